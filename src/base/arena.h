@@ -1,0 +1,42 @@
+/* arena.h - memory that is given back all at once.
+ *
+ * One per cycle, turn or request.  Pointers are valid until reset or fini.
+ * Not thread-safe.
+ */
+#ifndef BASE_ARENA_H
+#define BASE_ARENA_H
+
+#include <postrider.h>
+
+#define ARENA_ALIGN 16
+#define ARENA_BLOCK_MIN 256
+
+struct arena_block;
+
+struct arena {
+    struct arena_block *blocks; /* the newest first; allocations come from it */
+    size_t              block_size;
+    size_t              used;
+};
+
+/* Takes no memory yet.  Requests over block_size get a block of their own; a block_size
+ * under ARENA_BLOCK_MIN is raised to it. */
+void arena_init(struct arena *a, size_t block_size);
+void arena_fini(struct arena *a);
+
+/* Forget everything; one block is kept, so that a steady cycle does not call malloc. */
+void arena_reset(struct arena *a);
+
+/* Aligned to ARENA_ALIGN, never NULL except when there is no memory (size 0, too). */
+void *arena_alloc(struct arena *a, size_t size);
+void *arena_zalloc(struct arena *a, size_t size);                     /* zero-filled */
+void *arena_alloc_array(struct arena *a, size_t count, size_t size);  /* zero-filled, overflow-checked */
+void *arena_dup(struct arena *a, const void *data, size_t size);
+
+/* With a NUL behind it; data is NULL when there is no memory. */
+pr_slice arena_printf(struct arena *a, const char *format, ...) PR_PRINTF(2, 3);
+
+/* Bytes handed out since init or reset, rounded up to the alignment. */
+size_t arena_used(const struct arena *a);
+
+#endif

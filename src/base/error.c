@@ -1,0 +1,48 @@
+/* error.c - see error.h. */
+#include "base/error.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/utf8.h"
+
+int error_set(struct pr_error *reterr, int code, const char *format, ...)
+{
+    if (reterr == NULL)
+        return code;
+
+    /* Through a second buffer, because callers wrap a fault's text into a longer one. */
+    char    text[PR_ERROR_TEXT_SIZE];
+    va_list args;
+    va_start(args, format);
+    int size = vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+
+    if (size < 0) {
+        text[0] = '\0';
+    } else if ((size_t)size >= sizeof(text)) {
+        /* Whatever vsnprintf cut in half at the end is an incomplete character. */
+        pr_slice cut = utf8_cut_bytes(PR_BYTES(text, sizeof(text) - 1), sizeof(text) - 1);
+        text[cut.size] = '\0';
+    }
+    reterr->code = code;
+    memcpy(reterr->text, text, strlen(text) + 1);
+    return code;
+}
+
+void error_clear(struct pr_error *reterr)
+{
+    if (reterr == NULL)
+        return;
+    reterr->code = PR_OK;
+    reterr->text[0] = '\0';
+}
+
+_Noreturn void error_assert_failed(const char *file, int line, const char *expression)
+{
+    fprintf(stderr, "%s:%d: assertion failed: %s\n", file, line, expression);
+    fflush(stderr);
+    abort();
+}

@@ -1,0 +1,176 @@
+/* json.c - see json.h. */
+#include "base/json.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/error.h"
+#include "base/slice.h"
+#include "base/time.h"
+#include "base/utf8.h"
+
+void json_init(struct json_writer *w, struct buf *b)
+{
+    memset(w, 0, sizeof(*w));
+    w->buf = b;
+}
+
+static const char *json_escape(int32_t codepoint)
+{
+    switch (codepoint) {
+    case '"': return "\\\"";
+    case '\\': return "\\\\";
+    case '\b': return "\\b";
+    case '\f': return "\\f";
+    case '\n': return "\\n";
+    case '\r': return "\\r";
+    case '\t': return "\\t";
+    default: return NULL;
+    }
+}
+
+void json_quote(struct buf *b, pr_slice text)
+{
+    buf_add_char(b, '"');
+    while (text.size > 0) {
+        int32_t     codepoint;
+        size_t      size = utf8_next(text, &codepoint);
+        const char *escape = json_escape(codepoint);
+        if (codepoint < 0)
+            buf_add_slice(b, PR_STR("\xef\xbf\xbd"));
+        else if (escape != NULL)
+            buf_add_cstr(b, escape);
+        else if (codepoint < 0x20 || codepoint == 0x7f)
+            buf_addf(b, "\\u%04x", (unsigned)codepoint);
+        else
+            buf_add(b, text.data, size);
+        text.data += size;
+        text.size -= size;
+    }
+    buf_add_char(b, '"');
+}
+
+/* Before each value: the comma, if it needs one. */
+static void json_begin_value(struct json_writer *w)
+{
+    ASSERT(w->after_key == w->stack[w->depth].object); /* in objects, and only there, keys */
+    if (w->depth == 0)
+        ASSERT(!w->stack[0].comma); /* one document */
+    if (w->stack[w->depth].comma && !w->after_key)
+        buf_add_char(w->buf, ',');
+    w->stack[w->depth].comma = true;
+    w->after_key = false;
+}
+
+static void json_begin(struct json_writer *w, bool object)
+{
+    json_begin_value(w);
+    ASSERT(w->depth < JSON_DEPTH_MAX);
+    w->depth++;
+    w->stack[w->depth].object = object;
+    w->stack[w->depth].comma = false;
+    buf_add_char(w->buf, object ? '{' : '[');
+}
+
+static void json_end(struct json_writer *w, bool object)
+{
+    ASSERT(w->depth > 0 && w->stack[w->depth].object == object && !w->after_key);
+    w->depth--;
+    buf_add_char(w->buf, object ? '}' : ']');
+}
+
+void json_begin_object(struct json_writer *w)
+{
+    json_begin(w, true);
+}
+
+void json_end_object(struct json_writer *w)
+{
+    json_end(w, true);
+}
+
+void json_begin_array(struct json_writer *w)
+{
+    json_begin(w, false);
+}
+
+void json_end_array(struct json_writer *w)
+{
+    json_end(w, false);
+}
+
+void json_key_slice(struct json_writer *w, pr_slice key)
+{
+    ASSERT(w->stack[w->depth].object && !w->after_key);
+    if (w->stack[w->depth].comma)
+        buf_add_char(w->buf, ',');
+    json_quote(w->buf, key);
+    buf_add_char(w->buf, ':');
+    w->after_key = true;
+}
+
+void json_key(struct json_writer *w, const char *key)
+{
+    json_key_slice(w, slice_from(key));
+}
+
+void json_slice(struct json_writer *w, pr_slice value)
+{
+    json_begin_value(w);
+    json_quote(w->buf, value);
+}
+
+void json_raw(struct json_writer *w, pr_slice json)
+{
+    json_begin_value(w);
+    buf_add_slice(w->buf, json);
+}
+
+void json_cstr(struct json_writer *w, const char *value)
+{
+    if (value == NULL)
+        json_raw(w, PR_STR("null"));
+    else
+        json_slice(w, slice_from(value));
+}
+
+void json_int(struct json_writer *w, int64_t value)
+{
+    json_begin_value(w);
+    buf_addf(w->buf, "%" PRId64, value);
+}
+
+void json_uint(struct json_writer *w, uint64_t value)
+{
+    json_begin_value(w);
+    buf_addf(w->buf, "%" PRIu64, value);
+}
+
+void json_double(struct json_writer *w, double value)
+{
+    if (!isfinite(value)) {
+        json_raw(w, PR_STR("null"));
+        return;
+    }
+    char text[32];
+    snprintf(text, sizeof(text), "%.15g", value);
+    for (char *c = text; *c != '\0'; c++)
+        if (*c == ',')
+            *c = '.'; /* the program that uses us may have set a locale */
+    json_raw(w, slice_from(text));
+}
+
+void json_bool(struct json_writer *w, bool value)
+{
+    json_raw(w, value ? PR_STR("true") : PR_STR("false"));
+}
+
+void json_time(struct json_writer *w, int64_t us)
+{
+    char text[TIME_TEXT_SIZE];
+    time_format_rfc3339(us, text);
+    json_slice(w, slice_from(text));
+}

@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+"""Count test points in the testlog.json files of meson.
+
+    test_summary.py build/meson-logs/testlog.json...
+    test_summary.py --self-test
+
+A test that speaks TAP counts as its points, any other as one.  The last line is
+"N passed, N failed", with ", N skipped" when there are any; fails when something failed or
+nothing passed.
+"""
+import json
+import re
+import sys
+
+POINT = re.compile(r"^(ok|not ok)\b[^#]*(#\s*(SKIP|TODO)\b)?", re.IGNORECASE)
+PLAN = re.compile(r"^1\.\.\d+", re.MULTILINE)
+GOOD = ("OK", "EXPECTEDFAIL")
+
+
+def count_tap(text):
+    passed = failed = skipped = 0
+    for line in text.splitlines():
+        match = POINT.match(line)
+        if match is None:
+            continue
+        if match.group(3):
+            skipped += 1
+        elif match.group(1).lower() == "ok":
+            passed += 1
+        else:
+            failed += 1
+    return passed, failed, skipped
+
+
+def count_test(test):
+    """(passed, failed, skipped) of one entry."""
+    result = test["result"]
+    text = test.get("stdout") or ""
+    if not PLAN.search(text):
+        return int(result in GOOD), int(result not in GOOD + ("SKIP",)), int(result == "SKIP")
+    passed, failed, skipped = count_tap(text)
+    if result not in GOOD + ("SKIP",) and failed == 0:
+        failed = 1  # it crashed, ran out of time, or left points out
+    return passed, failed, skipped
+
+
+def self_test():
+    cases = [
+        ("OK", "1..3\nok 1 - a\nok 2 - b # SKIP why\n# not ok - comment\nok 3 - c\n", (2, 0, 1)),
+        ("FAIL", "1..2\nok 1 - a\nnot ok 2 - b\n", (1, 1, 0)),
+        ("ERROR", "1..5\nok 1 - a\n", (1, 1, 0)),
+        ("TIMEOUT", "1..5\n", (0, 1, 0)),
+        ("OK", "fine\n", (1, 0, 0)),
+        ("OK", "", (1, 0, 0)),
+        ("SKIP", "", (0, 0, 1)),
+        ("FAIL", "ok\n", (0, 1, 0)),
+    ]
+    for result, stdout, expected in cases:
+        got = count_test({"result": result, "stdout": stdout})
+        if got != expected:
+            sys.exit("self test: %s with %r gave %r" % (result, stdout, got))
+    print("self test: %d cases" % len(cases))
+    return 0
+
+
+def main():
+    if sys.argv[1:] == ["--self-test"]:
+        return self_test()
+    total, bad = [0, 0, 0], []
+    for path in sys.argv[1:]:
+        try:
+            with open(path, encoding="utf-8", errors="replace") as file:
+                tests = [json.loads(line) for line in file if line.strip()]
+        except OSError as error:
+            tests = []
+            total[1] += 1
+            bad.append("no results: %s" % error)
+        for test in tests:
+            counts = count_test(test)
+            total = [a + b for a, b in zip(total, counts)]
+            if counts[1] > 0:
+                bad.append("failed: %s (%s, %s)" % (test["name"], test["result"], path.split("/")[0]))
+    print("\n".join(bad + [""]) if bad else "", end="")
+    print("%d passed, %d failed" % (total[0], total[1]) + (", %d skipped" % total[2] if total[2] else ""))
+    return 1 if total[1] > 0 or total[0] == 0 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
