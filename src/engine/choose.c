@@ -1,0 +1,180 @@
+/* Which rows go out next.
+ *
+ * Endpoints take turns, and so do the streams of an endpoint.  Messages that were in flight
+ * when an instance died are suspects: nobody knows which of them did it, so they go out in
+ * shrinking company until the guilty one stands alone. */
+#include "engine/internal.h"
+
+unsigned suspicion(const struct pr_message *m)
+{
+    int unexplained = message_unexplained(m);
+    return unexplained < SUSPICION_MAX ? (unsigned)unexplained : SUSPICION_MAX;
+}
+
+/* Others must let a suspect of ours go first, or need not any more. */
+static void set_company_waits(struct engine *e, bool waits)
+{
+    if (waits && !e->company_waits)
+        company_wait(e->company);
+    else if (!waits && e->company_waits)
+        company_wait_over(e->company);
+    e->company_waits = waits;
+}
+
+bool endpoint_can_send(struct engine *e, struct endpoint *ep, int64_t now_us)
+{
+    if (ep->paused_until_us > store_now(e, now_us))
+        return false;
+    if (ep->setting->concurrency > 0 && ep->out >= ep->setting->concurrency)
+        return false;
+    return breaker_allows(&ep->breaker, &ep->setting->breaker, now_us);
+}
+
+static struct item *first_loose(const struct endpoint *ep)
+{
+    struct list_node *node = list_first(&ep->loose);
+    struct item      *item = node != NULL ? LIST_ENTRY(node, struct item, node) : NULL;
+    return item != NULL && item->place == PLACE_WAITING ? item : NULL;
+}
+
+static struct item *first_in_stream(const struct endpoint *ep)
+{
+    struct list_node *node = list_first(&ep->ready_streams);
+    if (node == NULL)
+        return NULL;
+    return LIST_ENTRY(list_first(&LIST_ENTRY(node, struct stream, ready)->items), struct item, node);
+}
+
+/* The next one of an endpoint: streams and loose ones in turn. */
+static struct item *candidate(struct endpoint *ep)
+{
+    struct item *loose = first_loose(ep), *ordered = first_in_stream(ep);
+
+    if (loose == NULL || ordered == NULL)
+        return loose != NULL ? loose : ordered;
+    return ep->loose_next ? loose : ordered;
+}
+
+static bool is_poison(const struct item *item)
+{
+    return item->m.attempts + 1 - item->m.failures > item->endpoint->setting->max_attempts;
+}
+
+static bool is_too_large(const struct item *item)
+{
+    size_t max = item->endpoint->setting->payload_max;
+    return max > 0 && item->m.payload.size > max;
+}
+
+/* Must it be judged without being handed to a transport? */
+static bool is_unsendable(const struct engine *e, const struct item *item, int64_t now_us)
+{
+    return is_poison(item) || is_too_large(item) || message_is_expired(&item->m, store_now(e, now_us));
+}
+
+static void judge_poison(struct engine *e, struct item *item, int64_t now_us)
+{
+    int             limit  = item->endpoint->setting->max_attempts;
+    int             reason = item->m.reason != PR_REASON_NONE ? item->m.reason : PR_REASON_POISON_MESSAGE;
+    struct pr_error text;
+
+    error_set(&text, 0, "handed out %d times without an outcome (limit %d)", item->m.attempts - item->m.failures, limit);
+    judge_dead(e, item, reason, PR_REASON_POISON_MESSAGE, limit, PR_STR("poison"), false, (pr_slice){ NULL, 0 },
+               pr_str(text.text), now_us);
+    e->counts.poison++;
+}
+
+static void judge_unsendable(struct engine *e, struct item *item, int64_t now_us)
+{
+    struct delivery_result too_large = { .outcome = SEND_FAILED, .reason = PR_REASON_MESSAGE_TOO_LARGE };
+    char text[] = "the payload is over the endpoint's limit; it was not sent";
+
+    if (message_is_expired(&item->m, store_now(e, now_us))) {
+        item->number = 0;
+        judge_simple(e, item, VERDICT_EXPIRE, PR_REASON_EXPIRED, PR_STR("expires"),
+                     PR_STR("expired before it was sent"), now_us);
+    } else if (is_poison(item)) {
+        judge_poison(e, item, now_us);
+    } else {
+        too_large.error = text;
+        judge_failure(e, item, &too_large, now_us);
+    }
+}
+
+/* Take the candidate out of its queue, and announce it or judge it.  0: went on; 1: it must wait
+ * for the company to shrink, and so must everybody behind it. */
+static int choose_one(struct engine *e, struct endpoint *ep, struct item *item, int64_t now_us)
+{
+    struct stream *s          = item->stream;
+    bool           unsendable = is_unsendable(e, item, now_us);
+
+    if (!unsendable && !company_enter(e->company, suspicion(&item->m))) {
+        set_company_waits(e, suspicion(&item->m) >= 2);
+        return 1;
+    }
+    ep->loose_next = s != NULL;
+    item->number   = item->m.attempts + 1;
+    if (s != NULL) {
+        s->busy++;
+        item_move(e, item, PLACE_NONE);
+        stream_update(e, s);
+    }
+    if (unsendable) {
+        judge_unsendable(e, item, now_us);
+        return 0;
+    }
+    item_move(e, item, PLACE_CHOSEN);
+    breaker_started(&ep->breaker, item->row);
+    return 0;
+}
+
+void choose(struct engine *e, int64_t now_us)
+{
+    size_t chosen = 0, idle = 0;
+
+    set_company_waits(e, false);
+    while (chosen < e->setting.batch && idle < e->endpoint_count) {
+        struct endpoint *ep   = &e->endpoints[e->next_endpoint];
+        struct item     *item = candidate(ep);
+
+        if (item == NULL || !endpoint_can_send(e, ep, now_us)) {
+            idle++;
+        } else {
+            if (choose_one(e, ep, item, now_us) != 0)
+                return; /* stay with this endpoint: the suspect is the first to go */
+            idle = 0;
+            chosen++;
+        }
+        e->next_endpoint = (e->next_endpoint + 1) % e->endpoint_count;
+    }
+}
+
+bool choose_possible(struct engine *e, int64_t now_us)
+{
+    for (size_t i = 0; i < e->endpoint_count; i++) {
+        struct endpoint *ep   = &e->endpoints[(e->next_endpoint + i) % e->endpoint_count];
+        struct item     *item = candidate(ep);
+        if (item == NULL || !endpoint_can_send(e, ep, now_us))
+            continue;
+        if (is_unsendable(e, item, now_us))
+            return true;
+        if (!company_enter(e->company, suspicion(&item->m)))
+            return false;
+        company_leave(e->company, suspicion(&item->m));
+        return true;
+    }
+    return false;
+}
+
+bool choose_refused(struct engine *e, int64_t now_us)
+{
+    for (size_t i = 0; i < e->endpoint_count; i++)
+        if (candidate(&e->endpoints[i]) != NULL && endpoint_can_send(e, &e->endpoints[i], now_us))
+            return true;
+    return false;
+}
+
+void choose_over(struct engine *e)
+{
+    set_company_waits(e, false);
+}

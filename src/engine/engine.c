@@ -1,0 +1,451 @@
+/* Life and death of an engine, what goes out and what comes back, and when to look again. */
+#include "engine/engine.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/internal.h"
+
+#define COMPANY_LOOK_US PR_MILLISECONDS(5) /* another engine's messages come back unannounced */
+#define WINDOW_MIN 64              /* below it nothing flows */
+#define LEASE_MARGIN_DIVISOR 10    /* nothing is started in the last tenth of the lease */
+
+void engine_new_instance(struct engine *e)
+{
+    uint64_t high = random_u64(&e->random), low = random_u64(&e->random);
+    memcpy(e->instance.bytes, &high, 8);
+    memcpy(e->instance.bytes + 8, &low, 8);
+}
+
+static void endpoint_init(struct engine *e, size_t i)
+{
+    struct endpoint *ep = &e->endpoints[i];
+
+    ep->setting = &e->setting.endpoints[i];
+    ep->index   = (unsigned)i;
+    list_init(&ep->ready_streams);
+    list_init(&ep->waking);
+    list_init(&ep->loose);
+    list_init(&ep->ready);
+    e->any_strict = e->any_strict || ep->setting->ordering == ORDERING_STRICT;
+}
+
+struct engine *engine_new(const struct engine_setting *setting, struct pr_error *reterr)
+{
+    struct engine *e;
+
+    if (setting->endpoint_count > ENDPOINTS_MAX || setting->batch == 0 || setting->lease_us <= 0) {
+        error_set(reterr, PR_EINVAL, "at most %d endpoints, a batch of at least 1, a lease", ENDPOINTS_MAX);
+        return NULL;
+    }
+    e = calloc(1, sizeof(*e));
+    if (e == NULL) {
+        error_set(reterr, PR_ENOMEM, "no memory for an engine");
+        return NULL;
+    }
+    e->setting = *setting;
+    /* Every endpoint must be able to hold something while all others hold their share. */
+    e->setting.window_count = max_size(setting->window_count, WINDOW_MIN + 4 * setting->endpoint_count);
+    e->setting.window_bytes = max_size(setting->window_bytes, 4 * min_size(setting->payload_max, PR_PAYLOAD_MAX));
+    e->instance             = setting->instance;
+    e->endpoint_count       = setting->endpoint_count;
+    e->company              = setting->company != NULL ? setting->company : &e->own_company;
+    e->next_due_us          = PR_NEVER;
+    e->due_restart_us       = PR_NEVER;
+    random_init(&e->random, setting->seed);
+    arena_init(&e->arena, 64 * 1024);
+    e->endpoints = calloc(setting->endpoint_count + 1, sizeof(*e->endpoints));
+    if (e->endpoints == NULL || window_init(e, reterr) != PR_OK) {
+        error_set(reterr, PR_ENOMEM, "no memory for an engine");
+        engine_free(e);
+        return NULL;
+    }
+    for (size_t i = 0; i < e->endpoint_count; i++)
+        endpoint_init(e, i);
+    return e;
+}
+
+void engine_free(struct engine *e)
+{
+    if (e == NULL)
+        return;
+    choose_over(e);
+    window_fini(e);
+    for (size_t i = 0; i < e->orphan_count; i++)
+        free(e->orphans[i]);
+    free(e->orphans);
+    free(e->endpoints);
+    arena_fini(&e->arena);
+    free(e);
+}
+
+/* ---- Out and back ------------------------------------------------------------------------------- */
+
+size_t engine_take(struct engine *e, int64_t now_us, unsigned endpoint, const struct delivery **ret, size_t max)
+{
+    struct endpoint *ep         = &e->endpoints[endpoint];
+    int64_t          last_start = e->lease_end_us - e->setting.lease_us / LEASE_MARGIN_DIVISOR;
+    size_t           count      = 0;
+
+    ASSERT(endpoint < e->endpoint_count);
+    if (now_us >= last_start || e->stopping)
+        return 0;
+    while (count < max) {
+        struct list_node *node = list_first(&ep->ready);
+        struct item      *item;
+        if (node == NULL)
+            break;
+        item           = LIST_ENTRY(node, struct item, node);
+        item->delivery = (struct delivery){
+            .message         = &item->m,
+            .token           = item_token(item),
+            .attempt         = item->number,
+            .deadline_us     = now_us + ep->setting->timeout_us,
+            .start_before_us = last_start,
+        };
+        item_move(e, item, PLACE_OUT);
+        ret[count++] = &item->delivery;
+    }
+    return count;
+}
+
+/* The item that a result or verdict is about; NULL when it is not ours any more. */
+static struct item *find_out(struct engine *e, uint64_t token)
+{
+    struct item *item = item_find_token(e, token);
+
+    if (item != NULL && item->place == PLACE_ZOMBIE) {
+        item_free(e, item);
+        return NULL;
+    }
+    return item != NULL && item->place == PLACE_OUT ? item : NULL;
+}
+
+static void settle_success(struct engine *e, struct item *item, int bits)
+{
+    breaker_succeeded(&item->endpoint->breaker, item->row);
+    judge_complete(e, item, bits);
+}
+
+void engine_result(struct engine *e, int64_t now_us, const struct delivery_result *result)
+{
+    struct item *item = find_out(e, result->token);
+
+    if (item == NULL) {
+        e->counts.stale++;
+        return;
+    }
+    switch (result->outcome) {
+    case SEND_OK: {
+        struct send_effect *effects;
+        if (effects_copy(result->effects, &effects) != PR_OK) {
+            /* Its messages cannot be kept: as if it had never been handled. */
+            item_return(e, item, true);
+            break;
+        }
+        settle_success(e, item, result->bits);
+        item->effects = effects;
+        break;
+    }
+    case SEND_RETURNED:
+        item_return(e, item, false);
+        break;
+    case SEND_FAILED:
+    case SEND_UNKNOWN:
+        judge_failure(e, item, result, now_us);
+        break;
+    }
+}
+
+static int copy_worker_effects(const struct pr_verdict *v, struct send_effect **ret)
+{
+    struct send_effect **tail = ret;
+
+    *ret = NULL;
+    for (size_t i = 0; i < v->effect_count; i++) {
+        struct send_effect one = { NULL, v->effect_box != NULL ? pr_str(v->effect_box) : PR_STR("outbox"), v->effects[i] };
+        int                rc  = effects_copy(&one, tail);
+        if (rc != PR_OK) {
+            effects_free(*ret);
+            *ret = NULL;
+            return rc;
+        }
+        tail = &(*tail)->next;
+    }
+    return PR_OK;
+}
+
+static void judge_by_worker(struct engine *e, struct item *item, const struct pr_verdict *v, int64_t now_us)
+{
+    int reason = v->reason != PR_REASON_NONE ? (int)v->reason : PR_REASON_UNKNOWN;
+
+    if (v->kind != PR_VERDICT_COMPLETE)
+        breaker_returned(&item->endpoint->breaker, item->row); /* it says nothing of the endpoint */
+    switch (v->kind) {
+    case PR_VERDICT_COMPLETE:
+        settle_success(e, item, v->status);
+        break;
+    case PR_VERDICT_RETURN:
+        item_return(e, item, false);
+        break;
+    case PR_VERDICT_ABANDON:
+        judge_simple(e, item, VERDICT_ABANDON, PR_REASON_NONE, PR_STR("worker"), v->error, now_us);
+        break;
+    case PR_VERDICT_RELEASE:
+        judge_simple(e, item, VERDICT_RELEASE, PR_REASON_NONE, PR_STR("worker"), v->error, now_us);
+        break;
+    case PR_VERDICT_DISCARD:
+        judge_simple(e, item, VERDICT_DISCARD, v->reason, PR_STR("worker"), v->error, now_us);
+        break;
+    case PR_VERDICT_PARK:
+        judge_simple(e, item, VERDICT_PARK, v->reason, PR_STR("worker"), v->error, now_us);
+        break;
+    case PR_VERDICT_DEAD_LETTER:
+        judge_dead(e, item, reason, reason, 0, PR_STR("worker"), true, v->code, v->error, now_us);
+        break;
+    case PR_VERDICT_FAIL:
+        break; /* by policy, see engine_judge() */
+    }
+}
+
+static void fail_by_worker(struct engine *e, struct item *item, const struct pr_verdict *v, int64_t now_us)
+{
+    struct delivery_result result = {
+        .outcome        = SEND_FAILED,
+        .reason         = v->reason != PR_REASON_NONE ? (int)v->reason : PR_REASON_UNKNOWN,
+        .bits           = v->status,
+        .retry_after_us = v->retry_after_us,
+    };
+    size_t code_size = min_size(v->code.size, sizeof(result.code) - 1);
+
+    if (code_size > 0)
+        memcpy(result.code, v->code.data, code_size);
+    result.error = strndup(v->error.data != NULL ? v->error.data : "", v->error.size);
+    judge_failure(e, item, &result, now_us);
+    free(result.error);
+}
+
+int engine_judge(struct engine *e, int64_t now_us, const struct pr_verdict *verdict, int *ret_answer)
+{
+    struct item        *item = find_out(e, verdict->claim);
+    struct send_effect *effects;
+    int                 rc;
+
+    if (item == NULL) {
+        if (ret_answer != NULL)
+            *ret_answer = PR_STALE;
+        e->counts.stale++;
+        return PR_OK;
+    }
+    rc = copy_worker_effects(verdict, &effects);
+    if (rc != PR_OK)
+        return rc;
+    if (ret_answer != NULL)
+        *ret_answer = PR_OK;
+    if (verdict->kind == PR_VERDICT_FAIL)
+        fail_by_worker(e, item, verdict, now_us);
+    else
+        judge_by_worker(e, item, verdict, now_us);
+    if (item->place == PLACE_JUDGED) {
+        item->answer  = ret_answer;
+        item->effects = effects;
+    } else {
+        effects_free(effects); /* handed back: nothing was done */
+    }
+    return PR_OK;
+}
+
+/* ---- Stopping -------------------------------------------------------------------------------------- */
+
+static void return_ready(struct engine *e)
+{
+    for (size_t i = 0; i < e->endpoint_count; i++)
+        list_foreach(node, &e->endpoints[i].ready)
+            item_return(e, LIST_ENTRY(node, struct item, node), false);
+}
+
+void engine_stop(struct engine *e, int64_t now_us)
+{
+    (void)now_us;
+    e->stopping = true;
+    choose_over(e);
+    return_ready(e);
+    if (e->epoch == 0 && !e->planned_cycle)
+        e->left = true;
+}
+
+void engine_give_up(struct engine *e, int64_t now_us)
+{
+    list_foreach(node, &e->out) {
+        struct item *item  = LIST_ENTRY(node, struct item, node);
+        struct item *ghost = NULL;
+
+        /* The transport still reads the message: leave it the item, and judge a copy. */
+        struct row row = { .m = item->m, .row = item->row, .lane = item->lane };
+        map_remove(&e->rows, &item->by_row);
+        item->row = 0;
+        ghost     = item_new(e, &row, item->endpoint);
+        if (ghost != NULL) {
+            ghost->number = item->number;
+            ghost->stream = item->stream;
+        } else if (item->stream != NULL) {
+            item->stream->busy--;
+        }
+        receipt_leave(item, ghost != NULL);
+        item->stream = NULL;
+        item_move(e, item, PLACE_ZOMBIE);
+        if (ghost != NULL)
+            judge_simple(e, ghost, VERDICT_ABANDON, PR_REASON_NONE, PR_STR("stop"),
+                         PR_STR("still out when the engine had to stop"), now_us);
+    }
+}
+
+bool engine_stopped(const struct engine *e)
+{
+    return e->left;
+}
+
+/* ---- Waiting ---------------------------------------------------------------------------------------- */
+
+static int64_t endpoint_next_us(const struct engine *e, const struct endpoint *ep)
+{
+    int64_t next_us = PR_NEVER;
+
+    if (ep->paused_until_us != 0 && ep->paused_until_us != PR_NEVER)
+        next_us = ep->paused_until_us - e->store_offset_us;
+    if (ep->count > 0)
+        next_us = min64(next_us, breaker_next_us(&ep->breaker));
+    if (ep->full_since_us != 0 && !ep->slow && e->fresh_wanted)
+        next_us = min64(next_us, ep->full_since_us + PASS_OVER_AFTER_US);
+    return next_us;
+}
+
+static int64_t due_next_us(const struct engine *e)
+{
+    int64_t next_us = e->due_restart_us;
+
+    if (e->next_due_us != PR_NEVER)
+        next_us = min64(next_us, e->next_due_us - e->store_offset_us);
+    if (e->orphan_count > 0)
+        next_us = min64(next_us, e->orphans_at_us);
+    return next_us;
+}
+
+int64_t engine_next_us(struct engine *e, int64_t now_us)
+{
+    int64_t next_us;
+
+    if (e->left)
+        return PR_NEVER;
+    if (e->planned_cycle || e->retry_at_us > now_us)
+        return max64(e->retry_at_us, now_us);
+    if (wants_cycle(e, now_us))
+        return now_us;
+    next_us = min64(renew_at_us(e), look_at_us(e));
+    if (e->stopping)
+        return next_us;
+    if (e->lanes != 0 && window_has_room(e))
+        next_us = min64(next_us, due_next_us(e));
+    if (choose_refused(e, now_us))
+        next_us = min64(next_us, now_us + COMPANY_LOOK_US);
+    for (size_t i = 0; i < e->endpoint_count; i++) {
+        int64_t at_us = endpoint_next_us(e, &e->endpoints[i]);
+        if (at_us > now_us)
+            next_us = min64(next_us, at_us);
+    }
+    return max64(next_us, now_us);
+}
+
+bool engine_idle(struct engine *e, int64_t now_us)
+{
+    if (e->left)
+        return true;
+    return e->epoch != 0 && !e->planned_cycle && e->count == 0 && e->hold_count == 0 && !e->fresh_wanted &&
+           !e->due_wanted && e->opening == OPEN_DONE && e->next_due_us > store_now(e, now_us) &&
+           !wants_cycle(e, now_us);
+}
+
+/* ---- Looking in --------------------------------------------------------------------------------------- */
+
+void engine_counts(const struct engine *e, struct engine_counts *ret)
+{
+    *ret              = e->counts;
+    ret->window_count = e->count;
+    ret->window_bytes = e->bytes;
+    ret->out          = e->out_count;
+}
+
+void engine_endpoint(const struct engine *e, unsigned endpoint, struct endpoint_view *ret)
+{
+    const struct endpoint *ep = &e->endpoints[endpoint];
+
+    ASSERT(endpoint < e->endpoint_count);
+    *ret = (struct endpoint_view){
+        .breaker         = ep->breaker.state,
+        .paused_until_us = ep->paused_until_us,
+        .waiting         = ep->count - ep->out,
+        .out             = ep->out,
+        .sent            = ep->sent,
+        .failed          = ep->failed,
+    };
+}
+
+uint64_t engine_lanes(const struct engine *e)
+{
+    return e->lanes;
+}
+
+pr_id engine_instance(const struct engine *e)
+{
+    return e->instance;
+}
+
+static void check_item(const struct engine *e, const struct item *item)
+{
+    ASSERT(item->place != PLACE_NONE);
+    ASSERT(list_is_linked(&item->node));
+    if (item->place == PLACE_READY || item->place == PLACE_OUT)
+        ASSERT(item->receipt != NULL && item->receipt->number <= e->number && item->number > 0); /* E1 */
+    if (item->row != 0)
+        ASSERT(item_find_row(e, item->row) == item);
+    if (item->place == PLACE_SPLITTING)
+        ASSERT(item->row == 0);
+}
+
+static void check_stream(const struct stream *s)
+{
+    int64_t last = INT64_MIN;
+    size_t  n    = 0;
+
+    ASSERT(s->busy <= 1); /* E2 */
+    list_foreach(node, &s->items) {
+        struct item *item = LIST_ENTRY(node, struct item, node);
+        ASSERT(item->stream == s && item->m.seq >= last);
+        last = item->m.seq;
+        n++;
+    }
+    ASSERT(n == s->item_count);
+    for (size_t i = 1; i < s->head_count; i++)
+        ASSERT(s->heads[i - 1].seq < s->heads[i].seq);
+}
+
+void engine_check(const struct engine *e)
+{
+    size_t count = 0, bytes = 0, out = 0;
+
+    for (size_t i = 0; i < e->slot_count; i++) {
+        const struct item *item = e->slots[i];
+        if (item == NULL)
+            continue;
+        check_item(e, item);
+        count++;
+        bytes += item->bytes;
+        out += item->place == PLACE_CHOSEN || item->place == PLACE_READY || item->place == PLACE_OUT;
+    }
+    ASSERT(count == e->count && bytes == e->bytes && out == e->out_count); /* E3 */
+    map_foreach(node, &e->streams)
+        check_stream(MAP_ENTRY(node, struct stream, node));
+    list_foreach(node, &e->receipts) /* E6 */
+        list_foreach(item_node, &LIST_ENTRY(node, struct receipt, node)->items)
+            ASSERT(LIST_ENTRY(item_node, struct item, on_receipt)->receipt == LIST_ENTRY(node, struct receipt, node));
+}

@@ -1,0 +1,131 @@
+/* The engine of one box: a state machine without clock, threads, sockets or SQL.
+ *
+ * Its owner (the runtime with threads, the simulator with a virtual clock) runs this loop:
+ *
+ *     if (engine_plan(e, now, &cycle))                 what should the store do?
+ *         rc = store_cycle(&cycle, &reply)             the owner's I/O
+ *         rc == 0 ? engine_absorb(e, before, now, reply)
+ *                 : engine_cycle_failed(e, now, rc)
+ *     while (n = engine_take(e, now, endpoint, list))  what should be sent?
+ *         ... transport_submit(list)                   the owner's I/O
+ *     engine_result(e, now, &result)                   what became of it
+ *     wait until engine_next_us(e, now), a result, or a change in the store
+ *
+ * Times are the owner's monotonic microseconds; the store's time is learnt from its replies.
+ *
+ * Invariants (checked by engine_check, held by the simulator):
+ *   E1  Nothing is sent that is not on a committed receipt of this epoch.
+ *   E2  At most one message of a stream is out at once, and in seq order, unless `ordering`
+ *       says otherwise.
+ *   E3  Every item is in exactly one place: waiting, chosen, out, judged.
+ *   E4  The window never holds more than its count and bytes, and an endpoint no more than
+ *       its share while others wait.
+ *   E5  After a failure the followers go on only when its verdict is committed.
+ *   E6  A receipt is closed only when each of its messages has a committed verdict or was
+ *       carried over to a later receipt. */
+#ifndef ENGINE_ENGINE_H
+#define ENGINE_ENGINE_H
+
+#include "core/cycle.h"
+#include "core/delivery.h"
+#include "engine/company.h"
+#include "policy/breaker.h"
+#include "policy/policy.h"
+
+#define ENDPOINTS_MAX 1024
+
+enum ordering { ORDERING_FIFO, ORDERING_STRICT, ORDERING_AVAILABLE, ORDERING_NONE };
+
+struct endpoint_setting {
+    pr_slice               name;
+    enum ordering          ordering;
+    int                    max_attempts;  /* hand-outs without a verdict; one more is poison */
+    struct policy          policy;
+    struct breaker_setting breaker;
+    int64_t                timeout_us;    /* from start to deadline */
+    unsigned               concurrency;   /* out at once at most; 0: no limit of its own */
+    size_t                 payload_max;   /* larger ones are MESSAGE_TOO_LARGE unsent; 0: not known */
+};
+
+/* For messages without a destination: all routes that match.  Empty globs match all. */
+struct route {
+    pr_slice        type, source, stream; /* globs */
+    const unsigned *to;                   /* indexes of endpoints */
+    size_t          to_count;
+};
+
+struct engine_setting { /* everything is borrowed until engine_free */
+    pr_slice box, name;
+    pr_id    instance;      /* fresh for each start of an engine */
+    int64_t  lease_us;
+    size_t   batch;         /* messages per cycle at most */
+    size_t   window_count;  /* limits.in_flight */
+    size_t   window_bytes;
+    int64_t  keep_us;
+    size_t   payload_max;
+    int64_t  poll_us;       /* how often to look for what came unannounced (poll.max) */
+    uint64_t seed;          /* jitter */
+    struct company *company; /* shared by the engines of a process; NULL: alone in it */
+    const struct endpoint_setting *endpoints;
+    size_t                         endpoint_count;
+    const struct route            *routes;
+    size_t                         route_count;
+    const struct route            *overrides; /* first match wins, before destination and routes */
+    size_t                         override_count;
+};
+
+struct engine;
+
+struct engine *engine_new(const struct engine_setting *setting, struct pr_error *reterr);
+void           engine_free(struct engine *e); /* deliveries that are still out must not be used afterwards */
+
+/* The next cycle, when one should be made now.  It is borrowed until absorb or failed; until
+ * then a second call gives the same cycle.  changed: the owner knows of new messages. */
+bool engine_plan(struct engine *e, int64_t now_us, bool changed, const struct cycle **ret_cycle);
+/* asked_us: taken before the store was called; the lease counts from there. */
+void engine_absorb(struct engine *e, int64_t asked_us, int64_t now_us, const struct cycle_reply *reply);
+/* PR_ELEASE: everything is dropped and the engine joins anew.  PR_EUNCERTAIN: the same cycle
+ * is asked again.  Other faults: nothing happened; it is asked again after a short wait. */
+void engine_cycle_failed(struct engine *e, int64_t now_us, int fault);
+
+/* Up to max deliveries for an endpoint that may go out now; each must get one result. */
+size_t engine_take(struct engine *e, int64_t now_us, unsigned endpoint, const struct delivery **ret, size_t max);
+/* Copies what it keeps; the caller frees the result. */
+void   engine_result(struct engine *e, int64_t now_us, const struct delivery_result *result);
+/* A verdict of the owner's own on what engine_take gave, instead of a result (work coordinator). */
+int    engine_judge(struct engine *e, int64_t now_us, const struct pr_verdict *verdict, int *ret_answer);
+
+/* When to call engine_plan or engine_take again, with nothing else happening. */
+int64_t engine_next_us(struct engine *e, int64_t now_us);
+
+/* Start nothing new, hand back what waits; leave the store when nothing is out any more. */
+void engine_stop(struct engine *e, int64_t now_us);
+/* Give up on what is out: hand it back as abandoned; late results are ignored. */
+void engine_give_up(struct engine *e, int64_t now_us);
+bool engine_stopped(const struct engine *e); /* it has left the store */
+
+/* Nothing waits in memory, nothing is out, and the last look found nothing to do now. */
+bool engine_idle(struct engine *e, int64_t now_us);
+
+struct engine_counts {
+    uint64_t sent, failed, dead, poison, discarded, expired, parked, returned, stale, split, held;
+    uint64_t cycles, leases_lost;
+    size_t   window_count, window_bytes, out;
+};
+void engine_counts(const struct engine *e, struct engine_counts *ret);
+
+struct endpoint_view {
+    enum breaker_state breaker;
+    int64_t            paused_until_us; /* store time; 0: not paused */
+    size_t             waiting, out;
+    uint64_t           sent, failed;
+};
+void engine_endpoint(const struct engine *e, unsigned endpoint, struct endpoint_view *ret);
+uint64_t engine_lanes(const struct engine *e);
+/* The instance as it is known to the store now (a new one after each lost lease). */
+pr_id engine_instance(const struct engine *e);
+
+/* Walk everything and ASSERT the invariants: for tests and the simulator. */
+void engine_check(const struct engine *e);
+
+#endif

@@ -1,0 +1,298 @@
+/* What the files of the engine share.  Nobody outside engine/ includes this.
+ *
+ *   window.c    items: the rows that are in memory, their slots and their room
+ *   stream.c    streams: order, failed heads, held followers
+ *   route.c     where a row goes
+ *   receipt.c   what was announced to the store before it was sent
+ *   choose.c    which rows go out next, and in what company
+ *   settle.c    from results to verdicts, and what a committed verdict changes
+ *   plan.c      the next cycle
+ *   absorb.c    the store's reply
+ *   engine.c    life and death, waiting times, counts */
+#ifndef ENGINE_INTERNAL_H
+#define ENGINE_INTERNAL_H
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/list.h"
+#include "base/map.h"
+#include "base/random.h"
+#include "base/slice.h"
+#include "core/lane.h"
+#include "core/message.h"
+#include "core/reason.h"
+#include "engine/engine.h"
+
+#define PASS_OVER_AFTER_US PR_MILLISECONDS(100) /* so long the scan waits for a full endpoint before it reads on */
+#define CLOSED_SHARE 64          /* rows kept in memory for an endpoint that cannot send */
+#define STREAM_SHARE_DIVISOR 4   /* a stream takes a quarter of the window at most; the rest is held in the store */
+#define HELD_READS_MAX 64        /* streams woken per cycle */
+#define HELD_ROWS 64             /* followers read per stream and cycle */
+#define RECEIPTS_OPEN_MAX 64     /* older ones are carried over */
+#define OPENING_ROWS 1000        /* heads and held keys per cycle */
+#define RETRY_MIN_US PR_MILLISECONDS(5)  /* after a store fault: from here, doubled, */
+#define RETRY_MAX_US PR_SECONDS(1)       /* ... to here */
+#define SWEEP_ROW_US 100         /* a due pass that dropped n rows is not repeated for n of these */
+
+/* Where an item is.  Each has its list; item_move() is the only one that writes it. */
+enum place {
+    PLACE_NONE,      /* in no list: being made or about to be freed */
+    PLACE_SPLITTING, /* stream->items or endpoint->loose; its row is not stored yet */
+    PLACE_WAITING,   /* stream->items or endpoint->loose */
+    PLACE_CHOSEN,    /* e->chosen: on the receipt of the cycle being made */
+    PLACE_READY,     /* endpoint->ready: its receipt is committed */
+    PLACE_OUT,       /* e->out: the transport has it */
+    PLACE_JUDGED,    /* e->judged: its verdict waits for the next cycle */
+    PLACE_PLANNED,   /* e->planned: its verdict is in the cycle being made */
+    PLACE_ZOMBIE,    /* e->zombies: not ours any more, but the transport still reads it */
+};
+
+struct item {
+    struct map_node   by_row;
+    struct list_node  node;       /* the list of its place */
+    struct list_node  on_receipt;
+    struct receipt   *receipt;    /* NULL: on none */
+    struct pr_message m;          /* its bytes are behind the struct */
+    uint64_t          row;
+    unsigned          lane;
+    uint32_t          slot, generation;
+    enum place        place;
+    struct endpoint  *endpoint;   /* NULL: goes nowhere (bad, unroutable, being split) */
+    struct stream    *stream;     /* NULL: no order */
+    size_t            bytes;
+    int               number;     /* hand-out number */
+    bool              from_due;   /* its row has a due time */
+    bool              transient;  /* its pending verdict is a transient failure */
+    struct delivery   delivery;
+    struct verdict    verdict;
+    char             *texts;      /* owned: what the slices of verdict point at */
+    struct send_effect *effects;  /* owned */
+    struct item     **children;   /* SPLIT: owned array, child i for destination i, NULL: not kept */
+    pr_slice         *destinations;
+    size_t            child_count;
+    int              *answer;     /* the worker's; borrowed until the verdict is committed */
+};
+
+struct head {
+    int64_t seq;
+    bool    dead;
+};
+
+/* The order of one stream at one endpoint. */
+struct stream {
+    struct map_node   node;
+    struct endpoint  *endpoint;
+    unsigned          lane;
+    struct list       items;        /* WAITING and SPLITTING, by seq */
+    size_t            item_count;
+    size_t            busy;         /* chosen, ready, out, or judged with a failure */
+    struct head      *heads;        /* failed ones that wait elsewhere, by seq; followers do not pass them */
+    size_t            head_count, head_capacity;
+    bool              held;         /* rows of it are (or may be) held in the store */
+    size_t            holds;        /* HOLD verdicts that are not committed */
+    int64_t           held_after_seq;
+    uint64_t          held_after_row;
+    bool              held_stop;    /* while absorbing: no room for more of it */
+    struct list_node  ready;        /* endpoint->ready_streams */
+    struct list_node  waking;       /* endpoint->waking: held, not blocked, few in memory */
+    pr_slice          name;         /* bytes are behind the struct */
+    pr_slice          key;          /* endpoint/stream, as in held_by */
+};
+
+/* Fresh rows of an endpoint that were passed over: [from, to) is read again when there is room. */
+struct pass {
+    bool     active;
+    int64_t  from_seq, to_seq;
+    uint64_t after_row;
+};
+
+struct endpoint {
+    const struct endpoint_setting *setting;
+    unsigned         index;
+    struct breaker   breaker;
+    int64_t          paused_until_us;  /* store time; 0: not */
+    struct list      ready_streams;    /* streams whose first item may be chosen */
+    struct list      waking;           /* streams whose held followers are to be read */
+    struct list      loose;            /* items without order */
+    bool             loose_next;       /* turn and turn about with the streams */
+    struct list      ready;            /* receipt committed, to be taken */
+    size_t           ready_count;
+    size_t           count, bytes;     /* of the window */
+    size_t           out;              /* chosen, ready or out */
+    struct pass      pass;
+    int64_t          full_since_us;    /* 0: has room */
+    bool             slow;             /* the scan reads on past its rows */
+    struct tally     tally;            /* since the last cycle */
+    uint64_t         sent, failed;
+};
+
+struct receipt {
+    struct list_node node;    /* e->receipts, oldest first */
+    uint64_t         number;
+    struct list      items;
+    bool             dirty;   /* something on it was handed back: carry the rest over */
+};
+
+struct hold {
+    uint64_t       row;
+    pr_id          id;
+    struct stream *stream;
+};
+
+enum opening { OPEN_DONE, OPEN_HEADS, OPEN_DEAD, OPEN_HELD };
+
+struct engine {
+    struct engine_setting setting;
+    struct random    random;
+    struct endpoint *endpoints;
+    size_t           endpoint_count;
+    bool             any_strict;
+
+    /* Membership. */
+    pr_id    instance;
+    int64_t  epoch;              /* 0: not joined */
+    uint64_t number;             /* of the last cycle planned */
+    uint64_t lanes;              /* owned */
+    uint64_t giving;             /* owned, but somebody else should have them */
+    uint64_t open;               /* owned, and heads and held keys are known */
+    enum opening opening;
+    uint64_t opening_lanes;
+    unsigned opening_serial;     /* raised whenever an opening begins anew */
+    unsigned planned_serial;     /* ... of the cycle being made */
+    uint64_t opening_row;        /* cursor */
+    pr_slice opening_key;        /* cursor; owned */
+    char     opening_key_bytes[2 * PR_NAME_MAX + 2];
+    int64_t  lease_end_us;
+    int64_t  store_offset_us;    /* store time - our time */
+    size_t   lane_busy[LANE_COUNT];
+
+    /* The window. */
+    struct item **slots;
+    uint32_t     *generations;
+    uint32_t     *free_slots;
+    size_t        slot_count, free_count;
+    size_t        count, bytes;
+    struct map    rows;
+    struct map    streams;
+    struct list   chosen, out, judged, planned, zombies, nowhere;
+    size_t        out_count;     /* chosen, ready, out */
+    struct company *company;
+    struct company own_company;
+    bool          company_waits; /* a suspect of ours waits for the company to shrink */
+    size_t        judged_count;
+    struct list   receipts;
+    size_t        receipt_count;
+    struct hold  *holds;
+    size_t        hold_count, hold_capacity;
+    struct hold  *planned_holds;
+    size_t        planned_hold_count, planned_hold_capacity;
+    size_t        next_endpoint; /* round robin */
+
+    /* Reading. */
+    bool     fresh_wanted;       /* the last look did not reach the end, or somebody said there is more */
+    uint64_t restart_lanes;
+    int64_t  due_after_us;       /* cursor of the due pass */
+    uint64_t due_after_row;
+    bool     due_wanted;
+    size_t   due_dropped;        /* rows of this pass that found no room */
+    int64_t  due_restart_us;     /* when the pass may begin anew; PR_NEVER: no need */
+    int64_t  due_restarted_us;
+    int64_t  next_due_us;        /* store time */
+    unsigned reread_endpoint;    /* of the cycle being made */
+    unsigned next_reread;
+    size_t   next_waking;
+    char   **orphans;            /* held keys of endpoints that are not there any more; owned */
+    size_t   orphan_count;
+    int64_t  orphans_at_us;      /* when to look for them again */
+    int64_t  notice_after;
+
+    /* The cycle being made. */
+    bool          planned_cycle;
+    struct cycle  cycle;
+    struct arena  arena;
+    int64_t       retry_at_us;
+    int64_t       cycled_us;     /* when the last one landed */
+    int64_t       retry_delay_us;
+
+    bool stopping, gave_up, left;
+    struct engine_counts counts;
+};
+
+/* window.c */
+int          window_init(struct engine *e, struct pr_error *reterr);
+void         window_fini(struct engine *e);
+struct item *item_new(struct engine *e, const struct row *row, struct endpoint *ep); /* NULL: no memory */
+void         item_free(struct engine *e, struct item *item);      /* out of every list and map */
+void         item_move(struct engine *e, struct item *item, enum place place);
+struct item *item_find_row(const struct engine *e, uint64_t row);
+int          item_set_row(struct engine *e, struct item *item, uint64_t row);
+struct item *item_find_token(const struct engine *e, uint64_t token); /* NULL: stale */
+uint64_t     item_token(const struct item *item);
+void         item_wait(struct engine *e, struct item *item, bool at_back); /* into its stream or the loose ones */
+void         item_return(struct engine *e, struct item *item, bool at_back); /* hand back, uncounted */
+size_t       endpoint_room(const struct engine *e, const struct endpoint *ep, int64_t now_us);
+bool         window_has_room(const struct engine *e);
+void         window_drop_lanes(struct engine *e, uint64_t lanes, bool also_busy);
+void         pass_over(struct endpoint *ep, const struct row *row);
+
+/* stream.c */
+struct stream *stream_find(const struct engine *e, const struct endpoint *ep, pr_slice name);
+struct endpoint *stream_split_key(struct engine *e, pr_slice key, pr_slice *ret_name); /* NULL: no such endpoint */
+struct stream *stream_get(struct engine *e, struct endpoint *ep, pr_slice name, unsigned lane); /* made when missing; NULL: no memory */
+void stream_insert(struct engine *e, struct stream *s, struct item *item);
+void stream_update(struct engine *e, struct stream *s);  /* after any change; may free s when nothing is left of it */
+bool stream_blocks(const struct stream *s, const struct pr_message *m);
+bool stream_add_head(struct engine *e, struct stream *s, int64_t seq, bool dead);
+void stream_remove_head(struct stream *s, int64_t seq);
+void stream_hold_followers(struct engine *e, struct stream *s);
+bool stream_hold_row(struct engine *e, struct stream *s, uint64_t row, pr_id id);
+bool stream_is_ordered(const struct endpoint *ep, pr_slice stream);
+
+/* route.c: the endpoints of a row; returns how many, writes at most max. */
+#define TARGETS_MAX 64 /* endpoints of one message */
+size_t route_message(const struct engine *e, const struct pr_message *m, unsigned *ret, size_t max);
+
+/* receipt.c */
+void receipt_leave(struct item *item, bool handed_back);
+int  receipt_plan(struct engine *e, struct arena *arena);
+void receipt_free_all(struct engine *e);
+
+/* choose.c */
+bool     endpoint_can_send(struct engine *e, struct endpoint *ep, int64_t now_us);
+void     choose(struct engine *e, int64_t now_us);
+bool     choose_possible(struct engine *e, int64_t now_us);
+bool     choose_refused(struct engine *e, int64_t now_us); /* somebody could go, but for the company */
+void     choose_over(struct engine *e);                   /* nobody is chosen any more */
+unsigned suspicion(const struct pr_message *m);
+
+/* settle.c */
+void judge_complete(struct engine *e, struct item *item, int bits);
+void judge_failure(struct engine *e, struct item *item, const struct delivery_result *result, int64_t now_us);
+void judge_dead(struct engine *e, struct item *item, int reason, int cause, int limit, pr_slice rule,
+                bool counted, pr_slice code, pr_slice error, int64_t now_us);
+void judge_simple(struct engine *e, struct item *item, enum verdict_kind kind, int reason, pr_slice rule,
+                  pr_slice error, int64_t now_us);
+void settle_committed(struct engine *e, struct item *item, int answer, const uint64_t *split_rows, int64_t now_us);
+void item_drop_verdict(struct item *item);
+int  effects_copy(const struct send_effect *effects, struct send_effect **ret);
+void effects_free(struct send_effect *effects);
+
+/* engine.c */
+void engine_new_instance(struct engine *e);
+
+/* plan.c */
+int64_t renew_at_us(const struct engine *e);
+int64_t look_at_us(const struct engine *e);
+bool    wants_cycle(struct engine *e, int64_t now_us);
+
+/* absorb.c */
+void open_lanes(struct engine *e, uint64_t lanes);
+void engine_forget(struct engine *e); /* lease lost: nothing is ours any more */
+
+static inline int64_t store_now(const struct engine *e, int64_t now_us)
+{
+    return now_us + e->store_offset_us;
+}
+
+#endif

@@ -1,0 +1,370 @@
+/* The next cycle: what to tell the store, and what to ask of it. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/internal.h"
+
+/* ---- What is there to read? ---------------------------------------------------------------- */
+
+/* How many fresh rows can come in.  A full endpoint stops the scan for a moment, since it will
+ * have room soon; when it has none for too long the scan reads on past its rows. */
+static size_t fresh_rows(struct engine *e, int64_t now_us)
+{
+    size_t rows = e->setting.batch;
+
+    if (!e->fresh_wanted || e->opening != OPEN_DONE || !window_has_room(e))
+        return 0;
+    for (size_t i = 0; i < e->endpoint_count; i++) {
+        struct endpoint *ep   = &e->endpoints[i];
+        size_t           room = endpoint_room(e, ep, now_us);
+        bool             full = room == 0 || ep->pass.active;
+
+        if (!full) {
+            ep->full_since_us = 0;
+            rows              = min_size(rows, room);
+            continue;
+        }
+        if (ep->full_since_us == 0)
+            ep->full_since_us = now_us;
+        ep->slow = ep->slow || now_us - ep->full_since_us >= PASS_OVER_AFTER_US ||
+                   ep->paused_until_us > store_now(e, now_us) || ep->breaker.state != BREAKER_CLOSED;
+        if (!ep->slow)
+            return 0;
+    }
+    return min_size(rows, e->setting.window_count - e->count);
+}
+
+/* Whose passed-over rows can be read again now?  NULL: nobody's. */
+static struct endpoint *reread_candidate(struct engine *e, int64_t now_us)
+{
+    for (size_t i = 0; i < e->endpoint_count; i++) {
+        struct endpoint *ep = &e->endpoints[(e->next_reread + i) % e->endpoint_count];
+        if (ep->pass.active && ep->count <= e->setting.window_count / 8 && endpoint_room(e, ep, now_us) > 0)
+            return ep;
+    }
+    return NULL;
+}
+
+static bool due_possible(const struct engine *e, int64_t now_us)
+{
+    return window_has_room(e) &&
+           (e->due_wanted || e->next_due_us <= store_now(e, now_us) || now_us >= e->due_restart_us);
+}
+
+static bool can_wake(const struct engine *e, int64_t now_us)
+{
+    for (size_t i = 0; i < e->endpoint_count; i++)
+        if (!list_is_empty(&e->endpoints[i].waking) && endpoint_room(e, &e->endpoints[i], now_us) > 0)
+            return true;
+    return e->orphan_count > 0 && now_us >= e->orphans_at_us && window_has_room(e);
+}
+
+static bool wants_read(struct engine *e, int64_t now_us)
+{
+    if (e->stopping || e->lanes == 0)
+        return false;
+    if (e->opening != OPEN_DONE)
+        return true;
+    return fresh_rows(e, now_us) > 0 || due_possible(e, now_us) || can_wake(e, now_us) ||
+           reread_candidate(e, now_us) != NULL;
+}
+
+static uint64_t lanes_to_give(const struct engine *e)
+{
+    uint64_t lanes = 0;
+    for (unsigned lane = 0; lane < LANE_COUNT; lane++)
+        if ((e->giving & lane_bit(lane)) != 0 && e->lane_busy[lane] == 0)
+            lanes |= lane_bit(lane);
+    return lanes;
+}
+
+static bool has_dirty_receipt(const struct engine *e)
+{
+    list_foreach(node, &e->receipts) {
+        struct receipt *r = LIST_ENTRY(node, struct receipt, node);
+        if (r->dirty || list_is_empty(&r->items))
+            return true;
+    }
+    return false;
+}
+
+int64_t renew_at_us(const struct engine *e)
+{
+    return e->lease_end_us - e->setting.lease_us + e->setting.lease_us / 3;
+}
+
+/* An instance without lanes looks now and then whether there are some to have. */
+int64_t look_at_us(const struct engine *e)
+{
+    return e->lanes == 0 && !e->stopping ? e->cycled_us + e->setting.poll_us : PR_NEVER;
+}
+
+bool wants_cycle(struct engine *e, int64_t now_us)
+{
+    if (e->epoch == 0)
+        return !e->stopping;
+    if (e->judged_count > 0 || e->hold_count > 0 || now_us >= min64(renew_at_us(e), look_at_us(e)) ||
+        lanes_to_give(e) != 0)
+        return true;
+    if (e->stopping)
+        return e->out_count == 0 || has_dirty_receipt(e);
+    return choose_possible(e, now_us) || has_dirty_receipt(e) || wants_read(e, now_us);
+}
+
+/* ---- Reads ------------------------------------------------------------------------------------ */
+
+static void plan_opening(struct engine *e)
+{
+    struct cycle *c = &e->cycle;
+
+    e->planned_serial = e->opening_serial;
+    if (e->opening == OPEN_HELD) {
+        c->held_keys.rows  = OPENING_ROWS;
+        c->held_keys.lanes = e->opening_lanes;
+        c->held_keys.after = e->opening_key;
+        return;
+    }
+    c->heads.rows      = OPENING_ROWS;
+    c->heads.lanes     = e->opening_lanes;
+    c->heads.after_row = e->opening_row;
+    c->heads_dead      = e->opening == OPEN_DEAD;
+}
+
+/* A few streams of each endpoint that has room; they go to the back, so that all have their turn. */
+static size_t plan_waking(struct endpoint *ep, struct held_read *reads, size_t max)
+{
+    struct list turned;
+    size_t      count = 0;
+
+    list_init(&turned);
+    while (count < max) {
+        struct list_node *node = list_pop_front(&ep->waking);
+        struct stream    *s;
+        if (node == NULL)
+            break;
+        s = LIST_ENTRY(node, struct stream, waking);
+        list_push_back(&turned, node);
+        reads[count++] = (struct held_read){ s->key, s->held_after_seq, s->held_after_row, HELD_ROWS };
+    }
+    for (struct list_node *node = list_pop_front(&turned); node != NULL; node = list_pop_front(&turned))
+        list_push_back(&ep->waking, node);
+    return count;
+}
+
+static void plan_held(struct engine *e, int64_t now_us)
+{
+    struct held_read *reads = arena_alloc(&e->arena, (HELD_READS_MAX + 1) * sizeof(*reads));
+    size_t            count = 0;
+
+    if (reads == NULL || !window_has_room(e))
+        return;
+    for (size_t i = 0; i < e->endpoint_count; i++) {
+        struct endpoint *ep = &e->endpoints[(e->next_waking + i) % e->endpoint_count];
+        if (!list_is_empty(&ep->waking) && endpoint_room(e, ep, now_us) > 0)
+            count += plan_waking(ep, reads + count, HELD_READS_MAX - count);
+    }
+    e->next_waking++;
+    if (e->orphan_count > 0 && now_us >= e->orphans_at_us) {
+        reads[count++]   = (struct held_read){ pr_str(e->orphans[0]), 0, 0, HELD_ROWS };
+        e->orphans_at_us = now_us + e->setting.poll_us;
+    }
+    e->cycle.held       = reads;
+    e->cycle.held_count = count;
+}
+
+static void plan_due(struct engine *e, int64_t now_us)
+{
+    if (now_us >= e->due_restart_us) {
+        e->due_after_us     = 0;
+        e->due_after_row    = 0;
+        e->due_restart_us   = PR_NEVER;
+        e->due_restarted_us = now_us;
+        e->due_dropped      = 0;
+    }
+    e->cycle.due.rows         = min_size(e->setting.batch, e->setting.window_count - e->count);
+    e->cycle.due.after_due_us = e->due_after_us;
+    e->cycle.due.after_row    = e->due_after_row;
+}
+
+static void plan_reread(struct engine *e, int64_t now_us)
+{
+    struct endpoint *ep = reread_candidate(e, now_us);
+
+    if (ep == NULL)
+        return;
+    e->reread_endpoint        = ep->index;
+    e->next_reread            = ep->index + 1;
+    e->cycle.reread.rows      = min_size(e->setting.batch, endpoint_room(e, ep, now_us));
+    e->cycle.reread.from_seq  = ep->pass.from_seq;
+    e->cycle.reread.after_row = ep->pass.after_row;
+    e->cycle.reread.to_seq    = ep->pass.to_seq;
+}
+
+static void plan_reads(struct engine *e, int64_t now_us)
+{
+    struct cycle *c = &e->cycle;
+
+    if (e->stopping || e->lanes == 0)
+        return;
+    if (e->opening != OPEN_DONE) {
+        plan_opening(e);
+        return;
+    }
+    c->restart_lanes = e->restart_lanes;
+    c->fresh_rows    = fresh_rows(e, now_us);
+    c->fresh_bytes   = max_size(1, (e->setting.window_bytes - min_size(e->bytes, e->setting.window_bytes)) / 2);
+    if (window_has_room(e))
+        plan_due(e, now_us);
+    plan_reread(e, now_us);
+    plan_held(e, now_us);
+}
+
+/* ---- Changes ----------------------------------------------------------------------------------- */
+
+static size_t count_effects(const struct engine *e)
+{
+    size_t count = 0;
+    list_foreach(node, &e->judged)
+        for (struct send_effect *f = LIST_ENTRY(node, struct item, node)->effects; f != NULL; f = f->next)
+            count++;
+    return count;
+}
+
+static size_t plan_effects(struct item *item, size_t verdict, struct effect *ret)
+{
+    size_t count = 0;
+    for (struct send_effect *f = item->effects; f != NULL; f = f->next)
+        ret[count++] = (struct effect){ verdict, f->box, &f->message };
+    return count;
+}
+
+static void swap_holds(struct engine *e)
+{
+    struct hold *holds    = e->planned_holds;
+    size_t       capacity = e->planned_hold_capacity;
+
+    e->planned_holds         = e->holds;
+    e->planned_hold_count    = e->hold_count;
+    e->planned_hold_capacity = e->hold_capacity;
+    e->holds                 = holds;
+    e->hold_count            = 0;
+    e->hold_capacity         = capacity;
+}
+
+/* PR_ENOMEM: nothing changed. */
+static int plan_verdicts(struct engine *e)
+{
+    size_t          verdict_max = e->judged_count + e->hold_count, effect_max = count_effects(e);
+    struct verdict *verdicts    = arena_alloc(&e->arena, (verdict_max + 1) * sizeof(*verdicts));
+    struct effect  *effects     = arena_alloc(&e->arena, (effect_max + 1) * sizeof(*effects));
+    size_t          count = 0, effect_count = 0;
+
+    if (verdicts == NULL || effects == NULL)
+        return PR_ENOMEM;
+    list_foreach(node, &e->judged) {
+        struct item *item = LIST_ENTRY(node, struct item, node);
+        effect_count += plan_effects(item, count, effects + effect_count);
+        verdicts[count++] = item->verdict;
+        receipt_leave(item, false);
+        item_move(e, item, PLACE_PLANNED);
+    }
+    for (size_t i = 0; i < e->hold_count; i++)
+        verdicts[count++] = (struct verdict){
+            .kind    = VERDICT_HOLD,
+            .row     = e->holds[i].row,
+            .id      = e->holds[i].id,
+            .held_by = e->holds[i].stream->key,
+        };
+    swap_holds(e);
+    e->cycle.verdicts      = verdicts;
+    e->cycle.verdict_count = count;
+    e->cycle.effects       = effects;
+    e->cycle.effect_count  = effect_count;
+    return PR_OK;
+}
+
+static void plan_tallies(struct engine *e)
+{
+    struct tally *tallies = arena_alloc(&e->arena, (e->endpoint_count + 1) * sizeof(*tallies));
+    size_t        count   = 0;
+
+    if (tallies == NULL)
+        return; /* they stay for the next cycle */
+    for (size_t i = 0; i < e->endpoint_count; i++) {
+        struct tally *t = &e->endpoints[i].tally;
+        if (t->sent + t->failed + t->dead + t->discarded + t->expired == 0)
+            continue;
+        tallies[count]          = *t;
+        tallies[count].endpoint = e->endpoints[i].setting->name;
+        count++;
+        memset(t, 0, sizeof(*t));
+    }
+    e->cycle.tallies     = tallies;
+    e->cycle.tally_count = count;
+}
+
+static void unchoose(struct engine *e)
+{
+    list_foreach(node, &e->chosen)
+        item_return(e, LIST_ENTRY(node, struct item, node), false);
+}
+
+static void begin_cycle(struct engine *e)
+{
+    arena_reset(&e->arena);
+    e->cycle = (struct cycle){
+        .box          = e->setting.box,
+        .instance     = e->instance,
+        .epoch        = e->epoch,
+        .number       = e->number + 1,
+        .lease_us     = e->setting.lease_us,
+        .name         = e->setting.name,
+        .keep_us      = e->setting.keep_us,
+        .notice_after = e->notice_after,
+        .payload_max  = e->setting.payload_max,
+    };
+}
+
+/* false: no memory, and nothing changed. */
+static bool plan_changes(struct engine *e, int64_t now_us)
+{
+    if (!e->stopping)
+        choose(e, now_us);
+    if (plan_verdicts(e) != PR_OK) {
+        unchoose(e);
+        return false;
+    }
+    if (receipt_plan(e, &e->arena) != PR_OK)
+        unchoose(e); /* no memory: judge what is judged, start nothing */
+    plan_tallies(e);
+    e->cycle.lanes_give  = lanes_to_give(e);
+    e->cycle.force_write = now_us >= renew_at_us(e);
+    e->cycle.leave       = e->stopping && e->out_count == 0;
+    return true;
+}
+
+bool engine_plan(struct engine *e, int64_t now_us, bool changed, const struct cycle **ret_cycle)
+{
+    if (e->left)
+        return false;
+    if (changed) {
+        e->fresh_wanted = true;
+        /* Somebody may have stored or moved a row with a due time behind our cursor. */
+        e->due_restart_us = min64(e->due_restart_us, max64(now_us, e->due_restarted_us + e->setting.poll_us));
+    }
+    if (now_us < e->retry_at_us)
+        return false;
+    if (!e->planned_cycle) {
+        if (!wants_cycle(e, now_us))
+            return false;
+        begin_cycle(e);
+        if (e->epoch != 0) {
+            if (!plan_changes(e, now_us))
+                return false;
+            plan_reads(e, now_us);
+        }
+        e->planned_cycle = true;
+    }
+    *ret_cycle = &e->cycle;
+    return true;
+}

@@ -1,0 +1,84 @@
+/* Receipts: what was announced to the store before it was sent.
+ *
+ * One per cycle that starts something.  It is closed when everything on it has a verdict.
+ * What was handed back must not be counted if we die later, so a receipt with a hand-back is
+ * closed at once and what is still out is carried over to the next one. */
+#include <stdlib.h>
+
+#include "engine/internal.h"
+
+void receipt_leave(struct item *item, bool handed_back)
+{
+    if (item->receipt == NULL)
+        return;
+    list_remove(&item->on_receipt);
+    if (handed_back)
+        item->receipt->dirty = true;
+    item->receipt = NULL;
+}
+
+static void receipt_add(struct receipt *r, struct item *item)
+{
+    receipt_leave(item, false);
+    item->receipt = r;
+    list_push_back(&r->items, &item->on_receipt);
+}
+
+static void receipt_free(struct engine *e, struct receipt *r)
+{
+    list_foreach(node, &r->items)
+        receipt_leave(LIST_ENTRY(node, struct item, on_receipt), false);
+    list_remove(&r->node);
+    e->receipt_count--;
+    free(r);
+}
+
+void receipt_free_all(struct engine *e)
+{
+    list_foreach(node, &e->receipts)
+        receipt_free(e, LIST_ENTRY(node, struct receipt, node));
+}
+
+/* The receipt of the cycle being made: what was chosen, and what is carried over from receipts
+ * that are closed by it.  What is judged has left its receipt already.  PR_ENOMEM: nothing changed. */
+int receipt_plan(struct engine *e, struct arena *arena)
+{
+    struct receipt_entry *entries = arena_alloc(arena, (e->out_count + 1) * sizeof(*entries));
+    uint64_t             *closed  = arena_alloc(arena, (e->receipt_count + 1) * sizeof(*closed));
+    struct receipt       *r       = calloc(1, sizeof(*r));
+    size_t                count = 0, closed_count = 0;
+
+    if (entries == NULL || closed == NULL || r == NULL) {
+        free(r);
+        return PR_ENOMEM;
+    }
+    r->number = e->number + 1;
+    list_init(&r->items);
+    list_foreach(node, &e->receipts) {
+        struct receipt *old = LIST_ENTRY(node, struct receipt, node);
+        if (!old->dirty && !list_is_empty(&old->items) && e->receipt_count <= RECEIPTS_OPEN_MAX)
+            continue;
+        list_foreach(item_node, &old->items)
+            receipt_add(r, LIST_ENTRY(item_node, struct item, on_receipt));
+        closed[closed_count++] = old->number;
+        receipt_free(e, old);
+    }
+    list_foreach(node, &e->chosen)
+        receipt_add(r, LIST_ENTRY(node, struct item, node));
+    list_foreach(node, &r->items) {
+        struct item *item = LIST_ENTRY(node, struct item, on_receipt);
+        ASSERT(count < e->out_count);
+        entries[count++] = (struct receipt_entry){ item->row, item->number };
+    }
+    e->cycle.receipt       = entries;
+    e->cycle.receipt_count = count;
+    e->cycle.closed        = closed;
+    e->cycle.closed_count  = closed_count;
+    if (count == 0) {
+        free(r);
+        return PR_OK;
+    }
+    list_push_back(&e->receipts, &r->node);
+    e->receipt_count++;
+    return PR_OK;
+}

@@ -1,0 +1,106 @@
+/* Finding new rows in a table whose sequence numbers commit out of order.
+ *
+ * "seq > last seen" loses rows: a transaction may draw 5, another draw 6 and commit first.
+ * Waiting for the slowest open transaction loses nothing, and stops everything.  This module
+ * does neither.  It is pure: the store feeds it what it saw, and is told what to read.
+ *
+ *     each round:    read the sequence's last value, THEN take a snapshot;  scan_round()
+ *     each lane:     scan_ranges() says what to read, in this order, up to any limit;
+ *                    scan_done() says how far it came
+ *
+ * Invariants:
+ *   S1  A sender draws its xid before its seq.  So a row whose seq was drawn by the time that
+ *       the last value was read has an xid below xmax of any snapshot taken afterwards.
+ *       (A snapshot taken before that proves nothing about it, and rows are lost.)
+ *   S2  Floor: when every transaction that ran in that snapshot has ended, nothing new can
+ *       appear at or below that last value.
+ *   S3  Per lane: above its position everything is unread.  Between floor and position only
+ *       rows that the lane's saved snapshot could not see are; by S1 they belong to
+ *       transactions that ran in it.  The saved snapshot moves when that whole stretch was
+ *       read as of one later snapshot, and not before.
+ *   S4  A transaction that stays open while limits.stretch numbers are drawn is set aside: the
+ *       floor goes on without it.  All its rows lie above the floor of that moment (else it
+ *       would have held an earlier floor back), and when it has ended each lane reads once
+ *       more from there what its saved snapshot could not see.
+ *   S5  Nothing of this is stored.  A lane starts at its beginning; so do all lanes when the
+ *       last value or xmax has gone back, or when the store knows that the server is another
+ *       one (scan_forget).
+ *   S6  Rows that come back have a due time and are not found here.
+ *
+ * Nothing ever waits for an open transaction; each row is read once.  Memory is bounded: at most
+ * one snapshot per lane and a few more, and limits.aside transactions.  When more than
+ * that stay open, the floor stays where it is until some have ended: still exact, at the
+ * price of longer stretches to look through whenever a transaction ends. */
+#ifndef ENGINE_SCAN_H
+#define ENGINE_SCAN_H
+
+#include <postrider.h>
+
+#include "core/lane.h"
+
+#define SCAN_BEGIN INT64_MIN /* below every seq */
+#define SCAN_STRETCH 4096    /* a transaction this many numbers old is set aside: a few pages of index */
+#define SCAN_ASIDE 256       /* more long transactions at once are a problem of their own */
+#define SCAN_RANGES_MAX 3
+
+/* As in PostgreSQL: below xmin all have ended, from xmax on none had begun, between them those
+ * in xip are running. */
+struct snapshot {
+    uint64_t        xmin, xmax;
+    const uint64_t *xip;       /* ascending */
+    size_t          xip_count;
+};
+
+/* Had this transaction ended (committed or rolled back) when the snapshot was taken?  What
+ * pg_visible_in_snapshot() says. */
+bool scan_visible(const struct snapshot *snapshot, uint64_t xid);
+
+enum scan_range_kind {
+    SCAN_REST, /* of a late pass that a limit cut */
+    SCAN_LATE, /* what was running when the lane was here last, and has ended */
+    SCAN_NEW,  /* above the position */
+};
+
+/* Rows with from <= seq < to, in seq order, visible in upto and not visible in unseen.  A
+ * statement that runs in a later snapshot than upto must leave out what upto cannot see.
+ * The snapshots are borrowed until the next scan_round() or scan_done(). */
+struct scan_range {
+    enum scan_range_kind   kind;
+    int64_t                from, to;
+    const struct snapshot *upto;
+    const struct snapshot *unseen; /* NULL: no such condition */
+};
+
+struct scan_limits {
+    int64_t stretch;
+    size_t  aside;
+};
+
+struct scan;
+
+struct scan *scan_new(const struct scan_limits *limits); /* NULL: the defaults.  NULL: no memory */
+void         scan_free(struct scan *scan);
+
+void scan_start(struct scan *scan, unsigned lane); /* from its beginning, also when it runs */
+void scan_stop(struct scan *scan, unsigned lane);  /* also when it does not run */
+bool scan_is_started(const struct scan *scan, unsigned lane);
+void scan_forget(struct scan *scan);               /* the server is another one (S5) */
+
+/* A new round: last was read before snapshot was taken; last is 0 or more.  The snapshot is
+ * copied.  Fault PR_ENOMEM: nothing changed. */
+PR_MUST_CHECK int scan_round(struct scan *scan, int64_t last, const struct snapshot *snapshot);
+
+/* What to read next in a started lane: 1 to SCAN_RANGES_MAX ranges, to be read in order.
+ * There must have been a round. */
+size_t scan_ranges(const struct scan *scan, unsigned lane, struct scan_range ret[SCAN_RANGES_MAX]);
+
+/* What became of them, in the same round: `whole` ranges were read to their ends; of the one
+ * behind them (of the last, when all were) last_seq was the last row taken, SCAN_BEGIN: none.
+ * To be called when the rows are in good hands: until then the same is asked for again. */
+void scan_done(struct scan *scan, unsigned lane, size_t whole, int64_t last_seq);
+
+/* For tests and doctor. */
+int64_t scan_floor(const struct scan *scan);
+size_t  scan_aside_count(const struct scan *scan);
+
+#endif

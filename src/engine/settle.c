@@ -1,0 +1,384 @@
+/* From results to verdicts, and what a committed verdict changes.
+ *
+ * A success frees its stream at once: the next message may be announced in the very cycle
+ * that completes this one.  A failure does not: its followers go on (or are held) only when
+ * its verdict is committed, because until then nobody else would know that it failed. (E5) */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/utf8.h"
+#include "core/fingerprint.h"
+#include "core/story.h"
+#include "engine/internal.h"
+
+#define TEXTS_MAX (256 * 1024) /* story, error, code, rule of one verdict */
+
+/* ---- Effects ---------------------------------------------------------------------------- */
+
+int effects_copy(const struct send_effect *effects, struct send_effect **ret)
+{
+    struct send_effect **tail = ret;
+
+    *ret = NULL;
+    for (; effects != NULL; effects = effects->next) {
+        size_t              bytes = message_bytes(&effects->message);
+        struct send_effect *copy  = malloc(sizeof(*copy) + effects->box.size + bytes);
+        char               *block;
+        if (copy == NULL) {
+            effects_free(*ret);
+            *ret = NULL;
+            return PR_ENOMEM;
+        }
+        block = (char *)(copy + 1);
+        memcpy(block, effects->box.data, effects->box.size);
+        copy->next = NULL;
+        copy->box  = (pr_slice){ block, effects->box.size };
+        message_copy(&effects->message, block + effects->box.size, &copy->message);
+        *tail = copy;
+        tail  = &copy->next;
+    }
+    return PR_OK;
+}
+
+void effects_free(struct send_effect *effects)
+{
+    while (effects != NULL) {
+        struct send_effect *next = effects->next;
+        free(effects);
+        effects = next;
+    }
+}
+
+void item_drop_verdict(struct item *item)
+{
+    free(item->texts);
+    item->texts = NULL;
+    effects_free(item->effects);
+    item->effects = NULL;
+    free(item->children);
+    free(item->destinations);
+    item->children     = NULL;
+    item->destinations = NULL;
+    item->child_count  = 0;
+    item->transient    = false;
+    memset(&item->verdict, 0, sizeof(item->verdict));
+}
+
+/* ---- Writing a verdict --------------------------------------------------------------------- */
+
+struct telling {
+    int         reason;
+    pr_slice    code, error, rule;
+    const char *step;
+    int64_t     next_us; /* store time; 0: none */
+};
+
+static pr_slice endpoint_name(const struct item *item)
+{
+    return item->endpoint != NULL ? item->endpoint->setting->name : item->m.destination;
+}
+
+/* The texts of a verdict in one block that belongs to the item.  Without memory the verdict goes
+ * without its words: better than not at all. */
+static void write_texts(struct engine *e, struct item *item, const struct telling *t, int64_t now_us)
+{
+    struct verdict   *v = &item->verdict;
+    struct buf        b;
+    size_t            code_at, rule_at, story_at;
+    struct story_line line;
+    struct buf        clean;
+
+    buf_init(&b, TEXTS_MAX);
+    buf_init(&clean, TEXTS_MAX);
+    utf8_clean(&clean, utf8_cut(t->error, PR_ERROR_MAX));
+    buf_add_slice(&b, buf_slice(&clean));
+    code_at = b.size;
+    utf8_clean(&b, utf8_cut(t->code, 64));
+    rule_at = b.size;
+    buf_add_slice(&b, t->rule);
+    story_at = b.size;
+    line     = (struct story_line){
+        .at_us    = store_now(e, now_us),
+        .attempt  = item->number,
+        .endpoint = endpoint_name(item),
+        .reason   = t->reason,
+        .code     = t->code,
+        .error    = buf_slice(&clean),
+        .rule     = t->rule,
+        .step     = t->step,
+        .next_us  = t->next_us,
+    };
+    story_append(item->m.story, &line, &b);
+    if (buf_failed(&b) == 0 && buf_failed(&clean) == 0) {
+        item->texts = b.data;
+        v->error    = (pr_slice){ b.data, code_at };
+        v->code     = (pr_slice){ b.data + code_at, rule_at - code_at };
+        v->rule     = (pr_slice){ b.data + rule_at, story_at - rule_at };
+        v->story    = (pr_slice){ b.data + story_at, b.size - story_at };
+    } else {
+        buf_fini(&b);
+    }
+    buf_fini(&clean);
+}
+
+static void begin_verdict(struct item *item, enum verdict_kind kind)
+{
+    item_drop_verdict(item);
+    item->verdict = (struct verdict){
+        .kind     = kind,
+        .row      = item->row,
+        .id       = item->m.id,
+        .number   = item->number,
+        .endpoint = endpoint_name(item),
+    };
+}
+
+void judge_complete(struct engine *e, struct item *item, int bits)
+{
+    struct stream *s = item->stream;
+
+    begin_verdict(item, VERDICT_COMPLETE);
+    item->verdict.bits = bits | PR_STATUS_PUBLISHED;
+    item_move(e, item, PLACE_JUDGED);
+    if (s != NULL) {
+        s->busy--;
+        stream_remove_head(s, item->m.seq);
+        item->stream = NULL;
+        stream_update(e, s);
+    }
+}
+
+void judge_dead(struct engine *e, struct item *item, int reason, int cause, int limit, pr_slice rule,
+                bool counted, pr_slice code, pr_slice error, int64_t now_us)
+{
+    struct telling t = { reason, code, error, rule, "dead_letter", 0 };
+
+    begin_verdict(item, VERDICT_DEAD_LETTER);
+    item->verdict.reason  = reason;
+    item->verdict.cause   = cause;
+    item->verdict.limit   = limit;
+    item->verdict.counted = counted;
+    fingerprint(endpoint_name(item), item->m.type, reason, error, item->verdict.fingerprint);
+    write_texts(e, item, &t, now_us);
+    item_move(e, item, PLACE_JUDGED);
+}
+
+void judge_simple(struct engine *e, struct item *item, enum verdict_kind kind, int reason, pr_slice rule,
+                  pr_slice error, int64_t now_us)
+{
+    static const char *const steps[] = {
+        [VERDICT_ABANDON] = "abandon", [VERDICT_RELEASE] = "release", [VERDICT_DISCARD] = "discard",
+        [VERDICT_EXPIRE] = "expire",   [VERDICT_PARK] = "park",
+    };
+    struct telling t = { reason, (pr_slice){ 0 }, error, rule, steps[kind], kind == VERDICT_PARK ? PR_NEVER : 0 };
+
+    begin_verdict(item, kind);
+    item->verdict.reason = reason;
+    write_texts(e, item, &t, now_us);
+    item_move(e, item, PLACE_JUDGED);
+}
+
+/* ---- Failures -------------------------------------------------------------------------------- */
+
+/* The breaker has just opened: what failed in the same burst was the outage's fault, too. */
+static void return_burst(struct engine *e, const struct endpoint *ep)
+{
+    list_foreach(node, &e->judged) {
+        struct item *item = LIST_ENTRY(node, struct item, node);
+        if (item->endpoint == ep && item->transient)
+            item_return(e, item, true);
+    }
+}
+
+static void follow_decision(struct engine *e, struct item *item, const struct failure *f, int bits,
+                            const struct decision *d, int64_t now_us)
+{
+    struct telling t = { f->reason, f->code, f->error, d->rule, step_name(d->step), 0 };
+
+    if (d->step == STEP_DEAD_LETTER) {
+        judge_dead(e, item, f->reason, d->cause, d->limit, d->rule, true, f->code, f->error, now_us);
+        item->verdict.bits = bits;
+        return;
+    }
+    if (d->step == STEP_DISCARD) {
+        judge_simple(e, item, VERDICT_DISCARD, f->reason, d->rule, f->error, now_us);
+        return;
+    }
+    begin_verdict(item, d->step == STEP_PARK ? VERDICT_PARK : VERDICT_FAIL);
+    item->verdict.reason   = f->reason;
+    item->verdict.bits     = bits;
+    item->verdict.delay_us = d->delay_us;
+    t.next_us = d->step == STEP_PARK ? PR_NEVER : store_now(e, now_us) + d->delay_us;
+    write_texts(e, item, &t, now_us);
+    item_move(e, item, PLACE_JUDGED);
+}
+
+void judge_failure(struct engine *e, struct item *item, const struct delivery_result *result, int64_t now_us)
+{
+    struct endpoint *ep        = item->endpoint;
+    int              reason    = reason_is_known(result->reason) ? result->reason : PR_REASON_UNKNOWN;
+    bool             transient = reason_class(reason) == CLASS_TRANSIENT;
+    bool             was_open  = ep->breaker.state != BREAKER_CLOSED;
+    struct decision  decision;
+    struct failure   failure = {
+        .message        = &item->m,
+        .endpoint       = ep->setting->name,
+        .reason         = reason,
+        .code           = pr_str(result->code),
+        .error          = pr_str(result->error),
+        .failures       = item->m.failures + 1,
+        .retry_after_us = result->retry_after_us,
+        .age_us         = store_now(e, now_us) - item->m.created_us,
+    };
+
+    if (breaker_failed(&ep->breaker, &ep->setting->breaker, item->row, transient, result->retry_after_us, now_us)) {
+        item_return(e, item, true);
+        if (!was_open)
+            return_burst(e, ep);
+        return;
+    }
+    policy_decide(&ep->setting->policy, &failure, random_double(&e->random), &decision);
+    follow_decision(e, item, &failure, result->bits, &decision, now_us);
+    item->transient = transient;
+}
+
+/* ---- After the commit -------------------------------------------------------------------------- */
+
+/* Which streams wait behind a message that ended so? */
+static bool keeps_blocking(const struct item *item)
+{
+    switch (item->verdict.kind) {
+    case VERDICT_FAIL:
+    case VERDICT_ABANDON:
+        return item->endpoint->setting->ordering != ORDERING_AVAILABLE;
+    case VERDICT_DEAD_LETTER:
+    case VERDICT_PARK:
+        return item->endpoint->setting->ordering == ORDERING_STRICT;
+    default:
+        return false;
+    }
+}
+
+static void settle_stream(struct engine *e, struct item *item, bool applied)
+{
+    struct stream *s = item->stream;
+
+    if (s == NULL)
+        return;
+    s->busy--;
+    if (applied && keeps_blocking(item)) {
+        if (!stream_add_head(e, s, item->m.seq, item->verdict.kind == VERDICT_DEAD_LETTER))
+            open_lanes(e, lane_bit(s->lane)); /* no memory: read it from the store again */
+        stream_hold_followers(e, s);
+    } else {
+        stream_remove_head(s, item->m.seq);
+    }
+    item->stream = NULL;
+    stream_update(e, s);
+}
+
+static void settle_counts(struct engine *e, const struct item *item)
+{
+    struct endpoint *ep   = item->endpoint;
+    struct tally     none = { 0 };
+    struct tally    *t    = ep != NULL ? &ep->tally : &none;
+
+    if (item->verdict.kind == VERDICT_FAIL || item->verdict.counted) {
+        e->counts.failed++;
+        t->failed++;
+        if (ep != NULL)
+            ep->failed++;
+    }
+    switch (item->verdict.kind) {
+    case VERDICT_COMPLETE:
+        e->counts.sent++;
+        t->sent++;
+        if (ep != NULL)
+            ep->sent++;
+        break;
+    case VERDICT_DEAD_LETTER:
+        e->counts.dead++;
+        t->dead++;
+        break;
+    case VERDICT_DISCARD:
+        e->counts.discarded++;
+        t->discarded++;
+        break;
+    case VERDICT_EXPIRE:
+        e->counts.expired++;
+        t->expired++;
+        break;
+    case VERDICT_PARK:
+        e->counts.parked++;
+        break;
+    default:
+        break;
+    }
+}
+
+static void child_comes_later(struct engine *e, const struct item *parent, pr_slice destination)
+{
+    for (size_t i = 0; i < e->endpoint_count; i++) {
+        struct endpoint *ep = &e->endpoints[i];
+        struct stream   *s;
+        if (!slice_eq(ep->setting->name, destination) || !stream_is_ordered(ep, parent->m.stream))
+            continue;
+        s = stream_get(e, ep, parent->m.stream, parent->lane);
+        if (s == NULL || !stream_add_head(e, s, parent->m.seq, false))
+            open_lanes(e, lane_bit(parent->lane)); /* no memory: learn it from the store */
+        else
+            stream_update(e, s);
+    }
+    e->due_dropped++;
+}
+
+static void child_has_row(struct engine *e, struct item *child)
+{
+    child->m.due_us = child->m.due_us != 0 ? child->m.due_us : child->m.created_us;
+    child->from_due = true;
+    child->place    = PLACE_WAITING; /* it stays in the queue that it is in */
+    e->lane_busy[child->lane]--;
+    if (child->stream != NULL)
+        stream_update(e, child->stream);
+}
+
+/* The rows of a split have names now.  Those that are not kept in memory come by the due index;
+ * until then they stand in their streams as heads, so that nobody passes them. */
+static void settle_split(struct engine *e, struct item *parent, bool applied, const uint64_t *split_rows)
+{
+    for (size_t i = 0; i < parent->child_count; i++) {
+        struct item   *child = parent->children[i];
+        struct stream *s     = child != NULL ? child->stream : NULL;
+
+        if (applied && child != NULL && split_rows[i] != 0 && item_set_row(e, child, split_rows[i]) == PR_OK) {
+            child_has_row(e, child);
+            continue;
+        }
+        if (child != NULL)
+            item_free(e, child);
+        if (s != NULL)
+            stream_update(e, s);
+        if (applied)
+            child_comes_later(e, parent, parent->destinations[i]);
+    }
+    if (applied)
+        e->counts.split++;
+}
+
+void settle_committed(struct engine *e, struct item *item, int answer, const uint64_t *split_rows, int64_t now_us)
+{
+    bool applied = answer == PR_OK;
+
+    (void)now_us;
+    if (item->answer != NULL)
+        *item->answer = answer;
+    if (applied)
+        settle_counts(e, item);
+    else
+        e->counts.stale++;
+    if (item->verdict.kind == VERDICT_SPLIT)
+        settle_split(e, item, applied, split_rows);
+    settle_stream(e, item, applied);
+    item_free(e, item);
+}

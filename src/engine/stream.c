@@ -1,0 +1,208 @@
+/* Streams: what keeps the messages of one stream at one endpoint in order.
+ *
+ * The queue holds what waits in memory, by seq.  Failed heads wait in the store for their
+ * time; here they are numbers that followers may not pass.  Followers that are met while a
+ * head is missing are held in the store and come back in order when it is gone. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/internal.h"
+
+static uint64_t stream_hash(const struct endpoint *ep, pr_slice name)
+{
+    return hash_slice(hash_u64(ep->index + 1), name);
+}
+
+bool stream_is_ordered(const struct endpoint *ep, pr_slice stream)
+{
+    return stream.size > 0 && ep->setting->ordering != ORDERING_NONE;
+}
+
+struct stream *stream_find(const struct engine *e, const struct endpoint *ep, pr_slice name)
+{
+    for (struct map_node *n = map_first(&e->streams, stream_hash(ep, name)); n != NULL; n = map_next_same(n)) {
+        struct stream *s = MAP_ENTRY(n, struct stream, node);
+        if (s->endpoint == ep && slice_eq(s->name, name))
+            return s;
+    }
+    return NULL;
+}
+
+struct endpoint *stream_split_key(struct engine *e, pr_slice key, pr_slice *ret_name)
+{
+    for (size_t i = 0; i < e->endpoint_count; i++) {
+        pr_slice name = e->endpoints[i].setting->name;
+        if (!slice_starts_with(key, name) || key.size <= name.size + 1 || key.data[name.size] != '/')
+            continue;
+        *ret_name = (pr_slice){ key.data + name.size + 1, key.size - name.size - 1 };
+        return &e->endpoints[i];
+    }
+    return NULL;
+}
+
+struct stream *stream_get(struct engine *e, struct endpoint *ep, pr_slice name, unsigned lane)
+{
+    struct stream *s = stream_find(e, ep, name);
+    pr_slice       endpoint = ep->setting->name;
+    char          *bytes;
+
+    if (s != NULL)
+        return s;
+    s = calloc(1, sizeof(*s) + endpoint.size + 1 + name.size);
+    if (s == NULL)
+        return NULL;
+    bytes = (char *)(s + 1); /* "endpoint/stream": the name is the key's tail */
+    memcpy(bytes, endpoint.data, endpoint.size);
+    bytes[endpoint.size] = '/';
+    memcpy(bytes + endpoint.size + 1, name.data, name.size);
+    s->key      = (pr_slice){ bytes, endpoint.size + 1 + name.size };
+    s->name     = (pr_slice){ bytes + endpoint.size + 1, name.size };
+    s->endpoint = ep;
+    s->lane     = lane;
+    list_init(&s->items);
+    if (map_insert(&e->streams, &s->node, stream_hash(ep, name)) != PR_OK) {
+        free(s);
+        return NULL;
+    }
+    return s;
+}
+
+void stream_insert(struct engine *e, struct stream *s, struct item *item)
+{
+    struct list_node *after = list_last(&s->items);
+
+    (void)e;
+    /* Nearly always it belongs at the end. */
+    while (after != NULL && LIST_ENTRY(after, struct item, node)->m.seq > item->m.seq)
+        after = list_prev(&s->items, after);
+    if (after == NULL) {
+        list_push_front(&s->items, &item->node);
+    } else {
+        struct list_node *next = list_next(&s->items, after);
+        if (next == NULL)
+            list_push_back(&s->items, &item->node);
+        else
+            list_insert_before(next, &item->node);
+    }
+    s->item_count++;
+}
+
+/* ---- Heads ----------------------------------------------------------------------------- */
+
+bool stream_blocks(const struct stream *s, const struct pr_message *m)
+{
+    return s->head_count > 0 && s->heads[0].seq < m->seq && !m->released;
+}
+
+bool stream_add_head(struct engine *e, struct stream *s, int64_t seq, bool dead)
+{
+    size_t at = 0;
+
+    (void)e;
+    while (at < s->head_count && s->heads[at].seq < seq)
+        at++;
+    if (at < s->head_count && s->heads[at].seq == seq) {
+        s->heads[at].dead = dead;
+        return true;
+    }
+    if (s->head_count == s->head_capacity) {
+        size_t       capacity = s->head_capacity == 0 ? 1 : s->head_capacity * 2;
+        struct head *grown    = realloc(s->heads, capacity * sizeof(*grown));
+        if (grown == NULL)
+            return false;
+        s->heads         = grown;
+        s->head_capacity = capacity;
+    }
+    memmove(s->heads + at + 1, s->heads + at, (s->head_count - at) * sizeof(*s->heads));
+    s->heads[at] = (struct head){ seq, dead };
+    s->head_count++;
+    s->held_after_seq = 0; /* what is read again is known or still held */
+    s->held_after_row = 0;
+    return true;
+}
+
+void stream_remove_head(struct stream *s, int64_t seq)
+{
+    for (size_t i = 0; i < s->head_count; i++) {
+        if (s->heads[i].seq != seq)
+            continue;
+        s->head_count--;
+        memmove(s->heads + i, s->heads + i + 1, (s->head_count - i) * sizeof(*s->heads));
+        return;
+    }
+}
+
+/* ---- Holding --------------------------------------------------------------------------- */
+
+bool stream_hold_row(struct engine *e, struct stream *s, uint64_t row, pr_id id)
+{
+    if (e->hold_count == e->hold_capacity) {
+        size_t       capacity = e->hold_capacity == 0 ? 64 : e->hold_capacity * 2;
+        struct hold *grown    = realloc(e->holds, capacity * sizeof(*grown));
+        if (grown == NULL)
+            return false;
+        e->holds         = grown;
+        e->hold_capacity = capacity;
+    }
+    e->holds[e->hold_count++] = (struct hold){ row, id, s };
+    s->holds++;
+    s->held = true;
+    return true;
+}
+
+/* The head has failed: what waits behind it goes to the store, so that it takes no memory. */
+void stream_hold_followers(struct engine *e, struct stream *s)
+{
+    list_foreach(node, &s->items) {
+        struct item *item = LIST_ENTRY(node, struct item, node);
+        if (item->place != PLACE_WAITING || !stream_blocks(s, &item->m))
+            continue;
+        if (item->from_due && message_blocks_stream(&item->m))
+            e->due_dropped++; /* a head itself: never held, it comes again by the due index */
+        else if (item->m.held_by.size > 0)
+            s->held = true; /* it is held in the store already: just forget it */
+        else if (!stream_hold_row(e, s, item->row, item->m.id))
+            return; /* no memory: it stays where it is */
+        item_free(e, item);
+        e->counts.held++;
+    }
+    if (e->due_dropped > 0)
+        e->due_wanted = true;
+}
+
+/* ---- Ready or not ---------------------------------------------------------------------- */
+
+static bool stream_is_ready(const struct engine *e, const struct stream *s)
+{
+    struct list_node *first = list_first(&s->items);
+    struct item      *item;
+
+    if (first == NULL || s->busy > 0 || (e->giving & lane_bit(s->lane)) != 0)
+        return false;
+    item = LIST_ENTRY(first, struct item, node);
+    return item->place == PLACE_WAITING && !stream_blocks(s, &item->m);
+}
+
+static void link_if(struct list *list, struct list_node *node, bool wanted)
+{
+    if (wanted && !list_is_linked(node))
+        list_push_back(list, node);
+    else if (!wanted && list_is_linked(node))
+        list_remove(node);
+}
+
+void stream_update(struct engine *e, struct stream *s)
+{
+    bool wake = s->held && s->head_count == 0 && s->item_count < HELD_ROWS && (e->giving & lane_bit(s->lane)) == 0;
+
+    if (s->item_count == 0 && s->busy == 0 && s->head_count == 0 && !s->held && s->holds == 0) {
+        link_if(NULL, &s->ready, false);
+        link_if(NULL, &s->waking, false);
+        map_remove(&e->streams, &s->node);
+        free(s->heads);
+        free(s);
+        return;
+    }
+    link_if(&s->endpoint->ready_streams, &s->ready, stream_is_ready(e, s));
+    link_if(&s->endpoint->waking, &s->waking, wake);
+}

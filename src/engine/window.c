@@ -1,0 +1,328 @@
+/* The window: the rows that are in memory, each one block, found by row and by token.
+ *
+ * How much an endpoint may take depends on what is free: at most as much as is left over.
+ * One alone gets half of the window, two get a third each; so a slow one can never take all,
+ * and nothing has to be configured. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/internal.h"
+
+int window_init(struct engine *e, struct pr_error *reterr)
+{
+    /* Children of a split and rows that go nowhere may pass the count a little: see admit(). */
+    e->slot_count  = e->setting.window_count * 2 + ENDPOINTS_MAX + 1024;
+    e->slots       = calloc(e->slot_count, sizeof(*e->slots));
+    e->generations = calloc(e->slot_count, sizeof(*e->generations));
+    e->free_slots  = calloc(e->slot_count, sizeof(*e->free_slots));
+    if (e->slots == NULL || e->generations == NULL || e->free_slots == NULL)
+        return error_set(reterr, PR_ENOMEM, "no memory for a window of %zu messages", e->setting.window_count);
+    for (size_t i = 0; i < e->slot_count; i++)
+        e->free_slots[i] = (uint32_t)(e->slot_count - 1 - i);
+    e->free_count = e->slot_count;
+    map_init(&e->rows);
+    map_init(&e->streams);
+    list_init(&e->chosen);
+    list_init(&e->out);
+    list_init(&e->judged);
+    list_init(&e->planned);
+    list_init(&e->zombies);
+    list_init(&e->nowhere);
+    list_init(&e->receipts);
+    return PR_OK;
+}
+
+void window_fini(struct engine *e)
+{
+    for (size_t i = 0; i < e->slot_count && e->slots != NULL; i++)
+        if (e->slots[i] != NULL)
+            item_free(e, e->slots[i]);
+    receipt_free_all(e);
+    map_foreach(node, &e->streams) {
+        struct stream *s = MAP_ENTRY(node, struct stream, node);
+        map_remove(&e->streams, node);
+        free(s->heads);
+        free(s);
+    }
+    map_fini(&e->rows);
+    map_fini(&e->streams);
+    free(e->slots);
+    free(e->generations);
+    free(e->free_slots);
+    free(e->holds);
+    free(e->planned_holds);
+}
+
+/* ---- Items ---------------------------------------------------------------------------- */
+
+struct item *item_new(struct engine *e, const struct row *row, struct endpoint *ep)
+{
+    size_t       bytes = message_bytes(&row->m);
+    struct item *item;
+
+    if (e->free_count == 0)
+        return NULL;
+    item = malloc(sizeof(*item) + bytes);
+    if (item == NULL)
+        return NULL;
+    memset(item, 0, sizeof(*item));
+    message_copy(&row->m, (char *)(item + 1), &item->m);
+    item->lane     = row->lane;
+    item->endpoint = ep;
+    item->bytes    = bytes + sizeof(*item);
+    item->from_due = row->m.due_us != 0;
+    if (row->row != 0 && item_set_row(e, item, row->row) != PR_OK) {
+        free(item);
+        return NULL;
+    }
+    item->slot            = e->free_slots[--e->free_count];
+    item->generation      = ++e->generations[item->slot];
+    e->slots[item->slot]  = item;
+    e->count++;
+    e->bytes += item->bytes;
+    if (ep != NULL) {
+        ep->count++;
+        ep->bytes += item->bytes;
+    }
+    return item;
+}
+
+int item_set_row(struct engine *e, struct item *item, uint64_t row)
+{
+    int rc = map_insert(&e->rows, &item->by_row, hash_u64(row));
+    if (rc == PR_OK)
+        item->row = row;
+    return rc;
+}
+
+struct item *item_find_row(const struct engine *e, uint64_t row)
+{
+    for (struct map_node *n = map_first(&e->rows, hash_u64(row)); n != NULL; n = map_next_same(n)) {
+        struct item *item = MAP_ENTRY(n, struct item, by_row);
+        if (item->row == row)
+            return item;
+    }
+    return NULL;
+}
+
+uint64_t item_token(const struct item *item)
+{
+    return (uint64_t)item->generation << 32 | item->slot;
+}
+
+struct item *item_find_token(const struct engine *e, uint64_t token)
+{
+    uint32_t     slot = (uint32_t)token;
+    struct item *item = slot < e->slot_count ? e->slots[slot] : NULL;
+    return item != NULL && item->generation == (uint32_t)(token >> 32) ? item : NULL;
+}
+
+/* An item is "going" from choice to result: that is what counts as out. */
+static bool is_going(enum place place)
+{
+    return place == PLACE_CHOSEN || place == PLACE_READY || place == PLACE_OUT;
+}
+
+static void count_going(struct engine *e, struct item *item, int change)
+{
+    e->out_count += (size_t)change;
+    item->endpoint->out += (size_t)change;
+}
+
+static struct list *place_list(struct engine *e, struct item *item, enum place place)
+{
+    switch (place) {
+    case PLACE_CHOSEN:  return &e->chosen;
+    case PLACE_READY:   return &item->endpoint->ready;
+    case PLACE_OUT:     return &e->out;
+    case PLACE_JUDGED:  return &e->judged;
+    case PLACE_PLANNED: return &e->planned;
+    case PLACE_ZOMBIE:  return &e->zombies;
+    default:            return NULL;
+    }
+}
+
+/* While something of a lane is in here, the lane cannot be given away. */
+static bool is_busy(enum place place)
+{
+    return is_going(place) || place == PLACE_JUDGED || place == PLACE_PLANNED || place == PLACE_SPLITTING;
+}
+
+/* Leave the list of its place, and what is counted there. */
+static void item_unlink(struct engine *e, struct item *item, enum place next)
+{
+    if (item->place == PLACE_NONE)
+        return;
+    list_remove(&item->node);
+    if (is_going(item->place) && !is_going(next))
+        company_leave(e->company, suspicion(&item->m)); /* choose() entered */
+    if ((item->place == PLACE_WAITING || item->place == PLACE_SPLITTING) && item->stream != NULL)
+        item->stream->item_count--;
+    if (item->place == PLACE_READY)
+        item->endpoint->ready_count--;
+    if (item->place == PLACE_JUDGED)
+        e->judged_count--;
+    if (is_going(item->place))
+        count_going(e, item, -1);
+    if (is_busy(item->place))
+        e->lane_busy[item->lane]--;
+    item->place = PLACE_NONE;
+}
+
+void item_move(struct engine *e, struct item *item, enum place place)
+{
+    struct list *list;
+
+    item_unlink(e, item, place);
+    item->place = place;
+    if (is_busy(place))
+        e->lane_busy[item->lane]++;
+    if (place == PLACE_NONE || place == PLACE_WAITING || place == PLACE_SPLITTING)
+        return; /* stream_insert() or item_wait() puts it into its queue */
+    list = place_list(e, item, place);
+    list_push_back(list, &item->node);
+    if (place == PLACE_READY)
+        item->endpoint->ready_count++;
+    if (place == PLACE_JUDGED)
+        e->judged_count++;
+    if (is_going(place))
+        count_going(e, item, +1);
+}
+
+void item_wait(struct engine *e, struct item *item, bool at_back)
+{
+    struct endpoint *ep    = item->endpoint;
+    enum place       place = item->row != 0 ? PLACE_WAITING : PLACE_SPLITTING;
+
+    item_move(e, item, place);
+    if (item->stream != NULL)
+        stream_insert(e, item->stream, item);
+    else if (at_back)
+        list_push_back(&ep->loose, &item->node);
+    else
+        list_push_front(&ep->loose, &item->node);
+}
+
+void item_return(struct engine *e, struct item *item, bool at_back)
+{
+    struct stream *s = item->stream;
+
+    ASSERT(item->place == PLACE_CHOSEN || item->place == PLACE_READY || item->place == PLACE_OUT ||
+           item->place == PLACE_JUDGED);
+    receipt_leave(item, true);
+    item_drop_verdict(item);
+    breaker_returned(&item->endpoint->breaker, item->row);
+    item_wait(e, item, at_back);
+    e->counts.returned++;
+    if (s != NULL) {
+        ASSERT(s->busy > 0);
+        s->busy--;
+        stream_update(e, s);
+    }
+}
+
+void item_free(struct engine *e, struct item *item)
+{
+    item_unlink(e, item, PLACE_NONE);
+    receipt_leave(item, false);
+    item_drop_verdict(item);
+    if (item->row != 0)
+        map_remove(&e->rows, &item->by_row);
+    e->count--;
+    e->bytes -= item->bytes;
+    if (item->endpoint != NULL) {
+        item->endpoint->count--;
+        item->endpoint->bytes -= item->bytes;
+    }
+    e->slots[item->slot]           = NULL;
+    e->free_slots[e->free_count++] = item->slot;
+    free(item);
+}
+
+/* ---- Room ----------------------------------------------------------------------------- */
+
+bool window_has_room(const struct engine *e)
+{
+    return e->count < e->setting.window_count && (e->bytes < e->setting.window_bytes || e->count == 0);
+}
+
+/* How many more rows of this endpoint may come in. */
+size_t endpoint_room(const struct engine *e, const struct endpoint *ep, int64_t now_us)
+{
+    size_t free_rows, room;
+    bool   closed = ep->paused_until_us > store_now(e, now_us) || ep->breaker.state != BREAKER_CLOSED;
+
+    if (!window_has_room(e))
+        return 0;
+    if (ep->count == 0)
+        return max_size(1, (e->setting.window_count - e->count) / 2);
+    free_rows = e->setting.window_count - e->count;
+    room      = free_rows > ep->count ? (free_rows - ep->count + 1) / 2 : 0;
+    if (ep->bytes >= e->setting.window_bytes - min_size(e->bytes, e->setting.window_bytes))
+        return 0;
+    if (closed)
+        return ep->count < CLOSED_SHARE ? min_size(room, CLOSED_SHARE - ep->count) : 0;
+    return room;
+}
+
+void pass_over(struct endpoint *ep, const struct row *row)
+{
+    struct pass *p = &ep->pass;
+
+    if (!p->active || row->m.seq < p->from_seq || (row->m.seq == p->from_seq && row->row <= p->after_row)) {
+        p->from_seq  = row->m.seq;
+        p->after_row = row->row - 1;
+    }
+    p->to_seq = p->active ? max64(p->to_seq, row->m.seq + 1) : row->m.seq + 1;
+    p->active = true;
+}
+
+/* Streams of these lanes are about to go: nobody may hold rows for them any more. */
+static void drop_holds(struct engine *e, uint64_t lanes)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < e->hold_count; i++)
+        if ((lanes & lane_bit(e->holds[i].stream->lane)) == 0)
+            e->holds[kept++] = e->holds[i];
+    e->hold_count = kept;
+    ASSERT(e->planned_hold_count == 0);
+}
+
+/* Let go of everything in these lanes.  What the transport still has becomes a zombie. */
+void window_drop_lanes(struct engine *e, uint64_t lanes, bool also_busy)
+{
+    for (size_t i = 0; i < e->slot_count; i++) {
+        struct item *item = e->slots[i];
+        if (item == NULL || (lanes & lane_bit(item->lane)) == 0 || item->place == PLACE_ZOMBIE)
+            continue;
+        if (item->place != PLACE_WAITING && !also_busy)
+            continue;
+        if (item->endpoint != NULL)
+            breaker_returned(&item->endpoint->breaker, item->row);
+        if (item->place == PLACE_OUT) {
+            receipt_leave(item, false);
+            map_remove(&e->rows, &item->by_row);
+            item->row    = 0;
+            item->stream = NULL;
+            item_move(e, item, PLACE_ZOMBIE);
+        } else {
+            item_free(e, item);
+        }
+    }
+    if (also_busy)
+        drop_holds(e, lanes);
+    map_foreach(node, &e->streams) {
+        struct stream *s = MAP_ENTRY(node, struct stream, node);
+        if ((lanes & lane_bit(s->lane)) == 0)
+            continue;
+        if (!also_busy && (s->busy > 0 || s->holds > 0 || s->item_count > 0))
+            continue;
+        if (list_is_linked(&s->ready))
+            list_remove(&s->ready);
+        if (list_is_linked(&s->waking))
+            list_remove(&s->waking);
+        map_remove(&e->streams, node);
+        free(s->heads);
+        free(s);
+    }
+}

@@ -1,0 +1,46 @@
+/* The breaker of an endpoint: when several different messages fail for transient reasons in a
+ * row it opens, nothing is sent for a while, then one probe goes out.  Pure. */
+#ifndef POLICY_BREAKER_H
+#define POLICY_BREAKER_H
+
+#include <postrider.h>
+
+#define BREAKER_AFTER_MAX 64
+
+struct breaker_setting {
+    bool    enabled;
+    int     after;     /* different messages in a row, 1..BREAKER_AFTER_MAX */
+    int64_t open_us;   /* how long the first time; doubled each time a probe fails */
+    int64_t cap_us;
+    bool    per_type;  /* one breaker for each message type */
+};
+
+extern const struct breaker_setting breaker_default; /* 5 messages, 5 s, at most 5 min */
+
+enum breaker_state { BREAKER_CLOSED, BREAKER_OPEN, BREAKER_HALF_OPEN };
+
+struct breaker {
+    enum breaker_state state;
+    int      run;                          /* different messages that failed in a row */
+    uint64_t failed[BREAKER_AFTER_MAX];    /* which */
+    int      opened;                       /* times in a row, for the growing open time */
+    int64_t  until_us;                     /* OPEN: when the probe may go */
+    uint64_t probe;                        /* HALF_OPEN: the message that is out; 0: none yet */
+    uint64_t last_probe;                   /* the next probe is another message, where there is one */
+};
+
+/* May this message be sent now?  Moves OPEN to HALF_OPEN when its time has come. */
+bool breaker_allows(struct breaker *b, const struct breaker_setting *s, int64_t now_us);
+/* It is being sent: in HALF_OPEN it is the probe. */
+void breaker_started(struct breaker *b, uint64_t message);
+/* How it ended.  true: it is the breaker's failure and not the message's (hand back, uncounted).
+ * retry_after_us > 0 lengthens the open time. */
+bool breaker_failed(struct breaker *b, const struct breaker_setting *s, uint64_t message, bool transient,
+                    int64_t retry_after_us, int64_t now_us);
+void breaker_succeeded(struct breaker *b, uint64_t message);
+/* The probe came back without an outcome (stopped, lease lost). */
+void breaker_returned(struct breaker *b, uint64_t message);
+/* When it may change by itself; PR_NEVER: not. */
+int64_t breaker_next_us(const struct breaker *b);
+
+#endif
