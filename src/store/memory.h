@@ -1,0 +1,42 @@
+/* What tests and the simulator can do to a memory store beside the contract: senders'
+ * transactions that commit in any order, stay open or roll back, and rows that no sender
+ * of ours would write.  The store passed in must be a memory store.
+ *
+ * A url "memory:" opens a store of its own; "memory:NAME" one that all who use the NAME in
+ * this process share, and that lives as long as somebody has it open. */
+#ifndef STORE_MEMORY_H
+#define STORE_MEMORY_H
+
+#include "store/store.h"
+
+struct memory_tx;
+
+/* NULL: no memory.  Every transaction must be committed or rolled back before the store is
+ * closed. */
+struct memory_tx *memory_tx_begin(struct store *store);
+
+/* A plain INSERT: draws the transaction's xid, if it has none yet, then a seq.  Nothing about
+ * the message is checked.  id must be set.
+ *
+ * Outcome  PR_DUPLICATE  a committed row of the box (or one of this transaction) has this id
+ *                        and destination.
+ * Fault    PR_ENOTFOUND (no such box), PR_ENOMEM. */
+PR_MUST_CHECK int memory_tx_insert(struct memory_tx *tx, pr_slice box, const struct pr_message *message);
+
+/* Both free tx.  A row whose id and destination somebody else committed meanwhile is left
+ * out (a database would have made one of the two senders wait). */
+void memory_tx_commit(struct memory_tx *tx);
+void memory_tx_rollback(struct memory_tx *tx);
+
+/* A row that cannot be decoded for this reason (a literal), or, with NULL, whatever
+ * message_defect() says about it.  Answers as memory_tx_insert. */
+PR_MUST_CHECK int memory_plant(struct store *store, pr_slice box, const struct pr_message *message,
+                               const char *bad);
+
+/* Actions of operators on record. */
+size_t memory_audit_count(struct store *store);
+
+/* Walk everything and ASSERT that indexes, counters and owners agree. */
+void memory_check(struct store *store);
+
+#endif

@@ -1,0 +1,420 @@
+/* Operators' actions: find what is meant, take all memory, change, tell everybody. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/util.h"
+#include "core/fingerprint.h"
+#include "core/story.h"
+#include "store/memory_model.h"
+
+#define STORY_MAX (1u << 20) /* 16 lines with a text each are far below */
+
+/* One row that is meant, with what its change will need. */
+struct target {
+    struct stored        *row;
+    bool                  refused;
+    pr_slice              story; /* malloc'ed */
+    struct after_life    *after;
+    struct stored_notice *notice;
+};
+
+struct targets {
+    struct target *list;
+    size_t         count, capacity;
+};
+
+/*    what each action is called in the story (NULL: it leaves no line), and what it tells */
+static const struct {
+    const char      *step;
+    enum notice_kind notice;
+    bool             on_dead;
+} actions[] = {
+    [ADMIN_RETRY]        = { "retry",       NOTICE_DUE,    false },
+    [ADMIN_RELEASE]      = { NULL,          NOTICE_DUE,    false },
+    [ADMIN_PARK]         = { "park",        NOTICE_PARKED, false },
+    [ADMIN_DISCARD]      = { NULL,          NOTICE_GONE,   false },
+    [ADMIN_DEAD_ADD]     = { "dead_letter", NOTICE_PARKED, false }, /* strict streams wait behind it */
+    [ADMIN_DEAD_REPLAY]  = { "replay",      NOTICE_DUE,    true },
+    [ADMIN_DEAD_DISCARD] = { NULL,          NOTICE_GONE,   true },
+};
+
+/* ---- Finding -------------------------------------------------------------------------------- */
+
+static void targets_fini(struct targets *t)
+{
+    for (size_t i = 0; i < t->count; i++) {
+        free((char *)(uintptr_t)t->list[i].story.data);
+        free(t->list[i].after);
+        free(t->list[i].notice);
+    }
+    free(t->list);
+}
+
+static int targets_add(struct targets *t, struct stored *row)
+{
+    if (t->count == t->capacity) {
+        size_t capacity = t->capacity > 0 ? 2 * t->capacity : 16;
+        struct target *list = realloc(t->list, capacity * sizeof(list[0]));
+        if (list == NULL)
+            return PR_ENOMEM;
+        t->list = list;
+        t->capacity = capacity;
+    }
+    t->list[t->count++] = (struct target){ .row = row };
+    return PR_OK;
+}
+
+/* Is a failed or parked head of the same stream before it, on the same way?  Where it will go
+ * is not known of a row without destination. */
+static bool is_behind_head(const struct stored *row)
+{
+    const struct tree *heads = &row->box->lanes[row->lane].heads;
+    for (struct tree_node *node = tree_first(heads); node != NULL; node = tree_next(node)) {
+        const struct stored *head = CONTAINER_OF(node, struct stored, head);
+        bool same_way = head->m.destination.size == 0 || row->m.destination.size == 0 ||
+                        slice_eq(head->m.destination, row->m.destination);
+        if (head->m.seq < row->m.seq && same_way && slice_eq(head->m.stream, row->m.stream))
+            return true;
+    }
+    return false;
+}
+
+/* By stream a release means the followers: what is held, and what has not been met yet. */
+static bool is_follower(const struct stored *row)
+{
+    return row->m.held_by.size > 0 || (row->m.due_us == 0 && is_behind_head(row));
+}
+
+static int targets_find(struct targets *t, struct memory *memory, const struct admin *admin, int64_t now_us)
+{
+    const struct filter *filter = &admin->filter;
+    bool by_stream = admin->kind == ADMIN_RELEASE && filter->id_count == 0 && filter->stream.size > 0;
+
+    flights_mark(memory);
+    list_foreach(box_node, &memory->boxes) {
+        struct box *box = LIST_ENTRY(box_node, struct box, node);
+        list_foreach(node, actions[admin->kind].on_dead ? &box->dead : &box->rows) {
+            struct stored *row = LIST_ENTRY(node, struct stored, order);
+            if (row->row <= filter->after || !filter_matches(filter, row, row_state(memory, row, now_us)))
+                continue;
+            if (by_stream && !is_follower(row))
+                continue;
+            if (targets_add(t, row) < 0)
+                return PR_ENOMEM;
+        }
+    }
+    return PR_OK;
+}
+
+static uint64_t ids_missing(const struct targets *t, const struct filter *filter)
+{
+    uint64_t missing = 0;
+    for (size_t i = 0; i < filter->id_count; i++) {
+        bool found = false;
+        for (size_t j = 0; j < t->count && !found; j++)
+            found = pr_id_equal(t->list[j].row->m.id, filter->ids[i]);
+        missing += !found;
+    }
+    return missing;
+}
+
+/* ---- Taking the memory ---------------------------------------------------------------------- */
+
+static int target_take_story(struct target *target, const struct admin *admin, int64_t now_us)
+{
+    const struct stored *row = target->row;
+    struct story_line line = {
+        .at_us = now_us, .attempt = row->m.attempts, .endpoint = row_endpoint(row),
+        .error = admin->why, .rule = admin->by, .step = actions[admin->kind].step,
+    };
+    if (line.step == NULL)
+        return PR_OK;
+    struct buf buf;
+    buf_init(&buf, STORY_MAX);
+    story_append(row->m.story, &line, &buf);
+    bool done = !buf_failed(&buf) && text_dup(buf_slice(&buf), &target->story);
+    buf_fini(&buf);
+    return done ? PR_OK : PR_ENOMEM;
+}
+
+/* The note says who did it and why (B88). */
+static int target_take_after_life(struct target *target, const struct admin *admin)
+{
+    struct buf note;
+    buf_init(&note, STORY_MAX);
+    buf_add_slice(&note, admin->by);
+    if (admin->by.size > 0 && admin->why.size > 0)
+        buf_add_cstr(&note, ": ");
+    buf_add_slice(&note, admin->why);
+    if (!buf_failed(&note))
+        target->after = after_life_new(target->row->m.destination, PR_STR("operator"), buf_slice(&note));
+    buf_fini(&note);
+    return target->after != NULL ? PR_OK : PR_ENOMEM;
+}
+
+static int targets_take(struct targets *t, const struct admin *admin, bool each, int64_t now_us)
+{
+    for (size_t i = 0; i < t->count; i++) {
+        struct target *target = &t->list[i];
+        struct stored *row = target->row;
+        if (target->refused)
+            continue;
+        if (target_take_story(target, admin, now_us) < 0)
+            return PR_ENOMEM;
+        if (admin->kind == ADMIN_DEAD_ADD && target_take_after_life(target, admin) < 0)
+            return PR_ENOMEM;
+        if (each) {
+            target->notice = notice_new(row->box, actions[admin->kind].notice, row, row_endpoint(row));
+            if (target->notice == NULL)
+                return PR_ENOMEM;
+        }
+    }
+    return PR_OK;
+}
+
+/* ---- Changing ------------------------------------------------------------------------------- */
+
+static void row_again(struct stored *row, int64_t now_us)
+{
+    row_own(row, OWN_HELD_BY, (pr_slice){ NULL, 0 });
+    row->m.due_us = max64(1, now_us);
+}
+
+static void row_new_life(struct stored *row, int64_t now_us)
+{
+    row->m.attempts = row->m.failures = 0;
+    row_again(row, now_us);
+}
+
+static void target_die(struct target *target, int64_t now_us)
+{
+    struct stored *row = target->row;
+    struct after_life *after = target->after;
+    target->after = NULL;
+    after->cause = row->m.reason != 0 ? row->m.reason : PR_REASON_REJECTED;
+    after->at_us = now_us;
+    fingerprint(row->m.destination, row->m.type, after->cause, row->m.error, after->fingerprint);
+    row_bury_dead(row, after);
+    row->m.status |= PR_STATUS_FAILED;
+    row_own(row, OWN_HELD_BY, (pr_slice){ NULL, 0 });
+}
+
+static void target_replay(struct target *target, int64_t now_us)
+{
+    struct stored *row = target->row;
+    dead_unlink(row);
+    free(row->after);
+    row->after = NULL;
+    row_new_life(row, now_us);
+    row_link(row);
+    if (target->notice != NULL)
+        target->notice->n.row = row->row;
+}
+
+/* Changes that leave the row in its box. */
+static void target_change(struct stored *row, enum admin_kind kind, int64_t now_us)
+{
+    row_unplace(row);
+    if (kind == ADMIN_RETRY) {
+        row_new_life(row, now_us);
+    } else if (kind == ADMIN_RELEASE) {
+        row_again(row, now_us);
+        row->m.released = true;
+    } else {
+        row_again(row, now_us);
+        row->m.due_us = PR_NEVER;
+    }
+    row_place(row);
+}
+
+static void target_apply(struct target *target, enum admin_kind kind, int64_t now_us)
+{
+    struct stored *row = target->row;
+    if (target->story.size > 0)
+        row_own(row, OWN_STORY, target->story);
+    target->story = (pr_slice){ NULL, 0 };
+    switch (kind) {
+    case ADMIN_RETRY:
+    case ADMIN_RELEASE:
+    case ADMIN_PARK:
+        target_change(row, kind, now_us);
+        break;
+    case ADMIN_DISCARD:
+        row_unlink(row);
+        row_free(row);
+        break;
+    case ADMIN_DEAD_ADD:
+        target_die(target, now_us);
+        break;
+    case ADMIN_DEAD_REPLAY:
+        target_replay(target, now_us);
+        break;
+    case ADMIN_DEAD_DISCARD:
+        dead_unlink(row);
+        row_free(row);
+        break;
+    case ADMIN_PAUSE:
+    case ADMIN_RESUME:
+        ASSERT(!"an action on rows");
+    }
+}
+
+/* ---- Actions on rows ------------------------------------------------------------------------ */
+
+/* B2: a dead letter whose id was sent anew stays dead. */
+static bool is_refused(const struct stored *row, enum admin_kind kind)
+{
+    return kind == ADMIN_DEAD_REPLAY && row_find_id(row->box, row->m.id, row->m.destination) != NULL;
+}
+
+/* Refuse what cannot be, and forget what is over the limit. */
+static void targets_judge(struct targets *t, const struct admin *admin, struct admin_reply *reply)
+{
+    size_t limit = admin->filter.limit;
+    reply->matched = t->count;
+    reply->missing = ids_missing(t, &admin->filter);
+    if (limit > 0 && t->count > limit)
+        t->count = limit;
+    for (size_t i = 0; i < t->count; i++) {
+        t->list[i].refused = is_refused(t->list[i].row, admin->kind);
+        reply->refused += t->list[i].refused;
+    }
+    reply->changed = t->count - reply->refused;
+}
+
+static void targets_apply(struct targets *t, struct memory *memory, enum admin_kind kind, int64_t now_us,
+                          struct admin_reply *reply)
+{
+    for (size_t i = 0; i < t->count; i++) {
+        struct target *target = &t->list[i];
+        if (target->refused)
+            continue;
+        if (is_refused(target->row, kind)) { /* an equal one went back just now */
+            reply->refused++;
+            reply->changed--;
+            continue;
+        }
+        target_apply(target, kind, now_us);
+        if (target->notice != NULL)
+            notice_add(memory, target->notice);
+        target->notice = NULL;
+    }
+    list_foreach(node, &memory->boxes)
+        box_touch(LIST_ENTRY(node, struct box, node));
+}
+
+static int admin_rows(struct memory *memory, const struct admin *admin, struct admin_reply *reply, int64_t now_us)
+{
+    struct targets targets = { 0 };
+    struct audit *audit = NULL;
+    struct stored_notice *reload = NULL;
+
+    int rc = targets_find(&targets, memory, admin, now_us);
+    if (rc == PR_OK)
+        targets_judge(&targets, admin, reply);
+    if (rc == PR_OK && !admin->dry_run) {
+        /* Ids, or a single row: each is told.  Else everything is read anew. */
+        bool each = admin->filter.id_count > 0 || targets.count <= 1;
+        audit = audit_new(admin, now_us);
+        if (!each)
+            reload = notice_new(box_find(memory, admin->filter.box), NOTICE_RELOAD, NULL, (pr_slice){ NULL, 0 });
+        rc = audit != NULL && (each || reload != NULL) ? targets_take(&targets, admin, each, now_us) : PR_ENOMEM;
+    }
+    if (rc == PR_OK && !admin->dry_run) {
+        targets_apply(&targets, memory, admin->kind, now_us, reply);
+        if (reload != NULL)
+            notice_add(memory, reload);
+        audit_add(memory, audit, reply->changed);
+        reload = NULL;
+        audit = NULL;
+    }
+    free(reload);
+    free(audit);
+    targets_fini(&targets);
+    return rc;
+}
+
+/* ---- Actions on endpoints ------------------------------------------------------------------- */
+
+static void endpoint_set_pause(struct endpoint *endpoint, int64_t until_us, pr_slice *by, pr_slice *why)
+{
+    free((char *)(uintptr_t)endpoint->by.data);
+    free((char *)(uintptr_t)endpoint->why.data);
+    endpoint->paused_until_us = until_us;
+    endpoint->by = *by;
+    endpoint->why = *why;
+    *by = *why = (pr_slice){ NULL, 0 };
+}
+
+/* What the pause will be, or -1 when nothing changes. */
+static int64_t pause_end(const struct endpoint *endpoint, const struct admin *admin, int64_t now_us)
+{
+    int64_t current_us = endpoint != NULL && endpoint->paused_until_us > now_us ? endpoint->paused_until_us : 0;
+    int64_t wanted_us = admin->until_us != 0 ? admin->until_us : PR_NEVER;
+    if (admin->kind == ADMIN_RESUME)
+        return current_us != 0 ? 0 : -1;
+    return wanted_us > current_us && wanted_us > now_us ? wanted_us : -1;
+}
+
+static int admin_endpoint(struct memory *memory, const struct admin *admin, struct admin_reply *reply,
+                          int64_t now_us)
+{
+    pr_slice name = admin->filter.endpoint, by = { NULL, 0 }, why = { NULL, 0 };
+    bool pauses = admin->kind == ADMIN_PAUSE;
+    struct endpoint *endpoint = endpoint_find(memory, name), *added = NULL;
+    int64_t until_us = pause_end(endpoint, admin, now_us);
+
+    reply->matched = endpoint != NULL || pauses;
+    reply->missing = !reply->matched;
+    reply->changed = until_us >= 0;
+    if (admin->dry_run)
+        return PR_OK;
+
+    struct audit *audit = audit_new(admin, now_us);
+    struct stored_notice *notice = notice_new(NULL, NOTICE_ENDPOINT, NULL, name);
+    if (endpoint == NULL && pauses)
+        endpoint = added = endpoint_new(name);
+    bool have_all = audit != NULL && notice != NULL && (endpoint != NULL || !pauses) &&
+                    (!pauses || (text_dup(admin->by, &by) && text_dup(admin->why, &why)));
+    if (have_all && added != NULL)
+        list_push_back(&memory->endpoints, &added->node);
+    if (have_all && until_us >= 0) {
+        endpoint_set_pause(endpoint, until_us, &by, &why);
+        notice_add(memory, notice);
+        notice = NULL;
+        list_foreach(node, &memory->boxes)
+            box_touch(LIST_ENTRY(node, struct box, node));
+    }
+    if (have_all)
+        audit_add(memory, audit, reply->changed);
+    else
+        free(audit);
+    if (!have_all)
+        free(added);
+    free(notice);
+    free((char *)(uintptr_t)by.data);
+    free((char *)(uintptr_t)why.data);
+    return have_all ? PR_OK : PR_ENOMEM;
+}
+
+int memory_admin(void *self, const struct admin *admin, struct admin_reply *ret_reply,
+                 struct pr_error *reterr)
+{
+    struct memory *memory = self;
+    struct admin_reply reply = { 0 };
+    bool on_endpoint = admin->kind == ADMIN_PAUSE || admin->kind == ADMIN_RESUME;
+
+    if (on_endpoint && admin->filter.endpoint.size == 0)
+        return error_set(reterr, PR_EINVAL, "name the endpoint to pause or resume");
+    if (filter_is_empty(&admin->filter))
+        return error_set(reterr, PR_EINVAL, "nothing is named: give ids, or a filter such as a box or a type");
+    pthread_mutex_lock(&memory->mutex);
+    int64_t now_us = memory_now(memory);
+    int rc = on_endpoint ? admin_endpoint(memory, admin, &reply, now_us) : admin_rows(memory, admin, &reply, now_us);
+    pthread_mutex_unlock(&memory->mutex);
+    if (rc < 0)
+        return error_set(reterr, rc, "there is no memory left for this");
+    *ret_reply = reply;
+    return PR_OK;
+}

@@ -1,0 +1,479 @@
+/* admin.c - people's orders: find what is meant, change it, tell the running instances, and
+ * write down who said so.  One transaction each. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "base/slice.h"
+#include "core/fingerprint.h"
+#include "core/story.h"
+#include "store/sqlite/listing.h"
+#include "store/sqlite/message.h"
+
+#define NO_BOX ((pr_slice){ NULL, 0 })
+#define ARENA_BYTES 65536
+#define STORY_BYTES_MAX (1u << 20)
+#define NOTE_BYTES_MAX 4096
+#define AUDIT_BYTES_MAX 65536
+#define NOTICES_EACH_MAX 1000 /* more rows than this are told as "read everything anew" */
+
+/* One row that is meant; read again when its turn comes. */
+struct target {
+    uint64_t row;
+    pr_slice box;
+    bool     refused;
+};
+
+struct order {
+    struct sqlite_store *store;
+    struct conn         *conn;
+    const struct admin  *admin;
+    struct arena         arena, scratch;
+    struct surroundings  s;
+    int64_t              head_seq;      /* RELEASE of a stream: what is behind it */
+    struct target       *targets;
+    size_t               count, capacity;
+    struct admin_reply   reply;
+    struct pr_error     *reterr;
+};
+
+/*    the action in the story (NULL: no line) and in the audit, what is told, where it looks */
+static const struct action {
+    const char        *step, *name;
+    enum notice_kind   notice;
+    enum listing_table table;
+} actions[] = {
+    [ADMIN_RETRY]        = { "retry",       "retry",        NOTICE_DUE,      LISTING_BOX },
+    [ADMIN_RELEASE]      = { NULL,          "release",      NOTICE_DUE,      LISTING_BOX },
+    [ADMIN_PARK]         = { "park",        "park",         NOTICE_PARKED,   LISTING_BOX },
+    [ADMIN_DISCARD]      = { NULL,          "discard",      NOTICE_GONE,     LISTING_BOX },
+    [ADMIN_DEAD_ADD]     = { "dead_letter", "dead_add",     NOTICE_PARKED,   LISTING_BOX },
+    [ADMIN_DEAD_REPLAY]  = { "replay",      "dead_replay",  NOTICE_DUE,      LISTING_DEAD },
+    [ADMIN_DEAD_DISCARD] = { NULL,          "dead_discard", NOTICE_GONE,     LISTING_DEAD },
+    [ADMIN_PAUSE]        = { NULL,          "pause",        NOTICE_ENDPOINT, LISTING_BOX },
+    [ADMIN_RESUME]       = { NULL,          "resume",       NOTICE_ENDPOINT, LISTING_BOX },
+};
+
+static const struct action *order_action(const struct order *o)
+{
+    return &actions[o->admin->kind];
+}
+
+static int no_memory(struct order *o)
+{
+    return error_set(o->reterr, PR_ENOMEM, "no memory for what is to be changed");
+}
+
+/* ---- Finding ------------------------------------------------------------------------------ */
+
+/* A release is for followers: by stream those behind a failed head, else whoever is no head. */
+static bool is_releasable(const struct order *o, const struct listed *l)
+{
+    if (l->m.held_by.size > 0)
+        return true;
+    if (o->head_seq > 0)
+        return l->m.due_us == 0 && l->m.seq > o->head_seq;
+    return !message_blocks_stream(&l->m);
+}
+
+static int target_add(void *arg, const struct listed *l, struct pr_error *reterr)
+{
+    (void)reterr;
+    struct order *o = arg;
+    if (o->admin->kind == ADMIN_RELEASE && !is_releasable(o, l))
+        return PR_OK;
+    if (o->count == o->capacity) {
+        size_t         capacity = o->capacity > 0 ? o->capacity * 2 : 16;
+        struct target *targets = realloc(o->targets, capacity * sizeof(*targets));
+        if (targets == NULL)
+            return no_memory(o);
+        o->targets = targets;
+        o->capacity = capacity;
+    }
+    pr_slice box = NO_BOX;
+    for (size_t i = 0; i < o->s.box_count; i++)
+        if (slice_eq(o->s.boxes[i], l->box))
+            box = o->s.boxes[i];
+    if (box.size > 0) /* a dead letter of a box that is no more stays where it is */
+        o->targets[o->count++] = (struct target){ .row = l->row, .box = box };
+    return PR_OK;
+}
+
+static int find_in(struct order *o, pr_slice box, const pr_id *id)
+{
+    return listing_run(o->conn, &o->s, order_action(o)->table, box, &o->admin->filter, id, target_add, o, o->reterr);
+}
+
+static int head_seq_read(struct order *o, pr_slice box)
+{
+    o->head_seq = 0;
+    const struct filter *f = &o->admin->filter;
+    if (o->admin->kind != ADMIN_RELEASE || f->id_count > 0 || f->stream.size == 0)
+        return PR_OK;
+    o->head_seq = INT64_MAX; /* no failed head: only what is held */
+    int rc = conn_int(o->conn,
+                      "SELECT seq FROM \"{box}\" INDEXED BY \"{box}_heads\" WHERE stream = ?1 AND " MESSAGE_IS_HEAD
+                      " ORDER BY seq LIMIT 1",
+                      box, VALUES(V_TEXT(f->stream)), &o->head_seq, o->reterr);
+    return rc < 0 ? rc : PR_OK;
+}
+
+/* In each box, or in the one named; dead letters are in one table. */
+static int find_everywhere(struct order *o, const pr_id *id)
+{
+    const struct filter *f = &o->admin->filter;
+    if (order_action(o)->table == LISTING_DEAD)
+        return find_in(o, f->box, id);
+    int rc = PR_OK;
+    for (size_t i = 0; i < o->s.box_count && rc == PR_OK; i++) {
+        if (f->box.size > 0 && !slice_eq(f->box, o->s.boxes[i]))
+            continue;
+        rc = head_seq_read(o, o->s.boxes[i]);
+        if (rc == PR_OK)
+            rc = find_in(o, o->s.boxes[i], id);
+    }
+    return rc;
+}
+
+static int targets_find(struct order *o)
+{
+    const struct filter *f = &o->admin->filter;
+    int                  rc = f->id_count == 0 ? find_everywhere(o, NULL) : PR_OK;
+    for (size_t i = 0; i < f->id_count && rc == PR_OK; i++) {
+        size_t before = o->count;
+        rc = find_everywhere(o, &f->ids[i]);
+        o->reply.missing += o->count == before;
+    }
+    o->reply.matched = o->count;
+    if (f->limit > 0)
+        o->count = min_size(o->count, f->limit);
+    return rc;
+}
+
+/* B2: its id was sent anew. */
+static int targets_refuse(struct order *o)
+{
+    for (size_t i = 0; i < o->count && o->admin->kind == ADMIN_DEAD_REPLAY; i++) {
+        struct target *t = &o->targets[i];
+        int64_t        there;
+        int            rc = conn_int(o->conn,
+                                     "SELECT 1 FROM dead_letter d JOIN \"{box}\" b ON b.id = d.id AND b.destination = d.destination"
+                                     " WHERE d.row_id = ?1",
+                                     t->box, VALUES(V_INT(t->row)), &there, o->reterr);
+        if (rc < 0)
+            return rc;
+        t->refused = rc == PR_OK;
+        o->reply.refused += t->refused;
+    }
+    o->reply.changed = o->count - o->reply.refused;
+    return PR_OK;
+}
+
+/* ---- Changing ------------------------------------------------------------------------------ */
+
+static int target_read(struct order *o, const struct target *t, struct pr_message *ret)
+{
+    bool          dead = order_action(o)->table == LISTING_DEAD;
+    sqlite3_stmt *statement;
+    uint64_t      row;
+    const char   *bad;
+    int rc = conn_bind(o->conn,
+                       dead ? "SELECT " MESSAGE_COLUMNS ", NULL FROM dead_letter WHERE row_id = ?1"
+                            : "SELECT " MESSAGE_COLUMNS ", NULL FROM \"{box}\" WHERE row_id = ?1",
+                       t->box, VALUES(V_INT(t->row)), &statement, o->reterr);
+    if (rc != PR_OK)
+        return rc;
+    rc = conn_step(o->conn, statement, o->reterr);
+    ASSERT(rc != 0); /* we found it in this transaction */
+    if (rc < 0)
+        return rc;
+    arena_reset(&o->scratch);
+    rc = message_decode(statement, &o->scratch, o->s.payload_max, ret, &row, &bad, o->reterr);
+    sqlite3_reset(statement);
+    return rc;
+}
+
+/* The story with a line about this; empty when the action leaves none. */
+static int story_make(struct order *o, const struct pr_message *m, struct buf *ret)
+{
+    const struct story_line line = {
+        .at_us = o->s.now_us,
+        .attempt = m->attempts,
+        .endpoint = m->destination,
+        .error = o->admin->why,
+        .rule = o->admin->by,
+        .step = order_action(o)->step,
+        .next_us = o->admin->kind == ADMIN_RETRY || o->admin->kind == ADMIN_DEAD_REPLAY ? o->s.now_us : 0,
+    };
+    if (line.step != NULL)
+        story_append(m->story, &line, ret);
+    return buf_failed(ret) == PR_OK ? PR_OK : no_memory(o);
+}
+
+static int do_dead_add(struct order *o, const struct target *t, const struct pr_message *m, pr_slice story)
+{
+    char       print[FINGERPRINT_SIZE];
+    int        cause = m->reason != PR_REASON_NONE ? m->reason : PR_REASON_REJECTED;
+    struct buf note;
+
+    fingerprint(m->destination, m->type, cause, m->error, print);
+    buf_init(&note, NOTE_BYTES_MAX);
+    buf_addf(&note, "%.*s: %.*s", SLICE_ARGS(o->admin->by), SLICE_ARGS(o->admin->why));
+    int rc = conn_do(o->conn,
+                     "INSERT INTO dead_letter (box, destination, seq, due_at, status, attempts, failures, failure_reason,"
+                     " code, error, failed_at, story, held_by, released, endpoint, cause, limit_reached, rule,"
+                     " fingerprint, note, died_at, " MESSAGE_MOVED ")"
+                     " SELECT '{box}', destination, seq, due_at, status | 32768, attempts, failures, failure_reason, code,"
+                     " error, failed_at, ?2, NULL, released, destination, ?3, 0, ?4, ?5, ?6, ?7, " MESSAGE_MOVED
+                     " FROM \"{box}\" WHERE row_id = ?1",
+                     t->box,
+                     VALUES(V_INT(t->row), V_TEXT(story), V_INT(cause), V_TEXT(o->admin->by), V_TEXT(slice_from(print)),
+                            V_TEXT(buf_slice(&note)), V_INT(o->s.now_us)),
+                     NULL, o->reterr);
+    buf_fini(&note);
+    if (rc == PR_OK)
+        rc = conn_do(o->conn, "DELETE FROM \"{box}\" WHERE row_id = ?1", t->box, VALUES(V_INT(t->row)), NULL, o->reterr);
+    return rc;
+}
+
+/* Back to its place: a new row with the old seq. */
+static int do_dead_replay(struct order *o, const struct target *t, pr_slice story, uint64_t *ret_row)
+{
+    int rc = conn_do(o->conn,
+                     "INSERT INTO \"{box}\" (destination, split_seq, due_at, status, failure_reason, code, error, failed_at,"
+                     " story, " MESSAGE_MOVED ")"
+                     " SELECT destination, seq, ?2, status | 32768, failure_reason, code, error, failed_at, ?3, " MESSAGE_MOVED
+                     " FROM dead_letter WHERE row_id = ?1",
+                     t->box, VALUES(V_INT(t->row), V_INT(max64(1, o->s.now_us)), V_TEXT(story)), NULL, o->reterr);
+    *ret_row = (uint64_t)sqlite3_last_insert_rowid(o->conn->db);
+    if (rc == PR_OK)
+        rc = conn_do(o->conn, "DELETE FROM dead_letter WHERE row_id = ?1", t->box, VALUES(V_INT(t->row)), NULL, o->reterr);
+    return rc;
+}
+
+static int do_update(struct order *o, const struct target *t, pr_slice story)
+{
+    const char *sql = o->admin->kind == ADMIN_RETRY
+                          ? "UPDATE \"{box}\" SET due_at = ?2, attempts = 0, failures = 0, held_by = NULL,"
+                            " story = coalesce(?3, story) WHERE row_id = ?1"
+                      : o->admin->kind == ADMIN_RELEASE
+                          ? "UPDATE \"{box}\" SET due_at = ?2, released = 1, held_by = NULL, story = coalesce(?3, story)"
+                            " WHERE row_id = ?1"
+                          : "UPDATE \"{box}\" SET due_at = ?2, held_by = NULL, story = coalesce(?3, story) WHERE row_id = ?1";
+    int64_t due_us = o->admin->kind == ADMIN_PARK ? PR_NEVER : max64(1, o->s.now_us);
+    return conn_do(o->conn, sql, t->box, VALUES(V_INT(t->row), V_INT(due_us), V_TEXT_OR_NULL(story)), NULL, o->reterr);
+}
+
+/* *ret_row: the row that instances know, or will know; 0 for a dead letter that is gone. */
+static int target_do(struct order *o, const struct target *t, const struct pr_message *m, pr_slice story, uint64_t *ret_row)
+{
+    *ret_row = t->row;
+    switch (o->admin->kind) {
+    case ADMIN_RETRY:
+    case ADMIN_RELEASE:
+    case ADMIN_PARK:
+        return do_update(o, t, story);
+    case ADMIN_DISCARD:
+        return conn_do(o->conn, "DELETE FROM \"{box}\" WHERE row_id = ?1", t->box, VALUES(V_INT(t->row)), NULL, o->reterr);
+    case ADMIN_DEAD_ADD:
+        return do_dead_add(o, t, m, story);
+    case ADMIN_DEAD_REPLAY:
+        return do_dead_replay(o, t, story, ret_row);
+    case ADMIN_DEAD_DISCARD:
+        *ret_row = 0;
+        return conn_do(o->conn, "DELETE FROM dead_letter WHERE row_id = ?1", t->box, VALUES(V_INT(t->row)), NULL, o->reterr);
+    case ADMIN_PAUSE:
+    case ADMIN_RESUME:
+        break;
+    }
+    return error_set(o->reterr, PR_EINVAL, "there is no action of kind %d", (int)o->admin->kind);
+}
+
+/* ---- Telling ------------------------------------------------------------------------------- */
+
+static int notice_write(struct order *o, pr_slice box, enum notice_kind kind, uint64_t row, int64_t seq, pr_slice stream,
+                        pr_slice endpoint)
+{
+    return conn_do(o->conn,
+                   "INSERT INTO control (mono_at, box, kind, row, seq, stream, endpoint) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+                   NO_BOX,
+                   VALUES(V_INT(store_mono_us(o->store)), V_TEXT(box), V_INT(kind), V_INT(row), V_INT(seq), V_TEXT(stream),
+                          V_TEXT(endpoint)),
+                   NULL, o->reterr);
+}
+
+static void audit_filter(struct buf *b, const struct filter *f)
+{
+    const struct {
+        const char *name;
+        pr_slice    value;
+    } texts[] = { { "box", f->box },     { "endpoint", f->endpoint }, { "type", f->type },
+                  { "stream", f->stream }, { "error", f->error },     { "fingerprint", f->fingerprint } };
+    struct json_writer w;
+    char               id[PR_ID_TEXT_SIZE];
+
+    json_init(&w, b);
+    json_begin_object(&w);
+    for (size_t i = 0; i < ARRAY_LENGTH(texts); i++)
+        if (texts[i].value.size > 0) {
+            json_key(&w, texts[i].name);
+            json_slice(&w, texts[i].value);
+        }
+    if (f->reason != 0) {
+        json_key(&w, "reason");
+        json_cstr(&w, pr_reason_name(f->reason));
+    }
+    if (f->state >= 0 && f->state < STATE_COUNT) {
+        json_key(&w, "state");
+        json_cstr(&w, state_name((enum state)f->state));
+    }
+    if (f->id_count > 0) {
+        json_key(&w, "ids");
+        json_begin_array(&w);
+        for (size_t i = 0; i < min_size(f->id_count, NOTICES_EACH_MAX); i++) {
+            pr_id_format(f->ids[i], id);
+            json_cstr(&w, id);
+        }
+        json_end_array(&w);
+    }
+    json_end_object(&w);
+}
+
+static int audit_write(struct order *o)
+{
+    struct buf target;
+    buf_init(&target, AUDIT_BYTES_MAX);
+    audit_filter(&target, &o->admin->filter);
+    int rc = conn_do(o->conn,
+                     "INSERT INTO audit (at, who, action, target, why, matched, changed, refused)"
+                     " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+                     NO_BOX,
+                     VALUES(V_INT(o->s.now_us), V_TEXT(o->admin->by), V_TEXT(slice_from(order_action(o)->name)),
+                            V_TEXT(buf_slice(&target)), V_TEXT(o->admin->why), V_INT(o->reply.matched),
+                            V_INT(o->reply.changed), V_INT(o->reply.refused)),
+                     NULL, o->reterr);
+    buf_fini(&target);
+    return rc;
+}
+
+/* ---- Orders about rows ----------------------------------------------------------------------- */
+
+static int target_run(struct order *o, const struct target *t, bool tell)
+{
+    struct pr_message m;
+    struct buf        story;
+    uint64_t          row = 0;
+    int               rc = target_read(o, t, &m);
+    if (rc != PR_OK)
+        return rc;
+    buf_init(&story, STORY_BYTES_MAX);
+    rc = story_make(o, &m, &story);
+    if (rc == PR_OK)
+        rc = target_do(o, t, &m, buf_slice(&story), &row);
+    if (rc == PR_OK && tell)
+        rc = notice_write(o, t->box, order_action(o)->notice, row, m.seq, m.stream, m.destination);
+    buf_fini(&story);
+    return rc;
+}
+
+static int order_rows(struct order *o)
+{
+    int rc = targets_find(o);
+    if (rc == PR_OK)
+        rc = targets_refuse(o);
+    if (rc != PR_OK || o->admin->dry_run)
+        return rc;
+    /* Ids, or a single row: each is told.  Else everything is read anew. */
+    bool each = o->count <= 1 || (o->admin->filter.id_count > 0 && o->count <= NOTICES_EACH_MAX);
+    for (size_t i = 0; i < o->count && rc == PR_OK; i++)
+        if (!o->targets[i].refused)
+            rc = target_run(o, &o->targets[i], each);
+    if (rc == PR_OK && !each && o->reply.changed > 0)
+        rc = notice_write(o, o->admin->filter.box, NOTICE_RELOAD, 0, 0, NO_BOX, NO_BOX);
+    return rc == PR_OK ? audit_write(o) : rc;
+}
+
+/* ---- Orders about endpoints -------------------------------------------------------------------- */
+
+/* Of two pauses the later end wins; one that is over does not count. */
+static int order_endpoint(struct order *o)
+{
+    const struct admin *a = o->admin;
+    int64_t             now_us = o->s.now_us, current_us = 0;
+    int64_t             wanted_us = a->until_us != 0 ? a->until_us : PR_NEVER;
+    bool                pause = a->kind == ADMIN_PAUSE;
+    int rc = conn_int(o->conn, "SELECT paused_until FROM endpoint WHERE name = ?1", NO_BOX, VALUES(V_TEXT(a->filter.endpoint)),
+                      &current_us, o->reterr);
+    if (rc < 0)
+        return rc;
+    o->reply.matched = rc == PR_OK || pause;
+    o->reply.missing = !o->reply.matched;
+    o->reply.changed = pause ? wanted_us > now_us && wanted_us > (current_us > now_us ? current_us : 0) : current_us > now_us;
+    if (a->dry_run)
+        return PR_OK;
+    if (o->reply.changed > 0) {
+        rc = conn_do(o->conn,
+                     "INSERT INTO endpoint (name, paused_until, paused_by, paused_why) VALUES (?1, ?2, ?3, ?4)"
+                     " ON CONFLICT (name) DO UPDATE SET paused_until = ?2, paused_by = ?3, paused_why = ?4",
+                     NO_BOX,
+                     VALUES(V_TEXT(a->filter.endpoint), V_INT(pause ? wanted_us : 0), V_TEXT(pause ? a->by : NO_BOX),
+                            V_TEXT(pause ? a->why : NO_BOX)),
+                     NULL, o->reterr);
+        if (rc == PR_OK)
+            rc = notice_write(o, NO_BOX, NOTICE_ENDPOINT, 0, 0, NO_BOX, a->filter.endpoint);
+    }
+    return rc >= 0 ? audit_write(o) : rc;
+}
+
+/* ---- The whole ---------------------------------------------------------------------------------- */
+
+static bool filter_is_empty(const struct filter *f)
+{
+    return f->id_count == 0 && f->state < 0 && f->reason == 0 && f->since_us == 0 && f->until_us == 0 && f->box.size == 0 &&
+           f->endpoint.size == 0 && f->stream.size == 0 && f->type.size == 0 && f->error.size == 0 && f->fingerprint.size == 0;
+}
+
+static int order_run(struct order *o)
+{
+    bool on_endpoint = o->admin->kind == ADMIN_PAUSE || o->admin->kind == ADMIN_RESUME;
+    int  rc = conn_begin(o->conn, !o->admin->dry_run, o->reterr);
+    if (rc == PR_OK)
+        rc = surroundings_read(o->store, o->conn, &o->arena, &o->s, o->reterr);
+    if (rc == PR_OK)
+        rc = on_endpoint ? order_endpoint(o) : order_rows(o);
+    if (rc == PR_OK && !o->admin->dry_run)
+        rc = conn_commit(o->conn, o->reterr);
+    conn_rollback(o->conn);
+    return rc;
+}
+
+int sqlite_admin(void *self, const struct admin *admin, struct admin_reply *ret_reply, struct pr_error *reterr)
+{
+    struct order o = { .store = self, .admin = admin, .reterr = reterr };
+
+    if ((size_t)admin->kind >= ARRAY_LENGTH(actions))
+        return error_set(reterr, PR_EINVAL, "there is no action of kind %d", (int)admin->kind);
+    if (filter_is_empty(&admin->filter))
+        return error_set(reterr, PR_EINVAL, "nothing is named: give ids, or a filter such as a box or a type");
+    if (order_action(&o)->notice == NOTICE_ENDPOINT && admin->filter.endpoint.size == 0)
+        return error_set(reterr, PR_EINVAL, "name the endpoint to pause or resume");
+
+    int rc = store_people(o.store, false, &o.conn, reterr);
+    if (rc != PR_OK)
+        return rc;
+    arena_init(&o.arena, ARENA_BYTES);
+    arena_init(&o.scratch, ARENA_BYTES);
+    conn_lock(o.conn);
+    rc = order_run(&o);
+    conn_unlock(o.conn);
+    if (rc == PR_OK) {
+        *ret_reply = o.reply;
+        store_wake(o.store);
+    }
+    free(o.targets);
+    arena_fini(&o.scratch);
+    arena_fini(&o.arena);
+    return rc;
+}

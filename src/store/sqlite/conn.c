@@ -1,0 +1,393 @@
+#include "store/sqlite/conn.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/slice.h"
+#include "base/time.h"
+
+#define SQL_MAX 65536         /* bytes of one statement of ours; they have a few hundred */
+#define WAL_BYTES_KEPT "67108864" /* a log that grew is cut back to this */
+
+#define NO_BOX ((pr_slice){ NULL, 0 })
+
+/* Statements are found by the address of their text. */
+static const char SQL_BEGIN_READ[] = "BEGIN";
+static const char SQL_BEGIN_WRITE[] = "BEGIN IMMEDIATE";
+static const char SQL_COMMIT[] = "COMMIT";
+static const char SQL_ROLLBACK[] = "ROLLBACK";
+
+struct statement {
+    struct map_node node;
+    const char     *sql; /* as in the program: compared by address */
+    char            box[BOX_NAME_MAX + 1];
+    sqlite3_stmt   *handle;
+};
+
+/* ---- Faults ------------------------------------------------------------------------- */
+
+static int fault_busy(const char *path, struct pr_error *reterr)
+{
+    return error_set(reterr, PR_EBUSY,
+                     "%s: another connection holds the write lock for too long: find the program with an open "
+                     "transaction (fuser %s) and end it, or raise busy= in the store's URL",
+                     path, path);
+}
+
+int sqlite_fault(sqlite3 *db, int rc, const char *path, struct pr_error *reterr)
+{
+    const char *text = db != NULL ? sqlite3_errmsg(db) : sqlite3_errstr(rc);
+
+    switch (rc & 0xff) {
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+        return fault_busy(path, reterr);
+    case SQLITE_FULL:
+        return error_set(reterr, PR_EFULL, "%s: no space left (%s): free some, nothing is lost", path, text);
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB:
+        return error_set(reterr, PR_ECORRUPT,
+                         "%s is damaged (%s): stop everything that uses it, keep a copy, and try \"sqlite3 %s "
+                         ".recover\"",
+                         path, text, path);
+    case SQLITE_IOERR:
+        return error_set(reterr, PR_EIO, "%s: input/output error (%s, code %d): look at the disk and the kernel's log",
+                         path, text, rc);
+    case SQLITE_CANTOPEN:
+    case SQLITE_PERM:
+    case SQLITE_READONLY:
+    case SQLITE_AUTH:
+        return error_set(reterr, PR_EIO, "%s: %s: are the file and its directory there, and writable for this user?",
+                         path, text);
+    case SQLITE_NOMEM:
+        return error_set(reterr, PR_ENOMEM, "%s: no memory", path);
+    case SQLITE_TOOBIG:
+        return error_set(reterr, PR_ETOOBIG, "%s: %s", path, text);
+    case SQLITE_ERROR:
+        if (strncmp(text, "no such table", 13) == 0 || strncmp(text, "no such column", 14) == 0)
+            return error_set(reterr, PR_ESCHEMA, "%s: %s: run postrider init", path, text);
+        break;
+    default:
+        break;
+    }
+    return error_set(reterr, PR_ESTORE, "%s: %s (SQLite code %d)", path, text, rc);
+}
+
+static int conn_fault(struct conn *conn, int rc, struct pr_error *reterr)
+{
+    return sqlite_fault(conn->db, rc, conn->place->path, reterr);
+}
+
+/* ---- Open and close ------------------------------------------------------------------- */
+
+/* SQLite's own handler sleeps up to 100 ms at a time: too long for a queue. */
+static int conn_on_busy(void *arg, int count)
+{
+    struct conn *conn = arg;
+    int64_t      now_us = clock_mono_us(clock_system());
+
+    if (count == 0)
+        conn->busy_since_us = now_us;
+    if (now_us - conn->busy_since_us >= conn->place->busy_us)
+        return 0;
+    int64_t       pause_us = count < 10 ? 200 : count < 50 ? 1000 : 5000;
+    struct timespec pause = { .tv_nsec = pause_us * 1000 };
+    nanosleep(&pause, NULL);
+    return 1;
+}
+
+static int conn_on_commit(void *arg, sqlite3 *db, const char *name, int pages)
+{
+    (void)db;
+    (void)name;
+    ((struct conn *)arg)->wal_pages = pages;
+    return SQLITE_OK;
+}
+
+/* No automatic checkpoints: SQLite before 3.51.3 can damage a database when two connections
+ * write and checkpoint at once, so the session that works the box is the only one of ours
+ * that does it.  No mmap: an I/O error would be a signal. */
+static int conn_configure(struct conn *conn, struct pr_error *reterr)
+{
+    int rc = conn_script(conn,
+                         "PRAGMA mmap_size = 0;"
+                         "PRAGMA temp_store = memory;"
+                         "PRAGMA cache_size = -16384;"
+                         "PRAGMA secure_delete = off;"
+                         "PRAGMA journal_mode = wal;"
+                         "PRAGMA journal_size_limit = " WAL_BYTES_KEPT ";",
+                         reterr);
+    if (rc == PR_OK)
+        rc = conn_script(conn, conn->place->full ? "PRAGMA synchronous = full" : "PRAGMA synchronous = normal", reterr);
+    sqlite3_wal_hook(conn->db, conn_on_commit, conn); /* also turns automatic checkpoints off */
+
+    sqlite3_stmt *statement; /* made now: a rollback must not need memory */
+    if (rc == PR_OK)
+        rc = conn_bind(conn, SQL_ROLLBACK, NO_BOX, NULL, 0, &statement, reterr);
+    return rc;
+}
+
+int conn_open(const struct sqlite_place *place, bool create, struct conn **ret_conn, struct pr_error *reterr)
+{
+    if (!create && !place->memory && access(place->path, F_OK) != 0)
+        return error_set(reterr, PR_ESCHEMA, "there is no database %s: run postrider init", place->path);
+
+    struct conn *conn = calloc(1, sizeof(*conn));
+    if (conn == NULL)
+        return error_set(reterr, PR_ENOMEM, "no memory for a connection");
+    conn->place = place;
+    conn->users = 1;
+    map_init(&conn->statements);
+    pthread_mutex_init(&conn->lock, NULL);
+
+    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE | (create ? SQLITE_OPEN_CREATE : 0);
+    int rc = sqlite3_open_v2(place->path, &conn->db, flags, NULL);
+    if (rc != SQLITE_OK) {
+        rc = conn_fault(conn, rc, reterr);
+    } else {
+        sqlite3_busy_handler(conn->db, conn_on_busy, conn);
+        rc = conn_configure(conn, reterr);
+    }
+    if (rc != PR_OK) {
+        conn_close(conn);
+        return rc;
+    }
+    *ret_conn = conn;
+    return PR_OK;
+}
+
+void conn_close(struct conn *conn)
+{
+    if (conn == NULL || __atomic_sub_fetch(&conn->users, 1, __ATOMIC_ACQ_REL) > 0)
+        return;
+    map_foreach(node, &conn->statements)
+    {
+        struct statement *statement = MAP_ENTRY(node, struct statement, node);
+        sqlite3_finalize(statement->handle);
+        map_remove(&conn->statements, node);
+        free(statement);
+    }
+    map_fini(&conn->statements);
+    int rc = sqlite3_close(conn->db);
+    ASSERT(rc == SQLITE_OK); /* every statement is in the map */
+    pthread_mutex_destroy(&conn->lock);
+    free(conn);
+}
+
+struct conn *conn_share(struct conn *conn)
+{
+    __atomic_add_fetch(&conn->users, 1, __ATOMIC_RELAXED);
+    return conn;
+}
+
+void conn_lock(struct conn *conn)
+{
+    pthread_mutex_lock(&conn->lock);
+}
+
+void conn_unlock(struct conn *conn)
+{
+    pthread_mutex_unlock(&conn->lock);
+}
+
+/* ---- Statements ------------------------------------------------------------------------ */
+
+static struct statement *statement_find(struct conn *conn, const char *sql, pr_slice box, uint64_t hash)
+{
+    for (struct map_node *n = map_first(&conn->statements, hash); n != NULL; n = map_next_same(n)) {
+        struct statement *statement = MAP_ENTRY(n, struct statement, node);
+        if (statement->sql == sql && slice_eq_cstr(box, statement->box))
+            return statement;
+    }
+    return NULL;
+}
+
+void sql_expand(struct buf *b, const char *sql, pr_slice box)
+{
+    for (const char *at = sql, *mark;; at = mark + 5) {
+        mark = strstr(at, "{box}");
+        if (mark == NULL) {
+            buf_add_cstr(b, at);
+            return;
+        }
+        buf_add(b, at, (size_t)(mark - at));
+        buf_add_slice(b, box);
+    }
+}
+
+static int statement_make(struct conn *conn, const char *sql, pr_slice box, uint64_t hash,
+                          struct statement **ret, struct pr_error *reterr)
+{
+    ASSERT(box.size == 0 || name_is_valid(box));
+    struct buf text;
+    buf_init(&text, SQL_MAX);
+    sql_expand(&text, sql, box);
+
+    struct statement *statement = calloc(1, sizeof(*statement));
+    int               rc = statement != NULL ? buf_failed(&text) : PR_ENOMEM;
+    if (rc != PR_OK)
+        error_set(reterr, rc, "no memory for a statement");
+    if (rc == PR_OK) {
+        int sqlite_rc = sqlite3_prepare_v3(conn->db, text.data, (int)text.size, SQLITE_PREPARE_PERSISTENT,
+                                           &statement->handle, NULL);
+        if (sqlite_rc != SQLITE_OK)
+            rc = conn_fault(conn, sqlite_rc, reterr);
+    }
+    buf_fini(&text);
+    if (rc == PR_OK) {
+        statement->sql = sql;
+        if (box.size > 0)
+            memcpy(statement->box, box.data, box.size);
+        rc = map_insert(&conn->statements, &statement->node, hash);
+        if (rc != PR_OK)
+            error_set(reterr, rc, "no memory for a statement");
+    }
+    if (rc != PR_OK) {
+        if (statement != NULL)
+            sqlite3_finalize(statement->handle);
+        free(statement);
+        return rc;
+    }
+    *ret = statement;
+    return PR_OK;
+}
+
+int value_bind(sqlite3_stmt *statement, int at, const struct value *value)
+{
+    const char *data = value->bytes.data != NULL ? value->bytes.data : "";
+    switch (value->type) {
+    case VALUE_NULL:
+        return sqlite3_bind_null(statement, at);
+    case VALUE_INT:
+        return sqlite3_bind_int64(statement, at, value->number);
+    case VALUE_TEXT:
+        return sqlite3_bind_text64(statement, at, data, value->bytes.size, SQLITE_STATIC, SQLITE_UTF8);
+    case VALUE_BLOB:
+        return sqlite3_bind_blob64(statement, at, data, value->bytes.size, SQLITE_STATIC);
+    }
+    return SQLITE_MISUSE;
+}
+
+int conn_bind(struct conn *conn, const char *sql, pr_slice box, const struct value *values, size_t count,
+              sqlite3_stmt **ret_statement, struct pr_error *reterr)
+{
+    uint64_t          hash = hash_slice((uint64_t)(uintptr_t)sql, box);
+    struct statement *statement = statement_find(conn, sql, box, hash);
+
+    if (statement == NULL) {
+        int rc = statement_make(conn, sql, box, hash, &statement, reterr);
+        if (rc != PR_OK)
+            return rc;
+    }
+    ASSERT(!sqlite3_stmt_busy(statement->handle)); /* nobody may be in the middle of it */
+    for (size_t i = 0; i < count; i++) {
+        int rc = value_bind(statement->handle, (int)i + 1, &values[i]);
+        if (rc != SQLITE_OK)
+            return conn_fault(conn, rc, reterr);
+    }
+    *ret_statement = statement->handle;
+    return PR_OK;
+}
+
+int conn_step(struct conn *conn, sqlite3_stmt *statement, struct pr_error *reterr)
+{
+    int rc = sqlite3_step(statement);
+    if (rc == SQLITE_ROW)
+        return 1;
+    if (rc != SQLITE_DONE) {
+        int fault = conn_fault(conn, rc, reterr);
+        sqlite3_reset(statement);
+        return fault;
+    }
+    sqlite3_reset(statement);
+    return 0;
+}
+
+int conn_do(struct conn *conn, const char *sql, pr_slice box, const struct value *values, size_t count,
+            int *ret_changed, struct pr_error *reterr)
+{
+    sqlite3_stmt *statement;
+    int           rc = conn_bind(conn, sql, box, values, count, &statement, reterr);
+    if (rc != PR_OK)
+        return rc;
+    do
+        rc = conn_step(conn, statement, reterr);
+    while (rc > 0);
+    if (rc == 0 && ret_changed != NULL)
+        *ret_changed = sqlite3_changes(conn->db);
+    return rc;
+}
+
+int conn_int(struct conn *conn, const char *sql, pr_slice box, const struct value *values, size_t count,
+             int64_t *ret, struct pr_error *reterr)
+{
+    sqlite3_stmt *statement;
+    int           rc = conn_bind(conn, sql, box, values, count, &statement, reterr);
+    if (rc != PR_OK)
+        return rc;
+    rc = conn_step(conn, statement, reterr);
+    if (rc <= 0)
+        return rc < 0 ? rc : PR_UNKNOWN;
+    *ret = sqlite3_column_int64(statement, 0);
+    sqlite3_reset(statement);
+    return PR_OK;
+}
+
+int conn_script(struct conn *conn, const char *sql, struct pr_error *reterr)
+{
+    int rc = sqlite3_exec(conn->db, sql, NULL, NULL, NULL);
+    return rc == SQLITE_OK ? PR_OK : conn_fault(conn, rc, reterr);
+}
+
+pr_slice column_slice(sqlite3_stmt *statement, int column)
+{
+    const void *data = sqlite3_column_blob(statement, column); /* before bytes: it may convert */
+    return (pr_slice){ data, data != NULL ? (size_t)sqlite3_column_bytes(statement, column) : 0 };
+}
+
+/* ---- Transactions ------------------------------------------------------------------------ */
+
+/* A statement that is still open would keep its snapshot. */
+static void conn_reset_all(struct conn *conn)
+{
+    map_foreach(node, &conn->statements) sqlite3_reset(MAP_ENTRY(node, struct statement, node)->handle);
+}
+
+int conn_begin(struct conn *conn, bool write, struct pr_error *reterr)
+{
+    ASSERT(sqlite3_get_autocommit(conn->db));
+    return conn_do(conn, write ? SQL_BEGIN_WRITE : SQL_BEGIN_READ, NO_BOX, NULL, 0, NULL, reterr);
+}
+
+int conn_commit(struct conn *conn, struct pr_error *reterr)
+{
+    conn_reset_all(conn);
+    int rc = conn_do(conn, SQL_COMMIT, NO_BOX, NULL, 0, NULL, reterr);
+    if (rc != PR_OK)
+        conn_rollback(conn);
+    return rc;
+}
+
+void conn_rollback(struct conn *conn)
+{
+    conn_reset_all(conn);
+    if (!sqlite3_get_autocommit(conn->db)) {
+        int rc = conn_do(conn, SQL_ROLLBACK, NO_BOX, NULL, 0, NULL, NULL);
+        /* It may report the error that made us roll back, but the transaction is over. */
+        ASSERT(rc == PR_OK || sqlite3_get_autocommit(conn->db));
+    }
+}
+
+void conn_checkpoint(struct conn *conn)
+{
+    int log = 0, moved = 0;
+    /* Whatever goes wrong here is met again by the next commit or the next checkpoint. */
+    if (sqlite3_wal_checkpoint_v2(conn->db, NULL, SQLITE_CHECKPOINT_PASSIVE, &log, &moved) == SQLITE_OK && log == moved)
+        conn->wal_pages = 0;
+}

@@ -1,0 +1,101 @@
+/* conn.h - one connection to the database: prepared statements by their text, bounded
+ * waiting for the write lock, and faults in words.
+ *
+ * SQL texts name their box as {box}; names are valid identifiers (name_is_valid), values are
+ * always parameters.
+ *
+ * Threads: whoever uses a connection holds it (conn_lock).  An in-memory database has one
+ * connection for everybody. */
+#ifndef STORE_SQLITE_CONN_H
+#define STORE_SQLITE_CONN_H
+
+#include <pthread.h>
+#include <sqlite3.h>
+
+#include "base/map.h"
+#include "base/util.h"
+#include "core/message.h"
+
+struct sqlite_place {   /* where a database is and how to use it; from the URL */
+    char   *path;       /* owned; ":memory:" is in memory */
+    bool    memory;
+    bool    full;       /* synchronous=full */
+    int64_t busy_us;    /* how long to wait for somebody else's lock */
+};
+
+struct conn {
+    pthread_mutex_t            lock;
+    sqlite3                   *db;
+    const struct sqlite_place *place;      /* borrowed */
+    struct map                 statements; /* struct statement */
+    int64_t                    busy_since_us;
+    int                        wal_pages;  /* in the log after the latest commit of ours */
+    int                        users;      /* conn_share(): closed with the last of them */
+};
+
+/* A value to be bound; bytes are borrowed until the statement has ended. */
+struct value {
+    enum { VALUE_NULL, VALUE_INT, VALUE_TEXT, VALUE_BLOB } type;
+    int64_t  number;
+    pr_slice bytes;
+};
+
+#define V_NULL ((struct value){ .type = VALUE_NULL })
+#define V_INT(n) ((struct value){ .type = VALUE_INT, .number = (int64_t)(n) })
+#define V_TEXT(s) ((struct value){ .type = VALUE_TEXT, .bytes = (s) })
+#define V_TEXT_OR_NULL(s) value_text_or_null(s) /* empty: NULL */
+#define V_BLOB(s) ((struct value){ .type = VALUE_BLOB, .bytes = (s) })
+#define V_ID(id) V_BLOB(PR_BYTES((const char *)(id).bytes, sizeof((id).bytes)))
+
+/* The values of a call: pointer and count. */
+#define VALUES(...) \
+    (const struct value[]){ __VA_ARGS__ }, ARRAY_LENGTH(((const struct value[]){ __VA_ARGS__ }))
+
+static inline struct value value_text_or_null(pr_slice s)
+{
+    return s.size > 0 ? V_TEXT(s) : V_NULL;
+}
+
+/* create: the file may be made.  Fault PR_ESCHEMA: there is no such file. */
+PR_MUST_CHECK int conn_open(const struct sqlite_place *place, bool create, struct conn **ret_conn,
+                            struct pr_error *reterr);
+void conn_close(struct conn *conn); /* NULL is fine */
+struct conn *conn_share(struct conn *conn);
+
+void conn_lock(struct conn *conn);
+void conn_unlock(struct conn *conn);
+
+/* The statement of this text, reset and bound; it belongs to the connection. */
+PR_MUST_CHECK int conn_bind(struct conn *conn, const char *sql, pr_slice box, const struct value *values,
+                            size_t count, sqlite3_stmt **ret_statement, struct pr_error *reterr);
+/* 1: a row is there; 0: done, and reset; or a fault, and reset. */
+PR_MUST_CHECK int conn_step(struct conn *conn, sqlite3_stmt *statement, struct pr_error *reterr);
+/* Bind and run to the end; *ret_changed (may be NULL) counts changed rows. */
+PR_MUST_CHECK int conn_do(struct conn *conn, const char *sql, pr_slice box, const struct value *values,
+                          size_t count, int *ret_changed, struct pr_error *reterr);
+/* The first column of the first row.  Outcome PR_UNKNOWN: no row, *ret untouched. */
+PR_MUST_CHECK int conn_int(struct conn *conn, const char *sql, pr_slice box, const struct value *values,
+                           size_t count, int64_t *ret, struct pr_error *reterr);
+/* Several statements, not kept. */
+PR_MUST_CHECK int conn_script(struct conn *conn, const char *sql, struct pr_error *reterr);
+
+/* A writing transaction takes the write lock at once.  After a fault of commit nothing has
+ * changed, and the transaction is over. */
+PR_MUST_CHECK int conn_begin(struct conn *conn, bool write, struct pr_error *reterr);
+PR_MUST_CHECK int conn_commit(struct conn *conn, struct pr_error *reterr);
+void conn_rollback(struct conn *conn); /* fine when there is none */
+
+/* Move what is in the log into the database, as far as nobody is in the way. */
+void conn_checkpoint(struct conn *conn);
+
+/* Sum up an SQLite result of this database as a fault, with what to do about it. */
+int sqlite_fault(sqlite3 *db, int rc, const char *path, struct pr_error *reterr);
+
+struct buf;
+void sql_expand(struct buf *b, const char *sql, pr_slice box); /* {box} becomes the name */
+int  value_bind(sqlite3_stmt *statement, int at, const struct value *value); /* an SQLite result */
+
+/* Bytes of a column, borrowed until the next step. */
+pr_slice column_slice(sqlite3_stmt *statement, int column);
+
+#endif

@@ -1,0 +1,297 @@
+/* cycle.c - one cycle: fence, changes, reads, one transaction.
+ *
+ * A cycle that has nothing to write and whose lease has time left is a read transaction; most
+ * cycles of an idle engine are.  What a session remembers (its place in the scan, who it is)
+ * changes only when the cycle has landed, so a cycle can be asked again after any fault. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/failpoint.h"
+#include "base/slice.h"
+#include "store/sqlite/sqlite.h"
+
+#define ARENA_BYTES (256u << 10)
+#define CHECKPOINT_PAGES 2000 /* 8 MiB of log: few syncs, and it stays in the page cache */
+
+/* ---- Sessions ------------------------------------------------------------------------- */
+
+static int session_check_box(struct session *session, struct pr_error *reterr)
+{
+    int64_t found;
+    int     rc = conn_int(session->conn, "SELECT 1 FROM box WHERE name = ?1", session->box, VALUES(V_TEXT(session->box)),
+                          &found, reterr);
+    if (rc == PR_UNKNOWN)
+        return error_set(reterr, PR_ESCHEMA, "there is no box %s in %s: name it under boxes: and run postrider init",
+                         session->box_name, session->store->place.path);
+    return rc;
+}
+
+static int session_connect(struct session *session, struct pr_error *reterr)
+{
+    struct sqlite_store *store = session->store;
+    int                  rc;
+    if (store->place.memory) {
+        session->conn = conn_share(store->people);
+        rc = PR_OK;
+    } else {
+        rc = conn_open(&store->place, false, &session->conn, reterr);
+    }
+    if (rc != PR_OK)
+        return rc;
+    conn_lock(session->conn);
+    rc = session_check_box(session, reterr);
+    conn_unlock(session->conn);
+    return rc;
+}
+
+int sqlite_session_open(void *self, pr_slice box, void **ret_session, struct pr_error *reterr)
+{
+    if (!name_is_valid(box))
+        return error_set(reterr, PR_EINVAL, "\"%.*s\" is not the name of a box", SLICE_ARGS(box));
+    struct session *session = calloc(1, sizeof(*session));
+    if (session == NULL)
+        return error_set(reterr, PR_ENOMEM, "no memory for a session");
+    session->store = self;
+    memcpy(session->box_name, box.data, box.size);
+    session->box = PR_BYTES(session->box_name, box.size);
+    session->lock_fd = session->event_fd = session->inotify_fd = -1;
+    arena_init(&session->arena, ARENA_BYTES);
+
+    int rc = session_connect(session, reterr);
+    if (rc != PR_OK) {
+        sqlite_session_close(session);
+        return rc;
+    }
+    lease_open_lock(session);
+    wait_open(session);
+    pthread_mutex_lock(&session->store->lock);
+    list_push_back(&session->store->sessions, &session->node);
+    pthread_mutex_unlock(&session->store->lock);
+    *ret_session = session;
+    return PR_OK;
+}
+
+void sqlite_session_close(void *arg)
+{
+    struct session *session = arg;
+    pthread_mutex_lock(&session->store->lock);
+    if (list_is_linked(&session->node))
+        list_remove(&session->node);
+    pthread_mutex_unlock(&session->store->lock);
+    wait_close(session); /* and the lock file with it */
+    conn_close(session->conn);
+    arena_fini(&session->arena);
+    free(session->rows);
+    free(session);
+}
+
+/* ---- The cycle -------------------------------------------------------------------------- */
+
+static bool cycle_changes(const struct cycle *c)
+{
+    return c->epoch == 0 || c->leave || c->force_write || c->verdict_count > 0 || c->effect_count > 0 ||
+           c->receipt_count > 0 || c->closed_count > 0 || c->tally_count > 0 || c->lanes_give == LANES_ALL;
+}
+
+static bool cycle_was_answered(const struct cycle_run *run)
+{
+    const struct session *s = run->session;
+    return pr_id_equal(s->instance, run->cycle->instance) && run->cycle->number <= s->number;
+}
+
+/* Our own row, as the fence: whoever took our lanes has deleted it. */
+static int cycle_fence(struct cycle_run *run, struct standing *standing)
+{
+    const struct cycle *c = run->cycle;
+    int                 rc = lease_read(run, standing);
+    if (rc != PR_OK)
+        return rc;
+    if (c->epoch != 0 && (!standing->known || standing->epoch != c->epoch)) {
+        log_emit(run->session->store->log, LOG_WARN, "lease_lost", LOG_SLICE("box", run->session->box));
+        return error_set(run->reterr, PR_ELEASE,
+                         "this instance of box %s lost its lease: it was silent for longer than lease:, or has left",
+                         run->session->box_name);
+    }
+    run->owner = standing->owner;
+    return PR_OK;
+}
+
+/* A pure read turned out to need the write lock. */
+static int cycle_must_write(struct cycle_run *run, const struct standing *standing, bool *ret)
+{
+    *ret = standing->lease_end_us - run->mono_us < run->cycle->lease_us / 3 * 2;
+    if (*ret || run->owner)
+        return PR_OK;
+    return lease_can_take(run, ret);
+}
+
+static int cycle_change(struct cycle_run *run)
+{
+    const struct cycle *c = run->cycle;
+    int                 rc = PR_OK;
+
+    if ((c->verdict_count > 0 || c->receipt_count > 0) && !run->owner)
+        return error_set(run->reterr, PR_ELEASE, "this instance does not work box %s: another does",
+                         run->session->box_name);
+    FAILPOINT("store.cycle.before_verdicts");
+    if (!run->replayed)
+        rc = verdicts_apply(run);
+    FAILPOINT("store.cycle.before_receipt");
+    if (rc == PR_OK && !run->replayed)
+        rc = receipts_write(run);
+    FAILPOINT("store.cycle.after_receipt");
+    if (rc == PR_OK && !run->replayed)
+        rc = tallies_add(run);
+    if (rc == PR_OK && run->owner)
+        rc = notices_purge(run);
+    return rc;
+}
+
+static int cycle_write(struct cycle_run *run, struct standing *standing)
+{
+    const struct cycle *c = run->cycle;
+    bool                take = false;
+    int                 rc = PR_OK;
+
+    if (!standing->known)
+        rc = lease_join(run, standing);
+    if (rc == PR_OK && !run->owner)
+        rc = lease_can_take(run, &take);
+    if (rc == PR_OK && take)
+        rc = lease_take(run);
+    if (rc == PR_OK && run->owner)
+        rc = lease_bury_dead(run);
+    if (rc == PR_OK)
+        rc = cycle_change(run);
+    if (rc != PR_OK)
+        return rc;
+    if (c->lanes_give == LANES_ALL && !run->replayed) /* all or nothing: lanes cannot be shared here */
+        run->owner = false;
+    return c->leave ? lease_leave(run) : lease_renew(run);
+}
+
+static int cycle_data_version(struct cycle_run *run, int64_t *ret)
+{
+    int rc = conn_int(run->conn, "PRAGMA data_version", run->session->box, NULL, 0, ret, run->reterr);
+    return rc == PR_UNKNOWN ? PR_OK : rc;
+}
+
+/* The inside of the transaction; the caller ends it.  PR_STALE: begin anew, with the write lock. */
+static int cycle_inside(struct cycle_run *run, int64_t *ret_data_version)
+{
+    struct session  *session = run->session;
+    struct standing  standing;
+    bool             joined = run->cycle->epoch == 0, must_write = false;
+    int              rc = cycle_fence(run, &standing);
+    if (rc == PR_OK)
+        rc = cycle_data_version(run, ret_data_version);
+    if (rc != PR_OK)
+        return rc;
+
+    run->replayed = cycle_was_answered(run) || (standing.known && run->cycle->number <= standing.cycle);
+    if (cycle_was_answered(run)) /* that answer was lost, and with it what it had read */
+        memcpy(run->position, session->position_before, sizeof(run->position));
+    if (!run->write)
+        rc = cycle_must_write(run, &standing, &must_write);
+    if (rc == PR_OK && must_write)
+        return PR_STALE;
+    if (rc == PR_OK && run->write)
+        rc = cycle_write(run, &standing);
+
+    session->reply.now_us = run->now_us;
+    session->reply.epoch = standing.epoch;
+    session->reply.lease_left_us = run->write ? run->cycle->lease_us : standing.lease_end_us - run->mono_us;
+    session->reply.replayed = run->replayed;
+    session->reply.lanes_owned = run->owner ? LANES_ALL : 0;
+    if (rc == PR_OK)
+        rc = rows_read(run);
+    if (rc == PR_OK)
+        rc = notices_read(run, joined);
+    return rc;
+}
+
+/* Who joins next in this session is somebody new. */
+static void session_forget(struct session *session)
+{
+    session->owner = false;
+    session->number = 0;
+    memset(&session->instance, 0, sizeof(session->instance));
+}
+
+/* What the session remembers; only now that the cycle has landed. */
+static void cycle_landed(struct cycle_run *run, int64_t data_version)
+{
+    struct session     *session = run->session;
+    const struct cycle *c = run->cycle;
+    bool                known = pr_id_equal(session->instance, c->instance);
+
+    session->instance = c->instance;
+    session->number = known && session->number > c->number ? session->number : c->number;
+    session->owner = run->owner;
+    session->data_version = data_version;
+    if (!run->replayed)
+        memcpy(session->position_before, session->position, sizeof(session->position));
+    memcpy(session->position, run->position, sizeof(session->position));
+    if (c->leave)
+        session_forget(session);
+    if (!run->owner)
+        lease_unlock(session);
+}
+
+static int cycle_transact(struct cycle_run *run)
+{
+    struct session *session = run->session;
+    int64_t         data_version = 0;
+
+    arena_reset(&session->arena);
+    session->reply = (struct cycle_reply){ .next_due_us = PR_NEVER };
+    memcpy(run->position, session->position, sizeof(run->position));
+    run->now_us = store_wall_us(session->store);
+    run->mono_us = store_mono_us(session->store);
+
+    FAILPOINT("store.cycle.begin");
+    int rc = conn_begin(run->conn, run->write, run->reterr);
+    if (rc == PR_OK)
+        rc = cycle_inside(run, &data_version);
+    if (rc == PR_OK) {
+        FAILPOINT("store.cycle.before_commit");
+        rc = conn_commit(run->conn, run->reterr);
+        FAILPOINT("store.cycle.after_commit");
+    }
+    if (rc != PR_OK)
+        conn_rollback(run->conn);
+    else
+        cycle_landed(run, data_version);
+    return rc;
+}
+
+int sqlite_cycle(void *arg, const struct cycle *cycle, const struct cycle_reply **ret_reply, struct pr_error *reterr)
+{
+    struct session  *session = arg;
+    struct cycle_run run = { .session = session, .cycle = cycle, .conn = session->conn, .reterr = reterr };
+
+    if (!slice_eq(cycle->box, session->box))
+        return error_set(reterr, PR_EINVAL, "this session is for box %s", session->box_name);
+    if (cycle->epoch == 0 && cycle->number != 1)
+        return error_set(reterr, PR_EINVAL, "the first cycle of an instance has the number 1");
+
+    wait_drain(session);
+    conn_lock(session->conn);
+    run.write = cycle_changes(cycle);
+    int rc = cycle_transact(&run);
+    if (rc == PR_STALE) {
+        run.write = true;
+        rc = cycle_transact(&run);
+    }
+    if (rc == PR_OK && run.owner && session->conn->wal_pages >= CHECKPOINT_PAGES)
+        conn_checkpoint(session->conn);
+    conn_unlock(session->conn);
+    if (rc == PR_ELEASE) {
+        session_forget(session);
+        lease_unlock(session);
+    }
+    if (rc == PR_OK)
+        *ret_reply = &session->reply;
+    return rc;
+}

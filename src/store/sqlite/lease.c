@@ -1,0 +1,289 @@
+/* lease.c - who works the box.
+ *
+ * At most one instance of a box has lanes: all of them.  Others stand by and look, in each of
+ * their cycles, whether they may take over:
+ *   - nobody works the box; or
+ *   - the owner's lease is over, or was given before the machine was started anew; or
+ *   - the owner held the lock file, and we can have it now: its process is gone.
+ * Who takes over buries the owner in the same transaction: its row is deleted, so whatever it
+ * still wants to change is refused (T3), and what it had in hand is counted (T6).
+ *
+ * An owner that sleeps keeps its lock file.  Then the lease alone decides, and its successor
+ * says in its own row (locked = 0) that the lock file tells nothing about it. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/failpoint.h"
+#include "base/slice.h"
+#include "store/sqlite/sqlite.h"
+
+#define LANES_NONE 0
+
+static pr_slice boot_id(const struct cycle_run *run)
+{
+    return slice_from(run->session->store->boot_id);
+}
+
+/* ---- The lock file --------------------------------------------------------------------- */
+
+/* PATH-BOX.lock; without one (no rights to make it) leases decide alone. */
+void lease_open_lock(struct session *session)
+{
+    const struct sqlite_place *place = &session->store->place;
+    char                      *path = NULL;
+
+    session->lock_fd = -1;
+    if (place->memory || asprintf(&path, "%s-%s.lock", place->path, session->box_name) < 0)
+        return;
+    session->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (session->lock_fd < 0)
+        log_emit(session->store->log, LOG_WARN, "no_lock_file", LOG_STR("path", path));
+    free(path);
+}
+
+/* In memory everybody is in this process: the list of sessions is the lock file. */
+static bool try_lock_memory(struct session *session)
+{
+    bool free_now = true;
+    pthread_mutex_lock(&session->store->lock);
+    list_foreach(node, &session->store->sessions)
+    {
+        struct session *other = LIST_ENTRY(node, struct session, node);
+        if (other != session && other->locked && slice_eq(other->box, session->box))
+            free_now = false;
+    }
+    session->locked = free_now;
+    pthread_mutex_unlock(&session->store->lock);
+    return free_now;
+}
+
+bool lease_try_lock(struct session *session)
+{
+    if (session->locked)
+        return true;
+    if (session->store->place.memory)
+        return try_lock_memory(session);
+    session->locked = session->lock_fd >= 0 && flock(session->lock_fd, LOCK_EX | LOCK_NB) == 0;
+    return session->locked;
+}
+
+void lease_unlock(struct session *session)
+{
+    if (!session->locked)
+        return;
+    if (session->store->place.memory) {
+        pthread_mutex_lock(&session->store->lock);
+        session->locked = false;
+        pthread_mutex_unlock(&session->store->lock);
+        return;
+    }
+    flock(session->lock_fd, LOCK_UN);
+    session->locked = false;
+}
+
+/* ---- Reading ----------------------------------------------------------------------------- */
+
+int lease_read(struct cycle_run *run, struct standing *ret)
+{
+    sqlite3_stmt *statement;
+    int           rc = conn_bind(run->conn, "SELECT epoch, cycle, lease_end, lanes FROM instance WHERE id = ?1 AND box = ?2",
+                                 run->session->box, VALUES(V_ID(run->cycle->instance), V_TEXT(run->session->box)),
+                                 &statement, run->reterr);
+    if (rc != PR_OK)
+        return rc;
+    *ret = (struct standing){ .known = false };
+    rc = conn_step(run->conn, statement, run->reterr);
+    if (rc <= 0)
+        return rc;
+    *ret = (struct standing){
+        .known = true,
+        .epoch = sqlite3_column_int64(statement, 0),
+        .cycle = (uint64_t)sqlite3_column_int64(statement, 1),
+        .lease_end_us = sqlite3_column_int64(statement, 2),
+        .owner = sqlite3_column_int(statement, 3) != LANES_NONE,
+    };
+    sqlite3_reset(statement);
+    return PR_OK;
+}
+
+struct owner {
+    bool  there;
+    pr_id id;
+    bool  over;   /* its lease */
+    bool  locked; /* it had the lock file */
+};
+
+static int owner_read(struct cycle_run *run, struct owner *ret)
+{
+    sqlite3_stmt *statement;
+    int           rc = conn_bind(run->conn,
+                                 "SELECT id, lease_end <= ?2 OR boot_id <> ?3, locked FROM instance WHERE box = ?1 AND lanes > 0",
+                                 run->session->box,
+                                 VALUES(V_TEXT(run->session->box), V_INT(run->mono_us), V_TEXT(boot_id(run))), &statement,
+                                 run->reterr);
+    if (rc != PR_OK)
+        return rc;
+    *ret = (struct owner){ .there = false };
+    rc = conn_step(run->conn, statement, run->reterr);
+    if (rc <= 0)
+        return rc;
+    pr_slice id = column_slice(statement, 0);
+    ret->there = true;
+    if (id.size == sizeof(ret->id.bytes))
+        memcpy(ret->id.bytes, id.data, id.size);
+    ret->over = sqlite3_column_int(statement, 1) != 0;
+    ret->locked = sqlite3_column_int(statement, 2) != 0;
+    sqlite3_reset(statement);
+    return PR_OK;
+}
+
+int lease_can_take(struct cycle_run *run, bool *ret)
+{
+    struct session *session = run->session;
+    struct owner    owner;
+    int             rc = owner_read(run, &owner);
+    if (rc != PR_OK)
+        return rc;
+    session->probe_lock = owner.there && owner.locked;
+    *ret = !owner.there || owner.over || (owner.locked && lease_try_lock(session));
+    if (!*ret)
+        lease_unlock(session); /* it told us nothing, and the owner may want it */
+    return PR_OK;
+}
+
+/* ---- Burying ------------------------------------------------------------------------------ */
+
+/* {"12":1,"13":2}: as written by receipts_write(). */
+static int bury_entries(struct cycle_run *run, const char *entries)
+{
+    for (const char *at = strchr(entries, '"'); at != NULL; at = strchr(at, '"')) {
+        char     *end;
+        long long row = strtoll(at + 1, &end, 10);
+        if (end[0] != '"' || end[1] != ':')
+            return error_set(run->reterr, PR_ECORRUPT, "a receipt of box %s cannot be read", run->session->box_name);
+        long number = strtol(end + 2, &end, 10);
+        int  rc = conn_do(run->conn, "UPDATE \"{box}\" SET attempts = ?2 WHERE row_id = ?1 AND attempts < ?2",
+                          run->session->box, VALUES(V_INT(row), V_INT(number)), NULL, run->reterr);
+        if (rc != PR_OK)
+            return rc;
+        at = end;
+    }
+    return PR_OK;
+}
+
+static int bury(struct cycle_run *run, pr_id id)
+{
+    sqlite3_stmt *statement;
+    int           rc = conn_bind(run->conn, "SELECT entries FROM claim WHERE instance = ?1", run->session->box,
+                                 VALUES(V_ID(id)), &statement, run->reterr);
+    if (rc != PR_OK)
+        return rc;
+    while ((rc = conn_step(run->conn, statement, run->reterr)) > 0) {
+        const char *entries = (const char *)sqlite3_column_text(statement, 0);
+        int         fault = entries != NULL ? bury_entries(run, entries) : PR_OK;
+        if (fault != PR_OK) {
+            sqlite3_reset(statement);
+            return fault;
+        }
+    }
+    FAILPOINT("store.bury.counted");
+    if (rc == PR_OK)
+        rc = conn_do(run->conn, "DELETE FROM claim WHERE instance = ?1", run->session->box, VALUES(V_ID(id)), NULL,
+                     run->reterr);
+    if (rc == PR_OK)
+        rc = conn_do(run->conn, "DELETE FROM instance WHERE id = ?1", run->session->box, VALUES(V_ID(id)), NULL, run->reterr);
+    FAILPOINT("store.bury.done");
+    return rc;
+}
+
+/* Those who stood by and died without a word. */
+int lease_bury_dead(struct cycle_run *run)
+{
+    for (;;) {
+        sqlite3_stmt *statement;
+        pr_id         id;
+        int           rc = conn_bind(run->conn,
+                                     "SELECT id FROM instance WHERE box = ?1 AND id <> ?2 AND (lease_end <= ?3 OR boot_id <> ?4)",
+                                     run->session->box,
+                                     VALUES(V_TEXT(run->session->box), V_ID(run->cycle->instance), V_INT(run->mono_us),
+                                            V_TEXT(boot_id(run))),
+                                     &statement, run->reterr);
+        if (rc == PR_OK)
+            rc = conn_step(run->conn, statement, run->reterr);
+        if (rc <= 0)
+            return rc;
+        pr_slice stored = column_slice(statement, 0);
+        memset(&id, 0, sizeof(id));
+        memcpy(id.bytes, stored.data, min_size(stored.size, sizeof(id.bytes)));
+        sqlite3_reset(statement);
+        rc = bury(run, id);
+        if (rc != PR_OK)
+            return rc;
+    }
+}
+
+/* ---- Changing ------------------------------------------------------------------------------ */
+
+int lease_join(struct cycle_run *run, struct standing *ret)
+{
+    const struct cycle *cycle = run->cycle;
+    int64_t             epoch;
+    int rc = conn_int(run->conn, "UPDATE meta SET value = value + 1 WHERE key = 'epoch' RETURNING value", run->session->box,
+                      NULL, 0, &epoch, run->reterr);
+    if (rc == PR_UNKNOWN)
+        rc = error_set(run->reterr, PR_ESCHEMA, "the table meta has no epoch: run postrider init");
+    if (rc == PR_OK)
+        rc = conn_do(run->conn,
+                     "INSERT INTO instance (id, box, name, version, epoch, cycle, lanes, locked, lease_end, boot_id, started_at)"
+                     " VALUES (?1, ?2, ?3, ?4, ?5, 0, 0, 0, ?6, ?7, ?8)",
+                     run->session->box,
+                     VALUES(V_ID(cycle->instance), V_TEXT(run->session->box), V_TEXT(cycle->name),
+                            V_TEXT(slice_from(POSTRIDER_VERSION)), V_INT(epoch),
+                            V_INT(time_add(run->mono_us, cycle->lease_us)), V_TEXT(boot_id(run)), V_INT(run->now_us)),
+                     NULL, run->reterr);
+    if (rc == PR_OK)
+        *ret = (struct standing){ .known = true, .epoch = epoch };
+    return rc;
+}
+
+int lease_take(struct cycle_run *run)
+{
+    struct owner owner;
+    int          rc = owner_read(run, &owner);
+    if (rc == PR_OK && owner.there)
+        rc = bury(run, owner.id);
+    if (rc != PR_OK)
+        return rc;
+    run->owner = true;
+    memset(run->position, 0, sizeof(run->position)); /* everything is new to us */
+    log_emit(run->session->store->log, LOG_INFO, "box_taken", LOG_SLICE("box", run->session->box),
+             LOG_BOOL("buried", owner.there));
+    return PR_OK;
+}
+
+/* Also the mark that this cycle was written (T2). */
+int lease_renew(struct cycle_run *run)
+{
+    const struct cycle *cycle = run->cycle;
+    bool                locked = run->owner && lease_try_lock(run->session);
+    FAILPOINT("store.renew.before");
+    int rc = conn_do(run->conn, "UPDATE instance SET lease_end = ?2, cycle = max(cycle, ?3), lanes = ?4, locked = ?5 WHERE id = ?1",
+                     run->session->box,
+                     VALUES(V_ID(cycle->instance), V_INT(time_add(run->mono_us, cycle->lease_us)), V_INT(cycle->number),
+                            V_INT(run->owner ? LANE_COUNT : LANES_NONE), V_INT(locked)),
+                     NULL, run->reterr);
+    FAILPOINT("store.renew.after");
+    return rc;
+}
+
+/* What is still on an open receipt was started and never judged: it is counted as after a crash. */
+int lease_leave(struct cycle_run *run)
+{
+    run->owner = false;
+    return bury(run, run->cycle->instance);
+}

@@ -1,0 +1,57 @@
+/* message.h - a message as columns: reading it, writing it, moving it between tables. */
+#ifndef STORE_SQLITE_MESSAGE_H
+#define STORE_SQLITE_MESSAGE_H
+
+#include "base/arena.h"
+#include "store/sqlite/conn.h"
+
+/* What message_decode() reads, in its order; payload stands last and can be left out. */
+#define MESSAGE_COLUMNS                                                                          \
+    "row_id, seq, id, destination, stream, type, source, subject, content_type, headers, "      \
+    "correlation_id, causation_id, traceparent, tracestate, event, created_at, due_at, expires_at, " \
+    "status, attempts, failures, failure_reason, code, error, failed_at, story, held_by, released"
+#define MESSAGE_COLUMN_COUNT 29 /* with payload behind them */
+
+/* The columns that move unchanged with a row from table to table. */
+#define MESSAGE_MOVED                                                                          \
+    "id, stream, type, source, subject, content_type, headers, correlation_id, causation_id, " \
+    "traceparent, tracestate, event, created_at, expires_at, payload"
+
+/* A row that came back and blocks its stream (message_blocks_stream()), or is parked: as the
+ * partial index {box}_heads says it, word for word. */
+#define MESSAGE_IS_HEAD                                                                           \
+    "due_at IS NOT NULL AND (due_at = 9223372036854775807 OR (released = 0 AND"                   \
+    " ((status & 32768) <> 0 OR attempts > 0 OR due_at <= created_at)))"
+
+/* Read the current row; columns begin with MESSAGE_COLUMNS and payload (or NULL).  Slices are
+ * copied into the arena.  *ret_bad says why it cannot be handled, or is NULL.  Fault PR_ENOMEM. */
+PR_MUST_CHECK int message_decode(sqlite3_stmt *statement, struct arena *arena, size_t payload_max,
+                                 struct pr_message *ret, uint64_t *ret_row, const char **ret_bad,
+                                 struct pr_error *reterr);
+
+/* The three forms in which other programs store an id. */
+struct id_forms {
+    pr_id id;
+    char  lower[PR_ID_TEXT_SIZE], upper[PR_ID_TEXT_SIZE];
+};
+void id_forms_init(struct id_forms *forms, pr_id id);
+#define V_ID_LOWER(forms) V_TEXT(PR_BYTES((forms).lower, PR_ID_TEXT_SIZE - 1))
+#define V_ID_UPPER(forms) V_TEXT(PR_BYTES((forms).upper, PR_ID_TEXT_SIZE - 1))
+
+/* Is this id there for this destination in a form that the unique key does not see: as text, or
+ * among the dead letters? */
+extern const char MESSAGE_IS_KNOWN[];
+#define MESSAGE_IS_KNOWN_VALUES(forms, destination) \
+    V_ID((forms).id), V_ID_LOWER(forms), V_ID_UPPER(forms), V_TEXT(destination)
+
+/* INSERT of a new message; changes nothing when its id is in the box for its destination. */
+extern const char MESSAGE_INSERT[];
+#define MESSAGE_VALUE_COUNT 17
+void message_values(const struct pr_message *message, const struct id_forms *forms, int64_t now_us,
+                    struct value ret[MESSAGE_VALUE_COUNT]);
+
+/* Outcome PR_DUPLICATE. */
+PR_MUST_CHECK int message_insert(struct conn *conn, pr_slice box, const struct pr_message *message,
+                                 int64_t now_us, struct pr_error *reterr);
+
+#endif

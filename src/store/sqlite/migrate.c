@@ -1,0 +1,350 @@
+/* migrate.c - tables, boxes and views, in one transaction.
+ *
+ * Files run in the order of their numbers and once each; those named *_box once for each box:
+ * for the boxes that are there when the file is new, and for a new box all of them.  Views name
+ * all boxes, so they are made anew each time. */
+#include "store/sqlite/migrate.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/error.h"
+#include "base/failpoint.h"
+#include "base/slice.h"
+#include "store/sqlite/sqlite.h"
+
+#define SCRIPT_MAX (1u << 20)
+#define NO_BOX ((pr_slice){ NULL, 0 })
+
+int schema_wanted(void)
+{
+    return sqlite_migrations[sqlite_migrations_count - 1].number;
+}
+
+static bool is_for_boxes(const struct migration *m)
+{
+    return slice_ends_with(slice_from(m->name), PR_STR("_box"));
+}
+
+/* ---- Files ------------------------------------------------------------------------- */
+
+static void add_all_bytes(struct buf *b)
+{
+    buf_add_cstr(b, "x'");
+    for (int i = 0; i < 256; i++)
+        buf_addf(b, "%02x", (unsigned)i);
+    buf_add_char(b, '\'');
+}
+
+static void script_expand(struct buf *b, const char *sql, pr_slice box)
+{
+    for (const char *at = sql; *at != '\0';) {
+        if (strncmp(at, "{box}", 5) == 0) {
+            buf_add_slice(b, box);
+            at += 5;
+        } else if (strncmp(at, "{now_ms}", 8) == 0) {
+            buf_add_cstr(b, "CAST((julianday('now') - 2440587.5) * 86400000 + 0.5 AS INTEGER)");
+            at += 8;
+        } else if (strncmp(at, "{bytes}", 7) == 0) {
+            add_all_bytes(b);
+            at += 7;
+        } else {
+            buf_add_char(b, *at++);
+        }
+    }
+}
+
+/* Statement by statement, so that a test can end it between any two. */
+static int script_run(struct conn *conn, const char *sql, struct pr_error *reterr)
+{
+    for (const char *rest = sql; *rest != '\0';) {
+        sqlite3_stmt *statement = NULL;
+        int           rc = sqlite3_prepare_v2(conn->db, rest, -1, &statement, &rest);
+        if (rc == SQLITE_OK && statement != NULL) {
+            FAILPOINT("store.migrate.statement");
+            rc = sqlite3_step(statement);
+            if (rc == SQLITE_DONE || rc == SQLITE_ROW)
+                rc = SQLITE_OK;
+        }
+        int fault = rc == SQLITE_OK ? PR_OK : sqlite_fault(conn->db, rc, conn->place->path, reterr);
+        sqlite3_finalize(statement);
+        if (fault != PR_OK)
+            return fault;
+    }
+    return PR_OK;
+}
+
+static int migration_run(struct conn *conn, const struct migration *m, pr_slice box, struct pr_error *reterr)
+{
+    struct buf script;
+    buf_init(&script, SCRIPT_MAX);
+    script_expand(&script, m->sql, box);
+    int rc = buf_failed(&script);
+    rc = rc == PR_OK ? script_run(conn, script.data, reterr) : error_set(reterr, rc, "no memory for %s.sql", m->name);
+    buf_fini(&script);
+    return rc;
+}
+
+/* ---- Boxes --------------------------------------------------------------------------- */
+
+struct names {
+    char   names[BOXES_MAX][BOX_NAME_MAX + 1];
+    size_t count;
+};
+
+static pr_slice names_get(const struct names *names, size_t i)
+{
+    return slice_from(names->names[i]);
+}
+
+static int boxes_read(struct conn *conn, struct names *ret, struct pr_error *reterr)
+{
+    sqlite3_stmt *statement;
+    int           rc = conn_bind(conn, "SELECT name FROM box ORDER BY name LIMIT ?1", NO_BOX, VALUES(V_INT(BOXES_MAX)),
+                                 &statement, reterr);
+    if (rc != PR_OK)
+        return rc;
+    ret->count = 0;
+    while ((rc = conn_step(conn, statement, reterr)) > 0) {
+        pr_slice name = column_slice(statement, 0);
+        if (name_is_valid(name)) /* others are not ours */
+            snprintf(ret->names[ret->count++], sizeof(ret->names[0]), "%.*s", SLICE_ARGS(name));
+    }
+    return rc;
+}
+
+/* Is there a table of that name that is not a box? */
+static int box_check_name(struct conn *conn, const struct names *names, pr_slice box, bool *ret_there,
+                          struct pr_error *reterr)
+{
+    if (!name_is_valid(box))
+        return error_set(reterr, PR_EINVAL, "\"%.*s\" cannot be the name of a box: letters, digits and _, at most %d",
+                         SLICE_ARGS(box), BOX_NAME_MAX);
+    *ret_there = false;
+    for (size_t i = 0; i < names->count; i++)
+        if (slice_eq(names_get(names, i), box))
+            *ret_there = true;
+    if (*ret_there)
+        return PR_OK;
+    if (names->count == BOXES_MAX)
+        return error_set(reterr, PR_ETOOBIG, "there are %d boxes already, there cannot be more", BOXES_MAX);
+    int64_t found;
+    int     rc = conn_int(conn, "SELECT 1 FROM sqlite_master WHERE name = ?1 COLLATE NOCASE", NO_BOX,
+                          VALUES(V_TEXT(box)), &found, reterr);
+    if (rc == PR_OK)
+        return error_set(reterr, PR_EINVAL, "there is a table %.*s already that is no box: choose another name",
+                         SLICE_ARGS(box));
+    return rc == PR_UNKNOWN ? PR_OK : rc;
+}
+
+static int box_make(struct conn *conn, struct names *names, pr_slice box, struct pr_error *reterr)
+{
+    bool there;
+    int  rc = box_check_name(conn, names, box, &there, reterr);
+    if (rc != PR_OK || there)
+        return rc;
+    for (size_t i = 0; i < sqlite_migrations_count && rc == PR_OK; i++)
+        if (is_for_boxes(&sqlite_migrations[i]))
+            rc = migration_run(conn, &sqlite_migrations[i], box, reterr);
+    if (rc == PR_OK)
+        snprintf(names->names[names->count++], sizeof(names->names[0]), "%.*s", SLICE_ARGS(box));
+    return rc;
+}
+
+/* ---- Views ----------------------------------------------------------------------------- */
+
+#define NOW_US "CAST((julianday('now') - 2440587.5) * 86400000 + 0.5 AS INTEGER) * 1000"
+#define ID_TEXT                                                                                     \
+    "CASE WHEN typeof(b.id) = 'blob' THEN lower(substr(hex(b.id), 1, 8) || '-' || substr(hex(b.id), 9, 4)" \
+    " || '-' || substr(hex(b.id), 13, 4) || '-' || substr(hex(b.id), 17, 4) || '-' || substr(hex(b.id), 21))" \
+    " ELSE b.id END"
+
+static const char VIEW_IN_FLIGHT[] =
+    "CREATE VIEW in_flight AS SELECT c.box, CAST(e.key AS INTEGER) AS row_id, e.value AS number,"
+    " i.name AS instance, c.at FROM claim c JOIN instance i ON i.id = c.instance, json_each(c.entries) e;";
+
+/* As state_of_row(), with receipts and pauses laid over it. */
+static const char VIEW_MESSAGES[] =
+    "SELECT '{box}' AS box, b.row_id, b.seq, " ID_TEXT " AS id,"
+    " CASE WHEN (b.row_id, b.attempts + 1) IN (SELECT row_id, number FROM in_flight WHERE box = '{box}') THEN 'in-flight'"
+    " WHEN b.due_at = 9223372036854775807 THEN 'parked'"
+    " WHEN b.held_by IS NOT NULL THEN 'held'"
+    " WHEN b.due_at > " NOW_US " AND (b.status & 32768) = 0 AND b.attempts = 0 THEN 'delayed'"
+    " WHEN b.destination IN (SELECT name FROM endpoint WHERE paused_until > " NOW_US ") THEN 'paused'"
+    " WHEN b.due_at > " NOW_US " THEN 'retrying'"
+    " ELSE 'ready' END AS state,"
+    " b.type, b.stream, b.destination, strftime('%Y-%m-%dT%H:%M:%fZ', b.created_at / 1e6, 'unixepoch') AS created_at,"
+    " CASE WHEN b.due_at < 9223372036854775807 THEN strftime('%Y-%m-%dT%H:%M:%fZ', b.due_at / 1e6, 'unixepoch') END AS due_at,"
+    " b.status, b.attempts, b.failures, b.failure_reason, b.code, b.error, b.held_by, length(b.payload) AS payload_bytes"
+    " FROM \"{box}\" b";
+
+static const char VIEW_BLOCKED[] =
+    "SELECT '{box}' AS box, b.stream, " ID_TEXT " AS head, b.seq, b.failure_reason, b.error,"
+    " CASE WHEN b.due_at < 9223372036854775807 THEN strftime('%Y-%m-%dT%H:%M:%fZ', b.due_at / 1e6, 'unixepoch') END AS due_at,"
+    " (SELECT count(*) FROM \"{box}\" h WHERE h.stream = b.stream AND h.held_by IS NOT NULL) AS held"
+    " FROM \"{box}\" b WHERE b.due_at IS NOT NULL AND b.released = 0 AND (b.status & 32768) <> 0 AND b.stream IS NOT NULL";
+
+static const char VIEW_ENDPOINTS[] =
+    "CREATE VIEW endpoint_overview AS SELECT name, CASE WHEN paused_until > " NOW_US " THEN 'paused' ELSE 'open' END AS state,"
+    " CASE WHEN paused_until > " NOW_US " AND paused_until < 9223372036854775807"
+    " THEN strftime('%Y-%m-%dT%H:%M:%fZ', paused_until / 1e6, 'unixepoch') END AS paused_until,"
+    " paused_by, paused_why, sent, failed, dead, discarded, expired,"
+    " (SELECT count(*) FROM dead_letter d WHERE d.endpoint = endpoint.name) AS dead_letters FROM endpoint;";
+
+static void view_add(struct buf *b, const char *name, const char *select, const struct names *names)
+{
+    buf_addf(b, "CREATE VIEW %s AS ", name);
+    for (size_t i = 0; i < names->count; i++) {
+        buf_add_cstr(b, i > 0 ? " UNION ALL " : "");
+        script_expand(b, select, names_get(names, i));
+    }
+    buf_add_char(b, ';');
+}
+
+static int views_make(struct conn *conn, const struct names *names, struct pr_error *reterr)
+{
+    struct buf script;
+    buf_init(&script, SCRIPT_MAX);
+    buf_add_cstr(&script, "DROP VIEW IF EXISTS messages; DROP VIEW IF EXISTS blocked_streams;"
+                          "DROP VIEW IF EXISTS endpoint_overview; DROP VIEW IF EXISTS in_flight;");
+    buf_add_cstr(&script, VIEW_IN_FLIGHT);
+    buf_add_cstr(&script, VIEW_ENDPOINTS);
+    view_add(&script, "messages", VIEW_MESSAGES, names);
+    view_add(&script, "blocked_streams", VIEW_BLOCKED, names);
+    int rc = buf_failed(&script);
+    rc = rc == PR_OK ? script_run(conn, script.data, reterr) : error_set(reterr, rc, "no memory for the views");
+    buf_fini(&script);
+    return rc;
+}
+
+/* ---- The whole --------------------------------------------------------------------------- */
+
+int schema_version(struct conn *conn, int64_t *ret_version, struct pr_error *reterr)
+{
+    int64_t there;
+    int     rc = conn_int(conn, "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'meta'", NO_BOX, NULL, 0,
+                          &there, reterr);
+    if (rc == PR_OK)
+        rc = conn_int(conn, "SELECT value FROM meta WHERE key = 'schema_version'", NO_BOX, NULL, 0, ret_version, reterr);
+    if (rc == PR_UNKNOWN) {
+        *ret_version = 0;
+        return PR_OK;
+    }
+    return rc;
+}
+
+static int schema_too_new(int64_t version, struct pr_error *reterr)
+{
+    return error_set(reterr, PR_ESCHEMA, "the schema is version %lld, this program knows %d: upgrade postrider",
+                     (long long)version, schema_wanted());
+}
+
+static int files_run(struct conn *conn, int64_t version, const struct names *names, struct pr_error *reterr)
+{
+    int rc = PR_OK;
+    for (size_t i = 0; i < sqlite_migrations_count && rc == PR_OK; i++) {
+        const struct migration *m = &sqlite_migrations[i];
+        if (m->number <= version)
+            continue;
+        if (!is_for_boxes(m))
+            rc = migration_run(conn, m, NO_BOX, reterr);
+        for (size_t k = 0; is_for_boxes(m) && k < names->count && rc == PR_OK; k++)
+            rc = migration_run(conn, m, names_get(names, k), reterr);
+    }
+    if (rc == PR_OK && version < schema_wanted())
+        rc = conn_do(conn, "UPDATE meta SET value = ?1 WHERE key = 'schema_version'", NO_BOX,
+                     VALUES(V_INT(schema_wanted())), NULL, reterr);
+    return rc;
+}
+
+static int migrate_inside(struct conn *conn, const char *const *boxes, size_t box_count, struct names *names,
+                          struct pr_error *reterr)
+{
+    int64_t version;
+    int     rc = schema_version(conn, &version, reterr);
+    if (rc == PR_OK && version > schema_wanted())
+        return schema_too_new(version, reterr);
+    names->count = 0;
+    if (rc == PR_OK && version > 0)
+        rc = boxes_read(conn, names, reterr);
+    if (rc == PR_OK)
+        rc = files_run(conn, version, names, reterr);
+
+    size_t before = names->count;
+    if (rc == PR_OK)
+        rc = box_make(conn, names, PR_STR("outbox"), reterr);
+    if (rc == PR_OK)
+        rc = box_make(conn, names, PR_STR("inbox"), reterr);
+    for (size_t i = 0; i < box_count && rc == PR_OK; i++)
+        rc = box_make(conn, names, slice_from(boxes[i]), reterr);
+    if (rc == PR_OK && (names->count > before || version < schema_wanted()))
+        rc = views_make(conn, names, reterr);
+    return rc;
+}
+
+/* The default of id is made of bytes: other encodings would make something else of them. */
+static int encoding_check(struct conn *conn, struct pr_error *reterr)
+{
+    sqlite3_stmt *statement;
+    int           rc = conn_bind(conn, "PRAGMA encoding", NO_BOX, NULL, 0, &statement, reterr);
+    if (rc == PR_OK && (rc = conn_step(conn, statement, reterr)) > 0) {
+        bool utf8 = slice_eq_cstr(column_slice(statement, 0), "UTF-8");
+        sqlite3_reset(statement);
+        rc = utf8 ? PR_OK
+                  : error_set(reterr, PR_EUNSUPPORTED, "%s is not encoded in UTF-8: postrider needs a database that is",
+                              conn->place->path);
+    }
+    return rc;
+}
+
+int sqlite_migrate(void *self, const char *const *boxes, size_t box_count, struct pr_error *reterr)
+{
+    struct sqlite_store *store = self;
+    struct conn         *conn;
+    int                  rc = store_people(store, true, &conn, reterr);
+    if (rc != PR_OK)
+        return rc;
+    struct names *names = calloc(1, sizeof(*names));
+    if (names == NULL)
+        return error_set(reterr, PR_ENOMEM, "no memory for the names of boxes");
+
+    conn_lock(conn);
+    rc = encoding_check(conn, reterr);
+    if (rc == PR_OK)
+        rc = conn_begin(conn, true, reterr);
+    if (rc == PR_OK)
+        rc = migrate_inside(conn, boxes, box_count, names, reterr);
+    FAILPOINT("store.migrate.before_commit");
+    if (rc == PR_OK)
+        rc = conn_commit(conn, reterr);
+    FAILPOINT("store.migrate.after_commit");
+    conn_rollback(conn);
+    conn_unlock(conn);
+    free(names);
+    return rc;
+}
+
+int sqlite_check(void *self, struct pr_error *reterr)
+{
+    struct sqlite_store *store = self;
+    struct conn         *conn;
+    int64_t              version;
+    int                  rc = store_people(store, false, &conn, reterr);
+    if (rc != PR_OK)
+        return rc;
+    conn_lock(conn);
+    rc = schema_version(conn, &version, reterr);
+    conn_unlock(conn);
+    if (rc != PR_OK)
+        return rc;
+    if (version > schema_wanted())
+        return schema_too_new(version, reterr);
+    if (version == 0)
+        return error_set(reterr, PR_ESCHEMA, "%s has no tables of postrider: run postrider init", store->place.path);
+    if (version < schema_wanted())
+        return error_set(reterr, PR_ESCHEMA, "the schema is version %lld, this program needs %d: run postrider init",
+                         (long long)version, schema_wanted());
+    return PR_OK;
+}

@@ -1,0 +1,149 @@
+/* notice.c - what operators did, told to the instances that run; and the endpoints' rows. */
+#include "base/error.h"
+#include "base/slice.h"
+#include "store/sqlite/sqlite.h"
+
+#define NOTICES_PER_CYCLE 1000
+#define NOTICE_AGE_US PR_MINUTES(60)  /* every living instance has read it by then */
+#define PURGE_EVERY_US PR_SECONDS(1)
+#define PURGE_PIECE 1000              /* rows in one cycle */
+
+static int slice_keep(struct arena *arena, pr_slice s, pr_slice *ret, struct pr_error *reterr)
+{
+    *ret = slice_dup(arena, s);
+    return ret->data != NULL ? PR_OK : error_set(reterr, PR_ENOMEM, "no memory for a reply");
+}
+
+/* ---- Endpoints ---------------------------------------------------------------------- */
+
+static int endpoint_take(sqlite3_stmt *s, struct arena *arena, struct endpoint_state *ret, struct pr_error *reterr)
+{
+    *ret = (struct endpoint_state){
+        .paused_until_us = sqlite3_column_int64(s, 1),
+        .sent = (uint64_t)sqlite3_column_int64(s, 4),
+        .failed = (uint64_t)sqlite3_column_int64(s, 5),
+        .dead = (uint64_t)sqlite3_column_int64(s, 6),
+        .discarded = (uint64_t)sqlite3_column_int64(s, 7),
+        .expired = (uint64_t)sqlite3_column_int64(s, 8),
+    };
+    int rc = slice_keep(arena, column_slice(s, 0), &ret->name, reterr);
+    if (rc == PR_OK)
+        rc = slice_keep(arena, column_slice(s, 2), &ret->by, reterr);
+    if (rc == PR_OK)
+        rc = slice_keep(arena, column_slice(s, 3), &ret->why, reterr);
+    return rc;
+}
+
+int endpoints_read(struct conn *conn, struct arena *arena, struct endpoint_state **ret, size_t *ret_count,
+                   struct pr_error *reterr)
+{
+    const pr_slice no_box = { NULL, 0 };
+    int64_t        room;
+    sqlite3_stmt  *statement;
+    int            rc = conn_int(conn, "SELECT count(*) FROM endpoint", no_box, NULL, 0, &room, reterr);
+    if (rc != PR_OK)
+        return rc;
+    struct endpoint_state *list = arena_alloc_array(arena, (size_t)room, sizeof(*list));
+    if (list == NULL)
+        return error_set(reterr, PR_ENOMEM, "no memory for %lld endpoints", (long long)room);
+    rc = conn_bind(conn,
+                   "SELECT name, paused_until, paused_by, paused_why, sent, failed, dead, discarded, expired"
+                   " FROM endpoint ORDER BY name LIMIT ?1",
+                   no_box, VALUES(V_INT(room)), &statement, reterr);
+    if (rc != PR_OK)
+        return rc;
+    size_t count = 0;
+    while ((rc = conn_step(conn, statement, reterr)) > 0) {
+        int fault = endpoint_take(statement, arena, &list[count++], reterr);
+        if (fault != PR_OK) {
+            sqlite3_reset(statement);
+            return fault;
+        }
+    }
+    if (rc == PR_OK) {
+        *ret = list;
+        *ret_count = count;
+    }
+    return rc;
+}
+
+/* ---- Notices -------------------------------------------------------------------------- */
+
+static int notice_take(struct cycle_run *run, sqlite3_stmt *s, struct notice *ret)
+{
+    struct arena *arena = &run->session->arena;
+    *ret = (struct notice){
+        .number = sqlite3_column_int64(s, 0),
+        .kind = (enum notice_kind)sqlite3_column_int(s, 1),
+        .row = (uint64_t)sqlite3_column_int64(s, 2),
+        .seq = sqlite3_column_int64(s, 3),
+    };
+    int rc = slice_keep(arena, column_slice(s, 4), &ret->stream, run->reterr);
+    return rc == PR_OK ? slice_keep(arena, column_slice(s, 5), &ret->endpoint, run->reterr) : rc;
+}
+
+static int notices_take(struct cycle_run *run, bool *ret_endpoints)
+{
+    struct cycle_reply *reply = &run->session->reply;
+    sqlite3_stmt       *statement;
+    int rc = conn_bind(run->conn,
+                       "SELECT number, kind, row, seq, stream, endpoint FROM control WHERE number > ?1"
+                       " AND box IN ('', '{box}') ORDER BY number LIMIT ?2",
+                       run->session->box, VALUES(V_INT(run->cycle->notice_after), V_INT(NOTICES_PER_CYCLE)), &statement,
+                       run->reterr);
+    if (rc != PR_OK)
+        return rc;
+    while ((rc = conn_step(run->conn, statement, run->reterr)) > 0) {
+        if (reply->notices == NULL)
+            reply->notices = arena_alloc_array(&run->session->arena, NOTICES_PER_CYCLE, sizeof(*reply->notices));
+        struct notice *notice = reply->notices != NULL ? &reply->notices[reply->notice_count++] : NULL;
+        int fault = notice != NULL ? notice_take(run, statement, notice) : error_set(run->reterr, PR_ENOMEM, "no memory for notices");
+        if (fault != PR_OK) {
+            sqlite3_reset(statement);
+            return fault;
+        }
+        *ret_endpoints |= notice->kind == NOTICE_ENDPOINT;
+        reply->notice_last = notice->number;
+    }
+    return rc;
+}
+
+int notices_read(struct cycle_run *run, bool joined)
+{
+    struct cycle_reply *reply = &run->session->reply;
+    bool                endpoints = joined;
+    int                 rc;
+
+    reply->notice_last = run->cycle->notice_after;
+    if (run->cycle->notice_after == 0)
+        rc = conn_int(run->conn, "SELECT seq FROM sqlite_sequence WHERE name = 'control'", run->session->box, NULL, 0,
+                      &reply->notice_last, run->reterr);
+    else
+        rc = notices_take(run, &endpoints);
+    if (rc < 0 || !endpoints)
+        return rc < 0 ? rc : PR_OK;
+    reply->endpoints_known = true;
+    return endpoints_read(run->conn, &run->session->arena, &reply->endpoints, &reply->endpoint_count, run->reterr);
+}
+
+/* Old notices and kept messages whose time is over, in pieces.  A notice from the far future
+ * is one from before the machine was started anew. */
+int notices_purge(struct cycle_run *run)
+{
+    if (run->mono_us < run->session->purge_next_us)
+        return PR_OK;
+    run->session->purge_next_us = time_add(run->mono_us, PURGE_EVERY_US);
+    int rc = conn_do(run->conn,
+                     "DELETE FROM control WHERE number IN (SELECT number FROM control"
+                     " WHERE mono_at < ?1 OR mono_at > ?2 ORDER BY number LIMIT ?3)",
+                     run->session->box,
+                     VALUES(V_INT(time_sub(run->mono_us, NOTICE_AGE_US)), V_INT(time_add(run->mono_us, NOTICE_AGE_US)),
+                            V_INT(PURGE_PIECE)),
+                     NULL, run->reterr);
+    if (rc == PR_OK)
+        rc = conn_do(run->conn,
+                     "DELETE FROM done WHERE row_id IN (SELECT row_id FROM done WHERE keep_until <= ?1"
+                     " ORDER BY keep_until LIMIT ?2)",
+                     run->session->box, VALUES(V_INT(run->now_us), V_INT(PURGE_PIECE)), NULL, run->reterr);
+    return rc;
+}

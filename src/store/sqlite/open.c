@@ -1,0 +1,178 @@
+/* open.c - from a URL to a store.
+ *
+ * sqlite:PATH?synchronous=full|normal&busy=5s.  Connections are opened at first need, so that
+ * a question to a file that is not there gets an answer and does not make the file. */
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/slice.h"
+#include "base/units.h"
+#include "store/sqlite/sqlite.h"
+
+#define BUSY_DEFAULT_US PR_SECONDS(5)
+#define BUSY_MAX_US PR_MINUTES(10)
+
+static int url_option(struct sqlite_place *place, pr_slice key, pr_slice value, struct pr_error *reterr)
+{
+    if (slice_eq_cstr(key, "synchronous")) {
+        place->full = slice_eq_cstr(value, "full");
+        if (place->full || slice_eq_cstr(value, "normal"))
+            return PR_OK;
+        return error_set(reterr, PR_EINVAL, "synchronous=%.*s in the store's URL: it is full or normal", SLICE_ARGS(value));
+    }
+    if (slice_eq_cstr(key, "busy")) {
+        int64_t us;
+        if (duration_parse(value, &us) == PR_OK && us >= 0 && us <= BUSY_MAX_US) {
+            place->busy_us = us;
+            return PR_OK;
+        }
+        return error_set(reterr, PR_EINVAL, "busy=%.*s in the store's URL: it is a duration such as 5s, at most 10m",
+                         SLICE_ARGS(value));
+    }
+    return error_set(reterr, PR_EINVAL, "the store's URL has the unknown option %.*s: there are synchronous and busy",
+                     SLICE_ARGS(key));
+}
+
+static pr_slice slice_until(pr_slice *rest, char mark)
+{
+    const char *found = rest->size > 0 ? memchr(rest->data, mark, rest->size) : NULL;
+    pr_slice    head = { rest->data, found != NULL ? (size_t)(found - rest->data) : rest->size };
+    size_t      used = head.size + (found != NULL);
+    *rest = (pr_slice){ rest->data + used, rest->size - used };
+    return head;
+}
+
+static int url_parse(const char *url, struct sqlite_place *place, struct pr_error *reterr)
+{
+    pr_slice rest = slice_from(url);
+    if (!slice_starts_with(rest, PR_STR("sqlite:")))
+        return error_set(reterr, PR_EINVAL, "%s: the URL of this store begins with sqlite:", url);
+    rest = (pr_slice){ rest.data + 7, rest.size - 7 };
+    if (slice_starts_with(rest, PR_STR("///"))) /* as others write it */
+        rest = (pr_slice){ rest.data + 2, rest.size - 2 };
+
+    pr_slice path = slice_until(&rest, '?');
+    place->full = true;
+    place->busy_us = BUSY_DEFAULT_US;
+    if (path.size == 0)
+        return error_set(reterr, PR_EINVAL, "the store's URL has no path: write sqlite:postrider.db");
+    while (rest.size > 0) {
+        pr_slice value = slice_until(&rest, '&');
+        pr_slice key = slice_until(&value, '=');
+        int      rc = url_option(place, key, value, reterr);
+        if (rc != PR_OK)
+            return rc;
+    }
+    place->memory = slice_eq_cstr(path, ":memory:");
+    place->path = strndup(path.data, path.size);
+    return place->path != NULL ? PR_OK : error_set(reterr, PR_ENOMEM, "no memory for a store");
+}
+
+static void boot_id_read(char ret[BOOT_ID_SIZE])
+{
+    int     fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    ssize_t size = fd >= 0 ? read(fd, ret, BOOT_ID_SIZE - 1) : 0;
+    if (fd >= 0)
+        close(fd);
+    ret[size > 0 ? size : 0] = '\0'; /* without one, leases end by the clock alone */
+    ret[strcspn(ret, "\n")] = '\0';
+}
+
+static void sqlite_close(void *self)
+{
+    struct sqlite_store *store = self;
+    ASSERT(list_is_empty(&store->sessions));
+    conn_close(store->sender);
+    conn_close(store->people);
+    enqueue_fini(&store->queue);
+    pthread_mutex_destroy(&store->lock);
+    free(store->place.path);
+    free(store);
+}
+
+static int sqlite_open(const struct store_options *options, void **ret_self, struct pr_error *reterr)
+{
+    struct sqlite_store *store = calloc(1, sizeof(*store));
+    if (store == NULL)
+        return error_set(reterr, PR_ENOMEM, "no memory for a store");
+    store->clock = options->clock != NULL ? options->clock : clock_system();
+    store->log = options->log;
+    store->payload_max = options->payload_max > 0 ? options->payload_max : PR_PAYLOAD_MAX;
+    pthread_mutex_init(&store->lock, NULL);
+    list_init(&store->sessions);
+    enqueue_init(&store->queue);
+    boot_id_read(store->boot_id);
+
+    int rc = url_parse(options->url, &store->place, reterr);
+    if (rc == PR_OK && (store->place.memory || access(store->place.path, F_OK) == 0)) {
+        struct conn *conn;
+        rc = store_people(store, store->place.memory, &conn, reterr);
+    }
+    if (rc != PR_OK) {
+        sqlite_close(store);
+        return rc;
+    }
+    *ret_self = store;
+    return PR_OK;
+}
+
+int store_people(struct sqlite_store *store, bool create, struct conn **ret, struct pr_error *reterr)
+{
+    int rc = PR_OK;
+    pthread_mutex_lock(&store->lock);
+    if (store->people == NULL)
+        rc = conn_open(&store->place, create, &store->people, reterr);
+    if (rc == PR_OK)
+        *ret = store->people;
+    pthread_mutex_unlock(&store->lock);
+    return rc;
+}
+
+int store_sender(struct sqlite_store *store, struct conn **ret, struct pr_error *reterr)
+{
+    int rc = PR_OK;
+    pthread_mutex_lock(&store->lock);
+    if (store->sender == NULL && store->place.memory)
+        store->sender = conn_share(store->people);
+    if (store->sender == NULL)
+        rc = conn_open(&store->place, false, &store->sender, reterr);
+    if (rc == PR_OK)
+        *ret = store->sender;
+    pthread_mutex_unlock(&store->lock);
+    return rc;
+}
+
+int64_t store_wall_us(const struct sqlite_store *store)
+{
+    return clock_wall_us(store->clock);
+}
+
+int64_t store_mono_us(const struct sqlite_store *store)
+{
+    return clock_mono_us(store->clock);
+}
+
+static int64_t sqlite_time(void *self)
+{
+    return store_wall_us(self);
+}
+
+const struct store_ops store_sqlite = {
+    .scheme = "sqlite",
+    .can = STORE_CAN_LAST | STORE_CAN_PROCESSES,
+    .open = sqlite_open,
+    .close = sqlite_close,
+    .migrate = sqlite_migrate,
+    .check = sqlite_check,
+    .enqueue = sqlite_enqueue,
+    .session_open = sqlite_session_open,
+    .session_close = sqlite_session_close,
+    .cycle = sqlite_cycle,
+    .wait = sqlite_wait,
+    .query = sqlite_query,
+    .admin = sqlite_admin,
+    .time = sqlite_time,
+};

@@ -1,0 +1,378 @@
+/* read.c - what a cycle reads.
+ *
+ * Fresh rows (due_at NULL, not held) are found by walking row_id upwards from where each lane
+ * stands: writers are serial, so nothing can appear behind us.  Rows that became due or held
+ * are passed over once and not again, until a lane is restarted.  Everything else comes by a
+ * small partial index.  Every read fetches one row more than asked for, to know its end. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/slice.h"
+#include "core/id.h"
+#include "store/sqlite/message.h"
+#include "store/sqlite/sqlite.h"
+
+#define WALK_STEP 20000   /* row_ids passed over at a time */
+#define WALK_MAX 200000   /* ... in one cycle: a lease must not end meanwhile */
+#define ROWS_FIRST 64
+
+static const char SELECT_FRESH[] =
+    "SELECT " MESSAGE_COLUMNS ", payload FROM \"{box}\" WHERE row_id > ?1 AND row_id <= ?2"
+    " AND due_at IS NULL AND held_by IS NULL ORDER BY row_id";
+static const char SELECT_DUE[] =
+    "SELECT " MESSAGE_COLUMNS ", payload FROM \"{box}\" WHERE due_at IS NOT NULL AND held_by IS NULL"
+    " AND due_at <= ?1 AND (due_at, seq, row_id) > (?2, ?3, ?4) ORDER BY due_at, seq, row_id LIMIT ?5";
+static const char SELECT_HELD[] =
+    "SELECT " MESSAGE_COLUMNS ", payload FROM \"{box}\" WHERE held_by = ?1 AND (seq, row_id) > (?2, ?3)"
+    " ORDER BY seq, row_id LIMIT ?4";
+static const char SELECT_HEADS[] =
+    "SELECT " MESSAGE_COLUMNS ", NULL FROM \"{box}\" INDEXED BY \"{box}_heads\" WHERE row_id > ?1"
+    " AND " MESSAGE_IS_HEAD " ORDER BY row_id";
+static const char SELECT_DEAD_HEADS[] =
+    "SELECT " MESSAGE_COLUMNS ", NULL FROM dead_letter WHERE row_id > ?1 AND box = '{box}'"
+    " AND stream IS NOT NULL AND stream <> '' ORDER BY row_id";
+
+/* ---- Rows into the reply ------------------------------------------------------------ */
+
+static int rows_grow(struct session *session, struct pr_error *reterr)
+{
+    size_t      capacity = session->row_capacity > 0 ? session->row_capacity * 2 : ROWS_FIRST;
+    struct row *rows = realloc(session->rows, capacity * sizeof(*rows));
+    if (rows == NULL)
+        return error_set(reterr, PR_ENOMEM, "no memory for %zu rows", capacity);
+    session->rows = rows;
+    session->row_capacity = capacity;
+    return PR_OK;
+}
+
+/* Before the row is copied. */
+static unsigned row_lane(sqlite3_stmt *statement)
+{
+    pr_slice stored = column_slice(statement, 2);
+    pr_id    id = { { 0 } };
+    if (stored.size > 0)
+        (void)id_from_stored(stored, &id);
+    return lane_of(column_slice(statement, 4), id);
+}
+
+/* Decode the statement's row behind those that are there. */
+static int row_take(struct cycle_run *run, sqlite3_stmt *statement, enum row_from from, struct row **ret)
+{
+    struct session *session = run->session;
+    if (session->reply.row_count == session->row_capacity) {
+        int rc = rows_grow(session, run->reterr);
+        if (rc != PR_OK)
+            return rc;
+    }
+    struct row *row = &session->rows[session->reply.row_count];
+    *row = (struct row){ .from = from };
+    int rc = message_decode(statement, &session->arena, run->cycle->payload_max, &row->m, &row->row, &row->bad, run->reterr);
+    if (rc != PR_OK)
+        return rc;
+    row->lane = lane_of(row->m.stream, row->m.id);
+    session->reply.row_count++;
+    *ret = row;
+    return PR_OK;
+}
+
+/* Up to max rows of a bound statement; *ret_end: there are no more. */
+static int rows_take(struct cycle_run *run, sqlite3_stmt *statement, enum row_from from, uint64_t lanes, bool dead,
+                     size_t max, bool *ret_end)
+{
+    size_t      count = 0;
+    int         rc;
+    struct row *row;
+
+    *ret_end = true;
+    while ((rc = conn_step(run->conn, statement, run->reterr)) > 0) {
+        if (lanes != LANES_ALL && (lane_bit(row_lane(statement)) & lanes) == 0)
+            continue;
+        if (count++ == max) {
+            *ret_end = false;
+            break;
+        }
+        rc = row_take(run, statement, from, &row);
+        if (rc != PR_OK)
+            break;
+        row->dead = dead;
+    }
+    sqlite3_reset(statement);
+    return rc < 0 ? rc : PR_OK;
+}
+
+/* ---- Fresh -------------------------------------------------------------------------- */
+
+struct walk {
+    size_t  rows, bytes;  /* what is left to be read */
+    int64_t at;           /* all up to here were seen */
+    bool    uneven;       /* some lanes are further than others: they were not restarted */
+    bool    full;
+};
+
+static int64_t lanes_lowest(const struct cycle_run *run)
+{
+    int64_t low = run->position[0];
+    for (unsigned i = 1; i < LANE_COUNT; i++)
+        low = min64(low, run->position[i]);
+    return low;
+}
+
+static bool lanes_uneven(const struct cycle_run *run)
+{
+    for (unsigned i = 1; i < LANE_COUNT; i++)
+        if (run->position[i] != run->position[0])
+            return true;
+    return false;
+}
+
+static void lanes_advance(struct cycle_run *run, int64_t at)
+{
+    for (unsigned i = 0; i < LANE_COUNT; i++)
+        run->position[i] = max64(run->position[i], at);
+}
+
+/* Read the fresh rows of (walk->at, to]. */
+static int walk_step(struct cycle_run *run, struct walk *walk, int64_t to)
+{
+    sqlite3_stmt *statement;
+    struct row   *row;
+    int rc = conn_bind(run->conn, SELECT_FRESH, run->session->box, VALUES(V_INT(walk->at), V_INT(to)), &statement, run->reterr);
+    if (rc != PR_OK)
+        return rc;
+    walk->at = to;
+    while ((rc = conn_step(run->conn, statement, run->reterr)) > 0) {
+        if (walk->uneven && sqlite3_column_int64(statement, 0) <= run->position[row_lane(statement)])
+            continue;
+        rc = row_take(run, statement, ROW_FRESH, &row);
+        if (rc != PR_OK)
+            break;
+        size_t bytes = message_bytes(&row->m);
+        walk->rows--;
+        walk->bytes -= min_size(bytes, walk->bytes);
+        if (walk->rows == 0 || walk->bytes == 0) {
+            walk->at = (int64_t)row->row;
+            walk->full = true;
+            break;
+        }
+    }
+    sqlite3_reset(statement);
+    return rc < 0 ? rc : PR_OK;
+}
+
+static int read_fresh(struct cycle_run *run)
+{
+    const struct cycle *c = run->cycle;
+    struct walk         walk = {
+                .rows = c->fresh_rows,
+                .bytes = max_size(c->fresh_bytes, 1),
+                .at = lanes_lowest(run),
+                .uneven = lanes_uneven(run),
+    };
+    int64_t             last = 0, first = 0, walked = 0;
+    int rc = conn_int(run->conn, "SELECT max(row_id) FROM \"{box}\"", run->session->box, NULL, 0, &last, run->reterr);
+
+    while (rc == PR_OK && walk.at < last && !walk.full && walked < WALK_MAX) {
+        /* Over the gap that deleted rows left behind. */
+        rc = conn_int(run->conn, "SELECT row_id FROM \"{box}\" WHERE row_id > ?1 ORDER BY row_id LIMIT 1", run->session->box,
+                      VALUES(V_INT(walk.at)), &first, run->reterr);
+        if (rc != PR_OK)
+            break;
+        walk.at = first - 1;
+        rc = walk_step(run, &walk, min64(last, walk.at + WALK_STEP));
+        walked += WALK_STEP;
+    }
+    if (rc < 0)
+        return rc;
+    lanes_advance(run, walk.at);
+    run->session->reply.fresh_end = walk.at >= last;
+    return PR_OK;
+}
+
+/* ---- What came back -------------------------------------------------------------------- */
+
+/* The seq of the row where the engine's cursor stands: we gave it out, or it is still there. */
+static int due_cursor_seq(struct cycle_run *run, int64_t *ret_seq)
+{
+    const struct cycle *c = run->cycle;
+    if (c->due.after_row == 0) {
+        *ret_seq = 0;
+        return PR_OK;
+    }
+    if (run->session->due_last.row == c->due.after_row && run->session->due_last.due_us == c->due.after_due_us) {
+        *ret_seq = run->session->due_last.seq;
+        return PR_OK;
+    }
+    *ret_seq = (int64_t)c->due.after_row; /* of a row that was never split or replayed */
+    int rc = conn_int(run->conn, "SELECT seq FROM \"{box}\" WHERE row_id = ?1", run->session->box, VALUES(V_INT(c->due.after_row)),
+                      ret_seq, run->reterr);
+    return rc < 0 ? rc : PR_OK;
+}
+
+static int read_due(struct cycle_run *run)
+{
+    const struct cycle *c = run->cycle;
+    struct session     *session = run->session;
+    size_t              before = session->reply.row_count;
+    sqlite3_stmt       *statement;
+    int64_t             seq;
+    int                 rc = due_cursor_seq(run, &seq);
+    if (rc == PR_OK)
+        rc = conn_bind(run->conn, SELECT_DUE, session->box,
+                       VALUES(V_INT(run->now_us), V_INT(c->due.after_due_us), V_INT(seq), V_INT(c->due.after_row),
+                              V_INT(c->due.rows + 1)),
+                       &statement, run->reterr);
+    if (rc == PR_OK)
+        rc = rows_take(run, statement, ROW_DUE, LANES_ALL, false, c->due.rows, &session->reply.due_end);
+    if (rc == PR_OK && session->reply.row_count > before) {
+        const struct row *last = &session->rows[session->reply.row_count - 1];
+        session->due_last.due_us = last->m.due_us;
+        session->due_last.seq = last->m.seq;
+        session->due_last.row = last->row;
+    }
+    return rc;
+}
+
+static int read_next_due(struct cycle_run *run)
+{
+    int rc = conn_int(run->conn,
+                      "SELECT due_at FROM \"{box}\" WHERE due_at IS NOT NULL AND held_by IS NULL AND due_at > ?1"
+                      " ORDER BY due_at LIMIT 1",
+                      run->session->box, VALUES(V_INT(run->now_us)), &run->session->reply.next_due_us, run->reterr);
+    return rc < 0 ? rc : PR_OK;
+}
+
+/* Fresh rows have seq = row_id. */
+static int read_again(struct cycle_run *run)
+{
+    const struct cycle *c = run->cycle;
+    int64_t             after = c->reread.from_seq - 1;
+    sqlite3_stmt       *statement;
+
+    if ((int64_t)c->reread.after_row >= c->reread.from_seq)
+        after = c->reread.from_seq; /* the row of from_seq itself was seen */
+    int rc = conn_bind(run->conn, SELECT_FRESH, run->session->box, VALUES(V_INT(after), V_INT(c->reread.to_seq - 1)), &statement,
+                       run->reterr);
+    return rc == PR_OK ? rows_take(run, statement, ROW_REREAD, LANES_ALL, false, c->reread.rows, &run->session->reply.reread_end)
+                       : rc;
+}
+
+static int read_heads(struct cycle_run *run)
+{
+    const struct cycle *c = run->cycle;
+    sqlite3_stmt       *statement;
+    int                 rc = conn_bind(run->conn, c->heads_dead ? SELECT_DEAD_HEADS : SELECT_HEADS, run->session->box,
+                                       VALUES(V_INT(c->heads.after_row)), &statement, run->reterr);
+    return rc == PR_OK ? rows_take(run, statement, ROW_HEAD, c->heads.lanes, c->heads_dead, c->heads.rows,
+                                   &run->session->reply.heads_end)
+                       : rc;
+}
+
+/* ---- Held ------------------------------------------------------------------------------ */
+
+/* The next key after this one.  Outcome PR_UNKNOWN: there is none.  *ret_lane: of its rows. */
+static int held_key_next(struct cycle_run *run, pr_slice after, pr_slice *ret_key, unsigned *ret_lane)
+{
+    sqlite3_stmt *statement;
+    int           rc = conn_bind(run->conn,
+                                 "SELECT held_by, stream, id FROM \"{box}\" WHERE held_by IS NOT NULL AND held_by > ?1"
+                                 " ORDER BY held_by LIMIT 1",
+                                 run->session->box, VALUES(V_TEXT(after)), &statement, run->reterr);
+    if (rc == PR_OK)
+        rc = conn_step(run->conn, statement, run->reterr);
+    if (rc <= 0)
+        return rc < 0 ? rc : PR_UNKNOWN;
+    pr_slice key = column_slice(statement, 0), stored = column_slice(statement, 2);
+    pr_id    id = { { 0 } };
+    if (stored.size > 0)
+        (void)id_from_stored(stored, &id);
+    *ret_lane = lane_of(column_slice(statement, 1), id);
+    *ret_key = slice_dup(&run->session->arena, key);
+    sqlite3_reset(statement);
+    return ret_key->data != NULL ? PR_OK : error_set(run->reterr, PR_ENOMEM, "no memory for a key");
+}
+
+static int read_held_keys(struct cycle_run *run)
+{
+    const struct cycle *c = run->cycle;
+    struct cycle_reply *reply = &run->session->reply;
+    pr_slice            key = c->held_keys.after;
+    unsigned            lane;
+    int                 rc;
+
+    reply->held_keys = arena_alloc_array(&run->session->arena, c->held_keys.rows, sizeof(*reply->held_keys));
+    if (reply->held_keys == NULL)
+        return error_set(run->reterr, PR_ENOMEM, "no memory for %zu keys", c->held_keys.rows);
+    while ((rc = held_key_next(run, key, &key, &lane)) == PR_OK) {
+        if ((lane_bit(lane) & c->held_keys.lanes) == 0)
+            continue;
+        if (reply->held_key_count == c->held_keys.rows)
+            break;
+        reply->held_keys[reply->held_key_count++] = key;
+    }
+    reply->held_keys_end = rc == PR_UNKNOWN;
+    return rc < 0 ? rc : PR_OK;
+}
+
+static int read_held(struct cycle_run *run)
+{
+    const struct cycle *c = run->cycle;
+    for (size_t i = 0; i < c->held_count; i++) {
+        const struct held_read *read = &c->held[i];
+        sqlite3_stmt           *statement;
+        int                     rc = conn_bind(run->conn, SELECT_HELD, run->session->box,
+                                               VALUES(V_TEXT(read->key), V_INT(read->after_seq), V_INT(read->after_row),
+                                                      V_INT(read->rows + 1)),
+                                               &statement, run->reterr);
+        if (rc == PR_OK)
+            rc = rows_take(run, statement, ROW_HELD, LANES_ALL, false, read->rows, &run->session->reply.held_end[i]);
+        if (rc != PR_OK)
+            return rc;
+    }
+    return PR_OK;
+}
+
+/* ---- Everything asked for --------------------------------------------------------------- */
+
+static int reads_prepare(struct cycle_run *run)
+{
+    const struct cycle *c = run->cycle;
+    struct cycle_reply *reply = &run->session->reply;
+
+    reply->held_end = arena_alloc_array(&run->session->arena, c->held_count, sizeof(*reply->held_end));
+    if (reply->held_end == NULL)
+        return error_set(run->reterr, PR_ENOMEM, "no memory for a reply");
+    /* Who works nothing has reached the end of it. */
+    reply->fresh_end = reply->due_end = reply->reread_end = reply->heads_end = reply->held_keys_end = true;
+    for (size_t i = 0; i < c->held_count; i++)
+        reply->held_end[i] = true;
+    for (unsigned i = 0; i < LANE_COUNT; i++)
+        if ((c->restart_lanes & lane_bit(i)) != 0)
+            run->position[i] = 0;
+    return PR_OK;
+}
+
+int rows_read(struct cycle_run *run)
+{
+    const struct cycle *c = run->cycle;
+    int                 rc = reads_prepare(run);
+
+    if (rc == PR_OK && run->owner) {
+        if (c->fresh_rows > 0)
+            rc = read_fresh(run);
+        if (rc == PR_OK && c->due.rows > 0)
+            rc = read_due(run);
+        if (rc == PR_OK && c->reread.rows > 0)
+            rc = read_again(run);
+        if (rc == PR_OK && c->heads.rows > 0)
+            rc = read_heads(run);
+        if (rc == PR_OK && c->held_keys.rows > 0)
+            rc = read_held_keys(run);
+        if (rc == PR_OK)
+            rc = read_held(run);
+        if (rc == PR_OK)
+            rc = read_next_due(run);
+    }
+    run->session->reply.rows = run->session->rows;
+    return rc;
+}

@@ -1,0 +1,140 @@
+/* wait.c - until somebody committed something.
+ *
+ * Inside this process an eventfd tells; another process's commit writes to the log file
+ * (-wal), which inotify tells at once and for nothing while it is quiet.  Our own commits write
+ * there, too, so PRAGMA data_version, which counts the commits of others only, has the last
+ * word.  Without inotify we poll: often after activity, ever more seldom in silence. */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/inotify.h>
+#include <unistd.h>
+
+#include "base/slice.h"
+#include "store/sqlite/sqlite.h"
+
+#define POLL_MIN_US PR_MILLISECONDS(2)
+#define POLL_MAX_US PR_MILLISECONDS(200)
+#define POLL_CALM_US PR_SECONDS(2)        /* full attention for so long after activity */
+#define PROBE_US PR_MILLISECONDS(50)      /* standing by: how often to try the lock file */
+
+void wait_open(struct session *session)
+{
+    const struct sqlite_place *place = &session->store->place;
+    char                      *path = NULL;
+
+    session->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    session->inotify_fd = -1;
+    if (place->memory || asprintf(&path, "%s-wal", place->path) < 0)
+        return;
+    session->inotify_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+    if (session->inotify_fd >= 0 && inotify_add_watch(session->inotify_fd, path, IN_MODIFY) < 0) {
+        close(session->inotify_fd);
+        session->inotify_fd = -1;
+    }
+    free(path);
+}
+
+void wait_close(struct session *session)
+{
+    if (session->event_fd >= 0)
+        close(session->event_fd);
+    if (session->inotify_fd >= 0)
+        close(session->inotify_fd);
+    if (session->lock_fd >= 0)
+        close(session->lock_fd);
+}
+
+void store_wake(struct sqlite_store *store)
+{
+    const uint64_t one = 1;
+    pthread_mutex_lock(&store->lock);
+    list_foreach(node, &store->sessions)
+    {
+        struct session *session = LIST_ENTRY(node, struct session, node);
+        /* A full counter is readable as well. */
+        if (session->event_fd >= 0 && write(session->event_fd, &one, sizeof(one)) < 0)
+            continue;
+    }
+    pthread_mutex_unlock(&store->lock);
+}
+
+/* Before a cycle reads: what happened until now it will see. */
+void wait_drain(struct session *session)
+{
+    uint64_t count;
+    if (session->event_fd >= 0 && read(session->event_fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
+        return;
+}
+
+static void inotify_drain(struct session *session)
+{
+    char events[4096];
+    while (session->inotify_fd >= 0 && read(session->inotify_fd, events, sizeof(events)) > 0)
+        ;
+}
+
+/* Has another connection committed since our latest cycle? */
+static bool others_committed(struct session *session)
+{
+    int64_t version = session->data_version;
+    conn_lock(session->conn);
+    int rc = conn_int(session->conn, "PRAGMA data_version", session->box, NULL, 0, &version, NULL);
+    conn_unlock(session->conn);
+    return rc != PR_OK || version != session->data_version; /* in doubt, look */
+}
+
+/* Standing by we need not look at each commit of the owner's: only whether it is still there. */
+static bool something_happened(struct session *session)
+{
+    if (!session->owner)
+        return session->probe_lock && lease_try_lock(session);
+    return others_committed(session);
+}
+
+static int64_t next_look_us(const struct session *session, int64_t now_us, int64_t until_us)
+{
+    int64_t pause_us = POLL_MAX_US;
+    if (!session->owner)
+        pause_us = PROBE_US;
+    else if (session->inotify_fd < 0)
+        pause_us = max64(POLL_MIN_US, min64(POLL_MAX_US, (now_us - session->active_us - POLL_CALM_US) / 16));
+    return min64(time_add(now_us, pause_us), until_us);
+}
+
+/* 1: an fd is readable; 0: time is over. */
+static int wait_fds(struct session *session, int wake_fd, int64_t us)
+{
+    struct pollfd   fds[3] = { { .fd = wake_fd, .events = POLLIN },
+                               { .fd = session->event_fd, .events = POLLIN },
+                               { .fd = session->owner ? session->inotify_fd : -1, .events = POLLIN } };
+    struct timespec timeout = { .tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000 };
+    int             ready = ppoll(fds, ARRAY_LENGTH(fds), &timeout, NULL);
+    if (ready <= 0)
+        return 0;
+    return fds[0].revents != 0 || fds[1].revents != 0;
+}
+
+int sqlite_wait(void *arg, int wake_fd, int64_t timeout_us)
+{
+    struct session *session = arg;
+    int64_t         now_us = clock_mono_us(clock_system());
+    int64_t         until_us = time_add(now_us, timeout_us);
+
+    for (;;) {
+        inotify_drain(session); /* before the look: what comes later wakes us again */
+        if (something_happened(session)) {
+            session->active_us = clock_mono_us(clock_system());
+            return 1;
+        }
+        now_us = clock_mono_us(clock_system());
+        if (wait_fds(session, wake_fd, max64(0, next_look_us(session, now_us, until_us) - now_us)) > 0) {
+            session->active_us = now_us;
+            return 1;
+        }
+        if (clock_mono_us(clock_system()) >= until_us)
+            return 0;
+    }
+}

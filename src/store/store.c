@@ -1,0 +1,206 @@
+/* The dispatcher: finds the store for a URL, and is the only caller of its methods.  What the
+ * contract asks of callers and of stores is checked here, once for all of them. */
+#include "store/store.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/slice.h"
+#include "base/util.h"
+
+static const struct store_ops *const stores[] = { &store_sqlite, &store_memory };
+
+/* Stores of this project that a build may lack. */
+static const char *const known_schemes[] = { "postgres", "postgresql" };
+
+/* ---- Opening -------------------------------------------------------------------------------- */
+
+static int store_find(const char *url, const struct store_ops **ret_ops, struct pr_error *reterr)
+{
+    const char *colon = url != NULL ? strchr(url, ':') : NULL;
+    pr_slice scheme = { url, colon != NULL ? (size_t)(colon - url) : 0 };
+    for (size_t i = 0; i < ARRAY_LENGTH(stores); i++) {
+        if (slice_eq_cstr(scheme, stores[i]->scheme)) {
+            *ret_ops = stores[i];
+            return PR_OK;
+        }
+    }
+    for (size_t i = 0; i < ARRAY_LENGTH(known_schemes); i++)
+        if (slice_eq_cstr(scheme, known_schemes[i]))
+            return error_set(reterr, PR_EUNSUPPORTED, "postgres is not built in: use sqlite:FILE");
+    /* Not the URL itself: it may hold a password. */
+    return error_set(reterr, PR_EINVAL, "the store's URL begins with \"%.*s\", which is none of sqlite:, memory:",
+                     (int)min_size(scheme.size, 32), scheme.size > 0 ? scheme.data : "");
+}
+
+int store_open(const struct store_options *options, struct store *ret_store, struct pr_error *reterr)
+{
+    struct store store = { .ops = NULL };
+    int rc = store_find(options->url, &store.ops, reterr);
+    if (rc == PR_OK)
+        rc = store.ops->open(options, &store.self, reterr);
+    if (rc == PR_OK)
+        *ret_store = store;
+    return rc;
+}
+
+void store_close(struct store *store)
+{
+    if (store->ops != NULL)
+        store->ops->close(store->self);
+    *store = (struct store){ .ops = NULL };
+}
+
+int store_migrate(struct store *store, const char *const *boxes, size_t box_count, struct pr_error *reterr)
+{
+    return store->ops->migrate(store->self, boxes, box_count, reterr);
+}
+
+int store_check(struct store *store, struct pr_error *reterr)
+{
+    return store->ops->check(store->self, reterr);
+}
+
+int64_t store_time(struct store *store)
+{
+    return store->ops->time(store->self);
+}
+
+/* ---- Sending -------------------------------------------------------------------------------- */
+
+/* Which of the messages is wrong, when there are several. */
+static int check_messages(const struct pr_message *messages, size_t count, size_t payload_max,
+                          struct pr_error *reterr)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct pr_error why;
+        int rc = message_check(&messages[i], payload_max, &why);
+        if (rc < 0)
+            return count > 1 ? error_set(reterr, rc, "message %zu of %zu: %s", i + 1, count, why.text)
+                             : error_set(reterr, rc, "%s", why.text);
+    }
+    return PR_OK;
+}
+
+int store_enqueue(struct store *store, pr_slice box, const struct pr_message *messages, size_t count,
+                  size_t payload_max, pr_id *ret_ids, int *answers, struct pr_error *reterr)
+{
+    int rc = check_messages(messages, count, payload_max, reterr);
+    if (rc < 0 || count == 0)
+        return rc;
+    struct pr_message *with_ids = malloc(count * sizeof(with_ids[0]));
+    if (with_ids == NULL)
+        return error_set(reterr, PR_ENOMEM, "there is no memory left for %zu messages", count);
+    for (size_t i = 0; i < count; i++) {
+        with_ids[i] = messages[i];
+        if (pr_id_is_zero(with_ids[i].id))
+            pr_id_new(&with_ids[i].id);
+    }
+    rc = store->ops->enqueue(store->self, box, with_ids, count, answers, reterr);
+    for (size_t i = 0; i < count && rc == PR_OK && ret_ids != NULL; i++)
+        ret_ids[i] = with_ids[i].id;
+    free(with_ids);
+    return rc;
+}
+
+/* ---- Sessions and cycles ---------------------------------------------------------------------- */
+
+int store_session_open(struct store *store, pr_slice box, struct store_session *ret, struct pr_error *reterr)
+{
+    struct store_session session = { .ops = store->ops };
+    int rc = store->ops->session_open(store->self, box, &session.self, reterr);
+    if (rc == PR_OK)
+        *ret = session;
+    return rc;
+}
+
+void store_session_close(struct store_session *session)
+{
+    if (session->ops != NULL)
+        session->ops->session_close(session->self);
+    *session = (struct store_session){ .ops = NULL };
+}
+
+static void assert_cycle(const struct cycle *cycle)
+{
+    ASSERT(cycle->number > 0 && (cycle->epoch != 0 || cycle->number == 1));
+    ASSERT(cycle->lease_us > 0 && !pr_id_is_zero(cycle->instance));
+    for (size_t i = 0; i < cycle->verdict_count; i++) {
+        const struct verdict *v = &cycle->verdicts[i];
+        ASSERT(v->number >= 0 && v->delay_us >= 0);
+        ASSERT(v->kind != VERDICT_HOLD || v->held_by.size > 0);
+        ASSERT(v->kind != VERDICT_SPLIT || v->destination_count > 0);
+        ASSERT(v->kind != VERDICT_DEAD_LETTER || v->cause != 0);
+    }
+    for (size_t i = 0; i < cycle->effect_count; i++) {
+        const struct effect *effect = &cycle->effects[i];
+        ASSERT(effect->verdict == EFFECT_ALWAYS || effect->verdict < cycle->verdict_count);
+        ASSERT(!pr_id_is_zero(effect->message->id));
+    }
+    for (size_t i = 0; i < cycle->receipt_count; i++)
+        ASSERT(cycle->receipt[i].row > 0 && cycle->receipt[i].number > 0);
+    for (size_t i = 0; i < cycle->closed_count; i++)
+        ASSERT(cycle->closed[i] < cycle->number);
+}
+
+/* Rows at most, that the reads of this cycle may bring. */
+static size_t rows_asked(const struct cycle *cycle)
+{
+    size_t rows = cycle->fresh_rows + cycle->due.rows + cycle->reread.rows + cycle->heads.rows;
+    for (size_t i = 0; i < cycle->held_count; i++)
+        rows += cycle->held[i].rows;
+    return rows;
+}
+
+static void assert_reply(const struct cycle *cycle, const struct cycle_reply *reply)
+{
+    ASSERT(reply->epoch > 0 && (cycle->epoch == 0 || reply->epoch == cycle->epoch));
+    ASSERT((reply->lanes_asked & ~reply->lanes_owned) == 0);
+    ASSERT(reply->replayed || cycle->verdict_count == 0 || reply->answers != NULL);
+    ASSERT(reply->row_count <= rows_asked(cycle));
+    ASSERT(reply->held_key_count <= cycle->held_keys.rows);
+    for (size_t i = 0; i < reply->row_count; i++) {
+        const struct row *row = &reply->rows[i];
+        ASSERT(row->row > 0 && row->lane < LANE_COUNT && (reply->lanes_owned & lane_bit(row->lane)));
+        ASSERT(row->from != ROW_FRESH || (row->m.due_us == 0 && row->m.held_by.size == 0));
+        ASSERT(row->from != ROW_DUE || (row->m.due_us != 0 && row->m.due_us <= reply->now_us));
+    }
+}
+
+int store_cycle(struct store_session *session, const struct cycle *cycle,
+                const struct cycle_reply **ret_reply, struct pr_error *reterr)
+{
+    const struct cycle_reply *reply;
+    assert_cycle(cycle);
+    int rc = session->ops->cycle(session->self, cycle, &reply, reterr);
+    ASSERT(rc <= 0);
+    if (rc == PR_OK) {
+        assert_reply(cycle, reply);
+        *ret_reply = reply;
+    }
+    return rc;
+}
+
+int store_wait(struct store_session *session, int wake_fd, int64_t timeout_us)
+{
+    return session->ops->wait(session->self, wake_fd, max64(timeout_us, 0));
+}
+
+/* ---- People --------------------------------------------------------------------------------- */
+
+int store_query(struct store *store, const struct query *query, struct arena *arena,
+                struct query_reply *ret_reply, struct pr_error *reterr)
+{
+    if (query->kind == QUERY_ID && query->filter.id_count == 0)
+        return error_set(reterr, PR_EINVAL, "name the id to look for");
+    if (query->filter.after != 0 && query->filter.box.size == 0)
+        return error_set(reterr, PR_EINVAL, "to go on after a row, name its box");
+    return store->ops->query(store->self, query, arena, ret_reply, reterr);
+}
+
+int store_admin(struct store *store, const struct admin *admin, struct admin_reply *ret_reply,
+                struct pr_error *reterr)
+{
+    return store->ops->admin(store->self, admin, ret_reply, reterr);
+}

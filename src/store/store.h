@@ -1,0 +1,220 @@
+/* The store: where messages live, and the one call between it and the engine.
+ *
+ * A store keeps boxes of rows.  A row is one delivery: one message to one destination.  A row
+ * that is there has work to do; a row that is gone is done.  Rows are worked by instances,
+ * which lease lanes.  Everything an instance changes goes through cycle(), in one
+ * transaction, fenced by its lease and epoch.
+ *
+ * Invariants, each held by the conformance suite (test/store) over every store:
+ *   T1  A cycle lands whole or not at all.
+ *   T2  (instance, number) names a cycle: the same number again changes nothing.
+ *   T3  An instance whose lease was taken changes nothing: cycle() says PR_ELEASE.
+ *   T4  A lane has at most one owner, and changes hands only when its owner gave it or died.
+ *   T5  A receipt is on disk before cycle() returns: so is every row it names.
+ *   T6  Burying an instance raises `attempts` to the number on its open receipts, where it
+ *       is lower, once; and frees its lanes.
+ *   T7  While an instance owns a lane, every row that is visible in it, fresh and not held, is
+ *       read exactly once by the fresh scan after it was started or restarted.
+ *   T8  No row is lost by a read: reading changes nothing.
+ *
+ * Time: now_us is the store's own clock and the only one that decides about due times and
+ * leases (leases by a clock that does not jump).
+ *
+ * Threads: cycle() and wait() of one struct store_session come from one thread at a time;
+ * everything else may be called from any thread. */
+#ifndef STORE_STORE_H
+#define STORE_STORE_H
+
+#include "base/arena.h"
+#include "base/log.h"
+#include "base/time.h"
+#include "core/cycle.h"
+#include "core/lane.h"
+#include "core/message.h"
+#include "core/reason.h"
+#include "core/state.h"
+
+/* ---- People's questions -------------------------------------------------------------- */
+
+struct filter {
+    pr_slice box, endpoint, type, stream, error, fingerprint; /* empty: any; type is a glob;
+                                                               * error: contained in the text */
+    int      reason;          /* 0: any */
+    int      state;           /* enum state, or -1: any */
+    int64_t  since_us, until_us; /* created (dead letters: died) in [since, until); 0: open */
+    const pr_id *ids;         /* empty: any */
+    size_t   id_count;
+    size_t   limit;           /* 0: 100 */
+    uint64_t after;           /* keyset: `row` of the last one seen (box must be set), 0: from the start */
+};
+
+struct listed {
+    struct pr_message m;
+    uint64_t   row;
+    pr_slice   box;
+    enum state state;
+    pr_slice   endpoint;      /* where it is going, where known */
+    /* Dead letters (state DEAD): */
+    int        cause, limit;
+    pr_slice   rule, fingerprint, note;
+    int64_t    died_us;       /* for DONE: when it was done */
+    /* In flight: */
+    pr_slice   instance;      /* its name */
+    const char *bad;          /* cannot be decoded; listed all the same (B87) */
+};
+
+#define COUNT_EXACT_MAX 10000 /* a larger count is told as COUNT_EXACT_MAX + 1: "10,000+" */
+
+struct box_counts {
+    pr_slice name;
+    uint64_t ready, in_flight, delayed, retrying, held, parked, paused, dead, done;
+    int64_t  oldest_us;       /* created_at of the oldest ready row; 0: none */
+};
+
+struct instance_info {
+    pr_slice name, box, version;
+    pr_id    id;
+    int64_t  epoch, lease_left_us, started_us;
+    int      lanes;
+    uint64_t in_flight;
+};
+
+struct store_facts { /* for doctor */
+    int      schema_version, schema_wanted;
+    pr_slice software;        /* "SQLite 3.40.1" */
+    pr_slice warnings[8];     /* what an operator should know, each with advice */
+    size_t   warning_count;
+    int64_t  bytes;
+};
+
+enum query_kind { QUERY_MESSAGES, QUERY_DEAD, QUERY_ID, QUERY_BOXES, QUERY_ENDPOINTS, QUERY_INSTANCES, QUERY_FACTS };
+
+struct query {
+    enum query_kind kind;
+    struct filter   filter;   /* MESSAGES, DEAD; ID: filter.ids[0], looks in all boxes, dead letters and done */
+};
+
+struct query_reply {          /* everything lives in the arena that the caller passed */
+    struct listed         *listed;    size_t listed_count; bool more;
+    struct box_counts     *boxes;     size_t box_count;
+    struct endpoint_state *endpoints; size_t endpoint_count;
+    struct instance_info  *instances; size_t instance_count;
+    struct store_facts     facts;
+    int64_t                now_us;
+};
+
+enum admin_kind {
+    ADMIN_RETRY,        /* due = now, counters 0, not held, parked no more */
+    ADMIN_RELEASE,      /* followers: released = true, held_by = NULL, due = now; the head is not touched.
+                         * By stream: every row of it that is behind a failed head */
+    ADMIN_PARK,
+    ADMIN_DISCARD,
+    ADMIN_DEAD_ADD,     /* by hand, with why; cause = reason (PR_REASON_REJECTED when none) */
+    ADMIN_DEAD_REPLAY,  /* back to the box and the place it came from, new life */
+    ADMIN_DEAD_DISCARD,
+    ADMIN_PAUSE,        /* filter.endpoint, until_us: the later end wins */
+    ADMIN_RESUME,
+};
+
+struct admin {
+    enum admin_kind kind;
+    struct filter   filter;   /* ids, or the rest; empty filters are refused (PR_EINVAL) */
+    pr_slice        by, why;  /* who says so; kept in the audit */
+    int64_t         until_us; /* PAUSE */
+    bool            dry_run;  /* count only */
+};
+
+struct admin_reply {
+    uint64_t matched;   /* rows that the filter or the ids found */
+    uint64_t changed;   /* what happened (or, dry_run, would have) */
+    uint64_t refused;   /* e.g. replay of an id that was sent anew */
+    uint64_t missing;   /* ids that are nowhere */
+};
+
+/* ---- The contract --------------------------------------------------------------------- */
+
+struct store_options {
+    const char         *url;        /* "sqlite:path?option=..", "memory:" */
+    const struct clock *clock;      /* NULL: the system's */
+    struct log         *log;        /* may be NULL */
+    size_t              payload_max;
+};
+
+enum store_can {
+    STORE_CAN_SHARE_LANES   = 1, /* several instances work one box at once */
+    STORE_CAN_COMMIT_LATE   = 2, /* transactions can commit in another order than their seqs */
+    STORE_CAN_LAST          = 4, /* survives close and open */
+    STORE_CAN_PROCESSES     = 8, /* several processes can open it */
+};
+
+struct store; /* embeds nothing: each kind has its own struct behind it */
+
+struct store_ops {
+    const char *scheme;    /* "sqlite" serves sqlite:... */
+    unsigned    can;
+
+    /* Open (not create tables).  PR_OK or a fault; *ret only on success. */
+    int  (*open)(const struct store_options *options, void **ret_self, struct pr_error *reterr);
+    void (*close)(void *self);
+
+    /* Make or upgrade tables, and make sure that the named boxes (beside outbox and inbox) exist.
+     * Safe to run twice and by two at once.  PR_ESCHEMA when the schema is from a newer program. */
+    int  (*migrate)(void *self, const char *const *boxes, size_t box_count, struct pr_error *reterr);
+    /* PR_OK when the schema is exactly ours; PR_ESCHEMA with what to do otherwise. */
+    int  (*check)(void *self, struct pr_error *reterr);
+
+    /* Store new messages, all or none, committed on return.  Ids are set by the caller and
+     * messages are checked.  answers (may be NULL): PR_OK or PR_DUPLICATE each. */
+    int  (*enqueue)(void *self, pr_slice box, const struct pr_message *messages, size_t count,
+                    int *answers, struct pr_error *reterr);
+
+    /* The heart.  PR_OK; or, with nothing changed: PR_ELEASE, PR_EBUSY, PR_EFULL, PR_ESTORE, ...;
+     * or PR_EUNCERTAIN: call again with the same cycle to find out.  The reply is borrowed until
+     * the next cycle() of this session. */
+    int  (*session_open)(void *self, pr_slice box, void **ret_session, struct pr_error *reterr);
+    void (*session_close)(void *session); /* releases memory and file locks; leaves no lease behind by itself */
+    int  (*cycle)(void *session, const struct cycle *cycle, const struct cycle_reply **ret_reply,
+                  struct pr_error *reterr);
+    /* Until something may have changed in the store, wake_fd is readable (it is not read here), or the
+     * timeout is over (by real time).  1: look again, 0: timeout.  May wake for nothing. */
+    int  (*wait)(void *session, int wake_fd, int64_t timeout_us);
+
+    int  (*query)(void *self, const struct query *query, struct arena *arena,
+                  struct query_reply *ret_reply, struct pr_error *reterr);
+    int  (*admin)(void *self, const struct admin *admin, struct admin_reply *ret_reply,
+                  struct pr_error *reterr);
+    int64_t (*time)(void *self);
+};
+
+/* The dispatcher (store.c): the only caller of the methods above. */
+struct store {
+    const struct store_ops *ops;
+    void                   *self;
+};
+struct store_session {
+    const struct store_ops *ops;
+    void                   *self;
+};
+
+int  store_open(const struct store_options *options, struct store *ret_store, struct pr_error *reterr);
+void store_close(struct store *store); /* safe on a zeroed store */
+int  store_migrate(struct store *store, const char *const *boxes, size_t box_count, struct pr_error *reterr);
+int  store_check(struct store *store, struct pr_error *reterr);
+/* Checks every message, fills in missing ids into ret_ids (room for count) and stores them. */
+int  store_enqueue(struct store *store, pr_slice box, const struct pr_message *messages, size_t count,
+                   size_t payload_max, pr_id *ret_ids, int *answers, struct pr_error *reterr);
+int  store_session_open(struct store *store, pr_slice box, struct store_session *ret, struct pr_error *reterr);
+void store_session_close(struct store_session *session);
+int  store_cycle(struct store_session *session, const struct cycle *cycle,
+                 const struct cycle_reply **ret_reply, struct pr_error *reterr);
+int  store_wait(struct store_session *session, int wake_fd, int64_t timeout_us);
+int  store_query(struct store *store, const struct query *query, struct arena *arena,
+                 struct query_reply *ret_reply, struct pr_error *reterr);
+int  store_admin(struct store *store, const struct admin *admin, struct admin_reply *ret_reply,
+                 struct pr_error *reterr);
+int64_t store_time(struct store *store);
+
+extern const struct store_ops store_memory;
+extern const struct store_ops store_sqlite;
+
+#endif

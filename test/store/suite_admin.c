@@ -1,0 +1,358 @@
+/* Operators' actions, and how running instances hear of them. */
+#include "suite.h"
+
+#include <string.h>
+
+/* The notices that the worker gets now: at least one, all of this kind or RELOAD. */
+static const struct notice *check_noticed(struct worker *w, enum notice_kind kind)
+{
+    const struct cycle_reply *r = CYCLE(w);
+    CHECK(r->notice_count > 0);
+    for (size_t i = 0; i < r->notice_count; i++)
+        if (r->notices[i].kind != kind && r->notices[i].kind != NOTICE_RELOAD)
+            check_fail(__FILE__, __LINE__, "a notice of kind %d instead of %d", (int)r->notices[i].kind, (int)kind);
+    CHECK_EQ(r->notice_last, r->notices[r->notice_count - 1].number);
+    return &r->notices[0];
+}
+
+/* ---- Retry ------------------------------------------------------------------------ */
+
+STORE_TEST(a_retry_begins_a_new_life_now_and_keeps_the_story)
+{
+    struct worker *w = suite_join(s, "outbox");
+    pr_id          id = SEND(s, "outbox");
+    CHECK_EQ(VERDICT(w, worker_claim(w, id), .kind = VERDICT_FAIL, .reason = PR_REASON_TIMEOUT_EXCEEDED,
+                     .delay_us = PR_SECONDS(600), .story = PR_STR("[{\"step\":\"retry\"}]")),
+             PR_OK);
+    suite_advance(s, PR_SECONDS(3));
+    struct admin_reply r = ADMIN_ID(s, ADMIN_RETRY, id, .by = PR_STR("ann"));
+    CHECK_EQ(r.matched, 1);
+    CHECK_EQ(r.changed, 1);
+    CHECK_EQ(r.missing, 0);
+    const struct listed *l = suite_get(s, id);
+    CHECK_EQ(l->m.attempts, 0);
+    CHECK_EQ(l->m.failures, 0);
+    CHECK_EQ(l->m.due_us, s->wall_us);
+    CHECK(slice_contains(l->m.story, PR_STR("retry")));
+    CHECK(reply_find(CYCLE(w, .due.rows = 10), id) != NULL);
+}
+
+STORE_TEST(a_retry_unparks_and_frees_what_is_held)
+{
+    struct worker *w = suite_join(s, "outbox");
+    pr_id          parked = SEND(s, "outbox", .due_us = PR_NEVER), held = SEND(s, "outbox");
+    CHECK_EQ(VERDICT(w, suite_seen(s, held), .kind = VERDICT_HOLD, .held_by = PR_STR("k")), PR_OK);
+    pr_id both[] = { parked, held };
+    CHECK_EQ(ADMIN(s, ADMIN_RETRY, FILTER(.ids = both, .id_count = 2)).changed, 2);
+    CHECK_EQ(suite_get(s, parked)->m.due_us, s->wall_us);
+    CHECK_EQ(suite_get(s, held)->m.due_us, s->wall_us);
+    CHECK_SLICE(suite_get(s, held)->m.held_by, "");
+    CHECK_EQ(CYCLE(w, .due.rows = 10)->row_count, 2);
+}
+
+STORE_TEST(a_verdict_on_what_was_retried_meanwhile_is_stale) /* B8 */
+{
+    struct worker *w = suite_join(s, "outbox");
+    pr_id          id = SEND(s, "outbox");
+    worker_fail(w, id, 0);
+    struct claim c = worker_claim(w, id);
+    ADMIN_ID(s, ADMIN_RETRY, id);
+    CHECK_EQ(VERDICT(w, c, .kind = VERDICT_FAIL, .reason = PR_REASON_UNKNOWN, .delay_us = PR_SECONDS(9)), PR_STALE);
+    CHECK_EQ(suite_get(s, id)->m.failures, 0);
+    CHECK_EQ(VERDICT(w, c, .kind = VERDICT_COMPLETE), PR_OK); /* it was delivered all the same */
+}
+
+/* ---- Park and discard ------------------------------------------------------------- */
+
+STORE_TEST(a_person_parks_and_nothing_is_counted)
+{
+    struct worker *w = suite_join(s, "outbox");
+    pr_id          id = SEND(s, "outbox");
+    worker_fail(w, id, 5);
+    CHECK_EQ(ADMIN_ID(s, ADMIN_PARK, id, .by = PR_STR("ann"), .why = PR_STR("later")).changed, 1);
+    const struct listed *l = suite_get(s, id);
+    CHECK_EQ(l->state, STATE_PARKED);
+    CHECK_EQ(l->m.due_us, PR_NEVER);
+    CHECK_EQ(l->m.attempts, 1);
+    CHECK_EQ(l->m.failures, 1);
+    CHECK_EQ(l->m.reason, PR_REASON_TIMEOUT_EXCEEDED);
+    CHECK_EQ(CYCLE(w, .fresh_rows = 10, .due.rows = 10, .restart_lanes = LANES_ALL)->row_count, 0);
+}
+
+STORE_TEST(a_discarded_message_is_gone)
+{
+    struct worker *w = suite_join(s, "outbox");
+    pr_id          id = SEND(s, "outbox"), other = SEND(s, "outbox");
+    struct claim   c = worker_claim(w, id);
+    CHECK_EQ(ADMIN_ID(s, ADMIN_DISCARD, id).changed, 1);
+    CHECK(suite_find(s, id) == NULL);
+    suite_get(s, other);
+    CHECK_EQ(VERDICT(w, c, .kind = VERDICT_COMPLETE), PR_UNKNOWN);
+}
+
+STORE_TEST(an_action_by_id_reaches_every_delivery_of_that_id)
+{
+    pr_id id = suite_id(1);
+    SEND(s, "outbox", .id = id, .destination = PR_STR("a"));
+    SEND(s, "outbox", .id = id, .destination = PR_STR("b"));
+    struct admin_reply r = ADMIN_ID(s, ADMIN_PARK, id);
+    CHECK_EQ(r.matched, 2);
+    CHECK_EQ(r.changed, 2);
+    CHECK_EQ(suite_box(s, "outbox")->parked, 2);
+}
+
+STORE_TEST(an_action_by_id_and_endpoint_reaches_that_delivery_alone)
+{
+    pr_id id = suite_id(1);
+    SEND(s, "outbox", .id = id, .destination = PR_STR("a"));
+    SEND(s, "outbox", .id = id, .destination = PR_STR("b"));
+    CHECK_EQ(ADMIN(s, ADMIN_PARK, FILTER(.ids = &id, .id_count = 1, .endpoint = PR_STR("b"))).changed, 1);
+    CHECK(suite_get_to(s, id, "a")->state == STATE_READY);
+    CHECK(suite_get_to(s, id, "b")->state == STATE_PARKED);
+}
+
+/* ---- Filters, dry runs, missing ids ----------------------------------------------- */
+
+STORE_TEST(an_action_by_filter_changes_what_matches_and_nothing_else)
+{
+    for (unsigned i = 1; i <= 9; i++)
+        SEND(s, i <= 6 ? "outbox" : "ledger", .id = suite_id(i), .type = i % 3 == 0 ? PR_STR("x.a") : PR_STR("y.b"));
+    struct filter      filter = FILTER(.box = PR_STR("outbox"), .type = PR_STR("x.*"));
+    struct admin_reply dry = ADMIN(s, ADMIN_DISCARD, filter, .dry_run = true);
+    CHECK_EQ(dry.matched, 2);
+    CHECK_EQ(dry.changed, 2);
+    CHECK_EQ(suite_count(s, QUERY_MESSAGES, FILTER()), 9);
+    struct admin_reply r = ADMIN(s, ADMIN_DISCARD, filter);
+    CHECK_EQ(r.matched, 2);
+    CHECK_EQ(r.changed, 2);
+    CHECK_EQ(suite_count(s, QUERY_MESSAGES, FILTER()), 7);
+    CHECK_EQ(suite_count(s, QUERY_MESSAGES, FILTER(.type = PR_STR("x.*"))), 1); /* in the ledger */
+}
+
+STORE_TEST(an_action_by_filter_is_not_cut_at_the_length_of_a_listing)
+{
+    struct pr_message m[250];
+    pr_id             ids[250];
+    for (unsigned i = 0; i < 250; i++)
+        m[i] = (struct pr_message){ .id = suite_id(i + 1), .type = PR_STR("t") };
+    CHECK_OK(store_enqueue(&s->store, PR_STR("outbox"), m, 250, SUITE_PAYLOAD_MAX, ids, NULL, &s->error), &s->error);
+    CHECK_EQ(ADMIN(s, ADMIN_PARK, FILTER(.type = PR_STR("t"))).changed, 250);
+    CHECK_EQ(suite_box(s, "outbox")->parked, 250);
+    CHECK_EQ(ADMIN(s, ADMIN_RETRY, FILTER(.state = STATE_PARKED)).changed, 250);
+    CHECK_EQ(suite_box(s, "outbox")->parked, 0);
+}
+
+STORE_TEST(a_limit_bounds_an_action)
+{
+    for (unsigned i = 1; i <= 5; i++)
+        SEND(s, "outbox", .id = suite_id(i));
+    CHECK_EQ(ADMIN(s, ADMIN_DISCARD, FILTER(.type = PR_STR("t"), .limit = 2)).changed, 2);
+    CHECK_EQ(suite_count(s, QUERY_MESSAGES, FILTER()), 3);
+}
+
+STORE_TEST(ids_that_are_nowhere_are_counted_as_missing)
+{
+    pr_id              there = SEND(s, "outbox");
+    pr_id              ids[] = { suite_id(901), there, suite_id(902) };
+    struct admin_reply r = ADMIN(s, ADMIN_PARK, FILTER(.ids = ids, .id_count = 3));
+    CHECK_EQ(r.matched, 1);
+    CHECK_EQ(r.changed, 1);
+    CHECK_EQ(r.missing, 2);
+    CHECK_EQ(ADMIN(s, ADMIN_DEAD_REPLAY, FILTER(.ids = ids, .id_count = 1)).missing, 1);
+}
+
+STORE_TEST(an_empty_filter_is_refused)
+{
+    SEND(s, "outbox");
+    static const enum admin_kind kinds[] = { ADMIN_RETRY,    ADMIN_RELEASE,     ADMIN_PARK,         ADMIN_DISCARD,
+                                             ADMIN_DEAD_ADD, ADMIN_DEAD_REPLAY, ADMIN_DEAD_DISCARD, ADMIN_PAUSE,
+                                             ADMIN_RESUME };
+    for (size_t i = 0; i < ARRAY_LENGTH(kinds); i++) {
+        struct admin       admin = { .kind = kinds[i], .filter = FILTER() };
+        struct admin_reply reply = { 0 };
+        CHECK_EQ(store_admin(&s->store, &admin, &reply, &s->error), PR_EINVAL);
+        CHECK(s->error.text[0] != '\0');
+    }
+    CHECK_EQ(suite_count(s, QUERY_MESSAGES, FILTER()), 1);
+}
+
+/* ---- Notices ---------------------------------------------------------------------- */
+
+STORE_TEST(a_running_instance_hears_of_every_action)
+{
+    struct worker *w = suite_join(s, "outbox");
+    pr_id          id = SEND(s, "outbox", .stream = PR_STR("st"), .destination = PR_STR("d"));
+    uint64_t       row = suite_get(s, id)->row;
+    int64_t        seq = suite_get(s, id)->m.seq;
+    CHECK_EQ(CYCLE(w)->notice_count, 0);
+
+    ADMIN_ID(s, ADMIN_PARK, id);
+    const struct notice *n = check_noticed(w, NOTICE_PARKED);
+    CHECK_EQ(n->kind, NOTICE_PARKED);
+    CHECK_EQ(n->row, row);
+    CHECK_EQ(n->seq, seq);
+    CHECK_SLICE(n->stream, "st");
+    CHECK_SLICE(n->endpoint, "d");
+    CHECK_EQ(CYCLE(w)->notice_count, 0); /* told once */
+
+    ADMIN_ID(s, ADMIN_RETRY, id);
+    n = check_noticed(w, NOTICE_DUE);
+    CHECK_EQ(n->kind, NOTICE_DUE);
+    CHECK_EQ(n->row, row);
+
+    ADMIN_ID(s, ADMIN_DEAD_ADD, id); /* strict streams wait behind it */
+    n = check_noticed(w, NOTICE_PARKED);
+    CHECK_EQ(n->kind, NOTICE_PARKED);
+    CHECK_EQ(n->row, row);
+    CHECK_SLICE(n->stream, "st");
+
+    ADMIN_ID(s, ADMIN_DEAD_REPLAY, id);
+    n = check_noticed(w, NOTICE_DUE);
+    CHECK_SLICE(n->stream, "st");
+    CHECK_EQ(n->seq, seq);
+
+    ADMIN_ID(s, ADMIN_DISCARD, id);
+    CHECK_EQ(check_noticed(w, NOTICE_GONE)->kind, NOTICE_GONE);
+}
+
+STORE_TEST(a_running_instance_hears_of_releases_and_of_dead_letters_that_are_gone)
+{
+    struct worker *w = suite_join(s, "outbox");
+    pr_id          head = SEND(s, "outbox", .stream = PR_STR("a"));
+    SEND(s, "outbox", .stream = PR_STR("a"));
+    worker_fail(w, head, PR_SECONDS(60));
+    ADMIN(s, ADMIN_RELEASE, FILTER(.box = PR_STR("outbox"), .stream = PR_STR("a")));
+    check_noticed(w, NOTICE_DUE);
+    ADMIN_ID(s, ADMIN_DEAD_ADD, head);
+    check_noticed(w, NOTICE_PARKED);
+    ADMIN_ID(s, ADMIN_DEAD_DISCARD, head); /* strict streams waited behind it */
+    CHECK_SLICE(check_noticed(w, NOTICE_GONE)->stream, "a");
+}
+
+STORE_TEST(an_action_by_filter_is_told_too)
+{
+    struct worker *w = suite_join(s, "outbox");
+    for (unsigned i = 1; i <= 20; i++)
+        SEND(s, "outbox", .id = suite_id(i));
+    ADMIN(s, ADMIN_PARK, FILTER(.type = PR_STR("t")));
+    check_noticed(w, NOTICE_PARKED);
+    ADMIN(s, ADMIN_RETRY, FILTER(.type = PR_STR("t")));
+    check_noticed(w, NOTICE_DUE);
+    ADMIN(s, ADMIN_DISCARD, FILTER(.type = PR_STR("t")));
+    check_noticed(w, NOTICE_GONE);
+}
+
+STORE_TEST(a_dry_run_and_an_action_without_effect_tell_nobody)
+{
+    struct worker *w = suite_join(s, "outbox");
+    pr_id          id = SEND(s, "outbox"), nowhere = suite_id(77);
+    ADMIN_ID(s, ADMIN_DISCARD, id, .dry_run = true);
+    ADMIN_ID(s, ADMIN_DISCARD, nowhere);
+    CHECK_EQ(CYCLE(w)->notice_count, 0);
+    suite_get(s, id);
+}
+
+STORE_TEST(who_joins_hears_nothing_old)
+{
+    struct worker *first = suite_join(s, "outbox");
+    pr_id          a = SEND(s, "outbox"), b = SEND(s, "outbox");
+    ADMIN_ID(s, ADMIN_PARK, a);
+    CYCLE(first, .leave = true);
+    struct worker *w = suite_join(s, "outbox");
+    CHECK_EQ(w->reply->notice_count, 0);
+    CHECK(w->reply->endpoints_known);
+    CHECK_EQ(CYCLE(w)->notice_count, 0);
+    ADMIN_ID(s, ADMIN_PARK, b);
+    CHECK_EQ(check_noticed(w, NOTICE_PARKED)->row, suite_get(s, b)->row);
+}
+
+STORE_TEST(notices_that_were_not_taken_are_told_again)
+{
+    struct worker *w = suite_join(s, "outbox");
+    pr_id          a = SEND(s, "outbox"), b = SEND(s, "outbox");
+    int64_t        cursor = w->notice;
+    ADMIN_ID(s, ADMIN_PARK, a);
+    CHECK_EQ(CYCLE(w)->notice_count, 1);
+    ADMIN_ID(s, ADMIN_PARK, b);
+    w->notice = cursor;
+    const struct cycle_reply *r = CYCLE(w);
+    CHECK_EQ(r->notice_count, 2);
+    CHECK(r->notices[0].number < r->notices[1].number);
+}
+
+/* ---- Endpoints -------------------------------------------------------------------- */
+
+STORE_TEST(a_pause_is_known_to_running_instances_and_to_those_that_join)
+{
+    struct worker *w = suite_join(s, "outbox");
+    CHECK(!CYCLE(w)->endpoints_known);
+    int64_t until = s->wall_us + PR_SECONDS(60);
+    CHECK_EQ(ADMIN(s, ADMIN_PAUSE, FILTER(.endpoint = PR_STR("orders")), .until_us = until, .by = PR_STR("ann"),
+                   .why = PR_STR("broken"))
+                 .changed,
+             1);
+    const struct notice *n = check_noticed(w, NOTICE_ENDPOINT);
+    CHECK_EQ(n->kind, NOTICE_ENDPOINT);
+    CHECK_SLICE(n->endpoint, "orders");
+    CHECK(w->reply->endpoints_known);
+    CHECK_EQ(w->reply->endpoint_count, 1);
+    CHECK_SLICE(w->reply->endpoints[0].name, "orders");
+    CHECK_EQ(w->reply->endpoints[0].paused_until_us, until);
+    CHECK_SLICE(w->reply->endpoints[0].by, "ann");
+    CHECK_SLICE(w->reply->endpoints[0].why, "broken");
+
+    struct worker *ledger = suite_join(s, "ledger");
+    CHECK(ledger->reply->endpoints_known);
+    CHECK_EQ(ledger->reply->endpoint_count, 1);
+    CHECK_EQ(ledger->reply->endpoints[0].paused_until_us, until);
+}
+
+STORE_TEST(of_two_pauses_the_later_end_wins_and_a_resume_ends_them) /* B63 */
+{
+    struct worker *w = suite_join(s, "outbox");
+    struct filter  e = FILTER(.endpoint = PR_STR("e"));
+    ADMIN(s, ADMIN_PAUSE, e, .until_us = s->wall_us + PR_SECONDS(60));
+    ADMIN(s, ADMIN_PAUSE, e, .until_us = s->wall_us + PR_SECONDS(10));
+    CHECK_EQ(suite_endpoint(s, "e")->paused_until_us, s->wall_us + PR_SECONDS(60));
+    ADMIN(s, ADMIN_PAUSE, e, .until_us = PR_NEVER);
+    CHECK_EQ(suite_endpoint(s, "e")->paused_until_us, PR_NEVER);
+    ADMIN(s, ADMIN_PAUSE, e, .until_us = s->wall_us + PR_SECONDS(90));
+    CHECK_EQ(suite_endpoint(s, "e")->paused_until_us, PR_NEVER);
+    CYCLE(w);
+    ADMIN(s, ADMIN_RESUME, e);
+    CHECK_EQ(suite_endpoint(s, "e")->paused_until_us, 0);
+    check_noticed(w, NOTICE_ENDPOINT);
+    CHECK(w->reply->endpoints_known);
+    CHECK_EQ(w->reply->endpoints[0].paused_until_us, 0);
+}
+
+STORE_TEST(a_pause_that_is_over_does_not_lengthen_the_next) /* B63 */
+{
+    struct filter e = FILTER(.endpoint = PR_STR("e"));
+    ADMIN(s, ADMIN_PAUSE, e, .until_us = s->wall_us + PR_SECONDS(5));
+    suite_advance(s, PR_SECONDS(6));
+    int64_t until = s->wall_us + PR_SECONDS(1);
+    ADMIN(s, ADMIN_PAUSE, e, .until_us = until);
+    CHECK_EQ(suite_endpoint(s, "e")->paused_until_us, until);
+}
+
+STORE_TEST(a_pause_survives_a_reopen) /* B63 */
+{
+    suite_needs(s, STORE_CAN_LAST);
+    ADMIN(s, ADMIN_PAUSE, FILTER(.endpoint = PR_STR("e")), .until_us = PR_NEVER, .why = PR_STR("w"));
+    suite_reopen(s);
+    CHECK_EQ(suite_endpoint(s, "e")->paused_until_us, PR_NEVER);
+    CHECK_SLICE(suite_endpoint(s, "e")->why, "w");
+}
+
+STORE_TEST(messages_of_a_paused_endpoint_are_told_as_paused)
+{
+    pr_id waiting = SEND(s, "outbox", .destination = PR_STR("e")), other = SEND(s, "outbox", .destination = PR_STR("f"));
+    ADMIN(s, ADMIN_PAUSE, FILTER(.endpoint = PR_STR("e")), .until_us = s->wall_us + PR_SECONDS(5));
+    CHECK_EQ(suite_get(s, waiting)->state, STATE_PAUSED);
+    CHECK_EQ(suite_get(s, other)->state, STATE_READY);
+    CHECK_EQ(suite_box(s, "outbox")->paused, 1);
+    CHECK_EQ(suite_box(s, "outbox")->ready, 1);
+    suite_advance(s, PR_SECONDS(5));
+    CHECK_EQ(suite_get(s, waiting)->state, STATE_READY);
+}
