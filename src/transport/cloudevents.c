@@ -1,0 +1,140 @@
+#include "transport/cloudevents.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include <jansson.h>
+
+#include "base/base64.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "base/slice.h"
+#include "base/utf8.h"
+
+static void add(struct cloudevent *event, const char *name, pr_slice value)
+{
+    if (value.size == 0)
+        return;
+    ASSERT(event->count < CLOUDEVENTS_ATTRIBUTES_MAX);
+    event->attributes[event->count++] = (struct cloudevent_attribute){ name, value };
+}
+
+static void add_time(struct cloudevent *event, const char *name, int64_t us, char text[TIME_TEXT_SIZE])
+{
+    if (us <= 0 || us == PR_NEVER)
+        return;
+    time_format_rfc3339(us, text);
+    add(event, name, slice_from(text));
+}
+
+void cloudevent_init(struct cloudevent *event, const struct pr_message *m, const char *source)
+{
+    event->count = 0;
+    pr_id_format(m->id, event->id);
+    add(event, "specversion", PR_STR("1.0"));
+    add(event, "id", slice_from(event->id));
+    add(event, "type", m->type);
+    add(event, "source", m->source.size > 0 ? m->source
+                         : source != NULL && source[0] != '\0' ? slice_from(source)
+                                                               : PR_STR(CLOUDEVENTS_SOURCE));
+    add(event, "subject", m->subject);
+    add_time(event, "time", m->created_us, event->time);
+
+    /* Extensions. */
+    add(event, "partitionkey", m->stream);
+    if (m->seq > 0) {
+        /* All of one length: the extension wants a text that sorts. */
+        snprintf(event->sequence, sizeof(event->sequence), "%019" PRId64, m->seq);
+        add(event, "sequence", slice_from(event->sequence));
+    }
+    add(event, "correlationid", m->correlation_id);
+    add(event, "causationid", m->causation_id);
+    add(event, "traceparent", m->traceparent);
+    add(event, "tracestate", m->tracestate);
+    add_time(event, "expirytime", m->expires_us, event->expiry);
+}
+
+pr_slice cloudevent_content_type(const struct pr_message *m)
+{
+    return m->content_type.size > 0 ? m->content_type : PR_STR("application/json");
+}
+
+size_t cloudevent_percent_encode(pr_slice value, char *ret_text)
+{
+    static const char digits[] = "0123456789ABCDEF";
+    size_t            size = 0;
+    for (size_t i = 0; i < value.size; i++) {
+        unsigned char c = (unsigned char)value.data[i];
+        if (c > 0x20 && c < 0x7f && c != '"' && c != '%') {
+            ret_text[size++] = (char)c;
+        } else {
+            ret_text[size++] = '%';
+            ret_text[size++] = digits[c >> 4];
+            ret_text[size++] = digits[c & 15];
+        }
+    }
+    return size;
+}
+
+/* "application/json; charset=utf-8", "text/json", "application/vnd.x+json" */
+static bool is_json_type(pr_slice type)
+{
+    const char *semicolon = memchr(type.data, ';', type.size);
+    if (semicolon != NULL)
+        type.size = (size_t)(semicolon - type.data);
+    type = slice_trim(type);
+    return type.size > 5 && (type.data[type.size - 5] == '/' || type.data[type.size - 5] == '+') &&
+           strncasecmp(type.data + type.size - 4, "json", 4) == 0;
+}
+
+/* We only want to know, and copy the text: so numbers may be of any size. */
+static bool is_json(pr_slice text)
+{
+    json_t *value = json_loadb(text.data, text.size, JSON_DECODE_ANY | JSON_DECODE_INT_AS_REAL | JSON_ALLOW_NUL, NULL);
+    json_decref(value);
+    return value != NULL;
+}
+
+static void write_base64(struct json_writer *w, pr_slice data)
+{
+    struct buf text;
+    buf_init(&text, data.size / 3 * 4 + 8);
+    base64_encode(&text, data);
+    if (buf_failed(&text))
+        w->buf->error = buf_failed(&text);
+    json_slice(w, buf_slice(&text));
+    buf_fini(&text);
+}
+
+void cloudevent_write_json(struct buf *b, const struct pr_message *m, const char *source)
+{
+    struct json_writer w;
+    struct cloudevent  event;
+    pr_slice           type = cloudevent_content_type(m);
+
+    json_init(&w, b);
+    json_begin_object(&w);
+    cloudevent_init(&event, m, source);
+    for (size_t i = 0; i < event.count; i++) {
+        json_key(&w, event.attributes[i].name);
+        json_slice(&w, event.attributes[i].value);
+    }
+    json_key(&w, "datacontenttype");
+    json_slice(&w, type);
+
+    /* What claims to be JSON and is not must not become a JSON string: the receiver would take
+     * the string for the value.  Its bytes are passed on. */
+    if (m->payload.size > 0 && is_json_type(type) && is_json(m->payload)) {
+        json_key(&w, "data");
+        json_raw(&w, m->payload);
+    } else if (m->payload.size > 0 && !is_json_type(type) && utf8_valid(m->payload)) {
+        json_key(&w, "data");
+        json_slice(&w, m->payload);
+    } else if (m->payload.size > 0) {
+        json_key(&w, "data_base64");
+        write_base64(&w, m->payload);
+    }
+    json_end_object(&w);
+}

@@ -1,0 +1,41 @@
+/* cloudevents.h - a message as a CloudEvents 1.0.2 event.
+ *
+ * The attributes are the same for every transport; how they are written (ce- headers, ce_
+ * headers, properties, JSON) is its own affair.  A retry has the same id as the first try. */
+#ifndef TRANSPORT_CLOUDEVENTS_H
+#define TRANSPORT_CLOUDEVENTS_H
+
+#include "base/buf.h"
+#include "base/time.h"
+#include "core/message.h"
+
+#define CLOUDEVENTS_ATTRIBUTES_MAX 16
+#define CLOUDEVENTS_SOURCE "postrider" /* a source is required: when neither message nor endpoint has one */
+#define CLOUDEVENTS_MEDIA_TYPE "application/cloudevents+json"
+
+struct cloudevent_attribute {
+    const char *name;
+    pr_slice    value; /* never empty: what has no value is no attribute */
+};
+
+/* Points into the message and into itself: do not move it. */
+struct cloudevent {
+    struct cloudevent_attribute attributes[CLOUDEVENTS_ATTRIBUTES_MAX];
+    size_t                      count;
+    char id[PR_ID_TEXT_SIZE], time[TIME_TEXT_SIZE], expiry[TIME_TEXT_SIZE], sequence[24];
+};
+
+/* source may be NULL.  datacontenttype is not among the attributes. */
+void cloudevent_init(struct cloudevent *event, const struct pr_message *message, const char *source);
+
+pr_slice cloudevent_content_type(const struct pr_message *message);
+
+/* As the HTTP binding wants it in headers (3.1.3.2): space, ", % and what is not printable
+ * ASCII become %XX.  ret_text has room for 3 * value.size; returns the length. */
+size_t cloudevent_percent_encode(pr_slice value, char *ret_text);
+
+/* The structured form.  Data is a JSON value when the content type is JSON and the payload is
+ * so, too; else text when it is UTF-8; else base64.  Errors stick in the buf. */
+void cloudevent_write_json(struct buf *b, const struct pr_message *message, const char *source);
+
+#endif

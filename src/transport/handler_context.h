@@ -1,0 +1,39 @@
+/* handler_context.h - what a handler says about its message while it runs. */
+#ifndef TRANSPORT_HANDLER_CONTEXT_H
+#define TRANSPORT_HANDLER_CONTEXT_H
+
+#include <stdatomic.h>
+
+#include "transport/transport.h"
+
+#define HANDLER_EFFECTS_MAX 10000 /* messages that one handler call may send: they wait in memory */
+
+/* Why a handler is asked to stop, and whether it has looked. */
+struct handler_stop {
+    atomic_bool cancelled;   /* the engine stops */
+    atomic_bool seen_cancel; /* the handler was told so, and */
+    atomic_bool seen_late;   /* that its deadline has passed */
+};
+
+/* Belongs to the thread that runs the handler, stop excepted. */
+struct pr_context {
+    const struct delivery *delivery;
+    const struct clock    *clock;
+    struct handler_stop   *stop;
+
+    int                 bits;
+    int                 reason; /* PR_REASON_NONE: pr_fail() was not called */
+    int64_t             retry_after_us;
+    char               *error; /* owned */
+    struct send_effect *effects, **effects_end;
+    size_t              effect_count;
+};
+
+void context_init(struct pr_context *context, const struct delivery *delivery, const struct clock *clock,
+                  struct handler_stop *stop);
+
+/* The verdict: what the handler returned, and what it said before.  Frees what is not handed
+ * over to the result. */
+void context_finish(struct pr_context *context, int returned, struct delivery_result *ret);
+
+#endif

@@ -1,0 +1,103 @@
+/* A transport carries messages to one kind of destination.
+ *
+ * The caller allocates `size` zeroed bytes and passes them as self.  Calls on one self come
+ * from one thread and never overlap.  submit and cancel do not block; poll may, until
+ * deadline_us (monotonic clock).
+ *
+ * What every transport promises (test/transport holds each to it):
+ *   P1  Each submitted delivery gets exactly one result, whatever happens to the other side.
+ *   P2  Deliveries of one stream that are submitted in order arrive in order (promise ORDERED);
+ *       the engine never has two of one stream out at once unless the transport says ORDERED.
+ *   P3  A payload arrives byte for byte.
+ *   P4  After cancel() nothing that is not on the wire yet goes out; everything gets its result.
+ *   P5  A result that may have arrived says so (outcome UNKNOWN), never a plain failure.
+ *   P6  One delivery that fails costs its neighbours nothing. */
+#ifndef TRANSPORT_TRANSPORT_H
+#define TRANSPORT_TRANSPORT_H
+
+#include "base/arena.h"
+#include "base/log.h"
+#include "base/time.h"
+#include "core/delivery.h"
+#include "core/message.h"
+#include "core/reason.h"
+
+struct network { uint8_t address[16]; unsigned prefix; bool v6; }; /* v4 in the first 4 bytes */
+
+/* What an endpoint's config says to its transport.  Borrowed until close. */
+struct endpoint_config {
+    const char  *name;
+    const char  *url;
+    const char  *source;          /* CloudEvents source when the message has none */
+    const char  *envelope;        /* binary, structured, raw */
+    int64_t      timeout_us;
+    unsigned     concurrency;     /* deliveries at once at most; 0: the transport's own */
+    const struct network *allow_networks;
+    size_t       allow_network_count;
+    pr_handler   handler;         /* handler transport: resolved by the runtime */
+    void        *handler_user;
+    const struct clock *clock;    /* NULL: the system's */
+    struct log  *log;
+    int          wake_fd;         /* eventfd that wakes a blocking poll early; -1: none.  Read by the caller */
+};
+
+enum transport_promise {
+    TRANSPORT_ORDERED = 1, /* keeps the order of submission per stream: several of one stream may be out */
+    TRANSPORT_LOSSY   = 2, /* SEND_OK does not mean durable */
+    TRANSPORT_REMOTE  = 4, /* goes over a network */
+};
+
+struct transport_ops {
+    const char *scheme;      /* "http" serves http://... */
+    size_t      size;
+    unsigned    promises;    /* what the conformance suite will hold it to */
+    unsigned    concurrency; /* deliveries it can take at once when the config does not say; the engine
+                              * hands out no more, so that only what really starts is on a receipt */
+
+    /* Checks the url without connecting: PR_OK or PR_ECONFIG with what is wrong.  May be NULL. */
+    int    (*check)(const struct endpoint_config *config, struct pr_error *reterr);
+
+    /* Need not connect.  After a fault self must still be safe to pass to close. */
+    int    (*open)(void *self, const struct endpoint_config *config, struct pr_error *reterr);
+    void   (*close)(void *self);
+
+    /* Take as many as there is room for; returns how many, from the front. */
+    size_t (*submit)(void *self, const struct delivery *const *list, size_t count);
+
+    /* What became of submitted deliveries, in any order, each exactly once: also when
+     * the other side went away in the middle (UNKNOWN when it may have arrived).  Returns early
+     * when wake_fd becomes readable. */
+    size_t (*poll)(void *self, struct delivery_result *ret, size_t max, int64_t deadline_us);
+
+    /* Nothing that is not on the wire yet may go out after this returns; every delivery still
+     * gets its result by poll (RETURNED when it had not started). */
+    void   (*cancel)(void *self);
+};
+
+/* The table of all transports that are built in, and of those that are only named. */
+const struct transport_ops *transport_find(pr_slice scheme); /* NULL: not built in */
+/* Is the scheme one of Postrider's at all ("amqp is not built in" against "unknown scheme")? */
+bool transport_is_known_scheme(pr_slice scheme);
+pr_slice transport_scheme(const char *url);
+
+/* The only caller of the methods. */
+struct transport {
+    const struct transport_ops *ops;
+    void                       *self;
+    size_t                      out; /* submitted and not yet answered */
+};
+int    transport_check(const struct endpoint_config *config, struct pr_error *reterr);
+int    transport_open(const struct endpoint_config *config, struct transport *ret, struct pr_error *reterr);
+void   transport_close(struct transport *transport); /* out must be 0, or results are lost; safe on a zeroed one */
+size_t transport_submit(struct transport *transport, const struct delivery *const *list, size_t count);
+size_t transport_poll(struct transport *transport, struct delivery_result *ret, size_t max, int64_t deadline_us);
+void   transport_cancel(struct transport *transport);
+void   delivery_result_fini(struct delivery_result *result); /* frees error and effects */
+
+extern const struct transport_ops transport_null;
+extern const struct transport_ops transport_console;
+extern const struct transport_ops transport_handler;
+extern const struct transport_ops transport_http;
+extern const struct transport_ops transport_https;
+
+#endif
