@@ -1,0 +1,18 @@
+/* lib.h - what the files of the public interface share. */
+#ifndef LIB_LIB_H
+#define LIB_LIB_H
+
+#include <postrider.h>
+
+#define LIB_BOX_DEFAULT "outbox"
+
+/* Senders know no configuration: what an engine finds over its own limit becomes a dead letter. */
+#define LIB_PAYLOAD_MAX PR_PAYLOAD_MAX
+
+/* The name, or "outbox" for NULL.  Fault PR_EINVAL: that is no name of a box. */
+PR_MUST_CHECK int lib_box(const char *box, pr_slice *ret_box, struct pr_error *reterr);
+
+/* For an argument that must be there. */
+int lib_missing(const char *argument, struct pr_error *reterr);
+
+#endif

@@ -1,0 +1,55 @@
+#include "store/sqlite/send.h"
+
+#include "base/error.h"
+#include "base/slice.h"
+#include "core/message.h"
+#include "lib/lib.h"
+#include "store/store.h"
+
+int lib_missing(const char *argument, struct pr_error *reterr)
+{
+    return error_set(reterr, PR_EINVAL, "%s is NULL", argument);
+}
+
+int lib_box(const char *box, pr_slice *ret_box, struct pr_error *reterr)
+{
+    pr_slice name = slice_from(box != NULL ? box : LIB_BOX_DEFAULT);
+    if (!name_is_valid(name))
+        return error_set(reterr, PR_EINVAL, "box \"%.64s\" is no name: letters, digits and _, at most %d", name.data,
+                         BOX_NAME_MAX);
+    *ret_box = name;
+    return PR_OK;
+}
+
+PR_API int pr_send_sqlite(struct sqlite3 *db, const char *box, const struct pr_message *message, pr_id *ret_id,
+                          struct pr_error *reterr)
+{
+    pr_slice name;
+    if (db == NULL || message == NULL)
+        return lib_missing(db == NULL ? "db" : "message", reterr);
+    int rc = lib_box(box, &name, reterr);
+    if (rc == PR_OK)
+        rc = message_check(message, LIB_PAYLOAD_MAX, reterr);
+    if (rc < 0)
+        return rc;
+    struct pr_message m = *message;
+    if (pr_id_is_zero(m.id))
+        pr_id_new(&m.id);
+    rc = sqlite_send(db, name, &m, reterr);
+    if (rc >= 0 && ret_id != NULL)
+        *ret_id = m.id;
+    return rc;
+}
+
+PR_API int pr_store_init(const char *store_url, struct pr_error *reterr)
+{
+    struct store store = { 0 };
+    if (store_url == NULL)
+        return lib_missing("store_url", reterr);
+    int rc = store_open(&(struct store_options){ .url = store_url, .payload_max = LIB_PAYLOAD_MAX }, &store, reterr);
+    if (rc < 0)
+        return rc;
+    rc = store_migrate(&store, NULL, 0, reterr);
+    store_close(&store);
+    return rc;
+}

@@ -1,0 +1,97 @@
+#include <sqlite3.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/list.h"
+#include "core/message.h"
+#include "lib/lib.h"
+
+#define UNIT_MAX 1000000 /* messages of one transaction: more is a loop that went wrong */
+
+struct unit_message { /* one block with its box and its bytes behind it */
+    struct list_node  node;
+    struct pr_message message;
+    char              box[BOX_NAME_MAX + 1];
+    char              bytes[];
+};
+
+struct pr_unit {
+    struct list messages;
+    size_t      count;
+};
+
+PR_API struct pr_unit *pr_unit_new(void)
+{
+    struct pr_unit *unit = calloc(1, sizeof *unit);
+    if (unit != NULL)
+        list_init(&unit->messages);
+    return unit;
+}
+
+static void unit_clear(struct pr_unit *unit)
+{
+    struct list_node *node;
+    while ((node = list_pop_front(&unit->messages)) != NULL)
+        free(LIST_ENTRY(node, struct unit_message, node));
+    unit->count = 0;
+}
+
+PR_API void pr_unit_free(struct pr_unit *unit)
+{
+    if (unit == NULL)
+        return;
+    unit_clear(unit);
+    free(unit);
+}
+
+PR_API int pr_unit_add(struct pr_unit *unit, const char *box, const struct pr_message *message, pr_id *ret_id,
+                       struct pr_error *reterr)
+{
+    pr_slice name;
+    if (unit == NULL || message == NULL)
+        return lib_missing(unit == NULL ? "unit" : "message", reterr);
+    int rc = lib_box(box, &name, reterr);
+    if (rc == PR_OK)
+        rc = message_check(message, LIB_PAYLOAD_MAX, reterr);
+    if (rc < 0)
+        return rc;
+    if (unit->count == UNIT_MAX)
+        return error_set(reterr, PR_ETOOBIG, "a unit holds at most %d messages", UNIT_MAX);
+    struct unit_message *m = malloc(sizeof *m + message_bytes(message));
+    if (m == NULL)
+        return error_set(reterr, PR_ENOMEM, "no memory for a message of %zu bytes", message_bytes(message));
+
+    m->node = (struct list_node){ 0 };
+    memcpy(m->box, name.data, name.size);
+    m->box[name.size] = '\0';
+    message_copy(message, m->bytes, &m->message);
+    if (pr_id_is_zero(m->message.id))
+        pr_id_new(&m->message.id);
+    list_push_back(&unit->messages, &m->node);
+    unit->count++;
+    if (ret_id != NULL)
+        *ret_id = m->message.id;
+    return PR_OK;
+}
+
+PR_API size_t pr_unit_count(const struct pr_unit *unit)
+{
+    return unit != NULL ? unit->count : 0;
+}
+
+PR_API int pr_unit_store_sqlite(struct pr_unit *unit, struct sqlite3 *db, struct pr_error *reterr)
+{
+    if (unit == NULL || db == NULL)
+        return lib_missing(unit == NULL ? "unit" : "db", reterr);
+    if (unit->count > 0 && sqlite3_get_autocommit(db)) /* they would be committed one by one */
+        return error_set(reterr, PR_EINVAL, "no transaction is open: BEGIN before storing a unit");
+    list_foreach(node, &unit->messages) {
+        const struct unit_message *m = LIST_ENTRY(node, struct unit_message, node);
+        int rc = pr_send_sqlite(db, m->box, &m->message, NULL, reterr);
+        if (rc < 0) /* PR_DUPLICATE: it is stored, which is what was asked for */
+            return rc;
+    }
+    unit_clear(unit);
+    return PR_OK;
+}

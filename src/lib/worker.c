@@ -1,0 +1,417 @@
+/* A worker is an engine without transports: its messages go to the caller, and the caller's
+ * verdicts come back.  Everything happens in the caller's thread, inside pr_worker_cycle().
+ *
+ * A claim is a message that the caller has.  It ends with a committed verdict, or when the
+ * lease is lost. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/map.h"
+#include "base/random.h"
+#include "base/slice.h"
+#include "base/time.h"
+#include "base/util.h"
+#include "core/message.h"
+#include "engine/engine.h"
+#include "lib/lib.h"
+#include "store/store.h"
+
+#define WORKER_LEASE_US PR_SECONDS(15)
+#define WORKER_ATTEMPTS 5
+#define WORKER_BATCH 1000
+#define WORKER_WINDOW 10000
+#define WORKER_WINDOW_BYTES (64u << 20)
+#define WORKER_POLL_US PR_MILLISECONDS(200)
+#define WORKER_CLOSE_US PR_SECONDS(5)    /* how long close tries to hand things back */
+#define WORKER_TAKE_MAX 256
+#define WORKER_AGAIN_US PR_MILLISECONDS(20)
+
+#define ANSWER_PENDING (-1000) /* the engine has the verdict, the store not yet */
+
+struct claim {
+    struct map_node node;   /* by token */
+    uint64_t        token;  /* the engine's name for it; the message is the engine's, too */
+    bool            judged;
+    int             answer; /* the engine writes it when the verdict is committed */
+};
+
+struct pr_worker {
+    struct store            store;
+    struct store_session    session;
+    struct endpoint_setting endpoint; /* the one that takes everything; concurrency changes with each call */
+    struct route            override;
+    unsigned                to;
+    struct engine_setting   setting;
+    struct engine          *engine;
+    struct map              claims;
+    bool                    lost;    /* the lease: all claims are void, and forgotten by the next call */
+    bool                    changed; /* the store may have something new */
+    char                   *name, *box;
+};
+
+static int64_t now_us(void)
+{
+    return clock_mono_us(clock_system());
+}
+
+/* ---- Claims ------------------------------------------------------------------------------- */
+
+static uint64_t token_hash(uint64_t token)
+{
+    return token * UINT64_C(0x9e3779b97f4a7c15);
+}
+
+static struct claim *claim_find(const struct pr_worker *w, uint64_t token)
+{
+    for (struct map_node *n = map_first(&w->claims, token_hash(token)); n != NULL; n = map_next_same(n)) {
+        struct claim *c = MAP_ENTRY(n, struct claim, node);
+        if (c->token == token)
+            return c;
+    }
+    return NULL;
+}
+
+static void claim_free(struct pr_worker *w, struct claim *c)
+{
+    map_remove(&w->claims, &c->node);
+    free(c);
+}
+
+static struct claim *claim_new(struct pr_worker *w, uint64_t token)
+{
+    struct claim *c = calloc(1, sizeof *c);
+    if (c == NULL)
+        return NULL;
+    c->token = token;
+    if (map_insert(&w->claims, &c->node, token_hash(token)) < 0) {
+        free(c);
+        return NULL;
+    }
+    return c;
+}
+
+static void hand_back(struct pr_worker *w, uint64_t token)
+{
+    engine_result(w->engine, now_us(), &(struct delivery_result){ .token = token, .outcome = SEND_RETURNED });
+}
+
+/* Every claim without a verdict goes back, uncounted. */
+static void claims_hand_back(struct pr_worker *w)
+{
+    map_foreach(node, &w->claims) {
+        struct claim *c = MAP_ENTRY(node, struct claim, node);
+        if (!c->judged)
+            hand_back(w, c->token);
+        c->judged = true;
+    }
+}
+
+static void claims_forget(struct pr_worker *w)
+{
+    map_foreach(node, &w->claims)
+        claim_free(w, MAP_ENTRY(node, struct claim, node));
+}
+
+/* ---- Open and close ------------------------------------------------------------------------- */
+
+static int parse_ordering(const char *text, enum ordering *ret, struct pr_error *reterr)
+{
+    static const char *const names[] = {
+        [ORDERING_FIFO] = "fifo", [ORDERING_STRICT] = "strict", [ORDERING_AVAILABLE] = "available", [ORDERING_NONE] = "none"
+    };
+    for (size_t i = 0; i < ARRAY_LENGTH(names); i++) {
+        if (strcmp(text, names[i]) == 0) {
+            *ret = (enum ordering)i;
+            return PR_OK;
+        }
+    }
+    return error_set(reterr, PR_EINVAL, "ordering \"%.32s\": there are fifo, strict, available, none", text);
+}
+
+static int worker_set(struct pr_worker *w, const struct pr_worker_options *options, struct pr_error *reterr)
+{
+    pr_slice box;
+    int      rc = lib_box(options->box, &box, reterr);
+    if (rc < 0)
+        return rc;
+    if (options->lease_us < 0 || options->max_attempts < 0)
+        return error_set(reterr, PR_EINVAL, "lease_us and max_attempts are not negative");
+    w->box = strdup(box.data);
+    w->name = strdup(options->name != NULL ? options->name : "worker");
+    if (w->box == NULL || w->name == NULL)
+        return error_set(reterr, PR_ENOMEM, "no memory for a worker");
+    w->endpoint = (struct endpoint_setting){
+        .name = PR_STR("worker"),
+        .max_attempts = options->max_attempts > 0 ? options->max_attempts : WORKER_ATTEMPTS,
+        .policy = { .retry = retry_default },
+        .timeout_us = PR_NEVER / 2, /* the caller has its own; no breaker: it judges each by itself */
+        .concurrency = 1,
+    };
+    w->override = (struct route){ .to = &w->to, .to_count = 1 };
+    w->setting = (struct engine_setting){
+        .box = slice_from(w->box),
+        .name = slice_from(w->name),
+        .lease_us = options->lease_us > 0 ? options->lease_us : WORKER_LEASE_US,
+        .batch = WORKER_BATCH,
+        .window_count = WORKER_WINDOW,
+        .window_bytes = WORKER_WINDOW_BYTES,
+        .payload_max = LIB_PAYLOAD_MAX,
+        .poll_us = WORKER_POLL_US,
+        .endpoints = &w->endpoint,
+        .endpoint_count = 1,
+        .overrides = &w->override,
+        .override_count = 1,
+    };
+    pr_id_new(&w->setting.instance);
+    if (random_bytes_os(&w->setting.seed, sizeof w->setting.seed) < 0)
+        w->setting.seed = (uint64_t)now_us(); /* only jitter hangs on it */
+    return parse_ordering(options->ordering != NULL ? options->ordering : "fifo", &w->endpoint.ordering, reterr);
+}
+
+static int worker_connect(struct pr_worker *w, const char *url, struct pr_error *reterr)
+{
+    const struct store_options options = { .url = url, .payload_max = LIB_PAYLOAD_MAX };
+    struct pr_error            fault;
+    int rc = store_open(&options, &w->store, reterr);
+    if (rc == PR_OK)
+        rc = store_check(&w->store, reterr);
+    if (rc == PR_OK)
+        rc = store_session_open(&w->store, w->setting.box, &w->session, reterr);
+    if (rc < 0)
+        return rc;
+    w->engine = engine_new(&w->setting, &fault);
+    return w->engine != NULL ? PR_OK : error_set(reterr, fault.code, "%s", fault.text);
+}
+
+PR_API int pr_worker_open(const struct pr_worker_options *options, struct pr_worker **ret_worker,
+                          struct pr_error *reterr)
+{
+    if (options == NULL || ret_worker == NULL)
+        return lib_missing(options == NULL ? "options" : "ret_worker", reterr);
+    if (options->store_url == NULL)
+        return lib_missing("store_url", reterr);
+    struct pr_worker *w = calloc(1, sizeof *w);
+    if (w == NULL)
+        return error_set(reterr, PR_ENOMEM, "no memory for a worker");
+    map_init(&w->claims);
+    int rc = worker_set(w, options, reterr);
+    if (rc == PR_OK)
+        rc = worker_connect(w, options->store_url, reterr);
+    if (rc < 0) {
+        pr_worker_close(w);
+        return rc;
+    }
+    *ret_worker = w;
+    return PR_OK;
+}
+
+/* One cycle, when the engine wants one now.  1: made; 0: nothing to do; or a fault. */
+static int worker_step(struct pr_worker *w, struct pr_error *reterr)
+{
+    const struct cycle       *cycle;
+    const struct cycle_reply *reply;
+    int64_t                   asked = now_us();
+    if (!engine_plan(w->engine, asked, w->changed, &cycle))
+        return 0;
+    int rc = store_cycle(&w->session, cycle, &reply, reterr);
+    if (rc < 0) {
+        engine_cycle_failed(w->engine, now_us(), rc);
+        w->lost |= rc == PR_ELEASE;
+        return rc;
+    }
+    w->changed = false;
+    engine_absorb(w->engine, asked, now_us(), reply);
+    return 1;
+}
+
+static void worker_leave(struct pr_worker *w)
+{
+    int64_t deadline_us = time_add(now_us(), WORKER_CLOSE_US);
+    claims_hand_back(w);
+    engine_stop(w->engine, now_us());
+    while (!engine_stopped(w->engine) && now_us() < deadline_us) {
+        int rc = worker_step(w, NULL);
+        if (rc < 0 && rc != PR_EBUSY && rc != PR_EUNCERTAIN)
+            break; /* the lease will end by itself */
+        if (rc <= 0)
+            store_wait(&w->session, -1, WORKER_AGAIN_US);
+    }
+}
+
+PR_API void pr_worker_close(struct pr_worker *worker)
+{
+    if (worker == NULL)
+        return;
+    if (worker->engine != NULL)
+        worker_leave(worker);
+    engine_free(worker->engine);
+    claims_forget(worker); /* after the engine: it writes answers into them */
+    map_fini(&worker->claims);
+    store_session_close(&worker->session);
+    store_close(&worker->store);
+    free(worker->name);
+    free(worker->box);
+    free(worker);
+}
+
+/* ---- The cycle -------------------------------------------------------------------------------- */
+
+static int check_verdict(const struct pr_verdict *v, size_t index, struct pr_error *reterr)
+{
+    struct pr_error why;
+    pr_slice        box;
+    if ((unsigned)v->kind > PR_VERDICT_PARK)
+        return error_set(reterr, PR_EINVAL, "verdict %zu: there is no kind %d", index, (int)v->kind);
+    if (v->retry_after_us < 0)
+        return error_set(reterr, PR_EINVAL, "verdict %zu: retry_after_us is negative", index);
+    if (v->effects == NULL && v->effect_count > 0)
+        return error_set(reterr, PR_EINVAL, "verdict %zu: effects is NULL", index);
+    int rc = lib_box(v->effect_box, &box, &why);
+    for (size_t i = 0; i < v->effect_count && rc == PR_OK; i++)
+        rc = message_check(&v->effects[i], LIB_PAYLOAD_MAX, &why);
+    return rc == PR_OK ? PR_OK : error_set(reterr, rc, "verdict %zu: effects: %s", index, why.text);
+}
+
+/* The engine keeps the verdict, and writes the answer when it is committed. */
+static int judge(struct pr_worker *w, const struct pr_verdict *verdict, struct pr_error *reterr)
+{
+    struct claim *c = claim_find(w, verdict->claim);
+    if (c == NULL || c->judged) /* not ours any more; or said before, in a call that failed */
+        return PR_OK;
+    struct pr_verdict  v = *verdict;
+    struct pr_message *effects = calloc(v.effect_count + 1, sizeof effects[0]);
+    int                rc = effects != NULL ? PR_OK : PR_ENOMEM;
+    for (size_t i = 0; i < v.effect_count && rc == PR_OK; i++) {
+        effects[i] = v.effects[i];
+        if (pr_id_is_zero(effects[i].id))
+            pr_id_new(&effects[i].id);
+    }
+    v.effects = effects;
+    if (rc == PR_OK)
+        rc = engine_judge(w->engine, now_us(), &v, &c->answer);
+    free(effects);
+    if (rc < 0)
+        return error_set(reterr, rc, "no memory for a verdict");
+    c->judged = true;
+    if (c->answer == PR_OK && v.kind != PR_VERDICT_RETURN) /* a return needs no commit */
+        c->answer = ANSWER_PENDING;
+    return PR_OK;
+}
+
+static bool is_answered(const struct pr_worker *w, const struct pr_verdict *verdicts, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct claim *c = claim_find(w, verdicts[i].claim);
+        if (c != NULL && c->judged && c->answer == ANSWER_PENDING)
+            return false;
+    }
+    return true;
+}
+
+/* A claim ends with its answer; a second verdict on it comes too late. */
+static void answer(struct pr_worker *w, const struct pr_verdict *verdicts, size_t count, int *answers)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct claim *c = claim_find(w, verdicts[i].claim);
+        if (answers != NULL)
+            answers[i] = c != NULL ? c->answer : PR_STALE;
+        if (c != NULL)
+            claim_free(w, c);
+    }
+}
+
+static size_t take(struct pr_worker *w, struct pr_claimed *ret_claimed, size_t max)
+{
+    const struct delivery *list[WORKER_TAKE_MAX];
+    size_t                 got = 0, count;
+    while ((count = engine_take(w->engine, now_us(), 0, list, min_size(max - got, WORKER_TAKE_MAX))) > 0) {
+        for (size_t i = 0; i < count; i++) {
+            if (claim_new(w, list[i]->token) == NULL) {
+                hand_back(w, list[i]->token);
+                continue;
+            }
+            ret_claimed[got++] = (struct pr_claimed){ .claim = list[i]->token,
+                                                      .message = list[i]->message,
+                                                      .attempt = list[i]->attempt };
+        }
+    }
+    return got;
+}
+
+static void untake(struct pr_worker *w, const struct pr_claimed *claimed, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct claim *c = claim_find(w, claimed[i].claim);
+        hand_back(w, c->token);
+        claim_free(w, c);
+    }
+}
+
+/* Cycles until every verdict has its answer and max messages, or all there are, were taken. */
+static int work(struct pr_worker *w, const struct pr_verdict *verdicts, size_t verdict_count,
+                struct pr_claimed *ret_claimed, size_t max, size_t *ret_count, struct pr_error *reterr)
+{
+    size_t got = 0, open = 0;
+    bool   answered;
+    int    rc;
+    map_foreach(node, &w->claims)
+        open += !MAP_ENTRY(node, struct claim, node)->judged;
+    /* The engine announces no more to the store than the caller can have, so that nothing
+     * counts as handed out that was not. */
+    w->endpoint.concurrency = (unsigned)min_size(max_size(open + max, 1), WORKER_WINDOW);
+    do {
+        rc = worker_step(w, reterr);
+        if (rc >= 0 && got < max)
+            got += take(w, ret_claimed + got, max - got);
+        answered = is_answered(w, verdicts, verdict_count);
+    } while (rc > 0 && (got < max || !answered));
+
+    if (rc == 0 && !answered)
+        rc = error_set(reterr, PR_EBUSY, "the store did not take the verdicts a moment ago; call again with the same ones");
+    if (rc < 0)
+        untake(w, ret_claimed, got);
+    else
+        *ret_count = got;
+    return rc < 0 ? rc : PR_OK;
+}
+
+PR_API int pr_worker_cycle(struct pr_worker *worker, const struct pr_verdict *verdicts, size_t verdict_count,
+                           int *answers, struct pr_claimed *ret_claimed, size_t max, size_t *ret_count,
+                           struct pr_error *reterr)
+{
+    size_t count = 0;
+    if (worker == NULL || (verdicts == NULL && verdict_count > 0) || (ret_claimed == NULL && max > 0))
+        return lib_missing(worker == NULL ? "worker" : verdicts == NULL && verdict_count > 0 ? "verdicts" : "ret_claimed",
+                           reterr);
+    int rc = PR_OK;
+    for (size_t i = 0; i < verdict_count && rc == PR_OK; i++)
+        rc = check_verdict(&verdicts[i], i, reterr);
+    if (rc < 0)
+        return rc;
+    if (worker->lost) {
+        claims_hand_back(worker);
+        claims_forget(worker);
+        worker->lost = false;
+    }
+    for (size_t i = 0; i < verdict_count && rc == PR_OK; i++)
+        rc = judge(worker, &verdicts[i], reterr);
+    if (rc == PR_OK)
+        rc = work(worker, verdicts, verdict_count, ret_claimed, max, &count, reterr);
+    if (rc < 0)
+        return rc;
+    answer(worker, verdicts, verdict_count, answers);
+    if (ret_count != NULL)
+        *ret_count = count;
+    return PR_OK;
+}
+
+PR_API void pr_worker_wait(struct pr_worker *worker, int64_t timeout_us)
+{
+    if (worker == NULL)
+        return;
+    int64_t now = now_us();
+    int64_t left_us = min64(timeout_us, time_sub(engine_next_us(worker->engine, now), now));
+    if (left_us > 0 && store_wait(&worker->session, -1, left_us) > 0)
+        worker->changed = true;
+}

@@ -1,0 +1,119 @@
+/* config.h - the configuration: one YAML file, checked as a whole before anything starts.
+ *
+ * Where a value comes from, strongest first: a flag of the command line, the environment
+ * (POSTRIDER_LIMITS__PAYLOAD), the file, the default.  Every option is a line in the tables
+ * of config_options.c; checks, `config show` and doc/configuration.md come from there.
+ *
+ * Memory: everything a struct config points to lives as long as it does, and never changes.
+ * Threads: read it from as many as you like. */
+#ifndef RUNTIME_CONFIG_H
+#define RUNTIME_CONFIG_H
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/log.h"
+#include "engine/engine.h"
+#include "policy/breaker.h"
+#include "policy/retry.h"
+#include "transport/transport.h"
+
+#define CONFIG_BYTES_MAX (1u << 20) /* of the file: more was not written by a person */
+#define CONFIG_DEPTH_MAX 16         /* maps and lists inside each other; ours are 5 deep */
+#define CONFIG_NODES_MAX 50000      /* keys and values */
+#define CONFIG_KEYS_MAX 4096        /* in one map: each is compared with all others */
+#define CONFIG_VALUE_MAX 65536      /* bytes of one value, after expansion */
+#define CONFIG_NAME_MAX 63          /* bytes of the name of an endpoint */
+
+struct config_box {
+    const char *name;
+    int64_t     keep_us; /* how long completed messages stay readable; 0: not at all */
+};
+
+struct config_endpoint {
+    const char   *name;
+    const char   *url;
+    const char   *source;   /* CloudEvents source of messages that have none */
+    const char   *envelope; /* binary, structured, raw */
+    const char   *preset;   /* "" when none */
+    enum ordering ordering;
+    int64_t       timeout_us;
+    int           max_attempts;
+    int           concurrency; /* 0: the transport's own */
+    struct retry_setting   retry;
+    struct breaker_setting breaker;
+    const struct network  *allow_networks;
+    size_t                 allow_network_count;
+};
+
+/* A message without a destination goes to the endpoints of all routes that match.  Globs;
+ * "" matches everything. */
+struct config_route {
+    const char        *type, *source, *stream;
+    const char *const *to; /* names of endpoints that exist */
+    size_t             to_count;
+};
+
+struct config {
+    const char *file; /* for people; "" when there is none */
+    const char *store;
+    const char *instance;
+    int64_t     lease_us;
+    int64_t     poll_min_us, poll_max_us;
+    int         batch;
+    int64_t     stop_timeout_us;
+
+    int64_t     payload_max; /* bytes */
+    int         in_flight_max;
+    int64_t     in_flight_bytes_max;
+
+    /* outbox and inbox come first, named in the file or not. */
+    struct config_box      *boxes;
+    size_t                  box_count;
+    struct config_endpoint *endpoints;
+    size_t                  endpoint_count;
+    struct config_route    *routes;
+    size_t                  route_count;
+
+    const char     *http_listen; /* "" : no HTTP */
+    enum log_level  log_level;
+    enum log_format log_format;
+
+    struct config_notes *notes; /* where each value came from, for config_show() */
+    struct arena         arena;
+};
+
+/* Fault PR_ECONFIG: the text is "file:line:column: key: what is wrong", one line.
+ * PR_EIO when the file cannot be read.  *ret only on success; config_free() it. */
+PR_MUST_CHECK int config_load_file(const char *path, struct config **ret, struct pr_error *reterr);
+
+/* The same for text; name stands for the file in messages, and ${file:path} is relative to
+ * the directory in it (or the current one). */
+PR_MUST_CHECK int config_load_text(pr_slice text, const char *name, struct config **ret,
+                                   struct pr_error *reterr);
+
+/* Without a file: defaults and the environment. */
+PR_MUST_CHECK int config_default(struct config **ret, struct pr_error *reterr);
+
+void config_free(struct config *config);
+
+/* A flag: stronger than everything else. */
+PR_MUST_CHECK int config_set_store(struct config *config, const char *url, struct pr_error *reterr);
+
+/* NULL when there is none. */
+const struct config_endpoint *config_find_endpoint(const struct config *config, pr_slice name);
+const struct config_box      *config_find_box(const struct config *config, pr_slice name);
+
+/* What transport_open() wants to know of an endpoint; handler, clock and log are the caller's. */
+void config_endpoint_for_transport(const struct config_endpoint *endpoint,
+                                   struct endpoint_config *ret);
+
+/* The effective configuration as YAML, each value with where it came from.  Secrets are ***. */
+void config_show(const struct config *config, struct buf *ret);
+
+/* doc/configuration.md, from the option tables. */
+void config_reference(struct buf *ret);
+
+/* A commented file to begin with. */
+extern const char config_example[];
+
+#endif

@@ -1,0 +1,48 @@
+/* config_notes.h - where each value of a configuration came from. */
+#ifndef RUNTIME_CONFIG_NOTES_H
+#define RUNTIME_CONFIG_NOTES_H
+
+#include "base/map.h"
+#include "runtime/config_node.h"
+#include "runtime/config_options.h"
+
+enum origin { ORIGIN_DEFAULT, ORIGIN_FILE, ORIGIN_ENVIRONMENT, ORIGIN_PRESET, ORIGIN_FLAG };
+
+struct config_note {
+    struct map_node    link;
+    const void        *field; /* the value in the config */
+    enum origin        origin;
+    const struct node *node;  /* FILE, ENVIRONMENT; it lives in the config's arena */
+    const char        *shown; /* TEXT: how it may be printed */
+};
+
+struct config_notes {
+    struct map map;
+};
+
+/* A later note on the same field replaces the earlier one.  PR_ENOMEM, or PR_OK. */
+PR_MUST_CHECK int config_note_set(struct config *config, const void *field, enum origin origin,
+                                  const struct node *node, const char *shown);
+/* NULL: it is the default. */
+const struct config_note *config_note_find(const struct config *config, const void *field);
+
+/* ---- Reading (config_read.c) ---- */
+
+struct config_reader {
+    struct config            *config;
+    const struct node_source *source;
+    struct pr_error          *reterr;
+    const char               *endpoint; /* inside an endpoint: its name */
+    bool                      in_list;  /* entries of lists have no names, so no variables */
+};
+
+/* Fill target with the section's defaults, then with what map (NULL: nothing) and the
+ * environment say.  path is "" or ends without a dot. */
+PR_MUST_CHECK int config_read_section(struct config_reader *reader, const struct option_section *section,
+                                      const struct node *map, void *target, const char *path);
+
+/* PR_ECONFIG with the place of node (NULL: the file alone) before the text. */
+PR_MUST_CHECK int config_fail(const struct config_reader *reader, const struct node *node, const char *format, ...)
+    PR_PRINTF(3, 4);
+
+#endif

@@ -1,0 +1,81 @@
+/* config_options.h - the option tables: each option once, with its type, default, bounds, place
+ * in the structs of config.h, and the sentence that documents it. */
+#ifndef RUNTIME_CONFIG_OPTIONS_H
+#define RUNTIME_CONFIG_OPTIONS_H
+
+#include "runtime/config.h"
+
+enum option_kind {
+    /* One value; can be set from the environment. */
+    OPTION_TEXT,     /* const char * */
+    OPTION_DURATION, /* int64_t, microseconds */
+    OPTION_SIZE,     /* int64_t, bytes */
+    OPTION_COUNT,    /* int */
+    OPTION_NUMBER,   /* double */
+    OPTION_CHOICE,   /* an enum or a bool: the index of the word in choices */
+    OPTION_WORD,     /* const char *: one of choices */
+    OPTION_PRESET,   /* OPTION_WORD of an endpoint, and what it stands for */
+    OPTION_LAST_VALUE = OPTION_PRESET,
+
+    /* Several; the field is a pointer, count_offset its count. */
+    OPTION_NAMES,    /* const char *const *: one word or a list */
+    OPTION_NETWORKS, /* const struct network * */
+    OPTION_DELAYS,   /* const int64_t * */
+
+    OPTION_SECTION,  /* a map: the options of `section`, in the struct at offset */
+    OPTION_RETRY,    /* a section, or a list of delays */
+    OPTION_BREAKER,  /* a section, or off */
+    OPTION_NAMED,    /* a map from names to sections; an array of item_size */
+    OPTION_LIST,     /* a list of sections; an array of item_size */
+
+    OPTION_LATER,    /* known, and refused by name: not built in */
+};
+
+struct option_section;
+
+struct option {
+    const char       *name;
+    enum option_kind  kind;
+    const char       *fallback;   /* the default, as it would be written; "": none */
+    const char       *doc;
+    bool              required;
+    size_t            offset, size, count_offset, item_size;
+    int64_t           min, max;   /* DURATION, SIZE, COUNT; NUMBER: in thousandths */
+    const char *const *choices;   /* ends with NULL */
+    const struct option_section *section;
+    const char *const *built_in;  /* NAMED: names that are there without being written */
+    bool            (*is_name)(pr_slice name);
+    const char       *name_rule;  /* what is_name() wants, in words */
+};
+
+struct option_section {
+    const char          *title; /* in the reference: "endpoints.NAME" */
+    const char          *doc;
+    const struct option *options;
+    size_t               count;
+};
+
+extern const struct option_section option_root, option_box, option_endpoint, option_retry,
+    option_breaker, option_route;
+
+/* NULL when there is none. */
+const struct option *option_find(const struct option_section *section, const char *name);
+
+/* "duration", "a word": in messages and in the reference. */
+const char *option_kind_name(enum option_kind kind);
+
+bool option_is_endpoint_name(pr_slice name);
+
+/* The settings that a preset stands for; false when there is none of this name. */
+bool option_preset(const char *name, struct retry_setting *ret_retry, struct breaker_setting *ret_breaker);
+
+/* ---- Values (config_value.c) ---- */
+
+/* Parse text into the field; PR_ECONFIG with what is wrong, without a place.  quoted is how
+ * the value may be shown. */
+PR_MUST_CHECK int option_parse(const struct option *option, const char *text, const char *quoted,
+                               void *field, struct pr_error *reterr);
+/* As it would be written in the file. */
+void option_format(const struct option *option, const void *field, struct buf *ret);
+
+#endif

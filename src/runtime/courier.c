@@ -1,0 +1,278 @@
+#include "runtime/courier.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/failpoint.h"
+#include "base/time.h"
+#include "base/util.h"
+#include "runtime/thread.h"
+
+#define SUBMIT_MAX 256            /* deliveries passed to the transport in one call */
+#define COLLECT_MAX 256           /* results in one go: about 40 KiB */
+#define POLL_SLICE_US PR_SECONDS(1) /* the longest wait for a transport */
+#define TRY_AGAIN_US PR_MILLISECONDS(10)
+
+struct backlog {
+    const struct delivery **entries;
+    size_t                  first, count, capacity; /* entries[first .. first + count) */
+};
+
+struct courier {
+    struct results        *results;
+    struct endpoint_config config; /* with our own wake_fd */
+    pthread_t              thread;
+    int                    wake_fd;
+
+    pthread_mutex_t       lock;  /* guards: */
+    struct backlog given;
+    size_t                recalled; /* of given: they came before the cancel */
+    bool                  cancel, quit;
+
+    /* The thread's own: */
+    struct transport      transport;
+    struct backlog waiting;                 /* fetched, not submitted */
+    struct delivery_result collected[COLLECT_MAX]; /* not put yet */
+    size_t                 collected_count;
+    bool                   quitting;
+};
+
+/* ---- Backlog -------------------------------------------------------------------------- */
+
+static bool backlog_add(struct backlog *q, const struct delivery *const *list, size_t count)
+{
+    if (q->first + q->count + count > q->capacity && q->first > 0) {
+        memmove(q->entries, q->entries + q->first, q->count * sizeof q->entries[0]);
+        q->first = 0;
+    }
+    if (q->count + count > q->capacity) {
+        size_t capacity = max_size(q->count + count, q->capacity * 2);
+        void  *entries = reallocarray(q->entries, capacity, sizeof q->entries[0]);
+        if (entries == NULL)
+            return false;
+        q->entries = entries;
+        q->capacity = capacity;
+    }
+    if (count > 0)
+        memcpy(q->entries + q->first + q->count, list, count * sizeof list[0]);
+    q->count += count;
+    return true;
+}
+
+static const struct delivery *backlog_at(const struct backlog *q, size_t index)
+{
+    return q->entries[q->first + index];
+}
+
+static void backlog_drop(struct backlog *q, size_t count)
+{
+    ASSERT(count <= q->count);
+    q->first = count == q->count ? 0 : q->first + count;
+    q->count -= count;
+}
+
+/* ---- Results -------------------------------------------------------------------------- */
+
+/* The box cannot do without them, so no memory means: try until there is some. */
+static void courier_put(struct courier *c)
+{
+    while (c->collected_count > 0 && !results_put(c->results, c->collected, c->collected_count))
+        wake_wait(-1, TRY_AGAIN_US);
+    c->collected_count = 0;
+}
+
+static void courier_answer(struct courier *c, const struct delivery_result *result)
+{
+    if (c->collected_count == COLLECT_MAX)
+        courier_put(c);
+    c->collected[c->collected_count++] = *result;
+}
+
+/* The first so many of those that wait. */
+static void courier_return(struct courier *c, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        courier_answer(c, &(struct delivery_result){ .token = backlog_at(&c->waiting, i)->token,
+                                                     .outcome = SEND_RETURNED });
+    backlog_drop(&c->waiting, count);
+}
+
+static void courier_fail(struct courier *c, const struct pr_error *error)
+{
+    for (size_t i = 0; i < c->waiting.count; i++)
+        courier_answer(c, &(struct delivery_result){ .token = backlog_at(&c->waiting, i)->token,
+                                                     .outcome = SEND_FAILED,
+                                                     .reason = PR_REASON_TRANSPORT_UNAVAILABLE,
+                                                     .error = strdup(error->text) });
+    backlog_drop(&c->waiting, c->waiting.count);
+}
+
+/* ---- The thread ------------------------------------------------------------------------ */
+
+/* Hear what the box said.  False: no memory, ask again soon. */
+static bool courier_fetch(struct courier *c)
+{
+    ASSERT(pthread_mutex_lock(&c->lock) == 0);
+    size_t recalled = c->waiting.count; /* a cancel is about what was given before it */
+    bool   fits = backlog_add(&c->waiting, c->given.entries + c->given.first, c->given.count);
+    bool   cancel = c->cancel;
+    if (fits) {
+        recalled += c->recalled;
+        backlog_drop(&c->given, c->given.count);
+        c->recalled = 0;
+        c->cancel = false;
+    }
+    c->quitting = c->quit;
+    ASSERT(pthread_mutex_unlock(&c->lock) == 0);
+
+    if (cancel) {
+        if (c->transport.ops != NULL)
+            transport_cancel(&c->transport);
+        courier_return(c, recalled); /* C2 */
+    }
+    if (c->quitting)
+        courier_return(c, c->waiting.count);
+    return fits;
+}
+
+static bool courier_open(struct courier *c)
+{
+    if (c->transport.ops != NULL)
+        return true;
+    struct pr_error error;
+    if (transport_open(&c->config, &c->transport, &error) == PR_OK)
+        return true;
+    c->transport = (struct transport){ 0 }; /* the next delivery tries again */
+    courier_fail(c, &error);
+    return false;
+}
+
+/* Those at the front that may be started now; what may not any more is returned. */
+static size_t courier_next(struct courier *c, const struct delivery *ret_list[SUBMIT_MAX])
+{
+    int64_t now_us = clock_mono_us(c->config.clock);
+    size_t  late = 0, count = 0;
+    while (late < c->waiting.count && backlog_at(&c->waiting, late)->start_before_us <= now_us)
+        late++;
+    courier_return(c, late); /* C1 */
+    while (count < min_size(c->waiting.count, SUBMIT_MAX) &&
+           backlog_at(&c->waiting, count)->start_before_us > now_us) {
+        ret_list[count] = backlog_at(&c->waiting, count);
+        count++;
+    }
+    return count;
+}
+
+static void courier_submit(struct courier *c)
+{
+    const struct delivery *list[SUBMIT_MAX];
+    size_t                 count, taken;
+    do {
+        if (c->waiting.count == 0 || !courier_open(c))
+            return;
+        count = courier_next(c, list);
+        if (count == 0)
+            return;
+        FAILPOINT("runtime.before_send");
+        taken = transport_submit(&c->transport, list, count);
+        backlog_drop(&c->waiting, taken);
+    } while (taken == count);
+}
+
+/* Wait for results, or until the box has something to say, and pass them on. */
+static void courier_collect(struct courier *c)
+{
+    courier_put(c); /* what was returned without being sent */
+    if (c->transport.out == 0)
+        return;
+    int64_t until_us = time_add(clock_mono_us(c->config.clock), POLL_SLICE_US);
+    if (c->waiting.count > 0)
+        until_us = min64(until_us, backlog_at(&c->waiting, 0)->start_before_us);
+    c->collected_count = transport_poll(&c->transport, c->collected, COLLECT_MAX, until_us);
+    if (c->collected_count > 0)
+        FAILPOINT("runtime.after_send");
+    courier_put(c);
+}
+
+static void *courier_run(void *arg)
+{
+    struct courier *c = arg;
+    for (;;) {
+        wake_clear(c->wake_fd);
+        bool heard = courier_fetch(c);
+        courier_submit(c);
+        courier_collect(c);
+        if (c->transport.out > 0)
+            continue;
+        if (c->waiting.count > 0 || !heard)
+            wake_wait(-1, TRY_AGAIN_US); /* the transport takes nothing, or there is no memory */
+        else if (c->quitting)
+            break;
+        else
+            wake_wait(c->wake_fd, -1);
+    }
+    transport_close(&c->transport);
+    return NULL;
+}
+
+/* ---- The box's side --------------------------------------------------------------------- */
+
+int courier_new(const struct endpoint_config *config, struct results *results,
+                struct courier **ret_courier, struct pr_error *reterr)
+{
+    struct courier *c = calloc(1, sizeof *c);
+    if (c == NULL)
+        return error_set(reterr, PR_ENOMEM, "no memory for the endpoint %s", config->name);
+    c->results = results;
+    c->config = *config;
+    ASSERT(pthread_mutex_init(&c->lock, NULL) == 0);
+    int rc = wake_open(&c->wake_fd, reterr);
+    if (rc == PR_OK) {
+        c->config.wake_fd = c->wake_fd;
+        rc = thread_start(&c->thread, THREAD_STACK_SEND, config->name, courier_run, c, reterr);
+        if (rc != PR_OK)
+            wake_close(c->wake_fd);
+    }
+    if (rc != PR_OK) {
+        pthread_mutex_destroy(&c->lock);
+        free(c);
+        return rc;
+    }
+    *ret_courier = c;
+    return PR_OK;
+}
+
+bool courier_give(struct courier *c, const struct delivery *const *list, size_t count)
+{
+    ASSERT(pthread_mutex_lock(&c->lock) == 0);
+    bool was_empty = c->given.count == 0;
+    bool fits = backlog_add(&c->given, list, count);
+    ASSERT(pthread_mutex_unlock(&c->lock) == 0);
+    if (fits && was_empty) /* otherwise it was told already and has not come by yet */
+        wake_send(c->wake_fd);
+    return fits;
+}
+
+void courier_recall(struct courier *c, enum recall recall)
+{
+    ASSERT(pthread_mutex_lock(&c->lock) == 0);
+    c->quit |= recall == RECALL_QUIT;
+    c->cancel = true;
+    c->recalled = c->given.count;
+    ASSERT(pthread_mutex_unlock(&c->lock) == 0);
+    wake_send(c->wake_fd);
+}
+
+void courier_free(struct courier *c)
+{
+    if (c == NULL)
+        return;
+    courier_recall(c, RECALL_QUIT);
+    ASSERT(pthread_join(c->thread, NULL) == 0);
+    wake_close(c->wake_fd);
+    pthread_mutex_destroy(&c->lock);
+    free(c->given.entries);
+    free(c->waiting.entries);
+    free(c);
+}

@@ -1,0 +1,472 @@
+#include "runtime/desk.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/failpoint.h"
+#include "base/random.h"
+#include "base/slice.h"
+#include "base/time.h"
+#include "base/util.h"
+#include "core/reason.h"
+#include "runtime/courier.h"
+
+#define TAKE_MAX 256
+#define REST_MAX_US PR_SECONDS(1)           /* so that the loop is seen to be alive */
+#define VIEW_EVERY_US PR_MILLISECONDS(50)   /* while it is busy; when it rests always */
+#define TROUBLE_MIN_US PR_MILLISECONDS(10)  /* doubled up to ... */
+#define TROUBLE_MAX_US PR_SECONDS(1)
+#define COURIER_AGAIN_US PR_SECONDS(1)      /* after no thread could be started */
+#define STOP_RESERVE 8                      /* 1/8 of the time is for giving up what is still out */
+#define LOG_PER_SECOND 10                   /* lines about single messages */
+
+enum stop_phase { STOP_NOT, STOP_FINISHING, STOP_GIVEN_UP };
+
+struct desk {
+    struct desk_options     options;
+    struct engine_setting  engine_setting;
+    struct engine         *engine;
+    struct store_session   session;
+    struct courier       **couriers; /* by endpoint; NULL until the first delivery */
+    struct results         results;
+    struct result_list     heard;    /* taken from results, memory in turn */
+    pthread_t              thread;
+    bool                   started;
+    int                    wake_fd;
+
+    /* Guarded by the bell: */
+    struct desk_view view;
+    uint64_t        look_wanted;
+    bool            stop_wanted;
+    int64_t         stop_deadline_us;
+
+    /* The thread's own: */
+    bool            changed;         /* the store may have something new */
+    uint64_t        looking, looked; /* of look_wanted: asked for in the next cycle; answered */
+    bool            again;           /* the last cycle failed: the next may be the same one, without a new look */
+    bool            joined;
+    struct pr_error trouble;
+    int64_t         trouble_delay_us, trouble_until_us;
+    int64_t         hand_out_after_us;
+    int64_t         viewed_us;
+    enum stop_phase phase;
+    int64_t         give_up_us, deadline_us; /* of the stop */
+    struct incident_ring failures, deaths;
+    uint64_t        incidents;
+    int64_t         log_second;
+    int             log_lines;
+};
+
+static int64_t now_us(void)
+{
+    return clock_mono_us(clock_system());
+}
+
+static struct log *desk_log(const struct desk *d)
+{
+    return d->options.log;
+}
+
+/* ---- Results in ------------------------------------------------------------------------- */
+
+static void desk_settle(struct desk *d)
+{
+    results_take(&d->results, &d->heard);
+    int64_t now = now_us();
+    for (size_t i = 0; i < d->heard.count; i++) {
+        engine_result(d->engine, now, &d->heard.entries[i]);
+        delivery_result_fini(&d->heard.entries[i]);
+    }
+    d->heard.count = 0;
+}
+
+/* ---- The cycle -------------------------------------------------------------------------- */
+
+/* One failing endpoint must not fill the disk with lines. */
+static bool desk_may_log(struct desk *d, int64_t now)
+{
+    if (now / PR_SECONDS(1) != d->log_second) {
+        d->log_second = now / PR_SECONDS(1);
+        d->log_lines = 0;
+    }
+    return d->log_lines++ < LOG_PER_SECOND;
+}
+
+static void desk_log_verdict(struct desk *d, const struct verdict *v, const char *event)
+{
+    char id[PR_ID_TEXT_SIZE];
+    pr_id_format(v->id, id);
+    log_emit(desk_log(d), LOG_WARN, event, LOG_STR("box", desk_name(d)), LOG_STR("id", id),
+             LOG_SLICE("endpoint", v->endpoint), LOG_STR("reason", pr_reason_name(v->reason)),
+             LOG_SLICE("code", v->code), LOG_SLICE("error", v->error), LOG_SLICE("rule", v->rule),
+             LOG_INT("attempt", v->number));
+}
+
+/* Remember what is committed now, for people. */
+static void desk_note(struct desk *d, const struct cycle *cycle, const struct cycle_reply *reply)
+{
+    int64_t now = now_us();
+    for (size_t i = 0; i < cycle->verdict_count; i++) {
+        const struct verdict *v = &cycle->verdicts[i];
+        if (v->kind == VERDICT_COMPLETE || (!reply->replayed && reply->answers[i] != PR_OK))
+            continue;
+        if (!incident_note(&d->failures, &d->deaths, v, reply->now_us, d->incidents))
+            continue;
+        d->incidents++;
+        if (v->kind == VERDICT_DEAD_LETTER && desk_may_log(d, now))
+            desk_log_verdict(d, v, "dead_letter");
+        else if (v->kind == VERDICT_PARK && desk_may_log(d, now))
+            desk_log_verdict(d, v, "parked");
+    }
+}
+
+static void desk_recall(struct desk *d, enum recall recall)
+{
+    for (size_t i = 0; i < d->options.setting->endpoint_count; i++)
+        if (d->couriers[i] != NULL)
+            courier_recall(d->couriers[i], recall);
+}
+
+static void desk_well(struct desk *d)
+{
+    if (d->trouble.code != PR_OK)
+        log_emit(desk_log(d), LOG_INFO, "store_recovered", LOG_STR("box", desk_name(d)));
+    error_clear(&d->trouble);
+    d->trouble_delay_us = 0;
+    d->trouble_until_us = 0;
+}
+
+/* Told once when it begins or becomes another, then tried again ever more slowly. */
+static void desk_ill(struct desk *d, const struct pr_error *fault, int64_t now)
+{
+    if (d->trouble.code != fault->code)
+        log_emit(desk_log(d), LOG_ERROR, "store_trouble", LOG_STR("box", desk_name(d)), LOG_STR("error", fault->text));
+    d->trouble = *fault;
+    d->trouble_delay_us = min64(max64(d->trouble_delay_us * 2, TROUBLE_MIN_US), TROUBLE_MAX_US);
+    d->trouble_until_us = time_add(now, d->trouble_delay_us);
+}
+
+/* A store that is damaged, or not ours any more, is nothing to go on with. */
+static bool is_final(int fault)
+{
+    return fault == PR_ECORRUPT || fault == PR_ESCHEMA || fault == PR_EUNSUPPORTED;
+}
+
+static void desk_cycle_failed(struct desk *d, const struct pr_error *fault)
+{
+    int64_t now = now_us();
+    if (fault->code == PR_ELEASE) {
+        /* Somebody else has our lanes: nothing that is not on the wire yet may go out. */
+        log_emit(desk_log(d), LOG_WARN, "lease_lost", LOG_STR("box", desk_name(d)), LOG_STR("error", fault->text));
+        desk_recall(d, RECALL_CANCEL);
+    } else {
+        desk_ill(d, fault, now);
+    }
+    d->again = true;
+    engine_cycle_failed(d->engine, now, fault->code);
+}
+
+static void desk_cycle(struct desk *d)
+{
+    const struct cycle       *cycle;
+    const struct cycle_reply *reply;
+    struct pr_error           fault = { 0 };
+    int64_t                   asked = now_us();
+    if (asked < d->trouble_until_us || !engine_plan(d->engine, asked, d->changed, &cycle))
+        return;
+    FAILPOINT("runtime.before_cycle");
+    int rc = store_cycle(&d->session, cycle, &reply, &fault);
+    if (rc < 0) {
+        fault.code = rc;
+        desk_cycle_failed(d, &fault);
+        return;
+    }
+    FAILPOINT("runtime.after_cycle");
+    desk_note(d, cycle, reply);
+    engine_absorb(d->engine, asked, now_us(), reply);
+    desk_well(d);
+    d->joined = true;
+    if (!d->again) {
+        d->changed = false;
+        d->looked = d->looking;
+    }
+    d->again = false;
+}
+
+/* ---- Deliveries out ---------------------------------------------------------------------- */
+
+static bool desk_give(struct desk *d, size_t endpoint, const struct delivery *const *list, size_t count,
+                     struct pr_error *reterr)
+{
+    if (d->couriers[endpoint] == NULL &&
+        courier_new(&d->options.setting->transports[endpoint], &d->results, &d->couriers[endpoint], reterr) < 0)
+        return false;
+    if (courier_give(d->couriers[endpoint], list, count))
+        return true;
+    error_set(reterr, PR_ENOMEM, "no memory for %zu deliveries", count);
+    return false;
+}
+
+static void desk_hand_out(struct desk *d)
+{
+    const struct delivery *list[TAKE_MAX];
+    struct pr_error        fault;
+    int64_t                now = now_us();
+    if (now < d->hand_out_after_us)
+        return;
+    for (unsigned i = 0; i < d->options.setting->endpoint_count; i++) {
+        size_t count;
+        while ((count = engine_take(d->engine, now, i, list, TAKE_MAX)) > 0) {
+            if (desk_give(d, i, list, count, &fault))
+                continue;
+            log_emit(desk_log(d), LOG_ERROR, "courier_failed", LOG_SLICE("endpoint", d->options.setting->endpoints[i].name),
+                     LOG_STR("error", fault.text));
+            for (size_t k = 0; k < count; k++)
+                engine_result(d->engine, now,
+                              &(struct delivery_result){ .token = list[k]->token, .outcome = SEND_RETURNED });
+            d->hand_out_after_us = time_add(now, COURIER_AGAIN_US);
+            return;
+        }
+    }
+}
+
+/* ---- Orders, and what others see ----------------------------------------------------------- */
+
+static void desk_hear(struct desk *d)
+{
+    wake_clear(d->wake_fd);
+    bell_lock(d->options.bell);
+    uint64_t look = d->look_wanted;
+    bool     stop = d->stop_wanted;
+    int64_t  deadline_us = d->stop_deadline_us;
+    bell_unlock(d->options.bell);
+
+    if (look != d->looked) {
+        d->looking = look;
+        d->changed = true;
+    }
+    if (!stop || d->phase != STOP_NOT)
+        return;
+    FAILPOINT("runtime.stop");
+    int64_t now = now_us(), left_us = max64(time_sub(deadline_us, now), 0);
+    d->phase = STOP_FINISHING;
+    d->deadline_us = deadline_us;
+    d->give_up_us = deadline_us - left_us / STOP_RESERVE;
+    engine_stop(d->engine, now);
+    desk_recall(d, RECALL_QUIT); /* what has started may finish, and handlers are told to */
+}
+
+/* The stop goes on by the clock.  True: it is over. */
+static bool desk_is_over(struct desk *d, bool *ret_left_behind)
+{
+    if (is_final(d->trouble.code)) {
+        *ret_left_behind = true;
+        return true;
+    }
+    if (d->phase == STOP_NOT)
+        return false;
+    if (engine_stopped(d->engine))
+        return true;
+    int64_t now = now_us();
+    if (d->phase == STOP_FINISHING && now >= d->give_up_us) {
+        struct engine_counts counts;
+        engine_counts(d->engine, &counts);
+        *ret_left_behind = counts.out > 0;
+        d->phase = STOP_GIVEN_UP;
+        engine_give_up(d->engine, now);
+    }
+    if (now < d->deadline_us)
+        return false;
+    *ret_left_behind = true; /* the lease will end by itself */
+    return true;
+}
+
+static void desk_publish(struct desk *d, int64_t now)
+{
+    struct desk_view *v = &d->view;
+    bool             idle = engine_idle(d->engine, now);
+    d->viewed_us = now;
+    bell_lock(d->options.bell);
+    engine_counts(d->engine, &v->counts);
+    for (unsigned i = 0; i < d->options.setting->endpoint_count; i++)
+        engine_endpoint(d->engine, i, &v->endpoints[i]);
+    if (v->failures.count != d->failures.count)
+        v->failures = d->failures;
+    if (v->deaths.count != d->deaths.count)
+        v->deaths = d->deaths;
+    v->trouble = d->trouble;
+    v->looked = d->looked;
+    v->idle = idle;
+    v->tick_us = now;
+    v->joined = d->joined;
+    bell_ring(d->options.bell);
+    bell_unlock(d->options.bell);
+}
+
+static void desk_rest(struct desk *d)
+{
+    int64_t now = now_us();
+    int64_t next_us = engine_next_us(d->engine, now);
+    next_us = d->trouble.code != PR_OK ? d->trouble_until_us : max64(next_us, d->hand_out_after_us);
+    if (d->phase != STOP_NOT)
+        next_us = min64(next_us, d->phase == STOP_FINISHING ? d->give_up_us : d->deadline_us);
+
+    if (next_us <= now) {
+        if (now - d->viewed_us >= VIEW_EVERY_US)
+            desk_publish(d, now);
+        return;
+    }
+    desk_publish(d, now);
+    int64_t rest_us = min64(time_sub(next_us, now), REST_MAX_US);
+    if (d->trouble.code != PR_OK) /* a store that is ill is left alone meanwhile */
+        wake_wait(d->wake_fd, rest_us);
+    else if (store_wait(&d->session, d->wake_fd, rest_us) > 0)
+        d->changed = true;
+}
+
+/* ---- The thread ---------------------------------------------------------------------------- */
+
+static void desk_end(struct desk *d, bool left_behind)
+{
+    desk_recall(d, RECALL_QUIT);
+    store_session_close(&d->session);
+    desk_publish(d, now_us());
+    if (is_final(d->trouble.code))
+        d->options.on_fault(d->options.on_fault_arg, &d->trouble);
+    bell_lock(d->options.bell);
+    d->view.left_behind = left_behind;
+    d->view.ended = true;
+    bell_ring(d->options.bell);
+    bell_unlock(d->options.bell);
+}
+
+static void *desk_run(void *arg)
+{
+    struct desk *d = arg;
+    bool        left_behind = false;
+    for (;;) {
+        desk_hear(d);
+        desk_settle(d);
+        desk_cycle(d);
+        if (desk_is_over(d, &left_behind))
+            break;
+        desk_hand_out(d);
+        desk_rest(d);
+    }
+    desk_end(d, left_behind);
+    return NULL;
+}
+
+/* ---- From outside --------------------------------------------------------------------------- */
+
+static int desk_make_engine(struct desk *d, struct pr_error *reterr)
+{
+    const struct config  *config = d->options.config;
+    const struct setting *s = d->options.setting;
+    struct engine_setting *engine = &d->engine_setting;
+    *engine = (struct engine_setting){
+        .box = slice_from(d->options.box->name),
+        .name = slice_from(config->instance),
+        .lease_us = config->lease_us,
+        .batch = (size_t)config->batch,
+        .window_count = (size_t)config->in_flight_max,
+        .window_bytes = (size_t)config->in_flight_bytes_max,
+        .keep_us = d->options.box->keep_us,
+        .payload_max = (size_t)config->payload_max,
+        .poll_us = config->poll_max_us,
+        .endpoints = s->endpoints,
+        .endpoint_count = s->endpoint_count,
+        .routes = s->routes,
+        .route_count = s->route_count,
+        .overrides = s->overrides,
+        .override_count = s->override_count,
+    };
+    pr_id_new(&engine->instance);
+    if (random_bytes_os(&engine->seed, sizeof engine->seed) < 0)
+        engine->seed = (uint64_t)now_us(); /* only jitter hangs on it */
+    struct pr_error fault;
+    d->engine = engine_new(engine, &fault);
+    return d->engine != NULL ? PR_OK : error_set(reterr, fault.code, "%s", fault.text);
+}
+
+int desk_new(const struct desk_options *options, struct desk **ret_desk, struct pr_error *reterr)
+{
+    size_t      endpoint_count = options->setting->endpoint_count;
+    struct desk *d = calloc(1, sizeof *d);
+    if (d == NULL)
+        return error_set(reterr, PR_ENOMEM, "no memory for the box %s", options->box->name);
+    d->options = *options;
+    d->wake_fd = -1;
+    d->couriers = calloc(endpoint_count + 1, sizeof d->couriers[0]);
+    d->view.endpoints = calloc(endpoint_count + 1, sizeof d->view.endpoints[0]);
+    int rc = d->couriers != NULL && d->view.endpoints != NULL
+                 ? wake_open(&d->wake_fd, reterr)
+                 : error_set(reterr, PR_ENOMEM, "no memory for the box %s", options->box->name);
+    results_init(&d->results, d->wake_fd);
+    if (rc == PR_OK)
+        rc = desk_make_engine(d, reterr);
+    if (rc < 0) {
+        desk_free(d);
+        return rc;
+    }
+    *ret_desk = d;
+    return PR_OK;
+}
+
+int desk_start(struct desk *d, struct pr_error *reterr)
+{
+    int rc = store_session_open(d->options.store, slice_from(d->options.box->name), &d->session, reterr);
+    if (rc < 0)
+        return rc;
+    d->view.tick_us = now_us();
+    rc = thread_start(&d->thread, THREAD_STACK_LOOP, d->options.box->name, desk_run, d, reterr);
+    if (rc < 0)
+        store_session_close(&d->session);
+    d->started = rc == PR_OK;
+    return rc;
+}
+
+void desk_free(struct desk *d)
+{
+    if (d == NULL)
+        return;
+    if (d->started)
+        ASSERT(pthread_join(d->thread, NULL) == 0);
+    for (size_t i = 0; d->couriers != NULL && i < d->options.setting->endpoint_count; i++)
+        courier_free(d->couriers[i]);
+    engine_free(d->engine); /* after the couriers: they borrow its deliveries */
+    results_fini(&d->results);
+    free(d->heard.entries); /* it is empty between two rounds */
+    wake_close(d->wake_fd);
+    free(d->couriers);
+    free(d->view.endpoints);
+    free(d);
+}
+
+void desk_look(struct desk *d, uint64_t number)
+{
+    bell_lock(d->options.bell);
+    d->look_wanted = number;
+    bell_unlock(d->options.bell);
+    wake_send(d->wake_fd);
+}
+
+void desk_stop(struct desk *d, int64_t deadline_us)
+{
+    bell_lock(d->options.bell);
+    d->stop_wanted = true;
+    d->stop_deadline_us = deadline_us;
+    bell_unlock(d->options.bell);
+    wake_send(d->wake_fd);
+}
+
+const struct desk_view *desk_view(const struct desk *d)
+{
+    return &d->view;
+}
+
+const char *desk_name(const struct desk *d)
+{
+    return d->options.box->name;
+}

@@ -1,0 +1,304 @@
+#include "runtime/relay.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/slice.h"
+#include "base/util.h"
+
+#define LIVE_US PR_SECONDS(60) /* a cycle may wait long for a lock; a loop that hangs longer is broken */
+
+#define START_FAILED_STOP_US PR_SECONDS(1) /* nothing is out yet */
+
+struct relay {
+    struct relay_options options;
+    struct setting       setting;
+    struct bell          bell;
+    struct desk         **desks;
+    size_t               desk_count;
+    size_t               started;
+    pthread_mutex_t      drain_lock; /* one at a time: looks are numbered */
+    uint64_t             look;
+};
+
+static int64_t now_us(void)
+{
+    return clock_mono_us(clock_system());
+}
+
+/* One box cannot go on: then none does, for they share the store. */
+static void relay_fault(void *arg, const struct pr_error *fault)
+{
+    struct relay *r = arg;
+    int64_t       deadline_us = time_add(now_us(), r->options.config->stop_timeout_us);
+    r->options.on_fault(r->options.on_fault_arg, fault);
+    for (size_t i = 0; i < r->desk_count; i++)
+        desk_stop(r->desks[i], deadline_us);
+}
+
+static int relay_make_desks(struct relay *r, struct pr_error *reterr)
+{
+    const struct config *config = r->options.config;
+    r->desks = calloc(config->box_count, sizeof r->desks[0]);
+    if (r->desks == NULL)
+        return error_set(reterr, PR_ENOMEM, "no memory for %zu boxes", config->box_count);
+    for (; r->desk_count < config->box_count; r->desk_count++) {
+        const struct desk_options options = { .config = config,
+                                             .box = &config->boxes[r->desk_count],
+                                             .setting = &r->setting,
+                                             .store = r->options.store,
+                                             .log = r->options.log,
+                                             .bell = &r->bell,
+                                             .on_fault = relay_fault,
+                                             .on_fault_arg = r };
+        int rc = desk_new(&options, &r->desks[r->desk_count], reterr);
+        if (rc < 0)
+            return rc;
+    }
+    return PR_OK;
+}
+
+int relay_new(const struct relay_options *options, struct relay **ret_relay, struct pr_error *reterr)
+{
+    struct relay *r = calloc(1, sizeof *r);
+    if (r == NULL)
+        return error_set(reterr, PR_ENOMEM, "no memory for a relay");
+    r->options = *options;
+    int rc = bell_init(&r->bell, reterr);
+    if (rc < 0) {
+        free(r);
+        return rc;
+    }
+    ASSERT(pthread_mutex_init(&r->drain_lock, NULL) == 0);
+    rc = setting_init(&r->setting, options->config, options->handlers, options->handler_count, options->log, reterr);
+    if (rc == PR_OK)
+        rc = relay_make_desks(r, reterr);
+    if (rc < 0) {
+        relay_free(r);
+        return rc;
+    }
+    *ret_relay = r;
+    return PR_OK;
+}
+
+void relay_free(struct relay *r)
+{
+    if (r == NULL)
+        return;
+    for (size_t i = 0; i < r->desk_count; i++)
+        desk_free(r->desks[i]);
+    free(r->desks);
+    setting_fini(&r->setting);
+    pthread_mutex_destroy(&r->drain_lock);
+    bell_fini(&r->bell);
+    free(r);
+}
+
+int relay_start(struct relay *r, struct pr_error *reterr)
+{
+    for (; r->started < r->desk_count; r->started++) {
+        int rc = desk_start(r->desks[r->started], reterr);
+        if (rc < 0) {
+            relay_stop(r, START_FAILED_STOP_US);
+            return rc;
+        }
+    }
+    return PR_OK;
+}
+
+/* Wait, with the bell held, until the condition is true of all boxes that were started. */
+static bool relay_wait(struct relay *r, bool (*is_true)(const struct desk_view *view, uint64_t arg), uint64_t arg,
+                       int64_t deadline_us)
+{
+    for (;;) {
+        size_t count = 0;
+        for (size_t i = 0; i < r->started; i++)
+            count += is_true(desk_view(r->desks[i]), arg);
+        if (count == r->started)
+            return true;
+        int64_t left_us = time_sub(deadline_us, now_us());
+        if (left_us <= 0)
+            return false;
+        bell_wait(&r->bell, left_us);
+    }
+}
+
+static bool view_has_ended(const struct desk_view *view, uint64_t arg)
+{
+    (void)arg;
+    return view->ended;
+}
+
+int relay_stop(struct relay *r, int64_t timeout_us)
+{
+    int64_t deadline_us = time_add(now_us(), max64(timeout_us, 0));
+    for (size_t i = 0; i < r->started; i++)
+        desk_stop(r->desks[i], deadline_us);
+    bell_lock(&r->bell);
+    bool all = relay_wait(r, view_has_ended, 0, deadline_us);
+    for (size_t i = 0; i < r->started; i++)
+        all = all && !desk_view(r->desks[i])->left_behind;
+    bell_unlock(&r->bell);
+    return all ? PR_OK : PR_TIMEOUT;
+}
+
+/* ---- Drain ------------------------------------------------------------------------------- */
+
+static bool view_is_idle(const struct desk_view *view, uint64_t look)
+{
+    return view->ended || (view->looked >= look && view->idle);
+}
+
+/* With the bell held: does it change while nobody touches it, there was work. */
+static uint64_t relay_work(const struct relay *r)
+{
+    uint64_t work = 0;
+    for (size_t i = 0; i < r->started; i++) {
+        const struct engine_counts *c = &desk_view(r->desks[i])->counts;
+        work += c->sent + c->failed + c->dead + c->discarded + c->expired + c->parked + c->returned + c->split;
+    }
+    return work;
+}
+
+static bool relay_has_ended_desk(const struct relay *r)
+{
+    for (size_t i = 0; i < r->started; i++)
+        if (desk_view(r->desks[i])->ended)
+            return true;
+    return false;
+}
+
+/* A handler in one box may send into another that was looked at before: so it is over only when
+ * a whole round of looks, box by box, found everything idle and nothing was done meanwhile. */
+int relay_drain(struct relay *r, int64_t timeout_us)
+{
+    int64_t  deadline_us = time_add(now_us(), max64(timeout_us, 0));
+    uint64_t before, after = UINT64_MAX;
+    bool     idle, ended;
+    ASSERT(pthread_mutex_lock(&r->drain_lock) == 0);
+    do {
+        before = after;
+        r->look++;
+        for (size_t i = 0; i < r->started; i++)
+            desk_look(r->desks[i], r->look);
+        bell_lock(&r->bell);
+        idle = relay_wait(r, view_is_idle, r->look, deadline_us);
+        ended = relay_has_ended_desk(r);
+        after = relay_work(r);
+        bell_unlock(&r->bell);
+    } while (idle && !ended && before != after);
+    ASSERT(pthread_mutex_unlock(&r->drain_lock) == 0);
+    return ended ? PR_STALE : idle ? PR_OK : PR_TIMEOUT;
+}
+
+/* ---- How it is doing ------------------------------------------------------------------------ */
+
+int relay_is_live(struct relay *r, struct pr_error *reterr)
+{
+    int     rc = PR_OK;
+    int64_t now = now_us();
+    bell_lock(&r->bell);
+    for (size_t i = 0; i < r->started && rc == PR_OK; i++) {
+        const struct desk_view *v = desk_view(r->desks[i]);
+        if (v->ended)
+            rc = error_set(reterr, PR_ESTORE, "box %s: stopped", desk_name(r->desks[i]));
+        else if (now - v->tick_us > LIVE_US)
+            rc = error_set(reterr, PR_ESTORE, "box %s: its loop hangs for %d s", desk_name(r->desks[i]),
+                           (int)((now - v->tick_us) / PR_SECONDS(1)));
+    }
+    bell_unlock(&r->bell);
+    return rc;
+}
+
+int relay_is_ready(struct relay *r, struct pr_error *reterr)
+{
+    int rc = PR_OK;
+    bell_lock(&r->bell);
+    for (size_t i = 0; i < r->started && rc == PR_OK; i++) {
+        const struct desk_view *v = desk_view(r->desks[i]);
+        if (v->trouble.code != PR_OK)
+            rc = error_set(reterr, v->trouble.code, "box %s: %s", desk_name(r->desks[i]), v->trouble.text);
+        else if (v->ended || !v->joined)
+            rc = error_set(reterr, PR_ESTORE, "box %s: %s", desk_name(r->desks[i]),
+                           v->ended ? "stopped" : "has not begun yet");
+    }
+    bell_unlock(&r->bell);
+    return rc;
+}
+
+void relay_counts(struct relay *r, struct pr_engine_counts *counts)
+{
+    bell_lock(&r->bell);
+    for (size_t i = 0; i < r->started; i++) {
+        const struct engine_counts *c = &desk_view(r->desks[i])->counts;
+        counts->sent += c->sent;
+        counts->failed += c->failed;
+        counts->dead += c->dead;
+        counts->discarded += c->discarded;
+        counts->expired += c->expired;
+        counts->returned += c->returned;
+        counts->stale += c->stale;
+        counts->poison += c->poison;
+        counts->waiting_in_memory += c->window_count - min_size(c->out, c->window_count);
+        counts->in_flight += c->out;
+        counts->cycles += c->cycles;
+    }
+    bell_unlock(&r->bell);
+}
+
+size_t relay_endpoint_count(const struct relay *r)
+{
+    return r->setting.endpoint_count;
+}
+
+pr_slice relay_endpoint_name(const struct relay *r, size_t index)
+{
+    ASSERT(index < r->setting.endpoint_count);
+    return r->setting.endpoints[index].name;
+}
+
+void relay_endpoint(struct relay *r, size_t index, struct endpoint_view *ret_view)
+{
+    *ret_view = (struct endpoint_view){ 0 };
+    ASSERT(index < r->setting.endpoint_count);
+    bell_lock(&r->bell);
+    for (size_t i = 0; i < r->started; i++) {
+        const struct endpoint_view *v = &desk_view(r->desks[i])->endpoints[index];
+        if (v->breaker != BREAKER_CLOSED)
+            ret_view->breaker = v->breaker;
+        ret_view->paused_until_us = max64(ret_view->paused_until_us, v->paused_until_us);
+        ret_view->waiting += v->waiting;
+        ret_view->out += v->out;
+        ret_view->sent += v->sent;
+        ret_view->failed += v->failed;
+    }
+    bell_unlock(&r->bell);
+}
+
+static int newest_first(const void *a, const void *b)
+{
+    const struct incident *x = a, *y = b;
+    if (x->at_us != y->at_us)
+        return x->at_us < y->at_us ? 1 : -1;
+    return (x->number < y->number) - (x->number > y->number);
+}
+
+size_t relay_incidents(struct relay *r, bool deaths, struct incident *ret, size_t max)
+{
+    size_t           count = 0;
+    struct incident *all = calloc(r->started + 1, INCIDENTS_MAX * sizeof *all);
+    if (all == NULL)
+        return 0; /* only for people who are watching */
+    bell_lock(&r->bell);
+    for (size_t i = 0; i < r->started; i++) {
+        const struct desk_view *v = desk_view(r->desks[i]);
+        count += incident_list(deaths ? &v->deaths : &v->failures, all + count, INCIDENTS_MAX);
+    }
+    bell_unlock(&r->bell);
+    qsort(all, count, sizeof *all, newest_first);
+    count = min_size(count, max);
+    memcpy(ret, all, count * sizeof *all);
+    free(all);
+    return count;
+}

@@ -1,0 +1,43 @@
+/* relay.h - all boxes of one store, worked by one configuration: from new to stopped, once. */
+#ifndef RUNTIME_RELAY_H
+#define RUNTIME_RELAY_H
+
+#include "runtime/desk.h"
+#include "runtime/config.h"
+#include "runtime/setting.h"
+#include "store/store.h"
+
+struct relay_options { /* everything is borrowed until free */
+    const struct config        *config;
+    const struct handler_entry *handlers;
+    size_t                      handler_count;
+    struct store               *store;
+    struct log                 *log;
+    void (*on_fault)(void *arg, const struct pr_error *fault); /* from a box's thread */
+    void *on_fault_arg;
+};
+
+struct relay;
+
+/* Checks everything that can be checked without running; nothing runs yet. */
+PR_MUST_CHECK int relay_new(const struct relay_options *options, struct relay **ret_relay, struct pr_error *reterr);
+void relay_free(struct relay *r); /* stop it first; waits for handlers */
+
+PR_MUST_CHECK int relay_start(struct relay *r, struct pr_error *reterr);
+/* PR_OK, PR_TIMEOUT. */
+int relay_stop(struct relay *r, int64_t timeout_us);
+/* PR_OK, PR_TIMEOUT; PR_STALE: a box has ended. */
+int relay_drain(struct relay *r, int64_t timeout_us);
+
+int  relay_is_live(struct relay *r, struct pr_error *reterr);
+int  relay_is_ready(struct relay *r, struct pr_error *reterr); /* by what the boxes met; asks nobody */
+void relay_counts(struct relay *r, struct pr_engine_counts *counts); /* adds to counts */
+
+/* Sums over the boxes, by the setting's index. */
+size_t   relay_endpoint_count(const struct relay *r);
+pr_slice relay_endpoint_name(const struct relay *r, size_t index);
+void     relay_endpoint(struct relay *r, size_t index, struct endpoint_view *ret_view);
+/* The newest first; returns how many. */
+size_t relay_incidents(struct relay *r, bool deaths, struct incident *ret, size_t max);
+
+#endif

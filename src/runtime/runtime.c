@@ -1,0 +1,488 @@
+#include "runtime/runtime.h"
+
+#include <malloc.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/failpoint.h"
+#include "base/slice.h"
+#include "base/util.h"
+#include "runtime/health.h"
+#include "runtime/relay.h"
+#include "runtime/setting.h"
+#include "runtime/thread.h"
+#include "store/store.h"
+
+#define MALLOC_ARENAS 2
+
+enum runtime_state { RUNTIME_NEW, RUNTIME_RUNNING, RUNTIME_STOPPED };
+
+struct runtime {
+    struct runtime_options options;
+    struct handler_entry   handlers[HANDLERS_MAX];
+    size_t                 handler_count;
+    struct arena           texts; /* of the handlers */
+
+    /* start, reload and stop go one at a time, under this lock; ... */
+    pthread_mutex_t     change_lock;
+    /* ... what follows they change under this one, too, and everybody else reads it so. */
+    pthread_rwlock_t    lock;
+    enum runtime_state  state;
+    struct config      *config;
+    struct store       *store;
+    struct relay       *relay;
+    struct health      *health;
+    struct pr_engine_counts past; /* of the relays before this one */
+
+    pthread_mutex_t fault_lock;
+    struct pr_error fault;
+    int             fault_fd;
+};
+
+void runtime_tune_process(void)
+{
+    mallopt(M_ARENA_MAX, MALLOC_ARENAS);
+}
+
+/* ---- New and free --------------------------------------------------------------------------- */
+
+static void free_store(struct store *store)
+{
+    if (store == NULL)
+        return;
+    store_close(store);
+    free(store);
+}
+
+struct runtime *runtime_new(struct config *config, const struct runtime_options *options, struct pr_error *reterr)
+{
+    struct runtime *rt = calloc(1, sizeof *rt);
+    if (rt == NULL) {
+        error_set(reterr, PR_ENOMEM, "no memory for the runtime");
+        return NULL;
+    }
+    if (wake_open(&rt->fault_fd, reterr) < 0) {
+        free(rt);
+        return NULL;
+    }
+    rt->options = *options;
+    arena_init(&rt->texts, ARENA_BLOCK_MIN);
+    ASSERT(pthread_mutex_init(&rt->change_lock, NULL) == 0);
+    ASSERT(pthread_rwlock_init(&rt->lock, NULL) == 0);
+    ASSERT(pthread_mutex_init(&rt->fault_lock, NULL) == 0);
+    rt->config = config;
+    return rt;
+}
+
+void runtime_free(struct runtime *rt)
+{
+    if (rt == NULL)
+        return;
+    runtime_stop(rt, rt->config->stop_timeout_us);
+    relay_free(rt->relay);
+    free_store(rt->store);
+    config_free(rt->config);
+    arena_fini(&rt->texts);
+    wake_close(rt->fault_fd);
+    pthread_mutex_destroy(&rt->change_lock);
+    pthread_rwlock_destroy(&rt->lock);
+    pthread_mutex_destroy(&rt->fault_lock);
+    free(rt);
+}
+
+/* ---- Handlers --------------------------------------------------------------------------------- */
+
+static int add_handler(struct runtime *rt, bool by_type, pr_slice text, pr_handler handler, void *user)
+{
+    if (rt->state != RUNTIME_NEW || handler == NULL || text.size == 0 || text.size > PR_TYPE_MAX ||
+        memchr(text.data, '\0', text.size) != NULL || rt->handler_count == HANDLERS_MAX)
+        return PR_EINVAL;
+    for (size_t i = 0; i < rt->handler_count; i++)
+        if (rt->handlers[i].by_type == by_type && slice_eq_cstr(text, rt->handlers[i].text))
+            return PR_EINVAL;
+    pr_slice copy = slice_dup(&rt->texts, text);
+    if (copy.data == NULL)
+        return PR_ENOMEM;
+    rt->handlers[rt->handler_count++] =
+        (struct handler_entry){ .by_type = by_type, .text = copy.data, .handler = handler, .user = user };
+    return PR_OK;
+}
+
+int runtime_handle(struct runtime *rt, pr_slice type_glob, pr_handler handler, void *user)
+{
+    return add_handler(rt, true, type_glob, handler, user);
+}
+
+int runtime_handle_named(struct runtime *rt, pr_slice name, pr_handler handler, void *user)
+{
+    return add_handler(rt, false, name, handler, user);
+}
+
+/* ---- Start, stop, reload ------------------------------------------------------------------------ */
+
+static void on_fault(void *arg, const struct pr_error *fault)
+{
+    struct runtime *rt = arg;
+    ASSERT(pthread_mutex_lock(&rt->fault_lock) == 0);
+    bool first = rt->fault.code == PR_OK;
+    if (first)
+        rt->fault = *fault;
+    ASSERT(pthread_mutex_unlock(&rt->fault_lock) == 0);
+    if (!first)
+        return;
+    log_emit(rt->options.log, LOG_ERROR, "stopped_by_fault", LOG_STR("error", fault->text));
+    wake_send(rt->fault_fd);
+}
+
+/* Open, and see that the tables are there. */
+static int open_store(const struct runtime *rt, const struct config *config, struct store **ret_store,
+                      struct pr_error *reterr)
+{
+    const struct store_options options = {
+        .url = config->store, .log = rt->options.log, .payload_max = (size_t)config->payload_max
+    };
+    struct store *store = calloc(1, sizeof *store);
+    const char  **boxes = calloc(config->box_count + 1, sizeof boxes[0]);
+    int rc = store != NULL && boxes != NULL ? store_open(&options, store, reterr)
+                                            : error_set(reterr, PR_ENOMEM, "no memory for the store");
+    for (size_t i = 0; rc == PR_OK && i < config->box_count; i++)
+        boxes[i] = config->boxes[i].name;
+    if (rc == PR_OK)
+        rc = rt->options.migrate ? store_migrate(store, boxes, config->box_count, reterr) : store_check(store, reterr);
+    free(boxes);
+    if (rc < 0)
+        free_store(store);
+    else
+        *ret_store = store;
+    return rc;
+}
+
+static int make_relay(struct runtime *rt, const struct config *config, struct store *store,
+                      struct relay **ret_relay, struct pr_error *reterr)
+{
+    const struct relay_options options = { .config = config,
+                                           .handlers = rt->handlers,
+                                           .handler_count = rt->handler_count,
+                                           .store = store,
+                                           .log = rt->options.log,
+                                           .on_fault = on_fault,
+                                           .on_fault_arg = rt };
+    return relay_new(&options, ret_relay, reterr);
+}
+
+static int live(void *arg, struct pr_error *reterr)
+{
+    return runtime_is_live(arg, reterr);
+}
+
+static int ready(void *arg, struct pr_error *reterr)
+{
+    return runtime_is_ready(arg, reterr);
+}
+
+static int start_health(struct runtime *rt, const struct config *config, struct health **ret_health,
+                        struct pr_error *reterr)
+{
+    if (config->http_listen[0] == '\0') {
+        *ret_health = NULL;
+        return PR_OK;
+    }
+    const struct health_options options = { .listen = config->http_listen,
+                                            .log = rt->options.log,
+                                            .is_live = live,
+                                            .is_ready = ready,
+                                            .arg = rt };
+    return health_start(&options, ret_health, reterr);
+}
+
+/* Everything that belongs to one configuration. */
+struct works {
+    struct config *config;
+    struct store  *store;
+    struct relay  *relay;
+    struct health *health;
+};
+
+static struct works swap_works(struct runtime *rt, struct works works, enum runtime_state state)
+{
+    ASSERT(pthread_rwlock_wrlock(&rt->lock) == 0);
+    struct works old = { rt->config, rt->store, rt->relay, rt->health };
+    if (old.relay != NULL && old.relay != works.relay) { /* it has stopped: its counts go on counting */
+        relay_counts(old.relay, &rt->past);
+        rt->past.waiting_in_memory = 0;
+        rt->past.in_flight = 0;
+    }
+    rt->config = works.config;
+    rt->store = works.store;
+    rt->relay = works.relay;
+    rt->health = works.health;
+    rt->state = state;
+    ASSERT(pthread_rwlock_unlock(&rt->lock) == 0);
+    return old;
+}
+
+/* Make what is not there yet; nothing is started but the health pages. */
+static int prepare(struct runtime *rt, struct works *w, struct pr_error *reterr)
+{
+    int rc = w->store == NULL ? open_store(rt, w->config, &w->store, reterr) : PR_OK;
+    if (rc == PR_OK)
+        rc = make_relay(rt, w->config, w->store, &w->relay, reterr);
+    if (rc == PR_OK && w->health == NULL)
+        rc = start_health(rt, w->config, &w->health, reterr);
+    return rc;
+}
+
+static void log_started(const struct runtime *rt, const struct works *w)
+{
+    log_emit(rt->options.log, LOG_INFO, "started", LOG_STR("instance", w->config->instance),
+             LOG_INT("boxes", w->config->box_count), LOG_INT("endpoints", relay_endpoint_count(w->relay)));
+}
+
+int runtime_start(struct runtime *rt, struct pr_error *reterr)
+{
+    struct works w = { .config = rt->config };
+    ASSERT(pthread_mutex_lock(&rt->change_lock) == 0);
+    int rc = rt->state == RUNTIME_NEW ? prepare(rt, &w, reterr)
+                                      : error_set(reterr, PR_EINVAL, "it was started before: make a new one");
+    if (rc == PR_OK)
+        rc = relay_start(w.relay, reterr);
+    if (rc == PR_OK) {
+        swap_works(rt, w, RUNTIME_RUNNING);
+        log_started(rt, &w);
+    } else {
+        health_stop(w.health);
+        relay_free(w.relay);
+        free_store(w.store);
+    }
+    ASSERT(pthread_mutex_unlock(&rt->change_lock) == 0);
+    return rc;
+}
+
+int runtime_stop(struct runtime *rt, int64_t timeout_us)
+{
+    int rc = PR_OK;
+    ASSERT(pthread_mutex_lock(&rt->change_lock) == 0);
+    if (rt->state == RUNTIME_RUNNING) {
+        rc = relay_stop(rt->relay, timeout_us);
+        struct works w = { rt->config, rt->store, rt->relay, NULL };
+        struct works old = swap_works(rt, w, RUNTIME_STOPPED);
+        health_stop(old.health);
+    }
+    ASSERT(pthread_mutex_unlock(&rt->change_lock) == 0);
+    return rc;
+}
+
+/* The old relay has stopped: let the new one work.  A reader that waits for the old one (a
+ * drain) is told by its end. */
+static void replace(struct runtime *rt, struct works w, bool keep_store, bool keep_health)
+{
+    struct works old = swap_works(rt, w, RUNTIME_RUNNING);
+    relay_free(old.relay);
+    if (!keep_health)
+        health_stop(old.health);
+    if (!keep_store)
+        free_store(old.store);
+}
+
+/* The new one would not start after all: the old configuration goes on. */
+static void fall_back(struct runtime *rt, struct works w)
+{
+    struct pr_error error;
+    struct works    old = { rt->config, rt->store, NULL, rt->health };
+    int             rc = prepare(rt, &old, &error);
+    if (rc == PR_OK)
+        rc = relay_start(old.relay, &error);
+    if (rc == PR_OK)
+        replace(rt, old, true, true);
+    else {
+        relay_free(old.relay);
+        on_fault(rt, &error);
+    }
+    relay_free(w.relay);
+    if (w.health != rt->health)
+        health_stop(w.health);
+    if (w.store != rt->store)
+        free_store(w.store);
+}
+
+static int reload(struct runtime *rt, struct config *config, struct pr_error *reterr)
+{
+    const struct config *old = rt->config;
+    bool keep_store = strcmp(config->store, old->store) == 0 && config->payload_max == old->payload_max;
+    bool keep_health = strcmp(config->http_listen, old->http_listen) == 0;
+    struct works w = { .config = config,
+                       .store = keep_store ? rt->store : NULL,
+                       .health = keep_health ? rt->health : NULL };
+    int rc = prepare(rt, &w, reterr);
+    if (rc < 0) {
+        relay_free(w.relay);
+        if (!keep_health)
+            health_stop(w.health);
+        if (!keep_store)
+            free_store(w.store);
+        return rc;
+    }
+    FAILPOINT("runtime.reload");
+    relay_stop(rt->relay, old->stop_timeout_us); /* what it had to leave the new one finds */
+    rc = relay_start(w.relay, reterr);
+    if (rc < 0) {
+        fall_back(rt, w);
+        return rc;
+    }
+    struct config *unused = rt->config;
+    replace(rt, w, keep_store, keep_health);
+    config_free(unused);
+    log_started(rt, &w);
+    return PR_OK;
+}
+
+int runtime_reload(struct runtime *rt, struct config *config, struct pr_error *reterr)
+{
+    ASSERT(pthread_mutex_lock(&rt->change_lock) == 0);
+    int rc = rt->state == RUNTIME_RUNNING ? reload(rt, config, reterr)
+                                          : error_set(reterr, PR_EINVAL, "it does not run");
+    ASSERT(pthread_mutex_unlock(&rt->change_lock) == 0);
+    return rc;
+}
+
+const struct config *runtime_config(const struct runtime *rt)
+{
+    return rt->config;
+}
+
+/* ---- Questions ----------------------------------------------------------------------------------- */
+
+static void read_lock(struct runtime *rt)
+{
+    ASSERT(pthread_rwlock_rdlock(&rt->lock) == 0);
+}
+
+static void read_unlock(struct runtime *rt)
+{
+    ASSERT(pthread_rwlock_unlock(&rt->lock) == 0);
+}
+
+int runtime_drain(struct runtime *rt, int64_t timeout_us, struct pr_error *reterr)
+{
+    int64_t deadline_us = time_add(clock_mono_us(clock_system()), max64(timeout_us, 0));
+    for (;;) {
+        read_lock(rt);
+        int rc = rt->state == RUNTIME_RUNNING
+                     ? relay_drain(rt->relay, time_sub(deadline_us, clock_mono_us(clock_system())))
+                     : error_set(reterr, PR_EINVAL, "it does not run");
+        read_unlock(rt);
+        int fault = runtime_fault(rt, reterr);
+        if (fault != PR_OK)
+            return fault;
+        if (rc != PR_STALE)
+            return rc;
+        /* It ended under us: wait for whoever stops or reloads, then look again. */
+        ASSERT(pthread_mutex_lock(&rt->change_lock) == 0);
+        ASSERT(pthread_mutex_unlock(&rt->change_lock) == 0);
+    }
+}
+
+int runtime_fault_fd(const struct runtime *rt)
+{
+    return rt->fault_fd;
+}
+
+int runtime_fault(struct runtime *rt, struct pr_error *reterr)
+{
+    ASSERT(pthread_mutex_lock(&rt->fault_lock) == 0);
+    int rc = rt->fault.code;
+    if (rc != PR_OK && reterr != NULL)
+        *reterr = rt->fault;
+    ASSERT(pthread_mutex_unlock(&rt->fault_lock) == 0);
+    return rc;
+}
+
+unsigned runtime_http_port(struct runtime *rt)
+{
+    read_lock(rt);
+    unsigned port = health_port(rt->health);
+    read_unlock(rt);
+    return port;
+}
+
+int runtime_is_live(struct runtime *rt, struct pr_error *reterr)
+{
+    read_lock(rt);
+    int rc = rt->state == RUNTIME_RUNNING ? relay_is_live(rt->relay, reterr)
+                                          : error_set(reterr, PR_EINVAL, "it does not run");
+    read_unlock(rt);
+    return rc;
+}
+
+int runtime_is_ready(struct runtime *rt, struct pr_error *reterr)
+{
+    read_lock(rt);
+    int rc = rt->state == RUNTIME_RUNNING ? relay_is_ready(rt->relay, reterr)
+                                          : error_set(reterr, PR_EINVAL, "it does not run");
+    if (rc == PR_OK)
+        rc = store_check(rt->store, reterr);
+    read_unlock(rt);
+    return rc;
+}
+
+void runtime_counts(struct runtime *rt, struct pr_engine_counts *ret_counts)
+{
+    read_lock(rt);
+    *ret_counts = rt->past;
+    if (rt->relay != NULL)
+        relay_counts(rt->relay, ret_counts);
+    read_unlock(rt);
+}
+
+static int status_endpoints(struct relay *relay, struct arena *arena, struct runtime_status *ret)
+{
+    ret->endpoint_count = relay_endpoint_count(relay);
+    ret->endpoints = arena_alloc_array(arena, ret->endpoint_count, sizeof ret->endpoints[0]);
+    if (ret->endpoints == NULL)
+        return PR_ENOMEM;
+    for (size_t i = 0; i < ret->endpoint_count; i++) {
+        struct endpoint_view v;
+        pr_slice             name = slice_dup(arena, relay_endpoint_name(relay, i));
+        if (name.data == NULL)
+            return PR_ENOMEM;
+        relay_endpoint(relay, i, &v);
+        ret->endpoints[i] = (struct runtime_endpoint){ .name = name.data,
+                                                       .breaker = v.breaker,
+                                                       .paused_until_us = v.paused_until_us,
+                                                       .waiting = v.waiting,
+                                                       .out = v.out,
+                                                       .sent = v.sent,
+                                                       .failed = v.failed };
+    }
+    return PR_OK;
+}
+
+static int status_incidents(struct relay *relay, struct arena *arena, struct runtime_status *ret)
+{
+    ret->failures = arena_alloc_array(arena, INCIDENTS_MAX, sizeof ret->failures[0]);
+    ret->deaths = arena_alloc_array(arena, INCIDENTS_MAX, sizeof ret->deaths[0]);
+    if (ret->failures == NULL || ret->deaths == NULL)
+        return PR_ENOMEM;
+    ret->failure_count = relay_incidents(relay, false, ret->failures, INCIDENTS_MAX);
+    ret->death_count = relay_incidents(relay, true, ret->deaths, INCIDENTS_MAX);
+    return PR_OK;
+}
+
+int runtime_status(struct runtime *rt, struct arena *arena, struct runtime_status *ret)
+{
+    struct pr_error error = { 0 };
+    *ret = (struct runtime_status){ 0 };
+    runtime_counts(rt, &ret->counts);
+    read_lock(rt);
+    int rc = PR_OK;
+    if (rt->relay != NULL) {
+        ret->ready = relay_is_ready(rt->relay, &error) == PR_OK;
+        rc = status_endpoints(rt->relay, arena, ret);
+        if (rc == PR_OK)
+            rc = status_incidents(rt->relay, arena, ret);
+    }
+    read_unlock(rt);
+    memcpy(ret->trouble, error.text, sizeof ret->trouble);
+    return rc;
+}

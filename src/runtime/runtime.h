@@ -1,0 +1,104 @@
+/* runtime.h - the engine with threads around it: delivers what is in the boxes of a store.
+ *
+ *     new -> handle* -> start -> (drain, reload, status) -> stop -> free
+ *
+ * One thread per box runs its engine (desk.h), one per endpoint that has something to send owns
+ * its transport (courier.h), one answers health questions (health.h).  All of them together,
+ * working by one configuration on one store, are a relay (relay.h); a reload replaces it.
+ *
+ * Threads: after start every function may be called from any thread, free excepted. */
+#ifndef RUNTIME_RUNTIME_H
+#define RUNTIME_RUNTIME_H
+
+#include "base/arena.h"
+#include "base/log.h"
+#include "base/time.h"
+#include "policy/breaker.h"
+#include "runtime/config.h"
+#include "runtime/incident.h"
+
+struct runtime;
+
+struct runtime_options {
+    struct log *log;     /* borrowed until free; may be NULL */
+    bool        migrate; /* start makes or upgrades the tables; otherwise it refuses with PR_ESCHEMA
+                          * and says what to do */
+};
+
+/* Takes the config over on success (and only then): runtime_free() frees it.  NULL: a fault. */
+struct runtime *runtime_new(struct config *config, const struct runtime_options *options,
+                            struct pr_error *reterr);
+/* Stops first when it still runs.  Waits for handlers that are still running: a process that
+ * must be gone after a stop that said PR_TIMEOUT exits without it. */
+void runtime_free(struct runtime *rt);
+
+/* Before start only.  PR_OK, PR_EINVAL, PR_ENOMEM.
+ *
+ * Messages whose type matches the glob go to the handler, in every box, whatever their
+ * destination is.  The first that was registered wins.  When the config has an endpoint with
+ * the url "handler:GLOB" its settings hold, otherwise the defaults. */
+PR_MUST_CHECK int runtime_handle(struct runtime *rt, pr_slice type_glob, pr_handler handler, void *user);
+/* For endpoints with the url "handler:NAME". */
+PR_MUST_CHECK int runtime_handle_named(struct runtime *rt, pr_slice name, pr_handler handler, void *user);
+
+/* Open and check the store, check every endpoint, start the threads.  On a fault nothing runs. */
+PR_MUST_CHECK int runtime_start(struct runtime *rt, struct pr_error *reterr);
+
+/* Wait until nothing is left to do right now: PR_OK, PR_TIMEOUT, or the fault that stopped it. */
+PR_MUST_CHECK int runtime_drain(struct runtime *rt, int64_t timeout_us, struct pr_error *reterr);
+
+/* Finish or hand back everything; ends within timeout_us.  PR_TIMEOUT: something was still
+ * running and was handed back as abandoned (it counts as an attempt).  May be called twice. */
+int runtime_stop(struct runtime *rt, int64_t timeout_us);
+
+/* Work by another configuration.  Everything that can be checked is checked first: on a fault
+ * the old one goes on, and config stays the caller's.  On success it is taken over. */
+PR_MUST_CHECK int runtime_reload(struct runtime *rt, struct config *config, struct pr_error *reterr);
+
+/* The configuration by which it works; borrowed until the next reload. */
+const struct config *runtime_config(const struct runtime *rt);
+
+/* ---- How it is doing ------------------------------------------------------------------- */
+
+/* Becomes readable when a fault has stopped it (and stays so); for poll(). */
+int runtime_fault_fd(const struct runtime *rt);
+/* PR_OK, or the fault that stopped it. */
+int runtime_fault(struct runtime *rt, struct pr_error *reterr);
+
+/* The port of http.listen; 0: it does not listen. */
+unsigned runtime_http_port(struct runtime *rt);
+
+/* Are all loops going round?  Is the store reachable, and the schema right?  PR_OK or a fault. */
+int runtime_is_live(struct runtime *rt, struct pr_error *reterr);
+int runtime_is_ready(struct runtime *rt, struct pr_error *reterr);
+
+void runtime_counts(struct runtime *rt, struct pr_engine_counts *ret_counts);
+
+/* One endpoint, all boxes together. */
+struct runtime_endpoint {
+    const char        *name;
+    enum breaker_state breaker;
+    int64_t            paused_until_us; /* store time; 0: not paused */
+    size_t             waiting, out;
+    uint64_t           sent, failed;    /* since the start or the last reload */
+};
+
+struct runtime_status {
+    struct pr_engine_counts  counts;
+    struct runtime_endpoint *endpoints;
+    size_t                   endpoint_count;
+    struct incident         *failures; /* the newest first, INCIDENTS_MAX at most */
+    size_t                   failure_count;
+    struct incident         *deaths;
+    size_t                   death_count;
+    bool                     ready;
+    char                     trouble[PR_ERROR_TEXT_SIZE]; /* what the store says; "" when it is fine */
+};
+
+/* A picture for people; everything in it lives in the arena.  Fault PR_ENOMEM. */
+PR_MUST_CHECK int runtime_status(struct runtime *rt, struct arena *arena, struct runtime_status *ret);
+
+/* For processes that are all ours: fewer malloc arenas, so that many threads stay small. */
+void runtime_tune_process(void);
+
+#endif

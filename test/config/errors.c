@@ -1,0 +1,220 @@
+/* A wrong configuration is refused with one message that says where, what, and what would be
+ * right (B203).  The texts are part of what people see, so they are held word for word. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "check.h"
+#include "runtime/config.h"
+
+static void refuses(const char *file, int line, const char *text, const char *want)
+{
+    struct config  *config = NULL;
+    struct pr_error err = { 0 };
+    int             r = config_load_text(pr_str(text), "t.yaml", &config, &err);
+
+    if (r == PR_OK)
+        check_fail(file, line, "accepted: %s", text);
+    check_str(file, line, text, err.text, want);
+    CHECK_EQ(r, PR_ECONFIG);
+    CHECK_EQ(err.code, PR_ECONFIG);
+    CHECK(config == NULL);
+    CHECK(strchr(err.text, '\n') == NULL);
+}
+
+#define REFUSES(text, want) refuses(__FILE__, __LINE__, (text), (want))
+
+TEST(config_names_the_nearest_key) /* B203 */
+{
+    REFUSES("stroe: sqlite:x\n", "t.yaml:1:1: stroe: unknown key; did you mean store?");
+    REFUSES("limits:\n  paylod: 1MiB\n", "t.yaml:2:3: limits.paylod: unknown key; did you mean payload?");
+    REFUSES("endpoints:\n  orders:\n    url: 'null:'\n    timeuot: 5s\n",
+            "t.yaml:4:5: endpoints.orders.timeuot: unknown key; did you mean timeout?");
+    REFUSES("endpoints: {a: {url: 'null:', retry: {bse: 1s}}}\n",
+            "t.yaml:1:39: endpoints.a.retry.bse: unknown key; did you mean base?");
+    REFUSES("routes:\n  - {tpye: x, to: a}\n", "t.yaml:2:6: routes[0].tpye: unknown key; did you mean type?");
+}
+
+TEST(config_lists_the_keys_when_none_is_near) /* B203 */
+{
+    REFUSES("log: {zzzzzz: 1}\n", "t.yaml:1:7: log.zzzzzz: unknown key; known are level, format");
+}
+
+TEST(config_refuses_what_is_no_yaml)
+{
+    REFUSES("store: [\n", "t.yaml:2:1: not valid YAML: did not find expected node content");
+    REFUSES("a: b: c\n", "t.yaml:1:5: not valid YAML: mapping values are not allowed in this context; "
+                         "a value with a colon at its end or before a space must be in quotes");
+    REFUSES("\tstore: x\n", "t.yaml:1:1: not valid YAML: found character that cannot start any token");
+    REFUSES("store: \xff\xfe\n", "t.yaml:1:1: not valid YAML: invalid leading UTF-8 octet");
+}
+
+TEST(config_refuses_the_odd_parts_of_yaml)
+{
+    REFUSES("store: &a x\n", "t.yaml:1:8: anchors and aliases are not supported: write it out");
+    REFUSES("store: *a\n", "t.yaml:1:8: anchors and aliases are not supported: write it out");
+    REFUSES("store: !!str x\n", "t.yaml:1:8: tags are not supported");
+    REFUSES("store: sqlite:x\n---\nbatch: 1\n", "t.yaml:2:1: a second document: only one is read");
+    REFUSES("? [a]\n: b\n", "t.yaml:1:3: a key must be a word");
+    REFUSES("store: \"a\\0b\"\n", "t.yaml:1:8: a NUL character is not allowed");
+    REFUSES("- a\n", "t.yaml:1:1: a map is wanted, this is a list");
+}
+
+TEST(config_refuses_duplicate_keys)
+{
+    REFUSES("batch: 1\nlease: 1s\nbatch: 2\n", "t.yaml:3:1: batch: this key is there already, in line 1");
+    REFUSES("endpoints:\n  a: {url: 'null:'}\n  a: {url: 'null:'}\n",
+            "t.yaml:3:3: a: this key is there already, in line 2");
+}
+
+TEST(config_refuses_wrong_values)
+{
+    REFUSES("lease: 15\n", "t.yaml:1:8: lease: \"15\" is not a duration; write it like 200ms, 30s, 5m, 24h, 7d");
+    REFUSES("lease: 2h\n", "t.yaml:1:8: lease: 2h is not between 100ms and 1h");
+    REFUSES("lease: [1s]\n", "t.yaml:1:8: lease: a duration is wanted, this is a list");
+    REFUSES("lease:\n", "t.yaml:1:7: lease: a duration is wanted, there is nothing");
+    REFUSES("batch: many\n", "t.yaml:1:8: batch: \"many\" is not a whole number");
+    REFUSES("batch: 0\n", "t.yaml:1:8: batch: 0 is not between 1 and 100000");
+    REFUSES("limits: {payload: 1 MB}\n",
+            "t.yaml:1:19: limits.payload: \"1 MB\" is not a size; write it like 512B, 64KiB, 1MiB");
+    REFUSES("limits: {payload: 2GiB}\n", "t.yaml:1:19: limits.payload: 2GiB is not between 1B and 1GiB");
+    REFUSES("limits: 5\n", "t.yaml:1:9: limits: a map is wanted, this is a single value");
+    REFUSES("log: {level: wran}\n", "t.yaml:1:14: log.level: \"wran\" is not known; did you mean warn?");
+    REFUSES("log: {format: xml}\n", "t.yaml:1:15: log.format: \"xml\" is not known; it is one of text, json");
+    REFUSES("endpoints: {a: {url: 'null:', retry: {factor: 0.5}}}\n",
+            "t.yaml:1:47: endpoints.a.retry.factor: 0.5 is not between 1 and 100");
+    REFUSES("endpoints: {a: {url: 'null:', retry: {jitter: nan}}}\n",
+            "t.yaml:1:47: endpoints.a.retry.jitter: \"nan\" is not a number");
+    REFUSES("endpoints: {a: {url: 'null:', preset: whizbng}}\n",
+            "t.yaml:1:39: endpoints.a.preset: \"whizbng\" is not known; did you mean whizbang?");
+}
+
+TEST(config_refuses_what_does_not_fit_together)
+{
+    REFUSES("poll: {min: 1s, max: 10ms}\n", "t.yaml:1:13: poll: min is longer than max");
+    REFUSES("limits: {payload: 65MiB}\n", "t.yaml:1:19: limits: payload is larger than in_flight_bytes");
+    REFUSES("endpoints: {a: {url: 'null:', retry: {base: 1s, delays: [1s]}}}\n",
+            "t.yaml:1:39: endpoints.a.retry.base: delays is there, too; it is the table or the formula");
+    REFUSES("endpoints: {a: {url: 'null:', breaker: {open: 5m, cap: 1m}}}\n",
+            "t.yaml:1:40: endpoints.a.breaker: open is longer than cap");
+    REFUSES("endpoints: {a: {url: 'null:', breaker: maybe}}\n",
+            "t.yaml:1:40: endpoints.a.breaker: \"maybe\" is not known; write off, or a map like {after: 5, open: 5s}");
+    REFUSES("endpoints: {a: {url: 'null:', retry: []}}\n",
+            "t.yaml:1:38: endpoints.a.retry: 1 to 64 entries are wanted, there are 0");
+    REFUSES("endpoints: {a: {url: 'null:', retry: [soon]}}\n",
+            "t.yaml:1:39: endpoints.a.retry: \"soon\" is not a duration; write it like 200ms, 30s, 5m, 24h, 7d");
+}
+
+TEST(config_refuses_wrong_endpoints_and_routes)
+{
+    REFUSES("endpoints:\n  a:\n    timeout: 5s\n", "t.yaml:3:5: endpoints.a: url is missing");
+    REFUSES("endpoints:\n  a:\n", "t.yaml:2:5: endpoints.a: url is missing");
+    REFUSES("endpoints: {'a b': {url: 'null:'}}\n",
+            "t.yaml:1:13: endpoints: \"a b\" is not a name; use letters, digits and _ - ., at most 63");
+    REFUSES("boxes: {a-b: {}}\n",
+            "t.yaml:1:9: boxes: \"a-b\" is not a name; use letters, digits and _, at most 63, not a digit first");
+    REFUSES("endpoints: [a]\n", "t.yaml:1:12: endpoints: a map of names is wanted, this is a list");
+    REFUSES("routes: {to: a}\n", "t.yaml:1:9: routes: a list is wanted, this is a map");
+    REFUSES("routes: [{type: x}]\n", "t.yaml:1:10: routes[0]: to is missing");
+    REFUSES("endpoints: {orders: {url: 'null:'}}\nroutes:\n  - {to: [orders, ordesr]}\n",
+            "t.yaml:3:19: routes[0].to: no endpoint \"ordesr\"; did you mean orders?");
+    REFUSES("routes: [{to: nowhere}]\n", "t.yaml:1:15: routes[0].to: no endpoint \"nowhere\"");
+    REFUSES("routes: [{to: [[x]]}]\n", "t.yaml:1:16: routes[0].to: single values are wanted in this list");
+}
+
+TEST(config_refuses_by_name_what_is_not_built_in)
+{
+    REFUSES("endpoints:\n  orders:\n    url: amqp://guest@localhost/shop\n",
+            "t.yaml:3:10: endpoint orders: amqp is not built in");
+    REFUSES("endpoints:\n  b:\n    url: 'null:'\n    sign: x\n", "t.yaml:4:5: endpoint b: sign is not built in; remove it");
+    REFUSES("endpoints:\n  b:\n    url: 'null:'\n    rate: 100/s\n", "t.yaml:4:5: endpoint b: rate is not built in; remove it");
+    REFUSES("endpoints:\n  b:\n    url: 'null:'\n    rules: []\n", "t.yaml:4:5: endpoint b: rules is not built in; remove it");
+    REFUSES("rules: []\n", "t.yaml:1:1: rules is not built in; remove it");
+    REFUSES("sources: []\n", "t.yaml:1:1: sources is not built in; remove it");
+    REFUSES("http: {token: x}\n", "t.yaml:1:8: http.token is not built in; remove it");
+    REFUSES("store: postgres://u@h/db\n", "t.yaml:1:8: store: postgres is not built in; use sqlite:FILE");
+    REFUSES("store: mysql:x\n", "t.yaml:1:8: store: not a store that is known; use sqlite:FILE");
+    REFUSES("store: 'sqlite:'\n", "t.yaml:1:8: store: the name of the file is missing; use sqlite:FILE");
+}
+
+TEST(config_listens_on_loopback_only)
+{
+    REFUSES("http: {listen: 0.0.0.0:80}\n",
+            "t.yaml:1:16: http.listen: 0.0.0.0 is not a loopback address; others need http.token, which is not built in");
+    REFUSES("http: {listen: localhost}\n",
+            "t.yaml:1:16: http.listen: \"localhost\" is not an address and port; write it like 127.0.0.1:8026");
+    REFUSES("http: {listen: '127.0.0.1:99999'}\n",
+            "t.yaml:1:16: http.listen: \"127.0.0.1:99999\" is not an address and port; write it like 127.0.0.1:8026");
+}
+
+TEST(config_refuses_expansions_that_fail)
+{
+    unsetenv("PR_TEST_NONE");
+    REFUSES("instance: ${PR_TEST_NONE}\n",
+            "t.yaml:1:11: environment variable PR_TEST_NONE is not set; set it, or write ${PR_TEST_NONE:-default}");
+    REFUSES("instance: ${PR_TEST_NONE:?tell me your name}\n",
+            "t.yaml:1:11: environment variable PR_TEST_NONE is not set: tell me your name");
+    REFUSES("instance: ${PR_TEST_NONE\n", "t.yaml:1:11: \"${\" without its \"}\"");
+    REFUSES("instance: ${1X}\n",
+            "t.yaml:1:11: ${1X} is not understood; write ${NAME}, ${NAME:-default}, ${NAME:?message} or ${file:path}");
+    REFUSES("instance: ${A:b}\n",
+            "t.yaml:1:11: ${A:b} is not understood; write ${NAME}, ${NAME:-default}, ${NAME:?message} or ${file:path}");
+    REFUSES("instance: ${file:does/not/exist}\n", "t.yaml:1:11: ${file:does/not/exist}: No such file or directory");
+    REFUSES("instance: ${file:}\n", "t.yaml:1:11: ${file:}: not a path");
+}
+
+TEST(config_names_the_variable_that_is_wrong) /* B203 */
+{
+    setenv("POSTRIDER_LIMITS__PAYLOAD", "lots", 1);
+    REFUSES("batch: 5\n", "environment variable POSTRIDER_LIMITS__PAYLOAD: limits.payload: \"lots\" is not a size; "
+                          "write it like 512B, 64KiB, 1MiB");
+    unsetenv("POSTRIDER_LIMITS__PAYLOAD");
+}
+
+TEST(config_has_limits)
+{
+    struct config  *config = NULL;
+    struct pr_error err;
+    struct buf      text;
+
+    buf_init(&text, CONFIG_BYTES_MAX * 2);
+    for (int i = 0; i <= CONFIG_DEPTH_MAX; i++)
+        buf_add_char(&text, '[');
+    REFUSES(buf_slice(&text).data, "t.yaml:1:17: more than 16 levels deep");
+
+    buf_reset(&text);
+    buf_add_cstr(&text, "routes:\n");
+    for (int i = 0; i < 60000; i++)
+        buf_add_cstr(&text, "- 1\n");
+    REFUSES(buf_slice(&text).data, "t.yaml:50000:3: more than 50000 values");
+
+    buf_reset(&text);
+    for (int i = 0; i <= CONFIG_KEYS_MAX; i++)
+        buf_addf(&text, "k%d: 1\n", i);
+    REFUSES(buf_slice(&text).data, "t.yaml:4097:1: more than 4096 keys in one map");
+
+    buf_reset(&text);
+    for (unsigned i = 0; i <= CONFIG_BYTES_MAX; i++)
+        buf_add_char(&text, '#');
+    CHECK_EQ(config_load_text(buf_slice(&text), "t.yaml", &config, &err), PR_ECONFIG);
+    CHECK_STR(err.text, "t.yaml: larger than 1048576 bytes");
+
+    buf_reset(&text);
+    buf_add_cstr(&text, "instance: ");
+    for (int i = 0; i <= CONFIG_VALUE_MAX; i++)
+        buf_add_char(&text, 'x');
+    REFUSES(buf_slice(&text).data, "t.yaml:1:11: the value is longer than 65536 bytes");
+    buf_fini(&text);
+}
+
+TEST(config_says_why_a_file_cannot_be_read)
+{
+    struct config  *config = NULL;
+    struct pr_error err;
+
+    CHECK_EQ(config_load_file("/nonexistent/p.yaml", &config, &err), PR_EIO);
+    CHECK_STR(err.text, "/nonexistent/p.yaml: No such file or directory");
+    CHECK_EQ(config_load_file("/", &config, &err), PR_EIO);
+    CHECK_STR(err.text, "/: Is a directory");
+}

@@ -1,0 +1,383 @@
+/* What a right configuration becomes, and what is shown of it. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/slice.h"
+#include "check.h"
+#include "runtime/config.h"
+#include "runtime/config_suggest.h"
+
+static struct config *load(const char *text)
+{
+    struct config  *config = NULL;
+    struct pr_error err;
+
+    CHECK_OK(config_load_text(pr_str(text), "t.yaml", &config, &err), &err);
+    return config;
+}
+
+static void check_shows(const struct config *config, const char *part, bool wanted)
+{
+    struct buf out;
+
+    buf_init(&out, 1 << 20);
+    config_show(config, &out);
+    CHECK_EQ(buf_failed(&out), 0);
+    if (slice_contains(buf_slice(&out), pr_str(part)) != wanted)
+        check_fail(__FILE__, __LINE__, "%s \"%s\" in:\n%s", wanted ? "no" : "there is", part, buf_slice(&out).data);
+    buf_fini(&out);
+}
+
+TEST(config_has_defaults)
+{
+    struct config  *c = NULL;
+    struct pr_error err;
+
+    unsetenv("HOSTNAME");
+    CHECK_OK(config_default(&c, &err), &err);
+    CHECK_STR(c->store, "sqlite:postrider.db");
+    CHECK_STR(c->instance, "local");
+    CHECK_EQ(c->lease_us, PR_SECONDS(15));
+    CHECK_EQ(c->poll_min_us, PR_MILLISECONDS(2));
+    CHECK_EQ(c->poll_max_us, PR_MILLISECONDS(200));
+    CHECK_EQ(c->batch, 1000);
+    CHECK_EQ(c->stop_timeout_us, PR_SECONDS(10));
+    CHECK_EQ(c->payload_max, 1048576);
+    CHECK_EQ(c->in_flight_max, 10000);
+    CHECK_EQ(c->in_flight_bytes_max, 64 * 1048576);
+    CHECK_EQ(c->endpoint_count, 0);
+    CHECK_EQ(c->route_count, 0);
+    CHECK_EQ(c->box_count, 2);
+    CHECK_STR(c->boxes[0].name, "outbox");
+    CHECK_STR(c->boxes[1].name, "inbox");
+    CHECK_STR(c->http_listen, "");
+    CHECK_EQ(c->log_level, LOG_INFO);
+    CHECK_EQ(c->log_format, LOG_LOGFMT);
+    config_free(c);
+    config_free(NULL);
+}
+
+TEST(config_reads_everything)
+{
+    struct config *c = load("store: sqlite:/tmp/x.db\n"
+                            "instance: me\n"
+                            "lease: 20s\n"
+                            "poll: {min: 1ms, max: 50ms}\n"
+                            "batch: 500\n"
+                            "stop_timeout: 3s\n"
+                            "limits: {payload: 2MiB, in_flight: 77, in_flight_bytes: 8MiB}\n"
+                            "boxes:\n"
+                            "  ledger: {keep: 24h}\n"
+                            "  inbox: {keep: 1m}\n"
+                            "  outbox:\n"
+                            "endpoints:\n"
+                            "  orders:\n"
+                            "    url: https://orders.example/in\n"
+                            "    source: shop\n"
+                            "    envelope: structured\n"
+                            "    ordering: strict\n"
+                            "    timeout: 7s\n"
+                            "    max_attempts: 3\n"
+                            "    retry: {base: 2s, factor: 1.5, cap: 1m, failures: 9, jitter: 0}\n"
+                            "    breaker: {after: 2, open: 1s, cap: 10s, per: type}\n"
+                            "    concurrency: 50\n"
+                            "    allow_networks: [127.0.0.0/8, '::1']\n"
+                            "  audit: {url: 'console:', retry: [10s, 60s, 5m], breaker: off, ordering: none}\n"
+                            "routes:\n"
+                            "  - {type: 'order.*', source: shop, stream: 'o-*', to: [orders, audit]}\n"
+                            "  - to: audit\n"
+                            "http: {listen: '127.0.0.1:0'}\n"
+                            "log: {level: debug, format: json}\n");
+
+    CHECK_STR(c->store, "sqlite:/tmp/x.db");
+    CHECK_STR(c->instance, "me");
+    CHECK_EQ(c->poll_max_us, PR_MILLISECONDS(50));
+    CHECK_EQ(c->in_flight_max, 77);
+    CHECK_EQ(c->box_count, 3);
+    CHECK_STR(c->boxes[1].name, "inbox");
+    CHECK_EQ(c->boxes[1].keep_us, PR_MINUTES(1));
+    CHECK_STR(c->boxes[2].name, "ledger");
+    CHECK_EQ(c->boxes[2].keep_us, PR_SECONDS(86400));
+    CHECK(config_find_box(c, PR_STR("ledger")) == &c->boxes[2]);
+    CHECK(config_find_box(c, PR_STR("nope")) == NULL);
+
+    CHECK_EQ(c->endpoint_count, 2);
+    const struct config_endpoint *o = config_find_endpoint(c, PR_STR("orders"));
+    CHECK(o == &c->endpoints[0]);
+    CHECK_STR(o->url, "https://orders.example/in");
+    CHECK_STR(o->source, "shop");
+    CHECK_STR(o->envelope, "structured");
+    CHECK_EQ(o->ordering, ORDERING_STRICT);
+    CHECK_EQ(o->timeout_us, PR_SECONDS(7));
+    CHECK_EQ(o->max_attempts, 3);
+    CHECK_EQ(o->retry.base_us, PR_SECONDS(2));
+    CHECK(fabs(o->retry.factor - 1.5) < 1e-9);
+    CHECK_EQ(o->retry.cap_us, PR_MINUTES(1));
+    CHECK_EQ(o->retry.failures, 9);
+    CHECK(fabs(o->retry.jitter) < 1e-9);
+    CHECK_EQ(o->retry.delay_count, 0);
+    CHECK(o->breaker.enabled && o->breaker.per_type);
+    CHECK_EQ(o->breaker.after, 2);
+    CHECK_EQ(o->breaker.cap_us, PR_SECONDS(10));
+    CHECK_EQ(o->concurrency, 50);
+    CHECK_EQ(o->allow_network_count, 2);
+    CHECK_EQ(o->allow_networks[0].prefix, 8);
+    CHECK(o->allow_networks[1].v6);
+
+    const struct config_endpoint *a = &c->endpoints[1];
+    CHECK_EQ(a->ordering, ORDERING_NONE);
+    CHECK(!a->breaker.enabled);
+    CHECK_EQ(a->retry.delay_count, 3);
+    CHECK_EQ(a->retry.delays[2], PR_MINUTES(5));
+    CHECK(fabs(a->retry.jitter) < 1e-9);
+    CHECK_EQ(a->max_attempts, 5);
+    CHECK_STR(a->envelope, "binary");
+
+    CHECK_EQ(c->route_count, 2);
+    CHECK_STR(c->routes[0].type, "order.*");
+    CHECK_EQ(c->routes[0].to_count, 2);
+    CHECK_STR(c->routes[0].to[1], "audit");
+    CHECK_STR(c->routes[1].type, "");
+    CHECK_STR(c->routes[1].to[0], "audit");
+    CHECK_STR(c->http_listen, "127.0.0.1:0");
+    CHECK_EQ(c->log_level, LOG_DEBUG);
+    CHECK_EQ(c->log_format, LOG_JSON);
+    config_free(c);
+}
+
+TEST(config_defaults_of_an_endpoint_are_those_of_the_policy) /* D2 */
+{
+    struct config                *c = load("endpoints: {a: {url: 'null:'}}\n");
+    const struct config_endpoint *e = &c->endpoints[0];
+
+    CHECK_EQ(e->retry.base_us, retry_default.base_us);
+    CHECK(fabs(e->retry.factor - retry_default.factor) < 1e-9);
+    CHECK_EQ(e->retry.cap_us, retry_default.cap_us);
+    CHECK_EQ(e->retry.failures, retry_default.failures);
+    CHECK(fabs(e->retry.jitter - retry_default.jitter) < 1e-9);
+    CHECK_EQ(e->breaker.enabled, breaker_default.enabled);
+    CHECK_EQ(e->breaker.after, breaker_default.after);
+    CHECK_EQ(e->breaker.open_us, breaker_default.open_us);
+    CHECK_EQ(e->breaker.cap_us, breaker_default.cap_us);
+    CHECK_EQ(e->breaker.per_type, breaker_default.per_type);
+    config_free(c);
+}
+
+/* The delay after each failure, up to the end. */
+static void check_schedule(const struct retry_setting *retry, const int *seconds, int count)
+{
+    for (int i = 0; i < count; i++)
+        CHECK_EQ(retry_delay_us(retry, i + 1, 0.999), PR_SECONDS(seconds[i]));
+    CHECK_EQ(retry_delay_us(retry, count + 1, 0.999), -1);
+}
+
+TEST(config_presets_are_the_three_schedules) /* B33 */
+{
+    struct config *c = load("endpoints:\n"
+                            "  a: {url: 'null:', preset: cloudeventbus}\n"
+                            "  b: {url: 'null:', preset: whizbang}\n"
+                            "  c: {url: 'null:', preset: finitech}\n");
+
+    check_schedule(&c->endpoints[0].retry, (const int[]){ 2, 4, 8, 16 }, 4);
+    check_schedule(&c->endpoints[1].retry, (const int[]){ 60, 120, 240, 480, 960, 1920, 3840, 7680, 15360 }, 9);
+    check_schedule(&c->endpoints[2].retry, (const int[]){ 10, 60, 300 }, 3);
+    for (int i = 0; i < 3; i++)
+        CHECK(!c->endpoints[i].breaker.enabled);
+    check_shows(c, "breaker: off", true);
+    check_shows(c, "delays: [10s, 1m, 5m]", true);
+    config_free(c);
+}
+
+TEST(config_values_beside_a_preset_change_it)
+{
+    struct config *c = load("endpoints:\n"
+                            "  a: {url: 'null:', retry: {failures: 3}, preset: cloudeventbus, breaker: {after: 2}}\n"
+                            "  b: {url: 'null:', retry: {base: 3s}, preset: finitech}\n");
+
+    CHECK_EQ(c->endpoints[0].retry.failures, 3);
+    CHECK(fabs(c->endpoints[0].retry.jitter) < 1e-9);
+    CHECK(c->endpoints[0].breaker.enabled);
+    CHECK_EQ(c->endpoints[1].retry.delay_count, 0);
+    CHECK_EQ(c->endpoints[1].retry.base_us, PR_SECONDS(3));
+    config_free(c);
+}
+
+TEST(config_expands_variables)
+{
+    setenv("PR_TEST_A", "eins", 1);
+    setenv("PR_TEST_EMPTY", "", 1);
+    unsetenv("PR_TEST_NONE");
+    struct config *c = load("instance: 'x-${PR_TEST_A}-${PR_TEST_NONE:-zwei}-${PR_TEST_EMPTY:-drei}-${PR_TEST_EMPTY}-$${y}'\n");
+
+    CHECK_STR(c->instance, "x-eins-zwei-drei--${y}");
+    config_free(c);
+}
+
+TEST(config_takes_a_variable_as_one_value)
+{
+    setenv("PR_TEST_A", "me\nbatch: 7\n", 1);
+    struct config *c = load("instance: ${PR_TEST_A}\n");
+
+    CHECK_STR(c->instance, "me\nbatch: 7\n");
+    CHECK_EQ(c->batch, 1000);
+    config_free(c);
+}
+
+TEST(config_environment_is_stronger_than_the_file)
+{
+    struct pr_error err;
+
+    setenv("POSTRIDER_STORE", "sqlite:env.db", 1);
+    setenv("POSTRIDER_LIMITS__PAYLOAD", "2MiB", 1);
+    setenv("POSTRIDER_ENDPOINTS__MY_HOOK__TIMEOUT", "3s", 1);
+    setenv("POSTRIDER_ENDPOINTS__MY_HOOK__RETRY__BASE", "9s", 1);
+    struct config *c = load("store: sqlite:file.db\nlimits: {payload: 1MiB}\n"
+                            "endpoints: {my-hook: {url: 'null:', timeout: 1s}}\n");
+    unsetenv("POSTRIDER_STORE");
+    unsetenv("POSTRIDER_LIMITS__PAYLOAD");
+    unsetenv("POSTRIDER_ENDPOINTS__MY_HOOK__TIMEOUT");
+    unsetenv("POSTRIDER_ENDPOINTS__MY_HOOK__RETRY__BASE");
+
+    CHECK_STR(c->store, "sqlite:env.db");
+    CHECK_EQ(c->payload_max, 2 * 1048576);
+    CHECK_EQ(c->endpoints[0].timeout_us, PR_SECONDS(3));
+    CHECK_EQ(c->endpoints[0].retry.base_us, PR_SECONDS(9));
+    check_shows(c, "store: sqlite:env.db                        # POSTRIDER_STORE\n", true);
+    CHECK_OK(config_set_store(c, "sqlite:flag.db", &err), &err);
+    CHECK_STR(c->store, "sqlite:flag.db");
+    check_shows(c, "store: sqlite:flag.db                       # --store\n", true);
+    CHECK_EQ(config_set_store(c, "nonsense", &err), PR_ECONFIG);
+    CHECK_STR(c->store, "sqlite:flag.db");
+    config_free(c);
+}
+
+static void write_file(const char *path, const char *text)
+{
+    FILE *f = fopen(path, "w");
+
+    CHECK(f != NULL);
+    CHECK(fputs(text, f) >= 0);
+    CHECK_EQ(fclose(f), 0);
+}
+
+TEST(config_reads_secrets_beside_the_file_and_never_shows_them) /* B204 */
+{
+    char            directory[] = "/tmp/pr-config-XXXXXX", path[64];
+    struct config  *c = NULL;
+    struct pr_error err;
+
+    CHECK(mkdtemp(directory) != NULL);
+    (void)snprintf(path, sizeof(path), "%s/secret", directory);
+    write_file(path, "hunter2\n");
+    (void)snprintf(path, sizeof(path), "%s/p.yaml", directory);
+    write_file(path, "instance: a-${file:secret}\n"
+                     "endpoints:\n"
+                     "  hook: {url: 'https://me:${file:secret}@h.example/p?token=abc&x=1'}\n"
+                     "  open: {url: 'https://me:verysecret@h.example/'}\n");
+    CHECK_OK(config_load_file(path, &c, &err), &err);
+    CHECK_STR(c->instance, "a-hunter2");
+    CHECK_STR(c->endpoints[0].url, "https://me:hunter2@h.example/p?token=abc&x=1");
+    check_shows(c, "hunter2", false);
+    check_shows(c, "verysecret", false);
+    check_shows(c, "abc", false);
+    check_shows(c, "instance: a-***", true);
+    check_shows(c, "url: https://me:***@h.example/p?token=***&x=1", true);
+    config_free(c);
+
+    /* Nor in an error. */
+    write_file(path, "lease: ${file:secret}\n");
+    CHECK_EQ(config_load_file(path, &c, &err), PR_ECONFIG);
+    CHECK(strstr(err.text, "hunter2") == NULL);
+    CHECK(strstr(err.text, "\"***\" is not a duration") != NULL);
+
+    CHECK_EQ(unlink(path), 0);
+    (void)snprintf(path, sizeof(path), "%s/secret", directory);
+    CHECK_EQ(unlink(path), 0);
+    CHECK_EQ(rmdir(directory), 0);
+}
+
+/* What is shown can be read again, and means the same. */
+TEST(config_shows_what_it_would_read)
+{
+    struct config *c = load("instance: 'a: b # c'\n"
+                            "boxes: {ledger: {keep: 90s}}\n"
+                            "endpoints:\n"
+                            "  a: {url: 'null:', retry: [1s, 2s], allow_networks: [10.0.0.0/8]}\n"
+                            "  b: {url: 'console:', breaker: off}\n"
+                            "routes: [{type: '*.x', to: [a, b]}, {to: b}]\n");
+    struct buf     shown;
+    struct config *again;
+
+    buf_init(&shown, 1 << 20);
+    config_show(c, &shown);
+    again = load(buf_slice(&shown).data);
+    CHECK_STR(again->instance, "a: b # c");
+    CHECK_EQ(again->boxes[2].keep_us, PR_SECONDS(90));
+    CHECK_EQ(again->endpoints[0].retry.delay_count, 2);
+    CHECK_EQ(again->endpoints[0].allow_networks[0].prefix, 8);
+    CHECK(!again->endpoints[1].breaker.enabled);
+    CHECK_STR(again->routes[0].type, "*.x");
+    CHECK_EQ(again->routes[0].to_count, 2);
+    CHECK_EQ(again->routes[1].to_count, 1);
+    config_free(c);
+    config_free(again);
+    buf_fini(&shown);
+}
+
+TEST(config_example_is_right)
+{
+    struct config *c = load(config_example);
+
+    CHECK_EQ(c->endpoint_count, 1);
+    config_free(c);
+}
+
+/* The commented lines are right, too. */
+TEST(config_example_is_right_when_everything_is_switched_on)
+{
+    struct buf text;
+
+    buf_init(&text, 1 << 20);
+    for (const char *line = config_example; *line != '\0';) {
+        const char *end = strchr(line, '\n');
+        bool        comment = line[0] == '#' && line[1] == ' ' && line[2] != ' ';
+
+        if (!comment)
+            buf_add(&text, line[0] == '#' ? line + 1 : line, (size_t)(end + 1 - (line[0] == '#' ? line + 1 : line)));
+        line = end + 1;
+    }
+    struct config *c = load(buf_slice(&text).data);
+    CHECK_EQ(c->endpoint_count, 3);
+    CHECK_EQ(c->route_count, 2);
+    CHECK_STR(c->http_listen, "127.0.0.1:8026");
+    config_free(c);
+    buf_fini(&text);
+}
+
+TEST(suggestions_are_near)
+{
+    struct suggestion s = { 0 };
+
+    CHECK_EQ(suggest_distance(PR_STR("timeuot"), PR_STR("timeout")), 1);
+    CHECK_EQ(suggest_distance(PR_STR("abc"), PR_STR("")), 3);
+    CHECK_EQ(suggest_distance(PR_STR("kitten"), PR_STR("sitting")), 3);
+    suggest_try(&s, PR_STR("stats"), "start");
+    suggest_try(&s, PR_STR("stats"), "status");
+    CHECK_STR(s.best, "status");
+    s = (struct suggestion){ 0 };
+    suggest_try(&s, PR_STR("xyzzy"), "status");
+    CHECK(s.best == NULL);
+}
+
+TEST(config_takes_handlers_that_are_registered_later)
+{
+    struct config *c = load("endpoints: {a: {url: 'handler:bookkeeper'}}\n");
+
+    CHECK_STR(c->endpoints[0].url, "handler:bookkeeper");
+    config_free(c);
+}

@@ -1,0 +1,259 @@
+/* The parts of the runtime, each alone: incidents, settings, couriers. */
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/slice.h"
+#include "base/util.h"
+#include "check.h"
+#include "runtime/courier.h"
+#include "runtime/incident.h"
+#include "runtime/setting.h"
+#include "runtime/thread.h"
+
+/* ---- Incidents --------------------------------------------------------------------------- */
+
+TEST(incidents_tell_step_and_next_time)
+{
+    static struct incident_ring failures, deaths;
+    struct incident             list[INCIDENTS_MAX];
+    struct verdict              v = { .kind = VERDICT_FAIL, .number = 2, .reason = PR_REASON_TIMEOUT_EXCEEDED,
+                                      .endpoint = PR_STR("orders"), .error = PR_STR("late"), .rule = PR_STR("retry"),
+                                      .delay_us = PR_SECONDS(4) };
+    CHECK(incident_note(&failures, &deaths, &v, PR_SECONDS(100), 0));
+    v.kind = VERDICT_DEAD_LETTER;
+    CHECK(incident_note(&failures, &deaths, &v, PR_SECONDS(101), 1));
+    v.kind = VERDICT_COMPLETE;
+    CHECK(!incident_note(&failures, &deaths, &v, PR_SECONDS(102), 2));
+
+    CHECK_EQ(incident_list(&failures, list, INCIDENTS_MAX), 2);
+    CHECK_STR(list[0].step, "dead_letter"); /* the newest first */
+    CHECK_EQ(list[0].next_us, 0);
+    CHECK_STR(list[1].step, "retry");
+    CHECK_EQ(list[1].next_us, PR_SECONDS(104));
+    CHECK_STR(list[1].endpoint, "orders");
+    CHECK_STR(list[1].error, "late");
+    CHECK_EQ(list[1].attempt, 2);
+    CHECK_EQ(incident_list(&deaths, list, INCIDENTS_MAX), 1);
+}
+
+TEST(incidents_forget_the_oldest)
+{
+    static struct incident_ring failures, deaths;
+    struct incident             list[INCIDENTS_MAX];
+    for (int i = 0; i < INCIDENTS_MAX + 5; i++) {
+        struct verdict v = { .kind = VERDICT_PARK, .reason = PR_REASON_DESTINATION_MISSING, .number = i };
+        CHECK(incident_note(&failures, &deaths, &v, i, (uint64_t)i));
+    }
+    CHECK_EQ(incident_list(&failures, list, INCIDENTS_MAX), INCIDENTS_MAX);
+    CHECK_EQ(list[0].attempt, INCIDENTS_MAX + 4);
+    CHECK_EQ(list[INCIDENTS_MAX - 1].attempt, 5);
+    CHECK_EQ(incident_list(&failures, list, 3), 3);
+}
+
+/* ---- Settings ------------------------------------------------------------------------------ */
+
+static int nothing(struct pr_context *context, const struct pr_message *message, void *user)
+{
+    (void)context, (void)message, (void)user;
+    return PR_OK;
+}
+
+static struct config *load(const char *text)
+{
+    struct config  *config;
+    struct pr_error error;
+    CHECK_OK(config_load_text(pr_str(text), "test", &config, &error), &error);
+    return config;
+}
+
+TEST(setting_numbers_endpoints_routes_and_handlers)
+{
+    struct config *config = load("endpoints:\n"
+                                 "  a: {url: \"null:\", ordering: strict, max_attempts: 3}\n"
+                                 "  b: {url: \"handler:order.*\", retry: [1s]}\n"
+                                 "routes: [{type: \"x.*\", to: [b, a]}]\n");
+    const struct handler_entry handlers[] = { { true, "order.*", nothing, NULL }, { true, "mail.*", nothing, NULL } };
+    struct setting             s;
+    struct pr_error            error;
+    CHECK_OK(setting_init(&s, config, handlers, 2, NULL, &error), &error);
+
+    CHECK_EQ(s.endpoint_count, 3);
+    CHECK_SLICE(s.endpoints[0].name, "a");
+    CHECK_EQ(s.endpoints[0].ordering, ORDERING_STRICT);
+    CHECK_EQ(s.endpoints[0].max_attempts, 3);
+    CHECK(s.endpoints[0].concurrency > 0); /* the transport's own */
+    CHECK_EQ(s.override_count, 2);
+    CHECK_EQ(s.overrides[0].to[0], 1); /* the configured endpoint for this glob */
+    CHECK_EQ(s.endpoints[1].policy.retry.delay_count, 1);
+    CHECK_EQ(s.overrides[1].to[0], 2); /* one of its own, with the defaults */
+    CHECK_EQ(s.endpoints[2].policy.retry.failures, retry_default.failures);
+    CHECK_EQ(s.route_count, 1);
+    CHECK_EQ(s.routes[0].to_count, 2);
+    CHECK_EQ(s.routes[0].to[0], 1);
+    CHECK_EQ(s.routes[0].to[1], 0);
+    setting_fini(&s);
+    config_free(config);
+}
+
+TEST(setting_refuses_a_handler_that_nobody_registered)
+{
+    struct config  *config = load("endpoints: {a: {url: \"handler:shop\"}}\n");
+    struct setting  s;
+    struct pr_error error;
+    CHECK_EQ(setting_init(&s, config, NULL, 0, NULL, &error), PR_ECONFIG);
+    CHECK(strstr(error.text, "shop") != NULL && strstr(error.text, "endpoint a") != NULL);
+    setting_fini(&s);
+    config_free(config);
+}
+
+/* ---- Couriers --------------------------------------------------------------------------------- */
+
+#define DELIVERIES 1000
+
+struct harness {
+    struct results         results;
+    int                    wake_fd;
+    struct courier        *courier;
+    struct pr_message      message;
+    struct delivery        deliveries[DELIVERIES];
+    const struct delivery *list[DELIVERIES];
+    int                    outcomes[DELIVERIES]; /* -1: none yet */
+    atomic_int             block, inside;
+};
+
+static int64_t now_us(void)
+{
+    return clock_mono_us(clock_system());
+}
+
+static int wait_inside(struct pr_context *context, const struct pr_message *message, void *user)
+{
+    (void)message;
+    struct harness *h = user;
+    h->inside++;
+    while (h->block > 0 && !pr_should_stop(context))
+        wake_wait(-1, 1000);
+    return h->block > 0 ? PR_FAILED : PR_OK;
+}
+
+static struct harness *harness_new(const char *url, unsigned concurrency)
+{
+    struct harness *h = calloc(1, sizeof *h);
+    struct pr_error error;
+    CHECK_OK(wake_open(&h->wake_fd, &error), &error);
+    results_init(&h->results, h->wake_fd);
+    const struct endpoint_config config = { .name = "test", .url = url, .source = "", .envelope = "binary",
+                                            .timeout_us = PR_SECONDS(60), .concurrency = concurrency,
+                                            .handler = wait_inside, .handler_user = h, .clock = clock_system(), .wake_fd = -1 };
+    h->message = (struct pr_message){ .type = PR_STR("t") };
+    for (size_t i = 0; i < DELIVERIES; i++) {
+        h->deliveries[i] = (struct delivery){ .message = &h->message, .token = i, .attempt = 1,
+                                              .deadline_us = now_us() + PR_SECONDS(60),
+                                              .start_before_us = now_us() + PR_SECONDS(60) };
+        h->list[i] = &h->deliveries[i];
+        h->outcomes[i] = -1;
+    }
+    CHECK_OK(courier_new(&config, &h->results, &h->courier, &error), &error);
+    return h;
+}
+
+/* Take results until there are so many of this outcome; each delivery has one at most. */
+static void harness_wait(struct harness *h, enum send_outcome outcome, size_t wanted)
+{
+    struct result_list list = { 0 };
+    int64_t            deadline_us = now_us() + PR_SECONDS(20);
+    for (;;) {
+        size_t count = 0;
+        wake_clear(h->wake_fd);
+        results_take(&h->results, &list);
+        for (size_t i = 0; i < list.count; i++) {
+            CHECK_EQ(h->outcomes[list.entries[i].token], -1); /* exactly one */
+            h->outcomes[list.entries[i].token] = (int)list.entries[i].outcome;
+            delivery_result_fini(&list.entries[i]);
+        }
+        list.count = 0;
+        for (size_t i = 0; i < DELIVERIES; i++)
+            count += h->outcomes[i] == (int)outcome;
+        if (count >= wanted) {
+            CHECK_EQ(count, wanted);
+            break;
+        }
+        if (now_us() > deadline_us)
+            check_fail(__FILE__, __LINE__, "%zu results after 20 s, not %zu", count, wanted);
+        wake_wait(h->wake_fd, PR_MILLISECONDS(100));
+    }
+    free(list.entries);
+}
+
+static void harness_free(struct harness *h)
+{
+    h->block = 0;
+    courier_free(h->courier);
+    results_fini(&h->results);
+    wake_close(h->wake_fd);
+    free(h);
+}
+
+TEST(courier_brings_one_result_for_each_delivery)
+{
+    struct harness *h = harness_new("null:", 0);
+    for (size_t i = 0; i < DELIVERIES; i += 100)
+        CHECK(courier_give(h->courier, h->list + i, 100));
+    harness_wait(h, SEND_OK, DELIVERIES);
+    harness_free(h);
+}
+
+TEST(courier_starts_nothing_after_the_lease)
+{
+    struct harness *h = harness_new("null:", 0);
+    for (size_t i = 0; i < 10; i += 2)
+        h->deliveries[i].start_before_us = now_us() - 1;
+    CHECK(courier_give(h->courier, h->list, 10));
+    harness_wait(h, SEND_OK, 5);
+    harness_wait(h, SEND_RETURNED, 5);
+    for (size_t i = 0; i < 10; i++)
+        CHECK_EQ(h->outcomes[i], i % 2 == 0 ? SEND_RETURNED : SEND_OK);
+    harness_free(h);
+}
+
+TEST(courier_returns_what_is_recalled_and_then_goes_on)
+{
+    struct harness *h = harness_new("handler:x", 1);
+    h->block = 1;
+    CHECK(courier_give(h->courier, h->list, 100));
+    while (h->inside == 0)
+        wake_wait(-1, 1000);
+    courier_recall(h->courier, RECALL_CANCEL);
+    harness_wait(h, SEND_RETURNED, 100); /* the one inside was asked to stop, and did */
+    CHECK_EQ(h->inside, 1);
+
+    h->block = 0;
+    CHECK(courier_give(h->courier, h->list + 100, 50));
+    harness_wait(h, SEND_OK, 50);
+    harness_free(h);
+}
+
+TEST(courier_that_quits_returns_everything_that_comes)
+{
+    struct harness *h = harness_new("null:", 0);
+    courier_recall(h->courier, RECALL_QUIT);
+    harness_free(h);
+    h = harness_new("handler:x", 1);
+    h->block = 1;
+    CHECK(courier_give(h->courier, h->list, 10));
+    while (h->inside == 0)
+        wake_wait(-1, 1000);
+    courier_recall(h->courier, RECALL_QUIT);
+    harness_wait(h, SEND_RETURNED, 10);
+    harness_free(h);
+}
+
+TEST(courier_tells_when_the_transport_cannot_be_opened)
+{
+    struct harness *h = harness_new("handler:x", 100000); /* more threads than there may be */
+    CHECK(courier_give(h->courier, h->list, 3));
+    harness_wait(h, SEND_FAILED, 3);
+    harness_free(h);
+}

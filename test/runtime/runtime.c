@@ -1,0 +1,320 @@
+/* The runtime as the program uses it: start, health, trouble, reload, stop. */
+#include "runtime/runtime.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "../lib/place.h"
+#include "runtime/health.h"
+
+#define WAIT_US PR_SECONDS(20)
+
+static struct config *load(const struct place *p, const char *options, const char *more)
+{
+    char            text[2048];
+    struct config  *config;
+    struct pr_error error;
+    snprintf(text, sizeof text, "store: \"%s%s\"\n%s", p->url, options, more);
+    CHECK_OK(config_load_text(pr_str(text), "test", &config, &error), &error);
+    return config;
+}
+
+static struct runtime *make(const struct place *p, const char *options, const char *more)
+{
+    struct pr_error error;
+    struct runtime *rt = runtime_new(load(p, options, more), &(struct runtime_options){ 0 }, &error);
+    CHECK(rt != NULL);
+    return rt;
+}
+
+static void start(struct runtime *rt)
+{
+    struct pr_error error;
+    CHECK_OK(runtime_start(rt, &error), &error);
+}
+
+static void drain(struct runtime *rt)
+{
+    struct pr_error error;
+    CHECK_OK(runtime_drain(rt, WAIT_US, &error), &error);
+}
+
+static void wait_ready(struct runtime *rt, bool wanted)
+{
+    struct pr_error error;
+    int64_t         deadline_us = test_now_us() + WAIT_US;
+    while ((runtime_is_ready(rt, &error) == PR_OK) != wanted) {
+        if (test_now_us() > deadline_us)
+            check_fail(__FILE__, __LINE__, "not %s after 20 s: %s", wanted ? "ready" : "in trouble", error.text);
+        test_pause();
+    }
+}
+
+#define TO_NULL "endpoints: {e: {url: \"null:\"}}\nroutes: [{to: e}]\n"
+
+/* ---- Start ---------------------------------------------------------------------------------- */
+
+TEST(start_without_tables_says_what_to_do)
+{
+    struct place    p;
+    struct pr_error error;
+    place_init_empty(&p);
+    struct runtime *rt = make(&p, "", TO_NULL);
+    CHECK_EQ(runtime_start(rt, &error), PR_ESCHEMA);
+    CHECK(strstr(error.text, "init") != NULL);
+    runtime_free(rt);
+    place_fini(&p);
+}
+
+TEST(start_refuses_a_schema_of_the_future)
+{
+    struct place    p;
+    struct pr_error error;
+    place_init(&p);
+    place_do(&p, "UPDATE meta SET value = 9999 WHERE key = 'schema_version'");
+    struct runtime *rt = make(&p, "", TO_NULL);
+    CHECK_EQ(runtime_start(rt, &error), PR_ESCHEMA);
+    runtime_free(rt);
+    place_fini(&p);
+}
+
+TEST(runtime_works_all_boxes_and_counts)
+{
+    struct place            p;
+    struct pr_engine_counts counts;
+    place_init(&p);
+    place_send(&p, NULL, "t", NULL, 50);
+    place_send(&p, "inbox", "t", NULL, 50);
+    struct runtime *rt = make(&p, "", TO_NULL);
+    start(rt);
+    drain(rt);
+    runtime_counts(rt, &counts);
+    CHECK_EQ(counts.sent, 100);
+    CHECK_EQ(place_int(&p, "SELECT count(*) FROM outbox"), 0);
+    CHECK_EQ(runtime_stop(rt, PR_SECONDS(10)), PR_OK);
+    CHECK_EQ(place_int(&p, "SELECT count(*) FROM instance"), 0);
+    runtime_free(rt);
+    place_fini(&p);
+}
+
+static atomic_int shaky_calls;
+
+static int shaky(struct pr_context *context, const struct pr_message *message, void *user)
+{
+    (void)message, (void)user;
+    shaky_calls++;
+    return pr_fail(context, PR_REASON_REJECTED, "no thanks");
+}
+
+TEST(status_shows_endpoints_failures_and_deaths)
+{
+    struct place          p;
+    struct arena          arena;
+    struct runtime_status status;
+    place_init(&p);
+    place_send(&p, NULL, "bad", NULL, 1);
+    place_send(&p, NULL, "good", NULL, 2);
+    struct runtime *rt = make(&p, "", "endpoints:\n"
+                                      "  e: {url: \"null:\"}\n"
+                                      "  shaky: {url: \"handler:bad\", retry: [1ms]}\n"
+                                      "routes: [{to: e}]\n");
+    CHECK_EQ(runtime_handle(rt, PR_STR("bad"), shaky, NULL), PR_OK);
+    start(rt);
+    place_wait(&p, "SELECT count(*) FROM dead_letter", 1);
+    drain(rt);
+
+    arena_init(&arena, 4096);
+    CHECK_EQ(runtime_status(rt, &arena, &status), PR_OK);
+    CHECK(status.ready);
+    CHECK_STR(status.trouble, "");
+    CHECK_EQ(status.endpoint_count, 2);
+    CHECK_STR(status.endpoints[0].name, "e");
+    CHECK_EQ(status.endpoints[0].sent, 2);
+    CHECK_STR(status.endpoints[1].name, "shaky");
+    CHECK_EQ(status.endpoints[1].failed, 2);
+    CHECK_EQ(status.failure_count, 2);
+    CHECK_EQ(status.death_count, 1);
+    CHECK_STR(status.failures[1].step, "retry");
+    CHECK(status.failures[1].next_us > 0);
+    CHECK_STR(status.deaths[0].step, "dead_letter");
+    CHECK_STR(status.deaths[0].error, "no thanks");
+    CHECK_STR(status.deaths[0].endpoint, "shaky");
+    CHECK_EQ(status.counts.dead, 1);
+    arena_fini(&arena);
+    runtime_free(rt);
+    place_fini(&p);
+}
+
+/* ---- Trouble ----------------------------------------------------------------------------------- */
+
+TEST(locked_store_is_told_and_waited_for)
+{
+    struct place            p;
+    struct pr_error         error;
+    struct pr_engine_counts counts;
+    place_init(&p);
+    struct runtime *rt = make(&p, "?busy=20ms", TO_NULL);
+    start(rt);
+    wait_ready(rt, true);
+    place_send(&p, NULL, "t", NULL, 1);
+    drain(rt);
+
+    sqlite3 *db = place_open(&p);
+    CHECK_EQ(sqlite3_exec(db, "BEGIN IMMEDIATE; INSERT INTO outbox (type) VALUES ('t')", NULL, NULL, NULL), SQLITE_OK);
+    place_wait(&p, "SELECT count(*) FROM outbox", 0); /* not committed yet */
+    CHECK_EQ(sqlite3_exec(db, "COMMIT; BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+    wait_ready(rt, false); /* it wants to write a receipt */
+    CHECK_EQ(runtime_is_live(rt, &error), PR_OK);
+    CHECK_EQ(runtime_is_ready(rt, &error), PR_EBUSY);
+    CHECK_EQ(sqlite3_exec(db, "COMMIT", NULL, NULL, NULL), SQLITE_OK);
+    wait_ready(rt, true);
+    drain(rt);
+    runtime_counts(rt, &counts);
+    CHECK_EQ(counts.sent, 2);
+    sqlite3_close(db);
+    runtime_free(rt);
+    place_fini(&p);
+}
+
+TEST(store_that_is_not_ours_any_more_stops_the_runtime)
+{
+    struct place    p;
+    struct pr_error error;
+    place_init(&p);
+    struct runtime *rt = make(&p, "", TO_NULL);
+    start(rt);
+    wait_ready(rt, true);
+    CHECK_EQ(runtime_fault(rt, &error), PR_OK);
+    place_do(&p, "DROP VIEW IF EXISTS message; DROP TABLE inbox; DROP TABLE claim; DROP TABLE instance; "
+                 "INSERT INTO outbox (type) VALUES ('t')");
+
+    struct pollfd fd = { .fd = runtime_fault_fd(rt), .events = POLLIN };
+    CHECK_EQ(poll(&fd, 1, 20000), 1);
+    CHECK(runtime_fault(rt, &error) < 0);
+    CHECK(error.text[0] != '\0');
+    CHECK(runtime_drain(rt, PR_SECONDS(5), &error) < 0);
+    CHECK(runtime_is_ready(rt, &error) < 0);
+    runtime_stop(rt, PR_SECONDS(5));
+    runtime_free(rt);
+    place_fini(&p);
+}
+
+/* ---- Reload -------------------------------------------------------------------------------------- */
+
+TEST(reload_works_by_the_new_config) /* B18: what was parked goes on when the config knows it */
+{
+    struct place            p;
+    struct pr_error         error;
+    struct pr_engine_counts counts;
+    place_init(&p);
+    place_send(&p, NULL, "t", NULL, 3);
+    struct runtime *rt = make(&p, "", "endpoints: {e: {url: \"null:\"}}\n");
+    start(rt);
+    place_wait(&p, "SELECT count(*) FROM outbox WHERE failure_reason = 9", 3);
+
+    CHECK_OK(runtime_reload(rt, load(&p, "", TO_NULL), &error), &error);
+    place_wait(&p, "SELECT count(*) FROM outbox", 0);
+    drain(rt);
+    runtime_counts(rt, &counts);
+    CHECK_EQ(counts.sent, 3);
+    CHECK_EQ(runtime_config(rt)->route_count, 1);
+    runtime_free(rt);
+    place_fini(&p);
+}
+
+TEST(reload_with_a_wrong_config_keeps_the_old_one) /* B203 */
+{
+    struct place    p;
+    struct pr_error error;
+    place_init(&p);
+    struct runtime *rt = make(&p, "", TO_NULL);
+    start(rt);
+    struct runtime *other = make(&p, "", "http: {listen: \"127.0.0.1:0\"}\n");
+    char            taken[128];
+    start(other);
+    snprintf(taken, sizeof taken, TO_NULL "http: {listen: \"127.0.0.1:%u\"}\n", runtime_http_port(other));
+    struct config *wrong[] = { load(&p, "", "endpoints: {e: {url: \"handler:nobody\"}}\n"),
+                               load(&p, "", taken),
+                               load(&p, ".missing", TO_NULL) };
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        CHECK(runtime_reload(rt, wrong[i], &error) < 0);
+        config_free(wrong[i]); /* still ours */
+    }
+    runtime_free(other);
+    place_send(&p, NULL, "t", NULL, 3);
+    drain(rt);
+    CHECK_EQ(place_int(&p, "SELECT count(*) FROM outbox"), 0);
+    runtime_free(rt);
+    place_fini(&p);
+}
+
+/* ---- Health over HTTP ------------------------------------------------------------------------------ */
+
+/* The status code of a request, the body in reply. */
+static int request(unsigned port, const char *line, char *reply, size_t size)
+{
+    struct sockaddr_in address = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port),
+                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    int fd = socket(AF_INET, SOCK_STREAM, 0), status = 0;
+    CHECK(fd >= 0);
+    CHECK_EQ(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
+    CHECK(dprintf(fd, "%s HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n\r\n", line) > 0);
+    size_t  got = 0;
+    ssize_t n;
+    while (got + 1 < size && (n = read(fd, reply + got, size - 1 - got)) > 0)
+        got += (size_t)n;
+    reply[got] = '\0';
+    close(fd);
+    CHECK_EQ(sscanf(reply, "HTTP/1.1 %d", &status), 1);
+    return status;
+}
+
+TEST(health_pages_tell_live_and_ready)
+{
+    struct place p;
+    char         reply[4096];
+    place_init(&p);
+    struct runtime *rt = make(&p, "", TO_NULL "http: {listen: \"127.0.0.1:0\"}\n");
+    CHECK_EQ(runtime_http_port(rt), 0);
+    start(rt);
+    wait_ready(rt, true);
+    unsigned port = runtime_http_port(rt);
+    CHECK(port > 0);
+
+    CHECK_EQ(request(port, "GET /health/live", reply, sizeof reply), 200);
+    CHECK(strstr(reply, "\r\n\r\n{\"status\":\"ok\"}") != NULL);
+    CHECK_EQ(request(port, "GET /health/ready", reply, sizeof reply), 200);
+    CHECK_EQ(request(port, "HEAD /health/ready", reply, sizeof reply), 200);
+    CHECK_EQ(request(port, "POST /health/ready", reply, sizeof reply), 405);
+    CHECK_EQ(request(port, "GET /", reply, sizeof reply), 404);
+    place_do(&p, "UPDATE meta SET value = 9999 WHERE key = 'schema_version'");
+    CHECK_EQ(request(port, "GET /health/ready", reply, sizeof reply), 503);
+    CHECK(strstr(reply, "\"status\":\"error\"") != NULL);
+    CHECK_EQ(request(port, "GET /health/live", reply, sizeof reply), 200);
+    runtime_stop(rt, PR_SECONDS(10));
+    CHECK_EQ(runtime_http_port(rt), 0);
+    runtime_free(rt);
+    place_fini(&p);
+}
+
+TEST(health_listens_on_loopback_only)
+{
+    struct pr_error error;
+    CHECK_EQ(health_check("127.0.0.1:8026", &error), PR_OK);
+    CHECK_EQ(health_check("localhost:0", &error), PR_OK);
+    CHECK_EQ(health_check("127.9.9.9:65535", &error), PR_OK);
+    CHECK_EQ(health_check("[::1]:8026", &error), PR_OK);
+    static const char *const wrong[] = { "0.0.0.0:80", "192.0.2.1:80", "[::]:80", "[2001:db8::1]:80", "example.org:80",
+                                         "127.0.0.1", "127.0.0.1:", "127.0.0.1:65536", "127.0.0.1:+1", ":80", "[::1:80", "" };
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        CHECK_EQ(health_check(wrong[i], &error), PR_ECONFIG);
+        CHECK(strstr(error.text, "http.listen") != NULL);
+    }
+}
