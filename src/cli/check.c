@@ -1,0 +1,71 @@
+#include "cli/check.h"
+
+#include <stdarg.h>
+
+#include "base/error.h"
+#include "cli/table.h"
+
+const char *check_state_name(enum check_state state)
+{
+    return state == CHECK_ERROR ? "error" : state == CHECK_WARN ? "warn" : "ok";
+}
+
+void checks_add(struct checks *checks, const char *name, enum check_state state, const char *format, ...)
+{
+    char    text[1024];
+    va_list args;
+
+    if (checks->count == CHECKS_MAX)
+        return;
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    struct check *check = &checks->items[checks->count++];
+    *check = (struct check){ name, state, slice_dup(checks->arena, slice_from(text)).data };
+    ASSERT(check->text != NULL);
+}
+
+enum check_state checks_health(const struct checks *checks)
+{
+    enum check_state worst = CHECK_OK_STATE;
+
+    for (size_t i = 0; i < checks->count; i++)
+        if (checks->items[i].state > worst)
+            worst = checks->items[i].state;
+    return worst;
+}
+
+void checks_json(const struct checks *checks, struct json_writer *w)
+{
+    json_key(w, "checks");
+    json_begin_array(w);
+    for (size_t i = 0; i < checks->count; i++) {
+        json_begin_object(w);
+        json_key(w, "name");
+        json_cstr(w, checks->items[i].name);
+        json_key(w, "state");
+        json_cstr(w, check_state_name(checks->items[i].state));
+        json_key(w, "advice");
+        json_cstr(w, checks->items[i].text);
+        json_end_object(w);
+    }
+    json_end_array(w);
+}
+
+void checks_print(const struct checks *checks, bool quiet, bool color)
+{
+    static const enum color colors[] = { COLOR_GREEN, COLOR_YELLOW, COLOR_RED };
+
+    for (size_t i = 0; i < checks->count; i++) {
+        const struct check *c = &checks->items[i];
+        struct buf          clean;
+
+        if (quiet && c->state == CHECK_OK_STATE)
+            continue;
+        buf_init(&clean, OUTPUT_MAX);
+        text_clean(&clean, slice_from(c->text), false);
+        printf("  %s%-5s%s  %-12s %.*s\n", color_on(colors[c->state], color), check_state_name(c->state),
+               color_off(colors[c->state], color), c->name, SLICE_ARGS(buf_slice(&clean)));
+        buf_fini(&clean);
+    }
+}

@@ -1,0 +1,271 @@
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <pwd.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/units.h"
+#include "runtime/config_suggest.h"
+
+void cli_say(const char *format, ...)
+{
+    va_list args;
+
+    (void)fflush(stdout); /* so that data and words stand in the order they were made in */
+    fputs("postrider: ", stderr);
+    va_start(args, format);
+    (void)vfprintf(stderr, format, args);
+    va_end(args);
+    fputc('\n', stderr);
+}
+
+int cli_usage(const struct cli *cli, const char *format, ...)
+{
+    char    text[1024];
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    cli_say("%s", text);
+    fprintf(stderr, "Help: postrider %s --help\n", cli->command->name);
+    return EXIT_USAGE;
+}
+
+int cli_fault(const struct pr_error *error)
+{
+    cli_say("%s", error->text);
+    switch (error->code) {
+    case PR_EINVAL:
+        return EXIT_USAGE;
+    case PR_ECONFIG:
+        return EXIT_CONFIG;
+    case PR_ENOTFOUND:
+        return EXIT_NOT_FOUND;
+    case PR_ESTORE:
+    case PR_EBUSY:
+    case PR_EFULL:
+    case PR_ECORRUPT:
+    case PR_ESCHEMA:
+        return EXIT_STORE;
+    default:
+        return EXIT_FAILED;
+    }
+}
+
+int cli_load_config(struct cli *cli)
+{
+    struct pr_error err;
+    const char     *path = cli->flags.values[FLAG_CONFIG], *store = cli->flags.values[FLAG_STORE];
+    int             r;
+
+    if (cli->config != NULL)
+        return EXIT_DONE;
+    if (path == NULL && access(CONFIG_FILE_USUAL, F_OK) == 0)
+        path = CONFIG_FILE_USUAL;
+    r = path != NULL ? config_load_file(path, &cli->config, &err) : config_default(&cli->config, &err);
+    if (r == PR_OK && store != NULL) {
+        r = config_set_store(cli->config, store, &err);
+        if (r == PR_ECONFIG) {
+            cli_say("--%s", err.text); /* "--store: ..." */
+            return EXIT_USAGE;
+        }
+    }
+    cli->config_from_file = path != NULL;
+    if (r == PR_OK)
+        return EXIT_DONE;
+    (void)cli_fault(&err); /* whatever it is, it is the configuration */
+    return EXIT_CONFIG;
+}
+
+int cli_open_store(struct cli *cli)
+{
+    struct pr_error err;
+    int             code = cli_load_config(cli);
+
+    if (code != EXIT_DONE || cli->store.ops != NULL)
+        return code;
+    struct store_options options = { .url = cli->config->store, .payload_max = (size_t)cli->config->payload_max };
+
+    if (store_open(&options, &cli->store, &err) == PR_OK && store_check(&cli->store, &err) == PR_OK)
+        return EXIT_DONE;
+    (void)cli_fault(&err);
+    return EXIT_STORE;
+}
+
+const char *cli_store_path(struct cli *cli)
+{
+    pr_slice rest = slice_from(cli->config->store);
+
+    if (!slice_starts_with(rest, PR_STR("sqlite:")))
+        return "";
+    rest = (pr_slice){ rest.data + 7, strcspn(rest.data + 7, "?") };
+    if (slice_starts_with(rest, PR_STR("///")))
+        rest = (pr_slice){ rest.data + 2, rest.size - 2 };
+    const char *path = slice_dup(&cli->arena, rest).data;
+    ASSERT(path != NULL);
+    return strcmp(path, ":memory:") == 0 ? "" : path;
+}
+
+bool cli_time(struct cli *cli, const char *text, int sign, int64_t *ret_us)
+{
+    int64_t span;
+
+    if (duration_parse(slice_from(text), &span) == PR_OK) {
+        int64_t now = cli->store.ops != NULL ? store_time(&cli->store) : clock_wall_us(clock_system());
+
+        *ret_us = sign < 0 ? time_sub(now, span) : time_add(now, span);
+        return true;
+    }
+    return time_parse_rfc3339(slice_from(text), ret_us) == PR_OK;
+}
+
+/* ---- Filters ---- */
+
+static int usage_word(struct cli *cli, const char *flag, const char *word, const char *near)
+{
+    return near != NULL ? cli_usage(cli, "--%s: \"%s\" is not known; did you mean %s?", flag, word, near)
+                        : cli_usage(cli, "--%s: \"%s\" is not known", flag, word);
+}
+
+static int filter_state(struct cli *cli, struct filter *filter)
+{
+    const char       *word = cli->flags.values[FLAG_STATE];
+    struct suggestion near = { 0 };
+
+    filter->state = -1;
+    if (word == NULL)
+        return EXIT_DONE;
+    for (int i = 0; i < STATE_GONE; i++) {
+        if (strcmp(state_name((enum state)i), word) == 0) {
+            filter->state = i;
+            return EXIT_DONE;
+        }
+        suggest_try(&near, slice_from(word), state_name((enum state)i));
+    }
+    return usage_word(cli, "state", word, near.best);
+}
+
+static int filter_reason(struct cli *cli, struct filter *filter)
+{
+    const char       *word = cli->flags.values[FLAG_REASON];
+    struct suggestion near = { 0 };
+
+    if (word == NULL)
+        return EXIT_DONE;
+    filter->reason = reason_parse(slice_from(word));
+    if (filter->reason != PR_REASON_NONE)
+        return EXIT_DONE;
+#define X(number, name, text, class) suggest_try(&near, slice_from(word), text);
+    REASONS(X)
+#undef X
+    return usage_word(cli, "reason", word, near.best);
+}
+
+static int filter_number(struct cli *cli, enum flag flag, uint64_t max, uint64_t *ret)
+{
+    const char *text = cli->flags.values[flag];
+    char       *end;
+
+    if (text == NULL)
+        return EXIT_DONE;
+    errno = 0;
+    unsigned long long value = strtoull(text, &end, 10);
+    if (errno != 0 || *end != '\0' || text[0] < '0' || text[0] > '9' || value > max)
+        return cli_usage(cli, "--%s: \"%s\" is not a number from 0 to %llu", flag_infos[flag].word, text, (unsigned long long)max);
+    *ret = value;
+    return EXIT_DONE;
+}
+
+int cli_filter(struct cli *cli, struct filter *ret_filter)
+{
+    const char *const *values = cli->flags.values;
+    struct filter      filter = {
+             .box = slice_from(values[FLAG_BOX]),
+             .endpoint = slice_from(values[FLAG_ENDPOINT]),
+             .type = slice_from(values[FLAG_TYPE]),
+             .stream = slice_from(values[FLAG_STREAM]),
+             .error = slice_from(values[FLAG_ERROR]),
+    };
+    uint64_t limit = 0;
+    int      code = filter_state(cli, &filter);
+
+    if (code == EXIT_DONE)
+        code = filter_reason(cli, &filter);
+    if (code == EXIT_DONE)
+        code = filter_number(cli, FLAG_LIMIT, 1000000, &limit);
+    if (code == EXIT_DONE)
+        code = filter_number(cli, FLAG_AFTER, INT64_MAX, &filter.after);
+    if (code != EXIT_DONE)
+        return code;
+    filter.limit = (size_t)limit;
+    if (values[FLAG_SINCE] != NULL && !cli_time(cli, values[FLAG_SINCE], -1, &filter.since_us))
+        return cli_usage(cli, "--since: \"%s\" is not a time; write 1h, or 2024-01-31T12:00:00Z", values[FLAG_SINCE]);
+    if (values[FLAG_UNTIL] != NULL && !cli_time(cli, values[FLAG_UNTIL], -1, &filter.until_us))
+        return cli_usage(cli, "--until: \"%s\" is not a time; write 1h, or 2024-01-31T12:00:00Z", values[FLAG_UNTIL]);
+    if (filter.after != 0 && filter.box.size == 0)
+        return cli_usage(cli, "--after wants --box: rows are counted in each box");
+    if (filter.box.size > 0 && !name_is_valid(filter.box))
+        return cli_usage(cli, "--box: \"%s\" is not the name of a box", values[FLAG_BOX]);
+    *ret_filter = filter;
+    return EXIT_DONE;
+}
+
+bool cli_filter_is_empty(const struct filter *f)
+{
+    return f->box.size == 0 && f->endpoint.size == 0 && f->type.size == 0 && f->stream.size == 0 && f->error.size == 0 &&
+           f->reason == 0 && f->state < 0 && f->since_us == 0 && f->until_us == 0 && f->id_count == 0;
+}
+
+int cli_ids(struct cli *cli, int first, pr_id **ret_ids, size_t *ret_count)
+{
+    size_t count = (size_t)(cli->arg_count - first);
+    pr_id *ids = arena_alloc_array(&cli->arena, count, sizeof(*ids));
+
+    ASSERT(ids != NULL);
+    for (size_t i = 0; i < count; i++) {
+        const char *text = cli->args[first + (int)i];
+
+        if (pr_id_parse(slice_from(text), &ids[i]) != PR_OK)
+            return cli_usage(cli, "\"%s\" is not an id; ids look like 0190163d-8694-739b-aea5-966c26f8ad91", text);
+    }
+    *ret_ids = ids;
+    *ret_count = count;
+    return EXIT_DONE;
+}
+
+/* ---- Output ---- */
+
+void cli_print(const struct buf *line)
+{
+    pr_slice text = buf_slice(line);
+
+    if (buf_failed(line) != 0)
+        cli_say("no memory for a line of output");
+    (void)fwrite(text.data, 1, text.size, stdout); /* cli_finish() looks */
+    (void)fputc('\n', stdout);
+}
+
+int cli_finish(int code)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return code;
+    if (errno != EPIPE) /* "| head" has seen enough */
+        cli_say("cannot write: %s", strerror(errno));
+    return code == EXIT_DONE ? EXIT_FAILED : code;
+}
+
+pr_slice cli_user(struct cli *cli)
+{
+    const char          *sudo = getenv("SUDO_USER");
+    const struct passwd *user = getpwuid(getuid());
+
+    if (sudo != NULL && sudo[0] != '\0')
+        return slice_from(sudo);
+    return user != NULL ? slice_dup(&cli->arena, slice_from(user->pw_name))
+                        : arena_printf(&cli->arena, "uid %u", (unsigned)getuid());
+}

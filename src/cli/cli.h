@@ -1,0 +1,123 @@
+/* cli.h - the program: what every command has in hand.
+ *
+ * A command is a line in the table of command.c and a function that gets a struct cli.  Data
+ * goes to stdout, words go to stderr.  People get tables, programs get --json: one object per
+ * line. */
+#ifndef CLI_CLI_H
+#define CLI_CLI_H
+
+#include <stdio.h>
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/slice.h"
+#include "cli/flag.h"
+#include "runtime/config.h"
+#include "store/store.h"
+
+enum exit_code {
+    EXIT_DONE          = 0,
+    EXIT_FAILED        = 1,
+    EXIT_USAGE         = 2,
+    EXIT_CONFIG        = 3,
+    EXIT_NOT_FOUND     = 4,
+    EXIT_STORE         = 5, /* unreachable, or its tables are not ours */
+    EXIT_SOME_FAILED   = 6,
+    EXIT_UNHEALTHY     = 7,
+};
+
+#define CONFIG_FILE_USUAL "postrider.yaml" /* read without -c when it is there */
+#define OUTPUT_MAX (SIZE_MAX / 4)          /* of one object: a payload, and what escapes make of it */
+
+struct cli {
+    const struct command *command;
+    struct flags          flags;
+    const char          **args; /* what is left of the command line */
+    int                   arg_count;
+
+    struct config *config;
+    bool           config_from_file;
+    struct store   store; /* zeroed until cli_open_store() */
+    struct arena   arena; /* for the whole run */
+
+    bool json;
+    bool color; /* on stdout */
+};
+
+struct command {
+    const char *name;      /* "dead list" */
+    const char *arguments; /* "ID..." */
+    const char *summary;
+    const char *examples;  /* lines, each with its newline */
+    uint64_t    flags;     /* FLAG_BIT()s beside those that every command takes */
+    int         args_min, args_max;
+    int (*run)(struct cli *cli);
+};
+
+/* ---- The table (command.c) ---- */
+
+extern const struct command commands[];
+extern const size_t         command_count;
+
+/* The command that the first words name, and how many words that took.  NULL: none, and
+ * *ret_words is 0, or 1 when the first word begins a command of two ("dead"). */
+const struct command *command_find(const char *const *words, int count, int *ret_words);
+/* What was meant by a word that is none; says so on stderr. */
+void command_suggest(const char *const *words, int count, int known);
+void command_help(const struct command *command, FILE *out);
+void command_help_all(FILE *out);
+
+/* ---- What commands use (cli.c) ---- */
+
+/* Words for the person: on stderr, with the program's name before them. */
+void cli_say(const char *format, ...) PR_PRINTF(1, 2);
+/* A usage fault: says it and where help is; returns EXIT_USAGE. */
+int cli_usage(const struct cli *cli, const char *format, ...) PR_PRINTF(2, 3);
+/* Says the text of a fault; returns the exit code for it. */
+int cli_fault(const struct pr_error *error);
+
+/* The configuration: -c, or postrider.yaml here, or defaults; then --store.  EXIT_DONE or says why not. */
+int cli_load_config(struct cli *cli);
+/* ... and the store, with its tables checked. */
+int cli_open_store(struct cli *cli);
+/* The path of an SQLite store ("" for others), in the arena; asks nobody. */
+const char *cli_store_path(struct cli *cli);
+
+/* --box, --state, ... as a filter.  EXIT_DONE, or says what is wrong with them. */
+int cli_filter(struct cli *cli, struct filter *ret_filter);
+bool cli_filter_is_empty(const struct filter *filter);
+/* Arguments as ids, in the arena.  EXIT_DONE, or says which one is none. */
+int cli_ids(struct cli *cli, int first, pr_id **ret_ids, size_t *ret_count);
+
+/* "5m" ago, "2024-01-01T00:00:00Z": a time; sign -1: durations go back, +1: forward. */
+bool cli_time(struct cli *cli, const char *text, int sign, int64_t *ret_us);
+
+/* One line (a JSON object) to stdout. */
+void cli_print(const struct buf *line);
+/* Did everything reach stdout?  code, or EXIT_FAILED. */
+int cli_finish(int code);
+
+/* Who says so: for the audit. */
+pr_slice cli_user(struct cli *cli);
+
+/* ---- The commands ---- */
+
+int run_init(struct cli *cli);
+int run_run(struct cli *cli);
+int run_demo(struct cli *cli);
+int run_send(struct cli *cli);
+int run_status(struct cli *cli);
+int run_list(struct cli *cli);
+int run_show(struct cli *cli);
+int run_why(struct cli *cli);
+int run_change(struct cli *cli); /* retry release park discard, dead replay|discard|add */
+int run_dead_list(struct cli *cli);
+int run_dead_show(struct cli *cli);
+int run_bench(struct cli *cli);
+int run_doctor(struct cli *cli);
+int run_config_check(struct cli *cli);
+int run_config_show(struct cli *cli);
+int run_config_init(struct cli *cli);
+int run_config_reference(struct cli *cli);
+
+#endif

@@ -1,0 +1,220 @@
+/* The commands: help comes from this table. */
+#include <string.h>
+
+#include "base/util.h"
+#include "cli/cli.h"
+#include "runtime/config_suggest.h"
+
+#define FLAGS_SEND                                                                                       \
+    (FLAG_BIT(TYPE) | FLAG_BIT(STREAM) | FLAG_BIT(TO) | FLAG_BIT(DATA) | FLAG_BIT(FILE) | FLAG_BIT(DUE) | \
+     FLAG_BIT(EXPIRES) | FLAG_BIT(ID) | FLAG_BIT(BOX) | FLAG_BIT(HEADER) | FLAG_BIT(CONTENT_TYPE) |      \
+     FLAG_BIT(SOURCE) | FLAG_BIT(SUBJECT))
+
+#define ANY_NUMBER 100000 /* of arguments */
+
+const struct command commands[] = {
+    { "init", "", "make or upgrade the tables",
+      "postrider init\n"
+      "postrider init --store sqlite:shop.db\n",
+      FLAG_BIT(GRANTS), 0, 0, run_init },
+    { "run", "", "deliver until SIGTERM",
+      "postrider run\n"
+      "postrider run -c shop.yaml\n"
+      "kill -HUP PID                          # read the configuration again\n",
+      0, 0, 0, run_run },
+    { "demo", "", "see it work: sample traffic, failures, a crash",
+      "postrider demo\n"
+      "postrider demo --store sqlite:/tmp/demo.db\n",
+      FLAG_BIT(RELAY), 0, 0, run_demo },
+    { "send", "[-]", "store a message; prints its id",
+      "postrider send --type order.created --stream order-7 --data '{\"total\":5}'\n"
+      "postrider send --type report --to audit --file report.pdf --due 5m\n"
+      "date | postrider send --type tick -\n",
+      FLAGS_SEND, 0, 1, run_send },
+    { "status", "", "one screen: health, boxes, endpoints, instances",
+      "postrider status\n"
+      "postrider status --json | jq .health\n",
+      0, 0, 0, run_status },
+    { "list", "", "messages, the oldest first",
+      "postrider list\n"
+      "postrider list --state retrying --endpoint billing\n"
+      "postrider list --type 'order.*' --since 1h --json\n",
+      FLAGS_FILTER | FLAGS_PAGE, 0, 0, run_list },
+    { "show", "ID", "everything about a message",
+      "postrider show 0190163d-8694-739b-aea5-966c26f8ad91\n"
+      "postrider show 0190163d-8694-739b-aea5-966c26f8ad91 --json\n",
+      0, 1, 1, run_show },
+    { "why", "ID", "its story in words: what happened, what it waits for, what comes next",
+      "postrider why 0190163d-8694-739b-aea5-966c26f8ad91\n",
+      0, 1, 1, run_why },
+    { "retry", "[ID...]", "try now, with new counters; also what is parked",
+      "postrider retry 0190163d-8694-739b-aea5-966c26f8ad91\n"
+      "postrider retry --endpoint billing --reason timeout_exceeded --dry-run\n"
+      "postrider retry --state parked --yes\n",
+      FLAGS_FILTER | FLAGS_CHANGE, 0, ANY_NUMBER, run_change },
+    { "release", "[STREAM | ID...]", "let followers overtake the failed head of their stream",
+      "postrider release order-7\n"
+      "postrider release 0190163d-8694-739b-aea5-966c26f8ad91\n",
+      FLAGS_FILTER | FLAGS_CHANGE, 0, ANY_NUMBER, run_change },
+    { "park", "[ID...]", "set aside until a person says so",
+      "postrider park 0190163d-8694-739b-aea5-966c26f8ad91 --why 'asked the customer'\n",
+      FLAGS_FILTER | FLAGS_CHANGE, 0, ANY_NUMBER, run_change },
+    { "discard", "[ID...]", "delete without delivering",
+      "postrider discard 0190163d-8694-739b-aea5-966c26f8ad91 --why 'sent by mistake'\n"
+      "postrider discard --type 'test.*' --dry-run\n",
+      FLAGS_FILTER | FLAGS_CHANGE, 0, ANY_NUMBER, run_change },
+    { "dead list", "", "dead letters",
+      "postrider dead list\n"
+      "postrider dead list --endpoint billing --since 24h --json\n",
+      FLAGS_FILTER | FLAGS_PAGE, 0, 0, run_dead_list },
+    { "dead show", "ID", "everything about a dead letter",
+      "postrider dead show 0190163d-8694-739b-aea5-966c26f8ad91\n",
+      0, 1, 1, run_dead_show },
+    { "dead replay", "[ID...]", "back to the box and place it came from, with new counters",
+      "postrider dead replay 0190163d-8694-739b-aea5-966c26f8ad91\n"
+      "postrider dead replay --endpoint billing --error 'no route' --dry-run\n"
+      "postrider dead replay --endpoint billing --since 24h --yes\n",
+      FLAGS_FILTER | FLAGS_CHANGE, 0, ANY_NUMBER, run_change },
+    { "dead discard", "[ID...]", "delete dead letters for good",
+      "postrider dead discard 0190163d-8694-739b-aea5-966c26f8ad91\n"
+      "postrider dead discard --until 30d --yes\n",
+      FLAGS_FILTER | FLAGS_CHANGE, 0, ANY_NUMBER, run_change },
+    { "dead add", "ID...", "make a message dead by hand",
+      "postrider dead add 0190163d-8694-739b-aea5-966c26f8ad91 --why 'wrong amount'\n",
+      FLAG_BIT(WHY) | FLAG_BIT(DRY_RUN) | FLAG_BIT(REASON), 1, ANY_NUMBER, run_change },
+    { "config check", "[FILE]", "is the configuration right?",
+      "postrider config check\n"
+      "postrider config check shop.yaml\n",
+      0, 0, 1, run_config_check },
+    { "config show", "[FILE]", "what is in force, and where each value comes from",
+      "postrider config show\n"
+      "POSTRIDER_LIMITS__PAYLOAD=2MiB postrider config show\n",
+      0, 0, 1, run_config_show },
+    { "config init", "[FILE]", "write a commented configuration to begin with",
+      "postrider config init\n"
+      "postrider config init -               # to the terminal\n",
+      FLAG_BIT(FORCE), 0, 1, run_config_init },
+    { "config reference", "", "every option, as Markdown",
+      "postrider config reference > doc/configuration.md\n",
+      0, 0, 0, run_config_reference },
+    { "doctor", "", "look at the installation: store, schema, files, disk, configuration",
+      "postrider doctor\n",
+      0, 0, 0, run_doctor },
+    { "bench", "", "how fast is it here? In a temporary store",
+      "postrider bench\n"
+      "postrider bench --count 100000 --json\n",
+      FLAG_BIT(COUNT), 0, 0, run_bench },
+};
+const size_t command_count = ARRAY_LENGTH(commands);
+
+/* The first word of a name of two, else all of it. */
+static pr_slice first_word(const struct command *command)
+{
+    return (pr_slice){ command->name, strcspn(command->name, " ") };
+}
+
+const struct command *command_find(const char *const *words, int count, int *ret_words)
+{
+    *ret_words = 0;
+    for (size_t i = 0; i < command_count && count > 0; i++) {
+        pr_slice    first = first_word(&commands[i]);
+        const char *second = commands[i].name + first.size;
+
+        if (!slice_eq_cstr(first, words[0]))
+            continue;
+        *ret_words = 1;
+        if (*second == '\0')
+            return &commands[i];
+        if (count > 1 && strcmp(second + 1, words[1]) == 0) {
+            *ret_words = 2;
+            return &commands[i];
+        }
+    }
+    return NULL;
+}
+
+void command_suggest(const char *const *words, int count, int known)
+{
+    struct suggestion near = { 0 };
+    const char       *word = known < count ? words[known] : NULL;
+
+    for (size_t i = 0; i < command_count && word != NULL; i++) {
+        pr_slice first = first_word(&commands[i]);
+
+        if (known == 0)
+            suggest_try(&near, slice_from(word), commands[i].name);
+        else if (slice_eq_cstr(first, words[0]))
+            suggest_try(&near, slice_from(word), commands[i].name + first.size + 1);
+        /* "daed list": the first word alone is near */
+        if (known == 0 && first.size < strlen(commands[i].name) &&
+            suggest_distance(slice_from(word), first) <= 1)
+            near = (struct suggestion){ commands[i].name, 0 };
+    }
+    if (word == NULL)
+        cli_say("%s wants another word", words[0]);
+    else if (near.best == NULL)
+        cli_say("unknown command \"%s%s%s\"", known > 0 ? words[0] : "", known > 0 ? " " : "", word);
+    else
+        cli_say("unknown command \"%s%s%s\"; did you mean %s%s%s?", known > 0 ? words[0] : "", known > 0 ? " " : "", word,
+                known > 0 ? words[0] : "", known > 0 ? " " : "", near.best);
+    for (size_t i = 0; i < command_count && known > 0 && near.best == NULL; i++)
+        if (slice_eq_cstr(first_word(&commands[i]), words[0]))
+            fprintf(stderr, "  postrider %s %s\n", commands[i].name, commands[i].arguments);
+}
+
+static void help_flags(uint64_t flags, FILE *out)
+{
+    for (int i = 0; i < FLAG_TOTAL; i++) {
+        const struct flag_info *f = &flag_infos[i];
+        char                    left[64];
+
+        if ((flags >> i & 1) == 0 || f->doc == NULL)
+            continue;
+        (void)snprintf(left, sizeof(left), "%c%c%s --%s %s", f->letter != 0 ? '-' : ' ', f->letter != 0 ? f->letter : ' ',
+                       f->letter != 0 ? "," : " ", f->word, f->value != NULL ? f->value : "");
+        fprintf(out, "  %-26s %s\n", left, f->doc);
+    }
+}
+
+void command_help(const struct command *command, FILE *out)
+{
+    for (const char *line = command->examples; *line != '\0';) {
+        size_t size = strcspn(line, "\n");
+
+        fprintf(out, "%s%.*s\n", line == command->examples ? "Examples:\n  " : "  ", (int)size, line);
+        line += size + 1;
+    }
+    fprintf(out, "\npostrider %s%s%s: %s\n", command->name, command->arguments[0] != '\0' ? " " : "", command->arguments,
+            command->summary);
+    if (command->flags != 0) {
+        fprintf(out, "\n");
+        help_flags(command->flags, out);
+    }
+    fprintf(out, "\n");
+    help_flags(FLAGS_ALWAYS, out);
+}
+
+void command_help_all(FILE *out)
+{
+    fprintf(out, "Postrider delivers messages that must not be lost.\n"
+                 "\n"
+                 "Examples:\n"
+                 "  postrider demo                                    see it work\n"
+                 "  postrider init                                    make the tables, in ./postrider.db\n"
+                 "  postrider config init                             a configuration to begin with\n"
+                 "  postrider send --type hello --data '{\"n\":1}'      store a message\n"
+                 "  postrider run                                     deliver\n"
+                 "  postrider why ID                                  what happened to it\n"
+                 "\n"
+                 "Commands:\n");
+    for (size_t i = 0; i < command_count; i++) {
+        char left[64];
+
+        (void)snprintf(left, sizeof(left), "%s %s", commands[i].name, commands[i].arguments);
+        fprintf(out, "  %-26s %s\n", left, commands[i].summary);
+    }
+    fprintf(out, "\nEvery command:\n");
+    help_flags(FLAGS_ALWAYS, out);
+    fprintf(out, "\nExit codes: 0 done, 1 failed, 2 usage, 3 configuration wrong, 4 not found, 5 store unreachable,\n"
+                 "6 some of the items failed, 7 unhealthy.\n");
+}

@@ -1,0 +1,37 @@
+#include "base/error.h"
+#include "cli/cli.h"
+#include "cli/table.h"
+
+int run_init(struct cli *cli)
+{
+    struct query       query = { .kind = QUERY_FACTS };
+    struct query_reply reply;
+    struct pr_error    err;
+    int                code = cli_load_config(cli);
+
+    if (code != EXIT_DONE)
+        return code;
+    if (flag_given(&cli->flags, FLAG_GRANTS)) {
+        cli_say("SQLite has no roles: who may write the file may do everything");
+        return EXIT_FAILED;
+    }
+    struct store_options options = { .url = cli->config->store, .payload_max = (size_t)cli->config->payload_max };
+    const char         **boxes = arena_alloc_array(&cli->arena, cli->config->box_count, sizeof(*boxes));
+
+    ASSERT(boxes != NULL);
+    for (size_t i = 0; i < cli->config->box_count; i++)
+        boxes[i] = cli->config->boxes[i].name;
+    if (store_open(&options, &cli->store, &err) != PR_OK ||
+        store_migrate(&cli->store, boxes, cli->config->box_count, &err) != PR_OK ||
+        store_query(&cli->store, &query, &cli->arena, &reply, &err) != PR_OK) {
+        (void)cli_fault(&err);
+        return EXIT_STORE;
+    }
+    if (cli->json) {
+        printf("{\"store\":\"ready\",\"schema\":%d,\"boxes\":%zu}\n", reply.facts.schema_version, cli->config->box_count);
+        return EXIT_DONE;
+    }
+    printf("%s is ready: schema %d, %s\n", cli_store_path(cli), reply.facts.schema_version,
+           count_words(&cli->arena, cli->config->box_count, "box", "boxes"));
+    return EXIT_DONE;
+}

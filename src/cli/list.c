@@ -1,0 +1,156 @@
+/* list, show, dead list, dead show. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "cli/message.h"
+#include "cli/table.h"
+#include "base/util.h"
+
+static enum color state_color(enum state state)
+{
+    switch (state) {
+    case STATE_DEAD:
+        return COLOR_RED;
+    case STATE_RETRYING:
+    case STATE_PARKED:
+    case STATE_HELD:
+    case STATE_PAUSED:
+        return COLOR_YELLOW;
+    case STATE_IN_FLIGHT:
+    case STATE_DONE:
+        return COLOR_GREEN;
+    default:
+        return COLOR_NONE;
+    }
+}
+
+/* What happens next, for a column. */
+static const char *next_words(struct cli *cli, const struct listed *l, int64_t now_us)
+{
+    if (l->state == STATE_PARKED || l->state == STATE_DEAD || l->state == STATE_DONE)
+        return "";
+    if (l->m.due_us > now_us)
+        return arena_printf(&cli->arena, "in %s", span_short(&cli->arena, l->m.due_us - now_us)).data;
+    return l->state == STATE_READY ? "now" : "";
+}
+
+static void table_of_messages(struct cli *cli, const struct query_reply *reply)
+{
+    struct table table;
+
+    table_init(&table, &cli->arena, "ID|STATE|TYPE|STREAM|ENDPOINT|>AGE|>NEXT|>FAILED|WHY");
+    for (size_t i = 0; i < reply->listed_count; i++) {
+        const struct listed *l = &reply->listed[i];
+        char                 id[PR_ID_TEXT_SIZE];
+
+        pr_id_format(l->m.id, id);
+        table_add(&table, COLOR_NONE, slice_from(id));
+        table_add(&table, state_color(l->state), slice_from(state_name(l->state)));
+        table_add(&table, COLOR_NONE, l->m.type);
+        table_add(&table, COLOR_NONE, l->m.stream);
+        table_add(&table, COLOR_NONE, message_endpoint(l));
+        table_add(&table, COLOR_NONE, slice_from(span_short(&cli->arena, reply->now_us - l->m.created_us)));
+        table_add(&table, COLOR_NONE, slice_from(next_words(cli, l, reply->now_us)));
+        table_addf(&table, COLOR_NONE, "%d", l->m.failures);
+        table_addf(&table, COLOR_DIM, "%s%s%.*s", message_reason(l), message_reason(l)[0] != '\0' && l->m.error.size > 0 ? ": " : "",
+                   (int)min_size(l->m.error.size, 500), l->m.error.size > 0 ? l->m.error.data : "");
+    }
+    table_print(&table, stdout, terminal_width(stdout), cli->color);
+}
+
+static void print_json(const struct listed *l)
+{
+    struct json_writer w;
+    struct buf         line;
+
+    buf_init(&line, OUTPUT_MAX);
+    json_init(&w, &line);
+    message_json(&w, l);
+    cli_print(&line);
+    buf_fini(&line);
+}
+
+static int print_list(struct cli *cli, const struct query_reply *reply, const char *nothing)
+{
+    for (size_t i = 0; i < reply->listed_count && cli->json; i++)
+        print_json(&reply->listed[i]);
+    if (cli->json)
+        return EXIT_DONE;
+    if (reply->listed_count == 0)
+        cli_say("%s", nothing);
+    else
+        table_of_messages(cli, reply);
+    if (reply->more) {
+        const struct listed *last = &reply->listed[reply->listed_count - 1];
+
+        cli_say("there are more: --limit N, or --box %.*s --after %" PRIu64, SLICE_ARGS(last->box), last->row);
+    }
+    return EXIT_DONE;
+}
+
+static int list(struct cli *cli, enum query_kind kind, const char *nothing)
+{
+    struct query       query = { .kind = kind };
+    struct query_reply reply;
+    struct pr_error    err;
+    int                code = cli_open_store(cli);
+
+    if (code == EXIT_DONE)
+        code = cli_filter(cli, &query.filter);
+    if (code != EXIT_DONE)
+        return code;
+    if (kind == QUERY_MESSAGES && query.filter.state == STATE_DEAD)
+        query.kind = QUERY_DEAD; /* the state is shown like any other, so it can be asked for */
+    if (query.kind == QUERY_DEAD)
+        query.filter.state = -1;
+    if (store_query(&cli->store, &query, &cli->arena, &reply, &err) != PR_OK)
+        return cli_fault(&err);
+    return print_list(cli, &reply, nothing);
+}
+
+int run_list(struct cli *cli)
+{
+    return list(cli, QUERY_MESSAGES, "no messages");
+}
+
+int run_dead_list(struct cli *cli)
+{
+    return list(cli, QUERY_DEAD, "no dead letters");
+}
+
+static int show(struct cli *cli, bool dead_only)
+{
+    struct query_reply reply;
+    size_t             shown = 0;
+    int                code = message_find(cli, &reply);
+
+    if (code != EXIT_DONE)
+        return code;
+    for (size_t i = 0; i < reply.listed_count; i++) {
+        if (dead_only && reply.listed[i].state != STATE_DEAD)
+            continue;
+        if (cli->json)
+            print_json(&reply.listed[i]);
+        else {
+            if (shown > 0)
+                printf("\n");
+            message_print(cli, &reply.listed[i], reply.now_us);
+        }
+        shown++;
+    }
+    if (shown > 0)
+        return EXIT_DONE;
+    cli_say("%s is not dead: it is %s", cli->args[0], state_name(reply.listed[0].state));
+    return EXIT_NOT_FOUND;
+}
+
+int run_show(struct cli *cli)
+{
+    return show(cli, false);
+}
+
+int run_dead_show(struct cli *cli)
+{
+    return show(cli, true);
+}

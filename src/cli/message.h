@@ -1,0 +1,21 @@
+/* message.h - a message as programs and people see it. */
+#ifndef CLI_MESSAGE_H
+#define CLI_MESSAGE_H
+
+#include "base/json.h"
+#include "cli/cli.h"
+
+/* The object of --json: the same for every command. */
+void message_json(struct json_writer *w, const struct listed *listed);
+/* All of it, for people. */
+void message_print(struct cli *cli, const struct listed *listed, int64_t now_us);
+
+/* Where it is going, for a column: the endpoint, or "" while the routes have not decided. */
+pr_slice message_endpoint(const struct listed *listed);
+/* Of the latest real failure; where there was none, why it died.  "" when it is fine. */
+const char *message_reason(const struct listed *listed);
+
+/* Look an id up everywhere: EXIT_DONE, or says that there is none (EXIT_NOT_FOUND). */
+int message_find(struct cli *cli, struct query_reply *ret_reply);
+
+#endif

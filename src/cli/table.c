@@ -1,0 +1,235 @@
+#include "cli/table.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/slice.h"
+#include "base/utf8.h"
+#include "base/util.h"
+#include "store/store.h"
+
+#define CELL_MAX 4096
+#define GAP 2 /* spaces between columns */
+
+static const char *const colors[] = { "", "\033[31m", "\033[32m", "\033[33m", "\033[34m", "\033[2m", "\033[1m" };
+
+const char *color_on(enum color color, bool wanted)
+{
+    return wanted ? colors[color] : "";
+}
+
+const char *color_off(enum color color, bool wanted)
+{
+    return wanted && color != COLOR_NONE ? "\033[0m" : "";
+}
+
+void text_clean(struct buf *b, pr_slice text, bool keep_lines)
+{
+    while (text.size > 0) {
+        int32_t code;
+        size_t  size = utf8_next(text, &code);
+        bool    line = code == '\n' || code == '\t';
+        /* C0, DEL, C1, and the characters that turn the direction of writing. */
+        bool    control = code < ' ' || (code >= 0x7f && code < 0xa0) || (code >= 0x202a && code <= 0x202e) ||
+                       (code >= 0x2066 && code <= 0x2069);
+
+        if (code >= 0 && (!control || (line && keep_lines)))
+            buf_add(b, text.data, size);
+        else if (line || code == '\r')
+            buf_add_char(b, ' ');
+        else
+            buf_add_cstr(b, "\xef\xbf\xbd");
+        text = (pr_slice){ text.data + size, text.size - size };
+    }
+}
+
+size_t text_width(pr_slice text)
+{
+    size_t width = 0;
+
+    while (text.size > 0) {
+        int32_t code;
+        size_t  size = utf8_next(text, &code);
+
+        width++;
+        text = (pr_slice){ text.data + size, text.size - size };
+    }
+    return width;
+}
+
+size_t terminal_width(FILE *out)
+{
+    struct winsize size;
+
+    if (!isatty(fileno(out)))
+        return 0;
+    return ioctl(fileno(out), TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+void table_init(struct table *t, struct arena *arena, const char *heads)
+{
+    *t = (struct table){ .arena = arena };
+    t->end = &t->first;
+    for (const char *head = heads; head != NULL; t->column_count++) {
+        const char *bar = strchr(head, '|');
+        size_t      size = bar != NULL ? (size_t)(bar - head) : strlen(head);
+
+        ASSERT(t->column_count < TABLE_COLUMNS_MAX);
+        t->right[t->column_count] = head[0] == '>';
+        if (head[0] == '>') {
+            head++;
+            size--;
+        }
+        t->heads[t->column_count] = slice_dup(arena, (pr_slice){ head, size }).data;
+        ASSERT(t->heads[t->column_count] != NULL);
+        head = bar != NULL ? bar + 1 : NULL;
+    }
+}
+
+void table_add(struct table *t, enum color color, pr_slice text)
+{
+    struct buf clean;
+
+    if (t->filled == 0) {
+        t->row = arena_zalloc(t->arena, sizeof(*t->row));
+        ASSERT(t->row != NULL);
+        *t->end = t->row;
+        t->end = &t->row->next;
+    }
+    buf_init(&clean, CELL_MAX);
+    text_clean(&clean, utf8_cut_bytes(text, CELL_MAX / 4), false);
+    pr_slice copy = slice_dup(t->arena, buf_slice(&clean));
+    buf_fini(&clean);
+    ASSERT(copy.data != NULL);
+    t->row->cells[t->filled] = (struct table_cell){ copy.data, text_width(copy), color };
+    t->filled = (t->filled + 1) % t->column_count;
+}
+
+void table_addf(struct table *t, enum color color, const char *format, ...)
+{
+    char    text[CELL_MAX / 4];
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    table_add(t, color, slice_from(text));
+}
+
+static void pad(FILE *out, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        fputc(' ', out);
+}
+
+/* room 0: as wide as it is. */
+static void print_cell(const struct table_cell *cell, size_t width, bool right, bool last, size_t room, FILE *out, bool color)
+{
+    pr_slice text = slice_from(cell->text);
+    size_t   padding = width > cell->width ? width - cell->width : 0;
+    bool     cut = room > 1 && cell->width > room;
+
+    if (right)
+        pad(out, padding);
+    if (cut)
+        text = utf8_cut(text, room - 1);
+    fprintf(out, "%s%.*s%s%s", color_on(cell->color, color), SLICE_ARGS(text), cut ? "\xe2\x80\xa6" : "",
+            color_off(cell->color, color));
+    if (!right && !last)
+        pad(out, padding);
+    if (!last)
+        pad(out, GAP);
+}
+
+void table_print(const struct table *t, FILE *out, size_t width, bool color)
+{
+    size_t widths[TABLE_COLUMNS_MAX] = { 0 }, before = 0, last = t->column_count - 1;
+
+    ASSERT(t->filled == 0);
+    for (size_t i = 0; i < t->column_count; i++)
+        widths[i] = strlen(t->heads[i]);
+    for (const struct table_row *r = t->first; r != NULL; r = r->next)
+        for (size_t i = 0; i < t->column_count; i++)
+            widths[i] = max_size(widths[i], r->cells[i].width);
+    for (size_t i = 0; i < last; i++)
+        before += widths[i] + GAP;
+    size_t room = width > before + 8 ? width - before : 0;
+
+    for (size_t i = 0; i < t->column_count; i++) {
+        struct table_cell head = { t->heads[i], strlen(t->heads[i]), COLOR_DIM };
+
+        print_cell(&head, widths[i], t->right[i], i == last, 0, out, color);
+    }
+    fputc('\n', out);
+    for (const struct table_row *r = t->first; r != NULL; r = r->next) {
+        for (size_t i = 0; i < t->column_count; i++)
+            print_cell(&r->cells[i], widths[i], t->right[i], i == last, i == last && !t->right[i] ? room : 0, out, color);
+        fputc('\n', out);
+    }
+}
+
+/* ---- Words ---- */
+
+static const struct {
+    int64_t     us;
+    const char *name;
+} units[] = { { PR_SECONDS(86400), "d" }, { PR_SECONDS(3600), "h" }, { PR_MINUTES(1), "m" }, { PR_SECONDS(1), "s" } };
+
+static const char *in_arena(pr_slice text)
+{
+    ASSERT(text.data != NULL);
+    return text.data;
+}
+
+const char *span_short(struct arena *arena, int64_t us)
+{
+    if (us == PR_NEVER)
+        return "never";
+    us = max64(us, 0);
+    for (size_t i = 0; i < ARRAY_LENGTH(units); i++)
+        if (us >= units[i].us)
+            return in_arena(arena_printf(arena, "%" PRId64 "%s", us / units[i].us, units[i].name));
+    return in_arena(arena_printf(arena, "%" PRId64 "ms", us / 1000));
+}
+
+const char *span_words(struct arena *arena, int64_t us)
+{
+    us = max64(us, 0);
+    if (us < PR_SECONDS(1))
+        return in_arena(arena_printf(arena, "%" PRId64 "ms", us / 1000));
+    if (us < PR_SECONDS(10))
+        return in_arena(arena_printf(arena, "%.1fs", (double)us / 1e6));
+    for (size_t i = 0; i + 1 < ARRAY_LENGTH(units); i++) {
+        int64_t rest = us % units[i].us / units[i + 1].us;
+
+        if (us >= units[i].us && rest > 0)
+            return in_arena(arena_printf(arena, "%" PRId64 "%s %" PRId64 "%s", us / units[i].us, units[i].name, rest, units[i + 1].name));
+        if (us >= units[i].us)
+            break;
+    }
+    return span_short(arena, us);
+}
+
+const char *time_words(struct arena *arena, int64_t us)
+{
+    time_t    seconds = (time_t)(us / 1000000);
+    struct tm local;
+    char      text[64];
+
+    if (us == PR_NEVER || localtime_r(&seconds, &local) == NULL || strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S", &local) == 0)
+        return "never";
+    return in_arena(slice_dup(arena, slice_from(text)));
+}
+
+const char *count_words(struct arena *arena, uint64_t count, const char *one, const char *many)
+{
+    if (count > COUNT_EXACT_MAX)
+        return in_arena(arena_printf(arena, "10,000+ %s", many));
+    return in_arena(arena_printf(arena, "%" PRIu64 " %s", count, count == 1 ? one : many));
+}

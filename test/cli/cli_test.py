@@ -1,0 +1,614 @@
+#!/usr/bin/env python3
+"""The program from the outside: each command on a real SQLite file, its output, its exit code.
+
+Usage: cli_test.py POSTRIDER [WORD]    only the tests whose name contains WORD.  The output is TAP.
+"""
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+
+PROGRAM = os.path.abspath(sys.argv[1])
+DEADLINE_SECONDS = 60
+UNKNOWN_ID = "0190163d-8694-739b-aea5-966c26f8ad91"
+
+
+class Result:
+    def __init__(self, done):
+        self.code, self.out, self.err = done.returncode, done.stdout.decode(), done.stderr.decode()
+
+    def json(self):
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+class Place:
+    """A directory of its own, and the program run in it."""
+
+    def __init__(self, path):
+        self.path, self.daemons = path, []
+
+    def run(self, *args, stdin=b"", env=None):
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("POSTRIDER_")}
+        environment.update(env or {})
+        return Result(subprocess.run([PROGRAM, *args], cwd=self.path, input=stdin, capture_output=True,
+                                     env=environment, timeout=DEADLINE_SECONDS))
+
+    def ok(self, *args, **kwargs):
+        result = self.run(*args, **kwargs)
+        assert result.code == 0, f"{args}: code {result.code}: {result.err}"
+        return result
+
+    def fails(self, code, *args, **kwargs):
+        result = self.run(*args, **kwargs)
+        assert result.code == code, f"{args}: code {result.code}, not {code}: {result.out}{result.err}"
+        return result
+
+    def write(self, name, text):
+        with open(os.path.join(self.path, name), "w" if isinstance(text, str) else "wb") as f:
+            f.write(text)
+
+    def send(self, *args):
+        return self.ok("send", *args).out.strip()
+
+    def message(self, id):
+        found = self.ok("show", id, "--json").json()
+        assert len(found) == 1, found
+        return found[0]
+
+    def start(self, *args):
+        daemon = subprocess.Popen([PROGRAM, "run", *args], cwd=self.path, stdout=subprocess.PIPE,
+                                  stderr=open(os.path.join(self.path, "log"), "wb"))
+        self.daemons.append(daemon)
+        return daemon
+
+    def stop(self, daemon):
+        daemon.send_signal(signal.SIGTERM)
+        out = daemon.communicate(timeout=DEADLINE_SECONDS)[0].decode()
+        log = open(os.path.join(self.path, "log")).read()
+        assert daemon.returncode == 0, f"run ended with {daemon.returncode}: {log}"
+        return out, log
+
+    def close(self):
+        for daemon in self.daemons:
+            if daemon.poll() is None:
+                daemon.kill()
+                daemon.communicate()
+
+
+def wait_for(condition, what):
+    until = time.monotonic() + DEADLINE_SECONDS
+    while time.monotonic() < until:
+        result = condition()
+        if result:
+            return result
+        time.sleep(0.02)  # between two looks; the condition decides
+    raise AssertionError(f"in {DEADLINE_SECONDS} s: not {what}")
+
+
+def has(text, *parts):
+    for part in parts:
+        assert part in text, f"no {part!r} in:\n{text}"
+
+
+TESTS = []
+
+
+def test(function):
+    TESTS.append(function)
+    return function
+
+
+# ---- Help, typos, usage ----
+
+@test
+def help_of_every_command_starts_with_examples(p):
+    words = p.ok("--help").out
+    has(words, "Examples:", "Exit codes: 0 done")
+    commands = re.findall(r"^  ([a-z]+(?: [a-z]+)?) [^\n]*$", words.split("Commands:\n")[1].split("\nEvery")[0], re.M)
+    names = [line[2:].split("  ")[0].split(" [")[0].split(" ID")[0].strip()
+             for line in words.split("Commands:\n")[1].split("\n\nEvery")[0].splitlines()]
+    assert len(names) >= 23, names
+    for name in ["init", "run", "send", "status", "list", "show", "why", "retry", "release", "park", "discard", "dead list",
+                 "dead show", "dead replay", "dead discard", "dead add", "demo", "bench", "doctor", "config check",
+                 "config show", "config init", "config reference"]:
+        assert name in names, (name, names, commands)
+        text = p.ok(*name.split(), "--help").out
+        assert text.startswith("Examples:\n  "), text
+        has(text, f"postrider {name}", "--config FILE", "--store URL", "--json", "--help")
+        assert p.ok("help", *name.split()).out == text
+        assert max(len(line) for line in text.splitlines()) < 140
+
+
+@test
+def a_typo_gets_a_suggestion(p):
+    has(p.fails(2, "stauts").err, 'unknown command "stauts"; did you mean status?')
+    has(p.fails(2, "dead", "lits").err, 'unknown command "dead lits"; did you mean dead list?')
+    has(p.fails(2, "daed", "list").err, "did you mean dead")
+    has(p.fails(2, "list", "--stat", "ready").err, "unknown option --stat; did you mean --state?")
+    has(p.fails(2, "list", "--jsno").err, "unknown option --jsno; did you mean --json?")
+    p.ok("init")
+    has(p.fails(2, "list", "--state", "redy").err, '--state: "redy" is not known; did you mean ready?')
+    has(p.fails(2, "list", "--reason", "timeout").err, '--reason: "timeout" is not known')
+
+
+@test
+def usage_faults_are_code_2(p):
+    p.ok("init")
+    p.fails(2)
+    p.fails(2, "xyzzy")
+    p.fails(2, "dead")
+    p.fails(2, "show")
+    p.fails(2, "show", "not-an-id")
+    p.fails(2, "show", UNKNOWN_ID, UNKNOWN_ID)
+    p.fails(2, "send", "--data", "x")
+    p.fails(2, "send", "--type")
+    p.fails(2, "send", "--type", "a", "--type", "b")
+    p.fails(2, "send", "--type", "a", "--data", "x", "--file", "y")
+    p.fails(2, "send", "--type", "a", "--header", "x")
+    p.fails(2, "send", "--type", "a", "--due", "soon")
+    p.fails(2, "send", "--type", "a", "--id", "7")
+    p.fails(2, "send", "--type", "", "--data", "x")
+    p.fails(2, "list", "--json=yes")
+    p.fails(2, "list", "--since", "yesterday")
+    p.fails(2, "list", "--limit", "-1")
+    p.fails(2, "list", "--after", "5")
+    p.fails(2, "retry")
+    p.fails(2, "dead", "add", UNKNOWN_ID)
+    p.fails(2, "status", "--store", "nonsense")
+    p.fails(2, "bench", "--count", "none")
+    assert p.run("send", "--data", "x").out == "", "words are not data"
+
+
+@test
+def version_is_told(p):
+    assert re.match(r"postrider \d+\.\d+\.\d+\n$", p.ok("--version").out)
+
+
+# ---- Store and config ----
+
+@test
+def without_tables_there_is_advice_and_code_5(p):
+    for command in (["list"], ["status"], ["send", "--type", "x"], ["why", UNKNOWN_ID], ["retry", UNKNOWN_ID]):
+        has(p.fails(5, *command).err, "postrider init")
+    assert not os.path.exists(os.path.join(p.path, "postrider.db")), "asking must not make the file"
+    status = p.fails(5, "status", "--json").json()[0]
+    assert status["health"] == "error" and status["checks"][0]["state"] == "error"
+
+
+@test
+def what_is_no_database_is_code_5(p):
+    p.write("postrider.db", "this is no database, it only looks like a file\n" * 100)
+    assert p.fails(5, "list").err.startswith("postrider: ")
+    p.fails(5, "init")
+    p.fails(7, "doctor")
+
+
+@test
+def init_is_safe_to_run_twice(p):
+    has(p.ok("init").out, "postrider.db is ready: schema")
+    id = p.send("--type", "a")
+    p.ok("init")
+    assert p.message(id)["state"] == "ready"
+    has(p.fails(1, "init", "--grants").err, "SQLite has no roles")
+
+
+@test
+def a_schema_from_the_future_is_refused(p):
+    import sqlite3
+    p.ok("init")
+    db = sqlite3.connect(os.path.join(p.path, "postrider.db"))
+    table = db.execute("SELECT sql FROM sqlite_master WHERE name = 'meta'").fetchone()[0]
+    if "value" not in table:
+        raise AssertionError(table)
+    db.execute("UPDATE meta SET value = '9999' WHERE key LIKE 'schema%'")
+    db.commit()
+    db.close()
+    for command in (["list"], ["init"], ["send", "--type", "x"]):
+        has(p.fails(5, *command).err, "newer")
+
+
+@test
+def config_faults_are_code_3_with_file_line_and_column(p):  # B203
+    p.write("postrider.yaml", "endpoints:\n  a:\n    url: 'null:'\n    timeuot: 5s\n")
+    for command in (["config", "check"], ["run"], ["list"], ["send", "--type", "x"], ["doctor"]):
+        has(p.fails(3, *command).err,
+            "postrider.yaml:4:5: endpoints.a.timeuot: unknown key; did you mean timeout?")
+    has(p.fails(3, "config", "check", "none.yaml").err, "none.yaml: No such file or directory")
+    has(p.fails(3, "list", "-c", "none.yaml").err, "none.yaml: No such file or directory")
+    os.unlink(os.path.join(p.path, "postrider.yaml"))
+    has(p.fails(3, "run").err, "there is no configuration")
+
+
+@test
+def config_init_writes_what_config_check_accepts(p):
+    has(p.ok("config", "init").out, "postrider.yaml")
+    has(p.ok("config", "check").out, "postrider.yaml is right: 1 endpoints, 1 routes, 2 boxes")
+    has(p.fails(1, "config", "init").err, "--force")
+    p.ok("config", "init", "--force")
+    assert p.ok("config", "init", "-").out == open(os.path.join(p.path, "postrider.yaml")).read()
+    assert p.ok("config", "check", "--json").json()[0]["ok"] is True
+
+
+@test
+def config_show_has_no_secrets_and_says_where_values_come_from(p):  # B204
+    p.write("key", "hunter2\n")
+    p.write("c.yaml", "endpoints:\n  hook: {url: 'https://u:${file:key}@h.example/x'}\n")
+    shown = p.ok("config", "show", "c.yaml", env={"POSTRIDER_LIMITS__PAYLOAD": "2MiB"}).out
+    assert "hunter2" not in shown
+    has(shown, "url: https://u:***@h.example/x", "payload: 2MiB", "# POSTRIDER_LIMITS__PAYLOAD", "# default", "# line 2")
+    has(p.ok("config", "show", "-c", "c.yaml", "--store", "sqlite:z.db").out, "store: sqlite:z.db", "# --store")
+
+
+@test
+def flag_is_stronger_than_environment_than_file(p):
+    p.write("postrider.yaml", "store: sqlite:file.db\n")
+    p.ok("init")
+    p.ok("init", env={"POSTRIDER_STORE": "sqlite:env.db"})
+    p.ok("init", "--store", "sqlite:flag.db", env={"POSTRIDER_STORE": "sqlite:env.db"})
+    assert {"file.db", "env.db", "flag.db"} <= set(os.listdir(p.path))
+
+
+# ---- Sending ----
+
+@test
+def send_prints_the_id_and_list_shows_it(p):
+    p.ok("init")
+    id = p.send("--type", "order.created", "--stream", "o-1", "--to", "billing", "--data", '{"a":1}', "--header", "k=v",
+                "--header", 'q="', "--source", "shop", "--subject", "s", "--content-type", "application/json")
+    assert re.fullmatch(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}", id), id
+    listed = p.ok("list", "--json").json()
+    assert len(listed) == 1
+    m = listed[0]
+    for key in ("id box seq state type stream destination source subject content_type headers payload created_at due_at "
+                "expires_at status attempts failures reason code error story").split():
+        assert key in m, key
+    assert m["id"] == id and m["box"] == "outbox" and m["state"] == "ready" and m["type"] == "order.created"
+    assert m["stream"] == "o-1" and m["destination"] == "billing" and m["payload"] == '{"a":1}'
+    assert m["headers"] == {"k": "v", "q": '"'} and m["source"] == "shop" and m["subject"] == "s"
+    assert m["content_type"] == "application/json" and m["status"] == 1 and m["attempts"] == 0 and m["story"] == []
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", m["created_at"]), m["created_at"]
+    has(p.ok("list").out, id, "ready", "order.created", "o-1", "billing")
+    has(p.ok("show", id).out, id, '{"a":1}')
+    assert p.ok("send", "--type", "x", "--json").json()[0]["duplicate"] is False
+
+
+@test
+def every_byte_can_be_sent(p):  # B4
+    import base64
+    p.ok("init")
+    data = bytes(range(256))
+    p.write("data", data)
+    a = p.send("--type", "bytes", "--file", "data")
+    b = p.ok("send", "--type", "bytes", "-", stdin=data).out.strip()
+    for id in (a, b):
+        m = p.message(id)
+        assert "payload" not in m and base64.b64decode(m["payload_base64"]) == data
+    assert "\x1b" not in p.ok("show", a).out
+    assert p.message(p.send("--type", "none"))["payload"] == ""
+
+
+@test
+def what_others_wrote_cannot_steer_the_terminal(p):
+    p.ok("init")
+    id = p.send("--type", "a\x1b[31mb", "--stream", "x\x07y", "--data", "\x1b]0;title\x07 text")
+    for command in (["list"], ["show", id], ["why", id]):
+        out = p.ok(*command).out
+        assert "\x1b" not in out and "\x07" not in out, command
+
+
+@test
+def the_same_id_again_is_a_duplicate(p):  # B2
+    p.ok("init")
+    p.send("--type", "a", "--id", UNKNOWN_ID, "--data", "first")
+    again = p.ok("send", "--type", "a", "--id", UNKNOWN_ID, "--data", "second")
+    assert again.out.strip() == UNKNOWN_ID
+    has(again.err, "duplicate")
+    assert p.ok("send", "--type", "a", "--id", UNKNOWN_ID, "--json").json()[0]["duplicate"] is True
+    assert p.message(UNKNOWN_ID)["payload"] == "first"
+
+
+@test
+def bad_input_changes_nothing_and_says_what_to_do(p):
+    p.ok("init")
+    p.write("c.yaml", "limits: {payload: 100B}\nendpoints: {orders: {url: 'null:'}}\n")
+    p.write("big", "x" * 101)
+    has(p.fails(1, "send", "-c", "c.yaml", "--type", "a", "--file", "big").err, "larger than 100 bytes", "limits.payload")
+    p.fails(1, "send", "-c", "c.yaml", "--type", "a", "--data", "x" * 101)
+    p.fails(1, "send", "-c", "c.yaml", "--type", "a", "-", stdin=b"x" * 101)
+    has(p.fails(1, "send", "--type", "a", "--file", "missing").err, "cannot read missing: No such file or directory")
+    has(p.fails(1, "send", "--type", "a", "--file", ".").err, "cannot read .: Is a directory")
+    has(p.fails(4, "send", "-c", "c.yaml", "--type", "a", "--to", "ordres").err, 'no endpoint "ordres"; did you mean orders?')
+    p.fails(2, "send", "--type", "t" * 300)
+    assert p.ok("list", "--json").out == ""
+    p.ok("send", "-c", "c.yaml", "--type", "a", "--data", "x" * 100, "--to", "orders")
+
+
+@test
+def a_delayed_message_is_delayed(p):
+    p.ok("init")
+    id = p.send("--type", "later", "--due", "5m", "--expires", "1h")
+    m = p.message(id)
+    assert m["state"] == "delayed" and m["due_at"] > m["created_at"] and m["expires_at"] > m["due_at"]
+    has(p.ok("why", id).out, "its sender said not before", "What happened", "What comes next", f"postrider retry {id}")
+
+
+@test
+def filters_find_what_they_say(p):
+    p.ok("init")
+    a = p.send("--type", "order.created", "--stream", "s1", "--to", "x")
+    b = p.send("--type", "order.paid", "--stream", "s2", "--to", "y")
+    c = p.send("--type", "invoice", "--due", "1h")
+    d = p.send("--type", "order.in", "--box", "inbox")
+
+    def ids(*filters):
+        return [m["id"] for m in p.ok("list", "--json", *filters).json()]
+
+    assert set(ids()) == {a, b, c, d}
+    assert set(ids("--type", "order.*", "--box", "outbox")) == {a, b}
+    assert ids("--stream", "s2") == [b]
+    assert ids("--endpoint", "x") == [a]
+    assert ids("--state", "delayed") == [c]
+    assert ids("--box", "inbox") == [d]
+    assert ids("--since", "1h", "--type", "invoice") == [c]
+    assert ids("--until", "1h") == []
+    assert ids("--reason", "timeout_exceeded") == []
+    first = p.ok("list", "--json", "--box", "outbox", "--limit", "2").json()
+    assert [m["id"] for m in first] == [a, b]
+    assert ids("--box", "outbox", "--after", str(first[-1]["row"])) == [c]
+    has(p.ok("list", "--limit", "1", "--box", "outbox").err, "there are more")
+
+
+# ---- Changing ----
+
+@test
+def park_retry_discard_by_id(p):
+    p.ok("init")
+    id = p.send("--type", "a", "--stream", "s")
+    assert p.ok("park", id, "--why", "to see").out == "1 parked\n"
+    assert p.message(id)["state"] == "parked"
+    has(p.ok("why", id).out, "It is parked: nothing happens until a person says so.", f"postrider retry {id}")
+    assert p.ok("retry", id).out == "1 retried\n"
+    assert p.message(id)["state"] == "ready"
+    reply = p.ok("discard", id, "--json").json()[0]
+    assert reply["changed"] == 1 and reply["missing"] == 0 and reply["dry_run"] is False
+    p.fails(4, "show", id)
+
+
+@test
+def ids_that_are_nowhere_are_code_4_and_some_of_them_code_6(p):
+    p.ok("init")
+    id = p.send("--type", "a")
+    for command in ("retry", "park", "discard", "release"):
+        p.fails(4, command, UNKNOWN_ID)
+    for command in (["dead", "replay"], ["dead", "discard"], ["dead", "add", "--why", "x"]):
+        p.fails(4, *command, UNKNOWN_ID)
+    p.fails(4, "show", UNKNOWN_ID)
+    p.fails(4, "why", UNKNOWN_ID)
+    both = p.fails(6, "park", id, UNKNOWN_ID)
+    assert both.out == "1 parked\n"
+    has(both.err, "1 of the ids was not found")
+
+
+@test
+def filters_want_yes_or_a_terminal(p):
+    p.ok("init")
+    ids = [p.send("--type", "test.a") for _ in range(3)] + [p.send("--type", "real")]
+    has(p.fails(2, "discard", "--type", "test.*").err, "--dry-run", "--yes")
+    assert p.ok("discard", "--type", "test.*", "--dry-run").out == "3 would be discarded\n"
+    assert len(p.ok("list", "--json").json()) == 4
+    assert p.ok("discard", "--type", "test.*", "--yes").out == "3 discarded\n"
+    assert [m["id"] for m in p.ok("list", "--json").json()] == ids[3:]
+    assert p.ok("discard", "--type", "test.*", "--yes").out == "0 discarded\n"
+    p.fails(2, "discard", ids[3], "--type", "real", "--yes")
+
+
+@test
+def a_person_can_make_a_message_dead_and_replay_it(p):  # B88
+    p.ok("init")
+    id = p.send("--type", "a", "--stream", "s", "--data", "body")
+    assert p.ok("dead", "add", id, "--why", "wrong amount").out == "1 dead\n"
+    dead = p.ok("dead", "list", "--json").json()
+    assert [m["id"] for m in dead] == [id] and dead[0]["state"] == "dead" and dead[0]["payload"] == "body"
+    assert dead[0]["cause"] == "rejected"
+    has(p.ok("dead", "list").out, id)
+    shown = p.ok("dead", "show", id)
+    has(shown.out, "wrong amount")
+    words = p.ok("why", id).out
+    has(words, "It died", "wrong amount", f"postrider dead replay {id}")
+    status = p.ok("status", "--json").json()[0]
+    assert status["health"] == "warn" and [c for c in status["checks"] if c["name"] == "dead" and c["state"] == "warn"]
+    assert p.ok("dead", "replay", "--type", "a", "--dry-run").out == "1 would be replayed\n"
+    assert p.ok("dead", "replay", id).out == "1 replayed\n"
+    assert p.message(id)["state"] == "ready"
+    has(p.fails(4, "dead", "show", id).err, "is not dead: it is ready")
+    p.ok("dead", "add", id, "--why", "again")
+    assert p.ok("dead", "discard", id).out == "1 discarded\n"
+    p.fails(4, "show", id)
+
+
+# ---- Status, doctor ----
+
+@test
+def status_is_right_without_a_daemon(p):
+    p.ok("init")
+    status = p.ok("status", "--json").json()[0]
+    assert status["health"] == "ok" and status["instances"] == [] and status["endpoints"] == []
+    p.send("--type", "a")
+    p.send("--type", "b", "--due", "1h")
+    status = p.ok("status", "--json").json()[0]
+    box = [b for b in status["boxes"] if b["name"] == "outbox"][0]
+    for key in "name ready in_flight delayed retrying held parked dead oldest_age_seconds".split():
+        assert key in box, key
+    assert box["ready"] == 1 and box["delayed"] == 1
+    assert status["health"] == "warn"
+    assert [c for c in status["checks"] if c["name"] == "instance" and "postrider run" in c["advice"]]
+    has(p.ok("status").out, "health: warn", "2 messages wait in outbox and nobody delivers", "BOX", "outbox")
+
+
+@test
+def doctor_looks_at_everything(p):
+    p.ok("init")
+    checks = {c["name"]: c for c in p.ok("doctor", "--json").json()[0]["checks"]}
+    assert {"version", "config", "file", "disk", "store", "schema", "instances"} <= set(checks), checks
+    has(p.ok("doctor").out, "SQLite", "schema")
+    os.chmod(os.path.join(p.path, "postrider.db"), 0o666)
+    has(p.ok("doctor").out, "can be read and changed by everybody")
+
+
+# ---- With the daemon ----
+
+DAEMON_CONFIG = """
+store: sqlite:postrider.db
+poll: {min: 1ms, max: 20ms}
+endpoints:
+  screen: {url: "console:"}
+  down:
+    url: http://127.0.0.1:1/hook
+    allow_networks: [127.0.0.0/8]
+    retry: {base: 20ms, factor: 1, failures: 3, jitter: 0}
+    breaker: off
+  slow:
+    url: http://127.0.0.1:1/hook
+    allow_networks: [127.0.0.0/8]
+    retry: {base: 1h, cap: 1h, failures: 3}
+    breaker: off
+routes:
+  - {type: "order.*", to: screen}
+http: {listen: "127.0.0.1:0"}
+"""
+
+
+@test
+def run_delivers_and_stops_in_order(p):
+    p.write("postrider.yaml", DAEMON_CONFIG)
+    has(p.fails(5, "run").err, "postrider init")
+    p.ok("init")
+    id = p.send("--type", "order.created", "--data", "hello-from-the-test")
+    daemon = p.start()
+    wait_for(lambda: p.run("show", id).code == 4, "delivered")
+    status = p.ok("status", "--json").json()[0]
+    assert status["health"] == "ok", status
+    assert {i["box"] for i in status["instances"]} == {"outbox", "inbox"}, status
+    screen = [e for e in status["endpoints"] if e["name"] == "screen"]
+    wait_for(lambda: [e for e in p.ok("status", "--json").json()[0]["endpoints"] if e["name"] == "screen" and e["sent"] == 1],
+             "counted")
+    assert len(screen) <= 1
+    out, log = p.stop(daemon)
+    has(out, "hello-from-the-test")
+    assert re.search(r"^http \d+$", out, re.M), out
+    assert p.ok("status", "--json").json()[0]["instances"] == []
+
+
+@test
+def why_tells_what_happened_and_what_comes_next(p):  # B200
+    p.write("postrider.yaml", DAEMON_CONFIG)
+    p.ok("init")
+    dead = p.send("--type", "doomed", "--to", "down")
+    head = p.send("--type", "first", "--stream", "s", "--to", "slow")
+    daemon = p.start()
+    wait_for(lambda: p.message(dead)["state"] == "dead", "dead")
+    wait_for(lambda: p.message(head)["state"] == "retrying", "retrying")
+    follower = p.send("--type", "second", "--stream", "s", "--to", "slow")
+    nowhere = p.send("--type", "lost")
+    wait_for(lambda: p.message(follower)["state"] == "held", "held")
+    wait_for(lambda: p.message(nowhere)["state"] == "parked", "parked")
+
+    m = p.message(dead)
+    assert m["failures"] == 3 and m["cause"] == "poison_message" and m["reason"] == "transport_unavailable", m
+    assert len(m["story"]) == 3
+    words = p.ok("why", dead).out
+    has(words, "It died", "it failed 3 times, the limit is 3", "Decided by: retry", "attempt 1 to down failed: transport_unavailable",
+        "attempt 3 to down failed", f"postrider dead replay {dead}")
+    words = p.ok("why", head).out
+    has(words, "It waits for its 2nd attempt, in ", "attempt 1 to slow failed", "after 1h", "Attempt 2 to slow, in ",
+        "endpoint slow makes it a dead letter at the 3rd failure", f"postrider retry {head}")
+    words = p.ok("why", follower).out
+    has(words, f"It is held behind {head} (first), which stands before it in stream s and is retrying: its next attempt is in",
+        f"postrider release {follower}")
+    assert p.ok("why", follower, "--json").json()[0]["waits_for"] == head
+    has(p.ok("why", nowhere).out, "it names no endpoint and no route matches")
+    status = p.ok("status", "--json").json()[0]
+    assert status["health"] == "warn" and [c for c in status["checks"] if c["name"] == "destination"], status  # B18
+
+    # Operators are heard by the running daemon.
+    assert p.ok("release", "s").out == "1 released\n"
+    wait_for(lambda: p.message(follower)["state"] == "retrying", "overtaken and failed itself")
+    assert p.ok("discard", head, follower, nowhere).out == "3 discarded\n"
+    assert p.ok("dead", "replay", dead).out == "1 replayed\n"
+    wait_for(lambda: p.message(dead)["state"] == "dead", "dead again")
+    p.stop(daemon)
+
+
+@test
+def reload_with_a_wrong_config_keeps_the_old_one(p):  # B203
+    p.write("postrider.yaml", DAEMON_CONFIG)
+    p.ok("init")
+    daemon = p.start()
+    wait_for(lambda: p.ok("status", "--json").json()[0]["instances"], "running")
+
+    def log():
+        return open(os.path.join(p.path, "log")).read()
+
+    p.write("postrider.yaml", DAEMON_CONFIG + "lesae: 5s\n")
+    daemon.send_signal(signal.SIGHUP)
+    wait_for(lambda: "reload_failed" in log(), "refused")
+    has(log(), "lesae: unknown key; did you mean lease?")
+    p.write("postrider.yaml", DAEMON_CONFIG.replace("order.*", "parcel.*"))
+    id = p.ok("send", "--type", "order.x", "-c", "/dev/null", "--store", "sqlite:postrider.db").out.strip()
+    wait_for(lambda: p.run("show", id).code == 4, "delivered by the old one")
+    daemon.send_signal(signal.SIGHUP)
+    wait_for(lambda: "event=reloaded" in log(), "reloaded")
+    id = p.send("--type", "parcel.x")
+    wait_for(lambda: p.run("show", id).code == 4, "delivered by the new one")
+    p.stop(daemon)
+
+
+@test
+def bench_measures(p):
+    lines = p.ok("bench", "--count", "2000", "--json").json()
+    assert [line["bench"] for line in lines] == ["send", "deliver"]
+    assert all(line["messages"] == 2000 and line["per_second"] > 0 for line in lines)
+    assert os.listdir(p.path) == []
+
+
+@test
+def demo_without_a_terminal_tells_what_happened(p):
+    result = p.ok("demo")
+    has(result.out, "What happened in 20 seconds", "lost          0", "the invoice names no customer",
+        "killed the process each time it was handed out")
+    assert re.search(r"crashed\s+5 ", result.out), result.out
+    dead = p.ok("dead", "list", "--store", "sqlite:postrider-demo.db", "--json").json()
+    assert len(dead) == 2, dead
+    for m in dead:
+        has(p.ok("why", m["id"], "--store", "sqlite:postrider-demo.db").out, "It died")
+    has(p.fails(1, "demo", "--store", "sqlite:postrider-demo.db").err, "is there already")
+
+
+def main():
+    chosen = [t for t in TESTS if len(sys.argv) < 3 or sys.argv[2] in t.__name__]
+    print(f"1..{len(chosen)}")
+    failed = 0
+    for number, function in enumerate(chosen, 1):
+        place = Place(tempfile.mkdtemp(prefix="postrider-cli-"))
+        try:
+            function(place)
+            print(f"ok {number} - {function.__name__}")
+        except Exception:
+            failed += 1
+            for line in traceback.format_exc().splitlines():
+                print(f"# {line}")
+            print(f"not ok {number} - {function.__name__}")
+        finally:
+            place.close()
+            shutil.rmtree(place.path)
+        sys.stdout.flush()
+    return 1 if failed else 0
+
+
+sys.exit(main())
