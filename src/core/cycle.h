@@ -1,0 +1,202 @@
+/* The words between engine and store: rows out, verdicts in, one cycle at a time.
+ *
+ * Plain data, so that the engine knows the conversation and not the store.  What a store must
+ * do with it is said in store/store.h. */
+#ifndef CORE_CYCLE_H
+#define CORE_CYCLE_H
+
+#include <postrider.h>
+
+/* ---- Rows --------------------------------------------------------------------------- */
+
+enum row_from { ROW_FRESH, ROW_DUE, ROW_HELD, ROW_REREAD, ROW_HEAD };
+
+struct row {
+    struct pr_message m;     /* slices are borrowed until the next cycle() of the session */
+    uint64_t          row;   /* the store's name for it: unique in its box while it lives, > 0 */
+    unsigned          lane;
+    enum row_from     from;
+    bool              dead;  /* ROW_HEAD only: it is a dead letter (strict streams wait behind it) */
+    const char       *bad;   /* why it cannot be decoded, or NULL.  m then holds what could be read */
+};
+
+/* ---- The cycle ---------------------------------------------------------------------- */
+
+enum verdict_kind {
+    VERDICT_COMPLETE,    /* the row leaves the box (into `done` when the box keeps) */
+    VERDICT_FAIL,        /* attempts = number, failures + 1, bits | Failed, due = now + delay */
+    VERDICT_RETURN,      /* handed back: nothing is written */
+    VERDICT_ABANDON,     /* attempts = number; due = now + delay */
+    VERDICT_RELEASE,     /* released = true, held_by = NULL, due = now; counters and status untouched */
+    VERDICT_DISCARD,     /* the row is deleted */
+    VERDICT_EXPIRE,      /* the row is deleted: its time was over */
+    VERDICT_DEAD_LETTER, /* the row moves to dead_letter; attempts = number, bits | Failed; reason, code and
+                          * error stay when reason is 0, failed_at stays unless counted */
+    VERDICT_PARK,        /* due = PR_NEVER; attempts, failures, reason as with FAIL when reason is set */
+    VERDICT_HOLD,        /* held_by = key (fresh rows behind a failed head; not a hand-out) */
+    VERDICT_SPLIT,       /* the row is replaced by one per destination: same id and seq,
+                          * due = created unless the row had a due time, counters 0 */
+};
+
+/* FAIL, ABANDON, PARK and RELEASE also clear held_by: what has a due time comes back through the due
+ * index.  number 0 (not handed out): no check against attempts, and attempts and failures stay; so
+ * ABANDON with number 0 and delay 0 brings a parked row back.
+ *
+ * What one claimed (or, for HOLD, SPLIT, DISCARD, EXPIRE, PARK, DEAD_LETTER, merely read)
+ * row ended as.
+ *
+ * Answer  PR_OK       it was applied.
+ *         PR_UNKNOWN  no such row: nothing changed.
+ *         PR_STALE    the row changed hands or was judged meanwhile (for FAIL, ABANDON and
+ *                     PARK: its attempts are not number - 1 any more; for HOLD: it was
+ *                     released): nothing changed.
+ *
+ * A SPLIT leaves alone what a destination has of this id already, and tells 0 for it.  FAIL
+ * without a reason is PR_REASON_UNKNOWN.  Verdicts are applied in their order; a SPLIT is alone with its row. */
+struct verdict {
+    enum verdict_kind kind;
+    uint64_t row;          /* with id: both must match */
+    pr_id    id;
+    int      number;       /* the hand-out number = attempts + 1 when it was claimed; 0: not handed out */
+    int      bits;         /* status bits reached: OR-ed in */
+    int      reason;       /* FAIL, PARK, DEAD_LETTER: enum pr_reason, of the latest real failure */
+    pr_slice code, error;  /* already clean UTF-8 and cut to PR_ERROR_MAX characters */
+    int64_t  delay_us;     /* FAIL, ABANDON: due = store's now + delay; PR_NEVER parks */
+    pr_slice story;        /* the whole new story; empty: unchanged */
+    pr_slice held_by;      /* HOLD */
+    int      cause;        /* DEAD_LETTER: why it is dead (PR_REASON_POISON_MESSAGE when retries or attempts ran out) */
+    bool     counted;      /* DEAD_LETTER: this was a failure verdict, so failures + 1 */
+    pr_slice rule;         /* DEAD_LETTER: which rule decided */
+    int      limit;        /* DEAD_LETTER: the limit that was reached, 0 none */
+    pr_slice endpoint;     /* DEAD_LETTER, COMPLETE: where it was going (destination may be '') */
+    char     fingerprint[17]; /* DEAD_LETTER; empty string otherwise */
+    const pr_slice *destinations; /* SPLIT */
+    size_t   destination_count;
+};
+
+/* A message to be stored in the same transaction as verdict number `verdict`: only when that
+ * verdict was applied.  A duplicate id changes nothing. */
+struct effect {
+    size_t                   verdict;  /* index into verdicts, or EFFECT_ALWAYS */
+    pr_slice                 box;
+    const struct pr_message *message;  /* id is set */
+};
+#define EFFECT_ALWAYS SIZE_MAX
+
+/* What is about to be started: the row and its hand-out number. */
+struct receipt_entry {
+    uint64_t row;
+    int      number;
+};
+
+/* Counts since the last cycle, for one endpoint ('' for none): added to the stored totals. */
+struct tally {
+    pr_slice endpoint;
+    uint64_t sent, failed, dead, discarded, expired;
+};
+
+struct held_read {
+    pr_slice key;       /* rows with this held_by, in seq order */
+    int64_t  after_seq; /* exclusive */
+    uint64_t after_row; /* rows of one seq are in row order */
+    size_t   rows;
+};
+
+struct cycle {
+    /* Who.  epoch 0: join as a new instance (number must be 1). */
+    pr_slice box;
+    pr_id    instance;
+    int64_t  epoch;
+    uint64_t number;
+    int64_t  lease_us;
+    pr_slice name;          /* for people */
+    bool     leave;         /* apply, then hand back all lanes and be gone */
+    uint64_t lanes_give;    /* lanes handed back: nothing of them is in flight */
+    bool     force_write;   /* renew the lease in this cycle whatever time is left */
+
+    /* Changes. */
+    const struct verdict       *verdicts;
+    size_t                      verdict_count;
+    const struct effect        *effects;
+    size_t                      effect_count;
+    const struct receipt_entry *receipt;       /* of this cycle: exact; empty: none is written */
+    size_t                      receipt_count;
+    const uint64_t             *closed;        /* numbers of earlier cycles whose receipts are deleted */
+    size_t                      closed_count;
+    const struct tally         *tallies;
+    size_t                      tally_count;
+    int64_t                     keep_us;       /* > 0: completed rows go to `done` for so long */
+
+    /* Reads; they see the changes above.  rows 0: not asked for. */
+    size_t   fresh_rows, fresh_bytes;          /* stops at whichever is reached; at least one row */
+    uint64_t restart_lanes;                    /* fresh scan of these lanes begins anew */
+    struct { size_t rows; int64_t after_due_us; uint64_t after_row; } due; /* order (due, seq, row);
+                                                * due <= now, not held; cursor exclusive, by (due, row) */
+    struct { size_t rows; int64_t from_seq, to_seq; uint64_t after_row; } reread; /* [from, to) in (seq, row) order,
+                                                * fresh and not held; rows of from_seq only if row > after_row */
+    struct { size_t rows; uint64_t lanes; uint64_t after_row; } heads;     /* in row order: rows with message_blocks_stream()
+                                                * or parked (due = PR_NEVER), without payload */
+    bool     heads_dead;                       /* heads: the dead letters of the box that have a stream instead (row = their
+                                                * id in dead_letter, and after_row is one of those) */
+    struct { size_t rows; uint64_t lanes; pr_slice after; } held_keys;     /* distinct held_by, ascending */
+    const struct held_read *held;
+    size_t   held_count;
+    int64_t  notice_after;                     /* operators' notices with a greater number; 0 on join:
+                                                * none, only notice_last is told */
+    size_t   payload_max;                      /* larger rows are bad */
+};
+
+enum notice_kind {
+    NOTICE_GONE,      /* the row, or the dead letter, was discarded by hand */
+    NOTICE_DUE,       /* rows got an earlier due time (retry, release, replay): look again */
+    NOTICE_PARKED,    /* the row was parked, or made dead by hand: strict streams wait behind it */
+    NOTICE_ENDPOINT,  /* an endpoint was paused or resumed: see endpoints */
+    NOTICE_RELOAD,    /* much has changed (a filter was used): read everything anew */
+};
+
+struct notice {
+    int64_t          number;
+    enum notice_kind kind;
+    uint64_t         row;     /* 0: more than one */
+    int64_t          seq;
+    pr_slice         stream, endpoint; /* endpoint: the row's destination, or the endpoint */
+};
+
+struct endpoint_state {
+    pr_slice name;
+    int64_t  paused_until_us; /* 0: not paused; PR_NEVER: until resumed */
+    pr_slice by, why;
+    uint64_t sent, failed, dead, discarded, expired;
+};
+
+struct cycle_reply {
+    int64_t  now_us;        /* the store's clock */
+    int64_t  epoch;
+    int64_t  lease_left_us; /* after this cycle; the engine counts it from before it asked */
+    bool     replayed;      /* this number was applied before; answers and split_rows are not known.  It has
+                             * read again: the fresh scan went back to where it stood before this number */
+    uint64_t lanes_owned;
+    uint64_t lanes_asked;   /* owned lanes that somebody else should have: give them when idle */
+
+    int      *answers;      /* per verdict: PR_OK, PR_UNKNOWN, PR_STALE */
+    uint64_t *split_rows;   /* per destination of every SPLIT, in order of verdicts; 0: not applied */
+
+    struct row *rows;       /* everything that was read, in the order asked */
+    size_t      row_count;
+    bool        fresh_end;  /* nothing more is there right now */
+    bool        due_end;
+    int64_t     next_due_us;/* the first due time after now, PR_NEVER: none (parked rows do not count) */
+    bool        reread_end, heads_end, held_keys_end;
+    bool       *held_end;   /* per held_read */
+    pr_slice   *held_keys;
+    size_t      held_key_count;
+
+    struct notice *notices;
+    size_t         notice_count;
+    int64_t        notice_last;     /* cursor for the next cycle */
+    bool           endpoints_known; /* endpoints below is the whole list: on join and after NOTICE_ENDPOINT */
+    struct endpoint_state *endpoints;
+    size_t         endpoint_count;
+};
+
+#endif

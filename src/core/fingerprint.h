@@ -1,0 +1,13 @@
+/* Failures that are the same problem have the same fingerprint: endpoint, type, reason and
+ * the error text without its numbers, ids, quoted parts and addresses. */
+#ifndef CORE_FINGERPRINT_H
+#define CORE_FINGERPRINT_H
+
+#include <postrider.h>
+
+#define FINGERPRINT_SIZE 17 /* 16 hex digits and the NUL */
+
+void fingerprint(pr_slice endpoint, pr_slice type, int reason, pr_slice error,
+                 char ret[FINGERPRINT_SIZE]);
+
+#endif

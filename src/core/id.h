@@ -1,0 +1,13 @@
+/* UUIDv7: 48 bits of milliseconds, then randomness; ids made in one process ascend. */
+#ifndef CORE_ID_H
+#define CORE_ID_H
+
+#include <postrider.h>
+
+/* The same for a given time and randomness: what pr_id_new() is made of. */
+void id_make(int64_t unix_ms, const uint8_t random[10], pr_id *ret_id);
+
+/* As stored in SQLite: 16 bytes, or 36 characters of text. */
+int id_from_stored(pr_slice stored, pr_id *ret_id);
+
+#endif

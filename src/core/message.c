@@ -1,0 +1,135 @@
+#include "core/message.h"
+
+#include <string.h>
+
+#include "base/error.h"
+#include "base/utf8.h"
+#include "base/util.h"
+
+/* The slices of a message, each fact once: field, name for people, limit, must it be text. */
+#define SLICES(X)                                       \
+    X(type,           PR_TYPE_MAX,    true)             \
+    X(stream,         PR_NAME_MAX,    true)             \
+    X(destination,    PR_NAME_MAX,    true)             \
+    X(source,         PR_NAME_MAX,    true)             \
+    X(subject,        PR_NAME_MAX,    true)             \
+    X(content_type,   PR_NAME_MAX,    true)             \
+    X(correlation_id, PR_NAME_MAX,    true)             \
+    X(causation_id,   PR_NAME_MAX,    true)             \
+    X(traceparent,    PR_TRACE_MAX,   true)             \
+    X(tracestate,     PR_TRACE_MAX,   true)             \
+    X(headers,        PR_HEADERS_MAX, false)            \
+    X(payload,        PR_PAYLOAD_MAX, false)            \
+    X(code,           SIZE_MAX,       false)            \
+    X(error,          SIZE_MAX,       false)            \
+    X(story,          SIZE_MAX,       false)            \
+    X(held_by,        SIZE_MAX,       false)
+
+static const struct field {
+    const char *name;
+    size_t      offset, max;
+    bool        text;
+} fields[] = {
+#define X(name, max, text) { #name, offsetof(struct pr_message, name), max, text },
+    SLICES(X)
+#undef X
+};
+
+static const pr_slice *field_get(const struct pr_message *m, const struct field *f)
+{
+    return (const pr_slice *)(const void *)((const char *)m + f->offset);
+}
+
+bool name_is_valid(pr_slice name)
+{
+    if (name.size == 0 || name.size > BOX_NAME_MAX)
+        return false;
+    for (size_t i = 0; i < name.size; i++) {
+        char c     = name.data[i];
+        bool first = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_';
+        if (!first && (i == 0 || c < '0' || c > '9'))
+            return false;
+    }
+    return true;
+}
+
+/* Names are shown in terminals, logs and headers: no control characters, no broken UTF-8. */
+static bool is_clean_text(pr_slice text)
+{
+    for (size_t i = 0; i < text.size; i++) {
+        unsigned char c = (unsigned char)text.data[i];
+        if (c < 0x20 || c == 0x7f)
+            return false;
+    }
+    return utf8_valid(text);
+}
+
+int message_check(const struct pr_message *message, size_t payload_max, struct pr_error *reterr)
+{
+    if (message->type.size == 0)
+        return error_set(reterr, PR_EINVAL, "type is empty: every message needs a type such as order.created");
+    for (size_t i = 0; i < ARRAY_LENGTH(fields); i++) {
+        pr_slice s = *field_get(message, &fields[i]);
+        if (s.size > 0 && s.data == NULL)
+            return error_set(reterr, PR_EINVAL, "%s has a size but no data", fields[i].name);
+        if (s.size > fields[i].max)
+            return error_set(reterr, PR_ETOOBIG, "%s has %zu bytes, the limit is %zu", fields[i].name,
+                             s.size, fields[i].max);
+        if (fields[i].text && !is_clean_text(s))
+            return error_set(reterr, PR_EINVAL, "%s contains control characters or broken UTF-8", fields[i].name);
+    }
+    if (message->payload.size > payload_max)
+        return error_set(reterr, PR_ETOOBIG,
+                         "payload has %zu bytes, the limit is %zu: raise limits.payload, or send a reference",
+                         message->payload.size, payload_max);
+    if (!json_is_object(message->headers))
+        return error_set(reterr, PR_EINVAL, "headers are not a JSON object such as {\"tenant\":\"7\"}");
+    if (message->due_us < 0 || message->expires_us < 0)
+        return error_set(reterr, PR_EINVAL, "due and expires are times after 1970");
+    return PR_OK;
+}
+
+const char *message_defect(const struct pr_message *message, size_t payload_max)
+{
+    if (message->type.size == 0)
+        return "the type is empty";
+    for (size_t i = 0; i < ARRAY_LENGTH(fields); i++) {
+        pr_slice s = *field_get(message, &fields[i]);
+        if (s.size > fields[i].max)
+            return "a field is over its limit";
+        if (fields[i].text && !is_clean_text(s))
+            return "a field contains control characters or broken UTF-8";
+    }
+    if (message->payload.size > payload_max)
+        return "the payload is over the limit";
+    if (!json_is_object(message->headers))
+        return "the headers are not a JSON object";
+    if (message->attempts < 0 || message->failures < 0)
+        return "a counter is negative";
+    return NULL;
+}
+
+size_t message_bytes(const struct pr_message *message)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < ARRAY_LENGTH(fields); i++)
+        bytes += field_get(message, &fields[i])->size;
+    return bytes;
+}
+
+void message_copy(const struct pr_message *message, char *block, struct pr_message *ret)
+{
+    *ret = *message;
+    for (size_t i = 0; i < ARRAY_LENGTH(fields); i++) {
+        pr_slice *s = (pr_slice *)(void *)((char *)ret + fields[i].offset);
+        if (s->size > 0)
+            memcpy(block, s->data, s->size);
+        s->data = s->size > 0 ? block : "";
+        block += s->size;
+    }
+}
+
+PR_API pr_slice pr_str(const char *text)
+{
+    return text != NULL ? (pr_slice){ text, strlen(text) } : (pr_slice){ NULL, 0 };
+}

@@ -1,0 +1,51 @@
+/* A message: checking what a sender gives us, copying it into one block, and the small
+ * facts about it that everybody must agree on. */
+#ifndef CORE_MESSAGE_H
+#define CORE_MESSAGE_H
+
+#include <postrider.h>
+
+#define BOX_NAME_MAX 63
+#define STORY_LINES_MAX 16
+
+/* The name of a box, table or schema: [A-Za-z_][A-Za-z0-9_]{0,62}. */
+bool name_is_valid(pr_slice name);
+
+/* Is this what a sender may send?  PR_OK, or PR_EINVAL / PR_ETOOBIG with a text that names
+ * the field and says what to do. */
+int message_check(const struct pr_message *message, size_t payload_max, struct pr_error *reterr);
+
+/* Why a stored row cannot be handled, or NULL when it can: the same rules as
+ * message_check, for rows that were INSERTed past it. */
+const char *message_defect(const struct pr_message *message, size_t payload_max);
+
+/* One JSON object and nothing else?  (Empty text counts as one.) */
+bool json_is_object(pr_slice text);
+
+/* All bytes of its slices together. */
+size_t message_bytes(const struct pr_message *message);
+
+/* Copy the slices of message into block (message_bytes() long) and make *ret point there. */
+void message_copy(const struct pr_message *message, char *block, struct pr_message *ret);
+
+/* Can it be sent at now?  (Expired messages end as Expired.) */
+static inline bool message_is_expired(const struct pr_message *m, int64_t now_us)
+{
+    return m->expires_us != 0 && m->expires_us <= now_us;
+}
+
+/* Hand-outs that nobody explained: crashes, abandons.  Counters are non-negative. */
+static inline int message_unexplained(const struct pr_message *m)
+{
+    return m->attempts > m->failures ? m->attempts - m->failures : 0;
+}
+
+/* A message that came back (failed, abandoned) blocks its stream; one that its sender delayed does not.  What
+ * was split by the routes has due = created, so that it keeps its place over a restart. */
+static inline bool message_blocks_stream(const struct pr_message *m)
+{
+    return m->due_us != 0 && !m->released &&
+           ((m->status & PR_STATUS_FAILED) != 0 || m->attempts > 0 || m->due_us <= m->created_us);
+}
+
+#endif

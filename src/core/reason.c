@@ -1,0 +1,53 @@
+#include "core/reason.h"
+
+#include "base/slice.h"
+#include "base/util.h"
+
+static const struct reason {
+    int               number;
+    const char       *name;
+    enum reason_class class;
+} reasons[] = {
+#define X(number, NAME, text, class) { number, text, CLASS_##class },
+    REASONS(X)
+#undef X
+};
+
+static const struct reason *reason_find(int number)
+{
+    for (size_t i = 0; i < ARRAY_LENGTH(reasons); i++)
+        if (reasons[i].number == number)
+            return &reasons[i];
+    return NULL;
+}
+
+bool reason_is_known(int reason)
+{
+    return reason_find(reason) != NULL;
+}
+
+PR_API const char *pr_reason_name(int reason)
+{
+    const struct reason *r = reason_find(reason);
+    return r != NULL ? r->name : "unknown";
+}
+
+enum reason_class reason_class(int reason)
+{
+    const struct reason *r = reason_find(reason);
+    return r != NULL ? r->class : CLASS_UNKNOWN;
+}
+
+const char *reason_class_name(enum reason_class class)
+{
+    static const char *const names[] = { "transient", "permanent", "unknown" };
+    return names[class];
+}
+
+enum pr_reason reason_parse(pr_slice name)
+{
+    for (size_t i = 0; i < ARRAY_LENGTH(reasons); i++)
+        if (slice_eq_cstr(name, reasons[i].name))
+            return (enum pr_reason)reasons[i].number;
+    return PR_REASON_NONE;
+}

@@ -1,0 +1,94 @@
+#include "core/story.h"
+
+#include "base/json.h"
+#include "core/message.h"
+#include "core/reason.h"
+
+/* Where the lines of a story begin and end: the top-level objects of the array.  -1: it is no story. */
+static int find_lines(pr_slice story, pr_slice lines[], int max)
+{
+    int    count = 0, depth = 0;
+    bool   in_string = false;
+    size_t start = 0;
+
+    if (story.size < 2 || story.data[0] != '[' || story.data[story.size - 1] != ']')
+        return -1;
+    for (size_t i = 1; i < story.size - 1; i++) {
+        char c = story.data[i];
+        if (in_string) {
+            if (c == '\\')
+                i++;
+            else if (c == '"')
+                in_string = false;
+        } else if (c == '"') {
+            in_string = true;
+        } else if (c == '{' || c == '[') {
+            if (depth++ == 0)
+                start = i;
+        } else if ((c == '}' || c == ']') && --depth == 0) {
+            if (count == max) /* keep the latest */
+                for (int k = 1; k < max; k++)
+                    lines[k - 1] = lines[k];
+            else
+                count++;
+            lines[count - 1] = (pr_slice){ story.data + start, i - start + 1 };
+            if (!json_is_object(lines[count - 1]))
+                return -1;
+        }
+        if (depth < 0)
+            return -1;
+    }
+    return depth == 0 && !in_string ? count : -1;
+}
+
+static void write_line(struct json_writer *w, const struct story_line *line)
+{
+    json_begin_object(w);
+    json_key(w, "at");
+    json_time(w, line->at_us);
+    json_key(w, "attempt");
+    json_int(w, line->attempt);
+    if (line->endpoint.size > 0) {
+        json_key(w, "endpoint");
+        json_slice(w, line->endpoint);
+    }
+    if (line->reason != PR_REASON_NONE) {
+        json_key(w, "reason");
+        json_cstr(w, pr_reason_name(line->reason));
+    }
+    if (line->code.size > 0) {
+        json_key(w, "code");
+        json_slice(w, line->code);
+    }
+    if (line->error.size > 0) {
+        json_key(w, "error");
+        json_slice(w, line->error);
+    }
+    if (line->rule.size > 0) {
+        json_key(w, "rule");
+        json_slice(w, line->rule);
+    }
+    if (line->step != NULL) {
+        json_key(w, "step");
+        json_cstr(w, line->step);
+    }
+    if (line->next_us != 0) {
+        json_key(w, "next");
+        json_time(w, line->next_us);
+    }
+    json_end_object(w);
+}
+
+void story_append(pr_slice story, const struct story_line *line, struct buf *ret)
+{
+    pr_slice           lines[STORY_LINES_MAX - 1];
+    struct json_writer w;
+    int                count = find_lines(story, lines, STORY_LINES_MAX - 1);
+
+    json_init(&w, ret);
+    json_begin_array(&w);
+    for (int i = 0; i < count; i++)
+        json_raw(&w, lines[i]);
+    write_line(&w, line);
+    json_end_array(&w);
+}

@@ -1,0 +1,22 @@
+/* The story of a message: the last 16 things that happened to it, a JSON array. */
+#ifndef CORE_STORY_H
+#define CORE_STORY_H
+
+#include "base/buf.h"
+
+struct story_line {
+    int64_t     at_us;
+    int         attempt;
+    pr_slice    endpoint;
+    int         reason;      /* 0: left out */
+    pr_slice    code, error; /* empty: left out */
+    pr_slice    rule;        /* what decided: a rule's name, "retry", "poison", an operator */
+    const char *step;        /* what was done: retry, dead_letter, park, ... */
+    int64_t     next_us;     /* when it goes on; 0: left out */
+};
+
+/* Write story with line appended, the oldest lines dropped, into ret.  A story that cannot
+ * be read is started anew. */
+void story_append(pr_slice story, const struct story_line *line, struct buf *ret);
+
+#endif
