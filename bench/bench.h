@@ -1,0 +1,55 @@
+/* bench.h - what this machine can do, and how much of it Postrider reaches.
+ *
+ * Every speed is told as a ratio to bare SQLite or to Postrider itself without the burden,
+ * measured in the same run: machines differ, and one machine differs from minute to minute.
+ * So the two sides take turns, and medians are compared.
+ *
+ *   report.c   measurements out: JSON lines, and a table for people
+ *   bare.c     SQLite without Postrider: the reference, and how backlogs are made
+ *   drain.c    an engine that drains a database, with a stopwatch
+ *   sqlite.c   sending and draining against the reference
+ *   burden.c   what a deep backlog, stuck streams and poison cost
+ *   latency.c  from a commit in another process to the handler
+ *   daemon.c   the real daemon: its memory, and what it costs while nothing happens
+ *
+ * A benchmark that cannot go on says why and ends: there is nobody to handle it. */
+#ifndef BENCH_H
+#define BENCH_H
+
+#include <postrider.h>
+
+#include "base/util.h"
+
+struct bench {
+    char   dir[256];     /* for databases: on a real disk, removed at the end */
+    char   program[4096];/* the postrider of this build */
+    size_t messages;     /* of a backlog */
+    size_t deep;         /* of a deep one */
+    size_t part;         /* drained from a deep one; also with burdens */
+    size_t rounds;       /* each side takes so many turns */
+    size_t shallow_rounds;
+    size_t idle_s, latency_s;
+    bool   quick, json_only;
+};
+
+#define BENCH_BATCH 1000
+#define BENCH_PAYLOAD 512
+#define BENCH_ROUNDS_MAX 64
+
+_Noreturn void die(const char *format, ...) PR_PRINTF(1, 2);
+/* To people, on stderr. */
+void progress(const struct bench *b, const char *format, ...) PR_PRINTF(2, 3);
+/* dir/name; borrowed until the fourth call from now. */
+const char *bench_path(const struct bench *b, const char *name);
+
+double seconds_now(void); /* CLOCK_MONOTONIC */
+double median(const double *values, size_t count);
+
+void bench_sqlite(const struct bench *b);
+void bench_burden(const struct bench *b);
+void bench_latency(const struct bench *b);
+void bench_idle(const struct bench *b);
+/* Memory with many waiting; uses and spends the deep backlog of bench_burden(). */
+void bench_memory(const struct bench *b);
+
+#endif

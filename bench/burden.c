@@ -1,0 +1,161 @@
+/* What must not make others slower: a deep backlog, streams stuck behind failed heads, poison.
+ * With and without the burden, turn by turn. */
+#include <stdio.h>
+
+#include "bare.h"
+#include "base/error.h"
+#include "base/time.h"
+#include "bench.h"
+#include "drain.h"
+#include "report.h"
+
+#define SHALLOW 10000
+#define DEEP_AT_MOST 1.15
+#define STUCK 100000
+#define STUCK_AT_MOST 1.05
+#define POISON_AT_MOST 1.05
+
+/* ---- Depth ------------------------------------------------------------------------------ */
+
+/* Seconds from start to empty. */
+static double shallow_round(const struct bench *b, const char *backlog)
+{
+    bare_copy(bench_path(b, backlog), bench_path(b, "run.db"));
+    return drain_seconds(bench_path(b, "run.db"));
+}
+
+static double microseconds(double rate)
+{
+    return 1e6 / rate;
+}
+
+static void measure_depth(const struct bench *b)
+{
+    double empty[BENCH_ROUNDS_MAX], shallow[BENCH_ROUNDS_MAX], deep[BENCH_ROUNDS_MAX];
+    size_t count = 0;
+
+    progress(b, "making a backlog of %zu messages", b->deep);
+    bare_fill(bench_path(b, "deep.db"), &(struct stock){ .count = b->deep });
+    bare_fill(bench_path(b, "shallow.db"), &(struct stock){ .count = SHALLOW });
+    bare_create(bench_path(b, "empty.db"));
+    for (size_t i = 0; i < b->rounds; i++) {
+        deep[i] = microseconds(drain_part_rate(bench_path(b, "deep.db"), b->part));
+        for (size_t k = 0; k < b->shallow_rounds; k++, count++) {
+            empty[count] = shallow_round(b, "empty.db");
+            shallow[count] = shallow_round(b, "shallow.db");
+        }
+        progress(b, "depth %zu/%zu: %.2f us with %zu waiting, %.2f us with %d waiting", i + 1, b->rounds, deep[i], b->deep,
+                 (shallow[count - 1] - empty[count - 1]) / SHALLOW * 1e6, SHALLOW);
+    }
+    bare_remove(bench_path(b, "shallow.db"));
+    bare_remove(bench_path(b, "empty.db"));
+    bare_remove(bench_path(b, "run.db"));
+
+    /* Starting is not draining. */
+    double reference = (median(shallow, count) - median(empty, count)) / SHALLOW * 1e6;
+    report_add(&(struct measurement){ "drain_shallow", reference, "us/message", NO_REFERENCE, 0, BOUND_NONE, 0 });
+    report_add(&(struct measurement){ "drain_deep", median(deep, b->rounds), "us/message", reference, 0, BOUND_AT_MOST,
+                                      DEEP_AT_MOST });
+}
+
+/* ---- Stuck streams and poison -------------------------------------------------------------- */
+
+/* Two engines at work, each on its own file; only one of the files has the burden. */
+struct pair {
+    const char *with, *without;
+};
+
+/* Seconds from the commit of count messages to the last one sent. */
+static double pair_round(struct pr_engine *engine, sqlite3 *db, size_t count)
+{
+    bare_insert(db, &(struct stock){ .count = count });
+    double begin = seconds_now();
+    drain_wait(engine);
+    return seconds_now() - begin;
+}
+
+/* What it costs with and without, in microseconds per message; again (may be NULL) renews the
+ * burden before each of its turns. */
+static void pair_measure(const struct bench *b, const char *name, const struct pair *pair, const char *again,
+                         double at_most)
+{
+    double            with[BENCH_ROUNDS_MAX], without[BENCH_ROUNDS_MAX];
+    sqlite3          *with_db = bare_open(pair->with), *without_db = bare_open(pair->without);
+    struct pr_engine *with_engine = drain_start(pair->with);
+    struct pr_engine *without_engine = drain_start(pair->without);
+    size_t            rounds = b->rounds * 2 + 1;
+
+    drain_wait(with_engine); /* what is stuck was met once */
+    drain_wait(without_engine);
+    for (size_t i = 0; i < rounds; i++) {
+        without[i] = pair_round(without_engine, without_db, b->part) / (double)b->part * 1e6;
+        if (again != NULL)
+            bare_run(with_db, again);
+        with[i] = pair_round(with_engine, with_db, b->part) / (double)b->part * 1e6;
+        progress(b, "%s %zu/%zu: %.2f us with, %.2f us without", name, i + 1, rounds, with[i], without[i]);
+    }
+    drain_stop(with_engine);
+    drain_stop(without_engine);
+    bare_close(with_db);
+    bare_close(without_db);
+    report_add(&(struct measurement){ name, median(with, rounds), "us/message", median(without, rounds), 0, BOUND_AT_MOST,
+                                      at_most });
+}
+
+/* Failed heads that come back in an hour, as the engine writes them. */
+static void add_failed_heads(sqlite3 *db)
+{
+    char sql[512];
+    snprintf(sql, sizeof sql,
+             "INSERT INTO outbox (destination, stream, type, payload, status, attempts, failures, failure_reason,"
+             " failed_at, due_at) SELECT 'sink', 'stream-' || value, 'bench.message', x'00', 1 | 32768, 1, 1, 1, created_at,"
+             " created_at + 3600000000 FROM (SELECT value, %lld AS created_at FROM json_each('[0, 1]'))",
+             (long long)clock_wall_us(clock_system()));
+    bare_run(db, sql);
+}
+
+static void measure_stuck(const struct bench *b)
+{
+    struct pair pair = { bench_path(b, "with.db"), bench_path(b, "without.db") };
+    bare_create(pair.with);
+    bare_create(pair.without);
+    sqlite3 *db = bare_open(pair.with);
+    add_failed_heads(db);
+    bare_insert(db, &(struct stock){ .count = STUCK, .streams = 2 });
+    bare_close(db);
+    pair_measure(b, "drain_with_stuck_streams", &pair, NULL, STUCK_AT_MOST);
+
+    db = bare_open(pair.with);
+    int64_t stuck = bare_number(db, "SELECT count(*) FROM outbox WHERE held_by IS NOT NULL");
+    int64_t left = bare_number(db, "SELECT count(*) FROM outbox");
+    bare_close(db);
+    if (stuck != STUCK || left != STUCK + 2)
+        die("%lld of %d messages are stuck, %lld are left", (long long)stuck, STUCK, (long long)left);
+}
+
+/* One message that fails until it is dead, one that seems to have killed four processes and so
+ * goes out alone, and one that goes out no more. */
+static void measure_poison(const struct bench *b)
+{
+    static const char poison[] = "INSERT INTO outbox (destination, type, payload, attempts) VALUES"
+                                 " ('poison', 'bench.poison', x'00', 0), ('sink', 'bench.message', x'00', 4),"
+                                 " ('sink', 'bench.message', x'00', 5)";
+    struct pair       pair = { bench_path(b, "with.db"), bench_path(b, "without.db") };
+    bare_create(pair.with);
+    bare_create(pair.without);
+    pair_measure(b, "drain_with_poison", &pair, poison, POISON_AT_MOST);
+
+    sqlite3 *db = bare_open(pair.with);
+    if (bare_number(db, "SELECT count(*) FROM dead_letter") == 0)
+        die("no poison message has died");
+    bare_close(db);
+    bare_remove(pair.with);
+    bare_remove(pair.without);
+}
+
+void bench_burden(const struct bench *b)
+{
+    measure_depth(b);
+    measure_stuck(b);
+    measure_poison(b);
+}

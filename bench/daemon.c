@@ -1,0 +1,162 @@
+/* The real daemon, seen from outside: its memory, and what it costs while nothing happens. */
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "bare.h"
+#include "base/error.h"
+#include "bench.h"
+#include "report.h"
+
+#define IDLE_MB_AT_MOST 20.0
+#define DEEP_MB_AT_MOST 100.0
+#define IDLE_CPU_AT_MOST 1.0 /* per cent of one core */
+#define START_TIMEOUT_S 20
+#define SETTLE_S 1
+#define AT_WORK_S 4
+
+/* ---- The process --------------------------------------------------------------------------- */
+
+static pid_t daemon_start(const struct bench *b, const char *db)
+{
+    const char *path = bench_path(b, "daemon.yaml");
+    FILE       *file = fopen(path, "w");
+    if (file == NULL)
+        die("cannot write %s", path);
+    fprintf(file, "store: \"sqlite:%s\"\nendpoints: {sink: {url: \"null:\"}}\nroutes: [{to: sink}]\nlog: {level: error}\n", db);
+    fclose(file);
+
+    pid_t pid = fork();
+    if (pid < 0)
+        die("cannot fork");
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        dup2(STDERR_FILENO, STDOUT_FILENO); /* our own stdout is for results */
+        execl(b->program, "postrider", "run", "-c", path, (char *)NULL);
+        die("cannot run %s", b->program);
+    }
+    return pid;
+}
+
+static void daemon_await(const char *db, pid_t pid)
+{
+    sqlite3 *conn = bare_open(db);
+    double   deadline = seconds_now() + START_TIMEOUT_S;
+    while (bare_number(conn, "SELECT count(*) FROM instance WHERE lanes > 0 AND box = 'outbox'") == 0) {
+        if (seconds_now() > deadline || waitpid(pid, NULL, WNOHANG) != 0)
+            die("the daemon does not come up");
+        nanosleep(&(struct timespec){ .tv_nsec = 5000000 }, NULL);
+    }
+    bare_close(conn);
+}
+
+static void daemon_stop(pid_t pid)
+{
+    int status;
+    kill(pid, SIGTERM);
+    if (waitpid(pid, &status, 0) != pid || status != 0)
+        die("the daemon did not stop cleanly: status %d", status);
+}
+
+static void pause_seconds(size_t seconds)
+{
+    nanosleep(&(struct timespec){ .tv_sec = (time_t)seconds }, NULL);
+}
+
+/* ---- What the kernel says ------------------------------------------------------------------- */
+
+/* VmRSS or VmHWM in MB (10^6 bytes). */
+static double memory_mb(pid_t pid, const char *key)
+{
+    char   name[64], line[256];
+    double kib = -1;
+    snprintf(name, sizeof name, "/proc/%d/status", (int)pid);
+    FILE *file = fopen(name, "r");
+    if (file == NULL)
+        die("cannot read %s", name);
+    while (kib < 0 && fgets(line, sizeof line, file) != NULL)
+        if (strncmp(line, key, strlen(key)) == 0 && line[strlen(key)] == ':')
+            kib = strtod(line + strlen(key) + 1, NULL);
+    fclose(file);
+    if (kib < 0)
+        die("%s says nothing of %s", name, key);
+    return kib * 1024 / 1e6;
+}
+
+/* Time on a processor, all threads: schedstat counts nanoseconds, stat only ticks. */
+static double cpu_seconds(pid_t pid)
+{
+    char           name[512];
+    double         ns = 0;
+    struct dirent *entry;
+    snprintf(name, sizeof name, "/proc/%d/task", (int)pid);
+    DIR *dir = opendir(name);
+    if (dir == NULL)
+        die("cannot read %s", name);
+    while ((entry = readdir(dir)) != NULL) {
+        if (entry->d_name[0] == '.')
+            continue;
+        unsigned long long thread_ns = 0;
+        snprintf(name, sizeof name, "/proc/%d/task/%s/schedstat", (int)pid, entry->d_name);
+        FILE *file = fopen(name, "r");
+        if (file == NULL || fscanf(file, "%llu", &thread_ns) != 1)
+            die("cannot read %s", name);
+        fclose(file);
+        ns += (double)thread_ns;
+    }
+    closedir(dir);
+    return ns / 1e9;
+}
+
+/* ---- Measuring --------------------------------------------------------------------------------- */
+
+void bench_idle(const struct bench *b)
+{
+    const char *db = bench_path(b, "idle.db");
+    progress(b, "idle: watching the daemon for %zu s", b->idle_s);
+    bare_create(db);
+    pid_t pid = daemon_start(b, db);
+    daemon_await(db, pid);
+    pause_seconds(SETTLE_S);
+
+    double cpu = cpu_seconds(pid), begin = seconds_now();
+    pause_seconds(b->idle_s);
+    double percent = (cpu_seconds(pid) - cpu) / (seconds_now() - begin) * 100;
+    double mb = memory_mb(pid, "VmRSS"), peak = memory_mb(pid, "VmHWM");
+    daemon_stop(pid);
+    bare_remove(db);
+
+    report_add(&(struct measurement){ "idle_cpu", percent, "% of a core", NO_REFERENCE, 0, BOUND_AT_MOST, IDLE_CPU_AT_MOST });
+    report_add(&(struct measurement){ "idle_memory", mb, "MB", NO_REFERENCE, 0, BOUND_AT_MOST, IDLE_MB_AT_MOST });
+    report_add(&(struct measurement){ "idle_memory_peak", peak, "MB", NO_REFERENCE, 0, BOUND_NONE, 0 });
+}
+
+void bench_memory(const struct bench *b)
+{
+    const char *db = bench_path(b, "deep.db");
+    if (access(db, F_OK) != 0) {
+        progress(b, "making a backlog of %zu messages", b->deep);
+        bare_fill(db, &(struct stock){ .count = b->deep });
+    }
+    progress(b, "memory: the daemon drains the deep backlog for %d s", AT_WORK_S);
+    pid_t pid = daemon_start(b, db);
+    daemon_await(db, pid);
+    pause_seconds(b->quick ? 1 : AT_WORK_S);
+    double peak = memory_mb(pid, "VmHWM");
+    daemon_stop(pid);
+
+    sqlite3 *conn = bare_open(db);
+    int64_t  left = bare_number(conn, "SELECT max(row_id) - min(row_id) + 1 FROM outbox");
+    bare_close(conn);
+    progress(b, "memory: %lld messages still wait", (long long)left);
+    bare_remove(db);
+    report_add(&(struct measurement){ "deep_memory_peak", peak, "MB", NO_REFERENCE, 0, BOUND_AT_MOST, DEEP_MB_AT_MOST });
+}

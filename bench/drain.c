@@ -1,0 +1,88 @@
+#include "drain.h"
+
+#include <stdio.h>
+#include <time.h>
+
+#include "base/error.h"
+
+#define DRAIN_TIMEOUT_US PR_MINUTES(10)
+#define STOP_TIMEOUT_US PR_SECONDS(10)
+#define GLANCE_US 500 /* between two looks at the counters */
+
+/* The endpoint "poison" never takes anything. */
+static int refuse(struct pr_context *context, const struct pr_message *message, void *user)
+{
+    (void)message;
+    (void)user;
+    return pr_fail(context, PR_REASON_HANDLER_EXCEPTION, "this message is poison");
+}
+
+struct pr_engine *drain_start(const char *path)
+{
+    char            config[1024];
+    struct pr_error error;
+    snprintf(config, sizeof config,
+             "store: \"sqlite:%s\"\n"
+             "endpoints:\n"
+             "  sink: {url: \"null:\"}\n"
+             "  poison: {url: \"handler:poison\", retry: [20ms, 20ms, 20ms, 20ms]}\n"
+             "routes: [{to: sink}]\n"
+             "log: {level: error}\n",
+             path);
+    struct pr_engine *engine = pr_engine_new(config, &error);
+    if (engine == NULL || pr_engine_handle_named(engine, "poison", refuse, NULL) < 0 ||
+        pr_engine_start(engine, &error) < 0)
+        die("%s", error.text);
+    return engine;
+}
+
+void drain_stop(struct pr_engine *engine)
+{
+    if (pr_engine_stop(engine, STOP_TIMEOUT_US) != PR_OK)
+        die("the engine did not stop");
+    pr_engine_free(engine);
+}
+
+void drain_wait(struct pr_engine *engine)
+{
+    struct pr_error error;
+    int             rc = pr_engine_drain(engine, DRAIN_TIMEOUT_US, &error);
+    if (rc != PR_OK)
+        die("draining: %s", rc < 0 ? error.text : "timeout");
+}
+
+double drain_seconds(const char *path)
+{
+    double            begin = seconds_now();
+    struct pr_engine *engine = drain_start(path);
+    drain_wait(engine);
+    double seconds = seconds_now() - begin;
+    drain_stop(engine);
+    return seconds;
+}
+
+/* The time when the counter of sent messages next reaches at_least, and what it then says: it
+ * moves in steps, so both are taken right after one. */
+static uint64_t sent_at(struct pr_engine *engine, uint64_t at_least, double *ret_seconds)
+{
+    struct pr_engine_counts counts;
+    double                  deadline = seconds_now() + DRAIN_TIMEOUT_US / 1e6;
+    do {
+        nanosleep(&(struct timespec){ .tv_nsec = GLANCE_US * 1000 }, NULL);
+        pr_engine_counts(engine, &counts);
+        *ret_seconds = seconds_now();
+        if (*ret_seconds > deadline)
+            die("draining: timeout");
+    } while (counts.sent < at_least);
+    return counts.sent;
+}
+
+double drain_part_rate(const char *path, size_t count)
+{
+    double            begin, end;
+    struct pr_engine *engine = drain_start(path);
+    uint64_t          first = sent_at(engine, 1, &begin);
+    uint64_t          last = sent_at(engine, first + count, &end);
+    drain_stop(engine);
+    return (double)(last - first) / (end - begin);
+}

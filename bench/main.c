@@ -1,0 +1,219 @@
+/* postrider-bench [sqlite|latency|idle|all] [--messages N] [--quick] [--json] [--dir DIR] */
+#include "bench.h"
+
+#include <errno.h>
+#include <ftw.h>
+#include <libgen.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "report.h"
+
+#define DEEP_SPARE 10 /* a tenth more than is told, since draining spends some */
+
+static const char usage[] =
+    "usage: postrider-bench [sqlite|latency|idle|all] [--messages N] [--quick] [--json] [--dir DIR]\n"
+    "\n"
+    "  sqlite        sending and draining against bare SQLite, and what burdens cost\n"
+    "  latency       from a commit in another process to a handler\n"
+    "  idle          the daemon's memory and processor time\n"
+    "  --messages N  size of the backlog (1000000); the deep one has five times as many\n"
+    "  --quick       everything smaller: less than 30 seconds, and less to be trusted\n"
+    "  --json        results only, no progress and no table\n"
+    "  --dir DIR     where the databases are made (TMPDIR, /var/tmp): a real disk, not tmpfs\n"
+    "\n"
+    "Results are JSON lines on stdout.  Exit: 0, 1 when a target was missed, 2 when it could not run.\n";
+
+/* ---- Helpers -------------------------------------------------------------------------------- */
+
+void die(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fputs("postrider-bench: ", stderr);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+    va_end(args);
+    _exit(2);
+}
+
+void progress(const struct bench *b, const char *format, ...)
+{
+    va_list args;
+    if (b->json_only)
+        return;
+    va_start(args, format);
+    fputs("-- ", stderr);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+    va_end(args);
+}
+
+const char *bench_path(const struct bench *b, const char *name)
+{
+    static char paths[4][512];
+    static int  turn;
+    char       *path = paths[turn++ % 4];
+    snprintf(path, sizeof paths[0], "%s/%s", b->dir, name);
+    return path;
+}
+
+double seconds_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+double median(const double *values, size_t count)
+{
+    double sorted[BENCH_ROUNDS_MAX];
+    if (count == 0 || count > BENCH_ROUNDS_MAX)
+        die("a median of %zu values", count);
+    memcpy(sorted, values, count * sizeof sorted[0]);
+    qsort(sorted, count, sizeof sorted[0], by_value);
+    return count % 2 == 1 ? sorted[count / 2] : (sorted[count / 2 - 1] + sorted[count / 2]) / 2;
+}
+
+/* ---- What to do ------------------------------------------------------------------------------- */
+
+struct order {
+    bool        sqlite, latency, idle;
+    const char *dir;
+    size_t      messages; /* 0: not said */
+};
+
+static bool order_what(struct order *o, const char *word)
+{
+    bool all = strcmp(word, "all") == 0;
+    o->sqlite |= all || strcmp(word, "sqlite") == 0;
+    o->latency |= all || strcmp(word, "latency") == 0;
+    o->idle |= all || strcmp(word, "idle") == 0;
+    return all || strcmp(word, "sqlite") == 0 || strcmp(word, "latency") == 0 || strcmp(word, "idle") == 0;
+}
+
+static bool parse_count(const char *text, size_t *ret)
+{
+    char *end;
+    errno = 0;
+    unsigned long long n = text != NULL ? strtoull(text, &end, 10) : 0;
+    if (text == NULL || errno != 0 || end == text || *end != '\0' || n < 10 * BENCH_BATCH || n > 100000000)
+        return false;
+    *ret = (size_t)n / BENCH_BATCH * BENCH_BATCH;
+    return true;
+}
+
+static bool parse(int argc, char **argv, struct order *o, struct bench *b)
+{
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--quick") == 0)
+            b->quick = true;
+        else if (strcmp(argv[i], "--json") == 0)
+            b->json_only = true;
+        else if (strcmp(argv[i], "--dir") == 0 && i + 1 < argc)
+            o->dir = argv[++i];
+        else if (strcmp(argv[i], "--messages") == 0 && i + 1 < argc && parse_count(argv[i + 1], &o->messages))
+            i++;
+        else if (!order_what(o, argv[i]))
+            return false;
+    }
+    if (!o->sqlite && !o->latency && !o->idle)
+        o->sqlite = o->latency = o->idle = true;
+    return true;
+}
+
+static void prepare(struct bench *b, const struct order *o)
+{
+    b->messages = o->messages > 0 ? o->messages : b->quick ? 100000 : 1000000;
+    b->deep = b->messages * 5;
+    b->deep += b->deep / DEEP_SPARE;
+    b->part = b->messages / 5;
+    b->rounds = 3;
+    b->shallow_rounds = 5;
+    b->idle_s = b->quick ? 3 : 10;
+    b->latency_s = b->quick ? 3 : 10;
+
+    const char *parent = o->dir != NULL ? o->dir : getenv("TMPDIR") != NULL ? getenv("TMPDIR") : "/var/tmp";
+    snprintf(b->dir, sizeof b->dir, "%.200s/postrider-bench.XXXXXX", parent);
+    if (mkdtemp(b->dir) == NULL)
+        die("cannot make a directory in %s: %s", parent, strerror(errno));
+
+    char self[PATH_MAX] = "";
+    if (readlink("/proc/self/exe", self, sizeof self - 1) < 0)
+        die("cannot find out who I am: %s", strerror(errno));
+    snprintf(b->program, sizeof b->program, "%s/../postrider", dirname(self));
+}
+
+static int run(const struct bench *b, const struct order *o)
+{
+    if (o->idle)
+        bench_idle(b);
+    if (o->latency)
+        bench_latency(b);
+    if (o->sqlite) {
+        bench_sqlite(b);
+        bench_burden(b);
+    }
+    if (o->idle)
+        bench_memory(b);
+    int missed = report_end(!b->json_only);
+    if (missed > 0)
+        progress(b, "%d missed", missed);
+    return missed > 0;
+}
+
+static int remove_entry(const char *path, const struct stat *stat, int type, struct FTW *ftw)
+{
+    (void)stat;
+    (void)type;
+    (void)ftw;
+    return remove(path);
+}
+
+static pid_t worker;
+
+static void pass_on(int signal_number)
+{
+    kill(worker, signal_number);
+}
+
+/* A child does the work, so that gigabytes of databases are removed however it ends. */
+int main(int argc, char **argv)
+{
+    struct bench b = { .rounds = 0 };
+    struct order o = { .dir = NULL };
+    if (!parse(argc, argv, &o, &b)) {
+        fputs(usage, stderr);
+        return 2;
+    }
+    prepare(&b, &o);
+
+    int status = 0;
+    worker = fork();
+    if (worker < 0)
+        die("cannot fork: %s", strerror(errno));
+    if (worker == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        exit(run(&b, &o));
+    }
+    signal(SIGINT, pass_on);
+    signal(SIGTERM, pass_on);
+    while (waitpid(worker, &status, 0) < 0 && errno == EINTR)
+        ;
+    nftw(b.dir, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 2;
+}

@@ -1,0 +1,171 @@
+/* Sending and draining, against bare SQLite.  Both sides take turns. */
+#include <stdio.h>
+
+#include "bare.h"
+#include "base/error.h"
+#include "bench.h"
+#include "drain.h"
+#include "report.h"
+
+#define SEND_AT_LEAST 0.70
+#define DRAIN_AT_LEAST 0.50
+#define STREAMS 20000
+
+/* ---- Sending --------------------------------------------------------------------------- */
+
+static char payload[BENCH_PAYLOAD];
+
+static void make_batch(struct pr_message ret[BENCH_BATCH])
+{
+    for (size_t i = 0; i < BENCH_BATCH; i++)
+        ret[i] = (struct pr_message){
+            .type = PR_STR("bench.message"),
+            .destination = PR_STR("sink"),
+            .payload = PR_BYTES(payload, sizeof payload),
+        };
+}
+
+static double sender_rate(struct pr_sender *sender, size_t count)
+{
+    struct pr_message batch[BENCH_BATCH];
+    struct pr_error   error;
+    double            begin = seconds_now();
+    for (size_t done = 0; done < count; done += BENCH_BATCH) {
+        make_batch(batch);
+        if (pr_sender_send_many(sender, NULL, batch, BENCH_BATCH, NULL, NULL, &error) < 0)
+            die("%s", error.text);
+    }
+    return (double)count / (seconds_now() - begin);
+}
+
+static double unit_rate(sqlite3 *db, size_t count)
+{
+    struct pr_message batch[BENCH_BATCH];
+    struct pr_error   error;
+    pr_id             id;
+    struct pr_unit   *unit = pr_unit_new();
+    if (unit == NULL)
+        die("no memory");
+    double begin = seconds_now();
+    for (size_t done = 0; done < count; done += BENCH_BATCH) {
+        make_batch(batch);
+        for (size_t i = 0; i < BENCH_BATCH; i++)
+            if (pr_unit_add(unit, NULL, &batch[i], &id, &error) < 0)
+                die("%s", error.text);
+        bare_run(db, "BEGIN IMMEDIATE");
+        if (pr_unit_store_sqlite(unit, db, &error) < 0)
+            die("%s", error.text);
+        bare_run(db, "COMMIT");
+    }
+    double rate = (double)count / (seconds_now() - begin);
+    pr_unit_free(unit);
+    return rate;
+}
+
+static double single_rate(sqlite3 *db, size_t count)
+{
+    struct pr_message batch[BENCH_BATCH];
+    struct pr_error   error;
+    pr_id             id;
+    double            begin = seconds_now();
+    for (size_t done = 0; done < count; done += BENCH_BATCH) {
+        make_batch(batch);
+        bare_run(db, "BEGIN IMMEDIATE");
+        for (size_t i = 0; i < BENCH_BATCH; i++)
+            if (pr_send_sqlite(db, NULL, &batch[i], &id, &error) < 0)
+                die("%s", error.text);
+        bare_run(db, "COMMIT");
+    }
+    return (double)count / (seconds_now() - begin);
+}
+
+static void measure_sending(const struct bench *b)
+{
+    double            bare[BENCH_ROUNDS_MAX], sender[BENCH_ROUNDS_MAX], unit[BENCH_ROUNDS_MAX], single[BENCH_ROUNDS_MAX];
+    size_t            count = b->messages / 10 / BENCH_BATCH * BENCH_BATCH;
+    struct pr_error   error;
+    struct pr_sender *sending;
+    char              url[512];
+
+    bare_create(bench_path(b, "insert.db"));
+    bare_create(bench_path(b, "send.db"));
+    bare_create(bench_path(b, "unit.db"));
+    sqlite3 *insert_db = bare_open(bench_path(b, "insert.db")), *unit_db = bare_open(bench_path(b, "unit.db"));
+    snprintf(url, sizeof url, "sqlite:%s", bench_path(b, "send.db"));
+    if (pr_sender_open(url, &sending, &error) < 0)
+        die("%s", error.text);
+    for (size_t i = 0; i < b->rounds; i++) {
+        bare[i] = bare_insert_rate(insert_db, count);
+        sender[i] = sender_rate(sending, count);
+        unit[i] = unit_rate(unit_db, count);
+        single[i] = single_rate(unit_db, count);
+        progress(b, "send %zu/%zu: bare insert %.0f/s, sender %.0f/s, unit %.0f/s, single %.0f/s", i + 1, b->rounds,
+                 bare[i], sender[i], unit[i], single[i]);
+    }
+    pr_sender_close(sending);
+    bare_close(insert_db);
+    bare_close(unit_db);
+    bare_remove(bench_path(b, "insert.db"));
+    bare_remove(bench_path(b, "send.db"));
+    bare_remove(bench_path(b, "unit.db"));
+
+    double reference = median(bare, b->rounds);
+    report_add(&(struct measurement){ "bare_insert", reference, "messages/s", NO_REFERENCE, 0, BOUND_NONE, 0 });
+    report_add(&(struct measurement){ "send_many", median(sender, b->rounds), "messages/s", reference, 0,
+                                      BOUND_AT_LEAST, SEND_AT_LEAST });
+    report_add(&(struct measurement){ "send_unit", median(unit, b->rounds), "messages/s", reference, 0, BOUND_NONE, 0 });
+    report_add(&(struct measurement){ "send_in_transaction", median(single, b->rounds), "messages/s", reference, 0,
+                                      BOUND_NONE, 0 });
+}
+
+/* ---- Draining -------------------------------------------------------------------------- */
+
+static double bare_round(const struct bench *b, double (*rate)(sqlite3 *db, size_t count))
+{
+    bare_copy(bench_path(b, "backlog.db"), bench_path(b, "run.db"));
+    sqlite3 *db = bare_open(bench_path(b, "run.db"));
+    double   result = rate(db, b->messages);
+    bare_close(db);
+    return result;
+}
+
+static double engine_round(const struct bench *b, const char *backlog)
+{
+    bare_copy(bench_path(b, backlog), bench_path(b, "run.db"));
+    return (double)b->messages / drain_seconds(bench_path(b, "run.db"));
+}
+
+static void measure_draining(const struct bench *b)
+{
+    double bare[BENCH_ROUNDS_MAX], range[BENCH_ROUNDS_MAX], engine[BENCH_ROUNDS_MAX], streams[BENCH_ROUNDS_MAX];
+
+    progress(b, "making backlogs of %zu messages", b->messages);
+    bare_fill(bench_path(b, "backlog.db"), &(struct stock){ .count = b->messages });
+    bare_fill(bench_path(b, "streams.db"), &(struct stock){ .count = b->messages, .streams = STREAMS });
+    for (size_t i = 0; i < b->rounds; i++) {
+        bare[i] = bare_round(b, bare_drain_rate);
+        engine[i] = engine_round(b, "backlog.db");
+        range[i] = bare_round(b, bare_drain_range_rate);
+        streams[i] = engine_round(b, "streams.db");
+        progress(b, "drain %zu/%zu: bare %.0f/s (by range %.0f/s), engine %.0f/s, with streams %.0f/s", i + 1, b->rounds,
+                 bare[i], range[i], engine[i], streams[i]);
+    }
+    bare_remove(bench_path(b, "backlog.db"));
+    bare_remove(bench_path(b, "streams.db"));
+    bare_remove(bench_path(b, "run.db"));
+
+    double reference = median(bare, b->rounds);
+    report_add(&(struct measurement){ "bare_read_and_delete", reference, "messages/s", NO_REFERENCE, 0, BOUND_NONE, 0 });
+    report_add(&(struct measurement){ "bare_read_and_delete_by_range", median(range, b->rounds), "messages/s",
+                                      NO_REFERENCE, 0, BOUND_NONE, 0 });
+    report_add(&(struct measurement){ "drain", median(engine, b->rounds), "messages/s", reference, 0, BOUND_AT_LEAST,
+                                      DRAIN_AT_LEAST });
+    report_add(&(struct measurement){ "drain_streams", median(streams, b->rounds), "messages/s", reference, 0,
+                                      BOUND_NONE, 0 });
+}
+
+void bench_sqlite(const struct bench *b)
+{
+    measure_sending(b);
+    measure_draining(b);
+}

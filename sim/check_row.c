@@ -1,0 +1,334 @@
+/* What may happen to a row, event by event: I1, I2, I4, I5, I7, I8, I9, I12. */
+#include "checkers.h"
+
+#include <math.h>
+
+#include "base/slice.h"
+#include "base/util.h"
+
+/* The row of an event; NULL after a breach. */
+static struct shadow_row *row_of(struct checker *c, const struct event *e)
+{
+    struct shadow_message *m = &c->messages[e->message];
+    struct shadow_row     *row = shadow_find(c, e->message, e->destination);
+    if (m->rolled_back)
+        breach_set(c, "I2", "m%u was rolled back and came to light", e->message);
+    else if (row == NULL)
+        breach_set(c, "I2", "m%u came to light before it was committed", e->message);
+    return c->breach->invariant == NULL ? row : NULL;
+}
+
+/* Whoever sees the row now owns its lane: a hand-out by somebody else is history. */
+static void bury_former(const struct event *e, struct shadow_row *row)
+{
+    if (row->open && row->session != e->session)
+        shadow_bury(row);
+}
+
+void check_read(struct checker *c, const struct event *e)
+{
+    struct shadow_row *row = row_of(c, e);
+    if (row == NULL)
+        return;
+    struct shadow_message *m = &c->messages[e->message];
+    if (m->seq != 0 && m->seq != (int64_t)e->extra)
+        breach_set(c, "I5", "m%u changed its place from %lld to %lld", e->message, (long long)m->seq, (long long)e->extra);
+    m->seq = (int64_t)e->extra;
+    if (shadow_is_over(row)) {
+        breach_set(c, "I5", "m%u is %s and was read from the box", e->message, state_name(row->state));
+        return;
+    }
+    bury_former(e, row);
+    if (e->number != row->attempts || e->value != row->failures)
+        breach_set(c, "I4", "m%u is stored with %d attempts and %d failures; its history has %d and %d", e->message,
+                   e->number, (int)e->value, row->attempts, row->failures);
+}
+
+/* ---- Handing out ----------------------------------------------------------------------------- */
+
+static void check_pause(struct checker *c, const struct event *e, const struct shadow_message *m)
+{
+    unsigned endpoint = e->destination != DESTINATION_NONE && m->split ? e->destination - 1u : m->targets[0];
+    const struct shadow_endpoint *p = &c->endpoints[endpoint];
+    const struct shadow_session  *s = &c->sessions[e->session];
+    /* It had a cycle since the pause began: so it knows. */
+    if (p->paused_at != 0 && s->last_cycle > p->paused_at && p->until_us > e->wall_us && p->until_us > s->last_wall_us)
+        breach_set(c, "I4", "m%u was handed out to a paused endpoint", e->message);
+}
+
+static void check_times(struct checker *c, const struct event *e, const struct shadow_message *m,
+                        const struct shadow_row *row)
+{
+    int64_t expires_us = m->parcel->m.expires_us, known_us = c->sessions[e->session].last_wall_us;
+    if (!shadow_due_is_reached(row, e->wall_us))
+        breach_set(c, "I12", "m%u was handed out %lld us too early", e->message, (long long)(row->due_us - e->wall_us));
+    if (expires_us != 0 && known_us != 0 && expires_us <= known_us && expires_us <= e->wall_us)
+        breach_set(c, "I5", "m%u was handed out when its time was over", e->message);
+}
+
+void check_handout(struct checker *c, const struct event *e)
+{
+    struct shadow_message *m = &c->messages[e->message];
+    struct shadow_row     *row = row_of(c, e);
+    check_acts(c, e);
+    if (row == NULL)
+        return;
+    if (shadow_is_over(row)) /* an operator was faster: the store has a receipt without a row */
+        return;
+    if (row->open && row->session == e->session && row->number == e->number &&
+        (!row->started || row->result == RESULT_NONE || row->result == SEND_OK)) {
+        row->receipt = e->value; /* carried over */
+        return;
+    }
+    bury_former(e, row);
+    if (e->number != row->attempts + 1)
+        breach_set(c, "I4", "hand-out %d of m%u, which was handed out %d times", e->number, e->message, row->attempts);
+    if (m->target_count == 0)
+        breach_set(c, "I5", "m%u has nowhere to go and was handed out", e->message);
+    check_times(c, e, m, row);
+    check_pause(c, e, m);
+    row->open = true;
+    row->session = e->session;
+    row->number = e->number;
+    row->receipt = e->value;
+    row->started = false;
+    row->result = RESULT_NONE;
+    if (row->state != STATE_IN_FLIGHT)
+        shadow_move(c, row, STATE_IN_FLIGHT);
+}
+
+/* Handed back without being counted: only what was not started, or what failed. */
+static void close_row(struct checker *c, const struct event *e, uint32_t message, struct shadow_row *row)
+{
+    if (row->started && (row->result == RESULT_NONE || row->result == SEND_OK))
+        breach_set(c, "I4", "the receipt of m%u was closed in cycle %lld without a verdict", message, (long long)e->value);
+    row->open = false;
+    if (row->state == STATE_IN_FLIGHT)
+        row->state = row->failed ? STATE_RETRYING : STATE_READY;
+}
+
+void check_close(struct checker *c, const struct event *e)
+{
+    check_acts(c, e);
+    for (uint32_t i = 0; i < c->message_count; i++)
+        for (struct shadow_row *row = c->messages[i].rows; row != NULL; row = row->next)
+            if (row->open && row->session == e->session && row->receipt == e->value)
+                close_row(c, e, i, row);
+}
+
+/* ---- Verdicts ------------------------------------------------------------------------------------ */
+
+/* The endpoint of a row; its settings say what must become of failures. */
+static const struct endpoint_setting *setting_of(struct checker *c, const struct event *e)
+{
+    const struct shadow_message *m = &c->messages[e->message];
+    if (m->target_count == 0)
+        return NULL;
+    return &c->s->endpoints[m->split ? e->destination - 1u : m->targets[0]];
+}
+
+static bool retries_are_over(const struct retry_setting *r, int failures)
+{
+    return r->delays != NULL ? (size_t)failures > r->delay_count : r->failures > 0 && failures >= r->failures;
+}
+
+/* base x factor^failures up to the cap, or the table; jitter only lengthens. */
+static int64_t shortest_delay_us(const struct retry_setting *r, int failures)
+{
+    if (r->delays != NULL)
+        return r->delays[failures - 1];
+    double delay = (double)r->base_us * pow(r->factor, failures);
+    int64_t cap_us = r->cap_us > 0 ? r->cap_us : RETRY_DELAY_MAX_US;
+    return delay > (double)cap_us ? cap_us : (int64_t)delay;
+}
+
+static void on_complete(struct checker *c, const struct event *e, struct shadow_row *row)
+{
+    if (!row->open || row->session != e->session || !row->started || row->result != SEND_OK)
+        breach_set(c, "I1", "m%u was completed, but its receiver never said yes to this hand-out", e->message);
+    shadow_move(c, row, STATE_DONE);
+}
+
+static void on_fail(struct checker *c, const struct event *e, struct shadow_row *row)
+{
+    const struct endpoint_setting *s = setting_of(c, e);
+    row->attempts = e->number;
+    row->failures++;
+    row->failed = true;
+    row->delayed = row->excused = false;
+    row->due_us = e->wall_us + e->value;
+    row->due_reached = false;
+    if (s == NULL || retries_are_over(&s->policy.retry, row->failures))
+        breach_set(c, "I4", "m%u has failed %d times and is to be tried again", e->message, row->failures);
+    else if (e->value < shortest_delay_us(&s->policy.retry, row->failures) - 1)
+        breach_set(c, "I12", "failure %d of m%u waits %lld us", row->failures, e->message, (long long)e->value);
+    if (row->state != STATE_IN_FLIGHT && e->extra == PR_REASON_MESSAGE_TOO_LARGE)
+        row->state = STATE_IN_FLIGHT; /* found before it was sent */
+    shadow_move(c, row, STATE_RETRYING);
+}
+
+static void on_dead(struct checker *c, const struct event *e, struct shadow_row *row)
+{
+    const struct endpoint_setting *s = setting_of(c, e);
+    bool undecodable = c->messages[e->message].parcel->undecodable;
+    int  failures = row->failures + (e->flag ? 1 : 0);
+    bool over = s != NULL && e->flag && retries_are_over(&s->policy.retry, failures);
+    bool poison = s != NULL && !e->flag && e->number - failures > s->max_attempts;
+    if (!undecodable && !over && !poison)
+        breach_set(c, "I4", "m%u is dead after %d attempts and %d failures: too early", e->message, e->number, failures);
+    row->attempts = max64(row->attempts, e->number);
+    row->failures = failures;
+    shadow_move(c, row, STATE_DEAD);
+}
+
+static void on_expire(struct checker *c, const struct event *e, struct shadow_row *row)
+{
+    int64_t expires_us = c->messages[e->message].parcel->m.expires_us;
+    if (expires_us == 0 || (expires_us > e->wall_us && expires_us > c->wall_max_us))
+        breach_set(c, "I1", "m%u ended as expired, and is not", e->message);
+    shadow_move(c, row, STATE_GONE);
+}
+
+static void on_abandon(struct checker *c, const struct event *e, struct shadow_row *row)
+{
+    if (e->number > 0)
+        row->attempts = e->number;
+    if (row->open && !c->sessions[e->session].gave_up)
+        breach_set(c, "I4", "m%u was abandoned, and nobody gave up on it", e->message);
+    row->due_us = e->wall_us + e->value;
+    row->due_reached = false;
+    shadow_move(c, row, STATE_READY);
+}
+
+static void apply_verdict(struct checker *c, const struct event *e, struct shadow_row *row)
+{
+    struct shadow_message *m = &c->messages[e->message];
+    switch ((enum verdict_kind)e->what) {
+    case VERDICT_COMPLETE: on_complete(c, e, row); break;
+    case VERDICT_FAIL: on_fail(c, e, row); break;
+    case VERDICT_ABANDON: on_abandon(c, e, row); break;
+    case VERDICT_DEAD_LETTER: on_dead(c, e, row); break;
+    case VERDICT_EXPIRE: on_expire(c, e, row); break;
+    case VERDICT_PARK:
+        if (m->target_count != 0)
+            breach_set(c, "I5", "m%u was parked and has somewhere to go", e->message);
+        row->failed = true;
+        if (e->number > 0) { /* it was handed out */
+            row->failures++;
+            row->attempts = e->number;
+        }
+        shadow_move(c, row, STATE_PARKED);
+        break;
+    case VERDICT_HOLD: shadow_move(c, row, STATE_HELD); break;
+    case VERDICT_SPLIT:
+        m->split = true;
+        shadow_move(c, row, STATE_GONE);
+        break;
+    case VERDICT_RETURN: shadow_move(c, row, STATE_READY); break;
+    default: breach_set(c, "I5", "m%u: nobody asked for this verdict", e->message); break;
+    }
+}
+
+void check_verdict(struct checker *c, const struct event *e)
+{
+    struct shadow_row *row = row_of(c, e);
+    check_acts(c, e);
+    if (row == NULL)
+        return;
+    bool ours = row->open && row->session == e->session;
+    if (e->answer == PR_OK) {
+        bool counts = e->what == VERDICT_FAIL || e->what == VERDICT_ABANDON || e->what == VERDICT_PARK;
+        if (shadow_is_over(row))
+            breach_set(c, "I5", "m%u is %s and was judged again", e->message, state_name(row->state));
+        if (counts && e->number > 0 && row->attempts != e->number - 1)
+            breach_set(c, "I6", "a stale verdict on hand-out %d of m%u (%d attempts) was applied", e->number, e->message,
+                       row->attempts);
+        apply_verdict(c, e, row);
+    } else if (row->state == STATE_IN_FLIGHT && ours) {
+        row->state = STATE_READY;
+    }
+    if (ours)
+        row->open = false;
+}
+
+void check_born(struct checker *c, const struct event *e)
+{
+    struct shadow_row *parent = shadow_find(c, e->message, DESTINATION_NONE);
+    if (shadow_find(c, e->message, e->destination) != NULL || parent == NULL || parent->state != STATE_GONE) {
+        breach_set(c, "I5", "m%u was split twice", e->message);
+        return;
+    }
+    struct shadow_row *row = shadow_make(c, e->message, e->destination);
+    row->delayed = parent->delayed;
+    row->released = parent->released;
+    row->excused = parent->excused;
+    row->due_us = parent->due_us;
+    row->due_reached = parent->due_reached;
+    row->state = parent->delayed ? STATE_DELAYED : STATE_READY;
+}
+
+/* ---- Sending ------------------------------------------------------------------------------------- */
+
+static void check_duplicate(struct checker *c, const struct event *e, const struct shadow_row *row)
+{
+    const struct shadow_session *s = &c->sessions[row->ok_session];
+    if (!row->ok)
+        return; /* nobody knew that it had arrived, or it had not */
+    if (row->ok_session == e->session)
+        breach_set(c, "I9", "m%u was sent again by the engine that knew it had arrived", e->message);
+    else if (!s->crashed && !s->buried && !s->gave_up)
+        breach_set(c, "I9", "m%u was sent again after session %u ended in good order", e->message, row->ok_session);
+}
+
+void check_start(struct checker *c, const struct event *e)
+{
+    struct shadow_message *m = &c->messages[e->message];
+    struct shadow_row     *row = row_of(c, e);
+    bool                   wanted = false;
+    if (row == NULL)
+        return;
+    for (size_t i = 0; i < m->target_count; i++)
+        wanted = wanted || m->targets[i] == e->what;
+    if (!wanted || (m->split && e->destination != e->what + 1))
+        breach_set(c, "I5", "m%u was sent to e%u, where it does not belong", e->message, e->what);
+    if (m->parcel->undecodable)
+        breach_set(c, "I5", "m%u cannot be decoded and was sent", e->message);
+    if (shadow_is_over(row) || !row->open || row->session != e->session) {
+        /* An operator or a lost lease took it away in mid-air; whatever it is, it was announced. */
+        if (row->number != e->number && !row->excused && !shadow_is_over(row))
+            breach_set(c, "I4", "m%u was sent without a receipt", e->message);
+        return;
+    }
+    if (row->number != e->number || row->started)
+        breach_set(c, "I4", "m%u was sent as hand-out %d; its receipt says %d%s", e->message, e->number, row->number,
+                   row->started ? ", and was used" : "");
+    if (e->number - row->failures > c->s->endpoints[e->what].max_attempts)
+        breach_set(c, "I4", "m%u was sent at hand-out %d with %d failures: it is poison", e->message, e->number, row->failures);
+    check_duplicate(c, e, row);
+    check_start_order(c, e, m, row);
+    row->started = true;
+    row->sent = true;
+    row->excused = false;
+}
+
+void check_arrive(struct checker *c, const struct event *e)
+{
+    struct shadow_row *row = row_of(c, e);
+    if (row == NULL)
+        return;
+    if (e->extra != c->messages[e->message].parcel->digest)
+        breach_set(c, "I8", "m%u arrived changed", e->message);
+    row->arrivals++;
+}
+
+void check_result(struct checker *c, const struct event *e)
+{
+    struct shadow_row *row = row_of(c, e);
+    if (row == NULL || !row->open || row->session != e->session || row->number != e->number)
+        return;
+    row->result = e->what;
+    if (e->what == SEND_OK) {
+        row->ok = true;
+        row->ok_session = e->session;
+    }
+}

@@ -1,0 +1,304 @@
+/* Reads the history and keeps the shadow.  See checkers.h. */
+#include "checkers.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/slice.h"
+#include "base/util.h"
+
+void breach_set(struct checker *c, const char *invariant, const char *format, ...)
+{
+    va_list args;
+    if (c->breach->invariant != NULL)
+        return; /* the first one is the one to look at */
+    c->breach->invariant = invariant;
+    c->breach->event = c->at;
+    va_start(args, format);
+    vsnprintf(c->breach->text, sizeof(c->breach->text), format, args);
+    va_end(args);
+}
+
+/* ---- The shadow -------------------------------------------------------------------------- */
+
+struct shadow_row *shadow_find(struct checker *c, uint32_t message, uint16_t destination)
+{
+    for (struct shadow_row *row = c->messages[message].rows; row != NULL; row = row->next)
+        if (row->destination == destination)
+            return row;
+    return NULL;
+}
+
+struct shadow_row *shadow_make(struct checker *c, uint32_t message, uint16_t destination)
+{
+    struct shadow_row *row = arena_zalloc(&c->arena, sizeof(*row));
+    ASSERT(row != NULL);
+    row->destination = destination;
+    row->result = RESULT_NONE;
+    row->next = c->messages[message].rows;
+    c->messages[message].rows = row;
+    return row;
+}
+
+unsigned shadow_lane(const struct shadow_message *m)
+{
+    return lane_of(m->parcel->m.stream, m->parcel->m.id);
+}
+
+struct shadow_row *shadow_leg(const struct shadow_message *m, unsigned endpoint)
+{
+    bool wanted = false;
+    for (size_t i = 0; i < m->target_count; i++)
+        wanted = wanted || m->targets[i] == endpoint;
+    if (!wanted)
+        return NULL;
+    struct shadow_row *whole = NULL;
+    for (struct shadow_row *row = m->rows; row != NULL; row = row->next) {
+        if (m->split && row->destination == endpoint + 1)
+            return row;
+        if (!m->split)
+            whole = row; /* its only row: '' or as its sender said */
+    }
+    return whole;
+}
+
+bool shadow_is_over(const struct shadow_row *row)
+{
+    return row->state == STATE_GONE || row->state == STATE_DONE || row->state == STATE_DEAD;
+}
+
+bool shadow_due_is_reached(const struct shadow_row *row, int64_t wall_us)
+{
+    return row->due_us == 0 || row->due_reached || row->due_us <= wall_us;
+}
+
+void shadow_bury(struct shadow_row *row)
+{
+    if (!row->open)
+        return;
+    row->open = false;
+    row->attempts = row->number > row->attempts ? row->number : row->attempts;
+    if (row->state == STATE_IN_FLIGHT)
+        row->state = row->due_us != 0 && row->failed ? STATE_RETRYING : STATE_READY;
+}
+
+/* The only place where the history moves a state: along an edge of the table (I5). */
+void shadow_move(struct checker *c, struct shadow_row *row, enum state next)
+{
+    /* Time passes without an event. */
+    if ((row->state == STATE_DELAYED || row->state == STATE_RETRYING) && next != STATE_PARKED)
+        row->state = state_may_become(row->state, next) ? row->state : STATE_READY;
+    if (!state_may_become(row->state, next))
+        breach_set(c, "I5", "a message went from %s to %s", state_name(row->state), state_name(next));
+    row->state = next;
+}
+
+/* ---- Senders and operators ------------------------------------------------------------------ */
+
+static struct shadow_stream *stream_of(struct checker *c, pr_slice name)
+{
+    uint64_t hash = hash_slice(0, name);
+    for (struct map_node *n = map_first(&c->streams, hash); n != NULL; n = map_next_same(n))
+        if (slice_eq(MAP_ENTRY(n, struct shadow_stream, node)->name, name))
+            return MAP_ENTRY(n, struct shadow_stream, node);
+    struct shadow_stream *stream = arena_zalloc(&c->arena, sizeof(*stream));
+    ASSERT(stream != NULL);
+    stream->name = name;
+    stream->last = &stream->first;
+    int rc = map_insert(&c->streams, &stream->node, hash);
+    ASSERT(rc == PR_OK);
+    return stream;
+}
+
+static void on_commit(struct checker *c, const struct event *e)
+{
+    struct shadow_message *m = &c->messages[e->message];
+    m->committed = c->at;
+    m->place = e->number;
+    m->admin = -1;
+    m->target_count = scenario_targets(c->s, &m->parcel->m, m->targets);
+    struct shadow_row *row = shadow_make(c, e->message, e->destination);
+    row->state = e->what ? STATE_DELAYED : STATE_READY;
+    row->delayed = e->what;
+    row->due_us = e->value;
+    if (!slice_is_empty(m->parcel->m.stream)) {
+        struct shadow_stream *stream = stream_of(c, m->parcel->m.stream);
+        *stream->last = m;
+        stream->last = &m->next_in_stream;
+    }
+}
+
+static void on_admin(struct checker *c, const struct event *e)
+{
+    if (e->message == MESSAGE_NONE) {
+        struct shadow_endpoint *endpoint = &c->endpoints[e->number];
+        if (e->what == ADMIN_RESUME)
+            *endpoint = (struct shadow_endpoint){ 0 };
+        else if (endpoint->paused_at == 0 || e->value > endpoint->until_us)
+            *endpoint = (struct shadow_endpoint){ c->at, e->value };
+        return;
+    }
+    struct shadow_message *m = &c->messages[e->message];
+    m->admin = e->what;
+    for (struct shadow_row *row = m->rows; row != NULL; row = row->next)
+        row->seen = false;
+}
+
+/* What an operator's act may turn a row into; the rest of its effects is taken as shown. */
+static void on_seen(struct checker *c, const struct event *e)
+{
+    struct shadow_message *m = &c->messages[e->message];
+    struct shadow_row     *row = shadow_find(c, e->message, e->destination);
+    bool dead = e->what == STATE_DEAD, done = e->what == STATE_DONE;
+    if (row == NULL || m->committed == 0) {
+        breach_set(c, "I2", "m%u is in the store and was never committed there", e->message);
+        return;
+    }
+    row->seen = true;
+    if (done || shadow_is_over(row)) {
+        if (done ? row->state != STATE_DONE : !dead && m->admin != ADMIN_DEAD_REPLAY)
+            breach_set(c, "I5", "m%u was %s and is %s now", e->message, state_name(row->state), state_name((enum state)e->what));
+        if (done)
+            return;
+    } else if (dead && m->admin != ADMIN_DEAD_ADD) {
+        breach_set(c, "I5", "m%u is dead and nobody said so", e->message);
+    }
+    if (dead && e->extra != m->parcel->digest)
+        breach_set(c, "I7", "the dead letter of m%u is not what was sent", e->message);
+    if (dead && row->state == STATE_DEAD && (e->number != row->attempts || e->value != row->failures))
+        breach_set(c, "I4", "the dead letter of m%u counts %d/%d, not %d/%d", e->message, e->number, (int)e->value,
+                   row->attempts, row->failures);
+    bool back = row->state == STATE_DEAD && !dead, parked = row->state == STATE_PARKED && e->what != STATE_PARKED;
+    row->excused = row->excused || back || parked || m->admin == ADMIN_RETRY || m->admin == ADMIN_PARK;
+    row->released = e->flag;
+    row->attempts = e->number;
+    row->failures = (int)e->value;
+    if (dead || back)
+        row->open = false;
+    if (m->admin == ADMIN_RETRY || m->admin == ADMIN_RELEASE || back || parked) {
+        row->due_us = e->wall_us;
+        row->due_reached = true;
+    }
+    if (back)
+        row->ok = false; /* a new life: it may well go out again */
+    if (dead || e->what == STATE_PARKED || back)
+        row->state = (enum state)e->what;
+    else if (!row->open && e->what != STATE_IN_FLIGHT && e->what != STATE_PAUSED)
+        row->state = (enum state)e->what;
+}
+
+static void on_admin_end(struct checker *c, const struct event *e)
+{
+    struct shadow_message *m = &c->messages[e->message];
+    for (struct shadow_row *row = m->rows; row != NULL; row = row->next) {
+        if (row->seen || row->state == STATE_GONE || row->state == STATE_DONE)
+            continue;
+        if (m->admin != (row->state == STATE_DEAD ? ADMIN_DEAD_DISCARD : ADMIN_DISCARD))
+            breach_set(c, "I1", "m%u was %s and is nowhere", e->message, state_name(row->state));
+        row->state = STATE_GONE;
+        row->open = false;
+    }
+    m->admin = -1;
+}
+
+/* ---- The world around ------------------------------------------------------------------------ */
+
+/* The clock jumped: a due time that was reached before stays reached. */
+static void on_clock(struct checker *c, const struct event *e)
+{
+    for (uint32_t i = 0; i < c->message_count; i++)
+        for (struct shadow_row *row = c->messages[i].rows; row != NULL; row = row->next)
+            row->due_reached = shadow_due_is_reached(row, e->value);
+}
+
+/* A cycle can bring a batch of splits, each with a child for every endpoint, and a row's bytes
+ * are known when it is there: so much more may be in the window.  A window that is too small
+ * for anything to flow is made larger (see engine_new()). */
+static void on_window(struct checker *c, const struct event *e)
+{
+    const struct engine_setting *s = &c->s->engine;
+    size_t count_max = max_size(s->window_count, 64 + 4 * s->endpoint_count) + s->batch * (s->endpoint_count + 1);
+    size_t bytes_max = max_size(s->window_bytes, 4 * s->payload_max) + count_max * (1024 + c->s->payload_max);
+    if ((size_t)e->number > count_max || (size_t)e->value > bytes_max)
+        breach_set(c, "I14", "an engine holds %d messages and %lld bytes; %zu and %zu are allowed", e->number,
+                   (long long)e->value, count_max, bytes_max);
+}
+
+static void on_end(struct checker *c)
+{
+    for (uint32_t i = 0; i < c->message_count; i++)
+        for (struct shadow_row *row = c->messages[i].rows; row != NULL; row = row->next) {
+            if (!shadow_is_over(row))
+                breach_set(c, "I1", "m%u is %s at the end", i, state_name(row->state));
+            if (c->perfect && row->arrivals > 1)
+                breach_set(c, "I9", "m%u arrived %u times, without any fault", i, row->arrivals);
+        }
+}
+
+static void read_event(struct checker *c, const struct event *e)
+{
+    switch ((enum event_kind)e->kind) {
+    case EVENT_COMMIT: on_commit(c, e); break;
+    case EVENT_ROLLBACK: c->messages[e->message].rolled_back = true; break;
+    case EVENT_JOIN: check_join(c, e); break;
+    case EVENT_CYCLE: check_cycle(c, e); break;
+    case EVENT_LEAVE:
+    case EVENT_LOST:
+    case EVENT_CRASH:
+    case EVENT_GIVE_UP: check_session_end(c, e); break;
+    case EVENT_READ: check_read(c, e); break;
+    case EVENT_HANDOUT: check_handout(c, e); break;
+    case EVENT_CLOSE: check_close(c, e); break;
+    case EVENT_VERDICT: check_verdict(c, e); break;
+    case EVENT_BORN: check_born(c, e); break;
+    case EVENT_START: check_start(c, e); break;
+    case EVENT_ARRIVE: check_arrive(c, e); break;
+    case EVENT_RESULT: check_result(c, e); break;
+    case EVENT_ADMIN: on_admin(c, e); break;
+    case EVENT_SEEN: on_seen(c, e); break;
+    case EVENT_ADMIN_END: on_admin_end(c, e); break;
+    case EVENT_CLOCK: on_clock(c, e); break;
+    case EVENT_WINDOW: on_window(c, e); break;
+    case EVENT_UNDRAINED:
+        breach_set(c, "I15", "m%u is still %s long after the last fault", e->message, state_name((enum state)e->what));
+        break;
+    case EVENT_END: on_end(c); break;
+    default: break;
+    }
+    if (c->wall_max_us < e->wall_us)
+        c->wall_max_us = e->wall_us;
+}
+
+static bool faults_are_none(const struct faults *f)
+{
+    static const struct faults none;
+    struct faults rest = *f;
+    rest.slow = false; /* being slow and not being told are no faults */
+    rest.wake_lost = 0;
+    return memcmp(&rest, &none, sizeof(none)) == 0;
+}
+
+bool check_world(struct world *w, struct breach *ret)
+{
+    struct checker c = { .w = w, .s = w->scenario, .breach = ret, .message_count = w->parcel_count,
+                         .session_count = (size_t)w->sessions + 1, .perfect = faults_are_none(&w->scenario->faults) };
+    *ret = (struct breach){ 0 };
+    arena_init(&c.arena, 1 << 16);
+    map_init(&c.streams);
+    c.messages = arena_alloc_array(&c.arena, (size_t)c.message_count + 1, sizeof(*c.messages));
+    c.sessions = arena_alloc_array(&c.arena, c.session_count, sizeof(*c.sessions));
+    ASSERT(c.messages != NULL && c.sessions != NULL);
+    for (uint32_t i = 0; i < c.message_count; i++)
+        c.messages[i] = (struct shadow_message){ .parcel = w->parcels[i], .admin = -1 };
+    for (c.at = 0; c.at < w->history.count && ret->invariant == NULL; c.at++)
+        read_event(&c, &w->history.events[c.at]);
+    if (ret->invariant == NULL && w->broken != NULL)
+        breach_set(&c, "world", "%s", w->broken);
+    map_fini(&c.streams);
+    arena_fini(&c.arena);
+    return ret->invariant == NULL;
+}

@@ -1,0 +1,143 @@
+/* The checkers: they read the history of a world and its senders' side, and nothing of the
+ * engine or the store.  Each breach names its invariant (shared with the documentation):
+ *
+ *   I1   no committed message lost                I7   dead letter byte for byte
+ *   I2   nothing from a rollback is sent          I8   payload unchanged end to end
+ *   I3   order of first sends per stream          I9   every duplicate has a cause
+ *   I4   hand-outs counted and within the limit   I12  never retried early
+ *   I5   one end, legal changes of state          I14  the window is bounded
+ *   I6   one owner per lane, stale verdicts       I15  when faults stop everything drains
+ *
+ *   checkers.c      reads the history and keeps the shadow: what each row must be like
+ *   check_order.c   I3
+ *   check_lease.c   I6: sessions and lanes
+ *   check_row.c     the rest, event by event */
+#ifndef SIM_CHECKERS_H
+#define SIM_CHECKERS_H
+
+#include "base/map.h"
+#include "core/lane.h"
+#include "core/state.h"
+#include "world.h"
+
+struct breach {
+    const char *invariant; /* NULL: none */
+    size_t      event;     /* where in the history */
+    char        text[240];
+};
+
+/* false: *ret says what is broken first. */
+bool check_world(struct world *w, struct breach *ret);
+
+/* ---- The shadow: for the checkers only --------------------------------------------------- */
+
+#define RESULT_NONE (-1)
+
+struct shadow_row {
+    struct shadow_row *next;       /* of the same message */
+    uint16_t   destination;
+    enum state state;
+    int        attempts, failures;
+    int64_t    due_us;             /* 0: none */
+    bool       due_reached;        /* since it was set, by the store's clock */
+    bool       failed;             /* its Failed bit */
+    bool       delayed;            /* by its sender, and it did not fail since */
+    bool       released;
+    bool       excused;            /* brought back by an operator: followers may be ahead already */
+    bool       seen;               /* in the list that is being shown */
+
+    /* The hand-out that is open, if any. */
+    bool       open;
+    uint16_t   session;
+    int        number;
+    int64_t    receipt;            /* the cycle */
+    bool       started;
+    int        result;             /* enum send_outcome, RESULT_NONE */
+
+    bool       ok;                 /* its receiver's yes reached an engine */
+    uint16_t   ok_session;
+    bool       sent;               /* at least once */
+    unsigned   arrivals;
+};
+
+struct shadow_message {
+    struct shadow_row     *rows;
+    const struct parcel   *parcel;
+    struct shadow_message *next_in_stream; /* in order of commits */
+    size_t                 committed;      /* event, 0: not */
+    int64_t                place;
+    int64_t                seq;
+    bool                   rolled_back, split;
+    int                    admin;          /* enum admin_kind while it is being shown, -1 else */
+    unsigned               targets[SIM_ENDPOINTS_MAX];
+    size_t                 target_count;
+};
+
+struct shadow_stream {
+    struct map_node        node;
+    pr_slice               name;
+    struct shadow_message *first, **last;
+};
+
+struct shadow_session {
+    uint8_t  instance;
+    bool     joined, ended, buried, gave_up, crashed;
+    uint64_t lanes;
+    int64_t  lease_end_us;         /* what the store granted with the last cycle that landed */
+    size_t   last_cycle;           /* event */
+    int64_t  last_wall_us;
+    int32_t  cycle_number;
+};
+
+struct shadow_endpoint {
+    size_t  paused_at;             /* event; 0: never */
+    int64_t until_us;
+};
+
+struct checker {
+    struct world          *w;
+    const struct scenario *s;
+    struct breach         *breach;
+    struct arena           arena;
+    size_t                 at;     /* the event being read */
+    struct shadow_message *messages;
+    uint32_t               message_count;
+    struct shadow_session *sessions;
+    size_t                 session_count;
+    struct shadow_endpoint endpoints[SIM_ENDPOINTS_MAX];
+    struct map             streams;
+    uint16_t               owners[LANE_COUNT]; /* session; 0: nobody */
+    int64_t                wall_max_us;
+    bool                   perfect; /* a world without faults */
+};
+
+void breach_set(struct checker *c, const char *invariant, const char *format, ...) PR_PRINTF(3, 4);
+
+struct shadow_row *shadow_find(struct checker *c, uint32_t message, uint16_t destination); /* NULL: none */
+struct shadow_row *shadow_make(struct checker *c, uint32_t message, uint16_t destination);
+unsigned           shadow_lane(const struct shadow_message *m);
+/* The row on which the delivery of a message to an endpoint depends now; NULL: none. */
+struct shadow_row *shadow_leg(const struct shadow_message *m, unsigned endpoint);
+/* Its instance was buried: the hand-out counts. */
+void shadow_bury(struct shadow_row *row);
+void shadow_move(struct checker *c, struct shadow_row *row, enum state next);
+bool shadow_is_over(const struct shadow_row *row);
+bool shadow_due_is_reached(const struct shadow_row *row, int64_t wall_us);
+
+void check_start_order(struct checker *c, const struct event *e, struct shadow_message *m, struct shadow_row *row);
+
+void check_join(struct checker *c, const struct event *e);
+void check_cycle(struct checker *c, const struct event *e);
+void check_session_end(struct checker *c, const struct event *e);
+void check_acts(struct checker *c, const struct event *e); /* a session did something in the store */
+
+void check_read(struct checker *c, const struct event *e);
+void check_handout(struct checker *c, const struct event *e);
+void check_close(struct checker *c, const struct event *e);
+void check_verdict(struct checker *c, const struct event *e);
+void check_born(struct checker *c, const struct event *e);
+void check_start(struct checker *c, const struct event *e);
+void check_arrive(struct checker *c, const struct event *e);
+void check_result(struct checker *c, const struct event *e);
+
+#endif

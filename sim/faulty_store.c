@@ -1,0 +1,253 @@
+/* Between an engine and its store.  A cycle can end as ok, as an error, as unknown although it
+ * landed, as unknown and it did not, and its instance can die in it.  What landed is written
+ * into the history here, whatever the engine is told about it. */
+#include "world.h"
+
+#include <string.h>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/slice.h"
+
+/* ---- Rows, as the store names them ------------------------------------------------------ */
+
+static struct known_row *find_row(struct world *w, uint64_t row)
+{
+    for (struct map_node *n = map_first(&w->rows, hash_u64(row)); n != NULL; n = map_next_same(n))
+        if (MAP_ENTRY(n, struct known_row, node)->row == row)
+            return MAP_ENTRY(n, struct known_row, node);
+    return NULL;
+}
+
+static void learn_row(struct world *w, uint64_t row, uint32_t message, uint16_t destination)
+{
+    struct known_row *known = find_row(w, row);
+    if (known == NULL) {
+        known = arena_zalloc(&w->arena, sizeof(*known));
+        ASSERT(known != NULL);
+        known->row = row;
+        int rc = map_insert(&w->rows, &known->node, hash_u64(row));
+        ASSERT(rc == PR_OK);
+    }
+    known->message = message;
+    known->destination = destination;
+}
+
+bool world_find_row(struct world *w, uint64_t row, uint32_t *ret_message, uint16_t *ret_destination)
+{
+    const struct known_row *known = find_row(w, row);
+    *ret_message = known != NULL ? known->message : MESSAGE_NONE;
+    *ret_destination = known != NULL ? known->destination : DESTINATION_NONE;
+    return known != NULL;
+}
+
+uint16_t world_destination(const struct world *w, pr_slice name)
+{
+    if (slice_is_empty(name))
+        return DESTINATION_NONE;
+    for (unsigned i = 0; i < w->scenario->engine.endpoint_count; i++)
+        if (slice_eq(w->scenario->endpoints[i].name, name))
+            return (uint16_t)(i + 1);
+    return DESTINATION_UNKNOWN;
+}
+
+/* ---- The witness -------------------------------------------------------------------------- */
+
+static struct event about(const struct instance *in, enum event_kind kind)
+{
+    return (struct event){ .kind = (uint8_t)kind, .instance = (uint8_t)in->index, .session = in->session_number,
+                           .message = MESSAGE_NONE };
+}
+
+static struct event about_row(struct world *w, const struct instance *in, enum event_kind kind, uint64_t row)
+{
+    struct event event = about(in, kind);
+    if (!world_find_row(w, row, &event.message, &event.destination))
+        w->broken = "a cycle names a row that was never read";
+    return event;
+}
+
+static void witness_effects(struct world *w, const struct cycle *cycle, size_t verdict)
+{
+    for (size_t i = 0; i < cycle->effect_count; i++) {
+        struct parcel *p = cycle->effects[i].verdict == verdict ? world_find(w, cycle->effects[i].message->id) : NULL;
+        if (p != NULL && !p->stored) {
+            parcel_stored(w, p);
+            world_announce(w);
+        }
+    }
+}
+
+static void witness_verdicts(struct world *w, struct instance *in, const struct cycle *cycle,
+                             const struct cycle_reply *reply)
+{
+    const uint64_t *children = reply->split_rows;
+    for (size_t i = 0; i < cycle->verdict_count; i++) {
+        const struct verdict *v = &cycle->verdicts[i];
+        struct event event = about_row(w, in, EVENT_VERDICT, v->row);
+        event.what = (uint16_t)v->kind;
+        event.number = v->number;
+        event.value = v->delay_us;
+        event.answer = (int16_t)reply->answers[i];
+        event.extra = (uint64_t)(v->kind == VERDICT_DEAD_LETTER ? v->cause : v->reason);
+        event.flag = v->kind == VERDICT_DEAD_LETTER && v->counted;
+        world_note(w, event);
+        if (v->kind == VERDICT_SPLIT) {
+            for (size_t k = 0; k < v->destination_count; k++, children++) {
+                struct event born = event;
+                if (reply->answers[i] != PR_OK || *children == 0)
+                    continue;
+                born.kind = EVENT_BORN;
+                born.destination = world_destination(w, v->destinations[k]);
+                learn_row(w, *children, born.message, born.destination);
+                world_note(w, born);
+            }
+        }
+        if (reply->answers[i] == PR_OK)
+            witness_effects(w, cycle, i);
+    }
+    witness_effects(w, cycle, EFFECT_ALWAYS);
+}
+
+static void witness_receipts(struct world *w, struct instance *in, const struct cycle *cycle)
+{
+    for (size_t i = 0; i < cycle->receipt_count; i++) {
+        struct event event = about_row(w, in, EVENT_HANDOUT, cycle->receipt[i].row);
+        event.number = cycle->receipt[i].number;
+        event.value = (int64_t)cycle->number;
+        world_note(w, event);
+    }
+    for (size_t i = 0; i < cycle->closed_count; i++) {
+        struct event event = about(in, EVENT_CLOSE);
+        event.value = (int64_t)cycle->closed[i];
+        world_note(w, event);
+    }
+}
+
+/* Which of ours a row is: by its id, or where that is damaged by its payload. */
+static struct parcel *parcel_of_row(struct world *w, const struct row *row)
+{
+    struct parcel *p = world_find(w, row->m.id);
+    if (p != NULL || row->m.payload.size < 4)
+        return p;
+    uint32_t index;
+    memcpy(&index, row->m.payload.data, sizeof(index));
+    return index < w->parcel_count ? w->parcels[index] : NULL;
+}
+
+static void witness_rows(struct world *w, struct instance *in, const struct cycle_reply *reply)
+{
+    for (size_t i = 0; i < reply->row_count; i++) {
+        const struct row    *row = &reply->rows[i];
+        const struct parcel *p = parcel_of_row(w, row);
+        w->rows_read++;
+        if (p == NULL && row->from != ROW_HEAD) {
+            w->broken = "a row was read that nobody sent";
+            return;
+        }
+        if (p == NULL || row->dead)
+            continue;
+        struct event event = about(in, EVENT_READ);
+        event.message = p->index;
+        event.destination = world_destination(w, row->m.destination);
+        event.what = (uint16_t)row->from;
+        event.number = row->m.attempts;
+        event.value = row->m.failures;
+        event.extra = (uint64_t)row->m.seq;
+        event.flag = (uint16_t)row->lane;
+        learn_row(w, row->row, event.message, event.destination);
+        world_note(w, event);
+    }
+}
+
+/* A replayed cycle was seen when it landed: only what it read and owns is new. */
+static void witness_cycle(struct world *w, struct instance *in, const struct cycle *cycle,
+                          const struct cycle_reply *reply)
+{
+    if (!pr_id_equal(cycle->instance, in->session_id)) {
+        in->session_id = cycle->instance;
+        in->session_number = ++w->sessions;
+        struct event join = about(in, EVENT_JOIN);
+        join.value = cycle->lease_us;
+        world_note(w, join);
+    }
+    if (!reply->replayed) {
+        witness_verdicts(w, in, cycle, reply);
+        witness_receipts(w, in, cycle);
+    }
+    struct event event = about(in, EVENT_CYCLE);
+    event.extra = reply->lanes_owned;
+    event.number = (int32_t)cycle->number;
+    event.value = reply->lease_left_us;
+    event.what = cycle->force_write;
+    event.flag = reply->replayed;
+    world_note(w, event);
+    if (cycle->leave)
+        world_note(w, about(in, EVENT_LEAVE));
+    witness_rows(w, in, reply);
+}
+
+/* ---- The faults ------------------------------------------------------------------------------ */
+
+static void note_fault(struct world *w, struct instance *in, int rc, bool landed)
+{
+    struct event event = about(in, EVENT_FAULT);
+    event.answer = (int16_t)rc;
+    event.flag = landed;
+    world_note(w, event);
+}
+
+/* What the store says before it does anything; 0: it goes on. */
+static int fault_before(struct world *w, struct instance *in, const struct cycle *cycle)
+{
+    static const int errors[] = { PR_ESTORE, PR_EBUSY, PR_EFULL };
+    if (w->disturb != NULL)
+        return w->disturb(w, in, cycle);
+    if (random_chance(&w->random, w->faults.commit_error))
+        return errors[random_below(&w->random, 3)];
+    if (random_chance(&w->random, w->faults.commit_unknown / 2))
+        return PR_EUNCERTAIN;
+    if (random_chance(&w->random, w->faults.crash_in_cycle / 2))
+        return INSTANCE_DIED;
+    return 0;
+}
+
+static int fault_after(struct world *w)
+{
+    if (random_chance(&w->random, w->faults.commit_unknown / 2))
+        return PR_EUNCERTAIN;
+    if (random_chance(&w->random, w->faults.crash_in_cycle / 2))
+        return INSTANCE_DIED;
+    return 0;
+}
+
+static int end_with(struct world *w, struct instance *in, int rc, bool landed)
+{
+    note_fault(w, in, rc, landed);
+    if (rc == INSTANCE_DIED)
+        instance_crash(w, in);
+    return rc;
+}
+
+int faulty_cycle(struct world *w, struct instance *in, const struct cycle *cycle, const struct cycle_reply **ret)
+{
+    struct pr_error error;
+    int rc = fault_before(w, in, cycle);
+    if (rc != 0)
+        return end_with(w, in, rc, false);
+    rc = store_cycle(&in->session, cycle, ret, &error);
+    if (rc == PR_ELEASE) {
+        world_note(w, about(in, EVENT_LOST));
+        return rc;
+    }
+    if (rc != PR_OK) {
+        note_fault(w, in, rc, false);
+        w->broken = "the store failed by itself";
+        return rc;
+    }
+    witness_cycle(w, in, cycle, *ret);
+    if (w->watch != NULL)
+        w->watch(w, in, cycle, *ret);
+    rc = fault_after(w);
+    return rc != 0 ? end_with(w, in, rc, true) : PR_OK;
+}

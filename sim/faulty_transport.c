@@ -1,0 +1,209 @@
+/* Between an engine and its receivers: sends that fail, that arrive without an answer, that
+ * are answered after the lease, twice, never, or that kill whoever makes them. */
+#include "world.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/util.h"
+
+struct flight {
+    struct instance       *in;
+    uint64_t               life;
+    const struct delivery *delivery;    /* the engine's, until the answer */
+    uint64_t               token;
+    struct parcel         *parcel;
+    uint64_t               digest;      /* as it was when it went out */
+    unsigned               endpoint;
+    uint16_t               destination, session;
+    int                    number;
+    struct fate            fate;
+    bool                   answered;
+};
+
+/* The payload and all that describes it, but not where it goes. */
+uint64_t message_digest(const struct pr_message *m)
+{
+    const pr_slice parts[] = { m->type, m->stream, m->source, m->subject, m->content_type, m->headers, m->payload,
+                               m->correlation_id, m->causation_id, m->traceparent, m->tracestate };
+    uint64_t digest = hash_bytes(m->event, &m->id, sizeof(m->id));
+    for (size_t i = 0; i < ARRAY_LENGTH(parts); i++)
+        digest = hash_slice(digest + parts[i].size, parts[i]);
+    return digest;
+}
+
+/* ---- Fate ------------------------------------------------------------------------------- */
+
+static void fail_with(struct fate *f, enum send_outcome outcome, int reason, bool arrives)
+{
+    f->outcome = outcome;
+    f->reason = reason;
+    f->arrives = arrives;
+}
+
+static const int transient_reasons[] = { PR_REASON_TRANSPORT_UNAVAILABLE, PR_REASON_TIMEOUT_EXCEEDED,
+                                         PR_REASON_DEPENDENCY_FAILURE, PR_REASON_RATE_LIMITED };
+static const int permanent_reasons[] = { PR_REASON_REJECTED, PR_REASON_VALIDATION_FAILURE, PR_REASON_UNAUTHORIZED,
+                                         PR_REASON_HANDLER_EXCEPTION, PR_REASON_UNKNOWN };
+
+static int draw_reason(struct world *w, const int *reasons, size_t count)
+{
+    return reasons[random_below(&w->random, count)];
+}
+
+static void draw_outcome(struct world *w, const struct parcel *p, unsigned endpoint, struct fate *f)
+{
+    const struct faults   *faults = &w->faults;
+    const struct receiver *receiver = &w->receivers[endpoint];
+    struct random         *r = &w->random;
+
+    if (receiver->down) {
+        fail_with(f, receiver->hangs ? SEND_UNKNOWN : SEND_FAILED, PR_REASON_TRANSPORT_UNAVAILABLE, false);
+        f->answer_us = receiver->hangs ? PR_MINUTES(600) : PR_MILLISECONDS(1);
+    } else if (p->bad && !w->healed) {
+        fail_with(f, SEND_FAILED, PR_REASON_VALIDATION_FAILURE, false);
+    } else if (random_chance(r, faults->send_fail)) {
+        fail_with(f, SEND_FAILED, draw_reason(w, transient_reasons, ARRAY_LENGTH(transient_reasons)), false);
+        f->retry_after_us = random_chance(r, 0.1) ? random_between(r, 1, PR_SECONDS(60)) : 0;
+    } else if (random_chance(r, faults->send_reject)) {
+        fail_with(f, SEND_FAILED, draw_reason(w, permanent_reasons, ARRAY_LENGTH(permanent_reasons)), false);
+    } else if (random_chance(r, faults->answer_lost)) {
+        fail_with(f, random_chance(r, 0.8) ? SEND_UNKNOWN : SEND_FAILED, PR_REASON_TIMEOUT_EXCEEDED, true);
+    } else if (random_chance(r, faults->answer_late)) {
+        f->answer_us = random_between(r, 1, 2 * w->scenario->engine.lease_us);
+    }
+    f->twice = f->arrives && random_chance(r, faults->duplicate);
+    f->crash = p->poison && !w->healed;
+    if (f->outcome != SEND_OK && random_chance(r, 0.2))
+        f->bits = PR_STATUS_EVENT_STORED;
+}
+
+static void draw_fate(struct world *w, const struct parcel *p, const struct delivery *d, unsigned endpoint, struct fate *f)
+{
+    struct random *r = &w->random;
+    *f = (struct fate){ .outcome = SEND_OK, .arrives = true };
+    if (w->faults.slow && random_chance(r, 0.5)) {
+        f->start_us = random_chance(r, 0.1) ? random_between(r, 0, w->scenario->engine.lease_us) : random_between(r, 0, 10000);
+        f->answer_us = random_between(r, 1, PR_SECONDS(1));
+    } else {
+        f->answer_us = random_between(r, 1, PR_MILLISECONDS(20));
+    }
+    if (w->judge != NULL)
+        w->judge(w, d, endpoint, f);
+    else
+        draw_outcome(w, p, endpoint, f);
+    f->arrive_us = f->arrives && f->answer_us > 0 ? random_between(r, 0, f->answer_us) : 0;
+}
+
+/* ---- The way ------------------------------------------------------------------------------- */
+
+static void flight_note(struct world *w, const struct flight *f, enum event_kind kind, uint16_t what, uint64_t extra)
+{
+    world_note(w, (struct event){ .kind = (uint8_t)kind, .instance = (uint8_t)f->in->index, .session = f->session,
+                                  .message = f->parcel->index, .destination = f->destination, .number = f->number,
+                                  .what = what, .extra = extra });
+}
+
+static struct send_effect *make_effect(const struct parcel *effect)
+{
+    size_t              bytes = message_bytes(&effect->m);
+    struct send_effect *block = calloc(1, sizeof(*block) + bytes);
+    ASSERT(block != NULL);
+    message_copy(&effect->m, (char *)(block + 1), &block->message);
+    block->box = PR_STR("outbox");
+    return block;
+}
+
+static void flight_answer(struct world *w, void *arg)
+{
+    struct flight *f = arg;
+    f->answered = true;
+    struct delivery_result result = { .token = f->token, .outcome = f->fate.outcome, .reason = f->fate.reason,
+                                      .bits = f->fate.bits, .retry_after_us = f->fate.retry_after_us };
+    if (f->fate.outcome == SEND_OK && f->parcel->effect != NULL)
+        result.effects = make_effect(f->parcel->effect);
+    if (f->fate.outcome == SEND_FAILED || f->fate.outcome == SEND_UNKNOWN) {
+        memcpy(result.code, "sim", 4);
+        result.error = strdup("the dice said no");
+        ASSERT(result.error != NULL);
+    }
+    world_note(w, (struct event){ .kind = EVENT_RESULT, .instance = (uint8_t)f->in->index, .session = f->session,
+                                  .message = f->parcel->index, .destination = f->destination, .number = f->number,
+                                  .what = (uint16_t)f->fate.outcome, .value = f->fate.reason });
+    engine_result(f->in->engine, instance_now(f->in), &result);
+    free(result.error);
+    free(result.effects);
+    instance_wake(f->in, w->mono_us);
+}
+
+static void flight_arrive(struct world *w, void *arg)
+{
+    struct flight *f = arg;
+    bool alive = f->in->life == f->life;
+    if (!alive && f->fate.arrive_us > 0 && random_chance(&w->random, 0.5))
+        return; /* it was not on the wire yet */
+    /* Until it was answered the delivery must stay readable: read it again here. */
+    uint64_t digest = alive && !f->answered ? message_digest(f->delivery->message) : f->digest;
+    f->parcel->arrivals++;
+    w->arrivals++;
+    flight_note(w, f, EVENT_ARRIVE, (uint16_t)f->endpoint, digest);
+    if (f->fate.twice) {
+        flight_note(w, f, EVENT_ARRIVE, (uint16_t)f->endpoint, digest);
+        f->parcel->arrivals++;
+    }
+}
+
+static void flight_crash(struct world *w, void *arg)
+{
+    struct flight *f = arg;
+    f->parcel->crashes++;
+    instance_crash(w, f->in);
+}
+
+static void flight_start(struct world *w, void *arg)
+{
+    struct flight *f = arg;
+    const struct delivery *d = f->delivery;
+    int64_t now_us = instance_now(f->in), left_us = d->deadline_us - now_us;
+
+    if (now_us > d->start_before_us || f->in->stopping) {
+        f->fate = (struct fate){ .outcome = SEND_RETURNED };
+        flight_answer(w, f);
+        return;
+    }
+    if (f->fate.answer_us > left_us) { /* the transport gives up: nobody knows whether it arrived */
+        f->fate.answer_us = max64(left_us, 0);
+        fail_with(&f->fate, SEND_UNKNOWN, PR_REASON_TIMEOUT_EXCEEDED, f->fate.arrives);
+        f->fate.arrive_us = min64(f->fate.arrive_us, f->fate.answer_us);
+    }
+    f->digest = message_digest(d->message);
+    f->parcel->starts++;
+    w->starts++;
+    flight_note(w, f, EVENT_START, (uint16_t)f->endpoint, f->digest);
+    if (f->fate.crash)
+        world_at(w, w->mono_us + random_between(&w->random, 0, 1000), flight_crash, f, f->in);
+    if (f->fate.arrives)
+        world_at(w, w->mono_us + f->fate.arrive_us, flight_arrive, f, NULL);
+    world_at(w, w->mono_us + f->fate.answer_us, flight_answer, f, f->in);
+}
+
+void transport_submit_sim(struct world *w, struct instance *in, unsigned endpoint, const struct delivery *d)
+{
+    struct flight *f = arena_zalloc(&w->arena, sizeof(*f));
+    ASSERT(f != NULL);
+    struct parcel *p = world_find(w, d->message->id);
+    if (p == NULL) {
+        w->broken = "a message was sent that nobody stored";
+        return;
+    }
+    *f = (struct flight){ .in = in, .life = in->life, .delivery = d, .token = d->token, .parcel = p, .endpoint = endpoint,
+                          .destination = world_destination(w, d->message->destination), .number = d->attempt,
+                          .session = in->session_number };
+    draw_fate(w, p, d, endpoint, &f->fate);
+    if (f->fate.start_us > 0)
+        world_at(w, w->mono_us + f->fate.start_us, flight_start, f, in);
+    else
+        flight_start(w, f);
+}

@@ -1,0 +1,264 @@
+/* The two phases of a run.  First safety: faults come as they may, and nothing may break an
+ * invariant.  Then liveness: the faults stop, and everything must drain in bounded time. */
+#include "world.h"
+
+#include <math.h>
+
+#include "base/error.h"
+#include "base/slice.h"
+#include "base/util.h"
+
+#define DRAIN_LOOKS 200 /* how often it is asked whether all is gone */
+#define DRAIN_ROUNDS 8  /* a strict stream can need a person for each of its messages */
+
+/* ---- Faults that come by themselves -------------------------------------------------------- */
+
+static int64_t wait_us(struct world *w, int64_t mean_us)
+{
+    return 1 + (int64_t)(-log(1 - random_double(&w->random)) * (double)mean_us);
+}
+
+static struct instance *some_instance(struct world *w)
+{
+    return &w->instances[random_below(&w->random, w->scenario->instances)];
+}
+
+static void start_again(struct world *w, void *arg)
+{
+    struct instance *in = arg;
+    if (in->state == INSTANCE_DOWN)
+        instance_start(w, in);
+}
+
+/* Somebody looks after the processes: who is down is started again, sooner or later. */
+static void supervise(struct world *w, void *arg)
+{
+    (void)arg;
+    for (unsigned i = 0; i < w->scenario->instances && !w->healed; i++)
+        if (w->instances[i].state == INSTANCE_DOWN && random_chance(&w->random, 0.5))
+            start_again(w, &w->instances[i]);
+    if (!w->healed)
+        world_at(w, w->mono_us + wait_us(w, w->scenario->engine.lease_us), supervise, NULL, NULL);
+}
+
+static void crash_some(struct world *w)
+{
+    instance_crash(w, some_instance(w));
+}
+
+static void freeze_some(struct world *w)
+{
+    int64_t lease_us = w->scenario->engine.lease_us;
+    instance_freeze(w, some_instance(w), random_between(&w->random, 1, random_chance(&w->random, 0.5) ? lease_us : 4 * lease_us));
+}
+
+static void stop_some(struct world *w)
+{
+    instance_stop(w, some_instance(w), random_between(&w->random, 0, PR_SECONDS(10)));
+}
+
+static void step_clock(struct world *w)
+{
+    static const int64_t steps[] = { PR_MINUTES(60), PR_MINUTES(60) * 24 * 3652, PR_SECONDS(1) };
+    int64_t by_us = steps[random_below(&w->random, ARRAY_LENGTH(steps))];
+    world_step_clock(w, random_chance(&w->random, 0.5) ? by_us : -by_us);
+}
+
+static void outage_end(struct world *w, void *arg)
+{
+    struct receiver *receiver = arg;
+    receiver->down = false;
+    world_note(w, (struct event){ .kind = EVENT_OUTAGE, .instance = INSTANCE_NONE, .message = MESSAGE_NONE, .what = 1,
+                                  .number = (int32_t)(receiver - w->receivers) });
+}
+
+static void outage(struct world *w)
+{
+    unsigned endpoint = (unsigned)random_below(&w->random, w->scenario->engine.endpoint_count);
+    struct receiver *receiver = &w->receivers[endpoint];
+    if (receiver->down)
+        return;
+    *receiver = (struct receiver){ .down = true, .hangs = random_chance(&w->random, 0.3) };
+    world_note(w, (struct event){ .kind = EVENT_OUTAGE, .instance = INSTANCE_NONE, .message = MESSAGE_NONE, .what = 0,
+                                  .number = (int32_t)endpoint });
+    int64_t longest_us = min64(PR_MINUTES(24 * 60), w->scenario->safety_us / 2);
+    world_at(w, w->mono_us + random_between(&w->random, 1, longest_us), outage_end, receiver, NULL);
+}
+
+struct plague {
+    void (*strike)(struct world *w);
+    int64_t every_us;
+};
+
+static void strike(struct world *w, void *arg)
+{
+    struct plague *p = arg;
+    if (w->healed)
+        return;
+    p->strike(w);
+    world_at(w, w->mono_us + wait_us(w, p->every_us), strike, p, NULL);
+}
+
+void faults_begin(struct world *w)
+{
+    const struct faults *f = &w->faults;
+    const struct plague plagues[] = {
+        { crash_some, f->crash_every_us },    { freeze_some, f->freeze_every_us }, { stop_some, f->stop_every_us },
+        { step_clock, f->step_every_us },     { outage, f->outage_every_us },      { operator_act, f->operator_every_us },
+    };
+    struct plague *kept = arena_dup(&w->arena, plagues, sizeof(plagues));
+    ASSERT(kept != NULL);
+    for (size_t i = 0; i < ARRAY_LENGTH(plagues); i++)
+        if (kept[i].every_us > 0)
+            world_at(w, w->mono_us + wait_us(w, kept[i].every_us), strike, &kept[i], NULL);
+    supervise(w, NULL);
+}
+
+/* ---- Liveness ---------------------------------------------------------------------------------- */
+
+/* Faults stop, pauses end, everybody is up.  The wall clock is set to the latest time that it
+ * ever showed: what was to wait for an hour by a clock that was ten years ahead goes on. */
+static void heal(struct world *w)
+{
+    int64_t latest_us = world_wall_us(w);
+    for (size_t i = 0; i < w->history.count; i++)
+        latest_us = max64(latest_us, w->history.events[i].wall_us);
+    w->healed = true;
+    w->faults = (struct faults){ .slow = w->faults.slow };
+    if (latest_us > world_wall_us(w))
+        world_step_clock(w, latest_us - world_wall_us(w));
+    world_note(w, (struct event){ .kind = EVENT_HEAL, .instance = INSTANCE_NONE, .message = MESSAGE_NONE });
+    for (unsigned i = 0; i < w->scenario->engine.endpoint_count; i++) {
+        w->receivers[i].down = false;
+        world_resume(w, i);
+    }
+    for (unsigned i = 0; i < w->scenario->instances; i++)
+        start_again(w, &w->instances[i]);
+}
+
+struct leftovers {
+    struct arena       arena;
+    struct query_reply rows, dead;
+};
+
+static void leftovers_init(struct world *w, struct leftovers *l)
+{
+    struct query query = { .kind = QUERY_MESSAGES, .filter = { .box = w->scenario->engine.box, .state = -1, .limit = 100000 } };
+    arena_init(&l->arena, 1 << 14);
+    int rc = store_query(&w->store, &query, &l->arena, &l->rows, NULL);
+    query.kind = QUERY_DEAD;
+    if (rc == PR_OK)
+        rc = store_query(&w->store, &query, &l->arena, &l->dead, NULL);
+    ASSERT(rc == PR_OK);
+}
+
+static bool is_strict(const struct world *w, const struct listed *row)
+{
+    unsigned targets[SIM_ENDPOINTS_MAX];
+    size_t   count = scenario_targets(w->scenario, &row->m, targets);
+    for (size_t i = 0; i < count; i++)
+        if (w->scenario->endpoints[targets[i]].ordering == ORDERING_STRICT)
+            return true;
+    return false;
+}
+
+/* Does it wait for a person?  A parked row does, and in a strict stream what is held behind one
+ * that is parked or dead. */
+static bool waits_for_a_person(const struct world *w, const struct leftovers *l, const struct listed *row)
+{
+    if (row->state == STATE_PARKED)
+        return true;
+    if (row->state != STATE_HELD || !is_strict(w, row))
+        return false;
+    for (size_t i = 0; i < l->dead.listed_count; i++)
+        if (slice_eq(l->dead.listed[i].m.stream, row->m.stream))
+            return true;
+    for (size_t i = 0; i < l->rows.listed_count; i++)
+        if (l->rows.listed[i].state == STATE_PARKED && slice_eq(l->rows.listed[i].m.stream, row->m.stream))
+            return true;
+    return false;
+}
+
+enum { ROWS_NONE, ROWS_FOR_A_PERSON, ROWS_LEFT };
+
+/* What is left in the box; `note` writes it into the history. */
+static int look_at_leftovers(struct world *w, bool note)
+{
+    struct leftovers l;
+    int left = ROWS_NONE;
+    leftovers_init(w, &l);
+    for (size_t i = 0; i < l.rows.listed_count; i++) {
+        const struct listed *row = &l.rows.listed[i];
+        const struct parcel *p = world_find(w, row->m.id);
+        bool person = waits_for_a_person(w, &l, row);
+        left = max64(left, person ? ROWS_FOR_A_PERSON : ROWS_LEFT);
+        if (note && !person)
+            world_note(w, (struct event){ .kind = EVENT_UNDRAINED, .instance = INSTANCE_NONE,
+                                          .message = p != NULL ? p->index : MESSAGE_NONE, .what = (uint16_t)row->state,
+                                          .destination = world_destination(w, row->m.destination), .value = row->m.due_us });
+    }
+    arena_fini(&l.arena);
+    return left;
+}
+
+/* A person decides about what is dead or parked, each way in turn. */
+static void decide_by_hand(struct world *w)
+{
+    unsigned targets[SIM_ENDPOINTS_MAX];
+    for (uint32_t i = 0; i < w->parcel_count; i++) {
+        const struct parcel *p = w->parcels[i];
+        if (!p->stored)
+            continue;
+        enum state state = world_state(w, p->m.id, (pr_slice){ 0 });
+        bool       goes = scenario_targets(w->scenario, &p->m, targets) > 0 && !p->undecodable;
+        if (state == STATE_DEAD)
+            world_admin(w, goes && i % 2 != 0 ? ADMIN_DEAD_REPLAY : ADMIN_DEAD_DISCARD, p);
+        else if (state == STATE_PARKED)
+            world_admin(w, goes ? ADMIN_RETRY : ADMIN_DISCARD, p);
+    }
+}
+
+static bool drain(struct world *w, int64_t limit_us)
+{
+    for (int round = 0; round < DRAIN_ROUNDS; round++) {
+        int64_t until_us = w->mono_us + limit_us;
+        int     left = ROWS_LEFT;
+        while (w->mono_us < until_us && w->broken == NULL) {
+            left = w->open_transactions == 0 ? look_at_leftovers(w, false) : ROWS_LEFT;
+            if (left != ROWS_LEFT)
+                break;
+            world_run_for(w, limit_us / DRAIN_LOOKS);
+        }
+        if (left != ROWS_FOR_A_PERSON)
+            return left == ROWS_NONE;
+        decide_by_hand(w);
+    }
+    return false;
+}
+
+static void look_at_all(struct world *w)
+{
+    for (uint32_t i = 0; i < w->parcel_count; i++) {
+        if (!w->parcels[i]->stored)
+            continue;
+        world_note(w, (struct event){ .kind = EVENT_ADMIN, .instance = INSTANCE_NONE, .message = i, .what = UINT16_MAX });
+        world_show(w, w->parcels[i]);
+    }
+}
+
+void world_live(struct world *w)
+{
+    const struct scenario *s = w->scenario;
+    int64_t limit_us = s->safety_us + s->delay_max_us + 10 * scenario_longest_wait_us(s) + 40 * s->engine.lease_us + PR_MINUTES(60);
+
+    workload_begin(w);
+    faults_begin(w);
+    world_run_until(w, s->safety_us);
+    if (w->broken != NULL)
+        return;
+    heal(w);
+    if (!drain(w, limit_us) && w->broken == NULL)
+        look_at_leftovers(w, true);
+    look_at_all(w);
+    world_note(w, (struct event){ .kind = EVENT_END, .instance = INSTANCE_NONE, .message = MESSAGE_NONE });
+}

@@ -1,0 +1,243 @@
+/* See scenario.h. */
+#include "scenario.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/slice.h"
+#include "base/util.h"
+
+static const char *const types[SIM_TYPES] = { "t0.a", "t0.b", "t1.a", "t1.b", "t2.a", "t2.b" };
+static const char *const type_globs[] = { "", "t0.*", "t1.*", "*.a", "t2.b", "*" };
+static const char *const endpoint_names[SIM_ENDPOINTS_MAX] = {
+    "e0", "e1", "e2", "e3", "e4", "e5", "e6", "e7", "e8", "e9",
+    "e10", "e11", "e12", "e13", "e14", "e15", "e16", "e17", "e18", "e19",
+};
+
+pr_slice scenario_type(unsigned type)
+{
+    return slice_from(types[type % SIM_TYPES]);
+}
+
+pr_slice scenario_endpoint(unsigned index)
+{
+    return slice_from(endpoint_names[index]);
+}
+
+static void scenario_link(struct scenario *s)
+{
+    s->engine.endpoints = s->endpoints;
+    s->engine.routes = s->routes;
+    s->engine.overrides = s->overrides;
+}
+
+void scenario_calm(struct scenario *s)
+{
+    *s = (struct scenario){
+        .engine = { .box = PR_STR("outbox"), .name = PR_STR("sim"), .lease_us = PR_SECONDS(15), .batch = 1000,
+                    .window_count = 10000, .window_bytes = 64 << 20, .payload_max = 1 << 20,
+                    .poll_us = PR_MILLISECONDS(200), .endpoint_count = 1, .route_count = 1 },
+        .instances = 1,
+        .payload_max = 256,
+    };
+    s->endpoints[0] = (struct endpoint_setting){
+        .name = scenario_endpoint(0), .ordering = ORDERING_FIFO, .max_attempts = 5, .timeout_us = PR_SECONDS(20),
+        .policy.retry = { .base_us = PR_SECONDS(1), .factor = 2, .cap_us = PR_SECONDS(300), .failures = 5 },
+    };
+    s->routes[0] = (struct route){ .to = s->route_to[0], .to_count = 1 };
+    scenario_link(s);
+}
+
+/* ---- Drawing ------------------------------------------------------------------------- */
+
+static int64_t draw_log(struct random *r, int64_t low, int64_t high)
+{
+    return (int64_t)((double)low * pow((double)high / (double)low, random_double(r)));
+}
+
+/* Small numbers mostly, the largest now and then. */
+static unsigned draw_few(struct random *r, unsigned max)
+{
+    return random_chance(r, 0.1) ? max : (unsigned)draw_log(r, 1, (int64_t)max + 1);
+}
+
+static double draw_rate(struct random *r, double max)
+{
+    return random_chance(r, 0.5) ? 0 : max * (random_chance(r, 0.2) ? 1 : random_double(r));
+}
+
+/* A mean time such that the fault comes up to `times` times in the run; 0: off. */
+static int64_t draw_every(struct random *r, int64_t duration_us, double times)
+{
+    return random_chance(r, 0.5) ? 0 : (int64_t)((double)duration_us / (times * (0.2 + 0.8 * random_double(r))));
+}
+
+static void draw_endpoint(struct scenario *s, struct random *r, unsigned index)
+{
+    struct endpoint_setting *e = &s->endpoints[index];
+    *e = (struct endpoint_setting){
+        .name = scenario_endpoint(index),
+        .ordering = (enum ordering)(random_chance(r, 0.4) ? 0 : random_below(r, 4)),
+        .max_attempts = (int)random_between(r, 1, 6),
+        .timeout_us = draw_log(r, PR_SECONDS(1), PR_MINUTES(5)),
+        .concurrency = random_chance(r, 0.5) ? 0 : draw_few(r, 8),
+        .payload_max = random_chance(r, 0.1) ? s->payload_max / 2 : 0,
+    };
+    struct retry_setting *retry = &e->policy.retry;
+    if (random_chance(r, 0.3)) {
+        retry->delay_count = (size_t)random_between(r, 1, 4);
+        for (size_t i = 0; i < retry->delay_count; i++)
+            s->delays[index][i] = random_chance(r, 0.2) ? 0 : draw_log(r, PR_MILLISECONDS(10), PR_MINUTES(10));
+        retry->delays = s->delays[index];
+    } else {
+        retry->base_us = draw_log(r, PR_MILLISECONDS(10), PR_MINUTES(1));
+        retry->factor = 1 + 3 * random_double(r);
+        retry->cap_us = random_chance(r, 0.8) ? draw_log(r, PR_SECONDS(1), PR_MINUTES(30)) : PR_MINUTES(60);
+        retry->failures = random_chance(r, 0.1) ? 0 : (int)random_between(r, 1, 8);
+    }
+    retry->jitter = random_chance(r, 0.5) ? 0 : random_double(r) * 0.5;
+    e->breaker = (struct breaker_setting){
+        .enabled = random_chance(r, 0.5), .after = (int)random_between(r, 1, 6),
+        .open_us = draw_log(r, PR_MILLISECONDS(100), PR_MINUTES(1)), .cap_us = draw_log(r, PR_MINUTES(1), PR_MINUTES(10)),
+        .per_type = random_chance(r, 0.3),
+    };
+}
+
+static void draw_route(struct scenario *s, struct random *r, struct route *route, unsigned *to, size_t to_max)
+{
+    size_t endpoints = s->engine.endpoint_count;
+    *route = (struct route){ .type = slice_from(type_globs[random_below(r, ARRAY_LENGTH(type_globs))]), .to = to };
+    size_t want = 1 + (random_chance(r, 0.4) ? random_below(r, min_size(endpoints, to_max)) : 0);
+    while (route->to_count < want) { /* distinct, in any order */
+        unsigned endpoint = (unsigned)random_below(r, endpoints);
+        bool     there = false;
+        for (size_t i = 0; i < route->to_count; i++)
+            there = there || to[i] == endpoint;
+        if (!there)
+            to[route->to_count++] = endpoint;
+    }
+}
+
+static void draw_engine(struct scenario *s, struct random *r)
+{
+    struct engine_setting *e = &s->engine;
+    /* The longer the run the slower its clockwork: the number of idle cycles is bounded. */
+    int64_t lease_min_us = max64(PR_SECONDS(1), s->safety_us / 1500);
+    e->lease_us = draw_log(r, lease_min_us, lease_min_us * 20);
+    e->poll_us = draw_log(r, e->lease_us / 10, e->lease_us);
+    e->batch = (size_t)draw_log(r, 1, 100);
+    e->window_count = e->batch + (size_t)draw_log(r, 1, 200);
+    e->window_bytes = (size_t)draw_log(r, 2000, 1000000);
+    e->keep_us = random_chance(r, 0.2) ? PR_MINUTES(10) : 0;
+    e->payload_max = 1 << 16;
+    e->endpoint_count = draw_few(r, SIM_ENDPOINTS_MAX);
+    for (unsigned i = 0; i < e->endpoint_count; i++)
+        draw_endpoint(s, r, i);
+    e->route_count = random_below(r, SIM_ROUTES_MAX + 1);
+    for (size_t i = 0; i < e->route_count; i++)
+        draw_route(s, r, &s->routes[i], s->route_to[i], SIM_ENDPOINTS_MAX);
+    e->override_count = random_chance(r, 0.1);
+    if (e->override_count > 0)
+        draw_route(s, r, &s->overrides[0], s->override_to, 1);
+    e->seed = random_u64(r);
+}
+
+static void draw_faults(struct faults *f, struct random *r, int64_t duration_us)
+{
+    *f = (struct faults){
+        .commit_error = draw_rate(r, 0.2),
+        .commit_unknown = draw_rate(r, 0.2),
+        .crash_in_cycle = draw_rate(r, 0.02),
+        .crash_every_us = draw_every(r, duration_us, 16),
+        .freeze_every_us = draw_every(r, duration_us, 6),
+        .stop_every_us = draw_every(r, duration_us, 6),
+        .step_every_us = draw_every(r, duration_us, 4),
+        .drift = random_chance(r, 0.5) ? 0 : (random_double(r) - 0.5) * 0.02,
+        .poison = draw_rate(r, 0.02),
+        .bad = draw_rate(r, 0.05),
+        .send_fail = draw_rate(r, 0.4),
+        .send_reject = draw_rate(r, 0.1),
+        .answer_lost = draw_rate(r, 0.1),
+        .answer_late = draw_rate(r, 0.1),
+        .duplicate = draw_rate(r, 0.1),
+        .outage_every_us = draw_every(r, duration_us, 5),
+        .rollback = draw_rate(r, 0.3),
+        .late = draw_rate(r, 0.4),
+        .undecodable = draw_rate(r, 0.05),
+        .wake_lost = draw_rate(r, 1),
+        .operator_every_us = draw_every(r, duration_us, 20),
+        .slow = random_chance(r, 0.5),
+    };
+    if (random_chance(r, 0.05)) /* and some worlds are perfect: nothing may ever go twice */
+        *f = (struct faults){ .slow = f->slow, .wake_lost = f->wake_lost };
+}
+
+void scenario_draw(struct scenario *s, uint64_t seed, bool sqlite, unsigned messages, int64_t safety_us)
+{
+    struct random r;
+    random_init(&r, seed);
+    scenario_calm(s);
+    s->seed = seed;
+    s->sqlite = sqlite;
+    s->safety_us = draw_log(&r, PR_MINUTES(10), PR_MINUTES(10 * 24 * 60));
+    if (safety_us != 0)
+        s->safety_us = safety_us;
+    s->payload_max = (size_t)draw_log(&r, 16, 2000);
+    draw_engine(s, &r);
+    scenario_link(s);
+    s->producers = (unsigned)random_between(&r, 1, SIM_PRODUCERS_MAX);
+    s->instances = (unsigned)random_between(&r, 1, SIM_INSTANCES_MAX);
+    s->streams = draw_few(&r, SIM_STREAMS_MAX);
+    s->messages = messages != 0 ? messages : (unsigned)random_between(&r, 20, 200);
+    s->no_stream = random_chance(&r, 0.5) ? 0 : random_double(&r) * 0.5;
+    s->to_endpoint = s->engine.route_count == 0 ? 0.9 : random_double(&r);
+    s->to_nowhere = random_chance(&r, 0.5) ? 0 : 0.05;
+    s->delayed = random_chance(&r, 0.5) ? 0 : random_double(&r) * 0.3;
+    s->expiring = random_chance(&r, 0.5) ? 0 : random_double(&r) * 0.3;
+    s->with_effect = random_chance(&r, 0.7) ? 0 : random_double(&r) * 0.2;
+    s->delay_max_us = s->safety_us / 2;
+    s->expire_max_us = s->safety_us / 4;
+    draw_faults(&s->faults, &r, s->safety_us);
+}
+
+/* ---- Facts about it ----------------------------------------------------------------------- */
+
+static bool route_matches(const struct route *route, const struct pr_message *m)
+{
+    return (slice_is_empty(route->type) || slice_glob(route->type, m->type)) &&
+           (slice_is_empty(route->source) || slice_glob(route->source, m->source)) &&
+           (slice_is_empty(route->stream) || slice_glob(route->stream, m->stream));
+}
+
+size_t scenario_targets(const struct scenario *s, const struct pr_message *m, unsigned ret[SIM_ENDPOINTS_MAX])
+{
+    bool wanted[SIM_ENDPOINTS_MAX] = { false };
+    bool overridden = false;
+    for (size_t i = 0; i < s->engine.override_count && !overridden; i++)
+        if ((overridden = route_matches(&s->engine.overrides[i], m)))
+            wanted[s->engine.overrides[i].to[0]] = true;
+    for (unsigned i = 0; i < s->engine.endpoint_count && !overridden && !slice_is_empty(m->destination); i++)
+        wanted[i] = slice_eq(s->endpoints[i].name, m->destination);
+    for (size_t i = 0; i < s->engine.route_count && !overridden && slice_is_empty(m->destination); i++)
+        if (route_matches(&s->engine.routes[i], m))
+            for (size_t k = 0; k < s->engine.routes[i].to_count; k++)
+                wanted[s->engine.routes[i].to[k]] = true;
+    size_t count = 0;
+    for (unsigned i = 0; i < s->engine.endpoint_count; i++)
+        if (wanted[i])
+            ret[count++] = i;
+    return count;
+}
+
+int64_t scenario_longest_wait_us(const struct scenario *s)
+{
+    int64_t longest = 0;
+    for (size_t i = 0; i < s->engine.endpoint_count; i++) {
+        const struct endpoint_setting *e = &s->endpoints[i];
+        int64_t wait = e->policy.retry.cap_us;
+        for (size_t k = 0; k < e->policy.retry.delay_count; k++)
+            wait = max64(wait, e->policy.retry.delays[k]);
+        longest = max64(longest, wait + wait / 2 + (e->breaker.enabled ? e->breaker.cap_us : 0) + e->timeout_us);
+    }
+    return longest;
+}

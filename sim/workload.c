@@ -1,0 +1,395 @@
+/* Senders and operators.  A sender's transaction takes its places when it inserts, and may
+ * commit much later, in another order, or never. */
+#include "world.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/slice.h"
+#include "base/util.h"
+#include "core/id.h"
+#include "store/memory.h"
+
+#define TRANSACTION_MAX 10 /* messages */
+
+/* ---- Parcels ------------------------------------------------------------------------------ */
+
+struct parcel *world_parcel(struct world *w)
+{
+    if (w->parcel_count == w->parcel_capacity) {
+        w->parcel_capacity = max_size(256, 2 * (size_t)w->parcel_capacity);
+        w->parcels = realloc(w->parcels, w->parcel_capacity * sizeof(struct parcel *));
+        ASSERT(w->parcels != NULL);
+    }
+    struct parcel *p = arena_zalloc(&w->arena, sizeof(*p));
+    ASSERT(p != NULL);
+    p->index = w->parcel_count++;
+    w->parcels[p->index] = p;
+
+    uint8_t  bytes[10];
+    uint64_t random = random_u64(&w->random);
+    memcpy(bytes, &random, 6);
+    memcpy(bytes + 6, &p->index, 4); /* so that world_find() needs no map */
+    id_make(world_wall_us(w) / 1000, bytes, &p->m.id);
+    return p;
+}
+
+struct parcel *world_find(struct world *w, pr_id id)
+{
+    uint32_t index;
+    memcpy(&index, id.bytes + 12, sizeof(index));
+    return index < w->parcel_count && pr_id_equal(w->parcels[index]->m.id, id) ? w->parcels[index] : NULL;
+}
+
+void parcel_seal(struct world *w, struct parcel *p)
+{
+    p->digest = message_digest(&p->m);
+    p->delayed = p->m.due_us > world_wall_us(w);
+}
+
+void parcel_stored(struct world *w, struct parcel *p)
+{
+    if (p->place == 0)
+        p->place = ++w->places;
+    p->stored = true;
+    world_note(w, (struct event){ .kind = EVENT_COMMIT, .instance = INSTANCE_NONE, .message = p->index,
+                                  .destination = world_destination(w, p->m.destination), .what = p->delayed,
+                                  .flag = p->undecodable, .number = (int32_t)p->place, .value = p->m.due_us,
+                                  .extra = p->digest });
+}
+
+static void hear_of_it(struct world *w, void *arg)
+{
+    struct instance *in = arg;
+    in->changed = true;
+    instance_wake(in, w->mono_us);
+}
+
+/* A wake-up can be lost; then the owner's own looking comes to it within poll_us. */
+void world_announce(struct world *w)
+{
+    for (unsigned i = 0; i < w->scenario->instances; i++) {
+        struct instance *in = &w->instances[i];
+        if (in->state != INSTANCE_UP)
+            continue;
+        if (random_chance(&w->random, w->faults.wake_lost))
+            world_at(w, w->mono_us + random_between(&w->random, 1, w->scenario->engine.poll_us), hear_of_it, in, in);
+        else
+            hear_of_it(w, in);
+    }
+}
+
+int world_store(struct world *w, struct parcel *const *parcels, size_t count)
+{
+    struct pr_message *messages = calloc(count, sizeof(*messages));
+    int               *answers = calloc(count, sizeof(*answers));
+    pr_id             *ids = calloc(count, sizeof(*ids));
+    struct pr_error    error;
+    ASSERT(messages != NULL && answers != NULL && ids != NULL);
+    for (size_t i = 0; i < count; i++)
+        messages[i] = parcels[i]->m;
+    int rc = store_enqueue(&w->store, w->scenario->engine.box, messages, count, w->scenario->engine.payload_max, ids,
+                           answers, &error);
+    for (size_t i = 0; i < count && rc == PR_OK; i++)
+        if (answers[i] == PR_OK)
+            parcel_stored(w, parcels[i]);
+    free(messages);
+    free(answers);
+    free(ids);
+    if (rc == PR_OK)
+        world_announce(w);
+    return rc;
+}
+
+/* ---- What senders write --------------------------------------------------------------------- */
+
+static pr_slice draw_payload(struct world *w, const struct parcel *p)
+{
+    size_t size = 4 + random_below(&w->random, w->scenario->payload_max);
+    char  *data = arena_alloc(&w->arena, size + 8);
+    ASSERT(data != NULL);
+    for (size_t i = 0; i < size; i += 8) {
+        uint64_t bytes = random_u64(&w->random);
+        memcpy(data + i, &bytes, 8);
+    }
+    memcpy(data, &p->index, 4); /* a row whose id is damaged is known by this */
+    return PR_BYTES(data, size);
+}
+
+static struct parcel *draw_parcel(struct world *w)
+{
+    const struct scenario *s = w->scenario;
+    struct random         *r = &w->random;
+    struct parcel         *p = world_parcel(w);
+    struct pr_message     *m = &p->m;
+
+    m->type = scenario_type((unsigned)random_below(r, SIM_TYPES));
+    m->payload = draw_payload(w, p);
+    if (!random_chance(r, s->no_stream))
+        m->stream = arena_printf(&w->arena, "s%u", (unsigned)random_below(r, s->streams));
+    if (random_chance(r, s->to_nowhere))
+        m->destination = PR_STR("nowhere");
+    else if (random_chance(r, s->to_endpoint))
+        m->destination = s->endpoints[random_below(r, s->engine.endpoint_count)].name;
+    if (random_chance(r, 0.3))
+        m->headers = PR_STR("{\"k\":\"v\"}");
+    if (random_chance(r, 0.3))
+        m->subject = PR_STR("\xc3\xa4 subject");
+    if (random_chance(r, s->delayed))
+        m->due_us = world_wall_us(w) + random_between(r, 1, s->delay_max_us);
+    if (random_chance(r, s->expiring))
+        m->expires_us = world_wall_us(w) + random_between(r, 1, s->expire_max_us);
+    p->poison = random_chance(r, w->faults.poison);
+    p->bad = random_chance(r, w->faults.bad);
+    p->undecodable = !s->sqlite && random_chance(r, w->faults.undecodable);
+    return p;
+}
+
+/* What its handler sends when it has handled it: stored with the verdict, or not at all. */
+static void draw_effect(struct world *w, struct parcel *p)
+{
+    unsigned targets[SIM_ENDPOINTS_MAX];
+    if (!random_chance(&w->random, w->scenario->with_effect) || scenario_targets(w->scenario, &p->m, targets) != 1)
+        return;
+    p->effect = draw_parcel(w);
+    p->effect->undecodable = false;
+    parcel_seal(w, p->effect);
+}
+
+/* ---- Transactions ------------------------------------------------------------------------------ */
+
+struct transaction {
+    struct memory_tx *memory; /* NULL: stored at the end, in the order of the commits */
+    struct parcel    *parcels[TRANSACTION_MAX];
+    size_t            count;
+    bool              rollback;
+};
+
+static void plant_undecodable(struct world *w, struct parcel *p)
+{
+    static const char *const defects[] = { "the id is damaged", "headers are not an object" };
+    p->place = ++w->places;
+    p->m.due_us = 0;
+    parcel_seal(w, p);
+    int rc = memory_plant(&w->store, w->scenario->engine.box, &p->m, defects[random_below(&w->random, 2)]);
+    ASSERT(rc == PR_OK);
+    parcel_stored(w, p);
+}
+
+static void transaction_end(struct world *w, void *arg)
+{
+    struct transaction *t = arg;
+    w->open_transactions--;
+    if (t->memory != NULL)
+        (t->rollback ? memory_tx_rollback : memory_tx_commit)(t->memory);
+    for (size_t i = 0; i < t->count; i++) {
+        struct parcel *p = t->parcels[i];
+        if (t->rollback)
+            world_note(w, (struct event){ .kind = EVENT_ROLLBACK, .instance = INSTANCE_NONE, .message = p->index });
+        else if (t->memory != NULL)
+            parcel_stored(w, p);
+    }
+    if (!t->rollback && t->memory == NULL && world_store(w, t->parcels, t->count) != PR_OK)
+        w->broken = "a sender could not store its messages";
+    if (!t->rollback && t->memory != NULL)
+        world_announce(w);
+}
+
+static void transaction_begin(struct world *w)
+{
+    struct transaction *t = arena_zalloc(&w->arena, sizeof(*t));
+    ASSERT(t != NULL);
+    t->rollback = random_chance(&w->random, w->faults.rollback);
+    t->memory = w->scenario->sqlite ? NULL : memory_tx_begin(&w->store);
+    ASSERT(w->scenario->sqlite || t->memory != NULL);
+    size_t count = (size_t)random_between(&w->random, 1, TRANSACTION_MAX);
+    for (size_t i = 0; i < count && w->produced < w->scenario->messages; i++, w->produced++) {
+        struct parcel *p = draw_parcel(w);
+        if (p->undecodable) {
+            plant_undecodable(w, p);
+            continue;
+        }
+        parcel_seal(w, p);
+        draw_effect(w, p);
+        if (t->memory != NULL) {
+            p->place = ++w->places;
+            int rc = memory_tx_insert(t->memory, w->scenario->engine.box, &p->m);
+            ASSERT(rc == PR_OK);
+        }
+        t->parcels[t->count++] = p;
+    }
+    w->open_transactions++;
+    int64_t open_us = random_chance(&w->random, w->faults.late)
+                          ? random_between(&w->random, 1, min64(PR_MINUTES(360), w->scenario->safety_us / 4))
+                          : random_between(&w->random, 0, PR_MILLISECONDS(5));
+    world_at(w, w->mono_us + open_us, transaction_end, t, NULL);
+}
+
+static void produce(struct world *w, void *arg)
+{
+    int64_t mean_us = *(int64_t *)arg;
+    if (w->produced >= w->scenario->messages || w->healed)
+        return;
+    transaction_begin(w);
+    int64_t wait_us = random_chance(&w->random, 0.3) ? 0 : (int64_t)(-log(1 - random_double(&w->random)) * (double)mean_us);
+    world_at(w, w->mono_us + wait_us, produce, arg, NULL);
+}
+
+void workload_begin(struct world *w)
+{
+    const struct scenario *s = w->scenario;
+    int64_t *mean_us = arena_alloc(&w->arena, sizeof(*mean_us));
+    ASSERT(mean_us != NULL);
+    *mean_us = (int64_t)((double)s->safety_us * 0.7 * random_double(&w->random) * (TRANSACTION_MAX / 2.0) /
+                         ((double)s->messages / s->producers + 1));
+    for (unsigned i = 0; i < s->producers; i++)
+        world_at(w, w->mono_us, produce, mean_us, NULL);
+}
+
+/* ---- Operators ------------------------------------------------------------------------------------- */
+
+void world_show(struct world *w, const struct parcel *p)
+{
+    struct arena       arena;
+    struct query_reply reply;
+    struct pr_error    error;
+    struct query       query = { .kind = QUERY_ID, .filter = { .ids = &p->m.id, .id_count = 1 } };
+
+    arena_init(&arena, 4096);
+    int rc = store_query(&w->store, &query, &arena, &reply, &error);
+    ASSERT(rc == PR_OK);
+    for (size_t i = 0; i < reply.listed_count; i++) {
+        const struct listed *row = &reply.listed[i];
+        world_note(w, (struct event){ .kind = EVENT_SEEN, .instance = INSTANCE_NONE, .message = p->index,
+                                      .destination = world_destination(w, row->m.destination), .what = (uint16_t)row->state,
+                                      .number = row->m.attempts, .value = row->m.failures, .flag = row->m.released,
+                                      .answer = row->bad != NULL, .extra = message_digest(&row->m) });
+    }
+    arena_fini(&arena);
+    world_note(w, (struct event){ .kind = EVENT_ADMIN_END, .instance = INSTANCE_NONE, .message = p->index });
+}
+
+static void admin_do(struct world *w, const struct admin *admin)
+{
+    struct admin_reply reply;
+    struct pr_error    error;
+    int rc = store_admin(&w->store, admin, &reply, &error);
+    if (rc != PR_OK && rc != PR_ENOTFOUND)
+        w->broken = "an operator's command failed";
+    world_announce(w);
+}
+
+/* Announce before the act which messages it may touch, and show afterwards what became of them. */
+void world_admin(struct world *w, enum admin_kind kind, const struct parcel *p)
+{
+    struct admin admin = { .kind = kind, .filter = { .ids = &p->m.id, .id_count = 1 }, .by = PR_STR("sim"), .why = PR_STR("dice") };
+    world_note(w, (struct event){ .kind = EVENT_ADMIN, .instance = INSTANCE_NONE, .message = p->index, .what = (uint16_t)kind });
+    admin_do(w, &admin);
+    world_show(w, p);
+}
+
+static void admin_stream(struct world *w, enum admin_kind kind, pr_slice stream)
+{
+    struct admin admin = { .kind = kind, .filter = { .box = w->scenario->engine.box, .stream = stream },
+                           .by = PR_STR("sim"), .why = PR_STR("dice") };
+    for (int pass = 0; pass < 2; pass++) {
+        for (uint32_t i = 0; i < w->parcel_count; i++) {
+            struct parcel *p = w->parcels[i];
+            if (!p->stored || !slice_eq(p->m.stream, stream))
+                continue;
+            if (pass == 0)
+                world_note(w, (struct event){ .kind = EVENT_ADMIN, .instance = INSTANCE_NONE, .message = i, .what = (uint16_t)kind });
+            else
+                world_show(w, p);
+        }
+        if (pass == 0)
+            admin_do(w, &admin);
+    }
+}
+
+static void admin_endpoint(struct world *w, enum admin_kind kind, unsigned endpoint, int64_t until_us)
+{
+    struct admin admin = { .kind = kind, .filter = { .endpoint = w->scenario->endpoints[endpoint].name },
+                           .by = PR_STR("sim"), .why = PR_STR("dice"), .until_us = until_us };
+    world_note(w, (struct event){ .kind = EVENT_ADMIN, .instance = INSTANCE_NONE, .message = MESSAGE_NONE,
+                                  .what = (uint16_t)kind, .number = (int32_t)endpoint, .value = until_us });
+    admin_do(w, &admin);
+}
+
+void world_pause(struct world *w, unsigned endpoint, int64_t until_us)
+{
+    admin_endpoint(w, ADMIN_PAUSE, endpoint, until_us);
+}
+
+void world_resume(struct world *w, unsigned endpoint)
+{
+    admin_endpoint(w, ADMIN_RESUME, endpoint, 0);
+}
+
+void operator_act(struct world *w)
+{
+    struct random *r = &w->random;
+    unsigned       endpoint = (unsigned)random_below(r, w->scenario->engine.endpoint_count);
+    const struct parcel *p = w->parcel_count > 0 ? w->parcels[random_below(r, w->parcel_count)] : NULL;
+    if (random_chance(r, 0.15)) {
+        int64_t until_us = random_chance(r, 0.3) ? PR_NEVER : world_wall_us(w) + random_between(r, 1, w->scenario->safety_us / 10);
+        world_pause(w, endpoint, until_us);
+    } else if (random_chance(r, 0.15)) {
+        world_resume(w, endpoint);
+    } else if (p != NULL && p->stored && random_chance(r, 0.2) && !slice_is_empty(p->m.stream)) {
+        static const enum admin_kind kinds[] = { ADMIN_RELEASE, ADMIN_RETRY, ADMIN_DEAD_REPLAY };
+        admin_stream(w, kinds[random_below(r, 3)], p->m.stream);
+    } else if (p != NULL && p->stored) {
+        world_admin(w, (enum admin_kind)random_below(r, ADMIN_PAUSE), p);
+    }
+}
+
+/* ---- Sentences for tests --------------------------------------------------------------------------------- */
+
+pr_id world_send_to(struct world *w, const char *destination, const char *stream, const char *payload)
+{
+    struct parcel *p = world_parcel(w);
+    p->m.type = scenario_type(0);
+    p->m.destination = slice_dup(&w->arena, slice_from(destination));
+    p->m.stream = slice_dup(&w->arena, slice_from(stream));
+    p->m.payload = slice_dup(&w->arena, slice_from(payload));
+    parcel_seal(w, p);
+    int rc = world_store(w, &p, 1);
+    ASSERT(rc == PR_OK);
+    return p->m.id;
+}
+
+pr_id world_send(struct world *w, const char *stream, const char *payload)
+{
+    return world_send_to(w, "", stream, payload);
+}
+
+unsigned world_deliveries(struct world *w, pr_id id)
+{
+    return world_find(w, id)->arrivals;
+}
+
+unsigned world_sends(struct world *w, pr_id id)
+{
+    return world_find(w, id)->starts;
+}
+
+enum state world_state(struct world *w, pr_id id, pr_slice destination)
+{
+    struct arena       arena;
+    struct query_reply reply;
+    struct query       query = { .kind = QUERY_ID, .filter = { .ids = &id, .id_count = 1 } };
+    enum state         state = STATE_GONE;
+
+    arena_init(&arena, 4096);
+    int rc = store_query(&w->store, &query, &arena, &reply, NULL);
+    ASSERT(rc == PR_OK);
+    for (size_t i = 0; i < reply.listed_count; i++)
+        if (slice_is_empty(destination) || slice_eq(reply.listed[i].m.destination, destination))
+            state = reply.listed[i].state;
+    arena_fini(&arena);
+    return state;
+}

@@ -1,0 +1,369 @@
+/* The clock, the calendar of events, instances and their loop.  See world.h. */
+#include "world.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/slice.h"
+#include "base/util.h"
+
+/* ---- Time --------------------------------------------------------------------------- */
+
+int64_t world_wall_us(const struct world *w)
+{
+    return WORLD_START_US + w->mono_us + (int64_t)((double)w->mono_us * w->scenario->faults.drift) + w->wall_offset_us;
+}
+
+static int64_t clock_wall(void *arg)
+{
+    return world_wall_us(arg);
+}
+
+static int64_t clock_mono(void *arg)
+{
+    const struct world *w = arg;
+    return w->mono_us;
+}
+
+void world_step_clock(struct world *w, int64_t by_us)
+{
+    int64_t before_us = world_wall_us(w);
+    w->wall_offset_us += by_us;
+    world_note(w, (struct event){ .kind = EVENT_CLOCK, .message = MESSAGE_NONE, .instance = INSTANCE_NONE, .value = before_us });
+}
+
+void world_note(struct world *w, struct event event)
+{
+    if (w->quiet)
+        return;
+    event.at_us = w->mono_us;
+    event.wall_us = world_wall_us(w);
+    history_add(&w->history, &event);
+}
+
+void world_at(struct world *w, int64_t at_us, world_fn fn, void *arg, struct instance *owner)
+{
+    struct happening *h = w->free_happenings;
+    if (h != NULL)
+        w->free_happenings = h->next_free;
+    else
+        h = arena_alloc(&w->arena, sizeof(*h));
+    ASSERT(h != NULL);
+    *h = (struct happening){ .fn = fn, .arg = arg, .owner = owner, .life = owner != NULL ? owner->life : 0 };
+    int rc = heap_insert(&w->calendar, &h->node, max64(at_us, w->mono_us));
+    ASSERT(rc == PR_OK);
+}
+
+bool world_next(struct world *w, int64_t until_us)
+{
+    struct heap_node *node = heap_min(&w->calendar);
+    if (node == NULL || node->key > until_us || w->broken != NULL)
+        return false;
+    struct happening *h = HEAP_ENTRY(node, struct happening, node);
+    heap_remove(&w->calendar, node);
+    w->mono_us = node->key;
+    w->happened++;
+    if (h->owner != NULL && h->owner->life == h->life && instance_is_frozen(h->owner)) {
+        int rc = heap_insert(&w->calendar, &h->node, h->owner->frozen_until_us);
+        ASSERT(rc == PR_OK);
+        return true;
+    }
+    if (h->owner == NULL || h->owner->life == h->life)
+        h->fn(w, h->arg);
+    h->next_free = w->free_happenings;
+    w->free_happenings = h;
+    return true;
+}
+
+void world_run_until(struct world *w, int64_t until_us)
+{
+    while (world_next(w, until_us))
+        ;
+    w->mono_us = max64(w->mono_us, until_us);
+}
+
+void world_run_for(struct world *w, int64_t us)
+{
+    world_run_until(w, w->mono_us + us);
+}
+
+/* ---- Instances ------------------------------------------------------------------------------- */
+
+bool instance_is_frozen(const struct instance *in)
+{
+    return in->frozen_until_us > in->world->mono_us;
+}
+
+int64_t instance_now(const struct instance *in)
+{
+    return in->world->mono_us + in->offset_us;
+}
+
+static void instance_note(struct instance *in, enum event_kind kind)
+{
+    world_note(in->world, (struct event){ .kind = (uint8_t)kind, .instance = (uint8_t)in->index,
+                                          .session = in->session_number, .message = MESSAGE_NONE });
+}
+
+static void wake_up(struct world *w, void *arg)
+{
+    struct instance *in = arg;
+    if (in->wake_us > w->mono_us)
+        return; /* another wake-up took its place */
+    in->wake_us = PR_NEVER;
+    instance_pump(w, in);
+}
+
+void instance_wake(struct instance *in, int64_t at_us)
+{
+    at_us = max64(at_us, in->world->mono_us);
+    if (in->state != INSTANCE_UP || at_us == PR_NEVER || in->wake_us <= at_us)
+        return;
+    in->wake_us = at_us;
+    world_at(in->world, at_us, wake_up, in, in);
+}
+
+void instance_start(struct world *w, struct instance *in)
+{
+    ASSERT(in->state == INSTANCE_DOWN);
+    struct pr_error error;
+    in->life++;
+    in->setting = w->scenario->engine;
+    in->setting.seed = random_u64(&w->random);
+    for (size_t i = 0; i < sizeof(in->setting.instance.bytes); i++)
+        in->setting.instance.bytes[i] = (uint8_t)random_u64(&w->random);
+    in->engine = engine_new(&in->setting, &error);
+    ASSERT(in->engine != NULL);
+    int rc = store_session_open(&w->store, in->setting.box, &in->session, &error);
+    ASSERT(rc == PR_OK);
+    in->state = INSTANCE_UP;
+    in->wake_us = PR_NEVER;
+    in->asking = in->stopping = false;
+    in->changed = true;
+    in->frozen_until_us = 0;
+    in->session_id = (pr_id){ { 0 } };
+    in->session_number = 0;
+    instance_note(in, EVENT_UP);
+    instance_wake(in, w->mono_us);
+}
+
+/* Its memory is gone: nothing is said to the store, and no event finds it any more. */
+static void instance_drop(struct instance *in)
+{
+    engine_free(in->engine);
+    in->engine = NULL;
+    store_session_close(&in->session);
+    in->state = INSTANCE_DOWN;
+    in->life++;
+    in->wake_us = PR_NEVER;
+    in->frozen_until_us = 0;
+}
+
+void instance_crash(struct world *w, struct instance *in)
+{
+    if (in->state == INSTANCE_DOWN)
+        return;
+    w->crashes++;
+    instance_note(in, EVENT_CRASH);
+    instance_drop(in);
+}
+
+static void thaw(struct world *w, void *arg)
+{
+    struct instance *in = arg;
+    if (instance_is_frozen(in))
+        return;
+    instance_note(in, EVENT_THAW);
+    instance_pump(w, in);
+}
+
+void instance_freeze(struct world *w, struct instance *in, int64_t us)
+{
+    if (in->state == INSTANCE_DOWN || instance_is_frozen(in))
+        return;
+    instance_note(in, EVENT_FREEZE);
+    in->frozen_until_us = w->mono_us + us;
+    world_at(w, in->frozen_until_us, thaw, in, in);
+}
+
+static void stop_limit(struct world *w, void *arg)
+{
+    struct instance *in = arg;
+    if (!in->stopping)
+        return;
+    instance_note(in, EVENT_GIVE_UP);
+    engine_give_up(in->engine, instance_now(in));
+    instance_pump(w, in);
+}
+
+/* The store does not answer, or the engine does not end: whoever started it kills it. */
+static void stop_kill(struct world *w, void *arg)
+{
+    instance_crash(w, arg);
+}
+
+void instance_stop(struct world *w, struct instance *in, int64_t limit_us)
+{
+    if (in->state == INSTANCE_DOWN || instance_is_frozen(in) || in->stopping)
+        return;
+    instance_note(in, EVENT_STOP);
+    in->stopping = true;
+    engine_stop(in->engine, instance_now(in));
+    world_at(w, w->mono_us + limit_us, stop_limit, in, in);
+    world_at(w, w->mono_us + limit_us + PR_MINUTES(1), stop_kill, in, in);
+    instance_wake(in, w->mono_us);
+}
+
+/* ---- The loop of an engine's owner --------------------------------------------------------------- */
+
+static void instance_send(struct world *w, struct instance *in)
+{
+    const struct delivery *list[16];
+    for (unsigned e = 0; e < w->scenario->engine.endpoint_count; e++) {
+        size_t count;
+        while ((count = engine_take(in->engine, instance_now(in), e, list, ARRAY_LENGTH(list))) > 0)
+            for (size_t i = 0; i < count; i++)
+                transport_submit_sim(w, in, e, list[i]);
+    }
+}
+
+/* What the engine holds may never be more than its window (I14): the record goes into the
+ * history whenever it is broken. */
+static void instance_sample(struct world *w, struct instance *in)
+{
+    struct engine_counts counts;
+    if (w->scenario->check)
+        engine_check(in->engine);
+    if (w->quiet)
+        return;
+    engine_counts(in->engine, &counts);
+    if (counts.window_count <= in->window_count && counts.window_bytes <= in->window_bytes)
+        return;
+    in->window_count = max_size(in->window_count, counts.window_count);
+    in->window_bytes = max_size(in->window_bytes, counts.window_bytes);
+    world_note(w, (struct event){ .kind = EVENT_WINDOW, .instance = (uint8_t)in->index, .session = in->session_number,
+                                  .message = MESSAGE_NONE, .number = (int32_t)counts.window_count,
+                                  .value = (int64_t)counts.window_bytes });
+}
+
+static void instance_hear(struct instance *in)
+{
+    in->asking = false;
+    if (in->rc == PR_OK)
+        engine_absorb(in->engine, in->asked_us, instance_now(in), in->reply);
+    else
+        engine_cycle_failed(in->engine, instance_now(in), in->rc);
+    instance_sample(in->world, in);
+}
+
+static void hear(struct world *w, void *arg)
+{
+    instance_hear(arg);
+    instance_pump(w, arg);
+}
+
+static int64_t cycle_takes_us(struct world *w)
+{
+    if (!w->faults.slow || random_chance(&w->random, 0.7))
+        return 0;
+    return random_chance(&w->random, 0.02) ? random_between(&w->random, 0, 2 * w->scenario->engine.lease_us)
+                                           : random_between(&w->random, 1, PR_MILLISECONDS(50));
+}
+
+/* One cycle; false: there is none to make now, or it takes its time, or it was the last. */
+static bool instance_cycle(struct world *w, struct instance *in)
+{
+    const struct cycle *cycle;
+    if (!engine_plan(in->engine, instance_now(in), in->changed, &cycle))
+        return false;
+    in->changed = false;
+    in->asked_us = instance_now(in);
+    in->asking = true;
+    w->cycles++;
+    in->rc = faulty_cycle(w, in, cycle, &in->reply);
+    if (in->rc == INSTANCE_DIED)
+        return false;
+    int64_t takes_us = cycle_takes_us(w);
+    if (takes_us > 0) {
+        world_at(w, w->mono_us + takes_us, hear, in, in);
+        return false;
+    }
+    instance_hear(in);
+    return true;
+}
+
+void instance_pump(struct world *w, struct instance *in)
+{
+    if (in->state == INSTANCE_DOWN || instance_is_frozen(in))
+        return;
+    uint64_t life = in->life;
+    for (int spins = 0;; spins++) {
+        instance_send(w, in);
+        if (in->life != life || in->asking || !instance_cycle(w, in))
+            break;
+        if (spins > SPIN_MAX) {
+            w->broken = "an engine makes cycles without end";
+            return;
+        }
+    }
+    if (in->life != life)
+        return;
+    if (engine_stopped(in->engine)) {
+        instance_drop(in);
+        return;
+    }
+    if (in->asking)
+        return; /* its answer is the next wake-up */
+    int64_t next_us = engine_next_us(in->engine, instance_now(in));
+    if (next_us != PR_NEVER)
+        instance_wake(in, max64(next_us - in->offset_us, w->mono_us + 1));
+}
+
+/* ---- Life --------------------------------------------------------------------------------------- */
+
+void world_init_with(struct world *w, const struct scenario *scenario)
+{
+    struct pr_error error;
+    *w = (struct world){ .scenario = scenario, .faults = scenario->faults };
+    random_init(&w->random, hash_u64(scenario->seed));
+    arena_init(&w->arena, 1 << 16);
+    history_init(&w->history);
+    heap_init(&w->calendar);
+    map_init(&w->rows);
+    w->clock = (struct clock){ clock_wall, clock_mono, w };
+    struct store_options options = { .url = scenario->sqlite ? "sqlite::memory:" : "memory:", .clock = &w->clock,
+                                     .payload_max = scenario->engine.payload_max };
+    int rc = store_open(&options, &w->store, &error);
+    ASSERT(rc == PR_OK);
+    rc = store_migrate(&w->store, NULL, 0, &error);
+    ASSERT(rc == PR_OK);
+    for (unsigned i = 0; i < SIM_INSTANCES_MAX; i++)
+        w->instances[i] = (struct instance){ .world = w, .index = i, .wake_us = PR_NEVER,
+                                             .offset_us = (int64_t)(i + 1) * PR_SECONDS(1000003) };
+    for (unsigned i = 0; i < scenario->instances; i++)
+        instance_start(w, &w->instances[i]);
+}
+
+void world_init(struct world *w, uint64_t seed)
+{
+    static struct scenario calm; /* never written after the first time, but for its seed */
+    scenario_calm(&calm);
+    calm.seed = seed;
+    calm.check = true;
+    world_init_with(w, &calm);
+}
+
+void world_fini(struct world *w)
+{
+    for (unsigned i = 0; i < SIM_INSTANCES_MAX; i++)
+        if (w->instances[i].state == INSTANCE_UP)
+            instance_drop(&w->instances[i]);
+    store_close(&w->store);
+    heap_fini(&w->calendar);
+    map_fini(&w->rows);
+    history_fini(&w->history);
+    free(w->parcels);
+    arena_fini(&w->arena);
+}

@@ -1,0 +1,211 @@
+/* A world in virtual time: engines, one store, senders, receivers, operators, and what goes
+ * wrong between them.  One thread, one seed, no clock but its own: the same seed is the same
+ * world, to the last event.
+ *
+ *     world_init(&w, 1);
+ *     pr_id id = world_send(&w, "orders-1", "hello");
+ *     world_run_for(&w, PR_SECONDS(60));
+ *     CHECK_EQ(world_deliveries(&w, id), 1);
+ *
+ *   world.c             the clock, the calendar of events, instances and their loop
+ *   faulty_store.c      between an engine and its store; what landed goes into the history
+ *   faulty_transport.c  between an engine and its receivers
+ *   workload.c          senders and operators
+ *   run.c               the two phases: first nothing may break, then everything must drain */
+#ifndef SIM_WORLD_H
+#define SIM_WORLD_H
+
+#include "base/arena.h"
+#include "base/heap.h"
+#include "base/map.h"
+#include "base/random.h"
+#include "engine/engine.h"
+#include "history.h"
+#include "scenario.h"
+#include "store/store.h"
+
+#define WORLD_START_US INT64_C(1760000000000000) /* some day in 2025 */
+#define SPIN_MAX 20000  /* cycles at one instant: an engine that needs more hangs */
+
+struct world;
+struct instance;
+
+typedef void (*world_fn)(struct world *w, void *arg);
+
+/* Something that will happen.  When it has an owner it happens to that start of that instance:
+ * it waits while the instance is frozen, and never comes when it died. */
+struct happening {
+    struct heap_node  node;
+    world_fn          fn;
+    void             *arg;
+    struct instance  *owner;
+    uint64_t          life;
+    struct happening *next_free;
+};
+
+enum instance_state { INSTANCE_DOWN, INSTANCE_UP };
+
+struct instance {
+    struct world          *world;
+    unsigned               index;
+    enum instance_state    state;
+    struct engine_setting  setting;
+    struct engine         *engine;
+    struct store_session   session;
+    uint64_t               life;         /* which start this is; 0: never started */
+    int64_t                offset_us;    /* of its monotonic clock: machines boot at different times */
+    int64_t                frozen_until_us;
+    int64_t                wake_us;      /* PR_NEVER: no wake-up is planned */
+    bool                   asking;       /* a cycle is under way */
+    bool                   changed;      /* somebody said that there are new messages */
+    bool                   stopping;
+    int64_t                asked_us;
+    int                    rc;
+    const struct cycle_reply *reply;
+    pr_id                  session_id;   /* as the store knows it */
+    uint16_t               session_number;
+    size_t                 window_count, window_bytes; /* the most so far */
+};
+
+/* A message of this world, from its sender's side. */
+struct parcel {
+    struct pr_message m;
+    uint32_t          index;
+    uint64_t          digest;
+    int64_t           place;       /* order of insertion; 0: not in the box yet */
+    struct parcel    *effect;      /* sent along when it is handled; NULL: none */
+    bool              poison, bad, undecodable, delayed, stored;
+    unsigned          starts, arrivals, crashes;
+};
+
+/* What becomes of one send. */
+struct fate {
+    enum send_outcome outcome;
+    int               reason;
+    int               bits;
+    bool              arrives, twice, crash;
+    int64_t           start_us, arrive_us, answer_us; /* after submission */
+    int64_t           retry_after_us;
+};
+
+/* A row of the store, as far as it was seen there. */
+struct known_row {
+    struct map_node node;
+    uint64_t        row;
+    uint32_t        message;
+    uint16_t        destination;
+};
+
+struct receiver {
+    bool down;
+    bool hangs;  /* while it is down: no answer at all, instead of a refusal */
+};
+
+struct world {
+    const struct scenario *scenario;
+    struct faults  faults;        /* the scenario's, until the world heals */
+    struct random  random;        /* what happens */
+    struct arena   arena;         /* lives as long as the world */
+    struct history history;
+    bool           quiet;         /* no history: for tests with very many messages */
+
+    int64_t      mono_us;
+    int64_t      wall_offset_us;  /* jumps */
+    struct clock clock;
+    struct heap  calendar;
+    struct happening *free_happenings;
+    uint64_t     happened;
+
+    struct store    store;
+    struct instance instances[SIM_INSTANCES_MAX];
+    uint16_t        sessions;
+    struct receiver receivers[SIM_ENDPOINTS_MAX];
+    struct map      rows;
+
+    struct parcel **parcels;
+    uint32_t        parcel_count, parcel_capacity;
+    int64_t         places;
+    uint32_t        produced;
+    unsigned        open_transactions;
+    bool            healed;
+    const char     *broken;       /* the world itself could not go on: why */
+
+    /* For tests: decides instead of the dice when it is set. */
+    void (*judge)(struct world *w, const struct delivery *delivery, unsigned endpoint, struct fate *fate);
+    int (*disturb)(struct world *w, struct instance *in, const struct cycle *cycle); /* 0: go on, or a fault */
+    void (*watch)(struct world *w, struct instance *in, const struct cycle *cycle, const struct cycle_reply *reply);
+    void *user;
+
+    uint64_t crashes, starts, arrivals, cycles, rows_read;
+};
+
+/* ---- Life ------------------------------------------------------------------------------ */
+
+void world_init(struct world *w, uint64_t seed); /* calm: scenario_calm() */
+void world_init_with(struct world *w, const struct scenario *scenario); /* borrowed until fini */
+void world_fini(struct world *w);
+
+/* ---- Time --------------------------------------------------------------------------------- */
+
+int64_t world_wall_us(const struct world *w);
+void    world_step_clock(struct world *w, int64_t by_us);
+void    world_at(struct world *w, int64_t at_us, world_fn fn, void *arg, struct instance *owner);
+bool    world_next(struct world *w, int64_t until_us); /* the next event; false: none before until */
+void    world_run_until(struct world *w, int64_t until_us);
+void    world_run_for(struct world *w, int64_t us);
+void    world_note(struct world *w, struct event event); /* time is filled in */
+
+/* ---- Instances ------------------------------------------------------------------------------- */
+
+void instance_start(struct world *w, struct instance *in);
+void instance_crash(struct world *w, struct instance *in);
+void instance_freeze(struct world *w, struct instance *in, int64_t us);
+void instance_stop(struct world *w, struct instance *in, int64_t limit_us); /* in good order */
+void instance_wake(struct instance *in, int64_t at_us);
+void instance_pump(struct world *w, struct instance *in);
+bool instance_is_frozen(const struct instance *in);
+int64_t instance_now(const struct instance *in);
+
+/* ---- faulty_store.c ---------------------------------------------------------------------------- */
+
+#define INSTANCE_DIED 1 /* an outcome of faulty_cycle(): the instance is gone */
+int faulty_cycle(struct world *w, struct instance *in, const struct cycle *cycle, const struct cycle_reply **ret);
+/* The row's message and destination; false: never seen. */
+bool world_find_row(struct world *w, uint64_t row, uint32_t *ret_message, uint16_t *ret_destination);
+uint16_t world_destination(const struct world *w, pr_slice name);
+
+/* ---- faulty_transport.c ------------------------------------------------------------------------ */
+
+void transport_submit_sim(struct world *w, struct instance *in, unsigned endpoint, const struct delivery *delivery);
+uint64_t message_digest(const struct pr_message *m); /* of what must arrive unchanged */
+
+/* ---- workload.c ---------------------------------------------------------------------------------- */
+
+struct parcel *world_parcel(struct world *w);             /* a new one with an id and nothing else */
+void           parcel_seal(struct world *w, struct parcel *p); /* when its fields are set */
+struct parcel *world_find(struct world *w, pr_id id);     /* NULL: none of ours */
+int            world_store(struct world *w, struct parcel *const *parcels, size_t count); /* one transaction */
+void           parcel_stored(struct world *w, struct parcel *p);
+void           world_announce(struct world *w);           /* tell the engines that there is something */
+void           workload_begin(struct world *w);
+void           world_admin(struct world *w, enum admin_kind kind, const struct parcel *p);
+void           world_show(struct world *w, const struct parcel *p); /* SEEN events of all its rows */
+void           world_pause(struct world *w, unsigned endpoint, int64_t until_us); /* store time */
+void           world_resume(struct world *w, unsigned endpoint);
+void           operator_act(struct world *w);             /* something, at random */
+
+/* ---- run.c ------------------------------------------------------------------------------------------- */
+
+void faults_begin(struct world *w);
+void world_live(struct world *w); /* both phases, from begin to END */
+
+/* ---- Sentences for tests --------------------------------------------------------------------------------- */
+
+pr_id    world_send(struct world *w, const char *stream, const char *payload);
+pr_id    world_send_to(struct world *w, const char *destination, const char *stream, const char *payload);
+unsigned world_deliveries(struct world *w, pr_id id);
+unsigned world_sends(struct world *w, pr_id id);
+/* GONE when it is not in the store any more. */
+enum state world_state(struct world *w, pr_id id, pr_slice destination);
+
+#endif
