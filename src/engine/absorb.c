@@ -21,10 +21,10 @@ void open_lanes(struct engine *e, uint64_t lanes)
         struct stream *s = MAP_ENTRY(node, struct stream, node);
         if ((lanes & lane_bit(s->lane)) == 0)
             continue;
-        s->head_count     = 0;
-        s->held           = s->holds > 0;
-        s->held_after_seq = 0;
-        s->held_after_row = 0;
+        s->head_count = 0;
+        s->held       = false;
+        if (s->holds > 0)
+            stream_is_held(s, 0);
         stream_update(e, s);
     }
     e->open &= ~lanes;
@@ -176,7 +176,6 @@ static void absorb_verdicts(struct engine *e, const struct cycle_reply *r, int64
     for (size_t k = 0; k < e->planned_hold_count; k++) {
         struct stream *s = e->planned_holds[k].stream;
         s->holds--;
-        s->held = true;
         stream_update(e, s);
     }
     e->planned_hold_count = 0;
@@ -260,7 +259,7 @@ static void absorb_held_key(struct engine *e, pr_slice key)
     s = stream_get(e, ep, name, lane_of(name, (pr_id){ { 0 } }));
     if (s == NULL)
         return;
-    s->held = true;
+    stream_is_held(s, 0);
     stream_update(e, s);
 }
 
@@ -425,7 +424,7 @@ static enum admitted admit_one(struct engine *e, const struct row *row, struct e
             }
         }
         if (must_hold(e, s, row)) {
-            bool held = stream_hold_row(e, s, row->row, row->m.id);
+            bool held = stream_hold_row(e, s, row->row, row->m.id, row->m.seq);
             e->counts.held += held;
             stream_update(e, s);
             return held ? TAKEN : NO_ROOM;
@@ -578,17 +577,16 @@ static void absorb_held_row(struct engine *e, const struct row *row, int64_t now
     struct stream *s = stream_of_key(e, row->m.held_by);
     struct target  target;
 
-    if (s != NULL && (s->held_stop || stream_blocks(s, &row->m)))
+    bool           waits = false;
+
+    if (s != NULL && s->held_stop)
         return;
     find_target(e, row, &target);
-    if (row_is_ours(e, row) && admit(e, row, &target, now_us) == NO_ROOM) {
-        if (s != NULL)
-            s->held_stop = true; /* go on from here when there is room again */
-        return;
-    }
+    if (row_is_ours(e, row))
+        waits = (s != NULL && stream_blocks(s, &row->m)) || admit(e, row, &target, now_us) == NO_ROOM;
     if (s != NULL) {
-        s->held_after_seq = row->m.seq;
-        s->held_after_row = row->row;
+        s->held_stop = waits; /* go on from here when the head is gone, or when there is room */
+        s->held_from = waits ? row->m.seq : row->m.seq + 1;
     }
 }
 
@@ -611,7 +609,7 @@ static void absorb_held(struct engine *e, const struct cycle_reply *r, int64_t n
     for (size_t i = 0; i < e->cycle.held_count; i++) {
         struct stream *s = stream_of_key(e, e->cycle.held[i].key);
         if (s != NULL) {
-            if (r->held_end[i] && !s->held_stop && s->holds == 0 && s->head_count == 0)
+            if (r->held_end[i] && !s->held_stop && s->holds == 0)
                 s->held = false;
             s->held_stop = false;
             stream_update(e, s);

@@ -91,9 +91,8 @@ struct stream {
     size_t            head_count, head_capacity;
     bool              held;         /* rows of it are (or may be) held in the store */
     size_t            holds;        /* HOLD verdicts that are not committed */
-    int64_t           held_after_seq;
-    uint64_t          held_after_row;
-    bool              held_stop;    /* while absorbing: no room for more of it */
+    int64_t           held_from;    /* no row below this seq is held and not in memory */
+    bool              held_stop;    /* while absorbing: the rest of it must wait */
     struct list_node  ready;        /* endpoint->ready_streams */
     struct list_node  waking;       /* endpoint->waking: held, not blocked, few in memory */
     pr_slice          name;         /* bytes are behind the struct */
@@ -246,7 +245,8 @@ bool stream_blocks(const struct stream *s, const struct pr_message *m);
 bool stream_add_head(struct engine *e, struct stream *s, int64_t seq, bool dead);
 void stream_remove_head(struct stream *s, int64_t seq);
 void stream_hold_followers(struct engine *e, struct stream *s);
-bool stream_hold_row(struct engine *e, struct stream *s, uint64_t row, pr_id id);
+bool stream_hold_row(struct engine *e, struct stream *s, uint64_t row, pr_id id, int64_t seq);
+void stream_is_held(struct stream *s, int64_t from_seq); /* rows from here on are held in the store */
 bool stream_is_ordered(const struct endpoint *ep, pr_slice stream);
 
 /* route.c: the endpoints of a row; returns how many, writes at most max. */

@@ -144,7 +144,7 @@ static size_t plan_waking(struct endpoint *ep, struct held_read *reads, size_t m
             break;
         s = LIST_ENTRY(node, struct stream, waking);
         list_push_back(&turned, node);
-        reads[count++] = (struct held_read){ s->key, s->held_after_seq, s->held_after_row, HELD_ROWS };
+        reads[count++] = (struct held_read){ s->key, s->held_from - 1, INT64_MAX, HELD_ROWS };
     }
     for (struct list_node *node = list_pop_front(&turned); node != NULL; node = list_pop_front(&turned))
         list_push_back(&ep->waking, node);

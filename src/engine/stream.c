@@ -116,8 +116,6 @@ bool stream_add_head(struct engine *e, struct stream *s, int64_t seq, bool dead)
     memmove(s->heads + at + 1, s->heads + at, (s->head_count - at) * sizeof(*s->heads));
     s->heads[at] = (struct head){ seq, dead };
     s->head_count++;
-    s->held_after_seq = 0; /* what is read again is known or still held */
-    s->held_after_row = 0;
     return true;
 }
 
@@ -134,7 +132,13 @@ void stream_remove_head(struct stream *s, int64_t seq)
 
 /* ---- Holding --------------------------------------------------------------------------- */
 
-bool stream_hold_row(struct engine *e, struct stream *s, uint64_t row, pr_id id)
+void stream_is_held(struct stream *s, int64_t from_seq)
+{
+    s->held_from = s->held ? min64(s->held_from, from_seq) : from_seq;
+    s->held      = true;
+}
+
+bool stream_hold_row(struct engine *e, struct stream *s, uint64_t row, pr_id id, int64_t seq)
 {
     if (e->hold_count == e->hold_capacity) {
         size_t       capacity = e->hold_capacity == 0 ? 64 : e->hold_capacity * 2;
@@ -146,7 +150,7 @@ bool stream_hold_row(struct engine *e, struct stream *s, uint64_t row, pr_id id)
     }
     e->holds[e->hold_count++] = (struct hold){ row, id, s };
     s->holds++;
-    s->held = true;
+    stream_is_held(s, seq);
     return true;
 }
 
@@ -157,12 +161,16 @@ void stream_hold_followers(struct engine *e, struct stream *s)
         struct item *item = LIST_ENTRY(node, struct item, node);
         if (item->place != PLACE_WAITING || !stream_blocks(s, &item->m))
             continue;
-        if (item->from_due && message_blocks_stream(&item->m))
-            e->due_dropped++; /* a head itself: never held, it comes again by the due index */
-        else if (item->m.held_by.size > 0)
-            s->held = true; /* it is held in the store already: just forget it */
-        else if (!stream_hold_row(e, s, item->row, item->m.id))
+        if (item->from_due && message_blocks_stream(&item->m)) {
+            /* A head itself: never held.  It comes again by the due index, and nobody may pass it. */
+            if (!stream_add_head(e, s, item->m.seq, false))
+                return;
+            e->due_dropped++;
+        } else if (item->m.held_by.size > 0) {
+            stream_is_held(s, item->m.seq); /* it is held in the store already: just forget it */
+        } else if (!stream_hold_row(e, s, item->row, item->m.id, item->m.seq)) {
             return; /* no memory: it stays where it is */
+        }
         item_free(e, item);
         e->counts.held++;
     }
@@ -180,6 +188,8 @@ static bool stream_is_ready(const struct engine *e, const struct stream *s)
     if (first == NULL || s->busy > 0 || (e->giving & lane_bit(s->lane)) != 0)
         return false;
     item = LIST_ENTRY(first, struct item, node);
+    if (s->held && s->held_from <= item->m.seq && !item->m.released)
+        return false; /* earlier ones may be held: they are read first */
     return item->place == PLACE_WAITING && !stream_blocks(s, &item->m);
 }
 
@@ -193,7 +203,8 @@ static void link_if(struct list *list, struct list_node *node, bool wanted)
 
 void stream_update(struct engine *e, struct stream *s)
 {
-    bool wake = s->held && s->head_count == 0 && s->item_count < HELD_ROWS && (e->giving & lane_bit(s->lane)) == 0;
+    bool wake = s->held && (s->head_count == 0 || s->held_from <= s->heads[0].seq) && s->item_count < HELD_ROWS &&
+                (e->giving & lane_bit(s->lane)) == 0;
 
     if (s->item_count == 0 && s->busy == 0 && s->head_count == 0 && !s->held && s->holds == 0) {
         link_if(NULL, &s->ready, false);
