@@ -92,7 +92,8 @@ static bool is_json_type(pr_slice type)
 /* We only want to know, and copy the text: so numbers may be of any size. */
 static bool is_json(pr_slice text)
 {
-    json_t *value = json_loadb(text.data, text.size, JSON_DECODE_ANY | JSON_DECODE_INT_AS_REAL | JSON_ALLOW_NUL, NULL);
+    json_t *value =
+        json_loadb(text.data, text.size, JSON_DECODE_ANY | JSON_DECODE_INT_AS_REAL | JSON_ALLOW_NUL, NULL);
     json_decref(value);
     return value != NULL;
 }

@@ -33,8 +33,8 @@ static int console_open(void *self, const struct endpoint_config *config, struct
     struct console *c = self;
     c->config = config;
     buf_init(&c->line, CONSOLE_LINE_MAX);
-    return delivery_queue_init(&c->waiting, config->concurrency != 0 ? config->concurrency : CONSOLE_CONCURRENCY,
-                               reterr);
+    return delivery_queue_init(&c->waiting,
+                               config->concurrency != 0 ? config->concurrency : CONSOLE_CONCURRENCY, reterr);
 }
 
 static void console_close(void *self)
@@ -156,7 +156,8 @@ static void send_line(struct console *c, const struct delivery *d, struct delive
     char        text[128];
     const char *name = strerrorname_np(error);
     snprintf(text, sizeof(text), "standard output: %s", strerrordesc_np(error));
-    result_failed(ret, d->token, SEND_FAILED, PR_REASON_TRANSPORT_UNAVAILABLE, name != NULL ? name : "", pr_str(text));
+    result_failed(ret, d->token, SEND_FAILED, PR_REASON_TRANSPORT_UNAVAILABLE, name != NULL ? name : "",
+                  pr_str(text));
 }
 
 /* True: the first delivery has its result, and is out of the queue. */

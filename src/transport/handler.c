@@ -65,10 +65,11 @@ struct handler {
 static int handler_check(const struct endpoint_config *config, struct pr_error *reterr)
 {
     if (config->handler == NULL)
-        return error_set(reterr, PR_ECONFIG,
-                         "endpoint %s: no function is registered for %s: call pr_engine_handle_named() before the "
-                         "engine starts, or give the endpoint another url",
-                         config->name, config->url);
+        return error_set(
+            reterr, PR_ECONFIG,
+            "endpoint %s: no function is registered for %s: call pr_engine_handle_named() before the "
+            "engine starts, or give the endpoint another url",
+            config->name, config->url);
     if (config->concurrency > HANDLER_CONCURRENCY_MAX)
         return error_set(reterr, PR_ECONFIG, "endpoint %s: a handler runs on at most %d threads", config->name,
                          HANDLER_CONCURRENCY_MAX);
@@ -137,14 +138,17 @@ _Noreturn static void end_process(const struct handler *h, const struct job *job
 {
     char id[PR_ID_TEXT_SIZE];
     pr_id_format(job->delivery->message->id, id);
-    const char *advice = "the handler must return soon after pr_should_stop() is true, or the endpoint's timeout "
-                         "is too short; the process ends, the attempt counts";
+    const char *advice =
+        "the handler must return soon after pr_should_stop() is true, or the endpoint's timeout "
+        "is too short; the process ends, the attempt counts";
     if (log_is_enabled(h->config->log, LOG_ERROR))
-        log_emit(h->config->log, LOG_ERROR, "handler_overran", LOG_STR("endpoint", h->config->name), LOG_STR("id", id),
-                 LOG_SLICE("type", job->delivery->message->type), LOG_INT("attempt", job->delivery->attempt),
-                 LOG_DURATION("late", late_us), LOG_STR("advice", advice));
+        log_emit(h->config->log, LOG_ERROR, "handler_overran", LOG_STR("endpoint", h->config->name),
+                 LOG_STR("id", id), LOG_SLICE("type", job->delivery->message->type),
+                 LOG_INT("attempt", job->delivery->attempt), LOG_DURATION("late", late_us),
+                 LOG_STR("advice", advice));
     else
-        dprintf(STDERR_FILENO, "postrider: endpoint %s: handler_overran: message %s: %s\n", h->config->name, id, advice);
+        dprintf(STDERR_FILENO, "postrider: endpoint %s: handler_overran: message %s: %s\n", h->config->name, id,
+                advice);
     _exit(HANDLER_EXIT_CODE);
 }
 
@@ -220,9 +224,10 @@ static int start_threads(struct handler *h, size_t count, struct pr_error *reter
         error = pthread_create(&h->threads[h->thread_count], NULL, worker_main, h);
         h->thread_count += error == 0;
     }
-    return error == 0 ? PR_OK
-                      : error_set(reterr, PR_ENOMEM, "endpoint %s: cannot start a thread: %s: lower its concurrency",
-                                  h->config->name, strerrordesc_np(error));
+    return error == 0
+               ? PR_OK
+               : error_set(reterr, PR_ENOMEM, "endpoint %s: cannot start a thread: %s: lower its concurrency",
+                           h->config->name, strerrordesc_np(error));
 }
 
 static int handler_open(void *self, const struct endpoint_config *config, struct pr_error *reterr)

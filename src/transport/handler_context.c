@@ -21,7 +21,8 @@ void context_init(struct pr_context *context, const struct delivery *delivery, c
 
 /* ---- What a handler may call ---------------------------------------------------------- */
 
-static int fail(struct pr_context *context, int reason, int64_t retry_after_us, const char *format, va_list args)
+static int fail(struct pr_context *context, int reason, int64_t retry_after_us, const char *format,
+                va_list args)
 {
     char *text = NULL;
     if (vasprintf(&text, format, args) < 0)
@@ -78,13 +79,15 @@ PR_API int pr_effect_send(struct pr_context *context, const char *box, const str
 {
     pr_slice box_name = slice_from(box != NULL ? box : "outbox");
     if (!name_is_valid(box_name))
-        return error_set(reterr, PR_EINVAL, "\"%s\" is not the name of a box: letters, digits and _, at most %d", box,
+        return error_set(reterr, PR_EINVAL,
+                         "\"%s\" is not the name of a box: letters, digits and _, at most %d", box,
                          BOX_NAME_MAX);
     int rc = message_check(message, PR_PAYLOAD_MAX, reterr);
     if (rc < 0)
         return rc;
     if (context->effect_count >= HANDLER_EFFECTS_MAX)
-        return error_set(reterr, PR_ETOOBIG, "a handler sends at most %d messages per call", HANDLER_EFFECTS_MAX);
+        return error_set(reterr, PR_ETOOBIG, "a handler sends at most %d messages per call",
+                         HANDLER_EFFECTS_MAX);
 
     struct send_effect *effect = effect_new(box_name, message);
     if (effect == NULL)
@@ -112,7 +115,8 @@ PR_API bool pr_should_stop(const struct pr_context *context)
 static void unexplained(const struct pr_context *context, int returned, struct delivery_result *ret)
 {
     char code[16], text[96];
-    int  reason = atomic_load(&context->stop->seen_late) ? PR_REASON_TIMEOUT_EXCEEDED : PR_REASON_HANDLER_EXCEPTION;
+    int reason =
+        atomic_load(&context->stop->seen_late) ? PR_REASON_TIMEOUT_EXCEEDED : PR_REASON_HANDLER_EXCEPTION;
     snprintf(code, sizeof(code), "%d", returned);
     snprintf(text, sizeof(text), "the handler returned %d%s", returned,
              reason == PR_REASON_TIMEOUT_EXCEEDED ? " when it was asked to stop at its deadline" : "");

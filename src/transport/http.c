@@ -12,11 +12,11 @@
  *       From then on the first copy may have arrived, whatever happens to the second. */
 #include "transport/http.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "base/error.h"
 #include "base/list.h"
@@ -59,15 +59,17 @@ static int http_check(const struct endpoint_config *config, struct pr_error *ret
     if (rc < 0)
         return rc;
     if (!http_envelope_parse(config->envelope, &envelope))
-        return error_set(reterr, PR_ECONFIG, "endpoint %s: envelope is binary, structured or raw", config->name);
+        return error_set(reterr, PR_ECONFIG, "endpoint %s: envelope is binary, structured or raw",
+                         config->name);
     if (config->concurrency > HTTP_CONCURRENCY_MAX)
         return error_set(reterr, PR_ECONFIG, "endpoint %s: concurrency is at most %d", config->name,
                          HTTP_CONCURRENCY_MAX);
     if (transport_find(transport_scheme(config->url)) == &transport_http && config->allow_network_count == 0)
-        return error_set(reterr, PR_ECONFIG,
-                         "endpoint %s: plain http goes to networks in allow_networks only: write https, or name the "
-                         "network there",
-                         config->name);
+        return error_set(
+            reterr, PR_ECONFIG,
+            "endpoint %s: plain http goes to networks in allow_networks only: write https, or name the "
+            "network there",
+            config->name);
     return PR_OK;
 }
 
@@ -83,7 +85,8 @@ static curl_socket_t open_socket(void *arg, curlsocktype purpose, struct curl_so
     x->again |= x->begun > 0;
     if (why == NULL && x->http->plain)
         why = "plain http: use https";
-    if (why != NULL && !netguard_contains(config->allow_networks, config->allow_network_count, &address->addr)) {
+    if (why != NULL &&
+        !netguard_contains(config->allow_networks, config->allow_network_count, &address->addr)) {
         x->reply.refused = why;
         netguard_format(&address->addr, x->reply.refused_address);
         return CURL_SOCKET_BAD;
@@ -101,7 +104,8 @@ static int before_request(void *arg, char *remote, char *local, int remote_port,
     (void)remote_port;
     (void)local_port;
     struct exchange *x = arg;
-    if (x->cancelled || x->begun > HTTP_RESENDS_MAX || !delivery_may_start(x->delivery, clock_mono_us(x->http->clock)))
+    if (x->cancelled || x->begun > HTTP_RESENDS_MAX ||
+        clock_mono_us(x->http->clock) >= x->delivery->start_before_us) /* the deadline is curl's affair */
         return CURL_PREREQFUNC_ABORT;
     x->again |= x->begun > 0;
     x->begun++;
@@ -134,11 +138,8 @@ static size_t on_body(char *data, size_t one, size_t size, void *arg)
 /* ---- One exchange ------------------------------------------------------------------------------ */
 
 /* What is the same for every request of this exchange. */
-static bool exchange_init_easy(struct exchange *x)
+static bool set_up_easy(CURL *easy, struct exchange *x)
 {
-    CURL *easy = x->easy = curl_easy_init();
-    if (easy == NULL)
-        return false;
     int bad = 0;
     bad |= (int)curl_easy_setopt(easy, CURLOPT_PRIVATE, x);
     bad |= (int)curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, x->reply.curl_error);
@@ -148,7 +149,6 @@ static bool exchange_init_easy(struct exchange *x)
     bad |= (int)curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     bad |= (int)curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
     bad |= (int)curl_easy_setopt(easy, CURLOPT_PROXY, ""); /* nor from the environment */
-    bad |= (int)curl_easy_setopt(easy, CURLOPT_PATH_AS_IS, 1L);
     bad |= (int)curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, 1L);
     bad |= (int)curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, 2L);
     bad |= (int)curl_easy_setopt(easy, CURLOPT_USERAGENT, "postrider");
@@ -164,6 +164,18 @@ static bool exchange_init_easy(struct exchange *x)
     return bad == 0;
 }
 
+/* All of it or nothing: a handle without its gate must never be used. */
+static bool exchange_init_easy(struct exchange *x)
+{
+    CURL *easy = curl_easy_init();
+    if (easy == NULL || !set_up_easy(easy, x)) {
+        curl_easy_cleanup(easy);
+        return false;
+    }
+    x->easy = easy;
+    return true;
+}
+
 static bool exchange_set_request(struct exchange *x, int64_t now_us)
 {
     int64_t left_ms = min64((time_sub(x->delivery->deadline_us, now_us) + 999) / 1000, LONG_MAX / 1000);
@@ -171,7 +183,8 @@ static bool exchange_set_request(struct exchange *x, int64_t now_us)
     bad |= (int)curl_easy_setopt(x->easy, CURLOPT_URL, buf_slice(&x->request.url).data);
     bad |= (int)curl_easy_setopt(x->easy, CURLOPT_HTTPHEADER, x->request.headers);
     bad |= (int)curl_easy_setopt(x->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)x->request.body.size);
-    bad |= (int)curl_easy_setopt(x->easy, CURLOPT_POSTFIELDS, x->request.body.size > 0 ? x->request.body.data : "");
+    bad |= (int)curl_easy_setopt(x->easy, CURLOPT_POSTFIELDS,
+                                 x->request.body.size > 0 ? x->request.body.data : "");
     bad |= (int)curl_easy_setopt(x->easy, CURLOPT_TIMEOUT_MS, (long)left_ms);
     return bad == 0;
 }
@@ -244,7 +257,8 @@ static int http_open(void *self, const struct endpoint_config *config, struct pr
     list_init(&h->out);
     list_init(&h->done);
     if (!http_envelope_parse(config->envelope, &h->envelope))
-        return error_set(reterr, PR_ECONFIG, "endpoint %s: envelope is binary, structured or raw", config->name);
+        return error_set(reterr, PR_ECONFIG, "endpoint %s: envelope is binary, structured or raw",
+                         config->name);
 
     pthread_once(&curl_once, init_curl);
     h->multi     = curl_ready == CURLE_OK ? curl_multi_init() : NULL;

@@ -51,7 +51,7 @@ PR_MUST_CHECK int http_url_check(const struct endpoint_config *config, struct pr
 /* ---- Reply ---- */
 
 struct http_reply {
-    char        body[HTTP_REPLY_SHOWN];
+    char        body[HTTP_REPLY_SHOWN + 4]; /* so much more that it can be cut between characters */
     size_t      body_size;
     size_t      bytes; /* of headers and body */
     char        curl_error[CURL_ERROR_SIZE];

@@ -100,8 +100,8 @@ static void judge_status(const struct http_reply *reply, CURL *easy, long status
 static void judge_refused(const struct http_reply *reply, uint64_t token, struct delivery_result *ret)
 {
     char text[NETGUARD_TEXT_SIZE + 192];
-    snprintf(text, sizeof(text), "%s is refused (%s): if it is meant, add it to allow_networks", reply->refused_address,
-             reply->refused);
+    snprintf(text, sizeof(text), "%s is refused (%s): if it is meant, add it to allow_networks",
+             reply->refused_address, reply->refused);
     result_failed(ret, token, SEND_FAILED, PR_REASON_REJECTED, "address_refused", slice_from(text));
 }
 
@@ -110,15 +110,16 @@ static void judge_error(const struct http_reply *reply, CURLcode rc, bool maybe_
 {
     char code[RESULT_CODE_SIZE], text[CURL_ERROR_SIZE + 64];
     format_code(rc, code);
-    snprintf(text, sizeof(text), "%s%s", reply->curl_error[0] != '\0' ? reply->curl_error : curl_easy_strerror(rc),
+    snprintf(text, sizeof(text), "%s%s",
+             reply->curl_error[0] != '\0' ? reply->curl_error : curl_easy_strerror(rc),
              maybe_arrived ? " (it may have arrived)" : "");
     result_failed(ret, token, maybe_arrived ? SEND_UNKNOWN : SEND_FAILED,
-                  rc == CURLE_OPERATION_TIMEDOUT ? PR_REASON_TIMEOUT_EXCEEDED : PR_REASON_TRANSPORT_UNAVAILABLE, code,
-                  slice_from(text));
+                  rc == CURLE_OPERATION_TIMEDOUT ? PR_REASON_TIMEOUT_EXCEEDED : PR_REASON_TRANSPORT_UNAVAILABLE,
+                  code, slice_from(text));
 }
 
-void http_reply_judge(const struct http_reply *reply, CURL *easy, CURLcode rc, bool maybe_arrived, uint64_t token,
-                      struct delivery_result *ret)
+void http_reply_judge(const struct http_reply *reply, CURL *easy, CURLcode rc, bool maybe_arrived,
+                      uint64_t token, struct delivery_result *ret)
 {
     long status = 0;
     if (curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status) != CURLE_OK)

@@ -15,7 +15,9 @@
 
 bool http_envelope_parse(const char *word, enum http_envelope *ret)
 {
-    static const char *const words[] = { [HTTP_BINARY] = "binary", [HTTP_STRUCTURED] = "structured", [HTTP_RAW] = "raw" };
+    static const char *const words[] = {
+        [HTTP_BINARY] = "binary", [HTTP_STRUCTURED] = "structured", [HTTP_RAW] = "raw"
+    };
     if (word == NULL || word[0] == '\0')
         word = words[HTTP_BINARY];
     for (size_t i = 0; i < ARRAY_LENGTH(words); i++)
@@ -111,7 +113,7 @@ static CURLUcode parse_url(const char *url)
     CURLU *parsed = curl_url();
     if (parsed == NULL)
         return CURLUE_OUT_OF_MEMORY;
-    CURLUcode rc = curl_url_set(parsed, CURLUPART_URL, url, CURLU_PATH_AS_IS);
+    CURLUcode rc = curl_url_set(parsed, CURLUPART_URL, url, 0);
     curl_url_cleanup(parsed);
     return rc;
 }
@@ -124,20 +126,23 @@ int http_url_check(const struct endpoint_config *config, struct pr_error *reterr
 
     const char *authority = authority_of(config->url);
     if (authority == NULL)
-        return error_set(reterr, PR_ECONFIG, "endpoint %s: the url is wrong: write one such as https://host/path",
-                         config->name);
+        return error_set(reterr, PR_ECONFIG,
+                         "endpoint %s: the url is wrong: write one such as https://host/path", config->name);
     if (has_placeholder_in_authority(config->url, authority))
-        return error_set(reterr, PR_ECONFIG, "endpoint %s: placeholders may stand behind the host only", config->name);
+        return error_set(reterr, PR_ECONFIG, "endpoint %s: placeholders may stand behind the host only",
+                         config->name);
     buf_init(&url, HTTP_URL_MAX);
     if (!add_url(&url, config->url, &sample))
-        rc = error_set(reterr, PR_ECONFIG, "endpoint %s: the placeholders of a url are {type}, {stream} and {id}",
-                       config->name);
+        rc = error_set(reterr, PR_ECONFIG,
+                       "endpoint %s: the placeholders of a url are {type}, {stream} and {id}", config->name);
     else if (buf_failed(&url))
-        rc = error_set(reterr, PR_ECONFIG, "endpoint %s: the url is longer than %d bytes", config->name, HTTP_URL_MAX);
+        rc = error_set(reterr, PR_ECONFIG, "endpoint %s: the url is longer than %d bytes", config->name,
+                       HTTP_URL_MAX);
     else {
         CURLUcode url_rc = parse_url(buf_slice(&url).data);
         if (url_rc != CURLUE_OK)
-            rc = error_set(reterr, PR_ECONFIG, "endpoint %s: the url is wrong: %s: write one such as https://host/path",
+            rc = error_set(reterr, PR_ECONFIG,
+                           "endpoint %s: the url is wrong: %s: write one such as https://host/path",
                            config->name, curl_url_strerror(url_rc));
     }
     buf_fini(&url);
@@ -245,8 +250,8 @@ static int add_own_header(struct http_request *request, pr_slice name, const jso
     return size <= sizeof(text) ? add_header(request, name, (pr_slice){ text, size }) : PR_OK;
 }
 
-static int add_own_headers(struct http_request *request, enum http_envelope envelope, const struct pr_message *m,
-                           struct pr_error *reterr)
+static int add_own_headers(struct http_request *request, enum http_envelope envelope,
+                           const struct pr_message *m, struct pr_error *reterr)
 {
     if (m->headers.size == 0)
         return PR_OK;

@@ -148,8 +148,8 @@ int netguard_parse(pr_slice text, struct network *ret, struct pr_error *reterr)
     memcpy(address, text.data, size);
     address[size] = '\0';
     if (inet_pton(network.v6 ? AF_INET6 : AF_INET, address, network.address) != 1)
-        return error_set(reterr, PR_EINVAL, "\"%s\" is not an address: write a network such as 10.0.0.0/8 or fd00::/8",
-                         address);
+        return error_set(reterr, PR_EINVAL,
+                         "\"%s\" is not an address: write a network such as 10.0.0.0/8 or fd00::/8", address);
     network.prefix = bits;
     if (slash != NULL && !parse_prefix((pr_slice){ slash + 1, text.size - size - 1 }, bits, &network.prefix))
         return error_set(reterr, PR_EINVAL, "the prefix of %s is a number from 0 to %u", address, bits);
@@ -159,8 +159,9 @@ int netguard_parse(pr_slice text, struct network *ret, struct pr_error *reterr)
     if (memcmp(clean.address, network.address, sizeof(clean.address)) != 0) {
         char right[NETGUARD_TEXT_SIZE];
         inet_ntop(network.v6 ? AF_INET6 : AF_INET, clean.address, right, sizeof(right));
-        return error_set(reterr, PR_EINVAL, "%s/%u has bits behind its prefix: did you mean %s/%u, or %s alone?",
-                         address, network.prefix, right, network.prefix, address);
+        return error_set(reterr, PR_EINVAL,
+                         "%s/%u has bits behind its prefix: did you mean %s/%u, or %s alone?", address,
+                         network.prefix, right, network.prefix, address);
     }
     *ret = network;
     return PR_OK;

@@ -12,7 +12,8 @@ static int null_open(void *self, const struct endpoint_config *config, struct pr
 {
     struct null *n = self;
     n->config = config;
-    return delivery_queue_init(&n->waiting, config->concurrency != 0 ? config->concurrency : NULL_CONCURRENCY, reterr);
+    return delivery_queue_init(&n->waiting, config->concurrency != 0 ? config->concurrency : NULL_CONCURRENCY,
+                               reterr);
 }
 
 static void null_close(void *self)

@@ -92,16 +92,17 @@ static const char *nearest_scheme(pr_slice scheme)
 static int scheme_fault(const struct endpoint_config *config, pr_slice scheme, struct pr_error *reterr)
 {
     if (scheme.size == 0)
-        return error_set(reterr, PR_ECONFIG, "endpoint %s: the url has no scheme: write one such as https://host/path",
+        return error_set(reterr, PR_ECONFIG,
+                         "endpoint %s: the url has no scheme: write one such as https://host/path",
                          config->name);
     if (transport_is_known_scheme(scheme))
-        return error_set(reterr, PR_ECONFIG, "endpoint %s: %.*s is not built in", config->name, SLICE_ARGS(scheme));
+        return error_set(reterr, PR_ECONFIG, "endpoint %s: %.*s is not built in", config->name,
+                         SLICE_ARGS(scheme));
     const char *best = nearest_scheme(scheme);
-    return best != NULL
-               ? error_set(reterr, PR_ECONFIG, "endpoint %s: unknown scheme %.*s, did you mean %s?", config->name,
-                           SLICE_ARGS(scheme), best)
-               : error_set(reterr, PR_ECONFIG, "endpoint %s: unknown scheme %.*s", config->name,
-                           (int)min_size(scheme.size, SCHEME_MAX), scheme.data);
+    return best != NULL ? error_set(reterr, PR_ECONFIG, "endpoint %s: unknown scheme %.*s, did you mean %s?",
+                                    config->name, SLICE_ARGS(scheme), best)
+                        : error_set(reterr, PR_ECONFIG, "endpoint %s: unknown scheme %.*s", config->name,
+                                    (int)min_size(scheme.size, SCHEME_MAX), scheme.data);
 }
 
 int transport_check(const struct endpoint_config *config, struct pr_error *reterr)

@@ -187,7 +187,8 @@ TEST(cloudevent_structured_takes_the_form_that_fits_the_data)
 TEST(cloudevent_structured_copies_json_as_it_is_written)
 {
     struct buf        b;
-    struct pr_message m = { .type = PR_STR("t"), .payload = PR_STR("{ \"n\": 12345678901234567890123, \"n\": 1.10 }") };
+    struct pr_message m = { .type = PR_STR("t"),
+                            .payload = PR_STR("{ \"n\": 12345678901234567890123, \"n\": 1.10 }") };
     buf_init(&b, 1 << 20);
     cloudevent_write_json(&b, &m, NULL);
     CHECK(slice_contains(buf_slice(&b), m.payload));
@@ -208,7 +209,9 @@ TEST(cloudevent_structured_carries_all_bytes)  /* B4 */
     struct buf bytes;
     for (int i = 0; i < 256; i++)
         all[i] = (char)i;
-    struct pr_message m = { .type = PR_STR("t"), .content_type = PR_STR("image/png"), .payload = PR_BYTES(all, 256) };
+    struct pr_message m = { .type = PR_STR("t"),
+                            .content_type = PR_STR("image/png"),
+                            .payload = PR_BYTES(all, 256) };
     json_t           *tree = structured(&m);
     buf_init(&bytes, 1024);
     CHECK_EQ(base64_decode(&bytes, slice_from(text(tree, "data_base64"))), PR_OK);

@@ -15,7 +15,9 @@
 #include "transport/handler_context.h"
 #include "transport/transport.h"
 
-static const struct pr_message message = { .type = { "order.created", 13 }, .payload = { "{}", 2 }, .attempts = 2 };
+static const struct pr_message message = { .type = { "order.created", 13 },
+                                           .payload = { "{}", 2 },
+                                           .attempts = 2 };
 
 static int64_t now(void)
 {
@@ -32,9 +34,17 @@ static void start(struct sending *s, pr_handler handler, void *user, int64_t tim
 {
     const struct delivery *list = &s->delivery;
     struct pr_error        error;
-    *s = (struct sending){ .config   = { .name = "test", .url = "handler:test", .wake_fd = -1, .concurrency = 1,
-                                         .timeout_us = timeout_us, .handler = handler, .handler_user = user },
-                           .delivery = { .message = &message, .token = 42, .attempt = 3, .start_before_us = INT64_MAX,
+    *s = (struct sending){ .config = { .name = "test",
+                                       .url = "handler:test",
+                                       .wake_fd = -1,
+                                       .concurrency = 1,
+                                       .timeout_us = timeout_us,
+                                       .handler = handler,
+                                       .handler_user = user },
+                           .delivery = { .message = &message,
+                                         .token = 42,
+                                         .attempt = 3,
+                                         .start_before_us = INT64_MAX,
                                          .deadline_us = now() + timeout_us } };
     CHECK_OK(transport_open(&s->config, &s->transport, &error), &error);
     CHECK_EQ(transport_submit(&s->transport, &list, 1), 1);
@@ -71,8 +81,8 @@ static void check_failed(struct delivery_result *r, int reason, const char *code
 
 static int look_and_succeed(struct pr_context *context, const struct pr_message *m, void *user)
 {
-    *(bool *)user = slice_eq_cstr(m->type, "order.created") && slice_eq_cstr(m->payload, "{}") && m->attempts == 3 &&
-                    !pr_should_stop(context);
+    *(bool *)user = slice_eq_cstr(m->type, "order.created") && slice_eq_cstr(m->payload, "{}") &&
+                    m->attempts == 3 && !pr_should_stop(context);
     return PR_OK;
 }
 
@@ -230,6 +240,8 @@ TEST(handler_effects_are_checked_and_limited)
 
 /* ---- Stopping ------------------------------------------------------------------------------------ */
 
+static sem_t entered, may_leave;
+
 /* Runs until it is asked to stop, then returns *user. */
 static int until_asked(struct pr_context *context, const struct pr_message *m, void *user)
 {
@@ -258,16 +270,18 @@ TEST(handler_is_asked_to_stop_at_its_deadline)
 
 static int fail_when_asked(struct pr_context *context, const struct pr_message *m, void *user)
 {
-    int rc = until_asked(context, m, &(int){ 0 });
     (void)user;
-    (void)rc;
+    sem_post(&entered);
+    (void)!until_asked(context, m, &(int){ 0 });
     return pr_fail(context, PR_REASON_DEPENDENCY_FAILURE, "half done");
 }
 
 TEST(handler_that_gives_up_because_of_cancel_has_not_failed)  /* B38 */
 {
     struct sending s;
+    sem_init(&entered, 0, 0);
     start(&s, fail_when_asked, NULL, PR_SECONDS(20));
+    sem_wait(&entered);
     transport_cancel(&s.transport);
     struct delivery_result r = finish(&s);
     CHECK_EQ(r.outcome, SEND_RETURNED);
@@ -279,7 +293,58 @@ TEST(handler_that_gives_up_because_of_cancel_has_not_failed)  /* B38 */
     check_failed(&r, PR_REASON_DEPENDENCY_FAILURE, "", "half done");
 }
 
-static sem_t entered, may_leave;
+static int fail_after_the_deadline(struct pr_context *context, const struct pr_message *m, void *user)
+{
+    (void)m;
+    sem_post(&entered);
+    while (!pr_should_stop(context) || now() < *(int64_t *)user)
+        usleep(1000);
+    return pr_fail(context, PR_REASON_DEPENDENCY_FAILURE, "half done");
+}
+
+TEST(handler_that_is_late_as_well_has_failed)
+{
+    struct sending s;
+    int64_t        end_us = now() + PR_MILLISECONDS(400);
+    sem_init(&entered, 0, 0);
+    start(&s, fail_after_the_deadline, &end_us, PR_MILLISECONDS(300));
+    sem_wait(&entered);
+    transport_cancel(&s.transport);
+    struct delivery_result r = finish(&s);
+    check_failed(&r, PR_REASON_DEPENDENCY_FAILURE, "", "half done");
+}
+
+/* The first call gives up when it is asked to; the others must not be asked. */
+static int be_asked_once(struct pr_context *context, const struct pr_message *m, void *user)
+{
+    atomic_int *calls = user;
+    (void)m;
+    sem_post(&entered);
+    if (atomic_fetch_add(calls, 1) == 0)
+        return until_asked(context, m, &(int){ -1 });
+    return pr_should_stop(context) ? -1 : PR_OK;
+}
+
+TEST(handler_cancel_does_not_stop_what_comes_later)
+{
+    struct sending         s;
+    struct delivery        more[2];
+    const struct delivery *list[2] = { &more[0], &more[1] };
+    struct delivery_result r;
+    atomic_int             calls = 0;
+    sem_init(&entered, 0, 0);
+    start(&s, be_asked_once, &calls, PR_SECONDS(20));
+    sem_wait(&entered);
+    transport_cancel(&s.transport);
+    more[0] = more[1] = s.delivery;
+    CHECK_EQ(transport_poll(&s.transport, &r, 1, now() + PR_SECONDS(10)), 1);
+    CHECK_EQ(r.outcome, SEND_RETURNED);
+    CHECK_EQ(transport_submit(&s.transport, list, 2), 2);
+    CHECK_EQ(transport_poll(&s.transport, &r, 1, now() + PR_SECONDS(10)), 1);
+    CHECK_EQ(r.outcome, SEND_OK);
+    r = finish(&s);
+    CHECK_EQ(r.outcome, SEND_OK);
+}
 
 static int wait_for_leave(struct pr_context *context, const struct pr_message *m, void *user)
 {
@@ -355,11 +420,16 @@ static int never_return(struct pr_context *context, const struct pr_message *m, 
 static void overrun(int fd, bool with_log)
 {
     struct log     log = { .level = LOG_INFO, .write = log_write_fd, .arg = &fd };
-    struct sending s   = { .config   = { .name = "stuck", .url = "handler:test", .wake_fd = -1, .concurrency = 1,
-                                         .timeout_us = PR_MILLISECONDS(100), .handler = never_return,
-                                         .log = with_log ? &log : NULL },
-                           .delivery = { .message = &message, .start_before_us = INT64_MAX,
-                                         .deadline_us = now() + PR_MILLISECONDS(100) } };
+    struct sending s = { .config = { .name = "stuck",
+                                     .url = "handler:test",
+                                     .wake_fd = -1,
+                                     .concurrency = 1,
+                                     .timeout_us = PR_MILLISECONDS(100),
+                                     .handler = never_return,
+                                     .log = with_log ? &log : NULL },
+                         .delivery = { .message = &message,
+                                       .start_before_us = INT64_MAX,
+                                       .deadline_us = now() + PR_MILLISECONDS(100) } };
     const struct delivery *list = &s.delivery;
     struct delivery_result result;
     dup2(fd, STDERR_FILENO);

@@ -26,6 +26,21 @@ static size_t add(const char *behaviour)
     return i;
 }
 
+/* Let the transport work until the other side has so many requests. */
+static void poll_until_arrived(size_t count)
+{
+    int64_t end_us = world_now() + WORLD_WAIT_US;
+    while (peer_count(harness_http_peer(&w)) < count) {
+        CHECK(world_now() < end_us);
+        world_poll(&w, PR_MILLISECONDS(10));
+    }
+}
+
+static json_int_t from_port(const json_t *records, size_t index)
+{
+    return json_integer_value(json_object_get(json_array_get(records, index), "from_port"));
+}
+
 static void check_result(size_t index, enum send_outcome outcome, int reason, const char *code)
 {
     CHECK_STR(w.results[index].code, code);
@@ -36,23 +51,41 @@ static void check_result(size_t index, enum send_outcome outcome, int reason, co
 
 TEST(http_maps_every_status)  /* B97 */
 {
-    static const struct { int status; enum send_outcome outcome; int reason; } table[] = {
-        { 200, SEND_OK, 0 },      { 201, SEND_OK, 0 },      { 202, SEND_OK, 0 },
-        { 204, SEND_OK, 0 },      { 299, SEND_OK, 0 },
-        { 301, SEND_FAILED, PR_REASON_REJECTED },           { 304, SEND_FAILED, PR_REASON_REJECTED },
-        { 307, SEND_FAILED, PR_REASON_REJECTED },           { 400, SEND_FAILED, PR_REASON_VALIDATION_FAILURE },
-        { 401, SEND_FAILED, PR_REASON_UNAUTHORIZED },       { 402, SEND_FAILED, PR_REASON_REJECTED },
-        { 403, SEND_FAILED, PR_REASON_UNAUTHORIZED },       { 404, SEND_FAILED, PR_REASON_DESTINATION_MISSING },
-        { 405, SEND_FAILED, PR_REASON_DESTINATION_MISSING },{ 406, SEND_FAILED, PR_REASON_REJECTED },
-        { 408, SEND_FAILED, PR_REASON_TIMEOUT_EXCEEDED },   { 409, SEND_FAILED, PR_REASON_REJECTED },
-        { 410, SEND_FAILED, PR_REASON_DESTINATION_MISSING },{ 413, SEND_FAILED, PR_REASON_MESSAGE_TOO_LARGE },
-        { 415, SEND_FAILED, PR_REASON_REJECTED },           { 422, SEND_FAILED, PR_REASON_VALIDATION_FAILURE },
-        { 425, SEND_FAILED, PR_REASON_DEPENDENCY_FAILURE }, { 429, SEND_FAILED, PR_REASON_RATE_LIMITED },
-        { 499, SEND_FAILED, PR_REASON_REJECTED },           { 500, SEND_FAILED, PR_REASON_DEPENDENCY_FAILURE },
-        { 501, SEND_FAILED, PR_REASON_DEPENDENCY_FAILURE }, { 502, SEND_UNKNOWN, PR_REASON_TRANSPORT_UNAVAILABLE },
-        { 503, SEND_FAILED, PR_REASON_TRANSPORT_UNAVAILABLE }, { 504, SEND_UNKNOWN, PR_REASON_TRANSPORT_UNAVAILABLE },
-        { 507, SEND_FAILED, PR_REASON_DEPENDENCY_FAILURE }, { 599, SEND_FAILED, PR_REASON_DEPENDENCY_FAILURE },
-        { 600, SEND_FAILED, PR_REASON_UNKNOWN },            { 999, SEND_FAILED, PR_REASON_UNKNOWN },
+    static const struct { int status; enum send_outcome outcome; int reason;
+    } table[] = {
+        { 200, SEND_OK, 0 },
+        { 201, SEND_OK, 0 },
+        { 202, SEND_OK, 0 },
+        { 204, SEND_OK, 0 },
+        { 299, SEND_OK, 0 },
+        { 301, SEND_FAILED, PR_REASON_REJECTED },
+        { 304, SEND_FAILED, PR_REASON_REJECTED },
+        { 307, SEND_FAILED, PR_REASON_REJECTED },
+        { 400, SEND_FAILED, PR_REASON_VALIDATION_FAILURE },
+        { 401, SEND_FAILED, PR_REASON_UNAUTHORIZED },
+        { 402, SEND_FAILED, PR_REASON_REJECTED },
+        { 403, SEND_FAILED, PR_REASON_UNAUTHORIZED },
+        { 404, SEND_FAILED, PR_REASON_DESTINATION_MISSING },
+        { 405, SEND_FAILED, PR_REASON_DESTINATION_MISSING },
+        { 406, SEND_FAILED, PR_REASON_REJECTED },
+        { 408, SEND_FAILED, PR_REASON_TIMEOUT_EXCEEDED },
+        { 409, SEND_FAILED, PR_REASON_REJECTED },
+        { 410, SEND_FAILED, PR_REASON_DESTINATION_MISSING },
+        { 413, SEND_FAILED, PR_REASON_MESSAGE_TOO_LARGE },
+        { 415, SEND_FAILED, PR_REASON_REJECTED },
+        { 422, SEND_FAILED, PR_REASON_VALIDATION_FAILURE },
+        { 425, SEND_FAILED, PR_REASON_DEPENDENCY_FAILURE },
+        { 429, SEND_FAILED, PR_REASON_RATE_LIMITED },
+        { 499, SEND_FAILED, PR_REASON_REJECTED },
+        { 500, SEND_FAILED, PR_REASON_DEPENDENCY_FAILURE },
+        { 501, SEND_FAILED, PR_REASON_DEPENDENCY_FAILURE },
+        { 502, SEND_UNKNOWN, PR_REASON_TRANSPORT_UNAVAILABLE },
+        { 503, SEND_FAILED, PR_REASON_TRANSPORT_UNAVAILABLE },
+        { 504, SEND_UNKNOWN, PR_REASON_TRANSPORT_UNAVAILABLE },
+        { 507, SEND_FAILED, PR_REASON_DEPENDENCY_FAILURE },
+        { 599, SEND_FAILED, PR_REASON_DEPENDENCY_FAILURE },
+        { 600, SEND_FAILED, PR_REASON_UNKNOWN },
+        { 999, SEND_FAILED, PR_REASON_UNKNOWN },
     };
     world_init(&w, &harness_http, 0);
     for (size_t i = 0; i < ARRAY_LENGTH(table); i++) {
@@ -73,7 +106,8 @@ TEST(http_maps_every_status)  /* B97 */
 
 TEST(http_statuses_have_the_class_of_their_kind)  /* B97 */
 {
-    static const int transient[] = { 408, 425, 429, 500, 502, 503, 504, 599 }, permanent[] = { 400, 404, 410, 413, 422 };
+    static const int transient[] = { 408, 425, 429, 500, 502, 503, 504, 599 },
+                     permanent[] = { 400, 404, 410, 413, 422 };
     world_init(&w, &harness_http, 0);
     for (size_t i = 0; i < ARRAY_LENGTH(transient) + ARRAY_LENGTH(permanent); i++) {
         char behaviour[32];
@@ -83,7 +117,8 @@ TEST(http_statuses_have_the_class_of_their_kind)  /* B97 */
     }
     world_run(&w);
     for (size_t i = 0; i < w.message_count; i++)
-        CHECK_EQ(reason_class(w.results[i].reason), i < ARRAY_LENGTH(transient) ? CLASS_TRANSIENT : CLASS_PERMANENT);
+        CHECK_EQ(reason_class(w.results[i].reason),
+                 i < ARRAY_LENGTH(transient) ? CLASS_TRANSIENT : CLASS_PERMANENT);
     world_fini(&w);
 }
 
@@ -101,8 +136,8 @@ TEST(http_error_has_the_status_and_the_start_of_the_reply)
 TEST(http_honours_retry_after)  /* B74 */
 {
     world_init(&w, &harness_http, 0);
-    size_t seconds = add("/retry-after/7"), date = add("/retry-after-date/100"), past = add("/retry-after-date/-100"),
-           eternity = add("/retry-after/999999999999");
+    size_t seconds = add("/retry-after/7"), date = add("/retry-after-date/100"),
+           past = add("/retry-after-date/-100"), eternity = add("/retry-after/999999999999");
     world_run(&w);
     check_result(seconds, SEND_FAILED, PR_REASON_RATE_LIMITED, "429");
     CHECK_EQ(w.results[seconds].retry_after_us, PR_SECONDS(7));
@@ -132,6 +167,19 @@ TEST(http_judges_an_endless_or_broken_reply_by_its_status)
     CHECK_EQ(w.results[cut].outcome, SEND_OK);
     check_result(big_no, SEND_FAILED, PR_REASON_VALIDATION_FAILURE, "422");
     check_result(cut_no, SEND_FAILED, PR_REASON_VALIDATION_FAILURE, "422");
+    world_fini(&w);
+}
+
+TEST(http_reads_no_more_of_a_reply_than_it_must)
+{
+    world_init(&w, &harness_http, 0);
+    add("/big-reply/200");
+    world_run(&w);
+    add("/record");
+    world_run(&w);
+    json_t *records = peer_records(harness_http_peer(&w));
+    CHECK(from_port(records, 0) != from_port(records, 1)); /* the rest was dropped with the connection */
+    json_decref(records);
     world_fini(&w);
 }
 
@@ -171,6 +219,21 @@ TEST(http_lost_connection_is_unknown)
     world_fini(&w);
 }
 
+TEST(http_lost_answer_to_a_large_request_is_unknown)
+{
+    static char large[3 << 20];
+    world_init(&w, &harness_http, 0);
+    size_t lost = add("/close-after-request");
+    w.messages[lost].payload = PR_BYTES(large, sizeof(large));
+    world_run(&w);
+    check_result(lost, SEND_UNKNOWN, PR_REASON_TRANSPORT_UNAVAILABLE, "CURLE_GOT_NOTHING");
+    json_t *records = peer_records(harness_http_peer(&w));
+    CHECK_EQ(json_integer_value(json_object_get(json_array_get(records, 0), "size")), sizeof(large));
+    CHECK(record_header(json_array_get(records, 0), "expect") == NULL); /* no round trip before the body */
+    json_decref(records);
+    world_fini(&w);
+}
+
 /* A port where nobody listens. */
 static unsigned dead_port(void)
 {
@@ -203,11 +266,7 @@ TEST(http_answers_for_all_when_the_other_side_dies)
     for (size_t i = 0; i < 20; i++)
         add("/never");
     CHECK_EQ(world_submit(&w), 20);
-    int64_t end_us = world_now() + WORLD_WAIT_US;
-    while (peer_count(harness_http_peer(&w)) < 20) {
-        CHECK(world_now() < end_us);
-        world_poll(&w, PR_MILLISECONDS(10));
-    }
+    poll_until_arrived(20);
     peer_kill(harness_http_peer(&w));
     world_collect(&w);
     for (size_t i = 0; i < 20; i++)
@@ -229,20 +288,11 @@ TEST(http_is_unknown_when_only_the_second_try_could_not_connect)
     size_t lost = add("/never");
     w.messages[lost].payload = PR_BYTES(large, sizeof(large));
     CHECK_EQ(world_submit(&w), 1);
-    int64_t end_us = world_now() + WORLD_WAIT_US;
-    while (peer_count(harness_http_peer(&w)) < 2) {
-        CHECK(world_now() < end_us);
-        world_poll(&w, PR_MILLISECONDS(10));
-    }
+    poll_until_arrived(2);
     peer_kill(harness_http_peer(&w));
     world_collect(&w);
     check_result(lost, SEND_UNKNOWN, PR_REASON_TRANSPORT_UNAVAILABLE, "CURLE_COULDNT_CONNECT");
     world_fini(&w);
-}
-
-static json_int_t from_port(const json_t *records, size_t index)
-{
-    return json_integer_value(json_object_get(json_array_get(records, index), "from_port"));
 }
 
 TEST(http_uses_a_connection_again)
@@ -282,11 +332,7 @@ TEST(http_cancel_lets_what_is_on_the_wire_finish)
     for (size_t i = 0; i < 4; i++)
         add("/hold");
     CHECK_EQ(world_submit(&w), 4);
-    int64_t end_us = world_now() + WORLD_WAIT_US;
-    while (peer_count(harness_http_peer(&w)) < 4) {
-        CHECK(world_now() < end_us);
-        world_poll(&w, PR_MILLISECONDS(10));
-    }
+    poll_until_arrived(4);
     for (size_t i = 0; i < 4; i++)
         add("/record");
     CHECK_EQ(world_submit(&w), 4);
@@ -297,6 +343,72 @@ TEST(http_cancel_lets_what_is_on_the_wire_finish)
         CHECK_EQ(w.results[i].outcome, i < 4 ? SEND_OK : SEND_RETURNED);
     CHECK_EQ(peer_count(harness_http_peer(&w)), 4);
     world_fini(&w);
+}
+
+TEST(http_cancel_stops_the_second_try)
+{
+    world_init(&w, &harness_http, 0);
+    add("/record");
+    world_run(&w);
+    size_t held = add("/hold-close");
+    CHECK_EQ(world_submit(&w), 1);
+    poll_until_arrived(2);
+    world_cancel(&w);
+    peer_post(harness_http_peer(&w), "/release");
+    world_collect(&w);
+    CHECK_EQ(w.results[held].outcome, SEND_UNKNOWN);
+    world_look(&w);
+    CHECK_EQ(world_arrived(&w, held), 1);
+    world_fini(&w);
+}
+
+/* A server whose queue of connections is full: connecting to it takes for ever. */
+struct deaf {
+    int      listener, clients[4];
+    unsigned port;
+};
+
+static void deaf_start(struct deaf *deaf)
+{
+    struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    socklen_t          size = sizeof(address);
+    deaf->listener = socket(AF_INET, SOCK_STREAM, 0);
+    CHECK(bind(deaf->listener, (struct sockaddr *)&address, size) == 0 && listen(deaf->listener, 0) == 0);
+    CHECK(getsockname(deaf->listener, (struct sockaddr *)&address, &size) == 0);
+    deaf->port = ntohs(address.sin_port);
+    for (size_t i = 0; i < ARRAY_LENGTH(deaf->clients); i++) {
+        deaf->clients[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+        (void)!connect(deaf->clients[i], (struct sockaddr *)&address, size);
+    }
+}
+
+static void deaf_stop(struct deaf *deaf)
+{
+    for (size_t i = 0; i < ARRAY_LENGTH(deaf->clients); i++)
+        close(deaf->clients[i]);
+    close(deaf->listener);
+}
+
+TEST(http_takes_back_or_gives_up_what_is_still_connecting)
+{
+    struct deaf deaf;
+    char        url[64];
+    deaf_start(&deaf);
+    snprintf(url, sizeof(url), "http://127.0.0.1:%u/", deaf.port);
+    world_prepare(&w, &harness_http, 0);
+    w.config.url = url;
+    world_open(&w);
+    size_t late = world_add(&w, "", PR_STR("{}"), WISH_OK),
+           cancelled = world_add(&w, "", PR_STR("{}"), WISH_OK);
+    w.deliveries[late].deadline_us = world_now() + PR_MILLISECONDS(200);
+    CHECK_EQ(world_submit(&w), 2);
+    CHECK_EQ(world_poll(&w, WORLD_WAIT_US), 1);
+    check_result(late, SEND_FAILED, PR_REASON_TIMEOUT_EXCEEDED, "CURLE_OPERATION_TIMEDOUT");
+    world_cancel(&w);
+    CHECK_EQ(world_poll(&w, 0), 1); /* at once */
+    CHECK_EQ(w.results[cancelled].outcome, SEND_RETURNED);
+    world_fini(&w);
+    deaf_stop(&deaf);
 }
 
 TEST(http_message_that_cannot_be_written_costs_only_itself)
@@ -441,6 +553,16 @@ TEST(http_reaches_what_is_allowed_by_name_too)
     world_add(&w, "", PR_STR("{}"), WISH_OK);
     world_run(&w);
     CHECK_EQ(w.results[0].outcome, SEND_OK);
+    world_fini(&w);
+}
+
+/* One of its addresses is refused, the other one is allowed, and nobody is there. */
+TEST(http_blames_the_network_when_an_allowed_address_fails)
+{
+    char url[64];
+    snprintf(url, sizeof(url), "http://localhost:%u/", dead_port());
+    send_guarded(url, "127.0.0.0/8");
+    check_result(0, SEND_FAILED, PR_REASON_TRANSPORT_UNAVAILABLE, "CURLE_COULDNT_CONNECT");
     world_fini(&w);
 }
 

@@ -84,11 +84,23 @@ TEST(http_url_check_refuses_what_cannot_work)
     static char              long_url[HTTP_URL_MAX + 100] = "https://host/";
     static const char *const good[] = { "https://host/path", "http://host", "https://u:secret@host:8443/a?b=c",
                                         "https://[2001:db8::1]/x", "https://host/{type}/{stream}?id={id}" };
-    static const char *const bad[]  = { "https://", "https:", "https:///path", "https:/{type}", "https:path", "https://host:99999/", "https://ho st/",
-                                        "https://u:secret@host:x/", "https://{type}.host/", "https://host{id}/",
-                                        "https://{type}:secret@host/", "https://host/{", "https://host/}",
-                                        "https://host/{typ}", "https://host/{}", "https://host/{{type}}",
-                                        "http://host\r\nX: secret" };
+    static const char *const bad[] = { "https://",
+                                       "https:",
+                                       "https:///path",
+                                       "https:/{type}",
+                                       "https:path",
+                                       "https://host:99999/",
+                                       "https://ho st/",
+                                       "https://u:secret@host:x/",
+                                       "https://{type}.host/",
+                                       "https://host{id}/",
+                                       "https://{type}:secret@host/",
+                                       "https://host/{",
+                                       "https://host/}",
+                                       "https://host/{typ}",
+                                       "https://host/{}",
+                                       "https://host/{{type}}",
+                                       "http://host\r\nX: secret" };
     for (size_t i = 0; i < ARRAY_LENGTH(good); i++)
         CHECK_EQ(check_url(good[i]), PR_OK);
     for (size_t i = 0; i < ARRAY_LENGTH(bad); i++)
@@ -162,8 +174,9 @@ TEST(http_request_raw_has_payload_and_own_headers_only)
 
 TEST(http_request_own_headers_are_strings_numbers_and_booleans)
 {
-    struct pr_message m = message("{\"a\":\"text \\u20ac\",\"b\":-7,\"c\":1.5,\"d\":true,\"e\":false,\"f\":\"\","
-                                  "\"g\":null,\"h\":[1],\"i\":{},\"A!#$%&'*+-.^_`|~9\":\"ok\"}");
+    struct pr_message m =
+        message("{\"a\":\"text \\u20ac\",\"b\":-7,\"c\":1.5,\"d\":true,\"e\":false,\"f\":\"\","
+                "\"g\":null,\"h\":[1],\"i\":{},\"A!#$%&'*+-.^_`|~9\":\"ok\"}");
     make("https://h/", HTTP_RAW, &m);
     CHECK_STR(header("a"), "text \xe2\x82\xac");
     CHECK_STR(header("b"), "-7");
@@ -178,9 +191,22 @@ TEST(http_request_own_headers_are_strings_numbers_and_booleans)
 
 TEST(http_request_own_headers_cannot_forge_anything)
 {
-    static const char *const reserved[] = { "Host", "content-length", "Content-Type", "Transfer-Encoding", "connection",
-                                            "Keep-Alive", "TE", "Trailer", "Upgrade", "Expect", "Proxy-Authorization",
-                                            "CE-id", "ce-anything", "TraceParent", "tracestate", "webhook-signature",
+    static const char *const reserved[] = { "Host",
+                                            "content-length",
+                                            "Content-Type",
+                                            "Transfer-Encoding",
+                                            "connection",
+                                            "Keep-Alive",
+                                            "TE",
+                                            "Trailer",
+                                            "Upgrade",
+                                            "Expect",
+                                            "Proxy-Authorization",
+                                            "CE-id",
+                                            "ce-anything",
+                                            "TraceParent",
+                                            "tracestate",
+                                            "webhook-signature",
                                             "HTTP2-Settings" };
     static const char *const illegal[] = { "a b", "a:", "a\\r\\nHost", "\\u20ac", "", "a/b", "(a)" };
     char                     headers[256];

@@ -121,9 +121,27 @@ TEST(netguard_finds_addresses_in_networks)
 TEST(netguard_refuses_networks_that_are_wrong)
 {
     static const char *const texts[] = {
-        "", "/", "/8", "10.0.0.0/", "10.0.0.0/33", "10.0.0.0/-1", "10.0.0.0/08", "10.0.0.0/8x", "10.0.0.0/8/8",
-        "10.0.0/8", "10.0.0.0.0/8", "256.0.0.0/8", "localhost", "10.0.0.1/8", "fd00::1/8", "fd00::/129", "fd00:::/8",
-        "::1%lo", " 10.0.0.0/8", "10.0.0.0/4294967304", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
+        "",
+        "/",
+        "/8",
+        "10.0.0.0/",
+        "10.0.0.0/33",
+        "10.0.0.0/-1",
+        "10.0.0.0/08",
+        "10.0.0.0/8x",
+        "10.0.0.0/8/8",
+        "10.0.0/8",
+        "10.0.0.0.0/8",
+        "256.0.0.0/8",
+        "localhost",
+        "10.0.0.1/8",
+        "fd00::1/8",
+        "fd00::/129",
+        "fd00:::/8",
+        "::1%lo",
+        " 10.0.0.0/8",
+        "10.0.0.0/4294967304",
+        "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
     };
     struct network  untouched = { .prefix = 99 };
     struct pr_error error;

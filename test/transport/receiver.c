@@ -47,6 +47,7 @@ static const char usage[] =
     "  /never               the request is read, no answer comes\n"
     "  /stall               the body is not read, no answer comes\n"
     "  /hold                200 after POST /release\n"
+    "  /hold-close          the connection is closed after POST /release\n"
     "  /reset               the connection is reset after the request was read\n"
     "  /close-after-request the connection is closed after the request was read\n"
     "  /big-reply/N         status N with a reply of 1 MiB\n"
@@ -124,7 +125,8 @@ static void record(struct MHD_Connection *connection, const char *path, pr_slice
 {
     struct record *r = calloc(1, sizeof(*r));
     ASSERT(r != NULL);
-    const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
     const char *id = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "ce-id");
     snprintf(r->id, sizeof(r->id), "%s", id != NULL ? id : "");
 
@@ -192,8 +194,9 @@ static enum MHD_Result answer(struct MHD_Connection *connection, unsigned status
 
 static enum MHD_Result answer_text(struct MHD_Connection *connection, unsigned status, pr_slice text)
 {
-    return answer(connection, status,
-                  MHD_create_response_from_buffer(text.size, (void *)(uintptr_t)text.data, MHD_RESPMEM_MUST_COPY));
+    return answer(
+        connection, status,
+        MHD_create_response_from_buffer(text.size, (void *)(uintptr_t)text.data, MHD_RESPMEM_MUST_COPY));
 }
 
 static enum MHD_Result answer_status(struct MHD_Connection *connection, unsigned status)
@@ -228,7 +231,8 @@ static enum MHD_Result answer_big(struct MHD_Connection *connection, unsigned st
     char *data = malloc(BIG_REPLY_BYTES);
     ASSERT(data != NULL);
     memset(data, 'x', BIG_REPLY_BYTES);
-    return answer(connection, status, MHD_create_response_from_buffer(BIG_REPLY_BYTES, data, MHD_RESPMEM_MUST_FREE));
+    return answer(connection, status,
+                  MHD_create_response_from_buffer(BIG_REPLY_BYTES, data, MHD_RESPMEM_MUST_FREE));
 }
 
 static ssize_t read_truncated(void *arg, uint64_t position, char *data, size_t max)
@@ -249,7 +253,8 @@ static enum MHD_Result answer_truncated(struct MHD_Connection *connection, unsig
 /* To disconnect a TCP socket sends a reset; close() would say goodbye properly. */
 static enum MHD_Result reset(struct MHD_Connection *connection)
 {
-    const union MHD_ConnectionInfo *info    = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
     const struct sockaddr           nowhere = { .sa_family = AF_UNSPEC };
     if (info != NULL && connect(info->connect_fd, &nowhere, sizeof(nowhere)) < 0)
         perror("receiver: reset");
@@ -319,6 +324,10 @@ static enum MHD_Result behave(struct MHD_Connection *connection, const char *pat
         wait_milliseconds(n);
     if (is_word(path, "/hold", 0, &n))
         wait_for_release();
+    if (is_word(path, "/hold-close", 0, &n)) {
+        wait_for_release();
+        return MHD_NO;
+    }
     if (is_word(path, "/never", 0, &n)) {
         wait_for_stop();
         return MHD_NO;
@@ -378,8 +387,9 @@ static enum MHD_Result look(struct MHD_Connection *connection, const char *url, 
     return answer_status(connection, 404);
 }
 
-static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, const char *url, const char *method,
-                                  const char *version, const char *data, size_t *size, void **request_state)
+static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, const char *url,
+                                  const char *method, const char *version, const char *data, size_t *size,
+                                  void **request_state)
 {
     (void)arg;
     (void)version;

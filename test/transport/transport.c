@@ -40,8 +40,8 @@ TEST(transport_finds_what_is_built_in)
 
 TEST(transport_knows_names_that_are_not_built_in)
 {
-    static const char *const names[] = { "kafka", "amqp", "amqps", "nats", "redis", "rediss", "mqtt", "mqtts", "amqp1",
-                                         "exec",  "file", "http",  "null" };
+    static const char *const names[] = { "kafka", "amqp",  "amqps", "nats", "redis", "rediss", "mqtt",
+                                         "mqtts", "amqp1", "exec",  "file", "http",  "null" };
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         CHECK(transport_is_known_scheme(slice_from(names[i])));
     CHECK(!transport_is_known_scheme(PR_STR("ftp")));
