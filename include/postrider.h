@@ -265,10 +265,12 @@ struct pr_engine;
 /* config is YAML text (not a file name); see doc/configuration.md. */
 PR_API struct pr_engine *pr_engine_new(const char *config, struct pr_error *reterr);
 PR_API struct pr_engine *pr_engine_new_file(const char *path, struct pr_error *reterr);
+/* Stops it when it runs, and waits for handlers that are still running. */
 PR_API void pr_engine_free(struct pr_engine *engine);
 
 /* Messages whose type matches the glob go to this function instead of to an endpoint's
- * transport, in every box.  Before start only. */
+ * transport, in every box; the first that was registered wins.  An endpoint with the url
+ * "handler:GLOB" in the config gives it other settings than the defaults.  Before start only. */
 PR_API PR_MUST_CHECK int pr_engine_handle(struct pr_engine *engine, const char *type_glob,
                                           pr_handler handler, void *user);
 /* A function for the endpoints whose url is "handler:NAME".  Before start only. */
@@ -343,7 +345,8 @@ PR_API void pr_worker_close(struct pr_worker *worker);
 /* One step: verdicts in, up to max claimed messages out.  answers (may be NULL) has room
  * for verdict_count: PR_OK, PR_STALE or PR_UNKNOWN each.  Call it at least twice per lease:
  * with nothing to say and nothing to get it still renews.
- * Fault PR_ELEASE: what was claimed is no longer ours; drop it and call again. */
+ * Fault PR_ELEASE: what was claimed is no longer ours; drop it and call again.
+ * Fault PR_EBUSY and others: nothing was claimed; call again with the same verdicts. */
 PR_API PR_MUST_CHECK int pr_worker_cycle(struct pr_worker *worker, const struct pr_verdict *verdicts,
                                          size_t verdict_count, int *answers,
                                          struct pr_claimed *ret_claimed, size_t max,

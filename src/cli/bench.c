@@ -25,29 +25,32 @@ static double seconds_since(int64_t start_us)
 static void result(const struct cli *cli, const char *what, uint64_t count, double seconds)
 {
     if (cli->json)
-        printf("{\"bench\":\"%s\",\"messages\":%" PRIu64 ",\"seconds\":%.3f,\"per_second\":%.0f}\n", what, count, seconds,
-               (double)count / seconds);
+        printf("{\"bench\":\"%s\",\"messages\":%" PRIu64 ",\"seconds\":%.3f,\"per_second\":%.0f}\n", what,
+               count, seconds, (double)count / seconds);
     else
-        printf("%-8s %" PRIu64 " messages of %d bytes in %.2f s: %.0f a second\n", what, count, BENCH_PAYLOAD, seconds,
-               (double)count / seconds);
+        printf("%-8s %" PRIu64 " messages of %d bytes in %.2f s: %.0f a second\n", what, count, BENCH_PAYLOAD,
+               seconds, (double)count / seconds);
     (void)fflush(stdout);
 }
 
 static int fill(struct cli *cli, uint64_t count)
 {
-    static char       payload[BENCH_PAYLOAD];
+    static char payload[BENCH_PAYLOAD];
     struct pr_message messages[BENCH_BATCH];
-    pr_id             ids[BENCH_BATCH];
-    struct pr_error   err;
-    int64_t           start = clock_mono_us(clock_system());
+    pr_id ids[BENCH_BATCH];
+    struct pr_error err;
+    int64_t start = clock_mono_us(clock_system());
 
     memset(payload, 'x', sizeof(payload));
     for (size_t i = 0; i < BENCH_BATCH; i++)
-        messages[i] = (struct pr_message){ .type = PR_STR("bench"), .destination = PR_STR("nowhere"), .payload = { payload, sizeof(payload) } };
+        messages[i] = (struct pr_message){ .type = PR_STR("bench"),
+                                           .destination = PR_STR("nowhere"),
+                                           .payload = { payload, sizeof(payload) } };
     for (uint64_t sent = 0; sent < count;) {
         size_t n = min_size(BENCH_BATCH, count - sent);
 
-        if (store_enqueue(&cli->store, PR_STR("outbox"), messages, n, sizeof(payload), ids, NULL, &err) != PR_OK)
+        if (store_enqueue(&cli->store, PR_STR("outbox"), messages, n, sizeof(payload), ids, NULL, &err) !=
+            PR_OK)
             return cli_fault(&err);
         sent += n;
     }
@@ -64,7 +67,7 @@ static int drain(struct cli *cli, uint64_t count)
         return cli_fault(&err);
     cli->config = NULL; /* the runtime's now */
     int64_t start = clock_mono_us(clock_system());
-    int     code = EXIT_DONE, r = runtime_start(rt, &err);
+    int code = EXIT_DONE, r = runtime_start(rt, &err);
 
     if (r == PR_OK)
         r = runtime_drain(rt, BENCH_TIMEOUT_US, &err);
@@ -82,11 +85,14 @@ static int drain(struct cli *cli, uint64_t count)
 static int bench(struct cli *cli, const char *directory, uint64_t count)
 {
     struct pr_error err;
-    pr_slice        text = arena_printf(&cli->arena, "store: sqlite:%s/bench.db\nendpoints: {nowhere: {url: 'null:'}}\nlog: {level: none}\n", directory);
-    int             r = config_load_text(text, "bench", &cli->config, &err);
+    pr_slice text = arena_printf(
+        &cli->arena, "store: sqlite:%s/bench.db\nendpoints: {nowhere: {url: 'null:'}}\nlog: {level: none}\n",
+        directory);
+    int r = config_load_text(text, "bench", &cli->config, &err);
 
     if (r == PR_OK)
-        r = store_open(&(struct store_options){ .url = cli->config->store, .payload_max = BENCH_PAYLOAD }, &cli->store, &err);
+        r = store_open(&(struct store_options){ .url = cli->config->store, .payload_max = BENCH_PAYLOAD },
+                       &cli->store, &err);
     if (r == PR_OK)
         r = store_migrate(&cli->store, NULL, 0, &err);
     if (r != PR_OK)
@@ -102,7 +108,8 @@ static void remove_files(const char *directory)
 
     for (const struct dirent *entry; list != NULL && (entry = readdir(list)) != NULL;)
         if (entry->d_name[0] != '.')
-            (void)unlinkat(dirfd(list), entry->d_name, 0); /* what stays makes rmdir() fail, and is temporary anyway */
+            (void)unlinkat(dirfd(list), entry->d_name,
+                           0); /* what stays makes rmdir() fail, and is temporary anyway */
     if (list != NULL)
         (void)closedir(list);
     (void)rmdir(directory);
@@ -111,16 +118,18 @@ static void remove_files(const char *directory)
 int run_bench(struct cli *cli)
 {
     const char *tmp = getenv("TMPDIR"), *text = cli->flags.values[FLAG_COUNT];
-    char        directory[4096], *end = NULL;
-    uint64_t    count = text != NULL ? strtoull(text, &end, 10) : BENCH_COUNT;
+    char directory[4096], *end = NULL;
+    uint64_t count = text != NULL ? strtoull(text, &end, 10) : BENCH_COUNT;
 
     if ((end != NULL && *end != '\0') || count == 0 || count > BENCH_COUNT_MAX)
         return cli_usage(cli, "--count: \"%s\" is not a number from 1 to %d", text, BENCH_COUNT_MAX);
-    (void)snprintf(directory, sizeof(directory), "%s/postrider-bench-XXXXXX", tmp != NULL && tmp[0] == '/' ? tmp : "/tmp");
+    (void)snprintf(directory, sizeof(directory), "%s/postrider-bench-XXXXXX",
+                   tmp != NULL && tmp[0] == '/' ? tmp : "/tmp");
     if (mkdtemp(directory) == NULL) {
         cli_say("cannot make %s: %s", directory, strerror(errno));
         return EXIT_FAILED;
     }
+    cli_forget_environment();
     runtime_tune_process();
     int code = bench(cli, directory, count);
     store_close(&cli->store);

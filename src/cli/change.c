@@ -11,9 +11,9 @@
 #include "cli/cli.h"
 
 struct change {
-    const char     *command;
+    const char *command;
     enum admin_kind kind;
-    const char     *question, *done; /* "Retry %s?", "retried" */
+    const char *question, *done; /* "Retry %s?", "retried" */
 };
 
 static const struct change changes[] = {
@@ -39,8 +39,8 @@ static const struct change *find_change(const struct command *command)
 static int target(struct cli *cli, const struct change *change, struct filter *ret_filter)
 {
     struct filter filter;
-    pr_id        *ids;
-    int           code = cli_filter(cli, &filter);
+    pr_id *ids;
+    int code = cli_filter(cli, &filter);
 
     if (code != EXIT_DONE)
         return code;
@@ -50,10 +50,12 @@ static int target(struct cli *cli, const struct change *change, struct filter *r
     pr_id one;
 
     if (cli->arg_count == 0 && !by_filter)
-        return cli_usage(cli, "%s wants %s, or a filter such as --endpoint NAME", cli->command->name, cli->command->arguments);
+        return cli_usage(cli, "%s wants %s, or a filter such as --endpoint NAME", cli->command->name,
+                         cli->command->arguments);
     if (cli->arg_count > 0 && by_filter)
         return cli_usage(cli, "ids and filters exclude each other");
-    if (change->kind == ADMIN_RELEASE && cli->arg_count == 1 && pr_id_parse(slice_from(cli->args[0]), &one) != PR_OK)
+    if (change->kind == ADMIN_RELEASE && cli->arg_count == 1 &&
+        pr_id_parse(slice_from(cli->args[0]), &one) != PR_OK)
         filter.stream = slice_from(cli->args[0]);
     else if (cli->arg_count > 0) {
         code = cli_ids(cli, 0, &ids, &filter.id_count);
@@ -65,9 +67,9 @@ static int target(struct cli *cli, const struct change *change, struct filter *r
 
 static int count(struct cli *cli, const struct admin *admin, uint64_t *ret_count)
 {
-    struct admin       question = *admin;
+    struct admin question = *admin;
     struct admin_reply reply;
-    struct pr_error    err;
+    struct pr_error err;
 
     question.dry_run = true;
     if (store_admin(&cli->store, &question, &reply, &err) != PR_OK)
@@ -79,13 +81,14 @@ static int count(struct cli *cli, const struct admin *admin, uint64_t *ret_count
 /* EXIT_DONE: go ahead. */
 static int confirm(struct cli *cli, const struct change *change, const struct admin *admin)
 {
-    char     answer[16];
+    char answer[16];
     uint64_t n = 0;
 
     if (flag_given(&cli->flags, FLAG_YES) || admin->dry_run || cli->arg_count > 0)
         return EXIT_DONE;
     if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO))
-        return cli_usage(cli, "this changes every message that matches: look first with --dry-run, then add --yes");
+        return cli_usage(cli,
+                         "this changes every message that matches: look first with --dry-run, then add --yes");
     int code = count(cli, admin, &n);
     if (code != EXIT_DONE || n == 0)
         return code;
@@ -96,17 +99,21 @@ static int confirm(struct cli *cli, const struct change *change, const struct ad
     return EXIT_FAILED;
 }
 
-static int report(const struct cli *cli, const struct change *change, const struct admin *admin, const struct admin_reply *r)
+static int report(const struct cli *cli, const struct change *change, const struct admin *admin,
+                  const struct admin_reply *r)
 {
     if (cli->json)
-        printf("{\"action\":\"%s\",\"matched\":%" PRIu64 ",\"changed\":%" PRIu64 ",\"refused\":%" PRIu64 ",\"missing\":%" PRIu64
-               ",\"dry_run\":%s}\n",
-               change->command, r->matched, r->changed, r->refused, r->missing, admin->dry_run ? "true" : "false");
+        printf("{\"action\":\"%s\",\"matched\":%" PRIu64 ",\"changed\":%" PRIu64 ",\"refused\":%" PRIu64
+               ",\"missing\":%" PRIu64 ",\"dry_run\":%s}\n",
+               change->command, r->matched, r->changed, r->refused, r->missing,
+               admin->dry_run ? "true" : "false");
     else
         printf("%" PRIu64 " %s%s\n", r->changed, admin->dry_run ? "would be " : "", change->done);
     if (r->missing > 0)
         cli_say("%" PRIu64 " of the ids %s found%s", r->missing, r->missing == 1 ? "was not" : "were not",
-                admin->kind >= ADMIN_DEAD_REPLAY && admin->kind <= ADMIN_DEAD_DISCARD ? " among the dead letters" : "");
+                admin->kind >= ADMIN_DEAD_REPLAY && admin->kind <= ADMIN_DEAD_DISCARD
+                    ? " among the dead letters"
+                    : "");
     if (r->refused > 0 && admin->kind == ADMIN_DEAD_REPLAY)
         cli_say("%" PRIu64 " refused: the same id was sent anew and is in the box", r->refused);
     else if (r->refused > 0)
@@ -121,10 +128,10 @@ static int report(const struct cli *cli, const struct change *change, const stru
 int run_change(struct cli *cli)
 {
     const struct change *change = find_change(cli->command);
-    struct admin         admin = { .kind = change->kind, .dry_run = flag_given(&cli->flags, FLAG_DRY_RUN) };
-    struct admin_reply   reply = { 0 };
-    struct pr_error      err;
-    int                  code = cli_open_store(cli);
+    struct admin admin = { .kind = change->kind, .dry_run = flag_given(&cli->flags, FLAG_DRY_RUN) };
+    struct admin_reply reply = { 0 };
+    struct pr_error err;
+    int code = cli_open_store(cli);
 
     if (code == EXIT_DONE)
         code = target(cli, change, &admin.filter);

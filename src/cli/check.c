@@ -12,7 +12,7 @@ const char *check_state_name(enum check_state state)
 
 void checks_add(struct checks *checks, const char *name, enum check_state state, const char *format, ...)
 {
-    char    text[1024];
+    char text[1024];
     va_list args;
 
     if (checks->count == CHECKS_MAX)
@@ -27,7 +27,7 @@ void checks_add(struct checks *checks, const char *name, enum check_state state,
 
 enum check_state checks_health(const struct checks *checks)
 {
-    enum check_state worst = CHECK_OK_STATE;
+    enum check_state worst = CHECK_FINE;
 
     for (size_t i = 0; i < checks->count; i++)
         if (checks->items[i].state > worst)
@@ -58,9 +58,9 @@ void checks_print(const struct checks *checks, bool quiet, bool color)
 
     for (size_t i = 0; i < checks->count; i++) {
         const struct check *c = &checks->items[i];
-        struct buf          clean;
+        struct buf clean;
 
-        if (quiet && c->state == CHECK_OK_STATE)
+        if (quiet && c->state == CHECK_FINE)
             continue;
         buf_init(&clean, OUTPUT_MAX);
         text_clean(&clean, slice_from(c->text), false);

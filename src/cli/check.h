@@ -7,15 +7,15 @@
 
 #define CHECKS_MAX 64 /* more findings are not read by anybody */
 
-enum check_state { CHECK_OK_STATE, CHECK_WARN, CHECK_ERROR };
+enum check_state { CHECK_FINE, CHECK_WARN, CHECK_ERROR };
 
 struct checks {
     struct arena *arena;
-    size_t        count;
+    size_t count;
     struct check {
-        const char      *name;
+        const char *name;
         enum check_state state;
-        const char      *text; /* "" when there is nothing to say */
+        const char *text; /* "" when there is nothing to say */
     } items[CHECKS_MAX];
 };
 

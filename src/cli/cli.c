@@ -25,7 +25,7 @@ void cli_say(const char *format, ...)
 
 int cli_usage(const struct cli *cli, const char *format, ...)
 {
-    char    text[1024];
+    char text[1024];
     va_list args;
 
     va_start(args, format);
@@ -40,28 +40,23 @@ int cli_fault(const struct pr_error *error)
 {
     cli_say("%s", error->text);
     switch (error->code) {
-    case PR_EINVAL:
-        return EXIT_USAGE;
-    case PR_ECONFIG:
-        return EXIT_CONFIG;
-    case PR_ENOTFOUND:
-        return EXIT_NOT_FOUND;
+    case PR_EINVAL: return EXIT_USAGE;
+    case PR_ECONFIG: return EXIT_CONFIG;
+    case PR_ENOTFOUND: return EXIT_NOT_FOUND;
     case PR_ESTORE:
     case PR_EBUSY:
     case PR_EFULL:
     case PR_ECORRUPT:
-    case PR_ESCHEMA:
-        return EXIT_STORE;
-    default:
-        return EXIT_FAILED;
+    case PR_ESCHEMA: return EXIT_STORE;
+    default: return EXIT_FAILED;
     }
 }
 
 int cli_load_config(struct cli *cli)
 {
     struct pr_error err;
-    const char     *path = cli->flags.values[FLAG_CONFIG], *store = cli->flags.values[FLAG_STORE];
-    int             r;
+    const char *path = cli->flags.values[FLAG_CONFIG], *store = cli->flags.values[FLAG_STORE];
+    int r;
 
     if (cli->config != NULL)
         return EXIT_DONE;
@@ -85,16 +80,32 @@ int cli_load_config(struct cli *cli)
 int cli_open_store(struct cli *cli)
 {
     struct pr_error err;
-    int             code = cli_load_config(cli);
+    int code = cli_load_config(cli);
 
     if (code != EXIT_DONE || cli->store.ops != NULL)
         return code;
-    struct store_options options = { .url = cli->config->store, .payload_max = (size_t)cli->config->payload_max };
+    struct store_options options = { .url = cli->config->store,
+                                     .payload_max = (size_t)cli->config->payload_max };
 
     if (store_open(&options, &cli->store, &err) == PR_OK && store_check(&cli->store, &err) == PR_OK)
         return EXIT_DONE;
     (void)cli_fault(&err);
     return EXIT_STORE;
+}
+
+void cli_forget_environment(void)
+{
+    static const char prefix[] = "POSTRIDER_";
+
+    for (char **entry = environ; *entry != NULL;) {
+        char name[1024];
+
+        (void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(*entry, "="), *entry);
+        if (strncmp(name, prefix, sizeof(prefix) - 1) == 0 && unsetenv(name) == 0)
+            entry = environ; /* it has moved */
+        else
+            entry++;
+    }
 }
 
 const char *cli_store_path(struct cli *cli)
@@ -134,7 +145,7 @@ static int usage_word(struct cli *cli, const char *flag, const char *word, const
 
 static int filter_state(struct cli *cli, struct filter *filter)
 {
-    const char       *word = cli->flags.values[FLAG_STATE];
+    const char *word = cli->flags.values[FLAG_STATE];
     struct suggestion near = { 0 };
 
     filter->state = -1;
@@ -152,7 +163,7 @@ static int filter_state(struct cli *cli, struct filter *filter)
 
 static int filter_reason(struct cli *cli, struct filter *filter)
 {
-    const char       *word = cli->flags.values[FLAG_REASON];
+    const char *word = cli->flags.values[FLAG_REASON];
     struct suggestion near = { 0 };
 
     if (word == NULL)
@@ -169,14 +180,15 @@ static int filter_reason(struct cli *cli, struct filter *filter)
 static int filter_number(struct cli *cli, enum flag flag, uint64_t max, uint64_t *ret)
 {
     const char *text = cli->flags.values[flag];
-    char       *end;
+    char *end;
 
     if (text == NULL)
         return EXIT_DONE;
     errno = 0;
     unsigned long long value = strtoull(text, &end, 10);
     if (errno != 0 || *end != '\0' || text[0] < '0' || text[0] > '9' || value > max)
-        return cli_usage(cli, "--%s: \"%s\" is not a number from 0 to %llu", flag_infos[flag].word, text, (unsigned long long)max);
+        return cli_usage(cli, "--%s: \"%s\" is not a number from 0 to %llu", flag_infos[flag].word, text,
+                         (unsigned long long)max);
     *ret = value;
     return EXIT_DONE;
 }
@@ -184,15 +196,15 @@ static int filter_number(struct cli *cli, enum flag flag, uint64_t max, uint64_t
 int cli_filter(struct cli *cli, struct filter *ret_filter)
 {
     const char *const *values = cli->flags.values;
-    struct filter      filter = {
-             .box = slice_from(values[FLAG_BOX]),
-             .endpoint = slice_from(values[FLAG_ENDPOINT]),
-             .type = slice_from(values[FLAG_TYPE]),
-             .stream = slice_from(values[FLAG_STREAM]),
-             .error = slice_from(values[FLAG_ERROR]),
+    struct filter filter = {
+        .box = slice_from(values[FLAG_BOX]),
+        .endpoint = slice_from(values[FLAG_ENDPOINT]),
+        .type = slice_from(values[FLAG_TYPE]),
+        .stream = slice_from(values[FLAG_STREAM]),
+        .error = slice_from(values[FLAG_ERROR]),
     };
     uint64_t limit = 0;
-    int      code = filter_state(cli, &filter);
+    int code = filter_state(cli, &filter);
 
     if (code == EXIT_DONE)
         code = filter_reason(cli, &filter);
@@ -204,9 +216,11 @@ int cli_filter(struct cli *cli, struct filter *ret_filter)
         return code;
     filter.limit = (size_t)limit;
     if (values[FLAG_SINCE] != NULL && !cli_time(cli, values[FLAG_SINCE], -1, &filter.since_us))
-        return cli_usage(cli, "--since: \"%s\" is not a time; write 1h, or 2024-01-31T12:00:00Z", values[FLAG_SINCE]);
+        return cli_usage(cli, "--since: \"%s\" is not a time; write 1h, or 2024-01-31T12:00:00Z",
+                         values[FLAG_SINCE]);
     if (values[FLAG_UNTIL] != NULL && !cli_time(cli, values[FLAG_UNTIL], -1, &filter.until_us))
-        return cli_usage(cli, "--until: \"%s\" is not a time; write 1h, or 2024-01-31T12:00:00Z", values[FLAG_UNTIL]);
+        return cli_usage(cli, "--until: \"%s\" is not a time; write 1h, or 2024-01-31T12:00:00Z",
+                         values[FLAG_UNTIL]);
     if (filter.after != 0 && filter.box.size == 0)
         return cli_usage(cli, "--after wants --box: rows are counted in each box");
     if (filter.box.size > 0 && !name_is_valid(filter.box))
@@ -217,8 +231,9 @@ int cli_filter(struct cli *cli, struct filter *ret_filter)
 
 bool cli_filter_is_empty(const struct filter *f)
 {
-    return f->box.size == 0 && f->endpoint.size == 0 && f->type.size == 0 && f->stream.size == 0 && f->error.size == 0 &&
-           f->reason == 0 && f->state < 0 && f->since_us == 0 && f->until_us == 0 && f->id_count == 0;
+    return f->box.size == 0 && f->endpoint.size == 0 && f->type.size == 0 && f->stream.size == 0 &&
+           f->error.size == 0 && f->reason == 0 && f->state < 0 && f->since_us == 0 && f->until_us == 0 &&
+           f->id_count == 0;
 }
 
 int cli_ids(struct cli *cli, int first, pr_id **ret_ids, size_t *ret_count)
@@ -231,7 +246,8 @@ int cli_ids(struct cli *cli, int first, pr_id **ret_ids, size_t *ret_count)
         const char *text = cli->args[first + (int)i];
 
         if (pr_id_parse(slice_from(text), &ids[i]) != PR_OK)
-            return cli_usage(cli, "\"%s\" is not an id; ids look like 0190163d-8694-739b-aea5-966c26f8ad91", text);
+            return cli_usage(cli, "\"%s\" is not an id; ids look like 0190163d-8694-739b-aea5-966c26f8ad91",
+                             text);
     }
     *ret_ids = ids;
     *ret_count = count;
@@ -261,7 +277,7 @@ int cli_finish(int code)
 
 pr_slice cli_user(struct cli *cli)
 {
-    const char          *sudo = getenv("SUDO_USER");
+    const char *sudo = getenv("SUDO_USER");
     const struct passwd *user = getpwuid(getuid());
 
     if (sudo != NULL && sudo[0] != '\0')

@@ -16,14 +16,14 @@
 #include "store/store.h"
 
 enum exit_code {
-    EXIT_DONE          = 0,
-    EXIT_FAILED        = 1,
-    EXIT_USAGE         = 2,
-    EXIT_CONFIG        = 3,
-    EXIT_NOT_FOUND     = 4,
-    EXIT_STORE         = 5, /* unreachable, or its tables are not ours */
-    EXIT_SOME_FAILED   = 6,
-    EXIT_UNHEALTHY     = 7,
+    EXIT_DONE = 0,
+    EXIT_FAILED = 1,
+    EXIT_USAGE = 2,
+    EXIT_CONFIG = 3,
+    EXIT_NOT_FOUND = 4,
+    EXIT_STORE = 5, /* unreachable, or its tables are not ours */
+    EXIT_SOME_FAILED = 6,
+    EXIT_UNHEALTHY = 7,
 };
 
 #define CONFIG_FILE_USUAL "postrider.yaml" /* read without -c when it is there */
@@ -31,14 +31,14 @@ enum exit_code {
 
 struct cli {
     const struct command *command;
-    struct flags          flags;
-    const char          **args; /* what is left of the command line */
-    int                   arg_count;
+    struct flags flags;
+    const char **args; /* what is left of the command line */
+    int arg_count;
 
     struct config *config;
-    bool           config_from_file;
-    struct store   store; /* zeroed until cli_open_store() */
-    struct arena   arena; /* for the whole run */
+    bool config_from_file;
+    struct store store; /* zeroed until cli_open_store() */
+    struct arena arena; /* for the whole run */
 
     bool json;
     bool color; /* on stdout */
@@ -48,16 +48,16 @@ struct command {
     const char *name;      /* "dead list" */
     const char *arguments; /* "ID..." */
     const char *summary;
-    const char *examples;  /* lines, each with its newline */
-    uint64_t    flags;     /* FLAG_BIT()s beside those that every command takes */
-    int         args_min, args_max;
+    const char *examples; /* lines, each with its newline */
+    uint64_t flags;       /* FLAG_BIT()s beside those that every command takes */
+    int args_min, args_max;
     int (*run)(struct cli *cli);
 };
 
 /* ---- The table (command.c) ---- */
 
 extern const struct command commands[];
-extern const size_t         command_count;
+extern const size_t command_count;
 
 /* The command that the first words name, and how many words that took.  NULL: none, and
  * *ret_words is 0, or 1 when the first word begins a command of two ("dead"). */
@@ -80,6 +80,9 @@ int cli_fault(const struct pr_error *error);
 int cli_load_config(struct cli *cli);
 /* ... and the store, with its tables checked. */
 int cli_open_store(struct cli *cli);
+/* For commands that bring their own configuration: POSTRIDER_STORE must not lead them to
+ * somebody's real messages. */
+void cli_forget_environment(void);
 /* The path of an SQLite store ("" for others), in the arena; asks nobody. */
 const char *cli_store_path(struct cli *cli);
 

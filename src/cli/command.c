@@ -5,9 +5,9 @@
 #include "cli/cli.h"
 #include "runtime/config_suggest.h"
 
-#define FLAGS_SEND                                                                                       \
-    (FLAG_BIT(TYPE) | FLAG_BIT(STREAM) | FLAG_BIT(TO) | FLAG_BIT(DATA) | FLAG_BIT(FILE) | FLAG_BIT(DUE) | \
-     FLAG_BIT(EXPIRES) | FLAG_BIT(ID) | FLAG_BIT(BOX) | FLAG_BIT(HEADER) | FLAG_BIT(CONTENT_TYPE) |      \
+#define FLAGS_SEND                                                                                             \
+    (FLAG_BIT(TYPE) | FLAG_BIT(STREAM) | FLAG_BIT(TO) | FLAG_BIT(DATA) | FLAG_BIT(FILE) | FLAG_BIT(DUE) |      \
+     FLAG_BIT(EXPIRES) | FLAG_BIT(ID) | FLAG_BIT(BOX) | FLAG_BIT(HEADER) | FLAG_BIT(CONTENT_TYPE) |            \
      FLAG_BIT(SOURCE) | FLAG_BIT(SUBJECT))
 
 #define ANY_NUMBER 100000 /* of arguments */
@@ -45,8 +45,7 @@ const struct command commands[] = {
       "postrider show 0190163d-8694-739b-aea5-966c26f8ad91 --json\n",
       0, 1, 1, run_show },
     { "why", "ID", "its story in words: what happened, what it waits for, what comes next",
-      "postrider why 0190163d-8694-739b-aea5-966c26f8ad91\n",
-      0, 1, 1, run_why },
+      "postrider why 0190163d-8694-739b-aea5-966c26f8ad91\n", 0, 1, 1, run_why },
     { "retry", "[ID...]", "try now, with new counters; also what is parked",
       "postrider retry 0190163d-8694-739b-aea5-966c26f8ad91\n"
       "postrider retry --endpoint billing --reason timeout_exceeded --dry-run\n"
@@ -68,8 +67,7 @@ const struct command commands[] = {
       "postrider dead list --endpoint billing --since 24h --json\n",
       FLAGS_FILTER | FLAGS_PAGE, 0, 0, run_dead_list },
     { "dead show", "ID", "everything about a dead letter",
-      "postrider dead show 0190163d-8694-739b-aea5-966c26f8ad91\n",
-      0, 1, 1, run_dead_show },
+      "postrider dead show 0190163d-8694-739b-aea5-966c26f8ad91\n", 0, 1, 1, run_dead_show },
     { "dead replay", "[ID...]", "back to the box and place it came from, with new counters",
       "postrider dead replay 0190163d-8694-739b-aea5-966c26f8ad91\n"
       "postrider dead replay --endpoint billing --error 'no route' --dry-run\n"
@@ -95,10 +93,8 @@ const struct command commands[] = {
       "postrider config init -               # to the terminal\n",
       FLAG_BIT(FORCE), 0, 1, run_config_init },
     { "config reference", "", "every option, as Markdown",
-      "postrider config reference > doc/configuration.md\n",
-      0, 0, 0, run_config_reference },
-    { "doctor", "", "look at the installation: store, schema, files, disk, configuration",
-      "postrider doctor\n",
+      "postrider config reference > doc/configuration.md\n", 0, 0, 0, run_config_reference },
+    { "doctor", "", "look at the installation: store, schema, files, disk, configuration", "postrider doctor\n",
       0, 0, 0, run_doctor },
     { "bench", "", "how fast is it here? In a temporary store",
       "postrider bench\n"
@@ -117,7 +113,7 @@ const struct command *command_find(const char *const *words, int count, int *ret
 {
     *ret_words = 0;
     for (size_t i = 0; i < command_count && count > 0; i++) {
-        pr_slice    first = first_word(&commands[i]);
+        pr_slice first = first_word(&commands[i]);
         const char *second = commands[i].name + first.size;
 
         if (!slice_eq_cstr(first, words[0]))
@@ -136,7 +132,7 @@ const struct command *command_find(const char *const *words, int count, int *ret
 void command_suggest(const char *const *words, int count, int known)
 {
     struct suggestion near = { 0 };
-    const char       *word = known < count ? words[known] : NULL;
+    const char *word = known < count ? words[known] : NULL;
 
     for (size_t i = 0; i < command_count && word != NULL; i++) {
         pr_slice first = first_word(&commands[i]);
@@ -155,8 +151,8 @@ void command_suggest(const char *const *words, int count, int known)
     else if (near.best == NULL)
         cli_say("unknown command \"%s%s%s\"", known > 0 ? words[0] : "", known > 0 ? " " : "", word);
     else
-        cli_say("unknown command \"%s%s%s\"; did you mean %s%s%s?", known > 0 ? words[0] : "", known > 0 ? " " : "", word,
-                known > 0 ? words[0] : "", known > 0 ? " " : "", near.best);
+        cli_say("unknown command \"%s%s%s\"; did you mean %s%s%s?", known > 0 ? words[0] : "",
+                known > 0 ? " " : "", word, known > 0 ? words[0] : "", known > 0 ? " " : "", near.best);
     for (size_t i = 0; i < command_count && known > 0 && near.best == NULL; i++)
         if (slice_eq_cstr(first_word(&commands[i]), words[0]))
             fprintf(stderr, "  postrider %s %s\n", commands[i].name, commands[i].arguments);
@@ -166,12 +162,13 @@ static void help_flags(uint64_t flags, FILE *out)
 {
     for (int i = 0; i < FLAG_TOTAL; i++) {
         const struct flag_info *f = &flag_infos[i];
-        char                    left[64];
+        char left[64];
 
         if ((flags >> i & 1) == 0 || f->doc == NULL)
             continue;
-        (void)snprintf(left, sizeof(left), "%c%c%s --%s %s", f->letter != 0 ? '-' : ' ', f->letter != 0 ? f->letter : ' ',
-                       f->letter != 0 ? "," : " ", f->word, f->value != NULL ? f->value : "");
+        (void)snprintf(left, sizeof(left), "%c%c%s --%s %s", f->letter != 0 ? '-' : ' ',
+                       f->letter != 0 ? f->letter : ' ', f->letter != 0 ? "," : " ", f->word,
+                       f->value != NULL ? f->value : "");
         fprintf(out, "  %-26s %s\n", left, f->doc);
     }
 }
@@ -184,8 +181,8 @@ void command_help(const struct command *command, FILE *out)
         fprintf(out, "%s%.*s\n", line == command->examples ? "Examples:\n  " : "  ", (int)size, line);
         line += size + 1;
     }
-    fprintf(out, "\npostrider %s%s%s: %s\n", command->name, command->arguments[0] != '\0' ? " " : "", command->arguments,
-            command->summary);
+    fprintf(out, "\npostrider %s%s%s: %s\n", command->name, command->arguments[0] != '\0' ? " " : "",
+            command->arguments, command->summary);
     if (command->flags != 0) {
         fprintf(out, "\n");
         help_flags(command->flags, out);
@@ -215,6 +212,8 @@ void command_help_all(FILE *out)
     }
     fprintf(out, "\nEvery command:\n");
     help_flags(FLAGS_ALWAYS, out);
-    fprintf(out, "\nExit codes: 0 done, 1 failed, 2 usage, 3 configuration wrong, 4 not found, 5 store unreachable,\n"
-                 "6 some of the items failed, 7 unhealthy.\n");
+    fprintf(
+        out,
+        "\nExit codes: 0 done, 1 failed, 2 usage, 3 configuration wrong, 4 not found, 5 store unreachable,\n"
+        "6 some of the items failed, 7 unhealthy.\n");
 }

@@ -26,7 +26,7 @@ int run_config_check(struct cli *cli)
     const char *name = cli->config_from_file ? cli->config->file : "defaults";
     if (cli->json) {
         struct json_writer w;
-        struct buf         line;
+        struct buf line;
 
         buf_init(&line, OUTPUT_MAX);
         json_init(&w, &line);
@@ -56,7 +56,7 @@ int run_config_check(struct cli *cli)
 int run_config_show(struct cli *cli)
 {
     struct buf text;
-    int        code = load(cli);
+    int code = load(cli);
 
     if (code != EXIT_DONE)
         return code;
@@ -82,8 +82,8 @@ int run_config_reference(struct cli *cli)
 int run_config_init(struct cli *cli)
 {
     const char *path = cli->arg_count == 1 ? cli->args[0] : CONFIG_FILE_USUAL;
-    int         overwrite = flag_given(&cli->flags, FLAG_FORCE) ? O_TRUNC : O_EXCL;
-    size_t      size = strlen(config_example);
+    int overwrite = flag_given(&cli->flags, FLAG_FORCE) ? O_TRUNC : O_EXCL;
+    size_t size = strlen(config_example);
 
     if (strcmp(path, "-") == 0) {
         (void)fputs(config_example, stdout);

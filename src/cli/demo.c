@@ -13,15 +13,13 @@
 
 #include "base/error.h"
 #include "base/util.h"
-#include "cli/table.h"
+#include "cli/message.h"
 
 #define DEMO_FILE "postrider-demo.db"
-#define RELAY_FD 3              /* the pipe in the other process */
+#define RELAY_FD 3 /* the pipe in the other process */
 #define DRAW_EVERY_US 200000
 #define SEND_EVERY_US 110000
 #define STOP_WITHIN_US PR_SECONDS(5)
-
-extern char **environ;
 
 double demo_round_seconds(int64_t start_us, int64_t now_us)
 {
@@ -57,8 +55,10 @@ static int choose_file(struct demo *d)
         return EXIT_DONE;
     }
     const char *tmp = getenv("TMPDIR");
-    d->path = access(".", W_OK) == 0 ? DEMO_FILE
-                                     : arena_printf(&cli->arena, "%s/" DEMO_FILE, tmp != NULL && tmp[0] == '/' ? tmp : "/tmp").data;
+    d->path =
+        access(".", W_OK) == 0
+            ? DEMO_FILE
+            : arena_printf(&cli->arena, "%s/" DEMO_FILE, tmp != NULL && tmp[0] == '/' ? tmp : "/tmp").data;
     remove_old(d->path);
     return EXIT_DONE;
 }
@@ -66,10 +66,11 @@ static int choose_file(struct demo *d)
 static int open_store(struct demo *d)
 {
     struct pr_error err;
-    pr_slice        url = arena_printf(&d->cli->arena, "sqlite:%s", d->path);
+    pr_slice url = arena_printf(&d->cli->arena, "sqlite:%s", d->path);
 
     ASSERT(url.data != NULL);
-    if (store_open(&(struct store_options){ .url = url.data, .payload_max = 65536 }, &d->cli->store, &err) == PR_OK &&
+    if (store_open(&(struct store_options){ .url = url.data, .payload_max = 65536 }, &d->cli->store, &err) ==
+            PR_OK &&
         store_migrate(&d->cli->store, NULL, 0, &err) == PR_OK)
         return EXIT_DONE;
     (void)cli_fault(&err);
@@ -81,12 +82,17 @@ static int open_store(struct demo *d)
 static int start_relay(struct demo *d)
 {
     posix_spawn_file_actions_t actions;
-    posix_spawnattr_t          attributes;
-    sigset_t                   none;
-    int                        fds[2], pid = 0;
-    char                       where[64], store[4200];
-    char                      *argv[] = { (char[]){ "postrider" }, (char[]){ "demo" },  (char[]){ "--relay" }, where,
-                                          (char[]){ "--store" },   store,               NULL };
+    posix_spawnattr_t attributes;
+    sigset_t none;
+    int fds[2], pid = 0;
+    char where[64], store[4200];
+    char *argv[] = { (char[]){ "postrider" },
+                     (char[]){ "demo" },
+                     (char[]){ "--relay" },
+                     where,
+                     (char[]){ "--store" },
+                     store,
+                     NULL };
 
     (void)snprintf(where, sizeof(where), "%d:%lld", RELAY_FD, (long long)d->start_us);
     (void)snprintf(store, sizeof(store), "sqlite:%s", d->path);
@@ -132,13 +138,14 @@ static void hear_failure(struct demo *d, char *const *f, size_t count)
         return;
     if (strcmp(f[4], "retry") == 0)
         (void)snprintf(wait, sizeof(wait), "again in %.1fs", atof(f[5]) / 1000);
-    demo_ring_add(&d->failed, d->now_us, "%-8s try %s  %s; %s [%s]", f[1], f[2], f[6], wait[0] != '\0' ? wait : "given up", f[3]);
+    demo_ring_add(&d->failed, d->now_us, "%-8s try %s  %s; %s [%s]", f[1], f[2], f[6],
+                  wait[0] != '\0' ? wait : "given up", f[3]);
 }
 
 /* One line of the relay; what is not understood is left out. */
 static void hear(struct demo *d, char *text)
 {
-    char  *fields[8], *rest = text;
+    char *fields[8], *rest = text;
     size_t count = 0;
 
     while (count < ARRAY_LENGTH(fields) && (fields[count] = strsep(&rest, "\t")) != NULL)
@@ -165,7 +172,7 @@ static void listen_to_relay(struct demo *d)
 {
     for (;;) {
         ssize_t n = read(d->pipe_fd, d->input + d->input_size, sizeof(d->input) - d->input_size - 1);
-        char   *start = d->input, *end;
+        char *start = d->input, *end;
 
         if (n <= 0)
             return;
@@ -234,10 +241,12 @@ static void stop_relay(struct demo *d)
 
 static int send_one(struct demo *d, const char *type, const char *stream, const char *payload)
 {
-    struct pr_message m = { .type = slice_from(type), .stream = slice_from(stream), .payload = slice_from(payload),
+    struct pr_message m = { .type = slice_from(type),
+                            .stream = slice_from(stream),
+                            .payload = slice_from(payload),
                             .content_type = PR_STR("application/json") };
-    struct pr_error   err;
-    pr_id             id;
+    struct pr_error err;
+    pr_id id;
 
     if (store_enqueue(&d->cli->store, PR_STR("outbox"), &m, 1, 65536, &id, NULL, &err) != PR_OK)
         return cli_fault(&err);
@@ -249,7 +258,7 @@ static int send_sample(struct demo *d)
 {
     static const char *const steps[] = { "order.created", "order.paid", "order.packed", "order.shipped" };
     uint64_t dice = random_below(&d->random, 100);
-    char     stream[32], payload[96];
+    char stream[32], payload[96];
 
     if (dice < 55) {
         (void)snprintf(stream, sizeof(stream), "order-%d", (int)random_between(&d->random, 1, 30));
@@ -260,7 +269,8 @@ static int send_sample(struct demo *d)
         int customer = (int)random_between(&d->random, 1, 20);
 
         (void)snprintf(stream, sizeof(stream), "customer-%d", customer);
-        (void)snprintf(payload, sizeof(payload), "{\"customer\":%d,\"amount\":%d}", customer, (int)random_between(&d->random, 5, 500));
+        (void)snprintf(payload, sizeof(payload), "{\"customer\":%d,\"amount\":%d}", customer,
+                       (int)random_between(&d->random, 5, 500));
         return send_one(d, "invoice.created", stream, payload);
     }
     (void)snprintf(payload, sizeof(payload), "{\"pages\":%d}", (int)random_between(&d->random, 1, 40));
@@ -270,7 +280,8 @@ static int send_sample(struct demo *d)
 /* The moments of a round: did one lie between the last look and now? */
 static bool passed(const struct demo *d, int64_t before_us, int moment)
 {
-    double before = demo_round_seconds(d->start_us, before_us), now = demo_round_seconds(d->start_us, d->now_us);
+    double before = demo_round_seconds(d->start_us, before_us),
+           now = demo_round_seconds(d->start_us, d->now_us);
 
     return now >= moment && (before < moment || before > now);
 }
@@ -310,9 +321,9 @@ static void narrate(struct demo *d)
 
 static void look_at_dead(struct demo *d, struct arena *arena)
 {
-    struct query       query = { .kind = QUERY_DEAD, .filter = { .state = -1, .limit = 1000 } };
+    struct query query = { .kind = QUERY_DEAD, .filter = { .state = -1, .limit = 1000 } };
     struct query_reply reply;
-    struct pr_error    err;
+    struct pr_error err;
 
     if (store_query(&d->cli->store, &query, arena, &reply, &err) != PR_OK)
         return;
@@ -320,22 +331,22 @@ static void look_at_dead(struct demo *d, struct arena *arena)
     for (size_t i = 0; i < reply.listed_count; i++) {
         const struct listed *l = &reply.listed[i];
 
-        if (message_unexplained(&l->m) > 0)
-            demo_ring_add(&d->dead, l->died_us, "%-8.*s %.*s: killed the process %d times", SLICE_ARGS(l->endpoint), SLICE_ARGS(l->m.type),
-                          message_unexplained(&l->m) - 1);
+        if (message_was_poison(l))
+            demo_ring_add(&d->dead, l->died_us, "%-8.*s %.*s: killed the process %d times",
+                          SLICE_ARGS(l->endpoint), SLICE_ARGS(l->m.type), message_unexplained(&l->m) - 1);
         else
-            demo_ring_add(&d->dead, l->died_us, "%-8.*s %.*s: %.*s, %d times", SLICE_ARGS(l->endpoint), SLICE_ARGS(l->m.type),
-                          SLICE_ARGS(l->m.error), l->m.failures);
+            demo_ring_add(&d->dead, l->died_us, "%-8.*s %.*s: %.*s, %d times", SLICE_ARGS(l->endpoint),
+                          SLICE_ARGS(l->m.type), SLICE_ARGS(l->m.error), l->m.failures);
     }
 }
 
 static int look(struct demo *d)
 {
-    struct query       boxes = { .kind = QUERY_BOXES }, endpoints = { .kind = QUERY_ENDPOINTS };
+    struct query boxes = { .kind = QUERY_BOXES }, endpoints = { .kind = QUERY_ENDPOINTS };
     struct query_reply reply;
-    struct pr_error    err;
-    struct arena       arena;
-    int                code = EXIT_DONE;
+    struct pr_error err;
+    struct arena arena;
+    int code = EXIT_DONE;
 
     arena_init(&arena, 65536);
     if (store_query(&d->cli->store, &boxes, &arena, &reply, &err) != PR_OK)
@@ -347,7 +358,7 @@ static int look(struct demo *d)
         code = cli_fault(&err);
     for (size_t i = 0; code == EXIT_DONE && i < reply.endpoint_count; i++) {
         const struct endpoint_state *state = &reply.endpoints[i];
-        struct demo_endpoint        *e = NULL;
+        struct demo_endpoint *e = NULL;
 
         for (size_t j = 0; j < DEMO_ENDPOINTS; j++)
             if (slice_eq_cstr(state->name, d->endpoints[j].name))
@@ -369,7 +380,7 @@ static int look(struct demo *d)
 static int step(struct demo *d, int64_t *next_send, int64_t *next_draw)
 {
     int64_t before = d->now_us;
-    int     code;
+    int code;
 
     d->now_us = clock_wall_us(clock_system());
     listen_to_relay(d);
@@ -393,7 +404,7 @@ static int step(struct demo *d, int64_t *next_send, int64_t *next_draw)
 static int tour(struct demo *d, int signals)
 {
     int64_t next_send = 0, next_draw = 0;
-    int     code = EXIT_DONE;
+    int code = EXIT_DONE;
 
     while (code == EXIT_DONE) {
         struct pollfd fds[] = { { .fd = signals, .events = POLLIN }, { .fd = d->pipe_fd, .events = POLLIN } };
@@ -458,6 +469,7 @@ int run_demo(struct cli *cli)
     if (flag_given(&cli->flags, FLAG_RELAY))
         return demo_relay(cli, cli->flags.values[FLAG_RELAY]);
     /* The configuration here is not the demo's: only --store counts. */
+    cli_forget_environment();
     cli->flags.values[FLAG_CONFIG] = "/dev/null";
     code = cli_load_config(cli);
     if (code == EXIT_DONE)

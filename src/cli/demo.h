@@ -17,47 +17,47 @@
 
 /* The tour begins anew every so often; moments are seconds after its beginning. */
 #define DEMO_ROUND_SECONDS 30
-#define DEMO_BAD_AT 2      /* an invoice that nobody can book */
-#define DEMO_CRASH_AT 5    /* a report that kills the process */
+#define DEMO_BAD_AT 2   /* an invoice that nobody can book */
+#define DEMO_CRASH_AT 5 /* a report that kills the process */
 #define DEMO_OUTAGE_FROM 10
-#define DEMO_OUTAGE_TO 14  /* billing is down */
+#define DEMO_OUTAGE_TO 14    /* billing is down */
 #define DEMO_TOUR_SECONDS 20 /* without a terminal */
 
 struct demo_endpoint {
     const char *name, *what;
-    char        breaker[16];
-    unsigned    waiting, out;
-    uint64_t    sent, failed, dead; /* from the store */
+    char breaker[16];
+    unsigned waiting, out;
+    uint64_t sent, failed, dead; /* from the store */
 };
 
 struct demo_line {
     int64_t at_us;
-    char    text[DEMO_TEXT_SIZE];
+    char text[DEMO_TEXT_SIZE];
 };
 
 struct demo_ring {
     struct demo_line lines[DEMO_LINES_MAX];
-    size_t           count; /* ever added */
+    size_t count; /* ever added */
 };
 
 struct demo {
-    struct cli          *cli;
-    const char          *path; /* the SQLite file */
-    struct random        random;
-    int64_t              start_us, now_us; /* wall clock */
-    bool                 terminal, stopping;
+    struct cli *cli;
+    const char *path; /* the SQLite file */
+    struct random random;
+    int64_t start_us, now_us; /* wall clock */
+    bool terminal, stopping;
 
-    int                  pipe_fd;    /* lines of the relay */
-    int                  relay;      /* process id, 0: none */
-    unsigned             crashes;
-    char                 input[4096];
-    size_t               input_size;
+    int pipe_fd; /* lines of the relay */
+    int relay;   /* process id, 0: none */
+    unsigned crashes;
+    char input[4096];
+    size_t input_size;
 
-    uint64_t             stored;
-    struct box_counts    counts;     /* of the outbox */
+    uint64_t stored;
+    struct box_counts counts; /* of the outbox */
     struct demo_endpoint endpoints[DEMO_ENDPOINTS];
-    struct demo_ring     sent, failed, dead;
-    char                 now_text[DEMO_TEXT_SIZE]; /* what the visitor should look at */
+    struct demo_ring sent, failed, dead;
+    char now_text[DEMO_TEXT_SIZE]; /* what the visitor should look at */
 };
 
 void demo_ring_add(struct demo_ring *ring, int64_t at_us, const char *format, ...) PR_PRINTF(3, 4);

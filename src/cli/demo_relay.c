@@ -18,9 +18,9 @@
 #define TELL_EVERY_MS 100
 
 struct relay_demo {
-    int           fd;
-    int64_t       start_us;
-    uint64_t      told; /* number of the last failure that was told */
+    int fd;
+    int64_t start_us;
+    uint64_t told; /* number of the last failure that was told */
 };
 
 static void tell(const struct relay_demo *d, const char *format, ...) PR_PRINTF(2, 3);
@@ -28,7 +28,7 @@ static void tell(const struct relay_demo *d, const char *format, ...) PR_PRINTF(
 /* One write of one line: lines of several threads do not mix. */
 static void tell(const struct relay_demo *d, const char *format, ...)
 {
-    char    line[512];
+    char line[512];
     va_list args;
 
     va_start(args, format);
@@ -67,7 +67,7 @@ static int take_order(struct pr_context *context, const struct pr_message *m, vo
 static int take_invoice(struct pr_context *context, const struct pr_message *m, void *user)
 {
     const struct relay_demo *d = user;
-    double                   second = demo_round_seconds(d->start_us, clock_wall_us(clock_system()));
+    double second = demo_round_seconds(d->start_us, clock_wall_us(clock_system()));
 
     work(15);
     if (slice_contains(m->payload, PR_STR("\"customer\":null")))
@@ -116,13 +116,14 @@ static void tell_failure(const struct relay_demo *d, const struct incident *f)
 {
     int64_t wait_ms = f->next_us > f->at_us ? (f->next_us - f->at_us) / 1000 : 0;
 
-    tell(d, "failed\t%s\t%d\t%s\t%s\t%lld\t%s", f->endpoint, f->attempt, pr_reason_name(f->reason), f->step, (long long)wait_ms, f->error);
+    tell(d, "failed\t%s\t%d\t%s\t%s\t%lld\t%s", f->endpoint, f->attempt, pr_reason_name(f->reason), f->step,
+         (long long)wait_ms, f->error);
 }
 
 static void tell_status(struct relay_demo *d, struct runtime *rt, struct arena *arena)
 {
     static const char *const breakers[] = { "closed", "open", "half-open" };
-    struct runtime_status    status;
+    struct runtime_status status;
 
     arena_reset(arena);
     if (runtime_status(rt, arena, &status) != PR_OK)
@@ -142,10 +143,11 @@ static void tell_status(struct relay_demo *d, struct runtime *rt, struct arena *
 
 static int serve(struct relay_demo *d, struct runtime *rt, int signals)
 {
-    struct pollfd   fds[] = { { .fd = signals, .events = POLLIN }, { .fd = runtime_fault_fd(rt), .events = POLLIN } };
-    struct arena    arena;
+    struct pollfd fds[] = { { .fd = signals, .events = POLLIN },
+                            { .fd = runtime_fault_fd(rt), .events = POLLIN } };
+    struct arena arena;
     struct pr_error err;
-    int             code = EXIT_DONE;
+    int code = EXIT_DONE;
 
     arena_init(&arena, 65536);
     while (fds[0].revents == 0 && code == EXIT_DONE) {
@@ -161,8 +163,8 @@ static int serve(struct relay_demo *d, struct runtime *rt, int signals)
 
 static struct runtime *make_runtime(struct cli *cli, struct relay_demo *d, struct pr_error *err)
 {
-    pr_slice        text = arena_printf(&cli->arena, relay_config, cli->flags.values[FLAG_STORE]);
-    struct config  *config = NULL;
+    pr_slice text = arena_printf(&cli->arena, relay_config, cli->flags.values[FLAG_STORE]);
+    struct config *config = NULL;
     struct runtime *rt = NULL;
 
     if (config_load_text(text, "demo", &config, err) != PR_OK)
@@ -183,9 +185,9 @@ static struct runtime *make_runtime(struct cli *cli, struct relay_demo *d, struc
 int demo_relay(struct cli *cli, const char *where)
 {
     struct relay_demo d = { 0 };
-    long long         start;
-    sigset_t          set;
-    struct pr_error   err = { 0 };
+    long long start;
+    sigset_t set;
+    struct pr_error err = { 0 };
 
     if (cli->flags.values[FLAG_STORE] == NULL || sscanf(where, "%d:%lld", &d.fd, &start) != 2)
         return EXIT_USAGE;
@@ -201,7 +203,7 @@ int demo_relay(struct cli *cli, const char *where)
         return EXIT_FAILED;
     runtime_tune_process();
     struct runtime *rt = make_runtime(cli, &d, &err);
-    int             code = rt != NULL ? serve(&d, rt, signals) : cli_fault(&err);
+    int code = rt != NULL ? serve(&d, rt, signals) : cli_fault(&err);
     if (rt != NULL && runtime_stop(rt, PR_SECONDS(3)) == PR_TIMEOUT)
         _exit(code);
     runtime_free(rt);

@@ -10,23 +10,24 @@
 #include "base/utf8.h"
 #include "base/util.h"
 #include "cli/demo.h"
+#include "cli/message.h"
 #include "cli/table.h"
 
 #define SCREEN_BYTES_MAX 65536
-#define BAR_CELLS 12 /* of waiting messages */
+#define BAR_CELLS 12   /* of waiting messages */
 #define FIXED_LINES 13 /* all but the three lists */
 
 struct screen {
     struct buf out;
-    size_t     width, height;
-    size_t     lines;
-    bool       color;
+    size_t width, height;
+    size_t lines;
+    bool color;
 };
 
 void demo_ring_add(struct demo_ring *ring, int64_t at_us, const char *format, ...)
 {
     struct demo_line *line = &ring->lines[ring->count++ % DEMO_LINES_MAX];
-    va_list           args;
+    va_list args;
 
     line->at_us = at_us;
     va_start(args, format);
@@ -36,7 +37,8 @@ void demo_ring_add(struct demo_ring *ring, int64_t at_us, const char *format, ..
 
 const struct demo_line *demo_ring_get(const struct demo_ring *ring, size_t i)
 {
-    return i < min_size(ring->count, DEMO_LINES_MAX) ? &ring->lines[(ring->count - 1 - i) % DEMO_LINES_MAX] : NULL;
+    return i < min_size(ring->count, DEMO_LINES_MAX) ? &ring->lines[(ring->count - 1 - i) % DEMO_LINES_MAX]
+                                                     : NULL;
 }
 
 static void put(const char *text)
@@ -62,9 +64,9 @@ static void line(struct screen *s, enum color color, const char *format, ...) PR
 
 static void line(struct screen *s, enum color color, const char *format, ...)
 {
-    char       text[512];
+    char text[512];
     struct buf clean;
-    va_list    args;
+    va_list args;
 
     if (s->lines + 1 >= s->height)
         return;
@@ -86,7 +88,7 @@ static void piece(struct screen *s, enum color color, const char *format, ...) P
 
 static void piece(struct screen *s, enum color color, const char *format, ...)
 {
-    char    text[128];
+    char text[128];
     va_list args;
 
     va_start(args, format);
@@ -106,8 +108,8 @@ static void draw_head(struct screen *s, const struct demo *d)
     int64_t seconds = (d->now_us - d->start_us) / 1000000;
 
     piece(s, COLOR_BOLD, " Postrider");
-    piece(s, COLOR_NONE, "  %02d:%02d  %-*.*s", (int)(seconds / 60), (int)(seconds % 60), (int)max_size(s->width, 60) - 40,
-          (int)max_size(s->width, 60) - 40, d->path);
+    piece(s, COLOR_NONE, "  %02d:%02d  %-*.*s", (int)(seconds / 60), (int)(seconds % 60),
+          (int)max_size(s->width, 60) - 40, (int)max_size(s->width, 60) - 40, d->path);
     piece(s, COLOR_DIM, "Ctrl-C ends the tour");
     end_line(s);
     end_line(s);
@@ -135,11 +137,14 @@ static void draw_counts(struct screen *s, const struct demo *d)
 
 static void draw_endpoint(struct screen *s, const struct demo_endpoint *e)
 {
-    bool     closed = strcmp(e->breaker, "closed") == 0;
+    bool closed = strcmp(e->breaker, "closed") == 0;
     unsigned cells = (unsigned)min_size(e->waiting, BAR_CELLS);
 
     piece(s, COLOR_BOLD, " %-9s", e->name);
-    piece(s, closed ? COLOR_GREEN : COLOR_RED, "%-10s", closed ? "sends" : e->breaker[0] == '\0' ? "starting" : e->breaker);
+    piece(s, closed ? COLOR_GREEN : COLOR_RED, "%-10s",
+          closed                  ? "sends"
+          : e->breaker[0] == '\0' ? "starting"
+                                  : e->breaker);
     piece(s, COLOR_NONE, "%6" PRIu64, e->sent);
     piece(s, e->failed > 0 ? COLOR_YELLOW : COLOR_DIM, "%8" PRIu64, e->failed);
     piece(s, e->dead > 0 ? COLOR_RED : COLOR_DIM, "%6" PRIu64, e->dead);
@@ -151,13 +156,14 @@ static void draw_endpoint(struct screen *s, const struct demo_endpoint *e)
     end_line(s);
 }
 
-static void draw_list(struct screen *s, enum color color, const char *title, const struct demo_ring *ring, size_t rows, const char *nothing)
+static void draw_list(struct screen *s, enum color color, const char *title, const struct demo_ring *ring,
+                      size_t rows, const char *nothing)
 {
     line(s, color, " %s", title);
     for (size_t i = 0; i < rows; i++) {
         const struct demo_line *l = demo_ring_get(ring, i);
-        time_t                  seconds = l != NULL ? (time_t)(l->at_us / 1000000) : 0;
-        struct tm               local;
+        time_t seconds = l != NULL ? (time_t)(l->at_us / 1000000) : 0;
+        struct tm local;
 
         if (l != NULL && localtime_r(&seconds, &local) != NULL)
             line(s, COLOR_NONE, "  %02d:%02d:%02d  %s", local.tm_hour, local.tm_min, local.tm_sec, l->text);
@@ -169,9 +175,11 @@ static void draw_list(struct screen *s, enum color color, const char *title, con
 void demo_screen_draw(const struct demo *d)
 {
     struct winsize size;
-    bool           known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 && size.ws_row > 0;
-    struct screen  s = { .width = known ? size.ws_col : 80, .height = known ? size.ws_row : 24, .color = d->cli->color };
-    size_t         rows = s.height > FIXED_LINES + 6 ? s.height - FIXED_LINES - 1 : 6; /* for the three lists */
+    bool known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 && size.ws_row > 0;
+    struct screen s = { .width = known ? size.ws_col : 80,
+                        .height = known ? size.ws_row : 24,
+                        .color = d->cli->color };
+    size_t rows = s.height > FIXED_LINES + 6 ? s.height - FIXED_LINES - 1 : 6; /* for the three lists */
 
     buf_init(&s.out, SCREEN_BYTES_MAX);
     buf_add_cstr(&s.out, "\033[H");
@@ -184,7 +192,8 @@ void demo_screen_draw(const struct demo *d)
     draw_list(&s, COLOR_GREEN, "DELIVERED", &d->sent, rows - rows / 3 - rows / 4, "nothing yet");
     draw_list(&s, COLOR_YELLOW, "FAILED, AND WHY", &d->failed, rows / 3, "nothing yet");
     draw_list(&s, COLOR_RED, "DEAD", &d->dead, rows / 4, "nobody yet");
-    buf_addf(&s.out, "\033[J%s %.*s%s", color_on(COLOR_BOLD, s.color), (int)s.width - 2, d->now_text, color_off(COLOR_BOLD, s.color));
+    buf_addf(&s.out, "\033[J%s %.*s%s", color_on(COLOR_BOLD, s.color), (int)s.width - 2, d->now_text,
+             color_off(COLOR_BOLD, s.color));
     pr_slice text = buf_slice(&s.out);
     if (write(STDOUT_FILENO, text.data, text.size) < 0)
         s.lines = 0; /* the terminal is gone; its signal follows */
@@ -195,16 +204,17 @@ void demo_screen_draw(const struct demo *d)
 
 static void summary_dead(struct demo *d)
 {
-    struct query       query = { .kind = QUERY_DEAD, .filter = { .state = -1, .limit = 8 } };
+    struct query query = { .kind = QUERY_DEAD, .filter = { .state = -1, .limit = 8 } };
     struct query_reply reply;
-    struct pr_error    err;
-    char               id[PR_ID_TEXT_SIZE] = "ID";
+    struct pr_error err;
+    char id[PR_ID_TEXT_SIZE] = "ID";
 
     if (store_query(&d->cli->store, &query, &d->cli->arena, &reply, &err) != PR_OK)
         return;
     for (size_t i = 0; i < reply.listed_count; i++) {
         const struct listed *l = &reply.listed[i];
-        pr_slice             why = message_unexplained(&l->m) > 0 ? PR_STR("killed the process each time it was handed out") : l->m.error;
+        pr_slice why =
+            message_was_poison(l) ? PR_STR("killed the process each time it was handed out") : l->m.error;
 
         pr_id_format(l->m.id, id);
         printf("            %s  %.*s: %.*s\n", id, SLICE_ARGS(l->m.type), SLICE_ARGS(why));
@@ -219,8 +229,8 @@ static void summary_dead(struct demo *d)
 void demo_summary(struct demo *d)
 {
     const struct box_counts *c = &d->counts;
-    uint64_t                 failed = 0;
-    uint64_t                 waits = c->ready + c->in_flight + c->delayed + c->retrying + c->held + c->parked + c->paused;
+    uint64_t failed = 0;
+    uint64_t waits = c->ready + c->in_flight + c->delayed + c->retrying + c->held + c->parked + c->paused;
 
     for (size_t i = 0; i < DEMO_ENDPOINTS; i++)
         failed += d->endpoints[i].failed;

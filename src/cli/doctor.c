@@ -30,14 +30,14 @@ static const char *directory_of(struct cli *cli, const char *path)
 static void check_disk(struct checks *c, const char *directory)
 {
     struct statvfs disk;
-    char           text[DURATION_TEXT_SIZE];
+    char text[DURATION_TEXT_SIZE];
 
     if (statvfs(directory, &disk) != 0) {
         checks_add(c, "disk", CHECK_WARN, "cannot look at %s: %s", directory, strerror(errno));
         return;
     }
     uint64_t free_bytes = (uint64_t)disk.f_bavail * disk.f_frsize;
-    int64_t  mib = (int64_t)(free_bytes >> 20);
+    int64_t mib = (int64_t)(free_bytes >> 20);
 
     size_format(mib << 20, text);
     if (free_bytes < DISK_EMPTY_BYTES)
@@ -45,7 +45,7 @@ static void check_disk(struct checks *c, const char *directory)
     else if (free_bytes < DISK_LOW_BYTES)
         checks_add(c, "disk", CHECK_WARN, "%s free: that is little", text);
     else
-        checks_add(c, "disk", CHECK_OK_STATE, "%.1f GiB free", (double)free_bytes / (1 << 30));
+        checks_add(c, "disk", CHECK_FINE, "%.1f GiB free", (double)free_bytes / (1 << 30));
 }
 
 static void check_files(struct cli *cli, struct checks *c)
@@ -59,15 +59,18 @@ static void check_files(struct cli *cli, struct checks *c)
         checks_add(c, "file", errno == ENOENT ? CHECK_WARN : CHECK_ERROR, "%s: %s", path,
                    errno == ENOENT ? "not there yet: postrider init makes it" : strerror(errno));
     } else if (access(path, R_OK | W_OK) != 0) {
-        checks_add(c, "file", CHECK_ERROR, "%s is not writable for this user: give it to the user that runs postrider", path);
+        checks_add(c, "file", CHECK_ERROR,
+                   "%s is not writable for this user: give it to the user that runs postrider", path);
     } else if ((file.st_mode & S_IRWXO) != 0) {
-        checks_add(c, "file", CHECK_WARN, "%s can be read%s by everybody (mode %04o): payloads are in it; chmod 660 or 600", path,
+        checks_add(c, "file", CHECK_WARN,
+                   "%s can be read%s by everybody (mode %04o): payloads are in it; chmod 660 or 600", path,
                    (file.st_mode & S_IWOTH) != 0 ? " and changed" : "", (unsigned)(file.st_mode & 07777));
     } else {
-        checks_add(c, "file", CHECK_OK_STATE, "%s, mode %04o", path, (unsigned)(file.st_mode & 07777));
+        checks_add(c, "file", CHECK_FINE, "%s, mode %04o", path, (unsigned)(file.st_mode & 07777));
     }
     if (access(directory, W_OK) != 0)
-        checks_add(c, "directory", CHECK_ERROR, "%s is not writable: SQLite keeps its log beside the file", directory);
+        checks_add(c, "directory", CHECK_ERROR, "%s is not writable: SQLite keeps its log beside the file",
+                   directory);
     check_disk(c, directory);
 }
 
@@ -76,24 +79,26 @@ static void check_schema(struct cli *cli, struct checks *c, const struct store_f
     struct pr_error err;
 
     if (store_check(&cli->store, &err) == PR_OK)
-        checks_add(c, "schema", CHECK_OK_STATE, "version %d", facts->schema_version);
+        checks_add(c, "schema", CHECK_FINE, "version %d", facts->schema_version);
     else
         checks_add(c, "schema", CHECK_ERROR, "%s", err.text);
 }
 
 static void check_store(struct cli *cli, struct checks *c)
 {
-    struct store_options options = { .url = cli->config->store, .payload_max = (size_t)cli->config->payload_max };
-    struct query         query = { .kind = QUERY_FACTS };
-    struct query_reply   reply = { 0 };
-    struct pr_error      err;
+    struct store_options options = { .url = cli->config->store,
+                                     .payload_max = (size_t)cli->config->payload_max };
+    struct query query = { .kind = QUERY_FACTS };
+    struct query_reply reply = { 0 };
+    struct pr_error err;
 
     if (store_open(&options, &cli->store, &err) != PR_OK) {
         checks_add(c, "store", CHECK_ERROR, "%s", err.text);
         return;
     }
     if (store_query(&cli->store, &query, &cli->arena, &reply, &err) == PR_OK) {
-        checks_add(c, "store", CHECK_OK_STATE, "%.*s, %.1f MiB", SLICE_ARGS(reply.facts.software), (double)reply.facts.bytes / (1 << 20));
+        checks_add(c, "store", CHECK_FINE, "%.*s, %.1f MiB", SLICE_ARGS(reply.facts.software),
+                   (double)reply.facts.bytes / (1 << 20));
         for (size_t i = 0; i < reply.facts.warning_count; i++)
             checks_add(c, "store", CHECK_WARN, "%.*s", SLICE_ARGS(reply.facts.warnings[i]));
         check_schema(cli, c, &reply.facts);
@@ -104,19 +109,19 @@ static void check_store(struct cli *cli, struct checks *c)
 
 static void check_instances(struct cli *cli, struct checks *c)
 {
-    struct query       query = { .kind = QUERY_INSTANCES };
+    struct query query = { .kind = QUERY_INSTANCES };
     struct query_reply reply;
-    struct pr_error    err;
-    size_t             alive = 0;
+    struct pr_error err;
+    size_t alive = 0;
 
     if (cli->store.ops == NULL || store_query(&cli->store, &query, &cli->arena, &reply, &err) != PR_OK)
         return; /* said already */
     for (size_t i = 0; i < reply.instance_count; i++)
         alive += reply.instances[i].lease_left_us > 0;
     if (alive > 0)
-        checks_add(c, "instances", CHECK_OK_STATE, "%zu at work", alive);
+        checks_add(c, "instances", CHECK_FINE, "%zu at work", alive);
     else
-        checks_add(c, "instances", CHECK_OK_STATE, "none: nothing is delivered until postrider run is started");
+        checks_add(c, "instances", CHECK_FINE, "none: nothing is delivered until postrider run is started");
 }
 
 static void check_config(struct cli *cli, struct checks *c)
@@ -124,18 +129,18 @@ static void check_config(struct cli *cli, struct checks *c)
     const struct config *config = cli->config;
 
     if (!cli->config_from_file)
-        checks_add(c, "config", CHECK_OK_STATE, "defaults: there is no %s here", CONFIG_FILE_USUAL);
+        checks_add(c, "config", CHECK_FINE, "defaults: there is no %s here", CONFIG_FILE_USUAL);
     else if (config->endpoint_count == 0)
         checks_add(c, "config", CHECK_WARN, "%s has no endpoints: nothing can be delivered", config->file);
     else
-        checks_add(c, "config", CHECK_OK_STATE, "%s, %s", config->file,
+        checks_add(c, "config", CHECK_FINE, "%s, %s", config->file,
                    count_words(&cli->arena, config->endpoint_count, "endpoint", "endpoints"));
 }
 
 static void print(const struct cli *cli, const struct checks *c)
 {
     struct json_writer w;
-    struct buf         line;
+    struct buf line;
 
     if (!cli->json) {
         checks_print(c, false, cli->color);
@@ -157,11 +162,11 @@ static void print(const struct cli *cli, const struct checks *c)
 int run_doctor(struct cli *cli)
 {
     struct checks checks = { .arena = &cli->arena };
-    int           code = cli_load_config(cli);
+    int code = cli_load_config(cli);
 
     if (code != EXIT_DONE)
         return code;
-    checks_add(&checks, "version", CHECK_OK_STATE, "postrider %s", pr_version());
+    checks_add(&checks, "version", CHECK_FINE, "postrider %s", pr_version());
     check_config(cli, &checks);
     check_files(cli, &checks);
     check_store(cli, &checks);

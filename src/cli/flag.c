@@ -41,7 +41,7 @@ static bool is_flag(const char *arg)
 bool flag_takes_next(const char *arg)
 {
     const char *value;
-    enum flag   flag = is_flag(arg) ? find(arg, &value) : FLAG_TOTAL;
+    enum flag flag = is_flag(arg) ? find(arg, &value) : FLAG_TOTAL;
 
     return flag != FLAG_TOTAL && flag_infos[flag].value != NULL && value == NULL;
 }
@@ -49,7 +49,7 @@ bool flag_takes_next(const char *arg)
 static void say_unknown(const char *arg, uint64_t allowed)
 {
     struct suggestion near = { 0 };
-    pr_slice          word = { arg + 2, strcspn(arg + 2, "=") };
+    pr_slice word = { arg + 2, strcspn(arg + 2, "=") };
 
     if (arg[1] == '-')
         for (int i = 0; i < FLAG_TOTAL; i++)
@@ -82,11 +82,11 @@ bool flags_parse(const char *const *argv, int count, uint64_t allowed, struct fl
                  const char **args, int *ret_arg_count)
 {
     struct flags flags = { 0 };
-    int          arg_count = 0;
+    int arg_count = 0;
 
     for (int i = 0; i < count; i++) {
         const char *value;
-        enum flag   flag;
+        enum flag flag;
 
         if (!is_flag(argv[i])) {
             args[arg_count++] = argv[i];

@@ -7,52 +7,53 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/*    NAME       long        short  value       meaning                                               */
-#define FLAGS(X)                                                                                       \
-    X(CONFIG,    "config",    'c', "FILE",     "the configuration; without it postrider.yaml, if there") \
-    X(STORE,     "store",      0,  "URL",      "the store, e.g. sqlite:postrider.db")                  \
-    X(JSON,      "json",       0,  NULL,       "for programs: one JSON object per line")               \
-    X(HELP,      "help",      'h', NULL,       "this text")                                            \
-    X(BOX,       "box",        0,  "NAME",     "in this box")                                          \
-    X(STATE,     "state",      0,  "STATE",    "ready, in-flight, delayed, retrying, held, parked, paused, dead, done") \
-    X(ENDPOINT,  "endpoint",   0,  "NAME",     "on its way to this endpoint")                          \
-    X(TYPE,      "type",       0,  "TYPE",     "the type; in filters a glob: 'order.*'")               \
-    X(STREAM,    "stream",     0,  "STREAM",   "the stream")                                           \
-    X(REASON,    "reason",     0,  "REASON",   "failed last for this reason, e.g. timeout_exceeded")   \
-    X(ERROR,     "error",      0,  "TEXT",     "the text of its last failure has this in it")          \
-    X(SINCE,     "since",      0,  "TIME",     "stored (dead letters: died) since: 1h ago, or 2024-01-31T12:00:00Z") \
-    X(UNTIL,     "until",      0,  "TIME",     "... and before")                                       \
-    X(LIMIT,     "limit",      0,  "N",        "at most so many (100)")                                \
-    X(AFTER,     "after",      0,  "ROW",      "go on after this row of the last page; wants --box")   \
-    X(YES,       "yes",       'y', NULL,       "do not ask back")                                      \
-    X(DRY_RUN,   "dry-run",   'n', NULL,       "only count what would be changed")                     \
-    X(WHY,       "why",        0,  "TEXT",     "for the record")                                       \
-    X(TO,        "to",         0,  "ENDPOINT", "where it goes; without it the routes decide")          \
-    X(DATA,      "data",      'd', "TEXT",     "the payload")                                          \
-    X(FILE,      "file",      'f', "FILE",     "the payload is the content of this file")              \
-    X(HEADER,    "header",     0,  "NAME=VALUE", "a header; may be given often")                       \
-    X(CONTENT_TYPE, "content-type", 0, "TYPE", "of the payload, e.g. application/json")                \
-    X(SOURCE,    "source",     0,  "URI",      "CloudEvents source")                                   \
-    X(SUBJECT,   "subject",    0,  "TEXT",     "CloudEvents subject")                                  \
-    X(DUE,       "due",        0,  "TIME",     "not before: in 5m, or 2024-01-31T12:00:00Z")           \
-    X(EXPIRES,   "expires",    0,  "TIME",     "not after: in 1h, or 2024-01-31T12:00:00Z")            \
-    X(ID,        "id",         0,  "UUID",     "its id; the same id again is a duplicate")             \
-    X(GRANTS,    "grants",     0,  NULL,       "print the roles and their rights instead")             \
-    X(COUNT,     "count",      0,  "N",        "so many messages")                                     \
-    X(FORCE,     "force",      0,  NULL,       "overwrite the file")                                   \
-    X(RELAY,     "relay",      0,  "FD",       NULL)
+/* NAME, long, short (0: none), value (NULL: none), meaning (NULL: not for people) */
+#define FLAGS(X)                                                                                               \
+    X(CONFIG, "config", 'c', "FILE", "the configuration; without it postrider.yaml, if there")                 \
+    X(STORE, "store", 0, "URL", "the store, e.g. sqlite:postrider.db")                                         \
+    X(JSON, "json", 0, NULL, "for programs: one JSON object per line")                                         \
+    X(HELP, "help", 'h', NULL, "this text")                                                                    \
+    X(BOX, "box", 0, "NAME", "in this box")                                                                    \
+    X(STATE, "state", 0, "STATE", "ready, in-flight, delayed, retrying, held, parked, paused, dead, done")     \
+    X(ENDPOINT, "endpoint", 0, "NAME", "on its way to this endpoint")                                          \
+    X(TYPE, "type", 0, "TYPE", "the type; in filters a glob: 'order.*'")                                       \
+    X(STREAM, "stream", 0, "STREAM", "the stream")                                                             \
+    X(REASON, "reason", 0, "REASON", "failed last for this reason, e.g. timeout_exceeded")                     \
+    X(ERROR, "error", 0, "TEXT", "the text of its last failure has this in it")                                \
+    X(SINCE, "since", 0, "TIME", "stored (dead letters: died) since: 1h ago, or 2024-01-31T12:00:00Z")         \
+    X(UNTIL, "until", 0, "TIME", "... and before")                                                             \
+    X(LIMIT, "limit", 0, "N", "at most so many (100)")                                                         \
+    X(AFTER, "after", 0, "ROW", "go on after this row of the last page; wants --box")                          \
+    X(YES, "yes", 'y', NULL, "do not ask back")                                                                \
+    X(DRY_RUN, "dry-run", 'n', NULL, "only count what would be changed")                                       \
+    X(WHY, "why", 0, "TEXT", "for the record")                                                                 \
+    X(TO, "to", 0, "ENDPOINT", "where it goes; without it the routes decide")                                  \
+    X(DATA, "data", 'd', "TEXT", "the payload")                                                                \
+    X(FILE, "file", 'f', "FILE", "the payload is the content of this file")                                    \
+    X(HEADER, "header", 0, "NAME=VALUE", "a header; may be given often")                                       \
+    X(CONTENT_TYPE, "content-type", 0, "TYPE", "of the payload, e.g. application/json")                        \
+    X(SOURCE, "source", 0, "URI", "CloudEvents source")                                                        \
+    X(SUBJECT, "subject", 0, "TEXT", "CloudEvents subject")                                                    \
+    X(DUE, "due", 0, "TIME", "not before: in 5m, or 2024-01-31T12:00:00Z")                                     \
+    X(EXPIRES, "expires", 0, "TIME", "not after: in 1h, or 2024-01-31T12:00:00Z")                              \
+    X(ID, "id", 0, "UUID", "its id; the same id again is a duplicate")                                         \
+    X(GRANTS, "grants", 0, NULL, "print the roles and their rights instead")                                   \
+    X(COUNT, "count", 0, "N", "so many messages")                                                              \
+    X(FORCE, "force", 0, NULL, "overwrite the file")                                                           \
+    X(RELAY, "relay", 0, "FD", NULL)
 
 enum flag {
 #define X(name, word, letter, value, doc) FLAG_##name,
     FLAGS(X)
 #undef X
-    FLAG_TOTAL
+        FLAG_TOTAL
 };
 
 #define FLAG_BIT(name) (UINT64_C(1) << FLAG_##name)
 #define FLAGS_ALWAYS (FLAG_BIT(CONFIG) | FLAG_BIT(STORE) | FLAG_BIT(JSON) | FLAG_BIT(HELP))
-#define FLAGS_FILTER (FLAG_BIT(BOX) | FLAG_BIT(STATE) | FLAG_BIT(ENDPOINT) | FLAG_BIT(TYPE) | FLAG_BIT(STREAM) | \
-                      FLAG_BIT(REASON) | FLAG_BIT(ERROR) | FLAG_BIT(SINCE) | FLAG_BIT(UNTIL))
+#define FLAGS_FILTER                                                                                           \
+    (FLAG_BIT(BOX) | FLAG_BIT(STATE) | FLAG_BIT(ENDPOINT) | FLAG_BIT(TYPE) | FLAG_BIT(STREAM) |                \
+     FLAG_BIT(REASON) | FLAG_BIT(ERROR) | FLAG_BIT(SINCE) | FLAG_BIT(UNTIL))
 #define FLAGS_PAGE (FLAG_BIT(LIMIT) | FLAG_BIT(AFTER))
 #define FLAGS_CHANGE (FLAG_BIT(YES) | FLAG_BIT(DRY_RUN) | FLAG_BIT(WHY))
 
@@ -60,18 +61,18 @@ enum flag {
 
 struct flag_info {
     const char *word;
-    char        letter; /* 0: none */
-    const char *value;  /* NULL: takes none */
-    const char *doc;    /* NULL: not for people */
+    char letter;       /* 0: none */
+    const char *value; /* NULL: takes none */
+    const char *doc;   /* NULL: not for people */
 };
 
 extern const struct flag_info flag_infos[FLAG_TOTAL];
 
 struct flags {
-    uint64_t    given;
+    uint64_t given;
     const char *values[FLAG_TOTAL]; /* NULL when not given */
     const char *headers[HEADERS_MAX];
-    size_t      header_count;
+    size_t header_count;
 };
 
 static inline bool flag_given(const struct flags *flags, enum flag flag)

@@ -4,10 +4,10 @@
 
 int run_init(struct cli *cli)
 {
-    struct query       query = { .kind = QUERY_FACTS };
+    struct query query = { .kind = QUERY_FACTS };
     struct query_reply reply;
-    struct pr_error    err;
-    int                code = cli_load_config(cli);
+    struct pr_error err;
+    int code = cli_load_config(cli);
 
     if (code != EXIT_DONE)
         return code;
@@ -15,8 +15,9 @@ int run_init(struct cli *cli)
         cli_say("SQLite has no roles: who may write the file may do everything");
         return EXIT_FAILED;
     }
-    struct store_options options = { .url = cli->config->store, .payload_max = (size_t)cli->config->payload_max };
-    const char         **boxes = arena_alloc_array(&cli->arena, cli->config->box_count, sizeof(*boxes));
+    struct store_options options = { .url = cli->config->store,
+                                     .payload_max = (size_t)cli->config->payload_max };
+    const char **boxes = arena_alloc_array(&cli->arena, cli->config->box_count, sizeof(*boxes));
 
     ASSERT(boxes != NULL);
     for (size_t i = 0; i < cli->config->box_count; i++)
@@ -28,7 +29,8 @@ int run_init(struct cli *cli)
         return EXIT_STORE;
     }
     if (cli->json) {
-        printf("{\"store\":\"ready\",\"schema\":%d,\"boxes\":%zu}\n", reply.facts.schema_version, cli->config->box_count);
+        printf("{\"store\":\"ready\",\"schema\":%d,\"boxes\":%zu}\n", reply.facts.schema_version,
+               cli->config->box_count);
         return EXIT_DONE;
     }
     printf("%s is ready: schema %d, %s\n", cli_store_path(cli), reply.facts.schema_version,

@@ -10,18 +10,14 @@
 static enum color state_color(enum state state)
 {
     switch (state) {
-    case STATE_DEAD:
-        return COLOR_RED;
+    case STATE_DEAD: return COLOR_RED;
     case STATE_RETRYING:
     case STATE_PARKED:
     case STATE_HELD:
-    case STATE_PAUSED:
-        return COLOR_YELLOW;
+    case STATE_PAUSED: return COLOR_YELLOW;
     case STATE_IN_FLIGHT:
-    case STATE_DONE:
-        return COLOR_GREEN;
-    default:
-        return COLOR_NONE;
+    case STATE_DONE: return COLOR_GREEN;
+    default: return COLOR_NONE;
     }
 }
 
@@ -42,7 +38,7 @@ static void table_of_messages(struct cli *cli, const struct query_reply *reply)
     table_init(&table, &cli->arena, "ID|STATE|TYPE|STREAM|ENDPOINT|>AGE|>NEXT|>FAILED|WHY");
     for (size_t i = 0; i < reply->listed_count; i++) {
         const struct listed *l = &reply->listed[i];
-        char                 id[PR_ID_TEXT_SIZE];
+        char id[PR_ID_TEXT_SIZE];
 
         pr_id_format(l->m.id, id);
         table_add(&table, COLOR_NONE, slice_from(id));
@@ -53,7 +49,8 @@ static void table_of_messages(struct cli *cli, const struct query_reply *reply)
         table_add(&table, COLOR_NONE, slice_from(span_short(&cli->arena, reply->now_us - l->m.created_us)));
         table_add(&table, COLOR_NONE, slice_from(next_words(cli, l, reply->now_us)));
         table_addf(&table, COLOR_NONE, "%d", l->m.failures);
-        table_addf(&table, COLOR_DIM, "%s%s%.*s", message_reason(l), message_reason(l)[0] != '\0' && l->m.error.size > 0 ? ": " : "",
+        table_addf(&table, COLOR_DIM, "%s%s%.*s", message_reason(l),
+                   message_reason(l)[0] != '\0' && l->m.error.size > 0 ? ": " : "",
                    (int)min_size(l->m.error.size, 500), l->m.error.size > 0 ? l->m.error.data : "");
     }
     table_print(&table, stdout, terminal_width(stdout), cli->color);
@@ -62,7 +59,7 @@ static void table_of_messages(struct cli *cli, const struct query_reply *reply)
 static void print_json(const struct listed *l)
 {
     struct json_writer w;
-    struct buf         line;
+    struct buf line;
 
     buf_init(&line, OUTPUT_MAX);
     json_init(&w, &line);
@@ -91,10 +88,10 @@ static int print_list(struct cli *cli, const struct query_reply *reply, const ch
 
 static int list(struct cli *cli, enum query_kind kind, const char *nothing)
 {
-    struct query       query = { .kind = kind };
+    struct query query = { .kind = kind };
     struct query_reply reply;
-    struct pr_error    err;
-    int                code = cli_open_store(cli);
+    struct pr_error err;
+    int code = cli_open_store(cli);
 
     if (code == EXIT_DONE)
         code = cli_filter(cli, &query.filter);
@@ -122,8 +119,8 @@ int run_dead_list(struct cli *cli)
 static int show(struct cli *cli, bool dead_only)
 {
     struct query_reply reply;
-    size_t             shown = 0;
-    int                code = message_find(cli, &reply);
+    size_t shown = 0;
+    int code = message_find(cli, &reply);
 
     if (code != EXIT_DONE)
         return code;

@@ -79,7 +79,8 @@ static int run_command(struct cli *cli, const char *const *argv, int argc, int w
         command_help(cli->command, stdout);
         return EXIT_DONE;
     }
-    if (!flags_parse(argv + 1, argc - 1, FLAGS_ALWAYS | cli->command->flags, &cli->flags, cli->args, &cli->arg_count)) {
+    if (!flags_parse(argv + 1, argc - 1, FLAGS_ALWAYS | cli->command->flags, &cli->flags, cli->args,
+                     &cli->arg_count)) {
         fprintf(stderr, "Help: postrider %s --help\n", cli->command->name);
         return EXIT_USAGE;
     }
@@ -97,9 +98,10 @@ static int run_command(struct cli *cli, const char *const *argv, int argc, int w
 int main(int argc, char **argv)
 {
     const char *const *arguments = (const char *const *)argv;
-    const char       **words = calloc((size_t)argc + 1, sizeof(*words)), **args = calloc((size_t)argc + 1, sizeof(*args));
-    struct cli         cli = { 0 };
-    int                used = 0, code = EXIT_FAILED;
+    const char **words = calloc((size_t)argc + 1, sizeof(*words)),
+               **args = calloc((size_t)argc + 1, sizeof(*args));
+    struct cli cli = { 0 };
+    int used = 0, code = EXIT_FAILED;
 
     if (words != NULL && args != NULL) {
         int count = words_of(arguments, argc, words);

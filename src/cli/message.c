@@ -11,7 +11,7 @@
 static pr_slice endpoint_of_story(pr_slice story)
 {
     static const char mark[] = "\"endpoint\":\"";
-    const size_t      size = sizeof(mark) - 1;
+    const size_t size = sizeof(mark) - 1;
 
     for (size_t i = story.size >= size ? story.size - size : 0; i > 0; i--) {
         const char *name = story.data + i + size;
@@ -39,12 +39,18 @@ const char *message_reason(const struct listed *listed)
     return reason == PR_REASON_NONE ? "" : pr_reason_name(reason);
 }
 
+bool message_was_poison(const struct listed *listed)
+{
+    return listed->state == STATE_DEAD && slice_eq_cstr(listed->rule, "poison") &&
+           message_unexplained(&listed->m) > 0;
+}
+
 int message_find(struct cli *cli, struct query_reply *ret_reply)
 {
     struct pr_error err;
-    pr_id          *ids;
-    size_t          count;
-    int             code = cli_ids(cli, 0, &ids, &count);
+    pr_id *ids;
+    size_t count;
+    int code = cli_ids(cli, 0, &ids, &count);
 
     if (code == EXIT_DONE)
         code = cli_open_store(cli);
@@ -97,7 +103,8 @@ static void json_payload(struct json_writer *w, pr_slice payload)
 }
 
 /* JSON that is stored; what is broken is shown as the text that it is. */
-static void json_stored(struct json_writer *w, const char *key, pr_slice json, bool is_right, const char *when_empty)
+static void json_stored(struct json_writer *w, const char *key, pr_slice json, bool is_right,
+                        const char *when_empty)
 {
     json_key(w, key);
     if (json.size == 0)
@@ -113,10 +120,33 @@ static bool is_array(pr_slice text)
     return text.size >= 2 && text.data[0] == '[' && text.data[text.size - 1] == ']' && utf8_valid(text);
 }
 
+/* What only messages of one state have. */
+static void json_state_facts(struct json_writer *w, const struct listed *l)
+{
+    if (l->state == STATE_DEAD) {
+        json_key(w, "cause");
+        json_cstr(w, l->cause != PR_REASON_NONE ? pr_reason_name(l->cause) : NULL);
+        json_key(w, "limit");
+        json_int(w, l->limit);
+        json_text(w, "rule", l->rule);
+        json_text(w, "fingerprint", l->fingerprint);
+        json_text(w, "note", l->note);
+        json_moment(w, "died_at", l->died_us);
+    }
+    if (l->state == STATE_DONE)
+        json_moment(w, "done_at", l->died_us);
+    if (l->state == STATE_IN_FLIGHT)
+        json_text(w, "instance", l->instance);
+    if (l->bad != NULL) {
+        json_key(w, "bad");
+        json_cstr(w, l->bad);
+    }
+}
+
 void message_json(struct json_writer *w, const struct listed *l)
 {
     const struct pr_message *m = &l->m;
-    char                     id[PR_ID_TEXT_SIZE];
+    char id[PR_ID_TEXT_SIZE];
 
     pr_id_format(m->id, id);
     json_begin_object(w);
@@ -154,24 +184,7 @@ void message_json(struct json_writer *w, const struct listed *l)
     json_text(w, "code", m->code);
     json_text(w, "error", m->error);
     json_moment(w, "failed_at", m->failed_us);
-    if (l->state == STATE_DEAD) {
-        json_key(w, "cause");
-        json_cstr(w, l->cause != PR_REASON_NONE ? pr_reason_name(l->cause) : NULL);
-        json_key(w, "limit");
-        json_int(w, l->limit);
-        json_text(w, "rule", l->rule);
-        json_text(w, "fingerprint", l->fingerprint);
-        json_text(w, "note", l->note);
-        json_moment(w, "died_at", l->died_us);
-    }
-    if (l->state == STATE_DONE)
-        json_moment(w, "done_at", l->died_us);
-    if (l->state == STATE_IN_FLIGHT)
-        json_text(w, "instance", l->instance);
-    if (l->bad != NULL) {
-        json_key(w, "bad");
-        json_cstr(w, l->bad);
-    }
+    json_state_facts(w, l);
     json_text(w, "held_by", m->held_by);
     json_stored(w, "story", m->story, is_array(m->story), "[]");
     json_end_object(w);
@@ -201,9 +214,11 @@ static void print_time(struct cli *cli, const char *name, int64_t us, int64_t no
     if (us == PR_NEVER)
         text = PR_STR("never, until a person says so");
     else if (us > now_us)
-        text = arena_printf(&cli->arena, "%s (in %s)", time_words(&cli->arena, us), span_words(&cli->arena, us - now_us));
+        text = arena_printf(&cli->arena, "%s (in %s)", time_words(&cli->arena, us),
+                            span_words(&cli->arena, us - now_us));
     else
-        text = arena_printf(&cli->arena, "%s (%s ago)", time_words(&cli->arena, us), span_words(&cli->arena, now_us - us));
+        text = arena_printf(&cli->arena, "%s (%s ago)", time_words(&cli->arena, us),
+                            span_words(&cli->arena, now_us - us));
     print_field(cli, name, text);
 }
 
@@ -228,7 +243,7 @@ static void print_payload(pr_slice payload)
 void message_print(struct cli *cli, const struct listed *l, int64_t now_us)
 {
     const struct pr_message *m = &l->m;
-    char                     id[PR_ID_TEXT_SIZE];
+    char id[PR_ID_TEXT_SIZE];
 
     pr_id_format(m->id, id);
     print_field(cli, "id", slice_from(id));
@@ -245,7 +260,8 @@ void message_print(struct cli *cli, const struct listed *l, int64_t now_us)
     print_time(cli, "stored", m->created_us, now_us);
     print_time(cli, "due", m->due_us, now_us);
     print_time(cli, "expires", m->expires_us, now_us);
-    print_field(cli, "attempts", arena_printf(&cli->arena, "%d handed out, %d failed", m->attempts, m->failures));
+    print_field(cli, "attempts",
+                arena_printf(&cli->arena, "%d handed out, %d failed", m->attempts, m->failures));
     print_field(cli, "reason", slice_from(m->reason != PR_REASON_NONE ? pr_reason_name(m->reason) : NULL));
     print_field(cli, "code", m->code);
     print_field(cli, "error", m->error);

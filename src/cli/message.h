@@ -15,6 +15,9 @@ pr_slice message_endpoint(const struct listed *listed);
 /* Of the latest real failure; where there was none, why it died.  "" when it is fine. */
 const char *message_reason(const struct listed *listed);
 
+/* Dead because nobody ever said how its attempts ended, and not because they failed. */
+bool message_was_poison(const struct listed *listed);
+
 /* Look an id up everywhere: EXIT_DONE, or says that there is none (EXIT_NOT_FOUND). */
 int message_find(struct cli *cli, struct query_reply *ret_reply);
 

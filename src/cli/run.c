@@ -12,20 +12,20 @@
 #include "runtime/runtime.h"
 
 struct daemon {
-    struct cli     *cli;
+    struct cli *cli;
     struct runtime *rt;
-    struct log      log;
-    int             log_fd;
-    int             signals;
+    struct log log;
+    int log_fd;
+    int signals;
 };
 
 /* SIGHUP: a wrong file is told, and the old configuration goes on (B203). */
 static void reload(struct daemon *d)
 {
     const struct config *old = runtime_config(d->rt);
-    struct config       *config = NULL;
-    struct pr_error      err;
-    int                  r;
+    struct config *config = NULL;
+    struct pr_error err;
+    int r;
 
     if (!d->cli->config_from_file) {
         log_emit(&d->log, LOG_WARN, "reload_ignored", LOG_STR("why", "there is no configuration file"));
@@ -37,18 +37,19 @@ static void reload(struct daemon *d)
     if (r == PR_OK)
         r = runtime_reload(d->rt, config, &err);
     if (r == PR_OK) {
-        d->log.level = runtime_config(d->rt)->log_level;
         log_emit(&d->log, LOG_INFO, "reloaded", LOG_STR("file", runtime_config(d->rt)->file));
         return;
     }
     config_free(config);
-    log_emit(&d->log, LOG_ERROR, "reload_failed", LOG_STR("error", err.text), LOG_STR("next", "the old configuration goes on"));
+    log_emit(&d->log, LOG_ERROR, "reload_failed", LOG_STR("error", err.text),
+             LOG_STR("next", "the old configuration goes on"));
 }
 
 /* Until a signal or a fault: EXIT_DONE, or the fault's. */
 static int serve(struct daemon *d)
 {
-    struct pollfd fds[] = { { .fd = d->signals, .events = POLLIN }, { .fd = runtime_fault_fd(d->rt), .events = POLLIN } };
+    struct pollfd fds[] = { { .fd = d->signals, .events = POLLIN },
+                            { .fd = runtime_fault_fd(d->rt), .events = POLLIN } };
     struct pr_error err;
 
     for (;;) {
@@ -100,7 +101,8 @@ static int deliver(struct daemon *d)
     int code = serve(d);
     if (runtime_stop(d->rt, runtime_config(d->rt)->stop_timeout_us) == PR_TIMEOUT) {
         /* A handler still runs; runtime_free() would wait for it. */
-        log_emit(&d->log, LOG_WARN, "stop_timeout", LOG_STR("next", "what was still running counts as an attempt"));
+        log_emit(&d->log, LOG_WARN, "stop_timeout",
+                 LOG_STR("next", "what was still running counts as an attempt"));
         _exit(code);
     }
     log_emit(&d->log, LOG_INFO, "stopped");
@@ -109,21 +111,25 @@ static int deliver(struct daemon *d)
 
 int run_run(struct cli *cli)
 {
-    struct daemon   d = { .cli = cli, .log_fd = STDERR_FILENO };
+    struct daemon d = { .cli = cli, .log_fd = STDERR_FILENO };
     struct pr_error err;
-    int             code = cli_load_config(cli);
+    int code = cli_load_config(cli);
 
     if (code != EXIT_DONE)
         return code;
     if (!cli->config_from_file) {
-        cli_say("there is no configuration, so nothing could be delivered: postrider config init writes one, -c FILE names one");
+        cli_say("there is no configuration, so nothing could be delivered: postrider config init writes one, "
+                "-c FILE names one");
         return EXIT_CONFIG;
     }
     if (cli->config->endpoint_count == 0)
         cli_say("%s has no endpoints: messages will be parked", cli->config->file);
     runtime_tune_process();
-    d.log = (struct log){ .level = cli->config->log_level, .format = cli->config->log_format, .clock = clock_system(),
-                          .write = log_write_fd, .arg = &d.log_fd };
+    d.log = (struct log){ .level = cli->config->log_level,
+                          .format = cli->config->log_format,
+                          .clock = clock_system(),
+                          .write = log_write_fd,
+                          .arg = &d.log_fd };
     d.signals = open_signals();
     if (d.signals < 0) {
         cli_say("signalfd: %s", strerror(errno));

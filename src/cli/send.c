@@ -11,8 +11,8 @@
 static int headers(struct cli *cli, pr_slice *ret)
 {
     struct json_writer w;
-    struct buf         text;
-    int                code = EXIT_DONE;
+    struct buf text;
+    int code = EXIT_DONE;
 
     if (cli->flags.header_count == 0)
         return EXIT_DONE;
@@ -51,8 +51,9 @@ static int read_all(struct cli *cli, FILE *f, const char *name, struct buf *ret)
         return EXIT_FAILED;
     }
     if (buf_failed(ret) != 0) {
-        cli_say("%s is larger than %lld bytes; raise limits.payload in the configuration, or send a reference to it", name,
-                (long long)cli->config->payload_max);
+        cli_say("%s is larger than %lld bytes; raise limits.payload in the configuration, or send a reference "
+                "to it",
+                name, (long long)cli->config->payload_max);
         return EXIT_FAILED;
     }
     return EXIT_DONE;
@@ -61,13 +62,14 @@ static int read_all(struct cli *cli, FILE *f, const char *name, struct buf *ret)
 static int payload(struct cli *cli, struct buf *content, pr_slice *ret)
 {
     const char *data = cli->flags.values[FLAG_DATA], *path = cli->flags.values[FLAG_FILE];
-    bool        dash = cli->arg_count == 1;
-    int         code = EXIT_DONE;
+    bool dash = cli->arg_count == 1;
+    int code = EXIT_DONE;
 
     if ((data != NULL) + (path != NULL) + dash > 1)
         return cli_usage(cli, "--data, --file and - exclude each other");
     if (dash && strcmp(cli->args[0], "-") != 0)
-        return cli_usage(cli, "\"%s\" is too much; the payload is given with --data, --file or -", cli->args[0]);
+        return cli_usage(cli, "\"%s\" is too much; the payload is given with --data, --file or -",
+                         cli->args[0]);
     if (path != NULL) {
         FILE *f = fopen(path, "re");
 
@@ -89,7 +91,7 @@ static int payload(struct cli *cli, struct buf *content, pr_slice *ret)
 
 static int check_names(struct cli *cli, pr_slice box)
 {
-    const char       *to = cli->flags.values[FLAG_TO];
+    const char *to = cli->flags.values[FLAG_TO];
     struct suggestion near = { 0 };
 
     if (cli->flags.values[FLAG_TYPE] == NULL)
@@ -103,8 +105,9 @@ static int check_names(struct cli *cli, pr_slice box)
     if (near.best != NULL)
         cli_say("%s has no endpoint \"%s\"; did you mean %s?", cli->config->file, to, near.best);
     else
-        cli_say("%s has no endpoint \"%s\"; add it under endpoints, or leave --to out and let the routes decide",
-                cli->config->file, to);
+        cli_say(
+            "%s has no endpoint \"%s\"; add it under endpoints, or leave --to out and let the routes decide",
+            cli->config->file, to);
     return EXIT_NOT_FOUND;
 }
 
@@ -135,10 +138,11 @@ static void print_sent(const struct cli *cli, pr_id id, bool duplicate)
 static int send_message(struct cli *cli, pr_slice box, const struct pr_message *message)
 {
     struct pr_error err;
-    pr_id           id;
-    int             answer = PR_OK;
+    pr_id id;
+    int answer = PR_OK;
 
-    if (store_enqueue(&cli->store, box, message, 1, (size_t)cli->config->payload_max, &id, &answer, &err) != PR_OK)
+    if (store_enqueue(&cli->store, box, message, 1, (size_t)cli->config->payload_max, &id, &answer, &err) !=
+        PR_OK)
         return cli_fault(&err);
     print_sent(cli, id, answer == PR_DUPLICATE);
     return EXIT_DONE;
@@ -147,21 +151,22 @@ static int send_message(struct cli *cli, pr_slice box, const struct pr_message *
 int run_send(struct cli *cli)
 {
     const char *const *values = cli->flags.values;
-    pr_slice           box = slice_from(values[FLAG_BOX] != NULL ? values[FLAG_BOX] : "outbox");
-    struct buf         content = { 0 };
-    struct pr_message  message = {
-         .type = slice_from(values[FLAG_TYPE]),
-         .stream = slice_from(values[FLAG_STREAM]),
-         .destination = slice_from(values[FLAG_TO]),
-         .content_type = slice_from(values[FLAG_CONTENT_TYPE]),
-         .source = slice_from(values[FLAG_SOURCE]),
-         .subject = slice_from(values[FLAG_SUBJECT]),
+    pr_slice box = slice_from(values[FLAG_BOX] != NULL ? values[FLAG_BOX] : "outbox");
+    struct buf content = { 0 };
+    struct pr_message message = {
+        .type = slice_from(values[FLAG_TYPE]),
+        .stream = slice_from(values[FLAG_STREAM]),
+        .destination = slice_from(values[FLAG_TO]),
+        .content_type = slice_from(values[FLAG_CONTENT_TYPE]),
+        .source = slice_from(values[FLAG_SOURCE]),
+        .subject = slice_from(values[FLAG_SUBJECT]),
     };
     int code = cli_load_config(cli);
 
     if (code == EXIT_DONE)
         code = check_names(cli, box);
-    if (code == EXIT_DONE && values[FLAG_ID] != NULL && pr_id_parse(slice_from(values[FLAG_ID]), &message.id) != PR_OK)
+    if (code == EXIT_DONE && values[FLAG_ID] != NULL &&
+        pr_id_parse(slice_from(values[FLAG_ID]), &message.id) != PR_OK)
         code = cli_usage(cli, "--id: \"%s\" is not a UUID", values[FLAG_ID]);
     if (code == EXIT_DONE)
         code = headers(cli, &message.headers);

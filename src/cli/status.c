@@ -12,13 +12,13 @@
 
 struct status {
     struct query_reply boxes, endpoints, instances;
-    size_t            *in_flight; /* per endpoint */
-    struct checks      checks;
+    size_t *in_flight; /* per endpoint */
+    struct checks checks;
 };
 
 static int ask(struct cli *cli, enum query_kind kind, struct query_reply *ret)
 {
-    struct query    query = { .kind = kind, .filter.state = -1 };
+    struct query query = { .kind = kind, .filter.state = -1 };
     struct pr_error err;
 
     return store_query(&cli->store, &query, &cli->arena, ret, &err) == PR_OK ? EXIT_DONE : cli_fault(&err);
@@ -30,7 +30,7 @@ static void tally(struct status *s, const struct query_reply *page)
 {
     for (size_t i = 0; i < page->listed_count; i++) {
         const struct listed *l = &page->listed[i];
-        pr_slice             name = l->endpoint.size > 0 ? l->endpoint : l->m.destination;
+        pr_slice name = l->endpoint.size > 0 ? l->endpoint : l->m.destination;
 
         for (size_t j = 0; j < s->endpoints.endpoint_count; j++)
             s->in_flight[j] += slice_eq(s->endpoints.endpoints[j].name, name);
@@ -39,11 +39,12 @@ static void tally(struct status *s, const struct query_reply *page)
 
 static int count_in_flight(struct cli *cli, struct status *s, pr_slice box)
 {
-    struct query       query = { .kind = QUERY_MESSAGES, .filter = { .box = box, .state = STATE_IN_FLIGHT, .limit = IN_FLIGHT_PAGE } };
+    struct query query = { .kind = QUERY_MESSAGES,
+                           .filter = { .box = box, .state = STATE_IN_FLIGHT, .limit = IN_FLIGHT_PAGE } };
     struct query_reply page;
-    struct pr_error    err;
-    struct arena       arena;
-    int                code = EXIT_DONE;
+    struct pr_error err;
+    struct arena arena;
+    int code = EXIT_DONE;
 
     arena_init(&arena, 65536);
     for (size_t seen = 0; seen < COUNT_EXACT_MAX; seen += page.listed_count) {
@@ -74,26 +75,30 @@ static bool box_has_instance(const struct status *s, pr_slice box)
 static void check_box(struct cli *cli, struct status *s, const struct box_counts *b)
 {
     uint64_t waits = b->ready + b->delayed + b->retrying + b->held;
-    int64_t  age = b->oldest_us != 0 ? s->boxes.now_us - b->oldest_us : 0;
+    int64_t age = b->oldest_us != 0 ? s->boxes.now_us - b->oldest_us : 0;
 
     if (waits > 0 && !box_has_instance(s, b->name))
         checks_add(&s->checks, "instance", CHECK_WARN, "%s in %.*s and nobody delivers: start postrider run",
                    count_words(&cli->arena, waits, "message waits", "messages wait"), SLICE_ARGS(b->name));
     if (age > OLDEST_WARN_US)
-        checks_add(&s->checks, "age", CHECK_WARN, "the oldest ready message in %.*s waits since %s: postrider list --box %.*s --limit 1",
+        checks_add(&s->checks, "age", CHECK_WARN,
+                   "the oldest ready message in %.*s waits since %s: postrider list --box %.*s --limit 1",
                    SLICE_ARGS(b->name), span_words(&cli->arena, age), SLICE_ARGS(b->name));
     if (b->dead > 0)
         checks_add(&s->checks, "dead", CHECK_WARN, "%s from %.*s: postrider dead list --box %.*s",
-                   count_words(&cli->arena, b->dead, "dead letter", "dead letters"), SLICE_ARGS(b->name), SLICE_ARGS(b->name));
+                   count_words(&cli->arena, b->dead, "dead letter", "dead letters"), SLICE_ARGS(b->name),
+                   SLICE_ARGS(b->name));
 }
 
 /* Parked because nobody knows where they go: only a person can change that. */
 static int check_destinations(struct cli *cli, struct status *s, const struct box_counts *b)
 {
-    struct query       query = { .kind = QUERY_MESSAGES,
-                                 .filter = { .box = b->name, .state = STATE_PARKED, .reason = PR_REASON_DESTINATION_MISSING, .limit = 1 } };
+    struct query query = {
+        .kind = QUERY_MESSAGES,
+        .filter = { .box = b->name, .state = STATE_PARKED, .reason = PR_REASON_DESTINATION_MISSING, .limit = 1 }
+    };
     struct query_reply reply;
-    struct pr_error    err;
+    struct pr_error err;
 
     if (b->parked == 0)
         return EXIT_DONE;
@@ -101,11 +106,13 @@ static int check_destinations(struct cli *cli, struct status *s, const struct bo
         return cli_fault(&err);
     if (reply.listed_count > 0 && reply.listed[0].m.destination.size > 0)
         checks_add(&s->checks, "destination", CHECK_WARN,
-                   "messages in %.*s are parked: no endpoint \"%.*s\" (and maybe others); add it to the configuration: postrider list --box %.*s --reason destination_missing",
+                   "messages in %.*s are parked: no endpoint \"%.*s\" (and maybe others); add it to the "
+                   "configuration: postrider list --box %.*s --reason destination_missing",
                    SLICE_ARGS(b->name), SLICE_ARGS(reply.listed[0].m.destination), SLICE_ARGS(b->name));
     else if (reply.listed_count > 0)
         checks_add(&s->checks, "destination", CHECK_WARN,
-                   "messages in %.*s are parked: no route matches \"%.*s\" (and maybe others); add one to the configuration: postrider list --box %.*s --reason destination_missing",
+                   "messages in %.*s are parked: no route matches \"%.*s\" (and maybe others); add one to the "
+                   "configuration: postrider list --box %.*s --reason destination_missing",
                    SLICE_ARGS(b->name), SLICE_ARGS(reply.listed[0].m.type), SLICE_ARGS(b->name));
     return EXIT_DONE;
 }
@@ -120,7 +127,7 @@ static int check_all(struct cli *cli, struct status *s)
     int code = EXIT_DONE;
 
     s->checks.arena = &cli->arena;
-    checks_add(&s->checks, "store", CHECK_OK_STATE, "reachable, its tables are right");
+    checks_add(&s->checks, "store", CHECK_FINE, "reachable, its tables are right");
     for (size_t i = 0; i < s->boxes.box_count && code == EXIT_DONE; i++) {
         check_box(cli, s, &s->boxes.boxes[i]);
         code = check_destinations(cli, s, &s->boxes.boxes[i]);
@@ -129,8 +136,8 @@ static int check_all(struct cli *cli, struct status *s)
         const struct endpoint_state *e = &s->endpoints.endpoints[i];
 
         if (is_paused(e, s->endpoints.now_us))
-            checks_add(&s->checks, "paused", CHECK_WARN, "endpoint %.*s is paused by %.*s%s%.*s", SLICE_ARGS(e->name),
-                       SLICE_ARGS(e->by), e->why.size > 0 ? ": " : "", SLICE_ARGS(e->why));
+            checks_add(&s->checks, "paused", CHECK_WARN, "endpoint %.*s is paused by %.*s%s%.*s",
+                       SLICE_ARGS(e->name), SLICE_ARGS(e->by), e->why.size > 0 ? ": " : "", SLICE_ARGS(e->why));
     }
     return code;
 }
@@ -193,7 +200,7 @@ static void json_endpoints(struct json_writer *w, const struct status *s)
     json_begin_array(w);
     for (size_t i = 0; i < s->endpoints.endpoint_count; i++) {
         const struct endpoint_state *e = &s->endpoints.endpoints[i];
-        bool                         paused = is_paused(e, s->endpoints.now_us);
+        bool paused = is_paused(e, s->endpoints.now_us);
 
         json_begin_object(w);
         json_key(w, "name");
@@ -227,7 +234,7 @@ static void json_instances(struct json_writer *w, const struct status *s)
     json_begin_array(w);
     for (size_t i = 0; i < s->instances.instance_count; i++) {
         const struct instance_info *n = &s->instances.instances[i];
-        char                        id[PR_ID_TEXT_SIZE];
+        char id[PR_ID_TEXT_SIZE];
 
         pr_id_format(n->id, id);
         json_begin_object(w);
@@ -256,7 +263,7 @@ static void json_instances(struct json_writer *w, const struct status *s)
 static void print_json(const struct status *s)
 {
     struct json_writer w;
-    struct buf         line;
+    struct buf line;
 
     buf_init(&line, OUTPUT_MAX);
     json_init(&w, &line);
@@ -299,7 +306,9 @@ static void print_boxes(struct cli *cli, const struct status *s)
         add_count(&t, b->parked, COLOR_YELLOW);
         add_count(&t, b->paused, COLOR_YELLOW);
         add_count(&t, b->dead, COLOR_RED);
-        table_add(&t, COLOR_NONE, slice_from(b->oldest_us != 0 ? span_short(&cli->arena, s->boxes.now_us - b->oldest_us) : "-"));
+        table_add(
+            &t, COLOR_NONE,
+            slice_from(b->oldest_us != 0 ? span_short(&cli->arena, s->boxes.now_us - b->oldest_us) : "-"));
     }
     table_print(&t, stdout, 0, cli->color);
 }
@@ -313,13 +322,14 @@ static void print_endpoints(struct cli *cli, const struct status *s)
     table_init(&t, &cli->arena, "ENDPOINT|STATE|>SENT|>FAILED|>DEAD|>IN-FLIGHT");
     for (size_t i = 0; i < s->endpoints.endpoint_count; i++) {
         const struct endpoint_state *e = &s->endpoints.endpoints[i];
-        bool                         paused = is_paused(e, s->endpoints.now_us);
+        bool paused = is_paused(e, s->endpoints.now_us);
 
         table_add(&t, COLOR_NONE, e->name);
         if (paused && e->paused_until_us == PR_NEVER)
             table_add(&t, COLOR_YELLOW, PR_STR("paused until resumed"));
         else if (paused)
-            table_addf(&t, COLOR_YELLOW, "paused for %s", span_short(&cli->arena, e->paused_until_us - s->endpoints.now_us));
+            table_addf(&t, COLOR_YELLOW, "paused for %s",
+                       span_short(&cli->arena, e->paused_until_us - s->endpoints.now_us));
         else
             table_add(&t, COLOR_GREEN, PR_STR("sends"));
         table_addf(&t, COLOR_NONE, "%" PRIu64, e->sent);
@@ -356,10 +366,13 @@ static void print_instances(struct cli *cli, const struct status *s)
 
 static void print_people(struct cli *cli, const struct status *s)
 {
-    enum check_state  health = checks_health(&s->checks);
-    const enum color  color = health == CHECK_OK_STATE ? COLOR_GREEN : health == CHECK_WARN ? COLOR_YELLOW : COLOR_RED;
+    enum check_state health = checks_health(&s->checks);
+    const enum color color = health == CHECK_FINE   ? COLOR_GREEN
+                             : health == CHECK_WARN ? COLOR_YELLOW
+                                                    : COLOR_RED;
 
-    printf("health: %s%s%s\n", color_on(color, cli->color), check_state_name(health), color_off(color, cli->color));
+    printf("health: %s%s%s\n", color_on(color, cli->color), check_state_name(health),
+           color_off(color, cli->color));
     checks_print(&s->checks, true, cli->color);
     printf("\n");
     print_boxes(cli, s);
@@ -382,7 +395,7 @@ static int print_unreachable(struct cli *cli, int code)
 int run_status(struct cli *cli)
 {
     struct status s = { 0 };
-    int           code = cli_open_store(cli);
+    int code = cli_open_store(cli);
 
     if (code == EXIT_DONE)
         code = collect(cli, &s);

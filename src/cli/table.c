@@ -17,7 +17,9 @@
 #define CELL_MAX 4096
 #define GAP 2 /* spaces between columns */
 
-static const char *const colors[] = { "", "\033[31m", "\033[32m", "\033[33m", "\033[34m", "\033[2m", "\033[1m" };
+static const char *const colors[] = {
+    "", "\033[31m", "\033[32m", "\033[33m", "\033[34m", "\033[2m", "\033[1m"
+};
 
 const char *color_on(enum color color, bool wanted)
 {
@@ -33,10 +35,10 @@ void text_clean(struct buf *b, pr_slice text, bool keep_lines)
 {
     while (text.size > 0) {
         int32_t code;
-        size_t  size = utf8_next(text, &code);
-        bool    line = code == '\n' || code == '\t';
+        size_t size = utf8_next(text, &code);
+        bool line = code == '\n' || code == '\t';
         /* C0, DEL, C1, and the characters that turn the direction of writing. */
-        bool    control = code < ' ' || (code >= 0x7f && code < 0xa0) || (code >= 0x202a && code <= 0x202e) ||
+        bool control = code < ' ' || (code >= 0x7f && code < 0xa0) || (code >= 0x202a && code <= 0x202e) ||
                        (code >= 0x2066 && code <= 0x2069);
 
         if (code >= 0 && (!control || (line && keep_lines)))
@@ -55,7 +57,7 @@ size_t text_width(pr_slice text)
 
     while (text.size > 0) {
         int32_t code;
-        size_t  size = utf8_next(text, &code);
+        size_t size = utf8_next(text, &code);
 
         width++;
         text = (pr_slice){ text.data + size, text.size - size };
@@ -78,7 +80,7 @@ void table_init(struct table *t, struct arena *arena, const char *heads)
     t->end = &t->first;
     for (const char *head = heads; head != NULL; t->column_count++) {
         const char *bar = strchr(head, '|');
-        size_t      size = bar != NULL ? (size_t)(bar - head) : strlen(head);
+        size_t size = bar != NULL ? (size_t)(bar - head) : strlen(head);
 
         ASSERT(t->column_count < TABLE_COLUMNS_MAX);
         t->right[t->column_count] = head[0] == '>';
@@ -113,7 +115,7 @@ void table_add(struct table *t, enum color color, pr_slice text)
 
 void table_addf(struct table *t, enum color color, const char *format, ...)
 {
-    char    text[CELL_MAX / 4];
+    char text[CELL_MAX / 4];
     va_list args;
 
     va_start(args, format);
@@ -129,11 +131,12 @@ static void pad(FILE *out, size_t count)
 }
 
 /* room 0: as wide as it is. */
-static void print_cell(const struct table_cell *cell, size_t width, bool right, bool last, size_t room, FILE *out, bool color)
+static void print_cell(const struct table_cell *cell, size_t width, bool right, bool last, size_t room,
+                       FILE *out, bool color)
 {
     pr_slice text = slice_from(cell->text);
-    size_t   padding = width > cell->width ? width - cell->width : 0;
-    bool     cut = room > 1 && cell->width > room;
+    size_t padding = width > cell->width ? width - cell->width : 0;
+    bool cut = room > 1 && cell->width > room;
 
     if (right)
         pad(out, padding);
@@ -169,7 +172,8 @@ void table_print(const struct table *t, FILE *out, size_t width, bool color)
     fputc('\n', out);
     for (const struct table_row *r = t->first; r != NULL; r = r->next) {
         for (size_t i = 0; i < t->column_count; i++)
-            print_cell(&r->cells[i], widths[i], t->right[i], i == last, i == last && !t->right[i] ? room : 0, out, color);
+            print_cell(&r->cells[i], widths[i], t->right[i], i == last, i == last && !t->right[i] ? room : 0,
+                       out, color);
         fputc('\n', out);
     }
 }
@@ -177,9 +181,11 @@ void table_print(const struct table *t, FILE *out, size_t width, bool color)
 /* ---- Words ---- */
 
 static const struct {
-    int64_t     us;
+    int64_t us;
     const char *name;
-} units[] = { { PR_SECONDS(86400), "d" }, { PR_SECONDS(3600), "h" }, { PR_MINUTES(1), "m" }, { PR_SECONDS(1), "s" } };
+} units[] = {
+    { PR_SECONDS(86400), "d" }, { PR_SECONDS(3600), "h" }, { PR_MINUTES(1), "m" }, { PR_SECONDS(1), "s" }
+};
 
 static const char *in_arena(pr_slice text)
 {
@@ -209,7 +215,8 @@ const char *span_words(struct arena *arena, int64_t us)
         int64_t rest = us % units[i].us / units[i + 1].us;
 
         if (us >= units[i].us && rest > 0)
-            return in_arena(arena_printf(arena, "%" PRId64 "%s %" PRId64 "%s", us / units[i].us, units[i].name, rest, units[i + 1].name));
+            return in_arena(arena_printf(arena, "%" PRId64 "%s %" PRId64 "%s", us / units[i].us, units[i].name,
+                                         rest, units[i + 1].name));
         if (us >= units[i].us)
             break;
     }
@@ -218,11 +225,12 @@ const char *span_words(struct arena *arena, int64_t us)
 
 const char *time_words(struct arena *arena, int64_t us)
 {
-    time_t    seconds = (time_t)(us / 1000000);
+    time_t seconds = (time_t)(us / 1000000);
     struct tm local;
-    char      text[64];
+    char text[64];
 
-    if (us == PR_NEVER || localtime_r(&seconds, &local) == NULL || strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S", &local) == 0)
+    if (us == PR_NEVER || localtime_r(&seconds, &local) == NULL ||
+        strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S", &local) == 0)
         return "never";
     return in_arena(slice_dup(arena, slice_from(text)));
 }

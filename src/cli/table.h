@@ -17,19 +17,19 @@ const char *color_off(enum color color, bool wanted);
 
 struct table_cell {
     const char *text;
-    size_t      width; /* in characters */
-    enum color  color;
+    size_t width; /* in characters */
+    enum color color;
 };
 
 struct table {
     struct arena *arena; /* borrowed; texts are copied there */
-    const char   *heads[TABLE_COLUMNS_MAX];
-    bool          right[TABLE_COLUMNS_MAX];
-    size_t        column_count;
+    const char *heads[TABLE_COLUMNS_MAX];
+    bool right[TABLE_COLUMNS_MAX];
+    size_t column_count;
     struct table_row {
         struct table_row *next;
         struct table_cell cells[TABLE_COLUMNS_MAX];
-    } *first, **end, *row;
+    } * first, **end, *row;
     size_t filled; /* cells of the row that is being made */
 };
 

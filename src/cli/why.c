@@ -12,12 +12,12 @@
 #include <jansson.h> /* last: its json_is_object() is a macro */
 
 struct why {
-    struct cli                   *cli;
-    struct arena                 *arena;
-    const struct listed          *l;
-    int64_t                       now_us;
-    char                          id[PR_ID_TEXT_SIZE];
-    pr_slice                      endpoint;
+    struct cli *cli;
+    struct arena *arena;
+    const struct listed *l;
+    int64_t now_us;
+    char id[PR_ID_TEXT_SIZE];
+    pr_slice endpoint;
     const struct config_endpoint *setting; /* NULL: not known */
 };
 
@@ -41,20 +41,27 @@ static const char *clean(const struct why *y, pr_slice text)
 
 static const char *ordinal(const struct why *y, int n)
 {
-    const char *suffix = n % 100 / 10 == 1 ? "th" : n % 10 == 1 ? "st" : n % 10 == 2 ? "nd" : n % 10 == 3 ? "rd" : "th";
+    const char *suffix = n % 100 / 10 == 1 ? "th"
+                         : n % 10 == 1     ? "st"
+                         : n % 10 == 2     ? "nd"
+                         : n % 10 == 3     ? "rd"
+                                           : "th";
 
     return arena_printf(y->arena, "%d%s", n, suffix).data;
 }
 
 static const char *ahead(const struct why *y, int64_t us)
 {
-    return us > y->now_us ? arena_printf(y->arena, "in %s (%s)", span_words(y->arena, us - y->now_us), time_words(y->arena, us)).data
+    return us > y->now_us ? arena_printf(y->arena, "in %s (%s)", span_words(y->arena, us - y->now_us),
+                                         time_words(y->arena, us))
+                                .data
                           : "now";
 }
 
 static const char *ago(const struct why *y, int64_t us)
 {
-    return arena_printf(y->arena, "%s ago (%s)", span_words(y->arena, y->now_us - us), time_words(y->arena, us)).data;
+    return arena_printf(y->arena, "%s ago (%s)", span_words(y->arena, y->now_us - us), time_words(y->arena, us))
+        .data;
 }
 
 /* ---- Where it is ---- */
@@ -83,8 +90,10 @@ static const struct listed *find_head(const struct why *y)
     const enum query_kind kinds[] = { QUERY_MESSAGES, QUERY_DEAD };
 
     for (size_t k = 0; k < ARRAY_LENGTH(kinds); k++) {
-        struct query       question = { .kind = kinds[k],
-                                        .filter = { .box = y->l->box, .stream = y->l->m.stream, .state = -1, .limit = 1000 } };
+        struct query question = {
+            .kind = kinds[k],
+            .filter = { .box = y->l->box, .stream = y->l->m.stream, .state = -1, .limit = 1000 }
+        };
         struct query_reply reply;
 
         if (!query(y, &question, &reply))
@@ -98,7 +107,7 @@ static const struct listed *find_head(const struct why *y)
 
 static bool somebody_works(const struct why *y)
 {
-    struct query       question = { .kind = QUERY_INSTANCES };
+    struct query question = { .kind = QUERY_INSTANCES };
     struct query_reply reply;
 
     if (!query(y, &question, &reply))
@@ -112,26 +121,27 @@ static bool somebody_works(const struct why *y)
 static void say_head(const struct why *y)
 {
     const struct listed *head = find_head(y);
-    char                 id[PR_ID_TEXT_SIZE];
+    char id[PR_ID_TEXT_SIZE];
 
     if (head == NULL) {
-        printf("It is held in stream %s; what it waited for is gone, so it goes on soon.\n", clean(y, y->l->m.stream));
+        printf("It is held in stream %s; what it waited for is gone, so it goes on soon.\n",
+               clean(y, y->l->m.stream));
         return;
     }
     pr_id_format(head->m.id, id);
-    printf("It is held behind %s (%s), which stands before it in stream %s and is %s", id, clean(y, head->m.type),
-           clean(y, y->l->m.stream), state_name(head->state));
+    printf("It is held behind %s (%s), which stands before it in stream %s and is %s", id,
+           clean(y, head->m.type), clean(y, y->l->m.stream), state_name(head->state));
     if (head->state == STATE_RETRYING)
         printf(": its next attempt is %s", ahead(y, head->m.due_us));
     printf(".\n");
     if (head->m.reason != PR_REASON_NONE)
-        printf("That one failed with %s%s%s.\n", pr_reason_name(head->m.reason), head->m.error.size > 0 ? ": " : "",
-               clean(y, head->m.error));
+        printf("That one failed with %s%s%s.\n", pr_reason_name(head->m.reason),
+               head->m.error.size > 0 ? ": " : "", clean(y, head->m.error));
 }
 
 static void say_paused(const struct why *y)
 {
-    struct query       question = { .kind = QUERY_ENDPOINTS };
+    struct query question = { .kind = QUERY_ENDPOINTS };
     struct query_reply reply;
 
     printf("It waits because its endpoint %s is paused", clean(y, y->endpoint));
@@ -158,7 +168,8 @@ static void say_parked(const struct why *y)
     const struct pr_message *m = &y->l->m;
 
     if (m->reason == PR_REASON_DESTINATION_MISSING && m->destination.size > 0)
-        printf("It is parked: no endpoint \"%s\" is configured. It goes on when the configuration has it.\n", clean(y, m->destination));
+        printf("It is parked: no endpoint \"%s\" is configured. It goes on when the configuration has it.\n",
+               clean(y, m->destination));
     else if (m->reason == PR_REASON_DESTINATION_MISSING)
         printf("It is parked: it names no endpoint and no route matches. It goes on when a route does.\n");
     else
@@ -170,8 +181,9 @@ static void say_dead(const struct why *y)
     const struct listed *l = y->l;
 
     printf("It died %s: ", ago(y, l->died_us));
-    if (l->cause == PR_REASON_POISON_MESSAGE && message_unexplained(&l->m) > 0) /* the last one was not started */
-        printf("handed out %d times, and nobody ever said how it ended (a crash, a kill)", message_unexplained(&l->m) - 1);
+    if (message_was_poison(l)) /* the last hand-out was not started */
+        printf("handed out %d times, and nobody ever said how it ended (a crash, a kill)",
+               message_unexplained(&l->m) - 1);
     else if (l->cause == PR_REASON_POISON_MESSAGE)
         printf("it failed %d %s", l->m.failures, l->m.failures == 1 ? "time" : "times");
     else
@@ -195,36 +207,28 @@ static void say_where(const struct why *y)
                somebody_works(y) ? "" : ", but nobody delivers from this box: start postrider run");
         break;
     case STATE_IN_FLIGHT:
-        printf("It is on its way right now, attempt %d, sent by instance %s.\n", l->m.attempts + 1, clean(y, l->instance));
+        printf("It is on its way right now, attempt %d, sent by instance %s.\n", l->m.attempts + 1,
+               clean(y, l->instance));
         break;
     case STATE_DELAYED:
-        printf("It waits because its sender said not before %s: %s.\n", time_words(y->arena, l->m.due_us), ahead(y, l->m.due_us));
+        printf("It waits because its sender said not before %s: %s.\n", time_words(y->arena, l->m.due_us),
+               ahead(y, l->m.due_us));
         break;
     case STATE_RETRYING:
         printf("It waits for its %s attempt, %s.\n", ordinal(y, l->m.attempts + 1), ahead(y, l->m.due_us));
         break;
-    case STATE_HELD:
-        say_head(y);
-        break;
-    case STATE_PARKED:
-        say_parked(y);
-        break;
-    case STATE_PAUSED:
-        say_paused(y);
-        break;
-    case STATE_DEAD:
-        say_dead(y);
-        break;
-    case STATE_DONE:
-        printf("It is done: delivered %s.\n", ago(y, l->died_us));
-        break;
-    default:
-        printf("It is gone.\n");
+    case STATE_HELD: say_head(y); break;
+    case STATE_PARKED: say_parked(y); break;
+    case STATE_PAUSED: say_paused(y); break;
+    case STATE_DEAD: say_dead(y); break;
+    case STATE_DONE: printf("It is done: delivered %s.\n", ago(y, l->died_us)); break;
+    default: printf("It is gone.\n");
     }
     if (l->bad != NULL)
         printf("It cannot be decoded: %s.\n", l->bad);
     if (l->m.expires_us != 0 && l->state != STATE_DEAD && l->state != STATE_DONE)
-        printf("It expires %s.\n", l->m.expires_us > y->now_us ? ahead(y, l->m.expires_us) : "at its next hand-out: its time is over");
+        printf("It expires %s.\n", l->m.expires_us > y->now_us ? ahead(y, l->m.expires_us)
+                                                               : "at its next hand-out: its time is over");
 }
 
 /* ---- What happened ---- */
@@ -232,7 +236,7 @@ static void say_where(const struct why *y)
 static int64_t time_of(const json_t *line, const char *key)
 {
     const char *text = json_string_value(json_object_get(line, key));
-    int64_t     us;
+    int64_t us;
 
     return text != NULL && time_parse_rfc3339(slice_from(text), &us) == PR_OK ? us : 0;
 }
@@ -241,14 +245,18 @@ static const char *text_of(const struct why *y, const json_t *line, const char *
 {
     const json_t *value = json_object_get(line, key);
 
-    return json_is_string(value) ? clean(y, (pr_slice){ json_string_value(value), json_string_length(value) }) : "";
+    return json_is_string(value) ? clean(y, (pr_slice){ json_string_value(value), json_string_length(value) })
+                                 : "";
 }
 
 /* What was done, in the past tense of people. */
 static const char *step_words(const char *step)
 {
     static const char *const words[][2] = {
-        { "retry", "to be tried again" }, { "dead_letter", "dead" }, { "park", "parked" }, { "discard", "discarded" },
+        { "retry", "to be tried again" },
+        { "dead_letter", "dead" },
+        { "park", "parked" },
+        { "discard", "discarded" },
     };
 
     for (size_t i = 0; i < ARRAY_LENGTH(words); i++)
@@ -259,10 +267,12 @@ static const char *step_words(const char *step)
 
 static void say_line(const struct why *y, const json_t *line)
 {
-    const char *endpoint = text_of(y, line, "endpoint"), *reason = text_of(y, line, "reason"), *error = text_of(y, line, "error");
-    const char *code = text_of(y, line, "code"), *rule = text_of(y, line, "rule"), *step = text_of(y, line, "step");
-    int64_t     at = time_of(line, "at"), next = time_of(line, "next");
-    json_int_t  attempt = json_integer_value(json_object_get(line, "attempt"));
+    const char *endpoint = text_of(y, line, "endpoint"), *reason = text_of(y, line, "reason"),
+               *error = text_of(y, line, "error");
+    const char *code = text_of(y, line, "code"), *rule = text_of(y, line, "rule"),
+               *step = text_of(y, line, "step");
+    int64_t at = time_of(line, "at"), next = time_of(line, "next");
+    json_int_t attempt = json_integer_value(json_object_get(line, "attempt"));
 
     printf("  +%-9s", span_words(y->arena, at - y->l->m.created_us));
     if (strcmp(rule, "poison") == 0)
@@ -292,18 +302,19 @@ static void say_line(const struct why *y, const json_t *line)
 static void say_story(const struct why *y)
 {
     const struct pr_message *m = &y->l->m;
-    json_t                  *story = m->story.size > 0 ? json_loadb(m->story.data, m->story.size, 0, NULL) : NULL;
-    const json_t            *line;
-    size_t                   i;
+    json_t *story = m->story.size > 0 ? json_loadb(m->story.data, m->story.size, 0, NULL) : NULL;
+    const json_t *line;
+    size_t i;
 
     heading(y, "What happened");
-    printf("  %-10s stored in %s, %s\n", time_words(y->arena, m->created_us) + 11, clean(y, y->l->box), ago(y, m->created_us));
-    json_array_foreach(story, i, line)
-        say_line(y, line);
+    printf("  %-10s stored in %s, %s\n", time_words(y->arena, m->created_us) + 11, clean(y, y->l->box),
+           ago(y, m->created_us));
+    json_array_foreach(story, i, line) say_line(y, line);
     if (json_array_size(story) >= STORY_LINES_MAX)
         printf("  (only the last %d things are kept)\n", STORY_LINES_MAX);
     if (json_array_size(story) == 0 && m->attempts > 0)
-        printf("  handed out %d %s, %d failed\n", m->attempts, m->attempts == 1 ? "time" : "times", m->failures);
+        printf("  handed out %d %s, %d failed\n", m->attempts, m->attempts == 1 ? "time" : "times",
+               m->failures);
     json_decref(story);
 }
 
@@ -312,7 +323,7 @@ static void say_story(const struct why *y)
 static void say_limit(const struct why *y)
 {
     const struct retry_setting *retry = &y->setting->retry;
-    int                         last = retry->delay_count > 0 ? (int)retry->delay_count + 1 : retry->failures;
+    int last = retry->delay_count > 0 ? (int)retry->delay_count + 1 : retry->failures;
 
     if (last > 0)
         printf("  It failed %d %s; endpoint %s makes it a dead letter at the %s failure.\n", y->l->m.failures,
@@ -328,16 +339,16 @@ static void say_next(const struct why *y)
     case STATE_DEAD:
         printf("  Nothing by itself: it stays among the dead letters until a person replays or discards it.\n");
         break;
-    case STATE_DONE:
-        printf("  Nothing: it is kept to be read for a while.\n");
-        break;
+    case STATE_DONE: printf("  Nothing: it is kept to be read for a while.\n"); break;
     case STATE_PARKED:
-        printf("  %s\n", l->m.reason == PR_REASON_DESTINATION_MISSING ? "It goes on by itself when the configuration knows where."
-                                                                       : "Nothing by itself.");
+        printf("  %s\n", l->m.reason == PR_REASON_DESTINATION_MISSING
+                             ? "It goes on by itself when the configuration knows where."
+                             : "Nothing by itself.");
         break;
     case STATE_RETRYING:
     case STATE_DELAYED:
-        printf("  Attempt %d%s%s, %s.\n", l->m.attempts + 1, y->endpoint.size > 0 ? " to " : "", clean(y, y->endpoint), ahead(y, l->m.due_us));
+        printf("  Attempt %d%s%s, %s.\n", l->m.attempts + 1, y->endpoint.size > 0 ? " to " : "",
+               clean(y, y->endpoint), ahead(y, l->m.due_us));
         break;
     case STATE_HELD:
         printf("  When the message before it is delivered, dead or discarded it goes on, in order.\n");
@@ -345,11 +356,10 @@ static void say_next(const struct why *y)
     case STATE_PAUSED:
         printf("  It goes on when the endpoint is resumed; nothing is counted meanwhile.\n");
         break;
-    case STATE_IN_FLIGHT:
-        printf("  Delivered, or what the endpoint's retry setting says.\n");
-        break;
+    case STATE_IN_FLIGHT: printf("  Delivered, or what the endpoint's retry setting says.\n"); break;
     default:
-        printf("  Attempt %d%s%s, as soon as it is its turn.\n", l->m.attempts + 1, y->endpoint.size > 0 ? " to " : "", clean(y, y->endpoint));
+        printf("  Attempt %d%s%s, as soon as it is its turn.\n", l->m.attempts + 1,
+               y->endpoint.size > 0 ? " to " : "", clean(y, y->endpoint));
     }
     if (y->setting != NULL && l->m.failures > 0 && l->state != STATE_DEAD && l->state != STATE_DONE)
         say_limit(y);
@@ -386,18 +396,23 @@ static void say_commands(const struct why *y)
 
 static void say_all(struct cli *cli, const struct listed *l, int64_t now_us)
 {
-    struct why y = { .cli = cli, .arena = &cli->arena, .l = l, .now_us = now_us, .endpoint = message_endpoint(l) };
+    struct why y = {
+        .cli = cli, .arena = &cli->arena, .l = l, .now_us = now_us, .endpoint = message_endpoint(l)
+    };
 
     pr_id_format(l->m.id, y.id);
     y.setting = config_find_endpoint(cli->config, y.endpoint);
-    printf("%s%s%s: %s", color_on(COLOR_BOLD, cli->color), y.id, color_off(COLOR_BOLD, cli->color), clean(&y, l->m.type));
+    printf("%s%s%s: %s", color_on(COLOR_BOLD, cli->color), y.id, color_off(COLOR_BOLD, cli->color),
+           clean(&y, l->m.type));
     if (l->m.stream.size > 0)
         printf(", stream %s", clean(&y, l->m.stream));
     printf(", %s %s", l->state == STATE_DEAD ? "was in" : "in", clean(&y, l->box));
     if (y.endpoint.size > 0)
         printf(", for %s", clean(&y, y.endpoint));
     printf(", %s for %s.\n", state_name(l->state),
-           span_words(y.arena, now_us - (l->died_us != 0 ? l->died_us : l->m.failed_us != 0 ? l->m.failed_us : l->m.created_us)));
+           span_words(y.arena, now_us - (l->died_us != 0       ? l->died_us
+                                         : l->m.failed_us != 0 ? l->m.failed_us
+                                                               : l->m.created_us)));
     say_where(&y);
     say_story(&y);
     say_next(&y);
@@ -407,11 +422,11 @@ static void say_all(struct cli *cli, const struct listed *l, int64_t now_us)
 /* The same facts for programs: the message, and the one it waits for. */
 static void print_json(struct cli *cli, const struct listed *l, int64_t now_us)
 {
-    struct why           y = { .cli = cli, .arena = &cli->arena, .l = l, .now_us = now_us };
+    struct why y = { .cli = cli, .arena = &cli->arena, .l = l, .now_us = now_us };
     const struct listed *head = l->state == STATE_HELD ? find_head(&y) : NULL;
-    struct json_writer   w;
-    struct buf           line;
-    char                 id[PR_ID_TEXT_SIZE];
+    struct json_writer w;
+    struct buf line;
+    char id[PR_ID_TEXT_SIZE];
 
     buf_init(&line, OUTPUT_MAX);
     json_init(&w, &line);
@@ -438,7 +453,7 @@ static void print_json(struct cli *cli, const struct listed *l, int64_t now_us)
 int run_why(struct cli *cli)
 {
     struct query_reply reply;
-    int                code = message_find(cli, &reply);
+    int code = message_find(cli, &reply);
 
     for (size_t i = 0; code == EXIT_DONE && i < reply.listed_count; i++) {
         if (cli->json) {

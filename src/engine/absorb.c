@@ -28,6 +28,10 @@ void open_lanes(struct engine *e, uint64_t lanes)
         stream_update(e, s);
     }
     e->open &= ~lanes;
+    e->scanned &= ~lanes;
+    for (unsigned lane = 0; lane < LANE_COUNT; lane++)
+        if ((lanes & lane_bit(lane)) != 0)
+            e->scan_seq[lane] = INT64_MIN;
     e->opening_lanes |= lanes;
     e->opening     = OPEN_HEADS;
     e->opening_row = 0;
@@ -218,9 +222,9 @@ static void absorb_head(struct engine *e, const struct row *row, int64_t now_us)
         return;
     }
     ep = &e->endpoints[target];
-    if (!stream_is_ordered(ep, row->m.stream) || ep->setting->ordering == ORDERING_AVAILABLE)
+    if (!stream_is_ordered(ep, row->m.stream))
         return;
-    if ((parked || row->dead) ? ep->setting->ordering != ORDERING_STRICT : !message_blocks_stream(&row->m))
+    if ((parked || row->dead) ? ep->setting->ordering != ORDERING_STRICT : !keeps_back(ep, &row->m))
         return;
     s = stream_get(e, ep, row->m.stream, row->lane);
     if (s == NULL || !stream_add_head(e, s, row->m.seq, row->dead))
@@ -417,7 +421,7 @@ static enum admitted admit_one(struct engine *e, const struct row *row, struct e
         s = stream_get(e, ep, row->m.stream, row->lane);
         if (s == NULL)
             return NO_ROOM;
-        if (row->from == ROW_DUE && message_blocks_stream(&row->m) && ep->setting->ordering != ORDERING_AVAILABLE) {
+        if (row->from == ROW_DUE && keeps_back(ep, &row->m)) {
             if (!stream_add_head(e, s, row->m.seq, false) || stream_blocks(s, &row->m)) {
                 stream_update(e, s);
                 return NO_ROOM; /* an earlier head goes first; a head is never held: it comes again when due */
@@ -483,7 +487,7 @@ static void absorb_fresh_row(struct engine *e, const struct row *row, int64_t no
     ep = find_target(e, row, &target);
     /* While a pass is active, earlier ones of its stream may have been passed over. */
     if (ep != NULL && (ep->pass.active || admit(e, row, &target, now_us) == NO_ROOM))
-        pass_over(ep, row);
+        pass_over(e, ep, row);
     else if (ep == NULL && admit(e, row, &target, now_us) == NO_ROOM)
         e->restart_lanes |= lane_bit(row->lane); /* no memory for a split: read it again */
 }
@@ -494,9 +498,15 @@ static void absorb_fresh(struct engine *e, const struct cycle_reply *r, int64_t 
     if (e->cycle.fresh_rows == 0)
         return;
     e->fresh_wanted = !r->fresh_end;
-    for (size_t i = 0; i < r->row_count; i++)
-        if (r->rows[i].from == ROW_FRESH)
-            absorb_fresh_row(e, &r->rows[i], now_us);
+    for (size_t i = 0; i < r->row_count; i++) {
+        const struct row *row = &r->rows[i];
+        if (row->from != ROW_FRESH)
+            continue;
+        e->scan_seq[row->lane] = max64(e->scan_seq[row->lane], row->m.seq);
+        absorb_fresh_row(e, row, now_us);
+    }
+    if (r->fresh_end)
+        e->scanned |= e->open & ~e->restart_lanes;
 }
 
 static void absorb_reread(struct engine *e, const struct cycle_reply *r, int64_t now_us)
@@ -522,18 +532,20 @@ static void absorb_reread(struct engine *e, const struct cycle_reply *r, int64_t
         return;
     p->from_seq  = to_seq;
     p->after_row = 0;
-    p->active    = p->to_seq > to_seq;
-    if (!p->active) {
-        wanted->slow          = false;
-        wanted->full_since_us = 0;
-    }
+    if (p->to_seq <= to_seq)
+        pass_end(e, wanted);
 }
 
-/* A child of a split must not overtake what was passed over before it. */
-static bool due_is_early(const struct endpoint *ep, const struct row *row)
+/* A part of a split comes by the due index.  It must not overtake what was passed over before it, nor
+ * what the fresh scan of a lane that is new to us has not reached yet. */
+static bool due_is_early(const struct engine *e, const struct endpoint *ep, const struct row *row)
 {
-    return ep != NULL && ep->pass.active && row->m.seq >= ep->pass.from_seq &&
-           (row->m.status & PR_STATUS_FAILED) == 0 && message_blocks_stream(&row->m);
+    if (ep == NULL || (row->m.status & PR_STATUS_FAILED) != 0 || !message_blocks_stream(&row->m))
+        return false;
+    if (ep->pass.active && row->m.seq >= ep->pass.from_seq)
+        return true;
+    return stream_is_ordered(ep, row->m.stream) && (e->scanned & lane_bit(row->lane)) == 0 &&
+           e->scan_seq[row->lane] < row->m.seq;
 }
 
 static void absorb_due(struct engine *e, const struct cycle_reply *r, int64_t now_us)
@@ -556,7 +568,7 @@ static void absorb_due(struct engine *e, const struct cycle_reply *r, int64_t no
         e->due_after_row = row->row;
         if (!row_is_ours(e, row))
             continue;
-        if (due_is_early(find_target(e, row, &target), row) || admit(e, row, &target, now_us) == NO_ROOM)
+        if (due_is_early(e, find_target(e, row, &target), row) || admit(e, row, &target, now_us) == NO_ROOM)
             e->due_dropped++;
     }
     e->next_due_us = r->next_due_us;
@@ -626,12 +638,8 @@ void engine_forget(struct engine *e)
     e->planned_hold_count = 0;
     window_drop_lanes(e, LANES_ALL, true);
     receipt_free_all(e);
-    for (size_t i = 0; i < e->endpoint_count; i++) {
-        struct endpoint *ep = &e->endpoints[i];
-        ep->pass.active   = false;
-        ep->slow          = false;
-        ep->full_since_us = 0;
-    }
+    for (size_t i = 0; i < e->endpoint_count; i++)
+        pass_end(e, &e->endpoints[i]);
     for (size_t i = 0; i < e->orphan_count; i++)
         free(e->orphans[i]);
     e->orphan_count       = 0;

@@ -405,7 +405,7 @@ static void check_item(const struct engine *e, const struct item *item)
     ASSERT(item->place != PLACE_NONE);
     ASSERT(list_is_linked(&item->node));
     if (item->place == PLACE_READY || item->place == PLACE_OUT)
-        ASSERT(item->receipt != NULL && item->receipt->number <= e->number && item->number > 0); /* E1 */
+        ASSERT(item->receipt != NULL && item->receipt->number <= e->number + e->planned_cycle && item->number > 0); /* E1 */
     if (item->row != 0)
         ASSERT(item_find_row(e, item->row) == item);
     if (item->place == PLACE_SPLITTING)

@@ -165,6 +165,8 @@ struct engine {
     int64_t  lease_end_us;
     int64_t  store_offset_us;    /* store time - our time */
     size_t   lane_busy[LANE_COUNT];
+    uint64_t scanned;            /* lanes whose fresh rows were all read once since they were opened */
+    int64_t  scan_seq[LANE_COUNT]; /* ... and how far that came in the others */
 
     /* The window. */
     struct item **slots;
@@ -200,6 +202,8 @@ struct engine {
     int64_t  next_due_us;        /* store time */
     unsigned reread_endpoint;    /* of the cycle being made */
     unsigned next_reread;
+    size_t   pass_count;         /* endpoints whose pass is active */
+    size_t   waking_count;       /* streams in all endpoints' waking */
     size_t   next_waking;
     char   **orphans;            /* held keys of endpoints that are not there any more; owned */
     size_t   orphan_count;
@@ -233,12 +237,14 @@ void         item_return(struct engine *e, struct item *item, bool at_back); /* 
 size_t       endpoint_room(const struct engine *e, const struct endpoint *ep, int64_t now_us);
 bool         window_has_room(const struct engine *e);
 void         window_drop_lanes(struct engine *e, uint64_t lanes, bool also_busy);
-void         pass_over(struct endpoint *ep, const struct row *row);
+void         pass_over(struct engine *e, struct endpoint *ep, const struct row *row);
+void         pass_end(struct engine *e, struct endpoint *ep); /* nothing is left to be read again */
 
 /* stream.c */
 struct stream *stream_find(const struct engine *e, const struct endpoint *ep, pr_slice name);
 struct endpoint *stream_split_key(struct engine *e, pr_slice key, pr_slice *ret_name); /* NULL: no such endpoint */
 struct stream *stream_get(struct engine *e, struct endpoint *ep, pr_slice name, unsigned lane); /* made when missing; NULL: no memory */
+void stream_free(struct engine *e, struct stream *s); /* whatever is left of it */
 void stream_insert(struct engine *e, struct stream *s, struct item *item);
 void stream_update(struct engine *e, struct stream *s);  /* after any change; may free s when nothing is left of it */
 bool stream_blocks(const struct stream *s, const struct pr_message *m);
@@ -289,6 +295,14 @@ bool    wants_cycle(struct engine *e, int64_t now_us);
 /* absorb.c */
 void open_lanes(struct engine *e, uint64_t lanes);
 void engine_forget(struct engine *e); /* lease lost: nothing is ours any more */
+
+/* Do its followers wait for it at this endpoint?  With `available` only for their first sends to be in
+ * order: a part of a split that was never sent goes first, one that was sent retries on its own. */
+static inline bool keeps_back(const struct endpoint *ep, const struct pr_message *m)
+{
+    return message_blocks_stream(m) && (ep->setting->ordering != ORDERING_AVAILABLE ||
+                                        (m->attempts == 0 && (m->status & PR_STATUS_FAILED) == 0));
+}
 
 static inline int64_t store_now(const struct engine *e, int64_t now_us)
 {

@@ -37,6 +37,8 @@ static size_t fresh_rows(struct engine *e, int64_t now_us)
 /* Whose passed-over rows can be read again now?  NULL: nobody's. */
 static struct endpoint *reread_candidate(struct engine *e, int64_t now_us)
 {
+    if (e->pass_count == 0)
+        return NULL;
     for (size_t i = 0; i < e->endpoint_count; i++) {
         struct endpoint *ep = &e->endpoints[(e->next_reread + i) % e->endpoint_count];
         if (ep->pass.active && ep->count <= e->setting.window_count / 8 && endpoint_room(e, ep, now_us) > 0)
@@ -53,7 +55,7 @@ static bool due_possible(const struct engine *e, int64_t now_us)
 
 static bool can_wake(const struct engine *e, int64_t now_us)
 {
-    for (size_t i = 0; i < e->endpoint_count; i++)
+    for (size_t i = 0; i < e->endpoint_count && e->waking_count > 0; i++)
         if (!list_is_empty(&e->endpoints[i].waking) && endpoint_room(e, &e->endpoints[i], now_us) > 0)
             return true;
     return e->orphan_count > 0 && now_us >= e->orphans_at_us && window_has_room(e);
@@ -72,6 +74,8 @@ static bool wants_read(struct engine *e, int64_t now_us)
 static uint64_t lanes_to_give(const struct engine *e)
 {
     uint64_t lanes = 0;
+    if (e->giving == 0)
+        return 0;
     for (unsigned lane = 0; lane < LANE_COUNT; lane++)
         if ((e->giving & lane_bit(lane)) != 0 && e->lane_busy[lane] == 0)
             lanes |= lane_bit(lane);
@@ -158,7 +162,7 @@ static void plan_held(struct engine *e, int64_t now_us)
 
     if (reads == NULL || !window_has_room(e))
         return;
-    for (size_t i = 0; i < e->endpoint_count; i++) {
+    for (size_t i = 0; i < e->endpoint_count && e->waking_count > 0; i++) {
         struct endpoint *ep = &e->endpoints[(e->next_waking + i) % e->endpoint_count];
         if (!list_is_empty(&ep->waking) && endpoint_room(e, ep, now_us) > 0)
             count += plan_waking(ep, reads + count, HELD_READS_MAX - count);

@@ -193,12 +193,25 @@ static bool stream_is_ready(const struct engine *e, const struct stream *s)
     return item->place == PLACE_WAITING && !stream_blocks(s, &item->m);
 }
 
-static void link_if(struct list *list, struct list_node *node, bool wanted)
+/* In or out of a list; returns the change in its length. */
+static int link_if(struct list *list, struct list_node *node, bool wanted)
 {
-    if (wanted && !list_is_linked(node))
+    if (wanted == list_is_linked(node))
+        return 0;
+    if (wanted)
         list_push_back(list, node);
-    else if (!wanted && list_is_linked(node))
+    else
         list_remove(node);
+    return wanted ? 1 : -1;
+}
+
+void stream_free(struct engine *e, struct stream *s)
+{
+    link_if(NULL, &s->ready, false);
+    e->waking_count += (size_t)link_if(NULL, &s->waking, false);
+    map_remove(&e->streams, &s->node);
+    free(s->heads);
+    free(s);
 }
 
 void stream_update(struct engine *e, struct stream *s)
@@ -207,13 +220,9 @@ void stream_update(struct engine *e, struct stream *s)
                 (e->giving & lane_bit(s->lane)) == 0;
 
     if (s->item_count == 0 && s->busy == 0 && s->head_count == 0 && !s->held && s->holds == 0) {
-        link_if(NULL, &s->ready, false);
-        link_if(NULL, &s->waking, false);
-        map_remove(&e->streams, &s->node);
-        free(s->heads);
-        free(s);
+        stream_free(e, s);
         return;
     }
     link_if(&s->endpoint->ready_streams, &s->ready, stream_is_ready(e, s));
-    link_if(&s->endpoint->waking, &s->waking, wake);
+    e->waking_count += (size_t)link_if(&s->endpoint->waking, &s->waking, wake);
 }

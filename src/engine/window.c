@@ -38,12 +38,8 @@ void window_fini(struct engine *e)
         if (e->slots[i] != NULL)
             item_free(e, e->slots[i]);
     receipt_free_all(e);
-    map_foreach(node, &e->streams) {
-        struct stream *s = MAP_ENTRY(node, struct stream, node);
-        map_remove(&e->streams, node);
-        free(s->heads);
-        free(s);
-    }
+    map_foreach(node, &e->streams)
+        stream_free(e, MAP_ENTRY(node, struct stream, node));
     map_fini(&e->rows);
     map_fini(&e->streams);
     free(e->slots);
@@ -265,7 +261,7 @@ size_t endpoint_room(const struct engine *e, const struct endpoint *ep, int64_t 
     return room;
 }
 
-void pass_over(struct endpoint *ep, const struct row *row)
+void pass_over(struct engine *e, struct endpoint *ep, const struct row *row)
 {
     struct pass *p = &ep->pass;
 
@@ -274,7 +270,16 @@ void pass_over(struct endpoint *ep, const struct row *row)
         p->after_row = row->row - 1;
     }
     p->to_seq = p->active ? max64(p->to_seq, row->m.seq + 1) : row->m.seq + 1;
+    e->pass_count += !p->active;
     p->active = true;
+}
+
+void pass_end(struct engine *e, struct endpoint *ep)
+{
+    e->pass_count -= ep->pass.active;
+    ep->pass.active   = false;
+    ep->slow          = false;
+    ep->full_since_us = 0;
 }
 
 /* Streams of these lanes are about to go: nobody may hold rows for them any more. */
@@ -317,12 +322,6 @@ void window_drop_lanes(struct engine *e, uint64_t lanes, bool also_busy)
             continue;
         if (!also_busy && (s->busy > 0 || s->holds > 0 || s->item_count > 0))
             continue;
-        if (list_is_linked(&s->ready))
-            list_remove(&s->ready);
-        if (list_is_linked(&s->waking))
-            list_remove(&s->waking);
-        map_remove(&e->streams, node);
-        free(s->heads);
-        free(s);
+        stream_free(e, s);
     }
 }

@@ -4,10 +4,13 @@
 
 #include "base/error.h"
 #include "base/list.h"
+#include "base/slice.h"
 #include "core/message.h"
 #include "lib/lib.h"
+#include "store/sqlite/send.h"
 
 #define UNIT_MAX 1000000 /* messages of one transaction: more is a loop that went wrong */
+#define STORE_MAX 256    /* passed to SQLite at a time */
 
 struct unit_message { /* one block with its box and its bytes behind it */
     struct list_node  node;
@@ -80,18 +83,39 @@ PR_API size_t pr_unit_count(const struct pr_unit *unit)
     return unit != NULL ? unit->count : 0;
 }
 
+/* The next from *node on, as many as go to the same box and have room: through one statement,
+ * since preparing it costs more than inserting.  *node: the first that is left, or NULL. */
+static int store_some(const struct pr_unit *unit, struct list_node **node, struct sqlite3 *db,
+                      struct pr_message some[STORE_MAX], struct pr_error *reterr)
+{
+    const char *box = LIST_ENTRY(*node, struct unit_message, node)->box;
+    size_t      count = 0;
+    for (; *node != NULL && count < STORE_MAX; *node = list_next(&unit->messages, *node)) {
+        const struct unit_message *m = LIST_ENTRY(*node, struct unit_message, node);
+        if (strcmp(m->box, box) != 0)
+            break;
+        some[count++] = m->message;
+    }
+    /* A duplicate is stored, which is what was asked for. */
+    return sqlite_send_many(db, slice_from(box), some, count, NULL, reterr);
+}
+
 PR_API int pr_unit_store_sqlite(struct pr_unit *unit, struct sqlite3 *db, struct pr_error *reterr)
 {
     if (unit == NULL || db == NULL)
         return lib_missing(unit == NULL ? "unit" : "db", reterr);
-    if (unit->count > 0 && sqlite3_get_autocommit(db)) /* they would be committed one by one */
+    if (unit->count == 0)
+        return PR_OK;
+    if (sqlite3_get_autocommit(db)) /* they would be committed one by one */
         return error_set(reterr, PR_EINVAL, "no transaction is open: BEGIN before storing a unit");
-    list_foreach(node, &unit->messages) {
-        const struct unit_message *m = LIST_ENTRY(node, struct unit_message, node);
-        int rc = pr_send_sqlite(db, m->box, &m->message, NULL, reterr);
-        if (rc < 0) /* PR_DUPLICATE: it is stored, which is what was asked for */
-            return rc;
-    }
-    unit_clear(unit);
-    return PR_OK;
+    struct pr_message *some = calloc(STORE_MAX, sizeof *some);
+    if (some == NULL)
+        return error_set(reterr, PR_ENOMEM, "no memory to store %zu messages", unit->count);
+    int rc = PR_OK;
+    for (struct list_node *node = list_first(&unit->messages); node != NULL && rc == PR_OK;)
+        rc = store_some(unit, &node, db, some, reterr);
+    free(some);
+    if (rc == PR_OK)
+        unit_clear(unit);
+    return rc;
 }

@@ -35,7 +35,8 @@ const struct config_note *config_note_find(const struct config *config, const vo
     return note_find(config, field);
 }
 
-int config_note_set(struct config *config, const void *field, enum origin origin, const struct node *node, const char *shown)
+int config_note_set(struct config *config, const void *field, enum origin origin, const struct node *node,
+                    const char *shown)
 {
     struct config_note *note = note_find(config, field);
 
@@ -63,7 +64,7 @@ static const struct node *node_of(const struct config *config, const void *field
 static int check_store(const char *url, struct pr_error *reterr)
 {
     pr_slice scheme = transport_scheme(url);
-    bool     postgres = slice_eq_cstr(scheme, "postgres") || slice_eq_cstr(scheme, "postgresql");
+    bool postgres = slice_eq_cstr(scheme, "postgres") || slice_eq_cstr(scheme, "postgresql");
 
     if (postgres)
         return error_set(reterr, PR_ECONFIG, "store: postgres is not built in; use sqlite:FILE");
@@ -77,20 +78,22 @@ static int check_store(const char *url, struct pr_error *reterr)
 /* Operators can do anything, so nobody else may reach them: without tokens, loopback only. */
 static int check_listen(const struct config_reader *reader)
 {
-    const char        *listen = reader->config->http_listen, *colon = strrchr(listen, ':');
+    const char *listen = reader->config->http_listen, *colon = strrchr(listen, ':');
     const struct node *node = node_of(reader->config, &reader->config->http_listen);
-    char               host[INET6_ADDRSTRLEN + 2];
-    struct in_addr     v4;
-    struct in6_addr    v6;
+    char host[INET6_ADDRSTRLEN + 2];
+    struct in_addr v4;
+    struct in6_addr v6;
 
     if (listen[0] == '\0')
         return PR_OK;
     size_t size = colon != NULL ? (size_t)(colon - listen) : sizeof(host);
-    char  *end = NULL;
-    long   port = colon != NULL ? strtol(colon + 1, &end, 10) : -1;
+    char *end = NULL;
+    long port = colon != NULL ? strtol(colon + 1, &end, 10) : -1;
 
     if (size >= sizeof(host) || end == colon + 1 || *end != '\0' || port < 0 || port > 65535)
-        return config_fail(reader, node, "http.listen: \"%s\" is not an address and port; write it like 127.0.0.1:8026", listen);
+        return config_fail(reader, node,
+                           "http.listen: \"%s\" is not an address and port; write it like 127.0.0.1:8026",
+                           listen);
     memcpy(host, listen, size);
     host[size] = '\0';
     if (host[0] == '[' && size > 1 && host[size - 1] == ']') { /* [::1]:8026 */
@@ -101,7 +104,9 @@ static int check_listen(const struct config_reader *reader)
                     (inet_pton(AF_INET, host, &v4) == 1 && (ntohl(v4.s_addr) >> 24) == 127) ||
                     (inet_pton(AF_INET6, host, &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6));
     if (!loopback)
-        return config_fail(reader, node, "http.listen: %s is not a loopback address; others need http.token, which is not built in", host);
+        return config_fail(
+            reader, node,
+            "http.listen: %s is not a loopback address; others need http.token, which is not built in", host);
     return PR_OK;
 }
 
@@ -113,13 +118,24 @@ static int registered_later(struct pr_context *context, const struct pr_message 
     return PR_FAILED;
 }
 
+/* "console" is short for "console:", which YAML would take for a key. */
+static int complete_url(const struct config_reader *reader, struct config_endpoint *endpoint)
+{
+    if (transport_find(slice_from(endpoint->url)) == NULL)
+        return PR_OK;
+    endpoint->url = arena_printf(&reader->config->arena, "%s:", endpoint->url).data;
+    return endpoint->url != NULL ? PR_OK : error_set(reader->reterr, PR_ENOMEM, "no memory");
+}
+
 static int check_endpoints(const struct config_reader *reader)
 {
     for (size_t i = 0; i < reader->config->endpoint_count; i++) {
-        const struct config_endpoint *endpoint = &reader->config->endpoints[i];
-        struct endpoint_config        for_transport;
-        struct pr_error               why;
+        struct config_endpoint *endpoint = &reader->config->endpoints[i];
+        struct endpoint_config for_transport;
+        struct pr_error why;
 
+        if (complete_url(reader, endpoint) != PR_OK)
+            return PR_ENOMEM;
         config_endpoint_for_transport(endpoint, &for_transport);
         for_transport.handler = registered_later;
         if (transport_check(&for_transport, &why) != PR_OK)
@@ -134,7 +150,7 @@ static int check_routes(const struct config_reader *reader)
 
     for (size_t i = 0; i < config->route_count; i++) {
         const struct config_route *route = &config->routes[i];
-        const struct node         *node = node_of(config, &route->to);
+        const struct node *node = node_of(config, &route->to);
 
         if (node->kind == NODE_LIST)
             node = node->first;
@@ -146,7 +162,8 @@ static int check_routes(const struct config_reader *reader)
             for (size_t k = 0; k < config->endpoint_count; k++)
                 suggest_try(&near, slice_from(route->to[j]), config->endpoints[k].name);
             return near.best != NULL
-                       ? config_fail(reader, node, "routes[%zu].to: no endpoint \"%s\"; did you mean %s?", i, route->to[j], near.best)
+                       ? config_fail(reader, node, "routes[%zu].to: no endpoint \"%s\"; did you mean %s?", i,
+                                     route->to[j], near.best)
                        : config_fail(reader, node, "routes[%zu].to: no endpoint \"%s\"", i, route->to[j]);
         }
     }
@@ -156,8 +173,8 @@ static int check_routes(const struct config_reader *reader)
 static int check(const struct config_reader *reader)
 {
     const struct config *config = reader->config;
-    struct pr_error      why;
-    int                  r;
+    struct pr_error why;
+    int r;
 
     if (check_store(config->store, &why) != PR_OK)
         return config_fail(reader, node_of(config, &config->store), "%s", why.text);
@@ -189,10 +206,11 @@ static pr_slice directory_of(const char *path)
 
 static int load(struct config *config, pr_slice text, struct pr_error *reterr)
 {
-    struct node_source   source = { config->file[0] != '\0' ? config->file : "defaults", directory_of(config->file) };
+    struct node_source source = { config->file[0] != '\0' ? config->file : "defaults",
+                                  directory_of(config->file) };
     struct config_reader reader = { .config = config, .source = &source, .reterr = reterr };
-    struct node         *root = NULL;
-    int                  r = node_parse(text, &source, &config->arena, &root, reterr);
+    struct node *root = NULL;
+    int r = node_parse(text, &source, &config->arena, &root, reterr);
 
     if (r == PR_OK)
         r = config_read_section(&reader, &option_root, root, config, "");
@@ -224,9 +242,9 @@ int config_load_text(pr_slice text, const char *name, struct config **ret, struc
 
 int config_load_file(const char *path, struct config **ret, struct pr_error *reterr)
 {
-    char       chunk[4096];
+    char chunk[4096];
     struct buf text;
-    FILE      *f = fopen(path, "re");
+    FILE *f = fopen(path, "re");
 
     if (f == NULL)
         return error_set(reterr, PR_EIO, "%s: %s", path, strerror(errno));
@@ -264,7 +282,7 @@ void config_free(struct config *config)
 int config_set_store(struct config *config, const char *url, struct pr_error *reterr)
 {
     pr_slice copy = slice_dup(&config->arena, slice_from(url));
-    int      r = check_store(url, reterr);
+    int r = check_store(url, reterr);
 
     if (r != PR_OK)
         return r;

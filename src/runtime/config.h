@@ -26,60 +26,60 @@
 
 struct config_box {
     const char *name;
-    int64_t     keep_us; /* how long completed messages stay readable; 0: not at all */
+    int64_t keep_us; /* how long completed messages stay readable; 0: not at all */
 };
 
 struct config_endpoint {
-    const char   *name;
-    const char   *url;
-    const char   *source;   /* CloudEvents source of messages that have none */
-    const char   *envelope; /* binary, structured, raw */
-    const char   *preset;   /* "" when none */
+    const char *name;
+    const char *url;
+    const char *source;   /* CloudEvents source of messages that have none */
+    const char *envelope; /* binary, structured, raw */
+    const char *preset;   /* "" when none */
     enum ordering ordering;
-    int64_t       timeout_us;
-    int           max_attempts;
-    int           concurrency; /* 0: the transport's own */
-    struct retry_setting   retry;
+    int64_t timeout_us;
+    int max_attempts;
+    int concurrency; /* 0: the transport's own */
+    struct retry_setting retry;
     struct breaker_setting breaker;
-    const struct network  *allow_networks;
-    size_t                 allow_network_count;
+    const struct network *allow_networks;
+    size_t allow_network_count;
 };
 
 /* A message without a destination goes to the endpoints of all routes that match.  Globs;
  * "" matches everything. */
 struct config_route {
-    const char        *type, *source, *stream;
+    const char *type, *source, *stream;
     const char *const *to; /* names of endpoints that exist */
-    size_t             to_count;
+    size_t to_count;
 };
 
 struct config {
     const char *file; /* for people; "" when there is none */
     const char *store;
     const char *instance;
-    int64_t     lease_us;
-    int64_t     poll_min_us, poll_max_us;
-    int         batch;
-    int64_t     stop_timeout_us;
+    int64_t lease_us;
+    int64_t poll_min_us, poll_max_us;
+    int batch;
+    int64_t stop_timeout_us;
 
-    int64_t     payload_max; /* bytes */
-    int         in_flight_max;
-    int64_t     in_flight_bytes_max;
+    int64_t payload_max; /* bytes */
+    int in_flight_max;
+    int64_t in_flight_bytes_max;
 
     /* outbox and inbox come first, named in the file or not. */
-    struct config_box      *boxes;
-    size_t                  box_count;
+    struct config_box *boxes;
+    size_t box_count;
     struct config_endpoint *endpoints;
-    size_t                  endpoint_count;
-    struct config_route    *routes;
-    size_t                  route_count;
+    size_t endpoint_count;
+    struct config_route *routes;
+    size_t route_count;
 
-    const char     *http_listen; /* "" : no HTTP */
-    enum log_level  log_level;
+    const char *http_listen; /* "" : no HTTP */
+    enum log_level log_level;
     enum log_format log_format;
 
     struct config_notes *notes; /* where each value came from, for config_show() */
-    struct arena         arena;
+    struct arena arena;
 };
 
 /* Fault PR_ECONFIG: the text is "file:line:column: key: what is wrong", one line.
@@ -101,11 +101,10 @@ PR_MUST_CHECK int config_set_store(struct config *config, const char *url, struc
 
 /* NULL when there is none. */
 const struct config_endpoint *config_find_endpoint(const struct config *config, pr_slice name);
-const struct config_box      *config_find_box(const struct config *config, pr_slice name);
+const struct config_box *config_find_box(const struct config *config, pr_slice name);
 
 /* What transport_open() wants to know of an endpoint; handler, clock and log are the caller's. */
-void config_endpoint_for_transport(const struct config_endpoint *endpoint,
-                                   struct endpoint_config *ret);
+void config_endpoint_for_transport(const struct config_endpoint *endpoint, struct endpoint_config *ret);
 
 /* The effective configuration as YAML, each value with where it came from.  Secrets are ***. */
 void config_show(const struct config *config, struct buf *ret);

@@ -20,7 +20,7 @@ const char config_example[] =
     "\n"
     "endpoints:\n"
     "  screen:                           # prints every message: to see it work\n"
-    "    url: \"console:\"\n"
+    "    url: console\n"
     "#  billing:                         # a webhook\n"
     "#    url: https://billing.example/hooks\n"
     "#    ordering: fifo                 # fifo, strict, available, none\n"

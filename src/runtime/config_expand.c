@@ -33,7 +33,7 @@ static bool is_variable_name(pr_slice name)
 
 static int read_secret(const char *path, struct buf *ret, struct pr_error *reterr)
 {
-    char  chunk[4096];
+    char chunk[4096];
     FILE *f = fopen(path, "re");
 
     if (f == NULL)
@@ -55,9 +55,9 @@ static int expand_file(struct expansion *x, pr_slice path, struct pr_error *rete
 {
     char full[4096];
     bool relative = path.size == 0 || path.data[0] != '/';
-    int  n = relative && x->source->directory.size > 0
-                 ? snprintf(full, sizeof(full), "%.*s/%.*s", SLICE_ARGS(x->source->directory), SLICE_ARGS(path))
-                 : snprintf(full, sizeof(full), "%.*s", SLICE_ARGS(path));
+    int n = relative && x->source->directory.size > 0
+                ? snprintf(full, sizeof(full), "%.*s/%.*s", SLICE_ARGS(x->source->directory), SLICE_ARGS(path))
+                : snprintf(full, sizeof(full), "%.*s", SLICE_ARGS(path));
     struct buf content;
 
     if (path.size == 0 || n < 0 || (size_t)n >= sizeof(full))
@@ -82,8 +82,8 @@ static int expand_file(struct expansion *x, pr_slice path, struct pr_error *rete
 
 static int expand_variable(struct expansion *x, pr_slice inside, struct pr_error *reterr)
 {
-    size_t      colon = 0;
-    char        name[256];
+    size_t colon = 0;
+    char name[256];
     const char *value;
 
     while (colon < inside.size && inside.data[colon] != ':')
@@ -93,9 +93,10 @@ static int expand_variable(struct expansion *x, pr_slice inside, struct pr_error
 
     if (!is_variable_name(left) || colon >= sizeof(name) || (rest.size > 0 && rest.size < 2) ||
         (rest.size >= 2 && rest.data[1] != '-' && rest.data[1] != '?'))
-        return error_set(reterr, PR_ECONFIG,
-                         "${%.*s} is not understood; write ${NAME}, ${NAME:-default}, ${NAME:?message} or ${file:path}",
-                         SLICE_ARGS(inside));
+        return error_set(
+            reterr, PR_ECONFIG,
+            "${%.*s} is not understood; write ${NAME}, ${NAME:-default}, ${NAME:?message} or ${file:path}",
+            SLICE_ARGS(inside));
     memcpy(name, left.data, left.size);
     name[left.size] = '\0';
     value = getenv(name);
@@ -148,8 +149,8 @@ static int expand_all(struct expansion *x, pr_slice text, struct pr_error *reter
     return PR_OK;
 }
 
-int node_expand(pr_slice text, const struct node_source *source, struct arena *arena,
-                const char **ret_text, const char **ret_shown, struct pr_error *reterr)
+int node_expand(pr_slice text, const struct node_source *source, struct arena *arena, const char **ret_text,
+                const char **ret_shown, struct pr_error *reterr)
 {
     struct expansion x = { .source = source };
 

@@ -11,21 +11,21 @@ enum node_kind { NODE_SCALAR, NODE_MAP, NODE_LIST };
 
 struct node {
     enum node_kind kind;
-    int            line, column; /* from 1 */
-    bool           plain;        /* SCALAR: not quoted */
-    const char    *text;         /* SCALAR: expanded */
-    const char    *shown;        /* SCALAR: the same with *** for what came out of ${file:} */
-    const char    *variable;     /* SCALAR: the environment variable it came from, or NULL */
-    struct node   *first, *next; /* MAP, LIST: children; siblings */
-    size_t         count;
-    const char    *key;          /* of a child of a map */
-    int            key_line, key_column;
+    int line, column;          /* from 1 */
+    bool plain;                /* SCALAR: not quoted */
+    const char *text;          /* SCALAR: expanded */
+    const char *shown;         /* SCALAR: the same with *** for what came out of ${file:} */
+    const char *variable;      /* SCALAR: the environment variable it came from, or NULL */
+    struct node *first, *next; /* MAP, LIST: children; siblings */
+    size_t count;
+    const char *key; /* of a child of a map */
+    int key_line, key_column;
 };
 
 /* Where the text came from: for messages, and for ${file:path}. */
 struct node_source {
-    const char *name;      /* the file */
-    pr_slice    directory; /* of the file, empty: the current one */
+    const char *name;   /* the file */
+    pr_slice directory; /* of the file, empty: the current one */
 };
 
 /* *ret is NULL for an empty document.  Fault PR_ECONFIG with file:line:column. */
@@ -41,7 +41,6 @@ const struct node *node_find(const struct node *map, const char *key);
 /* ${NAME} ${NAME:-default} ${NAME:?message} ${file:path}; $${ is a plain ${.
  * On a fault (PR_ECONFIG) reterr has what is wrong, without a place. */
 PR_MUST_CHECK int node_expand(pr_slice text, const struct node_source *source, struct arena *arena,
-                              const char **ret_text, const char **ret_shown,
-                              struct pr_error *reterr);
+                              const char **ret_text, const char **ret_shown, struct pr_error *reterr);
 
 #endif

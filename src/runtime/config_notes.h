@@ -9,11 +9,11 @@
 enum origin { ORIGIN_DEFAULT, ORIGIN_FILE, ORIGIN_ENVIRONMENT, ORIGIN_PRESET, ORIGIN_FLAG };
 
 struct config_note {
-    struct map_node    link;
-    const void        *field; /* the value in the config */
-    enum origin        origin;
-    const struct node *node;  /* FILE, ENVIRONMENT; it lives in the config's arena */
-    const char        *shown; /* TEXT: how it may be printed */
+    struct map_node link;
+    const void *field; /* the value in the config */
+    enum origin origin;
+    const struct node *node; /* FILE, ENVIRONMENT; it lives in the config's arena */
+    const char *shown;       /* TEXT: how it may be printed */
 };
 
 struct config_notes {
@@ -29,11 +29,11 @@ const struct config_note *config_note_find(const struct config *config, const vo
 /* ---- Reading (config_read.c) ---- */
 
 struct config_reader {
-    struct config            *config;
+    struct config *config;
     const struct node_source *source;
-    struct pr_error          *reterr;
-    const char               *endpoint; /* inside an endpoint: its name */
-    bool                      in_list;  /* entries of lists have no names, so no variables */
+    struct pr_error *reterr;
+    const char *endpoint; /* inside an endpoint: its name */
+    bool in_list;         /* entries of lists have no names, so no variables */
 };
 
 /* Fill target with the section's defaults, then with what map (NULL: nothing) and the
@@ -42,7 +42,7 @@ PR_MUST_CHECK int config_read_section(struct config_reader *reader, const struct
                                       const struct node *map, void *target, const char *path);
 
 /* PR_ECONFIG with the place of node (NULL: the file alone) before the text. */
-PR_MUST_CHECK int config_fail(const struct config_reader *reader, const struct node *node, const char *format, ...)
-    PR_PRINTF(3, 4);
+PR_MUST_CHECK int config_fail(const struct config_reader *reader, const struct node *node, const char *format,
+                              ...) PR_PRINTF(3, 4);
 
 #endif

@@ -27,11 +27,13 @@ _Static_assert(LOG_LOGFMT == 0 && LOG_JSON == 1, "");
 static const struct option poll_options[] = {
     { "min", OPTION_DURATION, "2ms", "the shortest pause between two looks at a busy store",
       FIELD(config, poll_min_us), .min = 100, .max = PR_SECONDS(60) },
-    { "max", OPTION_DURATION, "200ms", "the longest pause while nothing happens: how late a message of another process may be noticed",
+    { "max", OPTION_DURATION, "200ms",
+      "the longest pause while nothing happens: how late a message of another process may be noticed",
       FIELD(config, poll_max_us), .min = 1000, .max = PR_SECONDS(60) },
 };
 static const struct option_section option_poll = {
-    "poll", "How often a store that cannot wake us is looked at; the pause adapts between the two.", SECTION(poll_options)
+    "poll", "How often a store that cannot wake us is looked at; the pause adapts between the two.",
+    SECTION(poll_options)
 };
 
 static const struct option limits_options[] = {
@@ -42,42 +44,49 @@ static const struct option limits_options[] = {
     { "in_flight_bytes", OPTION_SIZE, "64MiB", "the same in bytes", FIELD(config, in_flight_bytes_max),
       .min = MIB(1), .max = MIB(65536) },
 };
-static const struct option_section option_limits = {
-    "limits", "Memory stays within these, whatever the backlog.", SECTION(limits_options)
-};
+static const struct option_section option_limits = { "limits",
+                                                     "Memory stays within these, whatever the backlog.",
+                                                     SECTION(limits_options) };
 
 static const struct option http_options[] = {
-    { "listen", OPTION_TEXT, "", "address and port of the health pages, a loopback address: `127.0.0.1:8026`; port 0 takes a free one; empty: none",
+    { "listen", OPTION_TEXT, "",
+      "address and port of the health pages, a loopback address: `127.0.0.1:8026`; port 0 takes a free one; "
+      "empty: none",
       FIELD(config, http_listen) },
     { .name = "token", .kind = OPTION_LATER, .fallback = "", .doc = "tokens for operators" },
 };
 static const struct option_section option_http = { "http", "The operators' plane.", SECTION(http_options) };
 
 static const struct option log_options[] = {
-    { "level", OPTION_CHOICE, "info", "what is less important is not logged", FIELD(config, log_level), .choices = levels },
+    { "level", OPTION_CHOICE, "info", "what is less important is not logged", FIELD(config, log_level),
+      .choices = levels },
     { "format", OPTION_CHOICE, "text", "`text` is logfmt", FIELD(config, log_format), .choices = formats },
 };
-static const struct option_section option_log = { "log", "Written to standard error.", SECTION(log_options) };
+static const struct option_section option_log = { "log",
+                                                  "Written to standard error. A reload does not change it.",
+                                                  SECTION(log_options) };
 
 static const struct option root_options[] = {
-    { "store", OPTION_TEXT, "sqlite:postrider.db", "where the messages are: `sqlite:FILE`, relative to the current directory",
-      FIELD(config, store) },
-    { "instance", OPTION_TEXT, "${HOSTNAME:-local}", "the name of this instance, for people; it need not be unique", FIELD(config, instance) },
+    { "store", OPTION_TEXT, "sqlite:postrider.db",
+      "where the messages are: `sqlite:FILE`, relative to the current directory", FIELD(config, store) },
+    { "instance", OPTION_TEXT, "${HOSTNAME:-local}",
+      "the name of this instance, for people; it need not be unique", FIELD(config, instance) },
     { "lease", OPTION_DURATION, "15s", "how long a silent instance keeps its lanes", FIELD(config, lease_us),
       .min = PR_MILLISECONDS(100), .max = PR_SECONDS(3600) },
     { "poll", OPTION_SECTION, "", "", .section = &option_poll },
-    { "batch", OPTION_COUNT, "1000", "messages per cycle at most", FIELD(config, batch), .min = 1, .max = 100000 },
-    { "stop_timeout", OPTION_DURATION, "10s", "how long a stop waits for what is in flight", FIELD(config, stop_timeout_us),
-      .min = 0, .max = PR_SECONDS(3600) },
+    { "batch", OPTION_COUNT, "1000", "messages per cycle at most", FIELD(config, batch), .min = 1,
+      .max = 100000 },
+    { "stop_timeout", OPTION_DURATION, "10s", "how long a stop waits for what is in flight",
+      FIELD(config, stop_timeout_us), .min = 0, .max = PR_SECONDS(3600) },
     { "limits", OPTION_SECTION, "", "", .section = &option_limits },
     { "boxes", OPTION_NAMED, "", "", COUNTED(config, boxes, box_count), .item_size = sizeof(struct config_box),
       .section = &option_box, .max = 256, .built_in = built_in_boxes, .is_name = name_is_valid,
       .name_rule = "letters, digits and _, at most 63, not a digit first" },
-    { "endpoints", OPTION_NAMED, "", "", COUNTED(config, endpoints, endpoint_count), .item_size = sizeof(struct config_endpoint),
-      .section = &option_endpoint, .max = ENDPOINTS_MAX, .is_name = option_is_endpoint_name,
-      .name_rule = "letters, digits and _ - ., at most 63" },
-    { "routes", OPTION_LIST, "", "", COUNTED(config, routes, route_count), .item_size = sizeof(struct config_route),
-      .section = &option_route, .max = 1024 },
+    { "endpoints", OPTION_NAMED, "", "", COUNTED(config, endpoints, endpoint_count),
+      .item_size = sizeof(struct config_endpoint), .section = &option_endpoint, .max = ENDPOINTS_MAX,
+      .is_name = option_is_endpoint_name, .name_rule = "letters, digits and _ - ., at most 63" },
+    { "routes", OPTION_LIST, "", "", COUNTED(config, routes, route_count),
+      .item_size = sizeof(struct config_route), .section = &option_route, .max = 1024 },
     { .name = "rules", .kind = OPTION_LATER, .fallback = "", .doc = "what a failure leads to" },
     { .name = "sources", .kind = OPTION_LATER, .fallback = "", .doc = "messages that come in by themselves" },
     { "http", OPTION_SECTION, "", "", .section = &option_http },
@@ -86,75 +95,94 @@ static const struct option root_options[] = {
 const struct option_section option_root = { "", "", SECTION(root_options) };
 
 static const struct option box_options[] = {
-    { "keep", OPTION_DURATION, "0s", "how long delivered messages stay readable; 0s: they are deleted at once", FIELD(config_box, keep_us),
-      .min = 0, .max = DAYS(3650) },
+    { "keep", OPTION_DURATION, "0s", "how long delivered messages stay readable; 0s: they are deleted at once",
+      FIELD(config_box, keep_us), .min = 0, .max = DAYS(3650) },
 };
 const struct option_section option_box = {
-    "boxes.NAME", "`outbox` and `inbox` exist without being named; a further name makes a further box.", SECTION(box_options)
+    "boxes.NAME", "`outbox` and `inbox` exist without being named; a further name makes a further box.",
+    SECTION(box_options)
 };
 
 static const struct option retry_options[] = {
-    { "base", OPTION_DURATION, "1s", "the delay after failure n is base x factor^n", FIELD(retry_setting, base_us),
-      .min = 0, .max = RETRY_DELAY_MAX_US },
-    { "factor", OPTION_NUMBER, "2", "how the delay grows", FIELD(retry_setting, factor), .min = 1000, .max = 100000 },
-    { "cap", OPTION_DURATION, "5m", "no delay is longer; 0s: no cap", FIELD(retry_setting, cap_us), .min = 0, .max = RETRY_DELAY_MAX_US },
-    { "failures", OPTION_COUNT, "5", "dead at this one; 0: never", FIELD(retry_setting, failures), .min = 0, .max = 1000000 },
-    { "jitter", OPTION_NUMBER, "0.1", "0.1 makes a delay up to 10 % longer, never shorter", FIELD(retry_setting, jitter), .min = 0, .max = 1000 },
-    { "delays", OPTION_DELAYS, "", "a table instead of the formula: the delay after each failure; one failure more is dead",
+    { "base", OPTION_DURATION, "1s", "the delay after failure n is base x factor^n",
+      FIELD(retry_setting, base_us), .min = 0, .max = RETRY_DELAY_MAX_US },
+    { "factor", OPTION_NUMBER, "2", "how the delay grows", FIELD(retry_setting, factor), .min = 1000,
+      .max = 100000 },
+    { "cap", OPTION_DURATION, "5m", "no delay is longer; 0s: no cap", FIELD(retry_setting, cap_us), .min = 0,
+      .max = RETRY_DELAY_MAX_US },
+    { "failures", OPTION_COUNT, "5", "dead at this one; 0: never", FIELD(retry_setting, failures), .min = 0,
+      .max = 1000000 },
+    { "jitter", OPTION_NUMBER, "0.1", "0.1 makes a delay up to 10 % longer, never shorter",
+      FIELD(retry_setting, jitter), .min = 0, .max = 1000 },
+    { "delays", OPTION_DELAYS, "",
+      "a table instead of the formula: the delay after each failure; one failure more is dead",
       COUNTED(retry_setting, delays, delay_count), .max = RETRY_DELAYS_MAX },
 };
-const struct option_section option_retry = {
-    "endpoints.NAME.retry",
-    "What follows a failure. A list, `retry: [10s, 60s, 5m]`, is short for `{delays: [10s, 60s, 5m], jitter: 0}`.",
-    SECTION(retry_options)
-};
+const struct option_section option_retry = { "endpoints.NAME.retry",
+                                             "What follows a failure. A list, `retry: [10s, 60s, 5m]`, is "
+                                             "short for `{delays: [10s, 60s, 5m], jitter: 0}`.",
+                                             SECTION(retry_options) };
 
 static const struct option breaker_options[] = {
-    { "after", OPTION_COUNT, "5", "opens when so many different messages in a row failed for transient reasons", FIELD(breaker_setting, after),
-      .min = 1, .max = BREAKER_AFTER_MAX },
-    { "open", OPTION_DURATION, "5s", "how long nothing is sent before a probe; doubled each time the probe fails", FIELD(breaker_setting, open_us),
+    { "after", OPTION_COUNT, "5", "opens when so many different messages in a row failed for transient reasons",
+      FIELD(breaker_setting, after), .min = 1, .max = BREAKER_AFTER_MAX },
+    { "open", OPTION_DURATION, "5s",
+      "how long nothing is sent before a probe; doubled each time the probe fails",
+      FIELD(breaker_setting, open_us), .min = 1000, .max = DAYS(1) },
+    { "cap", OPTION_DURATION, "5m", "it is never open longer at a time", FIELD(breaker_setting, cap_us),
       .min = 1000, .max = DAYS(1) },
-    { "cap", OPTION_DURATION, "5m", "it is never open longer at a time", FIELD(breaker_setting, cap_us), .min = 1000, .max = DAYS(1) },
-    { "per", OPTION_CHOICE, "endpoint", "what it watches: the endpoint, or each message type for itself", FIELD(breaker_setting, per_type),
-      .choices = watches },
+    { "per", OPTION_CHOICE, "endpoint", "what it watches: the endpoint, or each message type for itself",
+      FIELD(breaker_setting, per_type), .choices = watches },
 };
-const struct option_section option_breaker = {
-    "endpoints.NAME.breaker",
-    "While it is open nothing is sent to the endpoint, and no failure is counted. `breaker: off` leaves it out.",
-    SECTION(breaker_options)
-};
+const struct option_section option_breaker = { "endpoints.NAME.breaker",
+                                               "While it is open nothing is sent to the endpoint, and no "
+                                               "failure is counted. `breaker: off` leaves it out.",
+                                               SECTION(breaker_options) };
 
 /* preset stands before retry and breaker, so that they can change what it sets. */
 static const struct option endpoint_options[] = {
-    { "url", OPTION_TEXT, "", "where it goes: `https://...`, `handler:NAME`, `console:`, `null:`", .required = true, FIELD(config_endpoint, url) },
-    { "source", OPTION_TEXT, "postrider", "CloudEvents source of messages that have none", FIELD(config_endpoint, source) },
-    { "envelope", OPTION_WORD, "binary", "CloudEvents mode; `raw` sends payload and headers alone", FIELD(config_endpoint, envelope), .choices = envelopes },
-    { "ordering", OPTION_CHOICE, "fifo", "what the followers in a stream do when its head fails: wait for it (`fifo`), also when it is dead or parked (`strict`), go on (`available`); `none`: streams are not looked at",
+    { "url", OPTION_TEXT, "", "where it goes: `https://...`, `handler:NAME`, `console`, `null`",
+      .required = true, FIELD(config_endpoint, url) },
+    { "source", OPTION_TEXT, "postrider", "CloudEvents source of messages that have none",
+      FIELD(config_endpoint, source) },
+    { "envelope", OPTION_WORD, "binary", "CloudEvents mode; `raw` sends payload and headers alone",
+      FIELD(config_endpoint, envelope), .choices = envelopes },
+    { "ordering", OPTION_CHOICE, "fifo",
+      "what the followers in a stream do when its head fails: wait for it (`fifo`), also when it is dead or "
+      "parked (`strict`), go on (`available`); `none`: streams are not looked at",
       FIELD(config_endpoint, ordering), .choices = orderings },
-    { "timeout", OPTION_DURATION, "20s", "for one attempt", FIELD(config_endpoint, timeout_us), .min = 1000, .max = PR_SECONDS(3600) },
-    { "max_attempts", OPTION_COUNT, "5", "hand-outs without a verdict (crashes); one more is poison", FIELD(config_endpoint, max_attempts), .min = 1, .max = 1000 },
-    { "preset", OPTION_PRESET, "", "retry and breaker as another system has them; `retry` and `breaker` beside it change single values", FIELD(config_endpoint, preset), .choices = presets },
+    { "timeout", OPTION_DURATION, "20s", "for one attempt", FIELD(config_endpoint, timeout_us), .min = 1000,
+      .max = PR_SECONDS(3600) },
+    { "max_attempts", OPTION_COUNT, "5", "hand-outs without a verdict (crashes); one more is poison",
+      FIELD(config_endpoint, max_attempts), .min = 1, .max = 1000 },
+    { "preset", OPTION_PRESET, "",
+      "retry and breaker as another system has them; `retry` and `breaker` beside it change single values",
+      FIELD(config_endpoint, preset), .choices = presets },
     { "retry", OPTION_RETRY, "", "", FIELD(config_endpoint, retry), .section = &option_retry },
     { "breaker", OPTION_BREAKER, "", "", FIELD(config_endpoint, breaker), .section = &option_breaker },
-    { "concurrency", OPTION_COUNT, "0", "deliveries at once at most; 0: as many as the transport takes", FIELD(config_endpoint, concurrency), .min = 0, .max = 100000 },
-    { "allow_networks", OPTION_NETWORKS, "", "webhooks go to public addresses only, and to these: `[127.0.0.0/8, fd00::/8]`",
+    { "concurrency", OPTION_COUNT, "0", "deliveries at once at most; 0: as many as the transport takes",
+      FIELD(config_endpoint, concurrency), .min = 0, .max = 100000 },
+    { "allow_networks", OPTION_NETWORKS, "",
+      "webhooks go to public addresses only, and to these: `[127.0.0.0/8, fd00::/8]`",
       COUNTED(config_endpoint, allow_networks, allow_network_count), .max = 256 },
     { .name = "rules", .kind = OPTION_LATER, .fallback = "", .doc = "what a failure leads to" },
     { .name = "sign", .kind = OPTION_LATER, .fallback = "", .doc = "signed webhooks" },
     { .name = "rate", .kind = OPTION_LATER, .fallback = "", .doc = "messages per second" },
 };
-const struct option_section option_endpoint = {
-    "endpoints.NAME", "A named destination. A message names it, or the routes do.", SECTION(endpoint_options)
-};
+const struct option_section option_endpoint = { "endpoints.NAME",
+                                                "A named destination. A message names it, or the routes do.",
+                                                SECTION(endpoint_options) };
 
 static const struct option route_options[] = {
     { "type", OPTION_TEXT, "", "a glob; empty matches all", FIELD(config_route, type) },
     { "source", OPTION_TEXT, "", "a glob; empty matches all", FIELD(config_route, source) },
     { "stream", OPTION_TEXT, "", "a glob; empty matches all", FIELD(config_route, stream) },
-    { "to", OPTION_NAMES, "", "endpoints: one name or a list", .required = true, COUNTED(config_route, to, to_count), .max = ENDPOINTS_MAX },
+    { "to", OPTION_NAMES, "", "endpoints: one name or a list", .required = true,
+      COUNTED(config_route, to, to_count), .max = ENDPOINTS_MAX },
 };
 const struct option_section option_route = {
-    "routes", "A list, for messages without a destination: they go to the endpoints of all routes that match.", SECTION(route_options)
+    "routes", "A list, for messages without a destination: they go to the endpoints of all routes that match.",
+    SECTION(route_options)
 };
 
 const struct option *option_find(const struct option_section *section, const char *name)
@@ -170,8 +198,8 @@ bool option_is_endpoint_name(pr_slice name)
     for (size_t i = 0; i < name.size; i++) {
         char c = name.data[i];
 
-        if (!((c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
-              c == '_' || c == '-' || c == '.'))
+        if (!((c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' ||
+              c == '-' || c == '.'))
             return false;
     }
     return name.size > 0 && name.size <= CONFIG_NAME_MAX;
@@ -180,23 +208,23 @@ bool option_is_endpoint_name(pr_slice name)
 const char *option_kind_name(enum option_kind kind)
 {
     switch (kind) {
-    case OPTION_TEXT:     return "text";
+    case OPTION_TEXT: return "text";
     case OPTION_DURATION: return "duration";
-    case OPTION_SIZE:     return "size";
-    case OPTION_COUNT:    return "count";
-    case OPTION_NUMBER:   return "number";
+    case OPTION_SIZE: return "size";
+    case OPTION_COUNT: return "count";
+    case OPTION_NUMBER: return "number";
     case OPTION_CHOICE:
     case OPTION_WORD:
-    case OPTION_PRESET:   return "word";
-    case OPTION_NAMES:    return "names";
+    case OPTION_PRESET: return "word";
+    case OPTION_NAMES: return "names";
     case OPTION_NETWORKS: return "list of networks";
-    case OPTION_DELAYS:   return "list of durations";
+    case OPTION_DELAYS: return "list of durations";
     case OPTION_SECTION:
     case OPTION_RETRY:
     case OPTION_BREAKER:
-    case OPTION_NAMED:    return "map";
-    case OPTION_LIST:     return "list";
-    case OPTION_LATER:    break;
+    case OPTION_NAMED: return "map";
+    case OPTION_LIST: return "list";
+    case OPTION_LATER: break;
     }
     return "not built in";
 }
@@ -206,13 +234,18 @@ static const int64_t finitech_delays[] = { PR_SECONDS(10), PR_SECONDS(60), PR_MI
 bool option_preset(const char *name, struct retry_setting *ret_retry, struct breaker_setting *ret_breaker)
 {
     static const struct {
-        const char          *name;
+        const char *name;
         struct retry_setting retry;
     } table[] = {
         { "cloudeventbus", { .base_us = PR_SECONDS(1), .factor = 2, .cap_us = PR_MINUTES(5), .failures = 5 } },
         { "whizbang", { .base_us = PR_SECONDS(30), .factor = 2, .failures = 10 } },
-        { "finitech", { .base_us = PR_SECONDS(1), .factor = 2, .cap_us = PR_MINUTES(5), .failures = 5,
-                        .delays = finitech_delays, .delay_count = ARRAY_LENGTH(finitech_delays) } },
+        { "finitech",
+          { .base_us = PR_SECONDS(1),
+            .factor = 2,
+            .cap_us = PR_MINUTES(5),
+            .failures = 5,
+            .delays = finitech_delays,
+            .delay_count = ARRAY_LENGTH(finitech_delays) } },
     };
 
     for (size_t i = 0; i < ARRAY_LENGTH(table); i++) {

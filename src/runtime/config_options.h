@@ -22,41 +22,41 @@ enum option_kind {
     OPTION_NETWORKS, /* const struct network * */
     OPTION_DELAYS,   /* const int64_t * */
 
-    OPTION_SECTION,  /* a map: the options of `section`, in the struct at offset */
-    OPTION_RETRY,    /* a section, or a list of delays */
-    OPTION_BREAKER,  /* a section, or off */
-    OPTION_NAMED,    /* a map from names to sections; an array of item_size */
-    OPTION_LIST,     /* a list of sections; an array of item_size */
+    OPTION_SECTION, /* a map: the options of `section`, in the struct at offset */
+    OPTION_RETRY,   /* a section, or a list of delays */
+    OPTION_BREAKER, /* a section, or off */
+    OPTION_NAMED,   /* a map from names to sections; an array of item_size */
+    OPTION_LIST,    /* a list of sections; an array of item_size */
 
-    OPTION_LATER,    /* known, and refused by name: not built in */
+    OPTION_LATER, /* known, and refused by name: not built in */
 };
 
 struct option_section;
 
 struct option {
-    const char       *name;
-    enum option_kind  kind;
-    const char       *fallback;   /* the default, as it would be written; "": none */
-    const char       *doc;
-    bool              required;
-    size_t            offset, size, count_offset, item_size;
-    int64_t           min, max;   /* DURATION, SIZE, COUNT; NUMBER: in thousandths */
-    const char *const *choices;   /* ends with NULL */
+    const char *name;
+    enum option_kind kind;
+    const char *fallback; /* the default, as it would be written; "": none */
+    const char *doc;
+    bool required;
+    size_t offset, size, count_offset, item_size;
+    int64_t min, max;           /* DURATION, SIZE, COUNT; NUMBER: in thousandths */
+    const char *const *choices; /* ends with NULL */
     const struct option_section *section;
-    const char *const *built_in;  /* NAMED: names that are there without being written */
-    bool            (*is_name)(pr_slice name);
-    const char       *name_rule;  /* what is_name() wants, in words */
+    const char *const *built_in; /* NAMED: names that are there without being written */
+    bool (*is_name)(pr_slice name);
+    const char *name_rule; /* what is_name() wants, in words */
 };
 
 struct option_section {
-    const char          *title; /* in the reference: "endpoints.NAME" */
-    const char          *doc;
+    const char *title; /* in the reference: "endpoints.NAME" */
+    const char *doc;
     const struct option *options;
-    size_t               count;
+    size_t count;
 };
 
-extern const struct option_section option_root, option_box, option_endpoint, option_retry,
-    option_breaker, option_route;
+extern const struct option_section option_root, option_box, option_endpoint, option_retry, option_breaker,
+    option_route;
 
 /* NULL when there is none. */
 const struct option *option_find(const struct option_section *section, const char *name);
@@ -73,8 +73,8 @@ bool option_preset(const char *name, struct retry_setting *ret_retry, struct bre
 
 /* Parse text into the field; PR_ECONFIG with what is wrong, without a place.  quoted is how
  * the value may be shown. */
-PR_MUST_CHECK int option_parse(const struct option *option, const char *text, const char *quoted,
-                               void *field, struct pr_error *reterr);
+PR_MUST_CHECK int option_parse(const struct option *option, const char *text, const char *quoted, void *field,
+                               struct pr_error *reterr);
 /* As it would be written in the file. */
 void option_format(const struct option *option, const void *field, struct buf *ret);
 

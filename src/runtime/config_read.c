@@ -16,7 +16,7 @@
 
 int config_fail(const struct config_reader *reader, const struct node *node, const char *format, ...)
 {
-    char    text[PR_ERROR_TEXT_SIZE];
+    char text[PR_ERROR_TEXT_SIZE];
     va_list args;
 
     va_start(args, format);
@@ -26,7 +26,8 @@ int config_fail(const struct config_reader *reader, const struct node *node, con
         return error_set(reader->reterr, PR_ECONFIG, "%s: %s", reader->source->name, text);
     if (node->variable != NULL)
         return error_set(reader->reterr, PR_ECONFIG, "environment variable %s: %s", node->variable, text);
-    return error_set(reader->reterr, PR_ECONFIG, "%s:%d:%d: %s", reader->source->name, node->line, node->column, text);
+    return error_set(reader->reterr, PR_ECONFIG, "%s:%d:%d: %s", reader->source->name, node->line, node->column,
+                     text);
 }
 
 /* As config_fail(), at the key of node. */
@@ -35,8 +36,8 @@ static int fail_at_key(const struct config_reader *reader, const struct node *no
 
 static int fail_at_key(const struct config_reader *reader, const struct node *node, const char *format, ...)
 {
-    char        text[PR_ERROR_TEXT_SIZE];
-    va_list     args;
+    char text[PR_ERROR_TEXT_SIZE];
+    va_list args;
     struct node place = { .line = node->key_line, .column = node->key_column };
 
     va_start(args, format);
@@ -91,7 +92,7 @@ static bool variable_name(const char *path, char ret[VARIABLE_MAX])
 /* The environment is stronger than the file: the node to read instead, or NULL. */
 static struct node *from_environment(struct config_reader *reader, const char *path)
 {
-    char        name[VARIABLE_MAX];
+    char name[VARIABLE_MAX];
     const char *value;
 
     if (reader->in_list || !variable_name(path, name) || (value = getenv(name)) == NULL)
@@ -108,13 +109,14 @@ static struct node *from_environment(struct config_reader *reader, const char *p
 static int read_default(struct config_reader *reader, const struct option *option, void *field)
 {
     const char *text, *shown;
-    int         r;
+    int r;
 
     if (option->fallback[0] == '\0' && (option->kind == OPTION_WORD || option->kind == OPTION_PRESET)) {
         *(const char **)field = "";
         return PR_OK;
     }
-    r = node_expand(slice_from(option->fallback), reader->source, &reader->config->arena, &text, &shown, reader->reterr);
+    r = node_expand(slice_from(option->fallback), reader->source, &reader->config->arena, &text, &shown,
+                    reader->reterr);
     return r != PR_OK ? r : option_parse(option, text, shown, field, reader->reterr);
 }
 
@@ -132,21 +134,23 @@ static int apply_preset(struct config_reader *reader, struct config_endpoint *en
     return note(reader, &endpoint->breaker.enabled, ORIGIN_PRESET, NULL, NULL);
 }
 
-static int read_value(struct config_reader *reader, const struct option *option, const struct node *node, void *target,
-                      const char *path)
+static int read_value(struct config_reader *reader, const struct option *option, const struct node *node,
+                      void *target, const char *path)
 {
-    struct pr_error    why;
+    struct pr_error why;
     const struct node *variable = from_environment(reader, path);
-    void              *field = (char *)target + option->offset;
+    void *field = (char *)target + option->offset;
 
     if (variable != NULL)
         node = variable;
     if (node == NULL)
         return PR_OK;
     if (node->kind != NODE_SCALAR)
-        return config_fail(reader, node, "%s: a %s is wanted, this is %s", path, option_kind_name(option->kind), kind_of(node));
+        return config_fail(reader, node, "%s: a %s is wanted, this is %s", path, option_kind_name(option->kind),
+                           kind_of(node));
     if (node_is_null(node) && option->kind != OPTION_TEXT)
-        return config_fail(reader, node, "%s: a %s is wanted, there is nothing", path, option_kind_name(option->kind));
+        return config_fail(reader, node, "%s: a %s is wanted, there is nothing", path,
+                           option_kind_name(option->kind));
     if (option_parse(option, node->text, node->shown, field, &why) != PR_OK)
         return config_fail(reader, node, "%s: %s", path, why.text);
     int r = note(reader, field, variable != NULL ? ORIGIN_ENVIRONMENT : ORIGIN_FILE, node, node->shown);
@@ -159,34 +163,31 @@ static int read_value(struct config_reader *reader, const struct option *option,
 
 static size_t item_size(enum option_kind kind)
 {
-    return kind == OPTION_NAMES ? sizeof(char *) : kind == OPTION_NETWORKS ? sizeof(struct network) : sizeof(int64_t);
+    return kind == OPTION_NAMES      ? sizeof(char *)
+           : kind == OPTION_NETWORKS ? sizeof(struct network)
+                                     : sizeof(int64_t);
 }
 
-static int read_item(struct config_reader *reader, const struct option *option, const struct node *item, void *ret,
-                     const char *path)
+static int read_item(struct config_reader *reader, const struct option *option, const struct node *item,
+                     void *ret, const char *path)
 {
     static const struct option delay = { .kind = OPTION_DURATION, .max = RETRY_DELAY_MAX_US };
     struct pr_error why;
-    int             r = PR_OK;
+    int r = PR_OK;
 
     if (item->kind != NODE_SCALAR || item->text[0] == '\0')
         return config_fail(reader, item, "%s: single values are wanted in this list", path);
     switch (option->kind) {
-    case OPTION_NAMES:
-        *(const char **)ret = item->text;
-        break;
-    case OPTION_NETWORKS:
-        r = netguard_parse(slice_from(item->text), ret, &why);
-        break;
-    default:
-        r = option_parse(&delay, item->text, item->shown, ret, &why);
+    case OPTION_NAMES: *(const char **)ret = item->text; break;
+    case OPTION_NETWORKS: r = netguard_parse(slice_from(item->text), ret, &why); break;
+    default: r = option_parse(&delay, item->text, item->shown, ret, &why);
     }
     return r == PR_OK ? PR_OK : config_fail(reader, item, "%s: %s", path, why.text);
 }
 
 /* One word is a list of one. */
-static int read_values(struct config_reader *reader, const struct option *option, const struct node *node, void *target,
-                       const char *path)
+static int read_values(struct config_reader *reader, const struct option *option, const struct node *node,
+                       void *target, const char *path)
 {
     size_t size = item_size(option->kind), i = 0;
 
@@ -195,10 +196,11 @@ static int read_values(struct config_reader *reader, const struct option *option
     if (node->kind == NODE_MAP || node_is_null(node))
         return config_fail(reader, node, "%s: a list is wanted", path);
     const struct node *first = node->kind == NODE_LIST ? node->first : node;
-    size_t             count = node->kind == NODE_LIST ? node->count : 1;
+    size_t count = node->kind == NODE_LIST ? node->count : 1;
 
     if (count == 0 || count > (size_t)option->max)
-        return config_fail(reader, node, "%s: 1 to %d entries are wanted, there are %zu", path, (int)option->max, count);
+        return config_fail(reader, node, "%s: 1 to %d entries are wanted, there are %zu", path,
+                           (int)option->max, count);
     char *items = arena_alloc_array(&reader->config->arena, count, size);
     if (items == NULL)
         return no_memory(reader);
@@ -218,7 +220,7 @@ static int read_retry(struct config_reader *reader, const struct option *option,
                       struct retry_setting *retry, const char *path)
 {
     static const char *const formula[] = { "base", "factor", "cap", "failures" };
-    const struct option     *delays = option_find(&option_retry, "delays");
+    const struct option *delays = option_find(&option_retry, "delays");
 
     if (node != NULL && node->kind == NODE_LIST) {
         int r = read_values(reader, delays, node, retry, path);
@@ -229,7 +231,8 @@ static int read_retry(struct config_reader *reader, const struct option *option,
         const struct node *own = node_find(node, formula[i]), *table = node_find(node, "delays");
 
         if (own != NULL && table != NULL)
-            return fail_at_key(reader, own, "%s.%s: delays is there, too; it is the table or the formula", path, formula[i]);
+            return fail_at_key(reader, own, "%s.%s: delays is there, too; it is the table or the formula", path,
+                               formula[i]);
         if (own != NULL) { /* a formula beside a preset that has a table */
             retry->delays = NULL;
             retry->delay_count = 0;
@@ -245,7 +248,9 @@ static int read_breaker(struct config_reader *reader, const struct option *optio
         bool on = strcmp(node->text, "on") == 0;
 
         if (!on && strcmp(node->text, "off") != 0)
-            return config_fail(reader, node, "%s: \"%s\" is not known; write off, or a map like {after: 5, open: 5s}", path, node->shown);
+            return config_fail(reader, node,
+                               "%s: \"%s\" is not known; write off, or a map like {after: 5, open: 5s}", path,
+                               node->shown);
         breaker->enabled = on;
         return note(reader, &breaker->enabled, ORIGIN_FILE, node, NULL);
     }
@@ -288,11 +293,11 @@ static int read_named_item(struct config_reader *reader, const struct option *op
     return r;
 }
 
-static int read_named(struct config_reader *reader, const struct option *option, const struct node *map, void *target,
-                      const char *path)
+static int read_named(struct config_reader *reader, const struct option *option, const struct node *map,
+                      void *target, const char *path)
 {
     size_t count = 0, n = 0;
-    int    r = PR_OK;
+    int r = PR_OK;
 
     if (map != NULL && node_is_null(map))
         map = NULL;
@@ -321,8 +326,8 @@ static int read_named(struct config_reader *reader, const struct option *option,
     return r;
 }
 
-static int read_list(struct config_reader *reader, const struct option *option, const struct node *list, void *target,
-                     const char *path)
+static int read_list(struct config_reader *reader, const struct option *option, const struct node *list,
+                     void *target, const char *path)
 {
     size_t n = 0;
 
@@ -338,8 +343,9 @@ static int read_list(struct config_reader *reader, const struct option *option, 
     reader->in_list = true;
     for (const struct node *c = list->first; c != NULL; c = c->next, n++) {
         const char *own_path = arena_printf(&reader->config->arena, "%s[%zu]", path, n).data;
-        int r = own_path == NULL ? no_memory(reader)
-                                 : config_read_section(reader, option->section, c, items + n * option->item_size, own_path);
+        int r = own_path == NULL
+                    ? no_memory(reader)
+                    : config_read_section(reader, option->section, c, items + n * option->item_size, own_path);
         if (r != PR_OK)
             return r;
     }
@@ -351,11 +357,11 @@ static int read_list(struct config_reader *reader, const struct option *option, 
 
 /* ---- Sections ---- */
 
-static int refuse_unknown(struct config_reader *reader, const struct option_section *section, const struct node *child,
-                          const char *path)
+static int refuse_unknown(struct config_reader *reader, const struct option_section *section,
+                          const struct node *child, const char *path)
 {
     struct suggestion near = { 0 };
-    struct buf        all;
+    struct buf all;
 
     for (size_t i = 0; i < section->count; i++)
         suggest_try(&near, slice_from(child->key), section->options[i].name);
@@ -370,49 +376,42 @@ static int refuse_unknown(struct config_reader *reader, const struct option_sect
     return r;
 }
 
-static int check_keys(struct config_reader *reader, const struct option_section *section, const struct node *map,
-                      const char *path)
+static int check_keys(struct config_reader *reader, const struct option_section *section,
+                      const struct node *map, const char *path)
 {
     for (const struct node *child = map->first; child != NULL; child = child->next) {
         const struct option *option = option_find(section, child->key);
-        const char          *own_path = join(reader, path, child->key);
+        const char *own_path = join(reader, path, child->key);
 
         if (own_path == NULL)
             return no_memory(reader);
         if (option == NULL)
             return refuse_unknown(reader, section, child, own_path);
         if (option->kind == OPTION_LATER && reader->endpoint != NULL)
-            return fail_at_key(reader, child, "endpoint %s: %s is not built in; remove it", reader->endpoint, option->name);
+            return fail_at_key(reader, child, "endpoint %s: %s is not built in; remove it", reader->endpoint,
+                               option->name);
         if (option->kind == OPTION_LATER)
             return fail_at_key(reader, child, "%s is not built in; remove it", own_path);
     }
     return PR_OK;
 }
 
-static int read_option(struct config_reader *reader, const struct option *option, const struct node *node, void *target,
-                       const char *path)
+static int read_option(struct config_reader *reader, const struct option *option, const struct node *node,
+                       void *target, const char *path)
 {
     void *field = (char *)target + option->offset;
 
     switch (option->kind) {
     case OPTION_NAMES:
     case OPTION_NETWORKS:
-    case OPTION_DELAYS:
-        return read_values(reader, option, node, target, path);
-    case OPTION_SECTION:
-        return config_read_section(reader, option->section, node, field, path);
-    case OPTION_RETRY:
-        return read_retry(reader, option, node, field, path);
-    case OPTION_BREAKER:
-        return read_breaker(reader, option, node, field, path);
-    case OPTION_NAMED:
-        return read_named(reader, option, node, target, path);
-    case OPTION_LIST:
-        return read_list(reader, option, node, target, path);
-    case OPTION_LATER:
-        return PR_OK;
-    default:
-        return read_value(reader, option, node, target, path);
+    case OPTION_DELAYS: return read_values(reader, option, node, target, path);
+    case OPTION_SECTION: return config_read_section(reader, option->section, node, field, path);
+    case OPTION_RETRY: return read_retry(reader, option, node, field, path);
+    case OPTION_BREAKER: return read_breaker(reader, option, node, field, path);
+    case OPTION_NAMED: return read_named(reader, option, node, target, path);
+    case OPTION_LIST: return read_list(reader, option, node, target, path);
+    case OPTION_LATER: return PR_OK;
+    default: return read_value(reader, option, node, target, path);
     }
 }
 
@@ -432,28 +431,30 @@ static int read_defaults(struct config_reader *reader, const struct option_secti
     return r;
 }
 
-int config_read_section(struct config_reader *reader, const struct option_section *section, const struct node *map,
-                        void *target, const char *path)
+int config_read_section(struct config_reader *reader, const struct option_section *section,
+                        const struct node *map, void *target, const char *path)
 {
     const struct node *place = map;
     bool inherits = section == &option_retry || section == &option_breaker;
-    int  r = inherits ? PR_OK : read_defaults(reader, section, target);
+    int r = inherits ? PR_OK : read_defaults(reader, section, target);
 
     if (map != NULL && node_is_null(map))
         map = NULL;
     if (r == PR_OK && map != NULL && map->kind != NODE_MAP)
-        r = config_fail(reader, map, "%s%sa map is wanted, this is %s", path, path[0] != '\0' ? ": " : "", kind_of(map));
+        r = config_fail(reader, map, "%s%sa map is wanted, this is %s", path, path[0] != '\0' ? ": " : "",
+                        kind_of(map));
     if (r == PR_OK && map != NULL)
         r = check_keys(reader, section, map, path);
     for (size_t i = 0; r == PR_OK && i < section->count; i++) {
         const struct option *option = &section->options[i];
-        const struct node   *node = node_find(map, option->name);
-        const char          *own_path = join(reader, path, option->name);
+        const struct node *node = node_find(map, option->name);
+        const char *own_path = join(reader, path, option->name);
 
         if (own_path == NULL)
             return no_memory(reader);
         r = read_option(reader, option, node, target, own_path);
-        if (r == PR_OK && option->required && config_note_find(reader->config, (char *)target + option->offset) == NULL)
+        if (r == PR_OK && option->required &&
+            config_note_find(reader->config, (char *)target + option->offset) == NULL)
             r = config_fail(reader, place, "%s: %s is missing", path, option->name);
     }
     return r;

@@ -20,7 +20,7 @@ static void add_url(struct buf *b, const char *url)
     static const char *const secrets[] = { "password", "passwd", "token", "secret", "sslpassword" };
     const char *slashes = strstr(url, "://");
     const char *authority = slashes != NULL ? slashes + 3 : url;
-    size_t      length = strcspn(authority, "/?#");
+    size_t length = strcspn(authority, "/?#");
     const char *at = memrchr(authority, '@', length);
     const char *colon = at != NULL ? memchr(authority, ':', (size_t)(at - authority)) : NULL;
 
@@ -52,11 +52,13 @@ static void add_url(struct buf *b, const char *url)
 /* As YAML: plain when that cannot be misread. */
 static void add_scalar(struct buf *b, pr_slice text)
 {
-    bool plain = text.size > 0 && strchr("-?:,[]{}#&*!|>'\"%@` ", text.data[0]) == NULL && text.data[text.size - 1] != ' ' &&
-                 text.data[text.size - 1] != ':' && !slice_contains(text, PR_STR(": ")) && !slice_contains(text, PR_STR(" #"));
+    bool plain = text.size > 0 && strchr("-?:,[]{}#&*!|>'\"%@` ", text.data[0]) == NULL &&
+                 text.data[text.size - 1] != ' ' && text.data[text.size - 1] != ':' &&
+                 !slice_contains(text, PR_STR(": ")) && !slice_contains(text, PR_STR(" #"));
 
     for (size_t i = 0; i < text.size && plain; i++)
-        plain = (unsigned char)text.data[i] >= ' ' && text.data[i] != 0x7f && strchr("{}[],", text.data[i]) == NULL;
+        plain =
+            (unsigned char)text.data[i] >= ' ' && text.data[i] != 0x7f && strchr("{}[],", text.data[i]) == NULL;
     if (plain)
         buf_add_slice(b, text);
     else
@@ -74,7 +76,7 @@ static void add_network(struct buf *b, const struct network *network)
 static void add_list(struct buf *b, const struct option *option, const void *target)
 {
     const void *items;
-    size_t      count;
+    size_t count;
 
     memcpy(&items, (const char *)target + option->offset, sizeof(items));
     memcpy(&count, (const char *)target + option->count_offset, sizeof(count));
@@ -95,11 +97,12 @@ static void add_list(struct buf *b, const struct option *option, const void *tar
     buf_add_char(b, ']');
 }
 
-static void add_value(struct buf *b, const struct config *config, const struct option *option, const void *target)
+static void add_value(struct buf *b, const struct config *config, const struct option *option,
+                      const void *target)
 {
-    const void               *field = (const char *)target + option->offset;
+    const void *field = (const char *)target + option->offset;
     const struct config_note *note = config_note_find(config, field);
-    struct buf                text;
+    struct buf text;
 
     if (option->kind > OPTION_LAST_VALUE) {
         add_list(b, option, target);
@@ -117,36 +120,26 @@ static void add_value(struct buf *b, const struct config *config, const struct o
 static void add_origin(struct buf *b, const struct config *config, const void *field, size_t line_start)
 {
     const struct config_note *note = config_note_find(config, field);
-    enum origin               origin = note != NULL ? note->origin : ORIGIN_DEFAULT;
+    enum origin origin = note != NULL ? note->origin : ORIGIN_DEFAULT;
 
     do
         buf_add_char(b, ' ');
     while (b->size - line_start < SHOWN_COLUMN && buf_failed(b) == 0);
     switch (origin) {
-    case ORIGIN_DEFAULT:
-        buf_add_cstr(b, "# default");
-        break;
-    case ORIGIN_PRESET:
-        buf_add_cstr(b, "# preset");
-        break;
-    case ORIGIN_FLAG:
-        buf_add_cstr(b, "# --store");
-        break;
-    case ORIGIN_FILE:
-        buf_addf(b, "# line %d", note->node->line);
-        break;
-    case ORIGIN_ENVIRONMENT:
-        buf_addf(b, "# %s", note->node->variable);
-        break;
+    case ORIGIN_DEFAULT: buf_add_cstr(b, "# default"); break;
+    case ORIGIN_PRESET: buf_add_cstr(b, "# preset"); break;
+    case ORIGIN_FLAG: buf_add_cstr(b, "# --store"); break;
+    case ORIGIN_FILE: buf_addf(b, "# line %d", note->node->line); break;
+    case ORIGIN_ENVIRONMENT: buf_addf(b, "# %s", note->node->variable); break;
     }
     buf_add_char(b, '\n');
 }
 
 struct shower {
     const struct config *config;
-    struct buf          *out;
-    int                  depth;
-    bool                 dash; /* the next line begins an entry of a list */
+    struct buf *out;
+    int depth;
+    bool dash; /* the next line begins an entry of a list */
 };
 
 static size_t begin_line(struct shower *s, const char *key)
@@ -167,7 +160,7 @@ static void show_section(struct shower *s, const struct option_section *section,
 static void show_array(struct shower *s, const struct option *option, const void *target)
 {
     const char *items;
-    size_t      count;
+    size_t count;
 
     memcpy(&items, (const char *)target + option->offset, sizeof(items));
     memcpy(&count, (const char *)target + option->count_offset, sizeof(count));
@@ -193,7 +186,7 @@ static void show_array(struct shower *s, const struct option *option, const void
 static bool is_shown(const struct option_section *section, const struct option *option, const void *target)
 {
     const void *field = (const char *)target + option->offset;
-    size_t      count;
+    size_t count;
 
     if (option->kind == OPTION_LATER)
         return false;
@@ -211,7 +204,7 @@ static bool is_shown(const struct option_section *section, const struct option *
 static void show_option(struct shower *s, const struct option *option, const void *target)
 {
     const void *field = (const char *)target + option->offset;
-    size_t      start;
+    size_t start;
 
     if (option->kind == OPTION_NAMED || option->kind == OPTION_LIST) {
         show_array(s, option, target);
@@ -253,35 +246,44 @@ static const char introduction[] =
     "\n"
     "<!-- Made by `postrider config reference`. -->\n"
     "\n"
-    "One YAML file, given with `-c FILE`. It is checked as a whole before anything starts: `postrider config check`.\n"
+    "One YAML file, given with `-c FILE`; without it `postrider.yaml` in the current directory, when it is "
+    "there. It is\n"
+    "checked as a whole before anything starts: `postrider config check`.\n"
     "A wrong key is refused with its file, line and column, and the nearest key that exists.\n"
-    "`postrider config show` prints what is in force and where each value came from; `postrider config init` writes a\n"
+    "`postrider config show` prints what is in force and where each value came from; `postrider config init` "
+    "writes a\n"
     "file to begin with.\n"
     "\n"
-    "Where a value comes from, strongest first: a flag (`--store`), the environment, the file, the default. The\n"
+    "Where a value comes from, strongest first: a flag (`--store`), the environment, the file, the default. "
+    "The\n"
     "variable of `limits.payload` is `POSTRIDER_LIMITS__PAYLOAD`, that of `endpoints.billing.url` is\n"
     "`POSTRIDER_ENDPOINTS__BILLING__URL` (the endpoint must be in the file).\n"
     "\n"
-    "In values: `${NAME}` is a variable of the environment, `${NAME:-default}` has a default, `${NAME:?message}` a message\n"
-    "when it is missing, `${file:path}` is the content of a file without the newline at its end (relative to the\n"
-    "configuration), and `$${` is a plain `${`. What came out of a file, and passwords in URLs, are printed as `***`.\n"
+    "In values: `${NAME}` is a variable of the environment, `${NAME:-default}` has a default, "
+    "`${NAME:?message}` a message\n"
+    "when it is missing, `${file:path}` is the content of a file without the newline at its end (relative to "
+    "the\n"
+    "configuration), and `$${` is a plain `${`. What came out of a file, and passwords in URLs, are printed as "
+    "`***`.\n"
     "\n"
-    "Durations: `200ms 30s 5m 24h 7d`, also `1h30m`. Sizes: `512B 64KiB 1MiB`, also `10kB` (1000). Globs: `*` and `?`.\n"
+    "Durations: `200ms 30s 5m 24h 7d`, also `1h30m`. Sizes: `512B 64KiB 1MiB`, also `10kB` (1000). Globs: `*` "
+    "and `?`.\n"
     "YAML anchors, aliases, tags and second documents are refused.\n";
 
 static void reference_bounds(struct buf *b, const struct option *option)
 {
-    struct buf    text;
+    struct buf text;
     const int64_t bounds[] = { option->min, option->max };
 
     if (option->max == 0)
         return;
     buf_init(&text, 128);
     for (size_t i = 0; i < ARRAY_LENGTH(bounds); i++) {
-        int    count = (int)bounds[i];
+        int count = (int)bounds[i];
         double number = (double)bounds[i] / 1000;
-        const void *field = option->kind == OPTION_COUNT ? (const void *)&count
-                            : option->kind == OPTION_NUMBER ? (const void *)&number : (const void *)&bounds[i];
+        const void *field = option->kind == OPTION_COUNT    ? (const void *)&count
+                            : option->kind == OPTION_NUMBER ? (const void *)&number
+                                                            : (const void *)&bounds[i];
 
         buf_add_cstr(&text, i > 0 ? " to " : "");
         option_format(option, field, &text);
@@ -297,7 +299,10 @@ static void reference_option(struct buf *b, const struct option *option)
         reference_bounds(b, option);
     for (size_t i = 0; option->choices != NULL && option->choices[i] != NULL; i++)
         buf_addf(b, "%s`%s`", i > 0 ? ", " : ": ", option->choices[i]);
-    buf_addf(b, " | %s%s%s | %s |\n", option->fallback[0] != '\0' ? "`" : option->required ? "required" : "",
+    buf_addf(b, " | %s%s%s | %s |\n",
+             option->fallback[0] != '\0' ? "`"
+             : option->required          ? "required"
+                                         : "",
              option->fallback, option->fallback[0] != '\0' ? "`" : "", option->doc);
 }
 
@@ -331,7 +336,8 @@ static void reference_later(struct buf *b, const struct option_section *section)
         const struct option *option = &section->options[i];
 
         if (option->kind == OPTION_LATER)
-            buf_addf(b, "- `%s%s%s`: %s\n", section->title, section->title[0] != '\0' ? "." : "", option->name, option->doc);
+            buf_addf(b, "- `%s%s%s`: %s\n", section->title, section->title[0] != '\0' ? "." : "", option->name,
+                     option->doc);
         if (option->section != NULL)
             reference_later(b, option->section);
     }

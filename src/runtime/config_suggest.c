@@ -21,11 +21,11 @@ size_t suggest_distance(pr_slice a, pr_slice b)
         rows[0][j] = j;
     for (size_t i = 1; i <= a.size; i++) {
         const size_t *before = rows[(i + 1) % 3], *above = rows[(i - 1) % 3];
-        size_t       *row = rows[i % 3];
+        size_t *row = rows[i % 3];
 
         row[0] = i;
         for (size_t j = 1; j <= b.size; j++) {
-            int    x = lower(a.data[i - 1]), y = lower(b.data[j - 1]);
+            int x = lower(a.data[i - 1]), y = lower(b.data[j - 1]);
             size_t cost = above[j - 1] + (x != y);
 
             cost = min_size(cost, min_size(above[j], row[j - 1]) + 1);
@@ -40,8 +40,8 @@ size_t suggest_distance(pr_slice a, pr_slice b)
 void suggest_try(struct suggestion *s, pr_slice word, const char *candidate)
 {
     pr_slice other = slice_from(candidate);
-    size_t   distance = suggest_distance(word, other);
-    size_t   near = max_size(1, max_size(word.size, other.size) / 3);
+    size_t distance = suggest_distance(word, other);
+    size_t near = max_size(1, max_size(word.size, other.size) / 3);
 
     if (distance <= near && (s->best == NULL || distance < s->distance)) {
         s->best = candidate;

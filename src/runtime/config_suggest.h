@@ -14,7 +14,7 @@ size_t suggest_distance(pr_slice a, pr_slice b);
  * (more than a third of the word would have to change). */
 struct suggestion {
     const char *best;
-    size_t      distance;
+    size_t distance;
 };
 
 void suggest_try(struct suggestion *s, pr_slice word, const char *candidate);

@@ -38,12 +38,13 @@ static int check_bounds(const struct option *option, double value, const char *s
 static int parse_scaled(const struct option *option, const char *text, const char *shown, int64_t *field,
                         struct pr_error *reterr)
 {
-    bool    is_size = option->kind == OPTION_SIZE;
+    bool is_size = option->kind == OPTION_SIZE;
     int64_t value;
-    int     r = is_size ? size_parse(slice_from(text), &value) : duration_parse(slice_from(text), &value);
+    int r = is_size ? size_parse(slice_from(text), &value) : duration_parse(slice_from(text), &value);
 
     if (r != PR_OK)
-        return error_set(reterr, PR_ECONFIG, "\"%s\" is not a %s; write it like %s", shown, option_kind_name(option->kind),
+        return error_set(reterr, PR_ECONFIG, "\"%s\" is not a %s; write it like %s", shown,
+                         option_kind_name(option->kind),
                          is_size ? "512B, 64KiB, 1MiB" : "200ms, 30s, 5m, 24h, 7d");
     r = check_bounds(option, (double)value, shown, reterr);
     if (r == PR_OK)
@@ -51,7 +52,8 @@ static int parse_scaled(const struct option *option, const char *text, const cha
     return r;
 }
 
-static int parse_count(const struct option *option, const char *text, const char *shown, int *field, struct pr_error *reterr)
+static int parse_count(const struct option *option, const char *text, const char *shown, int *field,
+                       struct pr_error *reterr)
 {
     char *end;
 
@@ -65,14 +67,16 @@ static int parse_count(const struct option *option, const char *text, const char
     return r;
 }
 
-static int parse_double(const struct option *option, const char *text, const char *shown, double *field, struct pr_error *reterr)
+static int parse_double(const struct option *option, const char *text, const char *shown, double *field,
+                        struct pr_error *reterr)
 {
     char *end;
 
     errno = 0;
     double value = strtod(text, &end);
     /* Digits first: strtod also reads "inf", "nan" and hexadecimal. */
-    if (end == text || *end != '\0' || errno != 0 || !isfinite(value) || strspn(text, "0123456789.") != strlen(text))
+    if (end == text || *end != '\0' || errno != 0 || !isfinite(value) ||
+        strspn(text, "0123456789.") != strlen(text))
         return error_set(reterr, PR_ECONFIG, "\"%s\" is not a number", shown);
     int r = check_bounds(option, value * 1000, shown, reterr);
     if (r == PR_OK)
@@ -84,7 +88,7 @@ static int parse_choice(const struct option *option, const char *text, const cha
                         struct pr_error *reterr)
 {
     struct suggestion near = { 0 };
-    struct buf        all;
+    struct buf all;
 
     for (size_t i = 0; option->choices[i] != NULL; i++) {
         if (strcmp(option->choices[i], text) == 0) {
@@ -98,7 +102,8 @@ static int parse_choice(const struct option *option, const char *text, const cha
     buf_init(&all, 512);
     for (size_t i = 0; option->choices[i] != NULL; i++)
         buf_addf(&all, "%s%s", i > 0 ? ", " : "", option->choices[i]);
-    int r = error_set(reterr, PR_ECONFIG, "\"%s\" is not known; it is one of %.*s", shown, SLICE_ARGS(buf_slice(&all)));
+    int r = error_set(reterr, PR_ECONFIG, "\"%s\" is not known; it is one of %.*s", shown,
+                      SLICE_ARGS(buf_slice(&all)));
     buf_fini(&all);
     return r;
 }
@@ -114,25 +119,21 @@ static void store_choice(const struct option *option, size_t index, void *field)
 
 static size_t load_choice(const struct option *option, const void *field)
 {
-    return option->size == sizeof(bool) ? *(const bool *)field : (size_t)*(const int *)field;
+    return option->size == sizeof(bool) ? *(const bool *)field : (size_t) * (const int *)field;
 }
 
-int option_parse(const struct option *option, const char *text, const char *shown, void *field, struct pr_error *reterr)
+int option_parse(const struct option *option, const char *text, const char *shown, void *field,
+                 struct pr_error *reterr)
 {
     size_t index = 0;
-    int    r;
+    int r;
 
     switch (option->kind) {
-    case OPTION_TEXT:
-        *(const char **)field = text;
-        return PR_OK;
+    case OPTION_TEXT: *(const char **)field = text; return PR_OK;
     case OPTION_DURATION:
-    case OPTION_SIZE:
-        return parse_scaled(option, text, shown, field, reterr);
-    case OPTION_COUNT:
-        return parse_count(option, text, shown, field, reterr);
-    case OPTION_NUMBER:
-        return parse_double(option, text, shown, field, reterr);
+    case OPTION_SIZE: return parse_scaled(option, text, shown, field, reterr);
+    case OPTION_COUNT: return parse_count(option, text, shown, field, reterr);
+    case OPTION_NUMBER: return parse_double(option, text, shown, field, reterr);
     case OPTION_CHOICE:
         r = parse_choice(option, text, shown, &index, reterr);
         if (r == PR_OK)
@@ -144,8 +145,7 @@ int option_parse(const struct option *option, const char *text, const char *show
         if (r == PR_OK)
             *(const char **)field = option->choices[index];
         return r;
-    default:
-        ASSERT(!"a value of one piece");
+    default: ASSERT(!"a value of one piece");
     }
     return PR_ECONFIG;
 }
@@ -157,24 +157,13 @@ void option_format(const struct option *option, const void *field, struct buf *r
     switch (option->kind) {
     case OPTION_TEXT:
     case OPTION_WORD:
-    case OPTION_PRESET:
-        buf_add_cstr(ret, *(const char *const *)field);
-        return;
+    case OPTION_PRESET: buf_add_cstr(ret, *(const char *const *)field); return;
     case OPTION_DURATION:
-    case OPTION_SIZE:
-        format_number(option, *(const int64_t *)field, text);
-        break;
-    case OPTION_COUNT:
-        format_number(option, *(const int *)field, text);
-        break;
-    case OPTION_NUMBER:
-        (void)snprintf(text, sizeof(text), "%g", *(const double *)field);
-        break;
-    case OPTION_CHOICE:
-        buf_add_cstr(ret, option->choices[load_choice(option, field)]);
-        return;
-    default:
-        ASSERT(!"a value of one piece");
+    case OPTION_SIZE: format_number(option, *(const int64_t *)field, text); break;
+    case OPTION_COUNT: format_number(option, *(const int *)field, text); break;
+    case OPTION_NUMBER: (void)snprintf(text, sizeof(text), "%g", *(const double *)field); break;
+    case OPTION_CHOICE: buf_add_cstr(ret, option->choices[load_choice(option, field)]); return;
+    default: ASSERT(!"a value of one piece");
     }
     buf_add_cstr(ret, text);
 }

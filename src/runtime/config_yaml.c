@@ -12,12 +12,12 @@
 #include "runtime/config_node.h"
 
 struct yaml_reader {
-    yaml_parser_t             parser;
+    yaml_parser_t parser;
     const struct node_source *source;
-    struct arena             *arena;
-    struct pr_error          *reterr;
-    size_t                    nodes;
-    int                       depth;
+    struct arena *arena;
+    struct pr_error *reterr;
+    size_t nodes;
+    int depth;
 };
 
 static int fail(struct yaml_reader *y, yaml_mark_t mark, const char *format, ...)
@@ -25,14 +25,14 @@ static int fail(struct yaml_reader *y, yaml_mark_t mark, const char *format, ...
 
 static int fail(struct yaml_reader *y, yaml_mark_t mark, const char *format, ...)
 {
-    char    text[PR_ERROR_TEXT_SIZE];
+    char text[PR_ERROR_TEXT_SIZE];
     va_list args;
 
     va_start(args, format);
     (void)vsnprintf(text, sizeof(text), format, args); /* cut is fine */
     va_end(args);
-    return error_set(y->reterr, PR_ECONFIG, "%s:%zu:%zu: %s", y->source->name, mark.line + 1,
-                     mark.column + 1, text);
+    return error_set(y->reterr, PR_ECONFIG, "%s:%zu:%zu: %s", y->source->name, mark.line + 1, mark.column + 1,
+                     text);
 }
 
 static int no_memory(struct yaml_reader *y)
@@ -68,7 +68,7 @@ static struct node *node_new(struct yaml_reader *y, enum node_kind kind, yaml_ma
 
 static int read_scalar(struct yaml_reader *y, const yaml_event_t *event, struct node **ret)
 {
-    pr_slice     text = { (const char *)event->data.scalar.value, event->data.scalar.length };
+    pr_slice text = { (const char *)event->data.scalar.value, event->data.scalar.length };
     struct node *node = node_new(y, NODE_SCALAR, event->start_mark);
     struct pr_error why;
 
@@ -94,7 +94,7 @@ static int read_list(struct yaml_reader *y, struct node *list)
 
     for (;;) {
         yaml_event_t event;
-        int          r = next_event(y, &event);
+        int r = next_event(y, &event);
 
         if (r != PR_OK)
             return r;
@@ -109,7 +109,8 @@ static int read_list(struct yaml_reader *y, struct node *list)
     }
 }
 
-static int read_key(struct yaml_reader *y, const struct node *map, const yaml_event_t *event, const char **ret_key)
+static int read_key(struct yaml_reader *y, const struct node *map, const yaml_event_t *event,
+                    const char **ret_key)
 {
     if (event->type != YAML_SCALAR_EVENT)
         return fail(y, event->start_mark, "a key must be a word");
@@ -132,12 +133,12 @@ static int read_map(struct yaml_reader *y, struct node *map)
 
     for (;;) {
         yaml_event_t key_event, event;
-        const char  *key = NULL;
-        int          r = next_event(y, &key_event);
+        const char *key = NULL;
+        int r = next_event(y, &key_event);
 
         if (r != PR_OK)
             return r;
-        bool        done = key_event.type == YAML_MAPPING_END_EVENT;
+        bool done = key_event.type == YAML_MAPPING_END_EVENT;
         yaml_mark_t mark = key_event.start_mark;
         if (!done)
             r = read_key(y, map, &key_event, &key);
@@ -161,7 +162,7 @@ static int read_map(struct yaml_reader *y, struct node *map)
 
 static int read_collection(struct yaml_reader *y, const yaml_event_t *event, struct node **ret)
 {
-    bool         is_map = event->type == YAML_MAPPING_START_EVENT;
+    bool is_map = event->type == YAML_MAPPING_START_EVENT;
     struct node *node = node_new(y, is_map ? NODE_MAP : NODE_LIST, event->start_mark);
 
     if (node == NULL)
@@ -194,8 +195,7 @@ static int read_node(struct yaml_reader *y, const yaml_event_t *event, struct no
         tag = event->data.sequence_start.tag;
         anchor = event->data.sequence_start.anchor;
         break;
-    default:
-        return fail(y, event->start_mark, "anchors and aliases are not supported: write it out");
+    default: return fail(y, event->start_mark, "anchors and aliases are not supported: write it out");
     }
     if (anchor != NULL)
         return fail(y, event->start_mark, "anchors and aliases are not supported: write it out");
@@ -211,7 +211,7 @@ static int read_stream(struct yaml_reader *y, struct node **ret)
 
     for (;;) {
         yaml_event_t event;
-        int          r = next_event(y, &event);
+        int r = next_event(y, &event);
 
         if (r != PR_OK)
             return r;
@@ -219,14 +219,12 @@ static int read_stream(struct yaml_reader *y, struct node **ret)
         switch (event.type) {
         case YAML_STREAM_START_EVENT:
         case YAML_DOCUMENT_END_EVENT:
-        case YAML_STREAM_END_EVENT:
-            break;
+        case YAML_STREAM_END_EVENT: break;
         case YAML_DOCUMENT_START_EVENT:
             if (root != NULL)
                 r = fail(y, event.start_mark, "a second document: only one is read");
             break;
-        default:
-            r = read_node(y, &event, &root);
+        default: r = read_node(y, &event, &root);
         }
         yaml_event_delete(&event);
         if (r != PR_OK)
@@ -247,7 +245,8 @@ int node_parse(pr_slice text, const struct node_source *source, struct arena *ar
         return error_set(reterr, PR_ECONFIG, "%s: larger than %u bytes", source->name, CONFIG_BYTES_MAX);
     if (!yaml_parser_initialize(&y.parser))
         return no_memory(&y);
-    yaml_parser_set_input_string(&y.parser, (const unsigned char *)(text.data != NULL ? text.data : ""), text.size);
+    yaml_parser_set_input_string(&y.parser, (const unsigned char *)(text.data != NULL ? text.data : ""),
+                                 text.size);
     yaml_parser_set_encoding(&y.parser, YAML_UTF8_ENCODING);
     int r = read_stream(&y, ret);
     yaml_parser_delete(&y.parser);

@@ -9,11 +9,12 @@
 #include "base/util.h"
 #include "runtime/thread.h"
 
-#define SUBMIT_MAX 256            /* deliveries passed to the transport in one call */
-#define COLLECT_MAX 256           /* results in one go: about 40 KiB */
-#define POLL_SLICE_US PR_SECONDS(1) /* the longest wait for a transport */
-#define TRY_AGAIN_US PR_MILLISECONDS(10)
+#define SUBMIT_MAX 256                   /* deliveries passed to the transport in one call */
+#define COLLECT_MAX 256                  /* results in one go: about 40 KiB */
+#define POLL_SLICE_US PR_SECONDS(1)      /* the longest wait for a transport */
+#define TRY_AGAIN_US PR_MILLISECONDS(10) /* when there is no memory, or no room with nothing out */
 
+/* Deliveries, first in, first out. */
 struct backlog {
     const struct delivery **entries;
     size_t                  first, count, capacity; /* entries[first .. first + count) */
@@ -25,14 +26,14 @@ struct courier {
     pthread_t              thread;
     int                    wake_fd;
 
-    pthread_mutex_t       lock;  /* guards: */
-    struct backlog given;
-    size_t                recalled; /* of given: they came before the cancel */
-    bool                  cancel, quit;
+    pthread_mutex_t lock; /* guards: */
+    struct backlog  given;
+    size_t          recalled; /* of given: they came before the cancel */
+    bool            cancel, quit;
 
     /* The thread's own: */
-    struct transport      transport;
-    struct backlog waiting;                 /* fetched, not submitted */
+    struct transport       transport;
+    struct backlog         waiting;                /* fetched, not submitted */
     struct delivery_result collected[COLLECT_MAX]; /* not put yet */
     size_t                 collected_count;
     bool                   quitting;

@@ -24,7 +24,7 @@
 enum stop_phase { STOP_NOT, STOP_FINISHING, STOP_GIVEN_UP };
 
 struct desk {
-    struct desk_options     options;
+    struct desk_options    options;
     struct engine_setting  engine_setting;
     struct engine         *engine;
     struct store_session   session;
@@ -37,9 +37,9 @@ struct desk {
 
     /* Guarded by the bell: */
     struct desk_view view;
-    uint64_t        look_wanted;
-    bool            stop_wanted;
-    int64_t         stop_deadline_us;
+    uint64_t         look_wanted;
+    bool             stop_wanted;
+    int64_t          stop_deadline_us;
 
     /* The thread's own: */
     bool            changed;         /* the store may have something new */
@@ -111,6 +111,8 @@ static void desk_note(struct desk *d, const struct cycle *cycle, const struct cy
         const struct verdict *v = &cycle->verdicts[i];
         if (v->kind == VERDICT_COMPLETE || (!reply->replayed && reply->answers[i] != PR_OK))
             continue;
+        if (v->kind == VERDICT_DISCARD || v->kind == VERDICT_EXPIRE) /* gone for good: always one line */
+            desk_log_verdict(d, v, v->kind == VERDICT_DISCARD ? "discarded" : "expired");
         if (!incident_note(&d->failures, &d->deaths, v, reply->now_us, d->incidents))
             continue;
         d->incidents++;
@@ -197,7 +199,7 @@ static void desk_cycle(struct desk *d)
 /* ---- Deliveries out ---------------------------------------------------------------------- */
 
 static bool desk_give(struct desk *d, size_t endpoint, const struct delivery *const *list, size_t count,
-                     struct pr_error *reterr)
+                      struct pr_error *reterr)
 {
     if (d->couriers[endpoint] == NULL &&
         courier_new(&d->options.setting->transports[endpoint], &d->results, &d->couriers[endpoint], reterr) < 0)
@@ -275,6 +277,7 @@ static bool desk_is_over(struct desk *d, bool *ret_left_behind)
         *ret_left_behind = counts.out > 0;
         d->phase = STOP_GIVEN_UP;
         engine_give_up(d->engine, now);
+        return false; /* one more cycle tells the store */
     }
     if (now < d->deadline_us)
         return false;
@@ -285,7 +288,7 @@ static bool desk_is_over(struct desk *d, bool *ret_left_behind)
 static void desk_publish(struct desk *d, int64_t now)
 {
     struct desk_view *v = &d->view;
-    bool             idle = engine_idle(d->engine, now);
+    bool              idle = engine_idle(d->engine, now);
     d->viewed_us = now;
     bell_lock(d->options.bell);
     engine_counts(d->engine, &v->counts);
@@ -344,7 +347,7 @@ static void desk_end(struct desk *d, bool left_behind)
 static void *desk_run(void *arg)
 {
     struct desk *d = arg;
-    bool        left_behind = false;
+    bool         left_behind = false;
     for (;;) {
         desk_hear(d);
         desk_settle(d);
@@ -362,8 +365,8 @@ static void *desk_run(void *arg)
 
 static int desk_make_engine(struct desk *d, struct pr_error *reterr)
 {
-    const struct config  *config = d->options.config;
-    const struct setting *s = d->options.setting;
+    const struct config   *config = d->options.config;
+    const struct setting  *s = d->options.setting;
     struct engine_setting *engine = &d->engine_setting;
     *engine = (struct engine_setting){
         .box = slice_from(d->options.box->name),
@@ -381,6 +384,7 @@ static int desk_make_engine(struct desk *d, struct pr_error *reterr)
         .route_count = s->route_count,
         .overrides = s->overrides,
         .override_count = s->override_count,
+        .company = d->options.company,
     };
     pr_id_new(&engine->instance);
     if (random_bytes_os(&engine->seed, sizeof engine->seed) < 0)
@@ -392,7 +396,7 @@ static int desk_make_engine(struct desk *d, struct pr_error *reterr)
 
 int desk_new(const struct desk_options *options, struct desk **ret_desk, struct pr_error *reterr)
 {
-    size_t      endpoint_count = options->setting->endpoint_count;
+    size_t       endpoint_count = options->setting->endpoint_count;
     struct desk *d = calloc(1, sizeof *d);
     if (d == NULL)
         return error_set(reterr, PR_ENOMEM, "no memory for the box %s", options->box->name);

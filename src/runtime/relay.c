@@ -9,13 +9,15 @@
 
 #define LIVE_US PR_SECONDS(60) /* a cycle may wait long for a lock; a loop that hangs longer is broken */
 
+#define STOP_MIN_US PR_MILLISECONDS(100) /* to say goodbye to the store, when nothing is out */
 #define START_FAILED_STOP_US PR_SECONDS(1) /* nothing is out yet */
 
 struct relay {
     struct relay_options options;
     struct setting       setting;
     struct bell          bell;
-    struct desk         **desks;
+    struct company       company;
+    struct desk        **desks;
     size_t               desk_count;
     size_t               started;
     pthread_mutex_t      drain_lock; /* one at a time: looks are numbered */
@@ -50,6 +52,7 @@ static int relay_make_desks(struct relay *r, struct pr_error *reterr)
                                              .store = r->options.store,
                                              .log = r->options.log,
                                              .bell = &r->bell,
+                                             .company = &r->company,
                                              .on_fault = relay_fault,
                                              .on_fault_arg = r };
         int rc = desk_new(&options, &r->desks[r->desk_count], reterr);
@@ -132,7 +135,7 @@ static bool view_has_ended(const struct desk_view *view, uint64_t arg)
 
 int relay_stop(struct relay *r, int64_t timeout_us)
 {
-    int64_t deadline_us = time_add(now_us(), max64(timeout_us, 0));
+    int64_t deadline_us = time_add(now_us(), max64(timeout_us, STOP_MIN_US));
     for (size_t i = 0; i < r->started; i++)
         desk_stop(r->desks[i], deadline_us);
     bell_lock(&r->bell);

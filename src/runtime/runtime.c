@@ -135,26 +135,38 @@ static void on_fault(void *arg, const struct pr_error *fault)
     wake_send(rt->fault_fd);
 }
 
-/* Open, and see that the tables are there. */
 static int open_store(const struct runtime *rt, const struct config *config, struct store **ret_store,
                       struct pr_error *reterr)
 {
-    const struct store_options options = {
-        .url = config->store, .log = rt->options.log, .payload_max = (size_t)config->payload_max
-    };
+    const struct store_options options = { .url = config->store,
+                                           .log = rt->options.log,
+                                           .payload_max = (size_t)config->payload_max,
+                                           .poll_min_us = config->poll_min_us,
+                                           .poll_max_us = config->poll_max_us };
     struct store *store = calloc(1, sizeof *store);
-    const char  **boxes = calloc(config->box_count + 1, sizeof boxes[0]);
-    int rc = store != NULL && boxes != NULL ? store_open(&options, store, reterr)
-                                            : error_set(reterr, PR_ENOMEM, "no memory for the store");
-    for (size_t i = 0; rc == PR_OK && i < config->box_count; i++)
-        boxes[i] = config->boxes[i].name;
-    if (rc == PR_OK)
-        rc = rt->options.migrate ? store_migrate(store, boxes, config->box_count, reterr) : store_check(store, reterr);
-    free(boxes);
+    if (store == NULL)
+        return error_set(reterr, PR_ENOMEM, "no memory for the store");
+    int rc = store_open(&options, store, reterr);
     if (rc < 0)
-        free_store(store);
+        free(store);
     else
         *ret_store = store;
+    return rc;
+}
+
+/* See that the tables are there, or make them. */
+static int check_store(const struct runtime *rt, const struct config *config, struct store *store,
+                       struct pr_error *reterr)
+{
+    if (!rt->options.migrate)
+        return store_check(store, reterr);
+    const char **boxes = calloc(config->box_count, sizeof boxes[0]);
+    if (boxes == NULL)
+        return error_set(reterr, PR_ENOMEM, "no memory for %zu boxes", config->box_count);
+    for (size_t i = 0; i < config->box_count; i++)
+        boxes[i] = config->boxes[i].name;
+    int rc = store_migrate(store, boxes, config->box_count, reterr);
+    free(boxes);
     return rc;
 }
 
@@ -226,6 +238,8 @@ static struct works swap_works(struct runtime *rt, struct works works, enum runt
 static int prepare(struct runtime *rt, struct works *w, struct pr_error *reterr)
 {
     int rc = w->store == NULL ? open_store(rt, w->config, &w->store, reterr) : PR_OK;
+    if (rc == PR_OK)
+        rc = check_store(rt, w->config, w->store, reterr);
     if (rc == PR_OK)
         rc = make_relay(rt, w->config, w->store, &w->relay, reterr);
     if (rc == PR_OK && w->health == NULL)
@@ -306,10 +320,17 @@ static void fall_back(struct runtime *rt, struct works w)
         free_store(w.store);
 }
 
+/* Then it is kept: what is in memory would be lost otherwise. */
+static bool is_same_store(const struct config *a, const struct config *b)
+{
+    return strcmp(a->store, b->store) == 0 && a->payload_max == b->payload_max &&
+           a->poll_min_us == b->poll_min_us && a->poll_max_us == b->poll_max_us;
+}
+
 static int reload(struct runtime *rt, struct config *config, struct pr_error *reterr)
 {
     const struct config *old = rt->config;
-    bool keep_store = strcmp(config->store, old->store) == 0 && config->payload_max == old->payload_max;
+    bool keep_store = is_same_store(config, old);
     bool keep_health = strcmp(config->http_listen, old->http_listen) == 0;
     struct works w = { .config = config,
                        .store = keep_store ? rt->store : NULL,

@@ -7,8 +7,9 @@
 #include "base/util.h"
 
 #define ARENA_BLOCK 4096
+/* Of an endpoint that the config does not name: as if it stood there without options. */
 #define DEFAULT_MAX_ATTEMPTS 5
-#define DEFAULT_TIMEOUT_US PR_SECONDS(30)
+#define DEFAULT_TIMEOUT_US PR_SECONDS(20)
 
 static int no_memory(struct pr_error *reterr)
 {
@@ -96,7 +97,7 @@ static int endpoint_for_glob(struct setting *s, const struct config *config, con
     const struct config_endpoint own = {
         .name = url.data, /* a name that no configured endpoint can have */
         .url = url.data,
-        .source = "",
+        .source = "postrider",
         .envelope = "binary",
         .preset = "",
         .ordering = ORDERING_FIFO,

@@ -10,9 +10,9 @@
 
 static void refuses(const char *file, int line, const char *text, const char *want)
 {
-    struct config  *config = NULL;
+    struct config *config = NULL;
     struct pr_error err = { 0 };
-    int             r = config_load_text(pr_str(text), "t.yaml", &config, &err);
+    int r = config_load_text(pr_str(text), "t.yaml", &config, &err);
 
     if (r == PR_OK)
         check_fail(file, line, "accepted: %s", text);
@@ -70,7 +70,8 @@ TEST(config_refuses_duplicate_keys)
 
 TEST(config_refuses_wrong_values)
 {
-    REFUSES("lease: 15\n", "t.yaml:1:8: lease: \"15\" is not a duration; write it like 200ms, 30s, 5m, 24h, 7d");
+    REFUSES("lease: 15\n",
+            "t.yaml:1:8: lease: \"15\" is not a duration; write it like 200ms, 30s, 5m, 24h, 7d");
     REFUSES("lease: 2h\n", "t.yaml:1:8: lease: 2h is not between 100ms and 1h");
     REFUSES("lease: [1s]\n", "t.yaml:1:8: lease: a duration is wanted, this is a list");
     REFUSES("lease:\n", "t.yaml:1:7: lease: a duration is wanted, there is nothing");
@@ -99,11 +100,13 @@ TEST(config_refuses_what_does_not_fit_together)
     REFUSES("endpoints: {a: {url: 'null:', breaker: {open: 5m, cap: 1m}}}\n",
             "t.yaml:1:40: endpoints.a.breaker: open is longer than cap");
     REFUSES("endpoints: {a: {url: 'null:', breaker: maybe}}\n",
-            "t.yaml:1:40: endpoints.a.breaker: \"maybe\" is not known; write off, or a map like {after: 5, open: 5s}");
+            "t.yaml:1:40: endpoints.a.breaker: \"maybe\" is not known; write off, or a map like {after: 5, "
+            "open: 5s}");
     REFUSES("endpoints: {a: {url: 'null:', retry: []}}\n",
             "t.yaml:1:38: endpoints.a.retry: 1 to 64 entries are wanted, there are 0");
-    REFUSES("endpoints: {a: {url: 'null:', retry: [soon]}}\n",
-            "t.yaml:1:39: endpoints.a.retry: \"soon\" is not a duration; write it like 200ms, 30s, 5m, 24h, 7d");
+    REFUSES(
+        "endpoints: {a: {url: 'null:', retry: [soon]}}\n",
+        "t.yaml:1:39: endpoints.a.retry: \"soon\" is not a duration; write it like 200ms, 30s, 5m, 24h, 7d");
 }
 
 TEST(config_refuses_wrong_endpoints_and_routes)
@@ -112,8 +115,9 @@ TEST(config_refuses_wrong_endpoints_and_routes)
     REFUSES("endpoints:\n  a:\n", "t.yaml:2:5: endpoints.a: url is missing");
     REFUSES("endpoints: {'a b': {url: 'null:'}}\n",
             "t.yaml:1:13: endpoints: \"a b\" is not a name; use letters, digits and _ - ., at most 63");
-    REFUSES("boxes: {a-b: {}}\n",
-            "t.yaml:1:9: boxes: \"a-b\" is not a name; use letters, digits and _, at most 63, not a digit first");
+    REFUSES(
+        "boxes: {a-b: {}}\n",
+        "t.yaml:1:9: boxes: \"a-b\" is not a name; use letters, digits and _, at most 63, not a digit first");
     REFUSES("endpoints: [a]\n", "t.yaml:1:12: endpoints: a map of names is wanted, this is a list");
     REFUSES("routes: {to: a}\n", "t.yaml:1:9: routes: a list is wanted, this is a map");
     REFUSES("routes: [{type: x}]\n", "t.yaml:1:10: routes[0]: to is missing");
@@ -127,9 +131,12 @@ TEST(config_refuses_by_name_what_is_not_built_in)
 {
     REFUSES("endpoints:\n  orders:\n    url: amqp://guest@localhost/shop\n",
             "t.yaml:3:10: endpoint orders: amqp is not built in");
-    REFUSES("endpoints:\n  b:\n    url: 'null:'\n    sign: x\n", "t.yaml:4:5: endpoint b: sign is not built in; remove it");
-    REFUSES("endpoints:\n  b:\n    url: 'null:'\n    rate: 100/s\n", "t.yaml:4:5: endpoint b: rate is not built in; remove it");
-    REFUSES("endpoints:\n  b:\n    url: 'null:'\n    rules: []\n", "t.yaml:4:5: endpoint b: rules is not built in; remove it");
+    REFUSES("endpoints:\n  b:\n    url: 'null:'\n    sign: x\n",
+            "t.yaml:4:5: endpoint b: sign is not built in; remove it");
+    REFUSES("endpoints:\n  b:\n    url: 'null:'\n    rate: 100/s\n",
+            "t.yaml:4:5: endpoint b: rate is not built in; remove it");
+    REFUSES("endpoints:\n  b:\n    url: 'null:'\n    rules: []\n",
+            "t.yaml:4:5: endpoint b: rules is not built in; remove it");
     REFUSES("rules: []\n", "t.yaml:1:1: rules is not built in; remove it");
     REFUSES("sources: []\n", "t.yaml:1:1: sources is not built in; remove it");
     REFUSES("http: {token: x}\n", "t.yaml:1:8: http.token is not built in; remove it");
@@ -140,43 +147,46 @@ TEST(config_refuses_by_name_what_is_not_built_in)
 
 TEST(config_listens_on_loopback_only)
 {
-    REFUSES("http: {listen: 0.0.0.0:80}\n",
-            "t.yaml:1:16: http.listen: 0.0.0.0 is not a loopback address; others need http.token, which is not built in");
+    REFUSES("http: {listen: 0.0.0.0:80}\n", "t.yaml:1:16: http.listen: 0.0.0.0 is not a loopback address; "
+                                            "others need http.token, which is not built in");
     REFUSES("http: {listen: localhost}\n",
             "t.yaml:1:16: http.listen: \"localhost\" is not an address and port; write it like 127.0.0.1:8026");
-    REFUSES("http: {listen: '127.0.0.1:99999'}\n",
-            "t.yaml:1:16: http.listen: \"127.0.0.1:99999\" is not an address and port; write it like 127.0.0.1:8026");
+    REFUSES("http: {listen: '127.0.0.1:99999'}\n", "t.yaml:1:16: http.listen: \"127.0.0.1:99999\" is not an "
+                                                   "address and port; write it like 127.0.0.1:8026");
 }
 
 TEST(config_refuses_expansions_that_fail)
 {
     unsetenv("PR_TEST_NONE");
-    REFUSES("instance: ${PR_TEST_NONE}\n",
-            "t.yaml:1:11: environment variable PR_TEST_NONE is not set; set it, or write ${PR_TEST_NONE:-default}");
+    REFUSES(
+        "instance: ${PR_TEST_NONE}\n",
+        "t.yaml:1:11: environment variable PR_TEST_NONE is not set; set it, or write ${PR_TEST_NONE:-default}");
     REFUSES("instance: ${PR_TEST_NONE:?tell me your name}\n",
             "t.yaml:1:11: environment variable PR_TEST_NONE is not set: tell me your name");
     REFUSES("instance: ${PR_TEST_NONE\n", "t.yaml:1:11: \"${\" without its \"}\"");
-    REFUSES("instance: ${1X}\n",
-            "t.yaml:1:11: ${1X} is not understood; write ${NAME}, ${NAME:-default}, ${NAME:?message} or ${file:path}");
-    REFUSES("instance: ${A:b}\n",
-            "t.yaml:1:11: ${A:b} is not understood; write ${NAME}, ${NAME:-default}, ${NAME:?message} or ${file:path}");
-    REFUSES("instance: ${file:does/not/exist}\n", "t.yaml:1:11: ${file:does/not/exist}: No such file or directory");
+    REFUSES("instance: ${1X}\n", "t.yaml:1:11: ${1X} is not understood; write ${NAME}, ${NAME:-default}, "
+                                 "${NAME:?message} or ${file:path}");
+    REFUSES("instance: ${A:b}\n", "t.yaml:1:11: ${A:b} is not understood; write ${NAME}, ${NAME:-default}, "
+                                  "${NAME:?message} or ${file:path}");
+    REFUSES("instance: ${file:does/not/exist}\n",
+            "t.yaml:1:11: ${file:does/not/exist}: No such file or directory");
     REFUSES("instance: ${file:}\n", "t.yaml:1:11: ${file:}: not a path");
 }
 
 TEST(config_names_the_variable_that_is_wrong) /* B203 */
 {
     setenv("POSTRIDER_LIMITS__PAYLOAD", "lots", 1);
-    REFUSES("batch: 5\n", "environment variable POSTRIDER_LIMITS__PAYLOAD: limits.payload: \"lots\" is not a size; "
-                          "write it like 512B, 64KiB, 1MiB");
+    REFUSES("batch: 5\n",
+            "environment variable POSTRIDER_LIMITS__PAYLOAD: limits.payload: \"lots\" is not a size; "
+            "write it like 512B, 64KiB, 1MiB");
     unsetenv("POSTRIDER_LIMITS__PAYLOAD");
 }
 
 TEST(config_has_limits)
 {
-    struct config  *config = NULL;
+    struct config *config = NULL;
     struct pr_error err;
-    struct buf      text;
+    struct buf text;
 
     buf_init(&text, CONFIG_BYTES_MAX * 2);
     for (int i = 0; i <= CONFIG_DEPTH_MAX; i++)
@@ -210,7 +220,7 @@ TEST(config_has_limits)
 
 TEST(config_says_why_a_file_cannot_be_read)
 {
-    struct config  *config = NULL;
+    struct config *config = NULL;
     struct pr_error err;
 
     CHECK_EQ(config_load_file("/nonexistent/p.yaml", &config, &err), PR_EIO);

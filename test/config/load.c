@@ -14,7 +14,7 @@
 
 static struct config *load(const char *text)
 {
-    struct config  *config = NULL;
+    struct config *config = NULL;
     struct pr_error err;
 
     CHECK_OK(config_load_text(pr_str(text), "t.yaml", &config, &err), &err);
@@ -29,13 +29,14 @@ static void check_shows(const struct config *config, const char *part, bool want
     config_show(config, &out);
     CHECK_EQ(buf_failed(&out), 0);
     if (slice_contains(buf_slice(&out), pr_str(part)) != wanted)
-        check_fail(__FILE__, __LINE__, "%s \"%s\" in:\n%s", wanted ? "no" : "there is", part, buf_slice(&out).data);
+        check_fail(__FILE__, __LINE__, "%s \"%s\" in:\n%s", wanted ? "no" : "there is", part,
+                   buf_slice(&out).data);
     buf_fini(&out);
 }
 
 TEST(config_has_defaults)
 {
-    struct config  *c = NULL;
+    struct config *c = NULL;
     struct pr_error err;
 
     unsetenv("HOSTNAME");
@@ -152,7 +153,7 @@ TEST(config_reads_everything)
 
 TEST(config_defaults_of_an_endpoint_are_those_of_the_policy) /* D2 */
 {
-    struct config                *c = load("endpoints: {a: {url: 'null:'}}\n");
+    struct config *c = load("endpoints: {a: {url: 'null:'}}\n");
     const struct config_endpoint *e = &c->endpoints[0];
 
     CHECK_EQ(e->retry.base_us, retry_default.base_us);
@@ -195,9 +196,10 @@ TEST(config_presets_are_the_three_schedules) /* B33 */
 
 TEST(config_values_beside_a_preset_change_it)
 {
-    struct config *c = load("endpoints:\n"
-                            "  a: {url: 'null:', retry: {failures: 3}, preset: cloudeventbus, breaker: {after: 2}}\n"
-                            "  b: {url: 'null:', retry: {base: 3s}, preset: finitech}\n");
+    struct config *c =
+        load("endpoints:\n"
+             "  a: {url: 'null:', retry: {failures: 3}, preset: cloudeventbus, breaker: {after: 2}}\n"
+             "  b: {url: 'null:', retry: {base: 3s}, preset: finitech}\n");
 
     CHECK_EQ(c->endpoints[0].retry.failures, 3);
     CHECK(fabs(c->endpoints[0].retry.jitter) < 1e-9);
@@ -212,7 +214,8 @@ TEST(config_expands_variables)
     setenv("PR_TEST_A", "eins", 1);
     setenv("PR_TEST_EMPTY", "", 1);
     unsetenv("PR_TEST_NONE");
-    struct config *c = load("instance: 'x-${PR_TEST_A}-${PR_TEST_NONE:-zwei}-${PR_TEST_EMPTY:-drei}-${PR_TEST_EMPTY}-$${y}'\n");
+    struct config *c = load(
+        "instance: 'x-${PR_TEST_A}-${PR_TEST_NONE:-zwei}-${PR_TEST_EMPTY:-drei}-${PR_TEST_EMPTY}-$${y}'\n");
 
     CHECK_STR(c->instance, "x-eins-zwei-drei--${y}");
     config_free(c);
@@ -267,8 +270,8 @@ static void write_file(const char *path, const char *text)
 
 TEST(config_reads_secrets_beside_the_file_and_never_shows_them) /* B204 */
 {
-    char            directory[] = "/tmp/pr-config-XXXXXX", path[64];
-    struct config  *c = NULL;
+    char directory[] = "/tmp/pr-config-XXXXXX", path[64];
+    struct config *c = NULL;
     struct pr_error err;
 
     CHECK(mkdtemp(directory) != NULL);
@@ -310,7 +313,7 @@ TEST(config_shows_what_it_would_read)
                             "  a: {url: 'null:', retry: [1s, 2s], allow_networks: [10.0.0.0/8]}\n"
                             "  b: {url: 'console:', breaker: off}\n"
                             "routes: [{type: '*.x', to: [a, b]}, {to: b}]\n");
-    struct buf     shown;
+    struct buf shown;
     struct config *again;
 
     buf_init(&shown, 1 << 20);
@@ -345,10 +348,11 @@ TEST(config_example_is_right_when_everything_is_switched_on)
     buf_init(&text, 1 << 20);
     for (const char *line = config_example; *line != '\0';) {
         const char *end = strchr(line, '\n');
-        bool        comment = line[0] == '#' && line[1] == ' ' && line[2] != ' ';
+        bool comment = line[0] == '#' && line[1] == ' ' && line[2] != ' ';
 
         if (!comment)
-            buf_add(&text, line[0] == '#' ? line + 1 : line, (size_t)(end + 1 - (line[0] == '#' ? line + 1 : line)));
+            buf_add(&text, line[0] == '#' ? line + 1 : line,
+                    (size_t)(end + 1 - (line[0] == '#' ? line + 1 : line)));
         line = end + 1;
     }
     struct config *c = load(buf_slice(&text).data);
@@ -379,5 +383,14 @@ TEST(config_takes_handlers_that_are_registered_later)
     struct config *c = load("endpoints: {a: {url: 'handler:bookkeeper'}}\n");
 
     CHECK_STR(c->endpoints[0].url, "handler:bookkeeper");
+    config_free(c);
+}
+
+TEST(config_takes_the_short_form_of_a_url_without_a_place)
+{
+    struct config *c = load("endpoints: {a: {url: console}, b: {url: 'console:'}}\n");
+
+    CHECK_STR(c->endpoints[0].url, "console:");
+    CHECK_STR(c->endpoints[1].url, "console:");
     config_free(c);
 }

@@ -260,6 +260,63 @@ TEST(worker_claims_no_more_than_it_asks_for) /* B46: only what was handed out is
     end(&f);
 }
 
+TEST(worker_that_lost_its_lease_is_told_and_begins_anew) /* B23 */
+{
+    struct fixture  f;
+    struct pr_error error;
+    memset(&f, 0, sizeof f);
+    place_init(&f.place);
+    const struct pr_worker_options options = { .store_url = f.place.url, .lease_us = PR_MILLISECONDS(300) };
+    CHECK_OK(pr_worker_open(&options, &f.worker, &error), &error);
+    place_send(&f.place, NULL, "t", NULL, 2);
+    claim(&f, 2);
+    struct pr_verdict late[2] = { complete(&f.claimed[0]), complete(&f.claimed[1]) };
+    place_do(&f.place, "DELETE FROM instance; DELETE FROM claim"); /* buried by somebody else */
+    CHECK_EQ(pr_worker_cycle(f.worker, late, 1, f.answers, NULL, 0, NULL, &error), PR_ELEASE);
+    CHECK_EQ(place_int(&f.place, "SELECT count(*) FROM outbox"), 2);
+
+    cycle(&f, late, 2);
+    CHECK_EQ(f.answers[0], PR_STALE);
+    CHECK_EQ(f.answers[1], PR_STALE);
+    if (f.count == 0)
+        claim(&f, 2);
+    CHECK_EQ(f.count, 2); /* they are ours again */
+    struct pr_verdict done[2] = { complete(&f.claimed[0]), complete(&f.claimed[1]) };
+    cycle(&f, done, 2);
+    CHECK_EQ(place_int(&f.place, "SELECT count(*) FROM outbox"), 0);
+    end(&f);
+}
+
+TEST(verdicts_that_could_not_be_stored_are_said_again)
+{
+    struct fixture  f;
+    struct pr_error error;
+    begin(&f, NULL);
+    pr_worker_close(f.worker);
+    char url[160];
+    snprintf(url, sizeof url, "%s?busy=10ms", f.place.url);
+    const struct pr_worker_options options = { .store_url = url };
+    CHECK_OK(pr_worker_open(&options, &f.worker, &error), &error);
+    place_send(&f.place, NULL, "t", NULL, 1);
+    claim(&f, 1);
+    struct pr_verdict v = complete(&f.claimed[0]);
+    sqlite3          *db = place_open(&f.place);
+    CHECK_EQ(sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+    CHECK_EQ(pr_worker_cycle(f.worker, &v, 1, f.answers, NULL, 0, NULL, &error), PR_EBUSY);
+    CHECK_EQ(sqlite3_exec(db, "COMMIT", NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+
+    int64_t deadline_us = test_now_us() + WAIT_US;
+    int     rc;
+    while ((rc = pr_worker_cycle(f.worker, &v, 1, f.answers, NULL, 0, NULL, &error)) == PR_EBUSY &&
+           test_now_us() < deadline_us)
+        pr_worker_wait(f.worker, PR_MILLISECONDS(10));
+    CHECK_OK(rc, &error);
+    CHECK_EQ(f.answers[0], PR_OK);
+    CHECK_EQ(place_int(&f.place, "SELECT count(*) FROM outbox"), 0);
+    end(&f);
+}
+
 TEST(worker_refuses_wrong_arguments)
 {
     struct place      p;

@@ -255,6 +255,94 @@ TEST(reload_with_a_wrong_config_keeps_the_old_one) /* B203 */
     place_fini(&p);
 }
 
+TEST(reload_under_load_loses_nothing)
+{
+    struct place            p;
+    struct pr_error         error;
+    struct pr_engine_counts counts;
+    place_init(&p);
+    place_send(&p, NULL, "t", "a", 200);
+    struct runtime *rt = make(&p, "", TO_NULL);
+    start(rt);
+    for (int i = 0; i < 3; i++) {
+        CHECK_OK(runtime_reload(rt, load(&p, "", i % 2 == 0 ? TO_NULL "batch: 7\n" : TO_NULL), &error), &error);
+        place_send(&p, NULL, "t", "a", 50);
+    }
+    drain(rt);
+    runtime_counts(rt, &counts);
+    CHECK_EQ(counts.sent, 350); /* over all of them, none twice */
+    CHECK_EQ(place_int(&p, "SELECT count(*) FROM outbox"), 0);
+    runtime_free(rt);
+    place_fini(&p);
+}
+
+TEST(reload_keeps_what_is_in_memory_and_makes_new_boxes)
+{
+    struct pr_error   error;
+    struct pr_sender *sender;
+    struct config    *config;
+    const struct pr_message m = { .type = PR_STR("t"), .due_us = PR_NEVER };
+    CHECK_OK(config_load_text(PR_STR("store: \"memory:reload\"\n" TO_NULL), "test", &config, &error), &error);
+    struct runtime *rt = runtime_new(config, &(struct runtime_options){ .migrate = true }, &error);
+    CHECK(rt != NULL);
+    start(rt);
+    CHECK_OK(pr_sender_open("memory:reload", &sender, &error), &error);
+    CHECK_OK(pr_sender_send(sender, NULL, &m, NULL, &error), &error);
+    CHECK(pr_sender_send(sender, "ledger", &m, NULL, &error) < 0);
+    CHECK_OK(config_load_text(PR_STR("store: \"memory:reload\"\nboxes: {ledger: {}}\n" TO_NULL), "test", &config, &error),
+             &error);
+    CHECK_OK(runtime_reload(rt, config, &error), &error);
+    struct pr_message again = m;
+    CHECK_OK(pr_sender_send(sender, "ledger", &again, NULL, &error), &error);
+    drain(rt);
+    pr_sender_close(sender);
+    runtime_free(rt);
+}
+
+/* ---- A lost lease ------------------------------------------------------------------------------------ */
+
+struct hold {
+    atomic_int block, calls, stopped;
+};
+
+static int hold(struct pr_context *context, const struct pr_message *message, void *user)
+{
+    (void)message;
+    struct hold *h = user;
+    h->calls++;
+    while (h->block > 0 && !pr_should_stop(context))
+        test_pause();
+    if (!pr_should_stop(context))
+        return PR_OK;
+    h->block = 0;
+    h->stopped++;
+    return pr_fail(context, PR_REASON_UNKNOWN, "asked to stop");
+}
+
+TEST(lost_lease_recalls_everything_and_joins_again) /* B23 */
+{
+    struct place            p;
+    struct hold             h = { .block = 1 };
+    struct pr_engine_counts counts;
+    place_init(&p);
+    place_send(&p, NULL, "t", NULL, 20);
+    struct runtime *rt = make(&p, "", "lease: 300ms\nendpoints: {e: {url: \"handler:t\", concurrency: 1, timeout: 60s}}\n");
+    CHECK_EQ(runtime_handle(rt, PR_STR("t"), hold, &h), PR_OK);
+    start(rt);
+    int64_t deadline_us = test_now_us() + WAIT_US;
+    while (h.calls == 0 && test_now_us() < deadline_us)
+        test_pause();
+    place_do(&p, "DELETE FROM instance; DELETE FROM claim"); /* buried by somebody else */
+    place_wait(&p, "SELECT count(*) FROM outbox", 0);
+    drain(rt);
+    CHECK_EQ(h.stopped, 1); /* the one that was out was told, and its verdict changed nothing */
+    CHECK_EQ(h.calls, 21);
+    runtime_counts(rt, &counts);
+    CHECK_EQ(counts.failed, 0);
+    runtime_free(rt);
+    place_fini(&p);
+}
+
 /* ---- Health over HTTP ------------------------------------------------------------------------------ */
 
 /* The status code of a request, the body in reply. */
