@@ -59,15 +59,17 @@ void bare_create(const char *path)
         die("%s", error.text);
 }
 
-/* The page cache is as large as a store's connection has it, so that only the work differs. */
-sqlite3 *bare_open(const char *path)
+/* The page cache, too, is as large as a store's connection has it. */
+sqlite3 *bare_open(const char *path, int checkpoint_pages)
 {
     sqlite3 *db;
+    char     sql[64];
     if (sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK)
         die("cannot open %s", path);
     sqlite3_busy_timeout(db, 10000);
-    bare_run(db, "PRAGMA journal_mode = wal; PRAGMA synchronous = full; PRAGMA cache_size = -16384;"
-                 "PRAGMA wal_autocheckpoint = 2000");
+    bare_run(db, "PRAGMA journal_mode = wal; PRAGMA synchronous = full; PRAGMA cache_size = -16384");
+    snprintf(sql, sizeof sql, "PRAGMA wal_autocheckpoint = %d", checkpoint_pages);
+    bare_run(db, sql);
     return db;
 }
 
@@ -152,7 +154,7 @@ void bare_fill(const char *path, const struct stock *stock)
 {
     struct inserter in;
     bare_create(path);
-    sqlite3 *db = bare_open(path);
+    sqlite3 *db = bare_open(path, 0);
     bare_run(db, "PRAGMA locking_mode = exclusive; PRAGMA journal_mode = off; PRAGMA synchronous = off;"
                  "PRAGMA cache_size = -262144");
     inserter_open(&in, db, stock->streams);

@@ -14,8 +14,11 @@ struct stock {
 
 /* A new database with Postrider's tables. */
 void bare_create(const char *path);
-/* Open with the durability of a store: WAL, synchronous=FULL. */
-sqlite3 *bare_open(const char *path);
+/* Open with the durability of a store: WAL, synchronous=FULL.  The log is moved into the database
+ * when it has so many pages; 0: others do that. */
+sqlite3 *bare_open(const char *path, int checkpoint_pages);
+#define SENDER_CHECKPOINT_PAGES 16384 /* as Postrider's senders and its engine do it, so that ... */
+#define ENGINE_CHECKPOINT_PAGES 2000  /* ... only the work differs */
 void bare_close(sqlite3 *db);
 void bare_run(sqlite3 *db, const char *sql);
 int64_t bare_number(sqlite3 *db, const char *sql);

@@ -48,7 +48,7 @@ static pid_t daemon_start(const struct bench *b, const char *db)
 
 static void daemon_await(const char *db, pid_t pid)
 {
-    sqlite3 *conn = bare_open(db);
+    sqlite3 *conn = bare_open(db, 0);
     double   deadline = seconds_now() + START_TIMEOUT_S;
     while (bare_number(conn, "SELECT count(*) FROM instance WHERE lanes > 0 AND box = 'outbox'") == 0) {
         if (seconds_now() > deadline || waitpid(pid, NULL, WNOHANG) != 0)
@@ -153,7 +153,7 @@ void bench_memory(const struct bench *b)
     double peak = memory_mb(pid, "VmHWM");
     daemon_stop(pid);
 
-    sqlite3 *conn = bare_open(db);
+    sqlite3 *conn = bare_open(db, 0);
     int64_t  left = bare_number(conn, "SELECT max(row_id) - min(row_id) + 1 FROM outbox");
     bare_close(conn);
     progress(b, "memory: %lld messages still wait", (long long)left);

@@ -47,7 +47,7 @@ static void produce(const char *path, struct board *board)
 {
     sqlite3_stmt *insert;
     await_go(board);
-    sqlite3 *db = bare_open(path);
+    sqlite3 *db = bare_open(path, 1000);
     if (sqlite3_prepare_v2(db, "INSERT INTO outbox (type, payload) VALUES ('bench.latency', ?1)", -1, &insert, NULL) !=
         SQLITE_OK)
         die("the producer: %s", sqlite3_errmsg(db));

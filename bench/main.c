@@ -25,7 +25,7 @@ static const char usage[] =
     "  sqlite        sending and draining against bare SQLite, and what burdens cost\n"
     "  latency       from a commit in another process to a handler\n"
     "  idle          the daemon's memory and processor time\n"
-    "  --messages N  size of the backlog (1000000); the deep one has five times as many\n"
+    "  --messages N  size of the backlog (1000000, at least 100000); the deep one has five times as many\n"
     "  --quick       everything smaller: less than 30 seconds, and less to be trusted\n"
     "  --json        results only, no progress and no table\n"
     "  --dir DIR     where the databases are made (TMPDIR, /var/tmp): a real disk, not tmpfs\n"
@@ -111,9 +111,9 @@ static bool parse_count(const char *text, size_t *ret)
     char *end;
     errno = 0;
     unsigned long long n = text != NULL ? strtoull(text, &end, 10) : 0;
-    if (text == NULL || errno != 0 || end == text || *end != '\0' || n < 10 * BENCH_BATCH || n > 100000000)
+    if (text == NULL || errno != 0 || end == text || *end != '\0' || n < 100 * BENCH_BATCH || n > 100000000)
         return false;
-    *ret = (size_t)n / BENCH_BATCH * BENCH_BATCH;
+    *ret = (size_t)n / (100 * BENCH_BATCH) * (100 * BENCH_BATCH); /* so that a hundredth is whole batches */
     return true;
 }
 

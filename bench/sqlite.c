@@ -82,7 +82,7 @@ static double single_rate(sqlite3 *db, size_t count)
 static void measure_sending(const struct bench *b)
 {
     double            bare[BENCH_ROUNDS_MAX], sender[BENCH_ROUNDS_MAX], unit[BENCH_ROUNDS_MAX], single[BENCH_ROUNDS_MAX];
-    size_t            count = b->messages / 10 / BENCH_BATCH * BENCH_BATCH;
+    size_t            count = b->messages / 10;
     struct pr_error   error;
     struct pr_sender *sending;
     char              url[512];
@@ -90,7 +90,8 @@ static void measure_sending(const struct bench *b)
     bare_create(bench_path(b, "insert.db"));
     bare_create(bench_path(b, "send.db"));
     bare_create(bench_path(b, "unit.db"));
-    sqlite3 *insert_db = bare_open(bench_path(b, "insert.db")), *unit_db = bare_open(bench_path(b, "unit.db"));
+    sqlite3 *insert_db = bare_open(bench_path(b, "insert.db"), SENDER_CHECKPOINT_PAGES);
+    sqlite3 *unit_db = bare_open(bench_path(b, "unit.db"), SENDER_CHECKPOINT_PAGES);
     snprintf(url, sizeof url, "sqlite:%s", bench_path(b, "send.db"));
     if (pr_sender_open(url, &sending, &error) < 0)
         die("%s", error.text);
@@ -98,7 +99,7 @@ static void measure_sending(const struct bench *b)
         bare[i] = bare_insert_rate(insert_db, count);
         sender[i] = sender_rate(sending, count);
         unit[i] = unit_rate(unit_db, count);
-        single[i] = single_rate(unit_db, count);
+        single[i] = single_rate(unit_db, count / 10);
         progress(b, "send %zu/%zu: bare insert %.0f/s, sender %.0f/s, unit %.0f/s, single %.0f/s", i + 1, b->rounds,
                  bare[i], sender[i], unit[i], single[i]);
     }
@@ -123,7 +124,7 @@ static void measure_sending(const struct bench *b)
 static double bare_round(const struct bench *b, double (*rate)(sqlite3 *db, size_t count))
 {
     bare_copy(bench_path(b, "backlog.db"), bench_path(b, "run.db"));
-    sqlite3 *db = bare_open(bench_path(b, "run.db"));
+    sqlite3 *db = bare_open(bench_path(b, "run.db"), ENGINE_CHECKPOINT_PAGES);
     double   result = rate(db, b->messages);
     bare_close(db);
     return result;

@@ -12,9 +12,10 @@
  *                     - answered with ok in this session (its verdict may follow);
  *                     - parked, unless ordering is strict;
  *                     - delayed by its sender, and not failed since;
- *                     - waiting for its retry, when ordering is available;
+ *                     - handed out before (or found too large to be), when ordering is available;
  *                     - past its time (it will not be sent at all), or not decodable.
- *   Exceptions      a released B overtakes; a released A is overtaken; an A that an operator
+ *   Exceptions      a B that its sender delayed has left the order; a released B overtakes; a
+ *                   released A is overtaken; an A that an operator
  *                   brought back (replay, retry) or whose sender committed after B's comes when
  *                   it comes, until it is sent again: from then on it is an A like others. */
 #include "checkers.h"
@@ -45,12 +46,11 @@ static bool has_its_turn(const struct checker *c, const struct shadow_message *m
     case STATE_DONE: return false;
     case STATE_DEAD:
     case STATE_PARKED: return strict;
-    case STATE_RETRYING: return ordering != ORDERING_AVAILABLE;
     default: break;
     }
     if (a->delayed)
         return false;
-    if (ordering == ORDERING_AVAILABLE && a->failed)
+    if (ordering == ORDERING_AVAILABLE && (a->failed || a->handed_out))
         return false;
     return !(a->ok && a->ok_session == e->session);
 }
@@ -67,7 +67,7 @@ void check_start_order(struct checker *c, const struct event *e, struct shadow_m
 {
     unsigned      endpoint = e->what;
     enum ordering ordering = c->s->endpoints[endpoint].ordering;
-    bool          before_b = true, first = !row->sent;
+    bool          before_b = true, first = !row->sent && !b->parcel->delayed;
 
     if (ordering == ORDERING_NONE || slice_is_empty(b->parcel->m.stream))
         return;

@@ -187,7 +187,9 @@ static void on_seen(struct checker *c, const struct event *e)
         row->ok = false; /* a new life: it may well go out again */
     if (dead || e->what == STATE_PARKED || back)
         row->state = (enum state)e->what;
-    else if (!row->open && e->what != STATE_IN_FLIGHT && e->what != STATE_PAUSED)
+    else if (!row->open && e->what == STATE_PAUSED)
+        row->state = row->failed ? STATE_RETRYING : STATE_READY;
+    else if (!row->open && e->what != STATE_IN_FLIGHT)
         row->state = (enum state)e->what;
 }
 
@@ -277,8 +279,7 @@ static bool faults_are_none(const struct faults *f)
 {
     static const struct faults none;
     struct faults rest = *f;
-    rest.slow = false; /* being slow and not being told are no faults */
-    rest.wake_lost = 0;
+    rest.wake_lost = 0; /* being told late is no fault */
     return memcmp(&rest, &none, sizeof(none)) == 0;
 }
 

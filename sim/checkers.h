@@ -50,13 +50,14 @@ struct shadow_row {
     bool       open;
     uint16_t   session;
     int        number;
+    int        unexplained;        /* hand-outs without a verdict, this one included */
     int64_t    receipt;            /* the cycle */
     bool       started;
     int        result;             /* enum send_outcome, RESULT_NONE */
 
     bool       ok;                 /* its receiver's yes reached an engine */
     uint16_t   ok_session;
-    bool       sent;               /* at least once */
+    bool       handed_out, sent;   /* at least once */
     unsigned   arrivals;
 };
 

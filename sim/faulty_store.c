@@ -164,7 +164,8 @@ static void witness_rows(struct world *w, struct instance *in, const struct cycl
 static void witness_cycle(struct world *w, struct instance *in, const struct cycle *cycle,
                           const struct cycle_reply *reply)
 {
-    if (!pr_id_equal(cycle->instance, in->session_id)) {
+    /* The same id can join twice: when the first answer was lost and its lease was over meanwhile. */
+    if (!pr_id_equal(cycle->instance, in->session_id) || (cycle->epoch == 0 && !reply->replayed)) {
         in->session_id = cycle->instance;
         in->session_number = ++w->sessions;
         struct event join = about(in, EVENT_JOIN);

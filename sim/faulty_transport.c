@@ -173,8 +173,14 @@ static void flight_start(struct world *w, void *arg)
         flight_answer(w, f);
         return;
     }
+    if (left_us <= 0) { /* it waited too long in the transport: it was never sent */
+        fail_with(&f->fate, SEND_FAILED, PR_REASON_TIMEOUT_EXCEEDED, false);
+        flight_note(w, f, EVENT_START, (uint16_t)f->endpoint, message_digest(d->message));
+        flight_answer(w, f);
+        return;
+    }
     if (f->fate.answer_us > left_us) { /* the transport gives up: nobody knows whether it arrived */
-        f->fate.answer_us = max64(left_us, 0);
+        f->fate.answer_us = left_us;
         fail_with(&f->fate, SEND_UNKNOWN, PR_REASON_TIMEOUT_EXCEEDED, f->fate.arrives);
         f->fate.arrive_us = min64(f->fate.arrive_us, f->fate.answer_us);
     }

@@ -9,7 +9,7 @@
 #include "base/util.h"
 
 #define DRAIN_LOOKS 200 /* how often it is asked whether all is gone */
-#define DRAIN_ROUNDS 8  /* a strict stream can need a person for each of its messages */
+#define DRAIN_ROUNDS 100 /* a strict stream can need a person for each of its messages */
 
 /* ---- Faults that come by themselves -------------------------------------------------------- */
 
@@ -162,13 +162,13 @@ static bool is_strict(const struct world *w, const struct listed *row)
     return false;
 }
 
-/* Does it wait for a person?  A parked row does, and in a strict stream what is held behind one
- * that is parked or dead. */
+/* Does it wait for a person?  A parked row does, and in a strict stream what is behind one that
+ * is parked or dead. */
 static bool waits_for_a_person(const struct world *w, const struct leftovers *l, const struct listed *row)
 {
     if (row->state == STATE_PARKED)
         return true;
-    if (row->state != STATE_HELD || !is_strict(w, row))
+    if (!is_strict(w, row))
         return false;
     for (size_t i = 0; i < l->dead.listed_count; i++)
         if (slice_eq(l->dead.listed[i].m.stream, row->m.stream))
@@ -201,21 +201,23 @@ static int look_at_leftovers(struct world *w, bool note)
     return left;
 }
 
-/* A person decides about what is dead or parked, each way in turn. */
-static void decide_by_hand(struct world *w)
+/* A person decides about what is dead or parked: at first some of it is replayed. */
+static void decide_by_hand(struct world *w, bool replay)
 {
-    unsigned targets[SIM_ENDPOINTS_MAX];
-    for (uint32_t i = 0; i < w->parcel_count; i++) {
-        const struct parcel *p = w->parcels[i];
-        if (!p->stored)
-            continue;
-        enum state state = world_state(w, p->m.id, (pr_slice){ 0 });
-        bool       goes = scenario_targets(w->scenario, &p->m, targets) > 0 && !p->undecodable;
-        if (state == STATE_DEAD)
-            world_admin(w, goes && i % 2 != 0 ? ADMIN_DEAD_REPLAY : ADMIN_DEAD_DISCARD, p);
-        else if (state == STATE_PARKED)
-            world_admin(w, goes ? ADMIN_RETRY : ADMIN_DISCARD, p);
+    struct leftovers l;
+    unsigned         targets[SIM_ENDPOINTS_MAX];
+    leftovers_init(w, &l);
+    for (size_t i = 0; i < l.dead.listed_count; i++) {
+        const struct parcel *p = world_find(w, l.dead.listed[i].m.id);
+        if (p != NULL)
+            world_admin(w, !p->undecodable && replay && p->index % 2 != 0 ? ADMIN_DEAD_REPLAY : ADMIN_DEAD_DISCARD, p);
     }
+    for (size_t i = 0; i < l.rows.listed_count; i++) {
+        const struct parcel *p = world_find(w, l.rows.listed[i].m.id);
+        if (p != NULL && l.rows.listed[i].state == STATE_PARKED)
+            world_admin(w, scenario_targets(w->scenario, &p->m, targets) > 0 ? ADMIN_RETRY : ADMIN_DISCARD, p);
+    }
+    arena_fini(&l.arena);
 }
 
 static bool drain(struct world *w, int64_t limit_us)
@@ -231,7 +233,7 @@ static bool drain(struct world *w, int64_t limit_us)
         }
         if (left != ROWS_FOR_A_PERSON)
             return left == ROWS_NONE;
-        decide_by_hand(w);
+        decide_by_hand(w, round < 3);
     }
     return false;
 }

@@ -256,7 +256,7 @@ void world_show(struct world *w, const struct parcel *p)
     struct arena       arena;
     struct query_reply reply;
     struct pr_error    error;
-    struct query       query = { .kind = QUERY_ID, .filter = { .ids = &p->m.id, .id_count = 1 } };
+    struct query       query = { .kind = QUERY_ID, .filter = { .ids = &p->m.id, .id_count = 1, .state = -1 } };
 
     arena_init(&arena, 4096);
     int rc = store_query(&w->store, &query, &arena, &reply, &error);
@@ -285,7 +285,7 @@ static void admin_do(struct world *w, const struct admin *admin)
 /* Announce before the act which messages it may touch, and show afterwards what became of them. */
 void world_admin(struct world *w, enum admin_kind kind, const struct parcel *p)
 {
-    struct admin admin = { .kind = kind, .filter = { .ids = &p->m.id, .id_count = 1 }, .by = PR_STR("sim"), .why = PR_STR("dice") };
+    struct admin admin = { .kind = kind, .filter = { .ids = &p->m.id, .id_count = 1, .state = -1 }, .by = PR_STR("sim"), .why = PR_STR("dice") };
     world_note(w, (struct event){ .kind = EVENT_ADMIN, .instance = INSTANCE_NONE, .message = p->index, .what = (uint16_t)kind });
     admin_do(w, &admin);
     world_show(w, p);
@@ -293,7 +293,7 @@ void world_admin(struct world *w, enum admin_kind kind, const struct parcel *p)
 
 static void admin_stream(struct world *w, enum admin_kind kind, pr_slice stream)
 {
-    struct admin admin = { .kind = kind, .filter = { .box = w->scenario->engine.box, .stream = stream },
+    struct admin admin = { .kind = kind, .filter = { .box = w->scenario->engine.box, .stream = stream, .state = -1 },
                            .by = PR_STR("sim"), .why = PR_STR("dice") };
     for (int pass = 0; pass < 2; pass++) {
         for (uint32_t i = 0; i < w->parcel_count; i++) {
@@ -312,7 +312,7 @@ static void admin_stream(struct world *w, enum admin_kind kind, pr_slice stream)
 
 static void admin_endpoint(struct world *w, enum admin_kind kind, unsigned endpoint, int64_t until_us)
 {
-    struct admin admin = { .kind = kind, .filter = { .endpoint = w->scenario->endpoints[endpoint].name },
+    struct admin admin = { .kind = kind, .filter = { .endpoint = w->scenario->endpoints[endpoint].name, .state = -1 },
                            .by = PR_STR("sim"), .why = PR_STR("dice"), .until_us = until_us };
     world_note(w, (struct event){ .kind = EVENT_ADMIN, .instance = INSTANCE_NONE, .message = MESSAGE_NONE,
                                   .what = (uint16_t)kind, .number = (int32_t)endpoint, .value = until_us });
@@ -381,7 +381,7 @@ enum state world_state(struct world *w, pr_id id, pr_slice destination)
 {
     struct arena       arena;
     struct query_reply reply;
-    struct query       query = { .kind = QUERY_ID, .filter = { .ids = &id, .id_count = 1 } };
+    struct query       query = { .kind = QUERY_ID, .filter = { .ids = &id, .id_count = 1, .state = -1 } };
     enum state         state = STATE_GONE;
 
     arena_init(&arena, 4096);

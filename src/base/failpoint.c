@@ -10,16 +10,26 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static char           wanted[128]; /* empty: none */
 static atomic_long    left;
 
+static void arm(const char *text)
+{
+    size_t size = text != NULL ? strcspn(text, ":") : 0;
+    if (size >= sizeof(wanted))
+        size = 0;
+    memset(wanted, 0, sizeof(wanted));
+    if (size > 0)
+        memcpy(wanted, text, size);
+    left = size > 0 && text[size] == ':' ? strtol(text + size + 1, NULL, 10) : 1;
+}
+
 static void read_environment(void)
 {
-    const char *text = getenv("POSTRIDER_FAILPOINT");
-    if (text == NULL)
-        return;
-    size_t size = strcspn(text, ":");
-    if (size >= sizeof(wanted))
-        return;
-    memcpy(wanted, text, size);
-    left = text[size] == ':' ? strtol(text + size + 1, NULL, 10) : 1;
+    arm(getenv("POSTRIDER_FAILPOINT"));
+}
+
+void failpoint_arm(const char *text)
+{
+    pthread_once(&once, read_environment);
+    arm(text);
 }
 
 void failpoint(const char *name)

@@ -17,4 +17,7 @@
 /* Raises SIGKILL when the environment names this point and its turn has come.  Any thread. */
 void failpoint(const char *name);
 
+/* As the environment would, for a process that has begun already; NULL: no point. */
+void failpoint_arm(const char *text);
+
 #endif

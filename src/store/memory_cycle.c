@@ -210,7 +210,7 @@ static int cycle_run(struct session *session, const struct cycle *cycle, struct 
     struct box *box = session->box;
     struct cycle_reply *reply = &session->reply;
     struct work work = { 0 };
-    struct instance *instance;
+    struct instance *instance = NULL;
     int64_t now_us = memory_now(box->memory);
 
     int rc = cycle_who(box, cycle, &instance, reterr);

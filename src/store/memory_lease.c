@@ -42,8 +42,11 @@ static void receipt_count_attempts(struct box *box, const struct receipt *receip
 {
     for (size_t i = 0; i < receipt->count; i++) {
         struct stored *row = row_find(box, receipt->entries[i].row);
-        if (row != NULL && row->m.attempts < receipt->entries[i].number)
-            row->m.attempts = receipt->entries[i].number;
+        if (row == NULL || row->m.attempts >= receipt->entries[i].number)
+            continue;
+        row_unplace(row); /* attempts decide whether it is a head */
+        row->m.attempts = receipt->entries[i].number;
+        row_place(row);
     }
 }
 

@@ -138,6 +138,7 @@ struct store_options {
     const struct clock *clock;      /* NULL: the system's */
     struct log         *log;        /* may be NULL */
     size_t              payload_max;
+    int64_t             poll_min_us, poll_max_us; /* how often wait() looks where nothing wakes it; 0: 2 ms, 200 ms */
 };
 
 enum store_can {

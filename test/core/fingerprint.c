@@ -8,8 +8,8 @@
 static const char *print_of(const char *endpoint, const char *type, int reason, const char *error)
 {
     static char rings[8][FINGERPRINT_SIZE];
-    static int  at;
-    char       *ret = rings[at++ % 8];
+    static int at;
+    char *ret = rings[at++ % 8];
     fingerprint(pr_str(endpoint), pr_str(type), reason, pr_str(error), ret);
     return ret;
 }

@@ -17,8 +17,8 @@ TEST(an_id_is_a_uuid_of_version_7_with_its_milliseconds_in_front)
 {
     static const uint8_t ones[10] = { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff };
     static const uint8_t zeros[10];
-    char                 text[PR_ID_TEXT_SIZE];
-    pr_id                id;
+    char text[PR_ID_TEXT_SIZE];
+    pr_id id;
     id_make(0x0123456789ab, zeros, &id);
     pr_id_format(id, text);
     CHECK_STR(text, "01234567-89ab-7000-8000-000000000000");
@@ -54,7 +54,7 @@ static void *make_ids(void *arg)
 TEST(ids_of_several_threads_ascend_in_each_and_never_repeat)
 {
     static pr_id ids[THREADS][IDS_EACH];
-    pthread_t    threads[THREADS];
+    pthread_t threads[THREADS];
     for (int t = 0; t < THREADS; t++)
         CHECK_EQ(pthread_create(&threads[t], NULL, make_ids, ids[t]), 0);
     for (int t = 0; t < THREADS; t++)
@@ -62,12 +62,12 @@ TEST(ids_of_several_threads_ascend_in_each_and_never_repeat)
 
     /* All of them ascend, so one merge finds a repetition. */
     size_t at[THREADS] = { 0 };
-    pr_id  last = { { 0 } };
+    pr_id last = { { 0 } };
     for (int n = 0; n < THREADS * IDS_EACH; n++) {
         int lowest = -1;
         for (int t = 0; t < THREADS; t++)
-            if (at[t] < IDS_EACH &&
-                (lowest < 0 || memcmp(ids[t][at[t]].bytes, ids[lowest][at[lowest]].bytes, sizeof(last.bytes)) < 0))
+            if (at[t] < IDS_EACH && (lowest < 0 || memcmp(ids[t][at[t]].bytes, ids[lowest][at[lowest]].bytes,
+                                                          sizeof(last.bytes)) < 0))
                 lowest = t;
         CHECK(memcmp(last.bytes, ids[lowest][at[lowest]].bytes, sizeof(last.bytes)) < 0);
         last = ids[lowest][at[lowest]++];
@@ -77,14 +77,15 @@ TEST(ids_of_several_threads_ascend_in_each_and_never_repeat)
 TEST(an_id_is_written_and_read_back)
 {
     pr_id id;
-    char  text[PR_ID_TEXT_SIZE];
+    char text[PR_ID_TEXT_SIZE];
     for (int i = 0; i < 100; i++) {
         pr_id_new(&id);
         pr_id_format(id, text);
         CHECK_EQ(strlen(text), PR_ID_TEXT_SIZE - 1);
         CHECK(pr_id_equal(id_of(text), id));
     }
-    CHECK(pr_id_equal(id_of("0190AbCd-EF01-7234-89ab-cdef01234567"), id_of("0190abcd-ef01-7234-89ab-cdef01234567")));
+    CHECK(pr_id_equal(id_of("0190AbCd-EF01-7234-89ab-cdef01234567"),
+                      id_of("0190abcd-ef01-7234-89ab-cdef01234567")));
 }
 
 TEST(what_is_no_id_is_refused_and_leaves_the_result_alone)

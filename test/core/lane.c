@@ -6,7 +6,8 @@
 
 #include "check.h"
 
-static const pr_id id_1 = { { 0x01, 0x90, 0xab, 0xcd, 0xef, 0x01, 0x72, 0x34, 0x89, 0xab, 0xcd, 0xef, 0x01, 0x23, 0x45, 0x67 } };
+static const pr_id id_1 = { { 0x01, 0x90, 0xab, 0xcd, 0xef, 0x01, 0x72, 0x34, 0x89, 0xab, 0xcd, 0xef, 0x01,
+                              0x23, 0x45, 0x67 } };
 static const pr_id id_0 = { { 0 } };
 
 /* Stores keep lane numbers: these values hold for ever. */
@@ -14,7 +15,10 @@ TEST(lanes_are_what_they_have_always_been)
 {
     CHECK_EQ(lane_of(PR_STR("order-1"), id_0), 52);
     CHECK_EQ(lane_of(PR_STR("a"), id_0), 40);
-    CHECK_EQ(lane_of(PR_STR("Stra\xc3\x9f" "e"), id_0), 30);
+    CHECK_EQ(lane_of(PR_STR("Stra\xc3\x9f"
+                            "e"),
+                     id_0),
+             30);
     CHECK_EQ(lane_of(PR_STR(""), id_1), 5);
     CHECK_EQ(lane_of(PR_STR(""), id_0), 36);
 }
@@ -28,8 +32,8 @@ TEST(streams_spread_over_all_lanes_evenly)
 {
     int counts[LANE_COUNT] = { 0 };
     for (int i = 0; i < LANE_COUNT * 100; i++) {
-        char     text[32];
-        int      size = snprintf(text, sizeof(text), "account-%d", i);
+        char text[32];
+        int size = snprintf(text, sizeof(text), "account-%d", i);
         unsigned lane = lane_of(PR_BYTES(text, (size_t)size), id_0);
         CHECK(lane < LANE_COUNT);
         counts[lane]++;

@@ -28,7 +28,7 @@ static int check(struct pr_message m, struct pr_error *error)
 static int check_code(struct pr_message m)
 {
     struct pr_error error = { 0 };
-    int             rc = check(m, &error);
+    int rc = check(m, &error);
     if (rc != PR_OK) {
         CHECK_EQ(error.code, rc);
         CHECK(error.text[0] != '\0');
@@ -49,19 +49,19 @@ TEST(every_field_has_its_limit_and_the_text_names_the_field)
 {
     static const struct {
         const char *name;
-        size_t      offset, max;
+        size_t offset, max;
     } fields[] = {
 #define FIELD(field, max) { #field, offsetof(struct pr_message, field), max }
-        FIELD(type, PR_TYPE_MAX),           FIELD(stream, PR_NAME_MAX),         FIELD(destination, PR_NAME_MAX),
-        FIELD(source, PR_NAME_MAX),         FIELD(subject, PR_NAME_MAX),        FIELD(content_type, PR_NAME_MAX),
-        FIELD(correlation_id, PR_NAME_MAX), FIELD(causation_id, PR_NAME_MAX),   FIELD(traceparent, PR_TRACE_MAX),
+        FIELD(type, PR_TYPE_MAX),           FIELD(stream, PR_NAME_MAX),       FIELD(destination, PR_NAME_MAX),
+        FIELD(source, PR_NAME_MAX),         FIELD(subject, PR_NAME_MAX),      FIELD(content_type, PR_NAME_MAX),
+        FIELD(correlation_id, PR_NAME_MAX), FIELD(causation_id, PR_NAME_MAX), FIELD(traceparent, PR_TRACE_MAX),
         FIELD(tracestate, PR_TRACE_MAX),    FIELD(payload, PAYLOAD_MAX),
 #undef FIELD
     };
     for (size_t i = 0; i < ARRAY_LENGTH(fields); i++) {
         struct pr_message m = { .type = PR_STR("t") };
-        struct pr_error   error = { 0 };
-        pr_slice         *field = (pr_slice *)(void *)((char *)&m + fields[i].offset);
+        struct pr_error error = { 0 };
+        pr_slice *field = (pr_slice *)(void *)((char *)&m + fields[i].offset);
         *field = text_of(fields[i].max);
         CHECK_EQ(check(m, &error), PR_OK);
         *field = text_of(fields[i].max + 1);
@@ -78,9 +78,11 @@ TEST(headers_have_their_limit)
     memset(headers, 'x', PR_HEADERS_MAX + 1);
     memcpy(headers, "{\"a\":\"", 6);
     memcpy(headers + PR_HEADERS_MAX - 2, "\"}", 2);
-    int fits = check_code((struct pr_message){ .type = PR_STR("t"), .headers = PR_BYTES(headers, PR_HEADERS_MAX) });
+    int fits =
+        check_code((struct pr_message){ .type = PR_STR("t"), .headers = PR_BYTES(headers, PR_HEADERS_MAX) });
     memcpy(headers + PR_HEADERS_MAX - 2, "x\"}", 3);
-    int over = check_code((struct pr_message){ .type = PR_STR("t"), .headers = PR_BYTES(headers, PR_HEADERS_MAX + 1) });
+    int over = check_code(
+        (struct pr_message){ .type = PR_STR("t"), .headers = PR_BYTES(headers, PR_HEADERS_MAX + 1) });
     free(headers);
     CHECK_EQ(fits, PR_OK);
     CHECK_EQ(over, PR_ETOOBIG);
@@ -88,26 +90,58 @@ TEST(headers_have_their_limit)
 
 TEST(names_with_control_characters_or_broken_utf8_are_refused)
 {
-    static const pr_slice bad[] = { { "a\nb", 3 }, { "a\0b", 3 }, { "\x7f", 1 }, { "\xff", 1 }, { "a\xc3", 2 }, { "\xed\xa0\x80", 3 } };
+    static const pr_slice bad[] = { { "a\nb", 3 }, { "a\0b", 3 },  { "\x7f", 1 },
+                                    { "\xff", 1 }, { "a\xc3", 2 }, { "\xed\xa0\x80", 3 } };
     for (size_t i = 0; i < ARRAY_LENGTH(bad); i++) {
         CHECK_EQ(check_code((struct pr_message){ .type = bad[i] }), PR_EINVAL);
         CHECK_EQ(check_code((struct pr_message){ .type = PR_STR("t"), .stream = bad[i] }), PR_EINVAL);
         CHECK_EQ(check_code((struct pr_message){ .type = PR_STR("t"), .tracestate = bad[i] }), PR_EINVAL);
         CHECK_EQ(check_code((struct pr_message){ .type = PR_STR("t"), .payload = bad[i] }), PR_OK); /* opaque */
     }
-    CHECK_EQ(check_code((struct pr_message){ .type = PR_STR("bestellt.\xc3\xbc" "ber \xf0\x9f\x90\x8e") }), PR_OK);
+    CHECK_EQ(check_code((struct pr_message){ .type = PR_STR("bestellt.\xc3\xbc"
+                                                            "ber \xf0\x9f\x90\x8e") }),
+             PR_OK);
 }
 
 TEST(headers_must_be_one_json_object)
 {
     static const char *const good[] = {
-        "", "{}", " { } ", "{\"a\":1}", "{\"a\":{\"b\":[1,2.5e-3,\"x\\u00e9\\n\",true,false,null]}}", "{\"a\":\"\xc3\xa9\"}\n",
-        "{\"\":-0}", "{\"a\":0.1E+7}",
+        "",
+        "{}",
+        " { } ",
+        "{\"a\":1}",
+        "{\"a\":{\"b\":[1,2.5e-3,\"x\\u00e9\\n\",true,false,null]}}",
+        "{\"a\":\"\xc3\xa9\"}\n",
+        "{\"\":-0}",
+        "{\"a\":0.1E+7}",
     };
     static const char *const bad[] = {
-        "[]", "1", "null", "\"a\"", "{", "}", "{\"a\"}", "{\"a\":}", "{\"a\":1,}", "{a:1}", "{'a':1}", "{\"a\":1}}",
-        "{\"a\":1}{}", "{\"a\":01}", "{\"a\":1.}", "{\"a\":.5}", "{\"a\":+1}", "{\"a\":\"\\x\"}", "{\"a\":\"\\u12g4\"}",
-        "{\"a\":\"\n\"}", "{\"a\":tru}", "{\"a\":\"\xff\"}", "{\"a\":1 2}", "{\"a\":NaN}", "{\"a\":[1,]}", " ",
+        "[]",
+        "1",
+        "null",
+        "\"a\"",
+        "{",
+        "}",
+        "{\"a\"}",
+        "{\"a\":}",
+        "{\"a\":1,}",
+        "{a:1}",
+        "{'a':1}",
+        "{\"a\":1}}",
+        "{\"a\":1}{}",
+        "{\"a\":01}",
+        "{\"a\":1.}",
+        "{\"a\":.5}",
+        "{\"a\":+1}",
+        "{\"a\":\"\\x\"}",
+        "{\"a\":\"\\u12g4\"}",
+        "{\"a\":\"\n\"}",
+        "{\"a\":tru}",
+        "{\"a\":\"\xff\"}",
+        "{\"a\":1 2}",
+        "{\"a\":NaN}",
+        "{\"a\":[1,]}",
+        " ",
     };
     for (size_t i = 0; i < ARRAY_LENGTH(good); i++)
         if (check_code((struct pr_message){ .type = PR_STR("t"), .headers = pr_str(good[i]) }) != PR_OK)
@@ -129,16 +163,21 @@ TEST(headers_that_nest_without_end_are_refused_and_do_not_hang)
 TEST(times_before_1970_are_refused)
 {
     struct pr_error error = { 0 };
-    CHECK_EQ(message_check(&(struct pr_message){ .type = PR_STR("t"), .due_us = -1 }, PAYLOAD_MAX, &error), PR_EINVAL);
-    CHECK_EQ(message_check(&(struct pr_message){ .type = PR_STR("t"), .expires_us = -1 }, PAYLOAD_MAX, &error), PR_EINVAL);
-    CHECK_EQ(message_check(&(struct pr_message){ .type = PR_STR("t"), .due_us = PR_NEVER }, PAYLOAD_MAX, &error), PR_OK);
+    CHECK_EQ(message_check(&(struct pr_message){ .type = PR_STR("t"), .due_us = -1 }, PAYLOAD_MAX, &error),
+             PR_EINVAL);
+    CHECK_EQ(message_check(&(struct pr_message){ .type = PR_STR("t"), .expires_us = -1 }, PAYLOAD_MAX, &error),
+             PR_EINVAL);
+    CHECK_EQ(
+        message_check(&(struct pr_message){ .type = PR_STR("t"), .due_us = PR_NEVER }, PAYLOAD_MAX, &error),
+        PR_OK);
 }
 
 TEST(a_size_without_data_is_refused)
 {
     struct pr_error error = { 0 };
-    CHECK_EQ(message_check(&(struct pr_message){ .type = PR_STR("t"), .payload = { NULL, 5 } }, PAYLOAD_MAX, &error),
-             PR_EINVAL);
+    CHECK_EQ(
+        message_check(&(struct pr_message){ .type = PR_STR("t"), .payload = { NULL, 5 } }, PAYLOAD_MAX, &error),
+        PR_EINVAL);
 }
 
 TEST(a_stored_row_with_a_negative_counter_is_a_defect) /* B9 */
@@ -166,13 +205,21 @@ TEST(names_of_boxes_are_identifiers)
 TEST(a_copy_is_whole_and_lives_in_its_block)
 {
     struct pr_message m = {
-        .type = PR_STR("type"), .stream = PR_STR("stream"), .payload = PR_STR("p\0q"), .headers = PR_STR("{}"),
-        .code = PR_STR("c"), .error = PR_STR("e"), .story = PR_STR("[]"), .held_by = PR_STR("h"),
-        .due_us = 7, .attempts = 3, .released = true,
+        .type = PR_STR("type"),
+        .stream = PR_STR("stream"),
+        .payload = PR_STR("p\0q"),
+        .headers = PR_STR("{}"),
+        .code = PR_STR("c"),
+        .error = PR_STR("e"),
+        .story = PR_STR("[]"),
+        .held_by = PR_STR("h"),
+        .due_us = 7,
+        .attempts = 3,
+        .released = true,
     };
     size_t bytes = message_bytes(&m);
     CHECK_EQ(bytes, 4 + 6 + 3 + 2 + 1 + 1 + 2 + 1);
-    char             *block = malloc(bytes);
+    char *block = malloc(bytes);
     struct pr_message copy;
     CHECK(block != NULL);
     message_copy(&m, block, &copy);
@@ -208,11 +255,13 @@ TEST(unexplained_are_hand_outs_without_a_verdict) /* D1 */
 
 TEST(what_came_back_blocks_its_stream_and_what_was_delayed_does_not) /* B51, B56 */
 {
-    CHECK(!message_blocks_stream(&(struct pr_message){ .created_us = 10 }));                /* fresh */
-    CHECK(!message_blocks_stream(&(struct pr_message){ .created_us = 10, .due_us = 20 }));  /* delayed */
-    CHECK(message_blocks_stream(&(struct pr_message){ .created_us = 10, .due_us = 10 }));   /* split */
-    CHECK(message_blocks_stream(&(struct pr_message){ .created_us = 10, .due_us = 20, .status = PR_STATUS_FAILED }));
-    CHECK(message_blocks_stream(&(struct pr_message){ .created_us = 10, .due_us = 20, .attempts = 1 })); /* abandoned */
+    CHECK(!message_blocks_stream(&(struct pr_message){ .created_us = 10 }));               /* fresh */
+    CHECK(!message_blocks_stream(&(struct pr_message){ .created_us = 10, .due_us = 20 })); /* delayed */
+    CHECK(message_blocks_stream(&(struct pr_message){ .created_us = 10, .due_us = 10 }));  /* split */
+    CHECK(message_blocks_stream(
+        &(struct pr_message){ .created_us = 10, .due_us = 20, .status = PR_STATUS_FAILED }));
+    CHECK(message_blocks_stream(
+        &(struct pr_message){ .created_us = 10, .due_us = 20, .attempts = 1 })); /* abandoned */
     CHECK(!message_blocks_stream(
         &(struct pr_message){ .created_us = 10, .due_us = 20, .status = PR_STATUS_FAILED, .released = true }));
 }

@@ -7,8 +7,8 @@
 
 TEST(states_have_the_words_that_people_know)
 {
-    static const char *const names[] = { "ready", "in-flight", "delayed", "retrying", "held",
-                                         "parked", "paused", "dead", "done", "gone" };
+    static const char *const names[] = { "ready",  "in-flight", "delayed", "retrying", "held",
+                                         "parked", "paused",    "dead",    "done",     "gone" };
     CHECK_EQ(sizeof(names) / sizeof(names[0]), STATE_COUNT);
     for (int i = 0; i < STATE_COUNT; i++) {
         CHECK_STR(state_name((enum state)i), names[i]);
@@ -45,7 +45,7 @@ TEST(only_what_is_in_flight_can_be_done) /* I5 */
 
 TEST(the_state_of_a_row_follows_from_what_is_stored)
 {
-    const int64_t     now = 1000;
+    const int64_t now = 1000;
     struct pr_message fresh = { 0 };
     struct pr_message parked = { .due_us = PR_NEVER, .status = PR_STATUS_FAILED, .held_by = PR_STR("k") };
     struct pr_message held = { .held_by = PR_STR("k") };

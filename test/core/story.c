@@ -40,7 +40,7 @@ TEST(a_story_begins_with_its_first_line) /* B30 */
 
 TEST(what_a_line_does_not_have_is_left_out)
 {
-    struct buf              b;
+    struct buf b;
     const struct story_line line = { .at_us = INT64_C(1700000000000000), .attempt = 1, .step = "returned" };
     CHECK_SLICE(append(&b, PR_STR("[]"), &line),
                 "[{\"at\":\"2023-11-14T22:13:20.000000Z\",\"attempt\":1,\"step\":\"returned\"}]");
@@ -49,7 +49,7 @@ TEST(what_a_line_does_not_have_is_left_out)
 
 TEST(a_story_keeps_its_last_sixteen_lines_in_order)
 {
-    struct buf        now, before = { 0 };
+    struct buf now, before = { 0 };
     struct story_line line = full;
     buf_init(&before, 1);
     for (int i = 1; i <= 40; i++) {
@@ -73,7 +73,7 @@ TEST(a_story_keeps_its_last_sixteen_lines_in_order)
 
 TEST(lines_with_brackets_and_quotes_in_their_texts_stay_whole)
 {
-    struct buf        one, two;
+    struct buf one, two;
     struct story_line line = full;
     line.error = PR_STR("]}[{\"\\ ,");
     append(&one, PR_STR(""), &line);
@@ -89,7 +89,8 @@ TEST(lines_with_brackets_and_quotes_in_their_texts_stay_whole)
 
 TEST(a_story_that_cannot_be_read_is_started_anew)
 {
-    static const char *const damaged[] = { "x", "{}", "[", "[{", "[{]", "[}{]", "[{\"a\":1]", "[\"a]", "null", "[{]]" };
+    static const char *const damaged[] = { "x",    "{}",         "[",     "[{",   "[{]",
+                                           "[}{]", "[{\"a\":1]", "[\"a]", "null", "[{]]" };
     for (size_t i = 0; i < sizeof(damaged) / sizeof(damaged[0]); i++) {
         struct buf b, fresh;
         append(&fresh, PR_STR(""), &full);

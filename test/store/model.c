@@ -113,7 +113,8 @@ static int64_t due_after(const struct model *m, int64_t delay_us)
 static bool is_stale(const struct model_row *r, const struct verdict *v)
 {
     bool counts = v->kind == VERDICT_FAIL || v->kind == VERDICT_ABANDON || v->kind == VERDICT_PARK;
-    return (counts && v->number > 0 && r->attempts != v->number - 1) || (v->kind == VERDICT_HOLD && r->released);
+    return (counts && v->number > 0 && r->attempts != v->number - 1) ||
+           (v->kind == VERDICT_HOLD && r->released);
 }
 
 int model_verdict(struct model *m, const struct verdict *v)
@@ -135,13 +136,10 @@ int model_verdict(struct model *m, const struct verdict *v)
     }
 
     switch (v->kind) {
-    case VERDICT_RETURN:
-        break;
+    case VERDICT_RETURN: break;
     case VERDICT_COMPLETE:
     case VERDICT_DISCARD:
-    case VERDICT_EXPIRE:
-        r->place = MODEL_NOWHERE;
-        break;
+    case VERDICT_EXPIRE: r->place = MODEL_NOWHERE; break;
     case VERDICT_FAIL:
         row_failed(m, r, v);
         r->failures += handed_out;
@@ -164,9 +162,7 @@ int model_verdict(struct model *m, const struct verdict *v)
         r->released = true;
         row_comes_back(r, m->now_us);
         break;
-    case VERDICT_HOLD:
-        text_set(r->held_by, v->held_by);
-        break;
+    case VERDICT_HOLD: text_set(r->held_by, v->held_by); break;
     case VERDICT_DEAD_LETTER:
         if (v->reason != 0) {
             r->reason = v->reason;
@@ -180,9 +176,7 @@ int model_verdict(struct model *m, const struct verdict *v)
         r->attempts = handed_out ? v->number : r->attempts;
         row_dies(m, r, v->cause);
         break;
-    case VERDICT_SPLIT:
-        row_splits(m, r, v);
-        break;
+    case VERDICT_SPLIT: row_splits(m, r, v); break;
     }
     return PR_OK;
 }
@@ -209,13 +203,9 @@ static bool admin_one(struct model *m, struct model_row *r, enum admin_kind kind
         r->attempts = r->failures = 0;
         row_comes_back(r, m->now_us);
         return true;
-    case ADMIN_PARK:
-        row_comes_back(r, PR_NEVER);
-        return true;
+    case ADMIN_PARK: row_comes_back(r, PR_NEVER); return true;
     case ADMIN_DISCARD:
-    case ADMIN_DEAD_DISCARD:
-        r->place = MODEL_NOWHERE;
-        return true;
+    case ADMIN_DEAD_DISCARD: r->place = MODEL_NOWHERE; return true;
     case ADMIN_DEAD_ADD:
         row_dies(m, r, r->reason != 0 ? r->reason : PR_REASON_REJECTED);
         r->status |= PR_STATUS_FAILED;
@@ -230,8 +220,7 @@ static bool admin_one(struct model *m, struct model_row *r, enum admin_kind kind
         return true;
     case ADMIN_RELEASE:
     case ADMIN_PAUSE:
-    case ADMIN_RESUME:
-        break;
+    case ADMIN_RESUME: break;
     }
     ASSERT(!"the model does not know this action");
     return false;
@@ -240,7 +229,7 @@ static bool admin_one(struct model *m, struct model_row *r, enum admin_kind kind
 struct admin_reply model_admin(struct model *m, enum admin_kind kind, pr_id id)
 {
     struct admin_reply reply = { 0 };
-    bool               on_dead = kind == ADMIN_DEAD_REPLAY || kind == ADMIN_DEAD_DISCARD;
+    bool on_dead = kind == ADMIN_DEAD_REPLAY || kind == ADMIN_DEAD_DISCARD;
     for (size_t i = 0; i < m->row_count; i++) {
         struct model_row *r = &m->rows[i];
         if (!pr_id_equal(r->id, id) || r->place != (on_dead ? MODEL_DEAD : MODEL_IN_BOX))
@@ -278,4 +267,12 @@ enum state model_state(const struct model *m, const struct model_row *r)
     if (r->due_us > m->now_us)
         return (r->status & PR_STATUS_FAILED) != 0 || r->attempts > 0 ? STATE_RETRYING : STATE_DELAYED;
     return STATE_READY;
+}
+
+size_t model_count(const struct model *m, enum model_place place)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < m->row_count; i++)
+        count += m->rows[i].place == place;
+    return count;
 }

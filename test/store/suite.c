@@ -8,7 +8,7 @@
 #include "core/id.h"
 
 static struct suite the_suite;
-static bool         the_suite_is_open;
+static bool the_suite_is_open;
 
 static const struct suite_kind *const kinds[] = { &suite_memory, &suite_sqlite, &suite_sqlite_memory };
 
@@ -94,38 +94,35 @@ bool suite_can(const struct suite *s, enum store_can what)
     return (s->kind->ops->can & ~s->kind->lacks & what) != 0;
 }
 
-static const char *can_text(enum store_can what)
+static _Noreturn void suite_skip(const struct suite *s, enum store_can what)
 {
-    switch (what) {
-    case STORE_CAN_SHARE_LANES:
-        return "share lanes: one instance works a box";
-    case STORE_CAN_COMMIT_LATE:
-        return "commit out of order: seqs are in commit order";
-    case STORE_CAN_LAST:
-        return "survive close and open";
-    case STORE_CAN_PROCESSES:
-        return "be opened by several processes";
-    }
-    return "do that";
-}
-
-static _Noreturn void suite_skip(const struct suite *s, const char *verb, enum store_can what)
-{
-    char why[128];
-    snprintf(why, sizeof(why), "%s %s %s", s->kind->name, verb, can_text(what));
+    static const struct {
+        enum store_can what;
+        const char *can, *cannot;
+    } texts[] = {
+        { STORE_CAN_SHARE_LANES, "several instances work a box", "one instance works a box" },
+        { STORE_CAN_COMMIT_LATE, "transactions commit in any order", "seqs are in the order of commits" },
+        { STORE_CAN_LAST, "survives close and open", "does not survive close and open" },
+        { STORE_CAN_PROCESSES, "several processes can open it", "only one process can open it" },
+    };
+    char why[128] = "";
+    for (size_t i = 0; i < ARRAY_LENGTH(texts); i++)
+        if (texts[i].what == what)
+            snprintf(why, sizeof(why), "%s: %s", s->kind->name,
+                     suite_can(s, what) ? texts[i].can : texts[i].cannot);
     SKIP(why);
 }
 
 void suite_needs(const struct suite *s, enum store_can what)
 {
     if (!suite_can(s, what))
-        suite_skip(s, "cannot", what);
+        suite_skip(s, what);
 }
 
 void suite_cannot(const struct suite *s, enum store_can what)
 {
     if (suite_can(s, what))
-        suite_skip(s, "can", what);
+        suite_skip(s, what);
 }
 
 void suite_advance(struct suite *s, int64_t us)
@@ -139,10 +136,10 @@ void suite_advance(struct suite *s, int64_t us)
 int suite_offer(struct suite *s, const char *box, struct pr_message message)
 {
     pr_id id;
-    int   answer = PR_OK;
+    int answer = PR_OK;
     if (message.type.size == 0)
         message.type = PR_STR("t");
-    int   rc = store_enqueue(&s->store, pr_str(box), &message, 1, SUITE_PAYLOAD_MAX, &id, &answer, &s->error);
+    int rc = store_enqueue(&s->store, pr_str(box), &message, 1, SUITE_PAYLOAD_MAX, &id, &answer, &s->error);
     return rc != PR_OK ? rc : answer;
 }
 
@@ -166,15 +163,22 @@ pr_id suite_id(unsigned number)
 void suite_plant(struct suite *s, const char *box, const struct plant *plant)
 {
     if (s->kind->plant == NULL)
-        SKIP("sqlite-memory is reached only through its own checks");
+        SKIP("sqlite-memory: there is no way past the checks");
     s->kind->plant(s, box, plant);
+}
+
+void *suite_tx_begin(struct suite *s)
+{
+    if (s->kind->tx_begin == NULL)
+        SKIP("sqlite-memory: senders have no transactions of their own");
+    return s->kind->tx_begin(s);
 }
 
 pr_slice suite_stream_in_lane(struct suite *s, unsigned lane)
 {
     for (unsigned i = 0;; i++) {
         char text[32];
-        int  size = snprintf(text, sizeof(text), "stream-%u", i);
+        int size = snprintf(text, sizeof(text), "stream-%u", i);
         if (lane_of(PR_BYTES(text, (size_t)size), (pr_id){ { 0 } }) == lane)
             return slice_dup(&s->arena, PR_BYTES(text, (size_t)size));
         CHECK(i < 100000);
@@ -239,7 +243,7 @@ void worker_fill(struct worker *w, const struct cycle *cycle, struct cycle *ret)
 
 int worker_try(struct worker *w, const struct cycle *cycle)
 {
-    struct cycle              whole;
+    struct cycle whole;
     const struct cycle_reply *reply = NULL;
     worker_fill(w, cycle, &whole);
     int rc = store_cycle(&w->session, &whole, &reply, &w->error);
@@ -343,7 +347,7 @@ size_t reply_count(const struct cycle_reply *reply, enum row_from from)
 const struct query_reply *suite_query(struct suite *s, enum query_kind kind, struct filter filter)
 {
     struct query_reply *reply = arena_zalloc(&s->arena, sizeof(*reply));
-    struct query        query = { .kind = kind, .filter = filter };
+    struct query query = { .kind = kind, .filter = filter };
     CHECK(reply != NULL);
     CHECK_OK(store_query(&s->store, &query, &s->arena, reply, &s->error), &s->error);
     return reply;

@@ -31,21 +31,22 @@ struct suite;
 
 /* A row that was INSERTed past all checks; NULL fields are left at their defaults. */
 struct plant {
-    pr_slice    id; /* bytes as they are stored, 16 when it is a good one */
+    pr_slice id; /* bytes as they are stored, 16 when it is a good one; empty: the default */
     const char *type, *destination, *stream, *headers, *payload;
 };
 
 /* One store under test: what the contract does not say about it. */
 struct suite_kind {
-    const char             *name;
+    const char *name;
     const struct store_ops *ops;
-    unsigned                lacks; /* enum store_can that this url does not have */
+    unsigned lacks;                   /* enum store_can that this url does not have */
     void (*prepare)(struct suite *s); /* set s->url */
     void (*finish)(struct suite *s);  /* before close; may look for damage.  NULL: nothing */
     void (*destroy)(struct suite *s); /* after close: remove files.  NULL: nothing */
     void (*plant)(struct suite *s, const char *box, const struct plant *plant); /* NULL: no way in */
 
-    /* Senders' transactions, for STORE_CAN_COMMIT_LATE: seqs are drawn by tx_add(). */
+    /* Senders' transactions; with STORE_CAN_COMMIT_LATE several at once, and seqs are drawn by
+     * tx_add().  NULL: none. */
     void *(*tx_begin)(struct suite *s);
     void (*tx_add)(struct suite *s, void *tx, const char *box, const struct pr_message *message);
     void (*tx_end)(struct suite *s, void *tx, bool commit);
@@ -55,30 +56,30 @@ extern const struct suite_kind suite_memory, suite_sqlite, suite_sqlite_memory;
 
 /* An instance at work.  number, epoch and the notice cursor are kept by CYCLE(). */
 struct worker {
-    struct suite             *suite;
-    struct store_session      session;
-    char                      name[16];
-    pr_slice                  box;
-    pr_id                     id;
-    int64_t                   epoch;
-    uint64_t                  number; /* of the next cycle */
-    int64_t                   notice;
-    uint64_t                  lanes;  /* owned, by the latest reply */
-    const struct cycle_reply *reply;  /* the latest */
-    struct pr_error           error;
-    bool                      open;
+    struct suite *suite;
+    struct store_session session;
+    char name[16];
+    pr_slice box;
+    pr_id id;
+    int64_t epoch;
+    uint64_t number; /* of the next cycle */
+    int64_t notice;
+    uint64_t lanes;                  /* owned, by the latest reply */
+    const struct cycle_reply *reply; /* the latest */
+    struct pr_error error;
+    bool open;
 };
 
 struct suite {
     const struct suite_kind *kind;
-    char                     url[256];
-    struct store             store;
-    struct clock             clock;
-    int64_t                  wall_us, mono_us; /* the virtual clock: settable apart (B25) */
-    struct arena             arena;            /* what queries answered; until the test ends */
-    struct worker            workers[SUITE_WORKERS_MAX];
-    size_t                   worker_count;
-    struct pr_error          error;
+    char url[256];
+    struct store store;
+    struct clock clock;
+    int64_t wall_us, mono_us; /* the virtual clock: settable apart (B25) */
+    struct arena arena;       /* what queries answered; until the test ends */
+    struct worker workers[SUITE_WORKERS_MAX];
+    size_t worker_count;
+    struct pr_error error;
 };
 
 /* clang-format off */
@@ -98,7 +99,7 @@ void suite_close(struct suite *s);
 void suite_reopen(struct suite *s); /* the store is closed and opened; workers are gone */
 
 bool suite_can(const struct suite *s, enum store_can what);
-void suite_needs(const struct suite *s, enum store_can what); /* or the test is skipped */
+void suite_needs(const struct suite *s, enum store_can what);  /* or the test is skipped */
 void suite_cannot(const struct suite *s, enum store_can what); /* a test of those who lack it */
 
 void suite_advance(struct suite *s, int64_t us); /* both clocks */
@@ -117,6 +118,8 @@ pr_id suite_id(unsigned number); /* the same for the same number, ascending */
 
 /* Store a row past all checks; skips the test where there is no way in. */
 void suite_plant(struct suite *s, const char *box, const struct plant *plant);
+
+void *suite_tx_begin(struct suite *s); /* skips the test where senders have none */
 
 /* A stream that lives in this lane. */
 pr_slice suite_stream_in_lane(struct suite *s, unsigned lane);
@@ -140,9 +143,9 @@ void suite_settle_lanes(struct suite *s);
 /* A message that was handed out: on a receipt of its worker. */
 struct claim {
     uint64_t row;
-    pr_id    id;
-    int      number; /* hand-out */
-    uint64_t cycle;  /* whose receipt it is on */
+    pr_id id;
+    int number;     /* hand-out */
+    uint64_t cycle; /* whose receipt it is on */
 };
 
 /* Put it on a receipt in a cycle of its own. */
@@ -155,7 +158,7 @@ struct claim suite_seen(struct suite *s, pr_id id);
  * the claim's receipt; the answer. */
 #define VERDICT(w, claim, ...) worker_verdict((w), (claim), (struct verdict){ __VA_ARGS__ })
 /* The verdict alone, for cycles with several; claim is a variable. */
-#define VERDICT_OF(claim, ...) \
+#define VERDICT_OF(claim, ...)                                                                                 \
     ((struct verdict){ .row = (claim).row, .id = (claim).id, .number = (claim).number, ##__VA_ARGS__ })
 int worker_verdict(struct worker *w, struct claim claim, struct verdict verdict);
 
@@ -181,9 +184,10 @@ const struct box_counts *suite_box(struct suite *s, const char *name);
 const struct endpoint_state *suite_endpoint(struct suite *s, const char *name); /* NULL: none */
 
 /* ADMIN(s, ADMIN_RETRY, FILTER(...), ...): must be PR_OK. */
-#define ADMIN(s, admin_kind, admin_filter, ...) \
+#define ADMIN(s, admin_kind, admin_filter, ...)                                                                \
     suite_admin((s), &(struct admin){ .kind = (admin_kind), .filter = (admin_filter), ##__VA_ARGS__ })
 struct admin_reply suite_admin(struct suite *s, const struct admin *admin);
-#define ADMIN_ID(s, kind, the_id, ...) ADMIN((s), (kind), FILTER(.ids = &(the_id), .id_count = 1), ##__VA_ARGS__)
+#define ADMIN_ID(s, kind, the_id, ...)                                                                         \
+    ADMIN((s), (kind), FILTER(.ids = &(the_id), .id_count = 1), ##__VA_ARGS__)
 
 #endif

@@ -10,7 +10,8 @@ static const struct notice *check_noticed(struct worker *w, enum notice_kind kin
     CHECK(r->notice_count > 0);
     for (size_t i = 0; i < r->notice_count; i++)
         if (r->notices[i].kind != kind && r->notices[i].kind != NOTICE_RELOAD)
-            check_fail(__FILE__, __LINE__, "a notice of kind %d instead of %d", (int)r->notices[i].kind, (int)kind);
+            check_fail(__FILE__, __LINE__, "a notice of kind %d instead of %d", (int)r->notices[i].kind,
+                       (int)kind);
     CHECK_EQ(r->notice_last, r->notices[r->notice_count - 1].number);
     return &r->notices[0];
 }
@@ -20,7 +21,7 @@ static const struct notice *check_noticed(struct worker *w, enum notice_kind kin
 STORE_TEST(a_retry_begins_a_new_life_now_and_keeps_the_story)
 {
     struct worker *w = suite_join(s, "outbox");
-    pr_id          id = SEND(s, "outbox");
+    pr_id id = SEND(s, "outbox");
     CHECK_EQ(VERDICT(w, worker_claim(w, id), .kind = VERDICT_FAIL, .reason = PR_REASON_TIMEOUT_EXCEEDED,
                      .delay_us = PR_SECONDS(600), .story = PR_STR("[{\"step\":\"retry\"}]")),
              PR_OK);
@@ -40,7 +41,7 @@ STORE_TEST(a_retry_begins_a_new_life_now_and_keeps_the_story)
 STORE_TEST(a_retry_unparks_and_frees_what_is_held)
 {
     struct worker *w = suite_join(s, "outbox");
-    pr_id          parked = SEND(s, "outbox", .due_us = PR_NEVER), held = SEND(s, "outbox");
+    pr_id parked = SEND(s, "outbox", .due_us = PR_NEVER), held = SEND(s, "outbox");
     CHECK_EQ(VERDICT(w, suite_seen(s, held), .kind = VERDICT_HOLD, .held_by = PR_STR("k")), PR_OK);
     pr_id both[] = { parked, held };
     CHECK_EQ(ADMIN(s, ADMIN_RETRY, FILTER(.ids = both, .id_count = 2)).changed, 2);
@@ -53,11 +54,12 @@ STORE_TEST(a_retry_unparks_and_frees_what_is_held)
 STORE_TEST(a_verdict_on_what_was_retried_meanwhile_is_stale) /* B8 */
 {
     struct worker *w = suite_join(s, "outbox");
-    pr_id          id = SEND(s, "outbox");
+    pr_id id = SEND(s, "outbox");
     worker_fail(w, id, 0);
     struct claim c = worker_claim(w, id);
     ADMIN_ID(s, ADMIN_RETRY, id);
-    CHECK_EQ(VERDICT(w, c, .kind = VERDICT_FAIL, .reason = PR_REASON_UNKNOWN, .delay_us = PR_SECONDS(9)), PR_STALE);
+    CHECK_EQ(VERDICT(w, c, .kind = VERDICT_FAIL, .reason = PR_REASON_UNKNOWN, .delay_us = PR_SECONDS(9)),
+             PR_STALE);
     CHECK_EQ(suite_get(s, id)->m.failures, 0);
     CHECK_EQ(VERDICT(w, c, .kind = VERDICT_COMPLETE), PR_OK); /* it was delivered all the same */
 }
@@ -67,7 +69,7 @@ STORE_TEST(a_verdict_on_what_was_retried_meanwhile_is_stale) /* B8 */
 STORE_TEST(a_person_parks_and_nothing_is_counted)
 {
     struct worker *w = suite_join(s, "outbox");
-    pr_id          id = SEND(s, "outbox");
+    pr_id id = SEND(s, "outbox");
     worker_fail(w, id, 5);
     CHECK_EQ(ADMIN_ID(s, ADMIN_PARK, id, .by = PR_STR("ann"), .why = PR_STR("later")).changed, 1);
     const struct listed *l = suite_get(s, id);
@@ -82,8 +84,8 @@ STORE_TEST(a_person_parks_and_nothing_is_counted)
 STORE_TEST(a_discarded_message_is_gone)
 {
     struct worker *w = suite_join(s, "outbox");
-    pr_id          id = SEND(s, "outbox"), other = SEND(s, "outbox");
-    struct claim   c = worker_claim(w, id);
+    pr_id id = SEND(s, "outbox"), other = SEND(s, "outbox");
+    struct claim c = worker_claim(w, id);
     CHECK_EQ(ADMIN_ID(s, ADMIN_DISCARD, id).changed, 1);
     CHECK(suite_find(s, id) == NULL);
     suite_get(s, other);
@@ -116,8 +118,9 @@ STORE_TEST(an_action_by_id_and_endpoint_reaches_that_delivery_alone)
 STORE_TEST(an_action_by_filter_changes_what_matches_and_nothing_else)
 {
     for (unsigned i = 1; i <= 9; i++)
-        SEND(s, i <= 6 ? "outbox" : "ledger", .id = suite_id(i), .type = i % 3 == 0 ? PR_STR("x.a") : PR_STR("y.b"));
-    struct filter      filter = FILTER(.box = PR_STR("outbox"), .type = PR_STR("x.*"));
+        SEND(s, i <= 6 ? "outbox" : "ledger", .id = suite_id(i),
+             .type = i % 3 == 0 ? PR_STR("x.a") : PR_STR("y.b"));
+    struct filter filter = FILTER(.box = PR_STR("outbox"), .type = PR_STR("x.*"));
     struct admin_reply dry = ADMIN(s, ADMIN_DISCARD, filter, .dry_run = true);
     CHECK_EQ(dry.matched, 2);
     CHECK_EQ(dry.changed, 2);
@@ -132,10 +135,11 @@ STORE_TEST(an_action_by_filter_changes_what_matches_and_nothing_else)
 STORE_TEST(an_action_by_filter_is_not_cut_at_the_length_of_a_listing)
 {
     struct pr_message m[250];
-    pr_id             ids[250];
+    pr_id ids[250];
     for (unsigned i = 0; i < 250; i++)
         m[i] = (struct pr_message){ .id = suite_id(i + 1), .type = PR_STR("t") };
-    CHECK_OK(store_enqueue(&s->store, PR_STR("outbox"), m, 250, SUITE_PAYLOAD_MAX, ids, NULL, &s->error), &s->error);
+    CHECK_OK(store_enqueue(&s->store, PR_STR("outbox"), m, 250, SUITE_PAYLOAD_MAX, ids, NULL, &s->error),
+             &s->error);
     CHECK_EQ(ADMIN(s, ADMIN_PARK, FILTER(.type = PR_STR("t"))).changed, 250);
     CHECK_EQ(suite_box(s, "outbox")->parked, 250);
     CHECK_EQ(ADMIN(s, ADMIN_RETRY, FILTER(.state = STATE_PARKED)).changed, 250);
@@ -152,8 +156,8 @@ STORE_TEST(a_limit_bounds_an_action)
 
 STORE_TEST(ids_that_are_nowhere_are_counted_as_missing)
 {
-    pr_id              there = SEND(s, "outbox");
-    pr_id              ids[] = { suite_id(901), there, suite_id(902) };
+    pr_id there = SEND(s, "outbox");
+    pr_id ids[] = { suite_id(901), there, suite_id(902) };
     struct admin_reply r = ADMIN(s, ADMIN_PARK, FILTER(.ids = ids, .id_count = 3));
     CHECK_EQ(r.matched, 1);
     CHECK_EQ(r.changed, 1);
@@ -164,11 +168,11 @@ STORE_TEST(ids_that_are_nowhere_are_counted_as_missing)
 STORE_TEST(an_empty_filter_is_refused)
 {
     SEND(s, "outbox");
-    static const enum admin_kind kinds[] = { ADMIN_RETRY,    ADMIN_RELEASE,     ADMIN_PARK,         ADMIN_DISCARD,
-                                             ADMIN_DEAD_ADD, ADMIN_DEAD_REPLAY, ADMIN_DEAD_DISCARD, ADMIN_PAUSE,
-                                             ADMIN_RESUME };
+    static const enum admin_kind kinds[] = { ADMIN_RETRY,        ADMIN_RELEASE,  ADMIN_PARK,
+                                             ADMIN_DISCARD,      ADMIN_DEAD_ADD, ADMIN_DEAD_REPLAY,
+                                             ADMIN_DEAD_DISCARD, ADMIN_PAUSE,    ADMIN_RESUME };
     for (size_t i = 0; i < ARRAY_LENGTH(kinds); i++) {
-        struct admin       admin = { .kind = kinds[i], .filter = FILTER() };
+        struct admin admin = { .kind = kinds[i], .filter = FILTER() };
         struct admin_reply reply = { 0 };
         CHECK_EQ(store_admin(&s->store, &admin, &reply, &s->error), PR_EINVAL);
         CHECK(s->error.text[0] != '\0');
@@ -181,9 +185,9 @@ STORE_TEST(an_empty_filter_is_refused)
 STORE_TEST(a_running_instance_hears_of_every_action)
 {
     struct worker *w = suite_join(s, "outbox");
-    pr_id          id = SEND(s, "outbox", .stream = PR_STR("st"), .destination = PR_STR("d"));
-    uint64_t       row = suite_get(s, id)->row;
-    int64_t        seq = suite_get(s, id)->m.seq;
+    pr_id id = SEND(s, "outbox", .stream = PR_STR("st"), .destination = PR_STR("d"));
+    uint64_t row = suite_get(s, id)->row;
+    int64_t seq = suite_get(s, id)->m.seq;
     CHECK_EQ(CYCLE(w)->notice_count, 0);
 
     ADMIN_ID(s, ADMIN_PARK, id);
@@ -218,7 +222,7 @@ STORE_TEST(a_running_instance_hears_of_every_action)
 STORE_TEST(a_running_instance_hears_of_releases_and_of_dead_letters_that_are_gone)
 {
     struct worker *w = suite_join(s, "outbox");
-    pr_id          head = SEND(s, "outbox", .stream = PR_STR("a"));
+    pr_id head = SEND(s, "outbox", .stream = PR_STR("a"));
     SEND(s, "outbox", .stream = PR_STR("a"));
     worker_fail(w, head, PR_SECONDS(60));
     ADMIN(s, ADMIN_RELEASE, FILTER(.box = PR_STR("outbox"), .stream = PR_STR("a")));
@@ -245,7 +249,7 @@ STORE_TEST(an_action_by_filter_is_told_too)
 STORE_TEST(a_dry_run_and_an_action_without_effect_tell_nobody)
 {
     struct worker *w = suite_join(s, "outbox");
-    pr_id          id = SEND(s, "outbox"), nowhere = suite_id(77);
+    pr_id id = SEND(s, "outbox"), nowhere = suite_id(77);
     ADMIN_ID(s, ADMIN_DISCARD, id, .dry_run = true);
     ADMIN_ID(s, ADMIN_DISCARD, nowhere);
     CHECK_EQ(CYCLE(w)->notice_count, 0);
@@ -255,7 +259,7 @@ STORE_TEST(a_dry_run_and_an_action_without_effect_tell_nobody)
 STORE_TEST(who_joins_hears_nothing_old)
 {
     struct worker *first = suite_join(s, "outbox");
-    pr_id          a = SEND(s, "outbox"), b = SEND(s, "outbox");
+    pr_id a = SEND(s, "outbox"), b = SEND(s, "outbox");
     ADMIN_ID(s, ADMIN_PARK, a);
     CYCLE(first, .leave = true);
     struct worker *w = suite_join(s, "outbox");
@@ -269,8 +273,8 @@ STORE_TEST(who_joins_hears_nothing_old)
 STORE_TEST(notices_that_were_not_taken_are_told_again)
 {
     struct worker *w = suite_join(s, "outbox");
-    pr_id          a = SEND(s, "outbox"), b = SEND(s, "outbox");
-    int64_t        cursor = w->notice;
+    pr_id a = SEND(s, "outbox"), b = SEND(s, "outbox");
+    int64_t cursor = w->notice;
     ADMIN_ID(s, ADMIN_PARK, a);
     CHECK_EQ(CYCLE(w)->notice_count, 1);
     ADMIN_ID(s, ADMIN_PARK, b);
@@ -310,7 +314,7 @@ STORE_TEST(a_pause_is_known_to_running_instances_and_to_those_that_join)
 STORE_TEST(of_two_pauses_the_later_end_wins_and_a_resume_ends_them) /* B63 */
 {
     struct worker *w = suite_join(s, "outbox");
-    struct filter  e = FILTER(.endpoint = PR_STR("e"));
+    struct filter e = FILTER(.endpoint = PR_STR("e"));
     ADMIN(s, ADMIN_PAUSE, e, .until_us = s->wall_us + PR_SECONDS(60));
     ADMIN(s, ADMIN_PAUSE, e, .until_us = s->wall_us + PR_SECONDS(10));
     CHECK_EQ(suite_endpoint(s, "e")->paused_until_us, s->wall_us + PR_SECONDS(60));
@@ -347,7 +351,8 @@ STORE_TEST(a_pause_survives_a_reopen) /* B63 */
 
 STORE_TEST(messages_of_a_paused_endpoint_are_told_as_paused)
 {
-    pr_id waiting = SEND(s, "outbox", .destination = PR_STR("e")), other = SEND(s, "outbox", .destination = PR_STR("f"));
+    pr_id waiting = SEND(s, "outbox", .destination = PR_STR("e")),
+          other = SEND(s, "outbox", .destination = PR_STR("f"));
     ADMIN(s, ADMIN_PAUSE, FILTER(.endpoint = PR_STR("e")), .until_us = s->wall_us + PR_SECONDS(5));
     CHECK_EQ(suite_get(s, waiting)->state, STATE_PAUSED);
     CHECK_EQ(suite_get(s, other)->state, STATE_READY);

@@ -5,7 +5,7 @@
 
 STORE_TEST(the_first_cycle_joins_and_tells_epoch_time_and_lanes)
 {
-    struct worker            *w = suite_worker(s, "outbox");
+    struct worker *w = suite_worker(s, "outbox");
     const struct cycle_reply *r = CYCLE(w);
     CHECK_EQ(r->now_us, s->wall_us);
     CHECK(r->epoch > 0);
@@ -45,14 +45,14 @@ STORE_TEST(a_forced_write_renews_at_once) /* B5 */
 
 /* Everything that one cycle can do, prepared. */
 struct everything {
-    pr_id                done, failed, returned, abandoned, released, discarded, expired, dead, parked, held, split;
-    pr_id                effect;
-    pr_slice             destinations[2];
-    struct verdict       verdicts[11];
+    pr_id done, failed, returned, abandoned, released, discarded, expired, dead, parked, held, split;
+    pr_id effect;
+    pr_slice destinations[2];
+    struct verdict verdicts[11];
     struct receipt_entry receipt[9];
-    struct pr_message    message;
-    struct effect        effects[1];
-    struct tally         tally;
+    struct pr_message message;
+    struct effect effects[1];
+    struct tally tally;
 };
 
 static void everything_prepare(struct suite *s, struct worker *w, struct everything *e)
@@ -60,9 +60,10 @@ static void everything_prepare(struct suite *s, struct worker *w, struct everyth
     *e = (struct everything){ 0 };
     pr_id *const ids[] = { &e->done,    &e->failed, &e->returned, &e->abandoned, &e->released, &e->discarded,
                            &e->expired, &e->dead,   &e->parked,   &e->held,      &e->split };
-    static const enum verdict_kind kinds[] = { VERDICT_COMPLETE, VERDICT_FAIL,    VERDICT_RETURN,      VERDICT_ABANDON,
-                                               VERDICT_RELEASE,  VERDICT_DISCARD, VERDICT_EXPIRE,      VERDICT_DEAD_LETTER,
-                                               VERDICT_PARK,     VERDICT_HOLD,    VERDICT_SPLIT };
+    static const enum verdict_kind kinds[] = { VERDICT_COMPLETE, VERDICT_FAIL,        VERDICT_RETURN,
+                                               VERDICT_ABANDON,  VERDICT_RELEASE,     VERDICT_DISCARD,
+                                               VERDICT_EXPIRE,   VERDICT_DEAD_LETTER, VERDICT_PARK,
+                                               VERDICT_HOLD,     VERDICT_SPLIT };
     for (size_t i = 0; i < ARRAY_LENGTH(ids); i++) {
         *ids[i] = SEND(s, "outbox", .id = suite_id(100 + (unsigned)i));
         bool handed_out = i < ARRAY_LENGTH(e->receipt);
@@ -109,12 +110,12 @@ static void everything_is_as_before(struct suite *s, const struct everything *e)
 
 STORE_TEST(one_cycle_does_everything_at_once) /* B6 */
 {
-    struct worker    *w = suite_join(s, "outbox");
+    struct worker *w = suite_join(s, "outbox");
     struct everything e;
     everything_prepare(s, w, &e);
-    pr_id                claimed = SEND(s, "outbox", .id = suite_id(300));
+    pr_id claimed = SEND(s, "outbox", .id = suite_id(300));
     struct receipt_entry entry = { .row = suite_get(s, claimed)->row, .number = 1 };
-    uint64_t             closed = w->number - 1;
+    uint64_t closed = w->number - 1;
 
     const struct cycle_reply *r =
         CYCLE(w, .verdicts = e.verdicts, .verdict_count = ARRAY_LENGTH(e.verdicts), .effects = e.effects,
@@ -149,10 +150,10 @@ STORE_TEST(one_cycle_does_everything_at_once) /* B6 */
 
 STORE_TEST(a_cycle_with_a_part_that_cannot_be_done_changes_nothing_at_all) /* B6, T1 */
 {
-    struct worker    *w = suite_join(s, "outbox");
+    struct worker *w = suite_join(s, "outbox");
     struct everything e;
     everything_prepare(s, w, &e);
-    uint64_t      closed = w->number - 1;
+    uint64_t closed = w->number - 1;
     struct effect effects[2] = { e.effects[0], e.effects[0] };
     effects[1].box = PR_STR("nowhere"); /* the part that cannot be done comes last */
 
@@ -171,22 +172,34 @@ STORE_TEST(a_cycle_with_a_part_that_cannot_be_done_changes_nothing_at_all) /* B6
 
 STORE_TEST(the_same_cycle_number_again_changes_nothing) /* B7, T2 */
 {
-    struct worker       *w = suite_join(s, "outbox");
-    pr_id                id = SEND(s, "outbox"), other = SEND(s, "outbox");
-    struct claim         c = worker_claim(w, id);
-    struct verdict       v = VERDICT_OF(c, .kind = VERDICT_FAIL, .reason = PR_REASON_UNKNOWN, .delay_us = 5);
-    struct tally         tally = { .endpoint = PR_STR("e"), .failed = 1 };
-    struct pr_message    message = { .id = suite_id(9), .type = PR_STR("t") };
-    struct effect        effect = { .verdict = 0, .box = PR_STR("ledger"), .message = &message };
+    struct worker *w = suite_join(s, "outbox");
+    pr_id id = SEND(s, "outbox"), other = SEND(s, "outbox"), third = SEND(s, "outbox");
+    struct claim c = worker_claim(w, id), seen = suite_seen(s, third);
+    struct verdict v[] = {
+        VERDICT_OF(c, .kind = VERDICT_FAIL, .reason = PR_REASON_UNKNOWN, .delay_us = 5),
+        VERDICT_OF(seen, .kind = VERDICT_ABANDON,
+                   .delay_us = 7), /* nothing about the row keeps it from being applied twice */
+    };
+    struct tally tally = { .endpoint = PR_STR("e"), .failed = 1 };
+    struct pr_message message = { .id = suite_id(9), .type = PR_STR("t") };
+    struct effect effect = { .verdict = 0, .box = PR_STR("ledger"), .message = &message };
     struct receipt_entry entry = { .row = suite_get(s, other)->row, .number = 1 };
-    const struct cycle   cycle = {
-          .verdicts = &v, .verdict_count = 1, .tallies = &tally, .tally_count = 1,    .effects = &effect,
-          .effect_count = 1, .receipt = &entry, .receipt_count = 1, .closed = &c.cycle, .closed_count = 1,
+    const struct cycle cycle = {
+        .verdicts = v,
+        .verdict_count = 2,
+        .tallies = &tally,
+        .tally_count = 1,
+        .effects = &effect,
+        .effect_count = 1,
+        .receipt = &entry,
+        .receipt_count = 1,
+        .closed = &c.cycle,
+        .closed_count = 1,
     };
     worker_cycle(w, &cycle);
     CHECK(!w->reply->replayed);
     uint64_t lanes = w->lanes;
-    int64_t  epoch = w->epoch;
+    int64_t epoch = w->epoch;
 
     suite_advance(s, PR_SECONDS(1));
     w->number--;
@@ -197,6 +210,7 @@ STORE_TEST(the_same_cycle_number_again_changes_nothing) /* B7, T2 */
     CHECK_EQ(suite_get(s, id)->m.failures, 1);
     CHECK_EQ(suite_get(s, id)->m.attempts, 1);
     CHECK_EQ(suite_get(s, id)->m.due_us, SUITE_START_US + 5);
+    CHECK_EQ(suite_get(s, third)->m.due_us, SUITE_START_US + 7);
     CHECK_EQ(suite_endpoint(s, "e")->failed, 1);
     CHECK_EQ(suite_count(s, QUERY_MESSAGES, FILTER(.box = PR_STR("ledger"))), 1);
     CHECK_EQ(suite_get(s, other)->state, STATE_IN_FLIGHT);
@@ -208,11 +222,11 @@ STORE_TEST(the_same_cycle_number_again_changes_nothing) /* B7, T2 */
 STORE_TEST(a_cycle_that_is_sent_again_reads_what_its_lost_answer_had_read) /* B7, T7 */
 {
     struct worker *w = suite_join(s, "outbox");
-    pr_id          a = SEND(s, "outbox"), b = SEND(s, "outbox");
+    pr_id a = SEND(s, "outbox"), b = SEND(s, "outbox");
     CHECK(reply_find(CYCLE(w, .fresh_rows = 1), a) != NULL);
     CHECK(reply_find(CYCLE(w, .fresh_rows = 1), b) != NULL);
     w->number--; /* that answer was lost */
-    pr_id                     c = SEND(s, "outbox");
+    pr_id c = SEND(s, "outbox");
     const struct cycle_reply *r = CYCLE(w, .fresh_rows = 10);
     CHECK(r->replayed);
     CHECK_EQ(r->row_count, 2);
@@ -224,7 +238,7 @@ STORE_TEST(a_cycle_that_is_sent_again_reads_what_its_lost_answer_had_read) /* B7
 STORE_TEST(joining_again_with_the_same_number_is_the_same_join) /* B7 */
 {
     struct worker *w = suite_join(s, "outbox");
-    int64_t        epoch = w->epoch;
+    int64_t epoch = w->epoch;
     w->number = 1;
     w->epoch = 0;
     CYCLE(w);
@@ -237,8 +251,8 @@ STORE_TEST(joining_again_with_the_same_number_is_the_same_join) /* B7 */
 STORE_TEST(a_verdict_for_an_unknown_row_is_answered_and_the_rest_lands) /* B8 */
 {
     struct worker *w = suite_join(s, "outbox");
-    pr_id          a = SEND(s, "outbox"), b = SEND(s, "outbox");
-    struct claim   ca = worker_claim(w, a), cb = worker_claim(w, b);
+    pr_id a = SEND(s, "outbox"), b = SEND(s, "outbox");
+    struct claim ca = worker_claim(w, a), cb = worker_claim(w, b);
     struct verdict v[] = {
         VERDICT_OF(ca, .kind = VERDICT_COMPLETE),
         VERDICT_OF(ca, .kind = VERDICT_COMPLETE, .row = ca.row + 1000),
@@ -257,8 +271,8 @@ STORE_TEST(a_verdict_for_an_unknown_row_is_answered_and_the_rest_lands) /* B8 */
 STORE_TEST(verdicts_of_one_cycle_are_applied_in_their_order)
 {
     struct worker *w = suite_join(s, "outbox");
-    pr_id          a = SEND(s, "outbox"), b = SEND(s, "outbox"), c = SEND(s, "outbox");
-    struct claim   ca = worker_claim(w, a), cb = worker_claim(w, b), cc = worker_claim(w, c);
+    pr_id a = SEND(s, "outbox"), b = SEND(s, "outbox"), c = SEND(s, "outbox");
+    struct claim ca = worker_claim(w, a), cb = worker_claim(w, b), cc = worker_claim(w, c);
     struct verdict v[] = {
         VERDICT_OF(ca, .kind = VERDICT_FAIL, .reason = PR_REASON_REJECTED, .delay_us = 5),
         VERDICT_OF(ca, .kind = VERDICT_FAIL, .reason = PR_REASON_UNKNOWN, .delay_us = 9),
@@ -279,9 +293,9 @@ STORE_TEST(verdicts_of_one_cycle_are_applied_in_their_order)
 
 STORE_TEST(every_verdict_for_a_row_that_is_gone_is_unknown) /* B8 */
 {
-    struct worker  *w = suite_join(s, "outbox");
-    pr_id           id = SEND(s, "outbox");
-    struct claim    c = worker_claim(w, id);
+    struct worker *w = suite_join(s, "outbox");
+    pr_id id = SEND(s, "outbox");
+    struct claim c = worker_claim(w, id);
     static const pr_slice to[] = { { "a", 1 } };
     CHECK_EQ(VERDICT(w, c, .kind = VERDICT_COMPLETE), PR_OK);
     for (int kind = VERDICT_COMPLETE; kind <= VERDICT_SPLIT; kind++)
@@ -294,8 +308,8 @@ STORE_TEST(every_verdict_for_a_row_that_is_gone_is_unknown) /* B8 */
 STORE_TEST(a_failure_that_was_judged_meanwhile_is_stale) /* B8 */
 {
     struct worker *w = suite_join(s, "outbox");
-    pr_id          id = SEND(s, "outbox");
-    struct claim   c = worker_claim(w, id);
+    pr_id id = SEND(s, "outbox");
+    struct claim c = worker_claim(w, id);
     CHECK_EQ(VERDICT(w, c, .kind = VERDICT_FAIL, .reason = PR_REASON_TIMEOUT_EXCEEDED, .delay_us = 5), PR_OK);
     CHECK_EQ(VERDICT(w, c, .kind = VERDICT_FAIL, .reason = PR_REASON_REJECTED, .delay_us = 9), PR_STALE);
     CHECK_EQ(VERDICT(w, c, .kind = VERDICT_ABANDON, .delay_us = 9), PR_STALE);
@@ -313,7 +327,7 @@ STORE_TEST(a_verdict_for_a_row_in_a_lane_of_another_is_stale) /* B8, T4 */
     struct worker *a = suite_join(s, "outbox"), *b = suite_join(s, "outbox");
     suite_settle_lanes(s);
     unsigned lane = (unsigned)__builtin_ctzll(b->lanes);
-    pr_id    id = SEND(s, "outbox", .stream = suite_stream_in_lane(s, lane));
+    pr_id id = SEND(s, "outbox", .stream = suite_stream_in_lane(s, lane));
     struct claim c = suite_seen(s, id);
     c.number = 1;
     CHECK_EQ(VERDICT(a, c, .kind = VERDICT_COMPLETE), PR_STALE);
@@ -327,17 +341,17 @@ STORE_TEST(a_verdict_for_a_row_in_a_lane_of_another_is_stale) /* B8, T4 */
 
 STORE_TEST(an_effect_is_stored_only_when_its_verdict_was_applied)
 {
-    struct worker    *w = suite_join(s, "outbox");
-    pr_id             id = SEND(s, "outbox");
-    struct claim      c = worker_claim(w, id);
-    struct verdict    v[] = { VERDICT_OF(c, .kind = VERDICT_COMPLETE),
-                              VERDICT_OF(c, .kind = VERDICT_COMPLETE, .row = c.row + 500) };
+    struct worker *w = suite_join(s, "outbox");
+    pr_id id = SEND(s, "outbox");
+    struct claim c = worker_claim(w, id);
+    struct verdict v[] = { VERDICT_OF(c, .kind = VERDICT_COMPLETE),
+                           VERDICT_OF(c, .kind = VERDICT_COMPLETE, .row = c.row + 500) };
     struct pr_message m[] = { { .id = suite_id(1), .type = PR_STR("t"), .payload = PR_STR("kept") },
                               { .id = suite_id(2), .type = PR_STR("t") },
                               { .id = suite_id(3), .type = PR_STR("t") } };
-    struct effect     effects[] = { { .verdict = 0, .box = PR_STR("outbox"), .message = &m[0] },
-                                    { .verdict = 1, .box = PR_STR("outbox"), .message = &m[1] },
-                                    { .verdict = EFFECT_ALWAYS, .box = PR_STR("inbox"), .message = &m[2] } };
+    struct effect effects[] = { { .verdict = 0, .box = PR_STR("outbox"), .message = &m[0] },
+                                { .verdict = 1, .box = PR_STR("outbox"), .message = &m[1] },
+                                { .verdict = EFFECT_ALWAYS, .box = PR_STR("inbox"), .message = &m[2] } };
     CYCLE(w, .verdicts = v, .verdict_count = 2, .effects = effects, .effect_count = 3, .fresh_rows = 10);
     CHECK_SLICE(suite_get(s, m[0].id)->m.payload, "kept");
     CHECK(suite_find(s, m[1].id) == NULL);
@@ -347,14 +361,14 @@ STORE_TEST(an_effect_is_stored_only_when_its_verdict_was_applied)
 
 STORE_TEST(an_effect_with_an_id_that_is_there_changes_nothing_and_harms_nothing)
 {
-    struct worker    *w = suite_join(s, "outbox");
-    pr_id             id = SEND(s, "outbox"), there = SEND(s, "ledger", .payload = PR_STR("old"));
-    struct claim      c = worker_claim(w, id);
-    struct verdict    v = VERDICT_OF(c, .kind = VERDICT_COMPLETE);
+    struct worker *w = suite_join(s, "outbox");
+    pr_id id = SEND(s, "outbox"), there = SEND(s, "ledger", .payload = PR_STR("old"));
+    struct claim c = worker_claim(w, id);
+    struct verdict v = VERDICT_OF(c, .kind = VERDICT_COMPLETE);
     struct pr_message m = { .id = there, .type = PR_STR("t"), .payload = PR_STR("new") };
-    struct effect     effects[] = { { .verdict = 0, .box = PR_STR("ledger"), .message = &m },
-                                    { .verdict = 0, .box = PR_STR("inbox"), .message = &m },
-                                    { .verdict = 0, .box = PR_STR("inbox"), .message = &m } };
+    struct effect effects[] = { { .verdict = 0, .box = PR_STR("ledger"), .message = &m },
+                                { .verdict = 0, .box = PR_STR("inbox"), .message = &m },
+                                { .verdict = 0, .box = PR_STR("inbox"), .message = &m } };
     CYCLE(w, .verdicts = &v, .verdict_count = 1, .effects = effects, .effect_count = 3);
     CHECK(suite_find(s, id) == NULL);
     const struct query_reply *ledger = suite_query(s, QUERY_MESSAGES, FILTER(.box = PR_STR("ledger")));
@@ -366,8 +380,10 @@ STORE_TEST(an_effect_with_an_id_that_is_there_changes_nothing_and_harms_nothing)
 STORE_TEST(tallies_add_up_over_cycles_and_instances)
 {
     struct worker *w = suite_join(s, "outbox"), *other = suite_join(s, "ledger");
-    struct tally   t[] = { { .endpoint = PR_STR("a"), .sent = 1, .failed = 2, .dead = 3, .discarded = 4, .expired = 5 },
-                           { .endpoint = PR_STR(""), .expired = 1 } };
+    struct tally t[] = {
+        { .endpoint = PR_STR("a"), .sent = 1, .failed = 2, .dead = 3, .discarded = 4, .expired = 5 },
+        { .endpoint = PR_STR(""), .expired = 1 }
+    };
     CYCLE(w, .tallies = t, .tally_count = 2);
     CYCLE(w, .tallies = t, .tally_count = 1);
     CYCLE(other, .tallies = t, .tally_count = 1);
@@ -389,9 +405,9 @@ STORE_TEST(tallies_add_up_over_cycles_and_instances)
 STORE_TEST(what_is_on_an_open_receipt_is_in_flight_with_the_name_of_its_instance)
 {
     struct worker *w = suite_join(s, "outbox");
-    pr_id          id = SEND(s, "outbox");
+    pr_id id = SEND(s, "outbox");
     CHECK_EQ(suite_get(s, id)->state, STATE_READY);
-    struct claim         c = worker_claim(w, id);
+    struct claim c = worker_claim(w, id);
     const struct listed *l = suite_get(s, id);
     CHECK_EQ(l->state, STATE_IN_FLIGHT);
     CHECK_SLICE(l->instance, w->name);
@@ -406,10 +422,10 @@ STORE_TEST(what_is_on_an_open_receipt_is_in_flight_with_the_name_of_its_instance
 
 STORE_TEST(a_receipt_that_is_carried_over_stays_and_what_is_not_on_it_any_more_does_not)
 {
-    struct worker       *w = suite_join(s, "outbox");
-    pr_id                a = SEND(s, "outbox"), b = SEND(s, "outbox");
+    struct worker *w = suite_join(s, "outbox");
+    pr_id a = SEND(s, "outbox"), b = SEND(s, "outbox");
     struct receipt_entry both[] = { { suite_get(s, a)->row, 1 }, { suite_get(s, b)->row, 1 } };
-    uint64_t             first = w->number;
+    uint64_t first = w->number;
     CYCLE(w, .receipt = both, .receipt_count = 2);
     CYCLE(w, .receipt = &both[1], .receipt_count = 1, .closed = &first, .closed_count = 1);
     CHECK_EQ(suite_get(s, a)->state, STATE_READY);

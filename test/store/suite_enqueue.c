@@ -5,7 +5,7 @@
 
 STORE_TEST(a_message_that_was_stored_is_read_with_all_its_fields)
 {
-    struct worker    *w = suite_join(s, "outbox");
+    struct worker *w = suite_join(s, "outbox");
     struct pr_message m = {
         .id = suite_id(1),
         .type = PR_STR("order.created"),
@@ -79,8 +79,9 @@ STORE_TEST(what_a_sender_writes_into_our_part_of_the_message_is_ignored)
 STORE_TEST(a_missing_id_is_made_and_told)
 {
     struct pr_message m[2] = { { .type = PR_STR("t") }, { .type = PR_STR("t") } };
-    pr_id             ids[2];
-    CHECK_OK(store_enqueue(&s->store, PR_STR("outbox"), m, 2, SUITE_PAYLOAD_MAX, ids, NULL, &s->error), &s->error);
+    pr_id ids[2];
+    CHECK_OK(store_enqueue(&s->store, PR_STR("outbox"), m, 2, SUITE_PAYLOAD_MAX, ids, NULL, &s->error),
+             &s->error);
     CHECK(!pr_id_is_zero(ids[0]));
     CHECK(!pr_id_equal(ids[0], ids[1]));
     suite_get(s, ids[0]);
@@ -108,12 +109,12 @@ STORE_TEST(the_same_id_again_is_a_duplicate_and_changes_nothing) /* B2 */
 
 STORE_TEST(the_same_id_twice_in_one_call_is_a_duplicate_of_itself) /* B2 */
 {
-    pr_id             id = suite_id(1), other = suite_id(2);
+    pr_id id = suite_id(1), other = suite_id(2);
     struct pr_message m[3] = { { .id = id, .type = PR_STR("t") },
                                { .id = id, .type = PR_STR("u") },
                                { .id = other, .type = PR_STR("t") } };
-    pr_id             ids[3];
-    int               answers[3] = { -1, -1, -1 };
+    pr_id ids[3];
+    int answers[3] = { -1, -1, -1 };
     CHECK_OK(store_enqueue(&s->store, PR_STR("outbox"), m, 3, SUITE_PAYLOAD_MAX, ids, answers, &s->error),
              &s->error);
     CHECK_EQ(answers[0], PR_OK);
@@ -136,7 +137,7 @@ STORE_TEST(the_same_id_for_another_destination_is_no_duplicate) /* B2 */
 STORE_TEST(an_id_among_the_dead_letters_is_a_duplicate_for_its_destination) /* B2 */
 {
     struct worker *w = suite_join(s, "outbox");
-    pr_id          id = SEND(s, "outbox", .destination = PR_STR("a"));
+    pr_id id = SEND(s, "outbox", .destination = PR_STR("a"));
     worker_kill(w, id);
     CHECK_EQ(OFFER(s, "outbox", .id = id, .destination = PR_STR("a")), PR_DUPLICATE);
     CHECK_EQ(suite_count(s, QUERY_MESSAGES, FILTER()), 0);
@@ -147,8 +148,8 @@ STORE_TEST(an_id_among_the_dead_letters_is_a_duplicate_for_its_destination) /* B
 STORE_TEST(an_id_that_is_done_may_be_sent_again)
 {
     struct worker *w = suite_join(s, "outbox");
-    pr_id          id = SEND(s, "outbox");
-    struct claim   c = worker_claim(w, id);
+    pr_id id = SEND(s, "outbox");
+    struct claim c = worker_claim(w, id);
     CHECK_EQ(VERDICT(w, c, .kind = VERDICT_COMPLETE), PR_OK);
     CHECK_EQ(OFFER(s, "outbox", .id = id), PR_OK);
 }
@@ -164,7 +165,7 @@ STORE_TEST(equal_content_with_different_ids_is_stored_twice) /* B3 */
 STORE_TEST(every_byte_value_arrives_unchanged) /* B4 */
 {
     struct worker *w = suite_join(s, "outbox");
-    char           bytes[512];
+    char bytes[512];
     for (size_t i = 0; i < sizeof(bytes); i++)
         bytes[i] = (char)i;
     SEND(s, "outbox", .payload = PR_BYTES(bytes, sizeof(bytes)));
@@ -184,7 +185,7 @@ STORE_TEST(an_empty_payload_is_a_payload) /* B4 */
 STORE_TEST(the_largest_payload_arrives_and_one_byte_more_is_refused) /* B4 */
 {
     struct worker *w = suite_join(s, "outbox");
-    char          *bytes = arena_alloc(&s->arena, SUITE_PAYLOAD_MAX + 1);
+    char *bytes = arena_alloc(&s->arena, SUITE_PAYLOAD_MAX + 1);
     CHECK(bytes != NULL);
     memset(bytes, 0xff, SUITE_PAYLOAD_MAX + 1);
     CHECK_EQ(OFFER(s, "outbox", .payload = PR_BYTES(bytes, SUITE_PAYLOAD_MAX + 1)), PR_ETOOBIG);
@@ -198,8 +199,9 @@ STORE_TEST(the_largest_payload_arrives_and_one_byte_more_is_refused) /* B4 */
 STORE_TEST(one_message_that_is_refused_keeps_the_whole_call_from_being_stored)
 {
     struct pr_message m[2] = { { .type = PR_STR("t") }, { .type = PR_STR("") } };
-    pr_id             ids[2];
-    CHECK_EQ(store_enqueue(&s->store, PR_STR("outbox"), m, 2, SUITE_PAYLOAD_MAX, ids, NULL, &s->error), PR_EINVAL);
+    pr_id ids[2];
+    CHECK_EQ(store_enqueue(&s->store, PR_STR("outbox"), m, 2, SUITE_PAYLOAD_MAX, ids, NULL, &s->error),
+             PR_EINVAL);
     CHECK_EQ(suite_count(s, QUERY_MESSAGES, FILTER()), 0);
 }
 
@@ -213,7 +215,7 @@ STORE_TEST(boxes_do_not_see_each_other) /* B15 */
 {
     struct worker *outbox = suite_join(s, "outbox");
     struct worker *ledger = suite_join(s, "ledger");
-    pr_id          a = suite_id(1);
+    pr_id a = suite_id(1);
     SEND(s, "outbox", .id = a, .payload = PR_STR("out"));
     SEND(s, "ledger", .id = a, .payload = PR_STR("led"));
     SEND(s, "ledger", .id = suite_id(2));
@@ -226,7 +228,7 @@ STORE_TEST(boxes_do_not_see_each_other) /* B15 */
     CHECK_SLICE(reply_find(ledger->reply, a)->m.payload, "led");
 
     const struct row *row = reply_find(outbox->reply, a);
-    struct claim      c = { .row = row->row, .id = a };
+    struct claim c = { .row = row->row, .id = a };
     CHECK_EQ(VERDICT(outbox, c, .kind = VERDICT_DISCARD), PR_OK);
     CHECK_EQ(suite_count(s, QUERY_MESSAGES, FILTER(.box = PR_STR("outbox"))), 0);
     CHECK_EQ(suite_count(s, QUERY_MESSAGES, FILTER(.box = PR_STR("ledger"))), 2);

@@ -6,12 +6,12 @@
 STORE_TEST(a_failure_writes_all_its_fields) /* B30 */
 {
     struct worker *w = suite_join(s, "outbox");
-    pr_id          id = SEND(s, "outbox");
-    struct claim   c = worker_claim(w, id);
+    pr_id id = SEND(s, "outbox");
+    struct claim c = worker_claim(w, id);
     suite_advance(s, PR_SECONDS(3));
     CHECK_EQ(VERDICT(w, c, .kind = VERDICT_FAIL, .reason = PR_REASON_DEPENDENCY_FAILURE, .code = PR_STR("E42"),
-                     .error = PR_STR("no such customer"), .delay_us = PR_SECONDS(7), .bits = PR_STATUS_EVENT_STORED,
-                     .story = PR_STR("[{\"step\":\"retry\"}]")),
+                     .error = PR_STR("no such customer"), .delay_us = PR_SECONDS(7),
+                     .bits = PR_STATUS_EVENT_STORED, .story = PR_STR("[{\"step\":\"retry\"}]")),
              PR_OK);
     const struct listed *l = suite_get(s, id);
     CHECK_EQ(l->state, STATE_RETRYING);
@@ -29,13 +29,14 @@ STORE_TEST(a_failure_writes_all_its_fields) /* B30 */
 STORE_TEST(the_latest_failure_replaces_the_one_before_and_an_empty_story_keeps_the_old) /* B30 */
 {
     struct worker *w = suite_join(s, "outbox");
-    pr_id          id = SEND(s, "outbox");
-    CHECK_EQ(VERDICT(w, worker_claim(w, id), .kind = VERDICT_FAIL, .reason = PR_REASON_REJECTED, .code = PR_STR("1"),
-                     .error = PR_STR("one"), .story = PR_STR("[1]")),
+    pr_id id = SEND(s, "outbox");
+    CHECK_EQ(VERDICT(w, worker_claim(w, id), .kind = VERDICT_FAIL, .reason = PR_REASON_REJECTED,
+                     .code = PR_STR("1"), .error = PR_STR("one"), .story = PR_STR("[1]")),
              PR_OK);
     struct claim c = worker_claim(w, id);
     CHECK_EQ(c.number, 2);
-    CHECK_EQ(VERDICT(w, c, .kind = VERDICT_FAIL, .reason = PR_REASON_TIMEOUT_EXCEEDED, .error = PR_STR("two")), PR_OK);
+    CHECK_EQ(VERDICT(w, c, .kind = VERDICT_FAIL, .reason = PR_REASON_TIMEOUT_EXCEEDED, .error = PR_STR("two")),
+             PR_OK);
     const struct listed *l = suite_get(s, id);
     CHECK_EQ(l->m.attempts, 2);
     CHECK_EQ(l->m.failures, 2);
@@ -48,7 +49,7 @@ STORE_TEST(the_latest_failure_replaces_the_one_before_and_an_empty_story_keeps_t
 STORE_TEST(a_failure_without_a_reason_is_unknown) /* D5 */
 {
     struct worker *w = suite_join(s, "outbox");
-    pr_id          id = SEND(s, "outbox");
+    pr_id id = SEND(s, "outbox");
     CHECK_EQ(VERDICT(w, worker_claim(w, id), .kind = VERDICT_FAIL), PR_OK);
     CHECK_EQ(suite_get(s, id)->m.reason, PR_REASON_UNKNOWN);
 }
@@ -56,9 +57,10 @@ STORE_TEST(a_failure_without_a_reason_is_unknown) /* D5 */
 STORE_TEST(any_text_is_stored_without_damage_to_anything) /* B31 */
 {
     struct worker *w = suite_join(s, "outbox");
-    pr_id          id = SEND(s, "outbox"), other = SEND(s, "outbox");
-    static const char nasty[] = "it's \"quoted\" \\ and\nnew\r\n\ttab; DROP TABLE outbox;-- \xef\xbf\xbd \xf0\x9f\x90\x8e %s $1 ?1 {box}";
-    pr_slice       text = PR_BYTES(nasty, sizeof(nasty) - 1);
+    pr_id id = SEND(s, "outbox"), other = SEND(s, "outbox");
+    static const char nasty[] = "it's \"quoted\" \\ and\nnew\r\n\ttab; DROP TABLE outbox;-- \xef\xbf\xbd "
+                                "\xf0\x9f\x90\x8e %s $1 ?1 {box}";
+    pr_slice text = PR_BYTES(nasty, sizeof(nasty) - 1);
     CHECK_EQ(VERDICT(w, worker_claim(w, id), .kind = VERDICT_FAIL, .reason = PR_REASON_UNKNOWN, .code = text,
                      .error = text, .story = PR_STR("[{\"error\":\"it's \\\"quoted\\\"\"}]")),
              PR_OK);
@@ -77,20 +79,21 @@ STORE_TEST(any_text_is_stored_without_damage_to_anything) /* B31 */
 STORE_TEST(the_longest_failure_text_is_stored_whole) /* B30 */
 {
     struct worker *w = suite_join(s, "outbox");
-    pr_id          id = SEND(s, "outbox");
-    char          *text = arena_alloc(&s->arena, (size_t)PR_ERROR_MAX * 4);
+    pr_id id = SEND(s, "outbox");
+    char *text = arena_alloc(&s->arena, (size_t)PR_ERROR_MAX * 4);
     CHECK(text != NULL);
     for (size_t i = 0; i < PR_ERROR_MAX; i++)
         memcpy(text + i * 4, "\xf0\x9f\x90\x8e", 4);
     pr_slice error = PR_BYTES(text, (size_t)PR_ERROR_MAX * 4);
-    CHECK_EQ(VERDICT(w, worker_claim(w, id), .kind = VERDICT_FAIL, .reason = PR_REASON_UNKNOWN, .error = error), PR_OK);
+    CHECK_EQ(VERDICT(w, worker_claim(w, id), .kind = VERDICT_FAIL, .reason = PR_REASON_UNKNOWN, .error = error),
+             PR_OK);
     CHECK_SLICE(suite_get(s, id)->m.error, error);
 }
 
 STORE_TEST(a_failed_row_comes_at_its_time_and_not_before) /* B32 */
 {
     struct worker *w = suite_join(s, "outbox");
-    pr_id          id = SEND(s, "outbox");
+    pr_id id = SEND(s, "outbox");
     CYCLE(w, .fresh_rows = 10);
     worker_fail(w, id, PR_SECONDS(5));
     suite_advance(s, PR_SECONDS(5) - 1);
@@ -104,7 +107,7 @@ STORE_TEST(a_failed_row_comes_at_its_time_and_not_before) /* B32 */
 STORE_TEST(a_failed_row_does_not_come_early_to_another_instance) /* B32 */
 {
     struct worker *w = suite_join(s, "outbox");
-    pr_id          id = SEND(s, "outbox");
+    pr_id id = SEND(s, "outbox");
     worker_fail(w, id, PR_SECONDS(50));
     CYCLE(w, .leave = true);
     struct worker *b = suite_join(s, "outbox");
@@ -119,7 +122,7 @@ STORE_TEST(a_failure_and_its_time_survive_a_reopen) /* B32 */
 {
     suite_needs(s, STORE_CAN_LAST);
     struct worker *w = suite_join(s, "outbox");
-    pr_id          id = SEND(s, "outbox");
+    pr_id id = SEND(s, "outbox");
     worker_fail(w, id, PR_SECONDS(5));
     CYCLE(w, .leave = true);
     suite_reopen(s);
@@ -133,7 +136,7 @@ STORE_TEST(a_failure_and_its_time_survive_a_reopen) /* B32 */
 STORE_TEST(a_failure_with_no_delay_is_due_at_once)
 {
     struct worker *w = suite_join(s, "outbox");
-    pr_id          id = SEND(s, "outbox");
+    pr_id id = SEND(s, "outbox");
     worker_fail(w, id, 0);
     CHECK(reply_find(CYCLE(w, .due.rows = 10), id) != NULL);
 }
@@ -141,7 +144,7 @@ STORE_TEST(a_failure_with_no_delay_is_due_at_once)
 STORE_TEST(a_failure_with_an_endless_delay_parks) /* D4 */
 {
     struct worker *w = suite_join(s, "outbox");
-    pr_id          id = SEND(s, "outbox");
+    pr_id id = SEND(s, "outbox");
     worker_fail(w, id, PR_NEVER);
     CHECK_EQ(suite_get(s, id)->m.due_us, PR_NEVER);
     CHECK_EQ(suite_get(s, id)->state, STATE_PARKED);
@@ -150,11 +153,12 @@ STORE_TEST(a_failure_with_an_endless_delay_parks) /* D4 */
 STORE_TEST(bits_are_only_ever_added) /* B37 */
 {
     struct worker *w = suite_join(s, "outbox");
-    pr_id          id = SEND(s, "outbox");
+    pr_id id = SEND(s, "outbox");
     CHECK_EQ(VERDICT(w, worker_claim(w, id), .kind = VERDICT_FAIL, .reason = PR_REASON_UNKNOWN,
                      .bits = PR_STATUS_EVENT_STORED),
              PR_OK);
-    CHECK_EQ(VERDICT(w, worker_claim(w, id), .kind = VERDICT_FAIL, .reason = PR_REASON_UNKNOWN, .bits = 0), PR_OK);
+    CHECK_EQ(VERDICT(w, worker_claim(w, id), .kind = VERDICT_FAIL, .reason = PR_REASON_UNKNOWN, .bits = 0),
+             PR_OK);
     CHECK_EQ(suite_get(s, id)->m.status, PR_STATUS_STORED | PR_STATUS_EVENT_STORED | PR_STATUS_FAILED);
     CHECK_EQ(VERDICT(w, worker_claim(w, id), .kind = VERDICT_ABANDON, .bits = PR_STATUS_PUBLISHED), PR_OK);
     CHECK((suite_get(s, id)->m.status & PR_STATUS_EVENT_STORED) != 0);
@@ -170,7 +174,7 @@ STORE_TEST(bits_are_only_ever_added) /* B37 */
 STORE_TEST(a_return_counts_nothing_and_writes_nothing) /* B44 */
 {
     struct worker *w = suite_join(s, "outbox");
-    pr_id          id = SEND(s, "outbox"), failed = SEND(s, "outbox");
+    pr_id id = SEND(s, "outbox"), failed = SEND(s, "outbox");
     worker_fail(w, failed, 5);
     for (int i = 0; i < 3; i++) {
         CHECK_EQ(VERDICT(w, worker_claim(w, id), .kind = VERDICT_RETURN), PR_OK);
@@ -187,7 +191,7 @@ STORE_TEST(a_return_counts_nothing_and_writes_nothing) /* B44 */
 STORE_TEST(an_abandon_counts_an_attempt_and_no_failure) /* B44 */
 {
     struct worker *w = suite_join(s, "outbox");
-    pr_id          id = SEND(s, "outbox");
+    pr_id id = SEND(s, "outbox");
     for (int i = 1; i <= 3; i++) {
         CHECK_EQ(VERDICT(w, worker_claim(w, id), .kind = VERDICT_ABANDON, .delay_us = PR_SECONDS(i)), PR_OK);
         const struct listed *l = suite_get(s, id);
@@ -203,7 +207,7 @@ STORE_TEST(an_abandon_counts_an_attempt_and_no_failure) /* B44 */
 STORE_TEST(an_abandon_that_was_not_handed_out_brings_a_parked_row_back)
 {
     struct worker *w = suite_join(s, "outbox");
-    pr_id          id = SEND(s, "outbox", .due_us = PR_NEVER);
+    pr_id id = SEND(s, "outbox", .due_us = PR_NEVER);
     CHECK_EQ(VERDICT(w, suite_seen(s, id), .kind = VERDICT_ABANDON), PR_OK);
     const struct listed *l = suite_get(s, id);
     CHECK_EQ(l->m.due_us, s->wall_us);
@@ -226,7 +230,7 @@ STORE_TEST(what_comes_back_with_a_time_is_held_no_more)
 STORE_TEST(a_park_with_a_reason_is_a_failure_that_waits_for_a_person)
 {
     struct worker *w = suite_join(s, "outbox");
-    pr_id          id = SEND(s, "outbox");
+    pr_id id = SEND(s, "outbox");
     CHECK_EQ(VERDICT(w, worker_claim(w, id), .kind = VERDICT_PARK, .reason = PR_REASON_UNAUTHORIZED,
                      .code = PR_STR("401"), .error = PR_STR("who?"), .bits = PR_STATUS_EVENT_STORED,
                      .story = PR_STR("[7]")),
@@ -247,7 +251,7 @@ STORE_TEST(a_park_with_a_reason_is_a_failure_that_waits_for_a_person)
 STORE_TEST(a_park_of_a_row_that_was_merely_read_counts_nothing) /* B18 */
 {
     struct worker *w = suite_join(s, "outbox");
-    pr_id          id = SEND(s, "outbox"), silent = SEND(s, "outbox");
+    pr_id id = SEND(s, "outbox"), silent = SEND(s, "outbox");
     CHECK_EQ(VERDICT(w, suite_seen(s, id), .kind = VERDICT_PARK, .reason = PR_REASON_DESTINATION_MISSING,
                      .error = PR_STR("no route")),
              PR_OK);
@@ -268,14 +272,17 @@ STORE_TEST(a_park_of_a_row_that_was_merely_read_counts_nothing) /* B18 */
 
 STORE_TEST(a_failing_row_costs_its_neighbours_nothing) /* B35 */
 {
-    struct worker       *w = suite_join(s, "outbox");
-    struct verdict       v[10];
+    struct worker *w = suite_join(s, "outbox");
+    struct verdict v[10];
     struct receipt_entry entries[10];
     for (unsigned i = 0; i < 10; i++) {
         pr_id id = SEND(s, "outbox", .id = suite_id(i + 1));
         entries[i] = (struct receipt_entry){ suite_get(s, id)->row, 1 };
-        v[i] = (struct verdict){ .kind = i == 4 ? VERDICT_FAIL : VERDICT_COMPLETE, .row = entries[i].row,
-                                 .id = id, .number = 1, .reason = PR_REASON_REJECTED };
+        v[i] = (struct verdict){ .kind = i == 4 ? VERDICT_FAIL : VERDICT_COMPLETE,
+                                 .row = entries[i].row,
+                                 .id = id,
+                                 .number = 1,
+                                 .reason = PR_REASON_REJECTED };
     }
     CYCLE(w, .receipt = entries, .receipt_count = 10);
     CYCLE(w, .verdicts = v, .verdict_count = 10);

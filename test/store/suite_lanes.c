@@ -89,8 +89,8 @@ STORE_TEST(who_leaves_hands_its_lanes_over_at_once) /* B20 */
 STORE_TEST(who_has_left_is_gone) /* T3 */
 {
     struct worker *w = suite_join(s, "outbox");
-    pr_id          id = SEND(s, "outbox");
-    struct claim   c = worker_claim(w, id);
+    pr_id id = SEND(s, "outbox");
+    struct claim c = worker_claim(w, id);
     struct verdict v = VERDICT_OF(c, .kind = VERDICT_RETURN);
     CYCLE(w, .verdicts = &v, .verdict_count = 1, .closed = &c.cycle, .closed_count = 1, .leave = true);
     CHECK_EQ(suite_query(s, QUERY_INSTANCES, FILTER())->instance_count, 0);
@@ -147,7 +147,7 @@ STORE_TEST(who_stands_by_takes_over_at_once_when_the_worker_is_gone) /* B24 */
 {
     suite_cannot(s, STORE_CAN_SHARE_LANES);
     struct worker *a = suite_join(s, "outbox"), *b = suite_join(s, "outbox");
-    pr_id          id = SEND(s, "outbox");
+    pr_id id = SEND(s, "outbox");
     worker_claim(a, id);
     CHECK_EQ(CYCLE(b)->lanes_owned, 0);
     worker_vanish(a);
@@ -161,14 +161,14 @@ STORE_TEST(who_stands_by_takes_over_at_once_when_the_worker_is_gone) /* B24 */
 
 STORE_TEST(an_instance_whose_lease_was_taken_changes_nothing) /* B23, T3 */
 {
-    struct worker       *a = suite_join(s, "outbox");
-    pr_id                id = SEND(s, "outbox"), other = SEND(s, "outbox");
-    struct claim         c = worker_claim(a, id);
-    struct verdict       v = VERDICT_OF(c, .kind = VERDICT_COMPLETE);
+    struct worker *a = suite_join(s, "outbox");
+    pr_id id = SEND(s, "outbox"), other = SEND(s, "outbox");
+    struct claim c = worker_claim(a, id);
+    struct verdict v = VERDICT_OF(c, .kind = VERDICT_COMPLETE);
     struct receipt_entry entry = { suite_get(s, other)->row, 1 };
-    struct pr_message    m = { .id = suite_id(5), .type = PR_STR("t") };
-    struct effect        effect = { .verdict = EFFECT_ALWAYS, .box = PR_STR("outbox"), .message = &m };
-    struct tally         tally = { .endpoint = PR_STR("e"), .sent = 1 };
+    struct pr_message m = { .id = suite_id(5), .type = PR_STR("t") };
+    struct effect effect = { .verdict = EFFECT_ALWAYS, .box = PR_STR("outbox"), .message = &m };
+    struct tally tally = { .endpoint = PR_STR("e"), .sent = 1 };
 
     suite_advance(s, SUITE_LEASE_US + PR_SECONDS(1)); /* SIGSTOP */
     struct worker *b = suite_worker(s, "outbox");
@@ -192,7 +192,7 @@ STORE_TEST(an_instance_whose_lease_was_taken_changes_nothing) /* B23, T3 */
 STORE_TEST(who_lost_its_lease_joins_again_as_another_instance) /* B23 */
 {
     struct worker *a = suite_join(s, "outbox");
-    int64_t        epoch = a->epoch;
+    int64_t epoch = a->epoch;
     suite_advance(s, SUITE_LEASE_US + PR_SECONDS(1));
     struct worker *b = suite_worker(s, "outbox");
     CYCLE(b);
@@ -216,8 +216,8 @@ STORE_TEST(an_instance_that_never_joined_has_no_lease) /* T3 */
 STORE_TEST(an_old_epoch_is_fenced_off) /* B8, T3 */
 {
     struct worker *w = suite_join(s, "outbox");
-    pr_id          id = SEND(s, "outbox");
-    struct claim   c = worker_claim(w, id);
+    pr_id id = SEND(s, "outbox");
+    struct claim c = worker_claim(w, id);
     struct verdict v = VERDICT_OF(c, .kind = VERDICT_COMPLETE);
     w->epoch--;
     if (w->epoch == 0)
@@ -229,8 +229,8 @@ STORE_TEST(an_old_epoch_is_fenced_off) /* B8, T3 */
 STORE_TEST(jumps_of_the_wall_clock_cost_no_lease) /* B25 */
 {
     struct worker *a = suite_join(s, "outbox");
-    pr_id          id = SEND(s, "outbox");
-    struct claim   c = worker_claim(a, id);
+    pr_id id = SEND(s, "outbox");
+    struct claim c = worker_claim(a, id);
     static const int64_t jumps[] = { 3600, -7200, 10LL * 365 * 86400, -20LL * 365 * 86400, 86400 };
     struct worker *b = suite_worker(s, "outbox");
     CYCLE(b);
@@ -270,9 +270,9 @@ static struct worker *bury(struct suite *s, struct worker *a)
 STORE_TEST(burying_counts_what_is_on_open_receipts_and_nothing_else) /* B22, B46, T6 */
 {
     struct worker *w = suite_join(s, "outbox");
-    pr_id          in_flight = SEND(s, "outbox"), read = SEND(s, "outbox"), held = SEND(s, "outbox");
-    pr_id          delayed = SEND(s, "outbox", .due_us = SUITE_START_US + PR_SECONDS(900));
-    pr_id          done = SEND(s, "outbox"), failed = SEND(s, "outbox");
+    pr_id in_flight = SEND(s, "outbox"), read = SEND(s, "outbox"), held = SEND(s, "outbox");
+    pr_id delayed = SEND(s, "outbox", .due_us = SUITE_START_US + PR_SECONDS(900));
+    pr_id done = SEND(s, "outbox"), failed = SEND(s, "outbox");
     CYCLE(w, .fresh_rows = 100);
     CHECK_EQ(VERDICT(w, suite_seen(s, held), .kind = VERDICT_HOLD, .held_by = PR_STR("k")), PR_OK);
 
@@ -301,10 +301,10 @@ STORE_TEST(burying_counts_what_is_on_open_receipts_and_nothing_else) /* B22, B46
 
 STORE_TEST(burying_does_not_count_what_was_returned_and_counts_what_was_carried_over_once) /* B44, B46 */
 {
-    struct worker       *w = suite_join(s, "outbox");
-    pr_id                returned = SEND(s, "outbox"), carried = SEND(s, "outbox");
+    struct worker *w = suite_join(s, "outbox");
+    pr_id returned = SEND(s, "outbox"), carried = SEND(s, "outbox");
     struct receipt_entry entries[] = { { suite_get(s, returned)->row, 1 }, { suite_get(s, carried)->row, 1 } };
-    uint64_t             first = w->number;
+    uint64_t first = w->number;
     CYCLE(w, .receipt = entries, .receipt_count = 2);
     struct verdict v = { .kind = VERDICT_RETURN, .row = entries[0].row, .id = returned, .number = 1 };
     CYCLE(w, .verdicts = &v, .verdict_count = 1, .closed = &first, .closed_count = 1, .receipt = &entries[1],
@@ -317,7 +317,7 @@ STORE_TEST(burying_does_not_count_what_was_returned_and_counts_what_was_carried_
 STORE_TEST(burying_twice_counts_once) /* B46, T6 */
 {
     struct worker *w = suite_join(s, "outbox");
-    pr_id          id = SEND(s, "outbox");
+    pr_id id = SEND(s, "outbox");
     worker_claim(w, id);
     struct worker *b = bury(s, w);
     CYCLE(b);
@@ -326,10 +326,34 @@ STORE_TEST(burying_twice_counts_once) /* B46, T6 */
     CHECK_EQ(suite_get(s, id)->m.attempts, 1);
 }
 
+STORE_TEST(burying_never_lowers_what_was_counted) /* T6 */
+{
+    struct worker *w = suite_join(s, "outbox");
+    pr_id id = SEND(s, "outbox");
+    struct claim first = worker_claim(w, id);
+    struct verdict v = VERDICT_OF(first, .kind = VERDICT_ABANDON);
+    CYCLE(w, .verdicts = &v, .verdict_count = 1); /* its receipt stays open */
+    worker_fail(w, id, 0);
+    CHECK_EQ(suite_get(s, id)->m.attempts, 2);
+    bury(s, w);
+    CHECK_EQ(suite_get(s, id)->m.attempts, 2);
+}
+
+STORE_TEST(the_receipts_of_a_buried_instance_are_gone) /* T6 */
+{
+    struct worker *w = suite_join(s, "outbox");
+    pr_id id = SEND(s, "outbox");
+    worker_claim(w, id);
+    bury(s, w);
+    ADMIN_ID(s, ADMIN_RETRY, id); /* the counters say nothing about the old receipt any more */
+    CHECK_EQ(suite_get(s, id)->state, STATE_READY);
+    CHECK_EQ(suite_box(s, "outbox")->in_flight, 0);
+}
+
 STORE_TEST(every_death_with_it_in_hand_is_one_attempt_more) /* B40, B46 */
 {
     struct worker *w = suite_join(s, "outbox");
-    pr_id          id = SEND(s, "outbox");
+    pr_id id = SEND(s, "outbox");
     for (int i = 1; i <= 5; i++) {
         struct claim c = worker_claim(w, id);
         CHECK_EQ(c.number, i);
@@ -342,7 +366,7 @@ STORE_TEST(every_death_with_it_in_hand_is_one_attempt_more) /* B40, B46 */
 STORE_TEST(an_instance_that_buries_reads_what_the_dead_one_had) /* B22 */
 {
     struct worker *w = suite_join(s, "outbox");
-    pr_id          claimed = SEND(s, "outbox"), read = SEND(s, "outbox");
+    pr_id claimed = SEND(s, "outbox"), read = SEND(s, "outbox");
     CYCLE(w, .fresh_rows = 10);
     worker_claim(w, claimed);
     struct worker *b = bury(s, w);
@@ -409,7 +433,7 @@ STORE_TEST(a_lane_that_came_over_is_read_from_its_beginning) /* T7 */
         SEND(s, "outbox", .id = suite_id(i), .stream = suite_stream_in_lane(s, i - 1));
     CHECK_EQ(CYCLE(a, .fresh_rows = 1000)->row_count, 64);
     struct worker *b = suite_join(s, "outbox");
-    uint64_t       asked = CYCLE(a)->lanes_asked;
+    uint64_t asked = CYCLE(a)->lanes_asked;
     CYCLE(a, .lanes_give = asked);
     CYCLE(b);
     CYCLE(b, .fresh_rows = 1000);

@@ -10,30 +10,35 @@
 static void send_many(struct suite *s, const char *box, unsigned first, unsigned count)
 {
     struct pr_message *m = arena_alloc_array(&s->arena, count, sizeof(*m));
-    pr_id             *ids = arena_alloc_array(&s->arena, count, sizeof(*ids));
+    pr_id *ids = arena_alloc_array(&s->arena, count, sizeof(*ids));
     CHECK(m != NULL && ids != NULL);
     for (unsigned i = 0; i < count; i++)
-        m[i] = (struct pr_message){ .id = suite_id(first + i), .type = i % 2 == 0 ? PR_STR("even") : PR_STR("odd") };
-    CHECK_OK(store_enqueue(&s->store, pr_str(box), m, count, SUITE_PAYLOAD_MAX, ids, NULL, &s->error), &s->error);
+        m[i] = (struct pr_message){ .id = suite_id(first + i),
+                                    .type = i % 2 == 0 ? PR_STR("even") : PR_STR("odd") };
+    CHECK_OK(store_enqueue(&s->store, pr_str(box), m, count, SUITE_PAYLOAD_MAX, ids, NULL, &s->error),
+             &s->error);
 }
 
 STORE_TEST(each_filter_alone_finds_what_it_says_and_all_together_their_intersection) /* B82 */
 {
     struct worker *w = suite_join(s, "outbox");
-    pr_id a = SEND(s, "outbox", .type = PR_STR("order.created"), .stream = PR_STR("s1"), .destination = PR_STR("e1"));
-    pr_id b = SEND(s, "outbox", .type = PR_STR("order.paid"), .stream = PR_STR("s2"), .destination = PR_STR("e2"));
+    pr_id a =
+        SEND(s, "outbox", .type = PR_STR("order.created"), .stream = PR_STR("s1"), .destination = PR_STR("e1"));
+    pr_id b =
+        SEND(s, "outbox", .type = PR_STR("order.paid"), .stream = PR_STR("s2"), .destination = PR_STR("e2"));
     suite_advance(s, PR_SECONDS(10));
-    pr_id c = SEND(s, "outbox", .type = PR_STR("user.created"), .stream = PR_STR("s1"), .destination = PR_STR("e2"));
+    pr_id c =
+        SEND(s, "outbox", .type = PR_STR("user.created"), .stream = PR_STR("s1"), .destination = PR_STR("e2"));
     pr_id d = SEND(s, "ledger", .type = PR_STR("order.created"));
     CHECK_EQ(VERDICT(w, worker_claim(w, b), .kind = VERDICT_FAIL, .reason = PR_REASON_REJECTED,
                      .error = PR_STR("card was declined"), .delay_us = PR_SECONDS(60)),
              PR_OK);
     int64_t later = s->wall_us;
-    pr_id   two[] = { a, d };
+    pr_id two[] = { a, d };
 
     struct {
         struct filter filter;
-        size_t        count;
+        size_t count;
     } cases[] = {
         { FILTER(), 4 },
         { FILTER(.box = PR_STR("outbox")), 3 },
@@ -61,8 +66,8 @@ STORE_TEST(each_filter_alone_finds_what_it_says_and_all_together_their_intersect
         { FILTER(.ids = two, .id_count = 2), 2 },
         { FILTER(.ids = two, .id_count = 2, .box = PR_STR("outbox")), 1 },
         { FILTER(.box = PR_STR("outbox"), .type = PR_STR("*.created"), .stream = PR_STR("s1")), 2 },
-        { FILTER(.box = PR_STR("outbox"), .type = PR_STR("*.created"), .stream = PR_STR("s1"), .endpoint = PR_STR("e2"),
-                 .state = STATE_READY, .since_us = later, .ids = &c, .id_count = 1),
+        { FILTER(.box = PR_STR("outbox"), .type = PR_STR("*.created"), .stream = PR_STR("s1"),
+                 .endpoint = PR_STR("e2"), .state = STATE_READY, .since_us = later, .ids = &c, .id_count = 1),
           1 },
         { FILTER(.type = PR_STR("*.created"), .reason = PR_REASON_REJECTED), 0 },
     };
@@ -86,12 +91,13 @@ STORE_TEST(each_filter_of_dead_letters_alone_and_together) /* B82 */
     suite_advance(s, PR_SECONDS(5)); /* half of a lease */
     int64_t later = s->wall_us;
     CHECK_EQ(VERDICT(w, worker_claim(w, b), .kind = VERDICT_DEAD_LETTER, .reason = PR_REASON_TIMEOUT_EXCEEDED,
-                     .cause = PR_REASON_POISON_MESSAGE, .endpoint = PR_STR("e2"), .fingerprint = "bbbbbbbbbbbbbbbb"),
+                     .cause = PR_REASON_POISON_MESSAGE, .endpoint = PR_STR("e2"),
+                     .fingerprint = "bbbbbbbbbbbbbbbb"),
              PR_OK);
     worker_kill(ledger, c);
     struct {
         struct filter filter;
-        size_t        count;
+        size_t count;
     } cases[] = {
         { FILTER(), 3 },
         { FILTER(.box = PR_STR("outbox")), 2 },
@@ -110,7 +116,8 @@ STORE_TEST(each_filter_of_dead_letters_alone_and_together) /* B82 */
     for (size_t i = 0; i < ARRAY_LENGTH(cases); i++) {
         size_t count = suite_count(s, QUERY_DEAD, cases[i].filter);
         if (count != cases[i].count)
-            check_fail(__FILE__, __LINE__, "case %zu finds %zu dead letters, not %zu", i, count, cases[i].count);
+            check_fail(__FILE__, __LINE__, "case %zu finds %zu dead letters, not %zu", i, count,
+                       cases[i].count);
     }
 }
 
@@ -119,10 +126,10 @@ STORE_TEST(a_thousand_rows_are_paged_without_loss_or_repetition) /* B82 */
     send_many(s, "outbox", 1, MANY);
     for (size_t page = 7; page <= 400; page += 131) {
         uint64_t after = 0;
-        size_t   count = 0;
+        size_t count = 0;
         for (bool more = true; more;) {
-            const struct query_reply *r = suite_query(
-                s, QUERY_MESSAGES, FILTER(.box = PR_STR("outbox"), .limit = page, .after = after));
+            const struct query_reply *r =
+                suite_query(s, QUERY_MESSAGES, FILTER(.box = PR_STR("outbox"), .limit = page, .after = after));
             CHECK(r->listed_count <= page);
             for (size_t i = 0; i < r->listed_count; i++) {
                 CHECK(r->listed[i].row > after);
@@ -168,7 +175,7 @@ STORE_TEST(dead_letters_are_paged) /* B82 */
     send_many(s, "outbox", 1, 50);
     CHECK_EQ(ADMIN(s, ADMIN_DEAD_ADD, FILTER(.box = PR_STR("outbox"), .type = PR_STR("*"))).changed, 50);
     uint64_t after = 0;
-    size_t   count = 0;
+    size_t count = 0;
     for (bool more = true; more;) {
         const struct query_reply *r =
             suite_query(s, QUERY_DEAD, FILTER(.box = PR_STR("outbox"), .limit = 12, .after = after));
@@ -201,7 +208,7 @@ STORE_TEST(every_state_is_counted_in_its_place) /* B201 */
     suite_advance(s, PR_SECONDS(1));
     SEND(s, "outbox"); /* ready, and the oldest */
     int64_t oldest = s->wall_us;
-    pr_id   retrying = SEND(s, "outbox"), held = SEND(s, "outbox"), flying = SEND(s, "outbox");
+    pr_id retrying = SEND(s, "outbox"), held = SEND(s, "outbox"), flying = SEND(s, "outbox");
     SEND(s, "outbox", .due_us = s->wall_us + PR_SECONDS(60));
     SEND(s, "outbox", .due_us = PR_NEVER);
     SEND(s, "outbox", .destination = PR_STR("e"));
@@ -209,9 +216,10 @@ STORE_TEST(every_state_is_counted_in_its_place) /* B201 */
     worker_fail(w, retrying, PR_SECONDS(60));
     CHECK_EQ(VERDICT(w, suite_seen(s, held), .kind = VERDICT_HOLD, .held_by = PR_STR("k")), PR_OK);
     worker_kill(w, dead);
-    struct claim   c = worker_claim(w, done);
+    struct claim c = worker_claim(w, done);
     struct verdict v = VERDICT_OF(c, .kind = VERDICT_COMPLETE);
-    CYCLE(w, .verdicts = &v, .verdict_count = 1, .closed = &c.cycle, .closed_count = 1, .keep_us = PR_SECONDS(60));
+    CYCLE(w, .verdicts = &v, .verdict_count = 1, .closed = &c.cycle, .closed_count = 1,
+          .keep_us = PR_SECONDS(60));
     ADMIN(s, ADMIN_PAUSE, FILTER(.endpoint = PR_STR("e")), .until_us = PR_NEVER);
     worker_claim(w, flying);
     suite_advance(s, PR_SECONDS(1));
@@ -236,14 +244,15 @@ STORE_TEST(every_state_is_counted_in_its_place) /* B201 */
         const struct query_reply *r =
             suite_query(s, QUERY_MESSAGES, FILTER(.box = PR_STR("outbox"), .state = (int)states[i]));
         if (r->listed_count != 1 || r->listed[0].state != states[i])
-            check_fail(__FILE__, __LINE__, "%zu messages are listed as %s", r->listed_count, state_name(states[i]));
+            check_fail(__FILE__, __LINE__, "%zu messages are listed as %s", r->listed_count,
+                       state_name(states[i]));
     }
 }
 
 STORE_TEST(a_row_that_became_due_is_ready)
 {
     struct worker *w = suite_join(s, "outbox");
-    pr_id          delayed = SEND(s, "outbox", .due_us = s->wall_us + 5), failed = SEND(s, "outbox");
+    pr_id delayed = SEND(s, "outbox", .due_us = s->wall_us + 5), failed = SEND(s, "outbox");
     worker_fail(w, failed, 5);
     CHECK_EQ(suite_box(s, "outbox")->ready, 0);
     suite_advance(s, 5);
@@ -255,10 +264,12 @@ STORE_TEST(a_row_that_became_due_is_ready)
 STORE_TEST(what_is_done_is_kept_for_as_long_as_was_said)
 {
     struct worker *w = suite_join(s, "outbox");
-    pr_id          kept = SEND(s, "outbox", .payload = PR_STR("p"), .destination = PR_STR("e")), gone = SEND(s, "outbox");
-    struct claim   ck = worker_claim(w, kept), cg = worker_claim(w, gone);
+    pr_id kept = SEND(s, "outbox", .payload = PR_STR("p"), .destination = PR_STR("e")),
+          gone = SEND(s, "outbox");
+    struct claim ck = worker_claim(w, kept), cg = worker_claim(w, gone);
     suite_advance(s, PR_SECONDS(1));
-    struct verdict v = VERDICT_OF(ck, .kind = VERDICT_COMPLETE, .bits = PR_STATUS_PUBLISHED, .endpoint = PR_STR("e"));
+    struct verdict v =
+        VERDICT_OF(ck, .kind = VERDICT_COMPLETE, .bits = PR_STATUS_PUBLISHED, .endpoint = PR_STR("e"));
     CYCLE(w, .verdicts = &v, .verdict_count = 1, .keep_us = PR_SECONDS(5));
     CHECK_EQ(VERDICT(w, cg, .kind = VERDICT_COMPLETE), PR_OK);
     CHECK(suite_find(s, gone) == NULL);
@@ -284,11 +295,11 @@ STORE_TEST(what_is_done_is_kept_for_as_long_as_was_said)
 STORE_TEST(an_id_is_found_wherever_it_is_and_in_all_places)
 {
     struct worker *w = suite_join(s, "outbox");
-    pr_id          id = suite_id(1);
+    pr_id id = suite_id(1);
     SEND(s, "outbox", .id = id, .destination = PR_STR("dead"));
     worker_kill(w, id);
     SEND(s, "outbox", .id = id, .destination = PR_STR("done"));
-    struct claim   c = worker_claim_to(w, id, "done");
+    struct claim c = worker_claim_to(w, id, "done");
     struct verdict v = VERDICT_OF(c, .kind = VERDICT_COMPLETE);
     CYCLE(w, .verdicts = &v, .verdict_count = 1, .keep_us = PR_SECONDS(50));
     SEND(s, "outbox", .id = id, .destination = PR_STR("live"));

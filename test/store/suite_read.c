@@ -9,7 +9,7 @@
 STORE_TEST(the_fresh_scan_reads_every_row_once) /* T7 */
 {
     struct worker *w = suite_join(s, "outbox");
-    pr_id          a = SEND(s, "outbox"), b = SEND(s, "outbox");
+    pr_id a = SEND(s, "outbox"), b = SEND(s, "outbox");
     CHECK_EQ(CYCLE(w, .fresh_rows = 100)->row_count, 2);
     CHECK(w->reply->fresh_end);
     CHECK(reply_find(w->reply, a) != NULL);
@@ -26,7 +26,7 @@ STORE_TEST(the_fresh_scan_keeps_the_order_of_a_stream)
     for (unsigned i = 0; i < 30; i++)
         SEND(s, "outbox", .id = suite_id(i + 1), .stream = i % 3 == 0 ? PR_STR("x") : PR_STR("y"));
     int64_t last[2] = { 0, 0 };
-    size_t  count = 0;
+    size_t count = 0;
     while (count < 30) {
         const struct cycle_reply *r = CYCLE(w, .fresh_rows = 4);
         CHECK(r->row_count > 0);
@@ -56,7 +56,7 @@ STORE_TEST(the_fresh_scan_stops_at_its_limit_of_rows_and_goes_on_from_there)
 STORE_TEST(the_fresh_scan_stops_at_its_limit_of_bytes_but_reads_at_least_one_row)
 {
     struct worker *w = suite_join(s, "outbox");
-    static char    payload[1000];
+    static char payload[1000];
     for (int i = 0; i < 6; i++)
         SEND(s, "outbox", .payload = PR_BYTES(payload, sizeof(payload)));
     CHECK_EQ(CYCLE(w, .fresh_rows = 100, .fresh_bytes = 1)->row_count, 1);
@@ -80,7 +80,7 @@ STORE_TEST(nothing_is_read_that_was_not_asked_for)
 STORE_TEST(reading_changes_nothing) /* T8 */
 {
     struct worker *w = suite_join(s, "outbox");
-    pr_id          id = SEND(s, "outbox");
+    pr_id id = SEND(s, "outbox");
     CYCLE(w, .fresh_rows = 10, .due.rows = 10);
     const struct listed *l = suite_get(s, id);
     CHECK_EQ(l->state, STATE_READY);
@@ -91,8 +91,8 @@ STORE_TEST(reading_changes_nothing) /* T8 */
 STORE_TEST(a_restarted_lane_is_read_again_from_its_beginning)
 {
     struct worker *w = suite_join(s, "outbox");
-    pr_slice       here = suite_stream_in_lane(s, 3), there = suite_stream_in_lane(s, 4);
-    pr_id          a = SEND(s, "outbox", .stream = here), b = SEND(s, "outbox", .stream = there);
+    pr_slice here = suite_stream_in_lane(s, 3), there = suite_stream_in_lane(s, 4);
+    pr_id a = SEND(s, "outbox", .stream = here), b = SEND(s, "outbox", .stream = there);
     CHECK_EQ(CYCLE(w, .fresh_rows = 10)->row_count, 2);
     CHECK_EQ(CYCLE(w, .fresh_rows = 10, .restart_lanes = lane_bit(3))->row_count, 1);
     CHECK(reply_find(w->reply, a) != NULL);
@@ -115,7 +115,7 @@ STORE_TEST(a_new_instance_reads_everything_again)
 STORE_TEST(held_and_due_rows_are_not_read_as_fresh)
 {
     struct worker *w = suite_join(s, "outbox");
-    pr_id          held = SEND(s, "outbox"), failed = SEND(s, "outbox");
+    pr_id held = SEND(s, "outbox"), failed = SEND(s, "outbox");
     SEND(s, "outbox", .due_us = SUITE_START_US - 5);
     SEND(s, "outbox", .due_us = PR_NEVER);
     CHECK_EQ(VERDICT(w, suite_seen(s, held), .kind = VERDICT_HOLD, .held_by = PR_STR("k")), PR_OK);
@@ -129,9 +129,9 @@ STORE_TEST(held_and_due_rows_are_not_read_as_fresh)
 STORE_TEST(a_row_that_commits_late_with_a_lower_seq_is_read) /* B10 */
 {
     suite_needs(s, STORE_CAN_COMMIT_LATE);
-    struct worker    *w = suite_join(s, "outbox");
+    struct worker *w = suite_join(s, "outbox");
     struct pr_message m = { .id = suite_id(1), .type = PR_STR("t"), .stream = PR_STR("a") };
-    void             *tx = s->kind->tx_begin(s);
+    void *tx = suite_tx_begin(s);
     s->kind->tx_add(s, tx, "outbox", &m);
     pr_id later = SEND(s, "outbox", .stream = PR_STR("a"));
 
@@ -150,9 +150,9 @@ STORE_TEST(a_row_that_commits_late_with_a_lower_seq_is_read) /* B10 */
 STORE_TEST(an_open_transaction_delays_only_its_own_rows) /* B11 */
 {
     suite_needs(s, STORE_CAN_COMMIT_LATE);
-    struct worker    *w = suite_join(s, "outbox");
+    struct worker *w = suite_join(s, "outbox");
     struct pr_message m = { .id = suite_id(1), .type = PR_STR("t") };
-    void             *tx = s->kind->tx_begin(s);
+    void *tx = suite_tx_begin(s);
     s->kind->tx_add(s, tx, "outbox", &m);
     for (int i = 0; i < 50; i++) {
         pr_id id = SEND(s, "outbox");
@@ -164,12 +164,22 @@ STORE_TEST(an_open_transaction_delays_only_its_own_rows) /* B11 */
     CHECK_EQ(CYCLE(w, .fresh_rows = 10)->row_count, 1);
 }
 
+STORE_TEST(a_row_whose_transaction_commits_is_read_then_and_not_before) /* B1 */
+{
+    struct worker *w = suite_join(s, "outbox");
+    struct pr_message m = { .id = suite_id(1), .type = PR_STR("t") };
+    void *tx = suite_tx_begin(s);
+    s->kind->tx_add(s, tx, "outbox", &m);
+    CHECK_EQ(CYCLE(w, .fresh_rows = 10)->row_count, 0);
+    s->kind->tx_end(s, tx, true);
+    CHECK(reply_find(CYCLE(w, .fresh_rows = 10), m.id) != NULL);
+}
+
 STORE_TEST(a_row_whose_transaction_rolls_back_is_never_read) /* B1 */
 {
-    suite_needs(s, STORE_CAN_COMMIT_LATE);
-    struct worker    *w = suite_join(s, "outbox");
+    struct worker *w = suite_join(s, "outbox");
     struct pr_message m = { .id = suite_id(1), .type = PR_STR("t") };
-    void             *tx = s->kind->tx_begin(s);
+    void *tx = suite_tx_begin(s);
     s->kind->tx_add(s, tx, "outbox", &m);
     CHECK_EQ(CYCLE(w, .fresh_rows = 10)->row_count, 0);
     s->kind->tx_end(s, tx, false);
@@ -182,11 +192,11 @@ STORE_TEST(late_commits_are_read_exactly_once_whatever_their_order) /* B10, T7 *
 {
     suite_needs(s, STORE_CAN_COMMIT_LATE);
     struct worker *w = suite_join(s, "outbox");
-    void          *tx[8];
-    size_t         seen = 0;
+    void *tx[8];
+    size_t seen = 0;
     for (unsigned i = 0; i < 8; i++) {
         struct pr_message m = { .id = suite_id(i + 1), .type = PR_STR("t") };
-        tx[i] = s->kind->tx_begin(s);
+        tx[i] = suite_tx_begin(s);
         s->kind->tx_add(s, tx[i], "outbox", &m);
     }
     static const unsigned order[] = { 5, 0, 7, 2, 6, 1, 4, 3 };
@@ -206,7 +216,7 @@ STORE_TEST(late_commits_are_read_exactly_once_whatever_their_order) /* B10, T7 *
 STORE_TEST(a_delayed_row_is_not_read_before_its_time) /* B12 */
 {
     struct worker *w = suite_join(s, "outbox");
-    pr_id          id = SEND(s, "outbox", .due_us = SUITE_START_US + PR_SECONDS(5));
+    pr_id id = SEND(s, "outbox", .due_us = SUITE_START_US + PR_SECONDS(5));
     CHECK_EQ(suite_get(s, id)->state, STATE_DELAYED);
     CHECK_EQ(CYCLE(w, .fresh_rows = 10, .due.rows = 10)->row_count, 0);
     CHECK_EQ(w->reply->next_due_us, SUITE_START_US + PR_SECONDS(5));
@@ -237,8 +247,8 @@ STORE_TEST(due_rows_come_by_due_time_and_then_by_place) /* B12 */
 /* Page through everything due, by n; the number of rows. */
 static size_t read_due_by(struct worker *w, size_t page, pr_id *ids, size_t max)
 {
-    size_t   count = 0;
-    int64_t  due = 0;
+    size_t count = 0;
+    int64_t due = 0;
     uint64_t row = 0;
     for (size_t turns = 0; turns < max + 2; turns++) {
         const struct cycle_reply *r = CYCLE(w, .due = { .rows = page, .after_due_us = due, .after_row = row });
@@ -277,7 +287,8 @@ STORE_TEST(replayed_rows_of_one_time_are_paged_without_loss_although_their_place
         worker_kill(w, suite_id(i + 1));
     }
     for (unsigned i = 9; i > 0; i--) /* the latest comes back first */
-        CHECK_EQ(ADMIN(s, ADMIN_DEAD_REPLAY, FILTER(.ids = (pr_id[]){ suite_id(i) }, .id_count = 1)).changed, 1);
+        CHECK_EQ(ADMIN(s, ADMIN_DEAD_REPLAY, FILTER(.ids = (pr_id[]){ suite_id(i) }, .id_count = 1)).changed,
+                 1);
     for (size_t page = 1; page <= 4; page++) {
         pr_id ids[10];
         CHECK_EQ(read_due_by(w, page, ids, 10), 9);
@@ -315,7 +326,7 @@ STORE_TEST(parked_rows_are_never_due)
 STORE_TEST(a_stretch_of_places_is_read_again) /* reread */
 {
     struct worker *w = suite_join(s, "outbox");
-    int64_t        seq[8];
+    int64_t seq[8];
     for (unsigned i = 0; i < 8; i++)
         seq[i] = suite_get(s, SEND(s, "outbox", .id = suite_id(i + 1)))->m.seq;
     CYCLE(w, .fresh_rows = 100);
@@ -334,7 +345,7 @@ STORE_TEST(a_stretch_of_places_is_read_again) /* reread */
     r = CYCLE(w, .reread = { .rows = 1, .from_seq = seq[1], .to_seq = seq[6] });
     CHECK_EQ(r->row_count, 1);
     CHECK(!r->reread_end);
-    int64_t  from = r->rows[0].m.seq;
+    int64_t from = r->rows[0].m.seq;
     uint64_t after = r->rows[0].row;
     r = CYCLE(w, .reread = { .rows = 10, .from_seq = from, .to_seq = seq[6], .after_row = after });
     CHECK_EQ(r->row_count, 2);
@@ -351,17 +362,36 @@ STORE_TEST(an_empty_stretch_is_at_its_end)
     CHECK(w->reply->reread_end);
 }
 
+STORE_TEST(a_plain_insert_of_type_and_payload_is_a_message)
+{
+    struct worker *w = suite_join(s, "outbox");
+    suite_plant(s, "outbox", &(struct plant){ .type = "order.created", .payload = "{}" });
+    suite_plant(s, "outbox", &(struct plant){ .type = "order.created", .payload = "{}" });
+    const struct cycle_reply *r = CYCLE(w, .fresh_rows = 10);
+    CHECK_EQ(r->row_count, 2);
+    CHECK(!pr_id_equal(r->rows[0].m.id, r->rows[1].m.id));
+    for (size_t i = 0; i < 2; i++) {
+        CHECK(r->rows[i].bad == NULL);
+        CHECK_EQ(r->rows[i].m.id.bytes[6] >> 4, 7);
+        CHECK_EQ(r->rows[i].m.id.bytes[8] >> 6, 2);
+        CHECK_SLICE(r->rows[i].m.payload, "{}");
+        CHECK_EQ(r->rows[i].m.status, PR_STATUS_STORED);
+        CHECK(r->rows[i].m.created_us > SUITE_START_US - PR_SECONDS(1));
+    }
+}
+
 /* ---- Rows that cannot be decoded -------------------------------------------------- */
 
 STORE_TEST(rows_that_cannot_be_decoded_are_read_as_such_between_the_good_ones) /* B9 */
 {
     struct worker *w = suite_join(s, "outbox");
-    pr_id          first = SEND(s, "outbox"), id[3] = { suite_id(1), suite_id(2), suite_id(3) };
+    pr_id first = SEND(s, "outbox"), id[3] = { suite_id(1), suite_id(2), suite_id(3) };
     suite_plant(s, "outbox", &(struct plant){ .id = PR_BYTES((char *)id[0].bytes, 16), .type = "" });
     suite_plant(s, "outbox",
-                   &(struct plant){ .id = PR_BYTES((char *)id[1].bytes, 16), .type = "t", .headers = "[1]", .payload = "p" });
+                &(struct plant){
+                    .id = PR_BYTES((char *)id[1].bytes, 16), .type = "t", .headers = "[1]", .payload = "p" });
     suite_plant(s, "outbox",
-                   &(struct plant){ .id = PR_BYTES((char *)id[2].bytes, 16), .type = "t", .headers = "{\"a\":" });
+                &(struct plant){ .id = PR_BYTES((char *)id[2].bytes, 16), .type = "t", .headers = "{\"a\":" });
     suite_plant(s, "outbox", &(struct plant){ .id = PR_STR("short"), .type = "t", .payload = "bytes" });
     pr_id last = SEND(s, "outbox");
 
@@ -381,7 +411,7 @@ STORE_TEST(rows_that_cannot_be_decoded_are_read_as_such_between_the_good_ones) /
 STORE_TEST(a_row_over_the_payload_limit_is_bad) /* B9 */
 {
     struct worker *w = suite_join(s, "outbox");
-    pr_id          id = SEND(s, "outbox", .payload = PR_STR("0123456789")), other = SEND(s, "outbox");
+    pr_id id = SEND(s, "outbox", .payload = PR_STR("0123456789")), other = SEND(s, "outbox");
     CYCLE(w, .fresh_rows = 10, .payload_max = 9);
     CHECK(reply_find(w->reply, id)->bad != NULL);
     CHECK(reply_find(w->reply, other)->bad == NULL);
@@ -396,11 +426,14 @@ STORE_TEST(rows_that_cannot_be_decoded_can_be_made_dead_with_their_bytes) /* B9,
     suite_plant(s, "outbox", &(struct plant){ .type = "bad", .headers = "no object", .payload = "more" });
     const struct cycle_reply *r = CYCLE(w, .fresh_rows = 10);
     CHECK_EQ(r->row_count, 2);
-    struct verdict       v[2];
+    struct verdict v[2];
     struct receipt_entry entries[2];
     for (size_t i = 0; i < 2; i++) {
-        v[i] = (struct verdict){ .kind = VERDICT_DEAD_LETTER, .row = r->rows[i].row, .id = r->rows[i].m.id,
-                                 .number = 1, .reason = PR_REASON_SERIALIZATION_ERROR,
+        v[i] = (struct verdict){ .kind = VERDICT_DEAD_LETTER,
+                                 .row = r->rows[i].row,
+                                 .id = r->rows[i].m.id,
+                                 .number = 1,
+                                 .reason = PR_REASON_SERIALIZATION_ERROR,
                                  .cause = PR_REASON_SERIALIZATION_ERROR };
         entries[i] = (struct receipt_entry){ .row = r->rows[i].row, .number = 1 };
     }
@@ -418,98 +451,4 @@ STORE_TEST(rows_that_cannot_be_decoded_can_be_made_dead_with_their_bytes) /* B9,
         CHECK_EQ(q->listed[i].m.attempts, 1);
         CHECK(slice_eq_cstr(q->listed[i].m.payload, i == 0 ? "bytes" : "more"));
     }
-}
-
-/* ---- Split ------------------------------------------------------------------------ */
-
-STORE_TEST(a_split_row_becomes_one_row_per_destination_and_each_lives_on_its_own) /* B17 */
-{
-    struct worker *w = suite_join(s, "outbox");
-    pr_id          id = SEND(s, "outbox", .stream = PR_STR("st"), .payload = PR_STR("p"), .headers = PR_STR("{\"a\":1}"));
-    int64_t        seq = suite_get(s, id)->m.seq;
-    static const pr_slice to[] = { { "a", 1 }, { "b", 1 }, { "c", 1 } };
-    suite_advance(s, PR_SECONDS(1));
-    CHECK_EQ(VERDICT(w, suite_seen(s, id), .kind = VERDICT_SPLIT, .destinations = to, .destination_count = 3), PR_OK);
-    uint64_t rows[3];
-    memcpy(rows, w->reply->split_rows, sizeof(rows));
-    CHECK_EQ(suite_count(s, QUERY_MESSAGES, FILTER()), 3);
-
-    /* The rows told are good for the next cycle, without being read. */
-    struct receipt_entry entries[] = { { rows[0], 1 }, { rows[1], 1 } };
-    CYCLE(w, .receipt = entries, .receipt_count = 2);
-    struct verdict v[] = {
-        { .kind = VERDICT_COMPLETE, .row = rows[0], .id = id, .number = 1 },
-        { .kind = VERDICT_FAIL, .row = rows[1], .id = id, .number = 1, .reason = PR_REASON_REJECTED, .delay_us = 7 },
-    };
-    CYCLE(w, .verdicts = v, .verdict_count = 2);
-    CHECK_EQ(w->reply->answers[0], PR_OK);
-    CHECK_EQ(w->reply->answers[1], PR_OK);
-    CHECK_EQ(suite_count(s, QUERY_MESSAGES, FILTER()), 2);
-
-    const struct listed *b = suite_get_to(s, id, "b"), *c = suite_get_to(s, id, "c");
-    CHECK_EQ(b->m.failures, 1);
-    CHECK_EQ(b->row, rows[1]);
-    CHECK_EQ(c->row, rows[2]);
-    CHECK_EQ(c->m.failures, 0);
-    CHECK_EQ(c->m.attempts, 0);
-    CHECK_EQ(c->m.seq, seq);
-    CHECK_EQ(c->m.due_us, c->m.created_us);
-    CHECK_EQ(c->m.created_us, SUITE_START_US);
-    CHECK_SLICE(c->m.payload, "p");
-    CHECK_SLICE(c->m.headers, "{\"a\":1}");
-    CHECK_SLICE(c->m.stream, "st");
-    CHECK(message_blocks_stream(&c->m)); /* it keeps its place over a restart */
-
-    /* It comes by its due time; b has another. */
-    CHECK_EQ(CYCLE(w, .due.rows = 10, .fresh_rows = 10, .restart_lanes = LANES_ALL)->row_count, 1);
-    CHECK_SLICE(w->reply->rows[0].m.destination, "c");
-}
-
-STORE_TEST(a_split_of_a_delayed_row_keeps_its_time) /* B17 */
-{
-    struct worker *w = suite_join(s, "outbox");
-    pr_id          id = SEND(s, "outbox", .due_us = SUITE_START_US + 50);
-    static const pr_slice to[] = { { "a", 1 }, { "b", 1 } };
-    suite_advance(s, 60);
-    CHECK_EQ(VERDICT(w, suite_seen(s, id), .kind = VERDICT_SPLIT, .destinations = to, .destination_count = 2), PR_OK);
-    CHECK_EQ(suite_get_to(s, id, "a")->m.due_us, SUITE_START_US + 50);
-    CHECK_EQ(suite_get_to(s, id, "b")->m.due_us, SUITE_START_US + 50);
-}
-
-STORE_TEST(split_rows_are_told_in_the_order_of_verdicts_with_zero_for_what_was_not_applied)
-{
-    struct worker *w = suite_join(s, "outbox");
-    pr_id          one = SEND(s, "outbox"), two = SEND(s, "outbox");
-    static const pr_slice to[] = { { "a", 1 }, { "b", 1 } };
-    struct claim   c1 = suite_seen(s, one), c2 = suite_seen(s, two);
-    struct verdict v[] = {
-        VERDICT_OF(c1, .kind = VERDICT_SPLIT, .destinations = to, .destination_count = 1),
-        VERDICT_OF(c1, .kind = VERDICT_SPLIT, .row = 9999, .destinations = to, .destination_count = 2),
-        VERDICT_OF(c2, .kind = VERDICT_SPLIT, .destinations = to, .destination_count = 2),
-    };
-    CYCLE(w, .verdicts = v, .verdict_count = 3);
-    uint64_t rows[5];
-    memcpy(rows, w->reply->split_rows, sizeof(rows));
-    CHECK_EQ(rows[0], suite_get_to(s, one, "a")->row);
-    CHECK_EQ(rows[1], 0);
-    CHECK_EQ(rows[2], 0);
-    CHECK_EQ(rows[3], suite_get_to(s, two, "a")->row);
-    CHECK_EQ(rows[4], suite_get_to(s, two, "b")->row);
-}
-
-STORE_TEST(a_split_leaves_alone_what_is_there_for_a_destination_already) /* B2, B17 */
-{
-    struct worker *w = suite_join(s, "outbox");
-    pr_id          id = suite_id(1);
-    SEND(s, "outbox", .id = id, .destination = PR_STR("a"), .payload = PR_STR("first"));
-    SEND(s, "outbox", .id = id, .payload = PR_STR("second"));
-    struct claim          c = { .row = suite_get_to(s, id, "")->row, .id = id };
-    uint64_t              there = suite_get_to(s, id, "a")->row;
-    static const pr_slice to[] = { { "a", 1 }, { "b", 1 } };
-    CHECK_EQ(VERDICT(w, c, .kind = VERDICT_SPLIT, .destinations = to, .destination_count = 2), PR_OK);
-    CHECK_EQ(w->reply->split_rows[0], 0);
-    CHECK_EQ(w->reply->split_rows[1], suite_get_to(s, id, "b")->row);
-    CHECK_EQ(suite_count(s, QUERY_MESSAGES, FILTER()), 2);
-    CHECK_EQ(suite_get_to(s, id, "a")->row, there);
-    CHECK_SLICE(suite_get_to(s, id, "a")->m.payload, "first");
 }

@@ -42,40 +42,76 @@ static sqlite3 *sqlite_raw(struct suite *s)
     return db;
 }
 
-static void bind_text_or(sqlite3_stmt *statement, int column, const char *text, const char *otherwise)
+static void bind_text(sqlite3_stmt *statement, int column, const char *text)
 {
-    if (text == NULL)
-        text = otherwise;
-    if (text == NULL)
-        sqlite3_bind_null(statement, column);
-    else
+    if (text != NULL)
         sqlite3_bind_text(statement, column, text, -1, SQLITE_STATIC);
 }
 
 /* As an application does that knows nothing of us: a plain INSERT. */
-static void sqlite_plant(struct suite *s, const char *box, const struct plant *plant)
+static int raw_insert(sqlite3 *db, const char *box, const struct plant *plant)
 {
-    sqlite3      *db = sqlite_raw(s);
     sqlite3_stmt *statement = NULL;
-    char          sql[256];
+    char sql[256];
     snprintf(sql, sizeof(sql),
-             "INSERT INTO \"%s\" (id, type, destination, stream, headers, payload) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-             box);
-    CHECK_EQ(sqlite3_prepare_v2(db, sql, -1, &statement, NULL), SQLITE_OK);
-    pr_id made;
-    pr_id_new(&made);
-    pr_slice id = plant->id.size > 0 ? plant->id : PR_BYTES((const char *)made.bytes, sizeof(made.bytes));
-    sqlite3_bind_blob(statement, 1, id.data, (int)id.size, SQLITE_STATIC);
-    bind_text_or(statement, 2, plant->type, NULL);
-    bind_text_or(statement, 3, plant->destination, "");
-    bind_text_or(statement, 4, plant->stream, NULL);
-    bind_text_or(statement, 5, plant->headers, NULL);
+             "INSERT INTO \"%s\" (%stype, destination, stream, headers, payload)"
+             " VALUES (%s?2, coalesce(?3, ''), ?4, ?5, ?6)",
+             box, plant->id.size > 0 ? "id, " : "", plant->id.size > 0 ? "?1, " : "");
+    if (sqlite3_prepare_v2(db, sql, -1, &statement, NULL) != SQLITE_OK)
+        return SQLITE_ERROR;
+    if (plant->id.size > 0)
+        sqlite3_bind_blob(statement, 1, plant->id.data, (int)plant->id.size, SQLITE_STATIC);
+    bind_text(statement, 2, plant->type);
+    bind_text(statement, 3, plant->destination);
+    bind_text(statement, 4, plant->stream);
+    bind_text(statement, 5, plant->headers);
     if (plant->payload != NULL)
         sqlite3_bind_blob(statement, 6, plant->payload, (int)strlen(plant->payload), SQLITE_STATIC);
     int rc = sqlite3_step(statement);
     sqlite3_finalize(statement);
+    return rc;
+}
+
+static void sqlite_plant(struct suite *s, const char *box, const struct plant *plant)
+{
+    sqlite3 *db = sqlite_raw(s);
+    int rc = raw_insert(db, box, plant);
     sqlite3_close(db);
     CHECK_EQ(rc, SQLITE_DONE);
+}
+
+static sqlite3 *open_tx; /* one writer at a time */
+
+static void sqlite_finish(struct suite *s)
+{
+    (void)s;
+    sqlite3_close(open_tx); /* what a failed test left open */
+    open_tx = NULL;
+}
+
+static void *sqlite_begin(struct suite *s)
+{
+    CHECK(open_tx == NULL);
+    open_tx = sqlite_raw(s);
+    CHECK_EQ(sqlite3_exec(open_tx, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+    return open_tx;
+}
+
+static void sqlite_add(struct suite *s, void *tx, const char *box, const struct pr_message *message)
+{
+    (void)s;
+    char *type = strndup(message->type.data, message->type.size);
+    struct plant plant = { .id = PR_BYTES((const char *)message->id.bytes, 16), .type = type };
+    int rc = raw_insert(tx, box, &plant);
+    free(type);
+    CHECK_EQ(rc, SQLITE_DONE);
+}
+
+static void sqlite_end(struct suite *s, void *tx, bool commit)
+{
+    int rc = sqlite3_exec(tx, commit ? "COMMIT" : "ROLLBACK", NULL, NULL, NULL);
+    sqlite_finish(s);
+    CHECK_EQ(rc, SQLITE_OK);
 }
 
 static void sqlite_memory_prepare(struct suite *s)
@@ -89,6 +125,10 @@ const struct suite_kind suite_sqlite = {
     .prepare = sqlite_prepare,
     .destroy = sqlite_destroy,
     .plant = sqlite_plant,
+    .finish = sqlite_finish,
+    .tx_begin = sqlite_begin,
+    .tx_add = sqlite_add,
+    .tx_end = sqlite_end,
 };
 
 const struct suite_kind suite_sqlite_memory = {

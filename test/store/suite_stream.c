@@ -14,7 +14,7 @@ static void hold(struct worker *w, pr_id id, const char *key)
 STORE_TEST(a_held_row_waits_and_is_counted_as_held)
 {
     struct worker *w = suite_join(s, "outbox");
-    pr_id          id = SEND(s, "outbox", .stream = PR_STR("a"));
+    pr_id id = SEND(s, "outbox", .stream = PR_STR("a"));
     hold(w, id, "key");
     const struct listed *l = suite_get(s, id);
     CHECK_EQ(l->state, STATE_HELD);
@@ -71,9 +71,10 @@ STORE_TEST(several_held_reads_in_one_cycle_each_have_their_own_end)
 STORE_TEST(held_rows_of_one_place_are_read_in_row_order_from_a_cursor) /* B17 */
 {
     struct worker *w = suite_join(s, "outbox");
-    pr_id          id = SEND(s, "outbox");
+    pr_id id = SEND(s, "outbox");
     static const pr_slice to[] = { { "a", 1 }, { "b", 1 }, { "c", 1 } };
-    CHECK_EQ(VERDICT(w, suite_seen(s, id), .kind = VERDICT_SPLIT, .destinations = to, .destination_count = 3), PR_OK);
+    CHECK_EQ(VERDICT(w, suite_seen(s, id), .kind = VERDICT_SPLIT, .destinations = to, .destination_count = 3),
+             PR_OK);
     for (size_t i = 0; i < 3; i++) {
         struct claim c = { .row = suite_get_to(s, id, to[i].data)->row, .id = id };
         CHECK_EQ(VERDICT(w, c, .kind = VERDICT_HOLD, .held_by = PR_STR("k")), PR_OK);
@@ -118,8 +119,8 @@ STORE_TEST(the_keys_of_held_rows_are_told_once_each_ascending_in_pages)
 STORE_TEST(held_keys_are_those_of_the_lanes_asked_for)
 {
     struct worker *w = suite_join(s, "outbox");
-    pr_id          a = SEND(s, "outbox", .stream = suite_stream_in_lane(s, 1));
-    pr_id          b = SEND(s, "outbox", .stream = suite_stream_in_lane(s, 2));
+    pr_id a = SEND(s, "outbox", .stream = suite_stream_in_lane(s, 1));
+    pr_id b = SEND(s, "outbox", .stream = suite_stream_in_lane(s, 2));
     hold(w, a, "one");
     hold(w, b, "two");
     const struct cycle_reply *r = CYCLE(w, .held_keys = { .rows = 10, .lanes = lane_bit(2) });
@@ -130,7 +131,7 @@ STORE_TEST(held_keys_are_those_of_the_lanes_asked_for)
 STORE_TEST(a_held_row_can_be_handed_out_and_judged)
 {
     struct worker *w = suite_join(s, "outbox");
-    pr_id          id = SEND(s, "outbox");
+    pr_id id = SEND(s, "outbox");
     hold(w, id, "k");
     struct claim c = worker_claim(w, id);
     CHECK_EQ(VERDICT(w, c, .kind = VERDICT_COMPLETE), PR_OK);
@@ -141,8 +142,8 @@ STORE_TEST(a_held_row_can_be_handed_out_and_judged)
 STORE_TEST(a_row_that_was_released_meanwhile_is_not_held_again) /* B55 */
 {
     struct worker *w = suite_join(s, "outbox");
-    pr_id          id = SEND(s, "outbox", .stream = PR_STR("a"));
-    struct claim   seen = suite_seen(s, id);
+    pr_id id = SEND(s, "outbox", .stream = PR_STR("a"));
+    struct claim seen = suite_seen(s, id);
     CHECK_EQ(ADMIN_ID(s, ADMIN_RELEASE, id).changed, 1);
     CHECK_EQ(VERDICT(w, seen, .kind = VERDICT_HOLD, .held_by = PR_STR("k")), PR_STALE);
     CHECK_SLICE(suite_get(s, id)->m.held_by, "");
@@ -156,7 +157,8 @@ STORE_TEST(heads_are_rows_that_came_back_and_parked_ones_without_payload)
     pr_id fresh = SEND(s, "outbox", .stream = PR_STR("a"));
     pr_id failed = SEND(s, "outbox", .stream = PR_STR("b"), .payload = PR_STR("much"));
     pr_id parked = SEND(s, "outbox", .stream = PR_STR("c"), .due_us = PR_NEVER);
-    pr_id delayed = SEND(s, "outbox", .stream = PR_STR("d"), .due_us = SUITE_START_US + PR_SECONDS(9)); /* B56 */
+    pr_id delayed =
+        SEND(s, "outbox", .stream = PR_STR("d"), .due_us = SUITE_START_US + PR_SECONDS(9)); /* B56 */
     pr_id released = SEND(s, "outbox", .stream = PR_STR("e"));
     pr_id abandoned = SEND(s, "outbox", .stream = PR_STR("f"));
     worker_fail(w, failed, PR_SECONDS(5));
@@ -206,8 +208,8 @@ STORE_TEST(heads_are_paged_in_row_order)
 STORE_TEST(heads_are_those_of_the_lanes_asked_for)
 {
     struct worker *w = suite_join(s, "outbox");
-    pr_id          a = SEND(s, "outbox", .stream = suite_stream_in_lane(s, 10));
-    pr_id          b = SEND(s, "outbox", .stream = suite_stream_in_lane(s, 11));
+    pr_id a = SEND(s, "outbox", .stream = suite_stream_in_lane(s, 10));
+    pr_id b = SEND(s, "outbox", .stream = suite_stream_in_lane(s, 11));
     worker_fail(w, a, PR_SECONDS(5));
     worker_fail(w, b, PR_SECONDS(5));
     const struct cycle_reply *r = CYCLE(w, .heads = { .rows = 10, .lanes = lane_bit(11) });
@@ -218,13 +220,13 @@ STORE_TEST(heads_are_those_of_the_lanes_asked_for)
 STORE_TEST(dead_letters_with_a_stream_are_heads_where_streams_are_strict) /* B53 */
 {
     struct worker *w = suite_join(s, "outbox");
-    pr_id          a = SEND(s, "outbox", .stream = PR_STR("a"), .payload = PR_STR("much"));
-    pr_id          b = SEND(s, "outbox", .stream = PR_STR("b"));
-    pr_id          streamless = SEND(s, "outbox");
-    pr_id          alive = SEND(s, "outbox", .stream = PR_STR("c"));
+    pr_id a = SEND(s, "outbox", .stream = PR_STR("a"), .payload = PR_STR("much"));
+    pr_id b = SEND(s, "outbox", .stream = PR_STR("b"));
+    pr_id streamless = SEND(s, "outbox");
+    pr_id alive = SEND(s, "outbox", .stream = PR_STR("c"));
     struct worker *ledger = suite_join(s, "ledger");
-    pr_id          elsewhere = SEND(s, "ledger", .stream = PR_STR("a"));
-    int64_t        seq = suite_get(s, a)->m.seq;
+    pr_id elsewhere = SEND(s, "ledger", .stream = PR_STR("a"));
+    int64_t seq = suite_get(s, a)->m.seq;
     worker_kill(w, a);
     worker_kill(w, b);
     worker_kill(w, streamless);
@@ -261,7 +263,7 @@ STORE_TEST(dead_letters_with_a_stream_are_heads_where_streams_are_strict) /* B53
 STORE_TEST(a_release_verdict_frees_the_row_and_counts_nothing) /* B55, D3 */
 {
     struct worker *w = suite_join(s, "outbox");
-    pr_id          id = SEND(s, "outbox", .stream = PR_STR("a"));
+    pr_id id = SEND(s, "outbox", .stream = PR_STR("a"));
     hold(w, id, "k");
     struct claim c = worker_claim(w, id);
     suite_advance(s, PR_SECONDS(1));
@@ -280,16 +282,16 @@ STORE_TEST(a_release_verdict_frees_the_row_and_counts_nothing) /* B55, D3 */
 STORE_TEST(releasing_a_stream_frees_what_is_behind_its_failed_head_and_says_how_many) /* B55 */
 {
     struct worker *w = suite_join(s, "outbox");
-    pr_id          head = SEND(s, "outbox", .stream = PR_STR("a"));
-    pr_id          held = SEND(s, "outbox", .stream = PR_STR("a"));
-    pr_id          fresh = SEND(s, "outbox", .stream = PR_STR("a"));
-    pr_id          other = SEND(s, "outbox", .stream = PR_STR("b"));
+    pr_id head = SEND(s, "outbox", .stream = PR_STR("a"));
+    pr_id held = SEND(s, "outbox", .stream = PR_STR("a"));
+    pr_id fresh = SEND(s, "outbox", .stream = PR_STR("a"));
+    pr_id other = SEND(s, "outbox", .stream = PR_STR("b"));
     worker_fail(w, head, PR_SECONDS(60));
     hold(w, held, "a");
     struct listed before = *suite_get(s, head);
     suite_advance(s, PR_SECONDS(1));
 
-    struct filter      stream = FILTER(.box = PR_STR("outbox"), .stream = PR_STR("a"));
+    struct filter stream = FILTER(.box = PR_STR("outbox"), .stream = PR_STR("a"));
     struct admin_reply dry = ADMIN(s, ADMIN_RELEASE, stream, .dry_run = true);
     CHECK_EQ(dry.changed, 2);
     CHECK(!suite_get(s, held)->m.released);
@@ -311,9 +313,9 @@ STORE_TEST(releasing_a_stream_frees_what_is_behind_its_failed_head_and_says_how_
 STORE_TEST(releasing_a_stream_without_a_failed_head_frees_nothing) /* B55 */
 {
     struct worker *w = suite_join(s, "outbox");
-    pr_id          first = SEND(s, "outbox", .stream = PR_STR("a"));
-    pr_id          failed = SEND(s, "outbox", .stream = PR_STR("b"));
-    pr_id          alone = SEND(s, "outbox", .stream = PR_STR("a"));
+    pr_id first = SEND(s, "outbox", .stream = PR_STR("a"));
+    pr_id failed = SEND(s, "outbox", .stream = PR_STR("b"));
+    pr_id alone = SEND(s, "outbox", .stream = PR_STR("a"));
     worker_fail(w, failed, PR_SECONDS(60));
     CHECK_EQ(ADMIN(s, ADMIN_RELEASE, FILTER(.box = PR_STR("outbox"), .stream = PR_STR("a"))).changed, 0);
     CHECK(!suite_get(s, first)->m.released);
@@ -323,8 +325,8 @@ STORE_TEST(releasing_a_stream_without_a_failed_head_frees_nothing) /* B55 */
 STORE_TEST(releasing_by_id_frees_that_row_alone) /* B55 */
 {
     struct worker *w = suite_join(s, "outbox");
-    pr_id          head = SEND(s, "outbox", .stream = PR_STR("a"));
-    pr_id          one = SEND(s, "outbox", .stream = PR_STR("a")), two = SEND(s, "outbox", .stream = PR_STR("a"));
+    pr_id head = SEND(s, "outbox", .stream = PR_STR("a"));
+    pr_id one = SEND(s, "outbox", .stream = PR_STR("a")), two = SEND(s, "outbox", .stream = PR_STR("a"));
     worker_fail(w, head, PR_SECONDS(60));
     hold(w, one, "a");
     hold(w, two, "a");

@@ -6,8 +6,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define LONG_US PR_SECONDS(30)  /* longer than any test may take */
-#define SOON_US PR_SECONDS(10)  /* a busy machine is slow; a lost wake-up is slower */
+#define LONG_US PR_SECONDS(30) /* longer than any test may take */
+#define SOON_US PR_SECONDS(10) /* a busy machine is slow; a lost wake-up is slower */
 
 static int64_t real_us(void)
 {
@@ -16,8 +16,8 @@ static int64_t real_us(void)
 
 struct sender {
     struct suite *suite;
-    int           wake_fd; /* -1: enqueue instead */
-    int           rc;
+    int wake_fd; /* -1: enqueue instead */
+    int rc;
 };
 
 static void *sender_run(void *arg)
@@ -28,9 +28,10 @@ static void *sender_run(void *arg)
         return NULL;
     }
     struct pr_message m = { .type = PR_STR("t") };
-    pr_id             id;
-    struct pr_error   error;
-    sender->rc = store_enqueue(&sender->suite->store, PR_STR("outbox"), &m, 1, SUITE_PAYLOAD_MAX, &id, NULL, &error);
+    pr_id id;
+    struct pr_error error;
+    sender->rc =
+        store_enqueue(&sender->suite->store, PR_STR("outbox"), &m, 1, SUITE_PAYLOAD_MAX, &id, NULL, &error);
     return NULL;
 }
 
@@ -39,8 +40,8 @@ STORE_TEST(a_wait_ends_soon_after_another_thread_has_stored_a_message)
     struct worker *w = suite_join(s, "outbox");
     CHECK_EQ(CYCLE(w, .fresh_rows = 10)->row_count, 0);
     struct sender sender = { .suite = s, .wake_fd = -1 };
-    pthread_t     thread;
-    int64_t       start = real_us();
+    pthread_t thread;
+    int64_t start = real_us();
     CHECK_EQ(pthread_create(&thread, NULL, sender_run, &sender), 0);
     size_t count = 0;
     while (count == 0 && real_us() - start < SOON_US) {
@@ -71,10 +72,10 @@ STORE_TEST(a_wait_ends_when_its_wake_fd_is_readable_and_does_not_read_it)
 {
     struct worker *w = suite_join(s, "outbox");
     CYCLE(w, .fresh_rows = 10);
-    int           fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     struct sender sender = { .suite = s, .wake_fd = fd };
-    pthread_t     thread;
-    int64_t       start = real_us();
+    pthread_t thread;
+    int64_t start = real_us();
     CHECK_EQ(pthread_create(&thread, NULL, sender_run, &sender), 0);
     struct pollfd p = { .fd = fd, .events = POLLIN };
     while (poll(&p, 1, 0) == 0 && real_us() - start < SOON_US)
@@ -94,7 +95,8 @@ STORE_TEST(a_wait_ends_with_its_timeout)
     struct worker *w = suite_join(s, "outbox");
     CYCLE(w, .fresh_rows = 10);
     int64_t start = real_us();
-    while (store_wait(&w->session, -1, PR_MILLISECONDS(20)) != 0) /* it may wake for nothing, but not for ever */
+    while (store_wait(&w->session, -1, PR_MILLISECONDS(20)) !=
+           0) /* it may wake for nothing, but not for ever */
         CHECK(real_us() - start < SOON_US);
     CHECK(real_us() - start >= PR_MILLISECONDS(15));
     CHECK(real_us() - start < SOON_US);
@@ -103,7 +105,7 @@ STORE_TEST(a_wait_ends_with_its_timeout)
 STORE_TEST(an_operators_action_wakes)
 {
     struct worker *w = suite_join(s, "outbox");
-    pr_id          id = SEND(s, "outbox");
+    pr_id id = SEND(s, "outbox");
     CYCLE(w, .fresh_rows = 10);
     while (store_wait(&w->session, -1, PR_MILLISECONDS(5)) != 0)
         CYCLE(w, .fresh_rows = 10);
@@ -116,16 +118,18 @@ STORE_TEST(an_operators_action_wakes)
 STORE_TEST(a_message_stored_through_another_opening_of_the_store_wakes)
 {
     suite_needs(s, STORE_CAN_PROCESSES);
-    struct worker             *w = suite_join(s, "outbox");
-    struct store               other = { 0 };
-    const struct store_options options = { .url = s->url, .clock = &s->clock, .payload_max = SUITE_PAYLOAD_MAX };
+    struct worker *w = suite_join(s, "outbox");
+    struct store other = { 0 };
+    const struct store_options options = { .url = s->url,
+                                           .clock = &s->clock,
+                                           .payload_max = SUITE_PAYLOAD_MAX };
     CHECK_OK(store_open(&options, &other, &s->error), &s->error);
     CYCLE(w, .fresh_rows = 10);
     struct pr_message m = { .type = PR_STR("t") };
-    pr_id             id;
-    int               rc = store_enqueue(&other, PR_STR("outbox"), &m, 1, SUITE_PAYLOAD_MAX, &id, NULL, &s->error);
-    int64_t           start = real_us();
-    size_t            count = 0;
+    pr_id id;
+    int rc = store_enqueue(&other, PR_STR("outbox"), &m, 1, SUITE_PAYLOAD_MAX, &id, NULL, &s->error);
+    int64_t start = real_us();
+    size_t count = 0;
     while (count == 0 && real_us() - start < SOON_US) {
         store_wait(&w->session, -1, LONG_US);
         count = CYCLE(w, .fresh_rows = 10)->row_count;

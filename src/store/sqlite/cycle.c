@@ -230,8 +230,7 @@ static void cycle_landed(struct cycle_run *run, int64_t data_version)
     session->number = known && session->number > c->number ? session->number : c->number;
     session->owner = run->owner;
     session->data_version = data_version;
-    if (!run->replayed)
-        memcpy(session->position_before, session->position, sizeof(session->position));
+    memcpy(session->position_before, run->position_before, sizeof(session->position_before));
     memcpy(session->position, run->position, sizeof(session->position));
     if (c->leave)
         session_forget(session);

@@ -38,15 +38,10 @@ void id_forms_init(struct id_forms *forms, pr_id id);
 #define V_ID_LOWER(forms) V_TEXT(PR_BYTES((forms).lower, PR_ID_TEXT_SIZE - 1))
 #define V_ID_UPPER(forms) V_TEXT(PR_BYTES((forms).upper, PR_ID_TEXT_SIZE - 1))
 
-/* Is this id there for this destination in a form that the unique key does not see: as text, or
- * among the dead letters? */
-extern const char MESSAGE_IS_KNOWN[];
-#define MESSAGE_IS_KNOWN_VALUES(forms, destination) \
-    V_ID((forms).id), V_ID_LOWER(forms), V_ID_UPPER(forms), V_TEXT(destination)
-
-/* INSERT of a new message; changes nothing when its id is in the box for its destination. */
+/* INSERT of a new message; changes nothing when its id is there for its destination, in the box
+ * or among the dead letters.  The values are filled in by message_values(). */
 extern const char MESSAGE_INSERT[];
-#define MESSAGE_VALUE_COUNT 17
+#define MESSAGE_VALUE_COUNT 19
 void message_values(const struct pr_message *message, const struct id_forms *forms, int64_t now_us,
                     struct value ret[MESSAGE_VALUE_COUNT]);
 

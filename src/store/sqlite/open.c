@@ -100,6 +100,8 @@ static int sqlite_open(const struct store_options *options, void **ret_self, str
         return error_set(reterr, PR_ENOMEM, "no memory for a store");
     store->clock = options->clock != NULL ? options->clock : clock_system();
     store->log = options->log;
+    store->poll_min_us = options->poll_min_us > 0 ? options->poll_min_us : POLL_MIN_US;
+    store->poll_max_us = options->poll_max_us > 0 ? options->poll_max_us : POLL_MAX_US;
     store->payload_max = options->payload_max > 0 ? options->payload_max : PR_PAYLOAD_MAX;
     pthread_mutex_init(&store->lock, NULL);
     list_init(&store->sessions);

@@ -349,6 +349,7 @@ static int reads_prepare(struct cycle_run *run)
     for (unsigned i = 0; i < LANE_COUNT; i++)
         if ((c->restart_lanes & lane_bit(i)) != 0)
             run->position[i] = 0;
+    memcpy(run->position_before, run->position, sizeof(run->position_before));
     return PR_OK;
 }
 

@@ -23,6 +23,8 @@
 #include "store/store.h"
 
 #define BOOT_ID_SIZE 40
+#define POLL_MIN_US PR_MILLISECONDS(2)   /* unless the options say otherwise */
+#define POLL_MAX_US PR_MILLISECONDS(200)
 #define BOXES_MAX 256 /* tables of one database; a view names them all */
 
 /* ---- The store ----------------------------------------------------------------------- */
@@ -38,6 +40,7 @@ struct sqlite_store {
     struct sqlite_place place;
     const struct clock *clock;
     struct log         *log;
+    int64_t             poll_min_us, poll_max_us;
     size_t              payload_max;
     char                boot_id[BOOT_ID_SIZE]; /* leases end with the boot they were given in */
 
@@ -92,6 +95,7 @@ struct session {
     int     event_fd, inotify_fd; /* -1: none */
     int64_t data_version;         /* what the latest cycle has seen */
     int64_t active_us;            /* when something last changed, real time */
+    int64_t stirred_us;           /* when the log file was last written to */
 };
 
 /* One cycle on its way. */
@@ -104,6 +108,7 @@ struct cycle_run {
     bool                owner;
     bool                replayed;
     int64_t             position[LANE_COUNT]; /* becomes the session's when the cycle lands */
+    int64_t             position_before[LANE_COUNT]; /* the same, before anything was read */
     struct pr_error    *reterr;
 };
 

@@ -143,7 +143,7 @@ static int move_dead(struct cycle_run *run, const struct verdict *v)
                       " code, error, failed_at, story, held_by, released, endpoint, cause, limit_reached, rule,"
                       " fingerprint, died_at, " MESSAGE_MOVED ")"
                       " SELECT '{box}', destination, seq, due_at, status | ?2 | 32768, max(attempts, ?3), failures + ?4,"
-                      " iif(?5, ?6, failure_reason), iif(?5, ?7, code), iif(?5, ?8, error), iif(?4 OR failed_at IS NULL, ?9, failed_at),"
+                      " iif(?5, ?6, failure_reason), iif(?5, ?7, code), iif(?5, ?8, error), iif(?4, ?9, failed_at),"
                       " coalesce(?10, story), NULL, released, iif(?11 = '', destination, ?11), ?12, ?13, ?14, ?15, ?9, "
                       MESSAGE_MOVED " FROM \"{box}\" WHERE row_id = ?1",
                       run->session->box,

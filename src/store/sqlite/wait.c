@@ -3,7 +3,9 @@
  * Inside this process an eventfd tells; another process's commit writes to the log file
  * (-wal), which inotify tells at once and for nothing while it is quiet.  Our own commits write
  * there, too, so PRAGMA data_version, which counts the commits of others only, has the last
- * word.  Without inotify we poll: often after activity, ever more seldom in silence. */
+ * word.  The log is written before it is synced and the commit can be seen only after that, so
+ * we look again and again for a while after it stirred.  Without inotify we poll: often after
+ * activity, ever more seldom in silence. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -15,9 +17,8 @@
 #include "base/slice.h"
 #include "store/sqlite/sqlite.h"
 
-#define POLL_MIN_US PR_MILLISECONDS(2)
-#define POLL_MAX_US PR_MILLISECONDS(200)
 #define POLL_CALM_US PR_SECONDS(2)        /* full attention for so long after activity */
+#define STIRRED_MIN_US 250                /* the log was written to: its commit is not far */
 #define PROBE_US PR_MILLISECONDS(50)      /* standing by: how often to try the lock file */
 
 void wait_open(struct session *session)
@@ -73,7 +74,7 @@ static void inotify_drain(struct session *session)
 {
     char events[4096];
     while (session->inotify_fd >= 0 && read(session->inotify_fd, events, sizeof(events)) > 0)
-        ;
+        session->stirred_us = clock_mono_us(clock_system());
 }
 
 /* Has another connection committed since our latest cycle? */
@@ -96,11 +97,13 @@ static bool something_happened(struct session *session)
 
 static int64_t next_look_us(const struct session *session, int64_t now_us, int64_t until_us)
 {
-    int64_t pause_us = POLL_MAX_US;
-    if (!session->owner)
-        pause_us = PROBE_US;
-    else if (session->inotify_fd < 0)
-        pause_us = max64(POLL_MIN_US, min64(POLL_MAX_US, (now_us - session->active_us - POLL_CALM_US) / 16));
+    const struct sqlite_store *store = session->store;
+    int64_t pause_us = PROBE_US;
+    if (session->owner && session->inotify_fd >= 0) /* a commit is visible only some time after its last write */
+        pause_us = max64(STIRRED_MIN_US, min64(store->poll_max_us, (now_us - session->stirred_us) / 2));
+    else if (session->owner)
+        pause_us = max64(store->poll_min_us,
+                         min64(store->poll_max_us, (now_us - session->active_us - POLL_CALM_US) / 16));
     return min64(time_add(now_us, pause_us), until_us);
 }
 

@@ -1,0 +1,227 @@
+/* Rows that are odd, and rows that are many. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fixture.h"
+#include "store/sqlite/send.h"
+
+/* ---- Rows that cannot be decoded ------------------------------------------------------ */
+
+static const struct {
+    const char *what, *columns, *values;
+} odd[] = {
+    { "an id of five bytes", "id, type", "x'0102030405', 't'" },
+    { "an id that is a word", "id, type", "'order-7', 't'" },
+    { "an id that is a number", "id, type", "7, 't'" },
+    { "an empty id", "id, type", "x'', 't'" },
+    { "an empty type", "type", "''" },
+    { "a type that is too long", "type", "printf('%.*c', 256, 'x')" },
+    { "a type with a line break", "type", "'a' || char(10) || 'b'" },
+    { "headers that are a list", "type, headers", "'t', '[1]'" },
+    { "headers that end early", "type, headers", "'t', '{\"a\":'" },
+    { "headers that are a number", "type, headers", "'t', 5" },
+    { "a payload over the limit", "type, payload", "'t', zeroblob(65537)" },
+    { "a stream that is too long", "type, stream", "'t', printf('%.*c', 256, 'x')" },
+    { "a counter below zero", "type, attempts", "'t', -1" },
+};
+
+static void plant_odd(sqlite3 *db)
+{
+    char sql[512];
+    for (size_t i = 0; i < ARRAY_LENGTH(odd); i++) {
+        snprintf(sql, sizeof(sql), "INSERT INTO outbox (%s) VALUES (%s)", odd[i].columns, odd[i].values);
+        raw_run(db, sql);
+    }
+}
+
+TEST(each_sort_of_undecodable_row_is_read_as_such_listed_and_buried_with_its_bytes) /* B9, B81, B87 */
+{
+    struct fixture *f = fixture_open("");
+    sqlite3        *db = fixture_raw(f);
+    struct worker   w;
+    plant_odd(db);
+    fixture_send(f, "good");
+    raw_run(db, "CREATE TABLE before AS SELECT row_id, id, type, headers, payload, stream FROM outbox");
+    worker_open(&w, &f->store);
+    CYCLE(&w, );
+    const struct cycle_reply *r = CYCLE(&w, .fresh_rows = 100);
+    CHECK_EQ(r->row_count, ARRAY_LENGTH(odd) + 1);
+    struct verdict v[ARRAY_LENGTH(odd)];
+    for (size_t i = 0; i < ARRAY_LENGTH(odd); i++) {
+        if (r->rows[i].bad == NULL)
+            check_fail(__FILE__, __LINE__, "%s is read as a good row", odd[i].what);
+        v[i] = (struct verdict){ .kind = VERDICT_DEAD_LETTER, .row = r->rows[i].row, .id = r->rows[i].m.id, .number = 1,
+                                 .cause = PR_REASON_SERIALIZATION_ERROR };
+        if (r->rows[i].m.attempts < 0)
+            v[i].number = 0;
+    }
+    CHECK(r->rows[ARRAY_LENGTH(odd)].bad == NULL);
+
+    struct arena       arena;
+    struct query_reply listed;
+    struct query       query = { .kind = QUERY_MESSAGES, .filter = { .box = PR_STR("outbox"), .state = -1 } };
+    arena_init(&arena, 65536);
+    CHECK_OK(store_query(&f->store, &query, &arena, &listed, &f->error), &f->error);
+    CHECK_EQ(listed.listed_count, ARRAY_LENGTH(odd) + 1);
+
+    CYCLE(&w, .verdicts = v, .verdict_count = ARRAY_LENGTH(odd));
+    for (size_t i = 0; i < ARRAY_LENGTH(odd); i++)
+        CHECK_EQ(w.reply->answers[i], PR_OK);
+    query.kind = QUERY_DEAD;
+    CHECK_OK(store_query(&f->store, &query, &arena, &listed, &f->error), &f->error);
+    CHECK_EQ(listed.listed_count, ARRAY_LENGTH(odd));
+    arena_fini(&arena);
+    /* Byte for byte, with the types that SQLite gave them. */
+    CHECK_EQ(raw_int(db, "SELECT count(*) FROM dead_letter d JOIN before b ON b.row_id = d.seq AND typeof(b.id) = typeof(d.id)"
+                         " AND b.id = d.id AND b.type = d.type AND b.headers IS d.headers AND b.payload IS d.payload"
+                         " AND b.stream IS d.stream"),
+             (int64_t)ARRAY_LENGTH(odd));
+    sqlite3_close(db);
+    worker_close(&w);
+    fixture_close(f);
+}
+
+/* ---- Many ------------------------------------------------------------------------------- */
+
+#define HELD_ROWS 100000
+
+/* A count of what SQLite did, instead of a time: the virtual machine's steps. */
+static int64_t steps;
+
+static int count_steps(void *arg)
+{
+    (void)arg;
+    steps++;
+    return 0;
+}
+
+static int on_open(sqlite3 *db, char **error, const struct sqlite3_api_routines *api)
+{
+    (void)error;
+    (void)api;
+    sqlite3_progress_handler(db, 100, count_steps, NULL);
+    return SQLITE_OK;
+}
+
+static int64_t steps_of_one_message(struct fixture *f, struct worker *w)
+{
+    fixture_send(f, "new");
+    int64_t before = steps;
+    CHECK_EQ(CYCLE(w, .fresh_rows = 100, .due.rows = 100)->row_count, 1);
+    struct verdict v = { .kind = VERDICT_COMPLETE, .row = w->reply->rows[0].row, .id = w->reply->rows[0].m.id };
+    CYCLE(w, .verdicts = &v, .verdict_count = 1, .fresh_rows = 100, .due.rows = 100);
+    return steps - before;
+}
+
+TEST(a_hundred_thousand_held_rows_cost_the_others_nothing) /* B57 */
+{
+    int (*entry)(void) = (int (*)(void))(void (*)(void))on_open;
+    CHECK_EQ(sqlite3_auto_extension((void (*)(void))entry), SQLITE_OK);
+    struct fixture *f = fixture_open("?synchronous=normal");
+    struct worker   w;
+    worker_open(&w, &f->store);
+    CYCLE(&w, );
+    CYCLE(&w, .fresh_rows = 100);
+    int64_t alone = steps_of_one_message(f, &w);
+
+    sqlite3 *db = fixture_raw(f);
+    raw_run(db, "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100000)"
+                " INSERT INTO outbox (type, stream, held_by, payload) SELECT 't', 's' || (i % 2), 's' || (i % 2), zeroblob(100) FROM n");
+    sqlite3_close(db);
+    while (!CYCLE(&w, .fresh_rows = 100)->fresh_end) /* once past them */
+        CHECK_EQ(w.reply->row_count, 0);
+    int64_t among = steps_of_one_message(f, &w);
+    CHECK(among <= alone * 2 + 10);
+
+    struct held_read read = { .key = PR_STR("s1"), .rows = 10 };
+    CHECK_EQ(CYCLE(&w, .held = &read, .held_count = 1)->row_count, 10);
+    CHECK_EQ(CYCLE(&w, .held_keys = { .rows = 10, .lanes = LANES_ALL })->held_key_count, 2);
+    worker_close(&w);
+    fixture_close(f);
+    sqlite3_cancel_auto_extension((void (*)(void))entry);
+}
+
+TEST(a_walk_over_many_rows_stops_in_between_and_loses_none)
+{
+    struct fixture *f = fixture_open("?synchronous=normal");
+    sqlite3        *db = fixture_raw(f);
+    struct worker   w;
+    /* 300,000 places, of which one in a thousand is fresh, and a wide gap. */
+    raw_run(db, "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 300000)"
+                " INSERT INTO outbox (type, due_at) SELECT 't', iif(i % 1000 = 0, NULL, 9000000000000000) FROM n");
+    raw_run(db, "INSERT INTO outbox (row_id, type) VALUES (900000000, 't')");
+    sqlite3_close(db);
+    worker_open(&w, &f->store);
+    CYCLE(&w, );
+    size_t  count = 0;
+    int64_t last = 0;
+    int     cycles = 0;
+    do {
+        CYCLE(&w, .fresh_rows = 1000);
+        for (size_t i = 0; i < w.reply->row_count; i++) {
+            CHECK(w.reply->rows[i].m.seq > last);
+            last = w.reply->rows[i].m.seq;
+        }
+        count += w.reply->row_count;
+        cycles++;
+    } while (!w.reply->fresh_end);
+    CHECK_EQ(count, 301);
+    CHECK(cycles > 1);
+    worker_close(&w);
+    fixture_close(f);
+}
+
+/* ---- Sending through somebody else's connection ------------------------------------------- */
+
+TEST(a_message_sent_through_the_callers_connection_shares_its_fate) /* B1, B2 */
+{
+    struct fixture   *f = fixture_open("");
+    sqlite3          *db = fixture_raw(f);
+    struct pr_error   error;
+    struct pr_message m = { .type = PR_STR("t"), .stream = PR_STR("s"), .payload = PR_STR("p") };
+    pr_id_new(&m.id);
+    raw_run(db, "BEGIN");
+    CHECK_EQ(sqlite_send(db, PR_STR("outbox"), &m, &error), PR_OK);
+    raw_run(db, "ROLLBACK");
+    CHECK_EQ(raw_int(db, "SELECT count(*) FROM outbox"), 0);
+
+    raw_run(db, "BEGIN");
+    CHECK_EQ(sqlite_send(db, PR_STR("outbox"), &m, &error), PR_OK);
+    CHECK_EQ(sqlite_send(db, PR_STR("outbox"), &m, &error), PR_DUPLICATE);
+    CHECK_EQ(sqlite3_get_autocommit(db), 0);
+    raw_run(db, "COMMIT");
+    CHECK_EQ(raw_int(db, "SELECT count(*) FROM outbox WHERE stream = 's' AND payload = CAST('p' AS BLOB)"), 1);
+
+    struct pr_message many[3] = { m, m, m };
+    int               answers[3];
+    pr_id_new(&many[0].id);
+    pr_id_new(&many[2].id);
+    CHECK_EQ(sqlite_send_many(db, PR_STR("outbox"), many, 3, answers, &error), PR_OK);
+    CHECK_EQ(answers[0], PR_OK);
+    CHECK_EQ(answers[1], PR_DUPLICATE);
+    CHECK_EQ(answers[2], PR_OK);
+    /* The first one dies: its id is known all the same. */
+    raw_run(db, "INSERT INTO dead_letter (box, id, destination, seq, status, attempts, failures, failure_reason, released,"
+                " endpoint, cause, limit_reached, rule, fingerprint, died_at) SELECT 'outbox', id, destination, seq, 1, 0, 0, 0,"
+                " 0, '', 10, 0, '', '', 1 FROM outbox ORDER BY row_id LIMIT 1;"
+                "DELETE FROM outbox WHERE row_id = (SELECT min(row_id) FROM outbox)");
+    CHECK_EQ(sqlite_send(db, PR_STR("outbox"), &m, &error), PR_DUPLICATE);
+    CHECK_EQ(sqlite_send(db, PR_STR("ledger"), &m, &error), PR_OK);
+    CHECK_EQ(raw_int(db, "SELECT count(*) FROM outbox"), 2);
+    sqlite3_close(db);
+    fixture_close(f);
+}
+
+TEST(sending_into_a_database_without_tables_says_run_init)
+{
+    sqlite3          *db = NULL;
+    struct pr_error   error;
+    struct pr_message m = { .type = PR_STR("t") };
+    pr_id_new(&m.id);
+    CHECK_EQ(sqlite3_open(":memory:", &db), SQLITE_OK);
+    CHECK_EQ(sqlite_send(db, PR_STR("outbox"), &m, &error), PR_ESCHEMA);
+    CHECK(strstr(error.text, "postrider init") != NULL);
+    CHECK_EQ(sqlite_send(db, PR_STR("no such box"), &m, &error), PR_EINVAL);
+    sqlite3_close(db);
+}

@@ -1,0 +1,270 @@
+/* Tables, views, and what a plain INSERT gets. */
+#include <stdio.h>
+#include <string.h>
+
+#include "fixture.h"
+
+TEST(migrating_twice_changes_nothing) /* I18 */
+{
+    struct fixture *f = fixture_open("");
+    fixture_send(f, "kept");
+    int64_t version = fixture_int(f, "SELECT value FROM meta WHERE key = 'schema_version'");
+    int64_t tables = fixture_int(f, "SELECT count(*) FROM sqlite_master");
+    CHECK_OK(fixture_migrate(f), &f->error);
+    CHECK_EQ(fixture_int(f, "SELECT value FROM meta WHERE key = 'schema_version'"), version);
+    CHECK_EQ(fixture_int(f, "SELECT count(*) FROM sqlite_master"), tables);
+    CHECK_EQ(fixture_int(f, "SELECT count(*) FROM outbox"), 1);
+    CHECK_OK(store_check(&f->store, &f->error), &f->error);
+    fixture_close(f);
+}
+
+static int migrate_in_child(void *arg)
+{
+    struct fixture            *f = arg;
+    const struct store_options options = { .url = f->url, .payload_max = PAYLOAD_MAX };
+    struct store               store = { 0 };
+    struct pr_error            error;
+    if (store_open(&options, &store, &error) != PR_OK)
+        return 1;
+    int rc = store_migrate(&store, NULL, 0, &error);
+    store_close(&store);
+    return rc == PR_OK ? 0 : 2;
+}
+
+TEST(two_that_migrate_at_once_both_succeed) /* I18 */
+{
+    struct fixture *f = fixture_bare("");
+    pid_t           children[4];
+    for (size_t i = 0; i < ARRAY_LENGTH(children); i++)
+        children[i] = child_start(migrate_in_child, f);
+    for (size_t i = 0; i < ARRAY_LENGTH(children); i++)
+        CHECK_EQ(child_wait(children[i]), 0);
+    fixture_open_store(f);
+    CHECK_OK(store_check(&f->store, &f->error), &f->error);
+    CHECK_EQ(fixture_int(f, "SELECT count(*) FROM box"), 2);
+    fixture_close(f);
+}
+
+TEST(a_newer_schema_is_refused_with_what_to_do) /* I18 */
+{
+    struct fixture *f = fixture_open("");
+    sqlite3        *db = fixture_raw(f);
+    raw_run(db, "UPDATE meta SET value = 99 WHERE key = 'schema_version'");
+    sqlite3_close(db);
+    CHECK_EQ(fixture_migrate(f), PR_ESCHEMA);
+    CHECK(strstr(f->error.text, "version 99") != NULL);
+    CHECK(strstr(f->error.text, "upgrade postrider") != NULL);
+    memset(&f->error, 0, sizeof(f->error));
+    CHECK_EQ(store_check(&f->store, &f->error), PR_ESCHEMA);
+    CHECK(strstr(f->error.text, "upgrade postrider") != NULL);
+    fixture_close(f);
+}
+
+TEST(a_file_that_is_not_there_is_not_made_by_asking)
+{
+    struct fixture *f = fixture_bare("");
+    fixture_open_store(f);
+    CHECK_EQ(store_check(&f->store, &f->error), PR_ESCHEMA);
+    CHECK(strstr(f->error.text, "postrider init") != NULL);
+    struct store_session session;
+    CHECK_EQ(store_session_open(&f->store, PR_STR("outbox"), &session, &f->error), PR_ESCHEMA);
+    sqlite3 *db = NULL;
+    CHECK(sqlite3_open_v2(f->path, &db, SQLITE_OPEN_READONLY, NULL) != SQLITE_OK);
+    sqlite3_close(db);
+    fixture_close(f);
+}
+
+TEST(a_database_without_our_tables_says_run_init)
+{
+    struct fixture *f = fixture_bare("");
+    sqlite3        *db = fixture_raw(f);
+    raw_run(db, "CREATE TABLE account (id INTEGER)");
+    sqlite3_close(db);
+    fixture_open_store(f);
+    CHECK_EQ(store_check(&f->store, &f->error), PR_ESCHEMA);
+    CHECK(strstr(f->error.text, "postrider init") != NULL);
+    CHECK_OK(fixture_migrate(f), &f->error);
+    CHECK_OK(store_check(&f->store, &f->error), &f->error);
+    CHECK_EQ(fixture_int(f, "SELECT count(*) FROM account"), 0);
+    fixture_close(f);
+}
+
+TEST(the_name_of_a_table_that_is_there_cannot_be_a_box)
+{
+    struct fixture          *f = fixture_open("");
+    static const char *const bad[] = { "meta", "dead_letter", "a b", "x\"; DROP TABLE outbox; --", "", "Outbox" };
+    for (size_t i = 0; i < ARRAY_LENGTH(bad); i++)
+        CHECK_EQ(store_migrate(&f->store, &bad[i], 1, &f->error), PR_EINVAL);
+    CHECK_OK(store_check(&f->store, &f->error), &f->error);
+    CHECK_EQ(fixture_int(f, "SELECT count(*) FROM box"), 3);
+    fixture_close(f);
+}
+
+TEST(unknown_options_of_the_url_are_named)
+{
+    static const char *const bad[] = { "sqlite:x.db?sync=full", "sqlite:x.db?synchronous=off", "sqlite:x.db?busy=soon", "sqlite:" };
+    for (size_t i = 0; i < ARRAY_LENGTH(bad); i++) {
+        const struct store_options options = { .url = bad[i], .payload_max = PAYLOAD_MAX };
+        struct store               store = { 0 };
+        struct pr_error            error = { 0 };
+        CHECK_EQ(store_open(&options, &store, &error), PR_EINVAL);
+        CHECK(error.text[0] != '\0');
+    }
+}
+
+/* ---- Plain INSERTs ------------------------------------------------------------------ */
+
+TEST(a_plain_insert_of_type_and_payload_is_a_message)
+{
+    struct fixture *f = fixture_open("");
+    sqlite3        *db = fixture_raw(f);
+    int64_t         before_us = clock_wall_us(clock_system());
+    raw_run(db, "INSERT INTO outbox (type, payload) VALUES ('a.b', '{\"x\":1}')");
+    raw_run(db, "INSERT INTO outbox (type, payload) VALUES ('a.b', x'00ff')");
+    sqlite3_close(db);
+
+    struct worker w;
+    worker_open(&w, &f->store);
+    CYCLE(&w, );
+    const struct cycle_reply *r = CYCLE(&w, .fresh_rows = 10);
+    CHECK_EQ(r->row_count, 2);
+    const struct pr_message *m = &r->rows[0].m;
+    CHECK(r->rows[0].bad == NULL);
+    CHECK_EQ(m->id.bytes[6] >> 4, 7);    /* a UUIDv7 ... */
+    CHECK_EQ(m->id.bytes[8] >> 6, 2);
+    int64_t ms = 0;
+    for (int i = 0; i < 6; i++)
+        ms = ms << 8 | m->id.bytes[i];
+    CHECK(ms >= before_us / 1000 - 1 && ms <= clock_wall_us(clock_system()) / 1000 + 1); /* ... of now */
+    CHECK(!pr_id_equal(m->id, r->rows[1].m.id));
+    CHECK(m->created_us >= before_us - 2000 && m->created_us <= clock_wall_us(clock_system()) + 2000);
+    CHECK_EQ(m->status, PR_STATUS_STORED);
+    CHECK_EQ(m->due_us, 0);
+    CHECK_SLICE(m->destination, "");
+    CHECK_SLICE(m->payload, "{\"x\":1}");
+    CHECK_SLICE(r->rows[1].m.payload, PR_BYTES("\x00\xff", 2));
+    worker_close(&w);
+    fixture_close(f);
+}
+
+TEST(a_message_follows_the_transaction_of_its_sender) /* B1 */
+{
+    struct fixture *f = fixture_open("");
+    sqlite3        *db = fixture_raw(f);
+    raw_run(db, "BEGIN; INSERT INTO outbox (type, payload) VALUES ('gone', 'x'); ROLLBACK");
+    raw_run(db, "BEGIN; INSERT INTO outbox (type, payload) VALUES ('kept', 'x'); COMMIT");
+    sqlite3_close(db);
+    struct worker w;
+    worker_open(&w, &f->store);
+    CYCLE(&w, );
+    CHECK_EQ(CYCLE(&w, .fresh_rows = 10)->row_count, 1);
+    CHECK_SLICE(w.reply->rows[0].m.type, "kept");
+    worker_close(&w);
+    fixture_close(f);
+}
+
+TEST(the_same_id_twice_gets_the_databases_own_error) /* B2 */
+{
+    struct fixture *f = fixture_open("");
+    sqlite3        *db = fixture_raw(f);
+    raw_run(db, "INSERT INTO outbox (id, type) VALUES (x'00112233445566778899aabbccddeeff', 't')");
+    CHECK_EQ(raw_try(db, "INSERT INTO outbox (id, type) VALUES (x'00112233445566778899aabbccddeeff', 't')"), SQLITE_CONSTRAINT);
+    CHECK_EQ(raw_try(db, "INSERT INTO outbox (type, due_at) VALUES ('t', 'tomorrow')"), SQLITE_CONSTRAINT);
+    CHECK_EQ(raw_try(db, "INSERT INTO outbox (payload) VALUES ('no type')"), SQLITE_CONSTRAINT);
+    sqlite3_close(db);
+    fixture_close(f);
+}
+
+/* Some languages bind UUIDs as text, in small or capital letters. */
+TEST(ids_that_are_stored_as_text_are_read_found_judged_and_known)
+{
+    static const char *const texts[] = { "018f0000-0000-7000-8000-00000000000a", "018F0000-0000-7000-8000-00000000000B" };
+    struct fixture *f = fixture_open("");
+    sqlite3        *db = fixture_raw(f);
+    raw_run(db, "INSERT INTO outbox (id, type) VALUES ('018f0000-0000-7000-8000-00000000000a', 't'),"
+                " ('018F0000-0000-7000-8000-00000000000B', 't')");
+    struct worker w;
+    worker_open(&w, &f->store);
+    CYCLE(&w, );
+    CHECK_EQ(CYCLE(&w, .fresh_rows = 10)->row_count, 2);
+    for (size_t i = 0; i < 2; i++) {
+        pr_id id;
+        CHECK_EQ(pr_id_parse(pr_str(texts[i]), &id), PR_OK);
+        CHECK(pr_id_equal(w.reply->rows[i].m.id, id));
+        CHECK(w.reply->rows[i].bad == NULL);
+
+        struct pr_message m = { .id = id, .type = PR_STR("t") };
+        pr_id             again;
+        int               answer;
+        CHECK_OK(store_enqueue(&f->store, PR_STR("outbox"), &m, 1, PAYLOAD_MAX, &again, &answer, &f->error), &f->error);
+        CHECK_EQ(answer, PR_DUPLICATE);
+    }
+    struct verdict v[] = {
+        { .kind = VERDICT_COMPLETE, .row = w.reply->rows[0].row, .id = w.reply->rows[0].m.id },
+        { .kind = VERDICT_DEAD_LETTER, .row = w.reply->rows[1].row, .id = w.reply->rows[1].m.id, .cause = PR_REASON_REJECTED },
+    };
+    CYCLE(&w, .verdicts = v, .verdict_count = 2);
+    CHECK_EQ(w.reply->answers[0], PR_OK);
+    CHECK_EQ(w.reply->answers[1], PR_OK);
+    CHECK_EQ(raw_int(db, "SELECT count(*) FROM outbox"), 0);
+    CHECK_EQ(raw_int(db, "SELECT count(*) FROM dead_letter WHERE id = '018F0000-0000-7000-8000-00000000000B'"), 1);
+    sqlite3_close(db);
+    worker_close(&w);
+    fixture_close(f);
+}
+
+/* ---- Views --------------------------------------------------------------------------- */
+
+TEST(the_views_for_people_say_what_the_listings_say) /* B201 */
+{
+    struct fixture *f = fixture_open("");
+    struct worker   w;
+    worker_open(&w, &f->store);
+    sqlite3 *db = fixture_raw(f);
+    raw_run(db, "INSERT INTO outbox (type, stream) VALUES ('head', 's'), ('follower', 's')");
+    raw_run(db, "INSERT INTO outbox (type, destination) VALUES ('ready', ''), ('paused', 'e'), ('flying', '')");
+    raw_run(db, "INSERT INTO outbox (type, due_at) VALUES ('parked', 9223372036854775807), ('delayed', 9000000000000000)");
+    raw_run(db, "INSERT INTO ledger (type) VALUES ('other')");
+    const struct admin pause = { .kind = ADMIN_PAUSE, .filter = { .endpoint = PR_STR("e"), .state = -1 }, .why = PR_STR("why") };
+    struct admin_reply paused;
+    CHECK_OK(store_admin(&f->store, &pause, &paused, &f->error), &f->error);
+
+    CYCLE(&w, );
+    CYCLE(&w, .fresh_rows = 10);
+    const struct row    *rows = w.reply->rows;
+    struct verdict       v[] = {
+              { .kind = VERDICT_FAIL, .row = rows[0].row, .id = rows[0].m.id, .number = 1, .reason = PR_REASON_REJECTED, .delay_us = PR_MINUTES(9) },
+              { .kind = VERDICT_HOLD, .row = rows[1].row, .id = rows[1].m.id, .held_by = PR_STR("s") },
+    };
+    struct receipt_entry entry = { rows[4].row, 1 };
+    CYCLE(&w, .verdicts = v, .verdict_count = 2, .receipt = &entry, .receipt_count = 1);
+
+    static const char *const states[] = { "ready", "in-flight", "delayed", "retrying", "held", "parked", "paused" };
+    for (size_t i = 0; i < ARRAY_LENGTH(states); i++) {
+        char sql[128];
+        snprintf(sql, sizeof(sql), "SELECT count(*) FROM messages WHERE box = 'outbox' AND state = '%s'", states[i]);
+        if (raw_int(db, sql) != 1)
+            check_fail(__FILE__, __LINE__, "the view messages has not one that is %s", states[i]);
+    }
+    CHECK_EQ(raw_int(db, "SELECT count(*) FROM messages"), 8);
+    CHECK_EQ(raw_int(db, "SELECT count(*) FROM messages WHERE length(id) = 36"), 8);
+    CHECK_EQ(raw_int(db, "SELECT held FROM blocked_streams WHERE box = 'outbox' AND stream = 's'"), 1);
+    CHECK_EQ(raw_int(db, "SELECT count(*) FROM blocked_streams"), 1);
+    CHECK_EQ(raw_int(db, "SELECT count(*) FROM endpoint_overview WHERE name = 'e' AND state = 'paused' AND paused_why = 'why'"), 1);
+    sqlite3_close(db);
+    worker_close(&w);
+    fixture_close(f);
+}
+
+TEST(every_action_is_in_the_audit) /* B202 */
+{
+    struct fixture    *f = fixture_open("");
+    pr_id              id = fixture_send(f, "x");
+    const struct admin park = { .kind = ADMIN_PARK, .filter = { .ids = &id, .id_count = 1, .state = -1 },
+                                .by = PR_STR("ann"), .why = PR_STR("it's \"odd\"") };
+    struct admin_reply reply;
+    CHECK_OK(store_admin(&f->store, &park, &reply, &f->error), &f->error);
+    CHECK_EQ(fixture_int(f, "SELECT count(*) FROM audit WHERE who = 'ann' AND action = 'park' AND changed = 1"
+                            " AND why = 'it''s \"odd\"' AND json_valid(target)"), 1);
+    fixture_close(f);
+}
