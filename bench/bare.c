@@ -59,7 +59,7 @@ void bare_create(const char *path)
         die("%s", error.text);
 }
 
-/* The page cache, too, is as large as a store's connection has it. */
+/* Everything else, too, is as a store's connection has it. */
 sqlite3 *bare_open(const char *path, int checkpoint_pages)
 {
     sqlite3 *db;
@@ -67,7 +67,8 @@ sqlite3 *bare_open(const char *path, int checkpoint_pages)
     if (sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK)
         die("cannot open %s", path);
     sqlite3_busy_timeout(db, 10000);
-    bare_run(db, "PRAGMA journal_mode = wal; PRAGMA synchronous = full; PRAGMA cache_size = -16384");
+    bare_run(db, "PRAGMA journal_mode = wal; PRAGMA synchronous = full; PRAGMA cache_size = -16384;"
+                 "PRAGMA secure_delete = off");
     snprintf(sql, sizeof sql, "PRAGMA wal_autocheckpoint = %d", checkpoint_pages);
     bare_run(db, sql);
     return db;

@@ -79,7 +79,6 @@ void check_session_end(struct checker *c, const struct event *e)
             if (row->open && row->session == e->session) {
                 if (row->started && (row->result == RESULT_NONE || row->result == SEND_OK))
                     breach_set(c, "I4", "session %u left and forgot m%u", e->session, i);
-                row->open = false;
-                row->state = row->state == STATE_IN_FLIGHT ? STATE_READY : row->state;
+                shadow_come_back(row);
             }
 }

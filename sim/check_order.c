@@ -15,9 +15,9 @@
  *                     - handed out before (or found too large to be), when ordering is available;
  *                     - past its time (it will not be sent at all), or not decodable.
  *   Exceptions      a B that its sender delayed has left the order; a released B overtakes; a
- *                   released A is overtaken; an A that an operator
- *                   brought back (replay, retry) or whose sender committed after B's comes when
- *                   it comes, until it is sent again: from then on it is an A like others. */
+ *                   released A is overtaken; an A whose sender committed after B's comes when it
+ *                   comes; and so does an A that an operator touched (retry, park, replay, dead
+ *                   by hand), until a hand-out of it is counted. */
 #include "checkers.h"
 
 #include "base/hash.h"

@@ -19,10 +19,12 @@ static struct shadow_row *row_of(struct checker *c, const struct event *e)
 }
 
 /* Whoever sees the row now owns its lane: a hand-out by somebody else is history. */
-static void bury_former(const struct event *e, struct shadow_row *row)
+static void bury_former(const struct event *e, struct shadow_row *row, int stored_attempts)
 {
     if (row->open && row->session != e->session)
         shadow_bury(row);
+    if (row->loose_number == stored_attempts && row->loose_session != e->session && row->attempts < stored_attempts)
+        row->attempts = stored_attempts;
 }
 
 void check_read(struct checker *c, const struct event *e)
@@ -38,7 +40,7 @@ void check_read(struct checker *c, const struct event *e)
         breach_set(c, "I5", "m%u is %s and was read from the box", e->message, state_name(row->state));
         return;
     }
-    bury_former(e, row);
+    bury_former(e, row, e->number);
     if (e->number != row->attempts || e->value != row->failures)
         breach_set(c, "I4", "m%u is stored with %d attempts and %d failures; its history has %d and %d", e->message,
                    e->number, (int)e->value, row->attempts, row->failures);
@@ -52,9 +54,10 @@ static void check_pause(struct checker *c, const struct event *e, const struct s
     const struct shadow_endpoint *p = &c->endpoints[endpoint];
     const struct shadow_session  *s = &c->sessions[e->session];
     /* It had a cycle since the pause began: so it knows.  What the store's clock is by now it
-     * can only guess; it drifts by one in a hundred at most. */
-    int64_t guess_us = e->wall_us + (e->at_us - c->w->history.events[s->last_cycle].at_us) / 50;
-    if (p->paused_at != 0 && s->last_cycle > p->paused_at && p->until_us > guess_us && p->until_us > s->last_wall_us)
+     * can only guess; that drifts by one in a hundred at most, and may have jumped. */
+    int64_t passed_us = e->at_us - c->w->history.events[s->last_cycle].at_us;
+    int64_t guess_us = max64(e->wall_us, s->last_wall_us + passed_us) + passed_us / 50;
+    if (p->paused_at != 0 && s->last_cycle > p->paused_at && p->until_us > guess_us)
         breach_set(c, "I4", "m%u was handed out to a paused endpoint", e->message);
 }
 
@@ -82,7 +85,7 @@ void check_handout(struct checker *c, const struct event *e)
         row->receipt = e->value; /* carried over */
         return;
     }
-    bury_former(e, row);
+    bury_former(e, row, e->number - 1);
     if (e->number != row->attempts + 1)
         breach_set(c, "I4", "hand-out %d of m%u, which was handed out %d times", e->number, e->message, row->attempts);
     if (m->target_count == 0)
@@ -97,7 +100,8 @@ void check_handout(struct checker *c, const struct event *e)
     row->receipt = e->value;
     row->started = false;
     row->result = RESULT_NONE;
-    if (row->state != STATE_IN_FLIGHT)
+    /* A row that was parked a moment ago can still be on a receipt: the reply will tell. */
+    if (row->state != STATE_IN_FLIGHT && row->state != STATE_PARKED)
         shadow_move(c, row, STATE_IN_FLIGHT);
 }
 
@@ -106,9 +110,7 @@ static void close_row(struct checker *c, const struct event *e, uint32_t message
 {
     if (row->started && (row->result == RESULT_NONE || row->result == SEND_OK))
         breach_set(c, "I4", "the receipt of m%u was closed in cycle %lld without a verdict", message, (long long)e->value);
-    row->open = false;
-    if (row->state == STATE_IN_FLIGHT)
-        row->state = row->failed ? STATE_RETRYING : STATE_READY;
+    shadow_come_back(row);
 }
 
 void check_close(struct checker *c, const struct event *e)
@@ -159,7 +161,7 @@ static void on_fail(struct checker *c, const struct event *e, struct shadow_row 
     row->attempts = e->number;
     row->failures++;
     row->failed = true;
-    row->delayed = row->excused = false;
+    row->delayed = row->excused = row->parked = false;
     row->due_us = e->wall_us + e->value;
     row->due_reached = false;
     if (s == NULL || retries_are_over(&s->policy.retry, row->failures))
@@ -178,7 +180,8 @@ static void on_dead(struct checker *c, const struct event *e, struct shadow_row 
     int  failures = row->failures + (e->flag ? 1 : 0);
     bool over = s != NULL && e->flag && retries_are_over(&s->policy.retry, failures);
     bool poison = s != NULL && !e->flag && e->number - failures > s->max_attempts;
-    if (!undecodable && !over && !poison)
+    bool touched = e->number == row->loose_number; /* judged by what it was before a retry by hand */
+    if (!undecodable && !over && !poison && !touched)
         breach_set(c, "I4", "m%u is dead after %d attempts and %d failures: too early", e->message, e->number, failures);
     row->attempts = max64(row->attempts, e->number);
     row->failures = failures;
@@ -195,8 +198,10 @@ static void on_expire(struct checker *c, const struct event *e, struct shadow_ro
 
 static void on_abandon(struct checker *c, const struct event *e, struct shadow_row *row)
 {
-    if (e->number > 0)
+    if (e->number > 0) {
         row->attempts = e->number;
+        row->excused = false;
+    }
     if (row->open && !c->sessions[e->session].gave_up)
         breach_set(c, "I4", "m%u was abandoned, and nobody gave up on it", e->message);
     row->due_us = e->wall_us + e->value;
@@ -223,7 +228,10 @@ static void apply_verdict(struct checker *c, const struct event *e, struct shado
         }
         shadow_move(c, row, STATE_PARKED);
         break;
-    case VERDICT_HOLD: shadow_move(c, row, STATE_HELD); break;
+    case VERDICT_HOLD:
+        if (row->state != STATE_HELD) /* twice is no harm */
+            shadow_move(c, row, STATE_HELD);
+        break;
     case VERDICT_SPLIT:
         m->split = true;
         shadow_move(c, row, STATE_GONE);
@@ -248,11 +256,9 @@ void check_verdict(struct checker *c, const struct event *e)
             breach_set(c, "I6", "a stale verdict on hand-out %d of m%u (%d attempts) was applied", e->number, e->message,
                        row->attempts);
         apply_verdict(c, e, row);
-    } else if (row->state == STATE_IN_FLIGHT && ours) {
-        row->state = STATE_READY;
     }
     if (ours)
-        row->open = false;
+        shadow_come_back(row);
 }
 
 void check_born(struct checker *c, const struct event *e)
@@ -313,7 +319,6 @@ void check_start(struct checker *c, const struct event *e)
     row->started = true;
     row->result = RESULT_NONE;
     row->sent = true;
-    row->excused = false;
 }
 
 void check_arrive(struct checker *c, const struct event *e)

@@ -80,10 +80,16 @@ void shadow_bury(struct shadow_row *row)
 {
     if (!row->open)
         return;
-    row->open = false;
+    row->excused = false;
     row->attempts = row->number > row->attempts ? row->number : row->attempts;
+    shadow_come_back(row);
+}
+
+void shadow_come_back(struct shadow_row *row)
+{
+    row->open = false;
     if (row->state == STATE_IN_FLIGHT)
-        row->state = row->due_us != 0 && row->failed ? STATE_RETRYING : STATE_READY;
+        row->state = row->parked ? STATE_PARKED : row->failed ? STATE_RETRYING : STATE_READY;
 }
 
 /* The only place where the history moves a state: along an edge of the table (I5). */
@@ -159,6 +165,8 @@ static void on_seen(struct checker *c, const struct event *e)
         return;
     }
     row->seen = true;
+    if (row->open && e->what != STATE_IN_FLIGHT)
+        shadow_bury(row); /* its receipt is gone, and so is its instance */
     if (done || shadow_is_over(row)) {
         if (done ? row->state != STATE_DONE : !dead && m->admin != ADMIN_DEAD_REPLAY)
             breach_set(c, "I5", "m%u was %s and is %s now", e->message, state_name(row->state), state_name((enum state)e->what));
@@ -173,8 +181,14 @@ static void on_seen(struct checker *c, const struct event *e)
         breach_set(c, "I4", "the dead letter of m%u counts %d/%d, not %d/%d", e->message, e->number, (int)e->value,
                    row->attempts, row->failures);
     bool back = row->state == STATE_DEAD && !dead, parked = row->state == STATE_PARKED && e->what != STATE_PARKED;
-    row->excused = row->excused || back || parked || m->admin == ADMIN_RETRY || m->admin == ADMIN_PARK;
-    row->released = e->flag;
+    row->excused = row->excused || back || parked || m->admin == ADMIN_RETRY || m->admin == ADMIN_PARK ||
+                   m->admin == ADMIN_DEAD_ADD;
+    row->released = (e->flag & 1) != 0;
+    row->parked = (e->flag & 2) != 0;
+    if (e->number < row->number && e->what == STATE_IN_FLIGHT) {
+        row->loose_number = row->number;
+        row->loose_session = row->session;
+    }
     row->attempts = e->number;
     row->failures = (int)e->value;
     if (dead || back)

@@ -43,6 +43,7 @@ struct shadow_row {
     bool       failed;             /* its Failed bit */
     bool       delayed;            /* by its sender, and it did not fail since */
     bool       released;
+    bool       parked;             /* by hand, while it was out: that is what it comes back to */
     bool       excused;            /* brought back by an operator: followers may be ahead already */
     bool       seen;               /* in the list that is being shown */
 
@@ -54,6 +55,11 @@ struct shadow_row {
     int64_t    receipt;            /* the cycle */
     bool       started;
     int        result;             /* enum send_outcome, RESULT_NONE */
+
+    /* An operator set its counters to 0 while it was on an open receipt: when that instance dies,
+     * the number on the receipt counts after all. */
+    int        loose_number;
+    uint16_t   loose_session;
 
     bool       ok;                 /* its receiver's yes reached an engine */
     uint16_t   ok_session;
@@ -121,6 +127,8 @@ unsigned           shadow_lane(const struct shadow_message *m);
 struct shadow_row *shadow_leg(const struct shadow_message *m, unsigned endpoint);
 /* Its instance was buried: the hand-out counts. */
 void shadow_bury(struct shadow_row *row);
+/* It was handed back: what it is now. */
+void shadow_come_back(struct shadow_row *row);
 void shadow_move(struct checker *c, struct shadow_row *row, enum state next);
 bool shadow_is_over(const struct shadow_row *row);
 bool shadow_due_is_reached(const struct shadow_row *row, int64_t wall_us);

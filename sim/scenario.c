@@ -95,8 +95,10 @@ static void draw_endpoint(struct scenario *s, struct random *r, unsigned index)
         retry->base_us = draw_log(r, PR_MILLISECONDS(10), PR_MINUTES(1));
         retry->factor = 1 + 3 * random_double(r);
         retry->cap_us = random_chance(r, 0.8) ? draw_log(r, PR_SECONDS(1), PR_MINUTES(30)) : PR_MINUTES(60);
-        retry->failures = random_chance(r, 0.1) && e->payload_max == 0 ? 0 : (int)random_between(r, 1, 8);
+        retry->failures = random_chance(r, 0.1) ? 0 : (int)random_between(r, 1, 8);
     }
+    if (e->payload_max > 0) /* too large for ever: a stream of them must not take for ever, too */
+        *retry = (struct retry_setting){ .base_us = PR_MILLISECONDS(10), .factor = 2, .cap_us = PR_SECONDS(1), .failures = 3 };
     retry->jitter = random_chance(r, 0.5) ? 0 : random_double(r) * 0.5;
     e->breaker = (struct breaker_setting){
         .enabled = random_chance(r, 0.5), .after = (int)random_between(r, 1, 6),

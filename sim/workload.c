@@ -265,7 +265,7 @@ void world_show(struct world *w, const struct parcel *p)
         const struct listed *row = &reply.listed[i];
         world_note(w, (struct event){ .kind = EVENT_SEEN, .instance = INSTANCE_NONE, .message = p->index,
                                       .destination = world_destination(w, row->m.destination), .what = (uint16_t)row->state,
-                                      .number = row->m.attempts, .value = row->m.failures, .flag = row->m.released,
+                                      .number = row->m.attempts, .value = row->m.failures, .flag = (uint16_t)(row->m.released | (row->m.due_us == PR_NEVER) << 1),
                                       .answer = row->bad != NULL, .extra = message_digest(&row->m) });
     }
     arena_fini(&arena);

@@ -8,6 +8,14 @@
 
 #include "base/utf8.h"
 
+/* Texts often quote what somebody else wrote, and end in logs and on terminals. */
+static void make_one_line(char *text)
+{
+    for (; *text != '\0'; text++)
+        if ((unsigned char)*text < ' ' || *text == 0x7f)
+            *text = ' ';
+}
+
 int error_set(struct pr_error *reterr, int code, const char *format, ...)
 {
     if (reterr == NULL)
@@ -27,6 +35,7 @@ int error_set(struct pr_error *reterr, int code, const char *format, ...)
         pr_slice cut = utf8_cut_bytes(PR_BYTES(text, sizeof(text) - 1), sizeof(text) - 1);
         text[cut.size] = '\0';
     }
+    make_one_line(text);
     reterr->code = code;
     memcpy(reterr->text, text, strlen(text) + 1);
     return code;

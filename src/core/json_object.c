@@ -142,10 +142,9 @@ static bool skip_value(struct cursor *c, int depth)
 
 bool json_is_object(pr_slice text)
 {
-    struct cursor c = { text.data, text.data + text.size };
-
     if (text.size == 0 || (text.size == 2 && memcmp(text.data, "{}", 2) == 0))
         return true;
+    struct cursor c = { text.data, text.data + text.size };
     skip_space(&c);
     return c.at < c.end && *c.at == '{' && skip_value(&c, 0) && c.at == c.end && utf8_valid(text);
 }

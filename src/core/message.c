@@ -104,8 +104,8 @@ const char *message_defect(const struct pr_message *message, size_t payload_max)
         return "the payload is over the limit";
     if (!json_is_object(message->headers))
         return "the headers are not a JSON object";
-    if (message->attempts < 0 || message->failures < 0)
-        return "a counter is negative";
+    if (!counter_is_valid(message->attempts) || !counter_is_valid(message->failures))
+        return "a counter is out of range";
     return NULL;
 }
 

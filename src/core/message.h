@@ -7,6 +7,7 @@
 
 #define BOX_NAME_MAX 63
 #define STORY_LINES_MAX 16
+#define COUNTER_MAX 1000000000 /* hand-outs, failures: a stored number beyond it is damage */
 
 /* The name of a box, table or schema: [A-Za-z_][A-Za-z0-9_]{0,62}. */
 bool name_is_valid(pr_slice name);
@@ -18,6 +19,11 @@ int message_check(const struct pr_message *message, size_t payload_max, struct p
 /* Why a stored row cannot be handled, or NULL when it can: the same rules as
  * message_check, for rows that were INSERTed past it. */
 const char *message_defect(const struct pr_message *message, size_t payload_max);
+
+static inline bool counter_is_valid(int count)
+{
+    return count >= 0 && count <= COUNTER_MAX;
+}
 
 /* One JSON object and nothing else?  (Empty text counts as one.) */
 bool json_is_object(pr_slice text);

@@ -50,6 +50,21 @@ static void opening_done(struct engine *e, int64_t now_us)
     e->due_restart_us = now_us;
 }
 
+/* Somebody else should have these lanes: nothing new is begun in them, and what waits is dropped.  One
+ * that is not to be given after all is read anew, since what we knew of it is gone. */
+static void absorb_asked(struct engine *e, uint64_t asked)
+{
+    uint64_t more = asked & ~e->giving, kept = e->giving & e->lanes & ~asked;
+
+    e->giving = asked;
+    if (more != 0)
+        window_drop_lanes(e, more, false);
+    if (more != 0 || kept != 0)
+        map_foreach(node, &e->streams)
+            stream_update(e, MAP_ENTRY(node, struct stream, node));
+    open_lanes(e, kept);
+}
+
 static void absorb_lanes(struct engine *e, const struct cycle_reply *r)
 {
     uint64_t lost   = e->lanes & ~r->lanes_owned;
@@ -62,13 +77,7 @@ static void absorb_lanes(struct engine *e, const struct cycle_reply *r)
     e->opening_lanes &= e->lanes;
     e->restart_lanes &= e->lanes;
     open_lanes(e, gained);
-    if ((r->lanes_asked & ~e->giving) != 0) {
-        e->giving = r->lanes_asked & e->lanes;
-        window_drop_lanes(e, e->giving, false);
-        map_foreach(node, &e->streams)
-            stream_update(e, MAP_ENTRY(node, struct stream, node));
-    }
-    e->giving &= e->lanes;
+    absorb_asked(e, r->lanes_asked & e->lanes);
 }
 
 /* ---- Notices ------------------------------------------------------------------------------------- */
@@ -93,7 +102,7 @@ static void forget_row(struct engine *e, uint64_t row)
 
 /* A row left its place by an operator's hand.  The store knows the row's destination, which may
  * be empty: then it can have gone to any endpoint. */
-static void move_head(struct engine *e, const struct notice *n, bool parked)
+static void forget_head(struct engine *e, const struct notice *n)
 {
     for (size_t i = 0; i < e->endpoint_count && n->stream.size > 0; i++) {
         struct endpoint *ep = &e->endpoints[i];
@@ -103,12 +112,7 @@ static void move_head(struct engine *e, const struct notice *n, bool parked)
         s = stream_find(e, ep, n->stream);
         if (s == NULL)
             continue;
-        if (parked && ep->setting->ordering == ORDERING_STRICT) {
-            if (stream_add_head(e, s, n->seq, false))
-                stream_hold_followers(e, s);
-        } else {
-            stream_remove_head(s, n->seq);
-        }
+        stream_remove_head(s, n->seq);
         stream_update(e, s);
     }
 }
@@ -119,7 +123,9 @@ static void absorb_notice(struct engine *e, const struct notice *n, int64_t now_
     case NOTICE_GONE:
     case NOTICE_PARKED:
         forget_row(e, n->row);
-        move_head(e, n, n->kind == NOTICE_PARKED);
+        forget_head(e, n);
+        if (n->kind == NOTICE_PARKED && e->any_strict && n->stream.size > 0) /* whose head is it now? */
+            open_lanes(e, lane_bit(lane_of(n->stream, (pr_id){ { 0 } })));
         break;
     case NOTICE_DUE:
         forget_row(e, n->row);
@@ -317,7 +323,7 @@ static void admit_bad(struct engine *e, const struct row *row, int64_t now_us)
 
     if (item == NULL)
         return;
-    item->number = row->m.attempts + 1;
+    item->number = counter_is_valid(row->m.attempts) ? row->m.attempts + 1 : 1; /* the store keeps the larger one */
     judge_dead(e, item, PR_REASON_SERIALIZATION_ERROR, PR_REASON_SERIALIZATION_ERROR, 0, PR_STR("undecodable"), true,
                (pr_slice){ NULL, 0 }, pr_str(row->bad), now_us);
 }
@@ -415,19 +421,19 @@ static enum admitted admit_one(struct engine *e, const struct row *row, struct e
 {
     struct stream *s = NULL;
     struct item   *item;
+    bool           head   = false;
     enum admitted  result = NO_ROOM;
 
     if (stream_is_ordered(ep, row->m.stream)) {
         s = stream_get(e, ep, row->m.stream, row->lane);
         if (s == NULL)
             return NO_ROOM;
-        if (row->from == ROW_DUE && keeps_back(ep, &row->m)) {
-            if (!stream_add_head(e, s, row->m.seq, false) || stream_blocks(s, &row->m)) {
-                stream_update(e, s);
-                return NO_ROOM; /* an earlier head goes first; a head is never held: it comes again when due */
-            }
+        head = row->from == ROW_DUE && keeps_back(ep, &row->m);
+        if (head && (!stream_add_head(e, s, row->m.seq, false) || stream_misses_head(s, row->m.seq))) {
+            stream_update(e, s);
+            return NO_ROOM; /* an earlier head goes first; a head is never held: it comes again when due */
         }
-        if (must_hold(e, s, row)) {
+        if (!head && must_hold(e, s, row)) {
             bool held = stream_hold_row(e, s, row->row, row->m.id, row->m.seq);
             e->counts.held += held;
             stream_update(e, s);
@@ -439,6 +445,8 @@ static enum admitted admit_one(struct engine *e, const struct row *row, struct e
         if (item != NULL) {
             item->stream = s;
             item_wait(e, item, true);
+            if (head)
+                stream_set_here(s, row->m.seq, true);
             result = TAKEN;
         }
     }
@@ -472,6 +480,13 @@ static enum admitted admit(struct engine *e, const struct row *row, const struct
     return TAKEN;
 }
 
+/* The lane was opened anew and its fresh scan has not reached this place yet: earlier ones of its
+ * stream may stand before it. */
+static bool scan_will_come(const struct engine *e, const struct row *row)
+{
+    return !scan_has_passed(e, row->lane, row->m.seq);
+}
+
 static bool row_is_ours(const struct engine *e, const struct row *row)
 {
     return (e->open & ~e->giving & lane_bit(row->lane)) != 0 && item_find_row(e, row->row) == NULL;
@@ -494,6 +509,8 @@ static void absorb_fresh_row(struct engine *e, const struct row *row, int64_t no
 
 static void absorb_fresh(struct engine *e, const struct cycle_reply *r, int64_t now_us)
 {
+    uint64_t unscanned = e->open & ~e->scanned;
+
     e->restart_lanes &= ~e->cycle.restart_lanes;
     if (e->cycle.fresh_rows == 0)
         return;
@@ -502,11 +519,19 @@ static void absorb_fresh(struct engine *e, const struct cycle_reply *r, int64_t 
         const struct row *row = &r->rows[i];
         if (row->from != ROW_FRESH)
             continue;
-        e->scan_seq[row->lane] = max64(e->scan_seq[row->lane], row->m.seq);
+        if ((e->open & ~e->restart_lanes & lane_bit(row->lane)) != 0)
+            e->scan_seq[row->lane] = max64(e->scan_seq[row->lane], row->m.seq);
         absorb_fresh_row(e, row, now_us);
     }
+    if (unscanned == 0)
+        return;
     if (r->fresh_end)
         e->scanned |= e->open & ~e->restart_lanes;
+    map_foreach(node, &e->streams) { /* whose held rows had to wait for the scan? */
+        struct stream *s = MAP_ENTRY(node, struct stream, node);
+        if (s->held && (unscanned & lane_bit(s->lane)) != 0)
+            stream_update(e, s);
+    }
 }
 
 static void absorb_reread(struct engine *e, const struct cycle_reply *r, int64_t now_us)
@@ -522,7 +547,7 @@ static void absorb_reread(struct engine *e, const struct cycle_reply *r, int64_t
         struct target     target;
         if (row->from != ROW_REREAD)
             continue;
-        if (row_is_ours(e, row) && find_target(e, row, &target) == wanted &&
+        if (row_is_ours(e, row) && !scan_will_come(e, row) && find_target(e, row, &target) == wanted &&
             admit(e, row, &target, now_us) == NO_ROOM)
             return; /* go on from here when there is room again */
         p->from_seq  = row->m.seq;
@@ -544,8 +569,7 @@ static bool due_is_early(const struct engine *e, const struct endpoint *ep, cons
         return false;
     if (ep->pass.active && row->m.seq >= ep->pass.from_seq)
         return true;
-    return stream_is_ordered(ep, row->m.stream) && (e->scanned & lane_bit(row->lane)) == 0 &&
-           e->scan_seq[row->lane] < row->m.seq;
+    return stream_is_ordered(ep, row->m.stream) && scan_will_come(e, row);
 }
 
 static void absorb_due(struct engine *e, const struct cycle_reply *r, int64_t now_us)
@@ -595,7 +619,8 @@ static void absorb_held_row(struct engine *e, const struct row *row, int64_t now
         return;
     find_target(e, row, &target);
     if (row_is_ours(e, row))
-        waits = (s != NULL && stream_blocks(s, &row->m)) || admit(e, row, &target, now_us) == NO_ROOM;
+        waits = (s != NULL && (stream_blocks(s, &row->m) || scan_will_come(e, row))) ||
+                admit(e, row, &target, now_us) == NO_ROOM;
     if (s != NULL) {
         s->held_stop = waits; /* go on from here when the head is gone, or when there is room */
         s->held_from = waits ? row->m.seq : row->m.seq + 1;
@@ -612,6 +637,12 @@ static void absorb_held(struct engine *e, const struct cycle_reply *r, int64_t n
 {
     size_t orphan_rows = 0;
 
+    /* A verdict of this cycle sent earlier ones back: what was read comes behind them, later. */
+    for (size_t i = 0; i < e->cycle.held_count; i++) {
+        struct stream *s = stream_of_key(e, e->cycle.held[i].key);
+        if (s != NULL && s->held && s->held_from <= e->cycle.held[i].after_seq)
+            s->held_stop = true;
+    }
     for (size_t i = 0; i < r->row_count; i++) {
         if (r->rows[i].from != ROW_HELD)
             continue;

@@ -77,6 +77,7 @@ struct item {
 struct head {
     int64_t seq;
     bool    dead;
+    bool    here; /* it waits in memory: others can line up behind it there */
 };
 
 /* The order of one stream at one endpoint. */
@@ -249,6 +250,8 @@ void stream_insert(struct engine *e, struct stream *s, struct item *item);
 void stream_update(struct engine *e, struct stream *s);  /* after any change; may free s when nothing is left of it */
 bool stream_blocks(const struct stream *s, const struct pr_message *m);
 bool stream_add_head(struct engine *e, struct stream *s, int64_t seq, bool dead);
+void stream_set_here(struct stream *s, int64_t seq, bool here); /* when there is such a head */
+bool stream_misses_head(const struct stream *s, int64_t seq);   /* an earlier one is not in memory */
 void stream_remove_head(struct stream *s, int64_t seq);
 void stream_hold_followers(struct engine *e, struct stream *s);
 bool stream_hold_row(struct engine *e, struct stream *s, uint64_t row, pr_id id, int64_t seq);
@@ -302,6 +305,12 @@ static inline bool keeps_back(const struct endpoint *ep, const struct pr_message
 {
     return message_blocks_stream(m) && (ep->setting->ordering != ORDERING_AVAILABLE ||
                                         (m->attempts == 0 && (m->status & PR_STATUS_FAILED) == 0));
+}
+
+/* Has everything fresh before this place been read since the lane was opened? */
+static inline bool scan_has_passed(const struct engine *e, unsigned lane, int64_t seq)
+{
+    return (e->scanned & lane_bit(lane)) != 0 || e->scan_seq[lane] >= seq;
 }
 
 static inline int64_t store_now(const struct engine *e, int64_t now_us)

@@ -270,6 +270,7 @@ static void settle_stream(struct engine *e, struct item *item, bool applied)
     if (applied && keeps_blocking(item)) {
         if (!stream_add_head(e, s, item->m.seq, item->verdict.kind == VERDICT_DEAD_LETTER))
             open_lanes(e, lane_bit(s->lane)); /* no memory: read it from the store again */
+        stream_set_here(s, item->m.seq, false);
         stream_hold_followers(e, s);
     } else {
         stream_remove_head(s, item->m.seq);

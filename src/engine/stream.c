@@ -114,9 +114,24 @@ bool stream_add_head(struct engine *e, struct stream *s, int64_t seq, bool dead)
         s->head_capacity = capacity;
     }
     memmove(s->heads + at + 1, s->heads + at, (s->head_count - at) * sizeof(*s->heads));
-    s->heads[at] = (struct head){ seq, dead };
+    s->heads[at] = (struct head){ seq, dead, false };
     s->head_count++;
     return true;
+}
+
+void stream_set_here(struct stream *s, int64_t seq, bool here)
+{
+    for (size_t i = 0; i < s->head_count && s->heads[i].seq <= seq; i++)
+        if (s->heads[i].seq == seq)
+            s->heads[i].here = here;
+}
+
+bool stream_misses_head(const struct stream *s, int64_t seq)
+{
+    for (size_t i = 0; i < s->head_count && s->heads[i].seq < seq; i++)
+        if (!s->heads[i].here)
+            return true;
+    return false;
 }
 
 void stream_remove_head(struct stream *s, int64_t seq)
@@ -217,7 +232,7 @@ void stream_free(struct engine *e, struct stream *s)
 void stream_update(struct engine *e, struct stream *s)
 {
     bool wake = s->held && (s->head_count == 0 || s->held_from <= s->heads[0].seq) && s->item_count < HELD_ROWS &&
-                (e->giving & lane_bit(s->lane)) == 0;
+                (e->giving & lane_bit(s->lane)) == 0 && scan_has_passed(e, s->lane, s->held_from);
 
     if (s->item_count == 0 && s->busy == 0 && s->head_count == 0 && !s->held && s->holds == 0) {
         stream_free(e, s);

@@ -222,6 +222,8 @@ void item_free(struct engine *e, struct item *item)
     item_unlink(e, item, PLACE_NONE);
     receipt_leave(item, false);
     item_drop_verdict(item);
+    if (item->stream != NULL)
+        stream_set_here(item->stream, item->m.seq, false);
     if (item->row != 0)
         map_remove(&e->rows, &item->by_row);
     e->count--;

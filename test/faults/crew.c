@@ -18,12 +18,13 @@ static void path_of(const struct crew *c, const char *name, char ret[512])
 
 void crew_configure(const struct crew *c, const struct crew_setting *s)
 {
-    char  path[512];
+    char path[512];
     path_of(c, "config.yaml", path);
     FILE *file = fopen(path, "w");
     CHECK(file != NULL);
-    fprintf(file, "store: \"%s?%s\"\n%sendpoints: {all: {url: \"handler:*\", breaker: off, %s}}\n", c->place.url,
-            s->options != NULL ? s->options : "busy=10s", s->root != NULL ? s->root : "", s->endpoint);
+    fprintf(file, "store: \"%s?%s\"\n%sendpoints: {all: {url: \"handler:*\", breaker: off, %s}}\n",
+            c->place.url, s->options != NULL ? s->options : "busy=10s", s->root != NULL ? s->root : "",
+            s->endpoint);
     CHECK_EQ(fclose(file), 0);
 }
 
@@ -47,7 +48,8 @@ void crew_init(struct crew *c, const struct crew_setting *setting)
 {
     memset(c, 0, sizeof *c);
     place_init(&c->place);
-    place_do(&c->place, "CREATE TABLE app (number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT, stream TEXT, digest TEXT, type TEXT)");
+    place_do(&c->place, "CREATE TABLE app (number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT, stream TEXT, "
+                        "digest TEXT, type TEXT)");
     crew_settle(c, setting);
 }
 
@@ -90,7 +92,7 @@ static void set_number(const char *name, int value)
 _Noreturn static void become(const struct crew *c, const struct crew_order *o)
 {
     const char *program = getenv("FAULTS_PROGRAM");
-    char        seed[32], path[512];
+    char seed[32], path[512];
     snprintf(seed, sizeof seed, "%llu", (unsigned long long)o->seed);
     if (o->fail_point != NULL)
         setenv("POSTRIDER_FAILPOINT", o->fail_point, 1);
@@ -102,7 +104,8 @@ _Noreturn static void become(const struct crew *c, const struct crew_order *o)
     int fd = open(path, O_WRONLY | O_APPEND | O_CREAT, 0600);
     if (program == NULL || fd < 0 || dup2(fd, STDOUT_FILENO) < 0 || dup2(fd, STDERR_FILENO) < 0)
         _exit(126);
-    execl(program, program, o->role, c->place.dir, strcmp(o->role, "produce") == 0 ? seed : (char *)NULL, (char *)NULL);
+    execl(program, program, o->role, c->place.dir, strcmp(o->role, "produce") == 0 ? seed : (char *)NULL,
+          (char *)NULL);
     _exit(127);
 }
 
@@ -130,7 +133,7 @@ pid_t crew_work(struct crew *c)
 static void note_death(struct crew *c, pid_t pid, int status)
 {
     char line[32];
-    int  size = snprintf(line, sizeof line, "K %d\n", (int)pid);
+    int size = snprintf(line, sizeof line, "K %d\n", (int)pid);
     for (size_t i = 0; i < CREW_MAX; i++)
         if (c->members[i] == pid)
             c->members[i] = 0;
@@ -164,7 +167,8 @@ int crew_wait(struct crew *c, pid_t pid, int64_t timeout_us)
 {
     int status = 0;
     if (reap(c, pid, timeout_us, &status) == 0)
-        check_fail(__FILE__, __LINE__, "process %d has not ended after %lld ms", (int)pid, (long long)timeout_us / 1000);
+        check_fail(__FILE__, __LINE__, "process %d has not ended after %lld ms", (int)pid,
+                   (long long)timeout_us / 1000);
     return status;
 }
 
@@ -179,15 +183,16 @@ void crew_end(struct crew *c, pid_t pid)
     kill(pid, SIGTERM);
     int status = crew_wait(c, pid, STOP_US);
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-        check_fail(__FILE__, __LINE__, "process %d ended with status 0x%x after SIGTERM", (int)pid, (unsigned)status);
+        check_fail(__FILE__, __LINE__, "process %d ended with status 0x%x after SIGTERM", (int)pid,
+                   (unsigned)status);
 }
 
 /* ---- What they did ------------------------------------------------------------------------------- */
 
 int crew_lines(const struct crew *c, const char *file, const char *word, const char *word2)
 {
-    char  path[512], line[8192];
-    int   count = 0;
+    char path[512], line[8192];
+    int count = 0;
     path_of(c, file, path);
     FILE *f = fopen(path, "r");
     while (f != NULL && fgets(line, sizeof line, f) != NULL)
@@ -210,7 +215,7 @@ void crew_wait_lines(const struct crew *c, const char *file, const char *word, c
 
 int crew_ask_checker(const struct crew *c, int max_attempts, char *ret_text, size_t size)
 {
-    char  command[1200];
+    char command[1200];
     snprintf(command, sizeof command, "'%s' '%s' %d", getenv("FAULTS_CHECKER"), c->place.dir, max_attempts);
     FILE *out = popen(command, "r");
     CHECK(out != NULL);
@@ -223,7 +228,7 @@ int crew_ask_checker(const struct crew *c, int max_attempts, char *ret_text, siz
 void crew_judge(const struct crew *c, int max_attempts)
 {
     char text[1600];
-    int  status = crew_ask_checker(c, max_attempts, text, sizeof text);
+    int status = crew_ask_checker(c, max_attempts, text, sizeof text);
     if (status != 0)
         check_fail(__FILE__, __LINE__, "%s: %s", c->place.dir, text);
     printf("# %s", text);

@@ -14,9 +14,9 @@
 
 struct crew {
     struct place place;
-    int          deaths;      /* DIR/deaths */
-    pid_t        members[CREW_MAX];
-    int          killed;      /* processes that died by SIGKILL so far */
+    int deaths; /* DIR/deaths */
+    pid_t members[CREW_MAX];
+    int killed; /* processes that died by SIGKILL so far */
 };
 
 /* What a worker's config says beside its store. */
@@ -28,17 +28,17 @@ struct crew_setting {
 
 /* A directory with a store that has its tables and the table app of the producers. */
 void crew_init(struct crew *c, const struct crew_setting *setting);
-void crew_init_empty(struct crew *c, const struct crew_setting *setting); /* without tables */
+void crew_init_empty(struct crew *c, const struct crew_setting *setting);      /* without tables */
 void crew_configure(const struct crew *c, const struct crew_setting *setting); /* write the config anew */
-void crew_fini(struct crew *c); /* kills who is left */
+void crew_fini(struct crew *c);                                                /* kills who is left */
 
 struct crew_order {
     const char *role;       /* "work" or "produce" */
-    uint64_t    seed;       /* of a producer */
+    uint64_t seed;          /* of a producer */
     const char *fail_point; /* "store.cycle.begin:3"; NULL: none */
-    int         signal;     /* the worker's own, see program.h; 0: none */
-    int         signal_after;
-    bool        failing_disk;
+    int signal;             /* the worker's own, see program.h; 0: none */
+    int signal_after;
+    bool failing_disk;
 };
 
 pid_t crew_start(struct crew *c, const struct crew_order *order);
@@ -47,17 +47,17 @@ pid_t crew_work(struct crew *c); /* a plain worker */
 /* Any member that has ended until then, and how; 0: nobody. */
 pid_t crew_reap(struct crew *c, int64_t timeout_us, int *ret_status);
 /* This one; the test fails when it takes longer. */
-int  crew_wait(struct crew *c, pid_t pid, int64_t timeout_us);
+int crew_wait(struct crew *c, pid_t pid, int64_t timeout_us);
 void crew_kill(struct crew *c, pid_t pid); /* -9, and waits for its end */
 void crew_end(struct crew *c, pid_t pid);  /* SIGTERM: it must end well, within 10 s */
 
 /* Run the checker: 0 when no promise is broken; what it says. */
-int  crew_ask_checker(const struct crew *c, int max_attempts, char *ret_text, size_t size);
+int crew_ask_checker(const struct crew *c, int max_attempts, char *ret_text, size_t size);
 void crew_judge(const struct crew *c, int max_attempts); /* the test fails with what it says */
 
 /* Wait until a file of the directory has so many lines with both words in them. */
 void crew_wait_lines(const struct crew *c, const char *file, const char *word, const char *word2, int count);
-int  crew_lines(const struct crew *c, const char *file, const char *word, const char *word2);
+int crew_lines(const struct crew *c, const char *file, const char *word, const char *word2);
 
 void crew_touch(const struct crew *c, const char *name);
 void crew_remove(const struct crew *c, const char *name);

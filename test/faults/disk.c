@@ -41,8 +41,9 @@ static void check_recovery(struct crew *c, pid_t worker, int messages)
 static void check_lock(const char *options, int64_t held_us)
 {
     struct crew c;
-    crew_init(&c, &(struct crew_setting){ .options = options, .root = "lease: 1s\n", .endpoint = "timeout: 60s" });
-    pid_t    worker = start_in_the_middle(&c, false);
+    crew_init(&c,
+              &(struct crew_setting){ .options = options, .root = "lease: 1s\n", .endpoint = "timeout: 60s" });
+    pid_t worker = start_in_the_middle(&c, false);
     sqlite3 *db = place_open(&c.place);
     CHECK_EQ(sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
     int64_t until_us = test_now_us() + held_us;
@@ -68,7 +69,7 @@ TEST(lock_held_by_another_process_delays_only) /* B38 */
 /* An open read transaction keeps the log from being reset; work goes on. */
 TEST(long_reader_delays_nobody)
 {
-    struct crew   c;
+    struct crew c;
     sqlite3_stmt *statement;
     crew_init(&c, &(struct crew_setting){ .root = "lease: 1s\n", .endpoint = "timeout: 60s" });
     place_send(&c.place, NULL, "ok", NULL, 10);
@@ -97,7 +98,7 @@ static void check_failing_disk(const char *fault, const char *said)
     crew_touch(&c, fault);
     crew_touch(&c, "open-1"); /* it ends now, and its verdict cannot be written */
     crew_wait_lines(&c, "log", "store_trouble", said, 1);
-    place_send(&c.place, NULL, "ok", "one", 20); /* this process's disk is fine */
+    place_send(&c.place, NULL, "ok", "one", 20);       /* this process's disk is fine */
     CHECK_EQ(crew_lines(&c, "history", "S ", ""), 21); /* nothing is started that cannot be written down */
     crew_remove(&c, fault);
     check_recovery(&c, worker, 41);
@@ -141,8 +142,8 @@ static bool mount_small(struct crew *c, char ret_dir[96])
 static void fill(const char *path)
 {
     static char block[FILL_BYTES];
-    int         fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    size_t      size = sizeof block;
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    size_t size = sizeof block;
     CHECK(fd >= 0);
     while (size > 0) {
         if (write(fd, block, size) >= 0)
@@ -157,9 +158,9 @@ static void fill(const char *path)
 static int send_until_full(const struct crew *c)
 {
     struct pr_sender *sender;
-    struct pr_error   error;
+    struct pr_error error;
     struct pr_message m = { .type = PR_STR("ok"), .stream = PR_STR("one"), .payload = PR_STR("x") };
-    int               rc = PR_OK, sent = 0;
+    int rc = PR_OK, sent = 0;
     CHECK_OK(pr_sender_open(c->place.url, &sender, &error), &error);
     while (sent < 10000 && (rc = pr_sender_send(sender, NULL, &m, NULL, &error)) == PR_OK)
         sent++;
@@ -172,9 +173,9 @@ static int send_until_full(const struct crew *c)
 TEST(full_filesystem_is_said_and_survived)
 {
     const struct crew_setting setting = { .root = "lease: 1s\n", .endpoint = "timeout: 60s" };
-    struct crew               c;
-    struct pr_error           error;
-    char                      small[96], filler[128];
+    struct crew c;
+    struct pr_error error;
+    char small[96], filler[128];
     crew_init_empty(&c, &setting);
     if (!mount_small(&c, small)) {
         rmdir(small);

@@ -24,7 +24,7 @@ int record_open(const char *dir, const char *name)
 
 void record(int fd, const char *format, ...)
 {
-    char    line[LINE_MAX_BYTES];
+    char line[LINE_MAX_BYTES];
     va_list args;
     va_start(args, format);
     int size = vsnprintf(line, sizeof line, format, args);

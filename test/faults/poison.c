@@ -6,19 +6,19 @@
 #define MAX_ATTEMPTS 5
 #define RESTARTS_MAX 60
 
-static const struct crew_setting setting = {
-    .root = "lease: 1s\nboxes: {outbox: {keep: 1h}}\n", .endpoint = "timeout: 60s, retry: [5ms, 5ms], max_attempts: 5"
-};
+static const struct crew_setting setting = { .root = "lease: 1s\nboxes: {outbox: {keep: 1h}}\n",
+                                             .endpoint = "timeout: 60s, retry: [5ms, 5ms], max_attempts: 5" };
 
 /* Start the worker whenever it has died, until nothing waits.  How often it died. */
 static int supervise(struct crew *c)
 {
-    pid_t   worker = crew_work(c);
-    int     deaths = 0, status;
+    pid_t worker = crew_work(c);
+    int deaths = 0, status;
     int64_t deadline_us = test_now_us() + PR_SECONDS(60);
     while (place_int(&c->place, "SELECT count(*) FROM outbox") > 0) {
         if (test_now_us() > deadline_us)
-            check_fail(__FILE__, __LINE__, "%lld still wait", (long long)place_int(&c->place, "SELECT count(*) FROM outbox"));
+            check_fail(__FILE__, __LINE__, "%lld still wait",
+                       (long long)place_int(&c->place, "SELECT count(*) FROM outbox"));
         if (crew_reap(c, PR_MILLISECONDS(20), &status) == 0)
             continue;
         CHECK(++deaths <= RESTARTS_MAX);
@@ -32,8 +32,11 @@ static int supervise(struct crew *c)
 static void check_guilty(const struct crew *c, const char *type)
 {
     char sql[256];
-    snprintf(sql, sizeof sql, "SELECT count(*) FROM dead_letter WHERE type = '%s' AND cause = 7 AND attempts = 6 AND failures = 0"
-             " AND limit_reached = 5 AND CAST(payload AS TEXT) = '1'", type); /* B41 */
+    snprintf(
+        sql, sizeof sql,
+        "SELECT count(*) FROM dead_letter WHERE type = '%s' AND cause = 7 AND attempts = 6 AND failures = 0"
+        " AND limit_reached = 5 AND CAST(payload AS TEXT) = '1'",
+        type); /* B41 */
     CHECK_EQ(place_int(&c->place, sql), 1);
     CHECK_EQ(place_int(&c->place, "SELECT count(*) FROM dead_letter"), 1);
 }
@@ -97,7 +100,9 @@ TEST(two_that_kill_are_both_found) /* B42 */
     CHECK(supervise(&c) <= 2 * MAX_ATTEMPTS);
     CHECK(begun(&c, "first") <= MAX_ATTEMPTS);
     CHECK(begun(&c, "second") <= MAX_ATTEMPTS);
-    CHECK_EQ(place_int(&c.place, "SELECT count(*) FROM dead_letter WHERE type = 'crash' AND cause = 7 AND attempts = 6"), 2);
+    CHECK_EQ(place_int(&c.place,
+                       "SELECT count(*) FROM dead_letter WHERE type = 'crash' AND cause = 7 AND attempts = 6"),
+             2);
     CHECK_EQ(place_int(&c.place, "SELECT count(*) FROM dead_letter"), 2);
     CHECK_EQ(place_int(&c.place, "SELECT count(DISTINCT id) FROM done"), 150);
     crew_fini(&c);
@@ -106,15 +111,18 @@ TEST(two_that_kill_are_both_found) /* B42 */
 TEST(endless_loop_ends_the_process_and_counts) /* B40, B41 */
 {
     struct crew c;
-    crew_init(&c, &(struct crew_setting){ .root = "lease: 1s\nboxes: {outbox: {keep: 1h}}\n", .endpoint = "timeout: 20ms, retry: [5ms, 5ms], max_attempts: 2" });
+    crew_init(&c, &(struct crew_setting){ .root = "lease: 1s\nboxes: {outbox: {keep: 1h}}\n",
+                                          .endpoint = "timeout: 20ms, retry: [5ms, 5ms], max_attempts: 2" });
     place_send(&c.place, NULL, "ok", NULL, 30);
     place_send(&c.place, NULL, "loop", "guilty", 1);
     place_send(&c.place, NULL, "ok", NULL, 30);
     CHECK_EQ(supervise(&c), 2);
     CHECK_EQ(begun(&c, "guilty"), 2);
     CHECK_EQ(crew_lines(&c, "log", "handler_overran", "type=loop"), 2);
-    CHECK_EQ(place_int(&c.place, "SELECT count(*) FROM dead_letter WHERE type = 'loop' AND cause = 7 AND attempts = 3 AND failures = 0"
-                                 " AND limit_reached = 2"), 1);
+    CHECK_EQ(place_int(&c.place, "SELECT count(*) FROM dead_letter WHERE type = 'loop' AND cause = 7 AND "
+                                 "attempts = 3 AND failures = 0"
+                                 " AND limit_reached = 2"),
+             1);
     CHECK_EQ(place_int(&c.place, "SELECT count(*) FROM dead_letter"), 1);
     CHECK_EQ(place_int(&c.place, "SELECT count(DISTINCT id) FROM done"), 60);
     crew_fini(&c);

@@ -16,24 +16,24 @@
 #include "program.h"
 
 #define STREAMS 5
-#define MESSAGES_MAX 4       /* in one transaction */
-#define WAITING_MAX 150      /* then it waits for the workers */
+#define MESSAGES_MAX 4  /* in one transaction */
+#define WAITING_MAX 150 /* then it waits for the workers */
 #define PAYLOAD_MAX_BYTES 6000
 #define BUSY_MS 10000
 
 struct producer {
-    sqlite3          *db;
+    sqlite3 *db;
     struct pr_sender *sender;
-    int               log;
-    struct random     random;
-    sqlite3_stmt     *note, *waiting;
+    int log;
+    struct random random;
+    sqlite3_stmt *note, *waiting;
 };
 
 struct draft {
     struct pr_message message;
-    char              id[PR_ID_TEXT_SIZE], stream[32];
-    char              payload[PAYLOAD_MAX_BYTES];
-    uint64_t          digest;
+    char id[PR_ID_TEXT_SIZE], stream[32];
+    char payload[PAYLOAD_MAX_BYTES];
+    uint64_t digest;
 };
 
 static volatile sig_atomic_t ended;
@@ -66,7 +66,7 @@ static const char *draw_type(struct random *random)
 static void draft_make(struct producer *p, struct draft *d, bool own_stream)
 {
     struct random *random = &p->random;
-    size_t         size = random_below(random, random_below(random, 10) == 0 ? PAYLOAD_MAX_BYTES : 100);
+    size_t size = random_below(random, random_below(random, 10) == 0 ? PAYLOAD_MAX_BYTES : 100);
     for (size_t i = 0; i < size; i++)
         d->payload[i] = (char)random_below(random, 256);
     d->digest = digest(d->payload, size);
@@ -75,11 +75,14 @@ static void draft_make(struct producer *p, struct draft *d, bool own_stream)
         snprintf(d->stream, sizeof d->stream, "q%d-%d", (int)getpid(), (int)random_below(random, STREAMS));
     else if (random_below(random, 5) > 0)
         snprintf(d->stream, sizeof d->stream, "s%d", (int)random_below(random, STREAMS));
-    d->message = (struct pr_message){ .type = slice_from(draw_type(random)), .stream = slice_from(d->stream), .payload = { d->payload, size } };
+    d->message = (struct pr_message){ .type = slice_from(draw_type(random)),
+                                      .stream = slice_from(d->stream),
+                                      .payload = { d->payload, size } };
     pr_id_new(&d->message.id);
     pr_id_format(d->message.id, d->id);
-    record(p->log, "%c %s %s %016llx %.*s %d\n", own_stream ? 'Q' : 'T', d->id, d->stream[0] != '\0' ? d->stream : "-",
-           (unsigned long long)d->digest, SLICE_ARGS(d->message.type), (int)getpid());
+    record(p->log, "%c %s %s %016llx %.*s %d\n", own_stream ? 'Q' : 'T', d->id,
+           d->stream[0] != '\0' ? d->stream : "-", (unsigned long long)d->digest, SLICE_ARGS(d->message.type),
+           (int)getpid());
 }
 
 /* The application's own row: what the checker believes. */
@@ -99,9 +102,9 @@ static void note(struct producer *p, const struct draft *d)
 static void transact(struct producer *p)
 {
     static struct draft drafts[MESSAGES_MAX];
-    size_t              count = 1 + random_below(&p->random, MESSAGES_MAX);
-    bool                rollback = random_below(&p->random, 5) == 0;
-    struct pr_error     error;
+    size_t count = 1 + random_below(&p->random, MESSAGES_MAX);
+    bool rollback = random_below(&p->random, 5) == 0;
+    struct pr_error error;
 
     run_sql(p, "BEGIN IMMEDIATE");
     for (size_t i = 0; i < count; i++) {
@@ -120,7 +123,7 @@ static void transact(struct producer *p)
 static void send_one(struct producer *p)
 {
     static struct draft d;
-    struct pr_error     error;
+    struct pr_error error;
     draft_make(p, &d, true);
     if (pr_sender_send(p->sender, NULL, &d.message, NULL, &error) != PR_OK)
         give_up("pr_sender_send", error.text);
@@ -136,7 +139,7 @@ static bool has_room(struct producer *p)
 
 static void producer_open(struct producer *p, const char *dir)
 {
-    char            path[512], url[600];
+    char path[512], url[600];
     struct pr_error error;
     snprintf(path, sizeof path, "%s/store.db", dir);
     snprintf(url, sizeof url, "sqlite:%s?synchronous=normal&busy=10s", path);
@@ -145,7 +148,8 @@ static void producer_open(struct producer *p, const char *dir)
     sqlite3_busy_timeout(p->db, BUSY_MS);
     sqlite3_wal_autocheckpoint(p->db, 0);
     run_sql(p, "PRAGMA synchronous = normal"); /* a kill loses nothing; power is not tested here */
-    if (sqlite3_prepare_v2(p->db, "INSERT INTO app (id, stream, digest, type) VALUES (?, ?, ?, ?)", -1, &p->note, NULL) != SQLITE_OK ||
+    if (sqlite3_prepare_v2(p->db, "INSERT INTO app (id, stream, digest, type) VALUES (?, ?, ?, ?)", -1,
+                           &p->note, NULL) != SQLITE_OK ||
         sqlite3_prepare_v2(p->db, "SELECT count(*) FROM outbox", -1, &p->waiting, NULL) != SQLITE_OK)
         give_up(path, sqlite3_errmsg(p->db));
     if (pr_sender_open(url, &p->sender, &error) != PR_OK)

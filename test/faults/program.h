@@ -27,7 +27,7 @@
 #define LINE_MAX_BYTES 1024
 
 /* Open DIR/NAME for appending; ends the program when it cannot. */
-int  record_open(const char *dir, const char *name);
+int record_open(const char *dir, const char *name);
 void record(int fd, const char *format, ...) PR_PRINTF(2, 3);
 
 bool file_exists(const char *dir, const char *name);

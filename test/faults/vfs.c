@@ -8,13 +8,13 @@
 #include "program.h"
 
 struct shim_file {
-    sqlite3_file  base;
+    sqlite3_file base;
     sqlite3_file *real; /* lies behind this struct */
 };
 
-static sqlite3_vfs  shim;
+static sqlite3_vfs shim;
 static sqlite3_vfs *real_vfs;
-static char         directory[512];
+static char directory[512];
 
 static sqlite3_file *real(sqlite3_file *file)
 {

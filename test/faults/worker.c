@@ -20,9 +20,9 @@
 
 struct worker {
     const char *dir;
-    int         history;
+    int history;
     atomic_long signal_in; /* calls until it sends itself a signal; 0: never */
-    int         signal;
+    int signal;
 };
 
 static void pause_a_moment(void)
@@ -58,7 +58,9 @@ static int wait_deaf(struct worker *w, struct pr_context *context, const struct 
 static int fail_behind_gate(struct worker *w, struct pr_context *context, const struct pr_message *m)
 {
     int rc = wait_for_gate(w, context, m);
-    return rc == PR_OK && m->attempts == 1 ? pr_fail(context, PR_REASON_DEPENDENCY_FAILURE, "too late to matter") : rc;
+    return rc == PR_OK && m->attempts == 1
+               ? pr_fail(context, PR_REASON_DEPENDENCY_FAILURE, "too late to matter")
+               : rc;
 }
 
 static int flaky(struct worker *w, struct pr_context *context, const struct pr_message *m)
@@ -105,8 +107,14 @@ static const struct {
     const char *type;
     int (*act)(struct worker *w, struct pr_context *context, const struct pr_message *m);
 } acts[] = {
-    { "ok", do_nothing }, { "flaky", flaky },       { "doomed", doomed },           { "crash", crash },
-    { "loop", loop },     { "gate", wait_for_gate }, { "gate-fail", fail_behind_gate }, { "deaf", wait_deaf },
+    { "ok", do_nothing },
+    { "flaky", flaky },
+    { "doomed", doomed },
+    { "crash", crash },
+    { "loop", loop },
+    { "gate", wait_for_gate },
+    { "gate-fail", fail_behind_gate },
+    { "deaf", wait_deaf },
 };
 
 static int act(struct worker *w, struct pr_context *context, const struct pr_message *m)
@@ -122,7 +130,7 @@ static int act(struct worker *w, struct pr_context *context, const struct pr_mes
 static int handle(struct pr_context *context, const struct pr_message *m, void *user)
 {
     struct worker *w = user;
-    char           id[PR_ID_TEXT_SIZE];
+    char id[PR_ID_TEXT_SIZE];
     pr_id_format(m->id, id);
     if (atomic_load(&w->signal_in) > 0 && atomic_fetch_sub(&w->signal_in, 1) == 1)
         kill(getpid(), w->signal);
@@ -141,7 +149,7 @@ static int handle(struct pr_context *context, const struct pr_message *m, void *
 
 static void reload(struct runtime *rt, const char *path)
 {
-    struct config  *config = NULL;
+    struct config *config = NULL;
     struct pr_error error;
     if (config_load_file(path, &config, &error) == PR_OK && runtime_reload(rt, config, &error) == PR_OK)
         return;
@@ -152,7 +160,8 @@ static void reload(struct runtime *rt, const char *path)
 /* Until SIGTERM: 0; until a fault: 1. */
 static int serve(struct runtime *rt, int signals, const char *config_path)
 {
-    struct pollfd           fds[] = { { .fd = signals, .events = POLLIN }, { .fd = runtime_fault_fd(rt), .events = POLLIN } };
+    struct pollfd fds[] = { { .fd = signals, .events = POLLIN },
+                            { .fd = runtime_fault_fd(rt), .events = POLLIN } };
     struct signalfd_siginfo info;
     for (;;) {
         if (poll(fds, 2, -1) < 0 && errno != EINTR)
@@ -182,23 +191,37 @@ static long environment_number(const char *name)
     return text != NULL ? strtol(text, NULL, 10) : 0;
 }
 
+/* The runtime, started; NULL: the log says why not. */
+static struct runtime *start(struct worker *w, struct log *log, const char *config_path)
+{
+    struct config *config = NULL;
+    struct runtime *rt = NULL;
+    struct pr_error error = { 0 };
+    if (config_load_file(config_path, &config, &error) == PR_OK)
+        rt = runtime_new(config, &(struct runtime_options){ .log = log, .migrate = true }, &error);
+    if (rt != NULL && runtime_handle(rt, PR_STR("*"), handle, w) == PR_OK && runtime_start(rt, &error) == PR_OK)
+        return rt;
+    log_emit(log, LOG_ERROR, "worker_failed", LOG_STR("error", error.text));
+    if (rt == NULL)
+        config_free(config);
+    runtime_free(rt);
+    return NULL;
+}
+
 int work(const char *dir)
 {
-    struct worker   w = { .dir = dir, .history = record_open(dir, "history"), .signal = (int)environment_number("FAULTS_SIGNAL") };
-    int             log_fd = record_open(dir, "log"), signals = open_signals();
-    struct log      log = { .level = LOG_INFO, .format = LOG_LOGFMT, .clock = clock_system(), .write = log_write_fd, .arg = &log_fd };
-    struct config  *config;
-    struct pr_error error;
-    char            path[512];
+    struct worker w = { .dir = dir,
+                        .history = record_open(dir, "history"),
+                        .signal = (int)environment_number("FAULTS_SIGNAL") };
+    int log_fd = record_open(dir, "log"), signals = open_signals();
+    struct log log = { .level = LOG_INFO, .clock = clock_system(), .write = log_write_fd, .arg = &log_fd };
+    char path[512];
     atomic_store(&w.signal_in, environment_number("FAULTS_AFTER"));
     snprintf(path, sizeof path, "%s/config.yaml", dir);
 
-    int             rc = config_load_file(path, &config, &error);
-    struct runtime *rt = rc == PR_OK ? runtime_new(config, &(struct runtime_options){ .log = &log, .migrate = true }, &error) : NULL;
-    if (rt == NULL || runtime_handle(rt, PR_STR("*"), handle, &w) != PR_OK || runtime_start(rt, &error) != PR_OK) {
-        log_emit(&log, LOG_ERROR, "worker_failed", LOG_STR("error", error.text));
+    struct runtime *rt = start(&w, &log, path);
+    if (rt == NULL)
         return 3;
-    }
     int code = serve(rt, signals, path);
     if (runtime_stop(rt, runtime_config(rt)->stop_timeout_us) == PR_TIMEOUT)
         _exit(4); /* a handler still runs */

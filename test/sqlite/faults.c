@@ -21,7 +21,7 @@ static bool is_expected(int rc)
 static int send_three(struct fixture *f)
 {
     struct pr_message m[3];
-    pr_id             ids[3];
+    pr_id ids[3];
     for (int i = 0; i < 3; i++)
         m[i] = (struct pr_message){ .type = PR_STR("t"), .payload = PR_STR("payload") };
     return store_enqueue(&f->store, PR_STR("outbox"), m, 3, PAYLOAD_MAX, ids, NULL, &f->error);
@@ -65,19 +65,22 @@ TEST(an_io_error_at_any_write_of_a_send_stores_all_or_nothing)
 
 /* One message fails, one dies, one is done, one is started, one is sent: in one cycle. */
 struct everything {
-    struct verdict       verdicts[3];
+    struct verdict verdicts[3];
     struct receipt_entry entry;
-    struct pr_message    message;
-    struct effect        effect;
-    struct tally         tally;
-    struct cycle         cycle;
+    struct pr_message message;
+    struct effect effect;
+    struct tally tally;
+    struct cycle cycle;
 };
 
 static void everything_init(struct everything *e, const struct cycle_reply *r)
 {
     *e = (struct everything){ .verdicts = {
                                   { .kind = VERDICT_COMPLETE },
-                                  { .kind = VERDICT_FAIL, .number = 1, .reason = PR_REASON_REJECTED, .delay_us = 1 },
+                                  { .kind = VERDICT_FAIL,
+                                    .number = 1,
+                                    .reason = PR_REASON_REJECTED,
+                                    .delay_us = 1 },
                                   { .kind = VERDICT_DEAD_LETTER, .number = 1, .cause = PR_REASON_REJECTED },
                               } };
     for (size_t i = 0; i < 3; i++) {
@@ -89,9 +92,16 @@ static void everything_init(struct everything *e, const struct cycle_reply *r)
     pr_id_new(&e->message.id);
     e->effect = (struct effect){ .verdict = 0, .box = PR_STR("ledger"), .message = &e->message };
     e->tally = (struct tally){ .endpoint = PR_STR("e"), .sent = 1 };
-    e->cycle = (struct cycle){ .verdicts = e->verdicts, .verdict_count = 3, .receipt = &e->entry, .receipt_count = 1,
-                               .effects = &e->effect, .effect_count = 1, .tallies = &e->tally, .tally_count = 1,
-                               .fresh_rows = 10, .fresh_bytes = SIZE_MAX };
+    e->cycle = (struct cycle){ .verdicts = e->verdicts,
+                               .verdict_count = 3,
+                               .receipt = &e->entry,
+                               .receipt_count = 1,
+                               .effects = &e->effect,
+                               .effect_count = 1,
+                               .tallies = &e->tally,
+                               .tally_count = 1,
+                               .fresh_rows = 10,
+                               .fresh_bytes = SIZE_MAX };
 }
 
 /* 1: all of it is there, 0: none of it is. */
@@ -119,8 +129,8 @@ static void cycle_with_fault(int code)
     long n = 0;
     do {
         CHECK(++n < STEPS_MAX);
-        struct fixture   *f = fixture_open("");
-        struct worker     w;
+        struct fixture *f = fixture_open("");
+        struct worker w;
         struct everything e;
         CHECK_OK(send_three(f), &f->error);
         CHECK_OK(send_three(f), &f->error);
@@ -192,11 +202,11 @@ TEST(a_disk_that_stays_full_is_told_each_time_until_it_is_freed)
 {
     faulty_install();
     struct fixture *f = fixture_open("");
-    struct worker   w;
-    pr_id           id = fixture_send(f, "x");
+    struct worker w;
+    pr_id id = fixture_send(f, "x");
     worker_open(&w, &f->store);
     CYCLE(&w, );
-    uint64_t       row = CYCLE(&w, .fresh_rows = 10)->rows[0].row;
+    uint64_t row = CYCLE(&w, .fresh_rows = 10)->rows[0].row;
     struct verdict v = { .kind = VERDICT_COMPLETE, .row = row, .id = id };
     faulty_fail(1, SQLITE_FULL, true);
     for (int i = 0; i < 5; i++) {
@@ -219,9 +229,9 @@ TEST(a_disk_that_stays_full_is_told_each_time_until_it_is_freed)
 /* What the child was told: 'b'egun, 's'ent, 'c'ompletion asked, 'd'one. */
 struct life {
     struct fixture *f;
-    int             pipe_fd;
-    long            n;
-    double          luck;
+    int pipe_fd;
+    long n;
+    double luck;
 };
 
 static void tell(int fd, char what)
@@ -232,26 +242,29 @@ static void tell(int fd, char what)
 
 static int live_until_power_loss(void *arg)
 {
-    struct life               *life = arg;
+    struct life *life = arg;
     const struct store_options options = { .url = life->f->url, .payload_max = PAYLOAD_MAX };
-    struct store               store = { 0 };
-    struct worker              w = { .number = 1, .lease_us = LEASE_US };
-    struct pr_error            error;
+    struct store store = { 0 };
+    struct worker w = { .number = 1, .lease_us = LEASE_US };
+    struct pr_error error;
     faulty_power_loss(life->n, life->luck, (unsigned long)life->n);
     pr_id_new(&w.id);
-    if (store_open(&options, &store, &error) != PR_OK || store_session_open(&store, PR_STR("outbox"), &w.session, &error) != PR_OK)
+    if (store_open(&options, &store, &error) != PR_OK ||
+        store_session_open(&store, PR_STR("outbox"), &w.session, &error) != PR_OK)
         return 1;
     struct cycle read = { .fresh_rows = 10, .fresh_bytes = SIZE_MAX };
     for (int i = 0; i < LIVES; i++) {
         struct pr_message m = { .type = PR_STR("t"), .payload = PR_STR("payload") };
-        pr_id             id;
+        pr_id id;
         tell(life->pipe_fd, 'b');
         if (store_enqueue(&store, PR_STR("outbox"), &m, 1, PAYLOAD_MAX, &id, NULL, &error) != PR_OK)
             return 2;
         tell(life->pipe_fd, 's');
         if (worker_cycle(&w, &read) != PR_OK || w.reply->row_count != 1)
             return 3;
-        struct verdict v = { .kind = VERDICT_COMPLETE, .row = w.reply->rows[0].row, .id = w.reply->rows[0].m.id };
+        struct verdict v = { .kind = VERDICT_COMPLETE,
+                             .row = w.reply->rows[0].row,
+                             .id = w.reply->rows[0].m.id };
         if (i % 2 == 1)
             continue; /* these stay */
         tell(life->pipe_fd, 'c');
@@ -269,7 +282,7 @@ static int live_until_power_loss(void *arg)
 static void check_after_loss(struct fixture *f, int fd)
 {
     int64_t low = 0, high = 0;
-    char    what;
+    char what;
     while (read(fd, &what, 1) == 1) {
         if (what == 'b')
             high++;
@@ -287,7 +300,8 @@ static void check_after_loss(struct fixture *f, int fd)
     int64_t rows = raw_int(db, "SELECT count(*) FROM outbox");
     sqlite3_close(db);
     if (rows < low || rows > high)
-        check_fail(__FILE__, __LINE__, "%lld rows are there, not %lld to %lld", (long long)rows, (long long)low, (long long)high);
+        check_fail(__FILE__, __LINE__, "%lld rows are there, not %lld to %lld", (long long)rows, (long long)low,
+                   (long long)high);
     fixture_send(f, "after"); /* and it works */
 }
 
@@ -299,8 +313,8 @@ static void lose_power_everywhere(double luck)
     do {
         CHECK(++n < STEPS_MAX);
         struct fixture *f = fixture_open("");
-        struct life     life = { .f = f, .n = n, .luck = luck };
-        int             fds[2];
+        struct life life = { .f = f, .n = n, .luck = luck };
+        int fds[2];
         store_close(&f->store); /* a fork must not share it */
         CHECK_EQ(pipe(fds), 0);
         life.pipe_fd = fds[1];

@@ -14,30 +14,30 @@
 
 /* How a file was before a change that was not synced. */
 struct undo {
-    struct undo  *next;
+    struct undo *next;
     sqlite3_int64 offset, size; /* of the file before */
-    int           amount;       /* bytes that are kept here */
+    int amount;                 /* bytes that are kept here */
     unsigned char bytes[];
 };
 
 struct faulty_file {
-    sqlite3_file  base;
-    struct undo  *undos; /* the latest first */
-    char         *path;
+    sqlite3_file base;
+    struct undo *undos; /* the latest first */
+    char *path;
     sqlite3_file *real;
 };
 
-static sqlite3_vfs       *real_vfs;
-static sqlite3_vfs        vfs;
+static sqlite3_vfs *real_vfs;
+static sqlite3_vfs vfs;
 static struct faulty_file *files[FILES_MAX];
 
 static struct {
-    long          left; /* changes until the fault; 0: none */
-    int           code;
-    bool          for_ever, power;
-    double        luck;
+    long left; /* changes until the fault; 0: none */
+    int code;
+    bool for_ever, power;
+    double luck;
     unsigned long seed;
-    long          hits;
+    long hits;
 } plan;
 
 /* ---- Power ---------------------------------------------------------------------------- */
@@ -56,7 +56,7 @@ static void lose_power(void)
     random_init(&random, plan.seed);
     for (size_t i = 0; i < FILES_MAX; i++) {
         struct faulty_file *f = files[i];
-        int                 fd = f != NULL && f->path != NULL ? open(f->path, O_RDWR) : -1;
+        int fd = f != NULL && f->path != NULL ? open(f->path, O_RDWR) : -1;
         for (struct undo *u = fd >= 0 ? f->undos : NULL; u != NULL; u = u->next)
             if (!random_chance(&random, plan.luck))
                 undo_one(fd, u);
@@ -73,7 +73,7 @@ static int remember(struct faulty_file *f, sqlite3_int64 offset, int amount)
     int rc = f->real->pMethods->xFileSize(f->real, &size);
     if (rc != SQLITE_OK)
         return rc;
-    int          kept = (int)max64(0, min64(amount, size - offset));
+    int kept = (int)max64(0, min64(amount, size - offset));
     struct undo *u = malloc(sizeof(*u) + (size_t)kept);
     if (u == NULL)
         return SQLITE_NOMEM;
@@ -176,7 +176,7 @@ static int f_write(sqlite3_file *file, const void *data, int amount, sqlite3_int
 static int f_truncate(sqlite3_file *file, sqlite3_int64 size)
 {
     sqlite3_int64 now = 0;
-    int           rc = meet_fault(SQLITE_IOERR_TRUNCATE);
+    int rc = meet_fault(SQLITE_IOERR_TRUNCATE);
     if (rc == SQLITE_OK)
         rc = real(file)->pMethods->xFileSize(real(file), &now);
     if (rc == SQLITE_OK && now > size)
@@ -188,7 +188,8 @@ static int f_sync(sqlite3_file *file, int flags)
 {
     int rc = meet_fault(SQLITE_IOERR_FSYNC);
     if (rc == SQLITE_OK)
-        rc = plan.power ? SQLITE_OK : real(file)->pMethods->xSync(real(file), flags); /* undone by us, not by the kernel */
+        rc = plan.power ? SQLITE_OK
+                        : real(file)->pMethods->xSync(real(file), flags); /* undone by us, not by the kernel */
     if (rc == SQLITE_OK)
         forget(faulty(file));
     return rc;

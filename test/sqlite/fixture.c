@@ -33,7 +33,7 @@ void fixture_close(struct fixture *f)
 struct fixture *fixture_bare(const char *options)
 {
     struct fixture *f = &the_fixture;
-    const char     *base = getenv("TMPDIR");
+    const char *base = getenv("TMPDIR");
 
     if (base == NULL) /* without a disk the loops over every write are ten times as fast */
         base = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
@@ -101,7 +101,7 @@ int64_t raw_int(sqlite3 *db, const char *sql)
 int64_t fixture_int(struct fixture *f, const char *sql)
 {
     sqlite3 *db = fixture_raw(f);
-    int64_t  value = raw_int(db, sql);
+    int64_t value = raw_int(db, sql);
     sqlite3_close(db);
     return value;
 }
@@ -109,7 +109,7 @@ int64_t fixture_int(struct fixture *f, const char *sql)
 pr_id fixture_send(struct fixture *f, const char *payload)
 {
     struct pr_message m = { .type = PR_STR("t"), .payload = pr_str(payload) };
-    pr_id             id;
+    pr_id id;
     CHECK_OK(store_enqueue(&f->store, PR_STR("outbox"), &m, 1, PAYLOAD_MAX, &id, NULL, &f->error), &f->error);
     return id;
 }

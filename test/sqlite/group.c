@@ -10,9 +10,9 @@
 
 struct sender {
     struct fixture *f;
-    unsigned        number;
-    int             stored, duplicates, refused;
-    bool            wrong;
+    unsigned number;
+    int stored, duplicates, refused;
+    bool wrong;
 };
 
 static pr_id shared_id(unsigned call)
@@ -29,12 +29,14 @@ static void *sender_run(void *arg)
 {
     struct sender *s = arg;
     for (unsigned call = 0; call < CALLS; call++) {
-        struct pr_message m[2] = { { .type = PR_STR("own") }, { .type = PR_STR("shared"), .id = shared_id(call) } };
-        pr_id             ids[2];
-        int               answers[2] = { -1, -1 };
-        struct pr_error   error;
-        bool              bad = call % 10 == s->number % 10;
-        int rc = store_enqueue(&s->f->store, bad ? PR_STR("nowhere") : PR_STR("outbox"), m, 2, PAYLOAD_MAX, ids, answers, &error);
+        struct pr_message m[2] = { { .type = PR_STR("own") },
+                                   { .type = PR_STR("shared"), .id = shared_id(call) } };
+        pr_id ids[2];
+        int answers[2] = { -1, -1 };
+        struct pr_error error;
+        bool bad = call % 10 == s->number % 10;
+        int rc = store_enqueue(&s->f->store, bad ? PR_STR("nowhere") : PR_STR("outbox"), m, 2, PAYLOAD_MAX, ids,
+                               answers, &error);
         if (bad) {
             s->refused += rc < 0 && strstr(error.text, "nowhere") != NULL;
             continue;
@@ -49,8 +51,8 @@ static void *sender_run(void *arg)
 TEST(eight_threads_that_send_at_once_each_get_their_own_answer)
 {
     struct fixture *f = fixture_open("");
-    struct sender   senders[THREADS];
-    pthread_t       threads[THREADS];
+    struct sender senders[THREADS];
+    pthread_t threads[THREADS];
     for (unsigned i = 0; i < THREADS; i++) {
         senders[i] = (struct sender){ .f = f, .number = i };
         CHECK_EQ(pthread_create(&threads[i], NULL, sender_run, &senders[i]), 0);

@@ -10,11 +10,11 @@
 
 /* A child that works the outbox until it is ended; it tells through a pipe what it did. */
 struct owner {
-    char    url[160];
-    int     pipe_fd;
+    char url[160];
+    int pipe_fd;
     int64_t lease_us;
-    bool    claim;     /* put one message on a receipt */
-    bool    go_on;     /* cycle for ever, and tell of PR_ELEASE */
+    bool claim; /* put one message on a receipt */
+    bool go_on; /* cycle for ever, and tell of PR_ELEASE */
 };
 
 static void tell(int fd, char what)
@@ -31,14 +31,15 @@ static void pause_ms(long ms)
 
 static int owner_run(void *arg)
 {
-    struct owner              *o = arg;
+    struct owner *o = arg;
     const struct store_options options = { .url = o->url, .payload_max = PAYLOAD_MAX };
-    struct store               store = { 0 };
-    struct worker              w = { .number = 1, .lease_us = o->lease_us };
-    struct cycle               cycle = { .fresh_rows = 10, .fresh_bytes = SIZE_MAX };
+    struct store store = { 0 };
+    struct worker w = { .number = 1, .lease_us = o->lease_us };
+    struct cycle cycle = { .fresh_rows = 10, .fresh_bytes = SIZE_MAX };
     pr_id_new(&w.id);
     if (store_open(&options, &store, &w.error) != PR_OK ||
-        store_session_open(&store, PR_STR("outbox"), &w.session, &w.error) != PR_OK || worker_cycle(&w, &cycle) != PR_OK)
+        store_session_open(&store, PR_STR("outbox"), &w.session, &w.error) != PR_OK ||
+        worker_cycle(&w, &cycle) != PR_OK)
         return 1;
     if (o->claim) {
         struct receipt_entry entry = { w.reply->rows[0].row, w.reply->rows[0].m.attempts + 1 };
@@ -59,7 +60,7 @@ static int owner_run(void *arg)
 
 static char listen_to(int fd)
 {
-    char          what = '?';
+    char what = '?';
     struct pollfd p = { .fd = fd, .events = POLLIN };
     CHECK_EQ(poll(&p, 1, (int)(SOON_US / 1000)), 1);
     CHECK_EQ(read(fd, &what, 1), 1);
@@ -79,7 +80,6 @@ static pid_t owner_start(struct fixture *f, struct owner *o, int *ret_fd)
     return pid;
 }
 
-
 /* A long lease, so that only the lock file can tell. */
 TEST(who_stands_by_takes_over_at_once_when_the_owners_process_is_killed) /* B22, B24 */
 {
@@ -87,8 +87,8 @@ TEST(who_stands_by_takes_over_at_once_when_the_owners_process_is_killed) /* B22,
     fixture_send(f, "x");
     store_close(&f->store);
     struct owner o = { .lease_us = PR_MINUTES(60), .claim = true };
-    int          fd;
-    pid_t        pid = owner_start(f, &o, &fd);
+    int fd;
+    pid_t pid = owner_start(f, &o, &fd);
 
     fixture_open_store(f);
     struct worker w;
@@ -118,8 +118,8 @@ TEST(a_sleeping_owner_is_taken_over_when_its_lease_ends_and_notices) /* B23 */
     fixture_send(f, "x");
     store_close(&f->store);
     struct owner o = { .lease_us = PR_MILLISECONDS(800), .claim = true, .go_on = true };
-    int          fd;
-    pid_t        pid = owner_start(f, &o, &fd);
+    int fd;
+    pid_t pid = owner_start(f, &o, &fd);
     fixture_open_store(f);
     struct worker w;
     worker_open(&w, &f->store);
@@ -174,7 +174,7 @@ TEST(a_lease_from_before_the_machine_was_started_is_over)
 TEST(a_write_lock_that_is_held_for_too_long_is_told_and_nothing_changes)
 {
     struct fixture *f = fixture_open("?busy=50ms");
-    struct worker   w;
+    struct worker w;
     worker_open(&w, &f->store);
     pr_id id = fixture_send(f, "x");
     CYCLE(&w, );
@@ -184,12 +184,12 @@ TEST(a_write_lock_that_is_held_for_too_long_is_told_and_nothing_changes)
     sqlite3 *db = fixture_raw(f);
     raw_run(db, "BEGIN IMMEDIATE; INSERT INTO ledger (type) VALUES ('t')");
     struct verdict v = { .kind = VERDICT_COMPLETE, .row = row, .id = id };
-    int64_t        start = real_us();
+    int64_t start = real_us();
     CHECK_EQ(worker_cycle(&w, &(struct cycle){ .verdicts = &v, .verdict_count = 1 }), PR_EBUSY);
     CHECK(real_us() - start >= PR_MILLISECONDS(45));
     CHECK(strstr(w.error.text, "busy=") != NULL);
     struct pr_message m = { .type = PR_STR("t") };
-    pr_id             sent;
+    pr_id sent;
     CHECK_EQ(store_enqueue(&f->store, PR_STR("outbox"), &m, 1, PAYLOAD_MAX, &sent, NULL, &f->error), PR_EBUSY);
     CYCLE(&w, .fresh_rows = 10); /* reading goes on */
     raw_run(db, "COMMIT");
@@ -204,17 +204,18 @@ TEST(a_write_lock_that_is_held_for_too_long_is_told_and_nothing_changes)
 
 struct holder {
     const char *path;
-    int         pipe_fd;
+    int pipe_fd;
 };
 
 static int hold_for_a_while(void *arg)
 {
     struct holder *h = arg;
-    sqlite3       *db = NULL;
+    sqlite3 *db = NULL;
     if (sqlite3_open(h->path, &db) != SQLITE_OK)
         return 1;
     sqlite3_busy_timeout(db, 10000);
-    if (sqlite3_exec(db, "BEGIN IMMEDIATE; INSERT INTO ledger (type) VALUES ('t')", NULL, NULL, NULL) != SQLITE_OK)
+    if (sqlite3_exec(db, "BEGIN IMMEDIATE; INSERT INTO ledger (type) VALUES ('t')", NULL, NULL, NULL) !=
+        SQLITE_OK)
         return 2;
     tell(h->pipe_fd, 'h');
     pause_ms(200);
@@ -224,13 +225,13 @@ static int hold_for_a_while(void *arg)
 TEST(a_write_lock_that_is_held_for_a_moment_is_waited_for)
 {
     struct fixture *f = fixture_open("?busy=20s");
-    struct holder   h = { .path = f->path };
-    int             fds[2];
+    struct holder h = { .path = f->path };
+    int fds[2];
     CHECK_EQ(pipe(fds), 0);
     h.pipe_fd = fds[1];
     pid_t pid = child_start(hold_for_a_while, &h);
     CHECK_EQ(listen_to(fds[0]), 'h');
-    fixture_send(f, "x"); /* must succeed */
+    fixture_send(f, "x");                                       /* must succeed */
     CHECK_EQ(fixture_int(f, "SELECT count(*) FROM ledger"), 1); /* the other came first */
     CHECK_EQ(fixture_int(f, "SELECT count(*) FROM outbox"), 1);
     CHECK_EQ(child_wait(pid), 0);
@@ -244,8 +245,8 @@ TEST(a_write_lock_that_is_held_for_a_moment_is_waited_for)
 TEST(a_commit_of_another_connection_wakes_and_our_own_does_not)
 {
     struct fixture *f = fixture_open("");
-    sqlite3        *db = fixture_raw(f);
-    struct worker   w;
+    sqlite3 *db = fixture_raw(f);
+    struct worker w;
     worker_open(&w, &f->store);
     CYCLE(&w, );
     CYCLE(&w, .force_write = true, .fresh_rows = 10);
@@ -264,18 +265,18 @@ TEST(a_commit_of_another_connection_wakes_and_our_own_does_not)
 TEST(the_log_does_not_grow_without_end_while_a_box_is_worked) /* I14 */
 {
     struct fixture *f = fixture_open("?synchronous=normal");
-    static char     payload[60000];
-    struct worker   w;
+    static char payload[60000];
+    struct worker w;
     memset(payload, 'x', sizeof(payload) - 1);
     worker_open(&w, &f->store);
     CYCLE(&w, );
     for (int i = 0; i < 1000; i++) {
         fixture_send(f, payload);
         const struct cycle_reply *r = CYCLE(&w, .fresh_rows = 1);
-        struct verdict            v = { .kind = VERDICT_COMPLETE, .row = r->rows[0].row, .id = r->rows[0].m.id };
+        struct verdict v = { .kind = VERDICT_COMPLETE, .row = r->rows[0].row, .id = r->rows[0].m.id };
         CYCLE(&w, .verdicts = &v, .verdict_count = 1);
     }
-    char  log[128];
+    char log[128];
     FILE *file;
     snprintf(log, sizeof(log), "%s-wal", f->path);
     CHECK((file = fopen(log, "r")) != NULL);

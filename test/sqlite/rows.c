@@ -38,8 +38,8 @@ static void plant_odd(sqlite3 *db)
 TEST(each_sort_of_undecodable_row_is_read_as_such_listed_and_buried_with_its_bytes) /* B9, B81, B87 */
 {
     struct fixture *f = fixture_open("");
-    sqlite3        *db = fixture_raw(f);
-    struct worker   w;
+    sqlite3 *db = fixture_raw(f);
+    struct worker w;
     plant_odd(db);
     fixture_send(f, "good");
     raw_run(db, "CREATE TABLE before AS SELECT row_id, id, type, headers, payload, stream FROM outbox");
@@ -51,16 +51,19 @@ TEST(each_sort_of_undecodable_row_is_read_as_such_listed_and_buried_with_its_byt
     for (size_t i = 0; i < ARRAY_LENGTH(odd); i++) {
         if (r->rows[i].bad == NULL)
             check_fail(__FILE__, __LINE__, "%s is read as a good row", odd[i].what);
-        v[i] = (struct verdict){ .kind = VERDICT_DEAD_LETTER, .row = r->rows[i].row, .id = r->rows[i].m.id, .number = 1,
+        v[i] = (struct verdict){ .kind = VERDICT_DEAD_LETTER,
+                                 .row = r->rows[i].row,
+                                 .id = r->rows[i].m.id,
+                                 .number = 1,
                                  .cause = PR_REASON_SERIALIZATION_ERROR };
         if (r->rows[i].m.attempts < 0)
             v[i].number = 0;
     }
     CHECK(r->rows[ARRAY_LENGTH(odd)].bad == NULL);
 
-    struct arena       arena;
+    struct arena arena;
     struct query_reply listed;
-    struct query       query = { .kind = QUERY_MESSAGES, .filter = { .box = PR_STR("outbox"), .state = -1 } };
+    struct query query = { .kind = QUERY_MESSAGES, .filter = { .box = PR_STR("outbox"), .state = -1 } };
     arena_init(&arena, 65536);
     CHECK_OK(store_query(&f->store, &query, &arena, &listed, &f->error), &f->error);
     CHECK_EQ(listed.listed_count, ARRAY_LENGTH(odd) + 1);
@@ -73,10 +76,12 @@ TEST(each_sort_of_undecodable_row_is_read_as_such_listed_and_buried_with_its_byt
     CHECK_EQ(listed.listed_count, ARRAY_LENGTH(odd));
     arena_fini(&arena);
     /* Byte for byte, with the types that SQLite gave them. */
-    CHECK_EQ(raw_int(db, "SELECT count(*) FROM dead_letter d JOIN before b ON b.row_id = d.seq AND typeof(b.id) = typeof(d.id)"
-                         " AND b.id = d.id AND b.type = d.type AND b.headers IS d.headers AND b.payload IS d.payload"
-                         " AND b.stream IS d.stream"),
-             (int64_t)ARRAY_LENGTH(odd));
+    CHECK_EQ(
+        raw_int(db, "SELECT count(*) FROM dead_letter d JOIN before b ON b.row_id = d.seq AND typeof(b.id) = "
+                    "typeof(d.id)"
+                    " AND b.id = d.id AND b.type = d.type AND b.headers IS d.headers AND b.payload IS d.payload"
+                    " AND b.stream IS d.stream"),
+        (int64_t)ARRAY_LENGTH(odd));
     sqlite3_close(db);
     worker_close(&w);
     fixture_close(f);
@@ -119,7 +124,7 @@ TEST(a_hundred_thousand_held_rows_cost_the_others_nothing) /* B57 */
     int (*entry)(void) = (int (*)(void))(void (*)(void))on_open;
     CHECK_EQ(sqlite3_auto_extension((void (*)(void))entry), SQLITE_OK);
     struct fixture *f = fixture_open("?synchronous=normal");
-    struct worker   w;
+    struct worker w;
     worker_open(&w, &f->store);
     CYCLE(&w, );
     CYCLE(&w, .fresh_rows = 100);
@@ -127,7 +132,8 @@ TEST(a_hundred_thousand_held_rows_cost_the_others_nothing) /* B57 */
 
     sqlite3 *db = fixture_raw(f);
     raw_run(db, "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100000)"
-                " INSERT INTO outbox (type, stream, held_by, payload) SELECT 't', 's' || (i % 2), 's' || (i % 2), zeroblob(100) FROM n");
+                " INSERT INTO outbox (type, stream, held_by, payload) SELECT 't', 's' || (i % 2), 's' || (i % "
+                "2), zeroblob(100) FROM n");
     sqlite3_close(db);
     while (!CYCLE(&w, .fresh_rows = 100)->fresh_end) /* once past them */
         CHECK_EQ(w.reply->row_count, 0);
@@ -145,18 +151,19 @@ TEST(a_hundred_thousand_held_rows_cost_the_others_nothing) /* B57 */
 TEST(a_walk_over_many_rows_stops_in_between_and_loses_none)
 {
     struct fixture *f = fixture_open("?synchronous=normal");
-    sqlite3        *db = fixture_raw(f);
-    struct worker   w;
+    sqlite3 *db = fixture_raw(f);
+    struct worker w;
     /* 300,000 places, of which one in a thousand is fresh, and a wide gap. */
-    raw_run(db, "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 300000)"
-                " INSERT INTO outbox (type, due_at) SELECT 't', iif(i % 1000 = 0, NULL, 9000000000000000) FROM n");
+    raw_run(db,
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 300000)"
+            " INSERT INTO outbox (type, due_at) SELECT 't', iif(i % 1000 = 0, NULL, 9000000000000000) FROM n");
     raw_run(db, "INSERT INTO outbox (row_id, type) VALUES (900000000, 't')");
     sqlite3_close(db);
     worker_open(&w, &f->store);
     CYCLE(&w, );
-    size_t  count = 0;
+    size_t count = 0;
     int64_t last = 0;
-    int     cycles = 0;
+    int cycles = 0;
     do {
         CYCLE(&w, .fresh_rows = 1000);
         for (size_t i = 0; i < w.reply->row_count; i++) {
@@ -176,9 +183,9 @@ TEST(a_walk_over_many_rows_stops_in_between_and_loses_none)
 
 TEST(a_message_sent_through_the_callers_connection_shares_its_fate) /* B1, B2 */
 {
-    struct fixture   *f = fixture_open("");
-    sqlite3          *db = fixture_raw(f);
-    struct pr_error   error;
+    struct fixture *f = fixture_open("");
+    sqlite3 *db = fixture_raw(f);
+    struct pr_error error;
     struct pr_message m = { .type = PR_STR("t"), .stream = PR_STR("s"), .payload = PR_STR("p") };
     pr_id_new(&m.id);
     raw_run(db, "BEGIN");
@@ -194,7 +201,7 @@ TEST(a_message_sent_through_the_callers_connection_shares_its_fate) /* B1, B2 */
     CHECK_EQ(raw_int(db, "SELECT count(*) FROM outbox WHERE stream = 's' AND payload = CAST('p' AS BLOB)"), 1);
 
     struct pr_message many[3] = { m, m, m };
-    int               answers[3];
+    int answers[3];
     pr_id_new(&many[0].id);
     pr_id_new(&many[2].id);
     CHECK_EQ(sqlite_send_many(db, PR_STR("outbox"), many, 3, answers, &error), PR_OK);
@@ -202,8 +209,10 @@ TEST(a_message_sent_through_the_callers_connection_shares_its_fate) /* B1, B2 */
     CHECK_EQ(answers[1], PR_DUPLICATE);
     CHECK_EQ(answers[2], PR_OK);
     /* The first one dies: its id is known all the same. */
-    raw_run(db, "INSERT INTO dead_letter (box, id, destination, seq, status, attempts, failures, failure_reason, released,"
-                " endpoint, cause, limit_reached, rule, fingerprint, died_at) SELECT 'outbox', id, destination, seq, 1, 0, 0, 0,"
+    raw_run(db, "INSERT INTO dead_letter (box, id, destination, seq, status, attempts, failures, "
+                "failure_reason, released,"
+                " endpoint, cause, limit_reached, rule, fingerprint, died_at) SELECT 'outbox', id, "
+                "destination, seq, 1, 0, 0, 0,"
                 " 0, '', 10, 0, '', '', 1 FROM outbox ORDER BY row_id LIMIT 1;"
                 "DELETE FROM outbox WHERE row_id = (SELECT min(row_id) FROM outbox)");
     CHECK_EQ(sqlite_send(db, PR_STR("outbox"), &m, &error), PR_DUPLICATE);
@@ -215,8 +224,8 @@ TEST(a_message_sent_through_the_callers_connection_shares_its_fate) /* B1, B2 */
 
 TEST(sending_into_a_database_without_tables_says_run_init)
 {
-    sqlite3          *db = NULL;
-    struct pr_error   error;
+    sqlite3 *db = NULL;
+    struct pr_error error;
     struct pr_message m = { .type = PR_STR("t") };
     pr_id_new(&m.id);
     CHECK_EQ(sqlite3_open(":memory:", &db), SQLITE_OK);

@@ -20,10 +20,10 @@ TEST(migrating_twice_changes_nothing) /* I18 */
 
 static int migrate_in_child(void *arg)
 {
-    struct fixture            *f = arg;
+    struct fixture *f = arg;
     const struct store_options options = { .url = f->url, .payload_max = PAYLOAD_MAX };
-    struct store               store = { 0 };
-    struct pr_error            error;
+    struct store store = { 0 };
+    struct pr_error error;
     if (store_open(&options, &store, &error) != PR_OK)
         return 1;
     int rc = store_migrate(&store, NULL, 0, &error);
@@ -34,7 +34,7 @@ static int migrate_in_child(void *arg)
 TEST(two_that_migrate_at_once_both_succeed) /* I18 */
 {
     struct fixture *f = fixture_bare("");
-    pid_t           children[4];
+    pid_t children[4];
     for (size_t i = 0; i < ARRAY_LENGTH(children); i++)
         children[i] = child_start(migrate_in_child, f);
     for (size_t i = 0; i < ARRAY_LENGTH(children); i++)
@@ -48,7 +48,7 @@ TEST(two_that_migrate_at_once_both_succeed) /* I18 */
 TEST(a_newer_schema_is_refused_with_what_to_do) /* I18 */
 {
     struct fixture *f = fixture_open("");
-    sqlite3        *db = fixture_raw(f);
+    sqlite3 *db = fixture_raw(f);
     raw_run(db, "UPDATE meta SET value = 99 WHERE key = 'schema_version'");
     sqlite3_close(db);
     CHECK_EQ(fixture_migrate(f), PR_ESCHEMA);
@@ -77,7 +77,7 @@ TEST(a_file_that_is_not_there_is_not_made_by_asking)
 TEST(a_database_without_our_tables_says_run_init)
 {
     struct fixture *f = fixture_bare("");
-    sqlite3        *db = fixture_raw(f);
+    sqlite3 *db = fixture_raw(f);
     raw_run(db, "CREATE TABLE account (id INTEGER)");
     sqlite3_close(db);
     fixture_open_store(f);
@@ -91,8 +91,10 @@ TEST(a_database_without_our_tables_says_run_init)
 
 TEST(the_name_of_a_table_that_is_there_cannot_be_a_box)
 {
-    struct fixture          *f = fixture_open("");
-    static const char *const bad[] = { "meta", "dead_letter", "a b", "x\"; DROP TABLE outbox; --", "", "Outbox" };
+    struct fixture *f = fixture_open("");
+    static const char *const bad[] = {
+        "meta", "dead_letter", "a b", "x\"; DROP TABLE outbox; --", "", "Outbox"
+    };
     for (size_t i = 0; i < ARRAY_LENGTH(bad); i++)
         CHECK_EQ(store_migrate(&f->store, &bad[i], 1, &f->error), PR_EINVAL);
     CHECK_OK(store_check(&f->store, &f->error), &f->error);
@@ -102,11 +104,12 @@ TEST(the_name_of_a_table_that_is_there_cannot_be_a_box)
 
 TEST(unknown_options_of_the_url_are_named)
 {
-    static const char *const bad[] = { "sqlite:x.db?sync=full", "sqlite:x.db?synchronous=off", "sqlite:x.db?busy=soon", "sqlite:" };
+    static const char *const bad[] = { "sqlite:x.db?sync=full", "sqlite:x.db?synchronous=off",
+                                       "sqlite:x.db?busy=soon", "sqlite:" };
     for (size_t i = 0; i < ARRAY_LENGTH(bad); i++) {
         const struct store_options options = { .url = bad[i], .payload_max = PAYLOAD_MAX };
-        struct store               store = { 0 };
-        struct pr_error            error = { 0 };
+        struct store store = { 0 };
+        struct pr_error error = { 0 };
         CHECK_EQ(store_open(&options, &store, &error), PR_EINVAL);
         CHECK(error.text[0] != '\0');
     }
@@ -117,8 +120,8 @@ TEST(unknown_options_of_the_url_are_named)
 TEST(a_plain_insert_of_type_and_payload_is_a_message)
 {
     struct fixture *f = fixture_open("");
-    sqlite3        *db = fixture_raw(f);
-    int64_t         before_us = clock_wall_us(clock_system());
+    sqlite3 *db = fixture_raw(f);
+    int64_t before_us = clock_wall_us(clock_system());
     raw_run(db, "INSERT INTO outbox (type, payload) VALUES ('a.b', '{\"x\":1}')");
     raw_run(db, "INSERT INTO outbox (type, payload) VALUES ('a.b', x'00ff')");
     sqlite3_close(db);
@@ -130,7 +133,7 @@ TEST(a_plain_insert_of_type_and_payload_is_a_message)
     CHECK_EQ(r->row_count, 2);
     const struct pr_message *m = &r->rows[0].m;
     CHECK(r->rows[0].bad == NULL);
-    CHECK_EQ(m->id.bytes[6] >> 4, 7);    /* a UUIDv7 ... */
+    CHECK_EQ(m->id.bytes[6] >> 4, 7); /* a UUIDv7 ... */
     CHECK_EQ(m->id.bytes[8] >> 6, 2);
     int64_t ms = 0;
     for (int i = 0; i < 6; i++)
@@ -150,7 +153,7 @@ TEST(a_plain_insert_of_type_and_payload_is_a_message)
 TEST(a_message_follows_the_transaction_of_its_sender) /* B1 */
 {
     struct fixture *f = fixture_open("");
-    sqlite3        *db = fixture_raw(f);
+    sqlite3 *db = fixture_raw(f);
     raw_run(db, "BEGIN; INSERT INTO outbox (type, payload) VALUES ('gone', 'x'); ROLLBACK");
     raw_run(db, "BEGIN; INSERT INTO outbox (type, payload) VALUES ('kept', 'x'); COMMIT");
     sqlite3_close(db);
@@ -166,9 +169,10 @@ TEST(a_message_follows_the_transaction_of_its_sender) /* B1 */
 TEST(the_same_id_twice_gets_the_databases_own_error) /* B2 */
 {
     struct fixture *f = fixture_open("");
-    sqlite3        *db = fixture_raw(f);
+    sqlite3 *db = fixture_raw(f);
     raw_run(db, "INSERT INTO outbox (id, type) VALUES (x'00112233445566778899aabbccddeeff', 't')");
-    CHECK_EQ(raw_try(db, "INSERT INTO outbox (id, type) VALUES (x'00112233445566778899aabbccddeeff', 't')"), SQLITE_CONSTRAINT);
+    CHECK_EQ(raw_try(db, "INSERT INTO outbox (id, type) VALUES (x'00112233445566778899aabbccddeeff', 't')"),
+             SQLITE_CONSTRAINT);
     CHECK_EQ(raw_try(db, "INSERT INTO outbox (type, due_at) VALUES ('t', 'tomorrow')"), SQLITE_CONSTRAINT);
     CHECK_EQ(raw_try(db, "INSERT INTO outbox (payload) VALUES ('no type')"), SQLITE_CONSTRAINT);
     sqlite3_close(db);
@@ -178,9 +182,10 @@ TEST(the_same_id_twice_gets_the_databases_own_error) /* B2 */
 /* Some languages bind UUIDs as text, in small or capital letters. */
 TEST(ids_that_are_stored_as_text_are_read_found_judged_and_known)
 {
-    static const char *const texts[] = { "018f0000-0000-7000-8000-00000000000a", "018F0000-0000-7000-8000-00000000000B" };
+    static const char *const texts[] = { "018f0000-0000-7000-8000-00000000000a",
+                                         "018F0000-0000-7000-8000-00000000000B" };
     struct fixture *f = fixture_open("");
-    sqlite3        *db = fixture_raw(f);
+    sqlite3 *db = fixture_raw(f);
     raw_run(db, "INSERT INTO outbox (id, type) VALUES ('018f0000-0000-7000-8000-00000000000a', 't'),"
                 " ('018F0000-0000-7000-8000-00000000000B', 't')");
     struct worker w;
@@ -194,20 +199,25 @@ TEST(ids_that_are_stored_as_text_are_read_found_judged_and_known)
         CHECK(w.reply->rows[i].bad == NULL);
 
         struct pr_message m = { .id = id, .type = PR_STR("t") };
-        pr_id             again;
-        int               answer;
-        CHECK_OK(store_enqueue(&f->store, PR_STR("outbox"), &m, 1, PAYLOAD_MAX, &again, &answer, &f->error), &f->error);
+        pr_id again;
+        int answer;
+        CHECK_OK(store_enqueue(&f->store, PR_STR("outbox"), &m, 1, PAYLOAD_MAX, &again, &answer, &f->error),
+                 &f->error);
         CHECK_EQ(answer, PR_DUPLICATE);
     }
     struct verdict v[] = {
         { .kind = VERDICT_COMPLETE, .row = w.reply->rows[0].row, .id = w.reply->rows[0].m.id },
-        { .kind = VERDICT_DEAD_LETTER, .row = w.reply->rows[1].row, .id = w.reply->rows[1].m.id, .cause = PR_REASON_REJECTED },
+        { .kind = VERDICT_DEAD_LETTER,
+          .row = w.reply->rows[1].row,
+          .id = w.reply->rows[1].m.id,
+          .cause = PR_REASON_REJECTED },
     };
     CYCLE(&w, .verdicts = v, .verdict_count = 2);
     CHECK_EQ(w.reply->answers[0], PR_OK);
     CHECK_EQ(w.reply->answers[1], PR_OK);
     CHECK_EQ(raw_int(db, "SELECT count(*) FROM outbox"), 0);
-    CHECK_EQ(raw_int(db, "SELECT count(*) FROM dead_letter WHERE id = '018F0000-0000-7000-8000-00000000000B'"), 1);
+    CHECK_EQ(raw_int(db, "SELECT count(*) FROM dead_letter WHERE id = '018F0000-0000-7000-8000-00000000000B'"),
+             1);
     sqlite3_close(db);
     worker_close(&w);
     fixture_close(f);
@@ -218,31 +228,41 @@ TEST(ids_that_are_stored_as_text_are_read_found_judged_and_known)
 TEST(the_views_for_people_say_what_the_listings_say) /* B201 */
 {
     struct fixture *f = fixture_open("");
-    struct worker   w;
+    struct worker w;
     worker_open(&w, &f->store);
     sqlite3 *db = fixture_raw(f);
     raw_run(db, "INSERT INTO outbox (type, stream) VALUES ('head', 's'), ('follower', 's')");
     raw_run(db, "INSERT INTO outbox (type, destination) VALUES ('ready', ''), ('paused', 'e'), ('flying', '')");
-    raw_run(db, "INSERT INTO outbox (type, due_at) VALUES ('parked', 9223372036854775807), ('delayed', 9000000000000000)");
+    raw_run(db, "INSERT INTO outbox (type, due_at) VALUES ('parked', 9223372036854775807), ('delayed', "
+                "9000000000000000)");
     raw_run(db, "INSERT INTO ledger (type) VALUES ('other')");
-    const struct admin pause = { .kind = ADMIN_PAUSE, .filter = { .endpoint = PR_STR("e"), .state = -1 }, .why = PR_STR("why") };
+    const struct admin pause = { .kind = ADMIN_PAUSE,
+                                 .filter = { .endpoint = PR_STR("e"), .state = -1 },
+                                 .why = PR_STR("why") };
     struct admin_reply paused;
     CHECK_OK(store_admin(&f->store, &pause, &paused, &f->error), &f->error);
 
     CYCLE(&w, );
     CYCLE(&w, .fresh_rows = 10);
-    const struct row    *rows = w.reply->rows;
-    struct verdict       v[] = {
-              { .kind = VERDICT_FAIL, .row = rows[0].row, .id = rows[0].m.id, .number = 1, .reason = PR_REASON_REJECTED, .delay_us = PR_MINUTES(9) },
-              { .kind = VERDICT_HOLD, .row = rows[1].row, .id = rows[1].m.id, .held_by = PR_STR("s") },
+    const struct row *rows = w.reply->rows;
+    struct verdict v[] = {
+        { .kind = VERDICT_FAIL,
+          .row = rows[0].row,
+          .id = rows[0].m.id,
+          .number = 1,
+          .reason = PR_REASON_REJECTED,
+          .delay_us = PR_MINUTES(9) },
+        { .kind = VERDICT_HOLD, .row = rows[1].row, .id = rows[1].m.id, .held_by = PR_STR("s") },
     };
     struct receipt_entry entry = { rows[4].row, 1 };
     CYCLE(&w, .verdicts = v, .verdict_count = 2, .receipt = &entry, .receipt_count = 1);
 
-    static const char *const states[] = { "ready", "in-flight", "delayed", "retrying", "held", "parked", "paused" };
+    static const char *const states[] = { "ready", "in-flight", "delayed", "retrying",
+                                          "held",  "parked",    "paused" };
     for (size_t i = 0; i < ARRAY_LENGTH(states); i++) {
         char sql[128];
-        snprintf(sql, sizeof(sql), "SELECT count(*) FROM messages WHERE box = 'outbox' AND state = '%s'", states[i]);
+        snprintf(sql, sizeof(sql), "SELECT count(*) FROM messages WHERE box = 'outbox' AND state = '%s'",
+                 states[i]);
         if (raw_int(db, sql) != 1)
             check_fail(__FILE__, __LINE__, "the view messages has not one that is %s", states[i]);
     }
@@ -250,7 +270,9 @@ TEST(the_views_for_people_say_what_the_listings_say) /* B201 */
     CHECK_EQ(raw_int(db, "SELECT count(*) FROM messages WHERE length(id) = 36"), 8);
     CHECK_EQ(raw_int(db, "SELECT held FROM blocked_streams WHERE box = 'outbox' AND stream = 's'"), 1);
     CHECK_EQ(raw_int(db, "SELECT count(*) FROM blocked_streams"), 1);
-    CHECK_EQ(raw_int(db, "SELECT count(*) FROM endpoint_overview WHERE name = 'e' AND state = 'paused' AND paused_why = 'why'"), 1);
+    CHECK_EQ(raw_int(db, "SELECT count(*) FROM endpoint_overview WHERE name = 'e' AND state = 'paused' AND "
+                         "paused_why = 'why'"),
+             1);
     sqlite3_close(db);
     worker_close(&w);
     fixture_close(f);
@@ -258,13 +280,16 @@ TEST(the_views_for_people_say_what_the_listings_say) /* B201 */
 
 TEST(every_action_is_in_the_audit) /* B202 */
 {
-    struct fixture    *f = fixture_open("");
-    pr_id              id = fixture_send(f, "x");
-    const struct admin park = { .kind = ADMIN_PARK, .filter = { .ids = &id, .id_count = 1, .state = -1 },
-                                .by = PR_STR("ann"), .why = PR_STR("it's \"odd\"") };
+    struct fixture *f = fixture_open("");
+    pr_id id = fixture_send(f, "x");
+    const struct admin park = { .kind = ADMIN_PARK,
+                                .filter = { .ids = &id, .id_count = 1, .state = -1 },
+                                .by = PR_STR("ann"),
+                                .why = PR_STR("it's \"odd\"") };
     struct admin_reply reply;
     CHECK_OK(store_admin(&f->store, &park, &reply, &f->error), &f->error);
     CHECK_EQ(fixture_int(f, "SELECT count(*) FROM audit WHERE who = 'ann' AND action = 'park' AND changed = 1"
-                            " AND why = 'it''s \"odd\"' AND json_valid(target)"), 1);
+                            " AND why = 'it''s \"odd\"' AND json_valid(target)"),
+             1);
     fixture_close(f);
 }

@@ -23,22 +23,23 @@
 struct target {
     uint64_t row;
     pr_slice box;
-    bool     refused;
+    bool refused;
 };
 
 struct order {
     struct sqlite_store *store;
-    struct conn         *conn;
-    const struct admin  *admin;
-    struct arena         arena, scratch;
-    struct surroundings  s;
-    int64_t              head_seq;      /* RELEASE of a stream: what is behind it */
-    struct target       *targets;
-    size_t               count, capacity;
-    struct admin_reply   reply;
-    struct pr_error     *reterr;
+    struct conn *conn;
+    const struct admin *admin;
+    struct arena arena, scratch;
+    struct surroundings s;
+    int64_t head_seq; /* RELEASE of a stream: what is behind it */
+    struct target *targets;
+    size_t count, capacity;
+    struct admin_reply reply;
+    struct pr_error *reterr;
 };
 
+/* clang-format off */
 /*    the action in the story (NULL: no line) and in the audit, what is told, where it looks */
 static const struct action {
     const char        *step, *name;
@@ -55,6 +56,7 @@ static const struct action {
     [ADMIN_PAUSE]        = { NULL,          "pause",        NOTICE_ENDPOINT, LISTING_BOX },
     [ADMIN_RESUME]       = { NULL,          "resume",       NOTICE_ENDPOINT, LISTING_BOX },
 };
+/* clang-format on */
 
 static const struct action *order_action(const struct order *o)
 {
@@ -85,7 +87,7 @@ static int target_add(void *arg, const struct listed *l, struct pr_error *reterr
     if (o->admin->kind == ADMIN_RELEASE && !is_releasable(o, l))
         return PR_OK;
     if (o->count == o->capacity) {
-        size_t         capacity = o->capacity > 0 ? o->capacity * 2 : 16;
+        size_t capacity = o->capacity > 0 ? o->capacity * 2 : 16;
         struct target *targets = realloc(o->targets, capacity * sizeof(*targets));
         if (targets == NULL)
             return no_memory(o);
@@ -103,7 +105,8 @@ static int target_add(void *arg, const struct listed *l, struct pr_error *reterr
 
 static int find_in(struct order *o, pr_slice box, const pr_id *id)
 {
-    return listing_run(o->conn, &o->s, order_action(o)->table, box, &o->admin->filter, id, target_add, o, o->reterr);
+    return listing_run(o->conn, &o->s, order_action(o)->table, box, &o->admin->filter, id, target_add, o,
+                       o->reterr);
 }
 
 static int head_seq_read(struct order *o, pr_slice box)
@@ -113,10 +116,11 @@ static int head_seq_read(struct order *o, pr_slice box)
     if (o->admin->kind != ADMIN_RELEASE || f->id_count > 0 || f->stream.size == 0)
         return PR_OK;
     o->head_seq = INT64_MAX; /* no failed head: only what is held */
-    int rc = conn_int(o->conn,
-                      "SELECT seq FROM \"{box}\" INDEXED BY \"{box}_heads\" WHERE stream = ?1 AND " MESSAGE_IS_HEAD
-                      " ORDER BY seq LIMIT 1",
-                      box, VALUES(V_TEXT(f->stream)), &o->head_seq, o->reterr);
+    int rc =
+        conn_int(o->conn,
+                 "SELECT seq FROM \"{box}\" INDEXED BY \"{box}_heads\" WHERE stream = ?1 AND " MESSAGE_IS_HEAD
+                 " ORDER BY seq LIMIT 1",
+                 box, VALUES(V_TEXT(f->stream)), &o->head_seq, o->reterr);
     return rc < 0 ? rc : PR_OK;
 }
 
@@ -140,7 +144,7 @@ static int find_everywhere(struct order *o, const pr_id *id)
 static int targets_find(struct order *o)
 {
     const struct filter *f = &o->admin->filter;
-    int                  rc = f->id_count == 0 ? find_everywhere(o, NULL) : PR_OK;
+    int rc = f->id_count == 0 ? find_everywhere(o, NULL) : PR_OK;
     for (size_t i = 0; i < f->id_count && rc == PR_OK; i++) {
         size_t before = o->count;
         rc = find_everywhere(o, &f->ids[i]);
@@ -157,11 +161,12 @@ static int targets_refuse(struct order *o)
 {
     for (size_t i = 0; i < o->count && o->admin->kind == ADMIN_DEAD_REPLAY; i++) {
         struct target *t = &o->targets[i];
-        int64_t        there;
-        int            rc = conn_int(o->conn,
-                                     "SELECT 1 FROM dead_letter d JOIN \"{box}\" b ON b.id = d.id AND b.destination = d.destination"
-                                     " WHERE d.row_id = ?1",
-                                     t->box, VALUES(V_INT(t->row)), &there, o->reterr);
+        int64_t there;
+        int rc = conn_int(
+            o->conn,
+            "SELECT 1 FROM dead_letter d JOIN \"{box}\" b ON b.id = d.id AND b.destination = d.destination"
+            " WHERE d.row_id = ?1",
+            t->box, VALUES(V_INT(t->row)), &there, o->reterr);
         if (rc < 0)
             return rc;
         t->refused = rc == PR_OK;
@@ -175,10 +180,10 @@ static int targets_refuse(struct order *o)
 
 static int target_read(struct order *o, const struct target *t, struct pr_message *ret)
 {
-    bool          dead = order_action(o)->table == LISTING_DEAD;
+    bool dead = order_action(o)->table == LISTING_DEAD;
     sqlite3_stmt *statement;
-    uint64_t      row;
-    const char   *bad;
+    uint64_t row;
+    const char *bad;
     int rc = conn_bind(o->conn,
                        dead ? "SELECT " MESSAGE_COLUMNS ", NULL FROM dead_letter WHERE row_id = ?1"
                             : "SELECT " MESSAGE_COLUMNS ", NULL FROM \"{box}\" WHERE row_id = ?1",
@@ -214,93 +219,99 @@ static int story_make(struct order *o, const struct pr_message *m, struct buf *r
 
 static int do_dead_add(struct order *o, const struct target *t, const struct pr_message *m, pr_slice story)
 {
-    char       print[FINGERPRINT_SIZE];
-    int        cause = m->reason != PR_REASON_NONE ? m->reason : PR_REASON_REJECTED;
+    char print[FINGERPRINT_SIZE];
+    int cause = m->reason != PR_REASON_NONE ? m->reason : PR_REASON_REJECTED;
     struct buf note;
 
     fingerprint(m->destination, m->type, cause, m->error, print);
     buf_init(&note, NOTE_BYTES_MAX);
     buf_addf(&note, "%.*s: %.*s", SLICE_ARGS(o->admin->by), SLICE_ARGS(o->admin->why));
-    int rc = conn_do(o->conn,
-                     "INSERT INTO dead_letter (box, destination, seq, due_at, status, attempts, failures, failure_reason,"
-                     " code, error, failed_at, story, held_by, released, endpoint, cause, limit_reached, rule,"
-                     " fingerprint, note, died_at, " MESSAGE_MOVED ")"
-                     " SELECT '{box}', destination, seq, due_at, status | 32768, attempts, failures, failure_reason, code,"
-                     " error, failed_at, ?2, NULL, released, destination, ?3, 0, ?4, ?5, ?6, ?7, " MESSAGE_MOVED
-                     " FROM \"{box}\" WHERE row_id = ?1",
-                     t->box,
-                     VALUES(V_INT(t->row), V_TEXT(story), V_INT(cause), V_TEXT(o->admin->by), V_TEXT(slice_from(print)),
-                            V_TEXT(buf_slice(&note)), V_INT(o->s.now_us)),
-                     NULL, o->reterr);
+    int rc = conn_do(
+        o->conn,
+        "INSERT INTO dead_letter (box, destination, seq, due_at, status, attempts, failures, failure_reason,"
+        " code, error, failed_at, story, held_by, released, endpoint, cause, limit_reached, rule,"
+        " fingerprint, note, died_at, " MESSAGE_MOVED ")"
+        " SELECT '{box}', destination, seq, due_at, status | 32768, attempts, failures, failure_reason, code,"
+        " error, failed_at, ?2, NULL, released, destination, ?3, 0, ?4, ?5, ?6, ?7, " MESSAGE_MOVED
+        " FROM \"{box}\" WHERE row_id = ?1",
+        t->box,
+        VALUES(V_INT(t->row), V_TEXT(story), V_INT(cause), V_TEXT(o->admin->by), V_TEXT(slice_from(print)),
+               V_TEXT(buf_slice(&note)), V_INT(o->s.now_us)),
+        NULL, o->reterr);
     buf_fini(&note);
     if (rc == PR_OK)
-        rc = conn_do(o->conn, "DELETE FROM \"{box}\" WHERE row_id = ?1", t->box, VALUES(V_INT(t->row)), NULL, o->reterr);
+        rc = conn_do(o->conn, "DELETE FROM \"{box}\" WHERE row_id = ?1", t->box, VALUES(V_INT(t->row)), NULL,
+                     o->reterr);
     return rc;
 }
 
 /* Back to its place: a new row with the old seq. */
 static int do_dead_replay(struct order *o, const struct target *t, pr_slice story, uint64_t *ret_row)
 {
-    int rc = conn_do(o->conn,
-                     "INSERT INTO \"{box}\" (destination, split_seq, due_at, status, failure_reason, code, error, failed_at,"
-                     " story, " MESSAGE_MOVED ")"
-                     " SELECT destination, seq, ?2, status | 32768, failure_reason, code, error, failed_at, ?3, " MESSAGE_MOVED
-                     " FROM dead_letter WHERE row_id = ?1",
-                     t->box, VALUES(V_INT(t->row), V_INT(max64(1, o->s.now_us)), V_TEXT(story)), NULL, o->reterr);
+    int rc = conn_do(
+        o->conn,
+        "INSERT INTO \"{box}\" (destination, split_seq, due_at, status, failure_reason, code, error, failed_at,"
+        " story, " MESSAGE_MOVED ")"
+        " SELECT destination, seq, ?2, status | 32768, failure_reason, code, error, failed_at, "
+        "?3, " MESSAGE_MOVED " FROM dead_letter WHERE row_id = ?1",
+        t->box, VALUES(V_INT(t->row), V_INT(max64(1, o->s.now_us)), V_TEXT(story)), NULL, o->reterr);
     *ret_row = (uint64_t)sqlite3_last_insert_rowid(o->conn->db);
     if (rc == PR_OK)
-        rc = conn_do(o->conn, "DELETE FROM dead_letter WHERE row_id = ?1", t->box, VALUES(V_INT(t->row)), NULL, o->reterr);
+        rc = conn_do(o->conn, "DELETE FROM dead_letter WHERE row_id = ?1", t->box, VALUES(V_INT(t->row)), NULL,
+                     o->reterr);
     return rc;
 }
 
 static int do_update(struct order *o, const struct target *t, pr_slice story)
 {
-    const char *sql = o->admin->kind == ADMIN_RETRY
-                          ? "UPDATE \"{box}\" SET due_at = ?2, attempts = 0, failures = 0, held_by = NULL,"
-                            " story = coalesce(?3, story) WHERE row_id = ?1"
-                      : o->admin->kind == ADMIN_RELEASE
-                          ? "UPDATE \"{box}\" SET due_at = ?2, released = 1, held_by = NULL, story = coalesce(?3, story)"
-                            " WHERE row_id = ?1"
-                          : "UPDATE \"{box}\" SET due_at = ?2, held_by = NULL, story = coalesce(?3, story) WHERE row_id = ?1";
+    const char *sql =
+        o->admin->kind == ADMIN_RETRY
+            ? "UPDATE \"{box}\" SET due_at = ?2, attempts = 0, failures = 0, held_by = NULL,"
+              " story = coalesce(?3, story) WHERE row_id = ?1"
+        : o->admin->kind == ADMIN_RELEASE
+            ? "UPDATE \"{box}\" SET due_at = ?2, released = 1, held_by = NULL, story = coalesce(?3, story)"
+              " WHERE row_id = ?1"
+            : "UPDATE \"{box}\" SET due_at = ?2, held_by = NULL, story = coalesce(?3, story) WHERE row_id = ?1";
     int64_t due_us = o->admin->kind == ADMIN_PARK ? PR_NEVER : max64(1, o->s.now_us);
-    return conn_do(o->conn, sql, t->box, VALUES(V_INT(t->row), V_INT(due_us), V_TEXT_OR_NULL(story)), NULL, o->reterr);
+    return conn_do(o->conn, sql, t->box, VALUES(V_INT(t->row), V_INT(due_us), V_TEXT_OR_NULL(story)), NULL,
+                   o->reterr);
 }
 
 /* *ret_row: the row that instances know, or will know; 0 for a dead letter that is gone. */
-static int target_do(struct order *o, const struct target *t, const struct pr_message *m, pr_slice story, uint64_t *ret_row)
+static int target_do(struct order *o, const struct target *t, const struct pr_message *m, pr_slice story,
+                     uint64_t *ret_row)
 {
     *ret_row = t->row;
     switch (o->admin->kind) {
     case ADMIN_RETRY:
     case ADMIN_RELEASE:
-    case ADMIN_PARK:
-        return do_update(o, t, story);
+    case ADMIN_PARK: return do_update(o, t, story);
     case ADMIN_DISCARD:
-        return conn_do(o->conn, "DELETE FROM \"{box}\" WHERE row_id = ?1", t->box, VALUES(V_INT(t->row)), NULL, o->reterr);
-    case ADMIN_DEAD_ADD:
-        return do_dead_add(o, t, m, story);
-    case ADMIN_DEAD_REPLAY:
-        return do_dead_replay(o, t, story, ret_row);
+        return conn_do(o->conn, "DELETE FROM \"{box}\" WHERE row_id = ?1", t->box, VALUES(V_INT(t->row)), NULL,
+                       o->reterr);
+    case ADMIN_DEAD_ADD: return do_dead_add(o, t, m, story);
+    case ADMIN_DEAD_REPLAY: return do_dead_replay(o, t, story, ret_row);
     case ADMIN_DEAD_DISCARD:
         *ret_row = 0;
-        return conn_do(o->conn, "DELETE FROM dead_letter WHERE row_id = ?1", t->box, VALUES(V_INT(t->row)), NULL, o->reterr);
+        return conn_do(o->conn, "DELETE FROM dead_letter WHERE row_id = ?1", t->box, VALUES(V_INT(t->row)),
+                       NULL, o->reterr);
     case ADMIN_PAUSE:
-    case ADMIN_RESUME:
-        break;
+    case ADMIN_RESUME: break;
     }
     return error_set(o->reterr, PR_EINVAL, "there is no action of kind %d", (int)o->admin->kind);
 }
 
 /* ---- Telling ------------------------------------------------------------------------------- */
 
-static int notice_write(struct order *o, pr_slice box, enum notice_kind kind, uint64_t row, int64_t seq, pr_slice stream,
-                        pr_slice endpoint)
+static int notice_write(struct order *o, pr_slice box, enum notice_kind kind, uint64_t row, int64_t seq,
+                        pr_slice stream, pr_slice endpoint)
 {
     return conn_do(o->conn,
-                   "INSERT INTO control (mono_at, box, kind, row, seq, stream, endpoint) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+                   "INSERT INTO control (mono_at, box, kind, row, seq, stream, endpoint) VALUES (?1, ?2, ?3, "
+                   "?4, ?5, ?6, ?7)",
                    NO_BOX,
-                   VALUES(V_INT(store_mono_us(o->store)), V_TEXT(box), V_INT(kind), V_INT(row), V_INT(seq), V_TEXT(stream),
-                          V_TEXT(endpoint)),
+                   VALUES(V_INT(store_mono_us(o->store)), V_TEXT(box), V_INT(kind), V_INT(row), V_INT(seq),
+                          V_TEXT(stream), V_TEXT(endpoint)),
                    NULL, o->reterr);
 }
 
@@ -308,11 +319,11 @@ static void audit_filter(struct buf *b, const struct filter *f)
 {
     const struct {
         const char *name;
-        pr_slice    value;
-    } texts[] = { { "box", f->box },     { "endpoint", f->endpoint }, { "type", f->type },
-                  { "stream", f->stream }, { "error", f->error },     { "fingerprint", f->fingerprint } };
+        pr_slice value;
+    } texts[] = { { "box", f->box },       { "endpoint", f->endpoint }, { "type", f->type },
+                  { "stream", f->stream }, { "error", f->error },       { "fingerprint", f->fingerprint } };
     struct json_writer w;
-    char               id[PR_ID_TEXT_SIZE];
+    char id[PR_ID_TEXT_SIZE];
 
     json_init(&w, b);
     json_begin_object(&w);
@@ -363,9 +374,9 @@ static int audit_write(struct order *o)
 static int target_run(struct order *o, const struct target *t, bool tell)
 {
     struct pr_message m;
-    struct buf        story;
-    uint64_t          row = 0;
-    int               rc = target_read(o, t, &m);
+    struct buf story;
+    uint64_t row = 0;
+    int rc = target_read(o, t, &m);
     if (rc != PR_OK)
         return rc;
     buf_init(&story, STORY_BYTES_MAX);
@@ -401,16 +412,17 @@ static int order_rows(struct order *o)
 static int order_endpoint(struct order *o)
 {
     const struct admin *a = o->admin;
-    int64_t             now_us = o->s.now_us, current_us = 0;
-    int64_t             wanted_us = a->until_us != 0 ? a->until_us : PR_NEVER;
-    bool                pause = a->kind == ADMIN_PAUSE;
-    int rc = conn_int(o->conn, "SELECT paused_until FROM endpoint WHERE name = ?1", NO_BOX, VALUES(V_TEXT(a->filter.endpoint)),
-                      &current_us, o->reterr);
+    int64_t now_us = o->s.now_us, current_us = 0;
+    int64_t wanted_us = a->until_us != 0 ? a->until_us : PR_NEVER;
+    bool pause = a->kind == ADMIN_PAUSE;
+    int rc = conn_int(o->conn, "SELECT paused_until FROM endpoint WHERE name = ?1", NO_BOX,
+                      VALUES(V_TEXT(a->filter.endpoint)), &current_us, o->reterr);
     if (rc < 0)
         return rc;
     o->reply.matched = rc == PR_OK || pause;
     o->reply.missing = !o->reply.matched;
-    o->reply.changed = pause ? wanted_us > now_us && wanted_us > (current_us > now_us ? current_us : 0) : current_us > now_us;
+    o->reply.changed =
+        pause ? wanted_us > now_us && wanted_us > (current_us > now_us ? current_us : 0) : current_us > now_us;
     if (a->dry_run)
         return PR_OK;
     if (o->reply.changed > 0) {
@@ -418,8 +430,8 @@ static int order_endpoint(struct order *o)
                      "INSERT INTO endpoint (name, paused_until, paused_by, paused_why) VALUES (?1, ?2, ?3, ?4)"
                      " ON CONFLICT (name) DO UPDATE SET paused_until = ?2, paused_by = ?3, paused_why = ?4",
                      NO_BOX,
-                     VALUES(V_TEXT(a->filter.endpoint), V_INT(pause ? wanted_us : 0), V_TEXT(pause ? a->by : NO_BOX),
-                            V_TEXT(pause ? a->why : NO_BOX)),
+                     VALUES(V_TEXT(a->filter.endpoint), V_INT(pause ? wanted_us : 0),
+                            V_TEXT(pause ? a->by : NO_BOX), V_TEXT(pause ? a->why : NO_BOX)),
                      NULL, o->reterr);
         if (rc == PR_OK)
             rc = notice_write(o, NO_BOX, NOTICE_ENDPOINT, 0, 0, NO_BOX, a->filter.endpoint);
@@ -431,14 +443,15 @@ static int order_endpoint(struct order *o)
 
 static bool filter_is_empty(const struct filter *f)
 {
-    return f->id_count == 0 && f->state < 0 && f->reason == 0 && f->since_us == 0 && f->until_us == 0 && f->box.size == 0 &&
-           f->endpoint.size == 0 && f->stream.size == 0 && f->type.size == 0 && f->error.size == 0 && f->fingerprint.size == 0;
+    return f->id_count == 0 && f->state < 0 && f->reason == 0 && f->since_us == 0 && f->until_us == 0 &&
+           f->box.size == 0 && f->endpoint.size == 0 && f->stream.size == 0 && f->type.size == 0 &&
+           f->error.size == 0 && f->fingerprint.size == 0;
 }
 
 static int order_run(struct order *o)
 {
     bool on_endpoint = o->admin->kind == ADMIN_PAUSE || o->admin->kind == ADMIN_RESUME;
-    int  rc = conn_begin(o->conn, !o->admin->dry_run, o->reterr);
+    int rc = conn_begin(o->conn, !o->admin->dry_run, o->reterr);
     if (rc == PR_OK)
         rc = surroundings_read(o->store, o->conn, &o->arena, &o->s, o->reterr);
     if (rc == PR_OK)

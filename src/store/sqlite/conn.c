@@ -12,7 +12,7 @@
 #include "base/slice.h"
 #include "base/time.h"
 
-#define SQL_MAX 65536         /* bytes of one statement of ours; they have a few hundred */
+#define SQL_MAX 65536             /* bytes of one statement of ours; they have a few hundred */
 #define WAL_BYTES_KEPT "67108864" /* a log that grew is cut back to this */
 
 #define NO_BOX ((pr_slice){ NULL, 0 })
@@ -25,9 +25,9 @@ static const char SQL_ROLLBACK[] = "ROLLBACK";
 
 struct statement {
     struct map_node node;
-    const char     *sql; /* as in the program: compared by address */
-    char            box[BOX_NAME_MAX + 1];
-    sqlite3_stmt   *handle;
+    const char *sql; /* as in the program: compared by address */
+    char box[BOX_NAME_MAX + 1];
+    sqlite3_stmt *handle;
 };
 
 /* ---- Faults ------------------------------------------------------------------------- */
@@ -46,8 +46,7 @@ int sqlite_fault(sqlite3 *db, int rc, const char *path, struct pr_error *reterr)
 
     switch (rc & 0xff) {
     case SQLITE_BUSY:
-    case SQLITE_LOCKED:
-        return fault_busy(path, reterr);
+    case SQLITE_LOCKED: return fault_busy(path, reterr);
     case SQLITE_FULL:
         return error_set(reterr, PR_EFULL, "%s: no space left (%s): free some, nothing is lost", path, text);
     case SQLITE_CORRUPT:
@@ -57,24 +56,23 @@ int sqlite_fault(sqlite3 *db, int rc, const char *path, struct pr_error *reterr)
                          ".recover\"",
                          path, text, path);
     case SQLITE_IOERR:
-        return error_set(reterr, PR_EIO, "%s: input/output error (%s, code %d): look at the disk and the kernel's log",
-                         path, text, rc);
+        return error_set(reterr, PR_EIO,
+                         "%s: input/output error (%s, code %d): look at the disk and the kernel's log", path,
+                         text, rc);
     case SQLITE_CANTOPEN:
     case SQLITE_PERM:
     case SQLITE_READONLY:
     case SQLITE_AUTH:
-        return error_set(reterr, PR_EIO, "%s: %s: are the file and its directory there, and writable for this user?",
-                         path, text);
-    case SQLITE_NOMEM:
-        return error_set(reterr, PR_ENOMEM, "%s: no memory", path);
-    case SQLITE_TOOBIG:
-        return error_set(reterr, PR_ETOOBIG, "%s: %s", path, text);
+        return error_set(reterr, PR_EIO,
+                         "%s: %s: are the file and its directory there, and writable for this user?", path,
+                         text);
+    case SQLITE_NOMEM: return error_set(reterr, PR_ENOMEM, "%s: no memory", path);
+    case SQLITE_TOOBIG: return error_set(reterr, PR_ETOOBIG, "%s: %s", path, text);
     case SQLITE_ERROR:
         if (strncmp(text, "no such table", 13) == 0 || strncmp(text, "no such column", 14) == 0)
             return error_set(reterr, PR_ESCHEMA, "%s: %s: run postrider init", path, text);
         break;
-    default:
-        break;
+    default: break;
     }
     return error_set(reterr, PR_ESTORE, "%s: %s (SQLite code %d)", path, text, rc);
 }
@@ -90,13 +88,13 @@ static int conn_fault(struct conn *conn, int rc, struct pr_error *reterr)
 static int conn_on_busy(void *arg, int count)
 {
     struct conn *conn = arg;
-    int64_t      now_us = clock_mono_us(clock_system());
+    int64_t now_us = clock_mono_us(clock_system());
 
     if (count == 0)
         conn->busy_since_us = now_us;
     if (now_us - conn->busy_since_us >= conn->place->busy_us)
         return 0;
-    int64_t       pause_us = count < 10 ? 200 : count < 50 ? 1000 : 5000;
+    int64_t pause_us = count < 10 ? 200 : count < 50 ? 1000 : 5000;
     struct timespec pause = { .tv_nsec = pause_us * 1000 };
     nanosleep(&pause, NULL);
     return 1;
@@ -124,7 +122,8 @@ static int conn_configure(struct conn *conn, struct pr_error *reterr)
                          "PRAGMA journal_size_limit = " WAL_BYTES_KEPT ";",
                          reterr);
     if (rc == PR_OK)
-        rc = conn_script(conn, conn->place->full ? "PRAGMA synchronous = full" : "PRAGMA synchronous = normal", reterr);
+        rc = conn_script(conn, conn->place->full ? "PRAGMA synchronous = full" : "PRAGMA synchronous = normal",
+                         reterr);
     sqlite3_wal_hook(conn->db, conn_on_commit, conn); /* also turns automatic checkpoints off */
 
     sqlite3_stmt *statement; /* made now: a rollback must not need memory */
@@ -146,7 +145,8 @@ int conn_open(const struct sqlite_place *place, bool create, struct conn **ret_c
     map_init(&conn->statements);
     pthread_mutex_init(&conn->lock, NULL);
 
-    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE | (create ? SQLITE_OPEN_CREATE : 0);
+    int flags =
+        SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE | (create ? SQLITE_OPEN_CREATE : 0);
     int rc = sqlite3_open_v2(place->path, &conn->db, flags, NULL);
     if (rc != SQLITE_OK) {
         rc = conn_fault(conn, rc, reterr);
@@ -166,8 +166,7 @@ void conn_close(struct conn *conn)
 {
     if (conn == NULL || __atomic_sub_fetch(&conn->users, 1, __ATOMIC_ACQ_REL) > 0)
         return;
-    map_foreach(node, &conn->statements)
-    {
+    map_foreach (node, &conn->statements) {
         struct statement *statement = MAP_ENTRY(node, struct statement, node);
         sqlite3_finalize(statement->handle);
         map_remove(&conn->statements, node);
@@ -230,7 +229,7 @@ static int statement_make(struct conn *conn, const char *sql, pr_slice box, uint
     sql_expand(&text, sql, box);
 
     struct statement *statement = calloc(1, sizeof(*statement));
-    int               rc = statement != NULL ? buf_failed(&text) : PR_ENOMEM;
+    int rc = statement != NULL ? buf_failed(&text) : PR_ENOMEM;
     if (rc != PR_OK)
         error_set(reterr, rc, "no memory for a statement");
     if (rc == PR_OK) {
@@ -262,14 +261,11 @@ int value_bind(sqlite3_stmt *statement, int at, const struct value *value)
 {
     const char *data = value->bytes.data != NULL ? value->bytes.data : "";
     switch (value->type) {
-    case VALUE_NULL:
-        return sqlite3_bind_null(statement, at);
-    case VALUE_INT:
-        return sqlite3_bind_int64(statement, at, value->number);
+    case VALUE_NULL: return sqlite3_bind_null(statement, at);
+    case VALUE_INT: return sqlite3_bind_int64(statement, at, value->number);
     case VALUE_TEXT:
         return sqlite3_bind_text64(statement, at, data, value->bytes.size, SQLITE_STATIC, SQLITE_UTF8);
-    case VALUE_BLOB:
-        return sqlite3_bind_blob64(statement, at, data, value->bytes.size, SQLITE_STATIC);
+    case VALUE_BLOB: return sqlite3_bind_blob64(statement, at, data, value->bytes.size, SQLITE_STATIC);
     }
     return SQLITE_MISUSE;
 }
@@ -277,7 +273,7 @@ int value_bind(sqlite3_stmt *statement, int at, const struct value *value)
 int conn_bind(struct conn *conn, const char *sql, pr_slice box, const struct value *values, size_t count,
               sqlite3_stmt **ret_statement, struct pr_error *reterr)
 {
-    uint64_t          hash = hash_slice((uint64_t)(uintptr_t)sql, box);
+    uint64_t hash = hash_slice((uint64_t)(uintptr_t)sql, box);
     struct statement *statement = statement_find(conn, sql, box, hash);
 
     if (statement == NULL) {
@@ -313,7 +309,7 @@ int conn_do(struct conn *conn, const char *sql, pr_slice box, const struct value
             int *ret_changed, struct pr_error *reterr)
 {
     sqlite3_stmt *statement;
-    int           rc = conn_bind(conn, sql, box, values, count, &statement, reterr);
+    int rc = conn_bind(conn, sql, box, values, count, &statement, reterr);
     if (rc != PR_OK)
         return rc;
     do
@@ -328,7 +324,7 @@ int conn_int(struct conn *conn, const char *sql, pr_slice box, const struct valu
              int64_t *ret, struct pr_error *reterr)
 {
     sqlite3_stmt *statement;
-    int           rc = conn_bind(conn, sql, box, values, count, &statement, reterr);
+    int rc = conn_bind(conn, sql, box, values, count, &statement, reterr);
     if (rc != PR_OK)
         return rc;
     rc = conn_step(conn, statement, reterr);
@@ -356,7 +352,8 @@ pr_slice column_slice(sqlite3_stmt *statement, int column)
 /* A statement that is still open would keep its snapshot. */
 static void conn_reset_all(struct conn *conn)
 {
-    map_foreach(node, &conn->statements) sqlite3_reset(MAP_ENTRY(node, struct statement, node)->handle);
+    map_foreach (node, &conn->statements)
+        sqlite3_reset(MAP_ENTRY(node, struct statement, node)->handle);
 }
 
 int conn_begin(struct conn *conn, bool write, struct pr_error *reterr)
@@ -384,10 +381,15 @@ void conn_rollback(struct conn *conn)
     }
 }
 
-void conn_checkpoint(struct conn *conn)
+/* A long reader keeps the log from being emptied: then try again when it has grown as much
+ * again, and not after every commit. */
+void conn_checkpoint(struct conn *conn, int pages)
 {
-    int log = 0, moved = 0;
+    if (conn->wal_pages < conn->wal_tried)
+        conn->wal_tried = 0; /* it was begun anew */
+    if (conn->wal_pages - conn->wal_tried < pages)
+        return;
+    conn->wal_tried = conn->wal_pages;
     /* Whatever goes wrong here is met again by the next commit or the next checkpoint. */
-    if (sqlite3_wal_checkpoint_v2(conn->db, NULL, SQLITE_CHECKPOINT_PASSIVE, &log, &moved) == SQLITE_OK && log == moved)
-        conn->wal_pages = 0;
+    (void)sqlite3_wal_checkpoint_v2(conn->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
 }

@@ -16,27 +16,28 @@
 #include "base/util.h"
 #include "core/message.h"
 
-struct sqlite_place {   /* where a database is and how to use it; from the URL */
-    char   *path;       /* owned; ":memory:" is in memory */
-    bool    memory;
-    bool    full;       /* synchronous=full */
-    int64_t busy_us;    /* how long to wait for somebody else's lock */
+struct sqlite_place { /* where a database is and how to use it; from the URL */
+    char *path;       /* owned; ":memory:" is in memory */
+    bool memory;
+    bool full;       /* synchronous=full */
+    int64_t busy_us; /* how long to wait for somebody else's lock */
 };
 
 struct conn {
-    pthread_mutex_t            lock;
-    sqlite3                   *db;
-    const struct sqlite_place *place;      /* borrowed */
-    struct map                 statements; /* struct statement */
-    int64_t                    busy_since_us;
-    int                        wal_pages;  /* in the log after the latest commit of ours */
-    int                        users;      /* conn_share(): closed with the last of them */
+    pthread_mutex_t lock;
+    sqlite3 *db;
+    const struct sqlite_place *place; /* borrowed */
+    struct map statements;            /* struct statement */
+    int64_t busy_since_us;
+    int wal_pages; /* in the log after the latest commit of ours */
+    int wal_tried; /* ... when a checkpoint was tried last */
+    int users;     /* conn_share(): closed with the last of them */
 };
 
 /* A value to be bound; bytes are borrowed until the statement has ended. */
 struct value {
     enum { VALUE_NULL, VALUE_INT, VALUE_TEXT, VALUE_BLOB } type;
-    int64_t  number;
+    int64_t number;
     pr_slice bytes;
 };
 
@@ -48,8 +49,7 @@ struct value {
 #define V_ID(id) V_BLOB(PR_BYTES((const char *)(id).bytes, sizeof((id).bytes)))
 
 /* The values of a call: pointer and count. */
-#define VALUES(...) \
-    (const struct value[]){ __VA_ARGS__ }, ARRAY_LENGTH(((const struct value[]){ __VA_ARGS__ }))
+#define VALUES(...) (const struct value[]){ __VA_ARGS__ }, ARRAY_LENGTH(((const struct value[]){ __VA_ARGS__ }))
 
 static inline struct value value_text_or_null(pr_slice s)
 {
@@ -85,15 +85,16 @@ PR_MUST_CHECK int conn_begin(struct conn *conn, bool write, struct pr_error *ret
 PR_MUST_CHECK int conn_commit(struct conn *conn, struct pr_error *reterr);
 void conn_rollback(struct conn *conn); /* fine when there is none */
 
-/* Move what is in the log into the database, as far as nobody is in the way. */
-void conn_checkpoint(struct conn *conn);
+/* Once the log has grown by so many pages: move what is in it into the database, as far as
+ * nobody is in the way. */
+void conn_checkpoint(struct conn *conn, int pages);
 
 /* Sum up an SQLite result of this database as a fault, with what to do about it. */
 int sqlite_fault(sqlite3 *db, int rc, const char *path, struct pr_error *reterr);
 
 struct buf;
-void sql_expand(struct buf *b, const char *sql, pr_slice box); /* {box} becomes the name */
-int  value_bind(sqlite3_stmt *statement, int at, const struct value *value); /* an SQLite result */
+void sql_expand(struct buf *b, const char *sql, pr_slice box);              /* {box} becomes the name */
+int value_bind(sqlite3_stmt *statement, int at, const struct value *value); /* an SQLite result */
 
 /* Bytes of a column, borrowed until the next step. */
 pr_slice column_slice(sqlite3_stmt *statement, int column);

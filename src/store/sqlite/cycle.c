@@ -19,10 +19,11 @@
 static int session_check_box(struct session *session, struct pr_error *reterr)
 {
     int64_t found;
-    int     rc = conn_int(session->conn, "SELECT 1 FROM box WHERE name = ?1", session->box, VALUES(V_TEXT(session->box)),
-                          &found, reterr);
+    int rc = conn_int(session->conn, "SELECT 1 FROM box WHERE name = ?1", session->box,
+                      VALUES(V_TEXT(session->box)), &found, reterr);
     if (rc == PR_UNKNOWN)
-        return error_set(reterr, PR_ESCHEMA, "there is no box %s in %s: name it under boxes: and run postrider init",
+        return error_set(reterr, PR_ESCHEMA,
+                         "there is no box %s in %s: name it under boxes: and run postrider init",
                          session->box_name, session->store->place.path);
     return rc;
 }
@@ -30,7 +31,7 @@ static int session_check_box(struct session *session, struct pr_error *reterr)
 static int session_connect(struct session *session, struct pr_error *reterr)
 {
     struct sqlite_store *store = session->store;
-    int                  rc;
+    int rc;
     if (store->place.memory) {
         session->conn = conn_share(store->people);
         rc = PR_OK;
@@ -104,14 +105,15 @@ static bool cycle_was_answered(const struct cycle_run *run)
 static int cycle_fence(struct cycle_run *run, struct standing *standing)
 {
     const struct cycle *c = run->cycle;
-    int                 rc = lease_read(run, standing);
+    int rc = lease_read(run, standing);
     if (rc != PR_OK)
         return rc;
     if (c->epoch != 0 && (!standing->known || standing->epoch != c->epoch)) {
         log_emit(run->session->store->log, LOG_WARN, "lease_lost", LOG_SLICE("box", run->session->box));
-        return error_set(run->reterr, PR_ELEASE,
-                         "this instance of box %s lost its lease: it was silent for longer than lease:, or has left",
-                         run->session->box_name);
+        return error_set(
+            run->reterr, PR_ELEASE,
+            "this instance of box %s lost its lease: it was silent for longer than lease:, or has left",
+            run->session->box_name);
     }
     run->owner = standing->owner;
     return PR_OK;
@@ -129,7 +131,7 @@ static int cycle_must_write(struct cycle_run *run, const struct standing *standi
 static int cycle_change(struct cycle_run *run)
 {
     const struct cycle *c = run->cycle;
-    int                 rc = PR_OK;
+    int rc = PR_OK;
 
     if ((c->verdict_count > 0 || c->receipt_count > 0) && !run->owner)
         return error_set(run->reterr, PR_ELEASE, "this instance does not work box %s: another does",
@@ -151,8 +153,8 @@ static int cycle_change(struct cycle_run *run)
 static int cycle_write(struct cycle_run *run, struct standing *standing)
 {
     const struct cycle *c = run->cycle;
-    bool                take = false;
-    int                 rc = PR_OK;
+    bool take = false;
+    int rc = PR_OK;
 
     if (!standing->known)
         rc = lease_join(run, standing);
@@ -180,10 +182,10 @@ static int cycle_data_version(struct cycle_run *run, int64_t *ret)
 /* The inside of the transaction; the caller ends it.  PR_STALE: begin anew, with the write lock. */
 static int cycle_inside(struct cycle_run *run, int64_t *ret_data_version)
 {
-    struct session  *session = run->session;
-    struct standing  standing;
-    bool             joined = run->cycle->epoch == 0, must_write = false;
-    int              rc = cycle_fence(run, &standing);
+    struct session *session = run->session;
+    struct standing standing;
+    bool joined = run->cycle->epoch == 0, must_write = false;
+    int rc = cycle_fence(run, &standing);
     if (rc == PR_OK)
         rc = cycle_data_version(run, ret_data_version);
     if (rc != PR_OK)
@@ -222,9 +224,9 @@ static void session_forget(struct session *session)
 /* What the session remembers; only now that the cycle has landed. */
 static void cycle_landed(struct cycle_run *run, int64_t data_version)
 {
-    struct session     *session = run->session;
+    struct session *session = run->session;
     const struct cycle *c = run->cycle;
-    bool                known = pr_id_equal(session->instance, c->instance);
+    bool known = pr_id_equal(session->instance, c->instance);
 
     session->instance = c->instance;
     session->number = known && session->number > c->number ? session->number : c->number;
@@ -241,7 +243,7 @@ static void cycle_landed(struct cycle_run *run, int64_t data_version)
 static int cycle_transact(struct cycle_run *run)
 {
     struct session *session = run->session;
-    int64_t         data_version = 0;
+    int64_t data_version = 0;
 
     arena_reset(&session->arena);
     session->reply = (struct cycle_reply){ .next_due_us = PR_NEVER };
@@ -265,9 +267,10 @@ static int cycle_transact(struct cycle_run *run)
     return rc;
 }
 
-int sqlite_cycle(void *arg, const struct cycle *cycle, const struct cycle_reply **ret_reply, struct pr_error *reterr)
+int sqlite_cycle(void *arg, const struct cycle *cycle, const struct cycle_reply **ret_reply,
+                 struct pr_error *reterr)
 {
-    struct session  *session = arg;
+    struct session *session = arg;
     struct cycle_run run = { .session = session, .cycle = cycle, .conn = session->conn, .reterr = reterr };
 
     if (!slice_eq(cycle->box, session->box))
@@ -283,8 +286,8 @@ int sqlite_cycle(void *arg, const struct cycle *cycle, const struct cycle_reply 
         run.write = true;
         rc = cycle_transact(&run);
     }
-    if (rc == PR_OK && run.owner && session->conn->wal_pages >= CHECKPOINT_PAGES)
-        conn_checkpoint(session->conn);
+    if (rc == PR_OK && run.owner)
+        conn_checkpoint(session->conn, CHECKPOINT_PAGES);
     conn_unlock(session->conn);
     if (rc == PR_ELEASE) {
         session_forget(session);

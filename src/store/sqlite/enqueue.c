@@ -14,14 +14,14 @@
 #define CHECKPOINT_PAGES 16384   /* 64 MiB: nobody works the boxes, so we must do it */
 
 struct enqueue_request {
-    struct list_node         node;
-    pr_slice                 box;
+    struct list_node node;
+    pr_slice box;
     const struct pr_message *messages;
-    size_t                   count;
-    int                     *answers; /* may be NULL */
-    int                      rc;
-    struct pr_error          error;
-    bool                     done;
+    size_t count;
+    int *answers; /* may be NULL */
+    int rc;
+    struct pr_error error;
+    bool done;
 };
 
 void enqueue_init(struct enqueue_queue *queue)
@@ -54,8 +54,7 @@ static int request_store(struct conn *conn, struct enqueue_request *request, int
 static int group_store(struct conn *conn, struct list *group, int64_t now_us, struct pr_error *reterr)
 {
     int rc = conn_begin(conn, true, reterr);
-    list_foreach(node, group)
-    {
+    list_foreach (node, group) {
         struct enqueue_request *request = LIST_ENTRY(node, struct enqueue_request, node);
         if (rc == PR_OK && (rc = request_store(conn, request, now_us)) != PR_OK)
             *reterr = request->error;
@@ -71,7 +70,7 @@ static int group_store(struct conn *conn, struct list *group, int64_t now_us, st
 static void group_finish(struct list *group, struct list *ret_done, int rc, const struct pr_error *error)
 {
     while (!list_is_empty(group)) {
-        struct list_node       *node = list_pop_front(group);
+        struct list_node *node = list_pop_front(group);
         struct enqueue_request *request = LIST_ENTRY(node, struct enqueue_request, node);
         request->rc = rc;
         if (rc != PR_OK)
@@ -82,10 +81,10 @@ static void group_finish(struct list *group, struct list *ret_done, int rc, cons
 
 static void group_run(struct sqlite_store *store, struct list *group, struct list *ret_done)
 {
-    struct conn    *conn;
+    struct conn *conn;
     struct pr_error error = { .code = PR_OK };
-    int64_t         now_us = store_wall_us(store);
-    int             rc = store_sender(store, &conn, &error);
+    int64_t now_us = store_wall_us(store);
+    int rc = store_sender(store, &conn, &error);
     if (rc != PR_OK) {
         group_finish(group, ret_done, rc, &error);
         return;
@@ -102,8 +101,7 @@ static void group_run(struct sqlite_store *store, struct list *group, struct lis
         rc = group_store(conn, &one, now_us, &error);
         group_finish(&one, ret_done, rc, &error);
     }
-    if (conn->wal_pages >= CHECKPOINT_PAGES)
-        conn_checkpoint(conn);
+    conn_checkpoint(conn, CHECKPOINT_PAGES);
     conn_unlock(conn);
     store_wake(store);
 }
@@ -123,7 +121,7 @@ static void group_choose(struct enqueue_queue *queue, struct list *ret_group)
 static void lead(struct sqlite_store *store)
 {
     struct enqueue_queue *queue = &store->queue;
-    struct list           group, done;
+    struct list group, done;
 
     list_init(&done);
     queue->leading = true;
@@ -140,8 +138,8 @@ static void lead(struct sqlite_store *store)
 int sqlite_enqueue(void *self, pr_slice box, const struct pr_message *messages, size_t count, int *answers,
                    struct pr_error *reterr)
 {
-    struct sqlite_store   *store = self;
-    struct enqueue_queue  *queue = &store->queue;
+    struct sqlite_store *store = self;
+    struct enqueue_queue *queue = &store->queue;
     struct enqueue_request request = { .box = box, .messages = messages, .count = count, .answers = answers };
 
     if (!name_is_valid(box))

@@ -35,7 +35,7 @@ static pr_slice boot_id(const struct cycle_run *run)
 void lease_open_lock(struct session *session)
 {
     const struct sqlite_place *place = &session->store->place;
-    char                      *path = NULL;
+    char *path = NULL;
 
     session->lock_fd = -1;
     if (place->memory || asprintf(&path, "%s-%s.lock", place->path, session->box_name) < 0)
@@ -51,8 +51,7 @@ static bool try_lock_memory(struct session *session)
 {
     bool free_now = true;
     pthread_mutex_lock(&session->store->lock);
-    list_foreach(node, &session->store->sessions)
-    {
+    list_foreach (node, &session->store->sessions) {
         struct session *other = LIST_ENTRY(node, struct session, node);
         if (other != session && other->locked && slice_eq(other->box, session->box))
             free_now = false;
@@ -91,9 +90,10 @@ void lease_unlock(struct session *session)
 int lease_read(struct cycle_run *run, struct standing *ret)
 {
     sqlite3_stmt *statement;
-    int           rc = conn_bind(run->conn, "SELECT epoch, cycle, lease_end, lanes FROM instance WHERE id = ?1 AND box = ?2",
-                                 run->session->box, VALUES(V_ID(run->cycle->instance), V_TEXT(run->session->box)),
-                                 &statement, run->reterr);
+    int rc =
+        conn_bind(run->conn, "SELECT epoch, cycle, lease_end, lanes FROM instance WHERE id = ?1 AND box = ?2",
+                  run->session->box, VALUES(V_ID(run->cycle->instance), V_TEXT(run->session->box)), &statement,
+                  run->reterr);
     if (rc != PR_OK)
         return rc;
     *ret = (struct standing){ .known = false };
@@ -112,20 +112,20 @@ int lease_read(struct cycle_run *run, struct standing *ret)
 }
 
 struct owner {
-    bool  there;
+    bool there;
     pr_id id;
-    bool  over;   /* its lease */
-    bool  locked; /* it had the lock file */
+    bool over;   /* its lease */
+    bool locked; /* it had the lock file */
 };
 
 static int owner_read(struct cycle_run *run, struct owner *ret)
 {
     sqlite3_stmt *statement;
-    int           rc = conn_bind(run->conn,
-                                 "SELECT id, lease_end <= ?2 OR boot_id <> ?3, locked FROM instance WHERE box = ?1 AND lanes > 0",
-                                 run->session->box,
-                                 VALUES(V_TEXT(run->session->box), V_INT(run->mono_us), V_TEXT(boot_id(run))), &statement,
-                                 run->reterr);
+    int rc = conn_bind(
+        run->conn,
+        "SELECT id, lease_end <= ?2 OR boot_id <> ?3, locked FROM instance WHERE box = ?1 AND lanes > 0",
+        run->session->box, VALUES(V_TEXT(run->session->box), V_INT(run->mono_us), V_TEXT(boot_id(run))),
+        &statement, run->reterr);
     if (rc != PR_OK)
         return rc;
     *ret = (struct owner){ .there = false };
@@ -145,8 +145,8 @@ static int owner_read(struct cycle_run *run, struct owner *ret)
 int lease_can_take(struct cycle_run *run, bool *ret)
 {
     struct session *session = run->session;
-    struct owner    owner;
-    int             rc = owner_read(run, &owner);
+    struct owner owner;
+    int rc = owner_read(run, &owner);
     if (rc != PR_OK)
         return rc;
     session->probe_lock = owner.there && owner.locked;
@@ -162,13 +162,14 @@ int lease_can_take(struct cycle_run *run, bool *ret)
 static int bury_entries(struct cycle_run *run, const char *entries)
 {
     for (const char *at = strchr(entries, '"'); at != NULL; at = strchr(at, '"')) {
-        char     *end;
+        char *end;
         long long row = strtoll(at + 1, &end, 10);
         if (end[0] != '"' || end[1] != ':')
-            return error_set(run->reterr, PR_ECORRUPT, "a receipt of box %s cannot be read", run->session->box_name);
+            return error_set(run->reterr, PR_ECORRUPT, "a receipt of box %s cannot be read",
+                             run->session->box_name);
         long number = strtol(end + 2, &end, 10);
-        int  rc = conn_do(run->conn, "UPDATE \"{box}\" SET attempts = ?2 WHERE row_id = ?1 AND attempts < ?2",
-                          run->session->box, VALUES(V_INT(row), V_INT(number)), NULL, run->reterr);
+        int rc = conn_do(run->conn, "UPDATE \"{box}\" SET attempts = ?2 WHERE row_id = ?1 AND attempts < ?2",
+                         run->session->box, VALUES(V_INT(row), V_INT(number)), NULL, run->reterr);
         if (rc != PR_OK)
             return rc;
         at = end;
@@ -179,13 +180,13 @@ static int bury_entries(struct cycle_run *run, const char *entries)
 static int bury(struct cycle_run *run, pr_id id)
 {
     sqlite3_stmt *statement;
-    int           rc = conn_bind(run->conn, "SELECT entries FROM claim WHERE instance = ?1", run->session->box,
-                                 VALUES(V_ID(id)), &statement, run->reterr);
+    int rc = conn_bind(run->conn, "SELECT entries FROM claim WHERE instance = ?1", run->session->box,
+                       VALUES(V_ID(id)), &statement, run->reterr);
     if (rc != PR_OK)
         return rc;
     while ((rc = conn_step(run->conn, statement, run->reterr)) > 0) {
         const char *entries = (const char *)sqlite3_column_text(statement, 0);
-        int         fault = entries != NULL ? bury_entries(run, entries) : PR_OK;
+        int fault = entries != NULL ? bury_entries(run, entries) : PR_OK;
         if (fault != PR_OK) {
             sqlite3_reset(statement);
             return fault;
@@ -193,10 +194,11 @@ static int bury(struct cycle_run *run, pr_id id)
     }
     FAILPOINT("store.bury.counted");
     if (rc == PR_OK)
-        rc = conn_do(run->conn, "DELETE FROM claim WHERE instance = ?1", run->session->box, VALUES(V_ID(id)), NULL,
-                     run->reterr);
+        rc = conn_do(run->conn, "DELETE FROM claim WHERE instance = ?1", run->session->box, VALUES(V_ID(id)),
+                     NULL, run->reterr);
     if (rc == PR_OK)
-        rc = conn_do(run->conn, "DELETE FROM instance WHERE id = ?1", run->session->box, VALUES(V_ID(id)), NULL, run->reterr);
+        rc = conn_do(run->conn, "DELETE FROM instance WHERE id = ?1", run->session->box, VALUES(V_ID(id)), NULL,
+                     run->reterr);
     FAILPOINT("store.bury.done");
     return rc;
 }
@@ -206,13 +208,14 @@ int lease_bury_dead(struct cycle_run *run)
 {
     for (;;) {
         sqlite3_stmt *statement;
-        pr_id         id;
-        int           rc = conn_bind(run->conn,
-                                     "SELECT id FROM instance WHERE box = ?1 AND id <> ?2 AND (lease_end <= ?3 OR boot_id <> ?4)",
-                                     run->session->box,
-                                     VALUES(V_TEXT(run->session->box), V_ID(run->cycle->instance), V_INT(run->mono_us),
-                                            V_TEXT(boot_id(run))),
-                                     &statement, run->reterr);
+        pr_id id;
+        int rc = conn_bind(
+            run->conn,
+            "SELECT id FROM instance WHERE box = ?1 AND id <> ?2 AND (lease_end <= ?3 OR boot_id <> ?4)",
+            run->session->box,
+            VALUES(V_TEXT(run->session->box), V_ID(run->cycle->instance), V_INT(run->mono_us),
+                   V_TEXT(boot_id(run))),
+            &statement, run->reterr);
         if (rc == PR_OK)
             rc = conn_step(run->conn, statement, run->reterr);
         if (rc <= 0)
@@ -232,19 +235,21 @@ int lease_bury_dead(struct cycle_run *run)
 int lease_join(struct cycle_run *run, struct standing *ret)
 {
     const struct cycle *cycle = run->cycle;
-    int64_t             epoch;
-    int rc = conn_int(run->conn, "UPDATE meta SET value = value + 1 WHERE key = 'epoch' RETURNING value", run->session->box,
-                      NULL, 0, &epoch, run->reterr);
+    int64_t epoch;
+    int rc = conn_int(run->conn, "UPDATE meta SET value = value + 1 WHERE key = 'epoch' RETURNING value",
+                      run->session->box, NULL, 0, &epoch, run->reterr);
     if (rc == PR_UNKNOWN)
         rc = error_set(run->reterr, PR_ESCHEMA, "the table meta has no epoch: run postrider init");
     if (rc == PR_OK)
         rc = conn_do(run->conn,
-                     "INSERT INTO instance (id, box, name, version, epoch, cycle, lanes, locked, lease_end, boot_id, started_at)"
+                     "INSERT INTO instance (id, box, name, version, epoch, cycle, lanes, locked, lease_end, "
+                     "boot_id, started_at)"
                      " VALUES (?1, ?2, ?3, ?4, ?5, 0, 0, 0, ?6, ?7, ?8)",
                      run->session->box,
                      VALUES(V_ID(cycle->instance), V_TEXT(run->session->box), V_TEXT(cycle->name),
                             V_TEXT(slice_from(POSTRIDER_VERSION)), V_INT(epoch),
-                            V_INT(time_add(run->mono_us, cycle->lease_us)), V_TEXT(boot_id(run)), V_INT(run->now_us)),
+                            V_INT(time_add(run->mono_us, cycle->lease_us)), V_TEXT(boot_id(run)),
+                            V_INT(run->now_us)),
                      NULL, run->reterr);
     if (rc == PR_OK)
         *ret = (struct standing){ .known = true, .epoch = epoch };
@@ -254,7 +259,7 @@ int lease_join(struct cycle_run *run, struct standing *ret)
 int lease_take(struct cycle_run *run)
 {
     struct owner owner;
-    int          rc = owner_read(run, &owner);
+    int rc = owner_read(run, &owner);
     if (rc == PR_OK && owner.there)
         rc = bury(run, owner.id);
     if (rc != PR_OK)
@@ -270,13 +275,15 @@ int lease_take(struct cycle_run *run)
 int lease_renew(struct cycle_run *run)
 {
     const struct cycle *cycle = run->cycle;
-    bool                locked = run->owner && lease_try_lock(run->session);
+    bool locked = run->owner && lease_try_lock(run->session);
     FAILPOINT("store.renew.before");
-    int rc = conn_do(run->conn, "UPDATE instance SET lease_end = ?2, cycle = max(cycle, ?3), lanes = ?4, locked = ?5 WHERE id = ?1",
-                     run->session->box,
-                     VALUES(V_ID(cycle->instance), V_INT(time_add(run->mono_us, cycle->lease_us)), V_INT(cycle->number),
-                            V_INT(run->owner ? LANE_COUNT : LANES_NONE), V_INT(locked)),
-                     NULL, run->reterr);
+    int rc = conn_do(
+        run->conn,
+        "UPDATE instance SET lease_end = ?2, cycle = max(cycle, ?3), lanes = ?4, locked = ?5 WHERE id = ?1",
+        run->session->box,
+        VALUES(V_ID(cycle->instance), V_INT(time_add(run->mono_us, cycle->lease_us)), V_INT(cycle->number),
+               V_INT(run->owner ? LANE_COUNT : LANES_NONE), V_INT(locked)),
+        NULL, run->reterr);
     FAILPOINT("store.renew.after");
     return rc;
 }

@@ -16,12 +16,12 @@
 
 /* ---- Surroundings ---------------------------------------------------------------------- */
 
-static int names_read(struct conn *conn, const char *count_sql, const char *sql, int64_t now_us, struct arena *arena,
-                      pr_slice **ret, size_t *ret_count, struct pr_error *reterr)
+static int names_read(struct conn *conn, const char *count_sql, const char *sql, int64_t now_us,
+                      struct arena *arena, pr_slice **ret, size_t *ret_count, struct pr_error *reterr)
 {
-    int64_t       room;
+    int64_t room;
     sqlite3_stmt *statement;
-    int           rc = conn_int(conn, count_sql, NO_BOX, NULL, 0, &room, reterr);
+    int rc = conn_int(conn, count_sql, NO_BOX, NULL, 0, &room, reterr);
     if (rc != PR_OK)
         return rc;
     *ret_count = 0;
@@ -45,36 +45,36 @@ static int names_read(struct conn *conn, const char *count_sql, const char *sql,
 static int flight_compare(const void *a, const void *b)
 {
     const struct flight *x = a, *y = b;
-    int                  order = slice_cmp(x->box, y->box);
+    int order = slice_cmp(x->box, y->box);
     if (order != 0)
         return order;
     return x->row < y->row ? -1 : x->row > y->row;
 }
 
 /* Receipts are JSON objects: json_each() takes them apart. */
-#define FLIGHTS                                                                              \
-    " FROM claim c JOIN instance i ON i.id = c.instance, json_each(c.entries) e"             \
+#define FLIGHTS                                                                                                \
+    " FROM claim c JOIN instance i ON i.id = c.instance, json_each(c.entries) e"                               \
     " WHERE i.boot_id = ?1 AND i.lease_end > ?2"
 
-static int flights_read(struct sqlite_store *store, struct conn *conn, struct arena *arena, struct surroundings *ret,
-                        struct pr_error *reterr)
+static int flights_read(struct sqlite_store *store, struct conn *conn, struct arena *arena,
+                        struct surroundings *ret, struct pr_error *reterr)
 {
     const struct value alive[] = { V_TEXT(slice_from(store->boot_id)), V_INT(store_mono_us(store)) };
-    int64_t            room;
-    sqlite3_stmt      *statement;
-    int                rc = conn_int(conn, "SELECT count(*)" FLIGHTS, NO_BOX, alive, 2, &room, reterr);
+    int64_t room;
+    sqlite3_stmt *statement;
+    int rc = conn_int(conn, "SELECT count(*)" FLIGHTS, NO_BOX, alive, 2, &room, reterr);
     if (rc != PR_OK)
         return rc;
     ret->flights = arena_alloc_array(arena, (size_t)room, sizeof(*ret->flights));
     if (ret->flights == NULL)
         return error_set(reterr, PR_ENOMEM, "no memory for %lld receipts", (long long)room);
-    rc = conn_bind(conn, "SELECT c.box, i.name, i.id, CAST(e.key AS INTEGER), e.value" FLIGHTS, NO_BOX, alive, 2, &statement,
-                   reterr);
+    rc = conn_bind(conn, "SELECT c.box, i.name, i.id, CAST(e.key AS INTEGER), e.value" FLIGHTS, NO_BOX, alive,
+                   2, &statement, reterr);
     if (rc != PR_OK)
         return rc;
     while ((rc = conn_step(conn, statement, reterr)) > 0 && ret->flight_count < (size_t)room) {
         struct flight *f = &ret->flights[ret->flight_count++];
-        pr_slice       id = column_slice(statement, 2);
+        pr_slice id = column_slice(statement, 2);
         f->box = slice_dup(arena, column_slice(statement, 0));
         f->instance = slice_dup(arena, column_slice(statement, 1));
         memcpy(f->instance_id.bytes, id.data, min_size(id.size, sizeof(f->instance_id.bytes)));
@@ -90,27 +90,27 @@ static int flights_read(struct sqlite_store *store, struct conn *conn, struct ar
     return rc < 0 ? rc : PR_OK;
 }
 
-int surroundings_read(struct sqlite_store *store, struct conn *conn, struct arena *arena, struct surroundings *ret,
-                      struct pr_error *reterr)
+int surroundings_read(struct sqlite_store *store, struct conn *conn, struct arena *arena,
+                      struct surroundings *ret, struct pr_error *reterr)
 {
     *ret = (struct surroundings){ .now_us = store_wall_us(store), .payload_max = store->payload_max };
     int rc = flights_read(store, conn, arena, ret, reterr);
     if (rc == PR_OK)
         rc = names_read(conn, "SELECT count(*) FROM endpoint",
-                        "SELECT name FROM endpoint WHERE paused_until > ?1 ORDER BY name LIMIT ?2", ret->now_us, arena,
-                        &ret->paused, &ret->paused_count, reterr);
+                        "SELECT name FROM endpoint WHERE paused_until > ?1 ORDER BY name LIMIT ?2", ret->now_us,
+                        arena, &ret->paused, &ret->paused_count, reterr);
     if (rc == PR_OK)
-        rc = names_read(conn, "SELECT count(*) FROM box", "SELECT name FROM box WHERE ?1 IS NOT NULL ORDER BY name LIMIT ?2",
-                        ret->now_us, arena, &ret->boxes, &ret->box_count, reterr);
+        rc = names_read(conn, "SELECT count(*) FROM box",
+                        "SELECT name FROM box WHERE ?1 IS NOT NULL ORDER BY name LIMIT ?2", ret->now_us, arena,
+                        &ret->boxes, &ret->box_count, reterr);
     return rc;
 }
 
 const struct flight *surroundings_flight(const struct surroundings *s, pr_slice box, uint64_t row, int attempts)
 {
     const struct flight key = { .box = box, .row = row };
-    const struct flight *f = s->flight_count > 0
-                                 ? bsearch(&key, s->flights, s->flight_count, sizeof(key), flight_compare)
-                                 : NULL;
+    const struct flight *f =
+        s->flight_count > 0 ? bsearch(&key, s->flights, s->flight_count, sizeof(key), flight_compare) : NULL;
     return f != NULL && f->number > attempts ? f : NULL; /* else it was judged meanwhile */
 }
 
@@ -122,21 +122,22 @@ static bool is_paused(const struct surroundings *s, pr_slice endpoint)
     return false;
 }
 
-enum state surroundings_state(const struct surroundings *s, pr_slice box, uint64_t row, const struct pr_message *m)
+enum state surroundings_state(const struct surroundings *s, pr_slice box, uint64_t row,
+                              const struct pr_message *m)
 {
     if (surroundings_flight(s, box, row, m->attempts) != NULL)
         return STATE_IN_FLIGHT;
     enum state state = state_of_row(m, s->now_us);
-    bool       may_wait = state == STATE_READY || state == STATE_RETRYING;
+    bool may_wait = state == STATE_READY || state == STATE_RETRYING;
     return may_wait && is_paused(s, m->destination) ? STATE_PAUSED : state;
 }
 
 /* ---- A filter as SQL ---------------------------------------------------------------------- */
 
 struct sql {
-    struct buf   text;
+    struct buf text;
     struct value values[CONDITIONS_MAX];
-    size_t       count;
+    size_t count;
 };
 
 /* " AND condition", with its one or two values. */
@@ -156,21 +157,17 @@ static void sql_more(struct sql *sql, struct value value)
 static void filter_state(struct sql *sql, const struct filter *f, int64_t now_us)
 {
     switch (f->state) {
-    case STATE_PARKED:
-        sql_and(sql, "due_at = ?", V_INT(PR_NEVER));
-        break;
-    case STATE_HELD:
-        buf_add_cstr(&sql->text, " AND held_by IS NOT NULL");
-        break;
+    case STATE_PARKED: sql_and(sql, "due_at = ?", V_INT(PR_NEVER)); break;
+    case STATE_HELD: buf_add_cstr(&sql->text, " AND held_by IS NOT NULL"); break;
     case STATE_DELAYED:
     case STATE_RETRYING:
         sql_and(sql, "due_at IS NOT NULL AND held_by IS NULL AND due_at > ?", V_INT(now_us));
         break;
     case STATE_IN_FLIGHT:
-        buf_add_cstr(&sql->text, " AND row_id IN (SELECT CAST(e.key AS INTEGER) FROM claim c, json_each(c.entries) e)");
+        buf_add_cstr(&sql->text,
+                     " AND row_id IN (SELECT CAST(e.key AS INTEGER) FROM claim c, json_each(c.entries) e)");
         break;
-    default:
-        break; /* found among all */
+    default: break; /* found among all */
     }
 }
 
@@ -210,7 +207,8 @@ static void filter_box(struct sql *sql, const struct filter *f, int64_t now_us)
     filter_state(sql, f, now_us);
 }
 
-static void filter_after_life(struct sql *sql, const struct filter *f, enum listing_table table, pr_slice box, int64_t now_us)
+static void filter_after_life(struct sql *sql, const struct filter *f, enum listing_table table, pr_slice box,
+                              int64_t now_us)
 {
     if (box.size > 0)
         sql_and(sql, "box = ?", V_TEXT(box));
@@ -237,11 +235,13 @@ static void sql_select(struct sql *sql, enum listing_table table, pr_slice box)
 {
     buf_add_cstr(&sql->text, "SELECT " MESSAGE_COLUMNS ", payload, ");
     if (table == LISTING_DEAD)
-        buf_add_cstr(&sql->text, "box, endpoint, cause, limit_reached, rule, fingerprint, note, died_at FROM dead_letter");
+        buf_add_cstr(&sql->text,
+                     "box, endpoint, cause, limit_reached, rule, fingerprint, note, died_at FROM dead_letter");
     else if (table == LISTING_DONE)
         buf_add_cstr(&sql->text, "box, endpoint, 0, 0, NULL, NULL, NULL, done_at FROM done");
     else
-        buf_addf(&sql->text, "'%.*s', destination, 0, 0, NULL, NULL, NULL, 0 FROM \"%.*s\"", SLICE_ARGS(box), SLICE_ARGS(box));
+        buf_addf(&sql->text, "'%.*s', destination, 0, 0, NULL, NULL, NULL, 0 FROM \"%.*s\"", SLICE_ARGS(box),
+                 SLICE_ARGS(box));
     buf_add_cstr(&sql->text, " WHERE 1");
 }
 
@@ -302,9 +302,9 @@ static int listing_walk(struct conn *conn, sqlite3_stmt *statement, const struct
                         enum listing_table table, const struct filter *filter, listing_found found, void *arg,
                         struct pr_error *reterr)
 {
-    struct arena  scratch;
+    struct arena scratch;
     struct listed listed;
-    int           rc;
+    int rc;
 
     arena_init(&scratch, SCRATCH_BYTES);
     while ((rc = conn_step(conn, statement, reterr)) > 0) {
@@ -320,11 +320,12 @@ static int listing_walk(struct conn *conn, sqlite3_stmt *statement, const struct
 }
 
 int listing_run(struct conn *conn, const struct surroundings *s, enum listing_table table, pr_slice box,
-                const struct filter *filter, const pr_id *id, listing_found found, void *arg, struct pr_error *reterr)
+                const struct filter *filter, const pr_id *id, listing_found found, void *arg,
+                struct pr_error *reterr)
 {
-    struct sql      sql = { .count = 0 };
+    struct sql sql = { .count = 0 };
     struct id_forms forms;
-    sqlite3_stmt   *statement = NULL;
+    sqlite3_stmt *statement = NULL;
 
     if (id != NULL)
         id_forms_init(&forms, *id);

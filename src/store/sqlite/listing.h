@@ -9,29 +9,31 @@ enum listing_table { LISTING_BOX, LISTING_DEAD, LISTING_DONE };
 /* What is on an open receipt of a living instance. */
 struct flight {
     pr_slice box, instance;
-    pr_id    instance_id;
+    pr_id instance_id;
     uint64_t row;
-    int      number;
+    int number;
 };
 
 /* What is known beside the rows; read once per question. */
 struct surroundings {
-    int64_t        now_us;
-    size_t         payload_max;
+    int64_t now_us;
+    size_t payload_max;
     struct flight *flights; /* by box and row */
-    size_t         flight_count;
-    pr_slice      *paused;  /* endpoints, ascending */
-    size_t         paused_count;
-    pr_slice      *boxes;   /* ascending */
-    size_t         box_count;
+    size_t flight_count;
+    pr_slice *paused; /* endpoints, ascending */
+    size_t paused_count;
+    pr_slice *boxes; /* ascending */
+    size_t box_count;
 };
 PR_MUST_CHECK int surroundings_read(struct sqlite_store *store, struct conn *conn, struct arena *arena,
                                     struct surroundings *ret, struct pr_error *reterr);
 
 /* NULL: it is not in flight. */
-const struct flight *surroundings_flight(const struct surroundings *s, pr_slice box, uint64_t row, int attempts);
+const struct flight *surroundings_flight(const struct surroundings *s, pr_slice box, uint64_t row,
+                                         int attempts);
 /* The state of a row of this box, with receipts and pauses laid over it. */
-enum state surroundings_state(const struct surroundings *s, pr_slice box, uint64_t row, const struct pr_message *m);
+enum state surroundings_state(const struct surroundings *s, pr_slice box, uint64_t row,
+                              const struct pr_message *m);
 
 /* Called for each row found, in row order; its slices last until it returns.  0: go on;
  * > 0: stop; < 0: a fault. */
@@ -39,8 +41,8 @@ typedef int (*listing_found)(void *arg, const struct listed *listed, struct pr_e
 
 /* The rows of one table (and one box; for LISTING_DEAD and LISTING_DONE an empty box is all)
  * that the filter finds, without its limit.  id: this one instead of the filter's; NULL: any. */
-PR_MUST_CHECK int listing_run(struct conn *conn, const struct surroundings *s, enum listing_table table, pr_slice box,
-                              const struct filter *filter, const pr_id *id, listing_found found, void *arg,
-                              struct pr_error *reterr);
+PR_MUST_CHECK int listing_run(struct conn *conn, const struct surroundings *s, enum listing_table table,
+                              pr_slice box, const struct filter *filter, const pr_id *id, listing_found found,
+                              void *arg, struct pr_error *reterr);
 
 #endif

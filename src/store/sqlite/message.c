@@ -21,7 +21,8 @@ const char MESSAGE_INSERT[] =
     "        EXISTS (SELECT 1 FROM \"{box}\" WHERE id = ?19 AND destination = ?2)))"
     "   OR (EXISTS (SELECT 1 FROM dead_letter WHERE id < x'') AND"
     "       (EXISTS (SELECT 1 FROM dead_letter WHERE id = ?18 AND destination = ?2 AND box = '{box}') OR"
-    "        EXISTS (SELECT 1 FROM dead_letter WHERE id = ?19 AND destination = ?2 AND box = '{box}'))), NULL, ?1),"
+    "        EXISTS (SELECT 1 FROM dead_letter WHERE id = ?19 AND destination = ?2 AND box = '{box}'))), NULL, "
+    "?1),"
     " ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)";
 
 void id_forms_init(struct id_forms *forms, pr_id id)
@@ -63,8 +64,8 @@ int message_insert(struct conn *conn, pr_slice box, const struct pr_message *mes
                    struct pr_error *reterr)
 {
     struct id_forms forms;
-    struct value    values[MESSAGE_VALUE_COUNT];
-    int             changed;
+    struct value values[MESSAGE_VALUE_COUNT];
+    int changed;
 
     id_forms_init(&forms, message->id);
     message_values(message, &forms, now_us, values);
@@ -78,17 +79,17 @@ int message_insert(struct conn *conn, pr_slice box, const struct pr_message *mes
 
 /* Columns whose bytes are copied, and where they go. */
 static const struct {
-    int    column;
+    int column;
     size_t offset;
 } texts[] = {
-    { 3, offsetof(struct pr_message, destination) },     { 4, offsetof(struct pr_message, stream) },
-    { 5, offsetof(struct pr_message, type) },            { 6, offsetof(struct pr_message, source) },
-    { 7, offsetof(struct pr_message, subject) },         { 8, offsetof(struct pr_message, content_type) },
-    { 9, offsetof(struct pr_message, headers) },         { 10, offsetof(struct pr_message, correlation_id) },
-    { 11, offsetof(struct pr_message, causation_id) },   { 12, offsetof(struct pr_message, traceparent) },
-    { 13, offsetof(struct pr_message, tracestate) },     { 22, offsetof(struct pr_message, code) },
-    { 23, offsetof(struct pr_message, error) },          { 25, offsetof(struct pr_message, story) },
-    { 26, offsetof(struct pr_message, held_by) },        { 28, offsetof(struct pr_message, payload) },
+    { 3, offsetof(struct pr_message, destination) },   { 4, offsetof(struct pr_message, stream) },
+    { 5, offsetof(struct pr_message, type) },          { 6, offsetof(struct pr_message, source) },
+    { 7, offsetof(struct pr_message, subject) },       { 8, offsetof(struct pr_message, content_type) },
+    { 9, offsetof(struct pr_message, headers) },       { 10, offsetof(struct pr_message, correlation_id) },
+    { 11, offsetof(struct pr_message, causation_id) }, { 12, offsetof(struct pr_message, traceparent) },
+    { 13, offsetof(struct pr_message, tracestate) },   { 22, offsetof(struct pr_message, code) },
+    { 23, offsetof(struct pr_message, error) },        { 25, offsetof(struct pr_message, story) },
+    { 26, offsetof(struct pr_message, held_by) },      { 28, offsetof(struct pr_message, payload) },
 };
 
 static int column_small(sqlite3_stmt *s, int column)
@@ -120,7 +121,7 @@ int message_decode(sqlite3_stmt *statement, struct arena *arena, size_t payload_
     decode_numbers(statement, m);
     *ret_row = (uint64_t)sqlite3_column_int64(statement, 0);
 
-    pr_slice    id = column_slice(statement, 2);
+    pr_slice id = column_slice(statement, 2);
     const char *bad = id.size > 0 && id_from_stored(id, &m->id) == PR_OK ? NULL : "the id is not a UUID";
 
     /* The bytes where SQLite has them, then one block of ours. */

@@ -6,21 +6,21 @@
 #include "store/sqlite/conn.h"
 
 /* What message_decode() reads, in its order; payload stands last and can be left out. */
-#define MESSAGE_COLUMNS                                                                          \
-    "row_id, seq, id, destination, stream, type, source, subject, content_type, headers, "      \
-    "correlation_id, causation_id, traceparent, tracestate, event, created_at, due_at, expires_at, " \
+#define MESSAGE_COLUMNS                                                                                        \
+    "row_id, seq, id, destination, stream, type, source, subject, content_type, headers, "                     \
+    "correlation_id, causation_id, traceparent, tracestate, event, created_at, due_at, expires_at, "           \
     "status, attempts, failures, failure_reason, code, error, failed_at, story, held_by, released"
 #define MESSAGE_COLUMN_COUNT 29 /* with payload behind them */
 
 /* The columns that move unchanged with a row from table to table. */
-#define MESSAGE_MOVED                                                                          \
-    "id, stream, type, source, subject, content_type, headers, correlation_id, causation_id, " \
+#define MESSAGE_MOVED                                                                                          \
+    "id, stream, type, source, subject, content_type, headers, correlation_id, causation_id, "                 \
     "traceparent, tracestate, event, created_at, expires_at, payload"
 
 /* A row that came back and blocks its stream (message_blocks_stream()), or is parked: as the
  * partial index {box}_heads says it, word for word. */
-#define MESSAGE_IS_HEAD                                                                           \
-    "due_at IS NOT NULL AND (due_at = 9223372036854775807 OR (released = 0 AND"                   \
+#define MESSAGE_IS_HEAD                                                                                        \
+    "due_at IS NOT NULL AND (due_at = 9223372036854775807 OR (released = 0 AND"                                \
     " ((status & 32768) <> 0 OR attempts > 0 OR due_at <= created_at)))"
 
 /* Read the current row; columns begin with MESSAGE_COLUMNS and payload (or NULL).  Slices are
@@ -32,7 +32,7 @@ PR_MUST_CHECK int message_decode(sqlite3_stmt *statement, struct arena *arena, s
 /* The three forms in which other programs store an id. */
 struct id_forms {
     pr_id id;
-    char  lower[PR_ID_TEXT_SIZE], upper[PR_ID_TEXT_SIZE];
+    char lower[PR_ID_TEXT_SIZE], upper[PR_ID_TEXT_SIZE];
 };
 void id_forms_init(struct id_forms *forms, pr_id id);
 #define V_ID_LOWER(forms) V_TEXT(PR_BYTES((forms).lower, PR_ID_TEXT_SIZE - 1))

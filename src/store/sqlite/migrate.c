@@ -61,7 +61,7 @@ static int script_run(struct conn *conn, const char *sql, struct pr_error *reter
 {
     for (const char *rest = sql; *rest != '\0';) {
         sqlite3_stmt *statement = NULL;
-        int           rc = sqlite3_prepare_v2(conn->db, rest, -1, &statement, &rest);
+        int rc = sqlite3_prepare_v2(conn->db, rest, -1, &statement, &rest);
         if (rc == SQLITE_OK && statement != NULL) {
             FAILPOINT("store.migrate.statement");
             rc = sqlite3_step(statement);
@@ -82,7 +82,8 @@ static int migration_run(struct conn *conn, const struct migration *m, pr_slice 
     buf_init(&script, SCRIPT_MAX);
     script_expand(&script, m->sql, box);
     int rc = buf_failed(&script);
-    rc = rc == PR_OK ? script_run(conn, script.data, reterr) : error_set(reterr, rc, "no memory for %s.sql", m->name);
+    rc = rc == PR_OK ? script_run(conn, script.data, reterr)
+                     : error_set(reterr, rc, "no memory for %s.sql", m->name);
     buf_fini(&script);
     return rc;
 }
@@ -90,7 +91,7 @@ static int migration_run(struct conn *conn, const struct migration *m, pr_slice 
 /* ---- Boxes --------------------------------------------------------------------------- */
 
 struct names {
-    char   names[BOXES_MAX][BOX_NAME_MAX + 1];
+    char names[BOXES_MAX][BOX_NAME_MAX + 1];
     size_t count;
 };
 
@@ -102,8 +103,8 @@ static pr_slice names_get(const struct names *names, size_t i)
 static int boxes_read(struct conn *conn, struct names *ret, struct pr_error *reterr)
 {
     sqlite3_stmt *statement;
-    int           rc = conn_bind(conn, "SELECT name FROM box ORDER BY name LIMIT ?1", NO_BOX, VALUES(V_INT(BOXES_MAX)),
-                                 &statement, reterr);
+    int rc = conn_bind(conn, "SELECT name FROM box ORDER BY name LIMIT ?1", NO_BOX, VALUES(V_INT(BOXES_MAX)),
+                       &statement, reterr);
     if (rc != PR_OK)
         return rc;
     ret->count = 0;
@@ -120,7 +121,8 @@ static int box_check_name(struct conn *conn, const struct names *names, pr_slice
                           struct pr_error *reterr)
 {
     if (!name_is_valid(box))
-        return error_set(reterr, PR_EINVAL, "\"%.*s\" cannot be the name of a box: letters, digits and _, at most %d",
+        return error_set(reterr, PR_EINVAL,
+                         "\"%.*s\" cannot be the name of a box: letters, digits and _, at most %d",
                          SLICE_ARGS(box), BOX_NAME_MAX);
     *ret_there = false;
     for (size_t i = 0; i < names->count; i++)
@@ -131,8 +133,8 @@ static int box_check_name(struct conn *conn, const struct names *names, pr_slice
     if (names->count == BOXES_MAX)
         return error_set(reterr, PR_ETOOBIG, "there are %d boxes already, there cannot be more", BOXES_MAX);
     int64_t found;
-    int     rc = conn_int(conn, "SELECT 1 FROM sqlite_master WHERE name = ?1 COLLATE NOCASE", NO_BOX,
-                          VALUES(V_TEXT(box)), &found, reterr);
+    int rc = conn_int(conn, "SELECT 1 FROM sqlite_master WHERE name = ?1 COLLATE NOCASE", NO_BOX,
+                      VALUES(V_TEXT(box)), &found, reterr);
     if (rc == PR_OK)
         return error_set(reterr, PR_EINVAL, "there is a table %.*s already that is no box: choose another name",
                          SLICE_ARGS(box));
@@ -142,7 +144,7 @@ static int box_check_name(struct conn *conn, const struct names *names, pr_slice
 static int box_make(struct conn *conn, struct names *names, pr_slice box, struct pr_error *reterr)
 {
     bool there;
-    int  rc = box_check_name(conn, names, box, &there, reterr);
+    int rc = box_check_name(conn, names, box, &there, reterr);
     if (rc != PR_OK || there)
         return rc;
     for (size_t i = 0; i < sqlite_migrations_count && rc == PR_OK; i++)
@@ -156,9 +158,9 @@ static int box_make(struct conn *conn, struct names *names, pr_slice box, struct
 /* ---- Views ----------------------------------------------------------------------------- */
 
 #define NOW_US "CAST((julianday('now') - 2440587.5) * 86400000 + 0.5 AS INTEGER) * 1000"
-#define ID_TEXT                                                                                     \
-    "CASE WHEN typeof(b.id) = 'blob' THEN lower(substr(hex(b.id), 1, 8) || '-' || substr(hex(b.id), 9, 4)" \
-    " || '-' || substr(hex(b.id), 13, 4) || '-' || substr(hex(b.id), 17, 4) || '-' || substr(hex(b.id), 21))" \
+#define ID_TEXT                                                                                                \
+    "CASE WHEN typeof(b.id) = 'blob' THEN lower(substr(hex(b.id), 1, 8) || '-' || substr(hex(b.id), 9, 4)"     \
+    " || '-' || substr(hex(b.id), 13, 4) || '-' || substr(hex(b.id), 17, 4) || '-' || substr(hex(b.id), 21))"  \
     " ELSE b.id END"
 
 static const char VIEW_IN_FLIGHT[] =
@@ -168,26 +170,33 @@ static const char VIEW_IN_FLIGHT[] =
 /* As state_of_row(), with receipts and pauses laid over it. */
 static const char VIEW_MESSAGES[] =
     "SELECT '{box}' AS box, b.row_id, b.seq, " ID_TEXT " AS id,"
-    " CASE WHEN (b.row_id, b.attempts + 1) IN (SELECT row_id, number FROM in_flight WHERE box = '{box}') THEN 'in-flight'"
+    " CASE WHEN (b.row_id, b.attempts + 1) IN (SELECT row_id, number FROM in_flight WHERE box = '{box}') THEN "
+    "'in-flight'"
     " WHEN b.due_at = 9223372036854775807 THEN 'parked'"
     " WHEN b.held_by IS NOT NULL THEN 'held'"
     " WHEN b.due_at > " NOW_US " AND (b.status & 32768) = 0 AND b.attempts = 0 THEN 'delayed'"
     " WHEN b.destination IN (SELECT name FROM endpoint WHERE paused_until > " NOW_US ") THEN 'paused'"
     " WHEN b.due_at > " NOW_US " THEN 'retrying'"
     " ELSE 'ready' END AS state,"
-    " b.type, b.stream, b.destination, strftime('%Y-%m-%dT%H:%M:%fZ', b.created_at / 1e6, 'unixepoch') AS created_at,"
-    " CASE WHEN b.due_at < 9223372036854775807 THEN strftime('%Y-%m-%dT%H:%M:%fZ', b.due_at / 1e6, 'unixepoch') END AS due_at,"
-    " b.status, b.attempts, b.failures, b.failure_reason, b.code, b.error, b.held_by, length(b.payload) AS payload_bytes"
+    " b.type, b.stream, b.destination, strftime('%Y-%m-%dT%H:%M:%fZ', b.created_at / 1e6, 'unixepoch') AS "
+    "created_at,"
+    " CASE WHEN b.due_at < 9223372036854775807 THEN strftime('%Y-%m-%dT%H:%M:%fZ', b.due_at / 1e6, "
+    "'unixepoch') END AS due_at,"
+    " b.status, b.attempts, b.failures, b.failure_reason, b.code, b.error, b.held_by, length(b.payload) AS "
+    "payload_bytes"
     " FROM \"{box}\" b";
 
 static const char VIEW_BLOCKED[] =
     "SELECT '{box}' AS box, b.stream, " ID_TEXT " AS head, b.seq, b.failure_reason, b.error,"
-    " CASE WHEN b.due_at < 9223372036854775807 THEN strftime('%Y-%m-%dT%H:%M:%fZ', b.due_at / 1e6, 'unixepoch') END AS due_at,"
+    " CASE WHEN b.due_at < 9223372036854775807 THEN strftime('%Y-%m-%dT%H:%M:%fZ', b.due_at / 1e6, "
+    "'unixepoch') END AS due_at,"
     " (SELECT count(*) FROM \"{box}\" h WHERE h.stream = b.stream AND h.held_by IS NOT NULL) AS held"
-    " FROM \"{box}\" b WHERE b.due_at IS NOT NULL AND b.released = 0 AND (b.status & 32768) <> 0 AND b.stream IS NOT NULL";
+    " FROM \"{box}\" b WHERE b.due_at IS NOT NULL AND b.released = 0 AND (b.status & 32768) <> 0 AND b.stream "
+    "IS NOT NULL";
 
 static const char VIEW_ENDPOINTS[] =
-    "CREATE VIEW endpoint_overview AS SELECT name, CASE WHEN paused_until > " NOW_US " THEN 'paused' ELSE 'open' END AS state,"
+    "CREATE VIEW endpoint_overview AS SELECT name, CASE WHEN paused_until > " NOW_US
+    " THEN 'paused' ELSE 'open' END AS state,"
     " CASE WHEN paused_until > " NOW_US " AND paused_until < 9223372036854775807"
     " THEN strftime('%Y-%m-%dT%H:%M:%fZ', paused_until / 1e6, 'unixepoch') END AS paused_until,"
     " paused_by, paused_why, sent, failed, dead, discarded, expired,"
@@ -224,10 +233,11 @@ static int views_make(struct conn *conn, const struct names *names, struct pr_er
 int schema_version(struct conn *conn, int64_t *ret_version, struct pr_error *reterr)
 {
     int64_t there;
-    int     rc = conn_int(conn, "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'meta'", NO_BOX, NULL, 0,
-                          &there, reterr);
+    int rc = conn_int(conn, "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'meta'", NO_BOX, NULL,
+                      0, &there, reterr);
     if (rc == PR_OK)
-        rc = conn_int(conn, "SELECT value FROM meta WHERE key = 'schema_version'", NO_BOX, NULL, 0, ret_version, reterr);
+        rc = conn_int(conn, "SELECT value FROM meta WHERE key = 'schema_version'", NO_BOX, NULL, 0, ret_version,
+                      reterr);
     if (rc == PR_UNKNOWN) {
         *ret_version = 0;
         return PR_OK;
@@ -263,7 +273,7 @@ static int migrate_inside(struct conn *conn, const char *const *boxes, size_t bo
                           struct pr_error *reterr)
 {
     int64_t version;
-    int     rc = schema_version(conn, &version, reterr);
+    int rc = schema_version(conn, &version, reterr);
     if (rc == PR_OK && version > schema_wanted())
         return schema_too_new(version, reterr);
     names->count = 0;
@@ -288,12 +298,13 @@ static int migrate_inside(struct conn *conn, const char *const *boxes, size_t bo
 static int encoding_check(struct conn *conn, struct pr_error *reterr)
 {
     sqlite3_stmt *statement;
-    int           rc = conn_bind(conn, "PRAGMA encoding", NO_BOX, NULL, 0, &statement, reterr);
+    int rc = conn_bind(conn, "PRAGMA encoding", NO_BOX, NULL, 0, &statement, reterr);
     if (rc == PR_OK && (rc = conn_step(conn, statement, reterr)) > 0) {
         bool utf8 = slice_eq_cstr(column_slice(statement, 0), "UTF-8");
         sqlite3_reset(statement);
         rc = utf8 ? PR_OK
-                  : error_set(reterr, PR_EUNSUPPORTED, "%s is not encoded in UTF-8: postrider needs a database that is",
+                  : error_set(reterr, PR_EUNSUPPORTED,
+                              "%s is not encoded in UTF-8: postrider needs a database that is",
                               conn->place->path);
     }
     return rc;
@@ -302,8 +313,8 @@ static int encoding_check(struct conn *conn, struct pr_error *reterr)
 int sqlite_migrate(void *self, const char *const *boxes, size_t box_count, struct pr_error *reterr)
 {
     struct sqlite_store *store = self;
-    struct conn         *conn;
-    int                  rc = store_people(store, true, &conn, reterr);
+    struct conn *conn;
+    int rc = store_people(store, true, &conn, reterr);
     if (rc != PR_OK)
         return rc;
     struct names *names = calloc(1, sizeof(*names));
@@ -329,9 +340,9 @@ int sqlite_migrate(void *self, const char *const *boxes, size_t box_count, struc
 int sqlite_check(void *self, struct pr_error *reterr)
 {
     struct sqlite_store *store = self;
-    struct conn         *conn;
-    int64_t              version;
-    int                  rc = store_people(store, false, &conn, reterr);
+    struct conn *conn;
+    int64_t version;
+    int rc = store_people(store, false, &conn, reterr);
     if (rc != PR_OK)
         return rc;
     conn_lock(conn);
@@ -342,9 +353,11 @@ int sqlite_check(void *self, struct pr_error *reterr)
     if (version > schema_wanted())
         return schema_too_new(version, reterr);
     if (version == 0)
-        return error_set(reterr, PR_ESCHEMA, "%s has no tables of postrider: run postrider init", store->place.path);
+        return error_set(reterr, PR_ESCHEMA, "%s has no tables of postrider: run postrider init",
+                         store->place.path);
     if (version < schema_wanted())
-        return error_set(reterr, PR_ESCHEMA, "the schema is version %lld, this program needs %d: run postrider init",
+        return error_set(reterr, PR_ESCHEMA,
+                         "the schema is version %lld, this program needs %d: run postrider init",
                          (long long)version, schema_wanted());
     return PR_OK;
 }

@@ -8,12 +8,12 @@
 #pragma GCC diagnostic ignored "-Woverlength-strings"
 
 struct migration {
-    int         number;
+    int number;
     const char *name;
     const char *sql;
 };
 
 extern const struct migration sqlite_migrations[];
-extern const size_t           sqlite_migrations_count;
+extern const size_t sqlite_migrations_count;
 
 #endif

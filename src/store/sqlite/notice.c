@@ -4,9 +4,9 @@
 #include "store/sqlite/sqlite.h"
 
 #define NOTICES_PER_CYCLE 1000
-#define NOTICE_AGE_US PR_MINUTES(60)  /* every living instance has read it by then */
+#define NOTICE_AGE_US PR_MINUTES(60) /* every living instance has read it by then */
 #define PURGE_EVERY_US PR_SECONDS(1)
-#define PURGE_PIECE 1000              /* rows in one cycle */
+#define PURGE_PIECE 1000 /* rows in one cycle */
 
 static int slice_keep(struct arena *arena, pr_slice s, pr_slice *ret, struct pr_error *reterr)
 {
@@ -16,7 +16,8 @@ static int slice_keep(struct arena *arena, pr_slice s, pr_slice *ret, struct pr_
 
 /* ---- Endpoints ---------------------------------------------------------------------- */
 
-static int endpoint_take(sqlite3_stmt *s, struct arena *arena, struct endpoint_state *ret, struct pr_error *reterr)
+static int endpoint_take(sqlite3_stmt *s, struct arena *arena, struct endpoint_state *ret,
+                         struct pr_error *reterr)
 {
     *ret = (struct endpoint_state){
         .paused_until_us = sqlite3_column_int64(s, 1),
@@ -38,9 +39,9 @@ int endpoints_read(struct conn *conn, struct arena *arena, struct endpoint_state
                    struct pr_error *reterr)
 {
     const pr_slice no_box = { NULL, 0 };
-    int64_t        room;
-    sqlite3_stmt  *statement;
-    int            rc = conn_int(conn, "SELECT count(*) FROM endpoint", no_box, NULL, 0, &room, reterr);
+    int64_t room;
+    sqlite3_stmt *statement;
+    int rc = conn_int(conn, "SELECT count(*) FROM endpoint", no_box, NULL, 0, &room, reterr);
     if (rc != PR_OK)
         return rc;
     struct endpoint_state *list = arena_alloc_array(arena, (size_t)room, sizeof(*list));
@@ -85,19 +86,21 @@ static int notice_take(struct cycle_run *run, sqlite3_stmt *s, struct notice *re
 static int notices_take(struct cycle_run *run, bool *ret_endpoints)
 {
     struct cycle_reply *reply = &run->session->reply;
-    sqlite3_stmt       *statement;
+    sqlite3_stmt *statement;
     int rc = conn_bind(run->conn,
                        "SELECT number, kind, row, seq, stream, endpoint FROM control WHERE number > ?1"
                        " AND box IN ('', '{box}') ORDER BY number LIMIT ?2",
-                       run->session->box, VALUES(V_INT(run->cycle->notice_after), V_INT(NOTICES_PER_CYCLE)), &statement,
-                       run->reterr);
+                       run->session->box, VALUES(V_INT(run->cycle->notice_after), V_INT(NOTICES_PER_CYCLE)),
+                       &statement, run->reterr);
     if (rc != PR_OK)
         return rc;
     while ((rc = conn_step(run->conn, statement, run->reterr)) > 0) {
         if (reply->notices == NULL)
-            reply->notices = arena_alloc_array(&run->session->arena, NOTICES_PER_CYCLE, sizeof(*reply->notices));
+            reply->notices =
+                arena_alloc_array(&run->session->arena, NOTICES_PER_CYCLE, sizeof(*reply->notices));
         struct notice *notice = reply->notices != NULL ? &reply->notices[reply->notice_count++] : NULL;
-        int fault = notice != NULL ? notice_take(run, statement, notice) : error_set(run->reterr, PR_ENOMEM, "no memory for notices");
+        int fault = notice != NULL ? notice_take(run, statement, notice)
+                                   : error_set(run->reterr, PR_ENOMEM, "no memory for notices");
         if (fault != PR_OK) {
             sqlite3_reset(statement);
             return fault;
@@ -111,19 +114,20 @@ static int notices_take(struct cycle_run *run, bool *ret_endpoints)
 int notices_read(struct cycle_run *run, bool joined)
 {
     struct cycle_reply *reply = &run->session->reply;
-    bool                endpoints = joined;
-    int                 rc;
+    bool endpoints = joined;
+    int rc;
 
     reply->notice_last = run->cycle->notice_after;
     if (run->cycle->notice_after == 0)
-        rc = conn_int(run->conn, "SELECT seq FROM sqlite_sequence WHERE name = 'control'", run->session->box, NULL, 0,
-                      &reply->notice_last, run->reterr);
+        rc = conn_int(run->conn, "SELECT seq FROM sqlite_sequence WHERE name = 'control'", run->session->box,
+                      NULL, 0, &reply->notice_last, run->reterr);
     else
         rc = notices_take(run, &endpoints);
     if (rc < 0 || !endpoints)
         return rc < 0 ? rc : PR_OK;
     reply->endpoints_known = true;
-    return endpoints_read(run->conn, &run->session->arena, &reply->endpoints, &reply->endpoint_count, run->reterr);
+    return endpoints_read(run->conn, &run->session->arena, &reply->endpoints, &reply->endpoint_count,
+                          run->reterr);
 }
 
 /* Old notices and kept messages whose time is over, in pieces.  A notice from the far future
@@ -137,8 +141,8 @@ int notices_purge(struct cycle_run *run)
                      "DELETE FROM control WHERE number IN (SELECT number FROM control"
                      " WHERE mono_at < ?1 OR mono_at > ?2 ORDER BY number LIMIT ?3)",
                      run->session->box,
-                     VALUES(V_INT(time_sub(run->mono_us, NOTICE_AGE_US)), V_INT(time_add(run->mono_us, NOTICE_AGE_US)),
-                            V_INT(PURGE_PIECE)),
+                     VALUES(V_INT(time_sub(run->mono_us, NOTICE_AGE_US)),
+                            V_INT(time_add(run->mono_us, NOTICE_AGE_US)), V_INT(PURGE_PIECE)),
                      NULL, run->reterr);
     if (rc == PR_OK)
         rc = conn_do(run->conn,

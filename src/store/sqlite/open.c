@@ -21,7 +21,8 @@ static int url_option(struct sqlite_place *place, pr_slice key, pr_slice value, 
         place->full = slice_eq_cstr(value, "full");
         if (place->full || slice_eq_cstr(value, "normal"))
             return PR_OK;
-        return error_set(reterr, PR_EINVAL, "synchronous=%.*s in the store's URL: it is full or normal", SLICE_ARGS(value));
+        return error_set(reterr, PR_EINVAL, "synchronous=%.*s in the store's URL: it is full or normal",
+                         SLICE_ARGS(value));
     }
     if (slice_eq_cstr(key, "busy")) {
         int64_t us;
@@ -29,18 +30,20 @@ static int url_option(struct sqlite_place *place, pr_slice key, pr_slice value, 
             place->busy_us = us;
             return PR_OK;
         }
-        return error_set(reterr, PR_EINVAL, "busy=%.*s in the store's URL: it is a duration such as 5s, at most 10m",
+        return error_set(reterr, PR_EINVAL,
+                         "busy=%.*s in the store's URL: it is a duration such as 5s, at most 10m",
                          SLICE_ARGS(value));
     }
-    return error_set(reterr, PR_EINVAL, "the store's URL has the unknown option %.*s: there are synchronous and busy",
+    return error_set(reterr, PR_EINVAL,
+                     "the store's URL has the unknown option %.*s: there are synchronous and busy",
                      SLICE_ARGS(key));
 }
 
 static pr_slice slice_until(pr_slice *rest, char mark)
 {
     const char *found = rest->size > 0 ? memchr(rest->data, mark, rest->size) : NULL;
-    pr_slice    head = { rest->data, found != NULL ? (size_t)(found - rest->data) : rest->size };
-    size_t      used = head.size + (found != NULL);
+    pr_slice head = { rest->data, found != NULL ? (size_t)(found - rest->data) : rest->size };
+    size_t used = head.size + (found != NULL);
     *rest = (pr_slice){ rest->data + used, rest->size - used };
     return head;
 }
@@ -62,7 +65,7 @@ static int url_parse(const char *url, struct sqlite_place *place, struct pr_erro
     while (rest.size > 0) {
         pr_slice value = slice_until(&rest, '&');
         pr_slice key = slice_until(&value, '=');
-        int      rc = url_option(place, key, value, reterr);
+        int rc = url_option(place, key, value, reterr);
         if (rc != PR_OK)
             return rc;
     }
@@ -73,7 +76,7 @@ static int url_parse(const char *url, struct sqlite_place *place, struct pr_erro
 
 static void boot_id_read(char ret[BOOT_ID_SIZE])
 {
-    int     fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
     ssize_t size = fd >= 0 ? read(fd, ret, BOOT_ID_SIZE - 1) : 0;
     if (fd >= 0)
         close(fd);

@@ -14,12 +14,12 @@
 
 struct question {
     struct sqlite_store *store;
-    struct conn         *conn;
-    struct arena        *arena;
-    struct query_reply  *reply;
-    struct surroundings  s;
-    size_t               limit, capacity;
-    struct pr_error     *reterr;
+    struct conn *conn;
+    struct arena *arena;
+    struct query_reply *reply;
+    struct surroundings s;
+    size_t limit, capacity;
+    struct pr_error *reterr;
 };
 
 static int no_memory(struct question *q)
@@ -34,7 +34,7 @@ static struct listed *listed_room(struct question *q)
     struct query_reply *reply = q->reply;
     if (reply->listed_count < q->capacity)
         return &reply->listed[reply->listed_count];
-    size_t         capacity = q->capacity > 0 ? q->capacity * 2 : LISTED_FIRST;
+    size_t capacity = q->capacity > 0 ? q->capacity * 2 : LISTED_FIRST;
     struct listed *listed = arena_alloc_array(q->arena, capacity, sizeof(*listed));
     if (listed == NULL)
         return NULL;
@@ -54,7 +54,7 @@ static int listed_add(void *arg, const struct listed *found, struct pr_error *re
         return 1;
     }
     struct listed *l = listed_room(q);
-    char          *block = arena_alloc(q->arena, message_bytes(&found->m));
+    char *block = arena_alloc(q->arena, message_bytes(&found->m));
     if (l == NULL || block == NULL)
         return no_memory(q);
     *l = *found;
@@ -105,7 +105,7 @@ static int query_id(struct question *q, const struct filter *asked)
     if (asked->id_count == 0)
         return error_set(q->reterr, PR_EINVAL, "which id?");
     const struct filter filter = { .state = -1, .ids = asked->ids, .id_count = 1 };
-    int                 rc = list_boxes(q, &filter);
+    int rc = list_boxes(q, &filter);
     if (rc == PR_OK)
         rc = list_table(q, LISTING_DEAD, NO_BOX, &filter);
     return rc == PR_OK ? list_table(q, LISTING_DONE, NO_BOX, &filter) : rc;
@@ -116,9 +116,9 @@ static int query_id(struct question *q, const struct filter *asked)
 static void count_one(struct box_counts *counts, enum state state)
 {
     uint64_t *const places[STATE_COUNT] = {
-        [STATE_READY] = &counts->ready,       [STATE_IN_FLIGHT] = &counts->in_flight,
-        [STATE_DELAYED] = &counts->delayed,   [STATE_RETRYING] = &counts->retrying,
-        [STATE_HELD] = &counts->held,         [STATE_PARKED] = &counts->parked,
+        [STATE_READY] = &counts->ready,     [STATE_IN_FLIGHT] = &counts->in_flight,
+        [STATE_DELAYED] = &counts->delayed, [STATE_RETRYING] = &counts->retrying,
+        [STATE_HELD] = &counts->held,       [STATE_PARKED] = &counts->parked,
         [STATE_PAUSED] = &counts->paused,
     };
     ASSERT(places[state] != NULL);
@@ -130,7 +130,7 @@ static void count_one(struct box_counts *counts, enum state state)
 static int count_rows(struct question *q, struct box_counts *counts, const char *sql, const uint64_t *full)
 {
     sqlite3_stmt *statement;
-    int           rc = conn_bind(q->conn, sql, counts->name, VALUES(V_INT(COUNT_WALK_MAX)), &statement, q->reterr);
+    int rc = conn_bind(q->conn, sql, counts->name, VALUES(V_INT(COUNT_WALK_MAX)), &statement, q->reterr);
     if (rc != PR_OK)
         return rc;
     while ((rc = conn_step(q->conn, statement, q->reterr)) > 0) {
@@ -141,8 +141,9 @@ static int count_rows(struct question *q, struct box_counts *counts, const char 
             .attempts = sqlite3_column_int(statement, 4),
             .destination = column_slice(statement, 5),
         };
-        int64_t    created_us = sqlite3_column_int64(statement, 6);
-        enum state state = surroundings_state(&q->s, counts->name, (uint64_t)sqlite3_column_int64(statement, 0), &m);
+        int64_t created_us = sqlite3_column_int64(statement, 6);
+        enum state state =
+            surroundings_state(&q->s, counts->name, (uint64_t)sqlite3_column_int64(statement, 0), &m);
         count_one(counts, state);
         if (state == STATE_READY && (counts->oldest_us == 0 || created_us < counts->oldest_us))
             counts->oldest_us = created_us;
@@ -156,29 +157,34 @@ static int count_rows(struct question *q, struct box_counts *counts, const char 
 static int count_table(struct question *q, const char *sql, pr_slice box, uint64_t *ret)
 {
     int64_t count = 0;
-    int     rc = conn_int(q->conn, sql, NO_BOX, VALUES(V_TEXT(box), V_INT(COUNT_EXACT_MAX + 1), V_INT(q->s.now_us)), &count,
-                          q->reterr);
+    int rc = conn_int(q->conn, sql, NO_BOX, VALUES(V_TEXT(box), V_INT(COUNT_EXACT_MAX + 1), V_INT(q->s.now_us)),
+                      &count, q->reterr);
     *ret = (uint64_t)count;
     return rc;
 }
 
-#define COUNTED "SELECT row_id, due_at, held_by, status, attempts, destination, created_at FROM \"{box}\" WHERE "
+#define COUNTED                                                                                                \
+    "SELECT row_id, due_at, held_by, status, attempts, destination, created_at FROM \"{box}\" WHERE "
 
 static int count_box(struct question *q, struct box_counts *counts)
 {
     /* A paused endpoint's rows may stand behind all others: then walk on. */
     const uint64_t *ready_full = q->s.paused_count == 0 ? &counts->ready : NULL;
-    int             rc = count_rows(q, counts, COUNTED "due_at IS NULL AND held_by IS NULL ORDER BY row_id LIMIT ?1", ready_full);
+    int rc = count_rows(q, counts, COUNTED "due_at IS NULL AND held_by IS NULL ORDER BY row_id LIMIT ?1",
+                        ready_full);
     if (rc == PR_OK)
-        rc = count_rows(q, counts, COUNTED "due_at IS NOT NULL AND held_by IS NULL ORDER BY due_at LIMIT ?1", NULL);
+        rc = count_rows(q, counts, COUNTED "due_at IS NOT NULL AND held_by IS NULL ORDER BY due_at LIMIT ?1",
+                        NULL);
     if (rc == PR_OK)
         rc = count_rows(q, counts, COUNTED "held_by IS NOT NULL ORDER BY held_by LIMIT ?1", &counts->held);
     if (rc == PR_OK)
-        rc = count_table(q, "SELECT count(*) FROM (SELECT 1 FROM dead_letter WHERE box = ?1 AND ?3 IS NOT NULL LIMIT ?2)",
-                         counts->name, &counts->dead);
+        rc = count_table(
+            q, "SELECT count(*) FROM (SELECT 1 FROM dead_letter WHERE box = ?1 AND ?3 IS NOT NULL LIMIT ?2)",
+            counts->name, &counts->dead);
     if (rc == PR_OK)
-        rc = count_table(q, "SELECT count(*) FROM (SELECT 1 FROM done WHERE box = ?1 AND keep_until > ?3 LIMIT ?2)",
-                         counts->name, &counts->done);
+        rc = count_table(
+            q, "SELECT count(*) FROM (SELECT 1 FROM done WHERE box = ?1 AND keep_until > ?3 LIMIT ?2)",
+            counts->name, &counts->done);
     return rc;
 }
 
@@ -203,7 +209,7 @@ static uint64_t instance_in_flight(struct question *q, const struct instance_inf
     uint64_t count = 0;
     for (size_t i = 0; i < q->s.flight_count; i++) {
         const struct flight *f = &q->s.flights[i];
-        int64_t              there;
+        int64_t there;
         if (pr_id_equal(f->instance_id, info->id) &&
             conn_int(q->conn, "SELECT 1 FROM \"{box}\" WHERE row_id = ?1 AND attempts < ?2", f->box,
                      VALUES(V_INT(f->row), V_INT(f->number)), &there, NULL) == PR_OK)
@@ -214,7 +220,7 @@ static uint64_t instance_in_flight(struct question *q, const struct instance_inf
 
 static int instance_take(struct question *q, sqlite3_stmt *statement, struct instance_info *info)
 {
-    bool     this_boot = slice_eq_cstr(column_slice(statement, 7), q->store->boot_id);
+    bool this_boot = slice_eq_cstr(column_slice(statement, 7), q->store->boot_id);
     pr_slice id = column_slice(statement, 0);
     *info = (struct instance_info){
         .box = slice_dup(q->arena, column_slice(statement, 1)),
@@ -226,14 +232,15 @@ static int instance_take(struct question *q, sqlite3_stmt *statement, struct ins
         .started_us = sqlite3_column_int64(statement, 8),
     };
     memcpy(info->id.bytes, id.data, min_size(id.size, sizeof(info->id.bytes)));
-    return info->box.data != NULL && info->name.data != NULL && info->version.data != NULL ? PR_OK : no_memory(q);
+    return info->box.data != NULL && info->name.data != NULL && info->version.data != NULL ? PR_OK
+                                                                                           : no_memory(q);
 }
 
 static int query_instances(struct question *q)
 {
-    int64_t       room;
+    int64_t room;
     sqlite3_stmt *statement;
-    int           rc = conn_int(q->conn, "SELECT count(*) FROM instance", NO_BOX, NULL, 0, &room, q->reterr);
+    int rc = conn_int(q->conn, "SELECT count(*) FROM instance", NO_BOX, NULL, 0, &room, q->reterr);
     if (rc != PR_OK)
         return rc;
     q->reply->instances = arena_alloc_array(q->arena, (size_t)room, sizeof(*q->reply->instances));
@@ -267,15 +274,15 @@ static void facts_warn(struct store_facts *facts, pr_slice text)
 static int64_t file_bytes(struct question *q, const char *suffix)
 {
     struct stat info;
-    pr_slice    path = arena_printf(q->arena, "%s%s", q->store->place.path, suffix);
+    pr_slice path = arena_printf(q->arena, "%s%s", q->store->place.path, suffix);
     return path.data != NULL && stat(path.data, &info) == 0 ? (int64_t)info.st_size : 0;
 }
 
 static int query_facts(struct question *q)
 {
     struct store_facts *facts = &q->reply->facts;
-    int64_t             version;
-    int                 rc = schema_version(q->conn, &version, q->reterr);
+    int64_t version;
+    int rc = schema_version(q->conn, &version, q->reterr);
     if (rc != PR_OK)
         return rc;
     facts->schema_version = (int)version;
@@ -289,16 +296,22 @@ static int query_facts(struct question *q)
     if (q->store->place.memory)
         facts_warn(facts, PR_STR("messages are lost when the process ends: use a file to keep them"));
     else if (sqlite3_libversion_number() < 3051003)
-        facts_warn(facts, arena_printf(q->arena,
-                                       "SQLite %s can damage a database when two connections write and checkpoint at once"
-                                       " (rare, mended in 3.51.3): let applications set PRAGMA wal_autocheckpoint = 0",
-                                       sqlite3_libversion()));
+        facts_warn(
+            facts,
+            arena_printf(q->arena,
+                         "SQLite %s can damage a database when two connections write and checkpoint at once"
+                         " (rare, mended in 3.51.3): let applications set PRAGMA wal_autocheckpoint = 0",
+                         sqlite3_libversion()));
     if (!q->store->place.full)
-        facts_warn(facts, PR_STR("synchronous=normal: a power loss can undo the latest commits: use synchronous=full"));
+        facts_warn(
+            facts,
+            PR_STR("synchronous=normal: a power loss can undo the latest commits: use synchronous=full"));
     if (log_bytes > WAL_BYTES_MUCH)
-        facts_warn(facts, arena_printf(q->arena, "the log %s-wal has %lld MiB: a reader that stays open keeps it from being"
-                                                 " emptied, find and end it",
-                                       q->store->place.path, (long long)(log_bytes >> 20)));
+        facts_warn(facts,
+                   arena_printf(q->arena,
+                                "the log %s-wal has %lld MiB: a reader that stays open keeps it from being"
+                                " emptied, find and end it",
+                                q->store->place.path, (long long)(log_bytes >> 20)));
     return PR_OK;
 }
 
@@ -314,20 +327,14 @@ static int query_inside(struct question *q, const struct query *query)
     if (rc != PR_OK)
         return rc;
     switch (query->kind) {
-    case QUERY_MESSAGES:
-        return query_messages(q, &query->filter);
-    case QUERY_DEAD:
-        return list_table(q, LISTING_DEAD, query->filter.box, &query->filter);
-    case QUERY_ID:
-        return query_id(q, &query->filter);
-    case QUERY_BOXES:
-        return query_boxes(q);
+    case QUERY_MESSAGES: return query_messages(q, &query->filter);
+    case QUERY_DEAD: return list_table(q, LISTING_DEAD, query->filter.box, &query->filter);
+    case QUERY_ID: return query_id(q, &query->filter);
+    case QUERY_BOXES: return query_boxes(q);
     case QUERY_ENDPOINTS:
         return endpoints_read(q->conn, q->arena, &q->reply->endpoints, &q->reply->endpoint_count, q->reterr);
-    case QUERY_INSTANCES:
-        return query_instances(q);
-    case QUERY_FACTS:
-        break;
+    case QUERY_INSTANCES: return query_instances(q);
+    case QUERY_FACTS: break;
     }
     return error_set(q->reterr, PR_EINVAL, "there is no question of kind %d", (int)query->kind);
 }
@@ -336,12 +343,12 @@ int sqlite_query(void *self, const struct query *query, struct arena *arena, str
                  struct pr_error *reterr)
 {
     struct query_reply reply = { .now_us = 0 };
-    struct question    q = {
-           .store = self,
-           .arena = arena,
-           .reply = &reply,
-           .limit = query->filter.limit > 0 ? query->filter.limit : LIMIT_DEFAULT,
-           .reterr = reterr,
+    struct question q = {
+        .store = self,
+        .arena = arena,
+        .reply = &reply,
+        .limit = query->filter.limit > 0 ? query->filter.limit : LIMIT_DEFAULT,
+        .reterr = reterr,
     };
     int rc = store_people(q.store, false, &q.conn, reterr);
     if (rc != PR_OK)

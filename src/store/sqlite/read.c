@@ -13,8 +13,8 @@
 #include "store/sqlite/message.h"
 #include "store/sqlite/sqlite.h"
 
-#define WALK_STEP 20000   /* row_ids passed over at a time */
-#define WALK_MAX 200000   /* ... in one cycle: a lease must not end meanwhile */
+#define WALK_STEP 20000 /* row_ids passed over at a time */
+#define WALK_MAX 200000 /* ... in one cycle: a lease must not end meanwhile */
 #define ROWS_FIRST 64
 
 static const char SELECT_FRESH[] =
@@ -37,7 +37,7 @@ static const char SELECT_DEAD_HEADS[] =
 
 static int rows_grow(struct session *session, struct pr_error *reterr)
 {
-    size_t      capacity = session->row_capacity > 0 ? session->row_capacity * 2 : ROWS_FIRST;
+    size_t capacity = session->row_capacity > 0 ? session->row_capacity * 2 : ROWS_FIRST;
     struct row *rows = realloc(session->rows, capacity * sizeof(*rows));
     if (rows == NULL)
         return error_set(reterr, PR_ENOMEM, "no memory for %zu rows", capacity);
@@ -50,7 +50,7 @@ static int rows_grow(struct session *session, struct pr_error *reterr)
 static unsigned row_lane(sqlite3_stmt *statement)
 {
     pr_slice stored = column_slice(statement, 2);
-    pr_id    id = { { 0 } };
+    pr_id id = { { 0 } };
     if (stored.size > 0)
         (void)id_from_stored(stored, &id);
     return lane_of(column_slice(statement, 4), id);
@@ -67,7 +67,8 @@ static int row_take(struct cycle_run *run, sqlite3_stmt *statement, enum row_fro
     }
     struct row *row = &session->rows[session->reply.row_count];
     *row = (struct row){ .from = from };
-    int rc = message_decode(statement, &session->arena, run->cycle->payload_max, &row->m, &row->row, &row->bad, run->reterr);
+    int rc = message_decode(statement, &session->arena, run->cycle->payload_max, &row->m, &row->row, &row->bad,
+                            run->reterr);
     if (rc != PR_OK)
         return rc;
     row->lane = lane_of(row->m.stream, row->m.id);
@@ -77,11 +78,11 @@ static int row_take(struct cycle_run *run, sqlite3_stmt *statement, enum row_fro
 }
 
 /* Up to max rows of a bound statement; *ret_end: there are no more. */
-static int rows_take(struct cycle_run *run, sqlite3_stmt *statement, enum row_from from, uint64_t lanes, bool dead,
-                     size_t max, bool *ret_end)
+static int rows_take(struct cycle_run *run, sqlite3_stmt *statement, enum row_from from, uint64_t lanes,
+                     bool dead, size_t max, bool *ret_end)
 {
-    size_t      count = 0;
-    int         rc;
+    size_t count = 0;
+    int rc;
     struct row *row;
 
     *ret_end = true;
@@ -104,10 +105,10 @@ static int rows_take(struct cycle_run *run, sqlite3_stmt *statement, enum row_fr
 /* ---- Fresh -------------------------------------------------------------------------- */
 
 struct walk {
-    size_t  rows, bytes;  /* what is left to be read */
-    int64_t at;           /* all up to here were seen */
-    bool    uneven;       /* some lanes are further than others: they were not restarted */
-    bool    full;
+    size_t rows, bytes; /* what is left to be read */
+    int64_t at;         /* all up to here were seen */
+    bool uneven;        /* some lanes are further than others: they were not restarted */
+    bool full;
 };
 
 static int64_t lanes_lowest(const struct cycle_run *run)
@@ -136,8 +137,9 @@ static void lanes_advance(struct cycle_run *run, int64_t at)
 static int walk_step(struct cycle_run *run, struct walk *walk, int64_t to)
 {
     sqlite3_stmt *statement;
-    struct row   *row;
-    int rc = conn_bind(run->conn, SELECT_FRESH, run->session->box, VALUES(V_INT(walk->at), V_INT(to)), &statement, run->reterr);
+    struct row *row;
+    int rc = conn_bind(run->conn, SELECT_FRESH, run->session->box, VALUES(V_INT(walk->at), V_INT(to)),
+                       &statement, run->reterr);
     if (rc != PR_OK)
         return rc;
     walk->at = to;
@@ -163,19 +165,20 @@ static int walk_step(struct cycle_run *run, struct walk *walk, int64_t to)
 static int read_fresh(struct cycle_run *run)
 {
     const struct cycle *c = run->cycle;
-    struct walk         walk = {
-                .rows = c->fresh_rows,
-                .bytes = max_size(c->fresh_bytes, 1),
-                .at = lanes_lowest(run),
-                .uneven = lanes_uneven(run),
+    struct walk walk = {
+        .rows = c->fresh_rows,
+        .bytes = max_size(c->fresh_bytes, 1),
+        .at = lanes_lowest(run),
+        .uneven = lanes_uneven(run),
     };
-    int64_t             last = 0, first = 0, walked = 0;
-    int rc = conn_int(run->conn, "SELECT max(row_id) FROM \"{box}\"", run->session->box, NULL, 0, &last, run->reterr);
+    int64_t last = 0, first = 0, walked = 0;
+    int rc = conn_int(run->conn, "SELECT max(row_id) FROM \"{box}\"", run->session->box, NULL, 0, &last,
+                      run->reterr);
 
     while (rc == PR_OK && walk.at < last && !walk.full && walked < WALK_MAX) {
         /* Over the gap that deleted rows left behind. */
-        rc = conn_int(run->conn, "SELECT row_id FROM \"{box}\" WHERE row_id > ?1 ORDER BY row_id LIMIT 1", run->session->box,
-                      VALUES(V_INT(walk.at)), &first, run->reterr);
+        rc = conn_int(run->conn, "SELECT row_id FROM \"{box}\" WHERE row_id > ?1 ORDER BY row_id LIMIT 1",
+                      run->session->box, VALUES(V_INT(walk.at)), &first, run->reterr);
         if (rc != PR_OK)
             break;
         walk.at = first - 1;
@@ -199,28 +202,29 @@ static int due_cursor_seq(struct cycle_run *run, int64_t *ret_seq)
         *ret_seq = 0;
         return PR_OK;
     }
-    if (run->session->due_last.row == c->due.after_row && run->session->due_last.due_us == c->due.after_due_us) {
+    if (run->session->due_last.row == c->due.after_row &&
+        run->session->due_last.due_us == c->due.after_due_us) {
         *ret_seq = run->session->due_last.seq;
         return PR_OK;
     }
     *ret_seq = (int64_t)c->due.after_row; /* of a row that was never split or replayed */
-    int rc = conn_int(run->conn, "SELECT seq FROM \"{box}\" WHERE row_id = ?1", run->session->box, VALUES(V_INT(c->due.after_row)),
-                      ret_seq, run->reterr);
+    int rc = conn_int(run->conn, "SELECT seq FROM \"{box}\" WHERE row_id = ?1", run->session->box,
+                      VALUES(V_INT(c->due.after_row)), ret_seq, run->reterr);
     return rc < 0 ? rc : PR_OK;
 }
 
 static int read_due(struct cycle_run *run)
 {
     const struct cycle *c = run->cycle;
-    struct session     *session = run->session;
-    size_t              before = session->reply.row_count;
-    sqlite3_stmt       *statement;
-    int64_t             seq;
-    int                 rc = due_cursor_seq(run, &seq);
+    struct session *session = run->session;
+    size_t before = session->reply.row_count;
+    sqlite3_stmt *statement;
+    int64_t seq;
+    int rc = due_cursor_seq(run, &seq);
     if (rc == PR_OK)
         rc = conn_bind(run->conn, SELECT_DUE, session->box,
-                       VALUES(V_INT(run->now_us), V_INT(c->due.after_due_us), V_INT(seq), V_INT(c->due.after_row),
-                              V_INT(c->due.rows + 1)),
+                       VALUES(V_INT(run->now_us), V_INT(c->due.after_due_us), V_INT(seq),
+                              V_INT(c->due.after_row), V_INT(c->due.rows + 1)),
                        &statement, run->reterr);
     if (rc == PR_OK)
         rc = rows_take(run, statement, ROW_DUE, LANES_ALL, false, c->due.rows, &session->reply.due_end);
@@ -235,10 +239,11 @@ static int read_due(struct cycle_run *run)
 
 static int read_next_due(struct cycle_run *run)
 {
-    int rc = conn_int(run->conn,
-                      "SELECT due_at FROM \"{box}\" WHERE due_at IS NOT NULL AND held_by IS NULL AND due_at > ?1"
-                      " ORDER BY due_at LIMIT 1",
-                      run->session->box, VALUES(V_INT(run->now_us)), &run->session->reply.next_due_us, run->reterr);
+    int rc =
+        conn_int(run->conn,
+                 "SELECT due_at FROM \"{box}\" WHERE due_at IS NOT NULL AND held_by IS NULL AND due_at > ?1"
+                 " ORDER BY due_at LIMIT 1",
+                 run->session->box, VALUES(V_INT(run->now_us)), &run->session->reply.next_due_us, run->reterr);
     return rc < 0 ? rc : PR_OK;
 }
 
@@ -246,23 +251,24 @@ static int read_next_due(struct cycle_run *run)
 static int read_again(struct cycle_run *run)
 {
     const struct cycle *c = run->cycle;
-    int64_t             after = c->reread.from_seq - 1;
-    sqlite3_stmt       *statement;
+    int64_t after = c->reread.from_seq - 1;
+    sqlite3_stmt *statement;
 
     if ((int64_t)c->reread.after_row >= c->reread.from_seq)
         after = c->reread.from_seq; /* the row of from_seq itself was seen */
-    int rc = conn_bind(run->conn, SELECT_FRESH, run->session->box, VALUES(V_INT(after), V_INT(c->reread.to_seq - 1)), &statement,
-                       run->reterr);
-    return rc == PR_OK ? rows_take(run, statement, ROW_REREAD, LANES_ALL, false, c->reread.rows, &run->session->reply.reread_end)
+    int rc = conn_bind(run->conn, SELECT_FRESH, run->session->box,
+                       VALUES(V_INT(after), V_INT(c->reread.to_seq - 1)), &statement, run->reterr);
+    return rc == PR_OK ? rows_take(run, statement, ROW_REREAD, LANES_ALL, false, c->reread.rows,
+                                   &run->session->reply.reread_end)
                        : rc;
 }
 
 static int read_heads(struct cycle_run *run)
 {
     const struct cycle *c = run->cycle;
-    sqlite3_stmt       *statement;
-    int                 rc = conn_bind(run->conn, c->heads_dead ? SELECT_DEAD_HEADS : SELECT_HEADS, run->session->box,
-                                       VALUES(V_INT(c->heads.after_row)), &statement, run->reterr);
+    sqlite3_stmt *statement;
+    int rc = conn_bind(run->conn, c->heads_dead ? SELECT_DEAD_HEADS : SELECT_HEADS, run->session->box,
+                       VALUES(V_INT(c->heads.after_row)), &statement, run->reterr);
     return rc == PR_OK ? rows_take(run, statement, ROW_HEAD, c->heads.lanes, c->heads_dead, c->heads.rows,
                                    &run->session->reply.heads_end)
                        : rc;
@@ -274,16 +280,16 @@ static int read_heads(struct cycle_run *run)
 static int held_key_next(struct cycle_run *run, pr_slice after, pr_slice *ret_key, unsigned *ret_lane)
 {
     sqlite3_stmt *statement;
-    int           rc = conn_bind(run->conn,
-                                 "SELECT held_by, stream, id FROM \"{box}\" WHERE held_by IS NOT NULL AND held_by > ?1"
-                                 " ORDER BY held_by LIMIT 1",
-                                 run->session->box, VALUES(V_TEXT(after)), &statement, run->reterr);
+    int rc = conn_bind(run->conn,
+                       "SELECT held_by, stream, id FROM \"{box}\" WHERE held_by IS NOT NULL AND held_by > ?1"
+                       " ORDER BY held_by LIMIT 1",
+                       run->session->box, VALUES(V_TEXT(after)), &statement, run->reterr);
     if (rc == PR_OK)
         rc = conn_step(run->conn, statement, run->reterr);
     if (rc <= 0)
         return rc < 0 ? rc : PR_UNKNOWN;
     pr_slice key = column_slice(statement, 0), stored = column_slice(statement, 2);
-    pr_id    id = { { 0 } };
+    pr_id id = { { 0 } };
     if (stored.size > 0)
         (void)id_from_stored(stored, &id);
     *ret_lane = lane_of(column_slice(statement, 1), id);
@@ -296,9 +302,9 @@ static int read_held_keys(struct cycle_run *run)
 {
     const struct cycle *c = run->cycle;
     struct cycle_reply *reply = &run->session->reply;
-    pr_slice            key = c->held_keys.after;
-    unsigned            lane;
-    int                 rc;
+    pr_slice key = c->held_keys.after;
+    unsigned lane;
+    int rc;
 
     reply->held_keys = arena_alloc_array(&run->session->arena, c->held_keys.rows, sizeof(*reply->held_keys));
     if (reply->held_keys == NULL)
@@ -319,13 +325,14 @@ static int read_held(struct cycle_run *run)
     const struct cycle *c = run->cycle;
     for (size_t i = 0; i < c->held_count; i++) {
         const struct held_read *read = &c->held[i];
-        sqlite3_stmt           *statement;
-        int                     rc = conn_bind(run->conn, SELECT_HELD, run->session->box,
-                                               VALUES(V_TEXT(read->key), V_INT(read->after_seq), V_INT(read->after_row),
-                                                      V_INT(read->rows + 1)),
-                                               &statement, run->reterr);
+        sqlite3_stmt *statement;
+        int rc = conn_bind(
+            run->conn, SELECT_HELD, run->session->box,
+            VALUES(V_TEXT(read->key), V_INT(read->after_seq), V_INT(read->after_row), V_INT(read->rows + 1)),
+            &statement, run->reterr);
         if (rc == PR_OK)
-            rc = rows_take(run, statement, ROW_HELD, LANES_ALL, false, read->rows, &run->session->reply.held_end[i]);
+            rc = rows_take(run, statement, ROW_HELD, LANES_ALL, false, read->rows,
+                           &run->session->reply.held_end[i]);
         if (rc != PR_OK)
             return rc;
     }
@@ -356,7 +363,7 @@ static int reads_prepare(struct cycle_run *run)
 int rows_read(struct cycle_run *run)
 {
     const struct cycle *c = run->cycle;
-    int                 rc = reads_prepare(run);
+    int rc = reads_prepare(run);
 
     if (rc == PR_OK && run->owner) {
         if (c->fresh_rows > 0)

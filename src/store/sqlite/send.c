@@ -40,8 +40,8 @@ static int send_one(sqlite3 *db, sqlite3_stmt *statement, const struct pr_messag
                     struct pr_error *reterr)
 {
     struct id_forms forms;
-    struct value    values[MESSAGE_VALUE_COUNT];
-    int             rc = SQLITE_OK;
+    struct value values[MESSAGE_VALUE_COUNT];
+    int rc = SQLITE_OK;
 
     id_forms_init(&forms, message->id);
     message_values(message, &forms, now_us, values);
@@ -61,8 +61,8 @@ int sqlite_send_many(sqlite3 *db, pr_slice box, const struct pr_message *message
                      struct pr_error *reterr)
 {
     sqlite3_stmt *statement = NULL;
-    int64_t       now_us = clock_wall_us(clock_system());
-    int           rc = send_prepare(db, box, &statement, reterr);
+    int64_t now_us = clock_wall_us(clock_system());
+    int rc = send_prepare(db, box, &statement, reterr);
 
     for (size_t i = 0; i < count && rc >= PR_OK; i++) {
         rc = send_one(db, statement, &messages[i], now_us, reterr);

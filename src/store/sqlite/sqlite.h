@@ -23,36 +23,37 @@
 #include "store/store.h"
 
 #define BOOT_ID_SIZE 40
-#define POLL_MIN_US PR_MILLISECONDS(2)   /* unless the options say otherwise */
+#define POLL_MIN_US PR_MILLISECONDS(2) /* unless the options say otherwise */
 #define POLL_MAX_US PR_MILLISECONDS(200)
 #define BOXES_MAX 256 /* tables of one database; a view names them all */
 
 /* ---- The store ----------------------------------------------------------------------- */
 
-struct enqueue_queue {        /* enqueue.c */
+struct enqueue_queue { /* enqueue.c */
     pthread_mutex_t lock;
-    pthread_cond_t  changed;
-    struct list     waiting;  /* struct enqueue_request */
-    bool            leading;  /* somebody commits for the others */
+    pthread_cond_t changed;
+    struct list waiting; /* struct enqueue_request */
+    bool leading;        /* somebody commits for the others */
 };
 
 struct sqlite_store {
     struct sqlite_place place;
     const struct clock *clock;
-    struct log         *log;
-    int64_t             poll_min_us, poll_max_us;
-    size_t              payload_max;
-    char                boot_id[BOOT_ID_SIZE]; /* leases end with the boot they were given in */
+    struct log *log;
+    int64_t poll_min_us, poll_max_us;
+    size_t payload_max;
+    char boot_id[BOOT_ID_SIZE]; /* leases end with the boot they were given in */
 
-    pthread_mutex_t lock;     /* over the rest */
-    struct conn    *people;   /* queries, admin, migrate; opened at first need */
-    struct conn    *sender;   /* enqueue */
-    struct list     sessions; /* struct session, to be woken */
+    pthread_mutex_t lock; /* over the rest */
+    struct conn *people;  /* queries, admin, migrate; opened at first need */
+    struct conn *sender;  /* enqueue */
+    struct list sessions; /* struct session, to be woken */
     struct enqueue_queue queue;
 };
 
 /* The connection, opened at first need; it stays the store's. */
-PR_MUST_CHECK int store_people(struct sqlite_store *store, bool create, struct conn **ret, struct pr_error *reterr);
+PR_MUST_CHECK int store_people(struct sqlite_store *store, bool create, struct conn **ret,
+                               struct pr_error *reterr);
 PR_MUST_CHECK int store_sender(struct sqlite_store *store, struct conn **ret, struct pr_error *reterr);
 /* Something changed: sessions of this process should look. */
 void store_wake(struct sqlite_store *store);
@@ -64,66 +65,71 @@ int64_t store_mono_us(const struct sqlite_store *store);
 
 struct session {
     struct sqlite_store *store;
-    struct list_node     node;
-    struct conn         *conn;
-    char                 box_name[BOX_NAME_MAX + 1];
-    pr_slice             box;
+    struct list_node node;
+    struct conn *conn;
+    char box_name[BOX_NAME_MAX + 1];
+    pr_slice box;
 
     /* The reply, until the next cycle. */
-    struct arena       arena;
+    struct arena arena;
     struct cycle_reply reply;
-    struct row        *rows;
-    size_t             row_capacity;
+    struct row *rows;
+    size_t row_capacity;
 
     /* Who we are: as the latest cycle left it. */
-    pr_id    instance;
-    uint64_t number;       /* the latest cycle that was answered */
-    bool     owner;        /* we work the box */
-    bool     probe_lock;   /* standing by: a free lock file would say that the owner died */
-    int      lock_fd;      /* -1: no lock file */
-    bool     locked;       /* the lock file is ours */
-    int64_t  purge_next_us;
+    pr_id instance;
+    uint64_t number; /* the latest cycle that was answered */
+    bool owner;      /* we work the box */
+    bool probe_lock; /* standing by: a free lock file would say that the owner died */
+    int lock_fd;     /* -1: no lock file */
+    bool locked;     /* the lock file is ours */
+    int64_t purge_next_us;
 
     /* The fresh scan: rows up to here were read, by lane; and where the latest cycle began,
      * for when it is asked again. */
     int64_t position[LANE_COUNT], position_before[LANE_COUNT];
 
     /* Where the latest page of due rows ended; the cycle's cursor does not tell the seq. */
-    struct { int64_t due_us, seq; uint64_t row; } due_last;
+    struct {
+        int64_t due_us, seq;
+        uint64_t row;
+    } due_last;
 
     /* Wake-ups. */
-    int     event_fd, inotify_fd; /* -1: none */
-    int64_t data_version;         /* what the latest cycle has seen */
-    int64_t active_us;            /* when something last changed, real time */
-    int64_t stirred_us;           /* when the log file was last written to */
+    int event_fd, inotify_fd; /* -1: none */
+    char *log_path;           /* the -wal file; NULL in memory */
+    bool watching;            /* a write to it will be told */
+    int64_t data_version;     /* what the latest cycle has seen */
+    int64_t active_us;        /* when something last changed, real time */
+    int64_t stirred_us;       /* when the log file was last written to */
 };
 
 /* One cycle on its way. */
 struct cycle_run {
-    struct session     *session;
+    struct session *session;
     const struct cycle *cycle;
-    struct conn        *conn;
-    int64_t             now_us, mono_us;
-    bool                write;
-    bool                owner;
-    bool                replayed;
-    int64_t             position[LANE_COUNT]; /* becomes the session's when the cycle lands */
-    int64_t             position_before[LANE_COUNT]; /* the same, before anything was read */
-    struct pr_error    *reterr;
+    struct conn *conn;
+    int64_t now_us, mono_us;
+    bool write;
+    bool owner;
+    bool replayed;
+    int64_t position[LANE_COUNT];        /* becomes the session's when the cycle lands */
+    int64_t position_before[LANE_COUNT]; /* the same, before anything was read */
+    struct pr_error *reterr;
 };
 
 /* lease.c */
 struct standing {
-    bool     known;        /* our instance is in the table */
-    int64_t  epoch;
-    uint64_t cycle;        /* the latest that was written */
-    int64_t  lease_end_us;
-    bool     owner;
+    bool known; /* our instance is in the table */
+    int64_t epoch;
+    uint64_t cycle; /* the latest that was written */
+    int64_t lease_end_us;
+    bool owner;
 };
 PR_MUST_CHECK int lease_read(struct cycle_run *run, struct standing *ret);
 PR_MUST_CHECK int lease_can_take(struct cycle_run *run, bool *ret); /* may we work the box? */
 PR_MUST_CHECK int lease_join(struct cycle_run *run, struct standing *ret);
-PR_MUST_CHECK int lease_take(struct cycle_run *run);                /* when lease_can_take() says so */
+PR_MUST_CHECK int lease_take(struct cycle_run *run); /* when lease_can_take() says so */
 PR_MUST_CHECK int lease_renew(struct cycle_run *run);
 PR_MUST_CHECK int lease_leave(struct cycle_run *run);
 PR_MUST_CHECK int lease_bury_dead(struct cycle_run *run);
@@ -143,13 +149,13 @@ PR_MUST_CHECK int endpoints_read(struct conn *conn, struct arena *arena, struct 
 void wait_open(struct session *session);
 void wait_close(struct session *session);
 void wait_drain(struct session *session);
-int  sqlite_wait(void *session, int wake_fd, int64_t timeout_us);
+int sqlite_wait(void *session, int wake_fd, int64_t timeout_us);
 
 /* cycle.c */
-int  sqlite_session_open(void *self, pr_slice box, void **ret_session, struct pr_error *reterr);
+int sqlite_session_open(void *self, pr_slice box, void **ret_session, struct pr_error *reterr);
 void sqlite_session_close(void *session);
-int  sqlite_cycle(void *session, const struct cycle *cycle, const struct cycle_reply **ret_reply,
-                  struct pr_error *reterr);
+int sqlite_cycle(void *session, const struct cycle *cycle, const struct cycle_reply **ret_reply,
+                 struct pr_error *reterr);
 
 /* migrate.c */
 int sqlite_migrate(void *self, const char *const *boxes, size_t box_count, struct pr_error *reterr);

@@ -13,13 +13,14 @@
 #include "store/sqlite/message.h"
 #include "store/sqlite/sqlite.h"
 
+#define EDGE_ROWS 60                  /* more than a page or two of small messages */
 #define RECEIPT_BYTES_MAX (16u << 20) /* about 500,000 entries */
 #define NOT_ANSWERED INT_MIN
 
 /* A thousand of them in a cycle: printf would show in a profile. */
 static void buf_add_number(struct buf *b, uint64_t number)
 {
-    char  text[20];
+    char text[20];
     char *at = text + sizeof(text);
     do
         *--at = (char)('0' + number % 10);
@@ -30,7 +31,7 @@ static void buf_add_number(struct buf *b, uint64_t number)
 /* ---- One row ----------------------------------------------------------------------- */
 
 struct found {
-    int  attempts;
+    int attempts;
     bool released;
     bool is_own_destination; /* one of the verdict's destinations is the row's own */
 };
@@ -55,7 +56,7 @@ static int row_find(struct cycle_run *run, const struct verdict *v, struct found
         return rc < 0 ? rc : PR_UNKNOWN;
 
     pr_slice stored = column_slice(statement, 0);
-    pr_id    id = { { 0 } };
+    pr_id id = { { 0 } };
     if (stored.size > 0)
         (void)id_from_stored(stored, &id);
     bool same = pr_id_equal(id, v->id);
@@ -68,31 +69,33 @@ static int row_find(struct cycle_run *run, const struct verdict *v, struct found
 
 static int row_delete(struct cycle_run *run, uint64_t row)
 {
-    return conn_do(run->conn, "DELETE FROM \"{box}\" WHERE row_id = ?1", run->session->box, VALUES(V_INT(row)), NULL,
-                   run->reterr);
+    return conn_do(run->conn, "DELETE FROM \"{box}\" WHERE row_id = ?1", run->session->box, VALUES(V_INT(row)),
+                   NULL, run->reterr);
 }
-
 
 /* ---- Verdicts ------------------------------------------------------------------------ */
 
 static int keep_done(struct cycle_run *run, const struct verdict *v)
 {
     return conn_do(run->conn,
-                   "INSERT INTO done (box, destination, seq, due_at, status, attempts, failures, failure_reason, code, error,"
+                   "INSERT INTO done (box, destination, seq, due_at, status, attempts, failures, "
+                   "failure_reason, code, error,"
                    " failed_at, story, held_by, released, endpoint, done_at, keep_until, " MESSAGE_MOVED ")"
-                   " SELECT '{box}', destination, seq, due_at, status | ?2, max(attempts, ?3), failures, failure_reason, code,"
-                   " error, failed_at, coalesce(?4, story), NULL, released, iif(?5 = '', destination, ?5), ?6, ?7, " MESSAGE_MOVED
-                   " FROM \"{box}\" WHERE row_id = ?1",
+                   " SELECT '{box}', destination, seq, due_at, status | ?2, max(attempts, ?3), failures, "
+                   "failure_reason, code,"
+                   " error, failed_at, coalesce(?4, story), NULL, released, iif(?5 = '', destination, ?5), ?6, "
+                   "?7, " MESSAGE_MOVED " FROM \"{box}\" WHERE row_id = ?1",
                    run->session->box,
-                   VALUES(V_INT(v->row), V_INT(v->bits), V_INT(v->number), V_TEXT_OR_NULL(v->story), V_TEXT(v->endpoint),
-                          V_INT(run->now_us), V_INT(time_add(run->now_us, run->cycle->keep_us))),
+                   VALUES(V_INT(v->row), V_INT(v->bits), V_INT(v->number), V_TEXT_OR_NULL(v->story),
+                          V_TEXT(v->endpoint), V_INT(run->now_us),
+                          V_INT(time_add(run->now_us, run->cycle->keep_us))),
                    NULL, run->reterr);
 }
 
 static int end_row(struct cycle_run *run, const struct verdict *v)
 {
     bool keep = v->kind == VERDICT_COMPLETE && run->cycle->keep_us > 0;
-    int  rc = keep ? keep_done(run, v) : PR_OK;
+    int rc = keep ? keep_done(run, v) : PR_OK;
     return rc == PR_OK ? row_delete(run, v->row) : rc;
 }
 
@@ -101,24 +104,27 @@ static int write_failure(struct cycle_run *run, const struct verdict *v, int64_t
 {
     int reason = v->reason != PR_REASON_NONE ? v->reason : PR_REASON_UNKNOWN; /* D5 */
     return conn_do(run->conn,
-                   "UPDATE \"{box}\" SET attempts = max(attempts, ?2), failures = failures + (?2 > 0), status = status | ?3 | 32768,"
+                   "UPDATE \"{box}\" SET attempts = max(attempts, ?2), failures = failures + (?2 > 0), status "
+                   "= status | ?3 | 32768,"
                    " failure_reason = ?4, code = ?5, error = ?6, failed_at = ?7, due_at = ?8, held_by = NULL,"
                    " story = coalesce(?9, story) WHERE row_id = ?1",
                    run->session->box,
-                   VALUES(V_INT(v->row), V_INT(v->number), V_INT(v->bits), V_INT(reason), V_TEXT_OR_NULL(v->code),
-                          V_TEXT_OR_NULL(v->error), V_INT(run->now_us), V_INT(due_us), V_TEXT_OR_NULL(v->story)),
+                   VALUES(V_INT(v->row), V_INT(v->number), V_INT(v->bits), V_INT(reason),
+                          V_TEXT_OR_NULL(v->code), V_TEXT_OR_NULL(v->error), V_INT(run->now_us), V_INT(due_us),
+                          V_TEXT_OR_NULL(v->story)),
                    NULL, run->reterr);
 }
 
 /* ABANDON, PARK without a reason: it comes back, and nobody failed. */
 static int write_comeback(struct cycle_run *run, const struct verdict *v, int64_t due_us)
 {
-    return conn_do(run->conn,
-                   "UPDATE \"{box}\" SET attempts = max(attempts, ?2), status = status | ?3, due_at = ?4, held_by = NULL,"
-                   " story = coalesce(?5, story) WHERE row_id = ?1",
-                   run->session->box,
-                   VALUES(V_INT(v->row), V_INT(v->number), V_INT(v->bits), V_INT(due_us), V_TEXT_OR_NULL(v->story)), NULL,
-                   run->reterr);
+    return conn_do(
+        run->conn,
+        "UPDATE \"{box}\" SET attempts = max(attempts, ?2), status = status | ?3, due_at = ?4, held_by = NULL,"
+        " story = coalesce(?5, story) WHERE row_id = ?1",
+        run->session->box,
+        VALUES(V_INT(v->row), V_INT(v->number), V_INT(v->bits), V_INT(due_us), V_TEXT_OR_NULL(v->story)), NULL,
+        run->reterr);
 }
 
 static int write_release(struct cycle_run *run, const struct verdict *v)
@@ -126,32 +132,35 @@ static int write_release(struct cycle_run *run, const struct verdict *v)
     return conn_do(run->conn,
                    "UPDATE \"{box}\" SET released = 1, held_by = NULL, due_at = ?2, story = coalesce(?3, story)"
                    " WHERE row_id = ?1",
-                   run->session->box, VALUES(V_INT(v->row), V_INT(run->now_us), V_TEXT_OR_NULL(v->story)), NULL, run->reterr);
+                   run->session->box, VALUES(V_INT(v->row), V_INT(run->now_us), V_TEXT_OR_NULL(v->story)), NULL,
+                   run->reterr);
 }
 
 static int write_hold(struct cycle_run *run, const struct verdict *v)
 {
-    return conn_do(run->conn, "UPDATE \"{box}\" SET held_by = ?2, status = status | ?3 WHERE row_id = ?1", run->session->box,
-                   VALUES(V_INT(v->row), V_TEXT(v->held_by), V_INT(v->bits)), NULL, run->reterr);
+    return conn_do(run->conn, "UPDATE \"{box}\" SET held_by = ?2, status = status | ?3 WHERE row_id = ?1",
+                   run->session->box, VALUES(V_INT(v->row), V_TEXT(v->held_by), V_INT(v->bits)), NULL,
+                   run->reterr);
 }
 
 static int move_dead(struct cycle_run *run, const struct verdict *v)
 {
     bool real = v->reason != PR_REASON_NONE; /* the latest real failure stays (D6) */
-    int  rc = conn_do(run->conn,
-                      "INSERT INTO dead_letter (box, destination, seq, due_at, status, attempts, failures, failure_reason,"
-                      " code, error, failed_at, story, held_by, released, endpoint, cause, limit_reached, rule,"
-                      " fingerprint, died_at, " MESSAGE_MOVED ")"
-                      " SELECT '{box}', destination, seq, due_at, status | ?2 | 32768, max(attempts, ?3), failures + ?4,"
-                      " iif(?5, ?6, failure_reason), iif(?5, ?7, code), iif(?5, ?8, error), iif(?4, ?9, failed_at),"
-                      " coalesce(?10, story), NULL, released, iif(?11 = '', destination, ?11), ?12, ?13, ?14, ?15, ?9, "
-                      MESSAGE_MOVED " FROM \"{box}\" WHERE row_id = ?1",
-                      run->session->box,
-                      VALUES(V_INT(v->row), V_INT(v->bits), V_INT(v->number), V_INT(v->counted), V_INT(real),
-                             V_INT(v->reason), V_TEXT_OR_NULL(v->code), V_TEXT_OR_NULL(v->error), V_INT(run->now_us),
-                             V_TEXT_OR_NULL(v->story), V_TEXT(v->endpoint), V_INT(v->cause), V_INT(v->limit),
-                             V_TEXT(v->rule), V_TEXT(slice_from(v->fingerprint))),
-                      NULL, run->reterr);
+    int rc = conn_do(
+        run->conn,
+        "INSERT INTO dead_letter (box, destination, seq, due_at, status, attempts, failures, failure_reason,"
+        " code, error, failed_at, story, held_by, released, endpoint, cause, limit_reached, rule,"
+        " fingerprint, died_at, " MESSAGE_MOVED ")"
+        " SELECT '{box}', destination, seq, due_at, status | ?2 | 32768, max(attempts, ?3), failures + ?4,"
+        " iif(?5, ?6, failure_reason), iif(?5, ?7, code), iif(?5, ?8, error), iif(?4, ?9, failed_at),"
+        " coalesce(?10, story), NULL, released, iif(?11 = '', destination, ?11), ?12, ?13, ?14, ?15, "
+        "?9, " MESSAGE_MOVED " FROM \"{box}\" WHERE row_id = ?1",
+        run->session->box,
+        VALUES(V_INT(v->row), V_INT(v->bits), V_INT(v->number), V_INT(v->counted), V_INT(real),
+               V_INT(v->reason), V_TEXT_OR_NULL(v->code), V_TEXT_OR_NULL(v->error), V_INT(run->now_us),
+               V_TEXT_OR_NULL(v->story), V_TEXT(v->endpoint), V_INT(v->cause), V_INT(v->limit), V_TEXT(v->rule),
+               V_TEXT(slice_from(v->fingerprint))),
+        NULL, run->reterr);
     FAILPOINT("store.dead_letter.copied");
     return rc == PR_OK ? row_delete(run, v->row) : rc;
 }
@@ -174,24 +183,25 @@ static int split_read(struct cycle_run *run, const struct verdict *v, sqlite3_st
 static int split_insert(struct cycle_run *run, sqlite3_stmt *row, pr_slice destination, uint64_t *ret_row)
 {
     sqlite3_stmt *insert;
-    int64_t       dead = 0;
-    const int     id_column = 4;
-    pr_slice      id = column_slice(row, id_column);
-    bool          text = sqlite3_column_type(row, id_column) == SQLITE_TEXT;
-    int           rc = conn_int(run->conn,
-                                "SELECT 1 FROM dead_letter INDEXED BY dead_letter_id WHERE id = ?1 AND destination = ?2"
-                                " AND box = '{box}'",
-                                run->session->box, VALUES(text ? V_TEXT(id) : V_BLOB(id), V_TEXT(destination)), &dead,
-                                run->reterr);
+    int64_t dead = 0;
+    const int id_column = 4;
+    pr_slice id = column_slice(row, id_column);
+    bool text = sqlite3_column_type(row, id_column) == SQLITE_TEXT;
+    int rc = conn_int(run->conn,
+                      "SELECT 1 FROM dead_letter INDEXED BY dead_letter_id WHERE id = ?1 AND destination = ?2"
+                      " AND box = '{box}'",
+                      run->session->box, VALUES(text ? V_TEXT(id) : V_BLOB(id), V_TEXT(destination)), &dead,
+                      run->reterr);
     *ret_row = 0;
     if (rc != PR_UNKNOWN)
         return rc;
     /* Not INSERT ... SELECT: reading its own table it would go through a temporary one. */
-    rc = conn_bind(run->conn,
-                   "INSERT INTO \"{box}\" (destination, split_seq, due_at, status, story, " MESSAGE_MOVED ") VALUES"
-                   " (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20)"
-                   " ON CONFLICT (id, destination) DO NOTHING",
-                   run->session->box, VALUES(V_TEXT(destination)), &insert, run->reterr);
+    rc = conn_bind(
+        run->conn,
+        "INSERT INTO \"{box}\" (destination, split_seq, due_at, status, story, " MESSAGE_MOVED ") VALUES"
+        " (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20)"
+        " ON CONFLICT (id, destination) DO NOTHING",
+        run->session->box, VALUES(V_TEXT(destination)), &insert, run->reterr);
     for (int i = 0; rc == PR_OK && i < sqlite3_column_count(row); i++)
         if (sqlite3_bind_value(insert, i + 2, sqlite3_column_value(row, i)) != SQLITE_OK)
             rc = error_set(run->reterr, PR_ENOMEM, "no memory for a row");
@@ -203,13 +213,14 @@ static int split_insert(struct cycle_run *run, sqlite3_stmt *row, pr_slice desti
 }
 
 /* One row per destination, then the row itself goes. */
-static int split_rows(struct cycle_run *run, const struct verdict *v, const struct found *found, uint64_t *ret_rows)
+static int split_rows(struct cycle_run *run, const struct verdict *v, const struct found *found,
+                      uint64_t *ret_rows)
 {
     sqlite3_stmt *row = NULL;
-    int           rc = PR_OK;
+    int rc = PR_OK;
     if (found->is_own_destination) /* out of the way of its own successor */
-        rc = conn_do(run->conn, "UPDATE \"{box}\" SET destination = char(0) || row_id WHERE row_id = ?1", run->session->box,
-                     VALUES(V_INT(v->row)), NULL, run->reterr);
+        rc = conn_do(run->conn, "UPDATE \"{box}\" SET destination = char(0) || row_id WHERE row_id = ?1",
+                     run->session->box, VALUES(V_INT(v->row)), NULL, run->reterr);
     if (rc == PR_OK)
         rc = split_read(run, v, &row);
     for (size_t i = 0; i < v->destination_count && rc == PR_OK; i++)
@@ -227,7 +238,7 @@ static bool counts_attempts(enum verdict_kind kind)
 static int verdict_apply(struct cycle_run *run, const struct verdict *v, uint64_t *ret_rows)
 {
     struct found found;
-    int64_t      due_us = max64(1, time_add(run->now_us, v->delay_us)); /* 0 would be fresh */
+    int64_t due_us = max64(1, time_add(run->now_us, v->delay_us)); /* 0 would be fresh */
 
     int rc = row_find(run, v, &found);
     if (rc != PR_OK)
@@ -237,24 +248,17 @@ static int verdict_apply(struct cycle_run *run, const struct verdict *v, uint64_
     switch (v->kind) {
     case VERDICT_COMPLETE:
     case VERDICT_DISCARD:
-    case VERDICT_EXPIRE:
-        return end_row(run, v);
-    case VERDICT_FAIL:
-        return write_failure(run, v, due_us);
-    case VERDICT_ABANDON:
-        return write_comeback(run, v, due_us);
+    case VERDICT_EXPIRE: return end_row(run, v);
+    case VERDICT_FAIL: return write_failure(run, v, due_us);
+    case VERDICT_ABANDON: return write_comeback(run, v, due_us);
     case VERDICT_PARK:
         return v->reason != PR_REASON_NONE ? write_failure(run, v, PR_NEVER) : write_comeback(run, v, PR_NEVER);
-    case VERDICT_RETURN:
-        return PR_OK;
-    case VERDICT_RELEASE:
-        return write_release(run, v);
+    case VERDICT_RETURN: return PR_OK;
+    case VERDICT_RELEASE: return write_release(run, v);
     case VERDICT_HOLD: /* an operator may have released it meanwhile */
         return found.released ? PR_STALE : write_hold(run, v);
-    case VERDICT_DEAD_LETTER:
-        return move_dead(run, v);
-    case VERDICT_SPLIT:
-        return split_rows(run, v, &found, ret_rows);
+    case VERDICT_DEAD_LETTER: return move_dead(run, v);
+    case VERDICT_SPLIT: return split_rows(run, v, &found, ret_rows);
     }
     return error_set(run->reterr, PR_EINVAL, "there is no verdict of kind %d", (int)v->kind);
 }
@@ -281,7 +285,7 @@ static int effects_apply(struct cycle_run *run)
  * once, and not once for each. */
 struct ending {
     uint64_t row;
-    size_t   verdict; /* index */
+    size_t verdict; /* index */
 };
 
 static int ending_compare(const void *a, const void *b)
@@ -294,15 +298,16 @@ static int ending_compare(const void *a, const void *b)
 
 static bool is_ending(const struct cycle *c, const struct verdict *v)
 {
-    return v->kind == VERDICT_DISCARD || v->kind == VERDICT_EXPIRE || (v->kind == VERDICT_COMPLETE && c->keep_us <= 0);
+    return v->kind == VERDICT_DISCARD || v->kind == VERDICT_EXPIRE ||
+           (v->kind == VERDICT_COMPLETE && c->keep_us <= 0);
 }
 
 /* Those that end a row which has no other verdict in this cycle, by row. */
 static int endings_collect(struct cycle_run *run, struct ending **ret, size_t *ret_count)
 {
     const struct cycle *c = run->cycle;
-    struct ending      *all = arena_alloc_array(&run->session->arena, c->verdict_count, sizeof(*all));
-    size_t              count = 0;
+    struct ending *all = arena_alloc_array(&run->session->arena, c->verdict_count, sizeof(*all));
+    size_t count = 0;
     if (all == NULL)
         return error_set(run->reterr, PR_ENOMEM, "no memory for %zu verdicts", c->verdict_count);
     for (size_t i = 0; i < c->verdict_count; i++)
@@ -336,16 +341,17 @@ static void endings_rows(struct buf *b, const struct ending *endings, size_t cou
 static int endings_find(struct cycle_run *run, struct ending *endings, pr_slice rows, size_t *ret_count)
 {
     const struct cycle *c = run->cycle;
-    sqlite3_stmt       *statement;
-    int rc = conn_bind(run->conn, "SELECT j.key, b.id FROM json_each(?1) j CROSS JOIN \"{box}\" b ON b.row_id = j.value",
+    sqlite3_stmt *statement;
+    int rc = conn_bind(run->conn,
+                       "SELECT j.key, b.id FROM json_each(?1) j CROSS JOIN \"{box}\" b ON b.row_id = j.value",
                        run->session->box, VALUES(V_TEXT(rows)), &statement, run->reterr);
     if (rc != PR_OK)
         return rc;
     *ret_count = 0;
     while ((rc = conn_step(run->conn, statement, run->reterr)) > 0) {
-        size_t   at = (size_t)sqlite3_column_int64(statement, 0);
+        size_t at = (size_t)sqlite3_column_int64(statement, 0);
         pr_slice stored = column_slice(statement, 1);
-        pr_id    id = { { 0 } };
+        pr_id id = { { 0 } };
         if (stored.size > 0)
             (void)id_from_stored(stored, &id);
         if (!pr_id_equal(id, c->verdicts[endings[at].verdict].id))
@@ -356,11 +362,24 @@ static int endings_find(struct cycle_run *run, struct ending *endings, pr_slice 
     return rc;
 }
 
+static int endings_delete(struct cycle_run *run, struct buf *rows, const struct ending *endings, size_t count)
+{
+    if (count == 0)
+        return PR_OK;
+    endings_rows(rows, endings, count);
+    ASSERT(buf_failed(rows) == PR_OK); /* it had room for all of them */
+    return conn_do(run->conn, "DELETE FROM \"{box}\" WHERE row_id IN (SELECT value FROM json_each(?1))",
+                   run->session->box, VALUES(V_TEXT(buf_slice(rows))), NULL, run->reterr);
+}
+
+/* The first ones last.  At the left edge of a table SQLite does not free a page that is nearly
+ * empty, it fills it up from the next one, and so on: every page is written to the log.  With
+ * rows to their left they are freed, which is less than half of the log. */
 static int endings_apply(struct cycle_run *run, struct ending *endings, size_t count)
 {
     struct buf rows;
-    size_t     there = 0;
-    int        rc;
+    size_t there = 0;
+    int rc;
 
     buf_init(&rows, RECEIPT_BYTES_MAX);
     endings_rows(&rows, endings, count);
@@ -369,21 +388,21 @@ static int endings_apply(struct cycle_run *run, struct ending *endings, size_t c
         error_set(run->reterr, rc, "%zu verdicts are too many for one cycle", count);
     else
         rc = endings_find(run, endings, buf_slice(&rows), &there);
-    if (rc == PR_OK && there < count)
-        endings_rows(&rows, endings, there);
-    if (rc == PR_OK && there > 0)
-        rc = conn_do(run->conn, "DELETE FROM \"{box}\" WHERE row_id IN (SELECT value FROM json_each(?1))", run->session->box,
-                     VALUES(V_TEXT(buf_slice(&rows))), NULL, run->reterr);
+    size_t edge = min_size(there, EDGE_ROWS);
+    if (rc == PR_OK)
+        rc = endings_delete(run, &rows, endings + edge, there - edge);
+    if (rc == PR_OK)
+        rc = endings_delete(run, &rows, endings, edge);
     buf_fini(&rows);
     return rc;
 }
 
 static int endings_run(struct cycle_run *run)
 {
-    int           *answers = run->session->reply.answers;
+    int *answers = run->session->reply.answers;
     struct ending *endings = NULL;
-    size_t         count = 0;
-    int            rc = endings_collect(run, &endings, &count);
+    size_t count = 0;
+    int rc = endings_collect(run, &endings, &count);
     for (size_t i = 0; rc == PR_OK && i < count; i++)
         answers[endings[i].verdict] = PR_UNKNOWN; /* unless it is found */
     return rc == PR_OK && count > 0 ? endings_apply(run, endings, count) : rc;
@@ -393,7 +412,7 @@ int verdicts_apply(struct cycle_run *run)
 {
     const struct cycle *c = run->cycle;
     struct cycle_reply *reply = &run->session->reply;
-    size_t              split_count = 0;
+    size_t split_count = 0;
 
     for (size_t i = 0; i < c->verdict_count; i++)
         split_count += c->verdicts[i].kind == VERDICT_SPLIT ? c->verdicts[i].destination_count : 0;
@@ -424,7 +443,7 @@ int verdicts_apply(struct cycle_run *run)
 static int receipt_insert(struct cycle_run *run)
 {
     const struct cycle *c = run->cycle;
-    struct buf          entries;
+    struct buf entries;
 
     buf_init(&entries, RECEIPT_BYTES_MAX);
     for (size_t i = 0; i < c->receipt_count; i++) {
@@ -438,7 +457,8 @@ static int receipt_insert(struct cycle_run *run)
     if (rc != PR_OK)
         error_set(run->reterr, rc, "a receipt of %zu entries is too large", c->receipt_count);
     else
-        rc = conn_do(run->conn, "INSERT INTO claim (instance, cycle, box, at, entries) VALUES (?1, ?2, ?3, ?4, ?5)",
+        rc = conn_do(run->conn,
+                     "INSERT INTO claim (instance, cycle, box, at, entries) VALUES (?1, ?2, ?3, ?4, ?5)",
                      run->session->box,
                      VALUES(V_ID(c->instance), V_INT(c->number), V_TEXT(run->session->box), V_INT(run->now_us),
                             V_TEXT(buf_slice(&entries))),
@@ -450,7 +470,7 @@ static int receipt_insert(struct cycle_run *run)
 int receipts_write(struct cycle_run *run)
 {
     const struct cycle *c = run->cycle;
-    int                 rc = PR_OK;
+    int rc = PR_OK;
     for (size_t i = 0; i < c->closed_count && rc == PR_OK; i++)
         rc = conn_do(run->conn, "DELETE FROM claim WHERE instance = ?1 AND cycle = ?2", run->session->box,
                      VALUES(V_ID(c->instance), V_INT(c->closed[i])), NULL, run->reterr);
@@ -464,14 +484,16 @@ int tallies_add(struct cycle_run *run)
     int rc = PR_OK;
     for (size_t i = 0; i < run->cycle->tally_count && rc == PR_OK; i++) {
         const struct tally *t = &run->cycle->tallies[i];
-        rc = conn_do(run->conn,
-                     "INSERT INTO endpoint (name, sent, failed, dead, discarded, expired) VALUES (?1, ?2, ?3, ?4, ?5, ?6)"
-                     " ON CONFLICT (name) DO UPDATE SET sent = sent + ?2, failed = failed + ?3, dead = dead + ?4,"
-                     " discarded = discarded + ?5, expired = expired + ?6",
-                     run->session->box,
-                     VALUES(V_TEXT(t->endpoint), V_INT(t->sent), V_INT(t->failed), V_INT(t->dead), V_INT(t->discarded),
-                            V_INT(t->expired)),
-                     NULL, run->reterr);
+        rc = conn_do(
+            run->conn,
+            "INSERT INTO endpoint (name, sent, failed, dead, discarded, expired) VALUES (?1, ?2, ?3, ?4, ?5, "
+            "?6)"
+            " ON CONFLICT (name) DO UPDATE SET sent = sent + ?2, failed = failed + ?3, dead = dead + ?4,"
+            " discarded = discarded + ?5, expired = expired + ?6",
+            run->session->box,
+            VALUES(V_TEXT(t->endpoint), V_INT(t->sent), V_INT(t->failed), V_INT(t->dead), V_INT(t->discarded),
+                   V_INT(t->expired)),
+            NULL, run->reterr);
     }
     return rc;
 }

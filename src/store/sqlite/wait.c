@@ -17,25 +17,38 @@
 #include "base/slice.h"
 #include "store/sqlite/sqlite.h"
 
-#define POLL_CALM_US PR_SECONDS(2)        /* full attention for so long after activity */
-#define STIRRED_MIN_US 250                /* the log was written to: its commit is not far */
-#define PROBE_US PR_MILLISECONDS(50)      /* standing by: how often to try the lock file */
+#define POLL_CALM_US PR_SECONDS(2)   /* full attention for so long after activity */
+#define STIRRED_MIN_US 250           /* the log was written to: its commit is not far */
+#define PROBE_US PR_MILLISECONDS(50) /* standing by: how often to try the lock file */
+
+/* The watch tells once and is gone: a commit writes hundreds of times, ours as well as theirs. */
+static void watch_arm(struct session *session)
+{
+    if (session->inotify_fd >= 0 && !session->watching)
+        session->watching =
+            inotify_add_watch(session->inotify_fd, session->log_path, IN_MODIFY | IN_ONESHOT) >= 0;
+}
+
+static void watch_hear(struct session *session)
+{
+    char events[4096];
+    while (session->inotify_fd >= 0 && read(session->inotify_fd, events, sizeof(events)) > 0) {
+        session->watching = false;
+        session->stirred_us = clock_mono_us(clock_system());
+    }
+}
 
 void wait_open(struct session *session)
 {
     const struct sqlite_place *place = &session->store->place;
-    char                      *path = NULL;
 
     session->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     session->inotify_fd = -1;
-    if (place->memory || asprintf(&path, "%s-wal", place->path) < 0)
+    if (place->memory || asprintf(&session->log_path, "%s-wal", place->path) < 0) {
+        session->log_path = NULL; /* asprintf leaves it undefined */
         return;
-    session->inotify_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-    if (session->inotify_fd >= 0 && inotify_add_watch(session->inotify_fd, path, IN_MODIFY) < 0) {
-        close(session->inotify_fd);
-        session->inotify_fd = -1;
     }
-    free(path);
+    session->inotify_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
 }
 
 void wait_close(struct session *session)
@@ -46,14 +59,14 @@ void wait_close(struct session *session)
         close(session->inotify_fd);
     if (session->lock_fd >= 0)
         close(session->lock_fd);
+    free(session->log_path);
 }
 
 void store_wake(struct sqlite_store *store)
 {
     const uint64_t one = 1;
     pthread_mutex_lock(&store->lock);
-    list_foreach(node, &store->sessions)
-    {
+    list_foreach (node, &store->sessions) {
         struct session *session = LIST_ENTRY(node, struct session, node);
         /* A full counter is readable as well. */
         if (session->event_fd >= 0 && write(session->event_fd, &one, sizeof(one)) < 0)
@@ -68,13 +81,6 @@ void wait_drain(struct session *session)
     uint64_t count;
     if (session->event_fd >= 0 && read(session->event_fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
         return;
-}
-
-static void inotify_drain(struct session *session)
-{
-    char events[4096];
-    while (session->inotify_fd >= 0 && read(session->inotify_fd, events, sizeof(events)) > 0)
-        session->stirred_us = clock_mono_us(clock_system());
 }
 
 /* Has another connection committed since our latest cycle? */
@@ -99,7 +105,7 @@ static int64_t next_look_us(const struct session *session, int64_t now_us, int64
 {
     const struct sqlite_store *store = session->store;
     int64_t pause_us = PROBE_US;
-    if (session->owner && session->inotify_fd >= 0) /* a commit is visible only some time after its last write */
+    if (session->owner && session->watching) /* a commit is visible only some time after its last write */
         pause_us = max64(STIRRED_MIN_US, min64(store->poll_max_us, (now_us - session->stirred_us) / 2));
     else if (session->owner)
         pause_us = max64(store->poll_min_us,
@@ -107,14 +113,17 @@ static int64_t next_look_us(const struct session *session, int64_t now_us, int64
     return min64(time_add(now_us, pause_us), until_us);
 }
 
-/* 1: an fd is readable; 0: time is over. */
-static int wait_fds(struct session *session, int wake_fd, int64_t us)
+/* 1: an fd is readable; 0: look again.  Where the log was written to just now, more writes are no
+ * news. */
+static int wait_fds(struct session *session, int wake_fd, int64_t now_us, int64_t until_us)
 {
-    struct pollfd   fds[3] = { { .fd = wake_fd, .events = POLLIN },
-                               { .fd = session->event_fd, .events = POLLIN },
-                               { .fd = session->owner ? session->inotify_fd : -1, .events = POLLIN } };
+    bool listen = session->owner && now_us - session->stirred_us >= STIRRED_MIN_US;
+    int64_t us = max64(0, until_us - now_us);
+    struct pollfd fds[3] = { { .fd = wake_fd, .events = POLLIN },
+                             { .fd = session->event_fd, .events = POLLIN },
+                             { .fd = listen ? session->inotify_fd : -1, .events = POLLIN } };
     struct timespec timeout = { .tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000 };
-    int             ready = ppoll(fds, ARRAY_LENGTH(fds), &timeout, NULL);
+    int ready = ppoll(fds, ARRAY_LENGTH(fds), &timeout, NULL);
     if (ready <= 0)
         return 0;
     return fds[0].revents != 0 || fds[1].revents != 0;
@@ -123,17 +132,18 @@ static int wait_fds(struct session *session, int wake_fd, int64_t us)
 int sqlite_wait(void *arg, int wake_fd, int64_t timeout_us)
 {
     struct session *session = arg;
-    int64_t         now_us = clock_mono_us(clock_system());
-    int64_t         until_us = time_add(now_us, timeout_us);
+    int64_t now_us = clock_mono_us(clock_system());
+    int64_t until_us = time_add(now_us, timeout_us);
 
     for (;;) {
-        inotify_drain(session); /* before the look: what comes later wakes us again */
+        watch_hear(session);
+        watch_arm(session); /* before the look: what comes later wakes us again */
         if (something_happened(session)) {
             session->active_us = clock_mono_us(clock_system());
             return 1;
         }
         now_us = clock_mono_us(clock_system());
-        if (wait_fds(session, wake_fd, max64(0, next_look_us(session, now_us, until_us) - now_us)) > 0) {
+        if (wait_fds(session, wake_fd, now_us, next_look_us(session, now_us, until_us)) > 0) {
             session->active_us = now_us;
             return 1;
         }

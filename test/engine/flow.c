@@ -1,0 +1,157 @@
+/* From the box to the endpoint: times, ends, routes, memory. */
+#include "stage.h"
+
+#include "base/slice.h"
+
+static pr_id send_at(struct stage *s, int64_t due_us, int64_t expires_us, const char *payload)
+{
+    struct parcel *p = world_parcel(&s->w);
+    p->m.type       = scenario_type(0);
+    p->m.payload    = pr_str(payload);
+    p->m.due_us     = due_us;
+    p->m.expires_us = expires_us;
+    p->delayed      = due_us != 0;
+    parcel_seal(&s->w, p);
+    CHECK_EQ(world_store(&s->w, &p, 1), PR_OK);
+    return p->m.id;
+}
+
+TEST(a_delayed_message_goes_out_when_it_is_due_by_the_stores_clock) /* B12, B25 */
+{
+    struct stage s;
+    stage_set(&s);
+    stage_open(&s);
+    pr_id id = send_at(&s, world_wall_us(&s.w) + PR_MINUTES(10), 0, "ok");
+    stage_run(&s, PR_MINUTES(10) - PR_SECONDS(1));
+    CHECK_EQ(stage_sends(&s, id), 0);
+    stage_run(&s, PR_SECONDS(1) + s.scenario.engine.poll_us);
+    CHECK_EQ(stage_sends(&s, id), 1);
+    pr_id later = send_at(&s, world_wall_us(&s.w) + PR_MINUTES(60), 0, "ok");
+    stage_run(&s, PR_MINUTES(1));
+    world_step_clock(&s.w, PR_MINUTES(60)); /* somebody sets the clock forward: it is due */
+    stage_run(&s, s.scenario.engine.lease_us);
+    CHECK_EQ(stage_sends(&s, later), 1);
+    stage_close(&s);
+}
+
+TEST(an_expired_message_is_not_sent_and_is_counted) /* B13 */
+{
+    struct stage         s;
+    struct engine_counts counts;
+    stage_set(&s);
+    stage_open(&s);
+    pr_id late = send_at(&s, 0, world_wall_us(&s.w) - 1, "ok"), fine = send_at(&s, 0, world_wall_us(&s.w) + PR_MINUTES(1), "ok");
+    stage_run(&s, PR_SECONDS(1));
+    CHECK_EQ(stage_sends(&s, late), 0);
+    CHECK_EQ(world_state(&s.w, late, (pr_slice){ 0 }), STATE_GONE);
+    CHECK(stage_done(&s, fine));
+    engine_counts(s.w.instances[0].engine, &counts);
+    CHECK_EQ(counts.expired, 1);
+    stage_close(&s);
+}
+
+TEST(a_stop_finishes_what_is_out_and_hands_back_the_rest_uncounted) /* B14 */
+{
+    struct stage s;
+    pr_id        ids[40];
+    stage_set(&s);
+    s.scenario.endpoints[0].concurrency = 8;
+    stage_open(&s);
+    for (int i = 0; i < 40; i++)
+        ids[i] = world_send(&s.w, "", "slow:2000");
+    stage_run(&s, PR_SECONDS(1));
+    CHECK_EQ(s.count, 8);
+    stage_stop(&s);
+    CHECK(s.w.mono_us < PR_SECONDS(4)); /* within its limit */
+    CHECK_EQ(s.count, 8);
+    int gone = 0;
+    for (int i = 0; i < 40; i++) {
+        if (world_state(&s.w, ids[i], (pr_slice){ 0 }) == STATE_GONE)
+            gone++;
+        else
+            CHECK_EQ(stage_look(&s, ids[i]).m.attempts, 0);
+    }
+    CHECK_EQ(gone, 8);
+    stage_close(&s);
+}
+
+TEST(the_window_is_never_exceeded_whatever_waits) /* B16 */
+{
+    struct stage s;
+    stage_set(&s);
+    s.scenario.engine.window_count = 500;
+    s.scenario.engine.batch        = 100;
+    s.scenario.check               = false;
+    stage_endpoint(&s, ORDERING_FIFO)->concurrency = 2; /* slow, and first in the box */
+    stage_open(&s);
+    s.w.quiet = true;
+    for (int i = 0; i < 20000; i++)
+        world_send_to(&s.w, i < 10000 ? "e1" : "e0", i % 4 == 0 ? STREAM(i % 100) : "", i < 10000 ? "slow:1000" : "ok");
+    stage_run(&s, PR_SECONDS(120));
+    CHECK(s.w.instances[0].window_count <= 500 + 64);
+    size_t fast = 0;
+    for (size_t i = 0; i < s.count; i++)
+        fast += s.diary[i].endpoint == 0;
+    CHECK_EQ(fast, 10000); /* the slow one did not take it all */
+    stage_close(&s);
+}
+
+TEST(each_delivery_of_a_message_to_several_endpoints_lives_and_dies_on_its_own) /* B17 */
+{
+    struct stage s;
+    stage_set(&s);
+    stage_endpoint(&s, ORDERING_FIFO)->policy.retry.failures = 1;
+    s.scenario.routes[0].to_count = 2;
+    s.scenario.route_to[0][0]     = 0;
+    s.scenario.route_to[0][1]     = 1;
+    stage_open(&s);
+    pr_id id = world_send(&s.w, "a", "fail:1"), next = world_send(&s.w, "a", "ok");
+    stage_run(&s, PR_MILLISECONDS(500));
+    CHECK_EQ(world_state(&s.w, id, PR_STR("e0")), STATE_RETRYING);
+    CHECK_EQ(world_state(&s.w, id, PR_STR("e1")), STATE_DEAD);
+    instance_crash(&s.w, &s.w.instances[0]); /* also over a restart */
+    stage_run(&s, PR_SECONDS(60));
+    CHECK_EQ(world_state(&s.w, id, PR_STR("e0")), STATE_GONE);
+    CHECK_EQ(world_state(&s.w, id, PR_STR("e1")), STATE_DEAD);
+    CHECK_EQ(world_state(&s.w, next, (pr_slice){ 0 }), STATE_GONE);
+    stage_close(&s);
+}
+
+TEST(a_message_that_goes_nowhere_is_parked_and_goes_on_when_the_config_knows_it) /* B18 */
+{
+    struct stage s;
+    stage_set(&s);
+    stage_open(&s);
+    pr_id id = world_send_to(&s.w, "e1", "a", "ok"), other = world_send(&s.w, "a", "ok");
+    stage_run(&s, PR_SECONDS(1));
+    struct listed parked = stage_look(&s, id);
+    CHECK_EQ(parked.state, STATE_PARKED);
+    CHECK_EQ(parked.m.reason, PR_REASON_DESTINATION_MISSING);
+    CHECK_EQ(parked.m.attempts, 0);
+    CHECK(stage_done(&s, other)); /* it holds up nobody */
+
+    stage_stop(&s);
+    stage_endpoint(&s, ORDERING_FIFO); /* the config knows it now */
+    instance_start(&s.w, &s.w.instances[0]);
+    stage_run(&s, PR_SECONDS(5));
+    CHECK(stage_done(&s, id));
+    stage_close(&s);
+}
+
+TEST(a_paused_endpoint_sends_nothing_counts_nothing_and_holds_up_nobody_else) /* B63 */
+{
+    struct stage s;
+    stage_set(&s);
+    stage_endpoint(&s, ORDERING_FIFO);
+    stage_open(&s);
+    stage_run(&s, PR_SECONDS(1));
+    world_pause(&s.w, 0, world_wall_us(&s.w) + PR_MINUTES(5));
+    pr_id paused = world_send_to(&s.w, "e0", "a", "ok"), other = world_send_to(&s.w, "e1", "a", "ok");
+    stage_run(&s, PR_MINUTES(4));
+    CHECK_EQ(stage_sends(&s, paused), 0);
+    CHECK_EQ(stage_look(&s, paused).m.attempts, 0);
+    CHECK(stage_done(&s, other));
+    stage_run(&s, PR_MINUTES(2));
+    CHECK(stage_done(&s, paused));
+    stage_close(&s);
+}

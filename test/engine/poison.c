@@ -1,0 +1,94 @@
+/* Poison: hand-outs that nobody explained. */
+#include "stage.h"
+
+#include "base/slice.h"
+
+TEST(a_message_that_kills_its_process_is_sent_five_times_and_dead_at_the_sixth_hand_out) /* B40, B41, B45 */
+{
+    struct stage s;
+    stage_set(&s);
+    stage_open(&s);
+    pr_id guilty = world_send(&s.w, "a", "crash");
+    stage_run(&s, PR_MINUTES(10));
+    CHECK_EQ(stage_sends(&s, guilty), 5);
+    struct listed dead = stage_look(&s, guilty);
+    CHECK_EQ(dead.state, STATE_DEAD);
+    CHECK_EQ(dead.cause, PR_REASON_POISON_MESSAGE);
+    CHECK_EQ(dead.m.attempts, 6);
+    CHECK_EQ(dead.m.failures, 0);
+    CHECK_EQ(dead.limit, 5);
+    CHECK_SLICE(dead.m.payload, "crash");
+    CHECK_SLICE(dead.rule, "poison");
+    stage_run(&s, PR_MINUTES(60)); /* never again */
+    CHECK_EQ(stage_sends(&s, guilty), 5);
+    stage_close(&s);
+}
+
+TEST(one_that_kills_among_a_thousand_good_ones_is_the_only_one_to_die) /* B42, B46 */
+{
+    struct stage s;
+    pr_id        good[1000];
+    stage_set(&s);
+    s.scenario.check = false;
+    stage_open(&s);
+    pr_id guilty = { { 0 } };
+    for (int i = 0; i < 1000; i++) {
+        if (i == 500)
+            guilty = world_send(&s.w, "", "crash");
+        good[i] = world_send(&s.w, i % 3 == 0 ? STREAM(i % 50) : "", "slow:5");
+    }
+    stage_run(&s, PR_MINUTES(30));
+    for (int i = 0; i < 1000; i++) {
+        CHECK(world_deliveries(&s.w, good[i]) > 0);
+        CHECK_EQ(world_state(&s.w, good[i], (pr_slice){ 0 }), STATE_GONE);
+    }
+    CHECK_EQ(stage_look(&s, guilty).state, STATE_DEAD);
+    CHECK_EQ(stage_sends(&s, guilty), 5);
+    stage_close(&s);
+}
+
+TEST(suspects_go_out_in_shrinking_company) /* B42 */
+{
+    struct company c = { 0 };
+    for (int i = 0; i < 100; i++)
+        CHECK(company_enter(&c, 1)); /* no limit at 1 */
+    CHECK(!company_enter(&c, 2));
+    for (int i = 0; i < 100; i++)
+        company_leave(&c, 1);
+    for (int i = 0; i < 64; i++)
+        CHECK(company_enter(&c, 2));
+    CHECK(!company_enter(&c, 0)); /* the company of a suspect is limited, too */
+    for (int i = 0; i < 57; i++)
+        company_leave(&c, 2);
+    CHECK(company_enter(&c, 3));
+    CHECK(!company_enter(&c, 3));
+    for (int i = 0; i < 7; i++)
+        company_leave(&c, 2);
+    company_leave(&c, 3);
+    CHECK(company_enter(&c, 4));
+    CHECK(!company_enter(&c, 0));
+    company_leave(&c, 4);
+    company_wait(&c);
+    CHECK(!company_enter(&c, 0)); /* a suspect goes first */
+    CHECK(company_enter(&c, 4));
+    company_wait_over(&c);
+}
+
+TEST(a_stop_hands_back_and_counts_nothing_a_crash_counts_one) /* B14, B44, B46 */
+{
+    struct stage s;
+    stage_set(&s);
+    stage_open(&s);
+    pr_id out = world_send(&s.w, "a", "slow:19000"), waiting = world_send(&s.w, "a", "ok");
+    stage_run(&s, PR_MILLISECONDS(100));
+    CHECK_EQ(stage_sends(&s, out), 1);
+    instance_crash(&s.w, &s.w.instances[0]);
+    instance_start(&s.w, &s.w.instances[0]);
+    stage_run(&s, PR_SECONDS(16)); /* the lease of the dead one ends */
+    CHECK_EQ(stage_look(&s, out).m.attempts, 1);
+    CHECK_EQ(stage_look(&s, waiting).m.attempts, 0); /* it was merely read */
+    stage_run(&s, PR_SECONDS(30));
+    CHECK(stage_done(&s, out));
+    CHECK(stage_done(&s, waiting));
+    stage_close(&s);
+}
