@@ -25,9 +25,9 @@ struct bench {
     char   program[4096];/* the postrider of this build */
     size_t messages;     /* of a backlog */
     size_t deep;         /* of a deep one */
-    size_t part;         /* drained from a deep one; also with burdens */
-    size_t rounds;       /* each side takes so many turns */
-    size_t shallow_rounds;
+    size_t part;         /* drained from a deep one */
+    size_t rounds;       /* each side takes so many turns ... */
+    size_t pair_rounds, pair_count; /* ... and so many with so many messages, with and without a burden */
     size_t idle_s, latency_s;
     bool   quick, json_only;
 };

@@ -10,6 +10,7 @@
 #include "report.h"
 
 #define SHALLOW 10000
+#define SHALLOW_ROUNDS 5 /* for each turn of the deep one */
 #define DEEP_AT_MOST 1.15
 #define PARKED 100
 #define STUCK 100000
@@ -41,7 +42,7 @@ static void measure_depth(const struct bench *b)
     bare_create(bench_path(b, "empty.db"));
     for (size_t i = 0; i < b->rounds; i++) {
         deep[i] = microseconds(drain_part_rate(bench_path(b, "deep.db"), b->part));
-        for (size_t k = 0; k < b->shallow_rounds; k++, count++) {
+        for (size_t k = 0; k < SHALLOW_ROUNDS; k++, count++) {
             empty[count] = shallow_round(b, "empty.db");
             shallow[count] = shallow_round(b, "shallow.db");
         }
@@ -84,18 +85,18 @@ static void pair_measure(const struct bench *b, const char *name, const struct p
     sqlite3          *with_db = bare_open(pair->with, 0), *without_db = bare_open(pair->without, 0);
     struct pr_engine *with_engine = drain_start(pair->with);
     struct pr_engine *without_engine = drain_start(pair->without);
-    size_t            rounds = b->rounds * 5, count = b->part / 2;
+    size_t            rounds = b->pair_rounds;
 
     drain_wait(with_engine); /* what is stuck was met once */
     drain_wait(without_engine);
     for (size_t turn = 0; turn < 2 * rounds; turn++) {
         size_t i = turn / 2;
         if ((turn % 2 == 0) == (i % 2 == 0)) { /* neither side always comes first */
-            without[i] = pair_round(without_engine, without_db, count);
+            without[i] = pair_round(without_engine, without_db, b->pair_count);
         } else {
             if (again != NULL)
                 bare_run(with_db, again);
-            with[i] = pair_round(with_engine, with_db, count);
+            with[i] = pair_round(with_engine, with_db, b->pair_count);
         }
         if (turn % 2 == 1)
             progress(b, "%s %zu/%zu: %.2f us with, %.2f us without", name, i + 1, rounds, with[i], without[i]);

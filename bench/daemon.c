@@ -146,10 +146,11 @@ void bench_memory(const struct bench *b)
         progress(b, "making a backlog of %zu messages", b->deep);
         bare_fill(db, &(struct stock){ .count = b->deep });
     }
-    progress(b, "memory: the daemon drains the deep backlog for %d s", AT_WORK_S);
+    size_t at_work_s = b->quick ? 1 : AT_WORK_S;
+    progress(b, "memory: the daemon drains the deep backlog for %zu s", at_work_s);
     pid_t pid = daemon_start(b, db);
     daemon_await(db, pid);
-    pause_seconds(b->quick ? 1 : AT_WORK_S);
+    pause_seconds(at_work_s);
     double peak = memory_mb(pid, "VmHWM");
     daemon_stop(pid);
 

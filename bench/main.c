@@ -143,7 +143,8 @@ static void prepare(struct bench *b, const struct order *o)
     b->deep += b->deep / DEEP_SPARE;
     b->part = b->messages / 5;
     b->rounds = 3;
-    b->shallow_rounds = 5;
+    b->pair_rounds = b->quick ? 7 : 15;
+    b->pair_count = b->quick ? 30000 : b->messages / 10;
     b->idle_s = b->quick ? 3 : 10;
     b->latency_s = b->quick ? 3 : 10;
 

@@ -82,7 +82,7 @@ static double single_rate(sqlite3 *db, size_t count)
 static void measure_sending(const struct bench *b)
 {
     double            bare[BENCH_ROUNDS_MAX], sender[BENCH_ROUNDS_MAX], unit[BENCH_ROUNDS_MAX], single[BENCH_ROUNDS_MAX];
-    size_t            count = b->messages / 10;
+    size_t            rounds = b->rounds * 5, count = b->messages / 50;
     struct pr_error   error;
     struct pr_sender *sending;
     char              url[512];
@@ -95,13 +95,13 @@ static void measure_sending(const struct bench *b)
     snprintf(url, sizeof url, "sqlite:%s", bench_path(b, "send.db"));
     if (pr_sender_open(url, &sending, &error) < 0)
         die("%s", error.text);
-    for (size_t i = 0; i < b->rounds; i++) {
+    for (size_t i = 0; i < rounds; i++) {
         bare[i] = bare_insert_rate(insert_db, count);
         sender[i] = sender_rate(sending, count);
         unit[i] = unit_rate(unit_db, count);
-        single[i] = single_rate(unit_db, count / 10);
-        progress(b, "send %zu/%zu: bare insert %.0f/s, sender %.0f/s, unit %.0f/s, single %.0f/s", i + 1, b->rounds,
-                 bare[i], sender[i], unit[i], single[i]);
+        single[i] = single_rate(unit_db, min_size(count, 2 * BENCH_BATCH));
+        progress(b, "send %zu/%zu: bare insert %.0f/s, sender %.0f/s, unit %.0f/s, single %.0f/s", i + 1, rounds, bare[i],
+                 sender[i], unit[i], single[i]);
     }
     pr_sender_close(sending);
     bare_close(insert_db);
@@ -110,12 +110,12 @@ static void measure_sending(const struct bench *b)
     bare_remove(bench_path(b, "send.db"));
     bare_remove(bench_path(b, "unit.db"));
 
-    double reference = median(bare, b->rounds);
+    double reference = median(bare, rounds);
     report_add(&(struct measurement){ "bare_insert", reference, "messages/s", NO_REFERENCE, 0, BOUND_NONE, 0 });
-    report_add(&(struct measurement){ "send_many", median(sender, b->rounds), "messages/s", reference, 0,
+    report_add(&(struct measurement){ "send_many", median(sender, rounds), "messages/s", reference, 0,
                                       BOUND_AT_LEAST, SEND_AT_LEAST });
-    report_add(&(struct measurement){ "send_unit", median(unit, b->rounds), "messages/s", reference, 0, BOUND_NONE, 0 });
-    report_add(&(struct measurement){ "send_in_transaction", median(single, b->rounds), "messages/s", reference, 0,
+    report_add(&(struct measurement){ "send_unit", median(unit, rounds), "messages/s", reference, 0, BOUND_NONE, 0 });
+    report_add(&(struct measurement){ "send_in_transaction", median(single, rounds), "messages/s", reference, 0,
                                       BOUND_NONE, 0 });
 }
 

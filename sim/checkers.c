@@ -185,6 +185,8 @@ static void on_seen(struct checker *c, const struct event *e)
                    m->admin == ADMIN_DEAD_ADD;
     row->released = (e->flag & 1) != 0;
     row->parked = (e->flag & 2) != 0;
+    if (e->number != row->attempts)
+        row->reset_at = c->at;
     if (e->number < row->number && e->what == STATE_IN_FLIGHT) {
         row->loose_number = row->number;
         row->loose_session = row->session;
@@ -199,12 +201,11 @@ static void on_seen(struct checker *c, const struct event *e)
     }
     if (back)
         row->ok = false; /* a new life: it may well go out again */
-    if (dead || e->what == STATE_PARKED || back)
-        row->state = (enum state)e->what;
-    else if (!row->open && e->what == STATE_PAUSED)
-        row->state = row->failed ? STATE_RETRYING : STATE_READY;
-    else if (!row->open && e->what != STATE_IN_FLIGHT)
-        row->state = (enum state)e->what;
+    enum state shown = (enum state)e->what;
+    if (shown == STATE_PAUSED) /* that is the endpoint's state, laid over the row's */
+        shown = row->failed ? STATE_RETRYING : STATE_READY;
+    if (dead || back || shown == STATE_PARKED || (!row->open && shown != STATE_IN_FLIGHT))
+        row->state = shown;
 }
 
 static void on_admin_end(struct checker *c, const struct event *e)

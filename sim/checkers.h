@@ -45,6 +45,7 @@ struct shadow_row {
     bool       released;
     bool       parked;             /* by hand, while it was out: that is what it comes back to */
     bool       excused;            /* brought back by an operator: followers may be ahead already */
+    size_t     reset_at;           /* event: an operator changed its counters */
     bool       seen;               /* in the list that is being shown */
 
     /* The hand-out that is open, if any. */

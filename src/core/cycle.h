@@ -47,8 +47,8 @@ enum verdict_kind {
  *
  * Answer  PR_OK       it was applied.
  *         PR_UNKNOWN  no such row: nothing changed.
- *         PR_STALE    the row changed hands or was judged meanwhile (for FAIL, ABANDON and
- *                     PARK: its attempts are not number - 1 any more; for HOLD: it was
+ *         PR_STALE    the row changed hands or was judged meanwhile (for FAIL, ABANDON, PARK
+ *                     and DEAD_LETTER: its attempts are not number - 1 any more; for HOLD: it was
  *                     released): nothing changed.
  *
  * A SPLIT leaves alone what a destination has of this id already, and tells 0 for it.  FAIL
@@ -89,10 +89,11 @@ struct receipt_entry {
     int      number;
 };
 
-/* Counts since the last cycle, for one endpoint ('' for none): added to the stored totals. */
+/* What the verdicts of this cycle come to for one endpoint ('' for none): added to the stored
+ * totals.  Negative: a verdict of an earlier cycle was counted and then turned out to be stale. */
 struct tally {
     pr_slice endpoint;
-    uint64_t sent, failed, dead, discarded, expired;
+    int64_t  sent, failed, dead, discarded, expired;
 };
 
 struct held_read {
@@ -130,8 +131,8 @@ struct cycle {
     /* Reads; they see the changes above.  rows 0: not asked for. */
     size_t   fresh_rows, fresh_bytes;          /* stops at whichever is reached; at least one row */
     uint64_t restart_lanes;                    /* fresh scan of these lanes begins anew */
-    struct { size_t rows; int64_t after_due_us; uint64_t after_row; } due; /* order (due, seq, row);
-                                                * due <= now, not held; cursor exclusive, by (due, row) */
+    struct { size_t rows; int64_t after_due_us, after_seq; uint64_t after_row; } due; /* order (due, seq, row);
+                                                * due <= now, not held; the cursor is exclusive */
     struct { size_t rows; int64_t from_seq, to_seq; uint64_t after_row; } reread; /* [from, to) in (seq, row) order,
                                                 * fresh and not held; rows of from_seq only if row > after_row */
     struct { size_t rows; uint64_t lanes; uint64_t after_row; } heads;     /* in row order: rows with message_blocks_stream()

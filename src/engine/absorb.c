@@ -589,6 +589,7 @@ static void absorb_due(struct engine *e, const struct cycle_reply *r, int64_t no
             break;
         }
         e->due_after_us  = row->m.due_us;
+        e->due_after_seq = row->m.seq;
         e->due_after_row = row->row;
         if (!row_is_ours(e, row))
             continue;

@@ -123,7 +123,7 @@ struct endpoint {
     struct pass      pass;
     int64_t          full_since_us;    /* 0: has room */
     bool             slow;             /* the scan reads on past its rows */
-    struct tally     tally;            /* since the last cycle */
+    struct tally     tally;            /* for the next cycle */
     uint64_t         sent, failed;
 };
 
@@ -177,7 +177,8 @@ struct engine {
     size_t        count, bytes;
     struct map    rows;
     struct map    streams;
-    struct list   chosen, out, judged, planned, zombies, nowhere;
+    struct list   chosen, out, judged, planned, zombies;
+    struct tally  nowhere;       /* for the next cycle: what has no endpoint */
     size_t        out_count;     /* chosen, ready, out */
     struct company *company;
     struct company own_company;
@@ -195,6 +196,7 @@ struct engine {
     bool     fresh_wanted;       /* the last look did not reach the end, or somebody said there is more */
     uint64_t restart_lanes;
     int64_t  due_after_us;       /* cursor of the due pass */
+    int64_t  due_after_seq;
     uint64_t due_after_row;
     bool     due_wanted;
     size_t   due_dropped;        /* rows of this pass that found no room */
@@ -284,6 +286,7 @@ void judge_simple(struct engine *e, struct item *item, enum verdict_kind kind, i
                   pr_slice error, int64_t now_us);
 void settle_committed(struct engine *e, struct item *item, int answer, const uint64_t *split_rows, int64_t now_us);
 void item_drop_verdict(struct item *item);
+void verdict_tally(struct engine *e, const struct item *item, int sign);
 int  effects_copy(const struct send_effect *effects, struct send_effect **ret);
 void effects_free(struct send_effect *effects);
 

@@ -180,6 +180,7 @@ static void plan_due(struct engine *e, int64_t now_us)
 {
     if (now_us >= e->due_restart_us) {
         e->due_after_us     = 0;
+        e->due_after_seq    = 0;
         e->due_after_row    = 0;
         e->due_restart_us   = PR_NEVER;
         e->due_restarted_us = now_us;
@@ -187,6 +188,7 @@ static void plan_due(struct engine *e, int64_t now_us)
     }
     e->cycle.due.rows         = min_size(e->setting.batch, e->setting.window_count - e->count);
     e->cycle.due.after_due_us = e->due_after_us;
+    e->cycle.due.after_seq    = e->due_after_seq;
     e->cycle.due.after_row    = e->due_after_row;
 }
 
@@ -269,6 +271,7 @@ static int plan_verdicts(struct engine *e)
         struct item *item = LIST_ENTRY(node, struct item, node);
         effect_count += plan_effects(item, count, effects + effect_count);
         verdicts[count++] = item->verdict;
+        verdict_tally(e, item, +1);
         receipt_leave(item, false);
         item_move(e, item, PLACE_PLANNED);
     }
@@ -287,6 +290,18 @@ static int plan_verdicts(struct engine *e)
     return PR_OK;
 }
 
+static void plan_tally(struct tally *t, pr_slice endpoint, struct tally *tallies, size_t *count)
+{
+    static const struct tally none;
+
+    if (memcmp(t, &none, sizeof(none)) == 0)
+        return;
+    tallies[*count]          = *t;
+    tallies[*count].endpoint = endpoint;
+    ++*count;
+    memset(t, 0, sizeof(*t));
+}
+
 static void plan_tallies(struct engine *e)
 {
     struct tally *tallies = arena_alloc(&e->arena, (e->endpoint_count + 1) * sizeof(*tallies));
@@ -294,15 +309,9 @@ static void plan_tallies(struct engine *e)
 
     if (tallies == NULL)
         return; /* they stay for the next cycle */
-    for (size_t i = 0; i < e->endpoint_count; i++) {
-        struct tally *t = &e->endpoints[i].tally;
-        if (t->sent + t->failed + t->dead + t->discarded + t->expired == 0)
-            continue;
-        tallies[count]          = *t;
-        tallies[count].endpoint = e->endpoints[i].setting->name;
-        count++;
-        memset(t, 0, sizeof(*t));
-    }
+    for (size_t i = 0; i < e->endpoint_count; i++)
+        plan_tally(&e->endpoints[i].tally, e->endpoints[i].setting->name, tallies, &count);
+    plan_tally(&e->nowhere, (pr_slice){ NULL, 0 }, tallies, &count);
     e->cycle.tallies     = tallies;
     e->cycle.tally_count = count;
 }

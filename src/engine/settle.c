@@ -279,43 +279,34 @@ static void settle_stream(struct engine *e, struct item *item, bool applied)
     stream_update(e, s);
 }
 
+/* The stored totals change in the transaction of the verdict itself, so that no crash can come
+ * between them; sign -1 takes a count back when the verdict turned out to be stale. */
+void verdict_tally(struct engine *e, const struct item *item, int sign)
+{
+    struct tally *t = item->endpoint != NULL ? &item->endpoint->tally : &e->nowhere;
+
+    t->failed += item->verdict.kind == VERDICT_FAIL || item->verdict.counted ? sign : 0;
+    t->sent += item->verdict.kind == VERDICT_COMPLETE ? sign : 0;
+    t->dead += item->verdict.kind == VERDICT_DEAD_LETTER ? sign : 0;
+    t->discarded += item->verdict.kind == VERDICT_DISCARD ? sign : 0;
+    t->expired += item->verdict.kind == VERDICT_EXPIRE ? sign : 0;
+}
+
 static void settle_counts(struct engine *e, const struct item *item)
 {
-    struct endpoint *ep   = item->endpoint;
-    struct tally     none = { 0 };
-    struct tally    *t    = ep != NULL ? &ep->tally : &none;
+    enum verdict_kind kind   = item->verdict.kind;
+    bool              failed = kind == VERDICT_FAIL || item->verdict.counted;
 
-    if (item->verdict.kind == VERDICT_FAIL || item->verdict.counted) {
-        e->counts.failed++;
-        t->failed++;
-        if (ep != NULL)
-            ep->failed++;
-    }
-    switch (item->verdict.kind) {
-    case VERDICT_COMPLETE:
-        e->counts.sent++;
-        t->sent++;
-        if (ep != NULL)
-            ep->sent++;
-        break;
-    case VERDICT_DEAD_LETTER:
-        e->counts.dead++;
-        t->dead++;
-        break;
-    case VERDICT_DISCARD:
-        e->counts.discarded++;
-        t->discarded++;
-        break;
-    case VERDICT_EXPIRE:
-        e->counts.expired++;
-        t->expired++;
-        break;
-    case VERDICT_PARK:
-        e->counts.parked++;
-        break;
-    default:
-        break;
-    }
+    e->counts.sent += kind == VERDICT_COMPLETE;
+    e->counts.failed += failed;
+    e->counts.dead += kind == VERDICT_DEAD_LETTER;
+    e->counts.discarded += kind == VERDICT_DISCARD;
+    e->counts.expired += kind == VERDICT_EXPIRE;
+    e->counts.parked += kind == VERDICT_PARK;
+    if (item->endpoint == NULL)
+        return;
+    item->endpoint->sent += kind == VERDICT_COMPLETE;
+    item->endpoint->failed += failed;
 }
 
 static void child_comes_later(struct engine *e, const struct item *parent, pr_slice destination)
@@ -374,10 +365,12 @@ void settle_committed(struct engine *e, struct item *item, int answer, const uin
     (void)now_us;
     if (item->answer != NULL)
         *item->answer = answer;
-    if (applied)
+    if (applied) {
         settle_counts(e, item);
-    else
+    } else {
         e->counts.stale++;
+        verdict_tally(e, item, -1);
+    }
     if (item->verdict.kind == VERDICT_SPLIT)
         settle_split(e, item, applied, split_rows);
     settle_stream(e, item, applied);

@@ -195,6 +195,13 @@ void stream_hold_followers(struct engine *e, struct stream *s)
 
 /* ---- Ready or not ---------------------------------------------------------------------- */
 
+/* May there be held ones before the first in memory?  They are read first. */
+static bool held_goes_first(const struct stream *s)
+{
+    struct item *item = LIST_ENTRY(list_first(&s->items), struct item, node);
+    return s->held && s->held_from <= item->m.seq && !item->m.released;
+}
+
 static bool stream_is_ready(const struct engine *e, const struct stream *s)
 {
     struct list_node *first = list_first(&s->items);
@@ -203,9 +210,7 @@ static bool stream_is_ready(const struct engine *e, const struct stream *s)
     if (first == NULL || s->busy > 0 || (e->giving & lane_bit(s->lane)) != 0)
         return false;
     item = LIST_ENTRY(first, struct item, node);
-    if (s->held && s->held_from <= item->m.seq && !item->m.released)
-        return false; /* earlier ones may be held: they are read first */
-    return item->place == PLACE_WAITING && !stream_blocks(s, &item->m);
+    return !held_goes_first(s) && item->place == PLACE_WAITING && !stream_blocks(s, &item->m);
 }
 
 /* In or out of a list; returns the change in its length. */
@@ -231,8 +236,9 @@ void stream_free(struct engine *e, struct stream *s)
 
 void stream_update(struct engine *e, struct stream *s)
 {
-    bool wake = s->held && (s->head_count == 0 || s->held_from <= s->heads[0].seq) && s->item_count < HELD_ROWS &&
-                (e->giving & lane_bit(s->lane)) == 0 && scan_has_passed(e, s->lane, s->held_from);
+    bool wake = s->held && (s->head_count == 0 || s->held_from <= s->heads[0].seq) &&
+                (s->item_count < HELD_ROWS || held_goes_first(s)) && (e->giving & lane_bit(s->lane)) == 0 &&
+                scan_has_passed(e, s->lane, s->held_from);
 
     if (s->item_count == 0 && s->busy == 0 && s->head_count == 0 && !s->held && s->holds == 0) {
         stream_free(e, s);

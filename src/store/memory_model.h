@@ -179,7 +179,6 @@ struct session {
     uint64_t           pending_number;
     struct cycle_reply reply;
     size_t             row_capacity;
-    struct { int64_t due_us, seq; uint64_t row; } due_cursor; /* what the latest due page ended with */
     uint64_t           generation; /* that it knows */
     int                event_fd;   /* -1: it never waited */
 };

@@ -246,24 +246,11 @@ void scan_settle(struct session *session, const struct cycle *cycle)
 
 /* ---- What comes back ------------------------------------------------------------------------ */
 
-/* Pages are in the order (due, seq, row), and the cursor has no seq: it is that of the page
- * before, or of the row, or nothing is known of it and its equals come again. */
-static struct tree_key due_cursor(const struct session *session, const struct cycle *cycle)
-{
-    struct tree_key key = { .a = cycle->due.after_due_us, .b = INT64_MIN, .c = cycle->due.after_row };
-    const struct stored *row = row_find(session->box, cycle->due.after_row);
-    if (session->due_cursor.row == cycle->due.after_row && session->due_cursor.due_us == cycle->due.after_due_us)
-        key.b = session->due_cursor.seq;
-    else if (row != NULL)
-        key.b = row->m.seq;
-    return key;
-}
-
 static int read_due(struct session *session, const struct cycle *cycle, uint64_t owned, int64_t now_us)
 {
     struct merge merge;
     merge.count = 0;
-    struct tree_key after = due_cursor(session, cycle);
+    struct tree_key after = { .a = cycle->due.after_due_us, .b = cycle->due.after_seq, .c = cycle->due.after_row };
     for (unsigned i = 0; i < LANE_COUNT; i++)
         if (owned & lane_bit(i))
             merge_add(&merge, i, tree_above(&session->box->lanes[i].due, after));
@@ -274,9 +261,6 @@ static int read_due(struct session *session, const struct cycle *cycle, uint64_t
         int rc = reply_add(session, placed(node), ROW_DUE, cycle->payload_max);
         if (rc < 0)
             return rc;
-        session->due_cursor.due_us = node->key.a;
-        session->due_cursor.seq = node->key.b;
-        session->due_cursor.row = node->key.c;
         merge_advance(&merge, tree_next(node));
     }
     session->reply.due_end = true;

@@ -213,7 +213,8 @@ static bool verdict_is_stale(const struct stored *row, const struct instance *in
         return true;
     if (v->kind == VERDICT_HOLD)
         return row->m.released; /* by an operator, meanwhile */
-    bool compares = v->kind == VERDICT_FAIL || v->kind == VERDICT_ABANDON || v->kind == VERDICT_PARK;
+    bool compares = v->kind == VERDICT_FAIL || v->kind == VERDICT_ABANDON || v->kind == VERDICT_PARK ||
+                    v->kind == VERDICT_DEAD_LETTER;
     return compares && v->number != 0 && row->m.attempts != v->number - 1;
 }
 

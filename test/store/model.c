@@ -112,7 +112,8 @@ static int64_t due_after(const struct model *m, int64_t delay_us)
 
 static bool is_stale(const struct model_row *r, const struct verdict *v)
 {
-    bool counts = v->kind == VERDICT_FAIL || v->kind == VERDICT_ABANDON || v->kind == VERDICT_PARK;
+    bool counts = v->kind == VERDICT_FAIL || v->kind == VERDICT_ABANDON || v->kind == VERDICT_PARK ||
+                  v->kind == VERDICT_DEAD_LETTER;
     return (counts && v->number > 0 && r->attempts != v->number - 1) ||
            (v->kind == VERDICT_HOLD && r->released);
 }

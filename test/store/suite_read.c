@@ -248,15 +248,16 @@ STORE_TEST(due_rows_come_by_due_time_and_then_by_place) /* B12 */
 static size_t read_due_by(struct worker *w, size_t page, pr_id *ids, size_t max)
 {
     size_t count = 0;
-    int64_t due = 0;
+    int64_t due = 0, seq = 0;
     uint64_t row = 0;
     for (size_t turns = 0; turns < max + 2; turns++) {
-        const struct cycle_reply *r = CYCLE(w, .due = { .rows = page, .after_due_us = due, .after_row = row });
+        const struct cycle_reply *r = CYCLE(w, .due = { .rows = page, .after_due_us = due, .after_seq = seq, .after_row = row });
         CHECK(r->row_count <= page);
         for (size_t i = 0; i < r->row_count; i++) {
             CHECK(count < max);
             ids[count++] = r->rows[i].m.id;
             due = r->rows[i].m.due_us;
+            seq = r->rows[i].m.seq;
             row = r->rows[i].row;
         }
         if (r->due_end)

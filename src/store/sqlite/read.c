@@ -194,47 +194,17 @@ static int read_fresh(struct cycle_run *run)
 
 /* ---- What came back -------------------------------------------------------------------- */
 
-/* The seq of the row where the engine's cursor stands: we gave it out, or it is still there. */
-static int due_cursor_seq(struct cycle_run *run, int64_t *ret_seq)
-{
-    const struct cycle *c = run->cycle;
-    if (c->due.after_row == 0) {
-        *ret_seq = 0;
-        return PR_OK;
-    }
-    if (run->session->due_last.row == c->due.after_row &&
-        run->session->due_last.due_us == c->due.after_due_us) {
-        *ret_seq = run->session->due_last.seq;
-        return PR_OK;
-    }
-    *ret_seq = (int64_t)c->due.after_row; /* of a row that was never split or replayed */
-    int rc = conn_int(run->conn, "SELECT seq FROM \"{box}\" WHERE row_id = ?1", run->session->box,
-                      VALUES(V_INT(c->due.after_row)), ret_seq, run->reterr);
-    return rc < 0 ? rc : PR_OK;
-}
-
 static int read_due(struct cycle_run *run)
 {
     const struct cycle *c = run->cycle;
-    struct session *session = run->session;
-    size_t before = session->reply.row_count;
     sqlite3_stmt *statement;
-    int64_t seq;
-    int rc = due_cursor_seq(run, &seq);
-    if (rc == PR_OK)
-        rc = conn_bind(run->conn, SELECT_DUE, session->box,
-                       VALUES(V_INT(run->now_us), V_INT(c->due.after_due_us), V_INT(seq),
+    int rc = conn_bind(run->conn, SELECT_DUE, run->session->box,
+                       VALUES(V_INT(run->now_us), V_INT(c->due.after_due_us), V_INT(c->due.after_seq),
                               V_INT(c->due.after_row), V_INT(c->due.rows + 1)),
                        &statement, run->reterr);
-    if (rc == PR_OK)
-        rc = rows_take(run, statement, ROW_DUE, LANES_ALL, false, c->due.rows, &session->reply.due_end);
-    if (rc == PR_OK && session->reply.row_count > before) {
-        const struct row *last = &session->rows[session->reply.row_count - 1];
-        session->due_last.due_us = last->m.due_us;
-        session->due_last.seq = last->m.seq;
-        session->due_last.row = last->row;
-    }
-    return rc;
+    return rc == PR_OK ? rows_take(run, statement, ROW_DUE, LANES_ALL, false, c->due.rows,
+                                   &run->session->reply.due_end)
+                       : rc;
 }
 
 static int read_next_due(struct cycle_run *run)

@@ -89,12 +89,6 @@ struct session {
      * for when it is asked again. */
     int64_t position[LANE_COUNT], position_before[LANE_COUNT];
 
-    /* Where the latest page of due rows ended; the cycle's cursor does not tell the seq. */
-    struct {
-        int64_t due_us, seq;
-        uint64_t row;
-    } due_last;
-
     /* Wake-ups. */
     int event_fd, inotify_fd; /* -1: none */
     char *log_path;           /* the -wal file; NULL in memory */

@@ -231,7 +231,7 @@ static int split_rows(struct cycle_run *run, const struct verdict *v, const stru
 
 static bool counts_attempts(enum verdict_kind kind)
 {
-    return kind == VERDICT_FAIL || kind == VERDICT_ABANDON || kind == VERDICT_PARK;
+    return kind == VERDICT_FAIL || kind == VERDICT_ABANDON || kind == VERDICT_PARK || kind == VERDICT_DEAD_LETTER;
 }
 
 /* PR_OK, PR_UNKNOWN, PR_STALE: the answer; or a fault. */
