@@ -51,7 +51,7 @@ static void step_once(sqlite3 *db, sqlite3_stmt *statement)
 
 void bare_create(const char *path)
 {
-    char            url[512];
+    char url[512];
     struct pr_error error;
     bare_remove(path);
     snprintf(url, sizeof url, "sqlite:%s", path);
@@ -63,7 +63,7 @@ void bare_create(const char *path)
 sqlite3 *bare_open(const char *path, int checkpoint_pages)
 {
     sqlite3 *db;
-    char     sql[64];
+    char sql[64];
     if (sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK)
         die("cannot open %s", path);
     sqlite3_busy_timeout(db, 10000);
@@ -82,7 +82,7 @@ void bare_close(sqlite3 *db)
 void bare_remove(const char *path)
 {
     static const char *const suffixes[] = { "", "-wal", "-shm", "-journal" };
-    char                     name[512];
+    char name[512];
     for (size_t i = 0; i < ARRAY_LENGTH(suffixes); i++) {
         snprintf(name, sizeof name, "%s%s", path, suffixes[i]);
         unlink(name);
@@ -116,10 +116,10 @@ void bare_copy(const char *from, const char *to)
 /* ---- Inserting ------------------------------------------------------------------------- */
 
 struct inserter {
-    sqlite3      *db;
+    sqlite3 *db;
     sqlite3_stmt *statement;
-    size_t        streams, done;
-    char          payload[BENCH_PAYLOAD];
+    size_t streams, done;
+    char payload[BENCH_PAYLOAD];
 };
 
 static void inserter_open(struct inserter *in, sqlite3 *db, size_t streams)
@@ -131,7 +131,7 @@ static void inserter_open(struct inserter *in, sqlite3 *db, size_t streams)
 static void inserter_add(struct inserter *in, size_t count)
 {
     pr_id id;
-    char  stream[32];
+    char stream[32];
     for (size_t i = 0; i < count; i++) {
         pr_id_new(&id);
         must(in->db, sqlite3_bind_blob(in->statement, 1, id.bytes, sizeof id.bytes, SQLITE_STATIC));
@@ -198,23 +198,23 @@ double bare_insert_rate(sqlite3 *db, size_t count)
 /* ---- Reading and deleting ---------------------------------------------------------------- */
 
 struct remover {
-    sqlite3      *db;
+    sqlite3 *db;
     sqlite3_stmt *select, *delete_one, *delete_range;
-    bool          range;
-    char          sink[4096];
+    bool range;
+    char sink[4096];
 };
 
 /* Read up to BENCH_BATCH rows, all that a receiver would want of them, and delete them. */
 static size_t remover_batch(struct remover *r)
 {
     int64_t rows[BENCH_BATCH];
-    size_t  count = 0;
+    size_t count = 0;
     bare_run(r->db, "BEGIN IMMEDIATE");
     while (count < BENCH_BATCH && sqlite3_step(r->select) == SQLITE_ROW) {
         rows[count++] = sqlite3_column_int64(r->select, 0);
         for (int column = 1; column <= 5; column++) {
             const void *bytes = sqlite3_column_blob(r->select, column);
-            size_t      size = (size_t)sqlite3_column_bytes(r->select, column);
+            size_t size = (size_t)sqlite3_column_bytes(r->select, column);
             if (bytes != NULL)
                 memcpy(r->sink, bytes, min_size(size, sizeof r->sink));
         }

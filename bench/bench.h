@@ -21,15 +21,15 @@
 #include "base/util.h"
 
 struct bench {
-    char   dir[256];     /* for databases: on a real disk, removed at the end */
-    char   program[4096];/* the postrider of this build */
-    size_t messages;     /* of a backlog */
-    size_t deep;         /* of a deep one */
-    size_t part;         /* drained from a deep one */
-    size_t rounds;       /* each side takes so many turns ... */
+    char dir[256];                  /* for databases: on a real disk, removed at the end */
+    char program[4096];             /* the postrider of this build */
+    size_t messages;                /* of a backlog */
+    size_t deep;                    /* of a deep one */
+    size_t part;                    /* drained from a deep one */
+    size_t rounds;                  /* each side takes so many turns ... */
     size_t pair_rounds, pair_count; /* ... and so many with so many messages, with and without a burden */
     size_t idle_s, latency_s;
-    bool   quick, json_only;
+    bool quick, json_only;
 };
 
 #define BENCH_BATCH 1000

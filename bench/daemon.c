@@ -28,10 +28,13 @@
 static pid_t daemon_start(const struct bench *b, const char *db)
 {
     const char *path = bench_path(b, "daemon.yaml");
-    FILE       *file = fopen(path, "w");
+    FILE *file = fopen(path, "w");
     if (file == NULL)
         die("cannot write %s", path);
-    fprintf(file, "store: \"sqlite:%s\"\nendpoints: {sink: {url: \"null:\"}}\nroutes: [{to: sink}]\nlog: {level: error}\n", db);
+    fprintf(file,
+            "store: \"sqlite:%s\"\nendpoints: {sink: {url: \"null:\"}}\nroutes: [{to: sink}]\nlog: {level: "
+            "error}\n",
+            db);
     fclose(file);
 
     pid_t pid = fork();
@@ -49,7 +52,7 @@ static pid_t daemon_start(const struct bench *b, const char *db)
 static void daemon_await(const char *db, pid_t pid)
 {
     sqlite3 *conn = bare_open(db, 0);
-    double   deadline = seconds_now() + START_TIMEOUT_S;
+    double deadline = seconds_now() + START_TIMEOUT_S;
     while (bare_number(conn, "SELECT count(*) FROM instance WHERE lanes > 0 AND box = 'outbox'") == 0) {
         if (seconds_now() > deadline || waitpid(pid, NULL, WNOHANG) != 0)
             die("the daemon does not come up");
@@ -76,7 +79,7 @@ static void pause_seconds(size_t seconds)
 /* VmRSS or VmHWM in MB (10^6 bytes). */
 static double memory_mb(pid_t pid, const char *key)
 {
-    char   name[64], line[256];
+    char name[64], line[256];
     double kib = -1;
     snprintf(name, sizeof name, "/proc/%d/status", (int)pid);
     FILE *file = fopen(name, "r");
@@ -94,8 +97,8 @@ static double memory_mb(pid_t pid, const char *key)
 /* Time on a processor, all threads: schedstat counts nanoseconds, stat only ticks. */
 static double cpu_seconds(pid_t pid)
 {
-    char           name[512];
-    double         ns = 0;
+    char name[512];
+    double ns = 0;
     struct dirent *entry;
     snprintf(name, sizeof name, "/proc/%d/task", (int)pid);
     DIR *dir = opendir(name);
@@ -134,9 +137,9 @@ void bench_idle(const struct bench *b)
     daemon_stop(pid);
     bare_remove(db);
 
-    report_add(&(struct measurement){ "idle_cpu", percent, "% of a core", NO_REFERENCE, 0, BOUND_AT_MOST, IDLE_CPU_AT_MOST });
-    report_add(&(struct measurement){ "idle_memory", mb, "MB", NO_REFERENCE, 0, BOUND_AT_MOST, IDLE_MB_AT_MOST });
-    report_add(&(struct measurement){ "idle_memory_peak", peak, "MB", NO_REFERENCE, 0, BOUND_NONE, 0 });
+    report_value("idle_cpu", percent, "% of a core", BOUND_AT_MOST, IDLE_CPU_AT_MOST);
+    report_value("idle_memory", mb, "MB", BOUND_AT_MOST, IDLE_MB_AT_MOST);
+    report_value("idle_memory_peak", peak, "MB", BOUND_NONE, 0);
 }
 
 void bench_memory(const struct bench *b)
@@ -155,9 +158,9 @@ void bench_memory(const struct bench *b)
     daemon_stop(pid);
 
     sqlite3 *conn = bare_open(db, 0);
-    int64_t  left = bare_number(conn, "SELECT max(row_id) - min(row_id) + 1 FROM outbox");
+    int64_t left = bare_number(conn, "SELECT max(row_id) - min(row_id) + 1 FROM outbox");
     bare_close(conn);
     progress(b, "memory: %lld messages still wait", (long long)left);
     bare_remove(db);
-    report_add(&(struct measurement){ "deep_memory_peak", peak, "MB", NO_REFERENCE, 0, BOUND_AT_MOST, DEEP_MB_AT_MOST });
+    report_value("deep_memory_peak", peak, "MB", BOUND_AT_MOST, DEEP_MB_AT_MOST);
 }

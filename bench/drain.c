@@ -19,7 +19,7 @@ static int refuse(struct pr_context *context, const struct pr_message *message, 
 
 struct pr_engine *drain_start(const char *path)
 {
-    char            config[1024];
+    char config[1024];
     struct pr_error error;
     snprintf(config, sizeof config,
              "store: \"sqlite:%s\"\n"
@@ -46,14 +46,14 @@ void drain_stop(struct pr_engine *engine)
 void drain_wait(struct pr_engine *engine)
 {
     struct pr_error error;
-    int             rc = pr_engine_drain(engine, DRAIN_TIMEOUT_US, &error);
+    int rc = pr_engine_drain(engine, DRAIN_TIMEOUT_US, &error);
     if (rc != PR_OK)
         die("draining: %s", rc < 0 ? error.text : "timeout");
 }
 
 double drain_seconds(const char *path)
 {
-    double            begin = seconds_now();
+    double begin = seconds_now();
     struct pr_engine *engine = drain_start(path);
     drain_wait(engine);
     double seconds = seconds_now() - begin;
@@ -66,7 +66,7 @@ double drain_seconds(const char *path)
 static uint64_t sent_at(struct pr_engine *engine, uint64_t at_least, double *ret_seconds)
 {
     struct pr_engine_counts counts;
-    double                  deadline = seconds_now() + DRAIN_TIMEOUT_US / 1e6;
+    double deadline = seconds_now() + DRAIN_TIMEOUT_US / 1e6;
     do {
         nanosleep(&(struct timespec){ .tv_nsec = GLANCE_US * 1000 }, NULL);
         pr_engine_counts(engine, &counts);
@@ -79,10 +79,10 @@ static uint64_t sent_at(struct pr_engine *engine, uint64_t at_least, double *ret
 
 double drain_part_rate(const char *path, size_t count)
 {
-    double            begin, end;
+    double begin, end;
     struct pr_engine *engine = drain_start(path);
-    uint64_t          first = sent_at(engine, 1, &begin);
-    uint64_t          last = sent_at(engine, first + count, &end);
+    uint64_t first = sent_at(engine, 1, &begin);
+    uint64_t last = sent_at(engine, first + count, &end);
     drain_stop(engine);
     return (double)(last - first) / (end - begin);
 }

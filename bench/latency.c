@@ -24,7 +24,7 @@
 #define ARRIVAL_TIMEOUT_S 10
 
 struct board { /* shared by the two processes */
-    bool   go;
+    bool go;
     size_t count;
     double begun[COUNT_MAX], committed[COUNT_MAX], handled[COUNT_MAX];
     size_t handled_count;
@@ -32,7 +32,8 @@ struct board { /* shared by the two processes */
 
 static void sleep_until(double seconds)
 {
-    struct timespec t = { .tv_sec = (time_t)seconds, .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9) };
+    struct timespec t = { .tv_sec = (time_t)seconds,
+                          .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9) };
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) != 0)
         ;
 }
@@ -48,8 +49,8 @@ static void produce(const char *path, struct board *board)
     sqlite3_stmt *insert;
     await_go(board);
     sqlite3 *db = bare_open(path, 1000);
-    if (sqlite3_prepare_v2(db, "INSERT INTO outbox (type, payload) VALUES ('bench.latency', ?1)", -1, &insert, NULL) !=
-        SQLITE_OK)
+    if (sqlite3_prepare_v2(db, "INSERT INTO outbox (type, payload) VALUES ('bench.latency', ?1)", -1, &insert,
+                           NULL) != SQLITE_OK)
         die("the producer: %s", sqlite3_errmsg(db));
     double start = seconds_now();
     for (size_t i = 0; i < board->count; i++) {
@@ -67,8 +68,8 @@ static void produce(const char *path, struct board *board)
 static int handle(struct pr_context *context, const struct pr_message *message, void *user)
 {
     struct board *board = user;
-    size_t        i;
-    double        now = seconds_now();
+    size_t i;
+    double now = seconds_now();
     (void)context;
     if (message->payload.size != sizeof i)
         die("a message arrived damaged");
@@ -82,13 +83,15 @@ static int handle(struct pr_context *context, const struct pr_message *message, 
 
 static struct pr_engine *start_engine(const char *path, struct board *board)
 {
-    char            config[1024];
+    char config[1024];
     struct pr_error error;
     snprintf(config, sizeof config,
-             "store: \"sqlite:%s\"\nendpoints: {here: {url: \"handler:here\"}}\nroutes: [{to: here}]\nlog: {level: error}\n",
+             "store: \"sqlite:%s\"\nendpoints: {here: {url: \"handler:here\"}}\nroutes: [{to: here}]\nlog: "
+             "{level: error}\n",
              path);
     struct pr_engine *engine = pr_engine_new(config, &error);
-    if (engine == NULL || pr_engine_handle_named(engine, "here", handle, board) < 0 || pr_engine_start(engine, &error) < 0)
+    if (engine == NULL || pr_engine_handle_named(engine, "here", handle, board) < 0 ||
+        pr_engine_start(engine, &error) < 0)
         die("%s", error.text);
     return engine;
 }
@@ -106,22 +109,23 @@ static void report_latency(const struct board *board)
         die("no memory");
     for (size_t i = 0; i < board->count; i++) {
         /* The handler may be called before the producer is scheduled again. */
-        after[i] = board->handled[i] > board->committed[i] ? (board->handled[i] - board->committed[i]) * 1e3 : 0;
+        after[i] =
+            board->handled[i] > board->committed[i] ? (board->handled[i] - board->committed[i]) * 1e3 : 0;
         whole[i] = (board->handled[i] - board->begun[i]) * 1e3;
     }
     qsort(after, board->count, sizeof *after, by_value);
     qsort(whole, board->count, sizeof *whole, by_value);
     size_t p50 = board->count / 2, p99 = board->count * 99 / 100;
-    report_add(&(struct measurement){ "latency_p50", after[p50], "ms", NO_REFERENCE, 0, BOUND_AT_MOST, P50_AT_MOST_MS });
-    report_add(&(struct measurement){ "latency_p99", after[p99], "ms", NO_REFERENCE, 0, BOUND_AT_MOST, P99_AT_MOST_MS });
-    report_add(&(struct measurement){ "latency_with_insert_p50", whole[p50], "ms", NO_REFERENCE, 0, BOUND_NONE, 0 });
-    report_add(&(struct measurement){ "latency_with_insert_p99", whole[p99], "ms", NO_REFERENCE, 0, BOUND_NONE, 0 });
+    report_value("latency_p50", after[p50], "ms", BOUND_AT_MOST, P50_AT_MOST_MS);
+    report_value("latency_p99", after[p99], "ms", BOUND_AT_MOST, P99_AT_MOST_MS);
+    report_value("latency_with_insert_p50", whole[p50], "ms", BOUND_NONE, 0);
+    report_value("latency_with_insert_p99", whole[p99], "ms", BOUND_NONE, 0);
     free(after);
 }
 
 void bench_latency(const struct bench *b)
 {
-    const char   *path = bench_path(b, "latency.db");
+    const char *path = bench_path(b, "latency.db");
     struct board *board = mmap(NULL, sizeof *board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (board == MAP_FAILED)
         die("no memory");
@@ -138,8 +142,8 @@ void bench_latency(const struct bench *b)
         _exit(0);
     }
     struct pr_engine *engine = start_engine(path, board);
-    struct pr_error   error;
-    int               status;
+    struct pr_error error;
+    int status;
     if (pr_engine_drain(engine, PR_SECONDS(10), &error) != PR_OK)
         die("the engine does not come to rest");
     __atomic_store_n(&board->go, true, __ATOMIC_RELEASE);

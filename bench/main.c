@@ -60,8 +60,8 @@ void progress(const struct bench *b, const char *format, ...)
 const char *bench_path(const struct bench *b, const char *name)
 {
     static char paths[4][512];
-    static int  turn;
-    char       *path = paths[turn++ % 4];
+    static int turn;
+    char *path = paths[turn++ % 4];
     snprintf(path, sizeof paths[0], "%s/%s", b->dir, name);
     return path;
 }
@@ -92,9 +92,9 @@ double median(const double *values, size_t count)
 /* ---- What to do ------------------------------------------------------------------------------- */
 
 struct order {
-    bool        sqlite, latency, idle;
+    bool sqlite, latency, idle;
     const char *dir;
-    size_t      messages; /* 0: not said */
+    size_t messages; /* 0: not said */
 };
 
 static bool order_what(struct order *o, const char *word)
@@ -141,7 +141,7 @@ static void prepare(struct bench *b, const struct order *o)
     b->messages = o->messages > 0 ? o->messages : b->quick ? 100000 : 1000000;
     b->deep = b->messages * 5;
     b->deep += b->deep / DEEP_SPARE;
-    b->part = b->messages / 5;
+    b->part = max_size(b->messages / 10, 50000);
     b->rounds = 3;
     b->pair_rounds = b->quick ? 7 : 15;
     b->pair_count = b->quick ? 30000 : b->messages / 10;

@@ -1,16 +1,28 @@
 #include "report.h"
 
+#include <math.h>
 #include <stdio.h>
 
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "bench.h"
 
 #define MEASUREMENTS_MAX 64
 #define LINE_MAX_BYTES 4096
 
+struct measurement {
+    const char *name;
+    double value;
+    const char *unit;
+    double reference; /* NAN: none */
+    double ratio;     /* to the reference */
+    enum bound bound;
+    double target;
+};
+
 static struct measurement all[MEASUREMENTS_MAX];
-static size_t             all_count;
+static size_t all_count;
 
 static double compared(const struct measurement *m)
 {
@@ -29,7 +41,7 @@ static bool passed(const struct measurement *m)
 
 static void print_line(const struct measurement *m)
 {
-    struct buf         line;
+    struct buf line;
     struct json_writer w;
     buf_init(&line, LINE_MAX_BYTES);
     json_init(&w, &line);
@@ -60,13 +72,27 @@ static void print_line(const struct measurement *m)
     buf_fini(&line);
 }
 
-void report_add(const struct measurement *m)
+static void report(const struct measurement *m)
 {
     ASSERT(all_count < MEASUREMENTS_MAX);
-    struct measurement *kept = &all[all_count++];
-    *kept = *m;
-    kept->ratio = isnan(m->reference) ? NAN : m->value / m->reference;
-    print_line(kept);
+    all[all_count] = *m;
+    print_line(&all[all_count++]);
+}
+
+void report_value(const char *name, double value, const char *unit, enum bound bound, double target)
+{
+    report(&(struct measurement){ name, value, unit, NAN, NAN, bound, target });
+}
+
+void report_turns(const char *name, const double *values, const double *references, size_t count,
+                  const char *unit, enum bound bound, double target)
+{
+    double ratios[BENCH_ROUNDS_MAX];
+    ASSERT(count <= BENCH_ROUNDS_MAX);
+    for (size_t i = 0; i < count; i++)
+        ratios[i] = values[i] / references[i];
+    report(&(struct measurement){ name, median(values, count), unit, median(references, count),
+                                  median(ratios, count), bound, target });
 }
 
 static void print_row(const struct measurement *m)
@@ -78,16 +104,19 @@ static void print_row(const struct measurement *m)
     }
     if (m->bound != BOUND_NONE)
         snprintf(target, sizeof target, "%s %g", m->bound == BOUND_AT_LEAST ? ">=" : "<=", m->target);
-    fprintf(stderr, "%-34s %10.6g %-11s %10s %7s %9s  %s\n", m->name, m->value, m->unit, reference, ratio, target,
-            m->bound == BOUND_NONE ? "" : passed(m) ? "ok" : "MISSED");
+    fprintf(stderr, "%-34s %10.6g %-11s %10s %7s %9s  %s\n", m->name, m->value, m->unit, reference, ratio,
+            target,
+            m->bound == BOUND_NONE ? ""
+            : passed(m)            ? "ok"
+                                   : "MISSED");
 }
 
 int report_end(bool table)
 {
     int missed = 0;
     if (table)
-        fprintf(stderr, "\n%-34s %10s %-11s %10s %7s %9s\n", "measurement", "value", "unit", "reference", "ratio",
-                "target");
+        fprintf(stderr, "\n%-34s %10s %-11s %10s %7s %9s\n", "measurement", "value", "unit", "reference",
+                "ratio", "target");
     for (size_t i = 0; i < all_count; i++) {
         if (table)
             print_row(&all[i]);

@@ -28,8 +28,8 @@ static void make_batch(struct pr_message ret[BENCH_BATCH])
 static double sender_rate(struct pr_sender *sender, size_t count)
 {
     struct pr_message batch[BENCH_BATCH];
-    struct pr_error   error;
-    double            begin = seconds_now();
+    struct pr_error error;
+    double begin = seconds_now();
     for (size_t done = 0; done < count; done += BENCH_BATCH) {
         make_batch(batch);
         if (pr_sender_send_many(sender, NULL, batch, BENCH_BATCH, NULL, NULL, &error) < 0)
@@ -41,9 +41,9 @@ static double sender_rate(struct pr_sender *sender, size_t count)
 static double unit_rate(sqlite3 *db, size_t count)
 {
     struct pr_message batch[BENCH_BATCH];
-    struct pr_error   error;
-    pr_id             id;
-    struct pr_unit   *unit = pr_unit_new();
+    struct pr_error error;
+    pr_id id;
+    struct pr_unit *unit = pr_unit_new();
     if (unit == NULL)
         die("no memory");
     double begin = seconds_now();
@@ -65,9 +65,9 @@ static double unit_rate(sqlite3 *db, size_t count)
 static double single_rate(sqlite3 *db, size_t count)
 {
     struct pr_message batch[BENCH_BATCH];
-    struct pr_error   error;
-    pr_id             id;
-    double            begin = seconds_now();
+    struct pr_error error;
+    pr_id id;
+    double begin = seconds_now();
     for (size_t done = 0; done < count; done += BENCH_BATCH) {
         make_batch(batch);
         bare_run(db, "BEGIN IMMEDIATE");
@@ -81,11 +81,11 @@ static double single_rate(sqlite3 *db, size_t count)
 
 static void measure_sending(const struct bench *b)
 {
-    double            bare[BENCH_ROUNDS_MAX], sender[BENCH_ROUNDS_MAX], unit[BENCH_ROUNDS_MAX], single[BENCH_ROUNDS_MAX];
-    size_t            rounds = b->rounds * 5, count = b->messages / 50;
-    struct pr_error   error;
+    double bare[BENCH_ROUNDS_MAX], sender[BENCH_ROUNDS_MAX], unit[BENCH_ROUNDS_MAX], single[BENCH_ROUNDS_MAX];
+    size_t rounds = b->rounds * 5, count = b->messages / 50;
+    struct pr_error error;
     struct pr_sender *sending;
-    char              url[512];
+    char url[512];
 
     bare_create(bench_path(b, "insert.db"));
     bare_create(bench_path(b, "send.db"));
@@ -100,8 +100,8 @@ static void measure_sending(const struct bench *b)
         sender[i] = sender_rate(sending, count);
         unit[i] = unit_rate(unit_db, count);
         single[i] = single_rate(unit_db, min_size(count, 2 * BENCH_BATCH));
-        progress(b, "send %zu/%zu: bare insert %.0f/s, sender %.0f/s, unit %.0f/s, single %.0f/s", i + 1, rounds, bare[i],
-                 sender[i], unit[i], single[i]);
+        progress(b, "send %zu/%zu: bare insert %.0f/s, sender %.0f/s, unit %.0f/s, single %.0f/s", i + 1,
+                 rounds, bare[i], sender[i], unit[i], single[i]);
     }
     pr_sender_close(sending);
     bare_close(insert_db);
@@ -110,13 +110,10 @@ static void measure_sending(const struct bench *b)
     bare_remove(bench_path(b, "send.db"));
     bare_remove(bench_path(b, "unit.db"));
 
-    double reference = median(bare, rounds);
-    report_add(&(struct measurement){ "bare_insert", reference, "messages/s", NO_REFERENCE, 0, BOUND_NONE, 0 });
-    report_add(&(struct measurement){ "send_many", median(sender, rounds), "messages/s", reference, 0,
-                                      BOUND_AT_LEAST, SEND_AT_LEAST });
-    report_add(&(struct measurement){ "send_unit", median(unit, rounds), "messages/s", reference, 0, BOUND_NONE, 0 });
-    report_add(&(struct measurement){ "send_in_transaction", median(single, rounds), "messages/s", reference, 0,
-                                      BOUND_NONE, 0 });
+    report_value("bare_insert", median(bare, rounds), "messages/s", BOUND_NONE, 0);
+    report_turns("send_many", sender, bare, rounds, "messages/s", BOUND_AT_LEAST, SEND_AT_LEAST);
+    report_turns("send_unit", unit, bare, rounds, "messages/s", BOUND_NONE, 0);
+    report_turns("send_in_transaction", single, bare, rounds, "messages/s", BOUND_NONE, 0);
 }
 
 /* ---- Draining -------------------------------------------------------------------------- */
@@ -125,7 +122,7 @@ static double bare_round(const struct bench *b, double (*rate)(sqlite3 *db, size
 {
     bare_copy(bench_path(b, "backlog.db"), bench_path(b, "run.db"));
     sqlite3 *db = bare_open(bench_path(b, "run.db"), ENGINE_CHECKPOINT_PAGES);
-    double   result = rate(db, b->messages);
+    double result = rate(db, b->messages);
     bare_close(db);
     return result;
 }
@@ -148,21 +145,17 @@ static void measure_draining(const struct bench *b)
         engine[i] = engine_round(b, "backlog.db");
         range[i] = bare_round(b, bare_drain_range_rate);
         streams[i] = engine_round(b, "streams.db");
-        progress(b, "drain %zu/%zu: bare %.0f/s (by range %.0f/s), engine %.0f/s, with streams %.0f/s", i + 1, b->rounds,
-                 bare[i], range[i], engine[i], streams[i]);
+        progress(b, "drain %zu/%zu: bare %.0f/s (by range %.0f/s), engine %.0f/s, with streams %.0f/s", i + 1,
+                 b->rounds, bare[i], range[i], engine[i], streams[i]);
     }
     bare_remove(bench_path(b, "backlog.db"));
     bare_remove(bench_path(b, "streams.db"));
     bare_remove(bench_path(b, "run.db"));
 
-    double reference = median(bare, b->rounds);
-    report_add(&(struct measurement){ "bare_read_and_delete", reference, "messages/s", NO_REFERENCE, 0, BOUND_NONE, 0 });
-    report_add(&(struct measurement){ "bare_read_and_delete_by_range", median(range, b->rounds), "messages/s",
-                                      NO_REFERENCE, 0, BOUND_NONE, 0 });
-    report_add(&(struct measurement){ "drain", median(engine, b->rounds), "messages/s", reference, 0, BOUND_AT_LEAST,
-                                      DRAIN_AT_LEAST });
-    report_add(&(struct measurement){ "drain_streams", median(streams, b->rounds), "messages/s", reference, 0,
-                                      BOUND_NONE, 0 });
+    report_value("bare_read_and_delete", median(bare, b->rounds), "messages/s", BOUND_NONE, 0);
+    report_value("bare_read_and_delete_by_range", median(range, b->rounds), "messages/s", BOUND_NONE, 0);
+    report_turns("drain", engine, bare, b->rounds, "messages/s", BOUND_AT_LEAST, DRAIN_AT_LEAST);
+    report_turns("drain_streams", streams, bare, b->rounds, "messages/s", BOUND_NONE, 0);
 }
 
 void bench_sqlite(const struct bench *b)

@@ -237,6 +237,9 @@ PR_API PR_MUST_CHECK int pr_store_init(const char *store_url, struct pr_error *r
  * A handler is called on a thread of the engine, one message of a stream at a time.
  * It returns PR_OK, or what pr_fail() returned.  It may be called again for the same
  * message: look at message->attempts, and at message->status for what was reached before.
+ *
+ * A handler that has not returned half a timeout after its deadline ends the process, because
+ * a thread cannot be ended safely; the hand-out counts, so it ends as poison.
  */
 struct pr_context;
 

@@ -48,16 +48,22 @@ void check_read(struct checker *c, const struct event *e)
 
 /* ---- Handing out ----------------------------------------------------------------------------- */
 
+/* Between its cycles an engine can only guess what the store's clock is.  So late it can be by the
+ * best of guesses: the clock drifts by one in a hundred at most, and may have jumped. */
+static int64_t latest_guess_us(const struct checker *c, const struct event *e)
+{
+    const struct shadow_session *s = &c->sessions[e->session];
+    int64_t passed_us = e->at_us - c->w->history.events[s->last_cycle].at_us;
+    return max64(e->wall_us, s->last_wall_us + passed_us) + passed_us / 50;
+}
+
 static void check_pause(struct checker *c, const struct event *e, const struct shadow_message *m)
 {
     unsigned endpoint = e->destination != DESTINATION_NONE && m->split ? e->destination - 1u : m->targets[0];
     const struct shadow_endpoint *p = &c->endpoints[endpoint];
     const struct shadow_session  *s = &c->sessions[e->session];
-    /* It had a cycle since the pause began: so it knows.  What the store's clock is by now it
-     * can only guess; that drifts by one in a hundred at most, and may have jumped. */
-    int64_t passed_us = e->at_us - c->w->history.events[s->last_cycle].at_us;
-    int64_t guess_us = max64(e->wall_us, s->last_wall_us + passed_us) + passed_us / 50;
-    if (p->paused_at != 0 && s->last_cycle > p->paused_at && p->until_us > guess_us)
+    /* It had a cycle since the pause began: so it knows. */
+    if (p->paused_at != 0 && s->last_cycle > p->paused_at && p->until_us > latest_guess_us(c, e))
         breach_set(c, "I4", "m%u was handed out to a paused endpoint", e->message);
 }
 
@@ -85,7 +91,7 @@ void check_handout(struct checker *c, const struct event *e)
         row->receipt = e->value; /* carried over */
         return;
     }
-    bury_former(e, row, e->number - 1);
+    bury_former(e, row, -1); /* what is stored was seen when it was read */
     /* (An operator may have changed the counters since the instance had its last cycle.) */
     if (e->number != row->attempts + 1 && row->reset_at <= c->sessions[e->session].last_cycle)
         breach_set(c, "I4", "hand-out %d of m%u, which was handed out %d times", e->number, e->message, row->attempts);
@@ -192,7 +198,7 @@ static void on_dead(struct checker *c, const struct event *e, struct shadow_row 
 static void on_expire(struct checker *c, const struct event *e, struct shadow_row *row)
 {
     int64_t expires_us = c->messages[e->message].parcel->m.expires_us;
-    if (expires_us == 0 || (expires_us > e->wall_us && expires_us > c->wall_max_us))
+    if (expires_us == 0 || expires_us > max64(latest_guess_us(c, e), c->wall_max_us))
         breach_set(c, "I1", "m%u ended as expired, and is not", e->message);
     shadow_move(c, row, STATE_GONE);
 }
@@ -272,7 +278,7 @@ void check_born(struct checker *c, const struct event *e)
     struct shadow_row *row = shadow_make(c, e->message, e->destination);
     row->delayed = parent->delayed;
     row->released = parent->released;
-    row->excused = parent->excused;
+    row->excused = parent->excused || parent->released; /* its due time is the operator's */
     row->due_us = parent->due_us;
     row->due_reached = parent->due_reached;
     row->state = parent->delayed ? STATE_DELAYED : STATE_READY;

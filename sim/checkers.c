@@ -123,7 +123,7 @@ static struct shadow_stream *stream_of(struct checker *c, pr_slice name)
 static void on_commit(struct checker *c, const struct event *e)
 {
     struct shadow_message *m = &c->messages[e->message];
-    m->committed = c->at;
+    m->committed = c->at + 1;
     m->place = e->number;
     m->admin = -1;
     m->target_count = scenario_targets(c->s, &m->parcel->m, m->targets);
@@ -187,7 +187,7 @@ static void on_seen(struct checker *c, const struct event *e)
     row->parked = (e->flag & 2) != 0;
     if (e->number != row->attempts)
         row->reset_at = c->at;
-    if (e->number < row->number && e->what == STATE_IN_FLIGHT) {
+    if (e->number < row->number) { /* (not every store buries the dead before it is asked) */
         row->loose_number = row->number;
         row->loose_session = row->session;
     }

@@ -72,7 +72,7 @@ struct shadow_message {
     struct shadow_row     *rows;
     const struct parcel   *parcel;
     struct shadow_message *next_in_stream; /* in order of commits */
-    size_t                 committed;      /* event, 0: not */
+    size_t                 committed;      /* event + 1; 0: not */
     int64_t                place;
     int64_t                seq;
     bool                   rolled_back, split;

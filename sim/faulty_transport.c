@@ -85,7 +85,7 @@ static void draw_fate(struct world *w, const struct parcel *p, const struct deli
     struct random *r = &w->random;
     *f = (struct fate){ .outcome = SEND_OK, .arrives = true };
     if (w->faults.slow && random_chance(r, 0.5)) {
-        f->start_us = random_chance(r, 0.1) ? random_between(r, 0, w->scenario->engine.lease_us) : random_between(r, 0, 10000);
+        f->start_us = !w->healed && random_chance(r, 0.1) ? random_between(r, 0, w->scenario->engine.lease_us) : random_between(r, 0, 10000);
         f->answer_us = random_between(r, 1, PR_SECONDS(1));
     } else {
         f->answer_us = random_between(r, 1, PR_MILLISECONDS(20));

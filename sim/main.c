@@ -21,7 +21,7 @@
 
 #define JOBS_MAX 64
 #define SEED_SECONDS_MAX 120 /* of real time: a run that takes longer hangs */
-#define SQLITE_EVERY 10      /* one seed in so many runs on SQLite: it is slower, and simpler */
+#define SQLITE_EVERY 40      /* one seed in so many runs on SQLite: it is ten times slower */
 #define CHECK_EVERY 16       /* one seed in so many walks the engine's invariants after each step */
 #define KNOWN_MAX 1000       /* seeds that ever failed */
 #define FAILURES_MAX 20      /* then a worker stops */
@@ -39,9 +39,16 @@ struct options {
     const char       *known;
 };
 
+/* A seed that once failed, and on which store. */
+struct known {
+    uint64_t          seed;
+    enum store_choice store;
+};
+
 /* What a worker tells its parent, in shared memory. */
 struct progress {
     uint64_t seed; /* being lived; 0: none */
+    enum store_choice store;
     uint64_t seeds, messages, sends, crashes, cycles, events, failed;
     double   simulated_us;
 };
@@ -140,15 +147,19 @@ static bool live_twice(const struct options *o, uint64_t seed, struct progress *
 
 /* ---- Many lives --------------------------------------------------------------------------------- */
 
-static void worker(const struct options *o, const uint64_t *known, size_t known_count, unsigned job, struct progress *p)
+static void worker(const struct options *o, const struct known *known, size_t known_count, unsigned job, struct progress *p)
 {
     uint64_t total = o->count + known_count, hash;
     for (uint64_t i = job; i < total && p->failed < FAILURES_MAX; i += o->jobs) {
-        uint64_t seed = i < known_count ? known[i] : o->from + (i - known_count);
+        struct options mine = *o;
+        uint64_t       seed = i < known_count ? known[i].seed : o->from + (i - known_count);
+        if (i < known_count && o->store == STORE_BOTH)
+            mine.store = known[i].store;
+        p->store = mine.store;
         if (o->hash_check)
-            live_twice(o, seed, p);
+            live_twice(&mine, seed, p);
         else
-            live(o, seed, p, &hash);
+            live(&mine, seed, p, &hash);
     }
 }
 
@@ -206,15 +217,17 @@ static void show_progress(const struct progress *jobs, const struct options *o, 
 /* A worker that died: the engine or the simulator asserted, crashed, or hung in this seed. */
 static void report_death(const struct options *o, struct progress *p, int status)
 {
+    struct options mine = *o;
+    mine.store = p->store;
     p->failed++;
     if (p->seed == 0)
         return;
     printf("FAILED seed %" PRIu64 ": %s\n", p->seed,
            WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM ? "it hangs" : "the process died (see above)");
-    print_repeat(o, p->seed);
+    print_repeat(&mine, p->seed);
 }
 
-static int live_many(const struct options *o, const uint64_t *known, size_t known_count)
+static int live_many(const struct options *o, const struct known *known, size_t known_count)
 {
     double started = real_seconds();
     struct progress *jobs = mmap(NULL, o->jobs * sizeof(*jobs), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -262,18 +275,17 @@ static int live_many(const struct options *o, const uint64_t *known, size_t know
 
 /* ---- The command line ------------------------------------------------------------------------------ */
 
-/* Lines of seeds; what follows '#' is for people. */
-static size_t read_known(const char *path, uint64_t *ret, size_t max)
+/* Lines: a seed, its store, and what it found. */
+static size_t read_known(const char *path, struct known *ret, size_t max)
 {
     FILE  *file = strcmp(path, "-") == 0 ? NULL : fopen(path, "r");
-    char   line[512];
+    char   line[512], store[16];
     size_t count = 0;
-    while (file != NULL && count < max && fgets(line, sizeof(line), file) != NULL) {
-        char    *end;
-        uint64_t seed = strtoull(line, &end, 10);
-        if (end != line)
-            ret[count++] = seed;
-    }
+    while (file != NULL && count < max && fgets(line, sizeof(line), file) != NULL)
+        if (sscanf(line, "%" SCNu64 " %15s", &ret[count].seed, store) == 2) {
+            ret[count].store = strcmp(store, "sqlite") == 0 ? STORE_SQLITE : STORE_MEMORY;
+            count++;
+        }
     if (file != NULL)
         fclose(file);
     return count;
@@ -337,7 +349,7 @@ static void parse(int argc, char **argv, struct options *o)
 int main(int argc, char **argv)
 {
     struct options o = { .from = 1, .count = 100, .jobs = 2, .known = SIM_SEEDS_FILE };
-    uint64_t       known[KNOWN_MAX];
+    struct known   known[KNOWN_MAX];
     setvbuf(stdout, NULL, _IOLBF, 0); /* a worker that dies must not swallow what it said */
     parse(argc, argv, &o);
     if (o.one) {

@@ -34,11 +34,10 @@ static void start_again(struct world *w, void *arg)
 static void supervise(struct world *w, void *arg)
 {
     (void)arg;
-    for (unsigned i = 0; i < w->scenario->instances && !w->healed; i++)
+    for (unsigned i = 0; i < w->scenario->instances; i++)
         if (w->instances[i].state == INSTANCE_DOWN && random_chance(&w->random, 0.5))
             start_again(w, &w->instances[i]);
-    if (!w->healed)
-        world_at(w, w->mono_us + wait_us(w, w->scenario->engine.lease_us), supervise, NULL, NULL);
+    world_at(w, w->mono_us + wait_us(w, w->scenario->engine.lease_us), supervise, NULL, NULL);
 }
 
 static void crash_some(struct world *w)

@@ -268,7 +268,7 @@ static int64_t cycle_takes_us(struct world *w)
 {
     if (!w->faults.slow || random_chance(&w->random, 0.7))
         return 0;
-    return random_chance(&w->random, 0.02) ? random_between(&w->random, 0, 2 * w->scenario->engine.lease_us)
+    return !w->healed && random_chance(&w->random, 0.02) ? random_between(&w->random, 0, 2 * w->scenario->engine.lease_us)
                                            : random_between(&w->random, 1, PR_MILLISECONDS(50));
 }
 

@@ -158,7 +158,16 @@ static int filter_state(struct cli *cli, struct filter *filter)
         }
         suggest_try(&near, slice_from(word), state_name((enum state)i));
     }
-    return usage_word(cli, "state", word, near.best);
+    if (near.best != NULL)
+        return usage_word(cli, "state", word, near.best);
+    struct buf words;
+    buf_init(&words, 256);
+    for (int i = 0; i < STATE_GONE; i++)
+        buf_addf(&words, "%s%s", i > 0 ? ", " : "", state_name((enum state)i));
+    int code =
+        cli_usage(cli, "--state: \"%s\" is not known; it is one of %.*s", word, SLICE_ARGS(buf_slice(&words)));
+    buf_fini(&words);
+    return code;
 }
 
 static int filter_reason(struct cli *cli, struct filter *filter)

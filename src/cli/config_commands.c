@@ -46,7 +46,8 @@ int run_config_check(struct cli *cli)
         buf_fini(&line);
         return EXIT_DONE;
     }
-    printf("%s is right: %zu endpoints, %zu routes, %zu boxes\n", name, cli->config->endpoint_count,
+    printf("%s is right: %zu endpoints, %zu routes, %zu boxes\n",
+           cli->config_from_file ? name : "the default configuration", cli->config->endpoint_count,
            cli->config->route_count, cli->config->box_count);
     if (!cli->config_from_file)
         cli_say("there is no %s here; write one with: postrider config init", CONFIG_FILE_USUAL);

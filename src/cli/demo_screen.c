@@ -1,4 +1,5 @@
 /* The picture: drawn anew about five times a second, in one write, so that it does not flicker. */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -20,6 +21,7 @@
 struct screen {
     struct buf out;
     size_t width, height;
+    size_t column; /* of the line that is begun */
     size_t lines;
     bool color;
 };
@@ -94,12 +96,15 @@ static void piece(struct screen *s, enum color color, const char *format, ...)
     va_start(args, format);
     (void)vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    buf_addf(&s->out, "%s%s%s", color_on(color, s->color), text, color_off(color, s->color));
+    pr_slice fits = utf8_cut(slice_from(text), s->width - min_size(s->column, s->width));
+    s->column += text_width(fits);
+    buf_addf(&s->out, "%s%.*s%s", color_on(color, s->color), SLICE_ARGS(fits), color_off(color, s->color));
 }
 
 static void end_line(struct screen *s)
 {
     buf_add_cstr(&s->out, "\033[K\r\n");
+    s->column = 0;
     s->lines++;
 }
 
@@ -219,11 +224,12 @@ static void summary_dead(struct demo *d)
         pr_id_format(l->m.id, id);
         printf("            %s  %.*s: %.*s\n", id, SLICE_ARGS(l->m.type), SLICE_ARGS(why));
     }
+    const char *program = program_invocation_name; /* ./dev run: it is not in the PATH */
     printf("\nLook around:\n"
-           "  postrider status    --store sqlite:%s\n"
-           "  postrider dead list --store sqlite:%s\n"
-           "  postrider why %s --store sqlite:%s\n",
-           d->path, d->path, id, d->path);
+           "  %s status    --store sqlite:%s\n"
+           "  %s dead list --store sqlite:%s\n"
+           "  %s why %s --store sqlite:%s\n",
+           program, d->path, program, d->path, program, id, d->path);
 }
 
 void demo_summary(struct demo *d)

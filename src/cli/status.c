@@ -324,7 +324,8 @@ static void print_endpoints(struct cli *cli, const struct status *s)
         const struct endpoint_state *e = &s->endpoints.endpoints[i];
         bool paused = is_paused(e, s->endpoints.now_us);
 
-        table_add(&t, COLOR_NONE, e->name);
+        table_add(&t, COLOR_NONE,
+                  e->name.size > 0 ? e->name : PR_STR("(none)")); /* dead before they were routed */
         if (paused && e->paused_until_us == PR_NEVER)
             table_add(&t, COLOR_YELLOW, PR_STR("paused until resumed"));
         else if (paused)

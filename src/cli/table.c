@@ -15,7 +15,8 @@
 #include "store/store.h"
 
 #define CELL_MAX 4096
-#define GAP 2 /* spaces between columns */
+#define COLUMN_MAX 64 /* characters, of all columns but the last */
+#define GAP 2         /* spaces between columns */
 
 static const char *const colors[] = {
     "", "\033[31m", "\033[32m", "\033[33m", "\033[34m", "\033[2m", "\033[1m"
@@ -108,6 +109,9 @@ void table_add(struct table *t, enum color color, pr_slice text)
     text_clean(&clean, utf8_cut_bytes(text, CELL_MAX / 4), false);
     pr_slice copy = slice_dup(t->arena, buf_slice(&clean));
     buf_fini(&clean);
+    ASSERT(copy.data != NULL);
+    if (t->filled + 1 < t->column_count && text_width(copy) > COLUMN_MAX)
+        copy = arena_printf(t->arena, "%.*s\xe2\x80\xa6", SLICE_ARGS(utf8_cut(copy, COLUMN_MAX - 1)));
     ASSERT(copy.data != NULL);
     t->row->cells[t->filled] = (struct table_cell){ copy.data, text_width(copy), color };
     t->filled = (t->filled + 1) % t->column_count;

@@ -84,10 +84,11 @@ static bool is_head_of(const struct listed *l, const struct listed *other)
            other->state != STATE_DELAYED && other->state != STATE_DONE;
 }
 
-/* What stands before it in its stream: in the box, or (strict) among the dead.  NULL: not found. */
+/* What stands before it in its stream: in the box, or (strict) parked or among the dead.  NULL: not found. */
 static const struct listed *find_head(const struct why *y)
 {
     const enum query_kind kinds[] = { QUERY_MESSAGES, QUERY_DEAD };
+    const struct listed *parked = NULL;
 
     for (size_t k = 0; k < ARRAY_LENGTH(kinds); k++) {
         struct query question = {
@@ -98,9 +99,18 @@ static const struct listed *find_head(const struct why *y)
 
         if (!query(y, &question, &reply))
             return NULL;
-        for (size_t i = 0; i < reply.listed_count; i++)
-            if (is_head_of(y->l, &reply.listed[i]))
-                return &reply.listed[i];
+        for (size_t i = 0; i < reply.listed_count; i++) {
+            const struct listed *other = &reply.listed[i];
+
+            if (!is_head_of(y->l, other))
+                continue;
+            if (other->state != STATE_PARKED)
+                return other;
+            if (parked == NULL)
+                parked = other;
+        }
+        if (parked != NULL)
+            return parked;
     }
     return NULL;
 }
@@ -253,10 +263,8 @@ static const char *text_of(const struct why *y, const json_t *line, const char *
 static const char *step_words(const char *step)
 {
     static const char *const words[][2] = {
-        { "retry", "to be tried again" },
-        { "dead_letter", "dead" },
-        { "park", "parked" },
-        { "discard", "discarded" },
+        { "retry", "to be tried again" }, { "dead_letter", "dead" }, { "park", "parked" },
+        { "discard", "discarded" },       { "replay", "replayed" },
     };
 
     for (size_t i = 0; i < ARRAY_LENGTH(words); i++)
@@ -277,6 +285,8 @@ static void say_line(const struct why *y, const json_t *line)
     printf("  +%-9s", span_words(y->arena, at - y->l->m.created_us));
     if (strcmp(rule, "poison") == 0)
         printf(" not handed out again");
+    else if (reason[0] != '\0' && attempt == 0)
+        printf(" not sent");
     else if (reason[0] == '\0' && step[0] != '\0')
         printf(" %s", step_words(step));
     else if (attempt > 0)
@@ -292,7 +302,7 @@ static void say_line(const struct why *y, const json_t *line)
     } else if (error[0] != '\0') {
         printf(": %s", error);
     }
-    if (next != 0 && next != PR_NEVER)
+    if (next > at && next != PR_NEVER)
         printf(" after %s", span_words(y->arena, next - at));
     if (rule[0] != '\0')
         printf(" [by %s]", rule);
@@ -330,6 +340,38 @@ static void say_limit(const struct why *y)
                y->l->m.failures == 1 ? "time" : "times", y->setting->name, ordinal(y, last));
 }
 
+/* The one in front of it is dead or parked and holds it: strict. */
+static void say_after_head(const struct why *y)
+{
+    const struct listed *head = find_head(y);
+    char id[PR_ID_TEXT_SIZE];
+
+    if (head == NULL || (head->state != STATE_DEAD && head->state != STATE_PARKED)) {
+        printf("  When the message before it is delivered%s or discarded it goes on, in order.\n",
+               y->setting != NULL && y->setting->ordering == ORDERING_STRICT ? "" : ", dead");
+        return;
+    }
+    pr_id_format(head->m.id, id);
+    printf("  Nothing by itself: it goes on, in order, when a person has dealt with the one before it:\n"
+           "  postrider %s %s, or postrider %s %s.\n",
+           head->state == STATE_DEAD ? "dead replay" : "retry", id,
+           head->state == STATE_DEAD ? "dead discard" : "discard", id);
+}
+
+static void say_due(const struct why *y)
+{
+    const struct listed *l = y->l;
+    int64_t expires_us = l->m.expires_us;
+
+    if (expires_us != 0 && expires_us <= l->m.due_us) {
+        printf("  It expires before its time: it will not be sent.\n");
+        return;
+    }
+    printf("  Attempt %d%s%s, %s%s.\n", l->m.attempts + 1, y->endpoint.size > 0 ? " to " : "",
+           clean(y, y->endpoint), ahead(y, l->m.due_us),
+           somebody_works(y) ? "" : ", if somebody delivers from this box by then: start postrider run");
+}
+
 static void say_next(const struct why *y)
 {
     const struct listed *l = y->l;
@@ -346,13 +388,8 @@ static void say_next(const struct why *y)
                              : "Nothing by itself.");
         break;
     case STATE_RETRYING:
-    case STATE_DELAYED:
-        printf("  Attempt %d%s%s, %s.\n", l->m.attempts + 1, y->endpoint.size > 0 ? " to " : "",
-               clean(y, y->endpoint), ahead(y, l->m.due_us));
-        break;
-    case STATE_HELD:
-        printf("  When the message before it is delivered, dead or discarded it goes on, in order.\n");
-        break;
+    case STATE_DELAYED: say_due(y); break;
+    case STATE_HELD: say_after_head(y); break;
     case STATE_PAUSED:
         printf("  It goes on when the endpoint is resumed; nothing is counted meanwhile.\n");
         break;

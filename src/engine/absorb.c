@@ -17,6 +17,11 @@ void open_lanes(struct engine *e, uint64_t lanes)
     if (lanes == 0)
         return;
     window_drop_lanes(e, lanes, false);
+    e->open &= ~lanes;
+    e->scanned &= ~lanes;
+    for (unsigned lane = 0; lane < LANE_COUNT; lane++)
+        if ((lanes & lane_bit(lane)) != 0)
+            e->scan_seq[lane] = INT64_MIN;
     map_foreach(node, &e->streams) {
         struct stream *s = MAP_ENTRY(node, struct stream, node);
         if ((lanes & lane_bit(s->lane)) == 0)
@@ -27,11 +32,6 @@ void open_lanes(struct engine *e, uint64_t lanes)
             stream_is_held(s, 0);
         stream_update(e, s);
     }
-    e->open &= ~lanes;
-    e->scanned &= ~lanes;
-    for (unsigned lane = 0; lane < LANE_COUNT; lane++)
-        if ((lanes & lane_bit(lane)) != 0)
-            e->scan_seq[lane] = INT64_MIN;
     e->opening_lanes |= lanes;
     e->opening     = OPEN_HEADS;
     e->opening_row = 0;
@@ -92,8 +92,10 @@ static void forget_row(struct engine *e, uint64_t row)
         return;
     if (item->place == PLACE_CHOSEN)
         item_return(e, item, false);
-    if (item->place != PLACE_WAITING)
-        return; /* it is out, or judged: the store will tell that it came too late */
+    if (item->place != PLACE_WAITING) {
+        item->outdated = true; /* it is out, or judged: the store will tell that it came too late */
+        return;
+    }
     s = item->stream;
     item_free(e, item);
     if (s != NULL)
@@ -124,7 +126,8 @@ static void absorb_notice(struct engine *e, const struct notice *n, int64_t now_
     case NOTICE_PARKED:
         forget_row(e, n->row);
         forget_head(e, n);
-        if (n->kind == NOTICE_PARKED && e->any_strict && n->stream.size > 0) /* whose head is it now? */
+        /* Whose head was it, or is it now?  An override sends it elsewhere than its destination says. */
+        if (n->stream.size > 0 && ((n->kind == NOTICE_PARKED && e->any_strict) || e->setting.override_count > 0))
             open_lanes(e, lane_bit(lane_of(n->stream, (pr_id){ { 0 } })));
         break;
     case NOTICE_DUE:
@@ -135,6 +138,9 @@ static void absorb_notice(struct engine *e, const struct notice *n, int64_t now_
         list_foreach(node, &e->chosen)
             item_return(e, LIST_ENTRY(node, struct item, node), false);
         open_lanes(e, e->lanes);
+        for (size_t i = 0; i < e->slot_count; i++)
+            if (e->slots[i] != NULL)
+                e->slots[i]->outdated = true;
         break;
     case NOTICE_ENDPOINT:
         break; /* the endpoints are in the reply */
@@ -193,11 +199,17 @@ static void absorb_verdicts(struct engine *e, const struct cycle_reply *r, int64
         open_lanes(e, e->lanes);
 }
 
-/* The receipt is committed: now they may go out. (E1) */
+/* The receipt is committed: now they may go out. (E1)  Who was told to stop while the cycle was on
+ * its way starts nothing any more. */
 static void absorb_receipt(struct engine *e)
 {
-    list_foreach(node, &e->chosen)
-        item_move(e, LIST_ENTRY(node, struct item, node), PLACE_READY);
+    list_foreach(node, &e->chosen) {
+        struct item *item = LIST_ENTRY(node, struct item, node);
+        if (e->stopping)
+            item_return(e, item, false);
+        else
+            item_move(e, item, PLACE_READY);
+    }
 }
 
 /* ---- Opening ------------------------------------------------------------------------------------------ */
@@ -211,6 +223,14 @@ static void unpark(struct engine *e, const struct row *row, int64_t now_us)
         return;
     judge_simple(e, item, VERDICT_ABANDON, PR_REASON_NONE, PR_STR("routes"), PR_STR("the endpoint is known again"), now_us);
     item->verdict.reason = PR_REASON_NONE;
+}
+
+/* Its receiver has said yes; the store does not know yet.  Its stream has gone on without it. */
+static bool is_delivered(const struct engine *e, uint64_t row)
+{
+    const struct item *item = item_find_row(e, row);
+    return item != NULL && (item->place == PLACE_JUDGED || item->place == PLACE_PLANNED) &&
+           item->verdict.kind == VERDICT_COMPLETE;
 }
 
 static void absorb_head(struct engine *e, const struct row *row, int64_t now_us)
@@ -232,6 +252,8 @@ static void absorb_head(struct engine *e, const struct row *row, int64_t now_us)
         return;
     if ((parked || row->dead) ? ep->setting->ordering != ORDERING_STRICT : !keeps_back(ep, &row->m))
         return;
+    if (!row->dead && is_delivered(e, row->row))
+        return; /* since this was read */
     s = stream_get(e, ep, row->m.stream, row->lane);
     if (s == NULL || !stream_add_head(e, s, row->m.seq, row->dead))
         e->opening_row = 0; /* no memory: begin the pass again */
@@ -323,7 +345,7 @@ static void admit_bad(struct engine *e, const struct row *row, int64_t now_us)
 
     if (item == NULL)
         return;
-    item->number = counter_is_valid(row->m.attempts) ? row->m.attempts + 1 : 1; /* the store keeps the larger one */
+    item->number = counter_is_valid(row->m.attempts) ? row->m.attempts + 1 : 0; /* 0: what is stored stays */
     judge_dead(e, item, PR_REASON_SERIALIZATION_ERROR, PR_REASON_SERIALIZATION_ERROR, 0, PR_STR("undecodable"), true,
                (pr_slice){ NULL, 0 }, pr_str(row->bad), now_us);
 }
@@ -421,17 +443,19 @@ static enum admitted admit_one(struct engine *e, const struct row *row, struct e
 {
     struct stream *s = NULL;
     struct item   *item;
-    bool           head   = false;
+    bool           head = false, early;
     enum admitted  result = NO_ROOM;
 
     if (stream_is_ordered(ep, row->m.stream)) {
         s = stream_get(e, ep, row->m.stream, row->lane);
         if (s == NULL)
             return NO_ROOM;
-        head = row->from == ROW_DUE && keeps_back(ep, &row->m);
-        if (head && (!stream_add_head(e, s, row->m.seq, false) || stream_misses_head(s, row->m.seq))) {
+        head  = row->from == ROW_DUE && keeps_back(ep, &row->m);
+        early = row->from == ROW_DUE && !row->m.released && s->held && s->held_from <= row->m.seq;
+        if ((head && !stream_add_head(e, s, row->m.seq, false)) || early ||
+            (head && stream_misses_head(s, row->m.seq))) {
             stream_update(e, s);
-            return NO_ROOM; /* an earlier head goes first; a head is never held: it comes again when due */
+            return NO_ROOM; /* earlier ones go first; what is due comes again */
         }
         if (!head && must_hold(e, s, row)) {
             bool held = stream_hold_row(e, s, row->row, row->m.id, row->m.seq);
@@ -450,6 +474,8 @@ static enum admitted admit_one(struct engine *e, const struct row *row, struct e
             result = TAKEN;
         }
     }
+    if (head && result == NO_ROOM)
+        stream_hold_followers(e, s); /* they would wait in memory for one that finds no room there */
     if (s != NULL)
         stream_update(e, s);
     return result;
@@ -512,8 +538,10 @@ static void absorb_fresh(struct engine *e, const struct cycle_reply *r, int64_t 
     uint64_t unscanned = e->open & ~e->scanned;
 
     e->restart_lanes &= ~e->cycle.restart_lanes;
-    if (e->cycle.fresh_rows == 0)
+    if (e->cycle.fresh_rows == 0) {
+        e->fresh_wanted = e->fresh_wanted || e->cycle.effect_count > 0; /* our own, which nobody announces */
         return;
+    }
     e->fresh_wanted = !r->fresh_end;
     for (size_t i = 0; i < r->row_count; i++) {
         const struct row *row = &r->rows[i];
@@ -527,11 +555,8 @@ static void absorb_fresh(struct engine *e, const struct cycle_reply *r, int64_t 
         return;
     if (r->fresh_end)
         e->scanned |= e->open & ~e->restart_lanes;
-    map_foreach(node, &e->streams) { /* whose held rows had to wait for the scan? */
-        struct stream *s = MAP_ENTRY(node, struct stream, node);
-        if (s->held && (unscanned & lane_bit(s->lane)) != 0)
-            stream_update(e, s);
-    }
+    list_foreach(node, &e->unscanned)
+        stream_update(e, LIST_ENTRY(node, struct stream, unscanned));
 }
 
 static void absorb_reread(struct engine *e, const struct cycle_reply *r, int64_t now_us)
@@ -691,6 +716,8 @@ static void absorb_reads(struct engine *e, const struct cycle_reply *r, int64_t 
     absorb_reread(e, r, now_us);
     absorb_fresh(e, r, now_us);
     absorb_due(e, r, now_us);
+    if (e->cycle.effect_count > 0)
+        due_look_again(e, now_us);
 }
 
 void engine_absorb(struct engine *e, int64_t asked_us, int64_t now_us, const struct cycle_reply *r)

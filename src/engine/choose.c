@@ -108,6 +108,10 @@ static int choose_one(struct engine *e, struct endpoint *ep, struct item *item, 
     struct stream *s          = item->stream;
     bool           unsendable = is_unsendable(e, item, now_us);
 
+    if (item->outdated) {
+        open_lanes(e, lane_bit(item->lane)); /* it came back, and its row is another one by now */
+        return 0;
+    }
     if (!unsendable && !company_enter(e->company, suspicion(&item->m))) {
         set_company_waits(e, suspicion(&item->m) >= 2);
         return 1;
@@ -158,11 +162,14 @@ bool choose_possible(struct engine *e, int64_t now_us)
             continue;
         if (is_unsendable(e, item, now_us))
             return true;
-        if (!company_enter(e->company, suspicion(&item->m)))
+        if (!company_enter(e->company, suspicion(&item->m))) {
+            set_company_waits(e, suspicion(&item->m) >= 2);
             return false;
+        }
         company_leave(e->company, suspicion(&item->m));
         return true;
     }
+    set_company_waits(e, false);
     return false;
 }
 

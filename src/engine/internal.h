@@ -64,6 +64,7 @@ struct item {
     int               number;     /* hand-out number */
     bool              from_due;   /* its row has a due time */
     bool              transient;  /* its pending verdict is a transient failure */
+    bool              outdated;   /* an operator changed its row while it was out */
     struct delivery   delivery;
     struct verdict    verdict;
     char             *texts;      /* owned: what the slices of verdict point at */
@@ -90,12 +91,14 @@ struct stream {
     size_t            busy;         /* chosen, ready, out, or judged with a failure */
     struct head      *heads;        /* failed ones that wait elsewhere, by seq; followers do not pass them */
     size_t            head_count, head_capacity;
+    struct head      *head_block;   /* owned: heads begins in it, head_capacity counts from its beginning */
     bool              held;         /* rows of it are (or may be) held in the store */
     size_t            holds;        /* HOLD verdicts that are not committed */
     int64_t           held_from;    /* no row below this seq is held and not in memory */
     bool              held_stop;    /* while absorbing: the rest of it must wait */
     struct list_node  ready;        /* endpoint->ready_streams */
     struct list_node  waking;       /* endpoint->waking: held, not blocked, few in memory */
+    struct list_node  unscanned;    /* e->unscanned: held, and the fresh scan must pass its first held row */
     pr_slice          name;         /* bytes are behind the struct */
     pr_slice          key;          /* endpoint/stream, as in held_by */
 };
@@ -184,6 +187,7 @@ struct engine {
     struct company own_company;
     bool          company_waits; /* a suspect of ours waits for the company to shrink */
     size_t        judged_count;
+    struct list   unscanned;     /* streams */
     struct list   receipts;
     size_t        receipt_count;
     struct hold  *holds;
@@ -297,6 +301,8 @@ void engine_new_instance(struct engine *e);
 int64_t renew_at_us(const struct engine *e);
 int64_t look_at_us(const struct engine *e);
 bool    wants_cycle(struct engine *e, int64_t now_us);
+/* A row with a due time behind our cursor may have been stored or moved. */
+void    due_look_again(struct engine *e, int64_t now_us);
 
 /* absorb.c */
 void open_lanes(struct engine *e, uint64_t lanes);

@@ -134,8 +134,15 @@ static void plan_opening(struct engine *e)
     c->heads_dead      = e->opening == OPEN_DEAD;
 }
 
+/* The key is copied: its stream can be gone when the reply is there. */
+static bool plan_held_read(struct engine *e, pr_slice key, int64_t after_seq, uint64_t after_row, struct held_read *ret)
+{
+    *ret = (struct held_read){ slice_dup(&e->arena, key), after_seq, after_row, HELD_ROWS };
+    return ret->key.data != NULL;
+}
+
 /* A few streams of each endpoint that has room; they go to the back, so that all have their turn. */
-static size_t plan_waking(struct endpoint *ep, struct held_read *reads, size_t max)
+static size_t plan_waking(struct engine *e, struct endpoint *ep, struct held_read *reads, size_t max)
 {
     struct list turned;
     size_t      count = 0;
@@ -148,7 +155,9 @@ static size_t plan_waking(struct endpoint *ep, struct held_read *reads, size_t m
             break;
         s = LIST_ENTRY(node, struct stream, waking);
         list_push_back(&turned, node);
-        reads[count++] = (struct held_read){ s->key, s->held_from - 1, INT64_MAX, HELD_ROWS };
+        if (!plan_held_read(e, s->key, s->held_from - 1, INT64_MAX, &reads[count]))
+            break; /* no memory: another time */
+        count++;
     }
     for (struct list_node *node = list_pop_front(&turned); node != NULL; node = list_pop_front(&turned))
         list_push_back(&ep->waking, node);
@@ -165,11 +174,11 @@ static void plan_held(struct engine *e, int64_t now_us)
     for (size_t i = 0; i < e->endpoint_count && e->waking_count > 0; i++) {
         struct endpoint *ep = &e->endpoints[(e->next_waking + i) % e->endpoint_count];
         if (!list_is_empty(&ep->waking) && endpoint_room(e, ep, now_us) > 0)
-            count += plan_waking(ep, reads + count, HELD_READS_MAX - count);
+            count += plan_waking(e, ep, reads + count, HELD_READS_MAX - count);
     }
     e->next_waking++;
     if (e->orphan_count > 0 && now_us >= e->orphans_at_us) {
-        reads[count++]   = (struct held_read){ pr_str(e->orphans[0]), 0, 0, HELD_ROWS };
+        count += plan_held_read(e, pr_str(e->orphans[0]), 0, 0, &reads[count]);
         e->orphans_at_us = now_us + e->setting.poll_us;
     }
     e->cycle.held       = reads;
@@ -356,14 +365,18 @@ static bool plan_changes(struct engine *e, int64_t now_us)
     return true;
 }
 
+void due_look_again(struct engine *e, int64_t now_us)
+{
+    e->due_restart_us = min64(e->due_restart_us, max64(now_us, e->due_restarted_us + e->setting.poll_us));
+}
+
 bool engine_plan(struct engine *e, int64_t now_us, bool changed, const struct cycle **ret_cycle)
 {
     if (e->left)
         return false;
     if (changed) {
         e->fresh_wanted = true;
-        /* Somebody may have stored or moved a row with a due time behind our cursor. */
-        e->due_restart_us = min64(e->due_restart_us, max64(now_us, e->due_restarted_us + e->setting.poll_us));
+        due_look_again(e, now_us);
     }
     if (now_us < e->retry_at_us)
         return false;

@@ -262,14 +262,14 @@ static bool keeps_blocking(const struct item *item)
 
 static void settle_stream(struct engine *e, struct item *item, bool applied)
 {
-    struct stream *s = item->stream;
+    struct stream *s     = item->stream;
+    bool           known = true;
 
     if (s == NULL)
         return;
     s->busy--;
     if (applied && keeps_blocking(item)) {
-        if (!stream_add_head(e, s, item->m.seq, item->verdict.kind == VERDICT_DEAD_LETTER))
-            open_lanes(e, lane_bit(s->lane)); /* no memory: read it from the store again */
+        known = stream_add_head(e, s, item->m.seq, item->verdict.kind == VERDICT_DEAD_LETTER);
         stream_set_here(s, item->m.seq, false);
         stream_hold_followers(e, s);
     } else {
@@ -277,6 +277,8 @@ static void settle_stream(struct engine *e, struct item *item, bool applied)
     }
     item->stream = NULL;
     stream_update(e, s);
+    if (!known)
+        open_lanes(e, lane_bit(item->lane)); /* no memory: read it from the store again */
 }
 
 /* The stored totals change in the transaction of the verdict itself, so that no crash can come
@@ -336,7 +338,8 @@ static void child_has_row(struct engine *e, struct item *child)
 }
 
 /* The rows of a split have names now.  Those that are not kept in memory come by the due index;
- * until then they stand in their streams as heads, so that nobody passes them. */
+ * until then they stand in their streams as heads, so that nobody passes them.  What a destination
+ * had already has no row of this split, and nobody waits for it. */
 static void settle_split(struct engine *e, struct item *parent, bool applied, const uint64_t *split_rows)
 {
     for (size_t i = 0; i < parent->child_count; i++) {
@@ -351,7 +354,7 @@ static void settle_split(struct engine *e, struct item *parent, bool applied, co
             item_free(e, child);
         if (s != NULL)
             stream_update(e, s);
-        if (applied)
+        if (applied && split_rows[i] != 0)
             child_comes_later(e, parent, parent->destinations[i]);
     }
     if (applied)

@@ -94,25 +94,62 @@ bool stream_blocks(const struct stream *s, const struct pr_message *m)
     return s->head_count > 0 && s->heads[0].seq < m->seq && !m->released;
 }
 
+/* The first one that is not before seq. */
+static size_t head_place(const struct stream *s, int64_t seq)
+{
+    size_t low = 0, high = s->head_count;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (s->heads[middle].seq < seq)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static bool is_head_at(const struct stream *s, size_t at, int64_t seq)
+{
+    return at < s->head_count && s->heads[at].seq == seq;
+}
+
+/* Heads are added at the end and go at the front: what is free before the first is used again
+ * when it is at least half. */
+static bool heads_make_room(struct stream *s)
+{
+    size_t       before = (size_t)(s->heads - s->head_block);
+    size_t       capacity;
+    struct head *grown;
+
+    if (before + s->head_count < s->head_capacity)
+        return true;
+    if (before > 0 && before >= s->head_capacity / 2) {
+        memmove(s->head_block, s->heads, s->head_count * sizeof(*s->heads));
+        s->heads = s->head_block;
+        return true;
+    }
+    capacity = s->head_capacity == 0 ? 1 : s->head_capacity * 2;
+    grown    = realloc(s->head_block, capacity * sizeof(*grown));
+    if (grown == NULL)
+        return false;
+    s->head_block    = grown;
+    s->heads         = grown + before;
+    s->head_capacity = capacity;
+    return true;
+}
+
 bool stream_add_head(struct engine *e, struct stream *s, int64_t seq, bool dead)
 {
-    size_t at = 0;
+    size_t at = head_place(s, seq);
 
     (void)e;
-    while (at < s->head_count && s->heads[at].seq < seq)
-        at++;
-    if (at < s->head_count && s->heads[at].seq == seq) {
+    if (is_head_at(s, at, seq)) {
         s->heads[at].dead = dead;
         return true;
     }
-    if (s->head_count == s->head_capacity) {
-        size_t       capacity = s->head_capacity == 0 ? 1 : s->head_capacity * 2;
-        struct head *grown    = realloc(s->heads, capacity * sizeof(*grown));
-        if (grown == NULL)
-            return false;
-        s->heads         = grown;
-        s->head_capacity = capacity;
-    }
+    if (!heads_make_room(s))
+        return false;
     memmove(s->heads + at + 1, s->heads + at, (s->head_count - at) * sizeof(*s->heads));
     s->heads[at] = (struct head){ seq, dead, false };
     s->head_count++;
@@ -121,9 +158,9 @@ bool stream_add_head(struct engine *e, struct stream *s, int64_t seq, bool dead)
 
 void stream_set_here(struct stream *s, int64_t seq, bool here)
 {
-    for (size_t i = 0; i < s->head_count && s->heads[i].seq <= seq; i++)
-        if (s->heads[i].seq == seq)
-            s->heads[i].here = here;
+    size_t at = head_place(s, seq);
+    if (is_head_at(s, at, seq))
+        s->heads[at].here = here;
 }
 
 bool stream_misses_head(const struct stream *s, int64_t seq)
@@ -136,13 +173,14 @@ bool stream_misses_head(const struct stream *s, int64_t seq)
 
 void stream_remove_head(struct stream *s, int64_t seq)
 {
-    for (size_t i = 0; i < s->head_count; i++) {
-        if (s->heads[i].seq != seq)
-            continue;
-        s->head_count--;
-        memmove(s->heads + i, s->heads + i + 1, (s->head_count - i) * sizeof(*s->heads));
+    size_t at = head_place(s, seq);
+    if (!is_head_at(s, at, seq))
         return;
-    }
+    s->head_count--;
+    if (at == 0)
+        s->heads++;
+    else
+        memmove(s->heads + at, s->heads + at + 1, (s->head_count - at) * sizeof(*s->heads));
 }
 
 /* ---- Holding --------------------------------------------------------------------------- */
@@ -229,8 +267,9 @@ void stream_free(struct engine *e, struct stream *s)
 {
     link_if(NULL, &s->ready, false);
     e->waking_count += (size_t)link_if(NULL, &s->waking, false);
+    link_if(NULL, &s->unscanned, false);
     map_remove(&e->streams, &s->node);
-    free(s->heads);
+    free(s->head_block);
     free(s);
 }
 
@@ -246,4 +285,5 @@ void stream_update(struct engine *e, struct stream *s)
     }
     link_if(&s->endpoint->ready_streams, &s->ready, stream_is_ready(e, s));
     e->waking_count += (size_t)link_if(&s->endpoint->waking, &s->waking, wake);
+    link_if(&e->unscanned, &s->unscanned, s->held && !scan_has_passed(e, s->lane, s->held_from));
 }

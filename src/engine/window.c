@@ -27,6 +27,7 @@ int window_init(struct engine *e, struct pr_error *reterr)
     list_init(&e->judged);
     list_init(&e->planned);
     list_init(&e->zombies);
+    list_init(&e->unscanned);
     list_init(&e->receipts);
     return PR_OK;
 }

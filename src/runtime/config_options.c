@@ -1,6 +1,7 @@
 #include "runtime/config_options.h"
 
 #include <string.h>
+#include <strings.h>
 
 #include "base/util.h"
 #include "core/message.h"
@@ -80,8 +81,9 @@ static const struct option root_options[] = {
       FIELD(config, stop_timeout_us), .min = 0, .max = PR_SECONDS(3600) },
     { "limits", OPTION_SECTION, "", "", .section = &option_limits },
     { "boxes", OPTION_NAMED, "", "", COUNTED(config, boxes, box_count), .item_size = sizeof(struct config_box),
-      .section = &option_box, .max = 256, .built_in = built_in_boxes, .is_name = name_is_valid,
-      .name_rule = "letters, digits and _, at most 63, not a digit first" },
+      .section = &option_box, .max = 256, .built_in = built_in_boxes, .is_name = option_is_box_name,
+      .name_rule =
+          "letters, digits and _, at most 63, not a digit first, and no name of a table that is no box" },
     { "endpoints", OPTION_NAMED, "", "", COUNTED(config, endpoints, endpoint_count),
       .item_size = sizeof(struct config_endpoint), .section = &option_endpoint, .max = ENDPOINTS_MAX,
       .is_name = option_is_endpoint_name, .name_rule = "letters, digits and _ - ., at most 63" },
@@ -191,6 +193,20 @@ const struct option *option_find(const struct option_section *section, const cha
         if (strcmp(section->options[i].name, name) == 0)
             return &section->options[i];
     return NULL;
+}
+
+/* The other tables and the views of a store; SQLite does not look at case and keeps sqlite_ for itself. */
+bool option_is_box_name(pr_slice name)
+{
+    static const char *const taken[] = { "meta",           "box",         "instance",  "claim",
+                                         "endpoint",       "control",     "audit",     "done",
+                                         "messages",       "dead_letter", "in_flight", "endpoint_overview",
+                                         "blocked_streams" };
+
+    for (size_t i = 0; i < ARRAY_LENGTH(taken); i++)
+        if (name.size == strlen(taken[i]) && strncasecmp(name.data, taken[i], name.size) == 0)
+            return false;
+    return name_is_valid(name) && !(name.size >= 7 && strncasecmp(name.data, "sqlite_", 7) == 0);
 }
 
 bool option_is_endpoint_name(pr_slice name)

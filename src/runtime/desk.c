@@ -1,5 +1,6 @@
 #include "runtime/desk.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,6 +12,7 @@
 #include "base/util.h"
 #include "core/reason.h"
 #include "runtime/courier.h"
+#include "transport/delivery.h"
 
 #define TAKE_MAX 256
 #define REST_MAX_US PR_SECONDS(1)           /* so that the loop is seen to be alive */
@@ -20,6 +22,7 @@
 #define COURIER_AGAIN_US PR_SECONDS(1)      /* after no thread could be started */
 #define STOP_RESERVE 8                      /* 1/8 of the time is for giving up what is still out */
 #define LOG_PER_SECOND 10                   /* lines about single messages */
+#define QUERY_BLOCK 4096
 
 enum stop_phase { STOP_NOT, STOP_FINISHING, STOP_GIVEN_UP };
 
@@ -70,11 +73,47 @@ static struct log *desk_log(const struct desk *d)
 
 /* ---- Results in ------------------------------------------------------------------------- */
 
+/* A box that the configuration does not name may be in the store all the same. */
+static bool desk_knows_box(struct desk *d, pr_slice name)
+{
+    if (config_find_box(d->options.config, name) != NULL)
+        return true;
+    struct arena       arena;
+    struct query       query = { .kind = QUERY_BOXES };
+    struct query_reply reply;
+    struct pr_error    error;
+    arena_init(&arena, QUERY_BLOCK);
+    bool found = store_query(d->options.store, &query, &arena, &reply, &error) != PR_OK; /* the cycle will tell */
+    for (size_t i = 0; !found && i < reply.box_count; i++)
+        found = slice_eq(reply.boxes[i].name, name);
+    arena_fini(&arena);
+    return found;
+}
+
+/* An effect that nobody can store would end the whole engine: it is its handler's failure. */
+static void desk_check_effects(struct desk *d, struct delivery_result *result)
+{
+    for (const struct send_effect *e = result->effects; e != NULL; e = e->next) {
+        if (desk_knows_box(d, e->box))
+            continue;
+        char text[256];
+        snprintf(text, sizeof text, "its handler sent a message to box %.*s, which is not there: name it under boxes:",
+                 SLICE_ARGS(e->box));
+        uint64_t token = result->token;
+        int      bits = result->bits;
+        delivery_result_fini(result);
+        result_failed(result, token, SEND_FAILED, PR_REASON_HANDLER_EXCEPTION, "box_unknown", slice_from(text));
+        result->bits = bits;
+        return;
+    }
+}
+
 static void desk_settle(struct desk *d)
 {
     results_take(&d->results, &d->heard);
     int64_t now = now_us();
     for (size_t i = 0; i < d->heard.count; i++) {
+        desk_check_effects(d, &d->heard.entries[i]);
         engine_result(d->engine, now, &d->heard.entries[i]);
         delivery_result_fini(&d->heard.entries[i]);
     }
@@ -83,13 +122,22 @@ static void desk_settle(struct desk *d)
 
 /* ---- The cycle -------------------------------------------------------------------------- */
 
+/* A new second: say what the last one left out. */
+static void desk_log_rest(struct desk *d, int64_t now)
+{
+    if (now / PR_SECONDS(1) == d->log_second)
+        return;
+    if (d->log_lines > LOG_PER_SECOND)
+        log_emit(desk_log(d), LOG_WARN, "not_logged", LOG_STR("box", desk_name(d)),
+                 LOG_INT("messages", d->log_lines - LOG_PER_SECOND), LOG_STR("next", "postrider dead list; postrider list"));
+    d->log_second = now / PR_SECONDS(1);
+    d->log_lines = 0;
+}
+
 /* One failing endpoint must not fill the disk with lines. */
 static bool desk_may_log(struct desk *d, int64_t now)
 {
-    if (now / PR_SECONDS(1) != d->log_second) {
-        d->log_second = now / PR_SECONDS(1);
-        d->log_lines = 0;
-    }
+    desk_log_rest(d, now);
     return d->log_lines++ < LOG_PER_SECOND;
 }
 
@@ -107,6 +155,7 @@ static void desk_log_verdict(struct desk *d, const struct verdict *v, const char
 static void desk_note(struct desk *d, const struct cycle *cycle, const struct cycle_reply *reply)
 {
     int64_t now = now_us();
+    desk_log_rest(d, now);
     for (size_t i = 0; i < cycle->verdict_count; i++) {
         const struct verdict *v = &cycle->verdicts[i];
         if (v->kind == VERDICT_COMPLETE || (!reply->replayed && reply->answers[i] != PR_OK))
@@ -285,6 +334,16 @@ static bool desk_is_over(struct desk *d, bool *ret_left_behind)
     return true;
 }
 
+/* Failures that open a breaker are counted for no message, so nothing else tells of them. */
+static void desk_log_breaker(struct desk *d, pr_slice endpoint, enum breaker_state before, enum breaker_state after)
+{
+    if (before == BREAKER_CLOSED && after != BREAKER_CLOSED)
+        log_emit(desk_log(d), LOG_WARN, "breaker_opened", LOG_STR("box", desk_name(d)), LOG_SLICE("endpoint", endpoint),
+                 LOG_STR("next", "its messages wait, uncounted; a probe is sent from time to time"));
+    else if (before != BREAKER_CLOSED && after == BREAKER_CLOSED)
+        log_emit(desk_log(d), LOG_INFO, "breaker_closed", LOG_STR("box", desk_name(d)), LOG_SLICE("endpoint", endpoint));
+}
+
 static void desk_publish(struct desk *d, int64_t now)
 {
     struct desk_view *v = &d->view;
@@ -292,8 +351,11 @@ static void desk_publish(struct desk *d, int64_t now)
     d->viewed_us = now;
     bell_lock(d->options.bell);
     engine_counts(d->engine, &v->counts);
-    for (unsigned i = 0; i < d->options.setting->endpoint_count; i++)
+    for (unsigned i = 0; i < d->options.setting->endpoint_count; i++) {
+        enum breaker_state before = v->endpoints[i].breaker;
         engine_endpoint(d->engine, i, &v->endpoints[i]);
+        desk_log_breaker(d, d->options.setting->endpoints[i].name, before, v->endpoints[i].breaker);
+    }
     if (v->failures.count != d->failures.count)
         v->failures = d->failures;
     if (v->deaths.count != d->deaths.count)

@@ -178,8 +178,8 @@ static enum MHD_Result answer(void *arg, struct MHD_Connection *connection, cons
 int health_start(const struct health_options *options, struct health **ret_health, struct pr_error *reterr)
 {
     union address address;
-    int           fd, rc = parse_address(options->listen, &address, reterr);
-    unsigned      port;
+    int           fd = -1, rc = parse_address(options->listen, &address, reterr);
+    unsigned      port = 0;
     if (rc < 0)
         return rc;
     struct health *h = calloc(1, sizeof *h);

@@ -36,6 +36,8 @@
 struct job {
     struct list_node       node;
     const struct delivery *delivery;
+    int64_t                taken_us;
+    int64_t                deadline_us; /* the delivery's, and as long again as it waited here for a thread */
     struct handler_stop    stop;
     struct pr_context      context;
     int64_t                asked_us; /* when the watchdog saw it late; 0: it is not */
@@ -90,20 +92,22 @@ static void finish(struct handler *h, struct job *job)
 static void run(struct handler *h, struct job *job)
 {
     const struct delivery *d = job->delivery;
-    if (!delivery_may_start(d, clock_mono_us(h->clock))) {
+    int64_t                now_us = clock_mono_us(h->clock);
+    if (!delivery_may_start(d, now_us)) {
         result_returned(&job->result, d->token);
         finish(h, job);
         return;
     }
-    job->asked_us = 0;
+    job->asked_us    = 0;
+    job->deadline_us = time_add(d->deadline_us, now_us - job->taken_us);
     list_push_back(&h->running, &job->node);
-    if (d->deadline_us < h->watch_us)
+    if (job->deadline_us < h->watch_us)
         pthread_cond_signal(&h->watch);
     pthread_mutex_unlock(&h->lock);
 
     struct pr_message message = *d->message;
     message.attempts = d->attempt; /* what is stored counts up to the hand-out before this one */
-    context_init(&job->context, d, h->clock, &job->stop);
+    context_init(&job->context, d, h->clock, job->deadline_us, &job->stop);
     int returned = h->config->handler(&job->context, &message, h->config->handler_user);
     context_finish(&job->context, returned, &job->result);
 
@@ -156,14 +160,13 @@ _Noreturn static void end_process(const struct handler *h, const struct job *job
  * late, not at the deadline: a machine that slept owes its handlers a chance. */
 static int64_t watch(struct handler *h, struct job *job, int64_t now_us)
 {
-    int64_t deadline_us = job->delivery->deadline_us;
-    if (now_us < deadline_us)
-        return deadline_us;
+    if (now_us < job->deadline_us)
+        return job->deadline_us;
     if (job->asked_us == 0)
         job->asked_us = now_us;
     int64_t end_us = time_add(job->asked_us, grace_us(h));
     if (now_us >= end_us)
-        end_process(h, job, time_sub(now_us, deadline_us));
+        end_process(h, job, time_sub(now_us, job->deadline_us));
     return end_us;
 }
 
@@ -288,14 +291,16 @@ static void handler_close(void *self)
 
 static size_t handler_submit(void *self, const struct delivery *const *list, size_t count)
 {
-    struct handler   *h     = self;
-    size_t            taken = 0;
+    struct handler   *h      = self;
+    int64_t           now_us = clock_mono_us(h->clock);
+    size_t            taken  = 0;
     struct list_node *node;
 
     pthread_mutex_lock(&h->lock);
     while (taken < count && (node = list_pop_front(&h->free)) != NULL) {
         struct job *job = LIST_ENTRY(node, struct job, node);
         job->delivery = list[taken++];
+        job->taken_us = now_us;
         atomic_store(&job->stop.cancelled, false);
         list_push_back(&h->waiting, node);
         pthread_cond_signal(&h->work);

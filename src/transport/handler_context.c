@@ -11,9 +11,9 @@
 #include "transport/delivery.h"
 
 void context_init(struct pr_context *context, const struct delivery *delivery, const struct clock *clock,
-                  struct handler_stop *stop)
+                  int64_t deadline_us, struct handler_stop *stop)
 {
-    *context = (struct pr_context){ .delivery = delivery, .clock = clock, .stop = stop };
+    *context = (struct pr_context){ .delivery = delivery, .clock = clock, .deadline_us = deadline_us, .stop = stop };
     context->effects_end = &context->effects;
     atomic_store(&stop->seen_cancel, false);
     atomic_store(&stop->seen_late, false);
@@ -77,6 +77,8 @@ static struct send_effect *effect_new(pr_slice box, const struct pr_message *mes
 PR_API int pr_effect_send(struct pr_context *context, const char *box, const struct pr_message *message,
                           struct pr_error *reterr)
 {
+    if (context == NULL || message == NULL)
+        return error_set(reterr, PR_EINVAL, "%s is NULL", context == NULL ? "context" : "message");
     pr_slice box_name = slice_from(box != NULL ? box : "outbox");
     if (!name_is_valid(box_name))
         return error_set(reterr, PR_EINVAL,
@@ -101,7 +103,7 @@ PR_API int pr_effect_send(struct pr_context *context, const char *box, const str
 PR_API bool pr_should_stop(const struct pr_context *context)
 {
     bool cancelled = atomic_load(&context->stop->cancelled);
-    bool late      = clock_mono_us(context->clock) >= context->delivery->deadline_us;
+    bool late      = clock_mono_us(context->clock) >= context->deadline_us;
     if (cancelled)
         atomic_store(&context->stop->seen_cancel, true);
     if (late)

@@ -20,6 +20,7 @@ struct pr_context {
     const struct delivery *delivery;
     const struct clock    *clock;
     struct handler_stop   *stop;
+    int64_t                deadline_us;
 
     int                 bits;
     int                 reason; /* PR_REASON_NONE: pr_fail() was not called */
@@ -30,7 +31,7 @@ struct pr_context {
 };
 
 void context_init(struct pr_context *context, const struct delivery *delivery, const struct clock *clock,
-                  struct handler_stop *stop);
+                  int64_t deadline_us, struct handler_stop *stop);
 
 /* The verdict: what the handler returned, and what it said before.  Frees what is not handed
  * over to the result. */

@@ -287,6 +287,13 @@ def flag_is_stronger_than_environment_than_file(p):
     assert {"file.db", "env.db", "flag.db"} <= set(os.listdir(p.path))
 
 
+@test
+def a_box_cannot_have_the_name_of_another_table(p):
+    for name in ("messages", "Dead_Letter", "sqlite_x", "in_flight"):
+        p.write("postrider.yaml", f"boxes:\n  {name}: {{}}\n")
+        has(p.fails(3, "config", "check").err, "postrider.yaml:2:3: boxes:", name, "no name of a table that is no box")
+
+
 # ---- Sending ----
 
 @test
@@ -361,6 +368,15 @@ def bad_input_changes_nothing_and_says_what_to_do(p):
     has(p.fails(1, "send", "--type", "t" * 300).err, "the limit is 255")
     assert p.ok("list", "--json").out == ""
     p.ok("send", "-c", "c.yaml", "--type", "a", "--data", "x" * 100, "--to", "orders")
+
+
+@test
+def what_is_no_box_takes_no_message(p):
+    p.ok("init")
+    for name in ("nobox", "dead_letter", "done", "meta", "messages"):
+        sent = p.fails(5, "send", "--type", "x", "--box", name, "--data", "1")
+        has(sent.err, name, "named under boxes:")
+        assert sent.out == "" and "duplicate" not in sent.err
 
 
 @test
@@ -589,7 +605,7 @@ def why_tells_what_happened_and_what_comes_next(p):  # B200
     has(words, f"It is held behind {head} (first), which stands before it in stream s and is retrying: its next attempt is in",
         f"postrider release {follower}")
     assert p.ok("why", follower, "--json").json()[0]["waits_for"] == head
-    has(p.ok("why", nowhere).out, "it names no endpoint and no route matches")
+    has(p.ok("why", nowhere).out, "it names no endpoint and no route matches", " not sent: destination_missing")
     status = p.ok("status", "--json").json()[0]
     assert status["health"] == "warn" and [c for c in status["checks"] if c["name"] == "destination"], status  # B18
 
@@ -600,6 +616,45 @@ def why_tells_what_happened_and_what_comes_next(p):  # B200
     assert p.ok("dead", "replay", dead).out == "1 replayed\n"
     wait_for(lambda: p.message(dead)["state"] == "dead", "dead again")
     p.stop(daemon)
+
+
+@test
+def why_names_the_one_that_really_holds_it(p):  # B200, B53
+    p.write("postrider.yaml", DAEMON_CONFIG.replace("endpoints:\n", "endpoints:\n  strict: {url: 'http://127.0.0.1:9/', "
+                                                    "allow_networks: [127.0.0.0/8], retry: [1ms], ordering: strict}\n"))
+    p.ok("init")
+    ids = [p.send("--type", "t", "--stream", "s", "--to", "slow") for _ in range(3)]
+    p.ok("park", ids[0])  # fifo: does not hold the others
+    strict = [p.send("--type", "t", "--stream", "z", "--to", "strict") for _ in range(2)]
+    late = p.send("--type", "t", "--due", "1h", "--expires", "1m")
+    daemon = p.start()
+    wait_for(lambda: p.message(ids[2])["state"] == "held" and p.message(ids[1])["state"] == "retrying", "held")
+    wait_for(lambda: p.message(strict[0])["state"] == "dead" and p.message(strict[1])["state"] == "held", "held by a dead one")
+    has(p.ok("why", ids[2]).out, f"held behind {ids[1]}", "When the message before it is delivered, dead or discarded")
+    has(p.ok("why", strict[1]).out, f"held behind {strict[0]}", "and is dead", "Nothing by itself",
+        f"postrider dead replay {strict[0]}, or postrider dead discard {strict[0]}")
+    has(p.ok("why", late).out, "It expires before its time")
+    p.stop(daemon)
+    has(p.ok("why", ids[1]).out, "start postrider run")
+
+
+@test
+def a_breaker_that_opens_is_in_the_log(p):
+    p.write("postrider.yaml", "endpoints:\n  down: {url: 'http://127.0.0.1:9/', allow_networks: [127.0.0.0/8]}\n")
+    p.ok("init")
+    for _ in range(8):
+        p.send("--type", "t", "--to", "down")
+    daemon = p.start()
+    wait_for(lambda: "event=breaker_opened box=outbox endpoint=down" in open(os.path.join(p.path, "log")).read(), "breaker")
+    p.stop(daemon)
+
+
+@test
+def long_words_do_not_tear_the_table(p):
+    p.ok("init")
+    p.send("--type", "t", "--stream", "s" * 255, "--data", "1")
+    has(p.ok("list").out, " " + "s" * 63 + "\u2026 ")
+    assert p.ok("list", "--json").json()[0]["stream"] == "s" * 255
 
 
 @test

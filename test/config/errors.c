@@ -117,7 +117,11 @@ TEST(config_refuses_wrong_endpoints_and_routes)
             "t.yaml:1:13: endpoints: \"a b\" is not a name; use letters, digits and _ - ., at most 63");
     REFUSES(
         "boxes: {a-b: {}}\n",
-        "t.yaml:1:9: boxes: \"a-b\" is not a name; use letters, digits and _, at most 63, not a digit first");
+        "t.yaml:1:9: boxes: \"a-b\" is not a name; use letters, digits and _, at most 63, not a digit first, and "
+        "no name of a table that is no box");
+    REFUSES("boxes: {messages: {}}\n",
+            "t.yaml:1:9: boxes: \"messages\" is not a name; use letters, digits and _, at most 63, not a digit first, "
+            "and no name of a table that is no box");
     REFUSES("endpoints: [a]\n", "t.yaml:1:12: endpoints: a map of names is wanted, this is a list");
     REFUSES("routes: {to: a}\n", "t.yaml:1:9: routes: a list is wanted, this is a map");
     REFUSES("routes: [{type: x}]\n", "t.yaml:1:10: routes[0]: to is missing");

@@ -288,6 +288,37 @@ TEST(effects_are_stored_with_the_verdict_only) /* B93 */
     place_fini(&p);
 }
 
+static int send_astray(struct pr_context *context, const struct pr_message *m, void *user)
+{
+    struct pr_error   error;
+    struct pr_message effect = { .type = PR_STR("effect") };
+    (void)user;
+    CHECK_EQ(pr_effect_send(context, NULL, NULL, &error), PR_EINVAL);
+    CHECK_EQ(pr_effect_send(NULL, NULL, &effect, &error), PR_EINVAL);
+    CHECK_EQ(pr_effect_send(context, m->payload.data[0] == '1' ? "nowhere" : "later", &effect, &error), PR_OK);
+    return PR_OK;
+}
+
+/* It would end the whole engine, and its neighbours would pay for it. */
+TEST(an_effect_for_a_box_that_is_not_there_is_its_handler_s_failure) /* B35 */
+{
+    struct place p;
+    place_init(&p);
+    struct pr_engine *other = engine_make(&p, "boxes: {later: {}}\n"); /* in the store, not in our config */
+    engine_begin(other);
+    pr_engine_free(other);
+    place_send(&p, NULL, "cause", NULL, 2);
+    struct pr_engine *engine = engine_make(&p, "endpoints: {e: {url: \"handler:cause\", retry: [1ms]}}\n");
+    CHECK_EQ(pr_engine_handle(engine, "cause", send_astray, NULL), PR_OK);
+    engine_begin(engine);
+    place_wait(&p, "SELECT count(*) FROM dead_letter WHERE code = 'box_unknown' AND error LIKE '%box nowhere%'", 1);
+    place_wait(&p, "SELECT count(*) FROM outbox", 0);
+    drain(engine);
+    CHECK_EQ(place_int(&p, "SELECT count(*) FROM later"), 1);
+    pr_engine_free(engine);
+    place_fini(&p);
+}
+
 TEST(message_without_a_route_is_parked) /* B18 */
 {
     struct place      p;

@@ -232,6 +232,41 @@ TEST(effects_are_stored_with_the_worker_s_verdict) /* B93 */
     end(&f);
 }
 
+/* Nobody announces our own commits to us. */
+TEST(what_a_worker_sends_into_its_own_box_comes_to_it)
+{
+    struct fixture          f;
+    const struct pr_message effect = { .type = PR_STR("next") };
+    begin(&f, NULL);
+    place_send(&f.place, NULL, "t", NULL, 1);
+    claim(&f, 1);
+    cycle(&f, NULL, 0); /* it has seen that there is nothing more */
+    struct pr_verdict v = { .claim = 0 };
+    place_send(&f.place, NULL, "t", NULL, 1);
+    claim(&f, 1);
+    v              = complete(&f.claimed[0]);
+    v.effects      = &effect;
+    v.effect_count = 1;
+    cycle(&f, &v, 1);
+    if (f.count == 0)
+        claim(&f, 1);
+    CHECK_SLICE(f.claimed[0].message->type, "next");
+    end(&f);
+}
+
+TEST(a_row_with_an_impossible_counter_ends_among_the_dead_letters) /* B9 */
+{
+    struct fixture f;
+    begin(&f, NULL);
+    place_do(&f.place, "INSERT INTO outbox (type, attempts) VALUES ('huge', 5000000000), ('negative', -7)");
+    place_send(&f.place, NULL, "t", NULL, 1);
+    claim(&f, 1);
+    cycle(&f, NULL, 0);
+    CHECK_EQ(place_int(&f.place, "SELECT count(*) FROM dead_letter WHERE failure_reason = 5"), 2);
+    CHECK_EQ(place_int(&f.place, "SELECT count(*) FROM outbox"), 1);
+    end(&f);
+}
+
 TEST(close_hands_back_uncounted) /* B14, B44 */
 {
     struct fixture f;

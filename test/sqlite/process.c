@@ -149,6 +149,40 @@ TEST(a_sleeping_owner_is_taken_over_when_its_lease_ends_and_notices) /* B23 */
     fixture_close(f);
 }
 
+/* Somebody tidies up.  Who opens the box then has another lock file than the owner. */
+TEST(a_lock_file_that_was_removed_does_not_make_two_owners_take_turns) /* B24 */
+{
+    struct fixture *f = fixture_open("");
+    char lock_path[128];
+    struct worker owner, other;
+    snprintf(lock_path, sizeof(lock_path), "%s-outbox.lock", f->path);
+    worker_open(&owner, &f->store);
+    CHECK_EQ(CYCLE(&owner, )->lanes_owned, LANES_ALL);
+    CHECK_EQ(unlink(lock_path), 0);
+    CHECK_EQ(CYCLE(&owner, .force_write = true)->lanes_owned, LANES_ALL); /* it makes a new one */
+    worker_open(&other, &f->store);
+    CHECK_EQ(CYCLE(&other, )->lanes_owned, 0);
+
+    CHECK_EQ(unlink(lock_path), 0);
+    worker_close(&other);
+    worker_open(&other, &f->store); /* before the owner has seen it: then it may take over, but once only */
+    bool taken = CYCLE(&other, )->lanes_owned != 0;
+    struct worker *winner = taken ? &other : &owner, *loser = taken ? &owner : &other;
+    if (taken) {
+        CHECK_EQ(worker_cycle(loser, &(struct cycle){ .force_write = true }), PR_ELEASE);
+        loser->epoch = 0; /* it joins anew, with the lock file that it has */
+        loser->number = 1;
+        pr_id_new(&loser->id);
+    }
+    for (int i = 0; i < 5; i++) {
+        CHECK_EQ(CYCLE(loser, )->lanes_owned, 0);
+        CHECK_EQ(CYCLE(winner, .force_write = true)->lanes_owned, LANES_ALL);
+    }
+    worker_close(&other);
+    worker_close(&owner);
+    fixture_close(f);
+}
+
 TEST(a_lease_from_before_the_machine_was_started_is_over)
 {
     struct fixture *f = fixture_open("");

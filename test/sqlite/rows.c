@@ -24,6 +24,8 @@ static const struct {
     { "a payload over the limit", "type, payload", "'t', zeroblob(65537)" },
     { "a stream that is too long", "type, stream", "'t', printf('%.*c', 256, 'x')" },
     { "a counter below zero", "type, attempts", "'t', -1" },
+    { "a birth in words", "type, created_at", "'t', '2025-01-01T00:00:00Z'" },
+    { "an end in words", "type, expires_at", "'t', '2035-01-01T00:00:00Z'" },
 };
 
 static void plant_odd(sqlite3 *db)

@@ -406,6 +406,67 @@ TEST(handler_runs_as_many_at_once_as_it_may)
     transport_close(&transport);
 }
 
+static _Atomic int64_t told_us; /* the time, as these tests tell it */
+
+static int64_t told_now_us(void *arg)
+{
+    (void)arg;
+    return told_us;
+}
+
+/* Goes on at each post, and says whether it should stop. */
+static int ask_twice(struct pr_context *context, const struct pr_message *m, void *user)
+{
+    bool *answers = user;
+    (void)m;
+    for (int i = 0; i < 2; i++) {
+        sem_post(&entered);
+        sem_wait(&may_leave);
+        answers[i] = pr_should_stop(context);
+    }
+    return PR_OK;
+}
+
+/* While it waits for a thread its time does not run: a neighbour that is slow, but not late, must not
+ * make it late, and in the end kill the process. */
+TEST(handler_has_its_full_time_whoever_ran_before_it)
+{
+    const struct clock     clock = { .wall_us = told_now_us, .mono_us = told_now_us };
+    bool                   answers[2] = { true, false };
+    struct endpoint_config config = { .name = "test", .url = "handler:test", .wake_fd = -1, .concurrency = 1,
+                                      .timeout_us = PR_SECONDS(100), .handler = ask_twice,
+                                      .handler_user = answers, .clock = &clock };
+    struct delivery        deliveries[2];
+    const struct delivery *list[2] = { &deliveries[0], &deliveries[1] };
+    struct delivery_result results[2];
+    struct transport       transport;
+    size_t                 done = 0;
+    sem_init(&entered, 0, 0);
+    sem_init(&may_leave, 0, 0);
+    told_us = PR_SECONDS(1000);
+    for (size_t i = 0; i < 2; i++)
+        deliveries[i] = (struct delivery){ .message = &message, .token = i, .start_before_us = INT64_MAX,
+                                           .deadline_us = PR_SECONDS(1100) };
+    CHECK_OK(transport_open(&config, &transport, NULL), NULL);
+    CHECK_EQ(transport_submit(&transport, list, 2), 2);
+    sem_wait(&entered);
+    sem_post(&may_leave);
+    sem_wait(&entered);
+    told_us = PR_SECONDS(1090); /* the first took nearly all of its time */
+    sem_post(&may_leave);
+    sem_wait(&entered); /* the second */
+    told_us = PR_SECONDS(1180);
+    sem_post(&may_leave);
+    sem_wait(&entered);
+    CHECK(!answers[0]);
+    told_us = PR_SECONDS(1191);
+    sem_post(&may_leave);
+    while (done < 2)
+        done += transport_poll(&transport, results + done, 2 - done, told_us + PR_SECONDS(10));
+    CHECK(answers[1]);
+    transport_close(&transport);
+}
+
 static int never_return(struct pr_context *context, const struct pr_message *m, void *user)
 {
     (void)context;

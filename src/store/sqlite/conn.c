@@ -14,6 +14,8 @@
 
 #define SQL_MAX 65536             /* bytes of one statement of ours; they have a few hundred */
 #define WAL_BYTES_KEPT "67108864" /* a log that grew is cut back to this */
+#define WAL_PAGES_PRESSED 16384   /* a log of 64 MiB, and each 64 MiB more, is begun anew */
+#define PRESS_WAIT_US PR_MILLISECONDS(20) /* ... unless somebody reads for longer than this */
 
 #define NO_BOX ((pr_slice){ NULL, 0 })
 
@@ -49,8 +51,12 @@ int sqlite_fault(sqlite3 *db, int rc, const char *path, struct pr_error *reterr)
     case SQLITE_LOCKED: return fault_busy(path, reterr);
     case SQLITE_FULL:
         return error_set(reterr, PR_EFULL, "%s: no space left (%s): free some, nothing is lost", path, text);
-    case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
+        return error_set(reterr, PR_ECORRUPT,
+                         "%s is not a SQLite database, or its beginning is damaged: name another file, or bring "
+                         "it back from a copy",
+                         path);
+    case SQLITE_CORRUPT:
         return error_set(reterr, PR_ECORRUPT,
                          "%s is damaged (%s): stop everything that uses it, keep a copy, and try \"sqlite3 %s "
                          ".recover\"",
@@ -69,8 +75,12 @@ int sqlite_fault(sqlite3 *db, int rc, const char *path, struct pr_error *reterr)
     case SQLITE_NOMEM: return error_set(reterr, PR_ENOMEM, "%s: no memory", path);
     case SQLITE_TOOBIG: return error_set(reterr, PR_ETOOBIG, "%s: %s", path, text);
     case SQLITE_ERROR:
-        if (strncmp(text, "no such table", 13) == 0 || strncmp(text, "no such column", 14) == 0)
-            return error_set(reterr, PR_ESCHEMA, "%s: %s: run postrider init", path, text);
+        if (strncmp(text, "no such table", 13) == 0 || strncmp(text, "no such column", 14) == 0 ||
+            strstr(text, " has no column named ") != NULL || strncmp(text, "cannot modify", 13) == 0)
+            return error_set(reterr, PR_ESCHEMA,
+                             "%s: %s: run postrider init; boxes beside outbox and inbox are those named "
+                             "under boxes: in the configuration",
+                             path, text);
         break;
     default: break;
     }
@@ -92,7 +102,7 @@ static int conn_on_busy(void *arg, int count)
 
     if (count == 0)
         conn->busy_since_us = now_us;
-    if (now_us - conn->busy_since_us >= conn->place->busy_us)
+    if (now_us - conn->busy_since_us >= conn->busy_us)
         return 0;
     int64_t pause_us = count < 10 ? 200 : count < 50 ? 1000 : 5000;
     struct timespec pause = { .tv_nsec = pause_us * 1000 };
@@ -141,6 +151,7 @@ int conn_open(const struct sqlite_place *place, bool create, struct conn **ret_c
     if (conn == NULL)
         return error_set(reterr, PR_ENOMEM, "no memory for a connection");
     conn->place = place;
+    conn->busy_us = place->busy_us;
     conn->users = 1;
     map_init(&conn->statements);
     pthread_mutex_init(&conn->lock, NULL);
@@ -382,14 +393,22 @@ void conn_rollback(struct conn *conn)
 }
 
 /* A long reader keeps the log from being emptied: then try again when it has grown as much
- * again, and not after every commit. */
+ * again, and not after every commit.  Writers who never pause keep it from being begun anew, since
+ * each of them comes while we are still copying what the others wrote: so once it is long they are
+ * kept out for that moment. */
 void conn_checkpoint(struct conn *conn, int pages)
 {
     if (conn->wal_pages < conn->wal_tried)
-        conn->wal_tried = 0; /* it was begun anew */
+        conn->wal_tried = conn->wal_pressed = 0; /* it was begun anew */
     if (conn->wal_pages - conn->wal_tried < pages)
         return;
     conn->wal_tried = conn->wal_pages;
     /* Whatever goes wrong here is met again by the next commit or the next checkpoint. */
     (void)sqlite3_wal_checkpoint_v2(conn->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+    if (conn->wal_pages - conn->wal_pressed < WAL_PAGES_PRESSED)
+        return;
+    conn->wal_pressed = conn->wal_pages;
+    conn->busy_us = min64(conn->busy_us, PRESS_WAIT_US);
+    (void)sqlite3_wal_checkpoint_v2(conn->db, NULL, SQLITE_CHECKPOINT_RESTART, NULL, NULL);
+    conn->busy_us = conn->place->busy_us;
 }

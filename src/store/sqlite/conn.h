@@ -28,9 +28,10 @@ struct conn {
     sqlite3 *db;
     const struct sqlite_place *place; /* borrowed */
     struct map statements;            /* struct statement */
-    int64_t busy_since_us;
-    int wal_pages; /* in the log after the latest commit of ours */
-    int wal_tried; /* ... when a checkpoint was tried last */
+    int64_t busy_since_us, busy_us;   /* how long to wait for a lock */
+    int wal_pages;   /* in the log after the latest commit of ours */
+    int wal_tried;   /* ... when a checkpoint was tried last */
+    int wal_pressed; /* ... when others were made to wait for one */
     int users;     /* conn_share(): closed with the last of them */
 };
 
@@ -86,7 +87,7 @@ PR_MUST_CHECK int conn_commit(struct conn *conn, struct pr_error *reterr);
 void conn_rollback(struct conn *conn); /* fine when there is none */
 
 /* Once the log has grown by so many pages: move what is in it into the database, as far as
- * nobody is in the way. */
+ * nobody is in the way.  A log that has become long is begun anew: writers wait for a moment. */
 void conn_checkpoint(struct conn *conn, int pages);
 
 /* Sum up an SQLite result of this database as a fault, with what to do about it. */

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -61,8 +62,20 @@ static bool try_lock_memory(struct session *session)
     return free_now;
 }
 
+/* Somebody tidied up: who opens the path now gets another file, and a lock on ours tells nothing. */
+static bool lock_was_removed(const struct session *session)
+{
+    struct stat state;
+    return session->lock_fd >= 0 && (fstat(session->lock_fd, &state) != 0 || state.st_nlink == 0);
+}
+
 bool lease_try_lock(struct session *session)
 {
+    if (!session->store->place.memory && lock_was_removed(session)) {
+        close(session->lock_fd);
+        session->locked = false;
+        lease_open_lock(session);
+    }
     if (session->locked)
         return true;
     if (session->store->place.memory)

@@ -11,11 +11,13 @@
  * not take.  (message_check() has seen to all other constraints.)  One statement, so that it is
  * right also for callers without a transaction; VALUES and not SELECT, because an INSERT that
  * SELECTs from its own table goes through a temporary one.  All text is less than any blob: ids
- * as text are looked for only where there are some. */
+ * as text are looked for only where there are some.  split_seq is there because only boxes have
+ * it: OR IGNORE must not pass over a row for a table that is none. */
 const char MESSAGE_INSERT[] =
     "INSERT OR IGNORE INTO \"{box}\" (id, destination, type, stream, source, subject, content_type, headers,"
-    " correlation_id, causation_id, traceparent, tracestate, event, created_at, due_at, expires_at, payload)"
-    " VALUES (iif(EXISTS (SELECT 1 FROM dead_letter WHERE id = ?1 AND destination = ?2 AND box = '{box}')"
+    " correlation_id, causation_id, traceparent, tracestate, event, created_at, due_at, expires_at, payload,"
+    " split_seq) VALUES (iif(EXISTS"
+    "   (SELECT 1 FROM dead_letter WHERE id = ?1 AND destination = ?2 AND box = '{box}')"
     "   OR (EXISTS (SELECT 1 FROM \"{box}\" WHERE id < x'') AND"
     "       (EXISTS (SELECT 1 FROM \"{box}\" WHERE id = ?18 AND destination = ?2) OR"
     "        EXISTS (SELECT 1 FROM \"{box}\" WHERE id = ?19 AND destination = ?2)))"
@@ -23,7 +25,7 @@ const char MESSAGE_INSERT[] =
     "       (EXISTS (SELECT 1 FROM dead_letter WHERE id = ?18 AND destination = ?2 AND box = '{box}') OR"
     "        EXISTS (SELECT 1 FROM dead_letter WHERE id = ?19 AND destination = ?2 AND box = '{box}'))), NULL, "
     "?1),"
-    " ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)";
+    " ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, NULL)";
 
 void id_forms_init(struct id_forms *forms, pr_id id)
 {
@@ -113,16 +115,33 @@ static void decode_numbers(sqlite3_stmt *s, struct pr_message *m)
     m->released = sqlite3_column_int(s, 27) != 0;
 }
 
+/* A plain INSERT can put words into a column of numbers: '2030-01-01' would be read as the year
+ * 1970, and the message would be over before it began. */
+static bool is_number_or_null(sqlite3_stmt *s, int column)
+{
+    int type = sqlite3_column_type(s, column);
+    return type == SQLITE_INTEGER || type == SQLITE_NULL;
+}
+
+static const char *times_defect(sqlite3_stmt *s)
+{
+    if (!is_number_or_null(s, 15))
+        return "created_at is not a number of microseconds";
+    return is_number_or_null(s, 17) ? NULL : "expires_at is not a number of microseconds";
+}
+
 int message_decode(sqlite3_stmt *statement, struct arena *arena, size_t payload_max, struct pr_message *ret,
                    uint64_t *ret_row, const char **ret_bad, struct pr_error *reterr)
 {
     struct pr_message *m = ret;
+    const char *bad = times_defect(statement); /* before anything is converted */
     *m = (struct pr_message){ .seq = 0 };
     decode_numbers(statement, m);
     *ret_row = (uint64_t)sqlite3_column_int64(statement, 0);
 
     pr_slice id = column_slice(statement, 2);
-    const char *bad = id.size > 0 && id_from_stored(id, &m->id) == PR_OK ? NULL : "the id is not a UUID";
+    if (id.size == 0 || id_from_stored(id, &m->id) != PR_OK)
+        bad = "the id is not a UUID";
 
     /* The bytes where SQLite has them, then one block of ours. */
     for (size_t i = 0; i < ARRAY_LENGTH(texts); i++)

@@ -114,11 +114,11 @@ static int notices_take(struct cycle_run *run, bool *ret_endpoints)
 int notices_read(struct cycle_run *run, bool joined)
 {
     struct cycle_reply *reply = &run->session->reply;
-    bool endpoints = joined;
+    bool endpoints = joined || run->cycle->epoch == 0; /* an answer to a join that was lost, too */
     int rc;
 
     reply->notice_last = run->cycle->notice_after;
-    if (run->cycle->notice_after == 0)
+    if (run->cycle->epoch == 0) /* and not "after 0": that is every notice of a store that had none before */
         rc = conn_int(run->conn, "SELECT seq FROM sqlite_sequence WHERE name = 'control'", run->session->box,
                       NULL, 0, &reply->notice_last, run->reterr);
     else
@@ -137,12 +137,14 @@ int notices_purge(struct cycle_run *run)
     if (run->mono_us < run->session->purge_next_us)
         return PR_OK;
     run->session->purge_next_us = time_add(run->mono_us, PURGE_EVERY_US);
+    /* Whoever lives makes a cycle within its lease, and must still find them. */
+    int64_t age_us = max64(NOTICE_AGE_US, time_mul(run->cycle->lease_us, 2));
     int rc = conn_do(run->conn,
                      "DELETE FROM control WHERE number IN (SELECT number FROM control"
                      " WHERE mono_at < ?1 OR mono_at > ?2 ORDER BY number LIMIT ?3)",
                      run->session->box,
-                     VALUES(V_INT(time_sub(run->mono_us, NOTICE_AGE_US)),
-                            V_INT(time_add(run->mono_us, NOTICE_AGE_US)), V_INT(PURGE_PIECE)),
+                     VALUES(V_INT(time_sub(run->mono_us, age_us)),
+                            V_INT(time_add(run->mono_us, age_us)), V_INT(PURGE_PIECE)),
                      NULL, run->reterr);
     if (rc == PR_OK)
         rc = conn_do(run->conn,

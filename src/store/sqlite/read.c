@@ -150,6 +150,7 @@ static int walk_step(struct cycle_run *run, struct walk *walk, int64_t to)
         if (rc != PR_OK)
             break;
         size_t bytes = message_bytes(&row->m);
+        run->session->row_bytes = (run->session->row_bytes * 7 + bytes) / 8;
         walk->rows--;
         walk->bytes -= min_size(bytes, walk->bytes);
         if (walk->rows == 0 || walk->bytes == 0) {

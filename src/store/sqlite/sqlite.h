@@ -88,6 +88,7 @@ struct session {
     /* The fresh scan: rows up to here were read, by lane; and where the latest cycle began,
      * for when it is asked again. */
     int64_t position[LANE_COUNT], position_before[LANE_COUNT];
+    size_t row_bytes; /* of the fresh rows read lately, on average */
 
     /* Wake-ups. */
     int event_fd, inotify_fd; /* -1: none */

@@ -13,7 +13,8 @@
 #include "store/sqlite/message.h"
 #include "store/sqlite/sqlite.h"
 
-#define EDGE_ROWS 60                  /* more than a page or two of small messages */
+#define EDGE_BYTES 1800               /* between a third and a half of a page */
+#define ROW_EXTRA_BYTES 60            /* of a row beside its texts and payload */
 #define RECEIPT_BYTES_MAX (16u << 20) /* about 500,000 entries */
 #define NOT_ANSWERED INT_MIN
 
@@ -169,7 +170,7 @@ static int move_dead(struct cycle_run *run, const struct verdict *v)
 static int split_read(struct cycle_run *run, const struct verdict *v, sqlite3_stmt **ret)
 {
     int rc = conn_bind(run->conn,
-                       "SELECT seq, coalesce(due_at, max(created_at, 1)), status, story, " MESSAGE_MOVED
+                       "SELECT seq, coalesce(due_at, max(CAST(created_at AS INTEGER), 1)), status, story, " MESSAGE_MOVED
                        " FROM \"{box}\" WHERE row_id = ?1",
                        run->session->box, VALUES(V_INT(v->row)), ret, run->reterr);
     if (rc == PR_OK)
@@ -372,9 +373,17 @@ static int endings_delete(struct cycle_run *run, struct buf *rows, const struct 
                    run->session->box, VALUES(V_TEXT(buf_slice(rows))), NULL, run->reterr);
 }
 
-/* The first ones last.  At the left edge of a table SQLite does not free a page that is nearly
- * empty, it fills it up from the next one, and so on: every page is written to the log.  With
- * rows to their left they are freed, which is less than half of the log. */
+/* How many of the first rows are to be deleted last.  A page of which less than a third is used
+ * SQLite fills up from its two neighbours.  When all three fit into two pages, the third is freed
+ * untouched; otherwise all three are written, and so every page of the table goes through the
+ * log.  They fit when the left one is about half empty: so we keep it there until the end.  That
+ * is a tenth of the log for messages of 500 bytes; for large ones it makes no difference. */
+static size_t endings_edge(const struct session *session)
+{
+    size_t row_bytes = session->row_bytes + ROW_EXTRA_BYTES;
+    return (EDGE_BYTES + row_bytes / 2) / row_bytes;
+}
+
 static int endings_apply(struct cycle_run *run, struct ending *endings, size_t count)
 {
     struct buf rows;
@@ -388,7 +397,7 @@ static int endings_apply(struct cycle_run *run, struct ending *endings, size_t c
         error_set(run->reterr, rc, "%zu verdicts are too many for one cycle", count);
     else
         rc = endings_find(run, endings, buf_slice(&rows), &there);
-    size_t edge = min_size(there, EDGE_ROWS);
+    size_t edge = min_size(there, endings_edge(run->session));
     if (rc == PR_OK)
         rc = endings_delete(run, &rows, endings + edge, there - edge);
     if (rc == PR_OK)

@@ -1,0 +1,144 @@
+/* What the dice of the simulator rarely throw: ends that meet faults, ids that come again, and
+ * engines that share a process. */
+#include "stage.h"
+
+#include "base/slice.h"
+#include "engine/company.h"
+
+/* The store does not take the first cycle that would start something, and the engine is told to
+ * stop before it can ask again. */
+static int stop_in_a_busy_moment(struct world *w, struct instance *in, const struct cycle *cycle)
+{
+    if (cycle->receipt_count == 0 || in->stopping)
+        return PR_OK;
+    w->disturb = NULL;
+    return PR_EBUSY;
+}
+
+TEST(a_stop_hands_back_what_was_chosen_for_a_cycle_that_the_store_did_not_take) /* B14 */
+{
+    struct stage s;
+    stage_set(&s);
+    stage_open(&s);
+    s.w.disturb = stop_in_a_busy_moment;
+    pr_id id = world_send(&s.w, "a", "ok");
+    while (s.w.disturb != NULL && world_next(&s.w, s.w.mono_us + PR_SECONDS(10)))
+        ;
+    CHECK(s.w.disturb == NULL);
+    int64_t began_us = s.w.mono_us;
+    stage_stop(&s);
+    CHECK(s.w.mono_us - began_us < PR_SECONDS(1)); /* nothing is out: there is nothing to wait for */
+    CHECK_EQ(stage_sends(&s, id), 0);
+    CHECK_EQ(stage_look(&s, id).m.attempts, 0);
+    stage_close(&s);
+}
+
+TEST(an_id_that_an_endpoint_has_already_holds_up_nobody_when_it_is_sent_anew) /* B2, B17, B52 */
+{
+    struct stage s;
+    stage_set(&s);
+    stage_endpoint(&s, ORDERING_FIFO);
+    s.scenario.routes[0].to_count = 2;
+    s.scenario.route_to[0][0]     = 0;
+    s.scenario.route_to[0][1]     = 1;
+    stage_open(&s);
+    world_pause(&s.w, 1, PR_NEVER);
+    pr_id id = world_send(&s.w, "a", "ok");
+    stage_run(&s, PR_SECONDS(1));
+    CHECK_EQ(world_state(&s.w, id, PR_STR("e0")), STATE_GONE);
+
+    struct pr_message again = world_find(&s.w, id)->m; /* '' is free again, e1 is not */
+    int               answer;
+    again.seq = 0;
+    CHECK_EQ(store_enqueue(&s.w.store, PR_STR("outbox"), &again, 1, PR_PAYLOAD_MAX, NULL, &answer, NULL), PR_OK);
+    CHECK_EQ(answer, PR_OK);
+    world_announce(&s.w);
+    stage_run(&s, PR_SECONDS(1));
+    world_resume(&s.w, 1);
+    pr_id later = world_send(&s.w, "a", "ok");
+    stage_run(&s, PR_SECONDS(60));
+    CHECK(stage_done(&s, id));
+    CHECK(stage_done(&s, later));
+    stage_close(&s);
+}
+
+/* An engine that is driven by hand, on a store of its own. */
+struct hand {
+    struct store            store;
+    struct store_session    session;
+    struct endpoint_setting endpoint;
+    struct engine          *engine;
+    int64_t                 now_us;
+};
+
+static void hand_open(struct hand *h, struct company *company)
+{
+    static const unsigned     to[]    = { 0 };
+    static const struct route route   = { .to = to, .to_count = 1 };
+    const struct store_options options = { .url = "memory:" };
+
+    *h = (struct hand){ .endpoint = { .name = PR_STR("e0"), .max_attempts = 100, .timeout_us = PR_SECONDS(10) } };
+    const struct engine_setting setting = {
+        .box = PR_STR("outbox"), .name = PR_STR("hand"), .instance = { { 1 } }, .lease_us = PR_SECONDS(60),
+        .batch = 10, .window_count = 100, .window_bytes = 1 << 20, .payload_max = 1000, .poll_us = PR_SECONDS(1),
+        .company = company, .endpoints = &h->endpoint, .endpoint_count = 1, .routes = &route, .route_count = 1,
+    };
+    CHECK_EQ(store_open(&options, &h->store, NULL), PR_OK);
+    CHECK_EQ(store_migrate(&h->store, NULL, 0, NULL), PR_OK);
+    CHECK_EQ(store_session_open(&h->store, PR_STR("outbox"), &h->session, NULL), PR_OK);
+    h->engine = engine_new(&setting, NULL);
+    CHECK(h->engine != NULL);
+}
+
+static void hand_close(struct hand *h)
+{
+    engine_free(h->engine);
+    store_session_close(&h->session);
+    store_close(&h->store);
+}
+
+/* Cycles until there is nothing to do right now. */
+static void hand_turn(struct hand *h)
+{
+    const struct cycle       *cycle;
+    const struct cycle_reply *reply;
+
+    for (int i = 0; i < 100 && engine_plan(h->engine, h->now_us, i == 0, &cycle); i++) {
+        CHECK_EQ(store_cycle(&h->session, cycle, &reply, NULL), PR_OK);
+        engine_absorb(h->engine, h->now_us, h->now_us, reply);
+        engine_check(h->engine);
+    }
+}
+
+TEST(a_suspect_of_one_box_is_let_go_first_by_the_others) /* B42 */
+{
+    struct company         c = { 0 };
+    struct hand            h;
+    const struct delivery *d;
+
+    hand_open(&h, &c);
+    struct pr_message m = { .type = PR_STR("t"), .payload = PR_STR("x") };
+    CHECK_EQ(store_enqueue(&h.store, PR_STR("outbox"), &m, 1, PR_PAYLOAD_MAX, NULL, NULL, NULL), PR_OK);
+    for (int i = 0; i < SUSPICION_MAX; i++) {
+        hand_turn(&h);
+        CHECK_EQ(engine_take(h.engine, h.now_us, 0, &d, 1), 1);
+        if (i == SUSPICION_MAX - 1)
+            CHECK(company_enter(&c, 0)); /* another box has something out now */
+        CHECK_EQ(engine_judge(h.engine, h.now_us,
+                              &(struct pr_verdict){ .claim = d->token, .kind = PR_VERDICT_ABANDON }, NULL), PR_OK);
+        h.now_us += PR_SECONDS(2);
+    }
+    hand_turn(&h);
+    CHECK_EQ(engine_take(h.engine, h.now_us, 0, &d, 1), 0); /* it goes alone, or not at all */
+    CHECK(!company_enter(&c, 0));                           /* so the other box must not go on and on */
+    CHECK(engine_next_us(h.engine, h.now_us) < h.now_us + PR_SECONDS(1));
+    company_leave(&c, 0);
+    hand_turn(&h);
+    CHECK_EQ(engine_take(h.engine, h.now_us, 0, &d, 1), 1);
+    CHECK_EQ(engine_judge(h.engine, h.now_us,
+                          &(struct pr_verdict){ .claim = d->token, .kind = PR_VERDICT_COMPLETE }, NULL), PR_OK);
+    hand_turn(&h);
+    CHECK(company_enter(&c, 0));
+    company_leave(&c, 0);
+    hand_close(&h);
+}
