@@ -10,7 +10,8 @@
  *   world.c             the clock, the calendar of events, instances and their loop
  *   faulty_store.c      between an engine and its store; what landed goes into the history
  *   faulty_transport.c  between an engine and its receivers
- *   workload.c          senders and operators
+ *   workload.c          senders
+ *   operators.c         people
  *   run.c               the two phases: first nothing may break, then everything must drain */
 #ifndef SIM_WORLD_H
 #define SIM_WORLD_H
@@ -188,6 +189,9 @@ int            world_store(struct world *w, struct parcel *const *parcels, size_
 void           parcel_stored(struct world *w, struct parcel *p);
 void           world_announce(struct world *w);           /* tell the engines that there is something */
 void           workload_begin(struct world *w);
+
+/* ---- operators.c --------------------------------------------------------------------------------- */
+
 void           world_admin(struct world *w, enum admin_kind kind, const struct parcel *p);
 void           world_show(struct world *w, const struct parcel *p); /* SEEN events of all its rows */
 void           world_pause(struct world *w, unsigned endpoint, int64_t until_us); /* store time */
@@ -199,7 +203,7 @@ void           operator_act(struct world *w);             /* something, at rando
 void faults_begin(struct world *w);
 void world_live(struct world *w); /* both phases, from begin to END */
 
-/* ---- Sentences for tests --------------------------------------------------------------------------------- */
+/* ---- sentences.c: for tests -------------------------------------------------------------------------- */
 
 pr_id    world_send(struct world *w, const char *stream, const char *payload);
 pr_id    world_send_to(struct world *w, const char *destination, const char *stream, const char *payload);

@@ -7,7 +7,10 @@
  *   choose.c    which rows go out next, and in what company
  *   settle.c    from results to verdicts, and what a committed verdict changes
  *   plan.c      the next cycle
- *   absorb.c    the store's reply
+ *   absorb.c    the store's reply: notices, verdicts, receipts
+ *   lanes.c     ... lanes, and what is read when they are opened
+ *   reads.c     ... rows
+ *   admit.c     how a row comes in
  *   engine.c    life and death, waiting times, counts */
 #ifndef ENGINE_INTERNAL_H
 #define ENGINE_INTERNAL_H
@@ -304,8 +307,24 @@ bool    wants_cycle(struct engine *e, int64_t now_us);
 /* A row with a due time behind our cursor may have been stored or moved. */
 void    due_look_again(struct engine *e, int64_t now_us);
 
-/* absorb.c */
+/* lanes.c */
 void open_lanes(struct engine *e, uint64_t lanes);
+void absorb_lanes(struct engine *e, const struct cycle_reply *r);
+void absorb_opening(struct engine *e, const struct cycle_reply *r, int64_t now_us);
+
+/* admit.c */
+enum admitted { TAKEN, NO_ROOM };
+struct target { /* where a row goes, found once */
+    unsigned endpoints[TARGETS_MAX];
+    size_t   count;
+};
+struct endpoint *find_target(struct engine *e, const struct row *row, struct target *ret); /* NULL: not just one */
+enum admitted    admit(struct engine *e, const struct row *row, const struct target *target, int64_t now_us);
+
+/* reads.c */
+void absorb_reads(struct engine *e, const struct cycle_reply *r, int64_t now_us);
+
+/* absorb.c */
 void engine_forget(struct engine *e); /* lease lost: nothing is ours any more */
 
 /* Do its followers wait for it at this endpoint?  With `available` only for their first sends to be in

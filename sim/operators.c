@@ -1,0 +1,102 @@
+/* People: they look at messages, and press buttons at random.  Whatever they touched is shown in
+ * the history as the store tells it afterwards. */
+#include "world.h"
+
+#include "base/error.h"
+#include "base/slice.h"
+
+void world_show(struct world *w, const struct parcel *p)
+{
+    struct arena       arena;
+    struct query_reply reply;
+    struct pr_error    error;
+    struct query       query = { .kind = QUERY_ID, .filter = { .ids = &p->m.id, .id_count = 1, .state = -1 } };
+
+    arena_init(&arena, 4096);
+    int rc = store_query(&w->store, &query, &arena, &reply, &error);
+    ASSERT(rc == PR_OK);
+    for (size_t i = 0; i < reply.listed_count; i++) {
+        const struct listed *row = &reply.listed[i];
+        world_note(w, (struct event){ .kind = EVENT_SEEN, .instance = INSTANCE_NONE, .message = p->index,
+                                      .destination = world_destination(w, row->m.destination), .what = (uint16_t)row->state,
+                                      .number = row->m.attempts, .value = row->m.failures, .flag = (uint16_t)(row->m.released | (row->m.due_us == PR_NEVER) << 1),
+                                      .answer = row->bad != NULL, .extra = message_digest(&row->m) });
+    }
+    arena_fini(&arena);
+    world_note(w, (struct event){ .kind = EVENT_ADMIN_END, .instance = INSTANCE_NONE, .message = p->index });
+}
+
+static void admin_do(struct world *w, const struct admin *admin)
+{
+    struct admin_reply reply;
+    struct pr_error    error;
+    int rc = store_admin(&w->store, admin, &reply, &error);
+    if (rc != PR_OK && rc != PR_ENOTFOUND)
+        w->broken = "an operator's command failed";
+    world_announce(w);
+}
+
+/* Announce before the act which messages it may touch, and show afterwards what became of them. */
+void world_admin(struct world *w, enum admin_kind kind, const struct parcel *p)
+{
+    struct admin admin = { .kind = kind, .filter = { .ids = &p->m.id, .id_count = 1, .state = -1 }, .by = PR_STR("sim"), .why = PR_STR("dice") };
+    world_note(w, (struct event){ .kind = EVENT_ADMIN, .instance = INSTANCE_NONE, .message = p->index, .what = (uint16_t)kind });
+    admin_do(w, &admin);
+    world_show(w, p);
+}
+
+static void admin_stream(struct world *w, enum admin_kind kind, pr_slice stream)
+{
+    struct admin admin = { .kind = kind, .filter = { .box = w->scenario->engine.box, .stream = stream, .state = -1 },
+                           .by = PR_STR("sim"), .why = PR_STR("dice") };
+    for (int pass = 0; pass < 2; pass++) {
+        for (uint32_t i = 0; i < w->parcel_count; i++) {
+            struct parcel *p = w->parcels[i];
+            if (!p->stored || !slice_eq(p->m.stream, stream))
+                continue;
+            if (pass == 0)
+                world_note(w, (struct event){ .kind = EVENT_ADMIN, .instance = INSTANCE_NONE, .message = i, .what = (uint16_t)kind });
+            else
+                world_show(w, p);
+        }
+        if (pass == 0)
+            admin_do(w, &admin);
+    }
+}
+
+static void admin_endpoint(struct world *w, enum admin_kind kind, unsigned endpoint, int64_t until_us)
+{
+    struct admin admin = { .kind = kind, .filter = { .endpoint = w->scenario->endpoints[endpoint].name, .state = -1 },
+                           .by = PR_STR("sim"), .why = PR_STR("dice"), .until_us = until_us };
+    world_note(w, (struct event){ .kind = EVENT_ADMIN, .instance = INSTANCE_NONE, .message = MESSAGE_NONE,
+                                  .what = (uint16_t)kind, .number = (int32_t)endpoint, .value = until_us });
+    admin_do(w, &admin);
+}
+
+void world_pause(struct world *w, unsigned endpoint, int64_t until_us)
+{
+    admin_endpoint(w, ADMIN_PAUSE, endpoint, until_us);
+}
+
+void world_resume(struct world *w, unsigned endpoint)
+{
+    admin_endpoint(w, ADMIN_RESUME, endpoint, 0);
+}
+
+void operator_act(struct world *w)
+{
+    struct random *r = &w->random;
+    unsigned       endpoint = (unsigned)random_below(r, w->scenario->engine.endpoint_count);
+    const struct parcel *p = w->parcel_count > 0 ? w->parcels[random_below(r, w->parcel_count)] : NULL;
+    if (random_chance(r, 0.15)) {
+        int64_t until_us = random_chance(r, 0.3) ? PR_NEVER : world_wall_us(w) + random_between(r, 1, w->scenario->safety_us / 10);
+        world_pause(w, endpoint, until_us);
+    } else if (random_chance(r, 0.15)) {
+        world_resume(w, endpoint);
+    } else if (p != NULL && p->stored && random_chance(r, 0.2) && !slice_is_empty(p->m.stream)) {
+        static const enum admin_kind kinds[] = { ADMIN_RELEASE, ADMIN_RETRY, ADMIN_DEAD_REPLAY };
+        admin_stream(w, kinds[random_below(r, 3)], p->m.stream);
+    } else if (p != NULL && p->stored) {
+        world_admin(w, (enum admin_kind)random_below(r, ADMIN_PAUSE), p);
+    }
+}

@@ -1,0 +1,175 @@
+/* A row that was read comes in: into its stream, back to the store as a held one, or to a verdict
+ * at once when it goes nowhere, to several endpoints, or cannot be read. */
+#include <stdlib.h>
+
+#include "engine/internal.h"
+
+/* A row without its heavy parts, for verdicts that need none of them. */
+static struct row light(const struct row *row)
+{
+    struct row r = *row;
+    r.m.payload = r.m.headers = (pr_slice){ NULL, 0 };
+    return r;
+}
+
+static void admit_bad(struct engine *e, const struct row *row, int64_t now_us)
+{
+    struct row   r    = light(row);
+    struct item *item = item_new(e, &r, NULL);
+
+    if (item == NULL)
+        return;
+    item->number = counter_is_valid(row->m.attempts) ? row->m.attempts + 1 : 0; /* 0: what is stored stays */
+    judge_dead(e, item, PR_REASON_SERIALIZATION_ERROR, PR_REASON_SERIALIZATION_ERROR, 0, PR_STR("undecodable"), true,
+               (pr_slice){ NULL, 0 }, pr_str(row->bad), now_us);
+}
+
+static void admit_unroutable(struct engine *e, const struct row *row, int64_t now_us)
+{
+    struct row      r    = light(row);
+    struct item    *item = item_new(e, &r, NULL);
+    struct pr_error text;
+
+    if (item == NULL)
+        return;
+    if (row->m.destination.size > 0)
+        error_set(&text, 0, "there is no endpoint %.*s: add it to the config, or discard the message",
+                  (int)min_size(row->m.destination.size, 200), row->m.destination.data);
+    else
+        error_set(&text, 0, "no route matches type %.*s: add a route to the config, or discard the message",
+                  (int)min_size(row->m.type.size, 200), row->m.type.data);
+    judge_simple(e, item, VERDICT_PARK, PR_REASON_DESTINATION_MISSING, PR_STR("routes"), pr_str(text.text), now_us);
+}
+
+/* A child of a split takes its place in its stream at once, so that later messages stay behind it. */
+static struct item *admit_child(struct engine *e, const struct row *row, struct endpoint *ep, int64_t now_us)
+{
+    struct row     r = *row;
+    struct item   *child;
+    struct stream *s = NULL;
+
+    if (ep->pass.active || endpoint_room(e, ep, now_us) == 0)
+        return NULL;
+    if (stream_is_ordered(ep, row->m.stream)) {
+        s = stream_get(e, ep, row->m.stream, row->lane);
+        if (s == NULL || s->held || stream_blocks(s, &row->m)) {
+            if (s != NULL)
+                stream_update(e, s);
+            return NULL;
+        }
+    }
+    r.row           = 0;
+    r.m.destination = ep->setting->name;
+    child           = item_new(e, &r, ep);
+    if (child != NULL) {
+        child->stream = s;
+        item_wait(e, child, true);
+    }
+    if (s != NULL)
+        stream_update(e, s);
+    return child;
+}
+
+static enum admitted admit_split(struct engine *e, const struct row *row, const unsigned *targets, size_t count,
+                                 int64_t now_us)
+{
+    struct row   r      = light(row);
+    struct item *parent = item_new(e, &r, NULL);
+
+    if (parent == NULL)
+        return NO_ROOM;
+    item_drop_verdict(parent);
+    parent->children     = calloc(count, sizeof(*parent->children));
+    parent->destinations = calloc(count, sizeof(*parent->destinations));
+    if (parent->children == NULL || parent->destinations == NULL) {
+        item_free(e, parent);
+        return NO_ROOM;
+    }
+    parent->child_count = count;
+    for (size_t i = 0; i < count; i++) {
+        parent->destinations[i] = e->endpoints[targets[i]].setting->name;
+        parent->children[i]     = admit_child(e, row, &e->endpoints[targets[i]], now_us);
+    }
+    parent->verdict = (struct verdict){
+        .kind              = VERDICT_SPLIT,
+        .row               = row->row,
+        .id                = row->m.id,
+        .destinations      = parent->destinations,
+        .destination_count = count,
+    };
+    item_move(e, parent, PLACE_JUDGED);
+    return TAKEN;
+}
+
+/* Fresh rows behind a failed head, or more of one stream than it may have in memory, wait in the
+ * store: they are held. */
+static bool must_hold(const struct engine *e, const struct stream *s, const struct row *row)
+{
+    if (row->from == ROW_HELD || row->m.released)
+        return false;
+    if (row->from == ROW_DUE)
+        return stream_blocks(s, &row->m);
+    return stream_blocks(s, &row->m) || s->held ||
+           s->item_count >= max_size(16, e->setting.window_count / STREAM_SHARE_DIVISOR);
+}
+
+static enum admitted admit_one(struct engine *e, const struct row *row, struct endpoint *ep, int64_t now_us)
+{
+    struct stream *s = NULL;
+    struct item   *item;
+    bool           head = false, early;
+    enum admitted  result = NO_ROOM;
+
+    if (stream_is_ordered(ep, row->m.stream)) {
+        s = stream_get(e, ep, row->m.stream, row->lane);
+        if (s == NULL)
+            return NO_ROOM;
+        head  = row->from == ROW_DUE && keeps_back(ep, &row->m);
+        early = row->from == ROW_DUE && !row->m.released && s->held && s->held_from <= row->m.seq;
+        if ((head && !stream_add_head(e, s, row->m.seq, false)) || early ||
+            (head && stream_misses_head(s, row->m.seq))) {
+            stream_update(e, s);
+            return NO_ROOM; /* earlier ones go first; what is due comes again */
+        }
+        if (!head && must_hold(e, s, row)) {
+            bool held = stream_hold_row(e, s, row->row, row->m.id, row->m.seq);
+            e->counts.held += held;
+            stream_update(e, s);
+            return held ? TAKEN : NO_ROOM;
+        }
+    }
+    if (endpoint_room(e, ep, now_us) > 0) {
+        item = item_new(e, row, ep);
+        if (item != NULL) {
+            item->stream = s;
+            item_wait(e, item, true);
+            if (head)
+                stream_set_here(s, row->m.seq, true);
+            result = TAKEN;
+        }
+    }
+    if (head && result == NO_ROOM)
+        stream_hold_followers(e, s); /* they would wait in memory for one that finds no room there */
+    if (s != NULL)
+        stream_update(e, s);
+    return result;
+}
+
+struct endpoint *find_target(struct engine *e, const struct row *row, struct target *ret)
+{
+    ret->count = row->bad == NULL ? route_message(e, &row->m, ret->endpoints, TARGETS_MAX) : 0;
+    return ret->count == 1 ? &e->endpoints[ret->endpoints[0]] : NULL;
+}
+
+enum admitted admit(struct engine *e, const struct row *row, const struct target *target, int64_t now_us)
+{
+    if (target->count == 1)
+        return admit_one(e, row, &e->endpoints[target->endpoints[0]], now_us);
+    if (target->count > 1)
+        return admit_split(e, row, target->endpoints, target->count, now_us);
+    if (row->bad != NULL)
+        admit_bad(e, row, now_us);
+    else
+        admit_unroutable(e, row, now_us);
+    return TAKEN;
+}

@@ -1,0 +1,206 @@
+/* Lanes: what we gain is opened (first what failed and what is held in it, then the rest), and what
+ * somebody else should have is given when nothing of it is out. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/internal.h"
+
+/* Read these lanes from the beginning: first what failed and what is held, then the rest. */
+void open_lanes(struct engine *e, uint64_t lanes)
+{
+    lanes &= e->lanes;
+    if (lanes == 0)
+        return;
+    window_drop_lanes(e, lanes, false);
+    e->open &= ~lanes;
+    e->scanned &= ~lanes;
+    for (unsigned lane = 0; lane < LANE_COUNT; lane++)
+        if ((lanes & lane_bit(lane)) != 0)
+            e->scan_seq[lane] = INT64_MIN;
+    map_foreach(node, &e->streams) {
+        struct stream *s = MAP_ENTRY(node, struct stream, node);
+        if ((lanes & lane_bit(s->lane)) == 0)
+            continue;
+        s->head_count = 0;
+        s->held       = false;
+        if (s->holds > 0)
+            stream_is_held(s, 0);
+        stream_update(e, s);
+    }
+    e->opening_lanes |= lanes;
+    e->opening     = OPEN_HEADS;
+    e->opening_row = 0;
+    e->opening_serial++;
+    e->opening_key = (pr_slice){ e->opening_key_bytes, 0 };
+}
+
+static void opening_done(struct engine *e, int64_t now_us)
+{
+    e->opening = OPEN_DONE;
+    e->open |= e->opening_lanes;
+    e->restart_lanes |= e->opening_lanes;
+    e->opening_lanes  = 0;
+    e->fresh_wanted   = true;
+    e->due_wanted     = true;
+    e->due_restart_us = now_us;
+}
+
+/* Somebody else should have these lanes: nothing new is begun in them, and what waits is dropped.  One
+ * that is not to be given after all is read anew, since what we knew of it is gone. */
+static void absorb_asked(struct engine *e, uint64_t asked)
+{
+    uint64_t more = asked & ~e->giving, kept = e->giving & e->lanes & ~asked;
+
+    e->giving = asked;
+    if (more != 0)
+        window_drop_lanes(e, more, false);
+    if (more != 0 || kept != 0)
+        map_foreach(node, &e->streams)
+            stream_update(e, MAP_ENTRY(node, struct stream, node));
+    open_lanes(e, kept);
+}
+
+void absorb_lanes(struct engine *e, const struct cycle_reply *r)
+{
+    uint64_t lost   = e->lanes & ~r->lanes_owned;
+    uint64_t gained = r->lanes_owned & ~e->lanes;
+
+    if (lost != 0)
+        window_drop_lanes(e, lost, true);
+    e->lanes = r->lanes_owned;
+    e->open &= e->lanes;
+    e->opening_lanes &= e->lanes;
+    e->restart_lanes &= e->lanes;
+    open_lanes(e, gained);
+    absorb_asked(e, r->lanes_asked & e->lanes);
+}
+
+/* ---- Opening ------------------------------------------------------------------------------------------ */
+
+/* Its endpoint was missing and is there now: bring the parked row back. */
+static void unpark(struct engine *e, const struct row *row, int64_t now_us)
+{
+    struct item *item = item_find_row(e, row->row) == NULL ? item_new(e, row, NULL) : NULL;
+
+    if (item == NULL)
+        return;
+    judge_simple(e, item, VERDICT_ABANDON, PR_REASON_NONE, PR_STR("routes"), PR_STR("the endpoint is known again"), now_us);
+    item->verdict.reason = PR_REASON_NONE;
+}
+
+/* Its receiver has said yes; the store does not know yet.  Its stream has gone on without it. */
+static bool is_delivered(const struct engine *e, uint64_t row)
+{
+    const struct item *item = item_find_row(e, row);
+    return item != NULL && (item->place == PLACE_JUDGED || item->place == PLACE_PLANNED) &&
+           item->verdict.kind == VERDICT_COMPLETE;
+}
+
+/* false: no memory. */
+static bool absorb_head(struct engine *e, const struct row *row, int64_t now_us)
+{
+    unsigned         target;
+    size_t           targets = route_message(e, &row->m, &target, 1);
+    bool             parked  = !row->dead && row->m.due_us == PR_NEVER;
+    struct endpoint *ep;
+    struct stream   *s;
+
+    if (row->bad != NULL || targets == 0)
+        return true;
+    if (parked && row->m.reason == PR_REASON_DESTINATION_MISSING) {
+        unpark(e, row, now_us);
+        return true;
+    }
+    ep = &e->endpoints[target];
+    if (!stream_is_ordered(ep, row->m.stream))
+        return true;
+    if ((parked || row->dead) ? ep->setting->ordering != ORDERING_STRICT : !keeps_back(ep, &row->m))
+        return true;
+    if (!row->dead && is_delivered(e, row->row))
+        return true; /* since this was read */
+    s = stream_get(e, ep, row->m.stream, row->lane);
+    if (s == NULL || !stream_add_head(e, s, row->m.seq, row->dead))
+        return false;
+    stream_update(e, s);
+    return true;
+}
+
+static void add_orphan(struct engine *e, pr_slice key)
+{
+    char **grown;
+
+    for (size_t i = 0; i < e->orphan_count; i++)
+        if (slice_eq_cstr(key, e->orphans[i]))
+            return;
+    grown = realloc(e->orphans, (e->orphan_count + 1) * sizeof(*grown));
+    if (grown == NULL)
+        return; /* found again at the next opening */
+    e->orphans                  = grown;
+    e->orphans[e->orphan_count] = strndup(key.data, key.size);
+    if (e->orphans[e->orphan_count] != NULL)
+        e->orphan_count++;
+}
+
+/* "endpoint/stream": whose followers are these?  false: no memory. */
+static bool absorb_held_key(struct engine *e, pr_slice key)
+{
+    pr_slice         name;
+    struct endpoint *ep = stream_split_key(e, key, &name);
+    struct stream   *s;
+
+    if (ep == NULL || !stream_is_ordered(ep, name)) {
+        add_orphan(e, key);
+        return true;
+    }
+    s = stream_get(e, ep, name, lane_of(name, (pr_id){ { 0 } }));
+    if (s == NULL)
+        return false;
+    stream_is_held(s, 0);
+    stream_update(e, s);
+    return true;
+}
+
+static bool absorb_heads(struct engine *e, const struct cycle_reply *r, int64_t now_us)
+{
+    for (size_t i = 0; i < r->row_count; i++) {
+        if (r->rows[i].from != ROW_HEAD)
+            continue;
+        e->opening_row = r->rows[i].row;
+        if (!absorb_head(e, &r->rows[i], now_us))
+            return false;
+    }
+    if (r->heads_end) {
+        e->opening     = e->cycle.heads_dead || !e->any_strict ? OPEN_HELD : OPEN_DEAD;
+        e->opening_row = 0;
+    }
+    return true;
+}
+
+static bool absorb_held_keys(struct engine *e, const struct cycle_reply *r, int64_t now_us)
+{
+    for (size_t i = 0; i < r->held_key_count; i++)
+        if (!absorb_held_key(e, r->held_keys[i]))
+            return false;
+    if (r->held_key_count > 0) {
+        pr_slice last = r->held_keys[r->held_key_count - 1];
+        e->opening_key.size = min_size(last.size, sizeof(e->opening_key_bytes));
+        memcpy(e->opening_key_bytes, last.data, e->opening_key.size);
+    }
+    if (r->held_keys_end)
+        opening_done(e, now_us);
+    return true;
+}
+
+void absorb_opening(struct engine *e, const struct cycle_reply *r, int64_t now_us)
+{
+    bool known = true;
+
+    if (e->planned_serial != e->opening_serial)
+        return; /* it began anew meanwhile */
+    if (e->cycle.heads.rows > 0)
+        known = absorb_heads(e, r, now_us);
+    else if (e->cycle.held_keys.rows > 0)
+        known = absorb_held_keys(e, r, now_us);
+    if (!known)
+        open_lanes(e, e->opening_lanes); /* no memory: begin anew, for who is forgotten here is overtaken */
+}
