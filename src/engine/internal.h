@@ -5,6 +5,9 @@
  *   route.c     where a row goes
  *   receipt.c   what was announced to the store before it was sent
  *   choose.c    which rows go out next, and in what company
+ *   brake.c     the breakers of an endpoint
+ *   pause.c     pauses that begin here
+ *   fail.c      from a failure to what follows
  *   settle.c    from results to verdicts, and what a committed verdict changes
  *   plan.c      the next cycle
  *   absorb.c    the store's reply
@@ -94,6 +97,7 @@ struct stream {
     size_t            holds;        /* HOLD verdicts that are not committed */
     int64_t           held_from;    /* no row below this seq is held and not in memory */
     bool              held_stop;    /* while absorbing: the rest of it must wait */
+    bool              shelved;      /* `ready` is on the shelf of a message type, see brake.c */
     struct list_node  ready;        /* endpoint->ready_streams */
     struct list_node  waking;       /* endpoint->waking: held, not blocked, few in memory */
     pr_slice          name;         /* bytes are behind the struct */
@@ -107,10 +111,19 @@ struct pass {
     uint64_t after_row;
 };
 
+/* A pause that the store does not know yet. */
+struct local_pause {
+    int64_t until_us;  /* store time; 0: none */
+    char   *by, *why;  /* owned, may be NULL */
+    bool    planned;   /* it is in the cycle being made */
+};
+
 struct endpoint {
     const struct endpoint_setting *setting;
     unsigned         index;
-    struct breaker   breaker;
+    struct breaker   breaker;          /* of the whole endpoint, unless ... */
+    struct map       brakes;           /* ... there is one for each type */
+    struct local_pause pause;
     int64_t          paused_until_us;  /* store time; 0: not */
     struct list      ready_streams;    /* streams whose first item may be chosen */
     struct list      waking;           /* streams whose held followers are to be read */
@@ -182,6 +195,8 @@ struct engine {
     size_t        out_count;     /* chosen, ready, out */
     struct company *company;
     struct company own_company;
+    struct send_effect *effects, *planned_effects; /* without a verdict; owned */
+    size_t        pause_count;   /* endpoints with a pause that the store does not know */
     bool          company_waits; /* a suspect of ours waits for the company to shrink */
     size_t        judged_count;
     struct list   receipts;
@@ -277,9 +292,40 @@ bool     choose_refused(struct engine *e, int64_t now_us); /* somebody could go,
 void     choose_over(struct engine *e);                   /* nobody is chosen any more */
 unsigned suspicion(const struct pr_message *m);
 
+/* brake.c */
+bool     brakes_allow(struct endpoint *ep, int64_t now_us);  /* may anything be sent there? */
+/* May this one go?  Otherwise it was put aside until its type may. */
+bool     brakes_allow_or_shelve(struct endpoint *ep, struct item *item, int64_t now_us);
+void     brakes_unshelve(struct endpoint *ep, int64_t now_us); /* those that may go now come back */
+bool     brakes_are_shut(const struct endpoint *ep);
+bool     brakes_hold_back(struct endpoint *ep, const struct item *item);
+bool     brakes_are_same(const struct endpoint *ep, const struct item *a, const struct item *b);
+void     brakes_started(struct endpoint *ep, const struct item *item);
+bool     brakes_failed(struct endpoint *ep, const struct item *item, bool transient, int64_t retry_after_us,
+                       int64_t now_us, bool *ret_opened);
+void     brakes_succeeded(struct endpoint *ep, const struct item *item, int64_t now_us);
+void     brakes_returned(struct endpoint *ep, const struct item *item);
+int64_t  brakes_next_us(const struct endpoint *ep);
+enum breaker_state brakes_state(const struct endpoint *ep);
+void     brakes_fini(struct endpoint *ep);
+
+/* pause.c */
+bool    endpoint_has_pause(const struct engine *e, const struct endpoint *ep, int64_t now_us);
+int64_t endpoint_paused_until(const struct endpoint *ep); /* store time; 0: not */
+void    endpoint_pause(struct engine *e, struct endpoint *ep, int64_t for_us, pr_slice by, pr_slice why, int64_t now_us);
+void    pauses_plan(struct engine *e, int64_t now_us);
+void    pauses_committed(struct engine *e, bool endpoints_known);
+void    pauses_drop(struct engine *e);
+
+/* fail.c */
+void judge_failure(struct engine *e, struct item *item, const struct delivery_result *result, int64_t now_us);
+void poison_beside(struct engine *e, struct item *item, pr_slice error, int64_t now_us);
+void item_add_effects(struct engine *e, struct item *item, struct send_effect *effects); /* takes them over */
+
 /* settle.c */
 void judge_complete(struct engine *e, struct item *item, int bits);
-void judge_failure(struct engine *e, struct item *item, const struct delivery_result *result, int64_t now_us);
+void judge_step(struct engine *e, struct item *item, enum verdict_kind kind, const struct failure *f,
+                const struct decision *d, int64_t next_us, int64_t now_us);
 void judge_dead(struct engine *e, struct item *item, int reason, int cause, int limit, pr_slice rule,
                 bool counted, pr_slice code, pr_slice error, int64_t now_us);
 void judge_simple(struct engine *e, struct item *item, enum verdict_kind kind, int reason, pr_slice rule,

@@ -244,6 +244,10 @@ void stream_update(struct engine *e, struct stream *s)
         stream_free(e, s);
         return;
     }
+    if (s->shelved) { /* its first message may be another one now: look anew */
+        s->shelved = false;
+        list_remove(&s->ready);
+    }
     link_if(&s->endpoint->ready_streams, &s->ready, stream_is_ready(e, s));
     e->waking_count += (size_t)link_if(&s->endpoint->waking, &s->waking, wake);
 }

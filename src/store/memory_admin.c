@@ -337,16 +337,6 @@ static int admin_rows(struct memory *memory, const struct admin *admin, struct a
 
 /* ---- Actions on endpoints ------------------------------------------------------------------- */
 
-static void endpoint_set_pause(struct endpoint *endpoint, int64_t until_us, pr_slice *by, pr_slice *why)
-{
-    free((char *)(uintptr_t)endpoint->by.data);
-    free((char *)(uintptr_t)endpoint->why.data);
-    endpoint->paused_until_us = until_us;
-    endpoint->by = *by;
-    endpoint->why = *why;
-    *by = *why = (pr_slice){ NULL, 0 };
-}
-
 /* What the pause will be, or -1 when nothing changes. */
 static int64_t pause_end(const struct endpoint *endpoint, const struct admin *admin, int64_t now_us)
 {

@@ -68,6 +68,40 @@ int endpoints_read(struct conn *conn, struct arena *arena, struct endpoint_state
     return rc;
 }
 
+/* Of two pauses the later end wins; one that is over does not count.  PR_UNKNOWN: nothing changed. */
+static int pause_set(struct cycle_run *run, const struct pause *p)
+{
+    const pr_slice no_box = { NULL, 0 };
+    int64_t        until_us = p->for_us == PR_NEVER ? PR_NEVER : time_add(run->now_us, p->for_us);
+    int64_t        current_us = 0;
+    int            rc = conn_int(run->conn, "SELECT paused_until FROM endpoint WHERE name = ?1", no_box,
+                                 VALUES(V_TEXT(p->endpoint)), &current_us, run->reterr);
+
+    if (rc < 0)
+        return rc;
+    if (until_us <= run->now_us || until_us <= current_us)
+        return PR_UNKNOWN;
+    rc = conn_do(run->conn,
+                 "INSERT INTO endpoint (name, paused_until, paused_by, paused_why) VALUES (?1, ?2, ?3, ?4)"
+                 " ON CONFLICT (name) DO UPDATE SET paused_until = ?2, paused_by = ?3, paused_why = ?4",
+                 no_box, VALUES(V_TEXT(p->endpoint), V_INT(until_us), V_TEXT(p->by), V_TEXT(p->why)), NULL,
+                 run->reterr);
+    if (rc < 0)
+        return rc;
+    return conn_do(run->conn,
+                   "INSERT INTO control (mono_at, box, kind, row, seq, endpoint) VALUES (?1, '', ?2, 0, 0, ?3)", no_box,
+                   VALUES(V_INT(run->mono_us), V_INT(NOTICE_ENDPOINT), V_TEXT(p->endpoint)), NULL, run->reterr);
+}
+
+int pauses_set(struct cycle_run *run)
+{
+    int rc = PR_OK;
+
+    for (size_t i = 0; i < run->cycle->pause_count && rc >= 0; i++)
+        rc = pause_set(run, &run->cycle->pauses[i]);
+    return rc < 0 ? rc : PR_OK;
+}
+
 /* ---- Notices -------------------------------------------------------------------------- */
 
 static int notice_take(struct cycle_run *run, sqlite3_stmt *s, struct notice *ret)
