@@ -254,6 +254,7 @@ static const char *step_words(const char *step)
 {
     static const char *const words[][2] = {
         { "retry", "to be tried again" },
+        { "retry_now", "to be tried again at once" },
         { "dead_letter", "dead" },
         { "park", "parked" },
         { "discard", "discarded" },
@@ -387,7 +388,7 @@ static void say_commands(const struct why *y)
     if (state == STATE_HELD)
         say_command(y, "release", "let it overtake");
     if (state == STATE_PAUSED)
-        printf("  resume endpoint %s\n", clean(y, y->endpoint));
+        printf("  postrider resume %s\n", clean(y, y->endpoint));
     if (state != STATE_PARKED)
         say_command(y, "park", "set it aside");
     say_command(y, "discard", "delete it without delivering");

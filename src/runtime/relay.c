@@ -17,6 +17,7 @@ struct relay {
     struct setting       setting;
     struct bell          bell;
     struct company       company;
+    struct caller        caller;
     struct desk        **desks;
     size_t               desk_count;
     size_t               started;
@@ -53,6 +54,7 @@ static int relay_make_desks(struct relay *r, struct pr_error *reterr)
                                              .log = r->options.log,
                                              .bell = &r->bell,
                                              .company = &r->company,
+                                             .caller = &r->caller,
                                              .on_fault = relay_fault,
                                              .on_fault_arg = r };
         int rc = desk_new(&options, &r->desks[r->desk_count], reterr);
@@ -68,13 +70,14 @@ int relay_new(const struct relay_options *options, struct relay **ret_relay, str
     if (r == NULL)
         return error_set(reterr, PR_ENOMEM, "no memory for a relay");
     r->options = *options;
+    r->caller = (struct caller){ .program = options->program, .log = options->log };
     int rc = bell_init(&r->bell, reterr);
     if (rc < 0) {
         free(r);
         return rc;
     }
     ASSERT(pthread_mutex_init(&r->drain_lock, NULL) == 0);
-    rc = setting_init(&r->setting, options->config, options->handlers, options->handler_count, options->log, reterr);
+    rc = setting_init(&r->setting, options->config, options->program, options->log, reterr);
     if (rc == PR_OK)
         rc = relay_make_desks(r, reterr);
     if (rc < 0) {
@@ -259,6 +262,14 @@ pr_slice relay_endpoint_name(const struct relay *r, size_t index)
 {
     ASSERT(index < r->setting.endpoint_count);
     return r->setting.endpoints[index].name;
+}
+
+bool relay_has_endpoint(const struct relay *r, pr_slice name)
+{
+    for (size_t i = 0; i < r->setting.endpoint_count; i++)
+        if (slice_eq(r->setting.endpoints[i].name, name))
+            return true;
+    return false;
 }
 
 void relay_endpoint(struct relay *r, size_t index, struct endpoint_view *ret_view)

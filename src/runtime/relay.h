@@ -9,8 +9,7 @@
 
 struct relay_options { /* everything is borrowed until free */
     const struct config        *config;
-    const struct handler_entry *handlers;
-    size_t                      handler_count;
+    const struct program       *program;
     struct store               *store;
     struct log                 *log;
     void (*on_fault)(void *arg, const struct pr_error *fault); /* from a box's thread */
@@ -36,6 +35,7 @@ void relay_counts(struct relay *r, struct pr_engine_counts *counts); /* adds to 
 /* Sums over the boxes, by the setting's index. */
 size_t   relay_endpoint_count(const struct relay *r);
 pr_slice relay_endpoint_name(const struct relay *r, size_t index);
+bool     relay_has_endpoint(const struct relay *r, pr_slice name);
 void     relay_endpoint(struct relay *r, size_t index, struct endpoint_view *ret_view);
 /* The newest first; returns how many. */
 size_t relay_incidents(struct relay *r, bool deaths, struct incident *ret, size_t max);
