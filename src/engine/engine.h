@@ -89,6 +89,9 @@ struct engine_setting { /* everything is borrowed until engine_free */
     size_t                         override_count;
 };
 
+/* Where a message goes by these settings: indexes of endpoints; returns how many, writes at most max. */
+size_t engine_route(const struct engine_setting *setting, const struct pr_message *m, unsigned *ret, size_t max);
+
 struct engine;
 
 struct engine *engine_new(const struct engine_setting *setting, struct pr_error *reterr);

@@ -104,6 +104,21 @@ PR_API int pr_engine_resume(struct pr_engine *engine, const char *endpoint, stru
     return runtime_resume(engine->runtime, slice_from(endpoint), reterr);
 }
 
+PR_API int pr_engine_send(struct pr_engine *engine, const char *box, const struct pr_message *message, pr_id *ret_id,
+                          enum pr_sent *ret_sent, struct pr_error *reterr)
+{
+    enum pr_sent sent = PR_SENT_STORED;
+    pr_slice     name;
+    if (engine == NULL || message == NULL)
+        return lib_missing(engine == NULL ? "engine" : "message", reterr);
+    int rc = lib_box(box, &name, reterr);
+    if (rc == PR_OK)
+        rc = runtime_send(engine->runtime, name, message, ret_id, &sent, reterr);
+    if (rc >= 0 && ret_sent != NULL)
+        *ret_sent = sent;
+    return rc;
+}
+
 PR_API int pr_engine_start(struct pr_engine *engine, struct pr_error *reterr)
 {
     return engine != NULL ? runtime_start(engine->runtime, reterr) : lib_missing("engine", reterr);

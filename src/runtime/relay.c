@@ -18,6 +18,7 @@ struct relay {
     struct bell          bell;
     struct company       company;
     struct caller        caller;
+    struct inliner      *inliner;
     struct desk        **desks;
     size_t               desk_count;
     size_t               started;
@@ -64,6 +65,27 @@ static int relay_make_desks(struct relay *r, struct pr_error *reterr)
     return PR_OK;
 }
 
+static bool endpoint_is_closed(void *arg, size_t endpoint)
+{
+    struct relay        *r = arg;
+    struct endpoint_view view;
+    relay_endpoint(r, endpoint, &view);
+    return view.breaker != BREAKER_CLOSED || view.paused_until_us > store_time(r->options.store);
+}
+
+static int relay_make_inliner(struct relay *r, struct pr_error *reterr)
+{
+    const struct inliner_options options = { .setting = &r->setting,
+                                             .store = r->options.store,
+                                             .caller = &r->caller,
+                                             .log = r->options.log,
+                                             .payload_max = (size_t)r->options.config->payload_max,
+                                             .is_closed = endpoint_is_closed,
+                                             .is_closed_arg = r };
+    r->inliner = inliner_new(&options);
+    return r->inliner != NULL ? PR_OK : error_set(reterr, PR_ENOMEM, "no memory for %zu endpoints", r->setting.endpoint_count);
+}
+
 int relay_new(const struct relay_options *options, struct relay **ret_relay, struct pr_error *reterr)
 {
     struct relay *r = calloc(1, sizeof *r);
@@ -78,6 +100,8 @@ int relay_new(const struct relay_options *options, struct relay **ret_relay, str
     }
     ASSERT(pthread_mutex_init(&r->drain_lock, NULL) == 0);
     rc = setting_init(&r->setting, options->config, options->program, options->log, reterr);
+    if (rc == PR_OK)
+        rc = relay_make_inliner(r, reterr);
     if (rc == PR_OK)
         rc = relay_make_desks(r, reterr);
     if (rc < 0) {
@@ -95,6 +119,7 @@ void relay_free(struct relay *r)
     for (size_t i = 0; i < r->desk_count; i++)
         desk_free(r->desks[i]);
     free(r->desks);
+    inliner_free(r->inliner);
     setting_fini(&r->setting);
     pthread_mutex_destroy(&r->drain_lock);
     bell_fini(&r->bell);
@@ -251,6 +276,21 @@ void relay_counts(struct relay *r, struct pr_engine_counts *counts)
         counts->cycles += c->cycles;
     }
     bell_unlock(&r->bell);
+    const struct inliner_counts *own = inliner_counts(r->inliner);
+    counts->sent += atomic_load(&own->sent);
+    counts->failed += atomic_load(&own->failed);
+    counts->dead += atomic_load(&own->dead);
+    counts->discarded += atomic_load(&own->discarded);
+}
+
+struct inliner *relay_inliner(const struct relay *r)
+{
+    return r->inliner;
+}
+
+bool relay_has_box(const struct relay *r, pr_slice name)
+{
+    return config_find_box(r->options.config, name) != NULL;
 }
 
 size_t relay_endpoint_count(const struct relay *r)

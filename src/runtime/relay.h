@@ -4,6 +4,7 @@
 
 #include "runtime/desk.h"
 #include "runtime/config.h"
+#include "runtime/inline.h"
 #include "runtime/setting.h"
 #include "store/store.h"
 
@@ -31,6 +32,10 @@ int relay_drain(struct relay *r, int64_t timeout_us);
 int  relay_is_live(struct relay *r, struct pr_error *reterr);
 int  relay_is_ready(struct relay *r, struct pr_error *reterr); /* by what the boxes met; asks nobody */
 void relay_counts(struct relay *r, struct pr_engine_counts *counts); /* adds to counts */
+
+/* For endpoints with mode: inline; sends while the relay runs. */
+struct inliner *relay_inliner(const struct relay *r);
+bool relay_has_box(const struct relay *r, pr_slice name);
 
 /* Sums over the boxes, by the setting's index. */
 size_t   relay_endpoint_count(const struct relay *r);

@@ -433,6 +433,21 @@ int runtime_resume(struct runtime *rt, pr_slice endpoint, struct pr_error *reter
     return on_endpoint(rt, ADMIN_RESUME, endpoint, 0, (pr_slice){ NULL, 0 }, reterr);
 }
 
+int runtime_send(struct runtime *rt, pr_slice box, const struct pr_message *message, pr_id *ret_id,
+                 enum pr_sent *ret_sent, struct pr_error *reterr)
+{
+    int rc = PR_OK;
+    ASSERT(pthread_rwlock_rdlock(&rt->lock) == 0);
+    if (rt->state != RUNTIME_RUNNING)
+        rc = error_set(reterr, PR_EINVAL, "it does not run");
+    else if (!relay_has_box(rt->relay, box))
+        rc = error_set(reterr, PR_ENOTFOUND, "there is no box \"%.*s\"", SLICE_ARGS(box));
+    else
+        rc = inliner_send(relay_inliner(rt->relay), box, message, ret_id, ret_sent, reterr);
+    ASSERT(pthread_rwlock_unlock(&rt->lock) == 0);
+    return rc;
+}
+
 const struct config *runtime_config(const struct runtime *rt)
 {
     return rt->config;

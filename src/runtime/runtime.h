@@ -65,6 +65,10 @@ PR_MUST_CHECK int runtime_pause(struct runtime *rt, pr_slice endpoint, int64_t f
                                 struct pr_error *reterr);
 PR_MUST_CHECK int runtime_resume(struct runtime *rt, pr_slice endpoint, struct pr_error *reterr);
 
+/* Send now where an endpoint has mode: inline, store elsewhere: see pr_engine_send(). */
+PR_MUST_CHECK int runtime_send(struct runtime *rt, pr_slice box, const struct pr_message *message, pr_id *ret_id,
+                               enum pr_sent *ret_sent, struct pr_error *reterr);
+
 /* The configuration by which it works; borrowed until the next reload. */
 const struct config *runtime_config(const struct runtime *rt);
 
