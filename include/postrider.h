@@ -6,6 +6,7 @@
  *   Messages      what is sent
  *   Sending       inside your own SQLite transaction, in a unit, or by a connection of ours
  *   Handling      what a handler may say about a message
+ *   Rules         what a failure leads to
  *   Engine        deliver in this process
  *   Worker        drive the work yourself, one cycle at a time
  *
@@ -259,6 +260,87 @@ PR_API PR_MUST_CHECK int pr_effect_send(struct pr_context *context, const char *
 /* True when the deadline has passed or the engine stops: finish soon. */
 PR_API bool pr_should_stop(const struct pr_context *context);
 
+/* ---- Rules ------------------------------------------------------------------
+ *
+ * What a failure leads to: when (matchers) and then (steps), as under `rules` in the config.
+ * The endpoint's rules are asked before the global ones, the config's before these; the first
+ * that matches decides.  When none does, the endpoint's retry setting decides.
+ *
+ *     struct pr_rule *rule = pr_rule_new("broker says no");
+ *     pr_rule_when_reason(rule, PR_REASON_REJECTED);
+ *     pr_rule_retry_now(rule, 3);
+ *     pr_rule_retry(rule, (int64_t[]){ PR_SECONDS(5), PR_SECONDS(30) }, 2);
+ *     pr_rule_dead_letter(rule, NULL);
+ *     pr_rule_pause(rule, PR_MINUTES(5));                 beside the dead letter
+ *     rc = pr_engine_rule(engine, "orders", rule, &err);
+ *
+ * Mistakes are remembered: pr_engine_rule() tells the first one.  Texts are copied.
+ */
+struct pr_rule;
+
+PR_API struct pr_rule *pr_rule_new(const char *name); /* NULL: no memory */
+PR_API void pr_rule_free(struct pr_rule *rule);       /* one that no engine has taken; NULL is fine */
+
+/* All of these must match; without any, every failure does.  Globs are over the whole text. */
+PR_API void pr_rule_when_reason(struct pr_rule *rule, enum pr_reason reason);
+PR_API void pr_rule_when_class(struct pr_rule *rule, const char *name); /* transient, permanent, unknown */
+PR_API void pr_rule_when_code(struct pr_rule *rule, const char *glob);
+PR_API void pr_rule_when_error(struct pr_rule *rule, const char *contains);
+PR_API void pr_rule_when_error_glob(struct pr_rule *rule, const char *glob);
+PR_API void pr_rule_when_type(struct pr_rule *rule, const char *glob);
+PR_API void pr_rule_when_endpoint(struct pr_rule *rule, const char *glob);
+PR_API void pr_rule_when_stream(struct pr_rule *rule, const char *glob);
+/* Both ends are in it. */
+PR_API void pr_rule_when_size(struct pr_rule *rule, int64_t min_bytes, int64_t max_bytes);
+PR_API void pr_rule_when_age(struct pr_rule *rule, int64_t min_us, int64_t max_us);
+PR_API void pr_rule_when_failures(struct pr_rule *rule, int min, int max);
+/* Matchers up to pr_rule_end() are a group: all of them, one of them, or not all of them. */
+PR_API void pr_rule_and(struct pr_rule *rule);
+PR_API void pr_rule_or(struct pr_rule *rule);
+PR_API void pr_rule_not(struct pr_rule *rule);
+PR_API void pr_rule_end(struct pr_rule *rule);
+
+/* Steps, in this order, by how often the message has failed. */
+PR_API void pr_rule_retry_now(struct pr_rule *rule, int times);
+PR_API void pr_rule_retry(struct pr_rule *rule, const int64_t *delays_us, size_t count);
+PR_API void pr_rule_backoff(struct pr_rule *rule, int64_t base_us, double factor, int64_t cap_us, int failures,
+                            double jitter);
+PR_API void pr_rule_dead_letter(struct pr_rule *rule, const char *to); /* NULL: the table; or an endpoint */
+PR_API void pr_rule_discard(struct pr_rule *rule);
+PR_API void pr_rule_park(struct pr_rule *rule);
+/* A step without any of them: what follows stands alone. */
+PR_API void pr_rule_then(struct pr_rule *rule);
+
+/* Beside the step before it; alone after pr_rule_then() or as the first. */
+PR_API void pr_rule_pause(struct pr_rule *rule, int64_t for_us); /* PR_NEVER: until resumed */
+struct pr_raise {
+    const char *type;
+    const char *to;      /* NULL: the routes decide */
+    const char *stream;  /* a template, see doc/configuration.md; may be NULL */
+    const char *payload; /* a template; NULL: a JSON object with what is known of the failure */
+};
+PR_API void pr_rule_raise(struct pr_rule *rule, const struct pr_raise *raise);
+PR_API void pr_rule_call(struct pr_rule *rule, const char *name); /* see pr_engine_call() */
+
+/* A failure, as a called function sees it. */
+struct pr_failure {
+    const struct pr_message *message;
+    pr_slice       endpoint;
+    enum pr_reason reason;
+    pr_slice       code, error;
+    int            failures;       /* this one included */
+    int64_t        age_us, retry_after_us;
+    pr_slice       rule;
+};
+
+enum pr_step { PR_STEP_RETRY, PR_STEP_RETRY_NOW, PR_STEP_DEAD_LETTER, PR_STEP_DISCARD, PR_STEP_PARK };
+
+/* Runs in the engine's own thread, so it must be quick.  Returns PR_OK, or what pr_fail() returned;
+ * then it is as if it had not been called, and the log says so.  It may pr_effect_send(). */
+typedef int (*pr_call)(struct pr_context *context, const struct pr_failure *failure, void *user);
+/* What becomes of the message, when the call stands alone in its step.  delay_us: PR_STEP_RETRY. */
+PR_API void pr_decide(struct pr_context *context, enum pr_step step, int64_t delay_us);
+
 /* ---- Engine -----------------------------------------------------------------
  *
  * new -> handle* -> start -> (drain) -> stop -> free.  Thread-safe after start.
@@ -280,6 +362,13 @@ PR_API PR_MUST_CHECK int pr_engine_handle(struct pr_engine *engine, const char *
 PR_API PR_MUST_CHECK int pr_engine_handle_named(struct pr_engine *engine, const char *name,
                                                 pr_handler handler, void *user);
 
+/* A rule for an endpoint, NULL: for all.  Takes the rule over on success.  Before start only.
+ * Fault PR_EINVAL: what is wrong with it. */
+PR_API PR_MUST_CHECK int pr_engine_rule(struct pr_engine *engine, const char *endpoint, struct pr_rule *rule,
+                                        struct pr_error *reterr);
+/* A function that rules call by this name.  Before start only. */
+PR_API PR_MUST_CHECK int pr_engine_call(struct pr_engine *engine, const char *name, pr_call function, void *user);
+
 PR_API PR_MUST_CHECK int pr_engine_start(struct pr_engine *engine, struct pr_error *reterr);
 /* Wait until nothing is left to do right now (what waits for a time does not count):
  * PR_OK, PR_TIMEOUT, or the fault that stopped the engine. */
@@ -287,6 +376,27 @@ PR_API PR_MUST_CHECK int pr_engine_drain(struct pr_engine *engine, int64_t timeo
                                          struct pr_error *reterr);
 /* Finish or hand back all that is in flight; PR_TIMEOUT when something had to be left. */
 PR_API int pr_engine_stop(struct pr_engine *engine, int64_t timeout_us);
+
+/* Send nothing to an endpoint for so long (PR_NEVER: until resumed), in every process that works on
+ * this store; of two pauses the later end wins.  What is in flight ends; nothing is counted meanwhile. */
+PR_API PR_MUST_CHECK int pr_engine_pause(struct pr_engine *engine, const char *endpoint, int64_t for_us,
+                                         const char *why, struct pr_error *reterr);
+PR_API PR_MUST_CHECK int pr_engine_resume(struct pr_engine *engine, const char *endpoint, struct pr_error *reterr);
+
+/* How pr_engine_send() ended. */
+enum pr_sent {
+    PR_SENT_STORED,    /* it is in the box and will be delivered */
+    PR_SENT_DELIVERED, /* it was sent in this call */
+    PR_SENT_DEAD,      /* a rule made it a dead letter */
+    PR_SENT_DISCARDED, /* a rule discarded it */
+};
+
+/* Send through a running engine.  A message for one endpoint with `mode: inline` is sent now, in the
+ * caller's thread, by the same rules; what cannot be sent is stored (so is what goes elsewhere, what
+ * must wait behind others of its stream, and what goes to an endpoint that is paused or failing).
+ * PR_OK, PR_DUPLICATE, or a fault: then nothing was sent or stored. */
+PR_API PR_MUST_CHECK int pr_engine_send(struct pr_engine *engine, const char *box, const struct pr_message *message,
+                                        pr_id *ret_id, enum pr_sent *ret_sent, struct pr_error *reterr);
 
 struct pr_engine_counts {
     uint64_t sent, failed, dead, discarded, expired, returned, stale, poison;

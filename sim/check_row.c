@@ -1,8 +1,6 @@
 /* What may happen to a row, event by event: I1, I2, I4, I5, I7, I8, I9, I12. */
 #include "checkers.h"
 
-#include <math.h>
-
 #include "base/slice.h"
 #include "base/util.h"
 
@@ -140,19 +138,36 @@ static const struct endpoint_setting *setting_of(struct checker *c, const struct
     return &c->s->endpoints[m->split ? e->destination - 1u : m->targets[0]];
 }
 
-static bool retries_are_over(const struct retry_setting *r, int failures)
+/* What must follow the n-th failure of this row. */
+static struct sim_expectation expect(struct checker *c, const struct event *e, const struct endpoint_setting *s, int failures)
 {
-    return r->delays != NULL ? (size_t)failures > r->delay_count : r->failures > 0 && failures >= r->failures;
+    struct sim_expectation x;
+    rules_expect(c->s, (unsigned)(s - c->s->endpoints), &c->messages[e->message].parcel->m, (int)e->extra, failures, &x);
+    return x;
 }
 
-/* base x factor^failures up to the cap, or the table; jitter only lengthens. */
-static int64_t shortest_delay_us(const struct retry_setting *r, int failures)
+static bool is_moved(const struct pr_message *m)
 {
-    if (r->delays != NULL)
-        return r->delays[failures - 1];
-    double delay = (double)r->base_us * pow(r->factor, failures);
-    int64_t cap_us = r->cap_us > 0 ? r->cap_us : RETRY_DELAY_MAX_US;
-    return delay > (double)cap_us ? cap_us : (int64_t)delay;
+    return slice_contains(m->headers, PR_STR("\"postrider-dead-id\""));
+}
+
+static bool goes_elsewhere(struct checker *c, const struct event *e, const struct sim_expectation *x)
+{
+    return x->step == STEP_DEAD_LETTER && x->by != NULL && x->by->to != SIM_NOBODY &&
+           !is_moved(&c->messages[e->message].parcel->m);
+}
+
+/* Judged by what it was before a retry by hand. */
+static bool is_touched(const struct event *e, const struct shadow_row *row)
+{
+    return e->number == row->loose_number;
+}
+
+/* Found before it was sent. */
+static void take_unsent(const struct event *e, struct shadow_row *row)
+{
+    if (row->state != STATE_IN_FLIGHT && e->extra == PR_REASON_MESSAGE_TOO_LARGE)
+        row->state = STATE_IN_FLIGHT;
 }
 
 static void on_complete(struct checker *c, const struct event *e, struct shadow_row *row)
@@ -171,12 +186,14 @@ static void on_fail(struct checker *c, const struct event *e, struct shadow_row 
     row->delayed = row->excused = row->parked = false;
     row->due_us = e->wall_us + e->value;
     row->due_reached = false;
-    if (s == NULL || retries_are_over(&s->policy.retry, row->failures))
+    struct sim_expectation x = { .step = STEP_DEAD_LETTER };
+    if (s != NULL)
+        x = expect(c, e, s, row->failures);
+    if (x.step != STEP_RETRY && x.step != STEP_RETRY_NOW)
         breach_set(c, "I4", "m%u has failed %d times and is to be tried again", e->message, row->failures);
-    else if (e->value < shortest_delay_us(&s->policy.retry, row->failures) - 1)
+    else if (e->value < x.delay_us - 1)
         breach_set(c, "I12", "failure %d of m%u waits %lld us", row->failures, e->message, (long long)e->value);
-    if (row->state != STATE_IN_FLIGHT && e->extra == PR_REASON_MESSAGE_TOO_LARGE)
-        row->state = STATE_IN_FLIGHT; /* found before it was sent */
+    take_unsent(e, row);
     shadow_move(c, row, STATE_RETRYING);
 }
 
@@ -185,14 +202,44 @@ static void on_dead(struct checker *c, const struct event *e, struct shadow_row 
     const struct endpoint_setting *s = setting_of(c, e);
     bool undecodable = c->messages[e->message].parcel->undecodable;
     int  failures = row->failures + (e->flag ? 1 : 0);
-    bool over = s != NULL && e->flag && retries_are_over(&s->policy.retry, failures);
+    struct sim_expectation x = { 0 };
+    if (s != NULL && e->flag)
+        x = expect(c, e, s, failures);
+    bool over = s != NULL && e->flag && x.step == STEP_DEAD_LETTER && !goes_elsewhere(c, e, &x);
     bool poison = s != NULL && !e->flag && e->number - failures > s->max_attempts;
-    bool touched = e->number == row->loose_number; /* judged by what it was before a retry by hand */
-    if (!undecodable && !over && !poison && !touched)
+    if (!undecodable && !over && !poison && !is_touched(e, row))
         breach_set(c, "I4", "m%u is dead after %d attempts and %d failures: too early", e->message, e->number, failures);
     row->attempts = max64(row->attempts, e->number);
     row->failures = failures;
     shadow_move(c, row, STATE_DEAD);
+}
+
+/* A failure whose rule says so, or that moves the message to another endpoint. */
+static void on_discard(struct checker *c, const struct event *e, struct shadow_row *row)
+{
+    const struct endpoint_setting *s = setting_of(c, e);
+    bool moved = e->flag;
+    struct sim_expectation x = { 0 };
+    if (s != NULL)
+        x = expect(c, e, s, row->failures + 1);
+    if ((moved ? !goes_elsewhere(c, e, &x) : x.step != STEP_DISCARD) && !is_touched(e, row))
+        breach_set(c, "I1", "m%u was %s, and no rule said so", e->message, moved ? "moved" : "discarded");
+    take_unsent(e, row);
+    shadow_move(c, row, STATE_GONE);
+}
+
+static void on_park(struct checker *c, const struct event *e, struct shadow_row *row)
+{
+    const struct endpoint_setting *s = setting_of(c, e);
+    if (s != NULL && expect(c, e, s, row->failures + 1).step != STEP_PARK)
+        breach_set(c, "I5", "m%u was parked and has somewhere to go", e->message);
+    row->failed = true;
+    if (e->number > 0) { /* it was handed out */
+        row->failures++;
+        row->attempts = e->number;
+    }
+    take_unsent(e, row);
+    shadow_move(c, row, STATE_PARKED);
 }
 
 static void on_expire(struct checker *c, const struct event *e, struct shadow_row *row)
@@ -225,16 +272,8 @@ static void apply_verdict(struct checker *c, const struct event *e, struct shado
     case VERDICT_ABANDON: on_abandon(c, e, row); break;
     case VERDICT_DEAD_LETTER: on_dead(c, e, row); break;
     case VERDICT_EXPIRE: on_expire(c, e, row); break;
-    case VERDICT_PARK:
-        if (m->target_count != 0)
-            breach_set(c, "I5", "m%u was parked and has somewhere to go", e->message);
-        row->failed = true;
-        if (e->number > 0) { /* it was handed out */
-            row->failures++;
-            row->attempts = e->number;
-        }
-        shadow_move(c, row, STATE_PARKED);
-        break;
+    case VERDICT_PARK: on_park(c, e, row); break;
+    case VERDICT_DISCARD: on_discard(c, e, row); break;
     case VERDICT_HOLD:
         if (row->state != STATE_HELD) /* twice is no harm */
             shadow_move(c, row, STATE_HELD);

@@ -70,8 +70,12 @@ static struct event about_row(struct world *w, const struct instance *in, enum e
 static void witness_effects(struct world *w, const struct cycle *cycle, size_t verdict)
 {
     for (size_t i = 0; i < cycle->effect_count; i++) {
-        struct parcel *p = cycle->effects[i].verdict == verdict ? world_find(w, cycle->effects[i].message->id) : NULL;
-        if (p != NULL && !p->stored) {
+        if (cycle->effects[i].verdict != verdict)
+            continue;
+        struct parcel *p = world_find(w, cycle->effects[i].message->id);
+        if (p == NULL)
+            p = world_adopt(w, cycle->effects[i].message);
+        if (!p->stored) {
             parcel_stored(w, p);
             world_announce(w);
         }
@@ -89,8 +93,8 @@ static void witness_verdicts(struct world *w, struct instance *in, const struct 
         event.number = v->number;
         event.value = v->delay_us;
         event.answer = (int16_t)reply->answers[i];
-        event.extra = (uint64_t)(v->kind == VERDICT_DEAD_LETTER ? v->cause : v->reason);
-        event.flag = v->kind == VERDICT_DEAD_LETTER && v->counted;
+        event.extra = (uint64_t)v->reason;
+        event.flag = (v->kind == VERDICT_DEAD_LETTER && v->counted) || v->moved_to.size > 0;
         world_note(w, event);
         if (v->kind == VERDICT_SPLIT) {
             for (size_t k = 0; k < v->destination_count; k++, children++) {
@@ -107,6 +111,15 @@ static void witness_verdicts(struct world *w, struct instance *in, const struct 
             witness_effects(w, cycle, i);
     }
     witness_effects(w, cycle, EFFECT_ALWAYS);
+}
+
+static void witness_pauses(struct world *w, const struct cycle *cycle, const struct cycle_reply *reply)
+{
+    for (size_t i = 0; i < cycle->pause_count; i++)
+        world_note(w, (struct event){ .kind = EVENT_ADMIN, .instance = INSTANCE_NONE, .message = MESSAGE_NONE,
+                                      .what = ADMIN_PAUSE,
+                                      .number = (int32_t)world_destination(w, cycle->pauses[i].endpoint) - 1,
+                                      .value = reply->now_us + cycle->pauses[i].for_us });
 }
 
 static void witness_receipts(struct world *w, struct instance *in, const struct cycle *cycle)
@@ -174,6 +187,7 @@ static void witness_cycle(struct world *w, struct instance *in, const struct cyc
     }
     if (!reply->replayed) {
         witness_verdicts(w, in, cycle, reply);
+        witness_pauses(w, cycle, reply);
         witness_receipts(w, in, cycle);
     }
     struct event event = about(in, EVENT_CYCLE);

@@ -121,7 +121,8 @@ static void flight_answer(struct world *w, void *arg)
     struct flight *f = arg;
     f->answered = true;
     struct delivery_result result = { .token = f->token, .outcome = f->fate.outcome, .reason = f->fate.reason,
-                                      .bits = f->fate.bits, .retry_after_us = f->fate.retry_after_us };
+                                      .bits = f->fate.bits, .retry_after_us = f->fate.retry_after_us,
+                                      .disable = f->fate.disable };
     if (f->fate.outcome == SEND_OK && f->parcel->effect != NULL)
         result.effects = make_effect(f->parcel->effect);
     if (f->fate.outcome == SEND_FAILED || f->fate.outcome == SEND_UNKNOWN) {

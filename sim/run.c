@@ -214,7 +214,7 @@ static void decide_by_hand(struct world *w, bool replay)
     for (size_t i = 0; i < l.rows.listed_count; i++) {
         const struct parcel *p = world_find(w, l.rows.listed[i].m.id);
         if (p != NULL && l.rows.listed[i].state == STATE_PARKED)
-            world_admin(w, scenario_targets(w->scenario, &p->m, targets) > 0 ? ADMIN_RETRY : ADMIN_DISCARD, p);
+            world_admin(w, scenario_targets(w->scenario, &p->m, targets) > 0 && replay ? ADMIN_RETRY : ADMIN_DISCARD, p);
     }
     arena_fini(&l.arena);
 }

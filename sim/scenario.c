@@ -202,6 +202,7 @@ void scenario_draw(struct scenario *s, uint64_t seed, bool sqlite, unsigned mess
     s->delay_max_us = s->safety_us / 2;
     s->expire_max_us = s->safety_us / 4;
     draw_faults(&s->faults, &r, s->safety_us);
+    rules_draw(s);
 }
 
 /* ---- Facts about it ----------------------------------------------------------------------- */
@@ -241,6 +242,9 @@ int64_t scenario_longest_wait_us(const struct scenario *s)
         int64_t wait = e->policy.retry.cap_us;
         for (size_t k = 0; k < e->policy.retry.delay_count; k++)
             wait = max64(wait, e->policy.retry.delays[k]);
+        for (size_t k = 0; k < s->rule_count; k++)
+            for (size_t n = 0; n < s->rules[k].step_count; n++)
+                wait = max64(wait, max64(s->rules[k].steps[n].pause_us, PR_MINUTES(5)));
         longest = max64(longest, wait + wait / 2 + (e->breaker.enabled ? e->breaker.cap_us : 0) + e->timeout_us);
     }
     return longest;

@@ -5,6 +5,7 @@
 
 #include "base/random.h"
 #include "engine/engine.h"
+#include "rules.h"
 
 #define SIM_ENDPOINTS_MAX 20
 #define SIM_INSTANCES_MAX 5
@@ -49,6 +50,9 @@ struct scenario {
     struct endpoint_setting endpoints[SIM_ENDPOINTS_MAX];
     int64_t                 delays[SIM_ENDPOINTS_MAX][4];
     struct route            routes[SIM_ROUTES_MAX], overrides[1];
+    struct sim_rule         rules[SIM_RULES_MAX];
+    size_t                  rule_count;
+    struct rule             built[SIM_RULES_MAX]; /* the same, for the engine */
     unsigned                route_to[SIM_ROUTES_MAX][SIM_ENDPOINTS_MAX], override_to[1];
 
     unsigned producers, instances, streams;

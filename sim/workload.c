@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/slice.h"
 #include "base/util.h"
 #include "core/id.h"
@@ -17,7 +18,7 @@
 
 /* ---- Parcels ------------------------------------------------------------------------------ */
 
-struct parcel *world_parcel(struct world *w)
+static struct parcel *parcel_new(struct world *w)
 {
     if (w->parcel_count == w->parcel_capacity) {
         w->parcel_capacity = max_size(256, 2 * (size_t)w->parcel_capacity);
@@ -28,6 +29,12 @@ struct parcel *world_parcel(struct world *w)
     ASSERT(p != NULL);
     p->index = w->parcel_count++;
     w->parcels[p->index] = p;
+    return p;
+}
+
+struct parcel *world_parcel(struct world *w)
+{
+    struct parcel *p = parcel_new(w);
 
     uint8_t  bytes[10];
     uint64_t random = random_u64(&w->random);
@@ -37,11 +44,30 @@ struct parcel *world_parcel(struct world *w)
     return p;
 }
 
+/* Raised by a rule, or a dead letter on its way to another endpoint. */
+struct parcel *world_adopt(struct world *w, const struct pr_message *m)
+{
+    struct parcel *p = parcel_new(w);
+    char          *block = arena_alloc(&w->arena, message_bytes(m) + 1);
+
+    ASSERT(block != NULL);
+    message_copy(m, block, &p->m);
+    parcel_seal(w, p);
+    int rc = map_insert(&w->adopted, &p->adopted, hash_bytes(0, &m->id, sizeof(m->id)));
+    ASSERT(rc == PR_OK);
+    return p;
+}
+
 struct parcel *world_find(struct world *w, pr_id id)
 {
     uint32_t index;
     memcpy(&index, id.bytes + 12, sizeof(index));
-    return index < w->parcel_count && pr_id_equal(w->parcels[index]->m.id, id) ? w->parcels[index] : NULL;
+    if (index < w->parcel_count && pr_id_equal(w->parcels[index]->m.id, id))
+        return w->parcels[index];
+    for (struct map_node *n = map_first(&w->adopted, hash_bytes(0, &id, sizeof(id))); n != NULL; n = map_next_same(n))
+        if (pr_id_equal(MAP_ENTRY(n, struct parcel, adopted)->m.id, id))
+            return MAP_ENTRY(n, struct parcel, adopted);
+    return NULL;
 }
 
 void parcel_seal(struct world *w, struct parcel *p)

@@ -332,6 +332,7 @@ void world_init_with(struct world *w, const struct scenario *scenario)
     history_init(&w->history);
     heap_init(&w->calendar);
     map_init(&w->rows);
+    map_init(&w->adopted);
     w->clock = (struct clock){ clock_wall, clock_mono, w };
     struct store_options options = { .url = scenario->sqlite ? "sqlite::memory:" : "memory:", .clock = &w->clock,
                                      .payload_max = scenario->engine.payload_max };
@@ -363,6 +364,7 @@ void world_fini(struct world *w)
     store_close(&w->store);
     heap_fini(&w->calendar);
     map_fini(&w->rows);
+    map_fini(&w->adopted);
     history_fini(&w->history);
     free(w->parcels);
     arena_fini(&w->arena);

@@ -74,6 +74,7 @@ struct parcel {
     uint32_t          index;
     uint64_t          digest;
     int64_t           place;       /* order of insertion; 0: not in the box yet */
+    struct map_node   adopted;     /* its id is not ours: see world_adopt() */
     struct parcel    *effect;      /* sent along when it is handled; NULL: none */
     bool              poison, bad, undecodable, delayed, stored;
     unsigned          starts, arrivals, crashes;
@@ -87,6 +88,7 @@ struct fate {
     bool              arrives, twice, crash;
     int64_t           start_us, arrive_us, answer_us; /* after submission */
     int64_t           retry_after_us;
+    bool              disable;
 };
 
 /* A row of the store, as far as it was seen there. */
@@ -122,6 +124,7 @@ struct world {
     uint16_t        sessions;
     struct receiver receivers[SIM_ENDPOINTS_MAX];
     struct map      rows;
+    struct map      adopted;
 
     struct parcel **parcels;
     uint32_t        parcel_count, parcel_capacity;
@@ -184,6 +187,7 @@ uint64_t message_digest(const struct pr_message *m); /* of what must arrive unch
 
 struct parcel *world_parcel(struct world *w);             /* a new one with an id and nothing else */
 void           parcel_seal(struct world *w, struct parcel *p); /* when its fields are set */
+struct parcel *world_adopt(struct world *w, const struct pr_message *m); /* a message that an engine made */
 struct parcel *world_find(struct world *w, pr_id id);     /* NULL: none of ours */
 int            world_store(struct world *w, struct parcel *const *parcels, size_t count); /* one transaction */
 void           parcel_stored(struct world *w, struct parcel *p);

@@ -140,7 +140,7 @@ int run_change(struct cli *cli)
     if (code != EXIT_DONE)
         return code;
     if (change->kind == ADMIN_DEAD_ADD && flag_given(&cli->flags, FLAG_REASON))
-        admin.filter.reason = reason_parse(slice_from(cli->flags.values[FLAG_REASON]));
+        admin.cause = reason_parse(slice_from(cli->flags.values[FLAG_REASON]));
     admin.by = cli_user(cli);
     admin.why = slice_from(cli->flags.values[FLAG_WHY]);
     code = confirm(cli, change, &admin);

@@ -118,6 +118,11 @@ int run_dead_list(struct cli *cli);
 int run_dead_show(struct cli *cli);
 int run_bench(struct cli *cli);
 int run_doctor(struct cli *cli);
+int run_endpoints(struct cli *cli);
+int run_pause(struct cli *cli); /* pause, resume */
+int run_policy_check(struct cli *cli);
+int run_policy_explain(struct cli *cli);
+int run_policy_replay(struct cli *cli);
 int run_config_check(struct cli *cli);
 int run_config_show(struct cli *cli);
 int run_config_init(struct cli *cli);

@@ -80,6 +80,30 @@ const struct command commands[] = {
     { "dead add", "ID...", "make a message dead by hand",
       "postrider dead add 0190163d-8694-739b-aea5-966c26f8ad91 --why 'wrong amount'\n",
       FLAG_BIT(WHY) | FLAG_BIT(DRY_RUN) | FLAG_BIT(REASON), 1, ANY_NUMBER, run_change },
+    { "endpoints list", "", "endpoints: paused or not, what was sent and what failed",
+      "postrider endpoints\n"
+      "postrider endpoints list --json\n",
+      0, 0, 0, run_endpoints },
+    { "endpoints", "", "the same as endpoints list", "postrider endpoints\n", 0, 0, 0, run_endpoints },
+    { "pause", "ENDPOINT", "send nothing to an endpoint; nothing is counted meanwhile",
+      "postrider pause billing --for 5m --why 'they migrate'\n"
+      "postrider pause billing               # until resumed\n",
+      FLAG_BIT(FOR) | FLAG_BIT(WHY), 1, 1, run_pause },
+    { "resume", "ENDPOINT", "send to it again, now", "postrider resume billing\n", FLAG_BIT(WHY), 1, 1, run_pause },
+    { "policy check", "[FILE]", "rules that can never match, that are never reached, that have no end",
+      "postrider policy check\n"
+      "postrider policy check new.yaml\n",
+      0, 0, 1, run_policy_check },
+    { "policy explain", "", "which rule decides about a failure, and all that follows",
+      "postrider policy explain --endpoint billing --reason timeout_exceeded\n"
+      "postrider policy explain --endpoint billing --reason rejected --error 'no such customer' --failures 3\n",
+      FLAG_BIT(ENDPOINT) | FLAG_BIT(REASON) | FLAG_BIT(ERROR) | FLAG_BIT(FAILURES) | FLAG_BIT(CODE) | FLAG_BIT(TYPE) |
+          FLAG_BIT(STREAM) | FLAG_BIT(SIZE) | FLAG_BIT(AGE) | FLAG_BIT(RETRY_AFTER),
+      0, 0, run_policy_explain },
+    { "policy replay", "", "what a policy would have done to the failures that really happened",
+      "postrider policy replay --since 24h -c new.yaml\n"
+      "postrider policy replay --since 1h --endpoint billing -c new.yaml --json\n",
+      FLAGS_FILTER, 0, 0, run_policy_replay },
     { "config check", "[FILE]", "is the configuration right?",
       "postrider config check\n"
       "postrider config check shop.yaml\n",

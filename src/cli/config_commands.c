@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "base/json.h"
-#include "cli/cli.h"
+#include "cli/policy.h"
 
 /* "config check FILE" is the same as "config check -c FILE". */
 static int load(struct cli *cli)
@@ -49,6 +49,8 @@ int run_config_check(struct cli *cli)
     printf("%s is right: %zu endpoints, %zu routes, %zu boxes\n",
            cli->config_from_file ? name : "the default configuration", cli->config->endpoint_count,
            cli->config->route_count, cli->config->box_count);
+    if (policy_print_findings(cli) > 0)
+        cli_say("these rules are valid, but do not do what they say: postrider policy check");
     if (!cli->config_from_file)
         cli_say("there is no %s here; write one with: postrider config init", CONFIG_FILE_USUAL);
     return EXIT_DONE;

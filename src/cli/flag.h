@@ -39,6 +39,12 @@
     X(ID, "id", 0, "UUID", "its id; the same id again is a duplicate")                                         \
     X(GRANTS, "grants", 0, NULL, "print the roles and their rights instead")                                   \
     X(COUNT, "count", 0, "N", "so many messages")                                                              \
+    X(FOR, "for", 0, "TIME", "for so long: 30s, 5m, 24h; without it until resumed")                            \
+    X(FAILURES, "failures", 0, "N", "it is the n-th failure of the message (1)")                               \
+    X(CODE, "code", 0, "TEXT", "the broker's own code")                                                        \
+    X(SIZE, "size", 0, "SIZE", "of the payload: 64KiB")                                                        \
+    X(AGE, "age", 0, "TIME", "since it was stored: 5m")                                                        \
+    X(RETRY_AFTER, "retry-after", 0, "TIME", "what the other side asked for: 30s")                             \
     X(FORCE, "force", 0, NULL, "overwrite the file")                                                           \
     X(RELAY, "relay", 0, "FD", NULL)
 

@@ -263,8 +263,12 @@ static const char *text_of(const struct why *y, const json_t *line, const char *
 static const char *step_words(const char *step)
 {
     static const char *const words[][2] = {
-        { "retry", "to be tried again" }, { "dead_letter", "dead" }, { "park", "parked" },
-        { "discard", "discarded" },       { "replay", "replayed" },
+        { "retry", "to be tried again" },
+        { "retry_now", "to be tried again at once" },
+        { "dead_letter", "dead" },
+        { "park", "parked" },
+        { "discard", "discarded" },
+        { "replay", "replayed" },
     };
 
     for (size_t i = 0; i < ARRAY_LENGTH(words); i++)
@@ -424,7 +428,7 @@ static void say_commands(const struct why *y)
     if (state == STATE_HELD)
         say_command(y, "release", "let it overtake");
     if (state == STATE_PAUSED)
-        printf("  resume endpoint %s\n", clean(y, y->endpoint));
+        printf("  postrider resume %s\n", clean(y, y->endpoint));
     if (state != STATE_PARKED)
         say_command(y, "park", "set it aside");
     say_command(y, "discard", "delete it without delivering");

@@ -65,10 +65,12 @@ struct verdict {
     pr_slice story;        /* the whole new story; empty: unchanged */
     pr_slice held_by;      /* HOLD */
     int      cause;        /* DEAD_LETTER: why it is dead (PR_REASON_POISON_MESSAGE when retries or attempts ran out) */
-    bool     counted;      /* DEAD_LETTER: this was a failure verdict, so failures + 1 */
+    bool     counted;      /* DEAD_LETTER: this was a failure verdict, so failures + 1.  Others: it is counted as a
+                            * failure of its endpoint */
     pr_slice rule;         /* DEAD_LETTER: which rule decided */
     int      limit;        /* DEAD_LETTER: the limit that was reached, 0 none */
     pr_slice endpoint;     /* DEAD_LETTER, COMPLETE: where it was going (destination may be '') */
+    pr_slice moved_to;     /* DISCARD: an effect takes its place at this endpoint; empty: it is gone */
     char     fingerprint[17]; /* DEAD_LETTER; empty string otherwise */
     const pr_slice *destinations; /* SPLIT */
     size_t   destination_count;
@@ -94,6 +96,14 @@ struct receipt_entry {
 struct tally {
     pr_slice endpoint;
     int64_t  sent, failed, dead, discarded, expired;
+};
+
+/* An endpoint is not to be sent to for a while: a rule, or the endpoint itself, said so.  It holds for
+ * all boxes and survives restarts; of two pauses the later end wins; everybody is told by a notice. */
+struct pause {
+    pr_slice endpoint;
+    int64_t  for_us;    /* by the store's clock; PR_NEVER: until resumed */
+    pr_slice by, why;   /* for people */
 };
 
 struct held_read {
@@ -126,6 +136,8 @@ struct cycle {
     size_t                      closed_count;
     const struct tally         *tallies;
     size_t                      tally_count;
+    const struct pause         *pauses;
+    size_t                      pause_count;
     int64_t                     keep_us;       /* > 0: completed rows go to `done` for so long */
 
     /* Reads; they see the changes above.  rows 0: not asked for. */

@@ -41,7 +41,7 @@ static void forget_head(struct engine *e, const struct notice *n)
         s = stream_find(e, ep, n->stream);
         if (s == NULL)
             continue;
-        stream_remove_head(s, n->seq);
+        stream_remove_head(e, s, n->seq);
         stream_update(e, s);
     }
 }
@@ -150,6 +150,10 @@ void engine_forget(struct engine *e)
         pass_end(e, &e->endpoints[i]);
     for (size_t i = 0; i < e->orphan_count; i++)
         free(e->orphans[i]);
+    pauses_drop(e);
+    effects_free(e->effects);
+    effects_free(e->planned_effects);
+    e->effects = e->planned_effects = NULL;
     e->orphan_count       = 0;
     e->hold_count         = 0;
     e->planned_cycle      = false;
@@ -175,6 +179,9 @@ void engine_absorb(struct engine *e, int64_t asked_us, int64_t now_us, const str
     e->store_offset_us = r->now_us - now_us;
     e->counts.cycles++;
     absorb_endpoints(e, r);
+    pauses_committed(e, r->endpoints_known);
+    effects_free(e->planned_effects);
+    e->planned_effects = NULL;
     for (size_t i = 0; i < r->notice_count && !joined; i++)
         absorb_notice(e, &r->notices[i], now_us);
     e->notice_after = r->notice_last;

@@ -23,33 +23,47 @@ static void set_company_waits(struct engine *e, bool waits)
 
 bool endpoint_can_send(struct engine *e, struct endpoint *ep, int64_t now_us)
 {
-    if (ep->paused_until_us > store_now(e, now_us))
+    if (endpoint_has_pause(e, ep, now_us))
         return false;
     if (ep->setting->concurrency > 0 && ep->out >= ep->setting->concurrency)
         return false;
-    return breaker_allows(&ep->breaker, &ep->setting->breaker, now_us);
+    return brakes_allow(ep, now_us);
 }
 
-static struct item *first_loose(const struct endpoint *ep)
+static struct item *first_loose(struct endpoint *ep, int64_t now_us)
 {
-    struct list_node *node = list_first(&ep->loose);
-    struct item      *item = node != NULL ? LIST_ENTRY(node, struct item, node) : NULL;
-    return item != NULL && item->place == PLACE_WAITING ? item : NULL;
+    struct item *item;
+
+    do {
+        struct list_node *node = list_first(&ep->loose);
+        item = node != NULL ? LIST_ENTRY(node, struct item, node) : NULL;
+        if (item == NULL || item->place != PLACE_WAITING)
+            return NULL;
+    } while (!brakes_allow_or_shelve(ep, item, now_us));
+    return item;
 }
 
-static struct item *first_in_stream(const struct endpoint *ep)
+static struct item *first_in_stream(struct endpoint *ep, int64_t now_us)
 {
-    struct list_node *node = list_first(&ep->ready_streams);
-    if (node == NULL)
-        return NULL;
-    return LIST_ENTRY(list_first(&LIST_ENTRY(node, struct stream, ready)->items), struct item, node);
+    struct item *item;
+
+    do {
+        struct list_node *node = list_first(&ep->ready_streams);
+        if (node == NULL)
+            return NULL;
+        item = LIST_ENTRY(list_first(&LIST_ENTRY(node, struct stream, ready)->items), struct item, node);
+    } while (!brakes_allow_or_shelve(ep, item, now_us));
+    return item;
 }
 
 /* The next one of an endpoint: streams and loose ones in turn. */
-static struct item *candidate(struct endpoint *ep)
+static struct item *candidate(struct endpoint *ep, int64_t now_us)
 {
-    struct item *loose = first_loose(ep), *ordered = first_in_stream(ep);
+    struct item *loose, *ordered;
 
+    brakes_unshelve(ep, now_us);
+    loose   = first_loose(ep, now_us);
+    ordered = first_in_stream(ep, now_us);
     if (loose == NULL || ordered == NULL)
         return loose != NULL ? loose : ordered;
     return ep->loose_next ? loose : ordered;
@@ -81,6 +95,7 @@ static void judge_poison(struct engine *e, struct item *item, int64_t now_us)
     error_set(&text, 0, "handed out %d times without an outcome (limit %d)", item->m.attempts - item->m.failures, limit);
     judge_dead(e, item, reason, PR_REASON_POISON_MESSAGE, limit, PR_STR("poison"), false, (pr_slice){ NULL, 0 },
                pr_str(text.text), now_us);
+    poison_beside(e, item, pr_str(text.text), now_us);
     e->counts.poison++;
 }
 
@@ -128,7 +143,7 @@ static int choose_one(struct engine *e, struct endpoint *ep, struct item *item, 
         return 0;
     }
     item_move(e, item, PLACE_CHOSEN);
-    breaker_started(&ep->breaker, item->row);
+    brakes_started(ep, item);
     return 0;
 }
 
@@ -139,9 +154,9 @@ void choose(struct engine *e, int64_t now_us)
     set_company_waits(e, false);
     while (chosen < e->setting.batch && idle < e->endpoint_count) {
         struct endpoint *ep   = &e->endpoints[e->next_endpoint];
-        struct item     *item = candidate(ep);
+        struct item     *item = endpoint_can_send(e, ep, now_us) ? candidate(ep, now_us) : NULL;
 
-        if (item == NULL || !endpoint_can_send(e, ep, now_us)) {
+        if (item == NULL) {
             idle++;
         } else {
             if (choose_one(e, ep, item, now_us) != 0)
@@ -157,8 +172,8 @@ bool choose_possible(struct engine *e, int64_t now_us)
 {
     for (size_t i = 0; i < e->endpoint_count; i++) {
         struct endpoint *ep   = &e->endpoints[(e->next_endpoint + i) % e->endpoint_count];
-        struct item     *item = candidate(ep);
-        if (item == NULL || !endpoint_can_send(e, ep, now_us))
+        struct item     *item = endpoint_can_send(e, ep, now_us) ? candidate(ep, now_us) : NULL;
+        if (item == NULL)
             continue;
         if (is_unsendable(e, item, now_us))
             return true;
@@ -176,7 +191,7 @@ bool choose_possible(struct engine *e, int64_t now_us)
 bool choose_refused(struct engine *e, int64_t now_us)
 {
     for (size_t i = 0; i < e->endpoint_count; i++)
-        if (candidate(&e->endpoints[i]) != NULL && endpoint_can_send(e, &e->endpoints[i], now_us))
+        if (endpoint_can_send(e, &e->endpoints[i], now_us) && candidate(&e->endpoints[i], now_us) != NULL)
             return true;
     return false;
 }

@@ -27,6 +27,7 @@ static void endpoint_init(struct engine *e, size_t i)
     list_init(&ep->waking);
     list_init(&ep->loose);
     list_init(&ep->ready);
+    map_init(&ep->brakes);
     e->any_strict = e->any_strict || ep->setting->ordering == ORDERING_STRICT;
 }
 
@@ -71,6 +72,11 @@ void engine_free(struct engine *e)
         return;
     choose_over(e);
     window_fini(e);
+    pauses_drop(e);
+    effects_free(e->effects);
+    effects_free(e->planned_effects);
+    for (size_t i = 0; i < e->endpoint_count && e->endpoints != NULL; i++)
+        brakes_fini(&e->endpoints[i]);
     for (size_t i = 0; i < e->orphan_count; i++)
         free(e->orphans[i]);
     free(e->orphans);
@@ -96,6 +102,10 @@ size_t engine_take(struct engine *e, int64_t now_us, unsigned endpoint, const st
         if (node == NULL)
             break;
         item           = LIST_ENTRY(node, struct item, node);
+        if (endpoint_has_pause(e, ep, now_us) || brakes_hold_back(ep, item)) {
+            item_return(e, item, false); /* announced before the endpoint was closed: not started */
+            continue;
+        }
         item->delivery = (struct delivery){
             .message         = &item->m,
             .token           = item_token(item),
@@ -121,9 +131,9 @@ static struct item *find_out(struct engine *e, uint64_t token)
     return item != NULL && item->place == PLACE_OUT ? item : NULL;
 }
 
-static void settle_success(struct engine *e, struct item *item, int bits)
+static void settle_success(struct engine *e, struct item *item, int bits, int64_t now_us)
 {
-    breaker_succeeded(&item->endpoint->breaker, item->row);
+    brakes_succeeded(item->endpoint, item, now_us);
     judge_complete(e, item, bits);
 }
 
@@ -143,7 +153,7 @@ void engine_result(struct engine *e, int64_t now_us, const struct delivery_resul
             item_return(e, item, true);
             break;
         }
-        settle_success(e, item, result->bits);
+        settle_success(e, item, result->bits, now_us);
         item->effects = effects;
         break;
     }
@@ -180,10 +190,10 @@ static void judge_by_worker(struct engine *e, struct item *item, const struct pr
     int reason = v->reason != PR_REASON_NONE ? (int)v->reason : PR_REASON_UNKNOWN;
 
     if (v->kind != PR_VERDICT_COMPLETE)
-        breaker_returned(&item->endpoint->breaker, item->row); /* it says nothing of the endpoint */
+        brakes_returned(item->endpoint, item); /* it says nothing of the endpoint */
     switch (v->kind) {
     case PR_VERDICT_COMPLETE:
-        settle_success(e, item, v->status);
+        settle_success(e, item, v->status, now_us);
         break;
     case PR_VERDICT_RETURN:
         item_return(e, item, false);
@@ -247,8 +257,8 @@ int engine_judge(struct engine *e, int64_t now_us, const struct pr_verdict *verd
     else
         judge_by_worker(e, item, verdict, now_us);
     if (item->place == PLACE_JUDGED) {
-        item->answer  = ret_answer;
-        item->effects = effects;
+        item->answer = ret_answer;
+        item_add_effects(e, item, effects);
     } else {
         effects_free(effects); /* handed back: nothing was done */
     }
@@ -311,10 +321,10 @@ static int64_t endpoint_next_us(const struct engine *e, const struct endpoint *e
 {
     int64_t next_us = PR_NEVER;
 
-    if (ep->paused_until_us != 0 && ep->paused_until_us != PR_NEVER)
-        next_us = ep->paused_until_us - e->store_offset_us;
+    if (endpoint_paused_until(ep) != 0 && endpoint_paused_until(ep) != PR_NEVER)
+        next_us = endpoint_paused_until(ep) - e->store_offset_us;
     if (ep->count > 0)
-        next_us = min64(next_us, breaker_next_us(&ep->breaker));
+        next_us = min64(next_us, brakes_next_us(ep));
     if (ep->full_since_us != 0 && !ep->slow && e->fresh_wanted)
         next_us = min64(next_us, ep->full_since_us + PASS_OVER_AFTER_US);
     return next_us;
@@ -381,8 +391,8 @@ void engine_endpoint(const struct engine *e, unsigned endpoint, struct endpoint_
 
     ASSERT(endpoint < e->endpoint_count);
     *ret = (struct endpoint_view){
-        .breaker         = ep->breaker.state,
-        .paused_until_us = ep->paused_until_us,
+        .breaker         = brakes_state(ep),
+        .paused_until_us = endpoint_paused_until(ep),
         .waiting         = ep->count - ep->out,
         .out             = ep->out,
         .sent            = ep->sent,

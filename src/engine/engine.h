@@ -54,6 +54,19 @@ struct route {
     size_t          to_count;
 };
 
+/* What a called function said about a failure. */
+struct call_answer {
+    bool                decided; /* false: the next step of the rule decides */
+    enum step           step;    /* not STEP_PAUSE, not STEP_CALL */
+    int64_t             delay_us;
+    struct send_effect *effects; /* messages to be stored with it; one block each, the engine frees them */
+};
+
+/* Calls the function of this name.  PR_OK, or it failed (the owner has logged why): then its answer
+ * and what it wanted to send do not count. */
+typedef int (*engine_call)(void *arg, pr_slice name, const struct failure *failure, pr_slice rule,
+                           struct call_answer *ret);
+
 struct engine_setting { /* everything is borrowed until engine_free */
     pr_slice box, name;
     pr_id    instance;      /* fresh for each start of an engine */
@@ -65,6 +78,8 @@ struct engine_setting { /* everything is borrowed until engine_free */
     size_t   payload_max;
     int64_t  poll_us;       /* how often to look for what came unannounced (poll.max) */
     uint64_t seed;          /* jitter */
+    engine_call     call;    /* for rules; NULL: no function is registered */
+    void           *call_arg;
     struct company *company; /* shared by the engines of a process; NULL: alone in it */
     const struct endpoint_setting *endpoints;
     size_t                         endpoint_count;
@@ -73,6 +88,9 @@ struct engine_setting { /* everything is borrowed until engine_free */
     const struct route            *overrides; /* first match wins, before destination and routes */
     size_t                         override_count;
 };
+
+/* Where a message goes by these settings: indexes of endpoints; returns how many, writes at most max. */
+size_t engine_route(const struct engine_setting *setting, const struct pr_message *m, unsigned *ret, size_t max);
 
 struct engine;
 

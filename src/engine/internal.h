@@ -5,6 +5,9 @@
  *   route.c     where a row goes
  *   receipt.c   what was announced to the store before it was sent
  *   choose.c    which rows go out next, and in what company
+ *   brake.c     the breakers of an endpoint
+ *   pause.c     pauses that begin here
+ *   fail.c      from a failure to what follows
  *   settle.c    from results to verdicts, and what a committed verdict changes
  *   plan.c      the next cycle
  *   absorb.c    the store's reply: notices, verdicts, receipts
@@ -99,6 +102,7 @@ struct stream {
     size_t            holds;        /* HOLD verdicts that are not committed */
     int64_t           held_from;    /* no row below this seq is held and not in memory */
     bool              held_stop;    /* while absorbing: the rest of it must wait */
+    bool              shelved;      /* `ready` is on the shelf of a message type, see brake.c */
     struct list_node  ready;        /* endpoint->ready_streams */
     struct list_node  waking;       /* endpoint->waking: held, not blocked, few in memory */
     struct list_node  unscanned;    /* e->unscanned: held, and the fresh scan must pass its first held row */
@@ -113,10 +117,19 @@ struct pass {
     uint64_t after_row;
 };
 
+/* A pause that the store does not know yet. */
+struct local_pause {
+    int64_t until_us;  /* store time; 0: none */
+    char   *by, *why;  /* owned, may be NULL */
+    bool    planned;   /* it is in the cycle being made */
+};
+
 struct endpoint {
     const struct endpoint_setting *setting;
     unsigned         index;
-    struct breaker   breaker;
+    struct breaker   breaker;          /* of the whole endpoint, unless ... */
+    struct map       brakes;           /* ... there is one for each type */
+    struct local_pause pause;
     int64_t          paused_until_us;  /* store time; 0: not */
     struct list      ready_streams;    /* streams whose first item may be chosen */
     struct list      waking;           /* streams whose held followers are to be read */
@@ -188,6 +201,8 @@ struct engine {
     size_t        out_count;     /* chosen, ready, out */
     struct company *company;
     struct company own_company;
+    struct send_effect *effects, *planned_effects; /* without a verdict; owned */
+    size_t        pause_count;   /* endpoints with a pause that the store does not know */
     bool          company_waits; /* a suspect of ours waits for the company to shrink */
     size_t        judged_count;
     struct list   unscanned;     /* streams */
@@ -208,6 +223,7 @@ struct engine {
     bool     due_wanted;
     size_t   due_dropped;        /* rows of this pass that found no room */
     int64_t  due_restart_us;     /* when the pass may begin anew; PR_NEVER: no need */
+    bool     due_hurry;          /* a head is gone that others stood behind: begin anew soon */
     int64_t  due_restarted_us;
     int64_t  next_due_us;        /* store time */
     unsigned reread_endpoint;    /* of the cycle being made */
@@ -261,7 +277,7 @@ bool stream_blocks(const struct stream *s, const struct pr_message *m);
 bool stream_add_head(struct engine *e, struct stream *s, int64_t seq, bool dead);
 void stream_set_here(struct stream *s, int64_t seq, bool here); /* when there is such a head */
 bool stream_misses_head(const struct stream *s, int64_t seq);   /* an earlier one is not in memory */
-void stream_remove_head(struct stream *s, int64_t seq);
+void stream_remove_head(struct engine *e, struct stream *s, int64_t seq);
 void stream_hold_followers(struct engine *e, struct stream *s);
 bool stream_hold_row(struct engine *e, struct stream *s, uint64_t row, pr_id id, int64_t seq);
 void stream_is_held(struct stream *s, int64_t from_seq); /* rows from here on are held in the store */
@@ -284,9 +300,40 @@ bool     choose_refused(struct engine *e, int64_t now_us); /* somebody could go,
 void     choose_over(struct engine *e);                   /* nobody is chosen any more */
 unsigned suspicion(const struct pr_message *m);
 
+/* brake.c */
+bool     brakes_allow(struct endpoint *ep, int64_t now_us);  /* may anything be sent there? */
+/* May this one go?  Otherwise it was put aside until its type may. */
+bool     brakes_allow_or_shelve(struct endpoint *ep, struct item *item, int64_t now_us);
+void     brakes_unshelve(struct endpoint *ep, int64_t now_us); /* those that may go now come back */
+bool     brakes_are_shut(const struct endpoint *ep);
+bool     brakes_hold_back(struct endpoint *ep, const struct item *item);
+bool     brakes_are_same(const struct endpoint *ep, const struct item *a, const struct item *b);
+void     brakes_started(struct endpoint *ep, const struct item *item);
+bool     brakes_failed(struct endpoint *ep, const struct item *item, bool transient, int64_t retry_after_us,
+                       int64_t now_us, bool *ret_opened);
+void     brakes_succeeded(struct endpoint *ep, const struct item *item, int64_t now_us);
+void     brakes_returned(struct endpoint *ep, const struct item *item);
+int64_t  brakes_next_us(const struct endpoint *ep);
+enum breaker_state brakes_state(const struct endpoint *ep);
+void     brakes_fini(struct endpoint *ep);
+
+/* pause.c */
+bool    endpoint_has_pause(const struct engine *e, const struct endpoint *ep, int64_t now_us);
+int64_t endpoint_paused_until(const struct endpoint *ep); /* store time; 0: not */
+void    endpoint_pause(struct engine *e, struct endpoint *ep, int64_t for_us, pr_slice by, pr_slice why, int64_t now_us);
+void    pauses_plan(struct engine *e, int64_t now_us);
+void    pauses_committed(struct engine *e, bool endpoints_known);
+void    pauses_drop(struct engine *e);
+
+/* fail.c */
+void judge_failure(struct engine *e, struct item *item, const struct delivery_result *result, int64_t now_us);
+void poison_beside(struct engine *e, struct item *item, pr_slice error, int64_t now_us);
+void item_add_effects(struct engine *e, struct item *item, struct send_effect *effects); /* takes them over */
+
 /* settle.c */
 void judge_complete(struct engine *e, struct item *item, int bits);
-void judge_failure(struct engine *e, struct item *item, const struct delivery_result *result, int64_t now_us);
+void judge_step(struct engine *e, struct item *item, enum verdict_kind kind, const struct failure *f,
+                const struct decision *d, int64_t next_us, int64_t now_us);
 void judge_dead(struct engine *e, struct item *item, int reason, int cause, int limit, pr_slice rule,
                 bool counted, pr_slice code, pr_slice error, int64_t now_us);
 void judge_simple(struct engine *e, struct item *item, enum verdict_kind kind, int reason, pr_slice rule,

@@ -27,7 +27,7 @@ static size_t fresh_rows(struct engine *e, int64_t now_us)
         if (ep->full_since_us == 0)
             ep->full_since_us = now_us;
         ep->slow = ep->slow || now_us - ep->full_since_us >= PASS_OVER_AFTER_US ||
-                   ep->paused_until_us > store_now(e, now_us) || ep->breaker.state != BREAKER_CLOSED;
+                   endpoint_has_pause(e, ep, now_us) || brakes_are_shut(ep);
         if (!ep->slow)
             return 0;
     }
@@ -107,7 +107,7 @@ bool wants_cycle(struct engine *e, int64_t now_us)
 {
     if (e->epoch == 0)
         return !e->stopping;
-    if (e->judged_count > 0 || e->hold_count > 0 || now_us >= min64(renew_at_us(e), look_at_us(e)) ||
+    if (e->judged_count > 0 || e->hold_count > 0 || e->pause_count > 0 || e->effects != NULL || now_us >= min64(renew_at_us(e), look_at_us(e)) ||
         lanes_to_give(e) != 0)
         return true;
     if (e->stopping)
@@ -242,13 +242,15 @@ static size_t count_effects(const struct engine *e)
     list_foreach(node, &e->judged)
         for (struct send_effect *f = LIST_ENTRY(node, struct item, node)->effects; f != NULL; f = f->next)
             count++;
+    for (struct send_effect *f = e->effects; f != NULL; f = f->next)
+        count++;
     return count;
 }
 
-static size_t plan_effects(struct item *item, size_t verdict, struct effect *ret)
+static size_t plan_effects(const struct send_effect *effects, size_t verdict, struct effect *ret)
 {
     size_t count = 0;
-    for (struct send_effect *f = item->effects; f != NULL; f = f->next)
+    for (const struct send_effect *f = effects; f != NULL; f = f->next)
         ret[count++] = (struct effect){ verdict, f->box, &f->message };
     return count;
 }
@@ -278,7 +280,7 @@ static int plan_verdicts(struct engine *e)
         return PR_ENOMEM;
     list_foreach(node, &e->judged) {
         struct item *item = LIST_ENTRY(node, struct item, node);
-        effect_count += plan_effects(item, count, effects + effect_count);
+        effect_count += plan_effects(item->effects, count, effects + effect_count);
         verdicts[count++] = item->verdict;
         verdict_tally(e, item, +1);
         receipt_leave(item, false);
@@ -292,6 +294,9 @@ static int plan_verdicts(struct engine *e)
             .held_by = e->holds[i].stream->key,
         };
     swap_holds(e);
+    effect_count += plan_effects(e->effects, EFFECT_ALWAYS, effects + effect_count);
+    e->planned_effects = e->effects;
+    e->effects         = NULL;
     e->cycle.verdicts      = verdicts;
     e->cycle.verdict_count = count;
     e->cycle.effects       = effects;
@@ -359,6 +364,7 @@ static bool plan_changes(struct engine *e, int64_t now_us)
     if (receipt_plan(e, &e->arena) != PR_OK)
         unchoose(e); /* no memory: judge what is judged, start nothing */
     plan_tallies(e);
+    pauses_plan(e, now_us);
     e->cycle.lanes_give  = lanes_to_give(e);
     e->cycle.force_write = now_us >= renew_at_us(e);
     e->cycle.leave       = e->stopping && e->out_count == 0;
@@ -377,6 +383,11 @@ bool engine_plan(struct engine *e, int64_t now_us, bool changed, const struct cy
     if (changed) {
         e->fresh_wanted = true;
         due_look_again(e, now_us);
+    }
+    if (e->due_hurry) {
+        int64_t cost_us   = (int64_t)(e->due_dropped + 10) * SWEEP_ROW_US;
+        e->due_restart_us = min64(e->due_restart_us, max64(now_us, e->due_restarted_us + cost_us));
+        e->due_hurry      = false;
     }
     if (now_us < e->retry_at_us)
         return false;

@@ -177,6 +177,9 @@ static void absorb_held(struct engine *e, const struct cycle_reply *r, int64_t n
         if (s != NULL) {
             if (r->held_end[i] && !s->held_stop && s->holds == 0)
                 s->held = false;
+            /* Heads that had to wait until it was known what is held before them can come now. */
+            if (e->due_dropped > 0 && (!s->held || s->held_from > e->cycle.held[i].after_seq + 1))
+                e->due_restart_us = now_us;
             s->held_stop = false;
             stream_update(e, s);
         } else if (e->orphan_count > 0 && orphan_rows == 0 && slice_eq_cstr(e->cycle.held[i].key, e->orphans[0])) {

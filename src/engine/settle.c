@@ -143,7 +143,7 @@ void judge_complete(struct engine *e, struct item *item, int bits)
     item_move(e, item, PLACE_JUDGED);
     if (s != NULL) {
         s->busy--;
-        stream_remove_head(s, item->m.seq);
+        stream_remove_head(e, s, item->m.seq);
         item->stream = NULL;
         stream_update(e, s);
     }
@@ -179,68 +179,17 @@ void judge_simple(struct engine *e, struct item *item, enum verdict_kind kind, i
     item_move(e, item, PLACE_JUDGED);
 }
 
-/* ---- Failures -------------------------------------------------------------------------------- */
-
-/* The breaker has just opened: what failed in the same burst was the outage's fault, too. */
-static void return_burst(struct engine *e, const struct endpoint *ep)
+/* By a decision about a failure; next_us: when it goes on, for its story. */
+void judge_step(struct engine *e, struct item *item, enum verdict_kind kind, const struct failure *f,
+                const struct decision *d, int64_t next_us, int64_t now_us)
 {
-    list_foreach(node, &e->judged) {
-        struct item *item = LIST_ENTRY(node, struct item, node);
-        if (item->endpoint == ep && item->transient)
-            item_return(e, item, true);
-    }
-}
+    struct telling t = { f->reason, f->code, f->error, d->rule, step_name(d->step), next_us };
 
-static void follow_decision(struct engine *e, struct item *item, const struct failure *f, int bits,
-                            const struct decision *d, int64_t now_us)
-{
-    struct telling t = { f->reason, f->code, f->error, d->rule, step_name(d->step), 0 };
-
-    if (d->step == STEP_DEAD_LETTER) {
-        judge_dead(e, item, f->reason, d->cause, d->limit, d->rule, true, f->code, f->error, now_us);
-        item->verdict.bits = bits;
-        return;
-    }
-    if (d->step == STEP_DISCARD) {
-        judge_simple(e, item, VERDICT_DISCARD, f->reason, d->rule, f->error, now_us);
-        return;
-    }
-    begin_verdict(item, d->step == STEP_PARK ? VERDICT_PARK : VERDICT_FAIL);
-    item->verdict.reason   = f->reason;
-    item->verdict.bits     = bits;
-    item->verdict.delay_us = d->delay_us;
-    t.next_us = d->step == STEP_PARK ? PR_NEVER : store_now(e, now_us) + d->delay_us;
+    begin_verdict(item, kind);
+    item->verdict.reason  = f->reason;
+    item->verdict.counted = kind != VERDICT_FAIL;
     write_texts(e, item, &t, now_us);
     item_move(e, item, PLACE_JUDGED);
-}
-
-void judge_failure(struct engine *e, struct item *item, const struct delivery_result *result, int64_t now_us)
-{
-    struct endpoint *ep        = item->endpoint;
-    int              reason    = reason_is_known(result->reason) ? result->reason : PR_REASON_UNKNOWN;
-    bool             transient = reason_class(reason) == CLASS_TRANSIENT;
-    bool             was_open  = ep->breaker.state != BREAKER_CLOSED;
-    struct decision  decision;
-    struct failure   failure = {
-        .message        = &item->m,
-        .endpoint       = ep->setting->name,
-        .reason         = reason,
-        .code           = pr_str(result->code),
-        .error          = pr_str(result->error),
-        .failures       = item->m.failures + 1,
-        .retry_after_us = result->retry_after_us,
-        .age_us         = store_now(e, now_us) - item->m.created_us,
-    };
-
-    if (breaker_failed(&ep->breaker, &ep->setting->breaker, item->row, transient, result->retry_after_us, now_us)) {
-        item_return(e, item, true);
-        if (!was_open)
-            return_burst(e, ep);
-        return;
-    }
-    policy_decide(&ep->setting->policy, &failure, random_double(&e->random), &decision);
-    follow_decision(e, item, &failure, result->bits, &decision, now_us);
-    item->transient = transient;
 }
 
 /* ---- After the commit -------------------------------------------------------------------------- */
@@ -273,12 +222,23 @@ static void settle_stream(struct engine *e, struct item *item, bool applied)
         stream_set_here(s, item->m.seq, false);
         stream_hold_followers(e, s);
     } else {
-        stream_remove_head(s, item->m.seq);
+        stream_remove_head(e, s, item->m.seq);
     }
     item->stream = NULL;
     stream_update(e, s);
     if (!known)
         open_lanes(e, lane_bit(item->lane)); /* no memory: read it from the store again */
+}
+
+/* What moved to another endpoint is a dead letter, only not in the table. */
+static bool is_dead(const struct verdict *v)
+{
+    return v->kind == VERDICT_DEAD_LETTER || (v->kind == VERDICT_DISCARD && v->moved_to.size > 0);
+}
+
+static bool is_discarded(const struct verdict *v)
+{
+    return v->kind == VERDICT_DISCARD && v->moved_to.size == 0;
 }
 
 /* The stored totals change in the transaction of the verdict itself, so that no crash can come
@@ -289,8 +249,8 @@ void verdict_tally(struct engine *e, const struct item *item, int sign)
 
     t->failed += item->verdict.kind == VERDICT_FAIL || item->verdict.counted ? sign : 0;
     t->sent += item->verdict.kind == VERDICT_COMPLETE ? sign : 0;
-    t->dead += item->verdict.kind == VERDICT_DEAD_LETTER ? sign : 0;
-    t->discarded += item->verdict.kind == VERDICT_DISCARD ? sign : 0;
+    t->dead += is_dead(&item->verdict) ? sign : 0;
+    t->discarded += is_discarded(&item->verdict) ? sign : 0;
     t->expired += item->verdict.kind == VERDICT_EXPIRE ? sign : 0;
 }
 
@@ -301,8 +261,8 @@ static void settle_counts(struct engine *e, const struct item *item)
 
     e->counts.sent += kind == VERDICT_COMPLETE;
     e->counts.failed += failed;
-    e->counts.dead += kind == VERDICT_DEAD_LETTER;
-    e->counts.discarded += kind == VERDICT_DISCARD;
+    e->counts.dead += is_dead(&item->verdict);
+    e->counts.discarded += is_discarded(&item->verdict);
     e->counts.expired += kind == VERDICT_EXPIRE;
     e->counts.parked += kind == VERDICT_PARK;
     if (item->endpoint == NULL)

@@ -171,7 +171,7 @@ bool stream_misses_head(const struct stream *s, int64_t seq)
     return false;
 }
 
-void stream_remove_head(struct stream *s, int64_t seq)
+void stream_remove_head(struct engine *e, struct stream *s, int64_t seq)
 {
     size_t at = head_place(s, seq);
     if (!is_head_at(s, at, seq))
@@ -181,6 +181,8 @@ void stream_remove_head(struct stream *s, int64_t seq)
         s->heads++;
     else
         memmove(s->heads + at, s->heads + at + 1, (s->head_count - at) * sizeof(*s->heads));
+    if (s->head_count > 0 && !s->heads[0].here && !s->heads[0].dead)
+        e->due_hurry = true; /* the next head may be due already, and was left out of the pass */
 }
 
 /* ---- Holding --------------------------------------------------------------------------- */
@@ -282,6 +284,10 @@ void stream_update(struct engine *e, struct stream *s)
     if (s->item_count == 0 && s->busy == 0 && s->head_count == 0 && !s->held && s->holds == 0) {
         stream_free(e, s);
         return;
+    }
+    if (s->shelved) { /* its first message may be another one now: look anew */
+        s->shelved = false;
+        list_remove(&s->ready);
     }
     link_if(&s->endpoint->ready_streams, &s->ready, stream_is_ready(e, s));
     e->waking_count += (size_t)link_if(&s->endpoint->waking, &s->waking, wake);

@@ -207,7 +207,7 @@ void item_return(struct engine *e, struct item *item, bool at_back)
            item->place == PLACE_JUDGED);
     receipt_leave(item, true);
     item_drop_verdict(item);
-    breaker_returned(&item->endpoint->breaker, item->row);
+    brakes_returned(item->endpoint, item);
     item_wait(e, item, at_back);
     e->counts.returned++;
     if (s != NULL) {
@@ -248,7 +248,7 @@ bool window_has_room(const struct engine *e)
 size_t endpoint_room(const struct engine *e, const struct endpoint *ep, int64_t now_us)
 {
     size_t free_rows, room;
-    bool   closed = ep->paused_until_us > store_now(e, now_us) || ep->breaker.state != BREAKER_CLOSED;
+    bool   closed = endpoint_has_pause(e, ep, now_us) || brakes_are_shut(ep);
 
     if (!window_has_room(e))
         return 0;
@@ -305,7 +305,7 @@ void window_drop_lanes(struct engine *e, uint64_t lanes, bool also_busy)
         if (item->place != PLACE_WAITING && !also_busy)
             continue;
         if (item->endpoint != NULL)
-            breaker_returned(&item->endpoint->breaker, item->row);
+            brakes_returned(item->endpoint, item);
         if (item->place == PLACE_OUT) {
             receipt_leave(item, false);
             map_remove(&e->rows, &item->by_row);

@@ -3,12 +3,14 @@
 #include "base/error.h"
 #include "base/slice.h"
 #include "lib/lib.h"
+#include "lib/rule.h"
 #include "runtime/config.h"
 #include "runtime/runtime.h"
 
 /* The runtime under its public name. */
 struct pr_engine {
     struct runtime *runtime;
+    struct pr_rule *rules; /* taken over; the runtime borrows them */
 };
 
 static struct pr_engine *engine_from(struct config *config, struct pr_error *reterr)
@@ -53,6 +55,7 @@ PR_API void pr_engine_free(struct pr_engine *engine)
     if (engine == NULL)
         return;
     runtime_free(engine->runtime);
+    rules_free(engine->rules);
     free(engine);
 }
 
@@ -64,6 +67,56 @@ PR_API int pr_engine_handle(struct pr_engine *engine, const char *type_glob, pr_
 PR_API int pr_engine_handle_named(struct pr_engine *engine, const char *name, pr_handler handler, void *user)
 {
     return engine != NULL ? runtime_handle_named(engine->runtime, slice_from(name), handler, user) : PR_EINVAL;
+}
+
+PR_API int pr_engine_call(struct pr_engine *engine, const char *name, pr_call function, void *user)
+{
+    return engine != NULL ? runtime_call(engine->runtime, slice_from(name), function, user) : PR_EINVAL;
+}
+
+PR_API int pr_engine_rule(struct pr_engine *engine, const char *endpoint, struct pr_rule *rule, struct pr_error *reterr)
+{
+    const struct rule *finished;
+    if (engine == NULL || rule == NULL)
+        return lib_missing(engine == NULL ? "engine" : "rule", reterr);
+    int rc = rule_finish(rule, &finished, reterr);
+    if (rc == PR_OK)
+        rc = runtime_rule(engine->runtime, slice_from(endpoint), finished, reterr);
+    if (rc == PR_OK)
+        rule_keep(&engine->rules, rule);
+    return rc;
+}
+
+PR_API int pr_engine_pause(struct pr_engine *engine, const char *endpoint, int64_t for_us, const char *why,
+                           struct pr_error *reterr)
+{
+    if (engine == NULL || endpoint == NULL)
+        return lib_missing(engine == NULL ? "engine" : "endpoint", reterr);
+    if (for_us <= 0)
+        return error_set(reterr, PR_EINVAL, "a pause is longer than nothing");
+    return runtime_pause(engine->runtime, slice_from(endpoint), for_us, slice_from(why), reterr);
+}
+
+PR_API int pr_engine_resume(struct pr_engine *engine, const char *endpoint, struct pr_error *reterr)
+{
+    if (engine == NULL || endpoint == NULL)
+        return lib_missing(engine == NULL ? "engine" : "endpoint", reterr);
+    return runtime_resume(engine->runtime, slice_from(endpoint), reterr);
+}
+
+PR_API int pr_engine_send(struct pr_engine *engine, const char *box, const struct pr_message *message, pr_id *ret_id,
+                          enum pr_sent *ret_sent, struct pr_error *reterr)
+{
+    enum pr_sent sent = PR_SENT_STORED;
+    pr_slice     name;
+    if (engine == NULL || message == NULL)
+        return lib_missing(engine == NULL ? "engine" : "message", reterr);
+    int rc = lib_box(box, &name, reterr);
+    if (rc == PR_OK)
+        rc = runtime_send(engine->runtime, name, message, ret_id, &sent, reterr);
+    if (rc >= 0 && ret_sent != NULL)
+        *ret_sent = sent;
+    return rc;
 }
 
 PR_API int pr_engine_start(struct pr_engine *engine, struct pr_error *reterr)

@@ -1,5 +1,7 @@
 #include "policy/breaker.h"
 
+#include <string.h>
+
 #include "base/error.h"
 #include "base/util.h"
 
@@ -37,7 +39,44 @@ static void breaker_open(struct breaker *b, const struct breaker_setting *s, int
     b->until_us = now_us > PR_NEVER - open_us ? PR_NEVER : now_us + open_us;
     b->opened++;
     b->run = 0;
+    memset(b->sent, 0, sizeof(b->sent));
+    memset(b->bad, 0, sizeof(b->bad));
 }
+
+/* ---- The window ------------------------------------------------------------------------ */
+
+static size_t window_slice(struct breaker *b, const struct breaker_setting *s, int64_t now_us)
+{
+    int64_t slice = max64(now_us, 0) / max64(s->window_us / BREAKER_SLICES, 1);
+
+    for (int64_t i = max64(b->slice + 1, slice - BREAKER_SLICES + 1); i <= slice; i++)
+        b->sent[i % BREAKER_SLICES] = b->bad[i % BREAKER_SLICES] = 0;
+    if (slice - b->slice >= BREAKER_SLICES)
+        b->run = 0; /* who failed so long ago may count again */
+    b->slice = max64(b->slice, slice);
+    return (size_t)(b->slice % BREAKER_SLICES);
+}
+
+static void window_count(struct breaker *b, const struct breaker_setting *s, bool bad, int64_t now_us)
+{
+    size_t at = window_slice(b, s, now_us);
+
+    b->sent[at]++;
+    b->bad[at] += bad;
+}
+
+static bool window_is_bad(const struct breaker *b, const struct breaker_setting *s)
+{
+    unsigned sent = 0, bad = 0;
+
+    for (size_t i = 0; i < BREAKER_SLICES; i++) {
+        sent += b->sent[i];
+        bad += b->bad[i];
+    }
+    return sent >= (unsigned)max64(s->least, 1) && (double)bad >= s->share * (double)sent;
+}
+
+/* ---- What happens ------------------------------------------------------------------------ */
 
 bool breaker_allows(struct breaker *b, const struct breaker_setting *s, int64_t now_us)
 {
@@ -62,6 +101,35 @@ static bool has_failed(const struct breaker *b, uint64_t message)
     return false;
 }
 
+/* One message that fails again and again counts once. */
+static bool run_is_reached(struct breaker *b, const struct breaker_setting *s, uint64_t message)
+{
+    if (!has_failed(b, message) && b->run < BREAKER_AFTER_MAX)
+        b->failed[b->run++] = message;
+    return b->run >= s->after;
+}
+
+static bool share_is_reached(struct breaker *b, const struct breaker_setting *s, uint64_t message, int64_t now_us)
+{
+    (void)window_slice(b, s, now_us);
+    if (has_failed(b, message))
+        return false;
+    if (b->run == BREAKER_AFTER_MAX) /* the oldest is forgotten */
+        memmove(b->failed, b->failed + 1, (size_t)--b->run * sizeof(b->failed[0]));
+    b->failed[b->run++] = message;
+    window_count(b, s, true, now_us);
+    return window_is_bad(b, s);
+}
+
+/* The other side is there and has said something. */
+static void answered(struct breaker *b, const struct breaker_setting *s, int64_t now_us)
+{
+    if (s->share > 0 && s->enabled)
+        window_count(b, s, false, now_us);
+    else
+        b->run = 0;
+}
+
 bool breaker_failed(struct breaker *b, const struct breaker_setting *s, uint64_t message, bool transient,
                     int64_t retry_after_us, int64_t now_us)
 {
@@ -72,26 +140,24 @@ bool breaker_failed(struct breaker *b, const struct breaker_setting *s, uint64_t
             breaker_open(b, s, retry_after_us, now_us);
             return true;
         }
-        breaker_succeeded(b, message); /* it answered: the endpoint is there, the message is bad */
+        breaker_succeeded(b, s, message, now_us); /* it answered: the endpoint is there, the message is bad */
         return false;
     }
     if (!transient) {
-        b->run = 0;
+        answered(b, s, now_us);
         return false;
     }
     if (b->state != BREAKER_CLOSED)
         return true; /* sent before it opened: the same outage */
-    if (!has_failed(b, message) && b->run < BREAKER_AFTER_MAX)
-        b->failed[b->run++] = message;
-    if (b->run < s->after)
+    if (s->share > 0 ? !share_is_reached(b, s, message, now_us) : !run_is_reached(b, s, message))
         return false;
     breaker_open(b, s, retry_after_us, now_us);
     return true;
 }
 
-void breaker_succeeded(struct breaker *b, uint64_t message)
+void breaker_succeeded(struct breaker *b, const struct breaker_setting *s, uint64_t message, int64_t now_us)
 {
-    b->run = 0;
+    answered(b, s, now_us);
     if (b->state == BREAKER_HALF_OPEN && b->probe == message) {
         breaker_move(b, BREAKER_CLOSED);
         b->opened = 0;
@@ -107,4 +173,13 @@ void breaker_returned(struct breaker *b, uint64_t message)
 int64_t breaker_next_us(const struct breaker *b)
 {
     return b->state == BREAKER_OPEN ? b->until_us : PR_NEVER;
+}
+
+bool breaker_is_fresh(const struct breaker *b)
+{
+    unsigned sent = 0;
+
+    for (size_t i = 0; i < BREAKER_SLICES; i++)
+        sent += b->sent[i];
+    return b->state == BREAKER_CLOSED && b->run == 0 && b->opened == 0 && sent == 0;
 }

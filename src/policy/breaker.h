@@ -1,11 +1,13 @@
 /* The breaker of an endpoint: when several different messages fail for transient reasons in a
- * row it opens, nothing is sent for a while, then one probe goes out.  Pure. */
+ * row, or too large a share of what was sent lately, it opens, nothing is sent for a while, then
+ * one probe goes out.  Pure. */
 #ifndef POLICY_BREAKER_H
 #define POLICY_BREAKER_H
 
 #include <postrider.h>
 
 #define BREAKER_AFTER_MAX 64
+#define BREAKER_SLICES 10 /* the window moves in so many steps */
 
 struct breaker_setting {
     bool    enabled;
@@ -13,6 +15,9 @@ struct breaker_setting {
     int64_t open_us;   /* how long the first time; doubled each time a probe fails */
     int64_t cap_us;
     bool    per_type;  /* one breaker for each message type */
+    double  share;     /* > 0: opens at this share of transient failures in the window, instead of `after` */
+    int64_t window_us;
+    int     least;     /* sends in the window before the share counts */
 };
 
 extern const struct breaker_setting breaker_default; /* 5 messages, 5 s, at most 5 min */
@@ -27,6 +32,9 @@ struct breaker {
     int64_t  until_us;                     /* OPEN: when the probe may go */
     uint64_t probe;                        /* HALF_OPEN: the message that is out; 0: none yet */
     uint64_t last_probe;                   /* the next probe is another message, where there is one */
+    int64_t  slice;                        /* the window: number of the newest slice, */
+    unsigned sent[BREAKER_SLICES];         /* ... what ended in each, */
+    unsigned bad[BREAKER_SLICES];          /* ... and failed for transient reasons */
 };
 
 /* May this message be sent now?  Moves OPEN to HALF_OPEN when its time has come. */
@@ -37,10 +45,12 @@ void breaker_started(struct breaker *b, uint64_t message);
  * retry_after_us > 0 lengthens the open time. */
 bool breaker_failed(struct breaker *b, const struct breaker_setting *s, uint64_t message, bool transient,
                     int64_t retry_after_us, int64_t now_us);
-void breaker_succeeded(struct breaker *b, uint64_t message);
+void breaker_succeeded(struct breaker *b, const struct breaker_setting *s, uint64_t message, int64_t now_us);
 /* The probe came back without an outcome (stopped, lease lost). */
 void breaker_returned(struct breaker *b, uint64_t message);
 /* When it may change by itself; PR_NEVER: not. */
 int64_t breaker_next_us(const struct breaker *b);
+/* Nothing is to be remembered of it: a new one would behave the same. */
+bool breaker_is_fresh(const struct breaker *b);
 
 #endif

@@ -1,18 +1,20 @@
 #include "policy/policy.h"
 
+#include <limits.h>
+
+#include "base/error.h"
 #include "base/util.h"
 
-const char *step_name(enum step step)
+/* What the other side asked for is honoured, whoever decides (B74). */
+static int64_t at_least_asked_us(const struct failure *failure, int64_t delay_us)
 {
-    static const char *const names[] = { "retry", "dead_letter", "discard", "park" };
-    return names[step];
+    return max64(delay_us, min64(failure->retry_after_us, RETRY_DELAY_MAX_US));
 }
 
-/* Rules will be asked first, in order; this is what follows when none matches. */
 static void decide_by_retry(const struct retry_setting *retry, const struct failure *failure, double draw,
                             struct decision *ret)
 {
-    int64_t delay = retry_delay_us(retry, failure->failures, draw);
+    int64_t delay = failure->reason != PR_REASON_POISON_MESSAGE ? retry_delay_us(retry, failure->failures, draw) : -1;
 
     *ret = (struct decision){ .rule = PR_STR("retry") };
     if (delay < 0) {
@@ -23,11 +25,98 @@ static void decide_by_retry(const struct retry_setting *retry, const struct fail
         return;
     }
     ret->step     = STEP_RETRY;
-    ret->delay_us = max64(delay, min64(failure->retry_after_us, RETRY_DELAY_MAX_US));
+    ret->delay_us = at_least_asked_us(failure, delay);
+}
+
+static void take_step(const struct rule_step *s, size_t index, struct decision *ret)
+{
+    ret->step  = s->step;
+    ret->by    = s;
+    ret->index = index;
+}
+
+/* `left` failures are this step's own.  false: it has no answer, the next one is asked. */
+static bool ask_step(const struct rule_step *s, const struct failure *failure, int left, double draw,
+                     int64_t *ret_delay_us)
+{
+    int64_t delay = 0;
+
+    if (s->step == STEP_RETRY)
+        delay = retry_delay_us(&s->retry, left, draw);
+    else if (s->step == STEP_RETRY_NOW && left > s->times)
+        delay = -1;
+    *ret_delay_us = at_least_asked_us(failure, delay);
+    return delay >= 0;
+}
+
+/* calls_from: calls that stand before this step were made already. */
+static void decide_by_rule(const struct rule *rule, const struct failure *failure, size_t calls_from, double draw,
+                           struct decision *ret)
+{
+    int left = failure->failures;
+
+    *ret = (struct decision){ .rule = rule->name, .matched = rule };
+    for (size_t i = 0; i < rule->step_count; i++) {
+        const struct rule_step *s = &rule->steps[i];
+        bool                    skip = s->step == STEP_CALL && i < calls_from;
+
+        if (!skip && ask_step(s, failure, left, draw, &ret->delay_us)) {
+            take_step(s, i, ret);
+            break;
+        }
+        left -= rule_step_width(s);
+    }
+    if (ret->by != NULL && ret->step != STEP_DEAD_LETTER)
+        return;
+    ret->step     = STEP_DEAD_LETTER;
+    ret->delay_us = 0;
+    ret->index    = ret->by != NULL ? ret->index : rule->step_count;
+    /* At the first failure it dies of its reason, later because its retries ran out (D6). */
+    ret->cause = ret->by != NULL && left == failure->failures ? failure->reason : PR_REASON_POISON_MESSAGE;
+    ret->limit = ret->cause == failure->reason ? 0 : failure->failures - left + 1;
+}
+
+/* No rule brings poison back. */
+static void never_retry_poison(const struct failure *failure, struct decision *d)
+{
+    if (failure->reason != PR_REASON_POISON_MESSAGE || step_is_end(d->step))
+        return;
+    d->step     = STEP_DEAD_LETTER;
+    d->delay_us = 0;
+    d->cause    = PR_REASON_POISON_MESSAGE;
+    d->by       = NULL;
+}
+
+static const struct rule *find_rule(const struct rule *rules, size_t count, const struct failure *failure)
+{
+    for (size_t i = 0; i < count; i++)
+        if (matcher_matches(&rules[i].when, failure))
+            return &rules[i];
+    return NULL;
 }
 
 void policy_decide(const struct policy *policy, const struct failure *failure, double draw,
                    struct decision *ret)
 {
-    decide_by_retry(&policy->retry, failure, draw, ret);
+    const struct rule *rule = find_rule(policy->own, policy->own_count, failure);
+
+    ASSERT(failure->failures >= 1);
+    if (rule == NULL)
+        rule = find_rule(policy->global, policy->global_count, failure);
+    if (rule == NULL) {
+        decide_by_retry(&policy->retry, failure, draw, ret);
+        return;
+    }
+    decide_by_rule(rule, failure, 0, draw, ret);
+    never_retry_poison(failure, ret);
+}
+
+void policy_decide_after(const struct decision *before, const struct failure *failure, double draw,
+                         struct decision *ret)
+{
+    struct decision asked = *before;
+
+    ASSERT(asked.step == STEP_CALL);
+    decide_by_rule(asked.matched, failure, asked.index + 1, draw, ret);
+    never_retry_poison(failure, ret);
 }

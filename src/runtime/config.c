@@ -212,6 +212,7 @@ static int load(struct config *config, pr_slice text, struct pr_error *reterr)
     struct node *root = NULL;
     int r = node_parse(text, &source, &config->arena, &root, reterr);
 
+    reader.root = root;
     if (r == PR_OK)
         r = config_read_section(&reader, &option_root, root, config, "");
     return r != PR_OK ? r : check(&reader);
@@ -323,4 +324,39 @@ void config_endpoint_for_transport(const struct config_endpoint *endpoint, struc
         .allow_network_count = endpoint->allow_network_count,
         .wake_fd = -1,
     };
+}
+
+void config_endpoint_policy(const struct config *config, const struct config_endpoint *endpoint, struct policy *ret)
+{
+    *ret = (struct policy){
+        .own = endpoint->rules,
+        .own_count = endpoint->rule_count,
+        .global = config->rules,
+        .global_count = config->rule_count,
+        .retry = endpoint->retry,
+    };
+}
+
+static int line_in_list(const struct config *config, const void *field, const struct rule *rules, size_t count,
+                        const struct rule *rule)
+{
+    const struct config_note *note = note_find(config, field);
+    const struct node *node = note != NULL && note->node != NULL ? note->node->first : NULL;
+
+    for (size_t i = 0; i < count && node != NULL; i++, node = node->next)
+        if (&rules[i] == rule)
+            return node->line;
+    return 0;
+}
+
+int config_rule_line(const struct config *config, const struct rule *rule)
+{
+    int line = line_in_list(config, &config->rules, config->rules, config->rule_count, rule);
+
+    for (size_t i = 0; i < config->endpoint_count && line == 0; i++) {
+        const struct config_endpoint *e = &config->endpoints[i];
+
+        line = line_in_list(config, &e->rules, e->rules, e->rule_count, rule);
+    }
+    return line;
 }

@@ -43,6 +43,10 @@ struct config_endpoint {
     struct breaker_setting breaker;
     const struct network *allow_networks;
     size_t allow_network_count;
+    const struct rule *rules;
+    size_t rule_count;
+    int64_t payload_max; /* 0: no limit of its own */
+    bool mode;           /* inline: sent by pr_engine_send() in the caller's thread */
 };
 
 /* A message without a destination goes to the endpoints of all routes that match.  Globs;
@@ -73,6 +77,8 @@ struct config {
     size_t endpoint_count;
     struct config_route *routes;
     size_t route_count;
+    const struct rule *rules; /* global: after the endpoints' own */
+    size_t rule_count;
 
     const char *http_listen; /* "" : no HTTP */
     enum log_level log_level;
@@ -105,6 +111,12 @@ const struct config_box *config_find_box(const struct config *config, pr_slice n
 
 /* What transport_open() wants to know of an endpoint; handler, clock and log are the caller's. */
 void config_endpoint_for_transport(const struct config_endpoint *endpoint, struct endpoint_config *ret);
+
+/* How failures at an endpoint are judged: its rules, the global ones, its retry setting. */
+void config_endpoint_policy(const struct config *config, const struct config_endpoint *endpoint, struct policy *ret);
+
+/* Where a rule of this configuration begins; 0: not known. */
+int config_rule_line(const struct config *config, const struct rule *rule);
 
 /* The effective configuration as YAML, each value with where it came from.  Secrets are ***. */
 void config_show(const struct config *config, struct buf *ret);

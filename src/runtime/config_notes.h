@@ -33,6 +33,7 @@ struct config_reader {
     const struct node_source *source;
     struct pr_error *reterr;
     const char *endpoint; /* inside an endpoint: its name */
+    const struct node *root; /* NULL: the file is empty */
     bool in_list;         /* entries of lists have no names, so no variables */
 };
 
@@ -41,6 +42,19 @@ struct config_reader {
 PR_MUST_CHECK int config_read_section(struct config_reader *reader, const struct option_section *section,
                                       const struct node *map, void *target, const char *path);
 
+/* Are all keys of the map options of the section?  Otherwise says which is near. */
+PR_MUST_CHECK int config_check_keys(const struct config_reader *reader, const struct option_section *section,
+                                    const struct node *map, const char *path);
+/* A table of delays or the formula, over what retry holds. */
+PR_MUST_CHECK int config_read_retry(struct config_reader *reader, const struct node *node, struct retry_setting *retry,
+                                    const char *path);
+/* ---- Rules (config_rule.c) ---- */
+PR_MUST_CHECK int config_read_rules(struct config_reader *reader, const struct option *option, const struct node *list,
+                                    void *target, const char *path);
+
+/* PR_ECONFIG with the place of node's key before the text. */
+PR_MUST_CHECK int config_fail_at_key(const struct config_reader *reader, const struct node *node, const char *format,
+                                     ...) PR_PRINTF(3, 4);
 /* PR_ECONFIG with the place of node (NULL: the file alone) before the text. */
 PR_MUST_CHECK int config_fail(const struct config_reader *reader, const struct node *node, const char *format,
                               ...) PR_PRINTF(3, 4);

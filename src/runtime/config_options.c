@@ -17,6 +17,7 @@ static const char *const orderings[] = { "fifo", "strict", "available", "none", 
 static const char *const envelopes[] = { "binary", "structured", "raw", NULL };
 static const char *const presets[] = { "cloudeventbus", "whizbang", "finitech", NULL };
 static const char *const watches[] = { "endpoint", "type", NULL };
+static const char *const modes[] = { "durable", "inline", NULL };
 static const char *const levels[] = { "debug", "info", "warn", "error", "none", NULL };
 static const char *const built_in_boxes[] = { "outbox", "inbox", NULL };
 static const char *const formats[] = { "text", "json", NULL };
@@ -89,7 +90,7 @@ static const struct option root_options[] = {
       .is_name = option_is_endpoint_name, .name_rule = "letters, digits and _ - ., at most 63" },
     { "routes", OPTION_LIST, "", "", COUNTED(config, routes, route_count),
       .item_size = sizeof(struct config_route), .section = &option_route, .max = 1024 },
-    { .name = "rules", .kind = OPTION_LATER, .fallback = "", .doc = "what a failure leads to" },
+    { "rules", OPTION_RULES, "", "", COUNTED(config, rules, rule_count), .section = &option_rule },
     { .name = "sources", .kind = OPTION_LATER, .fallback = "", .doc = "messages that come in by themselves" },
     { "http", OPTION_SECTION, "", "", .section = &option_http },
     { "log", OPTION_SECTION, "", "", .section = &option_log },
@@ -135,6 +136,13 @@ static const struct option breaker_options[] = {
       .min = 1000, .max = DAYS(1) },
     { "per", OPTION_CHOICE, "endpoint", "what it watches: the endpoint, or each message type for itself",
       FIELD(breaker_setting, per_type), .choices = watches },
+    { "share", OPTION_NUMBER, "0",
+      "0.5 opens it when half of what was sent within `window` failed for transient reasons, instead of `after`; 0: off",
+      FIELD(breaker_setting, share), .min = 0, .max = 1000 },
+    { "window", OPTION_DURATION, "30s", "for `share`", FIELD(breaker_setting, window_us), .min = PR_MILLISECONDS(100),
+      .max = DAYS(1) },
+    { "least", OPTION_COUNT, "20", "sends within `window` before `share` counts", FIELD(breaker_setting, least), .min = 1,
+      .max = 1000000 },
 };
 const struct option_section option_breaker = { "endpoints.NAME.breaker",
                                                "While it is open nothing is sent to the endpoint, and no "
@@ -164,10 +172,18 @@ static const struct option endpoint_options[] = {
     { "breaker", OPTION_BREAKER, "", "", FIELD(config_endpoint, breaker), .section = &option_breaker },
     { "concurrency", OPTION_COUNT, "0", "deliveries at once at most; 0: as many as the transport takes",
       FIELD(config_endpoint, concurrency), .min = 0, .max = 100000 },
+    { "max_payload", OPTION_SIZE, "0B",
+      "a larger payload is not sent: it fails as `message_too_large` at once; 0B: no limit but limits.payload",
+      FIELD(config_endpoint, payload_max), .min = 0, .max = PR_PAYLOAD_MAX },
+    { "mode", OPTION_CHOICE, "durable",
+      "`durable`: stored, then sent; `inline`: pr_engine_send() sends it in the caller's thread, and stores only what "
+      "could not be sent",
+      FIELD(config_endpoint, mode), .choices = modes },
     { "allow_networks", OPTION_NETWORKS, "",
       "webhooks go to public addresses only, and to these: `[127.0.0.0/8, fd00::/8]`",
       COUNTED(config_endpoint, allow_networks, allow_network_count), .max = 256 },
-    { .name = "rules", .kind = OPTION_LATER, .fallback = "", .doc = "what a failure leads to" },
+    { "rules", OPTION_RULES, "", "the endpoint's own rules, asked before the global ones; see `rules`",
+      COUNTED(config_endpoint, rules, rule_count) },
     { .name = "sign", .kind = OPTION_LATER, .fallback = "", .doc = "signed webhooks" },
     { .name = "rate", .kind = OPTION_LATER, .fallback = "", .doc = "messages per second" },
 };
@@ -185,6 +201,100 @@ static const struct option route_options[] = {
 const struct option_section option_route = {
     "routes", "A list, for messages without a destination: they go to the endpoints of all routes that match.",
     SECTION(route_options)
+};
+
+/* ---- Rules: read by config_rule.c ---- */
+
+#define MATCHER(match) .kind = OPTION_MATCH, .fallback = "", .min = MATCH_##match
+#define ACTION(key) .kind = OPTION_STEP, .fallback = "", .min = STEP_KEY_##key
+
+static const struct option rule_options[] = {
+    { .name = "name", .kind = OPTION_TEXT, .fallback = "", .doc = "for stories, dead letters and `why`; default: `rule N`" },
+    { .name = "when", .kind = OPTION_MATCH, .fallback = "", .doc = "", .section = &option_when },
+    { .name = "then", .kind = OPTION_STEP, .fallback = "", .doc = "", .section = &option_step },
+};
+const struct option_section option_rule = {
+    "rules",
+    "What a failure leads to. The endpoint's own rules are asked first, then these; the first that matches decides. "
+    "When none\nmatches, the endpoint's `retry` and `breaker` do. `postrider policy explain` says what a rule will do, "
+    "`policy check` what it\nnever will.",
+    SECTION(rule_options)
+};
+
+static const struct option when_options[] = {
+    { .name = "reason", MATCHER(REASON), .doc = "`timeout_exceeded`, `rejected`, ...: one or a list" },
+    { .name = "class", MATCHER(CLASS), .doc = "`transient`, `permanent`, `unknown`: one or a list" },
+    { .name = "code", MATCHER(CODE), .doc = "the broker's own code: globs" },
+    { .name = "error", MATCHER(ERROR), .doc = "the text of the failure", .section = &option_match_error },
+    { .name = "type", MATCHER(TYPE), .doc = "of the message: globs" },
+    { .name = "endpoint", MATCHER(ENDPOINT), .doc = "globs" },
+    { .name = "stream", MATCHER(STREAM), .doc = "globs" },
+    { .name = "size", MATCHER(SIZE), .doc = "of the payload: `{min: 64KiB}`", .section = &option_range },
+    { .name = "age", MATCHER(AGE), .doc = "since it was stored: `{max: 1h}`" },
+    { .name = "failures", MATCHER(FAILURES), .doc = "of this message, this one included: `{max: 3}`, or `3`" },
+    { .name = "and", MATCHER(ALL), .doc = "a list of `when`: all match" },
+    { .name = "or", MATCHER(ANY), .doc = "a list of `when`: one matches" },
+    { .name = "not", MATCHER(NOT), .doc = "a `when` that does not match" },
+};
+const struct option_section option_when = {
+    "rules.when",
+    "All that is written must match; of a list one entry. Without `when` a rule matches every failure. Globs are over "
+    "the whole\ntext, and the case of letters matters.",
+    SECTION(when_options)
+};
+
+static const struct option match_error_options[] = {
+    { .name = "contains", .kind = OPTION_NAMES, .fallback = "", .doc = "one of these is in it; `error: TEXT` is short for it" },
+    { .name = "glob", .kind = OPTION_NAMES, .fallback = "", .doc = "one of these is all of it" },
+};
+const struct option_section option_match_error = { "rules.when.error", "What the other side said, in words.", SECTION(match_error_options) };
+
+static const struct option range_options[] = {
+    { .name = "min", .kind = OPTION_TEXT, .fallback = "", .doc = "this much or more" },
+    { .name = "max", .kind = OPTION_TEXT, .fallback = "", .doc = "this much or less" },
+};
+const struct option_section option_range = { "rules.when.size, age, failures", "One end is enough.", SECTION(range_options) };
+
+static const struct option step_options[] = {
+    { .name = "retry_now", ACTION(RETRY_NOW), .doc = "again at once, for so many failures" },
+    { .name = "retry", ACTION(RETRY), .doc = "again after these delays, one failure each: `[5s, 30s]`; or a formula as in "
+                                             "`endpoints.NAME.retry`, up to its last failure" },
+    { .name = "dead_letter", ACTION(DEAD_LETTER), .doc = "into the table of dead letters", .section = &option_dead_letter },
+    { .name = "discard", ACTION(DISCARD), .doc = "delete it; counted, and one line in the log" },
+    { .name = "park", ACTION(PARK), .doc = "set it aside until a person says so" },
+    { .name = "pause", ACTION(PAUSE), .doc = "beside any of them: send nothing to the endpoint for so long, or "
+                                             "`until_resumed`; alone: the message is put back, uncounted" },
+    { .name = "raise", ACTION(RAISE), .doc = "beside any of them: send a message about it; what was raised never raises",
+      .section = &option_raise },
+    { .name = "call", ACTION(CALL), .doc = "beside any of them: a function that the program registered with "
+                                           "pr_engine_call(); alone: it decides, and what it does not decide goes to the next "
+                                           "step" },
+};
+const struct option_section option_step = {
+    "rules.then",
+    "Steps, by how often the message has failed: a step or a list of them. `dead_letter`, `discard` and `park` may be "
+    "written as\na word. A rule that runs out of steps makes a dead letter.",
+    SECTION(step_options)
+};
+
+static const struct option dead_letter_options[] = {
+    { .name = "to", .kind = OPTION_TEXT, .fallback = "",
+      .doc = "to this endpoint instead, with `postrider-dead-` headers that say why; once: the next time it is the table" },
+};
+const struct option_section option_dead_letter = { "rules.then.dead_letter", "`{}` is the table.", SECTION(dead_letter_options) };
+
+static const struct option raise_options[] = {
+    { .name = "type", .kind = OPTION_TEXT, .fallback = "", .doc = "of the new message", .required = true },
+    { .name = "to", .kind = OPTION_TEXT, .fallback = "", .doc = "an endpoint; without it the routes decide" },
+    { .name = "stream", .kind = OPTION_TEXT, .fallback = "", .doc = "a template" },
+    { .name = "payload", .kind = OPTION_TEXT, .fallback = "", .doc = "a template; without it a JSON object with all of them" },
+};
+const struct option_section option_raise = {
+    "rules.then.raise",
+    "Stored in the same transaction as what becomes of the failed message. In templates `{id}` `{type}` `{stream}` "
+    "`{endpoint}`\n`{box}` `{reason}` `{code}` `{error}` `{failures}` `{attempts}` `{rule}` `{at}` stand for the failed "
+    "message's.",
+    SECTION(raise_options)
 };
 
 const struct option *option_find(const struct option_section *section, const char *name)
@@ -240,6 +350,9 @@ const char *option_kind_name(enum option_kind kind)
     case OPTION_BREAKER:
     case OPTION_NAMED: return "map";
     case OPTION_LIST: return "list";
+    case OPTION_RULES: return "list of rules";
+    case OPTION_MATCH: return "matcher";
+    case OPTION_STEP: return "step";
     case OPTION_LATER: break;
     }
     return "not built in";

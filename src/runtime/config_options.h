@@ -27,8 +27,16 @@ enum option_kind {
     OPTION_BREAKER, /* a section, or off */
     OPTION_NAMED,   /* a map from names to sections; an array of item_size */
     OPTION_LIST,    /* a list of sections; an array of item_size */
+    OPTION_RULES,   /* const struct rule *: a list of rules, see config_rule.c */
+    OPTION_MATCH,   /* inside a rule: min is its enum matcher_kind */
+    OPTION_STEP,    /* inside a rule: min is its enum step_key */
 
     OPTION_LATER, /* known, and refused by name: not built in */
+};
+
+enum step_key {
+    STEP_KEY_RETRY_NOW, STEP_KEY_RETRY, STEP_KEY_DEAD_LETTER, STEP_KEY_DISCARD, STEP_KEY_PARK,
+    STEP_KEY_PAUSE, STEP_KEY_RAISE, STEP_KEY_CALL,
 };
 
 struct option_section;
@@ -56,7 +64,7 @@ struct option_section {
 };
 
 extern const struct option_section option_root, option_box, option_endpoint, option_retry, option_breaker,
-    option_route;
+    option_route, option_rule, option_when, option_match_error, option_range, option_step, option_dead_letter, option_raise;
 
 /* NULL when there is none. */
 const struct option *option_find(const struct option_section *section, const char *name);

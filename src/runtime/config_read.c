@@ -30,11 +30,7 @@ int config_fail(const struct config_reader *reader, const struct node *node, con
                      text);
 }
 
-/* As config_fail(), at the key of node. */
-static int fail_at_key(const struct config_reader *reader, const struct node *node, const char *format, ...)
-    PR_PRINTF(3, 4);
-
-static int fail_at_key(const struct config_reader *reader, const struct node *node, const char *format, ...)
+int config_fail_at_key(const struct config_reader *reader, const struct node *node, const char *format, ...)
 {
     char text[PR_ERROR_TEXT_SIZE];
     va_list args;
@@ -56,7 +52,7 @@ static const char *kind_of(const struct node *node)
     return node->kind == NODE_MAP ? "a map" : node->kind == NODE_LIST ? "a list" : "a single value";
 }
 
-static const char *join(struct config_reader *reader, const char *path, const char *name)
+static const char *join(const struct config_reader *reader, const char *path, const char *name)
 {
     return arena_printf(&reader->config->arena, "%s%s%s", path, path[0] != '\0' ? "." : "", name).data;
 }
@@ -216,8 +212,8 @@ static int read_values(struct config_reader *reader, const struct option *option
 
 /* ---- Retry and breaker: sections with a short form ---- */
 
-static int read_retry(struct config_reader *reader, const struct option *option, const struct node *node,
-                      struct retry_setting *retry, const char *path)
+int config_read_retry(struct config_reader *reader, const struct node *node, struct retry_setting *retry,
+                      const char *path)
 {
     static const char *const formula[] = { "base", "factor", "cap", "failures" };
     const struct option *delays = option_find(&option_retry, "delays");
@@ -231,14 +227,14 @@ static int read_retry(struct config_reader *reader, const struct option *option,
         const struct node *own = node_find(node, formula[i]), *table = node_find(node, "delays");
 
         if (own != NULL && table != NULL)
-            return fail_at_key(reader, own, "%s.%s: delays is there, too; it is the table or the formula", path,
+            return config_fail_at_key(reader, own, "%s.%s: delays is there, too; it is the table or the formula", path,
                                formula[i]);
         if (own != NULL) { /* a formula beside a preset that has a table */
             retry->delays = NULL;
             retry->delay_count = 0;
         }
     }
-    return config_read_section(reader, option->section, node, retry, path);
+    return config_read_section(reader, &option_retry, node, retry, path);
 }
 
 static int read_breaker(struct config_reader *reader, const struct option *option, const struct node *node,
@@ -307,7 +303,7 @@ static int read_named(struct config_reader *reader, const struct option *option,
         count++;
     for (const struct node *c = map != NULL ? map->first : NULL; c != NULL; c = c->next) {
         if (!option->is_name(slice_from(c->key)))
-            return fail_at_key(reader, c, "%s: \"%s\" is not a name; use %s", path, c->key, option->name_rule);
+            return config_fail_at_key(reader, c, "%s: \"%s\" is not a name; use %s", path, c->key, option->name_rule);
         count += !is_built_in(option, c->key);
     }
     if (count > (size_t)option->max)
@@ -357,7 +353,7 @@ static int read_list(struct config_reader *reader, const struct option *option, 
 
 /* ---- Sections ---- */
 
-static int refuse_unknown(struct config_reader *reader, const struct option_section *section,
+static int refuse_unknown(const struct config_reader *reader, const struct option_section *section,
                           const struct node *child, const char *path)
 {
     struct suggestion near = { 0 };
@@ -366,17 +362,17 @@ static int refuse_unknown(struct config_reader *reader, const struct option_sect
     for (size_t i = 0; i < section->count; i++)
         suggest_try(&near, slice_from(child->key), section->options[i].name);
     if (near.best != NULL)
-        return fail_at_key(reader, child, "%s: unknown key; did you mean %s?", path, near.best);
+        return config_fail_at_key(reader, child, "%s: unknown key; did you mean %s?", path, near.best);
     buf_init(&all, PR_ERROR_TEXT_SIZE);
     for (size_t i = 0; i < section->count; i++)
         if (section->options[i].kind != OPTION_LATER)
             buf_addf(&all, "%s%s", i > 0 ? ", " : "", section->options[i].name);
-    int r = fail_at_key(reader, child, "%s: unknown key; known are %.*s", path, SLICE_ARGS(buf_slice(&all)));
+    int r = config_fail_at_key(reader, child, "%s: unknown key; known are %.*s", path, SLICE_ARGS(buf_slice(&all)));
     buf_fini(&all);
     return r;
 }
 
-static int check_keys(struct config_reader *reader, const struct option_section *section,
+int config_check_keys(const struct config_reader *reader, const struct option_section *section,
                       const struct node *map, const char *path)
 {
     for (const struct node *child = map->first; child != NULL; child = child->next) {
@@ -388,10 +384,10 @@ static int check_keys(struct config_reader *reader, const struct option_section 
         if (option == NULL)
             return refuse_unknown(reader, section, child, own_path);
         if (option->kind == OPTION_LATER && reader->endpoint != NULL)
-            return fail_at_key(reader, child, "endpoint %s: %s is not built in; remove it", reader->endpoint,
+            return config_fail_at_key(reader, child, "endpoint %s: %s is not built in; remove it", reader->endpoint,
                                option->name);
         if (option->kind == OPTION_LATER)
-            return fail_at_key(reader, child, "%s is not built in; remove it", own_path);
+            return config_fail_at_key(reader, child, "%s is not built in; remove it", own_path);
     }
     return PR_OK;
 }
@@ -406,10 +402,13 @@ static int read_option(struct config_reader *reader, const struct option *option
     case OPTION_NETWORKS:
     case OPTION_DELAYS: return read_values(reader, option, node, target, path);
     case OPTION_SECTION: return config_read_section(reader, option->section, node, field, path);
-    case OPTION_RETRY: return read_retry(reader, option, node, field, path);
+    case OPTION_RETRY: return config_read_retry(reader, node, field, path);
     case OPTION_BREAKER: return read_breaker(reader, option, node, field, path);
     case OPTION_NAMED: return read_named(reader, option, node, target, path);
     case OPTION_LIST: return read_list(reader, option, node, target, path);
+    case OPTION_RULES: return config_read_rules(reader, option, node, target, path);
+    case OPTION_MATCH:
+    case OPTION_STEP:
     case OPTION_LATER: return PR_OK;
     default: return read_value(reader, option, node, target, path);
     }
@@ -444,7 +443,7 @@ int config_read_section(struct config_reader *reader, const struct option_sectio
         r = config_fail(reader, map, "%s%sa map is wanted, this is %s", path, path[0] != '\0' ? ": " : "",
                         kind_of(map));
     if (r == PR_OK && map != NULL)
-        r = check_keys(reader, section, map, path);
+        r = config_check_keys(reader, section, map, path);
     for (size_t i = 0; r == PR_OK && i < section->count; i++) {
         const struct option *option = &section->options[i];
         const struct node *node = node_find(map, option->name);

@@ -155,6 +155,42 @@ static size_t begin_line(struct shower *s, const char *key)
     return start;
 }
 
+/* As it was written, on one line each. */
+static void add_node(struct buf *b, const struct node *node)
+{
+    bool map = node->kind == NODE_MAP;
+
+    if (node->kind == NODE_SCALAR) {
+        add_scalar(b, slice_from(node->shown != NULL ? node->shown : ""));
+        return;
+    }
+    buf_add_char(b, map ? '{' : '[');
+    for (const struct node *c = node->first; c != NULL; c = c->next) {
+        buf_add_cstr(b, c == node->first ? "" : ", ");
+        if (map) {
+            add_scalar(b, slice_from(c->key));
+            buf_add_cstr(b, ": ");
+        }
+        add_node(b, c);
+    }
+    buf_add_char(b, map ? '}' : ']');
+}
+
+static void show_rules(struct shower *s, const struct option *option, const void *target)
+{
+    const struct config_note *note = config_note_find(s->config, (const char *)target + option->offset);
+
+    begin_line(s, option->name);
+    buf_add_cstr(s->out, note != NULL && note->node->count > 0 ? "\n" : "[]\n");
+    for (const struct node *c = note != NULL ? note->node->first : NULL; c != NULL; c = c->next) {
+        for (int i = 0; i < s->depth * 2 + 2; i++)
+            buf_add_char(s->out, ' ');
+        buf_add_cstr(s->out, "- ");
+        add_node(s->out, c);
+        buf_addf(s->out, " # line %d\n", c->line);
+    }
+}
+
 static void show_section(struct shower *s, const struct option_section *section, const void *target);
 
 static void show_array(struct shower *s, const struct option *option, const void *target)
@@ -206,6 +242,10 @@ static void show_option(struct shower *s, const struct option *option, const voi
     const void *field = (const char *)target + option->offset;
     size_t start;
 
+    if (option->kind == OPTION_RULES) {
+        show_rules(s, option, target);
+        return;
+    }
     if (option->kind == OPTION_NAMED || option->kind == OPTION_LIST) {
         show_array(s, option, target);
         return;
@@ -308,7 +348,9 @@ static void reference_option(struct buf *b, const struct option *option)
 
 static bool is_value(const struct option *option)
 {
-    return option->section == NULL && option->kind != OPTION_LATER;
+    bool in_rule = (option->kind == OPTION_MATCH || option->kind == OPTION_STEP) && option->doc[0] != '\0';
+
+    return (option->section == NULL || in_rule) && option->kind != OPTION_LATER;
 }
 
 static void reference_section(struct buf *b, const struct option_section *section)

@@ -151,6 +151,15 @@ static void desk_log_verdict(struct desk *d, const struct verdict *v, const char
              LOG_INT("attempt", v->number));
 }
 
+static void desk_log_pauses(struct desk *d, const struct cycle *cycle)
+{
+    for (size_t i = 0; i < cycle->pause_count; i++) {
+        const struct pause *p = &cycle->pauses[i];
+        log_emit(desk_log(d), LOG_WARN, "paused", LOG_SLICE("endpoint", p->endpoint), LOG_SLICE("by", p->by),
+                 LOG_SLICE("why", p->why), LOG_INT("seconds", p->for_us == PR_NEVER ? -1 : p->for_us / PR_SECONDS(1)));
+    }
+}
+
 /* Remember what is committed now, for people. */
 static void desk_note(struct desk *d, const struct cycle *cycle, const struct cycle_reply *reply)
 {
@@ -160,7 +169,9 @@ static void desk_note(struct desk *d, const struct cycle *cycle, const struct cy
         const struct verdict *v = &cycle->verdicts[i];
         if (v->kind == VERDICT_COMPLETE || (!reply->replayed && reply->answers[i] != PR_OK))
             continue;
-        if (v->kind == VERDICT_DISCARD || v->kind == VERDICT_EXPIRE) /* gone for good: always one line */
+        if (v->kind == VERDICT_DISCARD && v->moved_to.size > 0)
+            desk_log_verdict(d, v, "dead_letter_moved");
+        else if (v->kind == VERDICT_DISCARD || v->kind == VERDICT_EXPIRE) /* gone for good: always one line */
             desk_log_verdict(d, v, v->kind == VERDICT_DISCARD ? "discarded" : "expired");
         if (!incident_note(&d->failures, &d->deaths, v, reply->now_us, d->incidents))
             continue;
@@ -235,6 +246,7 @@ static void desk_cycle(struct desk *d)
     }
     FAILPOINT("runtime.after_cycle");
     desk_note(d, cycle, reply);
+    desk_log_pauses(d, cycle);
     engine_absorb(d->engine, asked, now_us(), reply);
     desk_well(d);
     d->joined = true;
@@ -447,6 +459,8 @@ static int desk_make_engine(struct desk *d, struct pr_error *reterr)
         .overrides = s->overrides,
         .override_count = s->override_count,
         .company = d->options.company,
+        .call = program_call,
+        .call_arg = d->options.caller,
     };
     pr_id_new(&engine->instance);
     if (random_bytes_os(&engine->seed, sizeof engine->seed) < 0)

@@ -20,6 +20,7 @@ struct desk_options { /* everything is borrowed until free */
     struct log              *log;  /* may be NULL */
     struct bell             *bell; /* rung when the view has changed */
     struct company          *company; /* of all boxes: they share one process, and one death */
+    struct caller           *caller;  /* for rules */
     /* Called once, from the box's thread, when a fault has ended it. */
     void (*on_fault)(void *arg, const struct pr_error *fault);
     void *on_fault_arg;

@@ -17,6 +17,8 @@ struct relay {
     struct setting       setting;
     struct bell          bell;
     struct company       company;
+    struct caller        caller;
+    struct inliner      *inliner;
     struct desk        **desks;
     size_t               desk_count;
     size_t               started;
@@ -53,6 +55,7 @@ static int relay_make_desks(struct relay *r, struct pr_error *reterr)
                                              .log = r->options.log,
                                              .bell = &r->bell,
                                              .company = &r->company,
+                                             .caller = &r->caller,
                                              .on_fault = relay_fault,
                                              .on_fault_arg = r };
         int rc = desk_new(&options, &r->desks[r->desk_count], reterr);
@@ -62,19 +65,43 @@ static int relay_make_desks(struct relay *r, struct pr_error *reterr)
     return PR_OK;
 }
 
+static bool endpoint_is_closed(void *arg, size_t endpoint)
+{
+    struct relay        *r = arg;
+    struct endpoint_view view;
+    relay_endpoint(r, endpoint, &view);
+    return view.breaker != BREAKER_CLOSED || view.paused_until_us > store_time(r->options.store);
+}
+
+static int relay_make_inliner(struct relay *r, struct pr_error *reterr)
+{
+    const struct inliner_options options = { .setting = &r->setting,
+                                             .store = r->options.store,
+                                             .caller = &r->caller,
+                                             .log = r->options.log,
+                                             .payload_max = (size_t)r->options.config->payload_max,
+                                             .is_closed = endpoint_is_closed,
+                                             .is_closed_arg = r };
+    r->inliner = inliner_new(&options);
+    return r->inliner != NULL ? PR_OK : error_set(reterr, PR_ENOMEM, "no memory for %zu endpoints", r->setting.endpoint_count);
+}
+
 int relay_new(const struct relay_options *options, struct relay **ret_relay, struct pr_error *reterr)
 {
     struct relay *r = calloc(1, sizeof *r);
     if (r == NULL)
         return error_set(reterr, PR_ENOMEM, "no memory for a relay");
     r->options = *options;
+    r->caller = (struct caller){ .program = options->program, .log = options->log };
     int rc = bell_init(&r->bell, reterr);
     if (rc < 0) {
         free(r);
         return rc;
     }
     ASSERT(pthread_mutex_init(&r->drain_lock, NULL) == 0);
-    rc = setting_init(&r->setting, options->config, options->handlers, options->handler_count, options->log, reterr);
+    rc = setting_init(&r->setting, options->config, options->program, options->log, reterr);
+    if (rc == PR_OK)
+        rc = relay_make_inliner(r, reterr);
     if (rc == PR_OK)
         rc = relay_make_desks(r, reterr);
     if (rc < 0) {
@@ -92,6 +119,7 @@ void relay_free(struct relay *r)
     for (size_t i = 0; i < r->desk_count; i++)
         desk_free(r->desks[i]);
     free(r->desks);
+    inliner_free(r->inliner);
     setting_fini(&r->setting);
     pthread_mutex_destroy(&r->drain_lock);
     bell_fini(&r->bell);
@@ -248,6 +276,21 @@ void relay_counts(struct relay *r, struct pr_engine_counts *counts)
         counts->cycles += c->cycles;
     }
     bell_unlock(&r->bell);
+    const struct inliner_counts *own = inliner_counts(r->inliner);
+    counts->sent += atomic_load(&own->sent);
+    counts->failed += atomic_load(&own->failed);
+    counts->dead += atomic_load(&own->dead);
+    counts->discarded += atomic_load(&own->discarded);
+}
+
+struct inliner *relay_inliner(const struct relay *r)
+{
+    return r->inliner;
+}
+
+bool relay_has_box(const struct relay *r, pr_slice name)
+{
+    return config_find_box(r->options.config, name) != NULL;
 }
 
 size_t relay_endpoint_count(const struct relay *r)
@@ -259,6 +302,14 @@ pr_slice relay_endpoint_name(const struct relay *r, size_t index)
 {
     ASSERT(index < r->setting.endpoint_count);
     return r->setting.endpoints[index].name;
+}
+
+bool relay_has_endpoint(const struct relay *r, pr_slice name)
+{
+    for (size_t i = 0; i < r->setting.endpoint_count; i++)
+        if (slice_eq(r->setting.endpoints[i].name, name))
+            return true;
+    return false;
 }
 
 void relay_endpoint(struct relay *r, size_t index, struct endpoint_view *ret_view)

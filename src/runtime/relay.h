@@ -4,13 +4,13 @@
 
 #include "runtime/desk.h"
 #include "runtime/config.h"
+#include "runtime/inline.h"
 #include "runtime/setting.h"
 #include "store/store.h"
 
 struct relay_options { /* everything is borrowed until free */
     const struct config        *config;
-    const struct handler_entry *handlers;
-    size_t                      handler_count;
+    const struct program       *program;
     struct store               *store;
     struct log                 *log;
     void (*on_fault)(void *arg, const struct pr_error *fault); /* from a box's thread */
@@ -33,9 +33,14 @@ int  relay_is_live(struct relay *r, struct pr_error *reterr);
 int  relay_is_ready(struct relay *r, struct pr_error *reterr); /* by what the boxes met; asks nobody */
 void relay_counts(struct relay *r, struct pr_engine_counts *counts); /* adds to counts */
 
+/* For endpoints with mode: inline; sends while the relay runs. */
+struct inliner *relay_inliner(const struct relay *r);
+bool relay_has_box(const struct relay *r, pr_slice name);
+
 /* Sums over the boxes, by the setting's index. */
 size_t   relay_endpoint_count(const struct relay *r);
 pr_slice relay_endpoint_name(const struct relay *r, size_t index);
+bool     relay_has_endpoint(const struct relay *r, pr_slice name);
 void     relay_endpoint(struct relay *r, size_t index, struct endpoint_view *ret_view);
 /* The newest first; returns how many. */
 size_t relay_incidents(struct relay *r, bool deaths, struct incident *ret, size_t max);

@@ -20,9 +20,8 @@ enum runtime_state { RUNTIME_NEW, RUNTIME_RUNNING, RUNTIME_STOPPED };
 
 struct runtime {
     struct runtime_options options;
-    struct handler_entry   handlers[HANDLERS_MAX];
-    size_t                 handler_count;
-    struct arena           texts; /* of the handlers */
+    struct program         program;
+    struct arena           texts; /* of what is registered */
 
     /* start, reload and stop go one at a time, under this lock; ... */
     pthread_mutex_t     change_lock;
@@ -95,16 +94,18 @@ void runtime_free(struct runtime *rt)
 
 static int add_handler(struct runtime *rt, bool by_type, pr_slice text, pr_handler handler, void *user)
 {
+    struct program *p = &rt->program;
+
     if (rt->state != RUNTIME_NEW || handler == NULL || text.size == 0 || text.size > PR_TYPE_MAX ||
-        memchr(text.data, '\0', text.size) != NULL || rt->handler_count == HANDLERS_MAX)
+        memchr(text.data, '\0', text.size) != NULL || p->handler_count == HANDLERS_MAX)
         return PR_EINVAL;
-    for (size_t i = 0; i < rt->handler_count; i++)
-        if (rt->handlers[i].by_type == by_type && slice_eq_cstr(text, rt->handlers[i].text))
+    for (size_t i = 0; i < p->handler_count; i++)
+        if (p->handlers[i].by_type == by_type && slice_eq_cstr(text, p->handlers[i].text))
             return PR_EINVAL;
     pr_slice copy = slice_dup(&rt->texts, text);
     if (copy.data == NULL)
         return PR_ENOMEM;
-    rt->handlers[rt->handler_count++] =
+    p->handlers[p->handler_count++] =
         (struct handler_entry){ .by_type = by_type, .text = copy.data, .handler = handler, .user = user };
     return PR_OK;
 }
@@ -117,6 +118,38 @@ int runtime_handle(struct runtime *rt, pr_slice type_glob, pr_handler handler, v
 int runtime_handle_named(struct runtime *rt, pr_slice name, pr_handler handler, void *user)
 {
     return add_handler(rt, false, name, handler, user);
+}
+
+int runtime_call(struct runtime *rt, pr_slice name, pr_call function, void *user)
+{
+    struct program *p = &rt->program;
+
+    if (rt->state != RUNTIME_NEW || function == NULL || name.size == 0 || name.size > PR_NAME_MAX ||
+        p->call_count == PROGRAM_CALLS_MAX || program_find_call(p, name) != NULL)
+        return PR_EINVAL;
+    pr_slice copy = slice_dup(&rt->texts, name);
+    if (copy.data == NULL)
+        return PR_ENOMEM;
+    p->calls[p->call_count++] = (struct call_entry){ .name = copy.data, .function = function, .user = user };
+    return PR_OK;
+}
+
+int runtime_rule(struct runtime *rt, pr_slice endpoint, const struct rule *rule, struct pr_error *reterr)
+{
+    struct program *p = &rt->program;
+    int             rc = rule_check(rule, reterr);
+
+    if (rc != PR_OK)
+        return rc;
+    if (rt->state != RUNTIME_NEW)
+        return error_set(reterr, PR_EINVAL, "rules are added before the start");
+    if (p->rule_count == PROGRAM_RULES_MAX)
+        return error_set(reterr, PR_EINVAL, "at most %d rules are possible", PROGRAM_RULES_MAX);
+    pr_slice copy = endpoint.size > 0 ? slice_dup(&rt->texts, endpoint) : (pr_slice){ NULL, 0 };
+    if (endpoint.size > 0 && copy.data == NULL)
+        return error_set(reterr, PR_ENOMEM, "no memory for a rule");
+    p->rules[p->rule_count++] = (struct rule_entry){ .endpoint = copy.data, .rule = rule };
+    return PR_OK;
 }
 
 /* ---- Start, stop, reload ------------------------------------------------------------------------ */
@@ -174,8 +207,7 @@ static int make_relay(struct runtime *rt, const struct config *config, struct st
                       struct relay **ret_relay, struct pr_error *reterr)
 {
     const struct relay_options options = { .config = config,
-                                           .handlers = rt->handlers,
-                                           .handler_count = rt->handler_count,
+                                           .program = &rt->program,
                                            .store = store,
                                            .log = rt->options.log,
                                            .on_fault = on_fault,
@@ -364,6 +396,55 @@ int runtime_reload(struct runtime *rt, struct config *config, struct pr_error *r
     int rc = rt->state == RUNTIME_RUNNING ? reload(rt, config, reterr)
                                           : error_set(reterr, PR_EINVAL, "it does not run");
     ASSERT(pthread_mutex_unlock(&rt->change_lock) == 0);
+    return rc;
+}
+
+/* ---- By the program's hand -------------------------------------------------------------------- */
+
+static int on_endpoint(struct runtime *rt, enum admin_kind kind, pr_slice endpoint, int64_t for_us, pr_slice why,
+                       struct pr_error *reterr)
+{
+    struct admin_reply reply;
+    int                rc = PR_OK;
+    ASSERT(pthread_rwlock_rdlock(&rt->lock) == 0);
+    if (rt->state != RUNTIME_RUNNING)
+        rc = error_set(reterr, PR_EINVAL, "it does not run");
+    else if (!relay_has_endpoint(rt->relay, endpoint))
+        rc = error_set(reterr, PR_ENOTFOUND, "there is no endpoint \"%.*s\"", SLICE_ARGS(endpoint));
+    if (rc == PR_OK) {
+        struct admin admin = { .kind = kind,
+                               .filter = { .endpoint = endpoint, .state = -1 },
+                               .by = slice_from(rt->config->instance),
+                               .why = why,
+                               .until_us = for_us == PR_NEVER ? PR_NEVER : time_add(store_time(rt->store), for_us) };
+        rc = store_admin(rt->store, &admin, &reply, reterr);
+    }
+    ASSERT(pthread_rwlock_unlock(&rt->lock) == 0);
+    return rc;
+}
+
+int runtime_pause(struct runtime *rt, pr_slice endpoint, int64_t for_us, pr_slice why, struct pr_error *reterr)
+{
+    return on_endpoint(rt, ADMIN_PAUSE, endpoint, for_us, why, reterr);
+}
+
+int runtime_resume(struct runtime *rt, pr_slice endpoint, struct pr_error *reterr)
+{
+    return on_endpoint(rt, ADMIN_RESUME, endpoint, 0, (pr_slice){ NULL, 0 }, reterr);
+}
+
+int runtime_send(struct runtime *rt, pr_slice box, const struct pr_message *message, pr_id *ret_id,
+                 enum pr_sent *ret_sent, struct pr_error *reterr)
+{
+    int rc = PR_OK;
+    ASSERT(pthread_rwlock_rdlock(&rt->lock) == 0);
+    if (rt->state != RUNTIME_RUNNING)
+        rc = error_set(reterr, PR_EINVAL, "it does not run");
+    else if (!relay_has_box(rt->relay, box))
+        rc = error_set(reterr, PR_ENOTFOUND, "there is no box \"%.*s\"", SLICE_ARGS(box));
+    else
+        rc = inliner_send(relay_inliner(rt->relay), box, message, ret_id, ret_sent, reterr);
+    ASSERT(pthread_rwlock_unlock(&rt->lock) == 0);
     return rc;
 }
 

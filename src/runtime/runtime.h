@@ -41,6 +41,11 @@ PR_MUST_CHECK int runtime_handle(struct runtime *rt, pr_slice type_glob, pr_hand
 /* For endpoints with the url "handler:NAME". */
 PR_MUST_CHECK int runtime_handle_named(struct runtime *rt, pr_slice name, pr_handler handler, void *user);
 
+/* A function that rules call by this name. */
+PR_MUST_CHECK int runtime_call(struct runtime *rt, pr_slice name, pr_call function, void *user);
+/* A rule for an endpoint (empty: for all), after the config's own.  It is borrowed until free. */
+PR_MUST_CHECK int runtime_rule(struct runtime *rt, pr_slice endpoint, const struct rule *rule, struct pr_error *reterr);
+
 /* Open and check the store, check every endpoint, start the threads.  On a fault nothing runs. */
 PR_MUST_CHECK int runtime_start(struct runtime *rt, struct pr_error *reterr);
 
@@ -54,6 +59,15 @@ int runtime_stop(struct runtime *rt, int64_t timeout_us);
 /* Work by another configuration.  Everything that can be checked is checked first: on a fault
  * the old one goes on, and config stays the caller's.  On success it is taken over. */
 PR_MUST_CHECK int runtime_reload(struct runtime *rt, struct config *config, struct pr_error *reterr);
+
+/* People's hands on an endpoint, by the program.  PR_OK; PR_ENOTFOUND: the config has no such endpoint. */
+PR_MUST_CHECK int runtime_pause(struct runtime *rt, pr_slice endpoint, int64_t for_us, pr_slice why,
+                                struct pr_error *reterr);
+PR_MUST_CHECK int runtime_resume(struct runtime *rt, pr_slice endpoint, struct pr_error *reterr);
+
+/* Send now where an endpoint has mode: inline, store elsewhere: see pr_engine_send(). */
+PR_MUST_CHECK int runtime_send(struct runtime *rt, pr_slice box, const struct pr_message *message, pr_id *ret_id,
+                               enum pr_sent *ret_sent, struct pr_error *reterr);
 
 /* The configuration by which it works; borrowed until the next reload. */
 const struct config *runtime_config(const struct runtime *rt);

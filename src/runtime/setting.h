@@ -6,17 +6,8 @@
 #include "base/arena.h"
 #include "engine/engine.h"
 #include "runtime/config.h"
+#include "runtime/program.h"
 #include "transport/transport.h"
-
-#define HANDLERS_MAX 256
-
-/* A C function of the program. */
-struct handler_entry {
-    bool        by_type; /* text is a glob of types; otherwise the NAME of "handler:NAME" */
-    const char *text;
-    pr_handler  handler;
-    void       *user;
-};
 
 struct setting {
     struct endpoint_setting *endpoints;  /* for the engines ... */
@@ -24,14 +15,17 @@ struct setting {
     size_t                   endpoint_count;
     struct route            *routes, *overrides;
     size_t                   route_count, override_count;
+    bool                    *is_inline; /* by the same index: mode: inline */
+    const struct rule       *global;    /* of the config, then of the program */
+    size_t                   global_count;
     struct arena             arena;
 };
 
-/* Checks every endpoint without connecting.  config and handlers are borrowed until fini.
+/* Checks every endpoint without connecting.  config and program are borrowed until fini.
  * Fault PR_ECONFIG, PR_ENOMEM; fini is safe after it. */
 PR_MUST_CHECK int setting_init(struct setting *s, const struct config *config,
-                               const struct handler_entry *handlers, size_t handler_count,
-                               struct log *log, struct pr_error *reterr);
+                               const struct program *program, struct log *log,
+                               struct pr_error *reterr);
 void setting_fini(struct setting *s);
 
 #endif

@@ -150,6 +150,8 @@ static int target_take_after_life(struct target *target, const struct admin *adm
     if (!buf_failed(&note))
         target->after = after_life_new(target->row->m.destination, PR_STR("operator"), buf_slice(&note));
     buf_fini(&note);
+    if (target->after != NULL)
+        target->after->cause = admin->cause;
     return target->after != NULL ? PR_OK : PR_ENOMEM;
 }
 
@@ -192,7 +194,8 @@ static void target_die(struct target *target, int64_t now_us)
     struct stored *row = target->row;
     struct after_life *after = target->after;
     target->after = NULL;
-    after->cause = row->m.reason != 0 ? row->m.reason : PR_REASON_REJECTED;
+    if (after->cause == 0)
+        after->cause = row->m.reason != 0 ? row->m.reason : PR_REASON_REJECTED;
     after->at_us = now_us;
     fingerprint(row->m.destination, row->m.type, after->cause, row->m.error, after->fingerprint);
     row_bury_dead(row, after);
@@ -336,16 +339,6 @@ static int admin_rows(struct memory *memory, const struct admin *admin, struct a
 }
 
 /* ---- Actions on endpoints ------------------------------------------------------------------- */
-
-static void endpoint_set_pause(struct endpoint *endpoint, int64_t until_us, pr_slice *by, pr_slice *why)
-{
-    free((char *)(uintptr_t)endpoint->by.data);
-    free((char *)(uintptr_t)endpoint->why.data);
-    endpoint->paused_until_us = until_us;
-    endpoint->by = *by;
-    endpoint->why = *why;
-    *by = *why = (pr_slice){ NULL, 0 };
-}
 
 /* What the pause will be, or -1 when nothing changes. */
 static int64_t pause_end(const struct endpoint *endpoint, const struct admin *admin, int64_t now_us)

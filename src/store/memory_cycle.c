@@ -4,6 +4,12 @@
 
 #include "store/memory_model.h"
 
+struct pause_work {
+    struct endpoint      *endpoint; /* for one that is not known */
+    struct stored_notice *notice;
+    pr_slice              by, why;  /* malloc'ed */
+};
+
 /* What a cycle will change, with all the memory that it takes. */
 struct work {
     struct instance *joins;    /* NULL: it is an instance already */
@@ -11,6 +17,7 @@ struct work {
     struct stored  **effects;  /* one per effect */
     struct receipt  *receipt;
     struct endpoint **endpoints; /* one per tally; NULL: it is known */
+    struct pause_work *pauses;   /* one per pause */
 };
 
 static void work_fini(struct work *work, const struct cycle *cycle)
@@ -23,6 +30,12 @@ static void work_fini(struct work *work, const struct cycle *cycle)
     free(work->receipt);
     for (size_t i = 0; work->endpoints != NULL && i < cycle->tally_count; i++)
         free(work->endpoints[i]);
+    for (size_t i = 0; work->pauses != NULL && i < cycle->pause_count; i++) {
+        free(work->pauses[i].endpoint);
+        free(work->pauses[i].notice);
+        free((char *)(uintptr_t)work->pauses[i].by.data);
+        free((char *)(uintptr_t)work->pauses[i].why.data);
+    }
 }
 
 static int work_take_effects(struct work *work, struct session *session, const struct cycle *cycle,
@@ -68,6 +81,19 @@ static int work_take_endpoints(struct work *work, const struct memory *memory, c
     return PR_OK;
 }
 
+static int work_take_pauses(struct work *work, const struct cycle *cycle)
+{
+    for (size_t i = 0; i < cycle->pause_count; i++) {
+        const struct pause *pause = &cycle->pauses[i];
+        struct pause_work *p = &work->pauses[i];
+        p->endpoint = endpoint_new(pause->endpoint);
+        p->notice = notice_new(NULL, NOTICE_ENDPOINT, NULL, pause->endpoint);
+        if (p->endpoint == NULL || p->notice == NULL || !text_dup(pause->by, &p->by) || !text_dup(pause->why, &p->why))
+            return PR_ENOMEM;
+    }
+    return PR_OK;
+}
+
 static int work_take(struct work *work, struct session *session, const struct cycle *cycle, int64_t now_us,
                      struct pr_error *reterr)
 {
@@ -75,13 +101,14 @@ static int work_take(struct work *work, struct session *session, const struct cy
     work->changes = arena_alloc_array(arena, cycle->verdict_count, sizeof(work->changes[0]));
     work->effects = arena_alloc_array(arena, cycle->effect_count, sizeof(work->effects[0]));
     work->endpoints = arena_alloc_array(arena, cycle->tally_count, sizeof(work->endpoints[0]));
+    work->pauses = arena_alloc_array(arena, cycle->pause_count, sizeof(work->pauses[0]));
     size_t destinations = 0;
     for (size_t i = 0; i < cycle->verdict_count; i++)
         destinations += cycle->verdicts[i].kind == VERDICT_SPLIT ? cycle->verdicts[i].destination_count : 0;
     session->reply.answers = arena_alloc_array(arena, cycle->verdict_count, sizeof(int));
     session->reply.split_rows = arena_alloc_array(arena, destinations, sizeof(uint64_t));
     if (work->changes == NULL || work->effects == NULL || work->endpoints == NULL ||
-        session->reply.answers == NULL || session->reply.split_rows == NULL)
+        work->pauses == NULL || session->reply.answers == NULL || session->reply.split_rows == NULL)
         return PR_ENOMEM;
 
     int rc = PR_OK;
@@ -93,6 +120,8 @@ static int work_take(struct work *work, struct session *session, const struct cy
         rc = work_take_receipt(work, cycle);
     if (rc == PR_OK)
         rc = work_take_endpoints(work, session->box->memory, cycle);
+    if (rc == PR_OK)
+        rc = work_take_pauses(work, cycle);
     return rc;
 }
 
@@ -152,6 +181,28 @@ static void work_tallies(struct work *work, struct memory *memory, const struct 
     }
 }
 
+static void work_pauses(struct work *work, struct memory *memory, const struct cycle *cycle, int64_t now_us)
+{
+    for (size_t i = 0; i < cycle->pause_count; i++) {
+        const struct pause *pause = &cycle->pauses[i];
+        struct pause_work *p = &work->pauses[i];
+        struct endpoint *endpoint = endpoint_find(memory, pause->endpoint);
+        int64_t until_us = pause->for_us == PR_NEVER ? PR_NEVER : time_add(now_us, pause->for_us);
+        if (until_us <= now_us || (endpoint != NULL && until_us <= endpoint->paused_until_us))
+            continue;
+        if (endpoint == NULL) {
+            endpoint = p->endpoint;
+            p->endpoint = NULL;
+            list_push_back(&memory->endpoints, &endpoint->node);
+        }
+        endpoint_set_pause(endpoint, until_us, &p->by, &p->why);
+        notice_add(memory, p->notice);
+        p->notice = NULL;
+        list_foreach(node, &memory->boxes)
+            box_touch(LIST_ENTRY(node, struct box, node));
+    }
+}
+
 static void work_apply(struct work *work, struct session *session, struct instance *instance,
                        const struct cycle *cycle, int64_t now_us)
 {
@@ -165,6 +216,7 @@ static void work_apply(struct work *work, struct session *session, struct instan
     work_effects(work, session, cycle);
     work_receipts(work, instance, cycle);
     work_tallies(work, session->box->memory, cycle);
+    work_pauses(work, session->box->memory, cycle, now_us);
     done_purge(session->box, now_us, DONE_PURGE_MAX);
     instance->last = cycle->number;
 }

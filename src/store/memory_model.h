@@ -253,6 +253,8 @@ int  reply_notices(struct session *session, const struct cycle *cycle);
 struct endpoint *endpoint_find(const struct memory *memory, pr_slice name);
 struct endpoint *endpoint_new(pr_slice name);
 int  endpoints_copy(const struct memory *memory, struct arena *arena, struct endpoint_state **ret, size_t *ret_count);
+/* Takes the texts over. */
+void endpoint_set_pause(struct endpoint *endpoint, int64_t until_us, pr_slice *by, pr_slice *why);
 bool endpoint_is_paused(const struct memory *memory, pr_slice name, int64_t now_us);
 struct audit *audit_new(const struct admin *admin, int64_t now_us);
 void audit_add(struct memory *memory, struct audit *audit, uint64_t changed);

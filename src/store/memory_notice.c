@@ -147,6 +147,16 @@ bool endpoint_is_paused(const struct memory *memory, pr_slice name, int64_t now_
     return endpoint != NULL && endpoint->paused_until_us > now_us;
 }
 
+void endpoint_set_pause(struct endpoint *endpoint, int64_t until_us, pr_slice *by, pr_slice *why)
+{
+    free((char *)(uintptr_t)endpoint->by.data);
+    free((char *)(uintptr_t)endpoint->why.data);
+    endpoint->paused_until_us = until_us;
+    endpoint->by = *by;
+    endpoint->why = *why;
+    *by = *why = (pr_slice){ NULL, 0 };
+}
+
 /* ---- Audit ---------------------------------------------------------------------------------- */
 
 struct audit *audit_new(const struct admin *admin, int64_t now_us)

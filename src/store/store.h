@@ -109,7 +109,7 @@ enum admin_kind {
                          * By stream: every row of it that is behind a failed head */
     ADMIN_PARK,
     ADMIN_DISCARD,
-    ADMIN_DEAD_ADD,     /* by hand, with why; cause = reason (PR_REASON_REJECTED when none) */
+    ADMIN_DEAD_ADD,     /* by hand, with why; without a cause its reason is it (PR_REASON_REJECTED when none) */
     ADMIN_DEAD_REPLAY,  /* back to the box and the place it came from, new life */
     ADMIN_DEAD_DISCARD,
     ADMIN_PAUSE,        /* filter.endpoint, until_us: the later end wins */
@@ -121,6 +121,7 @@ struct admin {
     struct filter   filter;   /* ids, or the rest; empty filters are refused (PR_EINVAL) */
     pr_slice        by, why;  /* who says so; kept in the audit */
     int64_t         until_us; /* PAUSE */
+    int             cause;    /* DEAD_ADD: enum pr_reason; 0: see there */
     bool            dry_run;  /* count only */
 };
 

@@ -100,6 +100,13 @@ PR_API int pr_effect_send(struct pr_context *context, const char *box, const str
     return PR_OK;
 }
 
+PR_API void pr_decide(struct pr_context *context, enum pr_step step, int64_t delay_us)
+{
+    context->decided  = true;
+    context->step     = step;
+    context->delay_us = max64(delay_us, 0);
+}
+
 PR_API bool pr_should_stop(const struct pr_context *context)
 {
     bool cancelled = atomic_load(&context->stop->cancelled);

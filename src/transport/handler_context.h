@@ -28,6 +28,11 @@ struct pr_context {
     char               *error; /* owned */
     struct send_effect *effects, **effects_end;
     size_t              effect_count;
+
+    /* For a function that a rule calls. */
+    bool                decided;
+    enum pr_step        step;
+    int64_t             delay_us;
 };
 
 void context_init(struct pr_context *context, const struct delivery *delivery, const struct clock *clock,

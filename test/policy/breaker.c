@@ -35,7 +35,7 @@ TEST(a_success_in_between_starts_the_count_anew) /* B73 */
     struct breaker b = { 0 };
     breaker_failed(&b, &setting, 1, true, 0, 0);
     breaker_failed(&b, &setting, 2, true, 0, 0);
-    breaker_succeeded(&b, 9);
+    breaker_succeeded(&b, &setting, 9, 0);
     CHECK(!breaker_failed(&b, &setting, 3, true, 0, 0));
     CHECK_EQ(b.state, BREAKER_CLOSED);
 }
@@ -55,7 +55,7 @@ TEST(one_probe_goes_out_when_half_open_and_its_success_closes) /* B73 */
     CHECK(breaker_allows(&b, &setting, PR_SECONDS(5)));
     breaker_started(&b, 42);
     CHECK(!breaker_allows(&b, &setting, PR_SECONDS(5)));
-    breaker_succeeded(&b, 42);
+    breaker_succeeded(&b, &setting, 42, PR_SECONDS(5));
     CHECK_EQ(b.state, BREAKER_CLOSED);
     CHECK(breaker_allows(&b, &setting, PR_SECONDS(5)));
 }
@@ -110,4 +110,47 @@ TEST(retry_after_lengthens_the_open_time) /* B74 */
     breaker_failed(&b, &setting, 2, true, 0, 0);
     breaker_failed(&b, &setting, 3, true, PR_SECONDS(90), 0);
     CHECK_EQ(b.until_us, PR_SECONDS(90));
+}
+
+static const struct breaker_setting by_share = { .enabled = true, .after = 5, .open_us = PR_SECONDS(5), .cap_us = PR_SECONDS(12),
+                                                 .share = 0.5, .window_us = PR_SECONDS(10), .least = 10 };
+
+TEST(half_of_a_window_that_fails_opens_it) /* B73 */
+{
+    struct breaker b = { 0 };
+    for (uint64_t m = 1; m <= 5; m++)
+        breaker_succeeded(&b, &by_share, m, PR_SECONDS(1));
+    for (uint64_t m = 11; m <= 14; m++)
+        CHECK(!breaker_failed(&b, &by_share, m, true, 0, PR_SECONDS(2)));
+    CHECK_EQ(b.state, BREAKER_CLOSED); /* 4 of 9: too few were sent */
+    CHECK(breaker_failed(&b, &by_share, 15, true, 0, PR_SECONDS(2)));
+    CHECK_EQ(b.state, BREAKER_OPEN);
+}
+
+TEST(what_left_the_window_does_not_count) /* B73 */
+{
+    struct breaker b = { 0 };
+    for (uint64_t m = 11; m <= 19; m++)
+        CHECK(!breaker_failed(&b, &by_share, m, true, 0, PR_SECONDS(1)));
+    for (uint64_t m = 21; m <= 29; m++)
+        CHECK(!breaker_failed(&b, &by_share, m, true, 0, PR_SECONDS(30)));
+    CHECK_EQ(b.state, BREAKER_CLOSED);
+}
+
+TEST(one_message_alone_does_not_open_it_by_its_share_either)
+{
+    struct breaker b = { 0 };
+    for (int i = 0; i < 1000; i++)
+        CHECK(!breaker_failed(&b, &by_share, 7, true, 0, PR_MILLISECONDS(i)));
+    CHECK_EQ(b.state, BREAKER_CLOSED);
+}
+
+TEST(a_breaker_that_has_forgotten_everything_is_fresh)
+{
+    struct breaker b = { 0 };
+    CHECK(breaker_is_fresh(&b));
+    breaker_failed(&b, &setting, 1, true, 0, 0);
+    CHECK(!breaker_is_fresh(&b));
+    breaker_succeeded(&b, &setting, 2, 0);
+    CHECK(breaker_is_fresh(&b));
 }

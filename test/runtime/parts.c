@@ -74,10 +74,13 @@ TEST(setting_numbers_endpoints_routes_and_handlers)
                                  "  a: {url: \"null:\", ordering: strict, max_attempts: 3}\n"
                                  "  b: {url: \"handler:order.*\", retry: [1s]}\n"
                                  "routes: [{type: \"x.*\", to: [b, a]}]\n");
-    const struct handler_entry handlers[] = { { true, "order.*", nothing, NULL }, { true, "mail.*", nothing, NULL } };
+    static const struct program program = {
+        .handlers = { { true, "order.*", nothing, NULL }, { true, "mail.*", nothing, NULL } },
+        .handler_count = 2,
+    };
     struct setting             s;
     struct pr_error            error;
-    CHECK_OK(setting_init(&s, config, handlers, 2, NULL, &error), &error);
+    CHECK_OK(setting_init(&s, config, &program, NULL, &error), &error);
 
     CHECK_EQ(s.endpoint_count, 3);
     CHECK_SLICE(s.endpoints[0].name, "a");
@@ -100,9 +103,10 @@ TEST(setting_numbers_endpoints_routes_and_handlers)
 TEST(setting_refuses_a_handler_that_nobody_registered)
 {
     struct config  *config = load("endpoints: {a: {url: \"handler:shop\"}}\n");
+    static const struct program empty;
     struct setting  s;
     struct pr_error error;
-    CHECK_EQ(setting_init(&s, config, NULL, 0, NULL, &error), PR_ECONFIG);
+    CHECK_EQ(setting_init(&s, config, &empty, NULL, &error), PR_ECONFIG);
     CHECK(strstr(error.text, "shop") != NULL && strstr(error.text, "endpoint a") != NULL);
     setting_fini(&s);
     config_free(config);

@@ -291,3 +291,12 @@ STORE_TEST(a_split_delivery_dies_and_comes_back_on_its_own) /* B17, B59 */
     CHECK_EQ(suite_get_to(s, id, "b")->m.seq, seq);
     CHECK(suite_get_to(s, id, "b")->state != STATE_DEAD);
 }
+
+STORE_TEST(made_dead_by_hand_it_has_the_cause_that_was_given) /* B88 */
+{
+    pr_id one = SEND(s, "outbox"), other = SEND(s, "outbox");
+    CHECK_EQ(ADMIN_ID(s, ADMIN_DEAD_ADD, one, .by = PR_STR("ann"), .cause = PR_REASON_EXPIRED).changed, 1);
+    CHECK_EQ(ADMIN_ID(s, ADMIN_DEAD_ADD, other, .by = PR_STR("ann")).changed, 1);
+    CHECK_EQ(suite_get(s, one)->cause, PR_REASON_EXPIRED);
+    CHECK_EQ(suite_get(s, other)->cause, PR_REASON_REJECTED);
+}

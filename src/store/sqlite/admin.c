@@ -220,7 +220,7 @@ static int story_make(struct order *o, const struct pr_message *m, struct buf *r
 static int do_dead_add(struct order *o, const struct target *t, const struct pr_message *m, pr_slice story)
 {
     char print[FINGERPRINT_SIZE];
-    int cause = m->reason != PR_REASON_NONE ? m->reason : PR_REASON_REJECTED;
+    int cause = o->admin->cause != 0 ? o->admin->cause : m->reason != PR_REASON_NONE ? m->reason : PR_REASON_REJECTED;
     struct buf note;
 
     fingerprint(m->destination, m->type, cause, m->error, print);

@@ -4,7 +4,7 @@
 #include "store/sqlite/sqlite.h"
 
 #define NOTICES_PER_CYCLE 1000
-#define NOTICE_AGE_US PR_MINUTES(60) /* every living instance has read it by then */
+#define NOTICE_AGE_US PR_MINUTES(60) /* who sleeps for longer reads everything anew */
 #define PURGE_EVERY_US PR_SECONDS(1)
 #define PURGE_PIECE 1000 /* rows in one cycle */
 
@@ -68,6 +68,40 @@ int endpoints_read(struct conn *conn, struct arena *arena, struct endpoint_state
     return rc;
 }
 
+/* Of two pauses the later end wins; one that is over does not count.  PR_UNKNOWN: nothing changed. */
+static int pause_set(struct cycle_run *run, const struct pause *p)
+{
+    const pr_slice no_box = { NULL, 0 };
+    int64_t        until_us = p->for_us == PR_NEVER ? PR_NEVER : time_add(run->now_us, p->for_us);
+    int64_t        current_us = 0;
+    int            rc = conn_int(run->conn, "SELECT paused_until FROM endpoint WHERE name = ?1", no_box,
+                                 VALUES(V_TEXT(p->endpoint)), &current_us, run->reterr);
+
+    if (rc < 0)
+        return rc;
+    if (until_us <= run->now_us || until_us <= current_us)
+        return PR_UNKNOWN;
+    rc = conn_do(run->conn,
+                 "INSERT INTO endpoint (name, paused_until, paused_by, paused_why) VALUES (?1, ?2, ?3, ?4)"
+                 " ON CONFLICT (name) DO UPDATE SET paused_until = ?2, paused_by = ?3, paused_why = ?4",
+                 no_box, VALUES(V_TEXT(p->endpoint), V_INT(until_us), V_TEXT(p->by), V_TEXT(p->why)), NULL,
+                 run->reterr);
+    if (rc < 0)
+        return rc;
+    return conn_do(run->conn,
+                   "INSERT INTO control (mono_at, box, kind, row, seq, endpoint) VALUES (?1, '', ?2, 0, 0, ?3)", no_box,
+                   VALUES(V_INT(run->mono_us), V_INT(NOTICE_ENDPOINT), V_TEXT(p->endpoint)), NULL, run->reterr);
+}
+
+int pauses_set(struct cycle_run *run)
+{
+    int rc = PR_OK;
+
+    for (size_t i = 0; i < run->cycle->pause_count && rc >= 0; i++)
+        rc = pause_set(run, &run->cycle->pauses[i]);
+    return rc < 0 ? rc : PR_OK;
+}
+
 /* ---- Notices -------------------------------------------------------------------------- */
 
 static int notice_take(struct cycle_run *run, sqlite3_stmt *s, struct notice *ret)
@@ -111,18 +145,51 @@ static int notices_take(struct cycle_run *run, bool *ret_endpoints)
     return rc;
 }
 
+/* Numbers run without gaps: when the one behind the cursor is not there any more, it was purged
+ * while this instance slept.  Then it is told to read everything anew. */
+static int notices_missed(struct cycle_run *run, bool *ret_missed)
+{
+    struct cycle_reply *reply = &run->session->reply;
+    int64_t oldest = 1;
+    int rc = conn_int(run->conn,
+                      "SELECT coalesce((SELECT min(number) FROM control),"
+                      " (SELECT seq + 1 FROM sqlite_sequence WHERE name = 'control'), 1)",
+                      run->session->box, NULL, 0, &oldest, run->reterr);
+    *ret_missed = rc >= 0 && oldest > run->cycle->notice_after + 1;
+    if (!*ret_missed)
+        return rc;
+    reply->notices = arena_alloc_array(&run->session->arena, 1, sizeof(*reply->notices));
+    if (reply->notices == NULL)
+        return error_set(run->reterr, PR_ENOMEM, "no memory for notices");
+    reply->notices[0] = (struct notice){ .kind = NOTICE_RELOAD };
+    reply->notice_count = 1;
+    return rc;
+}
+
+static int notice_last(struct cycle_run *run, int64_t *ret)
+{
+    return conn_int(run->conn, "SELECT seq FROM sqlite_sequence WHERE name = 'control'", run->session->box, NULL, 0,
+                    ret, run->reterr);
+}
+
 int notices_read(struct cycle_run *run, bool joined)
 {
     struct cycle_reply *reply = &run->session->reply;
-    bool endpoints = joined || run->cycle->epoch == 0; /* an answer to a join that was lost, too */
-    int rc;
+    bool joins = joined || run->cycle->epoch == 0; /* an answer to a join that was lost, too */
+    bool missed = false, endpoints = joins;
+    int rc = PR_OK;
 
     reply->notice_last = run->cycle->notice_after;
-    if (run->cycle->epoch == 0) /* and not "after 0": that is every notice of a store that had none before */
-        rc = conn_int(run->conn, "SELECT seq FROM sqlite_sequence WHERE name = 'control'", run->session->box,
-                      NULL, 0, &reply->notice_last, run->reterr);
-    else
+    if (!joins) /* and not "after 0": that is every notice of a store that had none before */
+        rc = notices_missed(run, &missed);
+    if (rc >= 0 && (joins || missed))
+        rc = notice_last(run, &reply->notice_last);
+    else if (rc >= 0)
         rc = notices_take(run, &endpoints);
+    if (rc >= 0 && missed) {
+        reply->notices[0].number = reply->notice_last;
+        endpoints = true;
+    }
     if (rc < 0 || !endpoints)
         return rc < 0 ? rc : PR_OK;
     reply->endpoints_known = true;
@@ -137,14 +204,12 @@ int notices_purge(struct cycle_run *run)
     if (run->mono_us < run->session->purge_next_us)
         return PR_OK;
     run->session->purge_next_us = time_add(run->mono_us, PURGE_EVERY_US);
-    /* Whoever lives makes a cycle within its lease, and must still find them. */
-    int64_t age_us = max64(NOTICE_AGE_US, time_mul(run->cycle->lease_us, 2));
     int rc = conn_do(run->conn,
                      "DELETE FROM control WHERE number IN (SELECT number FROM control"
                      " WHERE mono_at < ?1 OR mono_at > ?2 ORDER BY number LIMIT ?3)",
                      run->session->box,
-                     VALUES(V_INT(time_sub(run->mono_us, age_us)),
-                            V_INT(time_add(run->mono_us, age_us)), V_INT(PURGE_PIECE)),
+                     VALUES(V_INT(time_sub(run->mono_us, NOTICE_AGE_US)),
+                            V_INT(time_add(run->mono_us, NOTICE_AGE_US)), V_INT(PURGE_PIECE)),
                      NULL, run->reterr);
     if (rc == PR_OK)
         rc = conn_do(run->conn,

@@ -136,6 +136,7 @@ void lease_unlock(struct session *session);
 PR_MUST_CHECK int verdicts_apply(struct cycle_run *run);
 PR_MUST_CHECK int receipts_write(struct cycle_run *run);
 PR_MUST_CHECK int tallies_add(struct cycle_run *run);
+PR_MUST_CHECK int pauses_set(struct cycle_run *run);
 PR_MUST_CHECK int rows_read(struct cycle_run *run);
 PR_MUST_CHECK int notices_read(struct cycle_run *run, bool joined);
 PR_MUST_CHECK int notices_purge(struct cycle_run *run);

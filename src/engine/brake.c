@@ -1,0 +1,223 @@
+/* The breakers of an endpoint: one for all of it, or one for each message type.
+ *
+ * With one for each type, messages of a type that may not go now are put on that type's shelf, so
+ * that they are not met again and again while the others go on.  They are still waiting: a shelf
+ * is only another list for the same node.  A type whose breaker has nothing to remember has none. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/internal.h"
+
+#define BRAKES_MAX 1024 /* types of one endpoint that are watched at once; others are not */
+
+struct brake {
+    struct map_node node;
+    struct breaker  breaker;
+    struct list     loose, streams; /* the shelf */
+    size_t          type_size;
+    char            type[];
+};
+
+static uint64_t type_hash(pr_slice type)
+{
+    return hash_slice(0, type);
+}
+
+static struct brake *brake_find(const struct endpoint *ep, pr_slice type)
+{
+    for (struct map_node *n = map_first(&ep->brakes, type_hash(type)); n != NULL; n = map_next_same(n)) {
+        struct brake *b = MAP_ENTRY(n, struct brake, node);
+        if (slice_eq((pr_slice){ b->type, b->type_size }, type))
+            return b;
+    }
+    return NULL;
+}
+
+/* NULL: no memory, or too many: then this type has no breaker. */
+static struct brake *brake_get(struct endpoint *ep, pr_slice type)
+{
+    struct brake *b = brake_find(ep, type);
+
+    if (b != NULL || map_count(&ep->brakes) >= BRAKES_MAX)
+        return b;
+    b = calloc(1, sizeof(*b) + type.size);
+    if (b == NULL)
+        return NULL;
+    b->type_size = type.size;
+    memcpy(b->type, type.data, type.size);
+    list_init(&b->loose);
+    list_init(&b->streams);
+    if (map_insert(&ep->brakes, &b->node, type_hash(type)) != PR_OK) {
+        free(b);
+        return NULL;
+    }
+    return b;
+}
+
+static bool is_per_type(const struct endpoint *ep)
+{
+    return ep->setting->breaker.per_type && ep->setting->breaker.enabled;
+}
+
+static struct breaker *breaker_find(struct endpoint *ep, pr_slice type)
+{
+    struct brake *b;
+
+    if (!is_per_type(ep))
+        return &ep->breaker;
+    b = brake_find(ep, type);
+    return b != NULL ? &b->breaker : NULL;
+}
+
+/* ---- Shelves -------------------------------------------------------------------------------- */
+
+static void brake_unshelve(struct endpoint *ep, struct brake *b)
+{
+    for (struct list_node *n = list_pop_front(&b->loose); n != NULL; n = list_pop_front(&b->loose))
+        list_push_back(&ep->loose, n);
+    for (struct list_node *n = list_pop_front(&b->streams); n != NULL; n = list_pop_front(&b->streams)) {
+        LIST_ENTRY(n, struct stream, ready)->shelved = false;
+        list_push_back(&ep->ready_streams, n);
+    }
+}
+
+void brakes_unshelve(struct endpoint *ep, int64_t now_us)
+{
+    if (!is_per_type(ep))
+        return;
+    map_foreach(node, &ep->brakes) {
+        struct brake *b = MAP_ENTRY(node, struct brake, node);
+        if (!(list_is_empty(&b->loose) && list_is_empty(&b->streams)) &&
+            breaker_allows(&b->breaker, &ep->setting->breaker, now_us))
+            brake_unshelve(ep, b);
+    }
+}
+
+bool brakes_allow_or_shelve(struct endpoint *ep, struct item *item, int64_t now_us)
+{
+    struct brake *b;
+
+    if (!is_per_type(ep))
+        return true; /* brakes_allow() has said so for all */
+    b = brake_find(ep, item->m.type);
+    if (b == NULL || breaker_allows(&b->breaker, &ep->setting->breaker, now_us))
+        return true;
+    if (item->stream != NULL) {
+        list_remove(&item->stream->ready);
+        list_push_back(&b->streams, &item->stream->ready);
+        item->stream->shelved = true;
+    } else {
+        list_remove(&item->node);
+        list_push_back(&b->loose, &item->node);
+    }
+    return false;
+}
+
+/* ---- The breaker's questions ------------------------------------------------------------------ */
+
+bool brakes_allow(struct endpoint *ep, int64_t now_us)
+{
+    return is_per_type(ep) || breaker_allows(&ep->breaker, &ep->setting->breaker, now_us);
+}
+
+bool brakes_are_shut(const struct endpoint *ep)
+{
+    return !is_per_type(ep) && ep->breaker.state != BREAKER_CLOSED;
+}
+
+/* Sent after its breaker opened, only because it was announced before. */
+bool brakes_hold_back(struct endpoint *ep, const struct item *item)
+{
+    const struct breaker *b = breaker_find(ep, item->m.type);
+    return b != NULL && b->state == BREAKER_OPEN;
+}
+
+void brakes_started(struct endpoint *ep, const struct item *item)
+{
+    struct breaker *b = breaker_find(ep, item->m.type);
+    if (b != NULL)
+        breaker_started(b, item->row);
+}
+
+bool brakes_failed(struct endpoint *ep, const struct item *item, bool transient, int64_t retry_after_us, int64_t now_us,
+                   bool *ret_opened)
+{
+    struct breaker *b = breaker_find(ep, item->m.type);
+    bool            was_closed, ours;
+
+    *ret_opened = false;
+    if (b == NULL && transient) {
+        struct brake *brake = brake_get(ep, item->m.type);
+        b = brake != NULL ? &brake->breaker : NULL;
+    }
+    if (b == NULL)
+        return false;
+    was_closed  = b->state == BREAKER_CLOSED;
+    ours        = breaker_failed(b, &ep->setting->breaker, item->row, transient, retry_after_us, now_us);
+    *ret_opened = was_closed && b->state == BREAKER_OPEN;
+    return ours;
+}
+
+bool brakes_are_same(const struct endpoint *ep, const struct item *a, const struct item *b)
+{
+    return a->endpoint == ep && b->endpoint == ep && (!is_per_type(ep) || slice_eq(a->m.type, b->m.type));
+}
+
+void brakes_succeeded(struct endpoint *ep, const struct item *item, int64_t now_us)
+{
+    const struct breaker_setting *setting = &ep->setting->breaker;
+    struct brake *b;
+
+    if (!is_per_type(ep)) {
+        breaker_succeeded(&ep->breaker, setting, item->row, now_us);
+        return;
+    }
+    b = setting->share > 0 ? brake_get(ep, item->m.type) : brake_find(ep, item->m.type);
+    if (b == NULL)
+        return;
+    breaker_succeeded(&b->breaker, setting, item->row, now_us);
+    if (!breaker_is_fresh(&b->breaker))
+        return;
+    brake_unshelve(ep, b);
+    map_remove(&ep->brakes, &b->node);
+    free(b);
+}
+
+void brakes_returned(struct endpoint *ep, const struct item *item)
+{
+    struct breaker *b = breaker_find(ep, item->m.type);
+    if (b != NULL)
+        breaker_returned(b, item->row);
+}
+
+int64_t brakes_next_us(const struct endpoint *ep)
+{
+    int64_t next_us = PR_NEVER;
+
+    if (!is_per_type(ep))
+        return breaker_next_us(&ep->breaker);
+    map_foreach(node, &ep->brakes)
+        next_us = min64(next_us, breaker_next_us(&MAP_ENTRY(node, struct brake, node)->breaker));
+    return next_us;
+}
+
+enum breaker_state brakes_state(const struct endpoint *ep)
+{
+    enum breaker_state state = ep->breaker.state;
+
+    map_foreach(node, &ep->brakes) {
+        const struct breaker *b = &MAP_ENTRY(node, struct brake, node)->breaker;
+        if (b->state != BREAKER_CLOSED && state != BREAKER_OPEN)
+            state = b->state;
+    }
+    return state;
+}
+
+void brakes_fini(struct endpoint *ep)
+{
+    map_foreach(node, &ep->brakes) {
+        map_remove(&ep->brakes, node);
+        free(MAP_ENTRY(node, struct brake, node));
+    }
+    map_fini(&ep->brakes);
+}

@@ -1,0 +1,39 @@
+/* Rules that do not do what their writer thinks: those that can never match, those that stand
+ * behind others which take everything, steps that are never reached, and loops without an end.
+ *
+ * It is exact about reasons, classes, endpoints, sizes, ages and failures, and careful about
+ * texts: what it says is true, but it does not find everything. */
+#ifndef POLICY_CHECK_H
+#define POLICY_CHECK_H
+
+#include "policy/policy.h"
+
+enum finding_kind {
+    FINDING_NEVER,       /* the rule can never match */
+    FINDING_UNREACHABLE, /* other rules take all that it could match */
+    FINDING_STEP,        /* a step is never reached */
+    FINDING_ENDLESS,     /* it goes on for ever, or in a circle */
+};
+
+struct finding {
+    enum finding_kind  kind;
+    const struct rule *rule;
+    pr_slice           endpoint; /* whose rule it is; empty: a global one */
+    const struct rule *other;    /* UNREACHABLE: the rule that takes it, where it is one */
+    size_t             step;     /* STEP, ENDLESS: its index */
+    pr_slice           to;       /* ENDLESS: the endpoint that closes the circle */
+};
+
+const char *finding_kind_name(enum finding_kind kind); /* "never_matches", "unreachable", ... */
+
+/* An endpoint and its policy; the global rules are the same in all of them. */
+struct checked_endpoint {
+    pr_slice             name;
+    const struct policy *policy;
+};
+
+/* Calls found() for each, in the order of the rules: the endpoints' own, then the global ones. */
+void policy_check(const struct checked_endpoint *endpoints, size_t endpoint_count, const struct rule *global,
+                  size_t global_count, void (*found)(void *arg, const struct finding *finding), void *arg);
+
+#endif

@@ -1,0 +1,53 @@
+/* program.h - what the program brought along in C: handlers, rules, functions that rules call.
+ * It is filled before the start and never changes afterwards; every reload works with it. */
+#ifndef RUNTIME_PROGRAM_H
+#define RUNTIME_PROGRAM_H
+
+#include "base/log.h"
+#include "engine/engine.h"
+#include "policy/rule.h"
+
+#define HANDLERS_MAX 256
+#define PROGRAM_RULES_MAX 1024
+#define PROGRAM_CALLS_MAX 256
+
+/* A C function of the program. */
+struct handler_entry {
+    bool        by_type; /* text is a glob of types; otherwise the NAME of "handler:NAME" */
+    const char *text;
+    pr_handler  handler;
+    void       *user;
+};
+
+struct rule_entry {
+    const char        *endpoint; /* NULL: global */
+    const struct rule *rule;
+};
+
+struct call_entry {
+    const char *name;
+    pr_call     function;
+    void       *user;
+};
+
+struct program {
+    struct handler_entry handlers[HANDLERS_MAX];
+    size_t               handler_count;
+    struct rule_entry    rules[PROGRAM_RULES_MAX];
+    size_t               rule_count;
+    struct call_entry    calls[PROGRAM_CALLS_MAX];
+    size_t               call_count;
+};
+
+/* NULL when nobody registered it. */
+const struct call_entry *program_find_call(const struct program *program, pr_slice name);
+
+/* Calls a function for a rule, in the thread of the engine; logs when it fails. */
+struct caller {
+    const struct program *program;
+    struct log           *log; /* may be NULL */
+};
+/* An engine_call: arg is a const struct caller *. */
+int program_call(void *arg, pr_slice name, const struct failure *failure, pr_slice rule, struct call_answer *ret);
+
+#endif

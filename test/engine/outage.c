@@ -1,0 +1,221 @@
+/* Endpoints that protect themselves: outages, breakers, one bad message among many. */
+#include "stage.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/slice.h"
+#include "base/util.h"
+
+static const struct breaker_setting usual = { .enabled = true, .after = 5, .open_us = PR_SECONDS(5), .cap_us = PR_MINUTES(5) };
+
+#define CROWD 10000
+
+static struct {
+    bool     down;
+    size_t   sends, dead, failed_max;
+    int64_t  second;       /* of the last send while down */
+    unsigned this_second, most_in_a_second;
+    pr_slice bad_type;     /* only this type fails */
+} outage;
+
+static void judge(struct world *w, const struct delivery *d, unsigned endpoint, struct fate *f)
+{
+    bool bad = outage.down && (outage.bad_type.size == 0 || slice_eq(outage.bad_type, d->message->type));
+    (void)endpoint;
+    *f = (struct fate){ .outcome = SEND_OK, .arrives = true, .answer_us = PR_MILLISECONDS(1) };
+    outage.sends++;
+    if (!bad)
+        return;
+    *f = (struct fate){ .outcome = SEND_FAILED, .reason = PR_REASON_TRANSPORT_UNAVAILABLE, .answer_us = PR_MILLISECONDS(1) };
+    outage.this_second = w->mono_us / PR_SECONDS(1) == outage.second ? outage.this_second + 1 : 1;
+    outage.second = w->mono_us / PR_SECONDS(1);
+    outage.most_in_a_second = outage.this_second > outage.most_in_a_second ? outage.this_second : outage.most_in_a_second;
+}
+
+static void watch(struct world *w, struct instance *in, const struct cycle *cycle, const struct cycle_reply *reply)
+{
+    (void)w;
+    (void)in;
+    (void)reply;
+    for (size_t i = 0; i < cycle->verdict_count; i++)
+        outage.dead += cycle->verdicts[i].kind == VERDICT_DEAD_LETTER;
+}
+
+static void open_quietly(struct stage *s)
+{
+    memset(&outage, 0, sizeof(outage));
+    s->scenario.check = false;
+    stage_open(s);
+    s->w.quiet = true;
+    s->w.judge = judge;
+    s->w.watch = watch;
+}
+
+static pr_id send_type(struct stage *s, unsigned type, const char *stream)
+{
+    struct parcel *p = world_parcel(&s->w);
+    p->m.type    = scenario_type(type);
+    p->m.stream  = pr_str(stream);
+    p->m.payload = PR_STR("x");
+    parcel_seal(&s->w, p);
+    CHECK_EQ(world_store(&s->w, &p, 1), PR_OK);
+    return p->m.id;
+}
+
+static void send_crowd(struct stage *s)
+{
+    struct parcel *batch[100];
+    for (int i = 0; i < CROWD / 100; i++) {
+        for (int k = 0; k < 100; k++) {
+            batch[k] = world_parcel(&s->w);
+            batch[k]->m.type    = scenario_type((unsigned)k);
+            batch[k]->m.stream  = k % 2 == 0 ? slice_dup(&s->w.arena, pr_str(STREAM(k))) : (pr_slice){ NULL, 0 };
+            batch[k]->m.payload = PR_STR("x");
+            parcel_seal(&s->w, batch[k]);
+        }
+        CHECK_EQ(world_store(&s->w, batch, 100), PR_OK);
+    }
+}
+
+static uint64_t left(struct stage *s, uint64_t *ret_dead)
+{
+    struct query       query = { .kind = QUERY_BOXES, .filter.state = -1 };
+    struct query_reply reply;
+    CHECK_EQ(store_query(&s->w.store, &query, &s->w.arena, &reply, NULL), PR_OK);
+    for (size_t i = 0; i < reply.box_count; i++) {
+        const struct box_counts *b = &reply.boxes[i];
+        *ret_dead = b->dead;
+        if (slice_eq_cstr(b->name, "outbox"))
+            return b->ready + b->in_flight + b->delayed + b->retrying + b->held + b->parked + b->paused;
+    }
+    return UINT64_MAX;
+}
+
+TEST(an_outage_of_a_day_with_ten_thousand_waiting_kills_nobody) /* B72 */
+{
+    struct stage s;
+    uint64_t     dead = 0;
+    stage_set(&s);
+    s.scenario.endpoints[0].breaker = usual;
+    open_quietly(&s);
+    outage.down = true;
+    send_crowd(&s);
+    stage_run(&s, PR_SECONDS(10)); /* it opens */
+    size_t burst = outage.sends;
+    outage.most_in_a_second = 0;
+    stage_run(&s, PR_MINUTES(24 * 60));
+    CHECK(outage.most_in_a_second <= 1);
+    CHECK(outage.sends - burst < 24 * 60 * 60); /* a probe a second would be too many already */
+    CHECK(outage.sends - burst > 100);          /* and it did look */
+    CHECK_EQ(left(&s, &dead), CROWD);
+    CHECK_EQ(dead, 0);
+    outage.down = false;
+    stage_run(&s, PR_MINUTES(30));
+    CHECK_EQ(left(&s, &dead), 0);
+    CHECK_EQ(dead, 0);
+    CHECK_EQ(outage.dead, 0);
+    stage_close(&s);
+}
+
+TEST(one_message_that_always_fails_does_not_open_the_breaker_for_the_others)
+{
+    struct stage         s;
+    struct endpoint_view view;
+    stage_set(&s);
+    s.scenario.endpoints[0].breaker = usual;
+    s.scenario.endpoints[0].policy.retry = (struct retry_setting){ .base_us = PR_SECONDS(1), .factor = 1 }; /* for ever */
+    open_quietly(&s);
+    outage.down     = true;
+    outage.bad_type = scenario_type(5);
+    pr_id bad = send_type(&s, 5, "bad");
+    for (int i = 0; i < 100; i++) {
+        stage_run(&s, PR_SECONDS(10));
+        engine_endpoint(s.w.instances[0].engine, 0, &view);
+        CHECK_EQ(view.breaker, BREAKER_CLOSED);
+    }
+    pr_id good = send_type(&s, 0, "good");
+    stage_run(&s, PR_SECONDS(1));
+    CHECK(stage_done(&s, good));
+    CHECK(!stage_done(&s, bad));
+    stage_close(&s);
+}
+
+TEST(a_breaker_for_each_type_lets_the_other_types_go_on) /* B73 */
+{
+    struct stage         s;
+    struct endpoint_view view;
+    pr_id                bad[40], good[40];
+    stage_set(&s);
+    s.scenario.endpoints[0].breaker = usual;
+    s.scenario.endpoints[0].breaker.per_type = true;
+    s.scenario.check = true;
+    open_quietly(&s);
+    s.scenario.check = true;
+    outage.down     = true;
+    outage.bad_type = scenario_type(1);
+    for (int i = 0; i < 40; i++)
+        bad[i] = send_type(&s, 1, i % 2 == 0 ? STREAM(i) : "");
+    stage_run(&s, PR_SECONDS(3));
+    engine_endpoint(s.w.instances[0].engine, 0, &view);
+    CHECK_EQ(view.breaker, BREAKER_OPEN);
+    for (int i = 0; i < 40; i++)
+        good[i] = send_type(&s, 2, i % 2 == 0 ? STREAM(100 + i) : "");
+    stage_run(&s, PR_SECONDS(1));
+    for (int i = 0; i < 40; i++)
+        CHECK(stage_done(&s, good[i]));
+    stage_run(&s, PR_MINUTES(60 * 24)); /* and of the others nobody dies */
+    outage.down = false;
+    stage_run(&s, PR_MINUTES(20));
+    for (int i = 0; i < 40; i++)
+        CHECK(stage_done(&s, bad[i]));
+    CHECK_EQ(outage.dead, 0);
+    stage_close(&s);
+}
+
+TEST(a_stream_waits_behind_its_first_message_when_only_that_types_breaker_is_open) /* B50, B73 */
+{
+    struct stage s;
+    stage_set(&s);
+    s.scenario.endpoints[0].breaker = usual;
+    s.scenario.endpoints[0].breaker.per_type = true;
+    open_quietly(&s);
+    outage.down     = true;
+    outage.bad_type = scenario_type(1);
+    for (int i = 0; i < 10; i++)
+        send_type(&s, 1, "");
+    stage_run(&s, PR_SECONDS(3));
+    pr_id first = send_type(&s, 1, "a"), second = send_type(&s, 2, "a");
+    stage_run(&s, PR_SECONDS(30));
+    CHECK(!stage_done(&s, second));
+    outage.down = false;
+    stage_run(&s, PR_MINUTES(10));
+    CHECK(stage_done(&s, first) && stage_done(&s, second));
+    stage_close(&s);
+}
+
+TEST(a_share_of_failures_opens_the_breaker) /* B73 */
+{
+    struct stage         s;
+    struct endpoint_view view;
+    stage_set(&s);
+    s.scenario.endpoints[0].breaker = usual;
+    s.scenario.endpoints[0].breaker.share     = 0.5;
+    s.scenario.endpoints[0].breaker.window_us = PR_SECONDS(30);
+    s.scenario.endpoints[0].breaker.least     = 20;
+    open_quietly(&s);
+    for (int i = 0; i < 10; i++)
+        send_type(&s, 0, "");
+    stage_run(&s, PR_SECONDS(1));
+    outage.down = true;
+    for (int i = 0; i < 9; i++)
+        send_type(&s, 1, "");
+    stage_run(&s, PR_MILLISECONDS(100));
+    engine_endpoint(s.w.instances[0].engine, 0, &view);
+    CHECK_EQ(view.breaker, BREAKER_CLOSED);
+    send_type(&s, 1, "");
+    stage_run(&s, PR_MILLISECONDS(100));
+    engine_endpoint(s.w.instances[0].engine, 0, &view);
+    CHECK_EQ(view.breaker, BREAKER_OPEN);
+    stage_close(&s);
+}
