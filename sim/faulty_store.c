@@ -119,7 +119,7 @@ static void witness_pauses(struct world *w, const struct cycle *cycle, const str
         world_note(w, (struct event){ .kind = EVENT_ADMIN, .instance = INSTANCE_NONE, .message = MESSAGE_NONE,
                                       .what = ADMIN_PAUSE,
                                       .number = (int32_t)world_destination(w, cycle->pauses[i].endpoint) - 1,
-                                      .value = reply->now_us + cycle->pauses[i].for_us });
+                                      .value = time_add(reply->now_us, cycle->pauses[i].for_us) });
 }
 
 static void witness_receipts(struct world *w, struct instance *in, const struct cycle *cycle)

@@ -37,5 +37,13 @@ const char config_example[] =
     "  - {to: screen}\n"
     "#  - {type: \"order.*\", to: [billing, audit]}\n"
     "\n"
+    "#rules:                             # what a failure leads to; see: postrider policy explain\n"
+    "#  - name: too big\n"
+    "#    when: {reason: message_too_large}\n"
+    "#    then: dead_letter\n"
+    "#  - name: flaky network\n"
+    "#    when: {class: transient, failures: {max: 3}}\n"
+    "#    then: {retry_now: 3}\n"
+    "\n"
     "#http: {listen: 127.0.0.1:8026}     # health pages\n"
     "log: {level: info, format: text}    # text, json\n";

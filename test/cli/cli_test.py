@@ -156,7 +156,8 @@ def help_of_every_command_starts_with_examples(p):
     assert len(names) >= 23, names
     for name in ["init", "run", "send", "status", "list", "show", "why", "retry", "release", "park", "discard", "dead list",
                  "dead show", "dead replay", "dead discard", "dead add", "demo", "bench", "doctor", "config check",
-                 "config show", "config init", "config reference"]:
+                 "config show", "config init", "config reference", "endpoints list", "pause", "resume", "policy check",
+                 "policy explain", "policy replay"]:
         assert name in names, (name, names)
         text = p.ok(*name.split(), "--help").out
         assert text.startswith("Examples:\n  "), text

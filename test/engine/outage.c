@@ -118,6 +118,42 @@ TEST(an_outage_of_a_day_with_ten_thousand_waiting_kills_nobody) /* B72 */
     stage_close(&s);
 }
 
+static int busy_once(struct world *w, struct instance *in, const struct cycle *cycle)
+{
+    static uint64_t refused;
+    (void)w;
+    (void)in;
+    if (cycle->verdict_count == 0 || refused == cycle->number)
+        return 0;
+    refused = cycle->number;
+    return PR_EBUSY; /* so that the other results come in before anything is stored */
+}
+
+TEST(the_burst_that_opens_the_breaker_is_not_counted) /* B72 */
+{
+    struct stage   s;
+    struct parcel *batch[5];
+    stage_set(&s);
+    s.scenario.endpoints[0].breaker = usual;
+    open_quietly(&s);
+    outage.down = true;
+    for (int i = 0; i < 5; i++) {
+        batch[i] = world_parcel(&s.w);
+        batch[i]->m.type    = scenario_type(0);
+        batch[i]->m.payload = PR_STR("x");
+        parcel_seal(&s.w, batch[i]);
+    }
+    s.w.disturb = busy_once;
+    CHECK_EQ(world_store(&s.w, batch, 5), PR_OK);
+    stage_run(&s, PR_SECONDS(1));
+    CHECK_EQ(outage.sends, 5); /* all were out when the fifth failure opened it */
+    int failures = 0;
+    for (int i = 0; i < 5; i++)
+        failures += stage_look(&s, batch[i]->m.id).m.failures;
+    CHECK(failures <= 2); /* what was in the cycle already, but not the others of the burst */
+    stage_close(&s);
+}
+
 TEST(one_message_that_always_fails_does_not_open_the_breaker_for_the_others)
 {
     struct stage         s;

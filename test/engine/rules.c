@@ -233,6 +233,23 @@ TEST(a_pause_stops_sending_puts_its_trigger_back_and_counts_nothing) /* B63, B44
     stage_close(&s);
 }
 
+TEST(a_pause_holds_from_the_moment_it_is_decided) /* B63 */
+{
+    static const struct rule_step steps[] = { { .step = STEP_PARK, .pause_us = PR_MINUTES(5) } };
+    struct stage s;
+    set(&s, PR_REASON_REJECTED, 1);
+    s.scenario.endpoints[0].concurrency = 1;
+    RULE(&s, 0, ALL, steps);
+    begin(&s);
+    for (int i = 0; i < 10; i++)
+        world_send(&s.w, "", "ok");
+    stage_run(&s, PR_MINUTES(4)); /* the next one could have gone out in the cycle that stores the pause */
+    CHECK_EQ(s.count, 1);
+    stage_run(&s, PR_MINUTES(2));
+    CHECK_EQ(s.count, 10);
+    stage_close(&s);
+}
+
 TEST(a_pause_survives_crashes_and_a_person_can_resume_earlier) /* B63 */
 {
     static const struct rule_step steps[] = { { .step = STEP_RETRY_NOW, .times = 5, .pause_us = PR_MINUTES(60) } };

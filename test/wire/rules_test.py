@@ -204,7 +204,7 @@ def a_rule_pauses_raises_and_moves_in_one_go(p, r):  # B63, B64
 
 @test
 def the_breaker_spares_a_receiver_that_is_away(p, r):  # B72, B73
-    daemon = begin(p, r, {"away": ("/status/503", "concurrency: 1, breaker: {after: 3, open: 200ms, cap: 200ms}, retry: {base: 10s, cap: 10s, failures: 3}")})
+    daemon = begin(p, r, {"away": ("/status/503", "concurrency: 1, breaker: {after: 3, open: 200ms, cap: 200ms}, retry: [10s, 10s]")})
     ids = [p.send("--type", "t", "--to", "away") for _ in range(30)]
     wait_for(lambda: len(r.records()) >= 6, "the first probes")
     began, before = time.monotonic(), len(r.records())
