@@ -21,7 +21,7 @@ static void bury_former(const struct event *e, struct shadow_row *row, int store
 {
     if (row->open && row->session != e->session)
         shadow_bury(row);
-    if (row->loose_number == stored_attempts && row->loose_session != e->session && row->attempts < stored_attempts)
+    if (stored_attempts <= row->loose_number && row->loose_session != e->session && row->attempts < stored_attempts)
         row->attempts = stored_attempts;
 }
 
@@ -84,9 +84,11 @@ void check_handout(struct checker *c, const struct event *e)
         return;
     if (shadow_is_over(row)) /* an operator was faster: the store has a receipt without a row */
         return;
-    if (row->open && row->session == e->session && row->number == e->number &&
-        (!row->started || row->result == RESULT_NONE || row->result == SEND_OK)) {
-        row->receipt = e->value; /* carried over */
+    if (row->open && row->session == e->session && row->number == e->number) {
+        /* Carried over; or, after an answer that was no yes, handed out again: a cycle that was asked
+         * before the answer and one that was planned after it look the same from here. */
+        row->receipt = e->value;
+        row->again = row->started && row->result != RESULT_NONE && row->result != SEND_OK;
         return;
     }
     bury_former(e, row, -1); /* what is stored was seen when it was read */
@@ -103,7 +105,7 @@ void check_handout(struct checker *c, const struct event *e)
     row->unexplained = e->number - row->failures;
     row->handed_out = true;
     row->receipt = e->value;
-    row->started = false;
+    row->started = row->again = false;
     row->result = RESULT_NONE;
     /* A row that was parked a moment ago can still be on a receipt: the reply will tell. */
     if (row->state != STATE_IN_FLIGHT && row->state != STATE_PARKED)
@@ -355,7 +357,7 @@ void check_start(struct checker *c, const struct event *e)
             breach_set(c, "I4", "m%u was sent without a receipt", e->message);
         return;
     }
-    if (row->number != e->number || row->started)
+    if (row->number != e->number || (row->started && !row->again))
         breach_set(c, "I4", "m%u was sent as hand-out %d; its receipt says %d%s", e->message, e->number, row->number,
                    row->started ? ", and was used" : "");
     if (row->unexplained > c->s->endpoints[e->what].max_attempts)
@@ -363,6 +365,7 @@ void check_start(struct checker *c, const struct event *e)
     check_duplicate(c, e, row);
     check_start_order(c, e, m, row);
     row->started = true;
+    row->again = false;
     row->result = RESULT_NONE;
     row->sent = true;
 }

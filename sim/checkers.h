@@ -55,10 +55,11 @@ struct shadow_row {
     int        unexplained;        /* hand-outs without a verdict, this one included */
     int64_t    receipt;            /* the cycle */
     bool       started;
+    bool       again;              /* may be started once more */
     int        result;             /* enum send_outcome, RESULT_NONE */
 
-    /* An operator set its counters to 0 while it was on an open receipt: when that instance dies,
-     * the number on the receipt counts after all. */
+    /* An operator set its counters to 0 while it was on open receipts: when that instance dies,
+     * a number on one of them counts after all. */
     int        loose_number;
     uint16_t   loose_session;
 

@@ -56,7 +56,9 @@ static int notices_read(struct session *session, int64_t after)
     if (reply->notices == NULL)
         return PR_ENOMEM;
     const struct list_node *first = list_first(&memory->notices);
-    if (first == NULL || LIST_ENTRY(first, struct stored_notice, node)->n.number > after + 1) {
+    bool missed = first == NULL || LIST_ENTRY(first, struct stored_notice, node)->n.number > after + 1;
+    /* Too many for one reply: whoever heard a part only might send what was discarded meanwhile. */
+    if (missed || memory->notice_last - after > NOTICES_MAX) {
         reply->notices[reply->notice_count++] = (struct notice){ .number = memory->notice_last, .kind = NOTICE_RELOAD };
         reply->endpoints_known = true;
         return PR_OK;
@@ -66,8 +68,6 @@ static int notices_read(struct session *session, int64_t after)
         const struct stored_notice *notice = LIST_ENTRY(node, struct stored_notice, node);
         if (notice->n.number <= after)
             continue;
-        if (reply->notice_count == NOTICES_MAX)
-            return PR_OK;
         reply->notice_last = notice->n.number;
         if (notice->box != NULL && notice->box != session->box)
             continue;

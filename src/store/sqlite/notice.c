@@ -145,17 +145,27 @@ static int notices_take(struct cycle_run *run, bool *ret_endpoints)
     return rc;
 }
 
+static int notice_last(struct cycle_run *run, int64_t *ret)
+{
+    return conn_int(run->conn, "SELECT seq FROM sqlite_sequence WHERE name = 'control'", run->session->box, NULL, 0,
+                    ret, run->reterr);
+}
+
 /* Numbers run without gaps: when the one behind the cursor is not there any more, it was purged
- * while this instance slept.  Then it is told to read everything anew. */
+ * while this instance slept.  Then it is told to read everything anew; and also when there are too
+ * many, since whoever heard a part only might send what was discarded meanwhile. */
 static int notices_missed(struct cycle_run *run, bool *ret_missed)
 {
     struct cycle_reply *reply = &run->session->reply;
-    int64_t oldest = 1;
+    int64_t oldest = 1, last = 0;
     int rc = conn_int(run->conn,
                       "SELECT coalesce((SELECT min(number) FROM control),"
                       " (SELECT seq + 1 FROM sqlite_sequence WHERE name = 'control'), 1)",
                       run->session->box, NULL, 0, &oldest, run->reterr);
-    *ret_missed = rc >= 0 && oldest > run->cycle->notice_after + 1;
+    if (rc >= 0)
+        rc = notice_last(run, &last);
+    *ret_missed = rc >= 0 && (oldest > run->cycle->notice_after + 1 ||
+                              last - run->cycle->notice_after > NOTICES_PER_CYCLE);
     if (!*ret_missed)
         return rc;
     reply->notices = arena_alloc_array(&run->session->arena, 1, sizeof(*reply->notices));
@@ -164,12 +174,6 @@ static int notices_missed(struct cycle_run *run, bool *ret_missed)
     reply->notices[0] = (struct notice){ .kind = NOTICE_RELOAD };
     reply->notice_count = 1;
     return rc;
-}
-
-static int notice_last(struct cycle_run *run, int64_t *ret)
-{
-    return conn_int(run->conn, "SELECT seq FROM sqlite_sequence WHERE name = 'control'", run->session->box, NULL, 0,
-                    ret, run->reterr);
 }
 
 int notices_read(struct cycle_run *run, bool joined)
