@@ -9,7 +9,7 @@
 #include "base/util.h"
 
 #define DRAIN_LOOKS 200 /* how often it is asked whether all is gone */
-#define DRAIN_ROUNDS 100 /* a strict stream can need a person for each of its messages */
+#define DRAIN_ROUNDS 1000 /* a strict stream can need a person for each of its messages */
 
 /* ---- Faults that come by themselves -------------------------------------------------------- */
 

@@ -151,7 +151,7 @@ def test(function):
 def help_of_every_command_starts_with_examples(p):
     words = p.ok("--help").out
     has(words, "Examples:", "Exit codes: 0 done")
-    names = [line[2:].split("  ")[0].split(" [")[0].split(" ID")[0].strip()
+    names = [line[2:].split("  ")[0].split(" [")[0].split(" ID")[0].split(" ENDPOINT")[0].strip()
              for line in words.split("Commands:\n")[1].split("\n\nEvery")[0].splitlines()]
     assert len(names) >= 23, names
     for name in ["init", "run", "send", "status", "list", "show", "why", "retry", "release", "park", "discard", "dead list",
