@@ -101,6 +101,8 @@ static void session_remember(struct pg_session *session, const struct cycle_run 
 {
     const struct cycle *cycle = run->cycle;
     bool                wrote = cycle_changes(cycle) && !run->replayed;
+    if (!pr_id_equal(session->instance, cycle->instance))
+        session->idle_claim = 0; /* it went with its instance */
     session->instance = cycle->instance;
     session->epoch = run->epoch;
     session->lanes = run->lanes;
