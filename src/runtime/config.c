@@ -12,6 +12,7 @@
 #include "base/slice.h"
 #include "runtime/config_notes.h"
 #include "runtime/config_suggest.h"
+#include "store/store.h"
 
 #define CONFIG_ARENA_BLOCK 16384
 

@@ -33,8 +33,8 @@ struct place {
     char **keywords, **values; /* as PQconnectdbParams() wants them */
     bool   prepare;            /* unless the URL says prepare=off */
 };
-PR_MUST_CHECK int place_parse(const char *url, struct place *ret, struct pr_error *reterr);
-void place_fini(struct place *place);
+PR_MUST_CHECK int pg_place_parse(const char *url, struct place *ret, struct pr_error *reterr);
+void pg_place_fini(struct place *place);
 
 /* What the connection is for. */
 enum link_use {

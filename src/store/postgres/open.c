@@ -18,7 +18,7 @@ static void pg_close(void *self)
     pthread_mutex_destroy(&store->people_lock);
     pthread_mutex_destroy(&store->sender_lock);
     pthread_mutex_destroy(&store->sessions_lock);
-    place_fini(&store->place);
+    pg_place_fini(&store->place);
     free(store);
 }
 
@@ -42,7 +42,7 @@ static int pg_open(const struct store_options *options, void **ret_self, struct 
     if (store == NULL)
         return error_set(reterr, PR_ENOMEM, "no memory for a store");
     store_init(store, options);
-    int rc = place_parse(options->url, &store->place, reterr);
+    int rc = pg_place_parse(options->url, &store->place, reterr);
     if (rc == PR_OK) {
         store->people = link_new(&store->place, LINK_PEOPLE, store->log);
         store->sender = link_new(&store->place, LINK_PEOPLE, store->log);

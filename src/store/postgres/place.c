@@ -151,7 +151,7 @@ static int place_read(struct place *place, const char *url, struct pr_error *ret
     return rc == PR_OK ? PR_OK : error_set(reterr, rc, "no memory for a store");
 }
 
-int place_parse(const char *url, struct place *ret, struct pr_error *reterr)
+int pg_place_parse(const char *url, struct place *ret, struct pr_error *reterr)
 {
     struct buf stripped;
     *ret = (struct place){ .prepare = true, .schema = strdup(SCHEMA_DEFAULT) };
@@ -162,11 +162,11 @@ int place_parse(const char *url, struct place *ret, struct pr_error *reterr)
         rc = place_read(ret, stripped.data, reterr);
     buf_fini(&stripped);
     if (rc != PR_OK)
-        place_fini(ret);
+        pg_place_fini(ret);
     return rc;
 }
 
-void place_fini(struct place *place)
+void pg_place_fini(struct place *place)
 {
     for (size_t i = 0; place->keywords != NULL && place->keywords[i] != NULL; i++) {
         free(place->keywords[i]);
