@@ -3,7 +3,8 @@
 #
 # The server lives in a temporary folder, listens on a socket there, and is gone when the command
 # has ended, however it did.  When POSTRIDER_TEST_PG is set already, that server is used.
-# PG_BIN names the folder of initdb and pg_ctl where they are not found.
+# PG_BIN names the folder of initdb and pg_ctl where they are not found.  With PGBOUNCER=1 there is
+# a pooler in between, which hands out server connections for one transaction each.
 set -euo pipefail
 
 [ $# -gt 0 ] || { echo "usage: cluster.sh COMMAND..." >&2; exit 2; }
@@ -26,6 +27,7 @@ if [ "$(id -u)" -eq 0 ]; then # the server refuses to run as root
 fi
 
 stop() {
+    [ -z "${bouncer:-}" ] || kill "$bouncer" 2>/dev/null || true
     "${as[@]}" "$bin/pg_ctl" -D "$folder/data" -m immediate -w stop >/dev/null 2>&1 || true
     rm -rf "$folder"
 }
@@ -51,6 +53,33 @@ SETTINGS
 
 cd "$OLDPWD"
 export POSTRIDER_TEST_PG="postgres:///postgres?host=$folder&user=postgres" POSTRIDER_TEST_PG_FOLDER="$folder"
+if [ -n "${PGBOUNCER:-}" ]; then
+    path=$(command -v pgbouncer || ls /usr/sbin/pgbouncer 2>/dev/null) || { echo "1..0 # SKIP pgbouncer is not installed"; exit 77; }
+    mkdir "$folder/pool"
+    [ ${#as[@]} -eq 0 ] || chown postgres "$folder/pool"
+    cat >"$folder/pool/pgbouncer.ini" <<SETTINGS
+[databases]
+* = host=$folder user=postgres
+[pgbouncer]
+listen_addr =
+unix_socket_dir = $folder/pool
+listen_port = 5432
+auth_type = any
+pool_mode = transaction
+default_pool_size = 40
+max_client_conn = 200
+logfile = $folder/pool/log
+pidfile = $folder/pool/pid
+SETTINGS
+    "${as[@]}" "$path" -q "$folder/pool/pgbouncer.ini" 2>"$folder/pool/errors" &
+    bouncer=$!
+    for _ in $(seq 100); do
+        [ ! -S "$folder/pool/.s.PGSQL.5432" ] || break
+        kill -0 "$bouncer" 2>/dev/null || { cat "$folder/pool/errors" >&2; exit 1; }
+        sleep 0.05
+    done
+    export POSTRIDER_TEST_PG="postgres:///postgres?host=$folder/pool&user=postgres"
+fi
 status=0
 "$@" || status=$?
 exit $status
