@@ -1,8 +1,9 @@
 /* The PostgreSQL store under test: each test in a schema of its own, on the server that
  * POSTRIDER_TEST_PG names (test/postgres/cluster.sh starts one). */
+#include "suite_postgres.h"
+
 #include "suite.h"
 
-#include <libpq-fe.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +22,12 @@ static const char *server_url(void)
     return url;
 }
 
-static PGconn *raw_connect(void)
+const char *suite_pg_schema(void)
+{
+    return schema;
+}
+
+PGconn *suite_pg_connect(void)
 {
     PGconn *pg = PQconnectdb(server_url());
     if (PQstatus(pg) != CONNECTION_OK)
@@ -29,13 +35,29 @@ static PGconn *raw_connect(void)
     return pg;
 }
 
-static void raw_do(PGconn *pg, const char *sql)
+static PGresult *run(PGconn *pg, const char *sql)
 {
-    PGresult *result = PQexec(pg, sql);
+    char text[1024];
+    snprintf(text, sizeof(text), sql, schema, schema, schema);
+    PGresult *result = PQexec(pg, text);
     ExecStatusType status = PQresultStatus(result);
-    PQclear(result);
     if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK)
-        check_fail(__FILE__, __LINE__, "%s: %s", sql, PQerrorMessage(pg));
+        check_fail(__FILE__, __LINE__, "%s: %s", text, PQerrorMessage(pg));
+    return result;
+}
+
+void suite_pg_do(PGconn *pg, const char *sql)
+{
+    PQclear(run(pg, sql));
+}
+
+long long suite_pg_number(PGconn *pg, const char *sql)
+{
+    PGresult *result = run(pg, sql);
+    CHECK(PQntuples(result) > 0);
+    long long number = strtoll(PQgetvalue(result, 0, 0), NULL, 10);
+    PQclear(result);
+    return number;
 }
 
 static void postgres_prepare(struct suite *s)
@@ -97,7 +119,7 @@ static void raw_insert(PGconn *pg, const char *box, const struct plant *plant)
 static void postgres_plant(struct suite *s, const char *box, const struct plant *plant)
 {
     (void)s;
-    PGconn *pg = raw_connect();
+    PGconn *pg = suite_pg_connect();
     raw_insert(pg, box, plant);
     PQfinish(pg);
 }
@@ -107,8 +129,8 @@ static void *postgres_begin(struct suite *s)
     (void)s;
     for (size_t i = 0; i < TX_MAX; i++)
         if (open_tx[i] == NULL) {
-            open_tx[i] = raw_connect();
-            raw_do(open_tx[i], "BEGIN");
+            open_tx[i] = suite_pg_connect();
+            suite_pg_do(open_tx[i], "BEGIN");
             return &open_tx[i];
         }
     check_fail(__FILE__, __LINE__, "too many transactions");
@@ -128,7 +150,7 @@ static void postgres_end(struct suite *s, void *tx, bool commit)
 {
     (void)s;
     PGconn **slot = tx;
-    raw_do(*slot, commit ? "COMMIT" : "ROLLBACK");
+    suite_pg_do(*slot, commit ? "COMMIT" : "ROLLBACK");
     PQfinish(*slot);
     *slot = NULL;
 }
