@@ -1,6 +1,7 @@
 /* One connection; see link.h. */
 #include "store/postgres/link.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,7 @@
 #define RETRY_FIRST_US PR_MILLISECONDS(50)
 #define RETRY_LAST_US PR_SECONDS(5)
 #define SERVER_VERSION_MIN 140000
+#define LAST_WORDS_MAX 8 /* pieces that a server sends before it hangs up */
 #define NO_BOX ((pr_slice){ NULL, 0 })
 
 struct statement {
@@ -121,6 +123,13 @@ static int settings_apply(struct link *link, struct pr_error *reterr)
     return rc;
 }
 
+/* What the server says beside its answers; libpq would print it. */
+static void notice_log(void *arg, const char *text)
+{
+    const struct link *link = arg;
+    log_emit(link->log, LOG_DEBUG, "postgres_notice", LOG_SLICE("text", slice_trim(slice_from(text))));
+}
+
 /* A pooler makes up the process id that it tells at the start. */
 static int greet(struct link *link, struct pr_error *reterr)
 {
@@ -149,7 +158,7 @@ static int link_connect(struct link *link, struct pr_error *reterr)
     if (PQserverVersion(link->pg) < SERVER_VERSION_MIN)
         return error_set(reterr, PR_ESTORE, "the server is PostgreSQL %d: postrider needs 14 or newer",
                          PQserverVersion(link->pg) / 10000);
-    PQsetErrorVerbosity(link->pg, PQERRORS_DEFAULT);
+    PQsetNoticeProcessor(link->pg, notice_log, link);
     link->generation++;
     int rc = greet(link, reterr);
     if (rc == PR_OK && !link->pooled)
@@ -157,11 +166,26 @@ static int link_connect(struct link *link, struct pr_error *reterr)
     return rc;
 }
 
+/* Has the server ended the connection while nobody looked?  Its last words come before the end. */
+static bool is_alive(PGconn *pg)
+{
+    struct pollfd socket = { .fd = PQsocket(pg), .events = POLLIN };
+    for (int i = 0; i < LAST_WORDS_MAX && PQstatus(pg) == CONNECTION_OK; i++) {
+        if (poll(&socket, 1, 0) == 0)
+            return true;
+        if (!PQconsumeInput(pg))
+            return false;
+        PGnotify *notify = PQnotifies(pg); /* looks at what came */
+        PQfreemem(notify);
+    }
+    return PQstatus(pg) == CONNECTION_OK;
+}
+
 int link_ensure(struct link *link, struct pr_error *reterr)
 {
     int64_t now_us = clock_mono_us(clock_system());
     link->committing = false;
-    if (link->pg != NULL && PQconsumeInput(link->pg) && PQstatus(link->pg) == CONNECTION_OK) {
+    if (link->pg != NULL && is_alive(link->pg)) {
         link_rollback(link);
         if (link_is_up(link))
             return PR_OK;
