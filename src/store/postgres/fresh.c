@@ -15,7 +15,8 @@
 #include "base/util.h"
 #include "store/postgres/postgres.h"
 
-#define LANE_ROWS_MIN 16
+#define LANE_ROWS_MORE 4
+#define LARGE_BYTES 4096 /* rows of this size on average are looked at more closely */
 #define SNAPSHOTS_BYTES_MAX (16u << 20)
 #define RANGES_MAX (LANE_COUNT * SCAN_RANGES_MAX)
 #define XIDS_BETWEEN_MAX (1u << 20) /* more transactions at once are not possible: something else is wrong */
@@ -147,16 +148,23 @@ void pg_fresh_settle(struct pg_session *session, const struct cycle *cycle)
 
 /* ---- Asking ----------------------------------------------------------------------------------- */
 
-static const char FRESH[] =
-    "SELECT * FROM (SELECT f.*, r.kind, sum(f.bytes) OVER (ORDER BY r.kind, f.seq ROWS UNBOUNDED PRECEDING) AS upto"
-    " FROM unnest($1, $2, $3, $4, $5, $6, $7) AS r(lane, low, high, kind, seen, unseen, most)"
-    " CROSS JOIN LATERAL (SELECT " HANDLE " AS handle, " MESSAGE_COLUMNS MESSAGE_PAYLOAD("$9::bigint")
-    ", coalesce(octet_length(b.payload), 0) + 200 AS bytes FROM {box} b"
-    " WHERE b.lane = r.lane AND b.seq >= r.low AND b.seq < r.high AND b.due_at IS NULL AND b.held_by IS NULL"
-    " AND pg_visible_in_snapshot(b.xid, ($8::pg_snapshot[])[r.seen])"
-    " AND (r.unseen = 0 OR NOT pg_visible_in_snapshot(b.xid, ($8::pg_snapshot[])[r.unseen]))"
-    " ORDER BY b.seq LIMIT r.most) f) g"
-    " WHERE g.upto - g.bytes < $10::bigint ORDER BY g.kind, g.seq LIMIT $11::bigint";
+#define FRESH_ROWS                                                                                    \
+    " FROM unnest($1, $2, $3, $4, $5, $6, $7) WITH ORDINALITY AS r(lane, low, high, kind, seen, unseen, most, ord)" \
+    " CROSS JOIN LATERAL (SELECT " HANDLE " AS handle, " MESSAGE_COLUMNS MESSAGE_PAYLOAD("$9::bigint") \
+    ", coalesce(octet_length(b.payload), 0) + 200 AS bytes FROM {box} b"                              \
+    " WHERE b.lane = r.lane AND b.seq >= r.low AND b.seq < r.high AND b.due_at IS NULL AND b.held_by IS NULL" \
+    " AND pg_visible_in_snapshot(b.xid, ($8::pg_snapshot[])[r.seen])"                                 \
+    " AND (r.unseen = 0 OR NOT pg_visible_in_snapshot(b.xid, ($8::pg_snapshot[])[r.unseen]))"         \
+    " ORDER BY b.seq LIMIT r.most) f"
+
+/* In the order of the ranges: the inner query depends on the range, so there is no other way to
+ * run it, and to sort its rows would cost as much as to read them.  fresh_count() checks it. */
+static const char FRESH[] = "SELECT f.*, r.kind" FRESH_ROWS " LIMIT $10::bigint";
+
+/* When the rows are large: no more of them than the cycle has room for leave the server. */
+static const char FRESH_LARGE[] =
+    "SELECT * FROM (SELECT f.*, r.kind, r.ord, sum(f.bytes) OVER (ORDER BY r.ord, f.seq ROWS UNBOUNDED PRECEDING) AS upto"
+    FRESH_ROWS ") g WHERE g.upto - g.bytes < $11::bigint ORDER BY g.ord, g.seq LIMIT $10::bigint";
 
 #define COLUMN_BYTES (1 + MESSAGE_COLUMN_COUNT)
 #define COLUMN_KIND (COLUMN_BYTES + 1)
@@ -168,6 +176,7 @@ struct fresh_lane {
     size_t            rows[SCAN_RANGES_MAX];
     int64_t           last_seq[SCAN_RANGES_MAX];
     size_t            whole; /* ranges that came to their ends */
+    unsigned          turn;  /* lanes are asked in turns, so that each is first some time */
 };
 
 struct fresh {
@@ -178,8 +187,10 @@ struct fresh {
     struct buf             text; /* of the snapshots, as an array */
     PGresult              *result;
     int                    rows; /* of the result that count */
-    bool                   cut;  /* by the limits of the cycle */
-    int                    cut_kind;
+    bool                   large; /* rows may be more than there is room for */
+    bool                   cut;   /* by the limits of the cycle, behind the last row that counts */
+    unsigned               cut_lane;
+    size_t                 cut_range;
 };
 
 /* Its number in the array, from 1 on; they are few and mostly the same. */
@@ -228,18 +239,22 @@ static void fresh_ask(struct fresh *f)
     struct args           args = { .count = 0 };
     for (size_t i = 0; i < ARRAY_LENGTH(types); i++)
         array_begin(&session->arrays[i], types[i]);
-    for (unsigned lane = 0; lane < LANE_COUNT; lane++)
+    for (unsigned turn = 0; turn < LANE_COUNT; turn++) {
+        unsigned lane = (session->first_lane + turn) % LANE_COUNT;
+        f->lanes[lane].turn = turn;
         if (f->run->lanes & lane_bit(lane))
             lane_ask(f, lane);
+    }
     buf_add_char(&f->text, '}');
     for (size_t i = 0; i < ARRAY_LENGTH(types); i++)
         arg_array(&args, &session->arrays[i]);
     args.failed = args.failed != PR_OK ? args.failed : buf_failed(&f->text);
     arg_literal(&args, args.failed == PR_OK ? f->text.data : "");
     arg_i64(&args, size_to_i64(c->payload_max));
-    arg_i64(&args, size_to_i64(c->fresh_bytes));
     arg_i64(&args, size_to_i64(c->fresh_rows) + (c->fresh_rows < INT64_MAX));
-    link_add(f->run->link, FRESH, session->box, &args, &f->result);
+    if (f->large)
+        arg_i64(&args, size_to_i64(c->fresh_bytes));
+    link_add(f->run->link, f->large ? FRESH_LARGE : FRESH, session->box, &args, &f->result);
 }
 
 /* ---- Taking ------------------------------------------------------------------------------------ */
@@ -252,27 +267,57 @@ static size_t range_of_kind(const struct fresh_lane *l, int kind)
     return i;
 }
 
-static void fresh_count(struct fresh *f)
+static void fresh_reset(struct fresh *f)
 {
-    const struct cycle *c = f->run->cycle;
-    int                 rows = PQntuples(f->result);
     for (unsigned lane = 0; lane < LANE_COUNT; lane++) {
         memset(f->lanes[lane].rows, 0, sizeof(f->lanes[lane].rows));
         for (size_t i = 0; i < SCAN_RANGES_MAX; i++)
             f->lanes[lane].last_seq[i] = SCAN_BEGIN;
     }
-    f->cut = (size_t)rows > c->fresh_rows;
-    f->rows = f->cut ? rows - 1 : rows;
-    size_t bytes = 0;
-    for (int i = 0; i < f->rows; i++) {
-        struct fresh_lane *l = &f->lanes[field_int(f->result, i, 1)];
-        size_t             range = range_of_kind(l, field_int(f->result, i, COLUMN_KIND));
-        l->rows[range]++;
-        l->last_seq[range] = field_i64(f->result, i, 2);
+    f->cut = false;
+    f->cut_lane = 0;
+    f->cut_range = 0;
+}
+
+/* One more row of this lane and range, or false: it is out of turn. */
+static bool fresh_count_row(struct fresh *f, unsigned lane, size_t range, int64_t seq)
+{
+    struct fresh_lane *l = &f->lanes[lane];
+    bool same = f->rows > 0 && lane == f->cut_lane;
+    if (f->rows > 0 && (l->turn < f->lanes[f->cut_lane].turn || (same && range < f->cut_range) || seq <= l->last_seq[range]))
+        return false;
+    l->rows[range]++;
+    l->last_seq[range] = seq;
+    f->cut_lane = lane;
+    f->cut_range = range;
+    return true;
+}
+
+static int fresh_count(struct fresh *f)
+{
+    const struct cycle *c = f->run->cycle;
+    int                 rows = PQntuples(f->result);
+    size_t              bytes = 0;
+    fresh_reset(f);
+    for (f->rows = 0; f->rows < rows && (size_t)f->rows < c->fresh_rows && (f->rows == 0 || bytes < c->fresh_bytes); f->rows++) {
+        int      i = f->rows;
+        unsigned lane = (unsigned)field_int(f->result, i, 1);
+        if (!fresh_count_row(f, lane, range_of_kind(&f->lanes[lane], field_int(f->result, i, COLUMN_KIND)),
+                             field_i64(f->result, i, 2)))
+            return error_set(f->run->reterr, PR_ESTORE, "the server returns rows in another order than it was asked for");
         bytes += (size_t)field_int(f->result, i, COLUMN_BYTES);
     }
-    f->cut |= bytes >= c->fresh_bytes;
-    f->cut_kind = f->rows > 0 ? field_int(f->result, f->rows - 1, COLUMN_KIND) : 0;
+    f->cut = f->rows < rows || bytes >= c->fresh_bytes;
+    if (f->rows > 0)
+        f->run->session->row_bytes = bytes / (size_t)f->rows;
+    return PR_OK;
+}
+
+/* Is this range of the lane behind the row at which the limits cut, or the one it is in? */
+static bool is_behind_cut(const struct fresh *f, const struct fresh_lane *l, size_t range)
+{
+    unsigned cut_turn = f->lanes[f->cut_lane].turn;
+    return f->cut && (l->turn > cut_turn || (l->turn == cut_turn && range >= f->cut_range));
 }
 
 /* How far each lane came.  Ranges behind one that is not whole are read another time. */
@@ -281,41 +326,70 @@ static bool fresh_judge(struct fresh *f)
     bool short_lane = false;
     for (unsigned lane = 0; lane < LANE_COUNT; lane++) {
         struct fresh_lane *l = &f->lanes[lane];
+        size_t             most = f->run->session->lane_rows[lane];
         l->whole = 0;
-        while (l->whole < l->count && l->rows[l->whole] < f->run->session->lane_rows[lane] &&
-               !(f->cut && (int)l->ranges[l->whole].kind >= f->cut_kind))
+        while (l->whole < l->count && l->rows[l->whole] < most && !is_behind_cut(f, l, l->whole))
             l->whole++;
-        short_lane |= l->whole < l->count && l->rows[l->whole] >= f->run->session->lane_rows[lane];
+        short_lane |= l->whole < l->count && l->rows[l->whole] >= most;
     }
     return short_lane;
 }
 
-/* Next time ask each lane for twice its share of this page: all lanes together are asked for
- * about as much as is wanted, however unevenly the rows lie. */
+static size_t lane_share(const struct cycle_run *run)
+{
+    size_t share = run->cycle->fresh_rows / (size_t)__builtin_popcountll(run->lanes);
+    return share + share / 4 + LANE_ROWS_MORE;
+}
+
+/* Next time the lane at which the limits cut is first; and a lane that had much and has no more is
+ * asked for less. */
 static void fresh_adapt(struct fresh *f)
 {
     struct pg_session *session = f->run->session;
-    if (!f->cut)
-        return;
+    session->first_lane = f->cut ? f->cut_lane : session->first_lane;
     for (unsigned lane = 0; lane < LANE_COUNT; lane++) {
-        size_t rows = 0;
-        for (size_t i = 0; i < f->lanes[lane].count; i++)
-            rows += f->lanes[lane].rows[i];
-        session->lane_rows[lane] = max_size(LANE_ROWS_MIN, 2 * rows);
+        const struct fresh_lane *l = &f->lanes[lane];
+        if (l->count > 0 && l->whole == l->count)
+            session->lane_rows[lane] = max_size(lane_share(f->run), session->lane_rows[lane] / 2);
     }
+}
+
+struct placed {
+    int64_t seq;
+    int     row;
+};
+
+static int placed_compare(const void *a, const void *b)
+{
+    const struct placed *x = a, *y = b;
+    return x->seq < y->seq ? -1 : x->seq > y->seq;
+}
+
+/* The oldest first: that is what people expect, though only the order within a lane is promised. */
+static int fresh_reply_rows(struct fresh *f)
+{
+    struct placed *order = arena_alloc_array(&f->run->session->arena, (size_t)f->rows, sizeof(order[0]));
+    size_t         count = 0;
+    if (order == NULL)
+        return error_set(f->run->reterr, PR_ENOMEM, "no memory for the rows of a reply");
+    for (int i = 0; i < f->rows; i++) {
+        const struct fresh_lane *l = &f->lanes[field_int(f->result, i, 1)];
+        if (range_of_kind(l, field_int(f->result, i, COLUMN_KIND)) <= l->whole)
+            order[count++] = (struct placed){ .seq = field_i64(f->result, i, 2), .row = i };
+    }
+    qsort(order, count, sizeof(order[0]), placed_compare);
+    int rc = PR_OK;
+    for (size_t i = 0; i < count && rc == PR_OK; i++)
+        rc = pg_reply_row(f->run, f->result, order[i].row, ROW_FRESH);
+    return rc;
 }
 
 static int fresh_reply(struct fresh *f)
 {
     struct pg_session *session = f->run->session;
-    for (int i = 0; i < f->rows; i++) {
-        const struct fresh_lane *l = &f->lanes[field_int(f->result, i, 1)];
-        if (range_of_kind(l, field_int(f->result, i, COLUMN_KIND)) > l->whole)
-            continue;
-        int rc = pg_reply_row(f->run, f->result, i, ROW_FRESH);
-        if (rc != PR_OK)
-            return rc;
-    }
+    int                rc = fresh_reply_rows(f);
+    if (rc != PR_OK)
+        return rc;
     for (unsigned lane = 0; lane < LANE_COUNT; lane++) {
         const struct fresh_lane *l = &f->lanes[lane];
         if (l->count == 0)
@@ -352,10 +426,10 @@ struct fresh *pg_fresh_add(struct cycle_run *run)
     buf_init(&f->text, SNAPSHOTS_BYTES_MAX);
     if (!run->has_round || run->lanes == 0)
         return f;
-    size_t share = 4 * run->cycle->fresh_rows / (size_t)__builtin_popcountll(run->lanes);
+    f->large = session->row_bytes == 0 || session->row_bytes >= LARGE_BYTES ||
+               run->cycle->fresh_bytes / LARGE_BYTES < run->cycle->fresh_rows;
     for (unsigned lane = 0; lane < LANE_COUNT; lane++)
-        if (session->lane_rows[lane] == 0)
-            session->lane_rows[lane] = max_size(LANE_ROWS_MIN, share);
+        session->lane_rows[lane] = max_size(session->lane_rows[lane], lane_share(run));
     fresh_ask(f);
     return f;
 }
@@ -373,14 +447,13 @@ int pg_fresh_take(struct fresh *f)
         buf_fini(&f->text);
         return PR_OK;
     }
-    fresh_count(f);
+    rc = fresh_count(f);
     bool short_lane = fresh_judge(f);
-    if (short_lane && !f->cut) {
+    if (rc == PR_OK && short_lane && !f->cut) {
         rc = fresh_ask_again(f);
-        if (rc == PR_OK) {
-            fresh_count(f);
-            short_lane = fresh_judge(f);
-        }
+        if (rc == PR_OK)
+            rc = fresh_count(f);
+        short_lane = fresh_judge(f);
     }
     if (rc == PR_OK) {
         fresh_adapt(f);

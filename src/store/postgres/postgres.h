@@ -95,6 +95,8 @@ struct pg_session {
     struct pending pending[LANE_COUNT];
     uint64_t       pending_number;
     size_t         lane_rows[LANE_COUNT]; /* how many to ask a lane for */
+    unsigned       first_lane;            /* whose turn is first */
+    size_t         row_bytes;             /* of the latest rows, on average; 0: not known */
     int64_t        server_start;          /* of the server that the scan knows */
     struct { int64_t due_us, seq; uint64_t row; } due_cursor; /* what the latest due page ended with */
 
