@@ -28,6 +28,7 @@ fi
 
 stop() {
     [ -z "${bouncer:-}" ] || kill "$bouncer" 2>/dev/null || true
+    [ ! -d "$folder/standby" ] || "${as[@]}" "$bin/pg_ctl" -D "$folder/standby" -m immediate -w stop >/dev/null 2>&1 || true
     "${as[@]}" "$bin/pg_ctl" -D "$folder/data" -m immediate -w stop >/dev/null 2>&1 || true
     rm -rf "$folder"
 }
@@ -53,6 +54,7 @@ SETTINGS
 
 cd "$OLDPWD"
 export POSTRIDER_TEST_PG="postgres:///postgres?host=$folder&user=postgres" POSTRIDER_TEST_PG_FOLDER="$folder"
+export POSTRIDER_TEST_PG_BIN="cd / && ${as[*]} $bin"
 export POSTRIDER_TEST_PG_RESTART="cd / && ${as[*]} $bin/pg_ctl -D $folder/data -w -m immediate -l $folder/server.log restart >/dev/null 2>&1"
 if [ -n "${PGBOUNCER:-}" ]; then
     path=$(command -v pgbouncer || ls /usr/sbin/pgbouncer 2>/dev/null) || { echo "1..0 # SKIP pgbouncer is not installed"; exit 77; }
