@@ -30,6 +30,7 @@ extern "C" {
 #define PR_PRINTF(f, a) __attribute__((format(printf, f, a)))
 
 struct sqlite3; /* <sqlite3.h>, only needed by callers of pr_send_sqlite() */
+struct pg_conn; /* PGconn of <libpq-fe.h>, only needed by callers of pr_send_pg() */
 
 /* ---- Values ---------------------------------------------------------------- */
 
@@ -193,6 +194,14 @@ PR_API PR_MUST_CHECK int pr_send_sqlite(struct sqlite3 *db, const char *box,
                                         const struct pr_message *message, pr_id *ret_id,
                                         struct pr_error *reterr);
 
+/* The same through a connection to PostgreSQL; box NULL is "outbox" in the schema postrider,
+ * "shop.outbox" the one in the schema shop.  As after any statement that fails, the caller's
+ * transaction must be rolled back after a fault of the server.
+ * Fault PR_EUNSUPPORTED: this library was built without libpq. */
+PR_API PR_MUST_CHECK int pr_send_pg(struct pg_conn *conn, const char *box,
+                                    const struct pr_message *message, pr_id *ret_id,
+                                    struct pr_error *reterr);
+
 /* A unit collects messages while the work is being done and stores them all when it
  * commits.  Messages are copied.  Not thread-safe; one unit per transaction. */
 struct pr_unit;
@@ -210,6 +219,8 @@ PR_API size_t pr_unit_count(const struct pr_unit *unit);
  * empty the unit.  On a fault the caller rolls back; the unit keeps its messages. */
 PR_API PR_MUST_CHECK int pr_unit_store_sqlite(struct pr_unit *unit, struct sqlite3 *db,
                                               struct pr_error *reterr);
+PR_API PR_MUST_CHECK int pr_unit_store_pg(struct pr_unit *unit, struct pg_conn *conn,
+                                          struct pr_error *reterr);
 
 /* A sender has a connection of its own; calls from many threads are committed together. */
 struct pr_sender;

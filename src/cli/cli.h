@@ -85,6 +85,8 @@ int cli_open_store(struct cli *cli);
 void cli_forget_environment(void);
 /* The path of an SQLite store ("" for others), in the arena; asks nobody. */
 const char *cli_store_path(struct cli *cli);
+/* What postrider init --grants prints. */
+int cli_print_grants(struct cli *cli);
 
 /* --box, --state, ... as a filter.  EXIT_DONE, or says what is wrong with them. */
 int cli_filter(struct cli *cli, struct filter *ret_filter);

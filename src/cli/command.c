@@ -15,7 +15,9 @@
 const struct command commands[] = {
     { "init", "", "make or upgrade the tables",
       "postrider init\n"
-      "postrider init --store sqlite:shop.db\n",
+      "postrider init --store sqlite:shop.db\n"
+      "postrider init --store postgres://shop@db.example/shop\n"
+      "postrider init --grants --store postgres://shop@db.example/shop | psql shop\n",
       FLAG_BIT(GRANTS), 0, 0, run_init },
     { "run", "", "deliver until SIGTERM",
       "postrider run\n"

@@ -11,10 +11,8 @@ int run_init(struct cli *cli)
 
     if (code != EXIT_DONE)
         return code;
-    if (flag_given(&cli->flags, FLAG_GRANTS)) {
-        cli_say("SQLite has no roles: who may write the file may do everything");
-        return EXIT_FAILED;
-    }
+    if (flag_given(&cli->flags, FLAG_GRANTS))
+        return cli_print_grants(cli);
     struct store_options options = { .url = cli->config->store,
                                      .payload_max = (size_t)cli->config->payload_max };
     const char **boxes = arena_alloc_array(&cli->arena, cli->config->box_count, sizeof(*boxes));
@@ -33,7 +31,8 @@ int run_init(struct cli *cli)
                cli->config->box_count);
         return EXIT_DONE;
     }
-    printf("%s is ready: schema %d, %s\n", cli_store_path(cli), reply.facts.schema_version,
+    const char *path = cli_store_path(cli);
+    printf("%s is ready: schema %d, %s\n", path[0] != '\0' ? path : reply.facts.software.data, reply.facts.schema_version,
            count_words(&cli->arena, cli->config->box_count, "box", "boxes"));
     return EXIT_DONE;
 }

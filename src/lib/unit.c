@@ -7,10 +7,11 @@
 #include "base/slice.h"
 #include "core/message.h"
 #include "lib/lib.h"
+#include "lib/unit.h"
 #include "store/sqlite/send.h"
 
 #define UNIT_MAX 1000000 /* messages of one transaction: more is a loop that went wrong */
-#define STORE_MAX 256    /* passed to SQLite at a time */
+#define STORE_MAX 256    /* passed to the database at a time */
 
 struct unit_message { /* one block with its box and its bytes behind it */
     struct list_node  node;
@@ -85,8 +86,8 @@ PR_API size_t pr_unit_count(const struct pr_unit *unit)
 
 /* The next from *node on, as many as go to the same box and have room: through one statement,
  * since preparing it costs more than inserting.  *node: the first that is left, or NULL. */
-static int store_some(const struct pr_unit *unit, struct list_node **node, struct sqlite3 *db,
-                      struct pr_message some[STORE_MAX], struct pr_error *reterr)
+static int store_next(const struct pr_unit *unit, struct list_node **node, struct pr_message some[STORE_MAX],
+                      unit_storer store, void *connection, struct pr_error *reterr)
 {
     const char *box = LIST_ENTRY(*node, struct unit_message, node)->box;
     size_t      count = 0;
@@ -96,26 +97,36 @@ static int store_some(const struct pr_unit *unit, struct list_node **node, struc
             break;
         some[count++] = m->message;
     }
-    /* A duplicate is stored, which is what was asked for. */
-    return sqlite_send_many(db, slice_from(box), some, count, NULL, reterr);
+    return store(connection, slice_from(box), some, count, reterr);
+}
+
+int unit_store(struct pr_unit *unit, unit_storer store, void *connection, struct pr_error *reterr)
+{
+    if (unit->count == 0)
+        return PR_OK;
+    struct pr_message *some = calloc(STORE_MAX, sizeof *some);
+    if (some == NULL)
+        return error_set(reterr, PR_ENOMEM, "no memory to store %zu messages", unit->count);
+    int rc = PR_OK;
+    for (struct list_node *node = list_first(&unit->messages); node != NULL && rc == PR_OK;)
+        rc = store_next(unit, &node, some, store, connection, reterr);
+    free(some);
+    if (rc == PR_OK)
+        unit_clear(unit);
+    return rc;
+}
+
+static int store_sqlite_some(void *db, pr_slice box, const struct pr_message *messages, size_t count,
+                             struct pr_error *reterr)
+{
+    return sqlite_send_many(db, box, messages, count, NULL, reterr);
 }
 
 PR_API int pr_unit_store_sqlite(struct pr_unit *unit, struct sqlite3 *db, struct pr_error *reterr)
 {
     if (unit == NULL || db == NULL)
         return lib_missing(unit == NULL ? "unit" : "db", reterr);
-    if (unit->count == 0)
-        return PR_OK;
-    if (sqlite3_get_autocommit(db)) /* they would be committed one by one */
+    if (unit->count > 0 && sqlite3_get_autocommit(db)) /* they would be committed one by one */
         return error_set(reterr, PR_EINVAL, "no transaction is open: BEGIN before storing a unit");
-    struct pr_message *some = calloc(STORE_MAX, sizeof *some);
-    if (some == NULL)
-        return error_set(reterr, PR_ENOMEM, "no memory to store %zu messages", unit->count);
-    int rc = PR_OK;
-    for (struct list_node *node = list_first(&unit->messages); node != NULL && rc == PR_OK;)
-        rc = store_some(unit, &node, db, some, reterr);
-    free(some);
-    if (rc == PR_OK)
-        unit_clear(unit);
-    return rc;
+    return unit_store(unit, store_sqlite_some, db, reterr);
 }

@@ -12,6 +12,7 @@
 #include "base/slice.h"
 #include "runtime/config_notes.h"
 #include "runtime/config_suggest.h"
+#include "store/store.h"
 
 #define CONFIG_ARENA_BLOCK 16384
 
@@ -66,10 +67,12 @@ static int check_store(const char *url, struct pr_error *reterr)
     pr_slice scheme = transport_scheme(url);
     bool postgres = slice_eq_cstr(scheme, "postgres") || slice_eq_cstr(scheme, "postgresql");
 
-    if (postgres)
+    if (postgres && !store_is_built_in(url))
         return error_set(reterr, PR_ECONFIG, "store: postgres is not built in; use sqlite:FILE");
+    if (postgres)
+        return PR_OK;
     if (!slice_eq_cstr(scheme, "sqlite") && !slice_eq_cstr(scheme, "memory"))
-        return error_set(reterr, PR_ECONFIG, "store: not a store that is known; use sqlite:FILE");
+        return error_set(reterr, PR_ECONFIG, "store: not a store that is known; use sqlite:FILE or postgres://USER@HOST/DATABASE");
     if (slice_eq_cstr(scheme, "sqlite") && (url[scheme.size + 1] == '\0' || url[scheme.size + 1] == '?'))
         return error_set(reterr, PR_ECONFIG, "store: the name of the file is missing; use sqlite:FILE");
     return PR_OK;

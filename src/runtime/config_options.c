@@ -70,7 +70,8 @@ static const struct option_section option_log = { "log",
 
 static const struct option root_options[] = {
     { "store", OPTION_TEXT, "sqlite:postrider.db",
-      "where the messages are: `sqlite:FILE`, relative to the current directory", FIELD(config, store) },
+      "where the messages are: `sqlite:FILE`, relative to the current directory, or "
+      "`postgres://USER@HOST/DATABASE?schema=postrider` with any option of libpq", FIELD(config, store) },
     { "instance", OPTION_TEXT, "${HOSTNAME:-local}",
       "the name of this instance, for people; it need not be unique", FIELD(config, instance) },
     { "lease", OPTION_DURATION, "15s", "how long a silent instance keeps its lanes", FIELD(config, lease_us),

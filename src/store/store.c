@@ -9,10 +9,18 @@
 #include "base/slice.h"
 #include "base/util.h"
 
-static const struct store_ops *const stores[] = { &store_sqlite, &store_memory };
+static const struct store_ops *const stores[] = {
+    &store_sqlite,
+    &store_memory,
+#ifdef POSTRIDER_POSTGRES
+    &store_postgres,
+#endif
+};
 
-/* Stores of this project that a build may lack. */
-static const char *const known_schemes[] = { "postgres", "postgresql" };
+/* Other names of a scheme, and of those that a build may lack. */
+static const struct {
+    const char *name, *scheme;
+} aliases[] = { { "postgres", "postgres" }, { "postgresql", "postgres" } };
 
 /* ---- Opening -------------------------------------------------------------------------------- */
 
@@ -20,18 +28,28 @@ static int store_find(const char *url, const struct store_ops **ret_ops, struct 
 {
     const char *colon = url != NULL ? strchr(url, ':') : NULL;
     pr_slice scheme = { url, colon != NULL ? (size_t)(colon - url) : 0 };
+    bool     is_known = false;
+    for (size_t i = 0; i < ARRAY_LENGTH(aliases) && !is_known; i++) {
+        is_known = slice_eq_cstr(scheme, aliases[i].name);
+        scheme = is_known ? slice_from(aliases[i].scheme) : scheme;
+    }
     for (size_t i = 0; i < ARRAY_LENGTH(stores); i++) {
         if (slice_eq_cstr(scheme, stores[i]->scheme)) {
             *ret_ops = stores[i];
             return PR_OK;
         }
     }
-    for (size_t i = 0; i < ARRAY_LENGTH(known_schemes); i++)
-        if (slice_eq_cstr(scheme, known_schemes[i]))
-            return error_set(reterr, PR_EUNSUPPORTED, "postgres is not built in: use sqlite:FILE");
+    if (is_known)
+        return error_set(reterr, PR_EUNSUPPORTED, "postgres is not built in: use sqlite:FILE");
     /* Not the URL itself: it may hold a password. */
-    return error_set(reterr, PR_EINVAL, "the store's URL begins with \"%.*s\", which is none of sqlite:, memory:",
+    return error_set(reterr, PR_EINVAL, "the store's URL begins with \"%.*s\", which is none of sqlite:, postgres:, memory:",
                      (int)min_size(scheme.size, 32), scheme.size > 0 ? scheme.data : "");
+}
+
+bool store_is_built_in(const char *url)
+{
+    const struct store_ops *ops;
+    return store_find(url, &ops, NULL) == PR_OK;
 }
 
 int store_open(const struct store_options *options, struct store *ret_store, struct pr_error *reterr)

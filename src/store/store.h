@@ -135,7 +135,7 @@ struct admin_reply {
 /* ---- The contract --------------------------------------------------------------------- */
 
 struct store_options {
-    const char         *url;        /* "sqlite:path?option=..", "memory:" */
+    const char         *url;        /* "sqlite:path?option=..", "postgres://..", "memory:" */
     const struct clock *clock;      /* NULL: the system's */
     struct log         *log;        /* may be NULL */
     size_t              payload_max;
@@ -198,6 +198,8 @@ struct store_session {
     void                   *self;
 };
 
+/* Does a store of this build serve the URL? */
+bool store_is_built_in(const char *url);
 int  store_open(const struct store_options *options, struct store *ret_store, struct pr_error *reterr);
 void store_close(struct store *store); /* safe on a zeroed store */
 int  store_migrate(struct store *store, const char *const *boxes, size_t box_count, struct pr_error *reterr);
@@ -218,5 +220,6 @@ int64_t store_time(struct store *store);
 
 extern const struct store_ops store_memory;
 extern const struct store_ops store_sqlite;
+extern const struct store_ops store_postgres; /* where libpq was found */
 
 #endif

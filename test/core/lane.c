@@ -10,17 +10,20 @@ static const pr_id id_1 = { { 0x01, 0x90, 0xab, 0xcd, 0xef, 0x01, 0x72, 0x34, 0x
                               0x23, 0x45, 0x67 } };
 static const pr_id id_0 = { { 0 } };
 
-/* Stores keep lane numbers: these values hold for ever. */
+/* Stores keep lane numbers: these values hold for ever.  They are what PostgreSQL answers to
+ * hashtext(stream) & 63, or uuid_hash(id) & 63. */
 TEST(lanes_are_what_they_have_always_been)
 {
-    CHECK_EQ(lane_of(PR_STR("order-1"), id_0), 52);
-    CHECK_EQ(lane_of(PR_STR("a"), id_0), 40);
+    CHECK_EQ(lane_of(PR_STR("order-1"), id_0), 11);
+    CHECK_EQ(lane_of(PR_STR("a"), id_0), 49);
     CHECK_EQ(lane_of(PR_STR("Stra\xc3\x9f"
                             "e"),
                      id_0),
-             30);
-    CHECK_EQ(lane_of(PR_STR(""), id_1), 5);
-    CHECK_EQ(lane_of(PR_STR(""), id_0), 36);
+             49);
+    CHECK_EQ(lane_of(PR_STR(""), id_1), 18);
+    CHECK_EQ(lane_of(PR_STR(""), id_0), 19);
+    CHECK_EQ(lane_of(PR_STR("twelve bytes"), id_0), 29);
+    CHECK_EQ(lane_of(PR_STR("a stream of bytes that is long"), id_0), 17);
 }
 
 TEST(a_stream_decides_the_lane_whatever_the_id)

@@ -19,7 +19,8 @@
 #else
 #define MODEL_SEQUENCES_DEFAULT 1000
 #endif
-#define MODEL_FILE_SHARE 20 /* a file is that much slower than memory */
+#define MODEL_FILE_SHARE 20     /* a file is that much slower than memory */
+#define MODEL_POSTGRES 100      /* sequences on a server, which is slower still */
 #define OPS 200
 
 static const struct {
@@ -116,6 +117,8 @@ TEST(a_store_does_what_the_model_does_whatever_the_order_of_operations)
     uint64_t count = sequences != NULL ? strtoull(sequences, NULL, 10) : MODEL_SEQUENCES_DEFAULT;
     if (sequences == NULL && store != NULL && strcmp(store, "sqlite") == 0)
         count /= MODEL_FILE_SHARE;
+    if (sequences == NULL && store != NULL && strcmp(store, "postgres") == 0)
+        count = min_size(count, MODEL_POSTGRES);
     for (uint64_t i = 1; i <= count; i++)
         run_seed(i);
 }

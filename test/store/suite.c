@@ -10,7 +10,14 @@
 static struct suite the_suite;
 static bool the_suite_is_open;
 
-static const struct suite_kind *const kinds[] = { &suite_memory, &suite_sqlite, &suite_sqlite_memory };
+static const struct suite_kind *const kinds[] = {
+    &suite_memory,
+    &suite_sqlite,
+    &suite_sqlite_memory,
+#ifdef POSTRIDER_POSTGRES
+    &suite_postgres,
+#endif
+};
 
 static int64_t suite_wall(void *arg)
 {
@@ -30,7 +37,7 @@ static const struct suite_kind *suite_kind_wanted(void)
     for (size_t i = 0; i < ARRAY_LENGTH(kinds); i++)
         if (strcmp(kinds[i]->name, name) == 0)
             return kinds[i];
-    check_fail(__FILE__, __LINE__, "SUITE_STORE=%s is none of memory, sqlite, sqlite-memory", name);
+    check_fail(__FILE__, __LINE__, "SUITE_STORE=%s is none of memory, sqlite, sqlite-memory, postgres", name);
 }
 
 static void suite_open_store(struct suite *s)

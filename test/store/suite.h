@@ -1,7 +1,8 @@
 /* suite.h - the conformance suite of the store contract (src/store/store.h).
  *
  * Every store passes it.  STORE_TEST(name) is a test with a fresh store `s` under a virtual
- * clock; which store is said by the environment: SUITE_STORE=memory, sqlite, sqlite-memory.
+ * clock; which store is said by the environment: SUITE_STORE=memory, sqlite, sqlite-memory,
+ * postgres.
  * What a store declares it cannot do is skipped visibly with suite_needs().
  *
  * The tests speak through three small helpers: SEND() stores a message, CYCLE() is one cycle
@@ -52,7 +53,7 @@ struct suite_kind {
     void (*tx_end)(struct suite *s, void *tx, bool commit);
 };
 
-extern const struct suite_kind suite_memory, suite_sqlite, suite_sqlite_memory;
+extern const struct suite_kind suite_memory, suite_sqlite, suite_sqlite_memory, suite_postgres;
 
 /* An instance at work.  number, epoch and the notice cursor are kept by CYCLE(). */
 struct worker {

@@ -222,11 +222,11 @@ STORE_TEST(the_same_cycle_number_again_changes_nothing) /* B7, T2 */
 STORE_TEST(a_cycle_that_is_sent_again_reads_what_its_lost_answer_had_read) /* B7, T7 */
 {
     struct worker *w = suite_join(s, "outbox");
-    pr_id a = SEND(s, "outbox"), b = SEND(s, "outbox");
+    pr_id a = SEND(s, "outbox", .stream = PR_STR("s")), b = SEND(s, "outbox", .stream = PR_STR("s"));
     CHECK(reply_find(CYCLE(w, .fresh_rows = 1), a) != NULL);
     CHECK(reply_find(CYCLE(w, .fresh_rows = 1), b) != NULL);
     w->number--; /* that answer was lost */
-    pr_id c = SEND(s, "outbox");
+    pr_id c = SEND(s, "outbox", .stream = PR_STR("s"));
     const struct cycle_reply *r = CYCLE(w, .fresh_rows = 10);
     CHECK(r->replayed);
     CHECK_EQ(r->row_count, 2);

@@ -1,0 +1,68 @@
+/* The rights of three roles in PostgreSQL, as a script to be read and run by the owner. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/slice.h"
+#include "cli/cli.h"
+
+#define SENDERS_COLUMNS                                                                              \
+    "id, destination, type, stream, source, subject, content_type, headers, correlation_id, causation_id,\n" \
+    "              traceparent, tracestate, event, created_at, due_at, expires_at, payload"
+
+/* The value of schema= in the store's URL, or the default. */
+static pr_slice url_schema(const char *url)
+{
+    const char *at = strchr(url, '?');
+    while (at != NULL) {
+        at++;
+        if (strncmp(at, "schema=", 7) == 0)
+            return (pr_slice){ at + 7, strcspn(at + 7, "&") };
+        at = strchr(at, '&');
+    }
+    return PR_STR("postrider");
+}
+
+static void print_application(struct cli *cli, pr_slice s)
+{
+    printf("\n-- Applications send: by INSERT, by send(), or through the library.\n"
+           "CREATE ROLE \"%.*s_app\";\n"
+           "GRANT USAGE ON SCHEMA \"%.*s\" TO \"%.*s_app\";\n"
+           "GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA \"%.*s\" TO \"%.*s_app\";\n"
+           "GRANT SELECT ON \"%.*s\".meta TO \"%.*s_app\";\n"
+           "GRANT SELECT (id, destination, box) ON \"%.*s\".dead_letter TO \"%.*s_app\";\n",
+           SLICE_ARGS(s), SLICE_ARGS(s), SLICE_ARGS(s), SLICE_ARGS(s), SLICE_ARGS(s), SLICE_ARGS(s), SLICE_ARGS(s),
+           SLICE_ARGS(s), SLICE_ARGS(s));
+    for (size_t i = 0; i < cli->config->box_count; i++)
+        printf("GRANT SELECT (id, destination),\n"
+               "      INSERT (" SENDERS_COLUMNS ")\n"
+               "      ON \"%.*s\".\"%s\" TO \"%.*s_app\";\n",
+               SLICE_ARGS(s), cli->config->boxes[i].name, SLICE_ARGS(s));
+}
+
+static void print_worker(pr_slice s, const char *role, const char *about)
+{
+    printf("\n-- %s\n"
+           "CREATE ROLE \"%.*s_%s\";\n"
+           "GRANT USAGE ON SCHEMA \"%.*s\" TO \"%.*s_%s\";\n"
+           "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA \"%.*s\" TO \"%.*s_%s\";\n"
+           "GRANT USAGE, SELECT ON ALL SEQUENCES IN SCHEMA \"%.*s\" TO \"%.*s_%s\";\n"
+           "REVOKE INSERT, UPDATE, DELETE ON \"%.*s\".meta FROM \"%.*s_%s\";\n"
+           "REVOKE %sUPDATE, DELETE ON \"%.*s\".audit FROM \"%.*s_%s\";\n",
+           about, SLICE_ARGS(s), role, SLICE_ARGS(s), SLICE_ARGS(s), role, SLICE_ARGS(s), SLICE_ARGS(s), role,
+           SLICE_ARGS(s), SLICE_ARGS(s), role, SLICE_ARGS(s), SLICE_ARGS(s), role,
+           strcmp(role, "relay") == 0 ? "INSERT, " : "", SLICE_ARGS(s), SLICE_ARGS(s), role);
+}
+
+int cli_print_grants(struct cli *cli)
+{
+    pr_slice s = url_schema(cli->config->store);
+    if (cli_store_path(cli)[0] != '\0') {
+        cli_say("SQLite has no roles: who may write the file may do everything");
+        return EXIT_FAILED;
+    }
+    printf("-- Run this as the owner of the schema %.*s, after postrider init; again after each new box.\n", SLICE_ARGS(s));
+    print_application(cli, s);
+    print_worker(s, "relay", "postrider run.");
+    print_worker(s, "admin", "People: every command but init.");
+    return EXIT_DONE;
+}

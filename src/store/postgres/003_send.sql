@@ -1,0 +1,64 @@
+-- Sending from any language.  They run with the owner's rights and a fixed search_path, so that
+-- whoever may EXECUTE them needs no right on the tables.  An id that is stored (or dead)
+-- already changes nothing.
+
+CREATE FUNCTION "{schema}".send(
+    type text, payload bytea, stream text DEFAULT NULL, destination text DEFAULT '', headers jsonb DEFAULT NULL,
+    due timestamptz DEFAULT NULL, expires timestamptz DEFAULT NULL, id uuid DEFAULT NULL,
+    event boolean DEFAULT false, content_type text DEFAULT NULL, box text DEFAULT 'outbox')
+RETURNS uuid
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog
+AS $$
+DECLARE
+    the_id uuid := coalesce(send.id, "{schema}".uuid7());
+BEGIN
+    IF coalesce(send.type, '') = '' THEN
+        RAISE EXCEPTION 'type is empty: every message needs a type such as order.created' USING ERRCODE = '22023';
+    END IF;
+    IF NOT EXISTS (SELECT FROM "{schema}".box b WHERE b.name = send.box) THEN
+        RAISE EXCEPTION 'there is no box "%"', send.box USING ERRCODE = '22023';
+    END IF;
+    IF jsonb_typeof(send.headers) <> 'object' THEN
+        RAISE EXCEPTION 'headers are not a JSON object such as {"tenant":"7"}' USING ERRCODE = '22023';
+    END IF;
+    IF send.id IS NOT NULL AND EXISTS (SELECT FROM "{schema}".dead_letter d WHERE d.id = send.id
+           AND d.destination = coalesce(send.destination, '') AND d.box = send.box) THEN
+        RETURN the_id;
+    END IF;
+    EXECUTE format('INSERT INTO "{schema}".%I (id, type, payload, stream, destination, headers, due_at, expires_at,'
+                   ' event, content_type) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)'
+                   ' ON CONFLICT (id, destination) DO NOTHING', send.box)
+        USING the_id, send.type, send.payload, nullif(send.stream, ''), coalesce(send.destination, ''),
+              send.headers::json, send.due, send.expires, coalesce(send.event, false), send.content_type;
+    RETURN the_id;
+END
+$$;
+
+CREATE FUNCTION "{schema}".send(
+    type text, payload text, stream text DEFAULT NULL, destination text DEFAULT '', headers jsonb DEFAULT NULL,
+    due timestamptz DEFAULT NULL, expires timestamptz DEFAULT NULL, id uuid DEFAULT NULL,
+    event boolean DEFAULT false, content_type text DEFAULT NULL, box text DEFAULT 'outbox')
+RETURNS uuid
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog
+AS $$
+    SELECT "{schema}".send(type, convert_to(payload, 'UTF8'), stream, destination, headers, due, expires, id, event,
+                           content_type, box)
+$$;
+
+CREATE FUNCTION "{schema}".send(
+    type text, payload jsonb, stream text DEFAULT NULL, destination text DEFAULT '', headers jsonb DEFAULT NULL,
+    due timestamptz DEFAULT NULL, expires timestamptz DEFAULT NULL, id uuid DEFAULT NULL,
+    event boolean DEFAULT false, content_type text DEFAULT NULL, box text DEFAULT 'outbox')
+RETURNS uuid
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog
+AS $$
+    SELECT "{schema}".send(type, convert_to(payload::text, 'UTF8'), stream, destination, headers, due, expires, id, event,
+                           coalesce(content_type, 'application/json'), box)
+$$;
+
+REVOKE ALL ON FUNCTION "{schema}".send(text, bytea, text, text, jsonb, timestamptz, timestamptz, uuid, boolean, text, text)
+    FROM PUBLIC;
+REVOKE ALL ON FUNCTION "{schema}".send(text, text, text, text, jsonb, timestamptz, timestamptz, uuid, boolean, text, text)
+    FROM PUBLIC;
+REVOKE ALL ON FUNCTION "{schema}".send(text, jsonb, text, text, jsonb, timestamptz, timestamptz, uuid, boolean, text, text)
+    FROM PUBLIC;

@@ -1,0 +1,477 @@
+/* People's orders: find what is meant, change it, tell the running instances, and write down who
+ * said so.  One transaction each; rows are changed as they are found, many in one round trip. */
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "base/slice.h"
+#include "base/util.h"
+#include "core/fingerprint.h"
+#include "core/story.h"
+#include "store/postgres/listing.h"
+
+#define ARENA_BYTES 65536
+#define STORY_BYTES_MAX (1u << 20)
+#define NOTE_BYTES_MAX 65536
+#define AUDIT_BYTES_MAX 65536
+#define NOTICES_EACH_MAX 1000 /* more rows than this are told as "read everything anew" */
+#define AT_ONCE 40            /* statements on their way */
+
+/* What is told of one row. */
+struct told {
+    PGresult *result; /* of its statement: no row in it, and it was refused */
+    pr_slice  box, stream, endpoint;
+    uint64_t  row;
+    int64_t   seq;
+};
+
+struct order {
+    struct postgres_store *store;
+    struct link           *link;
+    const struct admin    *admin;
+    struct arena           arena;
+    struct surroundings    s;
+    bool                  *found; /* of each id of the filter */
+    struct told            on_way[AT_ONCE];
+    size_t                 on_way_count;
+    struct told           *told;  /* NOTICES_EACH_MAX of them */
+    size_t                 told_count;
+    uint64_t               tried;
+    struct admin_reply     reply;
+    struct pr_error       *reterr;
+};
+
+/*    the action in the story (NULL: no line) and in the audit, what is told, where it looks */
+static const struct action {
+    const char        *step, *name;
+    enum notice_kind   notice;
+    enum listing_table table;
+} actions[] = {
+    [ADMIN_RETRY]        = { "retry",       "retry",        NOTICE_DUE,      LISTING_BOX },
+    [ADMIN_RELEASE]      = { NULL,          "release",      NOTICE_DUE,      LISTING_BOX },
+    [ADMIN_PARK]         = { "park",        "park",         NOTICE_PARKED,   LISTING_BOX },
+    [ADMIN_DISCARD]      = { NULL,          "discard",      NOTICE_GONE,     LISTING_BOX },
+    [ADMIN_DEAD_ADD]     = { "dead_letter", "dead_add",     NOTICE_PARKED,   LISTING_BOX },
+    [ADMIN_DEAD_REPLAY]  = { "replay",      "dead_replay",  NOTICE_DUE,      LISTING_DEAD },
+    [ADMIN_DEAD_DISCARD] = { NULL,          "dead_discard", NOTICE_GONE,     LISTING_DEAD },
+    [ADMIN_PAUSE]        = { NULL,          "pause",        NOTICE_ENDPOINT, LISTING_BOX },
+    [ADMIN_RESUME]       = { NULL,          "resume",       NOTICE_ENDPOINT, LISTING_BOX },
+};
+
+static const struct action *order_action(const struct order *o)
+{
+    return &actions[o->admin->kind];
+}
+
+static int no_memory(struct order *o)
+{
+    return error_set(o->reterr, PR_ENOMEM, "no memory for what is to be changed");
+}
+
+/* ---- Changing ------------------------------------------------------------------------------------ */
+
+#define THE_ROW " WHERE b.id = $1 AND " HANDLE " = $2"
+#define RETRY_ROW                                                                                     \
+    "UPDATE {box} b SET due_at = $3, attempts = 0, failures = 0, held_by = NULL, story = coalesce($4::json, b.story)" THE_ROW \
+    " RETURNING 0::bigint"
+#define RELEASE_ROW                                                                                   \
+    "UPDATE {box} b SET due_at = $3, released = true, held_by = NULL, story = coalesce($4::json, b.story)" THE_ROW " RETURNING 0::bigint"
+#define PARK_ROW                                                                                      \
+    "UPDATE {box} b SET due_at = 'infinity', held_by = NULL, story = coalesce($4::json, b.story)" THE_ROW \
+    " AND $3::timestamptz IS NOT NULL RETURNING 0::bigint"
+#define DISCARD_ROW "DELETE FROM {box} b" THE_ROW " RETURNING 0::bigint"
+
+static const char DEAD_ADD_ROW[] =
+    "WITH gone AS (DELETE FROM {box} b" THE_ROW " RETURNING b.*)"
+    " INSERT INTO {schema}.dead_letter (box, xid, " MESSAGE_MOVED("") ", status, attempts, failures, failure_reason, code,"
+    " error, failed_at, story, endpoint, cause, limit_reached, rule, fingerprint, note, died_at)"
+    " SELECT {box_name}, g.xid, " MESSAGE_MOVED("g.") ", g.status | 32768, g.attempts, g.failures, g.failure_reason, g.code,"
+    " g.error, g.failed_at, coalesce($4::json, g.story), g.destination, $5, 0, 'operator', $6, $7, $3 FROM gone g"
+    " RETURNING 0::bigint";
+
+/* Back to its place: a new row with the old seq; B2: not when its id was sent anew. */
+static const char REPLAY_ROW[] =
+    "WITH made AS (INSERT INTO {box} (xid, row_id, destination, due_at, status, failure_reason, code, error, failed_at, story,"
+    " released, " MESSAGE_BACK("") ") OVERRIDING SYSTEM VALUE"
+    " SELECT d.xid, nextval('{box_seq}'), d.destination, $2, d.status, d.failure_reason, d.code, d.error, d.failed_at,"
+    " coalesce($3::json, d.story), d.released, " MESSAGE_BACK("d.") " FROM {schema}.dead_letter d WHERE d.row_id = $1"
+    " ON CONFLICT (id, destination) DO NOTHING RETURNING row_id, lane),"
+    " gone AS (DELETE FROM {schema}.dead_letter d USING made WHERE d.row_id = $1)"
+    " SELECT row_id << 6 | lane FROM made";
+
+static const char CAN_REPLAY[] =
+    "SELECT 0::bigint FROM {schema}.dead_letter d WHERE d.row_id = $1 AND NOT EXISTS"
+    " (SELECT FROM {box} b WHERE b.id = d.id AND b.destination = d.destination)";
+
+/* The story with a line about this; empty when the action leaves none. */
+static void story_make(struct order *o, const struct listed *l, struct buf *ret)
+{
+    const struct story_line line = {
+        .at_us = o->s.now_us,
+        .attempt = l->m.attempts,
+        .endpoint = l->endpoint,
+        .error = o->admin->why,
+        .rule = o->admin->by,
+        .step = order_action(o)->step,
+        .next_us = o->admin->kind == ADMIN_RETRY || o->admin->kind == ADMIN_DEAD_REPLAY ? o->s.now_us : 0,
+    };
+    if (line.step != NULL)
+        story_append(l->m.story, &line, ret);
+}
+
+static void add_dead(struct order *o, const struct listed *l, pr_slice box, struct args *args, PGresult **ret)
+{
+    char       print[FINGERPRINT_SIZE];
+    int        cause = l->m.reason != PR_REASON_NONE ? l->m.reason : PR_REASON_REJECTED;
+    struct buf note;
+    fingerprint(l->m.destination, l->m.type, cause, l->m.error, print);
+    buf_init(&note, NOTE_BYTES_MAX);
+    buf_addf(&note, "%.*s%s%.*s", SLICE_ARGS(o->admin->by), o->admin->by.size > 0 && o->admin->why.size > 0 ? ": " : "",
+             SLICE_ARGS(o->admin->why));
+    arg_i32(args, cause);
+    arg_text(args, slice_from(print));
+    arg_text(args, buf_slice(&note));
+    link_add(o->link, DEAD_ADD_ROW, box, args, ret);
+    buf_fini(&note);
+}
+
+static void add_change(struct order *o, const struct listed *l, pr_slice box, pr_slice story, PGresult **ret)
+{
+    static const char *const statements[] = {
+        [ADMIN_RETRY] = RETRY_ROW, [ADMIN_RELEASE] = RELEASE_ROW, [ADMIN_PARK] = PARK_ROW, [ADMIN_DISCARD] = DISCARD_ROW,
+    };
+    struct args args = { .count = 0 };
+    bool        dead = order_action(o)->table == LISTING_DEAD;
+    if (!dead)
+        arg_id(&args, l->m.id);
+    arg_i64(&args, (int64_t)l->row);
+    if (o->admin->kind == ADMIN_DEAD_DISCARD) {
+        link_add(o->link, "DELETE FROM {schema}.dead_letter WHERE row_id = $1 RETURNING 0::bigint", NO_BOX, &args, ret);
+        return;
+    }
+    if (o->admin->kind == ADMIN_DISCARD) {
+        link_add(o->link, DISCARD_ROW, box, &args, ret);
+        return;
+    }
+    arg_time(&args, o->s.now_us);
+    arg_text_or_null(&args, story);
+    args.types[args.count - 1] = OID_JSON;
+    if (o->admin->kind == ADMIN_DEAD_ADD)
+        add_dead(o, l, box, &args, ret);
+    else if (o->admin->kind == ADMIN_DEAD_REPLAY)
+        link_add(o->link, REPLAY_ROW, box, &args, ret);
+    else
+        link_add(o->link, statements[o->admin->kind], box, &args, ret);
+}
+
+/* The answers to what is on its way. */
+static int changes_take(struct order *o)
+{
+    size_t mark = o->link->result_count;
+    int    rc = link_run(o->link, o->reterr);
+    for (size_t i = 0; i < o->on_way_count && rc == PR_OK; i++) {
+        struct told *t = &o->on_way[i];
+        if (PQntuples(t->result) == 0) {
+            o->reply.refused++;
+            continue;
+        }
+        o->reply.changed++;
+        if (o->admin->kind == ADMIN_DEAD_REPLAY)
+            t->row = (uint64_t)field_i64(t->result, 0, 0);
+        if (o->told_count < NOTICES_EACH_MAX)
+            o->told[o->told_count] = *t;
+        o->told_count++;
+    }
+    link_forget_after(o->link, mark);
+    o->on_way_count = 0;
+    return rc;
+}
+
+/* ---- Finding -------------------------------------------------------------------------------------- */
+
+static pr_slice box_known(const struct order *o, pr_slice name)
+{
+    for (size_t i = 0; i < o->s.box_count; i++)
+        if (slice_eq(o->s.boxes[i], name))
+            return o->s.boxes[i];
+    return NO_BOX;
+}
+
+static void note_id(struct order *o, pr_id id)
+{
+    for (size_t i = 0; i < o->admin->filter.id_count; i++)
+        o->found[i] |= pr_id_equal(o->admin->filter.ids[i], id);
+}
+
+static int target_put(struct order *o, const struct listed *l, pr_slice box)
+{
+    struct told *t = &o->on_way[o->on_way_count++];
+    struct buf   story;
+    struct args  args = { .count = 0 };
+    *t = (struct told){ .box = box, .seq = l->m.seq };
+    t->row = o->admin->kind == ADMIN_DEAD_DISCARD ? 0 : l->row;
+    t->stream = slice_dup(&o->arena, l->m.stream);
+    t->endpoint = slice_dup(&o->arena, l->endpoint);
+    if (t->stream.data == NULL || t->endpoint.data == NULL)
+        return no_memory(o);
+    buf_init(&story, STORY_BYTES_MAX);
+    story_make(o, l, &story);
+    arg_i64(&args, (int64_t)l->row);
+    if (!o->admin->dry_run)
+        add_change(o, l, box, buf_slice(&story), &t->result);
+    else if (o->admin->kind == ADMIN_DEAD_REPLAY)
+        link_add(o->link, CAN_REPLAY, box, &args, &t->result);
+    else
+        link_add(o->link, "SELECT $1", NO_BOX, &args, &t->result);
+    int rc = buf_failed(&story) == PR_OK ? PR_OK : no_memory(o);
+    buf_fini(&story);
+    return rc;
+}
+
+static int target_found(void *arg, const struct listed *l, struct pr_error *reterr)
+{
+    (void)reterr;
+    struct order *o = arg;
+    pr_slice      box = box_known(o, l->box);
+    if (box.size == 0)
+        return PR_OK; /* a dead letter of a box that is no more stays where it is */
+    note_id(o, l->m.id);
+    o->reply.matched++;
+    if (o->admin->filter.limit > 0 && o->tried == o->admin->filter.limit)
+        return PR_OK;
+    o->tried++;
+    int rc = target_put(o, l, box);
+    return rc == PR_OK && o->on_way_count == AT_ONCE ? changes_take(o) : rc;
+}
+
+static int targets_run(struct order *o)
+{
+    const struct filter *f = &o->admin->filter;
+    struct listing       listing = {
+              .table = order_action(o)->table,
+              .filter = f,
+              .locks = !o->admin->dry_run,
+              .followers = o->admin->kind == ADMIN_RELEASE && f->id_count == 0 && f->stream.size > 0,
+              .found = target_found,
+              .arg = o,
+    };
+    int rc = PR_OK;
+    if (listing.table == LISTING_DEAD) {
+        listing.box = f->box;
+        rc = pg_listing_run(o->link, &o->s, &listing, o->reterr);
+    }
+    for (size_t i = 0; listing.table == LISTING_BOX && i < o->s.box_count && rc == PR_OK; i++) {
+        if (f->box.size > 0 && !slice_eq(f->box, o->s.boxes[i]))
+            continue;
+        listing.box = o->s.boxes[i];
+        rc = pg_listing_run(o->link, &o->s, &listing, o->reterr);
+    }
+    if (rc == PR_OK && o->on_way_count > 0)
+        rc = changes_take(o);
+    for (size_t i = 0; i < f->id_count; i++)
+        o->reply.missing += !o->found[i];
+    return rc;
+}
+
+/* ---- Telling --------------------------------------------------------------------------------------- */
+
+static void add_notice(struct order *o, pr_slice box, enum notice_kind kind, const struct told *t)
+{
+    struct args args = { .count = 0 };
+    arg_text(&args, box);
+    arg_i32(&args, (int)kind);
+    arg_i64(&args, (int64_t)t->row);
+    arg_i64(&args, t->seq);
+    arg_text_or_null(&args, t->stream);
+    arg_text_or_null(&args, t->endpoint);
+    link_add(o->link, "INSERT INTO {schema}.control (box, kind, \"row\", seq, stream, endpoint) VALUES ($1, $2, $3, $4, $5, $6)",
+             NO_BOX, &args, NULL);
+}
+
+/* Numbers are committed in their order: one at a time from here to the end. */
+static int notices_write(struct order *o)
+{
+    static const struct told nothing;
+    link_add(o->link, "LOCK TABLE {schema}.control IN EXCLUSIVE MODE", NO_BOX, NULL, NULL);
+    /* Ids, or a single row: each is told.  Else everything is read anew. */
+    bool each = o->told_count <= 1 || (o->admin->filter.id_count > 0 && o->told_count <= NOTICES_EACH_MAX);
+    if (!each)
+        add_notice(o, o->admin->filter.box, NOTICE_RELOAD, &nothing);
+    for (size_t i = 0; each && i < o->told_count; i++) {
+        add_notice(o, o->told[i].box, order_action(o)->notice, &o->told[i]);
+        if ((i + 1) % AT_ONCE == 0) {
+            int rc = link_run(o->link, o->reterr);
+            if (rc != PR_OK)
+                return rc;
+        }
+    }
+    return link_run(o->link, o->reterr);
+}
+
+static void audit_filter(struct buf *b, const struct filter *f)
+{
+    const struct {
+        const char *name;
+        pr_slice    value;
+    } texts[] = { { "box", f->box },       { "endpoint", f->endpoint }, { "type", f->type },
+                  { "stream", f->stream }, { "error", f->error },       { "fingerprint", f->fingerprint } };
+    struct json_writer w;
+    char               id[PR_ID_TEXT_SIZE];
+
+    json_init(&w, b);
+    json_begin_object(&w);
+    for (size_t i = 0; i < ARRAY_LENGTH(texts); i++)
+        if (texts[i].value.size > 0) {
+            json_key(&w, texts[i].name);
+            json_slice(&w, texts[i].value);
+        }
+    if (f->reason != 0) {
+        json_key(&w, "reason");
+        json_cstr(&w, pr_reason_name(f->reason));
+    }
+    if (f->state >= 0 && f->state < STATE_COUNT) {
+        json_key(&w, "state");
+        json_cstr(&w, state_name((enum state)f->state));
+    }
+    if (f->id_count > 0) {
+        json_key(&w, "ids");
+        json_begin_array(&w);
+        for (size_t i = 0; i < min_size(f->id_count, NOTICES_EACH_MAX); i++) {
+            pr_id_format(f->ids[i], id);
+            json_cstr(&w, id);
+        }
+        json_end_array(&w);
+    }
+    json_end_object(&w);
+}
+
+static int audit_write(struct order *o)
+{
+    struct buf  target;
+    struct args args = { .count = 0 };
+    buf_init(&target, AUDIT_BYTES_MAX);
+    audit_filter(&target, &o->admin->filter);
+    arg_time(&args, o->s.now_us);
+    arg_text(&args, o->admin->by);
+    arg_text(&args, slice_from(order_action(o)->name));
+    arg_text(&args, buf_slice(&target));
+    arg_text(&args, o->admin->why);
+    arg_i64(&args, (int64_t)o->reply.matched);
+    arg_i64(&args, (int64_t)o->reply.changed);
+    arg_i64(&args, (int64_t)o->reply.refused);
+    int rc = link_do(o->link,
+                     "INSERT INTO {schema}.audit (at, who, action, target, why, matched, changed, refused)"
+                     " VALUES ($1, $2, $3, $4::json, $5, $6, $7, $8)",
+                     NO_BOX, &args, NULL, o->reterr);
+    buf_fini(&target);
+    return rc;
+}
+
+/* ---- Orders ---------------------------------------------------------------------------------------- */
+
+static int order_rows(struct order *o)
+{
+    int rc = targets_run(o);
+    if (rc == PR_OK && !o->admin->dry_run && o->told_count > 0)
+        rc = notices_write(o);
+    return rc;
+}
+
+/* Of two pauses the later end wins; one that is over does not count. */
+static int order_endpoint(struct order *o)
+{
+    const struct admin *a = o->admin;
+    PGresult           *r;
+    struct args         args = { .count = 0 };
+    bool                pause = a->kind == ADMIN_PAUSE;
+    int64_t             now_us = o->s.now_us, wanted_us = a->until_us != 0 ? a->until_us : PR_NEVER;
+    arg_text(&args, a->filter.endpoint);
+    int rc = link_do(o->link, "SELECT paused_until FROM {schema}.endpoint WHERE name = $1 FOR UPDATE", NO_BOX, &args, &r,
+                     o->reterr);
+    if (rc == PR_OK && PQntuples(r) == 0)
+        rc = link_do(o->link, "SELECT DISTINCT NULL::timestamptz FROM {schema}.tally WHERE endpoint = $1", NO_BOX, &args, &r,
+                     o->reterr);
+    if (rc != PR_OK)
+        return rc;
+    int64_t current_us = PQntuples(r) > 0 ? field_time(r, 0, 0) : 0;
+    o->reply.matched = PQntuples(r) > 0 || pause;
+    o->reply.missing = !o->reply.matched;
+    o->reply.changed = pause ? wanted_us > now_us && wanted_us > (current_us > now_us ? current_us : 0) : current_us > now_us;
+    if (a->dry_run || o->reply.changed == 0)
+        return PR_OK;
+    arg_time(&args, pause ? wanted_us : 0);
+    arg_text_or_null(&args, pause ? a->by : NO_BOX);
+    arg_text_or_null(&args, pause ? a->why : NO_BOX);
+    rc = link_do(o->link,
+                 "INSERT INTO {schema}.endpoint (name, paused_until, paused_by, paused_why) VALUES ($1, $2, $3, $4)"
+                 " ON CONFLICT (name) DO UPDATE SET paused_until = $2, paused_by = $3, paused_why = $4",
+                 NO_BOX, &args, NULL, o->reterr);
+    o->told[0] = (struct told){ .endpoint = a->filter.endpoint };
+    o->told_count = 1;
+    return rc == PR_OK ? notices_write(o) : rc;
+}
+
+static bool filter_is_empty(const struct filter *f)
+{
+    return f->id_count == 0 && f->state < 0 && f->reason == 0 && f->since_us == 0 && f->until_us == 0 && f->box.size == 0 &&
+           f->endpoint.size == 0 && f->stream.size == 0 && f->type.size == 0 && f->error.size == 0 && f->fingerprint.size == 0;
+}
+
+static int order_inside(struct order *o)
+{
+    bool on_endpoint = order_action(o)->notice == NOTICE_ENDPOINT;
+    link_add_begin(o->link);
+    int rc = pg_surroundings_read(o->store, o->link, &o->arena, &o->s, o->reterr);
+    if (rc == PR_OK)
+        rc = on_endpoint ? order_endpoint(o) : order_rows(o);
+    if (rc == PR_OK && !o->admin->dry_run)
+        rc = audit_write(o);
+    if (rc == PR_OK) {
+        link_add_commit(o->link);
+        rc = link_run(o->link, o->reterr);
+    }
+    if (rc != PR_OK && link_is_uncertain(o->link))
+        rc = error_set(o->reterr, PR_EUNCERTAIN, "the connection was lost during the commit: look whether it was done");
+    return rc;
+}
+
+static int order_run(struct order *o)
+{
+    arena_init(&o->arena, ARENA_BYTES);
+    o->reply = (struct admin_reply){ 0 };
+    o->on_way_count = o->told_count = 0;
+    o->tried = 0;
+    o->told = arena_alloc_array(&o->arena, NOTICES_EACH_MAX, sizeof(o->told[0]));
+    o->found = arena_alloc_array(&o->arena, o->admin->filter.id_count, sizeof(o->found[0]));
+    int rc = o->told != NULL && o->found != NULL ? link_ensure(o->link, o->reterr) : no_memory(o);
+    if (rc == PR_OK)
+        rc = order_inside(o);
+    link_rollback(o->link);
+    link_forget(o->link);
+    arena_fini(&o->arena);
+    return rc;
+}
+
+int pg_admin(void *self, const struct admin *admin, struct admin_reply *ret_reply, struct pr_error *reterr)
+{
+    struct postgres_store *store = self;
+    struct order           o = { .store = store, .link = store->people, .admin = admin, .reterr = reterr };
+
+    if ((size_t)admin->kind >= ARRAY_LENGTH(actions))
+        return error_set(reterr, PR_EINVAL, "there is no action of kind %d", (int)admin->kind);
+    if (filter_is_empty(&admin->filter))
+        return error_set(reterr, PR_EINVAL, "nothing is named: give ids, or a filter such as a box or a type");
+    if (order_action(&o)->notice == NOTICE_ENDPOINT && admin->filter.endpoint.size == 0)
+        return error_set(reterr, PR_EINVAL, "name the endpoint to pause or resume");
+    pthread_mutex_lock(&store->people_lock);
+    int rc = order_run(&o);
+    if (rc < 0 && rc != PR_EUNCERTAIN && (link_should_retry(o.link) || !link_is_up(o.link)))
+        rc = order_run(&o);
+    pthread_mutex_unlock(&store->people_lock);
+    if (rc != PR_OK)
+        return rc;
+    *ret_reply = o.reply;
+    pg_store_wake(store);
+    return PR_OK;
+}

@@ -1,0 +1,234 @@
+/* The cycle: who are we, what changes, what is read, commit.
+ *
+ *     first batch     BEGIN, sequence, snapshot, our own row (locked when something changes),
+ *                     the others, notices, verdicts, receipt, tallies
+ *     now and then    effects; burying, lanes
+ *     second batch    reads, renewal, COMMIT
+ *
+ * The claim row is the key: (instance, number) can be inserted once.  A cycle whose COMMIT got
+ * no answer is asked again with the same number; it then waits for the lock that the lost
+ * transaction may still hold, and looks for the row. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/failpoint.h"
+#include "base/slice.h"
+#include "base/util.h"
+#include "store/postgres/postgres.h"
+
+#define REPLY_BLOCK_BYTES 65536
+#define TRIES_MAX 5 /* of a transaction that lost against another */
+
+static bool cycle_changes(const struct cycle *c)
+{
+    return c->verdict_count > 0 || c->effect_count > 0 || c->receipt_count > 0 || c->closed_count > 0 ||
+           c->tally_count > 0 || c->lanes_give != 0 || c->leave;
+}
+
+/* Did this session answer that number already? */
+static bool cycle_was_answered(const struct pg_session *s, const struct cycle *c)
+{
+    return pr_id_equal(s->instance, c->instance) && (c->epoch == 0 || c->epoch == s->epoch) && c->number <= s->number &&
+           (c->epoch != 0 || s->number == c->number);
+}
+
+static bool effects_come_back(const struct cycle_run *run)
+{
+    for (size_t i = 0; i < run->cycle->effect_count; i++)
+        if (slice_eq(run->cycle->effects[i].box, run->session->box))
+            return true;
+    return false;
+}
+
+/* ---- One try -------------------------------------------------------------------------------- */
+
+/* Everything up to and with the verdicts. */
+static int run_first_batch(struct cycle_run *run, bool changes, bool round_first)
+{
+    struct pg_session *session = run->session;
+    bool               must_look = run->cycle->epoch == 0 || session->uncertain == run->cycle->number;
+
+    link_add_begin(run->link);
+    if (round_first)
+        pg_round_add(run); /* before anything gives us a transaction id */
+    pg_lease_add_reads(run, changes);
+    pg_notices_add(run);
+    int rc = PR_OK;
+    if (must_look) {
+        rc = link_run(run->link, run->reterr);
+        if (rc == PR_OK)
+            rc = run->cycle->epoch == 0 ? pg_lease_join(run) : pg_lease_take_reads(run);
+        changes = changes && !run->replayed;
+    }
+    if (rc == PR_OK && changes) {
+        pg_receipts_add(run);
+        rc = pg_verdicts_apply(run);
+    } else if (rc == PR_OK) {
+        rc = link_run(run->link, run->reterr);
+    }
+    if (rc == PR_OK && !must_look)
+        rc = pg_lease_take_reads(run);
+    return rc;
+}
+
+static int run_inside(struct cycle_run *run)
+{
+    const struct cycle *cycle = run->cycle;
+    bool                changes = cycle_changes(cycle) && (!run->replayed || cycle->epoch == 0);
+    bool                comes_back = changes && effects_come_back(run);
+    bool                wants_round = cycle->fresh_rows > 0;
+
+    int rc = run_first_batch(run, changes, wants_round && !comes_back);
+    if (rc == PR_OK && changes && !run->replayed)
+        rc = pg_effects_store(run);
+    if (rc == PR_OK && wants_round && comes_back)
+        rc = pg_round_after_effects(run);
+    if (rc == PR_OK && wants_round)
+        rc = pg_round_take(run);
+    if (rc == PR_OK)
+        rc = pg_notices_take(run);
+    if (rc == PR_OK)
+        rc = pg_lease_work(run);
+    FAILPOINT("store.cycle.before_commit");
+    if (rc == PR_OK)
+        rc = pg_reads_run(run);
+    FAILPOINT("store.cycle.after_commit");
+    return rc;
+}
+
+static void session_remember(struct pg_session *session, const struct cycle_run *run)
+{
+    const struct cycle *cycle = run->cycle;
+    bool                wrote = cycle_changes(cycle) && !run->replayed;
+    if (!pr_id_equal(session->instance, cycle->instance))
+        session->idle_claim = 0; /* it went with its instance */
+    session->instance = cycle->instance;
+    session->epoch = run->epoch;
+    session->lanes = run->lanes;
+    session->number = cycle->number;
+    session->uncertain = 0;
+    if (wrote)
+        session->idle_claim = cycle->receipt_count == 0 ? cycle->number : 0;
+}
+
+static int cycle_once(struct pg_session *session, const struct cycle *cycle, struct pr_error *reterr)
+{
+    struct cycle_run run = {
+        .session = session,
+        .cycle = cycle,
+        .link = session->link,
+        .epoch = cycle->epoch,
+        .lanes = session->lanes,
+        .replayed = cycle_was_answered(session, cycle),
+        .reterr = reterr,
+    };
+    arena_reset(&session->arena);
+    link_forget(session->link);
+    session->reply = (struct cycle_reply){ .next_due_us = PR_NEVER };
+    session->row_capacity = 0;
+    int rc = link_ensure(session->link, reterr);
+    if (rc == PR_OK)
+        rc = run_inside(&run);
+    if (rc == PR_OK)
+        session_remember(session, &run);
+    return rc;
+}
+
+/* Its key is there already: look, and it will be found replayed. */
+static bool is_key_conflict(const struct link *link)
+{
+    return strcmp(link->state, "23505") == 0;
+}
+
+int pg_cycle(void *self, const struct cycle *cycle, const struct cycle_reply **ret_reply, struct pr_error *reterr)
+{
+    struct pg_session *session = self;
+    int                rc = 1;
+    pg_fresh_settle(session, cycle);
+    for (int tries = 0; tries < TRIES_MAX; tries++) {
+        rc = cycle_once(session, cycle, reterr);
+        if (rc == PR_OK) {
+            *ret_reply = &session->reply;
+            return PR_OK;
+        }
+        bool again = rc > 0 || link_should_retry(session->link) || is_key_conflict(session->link);
+        if (is_key_conflict(session->link))
+            session->uncertain = cycle->number;
+        if (link_is_uncertain(session->link)) {
+            session->uncertain = cycle->number;
+            return error_set(reterr, PR_EUNCERTAIN, "the connection was lost during the commit: whether the cycle landed"
+                                                    " will be seen when the server is back");
+        }
+        link_rollback(session->link);
+        if (!again)
+            return rc;
+    }
+    return rc > 0 ? error_set(reterr, PR_EBUSY, "lanes change hands too fast: try again") : rc;
+}
+
+/* ---- Sessions --------------------------------------------------------------------------------- */
+
+void pg_session_close(void *self)
+{
+    struct pg_session *session = self;
+    pthread_mutex_lock(&session->store->sessions_lock);
+    if (list_is_linked(&session->node))
+        list_remove(&session->node);
+    pthread_mutex_unlock(&session->store->sessions_lock);
+    pg_wait_close(session);
+    link_free(session->link);
+    scan_free(session->scan);
+    for (size_t i = 0; i < SESSION_ARRAYS; i++)
+        array_fini(&session->arrays[i]);
+    batch_fini(&session->batch);
+    free(session->running);
+    arena_fini(&session->arena);
+    free(session);
+}
+
+static int box_look(struct pg_session *session, struct pr_error *reterr)
+{
+    PGresult   *result = NULL;
+    struct args args = { .count = 0 };
+    arg_text(&args, session->box);
+    int rc = link_ensure(session->link, reterr);
+    if (rc == PR_OK)
+        rc = link_do(session->link, "SELECT FROM {schema}.box WHERE name = $1", NO_BOX, &args, &result, reterr);
+    if (rc == PR_OK && PQntuples(result) == 0)
+        rc = error_set(reterr, PR_ENOTFOUND, "there is no box \"%.*s\"", SLICE_ARGS(session->box));
+    link_forget(session->link);
+    return rc;
+}
+
+int pg_session_open(void *self, pr_slice box, void **ret_session, struct pr_error *reterr)
+{
+    struct postgres_store *store = self;
+    if (!name_is_valid(box))
+        return error_set(reterr, PR_EINVAL, "\"%.*s\" is not the name of a box", SLICE_ARGS(box));
+    struct pg_session *session = calloc(1, sizeof(*session));
+    if (session == NULL)
+        return error_set(reterr, PR_ENOMEM, "no memory for a session");
+    session->store = store;
+    memcpy(session->box_name, box.data, box.size);
+    session->box = (pr_slice){ session->box_name, box.size };
+    session->event_fd = -1;
+    arena_init(&session->arena, REPLY_BLOCK_BYTES);
+    for (size_t i = 0; i < SESSION_ARRAYS; i++)
+        array_init(&session->arrays[i]);
+    batch_init(&session->batch);
+    session->link = link_new(&store->place, LINK_RELAY, store->log);
+    session->scan = scan_new(NULL);
+    int rc = session->link != NULL && session->scan != NULL ? box_look(session, reterr)
+                                                            : error_set(reterr, PR_ENOMEM, "no memory for a session");
+    if (rc != PR_OK) {
+        pg_session_close(session);
+        return rc;
+    }
+    pg_wait_open(session);
+    pthread_mutex_lock(&store->sessions_lock);
+    list_push_back(&store->sessions, &session->node);
+    pthread_mutex_unlock(&store->sessions_lock);
+    *ret_session = session;
+    return PR_OK;
+}

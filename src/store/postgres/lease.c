@@ -1,0 +1,324 @@
+/* Who owns which lanes: joining, leases, fair shares, and burying the dead.
+ *
+ * Lanes move only under a lock of the box's row.  A cycle that changes something holds a shared
+ * lock of its own instance row; whoever buries an instance needs that row for itself, so either
+ * the cycle is through or it finds that it is buried.  A row that is locked is of somebody
+ * alive, so it is skipped and nobody waits. */
+#include "base/error.h"
+#include "base/slice.h"
+#include "base/util.h"
+#include "store/postgres/postgres.h"
+
+#define OWN "SELECT epoch, lanes, lease_end, box FROM {schema}.instance WHERE id = $1"
+
+/* ---- Reading -------------------------------------------------------------------------------- */
+
+static void add_clock(struct cycle_run *run, PGresult **ret)
+{
+    struct args args = { .count = 0 };
+    arg_time(&args, pg_store_wall_us(run->session->store));
+    arg_time(&args, pg_store_mono_us(run->session->store));
+    link_add(run->link, "SELECT " NOW("$1") ", " NOW("$2"), NO_BOX, &args, ret);
+}
+
+static void add_others(struct cycle_run *run)
+{
+    struct args args = { .count = 0 };
+    arg_text(&args, run->session->box);
+    arg_id(&args, run->cycle->instance);
+    link_add(run->link, "SELECT id, epoch, lanes, lease_end FROM {schema}.instance WHERE box = $1 AND id <> $2", NO_BOX,
+             &args, &run->others);
+}
+
+static void add_box_lock(struct cycle_run *run)
+{
+    struct args args = { .count = 0 };
+    arg_text(&args, run->session->box);
+    link_add(run->link, "SELECT FROM {schema}.box WHERE name = $1 FOR UPDATE", NO_BOX, &args, NULL);
+}
+
+void pg_lease_add_reads(struct cycle_run *run, bool changes)
+{
+    struct args args = { .count = 0 };
+    bool        alone = run->cycle->epoch == 0 || run->session->uncertain == run->cycle->number;
+    arg_id(&args, run->cycle->instance);
+    add_clock(run, &run->clock);
+    if (run->cycle->epoch == 0)
+        add_box_lock(run);
+    link_add(run->link, alone ? OWN " FOR UPDATE" : changes ? OWN " FOR SHARE" : OWN, NO_BOX, &args, &run->own);
+    if (alone)
+        link_add(run->link, "SELECT max(cycle) FROM {schema}.claim WHERE instance = $1", NO_BOX, &args, &run->claims);
+    add_others(run);
+}
+
+static void take_clock(struct cycle_run *run)
+{
+    run->now_us = field_time(run->clock, 0, 0);
+    run->mono_us = field_time(run->clock, 0, 1);
+    run->session->reply.now_us = run->now_us;
+}
+
+static int take_others(struct cycle_run *run)
+{
+    int count = PQntuples(run->others);
+    run->peer_count = 0;
+    run->peers = arena_alloc_array(&run->session->arena, (size_t)count, sizeof(run->peers[0]));
+    if (run->peers == NULL)
+        return error_set(run->reterr, PR_ENOMEM, "no memory for %d instances", count);
+    for (int i = 0; i < count; i++)
+        run->peers[run->peer_count++] = (struct peer){
+            .id = field_id(run->others, i, 0),
+            .epoch = field_i64(run->others, i, 1),
+            .lanes = (uint64_t)field_i64(run->others, i, 2),
+            .lease_left_us = field_time(run->others, i, 3) - run->mono_us,
+        };
+    return PR_OK;
+}
+
+static void take_own(struct cycle_run *run)
+{
+    run->epoch = field_i64(run->own, 0, 0);
+    run->before = (uint64_t)field_i64(run->own, 0, 1);
+    run->lease_left_us = field_time(run->own, 0, 2) - run->mono_us;
+}
+
+int pg_lease_take_reads(struct cycle_run *run)
+{
+    take_clock(run);
+    if (PQntuples(run->own) == 0 || field_i64(run->own, 0, 0) != run->cycle->epoch)
+        return error_set(run->reterr, PR_ELEASE, "the lease of this instance is over and its lanes were taken: join again");
+    take_own(run);
+    int rc = take_others(run);
+    if (rc != PR_OK)
+        return rc;
+    if (run->claims != NULL && !field_is_null(run->claims, 0, 0) &&
+        (uint64_t)field_i64(run->claims, 0, 0) >= run->cycle->number)
+        run->replayed = true;
+    if (run->before == run->lanes)
+        return PR_OK;
+    run->session->lanes = run->before; /* verdicts were judged by other lanes than we have */
+    run->session->epoch = run->epoch;
+    return 1;
+}
+
+/* ---- Burying -------------------------------------------------------------------------------- */
+
+#define OPEN_RECEIPTS                                                                          \
+    "UPDATE {box} b SET attempts = e.number FROM"                                              \
+    " (SELECT u.handle, max(u.number) AS number FROM {schema}.claim c,"                        \
+    " unnest(c.rows, c.numbers) AS u(handle, number) WHERE c.instance = $1 GROUP BY u.handle) e" \
+    " WHERE b.attempts < e.number AND b.lane = (e.handle & 63)::smallint AND "
+
+/* T6: what was handed out and has no verdict counts as an attempt. */
+static int instance_bury(struct cycle_run *run, pr_id id)
+{
+    struct args args = { .count = 0 };
+    arg_id(&args, id);
+    link_add(run->link, OPEN_RECEIPTS "b.seq = e.handle >> 6 AND b.row_id IS NULL AND b.due_at IS NULL AND b.held_by IS NULL",
+             run->session->box, &args, NULL);
+    link_add(run->link, OPEN_RECEIPTS "coalesce(b.row_id, b.seq) = e.handle >> 6"
+                                      " AND (b.due_at IS NOT NULL OR b.held_by IS NOT NULL)",
+             run->session->box, &args, NULL);
+    link_add(run->link, "DELETE FROM {schema}.claim WHERE instance = $1", NO_BOX, &args, NULL);
+    link_add(run->link, "DELETE FROM {schema}.instance WHERE id = $1", NO_BOX, &args, NULL);
+    return link_run(run->link, run->reterr);
+}
+
+/* Only who is dead by the table, and not in the middle of a cycle. */
+static int peer_bury(struct cycle_run *run, struct peer *peer)
+{
+    PGresult   *found;
+    struct args args = { .count = 0 };
+    arg_id(&args, peer->id);
+    arg_time(&args, pg_store_mono_us(run->session->store));
+    int rc = link_do(run->link,
+                     "SELECT FROM {schema}.instance WHERE id = $1 AND lease_end <= " NOW("$2") " FOR UPDATE SKIP LOCKED",
+                     NO_BOX, &args, &found, run->reterr);
+    if (rc != PR_OK || PQntuples(found) == 0)
+        return rc;
+    rc = instance_bury(run, peer->id);
+    *peer = run->peers[--run->peer_count];
+    return rc;
+}
+
+static bool is_expired(const struct peer *peer)
+{
+    return peer->lease_left_us <= 0;
+}
+
+static int bury_expired(struct cycle_run *run)
+{
+    int rc = PR_OK;
+    for (size_t i = run->peer_count; i > 0 && rc == PR_OK; i--)
+        if (is_expired(&run->peers[i - 1]))
+            rc = peer_bury(run, &run->peers[i - 1]);
+    return rc;
+}
+
+/* ---- Joining -------------------------------------------------------------------------------- */
+
+static int instance_insert(struct cycle_run *run)
+{
+    PGresult   *result;
+    struct args args = { .count = 0 };
+    arg_id(&args, run->cycle->instance);
+    arg_text(&args, run->session->box);
+    arg_text(&args, run->cycle->name);
+    arg_text(&args, PR_STR(POSTRIDER_VERSION));
+    arg_time(&args, time_add(run->mono_us, run->cycle->lease_us));
+    arg_time(&args, run->now_us);
+    int rc = link_do(run->link,
+                     "INSERT INTO {schema}.instance (id, box, name, version, epoch, lanes, lease_end, started_at)"
+                     " VALUES ($1, $2, $3, $4, nextval('{schema}.epoch'), 0, $5, $6) RETURNING epoch",
+                     NO_BOX, &args, &result, run->reterr);
+    if (rc == PR_OK)
+        run->epoch = field_i64(result, 0, 0);
+    run->lanes = run->before = 0;
+    run->lease_left_us = run->cycle->lease_us;
+    run->joins = true;
+    return rc;
+}
+
+/* The same join again, or a new life; the box is locked. */
+int pg_lease_join(struct cycle_run *run)
+{
+    const struct pg_session *session = run->session;
+    bool                     known = PQntuples(run->own) > 0;
+    bool went_on = (uint64_t)field_i64(run->claims, 0, 0) > run->cycle->number ||
+                   (pr_id_equal(session->instance, run->cycle->instance) && session->number > run->cycle->number);
+    take_clock(run);
+    int rc = take_others(run);
+    if (rc != PR_OK)
+        return rc;
+    run->locked = true;
+    if (known && !went_on) {
+        take_own(run);
+        run->lanes = run->before;
+        run->replayed = true;
+        return PR_OK;
+    }
+    run->replayed = false;
+    rc = known ? instance_bury(run, run->cycle->instance) : PR_OK;
+    return rc == PR_OK ? instance_insert(run) : rc;
+}
+
+/* ---- Lanes ---------------------------------------------------------------------------------- */
+
+/* Shares differ by one at most; the older instances have the larger ones, so that a newcomer
+ * moves as few lanes as possible. */
+static unsigned lanes_share(const struct cycle_run *run)
+{
+    unsigned count = (unsigned)run->peer_count + 1, older = 0;
+    for (size_t i = 0; i < run->peer_count; i++)
+        older += run->peers[i].epoch < run->epoch;
+    return LANE_COUNT / count + (older < LANE_COUNT % count);
+}
+
+static unsigned lanes_count(uint64_t lanes)
+{
+    return (unsigned)__builtin_popcountll(lanes);
+}
+
+static uint64_t lanes_free(const struct cycle_run *run)
+{
+    uint64_t owned = run->lanes;
+    for (size_t i = 0; i < run->peer_count; i++)
+        owned |= run->peers[i].lanes;
+    return ~owned;
+}
+
+/* Up to the fair share; nothing is taken from anybody (T4). */
+static void lanes_take(struct cycle_run *run)
+{
+    unsigned share = lanes_share(run), have = lanes_count(run->lanes);
+    uint64_t free_ones = lanes_free(run) & ~run->cycle->lanes_give;
+    for (unsigned i = 0; i < LANE_COUNT && have < share; i++) {
+        if (!(free_ones & lane_bit(i)))
+            continue;
+        run->lanes |= lane_bit(i);
+        have++;
+    }
+}
+
+/* The highest ones of those above the share: the same ones until they are given. */
+static uint64_t lanes_asked(const struct cycle_run *run)
+{
+    unsigned share = lanes_share(run);
+    uint64_t kept = 0;
+    for (unsigned i = 0; i < LANE_COUNT && share > 0; i++) {
+        if (run->lanes & lane_bit(i)) {
+            kept |= lane_bit(i);
+            share--;
+        }
+    }
+    return run->lanes & ~kept;
+}
+
+static bool lanes_need_lock(const struct cycle_run *run)
+{
+    if (run->joins || run->cycle->leave)
+        return true;
+    for (size_t i = 0; i < run->peer_count; i++)
+        if (is_expired(&run->peers[i]))
+            return true;
+    return lanes_count(run->lanes) < lanes_share(run) && (lanes_free(run) & ~run->cycle->lanes_give) != 0;
+}
+
+/* The box is ours, and the others are as they are now. */
+static int lanes_lock(struct cycle_run *run)
+{
+    if (run->locked)
+        return PR_OK;
+    add_box_lock(run);
+    add_others(run);
+    int rc = link_run(run->link, run->reterr);
+    if (rc == PR_OK)
+        rc = take_others(run);
+    run->locked = true;
+    return rc;
+}
+
+/* Written with the reads; when nothing was, the row is not ours any more. */
+static void add_own_row(struct cycle_run *run, bool renews)
+{
+    struct args args = { .count = 0 };
+    if (renews)
+        run->lease_left_us = run->cycle->lease_us;
+    arg_id(&args, run->cycle->instance);
+    arg_i64(&args, run->epoch);
+    arg_i64(&args, (int64_t)run->lanes);
+    arg_time(&args, time_add(run->mono_us, run->lease_left_us));
+    link_add(run->link, "UPDATE {schema}.instance SET lanes = $3, lease_end = $4 WHERE id = $1 AND epoch = $2 RETURNING 1",
+             NO_BOX, &args, &run->written);
+}
+
+int pg_lease_work(struct cycle_run *run)
+{
+    const struct cycle *cycle = run->cycle;
+    struct cycle_reply *reply = &run->session->reply;
+    int                 rc = PR_OK;
+    bool renews = run->joins || cycle->force_write || run->lease_left_us < cycle->lease_us / 3 * 2;
+
+    if (cycle->lanes_give != 0 && !run->replayed)
+        run->lanes &= ~cycle->lanes_give;
+    if (lanes_need_lock(run)) {
+        rc = lanes_lock(run);
+        if (rc == PR_OK)
+            rc = bury_expired(run);
+        if (rc == PR_OK && !cycle->leave)
+            lanes_take(run);
+    }
+    reply->epoch = run->epoch;
+    reply->replayed = run->replayed;
+    if (rc == PR_OK && cycle->leave) {
+        run->lanes = 0;
+        reply->lease_left_us = renews ? cycle->lease_us : run->lease_left_us;
+        return instance_bury(run, cycle->instance);
+    }
+    if (rc == PR_OK && (renews || run->lanes != run->before))
+        add_own_row(run, renews);
+    reply->lease_left_us = run->lease_left_us;
+    reply->lanes_owned = run->lanes;
+    reply->lanes_asked = lanes_asked(run);
+    return rc;
+}

@@ -1,0 +1,515 @@
+/* One connection; see link.h. */
+#include "store/postgres/link.h"
+
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/slice.h"
+#include "base/util.h"
+#include "core/message.h"
+
+#define SQL_MAX 65536
+#define NAME_SIZE 24
+#define RETRY_FIRST_US PR_MILLISECONDS(50)
+#define RETRY_LAST_US PR_SECONDS(5)
+#define SERVER_VERSION_MIN 140000
+#define LAST_WORDS_MAX 8 /* pieces that a server sends before it hangs up */
+#define NO_BOX ((pr_slice){ NULL, 0 })
+
+struct statement {
+    const char *sql; /* the template: which one it is */
+    char        box[BOX_NAME_MAX + 1];
+    char        name[NAME_SIZE];
+    char       *text;
+    bool        prepared;
+};
+
+/*    name                                  value    relay only */
+static const struct {
+    const char *name, *value;
+    bool        relay;
+} settings[] = {
+    { "search_path",                         "pg_catalog",         false },
+    { "client_min_messages",                 "warning",            false },
+    { "jit",                                 "off",                false },
+    { "lock_timeout",                        "10s",                false },
+    { "idle_in_transaction_session_timeout", "30s",                false }, /* a stopped process must not keep locks */
+    /* Rows are reached by exact keys.  A plan that was made while a table was empty, or that looks
+     * through a table full of dead rows, must not be possible. */
+    { "plan_cache_mode",                     "force_generic_plan", true },
+    { "enable_seqscan",                      "off",                true },
+    { "enable_bitmapscan",                   "off",                true },
+    { "enable_hashjoin",                     "off",                true },
+    { "enable_mergejoin",                    "off",                true },
+};
+
+struct link *link_new(const struct place *place, enum link_use use, struct log *log)
+{
+    struct link *link = calloc(1, sizeof(*link));
+    if (link == NULL)
+        return NULL;
+    link->place = place;
+    link->use = use;
+    link->log = log;
+    return link;
+}
+
+void link_forget_after(struct link *link, size_t mark)
+{
+    while (link->result_count > mark)
+        PQclear(link->results[--link->result_count]);
+}
+
+void link_forget(struct link *link)
+{
+    link_forget_after(link, 0);
+}
+
+static void link_down(struct link *link)
+{
+    if (link->pg != NULL)
+        PQfinish(link->pg);
+    link->pg = NULL;
+    link->in_tx = false;
+    link->step_count = 0;
+    for (size_t i = 0; i < link->statement_count; i++)
+        link->statements[i]->prepared = false;
+}
+
+void link_free(struct link *link)
+{
+    if (link == NULL)
+        return;
+    link_down(link);
+    link_forget(link);
+    for (size_t i = 0; i < link->statement_count; i++) {
+        free(link->statements[i]->text);
+        free(link->statements[i]);
+    }
+    free(link);
+}
+
+bool link_is_up(const struct link *link)
+{
+    return link->pg != NULL && PQstatus(link->pg) == CONNECTION_OK;
+}
+
+/* ---- Connecting --------------------------------------------------------------------------- */
+
+/* Relays commit durably, whatever the role's default is (a receipt on disk means that the rows
+ * on it are on disk, too). */
+static void settings_write(struct buf *sql, const struct link *link, bool local)
+{
+    const char *scope = local ? "true" : "false";
+    buf_addf(sql, "SELECT set_config('synchronous_commit', CASE current_setting('synchronous_commit')"
+                  " WHEN 'off' THEN 'on' WHEN 'local' THEN 'on' ELSE current_setting('synchronous_commit') END, %s)", scope);
+    for (size_t i = 0; i < ARRAY_LENGTH(settings); i++)
+        if (!settings[i].relay || link->use == LINK_RELAY)
+            buf_addf(sql, ", set_config('%s', '%s', %s)", settings[i].name, settings[i].value, scope);
+}
+
+static int settings_apply(struct link *link, struct pr_error *reterr)
+{
+    struct buf sql;
+    buf_init(&sql, SQL_MAX);
+    settings_write(&sql, link, false);
+    int rc = buf_failed(&sql) == PR_OK ? link_script(link, sql.data, reterr)
+                                       : error_set(reterr, PR_ENOMEM, "no memory for a connection");
+    buf_fini(&sql);
+    return rc;
+}
+
+/* What the server says beside its answers; libpq would print it. */
+static void notice_log(void *arg, const char *text)
+{
+    const struct link *link = arg;
+    log_emit(link->log, LOG_DEBUG, "postgres_notice", LOG_SLICE("text", slice_trim(slice_from(text))));
+}
+
+/* A pooler makes up the process id that it tells at the start. */
+static int greet(struct link *link, struct pr_error *reterr)
+{
+    PGresult *result = PQexecParams(link->pg, "SELECT pg_catalog.pg_backend_pid(), pg_catalog.pg_is_in_recovery()", 0,
+                                    NULL, NULL, NULL, NULL, 1);
+    int       rc = PR_OK;
+    if (PQresultStatus(result) != PGRES_TUPLES_OK) {
+        rc = fault_of_result(result, link->place, link->state, reterr);
+    } else if (field_bool(result, 0, 1)) {
+        rc = error_set(reterr, PR_ESTORE, "the server is a read-only standby: connect to the primary,"
+                                          " or name all servers and target_session_attrs=read-write in the URL");
+    } else {
+        link->pooled = field_int(result, 0, 0) != PQbackendPID(link->pg) || !link->place->prepare;
+    }
+    PQclear(result);
+    return rc;
+}
+
+static int link_connect(struct link *link, struct pr_error *reterr)
+{
+    link->pg = PQconnectdbParams((const char *const *)link->place->keywords, (const char *const *)link->place->values, 0);
+    if (link->pg == NULL)
+        return error_set(reterr, PR_ENOMEM, "no memory for a connection");
+    if (PQstatus(link->pg) != CONNECTION_OK)
+        return fault_of_connection(link->pg, link->place, reterr);
+    if (PQserverVersion(link->pg) < SERVER_VERSION_MIN)
+        return error_set(reterr, PR_ESTORE, "the server is PostgreSQL %d: postrider needs 14 or newer",
+                         PQserverVersion(link->pg) / 10000);
+    PQsetNoticeProcessor(link->pg, notice_log, link);
+    link->generation++;
+    int rc = greet(link, reterr);
+    if (rc == PR_OK && !link->pooled)
+        rc = settings_apply(link, reterr);
+    return rc;
+}
+
+/* Has the server ended the connection while nobody looked?  Its last words come before the end. */
+static bool is_alive(PGconn *pg)
+{
+    struct pollfd socket = { .fd = PQsocket(pg), .events = POLLIN };
+    for (int i = 0; i < LAST_WORDS_MAX && PQstatus(pg) == CONNECTION_OK; i++) {
+        if (poll(&socket, 1, 0) == 0)
+            return true;
+        if (!PQconsumeInput(pg))
+            return false;
+        PGnotify *notify = PQnotifies(pg); /* looks at what came */
+        PQfreemem(notify);
+    }
+    return PQstatus(pg) == CONNECTION_OK;
+}
+
+int link_ensure(struct link *link, struct pr_error *reterr)
+{
+    int64_t now_us = clock_mono_us(clock_system());
+    link->committing = false;
+    if (link->pg != NULL && is_alive(link->pg)) {
+        link_rollback(link);
+        if (link_is_up(link))
+            return PR_OK;
+    }
+    link_down(link);
+    link->state[0] = '\0';
+    if (now_us < link->retry_at_us)
+        return error_set(reterr, PR_ESTORE, "the server cannot be reached; the next attempt is in %lld ms",
+                         (long long)((link->retry_at_us - now_us) / 1000 + 1));
+    int rc = link_connect(link, reterr);
+    if (rc == PR_OK) {
+        link->retry_wait_us = 0;
+        return PR_OK;
+    }
+    link_down(link);
+    link->retry_wait_us = link->retry_wait_us == 0 ? RETRY_FIRST_US : min64(2 * link->retry_wait_us, RETRY_LAST_US);
+    link->retry_at_us = clock_mono_us(clock_system()) + link->retry_wait_us;
+    return rc;
+}
+
+/* ---- Statements ----------------------------------------------------------------------------- */
+
+char *pg_sql_expand(const char *sql, pr_slice schema, pr_slice box)
+{
+    struct buf b;
+    buf_init(&b, SQL_MAX);
+    for (const char *at = sql; *at != '\0';) {
+        const char *brace = strchr(at, '{');
+        if (brace == NULL) {
+            buf_add_cstr(&b, at);
+            break;
+        }
+        buf_add(&b, at, (size_t)(brace - at));
+        at = brace;
+        if (strncmp(at, "{schema}", 8) == 0) {
+            buf_addf(&b, "\"%.*s\"", SLICE_ARGS(schema));
+            at += 8;
+        } else if (strncmp(at, "{box}", 5) == 0) {
+            buf_addf(&b, "\"%.*s\".\"%.*s\"", SLICE_ARGS(schema), SLICE_ARGS(box));
+            at += 5;
+        } else if (strncmp(at, "{box_seq}", 9) == 0) {
+            buf_addf(&b, "\"%.*s\".\"%.*s_seq_seq\"", SLICE_ARGS(schema), SLICE_ARGS(box));
+            at += 9;
+        } else if (strncmp(at, "{box_name}", 10) == 0) {
+            buf_addf(&b, "'%.*s'", SLICE_ARGS(box));
+            at += 10;
+        } else {
+            buf_add_char(&b, *at++);
+        }
+    }
+    if (buf_failed(&b) == PR_OK)
+        return b.data;
+    buf_fini(&b);
+    return NULL;
+}
+
+static struct statement *statement_new(const struct link *link, const char *sql, pr_slice box)
+{
+    struct statement *s = calloc(1, sizeof(*s));
+    if (s == NULL)
+        return NULL;
+    ASSERT(box.size <= BOX_NAME_MAX);
+    s->sql = sql;
+    if (box.size > 0)
+        memcpy(s->box, box.data, box.size);
+    s->text = pg_sql_expand(sql, slice_from(link->place->schema), box);
+    if (s->text == NULL) {
+        free(s);
+        return NULL;
+    }
+    /* Equal names must mean equal texts, whoever prepared them. */
+    snprintf(s->name, sizeof(s->name), "pr_%016llx", (unsigned long long)hash_slice(0, slice_from(s->text)));
+    return s;
+}
+
+static struct statement *statement_get(struct link *link, const char *sql, pr_slice box)
+{
+    for (size_t i = 0; i < link->statement_count; i++)
+        if (link->statements[i]->sql == sql && slice_eq_cstr(box, link->statements[i]->box))
+            return link->statements[i];
+    ASSERT(link->statement_count < LINK_STATEMENTS_MAX);
+    struct statement *s = statement_new(link, sql, box);
+    if (s != NULL)
+        link->statements[link->statement_count++] = s;
+    return s;
+}
+
+static void step_add(struct link *link, struct statement *prepares, PGresult **ret, bool commits)
+{
+    ASSERT(link->step_count < LINK_STEPS_MAX);
+    link->steps[link->step_count++] = (struct step){ .prepares = prepares, .ret = ret, .commits = commits };
+}
+
+static void statement_send(struct link *link, struct statement *s, const struct args *a, PGresult **ret)
+{
+    int sent;
+    if (!link->pooled && !s->prepared) {
+        if (!PQsendPrepare(link->pg, s->name, s->text, a->count, a->types)) {
+            link->add_failed = PR_ESTORE;
+            return;
+        }
+        step_add(link, s, NULL, false);
+        s->prepared = true; /* until the server says otherwise */
+    }
+    if (link->pooled)
+        sent = PQsendQueryParams(link->pg, s->text, a->count, a->types, a->values, a->lengths, a->formats, 1);
+    else
+        sent = PQsendQueryPrepared(link->pg, s->name, a->count, a->values, a->lengths, a->formats, 1);
+    if (sent)
+        step_add(link, NULL, ret, false);
+    else
+        link->add_failed = PR_ESTORE;
+}
+
+static bool link_can_add(struct link *link)
+{
+    if (link->add_failed == PR_OK && (link->pg == NULL || (link->step_count == 0 && !PQenterPipelineMode(link->pg))))
+        link->add_failed = PR_ESTORE;
+    return link->add_failed == PR_OK;
+}
+
+void link_add(struct link *link, const char *sql, pr_slice box, const struct args *args, PGresult **ret)
+{
+    static const struct args none;
+    if (!link_can_add(link))
+        return;
+    struct statement *s = statement_get(link, sql, box);
+    if (s == NULL)
+        link->add_failed = PR_ENOMEM;
+    else if (args != NULL && args->failed != PR_OK)
+        link->add_failed = args->failed;
+    else
+        statement_send(link, s, args != NULL ? args : &none, ret);
+}
+
+void link_add_text(struct link *link, const char *text, const struct args *a, PGresult **ret)
+{
+    if (!link_can_add(link))
+        return;
+    if (a->failed != PR_OK)
+        link->add_failed = a->failed;
+    else if (PQsendQueryParams(link->pg, text, a->count, a->types, a->values, a->lengths, a->formats, 1))
+        step_add(link, NULL, ret, false);
+    else
+        link->add_failed = PR_ESTORE;
+}
+
+static void link_add_plain(struct link *link, const char *sql, bool commits)
+{
+    if (!link_can_add(link))
+        return;
+    if (PQsendQueryParams(link->pg, sql, 0, NULL, NULL, NULL, NULL, 1))
+        step_add(link, NULL, NULL, commits);
+    else
+        link->add_failed = PR_ESTORE;
+}
+
+void link_add_begin(struct link *link)
+{
+    link_add_plain(link, "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", false);
+    link->in_tx = true;
+    if (!link->pooled)
+        return;
+    struct buf sql;
+    buf_init(&sql, SQL_MAX);
+    settings_write(&sql, link, true);
+    if (buf_failed(&sql) == PR_OK)
+        link_add_plain(link, sql.data, false);
+    else
+        link->add_failed = PR_ENOMEM;
+    buf_fini(&sql);
+}
+
+void link_add_commit(struct link *link)
+{
+    link_add_plain(link, "COMMIT", true);
+}
+
+/* ---- Answers -------------------------------------------------------------------------------- */
+
+static void result_keep(struct link *link, PGresult *result, PGresult **ret)
+{
+    ASSERT(link->result_count < LINK_RESULTS_MAX);
+    if (ret == NULL) {
+        PQclear(result);
+        return;
+    }
+    link->results[link->result_count++] = result;
+    *ret = result;
+}
+
+/* The answer to one step; *rc becomes the first fault. */
+static void step_take(struct link *link, const struct step *step, PGresult *result, int *rc, struct pr_error *reterr)
+{
+    ExecStatusType status = PQresultStatus(result);
+    bool           done = status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK;
+    bool           rolled_back = step->commits && done && strcmp(PQcmdStatus(result), "COMMIT") != 0;
+
+    if (step->commits && (done || status == PGRES_PIPELINE_ABORTED || PQstatus(link->pg) == CONNECTION_OK)) {
+        link->committing = false;
+        link->in_tx = link->in_tx && !done;
+    }
+    if (step->prepares != NULL && !done)
+        step->prepares->prepared = false;
+    if (done && !rolled_back && *rc == PR_OK) {
+        result_keep(link, result, step->ret);
+        return;
+    }
+    if (rolled_back && *rc == PR_OK)
+        *rc = error_set(reterr, PR_ESTORE, "the server rolled the transaction back");
+    else if (!done && status != PGRES_PIPELINE_ABORTED && *rc == PR_OK)
+        *rc = fault_of_result(result, link->place, link->state, reterr);
+    PQclear(result);
+}
+
+static int link_lost(struct link *link, struct pr_error *reterr)
+{
+    bool committing = link->committing;
+    int  rc = fault_of_connection(link->pg, link->place, reterr);
+    link_down(link);
+    link->committing = committing;
+    link->retry_wait_us = 0; /* the first attempt is at once */
+    link->retry_at_us = 0;
+    return rc;
+}
+
+/* Behind each step there is a NULL, and the synchronization point behind all of them. */
+static int answers_take(struct link *link, struct pr_error *reterr)
+{
+    int rc = PR_OK;
+    for (size_t i = 0; i < link->step_count; i++) {
+        PGresult *result = PQgetResult(link->pg);
+        if (result == NULL)
+            return link_lost(link, reterr);
+        step_take(link, &link->steps[i], result, &rc, reterr);
+        PGresult *end = PQgetResult(link->pg);
+        PQclear(end);
+        if (PQstatus(link->pg) != CONNECTION_OK)
+            return link_lost(link, reterr);
+    }
+    PGresult *sync = PQgetResult(link->pg);
+    bool      in_sync = PQresultStatus(sync) == PGRES_PIPELINE_SYNC;
+    PQclear(sync);
+    if (!in_sync || !PQexitPipelineMode(link->pg))
+        return link_lost(link, reterr);
+    return rc;
+}
+
+static int add_fault(struct link *link, struct pr_error *reterr)
+{
+    int rc = link->add_failed;
+    if (rc == PR_ENOMEM)
+        error_set(reterr, rc, "no memory for a statement");
+    else if (rc == PR_ETOOBIG)
+        error_set(reterr, rc, "a statement is larger than PostgreSQL takes: send less at once");
+    else
+        rc = fault_of_connection(link->pg, link->place, reterr);
+    link_down(link); /* what was sent so far must not be run */
+    return rc;
+}
+
+int link_run(struct link *link, struct pr_error *reterr)
+{
+    link->state[0] = '\0';
+    if (link->add_failed == PR_OK && link->step_count > 0 && !PQpipelineSync(link->pg))
+        link->add_failed = PR_ESTORE;
+    if (link->add_failed != PR_OK) {
+        int rc = add_fault(link, reterr);
+        link->add_failed = PR_OK;
+        return rc;
+    }
+    if (link->step_count == 0)
+        return PR_OK;
+    for (size_t i = 0; i < link->step_count; i++)
+        link->committing |= link->steps[i].commits;
+    int rc = answers_take(link, reterr);
+    link->step_count = 0;
+    if (strcmp(link->state, "26000") == 0 || strcmp(link->state, "42P05") == 0)
+        link->pooled = true; /* somebody hands out other server connections: names mean nothing there */
+    return rc;
+}
+
+int link_do(struct link *link, const char *sql, pr_slice box, const struct args *args, PGresult **ret,
+            struct pr_error *reterr)
+{
+    link_add(link, sql, box, args, ret);
+    return link_run(link, reterr);
+}
+
+int link_script(struct link *link, const char *sql, struct pr_error *reterr)
+{
+    PGresult *result = PQexec(link->pg, sql);
+    bool      done = PQresultStatus(result) == PGRES_TUPLES_OK || PQresultStatus(result) == PGRES_COMMAND_OK ||
+                PQresultStatus(result) == PGRES_EMPTY_QUERY;
+    int rc = done ? PR_OK : fault_of_result(result, link->place, link->state, reterr);
+    PQclear(result);
+    if (PQstatus(link->pg) != CONNECTION_OK)
+        link_down(link);
+    return rc;
+}
+
+void link_rollback(struct link *link)
+{
+    if (!link->in_tx)
+        return;
+    link->in_tx = false;
+    if (!link_is_up(link))
+        return;
+    PGresult *result = PQexec(link->pg, "ROLLBACK");
+    if (PQresultStatus(result) != PGRES_COMMAND_OK)
+        link_down(link);
+    PQclear(result);
+}
+
+bool link_should_retry(const struct link *link)
+{
+    static const char *const states[] = { "40001", "40P01", "26000", "42P05" };
+    for (size_t i = 0; i < ARRAY_LENGTH(states); i++)
+        if (strcmp(link->state, states[i]) == 0)
+            return true;
+    return false;
+}
+
+bool link_is_uncertain(const struct link *link)
+{
+    return link->committing;
+}

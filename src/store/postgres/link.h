@@ -1,0 +1,111 @@
+/* link.h - one connection to PostgreSQL.
+ *
+ * Statements are templates: {schema} and {box} are replaced by quoted names.  They are prepared
+ * once and run by name, or, behind a pooler that hands out another server connection for each
+ * transaction, run unnamed.  Parameters and results are binary.
+ *
+ * Several statements go out in one round trip:
+ *
+ *     link_add(link, SQL_ONE, box, &args, &one);     any number of them
+ *     link_add(link, SQL_TWO, box, &args2, &two);
+ *     rc = link_run(link, reterr);                   one, two are set when it is PR_OK
+ *
+ * Results belong to the link until link_forget().  A statement that fails ends the
+ * others of its batch, and the transaction must be rolled back.
+ *
+ * Threads: one at a time. */
+#ifndef STORE_POSTGRES_LINK_H
+#define STORE_POSTGRES_LINK_H
+
+#include <libpq-fe.h>
+
+#include "base/log.h"
+#include "store/postgres/param.h"
+
+#define LINK_STEPS_MAX 128   /* statements and preparations in one batch */
+#define LINK_RESULTS_MAX 512 /* results that are kept until link_forget() */
+#define LINK_STATEMENTS_MAX 512
+#define SQL_STATE_SIZE 6
+
+/* Where the server is: from the store's URL. */
+struct place {
+    char  *schema;
+    char **keywords, **values; /* as PQconnectdbParams() wants them */
+    bool   prepare;            /* unless the URL says prepare=off */
+};
+PR_MUST_CHECK int pg_place_parse(const char *url, struct place *ret, struct pr_error *reterr);
+void pg_place_fini(struct place *place);
+
+/* What the connection is for. */
+enum link_use {
+    LINK_RELAY,  /* cycles: exact keys only, whatever the statistics say */
+    LINK_PEOPLE, /* everything else */
+};
+
+struct statement;
+
+struct link {
+    const struct place *place;
+    struct log         *log;
+    enum link_use       use;
+    PGconn             *pg;       /* NULL: not connected */
+    bool                pooled;   /* a pooler is in between: nothing survives a transaction */
+    bool                in_tx;
+    bool                committing; /* COMMIT was sent, and its answer has not come */
+    bool                must_do_unnamed;
+    char                state[SQL_STATE_SIZE]; /* of the latest fault; "": it did not come from the server */
+    uint64_t            generation; /* counts connections */
+    int64_t             retry_at_us, retry_wait_us; /* by the monotonic clock of this machine */
+
+    struct statement *statements[LINK_STATEMENTS_MAX];
+    size_t            statement_count;
+    struct step {
+        struct statement *prepares; /* NULL: it runs */
+        PGresult        **ret;
+        bool              commits;
+    } steps[LINK_STEPS_MAX];
+    size_t    step_count;
+    int       add_failed;           /* a fault of link_add(), told by link_run() */
+    PGresult *results[LINK_RESULTS_MAX];
+    size_t    result_count;
+};
+
+struct link *link_new(const struct place *place, enum link_use use, struct log *log); /* NULL: no memory */
+void link_free(struct link *link);
+
+/* Connected, or a fault.  After a failure it waits a little longer each time before it tries
+ * again, and says so until then. */
+PR_MUST_CHECK int link_ensure(struct link *link, struct pr_error *reterr);
+bool link_is_up(const struct link *link);
+
+/* Add a statement.  args are borrowed until link_run(); NULL: none.  ret may be NULL. */
+void link_add(struct link *link, const char *sql, pr_slice box, const struct args *args, PGresult **ret);
+/* The same for a text that is made for this one time. */
+void link_add_text(struct link *link, const char *text, const struct args *args, PGresult **ret);
+PR_MUST_CHECK int link_run(struct link *link, struct pr_error *reterr);
+/* {schema}, {box}, {box_seq} as quoted names and {box_name} as a text; malloc'ed, NULL: no memory. */
+char *pg_sql_expand(const char *sql, pr_slice schema, pr_slice box);
+
+/* One statement, one round trip. */
+PR_MUST_CHECK int link_do(struct link *link, const char *sql, pr_slice box, const struct args *args, PGresult **ret,
+                          struct pr_error *reterr);
+/* A script of several statements without parameters: simple protocol. */
+PR_MUST_CHECK int link_script(struct link *link, const char *sql, struct pr_error *reterr);
+void link_forget(struct link *link);
+void link_forget_after(struct link *link, size_t mark); /* what came since result_count was mark */
+
+void link_add_begin(struct link *link);
+void link_add_commit(struct link *link);
+void link_rollback(struct link *link); /* when there is a transaction; nothing to be told */
+
+/* After a fault: may the whole transaction simply be tried again? */
+bool link_should_retry(const struct link *link);
+/* After a fault: nobody knows whether the transaction was committed. */
+bool link_is_uncertain(const struct link *link);
+
+/* fault.c: what a failed result means, as a code and a text that says what to do. */
+int fault_of_result(const PGresult *result, const struct place *place, char ret_state[SQL_STATE_SIZE],
+                    struct pr_error *reterr);
+int fault_of_connection(PGconn *pg, const struct place *place, struct pr_error *reterr);
+
+#endif

@@ -1,0 +1,59 @@
+/* message.h - a message as columns: reading it, writing it, moving it between tables. */
+#ifndef STORE_POSTGRES_MESSAGE_H
+#define STORE_POSTGRES_MESSAGE_H
+
+#include "store/postgres/link.h"
+
+/* A row's name: its place and its lane.  So a receipt tells where to find the row. */
+#define HANDLE_LANE_BITS 6
+#define HANDLE "(coalesce(b.row_id, b.seq) << 6 | b.lane)"
+
+/* What pg_message_decode() reads, in its order, of a table called b; behind them come the payload,
+ * unless it is over a limit, and its size. */
+#define MESSAGE_COLUMNS                                                                              \
+    "b.lane, b.seq, b.id, b.destination, b.stream, b.type, b.source, b.subject, b.content_type,"     \
+    " b.headers, b.correlation_id, b.causation_id, b.traceparent, b.tracestate, b.event,"            \
+    " b.created_at, b.due_at, b.expires_at, b.status, b.attempts, b.failures, b.failure_reason,"     \
+    " b.code, b.error, b.failed_at, b.story, b.held_by, b.released"
+#define MESSAGE_NO_PAYLOAD ", NULL::bytea, octet_length(b.payload)"
+#define MESSAGE_PAYLOAD(limit) ", CASE WHEN octet_length(b.payload) <= " limit " THEN b.payload END, octet_length(b.payload)"
+#define MESSAGE_COLUMN_COUNT 30 /* with these two */
+
+/* The columns that move unchanged with a row from table to table. */
+#define MESSAGE_MOVED(t)                                                                              \
+    t "seq, " t "lane, " t "id, " t "destination, " t "stream, " t "type, " t "source, " t "subject, " \
+    t "content_type, " t "headers, " t "correlation_id, " t "causation_id, " t "traceparent, "        \
+    t "tracestate, " t "event, " t "created_at, " t "due_at, " t "expires_at, " t "released, " t "payload"
+/* ... and into a box, where the lane computes itself and a due time is given. */
+#define MESSAGE_BACK(t)                                                                               \
+    t "seq, " t "id, " t "stream, " t "type, " t "source, " t "subject, " t "content_type, "          \
+    t "headers, " t "correlation_id, " t "causation_id, " t "traceparent, " t "tracestate, "          \
+    t "event, " t "created_at, " t "expires_at, " t "payload"
+
+/* Columns from `first` on.  Slices point into the result.  *ret_bad says why it cannot be
+ * handled, or is NULL. */
+void pg_message_decode(const PGresult *result, int row, int first, size_t payload_max, struct pr_message *ret,
+                    unsigned *ret_lane, const char **ret_bad);
+
+/* ---- New messages ----------------------------------------------------------------------- */
+
+#define BATCH_ARRAYS 16
+
+struct batch {
+    struct array arrays[BATCH_ARRAYS];
+};
+void batch_init(struct batch *batch);
+void batch_fini(struct batch *batch);
+void batch_begin(struct batch *batch);
+void batch_add(struct batch *batch, const struct pr_message *message);
+/* As arguments of PG_MESSAGE_INSERT; now_us 0: the server's clock. */
+void batch_args(struct batch *batch, int64_t now_us, struct args *ret);
+
+/* Stores what is new, in the order of the batch, and returns (id, destination) of it.  An id that
+ * is there for its destination, in the box or among the dead letters, is left out. */
+extern const char PG_MESSAGE_INSERT[];
+
+/* Which of the messages did the statement store?  PR_OK or PR_DUPLICATE each. */
+void batch_answers(const PGresult *result, const struct pr_message *messages, size_t count, int *answers);
+
+#endif

@@ -1,0 +1,253 @@
+/* Tables, boxes and views, in one transaction.
+ *
+ * Files run in the order of their numbers and once each; those named *_box once for each box:
+ * for the boxes that are there when the file is new, and for a new box all of them.  Views name
+ * all boxes, so they are made anew each time.  Two who migrate at once wait for each other. */
+#include "store/postgres/migrate.h"
+
+#include <string.h>
+
+#include "base/error.h"
+#include "base/failpoint.h"
+#include "base/slice.h"
+#include "store/postgres/postgres.h"
+#include "store/postgres/views.h"
+
+#define SCRIPT_MAX (1u << 20)
+#define HASH_SAMPLE "a stream of bytes that is long"
+
+int pg_schema_wanted(void)
+{
+    return postgres_migrations[postgres_migrations_count - 1].number;
+}
+
+static bool is_for_boxes(const struct migration *m)
+{
+    return slice_ends_with(slice_from(m->name), PR_STR("_box"));
+}
+
+/* ---- Files ---------------------------------------------------------------------------------- */
+
+void pg_script_expand(struct buf *b, const char *sql, pr_slice schema, pr_slice box)
+{
+    for (const char *at = sql; *at != '\0';) {
+        if (strncmp(at, "{schema}", 8) == 0) {
+            buf_add_slice(b, schema);
+            at += 8;
+        } else if (strncmp(at, "{box}", 5) == 0) {
+            buf_add_slice(b, box);
+            at += 5;
+        } else {
+            buf_add_char(b, *at++);
+        }
+    }
+}
+
+static int script_run(struct link *link, struct buf *script, struct pr_error *reterr)
+{
+    int rc = buf_failed(script);
+    FAILPOINT("store.migrate.statement");
+    rc = rc == PR_OK ? link_script(link, script->data, reterr) : error_set(reterr, rc, "no memory for a migration");
+    buf_fini(script);
+    return rc;
+}
+
+static int migration_run(struct link *link, const struct migration *m, pr_slice box, struct pr_error *reterr)
+{
+    struct buf script;
+    buf_init(&script, SCRIPT_MAX);
+    pg_script_expand(&script, m->sql, slice_from(link->place->schema), box);
+    return script_run(link, &script, reterr);
+}
+
+/* ---- Boxes ---------------------------------------------------------------------------------- */
+
+static int boxes_read(struct link *link, PGresult **ret, struct pr_error *reterr)
+{
+    return link_do(link, "SELECT name FROM {schema}.box ORDER BY name", NO_BOX, NULL, ret, reterr);
+}
+
+static int box_make(struct link *link, pr_slice box, bool *made, struct pr_error *reterr)
+{
+    PGresult   *result;
+    struct args args = { .count = 0 };
+    if (!name_is_valid(box) || box.size > PG_BOX_NAME_MAX)
+        return error_set(reterr, PR_EINVAL, "\"%.*s\" cannot be the name of a box: letters, digits and _, at most %d",
+                         SLICE_ARGS(box), PG_BOX_NAME_MAX);
+    arg_text(&args, box);
+    arg_text(&args, slice_from(link->place->schema));
+    int rc = link_do(link,
+                     "SELECT EXISTS (SELECT FROM {schema}.box WHERE name = $1),"
+                     " EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
+                     " WHERE n.nspname = $2 AND c.relname = $1)",
+                     NO_BOX, &args, &result, reterr);
+    if (rc != PR_OK || field_bool(result, 0, 0))
+        return rc;
+    if (field_bool(result, 0, 1))
+        return error_set(reterr, PR_EINVAL, "there is a table %.*s already that is no box: choose another name",
+                         SLICE_ARGS(box));
+    *made = true;
+    for (size_t i = 0; i < postgres_migrations_count && rc == PR_OK; i++)
+        if (is_for_boxes(&postgres_migrations[i]))
+            rc = migration_run(link, &postgres_migrations[i], box, reterr);
+    return rc;
+}
+
+static int views_make(struct link *link, struct pr_error *reterr)
+{
+    struct buf script;
+    PGresult  *boxes;
+    int        rc = boxes_read(link, &boxes, reterr);
+    if (rc != PR_OK)
+        return rc;
+    buf_init(&script, SCRIPT_MAX);
+    pg_views_write(&script, slice_from(link->place->schema), boxes);
+    return script_run(link, &script, reterr);
+}
+
+/* ---- The whole ------------------------------------------------------------------------------- */
+
+int pg_schema_version(struct link *link, int *ret_version, struct pr_error *reterr)
+{
+    PGresult   *result;
+    struct args args = { .count = 0 };
+    arg_text(&args, slice_from(link->place->schema));
+    int rc = link_do(link,
+                     "SELECT EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
+                     " WHERE n.nspname = $1 AND c.relname = 'meta' AND c.relkind = 'r')",
+                     NO_BOX, &args, &result, reterr);
+    *ret_version = 0;
+    if (rc != PR_OK || !field_bool(result, 0, 0))
+        return rc;
+    rc = link_do(link, "SELECT value::int FROM {schema}.meta WHERE key = 'schema_version'", NO_BOX, NULL, &result, reterr);
+    if (rc == PR_OK && PQntuples(result) == 1)
+        *ret_version = field_int(result, 0, 0);
+    return rc;
+}
+
+static int schema_too_new(int version, struct pr_error *reterr)
+{
+    return error_set(reterr, PR_ESCHEMA, "the schema is version %d, this program knows %d: upgrade postrider", version,
+                     pg_schema_wanted());
+}
+
+static int files_run(struct link *link, int version, struct pr_error *reterr)
+{
+    PGresult *boxes = NULL;
+    int       rc = version > 0 ? boxes_read(link, &boxes, reterr) : PR_OK;
+    for (size_t i = 0; i < postgres_migrations_count && rc == PR_OK; i++) {
+        const struct migration *m = &postgres_migrations[i];
+        if (m->number <= version)
+            continue;
+        if (!is_for_boxes(m))
+            rc = migration_run(link, m, NO_BOX, reterr);
+        for (int k = 0; is_for_boxes(m) && boxes != NULL && k < PQntuples(boxes) && rc == PR_OK; k++)
+            rc = migration_run(link, m, field_slice(boxes, k, 0), reterr);
+    }
+    struct args args = { .count = 0 };
+    arg_i32(&args, pg_schema_wanted());
+    if (rc == PR_OK && version < pg_schema_wanted())
+        rc = link_do(link, "UPDATE {schema}.meta SET value = $1::text WHERE key = 'schema_version'", NO_BOX, &args, NULL,
+                     reterr);
+    return rc;
+}
+
+/* The lane is computed by the server; and stored text is UTF-8 for everybody. */
+static int server_check(struct link *link, struct pr_error *reterr)
+{
+    PGresult *result;
+    int rc = link_do(link, "SELECT hashtext('" HASH_SAMPLE "') & 63, current_setting('server_encoding') = 'UTF8'", NO_BOX,
+                     NULL, &result, reterr);
+    if (rc != PR_OK)
+        return rc;
+    if (!field_bool(result, 0, 1))
+        return error_set(reterr, PR_EUNSUPPORTED, "the database is not encoded in UTF-8: create one with ENCODING 'UTF8'");
+    if ((unsigned)field_int(result, 0, 0) != lane_of(PR_STR(HASH_SAMPLE), (pr_id){ { 0 } }))
+        return error_set(reterr, PR_EUNSUPPORTED, "this server computes other hashes than postrider knows");
+    return PR_OK;
+}
+
+static int migrate_inside(struct link *link, const char *const *boxes, size_t box_count, struct pr_error *reterr)
+{
+    int         version;
+    bool        changed = false;
+    struct args args = { .count = 0 };
+    arg_text(&args, slice_from(link->place->schema));
+    int rc = link_do(link, "SELECT pg_advisory_xact_lock(hashtextextended('postrider ' || $1, 0))", NO_BOX, &args, NULL,
+                     reterr);
+    if (rc == PR_OK)
+        rc = pg_schema_version(link, &version, reterr);
+    if (rc == PR_OK && version > pg_schema_wanted())
+        return schema_too_new(version, reterr);
+    if (rc == PR_OK && version == 0)
+        rc = link_do(link, "CREATE SCHEMA IF NOT EXISTS {schema}", NO_BOX, NULL, NULL, reterr);
+    if (rc == PR_OK)
+        rc = files_run(link, version, reterr);
+    if (rc == PR_OK)
+        rc = box_make(link, PR_STR("outbox"), &changed, reterr);
+    if (rc == PR_OK)
+        rc = box_make(link, PR_STR("inbox"), &changed, reterr);
+    for (size_t i = 0; i < box_count && rc == PR_OK; i++)
+        rc = box_make(link, slice_from(boxes[i]), &changed, reterr);
+    if (rc == PR_OK && (changed || version < pg_schema_wanted()))
+        rc = views_make(link, reterr);
+    return rc;
+}
+
+static int migrate_once(struct link *link, const char *const *boxes, size_t box_count, struct pr_error *reterr)
+{
+    int rc = link_ensure(link, reterr);
+    if (rc == PR_OK)
+        rc = server_check(link, reterr);
+    if (rc != PR_OK)
+        return rc;
+    link_add_begin(link);
+    rc = link_run(link, reterr);
+    if (rc == PR_OK)
+        rc = migrate_inside(link, boxes, box_count, reterr);
+    FAILPOINT("store.migrate.before_commit");
+    if (rc == PR_OK) {
+        link_add_commit(link);
+        rc = link_run(link, reterr);
+    }
+    FAILPOINT("store.migrate.after_commit");
+    link_rollback(link);
+    link_forget(link);
+    return rc;
+}
+
+int pg_migrate(void *self, const char *const *boxes, size_t box_count, struct pr_error *reterr)
+{
+    struct postgres_store *store = self;
+    pthread_mutex_lock(&store->people_lock);
+    int rc = migrate_once(store->people, boxes, box_count, reterr);
+    if (rc != PR_OK && link_should_retry(store->people))
+        rc = migrate_once(store->people, boxes, box_count, reterr);
+    pthread_mutex_unlock(&store->people_lock);
+    return rc;
+}
+
+int pg_check(void *self, struct pr_error *reterr)
+{
+    struct postgres_store *store = self;
+    int                    version = 0;
+    pthread_mutex_lock(&store->people_lock);
+    int rc = link_ensure(store->people, reterr);
+    if (rc == PR_OK)
+        rc = server_check(store->people, reterr);
+    if (rc == PR_OK)
+        rc = pg_schema_version(store->people, &version, reterr);
+    link_forget(store->people);
+    pthread_mutex_unlock(&store->people_lock);
+    if (rc != PR_OK)
+        return rc;
+    if (version > pg_schema_wanted())
+        return schema_too_new(version, reterr);
+    if (version == 0)
+        return error_set(reterr, PR_ESCHEMA, "the schema %s has no tables of postrider: run postrider init",
+                         store->place.schema);
+    if (version < pg_schema_wanted())
+        return error_set(reterr, PR_ESCHEMA, "the schema is version %d, this program needs %d: run postrider init", version,
+                         pg_schema_wanted());
+    return PR_OK;
+}

@@ -1,0 +1,16 @@
+/* migrate.h - the numbered .sql files, built in (tools/embed.py). */
+#ifndef STORE_POSTGRES_MIGRATE_H
+#define STORE_POSTGRES_MIGRATE_H
+
+#include <stddef.h>
+
+struct migration {
+    int         number;
+    const char *name;
+    const char *sql;
+};
+
+extern const struct migration postgres_migrations[];
+extern const size_t           postgres_migrations_count;
+
+#endif

@@ -1,0 +1,129 @@
+/* What operators did, told to the instances that run; the endpoints' rows; and what is thrown away. */
+#include "base/error.h"
+#include "base/slice.h"
+#include "store/postgres/postgres.h"
+
+#define NOTICES_PER_CYCLE 256
+#define PURGE_EVERY_US PR_SECONDS(10)
+#define PURGE_PIECE 10000 /* rows at once */
+
+/* ---- Endpoints -------------------------------------------------------------------------------- */
+
+const char PG_ENDPOINTS[] =
+    "SELECT n.name, e.paused_until, e.paused_by, e.paused_why,"
+    " coalesce(e.sent, 0) + coalesce(t.sent, 0)::bigint, coalesce(e.failed, 0) + coalesce(t.failed, 0)::bigint,"
+    " coalesce(e.dead, 0) + coalesce(t.dead, 0)::bigint, coalesce(e.discarded, 0) + coalesce(t.discarded, 0)::bigint,"
+    " coalesce(e.expired, 0) + coalesce(t.expired, 0)::bigint"
+    " FROM (SELECT name FROM {schema}.endpoint UNION SELECT endpoint FROM {schema}.tally) n"
+    " LEFT JOIN {schema}.endpoint e ON e.name = n.name"
+    " LEFT JOIN (SELECT endpoint, sum(sent) AS sent, sum(failed) AS failed, sum(dead) AS dead, sum(discarded) AS discarded,"
+    " sum(expired) AS expired FROM {schema}.tally GROUP BY endpoint) t ON t.endpoint = n.name ORDER BY n.name";
+
+int pg_endpoints_take(const PGresult *r, struct arena *arena, struct endpoint_state **ret, size_t *ret_count,
+                      struct pr_error *reterr)
+{
+    int                    count = PQntuples(r);
+    struct endpoint_state *list = arena_alloc_array(arena, (size_t)count, sizeof(list[0]));
+    if (list == NULL)
+        return error_set(reterr, PR_ENOMEM, "no memory for %d endpoints", count);
+    for (int i = 0; i < count; i++) {
+        list[i] = (struct endpoint_state){
+            .name = slice_dup(arena, field_slice(r, i, 0)),
+            .paused_until_us = field_time(r, i, 1),
+            .by = slice_dup(arena, field_slice(r, i, 2)),
+            .why = slice_dup(arena, field_slice(r, i, 3)),
+            .sent = (uint64_t)field_i64(r, i, 4),
+            .failed = (uint64_t)field_i64(r, i, 5),
+            .dead = (uint64_t)field_i64(r, i, 6),
+            .discarded = (uint64_t)field_i64(r, i, 7),
+            .expired = (uint64_t)field_i64(r, i, 8),
+        };
+        if (list[i].name.data == NULL || list[i].by.data == NULL || list[i].why.data == NULL)
+            return error_set(reterr, PR_ENOMEM, "no memory for %d endpoints", count);
+    }
+    *ret = list;
+    *ret_count = (size_t)count;
+    return PR_OK;
+}
+
+/* ---- Notices ---------------------------------------------------------------------------------- */
+
+void pg_notices_add(struct cycle_run *run)
+{
+    struct args args = { .count = 0 };
+    if (run->cycle->notice_after == 0) {
+        link_add(run->link, "SELECT coalesce(max(number), 1) FROM {schema}.control", NO_BOX, NULL, &run->control);
+        return;
+    }
+    arg_i64(&args, run->cycle->notice_after);
+    arg_text(&args, run->session->box);
+    arg_i32(&args, NOTICES_PER_CYCLE);
+    link_add(run->link,
+             "SELECT number, kind, \"row\", seq, stream, endpoint FROM {schema}.control"
+             " WHERE number > $1 AND box IN ('', $2) ORDER BY number LIMIT $3",
+             NO_BOX, &args, &run->control);
+}
+
+int pg_notices_take(struct cycle_run *run)
+{
+    struct cycle_reply *reply = &run->session->reply;
+    const PGresult     *r = run->control;
+    int                 count = PQntuples(r);
+
+    reply->endpoints_known = run->cycle->epoch == 0;
+    reply->notice_last = run->cycle->notice_after;
+    if (run->cycle->notice_after == 0) {
+        reply->notice_last = field_i64(r, 0, 0);
+        return PR_OK;
+    }
+    reply->notices = arena_alloc_array(&run->session->arena, (size_t)count, sizeof(reply->notices[0]));
+    if (reply->notices == NULL)
+        return error_set(run->reterr, PR_ENOMEM, "no memory for %d notices", count);
+    for (int i = 0; i < count; i++) {
+        struct notice *n = &reply->notices[reply->notice_count++];
+        *n = (struct notice){
+            .number = field_i64(r, i, 0),
+            .kind = (enum notice_kind)field_int(r, i, 1),
+            .row = (uint64_t)field_i64(r, i, 2),
+            .seq = field_i64(r, i, 3),
+            .stream = field_slice(r, i, 4),
+            .endpoint = field_slice(r, i, 5),
+        };
+        reply->notice_last = n->number;
+        reply->endpoints_known |= n->kind == NOTICE_ENDPOINT;
+    }
+    return PR_OK;
+}
+
+/* ---- What is thrown away ------------------------------------------------------------------------ */
+
+static const char PURGE_CONTROL[] =
+    "DELETE FROM {schema}.control WHERE at < clock_timestamp() - interval '1 hour'"
+    " AND number < (SELECT max(number) FROM {schema}.control)"; /* the last one tells where we are */
+
+static const char PURGE_DONE[] =
+    "DELETE FROM {schema}.done WHERE row_id IN"
+    " (SELECT row_id FROM {schema}.done WHERE keep_until <= " NOW("$1") " ORDER BY keep_until LIMIT $2 FOR UPDATE SKIP LOCKED)";
+
+/* Whoever finds somebody else folding leaves it to them. */
+static const char FOLD_TALLIES[] =
+    "WITH t AS (DELETE FROM {schema}.tally WHERE pg_try_advisory_xact_lock(hashtextextended('postrider tally {schema}', 0))"
+    " RETURNING *)"
+    " INSERT INTO {schema}.endpoint AS e (name, sent, failed, dead, discarded, expired)"
+    " SELECT endpoint, sum(sent), sum(failed), sum(dead), sum(discarded), sum(expired) FROM t GROUP BY endpoint"
+    " ON CONFLICT (name) DO UPDATE SET sent = e.sent + excluded.sent, failed = e.failed + excluded.failed,"
+    " dead = e.dead + excluded.dead, discarded = e.discarded + excluded.discarded, expired = e.expired + excluded.expired";
+
+void pg_purge_add(struct cycle_run *run)
+{
+    struct args args = { .count = 0 };
+    int64_t     now_us = clock_mono_us(clock_system());
+    if (now_us < run->session->purge_at_us)
+        return;
+    run->session->purge_at_us = now_us + PURGE_EVERY_US;
+    arg_time(&args, pg_store_wall_us(run->session->store));
+    arg_i32(&args, PURGE_PIECE);
+    link_add(run->link, PURGE_CONTROL, NO_BOX, NULL, NULL);
+    link_add(run->link, PURGE_DONE, NO_BOX, &args, NULL);
+    link_add(run->link, FOLD_TALLIES, NO_BOX, NULL, NULL);
+}

@@ -1,0 +1,200 @@
+/* postgres.h - the PostgreSQL store from the inside.
+ *
+ * One schema of one database, any number of instances on any number of machines.  New rows are
+ * found by the scan (engine/scan.h), lanes are shared, leases are by the server's clock.
+ *
+ *   place.c    the URL                              link.c     one connection
+ *   param.c    binary parameters and results        fault.c    what errors mean
+ *   open.c     the store and its connections        migrate.c  tables and views
+ *   message.c  a message as columns                 enqueue.c  new messages
+ *   cycle.c    the heart: order of things           lease.c    who owns which lanes
+ *   verdict.c  what verdicts change                 effect.c   ... and what goes with them
+ *   fresh.c    new rows                             read.c     all other rows
+ *   notice.c   operators' notices, endpoints        wait.c     wake-ups
+ *   listing.c  rows that a filter finds             query.c    people's questions
+ *   admin.c    people's orders                      send.c     through the caller's connection
+ *
+ * A cycle is one transaction in two round trips: the first brings the changes and reads who we
+ * are, the sequence and the snapshot; when all is as it should be, the second reads and
+ * commits.  So nothing is committed on an assumption. */
+#ifndef STORE_POSTGRES_POSTGRES_H
+#define STORE_POSTGRES_POSTGRES_H
+
+#include <pthread.h>
+
+#include "base/list.h"
+#include "engine/scan.h"
+#include "store/postgres/link.h"
+#include "store/postgres/message.h"
+#include "store/store.h"
+
+#define NO_BOX ((pr_slice){ NULL, 0 })
+#define PG_BOX_NAME_MAX 55 /* so that the names of its indexes and its sequence are short enough */
+
+/* The store's clock, for a parameter that is NULL unless a test has its own clock. */
+#define NOW(parameter) "coalesce(" parameter ", now())"
+
+/* ---- The store -------------------------------------------------------------------------- */
+
+struct postgres_store {
+    struct place        place;
+    const struct clock *clock; /* NULL: the server's */
+    struct log         *log;
+    int64_t             poll_min_us, poll_max_us;
+    size_t              payload_max;
+
+    pthread_mutex_t people_lock; /* over people: queries, admin, migrate */
+    struct link    *people;
+    pthread_mutex_t sender_lock; /* over sender and batch: enqueue */
+    struct link    *sender;
+    struct batch    batch;
+    pthread_mutex_t sessions_lock;
+    struct list     sessions; /* struct pg_session, to be woken */
+};
+
+/* 0: the server's clock decides. */
+int64_t pg_store_wall_us(const struct postgres_store *store);
+int64_t pg_store_mono_us(const struct postgres_store *store);
+void    pg_store_wake(struct postgres_store *store);
+
+/* ---- A session -------------------------------------------------------------------------- */
+
+#define SESSION_ARRAYS 24
+
+struct pending { /* how far the scan came; it is told when the reply has surely arrived */
+    bool    set;
+    size_t  whole;
+    int64_t last_seq;
+};
+
+struct pg_session {
+    struct postgres_store *store;
+    struct list_node       node;
+    struct link           *link;
+    char                   box_name[BOX_NAME_MAX + 1];
+    pr_slice               box;
+
+    /* The reply, until the next cycle; its slices point into results of the link. */
+    struct arena       arena;
+    struct cycle_reply reply;
+    size_t             row_capacity;
+    struct array       arrays[SESSION_ARRAYS]; /* on their way into statements */
+    struct batch       batch;
+
+    /* Who we are: as the latest cycle left it. */
+    pr_id    instance;
+    int64_t  epoch;
+    uint64_t lanes;
+    uint64_t number;    /* the latest cycle that was answered */
+    uint64_t uncertain; /* the cycle whose commit may have happened; 0: none */
+    uint64_t idle_claim;/* a claim row that is only there as a key: deleted by the next; 0: none */
+    int64_t  purge_at_us;
+
+    /* The fresh scan. */
+    struct scan   *scan;
+    struct pending pending[LANE_COUNT];
+    uint64_t       pending_number;
+    size_t         lane_rows[LANE_COUNT]; /* how many to ask a lane for */
+    unsigned       first_lane;            /* whose turn is first */
+    size_t         row_bytes;             /* of the latest rows, on average; 0: not known */
+    int64_t        server_start;          /* of the server that the scan knows */
+    struct { int64_t due_us, seq; uint64_t row; } due_cursor; /* what the latest due page ended with */
+
+    /* What the latest cycle saw, for wait(). */
+    int64_t  seen_last, seen_notice, seen_instances;
+    uint64_t *running;        /* transactions that ran */
+    size_t    running_count;
+    bool      asked_fresh;
+    int64_t  wait_us;         /* between looks */
+    int      event_fd;        /* -1: none */
+};
+
+/* An instance of the same box, by the table. */
+struct peer {
+    pr_id    id;
+    int64_t  epoch;
+    uint64_t lanes;
+    int64_t  lease_left_us;
+};
+
+/* One cycle on its way. */
+struct fresh; /* fresh.c */
+
+struct cycle_run {
+    struct pg_session  *session;
+    const struct cycle *cycle;
+    struct link        *link;
+    bool                joins;    /* this cycle makes the instance */
+    bool                replayed; /* its number landed before: it only reads */
+    bool                locked;   /* the box's row is locked: lanes may be moved */
+    int64_t             now_us, mono_us; /* the store's clocks: what is due, and leases */
+    int64_t             epoch;
+    uint64_t            lanes, before;   /* owned: now, and as the row says */
+    int64_t             lease_left_us;
+    struct peer        *peers; /* without ourselves; in the arena */
+    size_t              peer_count;
+    bool                has_round;
+    PGresult           *clock, *own, *claims, *others, *last, *round, *mark, *control; /* of the first batch */
+    PGresult           *written; /* our own row, when it was changed; no row in it: it is not ours any more */
+    struct pr_error    *reterr;
+};
+
+/* lease.c */
+void pg_lease_add_reads(struct cycle_run *run, bool changes);
+PR_MUST_CHECK int pg_lease_take_reads(struct cycle_run *run); /* Fault PR_ELEASE; outcome 1: lanes are others, try again */
+PR_MUST_CHECK int pg_lease_join(struct cycle_run *run);
+PR_MUST_CHECK int pg_lease_work(struct cycle_run *run);       /* bury, leave, give, take, renew: as far as needed */
+
+/* verdict.c, effect.c */
+PR_MUST_CHECK int pg_verdicts_apply(struct cycle_run *run); /* runs what is in the batch, too */
+PR_MUST_CHECK int pg_effects_store(struct cycle_run *run);
+void pg_receipts_add(struct cycle_run *run);
+
+/* fresh.c, read.c */
+void pg_fresh_settle(struct pg_session *session, const struct cycle *cycle);
+void pg_round_add(struct cycle_run *run);
+void pg_round_add_sequence(struct cycle_run *run);
+PR_MUST_CHECK int pg_round_after_effects(struct cycle_run *run);
+PR_MUST_CHECK int pg_round_take(struct cycle_run *run);
+struct fresh *pg_fresh_add(struct cycle_run *run); /* NULL: no memory */
+PR_MUST_CHECK int pg_fresh_take(struct fresh *fresh); /* ends it */
+void pg_fresh_drop(struct fresh *fresh);
+PR_MUST_CHECK int pg_reads_run(struct cycle_run *run); /* all other reads, and the commit */
+PR_MUST_CHECK int pg_reply_row(struct cycle_run *run, const PGresult *result, int row, enum row_from from);
+
+/* notice.c, wait.c */
+void pg_notices_add(struct cycle_run *run);
+PR_MUST_CHECK int pg_notices_take(struct cycle_run *run);
+void pg_purge_add(struct cycle_run *run);
+PR_MUST_CHECK int pg_endpoints_take(const PGresult *result, struct arena *arena, struct endpoint_state **ret,
+                                    size_t *ret_count, struct pr_error *reterr);
+extern const char PG_ENDPOINTS[];
+void pg_wait_open(struct pg_session *session);
+void pg_wait_close(struct pg_session *session);
+void pg_wait_remember(struct cycle_run *run);
+int  pg_wait(void *session, int wake_fd, int64_t timeout_us);
+
+/* cycle.c */
+int  pg_session_open(void *self, pr_slice box, void **ret_session, struct pr_error *reterr);
+void pg_session_close(void *session);
+int  pg_cycle(void *session, const struct cycle *cycle, const struct cycle_reply **ret_reply, struct pr_error *reterr);
+
+/* migrate.c */
+int pg_migrate(void *self, const char *const *boxes, size_t box_count, struct pr_error *reterr);
+int pg_check(void *self, struct pr_error *reterr);
+PR_MUST_CHECK int pg_schema_version(struct link *link, int *ret_version, struct pr_error *reterr); /* 0: no tables */
+int pg_schema_wanted(void);
+
+/* enqueue.c, query.c, admin.c */
+int pg_enqueue(void *self, pr_slice box, const struct pr_message *messages, size_t count, int *answers,
+               struct pr_error *reterr);
+int pg_query(void *self, const struct query *query, struct arena *arena, struct query_reply *ret_reply,
+             struct pr_error *reterr);
+int pg_admin(void *self, const struct admin *admin, struct admin_reply *ret_reply, struct pr_error *reterr);
+
+static inline int64_t handle_of(int64_t place, unsigned lane)
+{
+    return place << HANDLE_LANE_BITS | lane;
+}
+
+#endif

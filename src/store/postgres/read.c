@@ -1,0 +1,307 @@
+/* What a cycle reads beside new rows; all of it, and the commit, in one batch. */
+#include <string.h>
+
+#include "base/error.h"
+#include "base/slice.h"
+#include "base/util.h"
+#include "store/postgres/postgres.h"
+
+#define IN_LANES(mask) "(" mask "::bigint >> b.lane) & 1 = 1"
+
+/* ---- Rows of the reply ------------------------------------------------------------------------ */
+
+static struct row *reply_room(struct pg_session *session)
+{
+    struct cycle_reply *reply = &session->reply;
+    if (reply->row_count == session->row_capacity) {
+        size_t      capacity = session->row_capacity > 0 ? 2 * session->row_capacity : 64;
+        struct row *rows = arena_alloc(&session->arena, capacity * sizeof(rows[0]));
+        if (rows == NULL)
+            return NULL;
+        if (reply->row_count > 0)
+            memcpy(rows, reply->rows, reply->row_count * sizeof(rows[0]));
+        reply->rows = rows;
+        session->row_capacity = capacity;
+    }
+    return &reply->rows[reply->row_count];
+}
+
+int pg_reply_row(struct cycle_run *run, const PGresult *result, int row, enum row_from from)
+{
+    struct row *r = reply_room(run->session);
+    if (r == NULL)
+        return error_set(run->reterr, PR_ENOMEM, "no memory for the rows of a reply");
+    *r = (struct row){ .row = (uint64_t)field_i64(result, row, 0), .from = from };
+    pg_message_decode(result, row, 1, run->cycle->payload_max, &r->m, &r->lane, &r->bad);
+    run->session->reply.row_count++;
+    return PR_OK;
+}
+
+/* Up to `most` rows; *ret_end: there were no more. */
+static int take_rows(struct cycle_run *run, const PGresult *result, enum row_from from, size_t most, bool *ret_end)
+{
+    size_t count = result != NULL ? (size_t)PQntuples(result) : 0;
+    int    rc = PR_OK;
+    *ret_end = count <= most;
+    for (size_t i = 0; i < min_size(count, most) && rc == PR_OK; i++)
+        rc = pg_reply_row(run, result, (int)i, from);
+    return rc;
+}
+
+static int64_t one_more(size_t rows)
+{
+    return rows < INT32_MAX ? (int64_t)rows + 1 : INT32_MAX;
+}
+
+/* ---- The questions ---------------------------------------------------------------------------- */
+
+#define SELECT_ROW "SELECT " HANDLE " AS handle, " MESSAGE_COLUMNS
+
+static const char DUE[] =
+    SELECT_ROW MESSAGE_PAYLOAD("$1::bigint") " FROM {box} b"
+    " WHERE b.due_at <= " NOW("$2") " AND b.held_by IS NULL"
+    " AND (b.due_at, b.seq, coalesce(b.row_id, b.seq)) > (coalesce($3::timestamptz, '-infinity'), $4::bigint, $5::bigint)"
+    " AND " IN_LANES("$6") " ORDER BY b.due_at, b.seq, coalesce(b.row_id, b.seq) LIMIT $7::bigint";
+
+static const char NEXT_DUE[] =
+    "SELECT b.due_at FROM {box} b WHERE b.due_at > " NOW("$1") " AND b.due_at < 'infinity' AND b.held_by IS NULL"
+    " AND " IN_LANES("$2") " ORDER BY b.due_at LIMIT 1";
+
+/* Each lane by its own keys, then together in the order of places. */
+static const char REREAD[] =
+    "SELECT f.* FROM unnest($2::smallint[]) AS l(lane) CROSS JOIN LATERAL ("
+    SELECT_ROW MESSAGE_PAYLOAD("$1::bigint") " FROM {box} b WHERE b.lane = l.lane AND b.seq >= $3::bigint AND b.seq < $4::bigint"
+    " AND b.due_at IS NULL AND b.held_by IS NULL AND (b.seq > $3::bigint OR " HANDLE " > $5::bigint)"
+    " ORDER BY b.seq LIMIT $6::bigint) f ORDER BY f.seq, f.handle LIMIT $6::bigint";
+
+/* As the partial index {box}_heads says it, word for word. */
+static const char HEADS[] =
+    SELECT_ROW MESSAGE_NO_PAYLOAD " FROM {box} b WHERE b.due_at IS NOT NULL AND (b.due_at = 'infinity' OR"
+    " (NOT b.released AND ((b.status & 32768) <> 0 OR b.attempts > 0 OR b.due_at <= b.created_at)))"
+    " AND coalesce(b.row_id, b.seq) > $1::bigint AND " IN_LANES("$2")
+    " ORDER BY coalesce(b.row_id, b.seq) LIMIT $3::bigint";
+
+static const char DEAD_HEADS[] =
+    "SELECT b.row_id AS handle, " MESSAGE_COLUMNS MESSAGE_NO_PAYLOAD " FROM {schema}.dead_letter b"
+    " WHERE b.box = $4 AND b.row_id > $1::bigint AND b.stream <> '' AND " IN_LANES("$2")
+    " ORDER BY b.row_id LIMIT $3::bigint";
+
+static const char HELD_KEYS[] =
+    "WITH RECURSIVE k(key) AS ("
+    "(SELECT b.held_by FROM {box} b WHERE b.held_by > $1 AND " IN_LANES("$2") " ORDER BY b.held_by LIMIT 1)"
+    " UNION ALL SELECT (SELECT b.held_by FROM {box} b WHERE b.held_by > k.key AND " IN_LANES("$2")
+    " ORDER BY b.held_by LIMIT 1) FROM k WHERE k.key IS NOT NULL)"
+    " SELECT key FROM k WHERE key IS NOT NULL LIMIT $3::bigint";
+
+static const char HELD[] =
+    SELECT_ROW MESSAGE_PAYLOAD("$1::bigint") " FROM {box} b WHERE b.held_by = $2"
+    " AND (b.seq, coalesce(b.row_id, b.seq)) > ($3::bigint, $4::bigint) AND " IN_LANES("$5")
+    " ORDER BY b.seq, coalesce(b.row_id, b.seq) LIMIT $6::bigint";
+
+#define HELD_AT_ONCE 64 /* statements in one batch */
+
+struct reads {
+    struct fresh *fresh;
+    PGresult     *due, *next_due, *reread, *heads, *held_keys, *endpoints;
+    PGresult    **held;
+};
+
+static uint64_t place_of(uint64_t handle)
+{
+    return handle >> HANDLE_LANE_BITS;
+}
+
+/* Pages are in the order (due, seq, row), and the cursor has no seq: it is that of the page
+ * before, or nothing is known of it and its equals come again. */
+static void add_due(struct cycle_run *run, struct reads *reads)
+{
+    const struct cycle      *c = run->cycle;
+    const struct pg_session *s = run->session;
+    bool        known = s->due_cursor.row == c->due.after_row && s->due_cursor.due_us == c->due.after_due_us;
+    struct args args = { .count = 0 };
+    arg_i64(&args, (int64_t)min_size(c->payload_max, INT64_MAX));
+    arg_time(&args, pg_store_wall_us(s->store));
+    arg_time(&args, c->due.after_due_us);
+    arg_i64(&args, known ? s->due_cursor.seq : INT64_MIN);
+    arg_i64(&args, (int64_t)place_of(c->due.after_row));
+    arg_i64(&args, (int64_t)run->lanes);
+    arg_i64(&args, one_more(c->due.rows));
+    link_add(run->link, DUE, s->box, &args, &reads->due);
+}
+
+static void add_next_due(struct cycle_run *run, struct reads *reads)
+{
+    struct args args = { .count = 0 };
+    arg_time(&args, pg_store_wall_us(run->session->store));
+    arg_i64(&args, (int64_t)run->lanes);
+    link_add(run->link, NEXT_DUE, run->session->box, &args, &reads->next_due);
+}
+
+static void add_reread(struct cycle_run *run, struct reads *reads)
+{
+    const struct cycle *c = run->cycle;
+    struct array       *lanes = &run->session->arrays[0];
+    struct args         args = { .count = 0 };
+    array_begin(lanes, OID_INT2);
+    for (unsigned i = 0; i < LANE_COUNT; i++)
+        if (run->lanes & lane_bit(i))
+            array_i16(lanes, (int)i);
+    arg_i64(&args, (int64_t)min_size(c->payload_max, INT64_MAX));
+    arg_array(&args, lanes);
+    arg_i64(&args, c->reread.from_seq);
+    arg_i64(&args, c->reread.to_seq);
+    arg_i64(&args, (int64_t)c->reread.after_row);
+    arg_i64(&args, one_more(c->reread.rows));
+    link_add(run->link, REREAD, run->session->box, &args, &reads->reread);
+}
+
+static void add_heads(struct cycle_run *run, struct reads *reads)
+{
+    const struct cycle *c = run->cycle;
+    struct args         args = { .count = 0 };
+    arg_i64(&args, (int64_t)(c->heads_dead ? c->heads.after_row : place_of(c->heads.after_row)));
+    arg_i64(&args, (int64_t)(run->lanes & c->heads.lanes));
+    arg_i64(&args, one_more(c->heads.rows));
+    if (c->heads_dead)
+        arg_text(&args, run->session->box);
+    link_add(run->link, c->heads_dead ? DEAD_HEADS : HEADS, run->session->box, &args, &reads->heads);
+}
+
+static void add_held_keys(struct cycle_run *run, struct reads *reads)
+{
+    const struct cycle *c = run->cycle;
+    struct args         args = { .count = 0 };
+    arg_text(&args, c->held_keys.after);
+    arg_i64(&args, (int64_t)(run->lanes & c->held_keys.lanes));
+    arg_i64(&args, one_more(c->held_keys.rows));
+    link_add(run->link, HELD_KEYS, run->session->box, &args, &reads->held_keys);
+}
+
+static void add_held(struct cycle_run *run, const struct held_read *held, PGresult **ret)
+{
+    struct args args = { .count = 0 };
+    arg_i64(&args, (int64_t)min_size(run->cycle->payload_max, INT64_MAX));
+    arg_text(&args, held->key);
+    arg_i64(&args, held->after_seq);
+    arg_i64(&args, (int64_t)place_of(held->after_row));
+    arg_i64(&args, (int64_t)run->lanes);
+    arg_i64(&args, one_more(held->rows));
+    link_add(run->link, HELD, run->session->box, &args, ret);
+}
+
+static int reads_add(struct cycle_run *run, struct reads *reads)
+{
+    const struct cycle *c = run->cycle;
+    struct arena       *arena = &run->session->arena;
+    reads->held = arena_alloc_array(arena, c->held_count, sizeof(reads->held[0]));
+    run->session->reply.held_end = arena_alloc_array(arena, c->held_count, sizeof(bool));
+    reads->fresh = pg_fresh_add(run);
+    if (reads->held == NULL || run->session->reply.held_end == NULL || reads->fresh == NULL)
+        return error_set(run->reterr, PR_ENOMEM, "no memory for the reads of a cycle");
+    if (run->lanes != 0) {
+        if (c->due.rows > 0)
+            add_due(run, reads);
+        add_next_due(run, reads);
+        if (c->reread.rows > 0)
+            add_reread(run, reads);
+        if (c->heads.rows > 0)
+            add_heads(run, reads);
+        if (c->held_keys.rows > 0)
+            add_held_keys(run, reads);
+    }
+    if (run->session->reply.endpoints_known)
+        link_add(run->link, PG_ENDPOINTS, NO_BOX, NULL, &reads->endpoints);
+    int rc = PR_OK;
+    for (size_t i = 0; i < c->held_count && run->lanes != 0 && rc == PR_OK; i++) {
+        add_held(run, &c->held[i], &reads->held[i]);
+        if ((i + 1) % HELD_AT_ONCE == 0)
+            rc = link_run(run->link, run->reterr);
+    }
+    return rc;
+}
+
+/* ---- The answers ------------------------------------------------------------------------------ */
+
+static int take_due(struct cycle_run *run, const PGresult *result)
+{
+    struct pg_session *s = run->session;
+    int                rc = take_rows(run, result, ROW_DUE, run->cycle->due.rows, &s->reply.due_end);
+    if (rc == PR_OK && result != NULL && PQntuples(result) > 0) {
+        const struct row *last = &s->reply.rows[s->reply.row_count - 1];
+        s->due_cursor.due_us = last->m.due_us;
+        s->due_cursor.seq = last->m.seq;
+        s->due_cursor.row = last->row;
+    }
+    return rc;
+}
+
+static int take_heads(struct cycle_run *run, const PGresult *result)
+{
+    struct cycle_reply *reply = &run->session->reply;
+    size_t              first = reply->row_count;
+    int                 rc = take_rows(run, result, ROW_HEAD, run->cycle->heads.rows, &reply->heads_end);
+    for (size_t i = first; i < reply->row_count; i++)
+        reply->rows[i].dead = run->cycle->heads_dead;
+    return rc;
+}
+
+static int take_held_keys(struct cycle_run *run, const PGresult *result)
+{
+    struct cycle_reply *reply = &run->session->reply;
+    size_t              count = result != NULL ? (size_t)PQntuples(result) : 0;
+    reply->held_keys_end = count <= run->cycle->held_keys.rows;
+    reply->held_key_count = min_size(count, run->cycle->held_keys.rows);
+    reply->held_keys = arena_alloc_array(&run->session->arena, reply->held_key_count, sizeof(reply->held_keys[0]));
+    if (reply->held_keys == NULL)
+        return error_set(run->reterr, PR_ENOMEM, "no memory for keys");
+    for (size_t i = 0; i < reply->held_key_count; i++)
+        reply->held_keys[i] = field_slice(result, (int)i, 0);
+    return PR_OK;
+}
+
+static int reads_take(struct cycle_run *run, struct reads *reads)
+{
+    const struct cycle *c = run->cycle;
+    struct cycle_reply *reply = &run->session->reply;
+    int                 rc = c->fresh_rows > 0 ? pg_fresh_take(reads->fresh) : PR_OK;
+    reads->fresh = c->fresh_rows > 0 ? NULL : reads->fresh;
+    if (rc == PR_OK && c->due.rows > 0)
+        rc = take_due(run, reads->due);
+    if (rc == PR_OK && c->reread.rows > 0)
+        rc = take_rows(run, reads->reread, ROW_REREAD, c->reread.rows, &reply->reread_end);
+    if (rc == PR_OK && c->heads.rows > 0)
+        rc = take_heads(run, reads->heads);
+    if (rc == PR_OK && c->held_keys.rows > 0)
+        rc = take_held_keys(run, reads->held_keys);
+    for (size_t i = 0; i < c->held_count && rc == PR_OK; i++)
+        rc = take_rows(run, reads->held[i], ROW_HELD, c->held[i].rows, &reply->held_end[i]);
+    if (reads->next_due != NULL && PQntuples(reads->next_due) > 0)
+        reply->next_due_us = field_time(reads->next_due, 0, 0);
+    if (rc == PR_OK && reads->endpoints != NULL)
+        rc = pg_endpoints_take(reads->endpoints, &run->session->arena, &reply->endpoints, &reply->endpoint_count,
+                               run->reterr);
+    return rc;
+}
+
+int pg_reads_run(struct cycle_run *run)
+{
+    struct reads reads = { .fresh = NULL };
+    int          rc = reads_add(run, &reads);
+    if (rc == PR_OK) {
+        link_add_commit(run->link);
+        rc = link_run(run->link, run->reterr);
+    }
+    if (rc == PR_OK && run->written != NULL && PQntuples(run->written) == 0)
+        rc = error_set(run->reterr, PR_ELEASE, "the lease of this instance is over and its lanes were taken: join again");
+    if (rc == PR_OK) {
+        rc = reads_take(run, &reads);
+        pg_wait_remember(run);
+        if (rc != PR_OK) { /* the changes are made; asked again, it only reads */
+            run->session->uncertain = run->cycle->number;
+            rc = error_set(run->reterr, PR_EUNCERTAIN, "the cycle landed, but its answer was lost");
+        }
+    }
+    if (reads.fresh != NULL)
+        pg_fresh_drop(reads.fresh);
+    return rc;
+}

@@ -1,0 +1,81 @@
+/* A streaming standby: refused while it is one, gone on with when it has taken over. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "store/suite.h"
+#include "store/suite_postgres.h"
+
+static const char *server_folder(void)
+{
+    const char *folder = getenv("POSTRIDER_TEST_PG_FOLDER");
+    if (folder == NULL)
+        SKIP("the server is not ours to break");
+    return folder;
+}
+
+/* One of PostgreSQL's own programs, as its user. */
+static PR_PRINTF(1, 2) void tool(const char *format, ...)
+{
+    char    command[1024], arguments[768];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(arguments, sizeof(arguments), format, args);
+    va_end(args);
+    snprintf(command, sizeof(command), "%s/%s >/dev/null 2>&1", getenv("POSTRIDER_TEST_PG_BIN"), arguments);
+    if (system(command) != 0)
+        check_fail(__FILE__, __LINE__, "failed: %s", arguments);
+}
+
+static void wait_until_replayed(PGconn *primary)
+{
+    int64_t end_us = clock_mono_us(clock_system()) + PR_SECONDS(20);
+    while (suite_pg_number(primary, "SELECT count(*) FROM pg_stat_replication WHERE replay_lsn >= pg_current_wal_lsn()") == 0) {
+        CHECK(clock_mono_us(clock_system()) < end_us);
+        usleep(10000);
+    }
+}
+
+STORE_TEST(a_standby_is_refused_and_gone_on_with_when_it_is_the_primary) /* S5 */
+{
+    const char     *folder = server_folder();
+    struct pr_error error;
+    struct store    store = { 0 };
+    char            url[512];
+    PGconn         *primary = suite_pg_connect();
+
+    tool("pg_basebackup -h %s -U postgres -D %s/standby -R -c fast --no-sync", folder, folder);
+    tool("pg_ctl -D %s/standby -w -o '-c unix_socket_directories=%s/standby' -l %s/standby.log start", folder, folder, folder);
+    snprintf(url, sizeof(url), "postgres:///postgres?host=%s/standby&user=postgres&schema=%s", folder, suite_pg_schema());
+    CHECK_EQ(store_open(&(struct store_options){ .url = url }, &store, &error), PR_ESTORE);
+    CHECK(strstr(error.text, "standby") != NULL);
+
+    snprintf(s->url, sizeof(s->url),
+             "postgres:///postgres?host=%s,%s/standby&target_session_attrs=read-write&user=postgres&schema=%s", folder,
+             folder, suite_pg_schema());
+    suite_reopen(s);
+    struct worker *w = suite_join(s, "outbox");
+    pr_id first = SEND(s, "outbox"), second = SEND(s, "outbox");
+    CHECK_EQ(CYCLE(w, .fresh_rows = 10)->row_count, 2);
+    struct claim c = worker_claim(w, first);
+    wait_until_replayed(primary);
+    PQfinish(primary);
+    tool("pg_ctl -D %s/data -w -m immediate stop", folder);
+    CHECK(CYCLE_TRY(w, .fresh_rows = 10) < 0);
+    tool("pg_ctl -D %s/standby -w promote", folder);
+
+    int64_t end_us = clock_mono_us(clock_system()) + PR_SECONDS(20);
+    while (CYCLE_TRY(w, .fresh_rows = 10) != PR_OK) {
+        CHECK(clock_mono_us(clock_system()) < end_us);
+        usleep(20000);
+    }
+    CHECK_EQ(w->lanes, LANES_ALL);
+    CHECK_EQ(w->reply->row_count, 2); /* another server: everything is read anew */
+    CHECK_EQ(VERDICT(w, c, .kind = VERDICT_COMPLETE), PR_OK);
+    pr_id third = SEND(s, "outbox");
+    CHECK(reply_find(CYCLE(w, .fresh_rows = 10), third) != NULL);
+    CHECK(suite_find(s, first) == NULL);
+    suite_get(s, second);
+}

@@ -1,0 +1,362 @@
+/* What goes wrong between a store and its server, and what the store makes of it. */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "proxy.h"
+#include "store/suite.h"
+#include "store/suite_postgres.h"
+
+static const char *server_folder(void)
+{
+    const char *folder = getenv("POSTRIDER_TEST_PG_FOLDER");
+    if (folder == NULL)
+        SKIP("the server is not ours to break");
+    return folder;
+}
+
+/* The store of the test, from now on over this wire. */
+static struct proxy *over_a_wire(struct suite *s)
+{
+    struct proxy *proxy = proxy_start(server_folder());
+    snprintf(s->url, sizeof(s->url), "postgres:///postgres?host=%s&user=postgres&schema=%s", proxy_folder(proxy),
+             suite_pg_schema());
+    suite_reopen(s);
+    return proxy;
+}
+
+/* The proxy must outlive whoever uses it. */
+static void end_of_wire(struct suite *s, struct proxy *proxy)
+{
+    snprintf(s->url, sizeof(s->url), "postgres:///postgres?host=%s&user=postgres&schema=%s", server_folder(),
+             suite_pg_schema());
+    suite_reopen(s);
+    proxy_stop(proxy);
+}
+
+/* One cycle with everything that must not happen twice. */
+struct step {
+    pr_id         id, other;
+    struct claim  claim;
+    struct verdict verdict;
+    struct tally  tally;
+    struct receipt_entry entry;
+    struct cycle  cycle;
+};
+
+static void step_prepare(struct suite *s, struct worker *w, struct step *t)
+{
+    t->id = SEND(s, "outbox");
+    t->other = SEND(s, "outbox");
+    t->claim = worker_claim(w, t->id);
+    t->verdict = (struct verdict){ .kind = VERDICT_FAIL, .row = t->claim.row, .id = t->id, .number = 1,
+                                   .reason = PR_REASON_UNKNOWN, .delay_us = 5 };
+    t->tally = (struct tally){ .endpoint = PR_STR("e"), .failed = 1 };
+    t->entry = (struct receipt_entry){ .row = suite_get(s, t->other)->row, .number = 1 };
+    t->cycle = (struct cycle){ .verdicts = &t->verdict, .verdict_count = 1, .tallies = &t->tally, .tally_count = 1,
+                               .receipt = &t->entry, .receipt_count = 1, .closed = &t->claim.cycle, .closed_count = 1,
+                               .fresh_rows = 100 };
+}
+
+static void step_happened_once(struct suite *s, const struct step *t)
+{
+    CHECK_EQ(suite_get(s, t->id)->m.failures, 1);
+    CHECK_EQ(suite_get(s, t->id)->m.attempts, 1);
+    CHECK_EQ(suite_endpoint(s, "e")->failed, 1);
+    CHECK_EQ(suite_get(s, t->other)->state, STATE_IN_FLIGHT);
+}
+
+/* Try until it does not fail any more; how often it failed. */
+static int until_it_lands(struct worker *w, const struct cycle *cycle)
+{
+    int64_t end_us = clock_mono_us(clock_system()) + PR_SECONDS(20);
+    int     faults = 0;
+    while (worker_try(w, cycle) != PR_OK) {
+        CHECK(clock_mono_us(clock_system()) < end_us);
+        faults++;
+        usleep(20000);
+    }
+    return faults;
+}
+
+/* ---- The wire is cut -------------------------------------------------------------- */
+
+STORE_TEST(a_commit_whose_answer_was_lost_is_found_by_looking) /* B7, B27 */
+{
+    struct step t;
+    struct proxy *proxy = over_a_wire(s);
+    struct worker *w = suite_join(s, "outbox");
+    step_prepare(s, w, &t);
+    proxy_set(proxy, PROXY_CUT_ANSWER);
+    CHECK_EQ(worker_try(w, &t.cycle), PR_EUNCERTAIN);
+    CHECK(strlen(w->error.text) > 0);
+    worker_cycle(w, &t.cycle);
+    CHECK(w->reply->replayed);
+    CHECK_EQ(w->reply->row_count, 1); /* what the lost answer had read: the other one */
+    step_happened_once(s, &t);
+    CYCLE(w, .fresh_rows = 100);
+    CHECK(!w->reply->replayed);
+    CHECK_EQ(w->reply->row_count, 0);
+    end_of_wire(s, proxy);
+}
+
+STORE_TEST(a_commit_that_never_arrived_is_made_when_it_is_asked_again) /* B7, B27 */
+{
+    struct step t;
+    struct proxy *proxy = over_a_wire(s);
+    struct worker *w = suite_join(s, "outbox");
+    step_prepare(s, w, &t);
+    proxy_set(proxy, PROXY_CUT_COMMIT);
+    CHECK_EQ(worker_try(w, &t.cycle), PR_EUNCERTAIN);
+    worker_cycle(w, &t.cycle);
+    CHECK(!w->reply->replayed);
+    CHECK_EQ(w->reply->answers[0], PR_OK);
+    step_happened_once(s, &t);
+    end_of_wire(s, proxy);
+}
+
+STORE_TEST(a_transaction_that_never_began_is_a_fault_and_nothing_is_uncertain) /* B27 */
+{
+    struct step t;
+    struct proxy *proxy = over_a_wire(s);
+    struct worker *w = suite_join(s, "outbox");
+    step_prepare(s, w, &t);
+    proxy_set(proxy, PROXY_CUT_BEGIN);
+    CHECK_EQ(worker_try(w, &t.cycle), PR_ESTORE);
+    CHECK_EQ(suite_get(s, t.id)->m.failures, 0);
+    worker_cycle(w, &t.cycle);
+    CHECK(!w->reply->replayed);
+    step_happened_once(s, &t);
+    end_of_wire(s, proxy);
+}
+
+STORE_TEST(a_message_whose_commit_was_lost_is_uncertain_and_sent_again_is_a_duplicate) /* B2 */
+{
+    struct proxy *proxy = over_a_wire(s);
+    pr_id id = suite_id(1);
+    SEND(s, "outbox");
+    proxy_set(proxy, PROXY_CUT_ANSWER);
+    CHECK_EQ(OFFER(s, "outbox", .id = id), PR_EUNCERTAIN);
+    CHECK_EQ(OFFER(s, "outbox", .id = id), PR_DUPLICATE);
+    proxy_set(proxy, PROXY_CUT_BEGIN); /* all of it is one batch: nobody knows */
+    CHECK_EQ(OFFER(s, "outbox", .id = suite_id(2)), PR_EUNCERTAIN);
+    CHECK_EQ(OFFER(s, "outbox", .id = suite_id(2)), PR_OK);
+    end_of_wire(s, proxy);
+}
+
+/* ---- The server ends a connection -------------------------------------------------- */
+
+static void terminate_relays(PGconn *pg)
+{
+    suite_pg_do(pg, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'postrider'");
+}
+
+STORE_TEST(a_connection_that_ended_between_two_cycles_is_made_anew)
+{
+    struct worker *w = suite_join(s, "outbox");
+    PGconn *pg = suite_pg_connect();
+    pr_id id = SEND(s, "outbox");
+    CHECK_EQ(CYCLE(w, .fresh_rows = 10)->row_count, 1);
+    terminate_relays(pg);
+    until_it_lands(w, &(struct cycle){ .fresh_rows = 10 });
+    CHECK_EQ(w->reply->row_count, 0); /* it knows where it was */
+    CHECK(w->lanes == LANES_ALL);
+    terminate_relays(pg);
+    CHECK_EQ(suite_get(s, id)->m.attempts, 0);
+    terminate_relays(pg);
+    SEND(s, "outbox");
+    PQfinish(pg);
+}
+
+struct job {
+    struct worker *w;
+    struct cycle  *cycle;
+    int            rc;
+};
+
+static void *job_run(void *arg)
+{
+    struct job *job = arg;
+    job->rc = worker_try(job->w, job->cycle);
+    return NULL;
+}
+
+/* Until the store waits for a lock of somebody else. */
+static void wait_for_blocked(PGconn *pg)
+{
+    int64_t end_us = clock_mono_us(clock_system()) + PR_SECONDS(10);
+    while (suite_pg_number(pg, "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'postrider'"
+                               " AND wait_event_type = 'Lock'") == 0) {
+        CHECK(clock_mono_us(clock_system()) < end_us);
+        usleep(1000);
+    }
+}
+
+STORE_TEST(a_connection_that_ended_in_the_middle_of_a_cycle_leaves_nothing_behind) /* T1 */
+{
+    struct step t;
+    pthread_t thread;
+    struct worker *w = suite_join(s, "outbox");
+    PGconn *pg = suite_pg_connect(), *blocker = suite_pg_connect();
+    step_prepare(s, w, &t);
+    suite_pg_do(blocker, "BEGIN");
+    suite_pg_do(blocker, "SELECT FROM %s.outbox FOR UPDATE");
+    struct job job = { w, &t.cycle, 0 };
+    CHECK_EQ(pthread_create(&thread, NULL, job_run, &job), 0);
+    wait_for_blocked(pg);
+    terminate_relays(pg);
+    pthread_join(thread, NULL);
+    CHECK(job.rc < 0 && job.rc != PR_EUNCERTAIN);
+    suite_pg_do(blocker, "ROLLBACK");
+    CHECK_EQ(suite_get(s, t.id)->m.failures, 0);
+    worker_cycle(w, &t.cycle);
+    CHECK(!w->reply->replayed);
+    step_happened_once(s, &t);
+    PQfinish(pg);
+    PQfinish(blocker);
+}
+
+STORE_TEST(a_deadlock_is_tried_again)
+{
+    pthread_t thread;
+    struct worker *w = suite_join(s, "outbox");
+    PGconn *pg = suite_pg_connect(), *other = suite_pg_connect();
+    pr_id a = SEND(s, "outbox", .id = suite_id(1)), b = SEND(s, "outbox", .id = suite_id(2));
+    struct claim ca = suite_seen(s, a), cb = suite_seen(s, b);
+    struct verdict v[] = { VERDICT_OF(ca, .kind = VERDICT_COMPLETE), VERDICT_OF(cb, .kind = VERDICT_COMPLETE) };
+    struct cycle cycle = { .verdicts = v, .verdict_count = 2 };
+    suite_pg_do(other, "BEGIN");
+    suite_pg_do(other, "SELECT FROM %s.outbox WHERE seq = 2 FOR UPDATE");
+    struct job job = { w, &cycle, 0 };
+    CHECK_EQ(pthread_create(&thread, NULL, job_run, &job), 0);
+    wait_for_blocked(pg);
+    /* One of the two is the victim; whichever it is, the cycle lands. */
+    char sql[128];
+    snprintf(sql, sizeof(sql), "SELECT FROM %s.outbox WHERE seq = 1 FOR UPDATE", suite_pg_schema());
+    PQclear(PQexec(other, sql));
+    PQclear(PQexec(other, "ROLLBACK"));
+    pthread_join(thread, NULL);
+    CHECK_EQ(job.rc, PR_OK);
+    CHECK_EQ(w->reply->answers[0], PR_OK);
+    CHECK_EQ(w->reply->answers[1], PR_OK);
+    CHECK_EQ(suite_count(s, QUERY_MESSAGES, FILTER()), 0);
+    PQfinish(pg);
+    PQfinish(other);
+}
+
+/* ---- The server dies ---------------------------------------------------------------- */
+
+static void server_restart(void)
+{
+    const char *command = getenv("POSTRIDER_TEST_PG_RESTART");
+    if (command == NULL)
+        SKIP("the server is not ours to break");
+    CHECK_EQ(system(command), 0);
+}
+
+STORE_TEST(a_server_that_was_killed_and_is_back_is_gone_on_with) /* S5 */
+{
+    struct step t;
+    server_folder();
+    struct worker *w = suite_join(s, "outbox");
+    step_prepare(s, w, &t);
+    CYCLE(w, .fresh_rows = 100);
+    server_restart();
+    int faults = until_it_lands(w, &t.cycle);
+    CHECK(faults <= 50);
+    step_happened_once(s, &t);
+    pr_id later = SEND(s, "outbox");
+    CHECK(reply_find(CYCLE(w, .fresh_rows = 100), later) != NULL);
+    CHECK_EQ(CYCLE(w, .fresh_rows = 100)->row_count, 0);
+}
+
+/* ---- Bad input ------------------------------------------------------------------------ */
+
+static const char *open_error(const char *url)
+{
+    static struct pr_error error;
+    struct store           store = { 0 };
+    const struct store_options options = { .url = url };
+    int rc = store_open(&options, &store, &error);
+    if (rc == PR_OK) {
+        rc = store_check(&store, &error);
+        store_close(&store);
+    }
+    CHECK(rc < 0);
+    return error.text;
+}
+
+#define SAYS(text, words) CHECK(strstr((text), (words)) != NULL)
+
+STORE_TEST(whoever_cannot_connect_is_told_why_and_what_to_do)
+{
+    char url[512];
+    const char *folder = server_folder();
+    (void)s;
+    SAYS(open_error("postgres://u@127.0.0.1:1/db"), "is the server running");
+    SAYS(open_error("postgres://u@no-such-host.invalid/db"), "host");
+    SAYS(open_error("postgres://u@h/db?nonsense=1"), "nonsense");
+    SAYS(open_error("postgres://u@h/db?schema=no-name"), "schema");
+    snprintf(url, sizeof(url), "postgresql:///nowhere?host=%s&user=postgres", folder);
+    SAYS(open_error(url), "create the database");
+    snprintf(url, sizeof(url), "postgres:///postgres?host=%s&user=nobody_at_all", folder);
+    SAYS(open_error(url), "create the role");
+    snprintf(url, sizeof(url), "postgres:///postgres?host=%s&user=postgres&schema=not_there", folder);
+    SAYS(open_error(url), "run postrider init");
+}
+
+STORE_TEST(a_schema_that_is_not_ours_is_not_touched)
+{
+    PGconn *pg = suite_pg_connect();
+    suite_pg_do(pg, "UPDATE %s.meta SET value = '99' WHERE key = 'schema_version'");
+    CHECK_EQ(store_check(&s->store, &s->error), PR_ESCHEMA);
+    SAYS(s->error.text, "upgrade");
+    CHECK_EQ(store_migrate(&s->store, NULL, 0, &s->error), PR_ESCHEMA);
+    suite_pg_do(pg, "UPDATE %s.meta SET value = '1' WHERE key = 'schema_version'");
+    CHECK_EQ(store_check(&s->store, &s->error), PR_ESCHEMA);
+    SAYS(s->error.text, "postrider init");
+    suite_pg_do(pg, "UPDATE %s.meta SET value = '3' WHERE key = 'schema_version'");
+    suite_pg_do(pg, "CREATE TABLE %s.mine (x int)");
+    static const char *const boxes[] = { "mine" };
+    CHECK_EQ(store_migrate(&s->store, boxes, 1, &s->error), PR_EINVAL);
+    SAYS(s->error.text, "mine");
+    suite_pg_do(pg, "ALTER TABLE %s.outbox DROP COLUMN subject CASCADE");
+    CHECK_EQ(OFFER(s, "outbox"), PR_ESCHEMA);
+    SAYS(s->error.text, "subject");
+    PQfinish(pg);
+}
+
+STORE_TEST(a_database_in_another_encoding_is_refused)
+{
+    char url[512];
+    struct store store = { 0 };
+    PGconn *pg = suite_pg_connect();
+    suite_pg_do(pg, "CREATE DATABASE latin_%s ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0");
+    snprintf(url, sizeof(url), "postgres:///latin_%s?host=%s&user=postgres", suite_pg_schema(), server_folder());
+    const struct store_options options = { .url = url };
+    CHECK_OK(store_open(&options, &store, &s->error), &s->error);
+    CHECK_EQ(store_migrate(&store, NULL, 0, &s->error), PR_EUNSUPPORTED);
+    SAYS(s->error.text, "UTF");
+    store_close(&store);
+    suite_pg_do(pg, "DROP DATABASE latin_%s");
+    PQfinish(pg);
+}
+
+STORE_TEST(a_right_that_is_missing_is_named)
+{
+    char url[512];
+    struct store store = { 0 };
+    PGconn *pg = suite_pg_connect();
+    suite_pg_do(pg, "DO $$ BEGIN CREATE ROLE weak LOGIN; EXCEPTION WHEN duplicate_object THEN END $$");
+    snprintf(url, sizeof(url), "postgres:///postgres?host=%s&user=weak&schema=%s", server_folder(), suite_pg_schema());
+    const struct store_options options = { .url = url };
+    struct pr_message m = { .type = PR_STR("t") };
+    CHECK_OK(store_open(&options, &store, &s->error), &s->error);
+    CHECK_EQ(store_enqueue(&store, PR_STR("outbox"), &m, 1, 100, NULL, NULL, &s->error), PR_ESTORE);
+    SAYS(s->error.text, "permission denied");
+    SAYS(s->error.text, "--grants");
+    store_close(&store);
+    PQfinish(pg);
+}

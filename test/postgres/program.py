@@ -1,0 +1,210 @@
+#!/usr/bin/env python3
+"""The program on PostgreSQL, from the outside: roles, senders in other languages, several instances.
+
+Usage: cluster.sh program.py POSTRIDER.  The output is TAP.
+"""
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+
+PROGRAM = os.path.abspath(sys.argv[1])
+SERVER = os.environ.get("POSTRIDER_TEST_PG", "")
+FOLDER = os.environ.get("POSTRIDER_TEST_PG_FOLDER", "")
+DEADLINE_SECONDS = 60
+
+
+class Place:
+    """A schema and a directory of its own."""
+
+    count = 0
+
+    def __init__(self):
+        Place.count += 1
+        self.schema = "place_%d_%d" % (os.getpid(), Place.count)
+        self.path = tempfile.mkdtemp(prefix="postrider-pg-program-")
+        self.daemons = []
+
+    def url(self, user="postgres"):
+        return "postgres:///postgres?host=%s&user=%s&schema=%s" % (FOLDER, user, self.schema)
+
+    def run(self, *args, user="postgres"):
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("POSTRIDER_")}
+        return subprocess.run([PROGRAM, *args, "--store", self.url(user)], cwd=self.path, capture_output=True, text=True,
+                              env=environment, timeout=DEADLINE_SECONDS)
+
+    def ok(self, *args, **kwargs):
+        done = self.run(*args, **kwargs)
+        assert done.returncode == 0, "%s: code %d: %s" % (args, done.returncode, done.stderr)
+        return done.stdout
+
+    def psql(self, sql, user="postgres", fails=None):
+        done = subprocess.run(["psql", "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-h", FOLDER, "-U", user, "postgres"],
+                              input=sql.replace("{s}", self.schema), capture_output=True, text=True,
+                              timeout=DEADLINE_SECONDS)
+        if fails is not None:
+            assert done.returncode != 0 and fails in done.stderr, (sql, done.stdout, done.stderr)
+            return ""
+        assert done.returncode == 0, (sql, done.stderr)
+        return done.stdout.strip()
+
+    def start(self, config, user="postgres"):
+        name = os.path.join(self.path, "postrider-%d.yaml" % len(self.daemons))
+        with open(name, "w") as file:
+            file.write('store: "%s"\nlease: 2s\n%s' % (self.url(user), config))
+        log = open(name + ".log", "w")
+        daemon = subprocess.Popen([PROGRAM, "run", "-c", name], cwd=self.path, stdout=log, stderr=log)
+        daemon.log = name + ".log"
+        self.daemons.append(daemon)
+        return daemon
+
+    def close(self):
+        for daemon in self.daemons:
+            if daemon.poll() is None:
+                daemon.send_signal(signal.SIGCONT)
+                daemon.kill()
+            daemon.wait()
+        self.psql("SET client_min_messages = warning; DROP SCHEMA IF EXISTS {s} CASCADE")
+        shutil.rmtree(self.path)
+
+
+def until(what, condition):
+    end = time.monotonic() + DEADLINE_SECONDS
+    while not condition():
+        assert time.monotonic() < end, "never: " + what
+        time.sleep(0.05)
+
+
+NULL = "endpoints: {nowhere: {url: 'null:'}}\nroutes: [{to: nowhere}]\n"
+
+
+def test_init_makes_the_tables_and_runs_twice(place):
+    out = place.ok("init")
+    assert "PostgreSQL" in out and "2 boxes" in out, out
+    place.ok("init")
+    assert place.psql("SELECT count(*) FROM {s}.box") == "2"
+
+
+def test_any_language_sends_with_a_plain_insert_or_with_send(place):
+    place.ok("init")
+    place.psql("""BEGIN;
+        INSERT INTO {s}.outbox (type, payload) VALUES ('a', '{"amount":5}');
+        INSERT INTO {s}.outbox (type, stream, payload, headers) VALUES ('b', 'account-7', '{}', '{"tenant":"7"}');
+        SELECT {s}.send(type => 'c', payload => '{"amount":5}'::jsonb, stream => 'account-7', destination => 'orders');
+        SELECT {s}.send('d', 'text');
+        SELECT {s}.send(type => 'e', payload => '\\x00ff'::bytea, due => now() + interval '1 hour', event => true,
+                        expires => now() + interval '2 hours', headers => '{"a":1}');
+        COMMIT;""")
+    listed = {m["type"]: m for m in map(json.loads, place.ok("list", "--json").splitlines())}
+    assert sorted(listed) == ["a", "b", "c", "d", "e"], listed
+    assert listed["a"]["payload"] == '{"amount":5}' and listed["b"]["stream"] == "account-7"
+    assert listed["b"]["headers"] == {"tenant": "7"}, listed["b"]
+    assert listed["c"]["destination"] == "orders" and listed["e"]["state"] == "delayed"
+    assert listed["e"]["payload_base64"] == "AP8=", listed["e"]
+    same = "0190163d-8694-739b-aea5-966c26f8ad91"
+    for _ in range(2):
+        assert place.psql("SELECT {s}.send(type => 'f', payload => 'x', id => '%s')" % same) == same
+    assert place.psql("SELECT count(*) FROM {s}.outbox WHERE id = '%s'" % same) == "1"
+    place.psql("SELECT {s}.send(type => '', payload => 'x')", fails="type is empty")
+    place.psql("SELECT {s}.send(type => 'x', payload => 'x', headers => '[1]')", fails="headers are not a JSON object")
+    place.psql("SELECT {s}.send(type => 'x', payload => 'x', box => 'nowhere')", fails="nowhere")
+    place.psql("BEGIN; INSERT INTO {s}.outbox (type) VALUES ('gone'); ROLLBACK")
+    assert place.psql("SELECT count(*) FROM {s}.messages WHERE type = 'gone'") == "0"
+
+
+def test_each_role_can_do_its_part_and_no_more(place):
+    place.ok("init")
+    place.psql(place.ok("init", "--grants"))
+    roles = {name: "%s_%s" % (place.schema, name) for name in ("app", "relay", "admin")}
+    for role in roles.values():
+        place.psql('ALTER ROLE "%s" LOGIN' % role)
+    try:
+        app, relay, admin = roles["app"], roles["relay"], roles["admin"]
+        place.psql("INSERT INTO {s}.outbox (type, payload) VALUES ('a', 'x')", user=app)
+        place.psql("SELECT {s}.send(type => 'b', payload => 'x')", user=app)
+        place.ok("send", "--type", "c", "--data", "x", user=app)
+        place.psql("SELECT payload FROM {s}.outbox", user=app, fails="permission denied")
+        place.psql("DELETE FROM {s}.outbox", user=app, fails="permission denied")
+        place.psql("INSERT INTO {s}.outbox (type, attempts) VALUES ('a', 3)", user=app, fails="permission denied")
+        place.psql("SELECT * FROM {s}.instance", user=app, fails="permission denied")
+        place.psql("INSERT INTO {s}.audit (at) VALUES (now())", user=relay, fails="permission denied")
+        place.psql("UPDATE {s}.meta SET value = '9'", user=relay, fails="permission denied")
+        listed = [json.loads(line) for line in place.ok("list", "--json", user=admin).splitlines()]
+        assert len(listed) == 3, listed
+        place.ok("park", listed[0]["id"], user=admin)
+        daemon = place.start(NULL, user=relay)
+        until("all others are delivered", lambda: place.psql("SELECT count(*) FROM {s}.outbox") == "1")
+        place.ok("retry", listed[0]["id"], user=admin)
+        until("all is delivered", lambda: place.psql("SELECT count(*) FROM {s}.outbox") == "0")
+        assert "permission" not in open(daemon.log).read(), open(daemon.log).read()
+        place.psql("DELETE FROM {s}.audit", user=admin, fails="permission denied")
+        assert place.psql("SELECT string_agg(action, ' ' ORDER BY number) FROM {s}.audit") == "park retry"
+        daemon.terminate()
+        assert daemon.wait(DEADLINE_SECONDS) == 0, open(daemon.log).read()
+    finally:
+        for role in roles.values():
+            place.psql('DROP OWNED BY "%s"; DROP ROLE "%s"' % (role, role))
+
+
+def test_three_instances_share_the_work_and_take_over_from_one_that_is_killed(place):
+    place.ok("init")
+    daemons = [place.start("instance: i%d\n%s" % (i, NULL)) for i in range(3)]
+    until("lanes are shared", lambda: place.psql(
+        "SELECT count(*) FILTER (WHERE bit_count(lanes::bit(64)) BETWEEN 21 AND 22) FROM {s}.instance WHERE box = 'outbox'") == "3")
+    place.psql("INSERT INTO {s}.outbox (type, stream) SELECT 't', 's' || i % 500 FROM generate_series(1, 5000) i")
+    daemons[0].kill()
+    daemons[1].send_signal(signal.SIGSTOP)
+    until("the third does it all", lambda: place.psql("SELECT count(*) FROM {s}.outbox") == "0")
+    daemons[1].send_signal(signal.SIGCONT)
+    until("the stopped one is back", lambda: place.psql(
+        "SELECT count(*) FROM {s}.instance WHERE box = 'outbox' AND lanes <> 0") == "2")
+    assert place.psql("SELECT sum(sent) >= 5000 FROM {s}.endpoint_overview") == "t"
+    assert place.psql("SELECT count(*) FROM {s}.dead_letter") == "0"
+    for daemon in daemons[1:]:
+        daemon.terminate()
+        assert daemon.wait(DEADLINE_SECONDS) == 0, open(daemon.log).read()
+    assert place.psql("SELECT count(*) FROM {s}.instance") == "0"
+    assert place.psql("SELECT count(*) FROM {s}.claim") == "0"
+
+
+def test_a_relay_goes_on_by_itself_when_the_server_is_back(place):
+    place.ok("init")
+    daemon = place.start(NULL)
+    until("it works", lambda: place.psql("SELECT count(*) FROM {s}.instance WHERE box = 'outbox'") == "1")
+    assert subprocess.run(os.environ["POSTRIDER_TEST_PG_RESTART"], shell=True).returncode == 0
+    place.psql("INSERT INTO {s}.outbox (type) SELECT 't' FROM generate_series(1, 100)")
+    until("all is delivered", lambda: place.psql("SELECT count(*) FROM {s}.outbox") == "0")
+    assert daemon.poll() is None
+    daemon.terminate()
+    assert daemon.wait(DEADLINE_SECONDS) == 0, open(daemon.log).read()
+
+
+def main():
+    tests = [(name, function) for name, function in sorted(globals().items()) if name.startswith("test_")]
+    if not FOLDER:
+        print("1..0 # SKIP the server is not ours")
+        return 0
+    print("1..%d" % len(tests))
+    failed = 0
+    for number, (name, function) in enumerate(tests, 1):
+        place = Place()
+        try:
+            function(place)
+            print("ok %d - %s" % (number, name[5:]))
+        except Exception:
+            failed += 1
+            print("not ok %d - %s" % (number, name[5:]))
+            for line in traceback.format_exc().splitlines():
+                print("# " + line)
+        finally:
+            place.close()
+        sys.stdout.flush()
+    return failed > 0
+
+
+sys.exit(main())

@@ -1,0 +1,174 @@
+#include "proxy.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "check.h"
+
+#define SOCKET_NAME ".s.PGSQL.5432"
+
+struct proxy {
+    char      folder[64], server[256];
+    int       listener;
+    pthread_t thread;
+    int       cut;
+    bool      stop;
+};
+
+struct wire {
+    struct proxy *proxy;
+    int           client, server;
+};
+
+static int take_cut(struct proxy *proxy, int wanted)
+{
+    int expected = wanted;
+    return __atomic_compare_exchange_n(&proxy->cut, &expected, PROXY_PASS, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+}
+
+static bool send_all(int fd, const char *data, size_t size)
+{
+    while (size > 0) {
+        ssize_t sent = send(fd, data, size, MSG_NOSIGNAL);
+        if (sent <= 0)
+            return false;
+        data += sent;
+        size -= (size_t)sent;
+    }
+    return true;
+}
+
+/* Until the server says that it is ready for the next transaction. */
+static void swallow_answer(int server)
+{
+    char   data[65536];
+    size_t have = 0;
+    static const char ready[] = { 'Z', 0, 0, 0, 5, 'I' };
+    for (;;) {
+        ssize_t got = read(server, data + have, sizeof(data) - have);
+        if (got <= 0)
+            return;
+        have += (size_t)got;
+        if (have >= sizeof(ready) && memcmp(data + have - sizeof(ready), ready, sizeof(ready)) == 0)
+            return;
+        if (have > sizeof(data) / 2) {
+            memmove(data, data + have - sizeof(ready), sizeof(ready));
+            have = sizeof(ready);
+        }
+    }
+}
+
+/* False: the wire is cut. */
+static bool to_server(struct wire *w, const char *data, size_t size)
+{
+    bool begins = memmem(data, size, "BEGIN", 5) != NULL, commits = memmem(data, size, "COMMIT", 7) != NULL;
+    if ((begins && take_cut(w->proxy, PROXY_CUT_BEGIN)) || (commits && take_cut(w->proxy, PROXY_CUT_COMMIT)))
+        return false;
+    bool lose = commits && take_cut(w->proxy, PROXY_CUT_ANSWER);
+    if (!send_all(w->server, data, size))
+        return false;
+    if (lose)
+        swallow_answer(w->server);
+    return !lose;
+}
+
+static void *wire_run(void *arg)
+{
+    struct wire *w = arg;
+    char         data[65536];
+    struct pollfd fds[] = { { .fd = w->client, .events = POLLIN }, { .fd = w->server, .events = POLLIN } };
+    bool         whole = true;
+    while (whole && !__atomic_load_n(&w->proxy->stop, __ATOMIC_SEQ_CST)) {
+        if (poll(fds, 2, 100) <= 0)
+            continue;
+        for (int i = 0; i < 2 && whole; i++) {
+            if (fds[i].revents == 0)
+                continue;
+            ssize_t got = read(fds[i].fd, data, sizeof(data));
+            whole = got > 0 && (i == 0 ? to_server(w, data, (size_t)got) : send_all(w->client, data, (size_t)got));
+        }
+    }
+    close(w->client);
+    close(w->server);
+    free(w);
+    return NULL;
+}
+
+static int connect_to(const char *path)
+{
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    int                fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK(strlen(path) < sizeof(address.sun_path));
+    memcpy(address.sun_path, path, strlen(path) + 1);
+    if (connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0)
+        return fd;
+    close(fd);
+    return -1;
+}
+
+static void *proxy_run(void *arg)
+{
+    struct proxy *proxy = arg;
+    struct pollfd listener = { .fd = proxy->listener, .events = POLLIN };
+    while (!__atomic_load_n(&proxy->stop, __ATOMIC_SEQ_CST)) {
+        pthread_t thread;
+        if (poll(&listener, 1, 100) <= 0)
+            continue;
+        struct wire *w = malloc(sizeof(*w));
+        *w = (struct wire){ .proxy = proxy, .client = accept(proxy->listener, NULL, NULL), .server = connect_to(proxy->server) };
+        if (w->client < 0 || w->server < 0 || pthread_create(&thread, NULL, wire_run, w) != 0) {
+            close(w->client);
+            close(w->server);
+            free(w);
+            continue;
+        }
+        pthread_detach(thread);
+    }
+    return NULL;
+}
+
+struct proxy *proxy_start(const char *server_folder)
+{
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    struct proxy      *proxy = calloc(1, sizeof(*proxy));
+    CHECK(proxy != NULL);
+    strcpy(proxy->folder, "/tmp/pr-proxy-XXXXXX");
+    CHECK(mkdtemp(proxy->folder) != NULL);
+    snprintf(proxy->server, sizeof(proxy->server), "%s/" SOCKET_NAME, server_folder);
+    snprintf(address.sun_path, sizeof(address.sun_path), "%s/" SOCKET_NAME, proxy->folder);
+    proxy->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK_EQ(bind(proxy->listener, (struct sockaddr *)&address, sizeof(address)), 0);
+    CHECK_EQ(listen(proxy->listener, 16), 0);
+    CHECK_EQ(pthread_create(&proxy->thread, NULL, proxy_run, proxy), 0);
+    return proxy;
+}
+
+void proxy_stop(struct proxy *proxy)
+{
+    char path[128];
+    __atomic_store_n(&proxy->stop, true, __ATOMIC_SEQ_CST);
+    pthread_join(proxy->thread, NULL);
+    close(proxy->listener);
+    snprintf(path, sizeof(path), "%s/" SOCKET_NAME, proxy->folder);
+    unlink(path);
+    rmdir(proxy->folder);
+    usleep(250000); /* wires look every 100 ms whether to stop; they hold the proxy until then */
+    free(proxy);
+}
+
+const char *proxy_folder(const struct proxy *proxy)
+{
+    return proxy->folder;
+}
+
+void proxy_set(struct proxy *proxy, enum proxy_cut cut)
+{
+    __atomic_store_n(&proxy->cut, (int)cut, __ATOMIC_SEQ_CST);
+}

@@ -1,0 +1,21 @@
+/* proxy.h - a wire between the store and its server that can be cut at the worst moment. */
+#ifndef TEST_POSTGRES_PROXY_H
+#define TEST_POSTGRES_PROXY_H
+
+enum proxy_cut {
+    PROXY_PASS,          /* everything goes through */
+    PROXY_CUT_BEGIN,     /* the next transaction does not reach the server */
+    PROXY_CUT_COMMIT,    /* the next COMMIT does not */
+    PROXY_CUT_ANSWER,    /* it does, and is done; its answer does not come back */
+};
+
+struct proxy;
+
+/* Listens on a socket in a new folder, for the server whose socket is in this one. */
+struct proxy *proxy_start(const char *server_folder);
+void proxy_stop(struct proxy *proxy);
+const char *proxy_folder(const struct proxy *proxy);
+/* What happens next; it happens once, then everything passes again. */
+void proxy_set(struct proxy *proxy, enum proxy_cut cut);
+
+#endif

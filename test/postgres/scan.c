@@ -1,0 +1,364 @@
+/* Finding new messages on a real server: each committed row is read once, whatever the order in
+ * which places are drawn and transactions end (blueprint: S1 to S6). */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/random.h"
+#include "store/suite.h"
+#include "store/suite_postgres.h"
+
+/* How many rows of this type come in one cycle. */
+static size_t read_type(struct worker *w, const char *type)
+{
+    const struct cycle_reply *r = CYCLE(w, .fresh_rows = 1000);
+    size_t count = 0;
+    for (size_t i = 0; i < r->row_count; i++)
+        count += slice_eq_cstr(r->rows[i].m.type, type);
+    return count;
+}
+
+/* ---- S1 --------------------------------------------------------------------------- */
+
+/* No transaction has ended since it began, so PostgreSQL's own xmax is not above its xid. */
+STORE_TEST(the_newest_transaction_of_all_is_not_forgotten) /* S1, B10 */
+{
+    struct worker *w = suite_join(s, "outbox");
+    PGconn *sender = suite_pg_connect();
+    for (int i = 0; i < 20; i++) {
+        suite_pg_do(sender, "BEGIN");
+        suite_pg_do(sender, "INSERT INTO %s.outbox (type) VALUES ('late')");
+        for (int k = 0; k < 3; k++)
+            CHECK_EQ(read_type(w, "late"), 0);
+        suite_pg_do(sender, "COMMIT");
+        CHECK_EQ(read_type(w, "late"), 1);
+        CHECK_EQ(read_type(w, "late"), 0);
+    }
+    PQfinish(sender);
+}
+
+static void copy_rows(PGconn *pg, const char *type, int count)
+{
+    char text[128];
+    snprintf(text, sizeof(text), "COPY %s.outbox (type) FROM STDIN", suite_pg_schema());
+    PQclear(PQexec(pg, text));
+    for (int i = 0; i < count; i++) {
+        int size = snprintf(text, sizeof(text), "%s\n", type);
+        CHECK_EQ(PQputCopyData(pg, text, size), 1);
+    }
+    CHECK_EQ(PQputCopyEnd(pg, NULL), 1);
+    PGresult *result;
+    while ((result = PQgetResult(pg)) != NULL) {
+        CHECK_EQ(PQresultStatus(result), PGRES_COMMAND_OK);
+        PQclear(result);
+    }
+}
+
+/* Whoever asks for the default of xid must not have drawn a place yet.  The first row of a
+ * transaction is enough: later ones have the xid already. */
+static void watch_defaults(PGconn *pg)
+{
+    suite_pg_do(pg, "CREATE FUNCTION %s.watched() RETURNS xid8 LANGUAGE plpgsql AS $$ BEGIN"
+                    " IF pg_current_xact_id_if_assigned() IS NULL AND (SELECT last_value FROM %s.outbox_seq_seq)"
+                    " <> current_setting('test.last')::bigint THEN RAISE EXCEPTION 'the place was drawn first'; END IF;"
+                    " RETURN pg_current_xact_id(); END $$");
+    suite_pg_do(pg, "ALTER TABLE %s.outbox ALTER xid SET DEFAULT %s.watched()");
+}
+
+static void watch_again(PGconn *pg)
+{
+    suite_pg_do(pg, "SELECT set_config('test.last', last_value::text, false) FROM %s.outbox_seq_seq");
+}
+
+/* Every way to write a row draws the xid before the place. */
+STORE_TEST(every_way_to_insert_draws_its_xid_first) /* S1 */
+{
+    static const char *const ways[] = {
+        "INSERT INTO %s.outbox (type) VALUES ('t')",
+        "INSERT INTO %s.outbox (type) VALUES ('t'), ('t'), ('t')",
+        "INSERT INTO %s.outbox (type) SELECT 't' FROM generate_series(1, 3)",
+        "INSERT INTO %s.outbox (payload, type) SELECT ''::bytea, 't' FROM generate_series(3, 1, -1) i ORDER BY i",
+        "INSERT INTO %s.outbox (type) VALUES ('t') ON CONFLICT DO NOTHING RETURNING seq",
+        "WITH x AS (INSERT INTO %s.outbox (type) VALUES ('t') RETURNING 1) SELECT * FROM x",
+        "DO $$ BEGIN INSERT INTO %s.outbox (type) VALUES ('t'); EXCEPTION WHEN division_by_zero THEN RAISE; END $$",
+        "SELECT %s.send(type => 't', payload => 'p')",
+    };
+    PGconn *pg = suite_pg_connect();
+    suite_pg_do(pg, "INSERT INTO %s.outbox (type) VALUES ('first')");
+    watch_defaults(pg);
+    for (size_t i = 0; i < ARRAY_LENGTH(ways); i++) {
+        watch_again(pg);
+        suite_pg_do(pg, ways[i]);
+    }
+    watch_again(pg);
+    copy_rows(pg, "t", 3);
+    PQfinish(pg);
+    struct worker *w = suite_join(s, "outbox");
+    CHECK_EQ(read_type(w, "t"), 3 * 3 + 5 + 3);
+}
+
+static void *cycle_run_late(void *arg)
+{
+    struct worker *w = arg;
+    CYCLE(w, .fresh_rows = 10);
+    return NULL;
+}
+
+/* Until somebody waits for the lock that stands in the way of the sequence. */
+static void wait_for_waiter(PGconn *pg)
+{
+    int64_t end_us = clock_mono_us(clock_system()) + PR_SECONDS(10);
+    while (suite_pg_number(pg, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND objid = 77") == 0) {
+        CHECK(clock_mono_us(clock_system()) < end_us);
+        usleep(1000);
+    }
+}
+
+/* Whoever reads the sequence is made to wait for a lock first.  Meanwhile a transaction begins and
+ * draws a place.  The sequence counts it then, so the snapshot has to know it, too. */
+STORE_TEST(the_snapshot_is_taken_after_the_sequence_was_read) /* S1 */
+{
+    struct worker *w = suite_join(s, "outbox");
+    PGconn *pg = suite_pg_connect(), *sender = suite_pg_connect();
+    pthread_t thread;
+    suite_pg_do(pg, "ALTER SEQUENCE %s.outbox_seq_seq RENAME TO real_seq");
+    suite_pg_do(pg, "CREATE VIEW %s.outbox_seq_seq AS SELECT q.* FROM"
+                    " (SELECT pg_advisory_lock_shared(77), pg_advisory_unlock_shared(77) OFFSET 0) p,"
+                    " LATERAL (SELECT last_value, is_called FROM %s.real_seq WHERE p IS NOT NULL) q");
+    suite_pg_do(pg, "SELECT pg_advisory_lock(77)");
+    CHECK_EQ(pthread_create(&thread, NULL, cycle_run_late, w), 0);
+    wait_for_waiter(pg);
+    suite_pg_do(sender, "BEGIN");
+    suite_pg_do(sender, "INSERT INTO %s.outbox (type) VALUES ('between')");
+    suite_pg_do(pg, "SELECT pg_advisory_unlock(77)");
+    pthread_join(thread, NULL);
+    CHECK_EQ(w->reply->row_count, 0);
+    suite_pg_do(sender, "COMMIT");
+    CHECK_EQ(read_type(w, "between"), 1);
+    CHECK_EQ(read_type(w, "between"), 0);
+    PQfinish(pg);
+    PQfinish(sender);
+}
+
+STORE_TEST(rows_of_a_copy_are_read_when_it_commits) /* S1 */
+{
+    struct worker *w = suite_join(s, "outbox");
+    PGconn *pg = suite_pg_connect();
+    suite_pg_do(pg, "BEGIN");
+    copy_rows(pg, "copied", 500);
+    SEND(s, "outbox", .type = PR_STR("other"));
+    CHECK_EQ(read_type(w, "copied"), 0);
+    suite_pg_do(pg, "COMMIT");
+    CHECK_EQ(read_type(w, "copied"), 500);
+    CHECK_EQ(read_type(w, "copied"), 0);
+    PQfinish(pg);
+}
+
+/* ---- S4 --------------------------------------------------------------------------- */
+
+/* An hour of traffic passes while it stays open: more places than the scan looks back. */
+STORE_TEST(a_transaction_that_stays_open_for_long_holds_nobody_up_and_is_read_at_last) /* S4, B11 */
+{
+    struct worker *w = suite_join(s, "outbox");
+    PGconn *sender = suite_pg_connect(), *others = suite_pg_connect();
+    suite_pg_do(sender, "BEGIN");
+    suite_pg_do(sender, "INSERT INTO %s.outbox (type) VALUES ('long')");
+    for (int i = 0; i < 12; i++) {
+        suite_pg_do(others, "INSERT INTO %s.outbox (type) SELECT 'other' FROM generate_series(1, 900)");
+        CHECK_EQ(read_type(w, "other"), 900);
+        if (i == 5)
+            suite_pg_do(sender, "INSERT INTO %s.outbox (type) VALUES ('long')");
+        suite_advance(s, PR_SECONDS(3));
+    }
+    CHECK_EQ(read_type(w, "long"), 0);
+    suite_pg_do(sender, "COMMIT");
+    CHECK_EQ(read_type(w, "long"), 2);
+    CHECK_EQ(read_type(w, "long"), 0);
+    CHECK_EQ(w->reply->row_count, 0);
+    PQfinish(sender);
+    PQfinish(others);
+}
+
+STORE_TEST(a_prepared_transaction_is_read_when_it_is_committed) /* S2 */
+{
+    struct worker *w = suite_join(s, "outbox");
+    PGconn *pg = suite_pg_connect();
+    if (suite_pg_number(pg, "SELECT setting::int FROM pg_settings WHERE name = 'max_prepared_transactions'") == 0) {
+        PQfinish(pg);
+        SKIP("the server has max_prepared_transactions = 0");
+    }
+    suite_pg_do(pg, "BEGIN");
+    suite_pg_do(pg, "INSERT INTO %s.outbox (type) VALUES ('prepared')");
+    suite_pg_do(pg, "PREPARE TRANSACTION '%s'");
+    PQfinish(pg);
+    pg = suite_pg_connect();
+    for (int i = 0; i < 5; i++) {
+        suite_pg_do(pg, "INSERT INTO %s.outbox (type) SELECT 'other' FROM generate_series(1, 900)");
+        CHECK_EQ(read_type(w, "other"), 900);
+    }
+    suite_pg_do(pg, "COMMIT PREPARED '%s'");
+    CHECK_EQ(read_type(w, "prepared"), 1);
+    CHECK_EQ(w->reply->row_count, 1);
+    PQfinish(pg);
+}
+
+/* ---- S5 --------------------------------------------------------------------------- */
+
+STORE_TEST(when_the_sequence_has_gone_back_everything_is_read_anew) /* S5 */
+{
+    struct worker *w = suite_join(s, "outbox");
+    PGconn *pg = suite_pg_connect();
+    suite_pg_do(pg, "INSERT INTO %s.outbox (type) SELECT 'old' FROM generate_series(1, 50)");
+    CHECK_EQ(read_type(w, "old"), 50);
+    suite_pg_do(pg, "TRUNCATE %s.outbox RESTART IDENTITY"); /* as a restore would */
+    suite_pg_do(pg, "INSERT INTO %s.outbox (type) SELECT 'new' FROM generate_series(1, 10)");
+    CHECK_EQ(read_type(w, "new"), 10);
+    PQfinish(pg);
+}
+
+/* ---- All of it at once ------------------------------------------------------------ */
+
+#define WRITERS 6
+#define ROWS_MAX 4000 /* of one writer */
+
+struct writer {
+    pthread_t thread;
+    PGconn   *pg;
+    unsigned  number;
+    uint32_t  rows;
+    bool      committed[ROWS_MAX];
+    unsigned  seen[ROWS_MAX];
+    bool      done;
+};
+
+static uint32_t write_some(struct writer *w, struct random *random, uint32_t first)
+{
+    char     sql[512];
+    uint32_t count = 1 + (uint32_t)random_below(random, 8);
+    unsigned way = (unsigned)random_below(random, 4);
+    const char *schema = suite_pg_schema();
+    if (way == 0) {
+        snprintf(sql, sizeof(sql), "INSERT INTO %s.outbox (type, subject) SELECT 'w%u', i::text FROM generate_series(%u, %u) i",
+                 schema, w->number, first, first + count - 1);
+    } else if (way == 1) {
+        snprintf(sql, sizeof(sql), "INSERT INTO %s.outbox (type, subject) VALUES ('w%u', '%u'), ('w%u', '%u')", schema,
+                 w->number, first, w->number, first + 1);
+        count = 2;
+    } else if (way == 2) {
+        snprintf(sql, sizeof(sql), "SAVEPOINT x; INSERT INTO %s.outbox (type, subject) VALUES ('w%u', '%u'); RELEASE x", schema,
+                 w->number, first);
+        count = 1;
+    } else {
+        snprintf(sql, sizeof(sql), "SELECT %s.send(type => 'w%u', payload => '', stream => 's%u') FROM generate_series(1, 0)",
+                 schema, w->number, w->number);
+        PQclear(PQexec(w->pg, sql));
+        snprintf(sql, sizeof(sql), "COPY %s.outbox (type, subject) FROM STDIN", schema);
+        PQclear(PQexec(w->pg, sql));
+        for (uint32_t i = 0; i < count; i++) {
+            int size = snprintf(sql, sizeof(sql), "w%u\t%u\n", w->number, first + i);
+            PQputCopyData(w->pg, sql, size);
+        }
+        PQputCopyEnd(w->pg, NULL);
+        PGresult *result;
+        while ((result = PQgetResult(w->pg)) != NULL)
+            PQclear(result);
+        return count;
+    }
+    PQclear(PQexec(w->pg, sql));
+    return count;
+}
+
+/* Transactions of all lengths, some of which are rolled back. */
+static void *writer_run(void *arg)
+{
+    struct writer *w = arg;
+    struct random  random;
+    random_init(&random, w->number + 1);
+    while (w->rows + 20 < ROWS_MAX) {
+        uint32_t first = w->rows, count = 0;
+        PQclear(PQexec(w->pg, "BEGIN"));
+        unsigned pieces = 1 + (unsigned)random_below(&random, 2);
+        for (unsigned i = 0; i < pieces; i++) {
+            count += write_some(w, &random, first + count);
+            if (random_below(&random, 8) == 0)
+                usleep((useconds_t)random_below(&random, w->number == 0 ? 30000 : 2000));
+        }
+        bool commit = random_below(&random, 10) != 0;
+        PGresult *result = PQexec(w->pg, commit ? "COMMIT" : "ROLLBACK");
+        commit = commit && strcmp(PQcmdStatus(result), "COMMIT") == 0;
+        PQclear(result);
+        for (uint32_t i = 0; i < count; i++)
+            w->committed[first + i] = commit;
+        w->rows += count;
+    }
+    __atomic_store_n(&w->done, true, __ATOMIC_SEQ_CST);
+    return NULL;
+}
+
+static struct writer writers[WRITERS];
+
+static void reader_note(const struct cycle_reply *r)
+{
+    for (size_t i = 0; i < r->row_count; i++) {
+        unsigned writer = (unsigned)(r->rows[i].m.type.data[1] - '0');
+        char     text[16] = "";
+        CHECK(writer < WRITERS && r->rows[i].m.subject.size < sizeof(text));
+        memcpy(text, r->rows[i].m.subject.data, r->rows[i].m.subject.size);
+        writers[writer].seen[strtoul(text, NULL, 10)]++;
+    }
+}
+
+/* Read, and complete what the cycle before has read. */
+static size_t reader_step(struct worker *w, struct verdict *verdicts, size_t *count)
+{
+    const struct cycle_reply *r = CYCLE(w, .fresh_rows = 200, .verdicts = verdicts, .verdict_count = *count);
+    for (size_t i = 0; i < *count; i++)
+        CHECK_EQ(r->answers[i], PR_OK);
+    reader_note(r);
+    for (*count = 0; *count < r->row_count; ++*count)
+        verdicts[*count] = (struct verdict){ .kind = VERDICT_COMPLETE, .row = r->rows[*count].row, .id = r->rows[*count].m.id };
+    return r->row_count;
+}
+
+static bool writers_done(void)
+{
+    bool done = true;
+    for (unsigned i = 0; i < WRITERS; i++)
+        done = done && __atomic_load_n(&writers[i].done, __ATOMIC_SEQ_CST);
+    return done;
+}
+
+STORE_TEST(what_many_senders_commit_is_read_exactly_once) /* S1 to S4, B10 */
+{
+    struct worker *w = suite_join(s, "outbox");
+    static struct verdict verdicts[200];
+    size_t count = 0;
+    memset(writers, 0, sizeof(writers));
+    for (unsigned i = 0; i < WRITERS; i++) {
+        writers[i].number = i;
+        writers[i].pg = suite_pg_connect();
+        CHECK_EQ(pthread_create(&writers[i].thread, NULL, writer_run, &writers[i]), 0);
+    }
+    while (!writers_done())
+        reader_step(w, verdicts, &count);
+    for (unsigned i = 0; i < WRITERS; i++) {
+        pthread_join(writers[i].thread, NULL);
+        PQfinish(writers[i].pg);
+    }
+    while (reader_step(w, verdicts, &count) > 0)
+        ;
+    size_t lost = 0, twice = 0, ghosts = 0, committed = 0;
+    for (unsigned i = 0; i < WRITERS; i++)
+        for (uint32_t k = 0; k < writers[i].rows; k++) {
+            committed += writers[i].committed[k];
+            lost += writers[i].committed[k] && writers[i].seen[k] == 0;
+            ghosts += !writers[i].committed[k] && writers[i].seen[k] > 0;
+            twice += writers[i].seen[k] > 1;
+        }
+    CHECK(committed > 1000);
+    CHECK_EQ(lost, 0);
+    CHECK_EQ(twice, 0);
+    CHECK_EQ(ghosts, 0);
+}

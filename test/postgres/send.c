@@ -1,0 +1,135 @@
+/* pr_send_pg() and pr_unit_store_pg(): messages in the caller's own transaction. */
+#include <libpq-fe.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "check.h"
+
+static char    schema[64], box[80];
+static PGconn *pg;
+
+static void run(const char *sql)
+{
+    PGresult *result = PQexec(pg, sql);
+    bool done = PQresultStatus(result) == PGRES_COMMAND_OK || PQresultStatus(result) == PGRES_TUPLES_OK;
+    PQclear(result);
+    if (!done)
+        check_fail(__FILE__, __LINE__, "%s: %s", sql, PQerrorMessage(pg));
+}
+
+static int count_rows(void)
+{
+    char sql[128];
+    snprintf(sql, sizeof(sql), "SELECT count(*) FROM %s.outbox", schema);
+    PGresult *result = PQexec(pg, sql);
+    CHECK_EQ(PQresultStatus(result), PGRES_TUPLES_OK);
+    int count = atoi(PQgetvalue(result, 0, 0));
+    PQclear(result);
+    return count;
+}
+
+static void begin(void)
+{
+    static unsigned number;
+    struct pr_error error;
+    char url[512], sql[128];
+    const char *server = getenv("POSTRIDER_TEST_PG");
+    if (server == NULL)
+        SKIP("POSTRIDER_TEST_PG names no server");
+    snprintf(schema, sizeof(schema), "send_%ld_%u", (long)getpid(), ++number);
+    snprintf(box, sizeof(box), "%s.outbox", schema);
+    snprintf(url, sizeof(url), "%s%cschema=%s", server, strchr(server, '?') != NULL ? '&' : '?', schema);
+    CHECK_OK(pr_store_init(url, &error), &error);
+    pg = PQconnectdb(server);
+    CHECK_EQ(PQstatus(pg), CONNECTION_OK);
+    snprintf(sql, sizeof(sql), "SET client_min_messages = warning");
+    run(sql);
+}
+
+static void end(void)
+{
+    char sql[128];
+    snprintf(sql, sizeof(sql), "DROP SCHEMA %s CASCADE", schema);
+    run(sql);
+    PQfinish(pg);
+}
+
+TEST(a_message_is_stored_when_the_callers_transaction_commits_and_only_then) /* B1 */
+{
+    struct pr_error error;
+    struct pr_message m = { .type = PR_STR("t"), .payload = PR_STR("p"), .stream = PR_STR("s") };
+    pr_id id;
+    begin();
+    run("BEGIN");
+    CHECK_OK(pr_send_pg(pg, box, &m, &id, &error), &error);
+    CHECK(!pr_id_is_zero(id));
+    run("ROLLBACK");
+    CHECK_EQ(count_rows(), 0);
+    run("BEGIN");
+    CHECK_OK(pr_send_pg(pg, box, &m, &id, &error), &error);
+    run("COMMIT");
+    CHECK_EQ(count_rows(), 1);
+    CHECK_OK(pr_send_pg(pg, box, &m, NULL, &error), &error); /* without a transaction: one of its own */
+    CHECK_EQ(count_rows(), 2);
+    end();
+}
+
+TEST(the_same_id_again_is_a_duplicate) /* B2 */
+{
+    struct pr_error error;
+    struct pr_message m = { .type = PR_STR("t") };
+    begin();
+    pr_id_new(&m.id);
+    CHECK_EQ(pr_send_pg(pg, box, &m, NULL, &error), PR_OK);
+    CHECK_EQ(pr_send_pg(pg, box, &m, NULL, &error), PR_DUPLICATE);
+    CHECK_EQ(count_rows(), 1);
+    end();
+}
+
+TEST(what_cannot_be_sent_is_refused_with_a_reason)
+{
+    struct pr_error error;
+    struct pr_message m = { .type = PR_STR("t") }, empty = { .payload = PR_STR("p") };
+    begin();
+    CHECK_EQ(pr_send_pg(NULL, box, &m, NULL, &error), PR_EINVAL);
+    CHECK_EQ(pr_send_pg(pg, box, NULL, NULL, &error), PR_EINVAL);
+    CHECK_EQ(pr_send_pg(pg, box, &empty, NULL, &error), PR_EINVAL);
+    CHECK_EQ(pr_send_pg(pg, "no box; DROP TABLE x", &m, NULL, &error), PR_EINVAL);
+    CHECK_EQ(pr_send_pg(pg, "nowhere.outbox", &m, NULL, &error), PR_ESCHEMA);
+    CHECK(strstr(error.text, "postrider init") != NULL);
+    CHECK_EQ(PQenterPipelineMode(pg), 1);
+    CHECK_EQ(pr_send_pg(pg, box, &m, NULL, &error), PR_EINVAL);
+    CHECK_EQ(PQexitPipelineMode(pg), 1);
+    PQclear(PQexec(pg, "BEGIN"));
+    PQclear(PQexec(pg, "SELECT 1 / 0"));
+    CHECK_EQ(pr_send_pg(pg, box, &m, NULL, &error), PR_EINVAL);
+    CHECK(strstr(error.text, "roll it back") != NULL);
+    run("ROLLBACK");
+    end();
+}
+
+TEST(a_unit_is_stored_with_the_transaction_it_belongs_to)
+{
+    struct pr_error error;
+    struct pr_unit *unit = pr_unit_new();
+    begin();
+    for (int i = 0; i < 600; i++) {
+        struct pr_message m = { .type = PR_STR("t"), .payload = PR_STR("p") };
+        CHECK_OK(pr_unit_add(unit, "outbox", &m, NULL, &error), &error);
+    }
+    char sql[128];
+    snprintf(sql, sizeof(sql), "ALTER SCHEMA %s RENAME TO postrider", schema); /* a unit's boxes are of the default schema */
+    run(sql);
+    CHECK_EQ(pr_unit_store_pg(unit, pg, &error), PR_EINVAL); /* no transaction */
+    run("BEGIN");
+    CHECK_OK(pr_unit_store_pg(unit, pg, &error), &error);
+    CHECK_EQ(pr_unit_count(unit), 0);
+    run("COMMIT");
+    snprintf(sql, sizeof(sql), "ALTER SCHEMA postrider RENAME TO %s", schema);
+    run(sql);
+    CHECK_EQ(count_rows(), 600);
+    pr_unit_free(unit);
+    end();
+}

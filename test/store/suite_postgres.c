@@ -1,0 +1,168 @@
+/* The PostgreSQL store under test: each test in a schema of its own, on the server that
+ * POSTRIDER_TEST_PG names (test/postgres/cluster.sh starts one). */
+#include "suite_postgres.h"
+
+#include "suite.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define TX_MAX 64
+
+static char    schema[64];
+static PGconn *open_tx[TX_MAX]; /* so that a failed test leaves none behind */
+
+static const char *server_url(void)
+{
+    const char *url = getenv("POSTRIDER_TEST_PG");
+    if (url == NULL)
+        SKIP("POSTRIDER_TEST_PG names no server");
+    return url;
+}
+
+const char *suite_pg_schema(void)
+{
+    return schema;
+}
+
+PGconn *suite_pg_connect(void)
+{
+    PGconn *pg = PQconnectdb(server_url());
+    if (PQstatus(pg) != CONNECTION_OK)
+        check_fail(__FILE__, __LINE__, "%s", PQerrorMessage(pg));
+    return pg;
+}
+
+static PGresult *run(PGconn *pg, const char *sql)
+{
+    char text[1024];
+    snprintf(text, sizeof(text), sql, schema, schema, schema);
+    PGresult *result = PQexec(pg, text);
+    ExecStatusType status = PQresultStatus(result);
+    if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK)
+        check_fail(__FILE__, __LINE__, "%s: %s", text, PQerrorMessage(pg));
+    return result;
+}
+
+void suite_pg_do(PGconn *pg, const char *sql)
+{
+    PQclear(run(pg, sql));
+}
+
+long long suite_pg_number(PGconn *pg, const char *sql)
+{
+    PGresult *result = run(pg, sql);
+    CHECK(PQntuples(result) > 0);
+    long long number = strtoll(PQgetvalue(result, 0, 0), NULL, 10);
+    PQclear(result);
+    return number;
+}
+
+static void postgres_prepare(struct suite *s)
+{
+    static unsigned count;
+    const char *url = server_url();
+    snprintf(schema, sizeof(schema), "suite_%ld_%u", (long)getpid(), ++count);
+    snprintf(s->url, sizeof(s->url), "%s%cschema=%s", url, strchr(url, '?') != NULL ? '&' : '?', schema);
+}
+
+static void postgres_finish(struct suite *s)
+{
+    (void)s;
+    for (size_t i = 0; i < TX_MAX; i++) {
+        if (open_tx[i] != NULL)
+            PQfinish(open_tx[i]);
+        open_tx[i] = NULL;
+    }
+}
+
+static void postgres_destroy(struct suite *s)
+{
+    char sql[256];
+    (void)s;
+    PGconn *pg = PQconnectdb(server_url());
+    snprintf(sql, sizeof(sql), "SET client_min_messages = warning; DROP SCHEMA IF EXISTS %s CASCADE", schema);
+    PQclear(PQexec(pg, sql));
+    PQfinish(pg);
+}
+
+static char *text_of(pr_slice text)
+{
+    return text.size > 0 ? strndup(text.data, text.size) : NULL;
+}
+
+/* As an application does that knows nothing of us: a plain INSERT of what is given.  What the
+ * columns do not take (an id that is none, headers that are no JSON) becomes another defect. */
+static void raw_insert(PGconn *pg, const char *box, const struct plant *plant)
+{
+    char sql[512], id[PR_ID_TEXT_SIZE] = "";
+    bool bad_id = plant->id.size != 0 && plant->id.size != sizeof(pr_id);
+    if (plant->id.size == sizeof(pr_id))
+        pr_id_format(*(const pr_id *)(const void *)plant->id.data, id);
+    snprintf(sql, sizeof(sql),
+             "INSERT INTO %s.%s (%stype, destination, stream, headers, payload, subject)"
+             " VALUES (%s$2, coalesce($3, ''), $4, CASE WHEN left($5, 1) = '[' OR right($5, 1) = '}' THEN $5::json"
+             " ELSE to_json($5) END, convert_to($6, 'UTF8'), $7)",
+             schema, box, id[0] != '\0' ? "id, " : "", id[0] != '\0' ? "$1::uuid, " : "");
+    const char *values[] = { id[0] != '\0' ? id : NULL, plant->type, plant->destination, plant->stream,
+                             plant->headers, plant->payload, bad_id ? "\001" : NULL };
+    const Oid types[] = { 25, 25, 25, 25, 25, 25, 25 };
+    PGresult *result = PQexecParams(pg, sql, 7, types, values, NULL, NULL, 0);
+    bool done = PQresultStatus(result) == PGRES_COMMAND_OK;
+    PQclear(result);
+    if (!done)
+        check_fail(__FILE__, __LINE__, "%s", PQerrorMessage(pg));
+}
+
+static void postgres_plant(struct suite *s, const char *box, const struct plant *plant)
+{
+    (void)s;
+    PGconn *pg = suite_pg_connect();
+    raw_insert(pg, box, plant);
+    PQfinish(pg);
+}
+
+static void *postgres_begin(struct suite *s)
+{
+    (void)s;
+    for (size_t i = 0; i < TX_MAX; i++)
+        if (open_tx[i] == NULL) {
+            open_tx[i] = suite_pg_connect();
+            suite_pg_do(open_tx[i], "BEGIN");
+            return &open_tx[i];
+        }
+    check_fail(__FILE__, __LINE__, "too many transactions");
+}
+
+static void postgres_add(struct suite *s, void *tx, const char *box, const struct pr_message *message)
+{
+    (void)s;
+    char *type = text_of(message->type), *stream = text_of(message->stream);
+    struct plant plant = { .id = PR_BYTES((const char *)message->id.bytes, 16), .type = type, .stream = stream };
+    raw_insert(*(PGconn **)tx, box, &plant);
+    free(type);
+    free(stream);
+}
+
+static void postgres_end(struct suite *s, void *tx, bool commit)
+{
+    (void)s;
+    PGconn **slot = tx;
+    suite_pg_do(*slot, commit ? "COMMIT" : "ROLLBACK");
+    PQfinish(*slot);
+    *slot = NULL;
+}
+
+const struct suite_kind suite_postgres = {
+    .name = "postgres",
+    .ops = &store_postgres,
+    .prepare = postgres_prepare,
+    .finish = postgres_finish,
+    .destroy = postgres_destroy,
+    .plant = postgres_plant,
+    .tx_begin = postgres_begin,
+    .tx_add = postgres_add,
+    .tx_end = postgres_end,
+};
