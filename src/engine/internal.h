@@ -393,4 +393,10 @@ static inline int64_t store_now(const struct engine *e, int64_t now_us)
     return now_us + e->store_offset_us;
 }
 
+/* Were fresh rows passed over that may stand before this one? */
+static inline bool pass_is_before(const struct endpoint *ep, int64_t seq)
+{
+    return ep->pass.active && seq >= ep->pass.from_seq;
+}
+
 #endif

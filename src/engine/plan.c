@@ -53,10 +53,23 @@ static bool due_possible(const struct engine *e, int64_t now_us)
            (e->due_wanted || e->next_due_us <= store_now(e, now_us) || now_us >= e->due_restart_us);
 }
 
+/* Has one of the endpoint's first held streams nothing before it that was passed over? */
+static bool has_wakeable(const struct endpoint *ep)
+{
+    size_t looked = 0;
+
+    list_foreach(node, &ep->waking)
+        if (!pass_is_before(ep, LIST_ENTRY(node, struct stream, waking)->held_from))
+            return true;
+        else if (++looked == HELD_READS_MAX)
+            return false; /* the pass goes on, and then they can */
+    return false;
+}
+
 static bool can_wake(const struct engine *e, int64_t now_us)
 {
     for (size_t i = 0; i < e->endpoint_count && e->waking_count > 0; i++)
-        if (!list_is_empty(&e->endpoints[i].waking) && endpoint_room(e, &e->endpoints[i], now_us) > 0)
+        if (endpoint_room(e, &e->endpoints[i], now_us) > 0 && has_wakeable(&e->endpoints[i]))
             return true;
     return e->orphan_count > 0 && now_us >= e->orphans_at_us && window_has_room(e);
 }
@@ -148,13 +161,15 @@ static size_t plan_waking(struct engine *e, struct endpoint *ep, struct held_rea
     size_t      count = 0;
 
     list_init(&turned);
-    while (count < max) {
+    for (size_t looked = 0; count < max && looked < HELD_READS_MAX; looked++) {
         struct list_node *node = list_pop_front(&ep->waking);
         struct stream    *s;
         if (node == NULL)
             break;
         s = LIST_ENTRY(node, struct stream, waking);
         list_push_back(&turned, node);
+        if (pass_is_before(ep, s->held_from))
+            continue;
         if (!plan_held_read(e, s->key, s->held_from - 1, INT64_MAX, &reads[count]))
             break; /* no memory: another time */
         count++;

@@ -142,7 +142,7 @@ static void absorb_held_row(struct engine *e, const struct row *row, int64_t now
         return;
     find_target(e, row, &target);
     if (row_is_ours(e, row))
-        waits = (s != NULL && (stream_blocks(s, &row->m) || scan_will_come(e, row))) ||
+        waits = (s != NULL && (stream_blocks(s, &row->m) || scan_will_come(e, row) || pass_is_before(s->endpoint, row->m.seq))) ||
                 admit(e, row, &target, now_us) == NO_ROOM;
     if (s != NULL) {
         s->held_stop = waits; /* go on from here when the head is gone, or when there is room */
