@@ -123,7 +123,8 @@ static void story_make(struct order *o, const struct listed *l, struct buf *ret)
 static void add_dead(struct order *o, const struct listed *l, pr_slice box, struct args *args, PGresult **ret)
 {
     char       print[FINGERPRINT_SIZE];
-    int        cause = l->m.reason != PR_REASON_NONE ? l->m.reason : PR_REASON_REJECTED;
+    int        found = l->m.reason != PR_REASON_NONE ? l->m.reason : PR_REASON_REJECTED;
+    int        cause = o->admin->cause != 0 ? o->admin->cause : found;
     struct buf note;
     fingerprint(l->m.destination, l->m.type, cause, l->m.error, print);
     buf_init(&note, NOTE_BYTES_MAX);

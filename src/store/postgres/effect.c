@@ -60,14 +60,41 @@ static void add_tallies(struct cycle_run *run)
         array_begin(&a[i], OID_INT8);
     for (size_t i = 0; i < c->tally_count; i++) {
         const struct tally *t = &c->tallies[i];
-        const uint64_t      counts[] = { t->sent, t->failed, t->dead, t->discarded, t->expired };
+        const int64_t       counts[] = { t->sent, t->failed, t->dead, t->discarded, t->expired };
         array_text(&a[0], t->endpoint);
         for (int k = 0; k < 5; k++)
-            array_i64(&a[1 + k], (int64_t)counts[k]);
+            array_i64(&a[1 + k], counts[k]);
     }
     for (int i = 0; i < 6; i++)
         arg_array(&args, &a[i]);
     link_add(run->link, "INSERT INTO {schema}.tally SELECT * FROM unnest($1, $2, $3, $4, $5, $6)", NO_BOX, &args, NULL);
+}
+
+/* Of two pauses the later end wins; everybody is told. */
+static void add_pauses(struct cycle_run *run)
+{
+    const struct cycle *c = run->cycle;
+    if (c->pause_count > 0) /* notices are committed in the order of their numbers */
+        link_add(run->link, "LOCK TABLE {schema}.control IN EXCLUSIVE MODE", NO_BOX, NULL, NULL);
+    for (size_t i = 0; i < c->pause_count; i++) {
+        const struct pause *p = &c->pauses[i];
+        struct args         args = { .count = 0 };
+        arg_text(&args, p->endpoint);
+        arg_i64(&args, p->for_us);
+        arg_text_or_null(&args, p->by);
+        arg_text_or_null(&args, p->why);
+        arg_time(&args, pg_store_wall_us(run->session->store));
+        arg_i32(&args, NOTICE_ENDPOINT);
+        link_add(run->link,
+                 "WITH u AS (SELECT CASE WHEN $2 = 9223372036854775807 THEN 'infinity' ELSE " NOW("$5")
+                 " + least($2, 8000000000000000000) * interval '1 microsecond' END AS t),"
+                 " p AS (INSERT INTO {schema}.endpoint AS e (name, paused_until, paused_by, paused_why)"
+                 " SELECT $1, u.t, $3, $4 FROM u WHERE $2 > 0 ON CONFLICT (name) DO UPDATE SET paused_until = excluded.paused_until,"
+                 " paused_by = excluded.paused_by, paused_why = excluded.paused_why"
+                 " WHERE coalesce(e.paused_until, '-infinity') < excluded.paused_until RETURNING e.name)"
+                 " INSERT INTO {schema}.control (box, kind, \"row\", seq, endpoint) SELECT '', $6, 0, 0, name FROM p",
+                 NO_BOX, &args, NULL);
+    }
 }
 
 static bool has_effects(const struct cycle_run *run)
@@ -81,6 +108,7 @@ void pg_receipts_add(struct cycle_run *run)
         add_claim(run, NULL);
     add_closed(run);
     add_tallies(run);
+    add_pauses(run);
     pg_purge_add(run);
 }
 

@@ -70,7 +70,7 @@ int pg_notices_take(struct cycle_run *run)
     const PGresult     *r = run->control;
     int                 count = PQntuples(r);
 
-    reply->endpoints_known = run->cycle->epoch == 0;
+    reply->endpoints_known = run->cycle->epoch == 0 || run->cycle->pause_count > 0; /* its own pauses, too */
     reply->notice_last = run->cycle->notice_after;
     if (run->cycle->notice_after == 0) {
         reply->notice_last = field_i64(r, 0, 0);
@@ -79,6 +79,12 @@ int pg_notices_take(struct cycle_run *run)
     reply->notices = arena_alloc_array(&run->session->arena, (size_t)count, sizeof(reply->notices[0]));
     if (reply->notices == NULL)
         return error_set(run->reterr, PR_ENOMEM, "no memory for %d notices", count);
+    if (count == NOTICES_PER_CYCLE) { /* whoever heard a part only might send what was discarded meanwhile */
+        reply->notice_last = field_i64(r, count - 1, 0);
+        reply->notices[reply->notice_count++] = (struct notice){ .number = reply->notice_last, .kind = NOTICE_RELOAD };
+        reply->endpoints_known = true;
+        return PR_OK;
+    }
     for (int i = 0; i < count; i++) {
         struct notice *n = &reply->notices[reply->notice_count++];
         *n = (struct notice){

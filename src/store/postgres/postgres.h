@@ -98,7 +98,6 @@ struct pg_session {
     unsigned       first_lane;            /* whose turn is first */
     size_t         row_bytes;             /* of the latest rows, on average; 0: not known */
     int64_t        server_start;          /* of the server that the scan knows */
-    struct { int64_t due_us, seq; uint64_t row; } due_cursor; /* what the latest due page ended with */
 
     /* What the latest cycle saw, for wait(). */
     int64_t  seen_last, seen_notice, seen_instances;

@@ -111,18 +111,15 @@ static uint64_t place_of(uint64_t handle)
     return handle >> HANDLE_LANE_BITS;
 }
 
-/* Pages are in the order (due, seq, row), and the cursor has no seq: it is that of the page
- * before, or nothing is known of it and its equals come again. */
 static void add_due(struct cycle_run *run, struct reads *reads)
 {
     const struct cycle      *c = run->cycle;
     const struct pg_session *s = run->session;
-    bool        known = s->due_cursor.row == c->due.after_row && s->due_cursor.due_us == c->due.after_due_us;
     struct args args = { .count = 0 };
     arg_i64(&args, (int64_t)min_size(c->payload_max, INT64_MAX));
     arg_time(&args, pg_store_wall_us(s->store));
     arg_time(&args, c->due.after_due_us);
-    arg_i64(&args, known ? s->due_cursor.seq : INT64_MIN);
+    arg_i64(&args, c->due.after_seq);
     arg_i64(&args, (int64_t)place_of(c->due.after_row));
     arg_i64(&args, (int64_t)run->lanes);
     arg_i64(&args, one_more(c->due.rows));
@@ -224,15 +221,7 @@ static int reads_add(struct cycle_run *run, struct reads *reads)
 
 static int take_due(struct cycle_run *run, const PGresult *result)
 {
-    struct pg_session *s = run->session;
-    int                rc = take_rows(run, result, ROW_DUE, run->cycle->due.rows, &s->reply.due_end);
-    if (rc == PR_OK && result != NULL && PQntuples(result) > 0) {
-        const struct row *last = &s->reply.rows[s->reply.row_count - 1];
-        s->due_cursor.due_us = last->m.due_us;
-        s->due_cursor.seq = last->m.seq;
-        s->due_cursor.row = last->row;
-    }
-    return rc;
+    return take_rows(run, result, ROW_DUE, run->cycle->due.rows, &run->session->reply.due_end);
 }
 
 static int take_heads(struct cycle_run *run, const PGresult *result)

@@ -114,9 +114,10 @@ static const char KEEP_ROWS[] =
     " SELECT ord FROM gone";
 
 static const char DEAD_ROWS[] =
-    "WITH gone AS (DELETE FROM {box} b USING unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)"
+    "WITH found AS MATERIALIZED (SELECT v.ord FROM unnest($1, $2, $3) AS v(ord, handle, id) JOIN {box} b ON " SAME_ROW "),"
+    " gone AS (DELETE FROM {box} b USING unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)"
     " AS v(ord, handle, id, number, bits, story, endpoint, reason, code, error, cause, counted, rule, limit_reached,"
-    " fingerprint) WHERE " SAME_ROW
+    " fingerprint) WHERE " SAME_ROW " AND (v.number IS NULL OR b.attempts = v.number - 1)"
     " RETURNING v.ord, v.number, v.bits, v.story AS new_story, v.endpoint, v.reason, v.code AS new_code,"
     " v.error AS new_error, v.cause, v.counted, v.rule, v.limit_reached, v.fingerprint, b.*),"
     " dead AS (INSERT INTO {schema}.dead_letter (box, xid, " MESSAGE_MOVED("") ", status, attempts, failures,"
@@ -127,7 +128,7 @@ static const char DEAD_ROWS[] =
     " CASE WHEN g.reason IS NULL THEN g.error ELSE g.new_error END,"
     " CASE WHEN g.counted THEN " NOW("$16") " ELSE g.failed_at END, coalesce(g.new_story, g.story),"
     " coalesce(g.endpoint, g.destination), g.cause, g.limit_reached, g.rule, g.fingerprint, " NOW("$16") " FROM gone g)"
-    " SELECT ord FROM gone";
+    " SELECT f.ord, g.ord FROM found f LEFT JOIN gone g ON g.ord = f.ord";
 
 /* What is NULL stays as it is.  found: it is there; done: it was changed, else it is stale. */
 static const char UPDATE_ROWS[] =
@@ -305,7 +306,7 @@ static void take_group(struct plan *plan, enum group group)
         const struct verdict *v = &plan->run->cycle->verdicts[ord];
         if (group == GROUP_PROBE)
             reply->answers[ord] = is_owned(plan, v) ? PR_OK : PR_STALE;
-        else if (group == GROUP_UPDATE)
+        else if (group == GROUP_UPDATE || group == GROUP_DEAD)
             reply->answers[ord] = field_is_null(r, i, 1) ? PR_STALE : PR_OK;
         else
             reply->answers[ord] = PR_OK;
