@@ -298,10 +298,15 @@ static void *writer_run(void *arg)
 }
 
 static struct writer writers[WRITERS];
+static size_t effects_sent, effects_seen;
 
 static void reader_note(const struct cycle_reply *r)
 {
     for (size_t i = 0; i < r->row_count; i++) {
+        if (slice_eq_cstr(r->rows[i].m.type, "effect")) {
+            effects_seen++;
+            continue;
+        }
         unsigned writer = (unsigned)(r->rows[i].m.type.data[1] - '0');
         char     text[16] = "";
         CHECK(writer < WRITERS && r->rows[i].m.subject.size < sizeof(text));
@@ -310,10 +315,16 @@ static void reader_note(const struct cycle_reply *r)
     }
 }
 
-/* Read, and complete what the cycle before has read. */
-static size_t reader_step(struct worker *w, struct verdict *verdicts, size_t *count)
+/* Read, and complete what the cycle before has read; now and then a handler sends something into
+ * the same box, which is seen at once. */
+static size_t reader_step(struct worker *w, struct verdict *verdicts, size_t *count, bool with_effect)
 {
-    const struct cycle_reply *r = CYCLE(w, .fresh_rows = 200, .verdicts = verdicts, .verdict_count = *count);
+    struct pr_message m = { .type = PR_STR("effect") };
+    struct effect effect = { .verdict = EFFECT_ALWAYS, .box = PR_STR("outbox"), .message = &m };
+    pr_id_new(&m.id);
+    const struct cycle_reply *r = CYCLE(w, .fresh_rows = 200, .verdicts = verdicts, .verdict_count = *count,
+                                        .effects = &effect, .effect_count = with_effect);
+    effects_sent += with_effect;
     for (size_t i = 0; i < *count; i++)
         CHECK_EQ(r->answers[i], PR_OK);
     reader_note(r);
@@ -341,13 +352,14 @@ STORE_TEST(what_many_senders_commit_is_read_exactly_once) /* S1 to S4, B10 */
         writers[i].pg = suite_pg_connect();
         CHECK_EQ(pthread_create(&writers[i].thread, NULL, writer_run, &writers[i]), 0);
     }
-    while (!writers_done())
-        reader_step(w, verdicts, &count);
+    effects_sent = effects_seen = 0;
+    for (unsigned step = 0; !writers_done(); step++)
+        reader_step(w, verdicts, &count, step % 3 == 0);
     for (unsigned i = 0; i < WRITERS; i++) {
         pthread_join(writers[i].thread, NULL);
         PQfinish(writers[i].pg);
     }
-    while (reader_step(w, verdicts, &count) > 0)
+    while (reader_step(w, verdicts, &count, false) > 0)
         ;
     size_t lost = 0, twice = 0, ghosts = 0, committed = 0;
     for (unsigned i = 0; i < WRITERS; i++)
@@ -358,7 +370,26 @@ STORE_TEST(what_many_senders_commit_is_read_exactly_once) /* S1 to S4, B10 */
             twice += writers[i].seen[k] > 1;
         }
     CHECK(committed > 1000);
+    CHECK(effects_sent > 10);
+    CHECK_EQ(effects_seen, effects_sent);
     CHECK_EQ(lost, 0);
     CHECK_EQ(twice, 0);
     CHECK_EQ(ghosts, 0);
+}
+
+/* Subtransactions use up xids; while nobody ends, all of them are between xmax and the next. */
+STORE_TEST(a_sender_with_many_subtransactions_does_not_stop_the_scan) /* S1 */
+{
+    struct worker *w = suite_join(s, "outbox");
+    PGconn *sender = suite_pg_connect();
+    suite_pg_do(sender, "BEGIN");
+    suite_pg_do(sender, "INSERT INTO %s.outbox (type) VALUES ('many')");
+    suite_pg_do(sender, "CREATE TEMP TABLE x (n int)");
+    suite_pg_do(sender, "DO $$ BEGIN FOR i IN 1..70000 LOOP BEGIN INSERT INTO x VALUES (i);"
+                        " EXCEPTION WHEN division_by_zero THEN END; END LOOP; END $$");
+    CHECK_EQ(read_type(w, "many"), 0);
+    CHECK_EQ(read_type(w, "many"), 0);
+    suite_pg_do(sender, "COMMIT");
+    CHECK_EQ(read_type(w, "many"), 1);
+    PQfinish(sender);
 }

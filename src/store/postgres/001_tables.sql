@@ -14,9 +14,9 @@ CREATE TABLE "{schema}".box (
 CREATE FUNCTION "{schema}".uuid7() RETURNS uuid
 LANGUAGE sql VOLATILE PARALLEL SAFE
 AS $$
-    SELECT encode(set_bit(set_bit(overlay(uuid_send(gen_random_uuid())
-               PLACING substring(int8send((extract(epoch FROM clock_timestamp()) * 1000)::bigint) FROM 3)
-               FROM 1 FOR 6), 52, 1), 53, 1), 'hex')::uuid
+    SELECT pg_catalog.encode(pg_catalog.set_bit(pg_catalog.set_bit(overlay(pg_catalog.uuid_send(pg_catalog.gen_random_uuid())
+               PLACING substring(pg_catalog.int8send((extract(epoch FROM pg_catalog.clock_timestamp()) * 1000)::pg_catalog.int8) FROM 3)
+               FROM 1 FOR 6), 52, 1), 53, 1), 'hex')::pg_catalog.uuid
 $$;
 
 -- Engines at work.  lanes: a bit for each lane that is owned; it changes only under a lock of

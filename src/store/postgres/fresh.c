@@ -19,7 +19,7 @@
 #define LARGE_BYTES 4096 /* rows of this size on average are looked at more closely */
 #define SNAPSHOTS_BYTES_MAX (16u << 20)
 #define RANGES_MAX (LANE_COUNT * SCAN_RANGES_MAX)
-#define XIDS_BETWEEN_MAX (1u << 20) /* more transactions at once are not possible: something else is wrong */
+#define XIDS_BETWEEN_MAX (1u << 16) /* more are subtransactions of somebody: see round_shorten() */
 
 /* ---- The round -------------------------------------------------------------------------------- */
 
@@ -43,7 +43,8 @@ int pg_round_after_effects(struct cycle_run *run)
     return link_do(run->link, ROUND, NO_BOX, NULL, &run->round, run->reterr);
 }
 
-/* "xmin:xmax:xid,xid", and the xids between xmax and next; without own. */
+/* "xmin:xmax:xid,xid", and the xids between xmax and next; without own.  Outcome 1: these are too
+ * many. */
 static int snapshot_read(struct cycle_run *run, uint64_t own, struct snapshot *ret)
 {
     pr_slice text = field_slice(run->round, 0, 0);
@@ -63,7 +64,7 @@ static int snapshot_read(struct cycle_run *run, uint64_t own, struct snapshot *r
         next = max64((int64_t)xmax, (int64_t)(own + distance + 1));
     }
     if (next < xmax || next - xmax > XIDS_BETWEEN_MAX)
-        return error_set(run->reterr, PR_ESTORE, "the server's transaction ids make no sense");
+        return 1;
     uint64_t *xip = arena_alloc_array(&run->session->arena, room + (size_t)(next - xmax), sizeof(xip[0]));
     if (xip == NULL)
         return PR_ENOMEM;
@@ -92,6 +93,16 @@ static int running_remember(struct pg_session *session, const struct snapshot *n
     return PR_OK;
 }
 
+/* Somebody has used up many xids in one transaction, and nobody has ended since.  So end one: then
+ * xmax is above them all.  The cycle begins anew. */
+static int round_shorten(struct cycle_run *run)
+{
+    link_rollback(run->link);
+    int rc = link_is_up(run->link) ? link_script(run->link, "SELECT pg_catalog.pg_current_xact_id()", run->reterr)
+                                   : error_set(run->reterr, PR_ESTORE, "the connection to the server was lost");
+    return rc == PR_OK ? 1 : rc;
+}
+
 int pg_round_take(struct cycle_run *run)
 {
     struct pg_session *session = run->session;
@@ -105,6 +116,8 @@ int pg_round_take(struct cycle_run *run)
         scan_forget(session->scan); /* S5 */
     session->server_start = start;
     int rc = snapshot_read(run, own, &now);
+    if (rc > 0)
+        return round_shorten(run);
     if (rc == PR_OK)
         rc = running_remember(session, &now);
     if (rc == PR_OK)

@@ -1,7 +1,6 @@
 /* One connection; see link.h. */
 #include "store/postgres/link.h"
 
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,11 +13,6 @@
 
 #define SQL_MAX 65536
 #define NAME_SIZE 24
-#define RETRY_FIRST_US PR_MILLISECONDS(50)
-#define RETRY_LAST_US PR_SECONDS(5)
-#define SERVER_VERSION_MIN 140000
-#define LAST_WORDS_MAX 8 /* pieces that a server sends before it hangs up */
-#define NO_BOX ((pr_slice){ NULL, 0 })
 
 struct statement {
     const char *sql; /* the template: which one it is */
@@ -26,25 +20,6 @@ struct statement {
     char        name[NAME_SIZE];
     char       *text;
     bool        prepared;
-};
-
-/*    name                                  value    relay only */
-static const struct {
-    const char *name, *value;
-    bool        relay;
-} settings[] = {
-    { "search_path",                         "pg_catalog",         false },
-    { "client_min_messages",                 "warning",            false },
-    { "jit",                                 "off",                false },
-    { "lock_timeout",                        "10s",                false },
-    { "idle_in_transaction_session_timeout", "30s",                false }, /* a stopped process must not keep locks */
-    /* Rows are reached by exact keys.  A plan that was made while a table was empty, or that looks
-     * through a table full of dead rows, must not be possible. */
-    { "plan_cache_mode",                     "force_generic_plan", true },
-    { "enable_seqscan",                      "off",                true },
-    { "enable_bitmapscan",                   "off",                true },
-    { "enable_hashjoin",                     "off",                true },
-    { "enable_mergejoin",                    "off",                true },
 };
 
 struct link *link_new(const struct place *place, enum link_use use, struct log *log)
@@ -69,7 +44,7 @@ void link_forget(struct link *link)
     link_forget_after(link, 0);
 }
 
-static void link_down(struct link *link)
+void link_down(struct link *link)
 {
     if (link->pg != NULL)
         PQfinish(link->pg);
@@ -90,120 +65,14 @@ void link_free(struct link *link)
         free(link->statements[i]->text);
         free(link->statements[i]);
     }
+    free(link->statements);
+    free(link->results);
     free(link);
 }
 
 bool link_is_up(const struct link *link)
 {
     return link->pg != NULL && PQstatus(link->pg) == CONNECTION_OK;
-}
-
-/* ---- Connecting --------------------------------------------------------------------------- */
-
-/* Relays commit durably, whatever the role's default is (a receipt on disk means that the rows
- * on it are on disk, too). */
-static void settings_write(struct buf *sql, const struct link *link, bool local)
-{
-    const char *scope = local ? "true" : "false";
-    buf_addf(sql, "SELECT set_config('synchronous_commit', CASE current_setting('synchronous_commit')"
-                  " WHEN 'off' THEN 'on' WHEN 'local' THEN 'on' ELSE current_setting('synchronous_commit') END, %s)", scope);
-    for (size_t i = 0; i < ARRAY_LENGTH(settings); i++)
-        if (!settings[i].relay || link->use == LINK_RELAY)
-            buf_addf(sql, ", set_config('%s', '%s', %s)", settings[i].name, settings[i].value, scope);
-}
-
-static int settings_apply(struct link *link, struct pr_error *reterr)
-{
-    struct buf sql;
-    buf_init(&sql, SQL_MAX);
-    settings_write(&sql, link, false);
-    int rc = buf_failed(&sql) == PR_OK ? link_script(link, sql.data, reterr)
-                                       : error_set(reterr, PR_ENOMEM, "no memory for a connection");
-    buf_fini(&sql);
-    return rc;
-}
-
-/* What the server says beside its answers; libpq would print it. */
-static void notice_log(void *arg, const char *text)
-{
-    const struct link *link = arg;
-    log_emit(link->log, LOG_DEBUG, "postgres_notice", LOG_SLICE("text", slice_trim(slice_from(text))));
-}
-
-/* A pooler makes up the process id that it tells at the start. */
-static int greet(struct link *link, struct pr_error *reterr)
-{
-    PGresult *result = PQexecParams(link->pg, "SELECT pg_catalog.pg_backend_pid(), pg_catalog.pg_is_in_recovery()", 0,
-                                    NULL, NULL, NULL, NULL, 1);
-    int       rc = PR_OK;
-    if (PQresultStatus(result) != PGRES_TUPLES_OK) {
-        rc = fault_of_result(result, link->place, link->state, reterr);
-    } else if (field_bool(result, 0, 1)) {
-        rc = error_set(reterr, PR_ESTORE, "the server is a read-only standby: connect to the primary,"
-                                          " or name all servers and target_session_attrs=read-write in the URL");
-    } else {
-        link->pooled = field_int(result, 0, 0) != PQbackendPID(link->pg) || !link->place->prepare;
-    }
-    PQclear(result);
-    return rc;
-}
-
-static int link_connect(struct link *link, struct pr_error *reterr)
-{
-    link->pg = PQconnectdbParams((const char *const *)link->place->keywords, (const char *const *)link->place->values, 0);
-    if (link->pg == NULL)
-        return error_set(reterr, PR_ENOMEM, "no memory for a connection");
-    if (PQstatus(link->pg) != CONNECTION_OK)
-        return fault_of_connection(link->pg, link->place, reterr);
-    if (PQserverVersion(link->pg) < SERVER_VERSION_MIN)
-        return error_set(reterr, PR_ESTORE, "the server is PostgreSQL %d: postrider needs 14 or newer",
-                         PQserverVersion(link->pg) / 10000);
-    PQsetNoticeProcessor(link->pg, notice_log, link);
-    link->generation++;
-    int rc = greet(link, reterr);
-    if (rc == PR_OK && !link->pooled)
-        rc = settings_apply(link, reterr);
-    return rc;
-}
-
-/* Has the server ended the connection while nobody looked?  Its last words come before the end. */
-static bool is_alive(PGconn *pg)
-{
-    struct pollfd socket = { .fd = PQsocket(pg), .events = POLLIN };
-    for (int i = 0; i < LAST_WORDS_MAX && PQstatus(pg) == CONNECTION_OK; i++) {
-        if (poll(&socket, 1, 0) == 0)
-            return true;
-        if (!PQconsumeInput(pg))
-            return false;
-        PGnotify *notify = PQnotifies(pg); /* looks at what came */
-        PQfreemem(notify);
-    }
-    return PQstatus(pg) == CONNECTION_OK;
-}
-
-int link_ensure(struct link *link, struct pr_error *reterr)
-{
-    int64_t now_us = clock_mono_us(clock_system());
-    link->committing = false;
-    if (link->pg != NULL && is_alive(link->pg)) {
-        link_rollback(link);
-        if (link_is_up(link))
-            return PR_OK;
-    }
-    link_down(link);
-    link->state[0] = '\0';
-    if (now_us < link->retry_at_us)
-        return error_set(reterr, PR_ESTORE, "the server cannot be reached; the next attempt is in %lld ms",
-                         (long long)((link->retry_at_us - now_us) / 1000 + 1));
-    int rc = link_connect(link, reterr);
-    if (rc == PR_OK) {
-        link->retry_wait_us = 0;
-        return PR_OK;
-    }
-    link_down(link);
-    link->retry_wait_us = link->retry_wait_us == 0 ? RETRY_FIRST_US : min64(2 * link->retry_wait_us, RETRY_LAST_US);
-    link->retry_at_us = clock_mono_us(clock_system()) + link->retry_wait_us;
-    return rc;
 }
 
 /* ---- Statements ----------------------------------------------------------------------------- */
@@ -261,13 +130,28 @@ static struct statement *statement_new(const struct link *link, const char *sql,
     return s;
 }
 
+/* Room for one more of `size` bytes; false: no memory. */
+static bool list_grow(void **list, size_t count, size_t *room, size_t size)
+{
+    if (count < *room)
+        return true;
+    size_t wanted = *room > 0 ? 2 * *room : 16;
+    void  *grown = realloc(*list, wanted * size);
+    if (grown == NULL)
+        return false;
+    *list = grown;
+    *room = wanted;
+    return true;
+}
+
 static struct statement *statement_get(struct link *link, const char *sql, pr_slice box)
 {
     for (size_t i = 0; i < link->statement_count; i++)
         if (link->statements[i]->sql == sql && slice_eq_cstr(box, link->statements[i]->box))
             return link->statements[i];
-    ASSERT(link->statement_count < LINK_STATEMENTS_MAX);
-    struct statement *s = statement_new(link, sql, box);
+    struct statement *s = NULL;
+    if (list_grow((void **)&link->statements, link->statement_count, &link->statement_room, sizeof(s)))
+        s = statement_new(link, sql, box);
     if (s != NULL)
         link->statements[link->statement_count++] = s;
     return s;
@@ -351,7 +235,7 @@ void link_add_begin(struct link *link)
         return;
     struct buf sql;
     buf_init(&sql, SQL_MAX);
-    settings_write(&sql, link, true);
+    link_settings(link, true, &sql);
     if (buf_failed(&sql) == PR_OK)
         link_add_plain(link, sql.data, false);
     else
@@ -366,15 +250,19 @@ void link_add_commit(struct link *link)
 
 /* ---- Answers -------------------------------------------------------------------------------- */
 
-static void result_keep(struct link *link, PGresult *result, PGresult **ret)
+static int result_keep(struct link *link, PGresult *result, PGresult **ret, struct pr_error *reterr)
 {
-    ASSERT(link->result_count < LINK_RESULTS_MAX);
     if (ret == NULL) {
         PQclear(result);
-        return;
+        return PR_OK;
+    }
+    if (!list_grow((void **)&link->results, link->result_count, &link->result_room, sizeof(result))) {
+        PQclear(result);
+        return error_set(reterr, PR_ENOMEM, "no memory for a result");
     }
     link->results[link->result_count++] = result;
     *ret = result;
+    return PR_OK;
 }
 
 /* The answer to one step; *rc becomes the first fault. */
@@ -391,7 +279,7 @@ static void step_take(struct link *link, const struct step *step, PGresult *resu
     if (step->prepares != NULL && !done)
         step->prepares->prepared = false;
     if (done && !rolled_back && *rc == PR_OK) {
-        result_keep(link, result, step->ret);
+        *rc = result_keep(link, result, step->ret, reterr);
         return;
     }
     if (rolled_back && *rc == PR_OK)

@@ -23,8 +23,6 @@
 #include "store/postgres/param.h"
 
 #define LINK_STEPS_MAX 128   /* statements and preparations in one batch */
-#define LINK_RESULTS_MAX 512 /* results that are kept until link_forget() */
-#define LINK_STATEMENTS_MAX 512
 #define SQL_STATE_SIZE 6
 
 /* Where the server is: from the store's URL. */
@@ -52,13 +50,12 @@ struct link {
     bool                pooled;   /* a pooler is in between: nothing survives a transaction */
     bool                in_tx;
     bool                committing; /* COMMIT was sent, and its answer has not come */
-    bool                must_do_unnamed;
     char                state[SQL_STATE_SIZE]; /* of the latest fault; "": it did not come from the server */
     uint64_t            generation; /* counts connections */
     int64_t             retry_at_us, retry_wait_us; /* by the monotonic clock of this machine */
 
-    struct statement *statements[LINK_STATEMENTS_MAX];
-    size_t            statement_count;
+    struct statement **statements; /* one for each template and box */
+    size_t             statement_count, statement_room;
     struct step {
         struct statement *prepares; /* NULL: it runs */
         PGresult        **ret;
@@ -66,17 +63,20 @@ struct link {
     } steps[LINK_STEPS_MAX];
     size_t    step_count;
     int       add_failed;           /* a fault of link_add(), told by link_run() */
-    PGresult *results[LINK_RESULTS_MAX];
-    size_t    result_count;
+    PGresult **results;             /* kept until link_forget() */
+    size_t     result_count, result_room;
 };
 
 struct link *link_new(const struct place *place, enum link_use use, struct log *log); /* NULL: no memory */
 void link_free(struct link *link);
 
-/* Connected, or a fault.  After a failure it waits a little longer each time before it tries
+/* connect.c: connected, or a fault.  After a failure it waits a little longer each time before it tries
  * again, and says so until then. */
 PR_MUST_CHECK int link_ensure(struct link *link, struct pr_error *reterr);
 bool link_is_up(const struct link *link);
+void link_down(struct link *link); /* gone; results stay */
+/* A statement that sets what we rely on, for the session or for the transaction. */
+void link_settings(const struct link *link, bool local, struct buf *sql);
 
 /* Add a statement.  args are borrowed until link_run(); NULL: none.  ret may be NULL. */
 void link_add(struct link *link, const char *sql, pr_slice box, const struct args *args, PGresult **ret);

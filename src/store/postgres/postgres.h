@@ -3,8 +3,9 @@
  * One schema of one database, any number of instances on any number of machines.  New rows are
  * found by the scan (engine/scan.h), lanes are shared, leases are by the server's clock.
  *
- *   place.c    the URL                              link.c     one connection
- *   param.c    binary parameters and results        fault.c    what errors mean
+ *   place.c    the URL                              connect.c  making a connection
+ *   link.c     statements on it, in batches         param.c    binary parameters and results
+ *   fault.c    what errors mean                     views.c    what people SELECT from
  *   open.c     the store and its connections        migrate.c  tables and views
  *   message.c  a message as columns                 enqueue.c  new messages
  *   cycle.c    the heart: order of things           lease.c    who owns which lanes
@@ -154,7 +155,7 @@ void pg_fresh_settle(struct pg_session *session, const struct cycle *cycle);
 void pg_round_add(struct cycle_run *run);
 void pg_round_add_sequence(struct cycle_run *run);
 PR_MUST_CHECK int pg_round_after_effects(struct cycle_run *run);
-PR_MUST_CHECK int pg_round_take(struct cycle_run *run);
+PR_MUST_CHECK int pg_round_take(struct cycle_run *run); /* outcome 1: begin anew */
 struct fresh *pg_fresh_add(struct cycle_run *run); /* NULL: no memory */
 PR_MUST_CHECK int pg_fresh_take(struct fresh *fresh); /* ends it */
 void pg_fresh_drop(struct fresh *fresh);

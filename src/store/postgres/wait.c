@@ -82,6 +82,18 @@ static bool doze(struct pg_session *session, int wake_fd, int64_t us)
     return woken;
 }
 
+/* How often to look when nothing happens: all sessions of the process together as often as one
+ * should. */
+static int64_t idle_us(struct postgres_store *store)
+{
+    int64_t count = 0;
+    pthread_mutex_lock(&store->sessions_lock);
+    list_foreach(node, &store->sessions)
+        count++;
+    pthread_mutex_unlock(&store->sessions_lock);
+    return time_mul(store->poll_max_us, max64(count, 1));
+}
+
 int pg_wait(void *self, int wake_fd, int64_t timeout_us)
 {
     struct pg_session *session = self;
@@ -94,7 +106,7 @@ int pg_wait(void *self, int wake_fd, int64_t timeout_us)
             return 0;
         if (doze(session, wake_fd, min64(left_us, session->wait_us)))
             return 1;
-        session->wait_us = min64(session->wait_us + session->wait_us / 4 + 1, session->store->poll_max_us);
+        session->wait_us = min64(session->wait_us + session->wait_us / 4 + 1, idle_us(session->store));
     }
     if (link_is_up(session->link)) {
         session->wait_us = session->store->poll_min_us;
