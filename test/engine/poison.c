@@ -47,6 +47,41 @@ TEST(one_that_kills_among_a_thousand_good_ones_is_the_only_one_to_die) /* B42, B
     stage_close(&s);
 }
 
+/* When the last of 5,000 good messages was sent, each of which takes 5 ms; the poison is sent first, so
+ * that all of its attempts fall into that time. */
+static int64_t drained_us(const char *poison, int *ret_attempts)
+{
+    struct stage s;
+    stage_set(&s);
+    s.scenario.check = false;
+    s.scenario.endpoints[0].policy.retry =
+        (struct retry_setting){ .base_us = PR_MILLISECONDS(5), .factor = 1, .cap_us = PR_MILLISECONDS(5), .failures = 5 };
+    stage_open(&s);
+    pr_id   guilty = poison != NULL ? world_send(&s.w, "poison", poison) : (pr_id){ { 0 } };
+    int64_t last = 0;
+    for (int i = 0; i < 5000; i++)
+        world_send(&s.w, STREAM(i % 100), "slow:5");
+    stage_run(&s, PR_MINUTES(1));
+    for (size_t i = 0; i < s.count; i++)
+        if (!slice_eq_cstr(s.diary[i].stream, "poison") && s.diary[i].at_us > last)
+            last = s.diary[i].at_us;
+    if (ret_attempts != NULL) {
+        CHECK_EQ(stage_look(&s, guilty).state, STATE_DEAD);
+        *ret_attempts = stage_look(&s, guilty).m.attempts;
+    }
+    stage_close(&s);
+    return last;
+}
+
+TEST(a_message_that_always_fails_takes_no_throughput_from_the_others) /* B43; the bench measures it in real time */
+{
+    int     attempts = 0;
+    int64_t without = drained_us(NULL, NULL), with = drained_us("fail", &attempts);
+    CHECK_EQ(attempts, 5);
+    CHECK(without > PR_MILLISECONDS(200)); /* 50 after one another in each stream */
+    CHECK(with <= without + without / 50);
+}
+
 TEST(suspects_go_out_in_shrinking_company) /* B42 */
 {
     struct company c = { 0 };
