@@ -6,6 +6,7 @@
 #include "cli/message.h"
 #include "cli/table.h"
 #include "base/util.h"
+#include "runtime/config_suggest.h"
 
 static enum color state_color(enum state state)
 {
@@ -86,6 +87,30 @@ static int print_list(struct cli *cli, const struct query_reply *reply, const ch
     return EXIT_DONE;
 }
 
+/* Nothing was found in a box that somebody named: is there such a box? */
+static int box_must_be(struct cli *cli, pr_slice box)
+{
+    struct query query = { .kind = QUERY_BOXES };
+    struct query_reply reply;
+    struct suggestion near = { 0 };
+    struct pr_error err;
+
+    if (store_query(&cli->store, &query, &cli->arena, &reply, &err) != PR_OK)
+        return cli_fault(&err);
+    for (size_t i = 0; i < reply.box_count; i++) {
+        if (slice_eq(reply.boxes[i].name, box))
+            return EXIT_DONE;
+        pr_slice name = slice_dup(&cli->arena, reply.boxes[i].name);
+        ASSERT(name.data != NULL);
+        suggest_try(&near, box, name.data);
+    }
+    if (near.best != NULL)
+        cli_say("there is no box \"%.*s\"; did you mean %s?", SLICE_ARGS(box), near.best);
+    else
+        cli_say("there is no box \"%.*s\"; postrider status lists those that are there", SLICE_ARGS(box));
+    return EXIT_NOT_FOUND;
+}
+
 static int list(struct cli *cli, enum query_kind kind, const char *nothing)
 {
     struct query query = { .kind = kind };
@@ -103,7 +128,9 @@ static int list(struct cli *cli, enum query_kind kind, const char *nothing)
         query.filter.state = -1;
     if (store_query(&cli->store, &query, &cli->arena, &reply, &err) != PR_OK)
         return cli_fault(&err);
-    return print_list(cli, &reply, nothing);
+    if (reply.listed_count == 0 && query.filter.box.size > 0)
+        code = box_must_be(cli, query.filter.box);
+    return code == EXIT_DONE ? print_list(cli, &reply, nothing) : code;
 }
 
 int run_list(struct cli *cli)

@@ -1,11 +1,33 @@
+#include <ctype.h>
 #include <errno.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "base/error.h"
 #include "base/json.h"
 #include "cli/cli.h"
 #include "runtime/config_suggest.h"
+
+/* A header's name travels through every transport only when it is a token, as HTTP calls it. */
+static bool header_name_is_valid(pr_slice name)
+{
+    static const char others[] = "!#$%&'*+-.^_`|~";
+
+    for (size_t i = 0; i < name.size; i++)
+        if (!isalnum((unsigned char)name.data[i]) && strchr(others, name.data[i]) == NULL)
+            return false;
+    return name.size > 0;
+}
+
+static bool header_is_repeated(const struct cli *cli, size_t index, pr_slice name)
+{
+    for (size_t i = 0; i < index; i++)
+        if (strlen(cli->flags.headers[i]) > name.size && cli->flags.headers[i][name.size] == '=' &&
+            strncasecmp(cli->flags.headers[i], name.data, name.size) == 0)
+            return true;
+    return false;
+}
 
 /* NAME=VALUE ... as a JSON object in the arena. */
 static int headers(struct cli *cli, pr_slice *ret)
@@ -26,7 +48,15 @@ static int headers(struct cli *cli, pr_slice *ret)
             code = cli_usage(cli, "--header \"%s\" is not NAME=VALUE", header);
             break;
         }
-        json_key_slice(&w, (pr_slice){ header, (size_t)(equals - header) });
+        pr_slice name = { header, (size_t)(equals - header) };
+        if (!header_name_is_valid(name))
+            code =
+                cli_usage(cli, "--header \"%s\": a name has letters, digits and - . _ and no blanks", header);
+        else if (header_is_repeated(cli, i, name))
+            code = cli_usage(cli, "--header %.*s is there twice", SLICE_ARGS(name));
+        if (code != EXIT_DONE)
+            break;
+        json_key_slice(&w, name);
         json_cstr(&w, equals + 1);
     }
     if (code == EXIT_DONE) {

@@ -192,6 +192,8 @@ def usage_faults_are_code_2(p):
     p.fails(2, "send", "--type", "a", "--type", "b")
     p.fails(2, "send", "--type", "a", "--data", "x", "--file", "y")
     p.fails(2, "send", "--type", "a", "--header", "x")
+    has(p.fails(2, "send", "--type", "a", "--header", "two words=x").err, "no blanks")
+    has(p.fails(2, "send", "--type", "a", "--header", "k=1", "--header", "K=2").err, "--header K is there twice")
     p.fails(2, "send", "--type", "a", "--due", "soon")
     p.fails(2, "send", "--type", "a", "--id", "7")
     p.fails(2, "send", "--type", "", "--data", "x")
@@ -429,6 +431,7 @@ def park_retry_discard_by_id(p):
     reply = p.ok("discard", id, "--json").json()[0]
     assert reply["changed"] == 1 and reply["missing"] == 0 and reply["dry_run"] is False
     p.fails(4, "show", id)
+    has(p.fails(4, "list", "--box", "outbux").err, 'there is no box "outbux"; did you mean outbox?')
 
 
 @test
@@ -531,6 +534,7 @@ def doctor_looks_at_everything(p):
     checks = {c["name"]: c for c in p.ok("doctor", "--json").json()[0]["checks"]}
     assert {"version", "config", "file", "disk", "store", "schema", "instances"} <= set(checks), checks
     has(p.ok("doctor").out, "SQLite", "schema")
+    assert os.stat(os.path.join(p.path, "postrider.db")).st_mode & 0o007 == 0  # payloads are not for everybody
     os.chmod(os.path.join(p.path, "postrider.db"), 0o666)
     has(p.ok("doctor").out, "can be read and changed by everybody")
 

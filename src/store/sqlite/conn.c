@@ -1,6 +1,7 @@
 #include "store/sqlite/conn.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -12,9 +13,9 @@
 #include "base/slice.h"
 #include "base/time.h"
 
-#define SQL_MAX 65536             /* bytes of one statement of ours; they have a few hundred */
-#define WAL_BYTES_KEPT "67108864" /* a log that grew is cut back to this */
-#define WAL_PAGES_PRESSED 16384   /* a log of 64 MiB, and each 64 MiB more, is begun anew */
+#define SQL_MAX 65536                     /* bytes of one statement of ours; they have a few hundred */
+#define WAL_BYTES_KEPT "67108864"         /* a log that grew is cut back to this */
+#define WAL_PAGES_PRESSED 16384           /* a log of 64 MiB, and each 64 MiB more, is begun anew */
 #define PRESS_WAIT_US PR_MILLISECONDS(20) /* ... unless somebody reads for longer than this */
 
 #define NO_BOX ((pr_slice){ NULL, 0 })
@@ -52,10 +53,11 @@ int sqlite_fault(sqlite3 *db, int rc, const char *path, struct pr_error *reterr)
     case SQLITE_FULL:
         return error_set(reterr, PR_EFULL, "%s: no space left (%s): free some, nothing is lost", path, text);
     case SQLITE_NOTADB:
-        return error_set(reterr, PR_ECORRUPT,
-                         "%s is not a SQLite database, or its beginning is damaged: name another file, or bring "
-                         "it back from a copy",
-                         path);
+        return error_set(
+            reterr, PR_ECORRUPT,
+            "%s is not a SQLite database, or its beginning is damaged: name another file, or bring "
+            "it back from a copy",
+            path);
     case SQLITE_CORRUPT:
         return error_set(reterr, PR_ECORRUPT,
                          "%s is damaged (%s): stop everything that uses it, keep a copy, and try \"sqlite3 %s "
@@ -118,6 +120,26 @@ static int conn_on_commit(void *arg, sqlite3 *db, const char *name, int pages)
     return SQLITE_OK;
 }
 
+/* Some file systems and VFSs cannot do it, and SQLite then says what it does instead of failing. */
+static int conn_use_wal(struct conn *conn, struct pr_error *reterr)
+{
+    sqlite3_stmt *statement;
+    int rc = sqlite3_prepare_v2(conn->db, "PRAGMA journal_mode = wal", -1, &statement, NULL);
+    if (rc != SQLITE_OK)
+        return conn_fault(conn, rc, reterr);
+    rc = sqlite3_step(statement);
+    const char *mode = rc == SQLITE_ROW ? (const char *)sqlite3_column_text(statement, 0) : NULL;
+    int result = PR_OK;
+    if (rc != SQLITE_ROW)
+        result = conn_fault(conn, rc, reterr);
+    else if (mode == NULL || (strcmp(mode, "wal") != 0 && !conn->place->memory))
+        result = error_set(reterr, PR_EIO,
+                           "%s cannot be used in WAL mode (it is in mode %s): put it on a local disk",
+                           conn->place->path, mode != NULL ? mode : "unknown");
+    sqlite3_finalize(statement);
+    return result;
+}
+
 /* No automatic checkpoints: SQLite before 3.51.3 can damage a database when two connections
  * write and checkpoint at once, so the session that works the box is the only one of ours
  * that does it.  No mmap: an I/O error would be a signal. */
@@ -128,9 +150,10 @@ static int conn_configure(struct conn *conn, struct pr_error *reterr)
                          "PRAGMA temp_store = memory;"
                          "PRAGMA cache_size = -16384;"
                          "PRAGMA secure_delete = off;"
-                         "PRAGMA journal_mode = wal;"
                          "PRAGMA journal_size_limit = " WAL_BYTES_KEPT ";",
                          reterr);
+    if (rc == PR_OK)
+        rc = conn_use_wal(conn, reterr);
     if (rc == PR_OK)
         rc = conn_script(conn, conn->place->full ? "PRAGMA synchronous = full" : "PRAGMA synchronous = normal",
                          reterr);
@@ -140,6 +163,15 @@ static int conn_configure(struct conn *conn, struct pr_error *reterr)
     if (rc == PR_OK)
         rc = conn_bind(conn, SQL_ROLLBACK, NO_BOX, NULL, 0, &statement, reterr);
     return rc;
+}
+
+/* A new file is not for everybody: payloads are in it.  SQLite gives its log the same mode.  When it cannot
+ * be made, SQLite says why. */
+static void file_make(const char *path)
+{
+    int fd = open(path, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0660);
+    if (fd >= 0)
+        close(fd);
 }
 
 int conn_open(const struct sqlite_place *place, bool create, struct conn **ret_conn, struct pr_error *reterr)
@@ -156,6 +188,8 @@ int conn_open(const struct sqlite_place *place, bool create, struct conn **ret_c
     map_init(&conn->statements);
     pthread_mutex_init(&conn->lock, NULL);
 
+    if (create && !place->memory)
+        file_make(place->path);
     int flags =
         SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE | (create ? SQLITE_OPEN_CREATE : 0);
     int rc = sqlite3_open_v2(place->path, &conn->db, flags, NULL);
