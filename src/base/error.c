@@ -8,6 +8,8 @@
 
 #include "base/utf8.h"
 
+#undef error_set /* the analyser's */
+
 /* Texts often quote what somebody else wrote, and end in logs and on terminals. */
 static void make_one_line(char *text)
 {

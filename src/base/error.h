@@ -13,6 +13,11 @@
  * and its own text may be an argument.  Returns code, for "return error_set(...)". */
 int error_set(struct pr_error *reterr, int code, const char *format, ...) PR_PRINTF(3, 4);
 
+/* A static analyser that sees one file at a time has to be told. */
+#ifdef __clang_analyzer__
+#define error_set(reterr, code, ...) ((void)error_set(reterr, code, __VA_ARGS__), (code))
+#endif
+
 /* No fault. */
 void error_clear(struct pr_error *reterr);
 

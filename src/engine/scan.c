@@ -67,7 +67,7 @@ bool scan_visible(const struct snapshot *snapshot, uint64_t xid)
 
 static struct kept *kept_new(const struct snapshot *snapshot)
 {
-    struct kept *kept = malloc(sizeof(*kept) + snapshot->xip_count * sizeof(kept->xip[0]));
+    struct kept *kept = calloc(1, sizeof(*kept) + snapshot->xip_count * sizeof(kept->xip[0]));
     if (kept == NULL)
         return NULL;
     kept->refs = 1;
@@ -169,7 +169,7 @@ static size_t scan_waited_for(const struct scan *scan)
 {
     size_t count = 0;
     for (size_t i = 0; i < scan->candidate->s.xip_count; i++)
-        count += scan_is_waited_for(scan, scan->candidate->xip[i]);
+        count += scan_is_waited_for(scan, scan->candidate->s.xip[i]);
     return count;
 }
 

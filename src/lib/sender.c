@@ -43,7 +43,7 @@ PR_API int pr_sender_send(struct pr_sender *sender, const char *box, const struc
 {
     pr_slice name;
     pr_id    id;
-    int      answer;
+    int      answer = PR_OK;
     if (sender == NULL || message == NULL)
         return lib_missing(sender == NULL ? "sender" : "message", reterr);
     int rc = lib_box(box, &name, reterr);

@@ -222,10 +222,10 @@ static struct send_effect *make_effect(const struct aftermath *a, const struct p
 {
     size_t              bytes = message_bytes(m);
     struct send_effect *effect = malloc(sizeof(*effect) + a->box.size + bytes);
-    char               *block = (char *)(effect + 1);
 
     if (effect == NULL)
         return NULL;
+    char *block = (char *)(effect + 1);
     *effect = (struct send_effect){ .box = { block, a->box.size } };
     memcpy(block, a->box.data, a->box.size);
     message_copy(m, block + a->box.size, &effect->message);

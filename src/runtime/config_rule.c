@@ -474,7 +474,7 @@ static int read_rule(struct config_reader *reader, const struct node *node, size
         r = read_text(reader, name, name_path, &ret->name);
     if (r == PR_OK && when != NULL)
         r = read_when(reader, when, 0, when_path, &ret->when);
-    if (r == PR_OK)
+    if (r == PR_OK && then != NULL) /* it is required */
         r = read_then(reader, then, then_path, ret);
     if (r == PR_OK && rule_check(ret, &why) != PR_OK)
         r = config_fail(reader, node, "%s: %s", path, why.text);

@@ -92,7 +92,7 @@ static int open_socket(const char *text, const union address *address, int *ret_
 {
     int           one = 1;
     socklen_t     size = address->any.sa_family == AF_INET ? sizeof address->v4 : sizeof address->v6;
-    union address bound;
+    union address bound = { .any = { 0 } };
     socklen_t     bound_size = sizeof bound;
     int fd = socket(address->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) < 0 ||

@@ -242,6 +242,7 @@ static int cycle_who(struct box *box, const struct cycle *cycle, struct instance
 static struct instance *cycle_lanes(struct box *box, struct instance *instance, const struct cycle *cycle,
                                     bool joined, struct cycle_reply *reply)
 {
+    ASSERT(instance != NULL);
     instance_bury_expired(box, instance);
     instance_renew(box, instance, cycle, joined);
     reply->epoch = instance->epoch;

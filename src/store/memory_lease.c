@@ -93,6 +93,7 @@ static unsigned lanes_share(const struct box *box, const struct instance *instan
         count++;
         older += LIST_ENTRY(node, struct instance, node)->epoch < instance->epoch;
     }
+    ASSERT(count > 0); /* it is one of them */
     return LANE_COUNT / count + (older < LANE_COUNT % count);
 }
 

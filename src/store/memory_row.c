@@ -150,7 +150,8 @@ bool text_dup(pr_slice text, pr_slice *ret)
     if (copy == NULL)
         return false;
     memcpy(copy, text.data, text.size);
-    *ret = (pr_slice){ copy, text.size };
+    ret->data = copy;
+    ret->size = text.size;
     return true;
 }
 

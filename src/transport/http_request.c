@@ -156,14 +156,13 @@ static char *header_new(struct http_request *request, const char *prefix, pr_sli
                         size_t *ret_size)
 {
     struct curl_slist *item = arena_alloc(&request->arena, sizeof(*item));
-    size_t             prefix_size = strlen(prefix);
-    char              *line = arena_alloc(&request->arena, prefix_size + name.size + 2 + value_max + 1);
+    char              *line = arena_alloc(&request->arena, strlen(prefix) + name.size + 2 + value_max + 1);
     if (item == NULL || line == NULL)
         return NULL;
-    memcpy(line, prefix, prefix_size);
-    memcpy(line + prefix_size, name.data, name.size);
-    memcpy(line + prefix_size + name.size, ": ", 3);
-    *ret_size = prefix_size + name.size + 2;
+    char *end = stpcpy(line, prefix);
+    memcpy(end, name.data, name.size);
+    end = stpcpy(end + name.size, ": ");
+    *ret_size = (size_t)(end - line);
     *item     = (struct curl_slist){ .data = line };
     *request->headers_end = item;
     request->headers_end  = &item->next;

@@ -126,7 +126,7 @@ int link_ensure(struct link *link, struct pr_error *reterr)
     link->state[0] = '\0';
     if (now_us < link->retry_at_us)
         return error_set(reterr, PR_ESTORE, "the server cannot be reached; the next attempt is in %lld ms",
-                         (long long)((link->retry_at_us - now_us) / 1000 + 1));
+                         (long long)(link->retry_at_us - now_us) / 1000 + 1);
     int rc = link_connect(link, reterr);
     if (rc == PR_OK) {
         link->retry_wait_us = 0;

@@ -169,7 +169,7 @@ static int server_check(struct link *link, struct pr_error *reterr)
 
 static int migrate_inside(struct link *link, const char *const *boxes, size_t box_count, struct pr_error *reterr)
 {
-    int         version;
+    int         version = 0;
     bool        changed = false;
     struct args args = { .count = 0 };
     arg_text(&args, slice_from(link->place->schema));
