@@ -1,0 +1,45 @@
+/* broker_url.h - the url of an endpoint at a broker, taken apart.
+ *
+ *   amqp://user:password@host:5672/vhost?exchange=orders&key={type}
+ *
+ * Every part is percent-decoded, except that placeholders such as {type} stay for template.h.
+ * Faults name what is wrong and never repeat the url: it may hold a password. */
+#ifndef TRANSPORT_BROKER_URL_H
+#define TRANSPORT_BROKER_URL_H
+
+#include "base/arena.h"
+#include "transport/transport.h"
+
+#define BROKER_URL_MAX 8192
+#define BROKER_PARAMS_MAX 32
+
+struct broker_param {
+    pr_slice name, value;
+};
+
+/* Slices end with a NUL and live in the arena; what is not there is empty. */
+struct broker_url {
+    pr_slice scheme, user, password, host, path; /* path without its first slash */
+    unsigned port;                               /* the given default when there is none */
+    bool has_path;                               /* "host/" has an empty one, "host" none */
+    struct broker_param params[BROKER_PARAMS_MAX];
+    size_t param_count;
+};
+
+/* allowed: the names of parameters that this transport knows, ended by NULL.
+ * PR_OK, PR_ECONFIG (the text begins with "endpoint NAME: "), PR_ENOMEM. */
+PR_MUST_CHECK int broker_url_parse(const struct endpoint_config *config, unsigned default_port,
+                                   const char *const *allowed, struct arena *arena, struct broker_url *ret,
+                                   struct pr_error *reterr);
+
+/* The value of a parameter; fallback (borrowed) when it is not there. */
+pr_slice broker_url_param(const struct broker_url *url, const char *name, const char *fallback);
+
+/* A parameter that is true or false, or a whole number: PR_OK or PR_ECONFIG. */
+PR_MUST_CHECK int broker_url_bool(const struct endpoint_config *config, const struct broker_url *url,
+                                  const char *name, bool fallback, bool *ret, struct pr_error *reterr);
+PR_MUST_CHECK int broker_url_number(const struct endpoint_config *config, const struct broker_url *url,
+                                    const char *name, int64_t fallback, int64_t least, int64_t most,
+                                    int64_t *ret, struct pr_error *reterr);
+
+#endif

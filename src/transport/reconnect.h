@@ -1,0 +1,26 @@
+/* reconnect.h - when a transport may try to connect: at once after a connection that worked was lost,
+ * then at most once a second, so that nobody is hammered who is coming back. */
+#ifndef TRANSPORT_RECONNECT_H
+#define TRANSPORT_RECONNECT_H
+
+#include <postrider.h>
+
+#define RECONNECT_EVERY_US PR_SECONDS(1)
+
+/* Zeroed: may try at once. */
+struct reconnect {
+    int64_t next_us; /* not before; monotonic */
+};
+
+static inline bool reconnect_may(const struct reconnect *r, int64_t now_us)
+{
+    return now_us >= r->next_us;
+}
+
+/* An attempt begins. */
+static inline void reconnect_tried(struct reconnect *r, int64_t now_us)
+{
+    r->next_us = now_us + RECONNECT_EVERY_US;
+}
+
+#endif
