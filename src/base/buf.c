@@ -30,6 +30,15 @@ void buf_reset(struct buf *b)
         b->data[0] = '\0';
 }
 
+void buf_truncate(struct buf *b, size_t size)
+{
+    ASSERT(size <= b->size);
+    b->size  = size;
+    b->error = 0;
+    if (b->data != NULL)
+        b->data[size] = '\0';
+}
+
 /* Room for size more bytes and the NUL; false and the error set when there is none. */
 static bool buf_grow(struct buf *b, size_t size)
 {

@@ -21,6 +21,8 @@ void buf_init(struct buf *b, size_t max); /* takes no memory yet; max is a limit
 void buf_fini(struct buf *b);
 void buf_reset(struct buf *b); /* empty and without error; keeps its memory */
 
+void buf_truncate(struct buf *b, size_t size); /* to what it was when it had this size, without error */
+
 void buf_add(struct buf *b, const void *data, size_t size);
 void buf_add_slice(struct buf *b, pr_slice s);
 void buf_add_cstr(struct buf *b, const char *text);

@@ -239,3 +239,22 @@ int broker_url_number(const struct endpoint_config *config, const struct broker_
     *ret = number;
     return PR_OK;
 }
+
+static bool host_is_here(pr_slice host)
+{
+    return slice_eq_cstr(host, "localhost") || slice_eq_cstr(host, "::1") ||
+           slice_starts_with(host, PR_STR("127."));
+}
+
+int broker_url_check_plain(const struct endpoint_config *config, const struct broker_url *url,
+                           struct pr_error *reterr)
+{
+    bool plain;
+    int rc = broker_url_bool(config, url, "plain", host_is_here(url->host), &plain, reterr);
+    if (rc != PR_OK || plain)
+        return rc;
+    return error_set(
+        reterr, PR_ECONFIG,
+        "endpoint %s: %s:// is not encrypted, and %s is another machine: use TLS, or add plain=true to the url",
+        config->name, url->scheme.data, url->host.data);
+}

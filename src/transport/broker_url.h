@@ -35,6 +35,11 @@ PR_MUST_CHECK int broker_url_parse(const struct endpoint_config *config, unsigne
 /* The value of a parameter; fallback (borrowed) when it is not there. */
 pr_slice broker_url_param(const struct broker_url *url, const char *name, const char *fallback);
 
+/* Passwords and payloads do not cross a network in the clear by mistake: a host that is not this one
+ * wants plain=true in the url.  PR_OK or PR_ECONFIG. */
+PR_MUST_CHECK int broker_url_check_plain(const struct endpoint_config *config, const struct broker_url *url,
+                                         struct pr_error *reterr);
+
 /* A parameter that is true or false, or a whole number: PR_OK or PR_ECONFIG. */
 PR_MUST_CHECK int broker_url_bool(const struct endpoint_config *config, const struct broker_url *url,
                                   const char *name, bool fallback, bool *ret, struct pr_error *reterr);

@@ -23,4 +23,11 @@ static inline void reconnect_tried(struct reconnect *r, int64_t now_us)
     r->next_us = now_us + RECONNECT_EVERY_US;
 }
 
+/* The other side did what it is for: when it is lost, the next attempt is at once.  A connection that is
+ * merely accepted and then dropped does not count. */
+static inline void reconnect_worked(struct reconnect *r)
+{
+    r->next_us = 0;
+}
+
 #endif

@@ -11,6 +11,9 @@
 /* To add a transport: write its file, add its line. */
 static const struct transport_ops *const built_in[] = {
     &transport_handler, &transport_http, &transport_https, &transport_console, &transport_null,
+#ifdef POSTRIDER_REDIS
+    &transport_redis, &transport_rediss,
+#endif
 };
 
 /* Names that mean something to Postrider, but not in this build. */

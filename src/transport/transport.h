@@ -99,5 +99,6 @@ extern const struct transport_ops transport_console;
 extern const struct transport_ops transport_handler;
 extern const struct transport_ops transport_http;
 extern const struct transport_ops transport_https;
+extern const struct transport_ops transport_redis, transport_rediss; /* with hiredis */
 
 #endif

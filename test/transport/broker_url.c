@@ -166,4 +166,6 @@ TEST(the_first_reconnect_is_at_once_then_at_most_one_a_second)
     CHECK(!reconnect_may(&r, now_us));
     CHECK(!reconnect_may(&r, now_us + PR_SECONDS(1) - 1));
     CHECK(reconnect_may(&r, now_us + PR_SECONDS(1)));
+    reconnect_worked(&r); /* and was lost right afterwards */
+    CHECK(reconnect_may(&r, now_us));
 }

@@ -16,6 +16,15 @@ static bool can(const struct harness *h, enum wish wish)
 
 static struct world w; /* it is big */
 
+/* Those that need a server have a test program of their own. */
+#ifdef SUITE_ONLY
+#define JOIN_(a, b) a##b
+#define JOIN(a, b) JOIN_(a, b)
+#define SENTENCE(name)                                              \
+    static void name(const struct harness *h);                      \
+    TEST(suite_##name) { name(&JOIN(harness_, SUITE_ONLY)); }       \
+    static void name(const struct harness *h)
+#else
 #define SENTENCE(name)                                                                  \
     static void name(const struct harness *h);                                          \
     TEST(null_##name) { name(&harness_null); }                                          \
@@ -23,6 +32,7 @@ static struct world w; /* it is big */
     TEST(handler_##name) { name(&harness_handler); }                                    \
     TEST(http_##name) { name(&harness_http); }                                          \
     static void name(const struct harness *h)
+#endif
 
 /* P1 */
 SENTENCE(answers_each_delivery_exactly_once)

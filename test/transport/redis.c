@@ -1,0 +1,397 @@
+/* redis against a real server: the suite's other side, and what is redis's own. */
+#include <hiredis/hiredis.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/slice.h"
+#include "check.h"
+#include "server.h"
+#include "tcp_proxy.h"
+#include "world.h"
+
+static struct server server; /* one for all tests; each begins with an empty one */
+
+static void server_gone(void)
+{
+    server_remove(&server);
+}
+
+static redisContext *ask(void)
+{
+    redisContext *c = redisConnect("127.0.0.1", (int)server.port);
+    CHECK(c != NULL);
+    CHECK_EQ(c->err, 0);
+    return c;
+}
+
+/* A server that has just started loads its file first. */
+static redisReply *command(redisContext *c, const char *text)
+{
+    int64_t end_us = world_now() + WORLD_WAIT_US;
+    redisReply *reply;
+    while ((reply = redisCommand(c, text)) != NULL && reply->type == REDIS_REPLY_ERROR &&
+           strncmp(reply->str, "LOADING", 7) == 0) {
+        freeReplyObject(reply);
+        CHECK(world_now() < end_us);
+        usleep(2000);
+    }
+    CHECK(reply != NULL);
+    CHECK_STR(reply->type == REDIS_REPLY_ERROR ? reply->str : "", "");
+    return reply;
+}
+
+static void tell(const char *text)
+{
+    redisContext *c = ask();
+    freeReplyObject(command(c, text));
+    redisFree(c);
+}
+
+static void redis_start(struct world *w)
+{
+    static char url[128];
+    if (!server_is_installed("redis-server"))
+        SKIP("redis-server is not installed");
+    if (server.pid == 0 && server.folder[0] == '\0') {
+        server_prepare(&server);
+        server_arg(&server, "redis-server");
+        server_arg(&server, "--port");
+        server_arg(&server, "%u", server.port);
+        server_arg(&server, "--bind");
+        server_arg(&server, "127.0.0.1");
+        server_arg(&server, "--appendonly");
+        server_arg(&server, "yes");
+        server_arg(&server, "--dir");
+        server_arg(&server, "%s", server.folder);
+        atexit(server_gone);
+        server_start(&server);
+    }
+    tell("FLUSHALL");
+    tell("SET sink-fail text"); /* not a stream */
+    snprintf(url, sizeof(url), "redis://127.0.0.1:%u/?stream=sink{subject}", server.port);
+    w->config.url = url;
+}
+
+static void redis_stop(struct world *w)
+{
+    (void)w;
+}
+
+static void redis_make(struct world *w, struct pr_message *m, enum wish wish)
+{
+    (void)w;
+    CHECK(wish == WISH_OK || wish == WISH_FAIL);
+    m->subject = wish == WISH_FAIL ? PR_STR("-fail") : PR_STR("");
+}
+
+static pr_slice field(const redisReply *entry, const char *name)
+{
+    const redisReply *fields = entry->element[1];
+    for (size_t i = 0; i + 1 < fields->elements; i += 2)
+        if (slice_eq_cstr((pr_slice){ fields->element[i]->str, fields->element[i]->len }, name))
+            return (pr_slice){ fields->element[i + 1]->str, fields->element[i + 1]->len };
+    return (pr_slice){ NULL, 0 };
+}
+
+static void redis_arrivals(struct world *w)
+{
+    redisContext *c = ask();
+    redisReply *entries = command(c, "XRANGE sink - +");
+    for (size_t i = 0; i < entries->elements; i++) {
+        pr_id id;
+        CHECK_EQ(pr_id_parse(field(entries->element[i], "ce_id"), &id), PR_OK);
+        world_arrival_add(w, id, field(entries->element[i], "data"));
+    }
+    freeReplyObject(entries);
+    redisFree(c);
+}
+
+const struct harness harness_redis = {
+    .name = "redis",
+    .wishes = 1 << WISH_OK | 1 << WISH_FAIL,
+    .exact = true,
+    .start = redis_start,
+    .stop = redis_stop,
+    .make = redis_make,
+    .arrivals = redis_arrivals,
+};
+
+/* ---- What is redis's own --------------------------------------------------------------------------- */
+
+static struct world w;
+static char own_url[256];
+
+/* The same server, another url; through a proxy when port is not 0. */
+static void prepare(unsigned port, const char *rest)
+{
+    world_prepare(&w, &harness_redis, 0);
+    snprintf(own_url, sizeof(own_url), "redis://127.0.0.1:%u/%s", port != 0 ? port : server.port, rest);
+    w.config.url = own_url;
+}
+
+TEST(redis_writes_an_event_as_fields)
+{
+    prepare(0, "2?stream=orders.{type}&maxlen=1000");
+    world_open(&w);
+    size_t i = world_add(&w, "o-1", PR_STR("{\"a\":1}"), WISH_OK);
+    w.messages[i].headers = PR_STR("{\"k\":\"v\",\"ce_id\":\"forged\",\"data\":\"forged\"}");
+    world_run(&w);
+    CHECK_EQ(w.results[i].outcome, SEND_OK);
+    redisContext *c = ask();
+    freeReplyObject(command(c, "SELECT 2"));
+    redisReply *entries = command(c, "XRANGE orders.test.sent - +");
+    CHECK_EQ(entries->elements, 1);
+    const redisReply *e = entries->element[0];
+    char id[PR_ID_TEXT_SIZE];
+    pr_id_format(w.messages[i].id, id);
+    CHECK_SLICE(field(e, "ce_id"), slice_from(id));
+    CHECK_SLICE(field(e, "ce_specversion"), "1.0");
+    CHECK_SLICE(field(e, "ce_type"), "test.sent");
+    CHECK_SLICE(field(e, "ce_partitionkey"), "o-1");
+    CHECK_SLICE(field(e, "content-type"), "application/json");
+    CHECK_SLICE(field(e, "data"), "{\"a\":1}");
+    CHECK_SLICE(field(e, "k"), "v");
+    freeReplyObject(entries);
+    redisFree(c);
+    world_fini(&w);
+}
+
+TEST(redis_writes_structured_and_raw)
+{
+    static const char *const envelopes[] = { "structured", "raw" };
+    for (size_t n = 0; n < 2; n++) {
+        prepare(0, "?stream=sink");
+        w.config.envelope = envelopes[n];
+        world_open(&w);
+        size_t i = world_add(&w, "", PR_STR("{\"a\":1}"), WISH_OK);
+        w.messages[i].headers = PR_STR("{\"k\":\"v\"}");
+        world_run(&w);
+        redisContext *c = ask();
+        redisReply *entries = command(c, "XRANGE sink - +");
+        CHECK_EQ(entries->elements, 1);
+        const redisReply *e = entries->element[0];
+        CHECK_EQ(field(e, "ce_id").size, 0);
+        CHECK_SLICE(field(e, "k"), "v");
+        if (n == 0) {
+            CHECK_SLICE(field(e, "content-type"), "application/cloudevents+json");
+            CHECK(slice_contains(field(e, "data"), PR_STR("\"data\":{\"a\":1}")));
+        } else {
+            CHECK_SLICE(field(e, "data"), "{\"a\":1}");
+        }
+        freeReplyObject(entries);
+        redisFree(c);
+        world_fini(&w);
+    }
+}
+
+TEST(redis_says_what_the_server_says) /* B70 */
+{
+    static const struct {
+        const char *set, *unset, *code;
+        int reason;
+    } cases[] = {
+        { "CONFIG SET maxmemory 1", "CONFIG SET maxmemory 0", "OOM", PR_REASON_TRANSPORT_UNAVAILABLE },
+        { "REPLICAOF 127.0.0.1 1", "REPLICAOF NO ONE", "READONLY", PR_REASON_TRANSPORT_UNAVAILABLE },
+        { "CONFIG SET min-replicas-to-write 1", "CONFIG SET min-replicas-to-write 0", "NOREPLICAS",
+          PR_REASON_TRANSPORT_UNAVAILABLE },
+        { "ACL SETUSER default -xadd", "ACL SETUSER default +xadd", "NOPERM", PR_REASON_UNAUTHORIZED },
+    };
+    for (size_t n = 0; n < sizeof(cases) / sizeof(cases[0]); n++) {
+        prepare(0, "?stream=sink");
+        world_open(&w);
+        tell(cases[n].set);
+        world_add(&w, "", PR_STR("{}"), WISH_OK);
+        world_run(&w);
+        tell(cases[n].unset);
+        CHECK_EQ(w.results[0].outcome, SEND_FAILED);
+        CHECK_STR(w.results[0].code, cases[n].code);
+        CHECK_EQ(w.results[0].reason, cases[n].reason);
+        CHECK(strncmp(w.results[0].error, cases[n].code, strlen(cases[n].code)) == 0);
+        world_add(&w, "", PR_STR("{}"), WISH_OK); /* and the connection goes on */
+        world_run(&w);
+        CHECK_EQ(w.results[1].outcome, SEND_OK);
+        world_fini(&w);
+    }
+}
+
+TEST(redis_logs_in_or_says_that_it_may_not)
+{
+    prepare(0, "?stream=sink");
+    tell("ACL SETUSER rider on >secret ~* +@all");
+    snprintf(own_url, sizeof(own_url), "redis://rider:secret@127.0.0.1:%u/3?stream=sink", server.port);
+    world_open(&w);
+    world_add(&w, "", PR_STR("{}"), WISH_OK);
+    world_run(&w);
+    CHECK_EQ(w.results[0].outcome, SEND_OK);
+    world_fini(&w);
+
+    prepare(0, "?stream=sink");
+    snprintf(own_url, sizeof(own_url), "redis://rider:wrong@127.0.0.1:%u/3?stream=sink", server.port);
+    world_open(&w);
+    world_add(&w, "", PR_STR("{}"), WISH_OK);
+    world_run(&w);
+    CHECK_EQ(w.results[0].outcome, SEND_FAILED);
+    CHECK_EQ(w.results[0].reason, PR_REASON_UNAUTHORIZED);
+    CHECK(strstr(w.results[0].error, "WRONGPASS") != NULL);
+    CHECK(strstr(w.results[0].error, "wrong@") == NULL);
+    world_fini(&w);
+}
+
+TEST(redis_is_absent_at_the_start_and_comes)
+{
+    prepare(0, "?stream=sink");
+    server_stop(&server, SIGTERM);
+    world_open(&w);
+    world_add(&w, "", PR_STR("{}"), WISH_OK);
+    world_run(&w);
+    CHECK_EQ(w.results[0].outcome, SEND_FAILED);
+    CHECK_EQ(w.results[0].reason, PR_REASON_TRANSPORT_UNAVAILABLE);
+    CHECK(strstr(w.results[0].error, "refused") != NULL);
+    server_start(&server);
+    int64_t end_us = world_now() + WORLD_WAIT_US;
+    size_t i;
+    do {
+        CHECK(world_now() < end_us);
+        i = world_add(&w, "", PR_STR("{}"), WISH_OK);
+        world_run(&w);
+        if (w.results[i].outcome != SEND_OK)
+            world_poll(&w, PR_MILLISECONDS(100));
+    } while (w.results[i].outcome != SEND_OK);
+    world_fini(&w);
+}
+
+TEST(redis_restarts_in_flight_and_nothing_is_lost)
+{
+    prepare(0, "?stream=sink");
+    world_open(&w);
+    for (size_t i = 0; i < 400; i++)
+        world_add(&w, "", PR_STR("{}"), WISH_OK);
+    for (size_t i = 0; i < 100; i++) {
+        world_submit(&w);
+        world_poll(&w, PR_MILLISECONDS(1));
+        if (w.answered > 50)
+            break;
+    }
+    server_stop(&server, SIGKILL);
+    world_collect(&w);
+    server_start(&server);
+    world_look(&w);
+    for (size_t i = 0; i < w.message_count; i++) {
+        CHECK_EQ(w.result_counts[i], i < w.taken ? 1 : 0);
+        if (w.results[i].outcome == SEND_OK)
+            CHECK(world_arrived(&w, i) == 1);
+        else if (w.results[i].outcome == SEND_FAILED)
+            CHECK(world_arrived(&w, i) == 0);
+    }
+    world_fini(&w);
+}
+
+/* A connection that is cut at the k-th byte of an answer: what was answered is OK, what was not UNKNOWN. */
+static void cut_at(struct tcp_proxy *proxy, size_t k)
+{
+    prepare(tcp_proxy_port(proxy), "?stream=sink");
+    world_open(&w);
+    world_add(&w, "", PR_STR("{}"), WISH_OK); /* so that the connection is up */
+    world_run(&w);
+    CHECK_EQ(w.results[0].outcome, SEND_OK);
+    tcp_proxy_cut_after(proxy, k);
+    for (size_t i = 0; i < 4; i++)
+        world_add(&w, "", PR_STR("{}"), WISH_OK);
+    world_run(&w);
+    world_look(&w);
+    size_t unknown = 0;
+    for (size_t i = 0; i < w.message_count; i++) {
+        unknown += w.results[i].outcome == SEND_UNKNOWN;
+        CHECK(w.results[i].outcome == SEND_OK ? world_arrived(&w, i) == 1
+                                              : w.results[i].outcome == SEND_UNKNOWN);
+    }
+    CHECK(unknown > 0);
+    size_t after = world_add(&w, "", PR_STR("{}"), WISH_OK); /* the first reconnect is at once */
+    world_run(&w);
+    CHECK_EQ(w.results[after].outcome, SEND_OK);
+    world_fini(&w);
+}
+
+TEST(redis_is_cut_off_in_the_middle_of_an_answer)
+{
+    prepare(0, "");
+    world_fini(&w);
+    struct tcp_proxy *proxy = tcp_proxy_start(server.port);
+    for (size_t k = 0; k < 16; k++)
+        cut_at(proxy, k * 5);
+    tcp_proxy_stop(proxy);
+}
+
+TEST(redis_gives_up_at_the_deadline_when_nobody_answers)
+{
+    prepare(0, "");
+    world_fini(&w);
+    struct tcp_proxy *proxy = tcp_proxy_start(server.port);
+    prepare(tcp_proxy_port(proxy), "?stream=sink");
+    world_open(&w);
+    world_add(&w, "", PR_STR("{}"), WISH_OK);
+    world_run(&w);
+    tcp_proxy_hold(proxy, true);
+    world_add(&w, "", PR_STR("{}"), WISH_OK);
+    world_add(&w, "", PR_STR("{}"), WISH_OK);
+    w.deliveries[1].deadline_us = world_now() + PR_MILLISECONDS(100);
+    w.deliveries[2].deadline_us = world_now() + PR_MILLISECONDS(200);
+    world_run(&w);
+    for (size_t i = 1; i < 3; i++) {
+        CHECK_EQ(w.results[i].outcome, SEND_UNKNOWN);
+        CHECK_EQ(w.results[i].reason, PR_REASON_TIMEOUT_EXCEEDED);
+    }
+    tcp_proxy_hold(proxy, false);
+    int64_t end_us = world_now() + WORLD_WAIT_US;
+    size_t i;
+    do {
+        CHECK(world_now() < end_us);
+        i = world_add(&w, "", PR_STR("{}"), WISH_OK);
+        world_run(&w);
+    } while (w.results[i].outcome != SEND_OK && (usleep(50000), true));
+    world_fini(&w);
+    tcp_proxy_stop(proxy);
+}
+
+TEST(redis_does_not_hammer_a_server_that_is_away)
+{
+    prepare(0, "");
+    world_fini(&w);
+    struct tcp_proxy *proxy = tcp_proxy_start(server.port);
+    tcp_proxy_close(proxy, true);
+    prepare(tcp_proxy_port(proxy), "?stream=sink");
+    world_open(&w);
+    int64_t begin_us = world_now();
+    while (world_now() < begin_us + PR_MILLISECONDS(1500) && w.message_count < WORLD_MESSAGES_MAX - 1) {
+        world_add(&w, "", PR_STR("{}"), WISH_OK);
+        world_run(&w);
+        usleep(5000);
+    }
+    CHECK(tcp_proxy_connections(proxy) >= 1);
+    CHECK(tcp_proxy_connections(proxy) <= 1 + (uint64_t)((world_now() - begin_us) / PR_SECONDS(1)));
+    world_fini(&w);
+    tcp_proxy_stop(proxy);
+}
+
+TEST(redis_refuses_a_wrong_url)
+{
+    static const struct {
+        const char *url, *text;
+    } cases[] = {
+        { "redis://127.0.0.1/one", "number of a database" },
+        { "redis://127.0.0.1?stream={typ}", "placeholders" },
+        { "redis://127.0.0.1?strem=a", "there are: stream, maxlen, plain" },
+        { "redis://127.0.0.1?maxlen=-1", "maxlen" },
+        { "redis://broker.example", "plain=true" },
+        { "rediss://127.0.0.1", "TLS" },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct endpoint_config config = { .name = "r", .url = cases[i].url };
+        struct pr_error error = { 0 };
+        CHECK_EQ(transport_check(&config, &error), PR_ECONFIG);
+        CHECK(strstr(error.text, cases[i].text) != NULL);
+    }
+}
