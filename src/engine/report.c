@@ -80,6 +80,11 @@ bool report_is_over(const struct brake *b)
     return !b->stored && !b->planned && !list_is_linked(&b->report);
 }
 
+static int failed_probes(const struct brake *b)
+{
+    return b->breaker.opened > 0 ? b->breaker.opened - 1 : 0;
+}
+
 static struct breaker_change change_of(struct engine *e, const struct brake *b, int64_t now_us)
 {
     struct breaker_change c = { .endpoint = b->endpoint->setting->name, .type = b->type };
@@ -89,7 +94,7 @@ static struct breaker_change change_of(struct engine *e, const struct brake *b, 
     c.open   = true;
     c.age_us = max64(now_us - b->since_us, 0);
     c.for_us = b->breaker.until_us == PR_NEVER ? PR_NEVER : max64(b->breaker.until_us - now_us, 0);
-    c.probes = max64(b->breaker.opened - 1, 0);
+    c.probes = failed_probes(b);
     c.reason = b->mishap.reason;
     c.code   = slice_dup(&e->arena, pr_str(b->mishap.code));
     c.error  = slice_dup(&e->arena, pr_str(b->mishap.error));
@@ -149,4 +154,32 @@ void reports_anew(struct engine *e)
         map_foreach(node, &ep->brakes)
             report_anew(e, MAP_ENTRY(node, struct brake, node));
     }
+}
+
+/* ---- Looking in ------------------------------------------------------------------------------- */
+
+static void view_add(const struct brake *b, struct breaker_view *ret, size_t max, size_t *count)
+{
+    if (b->breaker.state == BREAKER_CLOSED)
+        return;
+    if (*count < max)
+        ret[*count] = (struct breaker_view){ b->endpoint->index, b->type, failed_probes(b) };
+    ++*count;
+}
+
+size_t engine_breakers(const struct engine *e, struct breaker_view *ret, size_t max)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < e->endpoint_count; i++) {
+        view_add(&e->endpoints[i].brake, ret, max, &count);
+        map_foreach(node, &e->endpoints[i].brakes)
+            view_add(MAP_ENTRY(node, struct brake, node), ret, max, &count);
+    }
+    return count;
+}
+
+bool engine_breakers_told(const struct engine *e)
+{
+    return list_is_empty(&e->reports);
 }
