@@ -16,7 +16,8 @@ const char *breaker_state_now(const struct breaker_info *b, int64_t now_us)
 }
 
 /* Open before half-open, then the one whose probe is next. */
-static const struct breaker_info *worse(const struct breaker_info *a, const struct breaker_info *b, int64_t now_us)
+static const struct breaker_info *worse(const struct breaker_info *a, const struct breaker_info *b,
+                                        int64_t now_us)
 {
     if (a == NULL || is_open(a, now_us) != is_open(b, now_us))
         return a == NULL || !is_open(a, now_us) ? b : a;
@@ -25,10 +26,12 @@ static const struct breaker_info *worse(const struct breaker_info *a, const stru
 
 const char *breaker_words(struct arena *arena, const struct breaker_info *b)
 {
-    const char *text = arena_printf(arena, "%s%s%.*s%s%s%.*s", b->reason != PR_REASON_NONE ? pr_reason_name(b->reason) : "failed",
-                                    b->code.size > 0 ? " (" : "", SLICE_ARGS(b->code), b->code.size > 0 ? ")" : "",
-                                    b->error.size > 0 ? ": " : "", SLICE_ARGS(b->error))
-                           .data;
+    const char *text =
+        arena_printf(arena, "%s%s%.*s%s%s%.*s",
+                     b->reason != PR_REASON_NONE ? pr_reason_name(b->reason) : "failed",
+                     b->code.size > 0 ? " (" : "", SLICE_ARGS(b->code), b->code.size > 0 ? ")" : "",
+                     b->error.size > 0 ? ": " : "", SLICE_ARGS(b->error))
+            .data;
     ASSERT(text != NULL);
     return text;
 }
@@ -82,7 +85,8 @@ void breaker_json(struct json_writer *w, const struct breaker_info *b, int64_t n
 
 /* ---- What a message waits for ---- */
 
-static const struct breaker_info *breaker_of(const struct query_reply *reply, const struct listed *l, pr_slice endpoint)
+static const struct breaker_info *breaker_of(const struct query_reply *reply, const struct listed *l,
+                                             pr_slice endpoint)
 {
     const struct breaker_info *found = NULL;
 
@@ -120,7 +124,8 @@ static const struct breaker_info *breaker_by_route(const struct cli *cli, const 
     return NULL;
 }
 
-const struct breaker_info *message_breaker(const struct cli *cli, const struct query_reply *reply, const struct listed *l)
+const struct breaker_info *message_breaker(const struct cli *cli, const struct query_reply *reply,
+                                           const struct listed *l)
 {
     if (reply->breaker_count == 0 || (l->state != STATE_READY && l->state != STATE_RETRYING))
         return NULL;
@@ -132,7 +137,7 @@ const struct breaker_info *message_breaker(const struct cli *cli, const struct q
 struct standing endpoint_standing(const struct query_reply *reply, const struct endpoint_state *e)
 {
     struct standing s = { .state = "ok" };
-    size_t          count = 0;
+    size_t count = 0;
 
     for (size_t i = 0; i < reply->breaker_count; i++) {
         if (!slice_eq(reply->breakers[i].endpoint, e->name))
@@ -178,7 +183,8 @@ const char *standing_why(struct arena *arena, const struct standing *s, const st
         text = arena_printf(arena, "%s%.*s%s%.*s", e->by.size > 0 ? "by " : "", SLICE_ARGS(e->by),
                             e->by.size > 0 && e->why.size > 0 ? ": " : "", SLICE_ARGS(e->why));
     else if (s->breaker != NULL && s->breaker->type.size > 0)
-        text = arena_printf(arena, "for type %.*s: %s", SLICE_ARGS(s->breaker->type), breaker_words(arena, s->breaker));
+        text = arena_printf(arena, "for type %.*s: %s", SLICE_ARGS(s->breaker->type),
+                            breaker_words(arena, s->breaker));
     else if (s->breaker != NULL)
         text = pr_str(breaker_words(arena, s->breaker));
     ASSERT(text.data != NULL);
@@ -214,16 +220,19 @@ void standing_json(struct json_writer *w, struct arena *arena, const struct quer
 
 /* ---- Checks ---- */
 
-static void check_breaker(struct checks *checks, const struct standing *s, const struct endpoint_state *e, int64_t now_us)
+static void check_breaker(struct checks *checks, const struct standing *s, const struct endpoint_state *e,
+                          int64_t now_us)
 {
-    const char *next = !is_open(s->breaker, now_us)     ? "the next message is the probe"
-                       : s->breaker->until_us == PR_NEVER ? "it is not tried again"
-                                                          : arena_printf(checks->arena, "the next probe is in %s",
-                                                                         span_words(checks->arena, s->breaker->until_us - now_us))
-                                                                .data;
+    const char *next = !is_open(s->breaker, now_us) ? "the next message is the probe"
+                       : s->breaker->until_us == PR_NEVER
+                           ? "it is not tried again"
+                           : arena_printf(checks->arena, "the next probe is in %s",
+                                          span_words(checks->arena, s->breaker->until_us - now_us))
+                                 .data;
 
     checks_add(checks, "breaker", CHECK_WARN,
-               "endpoint %.*s is %s for %s, its messages wait and are not counted; %s. %.300s. To stop trying: postrider pause "
+               "endpoint %.*s is %s for %s, its messages wait and are not counted; %s. %.300s. To stop trying: "
+               "postrider pause "
                "%.*s",
                SLICE_ARGS(e->name), s->state, span_words(checks->arena, now_us - s->breaker->since_us), next,
                standing_why(checks->arena, s, e), SLICE_ARGS(e->name));
@@ -235,10 +244,11 @@ size_t endpoints_check(struct checks *checks, const struct query_reply *reply)
 
     for (size_t i = 0; i < reply->endpoint_count; i++) {
         const struct endpoint_state *e = &reply->endpoints[i];
-        struct standing              s = endpoint_standing(reply, e);
+        struct standing s = endpoint_standing(reply, e);
 
         if (is_paused(&s))
-            checks_add(checks, "paused", CHECK_WARN, "endpoint %.*s is paused by %.*s%s%.300s. To go on: postrider resume %.*s",
+            checks_add(checks, "paused", CHECK_WARN,
+                       "endpoint %.*s is paused by %.*s%s%.300s. To go on: postrider resume %.*s",
                        SLICE_ARGS(e->name), SLICE_ARGS(e->by), e->why.size > 0 ? ": " : "",
                        slice_dup(checks->arena, e->why).data, SLICE_ARGS(e->name));
         else if (s.breaker != NULL)

@@ -23,7 +23,8 @@ static enum color state_color(enum state state)
 }
 
 /* What happens next, for a column. */
-static const char *next_words(struct cli *cli, const struct listed *l, const struct breaker_info *b, int64_t now_us)
+static const char *next_words(struct cli *cli, const struct listed *l, const struct breaker_info *b,
+                              int64_t now_us)
 {
     if (l->state == STATE_PARKED || l->state == STATE_DEAD || l->state == STATE_DONE)
         return "";
@@ -37,7 +38,8 @@ static const char *next_words(struct cli *cli, const struct listed *l, const str
 static pr_slice why_words(struct cli *cli, const struct listed *l, const struct breaker_info *b, int64_t now_us)
 {
     if (b != NULL)
-        return arena_printf(&cli->arena, "endpoint %s: %s", breaker_state_now(b, now_us), breaker_words(&cli->arena, b));
+        return arena_printf(&cli->arena, "endpoint %s: %s", breaker_state_now(b, now_us),
+                            breaker_words(&cli->arena, b));
     return arena_printf(&cli->arena, "%s%s%.*s", message_reason(l),
                         message_reason(l)[0] != '\0' && l->m.error.size > 0 ? ": " : "",
                         (int)min_size(l->m.error.size, 500), l->m.error.size > 0 ? l->m.error.data : "");

@@ -254,8 +254,9 @@ static void print_wait(struct cli *cli, const struct breaker_info *b, int64_t no
 {
     if (b == NULL)
         return;
-    print_field(cli, "waits for", arena_printf(&cli->arena, "endpoint %.*s, which is %s: %s", SLICE_ARGS(b->endpoint),
-                                               breaker_state_now(b, now_us), breaker_words(&cli->arena, b)));
+    print_field(cli, "waits for",
+                arena_printf(&cli->arena, "endpoint %.*s, which is %s: %s", SLICE_ARGS(b->endpoint),
+                             breaker_state_now(b, now_us), breaker_words(&cli->arena, b)));
     print_time(cli, "open since", b->since_us, now_us);
     print_time(cli, "next probe", b->until_us, now_us);
 }

@@ -22,10 +22,17 @@ TEST(migrating_twice_changes_nothing) /* I18 */
 static void make_old(sqlite3 *db)
 {
     static const char *const steps[] = {
-        "DROP VIEW messages", "DROP VIEW blocked_streams", "DROP VIEW endpoint_overview", "DROP VIEW open_breaker",
-        "DROP VIEW in_flight", "DROP TABLE breaker", "ALTER TABLE instance DROP COLUMN lease_wall",
-        "ALTER TABLE endpoint DROP COLUMN last_failed_at", "ALTER TABLE endpoint DROP COLUMN last_reason",
-        "ALTER TABLE endpoint DROP COLUMN last_code", "ALTER TABLE endpoint DROP COLUMN last_error",
+        "DROP VIEW messages",
+        "DROP VIEW blocked_streams",
+        "DROP VIEW endpoint_overview",
+        "DROP VIEW open_breaker",
+        "DROP VIEW in_flight",
+        "DROP TABLE breaker",
+        "ALTER TABLE instance DROP COLUMN lease_wall",
+        "ALTER TABLE endpoint DROP COLUMN last_failed_at",
+        "ALTER TABLE endpoint DROP COLUMN last_reason",
+        "ALTER TABLE endpoint DROP COLUMN last_code",
+        "ALTER TABLE endpoint DROP COLUMN last_error",
         "INSERT INTO endpoint (name, sent) VALUES ('e', 7)",
         "UPDATE meta SET value = 2 WHERE key = 'schema_version'",
     };

@@ -2,12 +2,16 @@
 #include "suite.h"
 
 #define OPEN(name, of_type)                                                                                    \
-    ((struct breaker_change){ .endpoint = PR_STR(name), .type = PR_STR(of_type), .open = true,                 \
-                              .age_us = PR_SECONDS(2), .for_us = PR_SECONDS(5), .probes = 1,                   \
-                              .reason = PR_REASON_TRANSPORT_UNAVAILABLE, .code = PR_STR("503"),                \
+    ((struct breaker_change){ .endpoint = PR_STR(name),                                                        \
+                              .type = PR_STR(of_type),                                                         \
+                              .open = true,                                                                    \
+                              .age_us = PR_SECONDS(2),                                                         \
+                              .for_us = PR_SECONDS(5),                                                         \
+                              .probes = 1,                                                                     \
+                              .reason = PR_REASON_TRANSPORT_UNAVAILABLE,                                       \
+                              .code = PR_STR("503"),                                                           \
                               .error = PR_STR("not now") })
-#define CLOSED(name, of_type)                                                                                  \
-    ((struct breaker_change){ .endpoint = PR_STR(name), .type = PR_STR(of_type) })
+#define CLOSED(name, of_type) ((struct breaker_change){ .endpoint = PR_STR(name), .type = PR_STR(of_type) })
 
 #define TELL(w, change) CYCLE((w), .breakers = &(change), .breaker_count = 1)
 
@@ -18,7 +22,7 @@ static const struct query_reply *look(struct suite *s)
 
 STORE_TEST(an_open_breaker_is_told_to_people_with_all_that_is_known_of_it) /* B73, B200, T9 */
 {
-    struct worker        *w = suite_join(s, "outbox");
+    struct worker *w = suite_join(s, "outbox");
     struct breaker_change c = OPEN("e", "");
 
     CHECK_EQ(look(s)->breaker_count, 0);
@@ -42,9 +46,9 @@ STORE_TEST(an_open_breaker_is_told_to_people_with_all_that_is_known_of_it) /* B7
 
 STORE_TEST(breakers_are_told_with_messages_too) /* B200 */
 {
-    struct worker        *w = suite_join(s, "outbox");
+    struct worker *w = suite_join(s, "outbox");
     struct breaker_change c = OPEN("e", "");
-    pr_id                 id = SEND(s, "outbox", .destination = PR_STR("e"));
+    pr_id id = SEND(s, "outbox", .destination = PR_STR("e"));
 
     TELL(w, c);
     CHECK_EQ(suite_query(s, QUERY_MESSAGES, FILTER(.box = PR_STR("outbox")))->breaker_count, 1);
@@ -56,7 +60,7 @@ STORE_TEST(breakers_are_told_with_messages_too) /* B200 */
 
 STORE_TEST(a_breaker_that_opens_again_is_one_and_one_that_closes_is_none) /* B73 */
 {
-    struct worker        *w = suite_join(s, "outbox");
+    struct worker *w = suite_join(s, "outbox");
     struct breaker_change c = OPEN("e", "");
 
     TELL(w, c);
@@ -81,7 +85,7 @@ STORE_TEST(a_breaker_that_opens_again_is_one_and_one_that_closes_is_none) /* B73
 
 STORE_TEST(breakers_of_types_and_of_other_boxes_are_apart) /* B73 */
 {
-    struct worker        *w = suite_join(s, "outbox"), *other = suite_join(s, "ledger");
+    struct worker *w = suite_join(s, "outbox"), *other = suite_join(s, "ledger");
     struct breaker_change many[] = { OPEN("f", ""), OPEN("e", "b"), OPEN("e", "a") };
     struct breaker_change e = OPEN("e", "a"), end = CLOSED("e", "a");
 
@@ -102,9 +106,9 @@ STORE_TEST(breakers_of_types_and_of_other_boxes_are_apart) /* B73 */
 
 STORE_TEST(a_cycle_with_breakers_that_is_sent_again_changes_nothing) /* B7, T2 */
 {
-    struct worker        *w = suite_join(s, "outbox");
+    struct worker *w = suite_join(s, "outbox");
     struct breaker_change c = OPEN("e", ""), end = CLOSED("e", "");
-    int64_t               until = s->wall_us + PR_SECONDS(5);
+    int64_t until = s->wall_us + PR_SECONDS(5);
 
     TELL(w, c);
     suite_advance(s, PR_SECONDS(1));
@@ -119,7 +123,7 @@ STORE_TEST(a_cycle_with_breakers_that_is_sent_again_changes_nothing) /* B7, T2 *
 
 STORE_TEST(the_breakers_of_an_instance_that_leaves_go_with_it) /* T9 */
 {
-    struct worker        *w = suite_join(s, "outbox");
+    struct worker *w = suite_join(s, "outbox");
     struct breaker_change c = OPEN("e", "");
 
     TELL(w, c);
@@ -132,7 +136,7 @@ STORE_TEST(the_breakers_of_an_instance_that_leaves_go_with_it) /* T9 */
 
 STORE_TEST(the_breakers_of_an_instance_whose_lease_is_over_are_not_shown_and_then_buried) /* B72, T3, T9 */
 {
-    struct worker        *w = suite_join(s, "outbox");
+    struct worker *w = suite_join(s, "outbox");
     struct breaker_change c = OPEN("e", "");
 
     TELL(w, c);
@@ -149,7 +153,7 @@ STORE_TEST(the_breakers_of_an_instance_whose_lease_is_over_are_not_shown_and_the
 
 STORE_TEST(the_breaker_of_an_instance_without_lanes_is_of_no_consequence) /* T9 */
 {
-    struct worker        *w = suite_join(s, "outbox"), *idle = suite_join(s, "outbox");
+    struct worker *w = suite_join(s, "outbox"), *idle = suite_join(s, "outbox");
     struct breaker_change c = OPEN("e", "");
 
     CYCLE(idle, .lanes_give = idle->lanes, .breakers = &c, .breaker_count = 1);
@@ -175,9 +179,12 @@ STORE_TEST(breakers_survive_a_reopen_while_the_lease_lasts)
 STORE_TEST(the_latest_failure_of_an_endpoint_is_kept) /* B200 */
 {
     struct worker *w = suite_join(s, "outbox"), *other = suite_join(s, "ledger");
-    struct tally   t = { .endpoint = PR_STR("e"), .failed = 1, .reason = PR_REASON_TIMEOUT_EXCEEDED,
-                         .code = PR_STR("408"), .error = PR_STR("too slow") };
-    struct tally   sent = { .endpoint = PR_STR("e"), .sent = 1 };
+    struct tally t = { .endpoint = PR_STR("e"),
+                       .failed = 1,
+                       .reason = PR_REASON_TIMEOUT_EXCEEDED,
+                       .code = PR_STR("408"),
+                       .error = PR_STR("too slow") };
+    struct tally sent = { .endpoint = PR_STR("e"), .sent = 1 };
 
     CYCLE(w, .tallies = &sent, .tally_count = 1);
     CHECK_EQ(suite_endpoint(s, "e")->last_failed_us, 0);
@@ -193,7 +200,7 @@ STORE_TEST(the_latest_failure_of_an_endpoint_is_kept) /* B200 */
     CHECK_EQ(e->sent, 2);
     t.reason = PR_REASON_REJECTED;
     t.failed = 0; /* it counted for nobody */
-    t.code   = (pr_slice){ NULL, 0 };
+    t.code = (pr_slice){ NULL, 0 };
     CYCLE(other, .tallies = &t, .tally_count = 1);
     e = suite_endpoint(s, "e");
     CHECK_EQ(e->last_failed_us, s->wall_us);

@@ -54,7 +54,9 @@ int breakers_forget(struct cycle_run *run, pr_id instance)
 
 static int breaker_take(sqlite3_stmt *s, struct arena *arena, struct breaker_info *ret, struct pr_error *reterr)
 {
-    pr_slice *const texts[] = { &ret->endpoint, &ret->type, &ret->box, &ret->instance, &ret->code, &ret->error };
+    pr_slice *const texts[] = {
+        &ret->endpoint, &ret->type, &ret->box, &ret->instance, &ret->code, &ret->error
+    };
     pr_slice id = column_slice(s, 6);
 
     *ret = (struct breaker_info){
@@ -85,10 +87,11 @@ int breakers_read(struct sqlite_store *store, struct conn *conn, struct arena *a
     reply->breakers = arena_alloc_array(arena, (size_t)room, sizeof(*reply->breakers));
     if (reply->breakers == NULL)
         return error_set(reterr, PR_ENOMEM, "no memory for %lld breakers", (long long)room);
-    rc = conn_bind(conn,
-                   "SELECT b.endpoint, b.type, i.box, i.name, b.code, b.error, i.id, b.since, b.until, b.probes,"
-                   " b.failure_reason" ALIVE " ORDER BY b.endpoint, b.type, i.box",
-                   NO_BOX, alive, 2, &statement, reterr);
+    rc =
+        conn_bind(conn,
+                  "SELECT b.endpoint, b.type, i.box, i.name, b.code, b.error, i.id, b.since, b.until, b.probes,"
+                  " b.failure_reason" ALIVE " ORDER BY b.endpoint, b.type, i.box",
+                  NO_BOX, alive, 2, &statement, reterr);
     if (rc != PR_OK)
         return rc;
     while ((rc = conn_step(conn, statement, reterr)) > 0 && reply->breaker_count < (size_t)room) {

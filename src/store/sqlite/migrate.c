@@ -169,13 +169,14 @@ static const char VIEW_IN_FLIGHT[] =
 
 /* Breakers that are not closed, of instances that are alive and have lanes. */
 #define TIME_TEXT(column)                                                                                      \
-    "CASE WHEN " column " < 9223372036854775807 THEN strftime('%Y-%m-%dT%H:%M:%fZ', " column                    \
+    "CASE WHEN " column " < 9223372036854775807 THEN strftime('%Y-%m-%dT%H:%M:%fZ', " column                   \
     " / 1e6, 'unixepoch') END"
 static const char VIEW_OPEN[] =
     "CREATE VIEW open_breaker AS SELECT b.endpoint, b.type, i.box, i.name AS instance,"
-    " CASE WHEN b.until > " NOW_US " THEN 'open' ELSE 'half-open' END AS state, " TIME_TEXT("b.since")
-    " AS since, " TIME_TEXT("b.until") " AS until, b.probes, b.failure_reason, b.code, b.error"
-    " FROM breaker b JOIN instance i ON i.id = b.instance WHERE i.lanes > 0 AND i.lease_wall > " NOW_US ";";
+    " CASE WHEN b.until > " NOW_US " THEN 'open' ELSE 'half-open' END AS state, " TIME_TEXT(
+        "b.since") " AS since, " TIME_TEXT("b.until") " AS until, b.probes, b.failure_reason, b.code, b.error"
+                                                      " FROM breaker b JOIN instance i ON i.id = b.instance "
+                                                      "WHERE i.lanes > 0 AND i.lease_wall > " NOW_US ";";
 
 /* As state_of_row(), with receipts and pauses laid over it.  What is ready or retrying can wait for an
  * endpoint that is open: then endpoint_state says so. */
@@ -209,7 +210,8 @@ static const char VIEW_BLOCKED[] =
 
 static const char VIEW_ENDPOINTS[] =
     "CREATE VIEW endpoint_overview AS SELECT name, CASE WHEN paused_until > " NOW_US " THEN 'paused'"
-    " ELSE coalesce((SELECT max(o.state) FROM open_breaker o WHERE o.endpoint = endpoint.name), 'ok') END AS state,"
+    " ELSE coalesce((SELECT max(o.state) FROM open_breaker o WHERE o.endpoint = endpoint.name), 'ok') END AS "
+    "state,"
     " CASE WHEN paused_until > " NOW_US " AND paused_until < 9223372036854775807"
     " THEN strftime('%Y-%m-%dT%H:%M:%fZ', paused_until / 1e6, 'unixepoch') END AS paused_until,"
     " paused_by, paused_why, sent, failed, dead, discarded, expired,"
