@@ -280,6 +280,9 @@ static void read_event(struct checker *c, const struct event *e)
     case EVENT_ADMIN_END: on_admin_end(c, e); break;
     case EVENT_CLOCK: on_clock(c, e); break;
     case EVENT_WINDOW: on_window(c, e); break;
+    case EVENT_UNTOLD:
+        breach_set(c, "I21", "%d breakers are stored that are not as the %lld in the engine", e->number, (long long)e->value);
+        break;
     case EVENT_UNDRAINED:
         breach_set(c, "I15", "m%u is still %s long after the last fault", e->message, state_name((enum state)e->what));
         break;

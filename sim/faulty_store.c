@@ -261,6 +261,7 @@ int faulty_cycle(struct world *w, struct instance *in, const struct cycle *cycle
         return rc;
     }
     witness_cycle(w, in, cycle, *ret);
+    world_compare_breakers(w, in, cycle, (*ret)->lanes_owned != 0);
     if (w->watch != NULL)
         w->watch(w, in, cycle, *ret);
     rc = fault_after(w);

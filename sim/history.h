@@ -45,6 +45,7 @@
     X(OUTAGE,    "an endpoint went down or came up")            /* up,     -,        -     */ \
     X(HEAL,      "from here on no faults")                      /*                         */ \
     X(WINDOW,    "an engine holds more than ever before")       /* -,      count,    bytes */ \
+    X(UNTOLD,    "the stored breakers are not its own")         /* -,      stored,   its own */ \
     X(UNDRAINED, "it should be gone by now")                    /* state                   */ \
     X(END,       "the run is over")                             /*                         */
 

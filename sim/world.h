@@ -12,6 +12,7 @@
  *   faulty_transport.c  between an engine and its receivers
  *   workload.c          senders
  *   operators.c         people
+ *   breakers.c          the engines' breakers against what the store tells of them
  *   run.c               the two phases: first nothing may break, then everything must drain */
 #ifndef SIM_WORLD_H
 #define SIM_WORLD_H
@@ -177,6 +178,12 @@ int faulty_cycle(struct world *w, struct instance *in, const struct cycle *cycle
 /* The row's message and destination; false: never seen. */
 bool world_find_row(struct world *w, uint64_t row, uint32_t *ret_message, uint16_t *ret_destination);
 uint16_t world_destination(const struct world *w, pr_slice name);
+
+/* ---- breakers.c --------------------------------------------------------------------------------- */
+
+/* A cycle of this engine has just landed: are its breakers in the store?  Those of an instance
+ * without lanes are not shown.  (I21) */
+void world_compare_breakers(struct world *w, struct instance *in, const struct cycle *cycle, bool has_lanes);
 
 /* ---- faulty_transport.c ------------------------------------------------------------------------ */
 

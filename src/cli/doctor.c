@@ -9,8 +9,7 @@
 #include "base/error.h"
 #include "base/units.h"
 #include "base/util.h"
-#include "cli/check.h"
-#include "cli/table.h"
+#include "cli/endpoint.h"
 
 #define DISK_LOW_BYTES (INT64_C(1) << 30)    /* less is a warning */
 #define DISK_EMPTY_BYTES (INT64_C(64) << 20) /* less is an error: the next checkpoint may fail */
@@ -124,6 +123,18 @@ static void check_instances(struct cli *cli, struct checks *c)
         checks_add(c, "instances", CHECK_FINE, "none: nothing is delivered until postrider run is started");
 }
 
+static void check_endpoints(struct cli *cli, struct checks *c)
+{
+    struct query query = { .kind = QUERY_ENDPOINTS };
+    struct query_reply reply;
+    struct pr_error err;
+
+    if (cli->store.ops == NULL || store_query(&cli->store, &query, &cli->arena, &reply, &err) != PR_OK)
+        return; /* said already */
+    if (endpoints_check(c, &reply) == 0 && reply.endpoint_count > 0)
+        checks_add(c, "endpoints", CHECK_FINE, "none is paused, no breaker is open");
+}
+
 static void check_config(struct cli *cli, struct checks *c)
 {
     const struct config *config = cli->config;
@@ -171,6 +182,7 @@ int run_doctor(struct cli *cli)
     check_files(cli, &checks);
     check_store(cli, &checks);
     check_instances(cli, &checks);
+    check_endpoints(cli, &checks);
     print(cli, &checks);
     return checks_health(&checks) == CHECK_ERROR ? EXIT_UNHEALTHY : EXIT_DONE;
 }

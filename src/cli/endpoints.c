@@ -6,8 +6,8 @@
 #include "base/json.h"
 #include "base/units.h"
 #include "base/util.h"
+#include "cli/endpoint.h"
 #include "cli/policy.h"
-#include "cli/table.h"
 
 static int ask(struct cli *cli, struct query_reply *ret)
 {
@@ -45,6 +45,8 @@ static size_t collect(struct cli *cli, const struct query_reply *reply, struct e
         ret[n] = (struct entry){ .name = slice_from(config->endpoints[i].name), .config = &config->endpoints[i] };
         if (state != NULL)
             ret[n].state = *state;
+        else
+            ret[n].state.name = ret[n].name;
         n++;
     }
     for (size_t i = 0; i < reply->endpoint_count; i++)
@@ -53,19 +55,8 @@ static size_t collect(struct cli *cli, const struct query_reply *reply, struct e
     return n;
 }
 
-static void json_text(struct json_writer *w, const char *key, pr_slice text)
+static void print_json(struct cli *cli, const struct query_reply *reply, const struct entry *e)
 {
-    json_key(w, key);
-    if (text.size > 0)
-        json_slice(w, text);
-    else
-        json_cstr(w, NULL);
-}
-
-static void print_json(const struct entry *e, int64_t now_us)
-{
-    bool               paused = e->state.paused_until_us > now_us;
-    const pr_slice     nothing = { NULL, 0 };
     struct json_writer w;
     struct buf         line;
     const struct {
@@ -79,15 +70,7 @@ static void print_json(const struct entry *e, int64_t now_us)
     json_begin_object(&w);
     json_key(&w, "name");
     json_slice(&w, e->name);
-    json_key(&w, "state");
-    json_cstr(&w, paused ? "paused" : "closed");
-    json_key(&w, "until");
-    if (paused && e->state.paused_until_us != PR_NEVER)
-        json_time(&w, e->state.paused_until_us);
-    else
-        json_cstr(&w, NULL); /* not paused, or until resumed */
-    json_text(&w, "by", paused ? e->state.by : nothing);
-    json_text(&w, "why", paused ? e->state.why : nothing);
+    standing_json(&w, &cli->arena, reply, &e->state);
     json_key(&w, "configured");
     json_bool(&w, e->config != NULL);
     json_key(&w, "rules");
@@ -101,26 +84,20 @@ static void print_json(const struct entry *e, int64_t now_us)
     buf_fini(&line);
 }
 
-static void add_row(struct cli *cli, struct table *t, const struct entry *e, int64_t now_us)
+static void add_row(struct cli *cli, struct table *t, const struct query_reply *reply, const struct entry *e)
 {
-    bool paused = e->state.paused_until_us > now_us;
+    struct standing s = endpoint_standing(reply, &e->state);
 
     table_add(t, COLOR_NONE, e->name);
-    if (paused && e->state.paused_until_us == PR_NEVER)
-        table_add(t, COLOR_YELLOW, PR_STR("paused until resumed"));
-    else if (paused)
-        table_addf(t, COLOR_YELLOW, "paused for %s", span_short(&cli->arena, e->state.paused_until_us - now_us));
-    else if (e->config == NULL)
+    if (e->config == NULL && s.until_us == 0)
         table_add(t, COLOR_DIM, PR_STR("not configured"));
     else
-        table_add(t, COLOR_GREEN, PR_STR("sends"));
+        standing_add(cli, t, &s, reply->now_us);
     table_addf(t, COLOR_NONE, "%" PRIu64, e->state.sent);
     table_addf(t, e->state.failed > 0 ? COLOR_YELLOW : COLOR_DIM, "%" PRIu64, e->state.failed);
     table_addf(t, e->state.dead > 0 ? COLOR_RED : COLOR_DIM, "%" PRIu64, e->state.dead);
     table_addf(t, COLOR_DIM, "%zu", e->config != NULL ? e->config->rule_count : 0);
-    table_addf(t, COLOR_DIM, "%s%.*s%s%.*s", paused && e->state.by.size > 0 ? "by " : "", paused ? (int)e->state.by.size : 0,
-               paused && e->state.by.size > 0 ? e->state.by.data : "", paused && e->state.why.size > 0 ? ": " : "",
-               paused ? (int)e->state.why.size : 0, paused && e->state.why.size > 0 ? e->state.why.data : "");
+    table_add(t, COLOR_DIM, slice_from(standing_why(&cli->arena, &s, &e->state)));
 }
 
 int run_endpoints(struct cli *cli)
@@ -140,9 +117,9 @@ int run_endpoints(struct cli *cli)
     table_init(&t, &cli->arena, "ENDPOINT|STATE|>SENT|>FAILED|>DEAD|>RULES|WHY");
     for (size_t i = 0; i < count; i++) {
         if (cli->json)
-            print_json(&entries[i], reply.now_us);
+            print_json(cli, &reply, &entries[i]);
         else
-            add_row(cli, &t, &entries[i], reply.now_us);
+            add_row(cli, &t, &reply, &entries[i]);
     }
     if (!cli->json && count > 0)
         table_print(&t, stdout, terminal_width(stdout), cli->color);

@@ -60,7 +60,7 @@ int cli_print_grants(struct cli *cli)
         cli_say("SQLite has no roles: who may write the file may do everything");
         return EXIT_FAILED;
     }
-    printf("-- Run this as the owner of the schema %.*s, after postrider init; again after each new box.\n", SLICE_ARGS(s));
+    printf("-- Run this as the owner of the schema %.*s, after postrider init; again after each new box and after an upgrade.\n", SLICE_ARGS(s));
     print_application(cli, s);
     print_worker(s, "relay", "postrider run.");
     print_worker(s, "admin", "People: every command but init.");

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "cli/endpoint.h"
 #include "cli/message.h"
-#include "cli/table.h"
 #include "base/util.h"
 #include "runtime/config_suggest.h"
 
@@ -23,13 +23,26 @@ static enum color state_color(enum state state)
 }
 
 /* What happens next, for a column. */
-static const char *next_words(struct cli *cli, const struct listed *l, int64_t now_us)
+static const char *next_words(struct cli *cli, const struct listed *l, const struct breaker_info *b,
+                              int64_t now_us)
 {
     if (l->state == STATE_PARKED || l->state == STATE_DEAD || l->state == STATE_DONE)
         return "";
     if (l->m.due_us > now_us)
         return arena_printf(&cli->arena, "in %s", span_short(&cli->arena, l->m.due_us - now_us)).data;
-    return l->state == STATE_READY ? "now" : "";
+    if (b != NULL && b->until_us > now_us && b->until_us != PR_NEVER)
+        return arena_printf(&cli->arena, "probe %s", span_short(&cli->arena, b->until_us - now_us)).data;
+    return b != NULL ? "probe" : l->state == STATE_READY ? "now" : "";
+}
+
+static pr_slice why_words(struct cli *cli, const struct listed *l, const struct breaker_info *b, int64_t now_us)
+{
+    if (b != NULL)
+        return arena_printf(&cli->arena, "endpoint %s: %s", breaker_state_now(b, now_us),
+                            breaker_words(&cli->arena, b));
+    return arena_printf(&cli->arena, "%s%s%.*s", message_reason(l),
+                        message_reason(l)[0] != '\0' && l->m.error.size > 0 ? ": " : "",
+                        (int)min_size(l->m.error.size, 500), l->m.error.size > 0 ? l->m.error.data : "");
 }
 
 static void table_of_messages(struct cli *cli, const struct query_reply *reply)
@@ -39,6 +52,7 @@ static void table_of_messages(struct cli *cli, const struct query_reply *reply)
     table_init(&table, &cli->arena, "ID|STATE|TYPE|STREAM|ENDPOINT|>AGE|>NEXT|>FAILED|WHY");
     for (size_t i = 0; i < reply->listed_count; i++) {
         const struct listed *l = &reply->listed[i];
+        const struct breaker_info *b = message_breaker(cli, reply, l);
         char id[PR_ID_TEXT_SIZE];
 
         pr_id_format(l->m.id, id);
@@ -48,23 +62,21 @@ static void table_of_messages(struct cli *cli, const struct query_reply *reply)
         table_add(&table, COLOR_NONE, l->m.stream);
         table_add(&table, COLOR_NONE, message_endpoint(l));
         table_add(&table, COLOR_NONE, slice_from(span_short(&cli->arena, reply->now_us - l->m.created_us)));
-        table_add(&table, COLOR_NONE, slice_from(next_words(cli, l, reply->now_us)));
+        table_add(&table, COLOR_NONE, slice_from(next_words(cli, l, b, reply->now_us)));
         table_addf(&table, COLOR_NONE, "%d", l->m.failures);
-        table_addf(&table, COLOR_DIM, "%s%s%.*s", message_reason(l),
-                   message_reason(l)[0] != '\0' && l->m.error.size > 0 ? ": " : "",
-                   (int)min_size(l->m.error.size, 500), l->m.error.size > 0 ? l->m.error.data : "");
+        table_add(&table, COLOR_DIM, why_words(cli, l, b, reply->now_us));
     }
     table_print(&table, stdout, terminal_width(stdout), cli->color);
 }
 
-static void print_json(const struct listed *l)
+static void print_json(const struct cli *cli, const struct query_reply *reply, const struct listed *l)
 {
     struct json_writer w;
     struct buf line;
 
     buf_init(&line, OUTPUT_MAX);
     json_init(&w, &line);
-    message_json(&w, l);
+    message_json(&w, cli, reply, l);
     cli_print(&line);
     buf_fini(&line);
 }
@@ -72,7 +84,7 @@ static void print_json(const struct listed *l)
 static int print_list(struct cli *cli, const struct query_reply *reply, const char *nothing)
 {
     for (size_t i = 0; i < reply->listed_count && cli->json; i++)
-        print_json(&reply->listed[i]);
+        print_json(cli, reply, &reply->listed[i]);
     if (cli->json)
         return EXIT_DONE;
     if (reply->listed_count == 0)
@@ -155,11 +167,11 @@ static int show(struct cli *cli, bool dead_only)
         if (dead_only && reply.listed[i].state != STATE_DEAD)
             continue;
         if (cli->json)
-            print_json(&reply.listed[i]);
+            print_json(cli, &reply, &reply.listed[i]);
         else {
             if (shown > 0)
                 printf("\n");
-            message_print(cli, &reply.listed[i], reply.now_us);
+            message_print(cli, &reply, &reply.listed[i]);
         }
         shown++;
     }

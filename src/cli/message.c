@@ -5,7 +5,7 @@
 
 #include "base/base64.h"
 #include "base/utf8.h"
-#include "cli/table.h"
+#include "cli/endpoint.h"
 
 /* The endpoint of the latest line.  Their names need no escapes. */
 static pr_slice endpoint_of_story(pr_slice story)
@@ -143,7 +143,16 @@ static void json_state_facts(struct json_writer *w, const struct listed *l)
     }
 }
 
-void message_json(struct json_writer *w, const struct listed *l)
+/* An endpoint whose breaker is open: it waits for that, whatever its own state is. */
+static void json_wait(struct json_writer *w, const struct breaker_info *b, int64_t now_us)
+{
+    json_key(w, "endpoint_state");
+    json_cstr(w, b != NULL ? breaker_state_now(b, now_us) : NULL);
+    json_moment(w, "next_probe_at", b != NULL && b->until_us != PR_NEVER ? b->until_us : 0);
+}
+
+void message_json(struct json_writer *w, const struct cli *cli, const struct query_reply *reply,
+                  const struct listed *l)
 {
     const struct pr_message *m = &l->m;
     char id[PR_ID_TEXT_SIZE];
@@ -163,6 +172,7 @@ void message_json(struct json_writer *w, const struct listed *l)
     json_text(w, "stream", m->stream);
     json_text(w, "destination", m->destination);
     json_text(w, "endpoint", message_endpoint(l));
+    json_wait(w, message_breaker(cli, reply, l), reply->now_us);
     json_text(w, "source", m->source);
     json_text(w, "subject", m->subject);
     json_text(w, "content_type", m->content_type);
@@ -240,8 +250,20 @@ static void print_payload(pr_slice payload)
     buf_fini(&text);
 }
 
-void message_print(struct cli *cli, const struct listed *l, int64_t now_us)
+static void print_wait(struct cli *cli, const struct breaker_info *b, int64_t now_us)
 {
+    if (b == NULL)
+        return;
+    print_field(cli, "waits for",
+                arena_printf(&cli->arena, "endpoint %.*s, which is %s: %s", SLICE_ARGS(b->endpoint),
+                             breaker_state_now(b, now_us), breaker_words(&cli->arena, b)));
+    print_time(cli, "open since", b->since_us, now_us);
+    print_time(cli, "next probe", b->until_us, now_us);
+}
+
+void message_print(struct cli *cli, const struct query_reply *reply, const struct listed *l)
+{
+    int64_t now_us = reply->now_us;
     const struct pr_message *m = &l->m;
     char id[PR_ID_TEXT_SIZE];
 
@@ -252,6 +274,7 @@ void message_print(struct cli *cli, const struct listed *l, int64_t now_us)
     print_field(cli, "type", m->type);
     print_field(cli, "stream", m->stream);
     print_field(cli, "endpoint", message_endpoint(l));
+    print_wait(cli, message_breaker(cli, reply, l), now_us);
     print_field(cli, "source", m->source);
     print_field(cli, "subject", m->subject);
     print_field(cli, "content type", m->content_type);

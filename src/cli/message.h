@@ -5,10 +5,11 @@
 #include "base/json.h"
 #include "cli/cli.h"
 
-/* The object of --json: the same for every command. */
-void message_json(struct json_writer *w, const struct listed *listed);
+/* The object of --json: the same for every command.  The reply is the one that it is listed in. */
+void message_json(struct json_writer *w, const struct cli *cli, const struct query_reply *reply,
+                  const struct listed *listed);
 /* All of it, for people. */
-void message_print(struct cli *cli, const struct listed *listed, int64_t now_us);
+void message_print(struct cli *cli, const struct query_reply *reply, const struct listed *listed);
 
 /* Where it is going, for a column: the endpoint, or "" while the routes have not decided. */
 pr_slice message_endpoint(const struct listed *listed);

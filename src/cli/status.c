@@ -4,8 +4,7 @@
 
 #include "base/error.h"
 #include "base/util.h"
-#include "cli/check.h"
-#include "cli/table.h"
+#include "cli/endpoint.h"
 
 #define OLDEST_WARN_US PR_MINUTES(5) /* a ready message that waits longer tells of trouble */
 #define IN_FLIGHT_PAGE 100           /* payloads come along, so pages are small */
@@ -117,11 +116,6 @@ static int check_destinations(struct cli *cli, struct status *s, const struct bo
     return EXIT_DONE;
 }
 
-static bool is_paused(const struct endpoint_state *e, int64_t now_us)
-{
-    return e->paused_until_us > now_us;
-}
-
 static int check_all(struct cli *cli, struct status *s)
 {
     int code = EXIT_DONE;
@@ -132,13 +126,7 @@ static int check_all(struct cli *cli, struct status *s)
         check_box(cli, s, &s->boxes.boxes[i]);
         code = check_destinations(cli, s, &s->boxes.boxes[i]);
     }
-    for (size_t i = 0; i < s->endpoints.endpoint_count; i++) {
-        const struct endpoint_state *e = &s->endpoints.endpoints[i];
-
-        if (is_paused(e, s->endpoints.now_us))
-            checks_add(&s->checks, "paused", CHECK_WARN, "endpoint %.*s is paused by %.*s%s%.*s",
-                       SLICE_ARGS(e->name), SLICE_ARGS(e->by), e->why.size > 0 ? ": " : "", SLICE_ARGS(e->why));
-    }
+    (void)endpoints_check(&s->checks, &s->endpoints);
     return code;
 }
 
@@ -194,29 +182,17 @@ static void json_boxes(struct json_writer *w, const struct status *s)
     json_end_array(w);
 }
 
-static void json_endpoints(struct json_writer *w, const struct status *s)
+static void json_endpoints(struct json_writer *w, struct arena *arena, const struct status *s)
 {
     json_key(w, "endpoints");
     json_begin_array(w);
     for (size_t i = 0; i < s->endpoints.endpoint_count; i++) {
         const struct endpoint_state *e = &s->endpoints.endpoints[i];
-        bool paused = is_paused(e, s->endpoints.now_us);
 
         json_begin_object(w);
         json_key(w, "name");
         json_slice(w, e->name);
-        json_key(w, "state");
-        json_cstr(w, paused ? "paused" : "closed");
-        json_key(w, "until");
-        if (paused)
-            json_time(w, e->paused_until_us);
-        else
-            json_cstr(w, NULL);
-        json_key(w, "why");
-        if (paused)
-            json_slice(w, e->why);
-        else
-            json_cstr(w, NULL);
+        standing_json(w, arena, &s->endpoints, e);
         json_count(w, "sent", e->sent);
         json_count(w, "failed", e->failed);
         json_count(w, "dead", e->dead);
@@ -260,7 +236,7 @@ static void json_instances(struct json_writer *w, const struct status *s)
     json_end_array(w);
 }
 
-static void print_json(const struct status *s)
+static void print_json(struct cli *cli, const struct status *s)
 {
     struct json_writer w;
     struct buf line;
@@ -272,7 +248,7 @@ static void print_json(const struct status *s)
     json_cstr(&w, check_state_name(checks_health(&s->checks)));
     checks_json(&s->checks, &w);
     json_boxes(&w, s);
-    json_endpoints(&w, s);
+    json_endpoints(&w, &cli->arena, s);
     json_instances(&w, s);
     json_end_object(&w);
     cli_print(&line);
@@ -319,27 +295,22 @@ static void print_endpoints(struct cli *cli, const struct status *s)
 
     if (s->endpoints.endpoint_count == 0)
         return;
-    table_init(&t, &cli->arena, "ENDPOINT|STATE|>SENT|>FAILED|>DEAD|>IN-FLIGHT");
+    table_init(&t, &cli->arena, "ENDPOINT|STATE|>SENT|>FAILED|>DEAD|>IN-FLIGHT|WHY");
     for (size_t i = 0; i < s->endpoints.endpoint_count; i++) {
         const struct endpoint_state *e = &s->endpoints.endpoints[i];
-        bool paused = is_paused(e, s->endpoints.now_us);
+        struct standing standing = endpoint_standing(&s->endpoints, e);
 
         table_add(&t, COLOR_NONE,
                   e->name.size > 0 ? e->name : PR_STR("(none)")); /* dead before they were routed */
-        if (paused && e->paused_until_us == PR_NEVER)
-            table_add(&t, COLOR_YELLOW, PR_STR("paused until resumed"));
-        else if (paused)
-            table_addf(&t, COLOR_YELLOW, "paused for %s",
-                       span_short(&cli->arena, e->paused_until_us - s->endpoints.now_us));
-        else
-            table_add(&t, COLOR_GREEN, PR_STR("sends"));
+        standing_add(cli, &t, &standing, s->endpoints.now_us);
         table_addf(&t, COLOR_NONE, "%" PRIu64, e->sent);
         table_addf(&t, e->failed > 0 ? COLOR_YELLOW : COLOR_DIM, "%" PRIu64, e->failed);
         table_addf(&t, e->dead > 0 ? COLOR_RED : COLOR_DIM, "%" PRIu64, e->dead);
         table_addf(&t, COLOR_NONE, "%zu", s->in_flight[i]);
+        table_add(&t, COLOR_DIM, slice_from(standing_why(&cli->arena, &standing, e)));
     }
     printf("\n");
-    table_print(&t, stdout, 0, cli->color);
+    table_print(&t, stdout, terminal_width(stdout), cli->color);
 }
 
 static void print_instances(struct cli *cli, const struct status *s)
@@ -389,7 +360,7 @@ static int print_unreachable(struct cli *cli, int code)
     if (code != EXIT_STORE || !cli->json)
         return code;
     checks_add(&s.checks, "store", CHECK_ERROR, "it cannot be read: look at it with postrider doctor");
-    print_json(&s);
+    print_json(cli, &s);
     return code;
 }
 
@@ -403,7 +374,7 @@ int run_status(struct cli *cli)
     if (code != EXIT_DONE)
         return print_unreachable(cli, code);
     if (cli->json)
-        print_json(&s);
+        print_json(cli, &s);
     else
         print_people(cli, &s);
     return checks_health(&s.checks) == CHECK_ERROR ? EXIT_UNHEALTHY : EXIT_DONE;

@@ -6,19 +6,21 @@
 
 #include "base/error.h"
 #include "base/util.h"
+#include "cli/endpoint.h"
 #include "cli/message.h"
-#include "cli/table.h"
 
 #include <jansson.h> /* last: its json_is_object() is a macro */
 
 struct why {
     struct cli *cli;
     struct arena *arena;
+    const struct query_reply *reply; /* it is listed there */
     const struct listed *l;
     int64_t now_us;
     char id[PR_ID_TEXT_SIZE];
     pr_slice endpoint;
     const struct config_endpoint *setting; /* NULL: not known */
+    const struct breaker_info *breaker;    /* its endpoint does not send; NULL: it does */
 };
 
 static void heading(const struct why *y, const char *text)
@@ -141,6 +143,11 @@ static void say_head(const struct why *y)
     pr_id_format(head->m.id, id);
     printf("It is held behind %s (%s), which stands before it in stream %s and is %s", id,
            clean(y, head->m.type), clean(y, y->l->m.stream), state_name(head->state));
+    const struct breaker_info *b = message_breaker(y->cli, y->reply, head);
+
+    if (b != NULL)
+        printf(", but endpoint %s is %s (%s)", clean(y, b->endpoint), breaker_state_now(b, y->now_us),
+               clean(y, slice_from(breaker_words(y->arena, b))));
     if (head->state == STATE_RETRYING)
         printf(": its next attempt is %s", ahead(y, head->m.due_us));
     printf(".\n");
@@ -207,12 +214,33 @@ static void say_dead(const struct why *y)
         printf("Note: %s\n", clean(y, l->note));
 }
 
+/* Its own state is fine: the endpoint is not. */
+static void say_open(const struct why *y)
+{
+    const struct breaker_info *b = y->breaker;
+
+    printf("It waits because endpoint %s is %s", clean(y, b->endpoint), breaker_state_now(b, y->now_us));
+    if (b->type.size > 0)
+        printf(" for messages of type %s", clean(y, b->type));
+    printf(": for %s (since %s) instance %s sends only probes there.\n", span_words(y->arena, y->now_us - b->since_us),
+           time_words(y->arena, b->since_us), clean(y, b->instance));
+    if (b->probes > 0)
+        printf("%d %s failed since then, the latest with %s.\n", b->probes, b->probes == 1 ? "probe" : "probes",
+               clean(y, slice_from(breaker_words(y->arena, b))));
+    else
+        printf("It opened after %s.\n", clean(y, slice_from(breaker_words(y->arena, b))));
+}
+
 static void say_where(const struct why *y)
 {
     const struct listed *l = y->l;
 
     switch (l->state) {
     case STATE_READY:
+        if (y->breaker != NULL) {
+            say_open(y);
+            break;
+        }
         printf("It is ready and waits for its turn%s.\n",
                somebody_works(y) ? "" : ", but nobody delivers from this box: start postrider run");
         break;
@@ -226,6 +254,8 @@ static void say_where(const struct why *y)
         break;
     case STATE_RETRYING:
         printf("It waits for its %s attempt, %s.\n", ordinal(y, l->m.attempts + 1), ahead(y, l->m.due_us));
+        if (y->breaker != NULL)
+            say_open(y);
         break;
     case STATE_HELD: say_head(y); break;
     case STATE_PARKED: say_parked(y); break;
@@ -376,6 +406,17 @@ static void say_due(const struct why *y)
            somebody_works(y) ? "" : ", if somebody delivers from this box by then: start postrider run");
 }
 
+static void say_probe(const struct why *y)
+{
+    if (y->breaker->until_us == PR_NEVER)
+        printf("  Nothing by itself: the endpoint asked not to be tried again.\n");
+    else
+        printf("  A probe to %s, %s: this message or another one. When it arrives all go on, in order;\n"
+               "  until then no attempt and no failure is counted.\n",
+               clean(y, y->breaker->endpoint),
+               y->breaker->until_us > y->now_us ? ahead(y, y->breaker->until_us) : "as soon as there is something to send");
+}
+
 static void say_next(const struct why *y)
 {
     const struct listed *l = y->l;
@@ -399,6 +440,10 @@ static void say_next(const struct why *y)
         break;
     case STATE_IN_FLIGHT: printf("  Delivered, or what the endpoint's retry setting says.\n"); break;
     default:
+        if (y->breaker != NULL) {
+            say_probe(y);
+            break;
+        }
         printf("  Attempt %d%s%s, as soon as it is its turn.\n", l->m.attempts + 1,
                y->endpoint.size > 0 ? " to " : "", clean(y, y->endpoint));
     }
@@ -429,16 +474,21 @@ static void say_commands(const struct why *y)
         say_command(y, "release", "let it overtake");
     if (state == STATE_PAUSED)
         printf("  postrider resume %s\n", clean(y, y->endpoint));
+    if (y->breaker != NULL)
+        printf("  postrider pause %s    send no more probes (--for 5m; then postrider resume %s)\n",
+               clean(y, y->breaker->endpoint), clean(y, y->breaker->endpoint));
     if (state != STATE_PARKED)
         say_command(y, "park", "set it aside");
     say_command(y, "discard", "delete it without delivering");
     say_command(y, "dead add", "make it dead (--why TEXT)");
 }
 
-static void say_all(struct cli *cli, const struct listed *l, int64_t now_us)
+static void say_all(struct cli *cli, const struct query_reply *reply, const struct listed *l)
 {
+    int64_t now_us = reply->now_us;
     struct why y = {
-        .cli = cli, .arena = &cli->arena, .l = l, .now_us = now_us, .endpoint = message_endpoint(l)
+        .cli = cli, .arena = &cli->arena, .reply = reply, .l = l, .now_us = now_us, .endpoint = message_endpoint(l),
+        .breaker = message_breaker(cli, reply, l),
     };
 
     pr_id_format(l->m.id, y.id);
@@ -461,8 +511,10 @@ static void say_all(struct cli *cli, const struct listed *l, int64_t now_us)
 }
 
 /* The same facts for programs: the message, and the one it waits for. */
-static void print_json(struct cli *cli, const struct listed *l, int64_t now_us)
+static void print_json(struct cli *cli, const struct query_reply *reply, const struct listed *l)
 {
+    int64_t now_us = reply->now_us;
+    const struct breaker_info *breaker = message_breaker(cli, reply, l);
     struct why y = { .cli = cli, .arena = &cli->arena, .l = l, .now_us = now_us };
     const struct listed *head = l->state == STATE_HELD ? find_head(&y) : NULL;
     struct json_writer w;
@@ -473,7 +525,7 @@ static void print_json(struct cli *cli, const struct listed *l, int64_t now_us)
     json_init(&w, &line);
     json_begin_object(&w);
     json_key(&w, "message");
-    message_json(&w, l);
+    message_json(&w, cli, reply, l);
     json_key(&w, "waits_for");
     if (head != NULL) {
         pr_id_format(head->m.id, id);
@@ -484,8 +536,12 @@ static void print_json(struct cli *cli, const struct listed *l, int64_t now_us)
     json_key(&w, "next_at");
     if (l->m.due_us > now_us && l->m.due_us != PR_NEVER && l->state != STATE_DEAD)
         json_time(&w, l->m.due_us);
+    else if (breaker != NULL && breaker->until_us > now_us && breaker->until_us != PR_NEVER)
+        json_time(&w, breaker->until_us);
     else
         json_cstr(&w, NULL);
+    json_key(&w, "breaker");
+    breaker_json(&w, breaker, now_us);
     json_end_object(&w);
     cli_print(&line);
     buf_fini(&line);
@@ -498,12 +554,12 @@ int run_why(struct cli *cli)
 
     for (size_t i = 0; code == EXIT_DONE && i < reply.listed_count; i++) {
         if (cli->json) {
-            print_json(cli, &reply.listed[i], reply.now_us);
+            print_json(cli, &reply, &reply.listed[i]);
             continue;
         }
         if (i > 0)
             printf("\n");
-        say_all(cli, &reply.listed[i], reply.now_us);
+        say_all(cli, &reply, &reply.listed[i]);
     }
     return code;
 }

@@ -96,6 +96,8 @@ struct receipt_entry {
 struct tally {
     pr_slice endpoint;
     int64_t  sent, failed, dead, discarded, expired;
+    int      reason;       /* of the latest failure, also one that counts for no message; 0: none.  It is kept */
+    pr_slice code, error;  /* ... with the store's now, instead of the one before */
 };
 
 /* An endpoint is not to be sent to for a while: a rule, or the endpoint itself, said so.  It holds for
@@ -104,6 +106,20 @@ struct pause {
     pr_slice endpoint;
     int64_t  for_us;    /* by the store's clock; PR_NEVER: until resumed */
     pr_slice by, why;   /* for people */
+};
+
+/* The breaker of an endpoint, or of one message type of it, has opened in this instance, has opened again after
+ * a failed probe, or has closed.  Each instance has its own: the store keeps them beside the instance until they
+ * close, and forgets them with it. */
+struct breaker_change {
+    pr_slice endpoint;
+    pr_slice type;         /* empty: of the whole endpoint */
+    bool     open;         /* false: it has closed, and the rest is empty */
+    int64_t  age_us;       /* how long ago it opened first */
+    int64_t  for_us;       /* the next probe may go after this time, by the store's clock; PR_NEVER: never */
+    int      probes;       /* that failed since it opened */
+    int      reason;       /* of the failure that opened it, or of the latest probe */
+    pr_slice code, error;
 };
 
 struct held_read {
@@ -138,6 +154,8 @@ struct cycle {
     size_t                      tally_count;
     const struct pause         *pauses;
     size_t                      pause_count;
+    const struct breaker_change *breakers;     /* one breaker at most once */
+    size_t                      breaker_count;
     int64_t                     keep_us;       /* > 0: completed rows go to `done` for so long */
 
     /* Reads; they see the changes above.  rows 0: not asked for. */
@@ -180,6 +198,9 @@ struct endpoint_state {
     int64_t  paused_until_us; /* 0: not paused; PR_NEVER: until resumed */
     pr_slice by, why;
     uint64_t sent, failed, dead, discarded, expired;
+    int64_t  last_failed_us;  /* 0: it never failed */
+    int      last_reason;
+    pr_slice last_code, last_error;
 };
 
 struct cycle_reply {

@@ -151,6 +151,7 @@ void engine_forget(struct engine *e)
     for (size_t i = 0; i < e->orphan_count; i++)
         free(e->orphans[i]);
     pauses_drop(e);
+    reports_anew(e);
     effects_free(e->effects);
     effects_free(e->planned_effects);
     e->effects = e->planned_effects = NULL;
@@ -180,6 +181,7 @@ void engine_absorb(struct engine *e, int64_t asked_us, int64_t now_us, const str
     e->counts.cycles++;
     absorb_endpoints(e, r);
     pauses_committed(e, r->endpoints_known);
+    reports_committed(e);
     effects_free(e->planned_effects);
     e->planned_effects = NULL;
     for (size_t i = 0; i < r->notice_count && !joined; i++)

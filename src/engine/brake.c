@@ -10,14 +10,6 @@
 
 #define BRAKES_MAX 1024 /* types of one endpoint that are watched at once; others are not */
 
-struct brake {
-    struct map_node node;
-    struct breaker  breaker;
-    struct list     loose, streams; /* the shelf */
-    size_t          type_size;
-    char            type[];
-};
-
 static uint64_t type_hash(pr_slice type)
 {
     return hash_slice(0, type);
@@ -27,10 +19,17 @@ static struct brake *brake_find(const struct endpoint *ep, pr_slice type)
 {
     for (struct map_node *n = map_first(&ep->brakes, type_hash(type)); n != NULL; n = map_next_same(n)) {
         struct brake *b = MAP_ENTRY(n, struct brake, node);
-        if (slice_eq((pr_slice){ b->type, b->type_size }, type))
+        if (slice_eq(b->type, type))
             return b;
     }
     return NULL;
+}
+
+void brake_init(struct brake *b, struct endpoint *ep)
+{
+    b->endpoint = ep;
+    list_init(&b->loose);
+    list_init(&b->streams);
 }
 
 /* NULL: no memory, or too many: then this type has no breaker. */
@@ -43,10 +42,9 @@ static struct brake *brake_get(struct endpoint *ep, pr_slice type)
     b = calloc(1, sizeof(*b) + type.size);
     if (b == NULL)
         return NULL;
-    b->type_size = type.size;
-    memcpy(b->type, type.data, type.size);
-    list_init(&b->loose);
-    list_init(&b->streams);
+    brake_init(b, ep);
+    memcpy(b + 1, type.data, type.size);
+    b->type = (pr_slice){ (const char *)(b + 1), type.size };
     if (map_insert(&ep->brakes, &b->node, type_hash(type)) != PR_OK) {
         free(b);
         return NULL;
@@ -59,13 +57,15 @@ static bool is_per_type(const struct endpoint *ep)
     return ep->setting->breaker.per_type && ep->setting->breaker.enabled;
 }
 
+/* NULL: nothing is to be remembered of this type. */
+static struct brake *brake_of(struct endpoint *ep, pr_slice type)
+{
+    return is_per_type(ep) ? brake_find(ep, type) : &ep->brake;
+}
+
 static struct breaker *breaker_find(struct endpoint *ep, pr_slice type)
 {
-    struct brake *b;
-
-    if (!is_per_type(ep))
-        return &ep->breaker;
-    b = brake_find(ep, type);
+    struct brake *b = brake_of(ep, type);
     return b != NULL ? &b->breaker : NULL;
 }
 
@@ -117,12 +117,12 @@ bool brakes_allow_or_shelve(struct endpoint *ep, struct item *item, int64_t now_
 
 bool brakes_allow(struct endpoint *ep, int64_t now_us)
 {
-    return is_per_type(ep) || breaker_allows(&ep->breaker, &ep->setting->breaker, now_us);
+    return is_per_type(ep) || breaker_allows(&ep->brake.breaker, &ep->setting->breaker, now_us);
 }
 
 bool brakes_are_shut(const struct endpoint *ep)
 {
-    return !is_per_type(ep) && ep->breaker.state != BREAKER_CLOSED;
+    return !is_per_type(ep) && ep->brake.breaker.state != BREAKER_CLOSED;
 }
 
 /* Sent after its breaker opened, only because it was announced before. */
@@ -139,22 +139,27 @@ void brakes_started(struct endpoint *ep, const struct item *item)
         breaker_started(b, item->row);
 }
 
-bool brakes_failed(struct endpoint *ep, const struct item *item, bool transient, int64_t retry_after_us, int64_t now_us,
+bool brakes_failed(struct engine *e, const struct item *item, const struct failure *f, bool transient, int64_t now_us,
                    bool *ret_opened)
 {
-    struct breaker *b = breaker_find(ep, item->m.type);
-    bool            was_closed, ours;
+    struct endpoint   *ep = item->endpoint;
+    struct brake      *b  = brake_of(ep, item->m.type);
+    enum breaker_state before, after;
+    bool               ours;
 
     *ret_opened = false;
-    if (b == NULL && transient) {
-        struct brake *brake = brake_get(ep, item->m.type);
-        b = brake != NULL ? &brake->breaker : NULL;
-    }
+    if (b == NULL && transient)
+        b = brake_get(ep, item->m.type);
     if (b == NULL)
         return false;
-    was_closed  = b->state == BREAKER_CLOSED;
-    ours        = breaker_failed(b, &ep->setting->breaker, item->row, transient, retry_after_us, now_us);
-    *ret_opened = was_closed && b->state == BREAKER_OPEN;
+    before = b->breaker.state;
+    ours   = breaker_failed(&b->breaker, &ep->setting->breaker, item->row, transient, f->retry_after_us, now_us);
+    after  = b->breaker.state;
+    *ret_opened = before == BREAKER_CLOSED && after == BREAKER_OPEN;
+    if (after == BREAKER_OPEN && before != BREAKER_OPEN)
+        report_opened(e, b, f, *ret_opened, now_us);
+    else if (after == BREAKER_CLOSED && before != BREAKER_CLOSED)
+        report_closed(e, b);
     return ours;
 }
 
@@ -163,24 +168,37 @@ bool brakes_are_same(const struct endpoint *ep, const struct item *a, const stru
     return a->endpoint == ep && b->endpoint == ep && (!is_per_type(ep) || slice_eq(a->m.type, b->m.type));
 }
 
-void brakes_succeeded(struct endpoint *ep, const struct item *item, int64_t now_us)
+/* Of a type that has nothing to remember any more: it goes on as if it never had one. */
+void brake_release(struct brake *b)
 {
-    const struct breaker_setting *setting = &ep->setting->breaker;
-    struct brake *b;
+    struct endpoint *ep = b->endpoint;
 
-    if (!is_per_type(ep)) {
-        breaker_succeeded(&ep->breaker, setting, item->row, now_us);
-        return;
-    }
-    b = setting->share > 0 ? brake_get(ep, item->m.type) : brake_find(ep, item->m.type);
-    if (b == NULL)
-        return;
-    breaker_succeeded(&b->breaker, setting, item->row, now_us);
-    if (!breaker_is_fresh(&b->breaker))
+    if (b == &ep->brake || !breaker_is_fresh(&b->breaker) || !report_is_over(b))
         return;
     brake_unshelve(ep, b);
     map_remove(&ep->brakes, &b->node);
+    mishap_fini(&b->mishap);
     free(b);
+}
+
+void brakes_succeeded(struct engine *e, const struct item *item, int64_t now_us)
+{
+    struct endpoint              *ep      = item->endpoint;
+    const struct breaker_setting *setting = &ep->setting->breaker;
+    struct brake                 *b       = brake_of(ep, item->m.type);
+    bool                          was_closed;
+
+    if (b == NULL && setting->share > 0)
+        b = brake_get(ep, item->m.type);
+    if (b == NULL)
+        return;
+    was_closed = b->breaker.state == BREAKER_CLOSED;
+    breaker_succeeded(&b->breaker, setting, item->row, now_us);
+    if (!was_closed && b->breaker.state == BREAKER_CLOSED) {
+        brake_unshelve(ep, b);
+        report_closed(e, b);
+    }
+    brake_release(b);
 }
 
 void brakes_returned(struct endpoint *ep, const struct item *item)
@@ -195,7 +213,7 @@ int64_t brakes_next_us(const struct endpoint *ep)
     int64_t next_us = PR_NEVER;
 
     if (!is_per_type(ep))
-        return breaker_next_us(&ep->breaker);
+        return breaker_next_us(&ep->brake.breaker);
     map_foreach(node, &ep->brakes)
         next_us = min64(next_us, breaker_next_us(&MAP_ENTRY(node, struct brake, node)->breaker));
     return next_us;
@@ -203,7 +221,7 @@ int64_t brakes_next_us(const struct endpoint *ep)
 
 enum breaker_state brakes_state(const struct endpoint *ep)
 {
-    enum breaker_state state = ep->breaker.state;
+    enum breaker_state state = ep->brake.breaker.state;
 
     map_foreach(node, &ep->brakes) {
         const struct breaker *b = &MAP_ENTRY(node, struct brake, node)->breaker;
@@ -216,8 +234,12 @@ enum breaker_state brakes_state(const struct endpoint *ep)
 void brakes_fini(struct endpoint *ep)
 {
     map_foreach(node, &ep->brakes) {
+        struct brake *b = MAP_ENTRY(node, struct brake, node);
         map_remove(&ep->brakes, node);
-        free(MAP_ENTRY(node, struct brake, node));
+        mishap_fini(&b->mishap);
+        free(b);
     }
     map_fini(&ep->brakes);
+    mishap_fini(&ep->brake.mishap);
+    mishap_fini(&ep->mishap);
 }

@@ -28,6 +28,7 @@ static void endpoint_init(struct engine *e, size_t i)
     list_init(&ep->loose);
     list_init(&ep->ready);
     map_init(&ep->brakes);
+    brake_init(&ep->brake, ep);
     e->any_strict = e->any_strict || ep->setting->ordering == ORDERING_STRICT;
 }
 
@@ -53,6 +54,7 @@ struct engine *engine_new(const struct engine_setting *setting, struct pr_error 
     e->company              = setting->company != NULL ? setting->company : &e->own_company;
     e->next_due_us          = PR_NEVER;
     e->due_restart_us       = PR_NEVER;
+    list_init(&e->reports);
     random_init(&e->random, setting->seed);
     arena_init(&e->arena, 64 * 1024);
     e->endpoints = calloc(setting->endpoint_count + 1, sizeof(*e->endpoints));
@@ -133,7 +135,7 @@ static struct item *find_out(struct engine *e, uint64_t token)
 
 static void settle_success(struct engine *e, struct item *item, int bits, int64_t now_us)
 {
-    brakes_succeeded(item->endpoint, item, now_us);
+    brakes_succeeded(e, item, now_us);
     judge_complete(e, item, bits);
 }
 

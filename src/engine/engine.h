@@ -139,6 +139,16 @@ struct endpoint_view {
     uint64_t           sent, failed;
 };
 void engine_endpoint(const struct engine *e, unsigned endpoint, struct endpoint_view *ret);
+/* The breakers that are not closed; returns how many, writes at most max.  The types are borrowed until
+ * the next call to the engine. */
+struct breaker_view {
+    unsigned endpoint;
+    pr_slice type;   /* empty: of the whole endpoint */
+    int      probes; /* that failed since it opened */
+};
+size_t engine_breakers(const struct engine *e, struct breaker_view *ret, size_t max);
+/* Has the store been told of all changes of breakers (or is it being told)? */
+bool engine_breakers_told(const struct engine *e);
 uint64_t engine_lanes(const struct engine *e);
 /* The instance as it is known to the store now (a new one after each lost lease). */
 pr_id engine_instance(const struct engine *e);

@@ -228,7 +228,7 @@ static bool ask_breaker(struct engine *e, struct item *item, const struct failur
 {
     bool opened;
 
-    if (!brakes_failed(item->endpoint, item, transient, f->retry_after_us, now_us, &opened))
+    if (!brakes_failed(e, item, f, transient, now_us, &opened))
         return false;
     if (opened)
         return_burst(e, item);
@@ -245,6 +245,7 @@ void judge_failure(struct engine *e, struct item *item, const struct delivery_re
     struct decision  decision;
     struct called    called = { 0 };
 
+    mishap_set(&ep->mishap, &failure);
     if (was_out && ask_breaker(e, item, &failure, transient, now_us))
         return;
     decide(e, &ep->setting->policy, &failure, &called, &decision);

@@ -6,6 +6,7 @@
  *   receipt.c   what was announced to the store before it was sent
  *   choose.c    which rows go out next, and in what company
  *   brake.c     the breakers of an endpoint
+ *   report.c    ... and what the store is told of them
  *   pause.c     pauses that begin here
  *   fail.c      from a failure to what follows
  *   settle.c    from results to verdicts, and what a committed verdict changes
@@ -124,11 +125,32 @@ struct local_pause {
     bool    planned;   /* it is in the cycle being made */
 };
 
+/* A failure, in words for people. */
+struct mishap {
+    int   reason;       /* 0: none */
+    char *code, *error; /* owned, may be NULL */
+};
+
+/* A breaker, who waits for it, and what the store knows of it. */
+struct brake {
+    struct map_node  node;            /* endpoint->brakes */
+    struct endpoint *endpoint;
+    pr_slice         type;            /* its bytes are behind the struct; empty: all types */
+    struct breaker   breaker;
+    struct list      loose, streams;  /* the shelf */
+    struct list_node report;          /* e->reports: it is to be told */
+    bool             stored;          /* the store has it as open */
+    bool             planned;         /* it is in the cycle being made */
+    int64_t          since_us;        /* when it opened first */
+    struct mishap    mishap;          /* that opened it, or failed its latest probe */
+};
+
 struct endpoint {
     const struct endpoint_setting *setting;
     unsigned         index;
-    struct breaker   breaker;          /* of the whole endpoint, unless ... */
+    struct brake     brake;            /* of the whole endpoint, unless ... */
     struct map       brakes;           /* ... there is one for each type */
+    struct mishap    mishap;           /* the latest one since the last cycle */
     struct local_pause pause;
     int64_t          paused_until_us;  /* store time; 0: not */
     struct list      ready_streams;    /* streams whose first item may be chosen */
@@ -203,6 +225,8 @@ struct engine {
     struct company own_company;
     struct send_effect *effects, *planned_effects; /* without a verdict; owned */
     size_t        pause_count;   /* endpoints with a pause that the store does not know */
+    struct list   reports;       /* brakes that the store must be told of */
+    struct brake **planned_reports; /* as in cycle.breakers; in the arena */
     bool          company_waits; /* a suspect of ours waits for the company to shrink */
     size_t        judged_count;
     struct list   unscanned;     /* streams */
@@ -309,13 +333,26 @@ bool     brakes_are_shut(const struct endpoint *ep);
 bool     brakes_hold_back(struct endpoint *ep, const struct item *item);
 bool     brakes_are_same(const struct endpoint *ep, const struct item *a, const struct item *b);
 void     brakes_started(struct endpoint *ep, const struct item *item);
-bool     brakes_failed(struct endpoint *ep, const struct item *item, bool transient, int64_t retry_after_us,
+bool     brakes_failed(struct engine *e, const struct item *item, const struct failure *f, bool transient,
                        int64_t now_us, bool *ret_opened);
-void     brakes_succeeded(struct endpoint *ep, const struct item *item, int64_t now_us);
+void     brakes_succeeded(struct engine *e, const struct item *item, int64_t now_us);
 void     brakes_returned(struct endpoint *ep, const struct item *item);
 int64_t  brakes_next_us(const struct endpoint *ep);
 enum breaker_state brakes_state(const struct endpoint *ep);
+void     brake_init(struct brake *b, struct endpoint *ep);
+void     brake_release(struct brake *b); /* frees it, when nothing is to be remembered or told */
 void     brakes_fini(struct endpoint *ep);
+
+/* report.c */
+char *text_copy(pr_slice text, size_t chars); /* clean and cut; malloc'ed, NULL without memory: it goes without its words */
+void  mishap_set(struct mishap *m, const struct failure *f);
+void  mishap_fini(struct mishap *m);
+void  report_opened(struct engine *e, struct brake *b, const struct failure *f, bool first, int64_t now_us);
+void  report_closed(struct engine *e, struct brake *b);
+bool  report_is_over(const struct brake *b); /* the store knows nothing of it, and need not */
+void  reports_plan(struct engine *e, int64_t now_us);
+void  reports_committed(struct engine *e);
+void  reports_anew(struct engine *e); /* the store has forgotten all of them */
 
 /* pause.c */
 bool    endpoint_has_pause(const struct engine *e, const struct endpoint *ep, int64_t now_us);

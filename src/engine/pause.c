@@ -4,10 +4,7 @@
  * restarts and holds in all others.  What is announced and not started is handed back; what is
  * out ends as it ends. */
 #include <stdlib.h>
-#include <string.h>
 
-#include "base/buf.h"
-#include "base/utf8.h"
 #include "engine/internal.h"
 
 #define WHY_CHARS 200
@@ -26,19 +23,6 @@ static void return_ready(struct engine *e, struct endpoint *ep)
 {
     list_foreach(node, &ep->ready)
         item_return(e, LIST_ENTRY(node, struct item, node), false);
-}
-
-/* Without memory it goes without its words. */
-static char *write_text(pr_slice text)
-{
-    struct buf b;
-    char      *copy;
-
-    buf_init(&b, 8 * WHY_CHARS);
-    utf8_clean(&b, utf8_cut(text, WHY_CHARS));
-    copy = buf_failed(&b) == 0 ? strndup(buf_slice(&b).data, b.size) : NULL;
-    buf_fini(&b);
-    return copy;
 }
 
 static void pause_drop(struct engine *e, struct endpoint *ep)
@@ -60,7 +44,7 @@ void endpoint_pause(struct engine *e, struct endpoint *ep, int64_t for_us, pr_sl
     e->pause_count += ep->pause.until_us == 0;
     free(ep->pause.by);
     free(ep->pause.why);
-    ep->pause = (struct local_pause){ .until_us = until_us, .by = write_text(by), .why = write_text(why) };
+    ep->pause = (struct local_pause){ .until_us = until_us, .by = text_copy(by, WHY_CHARS), .why = text_copy(why, WHY_CHARS) };
     return_ready(e, ep);
 }
 

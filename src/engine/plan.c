@@ -120,8 +120,8 @@ bool wants_cycle(struct engine *e, int64_t now_us)
 {
     if (e->epoch == 0)
         return !e->stopping;
-    if (e->judged_count > 0 || e->hold_count > 0 || e->pause_count > 0 || e->effects != NULL || now_us >= min64(renew_at_us(e), look_at_us(e)) ||
-        lanes_to_give(e) != 0)
+    if (e->judged_count > 0 || e->hold_count > 0 || e->pause_count > 0 || !list_is_empty(&e->reports) ||
+        e->effects != NULL || now_us >= min64(renew_at_us(e), look_at_us(e)) || lanes_to_give(e) != 0)
         return true;
     if (e->stopping)
         return e->out_count == 0 || has_dirty_receipt(e);
@@ -319,14 +319,21 @@ static int plan_verdicts(struct engine *e)
     return PR_OK;
 }
 
-static void plan_tally(struct tally *t, pr_slice endpoint, struct tally *tallies, size_t *count)
+static void plan_tally(struct engine *e, struct tally *t, pr_slice endpoint, struct mishap *m, struct tally *tallies,
+                       size_t *count)
 {
     static const struct tally none;
 
-    if (memcmp(t, &none, sizeof(none)) == 0)
+    if (memcmp(t, &none, sizeof(none)) == 0 && (m == NULL || m->reason == 0))
         return;
     tallies[*count]          = *t;
     tallies[*count].endpoint = endpoint;
+    if (m != NULL && m->reason != 0) {
+        tallies[*count].reason = m->reason;
+        tallies[*count].code   = slice_dup(&e->arena, pr_str(m->code));
+        tallies[*count].error  = slice_dup(&e->arena, pr_str(m->error));
+        mishap_fini(m);
+    }
     ++*count;
     memset(t, 0, sizeof(*t));
 }
@@ -338,9 +345,11 @@ static void plan_tallies(struct engine *e)
 
     if (tallies == NULL)
         return; /* they stay for the next cycle */
-    for (size_t i = 0; i < e->endpoint_count; i++)
-        plan_tally(&e->endpoints[i].tally, e->endpoints[i].setting->name, tallies, &count);
-    plan_tally(&e->nowhere, (pr_slice){ NULL, 0 }, tallies, &count);
+    for (size_t i = 0; i < e->endpoint_count; i++) {
+        struct endpoint *ep = &e->endpoints[i];
+        plan_tally(e, &ep->tally, ep->setting->name, &ep->mishap, tallies, &count);
+    }
+    plan_tally(e, &e->nowhere, (pr_slice){ NULL, 0 }, NULL, tallies, &count);
     e->cycle.tallies     = tallies;
     e->cycle.tally_count = count;
 }
@@ -380,6 +389,7 @@ static bool plan_changes(struct engine *e, int64_t now_us)
         unchoose(e); /* no memory: judge what is judged, start nothing */
     plan_tallies(e);
     pauses_plan(e, now_us);
+    reports_plan(e, now_us);
     e->cycle.lanes_give  = lanes_to_give(e);
     e->cycle.force_write = now_us >= renew_at_us(e);
     e->cycle.leave       = e->stopping && e->out_count == 0;

@@ -312,7 +312,7 @@ bool option_is_box_name(pr_slice name)
     static const char *const taken[] = { "meta",           "box",         "instance",  "claim",
                                          "endpoint",       "control",     "audit",     "done",
                                          "messages",       "dead_letter", "in_flight", "endpoint_overview",
-                                         "blocked_streams" };
+                                         "blocked_streams", "breaker",    "open_breaker" };
 
     for (size_t i = 0; i < ARRAY_LENGTH(taken); i++)
         if (name.size == strlen(taken[i]) && strncasecmp(name.data, taken[i], name.size) == 0)

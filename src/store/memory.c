@@ -100,12 +100,8 @@ static void memory_free(struct memory *memory)
     ASSERT(list_is_empty(&memory->open));
     list_foreach(node, &memory->boxes)
         box_free(LIST_ENTRY(node, struct box, node));
-    list_foreach(node, &memory->endpoints) {
-        struct endpoint *endpoint = LIST_ENTRY(node, struct endpoint, node);
-        free((char *)(uintptr_t)endpoint->by.data);
-        free((char *)(uintptr_t)endpoint->why.data);
-        free(endpoint);
-    }
+    list_foreach(node, &memory->endpoints)
+        endpoint_free(LIST_ENTRY(node, struct endpoint, node));
     list_foreach(node, &memory->notices)
         free(LIST_ENTRY(node, struct stored_notice, node));
     list_foreach(node, &memory->audit)

@@ -10,15 +10,26 @@ struct pause_work {
     pr_slice              by, why;  /* malloc'ed */
 };
 
+struct tally_work {
+    struct endpoint *endpoint;    /* for one that is not known */
+    pr_slice         code, error; /* malloc'ed */
+};
+
 /* What a cycle will change, with all the memory that it takes. */
 struct work {
     struct instance *joins;    /* NULL: it is an instance already */
     struct change   *changes;  /* one per verdict */
     struct stored  **effects;  /* one per effect */
     struct receipt  *receipt;
-    struct endpoint **endpoints; /* one per tally; NULL: it is known */
+    struct tally_work *tallies; /* one per tally */
     struct pause_work *pauses;   /* one per pause */
+    struct stored_breaker **breakers; /* one per change; NULL: it has closed */
 };
+
+static void text_free(pr_slice text)
+{
+    free((char *)(uintptr_t)text.data);
+}
 
 static void work_fini(struct work *work, const struct cycle *cycle)
 {
@@ -28,13 +39,18 @@ static void work_fini(struct work *work, const struct cycle *cycle)
     for (size_t i = 0; work->effects != NULL && i < cycle->effect_count; i++)
         row_free(work->effects[i]);
     free(work->receipt);
-    for (size_t i = 0; work->endpoints != NULL && i < cycle->tally_count; i++)
-        free(work->endpoints[i]);
+    for (size_t i = 0; work->tallies != NULL && i < cycle->tally_count; i++) {
+        free(work->tallies[i].endpoint);
+        text_free(work->tallies[i].code);
+        text_free(work->tallies[i].error);
+    }
+    for (size_t i = 0; work->breakers != NULL && i < cycle->breaker_count; i++)
+        free(work->breakers[i]);
     for (size_t i = 0; work->pauses != NULL && i < cycle->pause_count; i++) {
         free(work->pauses[i].endpoint);
         free(work->pauses[i].notice);
-        free((char *)(uintptr_t)work->pauses[i].by.data);
-        free((char *)(uintptr_t)work->pauses[i].why.data);
+        text_free(work->pauses[i].by);
+        text_free(work->pauses[i].why);
     }
 }
 
@@ -69,13 +85,26 @@ static int work_take_receipt(struct work *work, const struct cycle *cycle)
     return PR_OK;
 }
 
-static int work_take_endpoints(struct work *work, const struct memory *memory, const struct cycle *cycle)
+static int work_take_tallies(struct work *work, const struct memory *memory, const struct cycle *cycle)
 {
     for (size_t i = 0; i < cycle->tally_count; i++) {
-        if (endpoint_find(memory, cycle->tallies[i].endpoint) != NULL)
+        const struct tally *tally = &cycle->tallies[i];
+        struct tally_work *t = &work->tallies[i];
+        if (endpoint_find(memory, tally->endpoint) == NULL && (t->endpoint = endpoint_new(tally->endpoint)) == NULL)
+            return PR_ENOMEM;
+        if (!text_dup(tally->code, &t->code) || !text_dup(tally->error, &t->error))
+            return PR_ENOMEM;
+    }
+    return PR_OK;
+}
+
+static int work_take_breakers(struct work *work, const struct cycle *cycle, int64_t now_us)
+{
+    for (size_t i = 0; i < cycle->breaker_count; i++) {
+        if (!cycle->breakers[i].open)
             continue;
-        work->endpoints[i] = endpoint_new(cycle->tallies[i].endpoint);
-        if (work->endpoints[i] == NULL)
+        work->breakers[i] = breaker_new(&cycle->breakers[i], now_us);
+        if (work->breakers[i] == NULL)
             return PR_ENOMEM;
     }
     return PR_OK;
@@ -100,15 +129,16 @@ static int work_take(struct work *work, struct session *session, const struct cy
     struct arena *arena = &session->arena;
     work->changes = arena_alloc_array(arena, cycle->verdict_count, sizeof(work->changes[0]));
     work->effects = arena_alloc_array(arena, cycle->effect_count, sizeof(work->effects[0]));
-    work->endpoints = arena_alloc_array(arena, cycle->tally_count, sizeof(work->endpoints[0]));
+    work->tallies = arena_alloc_array(arena, cycle->tally_count, sizeof(work->tallies[0]));
+    work->breakers = arena_alloc_array(arena, cycle->breaker_count, sizeof(work->breakers[0]));
     work->pauses = arena_alloc_array(arena, cycle->pause_count, sizeof(work->pauses[0]));
     size_t destinations = 0;
     for (size_t i = 0; i < cycle->verdict_count; i++)
         destinations += cycle->verdicts[i].kind == VERDICT_SPLIT ? cycle->verdicts[i].destination_count : 0;
     session->reply.answers = arena_alloc_array(arena, cycle->verdict_count, sizeof(int));
     session->reply.split_rows = arena_alloc_array(arena, destinations, sizeof(uint64_t));
-    if (work->changes == NULL || work->effects == NULL || work->endpoints == NULL ||
-        work->pauses == NULL || session->reply.answers == NULL || session->reply.split_rows == NULL)
+    if (work->changes == NULL || work->effects == NULL || work->tallies == NULL ||
+        work->breakers == NULL || work->pauses == NULL || session->reply.answers == NULL || session->reply.split_rows == NULL)
         return PR_ENOMEM;
 
     int rc = PR_OK;
@@ -119,7 +149,9 @@ static int work_take(struct work *work, struct session *session, const struct cy
     if (rc == PR_OK)
         rc = work_take_receipt(work, cycle);
     if (rc == PR_OK)
-        rc = work_take_endpoints(work, session->box->memory, cycle);
+        rc = work_take_tallies(work, session->box->memory, cycle);
+    if (rc == PR_OK)
+        rc = work_take_breakers(work, cycle, now_us);
     if (rc == PR_OK)
         rc = work_take_pauses(work, cycle);
     return rc;
@@ -163,14 +195,14 @@ static void work_receipts(struct work *work, struct instance *instance, const st
     work->receipt = NULL;
 }
 
-static void work_tallies(struct work *work, struct memory *memory, const struct cycle *cycle)
+static void work_tallies(struct work *work, struct memory *memory, const struct cycle *cycle, int64_t now_us)
 {
     for (size_t i = 0; i < cycle->tally_count; i++) {
         const struct tally *tally = &cycle->tallies[i];
         struct endpoint *endpoint = endpoint_find(memory, tally->endpoint);
         if (endpoint == NULL) {
-            endpoint = work->endpoints[i];
-            work->endpoints[i] = NULL;
+            endpoint = work->tallies[i].endpoint;
+            work->tallies[i].endpoint = NULL;
             list_push_back(&memory->endpoints, &endpoint->node);
         }
         endpoint->sent += tally->sent;
@@ -178,6 +210,8 @@ static void work_tallies(struct work *work, struct memory *memory, const struct 
         endpoint->dead += tally->dead;
         endpoint->discarded += tally->discarded;
         endpoint->expired += tally->expired;
+        if (tally->reason != 0)
+            endpoint_set_failure(endpoint, tally, &work->tallies[i].code, &work->tallies[i].error, now_us);
     }
 }
 
@@ -215,7 +249,9 @@ static void work_apply(struct work *work, struct session *session, struct instan
     }
     work_effects(work, session, cycle);
     work_receipts(work, instance, cycle);
-    work_tallies(work, session->box->memory, cycle);
+    work_tallies(work, session->box->memory, cycle, now_us);
+    for (size_t i = 0; i < cycle->breaker_count; i++)
+        breaker_apply(instance, &cycle->breakers[i], &work->breakers[i]);
     work_pauses(work, session->box->memory, cycle, now_us);
     done_purge(session->box, now_us, DONE_PURGE_MAX);
     instance->last = cycle->number;

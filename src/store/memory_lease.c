@@ -26,6 +26,7 @@ struct instance *instance_new(const struct cycle *cycle, int64_t now_us)
     if (cycle->name.size > 0)
         memcpy(instance->text, cycle->name.data, cycle->name.size);
     list_init(&instance->receipts);
+    list_init(&instance->breakers);
     return instance;
 }
 
@@ -58,6 +59,7 @@ void instance_bury(struct box *box, struct instance *instance)
         list_remove(node);
         free(receipt);
     }
+    instance_forget_breakers(instance);
     lanes_give(box, instance, LANES_ALL);
     list_remove(&instance->node);
     free(instance);

@@ -70,6 +70,14 @@ struct receipt {
     struct receipt_entry entries[];
 };
 
+struct stored_breaker {
+    struct list_node node;
+    int64_t          since_us, until_us;
+    int              probes, reason;
+    pr_slice         endpoint, type, code, error; /* in text */
+    char             text[];
+};
+
 struct instance {
     struct list_node node;
     pr_id            id;
@@ -79,6 +87,7 @@ struct instance {
     int64_t          lease_end; /* monotonic */
     int64_t          started_us;
     struct list      receipts;
+    struct list      breakers; /* those that are not closed */
     pr_slice         name;
     char             text[];
 };
@@ -117,6 +126,9 @@ struct endpoint {
     int64_t          paused_until_us;
     pr_slice         by, why; /* malloc'ed */
     uint64_t         sent, failed, dead, discarded, expired;
+    int64_t          last_failed_us;
+    int              last_reason;
+    pr_slice         last_code, last_error; /* malloc'ed */
     pr_slice         name;
     char             text[];
 };
@@ -224,6 +236,13 @@ void lanes_give(struct box *box, struct instance *instance, uint64_t lanes);
 void lanes_take(struct box *box, struct instance *instance, uint64_t but);
 uint64_t lanes_asked(const struct box *box, const struct instance *instance);
 
+/* memory_breaker.c */
+struct stored_breaker *breaker_new(const struct breaker_change *change, int64_t now_us); /* NULL: no memory */
+/* Takes *open over; NULL: it has closed. */
+void breaker_apply(struct instance *instance, const struct breaker_change *change, struct stored_breaker **open);
+void instance_forget_breakers(struct instance *instance);
+int  breakers_copy(const struct memory *memory, struct arena *arena, struct breaker_info **ret, size_t *ret_count);
+
 /* memory_verdict.c */
 struct change { /* memory that a verdict may need, taken before anything is changed */
     pr_slice           text[OWN_COUNT];
@@ -253,7 +272,10 @@ int  reply_notices(struct session *session, const struct cycle *cycle);
 struct endpoint *endpoint_find(const struct memory *memory, pr_slice name);
 struct endpoint *endpoint_new(pr_slice name);
 int  endpoints_copy(const struct memory *memory, struct arena *arena, struct endpoint_state **ret, size_t *ret_count);
-/* Takes the texts over. */
+void endpoint_free(struct endpoint *endpoint);
+/* These take the texts over. */
+void endpoint_set_failure(struct endpoint *endpoint, const struct tally *tally, pr_slice *code, pr_slice *error,
+                          int64_t now_us);
 void endpoint_set_pause(struct endpoint *endpoint, int64_t until_us, pr_slice *by, pr_slice *why);
 bool endpoint_is_paused(const struct memory *memory, pr_slice name, int64_t now_us);
 struct audit *audit_new(const struct admin *admin, int64_t now_us);

@@ -132,8 +132,11 @@ int endpoints_copy(const struct memory *memory, struct arena *arena, struct endp
             .name = slice_dup(arena, e->name), .by = slice_dup(arena, e->by), .why = slice_dup(arena, e->why),
             .paused_until_us = e->paused_until_us, .sent = e->sent, .failed = e->failed, .dead = e->dead,
             .discarded = e->discarded, .expired = e->expired,
+            .last_failed_us = e->last_failed_us, .last_reason = e->last_reason,
+            .last_code = slice_dup(arena, e->last_code), .last_error = slice_dup(arena, e->last_error),
         };
-        if (state->name.data == NULL || state->by.data == NULL || state->why.data == NULL)
+        if (state->name.data == NULL || state->by.data == NULL || state->why.data == NULL ||
+            state->last_code.data == NULL || state->last_error.data == NULL)
             return PR_ENOMEM;
     }
     *ret = states;
@@ -147,14 +150,36 @@ bool endpoint_is_paused(const struct memory *memory, pr_slice name, int64_t now_
     return endpoint != NULL && endpoint->paused_until_us > now_us;
 }
 
-void endpoint_set_pause(struct endpoint *endpoint, int64_t until_us, pr_slice *by, pr_slice *why)
+static void text_replace(pr_slice *text, pr_slice *by)
+{
+    free((char *)(uintptr_t)text->data);
+    *text = *by;
+    *by = (pr_slice){ NULL, 0 };
+}
+
+void endpoint_free(struct endpoint *endpoint)
 {
     free((char *)(uintptr_t)endpoint->by.data);
     free((char *)(uintptr_t)endpoint->why.data);
+    free((char *)(uintptr_t)endpoint->last_code.data);
+    free((char *)(uintptr_t)endpoint->last_error.data);
+    free(endpoint);
+}
+
+void endpoint_set_failure(struct endpoint *endpoint, const struct tally *tally, pr_slice *code, pr_slice *error,
+                          int64_t now_us)
+{
+    endpoint->last_failed_us = now_us;
+    endpoint->last_reason = tally->reason;
+    text_replace(&endpoint->last_code, code);
+    text_replace(&endpoint->last_error, error);
+}
+
+void endpoint_set_pause(struct endpoint *endpoint, int64_t until_us, pr_slice *by, pr_slice *why)
+{
     endpoint->paused_until_us = until_us;
-    endpoint->by = *by;
-    endpoint->why = *why;
-    *by = *why = (pr_slice){ NULL, 0 };
+    text_replace(&endpoint->by, by);
+    text_replace(&endpoint->why, why);
 }
 
 /* ---- Audit ---------------------------------------------------------------------------------- */

@@ -49,7 +49,7 @@ static int listing_add(struct listing *l, const struct stored *row, enum state s
     char *block = arena_alloc(l->arena, message_bytes(&row->m));
     if (listed == NULL || block == NULL)
         return PR_ENOMEM;
-    *listed = (struct listed){ .row = row->row, .state = state };
+    *listed = (struct listed){ .row = row->row, .state = state, .lane = row->lane };
     message_copy(&row->m, block, &listed->m);
     listed->bad = message_defect(&row->m, l->memory->payload_max);
     if (row->bad != NULL)
@@ -246,12 +246,16 @@ int memory_query(void *self, const struct query *query, struct arena *arena,
     case QUERY_DEAD:
     case QUERY_ID:
         rc = query_listed(&l, query);
+        if (rc == PR_OK)
+            rc = breakers_copy(memory, arena, &reply.breakers, &reply.breaker_count);
         break;
     case QUERY_BOXES:
         rc = query_boxes(&l);
         break;
     case QUERY_ENDPOINTS:
         rc = endpoints_copy(memory, arena, &reply.endpoints, &reply.endpoint_count);
+        if (rc == PR_OK)
+            rc = breakers_copy(memory, arena, &reply.breakers, &reply.breaker_count);
         break;
     case QUERY_INSTANCES:
         rc = query_instances(&l);

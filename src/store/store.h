@@ -16,6 +16,8 @@
  *   T7  While an instance owns a lane, every row that is visible in it, fresh and not held, is
  *       read exactly once by the fresh scan after it was started or restarted.
  *   T8  No row is lost by a read: reading changes nothing.
+ *   T9  A breaker is told to people as it was told last by an instance that is alive and has lanes; it
+ *       is gone when it closes, and with its instance.
  *
  * Time: now_us is the store's own clock and the only one that decides about due times and
  * leases (leases by a clock that does not jump).
@@ -58,6 +60,7 @@ struct listed {
     int        cause, limit;
     pr_slice   rule, fingerprint, note;
     int64_t    died_us;       /* for DONE: when it was done */
+    unsigned   lane;          /* where lanes are shared; else 0 */
     /* In flight: */
     pr_slice   instance;      /* its name */
     const char *bad;          /* cannot be decoded; listed all the same (B87) */
@@ -79,6 +82,18 @@ struct instance_info {
     uint64_t in_flight;
 };
 
+/* A breaker that is not closed, in an instance that works. */
+struct breaker_info {
+    pr_slice endpoint, type;  /* type empty: of the whole endpoint */
+    pr_slice box, instance;   /* whose it is: their names */
+    pr_id    instance_id;
+    uint64_t lanes;           /* of the instance: messages in others do not wait for it */
+    int64_t  since_us, until_us; /* from then on a probe may go: it is half-open */
+    int      probes;
+    int      reason;
+    pr_slice code, error;
+};
+
 struct store_facts { /* for doctor */
     int      schema_version, schema_wanted;
     pr_slice software;        /* "SQLite 3.40.1" */
@@ -98,6 +113,7 @@ struct query_reply {          /* everything lives in the arena that the caller p
     struct listed         *listed;    size_t listed_count; bool more;
     struct box_counts     *boxes;     size_t box_count;
     struct endpoint_state *endpoints; size_t endpoint_count;
+    struct breaker_info   *breakers;  size_t breaker_count; /* ENDPOINTS, MESSAGES, ID: by endpoint, type, box */
     struct instance_info  *instances; size_t instance_count;
     struct store_facts     facts;
     int64_t                now_us;

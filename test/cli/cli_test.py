@@ -21,6 +21,8 @@ import termios
 import time
 import traceback
 
+from breaker_story import Hook, breaker_story
+
 PROGRAM = os.path.abspath(sys.argv[1])
 DEADLINE_SECONDS = 60
 UNKNOWN_ID = "0190163d-8694-739b-aea5-966c26f8ad91"
@@ -652,6 +654,41 @@ def a_breaker_that_opens_is_in_the_log(p):
     daemon = p.start()
     wait_for(lambda: "event=breaker_opened box=outbox endpoint=down" in open(os.path.join(p.path, "log")).read(), "breaker")
     p.stop(daemon)
+
+
+@test
+def an_open_breaker_is_seen_from_outside(p):  # B72, B73, B200
+    def start(config):
+        p.write("postrider.yaml", "store: sqlite:postrider.db\npoll: {min: 1ms, max: 20ms}\nlease: 1s\n" + config)
+        return p.start()
+
+    def sql(text):
+        db = sqlite3.connect(os.path.join(p.path, "postrider.db"))
+        rows = db.execute(text.replace("{s}.", "")).fetchall()
+        db.close()
+        return "\n".join("|".join("" if v is None else str(v) for v in row) for row in rows)
+
+    p.ok("init")
+    breaker_story(lambda *args: p.ok(*args).out, start, sql)
+
+
+@test
+def why_finds_the_open_endpoint_of_a_route(p):  # B200
+    hook = Hook()
+    try:
+        p.write("postrider.yaml", "store: sqlite:postrider.db\npoll: {min: 1ms, max: 20ms}\n" + hook.config("open: 60s")
+                + "routes: [{type: 'order.*', to: hook}]\n")
+        p.ok("init")
+        id = p.send("--type", "order.made", "--data", "x")
+        p.send("--type", "order.paid", "--data", "x")
+        p.send("--type", "order.sent", "--data", "x")
+        daemon = p.start()
+        wait_for(lambda: p.message(id)["endpoint_state"] == "open", "open")
+        has(p.ok("why", id).out, "because endpoint hook is open")
+        p.stop(daemon)
+        assert p.message(id)["endpoint_state"] is None
+    finally:
+        hook.close()
 
 
 @test

@@ -42,6 +42,7 @@ struct step {
     struct claim  claim;
     struct verdict verdict;
     struct tally  tally;
+    struct breaker_change breaker;
     struct receipt_entry entry;
     struct cycle  cycle;
 };
@@ -53,11 +54,12 @@ static void step_prepare(struct suite *s, struct worker *w, struct step *t)
     t->claim = worker_claim(w, t->id);
     t->verdict = (struct verdict){ .kind = VERDICT_FAIL, .row = t->claim.row, .id = t->id, .number = 1,
                                    .reason = PR_REASON_UNKNOWN, .delay_us = 5 };
-    t->tally = (struct tally){ .endpoint = PR_STR("e"), .failed = 1 };
+    t->tally = (struct tally){ .endpoint = PR_STR("e"), .failed = 1, .reason = PR_REASON_UNKNOWN };
+    t->breaker = (struct breaker_change){ .endpoint = PR_STR("e"), .open = true, .for_us = PR_SECONDS(5) };
     t->entry = (struct receipt_entry){ .row = suite_get(s, t->other)->row, .number = 1 };
     t->cycle = (struct cycle){ .verdicts = &t->verdict, .verdict_count = 1, .tallies = &t->tally, .tally_count = 1,
                                .receipt = &t->entry, .receipt_count = 1, .closed = &t->claim.cycle, .closed_count = 1,
-                               .fresh_rows = 100 };
+                               .breakers = &t->breaker, .breaker_count = 1, .fresh_rows = 100 };
 }
 
 static void step_happened_once(struct suite *s, const struct step *t)
@@ -65,6 +67,8 @@ static void step_happened_once(struct suite *s, const struct step *t)
     CHECK_EQ(suite_get(s, t->id)->m.failures, 1);
     CHECK_EQ(suite_get(s, t->id)->m.attempts, 1);
     CHECK_EQ(suite_endpoint(s, "e")->failed, 1);
+    CHECK_EQ(suite_endpoint(s, "e")->last_reason, PR_REASON_UNKNOWN);
+    CHECK_EQ(suite_query(s, QUERY_ENDPOINTS, FILTER())->breaker_count, 1);
     CHECK_EQ(suite_get(s, t->other)->state, STATE_IN_FLIGHT);
 }
 
@@ -310,6 +314,7 @@ STORE_TEST(whoever_cannot_connect_is_told_why_and_what_to_do)
 STORE_TEST(a_schema_that_is_not_ours_is_not_touched)
 {
     PGconn *pg = suite_pg_connect();
+    suite_pg_do(pg, "CREATE TABLE %s.before AS SELECT value FROM %s.meta WHERE key = 'schema_version'");
     suite_pg_do(pg, "UPDATE %s.meta SET value = '99' WHERE key = 'schema_version'");
     CHECK_EQ(store_check(&s->store, &s->error), PR_ESCHEMA);
     SAYS(s->error.text, "upgrade");
@@ -317,7 +322,7 @@ STORE_TEST(a_schema_that_is_not_ours_is_not_touched)
     suite_pg_do(pg, "UPDATE %s.meta SET value = '1' WHERE key = 'schema_version'");
     CHECK_EQ(store_check(&s->store, &s->error), PR_ESCHEMA);
     SAYS(s->error.text, "postrider init");
-    suite_pg_do(pg, "UPDATE %s.meta SET value = '3' WHERE key = 'schema_version'");
+    suite_pg_do(pg, "UPDATE %s.meta SET value = b.value FROM %s.before b WHERE key = 'schema_version'");
     suite_pg_do(pg, "CREATE TABLE %s.mine (x int)");
     static const char *const boxes[] = { "mine" };
     CHECK_EQ(store_migrate(&s->store, boxes, 1, &s->error), PR_EINVAL);
@@ -325,6 +330,27 @@ STORE_TEST(a_schema_that_is_not_ours_is_not_touched)
     suite_pg_do(pg, "ALTER TABLE %s.outbox DROP COLUMN subject CASCADE");
     CHECK_EQ(OFFER(s, "outbox"), PR_ESCHEMA);
     SAYS(s->error.text, "subject");
+    PQfinish(pg);
+}
+
+STORE_TEST(a_schema_of_an_older_version_is_upgraded_and_keeps_what_it_has) /* I18 */
+{
+    PGconn *pg = suite_pg_connect();
+    SEND(s, "outbox");
+    suite_pg_do(pg, "DROP VIEW %s.open_breaker CASCADE");
+    suite_pg_do(pg, "DROP TABLE %s.breaker");
+    suite_pg_do(pg, "ALTER TABLE %s.endpoint DROP COLUMN last_failed_at CASCADE, DROP COLUMN last_reason CASCADE,"
+                    " DROP COLUMN last_code CASCADE, DROP COLUMN last_error CASCADE");
+    suite_pg_do(pg, "ALTER TABLE %s.tally DROP COLUMN failed_at CASCADE, DROP COLUMN reason CASCADE,"
+                    " DROP COLUMN code CASCADE, DROP COLUMN error CASCADE");
+    suite_pg_do(pg, "INSERT INTO %s.endpoint (name, sent) VALUES ('e', 7)");
+    suite_pg_do(pg, "UPDATE %s.meta SET value = '3' WHERE key = 'schema_version'"); /* before breakers were told */
+    CHECK_EQ(store_check(&s->store, &s->error), PR_ESCHEMA);
+    CHECK_OK(store_migrate(&s->store, NULL, 0, &s->error), &s->error);
+    CHECK_OK(store_check(&s->store, &s->error), &s->error);
+    CHECK_EQ(suite_endpoint(s, "e")->sent, 7);
+    CHECK_EQ(suite_endpoint(s, "e")->last_failed_us, 0);
+    CHECK_EQ(suite_count(s, QUERY_MESSAGES, FILTER()), 1);
     PQfinish(pg);
 }
 

@@ -13,6 +13,8 @@ import tempfile
 import time
 import traceback
 
+from breaker_story import breaker_story
+
 PROGRAM = os.path.abspath(sys.argv[1])
 SERVER = os.environ.get("POSTRIDER_TEST_PG", "")
 FOLDER = os.environ.get("POSTRIDER_TEST_PG_FOLDER", "")
@@ -78,6 +80,11 @@ def until(what, condition):
     while not condition():
         assert time.monotonic() < end, "never: " + what
         time.sleep(0.05)
+
+
+def test_an_open_breaker_is_seen_from_outside(place):  # B72, B73, B200
+    place.ok("init")
+    breaker_story(place.ok, place.start, place.psql)
 
 
 NULL = "endpoints: {nowhere: {url: 'null:'}}\nroutes: [{to: nowhere}]\n"

@@ -412,6 +412,14 @@ TEST(what_does_not_drain_is_found) /* I15 */
     story_ends(&s, "I15", "still held");
 }
 
+TEST(a_breaker_that_the_store_does_not_tell_as_it_is_is_found) /* I21 */
+{
+    struct story s;
+    story_begin(&s, ORDERING_FIFO);
+    tell(&s, (struct event){ .kind = EVENT_UNTOLD, .message = MESSAGE_NONE, .number = 0, .value = 1 });
+    story_ends(&s, "I21", "0 breakers are stored");
+}
+
 TEST(the_same_seed_is_the_same_world_and_another_seed_is_another)
 {
     uint64_t        hashes[3];

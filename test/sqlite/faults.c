@@ -70,6 +70,7 @@ struct everything {
     struct pr_message message;
     struct effect effect;
     struct tally tally;
+    struct breaker_change breaker;
     struct cycle cycle;
 };
 
@@ -91,7 +92,8 @@ static void everything_init(struct everything *e, const struct cycle_reply *r)
     e->message = (struct pr_message){ .type = PR_STR("effect") };
     pr_id_new(&e->message.id);
     e->effect = (struct effect){ .verdict = 0, .box = PR_STR("ledger"), .message = &e->message };
-    e->tally = (struct tally){ .endpoint = PR_STR("e"), .sent = 1 };
+    e->tally = (struct tally){ .endpoint = PR_STR("e"), .sent = 1, .reason = PR_REASON_REJECTED };
+    e->breaker = (struct breaker_change){ .endpoint = PR_STR("e"), .open = true, .for_us = PR_SECONDS(5) };
     e->cycle = (struct cycle){ .verdicts = e->verdicts,
                                .verdict_count = 3,
                                .receipt = &e->entry,
@@ -100,6 +102,8 @@ static void everything_init(struct everything *e, const struct cycle_reply *r)
                                .effect_count = 1,
                                .tallies = &e->tally,
                                .tally_count = 1,
+                               .breakers = &e->breaker,
+                               .breaker_count = 1,
                                .fresh_rows = 10,
                                .fresh_bytes = SIZE_MAX };
 }
@@ -113,7 +117,8 @@ static int everything_is_done(struct fixture *f)
         "SELECT count(*) = 1 FROM dead_letter",
         "SELECT count(*) = 1 FROM claim",
         "SELECT count(*) = 1 FROM ledger",
-        "SELECT count(*) = 1 FROM endpoint WHERE sent = 1",
+        "SELECT count(*) = 1 FROM endpoint WHERE sent = 1 AND last_failed_at > 0",
+        "SELECT count(*) = 1 FROM breaker",
         "SELECT cycle = 3 FROM instance",
     };
     int64_t first = fixture_int(f, parts[0]);

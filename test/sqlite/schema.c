@@ -18,6 +18,44 @@ TEST(migrating_twice_changes_nothing) /* I18 */
     fixture_close(f);
 }
 
+/* As it was before breakers were told. */
+static void make_old(sqlite3 *db)
+{
+    static const char *const steps[] = {
+        "DROP VIEW messages",
+        "DROP VIEW blocked_streams",
+        "DROP VIEW endpoint_overview",
+        "DROP VIEW open_breaker",
+        "DROP VIEW in_flight",
+        "DROP TABLE breaker",
+        "ALTER TABLE instance DROP COLUMN lease_wall",
+        "ALTER TABLE endpoint DROP COLUMN last_failed_at",
+        "ALTER TABLE endpoint DROP COLUMN last_reason",
+        "ALTER TABLE endpoint DROP COLUMN last_code",
+        "ALTER TABLE endpoint DROP COLUMN last_error",
+        "INSERT INTO endpoint (name, sent) VALUES ('e', 7)",
+        "UPDATE meta SET value = 2 WHERE key = 'schema_version'",
+    };
+    for (size_t i = 0; i < ARRAY_LENGTH(steps); i++)
+        raw_run(db, steps[i]);
+}
+
+TEST(a_file_of_an_older_version_is_upgraded_and_keeps_what_it_has) /* I18 */
+{
+    struct fixture *f = fixture_open("");
+    fixture_send(f, "kept");
+    sqlite3 *db = fixture_raw(f);
+    make_old(db);
+    sqlite3_close(db);
+    CHECK_EQ(store_check(&f->store, &f->error), PR_ESCHEMA);
+    CHECK_OK(fixture_migrate(f), &f->error);
+    CHECK_OK(store_check(&f->store, &f->error), &f->error);
+    CHECK_EQ(fixture_int(f, "SELECT count(*) FROM outbox"), 1);
+    CHECK_EQ(fixture_int(f, "SELECT sent FROM endpoint_overview WHERE name = 'e' AND state = 'ok'"), 7);
+    CHECK_EQ(fixture_int(f, "SELECT count(*) FROM messages WHERE endpoint_state IS NULL"), 1);
+    fixture_close(f);
+}
+
 static int migrate_in_child(void *arg)
 {
     struct fixture *f = arg;

@@ -23,7 +23,7 @@
 static bool cycle_changes(const struct cycle *c)
 {
     return c->verdict_count > 0 || c->effect_count > 0 || c->receipt_count > 0 || c->closed_count > 0 ||
-           c->tally_count > 0 || c->pause_count > 0 || c->lanes_give != 0 || c->leave;
+           c->tally_count > 0 || c->pause_count > 0 || c->breaker_count > 0 || c->lanes_give != 0 || c->leave;
 }
 
 /* Did this session answer that number already? */

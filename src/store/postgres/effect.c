@@ -1,6 +1,7 @@
 /* What goes with verdicts: receipts, tallies, and messages that handlers send. */
 #include "base/error.h"
 #include "base/slice.h"
+#include "base/util.h"
 #include "store/postgres/postgres.h"
 
 #define EFFECT_BATCHES_MAX 64 /* statements on their way; a statement holds all that follow each other in one box */
@@ -48,26 +49,41 @@ static void add_closed(struct cycle_run *run)
     link_add(run->link, "DELETE FROM {schema}.claim WHERE instance = $1 AND cycle = ANY ($2)", NO_BOX, &args, NULL);
 }
 
+/* The columns of tally in their order; when it failed is the store's now, where there is a reason. */
+static const char TALLY_INSERT[] =
+    "INSERT INTO {schema}.tally (endpoint, sent, failed, dead, discarded, expired, failed_at, reason, code, error)"
+    " SELECT v.endpoint, v.sent, v.failed, v.dead, v.discarded, v.expired,"
+    " CASE WHEN v.reason IS NOT NULL THEN " NOW("$10") " END, v.reason, v.code, v.error"
+    " FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9)"
+    " AS v(endpoint, sent, failed, dead, discarded, expired, reason, code, error)";
+
 static void add_tallies(struct cycle_run *run)
 {
+    static const enum oid types[] = { OID_TEXT, OID_INT8, OID_INT8, OID_INT8, OID_INT8, OID_INT8, OID_INT2, OID_TEXT, OID_TEXT };
     const struct cycle *c = run->cycle;
     struct array       *a = run->session->arrays;
     struct args         args = { .count = 0 };
     if (c->tally_count == 0)
         return;
-    array_begin(&a[0], OID_TEXT);
-    for (int i = 1; i < 6; i++)
-        array_begin(&a[i], OID_INT8);
+    for (size_t i = 0; i < ARRAY_LENGTH(types); i++)
+        array_begin(&a[i], types[i]);
     for (size_t i = 0; i < c->tally_count; i++) {
         const struct tally *t = &c->tallies[i];
         const int64_t       counts[] = { t->sent, t->failed, t->dead, t->discarded, t->expired };
         array_text(&a[0], t->endpoint);
         for (int k = 0; k < 5; k++)
             array_i64(&a[1 + k], counts[k]);
+        if (t->reason != 0)
+            array_i16(&a[6], t->reason);
+        else
+            array_null(&a[6]);
+        array_text_or_null(&a[7], t->code);
+        array_text_or_null(&a[8], t->error);
     }
-    for (int i = 0; i < 6; i++)
+    for (size_t i = 0; i < ARRAY_LENGTH(types); i++)
         arg_array(&args, &a[i]);
-    link_add(run->link, "INSERT INTO {schema}.tally SELECT * FROM unnest($1, $2, $3, $4, $5, $6)", NO_BOX, &args, NULL);
+    arg_time(&args, pg_store_wall_us(run->session->store));
+    link_add(run->link, TALLY_INSERT, NO_BOX, &args, NULL);
 }
 
 /* Of two pauses the later end wins; everybody is told. */
@@ -109,6 +125,7 @@ void pg_receipts_add(struct cycle_run *run)
     add_closed(run);
     add_tallies(run);
     add_pauses(run);
+    pg_breakers_add(run);
     pg_purge_add(run);
 }
 

@@ -120,6 +120,7 @@ static int instance_bury(struct cycle_run *run, pr_id id)
                                       " AND (b.due_at IS NOT NULL OR b.held_by IS NOT NULL)",
              run->session->box, &args, NULL);
     link_add(run->link, "DELETE FROM {schema}.claim WHERE instance = $1", NO_BOX, &args, NULL);
+    pg_breakers_add_forget(run, id);
     link_add(run->link, "DELETE FROM {schema}.instance WHERE id = $1", NO_BOX, &args, NULL);
     return link_run(run->link, run->reterr);
 }

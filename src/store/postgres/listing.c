@@ -264,10 +264,9 @@ static bool is_wanted(const struct listing *listing, const struct listed *l)
 static void listed_decode(const PGresult *r, int i, const struct surroundings *s, enum listing_table table, struct listed *l)
 {
     const int first = 1 + MESSAGE_COLUMN_COUNT;
-    unsigned  lane;
     *l = (struct listed){ .state = table == LISTING_DEAD ? STATE_DEAD : STATE_DONE };
     l->row = (uint64_t)field_i64(r, i, 0);
-    pg_message_decode(r, i, 1, s->payload_max, &l->m, &lane, &l->bad);
+    pg_message_decode(r, i, 1, s->payload_max, &l->m, &l->lane, &l->bad);
     l->box = field_slice(r, i, first);
     l->endpoint = field_slice(r, i, first + 1);
     l->cause = field_int(r, i, first + 2);

@@ -13,11 +13,16 @@ const char PG_ENDPOINTS[] =
     "SELECT n.name, e.paused_until, e.paused_by, e.paused_why,"
     " coalesce(e.sent, 0) + coalesce(t.sent, 0)::bigint, coalesce(e.failed, 0) + coalesce(t.failed, 0)::bigint,"
     " coalesce(e.dead, 0) + coalesce(t.dead, 0)::bigint, coalesce(e.discarded, 0) + coalesce(t.discarded, 0)::bigint,"
-    " coalesce(e.expired, 0) + coalesce(t.expired, 0)::bigint"
+    " coalesce(e.expired, 0) + coalesce(t.expired, 0)::bigint,"
+    " coalesce(f.failed_at, e.last_failed_at), CASE WHEN f.failed_at IS NULL THEN e.last_reason ELSE f.reason END,"
+    " CASE WHEN f.failed_at IS NULL THEN e.last_code ELSE f.code END,"
+    " CASE WHEN f.failed_at IS NULL THEN e.last_error ELSE f.error END"
     " FROM (SELECT name FROM {schema}.endpoint UNION SELECT endpoint FROM {schema}.tally) n"
     " LEFT JOIN {schema}.endpoint e ON e.name = n.name"
     " LEFT JOIN (SELECT endpoint, sum(sent) AS sent, sum(failed) AS failed, sum(dead) AS dead, sum(discarded) AS discarded,"
-    " sum(expired) AS expired FROM {schema}.tally GROUP BY endpoint) t ON t.endpoint = n.name ORDER BY n.name";
+    " sum(expired) AS expired FROM {schema}.tally GROUP BY endpoint) t ON t.endpoint = n.name"
+    " LEFT JOIN (SELECT DISTINCT ON (endpoint) endpoint, failed_at, reason, code, error FROM {schema}.tally"
+    " WHERE failed_at IS NOT NULL ORDER BY endpoint, failed_at DESC) f ON f.endpoint = n.name ORDER BY n.name";
 
 int pg_endpoints_take(const PGresult *r, struct arena *arena, struct endpoint_state **ret, size_t *ret_count,
                       struct pr_error *reterr)
@@ -37,8 +42,13 @@ int pg_endpoints_take(const PGresult *r, struct arena *arena, struct endpoint_st
             .dead = (uint64_t)field_i64(r, i, 6),
             .discarded = (uint64_t)field_i64(r, i, 7),
             .expired = (uint64_t)field_i64(r, i, 8),
+            .last_failed_us = field_time(r, i, 9),
+            .last_reason = field_int(r, i, 10),
+            .last_code = slice_dup(arena, field_slice(r, i, 11)),
+            .last_error = slice_dup(arena, field_slice(r, i, 12)),
         };
-        if (list[i].name.data == NULL || list[i].by.data == NULL || list[i].why.data == NULL)
+        if (list[i].name.data == NULL || list[i].by.data == NULL || list[i].why.data == NULL ||
+            list[i].last_code.data == NULL || list[i].last_error.data == NULL)
             return error_set(reterr, PR_ENOMEM, "no memory for %d endpoints", count);
     }
     *ret = list;
@@ -111,14 +121,24 @@ static const char PURGE_DONE[] =
     "DELETE FROM {schema}.done WHERE row_id IN"
     " (SELECT row_id FROM {schema}.done WHERE keep_until <= " NOW("$1") " ORDER BY keep_until LIMIT $2 FOR UPDATE SKIP LOCKED)";
 
-/* Whoever finds somebody else folding leaves it to them. */
+/* Whoever finds somebody else folding leaves it to them.  Of failures the latest stays. */
 static const char FOLD_TALLIES[] =
     "WITH t AS (DELETE FROM {schema}.tally WHERE pg_try_advisory_xact_lock(hashtextextended('postrider tally {schema}', 0))"
-    " RETURNING *)"
-    " INSERT INTO {schema}.endpoint AS e (name, sent, failed, dead, discarded, expired)"
-    " SELECT endpoint, sum(sent), sum(failed), sum(dead), sum(discarded), sum(expired) FROM t GROUP BY endpoint"
+    " RETURNING *),"
+    " f AS (SELECT DISTINCT ON (endpoint) endpoint, failed_at, reason, code, error FROM t WHERE failed_at IS NOT NULL"
+    " ORDER BY endpoint, failed_at DESC),"
+    " s AS (SELECT endpoint, sum(sent) AS sent, sum(failed) AS failed, sum(dead) AS dead, sum(discarded) AS discarded,"
+    " sum(expired) AS expired FROM t GROUP BY endpoint)"
+    " INSERT INTO {schema}.endpoint AS e (name, sent, failed, dead, discarded, expired,"
+    " last_failed_at, last_reason, last_code, last_error)"
+    " SELECT s.endpoint, s.sent, s.failed, s.dead, s.discarded, s.expired, f.failed_at, coalesce(f.reason, 0), f.code, f.error"
+    " FROM s LEFT JOIN f ON f.endpoint = s.endpoint"
     " ON CONFLICT (name) DO UPDATE SET sent = e.sent + excluded.sent, failed = e.failed + excluded.failed,"
-    " dead = e.dead + excluded.dead, discarded = e.discarded + excluded.discarded, expired = e.expired + excluded.expired";
+    " dead = e.dead + excluded.dead, discarded = e.discarded + excluded.discarded, expired = e.expired + excluded.expired,"
+    " (last_failed_at, last_reason, last_code, last_error) ="
+    " (SELECT excluded.last_failed_at, excluded.last_reason, excluded.last_code, excluded.last_error"
+    " WHERE excluded.last_failed_at IS NOT NULL"
+    " UNION ALL SELECT e.last_failed_at, e.last_reason, e.last_code, e.last_error LIMIT 1)";
 
 void pg_purge_add(struct cycle_run *run)
 {

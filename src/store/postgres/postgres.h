@@ -14,6 +14,7 @@
  *   notice.c   operators' notices, endpoints        wait.c     wake-ups
  *   listing.c  rows that a filter finds             query.c    people's questions
  *   admin.c    people's orders                      send.c     through the caller's connection
+ *   breaker.c  breakers that are not closed
  *
  * A cycle is one transaction in two round trips: the first brings the changes and reads who we
  * are, the sequence and the snapshot; when all is as it should be, the second reads and
@@ -149,6 +150,12 @@ PR_MUST_CHECK int pg_lease_work(struct cycle_run *run);       /* bury, leave, gi
 PR_MUST_CHECK int pg_verdicts_apply(struct cycle_run *run); /* runs what is in the batch, too */
 PR_MUST_CHECK int pg_effects_store(struct cycle_run *run);
 void pg_receipts_add(struct cycle_run *run);
+
+/* breaker.c */
+void pg_breakers_add(struct cycle_run *run);
+void pg_breakers_add_forget(struct cycle_run *run, pr_id instance);
+PR_MUST_CHECK int pg_breakers_read(struct postgres_store *store, struct link *link, struct arena *arena,
+                                   struct query_reply *reply, struct pr_error *reterr);
 
 /* fresh.c, read.c */
 void pg_fresh_settle(struct pg_session *session, const struct cycle *cycle);

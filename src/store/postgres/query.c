@@ -273,6 +273,10 @@ static int query_inside(struct question *q, const struct query *query)
     int rc = pg_surroundings_read(q->store, q->link, q->arena, &q->s, q->reterr);
     if (rc != PR_OK)
         return rc;
+    if (query->kind == QUERY_MESSAGES || query->kind == QUERY_ID || query->kind == QUERY_ENDPOINTS)
+        rc = pg_breakers_read(q->store, q->link, q->arena, q->reply, q->reterr);
+    if (rc != PR_OK)
+        return rc;
     switch (query->kind) {
     case QUERY_MESSAGES:
         return query_messages(q, &query->filter);

@@ -5,7 +5,8 @@
 
 static const char DROP[] =
     "DROP VIEW IF EXISTS \"{schema}\".messages; DROP VIEW IF EXISTS \"{schema}\".blocked_streams;"
-    "DROP VIEW IF EXISTS \"{schema}\".endpoint_overview; DROP VIEW IF EXISTS \"{schema}\".in_flight;";
+    "DROP VIEW IF EXISTS \"{schema}\".endpoint_overview; DROP VIEW IF EXISTS \"{schema}\".in_flight;"
+    "DROP VIEW IF EXISTS \"{schema}\".open_breaker;";
 
 static const char IN_FLIGHT[] =
     "CREATE VIEW \"{schema}\".in_flight AS"
@@ -13,21 +14,38 @@ static const char IN_FLIGHT[] =
     " JOIN \"{schema}\".instance i ON i.id = c.instance,"
     " unnest(c.rows, c.numbers) AS u(handle, number);";
 
+/* Breakers that are not closed, of instances that are alive and have lanes. */
+static const char OPEN[] =
+    "CREATE VIEW \"{schema}\".open_breaker AS SELECT b.endpoint, b.type, i.box, i.name AS instance, i.lanes,"
+    " CASE WHEN b.until > now() THEN 'open' ELSE 'half-open' END AS state, b.since, b.until, b.probes,"
+    " b.failure_reason, b.code, b.error FROM \"{schema}\".breaker b JOIN \"{schema}\".instance i ON i.id = b.instance"
+    " WHERE i.lanes <> 0 AND i.lease_end > now();";
+
 static const char ENDPOINTS[] =
     "CREATE VIEW \"{schema}\".endpoint_overview AS"
-    " SELECT e.name, CASE WHEN e.paused_until > now() THEN 'paused' ELSE 'open' END AS state,"
+    " SELECT n.name, CASE WHEN e.paused_until > now() THEN 'paused' ELSE coalesce(o.state, 'ok') END AS state,"
     " CASE WHEN e.paused_until > now() THEN e.paused_until END AS paused_until, e.paused_by, e.paused_why,"
-    " e.sent + coalesce(t.sent, 0) AS sent, e.failed + coalesce(t.failed, 0) AS failed,"
-    " e.dead + coalesce(t.dead, 0) AS dead, e.discarded + coalesce(t.discarded, 0) AS discarded,"
-    " e.expired + coalesce(t.expired, 0) AS expired,"
-    " (SELECT count(*) FROM \"{schema}\".dead_letter d WHERE d.endpoint = e.name) AS dead_letters"
-    " FROM (SELECT * FROM \"{schema}\".endpoint UNION ALL SELECT DISTINCT endpoint, NULL::timestamptz, NULL, NULL, 0, 0, 0, 0, 0"
-    " FROM \"{schema}\".tally WHERE endpoint NOT IN (SELECT name FROM \"{schema}\".endpoint)) e"
+    " coalesce(e.sent, 0) + coalesce(t.sent, 0) AS sent, coalesce(e.failed, 0) + coalesce(t.failed, 0) AS failed,"
+    " coalesce(e.dead, 0) + coalesce(t.dead, 0) AS dead, coalesce(e.discarded, 0) + coalesce(t.discarded, 0) AS discarded,"
+    " coalesce(e.expired, 0) + coalesce(t.expired, 0) AS expired,"
+    " (SELECT count(*) FROM \"{schema}\".dead_letter d WHERE d.endpoint = n.name) AS dead_letters,"
+    " coalesce(f.failed_at, e.last_failed_at) AS last_failed_at,"
+    " CASE WHEN f.failed_at IS NULL THEN e.last_reason ELSE f.reason END AS last_reason,"
+    " CASE WHEN f.failed_at IS NULL THEN e.last_code ELSE f.code END AS last_code,"
+    " CASE WHEN f.failed_at IS NULL THEN e.last_error ELSE f.error END AS last_error,"
+    " o.since AS open_since, o.until AS next_probe"
+    " FROM (SELECT name FROM \"{schema}\".endpoint UNION SELECT endpoint FROM \"{schema}\".tally) n"
+    " LEFT JOIN \"{schema}\".endpoint e ON e.name = n.name"
     " LEFT JOIN (SELECT endpoint, sum(sent)::bigint AS sent, sum(failed)::bigint AS failed, sum(dead)::bigint AS dead,"
     " sum(discarded)::bigint AS discarded, sum(expired)::bigint AS expired FROM \"{schema}\".tally GROUP BY endpoint) t"
-    " ON t.endpoint = e.name;";
+    " ON t.endpoint = n.name"
+    " LEFT JOIN (SELECT DISTINCT ON (endpoint) endpoint, failed_at, reason, code, error FROM \"{schema}\".tally"
+    " WHERE failed_at IS NOT NULL ORDER BY endpoint, failed_at DESC) f ON f.endpoint = n.name"
+    " LEFT JOIN (SELECT endpoint, max(state) AS state, min(since) AS since, min(until) AS until"
+    " FROM \"{schema}\".open_breaker GROUP BY endpoint) o ON o.endpoint = n.name;";
 
-/* As state_of_row(), with receipts and pauses laid over it. */
+/* As state_of_row(), with receipts and pauses laid over it.  What is ready or retrying can wait for an
+ * endpoint that is open: then endpoint_state says so. */
 static const char MESSAGES[] =
     "SELECT '{box}'::text AS box, b.seq, b.id,"
     " CASE WHEN (coalesce(b.row_id, b.seq) << 6 | b.lane, b.attempts + 1) IN"
@@ -40,7 +58,9 @@ static const char MESSAGES[] =
     " ELSE 'ready' END AS state,"
     " b.type, b.stream, b.destination, b.created_at, b.due_at, b.expires_at, b.status, b.attempts, b.failures,"
     " b.failure_reason, b.code, b.error, b.failed_at, b.held_by, b.headers, b.story,"
-    " octet_length(b.payload) AS payload_bytes FROM \"{schema}\".\"{box}\" b";
+    " octet_length(b.payload) AS payload_bytes,"
+    " (SELECT max(o.state) FROM \"{schema}\".open_breaker o WHERE o.endpoint = b.destination AND o.box = '{box}'"
+    " AND o.type IN ('', b.type) AND (o.lanes >> b.lane) & 1 = 1) AS endpoint_state FROM \"{schema}\".\"{box}\" b";
 
 static const char BLOCKED[] =
     "SELECT '{box}'::text AS box, b.stream, b.id AS head, b.seq, b.failure_reason, b.error, b.due_at,"
@@ -65,6 +85,7 @@ void pg_views_write(struct buf *b, pr_slice schema, const PGresult *boxes)
     const pr_slice no_box = { NULL, 0 };
     pg_script_expand(b, DROP, schema, no_box);
     pg_script_expand(b, IN_FLIGHT, schema, no_box);
+    pg_script_expand(b, OPEN, schema, no_box);
     pg_script_expand(b, ENDPOINTS, schema, no_box);
     view_add(b, "messages", MESSAGES, schema, boxes);
     view_add(b, "blocked_streams", BLOCKED, schema, boxes);

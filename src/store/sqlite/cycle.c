@@ -93,7 +93,7 @@ static bool cycle_changes(const struct cycle *c)
 {
     return c->epoch == 0 || c->leave || c->force_write || c->verdict_count > 0 || c->effect_count > 0 ||
            c->receipt_count > 0 || c->closed_count > 0 || c->tally_count > 0 || c->pause_count > 0 ||
-           c->lanes_give == LANES_ALL;
+           c->breaker_count > 0 || c->lanes_give == LANES_ALL;
 }
 
 static bool cycle_was_answered(const struct cycle_run *run)
@@ -148,6 +148,8 @@ static int cycle_change(struct cycle_run *run)
         rc = tallies_add(run);
     if (rc == PR_OK && !run->replayed)
         rc = pauses_set(run);
+    if (rc == PR_OK && !run->replayed)
+        rc = breakers_set(run);
     if (rc == PR_OK && run->owner)
         rc = notices_purge(run);
     return rc;

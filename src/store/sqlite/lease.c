@@ -210,6 +210,8 @@ static int bury(struct cycle_run *run, pr_id id)
         rc = conn_do(run->conn, "DELETE FROM claim WHERE instance = ?1", run->session->box, VALUES(V_ID(id)),
                      NULL, run->reterr);
     if (rc == PR_OK)
+        rc = breakers_forget(run, id);
+    if (rc == PR_OK)
         rc = conn_do(run->conn, "DELETE FROM instance WHERE id = ?1", run->session->box, VALUES(V_ID(id)), NULL,
                      run->reterr);
     FAILPOINT("store.bury.done");
@@ -256,13 +258,13 @@ int lease_join(struct cycle_run *run, struct standing *ret)
     if (rc == PR_OK)
         rc = conn_do(run->conn,
                      "INSERT INTO instance (id, box, name, version, epoch, cycle, lanes, locked, lease_end, "
-                     "boot_id, started_at)"
-                     " VALUES (?1, ?2, ?3, ?4, ?5, 0, 0, 0, ?6, ?7, ?8)",
+                     "boot_id, started_at, lease_wall)"
+                     " VALUES (?1, ?2, ?3, ?4, ?5, 0, 0, 0, ?6, ?7, ?8, ?9)",
                      run->session->box,
                      VALUES(V_ID(cycle->instance), V_TEXT(run->session->box), V_TEXT(cycle->name),
                             V_TEXT(slice_from(POSTRIDER_VERSION)), V_INT(epoch),
                             V_INT(time_add(run->mono_us, cycle->lease_us)), V_TEXT(boot_id(run)),
-                            V_INT(run->now_us)),
+                            V_INT(run->now_us), V_INT(time_add(run->now_us, cycle->lease_us))),
                      NULL, run->reterr);
     if (rc == PR_OK)
         *ret = (struct standing){ .known = true, .epoch = epoch };
@@ -292,10 +294,12 @@ int lease_renew(struct cycle_run *run)
     FAILPOINT("store.renew.before");
     int rc = conn_do(
         run->conn,
-        "UPDATE instance SET lease_end = ?2, cycle = max(cycle, ?3), lanes = ?4, locked = ?5 WHERE id = ?1",
+        "UPDATE instance SET lease_end = ?2, cycle = max(cycle, ?3), lanes = ?4, locked = ?5, lease_wall = ?6"
+        " WHERE id = ?1",
         run->session->box,
         VALUES(V_ID(cycle->instance), V_INT(time_add(run->mono_us, cycle->lease_us)), V_INT(cycle->number),
-               V_INT(run->owner ? LANE_COUNT : LANES_NONE), V_INT(locked)),
+               V_INT(run->owner ? LANE_COUNT : LANES_NONE), V_INT(locked),
+               V_INT(time_add(run->now_us, cycle->lease_us))),
         NULL, run->reterr);
     FAILPOINT("store.renew.after");
     return rc;

@@ -167,7 +167,19 @@ static const char VIEW_IN_FLIGHT[] =
     "CREATE VIEW in_flight AS SELECT c.box, CAST(e.key AS INTEGER) AS row_id, e.value AS number,"
     " i.name AS instance, c.at FROM claim c JOIN instance i ON i.id = c.instance, json_each(c.entries) e;";
 
-/* As state_of_row(), with receipts and pauses laid over it. */
+/* Breakers that are not closed, of instances that are alive and have lanes. */
+#define TIME_TEXT(column)                                                                                      \
+    "CASE WHEN " column " < 9223372036854775807 THEN strftime('%Y-%m-%dT%H:%M:%fZ', " column                   \
+    " / 1e6, 'unixepoch') END"
+static const char VIEW_OPEN[] =
+    "CREATE VIEW open_breaker AS SELECT b.endpoint, b.type, i.box, i.name AS instance,"
+    " CASE WHEN b.until > " NOW_US " THEN 'open' ELSE 'half-open' END AS state, " TIME_TEXT(
+        "b.since") " AS since, " TIME_TEXT("b.until") " AS until, b.probes, b.failure_reason, b.code, b.error"
+                                                      " FROM breaker b JOIN instance i ON i.id = b.instance "
+                                                      "WHERE i.lanes > 0 AND i.lease_wall > " NOW_US ";";
+
+/* As state_of_row(), with receipts and pauses laid over it.  What is ready or retrying can wait for an
+ * endpoint that is open: then endpoint_state says so. */
 static const char VIEW_MESSAGES[] =
     "SELECT '{box}' AS box, b.row_id, b.seq, " ID_TEXT " AS id,"
     " CASE WHEN (b.row_id, b.attempts + 1) IN (SELECT row_id, number FROM in_flight WHERE box = '{box}') THEN "
@@ -183,7 +195,9 @@ static const char VIEW_MESSAGES[] =
     " CASE WHEN b.due_at < 9223372036854775807 THEN strftime('%Y-%m-%dT%H:%M:%fZ', b.due_at / 1e6, "
     "'unixepoch') END AS due_at,"
     " b.status, b.attempts, b.failures, b.failure_reason, b.code, b.error, b.held_by, length(b.payload) AS "
-    "payload_bytes"
+    "payload_bytes,"
+    " (SELECT max(o.state) FROM open_breaker o WHERE o.endpoint = b.destination AND o.box = '{box}'"
+    " AND o.type IN ('', b.type)) AS endpoint_state"
     " FROM \"{box}\" b";
 
 static const char VIEW_BLOCKED[] =
@@ -195,12 +209,17 @@ static const char VIEW_BLOCKED[] =
     "IS NOT NULL";
 
 static const char VIEW_ENDPOINTS[] =
-    "CREATE VIEW endpoint_overview AS SELECT name, CASE WHEN paused_until > " NOW_US
-    " THEN 'paused' ELSE 'open' END AS state,"
+    "CREATE VIEW endpoint_overview AS SELECT name, CASE WHEN paused_until > " NOW_US " THEN 'paused'"
+    " ELSE coalesce((SELECT max(o.state) FROM open_breaker o WHERE o.endpoint = endpoint.name), 'ok') END AS "
+    "state,"
     " CASE WHEN paused_until > " NOW_US " AND paused_until < 9223372036854775807"
     " THEN strftime('%Y-%m-%dT%H:%M:%fZ', paused_until / 1e6, 'unixepoch') END AS paused_until,"
     " paused_by, paused_why, sent, failed, dead, discarded, expired,"
-    " (SELECT count(*) FROM dead_letter d WHERE d.endpoint = endpoint.name) AS dead_letters FROM endpoint;";
+    " (SELECT count(*) FROM dead_letter d WHERE d.endpoint = endpoint.name) AS dead_letters,"
+    " CASE WHEN last_failed_at > 0 THEN strftime('%Y-%m-%dT%H:%M:%fZ', last_failed_at / 1e6, 'unixepoch') END"
+    " AS last_failed_at, last_reason, last_code, last_error,"
+    " (SELECT min(o.since) FROM open_breaker o WHERE o.endpoint = endpoint.name) AS open_since,"
+    " (SELECT min(o.until) FROM open_breaker o WHERE o.endpoint = endpoint.name) AS next_probe FROM endpoint;";
 
 static void view_add(struct buf *b, const char *name, const char *select, const struct names *names)
 {
@@ -217,8 +236,10 @@ static int views_make(struct conn *conn, const struct names *names, struct pr_er
     struct buf script;
     buf_init(&script, SCRIPT_MAX);
     buf_add_cstr(&script, "DROP VIEW IF EXISTS messages; DROP VIEW IF EXISTS blocked_streams;"
-                          "DROP VIEW IF EXISTS endpoint_overview; DROP VIEW IF EXISTS in_flight;");
+                          "DROP VIEW IF EXISTS endpoint_overview; DROP VIEW IF EXISTS in_flight;"
+                          "DROP VIEW IF EXISTS open_breaker;");
     buf_add_cstr(&script, VIEW_IN_FLIGHT);
+    buf_add_cstr(&script, VIEW_OPEN);
     buf_add_cstr(&script, VIEW_ENDPOINTS);
     view_add(&script, "messages", VIEW_MESSAGES, names);
     view_add(&script, "blocked_streams", VIEW_BLOCKED, names);

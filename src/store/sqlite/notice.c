@@ -26,12 +26,18 @@ static int endpoint_take(sqlite3_stmt *s, struct arena *arena, struct endpoint_s
         .dead = (uint64_t)sqlite3_column_int64(s, 6),
         .discarded = (uint64_t)sqlite3_column_int64(s, 7),
         .expired = (uint64_t)sqlite3_column_int64(s, 8),
+        .last_failed_us = sqlite3_column_int64(s, 9),
+        .last_reason = sqlite3_column_int(s, 10),
     };
     int rc = slice_keep(arena, column_slice(s, 0), &ret->name, reterr);
     if (rc == PR_OK)
         rc = slice_keep(arena, column_slice(s, 2), &ret->by, reterr);
     if (rc == PR_OK)
         rc = slice_keep(arena, column_slice(s, 3), &ret->why, reterr);
+    if (rc == PR_OK)
+        rc = slice_keep(arena, column_slice(s, 11), &ret->last_code, reterr);
+    if (rc == PR_OK)
+        rc = slice_keep(arena, column_slice(s, 12), &ret->last_error, reterr);
     return rc;
 }
 
@@ -48,8 +54,8 @@ int endpoints_read(struct conn *conn, struct arena *arena, struct endpoint_state
     if (list == NULL)
         return error_set(reterr, PR_ENOMEM, "no memory for %lld endpoints", (long long)room);
     rc = conn_bind(conn,
-                   "SELECT name, paused_until, paused_by, paused_why, sent, failed, dead, discarded, expired"
-                   " FROM endpoint ORDER BY name LIMIT ?1",
+                   "SELECT name, paused_until, paused_by, paused_why, sent, failed, dead, discarded, expired,"
+                   " last_failed_at, last_reason, last_code, last_error FROM endpoint ORDER BY name LIMIT ?1",
                    no_box, VALUES(V_INT(room)), &statement, reterr);
     if (rc != PR_OK)
         return rc;

@@ -326,6 +326,10 @@ static int query_inside(struct question *q, const struct query *query)
     int rc = surroundings_read(q->store, q->conn, q->arena, &q->s, q->reterr);
     if (rc != PR_OK)
         return rc;
+    if (query->kind == QUERY_MESSAGES || query->kind == QUERY_ID || query->kind == QUERY_ENDPOINTS)
+        rc = breakers_read(q->store, q->conn, q->arena, q->reply, q->reterr);
+    if (rc != PR_OK)
+        return rc;
     switch (query->kind) {
     case QUERY_MESSAGES: return query_messages(q, &query->filter);
     case QUERY_DEAD: return list_table(q, LISTING_DEAD, query->filter.box, &query->filter);

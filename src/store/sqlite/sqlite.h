@@ -11,7 +11,7 @@
  *   notice.c   operators' notices and endpoints         wait.c     wake-ups
  *   enqueue.c  new messages, committed in groups        send.c     ... on the caller's connection
  *   listing.c  rows that a filter finds                 query.c    people's questions
- *   admin.c    people's orders
+ *   admin.c    people's orders                          breaker.c  breakers that are not closed
  */
 #ifndef STORE_SQLITE_SQLITE_H
 #define STORE_SQLITE_SQLITE_H
@@ -142,6 +142,11 @@ PR_MUST_CHECK int notices_read(struct cycle_run *run, bool joined);
 PR_MUST_CHECK int notices_purge(struct cycle_run *run);
 PR_MUST_CHECK int endpoints_read(struct conn *conn, struct arena *arena, struct endpoint_state **ret,
                                  size_t *ret_count, struct pr_error *reterr);
+/* breaker.c */
+PR_MUST_CHECK int breakers_set(struct cycle_run *run);
+PR_MUST_CHECK int breakers_forget(struct cycle_run *run, pr_id instance);
+PR_MUST_CHECK int breakers_read(struct sqlite_store *store, struct conn *conn, struct arena *arena,
+                                struct query_reply *reply, struct pr_error *reterr);
 void wait_open(struct session *session);
 void wait_close(struct session *session);
 void wait_drain(struct session *session);

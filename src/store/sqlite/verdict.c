@@ -488,6 +488,17 @@ int receipts_write(struct cycle_run *run)
     return rc;
 }
 
+static int failure_set(struct cycle_run *run, const struct tally *t)
+{
+    return conn_do(run->conn,
+                   "UPDATE endpoint SET last_failed_at = ?2, last_reason = ?3, last_code = ?4, last_error = ?5"
+                   " WHERE name = ?1",
+                   run->session->box,
+                   VALUES(V_TEXT(t->endpoint), V_INT(run->now_us), V_INT(t->reason), V_TEXT_OR_NULL(t->code),
+                          V_TEXT_OR_NULL(t->error)),
+                   NULL, run->reterr);
+}
+
 int tallies_add(struct cycle_run *run)
 {
     int rc = PR_OK;
@@ -503,6 +514,8 @@ int tallies_add(struct cycle_run *run)
             VALUES(V_TEXT(t->endpoint), V_INT(t->sent), V_INT(t->failed), V_INT(t->dead), V_INT(t->discarded),
                    V_INT(t->expired)),
             NULL, run->reterr);
+        if (rc == PR_OK && t->reason != 0)
+            rc = failure_set(run, t);
     }
     return rc;
 }

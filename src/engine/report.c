@@ -1,0 +1,185 @@
+/* What people are told of an endpoint through the store: its latest failure, and which of its
+ * breakers are not closed.
+ *
+ * A breaker is reported when it opens, opens again or closes, with the next cycle, once: what is in
+ * a cycle is in it until the cycle has landed, whatever becomes of its answer.  A new instance
+ * reports all that are not closed, since the store forgot them with the former one.  Half-open is
+ * not reported: it begins by itself when the time is over. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/utf8.h"
+#include "engine/internal.h"
+
+#define CODE_CHARS 64
+#define REPORTS_MAX 256 /* in one cycle; others follow with the next */
+
+char *text_copy(pr_slice text, size_t chars)
+{
+    struct buf b;
+    char      *copy;
+
+    buf_init(&b, 8 * chars);
+    utf8_clean(&b, utf8_cut(text, chars));
+    copy = buf_failed(&b) == 0 ? strndup(buf_slice(&b).data, b.size) : NULL;
+    buf_fini(&b);
+    return copy;
+}
+
+/* ---- Failures --------------------------------------------------------------------------------- */
+
+void mishap_set(struct mishap *m, const struct failure *f)
+{
+    mishap_fini(m);
+    m->reason = f->reason;
+    m->code   = text_copy(f->code, CODE_CHARS);
+    m->error  = text_copy(f->error, PR_ERROR_MAX);
+}
+
+void mishap_fini(struct mishap *m)
+{
+    free(m->code);
+    free(m->error);
+    *m = (struct mishap){ 0 };
+}
+
+/* ---- Breakers --------------------------------------------------------------------------------- */
+
+static void report_add(struct engine *e, struct brake *b)
+{
+    if (!list_is_linked(&b->report))
+        list_push_back(&e->reports, &b->report);
+}
+
+static void report_drop(struct brake *b)
+{
+    if (list_is_linked(&b->report))
+        list_remove(&b->report);
+}
+
+void report_opened(struct engine *e, struct brake *b, const struct failure *f, bool first, int64_t now_us)
+{
+    if (first)
+        b->since_us = now_us;
+    mishap_set(&b->mishap, f);
+    report_add(e, b);
+}
+
+void report_closed(struct engine *e, struct brake *b)
+{
+    mishap_fini(&b->mishap);
+    if (b->stored || b->planned)
+        report_add(e, b);
+    else
+        report_drop(b); /* nobody heard that it was open */
+}
+
+bool report_is_over(const struct brake *b)
+{
+    return !b->stored && !b->planned && !list_is_linked(&b->report);
+}
+
+static int failed_probes(const struct brake *b)
+{
+    return b->breaker.opened > 0 ? b->breaker.opened - 1 : 0;
+}
+
+static struct breaker_change change_of(struct engine *e, const struct brake *b, int64_t now_us)
+{
+    struct breaker_change c = { .endpoint = b->endpoint->setting->name, .type = b->type };
+
+    if (b->breaker.state == BREAKER_CLOSED)
+        return c;
+    c.open   = true;
+    c.age_us = max64(now_us - b->since_us, 0);
+    c.for_us = b->breaker.until_us == PR_NEVER ? PR_NEVER : max64(b->breaker.until_us - now_us, 0);
+    c.probes = failed_probes(b);
+    c.reason = b->mishap.reason;
+    c.code   = slice_dup(&e->arena, pr_str(b->mishap.code));
+    c.error  = slice_dup(&e->arena, pr_str(b->mishap.error));
+    return c;
+}
+
+void reports_plan(struct engine *e, int64_t now_us)
+{
+    struct breaker_change *changes;
+    size_t                 count = 0;
+
+    if (list_is_empty(&e->reports))
+        return;
+    changes            = arena_alloc(&e->arena, REPORTS_MAX * sizeof(*changes));
+    e->planned_reports = arena_alloc(&e->arena, REPORTS_MAX * sizeof(struct brake *));
+    if (changes == NULL || e->planned_reports == NULL)
+        return; /* they stay for the next cycle */
+    while (count < REPORTS_MAX && !list_is_empty(&e->reports)) {
+        struct brake *b = LIST_ENTRY(list_pop_front(&e->reports), struct brake, report);
+
+        b->planned                = true;
+        changes[count]            = change_of(e, b, now_us);
+        e->planned_reports[count] = b;
+        count++;
+    }
+    e->cycle.breakers      = changes;
+    e->cycle.breaker_count = count;
+}
+
+void reports_committed(struct engine *e)
+{
+    for (size_t i = 0; i < e->cycle.breaker_count; i++) {
+        struct brake *b = e->planned_reports[i];
+
+        b->planned = false;
+        b->stored  = e->cycle.breakers[i].open;
+        brake_release(b);
+    }
+}
+
+static void report_anew(struct engine *e, struct brake *b)
+{
+    b->stored = b->planned = false;
+    if (b->breaker.state != BREAKER_CLOSED)
+        report_add(e, b);
+    else
+        report_drop(b);
+    brake_release(b);
+}
+
+void reports_anew(struct engine *e)
+{
+    for (size_t i = 0; i < e->endpoint_count; i++) {
+        struct endpoint *ep = &e->endpoints[i];
+
+        report_anew(e, &ep->brake);
+        map_foreach(node, &ep->brakes)
+            report_anew(e, MAP_ENTRY(node, struct brake, node));
+    }
+}
+
+/* ---- Looking in ------------------------------------------------------------------------------- */
+
+static void view_add(const struct brake *b, struct breaker_view *ret, size_t max, size_t *count)
+{
+    if (b->breaker.state == BREAKER_CLOSED)
+        return;
+    if (*count < max)
+        ret[*count] = (struct breaker_view){ b->endpoint->index, b->type, failed_probes(b) };
+    ++*count;
+}
+
+size_t engine_breakers(const struct engine *e, struct breaker_view *ret, size_t max)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < e->endpoint_count; i++) {
+        view_add(&e->endpoints[i].brake, ret, max, &count);
+        map_foreach(node, &e->endpoints[i].brakes)
+            view_add(MAP_ENTRY(node, struct brake, node), ret, max, &count);
+    }
+    return count;
+}
+
+bool engine_breakers_told(const struct engine *e)
+{
+    return list_is_empty(&e->reports);
+}
