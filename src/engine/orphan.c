@@ -30,17 +30,18 @@ bool orphans_can_read(const struct engine *e, int64_t now_us)
 
 void orphans_plan(struct engine *e, struct held_read *reads, size_t *count)
 {
-    struct orphans *o     = &e->orphans;
-    size_t          first = *count, most = min_size(o->count, ORPHAN_READS_MAX);
+    struct orphans *o = &e->orphans;
+    size_t first = *count, most = min_size(o->count, ORPHAN_READS_MAX);
 
     for (size_t i = 0; i < most; i++)
-        if (!plan_held_read(e, pr_str(o->keys[i]), 0, max_size(HELD_ROWS, e->setting.batch / most), reads, count))
+        if (!plan_held_read(e, pr_str(o->keys[i]), 0, max_size(HELD_ROWS, e->setting.batch / most), reads,
+                            count))
             break;
     o->reading = *count - first;
     o->walking = o->count == 0;
     if (!o->walking)
         return;
-    e->cycle.held_keys.rows  = OPENING_ROWS;
+    e->cycle.held_keys.rows = OPENING_ROWS;
     e->cycle.held_keys.lanes = e->open;
     e->cycle.held_keys.after = slice_dup(&e->arena, (pr_slice){ o->after, o->after_size });
 }
@@ -51,7 +52,7 @@ static bool add_key(struct orphans *o, pr_slice key)
 
     if (grown == NULL)
         return false;
-    o->keys           = grown;
+    o->keys = grown;
     o->keys[o->count] = strndup(key.data, key.size);
     if (o->keys[o->count] == NULL)
         return false;
@@ -74,11 +75,12 @@ static void absorb_page(struct engine *e, const struct cycle_reply *r, int64_t n
 }
 
 /* Did all that was read of this key come in? */
-static bool take_rows(struct engine *e, const struct cycle_reply *r, pr_slice key, size_t *ret_taken, int64_t now_us)
+static bool take_rows(struct engine *e, const struct cycle_reply *r, pr_slice key, size_t *ret_taken,
+                      int64_t now_us)
 {
     for (size_t i = 0; i < r->row_count; i++) {
         const struct row *row = &r->rows[i];
-        struct target     target;
+        struct target target;
         if (row->from != ROW_HELD || !slice_eq(row->m.held_by, key) || !row_is_ours(e, row))
             continue;
         find_target(e, row, &target);
@@ -91,13 +93,13 @@ static bool take_rows(struct engine *e, const struct cycle_reply *r, pr_slice ke
 
 static void absorb_keys(struct engine *e, const struct cycle_reply *r, int64_t now_us)
 {
-    struct orphans *o      = &e->orphans;
-    size_t          first  = e->cycle.held_count - o->reading, kept = 0;
-    bool            moving = false;
+    struct orphans *o = &e->orphans;
+    size_t first = e->cycle.held_count - o->reading, kept = 0;
+    bool moving = false;
 
     for (size_t i = 0; i < o->count; i++) {
         size_t taken = 0;
-        bool   all   = i < o->reading && take_rows(e, r, pr_str(o->keys[i]), &taken, now_us);
+        bool all = i < o->reading && take_rows(e, r, pr_str(o->keys[i]), &taken, now_us);
 
         moving = moving || taken > 0;
         if (all && r->held_end[first + i]) {

@@ -22,7 +22,9 @@ static void judge(struct world *w, const struct delivery *d, unsigned endpoint, 
     (void)d;
     *f = (struct fate){ .outcome = SEND_OK, .arrives = true, .answer_us = PR_MILLISECONDS(1) };
     if (down && endpoint == 1)
-        *f = (struct fate){ .outcome = SEND_FAILED, .reason = PR_REASON_TRANSPORT_UNAVAILABLE, .answer_us = PR_MILLISECONDS(1) };
+        *f = (struct fate){ .outcome = SEND_FAILED,
+                            .reason = PR_REASON_TRANSPORT_UNAVAILABLE,
+                            .answer_us = PR_MILLISECONDS(1) };
     else
         s->count++;
 }
@@ -30,23 +32,24 @@ static void judge(struct world *w, const struct delivery *d, unsigned endpoint, 
 static void route_to_both(struct stage *s)
 {
     s->scenario.routes[0].to_count = 2;
-    s->scenario.route_to[0][0]     = 0;
-    s->scenario.route_to[0][1]     = 1;
+    s->scenario.route_to[0][0] = 0;
+    s->scenario.route_to[0][1] = 1;
 }
 
 static void open_small(struct stage *s)
 {
     stage_set(s);
     s->scenario.engine.window_count = WINDOW;
-    s->scenario.engine.batch        = BATCH;
-    s->scenario.check               = false;
-    stage_endpoint(s, ORDERING_FIFO)->breaker =
-        (struct breaker_setting){ .enabled = true, .after = 3, .open_us = PR_SECONDS(30), .cap_us = PR_MINUTES(5) };
+    s->scenario.engine.batch = BATCH;
+    s->scenario.check = false;
+    stage_endpoint(s, ORDERING_FIFO)->breaker = (struct breaker_setting){
+        .enabled = true, .after = 3, .open_us = PR_SECONDS(30), .cap_us = PR_MINUTES(5)
+    };
     route_to_both(s);
     stage_open(s);
     s->w.quiet = true;
     s->w.judge = judge;
-    down       = true;
+    down = true;
 }
 
 /* A quarter of them without a stream. */
@@ -71,7 +74,7 @@ static void check_memory(const struct stage *s)
 static void live_through(bool paused)
 {
     struct stage s;
-    uint64_t     read;
+    uint64_t read;
 
     open_small(&s);
     if (paused)
@@ -121,7 +124,7 @@ static size_t check_order(const struct stage *s, unsigned endpoint, const pr_id 
 
     for (size_t i = 0; i < s->count; i++) {
         const struct note *note = &s->diary[i];
-        size_t             stream, n;
+        size_t stream, n;
         if (note->endpoint != endpoint)
             continue;
         stream = (size_t)(note->stream.data[3] - '0');
@@ -143,15 +146,16 @@ TEST(parts_and_whole_messages_of_a_stream_stay_in_order_behind_an_endpoint_that_
     for (int crash = 0; crash < 2; crash++) {
         stage_set(&s);
         s.scenario.engine.window_count = 100;
-        s.scenario.engine.batch        = 20;
-        s.scenario.instances           = crash ? 2 : 1; /* and lanes change hands */
+        s.scenario.engine.batch = 20;
+        s.scenario.instances = crash ? 2 : 1; /* and lanes change hands */
         stage_endpoint(&s, ORDERING_FIFO);
         route_to_both(&s);
         stage_open(&s);
         for (int i = 0; i < 1200; i++) {
             if (i == 200)
                 world_pause(&s.w, 1, PR_NEVER);
-            ids[i] = i % 3 == 0 ? world_send_to(&s.w, "e1", STREAM(i % 10), "ok") : world_send(&s.w, STREAM(i % 10), "ok");
+            ids[i] = i % 3 == 0 ? world_send_to(&s.w, "e1", STREAM(i % 10), "ok")
+                                : world_send(&s.w, STREAM(i % 10), "ok");
             if (i % 50 == 0)
                 stage_run(&s, PR_MILLISECONDS(20));
             if (crash && i % 300 == 299)
@@ -170,16 +174,17 @@ TEST(parts_and_whole_messages_of_a_stream_stay_in_order_behind_an_endpoint_that_
 TEST(parts_behind_a_failed_head_wait_in_the_store_and_go_on_in_order) /* B51, B52, B57 */
 {
     struct stage s;
-    pr_id        ids[300];
+    pr_id ids[300];
 
     stage_set(&s);
     s.scenario.engine.window_count = 100;
-    s.scenario.engine.batch        = 20;
+    s.scenario.engine.batch = 20;
     stage_endpoint(&s, ORDERING_FIFO);
     route_to_both(&s);
     stage_open(&s);
-    s.scenario.endpoints[0].policy.retry = s.scenario.endpoints[1].policy.retry =
-        (struct retry_setting){ .base_us = PR_MINUTES(10), .factor = 1, .cap_us = PR_MINUTES(10), .failures = 5 };
+    s.scenario.endpoints[0].policy.retry = s.scenario.endpoints[1].policy.retry = (struct retry_setting){
+        .base_us = PR_MINUTES(10), .factor = 1, .cap_us = PR_MINUTES(10), .failures = 5
+    };
     ids[0] = world_send(&s.w, "x", "fail:1");
     for (int i = 1; i < 300; i++)
         ids[i] = world_send(&s.w, i % 2 == 0 ? "x" : STREAM(i), "ok");
@@ -199,13 +204,14 @@ TEST(parts_behind_a_failed_head_wait_in_the_store_and_go_on_in_order) /* B51, B5
 TEST(what_was_held_for_an_endpoint_that_is_gone_is_parked_soon_also_for_many_streams) /* B18 */
 {
     struct stage s;
-    char         name[16];
-    pr_id        ids[900];
+    char name[16];
+    pr_id ids[900];
 
     stage_set(&s);
     s.scenario.check = false;
     stage_endpoint(&s, ORDERING_FIFO);
-    s.scenario.endpoints[1].policy.retry = (struct retry_setting){ .base_us = PR_MINUTES(1), .factor = 1, .failures = 2 };
+    s.scenario.endpoints[1].policy.retry =
+        (struct retry_setting){ .base_us = PR_MINUTES(1), .factor = 1, .failures = 2 };
     stage_open(&s);
     for (int i = 0; i < 900; i++) { /* heads that fail, and two followers each */
         snprintf(name, sizeof(name), "s%d", i % 300);
