@@ -232,6 +232,16 @@ static void on_clock(struct checker *c, const struct event *e)
             row->due_reached = shadow_due_is_reached(row, e->value);
 }
 
+/* Those whose failure the engine may have to remember, and what keeps their followers in the store. */
+static size_t rows_that_went_out(const struct checker *c)
+{
+    size_t count = 0;
+    for (uint32_t i = 0; i < c->message_count; i++)
+        for (const struct shadow_row *row = c->messages[i].rows; row != NULL; row = row->next)
+            count += row->handed_out;
+    return count;
+}
+
 /* A cycle can bring a batch of splits, each with a child for every endpoint, and a row's bytes
  * are known when it is there: so much more may be in the window.  A window that is too small
  * for anything to flow is made larger (see engine_new()). */
@@ -243,6 +253,11 @@ static void on_window(struct checker *c, const struct event *e)
     if ((size_t)e->number > count_max || (size_t)e->value > bytes_max)
         breach_set(c, "I14", "an engine holds %d messages and %lld bytes; %zu and %zu are allowed", e->number,
                    (long long)e->value, count_max, bytes_max);
+    /* A stream for each message in the window; a stream and a head for each that failed, or died before it
+     * was sent.  What only waits takes nothing, however much it is. */
+    size_t places_max = count_max + 2 * rows_that_went_out(c);
+    if (e->extra > places_max)
+        breach_set(c, "I14", "an engine remembers %llu streams and heads; %zu are allowed", (unsigned long long)e->extra, places_max);
 }
 
 static void on_end(struct checker *c)

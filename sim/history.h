@@ -44,7 +44,7 @@
     X(CLOCK,     "the wall clock jumped")                       /* -,      -,        before */ \
     X(OUTAGE,    "an endpoint went down or came up")            /* up,     -,        -     */ \
     X(HEAL,      "from here on no faults")                      /*                         */ \
-    X(WINDOW,    "an engine holds more than ever before")       /* -,      count,    bytes */ \
+    X(WINDOW,    "an engine holds more than ever before")       /* -,      count,    bytes, extra: streams + heads */ \
     X(UNTOLD,    "the stored breakers are not its own")         /* -,      stored,   its own */ \
     X(UNDRAINED, "it should be gone by now")                    /* state                   */ \
     X(END,       "the run is over")                             /*                         */

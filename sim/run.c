@@ -113,6 +113,15 @@ void faults_begin(struct world *w)
     supervise(w, NULL);
 }
 
+static void blackout_begin(struct world *w)
+{
+    const struct scenario *s = w->scenario;
+    if (s->blackout > 0 && s->blackout_paused)
+        world_pause(w, s->blackout - 1, PR_NEVER);
+    else if (s->blackout > 0)
+        w->receivers[s->blackout - 1].down = true;
+}
+
 /* ---- Liveness ---------------------------------------------------------------------------------- */
 
 /* Faults stop, pauses end, everybody is up.  The wall clock is set to the latest time that it
@@ -259,6 +268,7 @@ void world_live(struct world *w)
     int64_t limit_us = s->safety_us + s->delay_max_us + 10 * scenario_longest_wait_us(s) + 40 * s->engine.lease_us + PR_MINUTES(60);
 
     workload_begin(w);
+    blackout_begin(w);
     faults_begin(w);
     world_run_until(w, s->safety_us);
     if (w->broken != NULL)

@@ -176,6 +176,35 @@ static void draw_faults(struct faults *f, struct random *r, int64_t duration_us)
         *f = (struct faults){ .wake_lost = f->wake_lost };
 }
 
+/* Many messages to several endpoints, and one of these takes nothing all the time: what waits for it is
+ * much more than a window.  With dice of its own, so that all other worlds stay as they were. */
+static void draw_blackout(struct scenario *s)
+{
+    struct engine_setting *e = &s->engine;
+    struct random          r;
+    unsigned               to;
+
+    random_init(&r, s->seed ^ 0xb1ac0);
+    if (!random_chance(&r, 0.1))
+        return;
+    for (; e->endpoint_count < 2; e->endpoint_count++)
+        draw_endpoint(s, &r, (unsigned)e->endpoint_count);
+    e->route_count = max_size(e->route_count, 1);
+    s->routes[0] = (struct route){ .to = s->route_to[0], .to_count = min_size(e->endpoint_count, 4) };
+    for (unsigned i = 0; i < s->routes[0].to_count; i++)
+        s->route_to[0][i] = i;
+    to = (unsigned)random_below(&r, s->routes[0].to_count);
+    s->blackout = to + 1;
+    s->blackout_paused = random_chance(&r, 0.5);
+    s->endpoints[to].breaker.enabled = true;
+    s->endpoints[to].breaker.per_type = false;
+    e->batch = (size_t)random_between(&r, 1, 4);
+    e->window_count = 1;
+    s->messages *= 3;
+    s->streams = SIM_STREAMS_MAX;
+    s->to_endpoint *= 0.3;
+}
+
 void scenario_draw(struct scenario *s, uint64_t seed, bool sqlite, unsigned messages, int64_t safety_us)
 {
     struct random r;
@@ -202,6 +231,7 @@ void scenario_draw(struct scenario *s, uint64_t seed, bool sqlite, unsigned mess
     s->delay_max_us = s->safety_us / 2;
     s->expire_max_us = s->safety_us / 4;
     draw_faults(&s->faults, &r, s->safety_us);
+    draw_blackout(s);
     rules_draw(s);
 }
 

@@ -236,16 +236,16 @@ static void instance_sample(struct world *w, struct instance *in)
     struct engine_counts counts;
     if (w->scenario->check)
         engine_check(in->engine);
-    if (w->quiet)
-        return;
     engine_counts(in->engine, &counts);
-    if (counts.window_count <= in->window_count && counts.window_bytes <= in->window_bytes)
+    if (counts.window_count <= in->window_count && counts.window_bytes <= in->window_bytes &&
+        counts.streams + counts.heads <= in->places)
         return;
+    in->places = max_size(in->places, counts.streams + counts.heads);
     in->window_count = max_size(in->window_count, counts.window_count);
     in->window_bytes = max_size(in->window_bytes, counts.window_bytes);
     world_note(w, (struct event){ .kind = EVENT_WINDOW, .instance = (uint8_t)in->index, .session = in->session_number,
                                   .message = MESSAGE_NONE, .number = (int32_t)counts.window_count,
-                                  .value = (int64_t)counts.window_bytes });
+                                  .value = (int64_t)counts.window_bytes, .extra = counts.streams + counts.heads });
 }
 
 static void instance_hear(struct instance *in)

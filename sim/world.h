@@ -66,7 +66,7 @@ struct instance {
     const struct cycle_reply *reply;
     pr_id                  session_id;   /* as the store knows it */
     uint16_t               session_number;
-    size_t                 window_count, window_bytes; /* the most so far */
+    size_t                 window_count, window_bytes, places; /* the most so far */
 };
 
 /* A message of this world, from its sender's side. */

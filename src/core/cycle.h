@@ -34,8 +34,8 @@ enum verdict_kind {
                           * error stay when reason is 0, failed_at stays unless counted */
     VERDICT_PARK,        /* due = PR_NEVER; attempts, failures, reason as with FAIL when reason is set */
     VERDICT_HOLD,        /* held_by = key (fresh rows behind a failed head; not a hand-out) */
-    VERDICT_SPLIT,       /* the row is replaced by one per destination: same id and seq,
-                          * due = created unless the row had a due time, counters 0 */
+    VERDICT_SPLIT,       /* the row, whose time has come, is replaced by one per destination: same id and seq,
+                          * counters 0, no due time, held_by = its holder */
 };
 
 /* FAIL, ABANDON, PARK and RELEASE also clear held_by: what has a due time comes back through the due
@@ -73,6 +73,8 @@ struct verdict {
     pr_slice moved_to;     /* DISCARD: an effect takes its place at this endpoint; empty: it is gone */
     char     fingerprint[17]; /* DEAD_LETTER; empty string otherwise */
     const pr_slice *destinations; /* SPLIT */
+    const pr_slice *holders;      /* SPLIT: held_by of each part; NULL: all wait for their endpoints, that is
+                                   * "destination/" (see message_awaits_endpoint()) */
     size_t   destination_count;
 };
 
@@ -169,7 +171,8 @@ struct cycle {
                                                 * or parked (due = PR_NEVER), without payload */
     bool     heads_dead;                       /* heads: the dead letters of the box that have a stream instead (row = their
                                                 * id in dead_letter, and after_row is one of those) */
-    struct { size_t rows; uint64_t lanes; pr_slice after; } held_keys;     /* distinct held_by, ascending */
+    struct { size_t rows; uint64_t lanes; pr_slice after; } held_keys;     /* distinct held_by, ascending; an
+                                                * endpoint's own key is told also when it may have rows in these lanes */
     const struct held_read *held;
     size_t   held_count;
     int64_t  notice_after;                     /* operators' notices with a greater number; 0 on join:

@@ -3,6 +3,8 @@
 #ifndef CORE_MESSAGE_H
 #define CORE_MESSAGE_H
 
+#include <string.h>
+
 #include <postrider.h>
 
 #define BOX_NAME_MAX 63
@@ -46,12 +48,17 @@ static inline int message_unexplained(const struct pr_message *m)
     return m->attempts > m->failures ? m->attempts - m->failures : 0;
 }
 
-/* A message that came back (failed, abandoned) blocks its stream; one that its sender delayed does not.  What
- * was split by the routes has due = created, so that it keeps its place over a restart. */
+/* A message that came back (failed, abandoned) blocks its stream; one that its sender delayed does not. */
 static inline bool message_blocks_stream(const struct pr_message *m)
 {
-    return m->due_us != 0 && !m->released &&
-           ((m->status & PR_STATUS_FAILED) != 0 || m->attempts > 0 || m->due_us <= m->created_us);
+    return m->due_us != 0 && !m->released && ((m->status & PR_STATUS_FAILED) != 0 || m->attempts > 0);
+}
+
+/* held_by is "endpoint/stream" for what waits behind others of its stream, and "endpoint/" for what waits for
+ * nothing but room at its endpoint: to people that is not held.  Names of endpoints have no '/'. */
+static inline bool message_awaits_endpoint(const struct pr_message *m)
+{
+    return m->held_by.size > 0 && memchr(m->held_by.data, '/', m->held_by.size) == m->held_by.data + m->held_by.size - 1;
 }
 
 #endif

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/slice.h"
+#include "core/message.h"
 
 static const struct {
     const char *name;
@@ -36,7 +37,7 @@ enum state state_of_row(const struct pr_message *row, int64_t now_us)
 {
     if (row->due_us == PR_NEVER)
         return STATE_PARKED;
-    if (row->held_by.size > 0)
+    if (row->held_by.size > 0 && !message_awaits_endpoint(row))
         return STATE_HELD;
     if (row->due_us > now_us)
         return (row->status & PR_STATUS_FAILED) != 0 || row->attempts > 0 ? STATE_RETRYING : STATE_DELAYED;

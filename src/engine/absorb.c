@@ -118,6 +118,8 @@ static void absorb_verdicts(struct engine *e, const struct cycle_reply *r, int64
     }
     for (size_t k = 0; k < e->planned_hold_count; k++) {
         struct stream *s = e->planned_holds[k].stream;
+        if (s == NULL)
+            continue;
         s->holds--;
         stream_update(e, s);
     }
@@ -146,16 +148,13 @@ void engine_forget(struct engine *e)
     e->planned_hold_count = 0;
     window_drop_lanes(e, LANES_ALL, true);
     receipt_free_all(e);
-    for (size_t i = 0; i < e->endpoint_count; i++)
-        pass_end(e, &e->endpoints[i]);
-    for (size_t i = 0; i < e->orphan_count; i++)
-        free(e->orphans[i]);
+    behind_forget(e);
+    orphans_forget(e);
     pauses_drop(e);
     reports_anew(e);
     effects_free(e->effects);
     effects_free(e->planned_effects);
     e->effects = e->planned_effects = NULL;
-    e->orphan_count       = 0;
     e->hold_count         = 0;
     e->planned_cycle      = false;
     e->epoch              = 0;

@@ -1,6 +1,7 @@
 /* A row that was read comes in: into its stream, back to the store as a held one, or to a verdict
  * at once when it goes nowhere, to several endpoints, or cannot be read. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "engine/internal.h"
 
@@ -41,33 +42,78 @@ static void admit_unroutable(struct engine *e, const struct row *row, int64_t no
     judge_simple(e, item, VERDICT_PARK, PR_REASON_DESTINATION_MISSING, PR_STR("routes"), pr_str(text.text), now_us);
 }
 
-/* A child of a split takes its place in its stream at once, so that later messages stay behind it. */
-static struct item *admit_child(struct engine *e, const struct row *row, struct endpoint *ep, int64_t now_us)
+/* Fresh rows behind a failed head, or more of one stream than it may have in memory, wait in the
+ * store: they are held. */
+static bool must_hold(const struct engine *e, const struct stream *s, const struct row *row)
 {
-    struct row     r = *row;
-    struct item   *child;
-    struct stream *s = NULL;
+    if (row->m.released || slice_eq(row->m.held_by, s->key))
+        return false;
+    if (row->from == ROW_DUE)
+        return stream_blocks(s, &row->m);
+    return stream_blocks(s, &row->m) || s->held ||
+           s->item_count >= max_size(16, e->setting.window_count / STREAM_SHARE_DIVISOR);
+}
 
-    if (ep->pass.active || endpoint_room(e, ep, now_us) == 0)
-        return NULL;
-    if (stream_is_ordered(ep, row->m.stream)) {
-        s = stream_get(e, ep, row->m.stream, row->lane);
-        if (s == NULL || s->held || stream_blocks(s, &row->m)) {
-            if (s != NULL)
-                stream_update(e, s);
-            return NULL;
-        }
-    }
+/* A part of a split takes its place in its stream at once, so that later messages stay behind it.  NULL: it
+ * finds no room, or others are in its way, and *ret_holder says who: its stream, or its endpoint. */
+static struct item *admit_part(struct engine *e, const struct row *row, struct endpoint *ep, pr_slice key,
+                               pr_slice *ret_holder, int64_t now_us)
+{
+    struct row     r    = *row;
+    struct stream *s    = stream_is_ordered(ep, row->m.stream) ? stream_get(e, ep, row->m.stream, row->lane) : NULL;
+    struct item   *part = NULL;
+
     r.row           = 0;
+    r.m.due_us      = 0;
     r.m.destination = ep->setting->name;
-    child           = item_new(e, &r, ep);
-    if (child != NULL) {
-        child->stream = s;
-        item_wait(e, child, true);
+    r.m.held_by = *ret_holder = (pr_slice){ key.data, ep->setting->name.size + 1 };
+    if (s != NULL && must_hold(e, s, row)) {
+        *ret_holder = key;
+        stream_is_held(s, row->m.seq);
+        stream_update(e, s);
+        e->counts.held++;
+        return NULL;
+    }
+    if ((s != NULL || !stream_is_ordered(ep, row->m.stream)) && !endpoint_is_behind(ep) && endpoint_room(e, ep, now_us) > 0)
+        part = item_new(e, &r, ep);
+    if (part != NULL) {
+        part->stream = s;
+        item_wait(e, part, true);
+    } else {
+        parts_wait(e, ep, row->m.seq);
     }
     if (s != NULL)
         stream_update(e, s);
-    return child;
+    return part;
+}
+
+/* "endpoint/stream" at *at, which goes on behind it. */
+static pr_slice write_key(char **at, const struct endpoint *ep, pr_slice stream)
+{
+    pr_slice name = ep->setting->name, key = { *at, name.size + 1 + stream.size };
+
+    memcpy(*at, name.data, name.size);
+    (*at)[name.size] = '/';
+    if (stream.size > 0)
+        memcpy(*at + name.size + 1, stream.data, stream.size);
+    *at += key.size;
+    return key;
+}
+
+/* Room for a verdict about so many parts; false: no memory. */
+static bool make_parts(const struct engine *e, struct item *parent, const unsigned *targets, size_t count)
+{
+    size_t bytes = 0;
+
+    for (size_t i = 0; i < count; i++)
+        bytes += e->endpoints[targets[i]].setting->name.size + 1 + parent->m.stream.size;
+    item_drop_verdict(parent);
+    parent->children     = calloc(count, sizeof(*parent->children));
+    parent->destinations = calloc(count, sizeof(*parent->destinations));
+    parent->holders      = calloc(count, sizeof(*parent->holders));
+    parent->texts        = malloc(bytes);
+    parent->child_count  = count;
+    return parent->children != NULL && parent->destinations != NULL && parent->holders != NULL && parent->texts != NULL;
 }
 
 static enum admitted admit_split(struct engine *e, const struct row *row, const unsigned *targets, size_t count,
@@ -75,42 +121,31 @@ static enum admitted admit_split(struct engine *e, const struct row *row, const 
 {
     struct row   r      = light(row);
     struct item *parent = item_new(e, &r, NULL);
+    char        *keys;
 
     if (parent == NULL)
         return NO_ROOM;
-    item_drop_verdict(parent);
-    parent->children     = calloc(count, sizeof(*parent->children));
-    parent->destinations = calloc(count, sizeof(*parent->destinations));
-    if (parent->children == NULL || parent->destinations == NULL) {
+    if (!make_parts(e, parent, targets, count)) {
         item_free(e, parent);
         return NO_ROOM;
     }
-    parent->child_count = count;
+    keys = parent->texts;
     for (size_t i = 0; i < count; i++) {
-        parent->destinations[i] = e->endpoints[targets[i]].setting->name;
-        parent->children[i]     = admit_child(e, row, &e->endpoints[targets[i]], now_us);
+        struct endpoint *ep     = &e->endpoints[targets[i]];
+        pr_slice         key    = write_key(&keys, ep, row->m.stream);
+        parent->destinations[i] = ep->setting->name;
+        parent->children[i]     = admit_part(e, row, ep, key, &parent->holders[i], now_us);
     }
     parent->verdict = (struct verdict){
         .kind              = VERDICT_SPLIT,
         .row               = row->row,
         .id                = row->m.id,
         .destinations      = parent->destinations,
+        .holders           = parent->holders,
         .destination_count = count,
     };
     item_move(e, parent, PLACE_JUDGED);
     return TAKEN;
-}
-
-/* Fresh rows behind a failed head, or more of one stream than it may have in memory, wait in the
- * store: they are held. */
-static bool must_hold(const struct engine *e, const struct stream *s, const struct row *row)
-{
-    if (row->from == ROW_HELD || row->m.released)
-        return false;
-    if (row->from == ROW_DUE)
-        return stream_blocks(s, &row->m);
-    return stream_blocks(s, &row->m) || s->held ||
-           s->item_count >= max_size(16, e->setting.window_count / STREAM_SHARE_DIVISOR);
 }
 
 static enum admitted admit_one(struct engine *e, const struct row *row, struct endpoint *ep, int64_t now_us)
@@ -133,7 +168,6 @@ static enum admitted admit_one(struct engine *e, const struct row *row, struct e
         }
         if (!head && must_hold(e, s, row)) {
             bool held = stream_hold_row(e, s, row->row, row->m.id, row->m.seq);
-            e->counts.held += held;
             stream_update(e, s);
             return held ? TAKEN : NO_ROOM;
         }

@@ -17,12 +17,14 @@ void engine_new_instance(struct engine *e)
     memcpy(e->instance.bytes + 8, &low, 8);
 }
 
-static void endpoint_init(struct engine *e, size_t i)
+/* false: no memory. */
+static bool endpoint_init(struct engine *e, size_t i)
 {
     struct endpoint *ep = &e->endpoints[i];
 
     ep->setting = &e->setting.endpoints[i];
     ep->index   = (unsigned)i;
+    ep->key     = malloc(ep->setting->name.size + 2);
     list_init(&ep->ready_streams);
     list_init(&ep->waking);
     list_init(&ep->loose);
@@ -30,11 +32,17 @@ static void endpoint_init(struct engine *e, size_t i)
     map_init(&ep->brakes);
     brake_init(&ep->brake, ep);
     e->any_strict = e->any_strict || ep->setting->ordering == ORDERING_STRICT;
+    if (ep->key == NULL)
+        return false;
+    memcpy(ep->key, ep->setting->name.data, ep->setting->name.size);
+    memcpy(ep->key + ep->setting->name.size, "/", 2);
+    return true;
 }
 
 struct engine *engine_new(const struct engine_setting *setting, struct pr_error *reterr)
 {
     struct engine *e;
+    bool           known;
 
     if (setting->endpoint_count > ENDPOINTS_MAX || setting->batch == 0 || setting->lease_us <= 0) {
         error_set(reterr, PR_EINVAL, "at most %d endpoints, a batch of at least 1, a lease", ENDPOINTS_MAX);
@@ -58,14 +66,14 @@ struct engine *engine_new(const struct engine_setting *setting, struct pr_error 
     random_init(&e->random, setting->seed);
     arena_init(&e->arena, 64 * 1024);
     e->endpoints = calloc(setting->endpoint_count + 1, sizeof(*e->endpoints));
-    if (e->endpoints == NULL || window_init(e, reterr) != PR_OK) {
-        error_set(reterr, PR_ENOMEM, "no memory for an engine");
-        engine_free(e);
-        return NULL;
-    }
-    for (size_t i = 0; i < e->endpoint_count; i++)
-        endpoint_init(e, i);
-    return e;
+    known        = e->endpoints != NULL && window_init(e, reterr) == PR_OK;
+    for (size_t i = 0; i < e->endpoint_count && e->endpoints != NULL; i++)
+        known = endpoint_init(e, i) && known;
+    if (known)
+        return e;
+    error_set(reterr, PR_ENOMEM, "no memory for an engine");
+    engine_free(e);
+    return NULL;
 }
 
 void engine_free(struct engine *e)
@@ -79,9 +87,9 @@ void engine_free(struct engine *e)
     effects_free(e->planned_effects);
     for (size_t i = 0; i < e->endpoint_count && e->endpoints != NULL; i++)
         brakes_fini(&e->endpoints[i]);
-    for (size_t i = 0; i < e->orphan_count; i++)
-        free(e->orphans[i]);
-    free(e->orphans);
+    orphans_forget(e);
+    for (size_t i = 0; i < e->endpoint_count && e->endpoints != NULL; i++)
+        free(e->endpoints[i].key);
     free(e->endpoints);
     arena_fini(&e->arena);
     free(e);
@@ -338,8 +346,8 @@ static int64_t due_next_us(const struct engine *e)
 
     if (e->next_due_us != PR_NEVER)
         next_us = min64(next_us, e->next_due_us - e->store_offset_us);
-    if (e->orphan_count > 0)
-        next_us = min64(next_us, e->orphans_at_us);
+    if (e->orphans.wanted)
+        next_us = min64(next_us, e->orphans.at_us);
     return next_us;
 }
 
@@ -385,6 +393,8 @@ void engine_counts(const struct engine *e, struct engine_counts *ret)
     ret->window_count = e->count;
     ret->window_bytes = e->bytes;
     ret->out          = e->out_count;
+    ret->streams      = map_count(&e->streams);
+    ret->heads        = e->head_count;
 }
 
 void engine_endpoint(const struct engine *e, unsigned endpoint, struct endpoint_view *ret)

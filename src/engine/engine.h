@@ -129,6 +129,7 @@ struct engine_counts {
     uint64_t sent, failed, dead, poison, discarded, expired, parked, returned, stale, split, held;
     uint64_t cycles, leases_lost;
     size_t   window_count, window_bytes, out;
+    size_t   streams, heads; /* what is known of streams: those that have something here, failed or held; the failed ones */
 };
 void engine_counts(const struct engine *e, struct engine_counts *ret);
 

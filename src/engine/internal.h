@@ -2,6 +2,7 @@
  *
  *   window.c    items: the rows that are in memory, their slots and their room
  *   stream.c    streams: order, failed heads, held followers
+ *   behind.c    endpoints that are behind: rows passed over, rows that wait for room
  *   route.c     where a row goes
  *   receipt.c   what was announced to the store before it was sent
  *   choose.c    which rows go out next, and in what company
@@ -14,6 +15,7 @@
  *   absorb.c    the store's reply: notices, verdicts, receipts
  *   lanes.c     ... lanes, and what is read when they are opened
  *   reads.c     ... rows
+ *   orphan.c    ... rows that are held for endpoints that are gone
  *   admit.c     how a row comes in
  *   engine.c    life and death, waiting times, counts */
 #ifndef ENGINE_INTERNAL_H
@@ -36,6 +38,7 @@
 #define STREAM_SHARE_DIVISOR 4   /* a stream takes a quarter of the window at most; the rest is held in the store */
 #define HELD_READS_MAX 64        /* streams woken per cycle */
 #define HELD_ROWS 64             /* followers read per stream and cycle */
+#define ORPHAN_READS_MAX 64      /* keys of endpoints that are gone, read per cycle */
 #define RECEIPTS_OPEN_MAX 64     /* older ones are carried over */
 #define OPENING_ROWS 1000        /* heads and held keys per cycle */
 #define RETRY_MIN_US PR_MILLISECONDS(5)  /* after a store fault: from here, doubled, */
@@ -77,7 +80,7 @@ struct item {
     char             *texts;      /* owned: what the slices of verdict point at */
     struct send_effect *effects;  /* owned */
     struct item     **children;   /* SPLIT: owned array, child i for destination i, NULL: not kept */
-    pr_slice         *destinations;
+    pr_slice         *destinations, *holders;
     size_t            child_count;
     int              *answer;     /* the worker's; borrowed until the verdict is committed */
 };
@@ -116,6 +119,15 @@ struct pass {
     bool     active;
     int64_t  from_seq, to_seq;
     uint64_t after_row;
+};
+
+/* Rows of an endpoint that are held in the store by its own key, until there is room: parts of splits.
+ * One place in their order is all that is known of them. */
+struct parts {
+    bool     active;
+    int64_t  from_seq;  /* none below it is held and not in memory */
+    unsigned scan_lane; /* the next one waits until the fresh scan of this lane */
+    int64_t  scan_seq;  /* ... has come to here */
 };
 
 /* A pause that the store does not know yet. */
@@ -162,6 +174,8 @@ struct endpoint {
     size_t           count, bytes;     /* of the window */
     size_t           out;              /* chosen, ready or out */
     struct pass      pass;
+    struct parts     parts;
+    char            *key;              /* "name/": held_by of its parts; owned */
     int64_t          full_since_us;    /* 0: has room */
     bool             slow;             /* the scan reads on past its rows */
     struct tally     tally;            /* for the next cycle */
@@ -176,9 +190,22 @@ struct receipt {
 };
 
 struct hold {
-    uint64_t       row;
-    pr_id          id;
-    struct stream *stream;
+    uint64_t         row;
+    pr_id            id;
+    unsigned         lane;
+    struct stream   *stream;   /* by whom; NULL: by its endpoint */
+    struct endpoint *endpoint;
+};
+
+/* Held keys of endpoints that are not there any more, a page at a time. */
+struct orphans {
+    bool    wanted;   /* there are (or may be) some behind `after` */
+    char    after[2 * PR_NAME_MAX + 2];
+    size_t  after_size;
+    char  **keys;     /* of this page; owned */
+    size_t  count, reading; /* the first `reading` are read in the cycle being made */
+    bool    walking;  /* the next page is */
+    int64_t at_us;    /* when to look again */
 };
 
 enum opening { OPEN_DONE, OPEN_HEADS, OPEN_DEAD, OPEN_HELD };
@@ -218,6 +245,7 @@ struct engine {
     size_t        count, bytes;
     struct map    rows;
     struct map    streams;
+    size_t        head_count;    /* in all streams */
     struct list   chosen, out, judged, planned, zombies;
     struct tally  nowhere;       /* for the next cycle: what has no endpoint */
     size_t        out_count;     /* chosen, ready, out */
@@ -250,14 +278,13 @@ struct engine {
     bool     due_hurry;          /* a head is gone that others stood behind: begin anew soon */
     int64_t  due_restarted_us;
     int64_t  next_due_us;        /* store time */
-    unsigned reread_endpoint;    /* of the cycle being made */
-    unsigned next_reread;
-    size_t   pass_count;         /* endpoints whose pass is active */
+    struct endpoint *catching;   /* whose rows are read again in the cycle being made; NULL: nobody's */
+    bool     reads_parts;        /* ... and its parts: the first held read */
+    unsigned next_catching;
+    size_t   behind_count;       /* passes and parts that are active */
     size_t   waking_count;       /* streams in all endpoints' waking */
     size_t   next_waking;
-    char   **orphans;            /* held keys of endpoints that are not there any more; owned */
-    size_t   orphan_count;
-    int64_t  orphans_at_us;      /* when to look for them again */
+    struct orphans orphans;
     int64_t  notice_after;
 
     /* The cycle being made. */
@@ -284,11 +311,10 @@ struct item *item_find_token(const struct engine *e, uint64_t token); /* NULL: s
 uint64_t     item_token(const struct item *item);
 void         item_wait(struct engine *e, struct item *item, bool at_back); /* into its stream or the loose ones */
 void         item_return(struct engine *e, struct item *item, bool at_back); /* hand back, uncounted */
+bool         endpoint_is_closed(const struct engine *e, const struct endpoint *ep, int64_t now_us); /* paused, or its breaker is open */
 size_t       endpoint_room(const struct engine *e, const struct endpoint *ep, int64_t now_us);
 bool         window_has_room(const struct engine *e);
 void         window_drop_lanes(struct engine *e, uint64_t lanes, bool also_busy);
-void         pass_over(struct engine *e, struct endpoint *ep, const struct row *row);
-void         pass_end(struct engine *e, struct endpoint *ep); /* nothing is left to be read again */
 
 /* stream.c */
 struct stream *stream_find(const struct engine *e, const struct endpoint *ep, pr_slice name);
@@ -303,9 +329,26 @@ void stream_set_here(struct stream *s, int64_t seq, bool here); /* when there is
 bool stream_misses_head(const struct stream *s, int64_t seq);   /* an earlier one is not in memory */
 void stream_remove_head(struct engine *e, struct stream *s, int64_t seq);
 void stream_hold_followers(struct engine *e, struct stream *s);
+bool hold_add(struct engine *e, struct hold hold); /* false: no memory */
 bool stream_hold_row(struct engine *e, struct stream *s, uint64_t row, pr_id id, int64_t seq);
 void stream_is_held(struct stream *s, int64_t from_seq); /* rows from here on are held in the store */
 bool stream_is_ordered(const struct endpoint *ep, pr_slice stream);
+
+/* behind.c */
+void pass_over(struct engine *e, struct endpoint *ep, const struct row *row);
+void parts_wait(struct engine *e, struct endpoint *ep, int64_t seq); /* from here on some are held in the store */
+bool parts_hold_row(struct engine *e, struct endpoint *ep, const struct row *row); /* false: no memory */
+void behind_forget(struct engine *e);
+bool behind_can_read(const struct engine *e, int64_t now_us);
+void behind_plan(struct engine *e, struct held_read *reads, size_t *count, int64_t now_us);
+void behind_absorb(struct engine *e, const struct cycle_reply *r, int64_t now_us);
+
+/* orphan.c */
+void orphans_found(struct engine *e, pr_slice after);
+bool orphans_can_read(const struct engine *e, int64_t now_us);
+void orphans_plan(struct engine *e, struct held_read *reads, size_t *count);
+void orphans_absorb(struct engine *e, const struct cycle_reply *r, int64_t now_us);
+void orphans_forget(struct engine *e);
 
 /* route.c: the endpoints of a row; returns how many, writes at most max. */
 #define TARGETS_MAX 64 /* endpoints of one message */
@@ -395,6 +438,7 @@ void    due_look_again(struct engine *e, int64_t now_us);
 void open_lanes(struct engine *e, uint64_t lanes);
 void absorb_lanes(struct engine *e, const struct cycle_reply *r);
 void absorb_opening(struct engine *e, const struct cycle_reply *r, int64_t now_us);
+bool held_key_is_orphan(struct engine *e, pr_slice key); /* neither a stream in order here nor an endpoint */
 
 /* admit.c */
 enum admitted { TAKEN, NO_ROOM };
@@ -405,18 +449,21 @@ struct target { /* where a row goes, found once */
 struct endpoint *find_target(struct engine *e, const struct row *row, struct target *ret); /* NULL: not just one */
 enum admitted    admit(struct engine *e, const struct row *row, const struct target *target, int64_t now_us);
 
+/* plan.c */
+bool plan_held_read(struct engine *e, pr_slice key, int64_t after_seq, size_t rows, struct held_read *reads, size_t *count);
+
 /* reads.c */
+bool scan_will_come(const struct engine *e, const struct row *row);
+bool row_is_ours(const struct engine *e, const struct row *row);
 void absorb_reads(struct engine *e, const struct cycle_reply *r, int64_t now_us);
 
 /* absorb.c */
 void engine_forget(struct engine *e); /* lease lost: nothing is ours any more */
 
-/* Do its followers wait for it at this endpoint?  With `available` only for their first sends to be in
- * order: a part of a split that was never sent goes first, one that was sent retries on its own. */
+/* Do its followers wait for it at this endpoint?  With `available` it retries on its own. */
 static inline bool keeps_back(const struct endpoint *ep, const struct pr_message *m)
 {
-    return message_blocks_stream(m) && (ep->setting->ordering != ORDERING_AVAILABLE ||
-                                        (m->attempts == 0 && (m->status & PR_STATUS_FAILED) == 0));
+    return message_blocks_stream(m) && ep->setting->ordering != ORDERING_AVAILABLE;
 }
 
 /* Has everything fresh before this place been read since the lane was opened? */
@@ -430,10 +477,16 @@ static inline int64_t store_now(const struct engine *e, int64_t now_us)
     return now_us + e->store_offset_us;
 }
 
-/* Were fresh rows passed over that may stand before this one? */
-static inline bool pass_is_before(const struct endpoint *ep, int64_t seq)
+/* Are there rows of this endpoint that were read once and are not in memory? */
+static inline bool endpoint_is_behind(const struct endpoint *ep)
 {
-    return ep->pass.active && seq >= ep->pass.from_seq;
+    return ep->pass.active || ep->parts.active;
+}
+
+/* ... that may stand before this one? */
+static inline bool endpoint_is_behind_at(const struct endpoint *ep, int64_t seq)
+{
+    return (ep->pass.active && seq >= ep->pass.from_seq) || (ep->parts.active && seq >= ep->parts.from_seq);
 }
 
 #endif

@@ -21,6 +21,7 @@ void open_lanes(struct engine *e, uint64_t lanes)
         struct stream *s = MAP_ENTRY(node, struct stream, node);
         if ((lanes & lane_bit(s->lane)) == 0)
             continue;
+        e->head_count -= s->head_count;
         s->head_count = 0;
         s->held       = false;
         if (s->holds > 0)
@@ -125,31 +126,27 @@ static bool absorb_head(struct engine *e, const struct row *row, int64_t now_us)
     return true;
 }
 
-static void add_orphan(struct engine *e, pr_slice key)
-{
-    char **grown;
-
-    for (size_t i = 0; i < e->orphan_count; i++)
-        if (slice_eq_cstr(key, e->orphans[i]))
-            return;
-    grown = realloc(e->orphans, (e->orphan_count + 1) * sizeof(*grown));
-    if (grown == NULL)
-        return; /* found again at the next opening */
-    e->orphans                  = grown;
-    e->orphans[e->orphan_count] = strndup(key.data, key.size);
-    if (e->orphans[e->orphan_count] != NULL)
-        e->orphan_count++;
-}
-
-/* "endpoint/stream": whose followers are these?  false: no memory. */
-static bool absorb_held_key(struct engine *e, pr_slice key)
+bool held_key_is_orphan(struct engine *e, pr_slice key)
 {
     pr_slice         name;
     struct endpoint *ep = stream_split_key(e, key, &name);
+    return ep == NULL || (name.size > 0 && !stream_is_ordered(ep, name));
+}
+
+/* "endpoint/stream": whose followers are these?  "endpoint/": its parts.  false: no memory. */
+static bool absorb_held_key(struct engine *e, pr_slice key)
+{
+    pr_slice         name;
+    struct endpoint *ep;
     struct stream   *s;
 
-    if (ep == NULL || !stream_is_ordered(ep, name)) {
-        add_orphan(e, key);
+    if (held_key_is_orphan(e, key)) {
+        orphans_found(e, e->cycle.held_keys.after);
+        return true;
+    }
+    ep = stream_split_key(e, key, &name);
+    if (name.size == 0) {
+        parts_wait(e, ep, 0);
         return true;
     }
     s = stream_get(e, ep, name, lane_of(name, (pr_id){ { 0 } }));
@@ -195,8 +192,8 @@ void absorb_opening(struct engine *e, const struct cycle_reply *r, int64_t now_u
 {
     bool known = true;
 
-    if (e->planned_serial != e->opening_serial)
-        return; /* it began anew meanwhile */
+    if (e->opening == OPEN_DONE || e->planned_serial != e->opening_serial)
+        return; /* ... or it began anew meanwhile */
     if (e->cycle.heads.rows > 0)
         known = absorb_heads(e, r, now_us);
     else if (e->cycle.held_keys.rows > 0)

@@ -17,7 +17,7 @@ static size_t fresh_rows(struct engine *e, int64_t now_us)
     for (size_t i = 0; i < e->endpoint_count; i++) {
         struct endpoint *ep   = &e->endpoints[i];
         size_t           room = endpoint_room(e, ep, now_us);
-        bool             full = room == 0 || ep->pass.active;
+        bool             full = room == 0 || endpoint_is_behind(ep);
 
         if (!full) {
             ep->full_since_us = 0;
@@ -27,24 +27,11 @@ static size_t fresh_rows(struct engine *e, int64_t now_us)
         if (ep->full_since_us == 0)
             ep->full_since_us = now_us;
         ep->slow = ep->slow || now_us - ep->full_since_us >= PASS_OVER_AFTER_US ||
-                   endpoint_has_pause(e, ep, now_us) || brakes_are_shut(ep);
+                   endpoint_is_closed(e, ep, now_us);
         if (!ep->slow)
             return 0;
     }
     return min_size(rows, e->setting.window_count - e->count);
-}
-
-/* Whose passed-over rows can be read again now?  NULL: nobody's. */
-static struct endpoint *reread_candidate(struct engine *e, int64_t now_us)
-{
-    if (e->pass_count == 0)
-        return NULL;
-    for (size_t i = 0; i < e->endpoint_count; i++) {
-        struct endpoint *ep = &e->endpoints[(e->next_reread + i) % e->endpoint_count];
-        if (ep->pass.active && ep->count <= e->setting.window_count / 8 && endpoint_room(e, ep, now_us) > 0)
-            return ep;
-    }
-    return NULL;
 }
 
 static bool due_possible(const struct engine *e, int64_t now_us)
@@ -53,16 +40,16 @@ static bool due_possible(const struct engine *e, int64_t now_us)
            (e->due_wanted || e->next_due_us <= store_now(e, now_us) || now_us >= e->due_restart_us);
 }
 
-/* Has one of the endpoint's first held streams nothing before it that was passed over? */
+/* Has one of the endpoint's first held streams nothing before it that is to be read first? */
 static bool has_wakeable(const struct endpoint *ep)
 {
     size_t looked = 0;
 
     list_foreach(node, &ep->waking)
-        if (!pass_is_before(ep, LIST_ENTRY(node, struct stream, waking)->held_from))
+        if (!endpoint_is_behind_at(ep, LIST_ENTRY(node, struct stream, waking)->held_from))
             return true;
         else if (++looked == HELD_READS_MAX)
-            return false; /* the pass goes on, and then they can */
+            return false; /* the endpoint catches up, and then they can */
     return false;
 }
 
@@ -71,7 +58,7 @@ static bool can_wake(const struct engine *e, int64_t now_us)
     for (size_t i = 0; i < e->endpoint_count && e->waking_count > 0; i++)
         if (endpoint_room(e, &e->endpoints[i], now_us) > 0 && has_wakeable(&e->endpoints[i]))
             return true;
-    return e->orphan_count > 0 && now_us >= e->orphans_at_us && window_has_room(e);
+    return orphans_can_read(e, now_us);
 }
 
 static bool wants_read(struct engine *e, int64_t now_us)
@@ -81,7 +68,7 @@ static bool wants_read(struct engine *e, int64_t now_us)
     if (e->opening != OPEN_DONE)
         return true;
     return fresh_rows(e, now_us) > 0 || due_possible(e, now_us) || can_wake(e, now_us) ||
-           reread_candidate(e, now_us) != NULL;
+           behind_can_read(e, now_us);
 }
 
 static uint64_t lanes_to_give(const struct engine *e)
@@ -147,55 +134,55 @@ static void plan_opening(struct engine *e)
     c->heads_dead      = e->opening == OPEN_DEAD;
 }
 
-/* The key is copied: its stream can be gone when the reply is there. */
-static bool plan_held_read(struct engine *e, pr_slice key, int64_t after_seq, uint64_t after_row, struct held_read *ret)
+/* The key is copied: its stream can be gone when the reply is there.  false: no memory. */
+bool plan_held_read(struct engine *e, pr_slice key, int64_t after_seq, size_t rows, struct held_read *reads, size_t *count)
 {
-    *ret = (struct held_read){ slice_dup(&e->arena, key), after_seq, after_row, HELD_ROWS };
-    return ret->key.data != NULL;
+    struct held_read read = { slice_dup(&e->arena, key), after_seq, INT64_MAX, rows };
+
+    if (read.key.data == NULL)
+        return false;
+    reads[(*count)++] = read;
+    return true;
 }
 
 /* A few streams of each endpoint that has room; they go to the back, so that all have their turn. */
-static size_t plan_waking(struct engine *e, struct endpoint *ep, struct held_read *reads, size_t max)
+static void plan_waking(struct engine *e, struct endpoint *ep, struct held_read *reads, size_t *count, size_t max)
 {
     struct list turned;
-    size_t      count = 0;
 
     list_init(&turned);
-    for (size_t looked = 0; count < max && looked < HELD_READS_MAX; looked++) {
+    for (size_t looked = 0; *count < max && looked < HELD_READS_MAX; looked++) {
         struct list_node *node = list_pop_front(&ep->waking);
         struct stream    *s;
         if (node == NULL)
             break;
         s = LIST_ENTRY(node, struct stream, waking);
         list_push_back(&turned, node);
-        if (pass_is_before(ep, s->held_from))
+        if (endpoint_is_behind_at(ep, s->held_from))
             continue;
-        if (!plan_held_read(e, s->key, s->held_from - 1, INT64_MAX, &reads[count]))
+        if (!plan_held_read(e, s->key, s->held_from - 1, HELD_ROWS, reads, count))
             break; /* no memory: another time */
-        count++;
     }
     for (struct list_node *node = list_pop_front(&turned); node != NULL; node = list_pop_front(&turned))
         list_push_back(&ep->waking, node);
-    return count;
 }
 
 static void plan_held(struct engine *e, int64_t now_us)
 {
-    struct held_read *reads = arena_alloc(&e->arena, (HELD_READS_MAX + 1) * sizeof(*reads));
+    struct held_read *reads = arena_alloc(&e->arena, (1 + HELD_READS_MAX + ORPHAN_READS_MAX) * sizeof(*reads));
     size_t            count = 0;
 
     if (reads == NULL || !window_has_room(e))
         return;
+    behind_plan(e, reads, &count, now_us);
     for (size_t i = 0; i < e->endpoint_count && e->waking_count > 0; i++) {
         struct endpoint *ep = &e->endpoints[(e->next_waking + i) % e->endpoint_count];
         if (!list_is_empty(&ep->waking) && endpoint_room(e, ep, now_us) > 0)
-            count += plan_waking(e, ep, reads + count, HELD_READS_MAX - count);
+            plan_waking(e, ep, reads, &count, 1 + HELD_READS_MAX);
     }
     e->next_waking++;
-    if (e->orphan_count > 0 && now_us >= e->orphans_at_us) {
-        count += plan_held_read(e, pr_str(e->orphans[0]), 0, 0, &reads[count]);
-        e->orphans_at_us = now_us + e->setting.poll_us;
-    }
+    if (orphans_can_read(e, now_us))
+        orphans_plan(e, reads, &count);
     e->cycle.held       = reads;
     e->cycle.held_count = count;
 }
@@ -216,20 +203,6 @@ static void plan_due(struct engine *e, int64_t now_us)
     e->cycle.due.after_row    = e->due_after_row;
 }
 
-static void plan_reread(struct engine *e, int64_t now_us)
-{
-    struct endpoint *ep = reread_candidate(e, now_us);
-
-    if (ep == NULL)
-        return;
-    e->reread_endpoint        = ep->index;
-    e->next_reread            = ep->index + 1;
-    e->cycle.reread.rows      = min_size(e->setting.batch, endpoint_room(e, ep, now_us));
-    e->cycle.reread.from_seq  = ep->pass.from_seq;
-    e->cycle.reread.after_row = ep->pass.after_row;
-    e->cycle.reread.to_seq    = ep->pass.to_seq;
-}
-
 static void plan_reads(struct engine *e, int64_t now_us)
 {
     struct cycle *c = &e->cycle;
@@ -245,7 +218,6 @@ static void plan_reads(struct engine *e, int64_t now_us)
     c->fresh_bytes   = max_size(1, (e->setting.window_bytes - min_size(e->bytes, e->setting.window_bytes)) / 2);
     if (window_has_room(e))
         plan_due(e, now_us);
-    plan_reread(e, now_us);
     plan_held(e, now_us);
 }
 
@@ -301,13 +273,15 @@ static int plan_verdicts(struct engine *e)
         receipt_leave(item, false);
         item_move(e, item, PLACE_PLANNED);
     }
-    for (size_t i = 0; i < e->hold_count; i++)
-        verdicts[count++] = (struct verdict){
+    for (size_t i = 0; i < e->hold_count; i++) {
+        const struct hold *h = &e->holds[i];
+        verdicts[count++]    = (struct verdict){
             .kind    = VERDICT_HOLD,
-            .row     = e->holds[i].row,
-            .id      = e->holds[i].id,
-            .held_by = e->holds[i].stream->key,
+            .row     = h->row,
+            .id      = h->id,
+            .held_by = h->stream != NULL ? h->stream->key : pr_str(h->endpoint->key),
         };
+    }
     swap_holds(e);
     effect_count += plan_effects(e->effects, EFFECT_ALWAYS, effects + effect_count);
     e->planned_effects = e->effects;
@@ -363,7 +337,11 @@ static void unchoose(struct engine *e)
 static void begin_cycle(struct engine *e)
 {
     arena_reset(&e->arena);
-    e->cycle = (struct cycle){
+    e->catching        = NULL;
+    e->reads_parts     = false;
+    e->orphans.reading = 0;
+    e->orphans.walking = false;
+    e->cycle           = (struct cycle){
         .box          = e->setting.box,
         .instance     = e->instance,
         .epoch        = e->epoch,

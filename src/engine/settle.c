@@ -58,8 +58,10 @@ void item_drop_verdict(struct item *item)
     item->effects = NULL;
     free(item->children);
     free(item->destinations);
+    free(item->holders);
     item->children     = NULL;
     item->destinations = NULL;
+    item->holders      = NULL;
     item->child_count  = 0;
     item->transient    = false;
     memset(&item->verdict, 0, sizeof(item->verdict));
@@ -271,51 +273,28 @@ static void settle_counts(struct engine *e, const struct item *item)
     item->endpoint->failed += failed;
 }
 
-static void child_comes_later(struct engine *e, const struct item *parent, pr_slice destination)
-{
-    for (size_t i = 0; i < e->endpoint_count; i++) {
-        struct endpoint *ep = &e->endpoints[i];
-        struct stream   *s;
-        if (!slice_eq(ep->setting->name, destination) || !stream_is_ordered(ep, parent->m.stream))
-            continue;
-        s = stream_get(e, ep, parent->m.stream, parent->lane);
-        if (s == NULL || !stream_add_head(e, s, parent->m.seq, false))
-            open_lanes(e, lane_bit(parent->lane)); /* no memory: learn it from the store */
-        else
-            stream_update(e, s);
-    }
-    e->due_dropped++;
-}
-
-static void child_has_row(struct engine *e, struct item *child)
-{
-    child->m.due_us = child->m.due_us != 0 ? child->m.due_us : child->m.created_us;
-    child->from_due = true;
-    child->place    = PLACE_WAITING; /* it stays in the queue that it is in */
-    e->lane_busy[child->lane]--;
-    if (child->stream != NULL)
-        stream_update(e, child->stream);
-}
-
-/* The rows of a split have names now.  Those that are not kept in memory come by the due index;
- * until then they stand in their streams as heads, so that nobody passes them.  What a destination
- * had already has no row of this split, and nobody waits for it. */
+/* The rows of a split have names now.  Those that are not kept in memory are held in the store: who is in
+ * their way, or that their endpoint is behind, was noted when they were met.  What a destination had already
+ * has no row of this split, and nobody waits for it. */
 static void settle_split(struct engine *e, struct item *parent, bool applied, const uint64_t *split_rows)
 {
     for (size_t i = 0; i < parent->child_count; i++) {
-        struct item   *child = parent->children[i];
-        struct stream *s     = child != NULL ? child->stream : NULL;
+        struct item     *child = parent->children[i];
+        struct stream   *s     = child != NULL ? child->stream : NULL;
+        struct endpoint *ep    = child != NULL ? child->endpoint : NULL;
 
-        if (applied && child != NULL && split_rows[i] != 0 && item_set_row(e, child, split_rows[i]) == PR_OK) {
-            child_has_row(e, child);
+        if (child == NULL)
             continue;
-        }
-        if (child != NULL)
+        if (applied && split_rows[i] != 0 && item_set_row(e, child, split_rows[i]) == PR_OK) {
+            child->place = PLACE_WAITING; /* it stays in the queue that it is in */
+            e->lane_busy[child->lane]--;
+        } else {
+            if (applied && split_rows[i] != 0)
+                parts_wait(e, ep, child->m.seq); /* no memory: read it again */
             item_free(e, child);
+        }
         if (s != NULL)
             stream_update(e, s);
-        if (applied && split_rows[i] != 0)
-            child_comes_later(e, parent, parent->destinations[i]);
     }
     if (applied)
         e->counts.split++;

@@ -32,7 +32,7 @@ struct endpoint *stream_split_key(struct engine *e, pr_slice key, pr_slice *ret_
 {
     for (size_t i = 0; i < e->endpoint_count; i++) {
         pr_slice name = e->endpoints[i].setting->name;
-        if (!slice_starts_with(key, name) || key.size <= name.size + 1 || key.data[name.size] != '/')
+        if (!slice_starts_with(key, name) || key.size <= name.size || key.data[name.size] != '/')
             continue;
         *ret_name = (pr_slice){ key.data + name.size + 1, key.size - name.size - 1 };
         return &e->endpoints[i];
@@ -143,7 +143,6 @@ bool stream_add_head(struct engine *e, struct stream *s, int64_t seq, bool dead)
 {
     size_t at = head_place(s, seq);
 
-    (void)e;
     if (is_head_at(s, at, seq)) {
         s->heads[at].dead = dead;
         return true;
@@ -153,6 +152,7 @@ bool stream_add_head(struct engine *e, struct stream *s, int64_t seq, bool dead)
     memmove(s->heads + at + 1, s->heads + at, (s->head_count - at) * sizeof(*s->heads));
     s->heads[at] = (struct head){ seq, dead, false };
     s->head_count++;
+    e->head_count++;
     return true;
 }
 
@@ -177,6 +177,7 @@ void stream_remove_head(struct engine *e, struct stream *s, int64_t seq)
     if (!is_head_at(s, at, seq))
         return;
     s->head_count--;
+    e->head_count--;
     if (at == 0)
         s->heads++;
     else
@@ -193,7 +194,7 @@ void stream_is_held(struct stream *s, int64_t from_seq)
     s->held      = true;
 }
 
-bool stream_hold_row(struct engine *e, struct stream *s, uint64_t row, pr_id id, int64_t seq)
+bool hold_add(struct engine *e, struct hold hold)
 {
     if (e->hold_count == e->hold_capacity) {
         size_t       capacity = e->hold_capacity == 0 ? 64 : e->hold_capacity * 2;
@@ -203,7 +204,15 @@ bool stream_hold_row(struct engine *e, struct stream *s, uint64_t row, pr_id id,
         e->holds         = grown;
         e->hold_capacity = capacity;
     }
-    e->holds[e->hold_count++] = (struct hold){ row, id, s };
+    e->holds[e->hold_count++] = hold;
+    e->counts.held++;
+    return true;
+}
+
+bool stream_hold_row(struct engine *e, struct stream *s, uint64_t row, pr_id id, int64_t seq)
+{
+    if (!hold_add(e, (struct hold){ row, id, s->lane, s, s->endpoint }))
+        return false;
     s->holds++;
     stream_is_held(s, seq);
     return true;
@@ -216,18 +225,17 @@ void stream_hold_followers(struct engine *e, struct stream *s)
         struct item *item = LIST_ENTRY(node, struct item, node);
         if (item->place != PLACE_WAITING || !stream_blocks(s, &item->m))
             continue;
-        if (item->from_due && message_blocks_stream(&item->m)) {
-            /* A head itself: never held.  It comes again by the due index, and nobody may pass it. */
+        if (slice_eq(item->m.held_by, s->key)) {
+            stream_is_held(s, item->m.seq); /* it is held in the store already: just forget it */
+        } else if (item->m.held_by.size == 0 && item->from_due && message_blocks_stream(&item->m)) {
+            /* A head itself.  It comes again by the due index, and nobody may pass it. */
             if (!stream_add_head(e, s, item->m.seq, false))
                 return;
             e->due_dropped++;
-        } else if (item->m.held_by.size > 0) {
-            stream_is_held(s, item->m.seq); /* it is held in the store already: just forget it */
         } else if (!stream_hold_row(e, s, item->row, item->m.id, item->m.seq)) {
             return; /* no memory: it stays where it is */
         }
         item_free(e, item);
-        e->counts.held++;
     }
     if (e->due_dropped > 0)
         e->due_wanted = true;
@@ -271,6 +279,7 @@ void stream_free(struct engine *e, struct stream *s)
     e->waking_count += (size_t)link_if(NULL, &s->waking, false);
     link_if(NULL, &s->unscanned, false);
     map_remove(&e->streams, &s->node);
+    e->head_count -= s->head_count;
     free(s->head_block);
     free(s);
 }

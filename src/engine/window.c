@@ -244,11 +244,15 @@ bool window_has_room(const struct engine *e)
     return e->count < e->setting.window_count && (e->bytes < e->setting.window_bytes || e->count == 0);
 }
 
+bool endpoint_is_closed(const struct engine *e, const struct endpoint *ep, int64_t now_us)
+{
+    return endpoint_has_pause(e, ep, now_us) || brakes_are_shut(ep);
+}
+
 /* How many more rows of this endpoint may come in. */
 size_t endpoint_room(const struct engine *e, const struct endpoint *ep, int64_t now_us)
 {
     size_t free_rows, room;
-    bool   closed = endpoint_has_pause(e, ep, now_us) || brakes_are_shut(ep);
 
     if (!window_has_room(e))
         return 0;
@@ -258,30 +262,9 @@ size_t endpoint_room(const struct engine *e, const struct endpoint *ep, int64_t 
     room      = free_rows > ep->count ? (free_rows - ep->count + 1) / 2 : 0;
     if (ep->bytes >= e->setting.window_bytes - min_size(e->bytes, e->setting.window_bytes))
         return 0;
-    if (closed)
+    if (endpoint_is_closed(e, ep, now_us))
         return ep->count < CLOSED_SHARE ? min_size(room, CLOSED_SHARE - ep->count) : 0;
     return room;
-}
-
-void pass_over(struct engine *e, struct endpoint *ep, const struct row *row)
-{
-    struct pass *p = &ep->pass;
-
-    if (!p->active || row->m.seq < p->from_seq || (row->m.seq == p->from_seq && row->row <= p->after_row)) {
-        p->from_seq  = row->m.seq;
-        p->after_row = row->row - 1;
-    }
-    p->to_seq = p->active ? max64(p->to_seq, row->m.seq + 1) : row->m.seq + 1;
-    e->pass_count += !p->active;
-    p->active = true;
-}
-
-void pass_end(struct engine *e, struct endpoint *ep)
-{
-    e->pass_count -= ep->pass.active;
-    ep->pass.active   = false;
-    ep->slow          = false;
-    ep->full_since_us = 0;
 }
 
 /* Streams of these lanes are about to go: nobody may hold rows for them any more. */
@@ -289,7 +272,7 @@ static void drop_holds(struct engine *e, uint64_t lanes)
 {
     size_t kept = 0;
     for (size_t i = 0; i < e->hold_count; i++)
-        if ((lanes & lane_bit(e->holds[i].stream->lane)) == 0)
+        if ((lanes & lane_bit(e->holds[i].lane)) == 0)
             e->holds[kept++] = e->holds[i];
     e->hold_count = kept;
     ASSERT(e->planned_hold_count == 0);

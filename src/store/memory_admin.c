@@ -83,7 +83,8 @@ static bool is_behind_head(const struct stored *row)
 /* By stream a release means the followers: what is held, and what has not been met yet. */
 static bool is_follower(const struct stored *row)
 {
-    return row->m.held_by.size > 0 || (row->m.due_us == 0 && is_behind_head(row));
+    bool awaits = message_awaits_endpoint(&row->m);
+    return (row->m.held_by.size > 0 && !awaits) || ((row->m.due_us == 0 || awaits) && is_behind_head(row));
 }
 
 static int targets_find(struct targets *t, struct memory *memory, const struct admin *admin, int64_t now_us)

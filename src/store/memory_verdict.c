@@ -24,6 +24,22 @@ static bool change_take_texts(const struct verdict *v, struct change *c)
     return text_dup(v->story, &c->text[OWN_STORY]);
 }
 
+/* Who holds a part of a split; no data: no memory. */
+static pr_slice part_holder(const struct verdict *v, size_t part, struct arena *arena)
+{
+    pr_slice destination = v->destinations[part];
+    char    *key;
+
+    if (v->holders != NULL && v->holders[part].size > 0)
+        return v->holders[part];
+    key = arena_alloc(arena, destination.size + 1);
+    if (key == NULL)
+        return (pr_slice){ NULL, 0 };
+    memcpy(key, destination.data, destination.size);
+    key[destination.size] = '/';
+    return (pr_slice){ key, destination.size + 1 };
+}
+
 /* One row per destination: the same message in another direction, with a new count. */
 static bool change_take_split(const struct stored *row, const struct verdict *v, struct arena *arena,
                               struct change *c)
@@ -33,11 +49,14 @@ static bool change_take_split(const struct stored *row, const struct verdict *v,
         return false;
     struct pr_message m = sender_part(&row->m, row->m.created_us);
     m.seq = row->m.seq;
+    m.due_us = 0;
     m.status = row->m.status;
     m.story = row->m.story;
-    m.due_us = m.due_us != 0 ? m.due_us : max64(m.created_us, 1);
     for (; c->row_count < v->destination_count; c->row_count++) {
         m.destination = v->destinations[c->row_count];
+        m.held_by = part_holder(v, c->row_count, arena);
+        if (m.held_by.data == NULL)
+            return false;
         struct stored *part = c->rows[c->row_count] = row_new(row->box, &m);
         if (part == NULL)
             return false;

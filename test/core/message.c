@@ -257,11 +257,20 @@ TEST(what_came_back_blocks_its_stream_and_what_was_delayed_does_not) /* B51, B56
 {
     CHECK(!message_blocks_stream(&(struct pr_message){ .created_us = 10 }));               /* fresh */
     CHECK(!message_blocks_stream(&(struct pr_message){ .created_us = 10, .due_us = 20 })); /* delayed */
-    CHECK(message_blocks_stream(&(struct pr_message){ .created_us = 10, .due_us = 10 }));  /* split */
+    CHECK(!message_blocks_stream(&(struct pr_message){ .created_us = 10, .due_us = 10 })); /* in the past */
     CHECK(message_blocks_stream(
         &(struct pr_message){ .created_us = 10, .due_us = 20, .status = PR_STATUS_FAILED }));
     CHECK(message_blocks_stream(
         &(struct pr_message){ .created_us = 10, .due_us = 20, .attempts = 1 })); /* abandoned */
     CHECK(!message_blocks_stream(
         &(struct pr_message){ .created_us = 10, .due_us = 20, .status = PR_STATUS_FAILED, .released = true }));
+}
+
+TEST(a_key_without_a_stream_is_its_endpoints_own) /* B16 */
+{
+    CHECK(message_awaits_endpoint(&(struct pr_message){ .held_by = PR_STR("e/") }));
+    CHECK(!message_awaits_endpoint(&(struct pr_message){ .held_by = PR_STR("e/s") }));
+    CHECK(!message_awaits_endpoint(&(struct pr_message){ .held_by = PR_STR("e/s/") })); /* the stream is s/ */
+    CHECK(!message_awaits_endpoint(&(struct pr_message){ .held_by = PR_STR("e") }));
+    CHECK(!message_awaits_endpoint(&(struct pr_message){ .due_us = 1 }));
 }

@@ -404,6 +404,14 @@ TEST(a_window_that_is_too_full_is_found) /* I14 */
     story_ends(&s, "I14", "13000 messages");
 }
 
+TEST(an_engine_that_remembers_what_only_waits_is_found) /* I14, B16 */
+{
+    struct story s;
+    story_begin(&s, ORDERING_FIFO);
+    tell(&s, (struct event){ .kind = EVENT_WINDOW, .instance = 1, .session = 1, .message = MESSAGE_NONE, .number = 1, .extra = 13000 });
+    story_ends(&s, "I14", "13000 streams and heads");
+}
+
 TEST(what_does_not_drain_is_found) /* I15 */
 {
     struct story s;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/slice.h"
 
 static void text_set(char ret[MODEL_TEXT_MAX], pr_slice text)
 {
@@ -99,7 +100,10 @@ static void row_splits(struct model *m, struct model_row *r, const struct verdic
         memcpy(part->story, whole.story, sizeof(part->story));
         part->retold = whole.retold;
         part->created_us = whole.created_us;
-        part->due_us = whole.due_us != 0 ? whole.due_us : whole.created_us;
+        if (v->holders != NULL && v->holders[i].size > 0)
+            text_set(part->held_by, v->holders[i]);
+        else
+            snprintf(part->held_by, sizeof(part->held_by), "%.*s/", SLICE_ARGS(v->destinations[i]));
         part->seq = whole.seq;
         part->status = whole.status;
     }
@@ -263,7 +267,8 @@ enum state model_state(const struct model *m, const struct model_row *r)
             return m->receipts[i].number > r->attempts ? STATE_IN_FLIGHT : STATE_COUNT;
     if (r->due_us == PR_NEVER)
         return STATE_PARKED;
-    if (r->held_by[0] != '\0')
+    const char *slash = strchr(r->held_by, '/');
+    if (r->held_by[0] != '\0' && (slash == NULL || slash[1] != '\0'))
         return STATE_HELD;
     if (r->due_us > m->now_us)
         return (r->status & PR_STATUS_FAILED) != 0 || r->attempts > 0 ? STATE_RETRYING : STATE_DELAYED;

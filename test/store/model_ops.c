@@ -10,7 +10,7 @@
 
 static const char *const destinations[] = { "", "a", "b" };
 static const char *const streams[] = { "", "s1", "s2" };
-static const char *const keys[] = { "k1", "k2" };
+static const char *const keys[] = { "a/", "b/", "k1", "k2" }; /* ascending; those of endpoints first */
 
 /* A row of the box: the model's, by a number; NULL: it is empty. */
 static struct model_row *pick_row(struct model *m, uint32_t number)
@@ -96,6 +96,7 @@ static bool can_split(struct model *m, const struct model_row *r)
 static void make_verdict(struct run *run, uint32_t pick, uint32_t how, struct verdict *ret)
 {
     static const pr_slice to[] = { { "a", 1 }, { "b", 1 } };
+    static const pr_slice holders[] = { { NULL, 0 }, { "k2", 2 } };
     static const enum verdict_kind kinds[] = { VERDICT_COMPLETE, VERDICT_FAIL,    VERDICT_FAIL,
                                                VERDICT_RETURN,   VERDICT_ABANDON, VERDICT_RELEASE,
                                                VERDICT_DISCARD,  VERDICT_EXPIRE,  VERDICT_DEAD_LETTER,
@@ -112,7 +113,7 @@ static void make_verdict(struct run *run, uint32_t pick, uint32_t how, struct ve
                              .row = 1000000 + pick % 7,
                              .id = suite_id(1),
                              .cause = PR_REASON_POISON_MESSAGE,
-                             .held_by = pr_str(keys[how % 2]) };
+                             .held_by = pr_str(keys[2 + how % 2]) };
     if (nowhere)
         return;
     ret->row = r->row;
@@ -128,6 +129,7 @@ static void make_verdict(struct run *run, uint32_t pick, uint32_t how, struct ve
     ret->bits = kind == VERDICT_FAIL ? (int)(how % 2) * PR_STATUS_EVENT_STORED : 0;
     ret->story = kind == VERDICT_FAIL && how % 7 == 0 ? PR_STR("[{\"a\":1}]") : PR_STR("");
     ret->destinations = to;
+    ret->holders = how % 4 == 0 ? holders : NULL;
     ret->destination_count = kind == VERDICT_SPLIT ? 2 : 0;
 }
 
@@ -215,7 +217,7 @@ static bool row_is_head(const struct model_row *r)
 {
     return r->due_us == PR_NEVER ||
            (r->due_us != 0 && !r->released &&
-            ((r->status & PR_STATUS_FAILED) != 0 || r->attempts > 0 || r->due_us <= r->created_us));
+            ((r->status & PR_STATUS_FAILED) != 0 || r->attempts > 0));
 }
 
 static bool same_fresh(struct run *run, const struct cycle_reply *r, size_t limit)
@@ -282,15 +284,16 @@ static bool op_held(struct run *run, const struct op *op)
 {
     struct model_row *held[MODEL_ROWS_MAX];
     size_t count = 0, key_count = 0;
-    const char *key = keys[op->a % 2];
-    bool used[2] = { false, false };
+    const char *key = keys[op->a % ARRAY_LENGTH(keys)];
+    bool used[ARRAY_LENGTH(keys)] = { false };
     for (size_t i = 0; i < run->m.row_count; i++) {
         struct model_row *r = &run->m.rows[i];
         if (r->place != MODEL_IN_BOX || r->held_by[0] == '\0')
             continue;
         if (strcmp(r->held_by, key) == 0)
             held[count++] = r;
-        used[strcmp(r->held_by, keys[1]) == 0] = true;
+        for (size_t k = 0; k < ARRAY_LENGTH(keys); k++)
+            used[k] = used[k] || strcmp(r->held_by, keys[k]) == 0;
     }
     qsort(held, count, sizeof(held[0]), compare_seq);
     struct held_read read = { .key = pr_str(key), .rows = 100 };
@@ -299,7 +302,7 @@ static bool op_held(struct run *run, const struct op *op)
     if (r == NULL || !same_read(run, "held row", r, ROW_HELD, held, count) ||
         !SAME(run, "held_end", r->held_end[0], true))
         return false;
-    for (size_t i = 0; i < 2; i++)
+    for (size_t i = 0; i < ARRAY_LENGTH(keys); i++)
         if (used[i]) {
             if (r->held_key_count <= key_count)
                 return run_wrong(run, "a key of held rows is not told");

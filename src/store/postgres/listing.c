@@ -169,7 +169,7 @@ static void filter_state(struct sql *sql, const struct filter *f, const struct s
         sql_and(sql, "b.due_at = 'infinity'");
         break;
     case STATE_HELD:
-        sql_and(sql, "b.held_by IS NOT NULL");
+        sql_and(sql, "strpos(b.held_by, '/') < length(b.held_by)");
         break;
     case STATE_DELAYED:
     case STATE_RETRYING:
@@ -183,10 +183,10 @@ static void filter_state(struct sql *sql, const struct filter *f, const struct s
 /* By stream a release means the followers: what is held, and what has not been met yet behind a
  * failed or parked head of the same way.  Where a row without destination goes is not known. */
 static const char FOLLOWERS[] =
-    " AND (b.held_by IS NOT NULL OR (b.due_at IS NULL AND EXISTS (SELECT FROM %1$s h WHERE h.stream = b.stream"
+    " AND (strpos(b.held_by, '/') < length(b.held_by) OR ((b.due_at IS NULL OR b.held_by IS NOT NULL) AND EXISTS (SELECT FROM %1$s h WHERE h.stream = b.stream"
     " AND h.seq < b.seq AND (h.destination = '' OR b.destination = '' OR h.destination = b.destination)"
     " AND h.due_at IS NOT NULL AND (h.due_at = 'infinity' OR (NOT h.released AND"
-    " ((h.status & 32768) <> 0 OR h.attempts > 0 OR h.due_at <= h.created_at))))))";
+    " ((h.status & 32768) <> 0 OR h.attempts > 0))))))";
 
 static void sql_filter(struct sql *sql, const struct listing *l, const struct surroundings *s, struct array *ids,
                        const char *table)

@@ -115,7 +115,7 @@ static const char COUNTS[] =
     " rows AS (" COUNTED("b.due_at IS NULL AND b.held_by IS NULL") " UNION ALL "
     COUNTED("b.due_at IS NOT NULL AND b.held_by IS NULL") " UNION ALL " COUNTED("b.held_by IS NOT NULL") "),"
     " states AS (SELECT CASE WHEN f.number > r.attempts THEN 'in-flight' WHEN r.due_at = 'infinity' THEN 'parked'"
-    " WHEN r.held_by <> '' THEN 'held'"
+    " WHEN strpos(r.held_by, '/') < length(r.held_by) THEN 'held'"
     " WHEN r.due_at > $1 AND (r.status & 32768) = 0 AND r.attempts = 0 THEN 'delayed'"
     " WHEN EXISTS (SELECT FROM {schema}.endpoint e WHERE e.name = r.destination AND e.paused_until > $1) THEN 'paused'"
     " WHEN r.due_at > $1 THEN 'retrying' ELSE 'ready' END AS state, r.created_at"

@@ -77,7 +77,7 @@ static const char REREAD[] =
 /* As the partial index {box}_heads says it, word for word. */
 static const char HEADS[] =
     SELECT_ROW MESSAGE_NO_PAYLOAD " FROM {box} b WHERE b.due_at IS NOT NULL AND (b.due_at = 'infinity' OR"
-    " (NOT b.released AND ((b.status & 32768) <> 0 OR b.attempts > 0 OR b.due_at <= b.created_at)))"
+    " (NOT b.released AND ((b.status & 32768) <> 0 OR b.attempts > 0)))"
     " AND coalesce(b.row_id, b.seq) > $1::bigint AND " IN_LANES("$2")
     " ORDER BY coalesce(b.row_id, b.seq) LIMIT $3::bigint";
 

@@ -150,14 +150,16 @@ static const char UPDATE_ROWS[] =
 /* A part that is there already, in the box or dead, is left alone.  Parts have the place of the
  * whole and a row_id of their own. */
 static const char SPLIT_ROWS[] =
-    "WITH v AS MATERIALIZED (SELECT * FROM unnest($1, $2, $3, $4, $5) AS v(ord, handle, id, part, destination)),"
+    "WITH v AS MATERIALIZED (SELECT * FROM unnest($1, $2, $3, $4, $5, $6)"
+    " AS v(ord, handle, id, part, destination, holder)),"
     " gone AS (DELETE FROM {box} b USING (SELECT DISTINCT ord, handle, id FROM v) v WHERE " SAME_ROW
     " RETURNING v.ord, b.*),"
     " parts AS MATERIALIZED (SELECT g.*, v.part, v.destination AS new_destination,"
+    " coalesce(v.holder, v.destination || '/') AS holder,"
     " nextval('{box_seq}') AS place FROM gone g JOIN v ON v.ord = g.ord WHERE NOT EXISTS"
     " (SELECT FROM {schema}.dead_letter d WHERE d.id = v.id AND d.destination = v.destination AND d.box = {box_name})),"
-    " made AS (INSERT INTO {box} (xid, row_id, destination, due_at, status, story, " MESSAGE_BACK("") ")"
-    " OVERRIDING SYSTEM VALUE SELECT p.xid, p.place, p.new_destination, coalesce(p.due_at, p.created_at), p.status,"
+    " made AS (INSERT INTO {box} (xid, row_id, destination, held_by, status, story, " MESSAGE_BACK("") ")"
+    " OVERRIDING SYSTEM VALUE SELECT p.xid, p.place, p.new_destination, p.holder, p.status,"
     " p.story, " MESSAGE_BACK("p.") " FROM parts p ORDER BY p.part"
     " ON CONFLICT (id, destination) DO NOTHING RETURNING row_id)"
     " SELECT g.ord, NULL::int, NULL::bigint FROM gone g"
@@ -173,7 +175,7 @@ static const enum oid types[GROUP_COUNT][16] = {
                      OID_INT2, OID_BOOL, OID_TEXT, OID_INT4, OID_TEXT },
     [GROUP_UPDATE] = { OID_INT4, OID_INT8, OID_UUID, OID_INT4, OID_INT4, OID_BOOL, OID_INT4, OID_INT2, OID_TEXT, OID_TEXT,
                        OID_INT8, OID_TEXT, OID_BOOL, OID_JSON },
-    [GROUP_SPLIT] = { OID_INT4, OID_INT8, OID_UUID, OID_INT4, OID_TEXT },
+    [GROUP_SPLIT] = { OID_INT4, OID_INT8, OID_UUID, OID_INT4, OID_TEXT, OID_TEXT },
 };
 
 static const char *const statements[GROUP_COUNT] = {
@@ -251,6 +253,7 @@ static void put_split(const struct plan *plan, struct array *a, size_t ord, cons
         put_key(a, ord, v);
         array_i32(&a[3], (int)(plan->split_first[ord] + i));
         array_text(&a[4], v->destinations[i]);
+        array_text_or_null(&a[5], v->holders != NULL ? v->holders[i] : NO_BOX);
     }
 }
 

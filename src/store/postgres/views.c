@@ -51,7 +51,7 @@ static const char MESSAGES[] =
     " CASE WHEN (coalesce(b.row_id, b.seq) << 6 | b.lane, b.attempts + 1) IN"
     " (SELECT handle, number FROM \"{schema}\".in_flight WHERE box = '{box}') THEN 'in-flight'"
     " WHEN b.due_at = 'infinity' THEN 'parked'"
-    " WHEN b.held_by IS NOT NULL THEN 'held'"
+    " WHEN strpos(b.held_by, '/') < length(b.held_by) THEN 'held'"
     " WHEN b.due_at > now() AND (b.status & 32768) = 0 AND b.attempts = 0 THEN 'delayed'"
     " WHEN b.destination IN (SELECT name FROM \"{schema}\".endpoint WHERE paused_until > now()) THEN 'paused'"
     " WHEN b.due_at > now() THEN 'retrying'"
@@ -64,7 +64,7 @@ static const char MESSAGES[] =
 
 static const char BLOCKED[] =
     "SELECT '{box}'::text AS box, b.stream, b.id AS head, b.seq, b.failure_reason, b.error, b.due_at,"
-    " (SELECT count(*) FROM \"{schema}\".\"{box}\" h WHERE h.stream = b.stream AND h.held_by IS NOT NULL) AS held"
+    " (SELECT count(*) FROM \"{schema}\".\"{box}\" h WHERE h.stream = b.stream AND strpos(h.held_by, '/') < length(h.held_by)) AS held"
     " FROM \"{schema}\".\"{box}\" b WHERE b.due_at IS NOT NULL AND NOT b.released AND (b.status & 32768) <> 0"
     " AND b.stream IS NOT NULL";
 

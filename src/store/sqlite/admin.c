@@ -73,10 +73,11 @@ static int no_memory(struct order *o)
 /* A release is for followers: by stream those behind a failed head, else whoever is no head. */
 static bool is_releasable(const struct order *o, const struct listed *l)
 {
-    if (l->m.held_by.size > 0)
+    bool awaits = message_awaits_endpoint(&l->m);
+    if (l->m.held_by.size > 0 && !awaits)
         return true;
     if (o->head_seq > 0)
-        return l->m.due_us == 0 && l->m.seq > o->head_seq;
+        return (l->m.due_us == 0 || awaits) && l->m.seq > o->head_seq;
     return !message_blocks_stream(&l->m);
 }
 

@@ -158,7 +158,7 @@ static void filter_state(struct sql *sql, const struct filter *f, int64_t now_us
 {
     switch (f->state) {
     case STATE_PARKED: sql_and(sql, "due_at = ?", V_INT(PR_NEVER)); break;
-    case STATE_HELD: buf_add_cstr(&sql->text, " AND held_by IS NOT NULL"); break;
+    case STATE_HELD: buf_add_cstr(&sql->text, " AND instr(held_by, '/') < length(held_by)"); break;
     case STATE_DELAYED:
     case STATE_RETRYING:
         sql_and(sql, "due_at IS NOT NULL AND held_by IS NULL AND due_at > ?", V_INT(now_us));

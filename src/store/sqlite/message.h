@@ -21,7 +21,7 @@
  * partial index {box}_heads says it, word for word. */
 #define MESSAGE_IS_HEAD                                                                                        \
     "due_at IS NOT NULL AND (due_at = 9223372036854775807 OR (released = 0 AND"                                \
-    " ((status & 32768) <> 0 OR attempts > 0 OR due_at <= created_at)))"
+    " ((status & 32768) <> 0 OR attempts > 0)))"
 
 /* Read the current row; columns begin with MESSAGE_COLUMNS and payload (or NULL).  Slices are
  * copied into the arena.  *ret_bad says why it cannot be handled, or is NULL.  Fault PR_ENOMEM. */

@@ -185,7 +185,7 @@ static const char VIEW_MESSAGES[] =
     " CASE WHEN (b.row_id, b.attempts + 1) IN (SELECT row_id, number FROM in_flight WHERE box = '{box}') THEN "
     "'in-flight'"
     " WHEN b.due_at = 9223372036854775807 THEN 'parked'"
-    " WHEN b.held_by IS NOT NULL THEN 'held'"
+    " WHEN instr(b.held_by, '/') < length(b.held_by) THEN 'held'"
     " WHEN b.due_at > " NOW_US " AND (b.status & 32768) = 0 AND b.attempts = 0 THEN 'delayed'"
     " WHEN b.destination IN (SELECT name FROM endpoint WHERE paused_until > " NOW_US ") THEN 'paused'"
     " WHEN b.due_at > " NOW_US " THEN 'retrying'"
@@ -204,7 +204,7 @@ static const char VIEW_BLOCKED[] =
     "SELECT '{box}' AS box, b.stream, " ID_TEXT " AS head, b.seq, b.failure_reason, b.error,"
     " CASE WHEN b.due_at < 9223372036854775807 THEN strftime('%Y-%m-%dT%H:%M:%fZ', b.due_at / 1e6, "
     "'unixepoch') END AS due_at,"
-    " (SELECT count(*) FROM \"{box}\" h WHERE h.stream = b.stream AND h.held_by IS NOT NULL) AS held"
+    " (SELECT count(*) FROM \"{box}\" h WHERE h.stream = b.stream AND instr(h.held_by, '/') < length(h.held_by)) AS held"
     " FROM \"{box}\" b WHERE b.due_at IS NOT NULL AND b.released = 0 AND (b.status & 32768) <> 0 AND b.stream "
     "IS NOT NULL";
 

@@ -247,8 +247,9 @@ static int read_heads(struct cycle_run *run)
 
 /* ---- Held ------------------------------------------------------------------------------ */
 
-/* The next key after this one.  Outcome PR_UNKNOWN: there is none.  *ret_lane: of its rows. */
-static int held_key_next(struct cycle_run *run, pr_slice after, pr_slice *ret_key, unsigned *ret_lane)
+/* The next key after this one.  Outcome PR_UNKNOWN: there is none.  *ret_lanes: of its rows, which are one
+ * stream's, or an endpoint's and may be in any. */
+static int held_key_next(struct cycle_run *run, pr_slice after, pr_slice *ret_key, uint64_t *ret_lanes)
 {
     sqlite3_stmt *statement;
     int rc = conn_bind(run->conn,
@@ -263,7 +264,8 @@ static int held_key_next(struct cycle_run *run, pr_slice after, pr_slice *ret_ke
     pr_id id = { { 0 } };
     if (stored.size > 0)
         (void)id_from_stored(stored, &id);
-    *ret_lane = lane_of(column_slice(statement, 1), id);
+    struct pr_message m = { .held_by = key };
+    *ret_lanes = message_awaits_endpoint(&m) ? LANES_ALL : lane_bit(lane_of(column_slice(statement, 1), id));
     *ret_key = slice_dup(&run->session->arena, key);
     sqlite3_reset(statement);
     return ret_key->data != NULL ? PR_OK : error_set(run->reterr, PR_ENOMEM, "no memory for a key");
@@ -274,14 +276,14 @@ static int read_held_keys(struct cycle_run *run)
     const struct cycle *c = run->cycle;
     struct cycle_reply *reply = &run->session->reply;
     pr_slice key = c->held_keys.after;
-    unsigned lane;
+    uint64_t lanes;
     int rc;
 
     reply->held_keys = arena_alloc_array(&run->session->arena, c->held_keys.rows, sizeof(*reply->held_keys));
     if (reply->held_keys == NULL)
         return error_set(run->reterr, PR_ENOMEM, "no memory for %zu keys", c->held_keys.rows);
-    while ((rc = held_key_next(run, key, &key, &lane)) == PR_OK) {
-        if ((lane_bit(lane) & c->held_keys.lanes) == 0)
+    while ((rc = held_key_next(run, key, &key, &lanes)) == PR_OK) {
+        if ((lanes & c->held_keys.lanes) == 0)
             continue;
         if (reply->held_key_count == c->held_keys.rows)
             break;

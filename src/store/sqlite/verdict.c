@@ -170,7 +170,7 @@ static int move_dead(struct cycle_run *run, const struct verdict *v)
 static int split_read(struct cycle_run *run, const struct verdict *v, sqlite3_stmt **ret)
 {
     int rc = conn_bind(run->conn,
-                       "SELECT seq, coalesce(due_at, max(CAST(created_at AS INTEGER), 1)), status, story, " MESSAGE_MOVED
+                       "SELECT seq, status, story, " MESSAGE_MOVED
                        " FROM \"{box}\" WHERE row_id = ?1",
                        run->session->box, VALUES(V_INT(v->row)), ret, run->reterr);
     if (rc == PR_OK)
@@ -181,11 +181,12 @@ static int split_read(struct cycle_run *run, const struct verdict *v, sqlite3_st
 
 /* A copy for one destination; one that has this id already, or had it and lost it to the dead
  * letters, keeps what it has (0). */
-static int split_insert(struct cycle_run *run, sqlite3_stmt *row, pr_slice destination, uint64_t *ret_row)
+static int split_insert(struct cycle_run *run, sqlite3_stmt *row, pr_slice destination, pr_slice holder,
+                        uint64_t *ret_row)
 {
     sqlite3_stmt *insert;
     int64_t dead = 0;
-    const int id_column = 4;
+    const int id_column = 3;
     pr_slice id = column_slice(row, id_column);
     bool text = sqlite3_column_type(row, id_column) == SQLITE_TEXT;
     int rc = conn_int(run->conn,
@@ -199,12 +200,12 @@ static int split_insert(struct cycle_run *run, sqlite3_stmt *row, pr_slice desti
     /* Not INSERT ... SELECT: reading its own table it would go through a temporary one. */
     rc = conn_bind(
         run->conn,
-        "INSERT INTO \"{box}\" (destination, split_seq, due_at, status, story, " MESSAGE_MOVED ") VALUES"
-        " (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20)"
-        " ON CONFLICT (id, destination) DO NOTHING",
-        run->session->box, VALUES(V_TEXT(destination)), &insert, run->reterr);
+        "INSERT INTO \"{box}\" (destination, held_by, split_seq, status, story, " MESSAGE_MOVED ") VALUES"
+        " (?1, coalesce(?2, ?1 || '/'), ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18,"
+        " ?19, ?20) ON CONFLICT (id, destination) DO NOTHING",
+        run->session->box, VALUES(V_TEXT(destination), V_TEXT_OR_NULL(holder)), &insert, run->reterr);
     for (int i = 0; rc == PR_OK && i < sqlite3_column_count(row); i++)
-        if (sqlite3_bind_value(insert, i + 2, sqlite3_column_value(row, i)) != SQLITE_OK)
+        if (sqlite3_bind_value(insert, i + 3, sqlite3_column_value(row, i)) != SQLITE_OK)
             rc = error_set(run->reterr, PR_ENOMEM, "no memory for a row");
     if (rc == PR_OK)
         rc = conn_step(run->conn, insert, run->reterr);
@@ -225,7 +226,8 @@ static int split_rows(struct cycle_run *run, const struct verdict *v, const stru
     if (rc == PR_OK)
         rc = split_read(run, v, &row);
     for (size_t i = 0; i < v->destination_count && rc == PR_OK; i++)
-        rc = split_insert(run, row, v->destinations[i], &ret_rows[i]);
+        rc = split_insert(run, row, v->destinations[i], v->holders != NULL ? v->holders[i] : (pr_slice){ NULL, 0 },
+                          &ret_rows[i]);
     sqlite3_reset(row);
     return rc == PR_OK ? row_delete(run, v->row) : rc;
 }
