@@ -9,7 +9,7 @@
 #include "cli/message.h"
 #include "cli/table.h"
 
-#include <jansson.h> /* last: its json_is_object() is a macro */
+#include <jansson.h>
 
 struct why {
     struct cli *cli;
