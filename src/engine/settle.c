@@ -276,7 +276,7 @@ static void child_comes_later(struct engine *e, const struct item *parent, pr_sl
     for (size_t i = 0; i < e->endpoint_count; i++) {
         struct endpoint *ep = &e->endpoints[i];
         struct stream   *s;
-        if (!slice_eq(ep->setting->name, destination) || !stream_is_ordered(ep, parent->m.stream))
+        if (!slice_eq(ep->setting->name, destination) || !stream_is_ordered(ep, parent->m.stream) || parent->m.released)
             continue;
         s = stream_get(e, ep, parent->m.stream, parent->lane);
         if (s == NULL || !stream_add_head(e, s, parent->m.seq, false))

@@ -256,7 +256,7 @@ static int add_own_headers(struct http_request *request, enum http_envelope enve
         return PR_OK;
     json_error_t why;
     json_t      *headers = json_loadb(m->headers.data, m->headers.size, JSON_ALLOW_NUL, &why);
-    if (!slice_is_json_object(headers)) {
+    if (!json_is_object(headers)) {
         json_decref(headers);
         return error_set(reterr, PR_EINVAL, "the message's headers are not a JSON object: %s", why.text);
     }
