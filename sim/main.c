@@ -17,6 +17,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <sqlite3.h>
+
 #include "checkers.h"
 
 #define JOBS_MAX 64
@@ -350,6 +352,8 @@ int main(int argc, char **argv)
 {
     struct options o = { .from = 1, .count = 100, .jobs = 2, .known = SIM_SEEDS_FILE };
     struct known   known[KNOWN_MAX];
+    if (sqlite3_config(SQLITE_CONFIG_SINGLETHREAD) != SQLITE_OK || sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0) != SQLITE_OK)
+        fputs("postrider-sim: SQLite counts and locks, and will be slower\n", stderr);
     setvbuf(stdout, NULL, _IOLBF, 0); /* a worker that dies must not swallow what it said */
     parse(argc, argv, &o);
     if (o.one) {

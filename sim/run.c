@@ -243,16 +243,6 @@ static bool drain(struct world *w, int64_t limit_us)
     return false;
 }
 
-static void look_at_all(struct world *w)
-{
-    for (uint32_t i = 0; i < w->parcel_count; i++) {
-        if (!w->parcels[i]->stored)
-            continue;
-        world_note(w, (struct event){ .kind = EVENT_ADMIN, .instance = INSTANCE_NONE, .message = i, .what = UINT16_MAX });
-        world_show(w, w->parcels[i]);
-    }
-}
-
 void world_live(struct world *w)
 {
     const struct scenario *s = w->scenario;
@@ -267,6 +257,6 @@ void world_live(struct world *w)
     size_t left;
     if (!drain(w, limit_us) && w->broken == NULL)
         look_at_leftovers(w, true, &left);
-    look_at_all(w);
+    world_show_all(w);
     world_note(w, (struct event){ .kind = EVENT_END, .instance = INSTANCE_NONE, .message = MESSAGE_NONE });
 }

@@ -197,7 +197,7 @@ void           workload_begin(struct world *w);
 /* ---- operators.c --------------------------------------------------------------------------------- */
 
 void           world_admin(struct world *w, enum admin_kind kind, const struct parcel *p);
-void           world_show(struct world *w, const struct parcel *p); /* SEEN events of all its rows */
+void           world_show_all(struct world *w); /* SEEN events of all rows of all messages */
 void           world_pause(struct world *w, unsigned endpoint, int64_t until_us); /* store time */
 void           world_resume(struct world *w, unsigned endpoint);
 void           operator_act(struct world *w);             /* something, at random */
