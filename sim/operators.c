@@ -154,10 +154,9 @@ void world_resume(struct world *w, unsigned endpoint)
     admin_endpoint(w, ADMIN_RESUME, endpoint, 0);
 }
 
-void operator_act(struct world *w)
+void operator_act(struct world *w, struct random *r)
 {
-    struct random *r = &w->random;
-    unsigned       endpoint = (unsigned)random_below(r, w->scenario->engine.endpoint_count);
+    unsigned             endpoint = (unsigned)random_below(r, w->scenario->engine.endpoint_count);
     const struct parcel *p = w->parcel_count > 0 ? w->parcels[random_below(r, w->parcel_count)] : NULL;
     if (random_chance(r, 0.15)) {
         int64_t until_us = random_chance(r, 0.3) ? PR_NEVER : world_wall_us(w) + random_between(r, 1, w->scenario->safety_us / 10);

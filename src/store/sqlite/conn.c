@@ -425,8 +425,11 @@ pr_slice column_slice(sqlite3_stmt *statement, int column)
 /* A statement that is still open would keep its snapshot. */
 static void conn_reset_all(struct conn *conn)
 {
-    map_foreach (node, &conn->statements)
-        sqlite3_reset(MAP_ENTRY(node, struct statement, node)->handle);
+    map_foreach (node, &conn->statements) {
+        sqlite3_stmt *handle = MAP_ENTRY(node, struct statement, node)->handle;
+        if (sqlite3_stmt_busy(handle))
+            sqlite3_reset(handle);
+    }
 }
 
 int conn_begin(struct conn *conn, bool write, struct pr_error *reterr)
