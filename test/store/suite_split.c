@@ -53,6 +53,17 @@ STORE_TEST(a_split_row_becomes_one_row_per_destination_and_each_lives_on_its_own
     CHECK_SLICE(w->reply->rows[0].m.destination, "c");
 }
 
+STORE_TEST(the_parts_of_a_released_row_are_released) /* B17, B55 */
+{
+    struct worker *w = suite_join(s, "outbox");
+    pr_id id = SEND(s, "outbox", .stream = PR_STR("st"));
+    static const pr_slice to[] = { { "a", 1 }, { "b", 1 } };
+    CHECK_EQ(VERDICT(w, worker_claim(w, id), .kind = VERDICT_RELEASE), PR_OK);
+    CHECK_EQ(VERDICT(w, suite_seen(s, id), .kind = VERDICT_SPLIT, .destinations = to, .destination_count = 2), PR_OK);
+    CHECK(suite_get_to(s, id, "a")->m.released);
+    CHECK(suite_get_to(s, id, "b")->m.released);
+}
+
 STORE_TEST(a_split_of_a_delayed_row_keeps_its_time) /* B17 */
 {
     struct worker *w = suite_join(s, "outbox");
