@@ -3,7 +3,7 @@
 #include "base/buf.h"
 #include "transport/cloudevents.h"
 
-#include <jansson.h> /* after message.h: it has a macro json_is_object */
+#include <jansson.h>
 
 #include "fuzz.h"
 

@@ -17,12 +17,10 @@ static struct shadow_row *row_of(struct checker *c, const struct event *e)
 }
 
 /* Whoever sees the row now owns its lane: a hand-out by somebody else is history. */
-static void bury_former(const struct event *e, struct shadow_row *row, int stored_attempts)
+static void bury_former(const struct event *e, struct shadow_row *row)
 {
     if (row->open && row->session != e->session)
         shadow_bury(row);
-    if (stored_attempts <= row->loose_number && row->loose_session != e->session && row->attempts < stored_attempts)
-        row->attempts = stored_attempts;
 }
 
 void check_read(struct checker *c, const struct event *e)
@@ -38,7 +36,7 @@ void check_read(struct checker *c, const struct event *e)
         breach_set(c, "I5", "m%u is %s and was read from the box", e->message, state_name(row->state));
         return;
     }
-    bury_former(e, row, e->number);
+    bury_former(e, row);
     if (e->number != row->attempts || e->value != row->failures)
         breach_set(c, "I4", "m%u is stored with %d attempts and %d failures; its history has %d and %d", e->message,
                    e->number, (int)e->value, row->attempts, row->failures);
@@ -88,10 +86,11 @@ void check_handout(struct checker *c, const struct event *e)
         /* Carried over; or, after an answer that was no yes, handed out again: a cycle that was asked
          * before the answer and one that was planned after it look the same from here. */
         row->receipt = e->value;
+        row->forgotten = false;
         row->again = row->started && row->result != RESULT_NONE && row->result != SEND_OK;
         return;
     }
-    bury_former(e, row, -1); /* what is stored was seen when it was read */
+    bury_former(e, row);
     /* (An operator may have changed the counters since the instance had its last cycle.) */
     if (e->number != row->attempts + 1 && row->reset_at <= c->sessions[e->session].last_cycle)
         breach_set(c, "I4", "hand-out %d of m%u, which was handed out %d times", e->number, e->message, row->attempts);
@@ -107,7 +106,7 @@ void check_handout(struct checker *c, const struct event *e)
     row->unexplained = e->number - row->failures;
     row->handed_out = true;
     row->receipt = e->value;
-    row->started = row->again = false;
+    row->started = row->again = row->forgotten = false;
     row->result = RESULT_NONE;
     /* A row that was parked a moment ago can still be on a receipt: the reply will tell. */
     if (row->state != STATE_IN_FLIGHT && row->state != STATE_PARKED)
@@ -161,12 +160,6 @@ static bool goes_elsewhere(struct checker *c, const struct event *e, const struc
            !is_moved(&c->messages[e->message].parcel->m);
 }
 
-/* Judged by what it was before a retry by hand. */
-static bool is_touched(const struct event *e, const struct shadow_row *row)
-{
-    return e->number == row->loose_number;
-}
-
 /* Found before it was sent. */
 static void take_unsent(const struct event *e, struct shadow_row *row)
 {
@@ -211,7 +204,7 @@ static void on_dead(struct checker *c, const struct event *e, struct shadow_row 
         x = expect(c, e, s, failures);
     bool over = s != NULL && e->flag && x.step == STEP_DEAD_LETTER && !goes_elsewhere(c, e, &x);
     bool poison = s != NULL && !e->flag && e->number - failures > s->max_attempts;
-    if (!undecodable && !over && !poison && !is_touched(e, row))
+    if (!undecodable && !over && !poison)
         breach_set(c, "I4", "m%u is dead after %d attempts and %d failures: too early", e->message, e->number, failures);
     row->attempts = max64(row->attempts, e->number);
     row->failures = failures;
@@ -226,7 +219,7 @@ static void on_discard(struct checker *c, const struct event *e, struct shadow_r
     struct sim_expectation x = { 0 };
     if (s != NULL)
         x = expect(c, e, s, row->failures + 1);
-    if ((moved ? !goes_elsewhere(c, e, &x) : x.step != STEP_DISCARD) && !is_touched(e, row))
+    if (moved ? !goes_elsewhere(c, e, &x) : x.step != STEP_DISCARD)
         breach_set(c, "I1", "m%u was %s, and no rule said so", e->message, moved ? "moved" : "discarded");
     take_unsent(e, row);
     shadow_move(c, row, STATE_GONE);
@@ -299,10 +292,9 @@ void check_verdict(struct checker *c, const struct event *e)
         return;
     bool ours = row->open && row->session == e->session;
     if (e->answer == PR_OK) {
-        bool counts = e->what == VERDICT_FAIL || e->what == VERDICT_ABANDON || e->what == VERDICT_PARK;
         if (shadow_is_over(row))
             breach_set(c, "I5", "m%u is %s and was judged again", e->message, state_name(row->state));
-        if (counts && e->number > 0 && row->attempts != e->number - 1)
+        if (verdict_compares((enum verdict_kind)e->what) && e->number > 0 && row->attempts != e->number - 1)
             breach_set(c, "I6", "a stale verdict on hand-out %d of m%u (%d attempts) was applied", e->number, e->message,
                        row->attempts);
         apply_verdict(c, e, row);
@@ -321,7 +313,7 @@ void check_born(struct checker *c, const struct event *e)
     struct shadow_row *row = shadow_make(c, e->message, e->destination);
     row->delayed = parent->delayed;
     row->released = parent->released;
-    row->excused = parent->excused || parent->released; /* its due time is the operator's */
+    row->excused = parent->excused;
     row->due_us = parent->due_us;
     row->due_reached = parent->due_reached;
     row->state = parent->delayed ? STATE_DELAYED : STATE_READY;

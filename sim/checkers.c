@@ -80,14 +80,16 @@ void shadow_bury(struct shadow_row *row)
 {
     if (!row->open)
         return;
-    row->excused = false;
-    row->attempts = row->number > row->attempts ? row->number : row->attempts;
+    if (!row->forgotten && row->attempts == row->number - 1) {
+        row->attempts = row->number;
+        row->excused = false;
+    }
     shadow_come_back(row);
 }
 
 void shadow_come_back(struct shadow_row *row)
 {
-    row->open = false;
+    row->open = row->forgotten = false;
     if (row->state == STATE_IN_FLIGHT)
         row->state = row->parked ? STATE_PARKED : row->failed ? STATE_RETRYING : STATE_READY;
 }
@@ -165,8 +167,10 @@ static void on_seen(struct checker *c, const struct event *e)
         return;
     }
     row->seen = true;
-    if (row->open && e->what != STATE_IN_FLIGHT)
-        shadow_bury(row); /* its receipt is gone, and so is its instance */
+    if (row->open && e->what != STATE_IN_FLIGHT && m->admin == ADMIN_RETRY)
+        row->forgotten = true;
+    else if (row->open && e->what != STATE_IN_FLIGHT && e->number >= row->number)
+        shadow_bury(row); /* its instance is dead, and was buried: not every store waits to be asked */
     if (done || shadow_is_over(row)) {
         if (done ? row->state != STATE_DONE : !dead && m->admin != ADMIN_DEAD_REPLAY)
             breach_set(c, "I5", "m%u was %s and is %s now", e->message, state_name(row->state), state_name((enum state)e->what));
@@ -187,10 +191,6 @@ static void on_seen(struct checker *c, const struct event *e)
     row->parked = (e->flag & 2) != 0;
     if (e->number != row->attempts)
         row->reset_at = c->at;
-    if (e->number < row->number) { /* (not every store buries the dead before it is asked) */
-        row->loose_number = row->number;
-        row->loose_session = row->session;
-    }
     row->attempts = e->number;
     row->failures = (int)e->value;
     if (dead || back)

@@ -57,12 +57,8 @@ struct shadow_row {
     int64_t    receipt;            /* the cycle */
     bool       started;
     bool       again;              /* may be started once more */
+    bool       forgotten;          /* an operator began to count anew: it is on no receipt any more */
     int        result;             /* enum send_outcome, RESULT_NONE */
-
-    /* An operator set its counters to 0 while it was on open receipts: when that instance dies,
-     * a number on one of them counts after all. */
-    int        loose_number;
-    uint16_t   loose_session;
 
     bool       ok;                 /* its receiver's yes reached an engine */
     uint16_t   ok_session;

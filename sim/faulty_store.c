@@ -218,20 +218,20 @@ static int fault_before(struct world *w, struct instance *in, const struct cycle
     static const int errors[] = { PR_ESTORE, PR_EBUSY, PR_EFULL };
     if (w->disturb != NULL)
         return w->disturb(w, in, cycle);
-    if (random_chance(&w->random, w->faults.commit_error))
-        return errors[random_below(&w->random, 3)];
-    if (random_chance(&w->random, w->faults.commit_unknown / 2))
+    if (random_chance(&w->dice[DIE_STORE_ERRORS], w->faults.commit_error))
+        return errors[random_below(&w->dice[DIE_STORE_ERRORS], 3)];
+    if (random_chance(&w->dice[DIE_STORE_UNKNOWN], w->faults.commit_unknown / 2))
         return PR_EUNCERTAIN;
-    if (random_chance(&w->random, w->faults.crash_in_cycle / 2))
+    if (random_chance(&w->dice[DIE_CYCLE_CRASHES], w->faults.crash_in_cycle / 2))
         return INSTANCE_DIED;
     return 0;
 }
 
 static int fault_after(struct world *w)
 {
-    if (random_chance(&w->random, w->faults.commit_unknown / 2))
+    if (random_chance(&w->dice[DIE_STORE_UNKNOWN], w->faults.commit_unknown / 2))
         return PR_EUNCERTAIN;
-    if (random_chance(&w->random, w->faults.crash_in_cycle / 2))
+    if (random_chance(&w->dice[DIE_CYCLE_CRASHES], w->faults.crash_in_cycle / 2))
         return INSTANCE_DIED;
     return 0;
 }

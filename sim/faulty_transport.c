@@ -48,41 +48,41 @@ static const int transient_reasons[] = { PR_REASON_TRANSPORT_UNAVAILABLE, PR_REA
 static const int permanent_reasons[] = { PR_REASON_REJECTED, PR_REASON_VALIDATION_FAILURE, PR_REASON_UNAUTHORIZED,
                                          PR_REASON_HANDLER_EXCEPTION, PR_REASON_UNKNOWN };
 
-static int draw_reason(struct world *w, const int *reasons, size_t count)
+static int draw_reason(struct random *r, const int *reasons, size_t count)
 {
-    return reasons[random_below(&w->random, count)];
+    return reasons[random_below(r, count)];
 }
 
 static void draw_outcome(struct world *w, const struct parcel *p, unsigned endpoint, struct fate *f)
 {
     const struct faults   *faults = &w->faults;
     const struct receiver *receiver = &w->receivers[endpoint];
-    struct random         *r = &w->random;
+    struct random         *dice = w->dice;
 
     if (receiver->down) {
         fail_with(f, receiver->hangs ? SEND_UNKNOWN : SEND_FAILED, PR_REASON_TRANSPORT_UNAVAILABLE, false);
         f->answer_us = receiver->hangs ? PR_MINUTES(600) : PR_MILLISECONDS(1);
     } else if (p->bad && !w->healed) {
         fail_with(f, SEND_FAILED, PR_REASON_VALIDATION_FAILURE, false);
-    } else if (random_chance(r, faults->send_fail)) {
-        fail_with(f, SEND_FAILED, draw_reason(w, transient_reasons, ARRAY_LENGTH(transient_reasons)), false);
-        f->retry_after_us = random_chance(r, 0.1) ? random_between(r, 1, PR_SECONDS(60)) : 0;
-    } else if (random_chance(r, faults->send_reject)) {
-        fail_with(f, SEND_FAILED, draw_reason(w, permanent_reasons, ARRAY_LENGTH(permanent_reasons)), false);
-    } else if (random_chance(r, faults->answer_lost)) {
-        fail_with(f, random_chance(r, 0.8) ? SEND_UNKNOWN : SEND_FAILED, PR_REASON_TIMEOUT_EXCEEDED, true);
-    } else if (random_chance(r, faults->answer_late)) {
-        f->answer_us = random_between(r, 1, 2 * w->scenario->engine.lease_us);
+    } else if (random_chance(&dice[DIE_SEND_FAILS], faults->send_fail)) {
+        fail_with(f, SEND_FAILED, draw_reason(&dice[DIE_SEND_FAILS], transient_reasons, ARRAY_LENGTH(transient_reasons)), false);
+        f->retry_after_us = random_chance(&dice[DIE_SEND_FAILS], 0.1) ? random_between(&dice[DIE_SEND_FAILS], 1, PR_SECONDS(60)) : 0;
+    } else if (random_chance(&dice[DIE_SEND_REJECTS], faults->send_reject)) {
+        fail_with(f, SEND_FAILED, draw_reason(&dice[DIE_SEND_REJECTS], permanent_reasons, ARRAY_LENGTH(permanent_reasons)), false);
+    } else if (random_chance(&dice[DIE_ANSWERS_LOST], faults->answer_lost)) {
+        fail_with(f, random_chance(&dice[DIE_ANSWERS_LOST], 0.8) ? SEND_UNKNOWN : SEND_FAILED, PR_REASON_TIMEOUT_EXCEEDED, true);
+    } else if (random_chance(&dice[DIE_ANSWERS_LATE], faults->answer_late)) {
+        f->answer_us = random_between(&dice[DIE_ANSWERS_LATE], 1, 2 * w->scenario->engine.lease_us);
     }
-    f->twice = f->arrives && random_chance(r, faults->duplicate);
+    f->twice = f->arrives && random_chance(&dice[DIE_DUPLICATES], faults->duplicate);
     f->crash = p->poison && !w->healed;
-    if (f->outcome != SEND_OK && random_chance(r, 0.2))
+    if (f->outcome != SEND_OK && random_chance(&dice[DIE_STATUS_BITS], 0.2))
         f->bits = PR_STATUS_EVENT_STORED;
 }
 
 static void draw_fate(struct world *w, const struct parcel *p, const struct delivery *d, unsigned endpoint, struct fate *f)
 {
-    struct random *r = &w->random;
+    struct random *r = &w->dice[DIE_SEND_TIMES];
     *f = (struct fate){ .outcome = SEND_OK, .arrives = true };
     if (w->faults.slow && random_chance(r, 0.5)) {
         f->start_us = !w->healed && random_chance(r, 0.1) ? random_between(r, 0, w->scenario->engine.lease_us) : random_between(r, 0, 10000);
@@ -94,7 +94,7 @@ static void draw_fate(struct world *w, const struct parcel *p, const struct deli
         w->judge(w, d, endpoint, f);
     else
         draw_outcome(w, p, endpoint, f);
-    f->arrive_us = f->arrives && f->answer_us > 0 ? random_between(r, 0, f->answer_us) : 0;
+    f->arrive_us = f->arrives && f->answer_us > 0 ? random_between(&w->dice[DIE_ARRIVALS], 0, f->answer_us) : 0;
 }
 
 /* ---- The way ------------------------------------------------------------------------------- */
@@ -143,7 +143,7 @@ static void flight_arrive(struct world *w, void *arg)
 {
     struct flight *f = arg;
     bool alive = f->in->life == f->life;
-    if (!alive && f->fate.arrive_us > 0 && random_chance(&w->random, 0.5))
+    if (!alive && f->fate.arrive_us > 0 && random_chance(&w->dice[DIE_ARRIVALS], 0.5))
         return; /* it was not on the wire yet */
     /* Until it was answered the delivery must stay readable: read it again here. */
     uint64_t digest = alive && !f->answered ? message_digest(f->delivery->message) : f->digest;
@@ -190,7 +190,7 @@ static void flight_start(struct world *w, void *arg)
     w->starts++;
     flight_note(w, f, EVENT_START, (uint16_t)f->endpoint, f->digest);
     if (f->fate.crash)
-        world_at(w, w->mono_us + random_between(&w->random, 0, 1000), flight_crash, f, f->in);
+        world_at(w, w->mono_us + random_between(&w->dice[DIE_POISON], 0, 1000), flight_crash, f, f->in);
     if (f->fate.arrives)
         world_at(w, w->mono_us + f->fate.arrive_us, flight_arrive, f, NULL);
     world_at(w, w->mono_us + f->fate.answer_us, flight_answer, f, f->in);

@@ -13,15 +13,18 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include <sqlite3.h>
+
 #include "checkers.h"
 
 #define JOBS_MAX 64
-#define SEED_SECONDS_MAX 120 /* of real time: a run that takes longer hangs */
-#define SQLITE_EVERY 40      /* one seed in so many runs on SQLite: it is ten times slower */
+#define SEED_SECONDS_MAX 120 /* of processor time: a run that takes longer hangs, however busy the machine is */
+#define SQLITE_EVERY 4       /* one seed in so many runs on SQLite: it is three times slower */
 #define CHECK_EVERY 16       /* one seed in so many walks the engine's invariants after each step */
 #define KNOWN_MAX 1000       /* seeds that ever failed */
 #define FAILURES_MAX 20      /* then a worker stops */
@@ -98,6 +101,14 @@ static void print_breach(const struct world *w, const struct breach *b)
         history_print(stdout, i, &w->history.events[i]);
 }
 
+/* Kills this process with SIGPROF; 0: not any more. */
+static void watchdog(int seconds)
+{
+    const struct itimerval after = { .it_value.tv_sec = seconds };
+    if (setitimer(ITIMER_PROF, &after, NULL) != 0)
+        perror("postrider-sim: setitimer");
+}
+
 /* true: nothing was broken. */
 static bool live(const struct options *o, uint64_t seed, struct progress *p, uint64_t *ret_hash)
 {
@@ -106,7 +117,7 @@ static bool live(const struct options *o, uint64_t seed, struct progress *p, uin
     struct breach breach;
 
     p->seed = seed;
-    alarm(SEED_SECONDS_MAX);
+    watchdog(SEED_SECONDS_MAX);
     scenario_draw(&scenario, seed, seed_is_sqlite(o, seed), o->messages, o->safety_us);
     scenario.check = o->check_all || seed % CHECK_EVERY == 0;
     world_init_with(&w, &scenario);
@@ -127,7 +138,7 @@ static bool live(const struct options *o, uint64_t seed, struct progress *p, uin
     p->failed += !good;
     p->simulated_us += (double)w.mono_us;
     world_fini(&w);
-    alarm(0);
+    watchdog(0);
     p->seed = 0;
     return good;
 }
@@ -223,13 +234,13 @@ static void report_death(const struct options *o, struct progress *p, int status
     if (p->seed == 0)
         return;
     printf("FAILED seed %" PRIu64 ": %s\n", p->seed,
-           WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM ? "it hangs" : "the process died (see above)");
+           WIFSIGNALED(status) && WTERMSIG(status) == SIGPROF ? "it hangs" : "the process died (see above)");
     print_repeat(&mine, p->seed);
 }
 
 static int live_many(const struct options *o, const struct known *known, size_t known_count)
 {
-    double started = real_seconds();
+    double started = real_seconds(), cpu_before = cpu_seconds(RUSAGE_CHILDREN);
     struct progress *jobs = mmap(NULL, o->jobs * sizeof(*jobs), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     pid_t pids[JOBS_MAX];
     if (jobs == MAP_FAILED) {
@@ -268,7 +279,7 @@ static int live_many(const struct options *o, const struct known *known, size_t 
     add_up(jobs, o->jobs, &sum);
     if (isatty(STDERR_FILENO))
         fprintf(stderr, "\r\033[K");
-    print_summary(&sum, real_seconds() - started, cpu_seconds(RUSAGE_CHILDREN));
+    print_summary(&sum, real_seconds() - started, cpu_seconds(RUSAGE_CHILDREN) - cpu_before);
     munmap(jobs, o->jobs * sizeof(*jobs));
     return sum.failed == 0 ? 0 : 1;
 }
@@ -350,6 +361,8 @@ int main(int argc, char **argv)
 {
     struct options o = { .from = 1, .count = 100, .jobs = 2, .known = SIM_SEEDS_FILE };
     struct known   known[KNOWN_MAX];
+    if (sqlite3_config(SQLITE_CONFIG_SINGLETHREAD) != SQLITE_OK || sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0) != SQLITE_OK)
+        fputs("postrider-sim: SQLite counts and locks, and will be slower\n", stderr);
     setvbuf(stdout, NULL, _IOLBF, 0); /* a worker that dies must not swallow what it said */
     parse(argc, argv, &o);
     if (o.one) {

@@ -4,8 +4,23 @@
 
 #include "base/error.h"
 #include "base/slice.h"
+#include "base/util.h"
 
-void world_show(struct world *w, const struct parcel *p)
+static void note_seen(struct world *w, const struct parcel *p, const struct listed *row)
+{
+    world_note(w, (struct event){ .kind = EVENT_SEEN, .instance = INSTANCE_NONE, .message = p->index,
+                                  .destination = world_destination(w, row->m.destination), .what = (uint16_t)row->state,
+                                  .number = row->m.attempts, .value = row->m.failures,
+                                  .flag = (uint16_t)(row->m.released | (row->m.due_us == PR_NEVER) << 1),
+                                  .answer = row->bad != NULL, .extra = message_digest(&row->m) });
+}
+
+static void note_admin(struct world *w, enum event_kind kind, const struct parcel *p, uint16_t what)
+{
+    world_note(w, (struct event){ .kind = (uint8_t)kind, .instance = INSTANCE_NONE, .message = p->index, .what = what });
+}
+
+static void world_show(struct world *w, const struct parcel *p)
 {
     struct arena       arena;
     struct query_reply reply;
@@ -15,16 +30,75 @@ void world_show(struct world *w, const struct parcel *p)
     arena_init(&arena, 4096);
     int rc = store_query(&w->store, &query, &arena, &reply, &error);
     ASSERT(rc == PR_OK);
-    for (size_t i = 0; i < reply.listed_count; i++) {
-        const struct listed *row = &reply.listed[i];
-        world_note(w, (struct event){ .kind = EVENT_SEEN, .instance = INSTANCE_NONE, .message = p->index,
-                                      .destination = world_destination(w, row->m.destination), .what = (uint16_t)row->state,
-                                      .number = row->m.attempts, .value = row->m.failures, .flag = (uint16_t)(row->m.released | (row->m.due_us == PR_NEVER) << 1),
-                                      .answer = row->bad != NULL, .extra = message_digest(&row->m) });
-    }
+    for (size_t i = 0; i < reply.listed_count; i++)
+        note_seen(w, p, &reply.listed[i]);
     arena_fini(&arena);
-    world_note(w, (struct event){ .kind = EVENT_ADMIN_END, .instance = INSTANCE_NONE, .message = p->index });
+    note_admin(w, EVENT_ADMIN_END, p, 0);
 }
+
+/* ---- Many at once ---------------------------------------------------------------------------- */
+
+#define SHOWN_MAX 1000000 /* all of them */
+
+/* A row that was found, in the list of its message. */
+struct shown {
+    struct shown        *next;
+    const struct listed *row;
+};
+
+struct view {
+    struct arena   arena;
+    struct shown **first; /* of each message */
+};
+
+/* In the order in which a question for the id would find them: the box, dead letters, done. */
+static void view_init(struct world *w, pr_slice stream, struct view *v)
+{
+    const struct query queries[] = {
+        { .kind = QUERY_MESSAGES, .filter = { .state = STATE_DONE, .stream = stream, .limit = SHOWN_MAX } },
+        { .kind = QUERY_DEAD, .filter = { .state = -1, .stream = stream, .limit = SHOWN_MAX } },
+        { .kind = QUERY_MESSAGES, .filter = { .state = -1, .stream = stream, .limit = SHOWN_MAX } },
+    };
+    arena_init(&v->arena, 1 << 16);
+    v->first = arena_alloc_array(&v->arena, (size_t)w->parcel_count + 1, sizeof(struct shown *));
+    ASSERT(v->first != NULL);
+    for (size_t i = 0; i < ARRAY_LENGTH(queries); i++) {
+        struct query_reply reply;
+        int rc = store_query(&w->store, &queries[i], &v->arena, &reply, NULL);
+        ASSERT(rc == PR_OK);
+        for (size_t k = reply.listed_count; k-- > 0;) {
+            const struct parcel *p = world_find(w, reply.listed[k].m.id);
+            struct shown        *one = arena_alloc(&v->arena, sizeof(*one));
+            ASSERT(one != NULL);
+            if (p == NULL)
+                continue; /* its id is damaged */
+            *one = (struct shown){ v->first[p->index], &reply.listed[k] };
+            v->first[p->index] = one;
+        }
+    }
+}
+
+static void view_show(struct world *w, const struct view *v, const struct parcel *p)
+{
+    for (const struct shown *one = v->first[p->index]; one != NULL; one = one->next)
+        note_seen(w, p, one->row);
+    note_admin(w, EVENT_ADMIN_END, p, 0);
+}
+
+void world_show_all(struct world *w)
+{
+    struct view v;
+    view_init(w, (pr_slice){ NULL, 0 }, &v);
+    for (uint32_t i = 0; i < w->parcel_count; i++) {
+        if (!w->parcels[i]->stored)
+            continue;
+        note_admin(w, EVENT_ADMIN, w->parcels[i], UINT16_MAX);
+        view_show(w, &v, w->parcels[i]);
+    }
+    arena_fini(&v.arena);
+}
+
+/* ---- Acting ------------------------------------------------------------------------------------ */
 
 static void admin_do(struct world *w, const struct admin *admin)
 {
@@ -40,7 +114,7 @@ static void admin_do(struct world *w, const struct admin *admin)
 void world_admin(struct world *w, enum admin_kind kind, const struct parcel *p)
 {
     struct admin admin = { .kind = kind, .filter = { .ids = &p->m.id, .id_count = 1, .state = -1 }, .by = PR_STR("sim"), .why = PR_STR("dice") };
-    world_note(w, (struct event){ .kind = EVENT_ADMIN, .instance = INSTANCE_NONE, .message = p->index, .what = (uint16_t)kind });
+    note_admin(w, EVENT_ADMIN, p, (uint16_t)kind);
     admin_do(w, &admin);
     world_show(w, p);
 }
@@ -49,19 +123,16 @@ static void admin_stream(struct world *w, enum admin_kind kind, pr_slice stream)
 {
     struct admin admin = { .kind = kind, .filter = { .box = w->scenario->engine.box, .stream = stream, .state = -1 },
                            .by = PR_STR("sim"), .why = PR_STR("dice") };
-    for (int pass = 0; pass < 2; pass++) {
-        for (uint32_t i = 0; i < w->parcel_count; i++) {
-            struct parcel *p = w->parcels[i];
-            if (!p->stored || !slice_eq(p->m.stream, stream))
-                continue;
-            if (pass == 0)
-                world_note(w, (struct event){ .kind = EVENT_ADMIN, .instance = INSTANCE_NONE, .message = i, .what = (uint16_t)kind });
-            else
-                world_show(w, p);
-        }
-        if (pass == 0)
-            admin_do(w, &admin);
-    }
+    struct view v;
+    for (uint32_t i = 0; i < w->parcel_count; i++)
+        if (w->parcels[i]->stored && slice_eq(w->parcels[i]->m.stream, stream))
+            note_admin(w, EVENT_ADMIN, w->parcels[i], (uint16_t)kind);
+    admin_do(w, &admin);
+    view_init(w, stream, &v);
+    for (uint32_t i = 0; i < w->parcel_count; i++)
+        if (w->parcels[i]->stored && slice_eq(w->parcels[i]->m.stream, stream))
+            view_show(w, &v, w->parcels[i]);
+    arena_fini(&v.arena);
 }
 
 static void admin_endpoint(struct world *w, enum admin_kind kind, unsigned endpoint, int64_t until_us)
@@ -83,10 +154,9 @@ void world_resume(struct world *w, unsigned endpoint)
     admin_endpoint(w, ADMIN_RESUME, endpoint, 0);
 }
 
-void operator_act(struct world *w)
+void operator_act(struct world *w, struct random *r)
 {
-    struct random *r = &w->random;
-    unsigned       endpoint = (unsigned)random_below(r, w->scenario->engine.endpoint_count);
+    unsigned             endpoint = (unsigned)random_below(r, w->scenario->engine.endpoint_count);
     const struct parcel *p = w->parcel_count > 0 ? w->parcels[random_below(r, w->parcel_count)] : NULL;
     if (random_chance(r, 0.15)) {
         int64_t until_us = random_chance(r, 0.3) ? PR_NEVER : world_wall_us(w) + random_between(r, 1, w->scenario->safety_us / 10);

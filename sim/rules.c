@@ -5,6 +5,7 @@
 
 #include "base/slice.h"
 #include "base/util.h"
+#include "dice.h"
 #include "scenario.h"
 
 static const int drawn_reasons[] = {
@@ -61,7 +62,7 @@ void rules_draw(struct scenario *s)
 {
     struct random r;
 
-    random_init(&r, s->seed * 2 + 0x9e37);
+    die_init(&r, s->seed, "rules");
     s->rule_count = 0;
     if (random_chance(&r, 0.5))
         return;

@@ -13,14 +13,14 @@
 
 /* ---- Faults that come by themselves -------------------------------------------------------- */
 
-static int64_t wait_us(struct world *w, int64_t mean_us)
+static int64_t wait_us(struct random *r, int64_t mean_us)
 {
-    return 1 + (int64_t)(-log(1 - random_double(&w->random)) * (double)mean_us);
+    return 1 + (int64_t)(-log(1 - random_double(r)) * (double)mean_us);
 }
 
-static struct instance *some_instance(struct world *w)
+static struct instance *some_instance(struct world *w, struct random *r)
 {
-    return &w->instances[random_below(&w->random, w->scenario->instances)];
+    return &w->instances[random_below(r, w->scenario->instances)];
 }
 
 static void start_again(struct world *w, void *arg)
@@ -35,32 +35,32 @@ static void supervise(struct world *w, void *arg)
 {
     (void)arg;
     for (unsigned i = 0; i < w->scenario->instances; i++)
-        if (w->instances[i].state == INSTANCE_DOWN && random_chance(&w->random, 0.5))
+        if (w->instances[i].state == INSTANCE_DOWN && random_chance(&w->dice[DIE_SUPERVISOR], 0.5))
             start_again(w, &w->instances[i]);
-    world_at(w, w->mono_us + wait_us(w, w->scenario->engine.lease_us), supervise, NULL, NULL);
+    world_at(w, w->mono_us + wait_us(&w->dice[DIE_SUPERVISOR], w->scenario->engine.lease_us), supervise, NULL, NULL);
 }
 
-static void crash_some(struct world *w)
+static void crash_some(struct world *w, struct random *r)
 {
-    instance_crash(w, some_instance(w));
+    instance_crash(w, some_instance(w, r));
 }
 
-static void freeze_some(struct world *w)
+static void freeze_some(struct world *w, struct random *r)
 {
     int64_t lease_us = w->scenario->engine.lease_us;
-    instance_freeze(w, some_instance(w), random_between(&w->random, 1, random_chance(&w->random, 0.5) ? lease_us : 4 * lease_us));
+    instance_freeze(w, some_instance(w, r), random_between(r, 1, random_chance(r, 0.5) ? lease_us : 4 * lease_us));
 }
 
-static void stop_some(struct world *w)
+static void stop_some(struct world *w, struct random *r)
 {
-    instance_stop(w, some_instance(w), random_between(&w->random, 0, PR_SECONDS(10)));
+    instance_stop(w, some_instance(w, r), random_between(r, 0, PR_SECONDS(10)));
 }
 
-static void step_clock(struct world *w)
+static void step_clock(struct world *w, struct random *r)
 {
     static const int64_t steps[] = { PR_MINUTES(60), PR_MINUTES(60) * 24 * 3652, PR_SECONDS(1) };
-    int64_t by_us = steps[random_below(&w->random, ARRAY_LENGTH(steps))];
-    world_step_clock(w, random_chance(&w->random, 0.5) ? by_us : -by_us);
+    int64_t by_us = steps[random_below(r, ARRAY_LENGTH(steps))];
+    world_step_clock(w, random_chance(r, 0.5) ? by_us : -by_us);
 }
 
 static void outage_end(struct world *w, void *arg)
@@ -71,22 +71,23 @@ static void outage_end(struct world *w, void *arg)
                                   .number = (int32_t)(receiver - w->receivers) });
 }
 
-static void outage(struct world *w)
+static void outage(struct world *w, struct random *r)
 {
-    unsigned endpoint = (unsigned)random_below(&w->random, w->scenario->engine.endpoint_count);
+    unsigned endpoint = (unsigned)random_below(r, w->scenario->engine.endpoint_count);
     struct receiver *receiver = &w->receivers[endpoint];
     if (receiver->down)
         return;
-    *receiver = (struct receiver){ .down = true, .hangs = random_chance(&w->random, 0.3) };
+    *receiver = (struct receiver){ .down = true, .hangs = random_chance(r, 0.3) };
     world_note(w, (struct event){ .kind = EVENT_OUTAGE, .instance = INSTANCE_NONE, .message = MESSAGE_NONE, .what = 0,
                                   .number = (int32_t)endpoint });
     int64_t longest_us = min64(PR_MINUTES(24 * 60), w->scenario->safety_us / 2);
-    world_at(w, w->mono_us + random_between(&w->random, 1, longest_us), outage_end, receiver, NULL);
+    world_at(w, w->mono_us + random_between(r, 1, longest_us), outage_end, receiver, NULL);
 }
 
 struct plague {
-    void (*strike)(struct world *w);
-    int64_t every_us;
+    void (*strike)(struct world *w, struct random *r);
+    int64_t  every_us;
+    enum die die;
 };
 
 static void strike(struct world *w, void *arg)
@@ -94,22 +95,23 @@ static void strike(struct world *w, void *arg)
     struct plague *p = arg;
     if (w->healed)
         return;
-    p->strike(w);
-    world_at(w, w->mono_us + wait_us(w, p->every_us), strike, p, NULL);
+    p->strike(w, &w->dice[p->die]);
+    world_at(w, w->mono_us + wait_us(&w->dice[p->die], p->every_us), strike, p, NULL);
 }
 
 void faults_begin(struct world *w)
 {
     const struct faults *f = &w->faults;
     const struct plague plagues[] = {
-        { crash_some, f->crash_every_us },    { freeze_some, f->freeze_every_us }, { stop_some, f->stop_every_us },
-        { step_clock, f->step_every_us },     { outage, f->outage_every_us },      { operator_act, f->operator_every_us },
+        { crash_some, f->crash_every_us, DIE_CRASHES },      { freeze_some, f->freeze_every_us, DIE_FREEZES },
+        { stop_some, f->stop_every_us, DIE_STOPS },          { step_clock, f->step_every_us, DIE_CLOCK },
+        { outage, f->outage_every_us, DIE_OUTAGES },         { operator_act, f->operator_every_us, DIE_OPERATORS },
     };
     struct plague *kept = arena_dup(&w->arena, plagues, sizeof(plagues));
     ASSERT(kept != NULL);
     for (size_t i = 0; i < ARRAY_LENGTH(plagues); i++)
         if (kept[i].every_us > 0)
-            world_at(w, w->mono_us + wait_us(w, kept[i].every_us), strike, &kept[i], NULL);
+            world_at(w, w->mono_us + wait_us(&w->dice[kept[i].die], kept[i].every_us), strike, &kept[i], NULL);
     supervise(w, NULL);
 }
 
@@ -252,16 +254,6 @@ static bool drain(struct world *w, int64_t limit_us)
     return false;
 }
 
-static void look_at_all(struct world *w)
-{
-    for (uint32_t i = 0; i < w->parcel_count; i++) {
-        if (!w->parcels[i]->stored)
-            continue;
-        world_note(w, (struct event){ .kind = EVENT_ADMIN, .instance = INSTANCE_NONE, .message = i, .what = UINT16_MAX });
-        world_show(w, w->parcels[i]);
-    }
-}
-
 void world_live(struct world *w)
 {
     const struct scenario *s = w->scenario;
@@ -277,6 +269,6 @@ void world_live(struct world *w)
     size_t left;
     if (!drain(w, limit_us) && w->broken == NULL)
         look_at_leftovers(w, true, &left);
-    look_at_all(w);
+    world_show_all(w);
     world_note(w, (struct event){ .kind = EVENT_END, .instance = INSTANCE_NONE, .message = MESSAGE_NONE });
 }

@@ -4,8 +4,10 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/slice.h"
 #include "base/util.h"
+#include "dice.h"
 
 #define RENEWALS_MAX 300 /* leases in a run: the rest of an idle simulated day teaches nothing */
 
@@ -63,20 +65,18 @@ static unsigned draw_few(struct random *r, unsigned max)
     return random_chance(r, 0.1) ? max : (unsigned)draw_log(r, 1, (int64_t)max + 1);
 }
 
-static double draw_rate(struct random *r, double max)
+/* A die of its own for each of many. */
+static void die_init_at(struct random *r, uint64_t seed, const char *purpose, unsigned index)
 {
-    return random_chance(r, 0.5) ? 0 : max * (random_chance(r, 0.2) ? 1 : random_double(r));
+    die_init(r, hash_u64(seed) + index, purpose);
 }
 
-/* A mean time such that the fault comes up to `times` times in the run; 0: off. */
-static int64_t draw_every(struct random *r, int64_t duration_us, double times)
-{
-    return random_chance(r, 0.5) ? 0 : (int64_t)((double)duration_us / (times * (0.2 + 0.8 * random_double(r))));
-}
-
-static void draw_endpoint(struct scenario *s, struct random *r, unsigned index)
+static void draw_endpoint(struct scenario *s, unsigned index)
 {
     struct endpoint_setting *e = &s->endpoints[index];
+    struct random            die, *r = &die;
+
+    die_init_at(r, s->seed, "endpoint", index);
     *e = (struct endpoint_setting){
         .name = scenario_endpoint(index),
         .ordering = (enum ordering)(random_chance(r, 0.4) ? 0 : random_below(r, 4)),
@@ -110,6 +110,7 @@ static void draw_endpoint(struct scenario *s, struct random *r, unsigned index)
 static void draw_route(struct scenario *s, struct random *r, struct route *route, unsigned *to, size_t to_max)
 {
     size_t endpoints = s->engine.endpoint_count;
+
     *route = (struct route){ .type = slice_from(type_globs[random_below(r, ARRAY_LENGTH(type_globs))]), .to = to };
     size_t want = 1 + (random_chance(r, 0.4) ? random_below(r, min_size(endpoints, to_max)) : 0);
     while (route->to_count < want) { /* distinct, in any order */
@@ -122,11 +123,31 @@ static void draw_route(struct scenario *s, struct random *r, struct route *route
     }
 }
 
-static void draw_engine(struct scenario *s, struct random *r)
+static void draw_routes(struct scenario *s)
 {
     struct engine_setting *e = &s->engine;
+    struct random          r;
+
+    die_init(&r, s->seed, "routes");
+    e->route_count = random_below(&r, SIM_ROUTES_MAX + 1);
+    e->override_count = random_chance(&r, 0.1);
+    for (unsigned i = 0; i < e->route_count; i++) {
+        die_init_at(&r, s->seed, "route", i);
+        draw_route(s, &r, &s->routes[i], s->route_to[i], SIM_ENDPOINTS_MAX);
+    }
+    die_init(&r, s->seed, "override");
+    if (e->override_count > 0)
+        draw_route(s, &r, &s->overrides[0], s->override_to, 1);
+}
+
+static void draw_engine(struct scenario *s)
+{
+    struct engine_setting *e = &s->engine;
+    struct random          die, *r = &die;
     /* The longer the run the slower its clockwork: the number of idle cycles is bounded. */
     int64_t lease_min_us = max64(PR_SECONDS(1), s->safety_us / RENEWALS_MAX);
+
+    die_init(r, s->seed, "engine");
     e->lease_us = draw_log(r, lease_min_us, lease_min_us * 20);
     e->poll_us = draw_log(r, e->lease_us / 5, e->lease_us);
     e->batch = (size_t)draw_log(r, 1, 100);
@@ -136,59 +157,73 @@ static void draw_engine(struct scenario *s, struct random *r)
     e->payload_max = 1 << 16;
     e->endpoint_count = draw_few(r, SIM_ENDPOINTS_MAX);
     for (unsigned i = 0; i < e->endpoint_count; i++)
-        draw_endpoint(s, r, i);
-    e->route_count = random_below(r, SIM_ROUTES_MAX + 1);
-    for (size_t i = 0; i < e->route_count; i++)
-        draw_route(s, r, &s->routes[i], s->route_to[i], SIM_ENDPOINTS_MAX);
-    e->override_count = random_chance(r, 0.1);
-    if (e->override_count > 0)
-        draw_route(s, r, &s->overrides[0], s->override_to, 1);
-    e->seed = random_u64(r);
+        draw_endpoint(s, i);
+    draw_routes(s);
 }
 
-static void draw_faults(struct faults *f, struct random *r, int64_t duration_us)
+/* ---- Faults: a die for each, and all are off in half of the seeds ------------------------------- */
+
+static double draw_rate(const struct scenario *s, const char *fault, double max)
 {
+    struct random r;
+    die_init(&r, s->seed, fault);
+    return random_chance(&r, 0.5) ? 0 : max * (random_chance(&r, 0.2) ? 1 : random_double(&r));
+}
+
+/* A mean time such that the fault comes up to `times` times in the run; 0: off. */
+static int64_t draw_every(const struct scenario *s, const char *fault, double times)
+{
+    struct random r;
+    die_init(&r, s->seed, fault);
+    return random_chance(&r, 0.5) ? 0 : (int64_t)((double)s->safety_us / (times * (0.2 + 0.8 * random_double(&r))));
+}
+
+static void draw_faults(const struct scenario *s, struct faults *f)
+{
+    struct random r;
     *f = (struct faults){
-        .commit_error = draw_rate(r, 0.2),
-        .commit_unknown = draw_rate(r, 0.2),
-        .crash_in_cycle = draw_rate(r, 0.02),
-        .crash_every_us = draw_every(r, duration_us, 16),
-        .freeze_every_us = draw_every(r, duration_us, 6),
-        .stop_every_us = draw_every(r, duration_us, 6),
-        .step_every_us = draw_every(r, duration_us, 4),
-        .drift = random_chance(r, 0.5) ? 0 : (random_double(r) - 0.5) * 0.02,
-        .poison = draw_rate(r, 0.02),
-        .bad = draw_rate(r, 0.05),
-        .send_fail = draw_rate(r, 0.4),
-        .send_reject = draw_rate(r, 0.1),
-        .answer_lost = draw_rate(r, 0.1),
-        .answer_late = draw_rate(r, 0.1),
-        .duplicate = draw_rate(r, 0.1),
-        .outage_every_us = draw_every(r, duration_us, 5),
-        .rollback = draw_rate(r, 0.3),
-        .late = draw_rate(r, 0.4),
-        .undecodable = draw_rate(r, 0.05),
-        .wake_lost = draw_rate(r, 1),
-        .operator_every_us = draw_every(r, duration_us, 20),
-        .slow = random_chance(r, 0.5),
+        .commit_error = draw_rate(s, "commit error", 0.2),
+        .commit_unknown = draw_rate(s, "commit unknown", 0.2),
+        .crash_in_cycle = draw_rate(s, "crash in cycle", 0.02),
+        .crash_every_us = draw_every(s, "crash", 16),
+        .freeze_every_us = draw_every(s, "freeze", 6),
+        .stop_every_us = draw_every(s, "stop", 6),
+        .step_every_us = draw_every(s, "clock step", 4),
+        .poison = draw_rate(s, "poison", 0.02),
+        .bad = draw_rate(s, "bad", 0.05),
+        .send_fail = draw_rate(s, "send fails", 0.4),
+        .send_reject = draw_rate(s, "send rejected", 0.1),
+        .answer_lost = draw_rate(s, "answer lost", 0.1),
+        .answer_late = draw_rate(s, "answer late", 0.1),
+        .duplicate = draw_rate(s, "duplicate", 0.1),
+        .outage_every_us = draw_every(s, "outage", 5),
+        .rollback = draw_rate(s, "rollback", 0.3),
+        .late = draw_rate(s, "late commit", 0.4),
+        .undecodable = draw_rate(s, "undecodable", 0.05),
+        .wake_lost = draw_rate(s, "wake lost", 1),
+        .operator_every_us = draw_every(s, "operator", 20),
+        .slow = draw_rate(s, "slow", 1) > 0,
     };
-    if (random_chance(r, 0.05)) /* and some worlds are perfect: nothing may ever go twice */
+    die_init(&r, s->seed, "drift");
+    f->drift = random_chance(&r, 0.5) ? 0 : (random_double(&r) - 0.5) * 0.02;
+    die_init(&r, s->seed, "perfect");
+    if (random_chance(&r, 0.05)) /* and some worlds are perfect: nothing may ever go twice */
         *f = (struct faults){ .wake_lost = f->wake_lost };
 }
 
 /* Many messages to several endpoints, and one of these takes nothing all the time: what waits for it is
- * much more than a window.  With dice of its own, so that all other worlds stay as they were. */
+ * much more than a window. */
 static void draw_blackout(struct scenario *s)
 {
     struct engine_setting *e = &s->engine;
     struct random          r;
     unsigned               to;
 
-    random_init(&r, s->seed ^ 0xb1ac0);
+    die_init(&r, s->seed, "blackout");
     if (!random_chance(&r, 0.1))
         return;
     for (; e->endpoint_count < 2; e->endpoint_count++)
-        draw_endpoint(s, &r, (unsigned)e->endpoint_count);
+        draw_endpoint(s, (unsigned)e->endpoint_count);
     e->route_count = max_size(e->route_count, 1);
     s->routes[0] = (struct route){ .to = s->route_to[0], .to_count = min_size(e->endpoint_count, 4) };
     for (unsigned i = 0; i < s->routes[0].to_count; i++)
@@ -205,32 +240,45 @@ static void draw_blackout(struct scenario *s)
     s->to_endpoint *= 0.3;
 }
 
+static void draw_senders(struct scenario *s)
+{
+    struct random r;
+
+    die_init(&r, s->seed, "senders");
+    s->producers = (unsigned)random_between(&r, 1, SIM_PRODUCERS_MAX);
+    s->streams = draw_few(&r, SIM_STREAMS_MAX);
+    unsigned messages = (unsigned)random_between(&r, 20, 200);
+    s->messages = s->messages != 0 ? s->messages : messages;
+    s->no_stream = random_chance(&r, 0.5) ? 0 : random_double(&r) * 0.5;
+    s->to_endpoint = s->engine.route_count == 0 ? 0.9 : random_double(&r);
+    s->to_nowhere = random_chance(&r, 0.5) ? 0 : 0.05;
+    s->delay_max_us = s->safety_us / 2;
+    s->expire_max_us = s->safety_us / 4;
+    die_init(&r, s->seed, "delays");
+    s->delayed = random_chance(&r, 0.5) ? 0 : random_double(&r) * 0.3;
+    die_init(&r, s->seed, "expiry");
+    s->expiring = random_chance(&r, 0.5) ? 0 : random_double(&r) * 0.3;
+    die_init(&r, s->seed, "effects");
+    s->with_effect = random_chance(&r, 0.7) ? 0 : random_double(&r) * 0.2;
+}
+
 void scenario_draw(struct scenario *s, uint64_t seed, bool sqlite, unsigned messages, int64_t safety_us)
 {
     struct random r;
-    random_init(&r, seed);
     scenario_calm(s);
+    die_init(&r, seed, "world");
     s->seed = seed;
     s->sqlite = sqlite;
+    s->messages = messages;
     s->safety_us = draw_log(&r, PR_MINUTES(10), PR_MINUTES(10 * 24 * 60));
     if (safety_us != 0)
         s->safety_us = safety_us;
     s->payload_max = (size_t)draw_log(&r, 16, 2000);
-    draw_engine(s, &r);
-    scenario_link(s);
-    s->producers = (unsigned)random_between(&r, 1, SIM_PRODUCERS_MAX);
     s->instances = (unsigned)random_between(&r, 1, SIM_INSTANCES_MAX);
-    s->streams = draw_few(&r, SIM_STREAMS_MAX);
-    s->messages = messages != 0 ? messages : (unsigned)random_between(&r, 20, 200);
-    s->no_stream = random_chance(&r, 0.5) ? 0 : random_double(&r) * 0.5;
-    s->to_endpoint = s->engine.route_count == 0 ? 0.9 : random_double(&r);
-    s->to_nowhere = random_chance(&r, 0.5) ? 0 : 0.05;
-    s->delayed = random_chance(&r, 0.5) ? 0 : random_double(&r) * 0.3;
-    s->expiring = random_chance(&r, 0.5) ? 0 : random_double(&r) * 0.3;
-    s->with_effect = random_chance(&r, 0.7) ? 0 : random_double(&r) * 0.2;
-    s->delay_max_us = s->safety_us / 2;
-    s->expire_max_us = s->safety_us / 4;
-    draw_faults(&s->faults, &r, s->safety_us);
+    draw_engine(s);
+    scenario_link(s);
+    draw_senders(s);
+    draw_faults(s, &s->faults);
     draw_blackout(s);
     rules_draw(s);
 }

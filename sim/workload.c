@@ -13,6 +13,8 @@
 #include "base/util.h"
 #include "core/id.h"
 #include "store/memory.h"
+#include "store/sqlite/message.h"
+#include "store/sqlite/sqlite.h"
 
 #define TRANSACTION_MAX 10 /* messages */
 
@@ -37,7 +39,7 @@ struct parcel *world_parcel(struct world *w)
     struct parcel *p = parcel_new(w);
 
     uint8_t  bytes[10];
-    uint64_t random = random_u64(&w->random);
+    uint64_t random = random_u64(&w->dice[DIE_IDS]);
     memcpy(bytes, &random, 6);
     memcpy(bytes + 6, &p->index, 4); /* so that world_find() needs no map */
     id_make(world_wall_us(w) / 1000, bytes, &p->m.id);
@@ -101,8 +103,8 @@ void world_announce(struct world *w)
         struct instance *in = &w->instances[i];
         if (in->state != INSTANCE_UP)
             continue;
-        if (random_chance(&w->random, w->faults.wake_lost))
-            world_at(w, w->mono_us + random_between(&w->random, 1, w->scenario->engine.poll_us), hear_of_it, in, in);
+        if (random_chance(&w->dice[DIE_WAKES], w->faults.wake_lost))
+            world_at(w, w->mono_us + random_between(&w->dice[DIE_WAKES], 1, w->scenario->engine.poll_us), hear_of_it, in, in);
         else
             hear_of_it(w, in);
     }
@@ -134,11 +136,11 @@ int world_store(struct world *w, struct parcel *const *parcels, size_t count)
 
 static pr_slice draw_payload(struct world *w, const struct parcel *p)
 {
-    size_t size = 4 + random_below(&w->random, w->scenario->payload_max);
+    size_t size = 4 + random_below(&w->dice[DIE_PAYLOADS], w->scenario->payload_max);
     char  *data = arena_alloc(&w->arena, size + 8);
     ASSERT(data != NULL);
     for (size_t i = 0; i < size; i += 8) {
-        uint64_t bytes = random_u64(&w->random);
+        uint64_t bytes = random_u64(&w->dice[DIE_PAYLOADS]);
         memcpy(data + i, &bytes, 8);
     }
     memcpy(data, &p->index, 4); /* a row whose id is damaged is known by this */
@@ -148,7 +150,7 @@ static pr_slice draw_payload(struct world *w, const struct parcel *p)
 static struct parcel *draw_parcel(struct world *w)
 {
     const struct scenario *s = w->scenario;
-    struct random         *r = &w->random;
+    struct random         *r = &w->dice[DIE_MESSAGES], *delays = &w->dice[DIE_DELAYS], *expiry = &w->dice[DIE_EXPIRY];
     struct parcel         *p = world_parcel(w);
     struct pr_message     *m = &p->m;
 
@@ -164,13 +166,13 @@ static struct parcel *draw_parcel(struct world *w)
         m->headers = PR_STR("{\"k\":\"v\"}");
     if (random_chance(r, 0.3))
         m->subject = PR_STR("\xc3\xa4 subject");
-    if (random_chance(r, s->delayed))
-        m->due_us = world_wall_us(w) + random_between(r, 1, s->delay_max_us);
-    if (random_chance(r, s->expiring))
-        m->expires_us = world_wall_us(w) + random_between(r, 1, s->expire_max_us);
-    p->poison = random_chance(r, w->faults.poison);
-    p->bad = random_chance(r, w->faults.bad);
-    p->undecodable = !s->sqlite && random_chance(r, w->faults.undecodable);
+    if (random_chance(delays, s->delayed))
+        m->due_us = world_wall_us(w) + random_between(delays, 1, s->delay_max_us);
+    if (random_chance(expiry, s->expiring))
+        m->expires_us = world_wall_us(w) + random_between(expiry, 1, s->expire_max_us);
+    p->poison = random_chance(&w->dice[DIE_POISON], w->faults.poison);
+    p->bad = random_chance(&w->dice[DIE_BAD], w->faults.bad);
+    p->undecodable = random_chance(&w->dice[DIE_UNDECODABLE], w->faults.undecodable);
     return p;
 }
 
@@ -178,7 +180,7 @@ static struct parcel *draw_parcel(struct world *w)
 static void draw_effect(struct world *w, struct parcel *p)
 {
     unsigned targets[SIM_ENDPOINTS_MAX];
-    if (!random_chance(&w->random, w->scenario->with_effect) || scenario_targets(w->scenario, &p->m, targets) != 1)
+    if (!random_chance(&w->dice[DIE_EFFECTS], w->scenario->with_effect) || scenario_targets(w->scenario, &p->m, targets) != 1)
         return;
     p->effect = draw_parcel(w);
     p->effect->undecodable = false;
@@ -194,13 +196,25 @@ struct transaction {
     bool              rollback;
 };
 
+/* Past all checks, as with an INSERT by hand. */
+static int plant_sqlite(struct world *w, const struct pr_message *m)
+{
+    struct pr_error error;
+    struct conn    *conn;
+    int rc = store_people(w->store.self, false, &conn, &error);
+    return rc == PR_OK ? message_insert(conn, w->scenario->engine.box, m, world_wall_us(w), &error) : rc;
+}
+
 static void plant_undecodable(struct world *w, struct parcel *p)
 {
     static const char *const defects[] = { "the id is damaged", "headers are not an object" };
+    const char *defect = defects[random_below(&w->dice[DIE_UNDECODABLE], ARRAY_LENGTH(defects))];
     p->place = ++w->places;
     p->m.due_us = 0;
+    if (w->scenario->sqlite)
+        p->m.headers = PR_STR("[\"no object\"]");
     parcel_seal(w, p);
-    int rc = memory_plant(&w->store, w->scenario->engine.box, &p->m, defects[random_below(&w->random, 2)]);
+    int rc = w->scenario->sqlite ? plant_sqlite(w, &p->m) : memory_plant(&w->store, w->scenario->engine.box, &p->m, defect);
     ASSERT(rc == PR_OK);
     parcel_stored(w, p);
 }
@@ -228,10 +242,10 @@ static void transaction_begin(struct world *w)
 {
     struct transaction *t = arena_zalloc(&w->arena, sizeof(*t));
     ASSERT(t != NULL);
-    t->rollback = random_chance(&w->random, w->faults.rollback);
+    t->rollback = random_chance(&w->dice[DIE_ROLLBACKS], w->faults.rollback);
     t->memory = w->scenario->sqlite ? NULL : memory_tx_begin(&w->store);
     ASSERT(w->scenario->sqlite || t->memory != NULL);
-    size_t count = (size_t)random_between(&w->random, 1, TRANSACTION_MAX);
+    size_t count = (size_t)random_between(&w->dice[DIE_TRANSACTIONS], 1, TRANSACTION_MAX);
     for (size_t i = 0; i < count && w->produced < w->scenario->messages; i++, w->produced++) {
         struct parcel *p = draw_parcel(w);
         if (p->undecodable) {
@@ -248,9 +262,9 @@ static void transaction_begin(struct world *w)
         t->parcels[t->count++] = p;
     }
     w->open_transactions++;
-    int64_t open_us = random_chance(&w->random, w->faults.late)
-                          ? random_between(&w->random, 1, min64(PR_MINUTES(360), w->scenario->safety_us / 4))
-                          : random_between(&w->random, 0, PR_MILLISECONDS(5));
+    int64_t open_us = random_chance(&w->dice[DIE_LATE_COMMITS], w->faults.late)
+                          ? random_between(&w->dice[DIE_LATE_COMMITS], 1, min64(PR_MINUTES(360), w->scenario->safety_us / 4))
+                          : random_between(&w->dice[DIE_TRANSACTIONS], 0, PR_MILLISECONDS(5));
     world_at(w, w->mono_us + open_us, transaction_end, t, NULL);
 }
 
@@ -260,7 +274,7 @@ static void produce(struct world *w, void *arg)
     if (w->produced >= w->scenario->messages || w->healed)
         return;
     transaction_begin(w);
-    int64_t wait_us = random_chance(&w->random, 0.3) ? 0 : (int64_t)(-log(1 - random_double(&w->random)) * (double)mean_us);
+    int64_t wait_us = random_chance(&w->dice[DIE_SENDERS], 0.3) ? 0 : (int64_t)(-log(1 - random_double(&w->dice[DIE_SENDERS])) * (double)mean_us);
     world_at(w, w->mono_us + wait_us, produce, arg, NULL);
 }
 
@@ -269,7 +283,7 @@ void workload_begin(struct world *w)
     const struct scenario *s = w->scenario;
     int64_t *mean_us = arena_alloc(&w->arena, sizeof(*mean_us));
     ASSERT(mean_us != NULL);
-    *mean_us = (int64_t)((double)s->safety_us * 0.7 * random_double(&w->random) * (TRANSACTION_MAX / 2.0) /
+    *mean_us = (int64_t)((double)s->safety_us * 0.7 * random_double(&w->dice[DIE_SENDERS]) * (TRANSACTION_MAX / 2.0) /
                          ((double)s->messages / s->producers + 1));
     for (unsigned i = 0; i < s->producers; i++)
         world_at(w, w->mono_us, produce, mean_us, NULL);

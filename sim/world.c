@@ -131,9 +131,9 @@ void instance_start(struct world *w, struct instance *in)
     struct pr_error error;
     in->life++;
     in->setting = w->scenario->engine;
-    in->setting.seed = random_u64(&w->random);
+    in->setting.seed = random_u64(&w->dice[DIE_STARTS]);
     for (size_t i = 0; i < sizeof(in->setting.instance.bytes); i++)
-        in->setting.instance.bytes[i] = (uint8_t)random_u64(&w->random);
+        in->setting.instance.bytes[i] = (uint8_t)random_u64(&w->dice[DIE_STARTS]);
     in->engine = engine_new(&in->setting, &error);
     ASSERT(in->engine != NULL);
     int rc = store_session_open(&w->store, in->setting.box, &in->session, &error);
@@ -266,10 +266,10 @@ static void hear(struct world *w, void *arg)
 
 static int64_t cycle_takes_us(struct world *w)
 {
-    if (!w->faults.slow || random_chance(&w->random, 0.7))
+    if (!w->faults.slow || random_chance(&w->dice[DIE_CYCLE_TIMES], 0.7))
         return 0;
-    return !w->healed && random_chance(&w->random, 0.02) ? random_between(&w->random, 0, 2 * w->scenario->engine.lease_us)
-                                           : random_between(&w->random, 1, PR_MILLISECONDS(50));
+    return !w->healed && random_chance(&w->dice[DIE_CYCLE_TIMES], 0.02) ? random_between(&w->dice[DIE_CYCLE_TIMES], 0, 2 * w->scenario->engine.lease_us)
+                                           : random_between(&w->dice[DIE_CYCLE_TIMES], 1, PR_MILLISECONDS(50));
 }
 
 /* One cycle; false: there is none to make now, or it takes its time, or it was the last. */
@@ -327,7 +327,7 @@ void world_init_with(struct world *w, const struct scenario *scenario)
 {
     struct pr_error error;
     *w = (struct world){ .scenario = scenario, .faults = scenario->faults };
-    random_init(&w->random, hash_u64(scenario->seed));
+    dice_init(w->dice, scenario->seed);
     arena_init(&w->arena, 1 << 16);
     history_init(&w->history);
     heap_init(&w->calendar);

@@ -20,8 +20,8 @@
 #include "base/arena.h"
 #include "base/heap.h"
 #include "base/map.h"
-#include "base/random.h"
 #include "engine/engine.h"
+#include "dice.h"
 #include "history.h"
 #include "scenario.h"
 #include "store/store.h"
@@ -108,7 +108,7 @@ struct receiver {
 struct world {
     const struct scenario *scenario;
     struct faults  faults;        /* the scenario's, until the world heals */
-    struct random  random;        /* what happens */
+    struct random  dice[DIE_COUNT]; /* what happens */
     struct arena   arena;         /* lives as long as the world */
     struct history history;
     bool           quiet;         /* no history: for tests with very many messages */
@@ -204,10 +204,10 @@ void           workload_begin(struct world *w);
 /* ---- operators.c --------------------------------------------------------------------------------- */
 
 void           world_admin(struct world *w, enum admin_kind kind, const struct parcel *p);
-void           world_show(struct world *w, const struct parcel *p); /* SEEN events of all its rows */
+void           world_show_all(struct world *w); /* SEEN events of all rows of all messages */
 void           world_pause(struct world *w, unsigned endpoint, int64_t until_us); /* store time */
 void           world_resume(struct world *w, unsigned endpoint);
-void           operator_act(struct world *w);             /* something, at random */
+void           operator_act(struct world *w, struct random *r); /* something, at random */
 
 /* ---- run.c ------------------------------------------------------------------------------------------- */
 

@@ -176,7 +176,7 @@ void message_json(struct json_writer *w, const struct cli *cli, const struct que
     json_text(w, "source", m->source);
     json_text(w, "subject", m->subject);
     json_text(w, "content_type", m->content_type);
-    json_stored(w, "headers", m->headers, json_is_object(m->headers), "{}");
+    json_stored(w, "headers", m->headers, slice_is_json_object(m->headers), "{}");
     json_payload(w, m->payload);
     json_text(w, "correlation_id", m->correlation_id);
     json_text(w, "causation_id", m->causation_id);

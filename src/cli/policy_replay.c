@@ -12,7 +12,7 @@
 #include "cli/policy.h"
 #include "cli/table.h"
 
-#include <jansson.h> /* last: its json_is_object() is a macro */
+#include <jansson.h>
 
 #define PAGE 100 /* payloads come along, so pages are small */
 #define PAIRS_MAX 64

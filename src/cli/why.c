@@ -9,7 +9,7 @@
 #include "cli/endpoint.h"
 #include "cli/message.h"
 
-#include <jansson.h> /* last: its json_is_object() is a macro */
+#include <jansson.h>
 
 struct why {
     struct cli *cli;

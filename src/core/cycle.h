@@ -35,7 +35,7 @@ enum verdict_kind {
     VERDICT_PARK,        /* due = PR_NEVER; attempts, failures, reason as with FAIL when reason is set */
     VERDICT_HOLD,        /* held_by = key (fresh rows behind a failed head; not a hand-out) */
     VERDICT_SPLIT,       /* the row, whose time has come, is replaced by one per destination: same id and seq,
-                          * counters 0, no due time, held_by = its holder */
+                          * counters 0, no due time, released as it is, held_by = its holder */
 };
 
 /* FAIL, ABANDON, PARK and RELEASE also clear held_by: what has a due time comes back through the due
@@ -47,9 +47,9 @@ enum verdict_kind {
  *
  * Answer  PR_OK       it was applied.
  *         PR_UNKNOWN  no such row: nothing changed.
- *         PR_STALE    the row changed hands or was judged meanwhile (for FAIL, ABANDON, PARK
- *                     and DEAD_LETTER: its attempts are not number - 1 any more; for HOLD: it was
- *                     released): nothing changed.
+ *         PR_STALE    the row changed hands or was judged meanwhile (for those that
+ *                     verdict_compares(): its attempts are not number - 1 any more; for HOLD: it
+ *                     was released): nothing changed.
  *
  * A SPLIT leaves alone what a destination has of this id already, and tells 0 for it.  FAIL
  * without a reason is PR_REASON_UNKNOWN.  Verdicts are applied in their order; a SPLIT is alone with its row. */
@@ -77,6 +77,13 @@ struct verdict {
                                    * "destination/" (see message_awaits_endpoint()) */
     size_t   destination_count;
 };
+
+/* Do they end a hand-out by its counters?  When an operator began to count anew, they are about the past. */
+static inline bool verdict_compares(enum verdict_kind kind)
+{
+    return kind == VERDICT_FAIL || kind == VERDICT_ABANDON || kind == VERDICT_PARK || kind == VERDICT_DISCARD ||
+           kind == VERDICT_DEAD_LETTER;
+}
 
 /* A message to be stored in the same transaction as verdict number `verdict`: only when that
  * verdict was applied.  A duplicate id changes nothing. */

@@ -140,7 +140,7 @@ static bool skip_value(struct cursor *c, int depth)
     return ok;
 }
 
-bool json_is_object(pr_slice text)
+bool slice_is_json_object(pr_slice text)
 {
     if (text.size == 0 || (text.size == 2 && memcmp(text.data, "{}", 2) == 0))
         return true;

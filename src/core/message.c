@@ -82,7 +82,7 @@ int message_check(const struct pr_message *message, size_t payload_max, struct p
         return error_set(reterr, PR_ETOOBIG,
                          "payload has %zu bytes, the limit is %zu: raise limits.payload, or send a reference",
                          message->payload.size, payload_max);
-    if (!json_is_object(message->headers))
+    if (!slice_is_json_object(message->headers))
         return error_set(reterr, PR_EINVAL, "headers are not a JSON object such as {\"tenant\":\"7\"}");
     if (message->due_us < 0 || message->expires_us < 0)
         return error_set(reterr, PR_EINVAL, "due and expires are times after 1970");
@@ -102,7 +102,7 @@ const char *message_defect(const struct pr_message *message, size_t payload_max)
     }
     if (message->payload.size > payload_max)
         return "the payload is over the limit";
-    if (!json_is_object(message->headers))
+    if (!slice_is_json_object(message->headers))
         return "the headers are not a JSON object";
     if (!counter_is_valid(message->attempts) || !counter_is_valid(message->failures))
         return "a counter is out of range";

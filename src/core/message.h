@@ -28,7 +28,7 @@ static inline bool counter_is_valid(int count)
 }
 
 /* One JSON object and nothing else?  (Empty text counts as one.) */
-bool json_is_object(pr_slice text);
+bool slice_is_json_object(pr_slice text);
 
 /* All bytes of its slices together. */
 size_t message_bytes(const struct pr_message *message);

@@ -32,7 +32,7 @@ static int find_lines(pr_slice story, pr_slice lines[], int max)
             else
                 count++;
             lines[count - 1] = (pr_slice){ story.data + start, i - start + 1 };
-            if (!json_is_object(lines[count - 1]))
+            if (!slice_is_json_object(lines[count - 1]))
                 return -1;
         }
         if (depth < 0)

@@ -56,11 +56,13 @@ static struct item *first_in_stream(struct endpoint *ep, int64_t now_us)
     return item;
 }
 
-/* The next one of an endpoint: streams and loose ones in turn. */
-static struct item *candidate(struct endpoint *ep, int64_t now_us)
+/* The next one of an endpoint: streams and loose ones in turn.  NULL: nothing can go there now. */
+static struct item *candidate(struct engine *e, struct endpoint *ep, int64_t now_us)
 {
     struct item *loose, *ordered;
 
+    if (ep->count == ep->out || !endpoint_can_send(e, ep, now_us))
+        return NULL;
     brakes_unshelve(ep, now_us);
     loose   = first_loose(ep, now_us);
     ordered = first_in_stream(ep, now_us);
@@ -154,7 +156,7 @@ void choose(struct engine *e, int64_t now_us)
     set_company_waits(e, false);
     while (chosen < e->setting.batch && idle < e->endpoint_count) {
         struct endpoint *ep   = &e->endpoints[e->next_endpoint];
-        struct item     *item = endpoint_can_send(e, ep, now_us) ? candidate(ep, now_us) : NULL;
+        struct item     *item = candidate(e, ep, now_us);
 
         if (item == NULL) {
             idle++;
@@ -172,7 +174,7 @@ bool choose_possible(struct engine *e, int64_t now_us)
 {
     for (size_t i = 0; i < e->endpoint_count; i++) {
         struct endpoint *ep   = &e->endpoints[(e->next_endpoint + i) % e->endpoint_count];
-        struct item     *item = endpoint_can_send(e, ep, now_us) ? candidate(ep, now_us) : NULL;
+        struct item     *item = candidate(e, ep, now_us);
         if (item == NULL)
             continue;
         if (is_unsendable(e, item, now_us))
@@ -191,7 +193,7 @@ bool choose_possible(struct engine *e, int64_t now_us)
 bool choose_refused(struct engine *e, int64_t now_us)
 {
     for (size_t i = 0; i < e->endpoint_count; i++)
-        if (endpoint_can_send(e, &e->endpoints[i], now_us) && candidate(&e->endpoints[i], now_us) != NULL)
+        if (candidate(e, &e->endpoints[i], now_us) != NULL)
             return true;
     return false;
 }

@@ -366,7 +366,7 @@ int64_t engine_next_us(struct engine *e, int64_t now_us)
         return next_us;
     if (e->lanes != 0 && window_has_room(e))
         next_us = min64(next_us, due_next_us(e));
-    if (choose_refused(e, now_us))
+    if (e->company != &e->own_company && choose_refused(e, now_us)) /* one's own come back with a result */
         next_us = min64(next_us, now_us + COMPANY_LOOK_US);
     for (size_t i = 0; i < e->endpoint_count; i++) {
         int64_t at_us = endpoint_next_us(e, &e->endpoints[i]);

@@ -190,6 +190,18 @@ static void row_new_life(struct stored *row, int64_t now_us)
     row_again(row, now_us);
 }
 
+/* Its hand-outs of before count no more. */
+static void receipts_forget(const struct stored *row)
+{
+    list_foreach(instance_node, &row->box->instances)
+        list_foreach(node, &LIST_ENTRY(instance_node, struct instance, node)->receipts) {
+            struct receipt *receipt = LIST_ENTRY(node, struct receipt, node);
+            for (size_t i = 0; i < receipt->count; i++)
+                if (receipt->entries[i].row == row->row)
+                    receipt->entries[i].row = 0; /* nobody's name */
+        }
+}
+
 static void target_die(struct target *target, int64_t now_us)
 {
     struct stored *row = target->row;
@@ -222,6 +234,7 @@ static void target_change(struct stored *row, enum admin_kind kind, int64_t now_
     row_unplace(row);
     if (kind == ADMIN_RETRY) {
         row_new_life(row, now_us);
+        receipts_forget(row);
     } else if (kind == ADMIN_RELEASE) {
         row_again(row, now_us);
         row->m.released = true;

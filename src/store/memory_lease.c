@@ -38,26 +38,38 @@ void instance_join(struct box *box, struct instance *instance)
     box_touch(box);
 }
 
-/* T6: what was handed out and has no verdict counts as an attempt. */
-static void receipt_count_attempts(struct box *box, const struct receipt *receipt)
+/* T6: what was handed out and has no verdict counts as an attempt.  Two entries of one row count as
+ * one, so they are marked before the first is counted. */
+static void receipts_count_attempts(struct box *box, const struct instance *instance)
 {
-    for (size_t i = 0; i < receipt->count; i++) {
-        struct stored *row = row_find(box, receipt->entries[i].row);
-        if (row == NULL || row->m.attempts >= receipt->entries[i].number)
-            continue;
-        row_unplace(row); /* attempts decide whether it is a head */
-        row->m.attempts = receipt->entries[i].number;
-        row_place(row);
+    list_foreach(node, &instance->receipts) {
+        const struct receipt *receipt = LIST_ENTRY(node, struct receipt, node);
+        for (size_t i = 0; i < receipt->count; i++) {
+            struct stored *row = row_find(box, receipt->entries[i].row);
+            if (row != NULL && row->m.attempts == receipt->entries[i].number - 1)
+                row->counted = true;
+        }
+    }
+    list_foreach(node, &instance->receipts) {
+        const struct receipt *receipt = LIST_ENTRY(node, struct receipt, node);
+        for (size_t i = 0; i < receipt->count; i++) {
+            struct stored *row = row_find(box, receipt->entries[i].row);
+            if (row == NULL || !row->counted)
+                continue;
+            row_unplace(row); /* attempts decide whether it is a head */
+            row->m.attempts++;
+            row->counted = false;
+            row_place(row);
+        }
     }
 }
 
 void instance_bury(struct box *box, struct instance *instance)
 {
+    receipts_count_attempts(box, instance);
     list_foreach(node, &instance->receipts) {
-        struct receipt *receipt = LIST_ENTRY(node, struct receipt, node);
-        receipt_count_attempts(box, receipt);
         list_remove(node);
-        free(receipt);
+        free(LIST_ENTRY(node, struct receipt, node));
     }
     instance_forget_breakers(instance);
     lanes_give(box, instance, LANES_ALL);

@@ -57,6 +57,7 @@ struct stored {
     struct tree_node   head;
     const struct instance *in_flight; /* true while flight_stamp is the store's */
     uint64_t           flight_stamp;
+    bool               counted; /* while its instance is being buried: one attempt more */
     char              *own[OWN_COUNT];
     char               block[];
 };

@@ -52,6 +52,7 @@ static bool change_take_split(const struct stored *row, const struct verdict *v,
     m.due_us = 0;
     m.status = row->m.status;
     m.story = row->m.story;
+    m.released = row->m.released;
     for (; c->row_count < v->destination_count; c->row_count++) {
         m.destination = v->destinations[c->row_count];
         m.held_by = part_holder(v, c->row_count, arena);
@@ -232,9 +233,7 @@ static bool verdict_is_stale(const struct stored *row, const struct instance *in
         return true;
     if (v->kind == VERDICT_HOLD)
         return row->m.released; /* by an operator, meanwhile */
-    bool compares = v->kind == VERDICT_FAIL || v->kind == VERDICT_ABANDON || v->kind == VERDICT_PARK ||
-                    v->kind == VERDICT_DEAD_LETTER;
-    return compares && v->number != 0 && row->m.attempts != v->number - 1;
+    return verdict_compares(v->kind) && v->number != 0 && row->m.attempts != v->number - 1;
 }
 
 int change_apply(struct box *box, const struct instance *instance, const struct verdict *verdict,

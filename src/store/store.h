@@ -11,8 +11,9 @@
  *   T3  An instance whose lease was taken changes nothing: cycle() says PR_ELEASE.
  *   T4  A lane has at most one owner, and changes hands only when its owner gave it or died.
  *   T5  A receipt is on disk before cycle() returns: so is every row it names.
- *   T6  Burying an instance raises `attempts` to the number on its open receipts, where it
- *       is lower, once; and frees its lanes.
+ *   T6  Burying an instance counts the hand-outs on its open receipts: attempts = number, where
+ *       it is number - 1 (else it was judged, or an operator began to count anew), once; and frees
+ *       its lanes.
  *   T7  While an instance owns a lane, every row that is visible in it, fresh and not held, is
  *       read exactly once by the fresh scan after it was started or restarted.
  *   T8  No row is lost by a read: reading changes nothing.
@@ -120,7 +121,7 @@ struct query_reply {          /* everything lives in the arena that the caller p
 };
 
 enum admin_kind {
-    ADMIN_RETRY,        /* due = now, counters 0, not held, parked no more */
+    ADMIN_RETRY,        /* due = now, counters 0, not held, parked no more; open receipts forget it */
     ADMIN_RELEASE,      /* followers: released = true, held_by = NULL, due = now; the head is not touched.
                          * By stream: every row of it that is behind a failed head */
     ADMIN_PARK,

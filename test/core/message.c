@@ -149,7 +149,7 @@ TEST(headers_must_be_one_json_object)
     for (size_t i = 0; i < ARRAY_LENGTH(bad); i++)
         if (check_code((struct pr_message){ .type = PR_STR("t"), .headers = pr_str(bad[i]) }) != PR_EINVAL)
             check_fail(__FILE__, __LINE__, "accepted: %s", bad[i]);
-    CHECK(!json_is_object(PR_STR("{\"a\":\"\0\"}")));
+    CHECK(!slice_is_json_object(PR_STR("{\"a\":\"\0\"}")));
 }
 
 TEST(headers_that_nest_without_end_are_refused_and_do_not_hang)
@@ -157,7 +157,7 @@ TEST(headers_that_nest_without_end_are_refused_and_do_not_hang)
     static char deep[40000];
     memset(deep, '[', sizeof(deep));
     memcpy(deep, "{\"a\":", 5);
-    CHECK(!json_is_object(PR_BYTES(deep, sizeof(deep))));
+    CHECK(!slice_is_json_object(PR_BYTES(deep, sizeof(deep))));
 }
 
 TEST(times_before_1970_are_refused)

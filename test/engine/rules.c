@@ -250,6 +250,47 @@ TEST(a_pause_holds_from_the_moment_it_is_decided) /* B63 */
     stage_close(&s);
 }
 
+/* The first message is refused while the receipt of the second is on its way to the store. */
+static uint64_t refused_token;
+
+static void judge_refused(struct world *w, const struct delivery *d, unsigned endpoint, struct fate *f)
+{
+    judge(w, d, endpoint, f);
+    if (refused_token == 0)
+        *f = (struct fate){ .outcome = SEND_FAILED, .reason = PR_REASON_REJECTED, .answer_us = PR_MINUTES(60) };
+    refused_token = refused_token == 0 ? d->token : refused_token;
+}
+
+static void watch_receipt(struct world *w, struct instance *in, const struct cycle *cycle, const struct cycle_reply *reply)
+{
+    const struct delivery_result refused = { .token = refused_token, .outcome = SEND_FAILED, .reason = PR_REASON_REJECTED };
+    (void)w;
+    (void)reply;
+    if (cycle->receipt_count > 0 && refused_token != 0)
+        engine_result(in->engine, instance_now(in), &refused);
+}
+
+TEST(a_pause_also_holds_what_the_store_confirms_before_it_knows_of_it) /* B63 */
+{
+    static const struct rule_step steps[] = { { .step = STEP_PARK, .pause_us = PR_MINUTES(5) } };
+    struct stage s;
+    set(&s, 0, 0);
+    RULE(&s, 0, REASON(PR_REASON_REJECTED), steps);
+    begin(&s);
+    refused_token = 0;
+    s.w.judge = judge_refused;
+    s.w.watch = watch_receipt;
+    world_send(&s.w, "", "ok");
+    stage_run(&s, PR_SECONDS(1));
+    pr_id second = world_send(&s.w, "", "ok");
+    stage_run(&s, PR_MINUTES(4));
+    CHECK_EQ(stage_sends(&s, second), 0);
+    CHECK_EQ(stage_look(&s, second).m.attempts, 0);
+    stage_run(&s, PR_MINUTES(2));
+    CHECK(stage_done(&s, second));
+    stage_close(&s);
+}
+
 TEST(a_pause_survives_crashes_and_a_person_can_resume_earlier) /* B63 */
 {
     static const struct rule_step steps[] = { { .step = STEP_RETRY_NOW, .times = 5, .pause_us = PR_MINUTES(60) } };

@@ -81,7 +81,7 @@ TEST(a_moved_message_is_the_same_with_its_diagnosis)
                 "\"postrider-dead-reason\":\"rejected\",\"postrider-dead-code\":\"550\",\"postrider-dead-error\":\"say \\\"no\\\"\\n\xef\xbf\xbd\","
                 "\"postrider-dead-rule\":\"r\",\"postrider-dead-failures\":\"3\",\"postrider-dead-attempts\":\"4\","
                 "\"postrider-dead-at\":\"1970-01-01T00:00:01.000000Z\",\"k\": \"v\"}");
-    CHECK(json_is_object(effect->message.headers));
+    CHECK(slice_is_json_object(effect->message.headers));
     CHECK(!effect->message.event && effect->message.expires_us == 0);
     CHECK(message_was_moved(&effect->message) && !message_was_raised(&effect->message));
     free(effect);
@@ -101,6 +101,6 @@ TEST(headers_that_leave_no_room_give_way_to_the_diagnosis)
     f.message = &m;
     struct send_effect *effect = aftermath_move(&a, PR_STR("other"));
     CHECK(effect != NULL);
-    CHECK(effect->message.headers.size < 2000 && json_is_object(effect->message.headers));
+    CHECK(effect->message.headers.size < 2000 && slice_is_json_object(effect->message.headers));
     free(effect);
 }

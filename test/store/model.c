@@ -99,6 +99,7 @@ static void row_splits(struct model *m, struct model_row *r, const struct verdic
         memcpy(part->payload, whole.payload, sizeof(part->payload));
         memcpy(part->story, whole.story, sizeof(part->story));
         part->retold = whole.retold;
+        part->released = whole.released;
         part->created_us = whole.created_us;
         if (v->holders != NULL && v->holders[i].size > 0)
             text_set(part->held_by, v->holders[i]);
@@ -116,9 +117,7 @@ static int64_t due_after(const struct model *m, int64_t delay_us)
 
 static bool is_stale(const struct model_row *r, const struct verdict *v)
 {
-    bool counts = v->kind == VERDICT_FAIL || v->kind == VERDICT_ABANDON || v->kind == VERDICT_PARK ||
-                  v->kind == VERDICT_DEAD_LETTER;
-    return (counts && v->number > 0 && r->attempts != v->number - 1) ||
+    return (verdict_compares(v->kind) && v->number > 0 && r->attempts != v->number - 1) ||
            (v->kind == VERDICT_HOLD && r->released);
 }
 
@@ -190,8 +189,12 @@ void model_bury(struct model *m)
 {
     for (size_t i = 0; i < m->receipt_count; i++) {
         struct model_row *r = model_find_row(m, m->receipts[i].row);
-        if (r != NULL && r->attempts < m->receipts[i].number)
-            r->attempts = m->receipts[i].number;
+        if (r != NULL && r->attempts == m->receipts[i].number - 1)
+            r->dies = true; /* two receipts of one row count as one */
+    }
+    for (size_t i = 0; i < m->row_count; i++) {
+        m->rows[i].attempts += m->rows[i].dies;
+        m->rows[i].dies = false;
     }
     m->receipt_count = 0;
     for (size_t i = 0; i < m->row_count; i++)
@@ -200,12 +203,20 @@ void model_bury(struct model *m)
 
 /* ---- Operators -------------------------------------------------------------------- */
 
+static void receipts_forget(struct model *m, uint64_t row)
+{
+    for (size_t i = 0; i < m->receipt_count; i++)
+        if (m->receipts[i].row == row)
+            m->receipts[i].row = 0;
+}
+
 static bool admin_one(struct model *m, struct model_row *r, enum admin_kind kind)
 {
     r->retold = true;
     switch (kind) {
     case ADMIN_RETRY:
         r->attempts = r->failures = 0;
+        receipts_forget(m, r->row);
         row_comes_back(r, m->now_us);
         return true;
     case ADMIN_PARK: row_comes_back(r, PR_NEVER); return true;

@@ -86,7 +86,7 @@ static bool op_claim(struct run *run, const struct op *op)
 static bool can_split(struct model *m, const struct model_row *r)
 {
     bool plain = r->destination[0] == '\0' && r->attempts == 0 && r->failures == 0 && r->reason == 0 &&
-                 !r->released && r->held_by[0] == '\0' && r->due_us != PR_NEVER;
+                 r->held_by[0] == '\0' && r->due_us != PR_NEVER;
     for (size_t i = 1; i < 3 && plain; i++)
         plain = model_find(m, r->id, destinations[i], MODEL_IN_BOX) == NULL &&
                 model_find(m, r->id, destinations[i], MODEL_DEAD) == NULL;

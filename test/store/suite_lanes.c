@@ -339,6 +339,46 @@ STORE_TEST(burying_never_lowers_what_was_counted) /* T6 */
     CHECK_EQ(suite_get(s, id)->m.attempts, 2);
 }
 
+STORE_TEST(a_retry_by_hand_makes_open_receipts_forget_the_row) /* B40, T6 */
+{
+    struct worker *w = suite_join(s, "outbox");
+    pr_id first = SEND(s, "outbox"), second = SEND(s, "outbox"), judged = SEND(s, "outbox"), other = SEND(s, "outbox");
+    worker_fail(w, second, 0);
+    worker_claim(w, first);
+    worker_claim(w, second);
+    worker_claim(w, other);
+    struct verdict v = VERDICT_OF(worker_claim(w, judged), .kind = VERDICT_FAIL, .reason = PR_REASON_REJECTED);
+    CYCLE(w, .verdicts = &v, .verdict_count = 1); /* its receipt stays open */
+    pr_id *const retried[] = { &first, &second, &judged };
+    for (size_t i = 0; i < 3; i++)
+        ADMIN_ID(s, ADMIN_RETRY, *retried[i]);
+    struct worker *b = bury(s, w);
+    for (size_t i = 0; i < 3; i++)
+        CHECK_EQ(suite_get(s, *retried[i])->m.attempts, 0);
+    CHECK_EQ(suite_get(s, other)->m.attempts, 1);
+
+    /* What is announced after it counts. */
+    CHECK_EQ(worker_claim(b, second).number, 1);
+    bury(s, b);
+    CHECK_EQ(suite_get(s, second)->m.attempts, 1);
+}
+
+STORE_TEST(an_old_number_on_a_receipt_counts_nothing_after_a_retry_by_hand) /* B40, T6 */
+{
+    struct worker *w = suite_join(s, "outbox");
+    pr_id id = SEND(s, "outbox");
+    worker_fail(w, id, 0);
+    struct claim old = worker_claim(w, id);
+    ADMIN_ID(s, ADMIN_RETRY, id);
+    /* Its owner carries it over before it hears of the retry. */
+    struct receipt_entry entry = { old.row, old.number };
+    CYCLE(w, .receipt = &entry, .receipt_count = 1);
+    CHECK_EQ(VERDICT(w, old, .kind = VERDICT_DISCARD), PR_STALE);
+    CHECK_EQ(VERDICT(w, old, .kind = VERDICT_FAIL), PR_STALE);
+    bury(s, w);
+    CHECK_EQ(suite_get(s, id)->m.attempts, 0);
+}
+
 STORE_TEST(the_receipts_of_a_buried_instance_are_gone) /* T6 */
 {
     struct worker *w = suite_join(s, "outbox");

@@ -138,6 +138,17 @@ STORE_TEST(a_part_that_waits_for_its_endpoint_behind_a_failed_head_can_be_releas
     CHECK_EQ(CYCLE(w, .due.rows = 10)->row_count, 1);
 }
 
+STORE_TEST(the_parts_of_a_released_row_are_released) /* B17, B55 */
+{
+    struct worker *w = suite_join(s, "outbox");
+    pr_id id = SEND(s, "outbox", .stream = PR_STR("st"));
+    static const pr_slice to[] = { { "a", 1 }, { "b", 1 } };
+    CHECK_EQ(VERDICT(w, worker_claim(w, id), .kind = VERDICT_RELEASE), PR_OK);
+    CHECK_EQ(VERDICT(w, suite_seen(s, id), .kind = VERDICT_SPLIT, .destinations = to, .destination_count = 2), PR_OK);
+    CHECK(suite_get_to(s, id, "a")->m.released);
+    CHECK(suite_get_to(s, id, "b")->m.released);
+}
+
 STORE_TEST(the_parts_of_a_delayed_row_have_no_time_to_wait_for) /* B17, B56 */
 {
     struct worker *w = suite_join(s, "outbox");

@@ -5,7 +5,6 @@
 #include <sys/types.h>
 
 #include "base/buf.h"
-#include "core/message.h" /* before jansson, whose macros would hit its json_is_object() */
 
 #include <jansson.h>
 

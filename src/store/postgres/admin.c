@@ -37,6 +37,7 @@ struct order {
     size_t                 on_way_count;
     struct told           *told;  /* NOTICES_EACH_MAX of them */
     size_t                 told_count;
+    struct array           retried_boxes, retried_rows;
     uint64_t               tried;
     struct admin_reply     reply;
     struct pr_error       *reterr;
@@ -178,6 +179,10 @@ static int changes_take(struct order *o)
             continue;
         }
         o->reply.changed++;
+        if (o->admin->kind == ADMIN_RETRY) {
+            array_text(&o->retried_boxes, t->box);
+            array_i64(&o->retried_rows, (int64_t)t->row);
+        }
         if (o->admin->kind == ADMIN_DEAD_REPLAY)
             t->row = (uint64_t)field_i64(t->result, 0, 0);
         if (o->told_count < NOTICES_EACH_MAX)
@@ -371,9 +376,31 @@ static int audit_write(struct order *o)
 
 /* ---- Orders ---------------------------------------------------------------------------------------- */
 
+/* Their hand-outs of before count no more.  At the end, since a cycle locks rows before receipts, too. */
+static int receipts_forget(struct order *o)
+{
+    struct args args = { .count = 0 };
+    arg_array(&args, &o->retried_boxes);
+    arg_array(&args, &o->retried_rows);
+    link_add(o->link,
+             "UPDATE {schema}.claim c SET rows = ARRAY(SELECT CASE WHEN (c.box, u.row) IN (SELECT * FROM unnest($1, $2))"
+             " THEN 0 ELSE u.row END FROM unnest(c.rows) WITH ORDINALITY AS u(row, place) ORDER BY u.place)"
+             " WHERE EXISTS (SELECT FROM unnest($1, $2) AS f(box, row) WHERE f.box = c.box AND f.row = ANY (c.rows))",
+             NO_BOX, &args, NULL);
+    return link_run(o->link, o->reterr);
+}
+
 static int order_rows(struct order *o)
 {
+    array_init(&o->retried_boxes);
+    array_init(&o->retried_rows);
+    array_begin(&o->retried_boxes, OID_TEXT);
+    array_begin(&o->retried_rows, OID_INT8);
     int rc = targets_run(o);
+    if (rc == PR_OK && !o->admin->dry_run && o->retried_rows.count > 0)
+        rc = receipts_forget(o);
+    array_fini(&o->retried_boxes);
+    array_fini(&o->retried_rows);
     if (rc == PR_OK && !o->admin->dry_run && o->told_count > 0)
         rc = notices_write(o);
     return rc;

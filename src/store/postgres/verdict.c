@@ -13,7 +13,7 @@
 #include "base/util.h"
 #include "store/postgres/postgres.h"
 
-enum group { GROUP_DELETE, GROUP_KEEP, GROUP_DEAD, GROUP_UPDATE, GROUP_SPLIT, GROUP_PROBE, GROUP_COUNT };
+enum group { GROUP_DELETE, GROUP_DISCARD, GROUP_KEEP, GROUP_DEAD, GROUP_UPDATE, GROUP_SPLIT, GROUP_PROBE, GROUP_COUNT };
 
 struct plan {
     struct cycle_run *run;
@@ -42,6 +42,7 @@ static enum group group_of(const struct plan *plan, const struct verdict *v)
     case VERDICT_COMPLETE:
         return plan->run->cycle->keep_us > 0 ? GROUP_KEEP : GROUP_DELETE;
     case VERDICT_DISCARD:
+        return v->number != 0 ? GROUP_DISCARD : GROUP_DELETE;
     case VERDICT_EXPIRE:
         return GROUP_DELETE;
     case VERDICT_DEAD_LETTER:
@@ -98,6 +99,12 @@ static int plan_make(struct plan *plan)
 
 static const char DELETE_ROWS[] = "DELETE FROM {box} b USING unnest($1, $2, $3) AS v(ord, handle, id)"
                                   " WHERE " SAME_ROW " RETURNING v.ord";
+
+static const char DISCARD_ROWS[] =
+    "WITH v AS MATERIALIZED (SELECT * FROM unnest($1, $2, $3, $4) AS v(ord, handle, id, number)),"
+    " found AS MATERIALIZED (SELECT v.ord FROM v JOIN {box} b ON " SAME_ROW "),"
+    " gone AS (DELETE FROM {box} b USING v WHERE " SAME_ROW " AND b.attempts = v.number - 1 RETURNING v.ord)"
+    " SELECT f.ord, g.ord FROM found f LEFT JOIN gone g ON g.ord = f.ord";
 
 static const char PROBE_ROWS[] = "SELECT v.ord FROM unnest($1, $2, $3) AS v(ord, handle, id) JOIN {box} b ON " SAME_ROW;
 
@@ -158,9 +165,9 @@ static const char SPLIT_ROWS[] =
     " coalesce(v.holder, v.destination || '/') AS holder,"
     " nextval('{box_seq}') AS place FROM gone g JOIN v ON v.ord = g.ord WHERE NOT EXISTS"
     " (SELECT FROM {schema}.dead_letter d WHERE d.id = v.id AND d.destination = v.destination AND d.box = {box_name})),"
-    " made AS (INSERT INTO {box} (xid, row_id, destination, held_by, status, story, " MESSAGE_BACK("") ")"
+    " made AS (INSERT INTO {box} (xid, row_id, destination, held_by, status, story, released, " MESSAGE_BACK("") ")"
     " OVERRIDING SYSTEM VALUE SELECT p.xid, p.place, p.new_destination, p.holder, p.status,"
-    " p.story, " MESSAGE_BACK("p.") " FROM parts p ORDER BY p.part"
+    " p.story, p.released, " MESSAGE_BACK("p.") " FROM parts p ORDER BY p.part"
     " ON CONFLICT (id, destination) DO NOTHING RETURNING row_id)"
     " SELECT g.ord, NULL::int, NULL::bigint FROM gone g"
     " UNION ALL SELECT p.ord, p.part, m.row_id << 6 | p.lane FROM made m JOIN parts p ON p.place = m.row_id";
@@ -169,6 +176,7 @@ static const char SPLIT_ROWS[] =
 
 static const enum oid types[GROUP_COUNT][16] = {
     [GROUP_DELETE] = { OID_INT4, OID_INT8, OID_UUID },
+    [GROUP_DISCARD] = { OID_INT4, OID_INT8, OID_UUID, OID_INT4 },
     [GROUP_PROBE] = { OID_INT4, OID_INT8, OID_UUID },
     [GROUP_KEEP] = { OID_INT4, OID_INT8, OID_UUID, OID_INT4, OID_INT4, OID_JSON, OID_TEXT },
     [GROUP_DEAD] = { OID_INT4, OID_INT8, OID_UUID, OID_INT4, OID_INT4, OID_JSON, OID_TEXT, OID_INT2, OID_TEXT, OID_TEXT,
@@ -179,8 +187,8 @@ static const enum oid types[GROUP_COUNT][16] = {
 };
 
 static const char *const statements[GROUP_COUNT] = {
-    [GROUP_DELETE] = DELETE_ROWS, [GROUP_PROBE] = PROBE_ROWS,   [GROUP_KEEP] = KEEP_ROWS,
-    [GROUP_DEAD] = DEAD_ROWS,     [GROUP_UPDATE] = UPDATE_ROWS, [GROUP_SPLIT] = SPLIT_ROWS,
+    [GROUP_DELETE] = DELETE_ROWS, [GROUP_DISCARD] = DISCARD_ROWS, [GROUP_KEEP] = KEEP_ROWS,   [GROUP_DEAD] = DEAD_ROWS,
+    [GROUP_UPDATE] = UPDATE_ROWS, [GROUP_SPLIT] = SPLIT_ROWS,     [GROUP_PROBE] = PROBE_ROWS,
 };
 
 static void i32_or_null(struct array *a, bool is, int value)
@@ -268,6 +276,8 @@ static void put_verdict(const struct plan *plan, enum group group, size_t ord)
     put_key(a, ord, v);
     if (group == GROUP_KEEP)
         put_end(a, v);
+    else if (group == GROUP_DISCARD)
+        array_i32(&a[3], v->number);
     else if (group == GROUP_DEAD)
         put_dead(a, v);
     else if (group == GROUP_UPDATE)
@@ -309,7 +319,7 @@ static void take_group(struct plan *plan, enum group group)
         const struct verdict *v = &plan->run->cycle->verdicts[ord];
         if (group == GROUP_PROBE)
             reply->answers[ord] = is_owned(plan, v) ? PR_OK : PR_STALE;
-        else if (group == GROUP_UPDATE || group == GROUP_DEAD)
+        else if (group == GROUP_UPDATE || group == GROUP_DEAD || group == GROUP_DISCARD)
             reply->answers[ord] = field_is_null(r, i, 1) ? PR_STALE : PR_OK;
         else
             reply->answers[ord] = PR_OK;

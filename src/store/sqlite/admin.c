@@ -274,8 +274,14 @@ static int do_update(struct order *o, const struct target *t, pr_slice story)
               " WHERE row_id = ?1"
             : "UPDATE \"{box}\" SET due_at = ?2, held_by = NULL, story = coalesce(?3, story) WHERE row_id = ?1";
     int64_t due_us = o->admin->kind == ADMIN_PARK ? PR_NEVER : max64(1, o->s.now_us);
-    return conn_do(o->conn, sql, t->box, VALUES(V_INT(t->row), V_INT(due_us), V_TEXT_OR_NULL(story)), NULL,
-                   o->reterr);
+    int rc = conn_do(o->conn, sql, t->box, VALUES(V_INT(t->row), V_INT(due_us), V_TEXT_OR_NULL(story)), NULL,
+                     o->reterr);
+    if (rc == PR_OK && o->admin->kind == ADMIN_RETRY) /* its hand-outs of before count no more */
+        rc = conn_do(o->conn,
+                     "UPDATE claim SET entries = json_remove(entries, '$.\"' || ?1 || '\"') WHERE box = '{box}'"
+                     " AND json_type(entries, '$.\"' || ?1 || '\"') IS NOT NULL",
+                     t->box, VALUES(V_INT(t->row)), NULL, o->reterr);
+    return rc;
 }
 
 /* *ret_row: the row that instances know, or will know; 0 for a dead letter that is gone. */

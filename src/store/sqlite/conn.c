@@ -218,8 +218,10 @@ void conn_close(struct conn *conn)
         free(statement);
     }
     map_fini(&conn->statements);
+    for (size_t i = 0; i < CONN_MADE_MAX; i++)
+        sqlite3_finalize(conn->made[i]);
     int rc = sqlite3_close(conn->db);
-    ASSERT(rc == SQLITE_OK); /* every statement is in the map */
+    ASSERT(rc == SQLITE_OK); /* every statement was ours */
     pthread_mutex_destroy(&conn->lock);
     free(conn);
 }
@@ -315,6 +317,18 @@ int value_bind(sqlite3_stmt *statement, int at, const struct value *value)
     return SQLITE_MISUSE;
 }
 
+static int bind_all(struct conn *conn, sqlite3_stmt *handle, const struct value *values, size_t count,
+                    struct pr_error *reterr)
+{
+    ASSERT(!sqlite3_stmt_busy(handle)); /* nobody may be in the middle of it */
+    for (size_t i = 0; i < count; i++) {
+        int rc = value_bind(handle, (int)i + 1, &values[i]);
+        if (rc != SQLITE_OK)
+            return conn_fault(conn, rc, reterr);
+    }
+    return PR_OK;
+}
+
 int conn_bind(struct conn *conn, const char *sql, pr_slice box, const struct value *values, size_t count,
               sqlite3_stmt **ret_statement, struct pr_error *reterr)
 {
@@ -326,14 +340,28 @@ int conn_bind(struct conn *conn, const char *sql, pr_slice box, const struct val
         if (rc != PR_OK)
             return rc;
     }
-    ASSERT(!sqlite3_stmt_busy(statement->handle)); /* nobody may be in the middle of it */
-    for (size_t i = 0; i < count; i++) {
-        int rc = value_bind(statement->handle, (int)i + 1, &values[i]);
-        if (rc != SQLITE_OK)
-            return conn_fault(conn, rc, reterr);
-    }
     *ret_statement = statement->handle;
-    return PR_OK;
+    return bind_all(conn, statement->handle, values, count, reterr);
+}
+
+int conn_bind_made(struct conn *conn, const char *sql, const struct value *values, size_t count,
+                   sqlite3_stmt **ret_statement, struct pr_error *reterr)
+{
+    for (size_t i = 0; i < CONN_MADE_MAX; i++)
+        if (conn->made[i] != NULL && strcmp(sqlite3_sql(conn->made[i]), sql) == 0) {
+            *ret_statement = conn->made[i];
+            return bind_all(conn, conn->made[i], values, count, reterr);
+        }
+
+    sqlite3_stmt *made;
+    int rc = sqlite3_prepare_v3(conn->db, sql, -1, SQLITE_PREPARE_PERSISTENT, &made, NULL);
+    if (rc != SQLITE_OK)
+        return conn_fault(conn, rc, reterr);
+    sqlite3_stmt **place = &conn->made[conn->made_next++ % CONN_MADE_MAX];
+    ASSERT(*place == NULL || !sqlite3_stmt_busy(*place));
+    sqlite3_finalize(*place);
+    *place = *ret_statement = made;
+    return bind_all(conn, made, values, count, reterr);
 }
 
 int conn_step(struct conn *conn, sqlite3_stmt *statement, struct pr_error *reterr)
@@ -397,8 +425,11 @@ pr_slice column_slice(sqlite3_stmt *statement, int column)
 /* A statement that is still open would keep its snapshot. */
 static void conn_reset_all(struct conn *conn)
 {
-    map_foreach (node, &conn->statements)
-        sqlite3_reset(MAP_ENTRY(node, struct statement, node)->handle);
+    map_foreach (node, &conn->statements) {
+        sqlite3_stmt *handle = MAP_ENTRY(node, struct statement, node)->handle;
+        if (sqlite3_stmt_busy(handle))
+            sqlite3_reset(handle);
+    }
 }
 
 int conn_begin(struct conn *conn, bool write, struct pr_error *reterr)

@@ -23,11 +23,15 @@ struct sqlite_place { /* where a database is and how to use it; from the URL */
     int64_t busy_us; /* how long to wait for somebody else's lock */
 };
 
+#define CONN_MADE_MAX 8
+
 struct conn {
     pthread_mutex_t lock;
     sqlite3 *db;
     const struct sqlite_place *place; /* borrowed */
     struct map statements;            /* struct statement */
+    sqlite3_stmt *made[CONN_MADE_MAX]; /* put together from parts: the latest few */
+    unsigned made_next;
     int64_t busy_since_us, busy_us;   /* how long to wait for a lock */
     int wal_pages;   /* in the log after the latest commit of ours */
     int wal_tried;   /* ... when a checkpoint was tried last */
@@ -69,6 +73,10 @@ void conn_unlock(struct conn *conn);
 /* The statement of this text, reset and bound; it belongs to the connection. */
 PR_MUST_CHECK int conn_bind(struct conn *conn, const char *sql, pr_slice box, const struct value *values,
                             size_t count, sqlite3_stmt **ret_statement, struct pr_error *reterr);
+/* The same for a text that was put together.  The caller resets it, and then it is good until the
+ * next one is made. */
+PR_MUST_CHECK int conn_bind_made(struct conn *conn, const char *sql, const struct value *values, size_t count,
+                                 sqlite3_stmt **ret_statement, struct pr_error *reterr);
 /* 1: a row is there; 0: done, and reset; or a fault, and reset. */
 PR_MUST_CHECK int conn_step(struct conn *conn, sqlite3_stmt *statement, struct pr_error *reterr);
 /* Bind and run to the end; *ret_changed (may be NULL) counts changed rows. */

@@ -245,15 +245,12 @@ static void sql_select(struct sql *sql, enum listing_table table, pr_slice box)
     buf_add_cstr(&sql->text, " WHERE 1");
 }
 
-static int sql_prepare(struct conn *conn, struct sql *sql, sqlite3_stmt **ret, struct pr_error *reterr)
+static int sql_bind(struct conn *conn, struct sql *sql, sqlite3_stmt **ret, struct pr_error *reterr)
 {
     int rc = buf_failed(&sql->text);
     if (rc != PR_OK)
         return error_set(reterr, rc, "no memory for a question");
-    rc = sqlite3_prepare_v2(conn->db, sql->text.data, (int)sql->text.size, ret, NULL);
-    for (size_t i = 0; i < sql->count && rc == SQLITE_OK; i++)
-        rc = value_bind(*ret, (int)i + 1, &sql->values[i]);
-    return rc == SQLITE_OK ? PR_OK : sqlite_fault(conn->db, rc, conn->place->path, reterr);
+    return conn_bind_made(conn, sql->text.data, sql->values, sql->count, ret, reterr);
 }
 
 /* ---- Rows -------------------------------------------------------------------------------- */
@@ -338,10 +335,10 @@ int listing_run(struct conn *conn, const struct surroundings *s, enum listing_ta
         filter_after_life(&sql, filter, table, box, s->now_us);
     buf_add_cstr(&sql.text, " ORDER BY row_id");
 
-    int rc = sql_prepare(conn, &sql, &statement, reterr);
+    int rc = sql_bind(conn, &sql, &statement, reterr);
     if (rc == PR_OK)
         rc = listing_walk(conn, statement, s, table, filter, found, arg, reterr);
-    sqlite3_finalize(statement);
+    sqlite3_reset(statement);
     buf_fini(&sql.text);
     return rc;
 }

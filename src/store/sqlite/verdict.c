@@ -170,7 +170,7 @@ static int move_dead(struct cycle_run *run, const struct verdict *v)
 static int split_read(struct cycle_run *run, const struct verdict *v, sqlite3_stmt **ret)
 {
     int rc = conn_bind(run->conn,
-                       "SELECT seq, status, story, " MESSAGE_MOVED
+                       "SELECT seq, status, story, released, " MESSAGE_MOVED
                        " FROM \"{box}\" WHERE row_id = ?1",
                        run->session->box, VALUES(V_INT(v->row)), ret, run->reterr);
     if (rc == PR_OK)
@@ -186,7 +186,7 @@ static int split_insert(struct cycle_run *run, sqlite3_stmt *row, pr_slice desti
 {
     sqlite3_stmt *insert;
     int64_t dead = 0;
-    const int id_column = 3;
+    const int id_column = 4;
     pr_slice id = column_slice(row, id_column);
     bool text = sqlite3_column_type(row, id_column) == SQLITE_TEXT;
     int rc = conn_int(run->conn,
@@ -200,9 +200,9 @@ static int split_insert(struct cycle_run *run, sqlite3_stmt *row, pr_slice desti
     /* Not INSERT ... SELECT: reading its own table it would go through a temporary one. */
     rc = conn_bind(
         run->conn,
-        "INSERT INTO \"{box}\" (destination, held_by, split_seq, status, story, " MESSAGE_MOVED ") VALUES"
+        "INSERT INTO \"{box}\" (destination, held_by, split_seq, status, story, released, " MESSAGE_MOVED ") VALUES"
         " (?1, coalesce(?2, ?1 || '/'), ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18,"
-        " ?19, ?20) ON CONFLICT (id, destination) DO NOTHING",
+        " ?19, ?20, ?21) ON CONFLICT (id, destination) DO NOTHING",
         run->session->box, VALUES(V_TEXT(destination), V_TEXT_OR_NULL(holder)), &insert, run->reterr);
     for (int i = 0; rc == PR_OK && i < sqlite3_column_count(row); i++)
         if (sqlite3_bind_value(insert, i + 3, sqlite3_column_value(row, i)) != SQLITE_OK)
@@ -232,11 +232,6 @@ static int split_rows(struct cycle_run *run, const struct verdict *v, const stru
     return rc == PR_OK ? row_delete(run, v->row) : rc;
 }
 
-static bool counts_attempts(enum verdict_kind kind)
-{
-    return kind == VERDICT_FAIL || kind == VERDICT_ABANDON || kind == VERDICT_PARK || kind == VERDICT_DEAD_LETTER;
-}
-
 /* PR_OK, PR_UNKNOWN, PR_STALE: the answer; or a fault. */
 static int verdict_apply(struct cycle_run *run, const struct verdict *v, uint64_t *ret_rows)
 {
@@ -246,7 +241,7 @@ static int verdict_apply(struct cycle_run *run, const struct verdict *v, uint64_
     int rc = row_find(run, v, &found);
     if (rc != PR_OK)
         return rc;
-    if (counts_attempts(v->kind) && v->number > 0 && found.attempts != v->number - 1)
+    if (verdict_compares(v->kind) && v->number > 0 && found.attempts != v->number - 1)
         return PR_STALE;
     switch (v->kind) {
     case VERDICT_COMPLETE:
@@ -301,7 +296,7 @@ static int ending_compare(const void *a, const void *b)
 
 static bool is_ending(const struct cycle *c, const struct verdict *v)
 {
-    return v->kind == VERDICT_DISCARD || v->kind == VERDICT_EXPIRE ||
+    return (v->kind == VERDICT_DISCARD && v->number == 0) || v->kind == VERDICT_EXPIRE ||
            (v->kind == VERDICT_COMPLETE && c->keep_us <= 0);
 }
 

@@ -1,0 +1,29 @@
+/* Where a world's chance comes from: one die for each purpose, made of the seed and the purpose's
+ * name.  So a fault that is new, or thrown once more, does not shift what all others draw, and a seed
+ * goes on meaning what it was kept for. */
+#ifndef SIM_DICE_H
+#define SIM_DICE_H
+
+#include "base/random.h"
+
+/* clang-format off */
+#define DICE(X)                                                                                      \
+    X(STARTS) X(SUPERVISOR) X(CRASHES) X(FREEZES) X(STOPS) X(CLOCK) X(OUTAGES) X(OPERATORS)           \
+    X(CYCLE_TIMES) X(STORE_ERRORS) X(STORE_UNKNOWN) X(CYCLE_CRASHES) X(WAKES)                         \
+    X(SENDERS) X(TRANSACTIONS) X(ROLLBACKS) X(LATE_COMMITS)                                           \
+    X(IDS) X(MESSAGES) X(PAYLOADS) X(DELAYS) X(EXPIRY) X(POISON) X(BAD) X(UNDECODABLE) X(EFFECTS)     \
+    X(SEND_TIMES) X(SEND_FAILS) X(SEND_REJECTS) X(ANSWERS_LOST) X(ANSWERS_LATE) X(DUPLICATES)         \
+    X(STATUS_BITS) X(ARRIVALS)
+/* clang-format on */
+
+enum die {
+#define X(name) DIE_##name,
+    DICE(X)
+#undef X
+    DIE_COUNT
+};
+
+void die_init(struct random *r, uint64_t seed, const char *purpose);
+void dice_init(struct random dice[DIE_COUNT], uint64_t seed);
+
+#endif
