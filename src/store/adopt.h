@@ -16,20 +16,21 @@
 #include "base/arena.h"
 
 /* Parts of a message: name in C and in the configuration, what it may be, and what it says. */
-#define ADOPT_FIELDS(X)                                                                                       \
-    X(ID, "id", COLUMN, "the key; a UUID becomes the message's id, others are hashed with the table's name")  \
-    X(PAYLOAD, "payload", COLUMN, "bytes, text or JSON, passed on as it is")                                  \
-    X(TYPE, "type", TEXT, "the message's type; not said: the table's name")                                   \
-    X(STREAM, "stream", TEXT, "what stays in order")                                                          \
-    X(DESTINATION, "destination", TEXT, "an endpoint; where the configuration has none of that name the routes decide") \
-    X(HEADERS, "headers", COLUMN, "a JSON object")                                                            \
-    X(SOURCE, "source", TEXT, "CloudEvents source")                                                           \
-    X(SUBJECT, "subject", TEXT, "CloudEvents subject")                                                        \
-    X(CONTENT_TYPE, "content_type", TEXT, "of the payload")                                                   \
-    X(CORRELATION_ID, "correlation_id", TEXT, "kept with the message")                                        \
-    X(CREATED, "created", TIME, "a time, or a number of milliseconds since 1970")                             \
-    X(DUE, "due", TIME, "not before")                                                                         \
-    X(EXPIRES, "expires", TIME, "not after")                                                                  \
+#define ADOPT_FIELDS(X)                                                                                        \
+    X(ID, "id", COLUMN, "the key; a UUID becomes the message's id, others are hashed with the table's name")   \
+    X(PAYLOAD, "payload", COLUMN, "bytes, text or JSON, passed on as it is")                                   \
+    X(TYPE, "type", TEXT, "the message's type; not said: the table's name")                                    \
+    X(STREAM, "stream", TEXT, "what stays in order")                                                           \
+    X(DESTINATION, "destination", TEXT,                                                                        \
+      "an endpoint; where the configuration has none of that name the routes decide")                          \
+    X(HEADERS, "headers", COLUMN, "a JSON object")                                                             \
+    X(SOURCE, "source", TEXT, "CloudEvents source")                                                            \
+    X(SUBJECT, "subject", TEXT, "CloudEvents subject")                                                         \
+    X(CONTENT_TYPE, "content_type", TEXT, "of the payload")                                                    \
+    X(CORRELATION_ID, "correlation_id", TEXT, "kept with the message")                                         \
+    X(CREATED, "created", TIME, "a time, or a number of milliseconds since 1970")                              \
+    X(DUE, "due", TIME, "not before")                                                                          \
+    X(EXPIRES, "expires", TIME, "not after")                                                                   \
     X(ORDER, "order", COLUMN, "the column to go by; not said: the order of transactions, as far as it is known")
 
 enum adopt_field {
@@ -46,7 +47,7 @@ enum adopt_field_kind {
 };
 
 struct adopt_field_info {
-    const char           *name;
+    const char *name;
     enum adopt_field_kind kind;
 };
 extern const struct adopt_field_info adopt_fields[ADOPT_FIELD_COUNT];
@@ -60,24 +61,24 @@ struct adopt_value {
 };
 
 struct adoption {
-    const char *table;  /* "name" or "schema.name" */
+    const char *table; /* "name" or "schema.name" */
     const char *preset;
     const char *box;
     const char *fields[ADOPT_FIELD_COUNT]; /* "": it has none */
-    const char *time_zone; /* of times that do not tell theirs */
-    bool        list_type; /* type is a list with ';' between: the first counts */
+    const char *time_zone;                 /* of times that do not tell theirs */
+    bool list_type;                        /* type is a list with ';' between: the first counts */
 
     /* Rows that wait: a column has one of its values here; all such columns.  None: where set is used, all
      * rows that are not as its first entry makes them; where rows are deleted, all rows. */
     const struct adopt_value *pending;
-    size_t                    pending_count;
+    size_t pending_count;
     /* What is set when a row was taken.  None: it is deleted. */
     const struct adopt_value *set;
-    size_t                    set_count;
+    size_t set_count;
 
-    size_t             batch;     /* rows in one transaction at most */
+    size_t batch;                 /* rows in one transaction at most */
     const char *const *endpoints; /* destinations that are known */
-    size_t             endpoint_count;
+    size_t endpoint_count;
 };
 
 /* "debezium", ..., with NULL behind the last. */
@@ -95,7 +96,7 @@ struct adopt_parts {
     size_t count;
     struct adopt_part {
         enum adopt_part_kind kind;
-        pr_slice             text; /* points into what was parsed */
+        pr_slice text; /* points into what was parsed */
     } list[ADOPT_PARTS_MAX];
 };
 
@@ -112,20 +113,33 @@ bool adopt_table_split(const char *table, pr_slice *ret_schema, pr_slice *ret_na
 enum adopt_level { ADOPT_FINE, ADOPT_WARN, ADOPT_ERROR };
 
 struct adopt_finding {
-    const char      *about; /* table, column, right, index, backlog */
-    const char      *name;  /* which */
+    const char *about; /* table, column, right, index, backlog */
+    const char *name;  /* which */
     enum adopt_level level;
-    const char      *text;  /* what is so, and what to do */
+    const char *text; /* what is so, and what to do */
 };
 
 #define ADOPT_FINDINGS_MAX 48
 
 struct adopt_report {
     struct adopt_finding findings[ADOPT_FINDINGS_MAX];
-    size_t               count;
-    int64_t              backlog; /* waiting rows, at most COUNT_EXACT_MAX + 1; -1: not known */
+    size_t count;
+    int64_t backlog; /* waiting rows, at most COUNT_EXACT_MAX + 1; -1: not known */
 };
 /* The first error; NULL: none. */
 const struct adopt_finding *adopt_report_error(const struct adopt_report *report);
+
+/* ---- What was moved ---- */
+
+#define ADOPT_LEFT_US PR_SECONDS(60) /* a row that the database refuses is left alone for so long */
+
+struct adopt_moved {
+    size_t stored;     /* messages in the box */
+    size_t duplicates; /* an id that the box has already: only marked */
+    size_t dead;       /* rows that are no message: dead letters of the box */
+    size_t left;       /* rows that the database refuses for now: still in the table; left_why says why */
+    bool more;         /* there may be more: move again at once */
+    struct pr_error left_why;
+};
 
 #endif
