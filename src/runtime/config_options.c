@@ -207,24 +207,29 @@ const struct option_section option_route = {
 
 /* preset stands before what it sets. */
 static const struct option source_options[] = {
-    { "table", OPTION_TEXT, "", "an outbox table of another product in the store's own PostgreSQL database, `SCHEMA.NAME`, case as it "
-                                "is; it is never altered", FIELD(config_source, table.table) },
+    { "table", OPTION_TEXT, "",
+      "an outbox table of another product in the store's own PostgreSQL database, `SCHEMA.NAME`, case as it is; it is "
+      "never altered",
+      FIELD(config_source, table.table) },
     { "box", OPTION_TEXT, "outbox", "where its messages go", FIELD(config_source, box) },
-    { "poll", OPTION_DURATION, "1s", "the longest pause between two looks while nothing comes; the shortest is `poll.min`",
+    { "poll", OPTION_DURATION, "1s",
+      "the longest pause between two looks while nothing comes; the shortest is `poll.min`",
       FIELD(config_source, poll_us), .min = 1000, .max = PR_SECONDS(3600) },
     { "time_zone", OPTION_TEXT, "UTC", "of times in it that do not tell theirs: `Europe/Berlin`",
       FIELD(config_source, table.time_zone) },
-    { "preset", OPTION_PRESET, "generic", "whose table it is: that product's columns and its way to mark a row as done; keys "
-                                          "beside it change single values",
+    { "preset", OPTION_PRESET, "generic",
+      "whose table it is: that product's columns and its way to mark a row as done; keys beside it change single values",
       FIELD(config_source, preset), .choices = adopt_presets },
 #define X(field, key, kind, doc) { key, OPTION_TEXT, "", doc, FIELD(config_source, table.fields[ADOPT_##field]) },
     ADOPT_FIELDS(X)
 #undef X
-    { "pending", OPTION_VALUES, "", "rows that wait, `{Status: Pending}`: a value, `null`, or a list of them for each column; not "
-                                    "said: all that are not done",
+    { "pending", OPTION_VALUES, "",
+      "rows that wait, `{Status: Pending}`: a value, `null`, or a list of them for each column; not said: all that are "
+      "not done",
       COUNTED(config_source, table.pending, table.pending_count), .max = ADOPT_VALUES_MAX },
-    { "done", OPTION_DONE, "", "what becomes of a row that was taken: `delete`, or `{set: {Status: Completed, ProcessedAt: now()}}`; "
-                               "`now()+24h` is a later time",
+    { "done", OPTION_DONE, "",
+      "what becomes of a row that was taken: `delete`, or `{set: {Status: Completed, ProcessedAt: now()}}`; `now()+24h` "
+      "is a later time",
       COUNTED(config_source, table.set, table.set_count), .max = ADOPT_VALUES_MAX },
 };
 const struct option_section option_source = {
