@@ -23,6 +23,8 @@ const char *check_state_name(enum check_state state); /* ok, warn, error */
 
 void checks_add(struct checks *checks, const char *name, enum check_state state, const char *format, ...)
     PR_PRINTF(4, 5);
+/* The sources of the configuration, over the open store; worst: what one that will not do is. */
+void checks_add_sources(struct checks *checks, struct cli *cli, enum check_state worst);
 /* The worst of them. */
 enum check_state checks_health(const struct checks *checks);
 /* "checks": [...] */

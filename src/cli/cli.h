@@ -119,6 +119,7 @@ int run_change(struct cli *cli); /* retry release park discard, dead replay|disc
 int run_dead_list(struct cli *cli);
 int run_dead_show(struct cli *cli);
 int run_bench(struct cli *cli);
+int run_adopt(struct cli *cli);
 int run_doctor(struct cli *cli);
 int run_endpoints(struct cli *cli);
 int run_pause(struct cli *cli); /* pause, resume */

@@ -120,6 +120,11 @@ const struct command commands[] = {
       FLAG_BIT(FORCE), 0, 1, run_config_init },
     { "config reference", "", "every option, as Markdown",
       "postrider config reference > doc/configuration.md\n", 0, 0, 0, run_config_reference },
+    { "adopt", "", "take over an outbox table of another product: check it, print the configuration",
+      "postrider adopt --preset debezium --table public.outboxevent --check\n"
+      "postrider adopt --preset masstransit --table public.OutboxMessage >> postrider.yaml\n"
+      "postrider adopt --table app.events --check      # one of the configuration's sources\n",
+      FLAG_BIT(PRESET) | FLAG_BIT(TABLE) | FLAG_BIT(CHECK) | FLAG_BIT(BOX), 0, 0, run_adopt },
     { "doctor", "", "look at the installation: store, schema, files, disk, configuration", "postrider doctor\n",
       0, 0, 0, run_doctor },
     { "bench", "", "how fast is it here? In a temporary store",

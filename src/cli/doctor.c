@@ -183,6 +183,7 @@ int run_doctor(struct cli *cli)
     check_store(cli, &checks);
     check_instances(cli, &checks);
     check_endpoints(cli, &checks);
+    checks_add_sources(&checks, cli, CHECK_ERROR);
     print(cli, &checks);
     return checks_health(&checks) == CHECK_ERROR ? EXIT_UNHEALTHY : EXIT_DONE;
 }

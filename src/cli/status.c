@@ -122,6 +122,7 @@ static int check_all(struct cli *cli, struct status *s)
 
     s->checks.arena = &cli->arena;
     checks_add(&s->checks, "store", CHECK_FINE, "reachable, its tables are right");
+    checks_add_sources(&s->checks, cli, CHECK_WARN);
     for (size_t i = 0; i < s->boxes.box_count && code == EXIT_DONE; i++) {
         check_box(cli, s, &s->boxes.boxes[i]);
         code = check_destinations(cli, s, &s->boxes.boxes[i]);

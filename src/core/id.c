@@ -1,5 +1,6 @@
 #include "core/id.h"
 
+#include <openssl/evp.h>
 #include <string.h>
 #include <pthread.h>
 #include <time.h>
@@ -16,6 +17,21 @@ void id_make(int64_t unix_ms, const uint8_t random[10], pr_id *ret_id)
     memcpy(b + 6, random, 10);
     b[6] = (uint8_t)(0x70 | (b[6] & 0x0f)); /* version 7 */
     b[8] = (uint8_t)(0x80 | (b[8] & 0x3f)); /* the RFC's variant */
+}
+
+void id_from_name(pr_id space, pr_slice name, pr_id *ret_id)
+{
+    uint8_t     hash[EVP_MAX_MD_SIZE];
+    EVP_MD_CTX *context = EVP_MD_CTX_new();
+    bool        done = context != NULL && EVP_DigestInit_ex(context, EVP_sha1(), NULL) == 1 &&
+                EVP_DigestUpdate(context, space.bytes, sizeof(space.bytes)) == 1 &&
+                EVP_DigestUpdate(context, name.data, name.size) == 1 && EVP_DigestFinal_ex(context, hash, NULL) == 1;
+
+    ASSERT(done); /* only without memory, or with a library that lacks SHA-1 */
+    EVP_MD_CTX_free(context);
+    memcpy(ret_id->bytes, hash, sizeof(ret_id->bytes));
+    ret_id->bytes[6] = (uint8_t)(0x50 | (hash[6] & 0x0f)); /* version 5 */
+    ret_id->bytes[8] = (uint8_t)(0x80 | (hash[8] & 0x3f)); /* the RFC's variant */
 }
 
 /* Randomness in gulps: one system call per id would cost more than the id. */

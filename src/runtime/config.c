@@ -194,7 +194,9 @@ static int check(const struct config_reader *reader)
     r = check_listen(reader);
     if (r == PR_OK)
         r = check_endpoints(reader);
-    return r != PR_OK ? r : check_routes(reader);
+    if (r == PR_OK)
+        r = check_routes(reader);
+    return r != PR_OK ? r : config_check_sources(reader);
 }
 
 /* ---- Loading ---- */

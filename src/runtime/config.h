@@ -15,6 +15,7 @@
 #include "engine/engine.h"
 #include "policy/breaker.h"
 #include "policy/retry.h"
+#include "store/adopt.h"
 #include "transport/transport.h"
 
 #define CONFIG_BYTES_MAX (1u << 20) /* of the file: more was not written by a person */
@@ -57,6 +58,19 @@ struct config_route {
     size_t to_count;
 };
 
+/* Where messages come from by themselves. */
+enum source_kind {
+    SOURCE_TABLE, /* an outbox table of another product */
+};
+
+struct config_source {
+    enum source_kind kind;
+    const char *box;
+    const char *preset;
+    int64_t poll_us; /* the longest pause between two looks */
+    struct adoption table; /* TABLE */
+};
+
 struct config {
     const char *file; /* for people; "" when there is none */
     const char *store;
@@ -79,6 +93,9 @@ struct config {
     size_t route_count;
     const struct rule *rules; /* global: after the endpoints' own */
     size_t rule_count;
+
+    struct config_source *sources;
+    size_t source_count;
 
     const char *http_listen; /* "" : no HTTP */
     enum log_level log_level;

@@ -52,6 +52,16 @@ PR_MUST_CHECK int config_read_retry(struct config_reader *reader, const struct n
 PR_MUST_CHECK int config_read_rules(struct config_reader *reader, const struct option *option, const struct node *list,
                                     void *target, const char *path);
 
+/* ---- Sources (config_source.c) ---- */
+/* What the source's preset says, noted as such. */
+PR_MUST_CHECK int config_source_preset(struct config_reader *reader, struct config_source *source);
+PR_MUST_CHECK int config_read_values(struct config_reader *reader, const struct option *option, const struct node *node,
+                                     void *target, const char *path);
+/* The values of `pending` or `done`, as they would be written. */
+void config_values_format(const struct option *option, const struct config_source *source, struct buf *ret);
+/* What only a look at several keys can tell. */
+PR_MUST_CHECK int config_check_sources(const struct config_reader *reader);
+
 /* PR_ECONFIG with the place of node's key before the text. */
 PR_MUST_CHECK int config_fail_at_key(const struct config_reader *reader, const struct node *node, const char *format,
                                      ...) PR_PRINTF(3, 4);

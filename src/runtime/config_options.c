@@ -92,7 +92,8 @@ static const struct option root_options[] = {
     { "routes", OPTION_LIST, "", "", COUNTED(config, routes, route_count),
       .item_size = sizeof(struct config_route), .section = &option_route, .max = 1024 },
     { "rules", OPTION_RULES, "", "", COUNTED(config, rules, rule_count), .section = &option_rule },
-    { .name = "sources", .kind = OPTION_LATER, .fallback = "", .doc = "messages that come in by themselves" },
+    { "sources", OPTION_LIST, "", "", COUNTED(config, sources, source_count),
+      .item_size = sizeof(struct config_source), .section = &option_source, .max = 64 },
     { "http", OPTION_SECTION, "", "", .section = &option_http },
     { "log", OPTION_SECTION, "", "", .section = &option_log },
 };
@@ -202,6 +203,41 @@ static const struct option route_options[] = {
 const struct option_section option_route = {
     "routes", "A list, for messages without a destination: they go to the endpoints of all routes that match.",
     SECTION(route_options)
+};
+
+/* preset stands before what it sets. */
+static const struct option source_options[] = {
+    { "table", OPTION_TEXT, "",
+      "an outbox table of another product in the store's own PostgreSQL database, `SCHEMA.NAME`, case as it is; it is "
+      "never altered",
+      FIELD(config_source, table.table) },
+    { "box", OPTION_TEXT, "outbox", "where its messages go", FIELD(config_source, box) },
+    { "poll", OPTION_DURATION, "1s",
+      "the longest pause between two looks while nothing comes; the shortest is `poll.min`",
+      FIELD(config_source, poll_us), .min = 1000, .max = PR_SECONDS(3600) },
+    { "time_zone", OPTION_TEXT, "UTC", "of times in it that do not tell theirs: `Europe/Berlin`",
+      FIELD(config_source, table.time_zone) },
+    { "preset", OPTION_PRESET, "generic",
+      "whose table it is: that product's columns and its way to mark a row as done; keys beside it change single values",
+      FIELD(config_source, preset), .choices = adopt_presets },
+#define X(field, key, kind, doc) { key, OPTION_TEXT, "", doc, FIELD(config_source, table.fields[ADOPT_##field]) },
+    ADOPT_FIELDS(X)
+#undef X
+    { "pending", OPTION_VALUES, "",
+      "rows that wait, `{Status: Pending}`: a value, `null`, or a list of them for each column; not said: all that are "
+      "not done",
+      COUNTED(config_source, table.pending, table.pending_count), .max = ADOPT_VALUES_MAX },
+    { "done", OPTION_DONE, "",
+      "what becomes of a row that was taken: `delete`, or `{set: {Status: Completed, ProcessedAt: now()}}`; `now()+24h` "
+      "is a later time",
+      COUNTED(config_source, table.set, table.set_count), .max = ADOPT_VALUES_MAX },
+};
+const struct option_section option_source = {
+    "sources",
+    "A list: tables whose rows are moved into a box. The keys from `id` to `order` say in which columns the parts of a message "
+    "are.\nWhere a text is wanted there may be alternatives: `type: header:event-type|kind|=unknown` is the member `event-type` of "
+    "the\nheaders, or else the column `kind`, or else this text. `postrider adopt --check` looks at a table; see doc/adopting.md.",
+    SECTION(source_options)
 };
 
 /* ---- Rules: read by config_rule.c ---- */
@@ -352,6 +388,8 @@ const char *option_kind_name(enum option_kind kind)
     case OPTION_NAMED: return "map";
     case OPTION_LIST: return "list";
     case OPTION_RULES: return "list of rules";
+    case OPTION_VALUES: return "map";
+    case OPTION_DONE: return "`delete` or map";
     case OPTION_MATCH: return "matcher";
     case OPTION_STEP: return "step";
     case OPTION_LATER: break;

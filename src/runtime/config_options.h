@@ -14,7 +14,7 @@ enum option_kind {
     OPTION_NUMBER,   /* double */
     OPTION_CHOICE,   /* an enum or a bool: the index of the word in choices */
     OPTION_WORD,     /* const char *: one of choices */
-    OPTION_PRESET,   /* OPTION_WORD of an endpoint, and what it stands for */
+    OPTION_PRESET,   /* OPTION_WORD of an endpoint or a source, and what it stands for */
     OPTION_LAST_VALUE = OPTION_PRESET,
 
     /* Several; the field is a pointer, count_offset its count. */
@@ -28,6 +28,8 @@ enum option_kind {
     OPTION_NAMED,   /* a map from names to sections; an array of item_size */
     OPTION_LIST,    /* a list of sections; an array of item_size */
     OPTION_RULES,   /* const struct rule *: a list of rules, see config_rule.c */
+    OPTION_VALUES,  /* const struct adopt_value *: a map from columns to values, see config_source.c */
+    OPTION_DONE,    /* the same below set, or `delete` */
     OPTION_MATCH,   /* inside a rule: min is its enum matcher_kind */
     OPTION_STEP,    /* inside a rule: min is its enum step_key */
 
@@ -64,7 +66,8 @@ struct option_section {
 };
 
 extern const struct option_section option_root, option_box, option_endpoint, option_retry, option_breaker,
-    option_route, option_rule, option_when, option_match_error, option_range, option_step, option_dead_letter, option_raise;
+    option_route, option_source, option_rule, option_when, option_match_error, option_range, option_step,
+    option_dead_letter, option_raise;
 
 /* NULL when there is none. */
 const struct option *option_find(const struct option_section *section, const char *name);

@@ -116,7 +116,7 @@ static int read_default(struct config_reader *reader, const struct option *optio
     return r != PR_OK ? r : option_parse(option, text, shown, field, reader->reterr);
 }
 
-static int apply_preset(struct config_reader *reader, struct config_endpoint *endpoint)
+static int apply_endpoint_preset(struct config_reader *reader, struct config_endpoint *endpoint)
 {
     bool known = option_preset(endpoint->preset, &endpoint->retry, &endpoint->breaker);
 
@@ -151,7 +151,7 @@ static int read_value(struct config_reader *reader, const struct option *option,
         return config_fail(reader, node, "%s: %s", path, why.text);
     int r = note(reader, field, variable != NULL ? ORIGIN_ENVIRONMENT : ORIGIN_FILE, node, node->shown);
     if (r == PR_OK && option->kind == OPTION_PRESET)
-        r = apply_preset(reader, target);
+        r = option->choices == adopt_presets ? config_source_preset(reader, target) : apply_endpoint_preset(reader, target);
     return r;
 }
 
@@ -407,6 +407,8 @@ static int read_option(struct config_reader *reader, const struct option *option
     case OPTION_NAMED: return read_named(reader, option, node, target, path);
     case OPTION_LIST: return read_list(reader, option, node, target, path);
     case OPTION_RULES: return config_read_rules(reader, option, node, target, path);
+    case OPTION_VALUES:
+    case OPTION_DONE: return config_read_values(reader, option, node, target, path);
     case OPTION_MATCH:
     case OPTION_STEP:
     case OPTION_LATER: return PR_OK;

@@ -226,9 +226,9 @@ static bool is_shown(const struct option_section *section, const struct option *
 
     if (option->kind == OPTION_LATER)
         return false;
-    if (option->kind == OPTION_PRESET)
+    if (option->kind == OPTION_PRESET || (section == &option_source && option->kind == OPTION_TEXT))
         return (*(const char *const *)field)[0] != '\0';
-    if (option->kind == OPTION_NETWORKS) {
+    if (option->kind == OPTION_NETWORKS || option->kind == OPTION_VALUES) {
         memcpy(&count, (const char *)target + option->count_offset, sizeof(count));
         return count > 0;
     }
@@ -237,10 +237,29 @@ static bool is_shown(const struct option_section *section, const struct option *
     return true;
 }
 
+/* As it was written; what a preset says, as it would be. */
+static void show_values(struct shower *s, const struct option *option, const void *target)
+{
+    const struct config_source *source = target;
+    const struct config_note   *note = config_note_find(s->config, (const char *)target + option->offset);
+    size_t                      start = begin_line(s, option->name);
+
+    if (note != NULL && note->node != NULL)
+        add_node(s->out, note->node);
+    else
+        config_values_format(option, source, s->out);
+    add_origin(s->out, s->config, (const char *)target + option->offset, start);
+}
+
 static void show_option(struct shower *s, const struct option *option, const void *target)
 {
     const void *field = (const char *)target + option->offset;
     size_t start;
+
+    if (option->kind == OPTION_VALUES || option->kind == OPTION_DONE) {
+        show_values(s, option, target);
+        return;
+    }
 
     if (option->kind == OPTION_RULES) {
         show_rules(s, option, target);

@@ -135,8 +135,8 @@ static enum MHD_Result send_health(struct MHD_Connection *connection, int rc, co
     json_init(&w, &b);
     json_begin_object(&w);
     json_key(&w, "status");
-    json_cstr(&w, rc == PR_OK ? "ok" : "error");
-    if (rc != PR_OK) {
+    json_cstr(&w, rc != PR_OK ? "error" : error->text[0] != '\0' ? "warn" : "ok");
+    if (error->text[0] != '\0') {
         json_key(&w, "why");
         json_cstr(&w, error->text);
     }

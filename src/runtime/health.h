@@ -1,7 +1,8 @@
 /* health.h - two pages for whoever watches the process: is it alive, is it ready?
  *
  *     GET /health/live    200 or 503   the loops go round
- *     GET /health/ready   200 or 503   the store is reachable and its schema is ours
+ *     GET /health/ready   200 or 503   the store is reachable and its schema is ours; 200 and "warn" when a source is
+ *                                      in trouble
  *
  * Only loopback addresses: what is open to others needs tokens. */
 #ifndef RUNTIME_HEALTH_H

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/slice.h"
 #include "base/util.h"
+#include "runtime/mover.h"
 
 #define LIVE_US PR_SECONDS(60) /* a cycle may wait long for a lock; a loop that hangs longer is broken */
 
@@ -19,6 +20,7 @@ struct relay {
     struct company       company;
     struct caller        caller;
     struct inliner      *inliner;
+    struct movers       *movers;
     struct desk        **desks;
     size_t               desk_count;
     size_t               started;
@@ -104,6 +106,9 @@ int relay_new(const struct relay_options *options, struct relay **ret_relay, str
         rc = relay_make_inliner(r, reterr);
     if (rc == PR_OK)
         rc = relay_make_desks(r, reterr);
+    const struct movers_options sources = { .config = options->config, .store = options->store, .log = options->log };
+    if (rc == PR_OK)
+        rc = movers_new(&sources, &r->movers, reterr);
     if (rc < 0) {
         relay_free(r);
         return rc;
@@ -116,6 +121,7 @@ void relay_free(struct relay *r)
 {
     if (r == NULL)
         return;
+    movers_free(r->movers);
     for (size_t i = 0; i < r->desk_count; i++)
         desk_free(r->desks[i]);
     free(r->desks);
@@ -135,7 +141,10 @@ int relay_start(struct relay *r, struct pr_error *reterr)
             return rc;
         }
     }
-    return PR_OK;
+    int rc = movers_start(r->movers, reterr);
+    if (rc < 0)
+        relay_stop(r, START_FAILED_STOP_US);
+    return rc;
 }
 
 /* Wait, with the bell held, until the condition is true of all boxes that were started. */
@@ -164,6 +173,7 @@ static bool view_has_ended(const struct desk_view *view, uint64_t arg)
 int relay_stop(struct relay *r, int64_t timeout_us)
 {
     int64_t deadline_us = time_add(now_us(), max64(timeout_us, STOP_MIN_US));
+    movers_stop(r->movers);
     for (size_t i = 0; i < r->started; i++)
         desk_stop(r->desks[i], deadline_us);
     bell_lock(&r->bell);
@@ -256,6 +266,11 @@ int relay_is_ready(struct relay *r, struct pr_error *reterr)
     }
     bell_unlock(&r->bell);
     return rc;
+}
+
+int relay_warning(struct relay *r, struct pr_error *reterr)
+{
+    return movers_trouble(r->movers, reterr);
 }
 
 void relay_counts(struct relay *r, struct pr_engine_counts *counts)

@@ -31,6 +31,7 @@ int relay_drain(struct relay *r, int64_t timeout_us);
 
 int  relay_is_live(struct relay *r, struct pr_error *reterr);
 int  relay_is_ready(struct relay *r, struct pr_error *reterr); /* by what the boxes met; asks nobody */
+int  relay_warning(struct relay *r, struct pr_error *reterr); /* PR_OK, or what people should know */
 void relay_counts(struct relay *r, struct pr_engine_counts *counts); /* adds to counts */
 
 /* For endpoints with mode: inline; sends while the relay runs. */

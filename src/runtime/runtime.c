@@ -524,6 +524,11 @@ int runtime_is_ready(struct runtime *rt, struct pr_error *reterr)
                                           : error_set(reterr, PR_EINVAL, "it does not run");
     if (rc == PR_OK)
         rc = store_check(rt->store, reterr);
+    if (rc == PR_OK && reterr != NULL) {
+        error_clear(reterr);
+        if (relay_warning(rt->relay, reterr) != PR_OK)
+            reterr->code = PR_OK;
+    }
     read_unlock(rt);
     return rc;
 }

@@ -49,7 +49,8 @@ PR_MUST_CHECK int runtime_rule(struct runtime *rt, pr_slice endpoint, const stru
 /* Open and check the store, check every endpoint, start the threads.  On a fault nothing runs. */
 PR_MUST_CHECK int runtime_start(struct runtime *rt, struct pr_error *reterr);
 
-/* Wait until nothing is left to do right now: PR_OK, PR_TIMEOUT, or the fault that stopped it. */
+/* Wait until nothing is left to do right now: PR_OK, PR_TIMEOUT, or the fault that stopped it.  Rows
+ * of adopted tables count when they are in their box. */
 PR_MUST_CHECK int runtime_drain(struct runtime *rt, int64_t timeout_us, struct pr_error *reterr);
 
 /* Finish or hand back everything; ends within timeout_us.  PR_TIMEOUT: something was still
@@ -82,7 +83,8 @@ int runtime_fault(struct runtime *rt, struct pr_error *reterr);
 /* The port of http.listen; 0: it does not listen. */
 unsigned runtime_http_port(struct runtime *rt);
 
-/* Are all loops going round?  Is the store reachable, and the schema right?  PR_OK or a fault. */
+/* Are all loops going round?  Is the store reachable, and the schema right?  PR_OK or a fault.  Ready with a text in
+ * reterr: it works, and people should know of this (a source in trouble). */
 int runtime_is_live(struct runtime *rt, struct pr_error *reterr);
 int runtime_is_ready(struct runtime *rt, struct pr_error *reterr);
 

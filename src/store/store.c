@@ -222,3 +222,43 @@ int store_admin(struct store *store, const struct admin *admin, struct admin_rep
 {
     return store->ops->admin(store->self, admin, ret_reply, reterr);
 }
+
+/* ---- Tables of others ------------------------------------------------------------------------- */
+
+static int adopts_none(const struct store *store, struct pr_error *reterr)
+{
+    return error_set(reterr, PR_EUNSUPPORTED, "tables are adopted in PostgreSQL only, in the store's own database; this store is %s",
+                     store->ops->scheme);
+}
+
+int store_adopt_check(struct store *store, const struct adoption *adoption, struct arena *arena, struct adopt_report *ret,
+                      struct pr_error *reterr)
+{
+    *ret = (struct adopt_report){ .backlog = -1 };
+    return store->ops->adopt_check != NULL ? store->ops->adopt_check(store->self, adoption, arena, ret, reterr)
+                                           : adopts_none(store, reterr);
+}
+
+int store_adopt_open(struct store *store, const struct adoption *adoption, struct adopter *ret, struct pr_error *reterr)
+{
+    void *self;
+    if (store->ops->adopt_open == NULL)
+        return adopts_none(store, reterr);
+    int rc = store->ops->adopt_open(store->self, adoption, &self, reterr);
+    if (rc == PR_OK)
+        *ret = (struct adopter){ .ops = store->ops, .self = self };
+    return rc;
+}
+
+void store_adopt_close(struct adopter *adopter)
+{
+    if (adopter->ops != NULL)
+        adopter->ops->adopt_close(adopter->self);
+    *adopter = (struct adopter){ .ops = NULL };
+}
+
+int store_adopt_move(struct adopter *adopter, struct adopt_moved *ret, struct pr_error *reterr)
+{
+    *ret = (struct adopt_moved){ .stored = 0 };
+    return adopter->ops->adopt_move(adopter->self, ret, reterr);
+}

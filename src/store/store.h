@@ -36,6 +36,7 @@
 #include "core/message.h"
 #include "core/reason.h"
 #include "core/state.h"
+#include "store/adopt.h"
 
 /* ---- People's questions -------------------------------------------------------------- */
 
@@ -203,6 +204,18 @@ struct store_ops {
     int  (*admin)(void *self, const struct admin *admin, struct admin_reply *ret_reply,
                   struct pr_error *reterr);
     int64_t (*time)(void *self);
+
+    /* Tables of other products in the same database (adopt.h); NULL where a store knows none.
+     * check: what is there; PR_OK also when the report says that it will not do.
+     * open: borrows the adoption until close; asks nobody.
+     * move: takes waiting rows into their box and marks them, in one transaction: each committed row becomes
+     * exactly one message, whoever else moves, and however often it is tried.  A row that is no message becomes a
+     * dead letter; one that the database refuses is left alone and told.  Calls for one adopter come from one thread. */
+    int  (*adopt_check)(void *self, const struct adoption *adoption, struct arena *arena, struct adopt_report *ret,
+                        struct pr_error *reterr);
+    int  (*adopt_open)(void *self, const struct adoption *adoption, void **ret_adopter, struct pr_error *reterr);
+    void (*adopt_close)(void *adopter);
+    int  (*adopt_move)(void *adopter, struct adopt_moved *ret, struct pr_error *reterr);
 };
 
 /* The dispatcher (store.c): the only caller of the methods above. */
@@ -234,6 +247,17 @@ int  store_query(struct store *store, const struct query *query, struct arena *a
 int  store_admin(struct store *store, const struct admin *admin, struct admin_reply *ret_reply,
                  struct pr_error *reterr);
 int64_t store_time(struct store *store);
+
+struct adopter {
+    const struct store_ops *ops; /* NULL: not open */
+    void                   *self;
+};
+/* PR_EUNSUPPORTED when the store adopts no tables. */
+int  store_adopt_check(struct store *store, const struct adoption *adoption, struct arena *arena, struct adopt_report *ret,
+                       struct pr_error *reterr);
+int  store_adopt_open(struct store *store, const struct adoption *adoption, struct adopter *ret, struct pr_error *reterr);
+void store_adopt_close(struct adopter *adopter); /* safe on a zeroed one */
+int  store_adopt_move(struct adopter *adopter, struct adopt_moved *ret, struct pr_error *reterr);
 
 extern const struct store_ops store_memory;
 extern const struct store_ops store_sqlite;

@@ -139,7 +139,6 @@ TEST(config_refuses_by_name_what_is_not_built_in)
             "t.yaml:4:5: endpoint b: sign is not built in; remove it");
     REFUSES("endpoints:\n  b:\n    url: 'null:'\n    rate: 100/s\n",
             "t.yaml:4:5: endpoint b: rate is not built in; remove it");
-    REFUSES("sources: []\n", "t.yaml:1:1: sources is not built in; remove it");
     REFUSES("http: {token: x}\n", "t.yaml:1:8: http.token is not built in; remove it");
     REFUSES("store: mysql:x\n", "t.yaml:1:8: store: not a store that is known; use sqlite:FILE or "
                                 "postgres://USER@HOST/DATABASE");

@@ -126,3 +126,15 @@ TEST(only_the_zero_id_is_zero)
     CHECK(!pr_id_is_zero(other));
     CHECK(!pr_id_equal(zero, other));
 }
+
+TEST(a_name_has_one_id_the_one_that_others_give_it)
+{
+    pr_id space, id, wanted, other;
+
+    CHECK_EQ(pr_id_parse(PR_STR("6ba7b810-9dad-11d1-80b4-00c04fd430c8"), &space), PR_OK); /* RFC 4122: DNS */
+    CHECK_EQ(pr_id_parse(PR_STR("2ed6657d-e927-568b-95e1-2665a8aea6a2"), &wanted), PR_OK);
+    id_from_name(space, PR_STR("www.example.com"), &id);
+    CHECK(pr_id_equal(id, wanted));
+    id_from_name(space, PR_STR("www.example.org"), &other);
+    CHECK(!pr_id_equal(other, wanted));
+}

@@ -3,6 +3,7 @@
 
 Usage: cluster.sh program.py POSTRIDER.  The output is TAP.
 """
+import itertools
 import json
 import os
 import shutil
@@ -12,6 +13,7 @@ import sys
 import tempfile
 import time
 import traceback
+from concurrent.futures import ThreadPoolExecutor
 
 from breaker_story import breaker_story
 
@@ -24,11 +26,10 @@ DEADLINE_SECONDS = 60
 class Place:
     """A schema and a directory of its own."""
 
-    count = 0
+    numbers = itertools.count(1)
 
     def __init__(self):
-        Place.count += 1
-        self.schema = "place_%d_%d" % (os.getpid(), Place.count)
+        self.schema = "place_%d_%d" % (os.getpid(), next(Place.numbers))
         self.path = tempfile.mkdtemp(prefix="postrider-pg-program-")
         self.daemons = []
 
@@ -55,12 +56,13 @@ class Place:
         assert done.returncode == 0, (sql, done.stderr)
         return done.stdout.strip()
 
-    def start(self, config, user="postgres"):
+    def start(self, config, user="postgres", failpoint=""):
         name = os.path.join(self.path, "postrider-%d.yaml" % len(self.daemons))
         with open(name, "w") as file:
             file.write('store: "%s"\nlease: 2s\n%s' % (self.url(user), config))
         log = open(name + ".log", "w")
-        daemon = subprocess.Popen([PROGRAM, "run", "-c", name], cwd=self.path, stdout=log, stderr=log)
+        daemon = subprocess.Popen([PROGRAM, "run", "-c", name], cwd=self.path, stdout=log, stderr=log,
+                                  env=dict(os.environ, POSTRIDER_FAILPOINT=failpoint))
         daemon.log = name + ".log"
         self.daemons.append(daemon)
         return daemon
@@ -191,27 +193,36 @@ def test_a_relay_goes_on_by_itself_when_the_server_is_back(place):
     assert daemon.wait(DEADLINE_SECONDS) == 0, open(daemon.log).read()
 
 
-def main():
-    tests = [(name, function) for name, function in sorted(globals().items()) if name.startswith("test_")]
+def run_one(function, make):
+    """None, or what went wrong."""
+    wrong, place = None, make()
+    for step in (lambda: function(place), place.close):
+        try:
+            step()
+        except Exception:
+            wrong = (wrong or "") + traceback.format_exc()
+    return wrong
+
+
+def main(names, make=Place, at_once=1):
+    """Run what is called test_ in names, or of that what a word on the command line is in, each in a place of its own."""
+    wanted = sys.argv[2] if len(sys.argv) > 2 else ""
+    tests = [(name, function) for name, function in sorted(names.items()) if name.startswith("test_") and wanted in name]
     if not FOLDER:
         print("1..0 # SKIP the server is not ours")
         return 0
     print("1..%d" % len(tests))
     failed = 0
-    for number, (name, function) in enumerate(tests, 1):
-        place = Place()
-        try:
-            function(place)
-            print("ok %d - %s" % (number, name[5:]))
-        except Exception:
-            failed += 1
-            print("not ok %d - %s" % (number, name[5:]))
-            for line in traceback.format_exc().splitlines():
+    with ThreadPoolExecutor(at_once) as pool:
+        results = pool.map(lambda test: run_one(test[1], make), tests)
+        for number, ((name, _), wrong) in enumerate(zip(tests, results), 1):
+            failed += wrong is not None
+            print("%s %d - %s" % ("not ok" if wrong else "ok", number, name[5:]))
+            for line in (wrong or "").splitlines():
                 print("# " + line)
-        finally:
-            place.close()
-        sys.stdout.flush()
+            sys.stdout.flush()
     return failed > 0
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main(globals()))

@@ -112,4 +112,8 @@ const struct store_ops store_postgres = {
     .query = pg_query,
     .admin = pg_admin,
     .time = pg_time,
+    .adopt_check = pg_adopt_check,
+    .adopt_open = pg_adopt_open,
+    .adopt_close = pg_adopt_close,
+    .adopt_move = pg_adopt_move,
 };

@@ -15,6 +15,7 @@
  *   listing.c  rows that a filter finds             query.c    people's questions
  *   admin.c    people's orders                      send.c     through the caller's connection
  *   breaker.c  breakers that are not closed
+ *   adopt*.c   tables of other products: see adopt.h
  *
  * A cycle is one transaction in two round trips: the first brings the changes and reads who we
  * are, the sequence and the snapshot; when all is as it should be, the second reads and
@@ -198,6 +199,13 @@ int pg_enqueue(void *self, pr_slice box, const struct pr_message *messages, size
 int pg_query(void *self, const struct query *query, struct arena *arena, struct query_reply *ret_reply,
              struct pr_error *reterr);
 int pg_admin(void *self, const struct admin *admin, struct admin_reply *ret_reply, struct pr_error *reterr);
+
+/* adopt.c, adopt_check.c */
+int  pg_adopt_check(void *self, const struct adoption *adoption, struct arena *arena, struct adopt_report *ret,
+                    struct pr_error *reterr);
+int  pg_adopt_open(void *self, const struct adoption *adoption, void **ret_adopter, struct pr_error *reterr);
+void pg_adopt_close(void *adopter);
+int  pg_adopt_move(void *adopter, struct adopt_moved *ret, struct pr_error *reterr);
 
 static inline int64_t handle_of(int64_t place, unsigned lane)
 {

@@ -1,0 +1,145 @@
+/* adopt.h - an outbox table of another product, taken over as it is.
+ *
+ * An adoption says where the parts of a message are in a foreign table, which of its rows are
+ * waiting, and what is done to a row when it has become a message.  A preset is the adoption of
+ * one product's table.  The foreign table is never altered: rows are read, and deleted or marked.
+ *
+ * Where a part of a message is found is written as alternatives, of which the first that is there
+ * and not empty counts:
+ *
+ *     type                          a column
+ *     header:event-type|=unknown    a member of the JSON headers, or else this text
+ */
+#ifndef STORE_ADOPT_H
+#define STORE_ADOPT_H
+
+#include "base/arena.h"
+
+/* Parts of a message: name in C and in the configuration, what it may be, and what it says. */
+#define ADOPT_FIELDS(X)                                                                                        \
+    X(ID, "id", COLUMN, "the key; a UUID becomes the message's id, others are hashed with the table's name")   \
+    X(PAYLOAD, "payload", COLUMN, "bytes, text or JSON, passed on as it is")                                   \
+    X(TYPE, "type", TEXT, "the message's type; not said: the table's name")                                    \
+    X(STREAM, "stream", TEXT, "what stays in order")                                                           \
+    X(DESTINATION, "destination", TEXT,                                                                        \
+      "an endpoint; where the configuration has none of that name the routes decide")                          \
+    X(HEADERS, "headers", COLUMN, "a JSON object")                                                             \
+    X(SOURCE, "source", TEXT, "CloudEvents source")                                                            \
+    X(SUBJECT, "subject", TEXT, "CloudEvents subject")                                                         \
+    X(CONTENT_TYPE, "content_type", TEXT, "of the payload")                                                    \
+    X(CORRELATION_ID, "correlation_id", TEXT, "kept with the message")                                         \
+    X(CREATED, "created", TIME, "a time, or a number of milliseconds since 1970")                              \
+    X(DUE, "due", TIME, "not before")                                                                          \
+    X(EXPIRES, "expires", TIME, "not after")                                                                   \
+    X(ORDER, "order", COLUMN, "the column to go by; not said: the order of transactions, as far as it is known")
+
+enum adopt_field {
+#define X(name, key, kind, doc) ADOPT_##name,
+    ADOPT_FIELDS(X)
+#undef X
+        ADOPT_FIELD_COUNT
+};
+
+enum adopt_field_kind {
+    ADOPT_KIND_COLUMN, /* one column */
+    ADOPT_KIND_TIME,   /* one column with a time in it */
+    ADOPT_KIND_TEXT,   /* alternatives */
+};
+
+struct adopt_field_info {
+    const char *name;
+    enum adopt_field_kind kind;
+};
+extern const struct adopt_field_info adopt_fields[ADOPT_FIELD_COUNT];
+
+#define ADOPT_VALUES_MAX 8 /* columns that are set, values that are waited for */
+#define ADOPT_NOW "now()"  /* as a value: the time; "now()+24h" is later */
+
+struct adopt_value {
+    const char *column;
+    const char *value; /* NULL: no value (SQL's NULL) */
+};
+
+struct adoption {
+    const char *table; /* "name" or "schema.name" */
+    const char *preset;
+    const char *box;
+    const char *fields[ADOPT_FIELD_COUNT]; /* "": it has none */
+    const char *time_zone;                 /* of times that do not tell theirs */
+    bool list_type;                        /* type is a list with ';' between: the first counts */
+
+    /* Rows that wait: a column has one of its values here; all such columns.  None: where set is used, all
+     * rows that are not as its first entry makes them; where rows are deleted, all rows. */
+    const struct adopt_value *pending;
+    size_t pending_count;
+    /* What is set when a row was taken.  None: it is deleted. */
+    const struct adopt_value *set;
+    size_t set_count;
+
+    size_t batch;                 /* rows in one transaction at most */
+    const char *const *endpoints; /* destinations that are known */
+    size_t endpoint_count;
+};
+
+/* "debezium", ..., with NULL behind the last. */
+extern const char *const adopt_presets[];
+/* Fill what a preset knows: fields, pending, set, list_type.  false: there is none of this name. */
+bool adopt_preset(const char *name, struct adoption *adoption);
+
+/* ---- Where a part is found ---- */
+
+#define ADOPT_PARTS_MAX 4
+
+enum adopt_part_kind { ADOPT_PART_COLUMN, ADOPT_PART_HEADER, ADOPT_PART_TEXT };
+
+struct adopt_parts {
+    size_t count;
+    struct adopt_part {
+        enum adopt_part_kind kind;
+        pr_slice text; /* points into what was parsed */
+    } list[ADOPT_PARTS_MAX];
+};
+
+/* Fault PR_EINVAL with what is wrong. */
+PR_MUST_CHECK int adopt_parts_parse(enum adopt_field field, const char *text, struct adopt_parts *ret,
+                                    struct pr_error *reterr);
+/* "now()" and "now()+24h"; false: it is a plain value. */
+bool adopt_value_is_time(const char *value, int64_t *ret_later_us);
+/* Is it a column or a table that we would put into a statement? */
+bool adopt_table_split(const char *table, pr_slice *ret_schema, pr_slice *ret_name);
+
+/* ---- What was found in the database ---- */
+
+enum adopt_level { ADOPT_FINE, ADOPT_WARN, ADOPT_ERROR };
+
+struct adopt_finding {
+    const char *about; /* table, column, right, index, backlog */
+    const char *name;  /* which */
+    enum adopt_level level;
+    const char *text; /* what is so, and what to do */
+};
+
+#define ADOPT_FINDINGS_MAX 48
+
+struct adopt_report {
+    struct adopt_finding findings[ADOPT_FINDINGS_MAX];
+    size_t count;
+    int64_t backlog; /* waiting rows, at most COUNT_EXACT_MAX + 1; -1: not known */
+};
+/* The first error; NULL: none. */
+const struct adopt_finding *adopt_report_error(const struct adopt_report *report);
+
+/* ---- What was moved ---- */
+
+#define ADOPT_LEFT_US PR_SECONDS(60) /* a row that the database refuses is left alone for so long */
+
+struct adopt_moved {
+    size_t stored;     /* messages in the box */
+    size_t duplicates; /* an id that the box has already: only marked */
+    size_t dead;       /* rows that are no message: dead letters of the box */
+    size_t left;       /* rows that the database refuses for now: still in the table; left_why says why */
+    bool more;         /* there may be more: move again at once */
+    struct pr_error left_why;
+};
+
+#endif

@@ -1,0 +1,121 @@
+/* adopt.h - moving rows of a foreign table into a box, from the inside.
+ *
+ * The mark of a taken row (it is gone, or its columns are set) is the cursor: nothing else is
+ * remembered, so rows that are committed late are found, and a row is taken once because it is
+ * marked in the transaction that stores its message.
+ *
+ *   adopt_catalog.c  what the database says about the table
+ *   adopt_check.c    whether that will do, in words
+ *   adopt_sql.c      the statements
+ *   adopt_row.c      from a row to a message
+ *   adopt.c          the transaction
+ *
+ * One mover at a time works a table (an advisory lock for the transaction), so that two do not bring
+ * a stream out of order.  Rows that others have locked are left for the next look. */
+#ifndef STORE_POSTGRES_ADOPT_H
+#define STORE_POSTGRES_ADOPT_H
+
+#include "store/postgres/postgres.h"
+
+/* Types that are told apart, by their numbers in pg_type. */
+enum foreign_type {
+    TYPE_JSON = 114,
+    TYPE_XML = 142,
+    TYPE_BPCHAR = 1042,
+    TYPE_VARCHAR = 1043,
+    TYPE_DATE = 1082,
+    TYPE_TIMESTAMP = 1114,
+    TYPE_NUMERIC = 1700,
+    TYPE_JSONB = 3802,
+};
+
+/* ---- The catalog (adopt_catalog.c) ---- */
+
+struct foreign_column {
+    const char *name, *type_name;
+    int64_t type; /* of a domain: what it is based on */
+    bool may_update, generated;
+};
+
+struct foreign_index {
+    const char *name, *columns[2]; /* the first two; "" : an expression, or none */
+};
+
+struct foreign_table {
+    bool found;
+    const char *other; /* not found: a table that differs in case only, or NULL */
+    int64_t oid;
+    char kind; /* pg_class.relkind */
+    bool row_security;
+    bool may_use_schema, may_select, may_delete, may_update_any;
+    const char *role;
+    struct foreign_column *columns;
+    size_t column_count;
+    struct foreign_index *indexes;
+    size_t index_count;
+};
+
+/* Fault of the connection only; a table that is not there is not found. */
+PR_MUST_CHECK int foreign_load(struct link *link, const struct adoption *adoption, struct arena *arena,
+                               struct foreign_table *ret, struct pr_error *reterr);
+const struct foreign_column *foreign_find(const struct foreign_table *table, pr_slice name); /* NULL: none */
+
+/* ---- Checking (adopt_check.c) ---- */
+
+/* own_schema: of our tables, which are not adopted. */
+void foreign_judge(const struct adoption *adoption, const struct foreign_table *table, const char *own_schema,
+                   struct arena *arena, struct adopt_report *ret);
+
+/* ---- Statements (adopt_sql.c) ---- */
+
+#define SELECT_FIXED 4 /* tableoid, ctid, is the payload NULL, now */
+#define TEXT_READ_MAX                                                                                          \
+    (PR_HEADERS_MAX + 1) /* characters of a column: no message has more than headers may have */
+#define OUTPUTS_MAX (ADOPT_FIELD_COUNT * ADOPT_PARTS_MAX)
+
+/* What the columns of the SELECT behind the fixed ones are. */
+struct output {
+    enum adopt_field field;
+    size_t part;
+};
+
+struct adopt_sql {
+    char *select, *insert, *done, *count;
+    struct output outputs[OUTPUTS_MAX];
+    size_t output_count;
+};
+
+/* Fault PR_ENOMEM.  The table is as it should be. */
+PR_MUST_CHECK int adopt_sql_make(const struct adoption *adoption, const struct foreign_table *table,
+                                 const char *schema, struct adopt_sql *ret, struct pr_error *reterr);
+void adopt_sql_fini(struct adopt_sql *sql);
+/* Their parameters; those of insert are a batch and what adopt.c puts behind it. */
+void adopt_select_args(const struct adoption *adoption, struct array *skipped, int64_t limit, struct args *ret);
+void adopt_count_args(const struct adoption *adoption, struct args *ret);
+void adopt_done_args(const struct adoption *adoption, struct array *tables, struct array *places,
+                     struct args *ret);
+
+/* ---- Rows (adopt_row.c) ---- */
+
+struct adopt_row {
+    int64_t table;       /* tableoid */
+    pr_slice place;      /* ctid */
+    struct pr_message m; /* without its payload */
+    pr_slice foreign_id;
+    const char *bad; /* why it is no message, or NULL */
+    pr_slice note;   /* bad: what the columns of a dead letter cannot hold */
+};
+
+/* The alternatives of all fields, parsed. */
+struct adopt_mapping {
+    const struct adoption *adoption;
+    struct adopt_parts parts[ADOPT_FIELD_COUNT];
+};
+void adopt_mapping_init(struct adopt_mapping *mapping, const struct adoption *adoption);
+
+/* What is not in the result lives in the arena.  Fault PR_ENOMEM. */
+PR_MUST_CHECK int adopt_row_read(const struct adopt_mapping *mapping, const struct adopt_sql *sql,
+                                 const PGresult *result, int row, struct arena *arena, struct adopt_row *ret,
+                                 struct pr_error *reterr);
+
+#endif

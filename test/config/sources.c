@@ -1,0 +1,137 @@
+/* `sources`: tables of other products, their presets, and what is wrong with them. */
+#include "base/slice.h"
+#include "check.h"
+#include "runtime/config.h"
+
+static struct config *load(const char *text)
+{
+    struct config *config = NULL;
+    struct pr_error err;
+
+    CHECK_OK(config_load_text(pr_str(text), "t.yaml", &config, &err), &err);
+    return config;
+}
+
+static void refuses(int line, const char *text, const char *wanted)
+{
+    struct config *config = NULL;
+    struct pr_error err = { 0 };
+
+    if (config_load_text(pr_str(text), "t.yaml", &config, &err) != PR_ECONFIG)
+        check_fail(__FILE__, line, "it was taken: %s", text);
+    if (!slice_eq_cstr(pr_str(err.text), wanted))
+        check_fail(__FILE__, line, "\"%s\"\nwanted \"%s\"", err.text, wanted);
+}
+#define REFUSES(text, wanted) refuses(__LINE__, text, wanted)
+
+TEST(a_preset_brings_the_columns_and_the_done_rule_and_keys_change_single_ones)
+{
+    struct config *c =
+        load("boxes: {ledger: {}}\nendpoints: {a: {url: 'null:'}}\n"
+             "sources:\n  - {table: cap.published, preset: cap, type: '=x|Name', box: ledger, poll: 5s}\n");
+    const struct config_source *s = &c->sources[0];
+
+    CHECK_EQ(c->source_count, 1);
+    CHECK_EQ(s->kind, SOURCE_TABLE);
+    CHECK_STR(s->table.table, "cap.published");
+    CHECK_STR(s->table.box, "ledger");
+    CHECK_STR(s->table.time_zone, "UTC");
+    CHECK_EQ(s->poll_us, PR_SECONDS(5));
+    CHECK_EQ(s->table.batch, 1000);
+    CHECK_STR(s->table.fields[ADOPT_ID], "Id");
+    CHECK_STR(s->table.fields[ADOPT_TYPE], "=x|Name");
+    CHECK_STR(s->table.fields[ADOPT_STREAM], "");
+    CHECK_EQ(s->table.pending_count, 3);
+    CHECK_STR(s->table.set[0].column, "StatusName");
+    CHECK_STR(s->table.set[0].value, "Succeeded");
+    CHECK_EQ(s->table.endpoint_count, 1);
+    CHECK_STR(s->table.endpoints[0], "a");
+    config_free(c);
+}
+
+TEST(what_is_pending_and_done_can_be_said)
+{
+    struct config *c = load("sources:\n"
+                            "  - {table: a, id: i, payload: p, pending: {sent: null, state: [new, again]},\n"
+                            "     done: {set: {sent: now()+1h, state: ok, lock: ~}}}\n"
+                            "  - {table: s.b, preset: finitech, done: delete}\n"
+                            "  - {table: s.c, id: i, payload: p}\n");
+    const struct adoption *a = &c->sources[0].table;
+    int64_t later_us;
+
+    CHECK_EQ(a->pending_count, 3);
+    CHECK_STR(a->pending[0].column, "sent");
+    CHECK(a->pending[0].value == NULL);
+    CHECK_STR(a->pending[1].value, "new");
+    CHECK_STR(a->pending[2].column, "state");
+    CHECK_STR(a->pending[2].value, "again");
+    CHECK_EQ(a->set_count, 3);
+    CHECK(adopt_value_is_time(a->set[0].value, &later_us));
+    CHECK_EQ(later_us, PR_SECONDS(3600));
+    CHECK(!adopt_value_is_time(a->set[1].value, &later_us));
+    CHECK(a->set[2].value == NULL);
+    CHECK_EQ(c->sources[1].table.set_count, 0);
+    CHECK_EQ(c->sources[1].table.pending_count, 1); /* the preset's */
+    CHECK_EQ(c->sources[2].table.set_count, 0);
+    config_free(c);
+}
+
+TEST(every_preset_is_a_source_that_needs_nothing_more)
+{
+    for (size_t i = 0; adopt_presets[i] != NULL; i++) {
+        struct adoption adoption = { .table = "t" };
+        struct adopt_parts parts;
+        struct pr_error err;
+
+        CHECK(adopt_preset(adopt_presets[i], &adoption));
+        CHECK_STR(adoption.preset, adopt_presets[i]);
+        for (size_t k = 0; k < ADOPT_FIELD_COUNT; k++)
+            CHECK_OK(adopt_parts_parse((enum adopt_field)k, adoption.fields[k], &parts, &err), &err);
+        if (adopt_presets[i + 1] != NULL) /* generic is the last */
+            CHECK(adoption.fields[ADOPT_ID][0] != '\0' && adoption.fields[ADOPT_PAYLOAD][0] != '\0');
+    }
+    CHECK(!adopt_preset("nobody", &(struct adoption){ .table = "t" }));
+}
+
+TEST(wrong_sources_are_refused_where_they_stand) /* B203 */
+{
+    REFUSES("sources: {table: a}\n", "t.yaml:1:10: sources: a list is wanted, this is a map");
+    REFUSES("sources:\n  - {preset: cap}\n", "t.yaml:2:5: sources[0]: table is missing");
+    REFUSES("sources:\n  - {table: a, preset: debzium}\n",
+            "t.yaml:2:24: sources[0].preset: \"debzium\" is not known; did you mean debezium?");
+    REFUSES("sources:\n  - {table: a, preset: cap, strem: x}\n",
+            "t.yaml:2:29: sources[0].strem: unknown key; did you mean stream?");
+    REFUSES("sources:\n  - {table: a, payload: p}\n",
+            "t.yaml:2:5: sources[0]: id is missing; name its column, or use a preset");
+    REFUSES("sources:\n  - {table: a.b.c, preset: cap}\n",
+            "t.yaml:2:13: sources[0].table: \"a.b.c\" is not the name of a table; write NAME "
+            "or SCHEMA.NAME in letters, digits and _");
+    REFUSES("sources:\n  - {table: 'a\"; DROP TABLE b; --', preset: cap}\n",
+            "t.yaml:2:13: sources[0].table: \"a\"; DROP TABLE b; --\" is not the name of a table; write NAME "
+            "or SCHEMA.NAME in letters, "
+            "digits and _");
+    REFUSES("sources:\n  - {table: a, preset: cap, id: 'x\"y'}\n",
+            "t.yaml:2:33: sources[0].id: \"x\"y\" is not the name of a column: letters, "
+            "digits and _, at most 63, not a digit first");
+    REFUSES("sources:\n  - {table: a, preset: cap, type: 'a||b'}\n",
+            "t.yaml:2:35: sources[0].type: \"\" is not the name of a column: letters, "
+            "digits and _, at most 63, not a digit first");
+    REFUSES("sources:\n  - {table: a, preset: cap, type: a|b|c|d|e}\n",
+            "t.yaml:2:35: sources[0].type: at most 4 alternatives are possible");
+    REFUSES("sources:\n  - {table: a, preset: cap, stream: 'header:k'}\n",
+            "t.yaml:2:37: sources[0].stream: header: is used, but headers names no column");
+    REFUSES("sources:\n  - {table: a, preset: cap, box: outbx}\n",
+            "t.yaml:2:34: sources[0].box: no box \"outbx\"; did you mean outbox?");
+    REFUSES("sources:\n  - {table: a, preset: cap, done: remove}\n",
+            "t.yaml:2:35: sources[0].done: write delete, or a map like {set: {Status: Completed}}");
+    REFUSES("sources:\n  - {table: a, preset: cap, done: {set: {'a b': 1}}}\n",
+            "t.yaml:2:42: sources[0].done: \"a b\" is not the name of a column; use letters, digits and _, at "
+            "most 63, not a digit first");
+    REFUSES("sources:\n  - {table: a, preset: cap, pending: {a: {b: 1}}}\n",
+            "t.yaml:2:42: sources[0].pending.a: a single value is wanted");
+    REFUSES("sources:\n  - {table: a, preset: cap}\n  - {table: a, preset: cap}\n",
+            "t.yaml:3:5: sources[1].table: a is there twice");
+    REFUSES("store: sqlite:x.db\nsources:\n  - {table: a, preset: cap}\n",
+            "t.yaml:3:13: sources[0].table: tables are adopted in PostgreSQL only, in the store's own "
+            "database; this store is another one");
+}
