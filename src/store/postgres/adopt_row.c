@@ -134,7 +134,7 @@ static void headers_of(struct reading *r, struct adopt_row *ret)
 {
     pr_slice text = text_of(r, ADOPT_HEADERS);
     bool too_large = text.size > PR_HEADERS_MAX;
-    if (too_large || !(json_is_object)(text)) {
+    if (too_large || !slice_is_json_object(text)) {
         ret->bad =
             too_large ? "the headers are over the limit of 65536 bytes" : "the headers are not a JSON object";
         ret->note = text;
