@@ -109,14 +109,6 @@ static int check_rules(const struct setting *s, const struct program *program, s
 
 /* ---- Endpoints ----------------------------------------------------------------------------- */
 
-/* How many the engine hands out at once: what the transport really starts. */
-static unsigned concurrency(const struct config_endpoint *c)
-{
-    if (c->concurrency > 0)
-        return (unsigned)c->concurrency;
-    return transport_find(transport_scheme(c->url))->concurrency;
-}
-
 static int add_endpoint(struct setting *s, const struct config_endpoint *c, const struct handler_entry *handler,
                         const struct program *program, struct log *log, struct pr_error *reterr)
 {
@@ -145,7 +137,7 @@ static int add_endpoint(struct setting *s, const struct config_endpoint *c, cons
         .breaker = c->breaker,
         .payload_max = (size_t)c->payload_max,
         .timeout_us = c->timeout_us,
-        .concurrency = concurrency(c),
+        .concurrency = (unsigned)transport_capacity(t),
     };
     return PR_OK;
 }

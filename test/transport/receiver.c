@@ -27,6 +27,8 @@
 #include "base/time.h"
 #include "base/util.h"
 
+#include <jansson.h>
+
 #define BODY_MAX (256u << 20)
 #define LISTING_MAX (1u << 30)
 #define BIG_REPLY_BYTES (1u << 20)
@@ -55,7 +57,9 @@ static const char usage[] =
     "  /redirect            302 to /record\n"
     "  /flaky/N             503 for the first N requests with the same ce-id, then 200\n"
     "  /release             lets go of all that is held; is not recorded\n"
-    "A request header X-Behave: PATH takes the place of the path.\n"
+    "  /batch               as the first of its CloudEvents wants it, see below\n"
+    "A request header X-Behave: PATH takes the place of the path; in a batch it is one of the\n"
+    "headers of a message (postriderheaders).\n"
     "\n"
     "GET    /records        one JSON object per line: n, from_port, path, headers (names in lower\n"
     "                       case), size, sha256, and body in base64 (not with --digest-only)\n"
@@ -373,6 +377,27 @@ static enum MHD_Result show_count(struct MHD_Connection *connection)
     return answer_text(connection, 200, slice_from(text));
 }
 
+/* The first word of an event of this batch, with its number; "/record": nobody has one. */
+static void batch_behaviour(pr_slice body, char *ret_path, size_t size)
+{
+    json_t *events = json_loadb(body.data, body.size, 0, NULL), *event;
+    size_t  i;
+
+    snprintf(ret_path, size, "%s", json_is_array(events) ? "/record" : "/status/400");
+    json_array_foreach(events, i, event) {
+        const char *text    = json_string_value(json_object_get(event, "postriderheaders"));
+        json_t     *headers = text != NULL ? json_loads(text, 0, NULL) : NULL;
+        const char *path    = json_string_value(json_object_get(headers, "x-behave"));
+        bool        found   = path != NULL;
+        if (found)
+            snprintf(ret_path, size, "%s", path);
+        json_decref(headers);
+        if (found)
+            break;
+    }
+    json_decref(events);
+}
+
 /* Everything but a POST. */
 static enum MHD_Result look(struct MHD_Connection *connection, const char *url, const char *method)
 {
@@ -422,6 +447,11 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, 
         return answer_status(connection, 200);
     }
     record(connection, url, buf_slice(&request->body));
+    char own[64];
+    if (strcmp(path, "/batch") == 0) {
+        batch_behaviour(buf_slice(&request->body), own, sizeof(own));
+        path = own;
+    }
     return behave(connection, path);
 }
 
