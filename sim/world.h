@@ -89,7 +89,7 @@ struct fate {
     bool              arrives, twice, crash;
     int64_t           start_us, arrive_us, answer_us; /* after submission */
     int64_t           retry_after_us;
-    bool              disable;
+    bool              disable, unsent;
 };
 
 /* A row of the store, as far as it was seen there. */

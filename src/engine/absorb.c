@@ -147,7 +147,7 @@ void engine_forget(struct engine *e)
     window_drop_lanes(e, LANES_ALL, true);
     receipt_free_all(e);
     for (size_t i = 0; i < e->endpoint_count; i++)
-        pass_end(e, &e->endpoints[i]);
+        passes_drop(e, &e->endpoints[i]);
     for (size_t i = 0; i < e->orphan_count; i++)
         free(e->orphans[i]);
     pauses_drop(e);

@@ -48,7 +48,8 @@ static struct item *admit_child(struct engine *e, const struct row *row, struct 
     struct item   *child;
     struct stream *s = NULL;
 
-    if (ep->pass.active || endpoint_room(e, ep, now_us) == 0)
+    if (ep->pass.active || pass_hides(ep, row->m.stream, row->m.seq) || brakes_bar(e, ep, row->m.type) ||
+        endpoint_room(e, ep, now_us) == 0)
         return NULL;
     if (stream_is_ordered(ep, row->m.stream)) {
         s = stream_get(e, ep, row->m.stream, row->lane);
@@ -138,7 +139,7 @@ static enum admitted admit_one(struct engine *e, const struct row *row, struct e
             return held ? TAKEN : NO_ROOM;
         }
     }
-    if (endpoint_room(e, ep, now_us) > 0) {
+    if (endpoint_room(e, ep, now_us) > 0 && !brakes_bar(e, ep, row->m.type)) {
         item = item_new(e, row, ep);
         if (item != NULL) {
             item->stream = s;

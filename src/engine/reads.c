@@ -24,6 +24,8 @@ static void absorb_fresh_row(struct engine *e, const struct row *row, int64_t no
         return;
     ep = find_target(e, row, &target);
     /* While a pass is active, earlier ones of its stream may have been passed over. */
+    if (ep != NULL && !ep->pass.active && pass_over_barred(e, ep, row))
+        return;
     if (ep != NULL && (ep->pass.active || admit(e, row, &target, now_us) == NO_ROOM))
         pass_over(e, ep, row);
     else if (ep == NULL && admit(e, row, &target, now_us) == NO_ROOM)
@@ -70,7 +72,7 @@ static void absorb_reread(struct engine *e, const struct cycle_reply *r, int64_t
         if (row->from != ROW_REREAD)
             continue;
         if (row_is_ours(e, row) && !scan_will_come(e, row) && find_target(e, row, &target) == wanted &&
-            admit(e, row, &target, now_us) == NO_ROOM)
+            !pass_over_barred(e, wanted, row) && admit(e, row, &target, now_us) == NO_ROOM)
             return; /* go on from here when there is room again */
         p->from_seq  = row->m.seq;
         p->after_row = row->row;
@@ -89,7 +91,7 @@ static bool due_is_early(const struct engine *e, const struct endpoint *ep, cons
 {
     if (ep == NULL || (row->m.status & PR_STATUS_FAILED) != 0 || !message_blocks_stream(&row->m))
         return false;
-    if (ep->pass.active && row->m.seq >= ep->pass.from_seq)
+    if (pass_hides(ep, row->m.stream, row->m.seq))
         return true;
     return stream_is_ordered(ep, row->m.stream) && scan_will_come(e, row);
 }
@@ -142,9 +144,11 @@ static void absorb_held_row(struct engine *e, const struct row *row, int64_t now
         return;
     find_target(e, row, &target);
     if (row_is_ours(e, row))
-        waits = (s != NULL && (stream_blocks(s, &row->m) || scan_will_come(e, row) || pass_is_before(s->endpoint, row->m.seq))) ||
+        waits = (s != NULL && (stream_blocks(s, &row->m) || scan_will_come(e, row) ||
+                               pass_hides(s->endpoint, s->name, row->m.seq))) ||
                 admit(e, row, &target, now_us) == NO_ROOM;
     if (s != NULL) {
+        s->dozing    = waits && brakes_bar(e, s->endpoint, row->m.type);
         s->held_stop = waits; /* go on from here when the head is gone, or when there is room */
         s->held_from = waits ? row->m.seq : row->m.seq + 1;
     }

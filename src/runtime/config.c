@@ -350,7 +350,7 @@ static int line_in_list(const struct config *config, const void *field, const st
     const struct node *node = note != NULL && note->node != NULL ? note->node->first : NULL;
 
     for (size_t i = 0; i < count && node != NULL; i++, node = node->next)
-        if (&rules[i] == rule)
+        if (rules[i].steps == rule->steps) /* the rule, or a copy of it */
             return node->line;
     return 0;
 }
