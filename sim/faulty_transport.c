@@ -59,7 +59,7 @@ static void draw_outcome(struct world *w, const struct parcel *p, unsigned endpo
     const struct receiver *receiver = &w->receivers[endpoint];
     struct random         *r = &w->random;
 
-    if (receiver->down) {
+    if (receiver->down && (receiver->type.size == 0 || slice_eq(receiver->type, p->m.type))) {
         fail_with(f, receiver->hangs ? SEND_UNKNOWN : SEND_FAILED, PR_REASON_TRANSPORT_UNAVAILABLE, false);
         f->answer_us = receiver->hangs ? PR_MINUTES(600) : PR_MILLISECONDS(1);
     } else if (p->bad && !w->healed) {
@@ -69,7 +69,7 @@ static void draw_outcome(struct world *w, const struct parcel *p, unsigned endpo
         f->retry_after_us = random_chance(r, 0.1) ? random_between(r, 1, PR_SECONDS(60)) : 0;
     } else if (random_chance(r, faults->send_reject)) {
         fail_with(f, SEND_FAILED, draw_reason(w, permanent_reasons, ARRAY_LENGTH(permanent_reasons)), false);
-        f->unsent = random_chance(r, 0.2);
+        f->unsent = p->index % 5 == 0;
     } else if (random_chance(r, faults->answer_lost)) {
         fail_with(f, random_chance(r, 0.8) ? SEND_UNKNOWN : SEND_FAILED, PR_REASON_TIMEOUT_EXCEEDED, true);
     } else if (random_chance(r, faults->answer_late)) {

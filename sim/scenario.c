@@ -4,9 +4,11 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/slice.h"
 #include "base/util.h"
 
+#define CROWDED_EVERY 13 /* seeds */
 #define RENEWALS_MAX 300 /* leases in a run: the rest of an idle simulated day teaches nothing */
 
 static const char *const types[SIM_TYPES] = { "t0.a", "t0.b", "t1.a", "t1.b", "t2.a", "t2.b" };
@@ -176,6 +178,34 @@ static void draw_faults(struct faults *f, struct random *r, int64_t duration_us)
         *f = (struct faults){ .wake_lost = f->wake_lost };
 }
 
+/* Some seeds, beside what was drawn: so the others stay what they are. */
+static void crowd(struct scenario *s, uint64_t seed)
+{
+    struct random r;
+
+    s->crowded = seed % CROWDED_EVERY == 0;
+    if (!s->crowded)
+        return;
+    random_init(&r, hash_u64(seed));
+    s->engine.batch = (size_t)random_between(&r, 1, 8);
+    s->engine.window_count = s->engine.batch + (size_t)random_between(&r, 4, 40);
+    s->engine.window_bytes = 1000000;
+    s->engine.endpoint_count = min_size(s->engine.endpoint_count, 2);
+    s->engine.route_count = 0;
+    s->engine.override_count = 0;
+    s->instances = min_size(s->instances, 2);
+    s->messages *= 3;
+    s->no_stream = 0.3;
+    s->to_endpoint = 0.95;
+    s->to_nowhere = 0;
+    for (size_t i = 0; i < s->engine.endpoint_count; i++)
+        s->endpoints[i].breaker = (struct breaker_setting){
+            .enabled = true, .per_type = true, .after = (int)random_between(&r, 1, 3),
+            .open_us = draw_log(&r, PR_SECONDS(1), PR_MINUTES(1)), .cap_us = PR_MINUTES(5),
+        };
+    s->faults.outage_every_us = s->safety_us / 10;
+}
+
 void scenario_draw(struct scenario *s, uint64_t seed, bool sqlite, unsigned messages, int64_t safety_us)
 {
     struct random r;
@@ -202,6 +232,7 @@ void scenario_draw(struct scenario *s, uint64_t seed, bool sqlite, unsigned mess
     s->delay_max_us = s->safety_us / 2;
     s->expire_max_us = s->safety_us / 4;
     draw_faults(&s->faults, &r, s->safety_us);
+    crowd(s, seed);
     rules_draw(s);
 }
 

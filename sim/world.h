@@ -103,6 +103,7 @@ struct known_row {
 struct receiver {
     bool down;
     bool hangs;  /* while it is down: no answer at all, instead of a refusal */
+    pr_slice type; /* only for messages of this type; empty: for all */
 };
 
 struct world {
