@@ -189,6 +189,8 @@ void stream_remove_head(struct engine *e, struct stream *s, int64_t seq)
 
 void stream_is_held(struct stream *s, int64_t from_seq)
 {
+    if (!s->held || from_seq < s->held_from)
+        s->dozing = false; /* its first one may be another one now */
     s->held_from = s->held ? min64(s->held_from, from_seq) : from_seq;
     s->held      = true;
 }

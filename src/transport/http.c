@@ -41,6 +41,9 @@ static int http_check(const struct endpoint_config *config, struct pr_error *ret
     if (config->concurrency > HTTP_CONCURRENCY_MAX)
         return error_set(reterr, PR_ECONFIG, "endpoint %s: concurrency is at most %d", config->name,
                          HTTP_CONCURRENCY_MAX);
+    if (transport_capacity(config) > HTTP_BATCHED_MAX)
+        return error_set(reterr, PR_ECONFIG, "endpoint %s: concurrency times batch.messages is at most %d", config->name,
+                         HTTP_BATCHED_MAX);
     if (config->ca != NULL && config->ca[0] != '\0' && access(config->ca, R_OK) < 0)
         return error_set(reterr, PR_ECONFIG, "endpoint %s: ca: %s cannot be read: %s", config->name, config->ca,
                          strerror(errno));

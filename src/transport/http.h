@@ -19,6 +19,7 @@
 
 #define HTTP_CONCURRENCY 64
 #define HTTP_CONCURRENCY_MAX 4096           /* each is a socket */
+#define HTTP_BATCHED_MAX 100000             /* messages in all batches that are out: each has room for its result */
 #define HTTP_URL_MAX 8192                   /* bytes, with the placeholders filled in */
 #define HTTP_BODY_MAX (PR_PAYLOAD_MAX * (size_t)6 + 65536) /* structured: each byte can become \u00XX */
 #define HTTP_REPLY_MAX 65536                /* bytes of headers and body that we read */

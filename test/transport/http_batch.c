@@ -184,6 +184,10 @@ TEST(batches_are_refused_where_they_make_no_sense)
     config.url = "https://example.org/";
     CHECK_EQ(transport_check(&config, &error), PR_OK);
     CHECK_EQ(transport_capacity(&config), 400);
+    config.concurrency = 1001;
+    CHECK_EQ(transport_check(&config, &error), PR_ECONFIG);
+    CHECK(strstr(error.text, "concurrency times batch.messages is at most 100000") != NULL);
+    config.concurrency = 1000;
     config.ca = "/nobody/has/this";
     CHECK_EQ(transport_check(&config, &error), PR_ECONFIG);
     CHECK(strstr(error.text, "ca: /nobody/has/this cannot be read") != NULL);
