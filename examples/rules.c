@@ -24,7 +24,8 @@ static int on_alarm(struct pr_context *context, const struct pr_message *message
 {
     (void)context;
     (void)user;
-    printf("%.*s: %.*s\n", (int)message->type.size, message->type.data, (int)message->payload.size, message->payload.data);
+    printf("%.*s: %.*s\n", (int)message->type.size, message->type.data, (int)message->payload.size,
+           message->payload.data);
     alarms++;
     return PR_OK;
 }
@@ -52,7 +53,8 @@ static int add_rules(struct pr_engine *engine, struct pr_error *error)
     pr_rule_when_reason(refused, PR_REASON_REJECTED);
     pr_rule_call(refused, "refused");
     pr_rule_dead_letter(refused, NULL);
-    pr_rule_raise(refused, &(struct pr_raise){ .type = "alarm.payment", .to = "alarms", .payload = "{\"payment\":\"{id}\"}" });
+    pr_rule_raise(refused, &(struct pr_raise){
+                               .type = "alarm.payment", .to = "alarms", .payload = "{\"payment\":\"{id}\"}" });
 
     int rc = pr_engine_rule(engine, "bank", busy, error);
     return rc < 0 ? rc : pr_engine_rule(engine, NULL, refused, error); /* NULL: for every endpoint */
@@ -60,11 +62,13 @@ static int add_rules(struct pr_engine *engine, struct pr_error *error)
 
 static int send_payment(struct pr_engine *engine, pr_slice type, enum pr_sent wanted, struct pr_error *error)
 {
-    static const char *const words[] = { [PR_SENT_STORED] = "stored", [PR_SENT_DELIVERED] = "delivered",
-                                         [PR_SENT_DISCARDED] = "discarded", [PR_SENT_DEAD] = "dead" };
+    static const char *const words[] = { [PR_SENT_STORED] = "stored",
+                                         [PR_SENT_DELIVERED] = "delivered",
+                                         [PR_SENT_DISCARDED] = "discarded",
+                                         [PR_SENT_DEAD] = "dead" };
     struct pr_message m = { .type = type, .destination = PR_STR("bank"), .payload = PR_STR("{\"amount\":42}") };
-    enum pr_sent      sent;
-    int               rc = pr_engine_send(engine, NULL, &m, NULL, &sent, error);
+    enum pr_sent sent;
+    int rc = pr_engine_send(engine, NULL, &m, NULL, &sent, error);
     if (rc == PR_OK)
         printf("%.*s is %s\n", (int)type.size, type.data, words[sent]);
     return rc == PR_OK && sent != wanted ? PR_FAILED : rc;
@@ -73,7 +77,7 @@ static int send_payment(struct pr_engine *engine, pr_slice type, enum pr_sent wa
 int main(int argc, char **argv)
 {
     struct pr_error error = { 0 };
-    char            config[8192];
+    char config[8192];
     snprintf(config, sizeof config,
              "store: \"sqlite:%s\"\n"
              "endpoints:\n"
@@ -83,8 +87,9 @@ int main(int argc, char **argv)
 
     struct pr_engine *engine = pr_engine_new(config, &error);
     if (engine == NULL || pr_engine_handle_named(engine, "bank", on_payment, NULL) < 0 ||
-        pr_engine_handle_named(engine, "alarms", on_alarm, NULL) < 0 || pr_engine_call(engine, "refused", on_refused, NULL) < 0 ||
-        add_rules(engine, &error) < 0 || pr_engine_start(engine, &error) < 0 ||
+        pr_engine_handle_named(engine, "alarms", on_alarm, NULL) < 0 ||
+        pr_engine_call(engine, "refused", on_refused, NULL) < 0 || add_rules(engine, &error) < 0 ||
+        pr_engine_start(engine, &error) < 0 ||
         send_payment(engine, PR_STR("payment.wanted"), PR_SENT_DELIVERED, &error) != PR_OK ||
         send_payment(engine, PR_STR("payment.refused"), PR_SENT_DEAD, &error) != PR_OK ||
         pr_engine_drain(engine, PR_SECONDS(20), &error) != PR_OK) {

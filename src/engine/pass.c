@@ -16,7 +16,7 @@
 static void pass_widen(struct pass *p, int64_t from_seq, uint64_t after_row, int64_t to_seq)
 {
     if (!p->active || from_seq < p->from_seq || (from_seq == p->from_seq && after_row < p->after_row)) {
-        p->from_seq  = from_seq;
+        p->from_seq = from_seq;
         p->after_row = after_row;
     }
     p->to_seq = p->active ? max64(p->to_seq, to_seq) : to_seq;
@@ -32,8 +32,8 @@ void pass_over(struct engine *e, struct endpoint *ep, const struct row *row)
 void pass_end(struct engine *e, struct endpoint *ep)
 {
     e->pass_count -= ep->pass.active;
-    ep->pass.active   = false;
-    ep->slow          = false;
+    ep->pass.active = false;
+    ep->slow = false;
     ep->full_since_us = 0;
 }
 
@@ -78,8 +78,8 @@ static bool sieve_add(struct barred *b, pr_slice stream)
 /* Without memory for the sieve the row is like any other that finds no room. */
 bool pass_over_barred(struct engine *e, struct endpoint *ep, const struct row *row)
 {
-    struct barred *b       = &ep->barred;
-    bool           ordered = stream_is_ordered(ep, row->m.stream);
+    struct barred *b = &ep->barred;
+    bool ordered = stream_is_ordered(ep, row->m.stream);
 
     if (b->types == 0 && !b->pass.active)
         return false;
@@ -114,7 +114,7 @@ void passes_renew(struct engine *e)
 {
     for (size_t i = 0; i < e->endpoint_count; i++) {
         struct endpoint *ep = &e->endpoints[i];
-        struct pass     *p  = &ep->barred.pass;
+        struct pass *p = &ep->barred.pass;
 
         if (!ep->barred.over)
             continue;

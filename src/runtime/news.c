@@ -11,7 +11,7 @@ int news_init(struct news *news, size_t endpoint_count, int wake_fd)
 {
     *news = (struct news){ .endpoint_count = endpoint_count, .wake_fd = wake_fd };
     ASSERT(pthread_mutex_init(&news->lock, NULL) == 0);
-    news->entries   = calloc(NEWS_MAX, sizeof news->entries[0]);
+    news->entries = calloc(NEWS_MAX, sizeof news->entries[0]);
     news->uncounted = calloc(endpoint_count + 1, sizeof news->uncounted[0]);
     return news->entries != NULL && news->uncounted != NULL ? PR_OK : PR_ENOMEM;
 }
@@ -40,8 +40,8 @@ static void add(struct engine_news *to, const struct engine_news *n)
 /* Both say nothing but that it went well. */
 static bool is_more_of(const struct engine_news *last, const struct engine_news *n)
 {
-    return last->endpoint == n->endpoint && last->sent > 0 && n->sent > 0 && last->failed == 0 && n->failed == 0 &&
-           slice_eq(last->type, n->type);
+    return last->endpoint == n->endpoint && last->sent > 0 && n->sent > 0 && last->failed == 0 &&
+           n->failed == 0 && slice_eq(last->type, n->type);
 }
 
 static bool append(struct news *news, const struct engine_news *n)
@@ -51,7 +51,7 @@ static bool append(struct news *news, const struct engine_news *n)
         return false;
     if (n->type.size > 0)
         memcpy(type, n->type.data, n->type.size);
-    news->entries[news->count]      = *n;
+    news->entries[news->count] = *n;
     news->entries[news->count].type = (pr_slice){ type, n->type.size };
     news->count++;
     return true;

@@ -5,13 +5,13 @@
 void bundle_init(struct bundle *b, const uint64_t *streams, size_t count)
 {
     ASSERT(count > 0 && count <= BUNDLE_MAX);
-    b->count        = count;
+    b->count = count;
     b->judged_count = b->told_count = 0;
     for (size_t i = 0; i < count; i++) {
         b->streams[i] = streams[i];
-        b->ends[i]    = BUNDLE_WAITS;
+        b->ends[i] = BUNDLE_WAITS;
     }
-    b->left[0]    = (struct bundle_part){ 0, (uint16_t)count };
+    b->left[0] = (struct bundle_part){ 0, (uint16_t)count };
     b->left_count = 1;
 }
 
@@ -19,7 +19,7 @@ void bundle_init(struct bundle *b, const uint64_t *streams, size_t count)
 static void end(struct bundle *b, size_t place, enum bundle_end how)
 {
     ASSERT(b->ends[place] == BUNDLE_WAITS);
-    b->ends[place]                 = (uint8_t)how;
+    b->ends[place] = (uint8_t)how;
     b->judged[b->judged_count++] = (uint16_t)place;
 }
 
@@ -33,8 +33,8 @@ static void return_followers(struct bundle *b, size_t place)
 
 static size_t list_part(const struct bundle *b, uint16_t *ret_places)
 {
-    const struct bundle_part *part  = &b->left[b->left_count - 1];
-    size_t                   count = 0;
+    const struct bundle_part *part = &b->left[b->left_count - 1];
+    size_t count = 0;
 
     for (size_t i = part->first; i < (size_t)part->first + part->count; i++)
         if (b->ends[i] == BUNDLE_WAITS)
@@ -54,8 +54,8 @@ size_t bundle_next(struct bundle *b, uint16_t *ret_places)
 /* The first half goes first: it has the earlier ones of each stream. */
 static void halve(struct bundle *b, const uint16_t *places, size_t count)
 {
-    struct bundle_part part  = b->left[--b->left_count];
-    uint16_t          split = places[(count + 1) / 2];
+    struct bundle_part part = b->left[--b->left_count];
+    uint16_t split = places[(count + 1) / 2];
 
     ASSERT(b->left_count + 2 <= BUNDLE_PARTS_MAX);
     b->left[b->left_count++] = (struct bundle_part){ split, (uint16_t)(part.first + part.count - split) };
@@ -65,7 +65,7 @@ static void halve(struct bundle *b, const uint16_t *places, size_t count)
 void bundle_answer(struct bundle *b, enum bundle_answer answer)
 {
     uint16_t places[BUNDLE_MAX];
-    size_t   count = bundle_next(b, places);
+    size_t count = bundle_next(b, places);
 
     ASSERT(count > 0);
     if (answer == BUNDLE_REFUSED && count > 1) {
@@ -100,6 +100,6 @@ bool bundle_tell(struct bundle *b, size_t *ret_place, enum bundle_end *ret_end)
     if (b->told_count == b->judged_count)
         return false;
     *ret_place = b->judged[b->told_count++];
-    *ret_end   = (enum bundle_end)b->ends[*ret_place];
+    *ret_end = (enum bundle_end)b->ends[*ret_place];
     return true;
 }

@@ -15,8 +15,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define BUNDLE_MAX 1000        /* messages */
-#define BUNDLE_PARTS_MAX 16    /* halves that wait: a batch can be halved ten times */
+#define BUNDLE_MAX 1000     /* messages */
+#define BUNDLE_PARTS_MAX 16 /* halves that wait: a batch can be halved ten times */
 
 enum bundle_answer {
     BUNDLE_TAKEN,
@@ -26,16 +26,18 @@ enum bundle_answer {
 
 enum bundle_end { BUNDLE_WAITS, BUNDLE_DONE, BUNDLE_FAILED, BUNDLE_RETURNED };
 
-struct bundle_part { uint16_t first, count; };
+struct bundle_part {
+    uint16_t first, count;
+};
 
 struct bundle {
-    size_t            count;
-    uint64_t          streams[BUNDLE_MAX]; /* a hash; 0: no order */
-    uint8_t           ends[BUNDLE_MAX];    /* enum bundle_end */
-    uint16_t          judged[BUNDLE_MAX];  /* those with an end, in the order of their ends */
-    size_t            judged_count, told_count;
+    size_t count;
+    uint64_t streams[BUNDLE_MAX]; /* a hash; 0: no order */
+    uint8_t ends[BUNDLE_MAX];     /* enum bundle_end */
+    uint16_t judged[BUNDLE_MAX];  /* those with an end, in the order of their ends */
+    size_t judged_count, told_count;
     struct bundle_part left[BUNDLE_PARTS_MAX]; /* to be sent, the next one last */
-    size_t            left_count;
+    size_t left_count;
 };
 
 /* streams[i] is the stream of message i; 1 <= count <= BUNDLE_MAX. */

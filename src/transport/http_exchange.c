@@ -21,9 +21,9 @@
 /* The gate: every address of every connection comes by here, after it was resolved. */
 static curl_socket_t open_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *address)
 {
-    struct exchange              *x      = arg;
+    struct exchange *x = arg;
     const struct endpoint_config *config = x->http->config;
-    const char                   *why    = netguard_special(&address->addr);
+    const char *why = netguard_special(&address->addr);
 
     x->again |= x->begun > 0;
     if (why == NULL && x->http->plain)
@@ -71,8 +71,8 @@ static size_t on_header(char *data, size_t one, size_t size, void *arg)
 static size_t on_body(char *data, size_t one, size_t size, void *arg)
 {
     (void)one;
-    struct exchange *x     = arg;
-    size_t           taken = min_size(size, sizeof(x->reply.body) - x->reply.body_size);
+    struct exchange *x = arg;
+    size_t taken = min_size(size, sizeof(x->reply.body) - x->reply.body_size);
     memcpy(x->reply.body + x->reply.body_size, data, taken);
     x->reply.body_size += taken;
     return count_reply(x, size);
@@ -126,7 +126,7 @@ static bool exchange_init_easy(struct exchange *x)
 static bool exchange_set_request(struct exchange *x, int64_t deadline_us, int64_t now_us)
 {
     int64_t left_ms = min64((time_sub(deadline_us, now_us) + 999) / 1000, LONG_MAX / 1000);
-    int     bad = 0;
+    int bad = 0;
     bad |= (int)curl_easy_setopt(x->easy, CURLOPT_URL, buf_slice(&x->request.url).data);
     bad |= (int)curl_easy_setopt(x->easy, CURLOPT_HTTPHEADER, x->request.headers);
     bad |= (int)curl_easy_setopt(x->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)x->request.body.size);
@@ -163,11 +163,11 @@ static bool maybe_arrived(const struct exchange *x)
 
 static bool start_single(struct exchange *x, int64_t now_us)
 {
-    struct http           *h = x->http;
+    struct http *h = x->http;
     const struct delivery *d = x->list[0];
     struct delivery_result result;
-    struct pr_error        error = { 0 };
-    int                    rc;
+    struct pr_error error = { 0 };
+    int rc;
 
     result_returned(&result, d->token);
     x->start_before_us = d->start_before_us;
@@ -187,7 +187,7 @@ static bool start_single(struct exchange *x, int64_t now_us)
 /* The same for another message; without memory it has no text. */
 static void result_copy(const struct delivery_result *from, uint64_t token, struct delivery_result *ret)
 {
-    *ret       = *from;
+    *ret = *from;
     ret->token = token;
     ret->error = from->error != NULL ? strdup(from->error) : NULL;
 }
@@ -196,8 +196,8 @@ static void result_copy(const struct delivery_result *from, uint64_t token, stru
 static void tell_bundle(struct exchange *x, const struct delivery_result *why)
 {
     struct delivery_result result;
-    enum bundle_end         end;
-    size_t                 place;
+    enum bundle_end end;
+    size_t place;
 
     while (bundle_tell(x->bundle, &place, &end)) {
         uint64_t token = x->list[place]->token;
@@ -230,13 +230,13 @@ static size_t next_part(struct exchange *x, const struct delivery **ret_list, ui
 static bool start_part(struct exchange *x, int64_t now_us)
 {
     const struct delivery *list[BUNDLE_MAX];
-    uint16_t               places[BUNDLE_MAX];
-    int64_t                deadline_us = PR_NEVER;
-    size_t                 count = x->cancelled ? 0 : next_part(x, list, places, now_us);
+    uint16_t places[BUNDLE_MAX];
+    int64_t deadline_us = PR_NEVER;
+    size_t count = x->cancelled ? 0 : next_part(x, list, places, now_us);
 
     x->start_before_us = PR_NEVER;
     for (size_t i = 0; i < count; i++) {
-        deadline_us        = min64(deadline_us, list[i]->deadline_us);
+        deadline_us = min64(deadline_us, list[i]->deadline_us);
         x->start_before_us = min64(x->start_before_us, list[i]->start_before_us);
     }
     tell_bundle(x, NULL);
@@ -266,9 +266,9 @@ static bool answer_bundle(struct exchange *x, struct delivery_result *result)
     if (result->outcome == SEND_RETURNED)
         bundle_stop(x->bundle);
     else
-        bundle_answer(x->bundle, result->outcome == SEND_OK              ? BUNDLE_TAKEN
-                               : http_reply_is_about_content(x->easy) ? BUNDLE_REFUSED
-                                                                      : BUNDLE_DOWN);
+        bundle_answer(x->bundle, result->outcome == SEND_OK             ? BUNDLE_TAKEN
+                                 : http_reply_is_about_content(x->easy) ? BUNDLE_REFUSED
+                                                                        : BUNDLE_DOWN);
     tell_bundle(x, result);
     delivery_result_fini(result);
     return start_part(x, clock_mono_us(x->http->clock));
@@ -282,7 +282,7 @@ int exchange_init(struct exchange *x, struct http *h, size_t batch_messages)
     http_request_init(&x->request);
     if (h->envelope == HTTP_BATCH) {
         x->bundle = malloc(sizeof(*x->bundle));
-        x->list  = calloc(batch_messages, sizeof(x->list[0]));
+        x->list = calloc(batch_messages, sizeof(x->list[0]));
     } else {
         x->list = &x->only;
     }
@@ -302,7 +302,7 @@ void exchange_fini(struct exchange *x)
 
 bool exchange_start(struct exchange *x, size_t count, int64_t now_us)
 {
-    x->count     = count;
+    x->count = count;
     x->cancelled = false;
     return x->bundle != NULL ? start_bundle(x, now_us) : start_single(x, now_us);
 }
@@ -310,7 +310,7 @@ bool exchange_start(struct exchange *x, size_t count, int64_t now_us)
 bool exchange_finish(struct exchange *x, CURLcode rc)
 {
     struct delivery_result result;
-    uint64_t               token = x->list[0]->token;
+    uint64_t token = x->list[0]->token;
 
     if (x->begun == 0 && rc == CURLE_ABORTED_BY_CALLBACK)
         result_returned(&result, token); /* W2 */

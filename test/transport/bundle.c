@@ -9,12 +9,12 @@
 
 /* The other side: refuses every request with a guilty message in it, and notes what it took. */
 static struct {
-    bool     guilty[BUNDLE_MAX];
-    size_t   down_at;          /* the n-th request meets an outage; 0: none */
+    bool guilty[BUNDLE_MAX];
+    size_t down_at; /* the n-th request meets an outage; 0: none */
     unsigned requests, sent[BUNDLE_MAX];
     uint16_t taken[BUNDLE_MAX]; /* in order */
-    size_t   taken_count;
-    bool     in_outage[BUNDLE_MAX];
+    size_t taken_count;
+    bool in_outage[BUNDLE_MAX];
 } other;
 
 static enum bundle_answer answer(const uint16_t *places, size_t count)
@@ -38,8 +38,8 @@ static enum bundle_answer answer(const uint16_t *places, size_t count)
 /* Send it all; ret_ends[i] is what became of message i. */
 static void send_all(struct bundle *b, const uint64_t *streams, size_t count, enum bundle_end *ret_ends)
 {
-    uint16_t       places[BUNDLE_MAX];
-    size_t         place, n, told = 0;
+    uint16_t places[BUNDLE_MAX];
+    size_t place, n, told = 0;
     enum bundle_end how;
 
     other.requests = 0;
@@ -84,8 +84,8 @@ static unsigned count_bits(unsigned bits)
 TEST(bundle_finds_every_guilty_message_and_nobody_else) /* B68 */
 {
     static struct bundle b;
-    enum bundle_end      ends[SMALL];
-    const uint64_t      none[SMALL] = { 0 };
+    enum bundle_end ends[SMALL];
+    const uint64_t none[SMALL] = { 0 };
 
     other.down_at = 0;
     for (size_t count = 1; count <= SMALL; count++)
@@ -103,8 +103,8 @@ TEST(bundle_finds_every_guilty_message_and_nobody_else) /* B68 */
 TEST(bundle_keeps_the_order_of_each_stream_while_splitting) /* B50, B68 */
 {
     static struct bundle b;
-    enum bundle_end      ends[SMALL];
-    uint64_t            streams[SMALL];
+    enum bundle_end ends[SMALL];
+    uint64_t streams[SMALL];
 
     other.down_at = 0;
     for (unsigned ways = 1; ways <= 4; ways++)
@@ -127,8 +127,8 @@ TEST(bundle_keeps_the_order_of_each_stream_while_splitting) /* B50, B68 */
 TEST(bundle_is_not_split_in_an_outage)
 {
     static struct bundle b;
-    enum bundle_end      ends[SMALL];
-    const uint64_t      none[SMALL] = { 0 };
+    enum bundle_end ends[SMALL];
+    const uint64_t none[SMALL] = { 0 };
 
     for (unsigned bits = 0; bits < 1u << SMALL; bits++)
         for (other.down_at = 1; other.down_at < 2 * SMALL; other.down_at++) {
@@ -151,9 +151,9 @@ TEST(bundle_is_not_split_in_an_outage)
 
 TEST(one_guilty_message_of_a_thousand_is_found_in_a_few_requests)
 {
-    static struct bundle   b;
+    static struct bundle b;
     static enum bundle_end ends[BUNDLE_MAX];
-    static uint64_t       none[BUNDLE_MAX];
+    static uint64_t none[BUNDLE_MAX];
 
     memset(other.guilty, 0, sizeof(other.guilty));
     for (size_t guilty = 0; guilty < BUNDLE_MAX; guilty++) {
@@ -173,10 +173,10 @@ TEST(one_guilty_message_of_a_thousand_is_found_in_a_few_requests)
 TEST(what_may_not_be_sent_any_more_keeps_its_followers_back)
 {
     static struct bundle b;
-    const uint64_t      streams[] = { 1, 2, 1, 0 };
-    uint16_t            places[BUNDLE_MAX];
-    size_t              place;
-    enum bundle_end      how;
+    const uint64_t streams[] = { 1, 2, 1, 0 };
+    uint16_t places[BUNDLE_MAX];
+    size_t place;
+    enum bundle_end how;
 
     bundle_init(&b, streams, ARRAY_LENGTH(streams));
     CHECK_EQ(bundle_next(&b, places), 4);
@@ -188,9 +188,10 @@ TEST(what_may_not_be_sent_any_more_keeps_its_followers_back)
     bundle_answer(&b, BUNDLE_TAKEN);
     bundle_stop(&b);
     CHECK_EQ(bundle_next(&b, places), 0);
-    static const struct { size_t place; enum bundle_end how; } told[] = {
-        { 0, BUNDLE_RETURNED }, { 2, BUNDLE_RETURNED }, { 1, BUNDLE_DONE }, { 3, BUNDLE_RETURNED }
-    };
+    static const struct {
+        size_t place;
+        enum bundle_end how;
+    } told[] = { { 0, BUNDLE_RETURNED }, { 2, BUNDLE_RETURNED }, { 1, BUNDLE_DONE }, { 3, BUNDLE_RETURNED } };
     for (size_t i = 0; i < ARRAY_LENGTH(told); i++) {
         CHECK(bundle_tell(&b, &place, &how));
         CHECK_EQ(place, told[i].place);

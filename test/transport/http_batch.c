@@ -10,7 +10,7 @@
 #include "world.h"
 
 static struct world w;
-static char         headers[WORLD_MESSAGES_MAX][64];
+static char headers[WORLD_MESSAGES_MAX][64];
 
 static size_t add(const char *stream, const char *behaviour)
 {
@@ -26,7 +26,7 @@ static void open_batch(unsigned messages, size_t bytes, unsigned requests)
 {
     world_prepare(&w, &harness_batch, requests);
     w.config.batch_messages = messages;
-    w.config.batch_bytes    = bytes;
+    w.config.batch_bytes = bytes;
     world_open(&w);
 }
 
@@ -40,7 +40,9 @@ static void check_failed(size_t index, int reason, const char *code)
 
 TEST(a_batch_refused_as_a_whole_fails_only_the_guilty_one) /* B68 */
 {
-    static const struct { int status, reason; } table[] = {
+    static const struct {
+        int status, reason;
+    } table[] = {
         { 400, PR_REASON_VALIDATION_FAILURE },  { 403, PR_REASON_UNAUTHORIZED },
         { 404, PR_REASON_DESTINATION_MISSING }, { 409, PR_REASON_REJECTED },
         { 413, PR_REASON_MESSAGE_TOO_LARGE },   { 422, PR_REASON_VALIDATION_FAILURE },
@@ -68,7 +70,13 @@ TEST(a_batch_refused_as_a_whole_fails_only_the_guilty_one) /* B68 */
 
 TEST(a_batch_that_meets_an_outage_fails_as_a_whole_in_one_request) /* B68, B74 */
 {
-    static const struct { const char *behaviour; int reason; const char *code; int64_t after_us; bool disable; } table[] = {
+    static const struct {
+        const char *behaviour;
+        int reason;
+        const char *code;
+        int64_t after_us;
+        bool disable;
+    } table[] = {
         { "/status/401", PR_REASON_UNAUTHORIZED, "401", 0, false },
         { "/status/408", PR_REASON_TIMEOUT_EXCEEDED, "408", 0, false },
         { "/status/410", PR_REASON_DESTINATION_MISSING, "410", 0, true },
@@ -134,8 +142,9 @@ TEST(a_batch_has_no_more_messages_and_bytes_than_it_may) /* B69 */
     w.messages[4].payload = PR_BYTES(large, sizeof(large)); /* more than a whole batch: it goes alone */
     world_run(&w);
     json_t *records = peer_records(harness_http_peer(&w)), *record;
-    size_t  n, with_large = 0;
-    json_array_foreach(records, n, record) {
+    size_t n, with_large = 0;
+    json_array_foreach(records, n, record)
+    {
         json_int_t size = json_integer_value(json_object_get(record, "size"));
         with_large += size > (json_int_t)sizeof(large);
         CHECK(size < 8000); /* in base64 */
@@ -175,7 +184,7 @@ TEST(a_batch_that_is_cancelled_while_it_is_split_returns_the_rest) /* P4 */
 TEST(batches_are_refused_where_they_make_no_sense)
 {
     struct endpoint_config config = { .name = "e", .envelope = "batch", .url = "https://example.org/{type}" };
-    struct pr_error        error;
+    struct pr_error error;
     CHECK_EQ(transport_check(&config, &error), PR_ECONFIG);
     CHECK(strstr(error.text, "placeholders need another envelope") != NULL);
     config.url = "console:";
