@@ -310,7 +310,8 @@ bool exchange_start(struct exchange *x, size_t count, int64_t now_us)
 bool exchange_finish(struct exchange *x, CURLcode rc)
 {
     struct delivery_result result;
-    uint64_t token = x->list[0]->token;
+    /* Of a batch the first one may have its result since long: its delivery is not ours any more. */
+    uint64_t token = x->bundle == NULL ? x->only->token : 0;
 
     if (x->begun == 0 && rc == CURLE_ABORTED_BY_CALLBACK)
         result_returned(&result, token); /* W2 */
