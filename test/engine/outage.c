@@ -403,7 +403,7 @@ TEST(what_others_send_counts_for_the_breaker_and_the_totals) /* B73 */
     CHECK_EQ(view.breaker, BREAKER_OPEN);
     CHECK(view.sent == 3 && view.failed == 10);
 
-    stage_run(&s, PR_SECONDS(3));
+    stage_run(&s, PR_SECONDS(10)); /* nobody wakes an engine in this world */
     struct query       query = { .kind = QUERY_ENDPOINTS, .filter.state = -1 };
     struct query_reply reply;
     CHECK_EQ(store_query(&s.w.store, &query, &s.w.arena, &reply, NULL), PR_OK);
