@@ -125,7 +125,8 @@ static void write_body(struct json_writer *w, pr_slice body)
     buf_fini(&text);
 }
 
-static void record(struct MHD_Connection *connection, const char *path, pr_slice body)
+/* Returns how often POST /release had come by then: who waits for the next one must not miss it. */
+static unsigned record(struct MHD_Connection *connection, const char *path, pr_slice body)
 {
     struct record *r = calloc(1, sizeof(*r));
     ASSERT(r != NULL);
@@ -161,7 +162,9 @@ static void record(struct MHD_Connection *connection, const char *path, pr_slice
     r->size = line.size;
     r->line = line.data; /* taken over */
     list_push_back(&state.records, &r->node);
+    unsigned releases = state.releases;
     pthread_mutex_unlock(&state.lock);
+    return releases;
 }
 
 static void forget_records(void)
@@ -288,10 +291,9 @@ static void wait_for_stop(void)
     pthread_mutex_unlock(&state.lock);
 }
 
-static void wait_for_release(void)
+static void wait_for_release(unsigned before)
 {
     pthread_mutex_lock(&state.lock);
-    unsigned before = state.releases;
     while (!state.stopping && state.releases == before)
         pthread_cond_wait(&state.changed, &state.lock);
     pthread_mutex_unlock(&state.lock);
@@ -315,7 +317,7 @@ static bool is_word(const char *path, const char *word, long fallback, long *ret
     return true;
 }
 
-static enum MHD_Result behave(struct MHD_Connection *connection, const char *path)
+static enum MHD_Result behave(struct MHD_Connection *connection, const char *path, unsigned releases)
 {
     long n;
     if (is_word(path, "/status", 200, &n))
@@ -327,9 +329,9 @@ static enum MHD_Result behave(struct MHD_Connection *connection, const char *pat
     if (is_word(path, "/slow", 100, &n))
         wait_milliseconds(n);
     if (is_word(path, "/hold", 0, &n))
-        wait_for_release();
+        wait_for_release(releases);
     if (is_word(path, "/hold-close", 0, &n)) {
-        wait_for_release();
+        wait_for_release(releases);
         return MHD_NO;
     }
     if (is_word(path, "/never", 0, &n)) {
@@ -446,13 +448,13 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, 
         release();
         return answer_status(connection, 200);
     }
-    record(connection, url, buf_slice(&request->body));
+    unsigned releases = record(connection, url, buf_slice(&request->body));
     char own[64];
     if (strcmp(path, "/batch") == 0) {
         batch_behaviour(buf_slice(&request->body), own, sizeof(own));
         path = own;
     }
-    return behave(connection, path);
+    return behave(connection, path, releases);
 }
 
 static void on_end(void *arg, struct MHD_Connection *connection, void **request_state,

@@ -105,7 +105,7 @@ def every_answer_is_a_reason_that_rules_can_match(p, r):  # B70
         "tls": (f"https://127.0.0.1:{r.port}/record", "transport_unavailable", None, "parked", None),
         "refused": (f"http://127.0.0.1:{nobody}/", "transport_unavailable", "CURLE_COULDNT_CONNECT", "parked", None),
     }
-    daemon = begin(p, r, {k: (v[0], "breaker: off, timeout: 500ms") for k, v in cases.items()}, RULES)
+    daemon = begin(p, r, {k: (v[0], "breaker: off, timeout: " + ("500ms" if k == "never" else "20s")) for k, v in cases.items()}, RULES)
     ids = {k: p.send("--type", "t", "--to", k, "--data", k) for k in cases}
     for name, (path, reason, code, end, sends) in cases.items():
         m = settled(p, ids[name], end)
@@ -146,7 +146,7 @@ def certificates_are_verified_and_what_is_wrong_with_them_is_told(p, r):  # B70
     servers = {name: Receiver("--cert", f"{p.path}/{name}.pem", "--key", f"{p.path}/{name}.key")
                for name in ("alone", "good", "old", "other")}
     try:
-        options = "breaker: off, timeout: 5s"
+        options = "breaker: off, timeout: 20s"
         ca = f", ca: '{p.path}/ca.pem'"
         # server, options, words of the error (None: it arrives)
         cases = {
