@@ -405,6 +405,7 @@ enum pr_sent {
 /* Send through a running engine.  A message for one endpoint with `mode: inline` is sent now, in the
  * caller's thread, by the same rules; what cannot be sent is stored (so is what goes elsewhere, what
  * must wait behind others of its stream, and what goes to an endpoint that is paused or failing).
+ * It counts for the endpoint's breaker and totals like any other send.  See examples/rules.c.
  * PR_OK, PR_DUPLICATE, or a fault: then nothing was sent or stored. */
 PR_API PR_MUST_CHECK int pr_engine_send(struct pr_engine *engine, const char *box, const struct pr_message *message,
                                         pr_id *ret_id, enum pr_sent *ret_sent, struct pr_error *reterr);

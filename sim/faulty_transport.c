@@ -59,7 +59,7 @@ static void draw_outcome(struct world *w, const struct parcel *p, unsigned endpo
     const struct receiver *receiver = &w->receivers[endpoint];
     struct random         *dice = w->dice;
 
-    if (receiver->down) {
+    if (receiver->down && (receiver->type.size == 0 || slice_eq(receiver->type, p->m.type))) {
         fail_with(f, receiver->hangs ? SEND_UNKNOWN : SEND_FAILED, PR_REASON_TRANSPORT_UNAVAILABLE, false);
         f->answer_us = receiver->hangs ? PR_MINUTES(600) : PR_MILLISECONDS(1);
     } else if (p->bad && !w->healed) {
@@ -69,6 +69,7 @@ static void draw_outcome(struct world *w, const struct parcel *p, unsigned endpo
         f->retry_after_us = random_chance(&dice[DIE_SEND_FAILS], 0.1) ? random_between(&dice[DIE_SEND_FAILS], 1, PR_SECONDS(60)) : 0;
     } else if (random_chance(&dice[DIE_SEND_REJECTS], faults->send_reject)) {
         fail_with(f, SEND_FAILED, draw_reason(&dice[DIE_SEND_REJECTS], permanent_reasons, ARRAY_LENGTH(permanent_reasons)), false);
+        f->unsent = p->index % 5 == 0;
     } else if (random_chance(&dice[DIE_ANSWERS_LOST], faults->answer_lost)) {
         fail_with(f, random_chance(&dice[DIE_ANSWERS_LOST], 0.8) ? SEND_UNKNOWN : SEND_FAILED, PR_REASON_TIMEOUT_EXCEEDED, true);
     } else if (random_chance(&dice[DIE_ANSWERS_LATE], faults->answer_late)) {
@@ -122,7 +123,7 @@ static void flight_answer(struct world *w, void *arg)
     f->answered = true;
     struct delivery_result result = { .token = f->token, .outcome = f->fate.outcome, .reason = f->fate.reason,
                                       .bits = f->fate.bits, .retry_after_us = f->fate.retry_after_us,
-                                      .disable = f->fate.disable };
+                                      .disable = f->fate.disable, .unsent = f->fate.unsent };
     if (f->fate.outcome == SEND_OK && f->parcel->effect != NULL)
         result.effects = make_effect(f->parcel->effect);
     if (f->fate.outcome == SEND_FAILED || f->fate.outcome == SEND_UNKNOWN) {

@@ -78,6 +78,8 @@ static void outage(struct world *w, struct random *r)
     if (receiver->down)
         return;
     *receiver = (struct receiver){ .down = true, .hangs = random_chance(r, 0.3) };
+    if (w->scenario->crowded)
+        receiver->type = scenario_type((unsigned)random_below(r, 2));
     world_note(w, (struct event){ .kind = EVENT_OUTAGE, .instance = INSTANCE_NONE, .message = MESSAGE_NONE, .what = 0,
                                   .number = (int32_t)endpoint });
     int64_t longest_us = min64(PR_MINUTES(24 * 60), w->scenario->safety_us / 2);

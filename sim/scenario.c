@@ -240,6 +240,38 @@ static void draw_blackout(struct scenario *s)
     s->to_endpoint *= 0.3;
 }
 
+/* One type of messages after the other cannot be sent, and there is little room; in half of these worlds
+ * messages go to both endpoints. */
+static void crowd(struct scenario *s)
+{
+    struct random r;
+
+    die_init(&r, s->seed, "crowded");
+    s->crowded = random_chance(&r, 0.08);
+    if (!s->crowded)
+        return;
+    s->engine.batch = (size_t)random_between(&r, 1, 8);
+    s->engine.window_count = s->engine.batch + (size_t)random_between(&r, 4, 40);
+    s->engine.window_bytes = 1000000;
+    s->engine.endpoint_count = min_size(s->engine.endpoint_count, 2);
+    s->engine.override_count = 0;
+    s->engine.route_count = random_chance(&r, 0.5) ? 0 : 1;
+    s->routes[0] = (struct route){ .to = s->route_to[0], .to_count = s->engine.endpoint_count };
+    for (unsigned i = 0; i < s->routes[0].to_count; i++)
+        s->route_to[0][i] = i;
+    s->instances = min_size(s->instances, 2);
+    s->messages *= 3;
+    s->no_stream = 0.3;
+    s->to_endpoint = s->engine.route_count == 0 ? 0.95 : 0.3;
+    s->to_nowhere = 0;
+    for (size_t i = 0; i < s->engine.endpoint_count; i++)
+        s->endpoints[i].breaker = (struct breaker_setting){
+            .enabled = true, .per_type = true, .after = (int)random_between(&r, 1, 3),
+            .open_us = draw_log(&r, PR_SECONDS(1), PR_MINUTES(1)), .cap_us = PR_MINUTES(5),
+        };
+    s->faults.outage_every_us = s->safety_us / 10;
+}
+
 static void draw_senders(struct scenario *s)
 {
     struct random r;
@@ -280,6 +312,8 @@ void scenario_draw(struct scenario *s, uint64_t seed, bool sqlite, unsigned mess
     draw_senders(s);
     draw_faults(s, &s->faults);
     draw_blackout(s);
+    if (s->blackout == 0)
+        crowd(s);
     rules_draw(s);
 }
 

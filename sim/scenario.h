@@ -45,6 +45,7 @@ struct scenario {
     uint64_t seed;
     bool     sqlite;            /* in memory; or the memory store */
     bool     check;             /* engine_check() after every step */
+    bool     crowded;           /* outages of single types, which have breakers, and little room for all */
 
     struct engine_setting   engine; /* endpoints, routes and overrides point into this struct */
     struct endpoint_setting endpoints[SIM_ENDPOINTS_MAX];

@@ -154,7 +154,7 @@ static struct parcel *draw_parcel(struct world *w)
     struct parcel         *p = world_parcel(w);
     struct pr_message     *m = &p->m;
 
-    m->type = scenario_type((unsigned)random_below(r, SIM_TYPES));
+    m->type = scenario_type((unsigned)random_below(r, s->crowded ? 3 : SIM_TYPES));
     m->payload = draw_payload(w, p);
     if (!random_chance(r, s->no_stream))
         m->stream = arena_printf(&w->arena, "s%u", (unsigned)random_below(r, s->streams));

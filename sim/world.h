@@ -89,7 +89,7 @@ struct fate {
     bool              arrives, twice, crash;
     int64_t           start_us, arrive_us, answer_us; /* after submission */
     int64_t           retry_after_us;
-    bool              disable;
+    bool              disable, unsent;
 };
 
 /* A row of the store, as far as it was seen there. */
@@ -103,6 +103,7 @@ struct known_row {
 struct receiver {
     bool down;
     bool hangs;  /* while it is down: no answer at all, instead of a refusal */
+    pr_slice type; /* only for messages of this type; empty: for all */
 };
 
 struct world {

@@ -320,42 +320,20 @@ struct findings {
     size_t              count;
 };
 
-static const char *finding_text(struct cli *cli, const struct finding *f)
-{
-    struct arena *arena = &cli->arena;
-
-    switch (f->kind) {
-    case FINDING_NEVER: return "can never match: what it asks for contradicts itself, or no endpoint has that name";
-    case FINDING_UNREACHABLE:
-        return f->other != NULL
-                   ? arena_printf(arena, "is never reached: rule \"%s\" before it takes all that it could match",
-                                  clean(cli, f->other->name)).data
-                   : "is never reached: the rules before it take all that it could match";
-    case FINDING_STEP:
-        return arena_printf(arena, "step %zu is never reached: the steps before it, or the failures that the rule asks for, "
-                                   "end earlier", f->step + 1).data;
-    case FINDING_ENDLESS: break;
-    }
-    if (f->to.size > 0)
-        return arena_printf(arena, "is a circle: dead letters go to %s, and from there back again; the second time they go "
-                                   "into the table", clean(cli, f->to)).data;
-    if (f->rule->steps[f->step].step == STEP_PAUSE)
-        return "has no end: pause alone puts the message back uncounted, each time; add {age: {max: ...}}, or dead_letter "
-               "beside it";
-    return "has no end: it retries for ever; set failures in its retry, or add {age: {max: ...}}";
-}
-
 static void tell_finding(void *arg, const struct finding *f)
 {
     struct findings *all = arg;
     struct cli      *cli = all->cli;
     int              line = config_rule_line(cli->config, f->rule);
-    const char      *text = finding_text(cli, f);
+    struct buf       text;
 
     all->count++;
+    buf_init(&text, OUTPUT_MAX);
+    finding_describe(f, &text);
     if (all->w == NULL) {
         printf("%s:%d: rule \"%s\"%s%s %s\n", cli->config->file, line, clean(cli, f->rule->name),
-               f->endpoint.size > 0 ? " of endpoint " : "", clean(cli, f->endpoint), text);
+               f->endpoint.size > 0 ? " of endpoint " : "", clean(cli, f->endpoint), buf_slice(&text).data);
+        buf_fini(&text);
         return;
     }
     json_begin_object(all->w);
@@ -368,8 +346,9 @@ static void tell_finding(void *arg, const struct finding *f)
     json_key(all->w, "line");
     json_int(all->w, line);
     json_key(all->w, "text");
-    json_cstr(all->w, text);
+    json_slice(all->w, buf_slice(&text));
     json_end_object(all->w);
+    buf_fini(&text);
 }
 
 static void find_all(struct findings *all)

@@ -74,12 +74,14 @@ static struct item *admit_part(struct engine *e, const struct row *row, struct e
         e->counts.held++;
         return NULL;
     }
-    if ((s != NULL || !stream_is_ordered(ep, row->m.stream)) && !endpoint_is_behind(ep) && endpoint_room(e, ep, now_us) > 0)
+    bool barred = !endpoint_is_behind(ep) && barred_takes_part(e, ep, row);
+    if (!barred && (s != NULL || !stream_is_ordered(ep, row->m.stream)) && !endpoint_is_behind(ep) &&
+        endpoint_room(e, ep, now_us) > 0)
         part = item_new(e, &r, ep);
     if (part != NULL) {
         part->stream = s;
         item_wait(e, part, true);
-    } else {
+    } else if (!barred) {
         parts_wait(e, ep, row->m.seq);
     }
     if (s != NULL)
@@ -172,7 +174,7 @@ static enum admitted admit_one(struct engine *e, const struct row *row, struct e
             return held ? TAKEN : NO_ROOM;
         }
     }
-    if (endpoint_room(e, ep, now_us) > 0) {
+    if (endpoint_room(e, ep, now_us) > 0 && !brakes_bar(e, ep, row->m.type)) {
         item = item_new(e, row, ep);
         if (item != NULL) {
             item->stream = s;

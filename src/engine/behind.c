@@ -6,17 +6,25 @@
  * seqs: nothing of the one may overtake the other in its stream.  Who comes later joins them. */
 #include "engine/internal.h"
 
+void pass_widen(struct pass *p, int64_t from_seq, uint64_t after_row, int64_t to_seq)
+{
+    if (!p->active || from_seq < p->from_seq || (from_seq == p->from_seq && after_row < p->after_row)) {
+        p->from_seq = from_seq;
+        p->after_row = after_row;
+    }
+    p->to_seq = p->active ? max64(p->to_seq, to_seq) : to_seq;
+    p->active = true;
+}
+
+void pass_again(struct engine *e, struct endpoint *ep, int64_t from_seq, uint64_t after_row, int64_t to_seq)
+{
+    e->behind_count += !ep->pass.active;
+    pass_widen(&ep->pass, from_seq, after_row, to_seq);
+}
+
 void pass_over(struct engine *e, struct endpoint *ep, const struct row *row)
 {
-    struct pass *p = &ep->pass;
-
-    if (!p->active || row->m.seq < p->from_seq || (row->m.seq == p->from_seq && row->row <= p->after_row)) {
-        p->from_seq = row->m.seq;
-        p->after_row = row->row - 1;
-    }
-    p->to_seq = p->active ? max64(p->to_seq, row->m.seq + 1) : row->m.seq + 1;
-    e->behind_count += !p->active;
-    p->active = true;
+    pass_again(e, ep, row->m.seq, row->row - 1, row->m.seq + 1);
 }
 
 void parts_wait(struct engine *e, struct endpoint *ep, int64_t seq)
@@ -85,7 +93,7 @@ static bool can_catch_up(const struct engine *e, const struct endpoint *ep, int6
     bool parts_can = p->active && !parts_await_scan(e, p);
     bool pass_can = ep->pass.active && (!p->active || parts_can || ep->pass.from_seq < p->from_seq);
 
-    return (parts_can || pass_can) && ep->count <= e->setting.window_count / 8 &&
+    return (parts_can || pass_can) && ep->count - ep->barred.count <= e->setting.window_count / 8 &&
            endpoint_room(e, ep, now_us) > 0;
 }
 
@@ -171,7 +179,7 @@ static enum admitted take_passed(struct engine *e, struct endpoint *ep, const st
     struct target target;
 
     if (row_is_ours(e, row) && !scan_will_come(e, row) && find_target(e, row, &target) == ep &&
-        admit(e, row, &target, now_us) == NO_ROOM)
+        !barred_passes_over(e, ep, row) && admit(e, row, &target, now_us) == NO_ROOM)
         return NO_ROOM;
     ep->pass.from_seq = row->m.seq;
     ep->pass.after_row = row->row;
@@ -189,7 +197,7 @@ static enum admitted take_part(struct engine *e, struct endpoint *ep, const stru
             return NO_ROOM;
         }
         find_target(e, row, &target);
-        if (admit(e, row, &target, now_us) == NO_ROOM)
+        if (!barred_takes_part(e, ep, row) && admit(e, row, &target, now_us) == NO_ROOM)
             return NO_ROOM;
     }
     ep->parts.from_seq = row->m.seq + 1;

@@ -2,7 +2,9 @@
  *
  * With one for each type, messages of a type that may not go now are put on that type's shelf, so
  * that they are not met again and again while the others go on.  They are still waiting: a shelf
- * is only another list for the same node.  A type whose breaker has nothing to remember has none. */
+ * is only another list for the same node.  Such a type is barred: what it has in memory takes no
+ * room from the others, and it gets little more (pass.c).  A type with nothing in memory whose
+ * breaker has nothing to remember has none. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,15 +59,15 @@ static bool is_per_type(const struct endpoint *ep)
     return ep->setting->breaker.per_type && ep->setting->breaker.enabled;
 }
 
-/* NULL: nothing is to be remembered of this type. */
-static struct brake *brake_of(struct endpoint *ep, pr_slice type)
+/* NULL: this type is not watched. */
+static struct brake *brake_of(struct endpoint *ep, const struct item *item)
 {
-    return is_per_type(ep) ? brake_find(ep, type) : &ep->brake;
+    return is_per_type(ep) ? item->brake : &ep->brake;
 }
 
-static struct breaker *breaker_find(struct endpoint *ep, pr_slice type)
+static struct breaker *breaker_of(struct endpoint *ep, const struct item *item)
 {
-    struct brake *b = brake_of(ep, type);
+    struct brake *b = brake_of(ep, item);
     return b != NULL ? &b->breaker : NULL;
 }
 
@@ -83,7 +85,7 @@ static void brake_unshelve(struct endpoint *ep, struct brake *b)
 
 void brakes_unshelve(struct endpoint *ep, int64_t now_us)
 {
-    if (!is_per_type(ep))
+    if (ep->barred.types == 0)
         return;
     map_foreach(node, &ep->brakes) {
         struct brake *b = MAP_ENTRY(node, struct brake, node);
@@ -95,11 +97,8 @@ void brakes_unshelve(struct endpoint *ep, int64_t now_us)
 
 bool brakes_allow_or_shelve(struct endpoint *ep, struct item *item, int64_t now_us)
 {
-    struct brake *b;
+    struct brake *b = item->brake;
 
-    if (!is_per_type(ep))
-        return true; /* brakes_allow() has said so for all */
-    b = brake_find(ep, item->m.type);
     if (b == NULL || breaker_allows(&b->breaker, &ep->setting->breaker, now_us))
         return true;
     if (item->stream != NULL) {
@@ -111,6 +110,65 @@ bool brakes_allow_or_shelve(struct endpoint *ep, struct item *item, int64_t now_
         list_push_back(&b->loose, &item->node);
     }
     return false;
+}
+
+/* ---- Who is in memory --------------------------------------------------------------------------- */
+
+/* Its breaker was told something: the only place that bars a type, or ends that. */
+static void brake_update(struct endpoint *ep, struct brake *b)
+{
+    bool barred = b->breaker.state != BREAKER_CLOSED;
+
+    if (barred == b->barred || b == &ep->brake)
+        return;
+    b->barred = barred;
+    if (barred) {
+        ep->barred.types++;
+        ep->barred.count += b->count;
+        ep->barred.bytes += b->bytes;
+        return;
+    }
+    ep->barred.types--;
+    ep->barred.count -= b->count;
+    ep->barred.bytes -= b->bytes;
+    ep->barred.over = true;
+    brake_unshelve(ep, b);
+}
+
+void brakes_enter(struct endpoint *ep, struct item *item)
+{
+    struct brake *b = is_per_type(ep) ? brake_get(ep, item->m.type) : NULL;
+
+    item->brake = b;
+    if (b == NULL)
+        return;
+    b->count++;
+    b->bytes += item->bytes;
+    ep->barred.count += b->barred ? 1 : 0;
+    ep->barred.bytes += b->barred ? item->bytes : 0;
+}
+
+void brakes_leave(struct endpoint *ep, struct item *item)
+{
+    struct brake *b = item->brake;
+
+    if (b == NULL)
+        return;
+    item->brake = NULL;
+    b->count--;
+    b->bytes -= item->bytes;
+    ep->barred.count -= b->barred ? 1 : 0;
+    ep->barred.bytes -= b->barred ? item->bytes : 0;
+    ep->barred.over |= b->barred && b->count == 0; /* there must be somebody to probe with */
+    brake_release(b);
+}
+
+bool brakes_bar(const struct engine *e, const struct endpoint *ep, pr_slice type)
+{
+    const struct brake *b = ep->barred.types > 0 ? brake_find(ep, type) : NULL;
+
+    return b != NULL && b->barred && b->count > 0 &&
+           (b->count >= CLOSED_SHARE || ep->barred.count >= e->setting.window_count / 4);
 }
 
 /* ---- The breaker's questions ------------------------------------------------------------------ */
@@ -128,39 +186,41 @@ bool brakes_are_shut(const struct endpoint *ep)
 /* Sent after its breaker opened, only because it was announced before. */
 bool brakes_hold_back(struct endpoint *ep, const struct item *item)
 {
-    const struct breaker *b = breaker_find(ep, item->m.type);
+    const struct breaker *b = breaker_of(ep, item);
     return b != NULL && b->state == BREAKER_OPEN;
 }
 
 void brakes_started(struct endpoint *ep, const struct item *item)
 {
-    struct breaker *b = breaker_find(ep, item->m.type);
+    struct breaker *b = breaker_of(ep, item);
     if (b != NULL)
         breaker_started(b, item->row);
 }
 
-bool brakes_failed(struct engine *e, const struct item *item, const struct failure *f, bool transient, int64_t now_us,
-                   bool *ret_opened)
+static bool brake_failed(struct engine *e, struct brake *b, const struct failure *f, uint64_t message, bool transient,
+                         int64_t now_us, bool *ret_opened)
 {
-    struct endpoint   *ep = item->endpoint;
-    struct brake      *b  = brake_of(ep, item->m.type);
-    enum breaker_state before, after;
+    enum breaker_state before = b->breaker.state, after;
     bool               ours;
 
-    *ret_opened = false;
-    if (b == NULL && transient)
-        b = brake_get(ep, item->m.type);
-    if (b == NULL)
-        return false;
-    before = b->breaker.state;
-    ours   = breaker_failed(&b->breaker, &ep->setting->breaker, item->row, transient, f->retry_after_us, now_us);
-    after  = b->breaker.state;
+    ours  = breaker_failed(&b->breaker, &b->endpoint->setting->breaker, message, transient, f->retry_after_us, now_us);
+    after = b->breaker.state;
     *ret_opened = before == BREAKER_CLOSED && after == BREAKER_OPEN;
     if (after == BREAKER_OPEN && before != BREAKER_OPEN)
         report_opened(e, b, f, *ret_opened, now_us);
     else if (after == BREAKER_CLOSED && before != BREAKER_CLOSED)
         report_closed(e, b);
+    brake_update(b->endpoint, b);
     return ours;
+}
+
+bool brakes_failed(struct engine *e, const struct item *item, const struct failure *f, bool transient, int64_t now_us,
+                   bool *ret_opened)
+{
+    struct brake *b = brake_of(item->endpoint, item);
+
+    *ret_opened = false;
+    return b != NULL && brake_failed(e, b, f, item->row, transient, now_us, ret_opened);
 }
 
 bool brakes_are_same(const struct endpoint *ep, const struct item *a, const struct item *b)
@@ -173,39 +233,51 @@ void brake_release(struct brake *b)
 {
     struct endpoint *ep = b->endpoint;
 
-    if (b == &ep->brake || !breaker_is_fresh(&b->breaker) || !report_is_over(b))
+    if (b == &ep->brake || b->count > 0 || !breaker_is_fresh(&b->breaker) || !report_is_over(b))
         return;
-    brake_unshelve(ep, b);
     map_remove(&ep->brakes, &b->node);
     mishap_fini(&b->mishap);
     free(b);
 }
 
+static void brake_succeeded(struct engine *e, struct brake *b, uint64_t message, int64_t now_us)
+{
+    bool was_closed = b->breaker.state == BREAKER_CLOSED;
+
+    breaker_succeeded(&b->breaker, &b->endpoint->setting->breaker, message, now_us);
+    if (!was_closed && b->breaker.state == BREAKER_CLOSED)
+        report_closed(e, b);
+    brake_update(b->endpoint, b);
+}
+
 void brakes_succeeded(struct engine *e, const struct item *item, int64_t now_us)
 {
-    struct endpoint              *ep      = item->endpoint;
-    const struct breaker_setting *setting = &ep->setting->breaker;
-    struct brake                 *b       = brake_of(ep, item->m.type);
-    bool                          was_closed;
+    struct brake *b = brake_of(item->endpoint, item);
 
-    if (b == NULL && setting->share > 0)
-        b = brake_get(ep, item->m.type);
-    if (b == NULL)
-        return;
-    was_closed = b->breaker.state == BREAKER_CLOSED;
-    breaker_succeeded(&b->breaker, setting, item->row, now_us);
-    if (!was_closed && b->breaker.state == BREAKER_CLOSED) {
-        brake_unshelve(ep, b);
-        report_closed(e, b);
-    }
-    brake_release(b);
+    if (b != NULL)
+        brake_succeeded(e, b, item->row, now_us);
 }
 
 void brakes_returned(struct endpoint *ep, const struct item *item)
 {
-    struct breaker *b = breaker_find(ep, item->m.type);
+    struct breaker *b = breaker_of(ep, item);
     if (b != NULL)
         breaker_returned(b, item->row);
+}
+
+void brakes_heard(struct engine *e, struct endpoint *ep, const struct engine_news *news, int64_t now_us)
+{
+    struct brake  *b = is_per_type(ep) ? brake_get(ep, news->type) : &ep->brake;
+    struct failure f = { .reason = news->reason, .retry_after_us = news->retry_after_us };
+    bool           opened;
+
+    if (b == NULL)
+        return;
+    if (news->failed > 0)
+        (void)brake_failed(e, b, &f, news->message, news->transient, now_us, &opened);
+    else
+        brake_succeeded(e, b, news->message, now_us);
+    brake_release(b);
 }
 
 int64_t brakes_next_us(const struct endpoint *ep)
@@ -214,6 +286,8 @@ int64_t brakes_next_us(const struct endpoint *ep)
 
     if (!is_per_type(ep))
         return breaker_next_us(&ep->brake.breaker);
+    if (ep->barred.types == 0)
+        return PR_NEVER;
     map_foreach(node, &ep->brakes)
         next_us = min64(next_us, breaker_next_us(&MAP_ENTRY(node, struct brake, node)->breaker));
     return next_us;
@@ -223,12 +297,32 @@ enum breaker_state brakes_state(const struct endpoint *ep)
 {
     enum breaker_state state = ep->brake.breaker.state;
 
+    if (ep->barred.types == 0)
+        return state;
     map_foreach(node, &ep->brakes) {
         const struct breaker *b = &MAP_ENTRY(node, struct brake, node)->breaker;
         if (b->state != BREAKER_CLOSED && state != BREAKER_OPEN)
             state = b->state;
     }
     return state;
+}
+
+void brakes_check(const struct endpoint *ep)
+{
+    size_t types = 0, count = 0, bytes = 0, barred_count = 0, barred_bytes = 0;
+
+    map_foreach(node, &ep->brakes) {
+        const struct brake *b = MAP_ENTRY(node, struct brake, node);
+        ASSERT(b->barred == (b->breaker.state != BREAKER_CLOSED));
+        ASSERT(b->barred || (list_is_empty(&b->loose) && list_is_empty(&b->streams)));
+        types += b->barred;
+        count += b->count;
+        bytes += b->bytes;
+        barred_count += b->barred ? b->count : 0;
+        barred_bytes += b->barred ? b->bytes : 0;
+    }
+    ASSERT(count <= ep->count && bytes <= ep->bytes);
+    ASSERT(types == ep->barred.types && barred_count == ep->barred.count && barred_bytes == ep->barred.bytes);
 }
 
 void brakes_fini(struct endpoint *ep)
@@ -242,4 +336,5 @@ void brakes_fini(struct endpoint *ep)
     map_fini(&ep->brakes);
     mishap_fini(&ep->brake.mishap);
     mishap_fini(&ep->mishap);
+    free(ep->barred.sieve);
 }

@@ -30,6 +30,7 @@ static bool endpoint_init(struct engine *e, size_t i)
     list_init(&ep->loose);
     list_init(&ep->ready);
     map_init(&ep->brakes);
+    barred_init(&ep->barred);
     brake_init(&ep->brake, ep);
     e->any_strict = e->any_strict || ep->setting->ordering == ORDERING_STRICT;
     if (ep->key == NULL)
@@ -61,6 +62,7 @@ struct engine *engine_new(const struct engine_setting *setting, struct pr_error 
     e->endpoint_count       = setting->endpoint_count;
     e->company              = setting->company != NULL ? setting->company : &e->own_company;
     e->next_due_us          = PR_NEVER;
+    e->news_at_us           = PR_NEVER;
     e->due_restart_us       = PR_NEVER;
     list_init(&e->reports);
     random_init(&e->random, setting->seed);
@@ -361,7 +363,7 @@ int64_t engine_next_us(struct engine *e, int64_t now_us)
         return max64(e->retry_at_us, now_us);
     if (wants_cycle(e, now_us))
         return now_us;
-    next_us = min64(renew_at_us(e), look_at_us(e));
+    next_us = min64(min64(renew_at_us(e), look_at_us(e)), e->news_at_us);
     if (e->stopping)
         return next_us;
     if (e->lanes != 0 && window_has_room(e))
@@ -465,6 +467,8 @@ void engine_check(const struct engine *e)
         out += item->place == PLACE_CHOSEN || item->place == PLACE_READY || item->place == PLACE_OUT;
     }
     ASSERT(count == e->count && bytes == e->bytes && out == e->out_count); /* E3 */
+    for (size_t i = 0; i < e->endpoint_count; i++)
+        brakes_check(&e->endpoints[i]);
     map_foreach(node, &e->streams)
         check_stream(MAP_ENTRY(node, struct stream, node));
     list_foreach(node, &e->receipts) /* E6 */

@@ -113,6 +113,19 @@ void   engine_result(struct engine *e, int64_t now_us, const struct delivery_res
 /* A verdict of the owner's own on what engine_take gave, instead of a result (work coordinator). */
 int    engine_judge(struct engine *e, int64_t now_us, const struct pr_verdict *verdict, int *ret_answer);
 
+/* What somebody else sent to an endpoint, beside the engine. */
+struct engine_news {
+    unsigned endpoint;
+    pr_slice type;                            /* of the message */
+    uint64_t message;                         /* tells different ones apart; not 0 */
+    uint64_t sent, failed, dead, discarded;   /* for the stored totals */
+    bool     asked;                           /* the endpoint was, and answered or not ... */
+    bool     transient;                       /* ... when it failed: for such a reason */
+    int      reason;                          /* which */
+    int64_t  retry_after_us;
+};
+void engine_heard(struct engine *e, int64_t now_us, const struct engine_news *news);
+
 /* When to call engine_plan or engine_take again, with nothing else happening. */
 int64_t engine_next_us(struct engine *e, int64_t now_us);
 

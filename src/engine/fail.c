@@ -246,7 +246,9 @@ void judge_failure(struct engine *e, struct item *item, const struct delivery_re
     struct called    called = { 0 };
 
     mishap_set(&ep->mishap, &failure);
-    if (was_out && ask_breaker(e, item, &failure, transient, now_us))
+    if (was_out && result->unsent)
+        brakes_returned(ep, item); /* the endpoint was not asked: this says nothing about it */
+    else if (was_out && ask_breaker(e, item, &failure, transient, now_us))
         return;
     decide(e, &ep->setting->policy, &failure, &called, &decision);
     /* It is gone for good: nothing more is sent there until a person has looked. */

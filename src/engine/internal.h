@@ -8,6 +8,8 @@
  *   choose.c    which rows go out next, and in what company
  *   brake.c     the breakers of an endpoint
  *   report.c    ... and what the store is told of them
+ *   barred.c    ... and of those, the ones of types whose breaker is not closed
+ *   news.c      what others sent to our endpoints
  *   pause.c     pauses that begin here
  *   fail.c      from a failure to what follows
  *   settle.c    from results to verdicts, and what a committed verdict changes
@@ -43,6 +45,7 @@
 #define OPENING_ROWS 1000        /* heads and held keys per cycle */
 #define RETRY_MIN_US PR_MILLISECONDS(5)  /* after a store fault: from here, doubled, */
 #define RETRY_MAX_US PR_SECONDS(1)       /* ... to here */
+#define NEWS_US PR_SECONDS(1)    /* what others sent is stored within this time */
 #define SWEEP_ROW_US 100         /* a due pass that dropped n rows is not repeated for n of these */
 
 /* Where an item is.  Each has its list; item_move() is the only one that writes it. */
@@ -69,6 +72,7 @@ struct item {
     uint32_t          slot, generation;
     enum place        place;
     struct endpoint  *endpoint;   /* NULL: goes nowhere (bad, unroutable, being split) */
+    struct brake     *brake;      /* of its type at its endpoint; NULL: none */
     struct stream    *stream;     /* NULL: no order */
     size_t            bytes;
     int               number;     /* hand-out number */
@@ -107,6 +111,7 @@ struct stream {
     int64_t           held_from;    /* no row below this seq is held and not in memory */
     bool              held_stop;    /* while absorbing: the rest of it must wait */
     bool              shelved;      /* `ready` is on the shelf of a message type, see brake.c */
+    bool              dozing;       /* its first held row is of a barred type: not to be read */
     struct list_node  ready;        /* endpoint->ready_streams */
     struct list_node  waking;       /* endpoint->waking: held, not blocked, few in memory */
     struct list_node  unscanned;    /* e->unscanned: held, and the fresh scan must pass its first held row */
@@ -130,6 +135,16 @@ struct parts {
     int64_t  scan_seq;  /* ... has come to here */
 };
 
+/* Message types whose breaker is not closed, at an endpoint that has one for each type. */
+struct barred {
+    size_t      types;
+    size_t      count, bytes; /* of their rows in memory */
+    bool        over;         /* one of them may go again, or has nothing in memory: read what was passed over */
+    struct pass pass;         /* of fresh rows of these types, and of what stands behind them in their streams */
+    int64_t     parts_from;   /* of parts, the same; PR_NEVER: none */
+    uint8_t    *sieve;        /* owned: which streams these are, by their hash; NULL: none */
+};
+
 /* A pause that the store does not know yet. */
 struct local_pause {
     int64_t until_us;  /* store time; 0: none */
@@ -149,7 +164,9 @@ struct brake {
     struct endpoint *endpoint;
     pr_slice         type;            /* its bytes are behind the struct; empty: all types */
     struct breaker   breaker;
-    struct list      loose, streams;  /* the shelf */
+    struct list      loose, streams;  /* the shelf; empty unless barred */
+    bool             barred;          /* one of a type: its breaker is not closed */
+    size_t           count, bytes;    /* ... and its rows in memory */
     struct list_node report;          /* e->reports: it is to be told */
     bool             stored;          /* the store has it as open */
     bool             planned;         /* it is in the cycle being made */
@@ -176,6 +193,7 @@ struct endpoint {
     struct pass      pass;
     struct parts     parts;
     char            *key;              /* "name/": held_by of its parts; owned */
+    struct barred    barred;
     int64_t          full_since_us;    /* 0: has room */
     bool             slow;             /* the scan reads on past its rows */
     struct tally     tally;            /* for the next cycle */
@@ -293,6 +311,7 @@ struct engine {
     struct arena  arena;
     int64_t       retry_at_us;
     int64_t       cycled_us;     /* when the last one landed */
+    int64_t       news_at_us;    /* when the totals of others are to be stored; PR_NEVER: there are none */
     int64_t       retry_delay_us;
 
     bool stopping, gave_up, left;
@@ -335,6 +354,8 @@ void stream_is_held(struct stream *s, int64_t from_seq); /* rows from here on ar
 bool stream_is_ordered(const struct endpoint *ep, pr_slice stream);
 
 /* behind.c */
+void pass_widen(struct pass *p, int64_t from_seq, uint64_t after_row, int64_t to_seq);
+void pass_again(struct engine *e, struct endpoint *ep, int64_t from_seq, uint64_t after_row, int64_t to_seq);
 void pass_over(struct engine *e, struct endpoint *ep, const struct row *row);
 void parts_wait(struct engine *e, struct endpoint *ep, int64_t seq); /* from here on some are held in the store */
 bool parts_hold_row(struct engine *e, struct endpoint *ep, const struct row *row); /* false: no memory */
@@ -342,6 +363,16 @@ void behind_forget(struct engine *e);
 bool behind_can_read(const struct engine *e, int64_t now_us);
 void behind_plan(struct engine *e, struct held_read *reads, size_t *count, int64_t now_us);
 void behind_absorb(struct engine *e, const struct cycle_reply *r, int64_t now_us);
+
+/* barred.c: of types that have enough of their rows in memory */
+void barred_init(struct barred *b);
+void barred_forget(struct engine *e);
+/* Because of its type, or because it stands behind one that was: then it is done, and found again later. */
+bool barred_passes_over(struct engine *e, struct endpoint *ep, const struct row *row);
+bool barred_takes_part(struct engine *e, struct endpoint *ep, const struct row *row);
+/* May rows of this stream ("": of none) that stand before this place be out of memory? */
+bool endpoint_hides(const struct endpoint *ep, pr_slice stream, int64_t seq);
+void barred_renew(struct engine *e); /* what is barred no more is to be read again; between cycles */
 
 /* orphan.c */
 void orphans_found(struct engine *e, pr_slice after);
@@ -380,10 +411,16 @@ bool     brakes_failed(struct engine *e, const struct item *item, const struct f
                        int64_t now_us, bool *ret_opened);
 void     brakes_succeeded(struct engine *e, const struct item *item, int64_t now_us);
 void     brakes_returned(struct endpoint *ep, const struct item *item);
+void     brakes_heard(struct engine *e, struct endpoint *ep, const struct engine_news *news, int64_t now_us);
 int64_t  brakes_next_us(const struct endpoint *ep);
 enum breaker_state brakes_state(const struct endpoint *ep);
 void     brake_init(struct brake *b, struct endpoint *ep);
 void     brake_release(struct brake *b); /* frees it, when nothing is to be remembered or told */
+void     brakes_enter(struct endpoint *ep, struct item *item); /* it is in memory now */
+void     brakes_leave(struct endpoint *ep, struct item *item);
+void     brakes_check(const struct endpoint *ep);
+/* Has this type, which may not go now, enough of its rows in memory? */
+bool     brakes_bar(const struct engine *e, const struct endpoint *ep, pr_slice type);
 void     brakes_fini(struct endpoint *ep);
 
 /* report.c */

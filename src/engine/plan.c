@@ -45,11 +45,13 @@ static bool has_wakeable(const struct endpoint *ep)
 {
     size_t looked = 0;
 
-    list_foreach(node, &ep->waking)
-        if (!endpoint_is_behind_at(ep, LIST_ENTRY(node, struct stream, waking)->held_from))
+    list_foreach(node, &ep->waking) {
+        const struct stream *s = LIST_ENTRY(node, struct stream, waking);
+        if (!endpoint_hides(ep, s->name, s->held_from))
             return true;
-        else if (++looked == HELD_READS_MAX)
+        if (++looked == HELD_READS_MAX)
             return false; /* the endpoint catches up, and then they can */
+    }
     return false;
 }
 
@@ -105,9 +107,10 @@ int64_t look_at_us(const struct engine *e)
 
 bool wants_cycle(struct engine *e, int64_t now_us)
 {
+    barred_renew(e);
     if (e->epoch == 0)
         return !e->stopping;
-    if (e->judged_count > 0 || e->hold_count > 0 || e->pause_count > 0 || !list_is_empty(&e->reports) ||
+    if (now_us >= e->news_at_us || e->judged_count > 0 || e->hold_count > 0 || e->pause_count > 0 || !list_is_empty(&e->reports) ||
         e->effects != NULL || now_us >= min64(renew_at_us(e), look_at_us(e)) || lanes_to_give(e) != 0)
         return true;
     if (e->stopping)
@@ -158,7 +161,7 @@ static void plan_waking(struct engine *e, struct endpoint *ep, struct held_read 
             break;
         s = LIST_ENTRY(node, struct stream, waking);
         list_push_back(&turned, node);
-        if (endpoint_is_behind_at(ep, s->held_from))
+        if (endpoint_hides(ep, s->name, s->held_from))
             continue;
         if (!plan_held_read(e, s->key, s->held_from - 1, HELD_ROWS, reads, count))
             break; /* no memory: another time */
@@ -326,6 +329,7 @@ static void plan_tallies(struct engine *e)
     plan_tally(e, &e->nowhere, (pr_slice){ NULL, 0 }, NULL, tallies, &count);
     e->cycle.tallies     = tallies;
     e->cycle.tally_count = count;
+    e->news_at_us        = PR_NEVER;
 }
 
 static void unchoose(struct engine *e)

@@ -24,6 +24,8 @@ static void absorb_fresh_row(struct engine *e, const struct row *row, int64_t no
         return;
     ep = find_target(e, row, &target);
     /* Earlier ones of its stream may wait to be read again: behind them. */
+    if (ep != NULL && !endpoint_is_behind(ep) && barred_passes_over(e, ep, row))
+        return;
     if (ep != NULL && (endpoint_is_behind(ep) || admit(e, row, &target, now_us) == NO_ROOM))
         pass_over(e, ep, row);
     else if (ep == NULL && admit(e, row, &target, now_us) == NO_ROOM)
@@ -62,8 +64,9 @@ static bool hold_for_closed(struct engine *e, const struct row *row, const struc
 {
     struct endpoint *ep = target->count == 1 ? &e->endpoints[target->endpoints[0]] : NULL;
 
-    return ep != NULL && !row->m.released && endpoint_is_closed(e, ep, now_us) && endpoint_room(e, ep, now_us) == 0 &&
-           window_has_room(e) && parts_hold_row(e, ep, row);
+    return ep != NULL && !row->m.released && window_has_room(e) &&
+           ((endpoint_is_closed(e, ep, now_us) && endpoint_room(e, ep, now_us) == 0) || brakes_bar(e, ep, row->m.type)) &&
+           parts_hold_row(e, ep, row);
 }
 
 static void absorb_due(struct engine *e, const struct cycle_reply *r, int64_t now_us)
@@ -111,8 +114,9 @@ static void absorb_held_row(struct engine *e, struct stream *s, const struct row
 
     find_target(e, row, &target);
     if (row_is_ours(e, row))
-        waits = stream_blocks(s, &row->m) || scan_will_come(e, row) || endpoint_is_behind_at(s->endpoint, row->m.seq) ||
+        waits = stream_blocks(s, &row->m) || scan_will_come(e, row) || endpoint_hides(s->endpoint, s->name, row->m.seq) ||
                 admit(e, row, &target, now_us) == NO_ROOM;
+    s->dozing    = waits && brakes_bar(e, s->endpoint, row->m.type);
     s->held_stop = waits; /* go on from here when the head is gone, or when there is room */
     s->held_from = waits ? row->m.seq : row->m.seq + 1;
 }

@@ -190,6 +190,8 @@ void stream_remove_head(struct engine *e, struct stream *s, int64_t seq)
 
 void stream_is_held(struct stream *s, int64_t from_seq)
 {
+    if (!s->held || from_seq < s->held_from)
+        s->dozing = false; /* its first one may be another one now */
     s->held_from = s->held ? min64(s->held_from, from_seq) : from_seq;
     s->held      = true;
 }
@@ -288,7 +290,7 @@ void stream_update(struct engine *e, struct stream *s)
 {
     bool wake = s->held && (s->head_count == 0 || s->held_from <= s->heads[0].seq) &&
                 (s->item_count < HELD_ROWS || held_goes_first(s)) && (e->giving & lane_bit(s->lane)) == 0 &&
-                scan_has_passed(e, s->lane, s->held_from);
+                scan_has_passed(e, s->lane, s->held_from) && !s->dozing;
 
     if (s->item_count == 0 && s->busy == 0 && s->head_count == 0 && !s->held && s->holds == 0) {
         stream_free(e, s);

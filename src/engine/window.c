@@ -79,6 +79,7 @@ struct item *item_new(struct engine *e, const struct row *row, struct endpoint *
     if (ep != NULL) {
         ep->count++;
         ep->bytes += item->bytes;
+        brakes_enter(ep, item);
     }
     return item;
 }
@@ -231,6 +232,7 @@ void item_free(struct engine *e, struct item *item)
     if (item->endpoint != NULL) {
         item->endpoint->count--;
         item->endpoint->bytes -= item->bytes;
+        brakes_leave(item->endpoint, item);
     }
     e->slots[item->slot]           = NULL;
     e->free_slots[e->free_count++] = item->slot;
@@ -249,20 +251,22 @@ bool endpoint_is_closed(const struct engine *e, const struct endpoint *ep, int64
     return endpoint_has_pause(e, ep, now_us) || brakes_are_shut(ep);
 }
 
-/* How many more rows of this endpoint may come in. */
+/* How many more rows of this endpoint may come in.  What waits for the breaker of its type does not
+ * count against the other types. */
 size_t endpoint_room(const struct engine *e, const struct endpoint *ep, int64_t now_us)
 {
-    size_t free_rows, room;
+    size_t free_rows, room, count = ep->count - ep->barred.count, bytes = ep->bytes - ep->barred.bytes;
+    bool   closed = endpoint_is_closed(e, ep, now_us);
 
     if (!window_has_room(e))
         return 0;
     if (ep->count == 0)
         return max_size(1, (e->setting.window_count - e->count) / 2);
     free_rows = e->setting.window_count - e->count;
-    room      = free_rows > ep->count ? (free_rows - ep->count + 1) / 2 : 0;
-    if (ep->bytes >= e->setting.window_bytes - min_size(e->bytes, e->setting.window_bytes))
+    room      = free_rows > count ? (free_rows - count + 1) / 2 : 0;
+    if (bytes >= e->setting.window_bytes - min_size(e->bytes, e->setting.window_bytes))
         return 0;
-    if (endpoint_is_closed(e, ep, now_us))
+    if (closed)
         return ep->count < CLOSED_SHARE ? min_size(room, CLOSED_SHARE - ep->count) : 0;
     return room;
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/slice.h"
+#include "base/utf8.h"
 #include "base/util.h"
 #include "core/reason.h"
 
@@ -403,4 +404,42 @@ void policy_check(const struct checked_endpoint *endpoints, size_t endpoint_coun
         check_own(&report, endpoints, endpoint_count, &endpoints[i]);
     for (size_t i = 0; i < global_count && endpoint_count > 0; i++)
         check_global(&report, endpoints, endpoint_count, global, i);
+}
+
+static void describe_end(const struct finding *f, struct buf *ret)
+{
+    if (f->to.size > 0) {
+        buf_add_cstr(ret, "is a circle: dead letters go to ");
+        utf8_clean(ret, f->to);
+        buf_add_cstr(ret, ", and from there back again; the second time they go into the table");
+    } else if (f->rule->steps[f->step].step == STEP_PAUSE) {
+        buf_add_cstr(ret, "has no end: pause alone puts the message back uncounted, each time; add {age: {max: ...}}, or "
+                          "dead_letter beside it");
+    } else {
+        buf_add_cstr(ret, "has no end: it retries for ever; set failures in its retry, or add {age: {max: ...}}");
+    }
+}
+
+void finding_describe(const struct finding *f, struct buf *ret)
+{
+    switch (f->kind) {
+    case FINDING_NEVER:
+        buf_add_cstr(ret, "can never match: what it asks for contradicts itself, or no endpoint has that name");
+        break;
+    case FINDING_UNREACHABLE:
+        buf_add_cstr(ret, f->other != NULL ? "is never reached: rule \"" : "is never reached: the rules before it take");
+        if (f->other != NULL) {
+            utf8_clean(ret, f->other->name);
+            buf_add_cstr(ret, "\" before it takes");
+        }
+        buf_add_cstr(ret, " all that it could match");
+        break;
+    case FINDING_STEP:
+        buf_addf(ret, "step %zu is never reached: the steps before it, or the failures that the rule asks for, end earlier",
+                 f->step + 1);
+        break;
+    case FINDING_ENDLESS:
+        describe_end(f, ret);
+        break;
+    }
 }

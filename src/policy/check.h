@@ -6,6 +6,7 @@
 #ifndef POLICY_CHECK_H
 #define POLICY_CHECK_H
 
+#include "base/buf.h"
 #include "policy/policy.h"
 
 enum finding_kind {
@@ -25,6 +26,9 @@ struct finding {
 };
 
 const char *finding_kind_name(enum finding_kind kind); /* "never_matches", "unreachable", ... */
+
+/* What is wrong with the rule, behind its name, in one line: "is never reached: ...".  Adds to the buf. */
+void finding_describe(const struct finding *finding, struct buf *ret);
 
 /* An endpoint and its policy; the global rules are the same in all of them. */
 struct checked_endpoint {

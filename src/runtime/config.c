@@ -323,6 +323,9 @@ void config_endpoint_for_transport(const struct config_endpoint *endpoint, struc
         .url = endpoint->url,
         .source = endpoint->source,
         .envelope = endpoint->envelope,
+        .batch_messages = (unsigned)endpoint->batch.messages,
+        .batch_bytes = (size_t)endpoint->batch.bytes,
+        .ca = endpoint->ca,
         .timeout_us = endpoint->timeout_us,
         .concurrency = (unsigned)endpoint->concurrency,
         .allow_networks = endpoint->allow_networks,
@@ -349,7 +352,7 @@ static int line_in_list(const struct config *config, const void *field, const st
     const struct node *node = note != NULL && note->node != NULL ? note->node->first : NULL;
 
     for (size_t i = 0; i < count && node != NULL; i++, node = node->next)
-        if (&rules[i] == rule)
+        if (rules[i].steps == rule->steps) /* the rule, or a copy of it */
             return node->line;
     return 0;
 }

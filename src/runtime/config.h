@@ -30,16 +30,23 @@ struct config_box {
     int64_t keep_us; /* how long completed messages stay readable; 0: not at all */
 };
 
+struct config_batch {
+    int messages;
+    int64_t bytes;
+};
+
 struct config_endpoint {
     const char *name;
     const char *url;
     const char *source;   /* CloudEvents source of messages that have none */
-    const char *envelope; /* binary, structured, raw */
+    const char *envelope; /* binary, structured, batch, raw */
     const char *preset;   /* "" when none */
     enum ordering ordering;
     int64_t timeout_us;
     int max_attempts;
     int concurrency; /* 0: the transport's own */
+    struct config_batch batch; /* envelope batch */
+    const char *ca;            /* "": the system's */
     struct retry_setting retry;
     struct breaker_setting breaker;
     const struct network *allow_networks;

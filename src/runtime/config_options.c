@@ -5,6 +5,7 @@
 
 #include "base/util.h"
 #include "core/message.h"
+#include "transport/bundle.h"
 
 #define FIELD(type, member) .offset = offsetof(struct type, member), .size = sizeof(((struct type *)0)->member)
 #define COUNTED(type, member, counter) FIELD(type, member), .count_offset = offsetof(struct type, counter)
@@ -14,7 +15,7 @@
 #define MIB(n) (INT64_C(1048576) * (n))
 
 static const char *const orderings[] = { "fifo", "strict", "available", "none", NULL };
-static const char *const envelopes[] = { "binary", "structured", "raw", NULL };
+static const char *const envelopes[] = { "binary", "structured", "batch", "raw", NULL };
 static const char *const presets[] = { "cloudeventbus", "whizbang", "finitech", NULL };
 static const char *const watches[] = { "endpoint", "type", NULL };
 static const char *const modes[] = { "durable", "inline", NULL };
@@ -151,13 +152,26 @@ const struct option_section option_breaker = { "endpoints.NAME.breaker",
                                                "failure is counted. `breaker: off` leaves it out.",
                                                SECTION(breaker_options) };
 
+static const struct option batch_options[] = {
+    { "messages", OPTION_COUNT, "100", "in one request at most", FIELD(config_batch, messages),
+      .min = 1, .max = BUNDLE_MAX },
+    { "bytes", OPTION_SIZE, "256KiB", "of the messages in one request; a larger one goes alone", FIELD(config_batch, bytes),
+      .min = 1, .max = MIB(64) },
+};
+const struct option_section option_batch = {
+    "endpoints.NAME.batch",
+    "For `envelope: batch`. A batch has what waits when one of the `concurrency` requests (4, unless said) is free. "
+    "When it is refused as a whole it is split until the guilty message stands alone.",
+    SECTION(batch_options)
+};
+
 /* preset stands before retry and breaker, so that they can change what it sets. */
 static const struct option endpoint_options[] = {
     { "url", OPTION_TEXT, "", "where it goes: `https://...`, `handler:NAME`, `console`, `null`",
       .required = true, FIELD(config_endpoint, url) },
     { "source", OPTION_TEXT, "postrider", "CloudEvents source of messages that have none",
       FIELD(config_endpoint, source) },
-    { "envelope", OPTION_WORD, "binary", "CloudEvents mode; `raw` sends payload and headers alone",
+    { "envelope", OPTION_WORD, "binary", "CloudEvents mode; `batch` sends several messages in one request; `raw` sends payload and headers alone",
       FIELD(config_endpoint, envelope), .choices = envelopes },
     { "ordering", OPTION_CHOICE, "fifo",
       "what the followers in a stream do when its head fails: wait for it (`fifo`), also when it is dead or "
@@ -172,7 +186,8 @@ static const struct option endpoint_options[] = {
       FIELD(config_endpoint, preset), .choices = presets },
     { "retry", OPTION_RETRY, "", "", FIELD(config_endpoint, retry), .section = &option_retry },
     { "breaker", OPTION_BREAKER, "", "", FIELD(config_endpoint, breaker), .section = &option_breaker },
-    { "concurrency", OPTION_COUNT, "0", "deliveries at once at most; 0: as many as the transport takes",
+    { "batch", OPTION_SECTION, "", "", FIELD(config_endpoint, batch), .section = &option_batch },
+    { "concurrency", OPTION_COUNT, "0", "deliveries (or batches) at once at most; 0: as many as the transport takes",
       FIELD(config_endpoint, concurrency), .min = 0, .max = 100000 },
     { "max_payload", OPTION_SIZE, "0B",
       "a larger payload is not sent: it fails as `message_too_large` at once; 0B: no limit but limits.payload",
@@ -184,6 +199,10 @@ static const struct option endpoint_options[] = {
     { "allow_networks", OPTION_NETWORKS, "",
       "webhooks go to public addresses only, and to these: `[127.0.0.0/8, fd00::/8]`",
       COUNTED(config_endpoint, allow_networks, allow_network_count), .max = 256 },
+    { "ca", OPTION_TEXT, "",
+      "a file with the certificates (PEM) of the authorities to be trusted, instead of the system's; certificates are always "
+      "verified",
+      FIELD(config_endpoint, ca) },
     { "rules", OPTION_RULES, "", "the endpoint's own rules, asked before the global ones; see `rules`",
       COUNTED(config_endpoint, rules, rule_count) },
     { .name = "sign", .kind = OPTION_LATER, .fallback = "", .doc = "signed webhooks" },

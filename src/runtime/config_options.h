@@ -65,7 +65,7 @@ struct option_section {
     size_t count;
 };
 
-extern const struct option_section option_root, option_box, option_endpoint, option_retry, option_breaker,
+extern const struct option_section option_root, option_box, option_endpoint, option_retry, option_breaker, option_batch,
     option_route, option_source, option_rule, option_when, option_match_error, option_range, option_step,
     option_dead_letter, option_raise;
 

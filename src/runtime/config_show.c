@@ -218,7 +218,7 @@ static void show_array(struct shower *s, const struct option *option, const void
     s->depth--;
 }
 
-/* The formula or the table, and not what is not there at all. */
+/* The formula or the table, and not what is not there or not used at all. */
 static bool is_shown(const struct option_section *section, const struct option *option, const void *target)
 {
     const void *field = (const char *)target + option->offset;
@@ -232,6 +232,8 @@ static bool is_shown(const struct option_section *section, const struct option *
         memcpy(&count, (const char *)target + option->count_offset, sizeof(count));
         return count > 0;
     }
+    if (option->section == &option_batch)
+        return strcmp(((const struct config_endpoint *)target)->envelope, "batch") == 0;
     if (section == &option_retry && strcmp(option->name, "jitter") != 0)
         return (option->kind == OPTION_DELAYS) == (((const struct retry_setting *)target)->delay_count > 0);
     return true;

@@ -9,7 +9,7 @@
 #include "base/util.h"
 #include "runtime/thread.h"
 
-#define SUBMIT_MAX 256                   /* deliveries passed to the transport in one call */
+#define SUBMIT_MAX 1000                  /* deliveries passed to the transport in one call: the largest batch */
 #define COLLECT_MAX 256                  /* results in one go: about 40 KiB */
 #define POLL_SLICE_US PR_SECONDS(1)      /* the longest wait for a transport */
 #define TRY_AGAIN_US PR_MILLISECONDS(10) /* when there is no memory, or no room with nothing out */

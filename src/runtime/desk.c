@@ -12,6 +12,7 @@
 #include "base/util.h"
 #include "core/reason.h"
 #include "runtime/courier.h"
+#include "runtime/news.h"
 #include "transport/delivery.h"
 
 #define TAKE_MAX 256
@@ -34,6 +35,7 @@ struct desk {
     struct courier       **couriers; /* by endpoint; NULL until the first delivery */
     struct results         results;
     struct result_list     heard;    /* taken from results, memory in turn */
+    struct news            news;
     pthread_t              thread;
     bool                   started;
     int                    wake_fd;
@@ -118,6 +120,7 @@ static void desk_settle(struct desk *d)
         delivery_result_fini(&d->heard.entries[i]);
     }
     d->heard.count = 0;
+    news_tell(&d->news, d->engine, now);
 }
 
 /* ---- The cycle -------------------------------------------------------------------------- */
@@ -484,6 +487,8 @@ int desk_new(const struct desk_options *options, struct desk **ret_desk, struct 
                  ? wake_open(&d->wake_fd, reterr)
                  : error_set(reterr, PR_ENOMEM, "no memory for the box %s", options->box->name);
     results_init(&d->results, d->wake_fd);
+    if (rc == PR_OK && news_init(&d->news, endpoint_count, d->wake_fd) != PR_OK)
+        rc = error_set(reterr, PR_ENOMEM, "no memory for the box %s", options->box->name);
     if (rc == PR_OK)
         rc = desk_make_engine(d, reterr);
     if (rc < 0) {
@@ -517,11 +522,17 @@ void desk_free(struct desk *d)
         courier_free(d->couriers[i]);
     engine_free(d->engine); /* after the couriers: they borrow its deliveries */
     results_fini(&d->results);
+    news_fini(&d->news);
     free(d->heard.entries); /* it is empty between two rounds */
     wake_close(d->wake_fd);
     free(d->couriers);
     free(d->view.endpoints);
     free(d);
+}
+
+void desk_tell(struct desk *d, const struct engine_news *news)
+{
+    news_put(&d->news, news);
 }
 
 void desk_look(struct desk *d, uint64_t number)

@@ -51,6 +51,9 @@ void desk_free(struct desk *d);
 void desk_look(struct desk *d, uint64_t number);           /* look into the store now, and say so */
 void desk_stop(struct desk *d, int64_t deadline_us);       /* finish or hand back; gone by then */
 
+/* What was sent inline to an endpoint, from any thread. */
+void desk_tell(struct desk *d, const struct engine_news *news);
+
 /* The bell must be held. */
 const struct desk_view *desk_view(const struct desk *d);
 const char *desk_name(const struct desk *d);

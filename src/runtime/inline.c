@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/random.h"
 #include "base/slice.h"
 #include "base/time.h"
@@ -130,7 +131,16 @@ static int store_until(struct errand *e, int64_t due_us, struct pr_error *reterr
 
 static void fail_now(struct delivery_result *ret, int reason, const char *text)
 {
-    *ret = (struct delivery_result){ .outcome = SEND_FAILED, .reason = reason, .error = strdup(text) };
+    *ret = (struct delivery_result){ .outcome = SEND_FAILED, .reason = reason, .error = strdup(text), .unsent = true };
+}
+
+static void tell(const struct errand *e, struct engine_news news)
+{
+    news.endpoint = (unsigned)e->endpoint;
+    if (endpoint_of(e)->breaker.per_type)
+        news.type = e->m.type;
+    news.message = hash_bytes(0, &e->m.id, sizeof e->m.id) | 1;
+    e->in->options.tell(e->in->options.tell_arg, e->box, &news);
 }
 
 static void carry(struct lane *lane, const struct endpoint_config *config, const struct delivery *delivery,
@@ -274,6 +284,7 @@ static int end_dead(struct errand *e, struct pr_error *reterr)
 {
     const struct rule_step *s = e->decision.by;
     atomic_fetch_add(&e->in->counts.dead, 1);
+    tell(e, (struct engine_news){ .dead = 1 });
     if (s != NULL && s->step == STEP_DEAD_LETTER && s->to.size > 0 && !message_was_moved(&e->m)) {
         struct aftermath    a = aftermath_of(e);
         struct send_effect *moved = aftermath_move(&a, s->to);
@@ -293,6 +304,7 @@ static int end_discarded(struct errand *e, struct pr_error *reterr)
         return rc;
     pr_id_format(e->m.id, id);
     atomic_fetch_add(&e->in->counts.discarded, 1);
+    tell(e, (struct engine_news){ .discarded = 1 });
     log_emit(e->in->options.log, LOG_WARN, "discarded", LOG_SLICE("box", e->box), LOG_STR("id", id),
              LOG_SLICE("endpoint", endpoint_of(e)->name), LOG_STR("reason", pr_reason_name(e->failure.reason)),
              LOG_SLICE("error", e->failure.error), LOG_SLICE("rule", e->decision.rule));
@@ -342,6 +354,11 @@ static void take_failure(struct errand *e, const struct delivery_result *result,
             e->decision.step = STEP_PAUSE;
     }
     atomic_fetch_add(&e->in->counts.failed, 1);
+    tell(e, (struct engine_news){ .failed = 1,
+                                  .asked = !result->unsent,
+                                  .transient = reason_class(e->failure.reason) == CLASS_TRANSIENT,
+                                  .reason = e->failure.reason,
+                                  .retry_after_us = result->retry_after_us });
 }
 
 static int run(struct errand *e, enum pr_sent *ret_sent, struct pr_error *reterr)
@@ -353,6 +370,7 @@ static int run(struct errand *e, enum pr_sent *ret_sent, struct pr_error *reterr
         if (result.outcome == SEND_OK) {
             *ret_sent = PR_SENT_DELIVERED;
             atomic_fetch_add(&e->in->counts.sent, 1);
+            tell(e, (struct engine_news){ .sent = 1, .asked = true });
             keep(e, result.effects);
             result.effects = NULL;
             rc = store_all(e, NULL, reterr);

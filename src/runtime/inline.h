@@ -21,6 +21,9 @@ struct inliner_options { /* everything is borrowed until free */
     /* Is the endpoint closed right now, so that nothing may be sent there? */
     bool (*is_closed)(void *arg, size_t endpoint);
     void *is_closed_arg;
+    /* What became of a send, for the breaker and the stored totals. */
+    void (*tell)(void *arg, pr_slice box, const struct engine_news *news);
+    void *tell_arg;
 };
 
 struct inliner_counts {

@@ -75,6 +75,14 @@ static bool endpoint_is_closed(void *arg, size_t endpoint)
     return view.breaker != BREAKER_CLOSED || view.paused_until_us > store_time(r->options.store);
 }
 
+static void tell_desk(void *arg, pr_slice box, const struct engine_news *news)
+{
+    struct relay *r = arg;
+    for (size_t i = 0; i < r->desk_count; i++)
+        if (slice_eq(slice_from(desk_name(r->desks[i])), box))
+            desk_tell(r->desks[i], news);
+}
+
 static int relay_make_inliner(struct relay *r, struct pr_error *reterr)
 {
     const struct inliner_options options = { .setting = &r->setting,
@@ -83,7 +91,9 @@ static int relay_make_inliner(struct relay *r, struct pr_error *reterr)
                                              .log = r->options.log,
                                              .payload_max = (size_t)r->options.config->payload_max,
                                              .is_closed = endpoint_is_closed,
-                                             .is_closed_arg = r };
+                                             .is_closed_arg = r,
+                                             .tell = tell_desk,
+                                             .tell_arg = r };
     r->inliner = inliner_new(&options);
     return r->inliner != NULL ? PR_OK : error_set(reterr, PR_ENOMEM, "no memory for %zu endpoints", r->setting.endpoint_count);
 }
@@ -113,6 +123,7 @@ int relay_new(const struct relay_options *options, struct relay **ret_relay, str
         relay_free(r);
         return rc;
     }
+    setting_warn(&r->setting, options->config, options->log);
     *ret_relay = r;
     return PR_OK;
 }

@@ -5,8 +5,10 @@
 #include "base/error.h"
 #include "base/slice.h"
 #include "base/util.h"
+#include "policy/check.h"
 
 #define ARENA_BLOCK 4096
+#define WARNING_MAX 4096
 /* Of an endpoint that the config does not name: as if it stood there without options. */
 #define DEFAULT_MAX_ATTEMPTS 5
 #define DEFAULT_TIMEOUT_US PR_SECONDS(20)
@@ -109,14 +111,6 @@ static int check_rules(const struct setting *s, const struct program *program, s
 
 /* ---- Endpoints ----------------------------------------------------------------------------- */
 
-/* How many the engine hands out at once: what the transport really starts. */
-static unsigned concurrency(const struct config_endpoint *c)
-{
-    if (c->concurrency > 0)
-        return (unsigned)c->concurrency;
-    return transport_find(transport_scheme(c->url))->concurrency;
-}
-
 static int add_endpoint(struct setting *s, const struct config_endpoint *c, const struct handler_entry *handler,
                         const struct program *program, struct log *log, struct pr_error *reterr)
 {
@@ -145,7 +139,7 @@ static int add_endpoint(struct setting *s, const struct config_endpoint *c, cons
         .breaker = c->breaker,
         .payload_max = (size_t)c->payload_max,
         .timeout_us = c->timeout_us,
-        .concurrency = concurrency(c),
+        .concurrency = (unsigned)transport_capacity(t),
     };
     return PR_OK;
 }
@@ -265,6 +259,36 @@ int setting_init(struct setting *s, const struct config *config, const struct pr
     if (rc == PR_OK)
         rc = add_routes(s, config, reterr);
     return rc == PR_OK ? check_rules(s, program, reterr) : rc;
+}
+
+struct warning {
+    const struct config *config;
+    struct log          *log;
+};
+
+static void warn(void *arg, const struct finding *f)
+{
+    const struct warning *w = arg;
+    int                   line = config_rule_line(w->config, f->rule);
+    struct pr_error       place;
+    struct buf            text;
+
+    buf_init(&text, WARNING_MAX);
+    finding_describe(f, &text);
+    error_set(&place, 0, "%s:%d", w->config->file, line); /* a rule of the program has no line */
+    log_emit(w->log, LOG_WARN, "rule_warning", LOG_STR("at", line > 0 ? place.text : "program"),
+             LOG_SLICE("rule", f->rule->name), LOG_SLICE("endpoint", f->endpoint), LOG_SLICE("it", buf_slice(&text)));
+    buf_fini(&text);
+}
+
+void setting_warn(const struct setting *s, const struct config *config, struct log *log)
+{
+    struct warning          w = { config, log };
+    struct checked_endpoint list[ENDPOINTS_MAX];
+
+    for (size_t i = 0; i < s->endpoint_count; i++)
+        list[i] = (struct checked_endpoint){ s->endpoints[i].name, &s->endpoints[i].policy };
+    policy_check(list, s->endpoint_count, s->global, s->global_count, warn, &w);
 }
 
 void setting_fini(struct setting *s)

@@ -26,6 +26,8 @@ struct setting {
 PR_MUST_CHECK int setting_init(struct setting *s, const struct config *config,
                                const struct program *program, struct log *log,
                                struct pr_error *reterr);
+/* Rules that do not do what their writer thinks: one warning each. */
+void setting_warn(const struct setting *s, const struct config *config, struct log *log);
 void setting_fini(struct setting *s);
 
 #endif

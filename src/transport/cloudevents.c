@@ -109,7 +109,7 @@ static void write_base64(struct json_writer *w, pr_slice data)
     buf_fini(&text);
 }
 
-void cloudevent_write_json(struct buf *b, const struct pr_message *m, const char *source)
+static void write_json(struct buf *b, const struct pr_message *m, const char *source, pr_slice headers)
 {
     struct json_writer w;
     struct cloudevent  event;
@@ -121,6 +121,10 @@ void cloudevent_write_json(struct buf *b, const struct pr_message *m, const char
     for (size_t i = 0; i < event.count; i++) {
         json_key(&w, event.attributes[i].name);
         json_slice(&w, event.attributes[i].value);
+    }
+    if (headers.size > 0) {
+        json_key(&w, CLOUDEVENTS_HEADERS);
+        json_slice(&w, headers);
     }
     json_key(&w, "datacontenttype");
     json_slice(&w, type);
@@ -138,4 +142,14 @@ void cloudevent_write_json(struct buf *b, const struct pr_message *m, const char
         write_base64(&w, m->payload);
     }
     json_end_object(&w);
+}
+
+void cloudevent_write_json(struct buf *b, const struct pr_message *m, const char *source)
+{
+    write_json(b, m, source, (pr_slice){ NULL, 0 });
+}
+
+void cloudevent_write_json_with_headers(struct buf *b, const struct pr_message *m, const char *source)
+{
+    write_json(b, m, source, m->headers);
 }

@@ -12,6 +12,8 @@
 #define CLOUDEVENTS_ATTRIBUTES_MAX 16
 #define CLOUDEVENTS_SOURCE "postrider" /* a source is required: when neither message nor endpoint has one */
 #define CLOUDEVENTS_MEDIA_TYPE "application/cloudevents+json"
+#define CLOUDEVENTS_BATCH_MEDIA_TYPE "application/cloudevents-batch+json"
+#define CLOUDEVENTS_HEADERS "postriderheaders" /* an extension: a message's headers, as the text of a JSON object */
 
 struct cloudevent_attribute {
     const char *name;
@@ -37,5 +39,7 @@ size_t cloudevent_percent_encode(pr_slice value, char *ret_text);
 /* The structured form.  Data is a JSON value when the content type is JSON and the payload is
  * so, too; else text when it is UTF-8; else base64.  Errors stick in the buf. */
 void cloudevent_write_json(struct buf *b, const struct pr_message *message, const char *source);
+/* For a batch, where the message's headers have no other place. */
+void cloudevent_write_json_with_headers(struct buf *b, const struct pr_message *message, const char *source);
 
 #endif

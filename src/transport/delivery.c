@@ -42,6 +42,12 @@ void result_failed(struct delivery_result *ret, uint64_t token, enum send_outcom
     ret->error = error.size > 0 ? clean_text(error) : NULL;
 }
 
+void result_unsent(struct delivery_result *ret, uint64_t token, int reason, const char *code, pr_slice error)
+{
+    result_failed(ret, token, SEND_FAILED, reason, code, error);
+    ret->unsent = true;
+}
+
 void delivery_result_fini(struct delivery_result *result)
 {
     free(result->error);

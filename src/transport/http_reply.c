@@ -14,26 +14,28 @@ static const struct status {
     int               first, last;
     enum send_outcome outcome;
     int               reason;
+    bool              of_all; /* whatever is in the request: see http_reply_is_about_content() */
     const char       *advice;
 } statuses[] = {
-    { 200, 299, SEND_OK,      PR_REASON_NONE, NULL },
-    { 300, 399, SEND_FAILED,  PR_REASON_REJECTED, "redirects are not followed: change the endpoint's url" },
-    { 400, 400, SEND_FAILED,  PR_REASON_VALIDATION_FAILURE, NULL },
-    { 401, 401, SEND_FAILED,  PR_REASON_UNAUTHORIZED, NULL },
-    { 403, 403, SEND_FAILED,  PR_REASON_UNAUTHORIZED, NULL },
-    { 404, 405, SEND_FAILED,  PR_REASON_DESTINATION_MISSING, NULL },
-    { 407, 407, SEND_FAILED,  PR_REASON_UNAUTHORIZED, NULL },
-    { 408, 408, SEND_FAILED,  PR_REASON_TIMEOUT_EXCEEDED, NULL },
-    { 410, 410, SEND_FAILED,  PR_REASON_DESTINATION_MISSING, "gone for good" },
-    { 413, 413, SEND_FAILED,  PR_REASON_MESSAGE_TOO_LARGE, NULL },
-    { 422, 422, SEND_FAILED,  PR_REASON_VALIDATION_FAILURE, NULL },
-    { 425, 425, SEND_FAILED,  PR_REASON_DEPENDENCY_FAILURE, NULL },
-    { 429, 429, SEND_FAILED,  PR_REASON_RATE_LIMITED, NULL },
-    { 400, 499, SEND_FAILED,  PR_REASON_REJECTED, NULL },
-    { 502, 502, SEND_UNKNOWN, PR_REASON_TRANSPORT_UNAVAILABLE, NULL },
-    { 503, 503, SEND_FAILED,  PR_REASON_TRANSPORT_UNAVAILABLE, NULL },
-    { 504, 504, SEND_UNKNOWN, PR_REASON_TRANSPORT_UNAVAILABLE, NULL },
-    { 500, 599, SEND_FAILED,  PR_REASON_DEPENDENCY_FAILURE, NULL },
+    { 200, 299, SEND_OK,      PR_REASON_NONE, false, NULL },
+    { 300, 399, SEND_FAILED,  PR_REASON_REJECTED, true, "redirects are not followed: change the endpoint's url" },
+    { 400, 400, SEND_FAILED,  PR_REASON_VALIDATION_FAILURE, false, NULL },
+    { 401, 401, SEND_FAILED,  PR_REASON_UNAUTHORIZED, true, NULL },
+    { 403, 403, SEND_FAILED,  PR_REASON_UNAUTHORIZED, false, NULL },
+    { 404, 404, SEND_FAILED,  PR_REASON_DESTINATION_MISSING, false, NULL },
+    { 405, 405, SEND_FAILED,  PR_REASON_DESTINATION_MISSING, true, NULL },
+    { 407, 407, SEND_FAILED,  PR_REASON_UNAUTHORIZED, true, NULL },
+    { 408, 408, SEND_FAILED,  PR_REASON_TIMEOUT_EXCEEDED, true, NULL },
+    { 410, 410, SEND_FAILED,  PR_REASON_DESTINATION_MISSING, true, "gone for good" },
+    { 413, 413, SEND_FAILED,  PR_REASON_MESSAGE_TOO_LARGE, false, NULL },
+    { 422, 422, SEND_FAILED,  PR_REASON_VALIDATION_FAILURE, false, NULL },
+    { 425, 425, SEND_FAILED,  PR_REASON_DEPENDENCY_FAILURE, true, NULL },
+    { 429, 429, SEND_FAILED,  PR_REASON_RATE_LIMITED, true, NULL },
+    { 400, 499, SEND_FAILED,  PR_REASON_REJECTED, false, NULL },
+    { 502, 502, SEND_UNKNOWN, PR_REASON_TRANSPORT_UNAVAILABLE, true, NULL },
+    { 503, 503, SEND_FAILED,  PR_REASON_TRANSPORT_UNAVAILABLE, true, NULL },
+    { 504, 504, SEND_UNKNOWN, PR_REASON_TRANSPORT_UNAVAILABLE, true, NULL },
+    { 500, 599, SEND_FAILED,  PR_REASON_DEPENDENCY_FAILURE, false, NULL },
 };
 #define STATUS_GONE 410
 
@@ -62,7 +64,7 @@ static void format_code(CURLcode rc, char ret_text[RESULT_CODE_SIZE])
 
 static const struct status *status_find(long status)
 {
-    static const struct status other = { 0, 0, SEND_FAILED, PR_REASON_UNKNOWN, "not a status of HTTP" };
+    static const struct status other = { 0, 0, SEND_FAILED, PR_REASON_UNKNOWN, false, "not a status of HTTP" };
     for (size_t i = 0; i < ARRAY_LENGTH(statuses); i++)
         if (status >= statuses[i].first && status <= statuses[i].last)
             return &statuses[i];
@@ -102,28 +104,34 @@ static void judge_refused(const struct http_reply *reply, uint64_t token, struct
     char text[NETGUARD_TEXT_SIZE + 192];
     snprintf(text, sizeof(text), "%s is refused (%s): if it is meant, add it to allow_networks",
              reply->refused_address, reply->refused);
-    result_failed(ret, token, SEND_FAILED, PR_REASON_REJECTED, "address_refused", slice_from(text));
+    result_unsent(ret, token, PR_REASON_REJECTED, "address_refused", slice_from(text));
 }
 
 static void judge_error(const struct http_reply *reply, CURLcode rc, bool maybe_arrived, uint64_t token,
                         struct delivery_result *ret)
 {
-    char code[RESULT_CODE_SIZE], text[CURL_ERROR_SIZE + 64];
+    char code[RESULT_CODE_SIZE], text[CURL_ERROR_SIZE + 128];
     format_code(rc, code);
     snprintf(text, sizeof(text), "%s%s",
              reply->curl_error[0] != '\0' ? reply->curl_error : curl_easy_strerror(rc),
-             maybe_arrived ? " (it may have arrived)" : "");
+             maybe_arrived                          ? " (it may have arrived)"
+             : rc == CURLE_PEER_FAILED_VERIFICATION ? " (an authority of your own is named in the endpoint's ca)"
+                                                    : "");
     result_failed(ret, token, maybe_arrived ? SEND_UNKNOWN : SEND_FAILED,
                   rc == CURLE_OPERATION_TIMEDOUT ? PR_REASON_TIMEOUT_EXCEEDED : PR_REASON_TRANSPORT_UNAVAILABLE,
                   code, slice_from(text));
 }
 
+static long status_of(CURL *easy)
+{
+    long status = 0;
+    return curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status) == CURLE_OK ? status : 0;
+}
+
 void http_reply_judge(const struct http_reply *reply, CURL *easy, CURLcode rc, bool maybe_arrived,
                       uint64_t token, struct delivery_result *ret)
 {
-    long status = 0;
-    if (curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status) != CURLE_OK)
-        status = 0;
+    long status = status_of(easy);
     /* An answer is an answer, also when its end got lost or is more than we care to read. */
     if (status >= 200)
         judge_status(reply, easy, status, token, ret);
@@ -131,4 +139,10 @@ void http_reply_judge(const struct http_reply *reply, CURL *easy, CURLcode rc, b
         judge_refused(reply, token, ret);
     else
         judge_error(reply, rc, maybe_arrived, token, ret);
+}
+
+bool http_reply_is_about_content(CURL *easy)
+{
+    long status = status_of(easy);
+    return status >= 200 && !status_find(status)->of_all;
 }

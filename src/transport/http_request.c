@@ -16,7 +16,7 @@
 bool http_envelope_parse(const char *word, enum http_envelope *ret)
 {
     static const char *const words[] = {
-        [HTTP_BINARY] = "binary", [HTTP_STRUCTURED] = "structured", [HTTP_RAW] = "raw"
+        [HTTP_BINARY] = "binary", [HTTP_STRUCTURED] = "structured", [HTTP_BATCH] = "batch", [HTTP_RAW] = "raw"
     };
     if (word == NULL || word[0] == '\0')
         word = words[HTTP_BINARY];
@@ -292,13 +292,16 @@ static int add_trace(struct http_request *request, const struct pr_message *m)
     return rc;
 }
 
-static int add_headers(struct http_request *request, const struct endpoint_config *config,
-                       enum http_envelope envelope, const struct pr_message *m, struct pr_error *reterr)
+static void end_headers(struct http_request *request)
 {
     static char              expect[]  = "Expect:"; /* without a value: do not wait for 100 Continue */
     static struct curl_slist no_expect = { .data = expect };
-    request->headers_end = &request->headers;
+    *request->headers_end = &no_expect;
+}
 
+static int add_headers(struct http_request *request, const struct endpoint_config *config,
+                       enum http_envelope envelope, const struct pr_message *m, struct pr_error *reterr)
+{
     pr_slice type = envelope == HTTP_STRUCTURED ? PR_STR(CLOUDEVENTS_MEDIA_TYPE "; charset=UTF-8")
                                                 : cloudevent_content_type(m);
     int      rc = add_header(request, PR_STR("Content-Type"), type);
@@ -308,17 +311,22 @@ static int add_headers(struct http_request *request, const struct endpoint_confi
         rc = add_trace(request, m);
     if (rc == PR_OK)
         rc = add_own_headers(request, envelope, m, reterr);
-    *request->headers_end = &no_expect;
+    end_headers(request);
     return rc;
+}
+
+static void request_reset(struct http_request *request)
+{
+    arena_reset(&request->arena);
+    buf_reset(&request->url);
+    buf_reset(&request->json);
+    request->headers_end = &request->headers;
 }
 
 int http_request_make(struct http_request *request, const struct endpoint_config *config,
                       enum http_envelope envelope, const struct pr_message *m, struct pr_error *reterr)
 {
-    arena_reset(&request->arena);
-    buf_reset(&request->url);
-    buf_reset(&request->json);
-
+    request_reset(request);
     if (!add_url(&request->url, config->url, m) || buf_failed(&request->url) == PR_ETOOBIG)
         return error_set(reterr, PR_EINVAL, "the url is longer than %d bytes for this message", HTTP_URL_MAX);
     request->body = m->payload;
@@ -329,4 +337,23 @@ int http_request_make(struct http_request *request, const struct endpoint_config
     if (buf_failed(&request->url) || buf_failed(&request->json))
         return PR_ENOMEM;
     return add_headers(request, config, envelope, m, reterr);
+}
+
+/* A message's own headers are a part of its event: the request's are those of all. */
+int http_request_make_batch(struct http_request *request, const struct endpoint_config *config,
+                            const struct delivery *const *list, size_t count)
+{
+    int rc;
+
+    request_reset(request);
+    buf_add_cstr(&request->url, config->url);
+    for (size_t i = 0; i < count; i++) {
+        buf_add_char(&request->json, i == 0 ? '[' : ',');
+        cloudevent_write_json_with_headers(&request->json, list[i]->message, config->source);
+    }
+    buf_add_char(&request->json, ']');
+    request->body = buf_slice(&request->json);
+    rc = add_header(request, PR_STR("Content-Type"), PR_STR(CLOUDEVENTS_BATCH_MEDIA_TYPE "; charset=UTF-8"));
+    end_headers(request);
+    return buf_failed(&request->url) || buf_failed(&request->json) ? PR_ENOMEM : rc;
 }

@@ -108,13 +108,29 @@ static int scheme_fault(const struct endpoint_config *config, pr_slice scheme, s
                                     (int)min_size(scheme.size, SCHEME_MAX), scheme.data);
 }
 
+static bool is_batched(const struct endpoint_config *config)
+{
+    return config->envelope != NULL && strcmp(config->envelope, "batch") == 0;
+}
+
 int transport_check(const struct endpoint_config *config, struct pr_error *reterr)
 {
     pr_slice                    scheme = transport_scheme(config->url);
     const struct transport_ops *ops    = transport_find(scheme);
     if (ops == NULL)
         return scheme_fault(config, scheme, reterr);
+    if (is_batched(config) && ops != &transport_http && ops != &transport_https)
+        return error_set(reterr, PR_ECONFIG, "endpoint %s: envelope batch is one of http and https", config->name);
     return ops->check != NULL ? ops->check(config, reterr) : PR_OK;
+}
+
+size_t transport_capacity(const struct endpoint_config *config)
+{
+    size_t messages = config->batch_messages > 0 ? config->batch_messages : TRANSPORT_BATCH_MESSAGES;
+    size_t at_once  = config->concurrency > 0 ? config->concurrency
+                      : is_batched(config)    ? TRANSPORT_BATCHES
+                                              : transport_find(transport_scheme(config->url))->concurrency;
+    return is_batched(config) ? at_once * messages : at_once;
 }
 
 int transport_open(const struct endpoint_config *config, struct transport *ret, struct pr_error *reterr)

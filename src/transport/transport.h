@@ -22,6 +22,10 @@
 #include "core/message.h"
 #include "core/reason.h"
 
+#define TRANSPORT_BATCHES 4          /* batches at once: few, so that they fill up while others are out */
+#define TRANSPORT_BATCH_MESSAGES 100
+#define TRANSPORT_BATCH_BYTES ((size_t)256 * 1024)
+
 struct network { uint8_t address[16]; unsigned prefix; bool v6; }; /* v4 in the first 4 bytes */
 
 /* What an endpoint's config says to its transport.  Borrowed until close. */
@@ -29,9 +33,12 @@ struct endpoint_config {
     const char  *name;
     const char  *url;
     const char  *source;          /* CloudEvents source when the message has none */
-    const char  *envelope;        /* binary, structured, raw */
+    const char  *envelope;        /* binary, structured, batch, raw */
+    unsigned     batch_messages;  /* envelope batch: messages in one request at most; 0: a usual number */
+    size_t       batch_bytes;     /* ... and their bytes, unless one alone has more; 0: a usual size */
     int64_t      timeout_us;
-    unsigned     concurrency;     /* deliveries at once at most; 0: the transport's own */
+    unsigned     concurrency;     /* deliveries (or batches) at once at most; 0: the transport's own */
+    const char  *ca;              /* a file of certificates to be trusted instead of the system's; NULL, "": none */
     const struct network *allow_networks;
     size_t       allow_network_count;
     pr_handler   handler;         /* handler transport: resolved by the runtime */
@@ -87,6 +94,8 @@ struct transport {
     size_t                      out; /* submitted and not yet answered */
 };
 int    transport_check(const struct endpoint_config *config, struct pr_error *reterr);
+/* How many deliveries are out at once when all of it is busy; the endpoint was checked. */
+size_t transport_capacity(const struct endpoint_config *config);
 int    transport_open(const struct endpoint_config *config, struct transport *ret, struct pr_error *reterr);
 void   transport_close(struct transport *transport); /* out must be 0, or results are lost; safe on a zeroed one */
 size_t transport_submit(struct transport *transport, const struct delivery *const *list, size_t count);

@@ -312,6 +312,7 @@ TEST(config_shows_what_it_would_read)
                             "endpoints:\n"
                             "  a: {url: 'null:', retry: [1s, 2s], allow_networks: [10.0.0.0/8]}\n"
                             "  b: {url: 'console:', breaker: off}\n"
+                            "  c: {url: 'https://c.example', envelope: batch, batch: {messages: 7, bytes: 9KiB}, ca: /dev/null}\n"
                             "routes: [{type: '*.x', to: [a, b]}, {to: b}]\n");
     struct buf shown;
     struct config *again;
@@ -324,6 +325,11 @@ TEST(config_shows_what_it_would_read)
     CHECK_EQ(again->endpoints[0].retry.delay_count, 2);
     CHECK_EQ(again->endpoints[0].allow_networks[0].prefix, 8);
     CHECK(!again->endpoints[1].breaker.enabled);
+    CHECK_EQ(again->endpoints[2].batch.messages, 7);
+    CHECK_EQ(again->endpoints[2].batch.bytes, 9 * 1024);
+    CHECK_STR(again->endpoints[2].ca, "/dev/null");
+    CHECK_EQ(again->endpoints[0].batch.messages, TRANSPORT_BATCH_MESSAGES);
+    CHECK_EQ(again->endpoints[0].batch.bytes, TRANSPORT_BATCH_BYTES);
     CHECK_STR(again->routes[0].type, "*.x");
     CHECK_EQ(again->routes[0].to_count, 2);
     CHECK_EQ(again->routes[1].to_count, 1);

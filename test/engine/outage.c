@@ -13,7 +13,7 @@ static const struct breaker_setting usual = { .enabled = true, .after = 5, .open
 
 static struct {
     bool     down;
-    size_t   sends, dead, failed_max;
+    size_t   sends, dead, cycles;
     int64_t  second;       /* of the last send while down */
     unsigned this_second, most_in_a_second;
     pr_slice bad_type;     /* only this type fails */
@@ -38,6 +38,7 @@ static void watch(struct world *w, struct instance *in, const struct cycle *cycl
     (void)w;
     (void)in;
     (void)reply;
+    outage.cycles++;
     for (size_t i = 0; i < cycle->verdict_count; i++)
         outage.dead += cycle->verdicts[i].kind == VERDICT_DEAD_LETTER;
 }
@@ -61,6 +62,15 @@ static pr_id send_type(struct stage *s, unsigned type, const char *stream)
     parcel_seal(&s->w, p);
     CHECK_EQ(world_store(&s->w, &p, 1), PR_OK);
     return p->m.id;
+}
+
+static void send_large(struct stage *s)
+{
+    struct parcel *p = world_parcel(&s->w);
+    p->m.type    = scenario_type(0);
+    p->m.payload = PR_STR("more than ten bytes");
+    parcel_seal(&s->w, p);
+    CHECK_EQ(world_store(&s->w, &p, 1), PR_OK);
 }
 
 static void send_crowd(struct stage *s)
@@ -230,6 +240,120 @@ TEST(a_stream_waits_behind_its_first_message_when_only_that_types_breaker_is_ope
     stage_close(&s);
 }
 
+/* Streams have both types in turn: order holds while the one waits and the other goes on. */
+TEST(an_open_type_takes_no_room_from_the_others) /* B73, B50 */
+{
+    enum { BAD = 1000, GOOD = 300, MIXED = 50 };
+    static pr_id bad[BAD], good[GOOD], first[MIXED], second[MIXED];
+    struct stage s;
+    uint64_t     dead = 0;
+    stage_set(&s);
+    s.scenario.engine.window_count = 200;
+    s.scenario.engine.batch        = 50;
+    s.scenario.endpoints[0].breaker = usual;
+    s.scenario.endpoints[0].breaker.per_type = true;
+    open_quietly(&s);
+    outage.down     = true;
+    outage.bad_type = scenario_type(1);
+    for (int i = 0; i < BAD; i++)
+        bad[i] = send_type(&s, 1, i % 2 == 0 ? STREAM(i / 4) : "");
+    stage_run(&s, PR_SECONDS(2)); /* it is open, and fills what it may have */
+    for (int i = 0; i < MIXED; i++) {
+        first[i]  = send_type(&s, 1, STREAM(800 + i));
+        second[i] = send_type(&s, 2, STREAM(800 + i));
+    }
+    for (int i = 0; i < GOOD; i++)
+        good[i] = send_type(&s, 2, i % 2 == 0 ? STREAM(300 + i) : "");
+    stage_run(&s, PR_SECONDS(3));
+    for (int i = 0; i < GOOD; i++)
+        CHECK(stage_done(&s, good[i]));
+    outage.cycles = 0;
+    stage_run(&s, PR_MINUTES(10));
+    CHECK(outage.cycles < 10 * 60 * 20); /* waiting is not working */
+    for (int i = 0; i < MIXED; i++)
+        CHECK(!stage_done(&s, first[i]) && !stage_done(&s, second[i]));
+    outage.down = false;
+    stage_run(&s, PR_MINUTES(20));
+    for (int i = 0; i < BAD; i++)
+        CHECK(stage_done(&s, bad[i]));
+    for (int i = 0; i < MIXED; i++)
+        CHECK(stage_done(&s, first[i]) && stage_done(&s, second[i]));
+    CHECK_EQ(left(&s, &dead), 0);
+    CHECK_EQ(outage.dead, 0);
+    stage_close(&s);
+}
+
+/* What waits in memory for its breaker can end otherwise: then others of its type are the probes. */
+TEST(an_open_type_finds_a_probe_when_those_in_memory_are_gone) /* B72 */
+{
+    enum { BAD = 400 };
+    static pr_id bad[BAD];
+    struct stage s;
+    stage_set(&s);
+    s.scenario.engine.window_count = 100;
+    s.scenario.engine.batch        = 20;
+    s.scenario.endpoints[0].breaker = usual;
+    s.scenario.endpoints[0].breaker.per_type = true;
+    open_quietly(&s);
+    outage.down     = true;
+    outage.bad_type = scenario_type(1);
+    for (int i = 0; i < BAD; i++)
+        bad[i] = send_type(&s, 1, "");
+    stage_run(&s, PR_MINUTES(1));
+    for (int i = 0; i < BAD / 2; i++) /* far more than are in memory */
+        (void)stage_admin(&s, ADMIN_DISCARD, bad[i]);
+    outage.down = false;
+    stage_run(&s, PR_MINUTES(20));
+    for (int i = BAD / 2; i < BAD; i++)
+        CHECK(stage_done(&s, bad[i]));
+    stage_close(&s);
+}
+
+/* B73, a message that never went out says nothing about the endpoint. */
+static void judge_unsent(struct world *w, const struct delivery *d, unsigned endpoint, struct fate *f)
+{
+    judge(w, d, endpoint, f);
+    if (slice_eq(d->message->type, scenario_type(3)))
+        *f = (struct fate){ .outcome = SEND_FAILED, .reason = PR_REASON_SERIALIZATION_ERROR, .unsent = true, .answer_us = 1 };
+}
+
+TEST(what_was_not_sent_neither_ends_a_row_of_failures_nor_closes_the_breaker) /* B69, B73 */
+{
+    struct stage         s;
+    struct endpoint_view view;
+    stage_set(&s);
+    s.scenario.endpoints[0].breaker     = usual;
+    s.scenario.endpoints[0].payload_max = 10;
+    open_quietly(&s);
+    s.w.judge = judge_unsent;
+    outage.down     = true;
+    outage.bad_type = scenario_type(1);
+    for (int i = 0; i < 5; i++) {
+        send_type(&s, 1, "");
+        stage_run(&s, PR_MILLISECONDS(20));
+        send_type(&s, 3, "");         /* the transport cannot write it */
+        stage_run(&s, PR_MILLISECONDS(20));
+        send_large(&s);               /* over the limit */
+        stage_run(&s, PR_MILLISECONDS(20));
+        engine_endpoint(s.w.instances[0].engine, 0, &view);
+        CHECK_EQ(view.breaker, i < 4 ? BREAKER_CLOSED : BREAKER_OPEN);
+    }
+    for (int i = 0; i < 20; i++)
+        send_type(&s, 3, "");
+    stage_run(&s, PR_SECONDS(4)); /* probes that are not sent do not close it */
+    size_t sends = outage.sends;
+    CHECK_EQ(view.breaker, BREAKER_OPEN);
+    stage_run(&s, PR_MINUTES(1));
+    engine_endpoint(s.w.instances[0].engine, 0, &view);
+    CHECK(view.breaker != BREAKER_CLOSED);
+    CHECK(outage.sends > sends);
+    outage.down = false;
+    stage_run(&s, PR_MINUTES(20));
+    engine_endpoint(s.w.instances[0].engine, 0, &view);
+    CHECK_EQ(view.breaker, BREAKER_CLOSED);
+    stage_close(&s);
+}
+
 TEST(a_share_of_failures_opens_the_breaker) /* B73 */
 {
     struct stage         s;
@@ -253,5 +377,39 @@ TEST(a_share_of_failures_opens_the_breaker) /* B73 */
     stage_run(&s, PR_MILLISECONDS(100));
     engine_endpoint(s.w.instances[0].engine, 0, &view);
     CHECK_EQ(view.breaker, BREAKER_OPEN);
+    stage_close(&s);
+}
+
+TEST(what_others_send_counts_for_the_breaker_and_the_totals) /* B73 */
+{
+    struct stage         s;
+    struct endpoint_view view;
+    struct engine_news   failed = { .failed = 1, .asked = true, .transient = true, .message = 1 };
+    stage_set(&s);
+    s.scenario.endpoints[0].breaker = usual;
+    open_quietly(&s);
+    stage_run(&s, PR_SECONDS(1));
+    struct engine *e = s.w.instances[0].engine;
+    for (int i = 0; i < 4; i++, failed.message++)
+        engine_heard(e, s.w.mono_us, &failed);
+    engine_heard(e, s.w.mono_us, &(struct engine_news){ .sent = 3, .asked = true, .message = 9 }); /* begins anew */
+    for (int i = 0; i < 4; i++, failed.message++)
+        engine_heard(e, s.w.mono_us, &failed);
+    engine_heard(e, s.w.mono_us, &(struct engine_news){ .failed = 1, .dead = 1, .message = 99 }); /* was not sent at all */
+    engine_endpoint(e, 0, &view);
+    CHECK_EQ(view.breaker, BREAKER_CLOSED);
+    engine_heard(e, s.w.mono_us, &failed);
+    engine_endpoint(e, 0, &view);
+    CHECK_EQ(view.breaker, BREAKER_OPEN);
+    CHECK(view.sent == 3 && view.failed == 10);
+
+    stage_run(&s, PR_SECONDS(10)); /* nobody wakes an engine in this world */
+    struct query       query = { .kind = QUERY_ENDPOINTS, .filter.state = -1 };
+    struct query_reply reply;
+    CHECK_EQ(store_query(&s.w.store, &query, &s.w.arena, &reply, NULL), PR_OK);
+    CHECK_EQ(reply.endpoint_count, 1);
+    CHECK_EQ(reply.endpoints[0].sent, 3);
+    CHECK_EQ(reply.endpoints[0].failed, 10);
+    CHECK_EQ(reply.endpoints[0].dead, 1);
     stage_close(&s);
 }

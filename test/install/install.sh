@@ -33,7 +33,7 @@ run "pkg_config_finds_the_library" pkg-config --exists --print-errors postrider
 flags=$(pkg-config --cflags postrider)
 libs=$(pkg-config --libs postrider)
 mkdir "$root/outside"
-for example in send unit sender engine worker; do
+for example in send unit sender engine rules worker; do
     cp "$source/examples/$example.c" "$root/outside/"
     # PKG_CONFIG_SYSROOT_DIR is about our files: sqlite3 is where it always was.
     run "example_${example}_builds_outside_the_tree" sh -c \

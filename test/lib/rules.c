@@ -37,9 +37,9 @@ static struct pr_engine *make(const struct place *p, const char *more, struct de
     snprintf(config, sizeof config,
              "store: \"%s\"\n"
              "endpoints:\n"
-             "  orders: {url: \"handler:orders\", breaker: off, retry: {base: 1h, jitter: 0}%s}\n"
+             "  orders: {url: \"handler:orders\", %sretry: {base: 1h, jitter: 0}%s}\n"
              "  alerts: {url: \"handler:alerts\"}\n",
-             p->url, more);
+             p->url, strstr(more, "breaker:") == NULL ? "breaker: off, " : "", more);
     struct pr_engine *engine = pr_engine_new(config, &error);
     if (engine == NULL)
         check_fail(__FILE__, __LINE__, "%s", error.text);
@@ -391,6 +391,41 @@ TEST(an_inline_endpoint_that_is_paused_is_not_sent_to) /* B63 */
     int calls = orders.calls;
     CHECK_EQ(send_message(engine, "orders", "", PR_OK), PR_SENT_STORED);
     CHECK_EQ(orders.calls, calls);
+    pr_engine_free(engine);
+    place_fini(&p);
+}
+
+TEST(inline_sends_open_the_breaker_and_are_in_the_stored_totals) /* B73 */
+{
+    struct place p;
+    struct desk  orders = { .reason = PR_REASON_DEPENDENCY_FAILURE }, alerts = { 0 };
+    place_init(&p);
+    struct pr_engine *engine = make(&p, ", mode: inline, max_payload: 100B, breaker: {after: 3, open: 1h, cap: 1h}, "
+                                        "rules: [{when: {reason: message_too_large}, then: discard}]",
+                                    &orders, &alerts);
+    begin(engine);
+    for (int i = 0; i < 10; i++)
+        CHECK_EQ(send_message(engine, "orders", "", PR_OK), PR_SENT_DELIVERED);
+    place_wait(&p, "SELECT coalesce(max(sent), 0) FROM endpoint WHERE name = 'orders'", 10);
+
+    char              big[200] = "";
+    struct pr_error   error;
+    enum pr_sent      sent;
+    struct pr_message m = { .type = PR_STR("t"), .destination = PR_STR("orders"), .payload = { big, sizeof big } };
+    int               calls;
+    int64_t           deadline = test_now_us() + WAIT_US;
+    orders.fail = 1000000;
+    do { /* what is too large and was not sent does not help the endpoint */
+        calls = orders.calls;
+        CHECK_EQ(send_message(engine, "orders", "", PR_OK), PR_SENT_STORED);
+        CHECK_OK(pr_engine_send(engine, NULL, &m, NULL, &sent, &error), &error);
+        CHECK(test_now_us() < deadline);
+    } while (orders.calls != calls);
+    CHECK(calls >= 10 + 3);
+    CHECK_EQ(send_message(engine, "orders", "", PR_OK), PR_SENT_STORED);
+    CHECK_EQ(orders.calls, calls);
+    place_wait(&p, "SELECT failed - discarded FROM endpoint WHERE name = 'orders'", calls - 10);
+    CHECK(place_int(&p, "SELECT discarded FROM endpoint WHERE name = 'orders'") > 0);
     pr_engine_free(engine);
     place_fini(&p);
 }

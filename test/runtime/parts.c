@@ -7,6 +7,7 @@
 #include "base/slice.h"
 #include "base/util.h"
 #include "check.h"
+#include "runtime/news.h"
 #include "runtime/courier.h"
 #include "runtime/incident.h"
 #include "runtime/setting.h"
@@ -260,4 +261,39 @@ TEST(courier_tells_when_the_transport_cannot_be_opened)
     CHECK(courier_give(h->courier, h->list, 3));
     harness_wait(h, SEND_FAILED, 3);
     harness_free(h);
+}
+
+/* ---- News ---- */
+
+TEST(news_count_everything_also_when_there_are_too_many)
+{
+    struct endpoint_setting endpoints[2] = { { .name = PR_STR("a"), .max_attempts = 1 }, { .name = PR_STR("b"), .max_attempts = 1 } };
+    struct engine_setting   setting = { .box = PR_STR("outbox"), .lease_us = PR_SECONDS(1), .batch = 1, .window_count = 10,
+                                        .window_bytes = 1000, .poll_us = PR_SECONDS(1), .endpoints = endpoints,
+                                        .endpoint_count = 2 };
+    struct pr_error         error;
+    struct engine          *engine = engine_new(&setting, &error);
+    struct endpoint_view    view;
+    struct news             news;
+    int                     wake_fd;
+    CHECK(engine != NULL);
+    CHECK_EQ(wake_open(&wake_fd, &error), PR_OK);
+    CHECK_EQ(news_init(&news, 2, wake_fd), PR_OK);
+    for (uint64_t i = 0; i < 3 * NEWS_MAX; i++)
+        news_put(&news, &(struct engine_news){ .endpoint = 1, .sent = 1, .message = i + 1 });
+    CHECK_EQ(news.count, 1); /* successes in a row are one */
+    for (uint64_t i = 0; i < NEWS_MAX + 10; i++)
+        news_put(&news, &(struct engine_news){ .endpoint = i % 2, .type = PR_STR("t"), .failed = 1, .message = i + 1 });
+    CHECK_EQ(news.count, NEWS_MAX);
+    news_tell(&news, engine, 0);
+    CHECK_EQ(news.count, 0);
+    engine_endpoint(engine, 1, &view);
+    CHECK_EQ(view.sent, 3 * NEWS_MAX);
+    CHECK_EQ(view.failed, NEWS_MAX / 2 + 5);
+    engine_endpoint(engine, 0, &view);
+    CHECK_EQ(view.failed, NEWS_MAX / 2 + 5);
+    news_put(&news, &(struct engine_news){ .endpoint = 0, .type = PR_STR("t"), .failed = 1, .message = 1 });
+    news_fini(&news); /* also with something in it */
+    wake_close(wake_fd);
+    engine_free(engine);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/base64.h"
 #include "base/error.h"
 #include "base/slice.h"
 #include "check.h"
@@ -240,4 +241,69 @@ const struct harness harness_http = {
     .stop     = http_stop,
     .make     = http_make,
     .arrivals = http_arrivals,
+};
+
+/* ---- batch: the same receiver; the wish is a header of a message in the batch -------------------------- */
+
+#define BATCH_WISHES (1 << WISH_OK | 1 << WISH_FAIL | 1 << WISH_LOSE_ANSWER) /* who hangs hangs with all others */
+
+static void batch_start(struct world *w)
+{
+    http_start(w);
+    struct http_side *side = w->other_side;
+    snprintf(side->url, sizeof(side->url), "http://127.0.0.1:%u/batch", side->peer.port);
+    w->config.envelope       = "batch";
+    w->config.batch_messages = 10;
+}
+
+/* The payload of an event, as a text for the caller to free. */
+static char *event_payload(const json_t *event, struct buf *ret)
+{
+    const char *base64 = json_string_value(json_object_get(event, "data_base64"));
+    json_t     *data   = json_object_get(event, "data");
+    buf_reset(ret);
+    if (base64 != NULL)
+        CHECK_EQ(base64_decode(ret, slice_from(base64)), PR_OK);
+    char *text = data != NULL ? json_dumps(data, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
+    if (text != NULL)
+        buf_add_cstr(ret, text);
+    return text;
+}
+
+static void batch_arrivals(struct world *w)
+{
+    struct http_side *side = w->other_side;
+    json_t           *records = peer_records(&side->peer), *record, *event;
+    size_t            i, k;
+    struct buf        body, payload;
+    buf_init(&body, 1 << 26);
+    buf_init(&payload, 1 << 26);
+    json_array_foreach(records, i, record) {
+        record_body(record, &body);
+        CHECK_STR(record_header(record, "content-type"), "application/cloudevents-batch+json; charset=UTF-8");
+        json_t *events = json_loadb(body.data, body.size, 0, NULL);
+        bool    taken  = strstr(buf_slice(&body).data, "/status/") == NULL;
+        CHECK(json_array_size(events) >= 1 && json_array_size(events) <= w->config.batch_messages);
+        json_array_foreach(events, k, event) {
+            pr_id id;
+            CHECK_EQ(pr_id_parse(slice_from(json_string_value(json_object_get(event, "id"))), &id), PR_OK);
+            free(event_payload(event, &payload));
+            if (taken)
+                world_arrival_add(w, id, buf_slice(&payload));
+        }
+        json_decref(events);
+    }
+    buf_fini(&body);
+    buf_fini(&payload);
+    json_decref(records);
+}
+
+const struct harness harness_batch = {
+    .name     = "batch",
+    .wishes   = BATCH_WISHES,
+    .exact    = true,
+    .start    = batch_start,
+    .stop     = http_stop,
+    .make     = http_make,
+    .arrivals = batch_arrivals,
 };

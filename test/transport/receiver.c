@@ -27,6 +27,8 @@
 #include "base/time.h"
 #include "base/util.h"
 
+#include <jansson.h>
+
 #define BODY_MAX (256u << 20)
 #define LISTING_MAX (1u << 30)
 #define BIG_REPLY_BYTES (1u << 20)
@@ -55,7 +57,9 @@ static const char usage[] =
     "  /redirect            302 to /record\n"
     "  /flaky/N             503 for the first N requests with the same ce-id, then 200\n"
     "  /release             lets go of all that is held; is not recorded\n"
-    "A request header X-Behave: PATH takes the place of the path.\n"
+    "  /batch               as the first of its CloudEvents wants it, see below\n"
+    "A request header X-Behave: PATH takes the place of the path; in a batch it is one of the\n"
+    "headers of a message (postriderheaders).\n"
     "\n"
     "GET    /records        one JSON object per line: n, from_port, path, headers (names in lower\n"
     "                       case), size, sha256, and body in base64 (not with --digest-only)\n"
@@ -121,7 +125,8 @@ static void write_body(struct json_writer *w, pr_slice body)
     buf_fini(&text);
 }
 
-static void record(struct MHD_Connection *connection, const char *path, pr_slice body)
+/* Returns how often POST /release had come by then: who waits for the next one must not miss it. */
+static unsigned record(struct MHD_Connection *connection, const char *path, pr_slice body)
 {
     struct record *r = calloc(1, sizeof(*r));
     ASSERT(r != NULL);
@@ -157,7 +162,9 @@ static void record(struct MHD_Connection *connection, const char *path, pr_slice
     r->size = line.size;
     r->line = line.data; /* taken over */
     list_push_back(&state.records, &r->node);
+    unsigned releases = state.releases;
     pthread_mutex_unlock(&state.lock);
+    return releases;
 }
 
 static void forget_records(void)
@@ -284,10 +291,9 @@ static void wait_for_stop(void)
     pthread_mutex_unlock(&state.lock);
 }
 
-static void wait_for_release(void)
+static void wait_for_release(unsigned before)
 {
     pthread_mutex_lock(&state.lock);
-    unsigned before = state.releases;
     while (!state.stopping && state.releases == before)
         pthread_cond_wait(&state.changed, &state.lock);
     pthread_mutex_unlock(&state.lock);
@@ -311,7 +317,7 @@ static bool is_word(const char *path, const char *word, long fallback, long *ret
     return true;
 }
 
-static enum MHD_Result behave(struct MHD_Connection *connection, const char *path)
+static enum MHD_Result behave(struct MHD_Connection *connection, const char *path, unsigned releases)
 {
     long n;
     if (is_word(path, "/status", 200, &n))
@@ -323,9 +329,9 @@ static enum MHD_Result behave(struct MHD_Connection *connection, const char *pat
     if (is_word(path, "/slow", 100, &n))
         wait_milliseconds(n);
     if (is_word(path, "/hold", 0, &n))
-        wait_for_release();
+        wait_for_release(releases);
     if (is_word(path, "/hold-close", 0, &n)) {
-        wait_for_release();
+        wait_for_release(releases);
         return MHD_NO;
     }
     if (is_word(path, "/never", 0, &n)) {
@@ -371,6 +377,27 @@ static enum MHD_Result show_count(struct MHD_Connection *connection)
     snprintf(text, sizeof(text), "%zu\n", state.count);
     pthread_mutex_unlock(&state.lock);
     return answer_text(connection, 200, slice_from(text));
+}
+
+/* The first word of an event of this batch, with its number; "/record": nobody has one. */
+static void batch_behaviour(pr_slice body, char *ret_path, size_t size)
+{
+    json_t *events = json_loadb(body.data, body.size, 0, NULL), *event;
+    size_t  i;
+
+    snprintf(ret_path, size, "%s", json_is_array(events) ? "/record" : "/status/400");
+    json_array_foreach(events, i, event) {
+        const char *text    = json_string_value(json_object_get(event, "postriderheaders"));
+        json_t     *headers = text != NULL ? json_loads(text, 0, NULL) : NULL;
+        const char *path    = json_string_value(json_object_get(headers, "x-behave"));
+        bool        found   = path != NULL;
+        if (found)
+            snprintf(ret_path, size, "%s", path);
+        json_decref(headers);
+        if (found)
+            break;
+    }
+    json_decref(events);
 }
 
 /* Everything but a POST. */
@@ -421,8 +448,13 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, 
         release();
         return answer_status(connection, 200);
     }
-    record(connection, url, buf_slice(&request->body));
-    return behave(connection, path);
+    unsigned releases = record(connection, url, buf_slice(&request->body));
+    char own[64];
+    if (strcmp(path, "/batch") == 0) {
+        batch_behaviour(buf_slice(&request->body), own, sizeof(own));
+        path = own;
+    }
+    return behave(connection, path, releases);
 }
 
 static void on_end(void *arg, struct MHD_Connection *connection, void **request_state,

@@ -31,6 +31,7 @@ static struct world w; /* it is big */
     TEST(console_##name) { name(&harness_console); }                                    \
     TEST(handler_##name) { name(&harness_handler); }                                    \
     TEST(http_##name) { name(&harness_http); }                                          \
+    TEST(batch_##name) { name(&harness_batch); }                                        \
     static void name(const struct harness *h)
 #endif
 

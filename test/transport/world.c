@@ -103,6 +103,7 @@ size_t world_poll(struct world *w, int64_t wait_us)
         CHECK(index < w->taken);
         CHECK_EQ(w->result_counts[index]++, 0); /* P1 */
         w->results[index] = results[i];
+        memset(&w->deliveries[index], 0xee, sizeof(w->deliveries[index])); /* it was borrowed until now */
     }
     w->answered += count;
     return count;

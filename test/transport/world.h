@@ -34,7 +34,7 @@ struct harness {
     void      (*leave)(struct world *w);
 };
 
-extern const struct harness harness_null, harness_console, harness_handler, harness_http, harness_redis;
+extern const struct harness harness_null, harness_console, harness_handler, harness_http, harness_batch, harness_redis;
 
 struct peer;
 struct peer *harness_http_peer(struct world *w);

@@ -8,6 +8,7 @@ import os
 import signal
 import shutil
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -26,13 +27,20 @@ def test(function):
     return function
 
 
+class Skip(Exception):
+    pass
+
+
 class Receiver:
     def __init__(self, *args):
         self.process = subprocess.Popen([RECEIVER, *args], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self.port = int(self.process.stdout.readline())
+        self.scheme = "https" if args else "http"
 
     def records(self, path=None):
-        lines = urllib.request.urlopen(f"http://127.0.0.1:{self.port}/records").read().decode().splitlines()
+        trusting = ssl._create_unverified_context() if self.scheme == "https" else None
+        url = f"{self.scheme}://127.0.0.1:{self.port}/records"
+        lines = urllib.request.urlopen(url, context=trusting).read().decode().splitlines()
         return [r for r in map(json.loads, lines) if path is None or r["path"] == path]
 
     def close(self):
@@ -97,7 +105,7 @@ def every_answer_is_a_reason_that_rules_can_match(p, r):  # B70
         "tls": (f"https://127.0.0.1:{r.port}/record", "transport_unavailable", None, "parked", None),
         "refused": (f"http://127.0.0.1:{nobody}/", "transport_unavailable", "CURLE_COULDNT_CONNECT", "parked", None),
     }
-    daemon = begin(p, r, {k: (v[0], "breaker: off, timeout: 500ms") for k, v in cases.items()}, RULES)
+    daemon = begin(p, r, {k: (v[0], "breaker: off, timeout: " + ("500ms" if k == "never" else "20s")) for k, v in cases.items()}, RULES)
     ids = {k: p.send("--type", "t", "--to", k, "--data", k) for k in cases}
     for name, (path, reason, code, end, sends) in cases.items():
         m = settled(p, ids[name], end)
@@ -112,6 +120,96 @@ def every_answer_is_a_reason_that_rules_can_match(p, r):  # B70
         assert all(s["rule"] == rule for s in m["story"]), m["story"]
         assert steps == (["dead_letter"] if end == "dead" else ["retry_now", "retry", "park"]), (name, steps)
         has(p.ok("why", ids[name]).out, f"[by {rule}]", reason)
+    p.stop(daemon)
+
+
+def make_certificates(p):
+    """An authority, and what it vouches for: good, old (expired), other (for another name); and alone, self-signed."""
+    def run(*args):
+        subprocess.run(["openssl", *args], cwd=p.path, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
+    run("req", "-x509", *key, "-days", "2", "-subj", "/CN=authority", "-keyout", "ca.key", "-out", "ca.pem")
+    run("req", "-x509", *key, "-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost",
+        "-keyout", "alone.key", "-out", "alone.pem")
+    for name, host, days in (("good", "localhost", "2"), ("old", "localhost", "-1"), ("other", "example.org", "2")):
+        p.write(f"{name}.ext", f"subjectAltName=DNS:{host}\n")
+        run("req", *key, "-subj", f"/CN={host}", "-keyout", f"{name}.key", "-out", f"{name}.csr")
+        run("x509", "-req", "-in", f"{name}.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-days", days, "-extfile", f"{name}.ext",
+            "-out", f"{name}.pem")
+
+
+@test
+def certificates_are_verified_and_what_is_wrong_with_them_is_told(p, r):  # B70
+    if shutil.which("openssl") is None:
+        raise Skip("no openssl command")
+    make_certificates(p)
+    servers = {name: Receiver("--cert", f"{p.path}/{name}.pem", "--key", f"{p.path}/{name}.key")
+               for name in ("alone", "good", "old", "other")}
+    try:
+        options = "breaker: off, timeout: 20s"
+        ca = f", ca: '{p.path}/ca.pem'"
+        # server, options, words of the error (None: it arrives)
+        cases = {
+            "alone": ("alone", "", ["certificate", "an authority of your own is named in the endpoint's ca"]),
+            "unknown": ("good", "", ["certificate", "an authority of your own"]),  # by an authority that the system does not know
+            "good": ("good", ca, None),
+            "old": ("old", ca, ["certificate", "expired"]),
+            "other": ("other", ca, ["certificate", "localhost"]),
+        }
+        daemon = begin(p, r, {k: (f"https://localhost:{servers[v[0]].port}/record", options + v[1]) for k, v in cases.items()},
+                       RULES)
+        ids = {k: p.send("--type", "t", "--to", k) for k in cases}
+        for name, (server, _, words) in cases.items():
+            m = settled(p, ids[name], "gone" if words is None else "parked")
+            if words is None:
+                continue
+            assert m["reason"] == "transport_unavailable" and m["code"] == "CURLE_PEER_FAILED_VERIFICATION", (name, m)
+            has(m["error"], *words)
+            assert all(s["rule"] == "for now" for s in m["story"]), m  # it is transient: they will renew it
+        assert len(servers["good"].records()) == 1  # and nobody else got anything
+        assert not servers["alone"].records() and not servers["old"].records() and not servers["other"].records()
+        p.stop(daemon)
+        configure(p, r, {"a": ("https://localhost/", "ca: nowhere.pem")})
+        has(p.fails(3, "run").err, "endpoint a: ca: nowhere.pem cannot be read")
+    finally:
+        for server in servers.values():
+            server.close()
+
+
+@test
+def a_batch_refused_as_a_whole_fails_only_the_guilty_one(p, r):  # B68, B69
+    daemon = begin(p, r, {"many": ("/batch", "envelope: batch, batch: {messages: 50}, concurrency: 1, max_payload: 1KiB"),
+                          "down": ("/status/503", "envelope: batch, concurrency: 1, breaker: off")}, RULES)
+    p.ok("pause", "many")
+    p.ok("pause", "down")
+    for i in range(40):  # in two streams, and without
+        data = json.dumps({"n": i, "x": "x" * 2000 if i == 23 else ""})
+        headers = '{"x-behave":"/status/422"}' if i == 17 else None
+        p.sql("INSERT INTO outbox (type, destination, stream, payload, headers) VALUES ('t', 'many', ?, ?, ?)",
+              (["a", "b", ""][i % 3], data, headers))
+    down = [p.send("--type", "t", "--to", "down") for _ in range(3)]
+    p.ok("resume", "many")
+    p.ok("resume", "down")
+    wait_for(lambda: all(m["destination"] == "down" for m in p.ok("list", "--json").json()), "all to have their end")
+    dead = {m["reason"]: m for m in p.ok("dead", "list", "--json").json()}
+    assert sorted(dead) == ["message_too_large", "validation_failure"], dead
+    for m in map(p.message, (m["id"] for m in dead.values())):
+        assert m["failures"] == 1 and [s["rule"] for s in m["story"]] == ["for good"], m
+    import base64
+    arrived = []
+    for record in r.records("/batch"):
+        assert record["headers"]["content-type"].startswith("application/cloudevents-batch+json"), record
+        events = json.loads(base64.b64decode(record["body"]))
+        if not any("postriderheaders" in e for e in events):
+            arrived += [e["data"]["n"] for e in events]
+    assert sorted(arrived) == [i for i in range(40) if i not in (17, 23)], arrived
+    for remainder in (0, 1):  # each stream in its order
+        own = [n for n in arrived if n % 3 == remainder]
+        assert own == sorted(own), own
+    assert len(r.records("/batch")) < 40, "they did not go together"
+    for id in down:  # an outage is nobody's fault, and is not split
+        m = settled(p, id, "parked")
+        assert [s["step"] for s in m["story"]] == ["retry_now", "retry", "park"], m
     p.stop(daemon)
 
 
@@ -299,6 +397,19 @@ def policy_check_finds_what_does_not_work(p, r):  # B61
         ("two", "unreachable", 8), ("three", "never_matches", 9), ("four", "endless", 10)], found
     has(p.fails(1, "policy", "check").out, 'postrider.yaml:8: rule "two" is never reached: rule "one" before it')
     has(p.ok("config", "check").out, "is right", 'rule "three" can never match')
+    daemon = begin(p, r, {"a": ("/record", ""), "b": ("/record", "")}, """\
+  - {name: one, when: {class: transient}, then: park}
+  - {name: two, when: {reason: timeout_exceeded}, then: discard}
+  - {name: four, when: {reason: rejected}, then: {pause: 1m}}
+""")
+    settled(p, p.send("--type", "t", "--to", "a"), "gone")
+    _, log = p.stop(daemon)  # who runs it is warned, too
+    warnings = [line for line in log.splitlines() if "rule_warning" in line]
+    assert len(warnings) == 2, log
+    has(warnings[0], "postrider.yaml:8", "two", "is never reached")
+    has(warnings[1], "postrider.yaml:9", "four", "has no end: pause alone puts the message back uncounted")
+    configure(p, r, {"a": ("/record", "")}, "  - {name: calls, then: {call: f}}\n")
+    has(p.fails(3, "run").err, "postrider.yaml:6:32: rules[0].then.call", 'rule calls calls "f", which nobody registered')
     configure(p, r, {"a": ("/record", "")}, RULES)
     has(p.ok("policy", "check").out, "2 rules, and nothing wrong with them")
     has(p.fails(4, "policy", "explain", "--endpoint", "aa").err, 'no endpoint "aa"; did you mean a?')
@@ -317,6 +428,8 @@ def main():
         try:
             function(place, receiver)
             print(f"ok {number} - {function.__name__}")
+        except Skip as why:
+            print(f"ok {number} - {function.__name__} # SKIP {why}")
         except Exception:
             failed += 1
             for line in traceback.format_exc().splitlines():
