@@ -163,7 +163,7 @@ class World:
               RETURN NULL; END $$;
             CREATE TRIGGER note AFTER INSERT OR UPDATE OR DELETE ON {s}.instance FOR EACH ROW EXECUTE FUNCTION {s}.note()""")
 
-    def work(self):
+    def work(self, fail_point=None):
         folder = "%s/worker-%d" % (self.path, len(self.workers))
         os.mkdir(folder)
         os.symlink("../history", folder + "/history")
@@ -171,7 +171,8 @@ class World:
             file.write('store: "%s"\nlease: %s\nendpoints: {all: {url: "handler:*", breaker: off, max_attempts: %d,'
                        " retry: [50ms, 100ms]}}\nroutes: [{to: all}]\nboxes: {outbox: {keep: 1h}}\n"
                        % (self.url, LEASE, MAX_ATTEMPTS))
-        worker = subprocess.Popen([WORKER, "work", folder])
+        environment = dict(os.environ, POSTRIDER_FAILPOINT=fail_point) if fail_point else None
+        worker = subprocess.Popen([WORKER, "work", folder], env=environment)
         worker.folder = folder
         self.workers.append(worker)
         return worker
@@ -219,9 +220,8 @@ class World:
         wanted = self.committed + count
         until("%d more messages" % count, lambda: self.problems or self.committed >= wanted)
 
-    def kill(self, worker):
-        worker.kill()
-        worker.wait()
+    def wait_for_death(self, worker):
+        assert worker.wait(DEADLINE_SECONDS) == -signal.SIGKILL
         self.deaths.add("K %d" % worker.pid)
 
     def export(self):
@@ -308,12 +308,12 @@ def test_nothing_is_lost_whatever_breaks(world):
     """B1, B22, B23, B26, B27, I1 to I9."""
     make_standby()
     world.make()
-    workers = [world.work() for _ in range(3)]
+    workers = [world.work("handler.after:40"), world.work(), world.work()]  # the first dies with messages in its hands
     senders = [threading.Thread(target=world.produce, args=(i,), daemon=True) for i in range(3)]
     for sender in senders:
         sender.start()
     world.more(200)
-    world.kill(workers[0])
+    world.wait_for_death(workers[0])
     os.kill(workers[1].pid, signal.SIGSTOP)
     world.deaths.add("K %d" % workers[1].pid)  # longer than its lease: others go on with its lanes
     world.work()
