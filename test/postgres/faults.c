@@ -320,6 +320,28 @@ STORE_TEST(when_all_connections_are_in_use_it_waits_for_one)
     PQfinish(pg);
 }
 
+/* What a sender committed with synchronous_commit = off can vanish when the server dies; what is on a
+ * receipt cannot any more. */
+STORE_TEST(what_is_handed_out_is_on_disk) /* T5 */
+{
+    server_folder();
+    PGconn *pg = suite_pg_connect();
+    suite_pg_do(pg, "ALTER ROLE CURRENT_USER SET synchronous_commit = off");
+    suite_reopen(s);
+    struct worker *w = suite_join(s, "outbox");
+    PGconn *sender = suite_pg_connect();
+    for (int i = 0; i < 5; i++) {
+        pr_id id = SEND(s, "outbox");
+        suite_pg_do(sender, "INSERT INTO %s.ledger (type) VALUES ('t')"); /* its commit flushes nothing */
+        suite_pg_do(sender, "SELECT set_config('test.lsn', pg_current_wal_insert_lsn()::text, false)");
+        worker_claim(w, id);
+        CHECK_EQ(suite_pg_number(sender, "SELECT (pg_current_wal_flush_lsn() >= current_setting('test.lsn')::pg_lsn)::int"), 1);
+    }
+    suite_pg_do(pg, "ALTER ROLE CURRENT_USER RESET synchronous_commit");
+    PQfinish(sender);
+    PQfinish(pg);
+}
+
 /* ---- The server dies ---------------------------------------------------------------- */
 
 static void server_restart(void)
