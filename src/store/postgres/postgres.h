@@ -109,7 +109,7 @@ struct pg_session {
     int64_t  seen_last, seen_notice, seen_instances;
     uint64_t *running;        /* transactions that ran */
     size_t    running_count;
-    bool      asked_fresh;
+    bool      told_fresh;     /* that there may be new rows: once, until they were looked for */
     int64_t  wait_us;         /* between looks */
     int      event_fd;        /* -1: none */
     uint64_t listens, guards; /* the connection (link.generation) that LISTENs, that holds the sleepers' lock */

@@ -111,7 +111,8 @@ void pg_wait_remember(struct cycle_run *run)
 {
     struct pg_session        *session = run->session;
     const struct cycle_reply *reply = &session->reply;
-    session->asked_fresh = run->cycle->fresh_rows > 0;
+    if (run->cycle->fresh_rows > 0) /* other cycles (a lease is renewed) have not looked for rows */
+        session->told_fresh = !reply->fresh_end;
     session->seen_notice = reply->notice_last;
     session->seen_instances = run->epoch ^ (int64_t)run->lanes;
     for (size_t i = 0; i < run->peer_count; i++)
@@ -137,7 +138,8 @@ static bool look(struct pg_session *session)
     arg_array(&args, running);
     if (!link_is_up(link) || link_do(link, LOOK, session->box, &args, &r, NULL) != PR_OK)
         return true;
-    bool rows = session->asked_fresh && (field_i64(r, 0, 0) != session->seen_last || field_bool(r, 0, 3));
+    bool rows = !session->told_fresh && (field_i64(r, 0, 0) != session->seen_last || field_bool(r, 0, 3));
+    session->told_fresh |= rows;
     bool news = rows || field_bool(r, 0, 1) || field_i64(r, 0, 2) != session->seen_instances;
     link_forget_after(link, mark);
     return news;
