@@ -40,7 +40,7 @@ STORE_TEST(a_clock_that_jumps_ahead_costs_nobody_its_lease) /* B25 */
     struct worker *a = join(s), *b = join(s);
     int64_t epoch = a->epoch;
     clock_jumps(pg, true);
-    CYCLE(b, .lease_us = LEASE_US); /* has seen the other alive */
+    CYCLE(b, .lease_us = LEASE_US);    /* has seen the other alive */
     struct worker *newcomer = join(s); /* has not */
     CHECK_EQ(newcomer->lanes, 0);
     CYCLE(a, .lease_us = LEASE_US);
@@ -57,7 +57,9 @@ STORE_TEST(a_clock_that_went_back_keeps_nobody_waiting) /* B24, B25 */
     struct worker *a = join(s), *b = join(s);
     clock_jumps(pg, false);
     CYCLE(a, .lease_us = LEASE_US);
-    CHECK_EQ(suite_pg_number(pg, "SELECT count(*) FROM %s.instance WHERE lease_end > now() + interval '30 minutes'"), 1);
+    CHECK_EQ(
+        suite_pg_number(pg, "SELECT count(*) FROM %s.instance WHERE lease_end > now() + interval '30 minutes'"),
+        1);
     clock_jumps(pg, false);
     worker_vanish(a);
     int64_t start_us = real_us();

@@ -19,8 +19,11 @@ static int64_t real_us(void)
 /* The store of the test, which looks only once a minute. */
 static void look_rarely(struct suite *s)
 {
-    const struct store_options options = { .url = s->url, .clock = &s->clock, .payload_max = SUITE_PAYLOAD_MAX,
-                                           .poll_min_us = LOOK_US, .poll_max_us = LOOK_US };
+    const struct store_options options = { .url = s->url,
+                                           .clock = &s->clock,
+                                           .payload_max = SUITE_PAYLOAD_MAX,
+                                           .poll_min_us = LOOK_US,
+                                           .poll_max_us = LOOK_US };
     store_close(&s->store);
     CHECK_OK(store_open(&options, &s->store, &s->error), &s->error);
 }
@@ -33,16 +36,16 @@ static void needs_bell(PGconn *pg)
 }
 
 struct sleeper {
-    pthread_t      thread;
+    pthread_t thread;
     struct worker *w;
-    int            rc;
-    int64_t        took_us;
+    int rc;
+    int64_t took_us;
 };
 
 static void *sleeper_run(void *arg)
 {
     struct sleeper *sleeper = arg;
-    int64_t         start_us = real_us();
+    int64_t start_us = real_us();
     sleeper->rc = store_wait(&sleeper->w->session, -1, LOOK_US);
     sleeper->took_us = real_us() - start_us;
     return NULL;
@@ -50,8 +53,9 @@ static void *sleeper_run(void *arg)
 
 static long long guards(PGconn *pg)
 {
-    return suite_pg_number(pg, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ExclusiveLock' AND granted"
-                               " AND (classid::bigint << 32 | objid::bigint) = hashtextextended('postrider %s.outbox', 0)");
+    return suite_pg_number(
+        pg, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ExclusiveLock' AND granted"
+            " AND (classid::bigint << 32 | objid::bigint) = hashtextextended('postrider %s.outbox', 0)");
 }
 
 static void wait_for_guard(PGconn *pg, long long wanted)
@@ -114,8 +118,8 @@ STORE_TEST(nobody_falls_asleep_while_a_sender_has_not_committed)
 /* How many notifications for this box have come? */
 static int rings(PGconn *pg)
 {
-    char      wanted[128];
-    int       count = 0;
+    char wanted[128];
+    int count = 0;
     PGnotify *notify;
     snprintf(wanted, sizeof(wanted), "%s.outbox", suite_pg_schema());
     suite_pg_do(pg, "SELECT 1"); /* they come before its answer */
