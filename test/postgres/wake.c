@@ -153,3 +153,29 @@ STORE_TEST(nobody_is_rung_up_on_a_busy_path)
     PQfinish(pg);
     PQfinish(listener);
 }
+
+static void *sender_run(void *arg)
+{
+    for (int i = 0; i < 30; i++)
+        suite_pg_do(arg, "INSERT INTO %s.outbox (type) VALUES ('t')");
+    return NULL;
+}
+
+/* It knows that there are more: the whole backlog would ring for nothing. */
+STORE_TEST(who_has_no_room_for_more_is_not_rung_up)
+{
+    pthread_t thread;
+    PGconn *pg = suite_pg_connect(), *listener = suite_pg_connect();
+    needs_bell(pg);
+    look_rarely(s);
+    suite_pg_do(listener, "LISTEN postrider");
+    struct worker *w = suite_join(s, "outbox");
+    sender_run(pg);
+    CHECK(!CYCLE(w, .fresh_rows = 2)->fresh_end);
+    CHECK_EQ(pthread_create(&thread, NULL, sender_run, pg), 0);
+    CHECK_EQ(store_wait(&w->session, -1, PR_MILLISECONDS(300)), 0);
+    pthread_join(thread, NULL);
+    CHECK_EQ(rings(listener), 0);
+    PQfinish(pg);
+    PQfinish(listener);
+}

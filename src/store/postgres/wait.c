@@ -71,8 +71,8 @@ static bool guard_do(struct pg_session *session, const char *sql)
 static void guard_take(struct pg_session *session)
 {
     struct link *link = session->link;
-    if (!link_is_up(link) || link->pooled || session->guards == link->generation)
-        return;
+    if (!link_is_up(link) || link->pooled || session->told_fresh || session->guards == link->generation)
+        return; /* told already: more of them would be told for nothing */
     if (session->listens != link->generation && link_script(link, "LISTEN postrider", NULL) == PR_OK)
         session->listens = link->generation;
     if (is_listening(session) && guard_do(session, "SELECT pg_try_advisory_lock" GUARD))
@@ -87,7 +87,7 @@ static void guard_leave(struct pg_session *session)
     session->guards = 0;
 }
 
-/* Did it ring for us?  Those for other boxes are taken, too. */
+/* Did it ring for us, since the engine has looked for rows?  Those for other boxes are taken, too. */
 static bool bell_rang(struct pg_session *session)
 {
     char      name[BELL_SIZE];
@@ -102,6 +102,8 @@ static bool bell_rang(struct pg_session *session)
         rang = rang || strcmp(notify->extra, name) == 0;
         PQfreemem(notify);
     }
+    rang = rang && !session->told_fresh;
+    session->told_fresh |= rang;
     return rang;
 }
 
@@ -159,6 +161,8 @@ static bool doze(struct pg_session *session, int wake_fd, int64_t us)
                               { .fd = wake_fd, .events = POLLIN },
                               { .fd = bell_fd, .events = POLLIN } };
     eventfd_t       ignored;
+    if (us > 0 && bell_rang(session)) /* it came with the answer to the look */
+        return true;
     if (ppoll(fds, ARRAY_LENGTH(fds), &span, NULL) <= 0)
         return false;
     if (fds[0].revents & POLLIN)
@@ -181,7 +185,6 @@ static int64_t idle_us(struct postgres_store *store)
 static int wait_for_news(struct pg_session *session, int wake_fd, int64_t timeout_us)
 {
     int64_t start_us = real_us();
-    (void)bell_rang(session); /* for what the cycle has seen */
     if (doze(session, wake_fd, 0))
         return 1;
     for (;;) {
