@@ -19,18 +19,8 @@ AS $$
                FROM 1 FOR 6), 52, 1), 53, 1), 'hex')::pg_catalog.uuid
 $$;
 
--- Rings for those who sleep; see 002_box.sql.
-CREATE FUNCTION "{schema}".wake() RETURNS trigger
-LANGUAGE plpgsql
-AS $$
-BEGIN
-    PERFORM pg_catalog.pg_notify('postrider', TG_ARGV[0]);
-    RETURN NULL;
-END
-$$;
-
 -- Engines at work.  lanes: a bit for each lane that is owned; it changes only under a lock of
--- the box's row.  lease_end is by the server's clock, lease_us is how long it was when it began.
+-- the box's row.  lease_end is by the server's clock.
 CREATE SEQUENCE "{schema}".epoch;
 CREATE TABLE "{schema}".instance (
     id         uuid PRIMARY KEY,
@@ -40,7 +30,6 @@ CREATE TABLE "{schema}".instance (
     epoch      bigint NOT NULL,
     lanes      bigint NOT NULL,
     lease_end  timestamptz NOT NULL,
-    lease_us   bigint NOT NULL,
     started_at timestamptz NOT NULL
 );
 

@@ -55,10 +55,4 @@ CREATE INDEX "{box}_heads" ON "{schema}"."{box}" ((coalesce(row_id, seq)))
 CREATE INDEX "{box}_back" ON "{schema}"."{box}" ((coalesce(row_id, seq)))
     WHERE due_at IS NOT NULL OR held_by IS NOT NULL;
 
--- Whoever sleeps holds this lock, and then, and only then, senders NOTIFY.  Else they share it until
--- they have committed, and nobody falls asleep meanwhile without looking again.  Nobody waits for it.
-CREATE TRIGGER "{box}_wake" AFTER INSERT ON "{schema}"."{box}"
-    FOR EACH STATEMENT WHEN (NOT pg_try_advisory_xact_lock_shared(hashtextextended('postrider {schema}.{box}', 0)))
-    EXECUTE FUNCTION "{schema}".wake('{schema}.{box}');
-
 INSERT INTO "{schema}".box (name) VALUES ('{box}');

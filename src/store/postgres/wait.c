@@ -4,7 +4,7 @@
  * does.  NOTIFY takes a lock of the whole database in a sender's commit; so senders do it only
  * while somebody sleeps.  Whoever sleeps holds the advisory lock of the box (one of them is enough:
  * all of them listen); a sender that finds it taken rings, and otherwise shares it until it has
- * committed (the trigger in 002_box.sql).  So who has got the lock and then looks has missed nobody,
+ * committed (the trigger in 006_wake_box.sql).  So who has got the lock and then looks has missed nobody,
  * and who does not get it looks on.  Behind a pooler there are only looks. */
 #include <poll.h>
 #include <stdio.h>
@@ -42,7 +42,7 @@ void pg_wait_close(struct pg_session *session)
 #define GUARD "(hashtextextended('postrider ' || $1, 0))"
 #define BELL_SIZE (2 * BOX_NAME_MAX + 2)
 
-/* Whose bell it is, as 002_box.sql has it. */
+/* Whose bell it is, as 006_wake_box.sql has it. */
 static pr_slice bell_name(const struct pg_session *session, char ret[BELL_SIZE])
 {
     int size = snprintf(ret, BELL_SIZE, "%s.%s", session->link->place->schema, session->box_name);
