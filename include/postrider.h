@@ -209,7 +209,8 @@ struct pr_unit;
 PR_API struct pr_unit *pr_unit_new(void); /* NULL: no memory */
 PR_API void pr_unit_free(struct pr_unit *unit);
 
-/* Checks and copies; a zero id is filled in and returned. */
+/* Checks and copies; a zero id is filled in and returned.  box is as for pr_send_pg(); SQLite has no
+ * schemas, and refuses one when the unit is stored. */
 PR_API PR_MUST_CHECK int pr_unit_add(struct pr_unit *unit, const char *box,
                                      const struct pr_message *message, pr_id *ret_id,
                                      struct pr_error *reterr);

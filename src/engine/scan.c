@@ -345,6 +345,13 @@ void scan_done(struct scan *scan, unsigned lane, size_t whole, int64_t last_seq)
     }
 }
 
+int64_t scan_passed(const struct scan *scan, unsigned lane)
+{
+    ASSERT(lane < LANE_COUNT);
+    const struct scan_lane *l = &scan->lanes[lane];
+    return l->saved != NULL ? min64(l->floor, l->position) : SCAN_BEGIN;
+}
+
 int64_t scan_floor(const struct scan *scan)
 {
     return scan->floor;

@@ -99,6 +99,10 @@ size_t scan_ranges(const struct scan *scan, unsigned lane, struct scan_range ret
  * To be called when the rows are in good hands: until then the same is asked for again. */
 void scan_done(struct scan *scan, unsigned lane, size_t whole, int64_t last_seq);
 
+/* At or below it all was read, and nothing new can appear (S2, S3); of those that were set aside (S4)
+ * some may. */
+int64_t scan_passed(const struct scan *scan, unsigned lane);
+
 /* For tests and doctor. */
 int64_t scan_floor(const struct scan *scan);
 size_t  scan_aside_count(const struct scan *scan);

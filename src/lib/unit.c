@@ -11,12 +11,13 @@
 #include "store/sqlite/send.h"
 
 #define UNIT_MAX 1000000 /* messages of one transaction: more is a loop that went wrong */
+#define UNIT_BOX_MAX (2 * BOX_NAME_MAX + 1) /* "schema.box" */
 #define STORE_MAX 256    /* passed to the database at a time */
 
 struct unit_message { /* one block with its box and its bytes behind it */
     struct list_node  node;
     struct pr_message message;
-    char              box[BOX_NAME_MAX + 1];
+    char              box[UNIT_BOX_MAX + 1];
     char              bytes[];
 };
 
@@ -49,13 +50,26 @@ PR_API void pr_unit_free(struct pr_unit *unit)
     free(unit);
 }
 
+/* "box" or "schema.box": whether there are schemas is seen when it is stored. */
+static int unit_box(const char *box, pr_slice *ret_box, struct pr_error *reterr)
+{
+    const char *dot = box != NULL ? strchr(box, '.') : NULL;
+    pr_slice    name = { NULL, 0 };
+    if (dot != NULL && !name_is_valid((pr_slice){ box, (size_t)(dot - box) }))
+        return error_set(reterr, PR_EINVAL, "box \"%.64s\": what stands before the dot is no name of a schema", box);
+    int rc = lib_box(dot != NULL ? dot + 1 : box, &name, reterr);
+    if (rc == PR_OK)
+        *ret_box = dot != NULL ? slice_from(box) : name;
+    return rc;
+}
+
 PR_API int pr_unit_add(struct pr_unit *unit, const char *box, const struct pr_message *message, pr_id *ret_id,
                        struct pr_error *reterr)
 {
-    pr_slice name;
+    pr_slice name = { NULL, 0 };
     if (unit == NULL || message == NULL)
         return lib_missing(unit == NULL ? "unit" : "message", reterr);
-    int rc = lib_box(box, &name, reterr);
+    int rc = unit_box(box, &name, reterr);
     if (rc == PR_OK)
         rc = message_check(message, LIB_PAYLOAD_MAX, reterr);
     if (rc < 0)

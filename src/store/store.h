@@ -15,7 +15,8 @@
  *       it is number - 1 (else it was judged, or an operator began to count anew), once; and frees
  *       its lanes.
  *   T7  While an instance owns a lane, every row that is visible in it, fresh and not held, is
- *       read exactly once by the fresh scan after it was started or restarted.
+ *       read exactly once by the fresh scan after it was started or restarted.  (A store may read
+ *       such rows again, minutes later, to see whether any was overlooked.)
  *   T8  No row is lost by a read: reading changes nothing.
  *   T9  A breaker is told to people as it was told last by an instance that is alive and has lanes; it
  *       is gone when it closes, and with its instance.

@@ -39,6 +39,7 @@ trap 'exit 130' INT
 cd "$folder"
 "${as[@]}" "$bin/initdb" -D "$folder/data" -U postgres -A trust -E UTF8 --locale=C --no-sync >"$folder/log" 2>&1 ||
     { cat "$folder/log" >&2; exit 1; }
+sed -i '1i local all locked scram-sha-256' "$folder/data/pg_hba.conf" # for whoever wants a wrong password
 cat >>"$folder/data/postgresql.conf" <<SETTINGS
 listen_addresses = ''
 unix_socket_directories = '$folder'

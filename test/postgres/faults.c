@@ -9,6 +9,8 @@
 #include "store/suite.h"
 #include "store/suite_postgres.h"
 
+#define SAYS(text, words) CHECK(strstr((text), (words)) != NULL)
+
 static const char *server_folder(void)
 {
     const char *folder = getenv("POSTRIDER_TEST_PG_FOLDER");
@@ -250,6 +252,96 @@ STORE_TEST(a_deadlock_is_tried_again)
     PQfinish(other);
 }
 
+/* A cycle that waits for a lock gives up in time to renew its lease (B38). */
+STORE_TEST(a_lock_that_somebody_holds_for_long_is_told_and_not_waited_for)
+{
+    struct step t;
+    struct worker *w = suite_join(s, "outbox");
+    PGconn *blocker = suite_pg_connect();
+    step_prepare(s, w, &t);
+    t.cycle.lease_us = PR_MILLISECONDS(600);
+    suite_pg_do(blocker, "BEGIN");
+    suite_pg_do(blocker, "SELECT FROM %s.outbox FOR UPDATE");
+    int64_t start_us = clock_mono_us(clock_system());
+    CHECK_EQ(worker_try(w, &t.cycle), PR_EBUSY);
+    CHECK(clock_mono_us(clock_system()) - start_us < PR_SECONDS(5)); /* 0.2 s when nobody is busy */
+    SAYS(w->error.text, "pg_stat_activity");
+    CHECK_EQ(CYCLE(w, .fresh_rows = 0)->lanes_owned, LANES_ALL); /* the lease can be renewed meanwhile */
+    suite_pg_do(blocker, "ROLLBACK");
+    worker_cycle(w, &t.cycle);
+    step_happened_once(s, &t);
+    PQfinish(blocker);
+}
+
+/* As the server says it, where a transaction lost against another. */
+STORE_TEST(a_serialization_failure_is_tried_again) /* B38 */
+{
+    struct step t;
+    struct worker *w = suite_join(s, "outbox");
+    PGconn *pg = suite_pg_connect();
+    step_prepare(s, w, &t);
+    suite_pg_do(pg, "CREATE SEQUENCE %s.losses");
+    suite_pg_do(pg, "CREATE FUNCTION %s.lose() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF nextval('%s.losses') <= 2 THEN"
+                    " RAISE EXCEPTION 'could not serialize access' USING ERRCODE = '40001'; END IF; RETURN NEW; END $$");
+    suite_pg_do(pg, "CREATE TRIGGER lose BEFORE INSERT ON %s.claim FOR EACH ROW EXECUTE FUNCTION %s.lose()");
+    worker_cycle(w, &t.cycle);
+    CHECK(!w->reply->replayed);
+    CHECK_EQ(suite_pg_number(pg, "SELECT last_value FROM %s.losses"), 3);
+    step_happened_once(s, &t);
+    PQfinish(pg);
+}
+
+#define CROWD_MAX 200
+
+STORE_TEST(when_all_connections_are_in_use_it_waits_for_one)
+{
+    static PGconn *crowd[CROWD_MAX];
+    size_t count = 0;
+    struct store store = { 0 };
+    server_folder();
+    struct worker *w = suite_join(s, "outbox");
+    pr_id id = SEND(s, "outbox");
+    CYCLE(w, .fresh_rows = 10);
+    PGconn *pg = suite_pg_connect();
+    terminate_relays(pg);
+    do {
+        CHECK(count < CROWD_MAX);
+        crowd[count] = PQconnectdb(getenv("POSTRIDER_TEST_PG"));
+    } while (PQstatus(crowd[count++]) == CONNECTION_OK);
+    CHECK_EQ(CYCLE_TRY(w, .fresh_rows = 10), PR_EBUSY);
+    SAYS(w->error.text, "max_connections");
+    CHECK_EQ(store_open(&(struct store_options){ .url = s->url }, &store, &s->error), PR_EBUSY);
+    SAYS(s->error.text, "max_connections");
+    while (count > 0)
+        PQfinish(crowd[--count]);
+    until_it_lands(w, &(struct cycle){ .fresh_rows = 10 });
+    CHECK_EQ(w->lanes, LANES_ALL);
+    CHECK_EQ(suite_get(s, id)->m.attempts, 0);
+    PQfinish(pg);
+}
+
+/* What a sender committed with synchronous_commit = off can vanish when the server dies; what is on a
+ * receipt cannot any more. */
+STORE_TEST(what_is_handed_out_is_on_disk) /* T5 */
+{
+    server_folder();
+    PGconn *pg = suite_pg_connect();
+    suite_pg_do(pg, "ALTER ROLE CURRENT_USER SET synchronous_commit = off");
+    suite_reopen(s);
+    struct worker *w = suite_join(s, "outbox");
+    PGconn *sender = suite_pg_connect();
+    for (int i = 0; i < 5; i++) {
+        pr_id id = SEND(s, "outbox");
+        suite_pg_do(sender, "INSERT INTO %s.ledger (type) VALUES ('t')"); /* its commit flushes nothing */
+        suite_pg_do(sender, "SELECT set_config('test.lsn', pg_current_wal_insert_lsn()::text, false)");
+        worker_claim(w, id);
+        CHECK_EQ(suite_pg_number(sender, "SELECT (pg_current_wal_flush_lsn() >= current_setting('test.lsn')::pg_lsn)::int"), 1);
+    }
+    suite_pg_do(pg, "ALTER ROLE CURRENT_USER RESET synchronous_commit");
+    PQfinish(sender);
+    PQfinish(pg);
+}
+
 /* ---- The server dies ---------------------------------------------------------------- */
 
 static void server_restart(void)
@@ -292,8 +384,6 @@ static const char *open_error(const char *url)
     return error.text;
 }
 
-#define SAYS(text, words) CHECK(strstr((text), (words)) != NULL)
-
 STORE_TEST(whoever_cannot_connect_is_told_why_and_what_to_do)
 {
     char url[512];
@@ -309,6 +399,54 @@ STORE_TEST(whoever_cannot_connect_is_told_why_and_what_to_do)
     SAYS(open_error(url), "create the role");
     snprintf(url, sizeof(url), "postgres:///postgres?host=%s&user=postgres&schema=not_there", folder);
     SAYS(open_error(url), "run postrider init");
+}
+
+STORE_TEST(a_wrong_password_is_told)
+{
+    char url[512];
+    PGconn *pg = suite_pg_connect();
+    suite_pg_do(pg, "DO $$ BEGIN CREATE ROLE locked LOGIN PASSWORD 'right'; EXCEPTION WHEN duplicate_object THEN END $$");
+    snprintf(url, sizeof(url), "postgres://locked:wrong@/postgres?host=%s", server_folder());
+    (void)s;
+    SAYS(open_error(url), "check the user and the password");
+    snprintf(url, sizeof(url), "postgres://locked@/postgres?host=%s", server_folder());
+    SAYS(open_error(url), "PGPASSWORD");
+    PQfinish(pg);
+}
+
+STORE_TEST(a_server_that_is_too_old_is_told)
+{
+    char url[512];
+    struct proxy *proxy = proxy_start(server_folder());
+    (void)s;
+    snprintf(url, sizeof(url), "postgres:///postgres?host=%s&user=postgres", proxy_folder(proxy));
+    proxy_set(proxy, PROXY_OLD_SERVER);
+    SAYS(open_error(url), "PostgreSQL 13: postrider needs 14 or newer");
+    proxy_stop(proxy);
+}
+
+/* Whatever stands where our tables should be is left alone. */
+STORE_TEST(a_schema_of_somebody_else_is_left_alone)
+{
+    char url[512];
+    struct store store = { 0 };
+    PGconn *pg = suite_pg_connect();
+    suite_pg_do(pg, "CREATE SCHEMA theirs_%s");
+    suite_pg_do(pg, "CREATE TABLE theirs_%s.outbox (id int)");
+    snprintf(url, sizeof(url), "postgres:///postgres?host=%s&user=postgres&schema=theirs_%s", server_folder(), suite_pg_schema());
+    CHECK_OK(store_open(&(struct store_options){ .url = url }, &store, &s->error), &s->error);
+    CHECK_EQ(store_migrate(&store, NULL, 0, &s->error), PR_EINVAL);
+    SAYS(s->error.text, "outbox");
+    suite_pg_do(pg, "DROP TABLE theirs_%s.outbox");
+    suite_pg_do(pg, "CREATE TABLE theirs_%s.meta (x int)");
+    CHECK_EQ(store_migrate(&store, NULL, 0, &s->error), PR_ESCHEMA);
+    SAYS(s->error.text, "another schema");
+    CHECK_EQ(store_check(&store, &s->error), PR_ESCHEMA);
+    SAYS(s->error.text, "another schema");
+    CHECK_EQ(suite_pg_number(pg, "SELECT count(*) FROM pg_class WHERE relnamespace = 'theirs_%s'::regnamespace"), 1);
+    suite_pg_do(pg, "DROP SCHEMA theirs_%s CASCADE");
+    store_close(&store);
+    PQfinish(pg);
 }
 
 STORE_TEST(a_schema_that_is_not_ours_is_not_touched)
@@ -383,6 +521,11 @@ STORE_TEST(a_right_that_is_missing_is_named)
     CHECK_EQ(store_enqueue(&store, PR_STR("outbox"), &m, 1, 100, NULL, NULL, &s->error), PR_ESTORE);
     SAYS(s->error.text, "permission denied");
     SAYS(s->error.text, "--grants");
+    store_close(&store);
+    snprintf(url, sizeof(url), "postgres:///postgres?host=%s&user=weak&schema=new_%s", server_folder(), suite_pg_schema());
+    CHECK_OK(store_open(&options, &store, &s->error), &s->error);
+    CHECK_EQ(store_migrate(&store, NULL, 0, &s->error), PR_ESTORE);
+    SAYS(s->error.text, "GRANT CREATE ON DATABASE");
     store_close(&store);
     PQfinish(pg);
 }

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""The program on PostgreSQL, from the outside: roles, senders in other languages, several instances.
+"""The program on PostgreSQL, from the outside: roles, senders in other languages, several instances, a restored dump.
 
-Usage: cluster.sh program.py POSTRIDER.  The output is TAP.
+Usage: cluster.sh program.py POSTRIDER.  The output is TAP.  EXAMPLES is the folder of the examples, EXAMPLE_PG the
+one in C, NPM_FOLDER a place where npm may install what the one in JavaScript needs.
 """
 import itertools
 import json
@@ -21,6 +22,10 @@ PROGRAM = os.path.abspath(sys.argv[1])
 SERVER = os.environ.get("POSTRIDER_TEST_PG", "")
 FOLDER = os.environ.get("POSTRIDER_TEST_PG_FOLDER", "")
 DEADLINE_SECONDS = 60
+
+
+class Skip(Exception):
+    """The test cannot run here; why."""
 
 
 class Place:
@@ -126,6 +131,63 @@ def test_any_language_sends_with_a_plain_insert_or_with_send(place):
     assert place.psql("SELECT count(*) FROM {s}.messages WHERE type = 'gone'") == "0"
 
 
+def python_with_psycopg2():
+    for python in (sys.executable, "/usr/bin/python3"):
+        if os.path.exists(python) and subprocess.run([python, "-c", "import psycopg2"], stderr=subprocess.DEVNULL).returncode == 0:
+            return python
+    raise Skip("python3-psycopg2 is not installed")
+
+
+def node_with_pg():
+    """The folder from which a script finds the package pg."""
+    folder = os.environ["NPM_FOLDER"]
+    if shutil.which("node") is None or shutil.which("npm") is None:
+        raise Skip("node and npm are not installed")
+    if not os.path.isdir(folder + "/node_modules/pg"):
+        os.makedirs(folder, exist_ok=True)
+        done = subprocess.run(["npm", "install", "--prefix", folder, "--no-audit", "--no-fund", "--silent", "pg@8"],
+                              capture_output=True, text=True)
+        if done.returncode != 0:
+            raise Skip("npm cannot install pg here")
+    return folder
+
+
+def run_example(place, command, count):
+    """It stores so many messages, in streams of its own order, and its order with them."""
+    environment = dict(os.environ, PGHOST=FOLDER, PGUSER="postgres", PGDATABASE="postgres")
+    place.psql("DROP SCHEMA IF EXISTS postrider CASCADE; DROP TABLE IF EXISTS orders; SET client_min_messages = warning")
+    place.schema = "postrider"
+    place.ok("init")
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=DEADLINE_SECONDS)
+    assert done.returncode == 0, done.stderr
+    listed = [json.loads(line) for line in place.ok("list", "--json").splitlines()]
+    assert len(listed) == count, listed
+    assert listed[0]["type"] == "order.placed" and listed[0]["stream"] == "order-1", listed
+    assert json.loads(listed[0]["payload"]) == {"order": 1, "total": 4200} or \
+        json.loads(listed[0]["payload"]) == {"order": "1", "total": 4200}, listed
+    assert count == 1 or listed[1]["headers"] == {"tenant": "7"}, listed
+    assert place.psql("SELECT count(*) FROM orders") == "1"
+    place.psql("DROP TABLE orders")
+
+
+def test_the_example_for_psql_sends(place):
+    run_example(place, ["psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-f", os.environ["EXAMPLES"] + "/send.sql"], 2)
+
+
+def test_the_example_in_python_sends(place):
+    run_example(place, [python_with_psycopg2(), os.environ["EXAMPLES"] + "/send.py"], 2)
+
+
+def test_the_example_in_javascript_sends(place):
+    folder = node_with_pg()
+    shutil.copy(os.environ["EXAMPLES"] + "/send.mjs", folder)
+    run_example(place, ["node", folder + "/send.mjs"], 2)
+
+
+def test_the_example_in_c_sends(place):
+    run_example(place, [os.environ["EXAMPLE_PG"], "postgres:///postgres?host=%s&user=postgres" % FOLDER], 1)
+
+
 def test_each_role_can_do_its_part_and_no_more(place):
     place.ok("init")
     place.psql(place.ok("init", "--grants"))
@@ -193,19 +255,67 @@ def test_a_relay_goes_on_by_itself_when_the_server_is_back(place):
     assert daemon.wait(DEADLINE_SECONDS) == 0, open(daemon.log).read()
 
 
+DOWN = "endpoints: {nowhere: {url: 'http://127.0.0.1:1/', allow_networks: [127.0.0.0/8], retry: [1h]}}\nroutes: [{to: nowhere}]\n"
+
+
+def test_a_restored_dump_goes_on_where_it_was(place):
+    """S5: xids, instances, receipts and leases of another server mean nothing any more."""
+    place.ok("init")
+    place.psql("INSERT INTO {s}.outbox (type, stream) SELECT 'failing', 'f' || i FROM generate_series(1, 3) i")
+    daemon = place.start(DOWN)
+    until("they have failed", lambda: place.psql("SELECT count(*) FROM {s}.outbox WHERE failures > 0") == "3")
+    daemon.kill()
+    daemon.wait()
+    # Many transactions later, so that a new server has not come so far.
+    place.psql("DO $$ BEGIN FOR i IN 1..20000 LOOP PERFORM pg_current_xact_id(); COMMIT; END LOOP; END $$")
+    place.psql("INSERT INTO {s}.outbox (type, stream) SELECT 't', 's' || i % 10 FROM generate_series(1, 300) i")
+    dump = os.path.join(place.path, "dump.sql")
+    bin_folder = os.environ["POSTRIDER_TEST_PG_BIN"]
+    assert subprocess.run("%s/pg_dump -h %s -U postgres -n %s postgres" % (bin_folder, FOLDER, place.schema), shell=True,
+                          stdout=open(dump, "w")).returncode == 0
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("POSTRIDER_TEST_PG")}
+    done = subprocess.run([os.path.join(os.path.dirname(os.path.abspath(__file__)), "cluster.sh"), sys.executable, __file__,
+                           PROGRAM, "--restored", place.schema, dump], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def restored(schema, dump):
+    """On the new server."""
+    place = Place()
+    place.schema = schema
+    try:
+        place.psql(open(dump).read())
+        assert place.psql("SELECT min(xid::text::bigint) > pg_current_xact_id()::text::bigint FROM {s}.outbox WHERE type = 't'") == "t"
+        assert place.psql("SELECT count(*) FROM {s}.instance WHERE box = 'outbox'") == "1"
+        place.start(NULL)
+        until("all that can be is delivered", lambda: place.psql("SELECT count(*) FROM {s}.outbox") == "3")
+        assert place.psql("SELECT sum(sent) FROM {s}.endpoint_overview") == "300"
+        place.ok("retry", "--type", "failing", "--yes")
+        until("all is delivered", lambda: place.psql("SELECT count(*) FROM {s}.outbox") == "0")
+        place.psql("INSERT INTO {s}.outbox (type) VALUES ('new')")
+        until("the new one, too", lambda: place.psql("SELECT sum(sent) FROM {s}.endpoint_overview") == "304")
+    finally:
+        place.close()
+    return 0
+
+
 def run_one(function, make):
-    """None, or what went wrong."""
-    wrong, place = None, make()
+    """What went wrong (None: nothing), and why it was not tried."""
+    wrong, skipped, place = None, None, make()
     for step in (lambda: function(place), place.close):
         try:
             step()
+        except Skip as why:
+            skipped = str(why)
         except Exception:
             wrong = (wrong or "") + traceback.format_exc()
-    return wrong
+    return wrong, skipped
 
 
 def main(names, make=Place, at_once=1):
     """Run what is called test_ in names, or of that what a word on the command line is in, each in a place of its own."""
+    if sys.argv[2:3] == ["--restored"]:
+        return restored(*sys.argv[3:])
     wanted = sys.argv[2] if len(sys.argv) > 2 else ""
     tests = [(name, function) for name, function in sorted(names.items()) if name.startswith("test_") and wanted in name]
     if not FOLDER:
@@ -215,9 +325,9 @@ def main(names, make=Place, at_once=1):
     failed = 0
     with ThreadPoolExecutor(at_once) as pool:
         results = pool.map(lambda test: run_one(test[1], make), tests)
-        for number, ((name, _), wrong) in enumerate(zip(tests, results), 1):
+        for number, ((name, _), (wrong, skipped)) in enumerate(zip(tests, results), 1):
             failed += wrong is not None
-            print("%s %d - %s" % ("not ok" if wrong else "ok", number, name[5:]))
+            print("%s %d - %s%s" % ("not ok" if wrong else "ok", number, name[5:], " # SKIP " + skipped if skipped else ""))
             for line in (wrong or "").splitlines():
                 print("# " + line)
             sys.stdout.flush()

@@ -79,6 +79,16 @@ static bool to_server(struct wire *w, const char *data, size_t size)
     return !lose;
 }
 
+/* "server_version" and its value, each with a NUL behind it, stand in the first answer. */
+static bool to_client(struct wire *w, char *data, size_t size)
+{
+    static const char key[] = "server_version";
+    char *found = memmem(data, size, key, sizeof(key));
+    if (found != NULL && take_cut(w->proxy, PROXY_OLD_SERVER))
+        memcpy(found + sizeof(key), "13", 2);
+    return send_all(w->client, data, size);
+}
+
 static void *wire_run(void *arg)
 {
     struct wire *w = arg;
@@ -92,7 +102,7 @@ static void *wire_run(void *arg)
             if (fds[i].revents == 0)
                 continue;
             ssize_t got = read(fds[i].fd, data, sizeof(data));
-            whole = got > 0 && (i == 0 ? to_server(w, data, (size_t)got) : send_all(w->client, data, (size_t)got));
+            whole = got > 0 && (i == 0 ? to_server(w, data, (size_t)got) : to_client(w, data, (size_t)got));
         }
     }
     close(w->client);

@@ -7,6 +7,7 @@ enum proxy_cut {
     PROXY_CUT_BEGIN,     /* the next transaction does not reach the server */
     PROXY_CUT_COMMIT,    /* the next COMMIT does not */
     PROXY_CUT_ANSWER,    /* it does, and is done; its answer does not come back */
+    PROXY_OLD_SERVER,    /* the next who connects is told that the server is version 13 */
 };
 
 struct proxy;

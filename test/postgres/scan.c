@@ -218,6 +218,47 @@ STORE_TEST(when_the_sequence_has_gone_back_everything_is_read_anew) /* S5 */
     PQfinish(pg);
 }
 
+/* As a restore leaves them: with the xids of another server, some of which come here much later. */
+STORE_TEST(rows_with_xids_of_another_server_are_read_once) /* S5 */
+{
+    PGconn *pg = suite_pg_connect();
+    suite_pg_do(pg, "INSERT INTO %s.outbox (xid, type) SELECT (pg_current_xact_id()::text::bigint + i)::text::xid8, 'strange'"
+                    " FROM generate_series(1, 1000) i");
+    struct worker *w = suite_join(s, "outbox");
+    CHECK_EQ(read_type(w, "strange"), 1000);
+    for (int i = 0; i < 20; i++) {
+        suite_pg_do(pg, "INSERT INTO %s.outbox (type) VALUES ('other')"); /* with one of them */
+        CHECK_EQ(read_type(w, "strange"), 0);
+        CHECK_EQ(w->reply->row_count, 1);
+    }
+    PQfinish(pg);
+}
+
+/* Far below where the scan is, and with an xid that has ended long ago: nothing tells of it. */
+STORE_TEST(a_row_that_was_overlooked_is_found_by_the_sweep) /* S5 */
+{
+    struct worker *w = suite_join(s, "outbox");
+    PGconn *pg = suite_pg_connect();
+    suite_pg_do(pg, "INSERT INTO %s.outbox (type) SELECT 'old' FROM generate_series(1, 300)");
+    CHECK_EQ(read_type(w, "old"), 300);
+    suite_pg_do(pg, "INSERT INTO %s.outbox (xid, seq, type) OVERRIDING SYSTEM VALUE SELECT '3', i - 1000, 'lost'"
+                    " FROM generate_series(1, 200) i");
+    CHECK_EQ(read_type(w, "lost"), 0);
+    CHECK_EQ(w->reply->row_count, 0);
+    size_t found = 0, pages = 0;
+    for (int minute = 0; minute < 9; minute++) {
+        suite_advance(s, PR_SECONDS(60));
+        for (int i = 0; i < 4; i++, suite_advance(s, PR_SECONDS(2))) {
+            found += read_type(w, "lost");
+            CHECK(w->reply->row_count <= 64); /* the cost of a page */
+            pages += w->reply->row_count > 0;
+        }
+    }
+    CHECK_EQ(found, 200);
+    CHECK(pages >= (300 + 200) / 64);
+    PQfinish(pg);
+}
+
 /* ---- All of it at once ------------------------------------------------------------ */
 
 #define WRITERS 6

@@ -117,18 +117,15 @@ TEST(a_unit_is_stored_with_the_transaction_it_belongs_to)
     begin();
     for (int i = 0; i < 600; i++) {
         struct pr_message m = { .type = PR_STR("t"), .payload = PR_STR("p") };
-        CHECK_OK(pr_unit_add(unit, "outbox", &m, NULL, &error), &error);
+        CHECK_OK(pr_unit_add(unit, box, &m, NULL, &error), &error);
     }
-    char sql[128];
-    snprintf(sql, sizeof(sql), "ALTER SCHEMA %s RENAME TO postrider", schema); /* a unit's boxes are of the default schema */
-    run(sql);
+    CHECK_EQ(pr_unit_add(unit, "no name.outbox", &(struct pr_message){ .type = PR_STR("t") }, NULL, &error), PR_EINVAL);
+    CHECK_EQ(pr_unit_add(unit, "shop.", &(struct pr_message){ .type = PR_STR("t") }, NULL, &error), PR_EINVAL);
     CHECK_EQ(pr_unit_store_pg(unit, pg, &error), PR_EINVAL); /* no transaction */
     run("BEGIN");
     CHECK_OK(pr_unit_store_pg(unit, pg, &error), &error);
     CHECK_EQ(pr_unit_count(unit), 0);
     run("COMMIT");
-    snprintf(sql, sizeof(sql), "ALTER SCHEMA postrider RENAME TO %s", schema);
-    run(sql);
     CHECK_EQ(count_rows(), 600);
     pr_unit_free(unit);
     end();

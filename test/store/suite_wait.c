@@ -115,16 +115,13 @@ STORE_TEST(an_operators_action_wakes)
     CHECK(real_us() - start < SOON_US);
 }
 
-STORE_TEST(a_message_stored_through_another_opening_of_the_store_wakes)
+static void check_another_opening_wakes(struct suite *s, struct worker *w)
 {
-    suite_needs(s, STORE_CAN_PROCESSES);
-    struct worker *w = suite_join(s, "outbox");
     struct store other = { 0 };
     const struct store_options options = { .url = s->url,
                                            .clock = &s->clock,
                                            .payload_max = SUITE_PAYLOAD_MAX };
     CHECK_OK(store_open(&options, &other, &s->error), &s->error);
-    CYCLE(w, .fresh_rows = 10);
     struct pr_message m = { .type = PR_STR("t") };
     pr_id id;
     int rc = store_enqueue(&other, PR_STR("outbox"), &m, 1, SUITE_PAYLOAD_MAX, &id, NULL, &s->error);
@@ -139,4 +136,22 @@ STORE_TEST(a_message_stored_through_another_opening_of_the_store_wakes)
     CHECK_OK(rc, &s->error);
     CHECK_EQ(count, 1);
     CHECK(took < SOON_US);
+}
+
+STORE_TEST(a_message_stored_through_another_opening_of_the_store_wakes)
+{
+    suite_needs(s, STORE_CAN_PROCESSES);
+    struct worker *w = suite_join(s, "outbox");
+    CYCLE(w, .fresh_rows = 10);
+    check_another_opening_wakes(s, w);
+}
+
+/* What an idle engine does every few seconds. */
+STORE_TEST(a_message_wakes_also_after_a_cycle_that_only_renewed_the_lease)
+{
+    suite_needs(s, STORE_CAN_PROCESSES);
+    struct worker *w = suite_join(s, "outbox");
+    CYCLE(w, .fresh_rows = 10);
+    CYCLE(w, .force_write = true);
+    check_another_opening_wakes(s, w);
 }

@@ -21,8 +21,8 @@ static const struct {
     { "search_path",                         "pg_catalog",         false },
     { "client_min_messages",                 "warning",            false },
     { "jit",                                 "off",                false },
-    { "lock_timeout",                        "10s",                false },
     { "idle_in_transaction_session_timeout", "30s",                false }, /* a stopped process must not keep locks */
+    { "idle_session_timeout",                "60s",                true },  /* ... of any sort; who waits looks more often */
     /* Rows are reached by exact keys.  A plan that was made while a table was empty, or that looks
      * through a table full of dead rows, must not be possible. */
     { "plan_cache_mode",                     "force_generic_plan", true },
@@ -38,7 +38,8 @@ void link_settings(const struct link *link, bool local, struct buf *sql)
 {
     const char *scope = local ? "true" : "false";
     buf_addf(sql, "SELECT set_config('synchronous_commit', CASE current_setting('synchronous_commit')"
-                  " WHEN 'off' THEN 'on' WHEN 'local' THEN 'on' ELSE current_setting('synchronous_commit') END, %s)", scope);
+                  " WHEN 'off' THEN 'on' WHEN 'local' THEN 'on' ELSE current_setting('synchronous_commit') END, %s),"
+                  " set_config('lock_timeout', '%lldms', %s)", scope, (long long)(link->lock_timeout_us / 1000), scope);
     for (size_t i = 0; i < ARRAY_LENGTH(settings); i++)
         if (!settings[i].relay || link->use == LINK_RELAY)
             buf_addf(sql, ", set_config('%s', '%s', %s)", settings[i].name, settings[i].value, scope);
@@ -53,6 +54,14 @@ static int settings_apply(struct link *link, struct pr_error *reterr)
                                        : error_set(reterr, PR_ENOMEM, "no memory for a connection");
     buf_fini(&sql);
     return rc;
+}
+
+int link_lock_timeout(struct link *link, int64_t timeout_us, struct pr_error *reterr)
+{
+    timeout_us = max64(LOCK_TIMEOUT_MIN_US, min64(timeout_us, LOCK_TIMEOUT_MAX_US));
+    bool changes = link->lock_timeout_us != timeout_us && link_is_up(link) && !link->pooled;
+    link->lock_timeout_us = timeout_us;
+    return changes ? settings_apply(link, reterr) : PR_OK;
 }
 
 /* What the server says beside its answers; libpq would print it. */
@@ -88,8 +97,8 @@ static int link_connect(struct link *link, struct pr_error *reterr)
     if (PQstatus(link->pg) != CONNECTION_OK)
         return fault_of_connection(link->pg, link->place, reterr);
     if (PQserverVersion(link->pg) < SERVER_VERSION_MIN)
-        return error_set(reterr, PR_ESTORE, "the server is PostgreSQL %d: postrider needs 14 or newer",
-                         PQserverVersion(link->pg) / 10000);
+        return error_set(reterr, PR_EUNSUPPORTED, "the server is PostgreSQL %d: postrider needs %d or newer",
+                         PQserverVersion(link->pg) / 10000, SERVER_VERSION_MIN / 10000);
     PQsetNoticeProcessor(link->pg, notice_log, link);
     link->generation++;
     int rc = greet(link, reterr);

@@ -128,6 +128,8 @@ static int cycle_once(struct pg_session *session, const struct cycle *cycle, str
     session->reply = (struct cycle_reply){ .next_due_us = PR_NEVER };
     session->row_capacity = 0;
     int rc = link_ensure(session->link, reterr);
+    if (rc == PR_OK) /* so that a lease that is waiting can still be renewed */
+        rc = link_lock_timeout(session->link, cycle->lease_us / 3, reterr);
     if (rc == PR_OK)
         rc = run_inside(&run);
     if (rc == PR_OK)
@@ -183,6 +185,7 @@ void pg_session_close(void *self)
         array_fini(&session->arrays[i]);
     batch_fini(&session->batch);
     free(session->running);
+    free(session->watched);
     arena_fini(&session->arena);
     free(session);
 }

@@ -72,6 +72,7 @@ static const struct {
     { "could not translate host name",  PR_ESTORE, "there is no such host: check the URL" },
     { "Connection refused",             PR_ESTORE, "is the server running, and is the port right?" },
     { "No such file or directory",      PR_ESTORE, "is the server running, and is its socket directory right?" },
+    { "too many connections",           PR_EBUSY,  "raise the limit of the role or the database, or put a pooler in between" },
     { "too many clients",               PR_EBUSY,  "raise max_connections, or put a pooler in between" },
     { "remaining connection slots",     PR_EBUSY,  "raise max_connections, or put a pooler in between" },
     { "starting up",                    PR_EBUSY,  "wait a moment" },

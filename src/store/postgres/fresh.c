@@ -155,18 +155,24 @@ void pg_fresh_settle(struct pg_session *session, const struct cycle *cycle)
         pending->set = false;
     }
     session->pending_number = 0;
-    if (cycle->epoch == 0)
-        fresh_start(session, 0, 0); /* a new life: nothing was read */
+    if (cycle->epoch == 0) { /* a new life: nothing was read */
+        fresh_start(session, 0, 0);
+        pg_sweep_start(session);
+    }
 }
 
 /* ---- Asking ----------------------------------------------------------------------------------- */
 
+/* A row is read when its transaction had ended.  By S1 none whose place was drawn before the sequence
+ * was read has an xid from xmax on: if one has, it was restored from another server, where it was
+ * committed, and its xid means nothing here. */
 #define FRESH_ROWS                                                                                    \
     " FROM unnest($1, $2, $3, $4, $5, $6, $7) WITH ORDINALITY AS r(lane, low, high, kind, seen, unseen, most, ord)" \
     " CROSS JOIN LATERAL (SELECT " HANDLE " AS handle, " MESSAGE_COLUMNS MESSAGE_PAYLOAD("$9::bigint") \
     ", coalesce(octet_length(b.payload), 0) + 200 AS bytes FROM {box} b"                              \
     " WHERE b.lane = r.lane AND b.seq >= r.low AND b.seq < r.high AND b.due_at IS NULL AND b.held_by IS NULL" \
-    " AND pg_visible_in_snapshot(b.xid, ($8::pg_snapshot[])[r.seen])"                                 \
+    " AND (pg_visible_in_snapshot(b.xid, ($8::pg_snapshot[])[r.seen])"                                \
+    " OR (r.unseen = 0 AND b.seq <= $11::bigint AND b.xid >= pg_snapshot_xmax(($8::pg_snapshot[])[r.seen])))" \
     " AND (r.unseen = 0 OR NOT pg_visible_in_snapshot(b.xid, ($8::pg_snapshot[])[r.unseen]))"         \
     " ORDER BY b.seq LIMIT r.most) f"
 
@@ -177,7 +183,7 @@ static const char FRESH[] = "SELECT f.*, r.kind" FRESH_ROWS " LIMIT $10::bigint"
 /* When the rows are large: no more of them than the cycle has room for leave the server. */
 static const char FRESH_LARGE[] =
     "SELECT * FROM (SELECT f.*, r.kind, r.ord, sum(f.bytes) OVER (ORDER BY r.ord, f.seq ROWS UNBOUNDED PRECEDING) AS upto"
-    FRESH_ROWS ") g WHERE g.upto - g.bytes < $11::bigint ORDER BY g.ord, g.seq LIMIT $10::bigint";
+    FRESH_ROWS ") g WHERE g.upto - g.bytes < $12::bigint ORDER BY g.ord, g.seq LIMIT $10::bigint";
 
 #define COLUMN_BYTES (1 + MESSAGE_COLUMN_COUNT)
 #define COLUMN_KIND (COLUMN_BYTES + 1)
@@ -265,6 +271,7 @@ static void fresh_ask(struct fresh *f)
     arg_literal(&args, args.failed == PR_OK ? f->text.data : "");
     arg_i64(&args, size_to_i64(c->payload_max));
     arg_i64(&args, size_to_i64(c->fresh_rows) + (c->fresh_rows < INT64_MAX));
+    arg_i64(&args, session->seen_last);
     if (f->large)
         arg_i64(&args, size_to_i64(c->fresh_bytes));
     link_add(f->run->link, f->large ? FRESH_LARGE : FRESH, session->box, &args, &f->result);

@@ -1,14 +1,22 @@
 /* Who owns which lanes: joining, leases, fair shares, and burying the dead.
  *
+ * Leases are by the server's clock, and that may jump (B25).  So an instance is dead when its row
+ * has stayed the same before our eyes for as long as its lease is, by our own monotonic clock:
+ * who lives renews it long before.  Who has just come and sees a lease that is over by the server's
+ * clock believes it, unless the other is still connected: that one holds an advisory lock of its id.
+ *
  * Lanes move only under a lock of the box's row.  A cycle that changes something holds a shared
  * lock of its own instance row; whoever buries an instance needs that row for itself, so either
  * the cycle is through or it finds that it is buried.  A row that is locked is of somebody
  * alive, so it is skipped and nobody waits. */
+#include <stdlib.h>
+
 #include "base/error.h"
 #include "base/slice.h"
 #include "base/util.h"
 #include "store/postgres/postgres.h"
 
+#define PULSE(id) "hashtextextended('postrider instance ' || " id "::text, 0)"
 #define OWN "SELECT epoch, lanes, lease_end, box FROM {schema}.instance WHERE id = $1"
 
 /* ---- Reading -------------------------------------------------------------------------------- */
@@ -26,7 +34,7 @@ static void add_others(struct cycle_run *run)
     struct args args = { .count = 0 };
     arg_text(&args, run->session->box);
     arg_id(&args, run->cycle->instance);
-    link_add(run->link, "SELECT id, epoch, lanes, lease_end FROM {schema}.instance WHERE box = $1 AND id <> $2", NO_BOX,
+    link_add(run->link, "SELECT id, epoch, lanes, lease_end, lease_us FROM {schema}.instance WHERE box = $1 AND id <> $2", NO_BOX,
              &args, &run->others);
 }
 
@@ -37,12 +45,25 @@ static void add_box_lock(struct cycle_run *run)
     link_add(run->link, "SELECT FROM {schema}.box WHERE name = $1 FOR UPDATE", NO_BOX, &args, NULL);
 }
 
+/* Say that we are connected, once for each connection and each life. */
+static void add_pulse(struct cycle_run *run)
+{
+    struct args args = { .count = 0 };
+    if (run->link->pooled || (run->cycle->epoch != 0 && run->session->pulse == run->link->generation))
+        return;
+    if (run->cycle->epoch == 0)
+        link_add(run->link, "SELECT pg_advisory_unlock_all()", NO_BOX, NULL, NULL);
+    arg_id(&args, run->cycle->instance);
+    link_add(run->link, "SELECT pg_try_advisory_lock(" PULSE("$1") ")", NO_BOX, &args, &run->pulse);
+}
+
 void pg_lease_add_reads(struct cycle_run *run, bool changes)
 {
     struct args args = { .count = 0 };
     bool        alone = run->cycle->epoch == 0 || run->session->uncertain == run->cycle->number;
     arg_id(&args, run->cycle->instance);
     add_clock(run, &run->clock);
+    add_pulse(run);
     if (run->cycle->epoch == 0)
         add_box_lock(run);
     link_add(run->link, alone ? OWN " FOR UPDATE" : changes ? OWN " FOR SHARE" : OWN, NO_BOX, &args, &run->own);
@@ -56,6 +77,30 @@ static void take_clock(struct cycle_run *run)
     run->now_us = field_time(run->clock, 0, 0);
     run->mono_us = field_time(run->clock, 0, 1);
     run->session->reply.now_us = run->now_us;
+    if (run->pulse != NULL)
+        run->session->pulse = field_bool(run->pulse, 0, 0) ? run->link->generation : 0;
+}
+
+/* For how long has each of them been the same?  Those that are gone are forgotten. */
+static int watch_others(struct cycle_run *run)
+{
+    struct pg_session *session = run->session;
+    int64_t            now_us = clock_mono_us(clock_system());
+    struct watched    *now = calloc(run->peer_count + 1, sizeof(now[0]));
+    if (now == NULL)
+        return error_set(run->reterr, PR_ENOMEM, "no memory for %zu instances", run->peer_count);
+    for (size_t i = 0; i < run->peer_count; i++) {
+        struct peer *peer = &run->peers[i];
+        now[i] = (struct watched){ .id = peer->id, .lease_end_us = peer->lease_end_us, .since_us = now_us };
+        for (size_t k = 0; k < session->watched_count; k++)
+            if (pr_id_equal(session->watched[k].id, peer->id) && session->watched[k].lease_end_us == peer->lease_end_us)
+                now[i].since_us = session->watched[k].since_us;
+        peer->silent_us = now_us - now[i].since_us;
+    }
+    free(session->watched);
+    session->watched = now;
+    session->watched_count = run->peer_count;
+    return PR_OK;
 }
 
 static int take_others(struct cycle_run *run)
@@ -70,9 +115,11 @@ static int take_others(struct cycle_run *run)
             .id = field_id(run->others, i, 0),
             .epoch = field_i64(run->others, i, 1),
             .lanes = (uint64_t)field_i64(run->others, i, 2),
+            .lease_end_us = field_time(run->others, i, 3),
+            .lease_us = field_i64(run->others, i, 4),
             .lease_left_us = field_time(run->others, i, 3) - run->mono_us,
         };
-    return PR_OK;
+    return watch_others(run);
 }
 
 static void take_own(struct cycle_run *run)
@@ -80,6 +127,8 @@ static void take_own(struct cycle_run *run)
     run->epoch = field_i64(run->own, 0, 0);
     run->before = (uint64_t)field_i64(run->own, 0, 1);
     run->lease_left_us = field_time(run->own, 0, 2) - run->mono_us;
+    if (run->lease_left_us > run->cycle->lease_us)
+        run->lease_left_us = 0; /* the clock has gone back: write it anew */
 }
 
 int pg_lease_take_reads(struct cycle_run *run)
@@ -126,15 +175,28 @@ static int instance_bury(struct cycle_run *run, pr_id id)
     return link_run(run->link, run->reterr);
 }
 
-/* Only who is dead by the table, and not in the middle of a cycle. */
+/* A clock that does not jump (that of a test) is believed. */
+static bool is_silent(const struct cycle_run *run, const struct peer *peer)
+{
+    return run->session->store->clock == NULL && peer->silent_us >= peer->lease_us;
+}
+
+static bool is_expired(const struct cycle_run *run, const struct peer *peer)
+{
+    return peer->lease_left_us <= 0 || is_silent(run, peer);
+}
+
+/* Only who has not written since, is not in the middle of a cycle, and is silent or gone. */
 static int peer_bury(struct cycle_run *run, struct peer *peer)
 {
     PGresult   *found;
     struct args args = { .count = 0 };
     arg_id(&args, peer->id);
-    arg_time(&args, pg_store_mono_us(run->session->store));
+    arg_time(&args, peer->lease_end_us);
+    arg_bool(&args, is_silent(run, peer) || run->session->store->clock != NULL);
     int rc = link_do(run->link,
-                     "SELECT FROM {schema}.instance WHERE id = $1 AND lease_end <= " NOW("$2") " FOR UPDATE SKIP LOCKED",
+                     "SELECT FROM {schema}.instance WHERE id = $1 AND lease_end = $2"
+                     " AND ($3 OR pg_try_advisory_xact_lock(" PULSE("$1") ")) FOR UPDATE SKIP LOCKED",
                      NO_BOX, &args, &found, run->reterr);
     if (rc != PR_OK || PQntuples(found) == 0)
         return rc;
@@ -143,16 +205,11 @@ static int peer_bury(struct cycle_run *run, struct peer *peer)
     return rc;
 }
 
-static bool is_expired(const struct peer *peer)
-{
-    return peer->lease_left_us <= 0;
-}
-
 static int bury_expired(struct cycle_run *run)
 {
     int rc = PR_OK;
     for (size_t i = run->peer_count; i > 0 && rc == PR_OK; i--)
-        if (is_expired(&run->peers[i - 1]))
+        if (is_expired(run, &run->peers[i - 1]))
             rc = peer_bury(run, &run->peers[i - 1]);
     return rc;
 }
@@ -169,9 +226,10 @@ static int instance_insert(struct cycle_run *run)
     arg_text(&args, PR_STR(POSTRIDER_VERSION));
     arg_time(&args, time_add(run->mono_us, run->cycle->lease_us));
     arg_time(&args, run->now_us);
+    arg_i64(&args, run->cycle->lease_us);
     int rc = link_do(run->link,
-                     "INSERT INTO {schema}.instance (id, box, name, version, epoch, lanes, lease_end, started_at)"
-                     " VALUES ($1, $2, $3, $4, nextval('{schema}.epoch'), 0, $5, $6) RETURNING epoch",
+                     "INSERT INTO {schema}.instance (id, box, name, version, epoch, lanes, lease_end, started_at, lease_us)"
+                     " VALUES ($1, $2, $3, $4, nextval('{schema}.epoch'), 0, $5, $6, $7) RETURNING epoch",
                      NO_BOX, &args, &result, run->reterr);
     if (rc == PR_OK)
         run->epoch = field_i64(result, 0, 0);
@@ -261,7 +319,7 @@ static bool lanes_need_lock(const struct cycle_run *run)
     if (run->joins || run->cycle->leave)
         return true;
     for (size_t i = 0; i < run->peer_count; i++)
-        if (is_expired(&run->peers[i]))
+        if (is_expired(run, &run->peers[i]))
             return true;
     return lanes_count(run->lanes) < lanes_share(run) && (lanes_free(run) & ~run->cycle->lanes_give) != 0;
 }
@@ -290,7 +348,8 @@ static void add_own_row(struct cycle_run *run, bool renews)
     arg_i64(&args, run->epoch);
     arg_i64(&args, (int64_t)run->lanes);
     arg_time(&args, time_add(run->mono_us, run->lease_left_us));
-    link_add(run->link, "UPDATE {schema}.instance SET lanes = $3, lease_end = $4 WHERE id = $1 AND epoch = $2 RETURNING 1",
+    arg_i64(&args, run->cycle->lease_us);
+    link_add(run->link, "UPDATE {schema}.instance SET lanes = $3, lease_end = $4, lease_us = $5 WHERE id = $1 AND epoch = $2 RETURNING 1",
              NO_BOX, &args, &run->written);
 }
 

@@ -30,6 +30,7 @@ struct link *link_new(const struct place *place, enum link_use use, struct log *
     link->place = place;
     link->use = use;
     link->log = log;
+    link->lock_timeout_us = LOCK_TIMEOUT_MAX_US;
     return link;
 }
 

@@ -24,6 +24,8 @@
 
 #define LINK_STEPS_MAX 128   /* statements and preparations in one batch */
 #define SQL_STATE_SIZE 6
+#define LOCK_TIMEOUT_MIN_US PR_MILLISECONDS(50)
+#define LOCK_TIMEOUT_MAX_US PR_SECONDS(10) /* a person would ask by then what is going on */
 
 /* Where the server is: from the store's URL. */
 struct place {
@@ -51,7 +53,8 @@ struct link {
     bool                in_tx;
     bool                committing; /* COMMIT was sent, and its answer has not come */
     char                state[SQL_STATE_SIZE]; /* of the latest fault; "": it did not come from the server */
-    uint64_t            generation; /* counts connections */
+    uint64_t            generation; /* counts connections, from 1 on */
+    int64_t             lock_timeout_us;
     int64_t             retry_at_us, retry_wait_us; /* by the monotonic clock of this machine */
 
     struct statement **statements; /* one for each template and box */
@@ -77,6 +80,8 @@ bool link_is_up(const struct link *link);
 void link_down(struct link *link); /* gone; results stay */
 /* A statement that sets what we rely on, for the session or for the transaction. */
 void link_settings(const struct link *link, bool local, struct buf *sql);
+/* How long a statement waits for somebody else's lock (within the limits); not in a transaction. */
+PR_MUST_CHECK int link_lock_timeout(struct link *link, int64_t timeout_us, struct pr_error *reterr);
 
 /* Add a statement.  args are borrowed until link_run(); NULL: none.  ret may be NULL. */
 void link_add(struct link *link, const char *sql, pr_slice box, const struct args *args, PGresult **ret);

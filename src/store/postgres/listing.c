@@ -11,7 +11,7 @@
 #include "base/util.h"
 #include "core/fingerprint.h"
 
-#define SQL_MAX 16384
+#define SQL_MAX (1u << 18) /* a filter is in it once for each lane */
 #define PAGE_ROWS 500
 
 /* ---- Surroundings ------------------------------------------------------------------------------ */
@@ -226,20 +226,43 @@ static void sql_filter(struct sql *sql, const struct listing *l, const struct su
     sql_time(sql, "b.died_at < $", f->until_us);
 }
 
+/* Rows of a box in the order of their places, without sorting it: fresh ones lane by lane, and all
+ * others, each through its own index; the server merges them and stops when there are enough (it
+ * does so only because each has its own order and limit). */
+static bool may_be_fresh(const struct filter *f)
+{
+    return f->state != STATE_PARKED && f->state != STATE_HELD && f->state != STATE_DELAYED && f->state != STATE_RETRYING;
+}
+
+static void sql_places(struct buf *text, const struct filter *f, const char *table, pr_slice conditions)
+{
+    buf_addf(text,
+             " JOIN (SELECT k.id, k.destination FROM ((SELECT b.id, b.destination, coalesce(b.row_id, b.seq) AS place"
+             " FROM %s b WHERE (b.due_at IS NOT NULL OR b.held_by IS NOT NULL) AND coalesce(b.row_id, b.seq) > $1::bigint%.*s"
+             " ORDER BY coalesce(b.row_id, b.seq) LIMIT %d)",
+             table, SLICE_ARGS(conditions), PAGE_ROWS);
+    for (unsigned lane = 0; lane < LANE_COUNT && may_be_fresh(f); lane++)
+        if (f->stream.size == 0 || lane == lane_of(f->stream, (pr_id){ { 0 } }))
+            buf_addf(text,
+                     " UNION ALL (SELECT b.id, b.destination, b.seq FROM %s b WHERE b.lane = %u::smallint"
+                     " AND b.due_at IS NULL AND b.held_by IS NULL AND b.seq > $1::bigint%.*s ORDER BY b.seq LIMIT %d)",
+                     table, lane, SLICE_ARGS(conditions), PAGE_ROWS);
+    buf_addf(text, ") k ORDER BY k.place LIMIT %d) p ON b.id = p.id AND b.destination = p.destination", PAGE_ROWS);
+}
+
 /* Columns: row, the message, box, endpoint, cause, limit, rule, fingerprint, note, when it ended. */
-static void sql_select(struct sql *sql, const struct listing *l, const char *table)
+static void sql_select(struct buf *text, const struct listing *l, const char *table)
 {
     bool in_box = l->table == LISTING_BOX;
-    buf_addf(&sql->text, "SELECT %s, " MESSAGE_COLUMNS "%s", in_box ? HANDLE : "b.row_id",
+    buf_addf(text, "SELECT %s, " MESSAGE_COLUMNS "%s", in_box ? HANDLE : "b.row_id",
              l->with_payload ? MESSAGE_PAYLOAD("$2::bigint") : MESSAGE_NO_PAYLOAD);
     if (l->table == LISTING_DEAD)
-        buf_add_cstr(&sql->text, ", b.box, b.endpoint, b.cause, b.limit_reached, b.rule, b.fingerprint, b.note, b.died_at");
+        buf_add_cstr(text, ", b.box, b.endpoint, b.cause, b.limit_reached, b.rule, b.fingerprint, b.note, b.died_at");
     else if (l->table == LISTING_DONE)
-        buf_add_cstr(&sql->text, ", b.box, b.endpoint, 0, 0, '', '', '', b.done_at");
+        buf_add_cstr(text, ", b.box, b.endpoint, 0, 0, '', '', '', b.done_at");
     else
-        buf_addf(&sql->text, ", '%.*s', b.destination, 0, 0, '', '', '', NULL::timestamptz", SLICE_ARGS(l->box));
-    buf_addf(&sql->text, " FROM %s b WHERE $2::bigint IS NOT NULL AND %s > $1::bigint", table,
-             in_box ? "coalesce(b.row_id, b.seq)" : "b.row_id");
+        buf_addf(text, ", '%.*s', b.destination, 0, 0, '', '', '', NULL::timestamptz", SLICE_ARGS(l->box));
+    buf_addf(text, " FROM %s b", table);
 }
 
 /* ---- Rows --------------------------------------------------------------------------------------- */
@@ -282,26 +305,41 @@ static void listed_decode(const PGresult *r, int i, const struct surroundings *s
     }
 }
 
+/* The statement for one page.  Its filter stands in it several times, with the same arguments: first
+ * of all the place behind which it begins, and the limit of payloads. */
+static int page_write(struct buf *text, const struct sql *filter, const struct listing *l, const char *table)
+{
+    bool        in_box = l->table == LISTING_BOX;
+    const char *place = in_box ? "coalesce(b.row_id, b.seq)" : "b.row_id";
+    pr_slice    conditions = { filter->text.data, filter->text.size };
+    sql_select(text, l, table);
+    if (in_box && l->filter->id_count == 0)
+        sql_places(text, l->filter, table, conditions);
+    buf_addf(text, " WHERE $2::bigint IS NOT NULL AND %s > $1::bigint%.*s ORDER BY %s LIMIT %d%s", place,
+             SLICE_ARGS(conditions), place, PAGE_ROWS, l->locks ? " FOR UPDATE OF b" : "");
+    return buf_failed(text) == PR_OK ? buf_failed(&filter->text) : buf_failed(text);
+}
+
 /* One page after *after; outcome 1: there are no more, or it was told to stop. */
 static int page_run(struct link *link, const struct surroundings *s, const struct listing *l, const char *table,
                     int64_t *after, struct array *ids, struct pr_error *reterr)
 {
-    struct sql sql = { .args.count = 0 };
+    struct sql filter = { .args.count = 0 };
+    struct buf text;
     PGresult  *r = NULL;
     size_t     mark = link->result_count;
-    buf_init(&sql.text, SQL_MAX);
-    arg_i64(&sql.args, *after);
-    arg_i64(&sql.args, (int64_t)min_size(s->payload_max, INT64_MAX));
-    sql_select(&sql, l, table);
-    sql_filter(&sql, l, s, ids, table);
-    buf_addf(&sql.text, " ORDER BY %s LIMIT %d%s", l->table == LISTING_BOX ? "coalesce(b.row_id, b.seq)" : "b.row_id",
-             PAGE_ROWS, l->locks ? " FOR UPDATE OF b" : "");
-    int rc = buf_failed(&sql.text) == PR_OK ? PR_OK : no_memory(reterr);
+    buf_init(&text, SQL_MAX);
+    buf_init(&filter.text, SQL_MAX);
+    arg_i64(&filter.args, *after);
+    arg_i64(&filter.args, (int64_t)min_size(s->payload_max, INT64_MAX));
+    sql_filter(&filter, l, s, ids, table);
+    int rc = page_write(&text, &filter, l, table) == PR_OK ? PR_OK : no_memory(reterr);
     if (rc == PR_OK) {
-        link_add_text(link, sql.text.data, &sql.args, &r);
+        link_add_text(link, text.data, &filter.args, &r);
         rc = link_run(link, reterr);
     }
-    buf_fini(&sql.text);
+    buf_fini(&text);
+    buf_fini(&filter.text);
     for (int i = 0; rc == PR_OK && i < PQntuples(r); i++) {
         struct listed listed;
         listed_decode(r, i, s, l->table, &listed);

@@ -14,6 +14,8 @@
 #include "store/postgres/views.h"
 
 #define SCRIPT_MAX (1u << 20)
+#define UNDEFINED_COLUMN "42703"
+#define NO_RIGHT "42501"
 #define HASH_SAMPLE "a stream of bytes that is long"
 
 int pg_schema_wanted(void)
@@ -120,8 +122,26 @@ int pg_schema_version(struct link *link, int *ret_version, struct pr_error *rete
     if (rc != PR_OK || !field_bool(result, 0, 0))
         return rc;
     rc = link_do(link, "SELECT value::int FROM {schema}.meta WHERE key = 'schema_version'", NO_BOX, NULL, &result, reterr);
+    if (strcmp(link->state, UNDEFINED_COLUMN) == 0)
+        return error_set(reterr, PR_ESCHEMA, "the schema %s has a table meta that is not postrider's: name another schema"
+                                             " in the URL (schema=NAME)", link->place->schema);
     if (rc == PR_OK && PQntuples(result) == 1)
         *ret_version = field_int(result, 0, 0);
+    return rc;
+}
+
+static int schema_make(struct link *link, struct pr_error *reterr)
+{
+    PGresult   *there;
+    struct args args = { .count = 0 };
+    arg_text(&args, slice_from(link->place->schema));
+    int rc = link_do(link, "SELECT FROM pg_namespace WHERE nspname = $1", NO_BOX, &args, &there, reterr);
+    if (rc != PR_OK || PQntuples(there) > 0)
+        return rc;
+    rc = link_do(link, "CREATE SCHEMA {schema}", NO_BOX, NULL, NULL, reterr);
+    if (strcmp(link->state, NO_RIGHT) == 0)
+        return error_set(reterr, PR_ESTORE, "this role may not create the schema %s: GRANT CREATE ON DATABASE %s to it, or"
+                                            " run postrider init as a role that may", link->place->schema, PQdb(link->pg));
     return rc;
 }
 
@@ -180,7 +200,7 @@ static int migrate_inside(struct link *link, const char *const *boxes, size_t bo
     if (rc == PR_OK && version > pg_schema_wanted())
         return schema_too_new(version, reterr);
     if (rc == PR_OK && version == 0)
-        rc = link_do(link, "CREATE SCHEMA IF NOT EXISTS {schema}", NO_BOX, NULL, NULL, reterr);
+        rc = schema_make(link, reterr);
     if (rc == PR_OK)
         rc = files_run(link, version, reterr);
     if (rc == PR_OK)

@@ -10,7 +10,8 @@
  *   message.c  a message as columns                 enqueue.c  new messages
  *   cycle.c    the heart: order of things           lease.c    who owns which lanes
  *   verdict.c  what verdicts change                 effect.c   ... and what goes with them
- *   fresh.c    new rows                             read.c     all other rows
+ *   fresh.c    new rows                             sweep.c    those that were overlooked
+ *   read.c     all other rows
  *   notice.c   operators' notices, endpoints        wait.c     wake-ups
  *   listing.c  rows that a filter finds             query.c    people's questions
  *   admin.c    people's orders                      send.c     through the caller's connection
@@ -101,14 +102,27 @@ struct pg_session {
     unsigned       first_lane;            /* whose turn is first */
     size_t         row_bytes;             /* of the latest rows, on average; 0: not known */
     int64_t        server_start;          /* of the server that the scan knows */
+    int64_t        sweep_at_us;           /* the next page of the sweep, behind this place: */
+    unsigned       sweep_lane;
+    int64_t        sweep_seq;
 
     /* What the latest cycle saw, for wait(). */
     int64_t  seen_last, seen_notice, seen_instances;
     uint64_t *running;        /* transactions that ran */
     size_t    running_count;
-    bool      asked_fresh;
+    bool      told_fresh;     /* that there may be new rows: once, until they were looked for */
     int64_t  wait_us;         /* between looks */
     int      event_fd;        /* -1: none */
+    uint64_t listens, guards; /* the connection (link.generation) that LISTENs, that holds the sleepers' lock */
+
+    /* Others of the same box, as long as their rows stay the same (lease.c). */
+    struct watched {
+        pr_id   id;
+        int64_t lease_end_us;
+        int64_t since_us; /* by our own monotonic clock */
+    } *watched;
+    size_t   watched_count;
+    uint64_t pulse; /* the connection that holds the lock which says that we are connected */
 };
 
 /* An instance of the same box, by the table. */
@@ -116,7 +130,8 @@ struct peer {
     pr_id    id;
     int64_t  epoch;
     uint64_t lanes;
-    int64_t  lease_left_us;
+    int64_t  lease_end_us, lease_us, lease_left_us;
+    int64_t  silent_us; /* for how long its row has been the same before our eyes */
 };
 
 /* One cycle on its way. */
@@ -136,7 +151,7 @@ struct cycle_run {
     struct peer        *peers; /* without ourselves; in the arena */
     size_t              peer_count;
     bool                has_round;
-    PGresult           *clock, *own, *claims, *others, *last, *round, *mark, *control; /* of the first batch */
+    PGresult           *clock, *own, *pulse, *claims, *others, *last, *round, *mark, *control; /* of the first batch */
     PGresult           *written; /* our own row, when it was changed; no row in it: it is not ours any more */
     struct pr_error    *reterr;
 };
@@ -158,7 +173,7 @@ void pg_breakers_add_forget(struct cycle_run *run, pr_id instance);
 PR_MUST_CHECK int pg_breakers_read(struct postgres_store *store, struct link *link, struct arena *arena,
                                    struct query_reply *reply, struct pr_error *reterr);
 
-/* fresh.c, read.c */
+/* fresh.c, sweep.c, read.c */
 void pg_fresh_settle(struct pg_session *session, const struct cycle *cycle);
 void pg_round_add(struct cycle_run *run);
 void pg_round_add_sequence(struct cycle_run *run);
@@ -167,6 +182,9 @@ PR_MUST_CHECK int pg_round_take(struct cycle_run *run); /* outcome 1: begin anew
 struct fresh *pg_fresh_add(struct cycle_run *run); /* NULL: no memory */
 PR_MUST_CHECK int pg_fresh_take(struct fresh *fresh); /* ends it */
 void pg_fresh_drop(struct fresh *fresh);
+void pg_sweep_start(struct pg_session *session); /* the first is some time from now */
+void pg_sweep_add(struct cycle_run *run, PGresult **ret); /* *ret is left alone when it is not time yet */
+PR_MUST_CHECK int pg_sweep_take(struct cycle_run *run, const PGresult *result);
 PR_MUST_CHECK int pg_reads_run(struct cycle_run *run); /* all other reads, and the commit */
 PR_MUST_CHECK int pg_reply_row(struct cycle_run *run, const PGresult *result, int row, enum row_from from);
 

@@ -102,7 +102,7 @@ static const char HELD[] =
 
 struct reads {
     struct fresh *fresh;
-    PGresult     *due, *next_due, *reread, *heads, *held_keys, *endpoints;
+    PGresult     *due, *next_due, *reread, *heads, *held_keys, *endpoints, *sweep;
     PGresult    **held;
 };
 
@@ -199,6 +199,7 @@ static int reads_add(struct cycle_run *run, struct reads *reads)
         if (c->due.rows > 0)
             add_due(run, reads);
         add_next_due(run, reads);
+        pg_sweep_add(run, &reads->sweep);
         if (c->reread.rows > 0)
             add_reread(run, reads);
         if (c->heads.rows > 0)
@@ -254,6 +255,8 @@ static int reads_take(struct cycle_run *run, struct reads *reads)
     struct cycle_reply *reply = &run->session->reply;
     int                 rc = c->fresh_rows > 0 ? pg_fresh_take(reads->fresh) : PR_OK;
     reads->fresh = c->fresh_rows > 0 ? NULL : reads->fresh;
+    if (rc == PR_OK && reads->sweep != NULL)
+        rc = pg_sweep_take(run, reads->sweep);
     if (rc == PR_OK && c->due.rows > 0)
         rc = take_due(run, reads->due);
     if (rc == PR_OK && c->reread.rows > 0)

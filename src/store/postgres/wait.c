@@ -1,13 +1,21 @@
-/* Wake-ups: somebody in this process says so, or a look at the server does.
+/* Wake-ups: somebody in this process says so, a look at the server does, or a sender NOTIFYs.
  *
- * NOTIFY would take a lock of the whole database in every sender's commit.  Instead a waiting
- * session looks: often while something happens, and a few times a second when nothing does. */
+ * A waiting session looks: often while something happens, and a few times a second when nothing
+ * does.  NOTIFY takes a lock of the whole database in a sender's commit; so senders do it only
+ * while somebody sleeps.  Whoever sleeps holds the advisory lock of the box (one of them is enough:
+ * all of them listen); a sender that finds it taken rings, and otherwise shares it until it has
+ * committed (the trigger in 006_wake_box.sql).  So who has got the lock and then looks has missed nobody,
+ * and who does not get it looks on.  Behind a pooler there are only looks. */
 #include <poll.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "base/util.h"
 #include "store/postgres/postgres.h"
+
+#define ASLEEP_AFTER_US PR_MILLISECONDS(10) /* between looks: by then nothing has happened for a while */
 
 /* One look: the sequence, notices, who is there, and whether somebody who ran then has ended. */
 static const char LOOK[] =
@@ -29,11 +37,84 @@ void pg_wait_close(struct pg_session *session)
     session->event_fd = -1;
 }
 
+/* ---- The bell --------------------------------------------------------------------------------- */
+
+#define GUARD "(hashtextextended('postrider ' || $1, 0))"
+#define BELL_SIZE (2 * BOX_NAME_MAX + 2)
+
+/* Whose bell it is, as 006_wake_box.sql has it. */
+static pr_slice bell_name(const struct pg_session *session, char ret[BELL_SIZE])
+{
+    int size = snprintf(ret, BELL_SIZE, "%s.%s", session->link->place->schema, session->box_name);
+    return (pr_slice){ ret, (size_t)size };
+}
+
+static bool is_listening(const struct pg_session *session)
+{
+    return link_is_up(session->link) && session->listens == session->link->generation;
+}
+
+static bool guard_do(struct pg_session *session, const char *sql)
+{
+    char        name[BELL_SIZE];
+    struct args args = { .count = 0 };
+    PGresult   *r = NULL;
+    size_t      mark = session->link->result_count;
+    arg_text(&args, bell_name(session, name));
+    bool done = link_do(session->link, sql, NO_BOX, &args, &r, NULL) == PR_OK && field_bool(r, 0, 0);
+    link_forget_after(session->link, mark);
+    return done;
+}
+
+/* From now on senders ring, if nobody else sleeps (then they do anyway) and nobody is in the middle
+ * of a transaction that has sent something (then looks have to do). */
+static void guard_take(struct pg_session *session)
+{
+    struct link *link = session->link;
+    if (!link_is_up(link) || link->pooled || session->told_fresh || session->guards == link->generation)
+        return; /* told already: more of them would be told for nothing */
+    if (session->listens != link->generation && link_script(link, "LISTEN postrider", NULL) == PR_OK)
+        session->listens = link->generation;
+    if (is_listening(session) && guard_do(session, "SELECT pg_try_advisory_lock" GUARD))
+        session->guards = link->generation;
+}
+
+/* Awake: nobody needs to ring.  When the connection is gone, so is the lock. */
+static void guard_leave(struct pg_session *session)
+{
+    if (link_is_up(session->link) && session->guards == session->link->generation)
+        (void)guard_do(session, "SELECT pg_advisory_unlock" GUARD);
+    session->guards = 0;
+}
+
+/* Did it ring for us, since the engine has looked for rows?  Those for other boxes are taken, too. */
+static bool bell_rang(struct pg_session *session)
+{
+    char      name[BELL_SIZE];
+    bool      rang = false;
+    PGnotify *notify;
+    if (!is_listening(session))
+        return false;
+    bell_name(session, name);
+    if (!PQconsumeInput(session->link->pg))
+        return true; /* the next look says what it is */
+    while ((notify = PQnotifies(session->link->pg)) != NULL) {
+        rang = rang || strcmp(notify->extra, name) == 0;
+        PQfreemem(notify);
+    }
+    rang = rang && !session->told_fresh;
+    session->told_fresh |= rang;
+    return rang;
+}
+
+/* ---- Looks ------------------------------------------------------------------------------------- */
+
 void pg_wait_remember(struct cycle_run *run)
 {
     struct pg_session        *session = run->session;
     const struct cycle_reply *reply = &session->reply;
-    session->asked_fresh = run->cycle->fresh_rows > 0;
+    if (run->cycle->fresh_rows > 0) /* other cycles (a lease is renewed) have not looked for rows */
+        session->told_fresh = !reply->fresh_end;
     session->seen_notice = reply->notice_last;
     session->seen_instances = run->epoch ^ (int64_t)run->lanes;
     for (size_t i = 0; i < run->peer_count; i++)
@@ -59,7 +140,8 @@ static bool look(struct pg_session *session)
     arg_array(&args, running);
     if (!link_is_up(link) || link_do(link, LOOK, session->box, &args, &r, NULL) != PR_OK)
         return true;
-    bool rows = session->asked_fresh && (field_i64(r, 0, 0) != session->seen_last || field_bool(r, 0, 3));
+    bool rows = !session->told_fresh && (field_i64(r, 0, 0) != session->seen_last || field_bool(r, 0, 3));
+    session->told_fresh |= rows;
     bool news = rows || field_bool(r, 0, 1) || field_i64(r, 0, 2) != session->seen_instances;
     link_forget_after(link, mark);
     return news;
@@ -74,12 +156,18 @@ static int64_t real_us(void)
 static bool doze(struct pg_session *session, int wake_fd, int64_t us)
 {
     struct timespec span = { .tv_sec = us / PR_SECONDS(1), .tv_nsec = us % PR_SECONDS(1) * 1000 };
-    struct pollfd   fds[] = { { .fd = session->event_fd, .events = POLLIN }, { .fd = wake_fd, .events = POLLIN } };
+    int             bell_fd = is_listening(session) ? PQsocket(session->link->pg) : -1;
+    struct pollfd   fds[] = { { .fd = session->event_fd, .events = POLLIN },
+                              { .fd = wake_fd, .events = POLLIN },
+                              { .fd = bell_fd, .events = POLLIN } };
     eventfd_t       ignored;
-    bool            woken = ppoll(fds, ARRAY_LENGTH(fds), &span, NULL) > 0;
-    if (woken && (fds[0].revents & POLLIN))
+    if (us > 0 && bell_rang(session)) /* it came with the answer to the look */
+        return true;
+    if (ppoll(fds, ARRAY_LENGTH(fds), &span, NULL) <= 0)
+        return false;
+    if (fds[0].revents & POLLIN)
         (void)eventfd_read(session->event_fd, &ignored);
-    return woken;
+    return fds[0].revents != 0 || fds[1].revents != 0 || bell_rang(session);
 }
 
 /* How often to look when nothing happens: all sessions of the process together as often as one
@@ -94,13 +182,16 @@ static int64_t idle_us(struct postgres_store *store)
     return time_mul(store->poll_max_us, max64(count, 1));
 }
 
-int pg_wait(void *self, int wake_fd, int64_t timeout_us)
+static int wait_for_news(struct pg_session *session, int wake_fd, int64_t timeout_us)
 {
-    struct pg_session *session = self;
-    int64_t            start_us = real_us();
+    int64_t start_us = real_us();
     if (doze(session, wake_fd, 0))
         return 1;
-    while (link_is_up(session->link) && !look(session)) {
+    for (;;) {
+        if (session->wait_us >= ASLEEP_AFTER_US)
+            guard_take(session); /* and then look */
+        if (!link_is_up(session->link) || look(session))
+            break;
         int64_t left_us = timeout_us - (real_us() - start_us);
         if (left_us <= 0)
             return 0;
@@ -115,4 +206,12 @@ int pg_wait(void *self, int wake_fd, int64_t timeout_us)
     /* Without a server there is nothing to look at; the cycle tries to connect. */
     (void)doze(session, wake_fd, min64(timeout_us, session->store->poll_max_us));
     return 1;
+}
+
+int pg_wait(void *self, int wake_fd, int64_t timeout_us)
+{
+    struct pg_session *session = self;
+    int                rc = wait_for_news(session, wake_fd, timeout_us);
+    guard_leave(session);
+    return rc;
 }

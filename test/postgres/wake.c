@@ -1,0 +1,181 @@
+/* The bell: a sender NOTIFYs while somebody sleeps, and only then. */
+#include <pthread.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "store/suite.h"
+#include "store/suite_postgres.h"
+
+#define LOOK_US PR_SECONDS(60) /* between looks: whoever is woken earlier was rung up */
+#define SOON_US PR_SECONDS(20) /* a busy machine is slow; a look is slower */
+
+static int64_t real_us(void)
+{
+    return clock_mono_us(clock_system());
+}
+
+/* The store of the test, which looks only once a minute. */
+static void look_rarely(struct suite *s)
+{
+    const struct store_options options = { .url = s->url,
+                                           .clock = &s->clock,
+                                           .payload_max = SUITE_PAYLOAD_MAX,
+                                           .poll_min_us = LOOK_US,
+                                           .poll_max_us = LOOK_US };
+    store_close(&s->store);
+    CHECK_OK(store_open(&options, &s->store, &s->error), &s->error);
+}
+
+/* Behind a pooler nobody can be rung up. */
+static void needs_bell(PGconn *pg)
+{
+    if (suite_pg_number(pg, "SELECT pg_backend_pid()") != PQbackendPID(pg))
+        SKIP("a pooler is in between");
+}
+
+struct sleeper {
+    pthread_t thread;
+    struct worker *w;
+    int rc;
+    int64_t took_us;
+};
+
+static void *sleeper_run(void *arg)
+{
+    struct sleeper *sleeper = arg;
+    int64_t start_us = real_us();
+    sleeper->rc = store_wait(&sleeper->w->session, -1, LOOK_US);
+    sleeper->took_us = real_us() - start_us;
+    return NULL;
+}
+
+static long long guards(PGconn *pg)
+{
+    return suite_pg_number(
+        pg, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ExclusiveLock' AND granted"
+            " AND (classid::bigint << 32 | objid::bigint) = hashtextextended('postrider %s.outbox', 0)");
+}
+
+static void wait_for_guard(PGconn *pg, long long wanted)
+{
+    int64_t end_us = real_us() + SOON_US;
+    while (guards(pg) != wanted) {
+        CHECK(real_us() < end_us);
+        usleep(1000);
+    }
+}
+
+static void sleeper_start(struct sleeper *sleeper, struct worker *w, PGconn *pg)
+{
+    sleeper->w = w;
+    CHECK_EQ(pthread_create(&sleeper->thread, NULL, sleeper_run, sleeper), 0);
+    wait_for_guard(pg, 1);
+}
+
+STORE_TEST(a_sender_who_knows_nothing_of_us_wakes_who_sleeps)
+{
+    struct sleeper sleeper;
+    PGconn *pg = suite_pg_connect();
+    needs_bell(pg);
+    look_rarely(s);
+    struct worker *w = suite_join(s, "outbox");
+    CYCLE(w, .fresh_rows = 10);
+    sleeper_start(&sleeper, w, pg);
+    suite_pg_do(pg, "INSERT INTO %s.outbox (type) VALUES ('t')");
+    pthread_join(sleeper.thread, NULL);
+    CHECK_EQ(sleeper.rc, 1);
+    CHECK(sleeper.took_us < SOON_US);
+    CHECK_EQ(CYCLE(w, .fresh_rows = 10)->row_count, 1);
+    CHECK_EQ(guards(pg), 0); /* who is awake needs no bell */
+    PQfinish(pg);
+}
+
+/* A sender that began before anybody slept rings nobody; nobody falls asleep for long meanwhile. */
+STORE_TEST(nobody_falls_asleep_while_a_sender_has_not_committed)
+{
+    struct sleeper sleeper = { .w = NULL };
+    PGconn *pg = suite_pg_connect(), *sender = suite_pg_connect();
+    needs_bell(pg);
+    struct worker *w = suite_join(s, "outbox");
+    CYCLE(w, .fresh_rows = 10);
+    suite_pg_do(sender, "BEGIN");
+    suite_pg_do(sender, "INSERT INTO %s.outbox (type) VALUES ('t')");
+    CYCLE(w, .fresh_rows = 10);
+    sleeper.w = w;
+    CHECK_EQ(pthread_create(&sleeper.thread, NULL, sleeper_run, &sleeper), 0);
+    CHECK_EQ(guards(pg), 0);
+    suite_pg_do(sender, "COMMIT");
+    pthread_join(sleeper.thread, NULL);
+    CHECK_EQ(sleeper.rc, 1);
+    CHECK(sleeper.took_us < SOON_US); /* by a look */
+    CHECK_EQ(CYCLE(w, .fresh_rows = 10)->row_count, 1);
+    PQfinish(pg);
+    PQfinish(sender);
+}
+
+/* How many notifications for this box have come? */
+static int rings(PGconn *pg)
+{
+    char wanted[128];
+    int count = 0;
+    PGnotify *notify;
+    snprintf(wanted, sizeof(wanted), "%s.outbox", suite_pg_schema());
+    suite_pg_do(pg, "SELECT 1"); /* they come before its answer */
+    while ((notify = PQnotifies(pg)) != NULL) {
+        count += strcmp(notify->extra, wanted) == 0;
+        PQfreemem(notify);
+    }
+    return count;
+}
+
+STORE_TEST(nobody_is_rung_up_on_a_busy_path)
+{
+    struct sleeper sleeper;
+    PGconn *pg = suite_pg_connect(), *listener = suite_pg_connect();
+    needs_bell(pg);
+    look_rarely(s);
+    suite_pg_do(listener, "LISTEN postrider");
+    struct worker *w = suite_join(s, "outbox");
+    for (int i = 0; i < 50; i++) {
+        suite_pg_do(pg, "INSERT INTO %s.outbox (type) VALUES ('t')");
+        CYCLE(w, .fresh_rows = 10);
+    }
+    CHECK_EQ(rings(listener), 0);
+    sleeper_start(&sleeper, w, pg);
+    suite_pg_do(pg, "INSERT INTO %s.ledger (type) VALUES ('t')"); /* of another box: no bell at all */
+    suite_pg_do(pg, "INSERT INTO %s.outbox (type) VALUES ('t')");
+    pthread_join(sleeper.thread, NULL);
+    for (int i = 0; i < 50; i++)
+        suite_pg_do(pg, "INSERT INTO %s.outbox (type) VALUES ('t')");
+    CHECK_EQ(rings(listener), 1);
+    PQfinish(pg);
+    PQfinish(listener);
+}
+
+static void *sender_run(void *arg)
+{
+    for (int i = 0; i < 30; i++)
+        suite_pg_do(arg, "INSERT INTO %s.outbox (type) VALUES ('t')");
+    return NULL;
+}
+
+/* It knows that there are more: the whole backlog would ring for nothing. */
+STORE_TEST(who_has_no_room_for_more_is_not_rung_up)
+{
+    pthread_t thread;
+    PGconn *pg = suite_pg_connect(), *listener = suite_pg_connect();
+    needs_bell(pg);
+    look_rarely(s);
+    suite_pg_do(listener, "LISTEN postrider");
+    struct worker *w = suite_join(s, "outbox");
+    sender_run(pg);
+    CHECK(!CYCLE(w, .fresh_rows = 2)->fresh_end);
+    CHECK_EQ(pthread_create(&thread, NULL, sender_run, pg), 0);
+    CHECK_EQ(store_wait(&w->session, -1, PR_MILLISECONDS(300)), 0);
+    pthread_join(thread, NULL);
+    CHECK_EQ(rings(listener), 0);
+    PQfinish(pg);
+    PQfinish(listener);
+}
