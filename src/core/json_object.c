@@ -1,4 +1,5 @@
-/* Is a text one JSON object?  A checker without a tree: it runs on every message. */
+/* Is a text one JSON object, and what are its members?  A checker without a tree: it runs on every
+ * message.  Values are told as they are written, so that no digit of a number is lost. */
 #include <string.h>
 
 #include "base/utf8.h"
@@ -147,4 +148,112 @@ bool slice_is_json_object(pr_slice text)
     struct cursor c = { text.data, text.data + text.size };
     skip_space(&c);
     return c.at < c.end && *c.at == '{' && skip_value(&c, 0) && c.at == c.end && utf8_valid(text);
+}
+
+/* ---- Members ---------------------------------------------------------------------------------- */
+
+static pr_slice cut_value(struct cursor *c)
+{
+    skip_space(c);
+    const char *from = c->at, *to;
+    bool        ok = skip_value(c, 1);
+    (void)ok; /* the whole was checked before */
+    for (to = c->at; to > from && strchr(" \t\r\n", to[-1]) != NULL;)
+        to--;
+    return (pr_slice){ from, (size_t)(to - from) };
+}
+
+int json_object_walk(pr_slice text, json_member member, void *arg)
+{
+    if (text.size == 0 || !json_is_object(text))
+        return PR_EINVAL;
+    struct cursor c = { text.data, text.data + text.size };
+    int           rc = PR_OK;
+    skip_space(&c);
+    c.at++;
+    skip_space(&c);
+    if (*c.at == '}')
+        return PR_OK;
+    do {
+        pr_slice key = cut_value(&c);
+        skip_char(&c, ':');
+        pr_slice value = cut_value(&c);
+        rc = member(arg, key, value);
+    } while (rc == PR_OK && skip_char(&c, ','));
+    return rc;
+}
+
+/* ---- Strings ---------------------------------------------------------------------------------- */
+
+static unsigned hex4(const char *at)
+{
+    unsigned value = 0;
+    for (int i = 0; i < 4; i++)
+        value = value << 4 | (unsigned)(at[i] <= '9' ? at[i] - '0' : (at[i] | 0x20) - 'a' + 10);
+    return value;
+}
+
+/* The code point behind "\u"; 0: none that a text can have. */
+static unsigned read_escape(const char **at, const char *end)
+{
+    unsigned high = hex4(*at), low;
+    *at += 4;
+    if (high < 0xd800 || high > 0xdfff)
+        return high;
+    if (high > 0xdbff || end - *at < 6 || (*at)[0] != '\\' || (*at)[1] != 'u')
+        return 0;
+    low = hex4(*at + 2);
+    *at += 6;
+    return low >= 0xdc00 && low <= 0xdfff ? 0x10000 + ((high - 0xd800) << 10) + (low - 0xdc00) : 0;
+}
+
+static char *put_utf8(char *to, unsigned c)
+{
+    if (c < 0x80) {
+        *to++ = (char)c;
+    } else if (c < 0x800) {
+        *to++ = (char)(0xc0 | c >> 6);
+        *to++ = (char)(0x80 | (c & 0x3f));
+    } else if (c < 0x10000) {
+        *to++ = (char)(0xe0 | c >> 12);
+        *to++ = (char)(0x80 | (c >> 6 & 0x3f));
+        *to++ = (char)(0x80 | (c & 0x3f));
+    } else {
+        *to++ = (char)(0xf0 | c >> 18);
+        *to++ = (char)(0x80 | (c >> 12 & 0x3f));
+        *to++ = (char)(0x80 | (c >> 6 & 0x3f));
+        *to++ = (char)(0x80 | (c & 0x3f));
+    }
+    return to;
+}
+
+int json_string_read(pr_slice value, struct arena *arena, pr_slice *ret)
+{
+    static const char escapes[] = "\"\\/bfnrt", meanings[] = "\"\\/\b\f\n\r\t";
+    if (value.size < 2 || value.data[0] != '"')
+        return PR_EINVAL;
+    const char *at = value.data + 1, *end = value.data + value.size - 1;
+    if (memchr(at, '\\', (size_t)(end - at)) == NULL) {
+        *ret = (pr_slice){ at, (size_t)(end - at) };
+        return PR_OK;
+    }
+    char *text = arena_alloc(arena, value.size), *to = text; /* it only gets shorter */
+    if (text == NULL)
+        return PR_ENOMEM;
+    while (at < end) {
+        if (*at != '\\') {
+            *to++ = *at++;
+        } else if (at[1] != 'u') {
+            *to++ = meanings[strchr(escapes, at[1]) - escapes];
+            at += 2;
+        } else {
+            at += 2;
+            unsigned c = read_escape(&at, end);
+            if (c == 0)
+                return PR_EINVAL;
+            to = put_utf8(to, c);
+        }
+    }
+    *ret = (pr_slice){ text, (size_t)(to - text) };
+    return PR_OK;
 }

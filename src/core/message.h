@@ -7,6 +7,8 @@
 
 #include <postrider.h>
 
+#include "base/arena.h"
+
 #define BOX_NAME_MAX 63
 #define STORY_LINES_MAX 16
 #define COUNTER_MAX 1000000000 /* hand-outs, failures: a stored number beyond it is damage */
@@ -29,6 +31,15 @@ static inline bool counter_is_valid(int count)
 
 /* One JSON object and nothing else?  (Empty text counts as one.) */
 bool slice_is_json_object(pr_slice text);
+
+/* One member after another, until one says something else than PR_OK; key and value are as they are
+ * written, the key with its quotes.  PR_EINVAL: it is not one JSON object (then nobody was called). */
+typedef int (*json_member)(void *arg, pr_slice key, pr_slice value);
+PR_MUST_CHECK int json_object_walk(pr_slice text, json_member member, void *arg);
+
+/* What a JSON string of a checked text says; in the text itself or in the arena.  Fault PR_EINVAL: it is
+ * no string, or no text (a NUL, half of a surrogate pair).  PR_ENOMEM. */
+PR_MUST_CHECK int json_string_read(pr_slice value, struct arena *arena, pr_slice *ret);
 
 /* All bytes of its slices together. */
 size_t message_bytes(const struct pr_message *message);

@@ -1,0 +1,255 @@
+#include "core/letter.h"
+
+#include <string.h>
+
+#include "base/base64.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "base/buf.h"
+#include "base/slice.h"
+#include "base/time.h"
+#include "base/util.h"
+#include "core/id.h"
+
+#define SHOWN_MAX 64 /* bytes of a key in an error */
+
+enum field_kind {
+    FIELD_TEXT,
+    FIELD_TIME,
+    FIELD_BOOL,
+    FIELD_ID,
+    FIELD_HEADERS,
+    FIELD_PAYLOAD,
+    FIELD_BASE64,
+    FIELD_VERSION,
+    FIELD_IGNORED, /* the store has its own */
+};
+
+#define AT(member) offsetof(struct pr_message, member)
+
+/*    plain             CloudEvents       kind                        NULL: not in this form */
+static const struct field {
+    const char *plain, *cloud;
+    enum field_kind kind;
+    size_t offset;
+} fields[] = {
+    { "type", "type", FIELD_TEXT, AT(type) },
+    { "stream", "partitionkey", FIELD_TEXT, AT(stream) },
+    { "destination", NULL, FIELD_TEXT, AT(destination) },
+    { "source", "source", FIELD_TEXT, AT(source) },
+    { "subject", "subject", FIELD_TEXT, AT(subject) },
+    { "content_type", "datacontenttype", FIELD_TEXT, AT(content_type) },
+    { "correlation_id", "correlationid", FIELD_TEXT, AT(correlation_id) },
+    { "causation_id", "causationid", FIELD_TEXT, AT(causation_id) },
+    { "traceparent", "traceparent", FIELD_TEXT, AT(traceparent) },
+    { "tracestate", "tracestate", FIELD_TEXT, AT(tracestate) },
+    { "due_at", NULL, FIELD_TIME, AT(due_us) },
+    { "expires_at", "expirytime", FIELD_TIME, AT(expires_us) },
+    { "event", NULL, FIELD_BOOL, AT(event) },
+    { "id", "id", FIELD_ID, 0 },
+    { "headers", NULL, FIELD_HEADERS, 0 },
+    { "payload", "data", FIELD_PAYLOAD, 0 },
+    { "payload_base64", "data_base64", FIELD_BASE64, 0 },
+    { NULL, "specversion", FIELD_VERSION, 0 },
+    { NULL, "time", FIELD_IGNORED, 0 },
+    { NULL, "sequence", FIELD_IGNORED, 0 },
+};
+
+struct letter {
+    struct pr_message *m;
+    struct arena *arena;
+    struct pr_error *reterr;
+    bool is_cloud;
+    uint32_t seen;      /* a bit for each of fields */
+    pr_slice id, data;  /* as they are written */
+    struct buf headers; /* from extensions */
+    struct json_writer writer;
+};
+
+static int fail(const struct letter *l, pr_slice key, const char *what)
+{
+    return error_set(l->reterr, PR_EINVAL, "%.*s: %s", (int)min_size(key.size, SHOWN_MAX), key.data, what);
+}
+
+/* ---- Values --------------------------------------------------------------------------------------- */
+
+static int read_text(struct letter *l, pr_slice key, pr_slice value, pr_slice *ret)
+{
+    int rc = json_string_read(value, l->arena, ret);
+    if (rc == PR_ENOMEM)
+        return error_set(l->reterr, rc, "no memory for a message");
+    return rc == PR_OK ? PR_OK : fail(l, key, "a text is wanted");
+}
+
+static int read_time(struct letter *l, pr_slice key, pr_slice value, int64_t *ret)
+{
+    pr_slice text;
+    int rc = read_text(l, key, value, &text);
+    if (rc == PR_OK && time_parse_rfc3339(text, ret) != PR_OK)
+        rc = fail(l, key, "a time is wanted, such as 2024-02-29T12:00:00Z");
+    return rc;
+}
+
+static int read_base64(struct letter *l, pr_slice key, pr_slice value)
+{
+    pr_slice text;
+    struct buf bytes;
+    int rc = read_text(l, key, value, &text);
+    if (rc != PR_OK)
+        return rc;
+    buf_init(&bytes, text.size + 1);
+    if (base64_decode(&bytes, text) != PR_OK)
+        rc = fail(l, key, "this is not base64");
+    else if (buf_failed(&bytes) != PR_OK ||
+             (l->m->payload = slice_dup(l->arena, buf_slice(&bytes))).data == NULL)
+        rc = error_set(l->reterr, PR_ENOMEM, "no memory for a message");
+    buf_fini(&bytes);
+    return rc;
+}
+
+static int read_field(struct letter *l, const struct field *f, pr_slice key, pr_slice value)
+{
+    char *place = (char *)l->m + f->offset;
+    pr_slice version;
+    switch (f->kind) {
+    case FIELD_TEXT: return read_text(l, key, value, (pr_slice *)(void *)place);
+    case FIELD_TIME: return read_time(l, key, value, (int64_t *)(void *)place);
+    case FIELD_BASE64: return read_base64(l, key, value);
+    case FIELD_ID: return read_text(l, key, value, &l->id);
+    case FIELD_BOOL:
+        *(bool *)place = slice_eq_cstr(value, "true");
+        return *(bool *)place || slice_eq_cstr(value, "false") ? PR_OK
+                                                               : fail(l, key, "true or false is wanted");
+    case FIELD_HEADERS:
+        l->m->headers = value;
+        return value.data[0] == '{' ? PR_OK : fail(l, key, "an object such as {\"tenant\":\"7\"} is wanted");
+    case FIELD_PAYLOAD: l->data = value; return PR_OK;
+    case FIELD_VERSION:
+        if (json_string_read(value, l->arena, &version) == PR_OK && slice_eq_cstr(version, "1.0"))
+            return PR_OK;
+        return fail(l, key, "only CloudEvents 1.0 are known");
+    case FIELD_IGNORED: break;
+    }
+    return PR_OK;
+}
+
+/* ---- Members --------------------------------------------------------------------------------------- */
+
+static int find_version(void *arg, pr_slice key, pr_slice value)
+{
+    struct letter *l = arg;
+    (void)value;
+    l->is_cloud |= slice_eq_cstr(key, "\"specversion\"");
+    return PR_OK;
+}
+
+static int add_extension(struct letter *l, pr_slice key, pr_slice value)
+{
+    if (!l->is_cloud)
+        return fail(l, key, "there is no such key; what is yours belongs into payload or headers");
+    if (value.data[0] == '{' || value.data[0] == '[')
+        return fail(l, key, "an extension attribute is a single value");
+    json_key_slice(&l->writer, key);
+    json_raw(&l->writer, value);
+    return PR_OK;
+}
+
+static int read_member(void *arg, pr_slice quoted, pr_slice value)
+{
+    struct letter *l = arg;
+    pr_slice key;
+    int rc = read_text(l, quoted, quoted, &key);
+    if (rc != PR_OK || slice_eq_cstr(value, "null"))
+        return rc;
+    for (size_t i = 0; i < ARRAY_LENGTH(fields); i++) {
+        const char *name = l->is_cloud ? fields[i].cloud : fields[i].plain;
+        if (name == NULL || !slice_eq_cstr(key, name))
+            continue;
+        if (l->seen & UINT32_C(1) << i)
+            return fail(l, key, "it is there twice");
+        l->seen |= UINT32_C(1) << i;
+        return read_field(l, &fields[i], key, value);
+    }
+    return add_extension(l, key, value);
+}
+
+/* ---- The whole -------------------------------------------------------------------------------------- */
+
+/* Ids that are no UUIDs become UUIDv5 of the source, a newline and the id in this namespace. */
+static const pr_id NAMESPACE = { { 0x0e, 0x5a, 0x0c, 0x6f, 0x0b, 0x3c, 0x5d, 0x1e, 0x9b, 0x61, 0x70, 0x6f, 0x73,
+                                   0x74, 0x72, 0x64 } };
+
+static int settle_id(struct letter *l)
+{
+    if (l->id.size == 0)
+        return l->is_cloud ? fail(l, PR_STR("id"), "it is missing") : PR_OK;
+    if (pr_id_parse(l->id, &l->m->id) == PR_OK)
+        return PR_OK;
+    if (!l->is_cloud)
+        return fail(l, PR_STR("id"), "a UUID is wanted");
+    pr_slice name = arena_printf(l->arena, "%.*s\n%.*s", SLICE_ARGS(l->m->source), SLICE_ARGS(l->id));
+    if (name.data == NULL)
+        return error_set(l->reterr, PR_ENOMEM, "no memory for a message");
+    id_from_name(NAMESPACE, name, &l->m->id);
+    json_key(&l->writer, "original_id");
+    json_slice(&l->writer, l->id);
+    return PR_OK;
+}
+
+static bool is_json(pr_slice content_type)
+{
+    const char *semicolon = content_type.size > 0 ? memchr(content_type.data, ';', content_type.size) : NULL;
+    pr_slice bare = content_type;
+    if (semicolon != NULL)
+        bare.size = (size_t)(semicolon - content_type.data);
+    bare = slice_trim(bare);
+    return bare.size == 0 || slice_ends_with(bare, PR_STR("/json")) || slice_ends_with(bare, PR_STR("+json"));
+}
+
+static int settle_payload(struct letter *l)
+{
+    struct pr_message *m = l->m;
+    if (l->data.size == 0)
+        return PR_OK;
+    if (m->payload.data != NULL)
+        return fail(l, l->is_cloud ? PR_STR("data") : PR_STR("payload"), "it is there twice, once as base64");
+    if (l->data.data[0] == '"' && !(l->is_cloud && is_json(m->content_type)))
+        return read_text(l, l->is_cloud ? PR_STR("data") : PR_STR("payload"), l->data, &m->payload);
+    m->payload = l->data;
+    if (m->content_type.size == 0)
+        m->content_type = PR_STR("application/json");
+    return PR_OK;
+}
+
+static int settle_headers(struct letter *l)
+{
+    json_end_object(&l->writer);
+    if (buf_failed(&l->headers) == PR_ETOOBIG)
+        return error_set(l->reterr, PR_EINVAL, "the extension attributes have more than %d bytes",
+                         PR_HEADERS_MAX);
+    if (!l->is_cloud || l->headers.size == 2)
+        return PR_OK;
+    l->m->headers = slice_dup(l->arena, buf_slice(&l->headers));
+    return l->m->headers.data != NULL ? PR_OK : error_set(l->reterr, PR_ENOMEM, "no memory for a message");
+}
+
+int letter_read(pr_slice text, struct arena *arena, struct pr_message *ret, struct pr_error *reterr)
+{
+    struct letter l = { .m = ret, .arena = arena, .reterr = reterr };
+    *ret = (struct pr_message){ .seq = 0 };
+    if (json_object_walk(text, find_version, &l) != PR_OK)
+        return error_set(reterr, PR_EINVAL,
+                         "this is not one JSON object such as {\"type\":\"order.created\",\"payload\":{}}");
+    buf_init(&l.headers, PR_HEADERS_MAX);
+    json_init(&l.writer, &l.headers);
+    json_begin_object(&l.writer);
+    int rc = json_object_walk(text, read_member, &l);
+    if (rc == PR_OK)
+        rc = settle_id(&l);
+    if (rc == PR_OK)
+        rc = settle_payload(&l);
+    if (rc == PR_OK)
+        rc = settle_headers(&l);
+    buf_fini(&l.headers);
+    return rc;
+}
