@@ -262,3 +262,52 @@ int store_adopt_move(struct adopter *adopter, struct adopt_moved *ret, struct pr
     *ret = (struct adopt_moved){ .stored = 0 };
     return adopter->ops->adopt_move(adopter->self, ret, reterr);
 }
+
+/* ---- The log as a source ------------------------------------------------------------------------ */
+
+static int wal_find(const struct store *store, const struct wal_ops **ret, struct pr_error *reterr)
+{
+    if (store->ops->wal == NULL)
+        return error_set(reterr, PR_EUNSUPPORTED, "only PostgreSQL has a log that can be a source: the store is %s",
+                         store->ops->scheme);
+    *ret = store->ops->wal;
+    return PR_OK;
+}
+
+int store_wal_order(struct store *store, const struct wal_setting *setting, enum wal_order order, struct pr_error *reterr)
+{
+    const struct wal_ops *ops = NULL;
+    int                   rc = wal_find(store, &ops, reterr);
+    return rc == PR_OK ? ops->order(store->self, setting, order, reterr) : rc;
+}
+
+int store_wal_look(struct store *store, const struct wal_setting *setting, struct arena *arena, struct wal_report **ret,
+                   size_t *ret_count, struct pr_error *reterr)
+{
+    const struct wal_ops *ops = NULL;
+    int                   rc = wal_find(store, &ops, reterr);
+    return rc == PR_OK ? ops->look(store->self, setting, arena, ret, ret_count, reterr) : rc;
+}
+
+int store_wal_open(struct store *store, const struct wal_setting *setting, struct store_wal *ret, struct pr_error *reterr)
+{
+    struct store_wal wal = { .ops = NULL };
+    int              rc = wal_find(store, &wal.ops, reterr);
+    if (rc == PR_OK)
+        rc = wal.ops->open(store->self, setting, &wal.self, reterr);
+    if (rc == PR_OK)
+        *ret = wal;
+    return rc;
+}
+
+void store_wal_run(struct store_wal *wal, int wake_fd)
+{
+    wal->ops->run(wal->self, wake_fd);
+}
+
+void store_wal_close(struct store_wal *wal)
+{
+    if (wal->ops != NULL)
+        wal->ops->close(wal->self);
+    *wal = (struct store_wal){ .ops = NULL };
+}

@@ -38,6 +38,7 @@
 #include "core/reason.h"
 #include "core/state.h"
 #include "store/adopt.h"
+#include "store/wal.h"
 
 /* ---- People's questions -------------------------------------------------------------- */
 
@@ -217,6 +218,7 @@ struct store_ops {
     int  (*adopt_open)(void *self, const struct adoption *adoption, void **ret_adopter, struct pr_error *reterr);
     void (*adopt_close)(void *adopter);
     int  (*adopt_move)(void *adopter, struct adopt_moved *ret, struct pr_error *reterr);
+    const struct wal_ops *wal; /* its log as a source; NULL: it has none */
 };
 
 /* The dispatcher (store.c): the only caller of the methods above. */

@@ -477,12 +477,14 @@ STORE_TEST(a_schema_of_an_older_version_is_upgraded_and_keeps_what_it_has) /* I1
     SEND(s, "outbox");
     suite_pg_do(pg, "DROP VIEW %s.open_breaker CASCADE");
     suite_pg_do(pg, "DROP TABLE %s.breaker");
+    suite_pg_do(pg, "DROP TABLE %s.wal_slot");
+    suite_pg_do(pg, "DROP TABLE %s.wal_place");
     suite_pg_do(pg, "ALTER TABLE %s.endpoint DROP COLUMN last_failed_at CASCADE, DROP COLUMN last_reason CASCADE,"
                     " DROP COLUMN last_code CASCADE, DROP COLUMN last_error CASCADE");
     suite_pg_do(pg, "ALTER TABLE %s.tally DROP COLUMN failed_at CASCADE, DROP COLUMN reason CASCADE,"
                     " DROP COLUMN code CASCADE, DROP COLUMN error CASCADE");
     suite_pg_do(pg, "INSERT INTO %s.endpoint (name, sent) VALUES ('e', 7)");
-    suite_pg_do(pg, "UPDATE %s.meta SET value = '3' WHERE key = 'schema_version'"); /* before breakers were told */
+    suite_pg_do(pg, "UPDATE %s.meta SET value = '3' WHERE key = 'schema_version'"); /* before breakers and the log */
     CHECK_EQ(store_check(&s->store, &s->error), PR_ESCHEMA);
     CHECK_OK(store_migrate(&s->store, NULL, 0, &s->error), &s->error);
     CHECK_OK(store_check(&s->store, &s->error), &s->error);

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "store/postgres/postgres.h"
+#include "store/postgres/wal_inside.h"
 
 #define POLL_MIN_US PR_MILLISECONDS(2) /* unless the options say otherwise */
 #define POLL_MAX_US PR_MILLISECONDS(200)
@@ -116,4 +117,5 @@ const struct store_ops store_postgres = {
     .adopt_open = pg_adopt_open,
     .adopt_close = pg_adopt_close,
     .adopt_move = pg_adopt_move,
+    .wal = &postgres_wal,
 };

@@ -17,6 +17,7 @@
  *   admin.c    people's orders                      send.c     through the caller's connection
  *   breaker.c  breakers that are not closed
  *   adopt*.c   tables of other products: see adopt.h
+ *   wal*.c     the server's log as a source: see wal_inside.h
  *
  * A cycle is one transaction in two round trips: the first brings the changes and reads who we
  * are, the sequence and the snapshot; when all is as it should be, the second reads and
@@ -25,6 +26,7 @@
 #define STORE_POSTGRES_POSTGRES_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "base/list.h"
 #include "engine/scan.h"
@@ -54,6 +56,7 @@ struct postgres_store {
     struct batch    batch;
     pthread_mutex_t sessions_lock;
     struct list     sessions; /* struct pg_session, to be woken */
+    atomic_int      bells;    /* somebody hears inserts in the server's log (wal.c) and wakes them */
 };
 
 /* 0: the server's clock decides. */

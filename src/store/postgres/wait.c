@@ -5,7 +5,8 @@
  * while somebody sleeps.  Whoever sleeps holds the advisory lock of the box (one of them is enough:
  * all of them listen); a sender that finds it taken rings, and otherwise shares it until it has
  * committed (the trigger in 006_wake_box.sql).  So who has got the lock and then looks has missed nobody,
- * and who does not get it looks on.  Behind a pooler there are only looks. */
+ * and who does not get it looks on.  Behind a pooler there are only looks.
+ * Where the server's log is a source, nobody has to ring: it wakes us. */
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,6 +17,8 @@
 #include "store/postgres/postgres.h"
 
 #define ASLEEP_AFTER_US PR_MILLISECONDS(10) /* between looks: by then nothing has happened for a while */
+#define BELL_POLL_US PR_SECONDS(1) /* while the server's log wakes us: for what it does not tell */
+#define BELL_AGAIN_US PR_MILLISECONDS(2)
 
 /* One look: the sequence, notices, who is there, and whether somebody who ran then has ended. */
 static const char LOOK[] =
@@ -165,8 +168,11 @@ static bool doze(struct pg_session *session, int wake_fd, int64_t us)
         return true;
     if (ppoll(fds, ARRAY_LENGTH(fds), &span, NULL) <= 0)
         return false;
-    if (fds[0].revents & POLLIN)
+    if (fds[0].revents & POLLIN) {
         (void)eventfd_read(session->event_fd, &ignored);
+        /* The log tells of a commit a moment before its rows can be seen: look again soon. */
+        session->wait_us = min64(session->store->poll_min_us, BELL_AGAIN_US);
+    }
     return fds[0].revents != 0 || fds[1].revents != 0 || bell_rang(session);
 }
 
@@ -179,7 +185,8 @@ static int64_t idle_us(struct postgres_store *store)
     list_foreach(node, &store->sessions)
         count++;
     pthread_mutex_unlock(&store->sessions_lock);
-    return time_mul(store->poll_max_us, max64(count, 1));
+    int64_t each_us = atomic_load(&store->bells) > 0 ? max64(store->poll_max_us, BELL_POLL_US) : store->poll_max_us;
+    return time_mul(each_us, max64(count, 1));
 }
 
 static int wait_for_news(struct pg_session *session, int wake_fd, int64_t timeout_us)
@@ -188,7 +195,7 @@ static int wait_for_news(struct pg_session *session, int wake_fd, int64_t timeou
     if (doze(session, wake_fd, 0))
         return 1;
     for (;;) {
-        if (session->wait_us >= ASLEEP_AFTER_US)
+        if (session->wait_us >= ASLEEP_AFTER_US && atomic_load(&session->store->bells) == 0)
             guard_take(session); /* and then look */
         if (!link_is_up(session->link) || look(session))
             break;

@@ -1,0 +1,72 @@
+/* wal.h - the store's own log as a source: where a database can tell what was committed.
+ *
+ * Two things come out of it.  Inserts into a box wake the engines that wait for them, at once and
+ * without looking at the table again and again: the doorbell.  And messages that senders wrote into
+ * the log itself, without a table (pg_logical_emit_message), are stored in a box: letters.
+ *
+ * The doorbell needs nothing that lasts, and every instance has its own.  Letters need a slot: the
+ * server keeps its log until they are ours.  One instance holds it, the others stand by.  A letter
+ * is confirmed when it is stored in its box, in one transaction with the place in the log up to
+ * which all are stored.  What happens to it then is the engine's affair, so the slot never waits for
+ * a message that fails. */
+#ifndef STORE_WAL_H
+#define STORE_WAL_H
+
+#include "base/arena.h"
+
+#define WAL_NAME_MAX 63 /* bytes of the name of a slot or a publication */
+
+struct wal_setting {          /* everything is borrowed */
+    const char *prefix;       /* of letters: PREFIX, or PREFIX:BOX */
+    const char *box;          /* where letters go that name none */
+    const char *slot;         /* "": schema_database */
+    const char *publication;  /* "": as the slot */
+    int64_t max_lag;          /* bytes of log that the server may keep for us */
+    bool letters;             /* otherwise the doorbell alone */
+    const char *const *boxes; /* all of them */
+    size_t box_count;
+};
+
+enum wal_level { WAL_FINE, WAL_WARN, WAL_ERROR };
+
+struct wal_report { /* in the arena that was passed */
+    pr_slice slot;
+    bool there, active;
+    int64_t lag; /* bytes of log that the server keeps for it */
+    enum wal_level level;
+    pr_slice text; /* what is so, and what to do */
+};
+
+enum wal_order {
+    WAL_MAKE, /* publication and slot, as far as they are not there */
+    WAL_DROP, /* the same, away; what is still in the log is gone then */
+};
+
+struct wal_ops {
+    int (*order)(void *store, const struct wal_setting *setting, enum wal_order order, struct pr_error *reterr);
+    /* Changes nothing.  setting NULL: slots that were made here before. */
+    int (*look)(void *store, const struct wal_setting *setting, struct arena *arena, struct wal_report **ret,
+                size_t *ret_count, struct pr_error *reterr);
+
+    int (*open)(void *store, const struct wal_setting *setting, void **ret_wal, struct pr_error *reterr);
+    void (*close)(void *wal);
+    /* Works until wake_fd is readable.  Trouble is logged, and tried again at a bounded rate. */
+    void (*run)(void *wal, int wake_fd);
+};
+
+/* The dispatcher's part (store.c).  PR_EUNSUPPORTED where the store has no such log. */
+struct store;
+struct store_wal {
+    const struct wal_ops *ops;
+    void *self;
+};
+PR_MUST_CHECK int store_wal_order(struct store *store, const struct wal_setting *setting, enum wal_order order,
+                                  struct pr_error *reterr);
+PR_MUST_CHECK int store_wal_look(struct store *store, const struct wal_setting *setting, struct arena *arena,
+                                 struct wal_report **ret, size_t *ret_count, struct pr_error *reterr);
+PR_MUST_CHECK int store_wal_open(struct store *store, const struct wal_setting *setting, struct store_wal *ret,
+                                 struct pr_error *reterr);
+void store_wal_run(struct store_wal *wal, int wake_fd);
+void store_wal_close(struct store_wal *wal); /* safe on a zeroed one */
+
+#endif
