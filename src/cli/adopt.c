@@ -30,8 +30,10 @@ void checks_add_sources(struct checks *checks, struct cli *cli, enum check_state
         const struct adopt_finding *error = NULL;
         struct adopt_report report;
         struct pr_error err;
-        int r = store_adopt_check(&cli->store, adoption, &cli->arena, &report, &err);
 
+        if (cli->config->sources[i].kind != SOURCE_TABLE)
+            continue;
+        int r = store_adopt_check(&cli->store, adoption, &cli->arena, &report, &err);
         if (r == PR_OK)
             error = adopt_report_error(&report);
         if (r != PR_OK || error != NULL)

@@ -25,6 +25,28 @@ void checks_add(struct checks *checks, const char *name, enum check_state state,
     ASSERT(check->text != NULL);
 }
 
+void checks_add_wal(struct checks *checks, struct cli *cli, struct wal_report **ret, size_t *ret_count)
+{
+    static const enum check_state states[] = { [WAL_FINE] = CHECK_FINE, [WAL_WARN] = CHECK_WARN, [WAL_ERROR] = CHECK_ERROR };
+    const struct wal_setting *setting = config_wal(cli->config);
+    struct wal_report *reports = NULL;
+    struct pr_error err;
+    size_t count = 0;
+
+    if (cli->store.ops == NULL || cli->store.ops->wal == NULL)
+        return;
+    /* Who does not use the log need not have the right to ask for forgotten slots. */
+    if (store_wal_look(&cli->store, setting, &cli->arena, &reports, &count, &err) != PR_OK && setting != NULL)
+        checks_add(checks, "wal", CHECK_ERROR, "%s", err.text);
+    for (size_t i = 0; i < count; i++)
+        checks_add(checks, "wal", states[reports[i].level], "%.*s: %.*s", SLICE_ARGS(reports[i].slot),
+                   SLICE_ARGS(reports[i].text));
+    if (ret != NULL) {
+        *ret = reports;
+        *ret_count = count;
+    }
+}
+
 enum check_state checks_health(const struct checks *checks)
 {
     enum check_state worst = CHECK_FINE;

@@ -25,6 +25,10 @@ void checks_add(struct checks *checks, const char *name, enum check_state state,
     PR_PRINTF(4, 5);
 /* The sources of the configuration, over the open store; worst: what one that will not do is. */
 void checks_add_sources(struct checks *checks, struct cli *cli, enum check_state worst);
+/* Slots of the server's log, as the configuration wants them and as they are; nothing where there are
+ * none.  ret may be NULL. */
+struct wal_report;
+void checks_add_wal(struct checks *checks, struct cli *cli, struct wal_report **ret, size_t *ret_count);
 /* The worst of them. */
 enum check_state checks_health(const struct checks *checks);
 /* "checks": [...] */

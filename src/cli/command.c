@@ -17,8 +17,9 @@ const struct command commands[] = {
       "postrider init\n"
       "postrider init --store sqlite:shop.db\n"
       "postrider init --store postgres://shop@db.example/shop\n"
-      "postrider init --grants --store postgres://shop@db.example/shop | psql shop\n",
-      FLAG_BIT(GRANTS), 0, 0, run_init },
+      "postrider init --grants --store postgres://shop@db.example/shop | psql shop\n"
+      "postrider init --drop-slot             # when the server's log is a source no more\n",
+      FLAG_BIT(GRANTS) | FLAG_BIT(DROP_SLOT), 0, 0, run_init },
     { "run", "", "deliver until SIGTERM",
       "postrider run\n"
       "postrider run -c shop.yaml\n"

@@ -38,6 +38,7 @@
     X(EXPIRES, "expires", 0, "TIME", "not after: in 1h, or 2024-01-31T12:00:00Z")                              \
     X(ID, "id", 0, "UUID", "its id; the same id again is a duplicate")                                         \
     X(GRANTS, "grants", 0, NULL, "print the roles and their rights instead")                                   \
+    X(DROP_SLOT, "drop-slot", 0, NULL, "remove the replication slots and publications that were made")         \
     X(COUNT, "count", 0, "N", "so many messages")                                                              \
     X(FOR, "for", 0, "TIME", "for so long: 30s, 5m, 24h; without it until resumed")                            \
     X(FAILURES, "failures", 0, "N", "it is the n-th failure of the message (1)")                               \

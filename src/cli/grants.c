@@ -63,6 +63,9 @@ int cli_print_grants(struct cli *cli)
     printf("-- Run this as the owner of the schema %.*s, after postrider init; again after each new box and after an upgrade.\n", SLICE_ARGS(s));
     print_application(cli, s);
     print_worker(s, "relay", "postrider run.");
+    if (config_wal(cli->config) != NULL)
+        printf("-- The server's log is a source. Whoever logs in for postrider run needs this; it is not inherited:\n"
+               "-- ALTER ROLE NAME REPLICATION;\n");
     print_worker(s, "admin", "People: every command but init.");
     return EXIT_DONE;
 }

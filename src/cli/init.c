@@ -2,6 +2,17 @@
 #include "cli/cli.h"
 #include "cli/table.h"
 
+/* When the log is a source no more; also without one in the configuration. */
+static int drop_slots(struct cli *cli)
+{
+    struct pr_error err;
+
+    if (store_wal_order(&cli->store, config_wal(cli->config), WAL_DROP, &err) != PR_OK)
+        return cli_fault(&err);
+    cli_say("replication slots and publications of postrider are gone");
+    return EXIT_DONE;
+}
+
 int run_init(struct cli *cli)
 {
     struct query query = { .kind = QUERY_FACTS };
@@ -26,6 +37,11 @@ int run_init(struct cli *cli)
         (void)cli_fault(&err);
         return EXIT_STORE;
     }
+    if (flag_given(&cli->flags, FLAG_DROP_SLOT))
+        return drop_slots(cli);
+    const struct wal_setting *wal = config_wal(cli->config);
+    if (wal != NULL && store_wal_order(&cli->store, wal, WAL_MAKE, &err) != PR_OK)
+        return cli_fault(&err);
     if (cli->json) {
         printf("{\"store\":\"ready\",\"schema\":%d,\"boxes\":%zu}\n", reply.facts.schema_version,
                cli->config->box_count);

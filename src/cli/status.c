@@ -12,6 +12,8 @@
 struct status {
     struct query_reply boxes, endpoints, instances;
     size_t *in_flight; /* per endpoint */
+    struct wal_report *slots;
+    size_t slot_count;
     struct checks checks;
 };
 
@@ -128,6 +130,7 @@ static int check_all(struct cli *cli, struct status *s)
         code = check_destinations(cli, s, &s->boxes.boxes[i]);
     }
     (void)endpoints_check(&s->checks, &s->endpoints);
+    checks_add_wal(&s->checks, cli, &s->slots, &s->slot_count);
     return code;
 }
 
@@ -237,6 +240,27 @@ static void json_instances(struct json_writer *w, const struct status *s)
     json_end_array(w);
 }
 
+static void json_slots(struct json_writer *w, const struct status *s)
+{
+    json_key(w, "slots");
+    json_begin_array(w);
+    for (size_t i = 0; i < s->slot_count; i++) {
+        const struct wal_report *r = &s->slots[i];
+
+        json_begin_object(w);
+        json_key(w, "name");
+        json_slice(w, r->slot);
+        json_key(w, "there");
+        json_bool(w, r->there);
+        json_key(w, "active");
+        json_bool(w, r->active);
+        json_key(w, "lag_bytes");
+        json_int(w, r->lag);
+        json_end_object(w);
+    }
+    json_end_array(w);
+}
+
 static void print_json(struct cli *cli, const struct status *s)
 {
     struct json_writer w;
@@ -251,6 +275,7 @@ static void print_json(struct cli *cli, const struct status *s)
     json_boxes(&w, s);
     json_endpoints(&w, &cli->arena, s);
     json_instances(&w, s);
+    json_slots(&w, s);
     json_end_object(&w);
     cli_print(&line);
     buf_fini(&line);
@@ -337,6 +362,27 @@ static void print_instances(struct cli *cli, const struct status *s)
     table_print(&t, stdout, 0, cli->color);
 }
 
+static void print_slots(struct cli *cli, const struct status *s)
+{
+    struct table t;
+
+    if (s->slot_count == 0)
+        return;
+    table_init(&t, &cli->arena, "SLOT|STATE|>LAG");
+    for (size_t i = 0; i < s->slot_count; i++) {
+        const struct wal_report *r = &s->slots[i];
+
+        table_add(&t, COLOR_NONE, r->slot);
+        if (!r->there)
+            table_add(&t, COLOR_RED, PR_STR("not there"));
+        else
+            table_add(&t, r->active ? COLOR_GREEN : COLOR_YELLOW, r->active ? PR_STR("read") : PR_STR("waits"));
+        table_addf(&t, COLOR_NONE, "%" PRId64, r->lag);
+    }
+    printf("\n");
+    table_print(&t, stdout, 0, cli->color);
+}
+
 static void print_people(struct cli *cli, const struct status *s)
 {
     enum check_state health = checks_health(&s->checks);
@@ -351,6 +397,7 @@ static void print_people(struct cli *cli, const struct status *s)
     print_boxes(cli, s);
     print_endpoints(cli, s);
     print_instances(cli, s);
+    print_slots(cli, s);
 }
 
 /* The store cannot be asked: that is an answer, too. */

@@ -16,6 +16,7 @@
 #include "policy/breaker.h"
 #include "policy/retry.h"
 #include "store/adopt.h"
+#include "store/wal.h"
 #include "transport/transport.h"
 
 #define CONFIG_BYTES_MAX (1u << 20) /* of the file: more was not written by a person */
@@ -68,6 +69,7 @@ struct config_route {
 /* Where messages come from by themselves. */
 enum source_kind {
     SOURCE_TABLE, /* an outbox table of another product */
+    SOURCE_WAL,   /* the log of the store's server */
 };
 
 struct config_source {
@@ -76,6 +78,7 @@ struct config_source {
     const char *preset;
     int64_t poll_us; /* the longest pause between two looks */
     struct adoption table; /* TABLE */
+    struct wal_setting wal; /* WAL */
 };
 
 struct config {
@@ -132,6 +135,9 @@ PR_MUST_CHECK int config_set_store(struct config *config, const char *url, struc
 /* NULL when there is none. */
 const struct config_endpoint *config_find_endpoint(const struct config *config, pr_slice name);
 const struct config_box *config_find_box(const struct config *config, pr_slice name);
+
+/* The source that is the server's log; NULL when there is none. */
+const struct wal_setting *config_wal(const struct config *config);
 
 /* What transport_open() wants to know of an endpoint; handler, clock and log are the caller's. */
 void config_endpoint_for_transport(const struct config_endpoint *endpoint, struct endpoint_config *ret);

@@ -59,6 +59,8 @@ PR_MUST_CHECK int config_read_values(struct config_reader *reader, const struct 
                                      void *target, const char *path);
 /* The values of `pending` or `done`, as they would be written. */
 void config_values_format(const struct option *option, const struct config_source *source, struct buf *ret);
+/* Is it for sources of this kind? */
+bool config_source_has(const struct config_source *source, const char *option);
 /* What only a look at several keys can tell. */
 PR_MUST_CHECK int config_check_sources(const struct config_reader *reader);
 

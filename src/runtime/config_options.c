@@ -19,6 +19,7 @@ static const char *const envelopes[] = { "binary", "structured", "batch", "raw",
 static const char *const presets[] = { "cloudeventbus", "whizbang", "finitech", NULL };
 static const char *const watches[] = { "endpoint", "type", NULL };
 static const char *const modes[] = { "durable", "inline", NULL };
+static const char *const switches[] = { "off", "on", NULL };
 static const char *const levels[] = { "debug", "info", "warn", "error", "none", NULL };
 static const char *const built_in_boxes[] = { "outbox", "inbox", NULL };
 static const char *const formats[] = { "text", "json", NULL };
@@ -230,7 +231,18 @@ static const struct option source_options[] = {
       "an outbox table of another product in the store's own PostgreSQL database, `SCHEMA.NAME`, case as it is; it is "
       "never altered",
       FIELD(config_source, table.table) },
+    { "wal", OPTION_TEXT, "",
+      "the log of the store's own PostgreSQL server: inserts into boxes wake at once, and what was emitted with this prefix, "
+      "`pg_logical_emit_message(true, 'PREFIX', ...)` or `'PREFIX:BOX'`, is stored; see doc/wal.md",
+      FIELD(config_source, wal.prefix) },
     { "box", OPTION_TEXT, "outbox", "where its messages go", FIELD(config_source, box) },
+    { "slot", OPTION_TEXT, "", "wal: the name of the replication slot; not said: `SCHEMA_DATABASE`", FIELD(config_source, wal.slot) },
+    { "publication", OPTION_TEXT, "", "wal: the name of the publication; not said: as the slot",
+      FIELD(config_source, wal.publication) },
+    { "max_lag", OPTION_SIZE, "1GiB", "wal: more log than this the server should not keep for us; half of it is a warning",
+      FIELD(config_source, wal.max_lag), .min = MIB(1), .max = MIB(1048576) },
+    { "messages", OPTION_CHOICE, "on", "wal: `off`: inserts wake, and nothing is read from the log",
+      FIELD(config_source, wal.letters), .choices = switches },
     { "poll", OPTION_DURATION, "1s",
       "the longest pause between two looks while nothing comes; the shortest is `poll.min`",
       FIELD(config_source, poll_us), .min = 1000, .max = PR_SECONDS(3600) },
@@ -253,7 +265,7 @@ static const struct option source_options[] = {
 };
 const struct option_section option_source = {
     "sources",
-    "A list: tables whose rows are moved into a box. The keys from `id` to `order` say in which columns the parts of a message "
+    "A list: tables whose rows are moved into a box, and the server's log. The keys from `id` to `order` say in which columns the parts of a message "
     "are.\nWhere a text is wanted there may be alternatives: `type: header:event-type|kind|=unknown` is the member `event-type` of "
     "the\nheaders, or else the column `kind`, or else this text. `postrider adopt --check` looks at a table; see doc/adopting.md.",
     SECTION(source_options)
@@ -367,7 +379,8 @@ bool option_is_box_name(pr_slice name)
     static const char *const taken[] = { "meta",           "box",         "instance",  "claim",
                                          "endpoint",       "control",     "audit",     "done",
                                          "messages",       "dead_letter", "in_flight", "endpoint_overview",
-                                         "blocked_streams", "breaker",    "open_breaker" };
+                                         "blocked_streams", "breaker",     "open_breaker", "wal_slot",
+                                         "wal_place" };
 
     for (size_t i = 0; i < ARRAY_LENGTH(taken); i++)
         if (name.size == strlen(taken[i]) && strncasecmp(name.data, taken[i], name.size) == 0)

@@ -224,7 +224,7 @@ static bool is_shown(const struct option_section *section, const struct option *
     const void *field = (const char *)target + option->offset;
     size_t count;
 
-    if (option->kind == OPTION_LATER)
+    if (option->kind == OPTION_LATER || (section == &option_source && !config_source_has(target, option->name)))
         return false;
     if (option->kind == OPTION_PRESET || (section == &option_source && option->kind == OPTION_TEXT))
         return (*(const char *const *)field)[0] != '\0';

@@ -213,6 +213,84 @@ static int check_table(const struct config_reader *reader, size_t number, struct
     return r != PR_OK ? r : check_fields(reader, number, source, entry);
 }
 
+/* ---- The log ------------------------------------------------------------------------------------ */
+
+bool config_source_has(const struct config_source *source, const char *option)
+{
+    static const char *const wal[] = { "wal", "slot", "publication", "max_lag", "messages" };
+    bool is_for_wal = false;
+
+    if (strcmp(option, "box") == 0)
+        return true;
+    for (size_t i = 0; i < ARRAY_LENGTH(wal); i++)
+        is_for_wal |= strcmp(option, wal[i]) == 0;
+    return is_for_wal == (source->wal.prefix[0] != '\0');
+}
+
+/* One prefix, and no colon: what follows it names a box. */
+static int check_wal(const struct config_reader *reader, size_t number, struct config_source *source, const struct node *entry)
+{
+    struct config     *config = reader->config;
+    const struct node *node = place_of(config, &source->wal.prefix, entry);
+    const char       **boxes = arena_alloc_array(&config->arena, config->box_count, sizeof(*boxes));
+
+    if (boxes == NULL)
+        return no_memory(reader);
+    if (strchr(source->wal.prefix, ':') != NULL)
+        return config_fail(reader, node, "sources[%zu].wal: \"%s\" has a colon, behind which senders name a box", number,
+                           source->wal.prefix);
+    if (!slice_starts_with(slice_from(config->store), PR_STR("postgres")))
+        return config_fail(reader, node, "sources[%zu].wal: only PostgreSQL has a log that can be read; this store is another one",
+                           number);
+    for (size_t i = 0; i < config->box_count; i++)
+        boxes[i] = config->boxes[i].name;
+    source->kind = SOURCE_WAL;
+    source->wal.box = source->box;
+    source->wal.boxes = boxes;
+    source->wal.box_count = config->box_count;
+    return check_box(reader, number, source, entry);
+}
+
+const struct wal_setting *config_wal(const struct config *config)
+{
+    for (size_t i = 0; i < config->source_count; i++)
+        if (config->sources[i].kind == SOURCE_WAL)
+            return &config->sources[i].wal;
+    return NULL;
+}
+
+/* ---- All of them -------------------------------------------------------------------------------- */
+
+/* What is written must be for a source of its kind. */
+static int check_keys(const struct config_reader *reader, size_t number, const struct config_source *source,
+                      const struct node *entry)
+{
+    const char *kind = source->wal.prefix[0] != '\0' ? "wal" : "table";
+
+    if (source->wal.prefix[0] == '\0' && source->table.table[0] == '\0')
+        return config_fail(reader, entry, "sources[%zu]: table or wal is missing", number);
+    for (const struct node *c = entry->first; c != NULL; c = c->next)
+        if (!config_source_has(source, c->key))
+            return config_fail_at_key(reader, c, "sources[%zu].%s: this is a source of kind %s, which has no such key", number, c->key,
+                                      kind);
+    return PR_OK;
+}
+
+static int check_twice(const struct config_reader *reader, size_t number, const struct node *entry)
+{
+    const struct config_source *own = &reader->config->sources[number];
+
+    for (size_t i = 0; i < number; i++) {
+        const struct config_source *other = &reader->config->sources[i];
+
+        if (own->table.table[0] != '\0' && strcmp(own->table.table, other->table.table) == 0)
+            return config_fail(reader, entry, "sources[%zu].table: %s is there twice", number, own->table.table);
+        if (own->wal.prefix[0] != '\0' && other->wal.prefix[0] != '\0')
+            return config_fail(reader, entry, "sources[%zu].wal: there is one already; 'PREFIX:BOX' reaches every box", number);
+    }
+    return PR_OK;
+}
+
 /* Destinations that are known. */
 static int share_endpoints(const struct config_reader *reader)
 {
@@ -237,13 +315,12 @@ int config_check_sources(const struct config_reader *reader)
     const struct node *entry = list != NULL ? list->first : NULL;
 
     for (size_t i = 0; i < config->source_count; i++, entry = entry->next) {
-        if (config->sources[i].table.table[0] == '\0')
-            return config_fail(reader, entry, "sources[%zu]: table is missing", i);
-        for (size_t k = 0; k < i; k++)
-            if (strcmp(config->sources[i].table.table, config->sources[k].table.table) == 0)
-                return config_fail(reader, entry, "sources[%zu].table: %s is there twice", i,
-                                   config->sources[i].table.table);
-        int r = check_table(reader, i, &config->sources[i], entry);
+        struct config_source *source = &config->sources[i];
+        int                   r = check_keys(reader, i, source, entry);
+        if (r == PR_OK)
+            r = check_twice(reader, i, entry);
+        if (r == PR_OK)
+            r = source->wal.prefix[0] != '\0' ? check_wal(reader, i, source, entry) : check_table(reader, i, source, entry);
         if (r != PR_OK)
             return r;
     }

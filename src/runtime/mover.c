@@ -126,10 +126,12 @@ int movers_new(const struct movers_options *options, struct movers **ret, struct
     m->wake_fd = -1;
     int rc = m->list != NULL ? wake_open(&m->wake_fd, reterr)
                              : error_set(reterr, PR_ENOMEM, "no memory for %zu sources", count);
-    for (; rc == PR_OK && m->count < count; m->count++) {
-        struct mover *one = &m->list[m->count];
+    for (size_t i = 0; rc == PR_OK && i < count; i++) {
+        if (options->config->sources[i].kind != SOURCE_TABLE)
+            continue;
+        struct mover *one = &m->list[m->count++];
         one->all = m;
-        one->source = &options->config->sources[m->count];
+        one->source = &options->config->sources[i];
         ASSERT(pthread_mutex_init(&one->lock, NULL) == 0);
         rc = mover_check(one, reterr);
         if (rc == PR_OK)

@@ -7,6 +7,7 @@
 #include "base/slice.h"
 #include "base/util.h"
 #include "runtime/mover.h"
+#include "runtime/wal_thread.h"
 
 #define LIVE_US PR_SECONDS(60) /* a cycle may wait long for a lock; a loop that hangs longer is broken */
 
@@ -24,6 +25,7 @@ struct relay {
     struct desk        **desks;
     size_t               desk_count;
     size_t               started;
+    struct wal_thread   *wal; /* NULL: the log is no source */
     pthread_mutex_t      drain_lock; /* one at a time: looks are numbered */
     uint64_t             look;
 };
@@ -145,14 +147,14 @@ void relay_free(struct relay *r)
 
 int relay_start(struct relay *r, struct pr_error *reterr)
 {
-    for (; r->started < r->desk_count; r->started++) {
-        int rc = desk_start(r->desks[r->started], reterr);
-        if (rc < 0) {
-            relay_stop(r, START_FAILED_STOP_US);
-            return rc;
-        }
-    }
-    int rc = movers_start(r->movers, reterr);
+    const struct wal_setting *wal = config_wal(r->options.config);
+    int                       rc = PR_OK;
+    for (; rc == PR_OK && r->started < r->desk_count; r->started += rc == PR_OK)
+        rc = desk_start(r->desks[r->started], reterr);
+    if (rc == PR_OK)
+        rc = movers_start(r->movers, reterr);
+    if (rc == PR_OK && wal != NULL)
+        rc = wal_thread_start(r->options.store, wal, &r->wal, reterr);
     if (rc < 0)
         relay_stop(r, START_FAILED_STOP_US);
     return rc;
@@ -185,6 +187,8 @@ int relay_stop(struct relay *r, int64_t timeout_us)
 {
     int64_t deadline_us = time_add(now_us(), max64(timeout_us, STOP_MIN_US));
     movers_stop(r->movers);
+    wal_thread_stop(r->wal); /* before the boxes: what it stored last, others deliver */
+    r->wal = NULL;
     for (size_t i = 0; i < r->started; i++)
         desk_stop(r->desks[i], deadline_us);
     bell_lock(&r->bell);

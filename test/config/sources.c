@@ -96,7 +96,7 @@ TEST(every_preset_is_a_source_that_needs_nothing_more)
 TEST(wrong_sources_are_refused_where_they_stand) /* B203 */
 {
     REFUSES("sources: {table: a}\n", "t.yaml:1:10: sources: a list is wanted, this is a map");
-    REFUSES("sources:\n  - {preset: cap}\n", "t.yaml:2:5: sources[0]: table is missing");
+    REFUSES("sources:\n  - {preset: cap}\n", "t.yaml:2:5: sources[0]: table or wal is missing");
     REFUSES("sources:\n  - {table: a, preset: debzium}\n",
             "t.yaml:2:24: sources[0].preset: \"debzium\" is not known; did you mean debezium?");
     REFUSES("sources:\n  - {table: a, preset: cap, strem: x}\n",
