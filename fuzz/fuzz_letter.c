@@ -16,7 +16,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     int rc = letter_read((pr_slice){ copy, size }, &arena, &m, &error);
     FUZZ_CHECK(rc == PR_OK || (rc == PR_EINVAL && error.text[0] != '\0'));
     if (rc == PR_OK) {
-        FUZZ_CHECK(json_is_object(m.headers) || m.headers.size > PR_HEADERS_MAX);
+        FUZZ_CHECK(slice_is_json_object(m.headers) || m.headers.size > PR_HEADERS_MAX);
         if (message_check(&m, size, &error) == PR_OK)
             FUZZ_CHECK(message_defect(&m, size) == NULL);
     }

@@ -165,7 +165,7 @@ static pr_slice cut_value(struct cursor *c)
 
 int json_object_walk(pr_slice text, json_member member, void *arg)
 {
-    if (text.size == 0 || !json_is_object(text))
+    if (text.size == 0 || !slice_is_json_object(text))
         return PR_EINVAL;
     struct cursor c = { text.data, text.data + text.size };
     int           rc = PR_OK;
