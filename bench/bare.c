@@ -49,13 +49,20 @@ static void step_once(sqlite3 *db, sqlite3_stmt *statement)
     must(db, sqlite3_reset(statement));
 }
 
+const char *bare_url(const char *path)
+{
+    static char urls[4][512];
+    static int turn;
+    char *url = urls[turn++ % 4];
+    snprintf(url, sizeof urls[0], "sqlite:%s", path);
+    return url;
+}
+
 void bare_create(const char *path)
 {
-    char url[512];
     struct pr_error error;
     bare_remove(path);
-    snprintf(url, sizeof url, "sqlite:%s", path);
-    if (pr_store_init(url, &error) < 0)
+    if (pr_store_init(bare_url(path), &error) < 0)
         die("%s", error.text);
 }
 

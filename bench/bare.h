@@ -12,6 +12,8 @@ struct stock {
     size_t streams;
 };
 
+/* Of a store in this file; borrowed until the fourth call from now. */
+const char *bare_url(const char *path);
 /* A new database with Postrider's tables. */
 void bare_create(const char *path);
 /* Open with the durability of a store: WAL, synchronous=FULL.  The log is moved into the database

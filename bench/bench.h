@@ -1,6 +1,6 @@
 /* bench.h - what this machine can do, and how much of it Postrider reaches.
  *
- * Every speed is told as a ratio to bare SQLite or to Postrider itself without the burden,
+ * Every speed is told as a ratio to the bare database or to Postrider itself without the burden,
  * measured in the same run: machines differ, and one machine differs from minute to minute.
  * So the two sides take turns, and medians are compared.
  *
@@ -11,6 +11,10 @@
  *   burden.c   what a deep backlog, stuck streams and poison cost
  *   latency.c  from a commit in another process to the handler
  *   daemon.c   the real daemon: its memory, and what it costs while nothing happens
+ *   pgbare.c   PostgreSQL without Postrider
+ *   postgres.c draining against that, and with an old snapshot that somebody holds
+ *   pgburden.c depth, stuck streams, several instances, senders at the same time
+ *   pglive.c   latency, and the daemon and the server while nothing happens
  *
  * A benchmark that cannot go on says why and ends: there is nobody to handle it. */
 #ifndef BENCH_H
@@ -25,6 +29,7 @@ struct bench {
     char program[4096];             /* the postrider of this build */
     size_t messages;                /* of a backlog */
     size_t deep;                    /* of a deep one */
+    size_t pg_deep;                 /* of a deep one on PostgreSQL */
     size_t part;                    /* drained from a deep one */
     size_t rounds;                  /* each side takes so many turns ... */
     size_t pair_rounds, pair_count; /* ... and so many with so many messages, with and without a burden */
@@ -49,6 +54,9 @@ void bench_sqlite(const struct bench *b);
 void bench_burden(const struct bench *b);
 void bench_latency(const struct bench *b);
 void bench_idle(const struct bench *b);
+void bench_postgres(const struct bench *b); /* all of it on PostgreSQL; its parts: */
+void bench_pgburden(const struct bench *b);
+void bench_pglive(const struct bench *b);
 /* Memory with many waiting; uses and spends the deep backlog of bench_burden(). */
 void bench_memory(const struct bench *b);
 

@@ -21,7 +21,7 @@
 /* Microseconds per message: of the first so many in a large backlog. */
 static double part_round(const char *path, size_t count)
 {
-    return 1e6 / drain_part_rate(path, count);
+    return 1e6 / drain_part_rate(bare_url(path), count);
 }
 
 /* The same until few are left. */
@@ -35,9 +35,9 @@ static double shallow_round(const struct bench *b)
 static double small_round(const struct bench *b)
 {
     bare_copy(bench_path(b, "empty.db"), bench_path(b, "run.db"));
-    double start = drain_seconds(bench_path(b, "run.db"));
+    double start = drain_seconds(bare_url(bench_path(b, "run.db")));
     bare_copy(bench_path(b, "small.db"), bench_path(b, "run.db"));
-    return (drain_seconds(bench_path(b, "run.db")) - start) / SMALL * 1e6;
+    return (drain_seconds(bare_url(bench_path(b, "run.db"))) - start) / SMALL * 1e6;
 }
 
 static void measure_depth(const struct bench *b)
@@ -107,8 +107,8 @@ static void pair_measure(const struct bench *b, const char *name, const struct p
 {
     double with[BENCH_ROUNDS_MAX], without[BENCH_ROUNDS_MAX];
     sqlite3 *with_db = bare_open(pair->with, 0), *without_db = bare_open(pair->without, 0);
-    struct pr_engine *with_engine = drain_start(pair->with);
-    struct pr_engine *without_engine = drain_start(pair->without);
+    struct pr_engine *with_engine = drain_start(bare_url(pair->with));
+    struct pr_engine *without_engine = drain_start(bare_url(pair->without));
     size_t rounds = b->pair_rounds;
 
     drain_wait(with_engine); /* what is stuck was met once */

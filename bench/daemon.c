@@ -14,6 +14,7 @@
 #include "bare.h"
 #include "base/error.h"
 #include "bench.h"
+#include "daemon.h"
 #include "report.h"
 
 #define IDLE_MB_AT_MOST 20.0
@@ -25,16 +26,19 @@
 
 /* ---- The process --------------------------------------------------------------------------- */
 
-static pid_t daemon_start(const struct bench *b, const char *db)
+pid_t daemon_start(const struct bench *b, const char *url, int lease_s)
 {
-    const char *path = bench_path(b, "daemon.yaml");
+    static int started;
+    char name[32];
+    snprintf(name, sizeof name, "daemon-%d.yaml", ++started); /* nobody reads what is being written */
+    const char *path = bench_path(b, name);
     FILE *file = fopen(path, "w");
     if (file == NULL)
         die("cannot write %s", path);
     fprintf(file,
-            "store: \"sqlite:%s\"\nendpoints: {sink: {url: \"null:\"}}\nroutes: [{to: sink}]\nlog: {level: "
-            "error}\n",
-            db);
+            "store: \"%s\"\nendpoints: {sink: {url: \"null:\"}}\nroutes: [{to: sink}]\nlog: {level: error}\n"
+            "lease: %ds\n",
+            url, lease_s);
     fclose(file);
 
     pid_t pid = fork();
@@ -61,7 +65,7 @@ static void daemon_await(const char *db, pid_t pid)
     bare_close(conn);
 }
 
-static void daemon_stop(pid_t pid)
+void daemon_stop(pid_t pid)
 {
     int status;
     kill(pid, SIGTERM);
@@ -95,7 +99,7 @@ static double memory_mb(pid_t pid, const char *key)
 }
 
 /* Time on a processor, all threads: schedstat counts nanoseconds, stat only ticks. */
-static double cpu_seconds(pid_t pid)
+double daemon_cpu_seconds(pid_t pid)
 {
     char name[512];
     double ns = 0;
@@ -126,13 +130,13 @@ void bench_idle(const struct bench *b)
     const char *db = bench_path(b, "idle.db");
     progress(b, "idle: watching the daemon for %zu s", b->idle_s);
     bare_create(db);
-    pid_t pid = daemon_start(b, db);
+    pid_t pid = daemon_start(b, bare_url(db), DAEMON_LEASE_S);
     daemon_await(db, pid);
     pause_seconds(SETTLE_S);
 
-    double cpu = cpu_seconds(pid), begin = seconds_now();
+    double cpu = daemon_cpu_seconds(pid), begin = seconds_now();
     pause_seconds(b->idle_s);
-    double percent = (cpu_seconds(pid) - cpu) / (seconds_now() - begin) * 100;
+    double percent = (daemon_cpu_seconds(pid) - cpu) / (seconds_now() - begin) * 100;
     double mb = memory_mb(pid, "VmRSS"), peak = memory_mb(pid, "VmHWM");
     daemon_stop(pid);
     bare_remove(db);
@@ -151,7 +155,7 @@ void bench_memory(const struct bench *b)
     }
     size_t at_work_s = b->quick ? 1 : AT_WORK_S;
     progress(b, "memory: the daemon drains the deep backlog for %zu s", at_work_s);
-    pid_t pid = daemon_start(b, db);
+    pid_t pid = daemon_start(b, bare_url(db), DAEMON_LEASE_S);
     daemon_await(db, pid);
     pause_seconds(at_work_s);
     double peak = memory_mb(pid, "VmHWM");

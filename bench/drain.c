@@ -17,18 +17,18 @@ static int refuse(struct pr_context *context, const struct pr_message *message, 
     return pr_fail(context, PR_REASON_HANDLER_EXCEPTION, "this message is poison");
 }
 
-struct pr_engine *drain_start(const char *path)
+struct pr_engine *drain_start(const char *url)
 {
     char config[1024];
     struct pr_error error;
     snprintf(config, sizeof config,
-             "store: \"sqlite:%s\"\n"
+             "store: \"%s\"\n"
              "endpoints:\n"
              "  sink: {url: \"null:\"}\n"
              "  poison: {url: \"handler:poison\", retry: [20ms, 20ms, 20ms, 20ms]}\n"
              "routes: [{to: sink}]\n"
              "log: {level: error}\n",
-             path);
+             url);
     struct pr_engine *engine = pr_engine_new(config, &error);
     if (engine == NULL || pr_engine_handle_named(engine, "poison", refuse, NULL) < 0 ||
         pr_engine_start(engine, &error) < 0)
@@ -51,38 +51,49 @@ void drain_wait(struct pr_engine *engine)
         die("draining: %s", rc < 0 ? error.text : "timeout");
 }
 
-double drain_seconds(const char *path)
+double drain_seconds(const char *url)
 {
     double begin = seconds_now();
-    struct pr_engine *engine = drain_start(path);
+    struct pr_engine *engine = drain_start(url);
     drain_wait(engine);
     double seconds = seconds_now() - begin;
     drain_stop(engine);
     return seconds;
 }
 
-/* The time when the counter of sent messages next reaches at_least, and what it then says: it
- * moves in steps, so both are taken right after one. */
-static uint64_t sent_at(struct pr_engine *engine, uint64_t at_least, double *ret_seconds)
+uint64_t drain_sent(struct pr_engine *engine)
 {
     struct pr_engine_counts counts;
-    double deadline = seconds_now() + DRAIN_TIMEOUT_US / 1e6;
-    do {
-        nanosleep(&(struct timespec){ .tv_nsec = GLANCE_US * 1000 }, NULL);
-        pr_engine_counts(engine, &counts);
-        *ret_seconds = seconds_now();
-        if (*ret_seconds > deadline)
-            die("draining: timeout");
-    } while (counts.sent < at_least);
+    pr_engine_counts(engine, &counts);
     return counts.sent;
 }
 
-double drain_part_rate(const char *path, size_t count)
+uint64_t drain_sent_at(struct pr_engine *engine, uint64_t at_least, double *ret_seconds)
+{
+    double deadline = seconds_now() + DRAIN_TIMEOUT_US / 1e6;
+    uint64_t sent;
+    do {
+        nanosleep(&(struct timespec){ .tv_nsec = GLANCE_US * 1000 }, NULL);
+        sent = drain_sent(engine);
+        *ret_seconds = seconds_now();
+        if (*ret_seconds > deadline)
+            die("draining: timeout");
+    } while (sent < at_least);
+    return sent;
+}
+
+double drain_next_rate(struct pr_engine *engine, uint64_t sent, size_t count)
 {
     double begin, end;
-    struct pr_engine *engine = drain_start(path);
-    uint64_t first = sent_at(engine, 1, &begin);
-    uint64_t last = sent_at(engine, first + count, &end);
-    drain_stop(engine);
+    uint64_t first = drain_sent_at(engine, sent + 1, &begin);
+    uint64_t last = drain_sent_at(engine, sent + count, &end);
     return (double)(last - first) / (end - begin);
+}
+
+double drain_part_rate(const char *url, size_t count)
+{
+    struct pr_engine *engine = drain_start(url);
+    double rate = drain_next_rate(engine, 0, count);
+    drain_stop(engine);
+    return rate;
 }

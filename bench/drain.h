@@ -7,14 +7,22 @@
 #include "bench.h"
 
 /* Started; ended by drain_stop(). */
-struct pr_engine *drain_start(const char *path);
+struct pr_engine *drain_start(const char *url);
 void drain_stop(struct pr_engine *engine);
 /* Until nothing is left to do now. */
 void drain_wait(struct pr_engine *engine);
 
+/* How many it has sent. */
+uint64_t drain_sent(struct pr_engine *engine);
+/* The time when the counter next reaches at_least, and what it then says: it moves in steps, so both are
+ * taken right after one. */
+uint64_t drain_sent_at(struct pr_engine *engine, uint64_t at_least, double *ret_seconds);
+/* Messages a second from the first one after `sent` to the count-th; all of them must be there. */
+double drain_next_rate(struct pr_engine *engine, uint64_t sent, size_t count);
+
 /* From start to empty. */
-double drain_seconds(const char *path);
+double drain_seconds(const char *url);
 /* Of the first so many in a larger backlog, without the start. */
-double drain_part_rate(const char *path, size_t count);
+double drain_part_rate(const char *url, size_t count);
 
 #endif

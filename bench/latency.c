@@ -14,13 +14,11 @@
 
 #include "bare.h"
 #include "base/error.h"
-#include "bench.h"
+#include "latency.h"
 #include "report.h"
 
 #define PER_SECOND 100
 #define COUNT_MAX 10000
-#define P50_AT_MOST_MS 3.0
-#define P99_AT_MOST_MS 20.0
 #define ARRIVAL_TIMEOUT_S 10
 
 struct board { /* shared by the two processes */
@@ -44,25 +42,18 @@ static void await_go(const struct board *board)
         sleep_until(seconds_now() + 0.001);
 }
 
-static void produce(const char *path, struct board *board)
+static void produce(const struct latency_run *run, struct board *board)
 {
-    sqlite3_stmt *insert;
     await_go(board);
-    sqlite3 *db = bare_open(path, 1000);
-    if (sqlite3_prepare_v2(db, "INSERT INTO outbox (type, payload) VALUES ('bench.latency', ?1)", -1, &insert,
-                           NULL) != SQLITE_OK)
-        die("the producer: %s", sqlite3_errmsg(db));
+    void *conn = run->sender->open(run->place);
     double start = seconds_now();
     for (size_t i = 0; i < board->count; i++) {
         sleep_until(start + (double)i / PER_SECOND);
-        sqlite3_bind_blob(insert, 1, &i, sizeof i, SQLITE_STATIC);
         board->begun[i] = seconds_now();
-        if (sqlite3_step(insert) != SQLITE_DONE || sqlite3_reset(insert) != SQLITE_OK)
-            die("the producer: %s", sqlite3_errmsg(db));
+        run->sender->insert(conn, &i, sizeof i);
         board->committed[i] = seconds_now();
     }
-    sqlite3_finalize(insert);
-    bare_close(db);
+    run->sender->close(conn);
 }
 
 static int handle(struct pr_context *context, const struct pr_message *message, void *user)
@@ -81,14 +72,14 @@ static int handle(struct pr_context *context, const struct pr_message *message, 
     return PR_OK;
 }
 
-static struct pr_engine *start_engine(const char *path, struct board *board)
+static struct pr_engine *start_engine(const char *url, struct board *board)
 {
     char config[1024];
     struct pr_error error;
     snprintf(config, sizeof config,
-             "store: \"sqlite:%s\"\nendpoints: {here: {url: \"handler:here\"}}\nroutes: [{to: here}]\nlog: "
+             "store: \"%s\"\nendpoints: {here: {url: \"handler:here\"}}\nroutes: [{to: here}]\nlog: "
              "{level: error}\n",
-             path);
+             url);
     struct pr_engine *engine = pr_engine_new(config, &error);
     if (engine == NULL || pr_engine_handle_named(engine, "here", handle, board) < 0 ||
         pr_engine_start(engine, &error) < 0)
@@ -102,7 +93,7 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static void report_latency(const struct board *board)
+static void report_latency(const struct latency_run *run, const struct board *board)
 {
     double *after = malloc(2 * board->count * sizeof *after), *whole = after + board->count;
     if (after == NULL)
@@ -116,32 +107,30 @@ static void report_latency(const struct board *board)
     qsort(after, board->count, sizeof *after, by_value);
     qsort(whole, board->count, sizeof *whole, by_value);
     size_t p50 = board->count / 2, p99 = board->count * 99 / 100;
-    report_value("latency_p50", after[p50], "ms", BOUND_AT_MOST, P50_AT_MOST_MS);
-    report_value("latency_p99", after[p99], "ms", BOUND_AT_MOST, P99_AT_MOST_MS);
-    report_value("latency_with_insert_p50", whole[p50], "ms", BOUND_NONE, 0);
-    report_value("latency_with_insert_p99", whole[p99], "ms", BOUND_NONE, 0);
+    report_value(run->names[0], after[p50], "ms", BOUND_AT_MOST, run->p50_at_most_ms);
+    report_value(run->names[1], after[p99], "ms", BOUND_AT_MOST, run->p99_at_most_ms);
+    report_value(run->names[2], whole[p50], "ms", BOUND_NONE, 0);
+    report_value(run->names[3], whole[p99], "ms", BOUND_NONE, 0);
     free(after);
 }
 
-void bench_latency(const struct bench *b)
+void latency_measure(const struct bench *b, const struct latency_run *run)
 {
-    const char *path = bench_path(b, "latency.db");
     struct board *board = mmap(NULL, sizeof *board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (board == MAP_FAILED)
         die("no memory");
     board->count = min_size(b->latency_s * PER_SECOND, COUNT_MAX);
     progress(b, "latency: %zu messages, %d a second", board->count, PER_SECOND);
-    bare_create(path);
 
     pid_t pid = fork(); /* before the engine has threads */
     if (pid < 0)
         die("cannot fork");
     if (pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        produce(path, board);
+        produce(run, board);
         _exit(0);
     }
-    struct pr_engine *engine = start_engine(path, board);
+    struct pr_engine *engine = start_engine(run->url, board);
     struct pr_error error;
     int status;
     if (pr_engine_drain(engine, PR_SECONDS(10), &error) != PR_OK)
@@ -157,7 +146,57 @@ void bench_latency(const struct bench *b)
     if (pr_engine_stop(engine, PR_SECONDS(10)) != PR_OK)
         die("the engine did not stop");
     pr_engine_free(engine);
-    report_latency(board);
+    report_latency(run, board);
     munmap(board, sizeof *board);
+}
+
+/* ---- SQLite ----------------------------------------------------------------------------------- */
+
+struct sqlite_sender {
+    sqlite3 *db;
+    sqlite3_stmt *insert;
+};
+
+static void *sqlite_sender_open(const char *path)
+{
+    struct sqlite_sender *sender = malloc(sizeof *sender);
+    if (sender == NULL)
+        die("no memory");
+    sender->db = bare_open(path, 1000);
+    if (sqlite3_prepare_v2(sender->db, "INSERT INTO outbox (type, payload) VALUES ('bench.latency', ?1)", -1,
+                           &sender->insert, NULL) != SQLITE_OK)
+        die("the producer: %s", sqlite3_errmsg(sender->db));
+    return sender;
+}
+
+static void sqlite_sender_insert(void *self, const void *payload, size_t size)
+{
+    struct sqlite_sender *sender = self;
+    sqlite3_bind_blob(sender->insert, 1, payload, (int)size, SQLITE_STATIC);
+    if (sqlite3_step(sender->insert) != SQLITE_DONE || sqlite3_reset(sender->insert) != SQLITE_OK)
+        die("the producer: %s", sqlite3_errmsg(sender->db));
+}
+
+static void sqlite_sender_close(void *self)
+{
+    struct sqlite_sender *sender = self;
+    sqlite3_finalize(sender->insert);
+    bare_close(sender->db);
+    free(sender);
+}
+
+void bench_latency(const struct bench *b)
+{
+    static const struct latency_sender sender = { sqlite_sender_open, sqlite_sender_insert, sqlite_sender_close };
+    const char *path = bench_path(b, "latency.db");
+    bare_create(path);
+    latency_measure(b, &(struct latency_run){
+                           .sender = &sender,
+                           .place = path,
+                           .url = bare_url(path),
+                           .names = { "latency_p50", "latency_p99", "latency_with_insert_p50", "latency_with_insert_p99" },
+                           .p50_at_most_ms = 3.0,
+                           .p99_at_most_ms = 20.0,
+                       });
     bare_remove(path);
 }

@@ -1,4 +1,4 @@
-/* postrider-bench [sqlite|latency|idle|all] [--messages N] [--quick] [--json] [--dir DIR] */
+/* postrider-bench [sqlite|latency|idle|postgres|all] [--messages N] [--quick] [--json] [--dir DIR] */
 #include "bench.h"
 
 #include <errno.h>
@@ -20,13 +20,15 @@
 #define DEEP_SPARE 10 /* a tenth more than is told, since draining spends some */
 
 static const char usage[] =
-    "usage: postrider-bench [sqlite|latency|idle|all] [--messages N] [--quick] [--json] [--dir DIR]\n"
+    "usage: postrider-bench [sqlite|latency|idle|postgres|all] [--messages N] [--quick] [--json] [--dir DIR]\n"
     "\n"
     "  sqlite        sending and draining against bare SQLite, and what burdens cost\n"
     "  latency       from a commit in another process to a handler\n"
     "  idle          the daemon's memory and processor time\n"
-    "  --messages N  size of the backlog (1000000, at least 100000); the deep one has five times as many\n"
-    "  --quick       everything smaller: less than 30 seconds, and less to be trusted\n"
+    "  postgres      all of it on PostgreSQL, on the server that ./dev bench postgres starts\n"
+    "  --messages N  size of the backlog (1000000, at least 100000); the deep one has five times as many,\n"
+    "                on PostgreSQL ten times\n"
+    "  --quick       everything smaller: less than a minute, and less to be trusted\n"
     "  --json        results only, no progress and no table\n"
     "  --dir DIR     where the databases are made (TMPDIR, /var/tmp): a real disk, not tmpfs\n"
     "\n"
@@ -89,10 +91,18 @@ double median(const double *values, size_t count)
     return count % 2 == 1 ? sorted[count / 2] : (sorted[count / 2 - 1] + sorted[count / 2]) / 2;
 }
 
+#ifndef BENCH_POSTGRES
+void bench_postgres(const struct bench *b)
+{
+    (void)b;
+    die("postgres is not built in: libpq was not found");
+}
+#endif
+
 /* ---- What to do ------------------------------------------------------------------------------- */
 
 struct order {
-    bool sqlite, latency, idle;
+    bool sqlite, latency, idle, postgres;
     const char *dir;
     size_t messages; /* 0: not said */
 };
@@ -103,7 +113,9 @@ static bool order_what(struct order *o, const char *word)
     o->sqlite |= all || strcmp(word, "sqlite") == 0;
     o->latency |= all || strcmp(word, "latency") == 0;
     o->idle |= all || strcmp(word, "idle") == 0;
-    return all || strcmp(word, "sqlite") == 0 || strcmp(word, "latency") == 0 || strcmp(word, "idle") == 0;
+    o->postgres |= strcmp(word, "postgres") == 0; /* wants a server: only when it is asked for */
+    return all || strcmp(word, "sqlite") == 0 || strcmp(word, "latency") == 0 || strcmp(word, "idle") == 0 ||
+           strcmp(word, "postgres") == 0;
 }
 
 static bool parse_count(const char *text, size_t *ret)
@@ -131,7 +143,7 @@ static bool parse(int argc, char **argv, struct order *o, struct bench *b)
         else if (!order_what(o, argv[i]))
             return false;
     }
-    if (!o->sqlite && !o->latency && !o->idle)
+    if (!o->sqlite && !o->latency && !o->idle && !o->postgres)
         o->sqlite = o->latency = o->idle = true;
     return true;
 }
@@ -141,6 +153,7 @@ static void prepare(struct bench *b, const struct order *o)
     b->messages = o->messages > 0 ? o->messages : b->quick ? 100000 : 1000000;
     b->deep = b->messages * 5;
     b->deep += b->deep / DEEP_SPARE;
+    b->pg_deep = b->quick ? b->messages * 5 : b->messages * 10;
     b->part = max_size(b->messages / 10, 50000);
     b->rounds = 3;
     b->pair_rounds = b->quick ? 7 : 15;
@@ -171,6 +184,8 @@ static int run(const struct bench *b, const struct order *o)
     }
     if (o->idle)
         bench_memory(b);
+    if (o->postgres)
+        bench_postgres(b);
     int missed = report_end(!b->json_only);
     if (missed > 0)
         progress(b, "%d missed", missed);

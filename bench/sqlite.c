@@ -130,7 +130,7 @@ static double bare_round(const struct bench *b, double (*rate)(sqlite3 *db, size
 static double engine_round(const struct bench *b, const char *backlog)
 {
     bare_copy(bench_path(b, backlog), bench_path(b, "run.db"));
-    return (double)b->messages / drain_seconds(bench_path(b, "run.db"));
+    return (double)b->messages / drain_seconds(bare_url(bench_path(b, "run.db")));
 }
 
 static void measure_draining(const struct bench *b)

@@ -5,6 +5,9 @@
 # has ended, however it did.  When POSTRIDER_TEST_PG is set already, that server is used.
 # PG_BIN names the folder of initdb and pg_ctl where they are not found.  With PGBOUNCER=1 there is
 # a pooler in between, which hands out server connections for one transaction each.
+#
+# The server is made for tests: small, in memory where that can be, and it syncs nothing.  With
+# PG_DURABLE=1 it is as initdb makes it, on a disk (TMPDIR, /var/tmp), as benchmarks want it.
 set -euo pipefail
 
 [ $# -gt 0 ] || { echo "usage: cluster.sh COMMAND..." >&2; exit 2; }
@@ -19,6 +22,7 @@ done
 
 base=/tmp
 [ ! -w /dev/shm ] || base=/dev/shm
+[ -z "${PG_DURABLE:-}" ] || base=${TMPDIR:-/var/tmp}
 folder=$(mktemp -d "$base/postrider-pg-XXXXXX")
 as=()
 if [ "$(id -u)" -eq 0 ]; then # the server refuses to run as root
@@ -43,11 +47,15 @@ sed -i '1i local all locked scram-sha-256' "$folder/data/pg_hba.conf" # for whoe
 cat >>"$folder/data/postgresql.conf" <<SETTINGS
 listen_addresses = ''
 unix_socket_directories = '$folder'
+SETTINGS
+[ -n "${PG_DURABLE:-}" ] || cat >>"$folder/data/postgresql.conf" <<SETTINGS
 fsync = off
 full_page_writes = off
 max_connections = 100
 max_prepared_transactions = 10
 shared_buffers = 32MB
+SETTINGS
+cat >>"$folder/data/postgresql.conf" <<SETTINGS
 ${PG_SETTINGS:-}
 SETTINGS
 "${as[@]}" "$bin/pg_ctl" -D "$folder/data" -w -t 60 -l "$folder/server.log" start >/dev/null ||

@@ -186,6 +186,7 @@ void pg_session_close(void *self)
     batch_fini(&session->batch);
     free(session->running);
     free(session->watched);
+    pg_seen_forget(&session->seen);
     arena_fini(&session->arena);
     free(session);
 }

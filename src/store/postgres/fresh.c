@@ -165,15 +165,18 @@ void pg_fresh_settle(struct pg_session *session, const struct cycle *cycle)
 
 /* A row is read when its transaction had ended.  By S1 none whose place was drawn before the sequence
  * was read has an xid from xmax on: if one has, it was restored from another server, where it was
- * committed, and its xid means nothing here. */
+ * committed, and its xid means nothing here.  The snapshots are chosen for each range, and not for each
+ * row. */
 #define FRESH_ROWS                                                                                    \
-    " FROM unnest($1, $2, $3, $4, $5, $6, $7) WITH ORDINALITY AS r(lane, low, high, kind, seen, unseen, most, ord)" \
+    " FROM (SELECT u.*, ($8::pg_snapshot[])[u.seen_at] AS seen, ($8::pg_snapshot[])[u.unseen_at] AS unseen" \
+    " FROM unnest($1, $2, $3, $4, $5, $6, $7) WITH ORDINALITY AS u(lane, low, high, kind, seen_at, unseen_at, most, ord)" \
+    " OFFSET 0) r"                                                                                    \
     " CROSS JOIN LATERAL (SELECT " HANDLE " AS handle, " MESSAGE_COLUMNS MESSAGE_PAYLOAD("$9::bigint") \
-    ", coalesce(octet_length(b.payload), 0) + 200 AS bytes FROM {box} b"                              \
+    ", coalesce(octet_length(b.payload), 0) + 200 AS bytes, b.ctid FROM {box} b"                      \
     " WHERE b.lane = r.lane AND b.seq >= r.low AND b.seq < r.high AND b.due_at IS NULL AND b.held_by IS NULL" \
-    " AND (pg_visible_in_snapshot(b.xid, ($8::pg_snapshot[])[r.seen])"                                \
-    " OR (r.unseen = 0 AND b.seq <= $11::bigint AND b.xid >= pg_snapshot_xmax(($8::pg_snapshot[])[r.seen])))" \
-    " AND (r.unseen = 0 OR NOT pg_visible_in_snapshot(b.xid, ($8::pg_snapshot[])[r.unseen]))"         \
+    " AND (pg_visible_in_snapshot(b.xid, r.seen)"                                                     \
+    " OR (r.unseen_at = 0 AND b.seq <= $11::bigint AND b.xid >= pg_snapshot_xmax(r.seen)))"           \
+    " AND (r.unseen_at = 0 OR NOT pg_visible_in_snapshot(b.xid, r.unseen))"                           \
     " ORDER BY b.seq LIMIT r.most) f"
 
 /* In the order of the ranges: the inner query depends on the range, so there is no other way to
@@ -186,7 +189,8 @@ static const char FRESH_LARGE[] =
     FRESH_ROWS ") g WHERE g.upto - g.bytes < $12::bigint ORDER BY g.ord, g.seq LIMIT $10::bigint";
 
 #define COLUMN_BYTES (1 + MESSAGE_COLUMN_COUNT)
-#define COLUMN_KIND (COLUMN_BYTES + 1)
+#define COLUMN_TID (COLUMN_BYTES + 1)
+#define COLUMN_KIND (COLUMN_BYTES + 2)
 
 /* What one lane was asked, and what came. */
 struct fresh_lane {
@@ -399,8 +403,11 @@ static int fresh_reply_rows(struct fresh *f)
     }
     qsort(order, count, sizeof(order[0]), placed_compare);
     int rc = PR_OK;
-    for (size_t i = 0; i < count && rc == PR_OK; i++)
+    for (size_t i = 0; i < count && rc == PR_OK; i++) {
         rc = pg_reply_row(f->run, f->result, order[i].row, ROW_FRESH);
+        pg_seen_note(&f->run->session->seen, field_i64(f->result, order[i].row, 0),
+                     field_tid(f->result, order[i].row, COLUMN_TID));
+    }
     return rc;
 }
 

@@ -97,6 +97,11 @@ void array_id(struct array *a, pr_id id)
     array_add(a, id.bytes, sizeof(id.bytes));
 }
 
+void array_tid(struct array *a, struct tid tid)
+{
+    array_add(a, tid.wire, sizeof(tid.wire));
+}
+
 void array_bytes(struct array *a, pr_slice bytes)
 {
     if (bytes.size > PARAM_BYTES_MAX)
@@ -154,6 +159,7 @@ static enum oid array_oid(enum oid element)
     case OID_INT4: return OID_INT4_ARRAY;
     case OID_JSON: return OID_JSON_ARRAY;
     case OID_TEXT: return OID_TEXT_ARRAY;
+    case OID_TID: return OID_TID_ARRAY;
     case OID_TIME: return OID_TIME_ARRAY;
     case OID_UUID: return OID_UUID_ARRAY;
     default: break;
@@ -303,6 +309,14 @@ pr_id field_id(const PGresult *r, int row, int column)
 int64_t field_time(const PGresult *r, int row, int column)
 {
     return PQgetisnull(r, row, column) ? 0 : time_from_wire(field_i64(r, row, column));
+}
+
+struct tid field_tid(const PGresult *r, int row, int column)
+{
+    struct tid tid;
+    ASSERT(PQgetlength(r, row, column) == (int)sizeof(tid.wire));
+    memcpy(tid.wire, PQgetvalue(r, row, column), sizeof(tid.wire));
+    return tid;
 }
 
 pr_slice field_slice(const PGresult *r, int row, int column)

@@ -13,10 +13,15 @@
 #define PARAM_BYTES_MAX ((size_t)1 << 30) /* PostgreSQL's own limit of one value */
 
 enum oid {
-    OID_BOOL = 16, OID_BYTEA = 17, OID_INT8 = 20, OID_INT2 = 21, OID_INT4 = 23, OID_TEXT = 25,
+    OID_BOOL = 16, OID_BYTEA = 17, OID_INT8 = 20, OID_INT2 = 21, OID_INT4 = 23, OID_TEXT = 25, OID_TID = 27,
     OID_JSON = 114, OID_JSON_ARRAY = 199, OID_BOOL_ARRAY = 1000, OID_BYTEA_ARRAY = 1001,
-    OID_INT2_ARRAY = 1005, OID_INT4_ARRAY = 1007, OID_TEXT_ARRAY = 1009, OID_INT8_ARRAY = 1016,
+    OID_INT2_ARRAY = 1005, OID_INT4_ARRAY = 1007, OID_TEXT_ARRAY = 1009, OID_TID_ARRAY = 1010, OID_INT8_ARRAY = 1016,
     OID_TIME = 1184, OID_TIME_ARRAY = 1185, OID_UUID = 2950, OID_UUID_ARRAY = 2951,
+};
+
+/* Where a version of a row lies in its table: on the wire, block and place in the block. */
+struct tid {
+    unsigned char wire[6];
 };
 
 /* ---- An array on its way ---------------------------------------------------------------- */
@@ -37,6 +42,7 @@ void array_i16(struct array *a, int value);
 void array_i32(struct array *a, int value);
 void array_i64(struct array *a, int64_t value);
 void array_id(struct array *a, pr_id id);
+void array_tid(struct array *a, struct tid tid);
 void array_bytes(struct array *a, pr_slice bytes);
 void array_text(struct array *a, pr_slice text);         /* a NUL in it becomes a space: the server has none */
 void array_text_or_null(struct array *a, pr_slice text); /* empty: NULL */
@@ -74,6 +80,7 @@ int      field_int(const PGresult *r, int row, int column); /* of int2 and int4 
 bool     field_bool(const PGresult *r, int row, int column);
 pr_id    field_id(const PGresult *r, int row, int column);
 int64_t  field_time(const PGresult *r, int row, int column); /* NULL: 0; any other time: at least 1 */
+struct tid field_tid(const PGresult *r, int row, int column); /* not NULL */
 pr_slice field_slice(const PGresult *r, int row, int column); /* lives as long as the result */
 
 #endif

@@ -11,7 +11,7 @@
  *   cycle.c    the heart: order of things           lease.c    who owns which lanes
  *   verdict.c  what verdicts change                 effect.c   ... and what goes with them
  *   fresh.c    new rows                             sweep.c    those that were overlooked
- *   read.c     all other rows
+ *   seen.c     where they were seen                 read.c     all other rows
  *   notice.c   operators' notices, endpoints        wait.c     wake-ups
  *   listing.c  rows that a filter finds             query.c    people's questions
  *   admin.c    people's orders                      send.c     through the caller's connection
@@ -74,6 +74,13 @@ struct pending { /* how far the scan came; it is told when the reply has surely 
     int64_t last_seq;
 };
 
+struct seen { /* seen.c; zeroed it is empty */
+    struct seen_slot {
+        int64_t    handle; /* 0: none */
+        struct tid tid;
+    } *slots;
+};
+
 struct pg_session {
     struct postgres_store *store;
     struct list_node       node;
@@ -108,6 +115,7 @@ struct pg_session {
     int64_t        sweep_at_us;           /* the next page of the sweep, behind this place: */
     unsigned       sweep_lane;
     int64_t        sweep_seq;
+    struct seen    seen;
 
     /* What the latest cycle saw, for wait(). */
     int64_t  seen_last, seen_notice, seen_instances;
@@ -166,7 +174,7 @@ PR_MUST_CHECK int pg_lease_join(struct cycle_run *run);
 PR_MUST_CHECK int pg_lease_work(struct cycle_run *run);       /* bury, leave, give, take, renew: as far as needed */
 
 /* verdict.c, effect.c */
-PR_MUST_CHECK int pg_verdicts_apply(struct cycle_run *run); /* runs what is in the batch, too */
+PR_MUST_CHECK int pg_verdicts_apply(struct cycle_run *run); /* runs what is in the batch, too; outcome 1: begin anew */
 PR_MUST_CHECK int pg_effects_store(struct cycle_run *run);
 void pg_receipts_add(struct cycle_run *run);
 
@@ -175,6 +183,11 @@ void pg_breakers_add(struct cycle_run *run);
 void pg_breakers_add_forget(struct cycle_run *run, pr_id instance);
 PR_MUST_CHECK int pg_breakers_read(struct postgres_store *store, struct link *link, struct arena *arena,
                                    struct query_reply *reply, struct pr_error *reterr);
+
+/* seen.c */
+void pg_seen_note(struct seen *seen, int64_t handle, struct tid tid);
+bool pg_seen_find(const struct seen *seen, int64_t handle, struct tid *ret);
+void pg_seen_forget(struct seen *seen);
 
 /* fresh.c, sweep.c, read.c */
 void pg_fresh_settle(struct pg_session *session, const struct cycle *cycle);

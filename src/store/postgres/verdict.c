@@ -4,7 +4,10 @@
  * go out in waves: the first verdict of each id in the first wave, the second in the second.
  * Usually there is one wave, and it travels with the rest of the first batch.
  *
- * A row is found by its id, through the key, and by its handle among those of that id. */
+ * A row is found by its id, through the key, and by its handle among those of that id.  Those that
+ * are deleted, nearly all, are looked for where they were seen (seen.c): that spares the walk
+ * through the key.  When one is not there any more, the cycle begins anew with keys. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -13,7 +16,9 @@
 #include "base/util.h"
 #include "store/postgres/postgres.h"
 
-enum group { GROUP_DELETE, GROUP_DISCARD, GROUP_KEEP, GROUP_DEAD, GROUP_UPDATE, GROUP_SPLIT, GROUP_PROBE, GROUP_COUNT };
+enum group {
+    GROUP_STRIKE, GROUP_DELETE, GROUP_DISCARD, GROUP_KEEP, GROUP_DEAD, GROUP_UPDATE, GROUP_SPLIT, GROUP_PROBE, GROUP_COUNT
+};
 
 struct plan {
     struct cycle_run *run;
@@ -21,6 +26,7 @@ struct plan {
     unsigned          wave_count;
     size_t           *split_first; /* of each verdict: its first place in split_rows */
     PGresult         *results[GROUP_COUNT];
+    size_t            struck; /* rows that must be where they were seen */
 };
 
 #define SAME_ROW "b.id = v.id AND " HANDLE " = v.handle"
@@ -32,6 +38,12 @@ static bool is_owned(const struct plan *plan, const struct verdict *v)
     return (plan->run->lanes & lane_bit((unsigned)(v->row & (LANE_COUNT - 1)))) != 0;
 }
 
+static enum group delete_group(const struct plan *plan, const struct verdict *v)
+{
+    struct tid ignored;
+    return pg_seen_find(&plan->run->session->seen, (int64_t)v->row, &ignored) ? GROUP_STRIKE : GROUP_DELETE;
+}
+
 static enum group group_of(const struct plan *plan, const struct verdict *v)
 {
     if (!is_owned(plan, v))
@@ -40,11 +52,11 @@ static enum group group_of(const struct plan *plan, const struct verdict *v)
     case VERDICT_RETURN:
         return GROUP_PROBE;
     case VERDICT_COMPLETE:
-        return plan->run->cycle->keep_us > 0 ? GROUP_KEEP : GROUP_DELETE;
+        return plan->run->cycle->keep_us > 0 ? GROUP_KEEP : delete_group(plan, v);
     case VERDICT_DISCARD:
-        return v->number != 0 ? GROUP_DISCARD : GROUP_DELETE;
+        return v->number != 0 ? GROUP_DISCARD : delete_group(plan, v);
     case VERDICT_EXPIRE:
-        return GROUP_DELETE;
+        return delete_group(plan, v);
     case VERDICT_DEAD_LETTER:
         return GROUP_DEAD;
     case VERDICT_SPLIT:
@@ -96,6 +108,12 @@ static int plan_make(struct plan *plan)
 }
 
 /* ---- The statements -------------------------------------------------------------------------- */
+
+/* Nothing is returned but their number: it is all of them, or the cycle begins anew.  IS TRUE keeps
+ * the list from becoming a join: it is to be a hash table that the rows are compared with. */
+static const char STRIKE_ROWS[] =
+    "DELETE FROM {box} b WHERE b.ctid = ANY ($1)"
+    " AND ((" HANDLE ", b.id) IN (SELECT v.handle, v.id FROM unnest($2, $3) AS v(handle, id))) IS TRUE";
 
 static const char DELETE_ROWS[] = "DELETE FROM {box} b USING unnest($1, $2, $3) AS v(ord, handle, id)"
                                   " WHERE " SAME_ROW " RETURNING v.ord";
@@ -175,6 +193,7 @@ static const char SPLIT_ROWS[] =
 /* ---- Their parameters -------------------------------------------------------------------------- */
 
 static const enum oid types[GROUP_COUNT][16] = {
+    [GROUP_STRIKE] = { OID_TID, OID_INT8, OID_UUID },
     [GROUP_DELETE] = { OID_INT4, OID_INT8, OID_UUID },
     [GROUP_DISCARD] = { OID_INT4, OID_INT8, OID_UUID, OID_INT4 },
     [GROUP_PROBE] = { OID_INT4, OID_INT8, OID_UUID },
@@ -187,8 +206,8 @@ static const enum oid types[GROUP_COUNT][16] = {
 };
 
 static const char *const statements[GROUP_COUNT] = {
-    [GROUP_DELETE] = DELETE_ROWS, [GROUP_DISCARD] = DISCARD_ROWS, [GROUP_KEEP] = KEEP_ROWS,   [GROUP_DEAD] = DEAD_ROWS,
-    [GROUP_UPDATE] = UPDATE_ROWS, [GROUP_SPLIT] = SPLIT_ROWS,     [GROUP_PROBE] = PROBE_ROWS,
+    [GROUP_STRIKE] = STRIKE_ROWS, [GROUP_DELETE] = DELETE_ROWS, [GROUP_DISCARD] = DISCARD_ROWS, [GROUP_KEEP] = KEEP_ROWS,
+    [GROUP_DEAD] = DEAD_ROWS,     [GROUP_UPDATE] = UPDATE_ROWS, [GROUP_SPLIT] = SPLIT_ROWS,     [GROUP_PROBE] = PROBE_ROWS,
 };
 
 static void i32_or_null(struct array *a, bool is, int value)
@@ -265,10 +284,24 @@ static void put_split(const struct plan *plan, struct array *a, size_t ord, cons
     }
 }
 
-static void put_verdict(const struct plan *plan, enum group group, size_t ord)
+static void put_strike(struct plan *plan, struct array *a, const struct verdict *v)
+{
+    struct tid tid;
+    ASSERT(pg_seen_find(&plan->run->session->seen, (int64_t)v->row, &tid));
+    array_tid(&a[0], tid);
+    array_i64(&a[1], (int64_t)v->row);
+    array_id(&a[2], v->id);
+    plan->struck++;
+}
+
+static void put_verdict(struct plan *plan, enum group group, size_t ord)
 {
     struct array         *a = plan->run->session->arrays;
     const struct verdict *v = &plan->run->cycle->verdicts[ord];
+    if (group == GROUP_STRIKE) {
+        put_strike(plan, a, v);
+        return;
+    }
     if (group == GROUP_SPLIT) {
         put_split(plan, a, ord, v);
         return;
@@ -328,6 +361,22 @@ static void take_group(struct plan *plan, enum group group)
     }
 }
 
+/* Outcome 1: one of them was not where it was seen. */
+static int take_struck(struct plan *plan, unsigned wave)
+{
+    const struct cycle *c = plan->run->cycle;
+    if (plan->results[GROUP_STRIKE] == NULL)
+        return PR_OK;
+    if (strtoull(PQcmdTuples(plan->results[GROUP_STRIKE]), NULL, 10) != plan->struck) {
+        pg_seen_forget(&plan->run->session->seen);
+        return 1;
+    }
+    for (size_t i = 0; i < c->verdict_count; i++)
+        if (plan->waves[i] == wave && group_of(plan, &c->verdicts[i]) == GROUP_STRIKE)
+            plan->run->session->reply.answers[i] = PR_OK;
+    return PR_OK;
+}
+
 int pg_verdicts_apply(struct cycle_run *run)
 {
     struct plan plan = { .run = run };
@@ -335,11 +384,14 @@ int pg_verdicts_apply(struct cycle_run *run)
     if (rc != PR_OK)
         return error_set(run->reterr, rc, "no memory for %zu verdicts", run->cycle->verdict_count);
     for (unsigned wave = 0; wave == 0 || (wave < plan.wave_count && rc == PR_OK); wave++) {
+        plan.struck = 0;
         for (int group = 0; group < GROUP_COUNT; group++)
             add_group(&plan, (enum group)group, wave);
         rc = link_run(run->link, run->reterr);
-        for (int group = 0; group < GROUP_COUNT && rc == PR_OK; group++)
+        for (int group = GROUP_STRIKE + 1; group < GROUP_COUNT && rc == PR_OK; group++)
             take_group(&plan, (enum group)group);
+        if (rc == PR_OK)
+            rc = take_struck(&plan, wave);
     }
     return rc;
 }

@@ -1,0 +1,17 @@
+/* daemon.h - the real daemon, seen from outside. */
+#ifndef BENCH_DAEMON_H
+#define BENCH_DAEMON_H
+
+#include <sys/types.h>
+
+#include "bench.h"
+
+#define DAEMON_LEASE_S 15 /* unless said otherwise in its config */
+
+/* Its endpoint "sink" is the null transport. */
+pid_t daemon_start(const struct bench *b, const char *url, int lease_s);
+void daemon_stop(pid_t pid);
+/* Time on a processor, all threads: schedstat counts nanoseconds, stat only ticks. */
+double daemon_cpu_seconds(pid_t pid);
+
+#endif

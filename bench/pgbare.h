@@ -1,0 +1,47 @@
+/* pgbare.h - PostgreSQL without Postrider, on the very tables that Postrider makes.
+ *
+ * Every measurement has a database of its own, on the server that POSTRIDER_TEST_PG names.  A backlog
+ * is made once and copied file by file, so that both sides find the same pages. */
+#ifndef BENCH_PGBARE_H
+#define BENCH_PGBARE_H
+
+#include <libpq-fe.h>
+
+#include "bench.h"
+
+/* ---- Databases --------------------------------------------------------------------------------- */
+
+/* Of a database on the server; borrowed until the fourth call from now. */
+const char *pgbare_url(const char *database);
+/* A new database with Postrider's tables; one of that name is removed. */
+void pgbare_create(const char *database);
+/* Nobody may be connected to `from`. */
+void pgbare_copy(const char *from, const char *to);
+void pgbare_remove(const char *database);
+
+PGconn *pgbare_open(const char *database);
+void pgbare_close(PGconn *pg);
+void pgbare_run(PGconn *pg, const char *sql);
+double pgbare_number(PGconn *pg, const char *sql);
+
+/* ---- Messages ------------------------------------------------------------------------------------ */
+
+/* To the endpoint "sink" or, with streams, to streams in turn; in one transaction. */
+void pgbare_insert(PGconn *pg, size_t count, size_t streams);
+/* As fast as can be, without durability; afterwards all of it is on disk, and looked through once. */
+void pgbare_fill(const char *database, size_t count);
+/* As an application sends: so many messages in transactions of `batch`.  Messages a second. */
+double pgbare_send_rate(PGconn *pg, size_t count, size_t batch);
+
+/* What a relay cannot do without: read 64 lanes by key, delete what the last read returned, insert one
+ * receipt; one transaction, one round trip.  Messages a second. */
+double pgbare_drain_rate(PGconn *pg, size_t count);
+
+/* ---- A queue as it is often written -------------------------------------------------------------- */
+
+/* Rows are leased by an UPDATE, and deleted when they are done. */
+void pgbare_lease_create(PGconn *pg);
+/* So many messages in and out.  Messages a second. */
+double pgbare_lease_rate(PGconn *pg, size_t count);
+
+#endif

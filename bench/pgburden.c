@@ -1,0 +1,214 @@
+/* What must not make it slower: a deep backlog, streams stuck behind failed heads, a second instance, one
+ * that dies; and what draining costs those who send meanwhile. */
+#include <signal.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "base/error.h"
+#include "bench.h"
+#include "daemon.h"
+#include "drain.h"
+#include "pgbare.h"
+#include "report.h"
+
+#define SHALLOW 40000 /* the first are sent before the stopwatch runs; 10,000 or more are left at its end */
+#define DEEP_AT_MOST 1.15
+#define STUCK 100000
+#define STUCK_AT_MOST 1.05
+#define SENDERS_AT_LEAST 0.80
+#define SEND_SECONDS 1.0
+#define LEASE_S 5 /* as short as people have it: the daemon's own is 15 s */
+#define KILLED_AT_MOST (LEASE_S + 2.0)
+#define KILLED_MESSAGES 6400
+#define SHARE_TIMEOUT_S 30
+
+/* ---- Depth ------------------------------------------------------------------------------------- */
+
+/* Microseconds per message, of the first so many in a backlog. */
+static double part_round(const char *database, size_t count)
+{
+    return 1e6 / drain_part_rate(pgbare_url(database), count);
+}
+
+static void measure_depth(const struct bench *b)
+{
+    double deep[BENCH_ROUNDS_MAX], shallow[BENCH_ROUNDS_MAX];
+    size_t rounds = b->rounds + 2, waiting = b->pg_deep, spare = rounds * (b->part + SHALLOW);
+
+    progress(b, "making a backlog of %zu messages", waiting);
+    pgbare_fill("shallow", b->part + SHALLOW);
+    pgbare_fill("deep", waiting + spare);
+    for (size_t i = 0; i < rounds; i++) {
+        pgbare_copy("shallow", "run");
+        shallow[i] = part_round("run", b->part);
+        deep[i] = part_round("deep", b->part);
+        progress(b, "depth %zu/%zu: %.2f us with %zu waiting, %.2f us with few", i + 1, rounds, deep[i], waiting,
+                 shallow[i]);
+    }
+    pgbare_remove("deep");
+    pgbare_remove("shallow");
+    pgbare_remove("run");
+    report_turns("postgres_deep", deep, shallow, rounds, "us/message", BOUND_AT_MOST, DEEP_AT_MOST);
+}
+
+/* ---- Stuck streams --------------------------------------------------------------------------------- */
+
+/* Failed heads that come back in an hour, as the engine writes them. */
+static const char FAILED_HEADS[] =
+    "INSERT INTO outbox (destination, stream, type, payload, status, attempts, failures, failure_reason, failed_at,"
+    " due_at) SELECT 'sink', 'stream-' || n, 'bench.message', '', 1 | 32768, 1, 1, 1, now(), now() + interval '1 hour'"
+    " FROM generate_series(0, 1) n";
+
+/* Microseconds per message, from the first one sent to the last. */
+static double pair_round(struct pr_engine *engine, PGconn *pg, size_t count)
+{
+    uint64_t sent = drain_sent(engine);
+    pgbare_insert(pg, count, 0);
+    return 1e6 / drain_next_rate(engine, sent, count);
+}
+
+static void measure_stuck(const struct bench *b)
+{
+    double with[BENCH_ROUNDS_MAX], without[BENCH_ROUNDS_MAX];
+    pgbare_create("stuck");
+    pgbare_create("clean");
+    PGconn *stuck_pg = pgbare_open("stuck"), *clean_pg = pgbare_open("clean");
+    pgbare_run(stuck_pg, FAILED_HEADS);
+    pgbare_insert(stuck_pg, STUCK, 2);
+    struct pr_engine *stuck = drain_start(pgbare_url("stuck")), *clean = drain_start(pgbare_url("clean"));
+    drain_wait(stuck); /* what is stuck was met once */
+    drain_wait(clean);
+    for (size_t i = 0; i < b->pair_rounds; i++) {
+        for (size_t turn = 0; turn < 2; turn++) /* neither side always comes first */
+            if (turn == i % 2)
+                with[i] = pair_round(stuck, stuck_pg, b->pair_count);
+            else
+                without[i] = pair_round(clean, clean_pg, b->pair_count);
+        progress(b, "stuck %zu/%zu: %.2f us with, %.2f us without", i + 1, b->pair_rounds, with[i], without[i]);
+    }
+    drain_stop(stuck);
+    drain_stop(clean);
+    double held = pgbare_number(stuck_pg, "SELECT count(*) FROM outbox WHERE held_by IS NOT NULL");
+    pgbare_close(stuck_pg);
+    pgbare_close(clean_pg);
+    pgbare_remove("stuck");
+    pgbare_remove("clean");
+    if (held != STUCK)
+        die("%.0f of %d messages are stuck", held, STUCK);
+    report_turns("postgres_stuck_streams", with, without, b->pair_rounds, "us/message", BOUND_AT_MOST, STUCK_AT_MOST);
+}
+
+/* ---- Instances --------------------------------------------------------------------------------------- */
+
+static double instances_round(const struct bench *b, size_t count)
+{
+    struct pr_engine *engines[2];
+    pgbare_copy("backlog", "run");
+    double begin = seconds_now();
+    for (size_t i = 0; i < count; i++)
+        engines[i] = drain_start(pgbare_url("run"));
+    for (size_t i = 0; i < count; i++)
+        drain_wait(engines[i]);
+    double seconds = seconds_now() - begin;
+    for (size_t i = 0; i < count; i++)
+        drain_stop(engines[i]);
+    PGconn *pg = pgbare_open("run");
+    if (pgbare_number(pg, "SELECT count(*) FROM outbox") > 0)
+        die("%zu instances have left something", count);
+    pgbare_close(pg);
+    return (double)b->messages / seconds;
+}
+
+static void measure_two(const struct bench *b)
+{
+    double one[BENCH_ROUNDS_MAX], two[BENCH_ROUNDS_MAX];
+    for (size_t i = 0; i < b->rounds; i++) {
+        one[i] = instances_round(b, 1);
+        two[i] = instances_round(b, 2);
+        progress(b, "instances %zu/%zu: one %.0f/s, two %.0f/s", i + 1, b->rounds, one[i], two[i]);
+    }
+    pgbare_remove("run");
+    report_turns("postgres_two_instances", two, one, b->rounds, "messages/s", BOUND_AT_LEAST, 1.0);
+}
+
+/* Until the query says so. */
+static void await_number(PGconn *pg, const char *sql, double number, double timeout_s)
+{
+    double deadline = seconds_now() + timeout_s;
+    while (pgbare_number(pg, sql) != number) {
+        if (seconds_now() > deadline)
+            die("still not %.0f after %.0f s: %s", number, timeout_s, sql);
+        nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
+    }
+}
+
+/* Three daemons share the lanes, one is killed: how long until messages in all lanes go out again? */
+static void measure_killed(const struct bench *b)
+{
+    pid_t pids[3];
+    pgbare_create("killed");
+    PGconn *pg = pgbare_open("killed");
+    for (size_t i = 0; i < ARRAY_LENGTH(pids); i++)
+        pids[i] = daemon_start(b, pgbare_url("killed"), LEASE_S);
+    await_number(pg, "SELECT count(*) FROM lane WHERE box = 'outbox'", 64, SHARE_TIMEOUT_S);
+    await_number(pg, "SELECT count(*) FROM instance WHERE box = 'outbox' AND bit_count(lanes::bit(64)) > 20", 3,
+                 SHARE_TIMEOUT_S);
+    kill(pids[0], SIGKILL);
+    double begin = seconds_now();
+    waitpid(pids[0], NULL, 0);
+    pgbare_insert(pg, KILLED_MESSAGES, 0);
+    await_number(pg, "SELECT count(*) FROM outbox", 0, 2 * KILLED_AT_MOST + SHARE_TIMEOUT_S);
+    double seconds = seconds_now() - begin;
+    daemon_stop(pids[1]);
+    daemon_stop(pids[2]);
+    pgbare_close(pg);
+    pgbare_remove("killed");
+    report_value("postgres_instance_killed", seconds, "s", BOUND_AT_MOST, KILLED_AT_MOST);
+}
+
+/* ---- Senders -------------------------------------------------------------------------------------------- */
+
+/* Transactions of one message each, for a while. */
+static double send_round(PGconn *pg)
+{
+    size_t count = 0;
+    double begin = seconds_now(), rates = 0;
+    do {
+        rates += pgbare_send_rate(pg, 50, 1);
+        count++;
+    } while (seconds_now() < begin + SEND_SECONDS);
+    return rates / (double)count;
+}
+
+static void measure_senders(const struct bench *b)
+{
+    double alone[BENCH_ROUNDS_MAX], beside[BENCH_ROUNDS_MAX];
+    size_t rounds = b->quick ? 3 : 7;
+    pgbare_copy("backlog", "run");
+    PGconn *pg = pgbare_open("run");
+    for (size_t i = 0; i < rounds; i++) {
+        alone[i] = send_round(pg);
+        struct pr_engine *engine = drain_start(pgbare_url("run"));
+        double begun;
+        drain_sent_at(engine, 1, &begun);
+        beside[i] = send_round(pg);
+        drain_stop(engine);
+        progress(b, "senders %zu/%zu: %.0f/s alone, %.0f/s beside a relay", i + 1, rounds, alone[i], beside[i]);
+        pgbare_insert(pg, b->messages / rounds, 0);
+    }
+    pgbare_close(pg);
+    pgbare_remove("run");
+    report_turns("postgres_send_while_draining", beside, alone, rounds, "messages/s", BOUND_AT_LEAST, SENDERS_AT_LEAST);
+}
+
+/* The backlog is that of bench_postgres(). */
+void bench_pgburden(const struct bench *b)
+{
+    measure_two(b);
+    measure_senders(b);
+    pgbare_remove("backlog");
+    measure_killed(b);
+    measure_depth(b);
+    measure_stuck(b);
+}

@@ -1,0 +1,176 @@
+/* Life with PostgreSQL: from a commit to the handler, and what daemon and server cost together while
+ * nothing happens. */
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "bench.h"
+#include "daemon.h"
+#include "latency.h"
+#include "pgbare.h"
+#include "report.h"
+
+#define P50_AT_MOST_MS 5.0
+#define P99_AT_MOST_MS 25.0
+#define IDLE_QUERIES_AT_MOST 5.0 /* a second */
+#define IDLE_CPU_AT_MOST 1.0     /* per cent of one core, daemon and server together */
+#define START_TIMEOUT_S 20
+#define SETTLE_S 2
+#define LEASE_ROUND_S 5 /* a lease is renewed that often */
+
+/* ---- Latency --------------------------------------------------------------------------------------- */
+
+static void *sender_open(const char *database)
+{
+    PGconn *pg = pgbare_open(database);
+    pgbare_run(pg, "PREPARE send (bytea) AS INSERT INTO outbox (type, payload) VALUES ('bench.latency', $1)");
+    return pg;
+}
+
+static void sender_insert(void *self, const void *payload, size_t size)
+{
+    PGconn *pg = self;
+    const char *values[] = { payload };
+    const int lengths[] = { (int)size }, formats[] = { 1 };
+    PGresult *result = PQexecPrepared(pg, "send", 1, values, lengths, formats, 0);
+    if (PQresultStatus(result) != PGRES_COMMAND_OK)
+        die("the producer: %s", PQerrorMessage(pg));
+    PQclear(result);
+}
+
+static void sender_close(void *self)
+{
+    pgbare_close(self);
+}
+
+static void measure_latency(const struct bench *b)
+{
+    static const struct latency_sender sender = { sender_open, sender_insert, sender_close };
+    pgbare_create("latency");
+    latency_measure(b, &(struct latency_run){
+                           .sender = &sender,
+                           .place = "latency",
+                           .url = pgbare_url("latency"),
+                           .names = { "postgres_latency_p50", "postgres_latency_p99",
+                                      "postgres_latency_with_insert_p50", "postgres_latency_with_insert_p99" },
+                           .p50_at_most_ms = P50_AT_MOST_MS,
+                           .p99_at_most_ms = P99_AT_MOST_MS,
+                       });
+    pgbare_remove("latency");
+}
+
+/* ---- Idle ------------------------------------------------------------------------------------------ */
+
+static void pause_seconds(size_t seconds)
+{
+    nanosleep(&(struct timespec){ .tv_sec = (time_t)seconds }, NULL);
+}
+
+static int parent_of(const char *pid)
+{
+    char name[300];
+    int parent = 0;
+    snprintf(name, sizeof name, "/proc/%s/stat", pid);
+    FILE *file = fopen(name, "r");
+    if (file == NULL)
+        return 0;
+    if (fscanf(file, "%*d (%*[^)]) %*c %d", &parent) != 1)
+        parent = 0;
+    fclose(file);
+    return parent;
+}
+
+static int server_pid(PGconn *pg)
+{
+    return (int)pgbare_number(pg, "SELECT split_part(pg_read_file('postmaster.pid'), E'\\n', 1)::int");
+}
+
+/* All processes of the server.  What comes and goes meanwhile (a worker of autovacuum) is left out. */
+static double server_cpu_seconds(int server)
+{
+    double seconds = daemon_cpu_seconds(server);
+    struct dirent *entry;
+    DIR *dir = opendir("/proc");
+    if (dir == NULL)
+        die("cannot read /proc");
+    while ((entry = readdir(dir)) != NULL)
+        if (parent_of(entry->d_name) == server)
+            seconds += daemon_cpu_seconds((pid_t)strtol(entry->d_name, NULL, 10));
+    closedir(dir);
+    return seconds;
+}
+
+/* The server writes down every statement of the daemon; how many so far? */
+static double logged_statements(void)
+{
+    char path[512], line[4096];
+    const char *folder = getenv("POSTRIDER_TEST_PG_FOLDER");
+    double count = 0;
+    snprintf(path, sizeof path, "%s/server.log", folder != NULL ? folder : "");
+    FILE *file = fopen(path, "r");
+    if (file == NULL)
+        die("cannot read the server's log %s", path);
+    while (fgets(line, sizeof line, file) != NULL)
+        count += strncmp(line, "postrider:", 10) == 0 &&
+                 (strstr(line, "LOG:  execute ") != NULL || strstr(line, "LOG:  statement: ") != NULL);
+    fclose(file);
+    return count;
+}
+
+static void log_statements(PGconn *pg, bool on)
+{
+    pgbare_run(pg, on ? "ALTER SYSTEM SET log_statement = 'all'" : "ALTER SYSTEM RESET log_statement");
+    pgbare_run(pg, on ? "ALTER SYSTEM SET log_line_prefix = '%a:'" : "ALTER SYSTEM RESET log_line_prefix");
+    pgbare_run(pg, "SELECT pg_reload_conf()");
+}
+
+static void await_daemon(PGconn *pg)
+{
+    double deadline = seconds_now() + START_TIMEOUT_S;
+    while (pgbare_number(pg, "SELECT count(*) FROM lane WHERE box = 'outbox'") < 64) {
+        if (seconds_now() > deadline)
+            die("the daemon does not come up");
+        nanosleep(&(struct timespec){ .tv_nsec = 20000000 }, NULL);
+    }
+}
+
+static void measure_idle(const struct bench *b)
+{
+    size_t watch_s = max_size(b->idle_s, LEASE_ROUND_S);
+    pgbare_create("idle");
+    PGconn *pg = pgbare_open("idle");
+    int server = server_pid(pg);
+    progress(b, "idle: watching daemon and server for %zu s, and again while statements are counted", watch_s);
+    pid_t daemon = daemon_start(b, pgbare_url("idle"), DAEMON_LEASE_S);
+    await_daemon(pg);
+    pause_seconds(SETTLE_S);
+    double begin = seconds_now(), cpu = daemon_cpu_seconds(daemon), server_cpu = server_cpu_seconds(server);
+    pause_seconds(watch_s);
+    cpu = daemon_cpu_seconds(daemon) - cpu;
+    server_cpu = server_cpu_seconds(server) - server_cpu;
+    double seconds = seconds_now() - begin;
+
+    log_statements(pg, true);
+    pause_seconds(1);
+    double statements = logged_statements(), counted = seconds_now();
+    pause_seconds(watch_s);
+    statements = logged_statements() - statements;
+    counted = seconds_now() - counted;
+    log_statements(pg, false);
+    daemon_stop(daemon);
+    pgbare_close(pg);
+    pgbare_remove("idle");
+    report_value("postgres_idle_queries", statements / counted, "1/s", BOUND_AT_MOST, IDLE_QUERIES_AT_MOST);
+    report_value("postgres_idle_cpu", (cpu + server_cpu) / seconds * 100, "% of a core", BOUND_AT_MOST, IDLE_CPU_AT_MOST);
+    report_value("postgres_idle_cpu_of_server", server_cpu / seconds * 100, "% of a core", BOUND_NONE, 0);
+}
+
+void bench_pglive(const struct bench *b)
+{
+    measure_latency(b);
+    measure_idle(b);
+}
