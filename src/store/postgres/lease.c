@@ -21,14 +21,6 @@
 
 /* ---- Reading -------------------------------------------------------------------------------- */
 
-static void add_clock(struct cycle_run *run, PGresult **ret)
-{
-    struct args args = { .count = 0 };
-    arg_time(&args, pg_store_wall_us(run->session->store));
-    arg_time(&args, pg_store_mono_us(run->session->store));
-    link_add(run->link, "SELECT " NOW("$1") ", " NOW("$2"), NO_BOX, &args, ret);
-}
-
 static void add_others(struct cycle_run *run)
 {
     struct args args = { .count = 0 };
@@ -62,7 +54,6 @@ void pg_lease_add_reads(struct cycle_run *run, bool changes)
     struct args args = { .count = 0 };
     bool        alone = run->cycle->epoch == 0 || run->session->uncertain == run->cycle->number;
     arg_id(&args, run->cycle->instance);
-    add_clock(run, &run->clock);
     add_pulse(run);
     if (run->cycle->epoch == 0)
         add_box_lock(run);
@@ -72,11 +63,8 @@ void pg_lease_add_reads(struct cycle_run *run, bool changes)
     add_others(run);
 }
 
-static void take_clock(struct cycle_run *run)
+static void take_pulse(struct cycle_run *run)
 {
-    run->now_us = field_time(run->clock, 0, 0);
-    run->mono_us = field_time(run->clock, 0, 1);
-    run->session->reply.now_us = run->now_us;
     if (run->pulse != NULL)
         run->session->pulse = field_bool(run->pulse, 0, 0) ? run->link->generation : 0;
 }
@@ -133,7 +121,8 @@ static void take_own(struct cycle_run *run)
 
 int pg_lease_take_reads(struct cycle_run *run)
 {
-    take_clock(run);
+    pg_clock_take(run);
+    take_pulse(run);
     if (PQntuples(run->own) == 0 || field_i64(run->own, 0, 0) != run->cycle->epoch)
         return error_set(run->reterr, PR_ELEASE, "the lease of this instance is over and its lanes were taken: join again");
     take_own(run);
@@ -246,7 +235,8 @@ int pg_lease_join(struct cycle_run *run)
     bool                     known = PQntuples(run->own) > 0;
     bool went_on = (uint64_t)field_i64(run->claims, 0, 0) > run->cycle->number ||
                    (pr_id_equal(session->instance, run->cycle->instance) && session->number > run->cycle->number);
-    take_clock(run);
+    pg_clock_take(run);
+    take_pulse(run);
     int rc = take_others(run);
     if (rc != PR_OK)
         return rc;

@@ -58,39 +58,53 @@ int pg_endpoints_take(const PGresult *r, struct arena *arena, struct endpoint_st
 
 /* ---- Notices ---------------------------------------------------------------------------------- */
 
+/* With the store's clocks, and at least one row: when there are no notices, its number is NULL. */
 void pg_notices_add(struct cycle_run *run)
 {
     struct args args = { .count = 0 };
+    arg_time(&args, pg_store_wall_us(run->session->store));
+    arg_time(&args, pg_store_mono_us(run->session->store));
     if (run->cycle->notice_after == 0) {
-        link_add(run->link, "SELECT coalesce(max(number), 1) FROM {schema}.control", NO_BOX, NULL, &run->control);
+        link_add(run->link, "SELECT " NOW("$1") ", " NOW("$2") ", coalesce(max(number), 1) FROM {schema}.control", NO_BOX,
+                 &args, &run->control);
         return;
     }
     arg_i64(&args, run->cycle->notice_after);
     arg_text(&args, run->session->box);
     arg_i32(&args, NOTICES_PER_CYCLE);
     link_add(run->link,
-             "SELECT number, kind, \"row\", seq, stream, endpoint FROM {schema}.control"
-             " WHERE number > $1 AND box IN ('', $2) ORDER BY number LIMIT $3",
+             "SELECT t.*, c.* FROM (SELECT " NOW("$1") ", " NOW("$2") ") t LEFT JOIN LATERAL"
+             " (SELECT number, kind, \"row\", seq, stream, endpoint FROM {schema}.control"
+             " WHERE number > $3 AND box IN ('', $4) ORDER BY number LIMIT $5) c ON true",
              NO_BOX, &args, &run->control);
 }
+
+void pg_clock_take(struct cycle_run *run)
+{
+    run->now_us = field_time(run->control, 0, 0);
+    run->mono_us = field_time(run->control, 0, 1);
+    run->session->reply.now_us = run->now_us;
+}
+
+#define COLUMN_NUMBER 2
 
 int pg_notices_take(struct cycle_run *run)
 {
     struct cycle_reply *reply = &run->session->reply;
     const PGresult     *r = run->control;
-    int                 count = PQntuples(r);
+    int                 count = field_is_null(r, 0, COLUMN_NUMBER) ? 0 : PQntuples(r);
 
     reply->endpoints_known = run->cycle->epoch == 0 || run->cycle->pause_count > 0; /* its own pauses, too */
     reply->notice_last = run->cycle->notice_after;
     if (run->cycle->notice_after == 0) {
-        reply->notice_last = field_i64(r, 0, 0);
+        reply->notice_last = field_i64(r, 0, COLUMN_NUMBER);
         return PR_OK;
     }
     reply->notices = arena_alloc_array(&run->session->arena, (size_t)count, sizeof(reply->notices[0]));
     if (reply->notices == NULL)
         return error_set(run->reterr, PR_ENOMEM, "no memory for %d notices", count);
     if (count == NOTICES_PER_CYCLE) { /* whoever heard a part only might send what was discarded meanwhile */
-        reply->notice_last = field_i64(r, count - 1, 0);
+        reply->notice_last = field_i64(r, count - 1, COLUMN_NUMBER);
         reply->notices[reply->notice_count++] = (struct notice){ .number = reply->notice_last, .kind = NOTICE_RELOAD };
         reply->endpoints_known = true;
         return PR_OK;
@@ -98,12 +112,12 @@ int pg_notices_take(struct cycle_run *run)
     for (int i = 0; i < count; i++) {
         struct notice *n = &reply->notices[reply->notice_count++];
         *n = (struct notice){
-            .number = field_i64(r, i, 0),
-            .kind = (enum notice_kind)field_int(r, i, 1),
-            .row = (uint64_t)field_i64(r, i, 2),
-            .seq = field_i64(r, i, 3),
-            .stream = field_slice(r, i, 4),
-            .endpoint = field_slice(r, i, 5),
+            .number = field_i64(r, i, COLUMN_NUMBER),
+            .kind = (enum notice_kind)field_int(r, i, COLUMN_NUMBER + 1),
+            .row = (uint64_t)field_i64(r, i, COLUMN_NUMBER + 2),
+            .seq = field_i64(r, i, COLUMN_NUMBER + 3),
+            .stream = field_slice(r, i, COLUMN_NUMBER + 4),
+            .endpoint = field_slice(r, i, COLUMN_NUMBER + 5),
         };
         reply->notice_last = n->number;
         reply->endpoints_known |= n->kind == NOTICE_ENDPOINT;

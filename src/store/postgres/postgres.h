@@ -123,6 +123,7 @@ struct pg_session {
     size_t    running_count;
     bool      told_fresh;     /* that there may be new rows: once, until they were looked for */
     int64_t  wait_us;         /* between looks */
+    int64_t  looked_us;       /* the latest one, or the latest cycle */
     int      event_fd;        /* -1: none */
     uint64_t listens, guards; /* the connection (link.generation) that LISTENs, that holds the sleepers' lock */
 
@@ -162,7 +163,7 @@ struct cycle_run {
     struct peer        *peers; /* without ourselves; in the arena */
     size_t              peer_count;
     bool                has_round;
-    PGresult           *clock, *own, *pulse, *claims, *others, *last, *round, *mark, *control; /* of the first batch */
+    PGresult           *own, *pulse, *claims, *others, *last, *round, *mark, *control; /* of the first batch */
     PGresult           *written; /* our own row, when it was changed; no row in it: it is not ours any more */
     struct pr_error    *reterr;
 };
@@ -206,6 +207,7 @@ PR_MUST_CHECK int pg_reply_row(struct cycle_run *run, const PGresult *result, in
 
 /* notice.c, wait.c */
 void pg_notices_add(struct cycle_run *run);
+void pg_clock_take(struct cycle_run *run); /* comes with the notices */
 PR_MUST_CHECK int pg_notices_take(struct cycle_run *run);
 void pg_purge_add(struct cycle_run *run);
 PR_MUST_CHECK int pg_endpoints_take(const PGresult *result, struct arena *arena, struct endpoint_state **ret,

@@ -37,11 +37,16 @@ int pg_reply_row(struct cycle_run *run, const PGresult *result, int row, enum ro
     return PR_OK;
 }
 
-/* Up to `most` rows; *ret_end: there were no more. */
-static int take_rows(struct cycle_run *run, const PGresult *result, enum row_from from, size_t most, bool *ret_end)
+static size_t count_rows(const PGresult *result)
 {
-    size_t count = result != NULL ? (size_t)PQntuples(result) : 0;
-    int    rc = PR_OK;
+    return result != NULL ? (size_t)PQntuples(result) : 0;
+}
+
+/* Up to `most` of the first `count` rows; *ret_end: there were no more. */
+static int take_rows(struct cycle_run *run, const PGresult *result, size_t count, enum row_from from, size_t most,
+                     bool *ret_end)
+{
+    int rc = PR_OK;
     *ret_end = count <= most;
     for (size_t i = 0; i < min_size(count, most) && rc == PR_OK; i++)
         rc = pg_reply_row(run, result, (int)i, from);
@@ -57,15 +62,14 @@ static int64_t one_more(size_t rows)
 
 #define SELECT_ROW "SELECT " HANDLE " AS handle, " MESSAGE_COLUMNS
 
+/* What is due, and behind it, with the handle 0, the first that will be. */
 static const char DUE[] =
-    SELECT_ROW MESSAGE_PAYLOAD("$1::bigint") " FROM {box} b"
+    "(" SELECT_ROW MESSAGE_PAYLOAD("$1::bigint") " FROM {box} b"
     " WHERE b.due_at <= " NOW("$2") " AND b.held_by IS NULL"
     " AND (b.due_at, b.seq, coalesce(b.row_id, b.seq)) > (coalesce($3::timestamptz, '-infinity'), $4::bigint, $5::bigint)"
-    " AND " IN_LANES("$6") " ORDER BY b.due_at, b.seq, coalesce(b.row_id, b.seq) LIMIT $7::bigint";
-
-static const char NEXT_DUE[] =
-    "SELECT b.due_at FROM {box} b WHERE b.due_at > " NOW("$1") " AND b.due_at < 'infinity' AND b.held_by IS NULL"
-    " AND " IN_LANES("$2") " ORDER BY b.due_at LIMIT 1";
+    " AND " IN_LANES("$6") " ORDER BY b.due_at, b.seq, coalesce(b.row_id, b.seq) LIMIT $7::bigint)"
+    " UNION ALL (SELECT 0, " MESSAGE_COLUMNS MESSAGE_NO_PAYLOAD " FROM {box} b WHERE b.due_at > " NOW("$2")
+    " AND b.due_at < 'infinity' AND b.held_by IS NULL AND " IN_LANES("$6") " ORDER BY b.due_at LIMIT 1)";
 
 /* Each lane by its own keys, then together in the order of places. */
 static const char REREAD[] =
@@ -98,11 +102,12 @@ static const char HELD[] =
     " AND (b.seq, coalesce(b.row_id, b.seq)) > ($3::bigint, $4::bigint) AND " IN_LANES("$5")
     " ORDER BY b.seq, coalesce(b.row_id, b.seq) LIMIT $6::bigint";
 
+#define COLUMN_DUE 17   /* of a row: its handle, and the columns of a message */
 #define HELD_AT_ONCE 64 /* statements in one batch */
 
 struct reads {
     struct fresh *fresh;
-    PGresult     *due, *next_due, *reread, *heads, *held_keys, *endpoints, *sweep;
+    PGresult     *due, *reread, *heads, *held_keys, *endpoints, *sweep;
     PGresult    **held;
 };
 
@@ -122,16 +127,8 @@ static void add_due(struct cycle_run *run, struct reads *reads)
     arg_i64(&args, c->due.after_seq);
     arg_i64(&args, (int64_t)place_of(c->due.after_row));
     arg_i64(&args, (int64_t)run->lanes);
-    arg_i64(&args, one_more(c->due.rows));
+    arg_i64(&args, c->due.rows > 0 ? one_more(c->due.rows) : 0);
     link_add(run->link, DUE, s->box, &args, &reads->due);
-}
-
-static void add_next_due(struct cycle_run *run, struct reads *reads)
-{
-    struct args args = { .count = 0 };
-    arg_time(&args, pg_store_wall_us(run->session->store));
-    arg_i64(&args, (int64_t)run->lanes);
-    link_add(run->link, NEXT_DUE, run->session->box, &args, &reads->next_due);
 }
 
 static void add_reread(struct cycle_run *run, struct reads *reads)
@@ -196,9 +193,7 @@ static int reads_add(struct cycle_run *run, struct reads *reads)
     if (reads->held == NULL || run->session->reply.held_end == NULL || reads->fresh == NULL)
         return error_set(run->reterr, PR_ENOMEM, "no memory for the reads of a cycle");
     if (run->lanes != 0) {
-        if (c->due.rows > 0)
-            add_due(run, reads);
-        add_next_due(run, reads);
+        add_due(run, reads);
         pg_sweep_add(run, &reads->sweep);
         if (c->reread.rows > 0)
             add_reread(run, reads);
@@ -222,14 +217,18 @@ static int reads_add(struct cycle_run *run, struct reads *reads)
 
 static int take_due(struct cycle_run *run, const PGresult *result)
 {
-    return take_rows(run, result, ROW_DUE, run->cycle->due.rows, &run->session->reply.due_end);
+    struct cycle_reply *reply = &run->session->reply;
+    int                 count = result != NULL ? PQntuples(result) : 0;
+    if (count > 0 && field_i64(result, count - 1, 0) == 0)
+        reply->next_due_us = field_time(result, --count, COLUMN_DUE);
+    return take_rows(run, result, (size_t)count, ROW_DUE, run->cycle->due.rows, &reply->due_end);
 }
 
 static int take_heads(struct cycle_run *run, const PGresult *result)
 {
     struct cycle_reply *reply = &run->session->reply;
     size_t              first = reply->row_count;
-    int                 rc = take_rows(run, result, ROW_HEAD, run->cycle->heads.rows, &reply->heads_end);
+    int                 rc = take_rows(run, result, count_rows(result), ROW_HEAD, run->cycle->heads.rows, &reply->heads_end);
     for (size_t i = first; i < reply->row_count; i++)
         reply->rows[i].dead = run->cycle->heads_dead;
     return rc;
@@ -238,7 +237,7 @@ static int take_heads(struct cycle_run *run, const PGresult *result)
 static int take_held_keys(struct cycle_run *run, const PGresult *result)
 {
     struct cycle_reply *reply = &run->session->reply;
-    size_t              count = result != NULL ? (size_t)PQntuples(result) : 0;
+    size_t              count = count_rows(result);
     reply->held_keys_end = count <= run->cycle->held_keys.rows;
     reply->held_key_count = min_size(count, run->cycle->held_keys.rows);
     reply->held_keys = arena_alloc_array(&run->session->arena, reply->held_key_count, sizeof(reply->held_keys[0]));
@@ -257,18 +256,16 @@ static int reads_take(struct cycle_run *run, struct reads *reads)
     reads->fresh = c->fresh_rows > 0 ? NULL : reads->fresh;
     if (rc == PR_OK && reads->sweep != NULL)
         rc = pg_sweep_take(run, reads->sweep);
-    if (rc == PR_OK && c->due.rows > 0)
+    if (rc == PR_OK)
         rc = take_due(run, reads->due);
     if (rc == PR_OK && c->reread.rows > 0)
-        rc = take_rows(run, reads->reread, ROW_REREAD, c->reread.rows, &reply->reread_end);
+        rc = take_rows(run, reads->reread, count_rows(reads->reread), ROW_REREAD, c->reread.rows, &reply->reread_end);
     if (rc == PR_OK && c->heads.rows > 0)
         rc = take_heads(run, reads->heads);
     if (rc == PR_OK && c->held_keys.rows > 0)
         rc = take_held_keys(run, reads->held_keys);
     for (size_t i = 0; i < c->held_count && rc == PR_OK; i++)
-        rc = take_rows(run, reads->held[i], ROW_HELD, c->held[i].rows, &reply->held_end[i]);
-    if (reads->next_due != NULL && PQntuples(reads->next_due) > 0)
-        reply->next_due_us = field_time(reads->next_due, 0, 0);
+        rc = take_rows(run, reads->held[i], count_rows(reads->held[i]), ROW_HELD, c->held[i].rows, &reply->held_end[i]);
     if (rc == PR_OK && reads->endpoints != NULL)
         rc = pg_endpoints_take(reads->endpoints, &run->session->arena, &reply->endpoints, &reply->endpoint_count,
                                run->reterr);

@@ -80,6 +80,7 @@ static void guard_take(struct pg_session *session)
         session->listens = link->generation;
     if (is_listening(session) && guard_do(session, "SELECT pg_try_advisory_lock" GUARD))
         session->guards = link->generation;
+    session->looked_us = 0; /* who sent before that did not ring */
 }
 
 /* Awake: nobody needs to ring.  When the connection is gone, so is the lock. */
@@ -112,6 +113,11 @@ static bool bell_rang(struct pg_session *session)
 
 /* ---- Looks ------------------------------------------------------------------------------------- */
 
+static int64_t real_us(void)
+{
+    return clock_mono_us(clock_system());
+}
+
 void pg_wait_remember(struct cycle_run *run)
 {
     struct pg_session        *session = run->session;
@@ -122,6 +128,7 @@ void pg_wait_remember(struct cycle_run *run)
     session->seen_instances = run->epoch ^ (int64_t)run->lanes;
     for (size_t i = 0; i < run->peer_count; i++)
         session->seen_instances ^= run->peers[i].epoch ^ (int64_t)run->peers[i].lanes;
+    session->looked_us = real_us();
     if (reply->row_count > 0 || run->cycle->verdict_count > 0)
         session->wait_us = session->store->poll_min_us;
 }
@@ -150,11 +157,6 @@ static bool look(struct pg_session *session)
     return news;
 }
 
-static int64_t real_us(void)
-{
-    return clock_mono_us(clock_system());
-}
-
 /* Until one of the descriptors is readable or so long. */
 static bool doze(struct pg_session *session, int wake_fd, int64_t us)
 {
@@ -176,8 +178,8 @@ static bool doze(struct pg_session *session, int wake_fd, int64_t us)
     return fds[0].revents != 0 || fds[1].revents != 0 || bell_rang(session);
 }
 
-/* How often to look when nothing happens: all sessions of the process together as often as one
- * should. */
+/* How often to look when nothing happens: the more boxes, the less often each, so that a process that
+ * has nothing to do asks less than five questions a second, with those that renew its leases. */
 static int64_t idle_us(struct postgres_store *store)
 {
     int64_t count = 0;
@@ -186,7 +188,27 @@ static int64_t idle_us(struct postgres_store *store)
         count++;
     pthread_mutex_unlock(&store->sessions_lock);
     int64_t each_us = atomic_load(&store->bells) > 0 ? max64(store->poll_max_us, BELL_POLL_US) : store->poll_max_us;
-    return time_mul(each_us, max64(count, 1));
+    return time_mul(each_us, 2 * count + 1);
+}
+
+/* How long until the next look?  Not each wait begins with one: the cycle before it has just looked. */
+static int64_t look_in_us(const struct pg_session *session)
+{
+    return max64(0, session->looked_us + session->wait_us - real_us());
+}
+
+/* Is it time to look, and is there something? */
+static bool has_news(struct pg_session *session)
+{
+    if (look_in_us(session) > 0)
+        return false;
+    session->looked_us = real_us();
+    if (look(session)) {
+        session->wait_us = session->store->poll_min_us;
+        return true;
+    }
+    session->wait_us = min64(session->wait_us + session->wait_us / 4 + 1, idle_us(session->store));
+    return false;
 }
 
 static int wait_for_news(struct pg_session *session, int wake_fd, int64_t timeout_us)
@@ -197,28 +219,27 @@ static int wait_for_news(struct pg_session *session, int wake_fd, int64_t timeou
     for (;;) {
         if (session->wait_us >= ASLEEP_AFTER_US && atomic_load(&session->store->bells) == 0)
             guard_take(session); /* and then look */
-        if (!link_is_up(session->link) || look(session))
+        if (!link_is_up(session->link) || has_news(session))
             break;
         int64_t left_us = timeout_us - (real_us() - start_us);
         if (left_us <= 0)
             return 0;
-        if (doze(session, wake_fd, min64(left_us, session->wait_us)))
+        if (doze(session, wake_fd, min64(left_us, look_in_us(session))))
             return 1;
-        session->wait_us = min64(session->wait_us + session->wait_us / 4 + 1, idle_us(session->store));
     }
-    if (link_is_up(session->link)) {
-        session->wait_us = session->store->poll_min_us;
+    if (link_is_up(session->link))
         return 1;
-    }
     /* Without a server there is nothing to look at; the cycle tries to connect. */
     (void)doze(session, wake_fd, min64(timeout_us, session->store->poll_max_us));
     return 1;
 }
 
+/* Who has slept for as long as it wanted goes on sleeping soon: it keeps the lock. */
 int pg_wait(void *self, int wake_fd, int64_t timeout_us)
 {
     struct pg_session *session = self;
     int                rc = wait_for_news(session, wake_fd, timeout_us);
-    guard_leave(session);
+    if (rc != 0)
+        guard_leave(session);
     return rc;
 }
