@@ -17,7 +17,7 @@ static void pg_close(void *self)
     link_free(store->sender);
     batch_fini(&store->batch);
     pthread_mutex_destroy(&store->people_lock);
-    pthread_mutex_destroy(&store->sender_lock);
+    senders_fini(&store->senders);
     pthread_mutex_destroy(&store->sessions_lock);
     pg_place_fini(&store->place);
     free(store);
@@ -31,7 +31,7 @@ static void store_init(struct postgres_store *store, const struct store_options 
     store->poll_max_us = options->poll_max_us > 0 ? options->poll_max_us : POLL_MAX_US;
     store->payload_max = options->payload_max > 0 ? options->payload_max : PR_PAYLOAD_MAX;
     pthread_mutex_init(&store->people_lock, NULL);
-    pthread_mutex_init(&store->sender_lock, NULL);
+    senders_init(&store->senders);
     pthread_mutex_init(&store->sessions_lock, NULL);
     list_init(&store->sessions);
     batch_init(&store->batch);

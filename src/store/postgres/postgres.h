@@ -30,6 +30,7 @@
 
 #include "base/list.h"
 #include "engine/scan.h"
+#include "store/senders.h"
 #include "store/postgres/link.h"
 #include "store/postgres/message.h"
 #include "store/store.h"
@@ -51,7 +52,7 @@ struct postgres_store {
 
     pthread_mutex_t people_lock; /* over people: queries, admin, migrate */
     struct link    *people;
-    pthread_mutex_t sender_lock; /* over sender and batch: enqueue */
+    struct senders    senders; /* who leads it has these two: */
     struct link    *sender;
     struct batch    batch;
     pthread_mutex_t sessions_lock;

@@ -90,7 +90,7 @@ static void sqlite_close(void *self)
     ASSERT(list_is_empty(&store->sessions));
     conn_close(store->sender);
     conn_close(store->people);
-    enqueue_fini(&store->queue);
+    senders_fini(&store->senders);
     pthread_mutex_destroy(&store->lock);
     free(store->place.path);
     free(store);
@@ -108,7 +108,7 @@ static int sqlite_open(const struct store_options *options, void **ret_self, str
     store->payload_max = options->payload_max > 0 ? options->payload_max : PR_PAYLOAD_MAX;
     pthread_mutex_init(&store->lock, NULL);
     list_init(&store->sessions);
-    enqueue_init(&store->queue);
+    senders_init(&store->senders);
     boot_id_read(store->boot_id);
 
     int rc = url_parse(options->url, &store->place, reterr);

@@ -19,6 +19,7 @@
 #include <pthread.h>
 
 #include "base/list.h"
+#include "store/senders.h"
 #include "store/sqlite/conn.h"
 #include "store/store.h"
 
@@ -28,13 +29,6 @@
 #define BOXES_MAX 256 /* tables of one database; a view names them all */
 
 /* ---- The store ----------------------------------------------------------------------- */
-
-struct enqueue_queue { /* enqueue.c */
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    struct list waiting; /* struct enqueue_request */
-    bool leading;        /* somebody commits for the others */
-};
 
 struct sqlite_store {
     struct sqlite_place place;
@@ -48,7 +42,7 @@ struct sqlite_store {
     struct conn *people;  /* queries, admin, migrate; opened at first need */
     struct conn *sender;  /* enqueue */
     struct list sessions; /* struct session, to be woken */
-    struct enqueue_queue queue;
+    struct senders senders;
 };
 
 /* The connection, opened at first need; it stays the store's. */
@@ -165,8 +159,6 @@ int schema_version(struct conn *conn, int64_t *ret_version, struct pr_error *ret
 int schema_wanted(void);
 
 /* enqueue.c, query.c, admin.c */
-void enqueue_init(struct enqueue_queue *queue);
-void enqueue_fini(struct enqueue_queue *queue);
 int sqlite_enqueue(void *self, pr_slice box, const struct pr_message *messages, size_t count, int *answers,
                    struct pr_error *reterr);
 int sqlite_query(void *self, const struct query *query, struct arena *arena, struct query_reply *ret_reply,

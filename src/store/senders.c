@@ -1,0 +1,93 @@
+/* Commits for many; see senders.h. */
+#include "store/senders.h"
+
+#include "base/error.h"
+#include "base/slice.h"
+#include "base/util.h"
+#include "core/message.h"
+
+void senders_init(struct senders *senders)
+{
+    pthread_mutex_init(&senders->lock, NULL);
+    pthread_cond_init(&senders->changed, NULL);
+    list_init(&senders->waiting);
+}
+
+void senders_fini(struct senders *senders)
+{
+    ASSERT(list_is_empty(&senders->waiting));
+    pthread_cond_destroy(&senders->changed);
+    pthread_mutex_destroy(&senders->lock);
+}
+
+/* ---- The leader ------------------------------------------------------------------------------- */
+
+struct chosen {
+    struct sending *requests[SENDERS_TOGETHER_MAX];
+    size_t                count;
+};
+
+static void choose(struct senders *senders, struct chosen *ret)
+{
+    size_t messages = 0;
+    ret->count = 0;
+    while (!list_is_empty(&senders->waiting) && messages < SENDERS_MESSAGES_MAX && ret->count < SENDERS_TOGETHER_MAX) {
+        struct sending *request = LIST_ENTRY(list_pop_front(&senders->waiting), struct sending, node);
+        messages += request->count;
+        ret->requests[ret->count++] = request;
+    }
+}
+
+/* Busy would be busy for each, one after the other; and what may be stored is not stored again. */
+static bool is_for_all(int rc)
+{
+    return rc == PR_OK || rc == PR_EBUSY || rc == PR_EUNCERTAIN;
+}
+
+static void commit_chosen(const struct chosen *c, senders_commit *commit, void *store)
+{
+    struct pr_error error = { .code = PR_OK };
+    int             rc = commit(store, c->requests, c->count, &error);
+    for (size_t i = 0; i < c->count; i++) {
+        struct sending *request = c->requests[i];
+        request->rc = rc;
+        request->error = error;
+        if (c->count > 1 && !is_for_all(rc))
+            request->rc = commit(store, &c->requests[i], 1, &request->error);
+    }
+}
+
+/* Commit for those who wait, ourselves perhaps among them.  They are locked. */
+static void lead(struct senders *senders, senders_commit *commit, void *store)
+{
+    struct chosen chosen;
+    senders->leading = true;
+    choose(senders, &chosen);
+    pthread_mutex_unlock(&senders->lock);
+    commit_chosen(&chosen, commit, store);
+    pthread_mutex_lock(&senders->lock);
+    senders->leading = false;
+    for (size_t i = 0; i < chosen.count; i++)
+        chosen.requests[i]->done = true;
+    pthread_cond_broadcast(&senders->changed);
+}
+
+int senders_enqueue(struct senders *senders, senders_commit *commit, void *store, pr_slice box,
+                  const struct pr_message *messages, size_t count, int *answers, struct pr_error *reterr)
+{
+    struct sending request = { .box = box, .messages = messages, .count = count, .answers = answers };
+    if (!name_is_valid(box))
+        return error_set(reterr, PR_EINVAL, "\"%.*s\" is not the name of a box", SLICE_ARGS(box));
+    pthread_mutex_lock(&senders->lock);
+    list_push_back(&senders->waiting, &request.node);
+    while (!request.done) {
+        if (senders->leading)
+            pthread_cond_wait(&senders->changed, &senders->lock);
+        else
+            lead(senders, commit, store);
+    }
+    pthread_mutex_unlock(&senders->lock);
+    if (request.rc != PR_OK)
+        return error_set(reterr, request.rc, "%s", request.error.text);
+    return PR_OK;
+}
