@@ -6,7 +6,7 @@
 #include "base/error.h"
 
 #define DRAIN_TIMEOUT_US PR_MINUTES(10)
-#define STOP_TIMEOUT_US PR_SECONDS(10)
+#define STOP_TIMEOUT_US PR_MINUTES(1) /* a commit can take long while the disk catches up */
 #define GLANCE_US 500 /* between two looks at the counters */
 
 /* The endpoint "poison" never takes anything. */

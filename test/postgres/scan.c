@@ -434,3 +434,48 @@ STORE_TEST(a_sender_with_many_subtransactions_does_not_stop_the_scan) /* S1 */
     CHECK_EQ(read_type(w, "many"), 1);
     PQfinish(sender);
 }
+
+/* ---- Where rows were seen ----------------------------------------------------------- */
+
+/* The relay deletes rows where it saw them.  Whoever touches one, or writes the table anew, moves it. */
+STORE_TEST(rows_that_lie_elsewhere_by_now_are_deleted_all_the_same) /* B11 */
+{
+    static const char *const moves[] = { "UPDATE %s.outbox SET subject = 'moved'", "VACUUM FULL %s.outbox" };
+    struct worker *w = suite_join(s, "outbox");
+    PGconn *pg = suite_pg_connect();
+    for (size_t i = 0; i < ARRAY_LENGTH(moves); i++) {
+        pr_id gone = SEND(s, "outbox"), first = SEND(s, "outbox"), second = SEND(s, "outbox");
+        const struct cycle_reply *r = CYCLE(w, .fresh_rows = 10);
+        CHECK_EQ(r->row_count, 3);
+        struct claim a = { .row = reply_find(r, first)->row, .id = first };
+        struct claim b = { .row = reply_find(r, second)->row, .id = second };
+        struct claim c = { .row = reply_find(r, gone)->row, .id = gone };
+        struct verdict verdicts[] = { VERDICT_OF(c, .kind = VERDICT_DISCARD), VERDICT_OF(a, .kind = VERDICT_DISCARD),
+                                      VERDICT_OF(b, .kind = VERDICT_DISCARD) };
+        suite_pg_do(pg, "DELETE FROM %s.outbox WHERE seq = (SELECT min(seq) FROM %s.outbox)");
+        suite_pg_do(pg, moves[i]);
+        r = CYCLE(w, .verdicts = verdicts, .verdict_count = 3);
+        CHECK_EQ(r->answers[0], PR_UNKNOWN);
+        CHECK_EQ(r->answers[1], PR_OK);
+        CHECK_EQ(r->answers[2], PR_OK);
+        CHECK_EQ(suite_pg_number(pg, "SELECT count(*) FROM %s.outbox"), 0);
+    }
+    PQfinish(pg);
+}
+
+/* ... and in the place where it was seen there may be another one by now. */
+STORE_TEST(a_row_in_the_place_of_another_is_left_alone) /* B11 */
+{
+    struct worker *w = suite_join(s, "outbox");
+    PGconn *pg = suite_pg_connect();
+    pr_id old = SEND(s, "outbox");
+    struct claim c = { .row = reply_find(CYCLE(w, .fresh_rows = 10), old)->row, .id = old };
+    suite_pg_do(pg, "DELETE FROM %s.outbox");
+    suite_pg_do(pg, "VACUUM (INDEX_CLEANUP ON) %s.outbox");
+    pr_id other = SEND(s, "outbox");
+    CHECK_EQ(suite_pg_number(pg, "SELECT count(*) FROM %s.outbox WHERE ctid = '(0,1)'"), 1); /* where the first was */
+    struct verdict verdict = VERDICT_OF(c, .kind = VERDICT_DISCARD);
+    CHECK_EQ(CYCLE(w, .verdicts = &verdict, .verdict_count = 1)->answers[0], PR_UNKNOWN);
+    CHECK(suite_find(s, other) != NULL);
+    PQfinish(pg);
+}
