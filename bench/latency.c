@@ -187,16 +187,18 @@ static void sqlite_sender_close(void *self)
 
 void bench_latency(const struct bench *b)
 {
-    static const struct latency_sender sender = { sqlite_sender_open, sqlite_sender_insert, sqlite_sender_close };
+    static const struct latency_sender sender = { sqlite_sender_open, sqlite_sender_insert,
+                                                  sqlite_sender_close };
     const char *path = bench_path(b, "latency.db");
     bare_create(path);
-    latency_measure(b, &(struct latency_run){
-                           .sender = &sender,
-                           .place = path,
-                           .url = bare_url(path),
-                           .names = { "latency_p50", "latency_p99", "latency_with_insert_p50", "latency_with_insert_p99" },
-                           .p50_at_most_ms = 3.0,
-                           .p99_at_most_ms = 20.0,
-                       });
+    latency_measure(
+        b, &(struct latency_run){
+               .sender = &sender,
+               .place = path,
+               .url = bare_url(path),
+               .names = { "latency_p50", "latency_p99", "latency_with_insert_p50", "latency_with_insert_p99" },
+               .p50_at_most_ms = 3.0,
+               .p99_at_most_ms = 20.0,
+           });
     bare_remove(path);
 }

@@ -153,7 +153,7 @@ static void prepare(struct bench *b, const struct order *o)
     b->messages = o->messages > 0 ? o->messages : b->quick ? 100000 : 1000000;
     b->deep = b->messages * 5;
     b->deep += b->deep / DEEP_SPARE;
-    b->pg_deep = b->quick ? b->messages * 5 : b->messages * 10;
+    b->pg_deep = b->quick ? b->messages * 2 : b->messages * 10;
     b->part = max_size(b->messages / 10, 50000);
     b->rounds = 3;
     b->pair_rounds = b->quick ? 7 : 15;

@@ -124,11 +124,12 @@ static void run_with_count(PGconn *pg, const char *name, size_t count)
 void pgbare_insert(PGconn *pg, size_t count, size_t streams)
 {
     char sql[512];
-    snprintf(sql, sizeof sql,
-             "INSERT INTO outbox (destination, type, stream, payload) SELECT 'sink', 'bench.message',"
-             " CASE WHEN %zu > 0 THEN 'stream-' || n %% greatest(%zu, 1) END, convert_to(repeat('x', %d), 'UTF8')"
-             " FROM generate_series(1, %zu) n",
-             streams, streams, BENCH_PAYLOAD, count);
+    snprintf(
+        sql, sizeof sql,
+        "INSERT INTO outbox (destination, type, stream, payload) SELECT 'sink', 'bench.message',"
+        " CASE WHEN %zu > 0 THEN 'stream-' || n %% greatest(%zu, 1) END, convert_to(repeat('x', %d), 'UTF8')"
+        " FROM generate_series(1, %zu) n",
+        streams, streams, BENCH_PAYLOAD, count);
     pgbare_run(pg, sql);
 }
 
@@ -203,8 +204,8 @@ enum { OID_BYTEA = 17, OID_INT8 = 20, OID_INT4 = 23, OID_UUID = 2950 };
 
 struct drainer {
     PGconn *pg;
-    int64_t after[LANES];  /* the last seq that was read of each lane */
-    struct array ids;      /* read last time, not deleted yet */
+    int64_t after[LANES]; /* the last seq that was read of each lane */
+    struct array ids;     /* read last time, not deleted yet */
     struct array rows, numbers, positions;
     char sink[BENCH_PAYLOAD];
     int64_t cycle;
@@ -212,11 +213,13 @@ struct drainer {
 
 static const char READ[] =
     "SELECT f.* FROM unnest($1::bigint[]) WITH ORDINALITY AS l(seq, n) CROSS JOIN LATERAL"
-    " (SELECT b.id, b.lane, b.seq, b.destination, b.stream, b.type, b.payload FROM outbox b WHERE b.lane = l.n - 1"
+    " (SELECT b.id, b.lane, b.seq, b.destination, b.stream, b.type, b.payload FROM outbox b WHERE b.lane = l.n "
+    "- 1"
     " AND b.seq > l.seq AND b.due_at IS NULL AND b.held_by IS NULL ORDER BY b.seq LIMIT 16) f";
 static const char DELETE[] = "DELETE FROM outbox WHERE id = ANY ($1::uuid[])";
-static const char RECEIPT[] = "INSERT INTO claim (instance, cycle, box, at, rows, numbers)"
-                              " VALUES ('00000000-0000-0000-0000-000000000001', $1::bigint, 'outbox', now(), $2, $3)";
+static const char RECEIPT[] =
+    "INSERT INTO claim (instance, cycle, box, at, rows, numbers)"
+    " VALUES ('00000000-0000-0000-0000-000000000001', $1::bigint, 'outbox', now(), $2, $3)";
 
 static void send_step(PGconn *pg, const char *name, int count, const char *const *values, const int *lengths)
 {
@@ -286,7 +289,8 @@ double pgbare_drain_rate(PGconn *pg, size_t count)
     array_begin(&d.ids, OID_UUID);
     array_begin(&d.rows, OID_INT8);
     array_begin(&d.numbers, OID_INT4);
-    pgbare_run(pg, "SET enable_seqscan = off; SET enable_bitmapscan = off; SET plan_cache_mode = force_generic_plan");
+    pgbare_run(
+        pg, "SET enable_seqscan = off; SET enable_bitmapscan = off; SET plan_cache_mode = force_generic_plan");
     prepare(pg, "begin", "BEGIN");
     prepare(pg, "read", READ);
     prepare(pg, "delete", DELETE);
@@ -310,8 +314,9 @@ double pgbare_drain_rate(PGconn *pg, size_t count)
 
 void pgbare_lease_create(PGconn *pg)
 {
-    pgbare_run(pg, "CREATE TABLE public.queue (id bigserial PRIMARY KEY, leased_until timestamptz, payload bytea);"
-                   "CREATE INDEX queue_lease ON public.queue (leased_until NULLS FIRST, id)");
+    pgbare_run(pg,
+               "CREATE TABLE public.queue (id bigserial PRIMARY KEY, leased_until timestamptz, payload bytea);"
+               "CREATE INDEX queue_lease ON public.queue (leased_until NULLS FIRST, id)");
 }
 
 /* Lease some, do nothing with them, delete them by their keys. */
@@ -322,7 +327,8 @@ static void lease_batch(PGconn *pg)
     snprintf(count, sizeof count, "%d", LEASE_BATCH);
     PGresult *leased = must(pg, PQexecPrepared(pg, "lease", 1, (const char *[]){ count }, NULL, NULL, 0));
     for (int i = 0; i < PQntuples(leased); i++)
-        size += (size_t)snprintf(ids + size, sizeof ids - size, "%s%s", i > 0 ? "," : "", PQgetvalue(leased, i, 0));
+        size +=
+            (size_t)snprintf(ids + size, sizeof ids - size, "%s%s", i > 0 ? "," : "", PQgetvalue(leased, i, 0));
     snprintf(ids + size, sizeof ids - size, "}");
     PQclear(leased);
     PQclear(must(pg, PQexecPrepared(pg, "delete", 1, (const char *[]){ ids }, NULL, NULL, 0)));

@@ -12,6 +12,7 @@
 #include "pgbare.h"
 #include "report.h"
 
+#define MORE 20000    /* may be sent until the engine has stopped */
 #define SHALLOW 40000 /* the first are sent before the stopwatch runs; 10,000 or more are left at its end */
 #define DEEP_AT_MOST 1.15
 #define STUCK 100000
@@ -34,7 +35,7 @@ static double part_round(const char *database, size_t count)
 static void measure_depth(const struct bench *b)
 {
     double deep[BENCH_ROUNDS_MAX], shallow[BENCH_ROUNDS_MAX];
-    size_t rounds = b->rounds + 2, waiting = b->pg_deep, spare = rounds * (b->part + SHALLOW);
+    size_t rounds = b->rounds + (b->quick ? 0 : 2), waiting = b->pg_deep, spare = rounds * (b->part + MORE);
 
     progress(b, "making a backlog of %zu messages", waiting);
     pgbare_fill("shallow", b->part + SHALLOW);
@@ -43,8 +44,8 @@ static void measure_depth(const struct bench *b)
         pgbare_copy("shallow", "run");
         shallow[i] = part_round("run", b->part);
         deep[i] = part_round("deep", b->part);
-        progress(b, "depth %zu/%zu: %.2f us with %zu waiting, %.2f us with few", i + 1, rounds, deep[i], waiting,
-                 shallow[i]);
+        progress(b, "depth %zu/%zu: %.2f us with %zu waiting, %.2f us with few", i + 1, rounds, deep[i],
+                 waiting, shallow[i]);
     }
     pgbare_remove("deep");
     pgbare_remove("shallow");
@@ -55,10 +56,11 @@ static void measure_depth(const struct bench *b)
 /* ---- Stuck streams --------------------------------------------------------------------------------- */
 
 /* Failed heads that come back in an hour, as the engine writes them. */
-static const char FAILED_HEADS[] =
-    "INSERT INTO outbox (destination, stream, type, payload, status, attempts, failures, failure_reason, failed_at,"
-    " due_at) SELECT 'sink', 'stream-' || n, 'bench.message', '', 1 | 32768, 1, 1, 1, now(), now() + interval '1 hour'"
-    " FROM generate_series(0, 1) n";
+static const char FAILED_HEADS[] = "INSERT INTO outbox (destination, stream, type, payload, status, attempts, "
+                                   "failures, failure_reason, failed_at,"
+                                   " due_at) SELECT 'sink', 'stream-' || n, 'bench.message', '', 1 | 32768, 1, "
+                                   "1, 1, now(), now() + interval '1 hour'"
+                                   " FROM generate_series(0, 1) n";
 
 /* Microseconds per message, from the first one sent to the last. */
 static double pair_round(struct pr_engine *engine, PGconn *pg, size_t count)
@@ -96,7 +98,8 @@ static void measure_stuck(const struct bench *b)
     pgbare_remove("clean");
     if (held != STUCK)
         die("%.0f of %d messages are stuck", held, STUCK);
-    report_turns("postgres_stuck_streams", with, without, b->pair_rounds, "us/message", BOUND_AT_MOST, STUCK_AT_MOST);
+    report_turns("postgres_stuck_streams", with, without, b->pair_rounds, "us/message", BOUND_AT_MOST,
+                 STUCK_AT_MOST);
 }
 
 /* ---- Instances --------------------------------------------------------------------------------------- */
@@ -199,7 +202,8 @@ static void measure_senders(const struct bench *b)
     }
     pgbare_close(pg);
     pgbare_remove("run");
-    report_turns("postgres_send_while_draining", beside, alone, rounds, "messages/s", BOUND_AT_LEAST, SENDERS_AT_LEAST);
+    report_turns("postgres_send_while_draining", beside, alone, rounds, "messages/s", BOUND_AT_LEAST,
+                 SENDERS_AT_LEAST);
 }
 
 /* The backlog is that of bench_postgres(). */

@@ -32,7 +32,8 @@ static const struct option poll_options[] = {
     { "min", OPTION_DURATION, "2ms", "the shortest pause between two looks at a busy store",
       FIELD(config, poll_min_us), .min = 100, .max = PR_SECONDS(60) },
     { "max", OPTION_DURATION, "200ms",
-      "the longest pause while nothing happens: how late a message of another process may be noticed",
+      "the longest pause while nothing happens: how late a message of another process may be noticed "
+      "(PostgreSQL: the more boxes, the later, up to a second with two)",
       FIELD(config, poll_max_us), .min = 1000, .max = PR_SECONDS(60) },
 };
 static const struct option_section option_poll = {
