@@ -19,7 +19,7 @@
 #define IDLE_QUERIES_AT_MOST 5.0 /* a second */
 #define IDLE_CPU_AT_MOST 1.0     /* per cent of one core, daemon and server together */
 #define START_TIMEOUT_S 20
-#define SETTLE_S 2
+#define SETTLE_S 6 /* until looks are as far apart as they get */
 #define LEASE_ROUND_S 5 /* a lease is renewed that often */
 
 /* ---- Latency --------------------------------------------------------------------------------------- */
