@@ -78,9 +78,10 @@ static void guard_take(struct pg_session *session)
         return; /* told already: more of them would be told for nothing */
     if (session->listens != link->generation && link_script(link, "LISTEN postrider", NULL) == PR_OK)
         session->listens = link->generation;
-    if (is_listening(session) && guard_do(session, "SELECT pg_try_advisory_lock" GUARD))
+    if (is_listening(session) && guard_do(session, "SELECT pg_try_advisory_lock" GUARD)) {
         session->guards = link->generation;
-    session->looked_us = 0; /* who sent before that did not ring */
+        session->looked_us = 0; /* who sent before that did not ring */
+    }
 }
 
 /* Awake: nobody needs to ring.  When the connection is gone, so is the lock. */
