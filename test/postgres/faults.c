@@ -484,13 +484,18 @@ STORE_TEST(a_schema_of_an_older_version_is_upgraded_and_keeps_what_it_has) /* I1
     suite_pg_do(pg, "ALTER TABLE %s.tally DROP COLUMN failed_at CASCADE, DROP COLUMN reason CASCADE,"
                     " DROP COLUMN code CASCADE, DROP COLUMN error CASCADE");
     suite_pg_do(pg, "INSERT INTO %s.endpoint (name, sent) VALUES ('e', 7)");
+    suite_pg_do(pg, "INSERT INTO %s.outbox (row_id, type, destination, created_at, due_at)"
+                    " VALUES (nextval(pg_get_serial_sequence('%s.outbox', 'seq')), 'part', 'a', now(), now())");
     suite_pg_do(pg, "UPDATE %s.meta SET value = '3' WHERE key = 'schema_version'"); /* before breakers and the log */
     CHECK_EQ(store_check(&s->store, &s->error), PR_ESCHEMA);
     CHECK_OK(store_migrate(&s->store, NULL, 0, &s->error), &s->error);
     CHECK_OK(store_check(&s->store, &s->error), &s->error);
     CHECK_EQ(suite_endpoint(s, "e")->sent, 7);
     CHECK_EQ(suite_endpoint(s, "e")->last_failed_us, 0);
-    CHECK_EQ(suite_count(s, QUERY_MESSAGES, FILTER()), 1);
+    CHECK_EQ(suite_count(s, QUERY_MESSAGES, FILTER()), 2);
+    struct worker *w = suite_join(s, "outbox");
+    CHECK_EQ(CYCLE(w, .held_keys = { .rows = 10, .lanes = LANES_ALL })->held_key_count, 1);
+    CHECK_SLICE(w->reply->held_keys[0], "a/"); /* a part waits for its endpoint */
     PQfinish(pg);
 }
 

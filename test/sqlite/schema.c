@@ -34,6 +34,10 @@ static void make_old(sqlite3 *db)
         "ALTER TABLE endpoint DROP COLUMN last_code",
         "ALTER TABLE endpoint DROP COLUMN last_error",
         "INSERT INTO endpoint (name, sent) VALUES ('e', 7)",
+        /* two parts of a message, of which one has failed */
+        "INSERT INTO outbox (id, type, destination, split_seq, created_at, due_at, attempts, status)"
+        " VALUES (x'0190163d8694739baea5966c26f8ad91', 'part', 'a', 1, 1000, 1000, 0, 1),"
+        " (x'0190163d8694739baea5966c26f8ad91', 'part', 'b', 1, 1000, 1000, 1, 32769)",
         "UPDATE meta SET value = 2 WHERE key = 'schema_version'",
     };
     for (size_t i = 0; i < ARRAY_LENGTH(steps); i++)
@@ -50,9 +54,11 @@ TEST(a_file_of_an_older_version_is_upgraded_and_keeps_what_it_has) /* I18 */
     CHECK_EQ(store_check(&f->store, &f->error), PR_ESCHEMA);
     CHECK_OK(fixture_migrate(f), &f->error);
     CHECK_OK(store_check(&f->store, &f->error), &f->error);
-    CHECK_EQ(fixture_int(f, "SELECT count(*) FROM outbox"), 1);
+    CHECK_EQ(fixture_int(f, "SELECT count(*) FROM outbox"), 3);
+    CHECK_EQ(fixture_int(f, "SELECT held_by = 'a/' AND due_at IS NULL FROM outbox WHERE destination = 'a'"), 1);
+    CHECK_EQ(fixture_int(f, "SELECT held_by IS NULL AND due_at = 1000 FROM outbox WHERE destination = 'b'"), 1);
     CHECK_EQ(fixture_int(f, "SELECT sent FROM endpoint_overview WHERE name = 'e' AND state = 'ok'"), 7);
-    CHECK_EQ(fixture_int(f, "SELECT count(*) FROM messages WHERE endpoint_state IS NULL"), 1);
+    CHECK_EQ(fixture_int(f, "SELECT count(*) FROM messages WHERE endpoint_state IS NULL"), 3);
     fixture_close(f);
 }
 

@@ -51,7 +51,7 @@ CREATE INDEX "{box}_due" ON "{schema}"."{box}" (due_at, seq, (coalesce(row_id, s
 CREATE INDEX "{box}_held" ON "{schema}"."{box}" (held_by, seq, (coalesce(row_id, seq))) WHERE held_by IS NOT NULL;
 CREATE INDEX "{box}_heads" ON "{schema}"."{box}" ((coalesce(row_id, seq)))
     WHERE due_at IS NOT NULL AND (due_at = 'infinity' OR
-          (NOT released AND ((status & 32768) <> 0 OR attempts > 0)));
+          (NOT released AND ((status & 32768) <> 0 OR attempts > 0 OR due_at <= created_at)));
 CREATE INDEX "{box}_back" ON "{schema}"."{box}" ((coalesce(row_id, seq)))
     WHERE due_at IS NOT NULL OR held_by IS NOT NULL;
 

@@ -52,6 +52,6 @@ CREATE INDEX "{box}_held" ON "{box}" (held_by, seq) WHERE held_by IS NOT NULL;
 -- message_blocks_stream(), or parked.
 CREATE INDEX "{box}_heads" ON "{box}" (row_id)
     WHERE due_at IS NOT NULL AND (due_at = 9223372036854775807 OR (released = 0 AND
-          ((status & 32768) <> 0 OR attempts > 0)));
+          ((status & 32768) <> 0 OR attempts > 0 OR due_at <= created_at)));
 
 INSERT INTO box (name) VALUES ('{box}');
