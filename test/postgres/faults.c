@@ -108,6 +108,26 @@ STORE_TEST(a_commit_whose_answer_was_lost_is_found_by_looking) /* B7, B27 */
     end_of_wire(s, proxy);
 }
 
+/* What a handler sent came back into the box; it is read once, and so is all else. */
+STORE_TEST(a_lost_commit_with_a_message_that_came_back_reads_nothing_twice) /* B7, S1 */
+{
+    struct proxy *proxy = over_a_wire(s);
+    struct worker *w = suite_join(s, "outbox");
+    struct pr_message m = { .type = PR_STR("effect"), .id = suite_id(7) };
+    struct effect effect = { .verdict = EFFECT_ALWAYS, .box = PR_STR("outbox"), .message = &m };
+    struct cycle cycle = { .effects = &effect, .effect_count = 1, .fresh_rows = 100 };
+    SEND(s, "outbox");
+    CHECK_EQ(CYCLE(w, .fresh_rows = 100)->row_count, 1);
+    proxy_set(proxy, PROXY_CUT_ANSWER);
+    CHECK_EQ(worker_try(w, &cycle), PR_EUNCERTAIN);
+    worker_cycle(w, &cycle);
+    CHECK(w->reply->replayed);
+    CHECK_EQ(w->reply->row_count, 1);
+    CHECK(reply_find(w->reply, m.id) != NULL);
+    CHECK_EQ(CYCLE(w, .fresh_rows = 100)->row_count, 0);
+    end_of_wire(s, proxy);
+}
+
 STORE_TEST(a_commit_that_never_arrived_is_made_when_it_is_asked_again) /* B7, B27 */
 {
     struct step t;

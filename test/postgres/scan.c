@@ -10,14 +10,18 @@
 #include "store/suite.h"
 #include "store/suite_postgres.h"
 
-/* How many rows of this type come in one cycle. */
-static size_t read_type(struct worker *w, const char *type)
+static size_t count_type(const struct cycle_reply *r, const char *type)
 {
-    const struct cycle_reply *r = CYCLE(w, .fresh_rows = 1000);
     size_t count = 0;
     for (size_t i = 0; i < r->row_count; i++)
         count += slice_eq_cstr(r->rows[i].m.type, type);
     return count;
+}
+
+/* How many rows of this type come in one cycle. */
+static size_t read_type(struct worker *w, const char *type)
+{
+    return count_type(CYCLE(w, .fresh_rows = 1000), type);
 }
 
 /* ---- S1 --------------------------------------------------------------------------- */
@@ -99,14 +103,26 @@ STORE_TEST(every_way_to_insert_draws_its_xid_first) /* S1 */
     CHECK_EQ(read_type(w, "t"), 3 * 3 + 5 + 3);
 }
 
-static void *cycle_run_late(void *arg)
+/* ---- S1: a cycle that is held up ---------------------------------------------------- */
+
+/* A cycle that sends something into a box ("": it does not), and is held up somewhere. */
+struct held {
+    struct worker *w;
+    const char    *box;
+    pthread_t      thread;
+};
+
+static void *held_run(void *arg)
 {
-    struct worker *w = arg;
-    CYCLE(w, .fresh_rows = 10);
+    struct held      *h = arg;
+    struct pr_message m = { .type = PR_STR("effect") };
+    struct effect     effect = { .verdict = EFFECT_ALWAYS, .box = slice_from(h->box), .message = &m };
+    pr_id_new(&m.id);
+    CYCLE(h->w, .fresh_rows = 10, .effects = &effect, .effect_count = h->box[0] != '\0');
     return NULL;
 }
 
-/* Until somebody waits for the lock that stands in the way of the sequence. */
+/* Until somebody waits for the lock that stands in the way. */
 static void wait_for_waiter(PGconn *pg)
 {
     int64_t end_us = clock_mono_us(clock_system()) + PR_SECONDS(10);
@@ -116,31 +132,128 @@ static void wait_for_waiter(PGconn *pg)
     }
 }
 
-/* Whoever reads the sequence is made to wait for a lock first.  Meanwhile a transaction begins and
- * draws a place.  The sequence counts it then, so the snapshot has to know it, too. */
+/* Of two senders one has the newer xid and the lower place, and only the other one commits.  So
+ * PostgreSQL's snapshot of that moment shows the higher place, and ends below the newer xid. */
+static void send_out_of_order(PGconn *late, PGconn *other)
+{
+    suite_pg_do(other, "BEGIN");
+    suite_pg_do(other, "SELECT pg_current_xact_id()");
+    suite_pg_do(late, "BEGIN");
+    suite_pg_do(late, "INSERT INTO %s.outbox (type, stream) VALUES ('late', 'same lane')");
+    suite_pg_do(other, "INSERT INTO %s.outbox (type, stream) VALUES ('other', 'same lane')");
+    suite_pg_do(other, "COMMIT");
+}
+
+/* While a cycle waits for the lock 77 somewhere, two transactions begin.  Wherever that was: each
+ * row is read once. */
+static void check_held_cycle(struct worker *w, const char *box)
+{
+    struct held h = { .w = w, .box = box };
+    PGconn *pg = suite_pg_connect(), *late = suite_pg_connect(), *other = suite_pg_connect();
+    CYCLE(w, .fresh_rows = 10);
+    suite_pg_do(pg, "SELECT pg_advisory_lock(77)");
+    CHECK_EQ(pthread_create(&h.thread, NULL, held_run, &h), 0);
+    wait_for_waiter(pg);
+    send_out_of_order(late, other);
+    suite_pg_do(pg, "SELECT pg_advisory_unlock(77)");
+    pthread_join(h.thread, NULL);
+    CHECK_EQ(count_type(w->reply, "late"), 0);
+    CHECK_EQ(count_type(w->reply, "effect"), strcmp(box, "outbox") == 0);
+    size_t others = count_type(w->reply, "other");
+    suite_pg_do(late, "COMMIT");
+    CYCLE(w, .fresh_rows = 10);
+    CHECK_EQ(count_type(w->reply, "late"), 1);
+    CHECK_EQ(count_type(w->reply, "other") + others, 1);
+    CHECK_EQ(CYCLE(w, .fresh_rows = 10)->row_count, 0);
+    PQfinish(pg);
+    PQfinish(late);
+    PQfinish(other);
+}
+
+/* Instead of the sequence there is a view from now on. */
+static void replace_sequence(const char *view)
+{
+    PGconn *pg = suite_pg_connect();
+    suite_pg_do(pg, "ALTER SEQUENCE %s.outbox_seq_seq RENAME TO real_seq");
+    suite_pg_do(pg, view);
+    PQfinish(pg);
+}
+
 STORE_TEST(the_snapshot_is_taken_after_the_sequence_was_read) /* S1 */
 {
     struct worker *w = suite_join(s, "outbox");
-    PGconn *pg = suite_pg_connect(), *sender = suite_pg_connect();
-    pthread_t thread;
-    suite_pg_do(pg, "ALTER SEQUENCE %s.outbox_seq_seq RENAME TO real_seq");
-    suite_pg_do(pg, "CREATE VIEW %s.outbox_seq_seq AS SELECT q.* FROM"
-                    " (SELECT pg_advisory_lock_shared(77), pg_advisory_unlock_shared(77) OFFSET 0) p,"
-                    " LATERAL (SELECT last_value, is_called FROM %s.real_seq WHERE p IS NOT NULL) q");
-    suite_pg_do(pg, "SELECT pg_advisory_lock(77)");
-    CHECK_EQ(pthread_create(&thread, NULL, cycle_run_late, w), 0);
-    wait_for_waiter(pg);
-    suite_pg_do(sender, "BEGIN");
-    suite_pg_do(sender, "INSERT INTO %s.outbox (type) VALUES ('between')");
-    suite_pg_do(pg, "SELECT pg_advisory_unlock(77)");
-    pthread_join(thread, NULL);
-    CHECK_EQ(w->reply->row_count, 0);
-    suite_pg_do(sender, "COMMIT");
-    CHECK_EQ(read_type(w, "between"), 1);
-    CHECK_EQ(read_type(w, "between"), 0);
-    PQfinish(pg);
-    PQfinish(sender);
+    replace_sequence("CREATE VIEW %s.outbox_seq_seq AS SELECT q.* FROM"
+                     " (SELECT pg_advisory_lock_shared(77), pg_advisory_unlock_shared(77) OFFSET 0) p,"
+                     " LATERAL (SELECT tableoid, last_value, is_called FROM %s.real_seq WHERE p IS NOT NULL) q");
+    check_held_cycle(w, "");
+    check_held_cycle(w, "inbox");
+    check_held_cycle(w, "outbox");
 }
+
+/* A trigger makes whoever inserts wait for the lock. */
+static void check_held_insert(struct worker *w, const char *when, const char *box)
+{
+    PGconn *pg = suite_pg_connect();
+    suite_pg_do(pg, "CREATE OR REPLACE FUNCTION %s.hold() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+                    " PERFORM pg_advisory_lock_shared(77), pg_advisory_unlock_shared(77); RETURN NEW; END $$");
+    suite_pg_do(pg, when);
+    check_held_cycle(w, box);
+    suite_pg_do(pg, "SET client_min_messages = warning");
+    suite_pg_do(pg, "DROP FUNCTION %s.hold CASCADE");
+    PQfinish(pg);
+}
+
+#define HOLD(when) "CREATE TRIGGER hold " when " FOR EACH ROW EXECUTE FUNCTION %s.hold()"
+
+/* The cycle's own message goes elsewhere: the round was over by then. */
+STORE_TEST(senders_that_begin_while_a_message_of_a_handler_is_stored_are_not_forgotten) /* S1 */
+{
+    struct worker *w = suite_join(s, "outbox");
+    check_held_insert(w, HOLD("BEFORE INSERT ON %s.inbox"), "inbox");
+    check_held_insert(w, HOLD("BEFORE INSERT ON %s.claim"), "inbox");
+}
+
+/* It comes back into the box that is read: before the round, and around the row that tells the next xid. */
+STORE_TEST(senders_that_begin_while_a_message_comes_back_are_not_forgotten) /* S1 */
+{
+    struct worker *w = suite_join(s, "outbox");
+    check_held_insert(w, HOLD("BEFORE INSERT ON %s.claim"), "outbox");
+    check_held_insert(w, HOLD("AFTER INSERT ON %s.claim"), "outbox");
+}
+
+/* They began before the cycle, and its snapshot does not name the newest of all. */
+STORE_TEST(a_cycle_whose_message_comes_back_does_not_forget_the_newest_transaction) /* S1 */
+{
+    struct worker *w = suite_join(s, "outbox");
+    PGconn *late = suite_pg_connect(), *other = suite_pg_connect();
+    CYCLE(w, .fresh_rows = 10);
+    send_out_of_order(late, other);
+    held_run(&(struct held){ .w = w, .box = "outbox" });
+    CHECK_EQ(count_type(w->reply, "other"), 1);
+    CHECK_EQ(count_type(w->reply, "effect"), 1);
+    CHECK_EQ(w->reply->row_count, 2);
+    suite_pg_do(late, "COMMIT");
+    CHECK_EQ(read_type(w, "late"), 1);
+    CHECK_EQ(w->reply->row_count, 1);
+    PQfinish(late);
+    PQfinish(other);
+}
+
+/* What a SELECT may see while nextval() writes its log record: 32 numbers more than were drawn. */
+STORE_TEST(a_sequence_that_shows_more_than_was_drawn_loses_nothing) /* S1 */
+{
+    struct worker *w = suite_join(s, "outbox");
+    PGconn *pg = suite_pg_connect();
+    replace_sequence("CREATE VIEW %s.outbox_seq_seq AS SELECT tableoid, last_value + 32 AS last_value, is_called FROM %s.real_seq");
+    for (int i = 0; i < 5; i++) {
+        CHECK_EQ(read_type(w, "next"), 0);
+        suite_pg_do(pg, "INSERT INTO %s.outbox (type) VALUES ('next')");
+        CHECK_EQ(read_type(w, "next"), 1);
+    }
+    PQfinish(pg);
+}
+
+/* ---- S1, S2: what is committed late --------------------------------------------------- */
 
 STORE_TEST(rows_of_a_copy_are_read_when_it_commits) /* S1 */
 {
@@ -357,15 +470,15 @@ static void reader_note(const struct cycle_reply *r)
 }
 
 /* Read, and complete what the cycle before has read; now and then a handler sends something into
- * the same box, which is seen at once. */
-static size_t reader_step(struct worker *w, struct verdict *verdicts, size_t *count, bool with_effect)
+ * the same box, which is seen at once, or into another one ("": it does not). */
+static size_t reader_step(struct worker *w, struct verdict *verdicts, size_t *count, const char *box)
 {
     struct pr_message m = { .type = PR_STR("effect") };
-    struct effect effect = { .verdict = EFFECT_ALWAYS, .box = PR_STR("outbox"), .message = &m };
+    struct effect effect = { .verdict = EFFECT_ALWAYS, .box = slice_from(box), .message = &m };
     pr_id_new(&m.id);
     const struct cycle_reply *r = CYCLE(w, .fresh_rows = 200, .verdicts = verdicts, .verdict_count = *count,
-                                        .effects = &effect, .effect_count = with_effect);
-    effects_sent += with_effect;
+                                        .effects = &effect, .effect_count = box[0] != '\0');
+    effects_sent += strcmp(box, "outbox") == 0;
     for (size_t i = 0; i < *count; i++)
         CHECK_EQ(r->answers[i], PR_OK);
     reader_note(r);
@@ -384,6 +497,7 @@ static bool writers_done(void)
 
 STORE_TEST(what_many_senders_commit_is_read_exactly_once) /* S1 to S4, B10 */
 {
+    static const char *const boxes[] = { "outbox", "inbox", "" };
     struct worker *w = suite_join(s, "outbox");
     static struct verdict verdicts[200];
     size_t count = 0;
@@ -395,12 +509,12 @@ STORE_TEST(what_many_senders_commit_is_read_exactly_once) /* S1 to S4, B10 */
     }
     effects_sent = effects_seen = 0;
     for (unsigned step = 0; !writers_done(); step++)
-        reader_step(w, verdicts, &count, step % 3 == 0);
+        reader_step(w, verdicts, &count, boxes[step % ARRAY_LENGTH(boxes)]);
     for (unsigned i = 0; i < WRITERS; i++) {
         pthread_join(writers[i].thread, NULL);
         PQfinish(writers[i].pg);
     }
-    while (reader_step(w, verdicts, &count, false) > 0)
+    while (reader_step(w, verdicts, &count, "") > 0)
         ;
     size_t lost = 0, twice = 0, ghosts = 0, committed = 0;
     for (unsigned i = 0; i < WRITERS; i++)

@@ -72,31 +72,6 @@ static int run_first_batch(struct cycle_run *run, bool changes, bool round_first
     return rc;
 }
 
-static int run_inside(struct cycle_run *run)
-{
-    const struct cycle *cycle = run->cycle;
-    bool                changes = cycle_changes(cycle) && (!run->replayed || cycle->epoch == 0);
-    bool                comes_back = changes && effects_come_back(run);
-    bool                wants_round = cycle->fresh_rows > 0;
-
-    int rc = run_first_batch(run, changes, wants_round && !comes_back);
-    if (rc == PR_OK && changes && !run->replayed)
-        rc = pg_effects_store(run);
-    if (rc == PR_OK && wants_round && comes_back)
-        rc = pg_round_after_effects(run);
-    if (rc == PR_OK && wants_round)
-        rc = pg_round_take(run);
-    if (rc == PR_OK)
-        rc = pg_notices_take(run);
-    if (rc == PR_OK)
-        rc = pg_lease_work(run);
-    FAILPOINT("store.cycle.before_commit");
-    if (rc == PR_OK)
-        rc = pg_reads_run(run);
-    FAILPOINT("store.cycle.after_commit");
-    return rc;
-}
-
 static void session_remember(struct pg_session *session, const struct cycle_run *run)
 {
     const struct cycle *cycle = run->cycle;
@@ -110,6 +85,33 @@ static void session_remember(struct pg_session *session, const struct cycle_run 
     session->uncertain = 0;
     if (wrote)
         session->idle_claim = cycle->receipt_count == 0 ? cycle->number : 0;
+}
+
+static int run_inside(struct cycle_run *run)
+{
+    const struct cycle *cycle = run->cycle;
+    bool                changes = cycle_changes(cycle) && (!run->replayed || cycle->epoch == 0);
+    bool                wants_round = cycle->fresh_rows > 0;
+
+    run->comes_back = wants_round && changes && !run->replayed && effects_come_back(run);
+    int rc = run_first_batch(run, changes, wants_round && !run->comes_back);
+    if (rc == PR_OK && run->comes_back && run->replayed) {
+        session_remember(run->session, run); /* it landed: begin anew as one that only reads, with the round first */
+        return 1;
+    }
+    if (rc == PR_OK && changes && !run->replayed)
+        rc = pg_effects_store(run);
+    if (rc == PR_OK && wants_round)
+        rc = pg_round_take(run);
+    if (rc == PR_OK)
+        rc = pg_notices_take(run);
+    if (rc == PR_OK)
+        rc = pg_lease_work(run);
+    FAILPOINT("store.cycle.before_commit");
+    if (rc == PR_OK)
+        rc = pg_reads_run(run);
+    FAILPOINT("store.cycle.after_commit");
+    return rc;
 }
 
 static int cycle_once(struct pg_session *session, const struct cycle *cycle, struct pr_error *reterr)

@@ -187,11 +187,12 @@ int pg_effects_store(struct cycle_run *run)
     }
     if (rc != PR_OK)
         return rc;
-    /* In a transaction of its own inside ours, and after the sequence was read: so the row has
-     * an xid that is above those of all rows counted by then (see fresh.c). */
-    if (run->cycle->fresh_rows > 0)
-        pg_round_add_sequence(run);
-    link_add(run->link, "SAVEPOINT postrider", NO_BOX, NULL, NULL);
-    add_claim(run, &run->mark);
+    if (run->comes_back) {
+        pg_round_add(run);
+        /* The claim is in a transaction of its own inside ours, behind the snapshot: so its xid is
+         * above those of all who had one then (see fresh.c). */
+        link_add(run->link, "SAVEPOINT postrider", NO_BOX, NULL, NULL);
+    }
+    add_claim(run, run->comes_back ? &run->mark : NULL);
     return link_run(run->link, run->reterr);
 }

@@ -1,12 +1,16 @@
 /* New rows, through the scan (engine/scan.h).
  *
- * S1 wants a snapshot whose xmax is above the xid of every row whose seq was drawn when the
- * sequence was read.  PostgreSQL's is not: its xmax is one above the last transaction that has
- * ended, so those that were begun later and still run are at or above it.  So we ask for the
- * next xid, too, after the sequence was read, and count those in between as running: none of
- * them had ended.  age() tells the next xid without using one up, in a transaction that has
- * none itself.  When effects have come back into our own box, we do have one: then a row that
- * was just written in a subtransaction tells it (its xmin is a new xid). */
+ * S1 wants a snapshot whose xmax is above the xid of everybody who had one when it was taken.
+ * PostgreSQL's is not: its xmax is one above the last transaction that has ended, so those that
+ * were begun later and still run are at or above it.  So we ask for the next xid, too, after the
+ * snapshot was taken, and count those in between as running: none of them had ended by then.
+ * age() tells the next xid without using one up, in a transaction that has none itself.  When
+ * effects have come back into our own box, we do have one: then a row that is written in a
+ * subtransaction right after the snapshot tells it (its xmin is a new xid).
+ *
+ * And S1 wants a last value that is not above what was drawn.  The column last_value of a sequence is:
+ * while nextval() writes its log record, the row holds the value that the log is told, 32 numbers
+ * ahead, and a SELECT reads it without the lock.  pg_sequence_last_value() takes the lock. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,10 +27,7 @@
 
 /* ---- The round -------------------------------------------------------------------------------- */
 
-void pg_round_add_sequence(struct cycle_run *run)
-{
-    link_add(run->link, "SELECT last_value, is_called FROM {box_seq}", run->session->box, NULL, &run->last);
-}
+static const char LAST[] = "SELECT coalesce(pg_sequence_last_value(tableoid), 0) FROM {box_seq}"; /* NULL: none was drawn */
 
 static const char ROUND[] =
     "SELECT pg_current_snapshot()::text, age(pg_snapshot_xmax(pg_current_snapshot())::xid),"
@@ -34,13 +35,8 @@ static const char ROUND[] =
 
 void pg_round_add(struct cycle_run *run)
 {
-    pg_round_add_sequence(run);
+    link_add(run->link, LAST, run->session->box, NULL, &run->last);
     link_add(run->link, ROUND, NO_BOX, NULL, &run->round);
-}
-
-int pg_round_after_effects(struct cycle_run *run)
-{
-    return link_do(run->link, ROUND, NO_BOX, NULL, &run->round, run->reterr);
 }
 
 /* "xmin:xmax:xid,xid", and the xids between xmax and next; without own.  Outcome 1: these are too
@@ -59,10 +55,8 @@ static int snapshot_read(struct cycle_run *run, uint64_t own, struct snapshot *r
     uint64_t xmin = strtoull(at, &at, 10);
     uint64_t xmax = strtoull(at + 1, &at, 10);
     uint64_t next = xmax + (uint64_t)field_int(run->round, 0, 1);
-    if (own != 0) { /* the mark's 32 bits, at or above our own */
-        uint32_t distance = (uint32_t)field_i64(run->mark, 0, 0) - (uint32_t)own;
-        next = max64((int64_t)xmax, (int64_t)(own + distance + 1));
-    }
+    if (own != 0) /* the mark's 32 bits, above our own */
+        next = own + (uint32_t)((uint32_t)field_i64(run->mark, 0, 0) - (uint32_t)own);
     if (next < xmax || next - xmax > XIDS_BETWEEN_MAX)
         return 1;
     uint64_t *xip = arena_alloc_array(&run->session->arena, room + (size_t)(next - xmax), sizeof(xip[0]));
@@ -107,11 +101,12 @@ int pg_round_take(struct cycle_run *run)
 {
     struct pg_session *session = run->session;
     struct snapshot    now;
-    int64_t            last = field_bool(run->last, 0, 1) ? field_i64(run->last, 0, 0) : 0;
+    int64_t            last = field_i64(run->last, 0, 0);
     int64_t            start = field_time(run->round, 0, 2);
     pr_slice           own_text = field_slice(run->round, 0, 3);
-    uint64_t           own = run->mark != NULL && own_text.size > 0 ? strtoull(own_text.data, NULL, 10) : 0;
+    uint64_t           own = own_text.size > 0 ? strtoull(own_text.data, NULL, 10) : 0;
 
+    ASSERT(own == 0 || run->mark != NULL); /* age() would tell our own */
     if (session->server_start != start && session->server_start != 0)
         scan_forget(session->scan); /* S5 */
     session->server_start = start;

@@ -163,6 +163,7 @@ struct cycle_run {
     int64_t             lease_left_us;
     struct peer        *peers; /* without ourselves; in the arena */
     size_t              peer_count;
+    bool                comes_back; /* effects go into this box: the round is taken behind them, to see them */
     bool                has_round;
     PGresult           *own, *pulse, *claims, *others, *last, *round, *mark, *control; /* of the first batch */
     PGresult           *written; /* our own row, when it was changed; no row in it: it is not ours any more */
@@ -194,8 +195,6 @@ void pg_seen_forget(struct seen *seen);
 /* fresh.c, sweep.c, read.c */
 void pg_fresh_settle(struct pg_session *session, const struct cycle *cycle);
 void pg_round_add(struct cycle_run *run);
-void pg_round_add_sequence(struct cycle_run *run);
-PR_MUST_CHECK int pg_round_after_effects(struct cycle_run *run);
 PR_MUST_CHECK int pg_round_take(struct cycle_run *run); /* outcome 1: begin anew */
 struct fresh *pg_fresh_add(struct cycle_run *run); /* NULL: no memory */
 PR_MUST_CHECK int pg_fresh_take(struct fresh *fresh); /* ends it */
