@@ -9,9 +9,11 @@
  *                    scan_done() says how far it came
  *
  * Invariants:
- *   S1  A sender draws its xid before its seq.  So a row whose seq was drawn by the time that
- *       the last value was read has an xid below xmax of any snapshot taken afterwards.
- *       (A snapshot taken before that proves nothing about it, and rows are lost.)
+ *   S1  A sender draws its xid before its seq, and xmax is above every xid that was drawn when
+ *       the snapshot was taken.  So a row has an xid below xmax when its seq was drawn by then:
+ *       when it is not above the last value, which was read before, or not above that of a row
+ *       which the snapshot can see.  (With a snapshot taken before, an xmax that is only above
+ *       most of them, or a last value that was not drawn yet, rows are lost.)
  *   S2  Floor: when every transaction that ran in that snapshot has ended, nothing new can
  *       appear at or below that last value.
  *   S3  Per lane: above its position everything is unread.  Between floor and position only

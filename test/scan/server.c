@@ -39,6 +39,8 @@ void server_end(struct server *s, struct server_tx *tx, bool commit)
     for (int64_t i = 0; i < s->last && tx->xid != 0; i++)
         if (s->rows[i].xid == tx->xid)
             s->rows[i].state = commit ? ROW_COMMITTED : ROW_ROLLED_BACK;
+    if (tx->xid > s->last_ended)
+        s->last_ended = tx->xid;
     tx->open = false;
 }
 
@@ -101,6 +103,16 @@ void reader_fini(struct reader *r)
     scan_free(r->scan);
 }
 
+/* What PostgreSQL's own snapshot knows: nobody above the last that has ended, or above `known`. */
+static void snapshot_cut(struct snapshot *snapshot, uint64_t last_ended, uint64_t known)
+{
+    snapshot->xmax = last_ended + 1 > known ? last_ended + 1 : known;
+    while (snapshot->xip_count > 0 && snapshot->xip[snapshot->xip_count - 1] >= snapshot->xmax)
+        snapshot->xip_count--;
+    if (snapshot->xmin > snapshot->xmax)
+        snapshot->xmin = snapshot->xmax;
+}
+
 /* Rows of one range, in seq order.  True: it was read to its end. */
 static bool reader_range(struct reader *r, unsigned lane, const struct scan_range *range, size_t *limit,
                          int64_t *last_seq, struct server_row **taken, size_t *taken_count)
@@ -160,8 +172,11 @@ void reader_round(struct reader *r, size_t limit, unsigned steps, double lose)
         last = s->last;
     } else {
         last = s->last;
+        uint64_t next_xid = s->next_xid;
         server_busy(s, steps);
         snapshot = server_snapshot(s, xip);
+        if (r->mistake == MISTAKE_XMAX_FIRST)
+            snapshot_cut(&snapshot, s->last_ended, next_xid);
     }
     ASSERT(scan_round(r->scan, r->mistake == MISTAKE_LAST_TOO_HIGH ? last + 1 : last, &snapshot) == PR_OK);
     server_busy(s, steps);

@@ -29,6 +29,7 @@ struct server_tx {
 struct server {
     struct random     random;
     uint64_t          next_xid;
+    uint64_t          last_ended; /* the highest xid of those that have ended */
     int64_t           last;
     struct server_tx  tx[SERVER_TX_MAX];
     struct server_row rows[SERVER_ROWS_MAX];
@@ -48,7 +49,7 @@ void server_busy(struct server *s, unsigned steps);
 /* xip has room for SERVER_TX_MAX. */
 struct snapshot server_snapshot(const struct server *s, uint64_t *xip);
 
-enum reader_mistake { MISTAKE_NONE, MISTAKE_SNAPSHOT_FIRST, MISTAKE_LAST_TOO_HIGH };
+enum reader_mistake { MISTAKE_NONE, MISTAKE_SNAPSHOT_FIRST, MISTAKE_XMAX_FIRST, MISTAKE_LAST_TOO_HIGH };
 
 struct reader {
     struct server      *server;

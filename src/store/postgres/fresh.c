@@ -150,8 +150,9 @@ void pg_fresh_settle(struct pg_session *session, const struct cycle *cycle)
         pending->set = false;
     }
     session->pending_number = 0;
-    if (cycle->epoch == 0) { /* a new life: nothing was read */
+    if (cycle->epoch == 0) { /* a new life: nothing was read, and what was taken for committed may not be */
         fresh_start(session, 0, 0);
+        scan_forget(session->scan);
         pg_sweep_start(session);
     }
 }
