@@ -8,7 +8,7 @@
  * effects have come back into our own box, we do have one: then a row that is written in a
  * subtransaction right after the snapshot tells it (its xmin is a new xid).
  *
- * And S1 wants a last value that is not above what was drawn.  The column last_value of a sequence is:
+ * And S1 wants a last value that is not above what was drawn.  The column last_value of a sequence may be:
  * while nextval() writes its log record, the row holds the value that the log is told, 32 numbers
  * ahead, and a SELECT reads it without the lock.  pg_sequence_last_value() takes the lock. */
 #include <stdlib.h>
