@@ -199,12 +199,13 @@ static int look_at_leftovers(struct world *w, bool note, size_t *ret_count)
     struct leftovers l;
     int left = ROWS_NONE;
     leftovers_init(w, &l);
-    *ret_count = l.rows.listed_count;
+    *ret_count = 0;
     for (size_t i = 0; i < l.rows.listed_count; i++) {
         const struct listed *row = &l.rows.listed[i];
         const struct parcel *p = world_find(w, row->m.id);
         bool person = waits_for_a_person(w, &l, row);
         left = max64(left, person ? ROWS_FOR_A_PERSON : ROWS_LEFT);
+        *ret_count += !person;
         if (note && !person)
             world_note(w, (struct event){ .kind = EVENT_UNDRAINED, .instance = INSTANCE_NONE,
                                           .message = p != NULL ? p->index : MESSAGE_NONE, .what = (uint16_t)row->state,
