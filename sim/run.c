@@ -9,6 +9,7 @@
 #include "base/util.h"
 
 #define DRAIN_LOOKS 200 /* how often it is asked whether all is gone */
+#define DRAIN_PATIENCE 100 /* so often the time for one step, while there are steps */
 #define DRAIN_ROUNDS 1000 /* a strict stream can need a person for each of its messages */
 
 /* ---- Faults that come by themselves -------------------------------------------------------- */
@@ -193,19 +194,19 @@ static bool waits_for_a_person(const struct world *w, const struct leftovers *l,
 
 enum { ROWS_NONE, ROWS_FOR_A_PERSON, ROWS_LEFT };
 
-/* What is left in the box; `note` writes it into the history. */
-static int look_at_leftovers(struct world *w, bool note, size_t *ret_count)
+/* What is left in the box; `note` writes it into the history.  *ret_state: changes when a row comes, fails or goes. */
+static int look_at_leftovers(struct world *w, bool note, uint64_t *ret_state)
 {
     struct leftovers l;
     int left = ROWS_NONE;
     leftovers_init(w, &l);
-    *ret_count = 0;
+    *ret_state = 0;
     for (size_t i = 0; i < l.rows.listed_count; i++) {
         const struct listed *row = &l.rows.listed[i];
         const struct parcel *p = world_find(w, row->m.id);
         bool person = waits_for_a_person(w, &l, row);
         left = max64(left, person ? ROWS_FOR_A_PERSON : ROWS_LEFT);
-        *ret_count += !person;
+        *ret_state += person ? 0 : ((uint64_t)1 << 32) + (uint64_t)row->m.failures;
         if (note && !person)
             world_note(w, (struct event){ .kind = EVENT_UNDRAINED, .instance = INSTANCE_NONE,
                                           .message = p != NULL ? p->index : MESSAGE_NONE, .what = (uint16_t)row->state,
@@ -237,16 +238,16 @@ static void decide_by_hand(struct world *w, bool replay)
 static bool drain(struct world *w, int64_t limit_us)
 {
     for (int round = 0; round < DRAIN_ROUNDS; round++) {
-        int64_t until_us = w->mono_us + limit_us;
+        int64_t until_us = w->mono_us + limit_us, last_us = w->mono_us + DRAIN_PATIENCE * limit_us;
         int     left = ROWS_LEFT;
-        size_t  fewest = SIZE_MAX, count = SIZE_MAX;
+        uint64_t state = 0, before = 0;
         while (w->mono_us < until_us && w->broken == NULL) {
-            left = w->open_transactions == 0 ? look_at_leftovers(w, false, &count) : ROWS_LEFT;
+            left = w->open_transactions == 0 ? look_at_leftovers(w, false, &state) : ROWS_LEFT;
             if (left != ROWS_LEFT)
                 break;
-            if (count < fewest) { /* each may pause its endpoint once more: the time is for one of them */
-                fewest = count;
-                until_us = w->mono_us + limit_us;
+            if (state != before) { /* each failure may pause its endpoint once more: the time is for one of them */
+                before = state;
+                until_us = min64(w->mono_us + limit_us, last_us);
             }
             world_run_for(w, limit_us / DRAIN_LOOKS);
         }
@@ -269,7 +270,7 @@ void world_live(struct world *w)
     if (w->broken != NULL)
         return;
     heal(w);
-    size_t left;
+    uint64_t left;
     if (!drain(w, limit_us) && w->broken == NULL)
         look_at_leftovers(w, true, &left);
     world_show_all(w);
