@@ -17,7 +17,8 @@
  *   Exceptions      a B that its sender delayed has left the order; a released B overtakes; a
  *                   released A is overtaken; an A whose sender committed after B's comes when it
  *                   comes; and so does an A that an operator touched (retry, park, replay, dead
- *                   by hand), until a hand-out of it is counted. */
+ *                   by hand), until a hand-out of it is counted.  A B that was touched so and
+ *                   handed out has overtaken; if that died before it was sent, it does so again. */
 #include "checkers.h"
 
 #include "base/hash.h"
@@ -67,7 +68,7 @@ void check_start_order(struct checker *c, const struct event *e, struct shadow_m
 {
     unsigned      endpoint = e->what;
     enum ordering ordering = c->s->endpoints[endpoint].ordering;
-    bool          before_b = true, first = !row->sent && !b->parcel->delayed;
+    bool          before_b = true, first = !row->sent && !row->ahead && !b->parcel->delayed;
 
     if (ordering == ORDERING_NONE || slice_is_empty(b->parcel->m.stream))
         return;

@@ -105,6 +105,7 @@ void check_handout(struct checker *c, const struct event *e)
     row->number = e->number;
     row->unexplained = e->number - row->failures;
     row->handed_out = true;
+    row->ahead = row->ahead || row->excused;
     row->receipt = e->value;
     row->started = row->again = row->forgotten = false;
     row->result = RESULT_NONE;

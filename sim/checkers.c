@@ -233,12 +233,12 @@ static void on_clock(struct checker *c, const struct event *e)
 }
 
 /* Those whose failure the engine may have to remember, and what keeps their followers in the store. */
-static size_t rows_that_went_out(const struct checker *c)
+static size_t rows_that_may_be_heads(const struct checker *c)
 {
     size_t count = 0;
     for (uint32_t i = 0; i < c->message_count; i++)
         for (const struct shadow_row *row = c->messages[i].rows; row != NULL; row = row->next)
-            count += row->handed_out;
+            count += row->handed_out || row->failed; /* what is too large fails without being handed out */
     return count;
 }
 
@@ -255,7 +255,7 @@ static void on_window(struct checker *c, const struct event *e)
                    (long long)e->value, count_max, bytes_max);
     /* A stream for each message in the window; a stream and a head for each that failed, or died before it
      * was sent.  What only waits takes nothing, however much it is. */
-    size_t places_max = count_max + 2 * rows_that_went_out(c);
+    size_t places_max = count_max + 2 * rows_that_may_be_heads(c);
     if (e->extra > places_max)
         breach_set(c, "I14", "an engine remembers %llu streams and heads; %zu are allowed", (unsigned long long)e->extra, places_max);
 }

@@ -63,6 +63,7 @@ struct shadow_row {
     bool       ok;                 /* its receiver's yes reached an engine */
     uint16_t   ok_session;
     bool       handed_out, sent;   /* at least once */
+    bool       ahead;              /* handed out while it was excused: it has overtaken, and does so again */
     unsigned   arrivals;
 };
 
