@@ -8,6 +8,8 @@
 #include "base/util.h"
 #include "cli/endpoint.h"
 #include "cli/message.h"
+#include "cli/policy.h"
+#include "policy/explain.h"
 
 #include <jansson.h>
 
@@ -364,14 +366,35 @@ static void say_story(const struct why *y)
 
 /* ---- What comes next ---- */
 
+/* What the engine will do when it goes on failing as it did last (B71). */
 static void say_limit(const struct why *y)
 {
-    const struct retry_setting *retry = &y->setting->retry;
-    int last = retry->delay_count > 0 ? (int)retry->delay_count + 1 : retry->failures;
+    const struct pr_message *m = &y->l->m;
+    struct failure failure = {
+        .message  = m,
+        .endpoint = slice_from(y->setting->name),
+        .reason   = m->reason,
+        .code     = m->code,
+        .error    = m->error,
+        .failures = m->failures + 1,
+        .age_us   = y->now_us - m->created_us,
+    };
+    struct explanation *x = arena_alloc(y->arena, sizeof(*x));
+    const struct explain_line *last;
+    struct policy policy;
 
-    if (last > 0)
-        printf("  It failed %d %s; endpoint %s makes it a dead letter at the %s failure.\n", y->l->m.failures,
-               y->l->m.failures == 1 ? "time" : "times", y->setting->name, ordinal(y, last));
+    ASSERT(x != NULL);
+    config_endpoint_policy(y->cli->config, y->setting, &policy);
+    policy_explain(&policy, &failure, x);
+    if (x->goes_on)
+        return;
+    last = &x->lines[x->line_count - 1];
+    printf("  It failed %d %s; ", m->failures, m->failures == 1 ? "time" : "times");
+    if (last->decision.matched == NULL)
+        printf("endpoint %s makes it a dead letter at the %s failure.\n", y->setting->name, ordinal(y, last->failure));
+    else
+        printf("at the %s failure of this kind rule %s says: %s.\n", ordinal(y, last->failure),
+               clean(y, last->decision.rule), policy_words(y->cli, &last->decision));
 }
 
 /* The one in front of it is dead or parked and holds it: strict. */

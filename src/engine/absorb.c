@@ -17,8 +17,8 @@ static void forget_row(struct engine *e, uint64_t row)
 
     if (item == NULL)
         return;
-    if (item->place == PLACE_CHOSEN)
-        item_return(e, item, false);
+    if (item->place == PLACE_CHOSEN || item->place == PLACE_READY)
+        item_return(e, item, false); /* announced, but nobody has begun */
     if (item->place != PLACE_WAITING) {
         item->outdated = true; /* it is out, or judged: the store will tell that it came too late */
         return;
@@ -64,6 +64,8 @@ static void absorb_notice(struct engine *e, const struct notice *n, int64_t now_
     case NOTICE_RELOAD:
         list_foreach(node, &e->chosen)
             item_return(e, LIST_ENTRY(node, struct item, node), false);
+        for (size_t i = 0; i < e->endpoint_count; i++)
+            endpoint_return_ready(e, &e->endpoints[i]);
         open_lanes(e, e->lanes);
         for (size_t i = 0; i < e->slot_count; i++)
             if (e->slots[i] != NULL)

@@ -438,6 +438,7 @@ void  reports_anew(struct engine *e); /* the store has forgotten all of them */
 bool    endpoint_has_pause(const struct engine *e, const struct endpoint *ep, int64_t now_us);
 int64_t endpoint_paused_until(const struct endpoint *ep); /* store time; 0: not */
 void    endpoint_pause(struct engine *e, struct endpoint *ep, int64_t for_us, pr_slice by, pr_slice why, int64_t now_us);
+void    endpoint_return_ready(struct engine *e, struct endpoint *ep); /* what is announced and not begun */
 void    pauses_plan(struct engine *e, int64_t now_us);
 void    pauses_committed(struct engine *e, bool endpoints_known);
 void    pauses_drop(struct engine *e);

@@ -19,7 +19,7 @@ bool endpoint_has_pause(const struct engine *e, const struct endpoint *ep, int64
     return endpoint_paused_until(ep) > store_now(e, now_us);
 }
 
-static void return_ready(struct engine *e, struct endpoint *ep)
+void endpoint_return_ready(struct engine *e, struct endpoint *ep)
 {
     list_foreach(node, &ep->ready)
         item_return(e, LIST_ENTRY(node, struct item, node), false);
@@ -45,7 +45,7 @@ void endpoint_pause(struct engine *e, struct endpoint *ep, int64_t for_us, pr_sl
     free(ep->pause.by);
     free(ep->pause.why);
     ep->pause = (struct local_pause){ .until_us = until_us, .by = text_copy(by, WHY_CHARS), .why = text_copy(why, WHY_CHARS) };
-    return_ready(e, ep);
+    endpoint_return_ready(e, ep);
 }
 
 void pauses_plan(struct engine *e, int64_t now_us)
