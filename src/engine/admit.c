@@ -42,7 +42,7 @@ static void admit_unroutable(struct engine *e, const struct row *row, int64_t no
     judge_simple(e, item, VERDICT_PARK, PR_REASON_DESTINATION_MISSING, PR_STR("routes"), pr_str(text.text), now_us);
 }
 
-/* Fresh rows behind a failed head, or more of one stream than it may have in memory, wait in the
+/* Fresh rows behind a failed head or one that waits for its breaker, or more of one stream than it may have in memory, wait in the
  * store: they are held. */
 static bool must_hold(const struct engine *e, const struct stream *s, const struct row *row)
 {
@@ -50,7 +50,7 @@ static bool must_hold(const struct engine *e, const struct stream *s, const stru
         return false;
     if (row->from == ROW_DUE)
         return stream_blocks(s, &row->m);
-    return stream_blocks(s, &row->m) || s->held ||
+    return stream_blocks(s, &row->m) || s->held || stream_is_barred_at(s, row->m.seq) ||
            s->item_count >= max_size(16, e->setting.window_count / STREAM_SHARE_DIVISOR);
 }
 

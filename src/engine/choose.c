@@ -43,7 +43,7 @@ static struct item *first_loose(struct endpoint *ep, int64_t now_us)
     return item;
 }
 
-static struct item *first_in_stream(struct endpoint *ep, int64_t now_us)
+static struct item *first_in_stream(struct engine *e, struct endpoint *ep, int64_t now_us)
 {
     struct item *item;
 
@@ -52,6 +52,7 @@ static struct item *first_in_stream(struct endpoint *ep, int64_t now_us)
         if (node == NULL)
             return NULL;
         item = LIST_ENTRY(list_first(&LIST_ENTRY(node, struct stream, ready)->items), struct item, node);
+        stream_hold_barred(e, item->stream);
     } while (!brakes_allow_or_shelve(ep, item, now_us));
     return item;
 }
@@ -65,7 +66,7 @@ static struct item *candidate(struct engine *e, struct endpoint *ep, int64_t now
         return NULL;
     brakes_unshelve(ep, now_us);
     loose   = first_loose(ep, now_us);
-    ordered = first_in_stream(ep, now_us);
+    ordered = first_in_stream(e, ep, now_us);
     if (loose == NULL || ordered == NULL)
         return loose != NULL ? loose : ordered;
     return ep->loose_next ? loose : ordered;

@@ -348,6 +348,8 @@ void stream_set_here(struct stream *s, int64_t seq, bool here); /* when there is
 bool stream_misses_head(const struct stream *s, int64_t seq);   /* an earlier one is not in memory */
 void stream_remove_head(struct engine *e, struct stream *s, int64_t seq);
 void stream_hold_followers(struct engine *e, struct stream *s);
+bool stream_is_barred_at(const struct stream *s, int64_t seq);
+void stream_hold_barred(struct engine *e, struct stream *s);
 bool hold_add(struct engine *e, struct hold hold); /* false: no memory */
 bool stream_hold_row(struct engine *e, struct stream *s, uint64_t row, pr_id id, int64_t seq);
 void stream_is_held(struct stream *s, int64_t from_seq); /* rows from here on are held in the store */

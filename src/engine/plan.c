@@ -115,7 +115,7 @@ bool wants_cycle(struct engine *e, int64_t now_us)
         return true;
     if (e->stopping)
         return e->out_count == 0 || has_dirty_receipt(e);
-    return choose_possible(e, now_us) || has_dirty_receipt(e) || wants_read(e, now_us);
+    return choose_possible(e, now_us) || e->hold_count > 0 || has_dirty_receipt(e) || wants_read(e, now_us);
 }
 
 /* ---- Reads ------------------------------------------------------------------------------------ */

@@ -114,7 +114,7 @@ static void absorb_held_row(struct engine *e, struct stream *s, const struct row
 
     find_target(e, row, &target);
     if (row_is_ours(e, row))
-        waits = stream_blocks(s, &row->m) || scan_will_come(e, row) || endpoint_hides(s->endpoint, s->name, row->m.seq) ||
+        waits = stream_blocks(s, &row->m) || (stream_is_barred_at(s, row->m.seq) && !row->m.released) || scan_will_come(e, row) || endpoint_hides(s->endpoint, s->name, row->m.seq) ||
                 admit(e, row, &target, now_us) == NO_ROOM;
     s->dozing    = waits && brakes_bar(e, s->endpoint, row->m.type);
     s->held_stop = waits; /* go on from here when the head is gone, or when there is room */

@@ -243,6 +243,38 @@ void stream_hold_followers(struct engine *e, struct stream *s)
         e->due_wanted = true;
 }
 
+/* Does one before this place wait in memory for the breaker of its type? */
+bool stream_is_barred_at(const struct stream *s, int64_t seq)
+{
+    const struct list_node *first = list_first(&s->items);
+    const struct item      *item  = first != NULL ? LIST_ENTRY(first, struct item, node) : NULL;
+
+    return item != NULL && item->brake != NULL && item->brake->barred && item->m.seq < seq;
+}
+
+/* Its first one waits for the breaker of its type, maybe for long: what waits behind it goes to the store, too, since
+ * it would take the room of other types. */
+void stream_hold_barred(struct engine *e, struct stream *s)
+{
+    bool changed = false;
+
+    list_foreach(node, &s->items) {
+        struct item *item = LIST_ENTRY(node, struct item, node);
+        bool can = item->place == PLACE_WAITING && !item->m.released && !item->from_due &&
+                   item->number == 0; /* never announced: it is on no receipt */
+        if (!can || !stream_is_barred_at(s, item->m.seq))
+            continue;
+        if (slice_eq(item->m.held_by, s->key))
+            stream_is_held(s, item->m.seq);
+        else if (!stream_hold_row(e, s, item->row, item->m.id, item->m.seq))
+            break; /* no memory: it stays where it is */
+        item_free(e, item);
+        changed = true;
+    }
+    if (changed)
+        stream_update(e, s);
+}
+
 /* ---- Ready or not ---------------------------------------------------------------------- */
 
 /* May there be held ones before the first in memory?  They are read first. */
@@ -290,7 +322,8 @@ void stream_update(struct engine *e, struct stream *s)
 {
     bool wake = s->held && (s->head_count == 0 || s->held_from <= s->heads[0].seq) &&
                 (s->item_count < HELD_ROWS || held_goes_first(s)) && (e->giving & lane_bit(s->lane)) == 0 &&
-                scan_has_passed(e, s->lane, s->held_from) && !s->dozing;
+                scan_has_passed(e, s->lane, s->held_from) && !s->dozing &&
+                !stream_is_barred_at(s, s->held_from);
 
     if (s->item_count == 0 && s->busy == 0 && s->head_count == 0 && !s->held && s->holds == 0) {
         stream_free(e, s);

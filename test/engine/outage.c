@@ -283,6 +283,47 @@ TEST(an_open_type_takes_no_room_from_the_others) /* B73, B50 */
     stage_close(&s);
 }
 
+/* Few of the open type, but each with a long tail of others behind it. */
+TEST(what_stands_behind_an_open_type_takes_no_room_from_the_others) /* B73, B50 */
+{
+    enum { STREAMS = 20, TAIL = 30, GOOD = 200 };
+    static pr_id good[GOOD], tail[STREAMS][TAIL];
+    struct stage s;
+    uint64_t     dead = 0;
+    stage_set(&s);
+    s.scenario.engine.window_count = 200;
+    s.scenario.engine.batch        = 50;
+    s.scenario.endpoints[0].breaker = usual;
+    s.scenario.endpoints[0].breaker.per_type = true;
+    s.scenario.check = true;
+    open_quietly(&s);
+    outage.down     = true;
+    outage.bad_type = scenario_type(1);
+    for (int i = 0; i < STREAMS; i++)
+        send_type(&s, 1, STREAM(i));
+    for (int k = 0; k < TAIL; k++)
+        for (int i = 0; i < STREAMS; i++)
+            tail[i][k] = send_type(&s, 2, STREAM(i));
+    for (int i = 0; i < GOOD; i++)
+        good[i] = send_type(&s, 2, i % 2 == 0 ? STREAM(300 + i) : "");
+    stage_run(&s, PR_SECONDS(5));
+    for (int i = 0; i < GOOD; i++)
+        CHECK(stage_done(&s, good[i]));
+    outage.cycles = 0;
+    stage_run(&s, PR_MINUTES(10));
+    CHECK(outage.cycles < 10 * 60 * 20);
+    outage.down = false;
+    stage_run(&s, PR_MINUTES(20));
+    for (int i = 0; i < STREAMS; i++)
+        for (int k = 0; k < TAIL; k++) {
+            CHECK(stage_done(&s, tail[i][k]));
+            CHECK(k == 0 || stage_first_us(&s, tail[i][k - 1]) <= stage_first_us(&s, tail[i][k]));
+        }
+    CHECK_EQ(left(&s, &dead), 0);
+    CHECK_EQ(outage.dead, 0);
+    stage_close(&s);
+}
+
 /* What waits in memory for its breaker can end otherwise: then others of its type are the probes. */
 TEST(an_open_type_finds_a_probe_when_those_in_memory_are_gone) /* B72 */
 {
