@@ -1,5 +1,7 @@
 #include "cli/endpoint.h"
 
+#include <string.h>
+
 #include "base/error.h"
 #include "base/util.h"
 
@@ -105,6 +107,27 @@ static bool fits(const char *glob, pr_slice text)
     return glob[0] == '\0' || slice_glob(slice_from(glob), text);
 }
 
+static bool route_fits(const struct config_route *r, const struct pr_message *m)
+{
+    return fits(r->type, m->type) && fits(r->source, m->source) && fits(r->stream, m->stream);
+}
+
+pr_slice message_route(const struct cli *cli, const struct pr_message *m)
+{
+    const char *found = "";
+
+    for (size_t i = 0; i < cli->config->route_count; i++) {
+        const struct config_route *r = &cli->config->routes[i];
+
+        for (size_t k = 0; k < r->to_count && route_fits(r, m); k++) {
+            if (found[0] != '\0' && strcmp(found, r->to[k]) != 0)
+                return (pr_slice){ NULL, 0 };
+            found = r->to[k];
+        }
+    }
+    return slice_from(found);
+}
+
 /* Where the routes would send it; the first that it has to wait for. */
 static const struct breaker_info *breaker_by_route(const struct cli *cli, const struct query_reply *reply,
                                                    const struct listed *l)
@@ -112,7 +135,7 @@ static const struct breaker_info *breaker_by_route(const struct cli *cli, const 
     for (size_t i = 0; i < cli->config->route_count; i++) {
         const struct config_route *r = &cli->config->routes[i];
 
-        if (!fits(r->type, l->m.type) || !fits(r->source, l->m.source) || !fits(r->stream, l->m.stream))
+        if (!route_fits(r, &l->m))
             continue;
         for (size_t k = 0; k < r->to_count; k++) {
             const struct breaker_info *b = breaker_of(reply, l, slice_from(r->to[k]));

@@ -26,6 +26,9 @@ void breaker_json(struct json_writer *w, const struct breaker_info *b,
 const struct breaker_info *message_breaker(const struct cli *cli, const struct query_reply *reply,
                                            const struct listed *l);
 
+/* The one endpoint that the routes send it to; empty: none, or several. */
+pr_slice message_route(const struct cli *cli, const struct pr_message *m);
+
 /* A cell: "sends", "paused for 5m", "open for 12s". */
 void standing_add(struct cli *cli, struct table *t, const struct standing *s, int64_t now_us);
 const char *standing_why(struct arena *arena, const struct standing *s,

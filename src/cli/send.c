@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/utf8.h"
 #include "cli/cli.h"
 #include "runtime/config_suggest.h"
 
@@ -52,6 +53,8 @@ static int headers(struct cli *cli, pr_slice *ret)
         if (!header_name_is_valid(name))
             code =
                 cli_usage(cli, "--header \"%s\": a name has letters, digits and - . _ and no blanks", header);
+        else if (!utf8_valid(slice_from(equals + 1)))
+            code = cli_usage(cli, "--header %.*s: the value is not UTF-8", SLICE_ARGS(name));
         else if (header_is_repeated(cli, i, name))
             code = cli_usage(cli, "--header %.*s is there twice", SLICE_ARGS(name));
         if (code != EXIT_DONE)

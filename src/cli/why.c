@@ -506,14 +506,48 @@ static void say_commands(const struct why *y)
     say_command(y, "dead add", "make it dead (--why TEXT)");
 }
 
+static bool is_paused(const struct why *y, pr_slice endpoint)
+{
+    struct query question = { .kind = QUERY_ENDPOINTS };
+    struct query_reply reply;
+
+    if (!query(y, &question, &reply))
+        return false;
+    for (size_t i = 0; i < reply.endpoint_count; i++)
+        if (slice_eq(reply.endpoints[i].name, endpoint))
+            return reply.endpoints[i].paused_until_us > y->now_us;
+    return false;
+}
+
+/* The store does not know the routes: for a message that names no endpoint they say who it waits for. */
+static void ask_routes(struct why *y, struct listed *routed)
+{
+    const struct pr_message *m = &y->l->m;
+    pr_slice to = m->destination.size == 0 ? message_route(y->cli, m) : (pr_slice){ NULL, 0 };
+    bool waits = y->l->state == STATE_READY || y->l->state == STATE_RETRYING;
+
+    if (!waits || to.size == 0)
+        return;
+    y->endpoint = to;
+    if (!is_paused(y, to))
+        return;
+    *routed = *y->l;
+    routed->state = STATE_PAUSED;
+    y->l = routed;
+    y->breaker = NULL;
+}
+
 static void say_all(struct cli *cli, const struct query_reply *reply, const struct listed *l)
 {
+    struct listed routed;
     int64_t now_us = reply->now_us;
     struct why y = {
         .cli = cli, .arena = &cli->arena, .reply = reply, .l = l, .now_us = now_us, .endpoint = message_endpoint(l),
         .breaker = message_breaker(cli, reply, l),
     };
 
+    ask_routes(&y, &routed);
+    l = y.l;
     pr_id_format(l->m.id, y.id);
     y.setting = config_find_endpoint(cli->config, y.endpoint);
     printf("%s%s%s: %s", color_on(COLOR_BOLD, cli->color), y.id, color_off(COLOR_BOLD, cli->color),

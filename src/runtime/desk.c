@@ -159,7 +159,7 @@ static void desk_log_pauses(struct desk *d, const struct cycle *cycle)
     for (size_t i = 0; i < cycle->pause_count; i++) {
         const struct pause *p = &cycle->pauses[i];
         log_emit(desk_log(d), LOG_WARN, "paused", LOG_SLICE("endpoint", p->endpoint), LOG_SLICE("by", p->by),
-                 LOG_SLICE("why", p->why), LOG_INT("seconds", p->for_us == PR_NEVER ? -1 : p->for_us / PR_SECONDS(1)));
+                 LOG_SLICE("why", p->why), LOG_INT("seconds", p->for_us == PR_NEVER ? -1 : (p->for_us + PR_SECONDS(1) - 1) / PR_SECONDS(1)));
     }
 }
 

@@ -586,6 +586,26 @@ def run_delivers_and_stops_in_order(p):
 
 
 @test
+def why_asks_the_rules_and_the_routes(p):  # B200, B71
+    p.write("postrider.yaml", DAEMON_CONFIG.replace("routes:\n", "routes:\n  - {type: \"bill.*\", to: slow}\n") + """
+rules:
+  - name: patient
+    when: {reason: transport_unavailable}
+    then: [{retry: [1h, 1h, 1h, 1h]}, {dead_letter: {}, pause: 5m}]
+""")
+    p.ok("init")
+    ruled = p.send("--type", "x", "--to", "slow")
+    daemon = p.start()
+    wait_for(lambda: p.message(ruled)["state"] == "retrying", "retrying")
+    has(p.ok("why", ruled).out, "It failed 1 time; at the 5th failure of this kind rule patient says: dead letter; pause the endpoint")
+    p.ok("pause", "slow", "--why", "they migrate")
+    routed = p.send("--type", "bill.sent")
+    has(p.ok("why", routed).out, "for slow, paused", "It waits because its endpoint slow is paused", "they migrate", "postrider resume slow")
+    p.ok("resume", "slow")
+    p.stop(daemon)
+
+
+@test
 def why_tells_what_happened_and_what_comes_next(p):  # B200
     p.write("postrider.yaml", DAEMON_CONFIG)
     p.ok("init")
