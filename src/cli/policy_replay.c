@@ -242,7 +242,7 @@ static void print_people(struct replay *r)
            count_words(&r->cli->arena, r->messages, "message", "messages"), r->same, r->changed);
     if (r->never > 0)
         printf(", and %" PRIu64 " would not have happened", r->never);
-    printf(".\n");
+    printf(".\nOf dead letters and messages that still wait: what was delivered or discarded took its story with it.\n");
     if (r->pair_count == 0)
         return;
     printf("\n");

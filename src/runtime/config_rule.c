@@ -2,6 +2,7 @@
 #include <limits.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/error.h"
 #include "base/slice.h"
 #include "base/util.h"
@@ -121,6 +122,28 @@ static void suggest_word(struct suggestion *near, enum matcher_kind kind, pr_sli
         suggest_try(near, word, reason_class_name(c));
 }
 
+static int unknown_word(const struct config_reader *reader, const struct node *item, const char *path, enum matcher_kind kind,
+                        pr_slice word)
+{
+    struct suggestion near = { 0 };
+    struct buf        all;
+    int               r;
+
+    suggest_word(&near, kind, word);
+    if (near.best != NULL)
+        return config_fail(reader, item, "%s: \"%s\" is not known; did you mean %s?", path, item->shown, near.best);
+    buf_init(&all, 1024);
+    for (int i = 1; kind == MATCH_REASON && i <= PR_REASON_UNKNOWN; i++)
+        if (reason_is_known(i))
+            buf_addf(&all, "%s%s", i > 1 ? ", " : "", pr_reason_name(i));
+    for (enum reason_class c = CLASS_TRANSIENT; kind == MATCH_CLASS && c <= CLASS_UNKNOWN; c++)
+        buf_addf(&all, "%s%s", c > CLASS_TRANSIENT ? ", " : "", reason_class_name(c));
+    r = config_fail(reader, item, "%s: \"%s\" is not known; it is one of %.*s", path, item->shown,
+                    SLICE_ARGS(buf_slice(&all)));
+    buf_fini(&all);
+    return r;
+}
+
 static int read_words(const struct config_reader *reader, const struct node *node, const char *path, struct matcher *ret)
 {
     const struct node *item = node->kind == NODE_LIST ? node->first : node;
@@ -129,16 +152,11 @@ static int read_words(const struct config_reader *reader, const struct node *nod
     int                r = read_texts(reader, node, path, &words, &count);
 
     for (size_t i = 0; r == PR_OK && i < count; i++, item = item->next) {
-        uint32_t          bit = ret->kind == MATCH_REASON ? reason_bit(words[i]) : class_bit(words[i]);
-        struct suggestion near = { 0 };
+        uint32_t bit = ret->kind == MATCH_REASON ? reason_bit(words[i]) : class_bit(words[i]);
 
         ret->mask |= bit;
-        if (bit != 0)
-            continue;
-        suggest_word(&near, ret->kind, words[i]);
-        return near.best != NULL
-                   ? config_fail(reader, item, "%s: \"%s\" is not known; did you mean %s?", path, item->shown, near.best)
-                   : config_fail(reader, item, "%s: \"%s\" is not known", path, item->shown);
+        if (bit == 0)
+            return unknown_word(reader, item, path, ret->kind, words[i]);
     }
     return r;
 }

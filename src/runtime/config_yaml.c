@@ -13,6 +13,7 @@
 
 struct yaml_reader {
     yaml_parser_t parser;
+    pr_slice text;
     const struct node_source *source;
     struct arena *arena;
     struct pr_error *reterr;
@@ -40,14 +41,25 @@ static int no_memory(struct yaml_reader *y)
     return error_set(y->reterr, PR_ENOMEM, "%s: no memory", y->source->name);
 }
 
+/* The reader (bad UTF-8, control characters) knows no mark, only how many bytes come before. */
+static yaml_mark_t reader_mark(const struct yaml_reader *y)
+{
+    yaml_mark_t mark = { 0 };
+
+    for (size_t i = 0; i < y->parser.problem_offset && i < y->text.size; i++) {
+        mark.line += y->text.data[i] == '\n';
+        mark.column = y->text.data[i] == '\n' ? 0 : mark.column + 1;
+    }
+    return mark;
+}
+
 static int next_event(struct yaml_reader *y, yaml_event_t *event)
 {
     if (yaml_parser_parse(&y->parser, event))
         return PR_OK;
     if (y->parser.error == YAML_MEMORY_ERROR)
         return no_memory(y);
-    /* The reader (bad UTF-8, control characters) knows no mark of its own. */
-    yaml_mark_t mark = y->parser.error == YAML_READER_ERROR ? y->parser.mark : y->parser.problem_mark;
+    yaml_mark_t mark = y->parser.error == YAML_READER_ERROR ? reader_mark(y) : y->parser.problem_mark;
 
     const char *problem = y->parser.problem != NULL ? y->parser.problem : "unreadable";
     /* What "url: console:" leads to; libyaml's words alone help nobody. */
@@ -239,7 +251,7 @@ static int read_stream(struct yaml_reader *y, struct node **ret)
 int node_parse(pr_slice text, const struct node_source *source, struct arena *arena, struct node **ret,
                struct pr_error *reterr)
 {
-    struct yaml_reader y = { .source = source, .arena = arena, .reterr = reterr };
+    struct yaml_reader y = { .text = text, .source = source, .arena = arena, .reterr = reterr };
 
     if (text.size > CONFIG_BYTES_MAX)
         return error_set(reterr, PR_ECONFIG, "%s: larger than %u bytes", source->name, CONFIG_BYTES_MAX);

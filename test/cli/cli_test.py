@@ -195,6 +195,7 @@ def usage_faults_are_code_2(p):
     p.fails(2, "send", "--type", "a", "--data", "x", "--file", "y")
     p.fails(2, "send", "--type", "a", "--header", "x")
     has(p.fails(2, "send", "--type", "a", "--header", "two words=x").err, "no blanks")
+    has(p.fails(2, "send", "--type", "a", "--header", "x=\udcff").err, "--header x: the value is not UTF-8")
     has(p.fails(2, "send", "--type", "a", "--header", "k=1", "--header", "K=2").err, "--header K is there twice")
     p.fails(2, "send", "--type", "a", "--due", "soon")
     p.fails(2, "send", "--type", "a", "--id", "7")

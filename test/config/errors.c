@@ -47,7 +47,8 @@ TEST(config_refuses_what_is_no_yaml)
     REFUSES("a: b: c\n", "t.yaml:1:5: not valid YAML: mapping values are not allowed in this context; "
                          "a value with a colon at its end or before a space must be in quotes");
     REFUSES("\tstore: x\n", "t.yaml:1:1: not valid YAML: found character that cannot start any token");
-    REFUSES("store: \xff\xfe\n", "t.yaml:1:1: not valid YAML: invalid leading UTF-8 octet");
+    REFUSES("store: \xff\xfe\n", "t.yaml:1:8: not valid YAML: invalid leading UTF-8 octet");
+    REFUSES("lease: 15s\nstore: x\xff\n", "t.yaml:2:9: not valid YAML: invalid leading UTF-8 octet");
 }
 
 TEST(config_refuses_the_odd_parts_of_yaml)
@@ -83,6 +84,8 @@ TEST(config_refuses_wrong_values)
     REFUSES("limits: 5\n", "t.yaml:1:9: limits: a map is wanted, this is a single value");
     REFUSES("log: {level: wran}\n", "t.yaml:1:14: log.level: \"wran\" is not known; did you mean warn?");
     REFUSES("log: {format: xml}\n", "t.yaml:1:15: log.format: \"xml\" is not known; it is one of text, json");
+    REFUSES("rules: [{when: {class: shaky}, then: park}]\n",
+            "t.yaml:1:24: rules[0].when.class: \"shaky\" is not known; it is one of transient, permanent, unknown");
     REFUSES("endpoints: {a: {url: 'null:', retry: {factor: 0.5}}}\n",
             "t.yaml:1:47: endpoints.a.retry.factor: 0.5 is not between 1 and 100");
     REFUSES("endpoints: {a: {url: 'null:', retry: {jitter: nan}}}\n",
