@@ -1,5 +1,6 @@
 /* policy replay: what the policy of a configuration would have done to the failures that really
- * happened.  They are in the stories of dead letters and of messages that are still waiting.
+ * happened.  They are in the stories of dead letters, of messages that still wait, and of delivered ones
+ * that their box keeps.
  *
  * A message that the new policy would have ended earlier would not have failed again: its later
  * failures are told as such and counted apart. */
@@ -182,13 +183,15 @@ static void replay_message(struct replay *r, const struct listed *l)
     json_decref(story);
 }
 
-static int replay_pages(struct replay *r, enum query_kind kind, pr_slice box)
+/* state -1: those that wait. */
+static int replay_pages(struct replay *r, enum query_kind kind, int state, pr_slice box)
 {
     struct query query = { .kind = kind, .filter = r->filter };
     struct arena arena;
     int          code = EXIT_DONE;
 
     query.filter.box = box;
+    query.filter.state = state;
     query.filter.limit = PAGE;
     query.filter.until_us = 0;
     if (kind == QUERY_MESSAGES) /* stored before, failed since */
@@ -226,9 +229,11 @@ static int replay_boxes(struct replay *r)
     for (size_t i = 0; i < boxes.box_count && code == EXIT_DONE; i++) {
         if (r->filter.box.size > 0 && !slice_eq(r->filter.box, boxes.boxes[i].name))
             continue;
-        code = replay_pages(r, QUERY_DEAD, boxes.boxes[i].name);
+        code = replay_pages(r, QUERY_DEAD, -1, boxes.boxes[i].name);
         if (code == EXIT_DONE)
-            code = replay_pages(r, QUERY_MESSAGES, boxes.boxes[i].name);
+            code = replay_pages(r, QUERY_MESSAGES, -1, boxes.boxes[i].name);
+        if (code == EXIT_DONE)
+            code = replay_pages(r, QUERY_MESSAGES, STATE_DONE, boxes.boxes[i].name);
     }
     return code;
 }
@@ -242,7 +247,7 @@ static void print_people(struct replay *r)
            count_words(&r->cli->arena, r->messages, "message", "messages"), r->same, r->changed);
     if (r->never > 0)
         printf(", and %" PRIu64 " would not have happened", r->never);
-    printf(".\nOf dead letters and messages that still wait: what was delivered or discarded took its story with it.\n");
+    printf(".\nOf dead letters, messages that still wait, and delivered ones that their box keeps (boxes.NAME.keep): others took their story with them.\n");
     if (r->pair_count == 0)
         return;
     printf("\n");

@@ -385,6 +385,16 @@ def replay_tells_what_another_policy_would_have_done(p, r):
 
 
 @test
+def replay_also_knows_what_was_delivered_and_kept(p, r):
+    daemon = begin(p, r, {"a": ("/flaky/1", "breaker: off")}, RULES, "boxes: {outbox: {keep: 1h}}\n")
+    id = p.send("--type", "t", "--to", "a")
+    settled(p, id, "done")
+    p.stop(daemon)
+    lines = p.ok("policy", "replay", "--since", "1h", "--json").json()
+    assert [(x["id"], x["failure"], x["happened"]["action"]) for x in lines] == [(id, 1, "retry_now")], lines
+
+
+@test
 def policy_check_finds_what_does_not_work(p, r):  # B61
     configure(p, r, {"a": ("/record", ""), "b": ("/record", "")}, """\
   - {name: one, when: {class: transient}, then: park}
