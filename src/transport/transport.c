@@ -14,6 +14,9 @@ static const struct transport_ops *const built_in[] = {
 #ifdef POSTRIDER_REDIS
     &transport_redis, &transport_rediss,
 #endif
+#ifdef POSTRIDER_AMQP
+    &transport_amqp, &transport_amqps,
+#endif
 };
 
 /* Names that mean something to Postrider, but not in this build. */

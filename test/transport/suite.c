@@ -20,9 +20,15 @@ static struct world w; /* it is big */
 #ifdef SUITE_ONLY
 #define JOIN_(a, b) a##b
 #define JOIN(a, b) JOIN_(a, b)
+#ifdef SUITE_ALSO
+#define ALSO(name) TEST(also_##name) { name(&JOIN(harness_, SUITE_ALSO)); }
+#else
+#define ALSO(name)
+#endif
 #define SENTENCE(name)                                              \
     static void name(const struct harness *h);                      \
     TEST(suite_##name) { name(&JOIN(harness_, SUITE_ONLY)); }       \
+    ALSO(name)                                                      \
     static void name(const struct harness *h)
 #else
 #define SENTENCE(name)                                                                  \

@@ -1,0 +1,230 @@
+#include "transport/pipeline.h"
+
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "base/util.h"
+#include "transport/wire.h"
+
+int pipeline_check(const struct endpoint_config *config, struct pr_error *reterr)
+{
+    return config->concurrency <= PIPELINE_CONCURRENCY_MAX
+               ? PR_OK
+               : error_set(reterr, PR_ECONFIG, "endpoint %s: concurrency is at most %d", config->name,
+                           PIPELINE_CONCURRENCY_MAX);
+}
+
+int pipeline_init(struct pipeline *p, const struct endpoint_config *config, struct pr_error *reterr)
+{
+    p->capacity = config->concurrency != 0 ? config->concurrency : PIPELINE_CONCURRENCY;
+    p->first_number = 1;
+    buf_init(&p->bytes, SIZE_MAX / 4);
+    p->out = calloc(p->capacity, sizeof(*p->out));
+    p->done = calloc(p->capacity, sizeof(*p->done));
+    if (p->out == NULL || p->done == NULL)
+        return error_set(reterr, PR_ENOMEM, "endpoint %s: no memory for %zu messages", config->name,
+                         p->capacity);
+    return delivery_queue_init(&p->waiting, p->capacity, reterr);
+}
+
+void pipeline_fini(struct pipeline *p)
+{
+    for (; p->done_count > 0; p->done_count--) {
+        delivery_result_fini(&p->done[p->done_first]);
+        p->done_first = (p->done_first + 1) % p->capacity;
+    }
+    delivery_queue_fini(&p->waiting);
+    buf_fini(&p->bytes);
+    free(p->out);
+    free(p->done);
+    *p = (struct pipeline){ 0 };
+}
+
+/* ---- Results --------------------------------------------------------------------------------------- */
+
+struct delivery_result *pipeline_result(struct pipeline *p)
+{
+    ASSERT(p->done_count < p->capacity);
+    return &p->done[(p->done_first + p->done_count++) % p->capacity];
+}
+
+size_t pipeline_take(struct pipeline *p, struct delivery_result *ret, size_t max)
+{
+    size_t count = 0;
+    for (; count < max && p->done_count > 0; count++, p->done_count--) {
+        ret[count] = p->done[p->done_first];
+        p->done_first = (p->done_first + 1) % p->capacity;
+    }
+    return count;
+}
+
+/* ---- Waiting ----------------------------------------------------------------------------------------- */
+
+size_t pipeline_submit(struct pipeline *p, const struct delivery *const *list, size_t count)
+{
+    size_t used = p->waiting.count + p->out_count + p->done_count; /* one with a result may count twice */
+    return delivery_queue_push(&p->waiting, list, min_size(count, p->capacity - min_size(used, p->capacity)));
+}
+
+const struct delivery *pipeline_next(struct pipeline *p, int64_t now_us)
+{
+    const struct delivery *d;
+    bool may_start = false;
+    while ((d = delivery_queue_peek(&p->waiting, now_us, &may_start)) != NULL && !may_start) {
+        delivery_queue_drop(&p->waiting);
+        result_returned(pipeline_result(p), d->token);
+    }
+    return d;
+}
+
+bool pipeline_has_work(const struct pipeline *p)
+{
+    return p->waiting.count > p->waiting.cancelled;
+}
+
+void pipeline_refuse(struct pipeline *p, int64_t now_us, int reason, const char *code, const char *text)
+{
+    const struct delivery *d;
+    while ((d = pipeline_next(p, now_us)) != NULL) {
+        delivery_queue_drop(&p->waiting);
+        result_failed(pipeline_result(p), d->token, SEND_FAILED, reason, code, pr_str(text));
+    }
+}
+
+/* ---- Out ------------------------------------------------------------------------------------------------ */
+
+struct pipeline_out *pipeline_at(struct pipeline *p, size_t index)
+{
+    ASSERT(index < p->out_count);
+    return &p->out[(p->out_first + index) % p->capacity];
+}
+
+uint64_t pipeline_began(struct pipeline *p, size_t bytes_before)
+{
+    uint64_t base = p->written_total - p->written;
+    const struct delivery *d = p->waiting.ring[p->waiting.first];
+    delivery_queue_drop(&p->waiting);
+    p->out_count++;
+    *pipeline_at(p, p->out_count - 1) =
+        (struct pipeline_out){ .delivery = d, .begin = base + bytes_before, .end = base + p->bytes.size };
+    return p->first_number + p->out_count - 1;
+}
+
+static void drop_first(struct pipeline *p)
+{
+    p->out_first = (p->out_first + 1) % p->capacity;
+    p->out_count--;
+    p->first_number++;
+}
+
+const struct delivery *pipeline_answer(struct pipeline *p, uint64_t number)
+{
+    if (number < p->first_number || number - p->first_number >= p->out_count)
+        return NULL;
+    struct pipeline_out *o = pipeline_at(p, (size_t)(number - p->first_number));
+    const struct delivery *d = o->delivery;
+    o->delivery = NULL;
+    o->answered = true;
+    while (p->out_count > 0 && pipeline_at(p, 0)->answered)
+        drop_first(p);
+    return d;
+}
+
+size_t pipeline_unwritten(const struct pipeline *p)
+{
+    return p->bytes.size - p->written;
+}
+
+bool pipeline_write(struct pipeline *p, struct wire *wire)
+{
+    ssize_t sent = 1;
+    while (sent > 0 && wire->state == WIRE_OPEN && (pipeline_unwritten(p) > 0 || wire->held_size > 0)) {
+        sent = wire_write(wire, p->bytes.data + p->written, pipeline_unwritten(p));
+        if (sent < 0)
+            return false;
+        p->written += (size_t)sent;
+        p->written_total += (uint64_t)sent;
+    }
+    if (p->written == p->bytes.size) {
+        buf_reset(&p->bytes);
+        p->written = 0;
+    }
+    return true;
+}
+
+/* ---- Ends ------------------------------------------------------------------------------------------------- */
+
+static bool has_begun(const struct pipeline *p, const struct pipeline_out *o)
+{
+    return p->written_total > o->begin || o->end == o->begin; /* without bytes here: somebody else has them */
+}
+
+void pipeline_cut(struct pipeline *p)
+{
+    while (p->out_count > 0) {
+        const struct pipeline_out *last = pipeline_at(p, p->out_count - 1);
+        if (has_begun(p, last))
+            break;
+        buf_truncate(&p->bytes, (size_t)(last->begin - (p->written_total - p->written)));
+        if (last->delivery != NULL)
+            result_returned(pipeline_result(p), last->delivery->token);
+        p->out_count--;
+    }
+}
+
+void pipeline_cancel(struct pipeline *p)
+{
+    delivery_queue_cancel(&p->waiting);
+    pipeline_cut(p);
+}
+
+void pipeline_lost(struct pipeline *p, int reason, const char *code, const char *text)
+{
+    for (; p->out_count > 0; drop_first(p)) {
+        const struct pipeline_out *o = pipeline_at(p, 0);
+        if (o->delivery != NULL)
+            result_failed(pipeline_result(p), o->delivery->token,
+                          p->written_total >= o->end ? SEND_UNKNOWN : SEND_FAILED, reason, code, pr_str(text));
+    }
+    buf_reset(&p->bytes);
+    p->written = 0;
+    p->written_total = 0;
+}
+
+bool pipeline_expire(struct pipeline *p, int64_t now_us)
+{
+    size_t awaited = 0, owed = 0;
+    for (size_t i = 0; i < p->out_count; i++) {
+        struct pipeline_out *o = pipeline_at(p, i);
+        if (o->delivery != NULL && !has_begun(p, o) && !delivery_may_start(o->delivery, now_us)) {
+            pipeline_cut(p);
+            break;
+        }
+        if (o->delivery != NULL && now_us >= o->delivery->deadline_us) {
+            result_failed(pipeline_result(p), o->delivery->token, SEND_UNKNOWN, PR_REASON_TIMEOUT_EXCEEDED, "",
+                          PR_STR("no answer in time"));
+            o->delivery = NULL;
+        }
+        awaited += o->delivery != NULL;
+        owed += !o->answered;
+    }
+    return owed == 0 || awaited > 0;
+}
+
+int64_t pipeline_next_us(struct pipeline *p)
+{
+    int64_t next_us = PR_NEVER;
+    if (p->waiting.count > 0) {
+        const struct delivery *first = p->waiting.ring[p->waiting.first];
+        next_us = min64(first->deadline_us, first->start_before_us);
+    }
+    for (size_t i = 0; i < p->out_count; i++) {
+        const struct pipeline_out *o = pipeline_at(p, i);
+        if (o->delivery == NULL)
+            continue;
+        next_us = min64(next_us, o->delivery->deadline_us);
+        if (!has_begun(p, o))
+            next_us = min64(next_us, o->delivery->start_before_us);
+    }
+    return next_us;
+}

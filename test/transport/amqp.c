@@ -1,0 +1,487 @@
+/* amqp against a real RabbitMQ: the suite's other side, and what is AMQP's own. */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/slice.h"
+#include "certificate.h"
+#include "check.h"
+#include "rabbitmq.h"
+#include "tcp_proxy.h"
+#include "world.h"
+
+static void amqp_start(struct world *w)
+{
+    static char url[128];
+    snprintf(url, sizeof(url), "amqp://127.0.0.1:%u/?key=sink{subject}", rabbitmq()->port);
+    rabbitmq_queue("sink", amqp_empty_table);
+    w->config.url = url;
+}
+
+static void amqp_stop(struct world *w)
+{
+    (void)w;
+}
+
+static void amqp_make(struct world *w, struct pr_message *m, enum wish wish)
+{
+    (void)w;
+    CHECK(wish == WISH_OK || wish == WISH_FAIL);
+    m->subject = wish == WISH_FAIL ? PR_STR("-nowhere") : PR_STR("");
+}
+
+static pr_slice slice_of(amqp_bytes_t bytes)
+{
+    return (pr_slice){ bytes.bytes, bytes.len };
+}
+
+static void see_arrival(void *user, const amqp_message_t *message)
+{
+    pr_id id;
+    CHECK_EQ(pr_id_parse(slice_of(message->properties.message_id), &id), PR_OK);
+    world_arrival_add(user, id, slice_of(message->body));
+}
+
+static void amqp_arrivals(struct world *w)
+{
+    rabbitmq_look("sink", see_arrival, w);
+}
+
+const struct harness harness_amqp = {
+    .name = "amqp",
+    .wishes = 1 << WISH_OK | 1 << WISH_FAIL,
+    .exact = true,
+    .start = amqp_start,
+    .stop = amqp_stop,
+    .make = amqp_make,
+    .arrivals = amqp_arrivals,
+};
+
+/* ---- What is AMQP's own ------------------------------------------------------------------------------ */
+
+static struct world w;
+static char own_url[512];
+
+/* The same broker, another url; %u is its port, or that of a proxy. */
+static void prepare(unsigned port, const char *rest)
+{
+    world_prepare(&w, &harness_amqp, 0);
+    snprintf(own_url, sizeof(own_url), "amqp://127.0.0.1:%u/%s", port != 0 ? port : rabbitmq()->port, rest);
+    w.config.url = own_url;
+}
+
+static void send_one(enum send_outcome outcome)
+{
+    size_t i = world_add(&w, "", PR_STR("{}"), WISH_OK);
+    world_run(&w);
+    CHECK_STR(w.results[i].outcome == SEND_OK || outcome != SEND_OK ? "" : w.results[i].error, "");
+    CHECK_EQ(w.results[i].outcome, outcome);
+}
+
+/* Send until one arrives: the broker is coming back. */
+static void send_until_ok(void)
+{
+    int64_t end_us = world_now() + WORLD_WAIT_US;
+    size_t i;
+    do {
+        CHECK(world_now() < end_us);
+        i = world_add(&w, "", PR_STR("{}"), WISH_OK);
+        world_run(&w);
+        if (w.results[i].outcome != SEND_OK)
+            world_poll(&w, PR_MILLISECONDS(200));
+    } while (w.results[i].outcome != SEND_OK);
+}
+
+static pr_slice header(const amqp_message_t *m, const char *name)
+{
+    const amqp_table_t *headers = &m->properties.headers;
+    for (int i = 0; i < headers->num_entries; i++)
+        if (slice_eq_cstr(slice_of(headers->entries[i].key), name))
+            return slice_of(headers->entries[i].value.value.bytes);
+    return (pr_slice){ NULL, 0 };
+}
+
+static void see_binary(void *user, const amqp_message_t *m)
+{
+    const struct pr_message *sent = user;
+    char id[PR_ID_TEXT_SIZE];
+    pr_id_format(sent->id, id);
+    CHECK_SLICE(header(m, "cloudEvents_id"), slice_from(id));
+    CHECK_SLICE(slice_of(m->properties.message_id), slice_from(id));
+    CHECK_SLICE(header(m, "cloudEvents_specversion"), "1.0");
+    CHECK_SLICE(header(m, "cloudEvents_type"), "test.sent");
+    CHECK_SLICE(header(m, "cloudEvents_partitionkey"), "o-1");
+    CHECK_SLICE(header(m, "k"), "v");
+    CHECK_EQ(header(m, "CC").size, 0);
+    CHECK_SLICE(slice_of(m->properties.content_type), "application/json");
+    CHECK_EQ(m->properties.delivery_mode, 2);
+    CHECK_EQ(m->properties.timestamp, 1700000000);
+    CHECK_SLICE(slice_of(m->body), "{\"a\":1}");
+}
+
+static void see_structured(void *user, const amqp_message_t *m)
+{
+    (void)user;
+    CHECK_EQ(header(m, "cloudEvents_id").size, 0);
+    CHECK_SLICE(slice_of(m->properties.content_type), "application/cloudevents+json");
+    CHECK(slice_contains(slice_of(m->body), PR_STR("\"data\":{\"a\":1}")));
+}
+
+static void see_raw(void *user, const amqp_message_t *m)
+{
+    (void)user;
+    CHECK_EQ(header(m, "cloudEvents_id").size, 0);
+    CHECK_SLICE(header(m, "k"), "v");
+    CHECK_SLICE(slice_of(m->body), "{\"a\":1}");
+}
+
+TEST(amqp_writes_an_event_in_three_ways)
+{
+    static const struct {
+        const char *envelope;
+        rabbitmq_see *see;
+    } cases[] = { { "binary", see_binary }, { "structured", see_structured }, { "raw", see_raw } };
+    for (size_t n = 0; n < 3; n++) {
+        prepare(0, "%2F?exchange=amq.topic&key={type}.x");
+        w.config.envelope = cases[n].envelope;
+        amqp_connection_state_t c = rabbitmq_ask();
+        amqp_queue_bind(c, 1, amqp_cstring_bytes("sink"), amqp_cstring_bytes("amq.topic"),
+                        amqp_cstring_bytes("test.#"), amqp_empty_table);
+        rabbitmq_leave(c);
+        world_open(&w);
+        size_t i = world_add(&w, "o-1", PR_STR("{\"a\":1}"), WISH_OK);
+        w.messages[i].headers = PR_STR("{\"k\":\"v\",\"CC\":\"elsewhere\",\"cloudEvents_id\":\"forged\"}");
+        w.messages[i].created_us = INT64_C(1700000000000000);
+        world_run(&w);
+        CHECK_EQ(w.results[i].outcome, SEND_OK);
+        rabbitmq_look("sink", cases[n].see, &w.messages[i]);
+        world_fini(&w);
+    }
+}
+
+TEST(amqp_says_what_cannot_be_routed) /* B70 */
+{
+    prepare(0, "?exchange=amq.direct&key=nobody");
+    world_open(&w);
+    send_one(SEND_FAILED);
+    CHECK_EQ(w.results[0].reason, PR_REASON_DESTINATION_MISSING);
+    CHECK_STR(w.results[0].code, "312");
+    CHECK(strstr(w.results[0].error, "NO_ROUTE") != NULL);
+    CHECK(strstr(w.results[0].error, "\"nobody\"") != NULL);
+    world_fini(&w);
+
+    prepare(0, "?exchange=amq.direct&key=nobody&mandatory=false");
+    world_open(&w);
+    send_one(SEND_OK); /* that is what it means */
+    world_fini(&w);
+}
+
+TEST(amqp_says_what_is_missing_or_forbidden) /* B70 */
+{
+    static const struct {
+        const char *rest, *code, *text;
+        int reason;
+    } cases[] = {
+        { "?exchange=nosuch", "404", "no exchange 'nosuch'", PR_REASON_DESTINATION_MISSING },
+        { "nosuch?key=sink", "530", "vhost nosuch not found", PR_REASON_DESTINATION_MISSING },
+    };
+    for (size_t n = 0; n < sizeof(cases) / sizeof(cases[0]); n++) {
+        prepare(0, cases[n].rest);
+        world_open(&w);
+        send_one(SEND_FAILED);
+        CHECK_EQ(w.results[0].reason, cases[n].reason);
+        CHECK_STR(w.results[0].code, cases[n].code);
+        CHECK(strstr(w.results[0].error, cases[n].text) != NULL);
+        world_fini(&w);
+    }
+    prepare(0, "");
+    snprintf(own_url, sizeof(own_url), "amqp://guest:wrong@127.0.0.1:%u?key=sink", rabbitmq()->port);
+    world_open(&w);
+    send_one(SEND_FAILED);
+    CHECK_EQ(w.results[0].reason, PR_REASON_UNAUTHORIZED);
+    CHECK_STR(w.results[0].code, "403");
+    CHECK(strstr(w.results[0].error, "wrong@") == NULL);
+    world_fini(&w);
+}
+
+TEST(amqp_says_when_a_full_queue_refuses)
+{
+    amqp_table_entry_t entries[] = {
+        { .key = amqp_cstring_bytes("x-max-length"), .value = { .kind = AMQP_FIELD_KIND_I32, .value.i32 = 1 } },
+        { .key = amqp_cstring_bytes("x-overflow"),
+          .value = { .kind = AMQP_FIELD_KIND_UTF8, .value.bytes = amqp_cstring_bytes("reject-publish") } },
+    };
+    prepare(0, "?key=small");
+    rabbitmq_queue("small", (amqp_table_t){ 2, entries });
+    world_open(&w);
+    send_one(SEND_OK);
+    send_one(SEND_FAILED);
+    CHECK_STR(w.results[1].code, "basic.nack");
+    CHECK_EQ(w.results[1].reason, PR_REASON_TRANSPORT_UNAVAILABLE);
+    world_fini(&w);
+}
+
+/* The broker closes the channel and does not say why of all: nothing is lost, and the culprit is found. */
+TEST(amqp_finds_the_one_that_is_too_large) /* P6 */
+{
+    static char large[RABBITMQ_MESSAGE_MAX + 1];
+    prepare(0, "?key=sink");
+    world_open(&w);
+    for (size_t i = 0; i < 5; i++)
+        world_add(&w, "", i == 2 ? PR_BYTES(large, sizeof(large)) : PR_STR("{}"), WISH_OK);
+    world_run(&w);
+    world_look(&w);
+    for (size_t i = 0; i < 5; i++)
+        CHECK(w.results[i].outcome == SEND_OK ? world_arrived(&w, i) == 1
+                                              : w.results[i].outcome != SEND_FAILED || !world_arrived(&w, i));
+    size_t first = w.message_count;
+    for (size_t i = 0; i < 5; i++) /* and again, as the engine would */
+        world_add(&w, "", i == 2 ? PR_BYTES(large, sizeof(large)) : PR_STR("{}"), WISH_OK);
+    world_run(&w);
+    for (size_t i = 0; i < 5; i++)
+        CHECK_EQ(w.results[first + i].outcome, i == 2 ? SEND_FAILED : SEND_OK);
+    CHECK_EQ(w.results[first + 2].reason, PR_REASON_MESSAGE_TOO_LARGE);
+    CHECK_STR(w.results[first + 2].code, "406");
+    world_fini(&w);
+}
+
+TEST(amqp_is_blocked_while_the_broker_has_no_space)
+{
+    prepare(0, "?key=sink");
+    world_open(&w);
+    send_one(SEND_OK);
+    rabbitmq_call("rabbit_disk_monitor, set_disk_free_limit, [1 bsl 60]", "ok");
+    int64_t end_us = world_now() + WORLD_WAIT_US;
+    size_t i;
+    do { /* the first is taken or held, then the broker says that it is blocked */
+        CHECK(world_now() < end_us);
+        i = world_add(&w, "", PR_STR("{}"), WISH_OK);
+        w.deliveries[i].deadline_us = world_now() + PR_MILLISECONDS(200);
+        world_run(&w);
+    } while (strcmp(w.results[i].code, "connection.blocked") != 0);
+    rabbitmq_call("rabbit_disk_monitor, set_disk_free_limit, [0]", "ok");
+    CHECK_EQ(w.results[i].outcome, SEND_FAILED);
+    CHECK_EQ(w.results[i].reason, PR_REASON_TRANSPORT_UNAVAILABLE);
+    CHECK(strstr(w.results[i].error, "low on disk") != NULL);
+    send_until_ok();
+    world_look(&w);
+    for (size_t n = 0; n < w.message_count; n++) {
+        CHECK(w.results[n].outcome != SEND_OK || world_arrived(&w, n) == 1);
+        CHECK(w.results[n].outcome != SEND_FAILED || world_arrived(&w, n) == 0);
+    }
+    world_fini(&w);
+}
+
+TEST(amqp_verifies_a_certificate)
+{
+    prepare(0, "");
+    snprintf(own_url, sizeof(own_url), "amqps://127.0.0.1:%u/?key=sink&ca=%s/good-ca.pem", rabbitmq_tls_port(),
+             rabbitmq()->folder);
+    world_open(&w);
+    static char large[1 << 20];
+    for (size_t i = 0; i < 20; i++)
+        world_add(&w, "", i == 3 ? PR_BYTES(large, sizeof(large)) : PR_STR("{}"), WISH_OK);
+    world_run(&w);
+    world_look(&w);
+    for (size_t i = 0; i < 20; i++)
+        CHECK_EQ(world_arrived(&w, i), w.results[i].outcome == SEND_OK);
+    CHECK_EQ(w.arrival_count, 20);
+    world_fini(&w);
+
+    prepare(0, ""); /* nobody on this machine knows that authority */
+    snprintf(own_url, sizeof(own_url), "amqps://127.0.0.1:%u/?key=sink", rabbitmq_tls_port());
+    world_open(&w);
+    send_one(SEND_FAILED);
+    CHECK(strstr(w.results[0].error, "certificate") != NULL);
+    world_fini(&w);
+}
+
+TEST(amqp_refuses_an_expired_certificate)
+{
+    struct server old;
+    if (!server_is_installed("openssl"))
+        SKIP("openssl is not installed");
+    prepare(0, "");
+    server_prepare(&old);
+    certificate_make(old.folder, "old", -60);
+    server_arg(&old, "openssl");
+    server_arg(&old, "s_server");
+    server_arg(&old, "-quiet");
+    server_arg(&old, "-accept");
+    server_arg(&old, "127.0.0.1:%u", old.port);
+    server_arg(&old, "-cert");
+    server_arg(&old, "old-cert.pem");
+    server_arg(&old, "-key");
+    server_arg(&old, "old-key.pem");
+    server_start(&old);
+    snprintf(own_url, sizeof(own_url), "amqps://127.0.0.1:%u/?key=sink&ca=%s/old-ca.pem", old.port, old.folder);
+    world_open(&w);
+    send_one(SEND_FAILED);
+    CHECK(strstr(w.results[0].error, "certificate has expired") != NULL);
+    world_fini(&w);
+    server_remove(&old);
+}
+
+TEST(amqp_restarts_in_flight_and_nothing_is_lost)
+{
+    prepare(0, "?key=sink");
+    world_open(&w);
+    for (size_t i = 0; i < 400; i++)
+        world_add(&w, "", PR_STR("{}"), WISH_OK);
+    int64_t end_us = world_now() + WORLD_WAIT_US;
+    while (w.answered <= 50) {
+        CHECK(world_now() < end_us);
+        world_submit(&w);
+        world_poll(&w, PR_MILLISECONDS(1));
+    }
+    server_stop(rabbitmq(), SIGKILL);
+    world_collect(&w);
+    size_t absent = world_add(&w, "", PR_STR("{}"), WISH_OK); /* nobody is there now */
+    world_run(&w);
+    CHECK_EQ(w.results[absent].outcome, SEND_FAILED);
+    CHECK_EQ(w.results[absent].reason, PR_REASON_TRANSPORT_UNAVAILABLE);
+    CHECK(strstr(w.results[absent].error, "refused") != NULL);
+    (void)rabbitmq(); /* starts again */
+    send_until_ok();  /* it comes */
+    world_look(&w);
+    for (size_t i = 0; i < w.message_count; i++) {
+        CHECK_EQ(w.result_counts[i], 1);
+        if (w.results[i].outcome == SEND_OK)
+            CHECK_EQ(world_arrived(&w, i), 1);
+        else if (w.results[i].outcome == SEND_FAILED)
+            CHECK_EQ(world_arrived(&w, i), 0);
+    }
+    world_fini(&w);
+}
+
+/* A connection that is cut at the k-th byte of the answers: what was confirmed is OK, what was not UNKNOWN. */
+static void cut_at(struct tcp_proxy *proxy, size_t k)
+{
+    size_t first = w.message_count;
+    send_one(SEND_OK); /* so that the connection is up; the first reconnect is at once */
+    tcp_proxy_cut_after(proxy, k);
+    for (size_t i = 0; i < 4; i++)
+        world_add(&w, "", PR_STR("{}"), i % 2 ? WISH_FAIL : WISH_OK);
+    world_run(&w);
+    size_t unknown = 0;
+    for (size_t i = first; i < w.message_count; i++)
+        unknown += w.results[i].outcome == SEND_UNKNOWN;
+    CHECK(unknown > 0 || k > 200);
+}
+
+TEST(amqp_is_cut_off_in_the_middle_of_an_answer)
+{
+    prepare(0, "");
+    world_fini(&w);
+    struct tcp_proxy *proxy = tcp_proxy_start(rabbitmq()->port);
+    prepare(tcp_proxy_port(proxy), "?key=sink{subject}");
+    world_open(&w);
+    for (size_t k = 0; k < 16; k++)
+        cut_at(proxy, k * 5);
+    world_look(&w);
+    for (size_t i = 0; i < w.message_count; i++) {
+        CHECK(w.results[i].outcome != SEND_OK || world_arrived(&w, i) == 1);
+        CHECK(w.results[i].outcome != SEND_FAILED || world_arrived(&w, i) == 0);
+    }
+    world_fini(&w);
+    tcp_proxy_stop(proxy);
+}
+
+TEST(amqp_gives_up_at_the_deadline_when_nobody_answers)
+{
+    prepare(0, "");
+    world_fini(&w);
+    struct tcp_proxy *proxy = tcp_proxy_start(rabbitmq()->port);
+    prepare(tcp_proxy_port(proxy), "?key=sink");
+    world_open(&w);
+    send_one(SEND_OK);
+    tcp_proxy_hold(proxy, true);
+    for (size_t i = 1; i < 3; i++) {
+        world_add(&w, "", PR_STR("{}"), WISH_OK);
+        w.deliveries[i].deadline_us = world_now() + (int64_t)i * PR_MILLISECONDS(100);
+    }
+    world_run(&w);
+    for (size_t i = 1; i < 3; i++) {
+        CHECK_EQ(w.results[i].outcome, SEND_UNKNOWN);
+        CHECK_EQ(w.results[i].reason, PR_REASON_TIMEOUT_EXCEEDED);
+    }
+    tcp_proxy_hold(proxy, false);
+    send_until_ok();
+    world_fini(&w);
+    tcp_proxy_stop(proxy);
+}
+
+/* The wire is full: what has not begun is returned at cancel or when its time is over, and never goes out. */
+TEST(amqp_takes_back_what_a_full_wire_did_not_take) /* B23, P4 */
+{
+    static char large[1 << 20];
+    prepare(0, "");
+    world_fini(&w);
+    struct tcp_proxy *proxy = tcp_proxy_start(rabbitmq()->port);
+    prepare(tcp_proxy_port(proxy), "?key=sink");
+    world_open(&w);
+    send_one(SEND_OK);
+    tcp_proxy_hold(proxy, true);
+    for (size_t i = 1; i < 40; i++)
+        world_add(&w, "", i < 20 ? PR_BYTES(large, sizeof(large)) : PR_STR("{}"), WISH_OK);
+    world_submit(&w);
+    world_poll(&w, PR_MILLISECONDS(50));
+    world_cancel(&w);
+    tcp_proxy_hold(proxy, false);
+    world_collect(&w);
+    world_look(&w);
+    size_t returned = 0;
+    for (size_t i = 1; i < 40; i++) {
+        returned += w.results[i].outcome == SEND_RETURNED;
+        CHECK_EQ(world_arrived(&w, i), w.results[i].outcome == SEND_OK);
+    }
+    CHECK(returned >= 20);
+    world_fini(&w);
+    tcp_proxy_stop(proxy);
+}
+
+TEST(amqp_does_not_hammer_a_broker_that_is_away)
+{
+    prepare(0, "");
+    world_fini(&w);
+    struct tcp_proxy *proxy = tcp_proxy_start(rabbitmq()->port);
+    tcp_proxy_close(proxy, true);
+    prepare(tcp_proxy_port(proxy), "?key=sink");
+    world_open(&w);
+    int64_t begin_us = world_now();
+    while (world_now() < begin_us + PR_MILLISECONDS(1500) && w.message_count < WORLD_MESSAGES_MAX - 1) {
+        world_add(&w, "", PR_STR("{}"), WISH_OK);
+        world_run(&w);
+        usleep(5000);
+    }
+    CHECK(tcp_proxy_connections(proxy) >= 1);
+    CHECK(tcp_proxy_connections(proxy) <= 1 + (uint64_t)((world_now() - begin_us) / PR_SECONDS(1)));
+    world_fini(&w);
+    tcp_proxy_stop(proxy);
+}
+
+TEST(amqp_refuses_a_wrong_url)
+{
+    static const struct {
+        const char *url, *text;
+    } cases[] = {
+        { "amqp://127.0.0.1", "?exchange=NAME" },
+        { "amqp://127.0.0.1?key={typ}", "placeholders" },
+        { "amqp://127.0.0.1?exchange={type}", "placeholders belong into key" },
+        { "amqp://127.0.0.1?exchang=a", "there are: exchange, key" },
+        { "amqp://127.0.0.1?key=a&mandatory=maybe", "mandatory" },
+        { "amqp://broker.example?key=a", "plain=true" },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct endpoint_config config = { .name = "r", .url = cases[i].url };
+        struct pr_error error = { 0 };
+        CHECK_EQ(transport_check(&config, &error), PR_ECONFIG);
+        CHECK(strstr(error.text, cases[i].text) != NULL);
+    }
+    struct endpoint_config config = { .name = "r", .url = "amqps://broker.example?key=a&ca=/no/such/file" };
+    struct pr_error error = { 0 };
+    struct transport transport;
+    CHECK_EQ(transport_open(&config, &transport, &error), PR_ECONFIG);
+    CHECK(strstr(error.text, "ca=/no/such/file") != NULL);
+}
