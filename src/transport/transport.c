@@ -17,6 +17,9 @@ static const struct transport_ops *const built_in[] = {
 #ifdef POSTRIDER_AMQP
     &transport_amqp, &transport_amqps,
 #endif
+#ifdef POSTRIDER_NATS
+    &transport_nats,
+#endif
 };
 
 /* Names that mean something to Postrider, but not in this build. */

@@ -2,11 +2,11 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/slice.h"
 #include "certificate.h"
 #include "check.h"
+#include "faults.h"
 #include "rabbitmq.h"
 #include "tcp_proxy.h"
 #include "world.h"
@@ -69,28 +69,6 @@ static void prepare(unsigned port, const char *rest)
     world_prepare(&w, &harness_amqp, 0);
     snprintf(own_url, sizeof(own_url), "amqp://127.0.0.1:%u/%s", port != 0 ? port : rabbitmq()->port, rest);
     w.config.url = own_url;
-}
-
-static void send_one(enum send_outcome outcome)
-{
-    size_t i = world_add(&w, "", PR_STR("{}"), WISH_OK);
-    world_run(&w);
-    CHECK_STR(w.results[i].outcome == SEND_OK || outcome != SEND_OK ? "" : w.results[i].error, "");
-    CHECK_EQ(w.results[i].outcome, outcome);
-}
-
-/* Send until one arrives: the broker is coming back. */
-static void send_until_ok(void)
-{
-    int64_t end_us = world_now() + WORLD_WAIT_US;
-    size_t i;
-    do {
-        CHECK(world_now() < end_us);
-        i = world_add(&w, "", PR_STR("{}"), WISH_OK);
-        world_run(&w);
-        if (w.results[i].outcome != SEND_OK)
-            world_poll(&w, PR_MILLISECONDS(200));
-    } while (w.results[i].outcome != SEND_OK);
 }
 
 static pr_slice header(const amqp_message_t *m, const char *name)
@@ -164,7 +142,7 @@ TEST(amqp_says_what_cannot_be_routed) /* B70 */
 {
     prepare(0, "?exchange=amq.direct&key=nobody");
     world_open(&w);
-    send_one(SEND_FAILED);
+    faults_send(&w, SEND_FAILED);
     CHECK_EQ(w.results[0].reason, PR_REASON_DESTINATION_MISSING);
     CHECK_STR(w.results[0].code, "312");
     CHECK(strstr(w.results[0].error, "NO_ROUTE") != NULL);
@@ -173,36 +151,22 @@ TEST(amqp_says_what_cannot_be_routed) /* B70 */
 
     prepare(0, "?exchange=amq.direct&key=nobody&mandatory=false");
     world_open(&w);
-    send_one(SEND_OK); /* that is what it means */
+    faults_send(&w, SEND_OK); /* that is what it means */
     world_fini(&w);
 }
 
 TEST(amqp_says_what_is_missing_or_forbidden) /* B70 */
 {
-    static const struct {
-        const char *rest, *code, *text;
-        int reason;
-    } cases[] = {
-        { "?exchange=nosuch", "404", "no exchange 'nosuch'", PR_REASON_DESTINATION_MISSING },
-        { "nosuch?key=sink", "530", "vhost nosuch not found", PR_REASON_DESTINATION_MISSING },
-    };
-    for (size_t n = 0; n < sizeof(cases) / sizeof(cases[0]); n++) {
-        prepare(0, cases[n].rest);
-        world_open(&w);
-        send_one(SEND_FAILED);
-        CHECK_EQ(w.results[0].reason, cases[n].reason);
-        CHECK_STR(w.results[0].code, cases[n].code);
-        CHECK(strstr(w.results[0].error, cases[n].text) != NULL);
-        world_fini(&w);
-    }
+    prepare(0, "?exchange=nosuch");
+    faults_refused(&w, own_url, PR_REASON_DESTINATION_MISSING, "404", "no exchange 'nosuch'");
+    prepare(0, "nosuch?key=sink");
+    faults_refused(&w, own_url, PR_REASON_DESTINATION_MISSING, "530", "vhost nosuch not found");
     prepare(0, "");
     snprintf(own_url, sizeof(own_url), "amqp://guest:wrong@127.0.0.1:%u?key=sink", rabbitmq()->port);
-    world_open(&w);
-    send_one(SEND_FAILED);
-    CHECK_EQ(w.results[0].reason, PR_REASON_UNAUTHORIZED);
-    CHECK_STR(w.results[0].code, "403");
-    CHECK(strstr(w.results[0].error, "wrong@") == NULL);
-    world_fini(&w);
+    faults_refused(&w, own_url, PR_REASON_UNAUTHORIZED, "403", "ACCESS_REFUSED");
+    prepare(0, "");
+    faults_refused(&w, "amqp://nosuch.invalid?key=sink&plain=true", PR_REASON_TRANSPORT_UNAVAILABLE, "",
+                   "nosuch.invalid:5672");
 }
 
 TEST(amqp_says_when_a_full_queue_refuses)
@@ -215,8 +179,8 @@ TEST(amqp_says_when_a_full_queue_refuses)
     prepare(0, "?key=small");
     rabbitmq_queue("small", (amqp_table_t){ 2, entries });
     world_open(&w);
-    send_one(SEND_OK);
-    send_one(SEND_FAILED);
+    faults_send(&w, SEND_OK);
+    faults_send(&w, SEND_FAILED);
     CHECK_STR(w.results[1].code, "basic.nack");
     CHECK_EQ(w.results[1].reason, PR_REASON_TRANSPORT_UNAVAILABLE);
     world_fini(&w);
@@ -250,7 +214,7 @@ TEST(amqp_is_blocked_while_the_broker_has_no_space)
 {
     prepare(0, "?key=sink");
     world_open(&w);
-    send_one(SEND_OK);
+    faults_send(&w, SEND_OK);
     rabbitmq_call("rabbit_disk_monitor, set_disk_free_limit, [1 bsl 60]", "ok");
     int64_t end_us = world_now() + WORLD_WAIT_US;
     size_t i;
@@ -264,12 +228,8 @@ TEST(amqp_is_blocked_while_the_broker_has_no_space)
     CHECK_EQ(w.results[i].outcome, SEND_FAILED);
     CHECK_EQ(w.results[i].reason, PR_REASON_TRANSPORT_UNAVAILABLE);
     CHECK(strstr(w.results[i].error, "low on disk") != NULL);
-    send_until_ok();
-    world_look(&w);
-    for (size_t n = 0; n < w.message_count; n++) {
-        CHECK(w.results[n].outcome != SEND_OK || world_arrived(&w, n) == 1);
-        CHECK(w.results[n].outcome != SEND_FAILED || world_arrived(&w, n) == 0);
-    }
+    faults_send_until_ok(&w);
+    faults_check(&w);
     world_fini(&w);
 }
 
@@ -292,7 +252,7 @@ TEST(amqp_verifies_a_certificate)
     prepare(0, ""); /* nobody on this machine knows that authority */
     snprintf(own_url, sizeof(own_url), "amqps://127.0.0.1:%u/?key=sink", rabbitmq_tls_port());
     world_open(&w);
-    send_one(SEND_FAILED);
+    faults_send(&w, SEND_FAILED);
     CHECK(strstr(w.results[0].error, "certificate") != NULL);
     world_fini(&w);
 }
@@ -317,7 +277,7 @@ TEST(amqp_refuses_an_expired_certificate)
     server_start(&old);
     snprintf(own_url, sizeof(own_url), "amqps://127.0.0.1:%u/?key=sink&ca=%s/old-ca.pem", old.port, old.folder);
     world_open(&w);
-    send_one(SEND_FAILED);
+    faults_send(&w, SEND_FAILED);
     CHECK(strstr(w.results[0].error, "certificate has expired") != NULL);
     world_fini(&w);
     server_remove(&old);
@@ -342,74 +302,33 @@ TEST(amqp_restarts_in_flight_and_nothing_is_lost)
     CHECK_EQ(w.results[absent].outcome, SEND_FAILED);
     CHECK_EQ(w.results[absent].reason, PR_REASON_TRANSPORT_UNAVAILABLE);
     CHECK(strstr(w.results[absent].error, "refused") != NULL);
-    (void)rabbitmq(); /* starts again */
-    send_until_ok();  /* it comes */
-    world_look(&w);
-    for (size_t i = 0; i < w.message_count; i++) {
-        CHECK_EQ(w.result_counts[i], 1);
-        if (w.results[i].outcome == SEND_OK)
-            CHECK_EQ(world_arrived(&w, i), 1);
-        else if (w.results[i].outcome == SEND_FAILED)
-            CHECK_EQ(world_arrived(&w, i), 0);
-    }
+    (void)rabbitmq();         /* starts again */
+    faults_send_until_ok(&w); /* it comes */
+    faults_check(&w);
     world_fini(&w);
 }
 
-/* A connection that is cut at the k-th byte of the answers: what was confirmed is OK, what was not UNKNOWN. */
-static void cut_at(struct tcp_proxy *proxy, size_t k)
+static struct faults faults(void)
 {
-    size_t first = w.message_count;
-    send_one(SEND_OK); /* so that the connection is up; the first reconnect is at once */
-    tcp_proxy_cut_after(proxy, k);
-    for (size_t i = 0; i < 4; i++)
-        world_add(&w, "", PR_STR("{}"), i % 2 ? WISH_FAIL : WISH_OK);
-    world_run(&w);
-    size_t unknown = 0;
-    for (size_t i = first; i < w.message_count; i++)
-        unknown += w.results[i].outcome == SEND_UNKNOWN;
-    CHECK(unknown > 0 || k > 200);
+    return (struct faults){ &harness_amqp, rabbitmq()->port, "amqp://127.0.0.1:%u/?key=sink{subject}" };
 }
 
 TEST(amqp_is_cut_off_in_the_middle_of_an_answer)
 {
-    prepare(0, "");
-    world_fini(&w);
-    struct tcp_proxy *proxy = tcp_proxy_start(rabbitmq()->port);
-    prepare(tcp_proxy_port(proxy), "?key=sink{subject}");
-    world_open(&w);
-    for (size_t k = 0; k < 16; k++)
-        cut_at(proxy, k * 5);
-    world_look(&w);
-    for (size_t i = 0; i < w.message_count; i++) {
-        CHECK(w.results[i].outcome != SEND_OK || world_arrived(&w, i) == 1);
-        CHECK(w.results[i].outcome != SEND_FAILED || world_arrived(&w, i) == 0);
-    }
-    world_fini(&w);
-    tcp_proxy_stop(proxy);
+    struct faults f = faults();
+    faults_cut(&f, 5);
 }
 
 TEST(amqp_gives_up_at_the_deadline_when_nobody_answers)
 {
-    prepare(0, "");
-    world_fini(&w);
-    struct tcp_proxy *proxy = tcp_proxy_start(rabbitmq()->port);
-    prepare(tcp_proxy_port(proxy), "?key=sink");
-    world_open(&w);
-    send_one(SEND_OK);
-    tcp_proxy_hold(proxy, true);
-    for (size_t i = 1; i < 3; i++) {
-        world_add(&w, "", PR_STR("{}"), WISH_OK);
-        w.deliveries[i].deadline_us = world_now() + (int64_t)i * PR_MILLISECONDS(100);
-    }
-    world_run(&w);
-    for (size_t i = 1; i < 3; i++) {
-        CHECK_EQ(w.results[i].outcome, SEND_UNKNOWN);
-        CHECK_EQ(w.results[i].reason, PR_REASON_TIMEOUT_EXCEEDED);
-    }
-    tcp_proxy_hold(proxy, false);
-    send_until_ok();
-    world_fini(&w);
-    tcp_proxy_stop(proxy);
+    struct faults f = faults();
+    faults_hold(&f);
+}
+
+TEST(amqp_does_not_hammer_a_broker_that_is_away)
+{
+    struct faults f = faults();
+    faults_hammer(&f);
 }
 
 /* The wire is full: what has not begun is returned at cancel or when its time is over, and never goes out. */
@@ -421,7 +340,7 @@ TEST(amqp_takes_back_what_a_full_wire_did_not_take) /* B23, P4 */
     struct tcp_proxy *proxy = tcp_proxy_start(rabbitmq()->port);
     prepare(tcp_proxy_port(proxy), "?key=sink");
     world_open(&w);
-    send_one(SEND_OK);
+    faults_send(&w, SEND_OK);
     tcp_proxy_hold(proxy, true);
     for (size_t i = 1; i < 40; i++)
         world_add(&w, "", i < 20 ? PR_BYTES(large, sizeof(large)) : PR_STR("{}"), WISH_OK);
@@ -437,26 +356,6 @@ TEST(amqp_takes_back_what_a_full_wire_did_not_take) /* B23, P4 */
         CHECK_EQ(world_arrived(&w, i), w.results[i].outcome == SEND_OK);
     }
     CHECK(returned >= 20);
-    world_fini(&w);
-    tcp_proxy_stop(proxy);
-}
-
-TEST(amqp_does_not_hammer_a_broker_that_is_away)
-{
-    prepare(0, "");
-    world_fini(&w);
-    struct tcp_proxy *proxy = tcp_proxy_start(rabbitmq()->port);
-    tcp_proxy_close(proxy, true);
-    prepare(tcp_proxy_port(proxy), "?key=sink");
-    world_open(&w);
-    int64_t begin_us = world_now();
-    while (world_now() < begin_us + PR_MILLISECONDS(1500) && w.message_count < WORLD_MESSAGES_MAX - 1) {
-        world_add(&w, "", PR_STR("{}"), WISH_OK);
-        world_run(&w);
-        usleep(5000);
-    }
-    CHECK(tcp_proxy_connections(proxy) >= 1);
-    CHECK(tcp_proxy_connections(proxy) <= 1 + (uint64_t)((world_now() - begin_us) / PR_SECONDS(1)));
     world_fini(&w);
     tcp_proxy_stop(proxy);
 }

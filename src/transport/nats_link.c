@@ -1,0 +1,246 @@
+#include "transport/nats_link.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define INBOX_SIZE 64
+
+struct answer {
+    struct answer *next;
+    natsMsg *message;
+};
+
+struct nats_link {
+    struct nats_link *next; /* in `links` */
+    uintptr_t number;
+    natsOptions *options;
+    int event_fd;
+    pthread_t thread;
+
+    /* The caller's, once it has seen NATS_LINK_UP. */
+    natsConnection *connection;
+    natsSubscription *inbox;
+    char inbox_name[INBOX_SIZE];
+
+    /* Below: under the lock. */
+    enum nats_link_state state;
+    natsStatus status;
+    char why[NATS_LINK_WHY_SIZE], complaint[NATS_LINK_WHY_SIZE];
+    struct answer *first, **last;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct nats_link *links; /* those that are open */
+static uintptr_t last_number;
+
+/* Locked when it is found; else not, and NULL. */
+static struct nats_link *find_locked(void *closure)
+{
+    pthread_mutex_lock(&lock);
+    struct nats_link *link = links;
+    while (link != NULL && link->number != (uintptr_t)closure)
+        link = link->next;
+    if (link == NULL)
+        pthread_mutex_unlock(&lock);
+    return link;
+}
+
+static void show_and_unlock(struct nats_link *link)
+{
+    uint64_t one = 1;
+    ssize_t written = write(link->event_fd, &one, sizeof(one)); /* fails only when it is readable anyway */
+    (void)written;
+    pthread_mutex_unlock(&lock);
+}
+
+/* ---- In libnats' threads --------------------------------------------------------------------------- */
+
+static void on_answer(natsConnection *connection, natsSubscription *inbox, natsMsg *message, void *closure)
+{
+    struct answer *answer = malloc(sizeof(*answer));
+    struct nats_link *link = answer != NULL ? find_locked(closure) : NULL;
+    (void)connection;
+    (void)inbox;
+    if (link == NULL) { /* without memory it is as if the answer were lost */
+        natsMsg_Destroy(message);
+        free(answer);
+        return;
+    }
+    *answer = (struct answer){ .message = message };
+    *link->last = answer;
+    link->last = &answer->next;
+    show_and_unlock(link);
+}
+
+static void go_down(struct nats_link *link, natsStatus status, const char *text)
+{
+    link->state = NATS_LINK_DOWN;
+    link->status = status;
+    snprintf(link->why, sizeof(link->why), "%s",
+             text != NULL && text[0] != '\0' ? text : natsStatus_GetText(status));
+}
+
+static void on_closed(natsConnection *connection, void *closure)
+{
+    const char *text = NULL;
+    natsStatus status = natsConnection_GetLastError(connection, &text);
+    struct nats_link *link = find_locked(closure);
+    if (link == NULL)
+        return;
+    go_down(link, status != NATS_OK ? status : NATS_CONNECTION_CLOSED,
+            status != NATS_OK ? text : "the server closed the connection");
+    show_and_unlock(link);
+}
+
+static void on_error(natsConnection *connection, natsSubscription *inbox, natsStatus status, void *closure)
+{
+    const char *text = NULL;
+    (void)inbox;
+    (void)natsConnection_GetLastError(connection, &text);
+    struct nats_link *link = find_locked(closure);
+    if (link == NULL)
+        return;
+    snprintf(link->complaint, sizeof(link->complaint), "%s", text != NULL ? text : natsStatus_GetText(status));
+    show_and_unlock(link);
+}
+
+/* ---- Connecting -------------------------------------------------------------------------------------- */
+
+static natsStatus connect_all(struct nats_link *link)
+{
+    void *closure = (void *)link->number;
+    natsInbox *name = NULL;
+    char subject[INBOX_SIZE + 2];
+    natsStatus s = natsOptions_SetClosedCB(link->options, on_closed, closure);
+    if (s == NATS_OK)
+        s = natsOptions_SetErrorHandler(link->options, on_error, closure);
+    if (s == NATS_OK)
+        s = natsConnection_Connect(&link->connection, link->options);
+    if (s == NATS_OK)
+        s = natsInbox_Create(&name);
+    if (s != NATS_OK)
+        return s;
+    snprintf(link->inbox_name, sizeof(link->inbox_name), "%s", name);
+    natsInbox_Destroy(name);
+    snprintf(subject, sizeof(subject), "%s.*", link->inbox_name);
+    s = natsConnection_Subscribe(&link->inbox, link->connection, subject, on_answer, closure);
+    return s == NATS_OK ? natsSubscription_SetPendingLimits(link->inbox, -1, -1) : s;
+}
+
+static void *run_connect(void *arg)
+{
+    struct nats_link *link = arg; /* close waits for this thread: it is there */
+    natsStatus s = connect_all(link), of_text;
+    const char *text = s != NATS_OK ? nats_GetLastError(&of_text) : NULL;
+    pthread_mutex_lock(&lock);
+    if (s != NATS_OK)
+        go_down(link, s, text);
+    else if (link->state == NATS_LINK_CONNECTING) /* it may be closed again already */
+        link->state = NATS_LINK_UP;
+    show_and_unlock(link);
+    return NULL;
+}
+
+static void forget(struct nats_link *link)
+{
+    pthread_mutex_lock(&lock);
+    struct nats_link **at = &links;
+    while (*at != link)
+        at = &(*at)->next;
+    *at = link->next;
+    pthread_mutex_unlock(&lock);
+}
+
+struct nats_link *nats_link_open(natsOptions *options, int event_fd)
+{
+    struct nats_link *link = calloc(1, sizeof(*link));
+    if (link == NULL)
+        return NULL;
+    link->options = options;
+    link->event_fd = event_fd;
+    link->last = &link->first;
+    pthread_mutex_lock(&lock);
+    link->number = ++last_number;
+    link->next = links;
+    links = link;
+    pthread_mutex_unlock(&lock);
+    if (pthread_create(&link->thread, NULL, run_connect, link) == 0)
+        return link;
+    forget(link);
+    free(link);
+    return NULL;
+}
+
+void nats_link_close(struct nats_link *link)
+{
+    if (link == NULL)
+        return;
+    (void)pthread_join(link->thread, NULL);
+    forget(link);
+    natsSubscription_Destroy(link->inbox); /* NULL is fine for both */
+    natsConnection_Destroy(link->connection);
+    for (struct answer *a = link->first, *next; a != NULL; a = next) {
+        next = a->next;
+        natsMsg_Destroy(a->message);
+        free(a);
+    }
+    free(link);
+}
+
+/* ---- In the caller's thread ----------------------------------------------------------------------------- */
+
+enum nats_link_state nats_link_state(struct nats_link *link)
+{
+    pthread_mutex_lock(&lock);
+    enum nats_link_state state = link->state;
+    pthread_mutex_unlock(&lock);
+    return state;
+}
+
+natsStatus nats_link_why(struct nats_link *link, char ret_text[NATS_LINK_WHY_SIZE])
+{
+    pthread_mutex_lock(&lock);
+    natsStatus status = link->status;
+    memcpy(ret_text, link->why, NATS_LINK_WHY_SIZE);
+    pthread_mutex_unlock(&lock);
+    return status;
+}
+
+void nats_link_reply_to(const struct nats_link *link, uint64_t number, char *ret, size_t size)
+{
+    snprintf(ret, size, "%s.%" PRIu64, link->inbox_name, number);
+}
+
+natsStatus nats_link_publish(struct nats_link *link, natsMsg *message)
+{
+    return natsConnection_PublishMsg(link->connection, message);
+}
+
+natsMsg *nats_link_answer(struct nats_link *link, uint64_t *ret_number)
+{
+    pthread_mutex_lock(&lock);
+    struct answer *answer = link->first;
+    if (answer != NULL && (link->first = answer->next) == NULL)
+        link->last = &link->first;
+    pthread_mutex_unlock(&lock);
+    if (answer == NULL)
+        return NULL;
+    natsMsg *message = answer->message;
+    free(answer);
+    const char *dot = strrchr(natsMsg_GetSubject(message), '.');
+    *ret_number = dot != NULL ? strtoull(dot + 1, NULL, 10) : 0;
+    return message;
+}
+
+bool nats_link_complaint(struct nats_link *link, char ret_text[NATS_LINK_WHY_SIZE])
+{
+    pthread_mutex_lock(&lock);
+    memcpy(ret_text, link->complaint, NATS_LINK_WHY_SIZE);
+    link->complaint[0] = '\0';
+    pthread_mutex_unlock(&lock);
+    return ret_text[0] != '\0';
+}

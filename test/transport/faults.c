@@ -1,0 +1,123 @@
+#include "faults.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "tcp_proxy.h"
+
+static struct world world; /* it is big */
+
+size_t faults_send(struct world *w, enum send_outcome outcome)
+{
+    size_t i = world_add(w, "", PR_STR("{}"), WISH_OK);
+    world_run(w);
+    CHECK_STR(w->results[i].outcome != SEND_OK && outcome == SEND_OK ? w->results[i].error : "", "");
+    CHECK_EQ(w->results[i].outcome, outcome);
+    return i;
+}
+
+void faults_send_until_ok(struct world *w)
+{
+    int64_t end_us = world_now() + WORLD_WAIT_US;
+    size_t i;
+    do {
+        CHECK(world_now() < end_us);
+        i = world_add(w, "", PR_STR("{}"), WISH_OK);
+        world_run(w);
+        if (w->results[i].outcome != SEND_OK)
+            world_poll(w, PR_MILLISECONDS(100));
+    } while (w->results[i].outcome != SEND_OK);
+}
+
+void faults_check(struct world *w)
+{
+    world_look(w);
+    for (size_t i = 0; i < w->message_count; i++) {
+        CHECK_EQ(w->result_counts[i], i < w->taken ? 1 : 0);
+        if (w->results[i].outcome == SEND_OK && i < w->taken)
+            CHECK_EQ(world_arrived(w, i), 1);
+        else if (w->results[i].outcome != SEND_UNKNOWN)
+            CHECK_EQ(world_arrived(w, i), 0);
+    }
+}
+
+void faults_refused(struct world *w, const char *url, int reason, const char *code, const char *text)
+{
+    w->config.url = url;
+    world_open(w);
+    size_t i = faults_send(w, SEND_FAILED);
+    CHECK_STR(w->results[i].code, code);
+    CHECK_STR(strstr(w->results[i].error, text) != NULL ? text : w->results[i].error, text);
+    CHECK_EQ(w->results[i].reason, reason);
+    world_fini(w);
+}
+
+/* ---- Through the proxy ---------------------------------------------------------------------------------- */
+
+static struct tcp_proxy *open_through_proxy(const struct faults *f, bool closed)
+{
+    static char url[512];
+    struct tcp_proxy *proxy = tcp_proxy_start(f->port);
+    tcp_proxy_close(proxy, closed);
+    world_prepare(&world, f->harness, 0);
+    snprintf(url, sizeof(url), f->url, tcp_proxy_port(proxy));
+    world.config.url = url;
+    world_open(&world);
+    return proxy;
+}
+
+void faults_cut(const struct faults *f, size_t step)
+{
+    struct tcp_proxy *proxy = open_through_proxy(f, false);
+    bool can_fail = f->harness->wishes & 1 << WISH_FAIL;
+    for (size_t k = 0; k < 16; k++) {
+        size_t unknown = 0, first = faults_send(&world, SEND_OK);
+        tcp_proxy_cut_after(proxy, k * step);
+        for (size_t i = 0; i < 4; i++)
+            world_add(&world, "", PR_STR("{}"), i % 2 && can_fail ? WISH_FAIL : WISH_OK);
+        world_run(&world);
+        for (size_t i = first; i < world.message_count; i++)
+            unknown += world.results[i].outcome == SEND_UNKNOWN;
+        CHECK(unknown > 0);
+    }
+    faults_check(&world);
+    world_fini(&world);
+    tcp_proxy_stop(proxy);
+}
+
+void faults_hold(const struct faults *f)
+{
+    struct tcp_proxy *proxy = open_through_proxy(f, false);
+    faults_send(&world, SEND_OK);
+    tcp_proxy_hold(proxy, true);
+    for (size_t i = 1; i < 3; i++) {
+        world_add(&world, "", PR_STR("{}"), WISH_OK);
+        world.deliveries[i].deadline_us = world_now() + (int64_t)i * PR_MILLISECONDS(100);
+    }
+    world_run(&world);
+    for (size_t i = 1; i < 3; i++) {
+        CHECK_EQ(world.results[i].outcome, SEND_UNKNOWN);
+        CHECK_EQ(world.results[i].reason, PR_REASON_TIMEOUT_EXCEEDED);
+    }
+    tcp_proxy_hold(proxy, false);
+    faults_send_until_ok(&world);
+    world_fini(&world);
+    tcp_proxy_stop(proxy);
+}
+
+void faults_hammer(const struct faults *f)
+{
+    struct tcp_proxy *proxy = open_through_proxy(f, true);
+    int64_t begin_us = world_now();
+    while (world_now() < begin_us + PR_MILLISECONDS(1500) && world.message_count < WORLD_MESSAGES_MAX - 1) {
+        world_add(&world, "", PR_STR("{}"), WISH_OK);
+        world_run(&world);
+        usleep(5000); /* a pace, not a wait */
+    }
+    CHECK(tcp_proxy_connections(proxy) >= 1);
+    CHECK(tcp_proxy_connections(proxy) <= 1 + (uint64_t)((world_now() - begin_us) / PR_SECONDS(1)));
+    world_fini(&world);
+    tcp_proxy_stop(proxy);
+}

@@ -1,0 +1,31 @@
+/* faults.h - what the network does to every broker's transport, in the same words for all. */
+#ifndef TEST_TRANSPORT_FAULTS_H
+#define TEST_TRANSPORT_FAULTS_H
+
+#include "world.h"
+
+/* The wire to the server of a harness; url has one %u, for the port. */
+struct faults {
+    const struct harness *harness;
+    unsigned port; /* of the server */
+    const char *url;
+};
+
+/* One message; how it ends.  Its index. */
+size_t faults_send(struct world *w, enum send_outcome outcome);
+/* Send until one arrives: the server is coming back. */
+void faults_send_until_ok(struct world *w);
+/* What is OK is there once, what FAILED is not there.  Looks first. */
+void faults_check(struct world *w);
+/* Fail as the first message fails: with this reason, and these words in its code and text. */
+void faults_refused(struct world *w, const char *url, int reason, const char *code, const char *text);
+
+/* The connection is cut in the middle of the answers, at 16 places that are `step` bytes apart: what was
+ * answered is OK, what was not UNKNOWN, and the first reconnect is at once. */
+void faults_cut(const struct faults *f, size_t step);
+/* Nobody answers: the deadline is kept, and it may have arrived. */
+void faults_hold(const struct faults *f);
+/* Nobody is there: at most one attempt a second. */
+void faults_hammer(const struct faults *f);
+
+#endif

@@ -1,0 +1,390 @@
+/* nats against a real server: the suite's other side, and what is NATS's own. */
+#include <nats/nats.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/slice.h"
+#include "certificate.h"
+#include "check.h"
+#include "faults.h"
+#include "server.h"
+
+#define PAYLOAD_MAX (2 << 20) /* the server's */
+
+static struct server server; /* one for all tests; each begins with an empty stream */
+
+static void server_gone(void)
+{
+    server_remove(&server);
+}
+
+static void write_config(struct server *s, const char *more)
+{
+    char path[128];
+    snprintf(path, sizeof(path), "%s/config", s->folder);
+    FILE *file = fopen(path, "w");
+    CHECK(file != NULL);
+    fprintf(file,
+            "listen: 127.0.0.1:%u\n"
+            "max_payload: %d\n"
+            "jetstream { store_dir: \"%s/data\" }\n"
+            "authorization { users = [\n"
+            "  { user: anybody, password: any }\n"
+            "  { user: rider, password: secret, permissions: { publish: { deny: \"sink.forbidden\" } } }\n"
+            "] }\n"
+            "no_auth_user: anybody\n"
+            "%s",
+            s->port, PAYLOAD_MAX, s->folder, more);
+    CHECK_EQ(fclose(file), 0);
+    server_arg(s, "nats-server");
+    server_arg(s, "-c");
+    server_arg(s, "%s", path);
+}
+
+/* The server seen by another client. */
+struct asker {
+    natsConnection *connection;
+    jsCtx *stream;
+};
+
+static struct asker ask(void)
+{
+    struct asker a = { NULL, NULL };
+    char url[64];
+    snprintf(url, sizeof(url), "nats://127.0.0.1:%u", server.port);
+    CHECK_EQ(natsConnection_ConnectTo(&a.connection, url), NATS_OK);
+    CHECK_EQ(natsConnection_JetStream(&a.stream, a.connection, NULL), NATS_OK);
+    return a;
+}
+
+static void leave(struct asker *a)
+{
+    jsCtx_Destroy(a->stream);
+    natsConnection_Destroy(a->connection);
+}
+
+/* max 0: no limit. */
+static void make_stream(int64_t max)
+{
+    struct asker a = ask();
+    jsStreamConfig config;
+    jsErrCode code = 0;
+    const char *subjects[] = { "sink", "sink.>" };
+    (void)js_DeleteStream(a.stream, "SINK", NULL, &code);
+    CHECK_EQ(jsStreamConfig_Init(&config), NATS_OK);
+    config.Name = "SINK";
+    config.Subjects = subjects;
+    config.SubjectsLen = 2;
+    if (max > 0)
+        config.MaxMsgs = max;
+    config.Discard = js_DiscardNew;
+    CHECK_EQ(js_AddStream(NULL, a.stream, &config, NULL, &code), NATS_OK);
+    leave(&a);
+}
+
+static void nats_start(struct world *w)
+{
+    static char url[128];
+    if (!server_is_installed("nats-server"))
+        SKIP("nats-server is not installed");
+    if (server.folder[0] == '\0') {
+        server_prepare(&server);
+        write_config(&server, "");
+        atexit(server_gone);
+    }
+    if (server.pid == 0)
+        server_start(&server);
+    make_stream(0);
+    snprintf(url, sizeof(url), "nats://127.0.0.1:%u/sink{subject}", server.port);
+    w->config.url = url;
+}
+
+static void nats_stop(struct world *w)
+{
+    (void)w;
+}
+
+static void nats_make(struct world *w, struct pr_message *m, enum wish wish)
+{
+    (void)w;
+    CHECK(wish == WISH_OK || wish == WISH_FAIL);
+    m->subject = wish == WISH_FAIL ? PR_STR("-nowhere") : PR_STR("");
+}
+
+static pr_slice data_of(const natsMsg *message)
+{
+    return (pr_slice){ natsMsg_GetData(message), (size_t)natsMsg_GetDataLength(message) };
+}
+
+static const char *header(natsMsg *message, const char *name)
+{
+    const char *value = NULL;
+    return natsMsgHeader_Get(message, name, &value) == NATS_OK ? value : "";
+}
+
+static void nats_arrivals(struct world *w)
+{
+    struct asker a = ask();
+    jsStreamInfo *info = NULL;
+    jsErrCode code = 0;
+    CHECK_EQ(js_GetStreamInfo(&info, a.stream, "SINK", NULL, &code), NATS_OK);
+    for (uint64_t n = info->State.FirstSeq; n <= info->State.LastSeq && info->State.Msgs > 0; n++) {
+        natsMsg *message = NULL;
+        pr_id id;
+        CHECK_EQ(js_GetMsg(&message, a.stream, "SINK", n, NULL, &code), NATS_OK);
+        CHECK_EQ(pr_id_parse(slice_from(header(message, "ce-id")), &id), PR_OK);
+        world_arrival_add(w, id, data_of(message));
+        natsMsg_Destroy(message);
+    }
+    jsStreamInfo_Destroy(info);
+    leave(&a);
+}
+
+const struct harness harness_nats = {
+    .name = "nats",
+    .wishes = 1 << WISH_OK | 1 << WISH_FAIL,
+    .exact = true,
+    .start = nats_start,
+    .stop = nats_stop,
+    .make = nats_make,
+    .arrivals = nats_arrivals,
+};
+
+/* ---- What is NATS's own -------------------------------------------------------------------------------- */
+
+static struct world w;
+static char own_url[512];
+
+static void prepare(const char *user, const char *rest)
+{
+    world_prepare(&w, &harness_nats, 0);
+    snprintf(own_url, sizeof(own_url), "nats://%s127.0.0.1:%u/%s", user, server.port, rest);
+    w.config.url = own_url;
+}
+
+TEST(nats_writes_an_event_in_three_ways)
+{
+    static const char *const envelopes[] = { "binary", "structured", "raw" };
+    for (size_t n = 0; n < 3; n++) {
+        char id[PR_ID_TEXT_SIZE];
+        jsErrCode code = 0;
+        natsMsg *got = NULL;
+        prepare("", "sink.{type}");
+        w.config.envelope = envelopes[n];
+        world_open(&w);
+        size_t i = world_add(&w, "o 1", PR_STR("{\"a\":1}"), WISH_OK);
+        w.messages[i].headers =
+            PR_STR("{\"k\":\"v\",\"l\":\"a\\nb\",\"ce-id\":\"forged\",\"Nats-Expected-Stream\":\"other\"}");
+        world_run(&w);
+        CHECK_EQ(w.results[i].outcome, SEND_OK);
+        struct asker a = ask();
+        CHECK_EQ(js_GetLastMsg(&got, a.stream, "SINK", "sink.test.sent", NULL, &code), NATS_OK);
+        pr_id_format(w.messages[i].id, id);
+        CHECK_STR(header(got, "Nats-Msg-Id"), id);
+        CHECK_STR(header(got, "k"), "v");
+        CHECK_STR(header(got, "l"), "a%0Ab");
+        CHECK_STR(header(got, "ce-id"), n == 0 ? id : "");
+        CHECK_STR(header(got, "ce-type"), n == 0 ? "test.sent" : "");
+        CHECK_STR(header(got, "ce-partitionkey"), n == 0 ? "o%201" : "");
+        CHECK_STR(header(got, "ce-datacontenttype"), n == 0 ? "application/json" : "");
+        if (n == 1) {
+            CHECK_STR(header(got, "Content-Type"), "application/cloudevents+json");
+            CHECK(slice_contains(data_of(got), PR_STR("\"data\":{\"a\":1}")));
+        } else {
+            CHECK_SLICE(data_of(got), "{\"a\":1}");
+        }
+        natsMsg_Destroy(got);
+        leave(&a);
+        world_fini(&w);
+    }
+}
+
+TEST(nats_stores_once_what_is_sent_twice)
+{
+    prepare("", "sink");
+    world_open(&w);
+    size_t first = faults_send(&w, SEND_OK);
+    size_t again = world_add(&w, "", PR_STR("{}"), WISH_OK);
+    w.messages[again].id = w.messages[first].id;
+    world_run(&w);
+    CHECK_EQ(w.results[again].outcome, SEND_OK);
+    world_look(&w);
+    CHECK_EQ(w.arrival_count, 1);
+    world_fini(&w);
+}
+
+TEST(nats_says_what_the_server_says) /* B70 */
+{
+    prepare("", "nowhere");
+    faults_refused(&w, own_url, PR_REASON_DESTINATION_MISSING, "503",
+                   "no stream takes the subject \"nowhere\"");
+    prepare("rider:wrong@", "sink");
+    faults_refused(&w, own_url, PR_REASON_UNAUTHORIZED, "Authentication Violation", "127.0.0.1");
+    prepare("rider:secret@", "sink.forbidden");
+    faults_refused(&w, own_url, PR_REASON_UNAUTHORIZED, "Not Permitted", "sink.forbidden");
+    prepare("", "sink.{source}");
+    faults_refused(&w, own_url, PR_REASON_SERIALIZATION_ERROR, "Invalid Subject", "\"sink.\"");
+    prepare("", "");
+    faults_refused(&w, "nats://nosuch.invalid/sink?plain=true", PR_REASON_TRANSPORT_UNAVAILABLE,
+                   "No server available for connection", "nosuch.invalid:4222");
+    prepare("", "sink");
+    make_stream(1);
+    world_open(&w);
+    faults_send(&w, SEND_OK);
+    size_t full = faults_send(&w, SEND_FAILED);
+    CHECK_STR(w.results[full].code, "10077");
+    CHECK_EQ(w.results[full].reason, PR_REASON_TRANSPORT_UNAVAILABLE);
+    CHECK(strstr(w.results[full].error, "maximum messages exceeded") != NULL);
+    world_fini(&w);
+}
+
+TEST(nats_refuses_what_is_over_the_servers_limit)
+{
+    static char large[PAYLOAD_MAX + 1];
+    prepare("rider:secret@", "sink");
+    world_open(&w);
+    world_add(&w, "", PR_BYTES(large, sizeof(large)), WISH_OK);
+    world_add(&w, "", PR_STR("{}"), WISH_OK);
+    world_run(&w);
+    CHECK_EQ(w.results[0].outcome, SEND_FAILED);
+    CHECK_EQ(w.results[0].reason, PR_REASON_MESSAGE_TOO_LARGE);
+    CHECK(strstr(w.results[0].error, "max_payload") != NULL);
+    CHECK_EQ(w.results[1].outcome, SEND_OK);
+    world_fini(&w);
+}
+
+static void count_one(natsConnection *connection, natsSubscription *subscription, natsMsg *message,
+                      void *closure)
+{
+    (void)connection;
+    (void)subscription;
+    (void)closure;
+    natsMsg_Destroy(message);
+}
+
+TEST(nats_without_jetstream_means_that_the_server_has_it)
+{
+    struct asker a;
+    natsSubscription *heard = NULL;
+    int64_t delivered = 0;
+    prepare("", "news?jetstream=false");
+    a = ask();
+    CHECK_EQ(natsConnection_Subscribe(&heard, a.connection, "news", count_one, NULL), NATS_OK);
+    CHECK_EQ(natsConnection_Flush(a.connection), NATS_OK);
+    world_open(&w);
+    for (size_t i = 0; i < 50; i++)
+        world_add(&w, "", PR_STR("{}"), WISH_OK);
+    world_run(&w);
+    for (size_t i = 0; i < 50; i++)
+        CHECK_EQ(w.results[i].outcome, SEND_OK);
+    for (int64_t end_us = world_now() + WORLD_WAIT_US; delivered < 50;) {
+        CHECK(world_now() < end_us);
+        CHECK_EQ(natsConnection_Flush(a.connection), NATS_OK);
+        CHECK_EQ(natsSubscription_GetDelivered(heard, &delivered), NATS_OK);
+    }
+    natsSubscription_Destroy(heard);
+    leave(&a);
+    world_fini(&w);
+}
+
+TEST(nats_verifies_a_certificate)
+{
+    static const struct {
+        const char *name;
+        long valid_s;
+    } cases[] = { { "good", 3600 }, { "old", -60 } };
+    for (size_t n = 0; n < 2; n++) {
+        struct server secure;
+        char more[512];
+        prepare("", "sink");
+        server_prepare(&secure);
+        certificate_make(secure.folder, cases[n].name, cases[n].valid_s);
+        snprintf(more, sizeof(more), "tls { cert_file: \"%s/%s-cert.pem\", key_file: \"%s/%s-key.pem\" }\n",
+                 secure.folder, cases[n].name, secure.folder, cases[n].name);
+        write_config(&secure, more);
+        server_start(&secure);
+        snprintf(own_url, sizeof(own_url), "nats://localhost:%u/news?tls=true&jetstream=false&ca=%s/%s-ca.pem",
+                 secure.port, secure.folder, cases[n].name);
+        if (n == 0) {
+            world_open(&w);
+            faults_send(&w, SEND_OK);
+            world_fini(&w);
+            prepare("", "sink"); /* nobody on this machine knows that authority */
+            snprintf(own_url, sizeof(own_url), "nats://localhost:%u/news?tls=true", secure.port);
+        }
+        faults_refused(&w, own_url, PR_REASON_TRANSPORT_UNAVAILABLE, "SSL Error",
+                       n == 0 ? "certificate" : "expired");
+        server_remove(&secure);
+    }
+}
+
+TEST(nats_restarts_in_flight_and_nothing_is_lost)
+{
+    prepare("", "sink");
+    world_open(&w);
+    for (size_t i = 0; i < 400; i++)
+        world_add(&w, "", PR_STR("{}"), WISH_OK);
+    int64_t end_us = world_now() + WORLD_WAIT_US;
+    while (w.answered <= 50) {
+        CHECK(world_now() < end_us);
+        world_submit(&w);
+        world_poll(&w, PR_MILLISECONDS(1));
+    }
+    server_stop(&server, SIGKILL);
+    world_collect(&w);
+    size_t absent = faults_send(&w, SEND_FAILED); /* nobody is there now */
+    CHECK_EQ(w.results[absent].reason, PR_REASON_TRANSPORT_UNAVAILABLE);
+    server_start(&server);
+    faults_send_until_ok(&w); /* it comes */
+    faults_check(&w);
+    world_fini(&w);
+}
+
+static struct faults faults(void)
+{
+    prepare("", "");
+    world_fini(&w);
+    return (struct faults){ &harness_nats, server.port, "nats://127.0.0.1:%u/sink{subject}" };
+}
+
+TEST(nats_is_cut_off_in_the_middle_of_an_answer)
+{
+    struct faults f = faults();
+    faults_cut(&f, 5);
+}
+
+TEST(nats_gives_up_at_the_deadline_when_nobody_answers)
+{
+    struct faults f = faults();
+    faults_hold(&f);
+}
+
+TEST(nats_does_not_hammer_a_server_that_is_away)
+{
+    struct faults f = faults();
+    faults_hammer(&f);
+}
+
+TEST(nats_refuses_a_wrong_url)
+{
+    static const struct {
+        const char *url, *text;
+    } cases[] = {
+        { "nats://127.0.0.1", "behind the host stands a subject" },
+        { "nats://127.0.0.1/a b", "behind the host stands a subject" },
+        { "nats://127.0.0.1/a..b", "behind the host stands a subject" },
+        { "nats://127.0.0.1/a.>", "behind the host stands a subject" },
+        { "nats://127.0.0.1/{typ}", "placeholders" },
+        { "nats://127.0.0.1/a?jetsteam=false", "there are: jetstream" },
+        { "nats://127.0.0.1/a?jetstream=no", "jetstream" },
+        { "nats://broker.example/a", "plain=true" },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct endpoint_config config = { .name = "r", .url = cases[i].url };
+        struct pr_error error = { 0 };
+        CHECK_EQ(transport_check(&config, &error), PR_ECONFIG);
+        CHECK(strstr(error.text, cases[i].text) != NULL);
+    }
+}
