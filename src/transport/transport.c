@@ -17,6 +17,9 @@ static const struct transport_ops *const built_in[] = {
 #ifdef POSTRIDER_AMQP
     &transport_amqp, &transport_amqps,
 #endif
+#ifdef POSTRIDER_AMQP1
+    &transport_amqp1,
+#endif
 #ifdef POSTRIDER_NATS
     &transport_nats,
 #endif

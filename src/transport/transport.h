@@ -110,6 +110,7 @@ extern const struct transport_ops transport_http;
 extern const struct transport_ops transport_https;
 extern const struct transport_ops transport_redis, transport_rediss; /* with hiredis */
 extern const struct transport_ops transport_amqp, transport_amqps;   /* with librabbitmq */
+extern const struct transport_ops transport_amqp1;                   /* with libqpid-proton */
 extern const struct transport_ops transport_nats;                    /* with libnats */
 
 #endif
