@@ -491,8 +491,7 @@ static void rabbit_begin(struct rabbit *r, const struct delivery *d)
     }
     delivery_queue_drop(&p->waiting);
     if (rc == PR_EINVAL)
-        result_failed(pipeline_result(p), d->token, SEND_FAILED, PR_REASON_SERIALIZATION_ERROR, "",
-                      pr_str(error.text));
+        result_unsent(pipeline_result(p), d->token, PR_REASON_SERIALIZATION_ERROR, "", pr_str(error.text));
     else
         result_returned(pipeline_result(p), d->token); /* no memory: later, then */
 }

@@ -434,11 +434,12 @@ static bool qpid_write(struct qpid *q, int64_t now_us)
 
 /* ---- Sending ------------------------------------------------------------------------------------------------------------- */
 
+/* Nobody was asked. */
 static void qpid_refuse(struct qpid *q, const struct delivery *d, int reason, const char *code,
                         const char *text)
 {
     delivery_queue_drop(&q->pipeline.waiting);
-    result_failed(pipeline_result(&q->pipeline), d->token, SEND_FAILED, reason, code, pr_str(text));
+    result_unsent(pipeline_result(&q->pipeline), d->token, reason, code, pr_str(text));
 }
 
 static void send_bytes(struct qpid *q, struct qpid_link *l)
@@ -464,7 +465,9 @@ static bool qpid_begin(struct qpid *q, const struct delivery *d, int64_t now_us)
     }
     struct qpid_link *l = link_find(q, q->address.data);
     if (l != NULL && l->sender == NULL && now_us < l->give_up_us) {
-        qpid_refuse(q, d, l->reason, l->code, l->text);
+        delivery_queue_drop(&q->pipeline.waiting);
+        result_failed(pipeline_result(&q->pipeline), d->token, SEND_FAILED, l->reason, l->code,
+                      pr_str(l->text));
         return true;
     }
     if (l == NULL || l->sender == NULL)

@@ -109,7 +109,7 @@ static int jet_check(const struct endpoint_config *config, struct pr_error *rete
 
 static natsStatus tls_options(struct jet *j)
 {
-    pr_slice ca = broker_url_param(&j->url, "ca", ""), cert = broker_url_param(&j->url, "cert", "");
+    pr_slice ca = broker_url_param(&j->url, "ca", j->config->ca), cert = broker_url_param(&j->url, "cert", "");
     pr_slice key = broker_url_param(&j->url, "certkey", cert.data);
     natsStatus s = natsOptions_SetSecure(j->options, true);
     if (s == NATS_OK)
@@ -349,8 +349,8 @@ static void jet_refuse(struct jet *j, const struct delivery *d, natsStatus statu
     if (status == NATS_NO_MEMORY)
         result_returned(pipeline_result(p), d->token);
     else
-        result_failed(pipeline_result(p), d->token, SEND_FAILED, reason_of_status(status),
-                      natsStatus_GetText(status), pr_str(text));
+        result_unsent(pipeline_result(p), d->token, reason_of_status(status), natsStatus_GetText(status),
+                      pr_str(text));
 }
 
 /* False: the connection is gone. */

@@ -2,52 +2,30 @@
  *
  *   redis://user:password@host:6379/DB?stream=orders.{type}&maxlen=100000
  *
- * Everything happens in the caller's thread.  The bytes of commands stand in one buffer, and the
- * deliveries whose bytes were put there in a ring, in the same order; answers come in that order, too.
- *
- *    waiting --> out (its bytes: buffered, on the wire) --> answered
- *
- *   R1  A delivery is on the wire from its first byte on; cancel() cuts the buffer before the first
- *       command of which nothing was written.
- *   R2  A command of which not every byte was written is not carried out: it failed.  One that was
- *       written whole and not answered may have been carried out: UNKNOWN.
- *   R3  An answer belongs to the oldest one out, also when that was given up at its deadline. */
-#include <errno.h>
+ * Everything happens in the caller's thread.  hiredis writes commands and reads answers; the bytes are ours
+ * (pipeline.h, wire.h).  Answers come in the order of the commands. */
 #include <hiredis/hiredis.h>
-#include <netdb.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/error.h"
 #include "base/slice.h"
 #include "base/util.h"
 #include "transport/broker_url.h"
 #include "transport/cloudevents.h"
-#include "transport/delivery.h"
 #include "transport/envelope.h"
 #include "transport/own_headers.h"
+#include "transport/pipeline.h"
 #include "transport/reconnect.h"
 #include "transport/template.h"
+#include "transport/wire.h"
 
 #define REDIS_PORT 6379
-#define REDIS_CONCURRENCY 1000
-#define REDIS_CONCURRENCY_MAX 100000
-#define REDIS_BUFFERED_MAX (4u << 20) /* bytes of commands that are not written yet, before one more is added */
 #define REDIS_CONNECT_US PR_SECONDS(5) /* for the connection and the greeting */
 #define REDIS_READ_SIZE 65536
 
 enum redis_state { REDIS_DOWN, REDIS_CONNECTING, REDIS_GREETING, REDIS_UP };
-
-struct redis_out {
-    const struct delivery *delivery; /* NULL: given up, its answer is not wanted any more */
-    uint64_t begin, end;             /* its bytes, counted from the beginning of the connection */
-};
 
 struct redis {
     const struct endpoint_config *config;
@@ -59,35 +37,32 @@ struct redis {
     enum envelope envelope;
 
     enum redis_state state;
-    int fd;
-    redisReader *reader;
+    struct wire wire;
+    struct pipeline pipeline;
+    redisReader *reader; /* NULL: no connection */
     struct reconnect reconnect;
     int64_t give_up_us; /* connecting, greeting: until then */
     unsigned greetings; /* answers to come before the first message may go */
-    char why[256];      /* why it is down */
+    char why[512];      /* why it is down */
     int why_reason;
-
-    struct buf bytes;       /* commands, from `written` on still to be written */
-    size_t written;         /* of bytes */
-    uint64_t written_total; /* since the connection began */
-    struct buf json;        /* structured */
-    struct delivery_queue waiting;
-    struct redis_out *out; /* a ring */
-    size_t capacity, out_first, out_count;
-    struct delivery_result *done; /* results that poll has not taken yet, a ring of the same size */
-    size_t done_first, done_count;
+    struct buf json; /* structured */
 };
 
 /* ---- The url --------------------------------------------------------------------------------- */
 
-static const char *const params[] = { "stream", "maxlen", "plain", NULL };
+static const char *const params[] = { "stream", "maxlen", "plain", WIRE_PARAMS, NULL };
+
+static bool has_tls(const struct endpoint_config *config)
+{
+    return transport_scheme(config->url).size == 6; /* rediss */
+}
 
 static int redis_url(const struct endpoint_config *config, struct arena *arena, struct broker_url *ret,
                      struct pr_error *reterr)
 {
     int64_t number;
     int rc = broker_url_parse(config, REDIS_PORT, params, arena, ret, reterr);
-    if (rc == PR_OK)
+    if (rc == PR_OK && !has_tls(config))
         rc = broker_url_check_plain(config, ret, reterr);
     if (rc == PR_OK)
         rc = broker_url_number(config, ret, "maxlen", 0, 1, INT64_MAX / 16, &number, reterr);
@@ -100,10 +75,7 @@ static int redis_url(const struct endpoint_config *config, struct arena *arena, 
                            config->name);
     if (rc == PR_OK)
         rc = envelope_check(config, reterr);
-    if (rc == PR_OK && config->concurrency > REDIS_CONCURRENCY_MAX)
-        rc = error_set(reterr, PR_ECONFIG, "endpoint %s: concurrency is at most %d", config->name,
-                       REDIS_CONCURRENCY_MAX);
-    return rc;
+    return rc == PR_OK ? pipeline_check(config, reterr) : rc;
 }
 
 static int redis_check(const struct endpoint_config *config, struct pr_error *reterr)
@@ -116,43 +88,7 @@ static int redis_check(const struct endpoint_config *config, struct pr_error *re
     return rc;
 }
 
-static int rediss_check(const struct endpoint_config *config, struct pr_error *reterr)
-{
-    return error_set(
-        reterr, PR_ECONFIG,
-        "endpoint %s: this version of hiredis knows no TLS: write redis:// and put a TLS tunnel in front",
-        config->name);
-}
-
-/* ---- Results ---------------------------------------------------------------------------------- */
-
-static struct delivery_result *done_add(struct redis *r)
-{
-    ASSERT(r->done_count < r->capacity);
-    return &r->done[(r->done_first + r->done_count++) % r->capacity];
-}
-
-static size_t done_take(struct redis *r, struct delivery_result *ret, size_t max)
-{
-    size_t count = 0;
-    for (; count < max && r->done_count > 0; count++, r->done_count--) {
-        ret[count] = r->done[r->done_first];
-        r->done_first = (r->done_first + 1) % r->capacity;
-    }
-    return count;
-}
-
-static struct redis_out *out_at(struct redis *r, size_t index)
-{
-    ASSERT(index < r->out_count);
-    return &r->out[(r->out_first + index) % r->capacity];
-}
-
-static void out_drop_first(struct redis *r)
-{
-    r->out_first = (r->out_first + 1) % r->capacity;
-    r->out_count--;
-}
+/* ---- Reasons ---------------------------------------------------------------------------------- */
 
 /* The words at the beginning of an error say what it is. */
 static int reason_of(pr_slice error)
@@ -197,47 +133,49 @@ static void code_of(pr_slice error, char ret[RESULT_CODE_SIZE])
 
 static void redis_drop_connection(struct redis *r)
 {
-    if (r->fd >= 0)
-        close(r->fd);
+    wire_close(&r->wire);
     if (r->reader != NULL)
         redisReaderFree(r->reader);
-    r->fd = -1;
     r->reader = NULL;
     r->state = REDIS_DOWN;
-    buf_reset(&r->bytes);
-    r->written = 0;
-    r->written_total = 0;
     r->greetings = 0;
 }
 
-/* Everything out gets its result (R2). */
+/* Everything out gets its result. */
 static void redis_lost(struct redis *r, int reason, const char *what)
 {
-    snprintf(r->why, sizeof(r->why), "%s:%u: %s", r->url.host.data, r->url.port, what);
+    snprintf(r->why, sizeof(r->why), "%s", what);
     r->why_reason = reason;
-    for (; r->out_count > 0; out_drop_first(r)) {
-        const struct redis_out *o = out_at(r, 0);
-        if (o->delivery != NULL)
-            result_failed(done_add(r), o->delivery->token,
-                          r->written_total >= o->end ? SEND_UNKNOWN : SEND_FAILED,
-                          PR_REASON_TRANSPORT_UNAVAILABLE, "", pr_str(r->why));
-    }
+    pipeline_lost(&r->pipeline, PR_REASON_TRANSPORT_UNAVAILABLE, "", r->why);
     redis_drop_connection(r);
+}
+
+static void redis_failed(struct redis *r, int reason, const char *what)
+{
+    char text[512];
+    snprintf(text, sizeof(text), "%s:%u: %s", r->url.host.data, r->url.port, what);
+    redis_lost(r, reason, text);
+}
+
+static void redis_wire_lost(struct redis *r)
+{
+    redis_lost(r, PR_REASON_TRANSPORT_UNAVAILABLE, r->wire.why);
 }
 
 /* False: no memory, and nothing was added. */
 static bool add_command(struct redis *r, size_t count, const char **args, const size_t *sizes)
 {
+    struct buf *bytes = &r->pipeline.bytes;
     char *command;
-    size_t before = r->bytes.size;
+    size_t before = bytes->size;
     int size = redisFormatCommandArgv(&command, (int)count, args, sizes);
     if (size < 0)
         return false;
-    buf_add(&r->bytes, command, (size_t)size);
+    buf_add(bytes, command, (size_t)size);
     redisFreeCommand(command);
-    if (buf_failed(&r->bytes) == 0)
+    if (buf_failed(bytes) == 0)
         return true;
-    buf_truncate(&r->bytes, before);
+    buf_truncate(bytes, before);
     return false;
 }
 
@@ -260,54 +198,30 @@ static void redis_greet(struct redis *r)
     }
     r->state = r->greetings > 0 ? REDIS_GREETING : REDIS_UP;
     if (!good)
-        redis_lost(r, PR_REASON_TRANSPORT_UNAVAILABLE, "no memory");
+        redis_failed(r, PR_REASON_TRANSPORT_UNAVAILABLE, "no memory");
 }
 
-static void redis_connected(struct redis *r)
+static void redis_progress(struct redis *r)
 {
-    int error = 0, one = 1;
-    socklen_t size = sizeof(error);
-    if (getsockopt(r->fd, SOL_SOCKET, SO_ERROR, &error, &size) < 0)
-        error = errno;
-    r->reader = error == 0 ? redisReaderCreate() : NULL;
-    if (r->reader == NULL) {
-        redis_lost(r, PR_REASON_TRANSPORT_UNAVAILABLE, strerror(error != 0 ? error : ENOMEM));
-        return;
-    }
-    (void)setsockopt(r->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)); /* only slower without */
-    redis_greet(r);
+    if (!wire_progress(&r->wire))
+        redis_wire_lost(r);
+    else if (r->wire.state == WIRE_OPEN)
+        redis_greet(r);
 }
 
 static void redis_connect(struct redis *r, int64_t now_us)
 {
-    struct addrinfo hints = { .ai_socktype = SOCK_STREAM }, *found = NULL;
-    char port[8];
-
     reconnect_tried(&r->reconnect, now_us);
     redis_drop_connection(r);
-    snprintf(port, sizeof(port), "%u", r->url.port);
-    int rc = getaddrinfo(r->url.host.data, port, &hints, &found);
-    if (rc != 0) {
-        redis_lost(r, PR_REASON_TRANSPORT_UNAVAILABLE, gai_strerror(rc));
-        return;
+    r->reader = redisReaderCreate();
+    if (r->reader == NULL) {
+        redis_failed(r, PR_REASON_TRANSPORT_UNAVAILABLE, "no memory");
+    } else if (!wire_connect(&r->wire)) {
+        redis_wire_lost(r);
+    } else {
+        r->state = REDIS_CONNECTING;
+        r->give_up_us = now_us + REDIS_CONNECT_US;
     }
-    int error = 0;
-    for (const struct addrinfo *a = found; a != NULL && r->fd < 0; a = a->ai_next) {
-        r->fd = socket(a->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-        if (r->fd < 0 || (connect(r->fd, a->ai_addr, a->ai_addrlen) < 0 && errno != EINPROGRESS)) {
-            error = errno;
-            if (r->fd >= 0)
-                close(r->fd);
-            r->fd = -1;
-        }
-    }
-    freeaddrinfo(found);
-    if (r->fd < 0) {
-        redis_lost(r, PR_REASON_TRANSPORT_UNAVAILABLE, strerror(error));
-        return;
-    }
-    r->state = REDIS_CONNECTING;
-    r->give_up_us = now_us + REDIS_CONNECT_US;
 }
 
 /* ---- One message -------------------------------------------------------------------------------- */
@@ -404,70 +318,45 @@ static int add_fields(struct redis *r, const struct pr_message *m, struct comman
     return PR_OK;
 }
 
-/* Put its bytes into the buffer; false: it has its result already. */
-static bool redis_begin(struct redis *r, const struct delivery *d)
+/* Put its bytes into the buffer, or give it its result. */
+static void redis_begin(struct redis *r, const struct delivery *d)
 {
+    struct pipeline *p = &r->pipeline;
     struct command command = { 0 };
     struct pr_error error = { 0 };
+    size_t before = p->bytes.size;
 
     arena_reset(&r->scratch);
     int rc = add_fields(r, d->message, &command, &error);
-    if (rc == PR_EINVAL) {
-        result_failed(done_add(r), d->token, SEND_FAILED, PR_REASON_SERIALIZATION_ERROR, "",
-                      pr_str(error.text));
-        return false;
+    if (rc == PR_OK && add_command(r, command.count, command.args, command.sizes)) {
+        pipeline_began(p, before);
+        return;
     }
-    size_t size = r->bytes.size;
-    if (rc != PR_OK || !add_command(r, command.count, command.args, command.sizes)) {
-        result_returned(done_add(r), d->token); /* no memory: later, then */
-        return false;
-    }
-    uint64_t base = r->written_total - r->written;
-    r->out[(r->out_first + r->out_count++) % r->capacity] =
-        (struct redis_out){ .delivery = d, .begin = base + size, .end = base + r->bytes.size };
-    return true;
+    delivery_queue_drop(&p->waiting);
+    if (rc == PR_EINVAL)
+        result_unsent(pipeline_result(p), d->token, PR_REASON_SERIALIZATION_ERROR, "", pr_str(error.text));
+    else
+        result_returned(pipeline_result(p), d->token); /* no memory: later, then */
 }
 
 /* While the connection is down everything that waits fails at once, with the reason why. */
 static void redis_start_waiting(struct redis *r, int64_t now_us)
 {
+    struct pipeline *p = &r->pipeline;
     const struct delivery *d;
-    bool may_start;
-    while (r->waiting.count > 0 && (d = delivery_queue_peek(&r->waiting, now_us, &may_start)) != NULL) {
-        if (may_start && r->state != REDIS_DOWN &&
-            (r->state != REDIS_UP || r->bytes.size - r->written >= REDIS_BUFFERED_MAX))
-            return;
-        delivery_queue_drop(&r->waiting);
-        if (!may_start)
-            result_returned(done_add(r), d->token);
-        else if (r->state == REDIS_DOWN)
-            result_failed(done_add(r), d->token, SEND_FAILED, r->why_reason, "", pr_str(r->why));
-        else
-            redis_begin(r, d);
-    }
+    if (r->state == REDIS_DOWN)
+        pipeline_refuse(p, now_us, r->why_reason, "", r->why);
+    while ((d = pipeline_next(p, now_us)) != NULL && r->state == REDIS_UP &&
+           pipeline_unwritten(p) < PIPELINE_BUFFERED_MAX)
+        redis_begin(r, d);
 }
 
 /* ---- Writing and reading -------------------------------------------------------------------------- */
 
 static void redis_write(struct redis *r)
 {
-    while (r->fd >= 0 && r->state != REDIS_CONNECTING && r->written < r->bytes.size) {
-        ssize_t sent = send(r->fd, r->bytes.data + r->written, r->bytes.size - r->written, MSG_NOSIGNAL);
-        if (sent < 0 && errno == EINTR)
-            continue;
-        if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
-            return;
-        if (sent < 0) {
-            redis_lost(r, PR_REASON_TRANSPORT_UNAVAILABLE, strerror(errno));
-            return;
-        }
-        r->written += (size_t)sent;
-        r->written_total += (uint64_t)sent;
-    }
-    if (r->written == r->bytes.size) {
-        buf_reset(&r->bytes);
-        r->written = 0;
-    }
+    if (!pipeline_write(&r->pipeline, &r->wire))
+        redis_wire_lost(r);
 }
 
 static void take_greeting(struct redis *r, const redisReply *reply)
@@ -476,7 +365,7 @@ static void take_greeting(struct redis *r, const redisReply *reply)
         char text[200];
         snprintf(text, sizeof(text), "%.*s", (int)min_size(reply->len, sizeof(text) - 1), reply->str);
         int reason = reason_of((pr_slice){ reply->str, reply->len });
-        redis_lost(r, reason == PR_REASON_REJECTED ? PR_REASON_UNAUTHORIZED : reason, text);
+        redis_failed(r, reason == PR_REASON_REJECTED ? PR_REASON_UNAUTHORIZED : reason, text);
     } else if (--r->greetings == 0) {
         r->state = REDIS_UP;
     }
@@ -488,39 +377,33 @@ static void take_answer(struct redis *r, const redisReply *reply)
         take_greeting(r, reply);
         return;
     }
-    if (r->out_count == 0) {
-        redis_lost(r, PR_REASON_TRANSPORT_UNAVAILABLE, "it answers what nobody asked");
+    if (r->pipeline.out_count == 0) {
+        redis_failed(r, PR_REASON_TRANSPORT_UNAVAILABLE, "it answers what nobody asked");
         return;
     }
-    const struct delivery *d = out_at(r, 0)->delivery;
-    out_drop_first(r);
+    const struct delivery *d = pipeline_answer(&r->pipeline, r->pipeline.first_number);
     reconnect_worked(&r->reconnect);
     if (d == NULL)
-        return; /* R3 */
+        return; /* given up at its deadline */
     if (reply->type == REDIS_REPLY_ERROR) {
         char code[RESULT_CODE_SIZE];
         pr_slice error = { reply->str, reply->len };
         code_of(error, code);
-        result_failed(done_add(r), d->token, SEND_FAILED, reason_of(error), code, error);
+        result_failed(pipeline_result(&r->pipeline), d->token, SEND_FAILED, reason_of(error), code, error);
     } else {
-        result_ok(done_add(r), d->token);
+        result_ok(pipeline_result(&r->pipeline), d->token);
     }
 }
 
 static void redis_read(struct redis *r)
 {
     char chunk[REDIS_READ_SIZE];
-    while (r->reader != NULL) {
-        ssize_t got = recv(r->fd, chunk, sizeof(chunk), 0);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+    while (r->wire.state == WIRE_OPEN) {
+        ssize_t got = wire_read(&r->wire, chunk, sizeof(chunk));
+        if (got < 0)
+            redis_wire_lost(r);
+        if (got <= 0)
             return;
-        if (got <= 0) {
-            redis_lost(r, PR_REASON_TRANSPORT_UNAVAILABLE,
-                       got == 0 ? "it closed the connection" : strerror(errno));
-            return;
-        }
         void *reply = NULL;
         int rc = redisReaderFeed(r->reader, chunk, (size_t)got);
         while (rc == REDIS_OK && r->reader != NULL &&
@@ -529,42 +412,30 @@ static void redis_read(struct redis *r)
             freeReplyObject(reply);
         }
         if (rc != REDIS_OK && r->reader != NULL)
-            redis_lost(r, PR_REASON_TRANSPORT_UNAVAILABLE, r->reader->errstr);
+            redis_failed(r, PR_REASON_TRANSPORT_UNAVAILABLE, r->reader->errstr);
     }
 }
 
 /* ---- Deadlines --------------------------------------------------------------------------------------- */
 
-/* Give up what is too late; a connection on which nobody is awaited any more, and which owes answers,
- * is not worth keeping. */
+static bool is_greeting(const struct redis *r)
+{
+    return r->state == REDIS_CONNECTING || r->state == REDIS_GREETING;
+}
+
+/* A connection on which nobody waits for what it owes is not worth keeping. */
 static void redis_expire(struct redis *r, int64_t now_us)
 {
-    size_t awaited = 0;
-    for (size_t i = 0; i < r->out_count; i++) {
-        struct redis_out *o = out_at(r, i);
-        if (o->delivery != NULL && now_us >= o->delivery->deadline_us) {
-            bool on_the_wire = r->written_total > o->begin;
-            result_failed(done_add(r), o->delivery->token, on_the_wire ? SEND_UNKNOWN : SEND_FAILED,
-                          PR_REASON_TIMEOUT_EXCEEDED, "", PR_STR("no answer in time"));
-            o->delivery = NULL;
-        }
-        awaited += o->delivery != NULL;
-    }
-    if (r->out_count > 0 && awaited == 0)
-        redis_lost(r, PR_REASON_TIMEOUT_EXCEEDED, "no answer in time");
-    if ((r->state == REDIS_CONNECTING || r->state == REDIS_GREETING) && now_us >= r->give_up_us)
-        redis_lost(r, PR_REASON_TRANSPORT_UNAVAILABLE, "no answer in time");
+    if (!pipeline_expire(&r->pipeline, now_us))
+        redis_failed(r, PR_REASON_TIMEOUT_EXCEEDED, "no answer in time");
+    else if (is_greeting(r) && now_us >= r->give_up_us)
+        redis_failed(r, PR_REASON_TRANSPORT_UNAVAILABLE, "no answer in time");
 }
 
 static int64_t redis_next_us(struct redis *r)
 {
-    int64_t next_us = PR_NEVER;
-    for (size_t i = 0; i < r->out_count; i++)
-        if (out_at(r, i)->delivery != NULL)
-            next_us = min64(next_us, out_at(r, i)->delivery->deadline_us);
-    if (r->state == REDIS_CONNECTING || r->state == REDIS_GREETING)
-        next_us = min64(next_us, r->give_up_us);
-    return next_us;
+    int64_t next_us = pipeline_next_us(&r->pipeline);
+    return is_greeting(r) ? min64(next_us, r->give_up_us) : next_us;
 }
 
 /* ---- The transport ------------------------------------------------------------------------------------ */
@@ -574,73 +445,61 @@ static int redis_open(void *self, const struct endpoint_config *config, struct p
     struct redis *r = self;
     r->config = config;
     r->clock = config_clock(config);
-    r->fd = -1;
-    r->capacity = config->concurrency != 0 ? config->concurrency : REDIS_CONCURRENCY;
     arena_init(&r->arena, 1024);
     arena_init(&r->scratch, 4096);
-    buf_init(&r->bytes, SIZE_MAX / 4);
     buf_init(&r->json, ENVELOPE_JSON_MAX);
     r->why_reason = PR_REASON_TRANSPORT_UNAVAILABLE;
     int rc = redis_url(config, &r->arena, &r->url, reterr);
+    if (rc == PR_OK)
+        rc = wire_init(&r->wire, config, &r->url, has_tls(config), reterr);
     if (rc != PR_OK)
         return rc;
     r->stream = broker_url_param(&r->url, "stream", config->name);
     r->maxlen = broker_url_param(&r->url, "maxlen", "");
     (void)envelope_parse(config->envelope, &r->envelope); /* redis_url() has */
-    r->out = calloc(r->capacity, sizeof(*r->out));
-    r->done = calloc(r->capacity, sizeof(*r->done));
-    if (r->out == NULL || r->done == NULL)
-        return error_set(reterr, PR_ENOMEM, "endpoint %s: no memory for %zu messages", config->name,
-                         r->capacity);
-    return delivery_queue_init(&r->waiting, r->capacity, reterr);
+    return pipeline_init(&r->pipeline, config, reterr);
 }
 
 static void redis_close(void *self)
 {
     struct redis *r = self;
     redis_drop_connection(r);
-    for (; r->done_count > 0; r->done_count--) {
-        delivery_result_fini(&r->done[r->done_first]);
-        r->done_first = (r->done_first + 1) % r->capacity;
-    }
-    delivery_queue_fini(&r->waiting);
-    buf_fini(&r->bytes);
+    wire_fini(&r->wire);
+    pipeline_fini(&r->pipeline);
     buf_fini(&r->json);
     arena_fini(&r->arena);
     arena_fini(&r->scratch);
-    free(r->out);
-    free(r->done);
 }
 
 static size_t redis_submit(void *self, const struct delivery *const *list, size_t count)
 {
     struct redis *r = self;
-    size_t room = r->capacity - r->waiting.count - r->out_count - r->done_count;
-    return delivery_queue_push(&r->waiting, list, min_size(count, room));
+    return pipeline_submit(&r->pipeline, list, count);
 }
 
-/* Everything that can be done without waiting. */
+/* Everything that can be done without waiting.  Reading comes first: a connection that was closed while
+ * nobody looked must not be given messages. */
 static void redis_work(struct redis *r)
 {
     int64_t now_us = clock_mono_us(r->clock);
-    if (r->state == REDIS_DOWN && r->waiting.count > r->waiting.cancelled &&
-        reconnect_may(&r->reconnect, now_us))
+    redis_read(r);
+    if (r->state == REDIS_DOWN && pipeline_has_work(&r->pipeline) && reconnect_may(&r->reconnect, now_us))
         redis_connect(r, now_us);
     redis_expire(r, now_us);
     redis_start_waiting(r, now_us);
     redis_write(r);
-    redis_read(r);
-    redis_start_waiting(r, now_us); /* what an answer made room for, or a lost connection fails */
-    redis_write(r);
+    redis_start_waiting(r, now_us); /* what a lost connection fails */
 }
 
+/* True: there is something to do, or it is time. */
 static bool redis_wait(struct redis *r, int64_t deadline_us)
 {
-    short events = r->state == REDIS_CONNECTING || r->written < r->bytes.size ? POLLIN | POLLOUT : POLLIN;
-    bool ready = wait_until(r->fd, events, r->config->wake_fd, r->clock, min64(deadline_us, redis_next_us(r)));
+    short events = wire_events(&r->wire, pipeline_unwritten(&r->pipeline) > 0);
+    int64_t until_us = min64(deadline_us, redis_next_us(r));
+    bool ready = wait_until(r->wire.fd, events, r->config->wake_fd, r->clock, until_us);
     if (ready && r->state == REDIS_CONNECTING)
-        redis_connected(r);
-    return ready;
+        redis_progress(r);
+    return ready || clock_mono_us(r->clock) >= until_us;
 }
 
 static size_t redis_poll(void *self, struct delivery_result *ret, size_t max, int64_t deadline_us)
@@ -649,36 +508,25 @@ static size_t redis_poll(void *self, struct delivery_result *ret, size_t max, in
     bool woken = false;
     for (;;) {
         redis_work(r);
-        int64_t now_us = clock_mono_us(r->clock);
-        size_t count = done_take(r, ret, max);
-        if (count > 0 || woken || now_us >= deadline_us)
+        size_t count = pipeline_take(&r->pipeline, ret, max);
+        if (count > 0 || woken || clock_mono_us(r->clock) >= deadline_us)
             return count;
-        woken = !redis_wait(r, deadline_us) && clock_mono_us(r->clock) < min64(deadline_us, redis_next_us(r));
+        woken = !redis_wait(r, deadline_us);
     }
 }
 
-/* R1 */
 static void redis_cancel(void *self)
 {
     struct redis *r = self;
-    delivery_queue_cancel(&r->waiting);
-    while (r->out_count > 0) {
-        const struct redis_out *last = out_at(r, r->out_count - 1);
-        if (r->written_total > last->begin)
-            break;
-        buf_truncate(&r->bytes, (size_t)(last->begin - (r->written_total - r->written)));
-        if (last->delivery != NULL)
-            result_returned(done_add(r), last->delivery->token);
-        r->out_count--;
-    }
+    pipeline_cancel(&r->pipeline);
 }
 
-#define REDIS_OPS(name, check_function)                                                                        \
+#define REDIS_OPS(name)                                                                                        \
     {                                                                                                          \
         .scheme = (name), .size = sizeof(struct redis), .promises = TRANSPORT_REMOTE,                          \
-        .concurrency = REDIS_CONCURRENCY, .check = (check_function), .open = redis_open, .close = redis_close, \
+        .concurrency = PIPELINE_CONCURRENCY, .check = redis_check, .open = redis_open, .close = redis_close,   \
         .submit = redis_submit, .poll = redis_poll, .cancel = redis_cancel,                                    \
     }
 
-const struct transport_ops transport_redis = REDIS_OPS("redis", redis_check);
-const struct transport_ops transport_rediss = REDIS_OPS("rediss", rediss_check);
+const struct transport_ops transport_redis = REDIS_OPS("redis");
+const struct transport_ops transport_rediss = REDIS_OPS("rediss");

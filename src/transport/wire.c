@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/slice.h"
 #include "base/util.h"
 
 /* ---- TLS ----------------------------------------------------------------------------------------- */
@@ -30,14 +31,14 @@ static const char *tls_text(void)
 static int file_fault(const struct endpoint_config *config, const char *param, pr_slice file,
                       struct pr_error *reterr)
 {
-    return error_set(reterr, PR_ECONFIG, "endpoint %s: %s=%s in the url: %s", config->name, param, file.data,
-                     tls_text());
+    return error_set(reterr, PR_ECONFIG, "endpoint %s: the file of %s, %.*s: %s", config->name, param,
+                     SLICE_ARGS(file), tls_text());
 }
 
 static int tls_init(struct wire *w, const struct endpoint_config *config, const struct broker_url *url,
                     struct pr_error *reterr)
 {
-    pr_slice ca = broker_url_param(url, "ca", ""), cert = broker_url_param(url, "cert", "");
+    pr_slice ca = broker_url_param(url, "ca", config->ca), cert = broker_url_param(url, "cert", "");
     pr_slice key = broker_url_param(url, "certkey", cert.data);
     ERR_clear_error();
     w->tls = SSL_CTX_new(TLS_client_method());

@@ -1,7 +1,7 @@
 /* wire.h - one TCP connection that never blocks (but for the lookup of a name), with TLS when it is wanted.
  *
  * The other side's certificate is always verified: against the system's authorities, or those in the file
- * that ca= names in the url. */
+ * that the endpoint's ca, or ca= in its url, names. */
 #ifndef TRANSPORT_WIRE_H
 #define TRANSPORT_WIRE_H
 

@@ -7,12 +7,13 @@
 #include <unistd.h>
 
 #include "base/slice.h"
+#include "certificate.h"
 #include "check.h"
+#include "faults.h"
 #include "server.h"
-#include "tcp_proxy.h"
-#include "world.h"
 
 static struct server server; /* one for all tests; each begins with an empty one */
+static unsigned tls_port;
 
 static void server_gone(void)
 {
@@ -62,6 +63,16 @@ static void redis_start(struct world *w)
         server_arg(&server, "%u", server.port);
         server_arg(&server, "--bind");
         server_arg(&server, "127.0.0.1");
+        tls_port = server_free_port();
+        certificate_make(server.folder, "good", 86400);
+        server_arg(&server, "--tls-port");
+        server_arg(&server, "%u", tls_port);
+        server_arg(&server, "--tls-cert-file");
+        server_arg(&server, "%s/good-cert.pem", server.folder);
+        server_arg(&server, "--tls-key-file");
+        server_arg(&server, "%s/good-key.pem", server.folder);
+        server_arg(&server, "--tls-auth-clients");
+        server_arg(&server, "no");
         server_arg(&server, "--appendonly");
         server_arg(&server, "yes");
         server_arg(&server, "--dir");
@@ -245,21 +256,11 @@ TEST(redis_is_absent_at_the_start_and_comes)
     prepare(0, "?stream=sink");
     server_stop(&server, SIGTERM);
     world_open(&w);
-    world_add(&w, "", PR_STR("{}"), WISH_OK);
-    world_run(&w);
-    CHECK_EQ(w.results[0].outcome, SEND_FAILED);
-    CHECK_EQ(w.results[0].reason, PR_REASON_TRANSPORT_UNAVAILABLE);
-    CHECK(strstr(w.results[0].error, "refused") != NULL);
+    size_t i = faults_send(&w, SEND_FAILED);
+    CHECK_EQ(w.results[i].reason, PR_REASON_TRANSPORT_UNAVAILABLE);
+    CHECK(strstr(w.results[i].error, "refused") != NULL);
     server_start(&server);
-    int64_t end_us = world_now() + WORLD_WAIT_US;
-    size_t i;
-    do {
-        CHECK(world_now() < end_us);
-        i = world_add(&w, "", PR_STR("{}"), WISH_OK);
-        world_run(&w);
-        if (w.results[i].outcome != SEND_OK)
-            world_poll(&w, PR_MILLISECONDS(100));
-    } while (w.results[i].outcome != SEND_OK);
+    faults_send_until_ok(&w);
     world_fini(&w);
 }
 
@@ -278,102 +279,51 @@ TEST(redis_restarts_in_flight_and_nothing_is_lost)
     server_stop(&server, SIGKILL);
     world_collect(&w);
     server_start(&server);
-    world_look(&w);
-    for (size_t i = 0; i < w.message_count; i++) {
-        CHECK_EQ(w.result_counts[i], i < w.taken ? 1 : 0);
-        if (w.results[i].outcome == SEND_OK)
-            CHECK(world_arrived(&w, i) == 1);
-        else if (w.results[i].outcome == SEND_FAILED)
-            CHECK(world_arrived(&w, i) == 0);
-    }
+    faults_check(&w);
     world_fini(&w);
 }
 
-/* A connection that is cut at the k-th byte of an answer: what was answered is OK, what was not UNKNOWN. */
-static void cut_at(struct tcp_proxy *proxy, size_t k)
+static struct faults faults(void)
 {
-    prepare(tcp_proxy_port(proxy), "?stream=sink");
-    world_open(&w);
-    world_add(&w, "", PR_STR("{}"), WISH_OK); /* so that the connection is up */
-    world_run(&w);
-    CHECK_EQ(w.results[0].outcome, SEND_OK);
-    tcp_proxy_cut_after(proxy, k);
-    for (size_t i = 0; i < 4; i++)
-        world_add(&w, "", PR_STR("{}"), WISH_OK);
-    world_run(&w);
-    world_look(&w);
-    size_t unknown = 0;
-    for (size_t i = 0; i < w.message_count; i++) {
-        unknown += w.results[i].outcome == SEND_UNKNOWN;
-        CHECK(w.results[i].outcome == SEND_OK ? world_arrived(&w, i) == 1
-                                              : w.results[i].outcome == SEND_UNKNOWN);
-    }
-    CHECK(unknown > 0);
-    size_t after = world_add(&w, "", PR_STR("{}"), WISH_OK); /* the first reconnect is at once */
-    world_run(&w);
-    CHECK_EQ(w.results[after].outcome, SEND_OK);
+    prepare(0, "");
     world_fini(&w);
+    return (struct faults){ &harness_redis, server.port, "redis://127.0.0.1:%u/?stream=sink{subject}" };
 }
 
 TEST(redis_is_cut_off_in_the_middle_of_an_answer)
 {
-    prepare(0, "");
-    world_fini(&w);
-    struct tcp_proxy *proxy = tcp_proxy_start(server.port);
-    for (size_t k = 0; k < 16; k++)
-        cut_at(proxy, k * 5);
-    tcp_proxy_stop(proxy);
+    struct faults f = faults();
+    faults_cut(&f, 5);
 }
 
 TEST(redis_gives_up_at_the_deadline_when_nobody_answers)
 {
-    prepare(0, "");
-    world_fini(&w);
-    struct tcp_proxy *proxy = tcp_proxy_start(server.port);
-    prepare(tcp_proxy_port(proxy), "?stream=sink");
-    world_open(&w);
-    world_add(&w, "", PR_STR("{}"), WISH_OK);
-    world_run(&w);
-    tcp_proxy_hold(proxy, true);
-    world_add(&w, "", PR_STR("{}"), WISH_OK);
-    world_add(&w, "", PR_STR("{}"), WISH_OK);
-    w.deliveries[1].deadline_us = world_now() + PR_MILLISECONDS(100);
-    w.deliveries[2].deadline_us = world_now() + PR_MILLISECONDS(200);
-    world_run(&w);
-    for (size_t i = 1; i < 3; i++) {
-        CHECK_EQ(w.results[i].outcome, SEND_UNKNOWN);
-        CHECK_EQ(w.results[i].reason, PR_REASON_TIMEOUT_EXCEEDED);
-    }
-    tcp_proxy_hold(proxy, false);
-    int64_t end_us = world_now() + WORLD_WAIT_US;
-    size_t i;
-    do {
-        CHECK(world_now() < end_us);
-        i = world_add(&w, "", PR_STR("{}"), WISH_OK);
-        world_run(&w);
-    } while (w.results[i].outcome != SEND_OK && (usleep(50000), true));
-    world_fini(&w);
-    tcp_proxy_stop(proxy);
+    struct faults f = faults();
+    faults_hold(&f);
 }
 
 TEST(redis_does_not_hammer_a_server_that_is_away)
 {
+    struct faults f = faults();
+    faults_hammer(&f);
+}
+
+TEST(redis_verifies_a_certificate)
+{
     prepare(0, "");
-    world_fini(&w);
-    struct tcp_proxy *proxy = tcp_proxy_start(server.port);
-    tcp_proxy_close(proxy, true);
-    prepare(tcp_proxy_port(proxy), "?stream=sink");
+    snprintf(own_url, sizeof(own_url), "rediss://127.0.0.1:%u/?stream=sink&ca=%s/good-ca.pem", tls_port,
+             server.folder);
     world_open(&w);
-    int64_t begin_us = world_now();
-    while (world_now() < begin_us + PR_MILLISECONDS(1500) && w.message_count < WORLD_MESSAGES_MAX - 1) {
+    for (size_t i = 0; i < 20; i++)
         world_add(&w, "", PR_STR("{}"), WISH_OK);
-        world_run(&w);
-        usleep(5000);
-    }
-    CHECK(tcp_proxy_connections(proxy) >= 1);
-    CHECK(tcp_proxy_connections(proxy) <= 1 + (uint64_t)((world_now() - begin_us) / PR_SECONDS(1)));
+    world_run(&w);
+    faults_check(&w);
+    CHECK_EQ(w.arrival_count, 20);
     world_fini(&w);
-    tcp_proxy_stop(proxy);
+
+    prepare(0, ""); /* nobody on this machine knows that authority */
+    snprintf(own_url, sizeof(own_url), "rediss://127.0.0.1:%u/?stream=sink", tls_port);
+    faults_refused(&w, own_url, PR_REASON_TRANSPORT_UNAVAILABLE, "", "its certificate was refused");
 }
 
 TEST(redis_refuses_a_wrong_url)
@@ -386,7 +336,6 @@ TEST(redis_refuses_a_wrong_url)
         { "redis://127.0.0.1?strem=a", "there are: stream, maxlen, plain" },
         { "redis://127.0.0.1?maxlen=-1", "maxlen" },
         { "redis://broker.example", "plain=true" },
-        { "rediss://127.0.0.1", "TLS" },
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct endpoint_config config = { .name = "r", .url = cases[i].url };
