@@ -3,79 +3,64 @@
  *   amqp://user:password@host:5672/VHOST?exchange=orders&key={type}
  *
  * Everything happens in the caller's thread.  librabbitmq would block, so it only writes and reads what stands
- * in the frames; the bytes are ours (pipeline.h, wire.h).
+ * in the frames; the bytes are ours (session.h).
  *
  *   Q1  A confirm names a delivery tag: messages are counted from 1 in each channel.  Confirms come in any
  *       order, and one may stand for all before it.
  *   Q2  What cannot be routed comes back (basic.return) before it is confirmed; its message id says what it is.
- *   Q3  A broker that closes the channel does not say because of which message.  With one out it is that
- *       one; with several it is unknown what became of each, and the next ones go one at a time until the
- *       culprit has been alone. */
-#include <poll.h>
+ *   Q3  A broker that closes the channel does not say because of which message.  With one out it is that one.  With
+ *       several it is unknown what became of each, none is blamed, and all are suspects: the next time each of
+ *       them goes alone. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/slice.h"
 #include "base/util.h"
 #include "transport/amqp_frame.h"
-#include "transport/broker_url.h"
-#include "transport/pipeline.h"
-#include "transport/reconnect.h"
+#include "transport/session.h"
 #include "transport/template.h"
-#include "transport/wire.h"
 
 #define RABBIT_PORT 5672
 #define RABBIT_TLS_PORT 5671
-#define RABBIT_CONNECT_US PR_SECONDS(5) /* for the connection and all greetings */
-#define RABBIT_HEARTBEAT_S 30           /* at most; a peer that is silent for two of them is gone */
+#define RABBIT_HEARTBEAT_S 30 /* at most; a peer that is silent for two of them is gone */
 #define RABBIT_READ_SIZE 65536
 #define RABBIT_CHANNEL 1
 
-enum rabbit_state { RABBIT_DOWN, RABBIT_CONNECTING, RABBIT_GREETING, RABBIT_UP };
-
 struct rabbit {
-    const struct endpoint_config *config;
-    const struct clock *clock;
-    struct arena arena;   /* the url */
+    struct session session;
     struct arena scratch; /* one message */
     struct buf json, key;
-    struct broker_url url;
     struct frame_message form; /* what all messages have in common */
     pr_slice key_template, vhost;
 
-    enum rabbit_state state;
-    struct wire wire;
-    struct pipeline pipeline;
     amqp_connection_state_t reader; /* NULL: no connection */
-    struct reconnect reconnect;
-    int64_t give_up_us;       /* connecting, greeting: until then */
-    int64_t heartbeat_us;     /* 0: none */
-    int64_t read_us, sent_us; /* when something last came and went */
-    uint64_t channel_base;    /* the number in the pipeline of delivery tag 0 */
-    size_t careful;           /* so many go one at a time (Q3) */
-    bool returning;           /* the header and body of a message that came back are still to come */
-    amqp_basic_return_t returned;
+    int64_t heartbeat_us;           /* 0: none */
+    int64_t read_us, sent_us;       /* when something last came and went */
+    uint64_t channel_base;          /* the number in the pipeline of delivery tag 0 */
+    pr_id *suspects;                /* Q3: a ring as large as the pipeline's */
+    size_t suspect_first, suspect_count;
+    bool alone;     /* the one that is out is a suspect */
+    bool returning; /* the header and body of a message that came back are still to come */
+    unsigned returned_code;
     char returned_text[256];
     char blocked[256]; /* why the broker takes nothing now; empty: it does */
-    char why[512];     /* why it is down */
-    int why_reason;
-    char why_code[RESULT_CODE_SIZE];
 };
 
 /* ---- The url ----------------------------------------------------------------------------------------- */
 
 static const char *const params[] = { "exchange", "key", "mandatory", "plain", WIRE_PARAMS, NULL };
 
-static bool has_tls(const struct broker_url *url)
+static bool has_tls(const struct endpoint_config *config)
 {
-    return slice_eq_cstr(url->scheme, "amqps");
+    return transport_scheme(config->url).size == 5; /* amqps */
 }
 
 static int rabbit_url(const struct endpoint_config *config, struct arena *arena, struct broker_url *ret,
                       struct pr_error *reterr)
 {
-    bool tls = transport_scheme(config->url).size == 5, mandatory;
+    bool tls = has_tls(config), mandatory;
     int rc = broker_url_parse(config, tls ? RABBIT_TLS_PORT : RABBIT_PORT, params, arena, ret, reterr);
     if (rc == PR_OK && !tls)
         rc = broker_url_check_plain(config, ret, reterr);
@@ -103,12 +88,7 @@ static int rabbit_url(const struct endpoint_config *config, struct arena *arena,
 
 static int rabbit_check(const struct endpoint_config *config, struct pr_error *reterr)
 {
-    struct arena arena;
-    struct broker_url url;
-    arena_init(&arena, 1024);
-    int rc = rabbit_url(config, &arena, &url, reterr);
-    arena_fini(&arena);
-    return rc;
+    return session_check(rabbit_url, config, reterr);
 }
 
 /* ---- Reasons ------------------------------------------------------------------------------------------ */
@@ -142,70 +122,36 @@ static pr_slice slice_of(amqp_bytes_t bytes)
 
 /* ---- The connection ------------------------------------------------------------------------------------- */
 
-static void rabbit_drop_connection(struct rabbit *r)
+static void rabbit_drop(void *self)
 {
-    wire_close(&r->wire);
+    struct rabbit *r = self;
     if (r->reader != NULL)
         amqp_destroy_connection(r->reader);
     r->reader = NULL;
-    r->state = RABBIT_DOWN;
     r->blocked[0] = '\0';
     r->returning = false;
     r->heartbeat_us = 0;
 }
 
-/* Everything out gets its result. */
-static void rabbit_lost(struct rabbit *r, int reason, const char *code, const char *what)
-{
-    snprintf(r->why, sizeof(r->why), "%s", what);
-    snprintf(r->why_code, sizeof(r->why_code), "%s", code);
-    r->why_reason = reason;
-    pipeline_lost(&r->pipeline, reason, code, r->why);
-    rabbit_drop_connection(r);
-}
-
 static void rabbit_failed(struct rabbit *r, const char *what)
 {
-    char text[512];
-    snprintf(text, sizeof(text), "%s:%u: %s", r->url.host.data, r->url.port, what);
-    rabbit_lost(r, PR_REASON_TRANSPORT_UNAVAILABLE, "", text);
+    session_failed(&r->session, PR_REASON_TRANSPORT_UNAVAILABLE, "", what);
 }
 
-static void rabbit_wire_lost(struct rabbit *r)
+static void rabbit_greet(void *self)
 {
-    rabbit_lost(r, PR_REASON_TRANSPORT_UNAVAILABLE, "", r->wire.why);
-}
-
-static void rabbit_connect(struct rabbit *r, int64_t now_us)
-{
-    reconnect_tried(&r->reconnect, now_us);
-    rabbit_drop_connection(r);
+    struct rabbit *r = self;
     r->reader = amqp_new_connection();
-    if (r->reader == NULL) {
+    r->read_us = r->sent_us = clock_mono_us(r->session.clock);
+    frame_put_greeting(&r->session.pipeline.bytes);
+    if (r->reader == NULL)
         rabbit_failed(r, "no memory");
-    } else if (!wire_connect(&r->wire)) {
-        rabbit_wire_lost(r);
-    } else {
-        r->state = RABBIT_CONNECTING;
-        r->give_up_us = now_us + RABBIT_CONNECT_US;
-    }
-}
-
-static void rabbit_progress(struct rabbit *r)
-{
-    if (!wire_progress(&r->wire)) {
-        rabbit_wire_lost(r);
-    } else if (r->wire.state == WIRE_OPEN) {
-        r->state = RABBIT_GREETING;
-        r->read_us = r->sent_us = clock_mono_us(r->clock);
-        frame_put_greeting(&r->pipeline.bytes);
-    }
 }
 
 static void put(struct rabbit *r, amqp_channel_t channel, amqp_method_number_t method, void *fields)
 {
-    frame_put_method(&r->pipeline.bytes, channel, method, fields);
-    if (buf_failed(&r->pipeline.bytes) != 0)
+    frame_put_method(&r->session.pipeline.bytes, channel, method, fields);
+    if (buf_failed(&r->session.pipeline.bytes) != 0)
         rabbit_failed(r, "no memory");
 }
 
@@ -226,15 +172,16 @@ static void put_start_ok(struct rabbit *r)
         { .key = amqp_cstring_bytes("product"),
           .value = { .kind = AMQP_FIELD_KIND_UTF8, .value.bytes = amqp_cstring_bytes("postrider") } },
         { .key = amqp_cstring_bytes("connection_name"),
-          .value = { .kind = AMQP_FIELD_KIND_UTF8, .value.bytes = amqp_cstring_bytes(r->config->name) } },
+          .value = { .kind = AMQP_FIELD_KIND_UTF8,
+                     .value.bytes = amqp_cstring_bytes(r->session.config->name) } },
         { .key = amqp_cstring_bytes("capabilities"),
           .value = { .kind = AMQP_FIELD_KIND_TABLE,
                      .value.table = { ARRAY_LENGTH(capabilities), capabilities } } },
     };
-    bool named = r->url.user.size > 0;
+    bool named = r->session.url.user.size > 0;
     arena_reset(&r->scratch);
-    pr_slice login = arena_printf(&r->scratch, "%c%s%c%s", '\0', named ? r->url.user.data : "guest", '\0',
-                                  named ? r->url.password.data : "guest");
+    pr_slice login = arena_printf(&r->scratch, "%c%s%c%s", '\0', named ? r->session.url.user.data : "guest",
+                                  '\0', named ? r->session.url.password.data : "guest");
     if (login.data == NULL) {
         rabbit_failed(r, "no memory");
         return;
@@ -283,23 +230,58 @@ static void put_exchange_check(struct rabbit *r)
 
 /* ---- Answers ------------------------------------------------------------------------------------------------ */
 
+static pr_id *suspect_find(struct rabbit *r, const struct delivery *d)
+{
+    for (size_t i = 0; i < r->suspect_count; i++) {
+        pr_id *id = &r->suspects[(r->suspect_first + i) % r->session.pipeline.capacity];
+        if (pr_id_equal(*id, d->message->id))
+            return id;
+    }
+    return NULL;
+}
+
+/* The oldest makes room. */
+static void suspect_add(struct rabbit *r, const struct delivery *d)
+{
+    size_t capacity = r->session.pipeline.capacity;
+    if (suspect_find(r, d) != NULL)
+        return;
+    if (r->suspect_count == capacity)
+        r->suspect_first = (r->suspect_first + 1) % capacity;
+    else
+        r->suspect_count++;
+    r->suspects[(r->suspect_first + r->suspect_count - 1) % capacity] = d->message->id;
+}
+
+/* What became of it is known. */
+static void suspect_clear(struct rabbit *r, const struct delivery *d)
+{
+    pr_id *id = d != NULL ? suspect_find(r, d) : NULL;
+    if (id != NULL) {
+        *id = r->suspects[r->suspect_first];
+        r->suspect_first = (r->suspect_first + 1) % r->session.pipeline.capacity;
+        r->suspect_count--;
+    }
+}
+
 static void answered(struct rabbit *r, uint64_t number, bool good)
 {
-    const struct delivery *d = pipeline_answer(&r->pipeline, number);
-    reconnect_worked(&r->reconnect);
-    r->careful -= r->careful > 0;
+    const struct delivery *d = pipeline_answer(&r->session.pipeline, number);
+    reconnect_worked(&r->session.reconnect);
+    suspect_clear(r, d);
     if (d != NULL && good)
-        result_ok(pipeline_result(&r->pipeline), d->token);
+        result_ok(pipeline_result(&r->session.pipeline), d->token);
     else if (d != NULL)
         result_failed(
-            pipeline_result(&r->pipeline), d->token, SEND_FAILED, PR_REASON_TRANSPORT_UNAVAILABLE, "basic.nack",
+            pipeline_result(&r->session.pipeline), d->token, SEND_FAILED, PR_REASON_TRANSPORT_UNAVAILABLE,
+            "basic.nack",
             PR_STR("the broker did not take it: a queue is full (overflow=reject-publish) or broken"));
 }
 
 /* Q1 */
 static void take_confirm(struct rabbit *r, uint64_t tag, bool multiple, bool good)
 {
-    struct pipeline *p = &r->pipeline;
+    struct pipeline *p = &r->session.pipeline;
     uint64_t number = r->channel_base + tag;
     if (tag == 0 ? !multiple : number >= p->first_number + p->out_count) {
         rabbit_failed(r, "it confirms what nobody sent");
@@ -316,7 +298,7 @@ static void take_confirm(struct rabbit *r, uint64_t tag, bool multiple, bool goo
 /* Q2: its result is here; the confirm that follows finds nobody waiting. */
 static void take_returned_header(struct rabbit *r, const amqp_basic_properties_t *properties)
 {
-    struct pipeline *p = &r->pipeline;
+    struct pipeline *p = &r->session.pipeline;
     pr_id id;
     if ((properties->_flags & AMQP_BASIC_MESSAGE_ID_FLAG) == 0 ||
         pr_id_parse(slice_of(properties->message_id), &id) != PR_OK)
@@ -326,10 +308,9 @@ static void take_returned_header(struct rabbit *r, const amqp_basic_properties_t
         if (o->delivery == NULL || !pr_id_equal(o->delivery->message->id, id))
             continue;
         char code[RESULT_CODE_SIZE];
-        snprintf(code, sizeof(code), "%u", r->returned.reply_code);
+        snprintf(code, sizeof(code), "%u", r->returned_code);
         result_failed(pipeline_result(p), o->delivery->token, SEND_FAILED,
-                      reason_of(r->returned.reply_code, pr_str(r->returned_text)), code,
-                      pr_str(r->returned_text));
+                      reason_of(r->returned_code, pr_str(r->returned_text)), code, pr_str(r->returned_text));
         o->delivery = NULL;
         return;
     }
@@ -337,7 +318,7 @@ static void take_returned_header(struct rabbit *r, const amqp_basic_properties_t
 
 static void take_return(struct rabbit *r, const amqp_basic_return_t *method)
 {
-    r->returned = *method;
+    r->returned_code = method->reply_code;
     r->returning = true;
     snprintf(r->returned_text, sizeof(r->returned_text),
              "%.*s: no queue takes the key \"%.*s\" at the exchange \"%.*s\"; bind one, or say mandatory=false",
@@ -349,30 +330,34 @@ static void take_return(struct rabbit *r, const amqp_basic_return_t *method)
 /* Q3: the connection stays. */
 static void take_channel_close(struct rabbit *r, unsigned reply_code, pr_slice reply)
 {
-    struct pipeline *p = &r->pipeline;
+    struct pipeline *p = &r->session.pipeline;
     char code[RESULT_CODE_SIZE], text[512];
     amqp_channel_close_ok_t close_ok = { 0 };
     int reason = reason_of(reply_code, reply);
     snprintf(code, sizeof(code), "%u", reply_code);
     snprintf(text, sizeof(text), "%.*s", (int)min_size(reply.size, sizeof(text) - 1), reply.data);
-    if (r->state != RABBIT_UP) {
-        rabbit_lost(r, reason, code, text);
+    if (r->session.state != SESSION_UP) {
+        session_lost(&r->session, reason, code, text);
         return;
     }
     pipeline_cut(p);
     size_t out = 0;
     for (size_t i = 0; i < p->out_count; i++)
         out += !pipeline_at(p, i)->answered;
-    r->careful = out > 1 ? out : 0;
     while (p->out_count > 0) {
         const struct delivery *d = pipeline_answer(p, p->first_number);
-        if (d != NULL)
-            result_failed(pipeline_result(p), d->token, out > 1 ? SEND_UNKNOWN : SEND_FAILED, reason, code,
-                          pr_str(text));
+        if (d == NULL)
+            continue;
+        if (out > 1)
+            suspect_add(r, d);
+        else
+            suspect_clear(r, d);
+        result_failed(pipeline_result(p), d->token, out > 1 ? SEND_UNKNOWN : SEND_FAILED,
+                      out > 1 ? PR_REASON_TRANSPORT_UNAVAILABLE : reason, code, pr_str(text));
     }
     r->returning = false;
-    r->state = RABBIT_GREETING;
-    r->give_up_us = clock_mono_us(r->clock) + RABBIT_CONNECT_US;
+    r->session.state = SESSION_GREETING;
+    r->session.give_up_us = clock_mono_us(r->session.clock) + SESSION_GREETING_US;
     put(r, RABBIT_CHANNEL, AMQP_CHANNEL_CLOSE_OK_METHOD, &close_ok);
     put_channel_open(r);
 }
@@ -381,9 +366,9 @@ static void take_connection_close(struct rabbit *r, const amqp_connection_close_
 {
     char code[RESULT_CODE_SIZE], text[512];
     snprintf(code, sizeof(code), "%u", close->reply_code);
-    snprintf(text, sizeof(text), "%s:%u: %.*s", r->url.host.data, r->url.port,
+    snprintf(text, sizeof(text), "%s:%u: %.*s", r->session.url.host.data, r->session.url.port,
              (int)min_size(close->reply_text.len, 400), (char *)close->reply_text.bytes);
-    rabbit_lost(r, reason_of(close->reply_code, slice_of(close->reply_text)), code, text);
+    session_lost(&r->session, reason_of(close->reply_code, slice_of(close->reply_text)), code, text);
 }
 
 static void take_blocked(struct rabbit *r, const amqp_connection_blocked_t *blocked)
@@ -394,8 +379,8 @@ static void take_blocked(struct rabbit *r, const amqp_connection_blocked_t *bloc
 
 static void take_select_ok(struct rabbit *r)
 {
-    r->state = RABBIT_UP;
-    r->channel_base = r->pipeline.first_number + r->pipeline.out_count - 1;
+    r->session.state = SESSION_UP;
+    r->channel_base = r->session.pipeline.first_number + r->session.pipeline.out_count - 1;
 }
 
 static void take_method(struct rabbit *r, const amqp_method_t *method)
@@ -439,18 +424,19 @@ static void take_frame(struct rabbit *r, const amqp_frame_t *frame)
     /* The body of what came back, and heartbeats, say nothing. */
 }
 
-static void rabbit_read(struct rabbit *r)
+static void rabbit_read(void *self, int64_t now_us)
 {
+    struct rabbit *r = self;
     char chunk[RABBIT_READ_SIZE];
-    while (r->wire.state == WIRE_OPEN) {
-        ssize_t got = wire_read(&r->wire, chunk, sizeof(chunk));
+    while (r->session.wire.state == WIRE_OPEN) {
+        ssize_t got = wire_read(&r->session.wire, chunk, sizeof(chunk));
         if (got == 0)
             return;
         if (got < 0) {
-            rabbit_wire_lost(r);
+            session_wire_lost(&r->session);
             return;
         }
-        r->read_us = clock_mono_us(r->clock);
+        r->read_us = now_us;
         amqp_bytes_t rest = { .len = (size_t)got, .bytes = chunk };
         while (rest.len > 0 && r->reader != NULL) {
             amqp_frame_t frame;
@@ -473,7 +459,7 @@ static void rabbit_read(struct rabbit *r)
 /* Put its bytes into the buffer, or give it its result. */
 static void rabbit_begin(struct rabbit *r, const struct delivery *d)
 {
-    struct pipeline *p = &r->pipeline;
+    struct pipeline *p = &r->session.pipeline;
     struct pr_error error = { 0 };
     size_t before = p->bytes.size;
 
@@ -496,84 +482,95 @@ static void rabbit_begin(struct rabbit *r, const struct delivery *d)
         result_returned(pipeline_result(p), d->token); /* no memory: later, then */
 }
 
-static void rabbit_start_waiting(struct rabbit *r, int64_t now_us)
+/* Q3 */
+static bool rabbit_may_begin(struct rabbit *r, const struct delivery *d)
 {
-    struct pipeline *p = &r->pipeline;
+    bool nobody_out = r->session.pipeline.out_count == 0;
+    bool suspect = r->suspect_count > 0 && suspect_find(r, d) != NULL;
+    if (nobody_out)
+        r->alone = suspect;
+    return nobody_out || (!suspect && !r->alone);
+}
+
+static void rabbit_send(void *self, int64_t now_us)
+{
+    struct rabbit *r = self;
+    struct pipeline *p = &r->session.pipeline;
     const struct delivery *d;
-    if (r->state == RABBIT_DOWN)
-        pipeline_refuse(p, now_us, r->why_reason, r->why_code, r->why);
-    else if (r->blocked[0] != '\0')
+    if (r->blocked[0] != '\0')
         pipeline_refuse(p, now_us, PR_REASON_TRANSPORT_UNAVAILABLE, "connection.blocked", r->blocked);
-    while ((d = pipeline_next(p, now_us)) != NULL && r->state == RABBIT_UP &&
-           pipeline_unwritten(p) < PIPELINE_BUFFERED_MAX && (r->careful == 0 || p->out_count == 0))
+    while (r->session.state == SESSION_UP && pipeline_unwritten(p) < PIPELINE_BUFFERED_MAX &&
+           (d = pipeline_next(p, now_us)) != NULL && rabbit_may_begin(r, d))
         rabbit_begin(r, d);
-}
-
-static void rabbit_write(struct rabbit *r, int64_t now_us)
-{
-    if (r->state == RABBIT_DOWN || r->state == RABBIT_CONNECTING)
-        return;
-    if (r->heartbeat_us > 0 && now_us - r->sent_us >= r->heartbeat_us / 2 && r->pipeline.bytes.size == 0)
-        frame_put_heartbeat(&r->pipeline.bytes);
-    if (pipeline_unwritten(&r->pipeline) > 0)
+    if (r->heartbeat_us > 0 && now_us - r->sent_us >= r->heartbeat_us / 2 && p->bytes.size == 0)
+        frame_put_heartbeat(&p->bytes);
+    if (pipeline_unwritten(p) > 0)
         r->sent_us = now_us;
-    if (!pipeline_write(&r->pipeline, &r->wire))
-        rabbit_wire_lost(r);
+    if (!pipeline_write(p, &r->session.wire))
+        session_wire_lost(&r->session);
 }
 
-/* ---- Deadlines ---------------------------------------------------------------------------------------------------- */
-
-static bool is_greeting(const struct rabbit *r)
+static bool rabbit_has_bytes(void *self)
 {
-    return r->state == RABBIT_CONNECTING || r->state == RABBIT_GREETING;
+    struct rabbit *r = self;
+    return pipeline_unwritten(&r->session.pipeline) > 0;
 }
 
-/* A connection on which nobody waits for what it owes is not worth keeping, unless the broker has said why. */
-static void rabbit_expire(struct rabbit *r, int64_t now_us)
+static void rabbit_expire(void *self, int64_t now_us)
 {
-    if (!pipeline_expire(&r->pipeline, now_us) && r->blocked[0] == '\0')
-        rabbit_failed(r, "no confirm in time");
-    else if (is_greeting(r) && now_us >= r->give_up_us)
-        rabbit_failed(r, "no answer in time");
-    else if (r->heartbeat_us > 0 && now_us - r->read_us >= 2 * r->heartbeat_us)
+    struct rabbit *r = self;
+    if (r->heartbeat_us > 0 && now_us - r->read_us >= 2 * r->heartbeat_us)
         rabbit_failed(r, "no heartbeat");
 }
 
-static int64_t rabbit_next_us(struct rabbit *r)
+static int64_t rabbit_next_us(void *self)
 {
-    int64_t next_us = pipeline_next_us(&r->pipeline);
-    if (is_greeting(r))
-        next_us = min64(next_us, r->give_up_us);
-    if (r->heartbeat_us > 0)
-        next_us = min64(next_us, min64(r->sent_us + r->heartbeat_us / 2, r->read_us + 2 * r->heartbeat_us));
-    return next_us;
+    struct rabbit *r = self;
+    return r->heartbeat_us > 0 ? min64(r->sent_us + r->heartbeat_us / 2, r->read_us + 2 * r->heartbeat_us)
+                               : PR_NEVER;
+}
+
+static bool rabbit_is_held(void *self)
+{
+    struct rabbit *r = self;
+    return r->blocked[0] != '\0';
 }
 
 /* ---- The transport ------------------------------------------------------------------------------------------------- */
 
+static const struct session_ops rabbit_session = {
+    .greet = rabbit_greet,
+    .drop = rabbit_drop,
+    .read = rabbit_read,
+    .send = rabbit_send,
+    .has_bytes = rabbit_has_bytes,
+    .expire = rabbit_expire,
+    .next_us = rabbit_next_us,
+    .is_held = rabbit_is_held,
+};
+
 static int rabbit_open(void *self, const struct endpoint_config *config, struct pr_error *reterr)
 {
     struct rabbit *r = self;
-    r->config = config;
-    r->clock = config_clock(config);
-    r->why_reason = PR_REASON_TRANSPORT_UNAVAILABLE;
-    arena_init(&r->arena, 1024);
     arena_init(&r->scratch, 4096);
     buf_init(&r->json, ENVELOPE_JSON_MAX);
     buf_init(&r->key, BROKER_URL_MAX + 4096);
-    int rc = rabbit_url(config, &r->arena, &r->url, reterr);
-    if (rc == PR_OK)
-        rc = wire_init(&r->wire, config, &r->url, has_tls(&r->url), reterr);
-    if (rc == PR_OK)
-        rc = pipeline_init(&r->pipeline, config, reterr);
+    int rc = session_init(&r->session, &rabbit_session, r, rabbit_url, config, reterr);
     if (rc != PR_OK)
         return rc;
-    r->vhost = r->url.path.size > 0 ? r->url.path : PR_STR("/");
-    r->key_template = broker_url_param(&r->url, "key", "{type}");
-    r->form = (struct frame_message){ .source = config->source,
-                                      .exchange = broker_url_param(&r->url, "exchange", "") };
+    const struct broker_url *url = &r->session.url;
+    r->vhost = url->path.size > 0 ? url->path : PR_STR("/");
+    r->key_template = broker_url_param(url, "key", "{type}");
+    r->form =
+        (struct frame_message){ .source = config->source, .exchange = broker_url_param(url, "exchange", "") };
     (void)envelope_parse(config->envelope, &r->form.envelope); /* rabbit_url() has checked both */
-    return broker_url_bool(config, &r->url, "mandatory", true, &r->form.mandatory, reterr);
+    rc = broker_url_bool(config, url, "mandatory", true, &r->form.mandatory, reterr);
+    if (rc == PR_OK)
+        rc = session_open(&r->session, has_tls(config), reterr);
+    if (rc != PR_OK)
+        return rc;
+    r->suspects = calloc(r->session.pipeline.capacity, sizeof(*r->suspects));
+    return r->suspects != NULL ? PR_OK : error_set(reterr, PR_ENOMEM, "endpoint %s: no memory", config->name);
 }
 
 /* Say goodbye when that costs nothing: brokers complain in their log about clients that do not. */
@@ -581,73 +578,39 @@ static void rabbit_say_goodbye(struct rabbit *r)
 {
     amqp_connection_close_t close = { .reply_code = AMQP_REPLY_SUCCESS,
                                       .reply_text = amqp_cstring_bytes("closed") };
-    if (r->state != RABBIT_UP || r->pipeline.bytes.size > 0)
+    if (r->session.state != SESSION_UP || r->session.pipeline.bytes.size > 0)
         return;
-    frame_put_method(&r->pipeline.bytes, 0, AMQP_CONNECTION_CLOSE_METHOD, &close);
-    (void)!pipeline_write(&r->pipeline, &r->wire);
+    frame_put_method(&r->session.pipeline.bytes, 0, AMQP_CONNECTION_CLOSE_METHOD, &close);
+    (void)!pipeline_write(&r->session.pipeline, &r->session.wire);
 }
 
 static void rabbit_close(void *self)
 {
     struct rabbit *r = self;
     rabbit_say_goodbye(r);
-    rabbit_drop_connection(r);
-    wire_fini(&r->wire);
-    pipeline_fini(&r->pipeline);
+    session_fini(&r->session);
+    free(r->suspects);
     buf_fini(&r->json);
     buf_fini(&r->key);
-    arena_fini(&r->arena);
     arena_fini(&r->scratch);
 }
 
 static size_t rabbit_submit(void *self, const struct delivery *const *list, size_t count)
 {
     struct rabbit *r = self;
-    return pipeline_submit(&r->pipeline, list, count);
-}
-
-/* Everything that can be done without waiting.  Reading comes first: a connection that was closed while
- * nobody looked must not be given messages. */
-static void rabbit_work(struct rabbit *r)
-{
-    int64_t now_us = clock_mono_us(r->clock);
-    rabbit_read(r);
-    if (r->state == RABBIT_DOWN && pipeline_has_work(&r->pipeline) && reconnect_may(&r->reconnect, now_us))
-        rabbit_connect(r, now_us);
-    rabbit_expire(r, now_us);
-    rabbit_start_waiting(r, now_us);
-    rabbit_write(r, now_us);
-    rabbit_start_waiting(r, now_us); /* what a lost connection fails */
-}
-
-/* True: there is something to do, or it is time. */
-static bool rabbit_wait(struct rabbit *r, int64_t deadline_us)
-{
-    short events = wire_events(&r->wire, pipeline_unwritten(&r->pipeline) > 0);
-    int64_t until_us = min64(deadline_us, rabbit_next_us(r));
-    bool ready = wait_until(r->wire.fd, events, r->config->wake_fd, r->clock, until_us);
-    if (ready && r->state == RABBIT_CONNECTING)
-        rabbit_progress(r);
-    return ready || clock_mono_us(r->clock) >= until_us;
+    return session_submit(&r->session, list, count);
 }
 
 static size_t rabbit_poll(void *self, struct delivery_result *ret, size_t max, int64_t deadline_us)
 {
     struct rabbit *r = self;
-    bool woken = false;
-    for (;;) {
-        rabbit_work(r);
-        size_t count = pipeline_take(&r->pipeline, ret, max);
-        if (count > 0 || woken || clock_mono_us(r->clock) >= deadline_us)
-            return count;
-        woken = !rabbit_wait(r, deadline_us);
-    }
+    return session_poll(&r->session, ret, max, deadline_us);
 }
 
 static void rabbit_cancel(void *self)
 {
     struct rabbit *r = self;
-    pipeline_cancel(&r->pipeline);
+    pipeline_cancel(&r->session.pipeline);
 }
 
 #define RABBIT_OPS(name)                                                                                       \

@@ -2,13 +2,12 @@
  *
  *   amqp1://user:password@host:5672/ADDRESS?tls=true
  *
- * Everything happens in the caller's thread: proton knows the protocol and holds no socket (wire.h has it).  Each
+ * Everything happens in the caller's thread: proton knows the protocol and holds no socket (session.h has it).  Each
  * address has a link of its own.  A message goes out when its link has credit, unsettled, and is answered by a
  * disposition; its tag is its number in the pipeline.
  *
  *   A1  Proton takes a message at once and cannot give it back.  So it gets one only while the wire takes all that it
  *       has to write, and what may not start any more costs the connection when it is not written by then. */
-#include <poll.h>
 #include <proton/condition.h>
 #include <proton/connection.h>
 #include <proton/connection_driver.h>
@@ -26,20 +25,14 @@
 #include "base/slice.h"
 #include "base/util.h"
 #include "transport/amqp1_message.h"
-#include "transport/broker_url.h"
-#include "transport/pipeline.h"
-#include "transport/reconnect.h"
+#include "transport/session.h"
 #include "transport/template.h"
-#include "transport/wire.h"
 
 #define QPID_PORT 5672
 #define QPID_TLS_PORT 5671
-#define QPID_PATIENCE_US PR_SECONDS(5) /* for the connection, its greetings, and for each link */
-#define QPID_IDLE_MS 30000             /* a peer that is silent for so long is gone */
-#define QPID_LINKS_MAX 64              /* addresses at once; one that is idle makes room */
+#define QPID_IDLE_MS 30000 /* a peer that is silent for so long is gone */
+#define QPID_LINKS_MAX 64  /* addresses at once; one that is idle makes room */
 #define QPID_ADDRESS_MAX 1024
-
-enum qpid_state { QPID_DOWN, QPID_CONNECTING, QPID_GREETING, QPID_UP };
 
 struct qpid_link {
     char address[QPID_ADDRESS_MAX];
@@ -52,30 +45,19 @@ struct qpid_link {
 };
 
 struct qpid {
-    const struct endpoint_config *config;
-    const struct clock *clock;
-    struct arena arena;   /* the url */
-    struct arena scratch; /* one message */
+    struct session session; /* its pipeline has no bytes */
+    struct arena scratch;   /* one message */
     struct buf address, bytes;
-    struct broker_url url;
     enum envelope envelope;
 
-    enum qpid_state state;
-    struct wire wire;
-    struct pipeline pipeline; /* without bytes of its own */
     pn_connection_driver_t driver;
     bool has_driver;
-    pn_session_t *session;
+    pn_session_t *channel;
     struct qpid_link links[QPID_LINKS_MAX];
     size_t link_count;
-    struct reconnect reconnect;
-    int64_t give_up_us; /* connecting, greeting: until then */
-    int64_t tick_us;    /* when proton wants to be asked again; 0: never */
-    uint64_t flushed;   /* messages with smaller numbers are written whole (A1) */
-    size_t given;       /* bytes that proton got since everything was written */
-    char why[512];      /* why it is down */
-    int why_reason;
-    char why_code[RESULT_CODE_SIZE];
+    int64_t tick_us;  /* when proton wants to be asked again; 0: never */
+    uint64_t flushed; /* messages with smaller numbers are written whole (A1) */
+    size_t given;     /* bytes that proton got since everything was written */
 };
 
 /* ---- The url -------------------------------------------------------------------------------------------------- */
@@ -111,12 +93,7 @@ static int qpid_url(const struct endpoint_config *config, struct arena *arena, s
 
 static int qpid_check(const struct endpoint_config *config, struct pr_error *reterr)
 {
-    struct arena arena;
-    struct broker_url url;
-    arena_init(&arena, 1024);
-    int rc = qpid_url(config, &arena, &url, reterr);
-    arena_fini(&arena);
-    return rc;
+    return session_check(qpid_url, config, reterr);
 }
 
 /* ---- Reasons ---------------------------------------------------------------------------------------------------- */
@@ -150,75 +127,46 @@ static int reason_of(const char *condition)
 
 /* ---- The connection ------------------------------------------------------------------------------------------------ */
 
-static void qpid_drop_connection(struct qpid *q)
+static void qpid_drop(void *self)
 {
-    wire_close(&q->wire);
+    struct qpid *q = self;
     if (q->has_driver)
         pn_connection_driver_destroy(&q->driver);
     q->has_driver = false;
     q->link_count = 0;
     q->given = 0;
     q->tick_us = 0;
-    q->state = QPID_DOWN;
-}
-
-/* Everything out gets its result: it may have arrived. */
-static void qpid_lost(struct qpid *q, int reason, const char *code, const char *what)
-{
-    snprintf(q->why, sizeof(q->why), "%s", what);
-    snprintf(q->why_code, sizeof(q->why_code), "%s", code);
-    q->why_reason = reason;
-    pipeline_lost(&q->pipeline, reason, code, q->why);
-    qpid_drop_connection(q);
 }
 
 static void qpid_failed(struct qpid *q, int reason, const char *code, const char *what)
 {
-    char text[512];
-    snprintf(text, sizeof(text), "%s:%u: %s", q->url.host.data, q->url.port, what);
-    qpid_lost(q, reason, code, text);
-}
-
-static void qpid_wire_lost(struct qpid *q)
-{
-    qpid_lost(q, PR_REASON_TRANSPORT_UNAVAILABLE, "", q->wire.why);
-}
-
-static void qpid_connect(struct qpid *q, int64_t now_us)
-{
-    reconnect_tried(&q->reconnect, now_us);
-    qpid_drop_connection(q);
-    if (!wire_connect(&q->wire)) {
-        qpid_wire_lost(q);
-        return;
-    }
-    q->state = QPID_CONNECTING;
-    q->give_up_us = now_us + QPID_PATIENCE_US;
+    session_failed(&q->session, reason, code, what);
 }
 
 /* The wire is open: proton begins to speak. */
-static void qpid_greet(struct qpid *q)
+static void qpid_greet(void *self)
 {
+    struct qpid *q = self;
     if (pn_connection_driver_init(&q->driver, NULL, NULL) != 0) {
         qpid_failed(q, PR_REASON_TRANSPORT_UNAVAILABLE, "", "no memory");
         return;
     }
     pn_connection_t *connection = q->driver.connection;
     q->has_driver = true;
-    q->state = QPID_GREETING;
-    pn_connection_set_container(connection, q->config->name);
-    pn_connection_set_hostname(connection, broker_url_param(&q->url, "vhost", q->url.host.data).data);
-    if (q->url.user.size > 0) {
-        pn_connection_set_user(connection, q->url.user.data);
-        pn_connection_set_password(connection, q->url.password.data);
+    pn_connection_set_container(connection, q->session.config->name);
+    pn_connection_set_hostname(connection,
+                               broker_url_param(&q->session.url, "vhost", q->session.url.host.data).data);
+    if (q->session.url.user.size > 0) {
+        pn_connection_set_user(connection, q->session.url.user.data);
+        pn_connection_set_password(connection, q->session.url.password.data);
     }
     pn_sasl_t *sasl = pn_sasl(q->driver.transport);
-    pn_sasl_allowed_mechs(sasl, q->url.user.size > 0 ? "PLAIN" : "ANONYMOUS EXTERNAL");
+    pn_sasl_allowed_mechs(sasl, q->session.url.user.size > 0 ? "PLAIN" : "ANONYMOUS EXTERNAL");
     pn_sasl_set_allow_insecure_mechs(sasl, true); /* the url has been asked; TLS is below proton */
     pn_transport_set_idle_timeout(q->driver.transport, QPID_IDLE_MS);
     pn_connection_open(connection);
-    q->session = pn_session(connection);
-    pn_session_open(q->session);
+    q->channel = pn_session(connection);
+    pn_session_open(q->channel);
 }
 
 /* ---- Links ------------------------------------------------------------------------------------------------------------ */
@@ -262,12 +210,12 @@ static struct qpid_link *link_open(struct qpid *q, struct qpid_link *l, const ch
         l = link_room(q);
     if (l == NULL)
         return NULL;
-    *l = (struct qpid_link){ .give_up_us = now_us + QPID_PATIENCE_US };
+    *l = (struct qpid_link){ .give_up_us = now_us + SESSION_GREETING_US };
     snprintf(l->address, sizeof(l->address), "%s", address);
     snprintf(name, sizeof(name), "postrider-%llu", (unsigned long long)++last);
-    l->sender = pn_sender(q->session, name);
+    l->sender = pn_sender(q->channel, name);
     pn_terminus_set_address(pn_link_target(l->sender), address);
-    pn_terminus_set_address(pn_link_source(l->sender), q->config->name);
+    pn_terminus_set_address(pn_link_source(l->sender), q->session.config->name);
     pn_link_set_snd_settle_mode(l->sender, PN_SND_UNSETTLED);
     pn_link_open(l->sender);
     return l;
@@ -302,7 +250,7 @@ static void link_refused(struct qpid *q, struct qpid_link *l, int64_t now_us)
 
 static void take_disposition(struct qpid *q, const struct delivery *d, pn_delivery_t *delivery)
 {
-    struct delivery_result *result = pipeline_result(&q->pipeline);
+    struct delivery_result *result = pipeline_result(&q->session.pipeline);
     pn_disposition_t *remote = pn_delivery_remote(delivery);
     char code[RESULT_CODE_SIZE], text[512];
     condition_of(pn_disposition_condition(remote), code, text, sizeof(text), "the broker rejected it");
@@ -335,10 +283,10 @@ static void take_delivery(struct qpid *q, pn_delivery_t *delivery)
         return; /* not the end yet */
     uint64_t number = (uint64_t)(uintptr_t)pn_delivery_get_context(delivery);
     struct qpid_link *l = link_of(q, pn_delivery_link(delivery));
-    const struct delivery *d = pipeline_answer(&q->pipeline, number);
+    const struct delivery *d = pipeline_answer(&q->session.pipeline, number);
     if (l != NULL)
         l->out -= l->out > 0;
-    reconnect_worked(&q->reconnect);
+    reconnect_worked(&q->session.reconnect);
     if (d != NULL)
         take_disposition(q, d, delivery);
     pn_delivery_settle(delivery);
@@ -365,7 +313,7 @@ static void take_event(struct qpid *q, pn_event_t *event, int64_t now_us)
 {
     struct qpid_link *l;
     switch (pn_event_type(event)) {
-    case PN_CONNECTION_REMOTE_OPEN: q->state = QPID_UP; break;
+    case PN_CONNECTION_REMOTE_OPEN: q->session.state = SESSION_UP; break;
     case PN_LINK_REMOTE_OPEN: /* one without a target is about to be refused */
         l = link_of(q, pn_event_link(event));
         if (l != NULL)
@@ -394,15 +342,16 @@ static void take_events(struct qpid *q, int64_t now_us)
 
 /* ---- Bytes -------------------------------------------------------------------------------------------------------------- */
 
-static void qpid_read(struct qpid *q, int64_t now_us)
+static void qpid_read(void *self, int64_t now_us)
 {
+    struct qpid *q = self;
     while (q->has_driver) {
         pn_rwbytes_t room = pn_connection_driver_read_buffer(&q->driver);
         if (room.size == 0)
             return;
-        ssize_t got = wire_read(&q->wire, room.start, room.size);
+        ssize_t got = wire_read(&q->session.wire, room.start, room.size);
         if (got < 0)
-            qpid_wire_lost(q);
+            session_wire_lost(&q->session);
         if (got <= 0)
             return;
         pn_connection_driver_read_done(&q->driver, (size_t)got);
@@ -416,18 +365,18 @@ static bool qpid_write(struct qpid *q, int64_t now_us)
     while (q->has_driver) {
         take_events(q, now_us); /* they make bytes */
         pn_bytes_t bytes = q->has_driver ? pn_connection_driver_write_buffer(&q->driver) : pn_bytes(0, NULL);
-        if (!q->has_driver || (bytes.size == 0 && q->wire.held_size == 0))
+        if (!q->has_driver || (bytes.size == 0 && q->session.wire.held_size == 0))
             break;
-        ssize_t sent = wire_write(&q->wire, bytes.start, bytes.size);
+        ssize_t sent = wire_write(&q->session.wire, bytes.start, bytes.size);
         if (sent < 0) {
-            qpid_wire_lost(q);
+            session_wire_lost(&q->session);
             return true;
         }
-        if (sent == 0 && (bytes.size > 0 || q->wire.held_size > 0))
+        if (sent == 0 && (bytes.size > 0 || q->session.wire.held_size > 0))
             return false;
         pn_connection_driver_write_done(&q->driver, (size_t)sent);
     }
-    q->flushed = q->pipeline.first_number + q->pipeline.out_count;
+    q->flushed = q->session.pipeline.first_number + q->session.pipeline.out_count;
     q->given = 0;
     return true;
 }
@@ -438,13 +387,13 @@ static bool qpid_write(struct qpid *q, int64_t now_us)
 static void qpid_refuse(struct qpid *q, const struct delivery *d, int reason, const char *code,
                         const char *text)
 {
-    delivery_queue_drop(&q->pipeline.waiting);
-    result_unsent(pipeline_result(&q->pipeline), d->token, reason, code, pr_str(text));
+    delivery_queue_drop(&q->session.pipeline.waiting);
+    result_unsent(pipeline_result(&q->session.pipeline), d->token, reason, code, pr_str(text));
 }
 
 static void send_bytes(struct qpid *q, struct qpid_link *l)
 {
-    uint64_t number = pipeline_began(&q->pipeline, 0);
+    uint64_t number = pipeline_began(&q->session.pipeline, 0);
     pn_delivery_t *delivery = pn_delivery(l->sender, pn_dtag((const char *)&number, sizeof(number)));
     pn_delivery_set_context(delivery, (void *)(uintptr_t)number);
     pn_link_send(l->sender, q->bytes.data, q->bytes.size);
@@ -458,15 +407,15 @@ static bool qpid_begin(struct qpid *q, const struct delivery *d, int64_t now_us)
 {
     struct pr_error error = { 0 };
     buf_reset(&q->address);
-    template_fill(&q->address, q->url.path, d->message);
+    template_fill(&q->address, q->session.url.path, d->message);
     if (buf_failed(&q->address) != 0 || q->address.size == 0 || strlen(q->address.data) != q->address.size) {
         qpid_refuse(q, d, PR_REASON_SERIALIZATION_ERROR, "", "the message makes no good address");
         return true;
     }
     struct qpid_link *l = link_find(q, q->address.data);
     if (l != NULL && l->sender == NULL && now_us < l->give_up_us) {
-        delivery_queue_drop(&q->pipeline.waiting);
-        result_failed(pipeline_result(&q->pipeline), d->token, SEND_FAILED, l->reason, l->code,
+        delivery_queue_drop(&q->session.pipeline.waiting);
+        result_failed(pipeline_result(&q->session.pipeline), d->token, SEND_FAILED, l->reason, l->code,
                       pr_str(l->text));
         return true;
     }
@@ -476,13 +425,14 @@ static bool qpid_begin(struct qpid *q, const struct delivery *d, int64_t now_us)
         return false;
 
     arena_reset(&q->scratch);
-    int rc = amqp1_message_encode(d->message, q->config->source, q->envelope, &q->scratch, &q->bytes, &error);
+    int rc = amqp1_message_encode(d->message, q->session.config->source, q->envelope, &q->scratch, &q->bytes,
+                                  &error);
     uint64_t max = pn_link_remote_max_message_size(l->sender);
     if (rc == PR_EINVAL) {
         qpid_refuse(q, d, PR_REASON_SERIALIZATION_ERROR, "", error.text);
     } else if (rc != PR_OK) {
-        delivery_queue_drop(&q->pipeline.waiting);
-        result_returned(pipeline_result(&q->pipeline), d->token); /* no memory: later, then */
+        delivery_queue_drop(&q->session.pipeline.waiting);
+        result_returned(pipeline_result(&q->session.pipeline), d->token); /* no memory: later, then */
     } else if (max > 0 && q->bytes.size > max) {
         qpid_refuse(q, d, PR_REASON_MESSAGE_TOO_LARGE, "amqp:link:message-size-exceeded",
                     "the message is larger than the link's max-message-size");
@@ -497,168 +447,128 @@ static void qpid_start_waiting(struct qpid *q, int64_t now_us)
 {
     const struct delivery *d;
     bool flows = true;
-    while (flows && (d = pipeline_next(&q->pipeline, now_us)) != NULL && q->state == QPID_UP) {
+    while (flows && (d = pipeline_next(&q->session.pipeline, now_us)) != NULL &&
+           q->session.state == SESSION_UP) {
         if (q->given >= PIPELINE_BUFFERED_MAX)
-            flows = qpid_write(q, now_us) && q->state == QPID_UP;
+            flows = qpid_write(q, now_us) && q->session.state == SESSION_UP;
         else
             flows = qpid_begin(q, d, now_us);
     }
 }
 
-static void qpid_send(struct qpid *q, int64_t now_us)
+static void qpid_send(void *self, int64_t now_us)
 {
-    if (q->has_driver && qpid_write(q, now_us)) {
+    struct qpid *q = self;
+    if (qpid_write(q, now_us)) {
         qpid_start_waiting(q, now_us);
         (void)qpid_write(q, now_us);
     }
-    if (q->state == QPID_DOWN)
-        pipeline_refuse(&q->pipeline, now_us, q->why_reason, q->why_code, q->why);
-    else
-        (void)pipeline_next(&q->pipeline, now_us); /* returns what may not start any more */
+}
+
+static bool qpid_has_bytes(void *self)
+{
+    struct qpid *q = self;
+    return q->has_driver && pn_connection_driver_write_buffer(&q->driver).size > 0;
 }
 
 /* ---- Deadlines ------------------------------------------------------------------------------------------------------------ */
 
-static bool is_stuck(struct qpid *q, int64_t now_us)
+/* When the first of what is not written yet may not start any more, or a link is not answered (A1). */
+static int64_t stuck_us(struct qpid *q)
 {
-    struct pipeline *p = &q->pipeline;
+    struct pipeline *p = &q->session.pipeline;
+    int64_t next_us = PR_NEVER;
     for (size_t i = 0; i < p->out_count; i++) {
-        const struct pipeline_out *o = pipeline_at(p, i);
-        if (p->first_number + i >= q->flushed && o->delivery != NULL &&
-            !delivery_may_start(o->delivery, now_us))
-            return true;
+        const struct delivery *d = pipeline_at(p, i)->delivery;
+        if (d != NULL && p->first_number + i >= q->flushed)
+            next_us = min64(next_us, min64(d->start_before_us, d->deadline_us));
     }
-    for (size_t i = 0; i < q->link_count; i++)
-        if (q->links[i].sender != NULL && !q->links[i].open && now_us >= q->links[i].give_up_us)
-            return true;
-    return (q->state == QPID_CONNECTING || q->state == QPID_GREETING) && now_us >= q->give_up_us;
-}
-
-static void qpid_expire(struct qpid *q, int64_t now_us)
-{
-    if (!pipeline_expire(&q->pipeline, now_us) || is_stuck(q, now_us))
-        qpid_failed(q, PR_REASON_TRANSPORT_UNAVAILABLE, "", "no answer in time");
-    else if (q->has_driver) {
-        int64_t next_ms = pn_transport_tick(q->driver.transport, now_us / PR_MILLISECONDS(1) + 1);
-        q->tick_us = next_ms * PR_MILLISECONDS(1);
-    }
-}
-
-static int64_t qpid_next_us(struct qpid *q)
-{
-    struct pipeline *p = &q->pipeline;
-    int64_t next_us = pipeline_next_us(p);
-    if (q->state == QPID_CONNECTING || q->state == QPID_GREETING)
-        next_us = min64(next_us, q->give_up_us);
-    if (q->tick_us > 0)
-        next_us = min64(next_us, q->tick_us);
     for (size_t i = 0; i < q->link_count; i++)
         if (q->links[i].sender != NULL && !q->links[i].open)
             next_us = min64(next_us, q->links[i].give_up_us);
-    for (size_t i = 0; i < p->out_count; i++)
-        if (p->first_number + i >= q->flushed && pipeline_at(p, i)->delivery != NULL)
-            next_us = min64(next_us, pipeline_at(p, i)->delivery->start_before_us);
     return next_us;
+}
+
+static void qpid_expire(void *self, int64_t now_us)
+{
+    struct qpid *q = self;
+    if (now_us >= stuck_us(q))
+        qpid_failed(q, PR_REASON_TRANSPORT_UNAVAILABLE, "", "no answer in time");
+    else if (q->has_driver)
+        q->tick_us =
+            pn_transport_tick(q->driver.transport, now_us / PR_MILLISECONDS(1) + 1) * PR_MILLISECONDS(1);
+}
+
+static int64_t qpid_next_us(void *self)
+{
+    struct qpid *q = self;
+    int64_t next_us = stuck_us(q);
+    return q->tick_us > 0 ? min64(next_us, q->tick_us) : next_us;
 }
 
 /* ---- The transport ----------------------------------------------------------------------------------------------------------- */
 
+static const struct session_ops qpid_session = {
+    .greet = qpid_greet,
+    .drop = qpid_drop,
+    .read = qpid_read,
+    .send = qpid_send,
+    .has_bytes = qpid_has_bytes,
+    .expire = qpid_expire,
+    .next_us = qpid_next_us,
+};
+
 static int qpid_open(void *self, const struct endpoint_config *config, struct pr_error *reterr)
 {
     struct qpid *q = self;
-    q->config = config;
-    q->clock = config_clock(config);
-    q->why_reason = PR_REASON_TRANSPORT_UNAVAILABLE;
-    arena_init(&q->arena, 1024);
     arena_init(&q->scratch, 4096);
     buf_init(&q->address, QPID_ADDRESS_MAX - 1);
     buf_init(&q->bytes, ENVELOPE_JSON_MAX);
-    int rc = qpid_url(config, &q->arena, &q->url, reterr);
-    if (rc == PR_OK)
-        rc = wire_init(&q->wire, config, &q->url, has_tls(&q->url), reterr);
+    int rc = session_init(&q->session, &qpid_session, q, qpid_url, config, reterr);
     if (rc != PR_OK)
         return rc;
     (void)envelope_parse(config->envelope, &q->envelope); /* qpid_url() has */
-    return pipeline_init(&q->pipeline, config, reterr);
+    return session_open(&q->session, has_tls(&q->session.url), reterr);
 }
 
 /* Say goodbye when that costs nothing. */
 static void qpid_say_goodbye(struct qpid *q)
 {
-    if (q->state != QPID_UP)
+    if (q->session.state != SESSION_UP)
         return;
     pn_connection_close(q->driver.connection);
-    (void)qpid_write(q, clock_mono_us(q->clock));
+    (void)qpid_write(q, clock_mono_us(q->session.clock));
 }
 
 static void qpid_close(void *self)
 {
     struct qpid *q = self;
     qpid_say_goodbye(q);
-    qpid_drop_connection(q);
-    wire_fini(&q->wire);
-    pipeline_fini(&q->pipeline);
+    session_fini(&q->session);
     buf_fini(&q->address);
     buf_fini(&q->bytes);
-    arena_fini(&q->arena);
     arena_fini(&q->scratch);
 }
 
 static size_t qpid_submit(void *self, const struct delivery *const *list, size_t count)
 {
     struct qpid *q = self;
-    return pipeline_submit(&q->pipeline, list, count);
-}
-
-static void qpid_work(struct qpid *q)
-{
-    int64_t now_us = clock_mono_us(q->clock);
-    qpid_read(q, now_us);
-    if (q->state == QPID_DOWN && pipeline_has_work(&q->pipeline) && reconnect_may(&q->reconnect, now_us))
-        qpid_connect(q, now_us);
-    qpid_expire(q, now_us);
-    qpid_send(q, now_us);
-}
-
-static void qpid_progress(struct qpid *q)
-{
-    if (!wire_progress(&q->wire))
-        qpid_wire_lost(q);
-    else if (q->wire.state == WIRE_OPEN)
-        qpid_greet(q);
-}
-
-/* True: there is something to do, or it is time. */
-static bool qpid_wait(struct qpid *q, int64_t deadline_us)
-{
-    bool has_bytes = q->has_driver && pn_connection_driver_write_buffer(&q->driver).size > 0;
-    int64_t until_us = min64(deadline_us, qpid_next_us(q));
-    bool ready =
-        wait_until(q->wire.fd, wire_events(&q->wire, has_bytes), q->config->wake_fd, q->clock, until_us);
-    if (ready && q->state == QPID_CONNECTING)
-        qpid_progress(q);
-    return ready || clock_mono_us(q->clock) >= until_us;
+    return session_submit(&q->session, list, count);
 }
 
 static size_t qpid_poll(void *self, struct delivery_result *ret, size_t max, int64_t deadline_us)
 {
     struct qpid *q = self;
-    bool woken = false;
-    for (;;) {
-        qpid_work(q);
-        size_t count = pipeline_take(&q->pipeline, ret, max);
-        if (count > 0 || woken || clock_mono_us(q->clock) >= deadline_us)
-            return count;
-        woken = !qpid_wait(q, deadline_us);
-    }
+    return session_poll(&q->session, ret, max, deadline_us);
 }
 
 /* A1: proton cannot give back what it has not written. */
 static void qpid_cancel(void *self)
 {
     struct qpid *q = self;
-    pipeline_cancel(&q->pipeline);
-    if (q->pipeline.out_count > 0 && q->flushed < q->pipeline.first_number + q->pipeline.out_count)
+    pipeline_cancel(&q->session.pipeline);
+    if (q->session.pipeline.out_count > 0 &&
+        q->flushed < q->session.pipeline.first_number + q->session.pipeline.out_count)
         qpid_failed(q, PR_REASON_TRANSPORT_UNAVAILABLE, "", "cancelled on a wire that was full");
 }
 

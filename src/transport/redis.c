@@ -3,7 +3,7 @@
  *   redis://user:password@host:6379/DB?stream=orders.{type}&maxlen=100000
  *
  * Everything happens in the caller's thread.  hiredis writes commands and reads answers; the bytes are ours
- * (pipeline.h, wire.h).  Answers come in the order of the commands. */
+ * (session.h).  Answers come in the order of the commands. */
 #include <hiredis/hiredis.h>
 #include <poll.h>
 #include <stdio.h>
@@ -12,40 +12,23 @@
 #include "base/error.h"
 #include "base/slice.h"
 #include "base/util.h"
-#include "transport/broker_url.h"
 #include "transport/cloudevents.h"
 #include "transport/envelope.h"
 #include "transport/own_headers.h"
-#include "transport/pipeline.h"
-#include "transport/reconnect.h"
+#include "transport/session.h"
 #include "transport/template.h"
-#include "transport/wire.h"
 
 #define REDIS_PORT 6379
-#define REDIS_CONNECT_US PR_SECONDS(5) /* for the connection and the greeting */
 #define REDIS_READ_SIZE 65536
 
-enum redis_state { REDIS_DOWN, REDIS_CONNECTING, REDIS_GREETING, REDIS_UP };
-
 struct redis {
-    const struct endpoint_config *config;
-    const struct clock *clock;
-    struct arena arena;   /* the url */
+    struct session session;
     struct arena scratch; /* one command */
-    struct broker_url url;
     pr_slice stream, maxlen;
     enum envelope envelope;
-
-    enum redis_state state;
-    struct wire wire;
-    struct pipeline pipeline;
+    struct buf json;     /* structured */
     redisReader *reader; /* NULL: no connection */
-    struct reconnect reconnect;
-    int64_t give_up_us; /* connecting, greeting: until then */
-    unsigned greetings; /* answers to come before the first message may go */
-    char why[512];      /* why it is down */
-    int why_reason;
-    struct buf json; /* structured */
+    unsigned greetings;  /* answers to come before the first message may go */
 };
 
 /* ---- The url --------------------------------------------------------------------------------- */
@@ -80,12 +63,7 @@ static int redis_url(const struct endpoint_config *config, struct arena *arena, 
 
 static int redis_check(const struct endpoint_config *config, struct pr_error *reterr)
 {
-    struct arena arena;
-    struct broker_url url;
-    arena_init(&arena, 1024);
-    int rc = redis_url(config, &arena, &url, reterr);
-    arena_fini(&arena);
-    return rc;
+    return session_check(redis_url, config, reterr);
 }
 
 /* ---- Reasons ---------------------------------------------------------------------------------- */
@@ -131,41 +109,19 @@ static void code_of(pr_slice error, char ret[RESULT_CODE_SIZE])
 
 /* ---- The connection ---------------------------------------------------------------------------- */
 
-static void redis_drop_connection(struct redis *r)
+static void redis_drop(void *self)
 {
-    wire_close(&r->wire);
+    struct redis *r = self;
     if (r->reader != NULL)
         redisReaderFree(r->reader);
     r->reader = NULL;
-    r->state = REDIS_DOWN;
     r->greetings = 0;
-}
-
-/* Everything out gets its result. */
-static void redis_lost(struct redis *r, int reason, const char *what)
-{
-    snprintf(r->why, sizeof(r->why), "%s", what);
-    r->why_reason = reason;
-    pipeline_lost(&r->pipeline, PR_REASON_TRANSPORT_UNAVAILABLE, "", r->why);
-    redis_drop_connection(r);
-}
-
-static void redis_failed(struct redis *r, int reason, const char *what)
-{
-    char text[512];
-    snprintf(text, sizeof(text), "%s:%u: %s", r->url.host.data, r->url.port, what);
-    redis_lost(r, reason, text);
-}
-
-static void redis_wire_lost(struct redis *r)
-{
-    redis_lost(r, PR_REASON_TRANSPORT_UNAVAILABLE, r->wire.why);
 }
 
 /* False: no memory, and nothing was added. */
 static bool add_command(struct redis *r, size_t count, const char **args, const size_t *sizes)
 {
-    struct buf *bytes = &r->pipeline.bytes;
+    struct buf *bytes = &r->session.pipeline.bytes;
     char *command;
     size_t before = bytes->size;
     int size = redisFormatCommandArgv(&command, (int)count, args, sizes);
@@ -180,10 +136,12 @@ static bool add_command(struct redis *r, size_t count, const char **args, const 
 }
 
 /* AUTH and SELECT, both only when they are wanted; their answers come before all others. */
-static void redis_greet(struct redis *r)
+static void redis_greet(void *self)
 {
-    const struct broker_url *u = &r->url;
-    bool good = true;
+    struct redis *r = self;
+    const struct broker_url *u = &r->session.url;
+    r->reader = redisReaderCreate();
+    bool good = r->reader != NULL;
     if (u->password.size > 0) {
         const char *auth[] = { "AUTH", u->user.size > 0 ? u->user.data : u->password.data, u->password.data };
         size_t sizes[] = { 4, u->user.size > 0 ? u->user.size : u->password.size, u->password.size };
@@ -196,32 +154,9 @@ static void redis_greet(struct redis *r)
         good &= add_command(r, 2, select, sizes);
         r->greetings++;
     }
-    r->state = r->greetings > 0 ? REDIS_GREETING : REDIS_UP;
+    r->session.state = r->greetings > 0 ? SESSION_GREETING : SESSION_UP;
     if (!good)
-        redis_failed(r, PR_REASON_TRANSPORT_UNAVAILABLE, "no memory");
-}
-
-static void redis_progress(struct redis *r)
-{
-    if (!wire_progress(&r->wire))
-        redis_wire_lost(r);
-    else if (r->wire.state == WIRE_OPEN)
-        redis_greet(r);
-}
-
-static void redis_connect(struct redis *r, int64_t now_us)
-{
-    reconnect_tried(&r->reconnect, now_us);
-    redis_drop_connection(r);
-    r->reader = redisReaderCreate();
-    if (r->reader == NULL) {
-        redis_failed(r, PR_REASON_TRANSPORT_UNAVAILABLE, "no memory");
-    } else if (!wire_connect(&r->wire)) {
-        redis_wire_lost(r);
-    } else {
-        r->state = REDIS_CONNECTING;
-        r->give_up_us = now_us + REDIS_CONNECT_US;
-    }
+        session_failed(&r->session, PR_REASON_TRANSPORT_UNAVAILABLE, "", "no memory");
 }
 
 /* ---- One message -------------------------------------------------------------------------------- */
@@ -291,7 +226,7 @@ static int add_fields(struct redis *r, const struct pr_message *m, struct comman
     }
     arg_add(c, PR_STR("*"));
     if (r->envelope == ENVELOPE_BINARY) {
-        cloudevent_init(event, m, r->config->source);
+        cloudevent_init(event, m, r->session.config->source);
         for (size_t i = 0; i < event->count; i++) {
             pr_slice name = attribute_name(r, event->attributes[i].name);
             if (name.data == NULL)
@@ -309,7 +244,7 @@ static int add_fields(struct redis *r, const struct pr_message *m, struct comman
     pr_slice data = m->payload;
     if (r->envelope == ENVELOPE_STRUCTURED) {
         buf_reset(&r->json);
-        cloudevent_write_json(&r->json, m, r->config->source);
+        cloudevent_write_json(&r->json, m, r->session.config->source);
         if (buf_failed(&r->json) != 0)
             return PR_ENOMEM;
         data = buf_slice(&r->json);
@@ -321,7 +256,7 @@ static int add_fields(struct redis *r, const struct pr_message *m, struct comman
 /* Put its bytes into the buffer, or give it its result. */
 static void redis_begin(struct redis *r, const struct delivery *d)
 {
-    struct pipeline *p = &r->pipeline;
+    struct pipeline *p = &r->session.pipeline;
     struct command command = { 0 };
     struct pr_error error = { 0 };
     size_t before = p->bytes.size;
@@ -339,24 +274,24 @@ static void redis_begin(struct redis *r, const struct delivery *d)
         result_returned(pipeline_result(p), d->token); /* no memory: later, then */
 }
 
-/* While the connection is down everything that waits fails at once, with the reason why. */
-static void redis_start_waiting(struct redis *r, int64_t now_us)
-{
-    struct pipeline *p = &r->pipeline;
-    const struct delivery *d;
-    if (r->state == REDIS_DOWN)
-        pipeline_refuse(p, now_us, r->why_reason, "", r->why);
-    while ((d = pipeline_next(p, now_us)) != NULL && r->state == REDIS_UP &&
-           pipeline_unwritten(p) < PIPELINE_BUFFERED_MAX)
-        redis_begin(r, d);
-}
-
 /* ---- Writing and reading -------------------------------------------------------------------------- */
 
-static void redis_write(struct redis *r)
+static void redis_send(void *self, int64_t now_us)
 {
-    if (!pipeline_write(&r->pipeline, &r->wire))
-        redis_wire_lost(r);
+    struct redis *r = self;
+    struct pipeline *p = &r->session.pipeline;
+    const struct delivery *d;
+    while (r->session.state == SESSION_UP && pipeline_unwritten(p) < PIPELINE_BUFFERED_MAX &&
+           (d = pipeline_next(p, now_us)) != NULL)
+        redis_begin(r, d);
+    if (!pipeline_write(p, &r->session.wire))
+        session_wire_lost(&r->session);
+}
+
+static bool redis_has_bytes(void *self)
+{
+    struct redis *r = self;
+    return pipeline_unwritten(&r->session.pipeline) > 0;
 }
 
 static void take_greeting(struct redis *r, const redisReply *reply)
@@ -365,43 +300,46 @@ static void take_greeting(struct redis *r, const redisReply *reply)
         char text[200];
         snprintf(text, sizeof(text), "%.*s", (int)min_size(reply->len, sizeof(text) - 1), reply->str);
         int reason = reason_of((pr_slice){ reply->str, reply->len });
-        redis_failed(r, reason == PR_REASON_REJECTED ? PR_REASON_UNAUTHORIZED : reason, text);
+        session_failed(&r->session, reason == PR_REASON_REJECTED ? PR_REASON_UNAUTHORIZED : reason, "", text);
     } else if (--r->greetings == 0) {
-        r->state = REDIS_UP;
+        r->session.state = SESSION_UP;
     }
 }
 
 static void take_answer(struct redis *r, const redisReply *reply)
 {
-    if (r->state == REDIS_GREETING) {
+    if (r->session.state == SESSION_GREETING) {
         take_greeting(r, reply);
         return;
     }
-    if (r->pipeline.out_count == 0) {
-        redis_failed(r, PR_REASON_TRANSPORT_UNAVAILABLE, "it answers what nobody asked");
+    if (r->session.pipeline.out_count == 0) {
+        session_failed(&r->session, PR_REASON_TRANSPORT_UNAVAILABLE, "", "it answers what nobody asked");
         return;
     }
-    const struct delivery *d = pipeline_answer(&r->pipeline, r->pipeline.first_number);
-    reconnect_worked(&r->reconnect);
+    const struct delivery *d = pipeline_answer(&r->session.pipeline, r->session.pipeline.first_number);
+    reconnect_worked(&r->session.reconnect);
     if (d == NULL)
         return; /* given up at its deadline */
     if (reply->type == REDIS_REPLY_ERROR) {
         char code[RESULT_CODE_SIZE];
         pr_slice error = { reply->str, reply->len };
         code_of(error, code);
-        result_failed(pipeline_result(&r->pipeline), d->token, SEND_FAILED, reason_of(error), code, error);
+        result_failed(pipeline_result(&r->session.pipeline), d->token, SEND_FAILED, reason_of(error), code,
+                      error);
     } else {
-        result_ok(pipeline_result(&r->pipeline), d->token);
+        result_ok(pipeline_result(&r->session.pipeline), d->token);
     }
 }
 
-static void redis_read(struct redis *r)
+static void redis_read(void *self, int64_t now_us)
 {
+    struct redis *r = self;
     char chunk[REDIS_READ_SIZE];
-    while (r->wire.state == WIRE_OPEN) {
-        ssize_t got = wire_read(&r->wire, chunk, sizeof(chunk));
+    (void)now_us;
+    while (r->session.wire.state == WIRE_OPEN) {
+        ssize_t got = wire_read(&r->session.wire, chunk, sizeof(chunk));
         if (got < 0)
-            redis_wire_lost(r);
+            session_wire_lost(&r->session);
         if (got <= 0)
             return;
         void *reply = NULL;
@@ -412,113 +350,58 @@ static void redis_read(struct redis *r)
             freeReplyObject(reply);
         }
         if (rc != REDIS_OK && r->reader != NULL)
-            redis_failed(r, PR_REASON_TRANSPORT_UNAVAILABLE, r->reader->errstr);
+            session_failed(&r->session, PR_REASON_TRANSPORT_UNAVAILABLE, "", r->reader->errstr);
     }
-}
-
-/* ---- Deadlines --------------------------------------------------------------------------------------- */
-
-static bool is_greeting(const struct redis *r)
-{
-    return r->state == REDIS_CONNECTING || r->state == REDIS_GREETING;
-}
-
-/* A connection on which nobody waits for what it owes is not worth keeping. */
-static void redis_expire(struct redis *r, int64_t now_us)
-{
-    if (!pipeline_expire(&r->pipeline, now_us))
-        redis_failed(r, PR_REASON_TIMEOUT_EXCEEDED, "no answer in time");
-    else if (is_greeting(r) && now_us >= r->give_up_us)
-        redis_failed(r, PR_REASON_TRANSPORT_UNAVAILABLE, "no answer in time");
-}
-
-static int64_t redis_next_us(struct redis *r)
-{
-    int64_t next_us = pipeline_next_us(&r->pipeline);
-    return is_greeting(r) ? min64(next_us, r->give_up_us) : next_us;
 }
 
 /* ---- The transport ------------------------------------------------------------------------------------ */
 
+static const struct session_ops redis_session = {
+    .greet = redis_greet,
+    .drop = redis_drop,
+    .read = redis_read,
+    .send = redis_send,
+    .has_bytes = redis_has_bytes,
+};
+
 static int redis_open(void *self, const struct endpoint_config *config, struct pr_error *reterr)
 {
     struct redis *r = self;
-    r->config = config;
-    r->clock = config_clock(config);
-    arena_init(&r->arena, 1024);
     arena_init(&r->scratch, 4096);
     buf_init(&r->json, ENVELOPE_JSON_MAX);
-    r->why_reason = PR_REASON_TRANSPORT_UNAVAILABLE;
-    int rc = redis_url(config, &r->arena, &r->url, reterr);
-    if (rc == PR_OK)
-        rc = wire_init(&r->wire, config, &r->url, has_tls(config), reterr);
+    int rc = session_init(&r->session, &redis_session, r, redis_url, config, reterr);
     if (rc != PR_OK)
         return rc;
-    r->stream = broker_url_param(&r->url, "stream", config->name);
-    r->maxlen = broker_url_param(&r->url, "maxlen", "");
+    r->stream = broker_url_param(&r->session.url, "stream", config->name);
+    r->maxlen = broker_url_param(&r->session.url, "maxlen", "");
     (void)envelope_parse(config->envelope, &r->envelope); /* redis_url() has */
-    return pipeline_init(&r->pipeline, config, reterr);
+    return session_open(&r->session, has_tls(config), reterr);
 }
 
 static void redis_close(void *self)
 {
     struct redis *r = self;
-    redis_drop_connection(r);
-    wire_fini(&r->wire);
-    pipeline_fini(&r->pipeline);
+    session_fini(&r->session);
     buf_fini(&r->json);
-    arena_fini(&r->arena);
     arena_fini(&r->scratch);
 }
 
 static size_t redis_submit(void *self, const struct delivery *const *list, size_t count)
 {
     struct redis *r = self;
-    return pipeline_submit(&r->pipeline, list, count);
-}
-
-/* Everything that can be done without waiting.  Reading comes first: a connection that was closed while
- * nobody looked must not be given messages. */
-static void redis_work(struct redis *r)
-{
-    int64_t now_us = clock_mono_us(r->clock);
-    redis_read(r);
-    if (r->state == REDIS_DOWN && pipeline_has_work(&r->pipeline) && reconnect_may(&r->reconnect, now_us))
-        redis_connect(r, now_us);
-    redis_expire(r, now_us);
-    redis_start_waiting(r, now_us);
-    redis_write(r);
-    redis_start_waiting(r, now_us); /* what a lost connection fails */
-}
-
-/* True: there is something to do, or it is time. */
-static bool redis_wait(struct redis *r, int64_t deadline_us)
-{
-    short events = wire_events(&r->wire, pipeline_unwritten(&r->pipeline) > 0);
-    int64_t until_us = min64(deadline_us, redis_next_us(r));
-    bool ready = wait_until(r->wire.fd, events, r->config->wake_fd, r->clock, until_us);
-    if (ready && r->state == REDIS_CONNECTING)
-        redis_progress(r);
-    return ready || clock_mono_us(r->clock) >= until_us;
+    return session_submit(&r->session, list, count);
 }
 
 static size_t redis_poll(void *self, struct delivery_result *ret, size_t max, int64_t deadline_us)
 {
     struct redis *r = self;
-    bool woken = false;
-    for (;;) {
-        redis_work(r);
-        size_t count = pipeline_take(&r->pipeline, ret, max);
-        if (count > 0 || woken || clock_mono_us(r->clock) >= deadline_us)
-            return count;
-        woken = !redis_wait(r, deadline_us);
-    }
+    return session_poll(&r->session, ret, max, deadline_us);
 }
 
 static void redis_cancel(void *self)
 {
     struct redis *r = self;
-    pipeline_cancel(&r->pipeline);
+    pipeline_cancel(&r->session.pipeline);
 }
 
 #define REDIS_OPS(name)                                                                                        \

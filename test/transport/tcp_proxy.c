@@ -26,7 +26,7 @@ struct tcp_proxy {
     pthread_t thread;
     atomic_bool stop, hold, closed;
     atomic_size_t cut_after;
-    _Atomic uint64_t connections, answer_bytes;
+    _Atomic uint64_t connections, answer_bytes, question_bytes;
     struct wire wires[WIRES_MAX];
     size_t count;
 };
@@ -90,6 +90,8 @@ static bool pass(struct tcp_proxy *p, int from, int to, bool answer)
     bool good = send_all(to, data, size);
     if (answer)
         p->answer_bytes += size;
+    else
+        p->question_bytes += size;
     if (answer && room != SIZE_MAX)
         p->cut_after = cut ? SIZE_MAX : room - size;
     return good && !cut;
@@ -178,4 +180,9 @@ uint64_t tcp_proxy_connections(const struct tcp_proxy *p)
 uint64_t tcp_proxy_answer_bytes(const struct tcp_proxy *p)
 {
     return p->answer_bytes;
+}
+
+uint64_t tcp_proxy_question_bytes(const struct tcp_proxy *p)
+{
+    return p->question_bytes;
 }

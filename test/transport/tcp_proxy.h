@@ -21,5 +21,6 @@ void tcp_proxy_close(struct tcp_proxy *p, bool closed);
 
 uint64_t tcp_proxy_connections(const struct tcp_proxy *p); /* that were ever taken or refused */
 uint64_t tcp_proxy_answer_bytes(const struct tcp_proxy *p);
+uint64_t tcp_proxy_question_bytes(const struct tcp_proxy *p);
 
 #endif
