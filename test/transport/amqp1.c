@@ -9,13 +9,13 @@
 #include "rabbitmq.h"
 
 #define LOGIN "amqp1://guest:guest@127.0.0.1:%u/"
-#define ADDRESS "/amq/queue/sink"
+#define ADDRESS "/amq/queue/sink1"
 
 static void amqp1_start(struct world *w)
 {
     static char url[128];
     snprintf(url, sizeof(url), LOGIN ADDRESS, rabbitmq()->port);
-    rabbitmq_queue("sink", amqp_empty_table);
+    rabbitmq_queue("sink1", amqp_empty_table);
     w->config.url = url;
 }
 
@@ -43,7 +43,7 @@ static void see_arrival(void *user, const amqp_message_t *message)
 
 static void amqp1_arrivals(struct world *w)
 {
-    rabbitmq_look("sink", see_arrival, w);
+    rabbitmq_look("sink1", see_arrival, w);
 }
 
 const struct harness harness_amqp1 = {
@@ -130,28 +130,6 @@ TEST(amqp1_does_not_hammer_a_broker_that_is_away)
 {
     struct faults f = faults();
     faults_hammer(&f);
-}
-
-TEST(amqp1_restarts_in_flight_and_nothing_is_lost)
-{
-    prepare(LOGIN ADDRESS, 0);
-    world_open(&w);
-    for (size_t i = 0; i < 400; i++)
-        world_add(&w, "", PR_STR("{}"), WISH_OK);
-    int64_t end_us = world_now() + WORLD_WAIT_US;
-    while (w.answered <= 50) {
-        CHECK(world_now() < end_us);
-        world_submit(&w);
-        world_poll(&w, PR_MILLISECONDS(1));
-    }
-    rabbitmq_call("rabbit, stop, []", "ok"); /* the application, which is quicker than the node */
-    world_collect(&w);
-    size_t absent = faults_send(&w, SEND_FAILED); /* nobody is there now */
-    CHECK_EQ(w.results[absent].reason, PR_REASON_TRANSPORT_UNAVAILABLE);
-    rabbitmq_call("rabbit, start, []", "ok");
-    faults_send_until_ok(&w); /* it comes */
-    faults_check(&w);
-    world_fini(&w);
 }
 
 /* ---- Against the peer ------------------------------------------------------------------------------------------ */

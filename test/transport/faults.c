@@ -54,6 +54,35 @@ void faults_refused(struct world *w, const char *url, int reason, const char *co
     world_fini(w);
 }
 
+/* ---- A restart ------------------------------------------------------------------------------------------- */
+
+void faults_take_off(struct world *w)
+{
+    int64_t end_us = world_now() + WORLD_WAIT_US;
+    world_open(w);
+    for (size_t i = 0; i < 400; i++)
+        world_add(w, "", PR_STR("{}"), WISH_OK);
+    while (w->answered <= 50) {
+        CHECK(world_now() < end_us);
+        world_submit(w);
+        world_poll(w, PR_MILLISECONDS(1));
+    }
+}
+
+void faults_crash(struct world *w)
+{
+    world_collect(w);
+    size_t absent = faults_send(w, SEND_FAILED);
+    CHECK_EQ(w->results[absent].reason, PR_REASON_TRANSPORT_UNAVAILABLE);
+}
+
+void faults_land(struct world *w)
+{
+    faults_send_until_ok(w);
+    faults_check(w);
+    world_fini(w);
+}
+
 /* ---- Through the proxy ---------------------------------------------------------------------------------- */
 
 static struct tcp_proxy *open_through_proxy(const struct faults *f, bool closed)

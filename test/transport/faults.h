@@ -20,6 +20,12 @@ void faults_check(struct world *w);
 /* Fail as the first message fails: with this reason, and these words in its code and text. */
 void faults_refused(struct world *w, const char *url, int reason, const char *code, const char *text);
 
+/* Around a restart of the server.  Take off: opens (world_prepare() was before) and sends, and is in the middle of it.
+ * Crash: the server is away, and says so.  Land: it is back, and nothing is lost. */
+void faults_take_off(struct world *w);
+void faults_crash(struct world *w);
+void faults_land(struct world *w);
+
 /* The connection is cut in the middle of the answers, at 16 places that are `step` bytes apart: what was
  * answered is OK, what was not UNKNOWN, and the first reconnect is at once. */
 void faults_cut(const struct faults *f, size_t step);

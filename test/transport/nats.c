@@ -323,23 +323,11 @@ TEST(nats_verifies_a_certificate)
 TEST(nats_restarts_in_flight_and_nothing_is_lost)
 {
     prepare("", "sink");
-    world_open(&w);
-    for (size_t i = 0; i < 400; i++)
-        world_add(&w, "", PR_STR("{}"), WISH_OK);
-    int64_t end_us = world_now() + WORLD_WAIT_US;
-    while (w.answered <= 50) {
-        CHECK(world_now() < end_us);
-        world_submit(&w);
-        world_poll(&w, PR_MILLISECONDS(1));
-    }
+    faults_take_off(&w);
     server_stop(&server, SIGKILL);
-    world_collect(&w);
-    size_t absent = faults_send(&w, SEND_FAILED); /* nobody is there now */
-    CHECK_EQ(w.results[absent].reason, PR_REASON_TRANSPORT_UNAVAILABLE);
+    faults_crash(&w);
     server_start(&server);
-    faults_send_until_ok(&w); /* it comes */
-    faults_check(&w);
-    world_fini(&w);
+    faults_land(&w);
 }
 
 static struct faults faults(void)

@@ -267,20 +267,11 @@ TEST(redis_is_absent_at_the_start_and_comes)
 TEST(redis_restarts_in_flight_and_nothing_is_lost)
 {
     prepare(0, "?stream=sink");
-    world_open(&w);
-    for (size_t i = 0; i < 400; i++)
-        world_add(&w, "", PR_STR("{}"), WISH_OK);
-    for (size_t i = 0; i < 100; i++) {
-        world_submit(&w);
-        world_poll(&w, PR_MILLISECONDS(1));
-        if (w.answered > 50)
-            break;
-    }
+    faults_take_off(&w);
     server_stop(&server, SIGKILL);
-    world_collect(&w);
+    faults_crash(&w);
     server_start(&server);
-    faults_check(&w);
-    world_fini(&w);
+    faults_land(&w);
 }
 
 static struct faults faults(void)
