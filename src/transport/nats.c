@@ -207,7 +207,7 @@ static void jet_lost(struct jet *j, int reason, const char *code, const char *wh
     nats_link_close(j->link);
     j->link = NULL;
     j->up = false;
-    pipeline_lost(&j->pipeline, reason, code, j->why);
+    pipeline_lost(&j->pipeline, code, j->why);
 }
 
 static void jet_connect(struct jet *j, int64_t now_us)

@@ -178,13 +178,14 @@ void pipeline_cancel(struct pipeline *p)
     pipeline_cut(p);
 }
 
-void pipeline_lost(struct pipeline *p, int reason, const char *code, const char *text)
+void pipeline_lost(struct pipeline *p, const char *code, const char *text)
 {
     for (; p->out_count > 0; drop_first(p)) {
         const struct pipeline_out *o = pipeline_at(p, 0);
         if (o->delivery != NULL)
             result_failed(pipeline_result(p), o->delivery->token,
-                          p->written_total >= o->end ? SEND_UNKNOWN : SEND_FAILED, reason, code, pr_str(text));
+                          p->written_total >= o->end ? SEND_UNKNOWN : SEND_FAILED,
+                          PR_REASON_TRANSPORT_UNAVAILABLE, code, pr_str(text));
     }
     buf_reset(&p->bytes);
     p->written = 0;

@@ -69,8 +69,9 @@ const struct delivery *pipeline_answer(struct pipeline *p, uint64_t number);
 /* L1: those that have not begun are returned. */
 void pipeline_cut(struct pipeline *p);
 void pipeline_cancel(struct pipeline *p);
-/* L2: everything out gets its result, and the buffer is empty. */
-void pipeline_lost(struct pipeline *p, int reason, const char *code, const char *text);
+/* L2: everything out gets its result, and the buffer is empty.  Whatever ended the connection, none of them is to
+ * blame: the reason is TRANSPORT_UNAVAILABLE. */
+void pipeline_lost(struct pipeline *p, const char *code, const char *text);
 /* L3.  False: answers are owed, and nobody waits for any of them. */
 PR_MUST_CHECK bool pipeline_expire(struct pipeline *p, int64_t now_us);
 int64_t pipeline_next_us(struct pipeline *p);

@@ -54,7 +54,7 @@ void session_lost(struct session *s, int reason, const char *code, const char *w
     snprintf(s->why, sizeof(s->why), "%s", what);
     snprintf(s->why_code, sizeof(s->why_code), "%s", code);
     s->why_reason = reason;
-    pipeline_lost(&s->pipeline, reason, code, s->why);
+    pipeline_lost(&s->pipeline, code, s->why);
     drop(s);
 }
 

@@ -59,8 +59,7 @@ PR_MUST_CHECK int session_init(struct session *s, const struct session_ops *ops,
 PR_MUST_CHECK int session_open(struct session *s, bool tls, struct pr_error *reterr);
 void session_fini(struct session *s);
 
-/* Everything out gets its result (L2), and it is down: what waits fails with the same reason until it is tried
- * again. */
+/* Everything out gets its result (L2), and it is down: what waits fails with this reason until it is tried again. */
 void session_lost(struct session *s, int reason, const char *code, const char *what);
 /* The same, with the host before it. */
 void session_failed(struct session *s, int reason, const char *code, const char *what);
