@@ -136,8 +136,8 @@ TEST(config_refuses_wrong_endpoints_and_routes)
 
 TEST(config_refuses_by_name_what_is_not_built_in)
 {
-    REFUSES("endpoints:\n  orders:\n    url: amqp://guest@localhost/shop\n",
-            "t.yaml:3:10: endpoint orders: amqp is not built in");
+    REFUSES("endpoints:\n  orders:\n    url: exec://guest@localhost/shop\n",
+            "t.yaml:3:10: endpoint orders: exec is not built in");
     REFUSES("endpoints:\n  b:\n    url: 'null:'\n    sign: x\n",
             "t.yaml:4:5: endpoint b: sign is not built in; remove it");
     REFUSES("endpoints:\n  b:\n    url: 'null:'\n    rate: 100/s\n",
