@@ -600,14 +600,21 @@ TEST(kafka_does_not_hammer_a_cluster_that_is_away)
     tcp_proxy_stop(proxy);
 }
 
-/* Somebody with a certificate that ended yesterday. */
+static struct server secure; /* gone also after a failure */
+
+static void secure_gone(void)
+{
+    server_remove(&secure);
+}
+
+/* Somebody with a certificate that is over. */
 TEST(kafka_verifies_the_certificate)
 {
-    struct server secure;
     if (!server_is_installed("openssl"))
         SKIP("openssl is not installed");
     prepare(0, "");
     server_prepare(&secure);
+    atexit(secure_gone);
     certificate_make(secure.folder, "old", -3600);
     static const char *const args[] = { "openssl", "s_server", "-quiet",  "-key",
                                         "old.key", "-cert",    "old.pem", "-accept" };
