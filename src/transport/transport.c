@@ -14,6 +14,12 @@ static const struct transport_ops *const built_in[] = {
 #ifdef POSTRIDER_REDIS
     &transport_redis, &transport_rediss,
 #endif
+#ifdef POSTRIDER_KAFKA
+    &transport_kafka,
+#endif
+#ifdef POSTRIDER_MQTT
+    &transport_mqtt, &transport_mqtts,
+#endif
 };
 
 /* Names that mean something to Postrider, but not in this build. */

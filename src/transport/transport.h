@@ -109,5 +109,7 @@ extern const struct transport_ops transport_handler;
 extern const struct transport_ops transport_http;
 extern const struct transport_ops transport_https;
 extern const struct transport_ops transport_redis, transport_rediss; /* with hiredis */
+extern const struct transport_ops transport_kafka;                   /* with librdkafka */
+extern const struct transport_ops transport_mqtt, transport_mqtts;   /* with libmosquitto */
 
 #endif

@@ -34,7 +34,8 @@ struct harness {
     void      (*leave)(struct world *w);
 };
 
-extern const struct harness harness_null, harness_console, harness_handler, harness_http, harness_batch, harness_redis;
+extern const struct harness harness_null, harness_console, harness_handler, harness_http, harness_batch,
+    harness_redis, harness_kafka, harness_mqtt;
 
 struct peer;
 struct peer *harness_http_peer(struct world *w);
