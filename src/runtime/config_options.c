@@ -169,7 +169,7 @@ const struct option_section option_batch = {
 
 /* preset stands before retry and breaker, so that they can change what it sets. */
 static const struct option endpoint_options[] = {
-    { "url", OPTION_TEXT, "", "where it goes: `https://...`, `amqp://...`, `amqp1://...`, `nats://...`, `redis://...`, `handler:NAME`, `console`, `null`",
+    { "url", OPTION_TEXT, "", "where it goes: `https://...`, `amqp://...`, `amqp1://...`, `nats://...`, `kafka://...`, `mqtt://...`, `redis://...`, `handler:NAME`, `console`, `null`",
       .required = true, FIELD(config_endpoint, url) },
     { "source", OPTION_TEXT, "postrider", "CloudEvents source of messages that have none",
       FIELD(config_endpoint, source) },

@@ -79,7 +79,7 @@ static int take_port(const struct endpoint_config *config, pr_slice text, unsign
 }
 
 static int take_host(const struct endpoint_config *config, pr_slice text, struct arena *arena,
-                     struct broker_url *ret, struct pr_error *reterr)
+                     struct broker_host *ret, struct pr_error *reterr)
 {
     pr_slice host = text, port = { NULL, 0 };
     bool has_port = false;
@@ -102,11 +102,29 @@ static int take_host(const struct endpoint_config *config, pr_slice text, struct
     if (host.size == 0)
         return wrong(config, "it has no host", reterr);
     int rc = has_port ? take_port(config, port, &ret->port, reterr) : PR_OK;
-    return rc == PR_OK ? decode(config, host, arena, &ret->host, reterr) : rc;
+    return rc == PR_OK ? decode(config, host, arena, &ret->name, reterr) : rc;
 }
 
-static int take_authority(const struct endpoint_config *config, pr_slice text, struct arena *arena,
-                          struct broker_url *ret, struct pr_error *reterr)
+static int take_hosts(const struct endpoint_config *config, pr_slice text, size_t max, struct arena *arena,
+                      struct broker_url *ret, struct pr_error *reterr)
+{
+    int rc = PR_OK;
+    unsigned default_port = ret->port;
+    do {
+        if (ret->host_count == max)
+            return wrong(config, max == 1 ? "it has more than one host" : "it has too many hosts", reterr);
+        pr_slice one = cut(&text, ",");
+        struct broker_host *host = &ret->hosts[ret->host_count++];
+        host->port = default_port;
+        rc = take_host(config, one, arena, host, reterr);
+    } while (rc == PR_OK && text.size > 0);
+    ret->host = ret->hosts[0].name;
+    ret->port = ret->hosts[0].port;
+    return rc;
+}
+
+static int take_authority(const struct endpoint_config *config, pr_slice text, size_t hosts_max,
+                          struct arena *arena, struct broker_url *ret, struct pr_error *reterr)
 {
     const char *at = text.size > 0 ? memrchr(text.data, '@', text.size) : NULL;
     int rc = PR_OK;
@@ -121,7 +139,7 @@ static int take_authority(const struct endpoint_config *config, pr_slice text, s
         if (rc == PR_OK)
             rc = decode(config, password, arena, &ret->password, reterr);
     }
-    return rc == PR_OK ? take_host(config, text, arena, ret, reterr) : rc;
+    return rc == PR_OK ? take_hosts(config, text, hosts_max, arena, ret, reterr) : rc;
 }
 
 /* ---- Parameters ---------------------------------------------------------------------------------- */
@@ -169,8 +187,9 @@ static int take_param(const struct endpoint_config *config, pr_slice text, const
     return PR_OK;
 }
 
-int broker_url_parse(const struct endpoint_config *config, unsigned default_port, const char *const *allowed,
-                     struct arena *arena, struct broker_url *ret, struct pr_error *reterr)
+static int parse(const struct endpoint_config *config, unsigned default_port, size_t hosts_max,
+                 const char *const *allowed, struct arena *arena, struct broker_url *ret,
+                 struct pr_error *reterr)
 {
     pr_slice rest = slice_from(config->url), scheme = transport_scheme(config->url);
 
@@ -189,7 +208,7 @@ int broker_url_parse(const struct endpoint_config *config, unsigned default_port
     ret->has_path = authority.size < before.size;
     int rc = decode(config, scheme, arena, &ret->scheme, reterr);
     if (rc == PR_OK)
-        rc = take_authority(config, authority, arena, ret, reterr);
+        rc = take_authority(config, authority, hosts_max, arena, ret, reterr);
     if (rc == PR_OK)
         rc = decode(config, path, arena, &ret->path, reterr);
     while (rc == PR_OK && query.size > 0) {
@@ -198,6 +217,19 @@ int broker_url_parse(const struct endpoint_config *config, unsigned default_port
             rc = take_param(config, param, allowed, arena, ret, reterr);
     }
     return rc;
+}
+
+int broker_url_parse(const struct endpoint_config *config, unsigned default_port, const char *const *allowed,
+                     struct arena *arena, struct broker_url *ret, struct pr_error *reterr)
+{
+    return parse(config, default_port, 1, allowed, arena, ret, reterr);
+}
+
+int broker_url_parse_hosts(const struct endpoint_config *config, unsigned default_port,
+                           const char *const *allowed, struct arena *arena, struct broker_url *ret,
+                           struct pr_error *reterr)
+{
+    return parse(config, default_port, BROKER_HOSTS_MAX, allowed, arena, ret, reterr);
 }
 
 /* ---- Values --------------------------------------------------------------------------------------- */
@@ -250,11 +282,15 @@ int broker_url_check_plain(const struct endpoint_config *config, const struct br
                            struct pr_error *reterr)
 {
     bool plain;
-    int rc = broker_url_bool(config, url, "plain", host_is_here(url->host), &plain, reterr);
+    pr_slice other = { NULL, 0 };
+    for (size_t i = 0; i < url->host_count && other.data == NULL; i++)
+        if (!host_is_here(url->hosts[i].name))
+            other = url->hosts[i].name;
+    int rc = broker_url_bool(config, url, "plain", other.data == NULL, &plain, reterr);
     if (rc != PR_OK || plain)
         return rc;
     return error_set(
         reterr, PR_ECONFIG,
         "endpoint %s: %s:// is not encrypted, and %s is another machine: use TLS, or add plain=true to the url",
-        config->name, url->scheme.data, url->host.data);
+        config->name, url->scheme.data, other.data != NULL ? other.data : url->host.data);
 }

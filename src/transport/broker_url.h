@@ -12,16 +12,24 @@
 
 #define BROKER_URL_MAX 8192
 #define BROKER_PARAMS_MAX 32
+#define BROKER_HOSTS_MAX 16
 
 struct broker_param {
     pr_slice name, value;
 };
 
+struct broker_host {
+    pr_slice name;
+    unsigned port; /* the given default when there is none */
+};
+
 /* Slices end with a NUL and live in the arena; what is not there is empty. */
 struct broker_url {
     pr_slice scheme, user, password, host, path; /* path without its first slash */
-    unsigned port;                               /* the given default when there is none */
-    bool has_path;                               /* "host/" has an empty one, "host" none */
+    unsigned port;                               /* host and port are those of the first */
+    struct broker_host hosts[BROKER_HOSTS_MAX];
+    size_t host_count;
+    bool has_path; /* "host/" has an empty one, "host" none */
     struct broker_param params[BROKER_PARAMS_MAX];
     size_t param_count;
 };
@@ -31,6 +39,10 @@ struct broker_url {
 PR_MUST_CHECK int broker_url_parse(const struct endpoint_config *config, unsigned default_port,
                                    const char *const *allowed, struct arena *arena, struct broker_url *ret,
                                    struct pr_error *reterr);
+/* The same for transports that take several hosts: a:9092,b:9092. */
+PR_MUST_CHECK int broker_url_parse_hosts(const struct endpoint_config *config, unsigned default_port,
+                                         const char *const *allowed, struct arena *arena,
+                                         struct broker_url *ret, struct pr_error *reterr);
 
 /* The value of a parameter; fallback (borrowed) when it is not there. */
 pr_slice broker_url_param(const struct broker_url *url, const char *name, const char *fallback);

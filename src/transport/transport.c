@@ -23,6 +23,12 @@ static const struct transport_ops *const built_in[] = {
 #ifdef POSTRIDER_NATS
     &transport_nats,
 #endif
+#ifdef POSTRIDER_KAFKA
+    &transport_kafka,
+#endif
+#ifdef POSTRIDER_MQTT
+    &transport_mqtt, &transport_mqtts,
+#endif
 };
 
 /* Names that mean something to Postrider, but not in this build. */

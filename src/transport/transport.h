@@ -112,5 +112,7 @@ extern const struct transport_ops transport_redis, transport_rediss; /* with hir
 extern const struct transport_ops transport_amqp, transport_amqps;   /* with librabbitmq */
 extern const struct transport_ops transport_amqp1;                   /* with libqpid-proton */
 extern const struct transport_ops transport_nats;                    /* with libnats */
+extern const struct transport_ops transport_kafka;                   /* with librdkafka */
+extern const struct transport_ops transport_mqtt, transport_mqtts;   /* with libmosquitto */
 
 #endif

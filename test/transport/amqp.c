@@ -246,7 +246,7 @@ TEST(amqp_is_blocked_while_the_broker_has_no_space)
 TEST(amqp_verifies_a_certificate)
 {
     prepare(0, "");
-    snprintf(own_url, sizeof(own_url), "amqps://127.0.0.1:%u/?key=sink&ca=%s/good-ca.pem", rabbitmq_tls_port(),
+    snprintf(own_url, sizeof(own_url), "amqps://127.0.0.1:%u/?key=sink&ca=%s/good.pem", rabbitmq_tls_port(),
              rabbitmq()->folder);
     world_open(&w);
     static char large[1 << 20];
@@ -281,11 +281,11 @@ TEST(amqp_refuses_an_expired_certificate)
     server_arg(&old, "-accept");
     server_arg(&old, "127.0.0.1:%u", old.port);
     server_arg(&old, "-cert");
-    server_arg(&old, "old-cert.pem");
+    server_arg(&old, "old.pem");
     server_arg(&old, "-key");
-    server_arg(&old, "old-key.pem");
+    server_arg(&old, "old.key");
     server_start(&old);
-    snprintf(own_url, sizeof(own_url), "amqps://127.0.0.1:%u/?key=sink&ca=%s/old-ca.pem", old.port, old.folder);
+    snprintf(own_url, sizeof(own_url), "amqps://127.0.0.1:%u/?key=sink&ca=%s/old.pem", old.port, old.folder);
     world_open(&w);
     faults_send(&w, SEND_FAILED);
     CHECK(strstr(w.results[0].error, "certificate has expired") != NULL);

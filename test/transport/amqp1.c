@@ -97,7 +97,7 @@ TEST(amqp1_verifies_a_certificate)
 {
     char format[256];
     prepare(LOGIN, 0);
-    snprintf(format, sizeof(format), "amqp1://guest:guest@127.0.0.1:%%u/" ADDRESS "?tls=true&ca=%s/good-ca.pem",
+    snprintf(format, sizeof(format), "amqp1://guest:guest@127.0.0.1:%%u/" ADDRESS "?tls=true&ca=%s/good.pem",
              rabbitmq()->folder);
     snprintf(own_url, sizeof(own_url), format, rabbitmq_tls_port());
     world_open(&w);

@@ -51,6 +51,32 @@ TEST(a_url_is_taken_apart_and_decoded)
     arena_fini(&arena);
 }
 
+TEST(a_url_may_have_several_hosts_where_that_is_allowed)
+{
+    struct arena arena;
+    struct broker_url url;
+    struct pr_error error;
+    struct endpoint_config config = { .name = "orders",
+                                      .url = "kafka://me:pw@127.0.0.1:1,[::1],far.example:3/t" };
+    arena_init(&arena, 1024);
+    CHECK_OK(broker_url_parse_hosts(&config, 9092, known, &arena, &url, &error), &error);
+    CHECK_EQ(url.host_count, 3);
+    CHECK_SLICE(url.host, "127.0.0.1");
+    CHECK_EQ(url.port, 1);
+    CHECK_SLICE(url.hosts[1].name, "::1");
+    CHECK_EQ(url.hosts[1].port, 9092);
+    CHECK_SLICE(url.hosts[2].name, "far.example");
+    CHECK_EQ(url.hosts[2].port, 3);
+    CHECK_EQ(broker_url_check_plain(&config, &url, &error), PR_ECONFIG); /* each of them counts */
+    CHECK(strstr(error.text, "far.example is another machine") != NULL);
+    config.url = "kafka://a,,b/t";
+    CHECK_EQ(broker_url_parse_hosts(&config, 9092, known, &arena, &url, &error), PR_ECONFIG);
+    config.url = "kafka://a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a/t";
+    CHECK_EQ(broker_url_parse_hosts(&config, 9092, known, &arena, &url, &error), PR_ECONFIG);
+    CHECK_EQ(parse("amqp://a,b/t", &arena, &url, &error), PR_ECONFIG);
+    arena_fini(&arena);
+}
+
 TEST(a_wrong_url_is_refused_by_what_is_wrong_and_never_repeated)
 {
     static const struct {

@@ -1,8 +1,9 @@
-/* certificate.h - an authority and a server's certificate for 127.0.0.1 and localhost, made for one test. */
+/* certificate.h - a certificate for 127.0.0.1 and localhost that vouches for itself. */
 #ifndef TEST_TRANSPORT_CERTIFICATE_H
 #define TEST_TRANSPORT_CERTIFICATE_H
 
-/* Writes FOLDER/PREFIX-ca.pem, -cert.pem and -key.pem; valid from an hour before now for so many seconds from now. */
-void certificate_make(const char *folder, const char *prefix, long valid_s);
+/* Writes FOLDER/NAME.pem and FOLDER/NAME.key, readable for all; valid from a day before its end, which is in
+ * so many seconds (less than 0: it is over). */
+void certificate_make(const char *folder, const char *name, long end_seconds);
 
 #endif

@@ -301,11 +301,11 @@ TEST(nats_verifies_a_certificate)
         prepare("", "sink");
         server_prepare(&secure);
         certificate_make(secure.folder, cases[n].name, cases[n].valid_s);
-        snprintf(more, sizeof(more), "tls { cert_file: \"%s/%s-cert.pem\", key_file: \"%s/%s-key.pem\" }\n",
+        snprintf(more, sizeof(more), "tls { cert_file: \"%s/%s.pem\", key_file: \"%s/%s.key\" }\n",
                  secure.folder, cases[n].name, secure.folder, cases[n].name);
         write_config(&secure, more);
         server_start(&secure);
-        snprintf(own_url, sizeof(own_url), "nats://localhost:%u/news?tls=true&jetstream=false&ca=%s/%s-ca.pem",
+        snprintf(own_url, sizeof(own_url), "nats://localhost:%u/news?tls=true&jetstream=false&ca=%s/%s.pem",
                  secure.port, secure.folder, cases[n].name);
         if (n == 0) {
             world_open(&w);

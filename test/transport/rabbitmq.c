@@ -49,8 +49,8 @@ static void write_config(void)
     snprintf(text, sizeof(text),
              "listeners.tcp.1 = 127.0.0.1:%u\n"
              "listeners.ssl.1 = 127.0.0.1:%u\n"
-             "ssl_options.certfile = %s/good-cert.pem\n"
-             "ssl_options.keyfile = %s/good-key.pem\n"
+             "ssl_options.certfile = %s/good.pem\n"
+             "ssl_options.keyfile = %s/good.key\n"
              "max_message_size = %d\n"
              "log.file = false\n"
              "log.console = true\n",

@@ -68,9 +68,9 @@ static void redis_start(struct world *w)
         server_arg(&server, "--tls-port");
         server_arg(&server, "%u", tls_port);
         server_arg(&server, "--tls-cert-file");
-        server_arg(&server, "%s/good-cert.pem", server.folder);
+        server_arg(&server, "%s/good.pem", server.folder);
         server_arg(&server, "--tls-key-file");
-        server_arg(&server, "%s/good-key.pem", server.folder);
+        server_arg(&server, "%s/good.key", server.folder);
         server_arg(&server, "--tls-auth-clients");
         server_arg(&server, "no");
         server_arg(&server, "--appendonly");
@@ -302,7 +302,7 @@ TEST(redis_does_not_hammer_a_server_that_is_away)
 TEST(redis_verifies_a_certificate)
 {
     prepare(0, "");
-    snprintf(own_url, sizeof(own_url), "rediss://127.0.0.1:%u/?stream=sink&ca=%s/good-ca.pem", tls_port,
+    snprintf(own_url, sizeof(own_url), "rediss://127.0.0.1:%u/?stream=sink&ca=%s/good.pem", tls_port,
              server.folder);
     world_open(&w);
     for (size_t i = 0; i < 20; i++)

@@ -15,6 +15,7 @@
 
 #define WIRES_MAX 64
 #define TICK_MS 5
+#define REWRITE_MAX 32
 
 struct wire {
     int client, server;
@@ -29,6 +30,8 @@ struct tcp_proxy {
     _Atomic uint64_t connections, answer_bytes, question_bytes;
     struct wire wires[WIRES_MAX];
     size_t count;
+    char from[REWRITE_MAX], to[REWRITE_MAX];
+    size_t rewrite_size;
 };
 
 static struct sockaddr_in loopback(unsigned port)
@@ -76,6 +79,14 @@ static bool send_all(int fd, const char *data, size_t size)
     return true;
 }
 
+static void rewrite(const struct tcp_proxy *p, char *data, size_t size)
+{
+    char *found = data;
+    while (p->rewrite_size > 0 &&
+           (found = memmem(found, size - (size_t)(found - data), p->from, p->rewrite_size)) != NULL)
+        memcpy(found, p->to, p->rewrite_size);
+}
+
 /* False: the wire is to be cut. */
 static bool pass(struct tcp_proxy *p, int from, int to, bool answer)
 {
@@ -84,6 +95,8 @@ static bool pass(struct tcp_proxy *p, int from, int to, bool answer)
     if (got <= 0)
         return false;
     size_t size = (size_t)got, room = p->cut_after;
+    if (answer)
+        rewrite(p, data, size);
     bool cut = answer && room != SIZE_MAX && size >= room;
     if (cut)
         size = room;
@@ -155,6 +168,14 @@ void tcp_proxy_stop(struct tcp_proxy *p)
 unsigned tcp_proxy_port(const struct tcp_proxy *p)
 {
     return p->port;
+}
+
+void tcp_proxy_rewrite(struct tcp_proxy *p, const void *from, const void *to, size_t size)
+{
+    CHECK(size <= REWRITE_MAX);
+    memcpy(p->from, from, size);
+    memcpy(p->to, to, size);
+    p->rewrite_size = size;
 }
 
 void tcp_proxy_cut_after(struct tcp_proxy *p, size_t answer_bytes)

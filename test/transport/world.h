@@ -35,7 +35,7 @@ struct harness {
 };
 
 extern const struct harness harness_null, harness_console, harness_handler, harness_http, harness_batch, harness_redis,
-    harness_amqp, harness_amqp1, harness_nats;
+    harness_amqp, harness_amqp1, harness_nats, harness_kafka, harness_mqtt;
 
 struct peer;
 struct peer *harness_http_peer(struct world *w);
