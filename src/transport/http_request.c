@@ -257,7 +257,7 @@ static bool is_signed(const struct http_request *request)
 static int add_headers(struct http_request *request, const struct endpoint_config *config,
                        enum envelope envelope, const struct pr_message *m, struct pr_error *reterr)
 {
-    pr_slice type = envelope == ENVELOPE_STRUCTURED ? PR_STR(CLOUDEVENTS_MEDIA_TYPE "; charset=UTF-8")
+    pr_slice type = envelope == ENVELOPE_STRUCTURED ? PR_STR(CLOUDEVENTS_MEDIA_TYPE "; charset=utf-8")
                                                 : cloudevent_content_type(m);
     char     id[PR_ID_TEXT_SIZE];
     int      rc = add_header(request, PR_STR("Content-Type"), type);
@@ -315,7 +315,7 @@ int http_request_make_batch(struct http_request *request, const struct endpoint_
     }
     buf_add_char(&request->json, ']');
     request->body = buf_slice(&request->json);
-    rc = add_header(request, PR_STR("Content-Type"), PR_STR(CLOUDEVENTS_BATCH_MEDIA_TYPE "; charset=UTF-8"));
+    rc = add_header(request, PR_STR("Content-Type"), PR_STR(CLOUDEVENTS_BATCH_MEDIA_TYPE "; charset=utf-8"));
     if (rc == PR_OK && is_signed(request) && !buf_failed(&request->json)) {
         name_batch(list, count, id);
         rc = add_signature(request, id);

@@ -152,7 +152,7 @@ TEST(http_request_structured_is_one_json_object)
 {
     struct pr_message m = message("{\"x-own\":\"1\"}");
     make("https://h/", ENVELOPE_STRUCTURED, &m);
-    CHECK_STR(header("Content-Type"), "application/cloudevents+json; charset=UTF-8");
+    CHECK_STR(header("Content-Type"), "application/cloudevents+json; charset=utf-8");
     CHECK(header("ce-id") == NULL);
     CHECK_STR(header("x-own"), "1");
     CHECK(slice_starts_with(request.body, PR_STR("{\"specversion\":\"1.0\"")));
