@@ -50,9 +50,10 @@ static int carry(const struct endpoint_config *config, const struct pr_message *
 static void print_json(const struct config_endpoint *endpoint, const struct pr_message *m,
                        const struct delivery_result *r, int64_t took_us)
 {
-    static const char *const outcomes[] = {
-        [SEND_OK] = "delivered", [SEND_FAILED] = "failed", [SEND_UNKNOWN] = "unknown", [SEND_RETURNED] = "not_sent"
-    };
+    static const char *const outcomes[] = { [SEND_OK] = "delivered",
+                                            [SEND_FAILED] = "failed",
+                                            [SEND_UNKNOWN] = "unknown",
+                                            [SEND_RETURNED] = "not_sent" };
     bool failed = r->outcome == SEND_FAILED || r->outcome == SEND_UNKNOWN;
     char id[PR_ID_TEXT_SIZE];
     struct json_writer w;
@@ -90,7 +91,8 @@ static void print_words(const struct config_endpoint *endpoint, const struct pr_
 
     pr_id_format(m->id, id);
     if (r->outcome == SEND_OK) {
-        printf("%s took the test message %s (type " TEST_TYPE ") in %" PRId64 " ms\n", endpoint->name, id, took_us / 1000);
+        printf("%s took the test message %s (type " TEST_TYPE ") in %" PRId64 " ms\n", endpoint->name, id,
+               took_us / 1000);
         return;
     }
     if (r->outcome == SEND_RETURNED) {

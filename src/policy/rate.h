@@ -24,7 +24,8 @@ struct rate {
 };
 
 bool rate_allows(const struct rate *r, const struct rate_setting *s, int64_t now_us);
-void rate_take(struct rate *r, const struct rate_setting *s, int64_t now_us); /* one token; it must be allowed */
+void rate_take(struct rate *r, const struct rate_setting *s,
+               int64_t now_us); /* one token; it must be allowed */
 /* One that was taken and not used; it goes in again. */
 void rate_give_back(struct rate *r, const struct rate_setting *s);
 /* When the next one is there, when it is not there now; with time standing still before it. */

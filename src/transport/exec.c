@@ -38,35 +38,35 @@
 extern char **environ;
 
 enum worker_state {
-    WORKER_IDLE,    /* no program */
-    WORKER_READY,   /* lines: it waits for a message */
+    WORKER_IDLE,  /* no program */
+    WORKER_READY, /* lines: it waits for a message */
     WORKER_WORKING,
-    WORKER_DYING,   /* killed, not yet reaped */
+    WORKER_DYING, /* killed, not yet reaped */
 };
 
 struct worker {
-    enum worker_state      state;
-    struct child           child;
+    enum worker_state state;
+    struct child child;
     const struct delivery *delivery;
-    struct buf             line;    /* what it is told ... */
-    size_t                 written;
-    struct buf             answer;  /* ... and says */
+    struct buf line; /* what it is told ... */
+    size_t written;
+    struct buf answer; /* ... and says */
 };
 
 struct exec {
     const struct endpoint_config *config;
-    const struct clock           *clock;
-    enum envelope                 envelope;
-    bool                          lines;
-    struct arena                  arena; /* of words */
-    struct arena                  scratch;
-    char                         *words[EXEC_WORDS_MAX + 1];
-    struct worker                *workers;
-    size_t                        worker_count;
-    struct pollfd                *fds;
-    struct delivery_queue         waiting;
-    struct delivery_result       *done; /* so many as there are workers, and those that never started */
-    size_t                        done_count, taken_count, capacity;
+    const struct clock *clock;
+    enum envelope envelope;
+    bool lines;
+    struct arena arena; /* of words */
+    struct arena scratch;
+    char *words[EXEC_WORDS_MAX + 1];
+    struct worker *workers;
+    size_t worker_count;
+    struct pollfd *fds;
+    struct delivery_queue waiting;
+    struct delivery_result *done; /* so many as there are workers, and those that never started */
+    size_t done_count, taken_count, capacity;
 };
 
 /* ---- The words -------------------------------------------------------------------------------------- */
@@ -122,14 +122,17 @@ static int read_url(const struct endpoint_config *config, struct arena *arena, c
     text += strspn(text, " ");
     while (*text != '\0') {
         if (count == EXEC_WORDS_MAX)
-            return error_set(reterr, PR_ECONFIG, "endpoint %s: more than %d arguments", config->name, EXEC_WORDS_MAX - 1);
+            return error_set(reterr, PR_ECONFIG, "endpoint %s: more than %d arguments", config->name,
+                             EXEC_WORDS_MAX - 1);
         if ((words[count++] = take_word(arena, &text)) == NULL)
-            return error_set(reterr, PR_ECONFIG, "endpoint %s: a quote in the url has no partner", config->name);
+            return error_set(reterr, PR_ECONFIG, "endpoint %s: a quote in the url has no partner",
+                             config->name);
     }
     words[count] = NULL;
     return count > 0 && words[0][0] != '\0'
                ? PR_OK
-               : error_set(reterr, PR_ECONFIG, "endpoint %s: the program is missing: write one such as exec:/usr/bin/program",
+               : error_set(reterr, PR_ECONFIG,
+                           "endpoint %s: the program is missing: write one such as exec:/usr/bin/program",
                            config->name);
 }
 
@@ -145,9 +148,11 @@ static int exec_check(const struct endpoint_config *config, struct pr_error *ret
     if (rc == PR_OK)
         rc = envelope_check(config, reterr);
     if (rc == PR_OK && lines && config->envelope != NULL && strcmp(config->envelope, "raw") == 0)
-        rc = error_set(reterr, PR_ECONFIG, "endpoint %s: lines are structured: envelope raw needs mode=message", config->name);
+        rc = error_set(reterr, PR_ECONFIG, "endpoint %s: lines are structured: envelope raw needs mode=message",
+                       config->name);
     if (rc == PR_OK && config->concurrency > EXEC_CONCURRENCY_MAX)
-        rc = error_set(reterr, PR_ECONFIG, "endpoint %s: concurrency is at most %d", config->name, EXEC_CONCURRENCY_MAX);
+        rc = error_set(reterr, PR_ECONFIG, "endpoint %s: concurrency is at most %d", config->name,
+                       EXEC_CONCURRENCY_MAX);
     return rc;
 }
 
@@ -230,7 +235,8 @@ static struct delivery_result *done_add(struct exec *x)
 
 static bool is_ours(const char *variable)
 {
-    return strncmp(variable, "POSTRIDER_", strlen("POSTRIDER_")) == 0 || strncmp(variable, "CE_", strlen("CE_")) == 0;
+    return strncmp(variable, "POSTRIDER_", strlen("POSTRIDER_")) == 0 ||
+           strncmp(variable, "CE_", strlen("CE_")) == 0;
 }
 
 /* "CE_" and the name in capitals, "=", the value.  NULL: no memory. */
@@ -269,12 +275,14 @@ static char **environment_of(struct exec *x, const struct delivery *d)
     if (x->envelope == ENVELOPE_BINARY) {
         cloudevent_init(&event, d->message, x->config->source);
         for (size_t i = 0; i < event.count; i++)
-            good &= (list[count++] = variable(&x->scratch, "CE_", event.attributes[i].name, event.attributes[i].value)) != NULL;
+            good &= (list[count++] = variable(&x->scratch, "CE_", event.attributes[i].name,
+                                              event.attributes[i].value)) != NULL;
     }
     if (x->envelope != ENVELOPE_RAW)
         good &= (list[count++] = variable(&x->scratch, "CE_", "datacontenttype",
-                                          x->envelope == ENVELOPE_STRUCTURED ? PR_STR(CLOUDEVENTS_MEDIA_TYPE)
-                                                                             : cloudevent_content_type(d->message))) != NULL;
+                                          x->envelope == ENVELOPE_STRUCTURED
+                                              ? PR_STR(CLOUDEVENTS_MEDIA_TYPE)
+                                              : cloudevent_content_type(d->message))) != NULL;
     if (d->message->headers.size > 0)
         good &= (list[count++] = variable(&x->scratch, "POSTRIDER_", "headers", d->message->headers)) != NULL;
     return good ? list : NULL;

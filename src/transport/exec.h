@@ -13,18 +13,18 @@
 #include "base/buf.h"
 #include "transport/transport.h"
 
-#define EXEC_TAIL 500               /* bytes of its output that become part of the error: the last ones */
-#define EXEC_ANSWER_MAX 65536       /* bytes of a line that answers */
+#define EXEC_TAIL 500         /* bytes of its output that become part of the error: the last ones */
+#define EXEC_ANSWER_MAX 65536 /* bytes of a line that answers */
 
 /* ---- A program ---- */
 
 struct child {
-    pid_t  pid;   /* and its process group; 0: none */
-    int    pidfd; /* readable when it has ended */
-    int    in;    /* lines: a socket; -1: none */
-    int    out;   /* what it says; -1: it closed that */
-    int    err;   /* lines: the same for its standard error */
-    char   tail[EXEC_TAIL];
+    pid_t pid; /* and its process group; 0: none */
+    int pidfd; /* readable when it has ended */
+    int in;    /* lines: a socket; -1: none */
+    int out;   /* what it says; -1: it closed that */
+    int err;   /* lines: the same for its standard error */
+    char tail[EXEC_TAIL];
     size_t tail_size;
 };
 

@@ -41,7 +41,8 @@ static int add_key(struct signer *s, const char *endpoint, const char *secret, s
     buf_init(&key, SIGN_KEY_MAX);
     if (base64_decode(&key, text) != PR_OK || buf_failed(&key) || key.size < SIGN_KEY_MIN)
         rc = error_set(reterr, PR_ECONFIG,
-                       "endpoint %s: sign: a secret is " SECRET_PREFIX " and %d to %d bytes in base64, number %zu is not; "
+                       "endpoint %s: sign: a secret is " SECRET_PREFIX
+                       " and %d to %d bytes in base64, number %zu is not; "
                        "to make one: echo " SECRET_PREFIX "$(openssl rand -base64 32)",
                        endpoint, SIGN_KEY_MIN, SIGN_KEY_MAX, s->count + 1);
     else if ((s->keys[s->count] = key_new(buf_slice(&key))) != NULL)
@@ -79,7 +80,8 @@ static bool update(EVP_MAC_CTX *context, pr_slice bytes)
     return EVP_MAC_update(context, (const unsigned char *)bytes.data, bytes.size) == 1;
 }
 
-static bool digest_of(EVP_MAC_CTX *key, pr_slice id, pr_slice stamp, pr_slice body, unsigned char ret[SHA256_BYTES])
+static bool digest_of(EVP_MAC_CTX *key, pr_slice id, pr_slice stamp, pr_slice body,
+                      unsigned char ret[SHA256_BYTES])
 {
     EVP_MAC_CTX *context = EVP_MAC_CTX_dup(key);
     size_t size = 0;

@@ -16,7 +16,7 @@
 
 struct signer {
     EVP_MAC_CTX *keys[SIGN_KEYS_MAX]; /* ready for the message */
-    size_t       count;
+    size_t count;
 };
 
 /* Secrets are "whsec_" and base64, or base64 alone.  PR_OK; PR_ECONFIG with what is wrong, never with the
@@ -26,6 +26,7 @@ PR_MUST_CHECK int signer_init(struct signer *s, const char *endpoint, const char
 void signer_fini(struct signer *s); /* wipes them; safe on a zeroed one */
 
 /* Adds the value of the header webhook-signature.  PR_OK or PR_ENOMEM. */
-PR_MUST_CHECK int signer_sign(const struct signer *s, pr_slice id, int64_t timestamp_s, pr_slice body, struct buf *ret);
+PR_MUST_CHECK int signer_sign(const struct signer *s, pr_slice id, int64_t timestamp_s, pr_slice body,
+                              struct buf *ret);
 
 #endif

@@ -16,7 +16,7 @@ static size_t sends_between(const struct stage *s, unsigned endpoint, int64_t fr
 TEST(what_is_over_the_rate_waits_and_is_not_counted)
 {
     struct stage s;
-    pr_id        last = { 0 };
+    pr_id last = { 0 };
     stage_set(&s);
     s.scenario.endpoints[0].rate = (struct rate_setting){ 50, PR_SECONDS(1) };
     stage_endpoint(&s, ORDERING_FIFO)->rate = (struct rate_setting){ 0 };
@@ -60,7 +60,7 @@ TEST(a_route_may_want_headers)
 {
     static const struct {
         const char *headers;
-        bool        tenant, both;
+        bool tenant, both;
     } table[] = {
         { "", false, false },
         { "{}", false, false },
@@ -73,9 +73,10 @@ TEST(a_route_may_want_headers)
         { "{\"x-tenan\":\"acme\"}", false, false },
         { "not JSON", false, false },
     };
-    const struct route_header wanted[] = { { PR_STR("x-tenant"), PR_STR("acme*") }, { PR_STR("priority"), PR_STR("1") } };
-    const unsigned            zero[] = { 0 }, one[] = { 1 }, two[] = { 2 };
-    const struct route        routes[] = {
+    const struct route_header wanted[] = { { PR_STR("x-tenant"), PR_STR("acme*") },
+                                           { PR_STR("priority"), PR_STR("1") } };
+    const unsigned zero[] = { 0 }, one[] = { 1 }, two[] = { 2 };
+    const struct route routes[] = {
         { .to = zero, .to_count = 1 },
         { .headers = wanted, .header_count = 1, .to = one, .to_count = 1 },
         { .headers = wanted, .header_count = 2, .to = two, .to_count = 1 },
@@ -83,8 +84,8 @@ TEST(a_route_may_want_headers)
     const struct engine_setting setting = { .routes = routes, .route_count = ARRAY_LENGTH(routes) };
     for (size_t i = 0; i < ARRAY_LENGTH(table); i++) {
         struct pr_message m = { .headers = slice_from(table[i].headers) };
-        unsigned          to[4];
-        size_t            count = engine_route(&setting, &m, to, 4);
+        unsigned to[4];
+        size_t count = engine_route(&setting, &m, to, 4);
         CHECK_EQ(count, 1u + table[i].tenant + table[i].both);
         for (size_t k = 0; k < count; k++)
             CHECK_EQ(to[k], k);

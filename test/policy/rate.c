@@ -26,7 +26,8 @@ static int64_t taken_within(const struct rate_setting *s, int64_t begin_us, int6
 TEST(a_rate_lets_so_many_pass_and_a_small_burst_more)
 {
     static const struct rate_setting settings[] = {
-        { 1, PR_SECONDS(1) }, { 7, PR_SECONDS(1) }, { 100, PR_SECONDS(1) }, { 1000000, PR_SECONDS(1) }, { 90, PR_MINUTES(1) },
+        { 1, PR_SECONDS(1) },       { 7, PR_SECONDS(1) },  { 100, PR_SECONDS(1) },
+        { 1000000, PR_SECONDS(1) }, { 90, PR_MINUTES(1) },
     };
     for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++) {
         const struct rate_setting *s = &settings[i];

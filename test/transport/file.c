@@ -64,8 +64,10 @@ TEST(file_takes_away_a_piece_of_a_line_and_ends_a_whole_one)
     static const struct {
         const char *before, *kept;
     } table[] = {
-        { "{\"id\":1}\n{\"id\":2,\"da", "{\"id\":1}\n" }, { "{\"id\":", "" },
-        { "{\"id\":1}\n{\"id\":2}", "{\"id\":1}\n{\"id\":2}\n" }, { "{\"id\":1}\n", "{\"id\":1}\n" },
+        { "{\"id\":1}\n{\"id\":2,\"da", "{\"id\":1}\n" },
+        { "{\"id\":", "" },
+        { "{\"id\":1}\n{\"id\":2}", "{\"id\":1}\n{\"id\":2}\n" },
+        { "{\"id\":1}\n", "{\"id\":1}\n" },
     };
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
         begin(table[i].before);

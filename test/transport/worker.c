@@ -128,7 +128,9 @@ static int run_lines(void)
         if (strncmp(subject, "say:", 4) == 0)
             printf("%s\n", subject + 4);
         else if (strcmp(subject, "fail") == 0)
-            printf("{\"id\":\"%s\",\"reason\":\"validation_failure\",\"code\":\"E7\",\"error\":\"told to fail\"}\n", text_of(event, "id"));
+            printf("{\"id\":\"%s\",\"reason\":\"validation_failure\",\"code\":\"E7\",\"error\":\"told to "
+                   "fail\"}\n",
+                   text_of(event, "id"));
         else
             puts("ok");
         fflush(stdout);
