@@ -158,6 +158,14 @@ static int exec_check(const struct endpoint_config *config, struct pr_error *ret
 
 /* ---- Life and death ----------------------------------------------------------------------------------- */
 
+/* Then the system forgets how a program ended before we can ask. */
+static bool ends_are_forgotten(void)
+{
+    struct sigaction action;
+    return sigaction(SIGCHLD, NULL, &action) == 0 &&
+           (action.sa_handler == SIG_IGN || (action.sa_flags & SA_NOCLDWAIT) != 0);
+}
+
 static int exec_open(void *self, const struct endpoint_config *config, struct pr_error *reterr)
 {
     struct exec *x = self;
@@ -171,6 +179,9 @@ static int exec_open(void *self, const struct endpoint_config *config, struct pr
     int rc = read_url(config, &x->arena, x->words, &x->lines, reterr);
     if (rc != PR_OK)
         return rc;
+    if (ends_are_forgotten())
+        return error_set(reterr, PR_ECONFIG, "endpoint %s: SIGCHLD is ignored in this process: how programs end would be lost",
+                         config->name);
     x->capacity = count;
     x->workers = calloc(count, sizeof(*x->workers));
     x->fds = calloc(count * EXEC_FDS + 1, sizeof(*x->fds));

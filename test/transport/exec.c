@@ -177,6 +177,20 @@ TEST(exec_says_when_there_is_no_such_program)
     world_fini(&w);
 }
 
+TEST(exec_does_not_run_where_ends_are_forgotten)
+{
+    struct endpoint_config config = { .name = "x", .url = "exec:true", .wake_fd = -1 };
+    struct transport transport = { 0 };
+    struct pr_error error;
+
+    signal(SIGCHLD, SIG_IGN);
+    int rc = transport_open(&config, &transport, &error);
+    signal(SIGCHLD, SIG_DFL);
+    CHECK_EQ(rc, PR_ECONFIG);
+    CHECK_OK(transport_open(&config, &transport, &error), &error);
+    transport_close(&transport);
+}
+
 TEST(exec_lines_answer_in_words)
 {
     static const struct {

@@ -9,6 +9,7 @@ import assert from "node:assert/strict";
 import fs from "node:fs";
 import http from "node:http";
 import http2 from "node:http2";
+import https from "node:https";
 import { createRequire } from "node:module";
 import os from "node:os";
 import path from "node:path";
@@ -77,6 +78,8 @@ const plain = new Receiver();
 const secure = new Receiver();
 const plainPort = await plain.listen(http.createServer(plain.take), "connection");
 const pem = certificates();
+const old = new Receiver();
+const oldPort = await old.listen(https.createServer({ key: pem("server.key"), cert: pem("server.pem") }, old.take), "secureConnection");
 const securePort = await secure.listen(
   http2.createSecureServer({ allowHTTP1: true, key: pem("server.key"), cert: pem("server.pem"), ca: pem("client.pem"),
                              requestCert: true, rejectUnauthorized: true }, secure.take), "session");
@@ -98,6 +101,7 @@ endpoints:
   few: {${to("few")}, concurrency: 4}
   tls: {${tls}, cert: '${folder}/client.pem', key: '${folder}/client.key', sign: '\${file:new.key}'}
   stranger: {${tls}}
+  old: {url: 'https://localhost:${oldPort}/old', allow_networks: [127.0.0.0/8], ca: '${folder}/server.pem', concurrency: 3}
   file: {url: 'file:${folder}/audit.jsonl'}
 routes:
   - {header: {x-copy: "yes"}, to: [binary, structured]}
@@ -168,7 +172,7 @@ function sendAll() {
   ids.signed = ok("send", "--type", "x", "--to", "signed", "--data", '{"a":"\u20ac"}').trim();
   ids.copy = ok("send", "--type", "copy", "--data", "{}", "--header", "x-copy=yes").trim();
   ids.file = ok("send", "--type", "x", "--to", "file", "--data", '{"a":1}').trim();
-  for (let i = 0; i < 40; i++) ok("send", "--type", "many", "--to", i % 2 ? "few" : "tls", "--data", `${i}`);
+  for (let i = 0; i < 60; i++) ok("send", "--type", "many", "--to", ["few", "tls", "old"][i % 3], "--data", `${i}`);
 }
 
 for (const [i, s] of scenarios.entries()) {
@@ -227,6 +231,12 @@ test("HTTP/2 where the server speaks it: all on one connection, with our certifi
 test("HTTP/1.1 connections are used again", () => {
   assert.equal(plain.of("/few").length, 20);
   assert.ok(new Set(plain.of("/few").map((r) => r.port)).size <= 4); // concurrency
+});
+
+test("a server without HTTP/2 is served, too, and its connections are used again", () => {
+  assert.deepEqual([...new Set(old.of("/old").map((r) => r.version))], ["1.1"]);
+  assert.equal(old.of("/old").length, 20);
+  assert.ok(old.connections <= 3, `${old.connections} connections`);
 });
 
 test("one message goes to all endpoints of a route by header", () => {
@@ -309,6 +319,7 @@ try {
   plain.server.close();
   plain.server.closeAllConnections();
   secure.server.close();
+  old.server.close();
   fs.rmSync(folder, { recursive: true });
 }
 process.exit(failed > 0 ? 1 : 0);
