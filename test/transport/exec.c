@@ -1,6 +1,7 @@
 /* The exec transport: exit codes, answers, children that crash, hang or leave children behind. */
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -123,6 +124,7 @@ TEST(exec_gives_the_attributes_and_nothing_of_ours)
 
 TEST(exec_leaves_no_zombie_and_no_descriptor)
 {
+    int open_for_all = open("/dev/null", O_RDONLY); /* as other people's libraries do */
     size_t before = descriptors();
     for (int lines = 0; lines < 2; lines++) {
         world_init(&w, lines ? &harness_lines : &harness_exec, 0);
@@ -135,6 +137,7 @@ TEST(exec_leaves_no_zombie_and_no_descriptor)
         world_fini(&w);
     }
     CHECK_EQ(descriptors(), before);
+    close(open_for_all);
     CHECK(waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD);
 }
 
@@ -250,6 +253,19 @@ TEST(exec_crash_of_a_program_of_lines_costs_one_message)
     world_run(&w);
     for (size_t i = 0; i < 30; i++)
         CHECK_EQ(w.results[i].outcome, i == 10 ? SEND_UNKNOWN : SEND_OK);
+    CHECK_EQ(programs(), 2);
+    world_fini(&w);
+}
+
+/* The second answer must not become that of the next message. */
+TEST(exec_ends_a_program_of_lines_that_answers_twice)
+{
+    world_init(&w, &harness_lines, 1);
+    add("twice");
+    add("fail");
+    world_run(&w);
+    CHECK_EQ(w.results[0].outcome, SEND_OK);
+    CHECK_EQ(w.results[1].reason, PR_REASON_VALIDATION_FAILURE);
     CHECK_EQ(programs(), 2);
     world_fini(&w);
 }

@@ -9,6 +9,7 @@
  *   hang      nothing any more         crash     dies by SIGKILL
  *   exit:N    exits with N             say:TEXT  says TEXT on standard error (lines: answers it), exits with 1
  *   family    starts a child that holds the output and writes DIR/family, then hangs
+ *   twice     (lines) answers twice
  *   env       keeps its environment as DIR/env    fds   keeps its descriptors as DIR/fds */
 #include <dirent.h>
 #include <fcntl.h>
@@ -132,7 +133,7 @@ static int run_lines(void)
                    "fail\"}\n",
                    text_of(event, "id"));
         else
-            puts("ok");
+            puts(strcmp(subject, "twice") == 0 ? "ok\nok" : "ok");
         fflush(stdout);
         json_decref(event);
     }
