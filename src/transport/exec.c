@@ -32,7 +32,6 @@
 
 #define EXEC_CONCURRENCY 4
 #define EXEC_CONCURRENCY_MAX 1024 /* processes */
-#define EXEC_WORDS_MAX 64         /* program and arguments */
 #define EXEC_FDS 4                /* to wait for, of each worker */
 
 extern char **environ;
@@ -69,72 +68,7 @@ struct exec {
     size_t done_count, taken_count, capacity;
 };
 
-/* ---- The words -------------------------------------------------------------------------------------- */
-
-/* Takes one word from the front: blanks end it, quotes hold it together, a backslash (not in '') takes the
- * next character as it is.  NULL: a quote without its partner, or no memory. */
-static char *take_word(struct arena *arena, const char **text)
-{
-    const char *c = *text;
-    char quote = '\0', *word = arena_alloc(arena, strlen(c) + 1);
-    size_t size = 0;
-
-    for (; word != NULL && *c != '\0' && (quote != '\0' || *c != ' '); c++) {
-        if (*c == quote)
-            quote = '\0';
-        else if (quote == '\0' && (*c == '\'' || *c == '"'))
-            quote = *c;
-        else if (*c == '\\' && quote != '\'' && c[1] != '\0')
-            word[size++] = *++c;
-        else
-            word[size++] = *c;
-    }
-    if (word == NULL || quote != '\0')
-        return NULL;
-    word[size] = '\0';
-    *text = c + strspn(c, " ");
-    return word;
-}
-
-/* False: the mode is none. */
-static bool cut_mode(char *text, bool *ret_lines)
-{
-    char *mode = strrchr(text, '?');
-    *ret_lines = false;
-    if (mode == NULL || strncmp(mode, "?mode=", strlen("?mode=")) != 0)
-        return true;
-    *mode = '\0';
-    *ret_lines = strcmp(mode + strlen("?mode="), "lines") == 0;
-    return *ret_lines || strcmp(mode + strlen("?mode="), "message") == 0;
-}
-
-static int read_url(const struct endpoint_config *config, struct arena *arena, char *words[EXEC_WORDS_MAX + 1],
-                    bool *ret_lines, struct pr_error *reterr)
-{
-    char *copy = arena_dup(arena, config->url, strlen(config->url) + 1);
-    size_t count = 0;
-
-    if (copy == NULL)
-        return error_set(reterr, PR_ENOMEM, "endpoint %s: no memory", config->name);
-    const char *text = strchr(copy, ':') + 1;
-    if (!cut_mode(copy, ret_lines))
-        return error_set(reterr, PR_ECONFIG, "endpoint %s: mode is message or lines", config->name);
-    text += strspn(text, " ");
-    while (*text != '\0') {
-        if (count == EXEC_WORDS_MAX)
-            return error_set(reterr, PR_ECONFIG, "endpoint %s: more than %d arguments", config->name,
-                             EXEC_WORDS_MAX - 1);
-        if ((words[count++] = take_word(arena, &text)) == NULL)
-            return error_set(reterr, PR_ECONFIG, "endpoint %s: a quote in the url has no partner",
-                             config->name);
-    }
-    words[count] = NULL;
-    return count > 0 && words[0][0] != '\0'
-               ? PR_OK
-               : error_set(reterr, PR_ECONFIG,
-                           "endpoint %s: the program is missing: write one such as exec:/usr/bin/program",
-                           config->name);
-}
+/* ---- Life and death ------------------------------------------------------------------------------ */
 
 static int exec_check(const struct endpoint_config *config, struct pr_error *reterr)
 {
@@ -143,7 +77,7 @@ static int exec_check(const struct endpoint_config *config, struct pr_error *ret
     bool lines = false;
 
     arena_init(&arena, 1024);
-    int rc = read_url(config, &arena, words, &lines, reterr);
+    int rc = exec_words(config, &arena, words, &lines, reterr);
     arena_fini(&arena);
     if (rc == PR_OK)
         rc = envelope_check(config, reterr);
@@ -155,8 +89,6 @@ static int exec_check(const struct endpoint_config *config, struct pr_error *ret
                        EXEC_CONCURRENCY_MAX);
     return rc;
 }
-
-/* ---- Life and death ----------------------------------------------------------------------------------- */
 
 /* Then the system forgets how a program ended before we can ask. */
 static bool ends_are_forgotten(void)
@@ -176,11 +108,12 @@ static int exec_open(void *self, const struct endpoint_config *config, struct pr
     arena_init(&x->arena, 1024);
     arena_init(&x->scratch, 4096);
     (void)envelope_parse(config->envelope, &x->envelope); /* exec_check() has */
-    int rc = read_url(config, &x->arena, x->words, &x->lines, reterr);
+    int rc = exec_words(config, &x->arena, x->words, &x->lines, reterr);
     if (rc != PR_OK)
         return rc;
     if (ends_are_forgotten())
-        return error_set(reterr, PR_ECONFIG, "endpoint %s: SIGCHLD is ignored in this process: how programs end would be lost",
+        return error_set(reterr, PR_ECONFIG,
+                         "endpoint %s: SIGCHLD is ignored in this process: how programs end would be lost",
                          config->name);
     x->capacity = count;
     x->workers = calloc(count, sizeof(*x->workers));
@@ -266,7 +199,7 @@ static char *variable(struct arena *arena, const char *prefix, const char *name,
     return all;
 }
 
-/* Our own environment without what is ours alone, and what the message has; m is NULL: only the former. */
+/* Our own environment without what is ours alone, and what the message has; d is NULL: only the former. */
 static char **environment_of(struct exec *x, const struct delivery *d)
 {
     struct cloudevent event = { .count = 0 };

@@ -1,6 +1,7 @@
 /* exec.h - the parts of the exec transport.
  *
  *   exec.c         the transport: workers, each with one program and one message at a time
+ *   exec_words.c   url -> program and arguments
  *   exec_child.c   a program that runs: its beginning, its end, and what it says
  *   exec_answer.c  exit code, signal or line -> result
  */
@@ -15,6 +16,14 @@
 
 #define EXEC_TAIL 500         /* bytes of its output that become part of the error: the last ones */
 #define EXEC_ANSWER_MAX 65536 /* bytes of a line that answers */
+
+/* ---- The url ---- */
+
+#define EXEC_WORDS_MAX 64 /* program and arguments */
+
+/* In the arena; the last one is followed by NULL.  PR_OK, PR_ENOMEM, or PR_ECONFIG with what is wrong. */
+PR_MUST_CHECK int exec_words(const struct endpoint_config *config, struct arena *arena,
+                             char *words[EXEC_WORDS_MAX + 1], bool *ret_lines, struct pr_error *reterr);
 
 /* ---- A program ---- */
 
