@@ -130,6 +130,8 @@ int transport_check(const struct endpoint_config *config, struct pr_error *reter
         return error_set(reterr, PR_ECONFIG, "endpoint %s: envelope batch is one of http and https", config->name);
     if (config->sign_count > 0 && ops != &transport_http && ops != &transport_https)
         return error_set(reterr, PR_ECONFIG, "endpoint %s: sign is for http and https", config->name);
+    if (config->cert != NULL && config->cert[0] != '\0' && ops != &transport_https)
+        return error_set(reterr, PR_ECONFIG, "endpoint %s: cert is for https", config->name);
     return ops->check != NULL ? ops->check(config, reterr) : PR_OK;
 }
 

@@ -59,4 +59,7 @@ TEST(only_webhooks_are_signed)
     struct pr_error error;
     CHECK_EQ(transport_check(&config, &error), PR_ECONFIG);
     CHECK_STR(error.text, "endpoint x: sign is for http and https");
+    config = (struct endpoint_config){ .name = "x", .url = "null:", .cert = "/dev/null" };
+    CHECK_EQ(transport_check(&config, &error), PR_ECONFIG);
+    CHECK_STR(error.text, "endpoint x: cert is for https");
 }
