@@ -37,6 +37,12 @@ void arena_fini(struct arena *a)
     a->used = 0;
 }
 
+void arena_wipe(struct arena *a)
+{
+    for (struct arena_block *block = a->blocks; block != NULL; block = block->next)
+        explicit_bzero(block->data, block->used);
+}
+
 void arena_reset(struct arena *a)
 {
     /* Keep a block of the ordinary size: one huge request must not be paid for ever. */

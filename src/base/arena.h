@@ -27,6 +27,9 @@ void arena_fini(struct arena *a);
 /* Forget everything; one block is kept, so that a steady cycle does not call malloc. */
 void arena_reset(struct arena *a);
 
+/* Overwrite what was handed out, for those that hold secrets; follow it with arena_fini(). */
+void arena_wipe(struct arena *a);
+
 /* Aligned to ARENA_ALIGN, never NULL except when there is no memory (size 0, too). */
 void *arena_alloc(struct arena *a, size_t size);
 void *arena_zalloc(struct arena *a, size_t size);                     /* zero-filled */

@@ -122,6 +122,7 @@ int run_bench(struct cli *cli);
 int run_adopt(struct cli *cli);
 int run_doctor(struct cli *cli);
 int run_endpoints(struct cli *cli);
+int run_endpoints_test(struct cli *cli);
 int run_pause(struct cli *cli); /* pause, resume */
 int run_policy_check(struct cli *cli);
 int run_policy_explain(struct cli *cli);

@@ -87,6 +87,10 @@ const struct command commands[] = {
       "postrider endpoints\n"
       "postrider endpoints list --json\n",
       0, 0, 0, run_endpoints },
+    { "endpoints test", "ENDPOINT", "send a marked test message there now, past the store, and say what happened",
+      "postrider endpoints test billing\n"
+      "postrider endpoints test billing --json\n",
+      0, 1, 1, run_endpoints_test },
     { "endpoints", "", "the same as endpoints list", "postrider endpoints\n", 0, 0, 0, run_endpoints },
     { "pause", "ENDPOINT", "send nothing to an endpoint; nothing is counted meanwhile",
       "postrider pause billing --for 5m --why 'they migrate'\n"

@@ -109,7 +109,8 @@ static bool fits(const char *glob, pr_slice text)
 
 static bool route_fits(const struct config_route *r, const struct pr_message *m)
 {
-    return fits(r->type, m->type) && fits(r->source, m->source) && fits(r->stream, m->stream);
+    return fits(r->type, m->type) && fits(r->source, m->source) && fits(r->stream, m->stream) &&
+           route_headers_match(r->headers, r->header_count, m);
 }
 
 pr_slice message_route(const struct cli *cli, const struct pr_message *m)

@@ -27,7 +27,7 @@ bool endpoint_can_send(struct engine *e, struct endpoint *ep, int64_t now_us)
         return false;
     if (ep->setting->concurrency > 0 && ep->out >= ep->setting->concurrency)
         return false;
-    return brakes_allow(ep, now_us);
+    return rate_allows(&ep->rate, &ep->setting->rate, now_us) && brakes_allow(ep, now_us);
 }
 
 static struct item *first_loose(struct endpoint *ep, int64_t now_us)
@@ -146,6 +146,7 @@ static int choose_one(struct engine *e, struct endpoint *ep, struct item *item, 
         return 0;
     }
     item_move(e, item, PLACE_CHOSEN);
+    rate_take(&ep->rate, &ep->setting->rate, now_us);
     brakes_started(ep, item);
     return 0;
 }

@@ -337,6 +337,8 @@ static int64_t endpoint_next_us(const struct engine *e, const struct endpoint *e
         next_us = endpoint_paused_until(ep) - e->store_offset_us;
     if (ep->count > 0)
         next_us = min64(next_us, brakes_next_us(ep));
+    if (ep->count > ep->out && ep->setting->rate.count > 0)
+        next_us = min64(next_us, rate_next_us(&ep->rate, &ep->setting->rate));
     if (ep->full_since_us != 0 && !ep->slow && e->fresh_wanted)
         next_us = min64(next_us, ep->full_since_us + PASS_OVER_AFTER_US);
     return next_us;

@@ -31,6 +31,7 @@
 #include "engine/company.h"
 #include "policy/breaker.h"
 #include "policy/policy.h"
+#include "policy/rate.h"
 
 #define ENDPOINTS_MAX 1024
 
@@ -44,12 +45,21 @@ struct endpoint_setting {
     struct breaker_setting breaker;
     int64_t                timeout_us;    /* from start to deadline */
     unsigned               concurrency;   /* out at once at most; 0: no limit of its own */
+    struct rate_setting    rate;          /* what is over it waits, uncounted */
     size_t                 payload_max;   /* larger ones are MESSAGE_TOO_LARGE unsent; 0: not known */
 };
+
+/* A message has a header of this name (case does not matter) whose text fits. */
+struct route_header {
+    pr_slice name, glob;
+};
+bool route_headers_match(const struct route_header *headers, size_t count, const struct pr_message *m);
 
 /* For messages without a destination: all routes that match.  Empty globs match all. */
 struct route {
     pr_slice        type, source, stream; /* globs */
+    const struct route_header *headers;   /* all of them must match */
+    size_t          header_count;
     const unsigned *to;                   /* indexes of endpoints */
     size_t          to_count;
 };

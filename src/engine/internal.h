@@ -182,6 +182,7 @@ struct endpoint {
     struct mishap    mishap;           /* the latest one since the last cycle */
     struct local_pause pause;
     int64_t          paused_until_us;  /* store time; 0: not */
+    struct rate      rate;
     struct list      ready_streams;    /* streams whose first item may be chosen */
     struct list      waking;           /* streams whose held followers are to be read */
     struct list      loose;            /* items without order */

@@ -1,11 +1,54 @@
 /* Where a row goes: an override, its own destination, or all routes that match. */
+#include <strings.h>
+
 #include "engine/internal.h"
+
+#define HEADER_ARENA_BLOCK 1024
+
+struct header_search {
+    const struct route_header *wanted;
+    struct arena *arena; /* of names and values with escapes */
+    bool found;
+};
+
+/* A text as it is meant; numbers, true and false as they are written.  What is nested fits nothing. */
+static int look_at_header(void *arg, pr_slice key, pr_slice value)
+{
+    struct header_search *s = arg;
+    pr_slice name, text = value;
+    bool nested = value.data[0] == '{' || value.data[0] == '[';
+
+    if (json_string_read(key, s->arena, &name) != PR_OK || name.size != s->wanted->name.size ||
+        strncasecmp(name.data, s->wanted->name.data, name.size) != 0)
+        return PR_OK;
+    if (nested || (value.data[0] == '"' && json_string_read(value, s->arena, &text) != PR_OK))
+        return PR_OK;
+    s->found |= slice_glob(s->wanted->glob, text);
+    return PR_OK;
+}
+
+bool route_headers_match(const struct route_header *headers, size_t count, const struct pr_message *m)
+{
+    struct arena arena;
+    bool all = true;
+
+    if (count == 0 || m->headers.size == 0)
+        return count == 0;
+    arena_init(&arena, HEADER_ARENA_BLOCK);
+    for (size_t i = 0; all && i < count; i++) {
+        struct header_search search = { .wanted = &headers[i], .arena = &arena };
+        all = json_object_walk(m->headers, look_at_header, &search) == PR_OK && search.found;
+    }
+    arena_fini(&arena);
+    return all;
+}
 
 static bool route_matches(const struct route *r, const struct pr_message *m)
 {
     return (r->type.size == 0 || slice_glob(r->type, m->type)) &&
            (r->source.size == 0 || slice_glob(r->source, m->source)) &&
-           (r->stream.size == 0 || slice_glob(r->stream, m->stream));
+           (r->stream.size == 0 || slice_glob(r->stream, m->stream)) &&
+           route_headers_match(r->headers, r->header_count, m);
 }
 
 static size_t add_endpoint(unsigned endpoint, unsigned *ret, size_t count, size_t max)

@@ -208,6 +208,8 @@ void item_return(struct engine *e, struct item *item, bool at_back)
            item->place == PLACE_JUDGED);
     receipt_leave(item, true);
     item_drop_verdict(item);
+    if (item->place != PLACE_JUDGED) /* it was not sent: another may be, instead */
+        rate_give_back(&item->endpoint->rate, &item->endpoint->setting->rate);
     brakes_returned(item->endpoint, item);
     item_wait(e, item, at_back);
     e->counts.returned++;

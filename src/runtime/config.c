@@ -143,6 +143,10 @@ static int check_endpoints(const struct config_reader *reader)
         for_transport.handler = registered_later;
         if (transport_check(&for_transport, &why) != PR_OK)
             return config_fail(reader, node_of(reader->config, &endpoint->url), "%s", why.text);
+        if (endpoint->mode && endpoint->rate.count > 0)
+            return config_fail(reader, node_of(reader->config, &endpoint->rate),
+                               "endpoint %s: what is over a rate waits in the store: mode inline cannot have one",
+                               endpoint->name);
     }
     return PR_OK;
 }
@@ -281,6 +285,7 @@ void config_free(struct config *config)
         return;
     if (config->notes != NULL)
         map_fini(&config->notes->map);
+    arena_wipe(&config->arena); /* passwords and keys */
     arena_fini(&config->arena);
     free(config);
 }
@@ -326,6 +331,10 @@ void config_endpoint_for_transport(const struct config_endpoint *endpoint, struc
         .batch_messages = (unsigned)endpoint->batch.messages,
         .batch_bytes = (size_t)endpoint->batch.bytes,
         .ca = endpoint->ca,
+        .cert = endpoint->cert,
+        .key = endpoint->key,
+        .sign = endpoint->sign,
+        .sign_count = endpoint->sign_count,
         .timeout_us = endpoint->timeout_us,
         .concurrency = (unsigned)endpoint->concurrency,
         .allow_networks = endpoint->allow_networks,

@@ -48,6 +48,10 @@ struct config_endpoint {
     int concurrency; /* 0: the transport's own */
     struct config_batch batch; /* envelope batch */
     const char *ca;            /* "": the system's */
+    const char *cert, *key;    /* the client's own; "": none */
+    const char *const *sign;   /* secrets of signatures, the newest first */
+    size_t sign_count;
+    struct rate_setting rate;
     struct retry_setting retry;
     struct breaker_setting breaker;
     const struct network *allow_networks;
@@ -62,6 +66,8 @@ struct config_endpoint {
  * "" matches everything. */
 struct config_route {
     const char *type, *source, *stream;
+    const struct route_header *headers;
+    size_t header_count;
     const char *const *to; /* names of endpoints that exist */
     size_t to_count;
 };

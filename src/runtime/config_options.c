@@ -6,10 +6,13 @@
 #include "base/util.h"
 #include "core/message.h"
 #include "transport/bundle.h"
+#include "transport/signature.h"
 
 #define FIELD(type, member) .offset = offsetof(struct type, member), .size = sizeof(((struct type *)0)->member)
 #define COUNTED(type, member, counter) FIELD(type, member), .count_offset = offsetof(struct type, counter)
 #define SECTION(table) .options = (table), .count = ARRAY_LENGTH(table)
+
+#define ROUTE_HEADERS_MAX 16 /* a person writes few; each is looked for in every message */
 
 #define DAYS(n) PR_SECONDS(INT64_C(86400) * (n))
 #define MIB(n) (INT64_C(1048576) * (n))
@@ -169,7 +172,9 @@ const struct option_section option_batch = {
 
 /* preset stands before retry and breaker, so that they can change what it sets. */
 static const struct option endpoint_options[] = {
-    { "url", OPTION_TEXT, "", "where it goes: `https://...`, `amqp://...`, `amqp1://...`, `nats://...`, `kafka://...`, `mqtt://...`, `redis://...`, `handler:NAME`, `console`, `null`",
+    { "url", OPTION_TEXT, "",
+      "where it goes: `https://...`, `amqp://...`, `amqp1://...`, `nats://...`, `kafka://...`, `mqtt:/"
+      "/...`, `redis://...`, `exec:PROGRAM`, `file:NAME`, `handler:NAME`, `console`, `null`",
       .required = true, FIELD(config_endpoint, url) },
     { "source", OPTION_TEXT, "postrider", "CloudEvents source of messages that have none",
       FIELD(config_endpoint, source) },
@@ -189,7 +194,7 @@ static const struct option endpoint_options[] = {
     { "retry", OPTION_RETRY, "", "", FIELD(config_endpoint, retry), .section = &option_retry },
     { "breaker", OPTION_BREAKER, "", "", FIELD(config_endpoint, breaker), .section = &option_breaker },
     { "batch", OPTION_SECTION, "", "", FIELD(config_endpoint, batch), .section = &option_batch },
-    { "concurrency", OPTION_COUNT, "0", "deliveries (or batches) at once at most; 0: as many as the transport takes",
+    { "concurrency", OPTION_COUNT, "0", "deliveries (or batches) at once at most, for each instance and box; 0: as many as the transport takes",
       FIELD(config_endpoint, concurrency), .min = 0, .max = 100000 },
     { "max_payload", OPTION_SIZE, "0B",
       "a larger payload is not sent: it fails as `message_too_large` at once; 0B: no limit but limits.payload",
@@ -205,10 +210,18 @@ static const struct option endpoint_options[] = {
       "a file with the certificates (PEM) of the authorities to be trusted, instead of the system's; certificates are always "
       "verified",
       FIELD(config_endpoint, ca) },
+    { "cert", OPTION_TEXT, "", "a file with our own certificate (PEM), for servers that ask for one", FIELD(config_endpoint, cert) },
+    { "key", OPTION_TEXT, "", "the file with its private key (PEM); not said: it is in `cert`, too", FIELD(config_endpoint, key) },
+    { "sign", OPTION_SECRETS, "",
+      "webhooks are signed as Standard Webhooks wants it: `${file:billing.key}` with `whsec_...` in it; a list, the newest "
+      "first, while keys are changed: each of them signs",
+      COUNTED(config_endpoint, sign, sign_count), .max = SIGN_KEYS_MAX },
+    { "rate", OPTION_RATE, "",
+      "messages in a time at most, `100/s`, `6000/m`, `500/h`, for each instance and box; what is over it waits, and nothing is "
+      "counted; not said: no limit",
+      FIELD(config_endpoint, rate) },
     { "rules", OPTION_RULES, "", "the endpoint's own rules, asked before the global ones; see `rules`",
       COUNTED(config_endpoint, rules, rule_count) },
-    { .name = "sign", .kind = OPTION_LATER, .fallback = "", .doc = "signed webhooks" },
-    { .name = "rate", .kind = OPTION_LATER, .fallback = "", .doc = "messages per second" },
 };
 const struct option_section option_endpoint = { "endpoints.NAME",
                                                 "A named destination. A message names it, or the routes do.",
@@ -218,6 +231,9 @@ static const struct option route_options[] = {
     { "type", OPTION_TEXT, "", "a glob; empty matches all", FIELD(config_route, type) },
     { "source", OPTION_TEXT, "", "a glob; empty matches all", FIELD(config_route, source) },
     { "stream", OPTION_TEXT, "", "a glob; empty matches all", FIELD(config_route, stream) },
+    { "header", OPTION_HEADERS, "",
+      "headers that the message has, `{x-tenant: acme*}`: globs; all of them; the case of a name does not matter",
+      COUNTED(config_route, headers, header_count), .max = ROUTE_HEADERS_MAX },
     { "to", OPTION_NAMES, "", "endpoints: one name or a list", .required = true,
       COUNTED(config_route, to, to_count), .max = ENDPOINTS_MAX },
 };
@@ -413,6 +429,9 @@ const char *option_kind_name(enum option_kind kind)
     case OPTION_WORD:
     case OPTION_PRESET: return "word";
     case OPTION_NAMES: return "names";
+    case OPTION_SECRETS: return "secrets";
+    case OPTION_RATE: return "rate";
+    case OPTION_HEADERS: return "map";
     case OPTION_NETWORKS: return "list of networks";
     case OPTION_DELAYS: return "list of durations";
     case OPTION_SECTION:

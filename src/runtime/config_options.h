@@ -14,11 +14,13 @@ enum option_kind {
     OPTION_NUMBER,   /* double */
     OPTION_CHOICE,   /* an enum or a bool: the index of the word in choices */
     OPTION_WORD,     /* const char *: one of choices */
+    OPTION_RATE,     /* struct rate_setting */
     OPTION_PRESET,   /* OPTION_WORD of an endpoint or a source, and what it stands for */
     OPTION_LAST_VALUE = OPTION_PRESET,
 
     /* Several; the field is a pointer, count_offset its count. */
     OPTION_NAMES,    /* const char *const *: one word or a list */
+    OPTION_SECRETS,  /* the same; never shown */
     OPTION_NETWORKS, /* const struct network * */
     OPTION_DELAYS,   /* const int64_t * */
 
@@ -28,6 +30,7 @@ enum option_kind {
     OPTION_NAMED,   /* a map from names to sections; an array of item_size */
     OPTION_LIST,    /* a list of sections; an array of item_size */
     OPTION_RULES,   /* const struct rule *: a list of rules, see config_rule.c */
+    OPTION_HEADERS, /* const struct route_header *: a map from names to globs */
     OPTION_VALUES,  /* const struct adopt_value *: a map from columns to values, see config_source.c */
     OPTION_DONE,    /* the same below set, or `delete` */
     OPTION_MATCH,   /* inside a rule: min is its enum matcher_kind */

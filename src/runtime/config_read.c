@@ -107,6 +107,10 @@ static int read_default(struct config_reader *reader, const struct option *optio
     const char *text, *shown;
     int r;
 
+    if (option->kind == OPTION_RATE) {
+        *(struct rate_setting *)field = (struct rate_setting){ 0 };
+        return PR_OK;
+    }
     if (option->fallback[0] == '\0' && (option->kind == OPTION_WORD || option->kind == OPTION_PRESET)) {
         *(const char **)field = "";
         return PR_OK;
@@ -159,7 +163,7 @@ static int read_value(struct config_reader *reader, const struct option *option,
 
 static size_t item_size(enum option_kind kind)
 {
-    return kind == OPTION_NAMES      ? sizeof(char *)
+    return kind == OPTION_NAMES || kind == OPTION_SECRETS ? sizeof(char *)
            : kind == OPTION_NETWORKS ? sizeof(struct network)
                                      : sizeof(int64_t);
 }
@@ -174,7 +178,8 @@ static int read_item(struct config_reader *reader, const struct option *option, 
     if (item->kind != NODE_SCALAR || item->text[0] == '\0')
         return config_fail(reader, item, "%s: single values are wanted in this list", path);
     switch (option->kind) {
-    case OPTION_NAMES: *(const char **)ret = item->text; break;
+    case OPTION_NAMES:
+    case OPTION_SECRETS: *(const char **)ret = item->text; break;
     case OPTION_NETWORKS: r = netguard_parse(slice_from(item->text), ret, &why); break;
     default: r = option_parse(&delay, item->text, item->shown, ret, &why);
     }
@@ -208,6 +213,31 @@ static int read_values(struct config_reader *reader, const struct option *option
     memcpy((char *)target + option->offset, &items, sizeof(items));
     memcpy((char *)target + option->count_offset, &count, sizeof(count));
     return note(reader, (char *)target + option->offset, ORIGIN_FILE, node, NULL);
+}
+
+static int read_headers(struct config_reader *reader, const struct option *option, const struct node *map, void *target,
+                        const char *path)
+{
+    struct config_route *route = target;
+    struct route_header *headers;
+    size_t count = 0;
+
+    if (map == NULL)
+        return PR_OK;
+    if (map->kind != NODE_MAP || map->count == 0 || map->count > (size_t)option->max)
+        return config_fail(reader, map, "%s: a map of 1 to %d headers is wanted, like {x-tenant: acme*}", path,
+                           (int)option->max);
+    headers = arena_alloc_array(&reader->config->arena, map->count, sizeof(*headers));
+    if (headers == NULL)
+        return no_memory(reader);
+    for (const struct node *c = map->first; c != NULL; c = c->next) {
+        if (c->kind != NODE_SCALAR)
+            return config_fail(reader, c, "%s.%s: a glob is wanted, this is %s", path, c->key, kind_of(c));
+        headers[count++] = (struct route_header){ slice_from(c->key), slice_from(c->text) };
+    }
+    route->headers = headers;
+    route->header_count = count;
+    return note(reader, &route->headers, ORIGIN_FILE, map, NULL);
 }
 
 /* ---- Retry and breaker: sections with a short form ---- */
@@ -399,6 +429,7 @@ static int read_option(struct config_reader *reader, const struct option *option
 
     switch (option->kind) {
     case OPTION_NAMES:
+    case OPTION_SECRETS:
     case OPTION_NETWORKS:
     case OPTION_DELAYS: return read_values(reader, option, node, target, path);
     case OPTION_SECTION: return config_read_section(reader, option->section, node, field, path);
@@ -406,6 +437,7 @@ static int read_option(struct config_reader *reader, const struct option *option
     case OPTION_BREAKER: return read_breaker(reader, option, node, field, path);
     case OPTION_NAMED: return read_named(reader, option, node, target, path);
     case OPTION_LIST: return read_list(reader, option, node, target, path);
+    case OPTION_HEADERS: return read_headers(reader, option, node, target, path);
     case OPTION_RULES: return config_read_rules(reader, option, node, target, path);
     case OPTION_VALUES:
     case OPTION_DONE: return config_read_values(reader, option, node, target, path);

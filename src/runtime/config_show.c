@@ -85,7 +85,9 @@ static void add_list(struct buf *b, const struct option *option, const void *tar
         char delay[DURATION_TEXT_SIZE];
 
         buf_add_cstr(b, i > 0 ? ", " : "");
-        if (option->kind == OPTION_NAMES) {
+        if (option->kind == OPTION_SECRETS) {
+            buf_add_cstr(b, "\"***\"");
+        } else if (option->kind == OPTION_NAMES) {
             add_scalar(b, slice_from(((const char *const *)items)[i]));
         } else if (option->kind == OPTION_NETWORKS) {
             add_network(b, &((const struct network *)items)[i]);
@@ -228,7 +230,10 @@ static bool is_shown(const struct option_section *section, const struct option *
         return false;
     if (option->kind == OPTION_PRESET || (section == &option_source && option->kind == OPTION_TEXT))
         return (*(const char *const *)field)[0] != '\0';
-    if (option->kind == OPTION_NETWORKS || option->kind == OPTION_VALUES) {
+    if (option->kind == OPTION_RATE)
+        return ((const struct rate_setting *)field)->count > 0;
+    if (option->kind == OPTION_NETWORKS || option->kind == OPTION_VALUES || option->kind == OPTION_SECRETS ||
+        option->kind == OPTION_HEADERS) {
         memcpy(&count, (const char *)target + option->count_offset, sizeof(count));
         return count > 0;
     }
@@ -258,7 +263,7 @@ static void show_option(struct shower *s, const struct option *option, const voi
     const void *field = (const char *)target + option->offset;
     size_t start;
 
-    if (option->kind == OPTION_VALUES || option->kind == OPTION_DONE) {
+    if (option->kind == OPTION_VALUES || option->kind == OPTION_DONE || option->kind == OPTION_HEADERS) {
         show_values(s, option, target);
         return;
     }

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/slice.h"
 #include "base/units.h"
+#include "base/util.h"
 #include "runtime/config_options.h"
 #include "runtime/config_suggest.h"
 
@@ -84,6 +85,33 @@ static int parse_double(const struct option *option, const char *text, const cha
     return r;
 }
 
+static const struct {
+    char letter;
+    int64_t us;
+} rate_units[] = { { 's', PR_SECONDS(1) }, { 'm', PR_MINUTES(1) }, { 'h', PR_MINUTES(60) }, { 'd', RATE_PERIOD_MAX_US } };
+
+static int parse_rate(const char *text, const char *shown, struct rate_setting *ret, struct pr_error *reterr)
+{
+    char *end;
+    long long count = strtoll(text, &end, 10);
+
+    if (text[0] >= '1' && text[0] <= '9' && count <= RATE_COUNT_MAX && end[0] == '/' && end[1] != '\0' && end[2] == '\0')
+        for (size_t i = 0; i < ARRAY_LENGTH(rate_units); i++)
+            if (rate_units[i].letter == end[1]) {
+                *ret = (struct rate_setting){ count, rate_units[i].us };
+                return PR_OK;
+            }
+    return error_set(reterr, PR_ECONFIG, "\"%s\" is not a rate; write it like 100/s, 6000/m, 500/h (1 to %d)", shown,
+                     RATE_COUNT_MAX);
+}
+
+static void format_rate(const struct rate_setting *rate, struct buf *ret)
+{
+    for (size_t i = 0; rate->count > 0 && i < ARRAY_LENGTH(rate_units); i++)
+        if (rate_units[i].us == rate->period_us)
+            buf_addf(ret, "%" PRId64 "/%c", rate->count, rate_units[i].letter);
+}
+
 static int parse_choice(const struct option *option, const char *text, const char *shown, size_t *ret_index,
                         struct pr_error *reterr)
 {
@@ -134,6 +162,7 @@ int option_parse(const struct option *option, const char *text, const char *show
     case OPTION_SIZE: return parse_scaled(option, text, shown, field, reterr);
     case OPTION_COUNT: return parse_count(option, text, shown, field, reterr);
     case OPTION_NUMBER: return parse_double(option, text, shown, field, reterr);
+    case OPTION_RATE: return parse_rate(text, shown, field, reterr);
     case OPTION_CHOICE:
         r = parse_choice(option, text, shown, &index, reterr);
         if (r == PR_OK)
@@ -162,6 +191,7 @@ void option_format(const struct option *option, const void *field, struct buf *r
     case OPTION_SIZE: format_number(option, *(const int64_t *)field, text); break;
     case OPTION_COUNT: format_number(option, *(const int *)field, text); break;
     case OPTION_NUMBER: (void)snprintf(text, sizeof(text), "%g", *(const double *)field); break;
+    case OPTION_RATE: format_rate(field, ret); return;
     case OPTION_CHOICE: buf_add_cstr(ret, option->choices[load_choice(option, field)]); return;
     default: ASSERT(!"a value of one piece");
     }

@@ -137,6 +137,7 @@ static int add_endpoint(struct setting *s, const struct config_endpoint *c, cons
         .max_attempts = c->max_attempts,
         .policy = policy,
         .breaker = c->breaker,
+        .rate = c->rate,
         .payload_max = (size_t)c->payload_max,
         .timeout_us = c->timeout_us,
         .concurrency = (unsigned)transport_capacity(t),
@@ -226,6 +227,8 @@ static int add_routes(struct setting *s, const struct config *config, struct pr_
         s->routes[s->route_count++] = (struct route){ .type = slice_from(c->type),
                                                       .source = slice_from(c->source),
                                                       .stream = slice_from(c->stream),
+                                                      .headers = c->headers,
+                                                      .header_count = c->header_count,
                                                       .to = to,
                                                       .to_count = c->to_count };
     }

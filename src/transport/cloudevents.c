@@ -153,3 +153,15 @@ void cloudevent_write_json_with_headers(struct buf *b, const struct pr_message *
 {
     write_json(b, m, source, m->headers);
 }
+
+/* Of JSON that was written over several lines: in strings there are no such characters. */
+void cloudevent_write_line(struct buf *b, const struct pr_message *m, const char *source)
+{
+    size_t begin = b->size;
+
+    cloudevent_write_json_with_headers(b, m, source);
+    for (size_t i = begin; i < b->size; i++)
+        if (b->data[i] == '\n' || b->data[i] == '\r')
+            b->data[i] = ' ';
+    buf_add_char(b, '\n');
+}

@@ -41,5 +41,7 @@ size_t cloudevent_percent_encode(pr_slice value, char *ret_text);
 void cloudevent_write_json(struct buf *b, const struct pr_message *message, const char *source);
 /* For a batch, where the message's headers have no other place. */
 void cloudevent_write_json_with_headers(struct buf *b, const struct pr_message *message, const char *source);
+/* The same as one line, with its newline. */
+void cloudevent_write_line(struct buf *b, const struct pr_message *message, const char *source);
 
 #endif

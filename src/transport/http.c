@@ -26,15 +26,44 @@ static int envelope_fault(const struct endpoint_config *config, struct pr_error 
     return error_set(reterr, PR_ECONFIG, "endpoint %s: envelope is binary, structured, batch or raw", config->name);
 }
 
+static bool is_said(const char *text)
+{
+    return text != NULL && text[0] != '\0';
+}
+
+static int check_files(const struct endpoint_config *config, struct pr_error *reterr)
+{
+    const struct {
+        const char *key, *file;
+    } files[] = { { "ca", config->ca }, { "cert", config->cert }, { "key", config->key } };
+
+    for (size_t i = 0; i < ARRAY_LENGTH(files); i++)
+        if (is_said(files[i].file) && access(files[i].file, R_OK) < 0)
+            return error_set(reterr, PR_ECONFIG, "endpoint %s: %s: %s cannot be read: %s", config->name, files[i].key,
+                             files[i].file, strerror(errno));
+    return is_said(config->key) && !is_said(config->cert)
+               ? error_set(reterr, PR_ECONFIG, "endpoint %s: key is there, cert is missing", config->name)
+               : PR_OK;
+}
+
+static int check_secrets(const struct endpoint_config *config, struct pr_error *reterr)
+{
+    struct signer signer;
+    int           rc = signer_init(&signer, config->name, config->sign, config->sign_count, reterr);
+
+    signer_fini(&signer);
+    return rc;
+}
+
 static int http_check(const struct endpoint_config *config, struct pr_error *reterr)
 {
-    enum http_envelope envelope;
+    enum envelope envelope;
     int                rc = http_url_check(config, reterr);
     if (rc < 0)
         return rc;
-    if (!http_envelope_parse(config->envelope, &envelope))
+    if (!envelope_parse(config->envelope, &envelope))
         return envelope_fault(config, reterr);
-    if (envelope == HTTP_BATCH && strpbrk(config->url, "{}") != NULL)
+    if (envelope == ENVELOPE_BATCH && strpbrk(config->url, "{}") != NULL)
         return error_set(reterr, PR_ECONFIG,
                          "endpoint %s: a batch has one url for all its messages: placeholders need another envelope",
                          config->name);
@@ -44,9 +73,11 @@ static int http_check(const struct endpoint_config *config, struct pr_error *ret
     if (transport_capacity(config) > HTTP_BATCHED_MAX)
         return error_set(reterr, PR_ECONFIG, "endpoint %s: concurrency times batch.messages is at most %d", config->name,
                          HTTP_BATCHED_MAX);
-    if (config->ca != NULL && config->ca[0] != '\0' && access(config->ca, R_OK) < 0)
-        return error_set(reterr, PR_ECONFIG, "endpoint %s: ca: %s cannot be read: %s", config->name, config->ca,
-                         strerror(errno));
+    rc = check_files(config, reterr);
+    if (rc == PR_OK)
+        rc = check_secrets(config, reterr);
+    if (rc < 0)
+        return rc;
     if (transport_find(transport_scheme(config->url)) == &transport_http && config->allow_network_count == 0)
         return error_set(
             reterr, PR_ECONFIG,
@@ -70,7 +101,7 @@ static void init_curl(void)
 static size_t batch_messages(const struct http *h)
 {
     size_t wanted = h->config->batch_messages > 0 ? h->config->batch_messages : TRANSPORT_BATCH_MESSAGES;
-    return h->envelope == HTTP_BATCH ? min_size(wanted, BUNDLE_MAX) : 1;
+    return h->envelope == ENVELOPE_BATCH ? min_size(wanted, BUNDLE_MAX) : 1;
 }
 
 static int http_open(void *self, const struct endpoint_config *config, struct pr_error *reterr)
@@ -84,10 +115,13 @@ static int http_open(void *self, const struct endpoint_config *config, struct pr
     h->plain  = transport_find(transport_scheme(config->url)) == &transport_http;
     list_init(&h->free);
     list_init(&h->out);
-    if (!http_envelope_parse(config->envelope, &h->envelope))
+    if (!envelope_parse(config->envelope, &h->envelope))
         return envelope_fault(config, reterr);
+    rc = signer_init(&h->signer, config->name, config->sign, config->sign_count, reterr);
+    if (rc < 0)
+        return rc;
     count = config->concurrency != 0          ? config->concurrency
-            : h->envelope == HTTP_BATCH ? TRANSPORT_BATCHES
+            : h->envelope == ENVELOPE_BATCH ? TRANSPORT_BATCHES
                                         : HTTP_CONCURRENCY;
 
     pthread_once(&curl_once, init_curl);
@@ -117,6 +151,7 @@ static void http_close(void *self)
     for (size_t i = 0; i < h->exchange_count; i++)
         exchange_fini(&h->exchanges[i]);
     curl_multi_cleanup(h->multi);
+    signer_fini(&h->signer);
     free(h->exchanges);
     free(h->done);
 }

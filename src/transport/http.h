@@ -14,7 +14,9 @@
 #include "base/buf.h"
 #include "base/list.h"
 #include "transport/bundle.h"
+#include "transport/envelope.h"
 #include "transport/netguard.h"
+#include "transport/signature.h"
 #include "transport/transport.h"
 
 #define HTTP_CONCURRENCY 64
@@ -28,17 +30,14 @@
 
 /* ---- Request ---- */
 
-enum http_envelope { HTTP_BINARY, HTTP_STRUCTURED, HTTP_BATCH, HTTP_RAW };
-
-/* False: there is no such envelope.  NULL and "" are binary. */
-bool http_envelope_parse(const char *word, enum http_envelope *ret);
-
 struct http_request {
     struct arena        arena;   /* of the headers */
     struct curl_slist  *headers; /* ours: not to be freed by curl */
     struct curl_slist **headers_end;
     struct buf          url, json;
     pr_slice            body; /* the message's payload, or json */
+    const struct signer *signer; /* set it after init; NULL: not signed */
+    const struct clock  *clock;  /* ... and this one, when it is */
 };
 
 void http_request_init(struct http_request *request);
@@ -46,7 +45,7 @@ void http_request_fini(struct http_request *request);
 
 /* Borrows from message.  PR_OK, PR_ENOMEM, or PR_EINVAL: this message cannot be sent. */
 PR_MUST_CHECK int http_request_make(struct http_request *request, const struct endpoint_config *config,
-                                    enum http_envelope envelope, const struct pr_message *message,
+                                    enum envelope envelope, const struct pr_message *message,
                                     struct pr_error *reterr);
 
 /* The same for several in one request (envelope: batch).  PR_OK or PR_ENOMEM. */
@@ -99,8 +98,9 @@ struct exchange {
 struct http {
     const struct endpoint_config *config;
     const struct clock           *clock;
-    enum http_envelope            envelope;
+    enum envelope            envelope;
     bool                          plain; /* http, not https */
+    struct signer                 signer;
     CURLM                        *multi;
     struct exchange              *exchanges;
     size_t                        exchange_count;

@@ -89,7 +89,9 @@ static bool set_up_easy(CURL *easy, struct exchange *x)
     bad |= (int)curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
     bad |= (int)curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L); /* never wait for a resolver that hangs */
     bad |= (int)curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
-    bad |= (int)curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+    /* HTTP/2 where the server offers it, with all requests on one connection: so they wait until it is known. */
+    bad |= (int)curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
+    bad |= (int)curl_easy_setopt(easy, CURLOPT_PIPEWAIT, x->http->plain ? 0L : 1L);
     bad |= (int)curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
     bad |= (int)curl_easy_setopt(easy, CURLOPT_PROXY, ""); /* nor from the environment */
     bad |= (int)curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, 1L);
@@ -97,6 +99,11 @@ static bool set_up_easy(CURL *easy, struct exchange *x)
     if (x->http->config->ca != NULL && x->http->config->ca[0] != '\0') {
         bad |= (int)curl_easy_setopt(easy, CURLOPT_CAINFO, x->http->config->ca);
         bad |= (int)curl_easy_setopt(easy, CURLOPT_CAPATH, NULL); /* instead of the system's, not beside them */
+    }
+    if (x->http->config->cert != NULL && x->http->config->cert[0] != '\0') {
+        const char *key = x->http->config->key;
+        bad |= (int)curl_easy_setopt(easy, CURLOPT_SSLCERT, x->http->config->cert);
+        bad |= (int)curl_easy_setopt(easy, CURLOPT_SSLKEY, key != NULL && key[0] != '\0' ? key : x->http->config->cert);
     }
     bad |= (int)curl_easy_setopt(easy, CURLOPT_USERAGENT, "postrider");
     bad |= (int)curl_easy_setopt(easy, CURLOPT_POST, 1L);
@@ -280,13 +287,15 @@ int exchange_init(struct exchange *x, struct http *h, size_t batch_messages)
 {
     x->http = h;
     http_request_init(&x->request);
-    if (h->envelope == HTTP_BATCH) {
+    x->request.signer = &h->signer;
+    x->request.clock = h->clock;
+    if (h->envelope == ENVELOPE_BATCH) {
         x->bundle = malloc(sizeof(*x->bundle));
         x->list = calloc(batch_messages, sizeof(x->list[0]));
     } else {
         x->list = &x->only;
     }
-    return x->list != NULL && (x->bundle != NULL || h->envelope != HTTP_BATCH) ? PR_OK : PR_ENOMEM;
+    return x->list != NULL && (x->bundle != NULL || h->envelope != ENVELOPE_BATCH) ? PR_OK : PR_ENOMEM;
 }
 
 void exchange_fini(struct exchange *x)

@@ -1,32 +1,21 @@
 #include "transport/http.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
-#include <jansson.h>
-
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/slice.h"
 #include "base/util.h"
 #include "transport/cloudevents.h"
+#include "transport/own_headers.h"
+#include "transport/template.h"
 
 #define HEADER_ARENA_BLOCK 4096
-
-bool http_envelope_parse(const char *word, enum http_envelope *ret)
-{
-    static const char *const words[] = {
-        [HTTP_BINARY] = "binary", [HTTP_STRUCTURED] = "structured", [HTTP_BATCH] = "batch", [HTTP_RAW] = "raw"
-    };
-    if (word == NULL || word[0] == '\0')
-        word = words[HTTP_BINARY];
-    for (size_t i = 0; i < ARRAY_LENGTH(words); i++)
-        if (strcmp(word, words[i]) == 0) {
-            *ret = (enum http_envelope)i;
-            return true;
-        }
-    return false;
-}
+#define SIGNED_ID_SIZE 64
+#define SIGNATURES_MAX (SIGN_KEYS_MAX * 64) /* each is 47 characters and a blank */
 
 void http_request_init(struct http_request *request)
 {
@@ -43,55 +32,6 @@ void http_request_fini(struct http_request *request)
 }
 
 /* ---- The url ------------------------------------------------------------------------------ */
-
-/* Everything that is not unreserved (RFC 3986) becomes %XX, so a value stays inside its
- * segment.  Of "." and "..", too, which would walk up. */
-static void add_encoded(struct buf *b, pr_slice value)
-{
-    bool dots = slice_eq_cstr(value, ".") || slice_eq_cstr(value, "..");
-    for (size_t i = 0; i < value.size; i++) {
-        unsigned char c = (unsigned char)value.data[i];
-        bool alnum = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
-        if (alnum || c == '-' || c == '_' || c == '~' || (c == '.' && !dots))
-            buf_add_char(b, (char)c);
-        else
-            buf_addf(b, "%%%02X", c);
-    }
-}
-
-/* False: there is no such placeholder. */
-static bool add_placeholder(struct buf *b, pr_slice name, const struct pr_message *m)
-{
-    char id[PR_ID_TEXT_SIZE];
-    if (slice_eq_cstr(name, "type")) {
-        add_encoded(b, m->type);
-    } else if (slice_eq_cstr(name, "stream")) {
-        add_encoded(b, m->stream);
-    } else if (slice_eq_cstr(name, "id")) {
-        pr_id_format(m->id, id);
-        buf_add_cstr(b, id);
-    } else {
-        return false;
-    }
-    return true;
-}
-
-/* False: a brace without its partner, or an unknown word in them. */
-static bool add_url(struct buf *b, const char *url, const struct pr_message *m)
-{
-    const char *open;
-    while ((open = strpbrk(url, "{}")) != NULL) {
-        const char *close = *open == '{' ? strchr(open, '}') : NULL;
-        if (close == NULL)
-            return false;
-        buf_add(b, url, (size_t)(open - url));
-        if (!add_placeholder(b, (pr_slice){ open + 1, (size_t)(close - open) - 1 }, m))
-            return false;
-        url = close + 1;
-    }
-    buf_add_cstr(b, url);
-    return true;
-}
 
 /* Where user, host and port begin; NULL: nowhere.  Curl would take "https:/x" and "https:///x",
  * and find the host where we do not. */
@@ -120,7 +60,8 @@ static CURLUcode parse_url(const char *url)
 
 int http_url_check(const struct endpoint_config *config, struct pr_error *reterr)
 {
-    const struct pr_message sample = { .type = PR_STR("type"), .stream = PR_STR("stream") };
+    const struct pr_message sample = { .type = PR_STR("type"), .stream = PR_STR("stream"), .source = PR_STR("source"),
+                                       .subject = PR_STR("subject"), .destination = PR_STR("destination") };
     struct buf              url;
     int                     rc = PR_OK;
 
@@ -131,11 +72,12 @@ int http_url_check(const struct endpoint_config *config, struct pr_error *reterr
     if (has_placeholder_in_authority(config->url, authority))
         return error_set(reterr, PR_ECONFIG, "endpoint %s: placeholders may stand behind the host only",
                          config->name);
+    rc = template_check(config->name, "url", slice_from(config->url), reterr);
+    if (rc != PR_OK)
+        return rc;
     buf_init(&url, HTTP_URL_MAX);
-    if (!add_url(&url, config->url, &sample))
-        rc = error_set(reterr, PR_ECONFIG,
-                       "endpoint %s: the placeholders of a url are {type}, {stream} and {id}", config->name);
-    else if (buf_failed(&url))
+    template_fill_url(&url, slice_from(config->url), &sample);
+    if (buf_failed(&url))
         rc = error_set(reterr, PR_ECONFIG, "endpoint %s: the url is longer than %d bytes", config->name,
                        HTTP_URL_MAX);
     else {
@@ -223,52 +165,28 @@ static const struct reserved {
     { "transfer-encoding", true }, { "ce-", false },        { "traceparent", false }, { "tracestate", false },
 };
 
-static bool is_reserved(pr_slice name, enum http_envelope envelope)
+static bool is_reserved(pr_slice name, enum envelope envelope)
 {
     for (size_t i = 0; i < ARRAY_LENGTH(reserved); i++) {
         size_t size = strlen(reserved[i].name);
         bool   is_prefix = reserved[i].name[size - 1] == '-';
         if ((is_prefix ? name.size >= size : name.size == size) &&
             strncasecmp(name.data, reserved[i].name, size) == 0)
-            return reserved[i].in_raw || envelope != HTTP_RAW;
+            return reserved[i].in_raw || envelope != ENVELOPE_RAW;
     }
     return false;
 }
 
-/* Strings, numbers, true and false; what is nested has no place in a header. */
-static int add_own_header(struct http_request *request, pr_slice name, const json_t *value)
+static int add_own_headers(struct http_request *request, enum envelope envelope, const struct pr_message *m,
+                           struct pr_error *reterr)
 {
-    if (json_is_string(value))
-        return add_header(request, name, (pr_slice){ json_string_value(value), json_string_length(value) });
-    if (json_is_boolean(value))
-        return add_header(request, name, json_is_true(value) ? PR_STR("true") : PR_STR("false"));
-    if (!json_is_number(value))
-        return PR_OK;
-    char   text[64];
-    size_t size = json_dumpb(value, text, sizeof(text), JSON_ENCODE_ANY);
-    return size <= sizeof(text) ? add_header(request, name, (pr_slice){ text, size }) : PR_OK;
-}
+    struct own_header *headers;
+    size_t count;
+    int rc = own_headers_read(m, &request->arena, &headers, &count, reterr);
 
-static int add_own_headers(struct http_request *request, enum http_envelope envelope,
-                           const struct pr_message *m, struct pr_error *reterr)
-{
-    if (m->headers.size == 0)
-        return PR_OK;
-    json_error_t why;
-    json_t      *headers = json_loadb(m->headers.data, m->headers.size, JSON_ALLOW_NUL, &why);
-    if (!json_is_object(headers)) {
-        json_decref(headers);
-        return error_set(reterr, PR_EINVAL, "the message's headers are not a JSON object: %s", why.text);
-    }
-    const char *key;
-    json_t     *value;
-    int         rc = PR_OK;
-    json_object_foreach(headers, key, value) {
-        pr_slice name = slice_from(key);
-        if (rc == PR_OK && is_token(name) && !is_reserved(name, envelope))
-            rc = add_own_header(request, name, value);
-    }
-    json_decref(headers);
+    for (size_t i = 0; rc == PR_OK && i < count; i++)
+        if (is_token(headers[i].name) && !is_reserved(headers[i].name, envelope))
+            rc = add_header(request, headers[i].name, headers[i].value);
     return rc;
 }
 
@@ -299,18 +217,60 @@ static void end_headers(struct http_request *request)
     *request->headers_end = &no_expect;
 }
 
-static int add_headers(struct http_request *request, const struct endpoint_config *config,
-                       enum http_envelope envelope, const struct pr_message *m, struct pr_error *reterr)
+/* The name of a batch in the eyes of those who drop what they have seen: the same messages, the same name. */
+static void name_batch(const struct delivery *const *list, size_t count, char ret[SIGNED_ID_SIZE])
 {
-    pr_slice type = envelope == HTTP_STRUCTURED ? PR_STR(CLOUDEVENTS_MEDIA_TYPE "; charset=UTF-8")
+    uint64_t hashes[2] = { 0, 1 };
+
+    for (size_t i = 0; i < count; i++)
+        for (size_t k = 0; k < ARRAY_LENGTH(hashes); k++)
+            hashes[k] = hash_slice(hashes[k], PR_BYTES((const char *)&list[i]->message->id, sizeof(pr_id)));
+    snprintf(ret, SIGNED_ID_SIZE, "batch_%016" PRIx64 "%016" PRIx64, hashes[0], hashes[1]);
+}
+
+/* Of url, headers and body the latter must be there. */
+static int add_signature(struct http_request *request, const char *id)
+{
+    int64_t now_s = clock_wall_us(request->clock) / PR_SECONDS(1);
+    char stamp[24];
+    struct buf text;
+    int rc;
+
+    buf_init(&text, SIGNATURES_MAX);
+    snprintf(stamp, sizeof(stamp), "%" PRId64, now_s);
+    rc = signer_sign(request->signer, slice_from(id), now_s, request->body, &text);
+    if (rc == PR_OK)
+        rc = add_header(request, PR_STR("webhook-id"), slice_from(id));
+    if (rc == PR_OK)
+        rc = add_header(request, PR_STR("webhook-timestamp"), slice_from(stamp));
+    if (rc == PR_OK)
+        rc = add_header(request, PR_STR("webhook-signature"), buf_slice(&text));
+    buf_fini(&text);
+    return rc;
+}
+
+static bool is_signed(const struct http_request *request)
+{
+    return request->signer != NULL && request->signer->count > 0;
+}
+
+static int add_headers(struct http_request *request, const struct endpoint_config *config,
+                       enum envelope envelope, const struct pr_message *m, struct pr_error *reterr)
+{
+    pr_slice type = envelope == ENVELOPE_STRUCTURED ? PR_STR(CLOUDEVENTS_MEDIA_TYPE "; charset=utf-8")
                                                 : cloudevent_content_type(m);
+    char     id[PR_ID_TEXT_SIZE];
     int      rc = add_header(request, PR_STR("Content-Type"), type);
-    if (rc == PR_OK && envelope == HTTP_BINARY)
+    if (rc == PR_OK && envelope == ENVELOPE_BINARY)
         rc = add_cloudevent(request, m, config->source);
-    if (rc == PR_OK && envelope != HTTP_RAW)
+    if (rc == PR_OK && envelope != ENVELOPE_RAW)
         rc = add_trace(request, m);
     if (rc == PR_OK)
         rc = add_own_headers(request, envelope, m, reterr);
+    if (rc == PR_OK && is_signed(request)) {
+        pr_id_format(m->id, id);
+        rc = add_signature(request, id);
+    }
     end_headers(request);
     return rc;
 }
@@ -324,13 +284,14 @@ static void request_reset(struct http_request *request)
 }
 
 int http_request_make(struct http_request *request, const struct endpoint_config *config,
-                      enum http_envelope envelope, const struct pr_message *m, struct pr_error *reterr)
+                      enum envelope envelope, const struct pr_message *m, struct pr_error *reterr)
 {
     request_reset(request);
-    if (!add_url(&request->url, config->url, m) || buf_failed(&request->url) == PR_ETOOBIG)
+    template_fill_url(&request->url, slice_from(config->url), m);
+    if (buf_failed(&request->url) == PR_ETOOBIG)
         return error_set(reterr, PR_EINVAL, "the url is longer than %d bytes for this message", HTTP_URL_MAX);
     request->body = m->payload;
-    if (envelope == HTTP_STRUCTURED) {
+    if (envelope == ENVELOPE_STRUCTURED) {
         cloudevent_write_json(&request->json, m, config->source);
         request->body = buf_slice(&request->json);
     }
@@ -343,6 +304,7 @@ int http_request_make(struct http_request *request, const struct endpoint_config
 int http_request_make_batch(struct http_request *request, const struct endpoint_config *config,
                             const struct delivery *const *list, size_t count)
 {
+    char id[SIGNED_ID_SIZE];
     int rc;
 
     request_reset(request);
@@ -353,7 +315,11 @@ int http_request_make_batch(struct http_request *request, const struct endpoint_
     }
     buf_add_char(&request->json, ']');
     request->body = buf_slice(&request->json);
-    rc = add_header(request, PR_STR("Content-Type"), PR_STR(CLOUDEVENTS_BATCH_MEDIA_TYPE "; charset=UTF-8"));
+    rc = add_header(request, PR_STR("Content-Type"), PR_STR(CLOUDEVENTS_BATCH_MEDIA_TYPE "; charset=utf-8"));
+    if (rc == PR_OK && is_signed(request) && !buf_failed(&request->json)) {
+        name_batch(list, count, id);
+        rc = add_signature(request, id);
+    }
     end_headers(request);
     return buf_failed(&request->url) || buf_failed(&request->json) ? PR_ENOMEM : rc;
 }

@@ -14,6 +14,10 @@ PR_MUST_CHECK int template_check(const char *endpoint, const char *what, pr_slic
 /* Appends to b as it is, without any escaping; the template must have passed template_check(). */
 void template_fill(struct buf *b, pr_slice text, const struct pr_message *message);
 
+/* The same inside a url: in the values all that is not unreserved (RFC 3986) becomes %XX, so a value stays
+ * inside its segment; of "." and "..", too, which would walk up. */
+void template_fill_url(struct buf *b, pr_slice text, const struct pr_message *message);
+
 /* Is it the same for every message? */
 bool template_is_fixed(pr_slice text);
 

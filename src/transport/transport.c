@@ -10,7 +10,8 @@
 
 /* To add a transport: write its file, add its line. */
 static const struct transport_ops *const built_in[] = {
-    &transport_handler, &transport_http, &transport_https, &transport_console, &transport_null,
+    &transport_handler, &transport_http, &transport_https, &transport_console, &transport_null, &transport_exec,
+    &transport_file,
 #ifdef POSTRIDER_REDIS
     &transport_redis, &transport_rediss,
 #endif
@@ -33,7 +34,7 @@ static const struct transport_ops *const built_in[] = {
 
 /* Names that mean something to Postrider, but not in this build. */
 static const char *const only_named[] = {
-    "kafka", "amqp", "amqps", "amqp1", "nats", "redis", "rediss", "mqtt", "mqtts", "exec", "file",
+    "kafka", "amqp", "amqps", "amqp1", "nats", "redis", "rediss", "mqtt", "mqtts",
 };
 
 #define SCHEME_MAX 16   /* longer than all of ours; longer words are not compared */
@@ -136,6 +137,10 @@ int transport_check(const struct endpoint_config *config, struct pr_error *reter
         return scheme_fault(config, scheme, reterr);
     if (is_batched(config) && ops != &transport_http && ops != &transport_https)
         return error_set(reterr, PR_ECONFIG, "endpoint %s: envelope batch is one of http and https", config->name);
+    if (config->sign_count > 0 && ops != &transport_http && ops != &transport_https)
+        return error_set(reterr, PR_ECONFIG, "endpoint %s: sign is for http and https", config->name);
+    if (config->cert != NULL && config->cert[0] != '\0' && ops != &transport_https)
+        return error_set(reterr, PR_ECONFIG, "endpoint %s: cert is for https", config->name);
     return ops->check != NULL ? ops->check(config, reterr) : PR_OK;
 }
 

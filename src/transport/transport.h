@@ -39,6 +39,9 @@ struct endpoint_config {
     int64_t      timeout_us;
     unsigned     concurrency;     /* deliveries (or batches) at once at most; 0: the transport's own */
     const char  *ca;              /* a file of certificates to be trusted instead of the system's; NULL, "": none */
+    const char  *cert, *key;      /* files: the client's own certificate and its key; NULL, "": none */
+    const char *const *sign;      /* secrets of Standard Webhooks; http only */
+    size_t       sign_count;
     const struct network *allow_networks;
     size_t       allow_network_count;
     pr_handler   handler;         /* handler transport: resolved by the runtime */
@@ -108,6 +111,8 @@ extern const struct transport_ops transport_console;
 extern const struct transport_ops transport_handler;
 extern const struct transport_ops transport_http;
 extern const struct transport_ops transport_https;
+extern const struct transport_ops transport_exec;
+extern const struct transport_ops transport_file;
 extern const struct transport_ops transport_redis, transport_rediss; /* with hiredis */
 extern const struct transport_ops transport_amqp, transport_amqps;   /* with librabbitmq */
 extern const struct transport_ops transport_amqp1;                   /* with libqpid-proton */

@@ -158,7 +158,7 @@ def help_of_every_command_starts_with_examples(p):
     assert len(names) >= 23, names
     for name in ["init", "run", "send", "status", "list", "show", "why", "retry", "release", "park", "discard", "dead list",
                  "dead show", "dead replay", "dead discard", "dead add", "demo", "bench", "doctor", "config check",
-                 "config show", "config init", "config reference", "endpoints list", "pause", "resume", "policy check",
+                 "config show", "config init", "config reference", "endpoints list", "endpoints test", "pause", "resume", "policy check",
                  "policy explain", "policy replay"]:
         assert name in names, (name, names)
         text = p.ok(*name.split(), "--help").out
@@ -272,6 +272,30 @@ def config_init_writes_what_config_check_accepts(p):
     p.ok("config", "init", "--force")
     assert p.ok("config", "init", "-").out == open(os.path.join(p.path, "postrider.yaml")).read()
     assert p.ok("config", "check", "--json").json()[0]["ok"] is True
+
+
+@test
+def endpoints_test_sends_one_message_past_the_store(p):
+    p.write("c.yaml", """
+store: sqlite:nowhere/box.db
+endpoints:
+  audit: {url: 'file:audit.jsonl'}
+  no: {url: "exec:sh -c 'echo not today >&2; exit 75'"}
+  slow: {url: exec:sleep 60, timeout: 100ms}
+  ours: {url: 'handler:x'}
+""")
+    has(p.ok("endpoints", "test", "audit", "-c", "c.yaml").out, "audit took the test message", "(type postrider.test)")
+    with open(os.path.join(p.path, "audit.jsonl")) as f:
+        event = json.loads(f.read())
+    assert event["type"] == "postrider.test" and json.loads(event["postriderheaders"]) == {"postrider-test": "true"}
+    has(p.fails(1, "endpoints", "test", "no", "-c", "c.yaml").out,
+        "no did not take the test message: dependency_failure (75): the program said 75 (failed for now): not today")
+    told = p.fails(1, "endpoints", "test", "slow", "--json", "-c", "c.yaml").json()[0]
+    assert told["outcome"] == "unknown" and told["reason"] == "timeout_exceeded" and told["class"] == "transient"
+    assert told["took_ms"] >= 100 and told["endpoint"] == "slow"
+    has(p.fails(4, "endpoints", "test", "audt", "-c", "c.yaml").err, "did you mean audit?")
+    has(p.fails(1, "endpoints", "test", "ours", "-c", "c.yaml").err, "a function of another program")
+    p.fails(2, "endpoints", "test", "-c", "c.yaml")
 
 
 @test

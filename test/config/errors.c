@@ -134,14 +134,31 @@ TEST(config_refuses_wrong_endpoints_and_routes)
     REFUSES("routes: [{to: [[x]]}]\n", "t.yaml:1:16: routes[0].to: single values are wanted in this list");
 }
 
+TEST(config_refuses_wrong_rates_signatures_and_headers)
+{
+    static const char *const rates[] = { "100", "0/s", "/s", "-1/s", "1/w", "1/s2", "2000000/s", "+1/s" };
+    for (size_t i = 0; i < sizeof(rates) / sizeof(rates[0]); i++) {
+        char text[100], why[200];
+        snprintf(text, sizeof(text), "endpoints:\n  b:\n    url: 'null:'\n    rate: %s\n", rates[i]);
+        snprintf(why, sizeof(why), "t.yaml:4:11: endpoints.b.rate: \"%s\" is not a rate; write it like 100/s, 6000/m, 500/h (1 to 1000000)",
+                 rates[i]);
+        REFUSES(text, why);
+    }
+    REFUSES("endpoints:\n  b:\n    url: 'null:'\n    rate: 1/s\n    mode: inline\n",
+            "t.yaml:4:11: endpoint b: what is over a rate waits in the store: mode inline cannot have one");
+    REFUSES("endpoints:\n  b:\n    url: https://h.example/\n    sign: hunter2\n", /* B204: it does not say it again */
+            "t.yaml:3:10: endpoint b: sign: a secret is whsec_ and 24 to 64 bytes in base64, number 1 is not; to make one: "
+            "echo whsec_$(openssl rand -base64 32)");
+    REFUSES("endpoints:\n  b:\n    url: https://h.example/\n    key: /dev/null\n",
+            "t.yaml:3:10: endpoint b: key is there, cert is missing");
+    REFUSES("endpoints: {a: {url: 'null:'}}\nroutes:\n  - {header: x, to: a}\n",
+            "t.yaml:3:14: routes[0].header: a map of 1 to 16 headers is wanted, like {x-tenant: acme*}");
+    REFUSES("endpoints: {a: {url: 'null:'}}\nroutes:\n  - {header: {x: [y]}, to: a}\n",
+            "t.yaml:3:18: routes[0].header.x: a glob is wanted, this is a list");
+}
+
 TEST(config_refuses_by_name_what_is_not_built_in)
 {
-    REFUSES("endpoints:\n  orders:\n    url: exec://guest@localhost/shop\n",
-            "t.yaml:3:10: endpoint orders: exec is not built in");
-    REFUSES("endpoints:\n  b:\n    url: 'null:'\n    sign: x\n",
-            "t.yaml:4:5: endpoint b: sign is not built in; remove it");
-    REFUSES("endpoints:\n  b:\n    url: 'null:'\n    rate: 100/s\n",
-            "t.yaml:4:5: endpoint b: rate is not built in; remove it");
     REFUSES("http: {token: x}\n", "t.yaml:1:8: http.token is not built in; remove it");
     REFUSES("store: mysql:x\n", "t.yaml:1:8: store: not a store that is known; use sqlite:FILE or "
                                 "postgres://USER@HOST/DATABASE");

@@ -292,6 +292,18 @@ TEST(config_reads_secrets_beside_the_file_and_never_shows_them) /* B204 */
     check_shows(c, "url: https://me:***@h.example/p?token=***&x=1", true);
     config_free(c);
 
+    /* Keys of signatures, wherever they come from. */
+    write_file(path, "endpoints:\n"
+                     "  hook: {url: 'https://h.example/', sign: [whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw, '${KEY}']}\n");
+    setenv("KEY", "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD", 1);
+    CHECK_OK(config_load_file(path, &c, &err), &err);
+    unsetenv("KEY");
+    CHECK_EQ(c->endpoints[0].sign_count, 2);
+    CHECK_STR(c->endpoints[0].sign[1], "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD");
+    check_shows(c, "whsec", false);
+    check_shows(c, "sign: [\"***\", \"***\"]", true);
+    config_free(c);
+
     /* Nor in an error. */
     write_file(path, "lease: ${file:secret}\n");
     CHECK_EQ(config_load_file(path, &c, &err), PR_ECONFIG);
@@ -310,10 +322,10 @@ TEST(config_shows_what_it_would_read)
     struct config *c = load("instance: 'a: b # c'\n"
                             "boxes: {ledger: {keep: 90s}}\n"
                             "endpoints:\n"
-                            "  a: {url: 'null:', retry: [1s, 2s], allow_networks: [10.0.0.0/8]}\n"
+                            "  a: {url: 'null:', retry: [1s, 2s], allow_networks: [10.0.0.0/8], rate: 90/m}\n"
                             "  b: {url: 'console:', breaker: off}\n"
                             "  c: {url: 'https://c.example', envelope: batch, batch: {messages: 7, bytes: 9KiB}, ca: /dev/null}\n"
-                            "routes: [{type: '*.x', to: [a, b]}, {to: b}]\n");
+                            "routes: [{type: '*.x', to: [a, b]}, {header: {x-tenant: 'acme*', n: 1}, to: b}]\n");
     struct buf shown;
     struct config *again;
 
@@ -324,6 +336,12 @@ TEST(config_shows_what_it_would_read)
     CHECK_EQ(again->boxes[2].keep_us, PR_SECONDS(90));
     CHECK_EQ(again->endpoints[0].retry.delay_count, 2);
     CHECK_EQ(again->endpoints[0].allow_networks[0].prefix, 8);
+    CHECK_EQ(again->endpoints[0].rate.count, 90);
+    CHECK_EQ(again->endpoints[0].rate.period_us, PR_MINUTES(1));
+    CHECK_EQ(again->endpoints[1].rate.count, 0);
+    CHECK_EQ(again->routes[1].header_count, 2);
+    CHECK_SLICE(again->routes[1].headers[0].name, PR_STR("x-tenant"));
+    CHECK_SLICE(again->routes[1].headers[0].glob, PR_STR("acme*"));
     CHECK(!again->endpoints[1].breaker.enabled);
     CHECK_EQ(again->endpoints[2].batch.messages, 7);
     CHECK_EQ(again->endpoints[2].batch.bytes, 9 * 1024);

@@ -280,7 +280,7 @@ static void batch_arrivals(struct world *w)
     buf_init(&payload, 1 << 26);
     json_array_foreach(records, i, record) {
         record_body(record, &body);
-        CHECK_STR(record_header(record, "content-type"), "application/cloudevents-batch+json; charset=UTF-8");
+        CHECK_STR(record_header(record, "content-type"), "application/cloudevents-batch+json; charset=utf-8");
         json_t *events = json_loadb(body.data, body.size, 0, NULL);
         bool    taken  = strstr(buf_slice(&body).data, "/status/") == NULL;
         CHECK(json_array_size(events) >= 1 && json_array_size(events) <= w->config.batch_messages);

@@ -492,7 +492,7 @@ TEST(http_structured_and_raw_envelopes_arrive)
         record_body(r, &body);
         if (e == 0) {
             json_t *event = json_loadb(body.data, body.size, 0, NULL);
-            CHECK_STR(record_header(r, "content-type"), "application/cloudevents+json; charset=UTF-8");
+            CHECK_STR(record_header(r, "content-type"), "application/cloudevents+json; charset=utf-8");
             CHECK_EQ(json_integer_value(json_object_get(json_object_get(event, "data"), "a")), 1);
             json_decref(event);
         } else {

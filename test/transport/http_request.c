@@ -11,7 +11,7 @@
 
 static struct http_request request;
 
-static void make(const char *url, enum http_envelope envelope, const struct pr_message *m)
+static void make(const char *url, enum envelope envelope, const struct pr_message *m)
 {
     const struct endpoint_config config = { .name = "hook", .url = url };
     struct pr_error              error;
@@ -61,7 +61,7 @@ TEST(http_request_fills_placeholders_with_encoded_values)
         struct pr_message m = message("");
         m.type   = slice_from(table[i].type);
         m.stream = slice_from(table[i].stream);
-        make(table[i].url, HTTP_BINARY, &m);
+        make(table[i].url, ENVELOPE_BINARY, &m);
         CHECK_SLICE(buf_slice(&request.url), table[i].wanted);
         http_request_fini(&request);
     }
@@ -133,7 +133,7 @@ TEST(http_request_binary_has_ce_headers_and_the_payload)
     m.subject      = PR_STR("a \"b\" \xe2\x82\xac 100%");
     m.traceparent  = PR_STR("00-a-b-01");
     m.tracestate   = PR_STR("k=v");
-    make("https://h/", HTTP_BINARY, &m);
+    make("https://h/", ENVELOPE_BINARY, &m);
     CHECK_STR(header("ce-specversion"), "1.0");
     CHECK_STR(header("ce-id"), ID);
     CHECK_STR(header("ce-type"), "t");
@@ -151,8 +151,8 @@ TEST(http_request_binary_has_ce_headers_and_the_payload)
 TEST(http_request_structured_is_one_json_object)
 {
     struct pr_message m = message("{\"x-own\":\"1\"}");
-    make("https://h/", HTTP_STRUCTURED, &m);
-    CHECK_STR(header("Content-Type"), "application/cloudevents+json; charset=UTF-8");
+    make("https://h/", ENVELOPE_STRUCTURED, &m);
+    CHECK_STR(header("Content-Type"), "application/cloudevents+json; charset=utf-8");
     CHECK(header("ce-id") == NULL);
     CHECK_STR(header("x-own"), "1");
     CHECK(slice_starts_with(request.body, PR_STR("{\"specversion\":\"1.0\"")));
@@ -163,7 +163,7 @@ TEST(http_request_raw_has_payload_and_own_headers_only)
 {
     struct pr_message m = message("{\"x-own\":\"1\",\"ce-id\":\"mine\",\"traceparent\":\"my\"}");
     m.traceparent = PR_STR("00-a-b-01");
-    make("https://h/", HTTP_RAW, &m);
+    make("https://h/", ENVELOPE_RAW, &m);
     CHECK_STR(header("Content-Type"), "application/json");
     CHECK_STR(header("x-own"), "1");
     CHECK_STR(header("ce-id"), "mine"); /* we say nothing ourselves, so the sender may */
@@ -177,7 +177,7 @@ TEST(http_request_own_headers_are_strings_numbers_and_booleans)
     struct pr_message m =
         message("{\"a\":\"text \\u20ac\",\"b\":-7,\"c\":1.5,\"d\":true,\"e\":false,\"f\":\"\","
                 "\"g\":null,\"h\":[1],\"i\":{},\"A!#$%&'*+-.^_`|~9\":\"ok\"}");
-    make("https://h/", HTTP_RAW, &m);
+    make("https://h/", ENVELOPE_RAW, &m);
     CHECK_STR(header("a"), "text \xe2\x82\xac");
     CHECK_STR(header("b"), "-7");
     CHECK_STR(header("c"), "1.5");
@@ -214,14 +214,14 @@ TEST(http_request_own_headers_cannot_forge_anything)
         snprintf(headers, sizeof(headers), "{\"%s\":\"evil\",\"x-good\":\"1\"}",
                  i < ARRAY_LENGTH(reserved) ? reserved[i] : illegal[i - ARRAY_LENGTH(reserved)]);
         struct pr_message m = message(headers);
-        make("https://h/", HTTP_BINARY, &m);
+        make("https://h/", ENVELOPE_BINARY, &m);
         CHECK_STR(header("x-good"), "1");
         for (const struct curl_slist *h = request.headers; h != NULL; h = h->next)
             CHECK(strstr(h->data, "evil") == NULL);
         http_request_fini(&request);
     }
     struct pr_message m = message("{\"x\":\"a\\r\\nHost: evil\\u0000\\t\\u007f\",\"hosts\":\"fine\"}");
-    make("https://h/", HTTP_BINARY, &m);
+    make("https://h/", ENVELOPE_BINARY, &m);
     CHECK_STR(header("x"), "a%0D%0AHost: evil%00%09%7F");
     CHECK_STR(header("hosts"), "fine");
     http_request_fini(&request);
@@ -236,7 +236,7 @@ TEST(http_request_says_when_headers_cannot_be_read)
     for (size_t i = 0; i < ARRAY_LENGTH(texts); i++) {
         struct pr_message m = message(texts[i]);
         http_request_init(&request);
-        CHECK_EQ(http_request_make(&request, &config, HTTP_BINARY, &m, &error), PR_EINVAL);
+        CHECK_EQ(http_request_make(&request, &config, ENVELOPE_BINARY, &m, &error), PR_EINVAL);
         http_request_fini(&request);
     }
 }
@@ -253,7 +253,7 @@ TEST(http_request_limits_the_url)
     struct pr_message m = message("");
     m.stream = PR_BYTES(name, sizeof(name));
     http_request_init(&request);
-    CHECK_EQ(http_request_make(&request, &config, HTTP_BINARY, &m, &error), PR_EINVAL);
+    CHECK_EQ(http_request_make(&request, &config, ENVELOPE_BINARY, &m, &error), PR_EINVAL);
     CHECK(strstr(error.text, "url") != NULL);
     http_request_fini(&request);
 }

@@ -38,6 +38,9 @@ static struct world w; /* it is big */
     TEST(handler_##name) { name(&harness_handler); }                                    \
     TEST(http_##name) { name(&harness_http); }                                          \
     TEST(batch_##name) { name(&harness_batch); }                                        \
+    TEST(exec_##name) { name(&harness_exec); }                                          \
+    TEST(lines_##name) { name(&harness_lines); }                                        \
+    TEST(file_##name) { name(&harness_file); }                                          \
     static void name(const struct harness *h)
 #endif
 

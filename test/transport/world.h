@@ -34,8 +34,11 @@ struct harness {
     void      (*leave)(struct world *w);
 };
 
-extern const struct harness harness_null, harness_console, harness_handler, harness_http, harness_batch, harness_redis,
-    harness_amqp, harness_amqp1, harness_nats, harness_kafka, harness_mqtt;
+extern const struct harness harness_null, harness_console, harness_handler, harness_http, harness_batch,
+    harness_redis, harness_amqp, harness_amqp1, harness_nats, harness_kafka, harness_mqtt, harness_exec, harness_lines, harness_file;
+
+/* The folder of the last of these three. */
+const char *harness_folder(void);
 
 struct peer;
 struct peer *harness_http_peer(struct world *w);

@@ -1,0 +1,34 @@
+/* rate.h - so many messages in so much time: a bucket of tokens, with time as an argument.
+ *
+ * The bucket holds what comes in within RATE_BURST_US (one token at least): enough that nobody must be woken
+ * for each message, and too little for a burst that the other side would notice. */
+#ifndef POLICY_RATE_H
+#define POLICY_RATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define RATE_BURST_US INT64_C(100000)
+#define RATE_COUNT_MAX 1000000
+#define RATE_PERIOD_MAX_US INT64_C(86400000000) /* a day */
+
+struct rate_setting {
+    int64_t count;     /* 0: no limit */
+    int64_t period_us; /* 1 .. RATE_PERIOD_MAX_US */
+};
+
+/* Zeroed: full. */
+struct rate {
+    int64_t missing; /* to be full, in units: count of them come in each microsecond, a token has period_us */
+    int64_t at_us;   /* ... at this time */
+};
+
+bool rate_allows(const struct rate *r, const struct rate_setting *s, int64_t now_us);
+void rate_take(struct rate *r, const struct rate_setting *s,
+               int64_t now_us); /* one token; it must be allowed */
+/* One that was taken and not used; it goes in again. */
+void rate_give_back(struct rate *r, const struct rate_setting *s);
+/* When the next one is there, when it is not there now; with time standing still before it. */
+int64_t rate_next_us(const struct rate *r, const struct rate_setting *s);
+
+#endif

@@ -1,0 +1,477 @@
+/* exec: a program does the work.
+ *
+ *   exec:PROGRAM ARGUMENTS              one run for each message: the payload is its standard input, the
+ *                                       CloudEvents attributes are CE_ID, CE_TYPE ... in its environment,
+ *                                       its exit code is the answer
+ *   exec:PROGRAM ARGUMENTS?mode=lines   it runs on: a JSON line for each message, and a line answers it
+ *
+ * No shell reads the words.  Each worker has one program and one message at a time, so whoever crashes or
+ * hangs costs exactly the message in its hands.
+ *
+ *   idle --> (ready -->) working --> dying --> idle
+ *
+ *   X1  A worker has a delivery exactly while it is working.
+ *   X2  A program that was started is reaped: in poll, or in close at the latest. */
+#include "transport/exec.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/slice.h"
+#include "base/util.h"
+#include "transport/cloudevents.h"
+#include "transport/delivery.h"
+#include "transport/envelope.h"
+
+#define EXEC_CONCURRENCY 4
+#define EXEC_CONCURRENCY_MAX 1024 /* processes */
+#define EXEC_FDS 4                /* to wait for, of each worker */
+
+extern char **environ;
+
+enum worker_state {
+    WORKER_IDLE,  /* no program */
+    WORKER_READY, /* lines: it waits for a message */
+    WORKER_WORKING,
+    WORKER_DYING, /* killed, not yet reaped */
+};
+
+struct worker {
+    enum worker_state state;
+    struct child child;
+    const struct delivery *delivery;
+    struct buf line; /* what it is told ... */
+    size_t written;
+    struct buf answer; /* ... and says */
+};
+
+struct exec {
+    const struct endpoint_config *config;
+    const struct clock *clock;
+    enum envelope envelope;
+    bool lines;
+    struct arena arena; /* of words */
+    struct arena scratch;
+    char *words[EXEC_WORDS_MAX + 1];
+    struct worker *workers;
+    size_t worker_count;
+    struct pollfd *fds;
+    struct delivery_queue waiting;
+    struct delivery_result *done; /* so many as there are workers, and those that never started */
+    size_t done_count, taken_count, capacity;
+};
+
+/* ---- Life and death ------------------------------------------------------------------------------ */
+
+static int exec_check(const struct endpoint_config *config, struct pr_error *reterr)
+{
+    char *words[EXEC_WORDS_MAX + 1];
+    struct arena arena;
+    bool lines = false;
+
+    arena_init(&arena, 1024);
+    int rc = exec_words(config, &arena, words, &lines, reterr);
+    arena_fini(&arena);
+    if (rc == PR_OK)
+        rc = envelope_check(config, reterr);
+    if (rc == PR_OK && lines && config->envelope != NULL && strcmp(config->envelope, "raw") == 0)
+        rc = error_set(reterr, PR_ECONFIG, "endpoint %s: lines are structured: envelope raw needs mode=message",
+                       config->name);
+    if (rc == PR_OK && config->concurrency > EXEC_CONCURRENCY_MAX)
+        rc = error_set(reterr, PR_ECONFIG, "endpoint %s: concurrency is at most %d", config->name,
+                       EXEC_CONCURRENCY_MAX);
+    return rc;
+}
+
+/* Then the system forgets how a program ended before we can ask. */
+static bool ends_are_forgotten(void)
+{
+    struct sigaction action;
+    return sigaction(SIGCHLD, NULL, &action) == 0 &&
+           (action.sa_handler == SIG_IGN || (action.sa_flags & SA_NOCLDWAIT) != 0);
+}
+
+static int exec_open(void *self, const struct endpoint_config *config, struct pr_error *reterr)
+{
+    struct exec *x = self;
+    size_t count = config->concurrency != 0 ? config->concurrency : EXEC_CONCURRENCY;
+
+    x->config = config;
+    x->clock = config_clock(config);
+    arena_init(&x->arena, 1024);
+    arena_init(&x->scratch, 4096);
+    (void)envelope_parse(config->envelope, &x->envelope); /* exec_check() has */
+    int rc = exec_words(config, &x->arena, x->words, &x->lines, reterr);
+    if (rc != PR_OK)
+        return rc;
+    if (ends_are_forgotten())
+        return error_set(reterr, PR_ECONFIG,
+                         "endpoint %s: SIGCHLD is ignored in this process: how programs end would be lost",
+                         config->name);
+    x->capacity = count;
+    x->workers = calloc(count, sizeof(*x->workers));
+    x->fds = calloc(count * EXEC_FDS + 1, sizeof(*x->fds));
+    x->done = calloc(count, sizeof(*x->done));
+    if (x->workers == NULL || x->fds == NULL || x->done == NULL)
+        return error_set(reterr, PR_ENOMEM, "endpoint %s: no memory for %zu programs", config->name, count);
+    for (; x->worker_count < count; x->worker_count++) {
+        struct worker *w = &x->workers[x->worker_count];
+        child_init(&w->child);
+        buf_init(&w->line, ENVELOPE_JSON_MAX);
+        buf_init(&w->answer, EXEC_ANSWER_MAX);
+    }
+    return delivery_queue_init(&x->waiting, count, reterr);
+}
+
+static void exec_close(void *self)
+{
+    struct exec *x = self;
+    siginfo_t how;
+
+    if (x->config == NULL)
+        return;
+    for (size_t i = 0; i < x->worker_count; i++) {
+        struct worker *w = &x->workers[i];
+        child_kill(&w->child);
+        if (w->child.pid != 0)
+            (void)child_reap(&w->child, true, NULL, &how); /* X2 */
+        buf_fini(&w->line);
+        buf_fini(&w->answer);
+    }
+    while (x->done_count > 0)
+        delivery_result_fini(&x->done[--x->done_count]);
+    delivery_queue_fini(&x->waiting);
+    arena_fini(&x->arena);
+    arena_fini(&x->scratch);
+    free(x->workers);
+    free(x->fds);
+    free(x->done);
+}
+
+static size_t exec_submit(void *self, const struct delivery *const *list, size_t count)
+{
+    struct exec *x = self;
+    size_t taken = delivery_queue_push(&x->waiting, list, min_size(count, x->capacity - x->taken_count));
+    x->taken_count += taken;
+    return taken;
+}
+
+static void exec_cancel(void *self)
+{
+    struct exec *x = self;
+    delivery_queue_cancel(&x->waiting);
+}
+
+/* ---- A message begins ------------------------------------------------------------------------------------ */
+
+static struct delivery_result *done_add(struct exec *x)
+{
+    ASSERT(x->done_count < x->capacity);
+    return &x->done[x->done_count++];
+}
+
+static bool is_ours(const char *variable)
+{
+    return strncmp(variable, "POSTRIDER_", strlen("POSTRIDER_")) == 0 ||
+           strncmp(variable, "CE_", strlen("CE_")) == 0;
+}
+
+/* "CE_" and the name in capitals, "=", the value.  NULL: no memory. */
+static char *variable(struct arena *arena, const char *prefix, const char *name, pr_slice value)
+{
+    const char *text = arena_printf(arena, "%s%s=", prefix, name).data;
+    size_t size = text != NULL ? strlen(text) : 0;
+    char *all = text != NULL ? arena_alloc(arena, size + value.size + 1) : NULL;
+
+    if (all == NULL)
+        return NULL;
+    for (size_t i = 0; i < size; i++)
+        all[i] = text[i] >= 'a' && text[i] <= 'z' ? (char)(text[i] - 'a' + 'A') : text[i];
+    memcpy(all + size, value.data != NULL ? value.data : "", value.size);
+    all[size + value.size] = '\0';
+    return all;
+}
+
+/* Our own environment without what is ours alone, and what the message has; d is NULL: only the former. */
+static char **environment_of(struct exec *x, const struct delivery *d)
+{
+    struct cloudevent event = { .count = 0 };
+    size_t count = 0, inherited = 0;
+    bool good = true;
+
+    while (environ[inherited] != NULL)
+        inherited++;
+    char **list = arena_alloc_array(&x->scratch, inherited + CLOUDEVENTS_ATTRIBUTES_MAX + 4, sizeof(*list));
+    if (list == NULL)
+        return NULL;
+    for (size_t i = 0; i < inherited; i++)
+        if (!is_ours(environ[i]))
+            list[count++] = environ[i];
+    if (d == NULL)
+        return list;
+    if (x->envelope == ENVELOPE_BINARY) {
+        cloudevent_init(&event, d->message, x->config->source);
+        for (size_t i = 0; i < event.count; i++)
+            good &= (list[count++] = variable(&x->scratch, "CE_", event.attributes[i].name,
+                                              event.attributes[i].value)) != NULL;
+    }
+    if (x->envelope != ENVELOPE_RAW)
+        good &= (list[count++] = variable(&x->scratch, "CE_", "datacontenttype",
+                                          x->envelope == ENVELOPE_STRUCTURED
+                                              ? PR_STR(CLOUDEVENTS_MEDIA_TYPE)
+                                              : cloudevent_content_type(d->message))) != NULL;
+    if (d->message->headers.size > 0)
+        good &= (list[count++] = variable(&x->scratch, "POSTRIDER_", "headers", d->message->headers)) != NULL;
+    return good ? list : NULL;
+}
+
+/* A file in memory: a program may read it, or not, as it likes.  -1: errno says why. */
+static int input_of(struct exec *x, struct worker *w, const struct pr_message *m)
+{
+    pr_slice bytes = m->payload;
+    int fd = memfd_create("postrider-message", MFD_CLOEXEC);
+
+    if (x->envelope == ENVELOPE_STRUCTURED) {
+        buf_reset(&w->line);
+        cloudevent_write_line(&w->line, m, x->config->source);
+        bytes = buf_slice(&w->line);
+    }
+    for (size_t done = 0; fd >= 0 && done < bytes.size;) {
+        ssize_t n = write(fd, bytes.data + done, bytes.size - done);
+        if (n < 0 && errno != EINTR) {
+            close(fd);
+            return -1;
+        }
+        done += n > 0 ? (size_t)n : 0;
+    }
+    if (fd >= 0)
+        (void)lseek(fd, 0, SEEK_SET); /* of a file: it works */
+    return fd;
+}
+
+static int start_program(struct exec *x, struct worker *w, const struct delivery *d)
+{
+    char **environment = environment_of(x, d);
+    int fd = environment != NULL ? input_of(x, w, d->message) : -1;
+    int rc = environment == NULL ? ENOMEM : fd < 0 ? errno : child_spawn(&w->child, x->words, environment, fd);
+
+    if (fd >= 0)
+        close(fd);
+    return rc;
+}
+
+static void write_line(struct worker *w)
+{
+    while (w->child.in >= 0 && w->written < w->line.size) {
+        ssize_t n = send(w->child.in, w->line.data + w->written, w->line.size - w->written, MSG_NOSIGNAL);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return; /* later; or it is gone, and that is seen otherwise */
+        w->written += (size_t)n;
+    }
+}
+
+static int start_line(struct exec *x, struct worker *w, const struct delivery *d)
+{
+    int rc = 0;
+    if (w->state == WORKER_IDLE) {
+        char **environment = environment_of(x, NULL);
+        rc = environment == NULL ? ENOMEM : child_spawn(&w->child, x->words, environment, -1);
+        buf_reset(&w->answer);
+    }
+    if (rc != 0)
+        return rc;
+    w->state = WORKER_READY;
+    buf_reset(&w->line);
+    cloudevent_write_line(&w->line, d->message, x->config->source);
+    w->written = 0;
+    w->child.tail_size = 0;
+    if (buf_failed(&w->line))
+        return ENOMEM;
+    write_line(w);
+    return 0;
+}
+
+static void start(struct exec *x, struct worker *w, const struct delivery *d)
+{
+    arena_reset(&x->scratch);
+    int rc = x->lines ? start_line(x, w, d) : start_program(x, w, d);
+    if (rc == 0) {
+        w->state = WORKER_WORKING;
+        w->delivery = d;
+    } else {
+        exec_judge_spawn(x->words[0], rc, d->token, done_add(x));
+    }
+}
+
+/* One that is ready is better than one that has to be started. */
+static struct worker *find_worker(struct exec *x)
+{
+    struct worker *found = NULL;
+    for (size_t i = 0; i < x->worker_count; i++) {
+        struct worker *w = &x->workers[i];
+        if (w->state == WORKER_READY)
+            return w;
+        if (w->state == WORKER_IDLE && found == NULL)
+            found = w;
+    }
+    return found;
+}
+
+static void start_waiting(struct exec *x, int64_t now_us)
+{
+    const struct delivery *d;
+    bool may_start;
+    while ((d = delivery_queue_peek(&x->waiting, now_us, &may_start)) != NULL) {
+        struct worker *w = may_start ? find_worker(x) : NULL;
+        if (may_start && w == NULL)
+            return;
+        delivery_queue_drop(&x->waiting);
+        if (may_start)
+            start(x, w, d);
+        else
+            result_returned(done_add(x), d->token);
+    }
+}
+
+/* ---- ... and ends ------------------------------------------------------------------------------------------- */
+
+static void kill_worker(struct worker *w)
+{
+    child_kill(&w->child);
+    w->delivery = NULL;
+    w->state = WORKER_DYING;
+}
+
+/* Its line is there.  Whatever else it says was not asked for. */
+static void take_answer(struct exec *x, struct worker *w)
+{
+    const char *end = w->answer.size > 0 ? memchr(w->answer.data, '\n', w->answer.size) : NULL;
+    size_t size = end != NULL ? (size_t)(end - w->answer.data) : w->answer.size;
+    bool talks = end == NULL || size + 1 < w->answer.size || w->written < w->line.size;
+
+    if (end == NULL && !buf_failed(&w->answer))
+        return;
+    bool good = exec_judge_line((pr_slice){ w->answer.data, size }, w->delivery, done_add(x)) && !talks;
+    buf_reset(&w->answer);
+    if (good) {
+        w->delivery = NULL;
+        w->state = WORKER_READY;
+    } else {
+        kill_worker(w);
+    }
+}
+
+static void listen_to(struct exec *x, struct worker *w)
+{
+    child_read(&w->child, &w->child.err, NULL);
+    if (!x->lines) {
+        child_read(&w->child, &w->child.out, NULL);
+        return;
+    }
+    write_line(w);
+    child_read(&w->child, &w->child.out, &w->answer);
+    if (w->state == WORKER_WORKING)
+        take_answer(x, w);
+    else if (w->state == WORKER_READY && w->answer.size > 0)
+        kill_worker(w); /* it talks to nobody: the next answer would be another's */
+}
+
+static void see_end(struct exec *x, struct worker *w, int64_t now_us)
+{
+    siginfo_t how;
+    if (w->state == WORKER_IDLE)
+        return;
+    if (child_reap(&w->child, false, x->lines ? &w->answer : NULL, &how)) {
+        if (w->state == WORKER_WORKING && x->lines)
+            take_answer(x, w); /* its last word */
+        if (w->state == WORKER_WORKING && x->lines)
+            exec_judge_lost(&w->child, &how, w->delivery->token, done_add(x));
+        else if (w->state == WORKER_WORKING)
+            exec_judge_end(&w->child, &how, w->delivery->token, done_add(x));
+        w->delivery = NULL;
+        w->state = WORKER_IDLE;
+    } else if (w->state == WORKER_WORKING && now_us >= w->delivery->deadline_us) {
+        exec_judge_late(&w->child, w->delivery->token, done_add(x));
+        kill_worker(w);
+    } else if (x->lines && (w->state == WORKER_WORKING || w->state == WORKER_READY) && w->child.out < 0) {
+        kill(-w->child.pid, SIGKILL); /* it cannot answer any more; how it ended is seen next time */
+    }
+}
+
+static void work(struct exec *x)
+{
+    int64_t now_us = clock_mono_us(x->clock);
+    for (size_t i = 0; i < x->worker_count; i++) {
+        struct worker *w = &x->workers[i];
+        if (w->state == WORKER_WORKING || w->state == WORKER_READY)
+            listen_to(x, w);
+        see_end(x, w, now_us);
+    }
+    start_waiting(x, now_us);
+}
+
+/* True: the caller wants its thread back. */
+static bool wait_for_news(struct exec *x, int64_t deadline_us)
+{
+    nfds_t count = 0;
+    x->fds[count++] = (struct pollfd){ .fd = x->config->wake_fd, .events = POLLIN };
+    for (size_t i = 0; i < x->worker_count; i++) {
+        const struct worker *w = &x->workers[i];
+        if (w->state == WORKER_IDLE)
+            continue;
+        x->fds[count++] = (struct pollfd){ .fd = w->child.pidfd, .events = POLLIN };
+        x->fds[count++] = (struct pollfd){ .fd = w->child.out, .events = POLLIN };
+        x->fds[count++] = (struct pollfd){ .fd = w->child.err, .events = POLLIN };
+        if (w->written < w->line.size && w->child.in >= 0)
+            x->fds[count++] = (struct pollfd){ .fd = w->child.in, .events = POLLOUT };
+        if (w->state == WORKER_WORKING)
+            deadline_us = min64(deadline_us, w->delivery->deadline_us);
+    }
+    int64_t left_us = max64(time_sub(deadline_us, clock_mono_us(x->clock)), 0);
+    struct timespec left = { .tv_sec = left_us / 1000000, .tv_nsec = (long)(left_us % 1000000) * 1000 };
+    return ppoll(x->fds, count, &left, NULL) > 0 && x->fds[0].revents != 0;
+}
+
+static size_t take_done(struct exec *x, struct delivery_result *ret, size_t max)
+{
+    size_t count = min_size(max, x->done_count);
+    memcpy(ret, x->done, count * sizeof(*ret));
+    memmove(x->done, x->done + count, (x->done_count - count) * sizeof(*ret));
+    x->done_count -= count;
+    x->taken_count -= count;
+    return count;
+}
+
+static size_t exec_poll(void *self, struct delivery_result *ret, size_t max, int64_t deadline_us)
+{
+    struct exec *x = self;
+    bool woken = false;
+    for (;;) {
+        work(x);
+        size_t count = take_done(x, ret, max);
+        if (count > 0 || woken || clock_mono_us(x->clock) >= deadline_us)
+            return count;
+        woken = wait_for_news(x, deadline_us);
+    }
+}
+
+const struct transport_ops transport_exec = {
+    .scheme = "exec",
+    .size = sizeof(struct exec),
+    .concurrency = EXEC_CONCURRENCY,
+    .check = exec_check,
+    .open = exec_open,
+    .close = exec_close,
+    .submit = exec_submit,
+    .poll = exec_poll,
+    .cancel = exec_cancel,
+};

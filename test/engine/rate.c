@@ -1,0 +1,93 @@
+/* Limits of an endpoint: what is over its rate waits, and nobody else notices.  Routes by header. */
+#include "stage.h"
+
+#include "base/slice.h"
+#include "base/util.h"
+
+/* Sends to an endpoint in [from, to), since the world began. */
+static size_t sends_between(const struct stage *s, unsigned endpoint, int64_t from_us, int64_t to_us)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < s->count; i++)
+        count += s->diary[i].endpoint == endpoint && s->diary[i].at_us >= from_us && s->diary[i].at_us < to_us;
+    return count;
+}
+
+TEST(what_is_over_the_rate_waits_and_is_not_counted)
+{
+    struct stage s;
+    pr_id last = { 0 };
+    stage_set(&s);
+    s.scenario.endpoints[0].rate = (struct rate_setting){ 50, PR_SECONDS(1) };
+    stage_endpoint(&s, ORDERING_FIFO)->rate = (struct rate_setting){ 0 };
+    stage_open(&s);
+    for (int i = 0; i < 300; i++)
+        last = world_send_to(&s.w, "e0", i % 3 == 0 ? STREAM(i % 100) : "", "ok");
+    for (int i = 0; i < 100; i++)
+        world_send_to(&s.w, "e1", "", "ok");
+    stage_run(&s, PR_SECONDS(2));
+    int64_t first_us = s.diary[0].at_us;
+    CHECK(sends_between(&s, 0, first_us, first_us + PR_SECONDS(1)) <= 55);
+    CHECK(sends_between(&s, 0, first_us, first_us + PR_SECONDS(1)) >= 50);
+    CHECK_EQ(sends_between(&s, 1, 0, first_us + PR_SECONDS(1)), 100);
+    struct listed waiting = stage_look(&s, last);
+    CHECK_EQ(waiting.m.attempts, 0);
+    CHECK_EQ(waiting.m.failures, 0);
+    stage_run(&s, PR_SECONDS(5));
+    CHECK(stage_done(&s, last));
+    CHECK_EQ(sends_between(&s, 0, 0, PR_NEVER), 300); /* each once */
+    for (int64_t at_us = first_us; at_us < first_us + PR_SECONDS(6); at_us += PR_MILLISECONDS(100))
+        CHECK(sends_between(&s, 0, at_us, at_us + PR_SECONDS(1)) <= 55);
+    stage_close(&s);
+}
+
+TEST(a_retry_counts_against_the_rate)
+{
+    struct stage s;
+    stage_set(&s);
+    s.scenario.endpoints[0].rate = (struct rate_setting){ 1, PR_SECONDS(1) };
+    stage_open(&s);
+    for (int i = 0; i < 5; i++)
+        world_send(&s.w, "", "fail:1");
+    stage_run(&s, PR_SECONDS(60));
+    CHECK_EQ(s.count, 10);
+    for (size_t i = 1; i < s.count; i++)
+        CHECK(s.diary[i].at_us - s.diary[i - 1].at_us >= PR_MILLISECONDS(999));
+    stage_close(&s);
+}
+
+TEST(a_route_may_want_headers)
+{
+    static const struct {
+        const char *headers;
+        bool tenant, both;
+    } table[] = {
+        { "", false, false },
+        { "{}", false, false },
+        { "{\"x-tenant\":\"acme-eu\"}", true, false },
+        { "{\"X-Tenant\":\"acme\"}", true, false },
+        { "{\"x-tenant\":\"ac\\u006de\",\"priority\":1}", true, true },
+        { "{\"x-tenant\":\"other\",\"priority\":1}", false, false },
+        { "{\"x-tenant\":[\"acme\"],\"priority\":1}", false, false },
+        { "{\"priority\":\"1\",\"x\":{\"x-tenant\":\"acme\"}}", false, false },
+        { "{\"x-tenan\":\"acme\"}", false, false },
+        { "not JSON", false, false },
+    };
+    const struct route_header wanted[] = { { PR_STR("x-tenant"), PR_STR("acme*") },
+                                           { PR_STR("priority"), PR_STR("1") } };
+    const unsigned zero[] = { 0 }, one[] = { 1 }, two[] = { 2 };
+    const struct route routes[] = {
+        { .to = zero, .to_count = 1 },
+        { .headers = wanted, .header_count = 1, .to = one, .to_count = 1 },
+        { .headers = wanted, .header_count = 2, .to = two, .to_count = 1 },
+    };
+    const struct engine_setting setting = { .routes = routes, .route_count = ARRAY_LENGTH(routes) };
+    for (size_t i = 0; i < ARRAY_LENGTH(table); i++) {
+        struct pr_message m = { .headers = slice_from(table[i].headers) };
+        unsigned to[4];
+        size_t count = engine_route(&setting, &m, to, 4);
+        CHECK_EQ(count, 1u + table[i].tenant + table[i].both);
+        for (size_t k = 0; k < count; k++)
+            CHECK_EQ(to[k], k);
+    }
+}

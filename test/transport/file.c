@@ -1,0 +1,171 @@
+/* The file transport: what is on disk after faults, and after somebody moved the file away. */
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/slice.h"
+#include "check.h"
+#include "world.h"
+
+static struct world w;
+static char path[256], moved[256];
+
+static void begin(const char *content)
+{
+    world_prepare(&w, &harness_file, 0);
+    snprintf(path, sizeof(path), "%s/audit.jsonl", harness_folder());
+    snprintf(moved, sizeof(moved), "%s/audit.jsonl.1", harness_folder());
+    if (content != NULL) {
+        FILE *f = fopen(path, "we");
+        CHECK(f != NULL && fputs(content, f) >= 0 && fclose(f) == 0);
+    }
+}
+
+static off_t size_of(const char *name)
+{
+    struct stat st;
+    return stat(name, &st) == 0 ? st.st_size : -1;
+}
+
+static void send_one(void)
+{
+    world_add(&w, "", PR_STR("{\n \"a\": 1 }"), WISH_OK);
+    world_run(&w);
+}
+
+/* The whole file, until the next call. */
+static const char *content(void)
+{
+    static char text[4096];
+    FILE *f = fopen(path, "re");
+    text[fread(text, 1, sizeof(text) - 1, f)] = '\0';
+    fclose(f);
+    return text;
+}
+
+TEST(file_writes_one_line_for_json_of_several)
+{
+    begin(NULL);
+    world_open(&w);
+    send_one();
+    CHECK(strstr(content(), "\"data\":{  \"a\": 1 }}\n") != NULL);
+    CHECK_EQ(strchr(content(), '\n') - content() + 1, size_of(path));
+    world_fini(&w);
+}
+
+TEST(file_takes_away_a_piece_of_a_line_and_ends_a_whole_one)
+{
+    static const struct {
+        const char *before, *kept;
+    } table[] = {
+        { "{\"id\":1}\n{\"id\":2,\"da", "{\"id\":1}\n" },
+        { "{\"id\":", "" },
+        { "{\"id\":1}\n{\"id\":2}", "{\"id\":1}\n{\"id\":2}\n" },
+        { "{\"id\":1}\n", "{\"id\":1}\n" },
+    };
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        begin(table[i].before);
+        world_open(&w);
+        send_one();
+        CHECK_EQ(w.results[0].outcome, SEND_OK);
+        CHECK(strncmp(content(), table[i].kept, strlen(table[i].kept)) == 0);
+        CHECK(strncmp(content() + strlen(table[i].kept), "{\"specversion\"", 14) == 0);
+        world_fini(&w);
+    }
+}
+
+TEST(file_follows_its_name_when_it_was_moved)
+{
+    begin(NULL);
+    world_open(&w);
+    send_one();
+    off_t before = size_of(path);
+    CHECK_EQ(rename(path, moved), 0);
+    send_one();
+    CHECK_EQ(w.results[1].outcome, SEND_OK);
+    CHECK_EQ(size_of(moved), before);
+    CHECK(size_of(path) > 0);
+    world_fini(&w);
+}
+
+/* The limit of the process stands for the end of the disk: the write ends in the middle of a line. */
+TEST(file_on_a_full_disk_leaves_no_piece_and_goes_on_later)
+{
+    struct rlimit saved, small;
+    begin(NULL);
+    world_open(&w);
+    send_one();
+    off_t before = size_of(path);
+    signal(SIGXFSZ, SIG_IGN);
+    CHECK_EQ(getrlimit(RLIMIT_FSIZE, &saved), 0);
+    small = saved;
+    small.rlim_cur = (rlim_t)before + 20;
+    CHECK_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+    send_one();
+    CHECK_EQ(setrlimit(RLIMIT_FSIZE, &saved), 0);
+    CHECK_EQ(w.results[1].outcome, SEND_FAILED);
+    CHECK_EQ(w.results[1].reason, PR_REASON_DEPENDENCY_FAILURE);
+    CHECK_STR(w.results[1].code, "EFBIG");
+    CHECK(strstr(w.results[1].error, "audit.jsonl: File too large") != NULL);
+    CHECK_EQ(size_of(path), before);
+    send_one();
+    CHECK_EQ(w.results[2].outcome, SEND_OK);
+    world_fini(&w);
+}
+
+TEST(file_says_why_it_cannot_be_written)
+{
+    static const struct {
+        const char *url;
+        int reason;
+        const char *code;
+    } table[] = {
+        { "file:/nonexistent/audit.jsonl", PR_REASON_DESTINATION_MISSING, "ENOENT" },
+        { "file:///dev/null", PR_REASON_DESTINATION_MISSING, "not_a_file" },
+        { "file:/tmp", PR_REASON_DESTINATION_MISSING, "EISDIR" },
+    };
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        begin(NULL);
+        w.config.url = table[i].url;
+        world_open(&w);
+        send_one();
+        CHECK_EQ(w.results[0].reason, table[i].reason);
+        CHECK_STR(w.results[0].code, table[i].code);
+        world_fini(&w);
+    }
+}
+
+TEST(file_raw_holds_payloads_of_one_line)
+{
+    begin(NULL);
+    w.config.envelope = "raw";
+    world_open(&w);
+    world_add(&w, "", PR_STR("{\"a\":1}"), WISH_OK);
+    world_add(&w, "", PR_STR("one\ntwo"), WISH_OK);
+    world_run(&w);
+    CHECK_EQ(w.results[0].outcome, SEND_OK);
+    CHECK_EQ(w.results[1].reason, PR_REASON_SERIALIZATION_ERROR);
+    CHECK_STR(content(), "{\"a\":1}\n");
+    world_fini(&w);
+}
+
+TEST(file_does_not_wait_for_ever_for_a_lock)
+{
+    begin("");
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    CHECK_EQ(flock(fd, LOCK_EX), 0);
+    world_open(&w);
+    send_one();
+    CHECK_EQ(w.results[0].reason, PR_REASON_DEPENDENCY_FAILURE);
+    CHECK_STR(w.results[0].code, "EAGAIN");
+    close(fd);
+    send_one();
+    CHECK_EQ(w.results[1].outcome, SEND_OK);
+    world_fini(&w);
+}
