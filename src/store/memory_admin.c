@@ -412,10 +412,6 @@ int memory_admin(void *self, const struct admin *admin, struct admin_reply *ret_
     struct admin_reply reply = { 0 };
     bool on_endpoint = admin->kind == ADMIN_PAUSE || admin->kind == ADMIN_RESUME;
 
-    if (on_endpoint && admin->filter.endpoint.size == 0)
-        return error_set(reterr, PR_EINVAL, "name the endpoint to pause or resume");
-    if (filter_is_empty(&admin->filter))
-        return error_set(reterr, PR_EINVAL, "nothing is named: give ids, or a filter such as a box or a type");
     pthread_mutex_lock(&memory->mutex);
     int64_t now_us = memory_now(memory);
     int rc = on_endpoint ? admin_endpoint(memory, admin, &reply, now_us) : admin_rows(memory, admin, &reply, now_us);

@@ -286,7 +286,6 @@ void audit_add(struct memory *memory, struct audit *audit, uint64_t changed);
 void flights_mark(struct memory *memory); /* makes row_state() know who is in flight */
 enum state row_state(const struct memory *memory, const struct stored *row, int64_t now_us);
 bool filter_matches(const struct filter *filter, const struct stored *row, enum state state);
-bool filter_is_empty(const struct filter *filter);
 pr_slice row_endpoint(const struct stored *row);
 
 /* memory_query.c, memory_admin.c */

@@ -4,7 +4,6 @@
 
 #include "base/buf.h"
 #include "base/error.h"
-#include "base/json.h"
 #include "base/slice.h"
 #include "base/util.h"
 #include "core/fingerprint.h"
@@ -14,7 +13,6 @@
 #define ARENA_BYTES 65536
 #define STORY_BYTES_MAX (1u << 20)
 #define NOTE_BYTES_MAX 65536
-#define AUDIT_BYTES_MAX 65536
 #define NOTICES_EACH_MAX 1000 /* more rows than this are told as "read everything anew" */
 #define AT_ONCE 40            /* statements on their way */
 
@@ -315,52 +313,15 @@ static int notices_write(struct order *o)
     return link_run(o->link, o->reterr);
 }
 
-static void audit_filter(struct buf *b, const struct filter *f)
-{
-    const struct {
-        const char *name;
-        pr_slice    value;
-    } texts[] = { { "box", f->box },       { "endpoint", f->endpoint }, { "type", f->type },
-                  { "stream", f->stream }, { "error", f->error },       { "fingerprint", f->fingerprint } };
-    struct json_writer w;
-    char               id[PR_ID_TEXT_SIZE];
-
-    json_init(&w, b);
-    json_begin_object(&w);
-    for (size_t i = 0; i < ARRAY_LENGTH(texts); i++)
-        if (texts[i].value.size > 0) {
-            json_key(&w, texts[i].name);
-            json_slice(&w, texts[i].value);
-        }
-    if (f->reason != 0) {
-        json_key(&w, "reason");
-        json_cstr(&w, pr_reason_name(f->reason));
-    }
-    if (f->state >= 0 && f->state < STATE_COUNT) {
-        json_key(&w, "state");
-        json_cstr(&w, state_name((enum state)f->state));
-    }
-    if (f->id_count > 0) {
-        json_key(&w, "ids");
-        json_begin_array(&w);
-        for (size_t i = 0; i < min_size(f->id_count, NOTICES_EACH_MAX); i++) {
-            pr_id_format(f->ids[i], id);
-            json_cstr(&w, id);
-        }
-        json_end_array(&w);
-    }
-    json_end_object(&w);
-}
-
 static int audit_write(struct order *o)
 {
     struct buf  target;
     struct args args = { .count = 0 };
     buf_init(&target, AUDIT_BYTES_MAX);
-    audit_filter(&target, &o->admin->filter);
+    audit_write_target(&target, o->admin);
     arg_time(&args, o->s.now_us);
     arg_text(&args, o->admin->by);
-    arg_text(&args, slice_from(order_action(o)->name));
+    arg_text(&args, slice_from(admin_name(o->admin->kind)));
     arg_text(&args, buf_slice(&target));
     arg_text(&args, o->admin->why);
     arg_i64(&args, (int64_t)o->reply.matched);
@@ -440,12 +401,6 @@ static int order_endpoint(struct order *o)
     return rc == PR_OK ? notices_write(o) : rc;
 }
 
-static bool filter_is_empty(const struct filter *f)
-{
-    return f->id_count == 0 && f->state < 0 && f->reason == 0 && f->since_us == 0 && f->until_us == 0 && f->box.size == 0 &&
-           f->endpoint.size == 0 && f->stream.size == 0 && f->type.size == 0 && f->error.size == 0 && f->fingerprint.size == 0;
-}
-
 static int order_inside(struct order *o)
 {
     bool on_endpoint = order_action(o)->notice == NOTICE_ENDPOINT;
@@ -486,12 +441,6 @@ int pg_admin(void *self, const struct admin *admin, struct admin_reply *ret_repl
     struct postgres_store *store = self;
     struct order           o = { .store = store, .link = store->people, .admin = admin, .reterr = reterr };
 
-    if ((size_t)admin->kind >= ARRAY_LENGTH(actions))
-        return error_set(reterr, PR_EINVAL, "there is no action of kind %d", (int)admin->kind);
-    if (filter_is_empty(&admin->filter))
-        return error_set(reterr, PR_EINVAL, "nothing is named: give ids, or a filter such as a box or a type");
-    if (order_action(&o)->notice == NOTICE_ENDPOINT && admin->filter.endpoint.size == 0)
-        return error_set(reterr, PR_EINVAL, "name the endpoint to pause or resume");
     pthread_mutex_lock(&store->people_lock);
     int rc = order_run(&o);
     if (rc < 0 && rc != PR_EUNCERTAIN && (link_should_retry(o.link) || !link_is_up(o.link)))

@@ -5,7 +5,6 @@
 
 #include "base/buf.h"
 #include "base/error.h"
-#include "base/json.h"
 #include "base/slice.h"
 #include "core/fingerprint.h"
 #include "core/story.h"
@@ -16,7 +15,6 @@
 #define ARENA_BYTES 65536
 #define STORY_BYTES_MAX (1u << 20)
 #define NOTE_BYTES_MAX 4096
-#define AUDIT_BYTES_MAX 65536
 #define NOTICES_EACH_MAX 1000 /* more rows than this are told as "read everything anew" */
 
 /* One row that is meant; read again when its turn comes. */
@@ -322,53 +320,16 @@ static int notice_write(struct order *o, pr_slice box, enum notice_kind kind, ui
                    NULL, o->reterr);
 }
 
-static void audit_filter(struct buf *b, const struct filter *f)
-{
-    const struct {
-        const char *name;
-        pr_slice value;
-    } texts[] = { { "box", f->box },       { "endpoint", f->endpoint }, { "type", f->type },
-                  { "stream", f->stream }, { "error", f->error },       { "fingerprint", f->fingerprint } };
-    struct json_writer w;
-    char id[PR_ID_TEXT_SIZE];
-
-    json_init(&w, b);
-    json_begin_object(&w);
-    for (size_t i = 0; i < ARRAY_LENGTH(texts); i++)
-        if (texts[i].value.size > 0) {
-            json_key(&w, texts[i].name);
-            json_slice(&w, texts[i].value);
-        }
-    if (f->reason != 0) {
-        json_key(&w, "reason");
-        json_cstr(&w, pr_reason_name(f->reason));
-    }
-    if (f->state >= 0 && f->state < STATE_COUNT) {
-        json_key(&w, "state");
-        json_cstr(&w, state_name((enum state)f->state));
-    }
-    if (f->id_count > 0) {
-        json_key(&w, "ids");
-        json_begin_array(&w);
-        for (size_t i = 0; i < min_size(f->id_count, NOTICES_EACH_MAX); i++) {
-            pr_id_format(f->ids[i], id);
-            json_cstr(&w, id);
-        }
-        json_end_array(&w);
-    }
-    json_end_object(&w);
-}
-
 static int audit_write(struct order *o)
 {
     struct buf target;
     buf_init(&target, AUDIT_BYTES_MAX);
-    audit_filter(&target, &o->admin->filter);
+    audit_write_target(&target, o->admin);
     int rc = conn_do(o->conn,
                      "INSERT INTO audit (at, who, action, target, why, matched, changed, refused)"
                      " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
                      NO_BOX,
-                     VALUES(V_INT(o->s.now_us), V_TEXT(o->admin->by), V_TEXT(slice_from(order_action(o)->name)),
+                     VALUES(V_INT(o->s.now_us), V_TEXT(o->admin->by), V_TEXT(slice_from(admin_name(o->admin->kind))),
                             V_TEXT(buf_slice(&target)), V_TEXT(o->admin->why), V_INT(o->reply.matched),
                             V_INT(o->reply.changed), V_INT(o->reply.refused)),
                      NULL, o->reterr);
@@ -448,13 +409,6 @@ static int order_endpoint(struct order *o)
 
 /* ---- The whole ---------------------------------------------------------------------------------- */
 
-static bool filter_is_empty(const struct filter *f)
-{
-    return f->id_count == 0 && f->state < 0 && f->reason == 0 && f->since_us == 0 && f->until_us == 0 &&
-           f->box.size == 0 && f->endpoint.size == 0 && f->stream.size == 0 && f->type.size == 0 &&
-           f->error.size == 0 && f->fingerprint.size == 0;
-}
-
 static int order_run(struct order *o)
 {
     bool on_endpoint = o->admin->kind == ADMIN_PAUSE || o->admin->kind == ADMIN_RESUME;
@@ -473,12 +427,6 @@ int sqlite_admin(void *self, const struct admin *admin, struct admin_reply *ret_
 {
     struct order o = { .store = self, .admin = admin, .reterr = reterr };
 
-    if ((size_t)admin->kind >= ARRAY_LENGTH(actions))
-        return error_set(reterr, PR_EINVAL, "there is no action of kind %d", (int)admin->kind);
-    if (filter_is_empty(&admin->filter))
-        return error_set(reterr, PR_EINVAL, "nothing is named: give ids, or a filter such as a box or a type");
-    if (order_action(&o)->notice == NOTICE_ENDPOINT && admin->filter.endpoint.size == 0)
-        return error_set(reterr, PR_EINVAL, "name the endpoint to pause or resume");
 
     int rc = store_people(o.store, false, &o.conn, reterr);
     if (rc != PR_OK)
