@@ -6,30 +6,13 @@
 #include "base/base64.h"
 #include "base/utf8.h"
 #include "cli/endpoint.h"
-
-/* The endpoint of the latest line.  Their names need no escapes. */
-static pr_slice endpoint_of_story(pr_slice story)
-{
-    static const char mark[] = "\"endpoint\":\"";
-    const size_t size = sizeof(mark) - 1;
-
-    for (size_t i = story.size >= size ? story.size - size : 0; i > 0; i--) {
-        const char *name = story.data + i + size;
-
-        if (memcmp(story.data + i, mark, size) == 0) {
-            const char *end = memchr(name, '"', story.size - i - size);
-
-            return end != NULL ? (pr_slice){ name, (size_t)(end - name) } : (pr_slice){ 0 };
-        }
-    }
-    return (pr_slice){ 0 };
-}
+#include "core/story.h"
 
 pr_slice message_endpoint(const struct listed *listed)
 {
     if (listed->endpoint.size > 0)
         return listed->endpoint;
-    return listed->m.destination.size > 0 ? listed->m.destination : endpoint_of_story(listed->m.story);
+    return listed->m.destination.size > 0 ? listed->m.destination : story_endpoint(listed->m.story);
 }
 
 const char *message_reason(const struct listed *listed)

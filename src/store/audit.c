@@ -1,5 +1,8 @@
 #include "store/audit.h"
 
+#include <string.h>
+
+#include "base/error.h"
 #include "base/json.h"
 #include "base/util.h"
 
@@ -113,4 +116,37 @@ void audit_write_target(struct buf *b, const struct admin *admin)
     if (admin->kind == ADMIN_PAUSE)
         write_time(&w, "paused_until", admin->until_us);
     json_end_object(&w);
+}
+
+struct audit_entry *audit_room(struct arena *arena, struct query_reply *reply, size_t *capacity)
+{
+    if (reply->audit_count == *capacity) {
+        size_t              room = *capacity > 0 ? 2 * *capacity : 16;
+        struct audit_entry *entries = arena_alloc_array(arena, room, sizeof(entries[0]));
+        if (entries == NULL)
+            return NULL;
+        if (reply->audit_count > 0)
+            memcpy(entries, reply->audit, reply->audit_count * sizeof(entries[0]));
+        reply->audit = entries;
+        *capacity = room;
+    }
+    return &reply->audit[reply->audit_count];
+}
+
+void note_write(struct buf *b, const struct admin *admin)
+{
+    buf_add_slice(b, admin->by);
+    if (admin->by.size > 0 && admin->why.size > 0)
+        buf_add_cstr(b, ": ");
+    buf_add_slice(b, admin->why);
+}
+
+pr_slice note_kept(pr_slice note)
+{
+    size_t from = note.size;
+    for (size_t left = NOTE_KEPT_MAX; from > 0 && left > 0; left--)
+        do
+            from--;
+        while (from > 0 && ((unsigned char)note.data[from] & 0xC0) == 0x80);
+    return (pr_slice){ note.data + from, note.size - from };
 }

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/slice.h"
 #include "base/util.h"
+#include "store/audit.h"
 
 static const struct store_ops *const stores[] = {
     &store_sqlite,
@@ -230,9 +231,14 @@ int store_admin(struct store *store, const struct admin *admin, struct admin_rep
         return error_set(reterr, PR_EINVAL, "name the one dead letter to edit");
     if (admin->kind == ADMIN_DEAD_NOTE && admin->why.size == 0)
         return error_set(reterr, PR_EINVAL, "what is to be noted?");
+    if (admin->by.size + admin->why.size > NOTE_TEXT_MAX)
+        return error_set(reterr, PR_ETOOBIG, "a reason or note has at most %d bytes", NOTE_TEXT_MAX);
     if (admin->kind != ADMIN_DEAD_IMPORT && filter_is_empty(&admin->filter))
         return error_set(reterr, PR_EINVAL, "nothing is named: give ids, or a filter such as a box or a type");
-    return store->ops->admin(store->self, admin, ret_reply, reterr);
+    struct admin order = *admin;
+    if (admin->kind == ADMIN_DEAD_EDIT && pr_id_is_zero(order.made))
+        pr_id_new(&order.made);
+    return store->ops->admin(store->self, &order, ret_reply, reterr);
 }
 
 /* ---- Tables of others ------------------------------------------------------------------------- */

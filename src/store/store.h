@@ -219,6 +219,7 @@ struct admin {
     int             cause;    /* DEAD_ADD: enum pr_reason; 0: see there */
     bool            dry_run;  /* count only; nothing is recorded */
     const struct dead_edit *edit;      /* DEAD_EDIT */
+    pr_id                   made;      /* DEAD_EDIT: the id of the new message; zero: store_admin() makes one */
     const struct listed    *letters;   /* DEAD_IMPORT, at most IMPORT_MAX */
     size_t                  letter_count;
     int                    *answers;   /* DEAD_IMPORT, per letter; may be NULL: PR_OK, PR_DUPLICATE, PR_UNKNOWN (its box) */
