@@ -296,9 +296,9 @@ bool filter_matches(const struct filter *filter, const struct stored *row, enum 
 pr_slice row_endpoint(const struct stored *row);
 
 /* memory_overview.c: in the arena, or PR_ENOMEM */
-int overview_groups(struct memory *memory, const struct query *query, struct arena *arena, struct query_reply *reply);
-int overview_streams(struct memory *memory, const struct query *query, struct arena *arena, struct query_reply *reply);
-int overview_audit(struct memory *memory, const struct query *query, struct arena *arena, struct query_reply *reply);
+int memory_groups(struct memory *memory, const struct query *query, struct arena *arena, struct query_reply *reply);
+int memory_streams(struct memory *memory, const struct query *query, struct arena *arena, struct query_reply *reply);
+int memory_audit(struct memory *memory, const struct query *query, struct arena *arena, struct query_reply *reply);
 
 /* memory_query.c, memory_admin.c */
 int memory_query(void *self, const struct query *query, struct arena *arena,

@@ -49,7 +49,7 @@ static int groups_scan(const struct box *box, const struct query *query, struct 
         }
         if (g == NULL) {
             g = &reply->groups[reply->group_count++];
-            g->fingerprint = slice_dup(arena, slice_from(row->after->fingerprint));
+            *g = (struct dead_group){ .fingerprint = slice_dup(arena, slice_from(row->after->fingerprint)) };
             if (g->fingerprint.data == NULL)
                 return PR_ENOMEM;
         }
@@ -60,7 +60,7 @@ static int groups_scan(const struct box *box, const struct query *query, struct 
     return PR_OK;
 }
 
-int overview_groups(struct memory *memory, const struct query *query, struct arena *arena, struct query_reply *reply)
+int memory_groups(struct memory *memory, const struct query *query, struct arena *arena, struct query_reply *reply)
 {
     reply->groups = arena_alloc_array(arena, GROUPS_LOOKED_MAX, sizeof(reply->groups[0]));
     int rc = reply->groups != NULL ? PR_OK : PR_ENOMEM;
@@ -126,7 +126,7 @@ static int held_add(const struct box *box, const struct query *query, struct str
     return PR_OK;
 }
 
-int overview_streams(struct memory *memory, const struct query *query, struct arena *arena, struct query_reply *reply)
+int memory_streams(struct memory *memory, const struct query *query, struct arena *arena, struct query_reply *reply)
 {
     struct stream_list streams = { .arena = arena };
     pr_slice           wanted = query->filter.box;
@@ -173,7 +173,7 @@ static int audit_take(const struct audit *audit, struct arena *arena, struct aud
 }
 
 /* They are kept from the oldest to the latest, and told the other way round. */
-int overview_audit(struct memory *memory, const struct query *query, struct arena *arena, struct query_reply *reply)
+int memory_audit(struct memory *memory, const struct query *query, struct arena *arena, struct query_reply *reply)
 {
     size_t limit = query->filter.limit > 0 ? query->filter.limit : 100, asked = 0, capacity = 0;
     list_foreach(node, &memory->audit)

@@ -307,13 +307,13 @@ int memory_query(void *self, const struct query *query, struct arena *arena,
         count_dead(&l, &query->filter);
         break;
     case QUERY_DEAD_GROUPS:
-        rc = overview_groups(memory, query, arena, &reply);
+        rc = memory_groups(memory, query, arena, &reply);
         break;
     case QUERY_STREAMS:
-        rc = overview_streams(memory, query, arena, &reply);
+        rc = memory_streams(memory, query, arena, &reply);
         break;
     case QUERY_AUDIT:
-        rc = overview_audit(memory, query, arena, &reply);
+        rc = memory_audit(memory, query, arena, &reply);
         break;
     }
     pthread_mutex_unlock(&memory->mutex);
