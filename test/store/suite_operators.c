@@ -123,6 +123,23 @@ STORE_TEST(a_replay_in_steps_goes_on_behind_what_it_left) /* B83 */
     CHECK_EQ(suite_count(s, QUERY_DEAD, FILTER()), 1);
 }
 
+STORE_TEST(an_action_on_many_rows_tells_what_happened_to_each)
+{
+    enum { ROWS = 620 }; /* more than are read at once */
+    static struct pr_message m[ROWS];
+    for (unsigned i = 0; i < ROWS; i++)
+        m[i] = (struct pr_message){ .type = PR_STR("t") };
+    CHECK_OK(store_enqueue(&s->store, PR_STR("outbox"), m, ROWS, SUITE_PAYLOAD_MAX, NULL, NULL, &s->error), &s->error);
+    CHECK_EQ(ADMIN(s, ADMIN_DEAD_ADD, FILTER(.type = PR_STR("t")), .why = PR_STR("w")).changed, ROWS);
+    struct filter f = FILTER(.type = PR_STR("t"), .limit = 510);
+    struct admin_reply r = ADMIN(s, ADMIN_DEAD_REPLAY, f);
+    CHECK(r.changed == 510 && r.refused == 0 && r.more);
+    f.after = r.last_row;
+    r = ADMIN(s, ADMIN_DEAD_REPLAY, f);
+    CHECK(r.changed == ROWS - 510 && !r.more);
+    CHECK_EQ(ADMIN(s, ADMIN_DISCARD, FILTER(.type = PR_STR("t"))).changed, ROWS);
+}
+
 /* ---- Edit ----------------------------------------------------------------------------------- */
 
 STORE_TEST(an_edited_dead_letter_goes_to_its_place_and_the_original_stays) /* B83, B84 */

@@ -312,6 +312,13 @@ static int target_found(void *arg, const struct listed *l, struct pr_error *rete
     return rc == PR_OK && o->on_way_count == AT_ONCE ? changes_take(o) : rc;
 }
 
+/* The next page's results come after these, and are forgotten with the page. */
+static int page_ended(void *arg)
+{
+    struct order *o = arg;
+    return o->on_way_count > 0 ? changes_take(o) : PR_OK;
+}
+
 static int targets_run(struct order *o)
 {
     const struct filter *f = &o->admin->filter;
@@ -321,6 +328,7 @@ static int targets_run(struct order *o)
               .locks = !o->admin->dry_run,
               .followers = o->admin->kind == ADMIN_RELEASE && f->id_count == 0 && f->stream.size > 0,
               .found = target_found,
+              .page_end = page_ended,
               .arg = o,
     };
     int rc = PR_OK;
@@ -334,8 +342,6 @@ static int targets_run(struct order *o)
         listing.box = o->s.boxes[i];
         rc = pg_listing_run(o->link, &o->s, &listing, o->reterr);
     }
-    if (rc == PR_OK && o->on_way_count > 0)
-        rc = changes_take(o);
     for (size_t i = 0; i < f->id_count; i++)
         o->reply.missing += !o->found[i];
     return rc;

@@ -349,7 +349,12 @@ static int page_run(struct link *link, const struct surroundings *s, const struc
         if (is_wanted(l, &listed))
             rc = l->found(l->arg, &listed, reterr);
     }
-    if (rc == PR_OK && PQntuples(r) < PAGE_ROWS)
+    bool is_last = rc == PR_OK && PQntuples(r) < PAGE_ROWS;
+    if (rc >= PR_OK && l->page_end != NULL) {
+        int ended = l->page_end(l->arg);
+        rc = ended < 0 ? ended : rc;
+    }
+    if (rc == PR_OK && is_last)
         rc = 1;
     link_forget_after(link, mark);
     return rc;
