@@ -15,12 +15,15 @@ static void group_json(const struct dead_group *g)
 {
     const struct {
         const char *key;
-        pr_slice    value;
-    } texts[] = { { "fingerprint", g->fingerprint }, { "box", g->box },    { "endpoint", g->endpoint },
-                  { "type", g->type },               { "error", g->error } };
+        pr_slice value;
+    } texts[] = { { "fingerprint", g->fingerprint },
+                  { "box", g->box },
+                  { "endpoint", g->endpoint },
+                  { "type", g->type },
+                  { "error", g->error } };
     struct json_writer w;
-    struct buf         line;
-    char               id[PR_ID_TEXT_SIZE];
+    struct buf line;
+    char id[PR_ID_TEXT_SIZE];
 
     pr_id_format(g->sample, id);
     buf_init(&line, OUTPUT_MAX);
@@ -59,17 +62,18 @@ static void group_add(struct cli *cli, struct table *t, const struct dead_group 
     table_add(t, COLOR_NONE, g->type);
     table_add(t, COLOR_NONE, slice_from(span_short(&cli->arena, now_us - g->first_us)));
     table_add(t, COLOR_NONE, slice_from(span_short(&cli->arena, now_us - g->last_us)));
-    table_add(t, COLOR_DIM, arena_printf(&cli->arena, "%s%s%.*s", reason, g->error.size > 0 ? ": " : "",
-                                         (int)min_size(g->error.size, 500), g->error.data));
+    table_add(t, COLOR_DIM,
+              arena_printf(&cli->arena, "%s%s%.*s", reason, g->error.size > 0 ? ": " : "",
+                           (int)min_size(g->error.size, 500), g->error.data));
 }
 
 int run_dead_groups(struct cli *cli)
 {
-    struct query       query = { .kind = QUERY_DEAD_GROUPS };
+    struct query query = { .kind = QUERY_DEAD_GROUPS };
     struct query_reply reply;
-    struct pr_error    err;
-    struct table       t;
-    int                code = cli_open_store(cli);
+    struct pr_error err;
+    struct table t;
+    int code = cli_open_store(cli);
 
     if (code == EXIT_DONE)
         code = cli_filter(cli, &query.filter);
@@ -100,7 +104,7 @@ static int merged_headers(struct cli *cli, pr_slice old, pr_slice changed, pr_sl
 {
     json_t *all = old.size > 0 ? json_loadb(old.data, old.size, 0, NULL) : json_object();
     json_t *some = json_loadb(changed.data, changed.size, 0, NULL);
-    char   *text = NULL;
+    char *text = NULL;
 
     if (!json_is_object(all)) { /* damaged: begin anew */
         json_decref(all);
@@ -126,10 +130,11 @@ static const struct listed *find_dead(const struct query_reply *reply)
     return NULL;
 }
 
-static int edit_parts(struct cli *cli, const struct listed *dead, struct buf *content, pr_slice parts[3], struct dead_edit *ret)
+static int edit_parts(struct cli *cli, const struct listed *dead, struct buf *content, pr_slice parts[3],
+                      struct dead_edit *ret)
 {
     pr_slice given = { NULL, 0 };
-    int      code = EXIT_DONE;
+    int code = EXIT_DONE;
 
     if (flag_given(&cli->flags, FLAG_DATA) || flag_given(&cli->flags, FLAG_FILE)) {
         code = send_payload(cli, NULL, content, &parts[0]);
@@ -171,12 +176,12 @@ static int edit_report(const struct cli *cli, const struct admin_reply *r, bool 
 int run_dead_edit(struct cli *cli)
 {
     struct query_reply found;
-    struct dead_edit   edit = { NULL, NULL, NULL };
+    struct dead_edit edit = { NULL, NULL, NULL };
     struct admin_reply reply;
-    struct pr_error    err;
-    struct buf         content = { 0 };
-    pr_slice           parts[3];
-    int                code = message_find(cli, &found);
+    struct pr_error err;
+    struct buf content = { 0 };
+    pr_slice parts[3];
+    int code = message_find(cli, &found);
 
     if (code != EXIT_DONE)
         return code;
@@ -188,14 +193,18 @@ int run_dead_edit(struct cli *cli)
     code = edit_parts(cli, dead, &content, parts, &edit);
     struct admin admin = {
         .kind = ADMIN_DEAD_EDIT,
-        .filter = { .state = -1, .ids = &dead->m.id, .id_count = 1, .endpoint = slice_from(cli->flags.values[FLAG_ENDPOINT]) },
+        .filter = { .state = -1,
+                    .ids = &dead->m.id,
+                    .id_count = 1,
+                    .endpoint = slice_from(cli->flags.values[FLAG_ENDPOINT]) },
         .by = cli_user(cli),
         .why = slice_from(cli->flags.values[FLAG_WHY]),
         .dry_run = flag_given(&cli->flags, FLAG_DRY_RUN),
         .edit = &edit,
     };
     if (code == EXIT_DONE)
-        code = store_admin(&cli->store, &admin, &reply, &err) == PR_OK ? edit_report(cli, &reply, admin.dry_run) : cli_fault(&err);
+        code = store_admin(&cli->store, &admin, &reply, &err) == PR_OK ? edit_report(cli, &reply, admin.dry_run)
+                                                                       : cli_fault(&err);
     buf_fini(&content);
     return code;
 }
@@ -205,9 +214,9 @@ int run_dead_edit(struct cli *cli)
 int run_dead_note(struct cli *cli)
 {
     struct admin_reply reply;
-    struct pr_error    err;
-    pr_id              id;
-    int                code = cli_open_store(cli);
+    struct pr_error err;
+    pr_id id;
+    int code = cli_open_store(cli);
 
     if (code != EXIT_DONE)
         return code;
@@ -222,7 +231,8 @@ int run_dead_note(struct cli *cli)
     if (store_admin(&cli->store, &admin, &reply, &err) != PR_OK)
         return cli_fault(&err);
     if (reply.changed > 0) {
-        printf(cli->json ? "{\"action\":\"dead note\",\"changed\":%" PRIu64 "}\n" : "%" PRIu64 " noted\n", reply.changed);
+        printf(cli->json ? "{\"action\":\"dead note\",\"changed\":%" PRIu64 "}\n" : "%" PRIu64 " noted\n",
+               reply.changed);
         return EXIT_DONE;
     }
     cli_say("%s is not among the dead letters", cli->args[0]);

@@ -30,8 +30,8 @@ static void key_time(struct json_writer *w, const char *key, int64_t us)
 static void stream_json(const struct stream_info *s)
 {
     struct json_writer w;
-    struct buf         line;
-    char               id[PR_ID_TEXT_SIZE];
+    struct buf line;
+    char id[PR_ID_TEXT_SIZE];
 
     pr_id_format(s->head, id);
     buf_init(&line, OUTPUT_MAX);
@@ -65,8 +65,10 @@ static void stream_json(const struct stream_info *s)
 
 static void stream_add(struct cli *cli, struct table *t, const struct stream_info *s, int64_t now_us)
 {
-    char        id[PR_ID_TEXT_SIZE];
-    const char *next = s->due_us == PR_NEVER ? "never" : s->due_us > now_us ? span_short(&cli->arena, s->due_us - now_us) : "now";
+    char id[PR_ID_TEXT_SIZE];
+    const char *next = s->due_us == PR_NEVER ? "never"
+                       : s->due_us > now_us  ? span_short(&cli->arena, s->due_us - now_us)
+                                             : "now";
 
     pr_id_format(s->head, id);
     table_add(t, COLOR_NONE, s->stream);
@@ -75,18 +77,21 @@ static void stream_add(struct cli *cli, struct table *t, const struct stream_inf
     table_add(t, s->head_state == STATE_DEAD ? COLOR_RED : COLOR_YELLOW, slice_from(state_name(s->head_state)));
     table_add(t, COLOR_NONE, slice_from(span_short(&cli->arena, now_us - s->since_us)));
     table_add(t, COLOR_NONE, slice_from(next));
-    table_add(t, s->waiting > 0 ? COLOR_BOLD : COLOR_DIM, slice_from(count_words(&cli->arena, s->waiting, "", "")));
-    table_add(t, COLOR_DIM, arena_printf(&cli->arena, "%s%s%.*s", s->reason != PR_REASON_NONE ? pr_reason_name(s->reason) : "",
-                                         s->error.size > 0 ? ": " : "", (int)min_size(s->error.size, 500), s->error.data));
+    table_add(t, s->waiting > 0 ? COLOR_BOLD : COLOR_DIM,
+              slice_from(count_words(&cli->arena, s->waiting, "", "")));
+    table_add(t, COLOR_DIM,
+              arena_printf(&cli->arena, "%s%s%.*s",
+                           s->reason != PR_REASON_NONE ? pr_reason_name(s->reason) : "",
+                           s->error.size > 0 ? ": " : "", (int)min_size(s->error.size, 500), s->error.data));
 }
 
 int run_streams(struct cli *cli)
 {
-    struct query       query = { .kind = QUERY_STREAMS, .blocked = flag_given(&cli->flags, FLAG_BLOCKED) };
+    struct query query = { .kind = QUERY_STREAMS, .blocked = flag_given(&cli->flags, FLAG_BLOCKED) };
     struct query_reply reply;
-    struct pr_error    err;
-    struct table       t;
-    int                code = cli_open_store(cli);
+    struct pr_error err;
+    struct table t;
+    int code = cli_open_store(cli);
 
     if (code == EXIT_DONE)
         code = cli_filter(cli, &query.filter);
@@ -108,7 +113,8 @@ int run_streams(struct cli *cli)
     else
         cli_say("no stream is in trouble");
     if (reply.stream_count > 0)
-        cli_say("postrider why HEAD tells more; retry HEAD tries it now, release STREAM lets the others overtake");
+        cli_say(
+            "postrider why HEAD tells more; retry HEAD tries it now, release STREAM lets the others overtake");
     if (reply.more)
         cli_say("there are more: --limit N, or a filter");
     return EXIT_DONE;
@@ -119,8 +125,8 @@ int run_streams(struct cli *cli)
 static void instance_json(const struct instance_info *i)
 {
     struct json_writer w;
-    struct buf         line;
-    char               id[PR_ID_TEXT_SIZE];
+    struct buf line;
+    char id[PR_ID_TEXT_SIZE];
 
     pr_id_format(i->id, id);
     buf_init(&line, OUTPUT_MAX);
@@ -147,11 +153,11 @@ static void instance_json(const struct instance_info *i)
 
 int run_instances(struct cli *cli)
 {
-    struct query       query = { .kind = QUERY_INSTANCES, .filter.state = -1 };
+    struct query query = { .kind = QUERY_INSTANCES, .filter.state = -1 };
     struct query_reply reply;
-    struct pr_error    err;
-    struct table       t;
-    int                code = cli_open_store(cli);
+    struct pr_error err;
+    struct table t;
+    int code = cli_open_store(cli);
 
     if (code != EXIT_DONE)
         return code;
@@ -186,10 +192,10 @@ int run_instances(struct cli *cli)
 static void entry_json(const struct audit_entry *e)
 {
     struct json_writer w;
-    struct buf         line;
+    struct buf line;
     const struct {
         const char *key;
-        uint64_t    count;
+        uint64_t count;
     } counts[] = { { "matched", e->matched }, { "changed", e->changed }, { "refused", e->refused } };
 
     buf_init(&line, OUTPUT_MAX);
@@ -214,11 +220,11 @@ static void entry_json(const struct audit_entry *e)
 
 int run_audit(struct cli *cli)
 {
-    struct query       query = { .kind = QUERY_AUDIT };
+    struct query query = { .kind = QUERY_AUDIT };
     struct query_reply reply;
-    struct pr_error    err;
-    struct table       t;
-    int                code = cli_open_store(cli);
+    struct pr_error err;
+    struct table t;
+    int code = cli_open_store(cli);
 
     if (code == EXIT_DONE)
         code = cli_filter(cli, &query.filter);
@@ -239,8 +245,9 @@ int run_audit(struct cli *cli)
         table_add(&t, COLOR_BOLD, e->action);
         table_addf(&t, COLOR_NONE, "%" PRIu64, e->changed);
         table_addf(&t, e->refused > 0 ? COLOR_YELLOW : COLOR_DIM, "%" PRIu64, e->refused);
-        table_add(&t, COLOR_DIM, arena_printf(&cli->arena, "%.*s%s%.*s", (int)min_size(e->target.size, 2000), e->target.data,
-                                              e->why.size > 0 ? " " : "", (int)min_size(e->why.size, 500), e->why.data));
+        table_add(&t, COLOR_DIM,
+                  arena_printf(&cli->arena, "%.*s%s%.*s", (int)min_size(e->target.size, 2000), e->target.data,
+                               e->why.size > 0 ? " " : "", (int)min_size(e->why.size, 500), e->why.data));
     }
     if (!cli->json && reply.audit_count > 0)
         table_print(&t, stdout, terminal_width(stdout), cli->color);

@@ -11,20 +11,20 @@
 #include "base/util.h"
 #include "cli/table.h"
 
-#define STEP_ROWS 10000       /* in one transaction */
-#define RATE_MAX 1000000      /* in a second */
+#define STEP_ROWS 10000  /* in one transaction */
+#define RATE_MAX 1000000 /* in a second */
 #define CANARY_MAX 1000
 #define CANARY_WAIT_US PR_SECONDS(60)
 #define LOOK_EVERY_US PR_MILLISECONDS(100)
 
 struct replay {
-    struct cli         *cli;
-    struct admin        order;
+    struct cli *cli;
+    struct admin order;
     struct admin_reply *sum;
-    uint64_t            rate;  /* 0: as fast as it goes */
-    uint64_t            total; /* of the dead letters that are meant, for the bar */
-    int64_t             began_us;
-    bool                shows;
+    uint64_t rate;  /* 0: as fast as it goes */
+    uint64_t total; /* of the dead letters that are meant, for the bar */
+    int64_t began_us;
+    bool shows;
 };
 
 static int64_t mono_us(void)
@@ -42,14 +42,15 @@ static void sleep_us(int64_t us)
 static void show_progress(const struct replay *r)
 {
     if (r->shows)
-        fprintf(stderr, "\r%" PRIu64 " of %s replayed ", r->sum->changed, count_words(&r->cli->arena, r->total, "dead letter", "dead letters"));
+        fprintf(stderr, "\r%" PRIu64 " of %s replayed ", r->sum->changed,
+                count_words(&r->cli->arena, r->total, "dead letter", "dead letters"));
 }
 
 /* One transaction. */
 static int step(struct replay *r, struct admin *order)
 {
     struct admin_reply reply;
-    struct pr_error    err;
+    struct pr_error err;
     if (store_admin(&r->cli->store, order, &reply, &err) != PR_OK)
         return cli_fault(&err);
     r->sum->matched += reply.matched;
@@ -83,10 +84,10 @@ enum fate { FATE_WAITS, FATE_PASSED, FATE_FAILED };
 
 static int fate_of(struct replay *r, pr_id id, enum fate *ret)
 {
-    struct arena       arena;
-    struct query       query = { .kind = QUERY_ID, .filter = { .state = -1, .ids = &id, .id_count = 1 } };
+    struct arena arena;
+    struct query query = { .kind = QUERY_ID, .filter = { .state = -1, .ids = &id, .id_count = 1 } };
     struct query_reply reply;
-    struct pr_error    err;
+    struct pr_error err;
     arena_init(&arena, 4096);
     int rc = store_query(&r->cli->store, &query, &arena, &reply, &err);
     *ret = FATE_PASSED; /* gone, or done */
@@ -105,20 +106,22 @@ static int fate_of(struct replay *r, pr_id id, enum fate *ret)
 static int canary_wait(struct replay *r, const pr_id *ids, size_t count, int64_t wait_us)
 {
     int64_t end_us = mono_us() + wait_us;
-    char    id[PR_ID_TEXT_SIZE];
+    char id[PR_ID_TEXT_SIZE];
     for (size_t i = 0; i < count;) {
         enum fate fate;
-        int       code = fate_of(r, ids[i], &fate);
+        int code = fate_of(r, ids[i], &fate);
         if (code != EXIT_DONE)
             return code;
         pr_id_format(ids[i], id);
         if (fate == FATE_FAILED) {
-            cli_say("the canary %s failed again: the others were left where they are; postrider why %s", id, id);
+            cli_say("the canary %s failed again: the others were left where they are; postrider why %s", id,
+                    id);
             return EXIT_FAILED;
         }
         if (fate == FATE_WAITS && mono_us() >= end_us) {
-            cli_say("the canary %s has not arrived within %s: the others were left where they are; postrider why %s", id,
-                    span_words(&r->cli->arena, wait_us), id);
+            cli_say("the canary %s has not arrived within %s: the others were left where they are; postrider "
+                    "why %s",
+                    id, span_words(&r->cli->arena, wait_us), id);
             return EXIT_FAILED;
         }
         if (fate == FATE_WAITS)
@@ -130,9 +133,9 @@ static int canary_wait(struct replay *r, const pr_id *ids, size_t count, int64_t
 
 static int canary_run(struct replay *r, size_t count, int64_t wait_us)
 {
-    struct query       query = { .kind = QUERY_DEAD, .filter = r->order.filter };
+    struct query query = { .kind = QUERY_DEAD, .filter = r->order.filter };
     struct query_reply found;
-    struct pr_error    err;
+    struct pr_error err;
     query.filter.limit = count;
     if (store_query(&r->cli->store, &query, &r->cli->arena, &found, &err) != PR_OK)
         return cli_fault(&err);
@@ -147,7 +150,7 @@ static int canary_run(struct replay *r, size_t count, int64_t wait_us)
     struct admin first = r->order;
     first.filter = (struct filter){ .state = -1, .ids = ids, .id_count = n };
     uint64_t refused = r->sum->refused;
-    int      code = step(r, &first);
+    int code = step(r, &first);
     if (code == EXIT_DONE && r->sum->refused > refused) {
         cli_say("a canary cannot go: its id was sent anew; replay by another filter");
         return EXIT_FAILED;
@@ -161,12 +164,13 @@ static int canary_run(struct replay *r, size_t count, int64_t wait_us)
 static int read_rate(struct cli *cli, uint64_t *ret)
 {
     const char *text = cli->flags.values[FLAG_RATE];
-    char       *end;
+    char *end;
     *ret = 0;
     if (text == NULL)
         return EXIT_DONE;
     unsigned long long rate = strtoull(text, &end, 10);
-    if (text[0] < '0' || text[0] > '9' || (strcmp(end, "/s") != 0 && *end != '\0') || rate == 0 || rate > RATE_MAX)
+    if (text[0] < '0' || text[0] > '9' || (strcmp(end, "/s") != 0 && *end != '\0') || rate == 0 ||
+        rate > RATE_MAX)
         return cli_usage(cli, "--rate: \"%s\" is not like 100/s", text);
     *ret = rate;
     return EXIT_DONE;
@@ -174,13 +178,15 @@ static int read_rate(struct cli *cli, uint64_t *ret)
 
 int replay_run(struct cli *cli, const struct admin *admin, struct admin_reply *reply)
 {
-    struct replay r = { .cli = cli, .order = *admin, .sum = reply, .shows = isatty(STDERR_FILENO) && !cli->json };
-    struct query  count = { .kind = QUERY_DEAD_COUNT };
+    struct replay r = {
+        .cli = cli, .order = *admin, .sum = reply, .shows = isatty(STDERR_FILENO) && !cli->json
+    };
+    struct query count = { .kind = QUERY_DEAD_COUNT };
     struct query_reply counted;
-    struct pr_error    err;
-    uint64_t           canary = 0;
-    int64_t            wait_us = CANARY_WAIT_US;
-    int                code = read_rate(cli, &r.rate);
+    struct pr_error err;
+    uint64_t canary = 0;
+    int64_t wait_us = CANARY_WAIT_US;
+    int code = read_rate(cli, &r.rate);
 
     if (code == EXIT_DONE)
         code = cli_number(cli, FLAG_CANARY, CANARY_MAX, &canary);

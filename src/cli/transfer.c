@@ -20,24 +20,26 @@
 #define PAGE 200
 
 /* The members, each once: for writing and for reading. */
-#define TEXTS(X)                                                                                              \
-    X("box", box) X("type", m.type) X("stream", m.stream) X("destination", m.destination)                     \
-    X("source", m.source) X("subject", m.subject) X("content_type", m.content_type) X("headers", m.headers)   \
-    X("correlation_id", m.correlation_id) X("causation_id", m.causation_id) X("traceparent", m.traceparent)   \
-    X("tracestate", m.tracestate) X("code", m.code) X("error", m.error) X("story", m.story)                   \
-    X("held_by", m.held_by) X("endpoint", endpoint) X("rule", rule) X("fingerprint", fingerprint)             \
-    X("note", note) X("payload", m.payload)
-#define NUMBERS(X)                                                                                            \
-    X("seq", m.seq) X("status", m.status) X("attempts", m.attempts) X("failures", m.failures)                 \
-    X("reason", m.reason) X("cause", cause) X("limit", limit) X("created_us", m.created_us)                   \
-    X("due_us", m.due_us) X("expires_us", m.expires_us) X("failed_us", m.failed_us) X("died_us", died_us)     \
-    X("event", m.event) X("released", m.released)
+#define TEXTS(X)                                                                                               \
+    X("box", box)                                                                                              \
+    X("type", m.type) X("stream", m.stream) X("destination", m.destination) X("source", m.source)              \
+        X("subject", m.subject) X("content_type", m.content_type) X("headers", m.headers)                      \
+            X("correlation_id", m.correlation_id) X("causation_id", m.causation_id)                            \
+                X("traceparent", m.traceparent) X("tracestate", m.tracestate) X("code", m.code)                \
+                    X("error", m.error) X("story", m.story) X("held_by", m.held_by) X("endpoint", endpoint)    \
+                        X("rule", rule) X("fingerprint", fingerprint) X("note", note) X("payload", m.payload)
+#define NUMBERS(X)                                                                                             \
+    X("seq", m.seq)                                                                                            \
+    X("status", m.status) X("attempts", m.attempts) X("failures", m.failures) X("reason", m.reason)            \
+        X("cause", cause) X("limit", limit) X("created_us", m.created_us) X("due_us", m.due_us)                \
+            X("expires_us", m.expires_us) X("failed_us", m.failed_us) X("died_us", died_us)                    \
+                X("event", m.event) X("released", m.released)
 
 /* ---- Out ---- */
 
 static void write_text(struct json_writer *w, const char *key, pr_slice text)
 {
-    char       name[64];
+    char name[64];
     struct buf coded;
 
     if (text.size == 0)
@@ -67,7 +69,7 @@ static void write_id(struct json_writer *w, const char *key, pr_id id)
 static void write_letter(const struct listed *l)
 {
     struct json_writer w;
-    struct buf         line;
+    struct buf line;
 
     buf_init(&line, OUTPUT_MAX);
     json_init(&w, &line);
@@ -78,8 +80,8 @@ static void write_letter(const struct listed *l)
 #define X(key, member) write_text(&w, key, l->member);
     TEXTS(X)
 #undef X
-#define X(key, member)   \
-    json_key(&w, key);   \
+#define X(key, member)                                                                                         \
+    json_key(&w, key);                                                                                         \
     json_int(&w, l->member);
     NUMBERS(X)
 #undef X
@@ -92,12 +94,12 @@ static void write_letter(const struct listed *l)
 
 int run_dead_export(struct cli *cli)
 {
-    struct query       query = { .kind = QUERY_DEAD };
+    struct query query = { .kind = QUERY_DEAD };
     struct query_reply reply = { .more = true };
-    struct arena       arena;
-    struct pr_error    err;
-    uint64_t           count = 0, damaged = 0;
-    int                code = cli_open_store(cli);
+    struct arena arena;
+    struct pr_error err;
+    uint64_t count = 0, damaged = 0;
+    int code = cli_open_store(cli);
 
     if (code == EXIT_DONE)
         code = cli_filter(cli, &query.filter);
@@ -127,19 +129,19 @@ int run_dead_export(struct cli *cli)
 /* ---- In ---- */
 
 struct batch {
-    struct cli   *cli;
-    struct arena  arena; /* the texts of the letters */
+    struct cli *cli;
+    struct arena arena; /* the texts of the letters */
     struct listed letters[IMPORT_MAX];
-    uint64_t      lines[IMPORT_MAX];
-    size_t        count;
-    uint64_t      stored, duplicates, unknown, wrong;
+    uint64_t lines[IMPORT_MAX];
+    size_t count;
+    uint64_t stored, duplicates, unknown, wrong;
 };
 
 static bool read_text(struct arena *arena, const json_t *object, const char *key, pr_slice *ret)
 {
-    char          name[64];
+    char name[64];
     const json_t *plain = json_object_get(object, key);
-    struct buf    bytes;
+    struct buf bytes;
 
     *ret = (pr_slice){ NULL, 0 };
     (void)snprintf(name, sizeof(name), "%s_base64", key);
@@ -174,14 +176,14 @@ static const char *read_letter(struct arena *arena, const json_t *object, struct
         return "is not a dead letter of postrider dead export";
     if (!read_id(object, "id", &l->m.id))
         return "has no id";
-#define X(key, member)                                \
-    if (!read_text(arena, object, key, &l->member))   \
+#define X(key, member)                                                                                         \
+    if (!read_text(arena, object, key, &l->member))                                                            \
         return "has a " key " that is no text";
     TEXTS(X)
 #undef X
-#define X(key, member)                                                    \
-    if (!json_is_integer(json_object_get(object, key)))                   \
-        return "has no number " key;                                      \
+#define X(key, member)                                                                                         \
+    if (!json_is_integer(json_object_get(object, key)))                                                        \
+        return "has no number " key;                                                                           \
     l->member = json_integer_value(json_object_get(object, key));
     NUMBERS(X)
 #undef X
@@ -194,18 +196,18 @@ static const char *read_letter(struct arena *arena, const json_t *object, struct
 
 static int batch_store(struct batch *b)
 {
-    int                answers[IMPORT_MAX];
+    int answers[IMPORT_MAX];
     struct admin_reply reply;
-    struct pr_error    err;
-    struct admin       admin = {
-              .kind = ADMIN_DEAD_IMPORT,
-              .filter.state = -1,
-              .by = cli_user(b->cli),
-              .why = slice_from(b->cli->flags.values[FLAG_WHY]),
-              .dry_run = flag_given(&b->cli->flags, FLAG_DRY_RUN),
-              .letters = b->letters,
-              .letter_count = b->count,
-              .answers = answers,
+    struct pr_error err;
+    struct admin admin = {
+        .kind = ADMIN_DEAD_IMPORT,
+        .filter.state = -1,
+        .by = cli_user(b->cli),
+        .why = slice_from(b->cli->flags.values[FLAG_WHY]),
+        .dry_run = flag_given(&b->cli->flags, FLAG_DRY_RUN),
+        .letters = b->letters,
+        .letter_count = b->count,
+        .answers = answers,
     };
     if (b->count == 0)
         return EXIT_DONE;
@@ -221,7 +223,8 @@ static int batch_store(struct batch *b)
         if (answers[i] == PR_DUPLICATE)
             cli_say("line %" PRIu64 ": %s is there already", b->lines[i], id);
         else if (answers[i] == PR_UNKNOWN)
-            cli_say("line %" PRIu64 ": there is no box %.*s: postrider init makes it when the configuration names it",
+            cli_say("line %" PRIu64
+                    ": there is no box %.*s: postrider init makes it when the configuration names it",
                     b->lines[i], SLICE_ARGS(b->letters[i].box));
     }
     b->count = 0;
@@ -231,17 +234,17 @@ static int batch_store(struct batch *b)
 
 static int import_lines(struct batch *b, FILE *in, const char *name)
 {
-    char    *line = NULL;
-    size_t   room = 0;
+    char *line = NULL;
+    size_t room = 0;
     uint64_t number = 0;
-    int      code = EXIT_DONE;
+    int code = EXIT_DONE;
 
     errno = 0;
     for (ssize_t size; code == EXIT_DONE && (size = getline(&line, &room, in)) >= 0;) {
         number++;
         if (strspn(line, " \t\r\n") == (size_t)size)
             continue;
-        json_t     *object = json_loadb(line, (size_t)size, JSON_ALLOW_NUL, NULL);
+        json_t *object = json_loadb(line, (size_t)size, JSON_ALLOW_NUL, NULL);
         const char *wrong = json_is_object(object) ? read_letter(&b->arena, object, &b->letters[b->count])
                                                    : "is not a JSON object";
         json_decref(object);
@@ -264,8 +267,8 @@ static int import_lines(struct batch *b, FILE *in, const char *name)
 
 int run_dead_import(struct cli *cli)
 {
-    bool  is_stdin = strcmp(cli->args[0], "-") == 0;
-    int   code = cli_open_store(cli);
+    bool is_stdin = strcmp(cli->args[0], "-") == 0;
+    int code = cli_open_store(cli);
     FILE *in = code != EXIT_DONE ? NULL : is_stdin ? stdin : fopen(cli->args[0], "re");
 
     if (code != EXIT_DONE)
@@ -280,8 +283,8 @@ int run_dead_import(struct cli *cli)
     arena_init(&b->arena, 65536);
     code = import_lines(b, in, cli->args[0]);
     if (cli->json)
-        printf("{\"action\":\"dead import\",\"stored\":%" PRIu64 ",\"duplicates\":%" PRIu64 ",\"unknown_box\":%" PRIu64
-               ",\"wrong\":%" PRIu64 "}\n",
+        printf("{\"action\":\"dead import\",\"stored\":%" PRIu64 ",\"duplicates\":%" PRIu64
+               ",\"unknown_box\":%" PRIu64 ",\"wrong\":%" PRIu64 "}\n",
                b->stored, b->duplicates, b->unknown, b->wrong);
     else
         printf("%" PRIu64 " imported, %" PRIu64 " there already\n", b->stored, b->duplicates);

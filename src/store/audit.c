@@ -29,8 +29,9 @@ const char *admin_name(enum admin_kind kind)
 
 bool filter_is_empty(const struct filter *f)
 {
-    return f->id_count == 0 && f->state < 0 && f->reason == 0 && f->since_us == 0 && f->until_us == 0 && f->box.size == 0 &&
-           f->endpoint.size == 0 && f->stream.size == 0 && f->type.size == 0 && f->error.size == 0 && f->fingerprint.size == 0;
+    return f->id_count == 0 && f->state < 0 && f->reason == 0 && f->since_us == 0 && f->until_us == 0 &&
+           f->box.size == 0 && f->endpoint.size == 0 && f->stream.size == 0 && f->type.size == 0 &&
+           f->error.size == 0 && f->fingerprint.size == 0;
 }
 
 static void write_id(struct json_writer *w, pr_id id)
@@ -67,7 +68,7 @@ static void write_edit(struct json_writer *w, const struct dead_edit *edit)
 {
     const struct {
         const char *name;
-        bool        is_changed;
+        bool is_changed;
     } parts[] = { { "payload", edit->payload != NULL },
                   { "headers", edit->headers != NULL },
                   { "destination", edit->destination != NULL } };
@@ -84,7 +85,7 @@ void audit_write_target(struct buf *b, const struct admin *admin)
     const struct filter *f = &admin->filter;
     const struct {
         const char *name;
-        pr_slice    value;
+        pr_slice value;
     } texts[] = { { "box", f->box },       { "endpoint", f->endpoint }, { "type", f->type },
                   { "stream", f->stream }, { "error", f->error },       { "fingerprint", f->fingerprint } };
     struct json_writer w;
@@ -121,7 +122,7 @@ void audit_write_target(struct buf *b, const struct admin *admin)
 struct audit_entry *audit_room(struct arena *arena, struct query_reply *reply, size_t *capacity)
 {
     if (reply->audit_count == *capacity) {
-        size_t              room = *capacity > 0 ? 2 * *capacity : 16;
+        size_t room = *capacity > 0 ? 2 * *capacity : 16;
         struct audit_entry *entries = arena_alloc_array(arena, room, sizeof(entries[0]));
         if (entries == NULL)
             return NULL;

@@ -300,6 +300,9 @@ int memory_groups(struct memory *memory, const struct query *query, struct arena
 int memory_streams(struct memory *memory, const struct query *query, struct arena *arena, struct query_reply *reply);
 int memory_audit(struct memory *memory, const struct query *query, struct arena *arena, struct query_reply *reply);
 
+/* memory_import.c */
+int memory_import(struct memory *memory, const struct admin *admin, struct admin_reply *reply, int64_t now_us);
+
 /* memory_query.c, memory_admin.c */
 int memory_query(void *self, const struct query *query, struct arena *arena,
                  struct query_reply *ret_reply, struct pr_error *reterr);

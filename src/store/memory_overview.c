@@ -32,13 +32,15 @@ static int group_take(struct dead_group *g, const struct stored *row, struct are
     g->endpoint = slice_dup(arena, row_endpoint(row));
     g->type = slice_dup(arena, row->m.type);
     g->error = slice_dup(arena, row->m.error);
-    return g->box.data != NULL && g->endpoint.data != NULL && g->type.data != NULL && g->error.data != NULL ? PR_OK
-                                                                                                           : PR_ENOMEM;
+    return g->box.data != NULL && g->endpoint.data != NULL && g->type.data != NULL && g->error.data != NULL
+               ? PR_OK
+               : PR_ENOMEM;
 }
 
-static int groups_scan(const struct box *box, const struct query *query, struct arena *arena, struct query_reply *reply)
+static int groups_scan(const struct box *box, const struct query *query, struct arena *arena,
+                       struct query_reply *reply)
 {
-    list_foreach(node, &box->dead) {
+    list_foreach (node, &box->dead) {
         const struct stored *row = LIST_ENTRY(node, struct stored, order);
         if (!filter_matches(&query->filter, row, STATE_DEAD))
             continue;
@@ -60,11 +62,12 @@ static int groups_scan(const struct box *box, const struct query *query, struct 
     return PR_OK;
 }
 
-int memory_groups(struct memory *memory, const struct query *query, struct arena *arena, struct query_reply *reply)
+int memory_groups(struct memory *memory, const struct query *query, struct arena *arena,
+                  struct query_reply *reply)
 {
     reply->groups = arena_alloc_array(arena, GROUPS_LOOKED_MAX, sizeof(reply->groups[0]));
     int rc = reply->groups != NULL ? PR_OK : PR_ENOMEM;
-    list_foreach(node, &memory->boxes)
+    list_foreach (node, &memory->boxes)
         if (rc == PR_OK)
             rc = groups_scan(LIST_ENTRY(node, struct box, node), query, arena, reply);
     groups_rank(query, reply);
@@ -73,13 +76,15 @@ int memory_groups(struct memory *memory, const struct query *query, struct arena
 
 /* ---- Streams -------------------------------------------------------------------------------- */
 
-static int heads_add(struct memory *memory, const struct box *box, const struct query *query, struct stream_list *streams,
-                     int64_t now_us)
+static int heads_add(struct memory *memory, const struct box *box, const struct query *query,
+                     struct stream_list *streams, int64_t now_us)
 {
     for (unsigned lane = 0; lane < LANE_COUNT; lane++)
-        for (struct tree_node *node = tree_first(&box->lanes[lane].heads); node != NULL; node = tree_next(node)) {
+        for (struct tree_node *node = tree_first(&box->lanes[lane].heads); node != NULL;
+             node = tree_next(node)) {
             const struct stored *row = CONTAINER_OF(node, struct stored, head);
-            struct stream_info head = stream_of_row(box_name(box), &row->m, row_state(memory, row, now_us), now_us);
+            struct stream_info head =
+                stream_of_row(box_name(box), &row->m, row_state(memory, row, now_us), now_us);
             if (stream_is_asked(&query->filter, &head) && streams_add(streams, &head) == NULL)
                 return PR_ENOMEM;
         }
@@ -91,10 +96,11 @@ static int dead_head_add(const struct box *box, const struct stream_info *stream
                          struct stream_list *streams)
 {
     const struct stored *first = NULL;
-    list_foreach(node, &box->dead) {
+    list_foreach (node, &box->dead) {
         const struct stored *row = LIST_ENTRY(node, struct stored, order);
         if (slice_eq(row->m.stream, stream->stream) && slice_eq(row_endpoint(row), stream->endpoint) &&
-            pr_id_is_zero(row->after->edited_as) && row->m.seq < before_seq && (first == NULL || row->m.seq < first->m.seq))
+            pr_id_is_zero(row->after->edited_as) && row->m.seq < before_seq &&
+            (first == NULL || row->m.seq < first->m.seq))
             first = row;
     }
     if (first == NULL)
@@ -115,7 +121,8 @@ static int held_add(const struct box *box, const struct query *query, struct str
         struct stream_info stream = { .box = box_name(box) };
         for (next = node; next != NULL && slice_eq(next->key.text, node->key.text); next = tree_next(next))
             stream.waiting += stream.waiting <= COUNT_EXACT_MAX;
-        if (!stream_key_split(node->key.text, &stream.endpoint, &stream.stream) || !stream_is_asked(&query->filter, &stream))
+        if (!stream_key_split(node->key.text, &stream.endpoint, &stream.stream) ||
+            !stream_is_asked(&query->filter, &stream))
             continue;
         struct stream_info *head = streams_find(streams, stream.box, stream.endpoint, stream.stream);
         if (head != NULL)
@@ -126,20 +133,21 @@ static int held_add(const struct box *box, const struct query *query, struct str
     return PR_OK;
 }
 
-int memory_streams(struct memory *memory, const struct query *query, struct arena *arena, struct query_reply *reply)
+int memory_streams(struct memory *memory, const struct query *query, struct arena *arena,
+                   struct query_reply *reply)
 {
     struct stream_list streams = { .arena = arena };
-    pr_slice           wanted = query->filter.box;
-    int                rc = PR_OK;
+    pr_slice wanted = query->filter.box;
+    int rc = PR_OK;
 
     flights_mark(memory);
-    list_foreach(node, &memory->boxes) {
+    list_foreach (node, &memory->boxes) {
         const struct box *box = LIST_ENTRY(node, struct box, node);
         if (rc == PR_OK && (wanted.size == 0 || slice_eq(wanted, box_name(box))))
             rc = heads_add(memory, box, query, &streams, reply->now_us);
     }
     streams_settle(&streams);
-    list_foreach(node, &memory->boxes) {
+    list_foreach (node, &memory->boxes) {
         const struct box *box = LIST_ENTRY(node, struct box, node);
         if (rc == PR_OK && (wanted.size == 0 || slice_eq(wanted, box_name(box))))
             rc = held_add(box, query, &streams);
@@ -173,14 +181,15 @@ static int audit_take(const struct audit *audit, struct arena *arena, struct aud
 }
 
 /* They are kept from the oldest to the latest, and told the other way round. */
-int memory_audit(struct memory *memory, const struct query *query, struct arena *arena, struct query_reply *reply)
+int memory_audit(struct memory *memory, const struct query *query, struct arena *arena,
+                 struct query_reply *reply)
 {
     size_t limit = query->filter.limit > 0 ? query->filter.limit : 100, asked = 0, capacity = 0;
-    list_foreach(node, &memory->audit)
+    list_foreach (node, &memory->audit)
         asked += audit_is_asked(&query->filter, LIST_ENTRY(node, struct audit, node));
     reply->more = asked > limit;
     size_t skipped = asked > limit ? asked - limit : 0;
-    list_foreach(node, &memory->audit) {
+    list_foreach (node, &memory->audit) {
         const struct audit *audit = LIST_ENTRY(node, struct audit, node);
         if (!audit_is_asked(&query->filter, audit) || (skipped > 0 && skipped-- > 0))
             continue;

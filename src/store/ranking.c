@@ -24,7 +24,7 @@ static int compare_numbers(uint64_t a, uint64_t b)
 static int compare_groups(const void *a, const void *b)
 {
     const struct dead_group *x = a, *y = b;
-    int                      order = compare_numbers(y->count, x->count);
+    int order = compare_numbers(y->count, x->count);
     if (order == 0)
         order = compare_numbers((uint64_t)y->last_us, (uint64_t)x->last_us);
     return order != 0 ? order : slice_cmp(x->fingerprint, y->fingerprint);
@@ -45,7 +45,7 @@ void groups_rank(const struct query *query, struct query_reply *reply)
 static int compare_places(const void *a, const void *b)
 {
     const struct stream_info *x = a, *y = b;
-    int                       order = slice_cmp(x->box, y->box);
+    int order = slice_cmp(x->box, y->box);
     if (order == 0)
         order = slice_cmp(x->endpoint, y->endpoint);
     return order != 0 ? order : slice_cmp(x->stream, y->stream);
@@ -54,14 +54,14 @@ static int compare_places(const void *a, const void *b)
 static int compare_heads(const void *a, const void *b)
 {
     const struct stream_info *x = a, *y = b;
-    int                       order = compare_places(a, b);
+    int order = compare_places(a, b);
     return order != 0 ? order : compare_numbers((uint64_t)x->head_seq, (uint64_t)y->head_seq);
 }
 
 static int compare_ranks(const void *a, const void *b)
 {
     const struct stream_info *x = a, *y = b;
-    int                       order = compare_numbers(y->waiting, x->waiting);
+    int order = compare_numbers(y->waiting, x->waiting);
     if (order == 0)
         order = compare_numbers((uint64_t)x->since_us, (uint64_t)y->since_us);
     return order != 0 ? order : compare_places(a, b);
@@ -70,7 +70,7 @@ static int compare_ranks(const void *a, const void *b)
 struct stream_info *streams_add(struct stream_list *s, const struct stream_info *head)
 {
     if (s->count == s->capacity) {
-        size_t              capacity = s->capacity > 0 ? 2 * s->capacity : 16;
+        size_t capacity = s->capacity > 0 ? 2 * s->capacity : 16;
         struct stream_info *list = arena_alloc_array(s->arena, capacity, sizeof(list[0]));
         if (list == NULL)
             return NULL;

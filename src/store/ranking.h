@@ -10,10 +10,10 @@ void groups_rank(const struct query *query, struct query_reply *reply);
 
 /* Heads as they are found; grows in the arena. */
 struct stream_list {
-    struct arena       *arena;
+    struct arena *arena;
     struct stream_info *list;
-    size_t              count, capacity;
-    size_t              known; /* the first so many are in order: streams_settle() */
+    size_t count, capacity;
+    size_t known; /* the first so many are in order: streams_settle() */
 };
 
 /* A copy of the head in the arena, or NULL: no memory. */
@@ -23,7 +23,8 @@ struct stream_info stream_of_row(pr_slice box, const struct pr_message *m, enum 
 /* Of several failed ones in a stream the first is its head: drop the others, and put the rest in order. */
 void streams_settle(struct stream_list *streams);
 /* Among those that were there when it was settled. */
-struct stream_info *streams_find(const struct stream_list *streams, pr_slice box, pr_slice endpoint, pr_slice stream);
+struct stream_info *streams_find(const struct stream_list *streams, pr_slice box, pr_slice endpoint,
+                                 pr_slice stream);
 /* Those with most behind them first, then the longest in trouble; cut to the filter's limit. */
 void streams_rank(struct stream_list *streams, const struct query *query, struct query_reply *reply);
 

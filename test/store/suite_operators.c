@@ -9,17 +9,23 @@
 #define LANES_ALL UINT64_MAX
 
 /* A dead letter with this fingerprint. */
-static pr_id kill_with(struct worker *w, struct suite *s, struct pr_message m, const char *print, const char *error)
+static pr_id kill_with(struct worker *w, struct suite *s, struct pr_message m, const char *print,
+                       const char *error)
 {
     pr_id id = suite_send(s, "outbox", m);
-    struct verdict v = { .kind = VERDICT_DEAD_LETTER, .reason = PR_REASON_REJECTED, .cause = PR_REASON_POISON_MESSAGE,
-                         .error = slice_from(error), .endpoint = m.destination, .counted = true };
+    struct verdict v = { .kind = VERDICT_DEAD_LETTER,
+                         .reason = PR_REASON_REJECTED,
+                         .cause = PR_REASON_POISON_MESSAGE,
+                         .error = slice_from(error),
+                         .endpoint = m.destination,
+                         .counted = true };
     snprintf(v.fingerprint, sizeof(v.fingerprint), "%s", print);
     CHECK_EQ(worker_verdict(w, worker_claim(w, id), v), PR_OK);
     suite_advance(s, PR_SECONDS(1));
     return id;
 }
-#define KILL(w, print, text, ...) kill_with((w), s, (struct pr_message){ .type = PR_STR("t"), ##__VA_ARGS__ }, (print), (text))
+#define KILL(w, print, text, ...)                                                                              \
+    kill_with((w), s, (struct pr_message){ .type = PR_STR("t"), ##__VA_ARGS__ }, (print), (text))
 
 static const struct query_reply *groups(struct suite *s, struct filter f)
 {
@@ -129,7 +135,8 @@ STORE_TEST(an_action_on_many_rows_tells_what_happened_to_each)
     static struct pr_message m[ROWS];
     for (unsigned i = 0; i < ROWS; i++)
         m[i] = (struct pr_message){ .type = PR_STR("t") };
-    CHECK_OK(store_enqueue(&s->store, PR_STR("outbox"), m, ROWS, SUITE_PAYLOAD_MAX, NULL, NULL, &s->error), &s->error);
+    CHECK_OK(store_enqueue(&s->store, PR_STR("outbox"), m, ROWS, SUITE_PAYLOAD_MAX, NULL, NULL, &s->error),
+             &s->error);
     CHECK_EQ(ADMIN(s, ADMIN_DEAD_ADD, FILTER(.type = PR_STR("t")), .why = PR_STR("w")).changed, ROWS);
     struct filter f = FILTER(.type = PR_STR("t"), .limit = 510);
     struct admin_reply r = ADMIN(s, ADMIN_DEAD_REPLAY, f);
@@ -145,12 +152,14 @@ STORE_TEST(an_action_on_many_rows_tells_what_happened_to_each)
 STORE_TEST(an_edited_dead_letter_goes_to_its_place_and_the_original_stays) /* B83, B84 */
 {
     struct worker *w = suite_join(s, "outbox");
-    pr_id old = KILL(w, "aaaa", "bad amount", .destination = PR_STR("x"), .stream = PR_STR("s"),
-                     .headers = PR_STR("{\"h\":\"1\"}"), .payload = PR_STR("wrong"), .correlation_id = PR_STR("c"));
+    pr_id old =
+        KILL(w, "aaaa", "bad amount", .destination = PR_STR("x"), .stream = PR_STR("s"),
+             .headers = PR_STR("{\"h\":\"1\"}"), .payload = PR_STR("wrong"), .correlation_id = PR_STR("c"));
     struct listed before = *suite_get(s, old);
     pr_slice payload = PR_STR("right"), headers = PR_STR("{\"h\":\"2\"}");
     struct dead_edit edit = { .payload = &payload, .headers = &headers };
-    struct admin_reply r = ADMIN_ID(s, ADMIN_DEAD_EDIT, old, .by = PR_STR("ann"), .edit = &edit, .dry_run = true);
+    struct admin_reply r =
+        ADMIN_ID(s, ADMIN_DEAD_EDIT, old, .by = PR_STR("ann"), .edit = &edit, .dry_run = true);
     CHECK_EQ(r.changed, 1);
     CHECK(pr_id_is_zero(suite_get(s, old)->edited_as));
     r = ADMIN_ID(s, ADMIN_DEAD_EDIT, old, .by = PR_STR("ann"), .why = PR_STR("typo"), .edit = &edit);
@@ -203,7 +212,8 @@ STORE_TEST(an_edited_dead_letter_is_not_sent_again_and_holds_no_stream) /* B83, 
     bool gone = false, due = false;
     for (size_t i = 0; i < c->notice_count; i++) {
         const struct notice *n = &c->notices[i];
-        gone |= n->number > notice && n->kind == NOTICE_GONE && slice_eq_cstr(n->endpoint, "x") && slice_eq_cstr(n->stream, "s");
+        gone |= n->number > notice && n->kind == NOTICE_GONE && slice_eq_cstr(n->endpoint, "x") &&
+                slice_eq_cstr(n->stream, "s");
         due |= n->kind == NOTICE_DUE && n->row == suite_get(s, r.made)->row;
     }
     CHECK(gone && due); /* the stream of x goes on without it */
@@ -219,7 +229,9 @@ STORE_TEST(an_id_that_died_on_two_ways_is_edited_on_one_of_them) /* B84 */
     ADMIN_ID(s, ADMIN_DEAD_ADD, same, .why = PR_STR("w"));
     pr_slice payload = PR_STR("new");
     struct dead_edit edit = { .payload = &payload };
-    struct admin order = { .kind = ADMIN_DEAD_EDIT, .filter = FILTER(.ids = &id, .id_count = 1), .edit = &edit };
+    struct admin order = { .kind = ADMIN_DEAD_EDIT,
+                           .filter = FILTER(.ids = &id, .id_count = 1),
+                           .edit = &edit };
     struct admin_reply r;
     CHECK_EQ(store_admin(&s->store, &order, &r, &s->error), PR_EINVAL);
     order.filter.endpoint = PR_STR("y");
@@ -252,21 +264,24 @@ STORE_TEST(a_dead_letter_can_go_away_and_come_back_byte_for_byte) /* B81 */
 {
     struct worker *w = suite_join(s, "outbox");
     static const char bytes[] = "\x00\xff\n bytes";
-    pr_id id = KILL(w, "abcd", "text \"q\"", .destination = PR_STR("x"), .stream = PR_STR("s"), .source = PR_STR("/src"),
-                    .subject = PR_STR("sub"), .content_type = PR_STR("text/plain"), .headers = PR_STR("{ \"a\" : 1 }"),
-                    .payload = PR_BYTES(bytes, sizeof(bytes)), .correlation_id = PR_STR("c"), .causation_id = PR_STR("d"),
+    pr_id id = KILL(w, "abcd", "text \"q\"", .destination = PR_STR("x"), .stream = PR_STR("s"),
+                    .source = PR_STR("/src"), .subject = PR_STR("sub"), .content_type = PR_STR("text/plain"),
+                    .headers = PR_STR("{ \"a\" : 1 }"), .payload = PR_BYTES(bytes, sizeof(bytes)),
+                    .correlation_id = PR_STR("c"), .causation_id = PR_STR("d"),
                     .traceparent = PR_STR("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
                     .tracestate = PR_STR("k=v"), .expires_us = SUITE_START_US + PR_SECONDS(600), .event = true);
     ADMIN_ID(s, ADMIN_DEAD_NOTE, id, .by = PR_STR("ann"), .why = PR_STR("note"));
     struct listed before = *suite_get(s, id);
     int answers[2];
     struct listed letters[2] = { before, before };
-    struct admin_reply r = ADMIN(s, ADMIN_DEAD_IMPORT, FILTER(), .letters = letters, .letter_count = 2, .answers = answers);
+    struct admin_reply r =
+        ADMIN(s, ADMIN_DEAD_IMPORT, FILTER(), .letters = letters, .letter_count = 2, .answers = answers);
     CHECK_EQ(r.refused, 2); /* it is there */
     CHECK_EQ(answers[0], PR_DUPLICATE);
     ADMIN_ID(s, ADMIN_DEAD_DISCARD, id);
 
-    r = ADMIN(s, ADMIN_DEAD_IMPORT, FILTER(), .letters = letters, .letter_count = 2, .answers = answers, .dry_run = true);
+    r = ADMIN(s, ADMIN_DEAD_IMPORT, FILTER(), .letters = letters, .letter_count = 2, .answers = answers,
+              .dry_run = true);
     CHECK_EQ(suite_count(s, QUERY_DEAD, FILTER()), 0);
     r = ADMIN(s, ADMIN_DEAD_IMPORT, FILTER(), .letters = letters, .letter_count = 2, .answers = answers);
     CHECK_EQ(r.changed, 1);
@@ -329,7 +344,8 @@ static pr_id hold(struct suite *s, struct worker *w, const char *key, struct pr_
     CHECK_EQ(VERDICT(w, suite_seen(s, id), .kind = VERDICT_HOLD, .held_by = slice_from(key)), PR_OK);
     return id;
 }
-#define IN_STREAM(d, st) ((struct pr_message){ .type = PR_STR("t"), .destination = PR_STR(d), .stream = PR_STR(st) })
+#define IN_STREAM(d, st)                                                                                       \
+    ((struct pr_message){ .type = PR_STR("t"), .destination = PR_STR(d), .stream = PR_STR(st) })
 
 STORE_TEST(streams_in_trouble_tell_their_head_since_when_why_and_how_many_wait)
 {
@@ -338,8 +354,8 @@ STORE_TEST(streams_in_trouble_tell_their_head_since_when_why_and_how_many_wait)
     pr_id b = suite_send(s, "outbox", IN_STREAM("x", "s2"));
     pr_id fine = suite_send(s, "outbox", IN_STREAM("x", "s3"));
     (void)fine;
-    CHECK_EQ(VERDICT(w, worker_claim(w, a), .kind = VERDICT_FAIL, .reason = PR_REASON_TIMEOUT_EXCEEDED, .error = PR_STR("slow"),
-                     .code = PR_STR("504"), .delay_us = PR_SECONDS(60)),
+    CHECK_EQ(VERDICT(w, worker_claim(w, a), .kind = VERDICT_FAIL, .reason = PR_REASON_TIMEOUT_EXCEEDED,
+                     .error = PR_STR("slow"), .code = PR_STR("504"), .delay_us = PR_SECONDS(60)),
              PR_OK);
     int64_t failed_us = s->wall_us;
     suite_advance(s, PR_SECONDS(1));
@@ -423,8 +439,10 @@ STORE_TEST(everything_that_people_do_is_written_down) /* B202 */
     ADMIN(s, ADMIN_PARK, FILTER(.ids = both, .id_count = 2), .by = PR_STR("ann@desk"), .why = PR_STR("wait"));
     suite_advance(s, PR_SECONDS(10));
     int64_t later_us = s->wall_us;
-    ADMIN(s, ADMIN_RETRY, FILTER(.type = PR_STR("t*"), .state = STATE_PARKED, .since_us = SUITE_START_US), .by = PR_STR("bob"));
-    ADMIN(s, ADMIN_RETRY, FILTER(.type = PR_STR("t*")), .by = PR_STR("bob"), .dry_run = true); /* changes nothing */
+    ADMIN(s, ADMIN_RETRY, FILTER(.type = PR_STR("t*"), .state = STATE_PARKED, .since_us = SUITE_START_US),
+          .by = PR_STR("bob"));
+    ADMIN(s, ADMIN_RETRY, FILTER(.type = PR_STR("t*")), .by = PR_STR("bob"),
+          .dry_run = true); /* changes nothing */
     ADMIN(s, ADMIN_PAUSE, FILTER(.endpoint = PR_STR("x")), .by = PR_STR("cid"));
     ADMIN_ID(s, ADMIN_DEAD_ADD, id, .by = PR_STR("dan"), .why = PR_STR("w"));
     ADMIN_ID(s, ADMIN_DEAD_NOTE, id, .by = PR_STR("eve"), .why = PR_STR("n"));
@@ -444,7 +462,8 @@ STORE_TEST(everything_that_people_do_is_written_down) /* B202 */
     CHECK_EQ(park->at_us, SUITE_START_US);
     CHECK_EQ(park->matched, 1);
     CHECK(slice_contains(park->target, slice_from(text)));
-    CHECK(slice_contains(retry->target, PR_STR("\"type\":\"t*\"")) && slice_contains(retry->target, PR_STR("\"state\":\"parked\"")) &&
+    CHECK(slice_contains(retry->target, PR_STR("\"type\":\"t*\"")) &&
+          slice_contains(retry->target, PR_STR("\"state\":\"parked\"")) &&
           slice_contains(retry->target, PR_STR("\"since\":\"2023-")));
     CHECK(slice_contains(r->audit[2].target, PR_STR("\"endpoint\":\"x\"")));
 

@@ -1,18 +1,22 @@
 #include "store/postgres/import.h"
 
-#define IS_NEW                                                                                             \
-    " WHERE NOT EXISTS (SELECT FROM {schema}.dead_letter d WHERE d.id = $1 AND d.destination = $2"         \
+#define IS_NEW                                                                                                 \
+    " WHERE NOT EXISTS (SELECT FROM {schema}.dead_letter d WHERE d.id = $1 AND d.destination = $2"             \
     " AND d.box = {box_name}) AND NOT EXISTS (SELECT FROM {box} b WHERE b.id = $1 AND b.destination = $2)"
 
 /* The lane is computed as in a box. */
 static const char IMPORT[] =
-    "INSERT INTO {schema}.dead_letter (box, xid, lane, id, destination, seq, stream, type, source, subject, content_type,"
-    " headers, correlation_id, causation_id, traceparent, tracestate, event, created_at, due_at, expires_at, status,"
-    " attempts, failures, failure_reason, code, error, failed_at, story, held_by, released, endpoint, cause, limit_reached,"
+    "INSERT INTO {schema}.dead_letter (box, xid, lane, id, destination, seq, stream, type, source, subject, "
+    "content_type,"
+    " headers, correlation_id, causation_id, traceparent, tracestate, event, created_at, due_at, expires_at, "
+    "status,"
+    " attempts, failures, failure_reason, code, error, failed_at, story, held_by, released, endpoint, cause, "
+    "limit_reached,"
     " rule, fingerprint, note, died_at, edited_as, payload)"
     " SELECT {box_name}, pg_current_xact_id(),"
     " (CASE WHEN $4 <> '' THEN hashtext($4) ELSE uuid_hash($1) END & 63)::smallint,"
-    " $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21::smallint, $22, $23, $24,"
+    " $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, "
+    "$21::smallint, $22, $23, $24,"
     " $25, $26, $27, $28, $29::smallint, $30, $31, $32, $33, $34, $35, $36" IS_NEW " RETURNING 0::bigint";
 
 static const char LOOK[] = "SELECT 0::bigint" IS_NEW;
@@ -52,11 +56,12 @@ static void args_of_message(struct args *args, const struct pr_message *m)
     arg_bool(args, m->released);
 }
 
-int pg_import_letter(struct link *link, const struct listed *l, bool write, int *ret_answer, struct pr_error *reterr)
+int pg_import_letter(struct link *link, const struct listed *l, bool write, int *ret_answer,
+                     struct pr_error *reterr)
 {
     struct args args = { .count = 0 };
-    PGresult   *r;
-    size_t      mark = link->result_count;
+    PGresult *r;
+    size_t mark = link->result_count;
 
     arg_id(&args, l->m.id);
     arg_text(&args, l->m.destination);

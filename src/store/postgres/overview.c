@@ -23,16 +23,18 @@ static pr_slice keep(const struct overview *o, const PGresult *r, int row, int c
 
 /* ---- Groups --------------------------------------------------------------------------------------- */
 
-#define IN_GROUP                                                                                              \
-    " FROM {schema}.dead_letter d WHERE d.fingerprint = k.print AND d.died_at >= $1 AND d.died_at < $2"       \
-    " AND ($3 = '' OR d.box = $3) AND ($4 = '' OR d.stream = $4) AND ($5 = '' OR d.endpoint = $5)"            \
+#define IN_GROUP                                                                                               \
+    " FROM {schema}.dead_letter d WHERE d.fingerprint = k.print AND d.died_at >= $1 AND d.died_at < $2"        \
+    " AND ($3 = '' OR d.box = $3) AND ($4 = '' OR d.stream = $4) AND ($5 = '' OR d.endpoint = $5)"             \
     " AND ($6 = 0 OR d.cause = $6 OR d.failure_reason = $6) AND ($7 = '' OR position($7 IN d.error) > 0)"
 
 /* A step through the index for each fingerprint, $8: this one only; $9: at most so many. */
 static const char GROUPS[] =
     "WITH RECURSIVE k(print) AS ("
-    "(SELECT d.fingerprint FROM {schema}.dead_letter d WHERE $8 = '' OR d.fingerprint = $8 ORDER BY d.fingerprint LIMIT 1)"
-    " UNION ALL SELECT (SELECT d.fingerprint FROM {schema}.dead_letter d WHERE d.fingerprint > k.print AND $8 = ''"
+    "(SELECT d.fingerprint FROM {schema}.dead_letter d WHERE $8 = '' OR d.fingerprint = $8 ORDER BY "
+    "d.fingerprint LIMIT 1)"
+    " UNION ALL SELECT (SELECT d.fingerprint FROM {schema}.dead_letter d WHERE d.fingerprint > k.print AND $8 "
+    "= ''"
     " ORDER BY d.fingerprint LIMIT 1) FROM k WHERE k.print IS NOT NULL)"
     " SELECT k.print, l.box, l.endpoint, l.type, l.error, l.cause, l.failure_reason, l.id, l.died_at,"
     " (SELECT d.died_at" IN_GROUP " ORDER BY d.died_at LIMIT 1),"
@@ -43,7 +45,7 @@ static const char GROUPS[] =
 static int group_take(const struct overview *o, const PGresult *r, int i)
 {
     const struct filter *f = &o->query->filter;
-    struct dead_group   *g = &o->reply->groups[o->reply->group_count];
+    struct dead_group *g = &o->reply->groups[o->reply->group_count];
     /* The type is in the fingerprint, so one says it for all. */
     if (f->type.size > 0 && !slice_glob(f->type, field_slice(r, i, 3)))
         return PR_OK;
@@ -61,8 +63,8 @@ static int group_take(const struct overview *o, const PGresult *r, int i)
         .count = (uint64_t)field_i64(r, i, 10),
     };
     o->reply->group_count++;
-    return g->fingerprint.data != NULL && g->box.data != NULL && g->endpoint.data != NULL && g->type.data != NULL &&
-                   g->error.data != NULL
+    return g->fingerprint.data != NULL && g->box.data != NULL && g->endpoint.data != NULL &&
+                   g->type.data != NULL && g->error.data != NULL
                ? PR_OK
                : no_memory(o);
 }
@@ -70,8 +72,8 @@ static int group_take(const struct overview *o, const PGresult *r, int i)
 int pg_overview_groups(const struct overview *o)
 {
     const struct filter *f = &o->query->filter;
-    struct args          args = { .count = 0 };
-    PGresult            *r;
+    struct args args = { .count = 0 };
+    PGresult *r;
 
     arg_time(&args, max64(f->since_us, 1));
     arg_time(&args, f->until_us != 0 ? f->until_us : PR_NEVER);
@@ -106,21 +108,21 @@ static const char HEADS[] =
 static int heads_read(const struct overview *o, struct stream_list *streams, pr_slice box)
 {
     struct args args = { .count = 0 };
-    PGresult   *r;
-    size_t      mark = o->link->result_count;
+    PGresult *r;
+    size_t mark = o->link->result_count;
     arg_text(&args, o->query->filter.stream);
     arg_i64(&args, STREAMS_LOOKED_MAX + 1);
     int rc = link_do(o->link, HEADS, box, &args, &r, o->reterr);
     for (int i = 0; rc == PR_OK && i < PQntuples(r); i++) {
         struct pr_message m;
-        unsigned          lane;
-        const char       *bad;
+        unsigned lane;
+        const char *bad;
         if (i == STREAMS_LOOKED_MAX) {
             o->reply->more = true;
             break;
         }
         pg_message_decode(r, i, 1, o->s->payload_max, &m, &lane, &bad);
-        enum state         state = pg_surroundings_state(o->s, box, (uint64_t)field_i64(r, i, 0), &m);
+        enum state state = pg_surroundings_state(o->s, box, (uint64_t)field_i64(r, i, 0), &m);
         struct stream_info head = stream_of_row(box, &m, state, o->s->now_us);
         if (stream_is_asked(&o->query->filter, &head) && streams_add(streams, &head) == NULL)
             rc = no_memory(o);
@@ -141,23 +143,25 @@ static const char KEYS[] =
 /* Strict streams wait behind a dead letter. */
 static const char DEAD_HEAD[] =
     "SELECT b.row_id, " MESSAGE_COLUMNS MESSAGE_NO_PAYLOAD ", b.cause, b.died_at FROM {schema}.dead_letter b"
-    " WHERE b.stream = $1 AND b.box = $2 AND b.endpoint = $3 AND b.seq < $4 AND b.edited_as IS NULL ORDER BY b.seq LIMIT 1";
+    " WHERE b.stream = $1 AND b.box = $2 AND b.endpoint = $3 AND b.seq < $4 AND b.edited_as IS NULL ORDER BY "
+    "b.seq LIMIT 1";
 
-static int dead_head_read(const struct overview *o, struct stream_list *streams, const struct stream_info *stream,
-                          int64_t before_seq)
+static int dead_head_read(const struct overview *o, struct stream_list *streams,
+                          const struct stream_info *stream, int64_t before_seq)
 {
-    struct args       args = { .count = 0 };
-    PGresult         *r;
+    struct args args = { .count = 0 };
+    PGresult *r;
     struct pr_message m;
-    unsigned          lane;
-    const char       *bad;
-    size_t            mark = o->link->result_count;
+    unsigned lane;
+    const char *bad;
+    size_t mark = o->link->result_count;
     arg_text(&args, stream->stream);
     arg_text(&args, stream->box);
     arg_text(&args, stream->endpoint);
     arg_i64(&args, before_seq);
     int rc = link_do(o->link, DEAD_HEAD, NO_BOX, &args, &r, o->reterr);
-    if (rc == PR_OK && PQntuples(r) > 0) { /* else the head was delivered just now, and they go on by themselves */
+    if (rc == PR_OK &&
+        PQntuples(r) > 0) { /* else the head was delivered just now, and they go on by themselves */
         const int behind = 1 + MESSAGE_COLUMN_COUNT;
         pg_message_decode(r, 0, 1, o->s->payload_max, &m, &lane, &bad);
         struct stream_info head = stream_of_row(stream->box, &m, STATE_DEAD, o->s->now_us);
@@ -176,7 +180,7 @@ static int dead_head_read(const struct overview *o, struct stream_list *streams,
 static int keys_read(const struct overview *o, struct stream_list *streams, pr_slice box)
 {
     struct args args = { .count = 0 };
-    PGresult   *r;
+    PGresult *r;
     arg_i64(&args, STREAMS_LOOKED_MAX + 1);
     int rc = link_do(o->link, KEYS, box, &args, &r, o->reterr);
     for (int i = 0; rc == PR_OK && i < PQntuples(r); i++) {
@@ -200,8 +204,8 @@ static int keys_read(const struct overview *o, struct stream_list *streams, pr_s
 int pg_overview_streams(const struct overview *o)
 {
     struct stream_list streams = { .arena = o->arena };
-    pr_slice           wanted = o->query->filter.box;
-    int                rc = PR_OK;
+    pr_slice wanted = o->query->filter.box;
+    int rc = PR_OK;
     for (size_t i = 0; i < o->s->box_count && rc == PR_OK; i++)
         if (wanted.size == 0 || slice_eq(wanted, o->s->boxes[i]))
             rc = heads_read(o, &streams, o->s->boxes[i]);
@@ -228,24 +232,26 @@ static int entry_take(const struct overview *o, const PGresult *r, int i, struct
         .changed = (uint64_t)field_i64(r, i, 7),
         .refused = (uint64_t)field_i64(r, i, 8),
     };
-    return e->who.data != NULL && e->action.data != NULL && e->target.data != NULL && e->why.data != NULL ? PR_OK
-                                                                                                         : no_memory(o);
+    return e->who.data != NULL && e->action.data != NULL && e->target.data != NULL && e->why.data != NULL
+               ? PR_OK
+               : no_memory(o);
 }
 
 int pg_overview_audit(const struct overview *o)
 {
     const struct filter *f = &o->query->filter;
-    size_t               limit = f->limit > 0 ? f->limit : LIMIT_DEFAULT, capacity = 0;
-    struct args          args = { .count = 0 };
-    PGresult            *r;
+    size_t limit = f->limit > 0 ? f->limit : LIMIT_DEFAULT, capacity = 0;
+    struct args args = { .count = 0 };
+    PGresult *r;
     arg_i64(&args, f->after != 0 ? (int64_t)f->after : INT64_MAX);
     arg_time(&args, max64(f->since_us, 1));
     arg_time(&args, f->until_us != 0 ? f->until_us : PR_NEVER);
     arg_i64(&args, (int64_t)limit + 1);
-    int rc = link_do(o->link,
-                     "SELECT number, at, who, action, target, why, matched, changed, refused FROM {schema}.audit"
-                     " WHERE number < $1 AND at >= $2 AND at < $3 ORDER BY number DESC LIMIT $4",
-                     NO_BOX, &args, &r, o->reterr);
+    int rc =
+        link_do(o->link,
+                "SELECT number, at, who, action, target, why, matched, changed, refused FROM {schema}.audit"
+                " WHERE number < $1 AND at >= $2 AND at < $3 ORDER BY number DESC LIMIT $4",
+                NO_BOX, &args, &r, o->reterr);
     for (int i = 0; rc == PR_OK && i < PQntuples(r); i++) {
         if (o->reply->audit_count == limit) {
             o->reply->more = true;

@@ -6,12 +6,12 @@
 #include "store/postgres/listing.h"
 
 struct overview {
-    struct link               *link;
-    struct arena              *arena;
+    struct link *link;
+    struct arena *arena;
     const struct surroundings *s;
-    const struct query        *query;
-    struct query_reply        *reply;
-    struct pr_error           *reterr;
+    const struct query *query;
+    struct query_reply *reply;
+    struct pr_error *reterr;
 };
 
 PR_MUST_CHECK int pg_overview_groups(const struct overview *o);

@@ -31,7 +31,8 @@ static pr_slice keep(const struct overview *o, sqlite3_stmt *statement, int colu
     " AND (?7 = 0 OR cause = ?7 OR failure_reason = ?7) AND (?8 = '' OR instr(error, ?8) > 0)"
 #define GROUP_VALUES(f, print)                                                                                 \
     VALUES(V_TEXT(print), V_INT((f)->since_us), V_INT((f)->until_us != 0 ? (f)->until_us : INT64_MAX),         \
-           V_TEXT((f)->box), V_TEXT((f)->stream), V_TEXT((f)->endpoint), V_INT((f)->reason), V_TEXT((f)->error))
+           V_TEXT((f)->box), V_TEXT((f)->stream), V_TEXT((f)->endpoint), V_INT((f)->reason),                   \
+           V_TEXT((f)->error))
 
 /* Its latest dead letter.  Outcome PR_UNKNOWN: the filter finds none. */
 static int group_read(const struct overview *o, pr_slice print, struct dead_group *g)
@@ -60,8 +61,8 @@ static int group_read(const struct overview *o, pr_slice print, struct dead_grou
     if (!readable)
         g->sample = (pr_id){ { 0 } };
     sqlite3_reset(statement);
-    if (g->fingerprint.data == NULL || g->box.data == NULL || g->endpoint.data == NULL || g->type.data == NULL ||
-        g->error.data == NULL)
+    if (g->fingerprint.data == NULL || g->box.data == NULL || g->endpoint.data == NULL ||
+        g->type.data == NULL || g->error.data == NULL)
         return no_memory(o);
     /* The type is in the fingerprint, so one says it for all. */
     return f->type.size > 0 && !slice_glob(f->type, g->type) ? PR_UNKNOWN : PR_OK;
@@ -128,8 +129,8 @@ int overview_groups(const struct overview *o)
 
 /* ---- Streams -------------------------------------------------------------------------------- */
 
-static int head_take(const struct overview *o, struct stream_list *streams, pr_slice box, sqlite3_stmt *statement,
-                     struct arena *scratch)
+static int head_take(const struct overview *o, struct stream_list *streams, pr_slice box,
+                     sqlite3_stmt *statement, struct arena *scratch)
 {
     struct pr_message m;
     uint64_t row;
@@ -138,9 +139,9 @@ static int head_take(const struct overview *o, struct stream_list *streams, pr_s
     int rc = message_decode(statement, scratch, o->s->payload_max, &m, &row, &bad, o->reterr);
     if (rc != PR_OK)
         return rc;
-    struct stream_info head =
-        stream_of_row(box, &m, surroundings_state(o->s, box, row, &m), o->s->now_us);
-    return !stream_is_asked(&o->query->filter, &head) || streams_add(streams, &head) != NULL ? PR_OK : no_memory(o);
+    struct stream_info head = stream_of_row(box, &m, surroundings_state(o->s, box, row, &m), o->s->now_us);
+    return !stream_is_asked(&o->query->filter, &head) || streams_add(streams, &head) != NULL ? PR_OK
+                                                                                             : no_memory(o);
 }
 
 static int heads_read(const struct overview *o, struct stream_list *streams, pr_slice box)
@@ -148,10 +149,11 @@ static int heads_read(const struct overview *o, struct stream_list *streams, pr_
     struct arena scratch;
     sqlite3_stmt *statement;
     size_t rows = 0;
-    int rc = conn_bind(o->conn,
-                       "SELECT " MESSAGE_COLUMNS ", NULL FROM \"{box}\" INDEXED BY \"{box}_heads\" WHERE " MESSAGE_IS_HEAD
-                       " AND stream <> '' AND (?1 = '' OR stream = ?1) ORDER BY row_id LIMIT ?2",
-                       box, VALUES(V_TEXT(o->query->filter.stream), V_INT(STREAMS_LOOKED_MAX + 1)), &statement, o->reterr);
+    int rc = conn_bind(
+        o->conn,
+        "SELECT " MESSAGE_COLUMNS ", NULL FROM \"{box}\" INDEXED BY \"{box}_heads\" WHERE " MESSAGE_IS_HEAD
+        " AND stream <> '' AND (?1 = '' OR stream = ?1) ORDER BY row_id LIMIT ?2",
+        box, VALUES(V_TEXT(o->query->filter.stream), V_INT(STREAMS_LOOKED_MAX + 1)), &statement, o->reterr);
     if (rc != PR_OK)
         return rc;
     arena_init(&scratch, SCRATCH_BYTES);
@@ -170,11 +172,12 @@ static int heads_read(const struct overview *o, struct stream_list *streams, pr_
 }
 
 /* What is held by this key: how many, and the first one's place.  Outcome PR_UNKNOWN: nothing. */
-static int held_count(const struct overview *o, pr_slice box, pr_slice key, uint64_t *ret_count, int64_t *ret_seq)
+static int held_count(const struct overview *o, pr_slice box, pr_slice key, uint64_t *ret_count,
+                      int64_t *ret_seq)
 {
     int64_t count = 0;
-    int rc = conn_int(o->conn, "SELECT count(*) FROM (SELECT 1 FROM \"{box}\" WHERE held_by = ?1 LIMIT 10001)", box,
-                      VALUES(V_TEXT(key)), &count, o->reterr);
+    int rc = conn_int(o->conn, "SELECT count(*) FROM (SELECT 1 FROM \"{box}\" WHERE held_by = ?1 LIMIT 10001)",
+                      box, VALUES(V_TEXT(key)), &count, o->reterr);
     *ret_count = (uint64_t)count;
     if (rc == PR_OK)
         rc = conn_int(o->conn, "SELECT seq FROM \"{box}\" WHERE held_by = ?1 ORDER BY seq LIMIT 1", box,
@@ -183,17 +186,18 @@ static int held_count(const struct overview *o, pr_slice box, pr_slice key, uint
 }
 
 /* Its head is not in the box: strict streams wait behind a dead letter. */
-static int dead_head_read(const struct overview *o, struct stream_list *streams, const struct stream_info *stream,
-                          int64_t before_seq)
+static int dead_head_read(const struct overview *o, struct stream_list *streams,
+                          const struct stream_info *stream, int64_t before_seq)
 {
     struct arena scratch;
     sqlite3_stmt *statement;
-    int rc = conn_bind(o->conn,
-                       "SELECT " MESSAGE_COLUMNS ", NULL, cause, died_at FROM dead_letter WHERE stream = ?1 AND box = ?2"
-                       " AND endpoint = ?3 AND seq < ?4 AND edited_as IS NULL ORDER BY seq LIMIT 1",
-                       NO_BOX,
-                       VALUES(V_TEXT(stream->stream), V_TEXT(stream->box), V_TEXT(stream->endpoint), V_INT(before_seq)),
-                       &statement, o->reterr);
+    int rc = conn_bind(
+        o->conn,
+        "SELECT " MESSAGE_COLUMNS ", NULL, cause, died_at FROM dead_letter WHERE stream = ?1 AND box = ?2"
+        " AND endpoint = ?3 AND seq < ?4 AND edited_as IS NULL ORDER BY seq LIMIT 1",
+        NO_BOX,
+        VALUES(V_TEXT(stream->stream), V_TEXT(stream->box), V_TEXT(stream->endpoint), V_INT(before_seq)),
+        &statement, o->reterr);
     if (rc == PR_OK)
         rc = conn_step(o->conn, statement, o->reterr);
     if (rc <= 0) /* none: the head was delivered just now, and they go on by themselves */
@@ -222,7 +226,8 @@ static int key_take(const struct overview *o, struct stream_list *streams, pr_sl
 {
     struct stream_info stream = { .box = box };
     int64_t first_seq = 0;
-    if (!stream_key_split(key, &stream.endpoint, &stream.stream) || !stream_is_asked(&o->query->filter, &stream))
+    if (!stream_key_split(key, &stream.endpoint, &stream.stream) ||
+        !stream_is_asked(&o->query->filter, &stream))
         return PR_OK;
     int rc = held_count(o, box, key, &stream.waiting, &first_seq);
     struct stream_info *head = rc == PR_OK ? streams_find(streams, box, stream.endpoint, stream.stream) : NULL;
@@ -236,8 +241,8 @@ static int key_take(const struct overview *o, struct stream_list *streams, pr_sl
 static int key_next(const struct overview *o, pr_slice box, pr_slice after, pr_slice *ret)
 {
     sqlite3_stmt *statement;
-    int rc = conn_bind(o->conn, "SELECT held_by FROM \"{box}\" WHERE held_by > ?1 ORDER BY held_by LIMIT 1", box,
-                       VALUES(V_TEXT(after)), &statement, o->reterr);
+    int rc = conn_bind(o->conn, "SELECT held_by FROM \"{box}\" WHERE held_by > ?1 ORDER BY held_by LIMIT 1",
+                       box, VALUES(V_TEXT(after)), &statement, o->reterr);
     if (rc == PR_OK)
         rc = conn_step(o->conn, statement, o->reterr);
     if (rc <= 0)
