@@ -25,10 +25,15 @@ static pr_slice keep(const struct overview *o, sqlite3_stmt *statement, int colu
 
 /* ---- Groups --------------------------------------------------------------------------------- */
 
-#define IN_GROUP                                                                                               \
+#define IN_GROUP_INDEX                                                                                         \
     " FROM dead_letter INDEXED BY dead_letter_group WHERE fingerprint = ?1 AND died_at >= ?2 AND died_at < ?3" \
-    " AND (?4 = '' OR box = ?4) AND (?5 = '' OR stream = ?5) AND (?6 = '' OR endpoint = ?6)"                   \
+    " AND (?4 = '' OR box = ?4)"
+#define IN_GROUP                                                                                               \
+    IN_GROUP_INDEX                                                                                             \
+    " AND (?5 = '' OR stream = ?5) AND (?6 = '' OR endpoint = ?6)"                                             \
     " AND (?7 = 0 OR cause = ?7 OR failure_reason = ?7) AND (?8 = '' OR instr(error, ?8) > 0)"
+/* Where only what is in the index is asked, it is not left. */
+#define IN_GROUP_COVERED IN_GROUP_INDEX " AND ?5 = '' AND ?6 = '' AND ?7 = 0 AND ?8 = ''"
 #define GROUP_VALUES(f, print)                                                                                 \
     VALUES(V_TEXT(print), V_INT((f)->since_us), V_INT((f)->until_us != 0 ? (f)->until_us : INT64_MAX),         \
            V_TEXT((f)->box), V_TEXT((f)->stream), V_TEXT((f)->endpoint), V_INT((f)->reason),                   \
@@ -71,12 +76,15 @@ static int group_read(const struct overview *o, pr_slice print, struct dead_grou
 static int group_count(const struct overview *o, struct dead_group *g)
 {
     const struct filter *f = &o->query->filter;
+    bool covered = f->stream.size == 0 && f->endpoint.size == 0 && f->reason == 0 && f->error.size == 0;
     int64_t count = 0;
     int rc = conn_int(o->conn, "SELECT died_at" IN_GROUP " ORDER BY died_at LIMIT 1", NO_BOX,
                       GROUP_VALUES(f, g->fingerprint), &g->first_us, o->reterr);
     if (rc == PR_OK)
-        rc = conn_int(o->conn, "SELECT count(*) FROM (SELECT 1" IN_GROUP " LIMIT 10001)", NO_BOX,
-                      GROUP_VALUES(f, g->fingerprint), &count, o->reterr);
+        rc = conn_int(o->conn,
+                      covered ? "SELECT count(*) FROM (SELECT 1" IN_GROUP_COVERED " LIMIT 10001)"
+                              : "SELECT count(*) FROM (SELECT 1" IN_GROUP " LIMIT 10001)",
+                      NO_BOX, GROUP_VALUES(f, g->fingerprint), &count, o->reterr);
     g->count = (uint64_t)count;
     return rc;
 }
