@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/util.h"
-#include "cli/cli.h"
+#include "cli/replay.h"
 
 struct change {
     const char *command;
@@ -46,7 +46,7 @@ static int target(struct cli *cli, const struct change *change, struct filter *r
         return code;
     if (change->kind == ADMIN_DEAD_ADD)
         filter.reason = 0; /* --reason is the cause here, see run_change() */
-    bool by_filter = !cli_filter_is_empty(&filter);
+    bool by_filter = !filter_is_empty(&filter);
     pr_id one;
 
     if (cli->arg_count == 0 && !by_filter)
@@ -115,7 +115,7 @@ static int report(const struct cli *cli, const struct change *change, const stru
                     ? " among the dead letters"
                     : "");
     if (r->refused > 0 && admin->kind == ADMIN_DEAD_REPLAY)
-        cli_say("%" PRIu64 " refused: the same id was sent anew and is in the box", r->refused);
+        cli_say("%" PRIu64 " refused: the same id was sent anew and is in the box, or it was edited", r->refused);
     else if (r->refused > 0)
         cli_say("%" PRIu64 " refused: not in a state for it", r->refused);
     if (r->missing + r->refused == 0)
@@ -146,6 +146,13 @@ int run_change(struct cli *cli)
     code = confirm(cli, change, &admin);
     if (code != EXIT_DONE)
         return code;
+    if (change->kind == ADMIN_DEAD_REPLAY && !admin.dry_run && cli->arg_count == 0) {
+        code = replay_run(cli, &admin, &reply);
+        int told = report(cli, change, &admin, &reply);
+        return code != EXIT_DONE ? code : told;
+    }
+    if (flag_given(&cli->flags, FLAG_RATE) || flag_given(&cli->flags, FLAG_CANARY))
+        return cli_usage(cli, "--rate and --canary are for replays by filter");
     if (store_admin(&cli->store, &admin, &reply, &err) != PR_OK)
         return cli_fault(&err);
     return report(cli, change, &admin, &reply);

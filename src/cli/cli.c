@@ -1,6 +1,7 @@
 #include "cli/cli.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <pwd.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -186,7 +187,7 @@ static int filter_reason(struct cli *cli, struct filter *filter)
     return usage_word(cli, "reason", word, near.best);
 }
 
-static int filter_number(struct cli *cli, enum flag flag, uint64_t max, uint64_t *ret)
+int cli_number(struct cli *cli, enum flag flag, uint64_t max, uint64_t *ret)
 {
     const char *text = cli->flags.values[flag];
     char *end;
@@ -211,6 +212,7 @@ int cli_filter(struct cli *cli, struct filter *ret_filter)
         .type = slice_from(values[FLAG_TYPE]),
         .stream = slice_from(values[FLAG_STREAM]),
         .error = slice_from(values[FLAG_ERROR]),
+        .fingerprint = slice_from(values[FLAG_FINGERPRINT]),
     };
     uint64_t limit = 0;
     int code = filter_state(cli, &filter);
@@ -218,9 +220,9 @@ int cli_filter(struct cli *cli, struct filter *ret_filter)
     if (code == EXIT_DONE)
         code = filter_reason(cli, &filter);
     if (code == EXIT_DONE)
-        code = filter_number(cli, FLAG_LIMIT, 1000000, &limit);
+        code = cli_number(cli, FLAG_LIMIT, 1000000, &limit);
     if (code == EXIT_DONE)
-        code = filter_number(cli, FLAG_AFTER, INT64_MAX, &filter.after);
+        code = cli_number(cli, FLAG_AFTER, INT64_MAX, &filter.after);
     if (code != EXIT_DONE)
         return code;
     filter.limit = (size_t)limit;
@@ -230,19 +232,13 @@ int cli_filter(struct cli *cli, struct filter *ret_filter)
     if (values[FLAG_UNTIL] != NULL && !cli_time(cli, values[FLAG_UNTIL], -1, &filter.until_us))
         return cli_usage(cli, "--until: \"%s\" is not a time; write 1h, or 2024-01-31T12:00:00Z",
                          values[FLAG_UNTIL]);
-    if (filter.after != 0 && filter.box.size == 0)
+    bool in_one_order = strncmp(cli->command->name, "dead ", 5) == 0 || strcmp(cli->command->name, "audit") == 0;
+    if (filter.after != 0 && filter.box.size == 0 && !in_one_order)
         return cli_usage(cli, "--after wants --box: rows are counted in each box");
     if (filter.box.size > 0 && !name_is_valid(filter.box))
         return cli_usage(cli, "--box: \"%s\" is not the name of a box", values[FLAG_BOX]);
     *ret_filter = filter;
     return EXIT_DONE;
-}
-
-bool cli_filter_is_empty(const struct filter *f)
-{
-    return f->box.size == 0 && f->endpoint.size == 0 && f->type.size == 0 && f->stream.size == 0 &&
-           f->error.size == 0 && f->reason == 0 && f->state < 0 && f->since_us == 0 && f->until_us == 0 &&
-           f->id_count == 0;
 }
 
 int cli_ids(struct cli *cli, int first, pr_id **ret_ids, size_t *ret_count)
@@ -288,9 +284,14 @@ pr_slice cli_user(struct cli *cli)
 {
     const char *sudo = getenv("SUDO_USER");
     const struct passwd *user = getpwuid(getuid());
+    char host[HOST_NAME_MAX + 1] = "localhost";
 
+    if (flag_given(&cli->flags, FLAG_BY))
+        return slice_from(cli->flags.values[FLAG_BY]);
+    if (gethostname(host, sizeof(host) - 1) != 0)
+        (void)snprintf(host, sizeof(host), "localhost");
     if (sudo != NULL && sudo[0] != '\0')
-        return slice_from(sudo);
-    return user != NULL ? slice_dup(&cli->arena, slice_from(user->pw_name))
-                        : arena_printf(&cli->arena, "uid %u", (unsigned)getuid());
+        return arena_printf(&cli->arena, "%s@%s", sudo, host);
+    return user != NULL ? arena_printf(&cli->arena, "%s@%s", user->pw_name, host)
+                        : arena_printf(&cli->arena, "uid %u@%s", (unsigned)getuid(), host);
 }

@@ -90,7 +90,8 @@ int cli_print_grants(struct cli *cli);
 
 /* --box, --state, ... as a filter.  EXIT_DONE, or says what is wrong with them. */
 int cli_filter(struct cli *cli, struct filter *ret_filter);
-bool cli_filter_is_empty(const struct filter *filter);
+/* --flag as a number from 0 to max; *ret is untouched when it was not given. */
+int cli_number(struct cli *cli, enum flag flag, uint64_t max, uint64_t *ret);
 /* Arguments as ids, in the arena.  EXIT_DONE, or says which one is none. */
 int cli_ids(struct cli *cli, int first, pr_id **ret_ids, size_t *ret_count);
 
@@ -118,6 +119,14 @@ int run_why(struct cli *cli);
 int run_change(struct cli *cli); /* retry release park discard, dead replay|discard|add */
 int run_dead_list(struct cli *cli);
 int run_dead_show(struct cli *cli);
+int run_dead_groups(struct cli *cli);
+int run_dead_edit(struct cli *cli);
+int run_dead_note(struct cli *cli);
+int run_dead_export(struct cli *cli);
+int run_dead_import(struct cli *cli);
+int run_streams(struct cli *cli);
+int run_instances(struct cli *cli);
+int run_audit(struct cli *cli);
 int run_bench(struct cli *cli);
 int run_adopt(struct cli *cli);
 int run_doctor(struct cli *cli);

@@ -74,15 +74,49 @@ const struct command commands[] = {
     { "dead replay", "[ID...]", "back to the box and place it came from, with new counters",
       "postrider dead replay 0190163d-8694-739b-aea5-966c26f8ad91\n"
       "postrider dead replay --endpoint billing --error 'no route' --dry-run\n"
-      "postrider dead replay --endpoint billing --since 24h --yes\n",
-      FLAGS_FILTER | FLAGS_CHANGE, 0, ANY_NUMBER, run_change },
+      "postrider dead replay --endpoint billing --since 24h --yes\n"
+      "postrider dead replay --fingerprint 5f1c2ab09d3e7746 --canary 5 --rate 100/s --yes\n",
+      FLAGS_FILTER | FLAGS_CHANGE | FLAG_BIT(RATE) | FLAG_BIT(CANARY) | FLAG_BIT(FOR), 0, ANY_NUMBER, run_change },
     { "dead discard", "[ID...]", "delete dead letters for good",
       "postrider dead discard 0190163d-8694-739b-aea5-966c26f8ad91\n"
       "postrider dead discard --until 30d --yes\n",
       FLAGS_FILTER | FLAGS_CHANGE, 0, ANY_NUMBER, run_change },
     { "dead add", "ID...", "make a message dead by hand",
       "postrider dead add 0190163d-8694-739b-aea5-966c26f8ad91 --why 'wrong amount'\n",
-      FLAG_BIT(WHY) | FLAG_BIT(DRY_RUN) | FLAG_BIT(REASON), 1, ANY_NUMBER, run_change },
+      FLAG_BIT(WHY) | FLAG_BIT(BY) | FLAG_BIT(DRY_RUN) | FLAG_BIT(REASON), 1, ANY_NUMBER, run_change },
+    { "dead groups", "", "dead letters by what went wrong: ten thousand failures as three problems",
+      "postrider dead groups\n"
+      "postrider dead groups --endpoint billing --since 24h --json\n"
+      "postrider dead list --fingerprint 5f1c2ab09d3e7746      # one of them\n",
+      (FLAGS_FILTER & ~FLAG_BIT(STATE)) | FLAG_BIT(LIMIT), 0, 0, run_dead_groups },
+    { "dead edit", "ID", "correct a dead letter and send it; the original is kept",
+      "postrider dead edit 0190163d-8694-739b-aea5-966c26f8ad91 --data '{\"amount\":5}'\n"
+      "postrider dead edit 0190163d-8694-739b-aea5-966c26f8ad91 --header tenant=7 --to billing2 --why 'moved'\n",
+      FLAG_BIT(DATA) | FLAG_BIT(FILE) | FLAG_BIT(HEADER) | FLAG_BIT(TO) | FLAG_BIT(ENDPOINT) | FLAG_BIT(WHY) | FLAG_BIT(BY) |
+          FLAG_BIT(DRY_RUN),
+      1, 1, run_dead_edit },
+    { "dead note", "ID TEXT", "write something down about a dead letter",
+      "postrider dead note 0190163d-8694-739b-aea5-966c26f8ad91 'asked the customer'\n", FLAG_BIT(BY), 2, 2, run_dead_note },
+    { "dead export", "", "dead letters as JSON lines, byte for byte",
+      "postrider dead export > dead.jsonl\n"
+      "postrider dead export --endpoint billing --until 30d > old.jsonl\n",
+      FLAGS_FILTER & ~FLAG_BIT(STATE), 0, 0, run_dead_export },
+    { "dead import", "FILE", "dead letters of an export; those that are there already are left out",
+      "postrider dead import dead.jsonl\n"
+      "postrider dead import dead.jsonl --dry-run\n",
+      FLAG_BIT(WHY) | FLAG_BIT(BY) | FLAG_BIT(DRY_RUN), 1, 1, run_dead_import },
+    { "streams", "", "streams whose head failed: since when, why, how many wait behind it",
+      "postrider streams --blocked\n"
+      "postrider streams --endpoint billing --json\n",
+      FLAG_BIT(BLOCKED) | FLAG_BIT(BOX) | FLAG_BIT(ENDPOINT) | FLAG_BIT(STREAM) | FLAG_BIT(LIMIT), 0, 0, run_streams },
+    { "instances", "", "who delivers: lanes, leases, in flight, versions",
+      "postrider instances\n"
+      "postrider instances --json\n",
+      0, 0, 0, run_instances },
+    { "audit", "", "what people did, the latest first",
+      "postrider audit\n"
+      "postrider audit --since 24h --json\n",
+      FLAG_BIT(SINCE) | FLAG_BIT(UNTIL) | FLAGS_PAGE, 0, 0, run_audit },
     { "endpoints list", "", "endpoints: paused or not, what was sent and what failed",
       "postrider endpoints\n"
       "postrider endpoints list --json\n",
@@ -95,8 +129,9 @@ const struct command commands[] = {
     { "pause", "ENDPOINT", "send nothing to an endpoint; nothing is counted meanwhile",
       "postrider pause billing --for 5m --why 'they migrate'\n"
       "postrider pause billing               # until resumed\n",
-      FLAG_BIT(FOR) | FLAG_BIT(WHY), 1, 1, run_pause },
-    { "resume", "ENDPOINT", "send to it again, now", "postrider resume billing\n", FLAG_BIT(WHY), 1, 1, run_pause },
+      FLAG_BIT(FOR) | FLAG_BIT(WHY) | FLAG_BIT(BY), 1, 1, run_pause },
+    { "resume", "ENDPOINT", "send to it again, now", "postrider resume billing\n", FLAG_BIT(WHY) | FLAG_BIT(BY), 1, 1,
+      run_pause },
     { "policy check", "[FILE]", "rules that can never match, that are never reached, that have no end",
       "postrider policy check\n"
       "postrider policy check new.yaml\n",

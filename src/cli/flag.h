@@ -20,6 +20,7 @@
     X(STREAM, "stream", 0, "STREAM", "the stream")                                                             \
     X(REASON, "reason", 0, "REASON", "failed last for this reason, e.g. timeout_exceeded")                     \
     X(ERROR, "error", 0, "TEXT", "the text of its last failure has this in it")                                \
+    X(FINGERPRINT, "fingerprint", 0, "PRINT", "of this group of failures: see postrider dead groups")            \
     X(SINCE, "since", 0, "TIME", "stored (dead letters: died) since: 1h ago, or 2024-01-31T12:00:00Z")         \
     X(UNTIL, "until", 0, "TIME", "... and before")                                                             \
     X(LIMIT, "limit", 0, "N", "at most so many (100)")                                                         \
@@ -27,6 +28,10 @@
     X(YES, "yes", 'y', NULL, "do not ask back")                                                                \
     X(DRY_RUN, "dry-run", 'n', NULL, "only count what would be changed")                                       \
     X(WHY, "why", 0, "TEXT", "for the record")                                                                 \
+    X(BY, "by", 0, "NAME", "who says so, for the record; without it USER@HOST")                                \
+    X(RATE, "rate", 0, "N/s", "at most so many in a second")                                                   \
+    X(CANARY, "canary", 0, "N", "so many first, and the others only when these have arrived")                  \
+    X(BLOCKED, "blocked", 0, NULL, "only those that others wait behind")                                       \
     X(TO, "to", 0, "ENDPOINT", "where it goes; without it the routes decide")                                  \
     X(DATA, "data", 'd', "TEXT", "the payload")                                                                \
     X(FILE, "file", 'f', "FILE", "the payload is the content of this file")                                    \
@@ -63,9 +68,9 @@ enum flag {
 #define FLAGS_ALWAYS (FLAG_BIT(CONFIG) | FLAG_BIT(STORE) | FLAG_BIT(JSON) | FLAG_BIT(HELP))
 #define FLAGS_FILTER                                                                                           \
     (FLAG_BIT(BOX) | FLAG_BIT(STATE) | FLAG_BIT(ENDPOINT) | FLAG_BIT(TYPE) | FLAG_BIT(STREAM) |                \
-     FLAG_BIT(REASON) | FLAG_BIT(ERROR) | FLAG_BIT(SINCE) | FLAG_BIT(UNTIL))
+     FLAG_BIT(REASON) | FLAG_BIT(ERROR) | FLAG_BIT(FINGERPRINT) | FLAG_BIT(SINCE) | FLAG_BIT(UNTIL))
 #define FLAGS_PAGE (FLAG_BIT(LIMIT) | FLAG_BIT(AFTER))
-#define FLAGS_CHANGE (FLAG_BIT(YES) | FLAG_BIT(DRY_RUN) | FLAG_BIT(WHY))
+#define FLAGS_CHANGE (FLAG_BIT(YES) | FLAG_BIT(DRY_RUN) | FLAG_BIT(WHY) | FLAG_BIT(BY))
 
 #define HEADERS_MAX 64 /* --header on one command line */
 

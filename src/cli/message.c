@@ -6,30 +6,13 @@
 #include "base/base64.h"
 #include "base/utf8.h"
 #include "cli/endpoint.h"
-
-/* The endpoint of the latest line.  Their names need no escapes. */
-static pr_slice endpoint_of_story(pr_slice story)
-{
-    static const char mark[] = "\"endpoint\":\"";
-    const size_t size = sizeof(mark) - 1;
-
-    for (size_t i = story.size >= size ? story.size - size : 0; i > 0; i--) {
-        const char *name = story.data + i + size;
-
-        if (memcmp(story.data + i, mark, size) == 0) {
-            const char *end = memchr(name, '"', story.size - i - size);
-
-            return end != NULL ? (pr_slice){ name, (size_t)(end - name) } : (pr_slice){ 0 };
-        }
-    }
-    return (pr_slice){ 0 };
-}
+#include "core/story.h"
 
 pr_slice message_endpoint(const struct listed *listed)
 {
     if (listed->endpoint.size > 0)
         return listed->endpoint;
-    return listed->m.destination.size > 0 ? listed->m.destination : endpoint_of_story(listed->m.story);
+    return listed->m.destination.size > 0 ? listed->m.destination : story_endpoint(listed->m.story);
 }
 
 const char *message_reason(const struct listed *listed)
@@ -123,6 +106,8 @@ static bool is_array(pr_slice text)
 /* What only messages of one state have. */
 static void json_state_facts(struct json_writer *w, const struct listed *l)
 {
+    char edited[PR_ID_TEXT_SIZE];
+
     if (l->state == STATE_DEAD) {
         json_key(w, "cause");
         json_cstr(w, l->cause != PR_REASON_NONE ? pr_reason_name(l->cause) : NULL);
@@ -132,6 +117,10 @@ static void json_state_facts(struct json_writer *w, const struct listed *l)
         json_text(w, "fingerprint", l->fingerprint);
         json_text(w, "note", l->note);
         json_moment(w, "died_at", l->died_us);
+        json_key(w, "edited_as");
+        if (!pr_id_is_zero(l->edited_as))
+            pr_id_format(l->edited_as, edited);
+        json_cstr(w, pr_id_is_zero(l->edited_as) ? NULL : edited);
     }
     if (l->state == STATE_DONE)
         json_moment(w, "done_at", l->died_us);
@@ -295,6 +284,12 @@ void message_print(struct cli *cli, const struct query_reply *reply, const struc
     print_field(cli, "rule", l->rule);
     print_field(cli, "fingerprint", l->fingerprint);
     print_field(cli, "note", l->note);
+    if (!pr_id_is_zero(l->edited_as)) {
+        char edited[PR_ID_TEXT_SIZE];
+
+        pr_id_format(l->edited_as, edited);
+        print_field(cli, "edited as", slice_from(edited));
+    }
     print_field(cli, "instance", l->instance);
     print_field(cli, "held by", m->held_by);
     print_field(cli, "damaged", slice_from(l->bad));

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/utf8.h"
-#include "cli/cli.h"
+#include "cli/send.h"
 #include "runtime/config_suggest.h"
 
 /* A header's name travels through every transport only when it is a token, as HTTP calls it. */
@@ -30,8 +30,7 @@ static bool header_is_repeated(const struct cli *cli, size_t index, pr_slice nam
     return false;
 }
 
-/* NAME=VALUE ... as a JSON object in the arena. */
-static int headers(struct cli *cli, pr_slice *ret)
+int send_headers(struct cli *cli, pr_slice *ret)
 {
     struct json_writer w;
     struct buf text;
@@ -92,17 +91,15 @@ static int read_all(struct cli *cli, FILE *f, const char *name, struct buf *ret)
     return EXIT_DONE;
 }
 
-static int payload(struct cli *cli, struct buf *content, pr_slice *ret)
+int send_payload(struct cli *cli, const char *dash, struct buf *content, pr_slice *ret)
 {
     const char *data = cli->flags.values[FLAG_DATA], *path = cli->flags.values[FLAG_FILE];
-    bool dash = cli->arg_count == 1;
     int code = EXIT_DONE;
 
-    if ((data != NULL) + (path != NULL) + dash > 1)
+    if ((data != NULL) + (path != NULL) + (dash != NULL) > 1)
         return cli_usage(cli, "--data, --file and - exclude each other");
-    if (dash && strcmp(cli->args[0], "-") != 0)
-        return cli_usage(cli, "\"%s\" is too much; the payload is given with --data, --file or -",
-                         cli->args[0]);
+    if (dash != NULL && strcmp(dash, "-") != 0)
+        return cli_usage(cli, "\"%s\" is too much; the payload is given with --data, --file or -", dash);
     if (path != NULL) {
         FILE *f = fopen(path, "re");
 
@@ -113,7 +110,7 @@ static int payload(struct cli *cli, struct buf *content, pr_slice *ret)
         code = read_all(cli, f, path, content);
         (void)fclose(f); /* only read from */
         *ret = buf_slice(content);
-    } else if (dash) {
+    } else if (dash != NULL) {
         code = read_all(cli, stdin, "the input", content);
         *ret = buf_slice(content);
     } else {
@@ -202,9 +199,9 @@ int run_send(struct cli *cli)
         pr_id_parse(slice_from(values[FLAG_ID]), &message.id) != PR_OK)
         code = cli_usage(cli, "--id: \"%s\" is not a UUID", values[FLAG_ID]);
     if (code == EXIT_DONE)
-        code = headers(cli, &message.headers);
+        code = send_headers(cli, &message.headers);
     if (code == EXIT_DONE)
-        code = payload(cli, &content, &message.payload);
+        code = send_payload(cli, cli->arg_count == 1 ? cli->args[0] : NULL, &content, &message.payload);
     if (code == EXIT_DONE)
         code = cli_open_store(cli);
     if (code == EXIT_DONE)

@@ -214,6 +214,12 @@ static void say_dead(const struct why *y)
         printf("Decided by: %s.\n", clean(y, l->rule));
     if (l->note.size > 0)
         printf("Note: %s\n", clean(y, l->note));
+    if (!pr_id_is_zero(l->edited_as)) {
+        char id[PR_ID_TEXT_SIZE];
+
+        pr_id_format(l->edited_as, id);
+        printf("It was corrected: %s went in its place.\n", id);
+    }
 }
 
 /* Its own state is fine: the endpoint is not. */
@@ -301,6 +307,7 @@ static const char *step_words(const char *step)
         { "park", "parked" },
         { "discard", "discarded" },
         { "replay", "replayed" },
+        { "edit", "corrected, and sent in place of the one that died" },
     };
 
     for (size_t i = 0; i < ARRAY_LENGTH(words); i++)
@@ -447,7 +454,8 @@ static void say_next(const struct why *y)
     heading(y, "What comes next");
     switch (l->state) {
     case STATE_DEAD:
-        printf("  Nothing by itself: it stays among the dead letters until a person replays or discards it.\n");
+        printf("  Nothing by itself: it stays among the dead letters until a person %s it.\n",
+               pr_id_is_zero(l->edited_as) ? "replays, corrects or discards" : "discards");
         break;
     case STATE_DONE: printf("  Nothing: it is kept to be read for a while.\n"); break;
     case STATE_PARKED:
@@ -461,7 +469,12 @@ static void say_next(const struct why *y)
     case STATE_PAUSED:
         printf("  It goes on when the endpoint is resumed; nothing is counted meanwhile.\n");
         break;
-    case STATE_IN_FLIGHT: printf("  Delivered, or what the endpoint's retry setting says.\n"); break;
+    case STATE_IN_FLIGHT:
+        printf("  Delivered, or what the endpoint's rules say of its failure");
+        if (y->setting != NULL && y->setting->timeout_us > 0)
+            printf("; without an answer it fails after %s", span_words(y->arena, y->setting->timeout_us));
+        printf(".\n  If its instance dies, another one takes over when the lease ends, and counts this attempt.\n");
+        break;
     default:
         if (y->breaker != NULL) {
             say_probe(y);
@@ -487,7 +500,10 @@ static void say_commands(const struct why *y)
         return;
     heading(y, "What would change it");
     if (state == STATE_DEAD) {
-        say_command(y, "dead replay", "deliver it after all, in its old place");
+        if (pr_id_is_zero(y->l->edited_as)) {
+            say_command(y, "dead replay", "deliver it after all, in its old place");
+            say_command(y, "dead edit", "correct it first (--data, --header, --to)");
+        }
         say_command(y, "dead discard", "delete it for good");
         return;
     }

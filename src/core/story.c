@@ -1,5 +1,7 @@
 #include "core/story.h"
 
+#include <string.h>
+
 #include "base/json.h"
 #include "core/message.h"
 #include "core/reason.h"
@@ -91,4 +93,19 @@ void story_append(pr_slice story, const struct story_line *line, struct buf *ret
         json_raw(&w, lines[i]);
     write_line(&w, line);
     json_end_array(&w);
+}
+
+pr_slice story_endpoint(pr_slice story)
+{
+    static const char mark[] = "\"endpoint\":\"";
+    const size_t      size = sizeof(mark) - 1;
+
+    for (size_t i = story.size >= size ? story.size - size : 0; i > 0; i--) {
+        const char *name = story.data + i + size;
+        if (memcmp(story.data + i, mark, size) == 0) {
+            const char *end = memchr(name, '"', story.size - i - size);
+            return end != NULL ? (pr_slice){ name, (size_t)(end - name) } : (pr_slice){ NULL, 0 };
+        }
+    }
+    return (pr_slice){ NULL, 0 };
 }

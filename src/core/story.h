@@ -19,4 +19,8 @@ struct story_line {
  * be read is started anew. */
 void story_append(pr_slice story, const struct story_line *line, struct buf *ret);
 
+/* The endpoint of the latest line that names one, in the story itself; empty: none does.  (Their names
+ * need no escapes.) */
+pr_slice story_endpoint(pr_slice story);
+
 #endif

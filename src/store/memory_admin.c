@@ -6,6 +6,7 @@
 #include "base/util.h"
 #include "core/fingerprint.h"
 #include "core/story.h"
+#include "store/audit.h"
 #include "store/memory_model.h"
 
 #define STORY_MAX (1u << 20) /* 16 lines with a text each are far below */
@@ -16,7 +17,8 @@ struct target {
     bool                  refused;
     pr_slice              story; /* malloc'ed */
     struct after_life    *after;
-    struct stored_notice *notice;
+    struct stored        *made;  /* DEAD_EDIT: what goes in its place */
+    struct stored_notice *notice, *gone; /* gone: DEAD_EDIT that sends it elsewhere */
 };
 
 struct targets {
@@ -37,6 +39,8 @@ static const struct {
     [ADMIN_DEAD_ADD]     = { "dead_letter", NOTICE_PARKED, false }, /* strict streams wait behind it */
     [ADMIN_DEAD_REPLAY]  = { "replay",      NOTICE_DUE,    true },
     [ADMIN_DEAD_DISCARD] = { NULL,          NOTICE_GONE,   true },
+    [ADMIN_DEAD_EDIT]    = { "edit",        NOTICE_DUE,    true },
+    [ADMIN_DEAD_NOTE]    = { NULL,          NOTICE_DUE,    true }, /* nobody is told */
 };
 
 /* ---- Finding -------------------------------------------------------------------------------- */
@@ -46,7 +50,9 @@ static void targets_fini(struct targets *t)
     for (size_t i = 0; i < t->count; i++) {
         free((char *)(uintptr_t)t->list[i].story.data);
         free(t->list[i].after);
+        row_free(t->list[i].made);
         free(t->list[i].notice);
+        free(t->list[i].gone);
     }
     free(t->list);
 }
@@ -87,6 +93,12 @@ static bool is_follower(const struct stored *row)
     return (row->m.held_by.size > 0 && !awaits) || ((row->m.due_us == 0 || awaits) && is_behind_head(row));
 }
 
+static int compare_targets(const void *a, const void *b)
+{
+    const struct target *x = a, *y = b;
+    return x->row->row < y->row->row ? -1 : x->row->row > y->row->row;
+}
+
 static int targets_find(struct targets *t, struct memory *memory, const struct admin *admin, int64_t now_us)
 {
     const struct filter *filter = &admin->filter;
@@ -101,10 +113,14 @@ static int targets_find(struct targets *t, struct memory *memory, const struct a
                 continue;
             if (by_stream && !is_follower(row))
                 continue;
+            if (admin->kind == ADMIN_DEAD_REPLAY && filter->id_count == 0 && !pr_id_is_zero(row->after->edited_as))
+                continue; /* another one went in its place */
             if (targets_add(t, row) < 0)
                 return PR_ENOMEM;
         }
     }
+    if (actions[admin->kind].on_dead && t->count > 1) /* dead letters are in one order */
+        qsort(t->list, t->count, sizeof(t->list[0]), compare_targets);
     return PR_OK;
 }
 
@@ -142,18 +158,50 @@ static int target_take_story(struct target *target, const struct admin *admin, i
 /* The note says who did it and why (B88). */
 static int target_take_after_life(struct target *target, const struct admin *admin)
 {
+    const struct after_life *old = target->row->after;
     struct buf note;
     buf_init(&note, STORY_MAX);
-    buf_add_slice(&note, admin->by);
-    if (admin->by.size > 0 && admin->why.size > 0)
-        buf_add_cstr(&note, ": ");
-    buf_add_slice(&note, admin->why);
-    if (!buf_failed(&note))
+    if (old != NULL && old->note.size > 0) {
+        buf_add_slice(&note, old->note);
+        buf_add_char(&note, '\n');
+    }
+    note_write(&note, admin);
+    if (!buf_failed(&note) && admin->kind == ADMIN_DEAD_NOTE)
+        target->after = after_life_copy(old, note_kept(buf_slice(&note)));
+    else if (!buf_failed(&note))
         target->after = after_life_new(target->row->m.destination, PR_STR("operator"), buf_slice(&note));
     buf_fini(&note);
-    if (target->after != NULL)
+    if (target->after != NULL && admin->kind == ADMIN_DEAD_ADD)
         target->after->cause = admin->cause;
     return target->after != NULL ? PR_OK : PR_ENOMEM;
+}
+
+/* The corrected message. */
+static int target_take_edited(struct target *target, const struct admin *admin, int64_t now_us)
+{
+    const struct dead_edit *edit = admin->edit;
+    char                    cause[PR_ID_TEXT_SIZE];
+    struct pr_message       m = target->row->m;
+    pr_id_format(m.id, cause);
+    m.id = admin->made;
+    m.causation_id = slice_from(cause);
+    m.payload = edit->payload != NULL ? *edit->payload : m.payload;
+    m.headers = edit->headers != NULL ? *edit->headers : m.headers;
+    m.destination = edit->destination != NULL ? *edit->destination : m.destination;
+    m.attempts = m.failures = 0;
+    m.held_by = (pr_slice){ NULL, 0 };
+    m.released = false;
+    m.status |= PR_STATUS_FAILED;
+    m.due_us = max64(1, now_us);
+    m.story = target->story;
+    target->made = row_new(target->row->box, &m);
+    if (edit->destination != NULL) {
+        target->gone = notice_new(target->row->box, NOTICE_GONE, target->row, row_endpoint(target->row));
+        if (target->gone == NULL)
+            return PR_ENOMEM;
+        target->gone->n.row = 0; /* rows of dead letters are nobody's names */
+    }
+    return target->made != NULL ? PR_OK : PR_ENOMEM;
 }
 
 static int targets_take(struct targets *t, const struct admin *admin, bool each, int64_t now_us)
@@ -165,9 +213,12 @@ static int targets_take(struct targets *t, const struct admin *admin, bool each,
             continue;
         if (target_take_story(target, admin, now_us) < 0)
             return PR_ENOMEM;
-        if (admin->kind == ADMIN_DEAD_ADD && target_take_after_life(target, admin) < 0)
+        bool notes = admin->kind == ADMIN_DEAD_ADD || admin->kind == ADMIN_DEAD_NOTE;
+        if (notes && target_take_after_life(target, admin) < 0)
             return PR_ENOMEM;
-        if (each) {
+        if (admin->kind == ADMIN_DEAD_EDIT && target_take_edited(target, admin, now_us) < 0)
+            return PR_ENOMEM;
+        if (each && admin->kind != ADMIN_DEAD_NOTE) {
             target->notice = notice_new(row->box, actions[admin->kind].notice, row, row_endpoint(row));
             if (target->notice == NULL)
                 return PR_ENOMEM;
@@ -228,6 +279,26 @@ static void target_replay(struct target *target, int64_t now_us)
         target->notice->n.row = row->row;
 }
 
+static void target_edit(struct target *target, struct memory *memory)
+{
+    struct stored *made = target->made;
+    target->made = NULL;
+    dead_set_edited(target->row, made->m.id);
+    row_link(made);
+    if (target->notice != NULL)
+        target->notice->n.row = made->row;
+    if (target->gone != NULL)
+        notice_add(memory, target->gone);
+    target->gone = NULL;
+}
+
+static void target_note(struct target *target)
+{
+    free(target->row->after);
+    target->row->after = target->after;
+    target->after = NULL;
+}
+
 /* Changes that leave the row in its box. */
 static void target_change(struct stored *row, enum admin_kind kind, int64_t now_us)
 {
@@ -245,12 +316,13 @@ static void target_change(struct stored *row, enum admin_kind kind, int64_t now_
     row_place(row);
 }
 
-static void target_apply(struct target *target, enum admin_kind kind, int64_t now_us)
+static void target_apply(struct target *target, struct memory *memory, enum admin_kind kind, int64_t now_us)
 {
     struct stored *row = target->row;
-    if (target->story.size > 0)
+    if (target->story.size > 0 && kind != ADMIN_DEAD_EDIT) {
         row_own(row, OWN_STORY, target->story);
-    target->story = (pr_slice){ NULL, 0 };
+        target->story = (pr_slice){ NULL, 0 };
+    }
     switch (kind) {
     case ADMIN_RETRY:
     case ADMIN_RELEASE:
@@ -271,6 +343,13 @@ static void target_apply(struct target *target, enum admin_kind kind, int64_t no
         dead_unlink(row);
         row_free(row);
         break;
+    case ADMIN_DEAD_EDIT:
+        target_edit(target, memory);
+        break;
+    case ADMIN_DEAD_NOTE:
+        target_note(target);
+        break;
+    case ADMIN_DEAD_IMPORT:
     case ADMIN_PAUSE:
     case ADMIN_RESUME:
         ASSERT(!"an action on rows");
@@ -279,9 +358,12 @@ static void target_apply(struct target *target, enum admin_kind kind, int64_t no
 
 /* ---- Actions on rows ------------------------------------------------------------------------ */
 
-/* B2: a dead letter whose id was sent anew stays dead. */
+/* B2: a dead letter whose id was sent anew stays dead; so does one that was edited. */
 static bool is_refused(const struct stored *row, enum admin_kind kind)
 {
+    bool replays = kind == ADMIN_DEAD_REPLAY || kind == ADMIN_DEAD_EDIT;
+    if (replays && !pr_id_is_zero(row->after->edited_as))
+        return true;
     return kind == ADMIN_DEAD_REPLAY && row_find_id(row->box, row->m.id, row->m.destination) != NULL;
 }
 
@@ -289,10 +371,13 @@ static bool is_refused(const struct stored *row, enum admin_kind kind)
 static void targets_judge(struct targets *t, const struct admin *admin, struct admin_reply *reply)
 {
     size_t limit = admin->filter.limit;
-    reply->matched = t->count;
     reply->missing = ids_missing(t, &admin->filter);
-    if (limit > 0 && t->count > limit)
+    if (limit > 0 && t->count > limit) {
         t->count = limit;
+        reply->more = true;
+    }
+    reply->matched = t->count;
+    reply->last_row = t->count > 0 ? t->list[t->count - 1].row->row : 0;
     for (size_t i = 0; i < t->count; i++) {
         t->list[i].refused = is_refused(t->list[i].row, admin->kind);
         reply->refused += t->list[i].refused;
@@ -312,7 +397,7 @@ static void targets_apply(struct targets *t, struct memory *memory, enum admin_k
             reply->changed--;
             continue;
         }
-        target_apply(target, kind, now_us);
+        target_apply(target, memory, kind, now_us);
         if (target->notice != NULL)
             notice_add(memory, target->notice);
         target->notice = NULL;
@@ -328,21 +413,24 @@ static int admin_rows(struct memory *memory, const struct admin *admin, struct a
     struct stored_notice *reload = NULL;
 
     int rc = targets_find(&targets, memory, admin, now_us);
+    if (rc == PR_OK && admin->kind == ADMIN_DEAD_EDIT && targets.count > 1)
+        rc = PR_EINVAL;
     if (rc == PR_OK)
         targets_judge(&targets, admin, reply);
     if (rc == PR_OK && !admin->dry_run) {
         /* Ids, or a single row: each is told.  Else everything is read anew. */
         bool each = admin->filter.id_count > 0 || targets.count <= 1;
         audit = audit_new(admin, now_us);
-        if (!each)
+        bool tells = !each && admin->kind != ADMIN_DEAD_NOTE;
+        if (tells)
             reload = notice_new(box_find(memory, admin->filter.box), NOTICE_RELOAD, NULL, (pr_slice){ NULL, 0 });
-        rc = audit != NULL && (each || reload != NULL) ? targets_take(&targets, admin, each, now_us) : PR_ENOMEM;
+        rc = audit != NULL && (!tells || reload != NULL) ? targets_take(&targets, admin, each, now_us) : PR_ENOMEM;
     }
     if (rc == PR_OK && !admin->dry_run) {
         targets_apply(&targets, memory, admin->kind, now_us, reply);
         if (reload != NULL)
             notice_add(memory, reload);
-        audit_add(memory, audit, reply->changed);
+        audit_add(memory, audit, reply);
         reload = NULL;
         audit = NULL;
     }
@@ -394,7 +482,7 @@ static int admin_endpoint(struct memory *memory, const struct admin *admin, stru
             box_touch(LIST_ENTRY(node, struct box, node));
     }
     if (have_all)
-        audit_add(memory, audit, reply->changed);
+        audit_add(memory, audit, reply);
     else
         free(audit);
     if (!have_all)
@@ -412,16 +500,18 @@ int memory_admin(void *self, const struct admin *admin, struct admin_reply *ret_
     struct admin_reply reply = { 0 };
     bool on_endpoint = admin->kind == ADMIN_PAUSE || admin->kind == ADMIN_RESUME;
 
-    if (on_endpoint && admin->filter.endpoint.size == 0)
-        return error_set(reterr, PR_EINVAL, "name the endpoint to pause or resume");
-    if (filter_is_empty(&admin->filter))
-        return error_set(reterr, PR_EINVAL, "nothing is named: give ids, or a filter such as a box or a type");
     pthread_mutex_lock(&memory->mutex);
     int64_t now_us = memory_now(memory);
-    int rc = on_endpoint ? admin_endpoint(memory, admin, &reply, now_us) : admin_rows(memory, admin, &reply, now_us);
+    int rc = on_endpoint                          ? admin_endpoint(memory, admin, &reply, now_us)
+             : admin->kind == ADMIN_DEAD_IMPORT ? memory_import(memory, admin, &reply, now_us)
+                                                : admin_rows(memory, admin, &reply, now_us);
     pthread_mutex_unlock(&memory->mutex);
+    if (rc == PR_EINVAL)
+        return error_set(reterr, rc, "that id died on the way to several endpoints: name the endpoint, too");
     if (rc < 0)
         return error_set(reterr, rc, "there is no memory left for this");
+    if (admin->kind == ADMIN_DEAD_EDIT && reply.changed > 0)
+        reply.made = admin->made;
     *ret_reply = reply;
     return PR_OK;
 }

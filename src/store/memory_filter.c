@@ -86,11 +86,3 @@ bool filter_matches(const struct filter *filter, const struct stored *row, enum 
            (filter->error.size == 0 || slice_contains(m->error, filter->error)) &&
            filter_fits_fingerprint(filter, row) && filter_has_id(filter, m->id);
 }
-
-bool filter_is_empty(const struct filter *filter)
-{
-    return filter->id_count == 0 && filter->state < 0 && filter->reason == 0 && filter->since_us == 0 &&
-           filter->until_us == 0 && filter->box.size == 0 && filter->endpoint.size == 0 &&
-           filter->stream.size == 0 && filter->type.size == 0 && filter->error.size == 0 &&
-           filter->fingerprint.size == 0;
-}

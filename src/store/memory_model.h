@@ -39,6 +39,7 @@ struct after_life {
     int      cause, limit;
     int64_t  at_us, forget_us;
     pr_slice endpoint, rule, note; /* in text */
+    pr_id    edited_as;            /* zero: it was not */
     char     fingerprint[17];
     char     text[];
 };
@@ -143,10 +144,11 @@ struct stored_notice {
 
 struct audit {
     struct list_node node;
+    uint64_t         number;
     int64_t          at_us;
     enum admin_kind  kind;
-    uint64_t         changed;
-    pr_slice         by, why;
+    uint64_t         matched, changed, refused;
+    pr_slice         by, why, target; /* in text */
     char             text[];
 };
 
@@ -170,6 +172,7 @@ struct memory {
     int64_t             notice_last;
     struct list         audit;
     size_t              audit_count;
+    uint64_t            audit_last;
     uint64_t            flight_stamp;
     /* Of a store that has a name: guarded by the registry's mutex. */
     struct list_node    node;
@@ -216,10 +219,14 @@ void row_place(struct stored *row);   /* ... and after */
 void row_own(struct stored *row, enum own which, pr_slice text);
 /* malloc'ed copy; the empty text is {NULL, 0}.  False: no memory. */
 bool text_dup(pr_slice text, pr_slice *ret);
+/* A dead letter's, with another note; NULL: no memory. */
+struct after_life *after_life_copy(const struct after_life *old, pr_slice note);
 struct after_life *after_life_new(pr_slice endpoint, pr_slice rule, pr_slice note);
 void row_bury_dead(struct stored *row, struct after_life *after);  /* box -> dead letters */
 void row_keep_done(struct stored *row, struct after_life *after);  /* box -> done */
+void dead_link(struct stored *row, struct after_life *after); /* into the dead letters, from nowhere */
 void dead_unlink(struct stored *row);
+void dead_set_edited(struct stored *row, pr_id by);
 void done_purge(struct box *box, int64_t now_us, size_t max);
 
 /* memory_tx.c */
@@ -280,14 +287,21 @@ void endpoint_set_failure(struct endpoint *endpoint, const struct tally *tally, 
 void endpoint_set_pause(struct endpoint *endpoint, int64_t until_us, pr_slice *by, pr_slice *why);
 bool endpoint_is_paused(const struct memory *memory, pr_slice name, int64_t now_us);
 struct audit *audit_new(const struct admin *admin, int64_t now_us);
-void audit_add(struct memory *memory, struct audit *audit, uint64_t changed);
+void audit_add(struct memory *memory, struct audit *audit, const struct admin_reply *reply);
 
 /* memory_filter.c */
 void flights_mark(struct memory *memory); /* makes row_state() know who is in flight */
 enum state row_state(const struct memory *memory, const struct stored *row, int64_t now_us);
 bool filter_matches(const struct filter *filter, const struct stored *row, enum state state);
-bool filter_is_empty(const struct filter *filter);
 pr_slice row_endpoint(const struct stored *row);
+
+/* memory_overview.c: in the arena, or PR_ENOMEM */
+int memory_groups(struct memory *memory, const struct query *query, struct arena *arena, struct query_reply *reply);
+int memory_streams(struct memory *memory, const struct query *query, struct arena *arena, struct query_reply *reply);
+int memory_audit(struct memory *memory, const struct query *query, struct arena *arena, struct query_reply *reply);
+
+/* memory_import.c */
+int memory_import(struct memory *memory, const struct admin *admin, struct admin_reply *reply, int64_t now_us);
 
 /* memory_query.c, memory_admin.c */
 int memory_query(void *self, const struct query *query, struct arena *arena,

@@ -2,6 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/util.h"
+#include "store/audit.h"
 #include "store/memory_model.h"
 
 /* ---- Notices -------------------------------------------------------------------------------- */
@@ -186,22 +188,33 @@ void endpoint_set_pause(struct endpoint *endpoint, int64_t until_us, pr_slice *b
 
 struct audit *audit_new(const struct admin *admin, int64_t now_us)
 {
-    struct audit *audit = malloc(sizeof(*audit) + admin->by.size + admin->why.size);
-    if (audit == NULL)
-        return NULL;
-    *audit = (struct audit){ .at_us = now_us, .kind = admin->kind };
-    audit->by = (pr_slice){ audit->text, admin->by.size };
-    audit->why = (pr_slice){ audit->text + admin->by.size, admin->why.size };
-    if (admin->by.size > 0)
-        memcpy(audit->text, admin->by.data, admin->by.size);
-    if (admin->why.size > 0)
-        memcpy(audit->text + admin->by.size, admin->why.data, admin->why.size);
+    struct buf target;
+    buf_init(&target, AUDIT_BYTES_MAX);
+    audit_write_target(&target, admin);
+    const pr_slice texts[] = { admin->by, admin->why, buf_slice(&target) };
+    size_t         size = texts[0].size + texts[1].size + texts[2].size;
+    struct audit  *audit = buf_failed(&target) == PR_OK ? malloc(sizeof(*audit) + size) : NULL;
+    if (audit != NULL) {
+        *audit = (struct audit){ .at_us = now_us, .kind = admin->kind };
+        pr_slice *const places[] = { &audit->by, &audit->why, &audit->target };
+        char           *at = audit->text;
+        for (size_t i = 0; i < ARRAY_LENGTH(texts); i++) {
+            *places[i] = (pr_slice){ at, texts[i].size };
+            if (texts[i].size > 0)
+                memcpy(at, texts[i].data, texts[i].size);
+            at += texts[i].size;
+        }
+    }
+    buf_fini(&target);
     return audit;
 }
 
-void audit_add(struct memory *memory, struct audit *audit, uint64_t changed)
+void audit_add(struct memory *memory, struct audit *audit, const struct admin_reply *reply)
 {
-    audit->changed = changed;
+    audit->number = ++memory->audit_last;
+    audit->matched = reply->matched;
+    audit->changed = reply->changed;
+    audit->refused = reply->refused;
     list_push_back(&memory->audit, &audit->node);
     if (memory->audit_count < AUDIT_KEPT)
         memory->audit_count++;

@@ -37,6 +37,7 @@ static bool listed_set_after_life(struct listed *listed, const struct after_life
     listed->cause = after->cause;
     listed->limit = after->limit;
     listed->died_us = after->at_us;
+    listed->edited_as = after->edited_as;
     listed->rule = slice_dup(arena, after->rule);
     listed->note = slice_dup(arena, after->note);
     listed->fingerprint = slice_dup(arena, slice_from(after->fingerprint));
@@ -64,6 +65,35 @@ static int listing_add(struct listing *l, const struct stored *row, enum state s
         return PR_ENOMEM;
     l->reply->listed_count++;
     return PR_OK;
+}
+
+/* The dead letters of all boxes in one order: box by box, each from where its list stands. */
+static int listing_dead(struct listing *l, const struct filter *filter)
+{
+    struct filter rest = *filter;
+    for (;;) {
+        const struct stored *next = NULL;
+        list_foreach(box_node, &l->memory->boxes) {
+            const struct box *box = LIST_ENTRY(box_node, struct box, node);
+            list_foreach(node, &box->dead) {
+                const struct stored *row = LIST_ENTRY(node, struct stored, order);
+                if (row->row > rest.after && filter_matches(filter, row, STATE_DEAD)) {
+                    next = next == NULL || row->row < next->row ? row : next;
+                    break; /* a list is in order */
+                }
+            }
+        }
+        if (next == NULL)
+            return PR_OK;
+        if (l->reply->listed_count == l->limit) {
+            l->reply->more = true;
+            return PR_OK;
+        }
+        int rc = listing_add(l, next, STATE_DEAD);
+        if (rc < 0)
+            return rc;
+        rest.after = next->row;
+    }
 }
 
 /* Those of one list that match and come after the cursor. */
@@ -95,7 +125,6 @@ static int query_listed(struct listing *l, const struct query *query)
         filter = (struct filter){ .state = -1, .ids = query->filter.ids, .id_count = 1 };
     bool live = by_id || (query->kind == QUERY_MESSAGES && filter.state != STATE_DONE);
     bool done = by_id || (query->kind == QUERY_MESSAGES && filter.state == STATE_DONE);
-    bool dead = by_id || query->kind == QUERY_DEAD;
     int rc = PR_OK;
 
     flights_mark(l->memory);
@@ -103,12 +132,12 @@ static int query_listed(struct listing *l, const struct query *query)
         const struct box *box = LIST_ENTRY(node, struct box, node);
         if (rc == PR_OK && live)
             rc = listing_scan(l, &box->rows, &filter);
-        if (rc == PR_OK && dead)
+        if (rc == PR_OK && by_id)
             rc = listing_scan(l, &box->dead, &filter);
         if (rc == PR_OK && done)
             rc = listing_scan(l, &box->done, &filter);
     }
-    return rc;
+    return rc == PR_OK && query->kind == QUERY_DEAD ? listing_dead(l, &filter) : rc;
 }
 
 /* ---- Counts --------------------------------------------------------------------------------- */
@@ -162,6 +191,17 @@ static int query_boxes(struct listing *l)
         count_box(l, box, counts);
     }
     return PR_OK;
+}
+
+static void count_dead(struct listing *l, const struct filter *filter)
+{
+    list_foreach(box_node, &l->memory->boxes) {
+        const struct box *box = LIST_ENTRY(box_node, struct box, node);
+        list_foreach(node, &box->dead) {
+            const struct stored *row = LIST_ENTRY(node, struct stored, order);
+            l->reply->total += l->reply->total <= COUNT_EXACT_MAX && filter_matches(filter, row, STATE_DEAD);
+        }
+    }
 }
 
 /* ---- Instances ------------------------------------------------------------------------------ */
@@ -262,6 +302,18 @@ int memory_query(void *self, const struct query *query, struct arena *arena,
         break;
     case QUERY_FACTS:
         query_facts(&l);
+        break;
+    case QUERY_DEAD_COUNT:
+        count_dead(&l, &query->filter);
+        break;
+    case QUERY_DEAD_GROUPS:
+        rc = memory_groups(memory, query, arena, &reply);
+        break;
+    case QUERY_STREAMS:
+        rc = memory_streams(memory, query, arena, &reply);
+        break;
+    case QUERY_AUDIT:
+        rc = memory_audit(memory, query, arena, &reply);
         break;
     }
     pthread_mutex_unlock(&memory->mutex);

@@ -192,22 +192,48 @@ struct after_life *after_life_new(pr_slice endpoint, pr_slice rule, pr_slice not
     return after;
 }
 
-/* Into the dead letters or done, with a new number, so that these are in order, too. */
-static void row_leave(struct stored *row, struct after_life *after, struct list *to)
+struct after_life *after_life_copy(const struct after_life *old, pr_slice note)
 {
-    row_unlink(row);
+    struct after_life *after = after_life_new(old->endpoint, old->rule, note);
+    if (after == NULL)
+        return NULL;
+    after->cause = old->cause;
+    after->limit = old->limit;
+    after->at_us = old->at_us;
+    after->forget_us = old->forget_us;
+    after->edited_as = old->edited_as;
+    memcpy(after->fingerprint, old->fingerprint, sizeof(after->fingerprint));
+    return after;
+}
+
+/* Into the dead letters or done, with a new number, so that these are in order, too. */
+static void row_enter(struct stored *row, struct after_life *after, struct list *to)
+{
     row->after = after;
     row->row = ++row->box->memory->next_row;
     list_push_back(to, &row->order);
 }
 
-void row_bury_dead(struct stored *row, struct after_life *after)
+void dead_link(struct stored *row, struct after_life *after)
 {
     struct box *box = row->box;
-    row_leave(row, after, &box->dead);
+    row_enter(row, after, &box->dead);
     map_put(&box->dead_by_id, &row->by_id, id_hash(row->m.id));
-    if (row->m.stream.size > 0)
+    if (row->m.stream.size > 0 && pr_id_is_zero(after->edited_as))
         tree_insert(&box->dead_heads, &row->place, (struct tree_key){ .c = row->row });
+}
+
+void row_bury_dead(struct stored *row, struct after_life *after)
+{
+    row_unlink(row);
+    dead_link(row, after);
+}
+
+void dead_set_edited(struct stored *row, pr_id by)
+{
+    row->after->edited_as = by;
+    if (tree_is_linked(&row->place))
+        tree_remove(&row->box->dead_heads, &row->place);
 }
 
 void dead_unlink(struct stored *row)
@@ -221,7 +247,8 @@ void dead_unlink(struct stored *row)
 
 void row_keep_done(struct stored *row, struct after_life *after)
 {
-    row_leave(row, after, &row->box->done);
+    row_unlink(row);
+    row_enter(row, after, &row->box->done);
 }
 
 void done_purge(struct box *box, int64_t now_us, size_t max)

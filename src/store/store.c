@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/slice.h"
 #include "base/util.h"
+#include "store/audit.h"
 
 static const struct store_ops *const stores[] = {
     &store_sqlite,
@@ -212,7 +213,8 @@ int store_query(struct store *store, const struct query *query, struct arena *ar
 {
     if (query->kind == QUERY_ID && query->filter.id_count == 0)
         return error_set(reterr, PR_EINVAL, "name the id to look for");
-    if (query->filter.after != 0 && query->filter.box.size == 0)
+    bool in_boxes = query->kind == QUERY_MESSAGES;
+    if (in_boxes && query->filter.after != 0 && query->filter.box.size == 0)
         return error_set(reterr, PR_EINVAL, "to go on after a row, name its box");
     return store->ops->query(store->self, query, arena, ret_reply, reterr);
 }
@@ -220,7 +222,23 @@ int store_query(struct store *store, const struct query *query, struct arena *ar
 int store_admin(struct store *store, const struct admin *admin, struct admin_reply *ret_reply,
                 struct pr_error *reterr)
 {
-    return store->ops->admin(store->self, admin, ret_reply, reterr);
+    bool on_endpoint = admin->kind == ADMIN_PAUSE || admin->kind == ADMIN_RESUME;
+    ASSERT((admin->kind == ADMIN_DEAD_EDIT) == (admin->edit != NULL));
+    ASSERT((admin->kind == ADMIN_DEAD_IMPORT) == (admin->letters != NULL) && admin->letter_count <= IMPORT_MAX);
+    if (on_endpoint && admin->filter.endpoint.size == 0)
+        return error_set(reterr, PR_EINVAL, "name the endpoint to pause or resume");
+    if (admin->kind == ADMIN_DEAD_EDIT && admin->filter.id_count != 1)
+        return error_set(reterr, PR_EINVAL, "name the one dead letter to edit");
+    if (admin->kind == ADMIN_DEAD_NOTE && admin->why.size == 0)
+        return error_set(reterr, PR_EINVAL, "what is to be noted?");
+    if (admin->by.size + admin->why.size > NOTE_TEXT_MAX)
+        return error_set(reterr, PR_ETOOBIG, "a reason or note has at most %d bytes", NOTE_TEXT_MAX);
+    if (admin->kind != ADMIN_DEAD_IMPORT && filter_is_empty(&admin->filter))
+        return error_set(reterr, PR_EINVAL, "nothing is named: give ids, or a filter such as a box or a type");
+    struct admin order = *admin;
+    if (admin->kind == ADMIN_DEAD_EDIT && pr_id_is_zero(order.made))
+        pr_id_new(&order.made);
+    return store->ops->admin(store->self, &order, ret_reply, reterr);
 }
 
 /* ---- Tables of others ------------------------------------------------------------------------- */

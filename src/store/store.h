@@ -51,8 +51,12 @@ struct filter {
     const pr_id *ids;         /* empty: any */
     size_t   id_count;
     size_t   limit;           /* 0: 100 */
-    uint64_t after;           /* keyset: `row` of the last one seen (box must be set), 0: from the start */
+    uint64_t after;           /* keyset: `row` of the last one seen, 0: from the start.  Rows of boxes are
+                               * counted in each (so box must be set), dead letters are in one order */
 };
+
+/* Does it mean everything? */
+bool filter_is_empty(const struct filter *filter);
 
 struct listed {
     struct pr_message m;
@@ -64,6 +68,8 @@ struct listed {
     int        cause, limit;
     pr_slice   rule, fingerprint, note;
     int64_t    died_us;       /* for DONE: when it was done */
+    pr_id      edited_as;     /* a corrected message took its place: its id.  It is not replayed any more, and no
+                               * stream waits for it; zero: none did */
     unsigned   lane;          /* where lanes are shared; else 0 */
     /* In flight: */
     pr_slice   instance;      /* its name */
@@ -98,6 +104,42 @@ struct breaker_info {
     pr_slice code, error;
 };
 
+/* Dead letters with one fingerprint: endpoint, type, reason and normalised text are the same. */
+struct dead_group {
+    pr_slice fingerprint;
+    uint64_t count;           /* at most COUNT_EXACT_MAX + 1 */
+    int64_t  first_us, last_us; /* died */
+    /* Of the latest: */
+    pr_slice box, endpoint, type, error;
+    int      cause, reason;
+    pr_id    sample;
+};
+#define GROUPS_LOOKED_MAX 1000 /* fingerprints that one question looks at; beyond it `more` says so */
+
+/* A stream whose head failed or is parked, or (strict) is a dead letter that others wait behind. */
+struct stream_info {
+    pr_slice   box, stream, endpoint; /* endpoint '': the routes have not decided */
+    pr_id      head;
+    enum state head_state;
+    int64_t    head_seq;
+    int        attempts, failures, reason;
+    pr_slice   code, error;
+    int64_t    since_us;      /* the head's latest failure; died; or, where nothing failed, created */
+    int64_t    due_us;        /* the head's next attempt; 0: now, PR_NEVER: nothing by itself */
+    uint64_t   waiting;       /* rows held behind it, at most COUNT_EXACT_MAX + 1 */
+};
+#define STREAMS_LOOKED_MAX 10000 /* heads, and held streams, that one question looks at in a box */
+
+/* What a person did. */
+struct audit_entry {
+    uint64_t number;          /* ascending in time; gaps mean nothing */
+    int64_t  at_us;
+    pr_slice who, action;     /* action: admin_name() */
+    pr_slice target;          /* JSON object: the filter, or {"ids":[...]}, see audit.h */
+    pr_slice why;
+    uint64_t matched, changed, refused;
+};
+
 struct store_facts { /* for doctor */
     int      schema_version, schema_wanted;
     pr_slice software;        /* "SQLite 3.40.1" */
@@ -106,11 +148,24 @@ struct store_facts { /* for doctor */
     int64_t  bytes;
 };
 
-enum query_kind { QUERY_MESSAGES, QUERY_DEAD, QUERY_ID, QUERY_BOXES, QUERY_ENDPOINTS, QUERY_INSTANCES, QUERY_FACTS };
+enum query_kind {
+    QUERY_MESSAGES,
+    QUERY_DEAD,
+    QUERY_ID,           /* filter.ids[0]: in all boxes, dead letters and done */
+    QUERY_BOXES,
+    QUERY_ENDPOINTS,
+    QUERY_INSTANCES,
+    QUERY_FACTS,
+    QUERY_DEAD_GROUPS,  /* of the dead letters that the filter finds (not by ids); the largest first */
+    QUERY_DEAD_COUNT,   /* how many dead letters the filter finds: total */
+    QUERY_STREAMS,      /* filter: box, endpoint, stream; those that most wait behind first */
+    QUERY_AUDIT,        /* the latest first; filter: since, until, limit, after (a number: what is before it) */
+};
 
 struct query {
     enum query_kind kind;
-    struct filter   filter;   /* MESSAGES, DEAD; ID: filter.ids[0], looks in all boxes, dead letters and done */
+    struct filter   filter;
+    bool            blocked;  /* STREAMS: only those that somebody waits behind */
 };
 
 struct query_reply {          /* everything lives in the arena that the caller passed */
@@ -119,10 +174,15 @@ struct query_reply {          /* everything lives in the arena that the caller p
     struct endpoint_state *endpoints; size_t endpoint_count;
     struct breaker_info   *breakers;  size_t breaker_count; /* ENDPOINTS, MESSAGES, ID: by endpoint, type, box */
     struct instance_info  *instances; size_t instance_count;
+    struct dead_group     *groups;    size_t group_count;
+    struct stream_info    *streams;   size_t stream_count;
+    struct audit_entry    *audit;     size_t audit_count;
+    uint64_t               total;     /* at most COUNT_EXACT_MAX + 1 */
     struct store_facts     facts;
     int64_t                now_us;
 };
 
+/* What people do.  Each is one transaction, which also writes down who, when, what, why and how many. */
 enum admin_kind {
     ADMIN_RETRY,        /* due = now, counters 0, not held, parked no more; open receipts forget it */
     ADMIN_RELEASE,      /* followers: released = true, held_by = NULL, due = now; the head is not touched.
@@ -130,26 +190,50 @@ enum admin_kind {
     ADMIN_PARK,
     ADMIN_DISCARD,
     ADMIN_DEAD_ADD,     /* by hand, with why; without a cause its reason is it (PR_REASON_REJECTED when none) */
-    ADMIN_DEAD_REPLAY,  /* back to the box and the place it came from, new life */
+    ADMIN_DEAD_REPLAY,  /* back to the box and the place it came from, new life.  Refused: its id was sent anew;
+                         * or (by id; a filter does not find them) it was edited */
     ADMIN_DEAD_DISCARD,
+    ADMIN_DEAD_EDIT,    /* one id: what replay would make, changed as edit says, with a new id (made) and the old one
+                         * as its causation_id.  The original stays and says edited_as.  Refused: it was edited before */
+    ADMIN_DEAD_NOTE,    /* why is put behind its note, with who said it */
+    ADMIN_DEAD_IMPORT,  /* letters are put among the dead letters as they are, with a new row.  Refused: that id
+                         * (for that destination) is there already, in the box or dead; its box is unknown */
     ADMIN_PAUSE,        /* filter.endpoint, until_us: the later end wins */
     ADMIN_RESUME,
 };
 
+/* "dead_replay": as it stands in the audit. */
+const char *admin_name(enum admin_kind kind);
+
+/* What is different in an edited message; NULL: as it was. */
+struct dead_edit {
+    const pr_slice *payload, *headers, *destination;
+};
+
 struct admin {
     enum admin_kind kind;
-    struct filter   filter;   /* ids, or the rest; empty filters are refused (PR_EINVAL) */
+    struct filter   filter;   /* ids, or the rest; empty filters are refused (PR_EINVAL).  With a limit it stops
+                               * there, and last_row tells where to go on (after) */
     pr_slice        by, why;  /* who says so; kept in the audit */
     int64_t         until_us; /* PAUSE */
     int             cause;    /* DEAD_ADD: enum pr_reason; 0: see there */
-    bool            dry_run;  /* count only */
+    bool            dry_run;  /* count only; nothing is recorded */
+    const struct dead_edit *edit;      /* DEAD_EDIT */
+    pr_id                   made;      /* DEAD_EDIT: the id of the new message; zero: store_admin() makes one */
+    const struct listed    *letters;   /* DEAD_IMPORT, at most IMPORT_MAX */
+    size_t                  letter_count;
+    int                    *answers;   /* DEAD_IMPORT, per letter; may be NULL: PR_OK, PR_DUPLICATE, PR_UNKNOWN (its box) */
 };
+#define IMPORT_MAX 1000 /* letters in one transaction */
 
 struct admin_reply {
     uint64_t matched;   /* rows that the filter or the ids found */
     uint64_t changed;   /* what happened (or, dry_run, would have) */
     uint64_t refused;   /* e.g. replay of an id that was sent anew */
     uint64_t missing;   /* ids that are nowhere */
+    uint64_t last_row;  /* of what was matched, the last in its order; 0: nothing was */
+    bool     more;      /* the limit was reached, and there may be more behind last_row */
+    pr_id    made;      /* DEAD_EDIT: the new message */
 };
 
 /* ---- The contract --------------------------------------------------------------------- */

@@ -235,6 +235,9 @@ static bool admin_one(struct model *m, struct model_row *r, enum admin_kind kind
         r->relearn = true;
         return true;
     case ADMIN_RELEASE:
+    case ADMIN_DEAD_EDIT:
+    case ADMIN_DEAD_NOTE:
+    case ADMIN_DEAD_IMPORT:
     case ADMIN_PAUSE:
     case ADMIN_RESUME: break;
     }

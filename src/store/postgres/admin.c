@@ -4,17 +4,16 @@
 
 #include "base/buf.h"
 #include "base/error.h"
-#include "base/json.h"
 #include "base/slice.h"
 #include "base/util.h"
 #include "core/fingerprint.h"
 #include "core/story.h"
+#include "store/audit.h"
+#include "store/postgres/import.h"
 #include "store/postgres/listing.h"
 
 #define ARENA_BYTES 65536
 #define STORY_BYTES_MAX (1u << 20)
-#define NOTE_BYTES_MAX 65536
-#define AUDIT_BYTES_MAX 65536
 #define NOTICES_EACH_MAX 1000 /* more rows than this are told as "read everything anew" */
 #define AT_ONCE 40            /* statements on their way */
 
@@ -38,26 +37,28 @@ struct order {
     struct told           *told;  /* NOTICES_EACH_MAX of them */
     size_t                 told_count;
     struct array           retried_boxes, retried_rows;
-    uint64_t               tried;
     struct admin_reply     reply;
     struct pr_error       *reterr;
 };
 
-/*    the action in the story (NULL: no line) and in the audit, what is told, where it looks */
+/*    the action in the story (NULL: no line), what is told, where it looks */
 static const struct action {
-    const char        *step, *name;
+    const char        *step;
     enum notice_kind   notice;
     enum listing_table table;
 } actions[] = {
-    [ADMIN_RETRY]        = { "retry",       "retry",        NOTICE_DUE,      LISTING_BOX },
-    [ADMIN_RELEASE]      = { NULL,          "release",      NOTICE_DUE,      LISTING_BOX },
-    [ADMIN_PARK]         = { "park",        "park",         NOTICE_PARKED,   LISTING_BOX },
-    [ADMIN_DISCARD]      = { NULL,          "discard",      NOTICE_GONE,     LISTING_BOX },
-    [ADMIN_DEAD_ADD]     = { "dead_letter", "dead_add",     NOTICE_PARKED,   LISTING_BOX },
-    [ADMIN_DEAD_REPLAY]  = { "replay",      "dead_replay",  NOTICE_DUE,      LISTING_DEAD },
-    [ADMIN_DEAD_DISCARD] = { NULL,          "dead_discard", NOTICE_GONE,     LISTING_DEAD },
-    [ADMIN_PAUSE]        = { NULL,          "pause",        NOTICE_ENDPOINT, LISTING_BOX },
-    [ADMIN_RESUME]       = { NULL,          "resume",       NOTICE_ENDPOINT, LISTING_BOX },
+    [ADMIN_RETRY]        = { "retry",       NOTICE_DUE,      LISTING_BOX },
+    [ADMIN_RELEASE]      = { NULL,          NOTICE_DUE,      LISTING_BOX },
+    [ADMIN_PARK]         = { "park",        NOTICE_PARKED,   LISTING_BOX },
+    [ADMIN_DISCARD]      = { NULL,          NOTICE_GONE,     LISTING_BOX },
+    [ADMIN_DEAD_ADD]     = { "dead_letter", NOTICE_PARKED,   LISTING_BOX },
+    [ADMIN_DEAD_REPLAY]  = { "replay",      NOTICE_DUE,      LISTING_DEAD },
+    [ADMIN_DEAD_DISCARD] = { NULL,          NOTICE_GONE,     LISTING_DEAD },
+    [ADMIN_DEAD_EDIT]    = { "edit",        NOTICE_DUE,      LISTING_DEAD },
+    [ADMIN_DEAD_NOTE]    = { NULL,          NOTICE_DUE,      LISTING_DEAD }, /* nobody is told */
+    [ADMIN_DEAD_IMPORT]  = { NULL,          NOTICE_RELOAD,   LISTING_DEAD },
+    [ADMIN_PAUSE]        = { NULL,          NOTICE_ENDPOINT, LISTING_BOX },
+    [ADMIN_RESUME]       = { NULL,          NOTICE_ENDPOINT, LISTING_BOX },
 };
 
 static const struct action *order_action(const struct order *o)
@@ -96,13 +97,32 @@ static const char REPLAY_ROW[] =
     "WITH made AS (INSERT INTO {box} (xid, row_id, destination, due_at, status, failure_reason, code, error, failed_at, story,"
     " released, " MESSAGE_BACK("") ") OVERRIDING SYSTEM VALUE"
     " SELECT d.xid, nextval('{box_seq}'), d.destination, $2, d.status, d.failure_reason, d.code, d.error, d.failed_at,"
-    " coalesce($3::json, d.story), d.released, " MESSAGE_BACK("d.") " FROM {schema}.dead_letter d WHERE d.row_id = $1"
+    " coalesce($3::json, d.story), d.released, " MESSAGE_BACK("d.") " FROM {schema}.dead_letter d WHERE d.row_id = $1 AND d.edited_as IS NULL"
     " ON CONFLICT (id, destination) DO NOTHING RETURNING row_id, lane),"
     " gone AS (DELETE FROM {schema}.dead_letter d USING made WHERE d.row_id = $1)"
     " SELECT row_id << 6 | lane FROM made";
 
+/* The same, corrected and under its own id; the original stays and says so. */
+static const char EDIT_ROW[] =
+    "WITH made AS (INSERT INTO {box} (xid, row_id, due_at, status, failure_reason, code, error, failed_at, story, seq, id,"
+    " causation_id, destination, headers, payload, stream, type, source, subject, content_type, correlation_id, traceparent,"
+    " tracestate, event, created_at, expires_at) OVERRIDING SYSTEM VALUE"
+    " SELECT d.xid, nextval('{box_seq}'), $2, d.status | 32768, d.failure_reason, d.code, d.error, d.failed_at,"
+    " coalesce($3::json, d.story), d.seq, $4, d.id::text, CASE WHEN $5 THEN $6 ELSE d.destination END,"
+    " CASE WHEN $7 THEN $8::json ELSE d.headers END, CASE WHEN $9 THEN $10 ELSE d.payload END, d.stream, d.type, d.source,"
+    " d.subject, d.content_type, d.correlation_id, d.traceparent, d.tracestate, d.event, d.created_at, d.expires_at"
+    " FROM {schema}.dead_letter d WHERE d.row_id = $1 AND d.edited_as IS NULL"
+    " ON CONFLICT (id, destination) DO NOTHING RETURNING row_id, lane),"
+    " marked AS (UPDATE {schema}.dead_letter d SET edited_as = $4 FROM made WHERE d.row_id = $1)"
+    " SELECT row_id << 6 | lane FROM made";
+static const char CAN_EDIT[] = "SELECT 0::bigint FROM {schema}.dead_letter d WHERE d.row_id = $1 AND d.edited_as IS NULL";
+
+static const char NOTE_ROW[] =
+    "UPDATE {schema}.dead_letter d SET note = right(CASE WHEN d.note <> '' THEN d.note || chr(10) ELSE '' END || $2, $3)"
+    " WHERE d.row_id = $1 RETURNING 0::bigint";
+
 static const char CAN_REPLAY[] =
-    "SELECT 0::bigint FROM {schema}.dead_letter d WHERE d.row_id = $1 AND NOT EXISTS"
+    "SELECT 0::bigint FROM {schema}.dead_letter d WHERE d.row_id = $1 AND d.edited_as IS NULL AND NOT EXISTS"
     " (SELECT FROM {box} b WHERE b.id = d.id AND b.destination = d.destination)";
 
 /* The story with a line about this; empty when the action leaves none. */
@@ -115,7 +135,7 @@ static void story_make(struct order *o, const struct listed *l, struct buf *ret)
         .error = o->admin->why,
         .rule = o->admin->by,
         .step = order_action(o)->step,
-        .next_us = o->admin->kind == ADMIN_RETRY || o->admin->kind == ADMIN_DEAD_REPLAY ? o->s.now_us : 0,
+        .next_us = order_action(o)->notice == NOTICE_DUE ? o->s.now_us : 0,
     };
     if (line.step != NULL)
         story_append(l->m.story, &line, ret);
@@ -129,13 +149,38 @@ static void add_dead(struct order *o, const struct listed *l, pr_slice box, stru
     struct buf note;
     fingerprint(l->m.destination, l->m.type, cause, l->m.error, print);
     buf_init(&note, NOTE_BYTES_MAX);
-    buf_addf(&note, "%.*s%s%.*s", SLICE_ARGS(o->admin->by), o->admin->by.size > 0 && o->admin->why.size > 0 ? ": " : "",
-             SLICE_ARGS(o->admin->why));
+    note_write(&note, o->admin);
     arg_i32(args, cause);
     arg_text(args, slice_from(print));
     arg_text(args, buf_slice(&note));
     link_add(o->link, DEAD_ADD_ROW, box, args, ret);
     buf_fini(&note);
+}
+
+static void add_note(struct order *o, struct args *args, PGresult **ret)
+{
+    struct buf note;
+    buf_init(&note, NOTE_BYTES_MAX);
+    note_write(&note, o->admin);
+    arg_text(args, buf_slice(&note));
+    arg_i32(args, NOTE_KEPT_MAX);
+    link_add(o->link, NOTE_ROW, NO_BOX, args, ret);
+    buf_fini(&note);
+}
+
+static void add_edit(struct order *o, pr_slice box, struct args *args, PGresult **ret)
+{
+    static const pr_slice   none;
+    const struct dead_edit *e = o->admin->edit;
+    arg_id(args, o->admin->made);
+    arg_bool(args, e->destination != NULL);
+    arg_text(args, e->destination != NULL ? *e->destination : none);
+    arg_bool(args, e->headers != NULL);
+    arg_text_or_null(args, e->headers != NULL ? *e->headers : none);
+    args->types[args->count - 1] = OID_JSON;
+    arg_bool(args, e->payload != NULL);
+    arg_bytes(args, e->payload != NULL ? *e->payload : none);
+    link_add(o->link, EDIT_ROW, box, args, ret);
 }
 
 static void add_change(struct order *o, const struct listed *l, pr_slice box, pr_slice story, PGresult **ret)
@@ -152,6 +197,10 @@ static void add_change(struct order *o, const struct listed *l, pr_slice box, pr
         link_add(o->link, "DELETE FROM {schema}.dead_letter WHERE row_id = $1 RETURNING 0::bigint", NO_BOX, &args, ret);
         return;
     }
+    if (o->admin->kind == ADMIN_DEAD_NOTE) {
+        add_note(o, &args, ret);
+        return;
+    }
     if (o->admin->kind == ADMIN_DISCARD) {
         link_add(o->link, DISCARD_ROW, box, &args, ret);
         return;
@@ -163,6 +212,8 @@ static void add_change(struct order *o, const struct listed *l, pr_slice box, pr
         add_dead(o, l, box, &args, ret);
     else if (o->admin->kind == ADMIN_DEAD_REPLAY)
         link_add(o->link, REPLAY_ROW, box, &args, ret);
+    else if (o->admin->kind == ADMIN_DEAD_EDIT)
+        add_edit(o, box, &args, ret);
     else
         link_add(o->link, statements[o->admin->kind], box, &args, ret);
 }
@@ -183,7 +234,9 @@ static int changes_take(struct order *o)
             array_text(&o->retried_boxes, t->box);
             array_i64(&o->retried_rows, (int64_t)t->row);
         }
-        if (o->admin->kind == ADMIN_DEAD_REPLAY)
+        if (o->admin->kind == ADMIN_DEAD_EDIT)
+            o->reply.made = o->admin->made;
+        if (o->admin->kind == ADMIN_DEAD_REPLAY || o->admin->kind == ADMIN_DEAD_EDIT)
             t->row = (uint64_t)field_i64(t->result, 0, 0);
         if (o->told_count < NOTICES_EACH_MAX)
             o->told[o->told_count] = *t;
@@ -228,6 +281,8 @@ static int target_put(struct order *o, const struct listed *l, pr_slice box)
         add_change(o, l, box, buf_slice(&story), &t->result);
     else if (o->admin->kind == ADMIN_DEAD_REPLAY)
         link_add(o->link, CAN_REPLAY, box, &args, &t->result);
+    else if (o->admin->kind == ADMIN_DEAD_EDIT)
+        link_add(o->link, CAN_EDIT, box, &args, &t->result);
     else
         link_add(o->link, "SELECT $1", NO_BOX, &args, &t->result);
     int rc = buf_failed(&story) == PR_OK ? PR_OK : no_memory(o);
@@ -242,13 +297,26 @@ static int target_found(void *arg, const struct listed *l, struct pr_error *rete
     pr_slice      box = box_known(o, l->box);
     if (box.size == 0)
         return PR_OK; /* a dead letter of a box that is no more stays where it is */
+    if (o->admin->kind == ADMIN_DEAD_REPLAY && o->admin->filter.id_count == 0 && !pr_id_is_zero(l->edited_as))
+        return PR_OK; /* another one went in its place */
     note_id(o, l->m.id);
+    if (o->admin->filter.limit > 0 && o->reply.matched == o->admin->filter.limit) {
+        o->reply.more = true;
+        return 1;
+    }
     o->reply.matched++;
-    if (o->admin->filter.limit > 0 && o->tried == o->admin->filter.limit)
-        return PR_OK;
-    o->tried++;
+    o->reply.last_row = l->row;
+    if (o->admin->kind == ADMIN_DEAD_EDIT && o->reply.matched > 1)
+        return error_set(o->reterr, PR_EINVAL, "that id died on the way to several endpoints: name the endpoint, too");
     int rc = target_put(o, l, box);
     return rc == PR_OK && o->on_way_count == AT_ONCE ? changes_take(o) : rc;
+}
+
+/* The next page's results come after these, and are forgotten with the page. */
+static int page_ended(void *arg)
+{
+    struct order *o = arg;
+    return o->on_way_count > 0 ? changes_take(o) : PR_OK;
 }
 
 static int targets_run(struct order *o)
@@ -260,6 +328,7 @@ static int targets_run(struct order *o)
               .locks = !o->admin->dry_run,
               .followers = o->admin->kind == ADMIN_RELEASE && f->id_count == 0 && f->stream.size > 0,
               .found = target_found,
+              .page_end = page_ended,
               .arg = o,
     };
     int rc = PR_OK;
@@ -267,14 +336,12 @@ static int targets_run(struct order *o)
         listing.box = f->box;
         rc = pg_listing_run(o->link, &o->s, &listing, o->reterr);
     }
-    for (size_t i = 0; listing.table == LISTING_BOX && i < o->s.box_count && rc == PR_OK; i++) {
+    for (size_t i = 0; listing.table == LISTING_BOX && i < o->s.box_count && rc == PR_OK && !o->reply.more; i++) {
         if (f->box.size > 0 && !slice_eq(f->box, o->s.boxes[i]))
             continue;
         listing.box = o->s.boxes[i];
         rc = pg_listing_run(o->link, &o->s, &listing, o->reterr);
     }
-    if (rc == PR_OK && o->on_way_count > 0)
-        rc = changes_take(o);
     for (size_t i = 0; i < f->id_count; i++)
         o->reply.missing += !o->found[i];
     return rc;
@@ -304,6 +371,12 @@ static int notices_write(struct order *o)
     bool each = o->told_count <= 1 || (o->admin->filter.id_count > 0 && o->told_count <= NOTICES_EACH_MAX);
     if (!each)
         add_notice(o, o->admin->filter.box, NOTICE_RELOAD, &nothing);
+    /* Edited and sent elsewhere, so its old stream goes on without it. */
+    if (o->admin->kind == ADMIN_DEAD_EDIT && o->admin->edit->destination != NULL) {
+        struct told gone = o->told[0];
+        gone.row = 0;
+        add_notice(o, gone.box, NOTICE_GONE, &gone);
+    }
     for (size_t i = 0; each && i < o->told_count; i++) {
         add_notice(o, o->told[i].box, order_action(o)->notice, &o->told[i]);
         if ((i + 1) % AT_ONCE == 0) {
@@ -315,52 +388,15 @@ static int notices_write(struct order *o)
     return link_run(o->link, o->reterr);
 }
 
-static void audit_filter(struct buf *b, const struct filter *f)
-{
-    const struct {
-        const char *name;
-        pr_slice    value;
-    } texts[] = { { "box", f->box },       { "endpoint", f->endpoint }, { "type", f->type },
-                  { "stream", f->stream }, { "error", f->error },       { "fingerprint", f->fingerprint } };
-    struct json_writer w;
-    char               id[PR_ID_TEXT_SIZE];
-
-    json_init(&w, b);
-    json_begin_object(&w);
-    for (size_t i = 0; i < ARRAY_LENGTH(texts); i++)
-        if (texts[i].value.size > 0) {
-            json_key(&w, texts[i].name);
-            json_slice(&w, texts[i].value);
-        }
-    if (f->reason != 0) {
-        json_key(&w, "reason");
-        json_cstr(&w, pr_reason_name(f->reason));
-    }
-    if (f->state >= 0 && f->state < STATE_COUNT) {
-        json_key(&w, "state");
-        json_cstr(&w, state_name((enum state)f->state));
-    }
-    if (f->id_count > 0) {
-        json_key(&w, "ids");
-        json_begin_array(&w);
-        for (size_t i = 0; i < min_size(f->id_count, NOTICES_EACH_MAX); i++) {
-            pr_id_format(f->ids[i], id);
-            json_cstr(&w, id);
-        }
-        json_end_array(&w);
-    }
-    json_end_object(&w);
-}
-
 static int audit_write(struct order *o)
 {
     struct buf  target;
     struct args args = { .count = 0 };
     buf_init(&target, AUDIT_BYTES_MAX);
-    audit_filter(&target, &o->admin->filter);
+    audit_write_target(&target, o->admin);
     arg_time(&args, o->s.now_us);
     arg_text(&args, o->admin->by);
-    arg_text(&args, slice_from(order_action(o)->name));
+    arg_text(&args, slice_from(admin_name(o->admin->kind)));
     arg_text(&args, buf_slice(&target));
     arg_text(&args, o->admin->why);
     arg_i64(&args, (int64_t)o->reply.matched);
@@ -401,9 +437,32 @@ static int order_rows(struct order *o)
         rc = receipts_forget(o);
     array_fini(&o->retried_boxes);
     array_fini(&o->retried_rows);
-    if (rc == PR_OK && !o->admin->dry_run && o->told_count > 0)
+    if (rc == PR_OK && !o->admin->dry_run && o->told_count > 0 && o->admin->kind != ADMIN_DEAD_NOTE)
         rc = notices_write(o);
     return rc;
+}
+
+/* Letters of others. */
+static int order_import(struct order *o)
+{
+    bool in_streams = false;
+    int  rc = PR_OK;
+    for (size_t i = 0; i < o->admin->letter_count && rc == PR_OK; i++) {
+        const struct listed *l = &o->admin->letters[i];
+        int                  answer = PR_UNKNOWN;
+        if (box_known(o, l->box).size > 0)
+            rc = pg_import_letter(o->link, l, !o->admin->dry_run, &answer, o->reterr);
+        o->reply.matched++;
+        o->reply.changed += answer == PR_OK;
+        o->reply.refused += answer != PR_OK;
+        in_streams |= answer == PR_OK && l->m.stream.size > 0;
+        if (o->admin->answers != NULL)
+            o->admin->answers[i] = answer;
+    }
+    if (rc != PR_OK || o->admin->dry_run || !in_streams)
+        return rc;
+    o->told_count = 2; /* strict ones wait behind them from now on: everything is read anew */
+    return notices_write(o);
 }
 
 /* Of two pauses the later end wins; one that is over does not count. */
@@ -440,19 +499,15 @@ static int order_endpoint(struct order *o)
     return rc == PR_OK ? notices_write(o) : rc;
 }
 
-static bool filter_is_empty(const struct filter *f)
-{
-    return f->id_count == 0 && f->state < 0 && f->reason == 0 && f->since_us == 0 && f->until_us == 0 && f->box.size == 0 &&
-           f->endpoint.size == 0 && f->stream.size == 0 && f->type.size == 0 && f->error.size == 0 && f->fingerprint.size == 0;
-}
-
 static int order_inside(struct order *o)
 {
     bool on_endpoint = order_action(o)->notice == NOTICE_ENDPOINT;
     link_add_begin(o->link);
     int rc = pg_surroundings_read(o->store, o->link, &o->arena, &o->s, o->reterr);
     if (rc == PR_OK)
-        rc = on_endpoint ? order_endpoint(o) : order_rows(o);
+        rc = on_endpoint                              ? order_endpoint(o)
+             : o->admin->kind == ADMIN_DEAD_IMPORT ? order_import(o)
+                                                    : order_rows(o);
     if (rc == PR_OK && !o->admin->dry_run)
         rc = audit_write(o);
     if (rc == PR_OK) {
@@ -469,7 +524,6 @@ static int order_run(struct order *o)
     arena_init(&o->arena, ARENA_BYTES);
     o->reply = (struct admin_reply){ 0 };
     o->on_way_count = o->told_count = 0;
-    o->tried = 0;
     o->told = arena_alloc_array(&o->arena, NOTICES_EACH_MAX, sizeof(o->told[0]));
     o->found = arena_alloc_array(&o->arena, o->admin->filter.id_count, sizeof(o->found[0]));
     int rc = o->told != NULL && o->found != NULL ? link_ensure(o->link, o->reterr) : no_memory(o);
@@ -486,12 +540,6 @@ int pg_admin(void *self, const struct admin *admin, struct admin_reply *ret_repl
     struct postgres_store *store = self;
     struct order           o = { .store = store, .link = store->people, .admin = admin, .reterr = reterr };
 
-    if ((size_t)admin->kind >= ARRAY_LENGTH(actions))
-        return error_set(reterr, PR_EINVAL, "there is no action of kind %d", (int)admin->kind);
-    if (filter_is_empty(&admin->filter))
-        return error_set(reterr, PR_EINVAL, "nothing is named: give ids, or a filter such as a box or a type");
-    if (order_action(&o)->notice == NOTICE_ENDPOINT && admin->filter.endpoint.size == 0)
-        return error_set(reterr, PR_EINVAL, "name the endpoint to pause or resume");
     pthread_mutex_lock(&store->people_lock);
     int rc = order_run(&o);
     if (rc < 0 && rc != PR_EUNCERTAIN && (link_should_retry(o.link) || !link_is_up(o.link)))

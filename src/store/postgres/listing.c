@@ -250,18 +250,18 @@ static void sql_places(struct buf *text, const struct filter *f, const char *tab
     buf_addf(text, ") k ORDER BY k.place LIMIT %d) p ON b.id = p.id AND b.destination = p.destination", PAGE_ROWS);
 }
 
-/* Columns: row, the message, box, endpoint, cause, limit, rule, fingerprint, note, when it ended. */
+/* Columns: row, the message, box, endpoint, cause, limit, rule, fingerprint, note, when it ended, edited_as. */
 static void sql_select(struct buf *text, const struct listing *l, const char *table)
 {
     bool in_box = l->table == LISTING_BOX;
     buf_addf(text, "SELECT %s, " MESSAGE_COLUMNS "%s", in_box ? HANDLE : "b.row_id",
              l->with_payload ? MESSAGE_PAYLOAD("$2::bigint") : MESSAGE_NO_PAYLOAD);
     if (l->table == LISTING_DEAD)
-        buf_add_cstr(text, ", b.box, b.endpoint, b.cause, b.limit_reached, b.rule, b.fingerprint, b.note, b.died_at");
+        buf_add_cstr(text, ", b.box, b.endpoint, b.cause, b.limit_reached, b.rule, b.fingerprint, b.note, b.died_at, b.edited_as");
     else if (l->table == LISTING_DONE)
-        buf_add_cstr(text, ", b.box, b.endpoint, 0, 0, '', '', '', b.done_at");
+        buf_add_cstr(text, ", b.box, b.endpoint, 0, 0, '', '', '', b.done_at, NULL::uuid");
     else
-        buf_addf(text, ", '%.*s', b.destination, 0, 0, '', '', '', NULL::timestamptz", SLICE_ARGS(l->box));
+        buf_addf(text, ", '%.*s', b.destination, 0, 0, '', '', '', NULL::timestamptz, NULL::uuid", SLICE_ARGS(l->box));
     buf_addf(text, " FROM %s b", table);
 }
 
@@ -298,6 +298,8 @@ static void listed_decode(const PGresult *r, int i, const struct surroundings *s
     l->fingerprint = field_slice(r, i, first + 5);
     l->note = field_slice(r, i, first + 6);
     l->died_us = field_time(r, i, first + 7);
+    if (!field_is_null(r, i, first + 8))
+        l->edited_as = field_id(r, i, first + 8);
     if (table == LISTING_BOX) {
         const struct flight *f = pg_surroundings_flight(s, l->box, l->row, l->m.attempts);
         l->state = pg_surroundings_state(s, l->box, l->row, &l->m);
@@ -347,7 +349,12 @@ static int page_run(struct link *link, const struct surroundings *s, const struc
         if (is_wanted(l, &listed))
             rc = l->found(l->arg, &listed, reterr);
     }
-    if (rc == PR_OK && PQntuples(r) < PAGE_ROWS)
+    bool is_last = rc == PR_OK && PQntuples(r) < PAGE_ROWS;
+    if (rc >= PR_OK && l->page_end != NULL) {
+        int ended = l->page_end(l->arg);
+        rc = ended < 0 ? ended : rc;
+    }
+    if (rc == PR_OK && is_last)
         rc = 1;
     link_forget_after(link, mark);
     return rc;

@@ -46,6 +46,8 @@ struct listing {
     const struct filter *filter;
     bool                 locks, followers, with_payload;
     pg_listing_found     found;
+    int                (*page_end)(void *arg); /* rows of a page were told: what was added to the link by `found` must
+                                                * have run when this returns.  NULL: nothing was */
     void                *arg;
 };
 PR_MUST_CHECK int pg_listing_run(struct link *link, const struct surroundings *s, const struct listing *listing,

@@ -9,7 +9,7 @@
 
 #include "base/buf.h"
 
-#define ARGS_MAX 32
+#define ARGS_MAX 40
 #define PARAM_BYTES_MAX ((size_t)1 << 30) /* PostgreSQL's own limit of one value */
 
 enum oid {

@@ -4,7 +4,7 @@
 #include "base/error.h"
 #include "base/slice.h"
 #include "base/util.h"
-#include "store/postgres/listing.h"
+#include "store/postgres/overview.h"
 
 #define LIMIT_DEFAULT 100
 #define COUNT_WALK_MAX "200000" /* rows of one sort that are looked at for the counts of a box */
@@ -100,6 +100,22 @@ static int query_id(struct question *q, const struct filter *asked)
     if (rc == PR_OK)
         rc = list_table(q, LISTING_DEAD, NO_BOX, &filter);
     return rc == PR_OK ? list_table(q, LISTING_DONE, NO_BOX, &filter) : rc;
+}
+
+static int count_one_more(void *arg, const struct listed *found, struct pr_error *reterr)
+{
+    (void)found;
+    (void)reterr;
+    struct question *q = arg;
+    return ++q->reply->total > COUNT_EXACT_MAX;
+}
+
+static int query_dead_count(struct question *q, const struct filter *filter)
+{
+    const struct listing listing = {
+        .table = LISTING_DEAD, .box = filter->box, .filter = filter, .found = count_one_more, .arg = q,
+    };
+    return pg_listing_run(q->link, &q->s, &listing, q->reterr);
 }
 
 /* ---- Counts ------------------------------------------------------------------------------------- */
@@ -277,6 +293,9 @@ static int query_inside(struct question *q, const struct query *query)
         rc = pg_breakers_read(q->store, q->link, q->arena, q->reply, q->reterr);
     if (rc != PR_OK)
         return rc;
+    const struct overview overview = {
+        .link = q->link, .arena = q->arena, .s = &q->s, .query = query, .reply = q->reply, .reterr = q->reterr,
+    };
     switch (query->kind) {
     case QUERY_MESSAGES:
         return query_messages(q, &query->filter);
@@ -290,6 +309,14 @@ static int query_inside(struct question *q, const struct query *query)
         return query_endpoints(q);
     case QUERY_INSTANCES:
         return query_instances(q);
+    case QUERY_DEAD_COUNT:
+        return query_dead_count(q, &query->filter);
+    case QUERY_DEAD_GROUPS:
+        return pg_overview_groups(&overview);
+    case QUERY_STREAMS:
+        return pg_overview_streams(&overview);
+    case QUERY_AUDIT:
+        return pg_overview_audit(&overview);
     case QUERY_FACTS:
         break;
     }

@@ -87,7 +87,7 @@ static const char HEADS[] =
 
 static const char DEAD_HEADS[] =
     "SELECT b.row_id AS handle, " MESSAGE_COLUMNS MESSAGE_NO_PAYLOAD " FROM {schema}.dead_letter b"
-    " WHERE b.box = $4 AND b.row_id > $1::bigint AND b.stream <> '' AND " IN_LANES("$2")
+    " WHERE b.box = $4 AND b.row_id > $1::bigint AND b.stream <> '' AND b.edited_as IS NULL AND " IN_LANES("$2")
     " ORDER BY b.row_id LIMIT $3::bigint";
 
 static const char HELD_KEYS[] =

@@ -6,7 +6,11 @@
 static const char DROP[] =
     "DROP VIEW IF EXISTS \"{schema}\".messages; DROP VIEW IF EXISTS \"{schema}\".blocked_streams;"
     "DROP VIEW IF EXISTS \"{schema}\".endpoint_overview; DROP VIEW IF EXISTS \"{schema}\".in_flight;"
-    "DROP VIEW IF EXISTS \"{schema}\".open_breaker;";
+    "DROP VIEW IF EXISTS \"{schema}\".open_breaker; DROP VIEW IF EXISTS \"{schema}\".audit_log;";
+
+static const char AUDIT[] =
+    "CREATE VIEW \"{schema}\".audit_log AS SELECT number, at, who, action, target, why, matched, changed, refused"
+    " FROM \"{schema}\".audit;";
 
 static const char IN_FLIGHT[] =
     "CREATE VIEW \"{schema}\".in_flight AS"
@@ -87,6 +91,7 @@ void pg_views_write(struct buf *b, pr_slice schema, const PGresult *boxes)
     pg_script_expand(b, IN_FLIGHT, schema, no_box);
     pg_script_expand(b, OPEN, schema, no_box);
     pg_script_expand(b, ENDPOINTS, schema, no_box);
+    pg_script_expand(b, AUDIT, schema, no_box);
     view_add(b, "messages", MESSAGES, schema, boxes);
     view_add(b, "blocked_streams", BLOCKED, schema, boxes);
 }

@@ -5,18 +5,17 @@
 
 #include "base/buf.h"
 #include "base/error.h"
-#include "base/json.h"
 #include "base/slice.h"
 #include "core/fingerprint.h"
 #include "core/story.h"
+#include "store/audit.h"
+#include "store/sqlite/import.h"
 #include "store/sqlite/listing.h"
 #include "store/sqlite/message.h"
 
 #define NO_BOX ((pr_slice){ NULL, 0 })
 #define ARENA_BYTES 65536
 #define STORY_BYTES_MAX (1u << 20)
-#define NOTE_BYTES_MAX 4096
-#define AUDIT_BYTES_MAX 65536
 #define NOTICES_EACH_MAX 1000 /* more rows than this are told as "read everything anew" */
 
 /* One row that is meant; read again when its turn comes. */
@@ -40,21 +39,24 @@ struct order {
 };
 
 /* clang-format off */
-/*    the action in the story (NULL: no line) and in the audit, what is told, where it looks */
+/*    the action in the story (NULL: no line), what is told, where it looks */
 static const struct action {
-    const char        *step, *name;
+    const char        *step;
     enum notice_kind   notice;
     enum listing_table table;
 } actions[] = {
-    [ADMIN_RETRY]        = { "retry",       "retry",        NOTICE_DUE,      LISTING_BOX },
-    [ADMIN_RELEASE]      = { NULL,          "release",      NOTICE_DUE,      LISTING_BOX },
-    [ADMIN_PARK]         = { "park",        "park",         NOTICE_PARKED,   LISTING_BOX },
-    [ADMIN_DISCARD]      = { NULL,          "discard",      NOTICE_GONE,     LISTING_BOX },
-    [ADMIN_DEAD_ADD]     = { "dead_letter", "dead_add",     NOTICE_PARKED,   LISTING_BOX },
-    [ADMIN_DEAD_REPLAY]  = { "replay",      "dead_replay",  NOTICE_DUE,      LISTING_DEAD },
-    [ADMIN_DEAD_DISCARD] = { NULL,          "dead_discard", NOTICE_GONE,     LISTING_DEAD },
-    [ADMIN_PAUSE]        = { NULL,          "pause",        NOTICE_ENDPOINT, LISTING_BOX },
-    [ADMIN_RESUME]       = { NULL,          "resume",       NOTICE_ENDPOINT, LISTING_BOX },
+    [ADMIN_RETRY]        = { "retry",       NOTICE_DUE,      LISTING_BOX },
+    [ADMIN_RELEASE]      = { NULL,          NOTICE_DUE,      LISTING_BOX },
+    [ADMIN_PARK]         = { "park",        NOTICE_PARKED,   LISTING_BOX },
+    [ADMIN_DISCARD]      = { NULL,          NOTICE_GONE,     LISTING_BOX },
+    [ADMIN_DEAD_ADD]     = { "dead_letter", NOTICE_PARKED,   LISTING_BOX },
+    [ADMIN_DEAD_REPLAY]  = { "replay",      NOTICE_DUE,      LISTING_DEAD },
+    [ADMIN_DEAD_DISCARD] = { NULL,          NOTICE_GONE,     LISTING_DEAD },
+    [ADMIN_DEAD_EDIT]    = { "edit",        NOTICE_DUE,      LISTING_DEAD },
+    [ADMIN_DEAD_NOTE]    = { NULL,          NOTICE_DUE,      LISTING_DEAD },
+    [ADMIN_DEAD_IMPORT]  = { NULL,          NOTICE_RELOAD,   LISTING_DEAD },
+    [ADMIN_PAUSE]        = { NULL,          NOTICE_ENDPOINT, LISTING_BOX },
+    [ADMIN_RESUME]       = { NULL,          NOTICE_ENDPOINT, LISTING_BOX },
 };
 /* clang-format on */
 
@@ -85,8 +87,16 @@ static int target_add(void *arg, const struct listed *l, struct pr_error *reterr
 {
     (void)reterr;
     struct order *o = arg;
+    const struct filter *f = &o->admin->filter;
+    bool edited = !pr_id_is_zero(l->edited_as);
     if (o->admin->kind == ADMIN_RELEASE && !is_releasable(o, l))
         return PR_OK;
+    if (o->admin->kind == ADMIN_DEAD_REPLAY && edited && f->id_count == 0)
+        return PR_OK; /* another one went in its place */
+    if (f->limit > 0 && o->count == f->limit) {
+        o->reply.more = true;
+        return 1;
+    }
     if (o->count == o->capacity) {
         size_t capacity = o->capacity > 0 ? o->capacity * 2 : 16;
         struct target *targets = realloc(o->targets, capacity * sizeof(*targets));
@@ -100,14 +110,18 @@ static int target_add(void *arg, const struct listed *l, struct pr_error *reterr
         if (slice_eq(o->s.boxes[i], l->box))
             box = o->s.boxes[i];
     if (box.size > 0) /* a dead letter of a box that is no more stays where it is */
-        o->targets[o->count++] = (struct target){ .row = l->row, .box = box };
+        o->targets[o->count++] = (struct target){
+            .row = l->row,
+            .box = box,
+            .refused = edited && (o->admin->kind == ADMIN_DEAD_REPLAY || o->admin->kind == ADMIN_DEAD_EDIT),
+        };
     return PR_OK;
 }
 
 static int find_in(struct order *o, pr_slice box, const pr_id *id)
 {
-    return listing_run(o->conn, &o->s, order_action(o)->table, box, &o->admin->filter, id, target_add, o,
-                       o->reterr);
+    return listing_run(o->conn, &o->s, order_action(o)->table, box, &o->admin->filter, id, false,
+                       target_add, o, o->reterr);
 }
 
 static int head_seq_read(struct order *o, pr_slice box)
@@ -149,20 +163,25 @@ static int targets_find(struct order *o)
     for (size_t i = 0; i < f->id_count && rc == PR_OK; i++) {
         size_t before = o->count;
         rc = find_everywhere(o, &f->ids[i]);
-        o->reply.missing += o->count == before;
+        o->reply.missing += o->count == before && !o->reply.more;
     }
     o->reply.matched = o->count;
-    if (f->limit > 0)
-        o->count = min_size(o->count, f->limit);
-    return rc;
+    o->reply.last_row = o->count > 0 ? o->targets[o->count - 1].row : 0;
+    if (rc >= PR_OK && o->admin->kind == ADMIN_DEAD_EDIT && o->count > 1)
+        return error_set(o->reterr, PR_EINVAL, "that id died on the way to several endpoints: name the endpoint, too");
+    return rc < 0 ? rc : PR_OK;
 }
 
 /* B2: its id was sent anew. */
 static int targets_refuse(struct order *o)
 {
-    for (size_t i = 0; i < o->count && o->admin->kind == ADMIN_DEAD_REPLAY; i++) {
+    for (size_t i = 0; i < o->count; i++) {
         struct target *t = &o->targets[i];
         int64_t there;
+        if (o->admin->kind != ADMIN_DEAD_REPLAY || t->refused) {
+            o->reply.refused += t->refused;
+            continue;
+        }
         int rc = conn_int(
             o->conn,
             "SELECT 1 FROM dead_letter d JOIN \"{box}\" b ON b.id = d.id AND b.destination = d.destination"
@@ -211,7 +230,7 @@ static int story_make(struct order *o, const struct pr_message *m, struct buf *r
         .error = o->admin->why,
         .rule = o->admin->by,
         .step = order_action(o)->step,
-        .next_us = o->admin->kind == ADMIN_RETRY || o->admin->kind == ADMIN_DEAD_REPLAY ? o->s.now_us : 0,
+        .next_us = order_action(o)->notice == NOTICE_DUE ? o->s.now_us : 0,
     };
     if (line.step != NULL)
         story_append(m->story, &line, ret);
@@ -226,7 +245,7 @@ static int do_dead_add(struct order *o, const struct target *t, const struct pr_
 
     fingerprint(m->destination, m->type, cause, m->error, print);
     buf_init(&note, NOTE_BYTES_MAX);
-    buf_addf(&note, "%.*s: %.*s", SLICE_ARGS(o->admin->by), SLICE_ARGS(o->admin->why));
+    note_write(&note, o->admin);
     int rc = conn_do(
         o->conn,
         "INSERT INTO dead_letter (box, destination, seq, due_at, status, attempts, failures, failure_reason,"
@@ -260,6 +279,50 @@ static int do_dead_replay(struct order *o, const struct target *t, pr_slice stor
     if (rc == PR_OK)
         rc = conn_do(o->conn, "DELETE FROM dead_letter WHERE row_id = ?1", t->box, VALUES(V_INT(t->row)), NULL,
                      o->reterr);
+    return rc;
+}
+
+/* The same, corrected and under its own id; the original stays and says so. */
+static int do_dead_edit(struct order *o, const struct target *t, const struct pr_message *m, pr_slice story,
+                        uint64_t *ret_row)
+{
+    const struct dead_edit *e = o->admin->edit;
+    char id[PR_ID_TEXT_SIZE];
+    pr_id_format(m->id, id);
+    int rc = conn_do(
+        o->conn,
+        "INSERT INTO \"{box}\" (split_seq, due_at, status, failure_reason, code, error, failed_at, story, id,"
+        " causation_id, destination, headers, payload, stream, type, source, subject, content_type, correlation_id,"
+        " traceparent, tracestate, event, created_at, expires_at)"
+        " SELECT seq, ?2, status | 32768, failure_reason, code, error, failed_at, ?3, ?4, ?5,"
+        " CASE ?6 WHEN 1 THEN ?7 ELSE destination END, CASE ?8 WHEN 1 THEN ?9 ELSE headers END,"
+        " CASE ?10 WHEN 1 THEN ?11 ELSE payload END, stream, type, source, subject, content_type, correlation_id,"
+        " traceparent, tracestate, event, created_at, expires_at FROM dead_letter WHERE row_id = ?1",
+        t->box,
+        VALUES(V_INT(t->row), V_INT(max64(1, o->s.now_us)), V_TEXT(story), V_ID(o->admin->made),
+               V_TEXT(slice_from(id)), V_INT(e->destination != NULL),
+               e->destination != NULL ? V_TEXT(*e->destination) : V_NULL, V_INT(e->headers != NULL),
+               e->headers != NULL ? V_TEXT_OR_NULL(*e->headers) : V_NULL, V_INT(e->payload != NULL),
+               e->payload != NULL ? V_BLOB(*e->payload) : V_NULL),
+        NULL, o->reterr);
+    *ret_row = (uint64_t)sqlite3_last_insert_rowid(o->conn->db);
+    if (rc == PR_OK)
+        rc = conn_do(o->conn, "UPDATE dead_letter SET edited_as = ?2 WHERE row_id = ?1", NO_BOX,
+                     VALUES(V_INT(t->row), V_ID(o->admin->made)), NULL, o->reterr);
+    o->reply.made = o->admin->made;
+    return rc;
+}
+
+static int do_dead_note(struct order *o, const struct target *t)
+{
+    struct buf note;
+    buf_init(&note, NOTE_BYTES_MAX);
+    note_write(&note, o->admin);
+    int rc = conn_do(o->conn,
+                     "UPDATE dead_letter SET note = substr(CASE WHEN note <> '' THEN note || char(10) ELSE '' END || ?2, ?3)"
+                     " WHERE row_id = ?1",
+                     NO_BOX, VALUES(V_INT(t->row), V_TEXT(buf_slice(&note)), V_INT(-NOTE_KEPT_MAX)), NULL, o->reterr);
+    buf_fini(&note);
     return rc;
 }
 
@@ -302,6 +365,9 @@ static int target_do(struct order *o, const struct target *t, const struct pr_me
         *ret_row = 0;
         return conn_do(o->conn, "DELETE FROM dead_letter WHERE row_id = ?1", t->box, VALUES(V_INT(t->row)),
                        NULL, o->reterr);
+    case ADMIN_DEAD_EDIT: return do_dead_edit(o, t, m, story, ret_row);
+    case ADMIN_DEAD_NOTE: return do_dead_note(o, t);
+    case ADMIN_DEAD_IMPORT:
     case ADMIN_PAUSE:
     case ADMIN_RESUME: break;
     }
@@ -322,53 +388,16 @@ static int notice_write(struct order *o, pr_slice box, enum notice_kind kind, ui
                    NULL, o->reterr);
 }
 
-static void audit_filter(struct buf *b, const struct filter *f)
-{
-    const struct {
-        const char *name;
-        pr_slice value;
-    } texts[] = { { "box", f->box },       { "endpoint", f->endpoint }, { "type", f->type },
-                  { "stream", f->stream }, { "error", f->error },       { "fingerprint", f->fingerprint } };
-    struct json_writer w;
-    char id[PR_ID_TEXT_SIZE];
-
-    json_init(&w, b);
-    json_begin_object(&w);
-    for (size_t i = 0; i < ARRAY_LENGTH(texts); i++)
-        if (texts[i].value.size > 0) {
-            json_key(&w, texts[i].name);
-            json_slice(&w, texts[i].value);
-        }
-    if (f->reason != 0) {
-        json_key(&w, "reason");
-        json_cstr(&w, pr_reason_name(f->reason));
-    }
-    if (f->state >= 0 && f->state < STATE_COUNT) {
-        json_key(&w, "state");
-        json_cstr(&w, state_name((enum state)f->state));
-    }
-    if (f->id_count > 0) {
-        json_key(&w, "ids");
-        json_begin_array(&w);
-        for (size_t i = 0; i < min_size(f->id_count, NOTICES_EACH_MAX); i++) {
-            pr_id_format(f->ids[i], id);
-            json_cstr(&w, id);
-        }
-        json_end_array(&w);
-    }
-    json_end_object(&w);
-}
-
 static int audit_write(struct order *o)
 {
     struct buf target;
     buf_init(&target, AUDIT_BYTES_MAX);
-    audit_filter(&target, &o->admin->filter);
+    audit_write_target(&target, o->admin);
     int rc = conn_do(o->conn,
                      "INSERT INTO audit (at, who, action, target, why, matched, changed, refused)"
                      " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
                      NO_BOX,
-                     VALUES(V_INT(o->s.now_us), V_TEXT(o->admin->by), V_TEXT(slice_from(order_action(o)->name)),
+                     VALUES(V_INT(o->s.now_us), V_TEXT(o->admin->by), V_TEXT(slice_from(admin_name(o->admin->kind))),
                             V_TEXT(buf_slice(&target)), V_TEXT(o->admin->why), V_INT(o->reply.matched),
                             V_INT(o->reply.changed), V_INT(o->reply.refused)),
                      NULL, o->reterr);
@@ -390,6 +419,10 @@ static int target_run(struct order *o, const struct target *t, bool tell)
     rc = story_make(o, &m, &story);
     if (rc == PR_OK)
         rc = target_do(o, t, &m, buf_slice(&story), &row);
+    /* Sent elsewhere, so its old stream goes on without it. */
+    bool moved = o->admin->kind == ADMIN_DEAD_EDIT && o->admin->edit->destination != NULL;
+    if (rc == PR_OK && moved)
+        rc = notice_write(o, t->box, NOTICE_GONE, 0, m.seq, m.stream, m.destination);
     if (rc == PR_OK && tell)
         rc = notice_write(o, t->box, order_action(o)->notice, row, m.seq, m.stream, m.destination);
     buf_fini(&story);
@@ -404,12 +437,39 @@ static int order_rows(struct order *o)
     if (rc != PR_OK || o->admin->dry_run)
         return rc;
     /* Ids, or a single row: each is told.  Else everything is read anew. */
+    bool silent = o->admin->kind == ADMIN_DEAD_NOTE;
     bool each = o->count <= 1 || (o->admin->filter.id_count > 0 && o->count <= NOTICES_EACH_MAX);
     for (size_t i = 0; i < o->count && rc == PR_OK; i++)
         if (!o->targets[i].refused)
-            rc = target_run(o, &o->targets[i], each);
-    if (rc == PR_OK && !each && o->reply.changed > 0)
+            rc = target_run(o, &o->targets[i], each && !silent);
+    if (rc == PR_OK && !each && !silent && o->reply.changed > 0)
         rc = notice_write(o, o->admin->filter.box, NOTICE_RELOAD, 0, 0, NO_BOX, NO_BOX);
+    return rc == PR_OK ? audit_write(o) : rc;
+}
+
+/* ---- Letters of others ------------------------------------------------------------------------ */
+
+static int order_import(struct order *o)
+{
+    bool in_streams = false;
+    int rc = PR_OK;
+    for (size_t i = 0; i < o->admin->letter_count && rc == PR_OK; i++) {
+        const struct listed *l = &o->admin->letters[i];
+        int answer = PR_UNKNOWN;
+        for (size_t k = 0; k < o->s.box_count && rc == PR_OK; k++)
+            if (slice_eq(o->s.boxes[k], l->box))
+                rc = import_letter(o->conn, l, !o->admin->dry_run, &answer, o->reterr);
+        o->reply.matched++;
+        o->reply.changed += answer == PR_OK;
+        o->reply.refused += answer != PR_OK;
+        in_streams |= answer == PR_OK && l->m.stream.size > 0;
+        if (o->admin->answers != NULL)
+            o->admin->answers[i] = answer;
+    }
+    if (rc != PR_OK || o->admin->dry_run)
+        return rc;
+    if (in_streams) /* strict ones wait behind them from now on */
+        rc = notice_write(o, NO_BOX, NOTICE_RELOAD, 0, 0, NO_BOX, NO_BOX);
     return rc == PR_OK ? audit_write(o) : rc;
 }
 
@@ -448,13 +508,6 @@ static int order_endpoint(struct order *o)
 
 /* ---- The whole ---------------------------------------------------------------------------------- */
 
-static bool filter_is_empty(const struct filter *f)
-{
-    return f->id_count == 0 && f->state < 0 && f->reason == 0 && f->since_us == 0 && f->until_us == 0 &&
-           f->box.size == 0 && f->endpoint.size == 0 && f->stream.size == 0 && f->type.size == 0 &&
-           f->error.size == 0 && f->fingerprint.size == 0;
-}
-
 static int order_run(struct order *o)
 {
     bool on_endpoint = o->admin->kind == ADMIN_PAUSE || o->admin->kind == ADMIN_RESUME;
@@ -462,7 +515,9 @@ static int order_run(struct order *o)
     if (rc == PR_OK)
         rc = surroundings_read(o->store, o->conn, &o->arena, &o->s, o->reterr);
     if (rc == PR_OK)
-        rc = on_endpoint ? order_endpoint(o) : order_rows(o);
+        rc = on_endpoint                              ? order_endpoint(o)
+             : o->admin->kind == ADMIN_DEAD_IMPORT ? order_import(o)
+                                                    : order_rows(o);
     if (rc == PR_OK && !o->admin->dry_run)
         rc = conn_commit(o->conn, o->reterr);
     conn_rollback(o->conn);
@@ -473,12 +528,6 @@ int sqlite_admin(void *self, const struct admin *admin, struct admin_reply *ret_
 {
     struct order o = { .store = self, .admin = admin, .reterr = reterr };
 
-    if ((size_t)admin->kind >= ARRAY_LENGTH(actions))
-        return error_set(reterr, PR_EINVAL, "there is no action of kind %d", (int)admin->kind);
-    if (filter_is_empty(&admin->filter))
-        return error_set(reterr, PR_EINVAL, "nothing is named: give ids, or a filter such as a box or a type");
-    if (order_action(&o)->notice == NOTICE_ENDPOINT && admin->filter.endpoint.size == 0)
-        return error_set(reterr, PR_EINVAL, "name the endpoint to pause or resume");
 
     int rc = store_people(o.store, false, &o.conn, reterr);
     if (rc != PR_OK)

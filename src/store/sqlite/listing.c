@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/slice.h"
 #include "core/fingerprint.h"
+#include "core/id.h"
 #include "store/sqlite/message.h"
 
 #define NO_BOX ((pr_slice){ NULL, 0 })
@@ -230,17 +231,17 @@ static void filter_after_life(struct sql *sql, const struct filter *f, enum list
     filter_time(sql, f, "died_at");
 }
 
-/* Columns behind the message: box, endpoint, cause, limit, rule, fingerprint, note, when it ended. */
-static void sql_select(struct sql *sql, enum listing_table table, pr_slice box)
+/* Columns behind the message: box, endpoint, cause, limit, rule, fingerprint, note, when it ended, edited_as. */
+static void sql_select(struct sql *sql, enum listing_table table, pr_slice box, bool with_payload)
 {
-    buf_add_cstr(&sql->text, "SELECT " MESSAGE_COLUMNS ", payload, ");
+    buf_addf(&sql->text, "SELECT " MESSAGE_COLUMNS ", %s, ", with_payload ? "payload" : "NULL");
     if (table == LISTING_DEAD)
         buf_add_cstr(&sql->text,
-                     "box, endpoint, cause, limit_reached, rule, fingerprint, note, died_at FROM dead_letter");
+                     "box, endpoint, cause, limit_reached, rule, fingerprint, note, died_at, edited_as FROM dead_letter");
     else if (table == LISTING_DONE)
-        buf_add_cstr(&sql->text, "box, endpoint, 0, 0, NULL, NULL, NULL, done_at FROM done");
+        buf_add_cstr(&sql->text, "box, endpoint, 0, 0, NULL, NULL, NULL, done_at, NULL FROM done");
     else
-        buf_addf(&sql->text, "'%.*s', destination, 0, 0, NULL, NULL, NULL, 0 FROM \"%.*s\"", SLICE_ARGS(box),
+        buf_addf(&sql->text, "'%.*s', destination, 0, 0, NULL, NULL, NULL, 0, NULL FROM \"%.*s\"", SLICE_ARGS(box),
                  SLICE_ARGS(box));
     buf_add_cstr(&sql->text, " WHERE 1");
 }
@@ -287,6 +288,9 @@ static int listed_decode(sqlite3_stmt *statement, const struct surroundings *s, 
     l->fingerprint = column_slice(statement, first + 5);
     l->note = column_slice(statement, first + 6);
     l->died_us = sqlite3_column_int64(statement, first + 7);
+    if (sqlite3_column_type(statement, first + 8) != SQLITE_NULL &&
+        id_from_stored(column_slice(statement, first + 8), &l->edited_as) != PR_OK)
+        l->edited_as = (pr_id){ { 0 } };
     if (table == LISTING_BOX) {
         const struct flight *f = surroundings_flight(s, l->box, l->row, l->m.attempts);
         l->state = surroundings_state(s, l->box, l->row, &l->m);
@@ -317,7 +321,7 @@ static int listing_walk(struct conn *conn, sqlite3_stmt *statement, const struct
 }
 
 int listing_run(struct conn *conn, const struct surroundings *s, enum listing_table table, pr_slice box,
-                const struct filter *filter, const pr_id *id, listing_found found, void *arg,
+                const struct filter *filter, const pr_id *id, bool with_payload, listing_found found, void *arg,
                 struct pr_error *reterr)
 {
     struct sql sql = { .count = 0 };
@@ -327,7 +331,7 @@ int listing_run(struct conn *conn, const struct surroundings *s, enum listing_ta
     if (id != NULL)
         id_forms_init(&forms, *id);
     buf_init(&sql.text, SQL_MAX);
-    sql_select(&sql, table, box);
+    sql_select(&sql, table, box, with_payload);
     filter_common(&sql, filter, id != NULL ? &forms : NULL);
     if (table == LISTING_BOX)
         filter_box(&sql, filter, s->now_us);

@@ -42,7 +42,7 @@ typedef int (*listing_found)(void *arg, const struct listed *listed, struct pr_e
 /* The rows of one table (and one box; for LISTING_DEAD and LISTING_DONE an empty box is all)
  * that the filter finds, without its limit.  id: this one instead of the filter's; NULL: any. */
 PR_MUST_CHECK int listing_run(struct conn *conn, const struct surroundings *s, enum listing_table table,
-                              pr_slice box, const struct filter *filter, const pr_id *id, listing_found found,
-                              void *arg, struct pr_error *reterr);
+                              pr_slice box, const struct filter *filter, const pr_id *id, bool with_payload,
+                              listing_found found, void *arg, struct pr_error *reterr);
 
 #endif

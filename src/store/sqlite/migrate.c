@@ -221,6 +221,10 @@ static const char VIEW_ENDPOINTS[] =
     " (SELECT min(o.since) FROM open_breaker o WHERE o.endpoint = endpoint.name) AS open_since,"
     " (SELECT min(o.until) FROM open_breaker o WHERE o.endpoint = endpoint.name) AS next_probe FROM endpoint;";
 
+static const char VIEW_AUDIT[] =
+    "CREATE VIEW audit_log AS SELECT number, " TIME_TEXT("at") " AS at, who, action, target, why, matched, changed,"
+    " refused FROM audit;";
+
 static void view_add(struct buf *b, const char *name, const char *select, const struct names *names)
 {
     buf_addf(b, "CREATE VIEW %s AS ", name);
@@ -237,10 +241,11 @@ static int views_make(struct conn *conn, const struct names *names, struct pr_er
     buf_init(&script, SCRIPT_MAX);
     buf_add_cstr(&script, "DROP VIEW IF EXISTS messages; DROP VIEW IF EXISTS blocked_streams;"
                           "DROP VIEW IF EXISTS endpoint_overview; DROP VIEW IF EXISTS in_flight;"
-                          "DROP VIEW IF EXISTS open_breaker;");
+                          "DROP VIEW IF EXISTS open_breaker; DROP VIEW IF EXISTS audit_log;");
     buf_add_cstr(&script, VIEW_IN_FLIGHT);
     buf_add_cstr(&script, VIEW_OPEN);
     buf_add_cstr(&script, VIEW_ENDPOINTS);
+    buf_add_cstr(&script, VIEW_AUDIT);
     view_add(&script, "messages", VIEW_MESSAGES, names);
     view_add(&script, "blocked_streams", VIEW_BLOCKED, names);
     int rc = buf_failed(&script);

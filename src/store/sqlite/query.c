@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "base/slice.h"
-#include "store/sqlite/listing.h"
+#include "store/sqlite/overview.h"
 
 #define NO_BOX ((pr_slice){ NULL, 0 })
 #define LIMIT_DEFAULT 100
@@ -75,10 +75,10 @@ static int list_table(struct question *q, enum listing_table table, pr_slice box
     if (q->reply->more)
         return PR_OK;
     if (filter->id_count == 0)
-        return listing_run(q->conn, &q->s, table, box, filter, NULL, listed_add, q, q->reterr);
+        return listing_run(q->conn, &q->s, table, box, filter, NULL, true, listed_add, q, q->reterr);
     int rc = PR_OK;
     for (size_t i = 0; i < filter->id_count && rc == PR_OK; i++)
-        rc = listing_run(q->conn, &q->s, table, box, filter, &filter->ids[i], listed_add, q, q->reterr);
+        rc = listing_run(q->conn, &q->s, table, box, filter, &filter->ids[i], true, listed_add, q, q->reterr);
     return rc;
 }
 
@@ -109,6 +109,14 @@ static int query_id(struct question *q, const struct filter *asked)
     if (rc == PR_OK)
         rc = list_table(q, LISTING_DEAD, NO_BOX, &filter);
     return rc == PR_OK ? list_table(q, LISTING_DONE, NO_BOX, &filter) : rc;
+}
+
+static int count_one_more(void *arg, const struct listed *found, struct pr_error *reterr)
+{
+    (void)found;
+    (void)reterr;
+    struct question *q = arg;
+    return ++q->reply->total > COUNT_EXACT_MAX;
 }
 
 /* ---- Counts --------------------------------------------------------------------------- */
@@ -330,6 +338,9 @@ static int query_inside(struct question *q, const struct query *query)
         rc = breakers_read(q->store, q->conn, q->arena, q->reply, q->reterr);
     if (rc != PR_OK)
         return rc;
+    const struct overview overview = {
+        .conn = q->conn, .arena = q->arena, .s = &q->s, .query = query, .reply = q->reply, .reterr = q->reterr,
+    };
     switch (query->kind) {
     case QUERY_MESSAGES: return query_messages(q, &query->filter);
     case QUERY_DEAD: return list_table(q, LISTING_DEAD, query->filter.box, &query->filter);
@@ -338,6 +349,12 @@ static int query_inside(struct question *q, const struct query *query)
     case QUERY_ENDPOINTS:
         return endpoints_read(q->conn, q->arena, &q->reply->endpoints, &q->reply->endpoint_count, q->reterr);
     case QUERY_INSTANCES: return query_instances(q);
+    case QUERY_DEAD_COUNT:
+        return listing_run(q->conn, &q->s, LISTING_DEAD, query->filter.box, &query->filter, NULL, false, count_one_more,
+                           q, q->reterr);
+    case QUERY_DEAD_GROUPS: return overview_groups(&overview);
+    case QUERY_STREAMS: return overview_streams(&overview);
+    case QUERY_AUDIT: return overview_audit(&overview);
     case QUERY_FACTS: break;
     }
     return error_set(q->reterr, PR_EINVAL, "there is no question of kind %d", (int)query->kind);

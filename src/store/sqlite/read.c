@@ -31,7 +31,7 @@ static const char SELECT_HEADS[] =
     " AND " MESSAGE_IS_HEAD " ORDER BY row_id";
 static const char SELECT_DEAD_HEADS[] =
     "SELECT " MESSAGE_COLUMNS ", NULL FROM dead_letter WHERE row_id > ?1 AND box = '{box}'"
-    " AND stream IS NOT NULL AND stream <> '' ORDER BY row_id";
+    " AND stream IS NOT NULL AND stream <> '' AND edited_as IS NULL ORDER BY row_id";
 
 /* ---- Rows into the reply ------------------------------------------------------------ */
 

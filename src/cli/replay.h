@@ -1,0 +1,12 @@
+/* replay.h - many dead letters go back: in steps, not too fast, and a few of them first. */
+#ifndef CLI_REPLAY_H
+#define CLI_REPLAY_H
+
+#include "cli/cli.h"
+
+/* A replay by filter, with --rate and --canary.  *reply sums up what happened, also when it ends
+ * early: what was replayed is no dead letter any more, so the same command goes on from there.
+ * EXIT_DONE, or says why it ended. */
+int replay_run(struct cli *cli, const struct admin *admin, struct admin_reply *reply);
+
+#endif

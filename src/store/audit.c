@@ -1,0 +1,153 @@
+#include "store/audit.h"
+
+#include <string.h>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/util.h"
+
+static const char *const names[] = {
+    [ADMIN_RETRY] = "retry",
+    [ADMIN_RELEASE] = "release",
+    [ADMIN_PARK] = "park",
+    [ADMIN_DISCARD] = "discard",
+    [ADMIN_DEAD_ADD] = "dead_add",
+    [ADMIN_DEAD_REPLAY] = "dead_replay",
+    [ADMIN_DEAD_DISCARD] = "dead_discard",
+    [ADMIN_DEAD_EDIT] = "dead_edit",
+    [ADMIN_DEAD_NOTE] = "dead_note",
+    [ADMIN_DEAD_IMPORT] = "dead_import",
+    [ADMIN_PAUSE] = "pause",
+    [ADMIN_RESUME] = "resume",
+};
+
+const char *admin_name(enum admin_kind kind)
+{
+    ASSERT((size_t)kind < ARRAY_LENGTH(names));
+    return names[kind];
+}
+
+bool filter_is_empty(const struct filter *f)
+{
+    return f->id_count == 0 && f->state < 0 && f->reason == 0 && f->since_us == 0 && f->until_us == 0 &&
+           f->box.size == 0 && f->endpoint.size == 0 && f->stream.size == 0 && f->type.size == 0 &&
+           f->error.size == 0 && f->fingerprint.size == 0;
+}
+
+static void write_id(struct json_writer *w, pr_id id)
+{
+    char text[PR_ID_TEXT_SIZE];
+    pr_id_format(id, text);
+    json_cstr(w, text);
+}
+
+static void write_time(struct json_writer *w, const char *key, int64_t us)
+{
+    if (us == 0 || us == PR_NEVER)
+        return;
+    json_key(w, key);
+    json_time(w, us);
+}
+
+static void write_ids(struct json_writer *w, const struct filter *f)
+{
+    if (f->id_count == 0)
+        return;
+    json_key(w, "ids");
+    json_begin_array(w);
+    for (size_t i = 0; i < f->id_count && i < AUDIT_IDS_MAX; i++)
+        write_id(w, f->ids[i]);
+    json_end_array(w);
+    if (f->id_count > AUDIT_IDS_MAX) {
+        json_key(w, "id_count");
+        json_uint(w, f->id_count);
+    }
+}
+
+static void write_edit(struct json_writer *w, const struct dead_edit *edit)
+{
+    const struct {
+        const char *name;
+        bool is_changed;
+    } parts[] = { { "payload", edit->payload != NULL },
+                  { "headers", edit->headers != NULL },
+                  { "destination", edit->destination != NULL } };
+    json_key(w, "changed");
+    json_begin_array(w);
+    for (size_t i = 0; i < ARRAY_LENGTH(parts); i++)
+        if (parts[i].is_changed)
+            json_cstr(w, parts[i].name);
+    json_end_array(w);
+}
+
+void audit_write_target(struct buf *b, const struct admin *admin)
+{
+    const struct filter *f = &admin->filter;
+    const struct {
+        const char *name;
+        pr_slice value;
+    } texts[] = { { "box", f->box },       { "endpoint", f->endpoint }, { "type", f->type },
+                  { "stream", f->stream }, { "error", f->error },       { "fingerprint", f->fingerprint } };
+    struct json_writer w;
+
+    json_init(&w, b);
+    json_begin_object(&w);
+    for (size_t i = 0; i < ARRAY_LENGTH(texts); i++)
+        if (texts[i].value.size > 0) {
+            json_key(&w, texts[i].name);
+            json_slice(&w, texts[i].value);
+        }
+    if (f->reason != 0) {
+        json_key(&w, "reason");
+        json_cstr(&w, pr_reason_name(f->reason));
+    }
+    if (f->state >= 0 && f->state < STATE_COUNT) {
+        json_key(&w, "state");
+        json_cstr(&w, state_name((enum state)f->state));
+    }
+    write_time(&w, "since", f->since_us);
+    write_time(&w, "until", f->until_us);
+    if (f->limit > 0) {
+        json_key(&w, "limit");
+        json_uint(&w, f->limit);
+    }
+    write_ids(&w, f);
+    if (admin->edit != NULL)
+        write_edit(&w, admin->edit);
+    if (admin->kind == ADMIN_PAUSE)
+        write_time(&w, "paused_until", admin->until_us);
+    json_end_object(&w);
+}
+
+struct audit_entry *audit_room(struct arena *arena, struct query_reply *reply, size_t *capacity)
+{
+    if (reply->audit_count == *capacity) {
+        size_t room = *capacity > 0 ? 2 * *capacity : 16;
+        struct audit_entry *entries = arena_alloc_array(arena, room, sizeof(entries[0]));
+        if (entries == NULL)
+            return NULL;
+        if (reply->audit_count > 0)
+            memcpy(entries, reply->audit, reply->audit_count * sizeof(entries[0]));
+        reply->audit = entries;
+        *capacity = room;
+    }
+    return &reply->audit[reply->audit_count];
+}
+
+void note_write(struct buf *b, const struct admin *admin)
+{
+    buf_add_slice(b, admin->by);
+    if (admin->by.size > 0 && admin->why.size > 0)
+        buf_add_cstr(b, ": ");
+    buf_add_slice(b, admin->why);
+}
+
+pr_slice note_kept(pr_slice note)
+{
+    size_t from = note.size;
+    for (size_t left = NOTE_KEPT_MAX; from > 0 && left > 0; left--)
+        do
+            from--;
+        while (from > 0 && ((unsigned char)note.data[from] & 0xC0) == 0x80);
+    return (pr_slice){ note.data + from, note.size - from };
+}

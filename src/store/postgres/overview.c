@@ -1,0 +1,265 @@
+/* Each answer is bounded, however many rows there are: groups step from fingerprint to fingerprint
+ * through an index and count each to COUNT_EXACT_MAX; streams come from the index of heads and from
+ * the distinct keys of held rows. */
+#include "store/postgres/overview.h"
+
+#include "base/error.h"
+#include "base/slice.h"
+#include "base/util.h"
+#include "store/audit.h"
+#include "store/ranking.h"
+
+#define LIMIT_DEFAULT 100
+
+static int no_memory(const struct overview *o)
+{
+    return error_set(o->reterr, PR_ENOMEM, "no memory for the answer");
+}
+
+static pr_slice keep(const struct overview *o, const PGresult *r, int row, int column)
+{
+    return slice_dup(o->arena, field_slice(r, row, column));
+}
+
+/* ---- Groups --------------------------------------------------------------------------------------- */
+
+#define IN_GROUP                                                                                               \
+    " FROM {schema}.dead_letter d WHERE d.fingerprint = k.print AND d.died_at >= $1 AND d.died_at < $2"        \
+    " AND ($3 = '' OR d.box = $3) AND ($4 = '' OR d.stream = $4) AND ($5 = '' OR d.endpoint = $5)"             \
+    " AND ($6 = 0 OR d.cause = $6 OR d.failure_reason = $6) AND ($7 = '' OR position($7 IN d.error) > 0)"
+
+/* A step through the index for each fingerprint, $8: this one only; $9: at most so many. */
+static const char GROUPS[] =
+    "WITH RECURSIVE k(print) AS ("
+    "(SELECT d.fingerprint FROM {schema}.dead_letter d WHERE $8 = '' OR d.fingerprint = $8 ORDER BY "
+    "d.fingerprint LIMIT 1)"
+    " UNION ALL SELECT (SELECT d.fingerprint FROM {schema}.dead_letter d WHERE d.fingerprint > k.print AND $8 "
+    "= ''"
+    " ORDER BY d.fingerprint LIMIT 1) FROM k WHERE k.print IS NOT NULL)"
+    " SELECT k.print, l.box, l.endpoint, l.type, l.error, l.cause, l.failure_reason, l.id, l.died_at,"
+    " (SELECT d.died_at" IN_GROUP " ORDER BY d.died_at LIMIT 1),"
+    " (SELECT count(*) FROM (SELECT" IN_GROUP " LIMIT 10001) c)"
+    " FROM (SELECT print FROM k WHERE print IS NOT NULL LIMIT $9) k CROSS JOIN LATERAL (SELECT d.*" IN_GROUP
+    " ORDER BY d.died_at DESC LIMIT 1) l";
+
+static int group_take(const struct overview *o, const PGresult *r, int i)
+{
+    const struct filter *f = &o->query->filter;
+    struct dead_group *g = &o->reply->groups[o->reply->group_count];
+    /* The type is in the fingerprint, so one says it for all. */
+    if (f->type.size > 0 && !slice_glob(f->type, field_slice(r, i, 3)))
+        return PR_OK;
+    *g = (struct dead_group){
+        .fingerprint = keep(o, r, i, 0),
+        .box = keep(o, r, i, 1),
+        .endpoint = keep(o, r, i, 2),
+        .type = keep(o, r, i, 3),
+        .error = keep(o, r, i, 4),
+        .cause = field_int(r, i, 5),
+        .reason = field_int(r, i, 6),
+        .sample = field_id(r, i, 7),
+        .last_us = field_time(r, i, 8),
+        .first_us = field_time(r, i, 9),
+        .count = (uint64_t)field_i64(r, i, 10),
+    };
+    o->reply->group_count++;
+    return g->fingerprint.data != NULL && g->box.data != NULL && g->endpoint.data != NULL &&
+                   g->type.data != NULL && g->error.data != NULL
+               ? PR_OK
+               : no_memory(o);
+}
+
+int pg_overview_groups(const struct overview *o)
+{
+    const struct filter *f = &o->query->filter;
+    struct args args = { .count = 0 };
+    PGresult *r;
+
+    arg_time(&args, max64(f->since_us, 1));
+    arg_time(&args, f->until_us != 0 ? f->until_us : PR_NEVER);
+    arg_text(&args, f->box);
+    arg_text(&args, f->stream);
+    arg_text(&args, f->endpoint);
+    arg_i32(&args, f->reason);
+    arg_text(&args, f->error);
+    arg_text(&args, f->fingerprint);
+    arg_i64(&args, GROUPS_LOOKED_MAX + 1);
+    int rc = link_do(o->link, GROUPS, NO_BOX, &args, &r, o->reterr);
+    if (rc != PR_OK)
+        return rc;
+    o->reply->more = PQntuples(r) > GROUPS_LOOKED_MAX;
+    int count = o->reply->more ? GROUPS_LOOKED_MAX : PQntuples(r);
+    o->reply->groups = arena_alloc_array(o->arena, (size_t)count, sizeof(o->reply->groups[0]));
+    if (o->reply->groups == NULL)
+        return no_memory(o);
+    for (int i = 0; i < count && rc == PR_OK; i++)
+        rc = group_take(o, r, i);
+    groups_rank(o->query, o->reply);
+    return rc;
+}
+
+/* ---- Streams -------------------------------------------------------------------------------------- */
+
+static const char HEADS[] =
+    "SELECT " HANDLE ", " MESSAGE_COLUMNS MESSAGE_NO_PAYLOAD " FROM {box} b WHERE b.due_at IS NOT NULL"
+    " AND (b.due_at = 'infinity' OR (NOT b.released AND ((b.status & 32768) <> 0 OR b.attempts > 0)))"
+    " AND b.stream <> '' AND ($1 = '' OR b.stream = $1) ORDER BY coalesce(b.row_id, b.seq) LIMIT $2";
+
+static int heads_read(const struct overview *o, struct stream_list *streams, pr_slice box)
+{
+    struct args args = { .count = 0 };
+    PGresult *r;
+    size_t mark = o->link->result_count;
+    arg_text(&args, o->query->filter.stream);
+    arg_i64(&args, STREAMS_LOOKED_MAX + 1);
+    int rc = link_do(o->link, HEADS, box, &args, &r, o->reterr);
+    for (int i = 0; rc == PR_OK && i < PQntuples(r); i++) {
+        struct pr_message m;
+        unsigned lane;
+        const char *bad;
+        if (i == STREAMS_LOOKED_MAX) {
+            o->reply->more = true;
+            break;
+        }
+        pg_message_decode(r, i, 1, o->s->payload_max, &m, &lane, &bad);
+        enum state state = pg_surroundings_state(o->s, box, (uint64_t)field_i64(r, i, 0), &m);
+        struct stream_info head = stream_of_row(box, &m, state, o->s->now_us);
+        if (stream_is_asked(&o->query->filter, &head) && streams_add(streams, &head) == NULL)
+            rc = no_memory(o);
+    }
+    link_forget_after(o->link, mark);
+    return rc;
+}
+
+/* A step through the index for each key: how many, and the place of the first. */
+static const char KEYS[] =
+    "WITH RECURSIVE k(key) AS ((SELECT b.held_by FROM {box} b WHERE b.held_by > '' ORDER BY b.held_by LIMIT 1)"
+    " UNION ALL SELECT (SELECT b.held_by FROM {box} b WHERE b.held_by > k.key ORDER BY b.held_by LIMIT 1)"
+    " FROM k WHERE k.key IS NOT NULL)"
+    " SELECT k.key, (SELECT count(*) FROM (SELECT FROM {box} b WHERE b.held_by = k.key LIMIT 10001) c),"
+    " (SELECT b.seq FROM {box} b WHERE b.held_by = k.key ORDER BY b.seq LIMIT 1)"
+    " FROM (SELECT key FROM k WHERE key IS NOT NULL LIMIT $1) k";
+
+/* Strict streams wait behind a dead letter. */
+static const char DEAD_HEAD[] =
+    "SELECT b.row_id, " MESSAGE_COLUMNS MESSAGE_NO_PAYLOAD ", b.cause, b.died_at FROM {schema}.dead_letter b"
+    " WHERE b.stream = $1 AND b.box = $2 AND b.endpoint = $3 AND b.seq < $4 AND b.edited_as IS NULL ORDER BY "
+    "b.seq LIMIT 1";
+
+static int dead_head_read(const struct overview *o, struct stream_list *streams,
+                          const struct stream_info *stream, int64_t before_seq)
+{
+    struct args args = { .count = 0 };
+    PGresult *r;
+    struct pr_message m;
+    unsigned lane;
+    const char *bad;
+    size_t mark = o->link->result_count;
+    arg_text(&args, stream->stream);
+    arg_text(&args, stream->box);
+    arg_text(&args, stream->endpoint);
+    arg_i64(&args, before_seq);
+    int rc = link_do(o->link, DEAD_HEAD, NO_BOX, &args, &r, o->reterr);
+    if (rc == PR_OK &&
+        PQntuples(r) > 0) { /* else the head was delivered just now, and they go on by themselves */
+        const int behind = 1 + MESSAGE_COLUMN_COUNT;
+        pg_message_decode(r, 0, 1, o->s->payload_max, &m, &lane, &bad);
+        struct stream_info head = stream_of_row(stream->box, &m, STATE_DEAD, o->s->now_us);
+        head.endpoint = stream->endpoint;
+        head.waiting = stream->waiting;
+        head.since_us = field_time(r, 0, behind + 1);
+        head.due_us = PR_NEVER;
+        if (head.reason == PR_REASON_NONE)
+            head.reason = field_int(r, 0, behind);
+        rc = streams_add(streams, &head) != NULL ? PR_OK : no_memory(o);
+    }
+    link_forget_after(o->link, mark);
+    return rc;
+}
+
+static int keys_read(const struct overview *o, struct stream_list *streams, pr_slice box)
+{
+    struct args args = { .count = 0 };
+    PGresult *r;
+    arg_i64(&args, STREAMS_LOOKED_MAX + 1);
+    int rc = link_do(o->link, KEYS, box, &args, &r, o->reterr);
+    for (int i = 0; rc == PR_OK && i < PQntuples(r); i++) {
+        struct stream_info stream = { .box = box, .waiting = (uint64_t)field_i64(r, i, 1) };
+        if (i == STREAMS_LOOKED_MAX) {
+            o->reply->more = true;
+            break;
+        }
+        if (!stream_key_split(field_slice(r, i, 0), &stream.endpoint, &stream.stream) ||
+            !stream_is_asked(&o->query->filter, &stream))
+            continue;
+        struct stream_info *head = streams_find(streams, box, stream.endpoint, stream.stream);
+        if (head != NULL)
+            head->waiting = stream.waiting;
+        else
+            rc = dead_head_read(o, streams, &stream, field_i64(r, i, 2));
+    }
+    return rc;
+}
+
+int pg_overview_streams(const struct overview *o)
+{
+    struct stream_list streams = { .arena = o->arena };
+    pr_slice wanted = o->query->filter.box;
+    int rc = PR_OK;
+    for (size_t i = 0; i < o->s->box_count && rc == PR_OK; i++)
+        if (wanted.size == 0 || slice_eq(wanted, o->s->boxes[i]))
+            rc = heads_read(o, &streams, o->s->boxes[i]);
+    streams_settle(&streams);
+    for (size_t i = 0; i < o->s->box_count && rc == PR_OK; i++)
+        if (wanted.size == 0 || slice_eq(wanted, o->s->boxes[i]))
+            rc = keys_read(o, &streams, o->s->boxes[i]);
+    streams_rank(&streams, o->query, o->reply);
+    return rc;
+}
+
+/* ---- Audit ---------------------------------------------------------------------------------------- */
+
+static int entry_take(const struct overview *o, const PGresult *r, int i, struct audit_entry *e)
+{
+    *e = (struct audit_entry){
+        .number = (uint64_t)field_i64(r, i, 0),
+        .at_us = field_time(r, i, 1),
+        .who = keep(o, r, i, 2),
+        .action = keep(o, r, i, 3),
+        .target = keep(o, r, i, 4),
+        .why = keep(o, r, i, 5),
+        .matched = (uint64_t)field_i64(r, i, 6),
+        .changed = (uint64_t)field_i64(r, i, 7),
+        .refused = (uint64_t)field_i64(r, i, 8),
+    };
+    return e->who.data != NULL && e->action.data != NULL && e->target.data != NULL && e->why.data != NULL
+               ? PR_OK
+               : no_memory(o);
+}
+
+int pg_overview_audit(const struct overview *o)
+{
+    const struct filter *f = &o->query->filter;
+    size_t limit = f->limit > 0 ? f->limit : LIMIT_DEFAULT, capacity = 0;
+    struct args args = { .count = 0 };
+    PGresult *r;
+    arg_i64(&args, f->after != 0 ? (int64_t)f->after : INT64_MAX);
+    arg_time(&args, max64(f->since_us, 1));
+    arg_time(&args, f->until_us != 0 ? f->until_us : PR_NEVER);
+    arg_i64(&args, (int64_t)limit + 1);
+    int rc =
+        link_do(o->link,
+                "SELECT number, at, who, action, target, why, matched, changed, refused FROM {schema}.audit"
+                " WHERE number < $1 AND at >= $2 AND at < $3 ORDER BY number DESC LIMIT $4",
+                NO_BOX, &args, &r, o->reterr);
+    for (int i = 0; rc == PR_OK && i < PQntuples(r); i++) {
+        if (o->reply->audit_count == limit) {
+            o->reply->more = true;
+            break;
+        }
+        struct audit_entry *e = audit_room(o->arena, o->reply, &capacity);
+        rc = e != NULL ? entry_take(o, r, i, e) : no_memory(o);
+        o->reply->audit_count += rc == PR_OK;
+    }
+    return rc;
+}

@@ -1,0 +1,162 @@
+#include "store/ranking.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/slice.h"
+#include "base/util.h"
+#include "core/story.h"
+
+#define LIMIT_DEFAULT 100
+
+static size_t limit_of(const struct query *query)
+{
+    return query->filter.limit > 0 ? query->filter.limit : LIMIT_DEFAULT;
+}
+
+static int compare_numbers(uint64_t a, uint64_t b)
+{
+    return a < b ? -1 : a > b;
+}
+
+/* ---- Groups --------------------------------------------------------------------------------- */
+
+static int compare_groups(const void *a, const void *b)
+{
+    const struct dead_group *x = a, *y = b;
+    int order = compare_numbers(y->count, x->count);
+    if (order == 0)
+        order = compare_numbers((uint64_t)y->last_us, (uint64_t)x->last_us);
+    return order != 0 ? order : slice_cmp(x->fingerprint, y->fingerprint);
+}
+
+void groups_rank(const struct query *query, struct query_reply *reply)
+{
+    if (reply->group_count > 0)
+        qsort(reply->groups, reply->group_count, sizeof(reply->groups[0]), compare_groups);
+    if (reply->group_count > limit_of(query)) {
+        reply->group_count = limit_of(query);
+        reply->more = true;
+    }
+}
+
+/* ---- Streams -------------------------------------------------------------------------------- */
+
+static int compare_places(const void *a, const void *b)
+{
+    const struct stream_info *x = a, *y = b;
+    int order = slice_cmp(x->box, y->box);
+    if (order == 0)
+        order = slice_cmp(x->endpoint, y->endpoint);
+    return order != 0 ? order : slice_cmp(x->stream, y->stream);
+}
+
+static int compare_heads(const void *a, const void *b)
+{
+    const struct stream_info *x = a, *y = b;
+    int order = compare_places(a, b);
+    return order != 0 ? order : compare_numbers((uint64_t)x->head_seq, (uint64_t)y->head_seq);
+}
+
+static int compare_ranks(const void *a, const void *b)
+{
+    const struct stream_info *x = a, *y = b;
+    int order = compare_numbers(y->waiting, x->waiting);
+    if (order == 0)
+        order = compare_numbers((uint64_t)x->since_us, (uint64_t)y->since_us);
+    return order != 0 ? order : compare_places(a, b);
+}
+
+struct stream_info *streams_add(struct stream_list *s, const struct stream_info *head)
+{
+    if (s->count == s->capacity) {
+        size_t capacity = s->capacity > 0 ? 2 * s->capacity : 16;
+        struct stream_info *list = arena_alloc_array(s->arena, capacity, sizeof(list[0]));
+        if (list == NULL)
+            return NULL;
+        if (s->count > 0)
+            memcpy(list, s->list, s->count * sizeof(list[0]));
+        s->list = list;
+        s->capacity = capacity;
+    }
+    struct stream_info *added = &s->list[s->count];
+    *added = *head;
+    pr_slice *const texts[] = { &added->box, &added->stream, &added->endpoint, &added->code, &added->error };
+    for (size_t i = 0; i < ARRAY_LENGTH(texts); i++) {
+        *texts[i] = slice_dup(s->arena, *texts[i]);
+        if (texts[i]->data == NULL)
+            return NULL;
+    }
+    s->count++;
+    return added;
+}
+
+struct stream_info stream_of_row(pr_slice box, const struct pr_message *m, enum state state, int64_t now_us)
+{
+    return (struct stream_info){
+        .box = box,
+        .stream = m->stream,
+        .endpoint = m->destination.size > 0 ? m->destination : story_endpoint(m->story),
+        .head = m->id,
+        .head_state = state,
+        .head_seq = m->seq,
+        .attempts = m->attempts,
+        .failures = m->failures,
+        .reason = m->reason,
+        .code = m->code,
+        .error = m->error,
+        .since_us = m->failed_us != 0 ? m->failed_us : m->created_us,
+        .due_us = m->due_us > now_us ? m->due_us : 0,
+    };
+}
+
+void streams_settle(struct stream_list *s)
+{
+    size_t kept = 0;
+    if (s->count > 0)
+        qsort(s->list, s->count, sizeof(s->list[0]), compare_heads);
+    for (size_t i = 0; i < s->count; i++)
+        if (kept == 0 || compare_places(&s->list[kept - 1], &s->list[i]) != 0)
+            s->list[kept++] = s->list[i];
+    s->count = s->known = kept;
+}
+
+struct stream_info *streams_find(const struct stream_list *s, pr_slice box, pr_slice endpoint, pr_slice stream)
+{
+    const struct stream_info key = { .box = box, .endpoint = endpoint, .stream = stream };
+    return s->known > 0 ? bsearch(&key, s->list, s->known, sizeof(key), compare_places) : NULL;
+}
+
+void streams_rank(struct stream_list *s, const struct query *query, struct query_reply *reply)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < s->count; i++)
+        if (!query->blocked || s->list[i].waiting > 0)
+            s->list[kept++] = s->list[i];
+    if (kept > 0)
+        qsort(s->list, kept, sizeof(s->list[0]), compare_ranks);
+    reply->more |= kept > limit_of(query);
+    reply->streams = s->list;
+    reply->stream_count = min_size(kept, limit_of(query));
+}
+
+pr_slice stream_key(struct arena *arena, const struct stream_info *stream)
+{
+    return arena_printf(arena, "%.*s/%.*s", SLICE_ARGS(stream->endpoint), SLICE_ARGS(stream->stream));
+}
+
+bool stream_key_split(pr_slice key, pr_slice *ret_endpoint, pr_slice *ret_stream)
+{
+    const char *slash = key.size > 0 ? memchr(key.data, '/', key.size) : NULL;
+    if (slash == NULL || slash == key.data + key.size - 1)
+        return false;
+    *ret_endpoint = (pr_slice){ key.data, (size_t)(slash - key.data) };
+    *ret_stream = (pr_slice){ slash + 1, key.size - ret_endpoint->size - 1 };
+    return true;
+}
+
+bool stream_is_asked(const struct filter *f, const struct stream_info *stream)
+{
+    return stream->stream.size > 0 && (f->endpoint.size == 0 || slice_eq(f->endpoint, stream->endpoint)) &&
+           (f->stream.size == 0 || slice_eq(f->stream, stream->stream));
+}

@@ -1,0 +1,37 @@
+/* ranking.h - groups and streams as people want them told: what matters most comes first.  Stores
+ * find them; this puts them in order, the same for all. */
+#ifndef STORE_RANKING_H
+#define STORE_RANKING_H
+
+#include "store/store.h"
+
+/* The largest first, then the latest; cut to the filter's limit. */
+void groups_rank(const struct query *query, struct query_reply *reply);
+
+/* Heads as they are found; grows in the arena. */
+struct stream_list {
+    struct arena *arena;
+    struct stream_info *list;
+    size_t count, capacity;
+    size_t known; /* the first so many are in order: streams_settle() */
+};
+
+/* A copy of the head in the arena, or NULL: no memory. */
+struct stream_info *streams_add(struct stream_list *streams, const struct stream_info *head);
+/* The head of a row that is one, without `waiting`. */
+struct stream_info stream_of_row(pr_slice box, const struct pr_message *m, enum state state, int64_t now_us);
+/* Of several failed ones in a stream the first is its head: drop the others, and put the rest in order. */
+void streams_settle(struct stream_list *streams);
+/* Among those that were there when it was settled. */
+struct stream_info *streams_find(const struct stream_list *streams, pr_slice box, pr_slice endpoint,
+                                 pr_slice stream);
+/* Those with most behind them first, then the longest in trouble; cut to the filter's limit. */
+void streams_rank(struct stream_list *streams, const struct query *query, struct query_reply *reply);
+
+/* held_by of those behind it: "endpoint/stream", in the arena; data NULL: no memory. */
+pr_slice stream_key(struct arena *arena, const struct stream_info *stream);
+/* The other way round.  False: it is an endpoint's own key, "endpoint/". */
+bool stream_key_split(pr_slice key, pr_slice *ret_endpoint, pr_slice *ret_stream);
+bool stream_is_asked(const struct filter *filter, const struct stream_info *stream);
+
+#endif

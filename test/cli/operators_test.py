@@ -1,0 +1,284 @@
+#!/usr/bin/env python3
+"""What operators do, from the terminal, on a real store: see, understand, repair, and two of them at once.
+
+Usage: operators_test.py POSTRIDER sqlite, or cluster.sh operators_test.py POSTRIDER postgres.  The output is TAP.
+"""
+import json
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+
+PROGRAM = os.path.abspath(sys.argv[1])
+KIND = sys.argv[2]
+FOLDER = os.environ.get("POSTRIDER_TEST_PG_FOLDER", "")
+DEADLINE_SECONDS = 60
+MANY = 1000
+ENDPOINTS = "endpoints:\n  good: {url: 'null:'}\n  other: {url: 'null:'}\n"
+
+
+class Place:
+    """A store, a folder and a configuration of its own."""
+
+    count = 0
+
+    def __init__(self):
+        Place.count += 1
+        self.schema = "operators_%d_%d" % (os.getpid(), Place.count)
+        self.path = tempfile.mkdtemp(prefix="postrider-operators-")
+        self.daemon = None
+        self.url = ("sqlite:" + os.path.join(self.path, "o.db") if KIND == "sqlite" else
+                    "postgres:///postgres?host=%s&user=postgres&schema=%s" % (FOLDER, self.schema))
+        with open(os.path.join(self.path, "postrider.yaml"), "w") as file:
+            file.write('store: "%s"\nlease: 2s\n%s' % (self.url, ENDPOINTS))
+        self.ok("init")
+
+    def begin(self, *args):
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("POSTRIDER_")}
+        return subprocess.Popen([PROGRAM, *args], cwd=self.path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                env=environment)
+
+    def run(self, *args):
+        begun = self.begin(*args)
+        out, err = begun.communicate(timeout=DEADLINE_SECONDS)
+        return begun.returncode, out, err
+
+    def ok(self, *args):
+        code, out, err = self.run(*args)
+        assert code == 0, "%s: code %d: %s%s" % (args, code, out, err)
+        return out
+
+    def fails(self, wanted, *args):
+        code, out, err = self.run(*args)
+        assert code == wanted, "%s: code %d, not %d: %s%s" % (args, code, wanted, out, err)
+        return out + err
+
+    def json(self, *args):
+        return [json.loads(line) for line in self.ok(*args, "--json").splitlines()]
+
+    def sql(self, text):
+        if KIND == "sqlite":
+            with sqlite3.connect(os.path.join(self.path, "o.db"), timeout=DEADLINE_SECONDS) as db:
+                return [tuple(row) for row in db.execute(text.replace("{s}.", "").replace("{series}", SERIES_SQLITE))]
+        done = subprocess.run(["psql", "-X", "-q", "-A", "-t", "-F", "|", "-v", "ON_ERROR_STOP=1", "-h", FOLDER, "-U", "postgres",
+                               "postgres"], input=text.replace("{s}", self.schema).replace("{series}", SERIES_POSTGRES),
+                              capture_output=True, text=True, timeout=DEADLINE_SECONDS)
+        assert done.returncode == 0, (text, done.stderr)
+        return [tuple(line.split("|")) for line in done.stdout.splitlines()]
+
+    def send(self, *args, to="good"):
+        return self.ok("send", "--type", "t", "--to", to, *args).strip()
+
+    def dead(self, *args, to="good", why="wrong"):
+        message = self.send(*args, to=to)
+        self.ok("dead", "add", message, "--why", why)
+        return message
+
+    def many_dead(self):
+        self.sql("INSERT INTO {s}.outbox (type, destination, payload) SELECT 'many', 'good', 'x' FROM {series}")
+        ids = [m["id"] for m in self.json("list", "--limit", str(MANY))]
+        assert len(ids) == MANY, len(ids)
+        assert "%d dead" % MANY in self.ok("dead", "add", *ids, "--why", "all of them")
+
+    def start(self):
+        log = open(os.path.join(self.path, "daemon.log"), "w")
+        self.daemon = subprocess.Popen([PROGRAM, "run"], cwd=self.path, stdout=log, stderr=log)
+        until("somebody delivers", lambda: any(i["lanes"] > 0 for i in self.json("instances")))
+
+    def sent(self):
+        return sum(e["sent"] for e in self.json("endpoints"))
+
+    def close(self):
+        if self.daemon is not None:
+            self.daemon.send_signal(signal.SIGTERM)
+            try:
+                self.daemon.wait(DEADLINE_SECONDS)
+            except subprocess.TimeoutExpired:
+                self.daemon.kill()
+                self.daemon.wait()
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+SERIES_SQLITE = "(WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d) SELECT i FROM n)" % MANY
+SERIES_POSTGRES = "generate_series(1, %d)" % MANY
+
+
+def until(what, condition):
+    end = time.monotonic() + DEADLINE_SECONDS
+    while not condition():
+        assert time.monotonic() < end, "not in time: " + what
+        time.sleep(0.05)
+
+
+def test_two_operators_on_the_same_thousand(place):  # B83, B86, B202
+    place.many_dead()
+    place.start()
+    first = place.begin("dead", "replay", "--type", "many", "--yes", "--json", "--by", "ann", "--rate", "500/s")
+    second = place.begin("dead", "discard", "--type", "many", "--yes", "--json", "--by", "bob")
+    answers = []
+    for begun in (first, second):
+        out, err = begun.communicate(timeout=DEADLINE_SECONDS)
+        assert begun.returncode == 0, (begun.returncode, out, err)
+        answers.append(json.loads(out))
+    replayed, discarded = (a["changed"] for a in answers)
+    assert replayed + discarded == MANY, answers
+    print("# ann replayed %d, bob discarded %d" % (replayed, discarded))
+    assert place.json("dead", "list") == []
+    until("what was replayed has arrived", lambda: place.sent() == replayed)
+    assert place.json("list") == []
+    recorded = {}
+    for entry in place.json("audit"):
+        recorded[entry["who"]] = recorded.get(entry["who"], 0) + entry["changed"]
+    assert recorded.get("ann", 0) == replayed and recorded.get("bob", 0) == discarded, recorded
+
+
+def test_two_replays_of_the_same_thousand(place):  # B83
+    place.many_dead()
+    place.start()
+    both = [place.begin("dead", "replay", "--endpoint", "good", "--yes", "--json") for _ in range(2)]
+    changed = 0
+    for begun in both:
+        out, err = begun.communicate(timeout=DEADLINE_SECONDS)
+        assert begun.returncode == 0, (out, err)
+        changed += json.loads(out)["changed"]
+    assert changed == MANY, changed
+    until("each has arrived once", lambda: place.sent() == MANY and place.json("list") == [])
+
+
+def test_replay_has_a_dry_run_a_canary_and_a_rate(place):  # B83
+    for _ in range(4):
+        place.dead()
+    for _ in range(3):
+        place.dead(to="other")
+    began = time.monotonic()
+    assert "3 replayed" in place.ok("dead", "replay", "--endpoint", "other", "--yes", "--rate", "2/s")
+    assert time.monotonic() - began >= 0.9  # two, and a second later the third
+    assert "4 would be replayed" in place.ok("dead", "replay", "--type", "t", "--dry-run")
+    said = place.fails(1, "dead", "replay", "--type", "t", "--yes", "--canary", "2", "--for", "300ms")  # nobody delivers
+    assert "has not arrived" in said and "2 replayed" in said, said
+    assert len(place.json("dead", "list")) == 2  # the others were left alone
+    place.start()
+    assert "2 replayed" in place.ok("dead", "replay", "--type", "t", "--yes", "--canary", "1")
+    until("all have arrived", lambda: place.sent() == 7)
+    place.fails(2, "dead", "replay", "--type", "t", "--yes", "--rate", "soon")
+
+
+def test_groups_show_many_failures_as_few_problems(place):  # B85, B201
+    for i in range(3):
+        place.dead(why="w%d" % i)
+    place.dead(to="other")
+    groups = place.json("dead", "groups")
+    assert [g["count"] for g in groups] == [3, 1] and groups[0]["endpoint"] == "good", groups
+    assert groups[0]["count_exact"] and groups[0]["cause"] == "rejected", groups
+    listed = place.json("dead", "list", "--fingerprint", groups[0]["fingerprint"])
+    assert len(listed) == 3 and groups[0]["sample"] == listed[-1]["id"], listed
+    assert "3" in place.ok("dead", "groups")
+    assert [int(r[0]) for r in place.sql("SELECT count(*) FROM {s}.dead_letter GROUP BY fingerprint ORDER BY 1 DESC")] == [3, 1]
+
+
+def test_edit_keeps_the_original_and_note_says_more(place):  # B84
+    old = place.dead("--stream", "s", "--data", "wrong", "--header", "a=1", "--header", "b=2")
+    place.fails(2, "dead", "edit", old)
+    new = place.ok("dead", "edit", old, "--data", "right", "--header", "b=3", "--to", "other", "--why", "typo").strip()
+    made, = place.json("show", new)
+    assert made["payload"] == "right" and made["headers"] == {"a": "1", "b": "3"} and made["destination"] == "other", made
+    assert made["causation_id"] == old and made["stream"] == "s", made
+    kept, = place.json("dead", "show", old)
+    assert kept["payload"] == "wrong" and kept["edited_as"] == new, kept
+    assert "edited before" in place.fails(1, "dead", "edit", old, "--data", "x")
+    place.fails(1, "dead", "replay", old)
+    place.ok("dead", "note", old, "asked them")
+    assert "asked them" in place.ok("dead", "show", old)
+    assert new in place.ok("why", old) and "corrected" in place.ok("why", new)
+    place.fails(4, "dead", "note", new, "x")
+    place.start()
+    until("it has arrived", lambda: place.sent() == 1)
+
+
+def test_export_and_import_are_byte_for_byte(place):  # B81, B87
+    letters = os.path.join(place.path, "dead.jsonl")
+    raw = os.path.join(place.path, "raw")
+    with open(raw, "wb") as file:
+        file.write(bytes(range(256)))
+    place.dead("--file", raw, "--stream", "s")
+    place.dead("--data", 'quo"te\n\u00e4', "--header", "h=v")
+    before = place.json("dead", "list")
+    with open(letters, "w") as file:
+        file.write(place.ok("dead", "export"))
+    said = place.ok("dead", "import", letters)
+    assert "0 imported, 2 there already" in said, said
+    place.ok("dead", "discard", "--type", "t", "--yes")
+    with open(letters, "a") as file:
+        file.write("{}\n")
+    assert ":3 is not a dead letter" in place.fails(6, "dead", "import", letters)
+    after = place.json("dead", "list")
+    for letter in before + after:
+        letter.pop("row")
+    assert before == after, (before, after)
+    with open(letters) as file:
+        assert file.read().splitlines()[:2] == place.ok("dead", "export").splitlines()
+
+
+def test_streams_say_who_stands_in_the_way(place):
+    head = place.send("--stream", "s", to="good")
+    place.sql("UPDATE {s}.outbox SET due_at = %s, status = 32769, attempts = 1, failures = 1, failure_reason = 1, error = 'no'"
+              % ("9000000000000000" if KIND == "sqlite" else "'2200-01-01'"))
+    place.sql("INSERT INTO {s}.outbox (type, destination, stream, held_by) VALUES ('t', 'good', 's', 'good/s')")
+    stream, = place.json("streams", "--blocked")
+    assert stream["head"] == head and stream["waiting"] == 1 and stream["head_state"] == "retrying", stream
+    assert stream["error"] == "no" and stream["endpoint"] == "good", stream
+    assert head in place.ok("streams")
+    assert "1 released" in place.ok("release", "s")
+    assert place.json("streams", "--blocked") == [] and len(place.json("streams")) == 1
+    place.ok("park", head)
+    assert place.json("streams")[0]["head_state"] == "parked"
+
+
+def test_the_record_tells_who_did_what(place):  # B202
+    message = place.send()
+    place.ok("park", message, "--by", "ann", "--why", "wait")
+    place.ok("retry", "--state", "parked", "--yes")
+    place.ok("pause", "good", "--for", "1h")
+    pause, retry, park = place.json("audit")
+    assert park["who"] == "ann" and park["target"] == {"ids": [message]} and park["why"] == "wait" and park["changed"] == 1, park
+    assert retry["target"]["state"] == "parked" and "@" in retry["who"], retry
+    assert pause["action"] == "pause" and pause["target"]["endpoint"] == "good", pause
+    assert [e["action"] for e in place.json("audit", "--limit", "1", "--after", str(retry["number"]))] == ["park"]
+    assert place.json("audit", "--until", "1h") == []
+    assert [r[0] for r in place.sql("SELECT who FROM {s}.audit_log WHERE action = 'park'")] == ["ann"]
+    assert "park" in place.ok("audit")
+
+
+# The conformance suite holds both stores to the rest; here it is the program that matters.
+ON_A_SERVER = ("two_operators_on_the_same_thousand", "two_replays_of_the_same_thousand", "export_and_import_are_byte_for_byte")
+
+
+def main():
+    tests = [(name[5:], run) for name, run in globals().items() if name.startswith("test_")]
+    tests = [t for t in tests if KIND == "sqlite" or t[0] in ON_A_SERVER]
+    print("1..%d" % len(tests))
+    failed = 0
+    for number, (name, run) in enumerate(tests, 1):
+        place, began = None, time.monotonic()
+        try:
+            place = Place()
+            run(place)
+            print("ok %d - %s  # %.1fs" % (number, name, time.monotonic() - began))
+        except Exception:  # pylint: disable=broad-except
+            failed += 1
+            print("not ok %d - %s" % (number, name))
+            print("".join("# " + line + "\n" for line in traceback.format_exc().splitlines()), end="")
+        finally:
+            if place is not None:
+                place.close()
+        sys.stdout.flush()
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

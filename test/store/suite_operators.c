@@ -1,0 +1,477 @@
+/* What operators see and repair: groups, streams in trouble, the record of what people did, edited
+ * dead letters, notes, and dead letters that come from elsewhere. */
+#include "suite.h"
+
+#include <stdio.h>
+
+#pragma GCC diagnostic ignored "-Woverride-init-side-effects"
+
+#define LANES_ALL UINT64_MAX
+
+/* A dead letter with this fingerprint. */
+static pr_id kill_with(struct worker *w, struct suite *s, struct pr_message m, const char *print,
+                       const char *error)
+{
+    pr_id id = suite_send(s, "outbox", m);
+    struct verdict v = { .kind = VERDICT_DEAD_LETTER,
+                         .reason = PR_REASON_REJECTED,
+                         .cause = PR_REASON_POISON_MESSAGE,
+                         .error = slice_from(error),
+                         .endpoint = m.destination,
+                         .counted = true };
+    snprintf(v.fingerprint, sizeof(v.fingerprint), "%s", print);
+    CHECK_EQ(worker_verdict(w, worker_claim(w, id), v), PR_OK);
+    suite_advance(s, PR_SECONDS(1));
+    return id;
+}
+#define KILL(w, print, text, ...)                                                                              \
+    kill_with((w), s, (struct pr_message){ .type = PR_STR("t"), ##__VA_ARGS__ }, (print), (text))
+
+static const struct query_reply *groups(struct suite *s, struct filter f)
+{
+    return suite_query(s, QUERY_DEAD_GROUPS, f);
+}
+
+STORE_TEST(dead_letters_are_grouped_by_fingerprint_the_largest_first) /* B85 */
+{
+    struct worker *w = suite_join(s, "outbox");
+    CHECK_EQ(groups(s, FILTER())->group_count, 0);
+    int64_t first_us = s->wall_us;
+    KILL(w, "aaaa", "no route 1", .destination = PR_STR("x"), .type = PR_STR("a"));
+    KILL(w, "bbbb", "timeout", .destination = PR_STR("y"), .type = PR_STR("b"));
+    int64_t last_us = s->wall_us;
+    pr_id last = KILL(w, "bbbb", "timeout again", .destination = PR_STR("y"), .type = PR_STR("b"));
+    KILL(w, "cccc", "no route 2", .destination = PR_STR("x"), .type = PR_STR("c"), .stream = PR_STR("s"));
+
+    const struct query_reply *r = groups(s, FILTER());
+    CHECK_EQ(r->group_count, 3);
+    CHECK_SLICE(r->groups[0].fingerprint, "bbbb");
+    CHECK_EQ(r->groups[0].count, 2);
+    CHECK_EQ(r->groups[0].first_us, first_us + PR_SECONDS(1));
+    CHECK_EQ(r->groups[0].last_us, last_us);
+    CHECK_SLICE(r->groups[0].endpoint, "y");
+    CHECK_SLICE(r->groups[0].type, "b");
+    CHECK_SLICE(r->groups[0].box, "outbox");
+    CHECK_SLICE(r->groups[0].error, "timeout again");
+    CHECK_EQ(r->groups[0].cause, PR_REASON_POISON_MESSAGE);
+    CHECK_EQ(r->groups[0].reason, PR_REASON_REJECTED);
+    CHECK(pr_id_equal(r->groups[0].sample, last));
+    CHECK_SLICE(r->groups[1].fingerprint, "cccc"); /* of equal ones the latest */
+    CHECK(!r->more);
+}
+
+STORE_TEST(groups_are_filtered_like_dead_letters) /* B82, B85 */
+{
+    struct worker *w = suite_join(s, "outbox");
+    KILL(w, "aaaa", "no route 1", .destination = PR_STR("x"), .type = PR_STR("order.a"));
+    int64_t later_us = s->wall_us;
+    KILL(w, "bbbb", "timeout", .destination = PR_STR("y"), .type = PR_STR("bill"), .stream = PR_STR("s"));
+    KILL(w, "aaaa", "no route 2", .destination = PR_STR("x"), .type = PR_STR("order.a"));
+
+    CHECK_EQ(groups(s, FILTER(.endpoint = PR_STR("x")))->group_count, 1);
+    CHECK_EQ(groups(s, FILTER(.type = PR_STR("order.*")))->groups[0].count, 2);
+    CHECK_SLICE(groups(s, FILTER(.type = PR_STR("bill")))->groups[0].fingerprint, "bbbb");
+    CHECK_EQ(groups(s, FILTER(.since_us = later_us, .fingerprint = PR_STR("aaaa")))->groups[0].count, 1);
+    CHECK_EQ(groups(s, FILTER(.until_us = later_us))->group_count, 1);
+    CHECK_EQ(groups(s, FILTER(.error = PR_STR("route 2")))->groups[0].count, 1);
+    CHECK_EQ(groups(s, FILTER(.stream = PR_STR("s")))->group_count, 1);
+    CHECK_EQ(groups(s, FILTER(.reason = PR_REASON_REJECTED))->group_count, 2);
+    CHECK_EQ(groups(s, FILTER(.reason = PR_REASON_POISON_MESSAGE))->group_count, 2);
+    CHECK_EQ(groups(s, FILTER(.reason = PR_REASON_TIMEOUT_EXCEEDED))->group_count, 0);
+    CHECK_EQ(groups(s, FILTER(.box = PR_STR("inbox")))->group_count, 0);
+    CHECK_EQ(groups(s, FILTER(.fingerprint = PR_STR("none")))->group_count, 0);
+    const struct query_reply *r = groups(s, FILTER(.limit = 1));
+    CHECK_EQ(r->group_count, 1);
+    CHECK(r->more);
+    CHECK_EQ(suite_query(s, QUERY_DEAD_COUNT, FILTER(.type = PR_STR("order.*")))->total, 2);
+    CHECK_EQ(suite_query(s, QUERY_DEAD_COUNT, FILTER())->total, 3);
+}
+
+STORE_TEST(dead_letters_of_all_boxes_are_in_one_order) /* B82 */
+{
+    pr_id sent[6];
+    for (unsigned i = 0; i < ARRAY_LENGTH(sent); i++) {
+        sent[i] = SEND(s, i % 2 == 0 ? "outbox" : "inbox");
+        ADMIN_ID(s, ADMIN_DEAD_ADD, sent[i], .why = PR_STR("w"));
+    }
+    uint64_t after = 0;
+    for (unsigned i = 0; i < ARRAY_LENGTH(sent); i += 2) {
+        const struct query_reply *r = suite_query(s, QUERY_DEAD, FILTER(.limit = 2, .after = after));
+        CHECK_EQ(r->listed_count, 2);
+        CHECK(pr_id_equal(r->listed[0].m.id, sent[i]) && pr_id_equal(r->listed[1].m.id, sent[i + 1]));
+        CHECK(r->more == (i < 4));
+        after = r->listed[1].row;
+    }
+}
+
+STORE_TEST(a_replay_in_steps_goes_on_behind_what_it_left) /* B83 */
+{
+    for (unsigned i = 0; i < 5; i++) {
+        pr_id id = SEND(s, i % 2 == 0 ? "outbox" : "inbox", .id = suite_id(i + 1));
+        ADMIN_ID(s, ADMIN_DEAD_ADD, id, .why = PR_STR("w"));
+    }
+    pr_id again = suite_id(1); /* a plain INSERT has the same id: the dead letter stays */
+    suite_plant(s, "outbox", &(struct plant){ .id = PR_BYTES((const char *)again.bytes, 16), .type = "t" });
+    struct filter f = FILTER(.type = PR_STR("t"), .limit = 2);
+    struct admin_reply r = ADMIN(s, ADMIN_DEAD_REPLAY, f);
+    CHECK_EQ(r.matched, 2);
+    CHECK_EQ(r.refused, 1);
+    CHECK_EQ(r.changed, 1);
+    CHECK(r.more);
+    f.after = r.last_row;
+    r = ADMIN(s, ADMIN_DEAD_REPLAY, f);
+    CHECK_EQ(r.changed, 2);
+    CHECK(r.more);
+    f.after = r.last_row;
+    r = ADMIN(s, ADMIN_DEAD_REPLAY, f);
+    CHECK_EQ(r.changed, 1);
+    CHECK(!r.more);
+    CHECK_EQ(suite_count(s, QUERY_DEAD, FILTER()), 1);
+}
+
+STORE_TEST(an_action_on_many_rows_tells_what_happened_to_each)
+{
+    enum { ROWS = 620 }; /* more than are read at once */
+    static struct pr_message m[ROWS];
+    for (unsigned i = 0; i < ROWS; i++)
+        m[i] = (struct pr_message){ .type = PR_STR("t") };
+    CHECK_OK(store_enqueue(&s->store, PR_STR("outbox"), m, ROWS, SUITE_PAYLOAD_MAX, NULL, NULL, &s->error),
+             &s->error);
+    CHECK_EQ(ADMIN(s, ADMIN_DEAD_ADD, FILTER(.type = PR_STR("t")), .why = PR_STR("w")).changed, ROWS);
+    struct filter f = FILTER(.type = PR_STR("t"), .limit = 510);
+    struct admin_reply r = ADMIN(s, ADMIN_DEAD_REPLAY, f);
+    CHECK(r.changed == 510 && r.refused == 0 && r.more);
+    f.after = r.last_row;
+    r = ADMIN(s, ADMIN_DEAD_REPLAY, f);
+    CHECK(r.changed == ROWS - 510 && !r.more);
+    CHECK_EQ(ADMIN(s, ADMIN_DISCARD, FILTER(.type = PR_STR("t"))).changed, ROWS);
+}
+
+/* ---- Edit ----------------------------------------------------------------------------------- */
+
+STORE_TEST(an_edited_dead_letter_goes_to_its_place_and_the_original_stays) /* B83, B84 */
+{
+    struct worker *w = suite_join(s, "outbox");
+    pr_id old =
+        KILL(w, "aaaa", "bad amount", .destination = PR_STR("x"), .stream = PR_STR("s"),
+             .headers = PR_STR("{\"h\":\"1\"}"), .payload = PR_STR("wrong"), .correlation_id = PR_STR("c"));
+    struct listed before = *suite_get(s, old);
+    pr_slice payload = PR_STR("right"), headers = PR_STR("{\"h\":\"2\"}");
+    struct dead_edit edit = { .payload = &payload, .headers = &headers };
+    struct admin_reply r =
+        ADMIN_ID(s, ADMIN_DEAD_EDIT, old, .by = PR_STR("ann"), .edit = &edit, .dry_run = true);
+    CHECK_EQ(r.changed, 1);
+    CHECK(pr_id_is_zero(suite_get(s, old)->edited_as));
+    r = ADMIN_ID(s, ADMIN_DEAD_EDIT, old, .by = PR_STR("ann"), .why = PR_STR("typo"), .edit = &edit);
+    CHECK_EQ(r.changed, 1);
+    CHECK(!pr_id_is_zero(r.made));
+
+    const struct listed *l = suite_get(s, old);
+    CHECK_EQ(l->state, STATE_DEAD);
+    CHECK_SLICE(l->m.payload, "wrong");
+    CHECK(pr_id_equal(l->edited_as, r.made));
+    CHECK_SLICE(l->fingerprint, "aaaa");
+
+    char text[PR_ID_TEXT_SIZE];
+    pr_id_format(old, text);
+    l = suite_get(s, r.made);
+    CHECK_EQ(l->state, STATE_READY);
+    CHECK_SLICE(l->m.payload, "right");
+    CHECK_SLICE(l->m.headers, "{\"h\":\"2\"}");
+    CHECK_SLICE(l->m.destination, "x");
+    CHECK_SLICE(l->m.stream, "s");
+    CHECK_SLICE(l->m.correlation_id, "c");
+    CHECK_SLICE(l->m.causation_id, text);
+    CHECK_EQ(l->m.seq, before.m.seq);
+    CHECK_EQ(l->m.attempts, 0);
+    CHECK_EQ(l->m.failures, 0);
+    CHECK(message_blocks_stream(&l->m)); /* it goes before its followers (B59) */
+    CHECK(slice_contains(l->m.story, PR_STR("\"step\":\"edit\"")) && slice_contains(l->m.story, PR_STR("ann")));
+
+    const struct cycle_reply *c = CYCLE(w, .due = { .rows = 10 });
+    CHECK(reply_find(c, r.made) != NULL);
+}
+
+STORE_TEST(an_edited_dead_letter_is_not_sent_again_and_holds_no_stream) /* B83, B84 */
+{
+    struct worker *w = suite_join(s, "outbox");
+    pr_id old = KILL(w, "aaaa", "e", .destination = PR_STR("x"), .stream = PR_STR("s"));
+    pr_slice to = PR_STR("y");
+    struct dead_edit edit = { .destination = &to };
+    int64_t notice = w->notice;
+    struct admin_reply r = ADMIN_ID(s, ADMIN_DEAD_EDIT, old, .edit = &edit);
+    CHECK_SLICE(suite_get(s, r.made)->m.destination, "y");
+
+    CHECK_EQ(ADMIN_ID(s, ADMIN_DEAD_EDIT, old, .edit = &edit).refused, 1);
+    CHECK_EQ(ADMIN_ID(s, ADMIN_DEAD_REPLAY, old).refused, 1);
+    CHECK_EQ(ADMIN(s, ADMIN_DEAD_REPLAY, FILTER(.box = PR_STR("outbox"))).matched, 0);
+    CHECK_EQ(suite_count(s, QUERY_MESSAGES, FILTER()), 1);
+
+    const struct cycle_reply *c = CYCLE(w, .heads = { .rows = 10, .lanes = LANES_ALL }, .heads_dead = true);
+    CHECK_EQ(reply_count(c, ROW_HEAD), 0);
+    bool gone = false, due = false;
+    for (size_t i = 0; i < c->notice_count; i++) {
+        const struct notice *n = &c->notices[i];
+        gone |= n->number > notice && n->kind == NOTICE_GONE && slice_eq_cstr(n->endpoint, "x") &&
+                slice_eq_cstr(n->stream, "s");
+        due |= n->kind == NOTICE_DUE && n->row == suite_get(s, r.made)->row;
+    }
+    CHECK(gone && due); /* the stream of x goes on without it */
+    CHECK_EQ(ADMIN_ID(s, ADMIN_DEAD_DISCARD, old).changed, 1);
+}
+
+STORE_TEST(an_id_that_died_on_two_ways_is_edited_on_one_of_them) /* B84 */
+{
+    struct worker *w = suite_join(s, "outbox");
+    pr_id id = suite_id(7);
+    KILL(w, "aaaa", "e", .id = id, .destination = PR_STR("x"));
+    pr_id same = SEND(s, "outbox", .id = id, .destination = PR_STR("y"));
+    ADMIN_ID(s, ADMIN_DEAD_ADD, same, .why = PR_STR("w"));
+    pr_slice payload = PR_STR("new");
+    struct dead_edit edit = { .payload = &payload };
+    struct admin order = { .kind = ADMIN_DEAD_EDIT,
+                           .filter = FILTER(.ids = &id, .id_count = 1),
+                           .edit = &edit };
+    struct admin_reply r;
+    CHECK_EQ(store_admin(&s->store, &order, &r, &s->error), PR_EINVAL);
+    order.filter.endpoint = PR_STR("y");
+    CHECK_OK(store_admin(&s->store, &order, &r, &s->error), &s->error);
+    CHECK_SLICE(suite_get(s, r.made)->m.destination, "y");
+    CHECK(pr_id_is_zero(suite_get_to(s, id, "x")->edited_as));
+}
+
+/* ---- Notes ---------------------------------------------------------------------------------- */
+
+STORE_TEST(notes_are_put_behind_each_other_with_who_wrote_them)
+{
+    pr_id id = SEND(s, "outbox");
+    ADMIN_ID(s, ADMIN_DEAD_ADD, id, .by = PR_STR("ann"), .why = PR_STR("wrong"));
+    struct listed before = *suite_get(s, id);
+    CHECK_EQ(ADMIN_ID(s, ADMIN_DEAD_NOTE, id, .by = PR_STR("bob"), .why = PR_STR("asked them")).changed, 1);
+    const struct listed *l = suite_get(s, id);
+    CHECK_SLICE(l->note, "ann: wrong\nbob: asked them");
+    CHECK_EQ(l->cause, before.cause);
+    CHECK_EQ(l->died_us, before.died_us);
+    CHECK_SLICE(l->fingerprint, before.fingerprint);
+    struct admin silent = { .kind = ADMIN_DEAD_NOTE, .filter = FILTER(.ids = &id, .id_count = 1) };
+    struct admin_reply r;
+    CHECK_EQ(store_admin(&s->store, &silent, &r, &s->error), PR_EINVAL);
+}
+
+/* ---- From elsewhere --------------------------------------------------------------------------- */
+
+STORE_TEST(a_dead_letter_can_go_away_and_come_back_byte_for_byte) /* B81 */
+{
+    struct worker *w = suite_join(s, "outbox");
+    static const char bytes[] = "\x00\xff\n bytes";
+    pr_id id = KILL(w, "abcd", "text \"q\"", .destination = PR_STR("x"), .stream = PR_STR("s"),
+                    .source = PR_STR("/src"), .subject = PR_STR("sub"), .content_type = PR_STR("text/plain"),
+                    .headers = PR_STR("{ \"a\" : 1 }"), .payload = PR_BYTES(bytes, sizeof(bytes)),
+                    .correlation_id = PR_STR("c"), .causation_id = PR_STR("d"),
+                    .traceparent = PR_STR("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
+                    .tracestate = PR_STR("k=v"), .expires_us = SUITE_START_US + PR_SECONDS(600), .event = true);
+    ADMIN_ID(s, ADMIN_DEAD_NOTE, id, .by = PR_STR("ann"), .why = PR_STR("note"));
+    struct listed before = *suite_get(s, id);
+    int answers[2];
+    struct listed letters[2] = { before, before };
+    struct admin_reply r =
+        ADMIN(s, ADMIN_DEAD_IMPORT, FILTER(), .letters = letters, .letter_count = 2, .answers = answers);
+    CHECK_EQ(r.refused, 2); /* it is there */
+    CHECK_EQ(answers[0], PR_DUPLICATE);
+    ADMIN_ID(s, ADMIN_DEAD_DISCARD, id);
+
+    r = ADMIN(s, ADMIN_DEAD_IMPORT, FILTER(), .letters = letters, .letter_count = 2, .answers = answers,
+              .dry_run = true);
+    CHECK_EQ(suite_count(s, QUERY_DEAD, FILTER()), 0);
+    r = ADMIN(s, ADMIN_DEAD_IMPORT, FILTER(), .letters = letters, .letter_count = 2, .answers = answers);
+    CHECK_EQ(r.changed, 1);
+    CHECK_EQ(r.refused, 1);
+    CHECK_EQ(answers[0], PR_OK);
+    CHECK_EQ(answers[1], PR_DUPLICATE); /* twice in one file */
+
+    const struct listed *l = suite_get(s, id);
+    const struct pr_message *m = &l->m, *b = &before.m;
+    CHECK_SLICE(m->payload, b->payload);
+    CHECK_SLICE(m->headers, b->headers);
+    CHECK_SLICE(m->story, b->story);
+    CHECK_SLICE(m->source, b->source);
+    CHECK_SLICE(m->subject, b->subject);
+    CHECK_SLICE(m->content_type, b->content_type);
+    CHECK_SLICE(m->correlation_id, b->correlation_id);
+    CHECK_SLICE(m->causation_id, b->causation_id);
+    CHECK_SLICE(m->traceparent, b->traceparent);
+    CHECK_SLICE(m->tracestate, b->tracestate);
+    CHECK_SLICE(m->error, b->error);
+    CHECK_SLICE(m->stream, b->stream);
+    CHECK(m->event);
+    CHECK_EQ(m->seq, b->seq);
+    CHECK_EQ(m->created_us, b->created_us);
+    CHECK_EQ(m->expires_us, b->expires_us);
+    CHECK_EQ(m->failed_us, b->failed_us);
+    CHECK_EQ(m->attempts, b->attempts);
+    CHECK_EQ(m->failures, b->failures);
+    CHECK_EQ(m->reason, b->reason);
+    CHECK_EQ(m->status, b->status);
+    CHECK_EQ(l->cause, before.cause);
+    CHECK_EQ(l->lane, before.lane);
+    CHECK_SLICE(l->fingerprint, before.fingerprint);
+    CHECK_SLICE(l->endpoint, before.endpoint);
+    CHECK_SLICE(l->note, "ann: note");
+    CHECK_EQ(l->died_us, before.died_us);
+
+    CHECK_EQ(ADMIN_ID(s, ADMIN_DEAD_REPLAY, id).changed, 1); /* and it is as good as before */
+    r = ADMIN(s, ADMIN_DEAD_IMPORT, FILTER(), .letters = letters, .letter_count = 1, .answers = answers);
+    CHECK_EQ(answers[0], PR_DUPLICATE); /* in the box */
+    letters[0].box = PR_STR("nowhere");
+    ADMIN(s, ADMIN_DEAD_IMPORT, FILTER(), .letters = letters, .letter_count = 1, .answers = answers);
+    CHECK_EQ(answers[0], PR_UNKNOWN);
+}
+
+/* ---- Streams --------------------------------------------------------------------------------- */
+
+static const struct query_reply *streams(struct suite *s, bool blocked, struct filter f)
+{
+    struct query_reply *r = arena_alloc(&s->arena, sizeof(*r));
+    struct query q = { .kind = QUERY_STREAMS, .filter = f, .blocked = blocked };
+    CHECK(r != NULL);
+    CHECK_OK(store_query(&s->store, &q, &s->arena, r, &s->error), &s->error);
+    return r;
+}
+
+static pr_id hold(struct suite *s, struct worker *w, const char *key, struct pr_message m)
+{
+    pr_id id = suite_send(s, "outbox", m);
+    CHECK_EQ(VERDICT(w, suite_seen(s, id), .kind = VERDICT_HOLD, .held_by = slice_from(key)), PR_OK);
+    return id;
+}
+#define IN_STREAM(d, st)                                                                                       \
+    ((struct pr_message){ .type = PR_STR("t"), .destination = PR_STR(d), .stream = PR_STR(st) })
+
+STORE_TEST(streams_in_trouble_tell_their_head_since_when_why_and_how_many_wait)
+{
+    struct worker *w = suite_join(s, "outbox");
+    pr_id a = suite_send(s, "outbox", IN_STREAM("x", "s1"));
+    pr_id b = suite_send(s, "outbox", IN_STREAM("x", "s2"));
+    pr_id fine = suite_send(s, "outbox", IN_STREAM("x", "s3"));
+    (void)fine;
+    CHECK_EQ(VERDICT(w, worker_claim(w, a), .kind = VERDICT_FAIL, .reason = PR_REASON_TIMEOUT_EXCEEDED,
+                     .error = PR_STR("slow"), .code = PR_STR("504"), .delay_us = PR_SECONDS(60)),
+             PR_OK);
+    int64_t failed_us = s->wall_us;
+    suite_advance(s, PR_SECONDS(1));
+    worker_fail(w, b, PR_SECONDS(60));
+    hold(s, w, "x/s1", IN_STREAM("x", "s1"));
+    hold(s, w, "x/s1", IN_STREAM("x", "s1"));
+
+    const struct query_reply *r = streams(s, false, FILTER());
+    CHECK_EQ(r->stream_count, 2);
+    const struct stream_info *i = &r->streams[0];
+    CHECK_SLICE(i->stream, "s1");
+    CHECK_SLICE(i->endpoint, "x");
+    CHECK_SLICE(i->box, "outbox");
+    CHECK(pr_id_equal(i->head, a));
+    CHECK_EQ(i->head_state, STATE_RETRYING);
+    CHECK_EQ(i->since_us, failed_us);
+    CHECK_EQ(i->due_us, failed_us + PR_SECONDS(60));
+    CHECK_EQ(i->reason, PR_REASON_TIMEOUT_EXCEEDED);
+    CHECK_SLICE(i->code, "504");
+    CHECK_SLICE(i->error, "slow");
+    CHECK_EQ(i->failures, 1);
+    CHECK_EQ(i->waiting, 2);
+    CHECK_EQ(r->streams[1].waiting, 0);
+
+    CHECK_EQ(streams(s, true, FILTER())->stream_count, 1);
+    CHECK_EQ(streams(s, false, FILTER(.stream = PR_STR("s2")))->stream_count, 1);
+    CHECK_EQ(streams(s, false, FILTER(.endpoint = PR_STR("y")))->stream_count, 0);
+    CHECK_EQ(streams(s, false, FILTER(.box = PR_STR("inbox")))->stream_count, 0);
+    r = streams(s, false, FILTER(.limit = 1));
+    CHECK(r->stream_count == 1 && r->more);
+
+    CHECK_EQ(ADMIN(s, ADMIN_RELEASE, FILTER(.stream = PR_STR("s1"))).changed, 2);
+    CHECK_EQ(streams(s, true, FILTER())->stream_count, 0);
+}
+
+STORE_TEST(a_stream_that_waits_behind_a_dead_letter_names_it) /* B53 */
+{
+    struct worker *w = suite_join(s, "outbox");
+    pr_id head = KILL(w, "aaaa", "e", .destination = PR_STR("x"), .stream = PR_STR("s"));
+    int64_t died_us = s->wall_us - PR_SECONDS(1);
+    hold(s, w, "x/s", IN_STREAM("x", "s"));
+    const struct query_reply *r = streams(s, true, FILTER());
+    CHECK_EQ(r->stream_count, 1);
+    CHECK(pr_id_equal(r->streams[0].head, head));
+    CHECK_EQ(r->streams[0].head_state, STATE_DEAD);
+    CHECK_EQ(r->streams[0].waiting, 1);
+    CHECK_EQ(r->streams[0].since_us, died_us);
+    CHECK_EQ(r->streams[0].due_us, PR_NEVER);
+    CHECK_EQ(r->streams[0].reason, PR_REASON_REJECTED);
+
+    ADMIN_ID(s, ADMIN_DEAD_REPLAY, head); /* now it stands before them in the box */
+    r = streams(s, true, FILTER());
+    CHECK_EQ(r->stream_count, 1);
+    CHECK(pr_id_equal(r->streams[0].head, head));
+    CHECK_EQ(r->streams[0].head_state, STATE_READY);
+}
+
+STORE_TEST(of_several_failed_ones_in_a_stream_the_first_is_its_head_and_parked_ones_say_so)
+{
+    struct worker *w = suite_join(s, "outbox");
+    pr_id a = suite_send(s, "outbox", IN_STREAM("x", "s"));
+    pr_id b = suite_send(s, "outbox", IN_STREAM("x", "s"));
+    worker_fail(w, b, PR_SECONDS(60));
+    worker_fail(w, a, PR_SECONDS(60));
+    ADMIN_ID(s, ADMIN_PARK, a);
+    const struct query_reply *r = streams(s, false, FILTER());
+    CHECK_EQ(r->stream_count, 1);
+    CHECK(pr_id_equal(r->streams[0].head, a));
+    CHECK_EQ(r->streams[0].head_state, STATE_PARKED);
+    CHECK_EQ(r->streams[0].due_us, PR_NEVER);
+}
+
+/* ---- Audit ----------------------------------------------------------------------------------- */
+
+STORE_TEST(everything_that_people_do_is_written_down) /* B202 */
+{
+    pr_id id = SEND(s, "outbox", .destination = PR_STR("x")), other = suite_id(99);
+    pr_id both[] = { id, other };
+    char text[PR_ID_TEXT_SIZE];
+    pr_id_format(id, text);
+    ADMIN(s, ADMIN_PARK, FILTER(.ids = both, .id_count = 2), .by = PR_STR("ann@desk"), .why = PR_STR("wait"));
+    suite_advance(s, PR_SECONDS(10));
+    int64_t later_us = s->wall_us;
+    ADMIN(s, ADMIN_RETRY, FILTER(.type = PR_STR("t*"), .state = STATE_PARKED, .since_us = SUITE_START_US),
+          .by = PR_STR("bob"));
+    ADMIN(s, ADMIN_RETRY, FILTER(.type = PR_STR("t*")), .by = PR_STR("bob"),
+          .dry_run = true); /* changes nothing */
+    ADMIN(s, ADMIN_PAUSE, FILTER(.endpoint = PR_STR("x")), .by = PR_STR("cid"));
+    ADMIN_ID(s, ADMIN_DEAD_ADD, id, .by = PR_STR("dan"), .why = PR_STR("w"));
+    ADMIN_ID(s, ADMIN_DEAD_NOTE, id, .by = PR_STR("eve"), .why = PR_STR("n"));
+
+    const struct query_reply *r = suite_query(s, QUERY_AUDIT, FILTER());
+    static const char *const actions[] = { "dead_note", "dead_add", "pause", "retry", "park" };
+    CHECK_EQ(r->audit_count, ARRAY_LENGTH(actions));
+    for (size_t i = 0; i < ARRAY_LENGTH(actions); i++) {
+        CHECK_SLICE(r->audit[i].action, actions[i]);
+        CHECK_EQ(r->audit[i].changed, 1);
+        CHECK(slice_is_json_object(r->audit[i].target));
+        CHECK(i == 0 || r->audit[i].number < r->audit[i - 1].number);
+    }
+    const struct audit_entry *park = &r->audit[4], *retry = &r->audit[3];
+    CHECK_SLICE(park->who, "ann@desk");
+    CHECK_SLICE(park->why, "wait");
+    CHECK_EQ(park->at_us, SUITE_START_US);
+    CHECK_EQ(park->matched, 1);
+    CHECK(slice_contains(park->target, slice_from(text)));
+    CHECK(slice_contains(retry->target, PR_STR("\"type\":\"t*\"")) &&
+          slice_contains(retry->target, PR_STR("\"state\":\"parked\"")) &&
+          slice_contains(retry->target, PR_STR("\"since\":\"2023-")));
+    CHECK(slice_contains(r->audit[2].target, PR_STR("\"endpoint\":\"x\"")));
+
+    CHECK_EQ(suite_query(s, QUERY_AUDIT, FILTER(.since_us = later_us))->audit_count, 4);
+    CHECK_EQ(suite_query(s, QUERY_AUDIT, FILTER(.until_us = later_us))->audit_count, 1);
+    r = suite_query(s, QUERY_AUDIT, FILTER(.limit = 2));
+    CHECK(r->audit_count == 2 && r->more);
+    r = suite_query(s, QUERY_AUDIT, FILTER(.limit = 3, .after = r->audit[1].number));
+    CHECK(r->audit_count == 3 && !r->more);
+    CHECK_SLICE(r->audit[2].action, "park");
+}
