@@ -109,7 +109,9 @@ static void add_value(struct buf *b, const struct config *config, const struct o
         return;
     }
     buf_init(&text, CONFIG_VALUE_MAX);
-    if (option->kind == OPTION_TEXT)
+    if (option->secret)
+        buf_add_cstr(&text, (*(const char *const *)field)[0] != '\0' ? "***" : "");
+    else if (option->kind == OPTION_TEXT)
         add_url(&text, note != NULL && note->shown != NULL ? note->shown : *(const char *const *)field);
     else
         option_format(option, field, &text);
