@@ -317,6 +317,8 @@ static int query_inside(struct question *q, const struct query *query)
         return pg_overview_streams(&overview);
     case QUERY_AUDIT:
         return pg_overview_audit(&overview);
+    case QUERY_FAILING:
+        return pg_failing(q->link, &q->s, query, q->arena, q->reply, q->reterr);
     case QUERY_FACTS:
         break;
     }

@@ -355,6 +355,7 @@ static int query_inside(struct question *q, const struct query *query)
     case QUERY_DEAD_GROUPS: return overview_groups(&overview);
     case QUERY_STREAMS: return overview_streams(&overview);
     case QUERY_AUDIT: return overview_audit(&overview);
+    case QUERY_FAILING: return sqlite_failing(q->conn, &q->s, query, q->arena, q->reply, q->reterr);
     case QUERY_FACTS: break;
     }
     return error_set(q->reterr, PR_EINVAL, "there is no question of kind %d", (int)query->kind);
