@@ -15,7 +15,7 @@ struct feed {
     struct bell       bell; /* guards: */
     struct happening *ring; /* FEED_MAX, or NULL: nobody ever listened */
     uint64_t          count; /* ever put */
-    bool              closed;
+    uint64_t          shakes;
     atomic_int        listeners;
 };
 
@@ -99,9 +99,10 @@ int feed_read(struct feed *f, uint64_t *next, struct happening *ret, size_t max,
     int64_t deadline_us = time_add(now_us(), timeout_us);
     size_t  count = 0;
     bell_lock(&f->bell);
-    while (!f->closed && f->count == *next && now_us() < deadline_us)
+    uint64_t shakes = f->shakes;
+    while (f->shakes == shakes && f->count == *next && now_us() < deadline_us)
         bell_wait(&f->bell, time_sub(deadline_us, now_us()));
-    int rc = f->closed ? PR_UNKNOWN : f->count == *next ? PR_TIMEOUT : PR_OK;
+    int rc = f->count == *next ? PR_TIMEOUT : PR_OK;
     if (rc == PR_OK && f->count - *next > FEED_MAX) {
         *next = f->count;
         rc = PR_STALE;
@@ -113,20 +114,10 @@ int feed_read(struct feed *f, uint64_t *next, struct happening *ret, size_t max,
     return rc;
 }
 
-static void feed_set_closed(struct feed *f, bool closed)
+void feed_shake(struct feed *f)
 {
     bell_lock(&f->bell);
-    f->closed = closed;
+    f->shakes++;
     bell_ring(&f->bell);
     bell_unlock(&f->bell);
-}
-
-void feed_close(struct feed *f)
-{
-    feed_set_closed(f, true);
-}
-
-void feed_open(struct feed *f)
-{
-    feed_set_closed(f, false);
 }

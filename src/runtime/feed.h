@@ -41,11 +41,10 @@ void happening_text(char *ret, size_t size, pr_slice text); /* cut at a characte
 PR_MUST_CHECK int feed_join(struct feed *feed, uint64_t *ret_next);
 void feed_leave(struct feed *feed);
 /* What came, up to max; waits for it at most timeout_us.  PR_OK; PR_TIMEOUT: nothing; PR_STALE: some were
- * missed (the cursor stands at the end now); PR_UNKNOWN: everybody is to go. */
+ * missed (the cursor stands at the end now). */
 PR_MUST_CHECK int feed_read(struct feed *feed, uint64_t *next, struct happening *ret, size_t max, size_t *ret_count,
                             int64_t timeout_us);
-/* Wake all listeners and send them away; open lets the next ones in. */
-void feed_close(struct feed *feed);
-void feed_open(struct feed *feed);
+/* Wake all who wait: they get PR_TIMEOUT. */
+void feed_shake(struct feed *feed);
 
 #endif

@@ -157,6 +157,7 @@ struct store_facts { /* for doctor */
     pr_slice software;        /* "SQLite 3.40.1" */
     pr_slice warnings[8];     /* what an operator should know, each with advice */
     size_t   warning_count;
+    pr_slice horizon;         /* one of them: somebody keeps the store from cleaning up behind itself; empty: nobody */
     int64_t  bytes;
 };
 

@@ -314,12 +314,13 @@ static int query_facts(struct question *q)
         facts_warn(
             facts,
             PR_STR("synchronous=normal: a power loss can undo the latest commits: use synchronous=full"));
-    if (log_bytes > WAL_BYTES_MUCH)
-        facts_warn(facts,
-                   arena_printf(q->arena,
-                                "the log %s-wal has %lld MiB: a reader that stays open keeps it from being"
-                                " emptied, find and end it",
-                                q->store->place.path, (long long)(log_bytes >> 20)));
+    if (log_bytes > WAL_BYTES_MUCH) {
+        facts->horizon = arena_printf(q->arena,
+                                      "the log %s-wal has %lld MiB: a reader that stays open keeps it from being"
+                                      " emptied, find and end it",
+                                      q->store->place.path, (long long)(log_bytes >> 20));
+        facts_warn(facts, facts->horizon);
+    }
     return PR_OK;
 }
 
