@@ -3,13 +3,13 @@
 
 #include "base/error.h"
 #include "base/slice.h"
-#include "ops/exchange.h"
+#include "ops/api.h"
 
-void api_dead_list(struct exchange *x)
+void api_dead_list(struct api *x)
 {
     struct query       query = { .kind = QUERY_DEAD };
     struct query_reply reply;
-    if (exchange_filter(x, "", &query.filter) && exchange_query(x, &query, &reply))
+    if (api_filter(x, "", &query.filter) && api_query(x, &query, &reply))
         api_page(x, &reply);
 }
 
@@ -46,11 +46,11 @@ static void group_json(struct json_writer *w, const struct dead_group *g)
     json_end_object(w);
 }
 
-void api_dead_groups(struct exchange *x)
+void api_dead_groups(struct api *x)
 {
     struct query       query = { .kind = QUERY_DEAD_GROUPS };
     struct query_reply reply;
-    if (!exchange_filter(x, "", &query.filter) || !exchange_query(x, &query, &reply))
+    if (!api_filter(x, "", &query.filter) || !api_query(x, &query, &reply))
         return;
     json_begin_object(&x->w);
     json_key(&x->w, "groups");
@@ -63,7 +63,7 @@ void api_dead_groups(struct exchange *x)
     json_end_object(&x->w);
 }
 
-static void order(struct exchange *x, const struct admin *admin)
+static void order(struct api *x, const struct admin *admin)
 {
     struct admin_reply reply = { 0 };
     struct pr_error    error;
@@ -72,15 +72,15 @@ static void order(struct exchange *x, const struct admin *admin)
         rc = error_set(&error, PR_ENOTFOUND, "there is no such dead letter");
     if (rc < 0) {
         error.code = rc;
-        exchange_fault(x, &error);
+        api_fault(x, &error);
     } else if (admin->filter.id_count == 1 && reply.refused == 1) {
-        exchange_error(x, 409, "refused", "its id was sent anew, or a corrected message took its place", "it was refused");
+        api_error(x, 409, "refused", "its id was sent anew, or a corrected message took its place", "it was refused");
     } else {
         api_report_change(x, admin, &reply);
     }
 }
 
-void api_dead_change(struct exchange *x)
+void api_dead_change(struct api *x)
 {
     bool         replay = slice_ends_with(slice_from(x->route->path), PR_STR("/replay"));
     struct admin admin = { .kind = replay ? ADMIN_DEAD_REPLAY : ADMIN_DEAD_DISCARD,
@@ -92,7 +92,7 @@ void api_dead_change(struct exchange *x)
 }
 
 /* A JSON value is the new payload as it is written, "payload_text" is it as it is. */
-static bool edit_texts(struct exchange *x, pr_slice ret[3], struct dead_edit *edit)
+static bool edit_texts(struct api *x, pr_slice ret[3], struct dead_edit *edit)
 {
     const json_t *json = json_object_get(x->json, "payload"), *headers = json_object_get(x->json, "headers");
     const char   *plain = body_text(x, "payload_text"), *destination = body_text(x, "destination");
@@ -109,7 +109,7 @@ static bool edit_texts(struct exchange *x, pr_slice ret[3], struct dead_edit *ed
     return ret[0].data != NULL && ret[1].data != NULL;
 }
 
-void api_dead_edit(struct exchange *x)
+void api_dead_edit(struct api *x)
 {
     pr_id            id;
     pr_slice         texts[3];
@@ -120,16 +120,16 @@ void api_dead_edit(struct exchange *x)
                                .why = slice_from(body_text(x, "why")),
                                .dry_run = body_true(x, "dry_run"),
                                .edit = &edit };
-    if (!exchange_id(x, &id))
+    if (!api_id(x, &id))
         return;
     if (!edit_texts(x, texts, &edit)) {
-        exchange_error(x, 503, "no_memory", "", "no memory for the new message");
+        api_error(x, 503, "no_memory", "", "no memory for the new message");
         return;
     }
     if (edit.payload == NULL && edit.headers == NULL && edit.destination == NULL)
-        exchange_error(x, 400, "invalid", "payload, payload_text, headers or destination", "nothing would be different");
+        api_error(x, 400, "invalid", "payload, payload_text, headers or destination", "nothing would be different");
     else if (edit.destination != NULL && config_find_endpoint(x->in.config, *edit.destination) == NULL)
-        exchange_error(x, 422, "unknown_endpoint", "GET /v1/endpoints lists them", "there is no endpoint \"%.*s\"",
+        api_error(x, 422, "unknown_endpoint", "GET /v1/endpoints lists them", "there is no endpoint \"%.*s\"",
                        SLICE_ARGS(*edit.destination));
     else
         order(x, &admin);

@@ -6,7 +6,7 @@
 #include "base/time.h"
 #include "base/units.h"
 #include "ops/endpoint.h"
-#include "ops/exchange.h"
+#include "ops/api.h"
 #include "runtime/relay.h"
 #include "transport/transport.h"
 
@@ -25,7 +25,7 @@ static void counts(struct json_writer *w, const struct endpoint_state *e)
 }
 
 /* What this process has in its hands. */
-static void here(struct exchange *x, pr_slice name)
+static void here(struct api *x, pr_slice name)
 {
     struct endpoint_view view = { 0 };
     for (size_t i = 0; i < relay_endpoint_count(x->in.relay); i++)
@@ -37,7 +37,7 @@ static void here(struct exchange *x, pr_slice name)
     json_uint(&x->w, view.waiting);
 }
 
-static void endpoint_json(struct exchange *x, const struct query_reply *reply, const struct endpoint_state *e)
+static void endpoint_json(struct api *x, const struct query_reply *reply, const struct endpoint_state *e)
 {
     const struct config_endpoint *c = config_find_endpoint(x->in.config, e->name);
     json_begin_object(&x->w);
@@ -62,11 +62,11 @@ static const struct endpoint_state *find(const struct query_reply *reply, pr_sli
     return NULL;
 }
 
-void api_endpoints(struct exchange *x)
+void api_endpoints(struct api *x)
 {
     struct query       query = { .kind = QUERY_ENDPOINTS, .filter.state = -1 };
     struct query_reply reply;
-    if (!exchange_query(x, &query, &reply))
+    if (!api_query(x, &query, &reply))
         return;
     json_begin_object(&x->w);
     json_key(&x->w, "endpoints");
@@ -83,15 +83,15 @@ void api_endpoints(struct exchange *x)
     json_end_object(&x->w);
 }
 
-static bool is_known(struct exchange *x)
+static bool is_known(struct api *x)
 {
     if (config_find_endpoint(x->in.config, x->part) != NULL)
         return true;
-    exchange_error(x, 404, "not_found", "GET /v1/endpoints lists them", "there is no endpoint \"%.*s\"", SLICE_ARGS(x->part));
+    api_error(x, 404, "not_found", "GET /v1/endpoints lists them", "there is no endpoint \"%.*s\"", SLICE_ARGS(x->part));
     return false;
 }
 
-static void order(struct exchange *x, const struct admin *admin)
+static void order(struct api *x, const struct admin *admin)
 {
     struct admin_reply reply = { 0 };
     struct pr_error    error;
@@ -101,10 +101,10 @@ static void order(struct exchange *x, const struct admin *admin)
         return;
     }
     error.code = rc;
-    exchange_fault(x, &error);
+    api_fault(x, &error);
 }
 
-void api_endpoint_pause(struct exchange *x)
+void api_endpoint_pause(struct api *x)
 {
     const char  *span = body_text(x, "for");
     int64_t      for_us = PR_NEVER;
@@ -115,14 +115,14 @@ void api_endpoint_pause(struct exchange *x)
     if (!is_known(x))
         return;
     if (span != NULL && (duration_parse(slice_from(span), &for_us) != PR_OK || for_us <= 0)) {
-        exchange_error(x, 400, "invalid", "write 30s, 5m, 24h; without it it is until resumed", "for: \"%.60s\" is not a time", span);
+        api_error(x, 400, "invalid", "write 30s, 5m, 24h; without it it is until resumed", "for: \"%.60s\" is not a time", span);
         return;
     }
-    admin.until_us = for_us == PR_NEVER ? PR_NEVER : time_add(exchange_now(x), for_us);
+    admin.until_us = for_us == PR_NEVER ? PR_NEVER : time_add(api_now(x), for_us);
     order(x, &admin);
 }
 
-void api_endpoint_resume(struct exchange *x)
+void api_endpoint_resume(struct api *x)
 {
     const struct admin admin = { .kind = ADMIN_RESUME,
                                  .filter = { .endpoint = x->part, .state = -1 },
@@ -133,7 +133,7 @@ void api_endpoint_resume(struct exchange *x)
 }
 
 /* A message of its own kind, on the way of all others: what becomes of it, its story tells. */
-void api_endpoint_test(struct exchange *x)
+void api_endpoint_test(struct api *x)
 {
     struct pr_message m = { .type = PR_STR(TEST_TYPE), .destination = x->part, .source = PR_STR("postrider"),
                             .payload = PR_STR("{\"test\":true}") };
@@ -145,7 +145,7 @@ void api_endpoint_test(struct exchange *x)
     int rc = store_enqueue(x->in.store, PR_STR("outbox"), &m, 1, (size_t)x->in.config->payload_max, &id, NULL, &error);
     if (rc < 0) {
         error.code = rc;
-        exchange_fault(x, &error);
+        api_fault(x, &error);
         return;
     }
     pr_id_format(id, text);

@@ -6,9 +6,9 @@
 #include "base/error.h"
 #include "base/slice.h"
 #include "ops/endpoint.h"
-#include "ops/exchange.h"
+#include "ops/api.h"
 
-void api_page(struct exchange *x, const struct query_reply *reply)
+void api_page(struct api *x, const struct query_reply *reply)
 {
     json_begin_object(&x->w);
     json_key(&x->w, "messages");
@@ -26,11 +26,11 @@ void api_page(struct exchange *x, const struct query_reply *reply)
     json_end_object(&x->w);
 }
 
-void api_messages_list(struct exchange *x)
+void api_messages_list(struct api *x)
 {
     struct query       query = { .kind = QUERY_MESSAGES };
     struct query_reply reply;
-    if (exchange_filter(x, "", &query.filter) && exchange_query(x, &query, &reply))
+    if (api_filter(x, "", &query.filter) && api_query(x, &query, &reply))
         api_page(x, &reply);
 }
 
@@ -54,7 +54,7 @@ static const char *next_words(const struct listed *l, const struct breaker_info 
     }
 }
 
-static void next_json(struct exchange *x, const struct query_reply *reply, const struct listed *l)
+static void next_json(struct api *x, const struct query_reply *reply, const struct listed *l)
 {
     const struct breaker_info *breaker = message_breaker(x->in.config, reply, l);
     int64_t at_us = breaker != NULL && breaker->until_us != PR_NEVER ? breaker->until_us : l->m.due_us;
@@ -72,18 +72,18 @@ static void next_json(struct exchange *x, const struct query_reply *reply, const
     json_end_object(&x->w);
 }
 
-static void not_found(struct exchange *x, const char *where)
+static void not_found(struct api *x, const char *where)
 {
-    exchange_error(x, 404, "not_found", "it was delivered and not kept, discarded, or never stored", "there is no %s %.*s", where,
+    api_error(x, 404, "not_found", "it was delivered and not kept, discarded, or never stored", "there is no %s %.*s", where,
                    SLICE_ARGS(x->part));
 }
 
-void api_message(struct exchange *x)
+void api_message(struct api *x)
 {
     pr_id              id;
     struct query       query = { .kind = QUERY_ID, .filter = { .state = -1, .ids = &id, .id_count = 1 } };
     struct query_reply reply;
-    if (!exchange_id(x, &id) || !exchange_query(x, &query, &reply))
+    if (!api_id(x, &id) || !api_query(x, &query, &reply))
         return;
     if (reply.listed_count == 0) {
         not_found(x, "message");
@@ -106,9 +106,9 @@ void api_message(struct exchange *x)
 
 /* ---- Changes ---------------------------------------------------------------------------------- */
 
-void api_report_change(struct exchange *x, const struct admin *admin, const struct admin_reply *r)
+void api_report_change(struct api *x, const struct admin *admin, const struct admin_reply *r)
 {
-    struct happening what = { .kind = HAPPENING_CHANGED, .at_us = exchange_now(x) };
+    struct happening what = { .kind = HAPPENING_CHANGED, .at_us = api_now(x) };
     pr_slice         text = arena_printf(&x->arena, "%s: %llu changed, by %.*s", admin_name(admin->kind),
                                          (unsigned long long)r->changed, SLICE_ARGS(admin->by));
     json_begin_object(&x->w);
@@ -145,7 +145,7 @@ void api_report_change(struct exchange *x, const struct admin *admin, const stru
     feed_put(runtime_feed(x->rt), &what);
 }
 
-void api_message_change(struct exchange *x)
+void api_message_change(struct api *x)
 {
     static const struct {
         const char     *word;
@@ -161,16 +161,16 @@ void api_message_change(struct exchange *x)
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
         if (slice_ends_with(slice_from(x->route->path), slice_from(kinds[i].word)))
             admin.kind = kinds[i].kind;
-    if (!exchange_id(x, &id))
+    if (!api_id(x, &id))
         return;
     int rc = store_admin(x->in.store, &admin, &reply, &error);
     if (rc < 0) {
         error.code = rc;
-        exchange_fault(x, &error);
+        api_fault(x, &error);
     } else if (reply.missing > 0) {
         not_found(x, "message");
     } else if (reply.changed == 0 && reply.refused > 0) {
-        exchange_error(x, 409, "refused", "GET /v1/messages/ID says where it is", "message %.*s is not in a state for it",
+        api_error(x, 409, "refused", "GET /v1/messages/ID says where it is", "message %.*s is not in a state for it",
                        SLICE_ARGS(x->part));
     } else {
         api_report_change(x, &admin, &reply);

@@ -3,20 +3,20 @@
 
 #include "base/error.h"
 #include "base/slice.h"
-#include "ops/exchange.h"
+#include "ops/api.h"
 
-static bool destinations_are_known(struct exchange *x, const struct pr_message *messages, size_t count)
+static bool destinations_are_known(struct api *x, const struct pr_message *messages, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         if (messages[i].destination.size > 0 && config_find_endpoint(x->in.config, messages[i].destination) == NULL) {
-            exchange_error(x, 422, "unknown_endpoint", "GET /v1/endpoints lists them; without a destination the routes decide",
+            api_error(x, 422, "unknown_endpoint", "GET /v1/endpoints lists them; without a destination the routes decide",
                            "there is no endpoint \"%.*s\"", SLICE_ARGS(messages[i].destination));
             return false;
         }
     return true;
 }
 
-static void answer_ids(struct exchange *x, const pr_id *ids, const int *answers, size_t count)
+static void answer_ids(struct api *x, const pr_id *ids, const int *answers, size_t count)
 {
     x->status = 202;
     json_begin_object(&x->w);
@@ -36,7 +36,7 @@ static void answer_ids(struct exchange *x, const pr_id *ids, const int *answers,
     json_end_object(&x->w);
 }
 
-void api_messages_send(struct exchange *x)
+void api_messages_send(struct api *x)
 {
     struct pr_message *messages = NULL;
     struct pr_error    error;
@@ -44,7 +44,7 @@ void api_messages_send(struct exchange *x)
     pr_slice           box = params_get(&x->params, "box");
     box = box.size > 0 ? box : PR_STR("outbox");
     if (config_find_box(x->in.config, box) == NULL) {
-        exchange_error(x, 404, "unknown_box", "name it under boxes: in the configuration", "there is no box \"%.*s\"",
+        api_error(x, 404, "unknown_box", "name it under boxes: in the configuration", "there is no box \"%.*s\"",
                        SLICE_ARGS(box));
         return;
     }
@@ -59,7 +59,7 @@ void api_messages_send(struct exchange *x)
         rc = store_enqueue(x->in.store, box, messages, count, (size_t)x->in.config->payload_max, ids, answers, &error);
     if (rc < 0) {
         error.code = rc;
-        exchange_fault(x, &error);
+        api_fault(x, &error);
         return;
     }
     answer_ids(x, ids, answers, count);

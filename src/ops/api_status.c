@@ -1,9 +1,9 @@
 /* How it is doing: status, instances, health. */
 #include "base/error.h"
-#include "ops/exchange.h"
+#include "ops/api.h"
 #include "ops/status.h"
 
-static bool collect(struct exchange *x, struct status *s)
+static bool collect(struct api *x, struct status *s)
 {
     struct pr_error error;
     *s = (struct status){ .config = x->in.config, .store = x->in.store, .checks.arena = &x->arena };
@@ -11,12 +11,12 @@ static bool collect(struct exchange *x, struct status *s)
     if (rc == PR_OK)
         return true;
     error.code = rc;
-    exchange_fault(x, &error);
+    api_fault(x, &error);
     return false;
 }
 
 /* What the store cannot know: the sources of this process. */
-static void check_here(struct exchange *x, struct status *s)
+static void check_here(struct api *x, struct status *s)
 {
     struct pr_error error = { 0 };
     if (runtime_is_ready(x->rt, &error) != PR_OK)
@@ -25,22 +25,22 @@ static void check_here(struct exchange *x, struct status *s)
         checks_add(&s->checks, "source", CHECK_WARN, "%s", error.text);
 }
 
-void api_status(struct exchange *x)
+void api_status(struct api *x)
 {
     struct status *s = arena_zalloc(&x->arena, sizeof *s);
     if (s == NULL)
-        exchange_error(x, 503, "no_memory", "", "no memory for the status");
+        api_error(x, 503, "no_memory", "", "no memory for the status");
     else if (collect(x, s)) {
         check_here(x, s);
         status_json(&x->w, s);
     }
 }
 
-void api_instances(struct exchange *x)
+void api_instances(struct api *x)
 {
     struct status s = { .config = x->in.config };
     struct query  query = { .kind = QUERY_INSTANCES, .filter.state = -1 };
-    if (!exchange_query(x, &query, &s.instances))
+    if (!api_query(x, &query, &s.instances))
         return;
     json_begin_object(&x->w);
     status_instances_json(&x->w, &s);
@@ -49,7 +49,7 @@ void api_instances(struct exchange *x)
 
 /* ---- Health: for probes, which have no token; only who may see the rest is told why ------------- */
 
-static void health(struct exchange *x, int rc, const struct pr_error *error)
+static void health(struct api *x, int rc, const struct pr_error *error)
 {
     x->status = rc == PR_OK ? 200 : 503;
     json_begin_object(&x->w);
@@ -61,14 +61,14 @@ static void health(struct exchange *x, int rc, const struct pr_error *error)
     }
 }
 
-void api_live(struct exchange *x)
+void api_live(struct api *x)
 {
     struct pr_error error = { 0 };
     health(x, runtime_is_live(x->rt, &error), &error);
     json_end_object(&x->w);
 }
 
-void api_ready(struct exchange *x)
+void api_ready(struct api *x)
 {
     struct pr_error error = { 0 };
     int             rc = runtime_is_ready(x->rt, &error);

@@ -4,7 +4,7 @@
 #include "base/error.h"
 #include "base/slice.h"
 #include "core/state.h"
-#include "ops/exchange.h"
+#include "ops/api.h"
 
 static void member(struct json_writer *w, const char *key, pr_slice value)
 {
@@ -47,11 +47,11 @@ static void stream_json(struct json_writer *w, const struct stream_info *s)
     json_end_object(w);
 }
 
-void api_streams(struct exchange *x)
+void api_streams(struct api *x)
 {
     struct query       query = { .kind = QUERY_STREAMS, .blocked = slice_eq_cstr(params_get(&x->params, "blocked"), "1") };
     struct query_reply reply;
-    if (!exchange_filter(x, "blocked", &query.filter) || !exchange_query(x, &query, &reply))
+    if (!api_filter(x, "blocked", &query.filter) || !api_query(x, &query, &reply))
         return;
     json_begin_object(&x->w);
     json_key(&x->w, "streams");
@@ -64,7 +64,7 @@ void api_streams(struct exchange *x)
     json_end_object(&x->w);
 }
 
-void api_streams_release(struct exchange *x)
+void api_streams_release(struct api *x)
 {
     struct admin       admin = { .kind = ADMIN_RELEASE,
                                  .filter = { .state = -1,
@@ -83,7 +83,7 @@ void api_streams_release(struct exchange *x)
         return;
     }
     error.code = rc;
-    exchange_fault(x, &error);
+    api_fault(x, &error);
 }
 
 static void audit_json(struct json_writer *w, const struct audit_entry *a)
@@ -110,11 +110,11 @@ static void audit_json(struct json_writer *w, const struct audit_entry *a)
     json_end_object(w);
 }
 
-void api_audit(struct exchange *x)
+void api_audit(struct api *x)
 {
     struct query       query = { .kind = QUERY_AUDIT };
     struct query_reply reply;
-    if (!exchange_filter(x, "", &query.filter) || !exchange_query(x, &query, &reply))
+    if (!api_filter(x, "", &query.filter) || !api_query(x, &query, &reply))
         return;
     json_begin_object(&x->w);
     json_key(&x->w, "audit");

@@ -3,7 +3,7 @@
 
 #include "base/error.h"
 #include "base/slice.h"
-#include "ops/exchange.h"
+#include "ops/api.h"
 
 #define IDS_MAX 10000 /* in one request */
 
@@ -30,7 +30,7 @@ static bool field_has_right_type(const char *name, const json_t *value)
     return strcmp(name, "payload") == 0 || json_is_string(value);
 }
 
-static bool needs_are_met(struct exchange *x)
+static bool needs_are_met(struct api *x)
 {
     for (const char *at = x->route->fields; *at != '\0';) {
         char   name[32] = "";
@@ -38,7 +38,7 @@ static bool needs_are_met(struct exchange *x)
         if (size > 1 && at[size - 1] == '*') {
             memcpy(name, at, size - 1);
             if (json_object_get(x->json, name) == NULL) {
-                exchange_error(x, 400, "invalid", "", "%s is missing in the body", name);
+                api_error(x, 400, "invalid", "", "%s is missing in the body", name);
                 return false;
             }
         }
@@ -47,34 +47,34 @@ static bool needs_are_met(struct exchange *x)
     return true;
 }
 
-bool body_check(struct exchange *x)
+bool body_check(struct api *x)
 {
     const char *key;
     json_t     *value;
     json_object_foreach(x->json, key, value) {
         if (!field_is_known(x->route->fields, key)) {
-            exchange_error(x, 400, "invalid", "", "there is no \"%.60s\" here; there are: %s", key, x->route->fields);
+            api_error(x, 400, "invalid", "", "there is no \"%.60s\" here; there are: %s", key, x->route->fields);
             return false;
         }
         if (!field_has_right_type(key, value)) {
-            exchange_error(x, 400, "invalid", "GET /openapi.json says what it is", "%s: it has the wrong type", key);
+            api_error(x, 400, "invalid", "GET /openapi.json says what it is", "%s: it has the wrong type", key);
             return false;
         }
     }
     return needs_are_met(x);
 }
 
-const char *body_text(const struct exchange *x, const char *name)
+const char *body_text(const struct api *x, const char *name)
 {
     return json_string_value(json_object_get(x->json, name));
 }
 
-bool body_true(const struct exchange *x, const char *name)
+bool body_true(const struct api *x, const char *name)
 {
     return json_is_true(json_object_get(x->json, name));
 }
 
-static int take_ids(struct exchange *x, const json_t *list, struct filter *filter, struct pr_error *reterr)
+static int take_ids(struct api *x, const json_t *list, struct filter *filter, struct pr_error *reterr)
 {
     size_t count = json_array_size(list);
     if (count == 0 || count > IDS_MAX)
@@ -90,11 +90,11 @@ static int take_ids(struct exchange *x, const json_t *list, struct filter *filte
     return PR_OK;
 }
 
-static int take_filter(struct exchange *x, json_t *object, struct filter *filter, struct pr_error *reterr)
+static int take_filter(struct api *x, json_t *object, struct filter *filter, struct pr_error *reterr)
 {
     const char *key;
     json_t     *value;
-    int64_t     now_us = exchange_now(x);
+    int64_t     now_us = api_now(x);
     json_object_foreach(object, key, value) {
         pr_slice text = { json_string_value(value), json_string_length(value) };
         if (json_is_integer(value))
@@ -111,7 +111,7 @@ static int take_filter(struct exchange *x, json_t *object, struct filter *filter
     return PR_OK;
 }
 
-bool body_filter(struct exchange *x, struct filter *ret)
+bool body_filter(struct api *x, struct filter *ret)
 {
     struct pr_error error;
     json_t         *ids = json_object_get(x->json, "ids"), *filter = json_object_get(x->json, "filter");
@@ -126,6 +126,6 @@ bool body_filter(struct exchange *x, struct filter *ret)
     if (rc == PR_OK && filter != NULL && filter_is_empty(ret))
         rc = error_set(&error, PR_EINVAL, "the filter is empty: it would mean everything");
     if (rc < 0)
-        exchange_fault(x, &error);
+        api_fault(x, &error);
     return rc == PR_OK;
 }

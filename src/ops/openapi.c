@@ -3,7 +3,7 @@
 
 #include "base/slice.h"
 #include "base/time.h"
-#include "ops/exchange.h"
+#include "ops/api.h"
 #include "ops/metrics.h"
 
 /* Every word of a list; false ends it. */
@@ -44,7 +44,7 @@ static void parameter(struct json_writer *w, pr_slice name, const char *in, bool
     json_end_object(w);
 }
 
-static void parameters(struct json_writer *w, const struct route *r)
+static void parameters(struct json_writer *w, const struct api_route *r)
 {
     const char *list = r->params, *brace = strchr(r->path, '{');
     pr_slice    word;
@@ -68,7 +68,7 @@ static const char *field_type(pr_slice name)
                                                                               : "string";
 }
 
-static void json_body(struct json_writer *w, const struct route *r)
+static void json_body(struct json_writer *w, const struct api_route *r)
 {
     const char *list = r->fields;
     pr_slice    word, needed = { NULL, 0 };
@@ -102,7 +102,7 @@ static void json_body(struct json_writer *w, const struct route *r)
     json_end_object(w);
 }
 
-static void body(struct json_writer *w, const struct route *r)
+static void body(struct json_writer *w, const struct api_route *r)
 {
     static const char *const types[] = { "application/json", "application/cloudevents+json", "application/cloudevents-batch+json" };
     if (r->body == BODY_NONE)
@@ -140,7 +140,7 @@ static void response(struct json_writer *w, pr_slice status, const char *descrip
     json_end_object(w);
 }
 
-static void responses(struct json_writer *w, const struct route *r)
+static void responses(struct json_writer *w, const struct api_route *r)
 {
     const char *list = r->statuses, *type = r->kind == ROUTE_JSON     ? "application/json"
                                             : r->kind == ROUTE_EVENTS ? "text/event-stream"
@@ -165,7 +165,7 @@ static void responses(struct json_writer *w, const struct route *r)
     json_end_object(w);
 }
 
-static void operation(struct json_writer *w, const struct route *r)
+static void operation(struct json_writer *w, const struct api_route *r)
 {
     json_key(w, r->method[0] == 'G' ? "get" : "post");
     json_begin_object(w);
@@ -186,7 +186,7 @@ static bool was_before(size_t index)
     return false;
 }
 
-void api_openapi(struct exchange *x)
+void api_openapi(struct api *x)
 {
     struct json_writer *w = &x->w;
     json_begin_object(w);
@@ -219,7 +219,7 @@ void api_openapi(struct exchange *x)
     json_end_object(w);
 }
 
-void api_metrics(struct exchange *x)
+void api_metrics(struct api *x)
 {
     x->content_type = "text/plain; version=0.0.4; charset=utf-8";
     metrics_write(x->metrics, x->rt, &x->in, &x->out);

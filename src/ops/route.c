@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/slice.h"
-#include "ops/exchange.h"
+#include "ops/api.h"
 
 #define FILTER "box state endpoint type stream reason error fingerprint since until limit after"
 #define DEAD_FILTER "box endpoint type stream reason error fingerprint since until limit after"
@@ -14,7 +14,7 @@
     { "POST", path, ROLE_OPERATOR, ROUTE_JSON, BODY_JSON, answer, summary, "", fields, statuses }
 
 /* The first status is that of success. */
-const struct route routes[] = {
+const struct api_route routes[] = {
     { "POST", "/v1/messages", ROLE_OPERATOR, ROUTE_JSON, BODY_MESSAGES, api_messages_send,
       "Store messages: CloudEvents (binary, structured, batch) or plain JSON; all or none.", "box", "", "202 404 413 422 507" },
     GET_("/v1/messages", ROLE_VIEWER, api_messages_list, "Messages that a filter finds, page by page.", FILTER, "200"),
@@ -75,7 +75,7 @@ static bool path_matches(const char *pattern, pr_slice path, pr_slice *ret_part)
     return at == path.size;
 }
 
-enum route_found route_find(const char *method, pr_slice path, const struct route **ret_route, pr_slice *ret_part,
+enum route_found route_find(const char *method, pr_slice path, const struct api_route **ret_route, pr_slice *ret_part,
                             const char **ret_allow)
 {
     bool        get = strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0, gets = false, posts = false;

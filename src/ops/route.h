@@ -5,7 +5,7 @@
 
 #include "ops/guard.h"
 
-struct exchange;
+struct api;
 
 #define ROUTE_PARTS_MAX 8
 
@@ -20,26 +20,26 @@ enum route_body {
     BODY_MESSAGES, /* CloudEvents or plain JSON */
 };
 
-struct route {
+struct api_route {
     const char     *method;  /* GET, POST */
     const char     *path;    /* "/v1/messages/{id}/retry" */
     enum role       role;    /* the least that is needed; ROLE_NONE: anybody */
     enum route_kind kind;
     enum route_body body;
-    void          (*answer)(struct exchange *x);
+    void          (*answer)(struct api *x);
     const char     *summary; /* a sentence */
     const char     *params;  /* names of query parameters, separated by blanks; "" : none */
     const char     *fields;  /* names of the members of a JSON body; a '*' behind one that is needed */
     const char     *statuses; /* that it may answer with, beside those of every route */
 };
 
-extern const struct route routes[];
+extern const struct api_route routes[];
 extern const size_t       route_count;
 
 /* What is in the place of {id}, {name}: one at most, decoded by the caller. */
 enum route_found { ROUTE_FOUND, ROUTE_NO_PATH, ROUTE_NO_METHOD };
 /* HEAD is GET.  *ret_route and *ret_part only when found; *ret_allow (a text for Allow) when the method is wrong. */
-enum route_found route_find(const char *method, pr_slice path, const struct route **ret_route, pr_slice *ret_part,
+enum route_found route_find(const char *method, pr_slice path, const struct api_route **ret_route, pr_slice *ret_part,
                             const char **ret_allow);
 
 #endif

@@ -13,7 +13,7 @@
 #include "base/time.h"
 #include "base/utf8.h"
 #include "ops/events.h"
-#include "ops/exchange.h"
+#include "ops/api.h"
 #include "ops/metrics.h"
 #include "runtime/address.h"
 #include "runtime/thread.h"
@@ -51,7 +51,7 @@ struct server {
 };
 
 struct request {
-    struct exchange x;
+    struct api x;
     struct buf      body;
     char           *url;     /* as it was sent */
     bool            refused; /* x has the answer; the body is only read to be gone */
@@ -110,7 +110,7 @@ static enum MHD_Result collect_header(void *arg, enum MHD_ValueKind kind, const 
 
 static void refuse(struct request *r, unsigned status, const char *code, const char *hint, const char *message)
 {
-    exchange_error(&r->x, status, code, hint, "%s", message);
+    api_error(&r->x, status, code, hint, "%s", message);
     r->refused = true;
 }
 
@@ -165,7 +165,7 @@ static void check_role(struct request *r)
 
 static void find_route(struct request *r, const char *method)
 {
-    struct exchange *x = &r->x;
+    struct api *x = &r->x;
     struct pr_error  error;
     pr_slice         url = slice_from(r->url), part;
     const char      *mark = memchr(url.data, '?', url.size);
@@ -185,16 +185,16 @@ static void find_route(struct request *r, const char *method)
     else
         rc = params_parse(query, &x->arena, &x->params, &error);
     if (rc < 0) {
-        exchange_fault(x, &error);
+        api_fault(x, &error);
         r->refused = true;
     }
 }
 
 static void begin(struct server *s, struct request *r, struct MHD_Connection *connection, const char *method)
 {
-    struct exchange *x = &r->x;
+    struct api *x = &r->x;
     const char      *type = header(connection, MHD_HTTP_HEADER_CONTENT_TYPE), *who = header(connection, "X-Postrider-User");
-    exchange_init(x);
+    api_init(x);
     x->rt = s->rt;
     x->metrics = s->metrics;
     x->input.content_type = slice_from(type);
@@ -244,9 +244,9 @@ static enum MHD_Result send_response(struct MHD_Connection *connection, struct r
 
 static enum MHD_Result send_answer(struct MHD_Connection *connection, struct request *r)
 {
-    struct exchange *x = &r->x;
+    struct api *x = &r->x;
     if (buf_failed(&x->out))
-        exchange_error(x, 503, "no_memory", "ask for less: limit=10", "the answer is too large");
+        api_error(x, 503, "no_memory", "ask for less: limit=10", "the answer is too large");
     buf_add_cstr(&x->out, x->out.size > 0 && x->out.data[x->out.size - 1] == '\n' ? "" : "\n");
     pr_slice out = buf_slice(&x->out);
     return send_response(connection, r,
@@ -257,23 +257,23 @@ static enum MHD_Result send_answer(struct MHD_Connection *connection, struct req
 /* The body of a change; none at all is an empty object. */
 static bool take_json(struct request *r)
 {
-    struct exchange *x = &r->x;
+    struct api *x = &r->x;
     json_error_t     where;
     pr_slice         body = slice_trim(buf_slice(&r->body));
     x->json = body.size > 0 ? json_loadb(body.data, body.size, JSON_REJECT_DUPLICATES, &where) : json_object();
     if (json_is_object(x->json))
         return body_check(x);
-    exchange_error(x, 400, "invalid", "", "the body is not a JSON object%s%.200s", x->json == NULL ? ": " : "",
+    api_error(x, 400, "invalid", "", "the body is not a JSON object%s%.200s", x->json == NULL ? ": " : "",
                    x->json == NULL ? where.text : "");
     return false;
 }
 
 static void answer(struct request *r)
 {
-    struct exchange *x = &r->x;
+    struct api *x = &r->x;
     struct pr_error  error;
     if (buf_failed(&r->body)) {
-        exchange_error(x, 413, "too_large", "raise limits.payload, or send a reference to it", "the body is too large");
+        api_error(x, 413, "too_large", "raise limits.payload, or send a reference to it", "the body is too large");
         return;
     }
     x->input.body = buf_slice(&r->body);
@@ -284,10 +284,10 @@ static void answer(struct request *r)
         return;
     }
     if (runtime_enter(x->rt, &x->in, &error) != PR_OK) {
-        exchange_error(x, 503, "not_running", "try again soon", "%s", error.text);
+        api_error(x, 503, "not_running", "try again soon", "%s", error.text);
         return;
     }
-    x->input.now_us = exchange_now(x);
+    x->input.now_us = api_now(x);
     x->route->answer(x);
     runtime_leave(x->rt);
 }
@@ -322,12 +322,12 @@ static void shrink_send_buffer(struct MHD_Connection *connection)
         (void)setsockopt(info->connect_fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof size); /* only a courtesy */
 }
 
-static bool params_are_known(struct exchange *x)
+static bool params_are_known(struct api *x)
 {
     for (size_t i = 0; i < x->params.count; i++) {
         pr_slice name = x->params.list[i].name;
         if (!slice_eq_cstr(name, "kind") && !slice_eq_cstr(name, "box") && !slice_eq_cstr(name, "endpoint")) {
-            exchange_error(x, 400, "invalid", "", "there is no parameter \"%.*s\"; there are: %s", SLICE_ARGS(name), x->route->params);
+            api_error(x, 400, "invalid", "", "there is no parameter \"%.*s\"; there are: %s", SLICE_ARGS(name), x->route->params);
             return false;
         }
     }
@@ -347,9 +347,9 @@ static enum MHD_Result send_events(struct server *s, struct request *r, struct M
         atomic_fetch_sub(&s->listeners, 1);
         free(l);
         if (known && !room)
-            exchange_error(&r->x, 503, "too_many", "try again later", "%d listeners are there already", LISTENERS_MAX);
+            api_error(&r->x, 503, "too_many", "try again later", "%d listeners are there already", LISTENERS_MAX);
         else if (known)
-            exchange_fault(&r->x, &error);
+            api_fault(&r->x, &error);
         return send_answer(connection, r);
     }
     l->server = s;
@@ -417,7 +417,7 @@ static void on_end(void *arg, struct MHD_Connection *connection, void **state, e
     if (r == NULL)
         return;
     if (r->x.content_type != NULL)
-        exchange_fini(&r->x);
+        api_fini(&r->x);
     buf_fini(&r->body);
     free(r->url);
     free(r);

@@ -1,4 +1,4 @@
-#include "ops/exchange.h"
+#include "ops/api.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 
 #define REQUEST_BLOCK 16384
 
-void exchange_init(struct exchange *x)
+void api_init(struct api *x)
 {
     arena_init(&x->arena, REQUEST_BLOCK);
     buf_init(&x->out, ANSWER_MAX);
@@ -19,14 +19,14 @@ void exchange_init(struct exchange *x)
     x->content_type = "application/json";
 }
 
-void exchange_fini(struct exchange *x)
+void api_fini(struct api *x)
 {
     json_decref(x->json);
     buf_fini(&x->out);
     arena_fini(&x->arena);
 }
 
-void exchange_error(struct exchange *x, unsigned status, const char *code, const char *hint, const char *format, ...)
+void api_error(struct api *x, unsigned status, const char *code, const char *hint, const char *format, ...)
 {
     char    text[PR_ERROR_TEXT_SIZE];
     va_list args;
@@ -50,7 +50,7 @@ void exchange_error(struct exchange *x, unsigned status, const char *code, const
     json_end_object(&x->w);
 }
 
-void exchange_fault(struct exchange *x, const struct pr_error *error)
+void api_fault(struct api *x, const struct pr_error *error)
 {
     static const struct {
         int         fault;
@@ -68,33 +68,33 @@ void exchange_fault(struct exchange *x, const struct pr_error *error)
     };
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
         if (kinds[i].fault == error->code) {
-            exchange_error(x, kinds[i].status, kinds[i].code, kinds[i].hint, "%s", error->text);
+            api_error(x, kinds[i].status, kinds[i].code, kinds[i].hint, "%s", error->text);
             return;
         }
-    exchange_error(x, 503, "store", "GET /health/ready says more", "%s", error->text);
+    api_error(x, 503, "store", "GET /health/ready says more", "%s", error->text);
 }
 
-bool exchange_query(struct exchange *x, const struct query *query, struct query_reply *ret)
+bool api_query(struct api *x, const struct query *query, struct query_reply *ret)
 {
     struct pr_error error;
     int             rc = store_query(x->in.store, query, &x->arena, ret, &error);
     if (rc == PR_OK)
         return true;
     error.code = rc;
-    exchange_fault(x, &error);
+    api_fault(x, &error);
     return false;
 }
 
-bool exchange_id(struct exchange *x, pr_id *ret)
+bool api_id(struct api *x, pr_id *ret)
 {
     if (pr_id_parse(x->part, ret) == PR_OK)
         return true;
-    exchange_error(x, 400, "invalid", "ids look like 0190163d-8694-739b-aea5-966c26f8ad91", "\"%.*s\" is not an id",
+    api_error(x, 400, "invalid", "ids look like 0190163d-8694-739b-aea5-966c26f8ad91", "\"%.*s\" is not an id",
                    SLICE_ARGS(x->part));
     return false;
 }
 
-int64_t exchange_now(struct exchange *x)
+int64_t api_now(struct api *x)
 {
     return store_time(x->in.store);
 }
@@ -110,10 +110,10 @@ static bool is_word_of(pr_slice name, const char *words)
     return false;
 }
 
-bool exchange_filter(struct exchange *x, const char *more, struct filter *ret)
+bool api_filter(struct api *x, const char *more, struct filter *ret)
 {
     struct pr_error error;
-    int64_t         now_us = exchange_now(x);
+    int64_t         now_us = api_now(x);
     *ret = (struct filter){ .state = -1 };
     for (size_t i = 0; i < x->params.count; i++) {
         const struct param *p = &x->params.list[i];
@@ -124,7 +124,7 @@ bool exchange_filter(struct exchange *x, const char *more, struct filter *ret)
             rc = error_set(&error, PR_EINVAL, "there is no parameter \"%.*s\"; there are: %s", SLICE_ARGS(p->name),
                            x->route->params);
         if (rc < 0) {
-            exchange_fault(x, &error);
+            api_fault(x, &error);
             return false;
         }
     }
