@@ -85,6 +85,7 @@ void api_instances(struct api *x);
 void api_status(struct api *x);
 void api_audit(struct api *x);
 void api_metrics(struct api *x);
+void api_health(struct api *x);
 void api_live(struct api *x);
 void api_ready(struct api *x);
 void api_openapi(struct api *x);

@@ -36,6 +36,22 @@ void api_status(struct api *x)
     }
 }
 
+/* The checks alone: every warning with its advice. */
+void api_health(struct api *x)
+{
+    struct status *s = arena_zalloc(&x->arena, sizeof *s);
+    if (s == NULL)
+        api_error(x, 503, "no_memory", "", "no memory for the status");
+    else if (collect(x, s)) {
+        check_here(x, s);
+        json_begin_object(&x->w);
+        json_key(&x->w, "status");
+        json_cstr(&x->w, check_state_name(checks_health(&s->checks)));
+        checks_json(&s->checks, &x->w);
+        json_end_object(&x->w);
+    }
+}
+
 void api_instances(struct api *x)
 {
     struct status s = { .config = x->in.config };

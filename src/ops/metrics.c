@@ -337,7 +337,7 @@ void metrics_write(struct metrics *m, struct runtime *rt, const struct runtime_i
     ASSERT(pthread_mutex_lock(&m->lock) == 0);
     refresh(m, in);
     family(b, "postrider_build_info", "gauge", "The version, as a label.");
-    sample_1(b, "postrider_build_info", "version", slice_from(pr_version()), 1);
+    sample_1(b, "postrider_build_info", "version", PR_STR(POSTRIDER_VERSION), 1);
     family(b, "postrider_store_up", "gauge", "1 when the store answers and its tables are right.");
     sample_1(b, "postrider_store_up", NULL, NONE, runtime_is_ready(rt, &error) == PR_OK);
     family(b, "postrider_counts_age_seconds", "gauge", "How old the counts of boxes are.");

@@ -194,7 +194,7 @@ void api_openapi(struct api *x)
     json_key(w, "info");
     json_begin_object(w);
     text(w, "title", "Postrider");
-    text(w, "version", pr_version());
+    text(w, "version", POSTRIDER_VERSION);
     json_end_object(w);
     json_key(w, "paths");
     json_begin_object(w);

@@ -44,6 +44,7 @@ const struct api_route routes[] = {
     { "GET", "/v1/events", ROLE_VIEWER, ROUTE_EVENTS, BODY_NONE, NULL,
       "What happens, as server-sent events; who is too slow is told so and sent away.", "kind box endpoint", "", "200" },
     { "GET", "/metrics", ROLE_VIEWER, ROUTE_TEXT, BODY_NONE, api_metrics, "Metrics in the Prometheus text format.", "", "", "200" },
+    GET_("/health", ROLE_VIEWER, api_health, "What is wrong, each with advice: the watchdogs' warnings, too.", "", "200"),
     GET_("/health/live", ROLE_NONE, api_live, "Do its loops go round?", "", "200"),
     GET_("/health/ready", ROLE_NONE, api_ready, "Is the store reachable, and are its tables right?", "", "200"),
     GET_("/openapi.json", ROLE_VIEWER, api_openapi, "This document.", "", "200"),
