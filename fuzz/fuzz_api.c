@@ -11,11 +11,11 @@
 static void check_url(struct arena *arena, const char *method, pr_slice path, pr_slice query)
 {
     const struct api_route *route = NULL;
-    struct pr_error  error;
-    struct params    params;
-    struct filter    filter = { .state = -1 };
-    const char      *allow = NULL;
-    pr_slice         part = { NULL, 0 }, decoded;
+    struct pr_error error;
+    struct params params;
+    struct filter filter = { .state = -1 };
+    const char *allow = NULL;
+    pr_slice part = { NULL, 0 }, decoded;
     switch (route_find(method, path, &route, &part, &allow)) {
     case ROUTE_FOUND: FUZZ_CHECK(route != NULL && part.size <= path.size); break;
     case ROUTE_NO_METHOD: FUZZ_CHECK(allow != NULL); break;
@@ -47,12 +47,14 @@ static void check_guard(const char *host, const char *authorization)
 
 static void check_body(struct arena *arena, pr_slice content_type, pr_slice header, pr_slice body)
 {
-    char               *name = input_cstr(header), *value = strchr(name, ':');
-    struct pr_message  *messages = NULL;
-    struct pr_error     error = { 0 };
-    size_t              count = 0;
+    char *name = input_cstr(header), *value = strchr(name, ':');
+    struct pr_message *messages = NULL;
+    struct pr_error error = { 0 };
+    size_t count = 0;
     struct decode_input in = { .content_type = content_type, .body = body, .now_us = 1000000 };
-    const struct decode_header usual[] = { { "ce-specversion", "1.0" }, { "ce-id", "1" }, { "ce-type", "t" }, { "ce-source", "s" } };
+    const struct decode_header usual[] = {
+        { "ce-specversion", "1.0" }, { "ce-id", "1" }, { "ce-type", "t" }, { "ce-source", "s" }
+    };
     if (value != NULL && strncmp(name, "ce-", 3) == 0) {
         *value++ = '\0';
         for (size_t i = 0; i < sizeof usual / sizeof usual[0]; i++)
@@ -73,9 +75,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct input in = input_from(data, size);
     struct arena arena;
     arena_init(&arena, 4096);
-    char    *method = input_cstr(input_line(&in));
+    char *method = input_cstr(input_line(&in));
     pr_slice path = input_line(&in), query = input_line(&in);
-    char    *host = input_cstr(input_line(&in)), *authorization = input_cstr(input_line(&in));
+    char *host = input_cstr(input_line(&in)), *authorization = input_cstr(input_line(&in));
     pr_slice content_type = input_line(&in), header = input_line(&in);
     check_url(&arena, method, path, query);
     check_guard(host, authorization);

@@ -28,7 +28,7 @@ void api_fini(struct api *x)
 
 void api_error(struct api *x, unsigned status, const char *code, const char *hint, const char *format, ...)
 {
-    char    text[PR_ERROR_TEXT_SIZE];
+    char text[PR_ERROR_TEXT_SIZE];
     va_list args;
     va_start(args, format);
     (void)vsnprintf(text, sizeof text, format, args);
@@ -53,8 +53,8 @@ void api_error(struct api *x, unsigned status, const char *code, const char *hin
 void api_fault(struct api *x, const struct pr_error *error)
 {
     static const struct {
-        int         fault;
-        unsigned    status;
+        int fault;
+        unsigned status;
         const char *code, *hint;
     } kinds[] = {
         { PR_EINVAL, 400, "invalid", "" },
@@ -77,7 +77,7 @@ void api_fault(struct api *x, const struct pr_error *error)
 bool api_query(struct api *x, const struct query *query, struct query_reply *ret)
 {
     struct pr_error error;
-    int             rc = store_query(x->in.store, query, &x->arena, ret, &error);
+    int rc = store_query(x->in.store, query, &x->arena, ret, &error);
     if (rc == PR_OK)
         return true;
     error.code = rc;
@@ -90,7 +90,7 @@ bool api_id(struct api *x, pr_id *ret)
     if (pr_id_parse(x->part, ret) == PR_OK)
         return true;
     api_error(x, 400, "invalid", "ids look like 0190163d-8694-739b-aea5-966c26f8ad91", "\"%.*s\" is not an id",
-                   SLICE_ARGS(x->part));
+              SLICE_ARGS(x->part));
     return false;
 }
 
@@ -113,16 +113,17 @@ static bool is_word_of(pr_slice name, const char *words)
 bool api_filter(struct api *x, const char *more, struct filter *ret)
 {
     struct pr_error error;
-    int64_t         now_us = api_now(x);
+    int64_t now_us = api_now(x);
     *ret = (struct filter){ .state = -1 };
     for (size_t i = 0; i < x->params.count; i++) {
         const struct param *p = &x->params.list[i];
         if (is_word_of(p->name, more))
             continue;
-        int rc = is_word_of(p->name, x->route->params) ? filter_set(ret, p->name, p->value, now_us, &error) : PR_UNKNOWN;
+        int rc = is_word_of(p->name, x->route->params) ? filter_set(ret, p->name, p->value, now_us, &error)
+                                                       : PR_UNKNOWN;
         if (rc == PR_UNKNOWN)
-            rc = error_set(&error, PR_EINVAL, "there is no parameter \"%.*s\"; there are: %s", SLICE_ARGS(p->name),
-                           x->route->params);
+            rc = error_set(&error, PR_EINVAL, "there is no parameter \"%.*s\"; there are: %s",
+                           SLICE_ARGS(p->name), x->route->params);
         if (rc < 0) {
             api_fault(x, &error);
             return false;

@@ -17,23 +17,23 @@ struct metrics;
 
 struct api {
     /* Asked: */
-    const struct api_route   *route;
-    pr_slice              part;    /* in the place of {id} or {name}, decoded */
-    struct params         params;
-    struct decode_input   input;   /* content type and body; for messages the headers, too */
-    json_t               *json;    /* the body of BODY_JSON, an object; NULL: there is none */
-    enum role             role;
-    bool                  open;    /* nobody needs a token */
-    pr_slice              who;     /* for the audit */
-    struct runtime       *rt;
-    struct metrics       *metrics;
-    struct runtime_inside in;      /* entered while answer() runs, unless the route is for anybody */
-    struct arena          arena;
+    const struct api_route *route;
+    pr_slice part; /* in the place of {id} or {name}, decoded */
+    struct params params;
+    struct decode_input input; /* content type and body; for messages the headers, too */
+    json_t *json;              /* the body of BODY_JSON, an object; NULL: there is none */
+    enum role role;
+    bool open;    /* nobody needs a token */
+    pr_slice who; /* for the audit */
+    struct runtime *rt;
+    struct metrics *metrics;
+    struct runtime_inside in; /* entered while answer() runs, unless the route is for anybody */
+    struct arena arena;
 
     /* Answered: */
-    unsigned           status;
-    const char        *content_type;
-    struct buf         out;
+    unsigned status;
+    const char *content_type;
+    struct buf out;
     struct json_writer w;
 };
 
@@ -59,11 +59,11 @@ bool api_filter(struct api *x, const char *more, struct filter *ret);
 /* ---- The JSON body (body.c); false or NULL: not there.  Wrong types are answered by body_check(). */
 
 /* Are all members known to the route, and is what it needs there?  False: answered. */
-bool        body_check(struct api *x);
-const char *body_text(const struct api *x, const char *name);  /* NULL: not there */
-bool        body_true(const struct api *x, const char *name);
+bool body_check(struct api *x);
+const char *body_text(const struct api *x, const char *name); /* NULL: not there */
+bool body_true(const struct api *x, const char *name);
 /* "ids" and "filter" as one filter; at least one of them is needed.  False: answered. */
-bool        body_filter(struct api *x, struct filter *ret);
+bool body_filter(struct api *x, struct filter *ret);
 
 /* ---- The functions of the routes ---- */
 

@@ -7,7 +7,7 @@
 
 void api_dead_list(struct api *x)
 {
-    struct query       query = { .kind = QUERY_DEAD };
+    struct query query = { .kind = QUERY_DEAD };
     struct query_reply reply;
     if (api_filter(x, "", &query.filter) && api_query(x, &query, &reply))
         api_page(x, &reply);
@@ -25,7 +25,7 @@ static void text(struct json_writer *w, const char *key, pr_slice value)
 static void group_json(struct json_writer *w, const struct dead_group *g)
 {
     char id[PR_ID_TEXT_SIZE];
-    int  reason = g->reason != PR_REASON_NONE ? g->reason : g->cause;
+    int reason = g->reason != PR_REASON_NONE ? g->reason : g->cause;
     pr_id_format(g->sample, id);
     json_begin_object(w);
     text(w, "fingerprint", g->fingerprint);
@@ -48,7 +48,7 @@ static void group_json(struct json_writer *w, const struct dead_group *g)
 
 void api_dead_groups(struct api *x)
 {
-    struct query       query = { .kind = QUERY_DEAD_GROUPS };
+    struct query query = { .kind = QUERY_DEAD_GROUPS };
     struct query_reply reply;
     if (!api_filter(x, "", &query.filter) || !api_query(x, &query, &reply))
         return;
@@ -66,15 +66,16 @@ void api_dead_groups(struct api *x)
 static void order(struct api *x, const struct admin *admin)
 {
     struct admin_reply reply = { 0 };
-    struct pr_error    error;
-    int                rc = store_admin(x->in.store, admin, &reply, &error);
+    struct pr_error error;
+    int rc = store_admin(x->in.store, admin, &reply, &error);
     if (rc == PR_OK && admin->filter.id_count == 1 && reply.missing == 1)
         rc = error_set(&error, PR_ENOTFOUND, "there is no such dead letter");
     if (rc < 0) {
         error.code = rc;
         api_fault(x, &error);
     } else if (admin->filter.id_count == 1 && reply.refused == 1) {
-        api_error(x, 409, "refused", "its id was sent anew, or a corrected message took its place", "it was refused");
+        api_error(x, 409, "refused", "its id was sent anew, or a corrected message took its place",
+                  "it was refused");
     } else {
         api_report_change(x, admin, &reply);
     }
@@ -82,7 +83,7 @@ static void order(struct api *x, const struct admin *admin)
 
 void api_dead_change(struct api *x)
 {
-    bool         replay = slice_ends_with(slice_from(x->route->path), PR_STR("/replay"));
+    bool replay = slice_ends_with(slice_from(x->route->path), PR_STR("/replay"));
     struct admin admin = { .kind = replay ? ADMIN_DEAD_REPLAY : ADMIN_DEAD_DISCARD,
                            .by = x->who,
                            .why = slice_from(body_text(x, "why")),
@@ -95,8 +96,8 @@ void api_dead_change(struct api *x)
 static bool edit_texts(struct api *x, pr_slice ret[3], struct dead_edit *edit)
 {
     const json_t *json = json_object_get(x->json, "payload"), *headers = json_object_get(x->json, "headers");
-    const char   *plain = body_text(x, "payload_text"), *destination = body_text(x, "destination");
-    char         *made = json != NULL ? json_dumps(json, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
+    const char *plain = body_text(x, "payload_text"), *destination = body_text(x, "destination");
+    char *made = json != NULL ? json_dumps(json, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
     ret[0] = slice_dup(&x->arena, slice_from(made != NULL ? made : plain));
     free(made);
     made = headers != NULL ? json_dumps(headers, JSON_COMPACT) : NULL;
@@ -111,15 +112,15 @@ static bool edit_texts(struct api *x, pr_slice ret[3], struct dead_edit *edit)
 
 void api_dead_edit(struct api *x)
 {
-    pr_id            id;
-    pr_slice         texts[3];
+    pr_id id;
+    pr_slice texts[3];
     struct dead_edit edit = { 0 };
-    struct admin     admin = { .kind = ADMIN_DEAD_EDIT,
-                               .filter = { .state = -1, .ids = &id, .id_count = 1 },
-                               .by = x->who,
-                               .why = slice_from(body_text(x, "why")),
-                               .dry_run = body_true(x, "dry_run"),
-                               .edit = &edit };
+    struct admin admin = { .kind = ADMIN_DEAD_EDIT,
+                           .filter = { .state = -1, .ids = &id, .id_count = 1 },
+                           .by = x->who,
+                           .why = slice_from(body_text(x, "why")),
+                           .dry_run = body_true(x, "dry_run"),
+                           .edit = &edit };
     if (!api_id(x, &id))
         return;
     if (!edit_texts(x, texts, &edit)) {
@@ -127,10 +128,11 @@ void api_dead_edit(struct api *x)
         return;
     }
     if (edit.payload == NULL && edit.headers == NULL && edit.destination == NULL)
-        api_error(x, 400, "invalid", "payload, payload_text, headers or destination", "nothing would be different");
+        api_error(x, 400, "invalid", "payload, payload_text, headers or destination",
+                  "nothing would be different");
     else if (edit.destination != NULL && config_find_endpoint(x->in.config, *edit.destination) == NULL)
         api_error(x, 422, "unknown_endpoint", "GET /v1/endpoints lists them", "there is no endpoint \"%.*s\"",
-                       SLICE_ARGS(*edit.destination));
+                  SLICE_ARGS(*edit.destination));
     else
         order(x, &admin);
 }

@@ -28,7 +28,7 @@ void api_page(struct api *x, const struct query_reply *reply)
 
 void api_messages_list(struct api *x)
 {
-    struct query       query = { .kind = QUERY_MESSAGES };
+    struct query query = { .kind = QUERY_MESSAGES };
     struct query_reply reply;
     if (api_filter(x, "", &query.filter) && api_query(x, &query, &reply))
         api_page(x, &reply);
@@ -58,7 +58,7 @@ static void next_json(struct api *x, const struct query_reply *reply, const stru
 {
     const struct breaker_info *breaker = message_breaker(x->in.config, reply, l);
     int64_t at_us = breaker != NULL && breaker->until_us != PR_NEVER ? breaker->until_us : l->m.due_us;
-    bool    planned = l->state == STATE_RETRYING || l->state == STATE_DELAYED || breaker != NULL;
+    bool planned = l->state == STATE_RETRYING || l->state == STATE_DELAYED || breaker != NULL;
     json_begin_object(&x->w);
     json_key(&x->w, "what");
     json_cstr(&x->w, next_words(l, breaker, reply->now_us));
@@ -74,14 +74,14 @@ static void next_json(struct api *x, const struct query_reply *reply, const stru
 
 static void not_found(struct api *x, const char *where)
 {
-    api_error(x, 404, "not_found", "it was delivered and not kept, discarded, or never stored", "there is no %s %.*s", where,
-                   SLICE_ARGS(x->part));
+    api_error(x, 404, "not_found", "it was delivered and not kept, discarded, or never stored",
+              "there is no %s %.*s", where, SLICE_ARGS(x->part));
 }
 
 void api_message(struct api *x)
 {
-    pr_id              id;
-    struct query       query = { .kind = QUERY_ID, .filter = { .state = -1, .ids = &id, .id_count = 1 } };
+    pr_id id;
+    struct query query = { .kind = QUERY_ID, .filter = { .state = -1, .ids = &id, .id_count = 1 } };
     struct query_reply reply;
     if (!api_id(x, &id) || !api_query(x, &query, &reply))
         return;
@@ -109,8 +109,8 @@ void api_message(struct api *x)
 void api_report_change(struct api *x, const struct admin *admin, const struct admin_reply *r)
 {
     struct happening what = { .kind = HAPPENING_CHANGED, .at_us = api_now(x) };
-    pr_slice         text = arena_printf(&x->arena, "%s: %llu changed, by %.*s", admin_name(admin->kind),
-                                         (unsigned long long)r->changed, SLICE_ARGS(admin->by));
+    pr_slice text = arena_printf(&x->arena, "%s: %llu changed, by %.*s", admin_name(admin->kind),
+                                 (unsigned long long)r->changed, SLICE_ARGS(admin->by));
     json_begin_object(&x->w);
     json_key(&x->w, "action");
     json_cstr(&x->w, admin_name(admin->kind));
@@ -148,16 +148,19 @@ void api_report_change(struct api *x, const struct admin *admin, const struct ad
 void api_message_change(struct api *x)
 {
     static const struct {
-        const char     *word;
+        const char *word;
         enum admin_kind kind;
-    } kinds[] = { { "/retry", ADMIN_RETRY }, { "/release", ADMIN_RELEASE }, { "/park", ADMIN_PARK }, { "/discard", ADMIN_DISCARD } };
-    pr_id              id;
-    struct admin       admin = { .filter = { .state = -1, .ids = &id, .id_count = 1 },
-                                 .by = x->who,
-                                 .why = slice_from(body_text(x, "why")),
-                                 .dry_run = body_true(x, "dry_run") };
+    } kinds[] = { { "/retry", ADMIN_RETRY },
+                  { "/release", ADMIN_RELEASE },
+                  { "/park", ADMIN_PARK },
+                  { "/discard", ADMIN_DISCARD } };
+    pr_id id;
+    struct admin admin = { .filter = { .state = -1, .ids = &id, .id_count = 1 },
+                           .by = x->who,
+                           .why = slice_from(body_text(x, "why")),
+                           .dry_run = body_true(x, "dry_run") };
     struct admin_reply reply = { 0 };
-    struct pr_error    error;
+    struct pr_error error;
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
         if (slice_ends_with(slice_from(x->route->path), slice_from(kinds[i].word)))
             admin.kind = kinds[i].kind;
@@ -170,8 +173,8 @@ void api_message_change(struct api *x)
     } else if (reply.missing > 0) {
         not_found(x, "message");
     } else if (reply.changed == 0 && reply.refused > 0) {
-        api_error(x, 409, "refused", "GET /v1/messages/ID says where it is", "message %.*s is not in a state for it",
-                       SLICE_ARGS(x->part));
+        api_error(x, 409, "refused", "GET /v1/messages/ID says where it is",
+                  "message %.*s is not in a state for it", SLICE_ARGS(x->part));
     } else {
         api_report_change(x, &admin, &reply);
     }

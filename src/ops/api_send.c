@@ -8,9 +8,11 @@
 static bool destinations_are_known(struct api *x, const struct pr_message *messages, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        if (messages[i].destination.size > 0 && config_find_endpoint(x->in.config, messages[i].destination) == NULL) {
-            api_error(x, 422, "unknown_endpoint", "GET /v1/endpoints lists them; without a destination the routes decide",
-                           "there is no endpoint \"%.*s\"", SLICE_ARGS(messages[i].destination));
+        if (messages[i].destination.size > 0 &&
+            config_find_endpoint(x->in.config, messages[i].destination) == NULL) {
+            api_error(x, 422, "unknown_endpoint",
+                      "GET /v1/endpoints lists them; without a destination the routes decide",
+                      "there is no endpoint \"%.*s\"", SLICE_ARGS(messages[i].destination));
             return false;
         }
     return true;
@@ -39,24 +41,25 @@ static void answer_ids(struct api *x, const pr_id *ids, const int *answers, size
 void api_messages_send(struct api *x)
 {
     struct pr_message *messages = NULL;
-    struct pr_error    error;
-    size_t             count = 0;
-    pr_slice           box = params_get(&x->params, "box");
+    struct pr_error error;
+    size_t count = 0;
+    pr_slice box = params_get(&x->params, "box");
     box = box.size > 0 ? box : PR_STR("outbox");
     if (config_find_box(x->in.config, box) == NULL) {
-        api_error(x, 404, "unknown_box", "name it under boxes: in the configuration", "there is no box \"%.*s\"",
-                       SLICE_ARGS(box));
+        api_error(x, 404, "unknown_box", "name it under boxes: in the configuration",
+                  "there is no box \"%.*s\"", SLICE_ARGS(box));
         return;
     }
     int rc = decode_messages(&x->input, &x->arena, &messages, &count, &error);
     if (rc == PR_OK && !destinations_are_known(x, messages, count))
         return;
     pr_id *ids = rc == PR_OK ? arena_alloc_array(&x->arena, count, sizeof *ids) : NULL;
-    int   *answers = rc == PR_OK ? arena_alloc_array(&x->arena, count, sizeof *answers) : NULL;
+    int *answers = rc == PR_OK ? arena_alloc_array(&x->arena, count, sizeof *answers) : NULL;
     if (rc == PR_OK && (ids == NULL || answers == NULL))
         rc = error_set(&error, PR_ENOMEM, "no memory for %zu messages", count);
     if (rc == PR_OK)
-        rc = store_enqueue(x->in.store, box, messages, count, (size_t)x->in.config->payload_max, ids, answers, &error);
+        rc = store_enqueue(x->in.store, box, messages, count, (size_t)x->in.config->payload_max, ids, answers,
+                           &error);
     if (rc < 0) {
         error.code = rc;
         api_fault(x, &error);

@@ -55,7 +55,7 @@ void api_health(struct api *x)
 void api_instances(struct api *x)
 {
     struct status s = { .config = x->in.config };
-    struct query  query = { .kind = QUERY_INSTANCES, .filter.state = -1 };
+    struct query query = { .kind = QUERY_INSTANCES, .filter.state = -1 };
     if (!api_query(x, &query, &s.instances))
         return;
     json_begin_object(&x->w);
@@ -87,7 +87,7 @@ void api_live(struct api *x)
 void api_ready(struct api *x)
 {
     struct pr_error error = { 0 };
-    int             rc = runtime_is_ready(x->rt, &error);
+    int rc = runtime_is_ready(x->rt, &error);
     health(x, rc, &error);
     json_end_object(&x->w);
 }

@@ -49,7 +49,8 @@ static void stream_json(struct json_writer *w, const struct stream_info *s)
 
 void api_streams(struct api *x)
 {
-    struct query       query = { .kind = QUERY_STREAMS, .blocked = slice_eq_cstr(params_get(&x->params, "blocked"), "1") };
+    struct query query = { .kind = QUERY_STREAMS,
+                           .blocked = slice_eq_cstr(params_get(&x->params, "blocked"), "1") };
     struct query_reply reply;
     if (!api_filter(x, "blocked", &query.filter) || !api_query(x, &query, &reply))
         return;
@@ -66,18 +67,18 @@ void api_streams(struct api *x)
 
 void api_streams_release(struct api *x)
 {
-    struct admin       admin = { .kind = ADMIN_RELEASE,
-                                 .filter = { .state = -1,
-                                             .stream = slice_from(body_text(x, "stream")),
-                                             .box = slice_from(body_text(x, "box")),
-                                             .endpoint = slice_from(body_text(x, "endpoint")) },
-                                 .by = x->who,
-                                 .why = slice_from(body_text(x, "why")),
-                                 .dry_run = body_true(x, "dry_run") };
+    struct admin admin = { .kind = ADMIN_RELEASE,
+                           .filter = { .state = -1,
+                                       .stream = slice_from(body_text(x, "stream")),
+                                       .box = slice_from(body_text(x, "box")),
+                                       .endpoint = slice_from(body_text(x, "endpoint")) },
+                           .by = x->who,
+                           .why = slice_from(body_text(x, "why")),
+                           .dry_run = body_true(x, "dry_run") };
     struct admin_reply reply = { 0 };
-    struct pr_error    error;
-    int                rc = admin.filter.stream.size > 0 ? store_admin(x->in.store, &admin, &reply, &error)
-                                                         : error_set(&error, PR_EINVAL, "stream is empty");
+    struct pr_error error;
+    int rc = admin.filter.stream.size > 0 ? store_admin(x->in.store, &admin, &reply, &error)
+                                          : error_set(&error, PR_EINVAL, "stream is empty");
     if (rc == PR_OK) {
         api_report_change(x, &admin, &reply);
         return;
@@ -112,7 +113,7 @@ static void audit_json(struct json_writer *w, const struct audit_entry *a)
 
 void api_audit(struct api *x)
 {
-    struct query       query = { .kind = QUERY_AUDIT };
+    struct query query = { .kind = QUERY_AUDIT };
     struct query_reply reply;
     if (!api_filter(x, "", &query.filter) || !api_query(x, &query, &reply))
         return;

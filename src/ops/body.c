@@ -33,7 +33,7 @@ static bool field_has_right_type(const char *name, const json_t *value)
 static bool needs_are_met(struct api *x)
 {
     for (const char *at = x->route->fields; *at != '\0';) {
-        char   name[32] = "";
+        char name[32] = "";
         size_t size = strcspn(at, " ");
         if (size > 1 && at[size - 1] == '*') {
             memcpy(name, at, size - 1);
@@ -50,10 +50,12 @@ static bool needs_are_met(struct api *x)
 bool body_check(struct api *x)
 {
     const char *key;
-    json_t     *value;
-    json_object_foreach(x->json, key, value) {
+    json_t *value;
+    json_object_foreach(x->json, key, value)
+    {
         if (!field_is_known(x->route->fields, key)) {
-            api_error(x, 400, "invalid", "", "there is no \"%.60s\" here; there are: %s", key, x->route->fields);
+            api_error(x, 400, "invalid", "", "there is no \"%.60s\" here; there are: %s", key,
+                      x->route->fields);
             return false;
         }
         if (!field_has_right_type(key, value)) {
@@ -93,17 +95,19 @@ static int take_ids(struct api *x, const json_t *list, struct filter *filter, st
 static int take_filter(struct api *x, json_t *object, struct filter *filter, struct pr_error *reterr)
 {
     const char *key;
-    json_t     *value;
-    int64_t     now_us = api_now(x);
-    json_object_foreach(object, key, value) {
+    json_t *value;
+    int64_t now_us = api_now(x);
+    json_object_foreach(object, key, value)
+    {
         pr_slice text = { json_string_value(value), json_string_length(value) };
         if (json_is_integer(value))
             text = arena_printf(&x->arena, "%lld", (long long)json_integer_value(value));
         int rc = text.data != NULL ? filter_set(filter, slice_from(key), text, now_us, reterr)
                                    : error_set(reterr, PR_EINVAL, "filter: %.60s is not a text", key);
         if (rc == PR_UNKNOWN)
-            rc = error_set(reterr, PR_EINVAL, "filter: there is no \"%.60s\"; there are box endpoint type stream reason error "
-                                              "fingerprint since until limit after",
+            rc = error_set(reterr, PR_EINVAL,
+                           "filter: there is no \"%.60s\"; there are box endpoint type stream reason error "
+                           "fingerprint since until limit after",
                            key);
         if (rc < 0)
             return rc;
@@ -114,8 +118,8 @@ static int take_filter(struct api *x, json_t *object, struct filter *filter, str
 bool body_filter(struct api *x, struct filter *ret)
 {
     struct pr_error error;
-    json_t         *ids = json_object_get(x->json, "ids"), *filter = json_object_get(x->json, "filter");
-    int             rc = PR_OK;
+    json_t *ids = json_object_get(x->json, "ids"), *filter = json_object_get(x->json, "filter");
+    int rc = PR_OK;
     *ret = (struct filter){ .state = -1 };
     if ((ids == NULL) == (filter == NULL))
         rc = error_set(&error, PR_EINVAL, "say which: ids or filter, one of them");

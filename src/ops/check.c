@@ -26,9 +26,12 @@ void checks_add(struct checks *checks, const char *name, enum check_state state,
     ASSERT(check->text != NULL);
 }
 
-void checks_add_wal(struct checks *checks, const struct config *config, struct store *store, struct wal_report **ret, size_t *ret_count)
+void checks_add_wal(struct checks *checks, const struct config *config, struct store *store,
+                    struct wal_report **ret, size_t *ret_count)
 {
-    static const enum check_state states[] = { [WAL_FINE] = CHECK_FINE, [WAL_WARN] = CHECK_WARN, [WAL_ERROR] = CHECK_ERROR };
+    static const enum check_state states[] = {
+        [WAL_FINE] = CHECK_FINE, [WAL_WARN] = CHECK_WARN, [WAL_ERROR] = CHECK_ERROR
+    };
     const struct wal_setting *setting = config_wal(config);
     struct wal_report *reports = NULL;
     struct pr_error err;

@@ -26,8 +26,8 @@ void checks_add(struct checks *checks, const char *name, enum check_state state,
     PR_PRINTF(4, 5);
 /* Slots of the server's log, as the configuration wants them and as they are; nothing where there are
  * none.  ret may be NULL. */
-void checks_add_wal(struct checks *checks, const struct config *config, struct store *store, struct wal_report **ret,
-                    size_t *ret_count);
+void checks_add_wal(struct checks *checks, const struct config *config, struct store *store,
+                    struct wal_report **ret, size_t *ret_count);
 /* The worst of them. */
 enum check_state checks_health(const struct checks *checks);
 /* "checks": [...] */

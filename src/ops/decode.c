@@ -24,7 +24,8 @@ bool media_type_is(pr_slice content_type, const char *media_type)
     if (semicolon != NULL)
         content_type.size = (size_t)(semicolon - content_type.data);
     content_type = slice_trim(content_type);
-    return content_type.size == strlen(media_type) && strncasecmp(content_type.data, media_type, content_type.size) == 0;
+    return content_type.size == strlen(media_type) &&
+           strncasecmp(content_type.data, media_type, content_type.size) == 0;
 }
 
 static bool is_json_type(pr_slice type)
@@ -33,22 +34,23 @@ static bool is_json_type(pr_slice type)
     if (semicolon != NULL)
         type.size = (size_t)(semicolon - type.data);
     type = slice_trim(type);
-    return type.size == 0 || (type.size > 5 && (type.data[type.size - 5] == '/' || type.data[type.size - 5] == '+') &&
-                              strncasecmp(type.data + type.size - 4, "json", 4) == 0);
+    return type.size == 0 ||
+           (type.size > 5 && (type.data[type.size - 5] == '/' || type.data[type.size - 5] == '+') &&
+            strncasecmp(type.data + type.size - 4, "json", 4) == 0);
 }
 
 /* ---- Attributes, wherever they came from -------------------------------------------------- */
 
 struct decoder {
-    struct arena      *arena;
-    int64_t            now_us;
-    struct pr_error   *reterr;
+    struct arena *arena;
+    int64_t now_us;
+    struct pr_error *reterr;
     struct pr_message *m;
-    pr_slice           event_id; /* when it is no UUID: kept as a header */
-    bool               versioned;
-    struct buf         headers;  /* JSON: extensions that are nobody's field */
+    pr_slice event_id; /* when it is no UUID: kept as a header */
+    bool versioned;
+    struct buf headers; /* JSON: extensions that are nobody's field */
     struct json_writer w;
-    bool               has_headers;
+    bool has_headers;
 };
 
 static pr_slice keep(const struct decoder *d, pr_slice text)
@@ -60,10 +62,11 @@ static pr_slice keep(const struct decoder *d, pr_slice text)
 static int id_from_text(pr_slice source, pr_slice text, pr_id *ret)
 {
     unsigned char hash[EVP_MAX_MD_SIZE];
-    EVP_MD_CTX   *context = EVP_MD_CTX_new();
-    bool          done = context != NULL && EVP_DigestInit_ex(context, EVP_sha256(), NULL) == 1 &&
-                EVP_DigestUpdate(context, source.data, source.size) == 1 && EVP_DigestUpdate(context, "\n", 1) == 1 &&
-                EVP_DigestUpdate(context, text.data, text.size) == 1 && EVP_DigestFinal_ex(context, hash, NULL) == 1;
+    EVP_MD_CTX *context = EVP_MD_CTX_new();
+    bool done =
+        context != NULL && EVP_DigestInit_ex(context, EVP_sha256(), NULL) == 1 &&
+        EVP_DigestUpdate(context, source.data, source.size) == 1 && EVP_DigestUpdate(context, "\n", 1) == 1 &&
+        EVP_DigestUpdate(context, text.data, text.size) == 1 && EVP_DigestFinal_ex(context, hash, NULL) == 1;
     EVP_MD_CTX_free(context);
     if (!done)
         return PR_ENOMEM;
@@ -77,8 +80,8 @@ static int take_time(struct decoder *d, pr_slice name, pr_slice value, int64_t *
 {
     if (time_or_span(value, 1, d->now_us, ret))
         return PR_OK;
-    return error_set(d->reterr, PR_EINVAL, "%.*s: \"%.*s\" is not a time; write 5m, or 2024-01-31T12:00:00Z", SLICE_ARGS(name),
-                     SLICE_ARGS(value));
+    return error_set(d->reterr, PR_EINVAL, "%.*s: \"%.*s\" is not a time; write 5m, or 2024-01-31T12:00:00Z",
+                     SLICE_ARGS(name), SLICE_ARGS(value));
 }
 
 static void extension(struct decoder *d, pr_slice name, pr_slice value)
@@ -93,7 +96,7 @@ static int take_attribute(struct decoder *d, pr_slice name, pr_slice value)
 {
     const struct {
         const char *name;
-        pr_slice   *field;
+        pr_slice *field;
     } fields[] = { { "type", &d->m->type },
                    { "source", &d->m->source },
                    { "subject", &d->m->subject },
@@ -126,7 +129,8 @@ static int take_attribute(struct decoder *d, pr_slice name, pr_slice value)
         return take_time(d, name, value, &d->m->due_us);
     if (slice_eq_cstr(name, "expirytime"))
         return take_time(d, name, value, &d->m->expires_us);
-    if (!slice_eq_cstr(name, "time") && !slice_eq_cstr(name, "sequence")) /* those are ours when it is delivered */
+    if (!slice_eq_cstr(name, "time") &&
+        !slice_eq_cstr(name, "sequence")) /* those are ours when it is delivered */
         extension(d, name, value);
     return PR_OK;
 }
@@ -156,10 +160,12 @@ static int finish_headers(struct decoder *d)
     if (!d->has_headers)
         return PR_OK;
     if (d->m->headers.size > 0)
-        return error_set(d->reterr, PR_EINVAL, "headers come in " CLOUDEVENTS_HEADERS " or as extensions, not both");
+        return error_set(d->reterr, PR_EINVAL,
+                         "headers come in " CLOUDEVENTS_HEADERS " or as extensions, not both");
     d->m->headers = keep(d, buf_slice(&d->headers));
-    return buf_failed(&d->headers) == 0 && d->m->headers.data != NULL ? PR_OK
-                                                                      : error_set(d->reterr, PR_ETOOBIG, "too many extensions");
+    return buf_failed(&d->headers) == 0 && d->m->headers.data != NULL
+               ? PR_OK
+               : error_set(d->reterr, PR_ETOOBIG, "too many extensions");
 }
 
 static void decoder_begin(struct decoder *d, struct pr_message *m)
@@ -178,7 +184,7 @@ static void decoder_begin(struct decoder *d, struct pr_message *m)
 static int take_base64(struct decoder *d, const json_t *value)
 {
     struct buf bytes;
-    pr_slice   text = { json_string_value(value), json_string_length(value) };
+    pr_slice text = { json_string_value(value), json_string_length(value) };
     buf_init(&bytes, DATA_MAX);
     int rc = text.data != NULL ? base64_decode(&bytes, text) : PR_EINVAL;
     if (rc == PR_OK && buf_failed(&bytes) == 0)
@@ -225,15 +231,16 @@ static int take_member(struct decoder *d, const char *key, const json_t *value)
 
 static int structured(struct decoder *d, const json_t *event, struct pr_message *m)
 {
-    const char   *key;
-    json_t       *value;
+    const char *key;
+    json_t *value;
     const json_t *data = json_object_get(event, "data"), *base64 = json_object_get(event, "data_base64");
     decoder_begin(d, m);
     if (!json_is_object(event))
         return error_set(d->reterr, PR_EINVAL, "an event is a JSON object");
-    json_object_foreach((json_t *)(uintptr_t)event, key, value) {
+    json_object_foreach((json_t *)(uintptr_t)event, key, value)
+    {
         bool is_data = strcmp(key, "data") == 0 || strcmp(key, "data_base64") == 0;
-        int  rc = is_data ? PR_OK : take_member(d, key, value);
+        int rc = is_data ? PR_OK : take_member(d, key, value);
         if (rc < 0)
             return rc;
     }
@@ -251,11 +258,11 @@ static int binary(struct decoder *d, const struct decode_input *in, struct pr_me
 {
     decoder_begin(d, m);
     for (size_t i = 0; i < in->header_count; i++) {
-        char        name[64];
+        char name[64];
         const char *key = in->headers[i].name;
-        pr_slice    value;
-        bool        trace = strcasecmp(key, "traceparent") == 0 || strcasecmp(key, "tracestate") == 0;
-        size_t      skip = trace ? 0 : 3;
+        pr_slice value;
+        bool trace = strcasecmp(key, "traceparent") == 0 || strcasecmp(key, "tracestate") == 0;
+        size_t skip = trace ? 0 : 3;
         if (strlen(key) - skip >= sizeof name)
             return error_set(d->reterr, PR_EINVAL, "%.60s: the name is too long", key);
         for (size_t k = 0; k <= strlen(key) - skip; k++)
@@ -297,11 +304,13 @@ static int take_plain(struct decoder *d, const char *key, const json_t *value)
         char *text = json_dumps(value, JSON_COMPACT);
         d->m->headers = text != NULL ? keep(d, slice_from(text)) : (pr_slice){ NULL, 0 };
         free(text);
-        return d->m->headers.data != NULL ? PR_OK : error_set(d->reterr, PR_ENOMEM, "no memory for the headers");
+        return d->m->headers.data != NULL ? PR_OK
+                                          : error_set(d->reterr, PR_ENOMEM, "no memory for the headers");
     }
     pr_slice text = { json_string_value(value), json_string_length(value) };
     if (!json_is_string(value))
-        return error_set(d->reterr, PR_EINVAL, "%.60s: it is not %s", key, strcmp(key, "headers") == 0 ? "an object" : "a text");
+        return error_set(d->reterr, PR_EINVAL, "%.60s: it is not %s", key,
+                         strcmp(key, "headers") == 0 ? "an object" : "a text");
     if (strcmp(key, "id") == 0)
         return pr_id_parse(text, &d->m->id) == PR_OK
                    ? PR_OK
@@ -309,14 +318,16 @@ static int take_plain(struct decoder *d, const char *key, const json_t *value)
     for (size_t i = 0; i < ARRAY_LENGTH(fields); i++)
         if (strcmp(key, fields[i].name) == 0)
             return take_attribute(d, slice_from(fields[i].attribute), text);
-    return error_set(d->reterr, PR_EINVAL, "%.60s: there is no such field; fields are type, payload, payload_text, "
-                     "payload_base64, stream, destination, id, due_at, ...", key);
+    return error_set(d->reterr, PR_EINVAL,
+                     "%.60s: there is no such field; fields are type, payload, payload_text, "
+                     "payload_base64, stream, destination, id, due_at, ...",
+                     key);
 }
 
 static int plain(struct decoder *d, const json_t *object, struct pr_message *m)
 {
-    const char   *key;
-    json_t       *value;
+    const char *key;
+    json_t *value;
     const json_t *payload = json_object_get(object, "payload"), *text = json_object_get(object, "payload_text"),
                  *base64 = json_object_get(object, "payload_base64");
     decoder_begin(d, m);
@@ -324,7 +335,8 @@ static int plain(struct decoder *d, const json_t *object, struct pr_message *m)
         return error_set(d->reterr, PR_EINVAL, "a message is a JSON object");
     if ((payload != NULL) + (text != NULL) + (base64 != NULL) > 1)
         return error_set(d->reterr, PR_EINVAL, "payload, payload_text and payload_base64 exclude each other");
-    json_object_foreach((json_t *)(uintptr_t)object, key, value) {
+    json_object_foreach((json_t *)(uintptr_t)object, key, value)
+    {
         int rc = value == payload || value == text || value == base64 ? PR_OK : take_plain(d, key, value);
         if (rc < 0)
             return rc;
@@ -344,13 +356,15 @@ static int plain(struct decoder *d, const json_t *object, struct pr_message *m)
 
 typedef int (*decode_one)(struct decoder *d, const json_t *value, struct pr_message *m);
 
-static int list(struct decoder *d, const json_t *root, decode_one one, struct pr_message **ret, size_t *ret_count)
+static int list(struct decoder *d, const json_t *root, decode_one one, struct pr_message **ret,
+                size_t *ret_count)
 {
     size_t count = json_is_array(root) ? json_array_size(root) : 1;
     if (count == 0)
         return error_set(d->reterr, PR_EINVAL, "there is no message in it");
     if (count > DECODE_MESSAGES_MAX)
-        return error_set(d->reterr, PR_ETOOBIG, "at most %d messages at once are possible", DECODE_MESSAGES_MAX);
+        return error_set(d->reterr, PR_ETOOBIG, "at most %d messages at once are possible",
+                         DECODE_MESSAGES_MAX);
     struct pr_message *messages = arena_alloc_array(d->arena, count, sizeof *messages);
     if (messages == NULL)
         return error_set(d->reterr, PR_ENOMEM, "no memory for %zu messages", count);
@@ -366,16 +380,18 @@ static int list(struct decoder *d, const json_t *root, decode_one one, struct pr
     return PR_OK;
 }
 
-static int by_json(struct decoder *d, const struct decode_input *in, decode_one one, bool array, struct pr_message **ret,
-                   size_t *ret_count)
+static int by_json(struct decoder *d, const struct decode_input *in, decode_one one, bool array,
+                   struct pr_message **ret, size_t *ret_count)
 {
     json_error_t where;
-    json_t      *root = json_loadb(in->body.size > 0 ? in->body.data : "", in->body.size, JSON_REJECT_DUPLICATES, &where);
-    int          rc;
+    json_t *root =
+        json_loadb(in->body.size > 0 ? in->body.data : "", in->body.size, JSON_REJECT_DUPLICATES, &where);
+    int rc;
     if (root == NULL)
         return error_set(d->reterr, PR_EINVAL, "the body is not JSON: line %d: %.200s", where.line, where.text);
     if (json_is_array(root) != array)
-        rc = error_set(d->reterr, PR_EINVAL, array ? "a batch is a JSON array of events" : "the body is not a JSON object");
+        rc = error_set(d->reterr, PR_EINVAL,
+                       array ? "a batch is a JSON array of events" : "the body is not a JSON object");
     else
         rc = list(d, root, one, ret, ret_count);
     json_decref(root);
@@ -403,13 +419,13 @@ static int decode(struct decoder *d, const struct decode_input *in, struct pr_me
     }
     if (!media_type_is(in->content_type, "application/json"))
         return error_set(d->reterr, PR_EUNSUPPORTED,
-                         "the content type is application/json, " CLOUDEVENTS_MEDIA_TYPE " or " CLOUDEVENTS_BATCH_MEDIA_TYPE
-                         "; with ce- headers any");
+                         "the content type is application/json, " CLOUDEVENTS_MEDIA_TYPE
+                         " or " CLOUDEVENTS_BATCH_MEDIA_TYPE "; with ce- headers any");
     return by_json(d, in, plain, false, ret, ret_count);
 }
 
-int decode_messages(const struct decode_input *in, struct arena *arena, struct pr_message **ret, size_t *ret_count,
-                    struct pr_error *reterr)
+int decode_messages(const struct decode_input *in, struct arena *arena, struct pr_message **ret,
+                    size_t *ret_count, struct pr_error *reterr)
 {
     struct decoder d = { .arena = arena, .now_us = in->now_us, .reterr = reterr };
     buf_init(&d.headers, PR_HEADERS_MAX);

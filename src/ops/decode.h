@@ -18,17 +18,18 @@ struct decode_header {
 };
 
 struct decode_input {
-    pr_slice             content_type;
-    struct decode_header headers[DECODE_HEADERS_MAX]; /* those of the request whose names begin with ce- , traceparent, tracestate */
-    size_t               header_count;
-    pr_slice             body;
-    int64_t              now_us;
+    pr_slice content_type;
+    struct decode_header headers
+        [DECODE_HEADERS_MAX]; /* those of the request whose names begin with ce- , traceparent, tracestate */
+    size_t header_count;
+    pr_slice body;
+    int64_t now_us;
 };
 
 /* *ret lives in the arena; the body is borrowed.  Fault PR_EINVAL: the text names what is wrong; PR_ETOOBIG: too many;
  * PR_EUNSUPPORTED: no media type of these; PR_ENOMEM. */
-PR_MUST_CHECK int decode_messages(const struct decode_input *in, struct arena *arena, struct pr_message **ret, size_t *ret_count,
-                                  struct pr_error *reterr);
+PR_MUST_CHECK int decode_messages(const struct decode_input *in, struct arena *arena, struct pr_message **ret,
+                                  size_t *ret_count, struct pr_error *reterr);
 
 /* "application/json; charset=utf-8" is "application/json". */
 bool media_type_is(pr_slice content_type, const char *media_type);

@@ -154,7 +154,8 @@ const struct breaker_info *message_breaker(const struct config *config, const st
 {
     if (reply->breaker_count == 0 || (l->state != STATE_READY && l->state != STATE_RETRYING))
         return NULL;
-    return l->m.destination.size > 0 ? breaker_of(reply, l, l->m.destination) : breaker_by_route(config, reply, l);
+    return l->m.destination.size > 0 ? breaker_of(reply, l, l->m.destination)
+                                     : breaker_by_route(config, reply, l);
 }
 
 /* ---- How it stands ---- */

@@ -11,33 +11,36 @@
 #include "base/util.h"
 
 #define SLICE_US PR_SECONDS(1)
-#define ALIVE_SLICES 5  /* of silence: then a comment line, so that both sides notice when the other is gone */
-#define READ_MAX 32     /* happenings at once */
+#define ALIVE_SLICES 5 /* of silence: then a comment line, so that both sides notice when the other is gone */
+#define READ_MAX 32    /* happenings at once */
 #define PENDING_MAX (1u << 20)
 
 struct events {
-    struct feed       *feed;
+    struct feed *feed;
     const atomic_bool *stop;
-    uint64_t           next;
-    unsigned           kinds; /* bits; 0: all */
-    char               box[64], endpoint[64];
-    struct buf         pending;
-    size_t             taken; /* of pending */
-    bool               over;
-    int                silent;
+    uint64_t next;
+    unsigned kinds; /* bits; 0: all */
+    char box[64], endpoint[64];
+    struct buf pending;
+    size_t taken; /* of pending */
+    bool over;
+    int silent;
 };
 
 static int parse_kinds(pr_slice list, unsigned *ret, struct pr_error *reterr)
 {
     while (list.size > 0) {
         const char *comma = memchr(list.data, ',', list.size);
-        size_t      size = comma != NULL ? (size_t)(comma - list.data) : list.size;
-        int         kind = 0;
-        while (kind <= HAPPENING_ENDPOINT && !slice_eq_cstr((pr_slice){ list.data, size }, happening_name((enum happening_kind)kind)))
+        size_t size = comma != NULL ? (size_t)(comma - list.data) : list.size;
+        int kind = 0;
+        while (kind <= HAPPENING_ENDPOINT &&
+               !slice_eq_cstr((pr_slice){ list.data, size }, happening_name((enum happening_kind)kind)))
             kind++;
         if (kind > HAPPENING_ENDPOINT)
-            return error_set(reterr, PR_EINVAL, "kind: \"%.*s\" is none; there are sent failed dead parked discarded expired "
-                             "changed endpoint", (int)size, list.data);
+            return error_set(reterr, PR_EINVAL,
+                             "kind: \"%.*s\" is none; there are sent failed dead parked discarded expired "
+                             "changed endpoint",
+                             (int)size, list.data);
         *ret |= 1u << kind;
         size += comma != NULL;
         list = (pr_slice){ list.data + size, list.size - size };
@@ -63,7 +66,8 @@ int events_new(struct feed *feed, const struct params *params, const atomic_bool
     happening_text(e->box, sizeof e->box, params_get(params, "box"));
     happening_text(e->endpoint, sizeof e->endpoint, params_get(params, "endpoint"));
     buf_init(&e->pending, PENDING_MAX);
-    buf_add_cstr(&e->pending, ": listening\n\n"); /* so that the client knows that it missed nothing from now on */
+    buf_add_cstr(&e->pending,
+                 ": listening\n\n"); /* so that the client knows that it missed nothing from now on */
     *ret = e;
     return PR_OK;
 }
@@ -95,7 +99,7 @@ static void moment(struct json_writer *w, const char *key, int64_t us)
 void events_write(struct buf *b, const struct happening *h)
 {
     struct json_writer w;
-    char               id[PR_ID_TEXT_SIZE] = "";
+    char id[PR_ID_TEXT_SIZE] = "";
     buf_addf(b, "id: %" PRIu64 "\nevent: %s\ndata: ", h->number, happening_name(h->kind));
     json_init(&w, b);
     json_begin_object(&w);
@@ -108,7 +112,11 @@ void events_write(struct buf *b, const struct happening *h)
     json_key(&w, "attempt");
     json_int(&w, h->attempt);
     text(&w, "reason", h->reason != PR_REASON_NONE ? pr_reason_name(h->reason) : "");
-    text(&w, h->kind == HAPPENING_CHANGED ? "what" : h->kind == HAPPENING_ENDPOINT ? "breaker" : "error", h->error);
+    text(&w,
+         h->kind == HAPPENING_CHANGED    ? "what"
+         : h->kind == HAPPENING_ENDPOINT ? "breaker"
+                                         : "error",
+         h->error);
     text(&w, "rule", h->rule);
     moment(&w, "next_at", h->next_us);
     json_end_object(&w);
@@ -117,7 +125,8 @@ void events_write(struct buf *b, const struct happening *h)
 
 static bool is_wanted(const struct events *e, const struct happening *h)
 {
-    return (e->kinds == 0 || (e->kinds >> h->kind & 1) != 0) && (e->box[0] == '\0' || strcmp(e->box, h->box) == 0) &&
+    return (e->kinds == 0 || (e->kinds >> h->kind & 1) != 0) &&
+           (e->box[0] == '\0' || strcmp(e->box, h->box) == 0) &&
            (e->endpoint[0] == '\0' || strcmp(e->endpoint, h->endpoint) == 0);
 }
 
@@ -125,7 +134,7 @@ static bool is_wanted(const struct events *e, const struct happening *h)
 static void events_fetch(struct events *e)
 {
     struct happening list[READ_MAX];
-    size_t           count = 0;
+    size_t count = 0;
     buf_reset(&e->pending);
     e->taken = 0;
     int rc = feed_read(e->feed, &e->next, list, READ_MAX, &count, SLICE_US);
@@ -133,7 +142,9 @@ static void events_fetch(struct events *e)
         if (is_wanted(e, &list[i]))
             events_write(&e->pending, &list[i]);
     if (rc == PR_STALE) {
-        buf_add_cstr(&e->pending, ": dropped: you were too slow and missed events; look at the state, then listen again\n\n");
+        buf_add_cstr(
+            &e->pending,
+            ": dropped: you were too slow and missed events; look at the state, then listen again\n\n");
         e->over = true;
     }
     e->silent = e->pending.size > 0 ? 0 : e->silent + (rc == PR_TIMEOUT);

@@ -16,8 +16,8 @@
 struct events;
 
 /* params: kind (names, separated by commas), box, endpoint.  *stop is looked at while it waits.  Fault PR_EINVAL, PR_ENOMEM. */
-PR_MUST_CHECK int events_new(struct feed *feed, const struct params *params, const atomic_bool *stop, struct events **ret,
-                             struct pr_error *reterr);
+PR_MUST_CHECK int events_new(struct feed *feed, const struct params *params, const atomic_bool *stop,
+                             struct events **ret, struct pr_error *reterr);
 void events_free(struct events *e);
 
 /* The next bytes, at least one; waits for them.  EVENTS_END: it is over. */

@@ -11,7 +11,7 @@
 static bool is_address(const char *host)
 {
     unsigned char bytes[sizeof(struct in6_addr)];
-    size_t        length = strlen(host);
+    size_t length = strlen(host);
     if (length > 2 && host[0] == '[' && host[length - 1] == ']') {
         char inside[HOST_MAX + 1];
         memcpy(inside, host + 1, length - 2);
@@ -29,8 +29,10 @@ bool guard_host_is_known(const struct guard *guard, const char *host)
     if (host == NULL)
         return false;
     const char *colon = strrchr(host, ':'), *bracket = strrchr(host, ']');
-    size_t      length = colon != NULL && (bracket == NULL || colon > bracket) ? (size_t)(colon - host) : strlen(host);
-    if (length == 0 || length > HOST_MAX || (host[length] == ':' && strspn(host + length + 1, "0123456789") != strlen(host + length + 1)))
+    size_t length =
+        colon != NULL && (bracket == NULL || colon > bracket) ? (size_t)(colon - host) : strlen(host);
+    if (length == 0 || length > HOST_MAX ||
+        (host[length] == ':' && strspn(host + length + 1, "0123456789") != strlen(host + length + 1)))
         return false;
     memcpy(name, host, length);
     name[length] = '\0';
@@ -57,7 +59,7 @@ enum role guard_role(const struct guard *guard, const char *authorization)
     if (authorization == NULL || strncasecmp(authorization, "Bearer ", 7) != 0)
         return ROLE_NONE;
     pr_slice given = slice_trim(slice_from(authorization + 7));
-    bool     operates = guard_same(slice_from(guard->token), given);
-    bool     views = guard_same(slice_from(guard->viewer_token), given);
+    bool operates = guard_same(slice_from(guard->token), given);
+    bool views = guard_same(slice_from(guard->viewer_token), given);
     return operates ? ROLE_OPERATOR : views ? ROLE_VIEWER : ROLE_NONE;
 }

@@ -16,10 +16,10 @@ enum role { ROLE_NONE, ROLE_VIEWER, ROLE_OPERATOR };
 #define GUARD_HEADER "X-Postrider"
 
 struct guard {
-    const char        *token, *viewer_token; /* "": none; borrowed */
+    const char *token, *viewer_token; /* "": none; borrowed */
     const char *const *hosts;
-    size_t             host_count;
-    bool               by_file; /* it listens on a socket file: browsers cannot get here, and Host says nothing */
+    size_t host_count;
+    bool by_file; /* it listens on a socket file: browsers cannot get here, and Host says nothing */
 };
 
 /* The value of Host, with or without a port; NULL: it is missing. */

@@ -17,11 +17,11 @@
 #define COUNTS_BLOCK 16384
 
 struct metrics {
-    pthread_mutex_t    lock; /* whoever asks the store lets the others wait: they want the same */
-    struct arena       arena; /* of the replies */
+    pthread_mutex_t lock; /* whoever asks the store lets the others wait: they want the same */
+    struct arena arena;   /* of the replies */
     struct query_reply boxes, failing, endpoints, streams;
-    int64_t            asked_us; /* monotonic; 0: never */
-    bool               up, streams_known;
+    int64_t asked_us; /* monotonic; 0: never */
+    bool up, streams_known;
 };
 
 struct metrics *metrics_new(void)
@@ -57,10 +57,12 @@ static void refresh(struct metrics *m, const struct runtime_inside *in)
     arena_reset(&m->arena);
     m->boxes = m->failing = m->endpoints = m->streams = (struct query_reply){ 0 };
     m->up = ask(m, in->store, &(struct query){ .kind = QUERY_BOXES }, &m->boxes) &&
-            ask(m, in->store, &(struct query){ .kind = QUERY_FAILING, .near = watch_near(in->config) }, &m->failing) &&
+            ask(m, in->store, &(struct query){ .kind = QUERY_FAILING, .near = watch_near(in->config) },
+                &m->failing) &&
             ask(m, in->store, &(struct query){ .kind = QUERY_ENDPOINTS }, &m->endpoints);
     m->streams_known = m->up && ask(m, in->store,
-                                    &(struct query){ .kind = QUERY_STREAMS, .blocked = true,
+                                    &(struct query){ .kind = QUERY_STREAMS,
+                                                     .blocked = true,
                                                      .filter = { .state = -1, .limit = COUNT_EXACT_MAX } },
                                     &m->streams);
     m->asked_us = now_us;
@@ -90,8 +92,8 @@ static void label(struct buf *b, const char *separator, const char *name, pr_sli
 }
 
 /* name{a="x",b="y"} value; a NULL: without labels, b NULL: with one. */
-static void sample(struct buf *b, const char *name, const char *label_a, pr_slice a, const char *label_b, pr_slice value_b,
-                   double value)
+static void sample(struct buf *b, const char *name, const char *label_a, pr_slice a, const char *label_b,
+                   pr_slice value_b, double value)
 {
     buf_add_cstr(b, name);
     if (label_a != NULL)
@@ -108,7 +110,8 @@ static void sample_1(struct buf *b, const char *name, const char *label_a, pr_sl
     sample(b, name, label_a, a, NULL, NONE, value);
 }
 
-static void histogram(struct buf *b, const char *name, const char *label_a, pr_slice a, const struct histogram *h)
+static void histogram(struct buf *b, const char *name, const char *label_a, pr_slice a,
+                      const struct histogram *h)
 {
     uint64_t sum = 0;
     for (size_t i = 0; i <= HISTOGRAM_BUCKETS; i++) {
@@ -130,11 +133,11 @@ static void histogram(struct buf *b, const char *name, const char *label_a, pr_s
 /* ---- This process --------------------------------------------------------------------------------- */
 
 struct own {
-    struct relay_box     *boxes;
-    size_t                box_count;
+    struct relay_box *boxes;
+    size_t box_count;
     struct endpoint_view *endpoints;
-    pr_slice             *names;
-    size_t                endpoint_count;
+    pr_slice *names;
+    size_t endpoint_count;
 };
 
 static bool own_read(struct relay *relay, struct arena *arena, struct own *ret)
@@ -162,18 +165,21 @@ static void write_ends(struct buf *b, const struct own *own)
         const struct engine_counts *c = &own->boxes[i].counts;
         const struct {
             const char *end;
-            uint64_t    count;
-        } ends[] = { { "sent", c->sent }, { "dead", c->dead }, { "discarded", c->discarded }, { "expired", c->expired } };
+            uint64_t count;
+        } ends[] = {
+            { "sent", c->sent }, { "dead", c->dead }, { "discarded", c->discarded }, { "expired", c->expired }
+        };
         for (size_t k = 0; k < ARRAY_LENGTH(ends); k++)
-            sample(b, "postrider_messages_ended_total", "box", slice_from(own->boxes[i].name), "end", slice_from(ends[k].end),
-                   (double)ends[k].count);
+            sample(b, "postrider_messages_ended_total", "box", slice_from(own->boxes[i].name), "end",
+                   slice_from(ends[k].end), (double)ends[k].count);
     }
 }
 
 static void write_own_boxes(struct buf *b, const struct own *own)
 {
     write_ends(b, own);
-    family(b, "postrider_poison_total", "counter", "Messages that were handed out too often without an outcome.");
+    family(b, "postrider_poison_total", "counter",
+           "Messages that were handed out too often without an outcome.");
     for (size_t i = 0; i < own->box_count; i++)
         sample(b, "postrider_poison_total", "box", slice_from(own->boxes[i].name), "kind", PR_STR("attempts"),
                (double)own->boxes[i].counts.poison);
@@ -182,13 +188,17 @@ static void write_own_boxes(struct buf *b, const struct own *own)
         sample_1(b, "postrider_lanes_owned", "box", slice_from(own->boxes[i].name), own->boxes[i].lanes);
     family(b, "postrider_lease_lost_total", "counter", "Times that somebody else took the lease.");
     for (size_t i = 0; i < own->box_count; i++)
-        sample_1(b, "postrider_lease_lost_total", "box", slice_from(own->boxes[i].name), (double)own->boxes[i].counts.leases_lost);
+        sample_1(b, "postrider_lease_lost_total", "box", slice_from(own->boxes[i].name),
+                 (double)own->boxes[i].counts.leases_lost);
     family(b, "postrider_verdicts_stale_total", "counter", "Outcomes that came too late to count.");
     for (size_t i = 0; i < own->box_count; i++)
-        sample_1(b, "postrider_verdicts_stale_total", "box", slice_from(own->boxes[i].name), (double)own->boxes[i].counts.stale);
-    family(b, "postrider_commit_to_send_seconds", "histogram", "From the creation of a message to its first hand-out.");
+        sample_1(b, "postrider_verdicts_stale_total", "box", slice_from(own->boxes[i].name),
+                 (double)own->boxes[i].counts.stale);
+    family(b, "postrider_commit_to_send_seconds", "histogram",
+           "From the creation of a message to its first hand-out.");
     for (size_t i = 0; i < own->box_count; i++)
-        histogram(b, "postrider_commit_to_send_seconds", "box", slice_from(own->boxes[i].name), &own->boxes[i].counts.commit_to_send);
+        histogram(b, "postrider_commit_to_send_seconds", "box", slice_from(own->boxes[i].name),
+                  &own->boxes[i].counts.commit_to_send);
     family(b, "postrider_cycle_seconds", "histogram", "How long the store took for a cycle.");
     for (size_t i = 0; i < own->box_count; i++)
         histogram(b, "postrider_cycle_seconds", "box", slice_from(own->boxes[i].name), &own->boxes[i].cycles);
@@ -200,16 +210,18 @@ static void write_failures(struct buf *b, const struct own *own)
     for (size_t i = 0; i < own->endpoint_count; i++)
         for (size_t k = 0; k < REASON_COUNT; k++)
             if (own->endpoints[i].reasons[k] > 0)
-                sample(b, "postrider_failures_total", "endpoint", own->names[i], "reason", slice_from(pr_reason_name(reason_at(k))),
-                       (double)own->endpoints[i].reasons[k]);
+                sample(b, "postrider_failures_total", "endpoint", own->names[i], "reason",
+                       slice_from(pr_reason_name(reason_at(k))), (double)own->endpoints[i].reasons[k]);
 }
 
 static void write_own_endpoints(struct buf *b, const struct own *own)
 {
     family(b, "postrider_sends_total", "counter", "Sends of this process that had an outcome.");
     for (size_t i = 0; i < own->endpoint_count; i++) {
-        sample(b, "postrider_sends_total", "endpoint", own->names[i], "outcome", PR_STR("ok"), (double)own->endpoints[i].sent);
-        sample(b, "postrider_sends_total", "endpoint", own->names[i], "outcome", PR_STR("failed"), (double)own->endpoints[i].failed);
+        sample(b, "postrider_sends_total", "endpoint", own->names[i], "outcome", PR_STR("ok"),
+               (double)own->endpoints[i].sent);
+        sample(b, "postrider_sends_total", "endpoint", own->names[i], "outcome", PR_STR("failed"),
+               (double)own->endpoints[i].failed);
     }
     write_failures(b, own);
     family(b, "postrider_in_flight", "gauge", "Messages of this process that are on their way.");
@@ -217,7 +229,8 @@ static void write_own_endpoints(struct buf *b, const struct own *own)
         sample_1(b, "postrider_in_flight", "endpoint", own->names[i], (double)own->endpoints[i].out);
     family(b, "postrider_send_duration_seconds", "histogram", "From hand-out to outcome.");
     for (size_t i = 0; i < own->endpoint_count; i++)
-        histogram(b, "postrider_send_duration_seconds", "endpoint", own->names[i], &own->endpoints[i].durations);
+        histogram(b, "postrider_send_duration_seconds", "endpoint", own->names[i],
+                  &own->endpoints[i].durations);
 }
 
 /* ---- The store -------------------------------------------------------------------------------------- */
@@ -229,27 +242,31 @@ static void write_states(struct buf *b, const struct metrics *m)
         const struct box_counts *c = &m->boxes.boxes[i];
         const struct {
             const char *state;
-            uint64_t    count;
-        } states[] = { { "ready", c->ready },   { "in-flight", c->in_flight }, { "delayed", c->delayed }, { "retrying", c->retrying },
-                       { "held", c->held },     { "parked", c->parked },       { "paused", c->paused },   { "dead", c->dead },
-                       { "done", c->done } };
+            uint64_t count;
+        } states[] = { { "ready", c->ready },       { "in-flight", c->in_flight }, { "delayed", c->delayed },
+                       { "retrying", c->retrying }, { "held", c->held },           { "parked", c->parked },
+                       { "paused", c->paused },     { "dead", c->dead },           { "done", c->done } };
         for (size_t k = 0; k < ARRAY_LENGTH(states); k++)
-            sample(b, "postrider_messages", "box", c->name, "state", slice_from(states[k].state), (double)states[k].count);
+            sample(b, "postrider_messages", "box", c->name, "state", slice_from(states[k].state),
+                   (double)states[k].count);
     }
 }
 
 static void write_boxes(struct buf *b, const struct metrics *m)
 {
     write_states(b, m);
-    family(b, "postrider_messages_waiting", "gauge", "Messages that could go out, or go out after what is before them.");
+    family(b, "postrider_messages_waiting", "gauge",
+           "Messages that could go out, or go out after what is before them.");
     for (size_t i = 0; i < m->boxes.box_count; i++)
         sample_1(b, "postrider_messages_waiting", "box", m->boxes.boxes[i].name,
                  (double)(m->boxes.boxes[i].ready + m->boxes.boxes[i].held + m->boxes.boxes[i].paused));
-    family(b, "postrider_messages_scheduled", "gauge", "Messages that wait for their time: delayed by their sender, or to be retried.");
+    family(b, "postrider_messages_scheduled", "gauge",
+           "Messages that wait for their time: delayed by their sender, or to be retried.");
     for (size_t i = 0; i < m->boxes.box_count; i++)
         sample_1(b, "postrider_messages_scheduled", "box", m->boxes.boxes[i].name,
                  (double)(m->boxes.boxes[i].delayed + m->boxes.boxes[i].retrying));
-    family(b, "postrider_oldest_message_age_seconds", "gauge", "How long the oldest ready message has waited: the lag.");
+    family(b, "postrider_oldest_message_age_seconds", "gauge",
+           "How long the oldest ready message has waited: the lag.");
     for (size_t i = 0; i < m->boxes.box_count; i++) {
         int64_t oldest_us = m->boxes.boxes[i].oldest_us;
         sample_1(b, "postrider_oldest_message_age_seconds", "box", m->boxes.boxes[i].name,
@@ -263,17 +280,21 @@ static void write_retries(struct buf *b, const struct metrics *m)
     family(b, "postrider_messages_failed", "gauge", "Messages in the box that failed, by how often.");
     for (size_t i = 0; i < m->failing.failing_count; i++)
         for (size_t k = 0; k < FAILING_BUCKETS; k++)
-            sample(b, "postrider_messages_failed", "box", m->failing.failing[i].name, "failures", slice_from(names[k]),
-                   (double)m->failing.failing[i].by_failures[k]);
-    family(b, "postrider_poison_candidates", "gauge", "Messages that were handed out without an outcome, once before the limit.");
+            sample(b, "postrider_messages_failed", "box", m->failing.failing[i].name, "failures",
+                   slice_from(names[k]), (double)m->failing.failing[i].by_failures[k]);
+    family(b, "postrider_poison_candidates", "gauge",
+           "Messages that were handed out without an outcome, once before the limit.");
     for (size_t i = 0; i < m->failing.failing_count; i++)
-        sample_1(b, "postrider_poison_candidates", "box", m->failing.failing[i].name, (double)m->failing.failing[i].near_limit);
-    family(b, "postrider_next_retry_timestamp_seconds", "gauge", "When the first retry is planned; none: nothing is.");
+        sample_1(b, "postrider_poison_candidates", "box", m->failing.failing[i].name,
+                 (double)m->failing.failing[i].near_limit);
+    family(b, "postrider_next_retry_timestamp_seconds", "gauge",
+           "When the first retry is planned; none: nothing is.");
     for (size_t i = 0; i < m->failing.failing_count; i++)
         if (m->failing.failing[i].next_us != 0)
             sample_1(b, "postrider_next_retry_timestamp_seconds", "box", m->failing.failing[i].name,
                      (double)m->failing.failing[i].next_us / 1e6);
-    family(b, "postrider_last_retry_timestamp_seconds", "gauge", "When the last retry is planned; none: nothing is.");
+    family(b, "postrider_last_retry_timestamp_seconds", "gauge",
+           "When the last retry is planned; none: nothing is.");
     for (size_t i = 0; i < m->failing.failing_count; i++)
         if (m->failing.failing[i].last_us != 0)
             sample_1(b, "postrider_last_retry_timestamp_seconds", "box", m->failing.failing[i].name,
@@ -315,7 +336,8 @@ static void write_endpoints(struct buf *b, const struct metrics *m, const struct
                 e = m->endpoints.endpoints[k];
         const char *state = endpoint_standing(&m->endpoints, &e).state;
         for (size_t k = 0; k < ARRAY_LENGTH(states); k++)
-            sample(b, "postrider_endpoint_state", "endpoint", e.name, "state", slice_from(states[k]), strcmp(states[k], state) == 0);
+            sample(b, "postrider_endpoint_state", "endpoint", e.name, "state", slice_from(states[k]),
+                   strcmp(states[k], state) == 0);
     }
 }
 
@@ -330,8 +352,8 @@ static void write_store(struct buf *b, const struct metrics *m, const struct own
 
 void metrics_write(struct metrics *m, struct runtime *rt, const struct runtime_inside *in, struct buf *b)
 {
-    struct arena    arena;
-    struct own      own;
+    struct arena arena;
+    struct own own;
     struct pr_error error;
     arena_init(&arena, COUNTS_BLOCK);
     ASSERT(pthread_mutex_lock(&m->lock) == 0);
@@ -341,7 +363,8 @@ void metrics_write(struct metrics *m, struct runtime *rt, const struct runtime_i
     family(b, "postrider_store_up", "gauge", "1 when the store answers and its tables are right.");
     sample_1(b, "postrider_store_up", NULL, NONE, runtime_is_ready(rt, &error) == PR_OK);
     family(b, "postrider_counts_age_seconds", "gauge", "How old the counts of boxes are.");
-    sample_1(b, "postrider_counts_age_seconds", NULL, NONE, (double)(clock_mono_us(clock_system()) - m->asked_us) / 1e6);
+    sample_1(b, "postrider_counts_age_seconds", NULL, NONE,
+             (double)(clock_mono_us(clock_system()) - m->asked_us) / 1e6);
     if (own_read(in->relay, &arena, &own)) {
         write_own_boxes(b, &own);
         write_own_endpoints(b, &own);

@@ -47,7 +47,7 @@ static void parameter(struct json_writer *w, pr_slice name, const char *in, bool
 static void parameters(struct json_writer *w, const struct api_route *r)
 {
     const char *list = r->params, *brace = strchr(r->path, '{');
-    pr_slice    word;
+    pr_slice word;
     json_key(w, "parameters");
     json_begin_array(w);
     if (brace != NULL)
@@ -61,17 +61,17 @@ static void parameters(struct json_writer *w, const struct api_route *r)
 
 static const char *field_type(pr_slice name)
 {
-    return slice_eq_cstr(name, "ids")                                         ? "array"
+    return slice_eq_cstr(name, "ids")                                        ? "array"
            : slice_eq_cstr(name, "filter") || slice_eq_cstr(name, "headers") ? "object"
-           : slice_eq_cstr(name, "dry_run")                                   ? "boolean"
-           : slice_eq_cstr(name, "payload")                                   ? NULL
-                                                                              : "string";
+           : slice_eq_cstr(name, "dry_run")                                  ? "boolean"
+           : slice_eq_cstr(name, "payload")                                  ? NULL
+                                                                             : "string";
 }
 
 static void json_body(struct json_writer *w, const struct api_route *r)
 {
     const char *list = r->fields;
-    pr_slice    word, needed = { NULL, 0 };
+    pr_slice word, needed = { NULL, 0 };
     json_key(w, "schema");
     json_begin_object(w);
     text(w, "type", "object");
@@ -104,7 +104,8 @@ static void json_body(struct json_writer *w, const struct api_route *r)
 
 static void body(struct json_writer *w, const struct api_route *r)
 {
-    static const char *const types[] = { "application/json", "application/cloudevents+json", "application/cloudevents-batch+json" };
+    static const char *const types[] = { "application/json", "application/cloudevents+json",
+                                         "application/cloudevents-batch+json" };
     if (r->body == BODY_NONE)
         return;
     json_key(w, "requestBody");
@@ -124,7 +125,8 @@ static void body(struct json_writer *w, const struct api_route *r)
     json_end_object(w);
 }
 
-static void response(struct json_writer *w, pr_slice status, const char *description, const char *content_type, bool error)
+static void response(struct json_writer *w, pr_slice status, const char *description, const char *content_type,
+                     bool error)
 {
     json_key_slice(w, status);
     json_begin_object(w);
@@ -145,7 +147,7 @@ static void responses(struct json_writer *w, const struct api_route *r)
     const char *list = r->statuses, *type = r->kind == ROUTE_JSON     ? "application/json"
                                             : r->kind == ROUTE_EVENTS ? "text/event-stream"
                                                                       : "text/plain";
-    pr_slice    word;
+    pr_slice word;
     json_key(w, "responses");
     json_begin_object(w);
     if (next_word(&list, &word))
@@ -210,10 +212,13 @@ void api_openapi(struct api *x)
     }
     json_end_object(w);
     json_key(w, "components");
-    json_raw(w, PR_STR("{\"securitySchemes\":{\"token\":{\"type\":\"http\",\"scheme\":\"bearer\"}},\"schemas\":{\"Error\":"
-                       "{\"type\":\"object\",\"required\":[\"error\"],\"properties\":{\"error\":{\"type\":\"object\","
-                       "\"required\":[\"code\",\"message\",\"hint\"],\"properties\":{\"code\":{\"type\":\"string\"},"
-                       "\"message\":{\"type\":\"string\"},\"hint\":{\"type\":\"string\"}}}}}}}"));
+    json_raw(
+        w,
+        PR_STR(
+            "{\"securitySchemes\":{\"token\":{\"type\":\"http\",\"scheme\":\"bearer\"}},\"schemas\":{\"Error\":"
+            "{\"type\":\"object\",\"required\":[\"error\"],\"properties\":{\"error\":{\"type\":\"object\","
+            "\"required\":[\"code\",\"message\",\"hint\"],\"properties\":{\"code\":{\"type\":\"string\"},"
+            "\"message\":{\"type\":\"string\"},\"hint\":{\"type\":\"string\"}}}}}}}"));
     json_key(w, "security");
     json_raw(w, PR_STR("[{\"token\":[]},{}]"));
     json_end_object(w);

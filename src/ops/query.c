@@ -20,7 +20,7 @@ static int hex_digit(char c)
 
 int url_decode(pr_slice text, bool plus, struct arena *arena, pr_slice *ret)
 {
-    char  *out = arena_alloc(arena, text.size + 1);
+    char *out = arena_alloc(arena, text.size + 1);
     size_t size = 0;
     if (out == NULL)
         return PR_ENOMEM;
@@ -47,9 +47,9 @@ int url_decode(pr_slice text, bool plus, struct arena *arena, pr_slice *ret)
 
 static int param_add(pr_slice pair, struct arena *arena, struct params *params, struct pr_error *reterr)
 {
-    const char  *equals = memchr(pair.data, '=', pair.size);
-    size_t       name_size = equals != NULL ? (size_t)(equals - pair.data) : pair.size;
-    size_t       value_at = name_size + (equals != NULL);
+    const char *equals = memchr(pair.data, '=', pair.size);
+    size_t name_size = equals != NULL ? (size_t)(equals - pair.data) : pair.size;
+    size_t value_at = name_size + (equals != NULL);
     struct param p = { { NULL, 0 }, { NULL, 0 } };
     if (params->count == PARAMS_MAX)
         return error_set(reterr, PR_EINVAL, "at most %d parameters are possible", PARAMS_MAX);
@@ -59,7 +59,9 @@ static int param_add(pr_slice pair, struct arena *arena, struct params *params, 
     if (rc == PR_OK && (!utf8_valid(p.name) || !utf8_valid(p.value)))
         rc = PR_EINVAL;
     if (rc < 0)
-        return error_set(reterr, rc, rc == PR_ENOMEM ? "no memory for the parameters" : "a parameter is not URL-encoded UTF-8");
+        return error_set(reterr, rc,
+                         rc == PR_ENOMEM ? "no memory for the parameters"
+                                         : "a parameter is not URL-encoded UTF-8");
     for (size_t i = 0; i < params->count; i++)
         if (slice_eq(params->list[i].name, p.name))
             return error_set(reterr, PR_EINVAL, "the parameter %.*s is there twice", SLICE_ARGS(p.name));
@@ -72,8 +74,8 @@ int params_parse(pr_slice text, struct arena *arena, struct params *ret, struct 
     ret->count = 0;
     while (text.size > 0) {
         const char *end = memchr(text.data, '&', text.size);
-        size_t      size = end != NULL ? (size_t)(end - text.data) : text.size;
-        int         rc = size > 0 ? param_add((pr_slice){ text.data, size }, arena, ret, reterr) : PR_OK;
+        size_t size = end != NULL ? (size_t)(end - text.data) : text.size;
+        int rc = size > 0 ? param_add((pr_slice){ text.data, size }, arena, ret, reterr) : PR_OK;
         if (rc < 0)
             return rc;
         size_t used = size + (end != NULL);
@@ -117,8 +119,10 @@ static int set_state(struct filter *filter, pr_slice value, struct pr_error *ret
 {
     enum state state = state_parse(value);
     if (state == STATE_COUNT || state == STATE_GONE)
-        return error_set(reterr, PR_EINVAL, "state: \"%.*s\" is none; there are ready, in-flight, delayed, retrying, held, "
-                         "parked, paused, dead, done", SLICE_ARGS(value));
+        return error_set(reterr, PR_EINVAL,
+                         "state: \"%.*s\" is none; there are ready, in-flight, delayed, retrying, held, "
+                         "parked, paused, dead, done",
+                         SLICE_ARGS(value));
     filter->state = (int)state;
     return PR_OK;
 }
@@ -127,15 +131,15 @@ static int set_time(pr_slice name, pr_slice value, int64_t now_us, int64_t *ret,
 {
     if (time_or_span(value, -1, now_us, ret))
         return PR_OK;
-    return error_set(reterr, PR_EINVAL, "%.*s: \"%.*s\" is not a time; write 1h, or 2024-01-31T12:00:00Z", SLICE_ARGS(name),
-                     SLICE_ARGS(value));
+    return error_set(reterr, PR_EINVAL, "%.*s: \"%.*s\" is not a time; write 1h, or 2024-01-31T12:00:00Z",
+                     SLICE_ARGS(name), SLICE_ARGS(value));
 }
 
 int filter_set(struct filter *f, pr_slice name, pr_slice value, int64_t now_us, struct pr_error *reterr)
 {
     const struct {
         const char *name;
-        pr_slice   *field;
+        pr_slice *field;
     } texts[] = { { "box", &f->box },       { "endpoint", &f->endpoint }, { "type", &f->type },
                   { "stream", &f->stream }, { "error", &f->error },       { "fingerprint", &f->fingerprint } };
     uint64_t limit;
@@ -157,7 +161,8 @@ int filter_set(struct filter *f, pr_slice name, pr_slice value, int64_t now_us, 
         f->reason = (int)reason_parse(value);
         return f->reason != PR_REASON_NONE
                    ? PR_OK
-                   : error_set(reterr, PR_EINVAL, "reason: \"%.*s\" is none; one is timeout_exceeded", SLICE_ARGS(value));
+                   : error_set(reterr, PR_EINVAL, "reason: \"%.*s\" is none; one is timeout_exceeded",
+                               SLICE_ARGS(value));
     }
     if (slice_eq_cstr(name, "limit")) {
         if (!number_parse(value, LIST_LIMIT_MAX, &limit) || limit == 0)

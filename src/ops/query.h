@@ -13,7 +13,7 @@ struct param {
 };
 struct params {
     struct param list[PARAMS_MAX];
-    size_t       count;
+    size_t count;
 };
 
 /* %41 and + become what they stand for.  Fault PR_EINVAL: a % without two digits, a NUL.  PR_ENOMEM. */
@@ -27,6 +27,7 @@ bool time_or_span(pr_slice text, int sign, int64_t now_us, int64_t *ret_us);
 
 /* One member of a filter: box state endpoint type stream reason error fingerprint since until limit after.
  * Outcome PR_UNKNOWN: there is none of this name.  Fault PR_EINVAL. */
-PR_MUST_CHECK int filter_set(struct filter *filter, pr_slice name, pr_slice value, int64_t now_us, struct pr_error *reterr);
+PR_MUST_CHECK int filter_set(struct filter *filter, pr_slice name, pr_slice value, int64_t now_us,
+                             struct pr_error *reterr);
 
 #endif

@@ -19,43 +19,44 @@
 #include "runtime/thread.h"
 
 #define CONNECTIONS_MAX 64
-#define LISTENERS_MAX 16               /* of events: so that they cannot take all connections */
+#define LISTENERS_MAX 16 /* of events: so that they cannot take all connections */
 #define CONNECTION_SECONDS 15
-#define HEADERS_BYTES_MAX (32u << 10)  /* of a request, with its line */
-#define BODY_EXTRA (1u << 20)          /* beside the payload: what escapes make of it, headers, a batch of small ones */
+#define HEADERS_BYTES_MAX (32u << 10) /* of a request, with its line */
+#define BODY_EXTRA (1u << 20) /* beside the payload: what escapes make of it, headers, a batch of small ones */
 #define URL_MAX 8192
 #define WHO_MAX 100
 #define EVENTS_BLOCK 4096
-#define EVENTS_SEND_BUFFER (64 << 10)  /* the system's own are megabytes, and a client that is too slow is noticed late */
+#define EVENTS_SEND_BUFFER                                                                                     \
+    (64 << 10) /* the system's own are megabytes, and a client that is too slow is noticed late */
 #define CSP "default-src 'self'"
 
 /* A copy of what the configuration says: requests come during a reload, too. */
 struct secrets {
-    char  *token, *viewer_token;
+    char *token, *viewer_token;
     char **hosts;
     size_t host_count;
 };
 
 struct server {
-    struct runtime    *rt;
-    struct log        *log;
-    struct metrics    *metrics;
+    struct runtime *rt;
+    struct log *log;
+    struct metrics *metrics;
     struct MHD_Daemon *daemon;
-    unsigned           port;
-    struct address     address;
-    pthread_rwlock_t   lock; /* guards: */
-    struct secrets     secrets;
-    size_t             body_max;
-    atomic_bool        stopping;
-    atomic_int         listeners;
+    unsigned port;
+    struct address address;
+    pthread_rwlock_t lock; /* guards: */
+    struct secrets secrets;
+    size_t body_max;
+    atomic_bool stopping;
+    atomic_int listeners;
 };
 
 struct request {
     struct api x;
-    struct buf      body;
-    char           *url;     /* as it was sent */
-    bool            refused; /* x has the answer; the body is only read to be gone */
-    const char     *allow;
+    struct buf body;
+    char *url;    /* as it was sent */
+    bool refused; /* x has the answer; the body is only read to be gone */
+    const char *allow;
 };
 
 /* ---- Secrets ----------------------------------------------------------------------------------- */
@@ -78,7 +79,8 @@ static void secrets_fini(struct secrets *s)
 
 static int secrets_init(struct secrets *s, const struct config *config, struct pr_error *reterr)
 {
-    *s = (struct secrets){ .token = strdup(config->http_token), .viewer_token = strdup(config->http_viewer_token),
+    *s = (struct secrets){ .token = strdup(config->http_token),
+                           .viewer_token = strdup(config->http_viewer_token),
                            .hosts = calloc(config->http_host_count + 1, sizeof s->hosts[0]) };
     bool ok = s->token != NULL && s->viewer_token != NULL && s->hosts != NULL;
     for (; ok && s->host_count < config->http_host_count; s->host_count += ok) {
@@ -102,7 +104,8 @@ static enum MHD_Result collect_header(void *arg, enum MHD_ValueKind kind, const 
 {
     (void)kind;
     struct decode_input *in = arg;
-    bool wanted = strncasecmp(name, "ce-", 3) == 0 || strcasecmp(name, "traceparent") == 0 || strcasecmp(name, "tracestate") == 0;
+    bool wanted = strncasecmp(name, "ce-", 3) == 0 || strcasecmp(name, "traceparent") == 0 ||
+                  strcasecmp(name, "tracestate") == 0;
     if (wanted && value != NULL && in->header_count < DECODE_HEADERS_MAX)
         in->headers[in->header_count++] = (struct decode_header){ name, value };
     return MHD_YES;
@@ -135,17 +138,20 @@ static void check_change(struct request *r, struct MHD_Connection *connection)
         refuse(r, MHD_HTTP_FORBIDDEN, "header_missing", "send " GUARD_HEADER ": 1",
                "changes need the header " GUARD_HEADER ", which no web page can send");
     else if (r->x.route->body == BODY_JSON && !media_type_is(r->x.input.content_type, "application/json"))
-        refuse(r, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE, "unsupported", "send Content-Type: application/json", "changes come as JSON");
+        refuse(r, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE, "unsupported", "send Content-Type: application/json",
+               "changes come as JSON");
     else if (length != NULL && strtoull(length, NULL, 10) > r->body.max)
-        refuse(r, MHD_HTTP_CONTENT_TOO_LARGE, "too_large", "raise limits.payload, or send a reference to it", "the body is too large");
+        refuse(r, MHD_HTTP_CONTENT_TOO_LARGE, "too_large", "raise limits.payload, or send a reference to it",
+               "the body is too large");
 }
 
 /* Whose request is it, and was it meant for us? */
 static void admit(struct server *s, struct request *r, struct MHD_Connection *connection)
 {
     ASSERT(pthread_rwlock_rdlock(&s->lock) == 0);
-    const struct guard guard = { s->secrets.token, s->secrets.viewer_token, (const char *const *)s->secrets.hosts,
-                                 s->secrets.host_count, s->address.any.sa_family == AF_UNIX };
+    const struct guard guard = { s->secrets.token, s->secrets.viewer_token,
+                                 (const char *const *)s->secrets.hosts, s->secrets.host_count,
+                                 s->address.any.sa_family == AF_UNIX };
     bool known = guard_host_is_known(&guard, header(connection, MHD_HTTP_HEADER_HOST));
     r->x.role = guard_role(&guard, header(connection, MHD_HTTP_HEADER_AUTHORIZATION));
     buf_init(&r->body, s->body_max);
@@ -158,7 +164,8 @@ static void admit(struct server *s, struct request *r, struct MHD_Connection *co
 static void check_role(struct request *r)
 {
     if (r->x.role == ROLE_NONE && r->x.route->role != ROLE_NONE)
-        refuse(r, MHD_HTTP_UNAUTHORIZED, "token_missing", "send Authorization: Bearer TOKEN", "a token is needed");
+        refuse(r, MHD_HTTP_UNAUTHORIZED, "token_missing", "send Authorization: Bearer TOKEN",
+               "a token is needed");
     else if (r->x.role < r->x.route->role)
         refuse(r, MHD_HTTP_FORBIDDEN, "viewer", "use the operator's token", "this token may look, not change");
 }
@@ -166,15 +173,16 @@ static void check_role(struct request *r)
 static void find_route(struct request *r, const char *method)
 {
     struct api *x = &r->x;
-    struct pr_error  error;
-    pr_slice         url = slice_from(r->url), part;
-    const char      *mark = memchr(url.data, '?', url.size);
-    pr_slice         path = { url.data, mark != NULL ? (size_t)(mark - url.data) : url.size };
-    pr_slice         query = mark != NULL ? (pr_slice){ mark + 1, url.size - path.size - 1 } : (pr_slice){ NULL, 0 };
+    struct pr_error error;
+    pr_slice url = slice_from(r->url), part;
+    const char *mark = memchr(url.data, '?', url.size);
+    pr_slice path = { url.data, mark != NULL ? (size_t)(mark - url.data) : url.size };
+    pr_slice query = mark != NULL ? (pr_slice){ mark + 1, url.size - path.size - 1 } : (pr_slice){ NULL, 0 };
 
     enum route_found found = route_find(method, path, &x->route, &part, &r->allow);
     if (found == ROUTE_NO_PATH)
-        refuse(r, MHD_HTTP_NOT_FOUND, "not_found", "GET /openapi.json lists everything", "there is nothing here");
+        refuse(r, MHD_HTTP_NOT_FOUND, "not_found", "GET /openapi.json lists everything",
+               "there is nothing here");
     else if (found == ROUTE_NO_METHOD)
         refuse(r, MHD_HTTP_METHOD_NOT_ALLOWED, "method", r->allow, "not with this method");
     if (found != ROUTE_FOUND)
@@ -193,7 +201,8 @@ static void find_route(struct request *r, const char *method)
 static void begin(struct server *s, struct request *r, struct MHD_Connection *connection, const char *method)
 {
     struct api *x = &r->x;
-    const char      *type = header(connection, MHD_HTTP_HEADER_CONTENT_TYPE), *who = header(connection, "X-Postrider-User");
+    const char *type = header(connection, MHD_HTTP_HEADER_CONTENT_TYPE),
+               *who = header(connection, "X-Postrider-User");
     api_init(x);
     x->rt = s->rt;
     x->metrics = s->metrics;
@@ -216,8 +225,8 @@ static void begin(struct server *s, struct request *r, struct MHD_Connection *co
 
 /* ---- The answer ------------------------------------------------------------------------------------ */
 
-static enum MHD_Result send_response(struct MHD_Connection *connection, struct request *r, struct MHD_Response *response,
-                                     const char *content_type)
+static enum MHD_Result send_response(struct MHD_Connection *connection, struct request *r,
+                                     struct MHD_Response *response, const char *content_type)
 {
     if (response == NULL)
         return MHD_NO;
@@ -249,31 +258,33 @@ static enum MHD_Result send_answer(struct MHD_Connection *connection, struct req
         api_error(x, 503, "no_memory", "ask for less: limit=10", "the answer is too large");
     buf_add_cstr(&x->out, x->out.size > 0 && x->out.data[x->out.size - 1] == '\n' ? "" : "\n");
     pr_slice out = buf_slice(&x->out);
-    return send_response(connection, r,
-                         MHD_create_response_from_buffer(out.size, (void *)(uintptr_t)out.data, MHD_RESPMEM_MUST_COPY),
-                         x->content_type);
+    return send_response(
+        connection, r,
+        MHD_create_response_from_buffer(out.size, (void *)(uintptr_t)out.data, MHD_RESPMEM_MUST_COPY),
+        x->content_type);
 }
 
 /* The body of a change; none at all is an empty object. */
 static bool take_json(struct request *r)
 {
     struct api *x = &r->x;
-    json_error_t     where;
-    pr_slice         body = slice_trim(buf_slice(&r->body));
+    json_error_t where;
+    pr_slice body = slice_trim(buf_slice(&r->body));
     x->json = body.size > 0 ? json_loadb(body.data, body.size, JSON_REJECT_DUPLICATES, &where) : json_object();
     if (json_is_object(x->json))
         return body_check(x);
     api_error(x, 400, "invalid", "", "the body is not a JSON object%s%.200s", x->json == NULL ? ": " : "",
-                   x->json == NULL ? where.text : "");
+              x->json == NULL ? where.text : "");
     return false;
 }
 
 static void answer(struct request *r)
 {
     struct api *x = &r->x;
-    struct pr_error  error;
+    struct pr_error error;
     if (buf_failed(&r->body)) {
-        api_error(x, 413, "too_large", "raise limits.payload, or send a reference to it", "the body is too large");
+        api_error(x, 413, "too_large", "raise limits.payload, or send a reference to it",
+                  "the body is too large");
         return;
     }
     x->input.body = buf_slice(&r->body);
@@ -316,8 +327,9 @@ static void end_listener(void *arg)
 
 static void shrink_send_buffer(struct MHD_Connection *connection)
 {
-    const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-    int                             size = EVENTS_SEND_BUFFER;
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    int size = EVENTS_SEND_BUFFER;
     if (info != NULL)
         (void)setsockopt(info->connect_fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof size); /* only a courtesy */
 }
@@ -327,7 +339,8 @@ static bool params_are_known(struct api *x)
     for (size_t i = 0; i < x->params.count; i++) {
         pr_slice name = x->params.list[i].name;
         if (!slice_eq_cstr(name, "kind") && !slice_eq_cstr(name, "box") && !slice_eq_cstr(name, "endpoint")) {
-            api_error(x, 400, "invalid", "", "there is no parameter \"%.*s\"; there are: %s", SLICE_ARGS(name), x->route->params);
+            api_error(x, 400, "invalid", "", "there is no parameter \"%.*s\"; there are: %s", SLICE_ARGS(name),
+                      x->route->params);
             return false;
         }
     }
@@ -337,24 +350,26 @@ static bool params_are_known(struct api *x)
 static enum MHD_Result send_events(struct server *s, struct request *r, struct MHD_Connection *connection)
 {
     struct listener *l = calloc(1, sizeof *l);
-    struct pr_error  error = { 0 };
-    bool             room = atomic_fetch_add(&s->listeners, 1) < LISTENERS_MAX;
-    int              rc = l == NULL ? error_set(&error, PR_ENOMEM, "no memory for a listener") : PR_OK;
-    bool             known = params_are_known(&r->x);
+    struct pr_error error = { 0 };
+    bool room = atomic_fetch_add(&s->listeners, 1) < LISTENERS_MAX;
+    int rc = l == NULL ? error_set(&error, PR_ENOMEM, "no memory for a listener") : PR_OK;
+    bool known = params_are_known(&r->x);
     if (rc == PR_OK && room && known)
         rc = events_new(runtime_feed(s->rt), &r->x.params, &s->stopping, &l->events, &error);
     if (rc < 0 || !room || !known) {
         atomic_fetch_sub(&s->listeners, 1);
         free(l);
         if (known && !room)
-            api_error(&r->x, 503, "too_many", "try again later", "%d listeners are there already", LISTENERS_MAX);
+            api_error(&r->x, 503, "too_many", "try again later", "%d listeners are there already",
+                      LISTENERS_MAX);
         else if (known)
             api_fault(&r->x, &error);
         return send_answer(connection, r);
     }
     l->server = s;
     shrink_send_buffer(connection);
-    struct MHD_Response *response = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, EVENTS_BLOCK, read_events, l, end_listener);
+    struct MHD_Response *response =
+        MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, EVENTS_BLOCK, read_events, l, end_listener);
     if (response == NULL)
         end_listener(l);
     return send_response(connection, r, response, "text/event-stream");
@@ -383,14 +398,15 @@ static size_t do_not_unescape(void *arg, struct MHD_Connection *connection, char
     return strlen(text);
 }
 
-static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, const char *url, const char *method,
-                                  const char *version, const char *upload, size_t *upload_size, void **state)
+static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, const char *url,
+                                  const char *method, const char *version, const char *upload,
+                                  size_t *upload_size, void **state)
 {
     (void)url, (void)version;
-    struct server  *s = arg;
+    struct server *s = arg;
     struct request *r = *state;
     if (r == NULL)
-        return MHD_NO; /* no memory */
+        return MHD_NO;               /* no memory */
     if (r->x.content_type == NULL) { /* the first call: headers only */
         begin(s, r, connection, method);
         bool huge = r->refused && r->x.status == MHD_HTTP_CONTENT_TOO_LARGE;
@@ -410,7 +426,8 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, 
     return send_answer(connection, r);
 }
 
-static void on_end(void *arg, struct MHD_Connection *connection, void **state, enum MHD_RequestTerminationCode code)
+static void on_end(void *arg, struct MHD_Connection *connection, void **state,
+                   enum MHD_RequestTerminationCode code)
 {
     (void)arg, (void)connection, (void)code;
     struct request *r = *state;
@@ -445,10 +462,11 @@ static int server_listen(struct server *s, const char *listen, struct pr_error *
     if (rc < 0)
         return rc;
     s->daemon = MHD_start_daemon(
-        MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL, 0, NULL, NULL, on_request, s,
-        MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS_MAX, MHD_OPTION_CONNECTION_TIMEOUT,
-        (unsigned)CONNECTION_SECONDS, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEADERS_BYTES_MAX, MHD_OPTION_THREAD_STACK_SIZE,
-        (size_t)THREAD_STACK_LOOP, MHD_OPTION_URI_LOG_CALLBACK, on_url, s, MHD_OPTION_UNESCAPE_CALLBACK, do_not_unescape, s,
+        MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL, 0, NULL, NULL,
+        on_request, s, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS_MAX,
+        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)CONNECTION_SECONDS, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        (size_t)HEADERS_BYTES_MAX, MHD_OPTION_THREAD_STACK_SIZE, (size_t)THREAD_STACK_LOOP,
+        MHD_OPTION_URI_LOG_CALLBACK, on_url, s, MHD_OPTION_UNESCAPE_CALLBACK, do_not_unescape, s,
         MHD_OPTION_NOTIFY_COMPLETED, on_end, s, MHD_OPTION_END);
     if (s->daemon != NULL)
         return PR_OK;
@@ -456,20 +474,25 @@ static int server_listen(struct server *s, const char *listen, struct pr_error *
     return error_set(reterr, PR_ENOMEM, "http.listen: %s: cannot start the server", listen);
 }
 
-static int server_start(struct runtime *rt, const struct config *config, struct log *log, void **ret_self, struct pr_error *reterr)
+static int server_start(struct runtime *rt, const struct config *config, struct log *log, void **ret_self,
+                        struct pr_error *reterr)
 {
     struct address address;
-    int            rc = address_parse(config->http_listen, &address, reterr);
+    int rc = address_parse(config->http_listen, &address, reterr);
     if (rc == PR_OK && !address.local && config->http_token[0] == '\0' && config->http_viewer_token[0] == '\0')
-        rc = error_set(reterr, PR_ECONFIG, "http.listen: %s is not a loopback address; others need http.token", config->http_listen);
+        rc = error_set(reterr, PR_ECONFIG, "http.listen: %s is not a loopback address; others need http.token",
+                       config->http_listen);
     if (rc < 0)
         return rc;
     struct server *s = calloc(1, sizeof *s);
     if (s == NULL)
         return error_set(reterr, PR_ENOMEM, "no memory for http");
-    *s = (struct server){ .rt = rt, .log = log, .address = address, .body_max = body_max_of(config), .metrics = metrics_new() };
+    *s = (struct server){
+        .rt = rt, .log = log, .address = address, .body_max = body_max_of(config), .metrics = metrics_new()
+    };
     ASSERT(pthread_rwlock_init(&s->lock, NULL) == 0);
-    rc = s->metrics != NULL ? secrets_init(&s->secrets, config, reterr) : error_set(reterr, PR_ENOMEM, "no memory for http");
+    rc = s->metrics != NULL ? secrets_init(&s->secrets, config, reterr)
+                            : error_set(reterr, PR_ENOMEM, "no memory for http");
     if (rc == PR_OK)
         rc = server_listen(s, config->http_listen, reterr);
     if (rc < 0) {
@@ -485,7 +508,7 @@ static int server_retune(void *self, const struct config *config, struct pr_erro
 {
     struct server *s = self;
     struct secrets secrets;
-    int            rc = secrets_init(&secrets, config, reterr);
+    int rc = secrets_init(&secrets, config, reterr);
     if (rc < 0)
         return rc;
     ASSERT(pthread_rwlock_wrlock(&s->lock) == 0);

@@ -4,10 +4,10 @@
 #include "base/util.h"
 #include "ops/words.h"
 
-#define STUCK_US PR_MINUTES(1)        /* ready so long, with an instance that has nothing out */
-#define GROWING_US PR_MINUTES(10)     /* dead letters of this time ... */
-#define GROWING_COUNT 10              /* ... from so many on are more than accidents */
-#define NEAR_DEFAULT 4                /* where no endpoint is configured: one before the usual limit */
+#define STUCK_US PR_MINUTES(1)    /* ready so long, with an instance that has nothing out */
+#define GROWING_US PR_MINUTES(10) /* dead letters of this time ... */
+#define GROWING_COUNT 10          /* ... from so many on are more than accidents */
+#define NEAR_DEFAULT 4            /* where no endpoint is configured: one before the usual limit */
 
 int watch_near(const struct config *config)
 {
@@ -43,12 +43,13 @@ static const struct instance_info *idle_owner(const struct status *s, pr_slice b
 static void watch_progress(struct status *s)
 {
     for (size_t i = 0; i < s->boxes.box_count && all_endpoints_send(s); i++) {
-        const struct box_counts    *b = &s->boxes.boxes[i];
+        const struct box_counts *b = &s->boxes.boxes[i];
         const struct instance_info *n = idle_owner(s, b->name);
         int64_t age_us = b->oldest_us != 0 ? s->boxes.now_us - b->oldest_us : 0;
         if (n != NULL && b->ready > 0 && age_us > STUCK_US && s->instances.now_us - n->started_us > STUCK_US)
             checks_add(&s->checks, "progress", CHECK_WARN,
-                       "instance %.*s has the lease of %.*s and sends nothing, though a message is ready for %s: look at its "
+                       "instance %.*s has the lease of %.*s and sends nothing, though a message is ready for "
+                       "%s: look at its "
                        "log, then restart it",
                        SLICE_ARGS(n->name), SLICE_ARGS(b->name), span_words(s->checks.arena, age_us));
     }
@@ -60,19 +61,22 @@ static void watch_outcomes(struct status *s)
         const struct box_failing *f = &s->failing.failing[i];
         if (f->near_limit > 0)
             checks_add(&s->checks, "poison", CHECK_WARN,
-                       "%s in %.*s handed out again and again without an outcome, and near the limit: they may kill the "
-                       "process; look with postrider list --box %.*s --state retrying, set aside with postrider park ID",
-                       count_words(s->checks.arena, f->near_limit, "message was", "messages were"), SLICE_ARGS(f->name),
-                       SLICE_ARGS(f->name));
+                       "%s in %.*s handed out again and again without an outcome, and near the limit: they may "
+                       "kill the "
+                       "process; look with postrider list --box %.*s --state retrying, set aside with "
+                       "postrider park ID",
+                       count_words(s->checks.arena, f->near_limit, "message was", "messages were"),
+                       SLICE_ARGS(f->name), SLICE_ARGS(f->name));
     }
 }
 
 static void watch_deaths(struct status *s)
 {
-    struct query       query = { .kind = QUERY_DEAD_COUNT, .filter = { .state = -1, .since_us = s->boxes.now_us - GROWING_US } };
+    struct query query = { .kind = QUERY_DEAD_COUNT,
+                           .filter = { .state = -1, .since_us = s->boxes.now_us - GROWING_US } };
     struct query_reply reply;
-    struct pr_error    err;
-    uint64_t           dead = 0;
+    struct pr_error err;
+    uint64_t dead = 0;
     for (size_t i = 0; i < s->boxes.box_count; i++)
         dead += s->boxes.boxes[i].dead;
     if (dead < GROWING_COUNT || store_query(s->store, &query, s->checks.arena, &reply, &err) != PR_OK ||
@@ -85,16 +89,16 @@ static void watch_deaths(struct status *s)
 
 static void watch_horizon(struct status *s)
 {
-    struct query       query = { .kind = QUERY_FACTS, .filter.state = -1 };
+    struct query query = { .kind = QUERY_FACTS, .filter.state = -1 };
     struct query_reply reply;
-    struct pr_error    err;
+    struct pr_error err;
     if (store_query(s->store, &query, s->checks.arena, &reply, &err) == PR_OK && reply.facts.horizon.size > 0)
         checks_add(&s->checks, "horizon", CHECK_WARN, "%.*s", SLICE_ARGS(reply.facts.horizon));
 }
 
 void watch_check(struct status *s)
 {
-    struct query    query = { .kind = QUERY_FAILING, .near = watch_near(s->config) };
+    struct query query = { .kind = QUERY_FAILING, .near = watch_near(s->config) };
     struct pr_error err;
     if (store_query(s->store, &query, s->checks.arena, &s->failing, &err) == PR_OK)
         watch_outcomes(s);

@@ -11,17 +11,18 @@
 
 #define PORT_MAX 65535
 #define UNIX_PREFIX "unix:"
-#define UNIX_UMASK 0177 /* the file is for its owner; whoever else may use it is let in by directories and groups */
+#define UNIX_UMASK                                                                                             \
+    0177 /* the file is for its owner; whoever else may use it is let in by directories and groups */
 
 static int refused(const char *text, struct pr_error *reterr)
 {
-    return error_set(reterr, PR_ECONFIG, "http.listen: \"%s\" is not an address and port; write it like 127.0.0.1:8026",
-                     text);
+    return error_set(reterr, PR_ECONFIG,
+                     "http.listen: \"%s\" is not an address and port; write it like 127.0.0.1:8026", text);
 }
 
 static bool parse_port(const char *text, uint16_t *ret_port)
 {
-    char         *end;
+    char *end;
     unsigned long port = strtoul(text, &end, 10);
     if (text[0] < '0' || text[0] > '9' || *end != '\0' || port > PORT_MAX)
         return false;
@@ -33,7 +34,8 @@ static int parse_path(const char *text, struct address *ret, struct pr_error *re
 {
     const char *path = text + strlen(UNIX_PREFIX);
     if (path[0] == '\0' || strlen(path) >= sizeof ret->path.sun_path)
-        return error_set(reterr, PR_ECONFIG, "http.listen: the name of the socket is missing or longer than %zu bytes",
+        return error_set(reterr, PR_ECONFIG,
+                         "http.listen: the name of the socket is missing or longer than %zu bytes",
                          sizeof ret->path.sun_path - 1);
     ret->path.sun_family = AF_UNIX;
     memcpy(ret->path.sun_path, path, strlen(path) + 1);
@@ -56,9 +58,9 @@ static int parse_v6(const char *text, char *host, uint16_t port, struct address 
 
 int address_parse(const char *text, struct address *ret, struct pr_error *reterr)
 {
-    char        host[INET6_ADDRSTRLEN + 2]; /* with brackets */
+    char host[INET6_ADDRSTRLEN + 2]; /* with brackets */
     const char *colon = strrchr(text, ':');
-    uint16_t    port;
+    uint16_t port;
 
     memset(ret, 0, sizeof *ret);
     if (strncmp(text, UNIX_PREFIX, strlen(UNIX_PREFIX)) == 0)
@@ -102,19 +104,20 @@ static int bind_it(int fd, const struct address *address)
     return rc == 0 ? chmod(address->path.sun_path, 0777 & ~UNIX_UMASK) : rc;
 }
 
-int address_listen(const char *text, const struct address *address, int backlog, int *ret_fd, unsigned *ret_port,
-                   struct pr_error *reterr)
+int address_listen(const char *text, const struct address *address, int backlog, int *ret_fd,
+                   unsigned *ret_port, struct pr_error *reterr)
 {
-    int            one = 1;
+    int one = 1;
     struct address bound = { .size = 0 };
-    socklen_t      bound_size = sizeof bound.path;
-    int            fd = socket(address->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    socklen_t bound_size = sizeof bound.path;
+    int fd = socket(address->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) < 0 || bind_it(fd, address) < 0 ||
         listen(fd, backlog) < 0 || getsockname(fd, &bound.any, &bound_size) < 0) {
         int error = errno;
         if (fd >= 0)
             close(fd);
-        return error_set(reterr, PR_EIO, "http.listen: %s: %s; is another instance running?", text, strerror(error));
+        return error_set(reterr, PR_EIO, "http.listen: %s: %s; is another instance running?", text,
+                         strerror(error));
     }
     *ret_fd = fd;
     *ret_port = bound.any.sa_family == AF_INET    ? ntohs(bound.v4.sin_port)

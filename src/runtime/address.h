@@ -9,13 +9,13 @@
 
 struct address {
     union {
-        struct sockaddr     any;
-        struct sockaddr_in  v4;
+        struct sockaddr any;
+        struct sockaddr_in v4;
         struct sockaddr_in6 v6;
-        struct sockaddr_un  path;
+        struct sockaddr_un path;
     };
     socklen_t size;
-    bool      local; /* loopback, or a file: nobody on another machine gets there */
+    bool local; /* loopback, or a file: nobody on another machine gets there */
 };
 
 /* Fault PR_ECONFIG: the text begins with http.listen. */

@@ -12,16 +12,17 @@
 #include "runtime/thread.h"
 
 struct feed {
-    struct bell       bell; /* guards: */
+    struct bell bell;       /* guards: */
     struct happening *ring; /* FEED_MAX, or NULL: nobody ever listened */
-    uint64_t          count; /* ever put */
-    uint64_t          shakes;
-    atomic_int        listeners;
+    uint64_t count;         /* ever put */
+    uint64_t shakes;
+    atomic_int listeners;
 };
 
 const char *happening_name(enum happening_kind kind)
 {
-    static const char *const names[] = { "sent", "failed", "dead", "parked", "discarded", "expired", "changed", "endpoint" };
+    static const char *const names[] = { "sent",      "failed",  "dead",    "parked",
+                                         "discarded", "expired", "changed", "endpoint" };
     ASSERT((size_t)kind < ARRAY_LENGTH(names));
     return names[kind];
 }
@@ -94,10 +95,11 @@ static int64_t now_us(void)
     return clock_mono_us(clock_system());
 }
 
-int feed_read(struct feed *f, uint64_t *next, struct happening *ret, size_t max, size_t *ret_count, int64_t timeout_us)
+int feed_read(struct feed *f, uint64_t *next, struct happening *ret, size_t max, size_t *ret_count,
+              int64_t timeout_us)
 {
     int64_t deadline_us = time_add(now_us(), timeout_us);
-    size_t  count = 0;
+    size_t count = 0;
     bell_lock(&f->bell);
     uint64_t shakes = f->shakes;
     while (f->shakes == shakes && f->count == *next && now_us() < deadline_us)

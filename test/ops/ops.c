@@ -16,10 +16,21 @@ static const char *const hosts[] = { "relay.example" };
 TEST(guard_knows_addresses_localhost_and_its_names)
 {
     const struct guard guard = { "", "", hosts, 1, false };
-    static const char *const good[] = { "localhost", "LocalHost:80", "127.0.0.1:1", "192.0.2.1", "[::1]", "[2001:db8::1]:443", "relay.example",
-                                        "RELAY.example:8026" };
-    static const char *const bad[] = { "", ":80", "evil.example", "relay.example.evil", "localhost.", "localhost:80x", "127.0.0.1.x", "[::1", "::1",
-                                       "a@localhost", "[]" };
+    static const char *const good[] = {
+        "localhost", "LocalHost:80",      "127.0.0.1:1",   "192.0.2.1",
+        "[::1]",     "[2001:db8::1]:443", "relay.example", "RELAY.example:8026"
+    };
+    static const char *const bad[] = { "",
+                                       ":80",
+                                       "evil.example",
+                                       "relay.example.evil",
+                                       "localhost.",
+                                       "localhost:80x",
+                                       "127.0.0.1.x",
+                                       "[::1",
+                                       "::1",
+                                       "a@localhost",
+                                       "[]" };
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++)
         CHECK(guard_host_is_known(&guard, good[i]));
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
@@ -47,8 +58,8 @@ TEST(guard_gives_the_role_of_the_token_and_nothing_for_another)
 TEST(routes_are_found_whole)
 {
     const struct api_route *route = NULL;
-    const char             *allow = "";
-    pr_slice                part;
+    const char *allow = "";
+    pr_slice part;
     CHECK_EQ(route_find("GET", PR_STR("/v1/messages/x%2Fy"), &route, &part, &allow), ROUTE_FOUND);
     CHECK_STR(route->path, "/v1/messages/{id}");
     CHECK(slice_eq_cstr(part, "x%2Fy"));
@@ -57,7 +68,9 @@ TEST(routes_are_found_whole)
     CHECK_EQ(route_find("HEAD", PR_STR("/metrics"), &route, &part, &allow), ROUTE_FOUND);
     CHECK_EQ(route_find("POST", PR_STR("/metrics"), &route, &part, &allow), ROUTE_NO_METHOD);
     CHECK_STR(allow, "GET, HEAD");
-    static const char *const nowhere[] = { "", "/", "/v1", "/v1/messages/", "/v1/messages//retry", "/v1/messages/x/retry/", "/metricsx", "metrics" };
+    static const char *const nowhere[] = {
+        "", "/", "/v1", "/v1/messages/", "/v1/messages//retry", "/v1/messages/x/retry/", "/metricsx", "metrics"
+    };
     for (size_t i = 0; i < sizeof nowhere / sizeof nowhere[0]; i++)
         CHECK_EQ(route_find("GET", slice_from(nowhere[i]), &route, &part, &allow), ROUTE_NO_PATH);
 }
@@ -73,8 +86,8 @@ TEST(every_change_needs_the_operator_and_is_a_post)
 
 TEST(parameters_are_decoded)
 {
-    struct arena    arena;
-    struct params   params;
+    struct arena arena;
+    struct params params;
     struct pr_error error;
     arena_init(&arena, 1024);
     CHECK_EQ(params_parse(PR_STR("a=1+2&b=%41%c3%a4&&c&d="), &arena, &params, &error), PR_OK);
@@ -90,12 +103,13 @@ TEST(parameters_are_decoded)
 
 TEST(the_same_event_gets_the_same_id)
 {
-    struct arena       arena;
+    struct arena arena;
     struct pr_message *one, *two;
-    struct pr_error    error;
-    size_t             count;
+    struct pr_error error;
+    size_t count;
     struct decode_input in = { .content_type = PR_STR("application/cloudevents+json"),
-                               .body = PR_STR("{\"specversion\":\"1.0\",\"id\":\"7\",\"type\":\"t\",\"source\":\"s\"}") };
+                               .body = PR_STR(
+                                   "{\"specversion\":\"1.0\",\"id\":\"7\",\"type\":\"t\",\"source\":\"s\"}") };
     arena_init(&arena, 1024);
     CHECK_OK(decode_messages(&in, &arena, &one, &count, &error), &error);
     CHECK_OK(decode_messages(&in, &arena, &two, &count, &error), &error);
@@ -116,7 +130,7 @@ static void put(struct feed *feed, enum happening_kind kind, const char *endpoin
 /* Everything up to the end or a slice of silence. */
 static size_t read_all(struct events *e, char *ret, size_t size, const char *until)
 {
-    size_t  got = 0;
+    size_t got = 0;
     ssize_t n;
     ret[0] = '\0';
     while (strstr(ret, until) == NULL && (n = events_read(e, ret + got, size - 1 - got)) > 0) {
@@ -128,12 +142,12 @@ static size_t read_all(struct events *e, char *ret, size_t size, const char *unt
 
 TEST(listeners_hear_what_they_asked_for_and_the_slow_are_sent_away)
 {
-    struct feed    *feed = feed_new();
-    struct params   params = { .list = { { PR_STR("kind"), PR_STR("failed,dead") } }, .count = 1 };
-    struct events  *e;
+    struct feed *feed = feed_new();
+    struct params params = { .list = { { PR_STR("kind"), PR_STR("failed,dead") } }, .count = 1 };
+    struct events *e;
     struct pr_error error;
-    atomic_bool     stop = false;
-    char            text[8192], small[1];
+    atomic_bool stop = false;
+    char text[8192], small[1];
     CHECK(feed != NULL && !feed_is_heard(feed));
     CHECK_OK(events_new(feed, &params, &stop, &e, &error), &error);
     CHECK(feed_is_heard(feed));

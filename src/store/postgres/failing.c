@@ -4,18 +4,19 @@
 #include "base/error.h"
 #include "store/postgres/listing.h"
 
-static const char ROWS[] =
-    "SELECT b.attempts, b.failures, b.due_at FROM {box} b WHERE b.due_at IS NOT NULL AND (b.due_at = 'infinity' OR"
-    " (NOT b.released AND ((b.status & 32768) <> 0 OR b.attempts > 0))) LIMIT 10001";
+static const char ROWS[] = "SELECT b.attempts, b.failures, b.due_at FROM {box} b WHERE b.due_at IS NOT NULL "
+                           "AND (b.due_at = 'infinity' OR"
+                           " (NOT b.released AND ((b.status & 32768) <> 0 OR b.attempts > 0))) LIMIT 10001";
 
 static const char DEAD[] =
     "SELECT failure_reason, cause, count(*) FROM (SELECT failure_reason, cause FROM {schema}.dead_letter"
     " WHERE box = {box_name} LIMIT 10000) d GROUP BY failure_reason, cause";
 
-static int failing_box(struct link *link, const struct query *query, struct box_failing *f, struct pr_error *reterr)
+static int failing_box(struct link *link, const struct query *query, struct box_failing *f,
+                       struct pr_error *reterr)
 {
     PGresult *r;
-    int       rc = link_do(link, ROWS, f->name, NULL, &r, reterr);
+    int rc = link_do(link, ROWS, f->name, NULL, &r, reterr);
     for (int i = 0; rc == PR_OK && i < PQntuples(r); i++)
         if (!failing_add(f, query, field_int(r, i, 0), field_int(r, i, 1), field_time(r, i, 2)))
             break;

@@ -6,14 +6,16 @@
 
 #define NO_BOX ((pr_slice){ NULL, 0 })
 
-static int failing_rows(struct conn *conn, const struct query *query, struct box_failing *f, struct pr_error *reterr)
+static int failing_rows(struct conn *conn, const struct query *query, struct box_failing *f,
+                        struct pr_error *reterr)
 {
     sqlite3_stmt *statement;
-    int rc = conn_bind(conn,
-                       "SELECT attempts, failures, due_at FROM \"{box}\" WHERE due_at IS NOT NULL AND"
-                       " (due_at = 9223372036854775807 OR (released = 0 AND ((status & 32768) <> 0 OR attempts > 0)))"
-                       " ORDER BY row_id LIMIT ?1",
-                       f->name, VALUES(V_INT(COUNT_EXACT_MAX + 1)), &statement, reterr);
+    int rc = conn_bind(
+        conn,
+        "SELECT attempts, failures, due_at FROM \"{box}\" WHERE due_at IS NOT NULL AND"
+        " (due_at = 9223372036854775807 OR (released = 0 AND ((status & 32768) <> 0 OR attempts > 0)))"
+        " ORDER BY row_id LIMIT ?1",
+        f->name, VALUES(V_INT(COUNT_EXACT_MAX + 1)), &statement, reterr);
     if (rc != PR_OK)
         return rc;
     while ((rc = conn_step(conn, statement, reterr)) > 0)
@@ -27,10 +29,11 @@ static int failing_rows(struct conn *conn, const struct query *query, struct box
 static int failing_dead(struct conn *conn, struct box_failing *f, struct pr_error *reterr)
 {
     sqlite3_stmt *statement;
-    int rc = conn_bind(conn,
-                       "SELECT failure_reason, cause, count(*) FROM (SELECT failure_reason, cause FROM dead_letter"
-                       " WHERE box = ?1 ORDER BY row_id DESC LIMIT ?2) GROUP BY failure_reason, cause",
-                       NO_BOX, VALUES(V_TEXT(f->name), V_INT(COUNT_EXACT_MAX)), &statement, reterr);
+    int rc =
+        conn_bind(conn,
+                  "SELECT failure_reason, cause, count(*) FROM (SELECT failure_reason, cause FROM dead_letter"
+                  " WHERE box = ?1 ORDER BY row_id DESC LIMIT ?2) GROUP BY failure_reason, cause",
+                  NO_BOX, VALUES(V_TEXT(f->name), V_INT(COUNT_EXACT_MAX)), &statement, reterr);
     if (rc != PR_OK)
         return rc;
     while ((rc = conn_step(conn, statement, reterr)) > 0)
@@ -40,8 +43,8 @@ static int failing_dead(struct conn *conn, struct box_failing *f, struct pr_erro
     return rc < 0 ? rc : PR_OK;
 }
 
-int sqlite_failing(struct conn *conn, const struct surroundings *s, const struct query *query, struct arena *arena,
-                   struct query_reply *reply, struct pr_error *reterr)
+int sqlite_failing(struct conn *conn, const struct surroundings *s, const struct query *query,
+                   struct arena *arena, struct query_reply *reply, struct pr_error *reterr)
 {
     int rc = PR_OK;
     reply->failing = arena_alloc_array(arena, s->box_count, sizeof(*reply->failing));
