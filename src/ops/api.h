@@ -23,7 +23,6 @@ struct api {
     struct decode_input input; /* content type and body; for messages the headers, too */
     json_t *json;              /* the body of BODY_JSON, an object; NULL: there is none */
     enum role role;
-    bool open;    /* nobody needs a token */
     pr_slice who; /* for the audit */
     struct runtime *rt;
     struct metrics *metrics;

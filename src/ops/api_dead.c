@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/slice.h"
 #include "ops/api.h"
+#include "ops/member.h"
 
 void api_dead_list(struct api *x)
 {
@@ -13,34 +14,25 @@ void api_dead_list(struct api *x)
         api_page(x, &reply);
 }
 
-static void text(struct json_writer *w, const char *key, pr_slice value)
-{
-    json_key(w, key);
-    if (value.size > 0)
-        json_slice(w, value);
-    else
-        json_cstr(w, NULL);
-}
-
 static void group_json(struct json_writer *w, const struct dead_group *g)
 {
     char id[PR_ID_TEXT_SIZE];
     int reason = g->reason != PR_REASON_NONE ? g->reason : g->cause;
     pr_id_format(g->sample, id);
     json_begin_object(w);
-    text(w, "fingerprint", g->fingerprint);
+    member_text(w, "fingerprint", g->fingerprint);
     json_key(w, "count");
     json_uint(w, g->count);
     json_key(w, "first_at");
     json_time(w, g->first_us);
     json_key(w, "last_at");
     json_time(w, g->last_us);
-    text(w, "box", g->box);
-    text(w, "endpoint", g->endpoint);
-    text(w, "type", g->type);
+    member_text(w, "box", g->box);
+    member_text(w, "endpoint", g->endpoint);
+    member_text(w, "type", g->type);
     json_key(w, "reason");
     json_cstr(w, reason != PR_REASON_NONE ? pr_reason_name(reason) : NULL);
-    text(w, "error", g->error);
+    member_text(w, "error", g->error);
     json_key(w, "sample");
     json_cstr(w, id);
     json_end_object(w);

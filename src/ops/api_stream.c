@@ -5,24 +5,16 @@
 #include "base/slice.h"
 #include "core/state.h"
 #include "ops/api.h"
-
-static void member(struct json_writer *w, const char *key, pr_slice value)
-{
-    json_key(w, key);
-    if (value.size > 0)
-        json_slice(w, value);
-    else
-        json_cstr(w, NULL);
-}
+#include "ops/member.h"
 
 static void stream_json(struct json_writer *w, const struct stream_info *s)
 {
     char id[PR_ID_TEXT_SIZE];
     pr_id_format(s->head, id);
     json_begin_object(w);
-    member(w, "box", s->box);
-    member(w, "stream", s->stream);
-    member(w, "endpoint", s->endpoint);
+    member_text(w, "box", s->box);
+    member_text(w, "stream", s->stream);
+    member_text(w, "endpoint", s->endpoint);
     json_key(w, "head");
     json_cstr(w, id);
     json_key(w, "head_state");
@@ -33,15 +25,11 @@ static void stream_json(struct json_writer *w, const struct stream_info *s)
     json_int(w, s->failures);
     json_key(w, "reason");
     json_cstr(w, s->reason != PR_REASON_NONE ? pr_reason_name(s->reason) : NULL);
-    member(w, "code", s->code);
-    member(w, "error", s->error);
+    member_text(w, "code", s->code);
+    member_text(w, "error", s->error);
     json_key(w, "since");
     json_time(w, s->since_us);
-    json_key(w, "next_at");
-    if (s->due_us != 0 && s->due_us != PR_NEVER)
-        json_time(w, s->due_us);
-    else
-        json_cstr(w, NULL);
+    member_time(w, "next_at", s->due_us);
     json_key(w, "waiting");
     json_uint(w, s->waiting);
     json_end_object(w);
@@ -94,14 +82,14 @@ static void audit_json(struct json_writer *w, const struct audit_entry *a)
     json_uint(w, a->number);
     json_key(w, "at");
     json_time(w, a->at_us);
-    member(w, "who", a->who);
-    member(w, "action", a->action);
+    member_text(w, "who", a->who);
+    member_text(w, "action", a->action);
     json_key(w, "target");
     if (slice_is_json_object(a->target) && a->target.size > 0)
         json_raw(w, a->target);
     else
         json_slice(w, a->target);
-    member(w, "why", a->why);
+    member_text(w, "why", a->why);
     json_key(w, "matched");
     json_uint(w, a->matched);
     json_key(w, "changed");

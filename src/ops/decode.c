@@ -18,6 +18,24 @@
 
 #define DATA_MAX (SIZE_MAX / 4) /* what is decoded is smaller than the body, which has a limit */
 
+bool json_is_shallow(pr_slice text)
+{
+    size_t depth = 0;
+    bool quoted = false;
+    for (size_t i = 0; i < text.size; i++) {
+        char c = text.data[i];
+        if (quoted && c == '\\')
+            i++;
+        else if (c == '"')
+            quoted = !quoted;
+        else if (!quoted && (c == '[' || c == '{') && ++depth > DECODE_DEPTH_MAX)
+            return false;
+        else if (!quoted && (c == ']' || c == '}') && depth > 0)
+            depth--;
+    }
+    return true;
+}
+
 bool media_type_is(pr_slice content_type, const char *media_type)
 {
     const char *semicolon = content_type.size > 0 ? memchr(content_type.data, ';', content_type.size) : NULL;
@@ -26,17 +44,6 @@ bool media_type_is(pr_slice content_type, const char *media_type)
     content_type = slice_trim(content_type);
     return content_type.size == strlen(media_type) &&
            strncasecmp(content_type.data, media_type, content_type.size) == 0;
-}
-
-static bool is_json_type(pr_slice type)
-{
-    const char *semicolon = type.size > 0 ? memchr(type.data, ';', type.size) : NULL;
-    if (semicolon != NULL)
-        type.size = (size_t)(semicolon - type.data);
-    type = slice_trim(type);
-    return type.size == 0 ||
-           (type.size > 5 && (type.data[type.size - 5] == '/' || type.data[type.size - 5] == '+') &&
-            strncasecmp(type.data + type.size - 4, "json", 4) == 0);
 }
 
 /* ---- Attributes, wherever they came from -------------------------------------------------- */
@@ -198,7 +205,7 @@ static int take_base64(struct decoder *d, const json_t *value)
 /* A JSON value is the payload as it is written; its text when the content type is not JSON. */
 static int take_data(struct decoder *d, const json_t *value)
 {
-    if (json_is_string(value) && !is_json_type(d->m->content_type)) {
+    if (json_is_string(value) && !cloudevent_type_is_json(cloudevent_content_type(d->m))) {
         d->m->payload = keep(d, (pr_slice){ json_string_value(value), json_string_length(value) });
         return d->m->payload.data != NULL ? PR_OK : error_set(d->reterr, PR_ENOMEM, "no memory for the data");
     }
@@ -383,6 +390,8 @@ static int list(struct decoder *d, const json_t *root, decode_one one, struct pr
 static int by_json(struct decoder *d, const struct decode_input *in, decode_one one, bool array,
                    struct pr_message **ret, size_t *ret_count)
 {
+    if (!json_is_shallow(in->body))
+        return error_set(d->reterr, PR_EINVAL, "the body is nested more than %d deep", DECODE_DEPTH_MAX);
     json_error_t where;
     json_t *root =
         json_loadb(in->body.size > 0 ? in->body.data : "", in->body.size, JSON_REJECT_DUPLICATES, &where);

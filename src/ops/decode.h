@@ -31,6 +31,11 @@ struct decode_input {
 PR_MUST_CHECK int decode_messages(const struct decode_input *in, struct arena *arena, struct pr_message **ret,
                                   size_t *ret_count, struct pr_error *reterr);
 
+/* Texts of JSON that are nested deeper than DECODE_DEPTH_MAX are refused before they are parsed: parsing and writing
+ * them takes stack for each level. */
+#define DECODE_DEPTH_MAX 100
+bool json_is_shallow(pr_slice text);
+
 /* "application/json; charset=utf-8" is "application/json". */
 bool media_type_is(pr_slice content_type, const char *media_type);
 

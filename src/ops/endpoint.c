@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/slice.h"
 #include "base/util.h"
+#include "ops/member.h"
 #include "ops/words.h"
 
 /* ---- Breakers ---- */
@@ -40,30 +41,12 @@ const char *breaker_words(struct arena *arena, const struct breaker_info *b)
     return text;
 }
 
-static void json_text(struct json_writer *w, const char *key, pr_slice text)
-{
-    json_key(w, key);
-    if (text.size > 0)
-        json_slice(w, text);
-    else
-        json_cstr(w, NULL);
-}
-
-static void json_moment(struct json_writer *w, const char *key, int64_t us)
-{
-    json_key(w, key);
-    if (us != 0 && us != PR_NEVER)
-        json_time(w, us);
-    else
-        json_cstr(w, NULL);
-}
-
 static void json_failure(struct json_writer *w, int reason, pr_slice code, pr_slice error)
 {
     json_key(w, "reason");
     json_cstr(w, reason != PR_REASON_NONE ? pr_reason_name(reason) : NULL);
-    json_text(w, "code", code);
-    json_text(w, "error", error);
+    member_text(w, "code", code);
+    member_text(w, "error", error);
 }
 
 void breaker_json(struct json_writer *w, const struct breaker_info *b, int64_t now_us)
@@ -73,17 +56,17 @@ void breaker_json(struct json_writer *w, const struct breaker_info *b, int64_t n
         return;
     }
     json_begin_object(w);
-    json_text(w, "endpoint", b->endpoint);
-    json_text(w, "type", b->type);
+    member_text(w, "endpoint", b->endpoint);
+    member_text(w, "type", b->type);
     json_key(w, "state");
     json_cstr(w, breaker_state_now(b, now_us));
-    json_moment(w, "since", b->since_us);
-    json_moment(w, "until", b->until_us);
+    member_time(w, "since", b->since_us);
+    member_time(w, "until", b->until_us);
     json_key(w, "failed_probes");
     json_int(w, b->probes);
     json_failure(w, b->reason, b->code, b->error);
-    json_text(w, "box", b->box);
-    json_text(w, "instance", b->instance);
+    member_text(w, "box", b->box);
+    member_text(w, "instance", b->instance);
     json_end_object(w);
 }
 
@@ -210,9 +193,9 @@ void standing_json(struct json_writer *w, struct arena *arena, const struct quer
 
     json_key(w, "state");
     json_cstr(w, s.state);
-    json_moment(w, "until", s.until_us);
-    json_text(w, "by", is_paused(&s) ? e->by : (pr_slice){ NULL, 0 });
-    json_text(w, "why", is_paused(&s) ? e->why : slice_from(standing_why(arena, &s, e)));
+    member_time(w, "until", s.until_us);
+    member_text(w, "by", is_paused(&s) ? e->by : (pr_slice){ NULL, 0 });
+    member_text(w, "why", is_paused(&s) ? e->why : slice_from(standing_why(arena, &s, e)));
     json_key(w, "breakers");
     json_begin_array(w);
     for (size_t i = 0; i < reply->breaker_count; i++)
@@ -225,7 +208,7 @@ void standing_json(struct json_writer *w, struct arena *arena, const struct quer
         return;
     }
     json_begin_object(w);
-    json_moment(w, "at", e->last_failed_us);
+    member_time(w, "at", e->last_failed_us);
     json_failure(w, e->last_reason, e->last_code, e->last_error);
     json_end_object(w);
 }

@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "base/slice.h"
 #include "base/util.h"
+#include "ops/member.h"
 
 #define SLICE_US PR_SECONDS(1)
 #define ALIVE_SLICES 5 /* of silence: then a comment line, so that both sides notice when the other is gone */
@@ -87,15 +88,6 @@ static void text(struct json_writer *w, const char *key, const char *value)
     json_cstr(w, value[0] != '\0' ? value : NULL);
 }
 
-static void moment(struct json_writer *w, const char *key, int64_t us)
-{
-    json_key(w, key);
-    if (us != 0 && us != PR_NEVER)
-        json_time(w, us);
-    else
-        json_cstr(w, NULL);
-}
-
 void events_write(struct buf *b, const struct happening *h)
 {
     struct json_writer w;
@@ -106,7 +98,7 @@ void events_write(struct buf *b, const struct happening *h)
     if (!pr_id_is_zero(h->id))
         pr_id_format(h->id, id);
     text(&w, "id", id);
-    moment(&w, "at", h->at_us);
+    member_time(&w, "at", h->at_us);
     text(&w, "box", h->box);
     text(&w, "endpoint", h->endpoint);
     json_key(&w, "attempt");
@@ -118,7 +110,7 @@ void events_write(struct buf *b, const struct happening *h)
                                          : "error",
          h->error);
     text(&w, "rule", h->rule);
-    moment(&w, "next_at", h->next_us);
+    member_time(&w, "next_at", h->next_us);
     json_end_object(&w);
     buf_add_cstr(b, "\n\n"); /* JSON has no line ends of its own */
 }

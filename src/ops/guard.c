@@ -24,10 +24,8 @@ static bool is_address(const char *host)
 bool guard_host_is_known(const struct guard *guard, const char *host)
 {
     char name[HOST_MAX + 1];
-    if (guard->by_file)
+    if (guard->by_file || host == NULL) /* every browser says one; probes with HTTP/1.0 may not */
         return true;
-    if (host == NULL)
-        return false;
     const char *colon = strrchr(host, ':'), *bracket = strrchr(host, ']');
     size_t length =
         colon != NULL && (bracket == NULL || colon > bracket) ? (size_t)(colon - host) : strlen(host);

@@ -22,7 +22,7 @@ struct guard {
     bool by_file; /* it listens on a socket file: browsers cannot get here, and Host says nothing */
 };
 
-/* The value of Host, with or without a port; NULL: it is missing. */
+/* The value of Host, with or without a port; NULL: it is missing, so it is no browser. */
 bool guard_host_is_known(const struct guard *guard, const char *host);
 
 /* By the value of Authorization; NULL: it is missing.  Takes the same time whichever character is wrong. */

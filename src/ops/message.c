@@ -8,6 +8,7 @@
 #include "base/utf8.h"
 #include "core/story.h"
 #include "ops/endpoint.h"
+#include "ops/member.h"
 
 #define TEXT_MAX (SIZE_MAX / 4) /* of one payload as base64: it is in memory already */
 
@@ -32,15 +33,6 @@ bool message_was_poison(const struct listed *listed)
 }
 
 /* ---- For programs ---- */
-
-static void json_text(struct json_writer *w, const char *key, pr_slice value)
-{
-    json_key(w, key);
-    if (value.size > 0)
-        json_slice(w, value);
-    else
-        json_cstr(w, NULL);
-}
 
 static void json_moment(struct json_writer *w, const char *key, int64_t us)
 {
@@ -95,9 +87,9 @@ static void json_state_facts(struct json_writer *w, const struct listed *l)
         json_cstr(w, l->cause != PR_REASON_NONE ? pr_reason_name(l->cause) : NULL);
         json_key(w, "limit");
         json_int(w, l->limit);
-        json_text(w, "rule", l->rule);
-        json_text(w, "fingerprint", l->fingerprint);
-        json_text(w, "note", l->note);
+        member_text(w, "rule", l->rule);
+        member_text(w, "fingerprint", l->fingerprint);
+        member_text(w, "note", l->note);
         json_moment(w, "died_at", l->died_us);
         json_key(w, "edited_as");
         if (!pr_id_is_zero(l->edited_as))
@@ -107,7 +99,7 @@ static void json_state_facts(struct json_writer *w, const struct listed *l)
     if (l->state == STATE_DONE)
         json_moment(w, "done_at", l->died_us);
     if (l->state == STATE_IN_FLIGHT)
-        json_text(w, "instance", l->instance);
+        member_text(w, "instance", l->instance);
     if (l->bad != NULL) {
         json_key(w, "bad");
         json_cstr(w, l->bad);
@@ -132,25 +124,25 @@ void message_json(struct json_writer *w, const struct config *config, const stru
     json_begin_object(w);
     json_key(w, "id");
     json_cstr(w, id);
-    json_text(w, "box", l->box);
+    member_text(w, "box", l->box);
     json_key(w, "seq");
     json_int(w, m->seq);
     json_key(w, "row");
     json_uint(w, l->row);
     json_key(w, "state");
     json_cstr(w, state_name(l->state));
-    json_text(w, "type", m->type);
-    json_text(w, "stream", m->stream);
-    json_text(w, "destination", m->destination);
-    json_text(w, "endpoint", message_endpoint(l));
+    member_text(w, "type", m->type);
+    member_text(w, "stream", m->stream);
+    member_text(w, "destination", m->destination);
+    member_text(w, "endpoint", message_endpoint(l));
     json_wait(w, message_breaker(config, reply, l), reply->now_us);
-    json_text(w, "source", m->source);
-    json_text(w, "subject", m->subject);
-    json_text(w, "content_type", m->content_type);
+    member_text(w, "source", m->source);
+    member_text(w, "subject", m->subject);
+    member_text(w, "content_type", m->content_type);
     json_stored(w, "headers", m->headers, slice_is_json_object(m->headers), "{}");
     json_payload(w, m->payload);
-    json_text(w, "correlation_id", m->correlation_id);
-    json_text(w, "causation_id", m->causation_id);
+    member_text(w, "correlation_id", m->correlation_id);
+    member_text(w, "causation_id", m->causation_id);
     json_moment(w, "created_at", m->created_us);
     json_moment(w, "due_at", m->due_us);
     json_moment(w, "expires_at", m->expires_us);
@@ -162,11 +154,11 @@ void message_json(struct json_writer *w, const struct config *config, const stru
     json_int(w, m->failures);
     json_key(w, "reason");
     json_cstr(w, m->reason != PR_REASON_NONE ? pr_reason_name(m->reason) : NULL);
-    json_text(w, "code", m->code);
-    json_text(w, "error", m->error);
+    member_text(w, "code", m->code);
+    member_text(w, "error", m->error);
     json_moment(w, "failed_at", m->failed_us);
     json_state_facts(w, l);
-    json_text(w, "held_by", m->held_by);
+    member_text(w, "held_by", m->held_by);
     json_stored(w, "story", m->story, is_array(m->story), "[]");
     json_end_object(w);
 }

@@ -7,8 +7,6 @@
 
 struct api;
 
-#define ROUTE_PARTS_MAX 8
-
 enum route_kind {
     ROUTE_JSON,   /* answers with JSON */
     ROUTE_TEXT,   /* /metrics */

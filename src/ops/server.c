@@ -270,6 +270,10 @@ static bool take_json(struct request *r)
     struct api *x = &r->x;
     json_error_t where;
     pr_slice body = slice_trim(buf_slice(&r->body));
+    if (!json_is_shallow(body)) {
+        api_error(x, 400, "invalid", "", "the body is nested more than %d deep", DECODE_DEPTH_MAX);
+        return false;
+    }
     x->json = body.size > 0 ? json_loadb(body.data, body.size, JSON_REJECT_DUPLICATES, &where) : json_object();
     if (json_is_object(x->json))
         return body_check(x);

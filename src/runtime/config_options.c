@@ -62,7 +62,7 @@ static const struct option http_options[] = {
       FIELD(config, http_token), .secret = true },
     { "viewer_token", OPTION_TEXT, "", "who has it may see everything", FIELD(config, http_viewer_token), .secret = true },
     { "hosts", OPTION_NAMES, "", "names by which it may be called, beside addresses and localhost",
-      COUNTED(config, http_hosts, http_host_count), .min = 1, .max = 64 },
+      COUNTED(config, http_hosts, http_host_count), .max = 64 },
 };
 static const struct option_section option_http = { "http", "The operators' plane.", SECTION(http_options) };
 

@@ -230,7 +230,7 @@ static bool is_shown(const struct option_section *section, const struct option *
         return false;
     if (option->kind == OPTION_PRESET || (section == &option_source && option->kind == OPTION_TEXT))
         return (*(const char *const *)field)[0] != '\0';
-    if (option->kind == OPTION_NETWORKS || option->kind == OPTION_VALUES) {
+    if (option->kind == OPTION_NAMES || option->kind == OPTION_NETWORKS || option->kind == OPTION_VALUES) {
         memcpy(&count, (const char *)target + option->count_offset, sizeof(count));
         return count > 0;
     }

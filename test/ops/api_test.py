@@ -268,6 +268,10 @@ def bad_input_is_refused_with_a_reason(d):
     c.endheaders()
     assert c.getresponse().status == 413  # before a byte of it came
     c.close()
+    deep = lambda n: b'{"type":"a.deep","payload":' + b"[" * n + b"]" * n + b"}"
+    assert d.raw("POST", "/v1/messages", deep(99), big)[0] == 202
+    assert d.raw("POST", "/v1/messages", deep(2000), big)[0] == 400  # each level would take stack
+    assert d.raw("POST", "/v1/dead/%s/edit" % UNKNOWN_ID, b'{"payload":' + b"[" * 2000 + b"]" * 2000 + b"}", big)[0] == 400
     for text in (b"{", b"\xff", b'{"type":"x","type":"y"}', b'{"a":' * 5000):
         assert d.raw("POST", "/v1/messages", text, big)[0] == 400, text[:20]
     assert d.raw("POST", "/v1/messages", b"x", {"X-Postrider": "1", "Content-Type": "text/plain"})[0] == 415
@@ -359,7 +363,14 @@ def a_socket_file_serves_too():
         sock = os.path.join(d.path, "api.sock")
         assert os.stat(sock).st_mode & 0o777 == 0o600
         assert d.ok("GET", "/v1/status")["health"] == "ok"
+        listener = d.connection()
+        response = event_lines(listener, "/v1/events")
+        begin = time.monotonic()
     assert not os.path.exists(sock)
+    assert time.monotonic() - begin < 10  # who listens holds no stop up
+    with contextlib.suppress(http.client.IncompleteRead):
+        assert response.read().strip() == b""
+    listener.close()
 
 
 # ---- Seeing and repairing ----
