@@ -181,7 +181,7 @@ int run_doctor(struct cli *cli)
     check_config(cli, &checks);
     check_files(cli, &checks);
     check_store(cli, &checks);
-    checks_add_wal(&checks, cli, NULL, NULL);
+    checks_add_wal(&checks, cli->config, &cli->store, NULL, NULL);
     check_instances(cli, &checks);
     check_endpoints(cli, &checks);
     checks_add_sources(&checks, cli, CHECK_ERROR);

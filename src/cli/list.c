@@ -52,7 +52,7 @@ static void table_of_messages(struct cli *cli, const struct query_reply *reply)
     table_init(&table, &cli->arena, "ID|STATE|TYPE|STREAM|ENDPOINT|>AGE|>NEXT|>FAILED|WHY");
     for (size_t i = 0; i < reply->listed_count; i++) {
         const struct listed *l = &reply->listed[i];
-        const struct breaker_info *b = message_breaker(cli, reply, l);
+        const struct breaker_info *b = message_breaker(cli->config, reply, l);
         char id[PR_ID_TEXT_SIZE];
 
         pr_id_format(l->m.id, id);
@@ -76,7 +76,7 @@ static void print_json(const struct cli *cli, const struct query_reply *reply, c
 
     buf_init(&line, OUTPUT_MAX);
     json_init(&w, &line);
-    message_json(&w, cli, reply, l);
+    message_json(&w, cli->config, reply, l);
     cli_print(&line);
     buf_fini(&line);
 }

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "cli/cli.h"
+#include "ops/server.h"
 #include "runtime/runtime.h"
 
 struct daemon {
@@ -135,7 +136,7 @@ int run_run(struct cli *cli)
         cli_say("signalfd: %s", strerror(errno));
         return EXIT_FAILED;
     }
-    d.rt = runtime_new(cli->config, &(struct runtime_options){ .log = &d.log }, &err);
+    d.rt = runtime_new(cli->config, &(struct runtime_options){ .log = &d.log, .front = &ops_front }, &err);
     if (d.rt == NULL) {
         code = cli_fault(&err);
     } else {

@@ -145,7 +145,7 @@ static void say_head(const struct why *y)
     pr_id_format(head->m.id, id);
     printf("It is held behind %s (%s), which stands before it in stream %s and is %s", id,
            clean(y, head->m.type), clean(y, y->l->m.stream), state_name(head->state));
-    const struct breaker_info *b = message_breaker(y->cli, y->reply, head);
+    const struct breaker_info *b = message_breaker(y->cli->config, y->reply, head);
 
     if (b != NULL)
         printf(", but endpoint %s is %s (%s)", clean(y, b->endpoint), breaker_state_now(b, y->now_us),
@@ -539,7 +539,7 @@ static bool is_paused(const struct why *y, pr_slice endpoint)
 static void ask_routes(struct why *y, struct listed *routed)
 {
     const struct pr_message *m = &y->l->m;
-    pr_slice to = m->destination.size == 0 ? message_route(y->cli, m) : (pr_slice){ NULL, 0 };
+    pr_slice to = m->destination.size == 0 ? message_route(y->cli->config, m) : (pr_slice){ NULL, 0 };
     bool waits = y->l->state == STATE_READY || y->l->state == STATE_RETRYING;
 
     if (!waits || to.size == 0)
@@ -559,7 +559,7 @@ static void say_all(struct cli *cli, const struct query_reply *reply, const stru
     int64_t now_us = reply->now_us;
     struct why y = {
         .cli = cli, .arena = &cli->arena, .reply = reply, .l = l, .now_us = now_us, .endpoint = message_endpoint(l),
-        .breaker = message_breaker(cli, reply, l),
+        .breaker = message_breaker(cli->config, reply, l),
     };
 
     ask_routes(&y, &routed);
@@ -587,7 +587,7 @@ static void say_all(struct cli *cli, const struct query_reply *reply, const stru
 static void print_json(struct cli *cli, const struct query_reply *reply, const struct listed *l)
 {
     int64_t now_us = reply->now_us;
-    const struct breaker_info *breaker = message_breaker(cli, reply, l);
+    const struct breaker_info *breaker = message_breaker(cli->config, reply, l);
     struct why y = { .cli = cli, .arena = &cli->arena, .l = l, .now_us = now_us };
     const struct listed *head = l->state == STATE_HELD ? find_head(&y) : NULL;
     struct json_writer w;
@@ -598,7 +598,7 @@ static void print_json(struct cli *cli, const struct query_reply *reply, const s
     json_init(&w, &line);
     json_begin_object(&w);
     json_key(&w, "message");
-    message_json(&w, cli, reply, l);
+    message_json(&w, cli->config, reply, l);
     json_key(&w, "waits_for");
     if (head != NULL) {
         pr_id_format(head->m.id, id);

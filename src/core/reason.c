@@ -1,5 +1,6 @@
 #include "core/reason.h"
 
+#include "base/error.h"
 #include "base/slice.h"
 #include "base/util.h"
 
@@ -50,4 +51,16 @@ enum pr_reason reason_parse(pr_slice name)
         if (slice_eq_cstr(name, reasons[i].name))
             return (enum pr_reason)reasons[i].number;
     return PR_REASON_NONE;
+}
+
+size_t reason_index(int reason)
+{
+    const struct reason *r = reason_find(reason);
+    return r != NULL ? (size_t)(r - reasons) : ARRAY_LENGTH(reasons) - 1;
+}
+
+int reason_at(size_t index)
+{
+    ASSERT(index < ARRAY_LENGTH(reasons));
+    return reasons[index].number;
 }

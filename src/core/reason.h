@@ -27,7 +27,14 @@ enum reason_class {
     X(13, EXPIRED,               "expired",               PERMANENT)      \
     X(99, UNKNOWN,               "unknown",               UNKNOWN)
 
+#define X(number, name, text, class) +1
+enum { REASON_COUNT = 0 REASONS(X) };
+#undef X
+
 bool              reason_is_known(int reason);
+/* Its place in the table above; of an unknown number that of the last. */
+size_t            reason_index(int reason);
+int               reason_at(size_t index); /* the other way round */
 enum reason_class reason_class(int reason);
 const char       *reason_class_name(enum reason_class class);
 /* PR_REASON_NONE when the word is none. */

@@ -125,6 +125,8 @@ size_t engine_take(struct engine *e, int64_t now_us, unsigned endpoint, const st
             .deadline_us     = now_us + ep->setting->timeout_us,
             .start_before_us = last_start,
         };
+        if (item->number == 1 && item->m.due_us == 0)
+            histogram_add(&e->counts.commit_to_send, store_now(e, now_us) - item->m.created_us);
         item_move(e, item, PLACE_OUT);
         ret[count++] = &item->delivery;
     }
@@ -157,6 +159,9 @@ void engine_result(struct engine *e, int64_t now_us, const struct delivery_resul
         e->counts.stale++;
         return;
     }
+    if (result->outcome != SEND_RETURNED)
+        histogram_add(&item->endpoint->durations,
+                      now_us - (item->delivery.deadline_us - item->endpoint->setting->timeout_us));
     switch (result->outcome) {
     case SEND_OK: {
         struct send_effect *effects;
@@ -413,7 +418,9 @@ void engine_endpoint(const struct engine *e, unsigned endpoint, struct endpoint_
         .out             = ep->out,
         .sent            = ep->sent,
         .failed          = ep->failed,
+        .durations       = ep->durations,
     };
+    memcpy(ret->reasons, ep->reasons, sizeof ret->reasons);
 }
 
 uint64_t engine_lanes(const struct engine *e)

@@ -28,6 +28,8 @@
 
 #include "core/cycle.h"
 #include "core/delivery.h"
+#include "core/histogram.h"
+#include "core/reason.h"
 #include "engine/company.h"
 #include "policy/breaker.h"
 #include "policy/policy.h"
@@ -152,6 +154,7 @@ struct engine_counts {
     uint64_t sent, failed, dead, poison, discarded, expired, parked, returned, stale, split, held;
     uint64_t cycles, leases_lost;
     size_t   window_count, window_bytes, out;
+    struct histogram commit_to_send; /* from the creation of a message to its first hand-out, when it had no due time */
     size_t   streams, heads; /* what is known of streams: those that have something here, failed or held; the failed ones */
 };
 void engine_counts(const struct engine *e, struct engine_counts *ret);
@@ -161,6 +164,8 @@ struct endpoint_view {
     int64_t            paused_until_us; /* store time; 0: not paused */
     size_t             waiting, out;
     uint64_t           sent, failed;
+    uint64_t           reasons[REASON_COUNT]; /* of failed, by reason_index() */
+    struct histogram   durations;             /* of sends, from hand-out to result */
 };
 void engine_endpoint(const struct engine *e, unsigned endpoint, struct endpoint_view *ret);
 /* The breakers that are not closed; returns how many, writes at most max.  The types are borrowed until

@@ -199,6 +199,8 @@ struct endpoint {
     bool             slow;             /* the scan reads on past its rows */
     struct tally     tally;            /* for the next cycle */
     uint64_t         sent, failed;
+    uint64_t         reasons[REASON_COUNT];
+    struct histogram durations;
 };
 
 struct receipt {

@@ -10,6 +10,7 @@ static void count(struct endpoint *ep, const struct engine_news *n)
     ep->tally.discarded += (int64_t)n->discarded;
     ep->sent += n->sent;
     ep->failed += n->failed;
+    ep->reasons[reason_index(n->reason)] += n->failed;
 }
 
 void engine_heard(struct engine *e, int64_t now_us, const struct engine_news *n)

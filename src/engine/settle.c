@@ -271,6 +271,8 @@ static void settle_counts(struct engine *e, const struct item *item)
         return;
     item->endpoint->sent += kind == VERDICT_COMPLETE;
     item->endpoint->failed += failed;
+    if (failed)
+        item->endpoint->reasons[reason_index(item->verdict.reason)]++;
 }
 
 /* The rows of a split have names now.  Those that are not kept in memory are held in the store: who is in

@@ -4,6 +4,7 @@
 #include "base/slice.h"
 #include "lib/lib.h"
 #include "lib/rule.h"
+#include "ops/server.h"
 #include "runtime/config.h"
 #include "runtime/runtime.h"
 
@@ -16,7 +17,7 @@ struct pr_engine {
 static struct pr_engine *engine_from(struct config *config, struct pr_error *reterr)
 {
     /* An embedded store has nobody else to make its tables.  The library prints nothing. */
-    const struct runtime_options options = { .log = NULL, .migrate = true };
+    const struct runtime_options options = { .log = NULL, .migrate = true, .front = &ops_front };
     struct pr_engine            *engine = calloc(1, sizeof *engine);
     if (engine == NULL)
         error_set(reterr, PR_ENOMEM, "no memory for an engine");

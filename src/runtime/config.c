@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/slice.h"
+#include "runtime/address.h"
 #include "runtime/config_notes.h"
 #include "runtime/config_suggest.h"
 #include "store/store.h"
@@ -78,38 +79,41 @@ static int check_store(const char *url, struct pr_error *reterr)
     return PR_OK;
 }
 
+#define TOKEN_MIN 16 /* characters: what people make up is shorter */
+
+static int check_token(const struct config_reader *reader, const char *const *field, const char *key)
+{
+    if ((*field)[0] == '\0')
+        return PR_OK;
+    const struct node *node = node_of(reader->config, field);
+    for (const char *c = *field; *c != '\0'; c++)
+        if (*c <= ' ' || *c >= 0x7f)
+            return config_fail(reader, node, "http.%s: only printable characters without blanks are possible", key);
+    if (strlen(*field) < TOKEN_MIN)
+        return config_fail(reader, node, "http.%s: %d characters at least; make one with: openssl rand -hex 32", key, TOKEN_MIN);
+    return PR_OK;
+}
+
 /* Operators can do anything, so nobody else may reach them: without tokens, loopback only. */
 static int check_listen(const struct config_reader *reader)
 {
-    const char *listen = reader->config->http_listen, *colon = strrchr(listen, ':');
-    const struct node *node = node_of(reader->config, &reader->config->http_listen);
-    char host[INET6_ADDRSTRLEN + 2];
-    struct in_addr v4;
-    struct in6_addr v6;
+    const struct config *config = reader->config;
+    const struct node *node = node_of(config, &config->http_listen);
+    struct pr_error err;
+    struct address address;
+    int rc = check_token(reader, &config->http_token, "token");
 
-    if (listen[0] == '\0')
-        return PR_OK;
-    size_t size = colon != NULL ? (size_t)(colon - listen) : sizeof(host);
-    char *end = NULL;
-    long port = colon != NULL ? strtol(colon + 1, &end, 10) : -1;
-
-    if (size >= sizeof(host) || end == colon + 1 || *end != '\0' || port < 0 || port > 65535)
-        return config_fail(reader, node,
-                           "http.listen: \"%s\" is not an address and port; write it like 127.0.0.1:8026",
-                           listen);
-    memcpy(host, listen, size);
-    host[size] = '\0';
-    if (host[0] == '[' && size > 1 && host[size - 1] == ']') { /* [::1]:8026 */
-        memmove(host, host + 1, size - 2);
-        host[size - 2] = '\0';
-    }
-    bool loopback = strcmp(host, "localhost") == 0 ||
-                    (inet_pton(AF_INET, host, &v4) == 1 && (ntohl(v4.s_addr) >> 24) == 127) ||
-                    (inet_pton(AF_INET6, host, &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6));
-    if (!loopback)
-        return config_fail(
-            reader, node,
-            "http.listen: %s is not a loopback address; others need http.token, which is not built in", host);
+    if (rc == PR_OK)
+        rc = check_token(reader, &config->http_viewer_token, "viewer_token");
+    if (rc != PR_OK || config->http_listen[0] == '\0')
+        return rc;
+    if (config->http_token[0] != '\0' && strcmp(config->http_token, config->http_viewer_token) == 0)
+        return config_fail(reader, node_of(config, &config->http_viewer_token), "http.viewer_token: it is the same as http.token");
+    if (address_parse(config->http_listen, &address, &err) != PR_OK)
+        return config_fail(reader, node, "%s", err.text);
+    if (!address.local && config->http_token[0] == '\0' && config->http_viewer_token[0] == '\0')
+        return config_fail(reader, node, "http.listen: %s is not a loopback address; others need http.token",
+                           config->http_listen);
     return PR_OK;
 }
 

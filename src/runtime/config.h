@@ -114,6 +114,9 @@ struct config {
     size_t source_count;
 
     const char *http_listen; /* "" : no HTTP */
+    const char *http_token, *http_viewer_token; /* "" : none; secrets */
+    const char *const *http_hosts; /* names by which it may be called, beside addresses */
+    size_t http_host_count;
     enum log_level log_level;
     enum log_format log_format;
 

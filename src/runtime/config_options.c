@@ -58,10 +58,14 @@ static const struct option_section option_limits = { "limits",
 
 static const struct option http_options[] = {
     { "listen", OPTION_TEXT, "",
-      "address and port of the health pages, a loopback address: `127.0.0.1:8026`; port 0 takes a free one; "
-      "empty: none",
+      "address and port of the API: `127.0.0.1:8026`, port 0 takes a free one; or a socket file: "
+      "`unix:/run/postrider.sock`; addresses that are not loopback need a token; empty: none",
       FIELD(config, http_listen) },
-    { .name = "token", .kind = OPTION_LATER, .fallback = "", .doc = "tokens for operators" },
+    { "token", OPTION_TEXT, "", "who has it may see and change everything: `${file:token}`, 16 characters or more",
+      FIELD(config, http_token), .secret = true },
+    { "viewer_token", OPTION_TEXT, "", "who has it may see everything", FIELD(config, http_viewer_token), .secret = true },
+    { "hosts", OPTION_NAMES, "", "names by which it may be called, beside addresses and localhost",
+      COUNTED(config, http_hosts, http_host_count), .max = 64 },
 };
 static const struct option_section option_http = { "http", "The operators' plane.", SECTION(http_options) };
 

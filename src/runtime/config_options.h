@@ -52,6 +52,7 @@ struct option {
     const char *fallback; /* the default, as it would be written; "": none */
     const char *doc;
     bool required;
+    bool secret; /* TEXT: never shown */
     size_t offset, size, count_offset, item_size;
     int64_t min, max;           /* DURATION, SIZE, COUNT; NUMBER: in thousandths */
     const char *const *choices; /* ends with NULL */

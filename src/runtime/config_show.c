@@ -111,7 +111,9 @@ static void add_value(struct buf *b, const struct config *config, const struct o
         return;
     }
     buf_init(&text, CONFIG_VALUE_MAX);
-    if (option->kind == OPTION_TEXT)
+    if (option->secret)
+        buf_add_cstr(&text, (*(const char *const *)field)[0] != '\0' ? "***" : "");
+    else if (option->kind == OPTION_TEXT)
         add_url(&text, note != NULL && note->shown != NULL ? note->shown : *(const char *const *)field);
     else
         option_format(option, field, &text);
@@ -232,7 +234,7 @@ static bool is_shown(const struct option_section *section, const struct option *
         return (*(const char *const *)field)[0] != '\0';
     if (option->kind == OPTION_RATE)
         return ((const struct rate_setting *)field)->count > 0;
-    if (option->kind == OPTION_NETWORKS || option->kind == OPTION_VALUES || option->kind == OPTION_SECRETS ||
+    if (option->kind == OPTION_NAMES || option->kind == OPTION_NETWORKS || option->kind == OPTION_VALUES || option->kind == OPTION_SECRETS ||
         option->kind == OPTION_HEADERS) {
         memcpy(&count, (const char *)target + option->count_offset, sizeof(count));
         return count > 0;

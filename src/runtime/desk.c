@@ -58,6 +58,7 @@ struct desk {
     enum stop_phase phase;
     int64_t         give_up_us, deadline_us; /* of the stop */
     struct incident_ring failures, deaths;
+    struct histogram cycles;
     uint64_t        incidents;
     int64_t         log_second;
     int             log_lines;
@@ -163,6 +164,28 @@ static void desk_log_pauses(struct desk *d, const struct cycle *cycle)
     }
 }
 
+/* For those who listen.  Hand-backs, holds and splits are no news to people. */
+static void desk_tell_feed(const struct desk *d, const struct verdict *v, int64_t store_now_us)
+{
+    static const enum happening_kind kinds[] = {
+        [VERDICT_COMPLETE] = HAPPENING_SENT,       [VERDICT_FAIL] = HAPPENING_FAILED,
+        [VERDICT_DISCARD] = HAPPENING_DISCARDED,   [VERDICT_EXPIRE] = HAPPENING_EXPIRED,
+        [VERDICT_DEAD_LETTER] = HAPPENING_DEAD,    [VERDICT_PARK] = HAPPENING_PARKED,
+    };
+    bool told = v->kind == VERDICT_COMPLETE || v->kind == VERDICT_FAIL || v->kind == VERDICT_DISCARD ||
+                v->kind == VERDICT_EXPIRE || v->kind == VERDICT_DEAD_LETTER || v->kind == VERDICT_PARK;
+    if (!told || !feed_is_heard(d->options.feed))
+        return;
+    struct happening h = { .kind = kinds[v->kind], .at_us = store_now_us, .id = v->id, .attempt = v->number, .reason = v->reason };
+    if (v->kind == VERDICT_FAIL && v->delay_us != PR_NEVER)
+        h.next_us = time_add(store_now_us, v->delay_us);
+    happening_text(h.box, sizeof h.box, slice_from(desk_name(d)));
+    happening_text(h.endpoint, sizeof h.endpoint, v->endpoint);
+    happening_text(h.rule, sizeof h.rule, v->rule);
+    happening_text(h.error, sizeof h.error, v->error);
+    feed_put(d->options.feed, &h);
+}
+
 /* Remember what is committed now, for people. */
 static void desk_note(struct desk *d, const struct cycle *cycle, const struct cycle_reply *reply)
 {
@@ -170,7 +193,10 @@ static void desk_note(struct desk *d, const struct cycle *cycle, const struct cy
     desk_log_rest(d, now);
     for (size_t i = 0; i < cycle->verdict_count; i++) {
         const struct verdict *v = &cycle->verdicts[i];
-        if (v->kind == VERDICT_COMPLETE || (!reply->replayed && reply->answers[i] != PR_OK))
+        if (!reply->replayed && reply->answers[i] != PR_OK)
+            continue;
+        desk_tell_feed(d, v, reply->now_us);
+        if (v->kind == VERDICT_COMPLETE)
             continue;
         if (v->kind == VERDICT_DISCARD && v->moved_to.size > 0)
             desk_log_verdict(d, v, "dead_letter_moved");
@@ -248,6 +274,7 @@ static void desk_cycle(struct desk *d)
         return;
     }
     FAILPOINT("runtime.after_cycle");
+    histogram_add(&d->cycles, now_us() - asked);
     desk_note(d, cycle, reply);
     desk_log_pauses(d, cycle);
     engine_absorb(d->engine, asked, now_us(), reply);
@@ -349,9 +376,22 @@ static bool desk_is_over(struct desk *d, bool *ret_left_behind)
     return true;
 }
 
+static void desk_tell_breaker(const struct desk *d, pr_slice endpoint, bool open)
+{
+    if (!feed_is_heard(d->options.feed))
+        return;
+    struct happening h = { .kind = HAPPENING_ENDPOINT, .at_us = store_time(d->options.store) };
+    happening_text(h.box, sizeof h.box, slice_from(desk_name(d)));
+    happening_text(h.endpoint, sizeof h.endpoint, endpoint);
+    happening_text(h.error, sizeof h.error, open ? PR_STR("open") : PR_STR("closed"));
+    feed_put(d->options.feed, &h);
+}
+
 /* Failures that open a breaker are counted for no message, so nothing else tells of them. */
 static void desk_log_breaker(struct desk *d, pr_slice endpoint, enum breaker_state before, enum breaker_state after)
 {
+    if ((before == BREAKER_CLOSED) != (after == BREAKER_CLOSED))
+        desk_tell_breaker(d, endpoint, after != BREAKER_CLOSED);
     if (before == BREAKER_CLOSED && after != BREAKER_CLOSED)
         log_emit(desk_log(d), LOG_WARN, "breaker_opened", LOG_STR("box", desk_name(d)), LOG_SLICE("endpoint", endpoint),
                  LOG_STR("next", "its messages wait, uncounted; a probe is sent from time to time"));
@@ -371,6 +411,8 @@ static void desk_publish(struct desk *d, int64_t now)
         engine_endpoint(d->engine, i, &v->endpoints[i]);
         desk_log_breaker(d, d->options.setting->endpoints[i].name, before, v->endpoints[i].breaker);
     }
+    v->cycles = d->cycles;
+    v->lanes = __builtin_popcountll(engine_lanes(d->engine));
     if (v->failures.count != d->failures.count)
         v->failures = d->failures;
     if (v->deaths.count != d->deaths.count)

@@ -7,6 +7,7 @@
 #define RUNTIME_DESK_H
 
 #include "engine/engine.h"
+#include "runtime/feed.h"
 #include "runtime/incident.h"
 #include "runtime/setting.h"
 #include "runtime/thread.h"
@@ -21,6 +22,7 @@ struct desk_options { /* everything is borrowed until free */
     struct bell             *bell; /* rung when the view has changed */
     struct company          *company; /* of all boxes: they share one process, and one death */
     struct caller           *caller;  /* for rules */
+    struct feed             *feed;    /* may be NULL */
     /* Called once, from the box's thread, when a fault has ended it. */
     void (*on_fault)(void *arg, const struct pr_error *fault);
     void *on_fault_arg;
@@ -30,6 +32,8 @@ struct desk_options { /* everything is borrowed until free */
 struct desk_view {
     struct engine_counts  counts;
     struct endpoint_view *endpoints;  /* as many as in the setting */
+    struct histogram      cycles;     /* how long the store took */
+    int                   lanes;      /* owned */
     struct incident_ring  failures, deaths;
     uint64_t              looked;     /* the last number of desk_look() that was answered ... */
     bool                  idle;       /* ... and then there was nothing to do */

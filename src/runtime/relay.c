@@ -60,6 +60,7 @@ static int relay_make_desks(struct relay *r, struct pr_error *reterr)
                                              .bell = &r->bell,
                                              .company = &r->company,
                                              .caller = &r->caller,
+                                             .feed = r->options.feed,
                                              .on_fault = relay_fault,
                                              .on_fault_arg = r };
         int rc = desk_new(&options, &r->desks[r->desk_count], reterr);
@@ -313,6 +314,20 @@ void relay_counts(struct relay *r, struct pr_engine_counts *counts)
     counts->discarded += atomic_load(&own->discarded);
 }
 
+size_t relay_box_count(const struct relay *r)
+{
+    return r->started;
+}
+
+void relay_box(struct relay *r, size_t index, struct relay_box *ret)
+{
+    ASSERT(index < r->started);
+    bell_lock(&r->bell);
+    const struct desk_view *v = desk_view(r->desks[index]);
+    *ret = (struct relay_box){ desk_name(r->desks[index]), v->counts, v->cycles, v->lanes };
+    bell_unlock(&r->bell);
+}
+
 struct inliner *relay_inliner(const struct relay *r)
 {
     return r->inliner;
@@ -356,6 +371,9 @@ void relay_endpoint(struct relay *r, size_t index, struct endpoint_view *ret_vie
         ret_view->out += v->out;
         ret_view->sent += v->sent;
         ret_view->failed += v->failed;
+        for (size_t k = 0; k < REASON_COUNT; k++)
+            ret_view->reasons[k] += v->reasons[k];
+        histogram_merge(&ret_view->durations, &v->durations);
     }
     bell_unlock(&r->bell);
 }

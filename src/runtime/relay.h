@@ -13,6 +13,7 @@ struct relay_options { /* everything is borrowed until free */
     const struct program       *program;
     struct store               *store;
     struct log                 *log;
+    struct feed                *feed;
     void (*on_fault)(void *arg, const struct pr_error *fault); /* from a box's thread */
     void *on_fault_arg;
 };
@@ -33,6 +34,16 @@ int  relay_is_live(struct relay *r, struct pr_error *reterr);
 int  relay_is_ready(struct relay *r, struct pr_error *reterr); /* by what the boxes met; asks nobody */
 int  relay_warning(struct relay *r, struct pr_error *reterr); /* PR_OK, or what people should know */
 void relay_counts(struct relay *r, struct pr_engine_counts *counts); /* adds to counts */
+
+/* A box, for metrics; the name is borrowed until free. */
+struct relay_box {
+    const char          *name;
+    struct engine_counts counts;
+    struct histogram     cycles;
+    int                  lanes;
+};
+size_t relay_box_count(const struct relay *r);
+void   relay_box(struct relay *r, size_t index, struct relay_box *ret);
 
 /* For endpoints with mode: inline; sends while the relay runs. */
 struct inliner *relay_inliner(const struct relay *r);

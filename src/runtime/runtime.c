@@ -8,7 +8,6 @@
 #include "base/failpoint.h"
 #include "base/slice.h"
 #include "base/util.h"
-#include "runtime/health.h"
 #include "runtime/relay.h"
 #include "runtime/setting.h"
 #include "runtime/thread.h"
@@ -31,7 +30,8 @@ struct runtime {
     struct config      *config;
     struct store       *store;
     struct relay       *relay;
-    struct health      *health;
+    void               *front;
+    struct feed        *feed;
     struct pr_engine_counts past; /* of the relays before this one */
 
     pthread_mutex_t fault_lock;
@@ -61,7 +61,14 @@ struct runtime *runtime_new(struct config *config, const struct runtime_options 
         error_set(reterr, PR_ENOMEM, "no memory for the runtime");
         return NULL;
     }
+    rt->feed = feed_new();
+    if (rt->feed == NULL) {
+        free(rt);
+        error_set(reterr, PR_ENOMEM, "no memory for the runtime");
+        return NULL;
+    }
     if (wake_open(&rt->fault_fd, reterr) < 0) {
+        feed_free(rt->feed);
         free(rt);
         return NULL;
     }
@@ -81,6 +88,7 @@ void runtime_free(struct runtime *rt)
     runtime_stop(rt, rt->config->stop_timeout_us);
     relay_free(rt->relay);
     free_store(rt->store);
+    feed_free(rt->feed);
     config_free(rt->config);
     arena_fini(&rt->texts);
     wake_close(rt->fault_fd);
@@ -210,34 +218,26 @@ static int make_relay(struct runtime *rt, const struct config *config, struct st
                                            .program = &rt->program,
                                            .store = store,
                                            .log = rt->options.log,
+                                           .feed = rt->feed,
                                            .on_fault = on_fault,
                                            .on_fault_arg = rt };
     return relay_new(&options, ret_relay, reterr);
 }
 
-static int live(void *arg, struct pr_error *reterr)
+static int start_front(struct runtime *rt, const struct config *config, void **ret_front, struct pr_error *reterr)
 {
-    return runtime_is_live(arg, reterr);
-}
-
-static int ready(void *arg, struct pr_error *reterr)
-{
-    return runtime_is_ready(arg, reterr);
-}
-
-static int start_health(struct runtime *rt, const struct config *config, struct health **ret_health,
-                        struct pr_error *reterr)
-{
-    if (config->http_listen[0] == '\0') {
-        *ret_health = NULL;
+    const struct runtime_front *front = rt->options.front;
+    if (front == NULL || config->http_listen[0] == '\0') {
+        *ret_front = NULL;
         return PR_OK;
     }
-    const struct health_options options = { .listen = config->http_listen,
-                                            .log = rt->options.log,
-                                            .is_live = live,
-                                            .is_ready = ready,
-                                            .arg = rt };
-    return health_start(&options, ret_health, reterr);
+    return front->start(rt, config, rt->options.log, ret_front, reterr);
+}
+
+static void stop_front(const struct runtime *rt, void *front)
+{
+    if (front != NULL)
+        rt->options.front->stop(front);
 }
 
 /* Everything that belongs to one configuration. */
@@ -245,13 +245,13 @@ struct works {
     struct config *config;
     struct store  *store;
     struct relay  *relay;
-    struct health *health;
+    void          *front;
 };
 
 static struct works swap_works(struct runtime *rt, struct works works, enum runtime_state state)
 {
     ASSERT(pthread_rwlock_wrlock(&rt->lock) == 0);
-    struct works old = { rt->config, rt->store, rt->relay, rt->health };
+    struct works old = { rt->config, rt->store, rt->relay, rt->front };
     if (old.relay != NULL && old.relay != works.relay) { /* it has stopped: its counts go on counting */
         relay_counts(old.relay, &rt->past);
         rt->past.waiting_in_memory = 0;
@@ -260,13 +260,13 @@ static struct works swap_works(struct runtime *rt, struct works works, enum runt
     rt->config = works.config;
     rt->store = works.store;
     rt->relay = works.relay;
-    rt->health = works.health;
+    rt->front = works.front;
     rt->state = state;
     ASSERT(pthread_rwlock_unlock(&rt->lock) == 0);
     return old;
 }
 
-/* Make what is not there yet; nothing is started but the health pages. */
+/* Make what is not there yet; nothing is started but the front. */
 static int prepare(struct runtime *rt, struct works *w, struct pr_error *reterr)
 {
     int rc = w->store == NULL ? open_store(rt, w->config, &w->store, reterr) : PR_OK;
@@ -274,8 +274,8 @@ static int prepare(struct runtime *rt, struct works *w, struct pr_error *reterr)
         rc = check_store(rt, w->config, w->store, reterr);
     if (rc == PR_OK)
         rc = make_relay(rt, w->config, w->store, &w->relay, reterr);
-    if (rc == PR_OK && w->health == NULL)
-        rc = start_health(rt, w->config, &w->health, reterr);
+    if (rc == PR_OK && w->front == NULL)
+        rc = start_front(rt, w->config, &w->front, reterr);
     return rc;
 }
 
@@ -297,7 +297,7 @@ int runtime_start(struct runtime *rt, struct pr_error *reterr)
         swap_works(rt, w, RUNTIME_RUNNING);
         log_started(rt, &w);
     } else {
-        health_stop(w.health);
+        stop_front(rt, w.front);
         relay_free(w.relay);
         free_store(w.store);
     }
@@ -313,7 +313,7 @@ int runtime_stop(struct runtime *rt, int64_t timeout_us)
         rc = relay_stop(rt->relay, timeout_us);
         struct works w = { rt->config, rt->store, rt->relay, NULL };
         struct works old = swap_works(rt, w, RUNTIME_STOPPED);
-        health_stop(old.health);
+        stop_front(rt, old.front);
     }
     ASSERT(pthread_mutex_unlock(&rt->change_lock) == 0);
     return rc;
@@ -321,12 +321,12 @@ int runtime_stop(struct runtime *rt, int64_t timeout_us)
 
 /* The old relay has stopped: let the new one work.  A reader that waits for the old one (a
  * drain) is told by its end. */
-static void replace(struct runtime *rt, struct works w, bool keep_store, bool keep_health)
+static void replace(struct runtime *rt, struct works w, bool keep_store, bool keep_front)
 {
     struct works old = swap_works(rt, w, RUNTIME_RUNNING);
     relay_free(old.relay);
-    if (!keep_health)
-        health_stop(old.health);
+    if (!keep_front)
+        stop_front(rt, old.front);
     if (!keep_store)
         free_store(old.store);
 }
@@ -335,7 +335,7 @@ static void replace(struct runtime *rt, struct works w, bool keep_store, bool ke
 static void fall_back(struct runtime *rt, struct works w)
 {
     struct pr_error error;
-    struct works    old = { rt->config, rt->store, NULL, rt->health };
+    struct works    old = { rt->config, rt->store, NULL, rt->front };
     int             rc = prepare(rt, &old, &error);
     if (rc == PR_OK)
         rc = relay_start(old.relay, &error);
@@ -346,8 +346,10 @@ static void fall_back(struct runtime *rt, struct works w)
         on_fault(rt, &error);
     }
     relay_free(w.relay);
-    if (w.health != rt->health)
-        health_stop(w.health);
+    if (w.front != rt->front)
+        stop_front(rt, w.front);
+    else if (w.front != NULL && rt->options.front->retune(w.front, rt->config, &error) < 0)
+        on_fault(rt, &error);
     if (w.store != rt->store)
         free_store(w.store);
 }
@@ -363,15 +365,17 @@ static int reload(struct runtime *rt, struct config *config, struct pr_error *re
 {
     const struct config *old = rt->config;
     bool keep_store = is_same_store(config, old);
-    bool keep_health = strcmp(config->http_listen, old->http_listen) == 0;
+    bool keep_front = strcmp(config->http_listen, old->http_listen) == 0;
     struct works w = { .config = config,
                        .store = keep_store ? rt->store : NULL,
-                       .health = keep_health ? rt->health : NULL };
+                       .front = keep_front ? rt->front : NULL };
     int rc = prepare(rt, &w, reterr);
+    if (rc == PR_OK && keep_front && w.front != NULL)
+        rc = rt->options.front->retune(w.front, config, reterr);
     if (rc < 0) {
         relay_free(w.relay);
-        if (!keep_health)
-            health_stop(w.health);
+        if (!keep_front)
+            stop_front(rt, w.front);
         if (!keep_store)
             free_store(w.store);
         return rc;
@@ -384,7 +388,7 @@ static int reload(struct runtime *rt, struct config *config, struct pr_error *re
         return rc;
     }
     struct config *unused = rt->config;
-    replace(rt, w, keep_store, keep_health);
+    replace(rt, w, keep_store, keep_front);
     config_free(unused);
     log_started(rt, &w);
     return PR_OK;
@@ -453,6 +457,27 @@ const struct config *runtime_config(const struct runtime *rt)
     return rt->config;
 }
 
+int runtime_enter(struct runtime *rt, struct runtime_inside *ret, struct pr_error *reterr)
+{
+    ASSERT(pthread_rwlock_rdlock(&rt->lock) == 0);
+    if (rt->state == RUNTIME_RUNNING) {
+        *ret = (struct runtime_inside){ rt->config, rt->store, rt->relay };
+        return PR_OK;
+    }
+    ASSERT(pthread_rwlock_unlock(&rt->lock) == 0);
+    return error_set(reterr, PR_EINVAL, "it does not run");
+}
+
+void runtime_leave(struct runtime *rt)
+{
+    ASSERT(pthread_rwlock_unlock(&rt->lock) == 0);
+}
+
+struct feed *runtime_feed(struct runtime *rt)
+{
+    return rt->feed;
+}
+
 /* ---- Questions ----------------------------------------------------------------------------------- */
 
 static void read_lock(struct runtime *rt)
@@ -503,7 +528,7 @@ int runtime_fault(struct runtime *rt, struct pr_error *reterr)
 unsigned runtime_http_port(struct runtime *rt)
 {
     read_lock(rt);
-    unsigned port = health_port(rt->health);
+    unsigned port = rt->front != NULL ? rt->options.front->port(rt->front) : 0;
     read_unlock(rt);
     return port;
 }

@@ -3,7 +3,7 @@
  *     new -> handle* -> start -> (drain, reload, status) -> stop -> free
  *
  * One thread per box runs its engine (desk.h), one per endpoint that has something to send owns
- * its transport (courier.h), one answers health questions (health.h).  All of them together,
+ * its transport (courier.h), and the layer above answers on http.listen (struct runtime_front).  All of them together,
  * working by one configuration on one store, are a relay (relay.h); a reload replaces it.
  *
  * Threads: after start every function may be called from any thread, free excepted. */
@@ -14,15 +14,29 @@
 #include "base/log.h"
 #include "base/time.h"
 #include "policy/breaker.h"
+#include "core/histogram.h"
+#include "core/reason.h"
 #include "runtime/config.h"
+#include "runtime/feed.h"
 #include "runtime/incident.h"
 
 struct runtime;
+
+/* Who answers on http.listen; the layer above brings it along.  start is called before messages flow, stop when
+ * they do no more; both may wait for requests. */
+struct runtime_front {
+    int (*start)(struct runtime *rt, const struct config *config, struct log *log, void **ret_self, struct pr_error *reterr);
+    /* Another configuration with the same http.listen holds from now on. */
+    int (*retune)(void *self, const struct config *config, struct pr_error *reterr);
+    void (*stop)(void *self); /* NULL is fine */
+    unsigned (*port)(const void *self); /* 0: none */
+};
 
 struct runtime_options {
     struct log *log;     /* borrowed until free; may be NULL */
     bool        migrate; /* start makes or upgrades the tables; otherwise it refuses with PR_ESCHEMA
                           * and says what to do */
+    const struct runtime_front *front; /* NULL: nobody listens, whatever the configuration says */
 };
 
 /* Takes the config over on success (and only then): runtime_free() frees it.  NULL: a fault. */
@@ -72,6 +86,21 @@ PR_MUST_CHECK int runtime_send(struct runtime *rt, pr_slice box, const struct pr
 
 /* The configuration by which it works; borrowed until the next reload. */
 const struct config *runtime_config(const struct runtime *rt);
+
+/* What it works with right now, borrowed until leave; a reload or a stop waits for that, so be short.
+ * Fault PR_EINVAL: it does not run. */
+struct store;
+struct relay;
+struct runtime_inside {
+    const struct config *config;
+    struct store        *store;
+    struct relay        *relay;
+};
+PR_MUST_CHECK int runtime_enter(struct runtime *rt, struct runtime_inside *ret, struct pr_error *reterr);
+void runtime_leave(struct runtime *rt);
+
+/* What happens, from the start to the end of the runtime, over all reloads. */
+struct feed *runtime_feed(struct runtime *rt);
 
 /* ---- How it is doing ------------------------------------------------------------------- */
 

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/util.h"
+#include "store/failing.h"
 #include "store/memory_model.h"
 
 #define LISTED_DEFAULT 100
@@ -204,6 +205,34 @@ static void count_dead(struct listing *l, const struct filter *filter)
     }
 }
 
+/* ---- What fails -------------------------------------------------------------------------- */
+
+static int query_failing(struct listing *l, const struct query *query)
+{
+    struct query_reply *reply = l->reply;
+    reply->failing = arena_alloc_array(l->arena, list_length(&l->memory->boxes), sizeof(reply->failing[0]));
+    if (reply->failing == NULL)
+        return PR_ENOMEM;
+    list_foreach(node, &l->memory->boxes) {
+        const struct box *box = LIST_ENTRY(node, struct box, node);
+        struct box_failing *f = &reply->failing[reply->failing_count++];
+        f->name = slice_dup(l->arena, box_name(box));
+        if (f->name.data == NULL)
+            return PR_ENOMEM;
+        list_foreach(place, &box->rows) {
+            const struct pr_message *m = &LIST_ENTRY(place, struct stored, order)->m;
+            if ((message_blocks_stream(m) || m->due_us == PR_NEVER) &&
+                !failing_add(f, query, m->attempts, m->failures, m->due_us))
+                break;
+        }
+        list_foreach(place, &box->dead) {
+            const struct stored *row = LIST_ENTRY(place, struct stored, order);
+            failing_add_dead(f, row->m.reason, row->after->cause, 1);
+        }
+    }
+    return PR_OK;
+}
+
 /* ---- Instances ------------------------------------------------------------------------------ */
 
 static uint64_t instance_in_flight(const struct box *box, const struct instance *instance)
@@ -299,6 +328,9 @@ int memory_query(void *self, const struct query *query, struct arena *arena,
         break;
     case QUERY_INSTANCES:
         rc = query_instances(&l);
+        break;
+    case QUERY_FAILING:
+        rc = query_failing(&l, query);
         break;
     case QUERY_FACTS:
         query_facts(&l);

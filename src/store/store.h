@@ -104,6 +104,18 @@ struct breaker_info {
     pr_slice code, error;
 };
 
+/* What fails in a box: of COUNT_EXACT_MAX rows, and as many dead letters, at most. */
+#define FAILING_BUCKETS 5 /* 1, 2, 3 to 5, 6 to 10, more failures */
+struct box_failing {
+    pr_slice name;
+    uint64_t rows;            /* failed, handed out without an outcome, or parked */
+    uint64_t by_failures[FAILING_BUCKETS];
+    uint64_t near_limit;      /* handed out query.near times or more without an outcome */
+    int64_t  next_us, last_us; /* the first and the last attempt that is planned (it may be over); 0: none */
+    uint64_t dead[REASON_COUNT]; /* dead letters by reason_index(): of the last failure; where none was, why it died */
+    bool     more;            /* there are more rows than were looked at */
+};
+
 /* Dead letters with one fingerprint: endpoint, type, reason and normalised text are the same. */
 struct dead_group {
     pr_slice fingerprint;
@@ -145,6 +157,7 @@ struct store_facts { /* for doctor */
     pr_slice software;        /* "SQLite 3.40.1" */
     pr_slice warnings[8];     /* what an operator should know, each with advice */
     size_t   warning_count;
+    pr_slice horizon;         /* one of them: somebody keeps the store from cleaning up behind itself; empty: nobody */
     int64_t  bytes;
 };
 
@@ -160,12 +173,14 @@ enum query_kind {
     QUERY_DEAD_COUNT,   /* how many dead letters the filter finds: total */
     QUERY_STREAMS,      /* filter: box, endpoint, stream; those that most wait behind first */
     QUERY_AUDIT,        /* the latest first; filter: since, until, limit, after (a number: what is before it) */
+    QUERY_FAILING,      /* each box; near */
 };
 
 struct query {
     enum query_kind kind;
     struct filter   filter;
     bool            blocked;  /* STREAMS: only those that somebody waits behind */
+    int             near;     /* FAILING: so many hand-outs without an outcome are near a limit; 0: do not count them */
 };
 
 struct query_reply {          /* everything lives in the arena that the caller passed */
@@ -177,6 +192,7 @@ struct query_reply {          /* everything lives in the arena that the caller p
     struct dead_group     *groups;    size_t group_count;
     struct stream_info    *streams;   size_t stream_count;
     struct audit_entry    *audit;     size_t audit_count;
+    struct box_failing    *failing;   size_t failing_count;
     uint64_t               total;     /* at most COUNT_EXACT_MAX + 1 */
     struct store_facts     facts;
     int64_t                now_us;

@@ -78,8 +78,7 @@ size_t cloudevent_percent_encode(pr_slice value, char *ret_text)
     return size;
 }
 
-/* "application/json; charset=utf-8", "text/json", "application/vnd.x+json" */
-static bool is_json_type(pr_slice type)
+bool cloudevent_type_is_json(pr_slice type)
 {
     const char *semicolon = memchr(type.data, ';', type.size);
     if (semicolon != NULL)
@@ -131,10 +130,10 @@ static void write_json(struct buf *b, const struct pr_message *m, const char *so
 
     /* What claims to be JSON and is not must not become a JSON string: the receiver would take
      * the string for the value.  Its bytes are passed on. */
-    if (m->payload.size > 0 && is_json_type(type) && is_json(m->payload)) {
+    if (m->payload.size > 0 && cloudevent_type_is_json(type) && is_json(m->payload)) {
         json_key(&w, "data");
         json_raw(&w, m->payload);
-    } else if (m->payload.size > 0 && !is_json_type(type) && utf8_valid(m->payload)) {
+    } else if (m->payload.size > 0 && !cloudevent_type_is_json(type) && utf8_valid(m->payload)) {
         json_key(&w, "data");
         json_slice(&w, m->payload);
     } else if (m->payload.size > 0) {

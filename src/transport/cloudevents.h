@@ -31,6 +31,8 @@ struct cloudevent {
 void cloudevent_init(struct cloudevent *event, const struct pr_message *message, const char *source);
 
 pr_slice cloudevent_content_type(const struct pr_message *message);
+/* "application/json; charset=utf-8", "text/json", "application/vnd.x+json" */
+bool cloudevent_type_is_json(pr_slice type);
 
 /* As the HTTP binding wants it in headers (3.1.3.2): space, ", % and what is not printable
  * ASCII become %XX.  ret_text has room for 3 * value.size; returns the length. */

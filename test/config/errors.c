@@ -159,7 +159,6 @@ TEST(config_refuses_wrong_rates_signatures_and_headers)
 
 TEST(config_refuses_by_name_what_is_not_built_in)
 {
-    REFUSES("http: {token: x}\n", "t.yaml:1:8: http.token is not built in; remove it");
     REFUSES("store: mysql:x\n", "t.yaml:1:8: store: not a store that is known; use sqlite:FILE or "
                                 "postgres://USER@HOST/DATABASE");
     REFUSES("store: 'sqlite:'\n", "t.yaml:1:8: store: the name of the file is missing; use sqlite:FILE");
@@ -167,8 +166,10 @@ TEST(config_refuses_by_name_what_is_not_built_in)
 
 TEST(config_listens_on_loopback_only)
 {
-    REFUSES("http: {listen: 0.0.0.0:80}\n", "t.yaml:1:16: http.listen: 0.0.0.0 is not a loopback address; "
-                                            "others need http.token, which is not built in");
+    REFUSES("http: {listen: 0.0.0.0:80}\n", "t.yaml:1:16: http.listen: 0.0.0.0:80 is not a loopback address; "
+                                            "others need http.token");
+    REFUSES("http: {listen: 0.0.0.0:80, token: short}\n",
+            "t.yaml:1:35: http.token: 16 characters at least; make one with: openssl rand -hex 32");
     REFUSES("http: {listen: localhost}\n",
             "t.yaml:1:16: http.listen: \"localhost\" is not an address and port; write it like 127.0.0.1:8026");
     REFUSES("http: {listen: '127.0.0.1:99999'}\n", "t.yaml:1:16: http.listen: \"127.0.0.1:99999\" is not an "

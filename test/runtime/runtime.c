@@ -12,7 +12,8 @@
 #include <unistd.h>
 
 #include "../lib/place.h"
-#include "runtime/health.h"
+#include "ops/server.h"
+#include "runtime/address.h"
 
 #define WAIT_US PR_SECONDS(20)
 
@@ -29,7 +30,7 @@ static struct config *load(const struct place *p, const char *options, const cha
 static struct runtime *make(const struct place *p, const char *options, const char *more)
 {
     struct pr_error error;
-    struct runtime *rt = runtime_new(load(p, options, more), &(struct runtime_options){ 0 }, &error);
+    struct runtime *rt = runtime_new(load(p, options, more), &(struct runtime_options){ .front = &ops_front }, &error);
     CHECK(rt != NULL);
     return rt;
 }
@@ -392,17 +393,20 @@ TEST(health_pages_tell_live_and_ready)
     place_fini(&p);
 }
 
-TEST(health_listens_on_loopback_only)
+TEST(addresses_are_read_and_known_as_local_or_not)
 {
     struct pr_error error;
-    CHECK_EQ(health_check("127.0.0.1:8026", &error), PR_OK);
-    CHECK_EQ(health_check("localhost:0", &error), PR_OK);
-    CHECK_EQ(health_check("127.9.9.9:65535", &error), PR_OK);
-    CHECK_EQ(health_check("[::1]:8026", &error), PR_OK);
-    static const char *const wrong[] = { "0.0.0.0:80", "192.0.2.1:80", "[::]:80", "[2001:db8::1]:80", "example.org:80",
-                                         "127.0.0.1", "127.0.0.1:", "127.0.0.1:65536", "127.0.0.1:+1", ":80", "[::1:80", "" };
+    struct address  address;
+    static const char *const local[] = { "127.0.0.1:8026", "localhost:0", "127.9.9.9:65535", "[::1]:8026", "unix:/tmp/x" };
+    static const char *const others[] = { "0.0.0.0:80", "192.0.2.1:80", "[::]:80", "[2001:db8::1]:80" };
+    static const char *const wrong[] = { "example.org:80", "127.0.0.1", "127.0.0.1:", "127.0.0.1:65536", "127.0.0.1:+1", ":80",
+                                         "[::1:80", "", "unix:" };
+    for (size_t i = 0; i < sizeof local / sizeof local[0]; i++)
+        CHECK(address_parse(local[i], &address, &error) == PR_OK && address.local);
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        CHECK(address_parse(others[i], &address, &error) == PR_OK && !address.local);
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
-        CHECK_EQ(health_check(wrong[i], &error), PR_ECONFIG);
+        CHECK_EQ(address_parse(wrong[i], &address, &error), PR_ECONFIG);
         CHECK(strstr(error.text, "http.listen") != NULL);
     }
 }

@@ -327,3 +327,39 @@ STORE_TEST(facts_name_the_software_and_the_schema)
     CHECK_EQ(r->now_us, s->wall_us);
     CHECK_EQ(store_time(&s->store), s->wall_us);
 }
+
+static const struct box_failing *failing(struct suite *s, const char *box, int near)
+{
+    static struct query_reply reply;
+    struct query query = { .kind = QUERY_FAILING, .near = near };
+    CHECK_OK(store_query(&s->store, &query, &s->arena, &reply, &s->error), &s->error);
+    for (size_t i = 0; i < reply.failing_count; i++)
+        if (slice_eq_cstr(reply.failing[i].name, box))
+            return &reply.failing[i];
+    CHECK(!"the box is there");
+    return NULL;
+}
+
+STORE_TEST(what_fails_is_counted_by_failures_and_dead_letters_by_reason)
+{
+    struct worker *w = suite_join(s, "outbox");
+    pr_id a = SEND(s, "outbox", .type = PR_STR("t")), b = SEND(s, "outbox", .type = PR_STR("t")),
+          c = SEND(s, "outbox", .type = PR_STR("t")), d = SEND(s, "outbox", .type = PR_STR("t"));
+    CHECK_EQ(failing(s, "outbox", 1)->rows, 0);
+    CHECK_EQ(VERDICT(w, worker_claim(w, a), .kind = VERDICT_FAIL, .reason = PR_REASON_REJECTED, .delay_us = PR_SECONDS(60)), PR_OK);
+    CHECK_EQ(VERDICT(w, worker_claim(w, b), .kind = VERDICT_FAIL, .reason = PR_REASON_REJECTED, .delay_us = PR_SECONDS(5)), PR_OK);
+    CHECK_EQ(VERDICT(w, worker_claim(w, c), .kind = VERDICT_DEAD_LETTER, .reason = PR_REASON_REJECTED,
+                     .cause = PR_REASON_POISON_MESSAGE, .counted = true), PR_OK);
+    CHECK_EQ(VERDICT(w, worker_claim(w, d), .kind = VERDICT_ABANDON, .delay_us = PR_SECONDS(90)), PR_OK);
+    const struct box_failing *f = failing(s, "outbox", 1);
+    CHECK_EQ(f->rows, 3);
+    CHECK_EQ(f->by_failures[0], 2);
+    CHECK_EQ(f->by_failures[1], 0);
+    CHECK_EQ(f->near_limit, 1);
+    CHECK_EQ(f->last_us - f->next_us, PR_SECONDS(85));
+    CHECK_EQ(f->dead[reason_index(PR_REASON_REJECTED)], 1);
+    CHECK_EQ(f->dead[reason_index(PR_REASON_POISON_MESSAGE)], 0);
+    CHECK(!f->more);
+    CHECK_EQ(failing(s, "outbox", 2)->near_limit, 0);
+    CHECK_EQ(failing(s, "ledger", 1)->rows, 0);
+}

@@ -53,4 +53,8 @@ struct listing {
 PR_MUST_CHECK int pg_listing_run(struct link *link, const struct surroundings *s, const struct listing *listing,
                                  struct pr_error *reterr);
 
+/* QUERY_FAILING. */
+PR_MUST_CHECK int pg_failing(struct link *link, const struct surroundings *s, const struct query *query, struct arena *arena,
+                             struct query_reply *reply, struct pr_error *reterr);
+
 #endif

@@ -271,6 +271,8 @@ static int query_facts(struct question *q)
     if (field_i64(r, 0, 4) > 0)
         facts_warn(facts, arena_printf(q->arena, "%lld prepared transactions are older than 10 minutes: see pg_prepared_xacts",
                                        (long long)field_i64(r, 0, 4)));
+    if (facts->warning_count > 0)
+        facts->horizon = facts->warnings[0];
     if (field_bool(r, 0, 5))
         facts_warn(facts, PR_STR("autovacuum is off: switch it on, or the tables grow for ever"));
     if (field_bool(r, 0, 6))
@@ -317,6 +319,8 @@ static int query_inside(struct question *q, const struct query *query)
         return pg_overview_streams(&overview);
     case QUERY_AUDIT:
         return pg_overview_audit(&overview);
+    case QUERY_FAILING:
+        return pg_failing(q->link, &q->s, query, q->arena, q->reply, q->reterr);
     case QUERY_FACTS:
         break;
     }

@@ -45,4 +45,8 @@ PR_MUST_CHECK int listing_run(struct conn *conn, const struct surroundings *s, e
                               pr_slice box, const struct filter *filter, const pr_id *id, bool with_payload,
                               listing_found found, void *arg, struct pr_error *reterr);
 
+/* QUERY_FAILING. */
+PR_MUST_CHECK int sqlite_failing(struct conn *conn, const struct surroundings *s, const struct query *query,
+                                 struct arena *arena, struct query_reply *reply, struct pr_error *reterr);
+
 #endif

@@ -314,12 +314,13 @@ static int query_facts(struct question *q)
         facts_warn(
             facts,
             PR_STR("synchronous=normal: a power loss can undo the latest commits: use synchronous=full"));
-    if (log_bytes > WAL_BYTES_MUCH)
-        facts_warn(facts,
-                   arena_printf(q->arena,
-                                "the log %s-wal has %lld MiB: a reader that stays open keeps it from being"
-                                " emptied, find and end it",
-                                q->store->place.path, (long long)(log_bytes >> 20)));
+    if (log_bytes > WAL_BYTES_MUCH) {
+        facts->horizon = arena_printf(q->arena,
+                                      "the log %s-wal has %lld MiB: a reader that stays open keeps it from being"
+                                      " emptied, find and end it",
+                                      q->store->place.path, (long long)(log_bytes >> 20));
+        facts_warn(facts, facts->horizon);
+    }
     return PR_OK;
 }
 
@@ -355,6 +356,7 @@ static int query_inside(struct question *q, const struct query *query)
     case QUERY_DEAD_GROUPS: return overview_groups(&overview);
     case QUERY_STREAMS: return overview_streams(&overview);
     case QUERY_AUDIT: return overview_audit(&overview);
+    case QUERY_FAILING: return sqlite_failing(q->conn, &q->s, query, q->arena, q->reply, q->reterr);
     case QUERY_FACTS: break;
     }
     return error_set(q->reterr, PR_EINVAL, "there is no question of kind %d", (int)query->kind);

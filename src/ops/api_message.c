@@ -1,0 +1,181 @@
+/* Messages: lists, one with what comes next, and what people do to one. */
+#include "ops/message.h"
+
+#include <string.h>
+
+#include "base/error.h"
+#include "base/slice.h"
+#include "ops/endpoint.h"
+#include "ops/api.h"
+
+void api_page(struct api *x, const struct query_reply *reply)
+{
+    json_begin_object(&x->w);
+    json_key(&x->w, "messages");
+    json_begin_array(&x->w);
+    for (size_t i = 0; i < reply->listed_count; i++)
+        message_json(&x->w, x->in.config, reply, &reply->listed[i]);
+    json_end_array(&x->w);
+    json_key(&x->w, "more");
+    json_bool(&x->w, reply->more);
+    json_key(&x->w, "next"); /* for ?after= */
+    if (reply->more && reply->listed_count > 0)
+        json_uint(&x->w, reply->listed[reply->listed_count - 1].row);
+    else
+        json_cstr(&x->w, NULL);
+    json_end_object(&x->w);
+}
+
+void api_messages_list(struct api *x)
+{
+    struct query query = { .kind = QUERY_MESSAGES };
+    struct query_reply reply;
+    if (api_filter(x, "", &query.filter) && api_query(x, &query, &reply))
+        api_page(x, &reply);
+}
+
+/* ---- One ------------------------------------------------------------------------------------- */
+
+static const char *next_words(const struct listed *l, const struct breaker_info *breaker, int64_t now_us)
+{
+    switch (l->state) {
+    case STATE_READY:
+    case STATE_RETRYING:
+        if (breaker != NULL)
+            return "it waits for its endpoint, whose breaker is open; nothing is counted meanwhile";
+        return l->m.due_us > now_us ? "the next attempt" : "it goes out as soon as it is its turn";
+    case STATE_IN_FLIGHT: return "it is on its way: delivered, or what the endpoint's rules say";
+    case STATE_DELAYED: return "it goes out when its time has come";
+    case STATE_HELD: return "it goes on when the message before it in its stream does";
+    case STATE_PARKED: return "nothing by itself: retry or discard it";
+    case STATE_PAUSED: return "it goes on when its endpoint is resumed";
+    case STATE_DEAD: return "nothing by itself: replay or discard it";
+    default: return "nothing: it is done";
+    }
+}
+
+static void next_json(struct api *x, const struct query_reply *reply, const struct listed *l)
+{
+    const struct breaker_info *breaker = message_breaker(x->in.config, reply, l);
+    int64_t at_us = breaker != NULL && breaker->until_us != PR_NEVER ? breaker->until_us : l->m.due_us;
+    bool planned = l->state == STATE_RETRYING || l->state == STATE_DELAYED || breaker != NULL;
+    json_begin_object(&x->w);
+    json_key(&x->w, "what");
+    json_cstr(&x->w, next_words(l, breaker, reply->now_us));
+    json_key(&x->w, "at");
+    if (planned && at_us > reply->now_us && at_us != PR_NEVER)
+        json_time(&x->w, at_us);
+    else
+        json_cstr(&x->w, NULL);
+    json_key(&x->w, "breaker");
+    breaker_json(&x->w, breaker, reply->now_us);
+    json_end_object(&x->w);
+}
+
+static void not_found(struct api *x, const char *where)
+{
+    api_error(x, 404, "not_found", "it was delivered and not kept, discarded, or never stored",
+              "there is no %s %.*s", where, SLICE_ARGS(x->part));
+}
+
+void api_message(struct api *x)
+{
+    pr_id id;
+    struct query query = { .kind = QUERY_ID, .filter = { .state = -1, .ids = &id, .id_count = 1 } };
+    struct query_reply reply;
+    if (!api_id(x, &id) || !api_query(x, &query, &reply))
+        return;
+    if (reply.listed_count == 0) {
+        not_found(x, "message");
+        return;
+    }
+    json_begin_object(&x->w);
+    json_key(&x->w, "deliveries"); /* one for each endpoint that it goes to */
+    json_begin_array(&x->w);
+    for (size_t i = 0; i < reply.listed_count; i++) {
+        json_begin_object(&x->w);
+        json_key(&x->w, "message");
+        message_json(&x->w, x->in.config, &reply, &reply.listed[i]);
+        json_key(&x->w, "next");
+        next_json(x, &reply, &reply.listed[i]);
+        json_end_object(&x->w);
+    }
+    json_end_array(&x->w);
+    json_end_object(&x->w);
+}
+
+/* ---- Changes ---------------------------------------------------------------------------------- */
+
+void api_report_change(struct api *x, const struct admin *admin, const struct admin_reply *r)
+{
+    struct happening what = { .kind = HAPPENING_CHANGED, .at_us = api_now(x) };
+    pr_slice text = arena_printf(&x->arena, "%s: %llu changed, by %.*s", admin_name(admin->kind),
+                                 (unsigned long long)r->changed, SLICE_ARGS(admin->by));
+    json_begin_object(&x->w);
+    json_key(&x->w, "action");
+    json_cstr(&x->w, admin_name(admin->kind));
+    json_key(&x->w, "matched");
+    json_uint(&x->w, r->matched);
+    json_key(&x->w, "changed");
+    json_uint(&x->w, r->changed);
+    json_key(&x->w, "refused");
+    json_uint(&x->w, r->refused);
+    json_key(&x->w, "missing");
+    json_uint(&x->w, r->missing);
+    json_key(&x->w, "dry_run");
+    json_bool(&x->w, admin->dry_run);
+    if (r->more) {
+        json_key(&x->w, "next"); /* as filter.after */
+        json_uint(&x->w, r->last_row);
+    }
+    if (!pr_id_is_zero(r->made)) {
+        char id[PR_ID_TEXT_SIZE];
+        pr_id_format(r->made, id);
+        json_key(&x->w, "made");
+        json_cstr(&x->w, id);
+    }
+    json_end_object(&x->w);
+    if (admin->dry_run)
+        return;
+    if (admin->filter.id_count == 1)
+        what.id = admin->filter.ids[0];
+    happening_text(what.endpoint, sizeof what.endpoint, admin->filter.endpoint);
+    happening_text(what.box, sizeof what.box, admin->filter.box);
+    happening_text(what.error, sizeof what.error, text);
+    feed_put(runtime_feed(x->rt), &what);
+}
+
+void api_message_change(struct api *x)
+{
+    static const struct {
+        const char *word;
+        enum admin_kind kind;
+    } kinds[] = { { "/retry", ADMIN_RETRY },
+                  { "/release", ADMIN_RELEASE },
+                  { "/park", ADMIN_PARK },
+                  { "/discard", ADMIN_DISCARD } };
+    pr_id id;
+    struct admin admin = { .filter = { .state = -1, .ids = &id, .id_count = 1 },
+                           .by = x->who,
+                           .why = slice_from(body_text(x, "why")),
+                           .dry_run = body_true(x, "dry_run") };
+    struct admin_reply reply = { 0 };
+    struct pr_error error;
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        if (slice_ends_with(slice_from(x->route->path), slice_from(kinds[i].word)))
+            admin.kind = kinds[i].kind;
+    if (!api_id(x, &id))
+        return;
+    int rc = store_admin(x->in.store, &admin, &reply, &error);
+    if (rc < 0) {
+        error.code = rc;
+        api_fault(x, &error);
+    } else if (reply.missing > 0) {
+        not_found(x, "message");
+    } else if (reply.changed == 0 && reply.refused > 0) {
+        api_error(x, 409, "refused", "GET /v1/messages/ID says where it is",
+                  "message %.*s is not in a state for it", SLICE_ARGS(x->part));
+    } else {
+        api_report_change(x, &admin, &reply);
+    }
+}

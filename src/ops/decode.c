@@ -1,0 +1,444 @@
+#include "ops/decode.h"
+
+#include <string.h>
+#include <strings.h>
+
+#include <jansson.h>
+#include <openssl/evp.h>
+
+#include "base/base64.h"
+#include "base/buf.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "base/slice.h"
+#include "base/utf8.h"
+#include "base/util.h"
+#include "ops/query.h"
+#include "transport/cloudevents.h"
+
+#define DATA_MAX (SIZE_MAX / 4) /* what is decoded is smaller than the body, which has a limit */
+
+bool json_is_shallow(pr_slice text)
+{
+    size_t depth = 0;
+    bool quoted = false;
+    for (size_t i = 0; i < text.size; i++) {
+        char c = text.data[i];
+        if (quoted && c == '\\')
+            i++;
+        else if (c == '"')
+            quoted = !quoted;
+        else if (!quoted && (c == '[' || c == '{') && ++depth > DECODE_DEPTH_MAX)
+            return false;
+        else if (!quoted && (c == ']' || c == '}') && depth > 0)
+            depth--;
+    }
+    return true;
+}
+
+bool media_type_is(pr_slice content_type, const char *media_type)
+{
+    const char *semicolon = content_type.size > 0 ? memchr(content_type.data, ';', content_type.size) : NULL;
+    if (semicolon != NULL)
+        content_type.size = (size_t)(semicolon - content_type.data);
+    content_type = slice_trim(content_type);
+    return content_type.size == strlen(media_type) &&
+           strncasecmp(content_type.data, media_type, content_type.size) == 0;
+}
+
+/* ---- Attributes, wherever they came from -------------------------------------------------- */
+
+struct decoder {
+    struct arena *arena;
+    int64_t now_us;
+    struct pr_error *reterr;
+    struct pr_message *m;
+    pr_slice event_id; /* when it is no UUID: kept as a header */
+    bool versioned;
+    struct buf headers; /* JSON: extensions that are nobody's field */
+    struct json_writer w;
+    bool has_headers;
+};
+
+static pr_slice keep(const struct decoder *d, pr_slice text)
+{
+    return slice_dup(d->arena, text);
+}
+
+/* The same event of the same source has the same id, however often it comes. */
+static int id_from_text(pr_slice source, pr_slice text, pr_id *ret)
+{
+    unsigned char hash[EVP_MAX_MD_SIZE];
+    EVP_MD_CTX *context = EVP_MD_CTX_new();
+    bool done =
+        context != NULL && EVP_DigestInit_ex(context, EVP_sha256(), NULL) == 1 &&
+        EVP_DigestUpdate(context, source.data, source.size) == 1 && EVP_DigestUpdate(context, "\n", 1) == 1 &&
+        EVP_DigestUpdate(context, text.data, text.size) == 1 && EVP_DigestFinal_ex(context, hash, NULL) == 1;
+    EVP_MD_CTX_free(context);
+    if (!done)
+        return PR_ENOMEM;
+    memcpy(ret->bytes, hash, sizeof ret->bytes);
+    ret->bytes[6] = (uint8_t)((ret->bytes[6] & 0x0f) | 0x80); /* version 8: our own */
+    ret->bytes[8] = (uint8_t)((ret->bytes[8] & 0x3f) | 0x80);
+    return PR_OK;
+}
+
+static int take_time(struct decoder *d, pr_slice name, pr_slice value, int64_t *ret)
+{
+    if (time_or_span(value, 1, d->now_us, ret))
+        return PR_OK;
+    return error_set(d->reterr, PR_EINVAL, "%.*s: \"%.*s\" is not a time; write 5m, or 2024-01-31T12:00:00Z",
+                     SLICE_ARGS(name), SLICE_ARGS(value));
+}
+
+static void extension(struct decoder *d, pr_slice name, pr_slice value)
+{
+    json_key_slice(&d->w, name);
+    json_slice(&d->w, value);
+    d->has_headers = true;
+}
+
+/* Names of CloudEvents attributes, in lower case. */
+static int take_attribute(struct decoder *d, pr_slice name, pr_slice value)
+{
+    const struct {
+        const char *name;
+        pr_slice *field;
+    } fields[] = { { "type", &d->m->type },
+                   { "source", &d->m->source },
+                   { "subject", &d->m->subject },
+                   { "datacontenttype", &d->m->content_type },
+                   { "partitionkey", &d->m->stream },
+                   { "correlationid", &d->m->correlation_id },
+                   { "causationid", &d->m->causation_id },
+                   { "traceparent", &d->m->traceparent },
+                   { "tracestate", &d->m->tracestate },
+                   { "postriderdestination", &d->m->destination },
+                   { CLOUDEVENTS_HEADERS, &d->m->headers } };
+    value = keep(d, value);
+    if (value.data == NULL)
+        return error_set(d->reterr, PR_ENOMEM, "no memory for the message");
+    for (size_t i = 0; i < ARRAY_LENGTH(fields); i++)
+        if (slice_eq_cstr(name, fields[i].name)) {
+            *fields[i].field = value;
+            return PR_OK;
+        }
+    if (slice_eq_cstr(name, "specversion")) {
+        d->versioned = slice_eq_cstr(value, "1.0");
+        return d->versioned ? PR_OK : error_set(d->reterr, PR_EINVAL, "specversion: only 1.0 is understood");
+    }
+    if (slice_eq_cstr(name, "id")) {
+        if (pr_id_parse(value, &d->m->id) != PR_OK)
+            d->event_id = value;
+        return PR_OK;
+    }
+    if (slice_eq_cstr(name, "postriderdue"))
+        return take_time(d, name, value, &d->m->due_us);
+    if (slice_eq_cstr(name, "expirytime"))
+        return take_time(d, name, value, &d->m->expires_us);
+    if (!slice_eq_cstr(name, "time") &&
+        !slice_eq_cstr(name, "sequence")) /* those are ours when it is delivered */
+        extension(d, name, value);
+    return PR_OK;
+}
+
+/* After all attributes: what must be there, and headers. */
+static int finish_event(struct decoder *d)
+{
+    struct pr_message *m = d->m;
+    if (!d->versioned)
+        return error_set(d->reterr, PR_EINVAL, "specversion is missing: it is no CloudEvent");
+    if (m->type.size == 0 || m->source.size == 0 || (d->event_id.size == 0 && pr_id_is_zero(m->id)))
+        return error_set(d->reterr, PR_EINVAL, "%s is missing: every CloudEvent has one",
+                         m->type.size == 0     ? "type"
+                         : m->source.size == 0 ? "source"
+                                               : "id");
+    if (d->event_id.size > 0) {
+        if (id_from_text(m->source, d->event_id, &m->id) != PR_OK)
+            return error_set(d->reterr, PR_ENOMEM, "no memory for an id");
+        extension(d, PR_STR("ce-id"), d->event_id);
+    }
+    return PR_OK;
+}
+
+static int finish_headers(struct decoder *d)
+{
+    json_end_object(&d->w);
+    if (!d->has_headers)
+        return PR_OK;
+    if (d->m->headers.size > 0)
+        return error_set(d->reterr, PR_EINVAL,
+                         "headers come in " CLOUDEVENTS_HEADERS " or as extensions, not both");
+    d->m->headers = keep(d, buf_slice(&d->headers));
+    return buf_failed(&d->headers) == 0 && d->m->headers.data != NULL
+               ? PR_OK
+               : error_set(d->reterr, PR_ETOOBIG, "too many extensions");
+}
+
+static void decoder_begin(struct decoder *d, struct pr_message *m)
+{
+    *m = (struct pr_message){ .due_us = 0 };
+    d->m = m;
+    d->event_id = (pr_slice){ NULL, 0 };
+    d->versioned = d->has_headers = false;
+    buf_reset(&d->headers);
+    json_init(&d->w, &d->headers);
+    json_begin_object(&d->w);
+}
+
+/* ---- Data ------------------------------------------------------------------------------------- */
+
+static int take_base64(struct decoder *d, const json_t *value)
+{
+    struct buf bytes;
+    pr_slice text = { json_string_value(value), json_string_length(value) };
+    buf_init(&bytes, DATA_MAX);
+    int rc = text.data != NULL ? base64_decode(&bytes, text) : PR_EINVAL;
+    if (rc == PR_OK && buf_failed(&bytes) == 0)
+        d->m->payload = keep(d, buf_slice(&bytes));
+    buf_fini(&bytes);
+    if (rc == PR_OK && d->m->payload.data == NULL)
+        rc = PR_ENOMEM;
+    return rc == PR_OK ? rc : error_set(d->reterr, rc == PR_ENOMEM ? rc : PR_EINVAL, "the data is not base64");
+}
+
+/* A JSON value is the payload as it is written; its text when the content type is not JSON. */
+static int take_data(struct decoder *d, const json_t *value)
+{
+    if (json_is_string(value) && !cloudevent_type_is_json(cloudevent_content_type(d->m))) {
+        d->m->payload = keep(d, (pr_slice){ json_string_value(value), json_string_length(value) });
+        return d->m->payload.data != NULL ? PR_OK : error_set(d->reterr, PR_ENOMEM, "no memory for the data");
+    }
+    char *text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
+    if (text == NULL)
+        return error_set(d->reterr, PR_ENOMEM, "no memory for the data");
+    d->m->payload = keep(d, slice_from(text));
+    free(text);
+    return d->m->payload.data != NULL ? PR_OK : error_set(d->reterr, PR_ENOMEM, "no memory for the data");
+}
+
+/* ---- CloudEvents ------------------------------------------------------------------------------- */
+
+/* An attribute of the structured form is a text, a number or a truth; as text it is the same. */
+static int take_member(struct decoder *d, const char *key, const json_t *value)
+{
+    pr_slice name = slice_from(key);
+    if (json_is_null(value))
+        return PR_OK;
+    if (json_is_string(value))
+        return take_attribute(d, name, (pr_slice){ json_string_value(value), json_string_length(value) });
+    if (json_is_boolean(value))
+        return take_attribute(d, name, json_is_true(value) ? PR_STR("true") : PR_STR("false"));
+    if (json_is_integer(value)) {
+        pr_slice text = arena_printf(d->arena, "%lld", (long long)json_integer_value(value));
+        return text.data != NULL ? take_attribute(d, name, text) : error_set(d->reterr, PR_ENOMEM, "no memory");
+    }
+    return error_set(d->reterr, PR_EINVAL, "%.60s: an attribute is a text, a whole number, true or false", key);
+}
+
+static int structured(struct decoder *d, const json_t *event, struct pr_message *m)
+{
+    const char *key;
+    json_t *value;
+    const json_t *data = json_object_get(event, "data"), *base64 = json_object_get(event, "data_base64");
+    decoder_begin(d, m);
+    if (!json_is_object(event))
+        return error_set(d->reterr, PR_EINVAL, "an event is a JSON object");
+    json_object_foreach((json_t *)(uintptr_t)event, key, value)
+    {
+        bool is_data = strcmp(key, "data") == 0 || strcmp(key, "data_base64") == 0;
+        int rc = is_data ? PR_OK : take_member(d, key, value);
+        if (rc < 0)
+            return rc;
+    }
+    if (data != NULL && base64 != NULL)
+        return error_set(d->reterr, PR_EINVAL, "data and data_base64 exclude each other");
+    int rc = finish_event(d);
+    if (rc == PR_OK)
+        rc = finish_headers(d);
+    if (rc == PR_OK && base64 != NULL)
+        rc = take_base64(d, base64);
+    return rc == PR_OK && data != NULL && !json_is_null(data) ? take_data(d, data) : rc;
+}
+
+static int binary(struct decoder *d, const struct decode_input *in, struct pr_message *m)
+{
+    decoder_begin(d, m);
+    for (size_t i = 0; i < in->header_count; i++) {
+        char name[64];
+        const char *key = in->headers[i].name;
+        pr_slice value;
+        bool trace = strcasecmp(key, "traceparent") == 0 || strcasecmp(key, "tracestate") == 0;
+        size_t skip = trace ? 0 : 3;
+        if (strlen(key) - skip >= sizeof name)
+            return error_set(d->reterr, PR_EINVAL, "%.60s: the name is too long", key);
+        for (size_t k = 0; k <= strlen(key) - skip; k++)
+            name[k] = (char)(key[skip + k] >= 'A' && key[skip + k] <= 'Z' ? key[skip + k] + 32 : key[skip + k]);
+        int rc = url_decode(slice_from(in->headers[i].value), false, d->arena, &value);
+        if (rc < 0 || !utf8_valid(value))
+            return error_set(d->reterr, PR_EINVAL, "%.60s: it is not percent-encoded UTF-8", key);
+        rc = take_attribute(d, slice_from(name), value);
+        if (rc < 0)
+            return rc;
+    }
+    m->content_type = keep(d, in->content_type);
+    m->payload = in->body;
+    int rc = finish_event(d);
+    return rc == PR_OK ? finish_headers(d) : rc;
+}
+
+/* ---- Plain JSON ---------------------------------------------------------------------------------- */
+
+static int take_plain(struct decoder *d, const char *key, const json_t *value)
+{
+    const struct {
+        const char *name, *attribute;
+    } fields[] = { { "type", "type" },
+                   { "stream", "partitionkey" },
+                   { "destination", "postriderdestination" },
+                   { "source", "source" },
+                   { "subject", "subject" },
+                   { "content_type", "datacontenttype" },
+                   { "correlation_id", "correlationid" },
+                   { "causation_id", "causationid" },
+                   { "traceparent", "traceparent" },
+                   { "tracestate", "tracestate" },
+                   { "due_at", "postriderdue" },
+                   { "expires_at", "expirytime" } };
+    if (json_is_null(value))
+        return PR_OK;
+    if (strcmp(key, "headers") == 0 && json_is_object(value)) {
+        char *text = json_dumps(value, JSON_COMPACT);
+        d->m->headers = text != NULL ? keep(d, slice_from(text)) : (pr_slice){ NULL, 0 };
+        free(text);
+        return d->m->headers.data != NULL ? PR_OK
+                                          : error_set(d->reterr, PR_ENOMEM, "no memory for the headers");
+    }
+    pr_slice text = { json_string_value(value), json_string_length(value) };
+    if (!json_is_string(value))
+        return error_set(d->reterr, PR_EINVAL, "%.60s: it is not %s", key,
+                         strcmp(key, "headers") == 0 ? "an object" : "a text");
+    if (strcmp(key, "id") == 0)
+        return pr_id_parse(text, &d->m->id) == PR_OK
+                   ? PR_OK
+                   : error_set(d->reterr, PR_EINVAL, "id: it is not a UUID; leave it out and one is made");
+    for (size_t i = 0; i < ARRAY_LENGTH(fields); i++)
+        if (strcmp(key, fields[i].name) == 0)
+            return take_attribute(d, slice_from(fields[i].attribute), text);
+    return error_set(d->reterr, PR_EINVAL,
+                     "%.60s: there is no such field; fields are type, payload, payload_text, "
+                     "payload_base64, stream, destination, id, due_at, ...",
+                     key);
+}
+
+static int plain(struct decoder *d, const json_t *object, struct pr_message *m)
+{
+    const char *key;
+    json_t *value;
+    const json_t *payload = json_object_get(object, "payload"), *text = json_object_get(object, "payload_text"),
+                 *base64 = json_object_get(object, "payload_base64");
+    decoder_begin(d, m);
+    if (!json_is_object(object))
+        return error_set(d->reterr, PR_EINVAL, "a message is a JSON object");
+    if ((payload != NULL) + (text != NULL) + (base64 != NULL) > 1)
+        return error_set(d->reterr, PR_EINVAL, "payload, payload_text and payload_base64 exclude each other");
+    json_object_foreach((json_t *)(uintptr_t)object, key, value)
+    {
+        int rc = value == payload || value == text || value == base64 ? PR_OK : take_plain(d, key, value);
+        if (rc < 0)
+            return rc;
+    }
+    if (base64 != NULL)
+        return take_base64(d, base64);
+    if (text != NULL) {
+        if (!json_is_string(text))
+            return error_set(d->reterr, PR_EINVAL, "payload_text: it is not a text");
+        m->payload = keep(d, (pr_slice){ json_string_value(text), json_string_length(text) });
+        return m->payload.data != NULL ? PR_OK : error_set(d->reterr, PR_ENOMEM, "no memory for the payload");
+    }
+    return payload != NULL ? take_data(d, payload) : PR_OK;
+}
+
+/* ---- The whole ------------------------------------------------------------------------------------- */
+
+typedef int (*decode_one)(struct decoder *d, const json_t *value, struct pr_message *m);
+
+static int list(struct decoder *d, const json_t *root, decode_one one, struct pr_message **ret,
+                size_t *ret_count)
+{
+    size_t count = json_is_array(root) ? json_array_size(root) : 1;
+    if (count == 0)
+        return error_set(d->reterr, PR_EINVAL, "there is no message in it");
+    if (count > DECODE_MESSAGES_MAX)
+        return error_set(d->reterr, PR_ETOOBIG, "at most %d messages at once are possible",
+                         DECODE_MESSAGES_MAX);
+    struct pr_message *messages = arena_alloc_array(d->arena, count, sizeof *messages);
+    if (messages == NULL)
+        return error_set(d->reterr, PR_ENOMEM, "no memory for %zu messages", count);
+    for (size_t i = 0; i < count; i++) {
+        int rc = one(d, json_is_array(root) ? json_array_get(root, i) : root, &messages[i]);
+        if (rc < 0 && count > 1)
+            return error_set(d->reterr, rc, "message %zu: %.400s", i + 1, d->reterr->text);
+        if (rc < 0)
+            return rc;
+    }
+    *ret = messages;
+    *ret_count = count;
+    return PR_OK;
+}
+
+static int by_json(struct decoder *d, const struct decode_input *in, decode_one one, bool array,
+                   struct pr_message **ret, size_t *ret_count)
+{
+    if (!json_is_shallow(in->body))
+        return error_set(d->reterr, PR_EINVAL, "the body is nested more than %d deep", DECODE_DEPTH_MAX);
+    json_error_t where;
+    json_t *root =
+        json_loadb(in->body.size > 0 ? in->body.data : "", in->body.size, JSON_REJECT_DUPLICATES, &where);
+    int rc;
+    if (root == NULL)
+        return error_set(d->reterr, PR_EINVAL, "the body is not JSON: line %d: %.200s", where.line, where.text);
+    if (json_is_array(root) != array)
+        rc = error_set(d->reterr, PR_EINVAL,
+                       array ? "a batch is a JSON array of events" : "the body is not a JSON object");
+    else
+        rc = list(d, root, one, ret, ret_count);
+    json_decref(root);
+    return rc;
+}
+
+static bool is_binary(const struct decode_input *in)
+{
+    for (size_t i = 0; i < in->header_count; i++)
+        if (strcasecmp(in->headers[i].name, "ce-specversion") == 0)
+            return true;
+    return false;
+}
+
+static int decode(struct decoder *d, const struct decode_input *in, struct pr_message **ret, size_t *ret_count)
+{
+    if (media_type_is(in->content_type, CLOUDEVENTS_BATCH_MEDIA_TYPE))
+        return by_json(d, in, structured, true, ret, ret_count);
+    if (media_type_is(in->content_type, CLOUDEVENTS_MEDIA_TYPE))
+        return by_json(d, in, structured, false, ret, ret_count);
+    if (is_binary(in)) {
+        *ret = arena_alloc_array(d->arena, 1, sizeof **ret);
+        *ret_count = 1;
+        return *ret != NULL ? binary(d, in, *ret) : error_set(d->reterr, PR_ENOMEM, "no memory for a message");
+    }
+    if (!media_type_is(in->content_type, "application/json"))
+        return error_set(d->reterr, PR_EUNSUPPORTED,
+                         "the content type is application/json, " CLOUDEVENTS_MEDIA_TYPE
+                         " or " CLOUDEVENTS_BATCH_MEDIA_TYPE "; with ce- headers any");
+    return by_json(d, in, plain, false, ret, ret_count);
+}
+
+int decode_messages(const struct decode_input *in, struct arena *arena, struct pr_message **ret,
+                    size_t *ret_count, struct pr_error *reterr)
+{
+    struct decoder d = { .arena = arena, .now_us = in->now_us, .reterr = reterr };
+    buf_init(&d.headers, PR_HEADERS_MAX);
+    int rc = decode(&d, in, ret, ret_count);
+    buf_fini(&d.headers);
+    return rc;
+}

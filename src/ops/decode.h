@@ -1,0 +1,42 @@
+/* decode.h - messages out of the body of a request: CloudEvents 1.0 (binary, structured, batch), or plain JSON.
+ *
+ * Plain JSON is {"type": ..., "payload": any JSON value} or "payload_text", "payload_base64"; and id, stream,
+ * destination, source, subject, content_type, headers, correlation_id, causation_id, traceparent, tracestate, due_at,
+ * expires_at.  CloudEvents ids are ids of ours when they are UUIDs; another id becomes one that is always the same
+ * for the same source and id, and stays readable in the header ce-id. */
+#ifndef OPS_DECODE_H
+#define OPS_DECODE_H
+
+#include "base/arena.h"
+#include "core/message.h"
+
+#define DECODE_MESSAGES_MAX 1000 /* in one batch */
+#define DECODE_HEADERS_MAX 64
+
+struct decode_header {
+    const char *name, *value;
+};
+
+struct decode_input {
+    pr_slice content_type;
+    struct decode_header headers
+        [DECODE_HEADERS_MAX]; /* those of the request whose names begin with ce- , traceparent, tracestate */
+    size_t header_count;
+    pr_slice body;
+    int64_t now_us;
+};
+
+/* *ret lives in the arena; the body is borrowed.  Fault PR_EINVAL: the text names what is wrong; PR_ETOOBIG: too many;
+ * PR_EUNSUPPORTED: no media type of these; PR_ENOMEM. */
+PR_MUST_CHECK int decode_messages(const struct decode_input *in, struct arena *arena, struct pr_message **ret,
+                                  size_t *ret_count, struct pr_error *reterr);
+
+/* Texts of JSON that are nested deeper than DECODE_DEPTH_MAX are refused before they are parsed: parsing and writing
+ * them takes stack for each level. */
+#define DECODE_DEPTH_MAX 100
+bool json_is_shallow(pr_slice text);
+
+/* "application/json; charset=utf-8" is "application/json". */
+bool media_type_is(pr_slice content_type, const char *media_type);
+
+#endif

@@ -1,0 +1,255 @@
+#include "ops/endpoint.h"
+
+#include <string.h>
+
+#include "base/error.h"
+#include "base/slice.h"
+#include "base/util.h"
+#include "ops/member.h"
+#include "ops/words.h"
+
+/* ---- Breakers ---- */
+
+static bool is_open(const struct breaker_info *b, int64_t now_us)
+{
+    return b->until_us > now_us;
+}
+
+const char *breaker_state_now(const struct breaker_info *b, int64_t now_us)
+{
+    return is_open(b, now_us) ? "open" : "half-open";
+}
+
+/* Open before half-open, then the one whose probe is next. */
+static const struct breaker_info *worse(const struct breaker_info *a, const struct breaker_info *b,
+                                        int64_t now_us)
+{
+    if (a == NULL || is_open(a, now_us) != is_open(b, now_us))
+        return a == NULL || !is_open(a, now_us) ? b : a;
+    return b->until_us < a->until_us ? b : a;
+}
+
+const char *breaker_words(struct arena *arena, const struct breaker_info *b)
+{
+    const char *text =
+        arena_printf(arena, "%s%s%.*s%s%s%.*s",
+                     b->reason != PR_REASON_NONE ? pr_reason_name(b->reason) : "failed",
+                     b->code.size > 0 ? " (" : "", SLICE_ARGS(b->code), b->code.size > 0 ? ")" : "",
+                     b->error.size > 0 ? ": " : "", SLICE_ARGS(b->error))
+            .data;
+    ASSERT(text != NULL);
+    return text;
+}
+
+static void json_failure(struct json_writer *w, int reason, pr_slice code, pr_slice error)
+{
+    json_key(w, "reason");
+    json_cstr(w, reason != PR_REASON_NONE ? pr_reason_name(reason) : NULL);
+    member_text(w, "code", code);
+    member_text(w, "error", error);
+}
+
+void breaker_json(struct json_writer *w, const struct breaker_info *b, int64_t now_us)
+{
+    if (b == NULL) {
+        json_cstr(w, NULL);
+        return;
+    }
+    json_begin_object(w);
+    member_text(w, "endpoint", b->endpoint);
+    member_text(w, "type", b->type);
+    json_key(w, "state");
+    json_cstr(w, breaker_state_now(b, now_us));
+    member_time(w, "since", b->since_us);
+    member_time(w, "until", b->until_us);
+    json_key(w, "failed_probes");
+    json_int(w, b->probes);
+    json_failure(w, b->reason, b->code, b->error);
+    member_text(w, "box", b->box);
+    member_text(w, "instance", b->instance);
+    json_end_object(w);
+}
+
+/* ---- What a message waits for ---- */
+
+static const struct breaker_info *breaker_of(const struct query_reply *reply, const struct listed *l,
+                                             pr_slice endpoint)
+{
+    const struct breaker_info *found = NULL;
+
+    for (size_t i = 0; i < reply->breaker_count; i++) {
+        const struct breaker_info *b = &reply->breakers[i];
+
+        if (slice_eq(b->endpoint, endpoint) && slice_eq(b->box, l->box) &&
+            (b->type.size == 0 || slice_eq(b->type, l->m.type)) && (b->lanes & lane_bit(l->lane)) != 0)
+            found = worse(found, b, reply->now_us);
+    }
+    return found;
+}
+
+static bool fits(const char *glob, pr_slice text)
+{
+    return glob[0] == '\0' || slice_glob(slice_from(glob), text);
+}
+
+static bool route_fits(const struct config_route *r, const struct pr_message *m)
+{
+    return fits(r->type, m->type) && fits(r->source, m->source) && fits(r->stream, m->stream) &&
+           route_headers_match(r->headers, r->header_count, m);
+}
+
+pr_slice message_route(const struct config *config, const struct pr_message *m)
+{
+    const char *found = "";
+
+    for (size_t i = 0; i < config->route_count; i++) {
+        const struct config_route *r = &config->routes[i];
+
+        for (size_t k = 0; k < r->to_count && route_fits(r, m); k++) {
+            if (found[0] != '\0' && strcmp(found, r->to[k]) != 0)
+                return (pr_slice){ NULL, 0 };
+            found = r->to[k];
+        }
+    }
+    return slice_from(found);
+}
+
+/* Where the routes would send it; the first that it has to wait for. */
+static const struct breaker_info *breaker_by_route(const struct config *config, const struct query_reply *reply,
+                                                   const struct listed *l)
+{
+    for (size_t i = 0; i < config->route_count; i++) {
+        const struct config_route *r = &config->routes[i];
+
+        if (!route_fits(r, &l->m))
+            continue;
+        for (size_t k = 0; k < r->to_count; k++) {
+            const struct breaker_info *b = breaker_of(reply, l, slice_from(r->to[k]));
+
+            if (b != NULL)
+                return b;
+        }
+    }
+    return NULL;
+}
+
+const struct breaker_info *message_breaker(const struct config *config, const struct query_reply *reply,
+                                           const struct listed *l)
+{
+    if (reply->breaker_count == 0 || (l->state != STATE_READY && l->state != STATE_RETRYING))
+        return NULL;
+    return l->m.destination.size > 0 ? breaker_of(reply, l, l->m.destination)
+                                     : breaker_by_route(config, reply, l);
+}
+
+/* ---- How it stands ---- */
+
+struct standing endpoint_standing(const struct query_reply *reply, const struct endpoint_state *e)
+{
+    struct standing s = { .state = "ok" };
+    size_t count = 0;
+
+    for (size_t i = 0; i < reply->breaker_count; i++) {
+        if (!slice_eq(reply->breakers[i].endpoint, e->name))
+            continue;
+        s.breaker = worse(s.breaker, &reply->breakers[i], reply->now_us);
+        count++;
+    }
+    s.others = count > 0 ? count - 1 : 0;
+    if (e->paused_until_us > reply->now_us) {
+        s.state = "paused";
+        s.until_us = e->paused_until_us;
+    } else if (s.breaker != NULL) {
+        s.state = breaker_state_now(s.breaker, reply->now_us);
+        s.until_us = s.breaker->until_us;
+    }
+    return s;
+}
+
+static bool is_paused(const struct standing *s)
+{
+    return s->state[0] == 'p';
+}
+
+const char *standing_why(struct arena *arena, const struct standing *s, const struct endpoint_state *e)
+{
+    pr_slice text = { "", 0 };
+
+    if (is_paused(s))
+        text = arena_printf(arena, "%s%.*s%s%.*s", e->by.size > 0 ? "by " : "", SLICE_ARGS(e->by),
+                            e->by.size > 0 && e->why.size > 0 ? ": " : "", SLICE_ARGS(e->why));
+    else if (s->breaker != NULL && s->breaker->type.size > 0)
+        text = arena_printf(arena, "for type %.*s: %s", SLICE_ARGS(s->breaker->type),
+                            breaker_words(arena, s->breaker));
+    else if (s->breaker != NULL)
+        text = pr_str(breaker_words(arena, s->breaker));
+    ASSERT(text.data != NULL);
+    return text.data;
+}
+
+void standing_json(struct json_writer *w, struct arena *arena, const struct query_reply *reply,
+                   const struct endpoint_state *e)
+{
+    struct standing s = endpoint_standing(reply, e);
+
+    json_key(w, "state");
+    json_cstr(w, s.state);
+    member_time(w, "until", s.until_us);
+    member_text(w, "by", is_paused(&s) ? e->by : (pr_slice){ NULL, 0 });
+    member_text(w, "why", is_paused(&s) ? e->why : slice_from(standing_why(arena, &s, e)));
+    json_key(w, "breakers");
+    json_begin_array(w);
+    for (size_t i = 0; i < reply->breaker_count; i++)
+        if (slice_eq(reply->breakers[i].endpoint, e->name))
+            breaker_json(w, &reply->breakers[i], reply->now_us);
+    json_end_array(w);
+    json_key(w, "last_failure");
+    if (e->last_failed_us == 0) {
+        json_cstr(w, NULL);
+        return;
+    }
+    json_begin_object(w);
+    member_time(w, "at", e->last_failed_us);
+    json_failure(w, e->last_reason, e->last_code, e->last_error);
+    json_end_object(w);
+}
+
+/* ---- Checks ---- */
+
+static void check_breaker(struct checks *checks, const struct standing *s, const struct endpoint_state *e,
+                          int64_t now_us)
+{
+    const char *next = !is_open(s->breaker, now_us) ? "the next message is the probe"
+                       : s->breaker->until_us == PR_NEVER
+                           ? "it is not tried again"
+                           : arena_printf(checks->arena, "the next probe is in %s",
+                                          span_words(checks->arena, s->breaker->until_us - now_us))
+                                 .data;
+
+    checks_add(checks, "breaker", CHECK_WARN,
+               "endpoint %.*s is %s for %s, its messages wait and are not counted; %s. %.300s. To stop trying: "
+               "postrider pause "
+               "%.*s",
+               SLICE_ARGS(e->name), s->state, span_words(checks->arena, now_us - s->breaker->since_us), next,
+               standing_why(checks->arena, s, e), SLICE_ARGS(e->name));
+}
+
+size_t endpoints_check(struct checks *checks, const struct query_reply *reply)
+{
+    size_t found = 0;
+
+    for (size_t i = 0; i < reply->endpoint_count; i++) {
+        const struct endpoint_state *e = &reply->endpoints[i];
+        struct standing s = endpoint_standing(reply, e);
+
+        if (is_paused(&s))
+            checks_add(checks, "paused", CHECK_WARN,
+                       "endpoint %.*s is paused by %.*s%s%.300s. To go on: postrider resume %.*s",
+                       SLICE_ARGS(e->name), SLICE_ARGS(e->by), e->why.size > 0 ? ": " : "",
+                       slice_dup(checks->arena, e->why).data, SLICE_ARGS(e->name));
+        else if (s.breaker != NULL)
+            check_breaker(checks, &s, e, reply->now_us);
+        found += is_paused(&s) || s.breaker != NULL;
+    }
+    return found;
+}

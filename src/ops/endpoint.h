@@ -1,0 +1,39 @@
+/* endpoint.h - how an endpoint stands, by the store alone: it sends, is paused, or a breaker of it is open. */
+#ifndef OPS_ENDPOINT_H
+#define OPS_ENDPOINT_H
+
+#include "base/json.h"
+#include "ops/check.h"
+
+/* All of it is borrowed from the reply of a QUERY_ENDPOINTS. */
+struct standing {
+    const char *state; /* ok, open, half-open, paused */
+    int64_t until_us;  /* paused: its end; open: the next probe; PR_NEVER: until resumed; 0: none */
+    const struct breaker_info *breaker; /* the one to tell of; NULL: all are closed */
+    size_t others;                      /* breakers that are not closed, beside it */
+};
+struct standing endpoint_standing(const struct query_reply *reply, const struct endpoint_state *e);
+
+const char *breaker_state_now(const struct breaker_info *b, int64_t now_us); /* open, half-open */
+/* "transport_unavailable (503): connection refused" */
+const char *breaker_words(struct arena *arena, const struct breaker_info *b);
+void breaker_json(struct json_writer *w, const struct breaker_info *b,
+                  int64_t now_us); /* null when there is none */
+
+/* The one endpoint that the routes send it to; empty: none, or several. */
+pr_slice message_route(const struct config *config, const struct pr_message *m);
+
+/* What a message waits for.  Of several that a message waits for, the one that is open; NULL: none. */
+const struct breaker_info *message_breaker(const struct config *config, const struct query_reply *reply,
+                                           const struct listed *l);
+
+const char *standing_why(struct arena *arena, const struct standing *s,
+                         const struct endpoint_state *e); /* "" : nothing */
+/* "state", "until", "why", "breakers", "last_failure" of an object. */
+void standing_json(struct json_writer *w, struct arena *arena, const struct query_reply *reply,
+                   const struct endpoint_state *e);
+
+/* A warning for each endpoint that does not send.  Returns how many. */
+size_t endpoints_check(struct checks *checks, const struct query_reply *reply);
+
+#endif

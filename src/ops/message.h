@@ -1,0 +1,20 @@
+/* message.h - a message as programs see it. */
+#ifndef OPS_MESSAGE_H
+#define OPS_MESSAGE_H
+
+#include "base/json.h"
+#include "runtime/config.h"
+#include "store/store.h"
+
+/* The object of --json and of the API: the same everywhere.  The reply is the one that it is listed in. */
+void message_json(struct json_writer *w, const struct config *config, const struct query_reply *reply,
+                  const struct listed *listed);
+/* Where it is going, for a column: the endpoint, or "" while the routes have not decided. */
+pr_slice message_endpoint(const struct listed *listed);
+/* Of the latest real failure; where there was none, why it died.  "" when it is fine. */
+const char *message_reason(const struct listed *listed);
+
+/* Dead because nobody ever said how its attempts ended, and not because they failed. */
+bool message_was_poison(const struct listed *listed);
+
+#endif

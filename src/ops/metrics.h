@@ -1,0 +1,22 @@
+/* metrics.h - /metrics: the Prometheus text format.
+ *
+ * Counters and histograms are this process's own, from its start or its last reload on.  Gauges of boxes are the
+ * store's, so all instances tell the same: counts are exact up to 10,000, and asked for once in METRICS_FRESH_US
+ * however often somebody scrapes; postrider_counts_age_seconds says how old they are. */
+#ifndef OPS_METRICS_H
+#define OPS_METRICS_H
+
+#include "base/buf.h"
+#include "runtime/runtime.h"
+
+#define METRICS_FRESH_US PR_SECONDS(2)
+
+struct metrics;
+
+struct metrics *metrics_new(void); /* NULL: no memory */
+void metrics_free(struct metrics *m);
+
+/* Errors stick in the buf. */
+void metrics_write(struct metrics *m, struct runtime *rt, const struct runtime_inside *in, struct buf *b);
+
+#endif

@@ -1,0 +1,33 @@
+/* query.h - the part of a URL behind '?', and filters in it or in a JSON body. */
+#ifndef OPS_QUERY_H
+#define OPS_QUERY_H
+
+#include "base/arena.h"
+#include "store/store.h"
+
+#define PARAMS_MAX 32
+#define LIST_LIMIT_MAX 1000 /* messages of one page: payloads come along */
+
+struct param {
+    pr_slice name, value; /* decoded */
+};
+struct params {
+    struct param list[PARAMS_MAX];
+    size_t count;
+};
+
+/* %41 and + become what they stand for.  Fault PR_EINVAL: a % without two digits, a NUL.  PR_ENOMEM. */
+PR_MUST_CHECK int url_decode(pr_slice text, bool plus, struct arena *arena, pr_slice *ret);
+/* "a=1&b=2".  Fault PR_EINVAL (too many, twice the same, badly written), PR_ENOMEM. */
+PR_MUST_CHECK int params_parse(pr_slice text, struct arena *arena, struct params *ret, struct pr_error *reterr);
+pr_slice params_get(const struct params *params, const char *name); /* empty: not there */
+
+/* "5m" ago or RFC 3339. */
+bool time_or_span(pr_slice text, int sign, int64_t now_us, int64_t *ret_us);
+
+/* One member of a filter: box state endpoint type stream reason error fingerprint since until limit after.
+ * Outcome PR_UNKNOWN: there is none of this name.  Fault PR_EINVAL. */
+PR_MUST_CHECK int filter_set(struct filter *filter, pr_slice name, pr_slice value, int64_t now_us,
+                             struct pr_error *reterr);
+
+#endif

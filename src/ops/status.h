@@ -1,0 +1,27 @@
+/* status.h - one screen: health, boxes, endpoints, instances. */
+#ifndef OPS_STATUS_H
+#define OPS_STATUS_H
+
+#include "ops/check.h"
+
+struct status {
+    const struct config *config; /* borrowed, as is the store; set these and checks.arena before collecting */
+    struct store *store;
+    struct query_reply boxes, endpoints, instances, failing;
+    size_t *in_flight; /* per endpoint */
+    struct wal_report *slots;
+    size_t slot_count;
+    struct checks checks;
+};
+
+/* Ask the store, and judge.  Everything lives in checks.arena.  Fault: the store's. */
+PR_MUST_CHECK int status_collect(struct status *s, struct pr_error *reterr);
+
+/* The object of status --json and of the API. */
+void status_json(struct json_writer *w, const struct status *s);
+/* Members of it: "boxes": [...] and so on. */
+void status_boxes_json(struct json_writer *w, const struct status *s);
+void status_endpoints_json(struct json_writer *w, const struct status *s);
+void status_instances_json(struct json_writer *w, const struct status *s);
+
+#endif

@@ -1,0 +1,108 @@
+#include "ops/watch.h"
+
+#include "base/slice.h"
+#include "base/util.h"
+#include "ops/words.h"
+
+#define STUCK_US PR_MINUTES(1)    /* ready so long, with an instance that has nothing out */
+#define GROWING_US PR_MINUTES(10) /* dead letters of this time ... */
+#define GROWING_COUNT 10          /* ... from so many on are more than accidents */
+#define NEAR_DEFAULT 4            /* where no endpoint is configured: one before the usual limit */
+
+int watch_near(const struct config *config)
+{
+    int near = config->endpoint_count > 0 ? INT32_MAX : NEAR_DEFAULT;
+    for (size_t i = 0; i < config->endpoint_count; i++)
+        near = config->endpoints[i].max_attempts - 1 < near ? config->endpoints[i].max_attempts - 1 : near;
+    return near > 1 ? near : 1;
+}
+
+/* A paused endpoint or an open breaker is told by itself, and what waits for it is not stuck. */
+static bool all_endpoints_send(const struct status *s)
+{
+    for (size_t i = 0; i < s->endpoints.endpoint_count; i++)
+        if (s->endpoints.endpoints[i].paused_until_us > s->endpoints.now_us)
+            return false;
+    return s->endpoints.breaker_count == 0;
+}
+
+static const struct instance_info *idle_owner(const struct status *s, pr_slice box)
+{
+    const struct instance_info *found = NULL;
+    for (size_t i = 0; i < s->instances.instance_count; i++) {
+        const struct instance_info *n = &s->instances.instances[i];
+        if (!slice_eq(n->box, box) || n->lanes == 0 || n->lease_left_us <= 0)
+            continue;
+        if (n->in_flight > 0)
+            return NULL;
+        found = n;
+    }
+    return found;
+}
+
+static void watch_progress(struct status *s)
+{
+    for (size_t i = 0; i < s->boxes.box_count && all_endpoints_send(s); i++) {
+        const struct box_counts *b = &s->boxes.boxes[i];
+        const struct instance_info *n = idle_owner(s, b->name);
+        int64_t age_us = b->oldest_us != 0 ? s->boxes.now_us - b->oldest_us : 0;
+        if (n != NULL && b->ready > 0 && age_us > STUCK_US && s->instances.now_us - n->started_us > STUCK_US)
+            checks_add(&s->checks, "progress", CHECK_WARN,
+                       "instance %.*s has the lease of %.*s and sends nothing, though a message is ready for "
+                       "%s: look at its "
+                       "log, then restart it",
+                       SLICE_ARGS(n->name), SLICE_ARGS(b->name), span_words(s->checks.arena, age_us));
+    }
+}
+
+static void watch_outcomes(struct status *s)
+{
+    for (size_t i = 0; i < s->failing.failing_count; i++) {
+        const struct box_failing *f = &s->failing.failing[i];
+        if (f->near_limit > 0)
+            checks_add(&s->checks, "poison", CHECK_WARN,
+                       "%s in %.*s handed out again and again without an outcome, and near the limit: they may "
+                       "kill the "
+                       "process; look with postrider list --box %.*s --state retrying, set aside with "
+                       "postrider park ID",
+                       count_words(s->checks.arena, f->near_limit, "message was", "messages were"),
+                       SLICE_ARGS(f->name), SLICE_ARGS(f->name));
+    }
+}
+
+static void watch_deaths(struct status *s)
+{
+    struct query query = { .kind = QUERY_DEAD_COUNT,
+                           .filter = { .state = -1, .since_us = s->boxes.now_us - GROWING_US } };
+    struct query_reply reply;
+    struct pr_error err;
+    uint64_t dead = 0;
+    for (size_t i = 0; i < s->boxes.box_count; i++)
+        dead += s->boxes.boxes[i].dead;
+    if (dead < GROWING_COUNT || store_query(s->store, &query, s->checks.arena, &reply, &err) != PR_OK ||
+        reply.total < GROWING_COUNT)
+        return;
+    checks_add(&s->checks, "dying", CHECK_WARN, "%s in the last %s: postrider dead groups",
+               count_words(s->checks.arena, reply.total, "message died", "messages died"),
+               span_words(s->checks.arena, GROWING_US));
+}
+
+static void watch_horizon(struct status *s)
+{
+    struct query query = { .kind = QUERY_FACTS, .filter.state = -1 };
+    struct query_reply reply;
+    struct pr_error err;
+    if (store_query(s->store, &query, s->checks.arena, &reply, &err) == PR_OK && reply.facts.horizon.size > 0)
+        checks_add(&s->checks, "horizon", CHECK_WARN, "%.*s", SLICE_ARGS(reply.facts.horizon));
+}
+
+void watch_check(struct status *s)
+{
+    struct query query = { .kind = QUERY_FAILING, .near = watch_near(s->config) };
+    struct pr_error err;
+    if (store_query(s->store, &query, s->checks.arena, &s->failing, &err) == PR_OK)
+        watch_outcomes(s);
+    watch_progress(s);
+    watch_deaths(s);
+    watch_horizon(s);
+}

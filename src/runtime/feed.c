@@ -1,0 +1,125 @@
+#include "runtime/feed.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "base/slice.h"
+#include "base/time.h"
+#include "base/utf8.h"
+#include "base/util.h"
+#include "runtime/thread.h"
+
+struct feed {
+    struct bell bell;       /* guards: */
+    struct happening *ring; /* FEED_MAX, or NULL: nobody ever listened */
+    uint64_t count;         /* ever put */
+    uint64_t shakes;
+    atomic_int listeners;
+};
+
+const char *happening_name(enum happening_kind kind)
+{
+    static const char *const names[] = { "sent",      "failed",  "dead",    "parked",
+                                         "discarded", "expired", "changed", "endpoint" };
+    ASSERT((size_t)kind < ARRAY_LENGTH(names));
+    return names[kind];
+}
+
+void happening_text(char *ret, size_t size, pr_slice text)
+{
+    snprintf(ret, size, "%.*s", SLICE_ARGS(utf8_cut_bytes(text, size - 1)));
+}
+
+struct feed *feed_new(void)
+{
+    struct feed *f = calloc(1, sizeof *f);
+    if (f == NULL || bell_init(&f->bell, NULL) < 0) {
+        free(f);
+        return NULL;
+    }
+    return f;
+}
+
+void feed_free(struct feed *f)
+{
+    if (f == NULL)
+        return;
+    ASSERT(atomic_load(&f->listeners) == 0);
+    bell_fini(&f->bell);
+    free(f->ring);
+    free(f);
+}
+
+bool feed_is_heard(const struct feed *f)
+{
+    return f != NULL && atomic_load_explicit(&f->listeners, memory_order_relaxed) > 0;
+}
+
+void feed_put(struct feed *f, const struct happening *what)
+{
+    if (!feed_is_heard(f))
+        return;
+    bell_lock(&f->bell);
+    if (f->ring != NULL) {
+        struct happening *h = &f->ring[f->count % FEED_MAX];
+        *h = *what;
+        h->number = ++f->count;
+        bell_ring(&f->bell);
+    }
+    bell_unlock(&f->bell);
+}
+
+int feed_join(struct feed *f, uint64_t *ret_next)
+{
+    bell_lock(&f->bell);
+    if (f->ring == NULL)
+        f->ring = calloc(FEED_MAX, sizeof f->ring[0]);
+    int rc = f->ring != NULL ? PR_OK : PR_ENOMEM;
+    if (rc == PR_OK) {
+        *ret_next = f->count;
+        atomic_fetch_add(&f->listeners, 1);
+    }
+    bell_unlock(&f->bell);
+    return rc;
+}
+
+void feed_leave(struct feed *f)
+{
+    ASSERT(atomic_fetch_sub(&f->listeners, 1) > 0);
+}
+
+static int64_t now_us(void)
+{
+    return clock_mono_us(clock_system());
+}
+
+int feed_read(struct feed *f, uint64_t *next, struct happening *ret, size_t max, size_t *ret_count,
+              int64_t timeout_us)
+{
+    int64_t deadline_us = time_add(now_us(), timeout_us);
+    size_t count = 0;
+    bell_lock(&f->bell);
+    uint64_t shakes = f->shakes;
+    while (f->shakes == shakes && f->count == *next && now_us() < deadline_us)
+        bell_wait(&f->bell, time_sub(deadline_us, now_us()));
+    int rc = f->count == *next ? PR_TIMEOUT : PR_OK;
+    if (rc == PR_OK && f->count - *next > FEED_MAX) {
+        *next = f->count;
+        rc = PR_STALE;
+    }
+    for (; rc == PR_OK && count < max && *next < f->count; ++*next)
+        ret[count++] = f->ring[*next % FEED_MAX];
+    bell_unlock(&f->bell);
+    *ret_count = count;
+    return rc;
+}
+
+void feed_shake(struct feed *f)
+{
+    bell_lock(&f->bell);
+    f->shakes++;
+    bell_ring(&f->bell);
+    bell_unlock(&f->bell);
+}

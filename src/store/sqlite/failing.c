@@ -1,0 +1,61 @@
+/* failing.c - what fails: by the index of heads, so fresh rows cost nothing. */
+#include "store/failing.h"
+
+#include "base/error.h"
+#include "store/sqlite/listing.h"
+
+#define NO_BOX ((pr_slice){ NULL, 0 })
+
+static int failing_rows(struct conn *conn, const struct query *query, struct box_failing *f,
+                        struct pr_error *reterr)
+{
+    sqlite3_stmt *statement;
+    int rc = conn_bind(
+        conn,
+        "SELECT attempts, failures, due_at FROM \"{box}\" WHERE due_at IS NOT NULL AND"
+        " (due_at = 9223372036854775807 OR (released = 0 AND ((status & 32768) <> 0 OR attempts > 0)))"
+        " ORDER BY row_id LIMIT ?1",
+        f->name, VALUES(V_INT(COUNT_EXACT_MAX + 1)), &statement, reterr);
+    if (rc != PR_OK)
+        return rc;
+    while ((rc = conn_step(conn, statement, reterr)) > 0)
+        if (!failing_add(f, query, sqlite3_column_int(statement, 0), sqlite3_column_int(statement, 1),
+                         sqlite3_column_int64(statement, 2)))
+            break;
+    sqlite3_reset(statement);
+    return rc < 0 ? rc : PR_OK;
+}
+
+static int failing_dead(struct conn *conn, struct box_failing *f, struct pr_error *reterr)
+{
+    sqlite3_stmt *statement;
+    int rc =
+        conn_bind(conn,
+                  "SELECT failure_reason, cause, count(*) FROM (SELECT failure_reason, cause FROM dead_letter"
+                  " WHERE box = ?1 ORDER BY row_id DESC LIMIT ?2) GROUP BY failure_reason, cause",
+                  NO_BOX, VALUES(V_TEXT(f->name), V_INT(COUNT_EXACT_MAX)), &statement, reterr);
+    if (rc != PR_OK)
+        return rc;
+    while ((rc = conn_step(conn, statement, reterr)) > 0)
+        failing_add_dead(f, sqlite3_column_int(statement, 0), sqlite3_column_int(statement, 1),
+                         (uint64_t)sqlite3_column_int64(statement, 2));
+    sqlite3_reset(statement);
+    return rc < 0 ? rc : PR_OK;
+}
+
+int sqlite_failing(struct conn *conn, const struct surroundings *s, const struct query *query,
+                   struct arena *arena, struct query_reply *reply, struct pr_error *reterr)
+{
+    int rc = PR_OK;
+    reply->failing = arena_alloc_array(arena, s->box_count, sizeof(*reply->failing));
+    if (reply->failing == NULL)
+        return error_set(reterr, PR_ENOMEM, "no memory for the answer");
+    for (size_t i = 0; i < s->box_count && rc == PR_OK; i++) {
+        struct box_failing *f = &reply->failing[reply->failing_count++];
+        f->name = s->boxes[i];
+        rc = failing_rows(conn, query, f, reterr);
+        if (rc == PR_OK)
+            rc = failing_dead(conn, f, reterr);
+    }
+    return rc;
+}

@@ -1,0 +1,694 @@
+#!/usr/bin/env python3
+"""The API of a real daemon, over real HTTP.
+
+Usage: api_test.py POSTRIDER [WORD]    only the tests whose name contains WORD.  The output is TAP.
+"""
+import base64
+import contextlib
+import http.client
+import json
+import os
+import re
+import shutil
+import socket
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+
+PROGRAM = os.path.abspath(sys.argv[1])
+CONTRIB = os.environ.get("CONTRIB", "contrib")
+DEADLINE_SECONDS = 60
+UNKNOWN_ID = "0190163d-8694-739b-aea5-966c26f8ad91"
+OPERATOR, VIEWER = "operator-token-0123456789abcdef", "viewer-token-0123456789abcdef00"
+
+CONFIG = """
+store: sqlite:t.db
+limits: {payload: 64KiB}
+boxes: {outbox: {keep: 1h}, ledger: {}}
+endpoints:
+  good: {url: "null:"}
+  bad: {url: "http://user:hidden-password@127.0.0.1:%d/", allow_networks: [127.0.0.0/8], retry: [1h, 1h], breaker: off, concurrency: 4}
+  dead: {url: "http://127.0.0.1:%d/", allow_networks: [127.0.0.0/8], breaker: off,
+         rules: [{name: at once, when: {class: [transient, permanent, unknown]}, then: dead_letter}]}
+routes: [{type: "a.*", to: good}]
+http: {listen: %s%s}
+"""
+TESTS = []
+
+
+def test(function):
+    TESTS.append(function)
+    return function
+
+
+def wait_for(what, condition):
+    end = time.monotonic() + DEADLINE_SECONDS
+    while time.monotonic() < end:
+        value = condition()
+        if value:
+            return value
+        time.sleep(0.02)
+    raise AssertionError("not within %d s: %s" % (DEADLINE_SECONDS, what))
+
+
+def closed_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path):
+        super().__init__("anything", timeout=DEADLINE_SECONDS)
+        self.path = path
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(DEADLINE_SECONDS)
+        self.sock.connect(self.path)
+
+
+class Daemon:
+    def __init__(self, listen="'127.0.0.1:0'", more=""):
+        self.path = tempfile.mkdtemp(prefix="postrider-api-")
+        self.listen = listen.replace("HERE", self.path)
+        port = closed_port()
+        with open(os.path.join(self.path, "c.yaml"), "w", encoding="utf-8") as f:
+            f.write(CONFIG % (port, port, self.listen, more))
+        self.env = {k: v for k, v in os.environ.items() if not k.startswith("POSTRIDER_")}
+        self.run("init", "-c", "c.yaml")
+        self.log = open(os.path.join(self.path, "log"), "w", encoding="utf-8")
+        self.process = subprocess.Popen([PROGRAM, "run", "-c", "c.yaml"], cwd=self.path, stdout=subprocess.PIPE, stderr=self.log,
+                                        env=self.env)
+        self.port = 0
+        if "unix" not in self.listen:
+            self.port = int(self.process.stdout.readline().split()[1])
+        wait_for("ready", self.is_ready)
+
+    def is_ready(self):
+        assert self.process.poll() is None, open(os.path.join(self.path, "log"), encoding="utf-8").read()
+        try:
+            return self.ask("GET", "/health/ready")[0] == 200
+        except OSError:
+            return False
+
+    def run(self, *args, code=0):
+        done = subprocess.run([PROGRAM, *args], cwd=self.path, capture_output=True, env=self.env, timeout=DEADLINE_SECONDS)
+        assert done.returncode == code, (args, done.returncode, done.stderr)
+        return done.stdout.decode()
+
+    def sql(self, text, *args):
+        with contextlib.closing(sqlite3.connect(os.path.join(self.path, "t.db"), timeout=30)) as db:
+            return db.execute(text, args).fetchall()
+
+    def connection(self):
+        if "unix" in self.listen:
+            return UnixConnection(self.listen.strip("'").removeprefix("unix:"))
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=DEADLINE_SECONDS)
+
+    def raw(self, method, path, body=None, headers=None):
+        c = self.connection()
+        try:
+            c.request(method, path, body=body, headers=headers or {})
+            r = c.getresponse()
+            return r.status, r.read(), dict((k.lower(), v) for k, v in r.getheaders())
+        finally:
+            c.close()
+
+    def ask(self, method, path, body=None, token=None, **headers):
+        """(status, JSON): a change gets what changes need."""
+        if token:
+            headers["Authorization"] = "Bearer " + token
+        if method == "POST":
+            headers = {"X-Postrider": "1", "Content-Type": "application/json", **headers}
+            body = json.dumps(body) if body is not None else None
+        status, text, _ = self.raw(method, path, body, headers)
+        return status, json.loads(text)
+
+    def ok(self, method, path, body=None, status=200, **kwargs):
+        got, answer = self.ask(method, path, body, **kwargs)
+        assert got == status, (method, path, got, answer)
+        return answer
+
+    def fails(self, status, code, method, path, body=None, **kwargs):
+        got, answer = self.ask(method, path, body, **kwargs)
+        assert (got, answer["error"]["code"]) == (status, code), (method, path, got, answer)
+        assert set(answer["error"]) == {"code", "message", "hint"} and answer["error"]["message"]
+        return answer["error"]
+
+    def send(self, **message):
+        return self.ok("POST", "/v1/messages", message, status=202)["messages"][0]["id"]
+
+    def state(self, id):
+        status, answer = self.ask("GET", "/v1/messages/" + id)
+        return answer["deliveries"][0]["message"]["state"] if status == 200 else None
+
+    def wait_state(self, id, state):
+        wait_for("%s is %s" % (id, state), lambda: self.state(id) == state)
+
+    def metrics(self):
+        status, text, headers = self.raw("GET", "/metrics")
+        assert status == 200 and headers["content-type"].startswith("text/plain; version=0.0.4")
+        return text.decode()
+
+    def gauge(self, name, **labels):
+        for line in self.metrics().splitlines():
+            match = re.fullmatch(r"(\w+)(?:\{(.*)\})? (\S+)", line)
+            if match and match[1] == name and dict(re.findall(r'(\w+)="([^"]*)"', match[2] or "")) == labels:
+                return float(match[3])
+        return None
+
+    def stop(self):
+        self.process.terminate()
+        try:
+            code = self.process.wait(DEADLINE_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            raise
+        finally:
+            self.log.close()
+            self.process.stdout.close()
+        assert code == 0, (code, open(os.path.join(self.path, "log"), encoding="utf-8").read())
+        shutil.rmtree(self.path)
+
+
+def event_lines(connection, path, headers=None):
+    connection.request("GET", path, headers=headers or {})
+    response = connection.getresponse()
+    assert response.status == 200 and response.getheader("Content-Type") == "text/event-stream", response.status
+    assert response.readline() == b": listening\n"
+    return response
+
+
+def next_event(response):
+    """(event, data) of the next one that is not only a comment."""
+    event = {}
+    while True:
+        line = response.readline().decode().rstrip("\n")
+        if line.startswith(":"):
+            continue
+        if not line and "data" in event:
+            return event["event"], json.loads(event["data"])
+        if line:
+            key, value = line.split(": ", 1)
+            event[key] = value
+
+
+# ---- Sending ----
+
+@test
+def plain_json_is_stored_and_delivered(d):
+    id = d.send(type="a.one", payload={"x": [1, None]}, stream="s", headers={"k": "v"}, correlation_id="c")
+    d.wait_state(id, "done")
+    m = d.ok("GET", "/v1/messages/" + id)["deliveries"][0]
+    assert m["message"]["payload"] == '{"x":[1,null]}' and m["message"]["headers"] == {"k": "v"} and m["next"]["at"] is None
+    again = d.ok("POST", "/v1/messages", {"type": "a.one", "id": id}, status=202)["messages"][0]
+    assert again["id"] == id
+    raw = d.send(type="b.raw", destination="bad", payload_base64=base64.b64encode(b"\xff\x00").decode(), content_type="x/y")
+    assert d.sql("SELECT payload FROM outbox WHERE hex(id) = ?", raw.replace("-", "").upper()) == [(b"\xff\x00",)]
+    later = d.send(type="a.late", due_at="1h", payload_text="plain", content_type="text/plain")
+    wait_for("delayed", lambda: d.state(later) == "delayed")
+    assert d.ok("GET", "/v1/messages/" + later)["deliveries"][0]["next"]["at"]
+    assert d.send(type="x", payload=1) and d.ok("POST", "/v1/messages?box=ledger", {"type": "x", "destination": "good"}, status=202)
+
+
+@test
+def cloudevents_come_binary_structured_and_in_batches(d):
+    binary = {"ce-specversion": "1.0", "ce-id": "order 7", "ce-type": "a.ce", "ce-source": "/shop", "ce-subject": "%C3%A4",
+              "ce-partitionkey": "s7", "ce-color": "red", "Content-Type": "text/plain", "traceparent": "00-" + "a" * 32 + "-" + "b" * 16 + "-01"}
+    status, text, _ = d.raw("POST", "/v1/messages", b"hello", binary)
+    assert status == 202, text
+    id = json.loads(text)["messages"][0]["id"]
+    d.wait_state(id, "done")
+    m = d.ok("GET", "/v1/messages/" + id)["deliveries"][0]["message"]
+    assert (m["payload"], m["content_type"], m["subject"], m["stream"], m["source"]) == ("hello", "text/plain", "ä", "s7", "/shop"), m
+    assert m["headers"] == {"color": "red", "ce-id": "order 7"}
+    status, text, _ = d.raw("POST", "/v1/messages", b"hello", binary)  # the same event is the same message
+    assert json.loads(text)["messages"][0]["id"] == id
+
+    event = {"specversion": "1.0", "id": UNKNOWN_ID, "type": "a.ce", "source": "/shop", "data": {"n": 1}, "level": 3}
+    status, text, _ = d.raw("POST", "/v1/messages", json.dumps(event), {"Content-Type": "application/cloudevents+json; charset=utf-8"})
+    assert status == 202 and json.loads(text)["messages"][0]["id"] == UNKNOWN_ID, text
+    d.wait_state(UNKNOWN_ID, "done")
+    m = d.ok("GET", "/v1/messages/" + UNKNOWN_ID)["deliveries"][0]["message"]
+    assert m["payload"] == '{"n":1}' and m["headers"] == {"level": "3"}
+    batch = [dict(event, id="b%d" % i, data_base64=base64.b64encode(b"\xfe").decode()) for i in range(3)]
+    for one in batch:
+        del one["data"]
+    kind = {"Content-Type": "application/cloudevents-batch+json"}
+    status, text, _ = d.raw("POST", "/v1/messages", json.dumps(batch), kind)
+    assert status == 202 and len({m["id"] for m in json.loads(text)["messages"]}) == 3, text
+
+    stored = "SELECT (SELECT count(*) FROM outbox) + (SELECT count(*) FROM done)"
+    before = d.sql(stored)
+    for wrong in ("[]", "{}", json.dumps([dict(event, id="fresh"), dict(event, specversion="0.3")]), json.dumps([dict(event, id="q"), 5]),
+                  json.dumps([{k: v for k, v in event.items() if k != "source"}])):
+        status, text, _ = d.raw("POST", "/v1/messages", wrong, kind)
+        assert status == 400 and json.loads(text)["error"]["code"] == "invalid", (wrong, status, text)
+    assert d.sql(stored) == before  # all or none
+
+
+@test
+def bad_input_is_refused_with_a_reason(d):
+    d.fails(404, "unknown_box", "POST", "/v1/messages?box=nowhere", {"type": "x"})
+    d.fails(422, "unknown_endpoint", "POST", "/v1/messages", {"type": "x", "destination": "nowhere"})
+    for body in ({}, {"type": ""}, {"type": "x", "colour": "red"}, {"type": "x", "payload": 1, "payload_text": "1"}, [1], {"type": 5},
+                 {"type": "x", "id": "no"}, {"type": "x", "due_at": "soon"}, {"type": "x", "payload_base64": "!"}, {"type": "x", "headers": "h"}):
+        d.fails(400, "invalid", "POST", "/v1/messages", body)
+    big = {"X-Postrider": "1", "Content-Type": "application/json"}
+    status, text, _ = d.raw("POST", "/v1/messages", json.dumps({"type": "x", "payload": "y" * 70000}), big)
+    assert status == 413, (status, text)  # over limits.payload
+    c = d.connection()
+    c.putrequest("POST", "/v1/messages")
+    for name, value in {**big, "Content-Length": "99999999"}.items():
+        c.putheader(name, value)
+    c.endheaders()
+    assert c.getresponse().status == 413  # before a byte of it came
+    c.close()
+    deep = lambda n: b'{"type":"a.deep","payload":' + b"[" * n + b"]" * n + b"}"
+    assert d.raw("POST", "/v1/messages", deep(99), big)[0] == 202
+    assert d.raw("POST", "/v1/messages", deep(2000), big)[0] == 400  # each level would take stack
+    assert d.raw("POST", "/v1/dead/%s/edit" % UNKNOWN_ID, b'{"payload":' + b"[" * 2000 + b"]" * 2000 + b"}", big)[0] == 400
+    for text in (b"{", b"\xff", b'{"type":"x","type":"y"}', b'{"a":' * 5000):
+        assert d.raw("POST", "/v1/messages", text, big)[0] == 400, text[:20]
+    assert d.raw("POST", "/v1/messages", b"x", {"X-Postrider": "1", "Content-Type": "text/plain"})[0] == 415
+    assert d.raw("POST", "/v1/dead/replay", b"{}", {"X-Postrider": "1"})[0] == 415
+    status, _, headers = d.raw("DELETE", "/v1/messages")
+    assert status == 405 and headers["allow"] == "GET, HEAD, POST"
+    assert d.raw("PUT", "/health/live")[0] == 405 and d.raw("GET", "/")[0] == 404 and d.raw("GET", "/v1/messages/")[0] == 404
+    d.fails(400, "invalid", "GET", "/v1/messages/no-id")
+    d.fails(404, "not_found", "GET", "/v1/messages/" + UNKNOWN_ID[:-1] + "0")
+    for query in ("state=odd", "reason=odd", "limit=0", "limit=1001", "after=x", "since=soon", "colour=red", "box=%00", "box=%zz", "box=a&box=b",
+                  "after=1", "&".join("a%d=1" % i for i in range(40))):
+        d.fails(400, "invalid", "GET", "/v1/messages?" + query)
+    for body in ({}, {"filter": {}}, {"ids": []}, {"ids": ["x"]}, {"ids": [UNKNOWN_ID], "filter": {"box": "a"}}, {"filter": {"colour": "x"}},
+                 {"ids": UNKNOWN_ID}, {"colour": 1}, {"ids": [UNKNOWN_ID], "dry_run": "yes"}):
+        d.fails(400, "invalid", "POST", "/v1/dead/replay", body)
+    d.fails(400, "invalid", "POST", "/v1/streams/release", {})
+    d.fails(400, "invalid", "POST", "/v1/endpoints/good/pause", {"for": "soon"})
+    assert d.raw("GET", "/" + "x" * 9000)[0] in (404, 414)
+    d.is_ready()
+
+
+# ---- Security ----
+
+@test
+def browsers_cannot_forge_changes(d):
+    change = {"Content-Type": "application/json"}
+    status, text, _ = d.raw("POST", "/v1/endpoints/good/pause", "{}", change)
+    assert status == 403 and json.loads(text)["error"]["code"] == "header_missing"
+    assert d.raw("POST", "/v1/messages", '{"type":"x"}', change)[0] == 403
+    assert d.raw("POST", "/v1/messages", '{"type":"x"}', {"X-Postrider": "0", **change})[0] == 403
+    for host in ("evil.example", "evil.example:80", "127.0.0.1.evil.example", "", "localhost:x", "[::1"):
+        assert d.raw("GET", "/v1/status", None, {"Host": host})[0] in (400, 403), host
+        assert d.raw("GET", "/nothing", None, {"Host": host})[0] in (400, 403), host
+    for host in ("localhost", "LOCALHOST:1", "127.0.0.1", "[::1]:80", "192.0.2.1"):
+        assert d.raw("GET", "/v1/instances", None, {"Host": host})[0] == 200, host
+    _, _, headers = d.raw("GET", "/v1/status")
+    assert headers["content-security-policy"] == "default-src 'self'" and headers["x-content-type-options"] == "nosniff"
+    assert "access-control-allow-origin" not in headers and headers["cache-control"] == "no-store"
+    assert d.raw("OPTIONS", "/v1/messages")[0] == 405
+
+
+@test
+def tokens_have_roles():
+    """B204: secrets are in no output."""
+    with open_daemon(more=", token: %s, viewer_token: %s, hosts: [relay.example]" % (OPERATOR, VIEWER)) as d:
+        assert d.ask("GET", "/health/ready") == (200, {"status": "ok"})
+        d.fails(401, "token_missing", "GET", "/v1/status")
+        assert d.raw("GET", "/v1/status")[2]["www-authenticate"] == "Bearer"
+        for wrong in ("x", OPERATOR[:-1], OPERATOR + "x", VIEWER[:-1] + "1", ""):
+            d.fails(401, "token_missing", "GET", "/v1/status", token=wrong or " ")
+        for path in ("/metrics", "/openapi.json", "/v1/messages", "/v1/events"):
+            assert d.raw("GET", path)[0] == 401, path
+        assert d.ok("GET", "/v1/status", token=VIEWER)["health"] == "ok"
+        assert d.raw("GET", "/v1/status", None, {"Host": "relay.example", "Authorization": "bearer " + VIEWER})[0] == 200
+        d.fails(403, "viewer", "POST", "/v1/messages", {"type": "a.x"}, token=VIEWER)
+        d.ok("POST", "/v1/messages", {"type": "a.x"}, status=202, token=OPERATOR)
+        shown = d.run("config", "show", "-c", "c.yaml") + json.dumps(d.ok("GET", "/v1/endpoints", token=VIEWER))
+        shown += json.dumps(d.ok("GET", "/v1/status", token=VIEWER)) + d.raw("GET", "/metrics", None, {"Authorization": "Bearer " + VIEWER})[1].decode()
+        shown += open(os.path.join(d.path, "log"), encoding="utf-8").read()
+        for secret in (OPERATOR, VIEWER, "hidden-password"):
+            assert secret not in shown, secret
+        # A reload changes the tokens without closing the port.
+        config = os.path.join(d.path, "c.yaml")
+        text = open(config, encoding="utf-8").read().replace(VIEWER, "other-viewer-0123456789")
+        open(config, "w", encoding="utf-8").write(text)
+        d.process.send_signal(1)
+        wait_for("the new token", lambda: d.ask("GET", "/v1/instances", token="other-viewer-0123456789")[0] == 200)
+        d.fails(401, "token_missing", "GET", "/v1/status", token=VIEWER)
+
+
+@test
+def it_listens_for_others_only_with_a_token():
+    with tempfile.TemporaryDirectory(prefix="postrider-api-") as path:
+        def refused(text):
+            with open(os.path.join(path, "c.yaml"), "w", encoding="utf-8") as f:
+                f.write("http: {%s}\n" % text)
+            done = subprocess.run([PROGRAM, "config", "check", "-c", "c.yaml"], cwd=path, capture_output=True, timeout=DEADLINE_SECONDS)
+            return done.stderr.decode() if done.returncode == 3 else ""
+        assert "others need http.token" in refused("listen: '0.0.0.0:0'")
+        assert "others need http.token" in refused("listen: '[::]:0'")
+        assert "16 characters" in refused("listen: '0.0.0.0:0', token: short")
+        assert "the same" in refused("listen: '0.0.0.0:0', token: %s, viewer_token: %s" % (VIEWER, VIEWER))
+        assert refused("listen: '0.0.0.0:0', token: %s" % OPERATOR) == ""
+
+
+@test
+def a_socket_file_serves_too():
+    with open_daemon("'unix:HERE/api.sock'") as d:
+        sock = os.path.join(d.path, "api.sock")
+        assert os.stat(sock).st_mode & 0o777 == 0o600
+        assert d.ok("GET", "/v1/status")["health"] == "ok"
+        listener = d.connection()
+        response = event_lines(listener, "/v1/events")
+        begin = time.monotonic()
+    assert not os.path.exists(sock)
+    assert time.monotonic() - begin < 10  # who listens holds no stop up
+    with contextlib.suppress(http.client.IncompleteRead):
+        assert response.read().strip() == b""
+    listener.close()
+
+
+# ---- Seeing and repairing ----
+
+@test
+def lists_have_filters_and_pages(d):
+    ids = [d.send(type="page.%d" % (i % 2), destination="bad", stream="p%d" % i) for i in range(5)]
+    wait_for("failed", lambda: len(d.ok("GET", "/v1/messages?type=page.*&state=retrying")["messages"]) == 5)
+    assert len(d.ok("GET", "/v1/messages?type=page.1&box=outbox")["messages"]) == 2
+    page = d.ok("GET", "/v1/messages?box=outbox&type=page.*&limit=2")
+    seen = [m["id"] for m in page["messages"]]
+    while page["more"]:
+        page = d.ok("GET", "/v1/messages?box=outbox&type=page.*&limit=2&after=%d" % page["next"])
+        seen += [m["id"] for m in page["messages"]]
+    assert seen == ids
+    by_command = [json.loads(line) for line in d.run("list", "--type", "page.*", "--json", "-c", "c.yaml").splitlines()]
+    assert by_command == d.ok("GET", "/v1/messages?type=page.*")["messages"]  # B201
+    assert d.ok("GET", "/v1/messages?reason=transport_unavailable&stream=p1")["messages"][0]["id"] == ids[1]
+
+
+@test
+def people_change_messages(d):
+    id = d.send(type="change", destination="bad", stream="c")
+    d.wait_state(id, "retrying")
+    held = d.send(type="change", destination="bad", stream="c")
+    d.wait_state(held, "held")
+    assert [s["head"] for s in d.ok("GET", "/v1/streams?blocked=1&stream=c")["streams"]] == [id]
+    assert d.ok("POST", "/v1/messages/%s/park" % id, {"dry_run": True})["changed"] == 1 and d.state(id) == "retrying"
+    answer = d.ok("POST", "/v1/messages/%s/park" % id, {"why": "wait for Monday"}, **{"X-Postrider-User": "ann"})
+    assert (answer["action"], answer["changed"], answer["dry_run"]) == ("park", 1, False), answer
+    assert d.state(id) == "parked"
+    entry = d.ok("GET", "/v1/audit?limit=1")["audit"][0]
+    assert (entry["who"], entry["action"], entry["why"], entry["changed"]) == ("ann (http)", "park", "wait for Monday", 1)  # B202
+    attempts = d.sql("SELECT failed FROM endpoint WHERE name = 'bad'")[0][0]
+    d.ok("POST", "/v1/messages/%s/retry" % id)
+    wait_for("tried again", lambda: d.sql("SELECT failed FROM endpoint WHERE name = 'bad'")[0][0] > attempts)
+    wait_for("held again or retrying", lambda: d.state(held) in ("held", "retrying"))
+    if d.state(held) == "held":
+        assert d.ok("POST", "/v1/messages/%s/release" % held)["changed"] == 1
+    d.ok("POST", "/v1/streams/release", {"stream": "c"})
+    assert d.ok("POST", "/v1/messages/%s/discard" % held)["changed"] == 1
+    d.fails(404, "not_found", "POST", "/v1/messages/%s/discard" % held)
+
+
+@test
+def dead_letters_are_grouped_edited_and_replayed(d):
+    ids = [d.send(type="die", destination="dead", payload={"n": i}) for i in range(4)]
+    wait_for("dead", lambda: len(d.ok("GET", "/v1/dead?type=die")["messages"]) == 4)
+    group = next(g for g in d.ok("GET", "/v1/dead/groups?endpoint=dead")["groups"] if g["type"] == "die")
+    assert group["count"] == 4 and group["reason"] == "transport_unavailable" and group["sample"] in ids
+    filter = {"fingerprint": group["fingerprint"]}
+    assert d.ok("POST", "/v1/dead/replay", {"filter": filter, "dry_run": True})["changed"] == 4
+    edited = d.ok("POST", "/v1/dead/%s/edit" % ids[0], {"payload": {"n": "mended"}, "destination": "good", "why": "typo"})
+    d.wait_state(edited["made"], "done")
+    assert d.ok("GET", "/v1/messages/" + edited["made"])["deliveries"][0]["message"]["payload"] == '{"n":"mended"}'
+    d.fails(409, "refused", "POST", "/v1/dead/%s/edit" % ids[0], {"destination": "good"})
+    d.fails(422, "unknown_endpoint", "POST", "/v1/dead/%s/edit" % ids[1], {"destination": "nowhere"})
+    d.fails(400, "invalid", "POST", "/v1/dead/%s/edit" % ids[1], {})
+    died = d.ok("GET", "/v1/messages/" + ids[1])["deliveries"][0]["message"]["died_at"]
+    assert d.ok("POST", "/v1/dead/replay", {"ids": [ids[1]]})["changed"] == 1
+    wait_for("dead again", lambda: d.ok("GET", "/v1/messages/" + ids[1])["deliveries"][0]["message"].get("died_at") not in (None, died))
+    d.fails(404, "not_found", "POST", "/v1/dead/replay", {"ids": [UNKNOWN_ID[:-1] + "0"]})
+    assert d.ok("POST", "/v1/dead/discard", {"filter": {"type": "die"}})["changed"] == 4
+    assert d.ok("GET", "/v1/dead?type=die")["messages"] == []
+
+
+@test
+def endpoints_are_paused_resumed_and_tested(d):
+    assert {e["name"] for e in d.ok("GET", "/v1/endpoints")["endpoints"]} == {"good", "bad", "dead"}
+    d.ok("POST", "/v1/endpoints/good/pause", {"for": "1h", "why": "deploy"})
+    good = next(e for e in d.ok("GET", "/v1/endpoints")["endpoints"] if e["name"] == "good")
+    assert (good["state"], good["why"], good["transport"]) == ("paused", "deploy", "null") and "url" not in good
+    wait_for("the gauge", lambda: d.gauge("postrider_endpoint_state", endpoint="good", state="paused") == 1)
+    assert any(c["name"] == "paused" for c in d.ok("GET", "/v1/status")["checks"])
+    id = d.ok("POST", "/v1/endpoints/good/test", status=202)["id"]
+    wait_for("it waits", lambda: d.state(id) == "paused")
+    d.ok("POST", "/v1/endpoints/good/resume")
+    d.wait_state(id, "done")
+    d.fails(404, "not_found", "POST", "/v1/endpoints/nowhere/pause")
+    d.fails(404, "not_found", "POST", "/v1/endpoints/nowhere/test")
+
+
+@test
+def events_tell_what_happens(d):
+    with contextlib.closing(d.connection()) as all_of_it, contextlib.closing(d.connection()) as some:
+        response = event_lines(all_of_it, "/v1/events")
+        deaths = event_lines(some, "/v1/events?kind=dead,changed&endpoint=dead")
+        id = d.send(type="a.e")
+        kind, data = next_event(response)
+        assert (kind, data["id"], data["box"], data["endpoint"]) == ("sent", id, "outbox", "good"), (kind, data)
+        bad = d.send(type="e", destination="bad")
+        kind, data = next_event(response)
+        assert (kind, data["id"], data["reason"]) == ("failed", bad, "transport_unavailable") and data["next_at"], (kind, data)
+        dead = d.send(type="e", destination="dead")
+        assert next_event(response)[0] == "dead"
+        kind, data = next_event(deaths)
+        assert (kind, data["id"], data["rule"]) == ("dead", dead, "at once"), data
+        d.ok("POST", "/v1/messages/%s/discard" % bad)
+        kind, data = next_event(response)
+        assert (kind, data["id"]) == ("changed", bad) and data["what"].startswith("discard: 1")
+    for wrong in ("kind=odd", "colour=1"):
+        d.fails(400, "invalid", "GET", "/v1/events?" + wrong)
+
+
+@test
+def a_slow_listener_is_dropped_and_holds_nobody_up(d):
+    with contextlib.closing(socket.socket()) as s:
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        s.settimeout(DEADLINE_SECONDS)
+        s.connect(("127.0.0.1", d.port))
+        s.sendall(b"GET /v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        got = s.recv(300)
+        assert got.startswith(b"HTTP/1.1 200"), got
+        event = {"specversion": "1.0", "type": "a.flood", "source": "x"}
+        for i in range(6):
+            batch = [dict(event, id="%d-%d" % (i, k)) for k in range(1000)]
+            status, text, _ = d.raw("POST", "/v1/messages", json.dumps(batch), {"Content-Type": "application/cloudevents-batch+json"})
+            assert status == 202, text
+        wait_for("all are sent", lambda: d.sql("SELECT count(*) FROM done WHERE type = 'a.flood'")[0][0] == 6000)
+        rest = b""
+        while True:
+            piece = s.recv(65536)
+            rest = (rest + piece)[-400:]
+            if not piece or rest.endswith(b"0\r\n\r\n"):
+                break
+        assert b": dropped:" in rest, rest
+
+
+# ---- Metrics ----
+
+def check_format(text):
+    """What promtool check metrics looks at: every family has HELP and TYPE once and before its samples, together."""
+    families, current, seen = {}, None, set()
+    for line in text.splitlines():
+        if line.startswith("# HELP "):
+            current = line.split(" ", 3)[2]
+            assert current not in families and line.split(" ", 3)[3].endswith("."), line
+            families[current] = None
+        elif line.startswith("# TYPE "):
+            _, _, name, kind = line.split(" ")
+            assert name == current and kind in ("counter", "gauge", "histogram"), line
+            assert name.endswith("_total") == (kind == "counter"), line
+            families[name] = kind
+        else:
+            match = re.fullmatch(r'([a-z_]+)(\{([a-z_]+="[^"\\]*",?)+\})? -?[0-9.e+-]+', line)
+            assert match, line
+            base = match[1]
+            if families[current] == "histogram":
+                base = re.sub("_(bucket|sum|count)$", "", base)
+            assert base == current and line.rsplit(" ", 1)[0] not in seen, line
+            seen.add(line.rsplit(" ", 1)[0])
+    assert text.endswith("\n")
+    return families
+
+
+@test
+def metrics_agree_with_sql(d):  # B201, I17
+    for i in range(3):
+        d.send(type="a.m")
+    d.send(type="m", destination="dead")
+    d.send(type="m", destination="bad", stream="m")
+    d.send(type="m", destination="bad", due_at="1h")
+    wait_for("settled", lambda: d.sql("SELECT count(*) FROM outbox WHERE due_at IS NULL AND held_by IS NULL")[0][0] == 0)
+    for text in ("ready", "in-flight", "delayed", "retrying", "held", "parked", "paused", "dead", "done"):
+        count = {"dead": "SELECT count(*) FROM dead_letter WHERE box = 'outbox'", "done": "SELECT count(*) FROM done WHERE box = 'outbox'"}.get(
+            text, "SELECT count(*) FROM messages WHERE box = 'outbox' AND state = '%s'" % text)
+        wait_for(text, lambda: d.gauge("postrider_messages", box="outbox", state=text) == d.sql(count)[0][0])
+    for name, sent, failed in d.sql("SELECT name, sent, failed FROM endpoint WHERE name <> ''"):
+        wait_for(name, lambda: (d.gauge("postrider_sends_total", endpoint=name, outcome="ok"),
+                                d.gauge("postrider_sends_total", endpoint=name, outcome="failed")) == (sent, failed))
+        assert d.gauge("postrider_send_duration_seconds_count", endpoint=name) >= sent + failed
+        assert (d.gauge("postrider_failures_total", endpoint=name, reason="transport_unavailable") or 0) == failed
+    dead = d.sql("SELECT count(*) FROM dead_letter WHERE box = 'outbox' AND failure_reason = 1")[0][0]
+    wait_for("dead letters", lambda: (d.gauge("postrider_dead_letters", box="outbox", reason="transport_unavailable") or 0) == dead)
+    once = d.sql("SELECT count(*) FROM outbox WHERE failures = 1")[0][0]
+    assert d.gauge("postrider_messages_failed", box="outbox", failures="1") == once > 0
+    due = d.sql("SELECT min(due_at), max(due_at) FROM outbox WHERE failures > 0 AND due_at < 9e18")[0]
+    assert abs(d.gauge("postrider_next_retry_timestamp_seconds", box="outbox") - due[0] / 1e6) < 0.01
+    assert abs(d.gauge("postrider_last_retry_timestamp_seconds", box="outbox") - due[1] / 1e6) < 0.01
+    assert d.gauge("postrider_store_up") == 1 and d.gauge("postrider_counts_age_seconds") < 10
+    assert d.gauge("postrider_commit_to_send_seconds_count", box="outbox") > 0
+    assert d.gauge("postrider_lanes_owned", box="outbox") == 64
+    assert sum(d.gauge("postrider_messages_ended_total", box=b, end="sent") for b in ("outbox", "ledger")) == \
+        d.sql("SELECT sum(sent) FROM endpoint")[0][0]
+    text = d.metrics()
+    check_format(text)
+    if shutil.which("promtool"):
+        done = subprocess.run(["promtool", "check", "metrics"], input=text.encode(), capture_output=True, timeout=DEADLINE_SECONDS)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+@test
+def what_is_shipped_asks_for_metrics_that_exist(d):
+    names = set(check_format(d.metrics())) | {"postrider_blocked_streams"}
+    names |= {n + s for n in names for s in ("_bucket", "_sum", "_count")}
+    with open(os.path.join(CONTRIB, "grafana", "postrider.json"), encoding="utf-8") as f:
+        dashboard = f.read()
+    with open(os.path.join(CONTRIB, "prometheus", "postrider.rules.yml"), encoding="utf-8") as f:
+        rules = f.read()
+    assert len(json.loads(dashboard)["panels"]) >= 10
+    for text in (dashboard, rules):
+        asked = set(re.findall(r"\bpostrider_[a-z_]+", text))
+        assert asked and not asked - names, asked - names
+    if shutil.which("promtool"):
+        done = subprocess.run(["promtool", "check", "rules", os.path.join(CONTRIB, "prometheus", "postrider.rules.yml")], capture_output=True,
+                              timeout=DEADLINE_SECONDS)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+# ---- Health ----
+
+@test
+def health_is_about_the_store_and_warnings_have_advice(d):
+    assert d.ask("GET", "/health/live") == (200, {"status": "ok"}) and d.ask("GET", "/health/ready") == (200, {"status": "ok"})
+    for i in range(12):  # a broken endpoint makes nothing unready, but people are told
+        d.send(type="w", destination="dead")
+    wait_for("deaths", lambda: any(c["name"] == "dying" for c in d.ok("GET", "/v1/status")["checks"]))
+    status = d.ok("GET", "/v1/status")
+    assert status["health"] == "warn" and d.ask("GET", "/health/ready")[0] == 200
+    wait_for("the same from the command", lambda: [dict(b, oldest_age_seconds=0) for b in json.loads(d.run("status", "--json", "-c", "c.yaml"))["boxes"]] ==
+             [dict(b, oldest_age_seconds=0) for b in d.ok("GET", "/v1/status")["boxes"]])
+    # Handed out again and again without an outcome.
+    id = d.send(type="w", destination="good", due_at="2h")
+    d.sql_change("UPDATE outbox SET attempts = 4 WHERE hex(id) = ?", id.replace("-", "").upper())
+    assert d.ok("GET", "/health")["status"] == "warn"
+    assert any(c["name"] == "poison" and "park" in c["advice"] for c in d.ok("GET", "/v1/status")["checks"])
+    wait_for("the gauge", lambda: d.gauge("postrider_poison_candidates", box="outbox") == 1)
+    d.sql_change("UPDATE meta SET value = value + 1000 WHERE key = 'schema_version'")
+    status, answer = d.ask("GET", "/health/ready")
+    assert status == 503 and answer["status"] == "error" and answer["why"], answer
+    assert d.ask("GET", "/health/live")[0] == 200
+    d.sql_change("UPDATE meta SET value = value - 1000 WHERE key = 'schema_version'")
+    assert d.ask("GET", "/health/ready")[0] == 200
+
+
+# ---- The document ----
+
+ROUTES = """POST /v1/messages|GET /v1/messages|GET /v1/messages/{id}|POST /v1/messages/{id}/retry|POST /v1/messages/{id}/release
+POST /v1/messages/{id}/park|POST /v1/messages/{id}/discard|GET /v1/dead|GET /v1/dead/groups|POST /v1/dead/replay|POST /v1/dead/discard
+POST /v1/dead/{id}/edit|GET /v1/endpoints|POST /v1/endpoints/{name}/pause|POST /v1/endpoints/{name}/resume|POST /v1/endpoints/{name}/test
+GET /v1/streams|POST /v1/streams/release|GET /v1/instances|GET /v1/status|GET /v1/audit|GET /v1/events|GET /metrics|GET /health|GET /health/live
+GET /health/ready|GET /openapi.json"""
+
+
+@test
+def the_openapi_document_says_what_the_server_does(d):
+    document = d.ok("GET", "/openapi.json")
+    described = {"%s %s" % (m.upper(), p) for p, methods in document["paths"].items() for m in methods}
+    assert described == set(ROUTES.replace("\n", "|").split("|")), described
+    id = d.send(type="doc", destination="bad")
+    d.wait_state(id, "retrying")
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            url = path.replace("{id}", id).replace("{name}", "good")
+            names = [p["name"] for p in operation["parameters"] if p["in"] == "query"]
+            assert ("{" in path) == any(p["in"] == "path" for p in operation["parameters"])
+            tries = [(url, None)] + [(url + "?%s=~" % n, None) for n in names] + [(url + "?nonsense=1", None)]
+            if "requestBody" in operation:
+                schema = operation["requestBody"]["content"]["application/json"].get("schema", {"properties": {"type": {}}})
+                tries += [(url, {}), (url, {"nonsense": 1}), (url, {k: "x" for k in schema["properties"]})]
+            for address, body in tries:
+                headers = {"X-Postrider": "1", "Content-Type": "application/json"} if method == "post" else {}
+                c = d.connection()
+                c.request(method.upper(), address, json.dumps(body) if body is not None else None, headers)
+                r = c.getresponse()
+                answer = operation["responses"].get(str(r.status))
+                assert answer, (method, address, body, r.status, r.read())
+                assert r.getheader("Content-Type").split(";")[0] in answer["content"], (address, r.getheader("Content-Type"))
+                c.close()
+            wrong = "GET" if method == "post" and "get" not in methods else "PATCH"
+            assert d.raw(wrong, url)[0] == 405, (wrong, url)
+
+
+# ---- The machinery ----
+
+@contextlib.contextmanager
+def open_daemon(listen="'127.0.0.1:0'", more=""):
+    d = Daemon(listen, more)
+
+    def sql_change(text, *args):
+        with contextlib.closing(sqlite3.connect(os.path.join(d.path, "t.db"), timeout=30)) as db:
+            db.execute(text, args)
+            db.commit()
+    d.sql_change = sql_change
+    try:
+        yield d
+    except BaseException:
+        d.process.kill()
+        d.process.wait()
+        d.process.stdout.close()
+        sys.stdout.write("".join("# " + line for line in open(os.path.join(d.path, "log"), encoding="utf-8").readlines()[-5:]))
+        shutil.rmtree(d.path)
+        raise
+    d.stop()
+
+
+def run_one(function, shared):
+    if function.__code__.co_argcount == 0:
+        function()
+    else:
+        function(shared)
+
+
+def main():
+    tests = [t for t in TESTS if len(sys.argv) < 3 or sys.argv[2] in t.__name__]
+    failed = 0
+    print("1..%d" % len(tests), flush=True)
+    with open_daemon() as shared:
+        for number, function in enumerate(tests, 1):
+            begin = time.monotonic()
+            try:
+                run_one(function, shared)
+                print("ok %d - %s # %.2f s" % (number, function.__name__, time.monotonic() - begin), flush=True)
+            except Exception:
+                failed += 1
+                print("not ok %d - %s" % (number, function.__name__))
+                print("".join("# " + line + "\n" for line in traceback.format_exc().splitlines()), flush=True)
+    sys.exit(1 if failed else 0)
+
+
+main()
