@@ -60,7 +60,8 @@ static void table_of_messages(struct cli *cli, const struct query_reply *reply)
         table_add(&table, state_color(l->state), slice_from(state_name(l->state)));
         table_add(&table, COLOR_NONE, l->m.type);
         table_add(&table, COLOR_NONE, l->m.stream);
-        table_add(&table, COLOR_NONE, message_endpoint(l));
+        table_add(&table, COLOR_NONE,
+                  message_endpoint(l).size > 0 ? message_endpoint(l) : message_route(cli->config, &l->m));
         table_add(&table, COLOR_NONE, slice_from(span_short(&cli->arena, reply->now_us - l->m.created_us)));
         table_add(&table, COLOR_NONE, slice_from(next_words(cli, l, b, reply->now_us)));
         table_addf(&table, COLOR_NONE, "%d", l->m.failures);
@@ -142,6 +143,8 @@ static int list(struct cli *cli, enum query_kind kind, const char *nothing)
         return cli_fault(&err);
     if (reply.listed_count == 0 && query.filter.box.size > 0)
         code = box_must_be(cli, query.filter.box);
+    if (code == EXIT_DONE)
+        code = messages_route(cli, &reply);
     return code == EXIT_DONE ? print_list(cli, &reply, nothing) : code;
 }
 
@@ -161,6 +164,8 @@ static int show(struct cli *cli, bool dead_only)
     size_t shown = 0;
     int code = message_find(cli, &reply);
 
+    if (code == EXIT_DONE)
+        code = messages_route(cli, &reply);
     if (code != EXIT_DONE)
         return code;
     for (size_t i = 0; i < reply.listed_count; i++) {

@@ -28,6 +28,20 @@ int message_find(struct cli *cli, struct query_reply *ret_reply)
     return EXIT_NOT_FOUND;
 }
 
+int messages_route(struct cli *cli, struct query_reply *reply)
+{
+    struct query query = { .kind = QUERY_ENDPOINTS };
+    struct query_reply endpoints;
+    struct pr_error err;
+
+    if (cli->config->route_count == 0 || reply->listed_count == 0)
+        return EXIT_DONE;
+    if (store_query(&cli->store, &query, &cli->arena, &endpoints, &err) != PR_OK)
+        return cli_fault(&err);
+    messages_see_pauses(cli->config, &endpoints, reply);
+    return EXIT_DONE;
+}
+
 /* ---- For people ---- */
 
 static void print_field(const struct cli *cli, const char *name, pr_slice value)

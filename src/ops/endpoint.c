@@ -114,6 +114,25 @@ pr_slice message_route(const struct config *config, const struct pr_message *m)
     return slice_from(found);
 }
 
+static bool name_is_paused(const struct query_reply *endpoints, pr_slice name)
+{
+    for (size_t i = 0; i < endpoints->endpoint_count; i++)
+        if (slice_eq(endpoints->endpoints[i].name, name))
+            return endpoints->endpoints[i].paused_until_us > endpoints->now_us;
+    return false;
+}
+
+void messages_see_pauses(const struct config *config, const struct query_reply *endpoints, struct query_reply *reply)
+{
+    for (size_t i = 0; i < reply->listed_count; i++) {
+        struct listed *l = &reply->listed[i];
+
+        if (l->m.destination.size == 0 && (l->state == STATE_READY || l->state == STATE_RETRYING) &&
+            name_is_paused(endpoints, message_route(config, &l->m)))
+            l->state = STATE_PAUSED;
+    }
+}
+
 /* Where the routes would send it; the first that it has to wait for. */
 static const struct breaker_info *breaker_by_route(const struct config *config, const struct query_reply *reply,
                                                    const struct listed *l)

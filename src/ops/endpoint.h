@@ -23,6 +23,10 @@ void breaker_json(struct json_writer *w, const struct breaker_info *b,
 /* The one endpoint that the routes send it to; empty: none, or several. */
 pr_slice message_route(const struct config *config, const struct pr_message *m);
 
+/* The store does not know the routes.  Messages that name no endpoint, and for which they choose one that is
+ * paused, are shown as paused.  endpoints: the reply of a QUERY_ENDPOINTS. */
+void messages_see_pauses(const struct config *config, const struct query_reply *endpoints, struct query_reply *reply);
+
 /* What a message waits for.  Of several that a message waits for, the one that is open; NULL: none. */
 const struct breaker_info *message_breaker(const struct config *config, const struct query_reply *reply,
                                            const struct listed *l);

@@ -625,6 +625,8 @@ rules:
     has(p.ok("why", ruled).out, "It failed 1 time; at the 5th failure of this kind rule patient says: dead letter; pause the endpoint")
     p.ok("pause", "slow", "--why", "they migrate")
     routed = p.send("--type", "bill.sent")
+    assert p.message(routed)["state"] == "paused"
+    has(p.ok("list").out, "paused", "slow")
     has(p.ok("why", routed).out, "for slow, paused", "It waits because its endpoint slow is paused", "they migrate", "postrider resume slow")
     p.ok("resume", "slow")
     p.stop(daemon)
