@@ -167,6 +167,6 @@ void operator_act(struct world *w, struct random *r)
         static const enum admin_kind kinds[] = { ADMIN_RELEASE, ADMIN_RETRY, ADMIN_DEAD_REPLAY };
         admin_stream(w, kinds[random_below(r, 3)], p->m.stream);
     } else if (p != NULL && p->stored) {
-        world_admin(w, (enum admin_kind)random_below(r, ADMIN_PAUSE), p);
+        world_admin(w, (enum admin_kind)random_below(r, ADMIN_DEAD_EDIT), p);
     }
 }
