@@ -26,11 +26,22 @@ void api_page(struct api *x, const struct query_reply *reply)
     json_end_object(&x->w);
 }
 
+/* As a command would list them: with the pauses that only the routes know of. */
+static bool query_messages(struct api *x, const struct query *query, struct query_reply *ret)
+{
+    struct query endpoints = { .kind = QUERY_ENDPOINTS };
+    struct query_reply pauses;
+    if (!api_query(x, query, ret) || !api_query(x, &endpoints, &pauses))
+        return false;
+    messages_see_pauses(x->in.config, &pauses, ret);
+    return true;
+}
+
 void api_messages_list(struct api *x)
 {
     struct query query = { .kind = QUERY_MESSAGES };
     struct query_reply reply;
-    if (api_filter(x, "", &query.filter) && api_query(x, &query, &reply))
+    if (api_filter(x, "", &query.filter) && query_messages(x, &query, &reply))
         api_page(x, &reply);
 }
 
@@ -83,7 +94,7 @@ void api_message(struct api *x)
     pr_id id;
     struct query query = { .kind = QUERY_ID, .filter = { .state = -1, .ids = &id, .id_count = 1 } };
     struct query_reply reply;
-    if (!api_id(x, &id) || !api_query(x, &query, &reply))
+    if (!api_id(x, &id) || !query_messages(x, &query, &reply))
         return;
     if (reply.listed_count == 0) {
         not_found(x, "message");

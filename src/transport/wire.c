@@ -60,7 +60,7 @@ static int tls_init(struct wire *w, const struct endpoint_config *config, const 
 
 static bool failed(struct wire *w, const char *what)
 {
-    snprintf(w->why, sizeof(w->why), "%s:%u: %s", w->host, w->port, what);
+    snprintf(w->why, sizeof(w->why), "%.120s:%u: %.120s", w->host, w->port, what);
     wire_close(w);
     return false;
 }
