@@ -130,7 +130,7 @@ static void set_why(struct mqtt *q, int reason, const char *code, const char *te
 {
     q->why_reason = reason;
     snprintf(q->why_code, sizeof(q->why_code), "%s", code);
-    snprintf(q->why, sizeof(q->why), "%s:%u: %s", q->url.host.data, q->url.port, text);
+    snprintf(q->why, sizeof(q->why), "%.200s:%u: %.250s", q->url.host.data, q->url.port, text);
     q->lost = true;
 }
 
