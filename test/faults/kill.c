@@ -53,8 +53,8 @@ static struct step worker_steps[] = {
     { "store.dead_letter.copied", 1, 0, 0 },
 };
 static struct step producer_steps[] = {
-    { "producer.before_commit", 100, 0, 0 },
-    { "producer.after_commit", 100, 0, 0 },
+    { "producer.before_commit", 50, 0, 0 },
+    { "producer.after_commit", 50, 0, 0 },
     { "store.enqueue.before_commit", 30, 0, 0 },
     { "store.enqueue.after_commit", 30, 0, 0 },
 };
@@ -63,7 +63,7 @@ struct storm {
     struct crew crew;
     struct random random;
     bool at_steps;
-    size_t next_step;
+    size_t next_step, next_producer_step;
     uint64_t seed;
     struct {
         pid_t pid;
@@ -98,7 +98,7 @@ static void storm_fill(struct storm *s)
                         s->at_steps ? &worker_steps[s->next_step++ % ARRAY_LENGTH(worker_steps)] : NULL);
     if (s->slots[WORKERS].pid == 0)
         storm_start(s, WORKERS, "produce",
-                    s->at_steps ? &producer_steps[s->seed % ARRAY_LENGTH(producer_steps)] : NULL);
+                    s->at_steps ? &producer_steps[s->next_producer_step++ % ARRAY_LENGTH(producer_steps)] : NULL);
 }
 
 /* Who ended must have been killed, or have been asked to end. */
@@ -164,7 +164,7 @@ static void storm_calm(struct storm *s)
 
 static void storm(uint64_t seed, bool at_steps, int kills, size_t first_step)
 {
-    struct storm s = { .at_steps = at_steps, .next_step = first_step, .seed = seed * 1000 };
+    struct storm s = { .at_steps = at_steps, .next_step = first_step, .next_producer_step = first_step, .seed = seed * 1000 };
     random_init(&s.random, seed);
     crew_init(&s.crew, seed % 2 == 0 ? &setting : &keeping);
     storm_rage(&s, kills);
