@@ -24,7 +24,7 @@
 
 #define JOBS_MAX 64
 #define SEED_SECONDS_MAX 120 /* of processor time: a run that takes longer hangs, however busy the machine is */
-#define SQLITE_EVERY 4       /* one seed in so many runs on SQLite: it is three times slower */
+#define SQLITE_EVERY 20      /* one seed in so many runs on SQLite: it is several times slower */
 #define CHECK_EVERY 16       /* one seed in so many walks the engine's invariants after each step */
 #define KNOWN_MAX 1000       /* seeds that ever failed */
 #define FAILURES_MAX 20      /* then a worker stops */

@@ -224,6 +224,12 @@ static bool take_all(struct engine *e, struct endpoint *ep, const struct cycle_r
             break;
         }
     } while (taken == TAKEN);
+    if (in.pass != NULL) { /* nothing is left before these two: else the same would be read again and again */
+        ep->pass.from_seq = in.pass->m.seq;
+        ep->pass.after_row = in.pass->row - 1;
+    }
+    if (in.part != NULL)
+        ep->parts.from_seq = in.part->m.seq;
     return in.pass == NULL && in.part == NULL;
 }
 
