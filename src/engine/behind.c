@@ -204,9 +204,10 @@ static enum admitted take_part(struct engine *e, struct endpoint *ep, const stru
     return TAKEN;
 }
 
-/* Until one finds no room, or waits for what was not read yet: then from there another time. */
-static bool take_all(struct engine *e, struct endpoint *ep, const struct cycle_reply *r, bool parts_end,
-                     int64_t now_us)
+/* Until one finds no room, or waits for what was not read yet: then from there another time.  What is left of
+ * each is the next one that could not be taken. */
+static struct reading take_all(struct engine *e, struct endpoint *ep, const struct cycle_reply *r, bool parts_end,
+                               int64_t now_us)
 {
     struct reading in = { .pass_at = 0, .part_at = 0 };
     enum admitted taken;
@@ -230,7 +231,7 @@ static bool take_all(struct engine *e, struct endpoint *ep, const struct cycle_r
     }
     if (in.part != NULL)
         ep->parts.from_seq = in.part->m.seq;
-    return in.pass == NULL && in.part == NULL;
+    return in;
 }
 
 void behind_absorb(struct engine *e, const struct cycle_reply *r, int64_t now_us)
@@ -243,11 +244,11 @@ void behind_absorb(struct engine *e, const struct cycle_reply *r, int64_t now_us
     if (ep == NULL || e->opening != OPEN_DONE ||
         (e->reads_parts && ep->parts.from_seq <= e->cycle.held[0].after_seq))
         return;
-    if (!take_all(e, ep, r, end, now_us))
-        return;
-    if (end)
+    struct reading left = take_all(e, ep, r, end, now_us);
+    /* Either may be over while the other waits, and must then not be asked for again. */
+    if (end && left.part == NULL)
         parts_end(e, ep);
-    if (e->cycle.reread.rows == 0 || !r->reread_end)
+    if (e->cycle.reread.rows == 0 || !r->reread_end || left.pass != NULL)
         return;
     ep->pass.from_seq = to_seq;
     ep->pass.after_row = 0;
