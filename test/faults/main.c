@@ -22,14 +22,21 @@ int record_open(const char *dir, const char *name)
     return fd;
 }
 
+/* A write that SIGKILL interrupts ends with a page: so lines are all of one length, which divides that of a
+ * page, and no line is ever torn.  Blanks behind its first letter fill it up. */
 void record(int fd, const char *format, ...)
 {
-    char line[LINE_MAX_BYTES];
+    char text[LINE_BYTES + 1], line[LINE_BYTES];
     va_list args;
     va_start(args, format);
-    int size = vsnprintf(line, sizeof line, format, args);
+    int size = vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    if (size < 0 || (size_t)size >= sizeof line || write(fd, line, (size_t)size) != size)
+    if (size < 2 || size > LINE_BYTES)
+        abort();
+    memset(line, ' ', sizeof line);
+    line[0] = text[0];
+    memcpy(line + LINE_BYTES - (size - 1), text + 1, (size_t)size - 1);
+    if (write(fd, line, sizeof line) != (ssize_t)sizeof line)
         abort(); /* a history with holes would prove nothing */
 }
 

@@ -24,7 +24,7 @@
 
 #include <postrider.h>
 
-#define LINE_MAX_BYTES 1024
+#define LINE_BYTES 512 /* of each line of a history */
 
 /* Open DIR/NAME for appending; ends the program when it cannot. */
 int record_open(const char *dir, const char *name);
