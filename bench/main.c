@@ -156,7 +156,7 @@ static void prepare(struct bench *b, const struct order *o)
     b->pg_deep = b->quick ? b->messages * 2 : b->messages * 10;
     b->part = max_size(b->messages / 10, 50000);
     b->rounds = 3;
-    b->pair_rounds = b->quick ? 7 : 15;
+    b->pair_rounds = b->quick ? 7 : 31;
     b->pair_count = b->quick ? 30000 : b->messages / 10;
     b->idle_s = b->quick ? 3 : 10;
     b->latency_s = b->quick ? 3 : 10;
