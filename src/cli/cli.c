@@ -241,6 +241,18 @@ int cli_filter(struct cli *cli, struct filter *ret_filter)
     return EXIT_DONE;
 }
 
+int cli_ask(struct cli *cli, struct query *query, struct query_reply *ret)
+{
+    struct pr_error err;
+    int code = cli_open_store(cli);
+
+    if (code == EXIT_DONE)
+        code = cli_filter(cli, &query->filter);
+    if (code == EXIT_DONE && store_query(&cli->store, query, &cli->arena, ret, &err) != PR_OK)
+        code = cli_fault(&err);
+    return code;
+}
+
 int cli_ids(struct cli *cli, int first, pr_id **ret_ids, size_t *ret_count)
 {
     size_t count = (size_t)(cli->arg_count - first);

@@ -90,6 +90,8 @@ int cli_print_grants(struct cli *cli);
 
 /* --box, --state, ... as a filter.  EXIT_DONE, or says what is wrong with them. */
 int cli_filter(struct cli *cli, struct filter *ret_filter);
+/* Opens the store and asks, with the filter that was given on the command line. */
+int cli_ask(struct cli *cli, struct query *query, struct query_reply *ret);
 /* --flag as a number from 0 to max; *ret is untouched when it was not given. */
 int cli_number(struct cli *cli, enum flag flag, uint64_t max, uint64_t *ret);
 /* Arguments as ids, in the arena.  EXIT_DONE, or says which one is none. */

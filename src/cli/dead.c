@@ -71,16 +71,11 @@ int run_dead_groups(struct cli *cli)
 {
     struct query query = { .kind = QUERY_DEAD_GROUPS };
     struct query_reply reply;
-    struct pr_error err;
     struct table t;
-    int code = cli_open_store(cli);
+    int code = cli_ask(cli, &query, &reply);
 
-    if (code == EXIT_DONE)
-        code = cli_filter(cli, &query.filter);
     if (code != EXIT_DONE)
         return code;
-    if (store_query(&cli->store, &query, &cli->arena, &reply, &err) != PR_OK)
-        return cli_fault(&err);
     table_init(&t, &cli->arena, ">COUNT|FINGERPRINT|ENDPOINT|TYPE|>FIRST|>LAST|WHY");
     for (size_t i = 0; i < reply.group_count; i++) {
         if (cli->json)

@@ -89,16 +89,11 @@ int run_streams(struct cli *cli)
 {
     struct query query = { .kind = QUERY_STREAMS, .blocked = flag_given(&cli->flags, FLAG_BLOCKED) };
     struct query_reply reply;
-    struct pr_error err;
     struct table t;
-    int code = cli_open_store(cli);
+    int code = cli_ask(cli, &query, &reply);
 
-    if (code == EXIT_DONE)
-        code = cli_filter(cli, &query.filter);
     if (code != EXIT_DONE)
         return code;
-    if (store_query(&cli->store, &query, &cli->arena, &reply, &err) != PR_OK)
-        return cli_fault(&err);
     table_init(&t, &cli->arena, "STREAM|ENDPOINT|HEAD|STATE|>SINCE|>NEXT|>WAITING|WHY");
     for (size_t i = 0; i < reply.stream_count; i++) {
         if (cli->json)
@@ -222,16 +217,11 @@ int run_audit(struct cli *cli)
 {
     struct query query = { .kind = QUERY_AUDIT };
     struct query_reply reply;
-    struct pr_error err;
     struct table t;
-    int code = cli_open_store(cli);
+    int code = cli_ask(cli, &query, &reply);
 
-    if (code == EXIT_DONE)
-        code = cli_filter(cli, &query.filter);
     if (code != EXIT_DONE)
         return code;
-    if (store_query(&cli->store, &query, &cli->arena, &reply, &err) != PR_OK)
-        return cli_fault(&err);
     table_init(&t, &cli->arena, "WHEN|WHO|ACTION|>CHANGED|>REFUSED|WHAT");
     for (size_t i = 0; i < reply.audit_count; i++) {
         const struct audit_entry *e = &reply.audit[i];
