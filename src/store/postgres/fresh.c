@@ -20,6 +20,7 @@
 #include "store/postgres/postgres.h"
 
 #define LANE_ROWS_MORE 4
+#define ROW_BYTES 200    /* beside the payload; as FRESH_LARGE has it */
 #define LARGE_BYTES 4096 /* rows of this size on average are looked at more closely */
 #define SNAPSHOTS_BYTES_MAX (16u << 20)
 #define RANGES_MAX (LANE_COUNT * SCAN_RANGES_MAX)
@@ -163,12 +164,12 @@ void pg_fresh_settle(struct pg_session *session, const struct cycle *cycle)
  * was read has an xid from xmax on: if one has, it was restored from another server, where it was
  * committed, and its xid means nothing here.  The snapshots are chosen for each range, and not for each
  * row. */
-#define FRESH_ROWS                                                                                    \
+#define FRESH_ROWS(more)                                                                              \
     " FROM (SELECT u.*, ($8::pg_snapshot[])[u.seen_at] AS seen, ($8::pg_snapshot[])[u.unseen_at] AS unseen" \
     " FROM unnest($1, $2, $3, $4, $5, $6, $7) WITH ORDINALITY AS u(lane, low, high, kind, seen_at, unseen_at, most, ord)" \
     " OFFSET 0) r"                                                                                    \
-    " CROSS JOIN LATERAL (SELECT " HANDLE " AS handle, " MESSAGE_COLUMNS MESSAGE_PAYLOAD("$9::bigint") \
-    ", coalesce(octet_length(b.payload), 0) + 200 AS bytes, b.ctid FROM {box} b"                      \
+    " CROSS JOIN LATERAL (SELECT b.row_id, " MESSAGE_SAID MESSAGE_PAYLOAD("$9::bigint") ", b.ctid,"     \
+    " NULLIF(r.kind, 2::smallint)" more " FROM {box} b"                                               \
     " WHERE b.lane = r.lane AND b.seq >= r.low AND b.seq < r.high AND b.due_at IS NULL AND b.held_by IS NULL" \
     " AND (pg_visible_in_snapshot(b.xid, r.seen)"                                                     \
     " OR (r.unseen_at = 0 AND b.seq <= $11::bigint AND b.xid >= pg_snapshot_xmax(r.seen)))"           \
@@ -177,16 +178,16 @@ void pg_fresh_settle(struct pg_session *session, const struct cycle *cycle)
 
 /* In the order of the ranges: the inner query depends on the range, so there is no other way to
  * run it, and to sort its rows would cost as much as to read them.  fresh_count() checks it. */
-static const char FRESH[] = "SELECT f.*, r.kind" FRESH_ROWS " LIMIT $10::bigint";
+_Static_assert(SCAN_NEW == 2, "the kind in FRESH_ROWS");
+static const char FRESH[] = "SELECT f.*" FRESH_ROWS("") " LIMIT $10::bigint";
 
 /* When the rows are large: no more of them than the cycle has room for leave the server. */
 static const char FRESH_LARGE[] =
-    "SELECT * FROM (SELECT f.*, r.kind, r.ord, sum(f.bytes) OVER (ORDER BY r.ord, f.seq ROWS UNBOUNDED PRECEDING) AS upto"
-    FRESH_ROWS ") g WHERE g.upto - g.bytes < $12::bigint ORDER BY g.ord, g.seq LIMIT $10::bigint";
+    "SELECT * FROM (SELECT f.*, r.ord, sum(f.bytes) OVER (ORDER BY r.ord, f.seq ROWS UNBOUNDED PRECEDING) AS upto"
+    FRESH_ROWS(", coalesce(octet_length(b.payload), 0) + 200 AS bytes") ") g WHERE g.upto - g.bytes < $12::bigint ORDER BY g.ord, g.seq LIMIT $10::bigint";
 
-#define COLUMN_BYTES (1 + MESSAGE_COLUMN_COUNT)
-#define COLUMN_TID (COLUMN_BYTES + 1)
-#define COLUMN_KIND (COLUMN_BYTES + 2)
+#define COLUMN_TID (1 + MESSAGE_NEW_COUNT)
+#define COLUMN_KIND (COLUMN_TID + 1)
 
 /* What one lane was asked, and what came. */
 struct fresh_lane {
@@ -279,8 +280,11 @@ static void fresh_ask(struct fresh *f)
 
 /* ---- Taking ------------------------------------------------------------------------------------ */
 
-static size_t range_of_kind(const struct fresh_lane *l, int kind)
+/* Which of its lane's ranges is a row of?  Of new ones, nearly all, the kind is NULL. */
+static size_t row_range(const struct fresh *f, int row)
 {
+    const struct fresh_lane *l = &f->lanes[field_int(f->result, row, 1)];
+    int    kind = field_is_null(f->result, row, COLUMN_KIND) ? SCAN_NEW : field_int(f->result, row, COLUMN_KIND);
     size_t i = 0;
     while (i + 1 < l->count && (int)l->ranges[i].kind != kind)
         i++;
@@ -322,10 +326,9 @@ static int fresh_count(struct fresh *f)
     for (f->rows = 0; f->rows < rows && (size_t)f->rows < c->fresh_rows && (f->rows == 0 || bytes < c->fresh_bytes); f->rows++) {
         int      i = f->rows;
         unsigned lane = (unsigned)field_int(f->result, i, 1);
-        if (!fresh_count_row(f, lane, range_of_kind(&f->lanes[lane], field_int(f->result, i, COLUMN_KIND)),
-                             field_i64(f->result, i, 2)))
+        if (!fresh_count_row(f, lane, row_range(f, i), field_i64(f->result, i, 2)))
             return error_set(f->run->reterr, PR_ESTORE, "the server returns rows in another order than it was asked for");
-        bytes += (size_t)field_int(f->result, i, COLUMN_BYTES);
+        bytes += pg_message_size(f->result, i, 1) + ROW_BYTES;
     }
     f->cut = f->rows < rows || bytes >= c->fresh_bytes;
     if (f->rows > 0)
@@ -388,21 +391,22 @@ static int placed_compare(const void *a, const void *b)
 /* The oldest first: that is what people expect, though only the order within a lane is promised. */
 static int fresh_reply_rows(struct fresh *f)
 {
-    struct placed *order = arena_alloc_array(&f->run->session->arena, (size_t)f->rows, sizeof(order[0]));
-    size_t         count = 0;
+    struct cycle_reply *reply = &f->run->session->reply;
+    struct placed      *order = arena_alloc_array(&f->run->session->arena, (size_t)f->rows, sizeof(order[0]));
+    size_t              count = 0;
     if (order == NULL)
         return error_set(f->run->reterr, PR_ENOMEM, "no memory for the rows of a reply");
     for (int i = 0; i < f->rows; i++) {
-        const struct fresh_lane *l = &f->lanes[field_int(f->result, i, 1)];
-        if (range_of_kind(l, field_int(f->result, i, COLUMN_KIND)) <= l->whole)
+        if (row_range(f, i) <= f->lanes[field_int(f->result, i, 1)].whole)
             order[count++] = (struct placed){ .seq = field_i64(f->result, i, 2), .row = i };
     }
     qsort(order, count, sizeof(order[0]), placed_compare);
     int rc = PR_OK;
     for (size_t i = 0; i < count && rc == PR_OK; i++) {
-        rc = pg_reply_row(f->run, f->result, order[i].row, ROW_FRESH);
-        pg_seen_note(&f->run->session->seen, field_i64(f->result, order[i].row, 0),
-                     field_tid(f->result, order[i].row, COLUMN_TID));
+        rc = pg_reply_new_row(f->run, f->result, order[i].row);
+        if (rc == PR_OK)
+            pg_seen_note(&f->run->session->seen, (int64_t)reply->rows[reply->row_count - 1].row,
+                         field_tid(f->result, order[i].row, COLUMN_TID));
     }
     return rc;
 }

@@ -254,8 +254,8 @@ static void sql_places(struct buf *text, const struct filter *f, const char *tab
 static void sql_select(struct buf *text, const struct listing *l, const char *table)
 {
     bool in_box = l->table == LISTING_BOX;
-    buf_addf(text, "SELECT %s, " MESSAGE_COLUMNS "%s", in_box ? HANDLE : "b.row_id",
-             l->with_payload ? MESSAGE_PAYLOAD("$2::bigint") : MESSAGE_NO_PAYLOAD);
+    buf_addf(text, "SELECT %s, %s", in_box ? HANDLE : "b.row_id",
+             l->with_payload ? MESSAGE_COLUMNS(MESSAGE_PAYLOAD("$2::bigint")) : MESSAGE_COLUMNS(MESSAGE_NO_PAYLOAD));
     if (l->table == LISTING_DEAD)
         buf_add_cstr(text, ", b.box, b.endpoint, b.cause, b.limit_reached, b.rule, b.fingerprint, b.note, b.died_at, b.edited_as");
     else if (l->table == LISTING_DONE)

@@ -9,49 +9,82 @@
 
 /* ---- Reading ---------------------------------------------------------------------------- */
 
-static const struct {
-    int    column;
-    size_t offset;
-} texts[] = {
-    { 3, offsetof(struct pr_message, destination) },   { 4, offsetof(struct pr_message, stream) },
-    { 5, offsetof(struct pr_message, type) },          { 6, offsetof(struct pr_message, source) },
-    { 7, offsetof(struct pr_message, subject) },       { 8, offsetof(struct pr_message, content_type) },
-    { 9, offsetof(struct pr_message, headers) },       { 10, offsetof(struct pr_message, correlation_id) },
-    { 11, offsetof(struct pr_message, causation_id) }, { 12, offsetof(struct pr_message, traceparent) },
-    { 13, offsetof(struct pr_message, tracestate) },   { 22, offsetof(struct pr_message, code) },
-    { 23, offsetof(struct pr_message, error) },        { 25, offsetof(struct pr_message, story) },
-    { 26, offsetof(struct pr_message, held_by) },      { 28, offsetof(struct pr_message, payload) },
+enum {
+    COLUMN_LANE, COLUMN_SEQ, COLUMN_ID, COLUMN_TEXTS, COLUMN_EVENT = 14, COLUMN_CREATED, COLUMN_EXPIRES, COLUMN_ATTEMPTS,
+    COLUMN_PAYLOAD, COLUMN_SIZE, COLUMN_DUE, COLUMN_STATUS, COLUMN_FAILURES, COLUMN_REASON, COLUMN_CODE, COLUMN_ERROR,
+    COLUMN_FAILED, COLUMN_STORY, COLUMN_HELD_BY, COLUMN_RELEASED, COLUMN_COUNT
 };
+_Static_assert(COLUMN_DUE == MESSAGE_NEW_COUNT && COLUMN_DUE == MESSAGE_COLUMN_DUE && COLUMN_COUNT == MESSAGE_COLUMN_COUNT,
+               "the columns of a message");
 
-static void decode_numbers(const PGresult *r, int row, int first, struct pr_message *m)
+static const size_t texts[] = { /* from COLUMN_TEXTS on */
+    offsetof(struct pr_message, destination),    offsetof(struct pr_message, stream),
+    offsetof(struct pr_message, type),           offsetof(struct pr_message, source),
+    offsetof(struct pr_message, subject),        offsetof(struct pr_message, content_type),
+    offsetof(struct pr_message, headers),        offsetof(struct pr_message, correlation_id),
+    offsetof(struct pr_message, causation_id),   offsetof(struct pr_message, traceparent),
+    offsetof(struct pr_message, tracestate),
+};
+_Static_assert(COLUMN_TEXTS + ARRAY_LENGTH(texts) == COLUMN_EVENT, "the texts of a message");
+
+static void decode_said(const PGresult *r, int row, int first, struct pr_message *m)
 {
-    m->seq = field_i64(r, row, first + 1);
-    m->id = field_id(r, row, first + 2);
-    m->event = field_bool(r, row, first + 14);
-    m->created_us = field_time(r, row, first + 15);
-    m->due_us = field_time(r, row, first + 16);
-    m->expires_us = field_time(r, row, first + 17);
-    m->status = field_int(r, row, first + 18);
-    m->attempts = field_int(r, row, first + 19);
-    m->failures = field_int(r, row, first + 20);
-    m->reason = field_int(r, row, first + 21);
-    m->failed_us = field_time(r, row, first + 24);
-    m->released = field_bool(r, row, first + 27);
+    m->seq = field_i64(r, row, first + COLUMN_SEQ);
+    m->id = field_id(r, row, first + COLUMN_ID);
+    for (size_t i = 0; i < ARRAY_LENGTH(texts); i++)
+        *(pr_slice *)(void *)((char *)m + texts[i]) = field_slice(r, row, first + COLUMN_TEXTS + (int)i);
+    m->event = field_bool(r, row, first + COLUMN_EVENT);
+    m->created_us = field_time(r, row, first + COLUMN_CREATED);
+    m->expires_us = field_time(r, row, first + COLUMN_EXPIRES);
+    m->attempts = field_int(r, row, first + COLUMN_ATTEMPTS);
+    m->payload = field_slice(r, row, first + COLUMN_PAYLOAD);
+}
+
+static void decode_fate(const PGresult *r, int row, int first, struct pr_message *m)
+{
+    m->due_us = field_time(r, row, first + COLUMN_DUE);
+    m->status = field_int(r, row, first + COLUMN_STATUS);
+    m->failures = field_int(r, row, first + COLUMN_FAILURES);
+    m->reason = field_int(r, row, first + COLUMN_REASON);
+    m->code = field_slice(r, row, first + COLUMN_CODE);
+    m->error = field_slice(r, row, first + COLUMN_ERROR);
+    m->failed_us = field_time(r, row, first + COLUMN_FAILED);
+    m->story = field_slice(r, row, first + COLUMN_STORY);
+    m->held_by = field_slice(r, row, first + COLUMN_HELD_BY);
+    m->released = field_bool(r, row, first + COLUMN_RELEASED);
+}
+
+size_t pg_message_size(const PGresult *result, int row, int first)
+{
+    int size = field_int(result, row, first + COLUMN_SIZE);
+    return size > 0 ? (size_t)size : field_slice(result, row, first + COLUMN_PAYLOAD).size;
+}
+
+/* Its real size decides, also when it was left on the server. */
+static const char *defect(const PGresult *r, int row, int first, size_t payload_max, const struct pr_message *m)
+{
+    struct pr_message whole = *m;
+    whole.payload.size = pg_message_size(r, row, first);
+    return message_defect(&whole, payload_max);
+}
+
+void pg_message_decode_new(const PGresult *result, int row, int first, size_t payload_max, struct pr_message *ret,
+                           unsigned *ret_lane, const char **ret_bad)
+{
+    *ret = (struct pr_message){ .status = PR_STATUS_STORED };
+    decode_said(result, row, first, ret);
+    *ret_lane = (unsigned)field_int(result, row, first + COLUMN_LANE);
+    *ret_bad = defect(result, row, first, payload_max, ret);
 }
 
 void pg_message_decode(const PGresult *result, int row, int first, size_t payload_max, struct pr_message *ret,
-                    unsigned *ret_lane, const char **ret_bad)
+                       unsigned *ret_lane, const char **ret_bad)
 {
     *ret = (struct pr_message){ .seq = 0 };
-    decode_numbers(result, row, first, ret);
-    *ret_lane = (unsigned)field_int(result, row, first);
-    for (size_t i = 0; i < ARRAY_LENGTH(texts); i++)
-        *(pr_slice *)(void *)((char *)ret + texts[i].offset) = field_slice(result, row, first + texts[i].column);
-
-    /* Its real size decides, also when it was left on the server. */
-    struct pr_message whole = *ret;
-    whole.payload.size = (size_t)field_int(result, row, first + 29);
-    *ret_bad = message_defect(&whole, payload_max);
+    decode_said(result, row, first, ret);
+    decode_fate(result, row, first, ret);
+    *ret_lane = (unsigned)field_int(result, row, first + COLUMN_LANE);
+    *ret_bad = defect(result, row, first, payload_max, ret);
 }
 
 /* ---- Writing ---------------------------------------------------------------------------- */

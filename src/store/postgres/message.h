@@ -8,16 +8,24 @@
 #define HANDLE_LANE_BITS 6
 #define HANDLE "(coalesce(b.row_id, b.seq) << 6 | b.lane)"
 
-/* What pg_message_decode() reads, in its order, of a table called b; behind them come the payload,
- * unless it is over a limit, and its size. */
-#define MESSAGE_COLUMNS                                                                              \
+/* What pg_message_decode() reads, in its order, of a table called b: what the sender said and how often it was
+ * tried, the payload unless it is over a limit, and what became of it since.  Of a new row the last part
+ * says nothing.  Every column of a row costs the server as much as ten NULLs, and nearly all of these are. */
+#define MESSAGE_SAID                                                                                 \
     "b.lane, b.seq, b.id, b.destination, b.stream, b.type, b.source, b.subject, b.content_type,"     \
-    " b.headers, b.correlation_id, b.causation_id, b.traceparent, b.tracestate, b.event,"            \
-    " b.created_at, b.due_at, b.expires_at, b.status, b.attempts, b.failures, b.failure_reason,"     \
-    " b.code, b.error, b.failed_at, b.story, b.held_by, b.released"
+    " b.headers, b.correlation_id, b.causation_id, b.traceparent, b.tracestate,"                     \
+    " NULLIF(b.event, false) AS event, b.created_at, b.expires_at, NULLIF(b.attempts, 0) AS attempts"
+#define MESSAGE_PAYLOAD(limit)                                                                       \
+    ", CASE WHEN octet_length(b.payload) <= " limit " THEN b.payload END,"                           \
+    " CASE WHEN octet_length(b.payload) > " limit " THEN octet_length(b.payload) END"
 #define MESSAGE_NO_PAYLOAD ", NULL::bytea, octet_length(b.payload)"
-#define MESSAGE_PAYLOAD(limit) ", CASE WHEN octet_length(b.payload) <= " limit " THEN b.payload END, octet_length(b.payload)"
-#define MESSAGE_COLUMN_COUNT 30 /* with these two */
+#define MESSAGE_FATE                                                                                 \
+    ", b.due_at, b.status, b.failures, b.failure_reason, b.code, b.error, b.failed_at, b.story,"     \
+    " b.held_by, b.released"
+#define MESSAGE_COLUMNS(payload) MESSAGE_SAID payload MESSAGE_FATE
+#define MESSAGE_NEW_COUNT 20 /* without its fate */
+#define MESSAGE_COLUMN_COUNT 30
+#define MESSAGE_COLUMN_DUE 20
 
 /* The columns that move unchanged with a row from table to table. */
 #define MESSAGE_MOVED(t)                                                                              \
@@ -33,7 +41,12 @@
 /* Columns from `first` on.  Slices point into the result.  *ret_bad says why it cannot be
  * handled, or is NULL. */
 void pg_message_decode(const PGresult *result, int row, int first, size_t payload_max, struct pr_message *ret,
-                    unsigned *ret_lane, const char **ret_bad);
+                       unsigned *ret_lane, const char **ret_bad);
+/* The same of a new row, which has no fate yet. */
+void pg_message_decode_new(const PGresult *result, int row, int first, size_t payload_max, struct pr_message *ret,
+                           unsigned *ret_lane, const char **ret_bad);
+/* Its payload's, also when that was left on the server. */
+size_t pg_message_size(const PGresult *result, int row, int first);
 
 /* ---- New messages ----------------------------------------------------------------------- */
 

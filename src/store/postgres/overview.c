@@ -101,7 +101,7 @@ int pg_overview_groups(const struct overview *o)
 /* ---- Streams -------------------------------------------------------------------------------------- */
 
 static const char HEADS[] =
-    "SELECT " HANDLE ", " MESSAGE_COLUMNS MESSAGE_NO_PAYLOAD " FROM {box} b WHERE b.due_at IS NOT NULL"
+    "SELECT " HANDLE ", " MESSAGE_COLUMNS(MESSAGE_NO_PAYLOAD) " FROM {box} b WHERE b.due_at IS NOT NULL"
     " AND (b.due_at = 'infinity' OR (NOT b.released AND ((b.status & 32768) <> 0 OR b.attempts > 0)))"
     " AND b.stream <> '' AND ($1 = '' OR b.stream = $1) ORDER BY coalesce(b.row_id, b.seq) LIMIT $2";
 
@@ -142,7 +142,7 @@ static const char KEYS[] =
 
 /* Strict streams wait behind a dead letter. */
 static const char DEAD_HEAD[] =
-    "SELECT b.row_id, " MESSAGE_COLUMNS MESSAGE_NO_PAYLOAD ", b.cause, b.died_at FROM {schema}.dead_letter b"
+    "SELECT b.row_id, " MESSAGE_COLUMNS(MESSAGE_NO_PAYLOAD) ", b.cause, b.died_at FROM {schema}.dead_letter b"
     " WHERE b.stream = $1 AND b.box = $2 AND b.endpoint = $3 AND b.seq < $4 AND b.edited_as IS NULL ORDER BY "
     "b.seq LIMIT 1";
 

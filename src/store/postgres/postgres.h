@@ -203,6 +203,7 @@ void pg_sweep_start(struct pg_session *session); /* the first is some time from 
 void pg_sweep_add(struct cycle_run *run, PGresult **ret); /* *ret is left alone when it is not time yet */
 PR_MUST_CHECK int pg_sweep_take(struct cycle_run *run, const PGresult *result);
 PR_MUST_CHECK int pg_reads_run(struct cycle_run *run); /* all other reads, and the commit */
+PR_MUST_CHECK int pg_reply_new_row(struct cycle_run *run, const PGresult *result, int row);
 PR_MUST_CHECK int pg_reply_row(struct cycle_run *run, const PGresult *result, int row, enum row_from from);
 
 /* notice.c, wait.c */

@@ -26,6 +26,20 @@ static struct row *reply_room(struct pg_session *session)
     return &reply->rows[reply->row_count];
 }
 
+/* Columns: row_id, and what a new message has. */
+int pg_reply_new_row(struct cycle_run *run, const PGresult *result, int row)
+{
+    struct row *r = reply_room(run->session);
+    if (r == NULL)
+        return error_set(run->reterr, PR_ENOMEM, "no memory for the rows of a reply");
+    *r = (struct row){ .from = ROW_FRESH };
+    pg_message_decode_new(result, row, 1, run->cycle->payload_max, &r->m, &r->lane, &r->bad);
+    int64_t place = field_is_null(result, row, 0) ? r->m.seq : field_i64(result, row, 0);
+    r->row = (uint64_t)place << HANDLE_LANE_BITS | r->lane;
+    run->session->reply.row_count++;
+    return PR_OK;
+}
+
 int pg_reply_row(struct cycle_run *run, const PGresult *result, int row, enum row_from from)
 {
     struct row *r = reply_room(run->session);
@@ -60,33 +74,35 @@ static int64_t one_more(size_t rows)
 
 /* ---- The questions ---------------------------------------------------------------------------- */
 
-#define SELECT_ROW "SELECT " HANDLE " AS handle, " MESSAGE_COLUMNS
+#define SELECT_ROW "SELECT " HANDLE " AS handle, "
+#define WITH_PAYLOAD MESSAGE_COLUMNS(MESSAGE_PAYLOAD("$1::bigint"))
+#define WITHOUT_PAYLOAD MESSAGE_COLUMNS(MESSAGE_NO_PAYLOAD)
 
 /* What is due, and behind it, with the handle 0, the first that will be. */
 static const char DUE[] =
-    "(" SELECT_ROW MESSAGE_PAYLOAD("$1::bigint") " FROM {box} b"
+    "(" SELECT_ROW WITH_PAYLOAD " FROM {box} b"
     " WHERE b.due_at <= " NOW("$2") " AND b.held_by IS NULL"
     " AND (b.due_at, b.seq, coalesce(b.row_id, b.seq)) > (coalesce($3::timestamptz, '-infinity'), $4::bigint, $5::bigint)"
     " AND " IN_LANES("$6") " ORDER BY b.due_at, b.seq, coalesce(b.row_id, b.seq) LIMIT $7::bigint)"
-    " UNION ALL (SELECT 0, " MESSAGE_COLUMNS MESSAGE_NO_PAYLOAD " FROM {box} b WHERE b.due_at > " NOW("$2")
+    " UNION ALL (SELECT 0, " WITHOUT_PAYLOAD " FROM {box} b WHERE b.due_at > " NOW("$2")
     " AND b.due_at < 'infinity' AND b.held_by IS NULL AND " IN_LANES("$6") " ORDER BY b.due_at LIMIT 1)";
 
 /* Each lane by its own keys, then together in the order of places. */
 static const char REREAD[] =
     "SELECT f.* FROM unnest($2::smallint[]) AS l(lane) CROSS JOIN LATERAL ("
-    SELECT_ROW MESSAGE_PAYLOAD("$1::bigint") " FROM {box} b WHERE b.lane = l.lane AND b.seq >= $3::bigint AND b.seq < $4::bigint"
+    SELECT_ROW WITH_PAYLOAD " FROM {box} b WHERE b.lane = l.lane AND b.seq >= $3::bigint AND b.seq < $4::bigint"
     " AND b.due_at IS NULL AND b.held_by IS NULL AND (b.seq > $3::bigint OR " HANDLE " > $5::bigint)"
     " ORDER BY b.seq LIMIT $6::bigint) f ORDER BY f.seq, f.handle LIMIT $6::bigint";
 
 /* As the partial index {box}_heads says it, word for word. */
 static const char HEADS[] =
-    SELECT_ROW MESSAGE_NO_PAYLOAD " FROM {box} b WHERE b.due_at IS NOT NULL AND (b.due_at = 'infinity' OR"
+    SELECT_ROW WITHOUT_PAYLOAD " FROM {box} b WHERE b.due_at IS NOT NULL AND (b.due_at = 'infinity' OR"
     " (NOT b.released AND ((b.status & 32768) <> 0 OR b.attempts > 0)))"
     " AND coalesce(b.row_id, b.seq) > $1::bigint AND " IN_LANES("$2")
     " ORDER BY coalesce(b.row_id, b.seq) LIMIT $3::bigint";
 
 static const char DEAD_HEADS[] =
-    "SELECT b.row_id AS handle, " MESSAGE_COLUMNS MESSAGE_NO_PAYLOAD " FROM {schema}.dead_letter b"
+    "SELECT b.row_id AS handle, " WITHOUT_PAYLOAD " FROM {schema}.dead_letter b"
     " WHERE b.box = $4 AND b.row_id > $1::bigint AND b.stream <> '' AND b.edited_as IS NULL AND " IN_LANES("$2")
     " ORDER BY b.row_id LIMIT $3::bigint";
 
@@ -98,12 +114,12 @@ static const char HELD_KEYS[] =
     " SELECT key FROM k WHERE key IS NOT NULL LIMIT $3::bigint";
 
 static const char HELD[] =
-    SELECT_ROW MESSAGE_PAYLOAD("$1::bigint") " FROM {box} b WHERE b.held_by = $2"
+    SELECT_ROW WITH_PAYLOAD " FROM {box} b WHERE b.held_by = $2"
     " AND (b.seq, coalesce(b.row_id, b.seq)) > ($3::bigint, $4::bigint) AND " IN_LANES("$5")
     " ORDER BY b.seq, coalesce(b.row_id, b.seq) LIMIT $6::bigint";
 
-#define COLUMN_DUE 17   /* of a row: its handle, and the columns of a message */
-#define HELD_AT_ONCE 64 /* statements in one batch */
+#define COLUMN_DUE (1 + MESSAGE_COLUMN_DUE) /* behind the handle */
+#define HELD_AT_ONCE 64                     /* statements in one batch */
 
 struct reads {
     struct fresh *fresh;

@@ -15,7 +15,7 @@
 static const char SWEEP[] =
     "SELECT * FROM (SELECT f.*, r.ord, sum(f.bytes) OVER (ORDER BY r.ord, f.seq ROWS UNBOUNDED PRECEDING) AS upto"
     " FROM unnest($1, $2, $3) WITH ORDINALITY AS r(lane, above, upto, ord)"
-    " CROSS JOIN LATERAL (SELECT " HANDLE " AS handle, " MESSAGE_COLUMNS MESSAGE_PAYLOAD("$4::bigint")
+    " CROSS JOIN LATERAL (SELECT " HANDLE " AS handle, " MESSAGE_COLUMNS(MESSAGE_PAYLOAD("$4::bigint"))
     ", coalesce(octet_length(b.payload), 0) + 200 AS bytes FROM {box} b"
     " WHERE b.lane = r.lane AND b.seq > r.above AND b.seq <= r.upto AND b.due_at IS NULL AND b.held_by IS NULL"
     " ORDER BY b.seq LIMIT $5::bigint) f) g WHERE g.upto - g.bytes < $6::bigint ORDER BY g.ord, g.seq LIMIT $5::bigint";
