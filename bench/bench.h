@@ -35,6 +35,7 @@ struct bench {
     size_t pair_rounds, pair_count; /* ... and so many with so many messages, with and without a burden */
     size_t idle_s, latency_s;
     bool quick, json_only;
+    const char *only; /* the one part that is wanted; NULL: all */
 };
 
 #define BENCH_BATCH 1000
@@ -54,9 +55,7 @@ void bench_sqlite(const struct bench *b);
 void bench_burden(const struct bench *b);
 void bench_latency(const struct bench *b);
 void bench_idle(const struct bench *b);
-void bench_postgres(const struct bench *b); /* all of it on PostgreSQL; its parts: */
-void bench_pgburden(const struct bench *b);
-void bench_pglive(const struct bench *b);
+void bench_postgres(const struct bench *b); /* all of it on PostgreSQL */
 /* Memory with many waiting; uses and spends the deep backlog of bench_burden(). */
 void bench_memory(const struct bench *b);
 

@@ -20,7 +20,8 @@
 #define DEEP_SPARE 10 /* a tenth more than is told, since draining spends some */
 
 static const char usage[] =
-    "usage: postrider-bench [sqlite|latency|idle|postgres|all] [--messages N] [--quick] [--json] [--dir DIR]\n"
+    "usage: postrider-bench [sqlite|latency|idle|postgres|all] [--messages N] [--only PART] [--quick] [--json] "
+    "[--dir DIR]\n"
     "\n"
     "  sqlite        sending and draining against bare SQLite, and what burdens cost\n"
     "  latency       from a commit in another process to a handler\n"
@@ -28,6 +29,8 @@ static const char usage[] =
     "  postgres      all of it on PostgreSQL, on the server that ./dev bench postgres starts\n"
     "  --messages N  size of the backlog (1000000, at least 100000); the deep one has five times as many,\n"
     "                on PostgreSQL ten times\n"
+    "  --only PART   of postgres: latency, idle, drain, instances, senders, killed, depth, stuck, flow or "
+    "lease\n"
     "  --quick       everything smaller: less than a minute, and less to be trusted\n"
     "  --json        results only, no progress and no table\n"
     "  --dir DIR     where the databases are made (TMPDIR, /var/tmp): a real disk, not tmpfs\n"
@@ -138,6 +141,8 @@ static bool parse(int argc, char **argv, struct order *o, struct bench *b)
             b->json_only = true;
         else if (strcmp(argv[i], "--dir") == 0 && i + 1 < argc)
             o->dir = argv[++i];
+        else if (strcmp(argv[i], "--only") == 0 && i + 1 < argc)
+            b->only = argv[++i];
         else if (strcmp(argv[i], "--messages") == 0 && i + 1 < argc && parse_count(argv[i + 1], &o->messages))
             i++;
         else if (!order_what(o, argv[i]))

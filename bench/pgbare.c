@@ -208,7 +208,6 @@ struct drainer {
     struct array ids;     /* read last time, not deleted yet */
     struct array rows, numbers, positions;
     char sink[BENCH_PAYLOAD];
-    int64_t cycle;
 };
 
 static const char READ[] =
@@ -230,7 +229,8 @@ static void send_step(PGconn *pg, const char *name, int count, const char *const
 
 static void send_batch(struct drainer *d)
 {
-    int64_t cycle = (int64_t)htobe64((uint64_t)++d->cycle);
+    static uint64_t cycles; /* receipts have keys of their own */
+    int64_t cycle = (int64_t)htobe64(++cycles);
     array_begin(&d->positions, OID_INT8);
     for (int lane = 0; lane < LANES; lane++)
         array_add_i64(&d->positions, d->after[lane]);
@@ -282,13 +282,12 @@ static size_t drain_batch(struct drainer *d)
     return count;
 }
 
-double pgbare_drain_rate(PGconn *pg, size_t count)
+static void drain_begin(struct drainer *d, PGconn *pg)
 {
-    static struct drainer d;
-    d = (struct drainer){ .pg = pg };
-    array_begin(&d.ids, OID_UUID);
-    array_begin(&d.rows, OID_INT8);
-    array_begin(&d.numbers, OID_INT4);
+    *d = (struct drainer){ .pg = pg };
+    array_begin(&d->ids, OID_UUID);
+    array_begin(&d->rows, OID_INT8);
+    array_begin(&d->numbers, OID_INT4);
     pgbare_run(
         pg, "SET enable_seqscan = off; SET enable_bitmapscan = off; SET plan_cache_mode = force_generic_plan");
     prepare(pg, "begin", "BEGIN");
@@ -298,7 +297,13 @@ double pgbare_drain_rate(PGconn *pg, size_t count)
     prepare(pg, "commit", "COMMIT");
     if (!PQenterPipelineMode(pg))
         die("bare PostgreSQL: %s", PQerrorMessage(pg));
+}
+
+double pgbare_drain_rate(PGconn *pg, size_t count)
+{
+    static struct drainer d;
     size_t done = 0, batch;
+    drain_begin(&d, pg);
     double begin = seconds_now();
     do
         done += batch = drain_batch(&d);
@@ -308,6 +313,16 @@ double pgbare_drain_rate(PGconn *pg, size_t count)
     if (done < count || pgbare_number(pg, "SELECT count(*) FROM outbox") > 0)
         die("bare PostgreSQL found only %zu of %zu messages", done, count);
     return (double)done / seconds;
+}
+
+void pgbare_drain_while(PGconn *pg, const atomic_bool *wanted)
+{
+    static struct drainer d;
+    drain_begin(&d, pg);
+    while (atomic_load(wanted) && drain_batch(&d) > 0)
+        ;
+    drain_batch(&d); /* what was read last is deleted, too */
+    PQexitPipelineMode(pg);
 }
 
 /* ---- A queue as it is often written -------------------------------------------------------------- */

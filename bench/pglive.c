@@ -12,6 +12,7 @@
 #include "daemon.h"
 #include "latency.h"
 #include "pgbare.h"
+#include "postgres.h"
 #include "report.h"
 
 #define P50_AT_MOST_MS 5.0
@@ -19,7 +20,7 @@
 #define IDLE_QUERIES_AT_MOST 5.0 /* a second */
 #define IDLE_CPU_AT_MOST 1.0     /* per cent of one core, daemon and server together */
 #define START_TIMEOUT_S 20
-#define SETTLE_S 6 /* until looks are as far apart as they get */
+#define SETTLE_S 6      /* until looks are as far apart as they get */
 #define LEASE_ROUND_S 5 /* a lease is renewed that often */
 
 /* ---- Latency --------------------------------------------------------------------------------------- */
@@ -47,7 +48,7 @@ static void sender_close(void *self)
     pgbare_close(self);
 }
 
-static void measure_latency(const struct bench *b)
+void pg_measure_latency(const struct bench *b)
 {
     static const struct latency_sender sender = { sender_open, sender_insert, sender_close };
     pgbare_create("latency");
@@ -138,7 +139,7 @@ static void await_daemon(PGconn *pg)
     }
 }
 
-static void measure_idle(const struct bench *b)
+void pg_measure_idle(const struct bench *b)
 {
     size_t watch_s = max_size(b->idle_s, LEASE_ROUND_S);
     pgbare_create("idle");
@@ -164,10 +165,4 @@ static void measure_idle(const struct bench *b)
     report_value("postgres_idle_cpu", (cpu + server_cpu) / seconds * 100, "% of a core", BOUND_AT_MOST,
                  IDLE_CPU_AT_MOST);
     report_value("postgres_idle_cpu_of_server", server_cpu / seconds * 100, "% of a core", BOUND_NONE, 0);
-}
-
-void bench_pglive(const struct bench *b)
-{
-    measure_latency(b);
-    measure_idle(b);
 }

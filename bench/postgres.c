@@ -2,11 +2,13 @@
  * Both sides take turns. */
 #include <pthread.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "bench.h"
 #include "drain.h"
 #include "pgbare.h"
+#include "postgres.h"
 #include "report.h"
 
 #define DRAIN_AT_LEAST 0.70
@@ -65,8 +67,6 @@ static void measure_draining(const struct bench *b)
         pgbare_run(pg, "CREATE EXTENSION IF NOT EXISTS pg_walinspect");
     pgbare_close(pg);
 
-    progress(b, "making a backlog of %zu messages", b->messages);
-    pgbare_fill("backlog", b->messages);
     for (size_t i = 0; i < b->rounds; i++) {
         bare[i] = bare_round(b);
         engine[i] = engine_round(b, &wal[i]);
@@ -181,15 +181,45 @@ static void measure_lease_queue(const struct bench *b)
     report_turns("lease_queue_held_snapshot", &with, &without, 1, "messages/s", BOUND_NONE, 0);
 }
 
+/* ---- All of it ----------------------------------------------------------------------------------- */
+
+static const struct part {
+    const char *name;
+    void (*measure)(const struct bench *b);
+    bool uses_backlog; /* a database of that name, with all messages */
+} parts[] = {
+    { "latency", pg_measure_latency, false }, { "idle", pg_measure_idle, false },
+    { "drain", measure_draining, true },      { "instances", pg_measure_two, true },
+    { "senders", pg_measure_senders, true },  { "killed", pg_measure_killed, false },
+    { "depth", pg_measure_depth, false },     { "stuck", pg_measure_stuck, false },
+    { "flow", measure_flow, false },          { "lease", measure_lease_queue, false },
+};
+
+static bool part_is_wanted(const struct bench *b, const struct part *part)
+{
+    return b->only == NULL || strcmp(b->only, part->name) == 0;
+}
+
 void bench_postgres(const struct bench *all)
 {
     struct bench quick = *all;
     quick.rounds = 2;
     quick.pair_rounds = 3;
     const struct bench *b = all->quick ? &quick : all;
-    bench_pglive(b);
-    measure_draining(b);
-    bench_pgburden(b);
-    measure_flow(b);
-    measure_lease_queue(b);
+    bool has_backlog = false, found = false;
+    for (const struct part *part = parts; part < parts + ARRAY_LENGTH(parts); part++) {
+        if (!part_is_wanted(b, part))
+            continue;
+        found = true;
+        if (part->uses_backlog && !has_backlog) {
+            progress(b, "making a backlog of %zu messages", b->messages);
+            pgbare_fill("backlog", b->messages);
+        } else if (has_backlog && !part->uses_backlog) {
+            pgbare_remove("backlog");
+        }
+        has_backlog = part->uses_backlog;
+        part->measure(b);
+    }
+    if (!found)
+        die("there is no part \"%s\": see --help", b->only);
 }
