@@ -16,7 +16,8 @@
  *       its lanes.
  *   T7  While an instance owns a lane, every row that is visible in it, fresh and not held, is
  *       read exactly once by the fresh scan after it was started or restarted.  (A store may read
- *       such rows again, minutes later, to see whether any was overlooked.)
+ *       such rows again, minutes later or when its connection was lost, to see whether any was
+ *       overlooked.)
  *   T8  No row is lost by a read: reading changes nothing.
  *   T9  A breaker is told to people as it was told last by an instance that is alive and has lanes; it
  *       is gone when it closes, and with its instance.

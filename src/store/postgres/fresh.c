@@ -108,9 +108,10 @@ int pg_round_take(struct cycle_run *run)
     uint64_t           own = own_text.size > 0 ? strtoull(own_text.data, NULL, 10) : 0;
 
     ASSERT(own == 0 || run->mark != NULL); /* age() would tell our own */
-    if (session->server_start != start && session->server_start != 0)
-        scan_forget(session->scan); /* S5 */
+    if (session->server_start != start || session->scanned_by != run->link->generation)
+        scan_forget(session->scan); /* S5; and a crash under the same postmaster ends all connections */
     session->server_start = start;
+    session->scanned_by = run->link->generation;
     int rc = snapshot_read(run, own, &now);
     if (rc > 0)
         return round_shorten(run);

@@ -113,6 +113,7 @@ struct pg_session {
     unsigned       first_lane;            /* whose turn is first */
     size_t         row_bytes;             /* of the latest rows, on average; 0: not known */
     int64_t        server_start;          /* of the server that the scan knows */
+    uint64_t       scanned_by;            /* the connection (link.generation) that it came to know it by */
     int64_t        sweep_at_us;           /* the next page of the sweep, behind this place: */
     unsigned       sweep_lane;
     int64_t        sweep_seq;
