@@ -9,7 +9,7 @@
 /* clang-format off */
 #define DICE(X)                                                                                      \
     X(STARTS) X(SUPERVISOR) X(CRASHES) X(FREEZES) X(STOPS) X(CLOCK) X(OUTAGES) X(OPERATORS)           \
-    X(CYCLE_TIMES) X(STORE_ERRORS) X(STORE_UNKNOWN) X(CYCLE_CRASHES) X(WAKES)                         \
+    X(CYCLE_TIMES) X(STORE_ERRORS) X(STORE_UNKNOWN) X(SCANS) X(CYCLE_CRASHES) X(WAKES)                \
     X(SENDERS) X(TRANSACTIONS) X(ROLLBACKS) X(LATE_COMMITS)                                           \
     X(IDS) X(MESSAGES) X(PAYLOADS) X(DELAYS) X(EXPIRY) X(POISON) X(BAD) X(UNDECODABLE) X(EFFECTS)     \
     X(SEND_TIMES) X(SEND_FAILS) X(SEND_REJECTS) X(ANSWERS_LOST) X(ANSWERS_LATE) X(DUPLICATES)         \

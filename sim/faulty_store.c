@@ -247,10 +247,13 @@ static int end_with(struct world *w, struct instance *in, int rc, bool landed)
 int faulty_cycle(struct world *w, struct instance *in, const struct cycle *cycle, const struct cycle_reply **ret)
 {
     struct pr_error error;
+    struct cycle    asked = *cycle;
     int rc = fault_before(w, in, cycle);
     if (rc != 0)
         return end_with(w, in, rc, false);
-    rc = store_cycle(&in->session, cycle, ret, &error);
+    if (random_chance(&w->dice[DIE_SCANS], w->faults.scan_anew))
+        asked.restart_lanes = LANES_ALL;
+    rc = store_cycle(&in->session, &asked, ret, &error);
     if (rc == PR_ELEASE) {
         world_note(w, about(in, EVENT_LOST));
         return rc;

@@ -184,6 +184,7 @@ static void draw_faults(const struct scenario *s, struct faults *f)
     *f = (struct faults){
         .commit_error = draw_rate(s, "commit error", 0.2),
         .commit_unknown = draw_rate(s, "commit unknown", 0.2),
+        .scan_anew = draw_rate(s, "scan anew", 0.2),
         .crash_in_cycle = draw_rate(s, "crash in cycle", 0.02),
         .crash_every_us = draw_every(s, "crash", 16),
         .freeze_every_us = draw_every(s, "freeze", 6),

@@ -19,6 +19,7 @@
 struct faults {
     double  commit_error;       /* per cycle: nothing happened, and the store says so */
     double  commit_unknown;     /* per cycle: PR_EUNCERTAIN, half of them had landed */
+    double  scan_anew;          /* per cycle: a new connection, so all that is new in the box is read again */
     double  crash_in_cycle;     /* per cycle: the instance dies in it, half of them had landed */
     int64_t crash_every_us;     /* at any moment */
     int64_t freeze_every_us;    /* SIGSTOP, half of them past the lease */
