@@ -56,6 +56,7 @@ void bench_burden(const struct bench *b);
 void bench_latency(const struct bench *b);
 void bench_idle(const struct bench *b);
 void bench_postgres(const struct bench *b); /* all of it on PostgreSQL */
+void bench_wal(const struct bench *b);      /* wants a server with wal_level = logical */
 /* Memory with many waiting; uses and spends the deep backlog of bench_burden(). */
 void bench_memory(const struct bench *b);
 

@@ -72,14 +72,14 @@ static int handle(struct pr_context *context, const struct pr_message *message, 
     return PR_OK;
 }
 
-static struct pr_engine *start_engine(const char *url, struct board *board)
+static struct pr_engine *start_engine(const struct latency_run *run, struct board *board)
 {
     char config[1024];
     struct pr_error error;
     snprintf(config, sizeof config,
              "store: \"%s\"\nendpoints: {here: {url: \"handler:here\"}}\nroutes: [{to: here}]\nlog: "
-             "{level: error}\n",
-             url);
+             "{level: error}\n%s",
+             run->url, run->sources != NULL ? run->sources : "");
     struct pr_engine *engine = pr_engine_new(config, &error);
     if (engine == NULL || pr_engine_handle_named(engine, "here", handle, board) < 0 ||
         pr_engine_start(engine, &error) < 0)
@@ -130,7 +130,7 @@ void latency_measure(const struct bench *b, const struct latency_run *run)
         produce(run, board);
         _exit(0);
     }
-    struct pr_engine *engine = start_engine(run->url, board);
+    struct pr_engine *engine = start_engine(run, board);
     struct pr_error error;
     int status;
     if (pr_engine_drain(engine, PR_SECONDS(10), &error) != PR_OK)

@@ -16,6 +16,7 @@ struct latency_run {
     const struct latency_sender *sender;
     const char *place;    /* for the sender */
     const char *url;      /* of the store */
+    const char *sources;  /* lines of the config; NULL: none */
     const char *names[4]; /* of the measurements: p50, p99; with the INSERT: p50, p99 */
     double p50_at_most_ms, p99_at_most_ms;
 };

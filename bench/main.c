@@ -1,4 +1,4 @@
-/* postrider-bench [sqlite|latency|idle|postgres|all] [--messages N] [--quick] [--json] [--dir DIR] */
+/* postrider-bench: see the usage below. */
 #include "bench.h"
 
 #include <errno.h>
@@ -20,13 +20,15 @@
 #define DEEP_SPARE 10 /* a tenth more than is told, since draining spends some */
 
 static const char usage[] =
-    "usage: postrider-bench [sqlite|latency|idle|postgres|all] [--messages N] [--only PART] [--quick] [--json] "
+    "usage: postrider-bench [sqlite|latency|idle|postgres|wal|all] [--messages N] [--only PART] [--quick] "
+    "[--json] "
     "[--dir DIR]\n"
     "\n"
     "  sqlite        sending and draining against bare SQLite, and what burdens cost\n"
     "  latency       from a commit in another process to a handler\n"
     "  idle          the daemon's memory and processor time\n"
     "  postgres      all of it on PostgreSQL, on the server that ./dev bench postgres starts\n"
+    "  wal           latency when PostgreSQL's log is the source; ./dev bench wal starts a server for it\n"
     "  --messages N  size of the backlog (1000000, at least 100000); the deep one has five times as many,\n"
     "                on PostgreSQL ten times\n"
     "  --only PART   of postgres: latency, idle, drain, instances, senders, killed, depth, stuck, flow or "
@@ -100,12 +102,17 @@ void bench_postgres(const struct bench *b)
     (void)b;
     die("postgres is not built in: libpq was not found");
 }
+
+void bench_wal(const struct bench *b)
+{
+    bench_postgres(b);
+}
 #endif
 
 /* ---- What to do ------------------------------------------------------------------------------- */
 
 struct order {
-    bool sqlite, latency, idle, postgres;
+    bool sqlite, latency, idle, postgres, wal;
     const char *dir;
     size_t messages; /* 0: not said */
 };
@@ -117,8 +124,9 @@ static bool order_what(struct order *o, const char *word)
     o->latency |= all || strcmp(word, "latency") == 0;
     o->idle |= all || strcmp(word, "idle") == 0;
     o->postgres |= strcmp(word, "postgres") == 0; /* wants a server: only when it is asked for */
+    o->wal |= strcmp(word, "wal") == 0;
     return all || strcmp(word, "sqlite") == 0 || strcmp(word, "latency") == 0 || strcmp(word, "idle") == 0 ||
-           strcmp(word, "postgres") == 0;
+           strcmp(word, "postgres") == 0 || strcmp(word, "wal") == 0;
 }
 
 static bool parse_count(const char *text, size_t *ret)
@@ -148,7 +156,7 @@ static bool parse(int argc, char **argv, struct order *o, struct bench *b)
         else if (!order_what(o, argv[i]))
             return false;
     }
-    if (!o->sqlite && !o->latency && !o->idle && !o->postgres)
+    if (!o->sqlite && !o->latency && !o->idle && !o->postgres && !o->wal)
         o->sqlite = o->latency = o->idle = true;
     return true;
 }
@@ -191,6 +199,8 @@ static int run(const struct bench *b, const struct order *o)
         bench_memory(b);
     if (o->postgres)
         bench_postgres(b);
+    if (o->wal)
+        bench_wal(b);
     int missed = report_end(!b->json_only);
     if (missed > 0)
         progress(b, "%d missed", missed);
