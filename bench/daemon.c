@@ -18,7 +18,6 @@
 #include "report.h"
 
 #define IDLE_MB_AT_MOST 20.0
-#define DEEP_MB_AT_MOST 100.0
 #define IDLE_CPU_AT_MOST 1.0 /* per cent of one core */
 #define START_TIMEOUT_S 20
 #define SETTLE_S 1
@@ -81,7 +80,7 @@ static void pause_seconds(size_t seconds)
 /* ---- What the kernel says ------------------------------------------------------------------- */
 
 /* VmRSS or VmHWM in MB (10^6 bytes). */
-static double memory_mb(pid_t pid, const char *key)
+double daemon_memory_mb(pid_t pid, const char *key)
 {
     char name[64], line[256];
     double kib = -1;
@@ -137,7 +136,7 @@ void bench_idle(const struct bench *b)
     double cpu = daemon_cpu_seconds(pid), begin = seconds_now();
     pause_seconds(b->idle_s);
     double percent = (daemon_cpu_seconds(pid) - cpu) / (seconds_now() - begin) * 100;
-    double mb = memory_mb(pid, "VmRSS"), peak = memory_mb(pid, "VmHWM");
+    double mb = daemon_memory_mb(pid, "VmRSS"), peak = daemon_memory_mb(pid, "VmHWM");
     daemon_stop(pid);
     bare_remove(db);
 
@@ -158,7 +157,7 @@ void bench_memory(const struct bench *b)
     pid_t pid = daemon_start(b, bare_url(db), DAEMON_LEASE_S);
     daemon_await(db, pid);
     pause_seconds(at_work_s);
-    double peak = memory_mb(pid, "VmHWM");
+    double peak = daemon_memory_mb(pid, "VmHWM");
     daemon_stop(pid);
 
     sqlite3 *conn = bare_open(db, 0);

@@ -35,6 +35,16 @@ static double part_round(const char *database, size_t count)
     return 1e6 / drain_part_rate(pgbare_url(database), count);
 }
 
+/* The daemon's most, while it drains what is left. */
+static double deep_memory(const struct bench *b)
+{
+    pid_t pid = daemon_start(b, pgbare_url("deep"), DAEMON_LEASE_S);
+    nanosleep(&(struct timespec){ .tv_sec = b->quick ? 1 : 5 }, NULL);
+    double peak = daemon_memory_mb(pid, "VmHWM");
+    daemon_stop(pid);
+    return peak;
+}
+
 void pg_measure_depth(const struct bench *b)
 {
     double deep[BENCH_ROUNDS_MAX], shallow[BENCH_ROUNDS_MAX];
@@ -50,9 +60,11 @@ void pg_measure_depth(const struct bench *b)
         progress(b, "depth %zu/%zu: %.2f us with %zu waiting, %.2f us with few", i + 1, rounds, deep[i],
                  waiting, shallow[i]);
     }
+    double peak = deep_memory(b);
     pgbare_remove("deep");
     pgbare_remove("shallow");
     pgbare_remove("run");
+    report_value("postgres_deep_memory_peak", peak, "MB", BOUND_AT_MOST, DEEP_MB_AT_MOST);
     report_turns("postgres_deep", deep, shallow, rounds, "us/message", BOUND_AT_MOST, DEEP_AT_MOST);
 }
 
