@@ -244,6 +244,15 @@ static int end_with(struct world *w, struct instance *in, int rc, bool landed)
     return rc;
 }
 
+/* Connections do not break all the time: whoever reads in small pieces must come to an end once. */
+static bool scan_begins_anew(struct world *w, struct instance *in)
+{
+    if (!random_chance(&w->dice[DIE_SCANS], w->faults.scan_anew) || w->mono_us < in->scan_again_us)
+        return false;
+    in->scan_again_us = time_add(w->mono_us, PR_SECONDS(10));
+    return true;
+}
+
 int faulty_cycle(struct world *w, struct instance *in, const struct cycle *cycle, const struct cycle_reply **ret)
 {
     struct pr_error error;
@@ -251,7 +260,7 @@ int faulty_cycle(struct world *w, struct instance *in, const struct cycle *cycle
     int rc = fault_before(w, in, cycle);
     if (rc != 0)
         return end_with(w, in, rc, false);
-    if (random_chance(&w->dice[DIE_SCANS], w->faults.scan_anew))
+    if (scan_begins_anew(w, in))
         asked.restart_lanes = LANES_ALL;
     rc = store_cycle(&in->session, &asked, ret, &error);
     if (rc == PR_ELEASE) {

@@ -57,6 +57,7 @@ struct instance {
     uint64_t               life;         /* which start this is; 0: never started */
     int64_t                offset_us;    /* of its monotonic clock: machines boot at different times */
     int64_t                frozen_until_us;
+    int64_t                scan_again_us; /* not earlier may its scan begin anew */
     int64_t                wake_us;      /* PR_NEVER: no wake-up is planned */
     bool                   asking;       /* a cycle is under way */
     bool                   changed;      /* somebody said that there are new messages */
