@@ -15,7 +15,7 @@
 #define NAME_SIZE 24
 
 struct statement {
-    const char *sql; /* the template: which one it is */
+    const char *sql; /* the template: which one it is; NULL: it was made of parts */
     char        box[BOX_NAME_MAX + 1];
     char        name[NAME_SIZE];
     char       *text;
@@ -54,6 +54,16 @@ void link_down(struct link *link)
     link->step_count = 0;
     for (size_t i = 0; i < link->statement_count; i++)
         link->statements[i]->prepared = false;
+    for (size_t i = 0; i < LINK_TEXTS; i++)
+        if (link->texts[i] != NULL)
+            link->texts[i]->prepared = false;
+}
+
+static void statement_free(struct statement *s)
+{
+    if (s != NULL)
+        free(s->text);
+    free(s);
 }
 
 void link_free(struct link *link)
@@ -62,10 +72,10 @@ void link_free(struct link *link)
         return;
     link_down(link);
     link_forget(link);
-    for (size_t i = 0; i < link->statement_count; i++) {
-        free(link->statements[i]->text);
-        free(link->statements[i]);
-    }
+    for (size_t i = 0; i < link->statement_count; i++)
+        statement_free(link->statements[i]);
+    for (size_t i = 0; i < LINK_TEXTS; i++)
+        statement_free(link->texts[i]);
     free(link->statements);
     free(link->results);
     free(link);
@@ -112,22 +122,28 @@ char *pg_sql_expand(const char *sql, pr_slice schema, pr_slice box)
     return NULL;
 }
 
-static struct statement *statement_new(const struct link *link, const char *sql, pr_slice box)
+/* Equal names must mean equal texts, whoever prepared them.  Owns the text. */
+static void statement_set_text(struct statement *s, char *text)
 {
-    struct statement *s = calloc(1, sizeof(*s));
-    if (s == NULL)
+    free(s->text);
+    s->text = text;
+    s->prepared = false;
+    snprintf(s->name, sizeof(s->name), "pr_%016llx", (unsigned long long)hash_slice(0, slice_from(text)));
+}
+
+/* Owns the text, which may be NULL: no memory. */
+static struct statement *statement_new(const char *sql, pr_slice box, char *text)
+{
+    struct statement *s = text != NULL ? calloc(1, sizeof(*s)) : NULL;
+    if (s == NULL) {
+        free(text);
         return NULL;
+    }
+    statement_set_text(s, text);
     ASSERT(box.size <= BOX_NAME_MAX);
     s->sql = sql;
     if (box.size > 0)
         memcpy(s->box, box.data, box.size);
-    s->text = pg_sql_expand(sql, slice_from(link->place->schema), box);
-    if (s->text == NULL) {
-        free(s);
-        return NULL;
-    }
-    /* Equal names must mean equal texts, whoever prepared them. */
-    snprintf(s->name, sizeof(s->name), "pr_%016llx", (unsigned long long)hash_slice(0, slice_from(s->text)));
     return s;
 }
 
@@ -152,7 +168,7 @@ static struct statement *statement_get(struct link *link, const char *sql, pr_sl
             return link->statements[i];
     struct statement *s = NULL;
     if (list_grow((void **)&link->statements, link->statement_count, &link->statement_room, sizeof(s)))
-        s = statement_new(link, sql, box);
+        s = statement_new(sql, box, pg_sql_expand(sql, slice_from(link->place->schema), box));
     if (s != NULL)
         link->statements[link->statement_count++] = s;
     return s;
@@ -206,18 +222,6 @@ void link_add(struct link *link, const char *sql, pr_slice box, const struct arg
         statement_send(link, s, args != NULL ? args : &none, ret);
 }
 
-void link_add_text(struct link *link, const char *text, const struct args *a, PGresult **ret)
-{
-    if (!link_can_add(link))
-        return;
-    if (a->failed != PR_OK)
-        link->add_failed = a->failed;
-    else if (PQsendQueryParams(link->pg, text, a->count, a->types, a->values, a->lengths, a->formats, 1))
-        step_add(link, NULL, ret, false);
-    else
-        link->add_failed = PR_ESTORE;
-}
-
 static void link_add_plain(struct link *link, const char *sql, bool commits)
 {
     if (!link_can_add(link))
@@ -226,6 +230,44 @@ static void link_add_plain(struct link *link, const char *sql, bool commits)
         step_add(link, NULL, NULL, commits);
     else
         link->add_failed = PR_ESTORE;
+}
+
+/* Where it is prepared already, or where it can be. */
+static struct statement *text_get(struct link *link, const char *text)
+{
+    struct statement **place = &link->texts[link->text_next];
+    for (size_t i = 0; i < LINK_TEXTS; i++)
+        if (link->texts[i] != NULL && strcmp(link->texts[i]->text, text) == 0)
+            return link->texts[i];
+    link->text_next = (link->text_next + 1) % LINK_TEXTS;
+    if (*place == NULL) {
+        *place = statement_new(NULL, (pr_slice){ 0 }, strdup(text));
+        return *place;
+    }
+    if ((*place)->prepared) {
+        char sql[NAME_SIZE + 16];
+        snprintf(sql, sizeof(sql), "DEALLOCATE %s", (*place)->name);
+        link_add_plain(link, sql, false);
+    }
+    char *copy = strdup(text);
+    if (copy == NULL)
+        return NULL;
+    statement_set_text(*place, copy);
+    return *place;
+}
+
+/* Some take the server longer to plan than to run, and are asked every second: they are prepared, too. */
+void link_add_text(struct link *link, const char *text, const struct args *args, PGresult **ret)
+{
+    if (!link_can_add(link))
+        return;
+    struct statement *s = args->failed == PR_OK ? text_get(link, text) : NULL;
+    if (args->failed != PR_OK)
+        link->add_failed = args->failed;
+    else if (s == NULL)
+        link->add_failed = PR_ENOMEM;
+    else
+        statement_send(link, s, args, ret);
 }
 
 void link_add_begin(struct link *link)

@@ -42,6 +42,8 @@ enum link_use {
     LINK_PEOPLE, /* everything else */
 };
 
+#define LINK_TEXTS 32
+
 struct statement;
 
 struct link {
@@ -59,6 +61,8 @@ struct link {
 
     struct statement **statements; /* one for each template and box */
     size_t             statement_count, statement_room;
+    struct statement  *texts[LINK_TEXTS]; /* those that were made of parts; the oldest goes first */
+    size_t             text_next;
     struct step {
         struct statement *prepares; /* NULL: it runs */
         PGresult        **ret;
@@ -85,7 +89,7 @@ PR_MUST_CHECK int link_lock_timeout(struct link *link, int64_t timeout_us, struc
 
 /* Add a statement.  args are borrowed until link_run(); NULL: none.  ret may be NULL. */
 void link_add(struct link *link, const char *sql, pr_slice box, const struct args *args, PGresult **ret);
-/* The same for a text that is made for this one time. */
+/* The same for a text that was made of parts. */
 void link_add_text(struct link *link, const char *text, const struct args *args, PGresult **ret);
 PR_MUST_CHECK int link_run(struct link *link, struct pr_error *reterr);
 /* {schema}, {box}, {box_seq} as quoted names and {box_name} as a text; malloc'ed, NULL: no memory. */
