@@ -16,6 +16,7 @@
 #define STORY_BYTES_MAX (1u << 20)
 #define NOTICES_EACH_MAX 1000 /* more rows than this are told as "read everything anew" */
 #define AT_ONCE 40            /* statements on their way */
+#define TRIES_MAX 5           /* two operators and a busy engine can run into each other more than once */
 
 /* What is told of one row. */
 struct told {
@@ -542,7 +543,7 @@ int pg_admin(void *self, const struct admin *admin, struct admin_reply *ret_repl
 
     pthread_mutex_lock(&store->people_lock);
     int rc = order_run(&o);
-    if (rc < 0 && rc != PR_EUNCERTAIN && (link_should_retry(o.link) || !link_is_up(o.link)))
+    for (int i = 1; i < TRIES_MAX && rc < 0 && rc != PR_EUNCERTAIN && (link_should_retry(o.link) || !link_is_up(o.link)); i++)
         rc = order_run(&o);
     pthread_mutex_unlock(&store->people_lock);
     if (rc != PR_OK)
