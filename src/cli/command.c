@@ -108,7 +108,7 @@ const struct command commands[] = {
     { "streams", "", "streams whose head failed: since when, why, how many wait behind it",
       "postrider streams --blocked\n"
       "postrider streams --endpoint billing --json\n",
-      FLAG_BIT(BLOCKED) | FLAG_BIT(BOX) | FLAG_BIT(ENDPOINT) | FLAG_BIT(STREAM) | FLAG_BIT(LIMIT), 0, 0, run_streams },
+      FLAG_BIT(BLOCKED) | FLAG_BIT(BOX) | FLAG_BIT(ENDPOINT) | FLAG_BIT(STREAM) | FLAGS_PAGE, 0, 0, run_streams },
     { "instances", "", "who delivers: lanes, leases, in flight, versions",
       "postrider instances\n"
       "postrider instances --json\n",
@@ -119,13 +119,14 @@ const struct command commands[] = {
       FLAG_BIT(SINCE) | FLAG_BIT(UNTIL) | FLAGS_PAGE, 0, 0, run_audit },
     { "endpoints list", "", "endpoints: paused or not, what was sent and what failed",
       "postrider endpoints\n"
+      "postrider endpoints --for 5s           # look twice: how much in a second?\n"
       "postrider endpoints list --json\n",
-      0, 0, 0, run_endpoints },
+      FLAG_BIT(FOR), 0, 0, run_endpoints },
     { "endpoints test", "ENDPOINT", "send a marked test message there now, past the store, and say what happened",
       "postrider endpoints test billing\n"
       "postrider endpoints test billing --json\n",
       0, 1, 1, run_endpoints_test },
-    { "endpoints", "", "the same as endpoints list", "postrider endpoints\n", 0, 0, 0, run_endpoints },
+    { "endpoints", "", "the same as endpoints list", "postrider endpoints\n", FLAG_BIT(FOR), 0, 0, run_endpoints },
     { "pause", "ENDPOINT", "send nothing to an endpoint; nothing is counted meanwhile",
       "postrider pause billing --for 5m --why 'they migrate'\n"
       "postrider pause billing               # until resumed\n",

@@ -10,8 +10,17 @@ void api_dead_list(struct api *x)
 {
     struct query query = { .kind = QUERY_DEAD };
     struct query_reply reply;
-    if (api_filter(x, "", &query.filter) && api_query(x, &query, &reply))
-        api_page(x, &reply);
+    if (!api_filter(x, "", &query.filter) || !api_query(x, &query, &reply))
+        return;
+    /* All that the filter finds; with the first page only, since it would be counted again with each. */
+    struct query count = { .kind = QUERY_DEAD_COUNT, .filter = query.filter };
+    struct query_reply counted = { 0 };
+    if (query.filter.after == 0 && !api_query(x, &count, &counted))
+        return;
+    json_begin_object(&x->w);
+    if (query.filter.after == 0)
+        member_count(&x->w, "total", "total_exact", counted.total);
+    api_page(x, &reply);
 }
 
 static void group_json(struct json_writer *w, const struct dead_group *g)
@@ -21,8 +30,7 @@ static void group_json(struct json_writer *w, const struct dead_group *g)
     pr_id_format(g->sample, id);
     json_begin_object(w);
     member_text(w, "fingerprint", g->fingerprint);
-    json_key(w, "count");
-    json_uint(w, g->count);
+    member_count(w, "count", "count_exact", g->count);
     json_key(w, "first_at");
     json_time(w, g->first_us);
     json_key(w, "last_at");
@@ -80,7 +88,11 @@ void api_dead_change(struct api *x)
                            .by = x->who,
                            .why = slice_from(body_text(x, "why")),
                            .dry_run = body_true(x, "dry_run") };
-    if (body_filter(x, &admin.filter))
+    if (!body_filter(x, &admin.filter))
+        return;
+    if (replay && !admin.dry_run && api_replay_is_long(x))
+        api_replay_start(x, &admin);
+    else
         order(x, &admin);
 }
 

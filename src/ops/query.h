@@ -30,4 +30,9 @@ bool time_or_span(pr_slice text, int sign, int64_t now_us, int64_t *ret_us);
 PR_MUST_CHECK int filter_set(struct filter *filter, pr_slice name, pr_slice value, int64_t now_us,
                              struct pr_error *reterr);
 
+/* A stream's place in their ranking, as text: "3-1731690000000000-5f1c2ab09d3e7746". */
+#define STREAM_MARK_SIZE 64
+void stream_mark_format(const struct stream_info *stream, char ret[STREAM_MARK_SIZE]);
+bool stream_mark_parse(pr_slice text, struct stream_mark *ret);
+
 #endif

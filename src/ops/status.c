@@ -151,6 +151,16 @@ static void json_count(struct json_writer *w, const char *key, uint64_t value)
     json_uint(w, value);
 }
 
+static bool box_is_exact(const struct box_counts *b)
+{
+    const uint64_t counts[] = { b->ready, b->in_flight, b->delayed, b->retrying, b->held, b->parked, b->paused, b->dead, b->done };
+
+    for (size_t i = 0; i < ARRAY_LENGTH(counts); i++)
+        if (counts[i] > COUNT_EXACT_MAX)
+            return false;
+    return true;
+}
+
 void status_boxes_json(struct json_writer *w, const struct status *s)
 {
     json_key(w, "boxes");
@@ -170,6 +180,8 @@ void status_boxes_json(struct json_writer *w, const struct status *s)
         json_count(w, "paused", b->paused);
         json_count(w, "dead", b->dead);
         json_count(w, "done", b->done);
+        json_key(w, "counts_exact"); /* else some are COUNT_EXACT_MAX + 1, and stand for more than that */
+        json_bool(w, box_is_exact(b));
         json_key(w, "oldest_age_seconds");
         json_double(w, b->oldest_us != 0 ? (double)max64(s->boxes.now_us - b->oldest_us, 0) / 1e6 : 0);
         json_end_object(w);

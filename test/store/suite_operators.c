@@ -386,6 +386,13 @@ STORE_TEST(streams_in_trouble_tell_their_head_since_when_why_and_how_many_wait)
     CHECK_EQ(streams(s, false, FILTER(.box = PR_STR("inbox")))->stream_count, 0);
     r = streams(s, false, FILTER(.limit = 1));
     CHECK(r->stream_count == 1 && r->more);
+    struct query rest = { .kind = QUERY_STREAMS, .filter = FILTER(.limit = 1), .after_stream = stream_mark_of(&r->streams[0]) };
+    struct query_reply page;
+    CHECK_OK(store_query(&s->store, &rest, &s->arena, &page, &s->error), &s->error);
+    CHECK(page.stream_count == 1 && !page.more && pr_id_equal(page.streams[0].head, b));
+    rest.after_stream = stream_mark_of(&page.streams[0]);
+    CHECK_OK(store_query(&s->store, &rest, &s->arena, &page, &s->error), &s->error);
+    CHECK(page.stream_count == 0 && !page.more);
 
     CHECK_EQ(ADMIN(s, ADMIN_RELEASE, FILTER(.stream = PR_STR("s1"))).changed, 2);
     CHECK_EQ(streams(s, true, FILTER())->stream_count, 0);
