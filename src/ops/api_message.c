@@ -8,6 +8,7 @@
 #include "base/util.h"
 #include "ops/endpoint.h"
 #include "ops/api.h"
+#include "ops/outlook.h"
 
 void api_page(struct api *x, const struct query_reply *reply)
 {
@@ -54,40 +55,23 @@ void api_messages_list(struct api *x)
 
 /* ---- One ------------------------------------------------------------------------------------- */
 
-static const char *next_words(const struct listed *l, const struct breaker_info *breaker, int64_t now_us)
+/* One delivery: the message, and "next" with what is to be said about it. */
+static bool delivery_json(struct api *x, const struct query_reply *reply, const struct listed *l)
 {
-    switch (l->state) {
-    case STATE_READY:
-    case STATE_RETRYING:
-        if (breaker != NULL)
-            return "it waits for its endpoint, whose breaker is open; nothing is counted meanwhile";
-        return l->m.due_us > now_us ? "the next attempt" : "it goes out as soon as it is its turn";
-    case STATE_IN_FLIGHT: return "it is on its way: delivered, or what the endpoint's rules say";
-    case STATE_DELAYED: return "it goes out when its time has come";
-    case STATE_HELD: return "it goes on when the message before it in its stream does";
-    case STATE_PARKED: return "nothing by itself: retry or discard it";
-    case STATE_PAUSED: return "it goes on when its endpoint is resumed";
-    case STATE_DEAD: return "nothing by itself: replay or discard it";
-    default: return "nothing: it is done";
+    struct outlook o = { .store = x->in.store, .config = x->in.config, .arena = &x->arena, .reply = reply, .listed = l };
+    struct pr_error error;
+    int rc = outlook_make(&o, &error);
+    if (rc < 0) {
+        error.code = rc;
+        api_fault(x, &error);
+        return false;
     }
-}
-
-static void next_json(struct api *x, const struct query_reply *reply, const struct listed *l)
-{
-    const struct breaker_info *breaker = message_breaker(x->in.config, reply, l);
-    int64_t at_us = breaker != NULL && breaker->until_us != PR_NEVER ? breaker->until_us : l->m.due_us;
-    bool planned = l->state == STATE_RETRYING || l->state == STATE_DELAYED || breaker != NULL;
     json_begin_object(&x->w);
-    json_key(&x->w, "what");
-    json_cstr(&x->w, next_words(l, breaker, reply->now_us));
-    json_key(&x->w, "at");
-    if (planned && at_us > reply->now_us && at_us != PR_NEVER)
-        json_time(&x->w, at_us);
-    else
-        json_cstr(&x->w, NULL);
-    json_key(&x->w, "breaker");
-    breaker_json(&x->w, breaker, reply->now_us);
+    json_key(&x->w, "message");
+    message_json(&x->w, x->in.config, reply, l);
+    outlook_json(&x->w, &o);
     json_end_object(&x->w);
+    return true;
 }
 
 static void not_found(struct api *x, const char *where)
@@ -110,14 +94,9 @@ void api_message(struct api *x)
     json_begin_object(&x->w);
     json_key(&x->w, "deliveries"); /* one for each endpoint that it goes to */
     json_begin_array(&x->w);
-    for (size_t i = 0; i < reply.listed_count; i++) {
-        json_begin_object(&x->w);
-        json_key(&x->w, "message");
-        message_json(&x->w, x->in.config, &reply, &reply.listed[i]);
-        json_key(&x->w, "next");
-        next_json(x, &reply, &reply.listed[i]);
-        json_end_object(&x->w);
-    }
+    for (size_t i = 0; i < reply.listed_count; i++)
+        if (!delivery_json(x, &reply, &reply.listed[i]))
+            return;
     json_end_array(&x->w);
     json_end_object(&x->w);
 }

@@ -658,7 +658,14 @@ def why_tells_what_happened_and_what_comes_next(p):  # B200
     words = p.ok("why", follower).out
     has(words, f"It is held behind {head} (first), which stands before it in stream s and is retrying: its next attempt is in",
         f"postrider release {follower}")
-    assert p.ok("why", follower, "--json").json()[0]["waits_for"] == head
+    held, = p.ok("why", follower, "--json").json()
+    retrying, = p.ok("why", head, "--json").json()
+    assert held["waits_for"] == head and head in held["now"] and held["next"]["at"] == retrying["next"]["at"] is not None, held
+    assert f"postrider release {follower}" in [c["command"] for c in held["commands"]], held["commands"]
+    assert {"command": f"postrider retry {head}", "what": "try now, with new counters"} in retrying["commands"], retrying["commands"]
+    assert "Attempt 2" in retrying["next"]["what"] and retrying["waits_for"] is None, retrying
+    gone, = p.ok("why", dead, "--json").json()
+    assert gone["next"]["what"].startswith("Nothing by itself") and gone["next"]["at"] is None, gone
     has(p.ok("why", nowhere).out, "it names no endpoint and no route matches", " not sent: destination_missing")
     status = p.ok("status", "--json").json()[0]
     assert status["health"] == "warn" and [c for c in status["checks"] if c["name"] == "destination"], status  # B18

@@ -233,7 +233,11 @@ def plain_json_is_stored_and_delivered(d):
     assert d.sql("SELECT {HEX(payload)} FROM outbox WHERE id = {ID %s}" % raw) == [("FF00",)]
     later = d.send(type="a.late", due_at="1h", payload_text="plain", content_type="text/plain")
     wait_for("delayed", lambda: d.state(later) == "delayed")
-    assert d.ok("GET", "/v1/messages/" + later)["deliveries"][0]["next"]["at"]
+    known = d.ok("GET", "/v1/messages/" + later)["deliveries"][0]
+    assert known["next"]["at"] and "its sender said not before" in known["now"], known  # B200
+    assert {"command": "postrider retry " + later, "what": "try now, with new counters"} in known["commands"], known["commands"]
+    assert [{k: v for k, v in json.loads(line).items() if k in ("commands", "waits_for")} for line in d.run("why", later, "--json", "-c", "c.yaml").splitlines()] == [
+        {k: known[k] for k in ("waits_for", "commands")}]
     assert d.send(type="x", payload=1) and d.ok("POST", "/v1/messages?box=ledger", {"type": "x", "destination": "good"}, status=202)
 
 
