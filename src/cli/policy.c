@@ -276,35 +276,56 @@ struct findings {
     size_t              count;
 };
 
+static void tell(struct findings *all, const char *kind, const struct rule *rule, pr_slice endpoint, pr_slice text)
+{
+    struct cli *cli = all->cli;
+    int         line = config_rule_line(cli->config, rule);
+
+    if (all->w == NULL) {
+        printf("%s:%d: rule \"%s\"%s%s %.*s\n", cli->config->file, line, clean(cli, rule->name),
+               endpoint.size > 0 ? " of endpoint " : "", clean(cli, endpoint), SLICE_ARGS(text));
+        return;
+    }
+    json_begin_object(all->w);
+    json_key(all->w, "kind");
+    json_cstr(all->w, kind);
+    json_key(all->w, "rule");
+    json_slice(all->w, rule->name);
+    json_key(all->w, "endpoint");
+    json_cstr(all->w, endpoint.size > 0 ? clean(cli, endpoint) : NULL);
+    json_key(all->w, "line");
+    json_int(all->w, line);
+    json_key(all->w, "text");
+    json_slice(all->w, text);
+    json_end_object(all->w);
+}
+
 static void tell_finding(void *arg, const struct finding *f)
 {
     struct findings *all = arg;
-    struct cli      *cli = all->cli;
-    int              line = config_rule_line(cli->config, f->rule);
     struct buf       text;
 
     all->count++;
     buf_init(&text, OUTPUT_MAX);
     finding_describe(f, &text);
-    if (all->w == NULL) {
-        printf("%s:%d: rule \"%s\"%s%s %s\n", cli->config->file, line, clean(cli, f->rule->name),
-               f->endpoint.size > 0 ? " of endpoint " : "", clean(cli, f->endpoint), buf_slice(&text).data);
-        buf_fini(&text);
-        return;
-    }
-    json_begin_object(all->w);
-    json_key(all->w, "kind");
-    json_cstr(all->w, finding_kind_name(f->kind));
-    json_key(all->w, "rule");
-    json_slice(all->w, f->rule->name);
-    json_key(all->w, "endpoint");
-    json_cstr(all->w, f->endpoint.size > 0 ? clean(cli, f->endpoint) : NULL);
-    json_key(all->w, "line");
-    json_int(all->w, line);
-    json_key(all->w, "text");
-    json_slice(all->w, buf_slice(&text));
-    json_end_object(all->w);
+    tell(all, finding_kind_name(f->kind), f->rule, f->endpoint, buf_slice(&text));
     buf_fini(&text);
+}
+
+/* It is right in a program that has the function, so it does not count as wrong; but this one has none. */
+static void tell_calls(struct findings *all, const struct rule *rules, size_t count, pr_slice endpoint)
+{
+    for (size_t i = 0; i < count; i++)
+        for (size_t k = 0; k < rules[i].step_count; k++) {
+            pr_slice function = rules[i].steps[k].call;
+
+            if (function.size > 0)
+                tell(all, "call", &rules[i], endpoint,
+                     arena_printf(&all->cli->arena,
+                                  "calls %s(): postrider run refuses it; it is for programs that register the function "
+                                  "with pr_engine_call()",
+                                  clean(all->cli, function)));
+        }
 }
 
 static void find_all(struct findings *all)
@@ -319,6 +340,9 @@ static void find_all(struct findings *all)
         list[i] = (struct checked_endpoint){ slice_from(config->endpoints[i].name), &policies[i] };
     }
     policy_check(list, config->endpoint_count, config->rules, config->rule_count, tell_finding, all);
+    for (size_t i = 0; i < config->endpoint_count; i++)
+        tell_calls(all, config->endpoints[i].rules, config->endpoints[i].rule_count, slice_from(config->endpoints[i].name));
+    tell_calls(all, config->rules, config->rule_count, (pr_slice){ NULL, 0 });
 }
 
 size_t policy_print_findings(struct cli *cli)

@@ -76,6 +76,7 @@ static int find_head(struct view *v, struct pr_error *reterr)
     const struct listed  *parked = NULL, *found = NULL;
     for (size_t k = 0; k < ARRAY_LENGTH(kinds) && found == NULL && parked == NULL; k++) {
         const struct query question = { .kind = kinds[k],
+                                        .brief = true,
                                         .filter = { .box = v->l->box,
                                                     .stream = v->l->m.stream,
                                                     .state = -1,

@@ -9,6 +9,7 @@ struct status {
     struct store *store;
     struct query_reply boxes, endpoints, instances, failing;
     size_t *in_flight; /* per endpoint */
+    bool routed_unknown; /* too many to see which of them the routes send to a paused endpoint */
     struct wal_report *slots;
     size_t slot_count;
     struct checks checks;

@@ -187,6 +187,7 @@ enum query_kind {
 struct query {
     enum query_kind kind;
     struct filter   filter;
+    bool            brief;    /* MESSAGES, DEAD: without payloads */
     bool            blocked;  /* STREAMS: only those that somebody waits behind */
     struct stream_mark after_stream; /* STREAMS: only those behind it */
     int             near;     /* FAILING: so many hand-outs without an outcome are near a limit; 0: do not count them */

@@ -611,6 +611,16 @@ def run_delivers_and_stops_in_order(p):
 
 
 @test
+def policy_check_says_what_run_would_refuse(p):  # B65, B203
+    p.write("postrider.yaml", DAEMON_CONFIG + "\nrules: [{name: asks, when: {reason: rejected}, then: [{call: decide}, dead_letter]}]\n")
+    has(p.ok("policy", "check").out, 'rule "asks" calls decide()', "postrider run refuses it")
+    found, = p.ok("policy", "check", "--json").json()[0]["findings"]
+    assert found["kind"] == "call" and found["line"] > 1, found
+    p.ok("init")
+    has(p.fails(3, "run").err, "which nobody registered")
+
+
+@test
 def why_asks_the_rules_and_the_routes(p):  # B200, B71
     p.write("postrider.yaml", DAEMON_CONFIG.replace("routes:\n", "routes:\n  - {type: \"bill.*\", to: slow}\n") + """
 rules:
@@ -627,6 +637,8 @@ rules:
     routed = p.send("--type", "bill.sent")
     assert p.message(routed)["state"] == "paused"
     has(p.ok("list").out, "paused", "slow")
+    outbox = next(b for b in p.ok("status", "--json").json()[0]["boxes"] if b["name"] == "outbox")
+    assert (outbox["ready"], outbox["paused"], outbox["oldest_age_seconds"]) == (0, 2, 0), outbox  # B201: as the list says
     has(p.ok("why", routed).out, "for slow, paused", "It waits because its endpoint slow is paused", "they migrate", "postrider resume slow")
     p.ok("resume", "slow")
     p.stop(daemon)
