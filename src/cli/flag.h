@@ -25,6 +25,7 @@
     X(UNTIL, "until", 0, "TIME", "... and before")                                                             \
     X(LIMIT, "limit", 0, "N", "at most so many (100)")                                                         \
     X(AFTER, "after", 0, "ROW", "go on after this row of the last page; messages want --box")               \
+    X(ROW, "row", 0, "ROW", "the dead letter of this row, whatever its id is")                                  \
     X(YES, "yes", 'y', NULL, "do not ask back")                                                                \
     X(DRY_RUN, "dry-run", 'n', NULL, "only count what would be changed")                                       \
     X(WHY, "why", 0, "TEXT", "for the record")                                                                 \

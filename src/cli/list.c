@@ -56,7 +56,10 @@ static void table_of_messages(struct cli *cli, const struct query_reply *reply)
         char id[PR_ID_TEXT_SIZE];
 
         pr_id_format(l->m.id, id);
-        table_add(&table, COLOR_NONE, slice_from(id));
+        if (pr_id_is_zero(l->m.id) && l->state == STATE_DEAD) /* damaged: nobody finds it by that */
+            table_addf(&table, COLOR_YELLOW, "--row %" PRIu64, l->row);
+        else
+            table_add(&table, COLOR_NONE, slice_from(id));
         table_add(&table, state_color(l->state), slice_from(state_name(l->state)));
         table_add(&table, COLOR_NONE, l->m.type);
         table_add(&table, COLOR_NONE, l->m.stream);

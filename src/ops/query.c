@@ -172,6 +172,10 @@ int filter_set(struct filter *f, pr_slice name, pr_slice value, int64_t now_us, 
         f->limit = (size_t)limit;
         return PR_OK;
     }
+    if (slice_eq_cstr(name, "row"))
+        return number_parse(value, INT64_MAX, &f->row) && f->row > 0
+                   ? PR_OK
+                   : error_set(reterr, PR_EINVAL, "row: the number that a dead letter is listed with");
     if (slice_eq_cstr(name, "after"))
         return number_parse(value, INT64_MAX, &f->after)
                    ? PR_OK

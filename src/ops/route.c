@@ -6,7 +6,7 @@
 #include "ops/api.h"
 
 #define FILTER "box state endpoint type stream reason error fingerprint since until limit after"
-#define DEAD_FILTER "box endpoint type stream reason error fingerprint since until limit after"
+#define DEAD_FILTER "box endpoint type stream reason error fingerprint since until row limit after"
 
 #define MANY "ids filter dry_run why"
 

@@ -51,6 +51,7 @@ struct filter {
     int64_t  since_us, until_us; /* created (dead letters: died) in [since, until); 0: open */
     const pr_id *ids;         /* empty: any */
     size_t   id_count;
+    uint64_t row;             /* dead letters: this one, whatever its id is (it may be damaged); 0: any */
     size_t   limit;           /* 0: 100 */
     uint64_t after;           /* keyset: `row` of the last one seen, 0: from the start.  Rows of boxes are
                                * counted in each (so box must be set), dead letters are in one order */

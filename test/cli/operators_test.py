@@ -217,6 +217,9 @@ def test_groups_show_many_failures_as_few_problems(place):  # B85, B201
     for i in range(3):
         place.dead(why="w%d" % i)
     place.dead(to="other")
+    code, _, said = place.run("dead", "list", "--limit", "2")
+    assert code == 0 and "2 of 4 dead letters" in said and "--after" in said, said  # B82
+    assert "1 dead letter" in place.run("dead", "list", "--endpoint", "other")[2]
     groups = place.json("dead", "groups")
     assert [g["count"] for g in groups] == [3, 1] and groups[0]["endpoint"] == "good", groups
     assert groups[0]["count_exact"] and groups[0]["cause"] == "rejected", groups
@@ -243,6 +246,20 @@ def test_edit_keeps_the_original_and_note_says_more(place):  # B84
     place.fails(4, "dead", "note", new, "x")
     place.start()
     until("it has arrived", lambda: place.sent() == 1)
+
+
+def test_a_damaged_id_is_no_way_to_hide(place):  # B9, B87
+    if KIND != "sqlite":
+        return  # there an id is a uuid
+    place.sql("INSERT INTO {s}.outbox (id, type, destination) VALUES ('no-uuid', 't', 'good'), ('nor-this', 't', 'good')")
+    place.start()
+    until("they are dead", lambda: len(place.json("dead", "list")) == 2)
+    first, second = place.json("dead", "list")
+    assert "--row %d" % second["row"] in place.ok("dead", "list")
+    assert [m["row"] for m in place.json("dead", "list", "--row", str(second["row"]))] == [second["row"]]
+    assert "1 discarded" in place.ok("dead", "discard", "--row", str(second["row"]), "--yes")
+    assert [m["row"] for m in place.json("dead", "list")] == [first["row"]]
+    place.fails(2, "dead", "discard", "--row", "x", "--yes")
 
 
 def test_export_and_import_are_byte_for_byte(place):  # B81, B87

@@ -327,6 +327,38 @@ STORE_TEST(a_dead_letter_can_go_away_and_come_back_byte_for_byte) /* B81 */
     CHECK_EQ(answers[0], PR_UNKNOWN);
 }
 
+STORE_TEST(a_dead_letter_is_found_by_its_row_whatever_its_id_is) /* B82, B87 */
+{
+    struct worker *w = suite_join(s, "outbox");
+    pr_id first = KILL(w, "aaaa", "e"), second = KILL(w, "aaaa", "e");
+    struct filter row = FILTER(.row = suite_get(s, second)->row);
+    const struct query_reply *r = suite_query(s, QUERY_DEAD, row);
+    CHECK(r->listed_count == 1 && pr_id_equal(r->listed[0].m.id, second));
+    CHECK_EQ(suite_query(s, QUERY_DEAD_COUNT, row)->total, 1);
+    CHECK_EQ(ADMIN(s, ADMIN_DEAD_DISCARD, row).changed, 1);
+    CHECK_EQ(ADMIN(s, ADMIN_DEAD_DISCARD, row).changed, 0);
+    CHECK(suite_find(s, second) == NULL && suite_find(s, first) != NULL);
+
+    struct admin_reply reply; /* rows of boxes are other numbers */
+    struct admin retry = { .kind = ADMIN_RETRY, .filter = row };
+    CHECK_EQ(store_admin(&s->store, &retry, &reply, &s->error), PR_EINVAL);
+    struct query_reply none;
+    struct query messages = { .kind = QUERY_MESSAGES, .filter = row };
+    CHECK_EQ(store_query(&s->store, &messages, &s->arena, &none, &s->error), PR_EINVAL);
+}
+
+STORE_TEST(a_brief_list_has_no_payloads)
+{
+    pr_id id = suite_send(s, "outbox", (struct pr_message){ .type = PR_STR("t"), .payload = PR_STR("body") });
+    struct query q = { .kind = QUERY_MESSAGES, .filter = FILTER(), .brief = true };
+    struct query_reply r;
+    CHECK_OK(store_query(&s->store, &q, &s->arena, &r, &s->error), &s->error);
+    CHECK(r.listed_count == 1 && pr_id_equal(r.listed[0].m.id, id) && r.listed[0].m.payload.size == 0);
+    q.brief = false;
+    CHECK_OK(store_query(&s->store, &q, &s->arena, &r, &s->error), &s->error);
+    CHECK_SLICE(r.listed[0].m.payload, "body");
+}
+
 /* ---- Streams --------------------------------------------------------------------------------- */
 
 static const struct query_reply *streams(struct suite *s, bool blocked, struct filter f)

@@ -199,6 +199,10 @@ static void sql_filter(struct sql *sql, const struct listing *l, const struct su
         arg_array(&sql->args, ids);
         sql_and(sql, "b.id = ANY ($)");
     }
+    if (f->row != 0) {
+        arg_i64(&sql->args, (int64_t)f->row);
+        sql_and(sql, "b.row_id = $");
+    }
     sql_text(sql, "b.stream = $", f->stream);
     sql_text(sql, "position($ IN b.error) > 0", f->error);
     if (l->table == LISTING_BOX) {
