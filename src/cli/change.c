@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/util.h"
 #include "cli/replay.h"
+#include "ops/change.h"
 
 struct change {
     const char *command;
@@ -153,7 +154,8 @@ int run_change(struct cli *cli)
     }
     if (flag_given(&cli->flags, FLAG_RATE) || flag_given(&cli->flags, FLAG_CANARY))
         return cli_usage(cli, "--rate and --canary are for replays by filter");
-    if (store_admin(&cli->store, &admin, &reply, &err) != PR_OK)
-        return cli_fault(&err);
-    return report(cli, change, &admin, &reply);
+    int rc = change_run(&cli->store, &admin, &reply, &err);
+    if (rc != PR_OK && reply.changed > 0)
+        (void)report(cli, change, &admin, &reply); /* of those before the fault */
+    return rc != PR_OK ? cli_fault(&err) : report(cli, change, &admin, &reply);
 }

@@ -121,6 +121,18 @@ static void print_json(struct cli *cli, const struct query_reply *reply, const s
     buf_fini(&line);
 }
 
+/* It sends; what was wrong last? */
+static pr_slice last_words(struct cli *cli, const struct endpoint_state *e, int64_t now_us)
+{
+    if (e->last_failed_us == 0)
+        return (pr_slice){ NULL, 0 };
+    return arena_printf(&cli->arena, "last failure %s ago: %s%s%.*s%s%s%.*s", span_short(&cli->arena, now_us - e->last_failed_us),
+                        e->last_reason != PR_REASON_NONE ? pr_reason_name(e->last_reason) : "failed",
+                        e->last_code.size > 0 ? " (" : "", SLICE_ARGS(e->last_code), e->last_code.size > 0 ? ")" : "",
+                        e->last_error.size > 0 ? ": " : "", (int)min_size(e->last_error.size, 500),
+                        e->last_error.size > 0 ? e->last_error.data : "");
+}
+
 static void add_row(struct cli *cli, struct table *t, const struct query_reply *reply, const struct entry *e, bool rates)
 {
     struct standing s = endpoint_standing(reply, &e->state);
@@ -138,7 +150,9 @@ static void add_row(struct cli *cli, struct table *t, const struct query_reply *
         table_addf(t, e->rate.failed > 0 ? COLOR_YELLOW : COLOR_DIM, "%.1f", e->rate.failed);
     }
     table_addf(t, COLOR_DIM, "%zu", e->config != NULL ? e->config->rule_count : 0);
-    table_add(t, COLOR_DIM, slice_from(standing_why(&cli->arena, &s, &e->state)));
+    const char *why = standing_why(&cli->arena, &s, &e->state);
+
+    table_add(t, COLOR_DIM, why[0] != '\0' ? slice_from(why) : last_words(cli, &e->state, reply->now_us));
 }
 
 int run_endpoints(struct cli *cli)

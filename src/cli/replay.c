@@ -1,6 +1,7 @@
 #include "cli/replay.h"
 
 #include <inttypes.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -9,6 +10,8 @@
 #include "base/util.h"
 #include "cli/table.h"
 #include "ops/replay.h"
+
+#define BAR_WIDTH 30
 
 static void sleep_until(int64_t us)
 {
@@ -19,11 +22,23 @@ static void sleep_until(int64_t us)
         (void)nanosleep(&span, NULL); /* woken early: a step too early is one that does less */
 }
 
+/* "[#####.....] 51 of 100 dead letters"; a total that is only the least has no bar. */
 static void show_progress(struct cli *cli, const struct replay *r, uint64_t total)
 {
-    fprintf(stderr, "\r%" PRIu64 " of %s %s ", r->sum.changed,
+    char bar[BAR_WIDTH + 4] = "";
+    uint64_t done = r->sum.changed + r->sum.refused;
+
+    if (total > 0 && total <= COUNT_EXACT_MAX) {
+        size_t filled = done < total ? (size_t)(done * BAR_WIDTH / total) : BAR_WIDTH;
+
+        memset(bar + 1, '.', BAR_WIDTH);
+        memset(bar + 1, '#', filled);
+        bar[0] = '[';
+        memcpy(bar + 1 + BAR_WIDTH, "] ", 3);
+    }
+    fprintf(stderr, "\r%s%" PRIu64 " of %s%s\x1b[K", bar, done,
             count_words(&cli->arena, total, "dead letter", "dead letters"),
-            r->state == REPLAY_WATCH ? "replayed, waiting for them to arrive" : "replayed                        ");
+            r->state == REPLAY_WATCH ? ": waiting for the canaries to arrive" : "");
 }
 
 static int read_wishes(struct cli *cli, struct replay *r)

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/slice.h"
 #include "ops/api.h"
+#include "ops/change.h"
 #include "ops/member.h"
 
 void api_dead_list(struct api *x)
@@ -67,7 +68,7 @@ static void order(struct api *x, const struct admin *admin)
 {
     struct admin_reply reply = { 0 };
     struct pr_error error;
-    int rc = store_admin(x->in.store, admin, &reply, &error);
+    int rc = change_run(x->in.store, admin, &reply, &error);
     if (rc == PR_OK && admin->filter.id_count == 1 && reply.missing == 1)
         rc = error_set(&error, PR_ENOTFOUND, "there is no such dead letter");
     if (rc < 0) {

@@ -8,6 +8,7 @@
 #include "base/util.h"
 #include "ops/endpoint.h"
 #include "ops/api.h"
+#include "ops/change.h"
 #include "ops/outlook.h"
 
 void api_page(struct api *x, const struct query_reply *reply)
@@ -210,7 +211,7 @@ void api_messages_change(struct api *x)
     struct pr_error error;
     if (!body_filter(x, &admin.filter))
         return;
-    int rc = store_admin(x->in.store, &admin, &reply, &error);
+    int rc = change_run(x->in.store, &admin, &reply, &error);
     if (rc < 0) {
         error.code = rc;
         api_fault(x, &error);

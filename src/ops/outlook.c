@@ -398,7 +398,8 @@ static void say_next(struct view *v)
             SAY(v, "Attempt %d%s%s, as soon as it is its turn.\n", l->m.attempts + 1,
                 v->o->endpoint.size > 0 ? " to " : "", clean(v, v->o->endpoint));
     }
-    if (v->setting != NULL && l->m.failures > 0 && state != STATE_DEAD && state != STATE_DONE)
+    bool goes_on = state != STATE_DEAD && state != STATE_DONE && state != STATE_PARKED;
+    if (v->setting != NULL && l->m.failures > 0 && goes_on)
         say_limit(v);
 }
 
