@@ -70,3 +70,15 @@ int change_run(struct store *store, const struct admin *admin, struct admin_repl
     order.filter.limit = DEAD_STEP_ROWS;
     return change_steps(store, order, ret_reply, reterr);
 }
+
+int change_check_edit(const struct dead_edit *edit, size_t payload_max, struct pr_error *reterr)
+{
+    static const pr_slice   none;
+    const struct pr_message m = {
+        .type = PR_STR("edited"), /* it stays as it was */
+        .payload = edit->payload != NULL ? *edit->payload : none,
+        .headers = edit->headers != NULL ? *edit->headers : none,
+        .destination = edit->destination != NULL ? *edit->destination : none,
+    };
+    return message_check(&m, payload_max, reterr);
+}

@@ -11,4 +11,7 @@
 PR_MUST_CHECK int change_run(struct store *store, const struct admin *admin, struct admin_reply *ret_reply,
                              struct pr_error *reterr);
 
+/* Would the corrected message be one that can be sent?  Fault PR_EINVAL, PR_ETOOBIG. */
+PR_MUST_CHECK int change_check_edit(const struct dead_edit *edit, size_t payload_max, struct pr_error *reterr);
+
 #endif

@@ -63,7 +63,7 @@ const struct api_route routes[] = {
     POST_("/v1/dead/discard", api_dead_change, "Delete them for good.", "ids filter dry_run why",
           "200 404 409"),
     POST_("/v1/dead/{id}/edit", api_dead_edit, "Deliver a corrected message in its place; the original stays.",
-          "payload payload_text headers destination dry_run why", "200 404 409 422"),
+          "payload payload_text payload_base64 headers destination dry_run why", "200 404 409 422"),
     GET_("/v1/endpoints", ROLE_VIEWER, api_endpoints, "Endpoints and how they stand.", "", "200"),
     POST_("/v1/endpoints/{name}/pause", api_endpoint_pause, "Send nothing there for a while, or until resumed.",
           "for why", "200 404"),

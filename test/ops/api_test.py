@@ -454,7 +454,11 @@ def dead_letters_are_grouped_edited_and_replayed(d):
     assert d.ok("GET", "/v1/messages/" + edited["made"])["deliveries"][0]["message"]["payload"] == '{"n":"mended"}'
     d.fails(409, "refused", "POST", "/v1/dead/%s/edit" % ids[0], {"destination": "good"})
     d.fails(422, "unknown_endpoint", "POST", "/v1/dead/%s/edit" % ids[1], {"destination": "nowhere"})
-    d.fails(400, "invalid", "POST", "/v1/dead/%s/edit" % ids[1], {})
+    for wrong in ({}, {"payload": 1, "payload_text": "1"}, {"payload_base64": "!"}):
+        d.fails(400, "invalid", "POST", "/v1/dead/%s/edit" % ids[1], wrong)
+    d.fails(413, "too_large", "POST", "/v1/dead/%s/edit" % ids[1], {"payload_text": "y" * 70000})  # it would only die again
+    raw = d.ok("POST", "/v1/dead/%s/edit" % ids[2], {"payload_base64": "/wA=", "destination": "good"})["made"]
+    assert d.ok("GET", "/v1/messages/" + raw)["deliveries"][0]["message"]["payload_base64"] == "/wA="
     died = d.ok("GET", "/v1/messages/" + ids[1])["deliveries"][0]["message"]["died_at"]
     assert d.ok("POST", "/v1/dead/replay", {"ids": [ids[1]]})["changed"] == 1
     wait_for("dead again", lambda: d.ok("GET", "/v1/messages/" + ids[1])["deliveries"][0]["message"].get("died_at") not in (None, died))
