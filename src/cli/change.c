@@ -116,7 +116,8 @@ static int report(const struct cli *cli, const struct change *change, const stru
                     ? " among the dead letters"
                     : "");
     if (r->refused > 0 && admin->kind == ADMIN_DEAD_REPLAY)
-        cli_say("%" PRIu64 " refused: the same id was sent anew and is in the box, or it was edited", r->refused);
+        cli_say("%" PRIu64 " refused: the same id was sent anew and is in the box, or it was edited",
+                r->refused);
     else if (r->refused > 0)
         cli_say("%" PRIu64 " refused: not in a state for it", r->refused);
     if (r->missing + r->refused == 0)

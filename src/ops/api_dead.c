@@ -136,8 +136,9 @@ static int edit_parts(struct api *x, pr_slice ret[3], struct dead_edit *edit, st
     edit->headers = headers != NULL ? &ret[1] : NULL;
     edit->destination = destination != NULL ? &ret[2] : NULL;
     if (!given && headers == NULL && destination == NULL)
-        return error_set(reterr, PR_EINVAL, "nothing would be different: send payload, payload_text, payload_base64, "
-                                            "headers or destination");
+        return error_set(reterr, PR_EINVAL,
+                         "nothing would be different: send payload, payload_text, payload_base64, "
+                         "headers or destination");
     return change_check_edit(edit, (size_t)x->in.config->payload_max, reterr);
 }
 

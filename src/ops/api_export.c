@@ -27,7 +27,8 @@ static bool take_letters(struct api *x, struct admin *admin, struct listed *lett
     const json_t *list = json_object_get(x->json, "letters");
     for (size_t i = 0; i < admin->letter_count; i++) {
         const json_t *object = json_array_get(list, i);
-        const char *wrong = json_is_object(object) ? export_read(&x->arena, object, &letters[i]) : "is not an object";
+        const char *wrong =
+            json_is_object(object) ? export_read(&x->arena, object, &letters[i]) : "is not an object";
         if (wrong != NULL) {
             api_error(x, 400, "invalid", "take them from GET /v1/dead/export; nothing was imported",
                       "letters: entry %zu %s", i + 1, wrong);
@@ -79,9 +80,11 @@ void api_dead_import(struct api *x)
                            .answers = answers };
     struct admin_reply reply = { 0 };
     struct pr_error error;
-    int rc = count == 0 || count > IMPORT_MAX ? error_set(&error, PR_EINVAL, "letters: 1 to %d are possible", IMPORT_MAX)
-             : letters == NULL || answers == NULL ? error_set(&error, PR_ENOMEM, "no memory for %zu letters", count)
-                                                  : PR_OK;
+    int rc = count == 0 || count > IMPORT_MAX
+                 ? error_set(&error, PR_EINVAL, "letters: 1 to %d are possible", IMPORT_MAX)
+             : letters == NULL || answers == NULL
+                 ? error_set(&error, PR_ENOMEM, "no memory for %zu letters", count)
+                 : PR_OK;
     if (rc == PR_OK && !take_letters(x, &admin, letters))
         return;
     if (rc == PR_OK)

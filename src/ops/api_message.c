@@ -59,7 +59,9 @@ void api_messages_list(struct api *x)
 /* One delivery: the message, and "next" with what is to be said about it. */
 static bool delivery_json(struct api *x, const struct query_reply *reply, const struct listed *l)
 {
-    struct outlook o = { .store = x->in.store, .config = x->in.config, .arena = &x->arena, .reply = reply, .listed = l };
+    struct outlook o = {
+        .store = x->in.store, .config = x->in.config, .arena = &x->arena, .reply = reply, .listed = l
+    };
     struct pr_error error;
     int rc = outlook_make(&o, &error);
     if (rc < 0) {
@@ -148,12 +150,8 @@ static enum admin_kind change_kind(const struct api *x)
     static const struct {
         const char *word;
         enum admin_kind kind;
-    } kinds[] = { { "/retry", ADMIN_RETRY },
-                  { "/release", ADMIN_RELEASE },
-                  { "/park", ADMIN_PARK },
-                  { "/discard", ADMIN_DISCARD },
-                  { "/dead", ADMIN_DEAD_ADD },
-                  { "/note", ADMIN_DEAD_NOTE } };
+    } kinds[] = { { "/retry", ADMIN_RETRY },     { "/release", ADMIN_RELEASE }, { "/park", ADMIN_PARK },
+                  { "/discard", ADMIN_DISCARD }, { "/dead", ADMIN_DEAD_ADD },   { "/note", ADMIN_DEAD_NOTE } };
     for (size_t i = 0; i < ARRAY_LENGTH(kinds); i++)
         if (slice_ends_with(slice_from(x->route->path), slice_from(kinds[i].word)))
             return kinds[i].kind;

@@ -13,7 +13,8 @@ bool api_replay_is_long(const struct api *x)
 static void replay_json(struct api *x, pr_id id)
 {
     if (replays_write(x->replays, id, &x->w) != PR_OK)
-        api_error(x, 404, "not_found", "GET /v1/replays lists them; a restart forgets them", "there is no such replay");
+        api_error(x, 404, "not_found", "GET /v1/replays lists them; a restart forgets them",
+                  "there is no such replay");
 }
 
 /* "rate": "100/s" or 100, "canary": 5, "canary_wait": "5m". */
@@ -29,7 +30,8 @@ static int take_wishes(struct api *x, struct replay *r, struct pr_error *reterr)
     if (first < 0 || first > REPLAY_CANARY_MAX)
         return error_set(reterr, PR_EINVAL, "canary: a number up to %d", REPLAY_CANARY_MAX);
     r->canary = (size_t)first;
-    if (wait != NULL && (duration_parse(slice_from(wait), &r->canary_wait_us) != PR_OK || r->canary_wait_us <= 0))
+    if (wait != NULL &&
+        (duration_parse(slice_from(wait), &r->canary_wait_us) != PR_OK || r->canary_wait_us <= 0))
         return error_set(reterr, PR_EINVAL, "canary_wait: \"%.60s\" is not a time; write 30s, 5m", wait);
     return PR_OK;
 }

@@ -13,18 +13,19 @@
 /* The members, each once: for writing and for reading. */
 #define TEXTS(X)                                                                                               \
     X("box", box)                                                                                              \
-    X("type", m.type) X("stream", m.stream) X("destination", m.destination) X("source", m.source)              \
-        X("subject", m.subject) X("content_type", m.content_type) X("headers", m.headers)                      \
-            X("correlation_id", m.correlation_id) X("causation_id", m.causation_id)                            \
-                X("traceparent", m.traceparent) X("tracestate", m.tracestate) X("code", m.code)                \
-                    X("error", m.error) X("story", m.story) X("held_by", m.held_by) X("endpoint", endpoint)    \
-                        X("rule", rule) X("fingerprint", fingerprint) X("note", note) X("payload", m.payload)
+    X("type", m.type)                                                                                          \
+    X("stream", m.stream) X("destination", m.destination) X("source", m.source) X("subject", m.subject)        \
+        X("content_type", m.content_type) X("headers", m.headers) X("correlation_id", m.correlation_id)        \
+            X("causation_id", m.causation_id) X("traceparent", m.traceparent) X("tracestate", m.tracestate)    \
+                X("code", m.code) X("error", m.error) X("story", m.story) X("held_by", m.held_by)              \
+                    X("endpoint", endpoint) X("rule", rule) X("fingerprint", fingerprint) X("note", note)      \
+                        X("payload", m.payload)
 #define NUMBERS(X)                                                                                             \
     X("seq", m.seq)                                                                                            \
-    X("status", m.status) X("attempts", m.attempts) X("failures", m.failures) X("reason", m.reason)            \
-        X("cause", cause) X("limit", limit) X("created_us", m.created_us) X("due_us", m.due_us)                \
-            X("expires_us", m.expires_us) X("failed_us", m.failed_us) X("died_us", died_us)                    \
-                X("event", m.event) X("released", m.released)
+    X("status", m.status)                                                                                      \
+    X("attempts", m.attempts) X("failures", m.failures) X("reason", m.reason) X("cause", cause)                \
+        X("limit", limit) X("created_us", m.created_us) X("due_us", m.due_us) X("expires_us", m.expires_us)    \
+            X("failed_us", m.failed_us) X("died_us", died_us) X("event", m.event) X("released", m.released)
 
 /* ---- Out ---- */
 

@@ -13,21 +13,21 @@
 #include "ops/words.h"
 #include "policy/explain.h"
 
-#define HEADS_LOOKED_MAX 1000 /* rows of the stream */
+#define HEADS_LOOKED_MAX 1000       /* rows of the stream */
 #define OUTLOOK_TEXT_MAX (1u << 20) /* errors and notes are in it */
 
 /* What is known while sentences are made. */
 struct view {
-    struct outlook               *o;
-    struct arena                 *arena;
-    const struct listed          *l;
-    int64_t                       now_us;
-    char                          id[PR_ID_TEXT_SIZE];
+    struct outlook *o;
+    struct arena *arena;
+    const struct listed *l;
+    int64_t now_us;
+    char id[PR_ID_TEXT_SIZE];
     const struct config_endpoint *setting; /* NULL: not known */
-    const struct endpoint_state  *pause;   /* its endpoint is paused; NULL: it is not */
-    bool                          somebody_works;
-    struct buf                    text;
-    struct query_reply            endpoints, instances, streams[2];
+    const struct endpoint_state *pause;    /* its endpoint is paused; NULL: it is not */
+    bool somebody_works;
+    struct buf text;
+    struct query_reply endpoints, instances, streams[2];
 };
 
 #define SAY(v, ...) buf_addf(&(v)->text, __VA_ARGS__)
@@ -57,7 +57,8 @@ static const char *ahead(const struct view *v, int64_t us)
 
 static const char *ago(const struct view *v, int64_t us)
 {
-    return arena_printf(v->arena, "%s ago (%s)", span_words(v->arena, v->now_us - us), time_words(v->arena, us)).data;
+    return arena_printf(v->arena, "%s ago (%s)", span_words(v->arena, v->now_us - us), time_words(v->arena, us))
+        .data;
 }
 
 /* ---- What the store knows beside it ------------------------------------------------------------- */
@@ -73,14 +74,13 @@ static bool is_head_of(const struct listed *l, const struct listed *other)
 static int find_head(struct view *v, struct pr_error *reterr)
 {
     const enum query_kind kinds[] = { QUERY_MESSAGES, QUERY_DEAD };
-    const struct listed  *parked = NULL, *found = NULL;
+    const struct listed *parked = NULL, *found = NULL;
     for (size_t k = 0; k < ARRAY_LENGTH(kinds) && found == NULL && parked == NULL; k++) {
-        const struct query question = { .kind = kinds[k],
-                                        .brief = true,
-                                        .filter = { .box = v->l->box,
-                                                    .stream = v->l->m.stream,
-                                                    .state = -1,
-                                                    .limit = HEADS_LOOKED_MAX } };
+        const struct query question = {
+            .kind = kinds[k],
+            .brief = true,
+            .filter = { .box = v->l->box, .stream = v->l->m.stream, .state = -1, .limit = HEADS_LOOKED_MAX }
+        };
         struct query_reply *reply = &v->streams[k];
         int rc = store_query(v->o->store, &question, v->arena, reply, reterr);
         if (rc != PR_OK)
@@ -110,10 +110,10 @@ static const struct endpoint_state *find_pause(const struct view *v, pr_slice en
 /* The store does not know the routes: for a message that names no endpoint they say who it waits for. */
 static void ask_routes(struct view *v)
 {
-    struct outlook          *o = v->o;
+    struct outlook *o = v->o;
     const struct pr_message *m = &v->l->m;
     pr_slice to = m->destination.size == 0 ? message_route(o->config, m) : (pr_slice){ NULL, 0 };
-    bool     waits = o->state == STATE_READY || o->state == STATE_RETRYING;
+    bool waits = o->state == STATE_READY || o->state == STATE_RETRYING;
     if (!waits || to.size == 0)
         return;
     o->endpoint = to;
@@ -125,7 +125,7 @@ static void ask_routes(struct view *v)
 
 static int look_around(struct view *v, struct pr_error *reterr)
 {
-    struct outlook    *o = v->o;
+    struct outlook *o = v->o;
     const struct query endpoints = { .kind = QUERY_ENDPOINTS, .filter.state = -1 },
                        instances = { .kind = QUERY_INSTANCES, .filter.state = -1 };
     int rc = store_query(o->store, &endpoints, v->arena, &v->endpoints, reterr);
@@ -136,7 +136,8 @@ static int look_around(struct view *v, struct pr_error *reterr)
     if (rc != PR_OK)
         return rc;
     for (size_t i = 0; i < v->instances.instance_count; i++)
-        v->somebody_works |= slice_eq(v->instances.instances[i].box, v->l->box) && v->instances.instances[i].lease_left_us > 0;
+        v->somebody_works |=
+            slice_eq(v->instances.instances[i].box, v->l->box) && v->instances.instances[i].lease_left_us > 0;
     o->endpoint = message_endpoint(v->l);
     o->breaker = message_breaker(o->config, o->reply, v->l);
     ask_routes(v);
@@ -150,14 +151,15 @@ static int look_around(struct view *v, struct pr_error *reterr)
 static void say_head(struct view *v)
 {
     const struct listed *head = v->o->head;
-    char                 id[PR_ID_TEXT_SIZE];
+    char id[PR_ID_TEXT_SIZE];
     if (head == NULL) {
-        SAY(v, "It is held in stream %s; what it waited for is gone, so it goes on soon.\n", clean(v, v->l->m.stream));
+        SAY(v, "It is held in stream %s; what it waited for is gone, so it goes on soon.\n",
+            clean(v, v->l->m.stream));
         return;
     }
     pr_id_format(head->m.id, id);
-    SAY(v, "It is held behind %s (%s), which stands before it in stream %s and is %s", id, clean(v, head->m.type),
-        clean(v, v->l->m.stream), state_name(head->state));
+    SAY(v, "It is held behind %s (%s), which stands before it in stream %s and is %s", id,
+        clean(v, head->m.type), clean(v, v->l->m.stream), state_name(head->state));
     const struct breaker_info *b = message_breaker(v->o->config, v->o->reply, head);
     if (b != NULL)
         SAY(v, ", but endpoint %s is %s (%s)", clean(v, b->endpoint), breaker_state_now(b, v->now_us),
@@ -166,8 +168,8 @@ static void say_head(struct view *v)
         SAY(v, ": its next attempt is %s", ahead(v, head->m.due_us));
     SAY(v, ".\n");
     if (head->m.reason != PR_REASON_NONE)
-        SAY(v, "That one failed with %s%s%s.\n", pr_reason_name(head->m.reason), head->m.error.size > 0 ? ": " : "",
-            clean(v, head->m.error));
+        SAY(v, "That one failed with %s%s%s.\n", pr_reason_name(head->m.reason),
+            head->m.error.size > 0 ? ": " : "", clean(v, head->m.error));
 }
 
 static void say_paused(struct view *v)
@@ -200,10 +202,11 @@ static void say_parked(struct view *v)
 static void say_dead(struct view *v)
 {
     const struct listed *l = v->l;
-    char                 id[PR_ID_TEXT_SIZE];
+    char id[PR_ID_TEXT_SIZE];
     SAY(v, "It died %s: ", ago(v, l->died_us));
     if (message_was_poison(l)) /* the last hand-out was not started */
-        SAY(v, "handed out %d times, and nobody ever said how it ended (a crash, a kill)", message_unexplained(&l->m) - 1);
+        SAY(v, "handed out %d times, and nobody ever said how it ended (a crash, a kill)",
+            message_unexplained(&l->m) - 1);
     else if (l->cause == PR_REASON_POISON_MESSAGE)
         SAY(v, "it failed %d %s", l->m.failures, l->m.failures == 1 ? "time" : "times");
     else
@@ -225,14 +228,16 @@ static void say_dead(struct view *v)
 static void say_open(struct view *v)
 {
     const struct breaker_info *b = v->o->breaker;
-    const char                *why = clean(v, slice_from(breaker_words(v->arena, b)));
+    const char *why = clean(v, slice_from(breaker_words(v->arena, b)));
     SAY(v, "It waits because endpoint %s is %s", clean(v, b->endpoint), breaker_state_now(b, v->now_us));
     if (b->type.size > 0)
         SAY(v, " for messages of type %s", clean(v, b->type));
-    SAY(v, ": for %s (since %s) instance %s sends only probes there.\n", span_words(v->arena, v->now_us - b->since_us),
-        time_words(v->arena, b->since_us), clean(v, b->instance));
+    SAY(v, ": for %s (since %s) instance %s sends only probes there.\n",
+        span_words(v->arena, v->now_us - b->since_us), time_words(v->arena, b->since_us),
+        clean(v, b->instance));
     if (b->probes > 0)
-        SAY(v, "%d %s failed since then, the latest with %s.\n", b->probes, b->probes == 1 ? "probe" : "probes", why);
+        SAY(v, "%d %s failed since then, the latest with %s.\n", b->probes, b->probes == 1 ? "probe" : "probes",
+            why);
     else
         SAY(v, "It opened after %s.\n", why);
 }
@@ -252,7 +257,8 @@ static void say_where(struct view *v)
     switch (v->o->state) {
     case STATE_READY: say_ready(v); break;
     case STATE_IN_FLIGHT:
-        SAY(v, "It is on its way right now, attempt %d, sent by instance %s.\n", l->m.attempts + 1, clean(v, l->instance));
+        SAY(v, "It is on its way right now, attempt %d, sent by instance %s.\n", l->m.attempts + 1,
+            clean(v, l->instance));
         break;
     case STATE_DELAYED:
         SAY(v, "It waits because its sender said not before %s: %s.\n", time_words(v->arena, l->m.due_us),
@@ -283,17 +289,17 @@ static void say_where(struct view *v)
 static void say_limit(struct view *v)
 {
     const struct pr_message *m = &v->l->m;
-    const struct failure     failure = {
-            .message = m,
-            .endpoint = slice_from(v->setting->name),
-            .reason = m->reason,
-            .code = m->code,
-            .error = m->error,
-            .failures = m->failures + 1,
-            .age_us = v->now_us - m->created_us,
+    const struct failure failure = {
+        .message = m,
+        .endpoint = slice_from(v->setting->name),
+        .reason = m->reason,
+        .code = m->code,
+        .error = m->error,
+        .failures = m->failures + 1,
+        .age_us = v->now_us - m->created_us,
     };
     struct explanation *x = arena_alloc(v->arena, sizeof *x);
-    struct policy       policy;
+    struct policy policy;
     if (x == NULL)
         return;
     config_endpoint_policy(v->o->config, v->setting, &policy);
@@ -303,7 +309,8 @@ static void say_limit(struct view *v)
     const struct explain_line *last = &x->lines[x->line_count - 1];
     SAY(v, "It failed %d %s; ", m->failures, m->failures == 1 ? "time" : "times");
     if (last->decision.matched == NULL)
-        SAY(v, "endpoint %s makes it a dead letter at the %s failure.\n", v->setting->name, ordinal(v, last->failure));
+        SAY(v, "endpoint %s makes it a dead letter at the %s failure.\n", v->setting->name,
+            ordinal(v, last->failure));
     else
         SAY(v, "at the %s failure of this kind rule %s says: %s.\n", ordinal(v, last->failure),
             clean(v, last->decision.rule), decision_words(v->arena, &last->decision));
@@ -312,7 +319,7 @@ static void say_limit(struct view *v)
 static void say_after_head(struct view *v)
 {
     const struct listed *head = v->o->head;
-    char                 id[PR_ID_TEXT_SIZE];
+    char id[PR_ID_TEXT_SIZE];
     if (head == NULL || (head->state != STATE_DEAD && head->state != STATE_PARKED)) {
         SAY(v, "When the message before it is delivered%s or discarded it goes on, in order.\n",
             v->setting != NULL && v->setting->ordering == ORDERING_STRICT ? "" : ", dead");
@@ -324,8 +331,8 @@ static void say_after_head(struct view *v)
     SAY(v,
         "Nothing by itself: it goes on, in order, when a person has dealt with the one before it:\n"
         "postrider %s %s, or postrider %s %s.\n",
-        head->state == STATE_DEAD ? "dead replay" : "retry", id, head->state == STATE_DEAD ? "dead discard" : "discard",
-        id);
+        head->state == STATE_DEAD ? "dead replay" : "retry", id,
+        head->state == STATE_DEAD ? "dead discard" : "discard", id);
 }
 
 static void say_due(struct view *v)
@@ -351,7 +358,8 @@ static void say_probe(struct view *v)
     SAY(v,
         "A probe to %s, %s: this message or another one. When it arrives all go on, in order;\n"
         "until then no attempt and no failure is counted.\n",
-        clean(v, b->endpoint), b->until_us > v->now_us ? ahead(v, b->until_us) : "as soon as there is something to send");
+        clean(v, b->endpoint),
+        b->until_us > v->now_us ? ahead(v, b->until_us) : "as soon as there is something to send");
 }
 
 static void say_end_of_pause(struct view *v)
@@ -374,7 +382,7 @@ static void say_flight(struct view *v)
 static void say_next(struct view *v)
 {
     const struct listed *l = v->l;
-    enum state           state = v->o->state;
+    enum state state = v->o->state;
     switch (state) {
     case STATE_DEAD:
         SAY(v, "Nothing by itself: it stays among the dead letters until a person %s it.\n",
@@ -382,9 +390,10 @@ static void say_next(struct view *v)
         break;
     case STATE_DONE: SAY(v, "Nothing: it is kept to be read for a while.\n"); break;
     case STATE_PARKED:
-        SAY(v, "%s\n", l->m.reason == PR_REASON_DESTINATION_MISSING
-                           ? "It goes on by itself when the configuration knows where."
-                           : "Nothing by itself.");
+        SAY(v, "%s\n",
+            l->m.reason == PR_REASON_DESTINATION_MISSING
+                ? "It goes on by itself when the configuration knows where."
+                : "Nothing by itself.");
         break;
     case STATE_RETRYING:
     case STATE_DELAYED: say_due(v); break;
@@ -415,7 +424,7 @@ static void add(struct view *v, const char *command, const char *what, const cha
 static void add_commands(struct view *v)
 {
     const struct outlook *o = v->o;
-    enum state            state = o->state;
+    enum state state = o->state;
     if (state == STATE_DONE || state == STATE_GONE)
         return;
     if (state == STATE_DEAD) {
@@ -433,7 +442,8 @@ static void add_commands(struct view *v)
     if (state == STATE_PAUSED)
         add(v, "resume", "send there again, now", clean(v, o->endpoint));
     if (o->breaker != NULL)
-        add(v, "pause", "send no more probes (--for 5m; then postrider resume)", clean(v, o->breaker->endpoint));
+        add(v, "pause", "send no more probes (--for 5m; then postrider resume)",
+            clean(v, o->breaker->endpoint));
     if (state != STATE_PARKED)
         add(v, "park", "set it aside", v->id);
     add(v, "discard", "delete it without delivering", v->id);

@@ -16,21 +16,21 @@ struct outlook_command {
 
 struct outlook {
     /* Set these; all are borrowed: */
-    struct store             *store;
-    const struct config      *config;
-    struct arena             *arena; /* everything below lives there */
+    struct store *store;
+    const struct config *config;
+    struct arena *arena;             /* everything below lives there */
     const struct query_reply *reply; /* of a QUERY_ID, ... */
-    const struct listed      *listed; /* ... and one of those in it */
+    const struct listed *listed;     /* ... and one of those in it */
 
     /* And get these: */
-    enum state                 state;    /* with the pauses that only the routes know of */
-    pr_slice                   endpoint; /* where it goes; empty: not known */
-    const struct listed       *head;     /* the one that it is held behind; NULL: none */
-    const struct breaker_info *breaker;  /* its endpoint does not send; NULL: it does */
-    const char                *now, *next; /* sentences, each on a line of its own, fit for a terminal */
-    int64_t                    next_us;    /* when something happens by itself; 0: not known, or nothing does */
-    struct outlook_command     commands[OUTLOOK_COMMANDS_MAX];
-    size_t                     command_count;
+    enum state state;                   /* with the pauses that only the routes know of */
+    pr_slice endpoint;                  /* where it goes; empty: not known */
+    const struct listed *head;          /* the one that it is held behind; NULL: none */
+    const struct breaker_info *breaker; /* its endpoint does not send; NULL: it does */
+    const char *now, *next;             /* sentences, each on a line of its own, fit for a terminal */
+    int64_t next_us;                    /* when something happens by itself; 0: not known, or nothing does */
+    struct outlook_command commands[OUTLOOK_COMMANDS_MAX];
+    size_t command_count;
 };
 
 /* Fault: the store's. */

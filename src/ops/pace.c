@@ -7,19 +7,20 @@
 #include "base/slice.h"
 
 struct look {
-    int64_t      at_us; /* 0: there was none */
+    int64_t at_us; /* 0: there was none */
     struct arena arena;
     struct endpoint_state *endpoints; /* name, sent, failed */
-    size_t       count;
+    size_t count;
 };
 
 struct paces {
     pthread_mutex_t lock;
-    struct look     looks[2];
-    int             earlier; /* which of the two is the older one */
+    struct look looks[2];
+    int earlier; /* which of the two is the older one */
 };
 
-static struct pace pace_between(const struct endpoint_state *before, const struct endpoint_state *after, int64_t over_us)
+static struct pace pace_between(const struct endpoint_state *before, const struct endpoint_state *after,
+                                int64_t over_us)
 {
     double seconds = (double)over_us / 1e6;
     if (over_us <= 0 || after->sent < before->sent || after->failed < before->failed)
@@ -74,8 +75,9 @@ static void look_take(struct look *look, const struct query_reply *reply)
     look->endpoints = arena_alloc_array(&look->arena, look->count, sizeof look->endpoints[0]);
     for (size_t i = 0; look->endpoints != NULL && i < look->count; i++) {
         const struct endpoint_state *e = &reply->endpoints[i];
-        look->endpoints[i] =
-            (struct endpoint_state){ .name = slice_dup(&look->arena, e->name), .sent = e->sent, .failed = e->failed };
+        look->endpoints[i] = (struct endpoint_state){ .name = slice_dup(&look->arena, e->name),
+                                                      .sent = e->sent,
+                                                      .failed = e->failed };
         if (look->endpoints[i].name.data == NULL)
             return;
     }
@@ -105,6 +107,7 @@ void paces_look(struct paces *paces, const struct query_reply *reply, struct pac
     if (since->at_us == 0)
         since = &paces->looks[1 - paces->earlier];
     for (size_t i = 0; i < reply->endpoint_count; i++)
-        ret[i] = since->at_us != 0 ? pace_since(since, &reply->endpoints[i], reply->now_us) : (struct pace){ 0 };
+        ret[i] =
+            since->at_us != 0 ? pace_since(since, &reply->endpoints[i], reply->now_us) : (struct pace){ 0 };
     ASSERT(pthread_mutex_unlock(&paces->lock) == 0);
 }

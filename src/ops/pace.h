@@ -8,8 +8,8 @@
 #define PACE_SPAN_US PR_SECONDS(10) /* who asks often gets the rate of the last so long, up to twice that */
 
 struct pace {
-    double  sent, failed; /* in a second */
-    int64_t over_us;      /* 0: not known */
+    double sent, failed; /* in a second */
+    int64_t over_us;     /* 0: not known */
 };
 
 /* "rates": {...}, or null when they are not known. */

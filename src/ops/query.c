@@ -186,7 +186,8 @@ int filter_set(struct filter *f, pr_slice name, pr_slice value, int64_t now_us, 
 void stream_mark_format(const struct stream_info *stream, char ret[STREAM_MARK_SIZE])
 {
     const struct stream_mark m = stream_mark_of(stream);
-    (void)snprintf(ret, STREAM_MARK_SIZE, "%" PRIu64 "-%" PRId64 "-%016" PRIx64, m.waiting, m.since_us, m.place);
+    (void)snprintf(ret, STREAM_MARK_SIZE, "%" PRIu64 "-%" PRId64 "-%016" PRIx64, m.waiting, m.since_us,
+                   m.place);
 }
 
 bool stream_mark_parse(pr_slice text, struct stream_mark *ret)

@@ -50,12 +50,11 @@ void replay_again(struct replay *r)
     if (r->state == REPLAY_WATCH || r->state == REPLAY_FAILED)
         r->state = REPLAY_CANARY;
     r->why[0] = '\0';
-    r->rate_from_us = 0;
 }
 
 /* One transaction. */
-static int replay_some(struct replay *r, struct store *store, const struct filter *filter, struct admin_reply *ret,
-                       struct pr_error *reterr)
+static int replay_some(struct replay *r, struct store *store, const struct filter *filter,
+                       struct admin_reply *ret, struct pr_error *reterr)
 {
     struct admin order = r->order;
     order.filter = *filter;
@@ -72,7 +71,7 @@ static int replay_some(struct replay *r, struct store *store, const struct filte
 
 static int canary_choose(struct replay *r, struct store *store, struct arena *arena, struct pr_error *reterr)
 {
-    struct query       query = { .kind = QUERY_DEAD, .filter = r->order.filter };
+    struct query query = { .kind = QUERY_DEAD, .filter = r->order.filter };
     struct query_reply found;
     query.filter.limit = r->canary;
     int rc = store_query(store, &query, arena, &found, reterr);
@@ -91,7 +90,7 @@ static int canary_choose(struct replay *r, struct store *store, struct arena *ar
 
 static int canary_send(struct replay *r, struct store *store, int64_t now_us, struct pr_error *reterr)
 {
-    struct arena       arena;
+    struct arena arena;
     struct admin_reply reply = { 0 };
     arena_init(&arena, 16384);
     int rc = canary_choose(r, store, &arena, reterr);
@@ -111,16 +110,18 @@ static int canary_send(struct replay *r, struct store *store, int64_t now_us, st
     r->watch_end_us = time_add(now_us, r->canary_wait_us);
     r->state = r->canary_count == 0 ? REPLAY_REST : reply.refused > 0 ? REPLAY_FAILED : REPLAY_WATCH;
     if (r->state == REPLAY_FAILED)
-        (void)snprintf(r->why, sizeof r->why, "a canary cannot go: its id was sent anew; replay by another filter");
+        (void)snprintf(r->why, sizeof r->why,
+                       "a canary cannot go: its id was sent anew; replay by another filter");
     return PR_OK;
 }
 
 enum fate { FATE_WAITS, FATE_PASSED, FATE_FAILED };
 
-static int canary_look(const struct replay *r, struct store *store, pr_id id, enum fate *ret, struct pr_error *reterr)
+static int canary_look(const struct replay *r, struct store *store, pr_id id, enum fate *ret,
+                       struct pr_error *reterr)
 {
-    struct arena       arena;
-    struct query       query = { .kind = QUERY_ID, .filter = { .state = -1, .ids = &id, .id_count = 1 } };
+    struct arena arena;
+    struct query query = { .kind = QUERY_ID, .filter = { .state = -1, .ids = &id, .id_count = 1 } };
     struct query_reply reply;
     arena_init(&arena, 4096);
     int rc = store_query(store, &query, &arena, &reply, reterr);
@@ -143,7 +144,7 @@ static int canary_watch(struct replay *r, struct store *store, int64_t now_us, s
     char id[PR_ID_TEXT_SIZE], span[DURATION_TEXT_SIZE];
     for (enum fate fate = FATE_PASSED; fate == FATE_PASSED && r->canary_passed < r->canary_count;) {
         pr_id canary = r->canaries[r->canary_passed];
-        int   rc = canary_look(r, store, canary, &fate, reterr);
+        int rc = canary_look(r, store, canary, &fate, reterr);
         if (rc < 0)
             return rc;
         r->canary_passed += fate == FATE_PASSED;
@@ -164,29 +165,26 @@ static int canary_watch(struct replay *r, struct store *store, int64_t now_us, s
 
 /* ---- The others ------------------------------------------------------------------------------- */
 
-/* A second's worth at a time where there is a rate. */
-static int rest_step(struct replay *r, struct store *store, int64_t now_us, int64_t *ret_next_us, struct pr_error *reterr)
+/* A second's worth at a time where there is a rate; what was missed in an outage is not made up for. */
+static int rest_step(struct replay *r, struct store *store, int64_t now_us, int64_t *ret_next_us,
+                     struct pr_error *reterr)
 {
     struct admin_reply reply = { 0 };
-    struct filter      these = r->order.filter;
+    struct filter these = r->order.filter;
     these.limit = r->rate > 0 ? min_size((size_t)r->rate, STEP_ROWS) : STEP_ROWS;
     int rc = replay_some(r, store, &these, &reply, reterr);
     if (rc < 0)
         return rc;
     r->order.filter.after = reply.last_row;
-    if (r->rate_from_us == 0) {
-        r->rate_from_us = now_us;
-        r->rate_done = 0;
-    }
-    r->rate_done += reply.changed;
     if (!reply.more)
         r->state = REPLAY_DONE;
     else if (r->rate > 0)
-        *ret_next_us = time_add(r->rate_from_us, (int64_t)(r->rate_done * PR_SECONDS(1) / r->rate));
+        *ret_next_us = time_add(now_us, (int64_t)(reply.changed * PR_SECONDS(1) / r->rate));
     return PR_OK;
 }
 
-int replay_step(struct replay *r, struct store *store, int64_t now_us, int64_t *ret_next_us, struct pr_error *reterr)
+int replay_step(struct replay *r, struct store *store, int64_t now_us, int64_t *ret_next_us,
+                struct pr_error *reterr)
 {
     int rc = PR_OK;
     *ret_next_us = now_us;

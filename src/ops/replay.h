@@ -15,30 +15,28 @@
 #define REPLAY_CANARY_WAIT_US PR_SECONDS(60)
 
 enum replay_state {
-    REPLAY_CANARY,  /* the first ones have not gone yet */
-    REPLAY_WATCH,   /* they have: have they arrived? */
-    REPLAY_REST,    /* all others go */
+    REPLAY_CANARY, /* the first ones have not gone yet */
+    REPLAY_WATCH,  /* they have: have they arrived? */
+    REPLAY_REST,   /* all others go */
     REPLAY_DONE,
-    REPLAY_FAILED,  /* a canary did not arrive: `why`; the others were left where they are */
+    REPLAY_FAILED, /* a canary did not arrive: `why`; the others were left where they are */
 };
 
 struct replay {
     /* Set these: */
     struct admin order; /* ADMIN_DEAD_REPLAY by filter; what it points to is borrowed as long as this lives */
-    uint64_t     rate;  /* at most so many in a second; 0: as fast as it goes */
-    size_t       canary; /* so many first, and the others only when they have arrived; 0: none */
-    int64_t      canary_wait_us; /* ... within this time */
+    uint64_t rate;      /* at most so many in a second; 0: as fast as it goes */
+    size_t canary;      /* so many first, and the others only when they have arrived; 0: none */
+    int64_t canary_wait_us; /* ... within this time */
     /* And read these: */
-    enum replay_state  state;
-    struct admin_reply sum;      /* what happened, also when it ended early */
-    char               why[PR_ERROR_TEXT_SIZE];
+    enum replay_state state;
+    struct admin_reply sum; /* what happened, also when it ended early */
+    char why[PR_ERROR_TEXT_SIZE];
     /* Its own: */
-    pr_id   *canaries;
-    size_t   canary_count, canary_passed;
-    int64_t  canary_sent_us;   /* store time */
-    int64_t  watch_end_us;
-    int64_t  rate_from_us;     /* since then `rate_done` were replayed; 0: it begins with the next step */
-    uint64_t rate_done;
+    pr_id *canaries;
+    size_t canary_count, canary_passed;
+    int64_t canary_sent_us; /* store time */
+    int64_t watch_end_us;
 };
 
 /* "100/s" or "100". */

@@ -18,34 +18,34 @@
 
 /* What is known of one, as of its last step. */
 struct seen {
-    enum replay_state  state;
+    enum replay_state state;
     struct admin_reply sum;
-    char               why[PR_ERROR_TEXT_SIZE]; /* why it failed; while it runs: what is in its way */
+    char why[PR_ERROR_TEXT_SIZE]; /* why it failed; while it runs: what is in its way */
 };
 
 struct job {
-    pr_id         id;
-    struct arena  arena;  /* of what its order points to */
+    pr_id id;
+    struct arena arena;   /* of what its order points to */
     struct replay replay; /* the thread's, once it was started */
-    uint64_t      total;
-    pr_slice      target; /* for people: JSON */
+    uint64_t total;
+    pr_slice target; /* for people: JSON */
     /* Guarded by the bell: */
-    struct seen   seen;
-    bool          busy;    /* the thread is in a step of it */
-    bool          stopped;
-    bool          failed;  /* by a fault that will not go away */
-    bool          again;   /* it was resumed */
-    int64_t       begun_us, ended_us; /* store time */
-    int64_t       next_us;            /* of a steady clock */
+    struct seen seen;
+    bool busy; /* the thread is in a step of it */
+    bool stopped;
+    bool failed;                /* by a fault that will not go away */
+    bool again;                 /* it was resumed */
+    int64_t begun_us, ended_us; /* store time */
+    int64_t next_us;            /* of a steady clock */
 };
 
 struct replays {
     struct runtime *rt;
-    struct bell     bell; /* guards all below, and is rung when something is to be done */
-    struct job     *jobs[REPLAYS_MAX]; /* the oldest first */
-    size_t          count;
-    bool            has_thread, leaving;
-    pthread_t       thread;
+    struct bell bell;              /* guards all below, and is rung when something is to be done */
+    struct job *jobs[REPLAYS_MAX]; /* the oldest first */
+    size_t count;
+    bool has_thread, leaving;
+    pthread_t thread;
 };
 
 struct replays *replays_new(struct runtime *rt)
@@ -96,7 +96,7 @@ static bool is_under_way(const struct job *job)
 static void tell(struct replays *all, const struct job *job, uint64_t changed, int64_t now_us)
 {
     struct happening what = { .kind = HAPPENING_CHANGED, .at_us = now_us };
-    char             text[sizeof what.error];
+    char text[sizeof what.error];
     (void)snprintf(text, sizeof text, "dead_replay: %llu changed, by %.*s", (unsigned long long)changed,
                    SLICE_ARGS(job->replay.order.by));
     happening_text(what.endpoint, sizeof what.endpoint, job->replay.order.filter.endpoint);
@@ -110,8 +110,8 @@ static int job_step(struct replays *all, struct job *job, int64_t *ret_next_us, 
                     struct pr_error *reterr)
 {
     struct runtime_inside in;
-    uint64_t              before = job->replay.sum.changed;
-    int64_t               mono_us = clock_mono_us(clock_system());
+    uint64_t before = job->replay.sum.changed;
+    int64_t mono_us = clock_mono_us(clock_system());
     *ret_next_us = time_add(mono_us, AGAIN_AFTER_US);
     *ret_now_us = 0;
     int rc = runtime_enter(all->rt, &in, reterr);
@@ -136,7 +136,7 @@ static bool goes_away(int rc)
 static void job_run(struct replays *all, struct job *job)
 {
     struct pr_error error = { 0 };
-    int64_t         next_us, now_us;
+    int64_t next_us, now_us;
     if (job->again)
         replay_again(&job->replay);
     job->again = false;
@@ -169,7 +169,7 @@ static void *replays_run(void *arg)
     bell_lock(&all->bell);
     while (!all->leaving) {
         struct job *job = next_job(all);
-        int64_t     now_us = clock_mono_us(clock_system());
+        int64_t now_us = clock_mono_us(clock_system());
         if (job != NULL && job->next_us <= now_us)
             job_run(all, job);
         else
@@ -184,10 +184,10 @@ static void *replays_run(void *arg)
 /* Everything that the order points to, into the job's own memory. */
 static int order_copy(struct job *job, struct pr_error *reterr)
 {
-    struct admin   *o = &job->replay.order;
-    pr_slice *const texts[] = { &o->by, &o->why, &o->filter.box, &o->filter.endpoint, &o->filter.type, &o->filter.stream,
-                                &o->filter.error, &o->filter.fingerprint };
-    struct buf      target;
+    struct admin *o = &job->replay.order;
+    pr_slice *const texts[] = { &o->by,          &o->why,           &o->filter.box,   &o->filter.endpoint,
+                                &o->filter.type, &o->filter.stream, &o->filter.error, &o->filter.fingerprint };
+    struct buf target;
     for (size_t i = 0; i < ARRAY_LENGTH(texts); i++) {
         *texts[i] = slice_dup(&job->arena, *texts[i]);
         if (texts[i]->data == NULL)
@@ -214,9 +214,9 @@ static int job_new(const struct replay *wish, struct store *store, struct job **
     replay_begin(&job->replay, job->begun_us);
     job->seen.state = job->replay.state;
     job->next_us = clock_mono_us(clock_system());
-    struct query       count = { .kind = QUERY_DEAD_COUNT, .filter = job->replay.order.filter };
+    struct query count = { .kind = QUERY_DEAD_COUNT, .filter = job->replay.order.filter };
     struct query_reply counted = { 0 };
-    int                rc = order_copy(job, reterr);
+    int rc = order_copy(job, reterr);
     if (rc == PR_OK)
         rc = store_query(store, &count, &job->arena, &counted, reterr);
     job->total = counted.total;
@@ -241,10 +241,11 @@ static bool make_room(struct replays *all)
     return all->count < REPLAYS_MAX;
 }
 
-int replays_start(struct replays *all, const struct replay *wish, struct store *store, pr_id *ret_id, struct pr_error *reterr)
+int replays_start(struct replays *all, const struct replay *wish, struct store *store, pr_id *ret_id,
+                  struct pr_error *reterr)
 {
     struct job *job = NULL;
-    int         rc = job_new(wish, store, &job, reterr);
+    int rc = job_new(wish, store, &job, reterr);
     if (rc < 0)
         return rc;
     bell_lock(&all->bell);
@@ -277,7 +278,7 @@ int replays_stop(struct replays *all, pr_id id, int64_t now_us)
 {
     bell_lock(&all->bell);
     struct job *job = job_find(all, id);
-    int         rc = job == NULL ? PR_UNKNOWN : !is_under_way(job) ? PR_STALE : PR_OK;
+    int rc = job == NULL ? PR_UNKNOWN : !is_under_way(job) ? PR_STALE : PR_OK;
     if (rc == PR_OK) {
         job->stopped = true;
         job->ended_us = now_us;
@@ -291,7 +292,7 @@ int replays_resume(struct replays *all, pr_id id)
 {
     bell_lock(&all->bell);
     struct job *job = job_find(all, id);
-    int         rc = job == NULL ? PR_UNKNOWN : is_under_way(job) || job->seen.state == REPLAY_DONE ? PR_STALE : PR_OK;
+    int rc = job == NULL ? PR_UNKNOWN : is_under_way(job) || job->seen.state == REPLAY_DONE ? PR_STALE : PR_OK;
     if (rc == PR_OK) {
         job->stopped = job->failed = false;
         job->again = true;
@@ -310,11 +311,11 @@ int replays_resume(struct replays *all, pr_id id)
 
 static const char *state_word(const struct job *job)
 {
-    return job->seen.state == REPLAY_DONE                        ? "done"
-           : job->failed || job->seen.state == REPLAY_FAILED     ? "failed"
-           : job->stopped                                        ? "stopped"
-           : job->seen.state == REPLAY_REST                      ? "running"
-                                                                 : "canary";
+    return job->seen.state == REPLAY_DONE                    ? "done"
+           : job->failed || job->seen.state == REPLAY_FAILED ? "failed"
+           : job->stopped                                    ? "stopped"
+           : job->seen.state == REPLAY_REST                  ? "running"
+                                                             : "canary";
 }
 
 static void count(struct json_writer *w, const char *key, uint64_t value)

@@ -507,8 +507,9 @@ static int server_start(struct runtime *rt, const struct config *config, struct 
                           .replays = replays_new(rt),
                           .paces = paces_new() };
     ASSERT(pthread_rwlock_init(&s->lock, NULL) == 0);
-    rc = s->metrics != NULL && s->replays != NULL && s->paces != NULL ? secrets_init(&s->secrets, config, reterr)
-                            : error_set(reterr, PR_ENOMEM, "no memory for http");
+    rc = s->metrics != NULL && s->replays != NULL && s->paces != NULL
+             ? secrets_init(&s->secrets, config, reterr)
+             : error_set(reterr, PR_ENOMEM, "no memory for http");
     if (rc == PR_OK)
         rc = server_listen(s, config->http_listen, reterr);
     if (rc < 0) {

@@ -191,7 +191,8 @@ static int check_all(struct status *s, struct pr_error *reterr)
     (void)endpoints_check(&s->checks, &s->endpoints);
     if (s->routed_unknown)
         checks_add(&s->checks, "counts", CHECK_WARN,
-                   "messages that only a route sends to a paused endpoint are counted as ready where a box has more than "
+                   "messages that only a route sends to a paused endpoint are counted as ready where a box has "
+                   "more than "
                    "%d: postrider list says of each how it stands",
                    COUNT_EXACT_MAX);
     watch_check(s);
@@ -231,7 +232,8 @@ static void json_count(struct json_writer *w, const char *key, uint64_t value)
 
 static bool box_is_exact(const struct box_counts *b)
 {
-    const uint64_t counts[] = { b->ready, b->in_flight, b->delayed, b->retrying, b->held, b->parked, b->paused, b->dead, b->done };
+    const uint64_t counts[] = { b->ready,  b->in_flight, b->delayed, b->retrying, b->held,
+                                b->parked, b->paused,    b->dead,    b->done };
 
     for (size_t i = 0; i < ARRAY_LENGTH(counts); i++)
         if (counts[i] > COUNT_EXACT_MAX)

@@ -112,11 +112,11 @@ const char *text_clean_copy(struct arena *arena, pr_slice text)
 const char *decision_words(struct arena *arena, const struct decision *d)
 {
     const struct rule_step *s = d->by;
-    struct buf              b;
+    struct buf b;
 
     buf_init(&b, 4096);
     switch (d->step) {
-    case STEP_RETRY:       buf_addf(&b, "retry after %s", span_words(arena, d->delay_us)); break;
+    case STEP_RETRY: buf_addf(&b, "retry after %s", span_words(arena, d->delay_us)); break;
     case STEP_RETRY_NOW:
         if (d->delay_us > 0)
             buf_addf(&b, "retry after %s", span_words(arena, d->delay_us));
@@ -124,10 +124,12 @@ const char *decision_words(struct arena *arena, const struct decision *d)
             buf_add_cstr(&b, "retry at once");
         break;
     case STEP_DEAD_LETTER: buf_add_cstr(&b, "dead letter"); break;
-    case STEP_DISCARD:     buf_add_cstr(&b, "discard"); break;
-    case STEP_PARK:        buf_add_cstr(&b, "park until a person says so"); break;
-    case STEP_PAUSE:       buf_add_cstr(&b, "put back, uncounted"); break;
-    case STEP_CALL:        buf_addf(&b, "%s() decides; if it does not, the next step", text_clean_copy(arena, s->call)); break;
+    case STEP_DISCARD: buf_add_cstr(&b, "discard"); break;
+    case STEP_PARK: buf_add_cstr(&b, "park until a person says so"); break;
+    case STEP_PAUSE: buf_add_cstr(&b, "put back, uncounted"); break;
+    case STEP_CALL:
+        buf_addf(&b, "%s() decides; if it does not, the next step", text_clean_copy(arena, s->call));
+        break;
     }
     if (s != NULL && s->to.size > 0)
         buf_addf(&b, " to endpoint %s", text_clean_copy(arena, s->to));
@@ -136,8 +138,8 @@ const char *decision_words(struct arena *arena, const struct decision *d)
     else if (s != NULL && s->pause_us > 0)
         buf_addf(&b, "; pause the endpoint for %s", span_words(arena, s->pause_us));
     if (s != NULL && s->raise != NULL)
-        buf_addf(&b, "; raise %s%s%s", text_clean_copy(arena, s->raise->type), s->raise->to.size > 0 ? " to " : "",
-                 text_clean_copy(arena, s->raise->to));
+        buf_addf(&b, "; raise %s%s%s", text_clean_copy(arena, s->raise->type),
+                 s->raise->to.size > 0 ? " to " : "", text_clean_copy(arena, s->raise->to));
     if (s != NULL && s->call.size > 0 && d->step != STEP_CALL)
         buf_addf(&b, "; call %s()", text_clean_copy(arena, s->call));
     const char *copy = slice_dup(arena, buf_slice(&b)).data;

@@ -189,19 +189,24 @@ static void graveyard_open(struct graveyard *g, size_t count)
 {
     struct admin_reply reply;
     struct pr_message list[8];
-    CHECK_OK(store_open(&(struct store_options){ .url = "memory:", .payload_max = 1000 }, &g->store, &g->error), &g->error);
+    CHECK_OK(store_open(&(struct store_options){ .url = "memory:", .payload_max = 1000 }, &g->store, &g->error),
+             &g->error);
     CHECK_OK(store_migrate(&g->store, NULL, 0, &g->error), &g->error);
     for (size_t i = 0; i < count; i++)
         list[i] = (struct pr_message){ .type = PR_STR("t"), .destination = PR_STR("x") };
     CHECK_OK(store_enqueue(&g->store, PR_STR("outbox"), list, count, 1000, g->ids, NULL, &g->error), &g->error);
-    const struct admin kill = { .kind = ADMIN_DEAD_ADD, .filter = { .state = -1, .ids = g->ids, .id_count = count }, .why = PR_STR("w") };
+    const struct admin kill = { .kind = ADMIN_DEAD_ADD,
+                                .filter = { .state = -1, .ids = g->ids, .id_count = count },
+                                .why = PR_STR("w") };
     CHECK_OK(store_admin(&g->store, &kill, &reply, &g->error), &g->error);
     CHECK_EQ(reply.changed, count);
 }
 
 static struct replay replay_of(struct graveyard *g, uint64_t rate, size_t canary)
 {
-    struct replay r = { .order = { .kind = ADMIN_DEAD_REPLAY, .filter = { .state = -1, .type = PR_STR("t") }, .by = PR_STR("ann") },
+    struct replay r = { .order = { .kind = ADMIN_DEAD_REPLAY,
+                                   .filter = { .state = -1, .type = PR_STR("t") },
+                                   .by = PR_STR("ann") },
                         .rate = rate,
                         .canary = canary,
                         .canary_wait_us = PR_SECONDS(60) };
@@ -219,7 +224,9 @@ static int64_t step(struct replay *r, struct graveyard *g, int64_t now_us)
 static void change(struct graveyard *g, enum admin_kind kind, pr_id id)
 {
     struct admin_reply reply;
-    const struct admin order = { .kind = kind, .filter = { .state = -1, .ids = &id, .id_count = 1 }, .why = PR_STR("w") };
+    const struct admin order = { .kind = kind,
+                                 .filter = { .state = -1, .ids = &id, .id_count = 1 },
+                                 .why = PR_STR("w") };
     CHECK_OK(store_admin(&g->store, &order, &reply, &g->error), &g->error);
     CHECK_EQ(reply.changed, 1);
 }
@@ -234,7 +241,7 @@ TEST(a_replay_keeps_to_its_rate_and_goes_on_where_it_stopped) /* B83 */
     change(&g, ADMIN_DEAD_ADD, g.ids[0]); /* it dies again: not taken a second time */
     CHECK_EQ(step(&r, &g, PR_SECONDS(101)), PR_SECONDS(102));
     CHECK_EQ(r.sum.changed, 4);
-    replay_again(&r); /* an hour later: what was missed meanwhile is not made up for */
+    /* An hour later: what was missed meanwhile is not made up for. */
     CHECK_EQ(step(&r, &g, PR_SECONDS(3700)), PR_SECONDS(3701));
     CHECK_EQ(r.sum.changed, 6);
     step(&r, &g, PR_SECONDS(3701));
@@ -282,7 +289,8 @@ TEST(rates_are_numbers_in_a_second)
     uint64_t rate;
     CHECK(replay_rate_parse(PR_STR("100/s"), &rate) && rate == 100);
     CHECK(replay_rate_parse(PR_STR("1000000"), &rate) && rate == REPLAY_RATE_MAX);
-    static const char *const wrong[] = { "", "/s", "0", "-1", "1/m", "1000001", "99999999999999999999", "5 /s", "x" };
+    static const char *const wrong[] = { "",     "/s", "0", "-1", "1/m", "1000001", "99999999999999999999",
+                                         "5 /s", "x" };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
         CHECK(!replay_rate_parse(slice_from(wrong[i]), &rate));
 }
@@ -292,7 +300,8 @@ TEST(rates_are_numbers_in_a_second)
 TEST(the_pace_of_an_endpoint_is_that_since_an_earlier_look)
 {
     struct paces *paces = paces_new();
-    struct endpoint_state list[] = { { .name = PR_STR("a"), .sent = 100 }, { .name = PR_STR("b"), .sent = 7, .failed = 10 } };
+    struct endpoint_state list[] = { { .name = PR_STR("a"), .sent = 100 },
+                                     { .name = PR_STR("b"), .sent = 7, .failed = 10 } };
     struct query_reply reply = { .endpoints = list, .endpoint_count = 1, .now_us = PR_SECONDS(1000) };
     struct pace pace[2];
     CHECK(paces != NULL);
@@ -320,15 +329,24 @@ TEST(the_pace_of_an_endpoint_is_that_since_an_earlier_look)
 
 TEST(a_mark_of_a_stream_comes_back_from_its_text)
 {
-    const struct stream_info stream = { .box = PR_STR("outbox"), .stream = PR_STR("s"), .waiting = 12, .since_us = 345 };
+    const struct stream_info stream = {
+        .box = PR_STR("outbox"), .stream = PR_STR("s"), .waiting = 12, .since_us = 345
+    };
     const struct stream_mark mark = stream_mark_of(&stream);
     struct stream_mark back;
     char text[STREAM_MARK_SIZE];
     stream_mark_format(&stream, text);
     CHECK(stream_mark_parse(slice_from(text), &back));
     CHECK(back.waiting == mark.waiting && back.since_us == mark.since_us && back.place == mark.place);
-    static const char *const wrong[] = { "", "1", "1-2", "1-2-", "1-2-0123456789abcde", "1-2-0123456789abcdef0", "x-2-0123456789abcdef",
-                                         "1--0123456789abcdef", "1-2-0123456789abcdeg" };
+    static const char *const wrong[] = { "",
+                                         "1",
+                                         "1-2",
+                                         "1-2-",
+                                         "1-2-0123456789abcde",
+                                         "1-2-0123456789abcdef0",
+                                         "x-2-0123456789abcdef",
+                                         "1--0123456789abcdef",
+                                         "1-2-0123456789abcdeg" };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
         CHECK(!stream_mark_parse(slice_from(wrong[i]), &back));
 }
