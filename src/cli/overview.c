@@ -98,9 +98,9 @@ int run_streams(struct cli *cli)
     else
         cli_say("no stream is in trouble");
     if (reply.stream_count > 0)
-        cli_say("postrider why HEAD tells more; retry HEAD (a dead one: dead replay HEAD) tries it now, "
-                "release STREAM lets "
-                "the others overtake");
+        cli_say(
+            "postrider why HEAD tells more; retry HEAD (a dead one: dead replay HEAD) tries it now, release "
+            "STREAM lets the others overtake");
     if (reply.more && reply.stream_count > 0) {
         stream_mark_format(&reply.streams[reply.stream_count - 1], next);
         cli_say("there are more: --limit N, or --after %s", next);

@@ -15,11 +15,13 @@
 
 static void sleep_until(int64_t us)
 {
-    int64_t left = us - clock_mono_us(clock_system());
-    const struct timespec span = { .tv_sec = left / PR_SECONDS(1), .tv_nsec = left % PR_SECONDS(1) * 1000 };
+    int64_t left;
 
-    if (left > 0)
-        (void)nanosleep(&span, NULL); /* woken early: a step too early is one that does less */
+    while ((left = us - clock_mono_us(clock_system())) > 0) {
+        const struct timespec span = { .tv_sec = left / PR_SECONDS(1), .tv_nsec = left % PR_SECONDS(1) * 1000 };
+
+        (void)nanosleep(&span, NULL); /* woken early: it looks at the clock */
+    }
 }
 
 /* "[#####.....] 51 of 100 dead letters"; a total that is only the least has no bar. */

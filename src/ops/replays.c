@@ -149,7 +149,7 @@ static void job_run(struct replays *all, struct job *job)
     job->seen.sum = job->replay.sum;
     memcpy(job->seen.why, rc < 0 ? error.text : job->replay.why, sizeof job->seen.why);
     job->failed = rc < 0 && !goes_away(rc);
-    job->next_us = job->again ? job->next_us : next_us;
+    job->next_us = next_us;
     if (!is_under_way(job) && job->ended_us == 0)
         job->ended_us = now_us;
 }
@@ -300,7 +300,6 @@ int replays_resume(struct replays *all, pr_id id)
         job->seen.why[0] = '\0';
         if (job->seen.state == REPLAY_FAILED)
             job->seen.state = REPLAY_CANARY;
-        job->next_us = clock_mono_us(clock_system());
         bell_ring(&all->bell);
     }
     bell_unlock(&all->bell);

@@ -102,6 +102,10 @@ static int see_routed(struct status *s, struct box_counts *b, struct pr_error *r
     struct arena arena;
     int code = PR_OK;
 
+    if (b->ready + b->in_flight + b->delayed + b->retrying + b->held + b->parked + b->paused > COUNT_EXACT_MAX) {
+        s->routed_unknown = true;
+        return PR_OK;
+    }
     arena_init(&arena, 65536);
     for (size_t seen = 0; seen < COUNT_EXACT_MAX && page.more && code == PR_OK; seen += page.listed_count) {
         arena_reset(&arena);
