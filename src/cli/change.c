@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/util.h"
 #include "cli/replay.h"
+#include "ops/change.h"
 
 struct change {
     const char *command;
@@ -115,7 +116,8 @@ static int report(const struct cli *cli, const struct change *change, const stru
                     ? " among the dead letters"
                     : "");
     if (r->refused > 0 && admin->kind == ADMIN_DEAD_REPLAY)
-        cli_say("%" PRIu64 " refused: the same id was sent anew and is in the box, or it was edited", r->refused);
+        cli_say("%" PRIu64 " refused: the same id was sent anew and is in the box, or it was edited",
+                r->refused);
     else if (r->refused > 0)
         cli_say("%" PRIu64 " refused: not in a state for it", r->refused);
     if (r->missing + r->refused == 0)
@@ -153,7 +155,8 @@ int run_change(struct cli *cli)
     }
     if (flag_given(&cli->flags, FLAG_RATE) || flag_given(&cli->flags, FLAG_CANARY))
         return cli_usage(cli, "--rate and --canary are for replays by filter");
-    if (store_admin(&cli->store, &admin, &reply, &err) != PR_OK)
-        return cli_fault(&err);
-    return report(cli, change, &admin, &reply);
+    int rc = change_run(&cli->store, &admin, &reply, &err);
+    if (rc != PR_OK && reply.changed > 0)
+        (void)report(cli, change, &admin, &reply); /* of those before the fault */
+    return rc != PR_OK ? cli_fault(&err) : report(cli, change, &admin, &reply);
 }

@@ -223,6 +223,8 @@ int cli_filter(struct cli *cli, struct filter *ret_filter)
         code = cli_number(cli, FLAG_LIMIT, 1000000, &limit);
     if (code == EXIT_DONE)
         code = cli_number(cli, FLAG_AFTER, INT64_MAX, &filter.after);
+    if (code == EXIT_DONE)
+        code = cli_number(cli, FLAG_ROW, INT64_MAX, &filter.row);
     if (code != EXIT_DONE)
         return code;
     filter.limit = (size_t)limit;

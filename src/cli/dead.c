@@ -6,6 +6,7 @@
 #include "cli/message.h"
 #include "cli/send.h"
 #include "cli/table.h"
+#include "ops/change.h"
 
 #include <jansson.h>
 
@@ -147,6 +148,9 @@ static int edit_parts(struct cli *cli, const struct listed *dead, struct buf *co
     }
     if (code == EXIT_DONE && ret->payload == NULL && ret->headers == NULL && ret->destination == NULL)
         code = cli_usage(cli, "dead edit wants --data, --file, --header or --to: what is to be different?");
+    struct pr_error err;
+    if (code == EXIT_DONE && change_check_edit(ret, (size_t)cli->config->payload_max, &err) != PR_OK)
+        code = cli_fault(&err);
     return code;
 }
 

@@ -1,6 +1,7 @@
 /* endpoints list, pause, resume. */
 #include <inttypes.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -8,6 +9,9 @@
 #include "base/util.h"
 #include "cli/endpoint.h"
 #include "cli/policy.h"
+#include "ops/pace.h"
+
+#define LOOK_MAX_US PR_MINUTES(60)
 
 static int ask(struct cli *cli, struct query_reply *ret)
 {
@@ -32,9 +36,38 @@ struct entry {
     pr_slice                      name;
     const struct config_endpoint *config; /* NULL: not in the configuration */
     struct endpoint_state         state;
+    struct pace                   rate; /* with --for */
 };
 
-static size_t collect(struct cli *cli, const struct query_reply *reply, struct entry *ret)
+/* The totals of the store twice, so long apart: how fast it goes.  Who does not ask for that does not wait. */
+static int look_twice(struct cli *cli, struct query_reply *reply, struct pace **ret)
+{
+    const char *text = cli->flags.values[FLAG_FOR];
+    int64_t     for_us;
+    int         code = ask(cli, reply);
+
+    *ret = NULL;
+    if (text == NULL || code != EXIT_DONE)
+        return code;
+    if (duration_parse(slice_from(text), &for_us) != PR_OK || for_us <= 0 || for_us > LOOK_MAX_US)
+        return cli_usage(cli, "--for: \"%s\" is not a duration up to an hour; write 5s or 1m", text);
+    const struct timespec span = { .tv_sec = for_us / PR_SECONDS(1), .tv_nsec = for_us % PR_SECONDS(1) * 1000 };
+    struct paces         *rates = paces_new();
+    struct pace          *list = arena_alloc_array(&cli->arena, reply->endpoint_count, sizeof(*list));
+    ASSERT(rates != NULL && list != NULL);
+    paces_look(rates, reply, list);
+    (void)nanosleep(&span, NULL); /* woken early it is a shorter span, and told as such */
+    code = ask(cli, reply);
+    list = arena_alloc_array(&cli->arena, reply->endpoint_count, sizeof(*list));
+    ASSERT(list != NULL);
+    if (code == EXIT_DONE)
+        paces_look(rates, reply, list);
+    paces_free(rates);
+    *ret = list;
+    return code;
+}
+
+static size_t collect(struct cli *cli, const struct query_reply *reply, const struct pace *rates, struct entry *ret)
 {
     const struct config *config = cli->config;
     size_t               n = 0;
@@ -45,13 +78,16 @@ static size_t collect(struct cli *cli, const struct query_reply *reply, struct e
         ret[n] = (struct entry){ .name = slice_from(config->endpoints[i].name), .config = &config->endpoints[i] };
         if (state != NULL)
             ret[n].state = *state;
-        else
+        if (state != NULL && rates != NULL)
+            ret[n].rate = rates[state - reply->endpoints];
+        if (state == NULL)
             ret[n].state.name = ret[n].name;
         n++;
     }
     for (size_t i = 0; i < reply->endpoint_count; i++)
         if (config_find_endpoint(config, reply->endpoints[i].name) == NULL)
-            ret[n++] = (struct entry){ reply->endpoints[i].name, NULL, reply->endpoints[i] };
+            ret[n++] = (struct entry){ reply->endpoints[i].name, NULL, reply->endpoints[i],
+                                       rates != NULL ? rates[i] : (struct pace){ .over_us = 0 } };
     return n;
 }
 
@@ -79,12 +115,25 @@ static void print_json(struct cli *cli, const struct query_reply *reply, const s
         json_key(&w, counts[i].key);
         json_uint(&w, counts[i].count);
     }
+    pace_json(&w, &e->rate);
     json_end_object(&w);
     cli_print(&line);
     buf_fini(&line);
 }
 
-static void add_row(struct cli *cli, struct table *t, const struct query_reply *reply, const struct entry *e)
+/* It sends; what was wrong last? */
+static pr_slice last_words(struct cli *cli, const struct endpoint_state *e, int64_t now_us)
+{
+    if (e->last_failed_us == 0)
+        return (pr_slice){ NULL, 0 };
+    return arena_printf(&cli->arena, "last failure %s ago: %s%s%.*s%s%s%.*s", span_short(&cli->arena, now_us - e->last_failed_us),
+                        e->last_reason != PR_REASON_NONE ? pr_reason_name(e->last_reason) : "failed",
+                        e->last_code.size > 0 ? " (" : "", SLICE_ARGS(e->last_code), e->last_code.size > 0 ? ")" : "",
+                        e->last_error.size > 0 ? ": " : "", (int)min_size(e->last_error.size, 500),
+                        e->last_error.size > 0 ? e->last_error.data : "");
+}
+
+static void add_row(struct cli *cli, struct table *t, const struct query_reply *reply, const struct entry *e, bool rates)
 {
     struct standing s = endpoint_standing(reply, &e->state);
 
@@ -96,30 +145,39 @@ static void add_row(struct cli *cli, struct table *t, const struct query_reply *
     table_addf(t, COLOR_NONE, "%" PRIu64, e->state.sent);
     table_addf(t, e->state.failed > 0 ? COLOR_YELLOW : COLOR_DIM, "%" PRIu64, e->state.failed);
     table_addf(t, e->state.dead > 0 ? COLOR_RED : COLOR_DIM, "%" PRIu64, e->state.dead);
+    if (rates) {
+        table_addf(t, COLOR_BOLD, "%.1f", e->rate.sent);
+        table_addf(t, e->rate.failed > 0 ? COLOR_YELLOW : COLOR_DIM, "%.1f", e->rate.failed);
+    }
     table_addf(t, COLOR_DIM, "%zu", e->config != NULL ? e->config->rule_count : 0);
-    table_add(t, COLOR_DIM, slice_from(standing_why(&cli->arena, &s, &e->state)));
+    const char *why = standing_why(&cli->arena, &s, &e->state);
+
+    table_add(t, COLOR_DIM, why[0] != '\0' ? slice_from(why) : last_words(cli, &e->state, reply->now_us));
 }
 
 int run_endpoints(struct cli *cli)
 {
     struct query_reply reply;
     struct table       t;
+    struct pace       *rates = NULL;
     int                code = cli_open_store(cli);
 
     if (code == EXIT_DONE)
-        code = ask(cli, &reply);
+        code = look_twice(cli, &reply, &rates);
     if (code != EXIT_DONE)
         return code;
     struct entry *entries =
         arena_alloc_array(&cli->arena, cli->config->endpoint_count + reply.endpoint_count, sizeof(*entries));
     ASSERT(entries != NULL);
-    size_t count = collect(cli, &reply, entries);
-    table_init(&t, &cli->arena, "ENDPOINT|STATE|>SENT|>FAILED|>DEAD|>RULES|WHY");
+    size_t count = collect(cli, &reply, rates, entries);
+    table_init(&t, &cli->arena,
+               rates != NULL ? "ENDPOINT|STATE|>SENT|>FAILED|>DEAD|>SENT/S|>FAILED/S|>RULES|WHY"
+                             : "ENDPOINT|STATE|>SENT|>FAILED|>DEAD|>RULES|WHY");
     for (size_t i = 0; i < count; i++) {
         if (cli->json)
             print_json(cli, &reply, &entries[i]);
         else
-            add_row(cli, &t, &reply, &entries[i]);
+            add_row(cli, &t, &reply, &entries[i], rates != NULL);
     }
     if (!cli->json && count > 0)
         table_print(&t, stdout, terminal_width(stdout), cli->color);

@@ -56,7 +56,10 @@ static void table_of_messages(struct cli *cli, const struct query_reply *reply)
         char id[PR_ID_TEXT_SIZE];
 
         pr_id_format(l->m.id, id);
-        table_add(&table, COLOR_NONE, slice_from(id));
+        if (pr_id_is_zero(l->m.id) && l->state == STATE_DEAD) /* damaged: nobody finds it by that */
+            table_addf(&table, COLOR_YELLOW, "--row %" PRIu64, l->row);
+        else
+            table_add(&table, COLOR_NONE, slice_from(id));
         table_add(&table, state_color(l->state), slice_from(state_name(l->state)));
         table_add(&table, COLOR_NONE, l->m.type);
         table_add(&table, COLOR_NONE, l->m.stream);
@@ -95,7 +98,10 @@ static int print_list(struct cli *cli, const struct query_reply *reply, const ch
     if (reply->more) {
         const struct listed *last = &reply->listed[reply->listed_count - 1];
 
-        cli_say("there are more: --limit N, or --box %.*s --after %" PRIu64, SLICE_ARGS(last->box), last->row);
+        if (last->state == STATE_DEAD)
+            cli_say("there are more: --limit N, or --after %" PRIu64, last->row);
+        else
+            cli_say("there are more: --limit N, or --box %.*s --after %" PRIu64, SLICE_ARGS(last->box), last->row);
     }
     return EXIT_DONE;
 }
@@ -124,6 +130,23 @@ static int box_must_be(struct cli *cli, pr_slice box)
     return EXIT_NOT_FOUND;
 }
 
+/* How many there are in all; the page shows some of them. */
+static int say_total(struct cli *cli, const struct filter *filter, size_t shown)
+{
+    struct query query = { .kind = QUERY_DEAD_COUNT, .filter = *filter };
+    struct query_reply reply;
+    struct pr_error err;
+
+    query.filter.after = 0;
+    if (store_query(&cli->store, &query, &cli->arena, &reply, &err) != PR_OK)
+        return cli_fault(&err);
+    if (reply.total > shown)
+        cli_say("%zu of %s", shown, count_words(&cli->arena, reply.total, "dead letter", "dead letters"));
+    else
+        cli_say("%s", count_words(&cli->arena, reply.total, "dead letter", "dead letters"));
+    return EXIT_DONE;
+}
+
 static int list(struct cli *cli, enum query_kind kind, const char *nothing)
 {
     struct query query = { .kind = kind };
@@ -145,7 +168,11 @@ static int list(struct cli *cli, enum query_kind kind, const char *nothing)
         code = box_must_be(cli, query.filter.box);
     if (code == EXIT_DONE)
         code = messages_route(cli, &reply);
-    return code == EXIT_DONE ? print_list(cli, &reply, nothing) : code;
+    if (code == EXIT_DONE)
+        code = print_list(cli, &reply, nothing);
+    if (code == EXIT_DONE && query.kind == QUERY_DEAD && reply.listed_count > 0 && !cli->json)
+        code = say_total(cli, &query.filter, reply.listed_count);
+    return code;
 }
 
 int run_list(struct cli *cli)

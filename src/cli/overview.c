@@ -6,58 +6,42 @@
 #include "base/util.h"
 #include "cli/cli.h"
 #include "cli/table.h"
+#include "ops/member.h"
+#include "ops/query.h"
 
 /* ---- Streams ---- */
-
-static void key_text(struct json_writer *w, const char *key, pr_slice text)
-{
-    json_key(w, key);
-    if (text.size > 0)
-        json_slice(w, text);
-    else
-        json_cstr(w, NULL);
-}
-
-static void key_time(struct json_writer *w, const char *key, int64_t us)
-{
-    json_key(w, key);
-    if (us != 0 && us != PR_NEVER)
-        json_time(w, us);
-    else
-        json_cstr(w, NULL);
-}
 
 static void stream_json(const struct stream_info *s)
 {
     struct json_writer w;
     struct buf line;
-    char id[PR_ID_TEXT_SIZE];
+    char id[PR_ID_TEXT_SIZE], mark[STREAM_MARK_SIZE];
 
     pr_id_format(s->head, id);
+    stream_mark_format(s, mark);
     buf_init(&line, OUTPUT_MAX);
     json_init(&w, &line);
     json_begin_object(&w);
-    key_text(&w, "stream", s->stream);
-    key_text(&w, "box", s->box);
-    key_text(&w, "endpoint", s->endpoint);
+    member_text(&w, "stream", s->stream);
+    member_text(&w, "box", s->box);
+    member_text(&w, "endpoint", s->endpoint);
     json_key(&w, "head");
     json_cstr(&w, id);
     json_key(&w, "head_state");
     json_cstr(&w, state_name(s->head_state));
-    json_key(&w, "waiting");
-    json_uint(&w, min_size((size_t)s->waiting, COUNT_EXACT_MAX));
-    json_key(&w, "waiting_exact");
-    json_bool(&w, s->waiting <= COUNT_EXACT_MAX);
-    key_time(&w, "since", s->since_us);
-    key_time(&w, "next_at", s->due_us);
+    member_count(&w, "waiting", "waiting_exact", s->waiting);
+    json_key(&w, "after"); /* for --after, behind the last of a page */
+    json_cstr(&w, mark);
+    member_time(&w, "since", s->since_us);
+    member_time(&w, "next_at", s->due_us);
     json_key(&w, "attempts");
     json_int(&w, s->attempts);
     json_key(&w, "failures");
     json_int(&w, s->failures);
     json_key(&w, "reason");
     json_cstr(&w, s->reason != PR_REASON_NONE ? pr_reason_name(s->reason) : NULL);
-    key_text(&w, "code", s->code);
-    key_text(&w, "error", s->error);
+    member_text(&w, "code", s->code);
+    member_text(&w, "error", s->error);
     json_end_object(&w);
     cli_print(&line);
     buf_fini(&line);
@@ -90,6 +74,12 @@ int run_streams(struct cli *cli)
     struct query query = { .kind = QUERY_STREAMS, .blocked = flag_given(&cli->flags, FLAG_BLOCKED) };
     struct query_reply reply;
     struct table t;
+    const char *after = cli->flags.values[FLAG_AFTER];
+    char next[STREAM_MARK_SIZE];
+
+    if (after != NULL && !stream_mark_parse(slice_from(after), &query.after_stream))
+        return cli_usage(cli, "--after: \"%s\" is not what the page before ended with", after);
+    cli->flags.values[FLAG_AFTER] = NULL; /* here it is no row */
     int code = cli_ask(cli, &query, &reply);
 
     if (code != EXIT_DONE)
@@ -109,9 +99,12 @@ int run_streams(struct cli *cli)
         cli_say("no stream is in trouble");
     if (reply.stream_count > 0)
         cli_say(
-            "postrider why HEAD tells more; retry HEAD tries it now, release STREAM lets the others overtake");
-    if (reply.more)
-        cli_say("there are more: --limit N, or a filter");
+            "postrider why HEAD tells more; retry HEAD (a dead one: dead replay HEAD) tries it now, release "
+            "STREAM lets the others overtake");
+    if (reply.more && reply.stream_count > 0) {
+        stream_mark_format(&reply.streams[reply.stream_count - 1], next);
+        cli_say("there are more: --limit N, or --after %s", next);
+    }
     return EXIT_DONE;
 }
 
@@ -127,11 +120,11 @@ static void instance_json(const struct instance_info *i)
     buf_init(&line, OUTPUT_MAX);
     json_init(&w, &line);
     json_begin_object(&w);
-    key_text(&w, "name", i->name);
+    member_text(&w, "name", i->name);
     json_key(&w, "id");
     json_cstr(&w, id);
-    key_text(&w, "box", i->box);
-    key_text(&w, "version", i->version);
+    member_text(&w, "box", i->box);
+    member_text(&w, "version", i->version);
     json_key(&w, "epoch");
     json_int(&w, i->epoch);
     json_key(&w, "lanes");
@@ -140,7 +133,7 @@ static void instance_json(const struct instance_info *i)
     json_uint(&w, i->in_flight);
     json_key(&w, "lease_left_seconds");
     json_double(&w, (double)i->lease_left_us / 1e6);
-    key_time(&w, "started_at", i->started_us);
+    member_time(&w, "started_at", i->started_us);
     json_end_object(&w);
     cli_print(&line);
     buf_fini(&line);
@@ -198,12 +191,12 @@ static void entry_json(const struct audit_entry *e)
     json_begin_object(&w);
     json_key(&w, "number");
     json_uint(&w, e->number);
-    key_time(&w, "at", e->at_us);
-    key_text(&w, "who", e->who);
-    key_text(&w, "action", e->action);
+    member_time(&w, "at", e->at_us);
+    member_text(&w, "who", e->who);
+    member_text(&w, "action", e->action);
     json_key(&w, "target");
     json_raw(&w, e->target);
-    key_text(&w, "why", e->why);
+    member_text(&w, "why", e->why);
     for (size_t i = 0; i < ARRAY_LENGTH(counts); i++) {
         json_key(&w, counts[i].key);
         json_uint(&w, counts[i].count);

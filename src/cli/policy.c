@@ -20,14 +20,7 @@
 
 static const char *clean(struct cli *cli, pr_slice text)
 {
-    struct buf b;
-
-    buf_init(&b, OUTPUT_MAX);
-    text_clean(&b, text, false);
-    const char *copy = slice_dup(&cli->arena, buf_slice(&b)).data;
-    buf_fini(&b);
-    ASSERT(copy != NULL);
-    return copy;
+    return text_clean_copy(&cli->arena, text);
 }
 
 const struct config_endpoint *policy_endpoint(struct cli *cli, const char *name, int *ret_code)
@@ -219,43 +212,6 @@ static void explain_json(const struct explanation *x)
     buf_fini(&line);
 }
 
-const char *policy_words(struct cli *cli, const struct decision *d)
-{
-    const struct rule_step *s = d->by;
-    struct buf              b;
-
-    buf_init(&b, 4096);
-    switch (d->step) {
-    case STEP_RETRY:       buf_addf(&b, "retry after %s", span_words(&cli->arena, d->delay_us)); break;
-    case STEP_RETRY_NOW:
-        if (d->delay_us > 0)
-            buf_addf(&b, "retry after %s", span_words(&cli->arena, d->delay_us));
-        else
-            buf_add_cstr(&b, "retry at once");
-        break;
-    case STEP_DEAD_LETTER: buf_add_cstr(&b, "dead letter"); break;
-    case STEP_DISCARD:     buf_add_cstr(&b, "discard"); break;
-    case STEP_PARK:        buf_add_cstr(&b, "park until a person says so"); break;
-    case STEP_PAUSE:       buf_add_cstr(&b, "put back, uncounted"); break;
-    case STEP_CALL:        buf_addf(&b, "%s() decides; if it does not, the next step", clean(cli, s->call)); break;
-    }
-    if (s != NULL && s->to.size > 0)
-        buf_addf(&b, " to endpoint %s", clean(cli, s->to));
-    if (s != NULL && s->pause_us == PR_NEVER)
-        buf_add_cstr(&b, "; pause the endpoint until it is resumed");
-    else if (s != NULL && s->pause_us > 0)
-        buf_addf(&b, "; pause the endpoint for %s", span_words(&cli->arena, s->pause_us));
-    if (s != NULL && s->raise != NULL)
-        buf_addf(&b, "; raise %s%s%s", clean(cli, s->raise->type), s->raise->to.size > 0 ? " to " : "",
-                 clean(cli, s->raise->to));
-    if (s != NULL && s->call.size > 0 && d->step != STEP_CALL)
-        buf_addf(&b, "; call %s()", clean(cli, s->call));
-    const char *copy = slice_dup(&cli->arena, buf_slice(&b)).data;
-    buf_fini(&b);
-    ASSERT(copy != NULL);
-    return copy;
-}
-
 static void explain_people(struct cli *cli, const struct explanation *x)
 {
     const struct decision *d = &x->lines[0].decision;
@@ -265,9 +221,9 @@ static void explain_people(struct cli *cli, const struct explanation *x)
         printf("No rule matches: the endpoint's retry setting decides.\n");
     else if (d->index < d->matched->step_count)
         printf("Rule \"%s\", step %zu of %zu: %s.\n", clean(cli, d->rule), d->index + 1, d->matched->step_count,
-               policy_words(cli, d));
+               decision_words(&cli->arena, d));
     else
-        printf("Rule \"%s\", which has no step left: %s.\n", clean(cli, d->rule), policy_words(cli, d));
+        printf("Rule \"%s\", which has no step left: %s.\n", clean(cli, d->rule), decision_words(&cli->arena, d));
     printf("\n");
     table_init(&t, &cli->arena, ">FAILURE|>AT|WHAT FOLLOWS|BY");
     for (size_t i = 0; i < x->line_count; i++) {
@@ -275,7 +231,7 @@ static void explain_people(struct cli *cli, const struct explanation *x)
 
         table_addf(&t, COLOR_NONE, "%d", l->failure);
         table_addf(&t, COLOR_DIM, "+%s", span_words(&cli->arena, l->at_us));
-        table_add(&t, step_is_end(l->decision.step) ? COLOR_RED : COLOR_NONE, slice_from(policy_words(cli, &l->decision)));
+        table_add(&t, step_is_end(l->decision.step) ? COLOR_RED : COLOR_NONE, slice_from(decision_words(&cli->arena, &l->decision)));
         table_add(&t, COLOR_DIM, l->decision.rule);
     }
     table_print(&t, stdout, 0, cli->color);
@@ -320,35 +276,56 @@ struct findings {
     size_t              count;
 };
 
+static void tell(struct findings *all, const char *kind, const struct rule *rule, pr_slice endpoint, pr_slice text)
+{
+    struct cli *cli = all->cli;
+    int         line = config_rule_line(cli->config, rule);
+
+    if (all->w == NULL) {
+        printf("%s:%d: rule \"%s\"%s%s %.*s\n", cli->config->file, line, clean(cli, rule->name),
+               endpoint.size > 0 ? " of endpoint " : "", clean(cli, endpoint), SLICE_ARGS(text));
+        return;
+    }
+    json_begin_object(all->w);
+    json_key(all->w, "kind");
+    json_cstr(all->w, kind);
+    json_key(all->w, "rule");
+    json_slice(all->w, rule->name);
+    json_key(all->w, "endpoint");
+    json_cstr(all->w, endpoint.size > 0 ? clean(cli, endpoint) : NULL);
+    json_key(all->w, "line");
+    json_int(all->w, line);
+    json_key(all->w, "text");
+    json_slice(all->w, text);
+    json_end_object(all->w);
+}
+
 static void tell_finding(void *arg, const struct finding *f)
 {
     struct findings *all = arg;
-    struct cli      *cli = all->cli;
-    int              line = config_rule_line(cli->config, f->rule);
     struct buf       text;
 
     all->count++;
     buf_init(&text, OUTPUT_MAX);
     finding_describe(f, &text);
-    if (all->w == NULL) {
-        printf("%s:%d: rule \"%s\"%s%s %s\n", cli->config->file, line, clean(cli, f->rule->name),
-               f->endpoint.size > 0 ? " of endpoint " : "", clean(cli, f->endpoint), buf_slice(&text).data);
-        buf_fini(&text);
-        return;
-    }
-    json_begin_object(all->w);
-    json_key(all->w, "kind");
-    json_cstr(all->w, finding_kind_name(f->kind));
-    json_key(all->w, "rule");
-    json_slice(all->w, f->rule->name);
-    json_key(all->w, "endpoint");
-    json_cstr(all->w, f->endpoint.size > 0 ? clean(cli, f->endpoint) : NULL);
-    json_key(all->w, "line");
-    json_int(all->w, line);
-    json_key(all->w, "text");
-    json_slice(all->w, buf_slice(&text));
-    json_end_object(all->w);
+    tell(all, finding_kind_name(f->kind), f->rule, f->endpoint, buf_slice(&text));
     buf_fini(&text);
+}
+
+/* It is right in a program that has the function, so it does not count as wrong; but this one has none. */
+static void tell_calls(struct findings *all, const struct rule *rules, size_t count, pr_slice endpoint)
+{
+    for (size_t i = 0; i < count; i++)
+        for (size_t k = 0; k < rules[i].step_count; k++) {
+            pr_slice function = rules[i].steps[k].call;
+
+            if (function.size > 0)
+                tell(all, "call", &rules[i], endpoint,
+                     arena_printf(&all->cli->arena,
+                                  "calls %s(): postrider run refuses it; it is for programs that register the function "
+                                  "with pr_engine_call()",
+                                  clean(all->cli, function)));
+        }
 }
 
 static void find_all(struct findings *all)
@@ -363,6 +340,9 @@ static void find_all(struct findings *all)
         list[i] = (struct checked_endpoint){ slice_from(config->endpoints[i].name), &policies[i] };
     }
     policy_check(list, config->endpoint_count, config->rules, config->rule_count, tell_finding, all);
+    for (size_t i = 0; i < config->endpoint_count; i++)
+        tell_calls(all, config->endpoints[i].rules, config->endpoints[i].rule_count, slice_from(config->endpoints[i].name));
+    tell_calls(all, config->rules, config->rule_count, (pr_slice){ NULL, 0 });
 }
 
 size_t policy_print_findings(struct cli *cli)

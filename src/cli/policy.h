@@ -11,9 +11,6 @@ const struct config_endpoint *policy_endpoint(struct cli *cli, const char *name,
 
 /* rule, step, action, delay_seconds and what is done beside it, inside an object. */
 void policy_json_decision(struct json_writer *w, const struct decision *decision);
-/* "retry after 5s; pause the endpoint for 5m", in the arena. */
-const char *policy_words(struct cli *cli, const struct decision *decision);
-
 /* What is wrong with the rules of the configuration, a line each on stdout; returns how many. */
 size_t policy_print_findings(struct cli *cli);
 

@@ -32,26 +32,6 @@ const char *color_off(enum color color, bool wanted)
     return wanted && color != COLOR_NONE ? "\033[0m" : "";
 }
 
-void text_clean(struct buf *b, pr_slice text, bool keep_lines)
-{
-    while (text.size > 0) {
-        int32_t code;
-        size_t size = utf8_next(text, &code);
-        bool line = code == '\n' || code == '\t';
-        /* C0, DEL, C1, and the characters that turn the direction of writing. */
-        bool control = code < ' ' || (code >= 0x7f && code < 0xa0) || (code >= 0x202a && code <= 0x202e) ||
-                       (code >= 0x2066 && code <= 0x2069);
-
-        if (code >= 0 && (!control || (line && keep_lines)))
-            buf_add(b, text.data, size);
-        else if (line || code == '\r')
-            buf_add_char(b, ' ');
-        else
-            buf_add_cstr(b, "\xef\xbf\xbd");
-        text = (pr_slice){ text.data + size, text.size - size };
-    }
-}
-
 size_t text_width(pr_slice text)
 {
     size_t width = 0;

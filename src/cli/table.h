@@ -41,9 +41,6 @@ void table_addf(struct table *t, enum color color, const char *format, ...) PR_P
 /* width 0: not cut; otherwise the last column is cut to fit. */
 void table_print(const struct table *t, FILE *out, size_t width, bool color);
 
-/* One line, no control characters: what others wrote cannot steer the terminal.  keep_lines
- * lets newlines and tabs through. */
-void text_clean(struct buf *b, pr_slice text, bool keep_lines);
 /* Columns that it takes, a character each. */
 size_t text_width(pr_slice text);
 

@@ -72,4 +72,10 @@ static inline bool message_awaits_endpoint(const struct pr_message *m)
     return m->held_by.size > 0 && memchr(m->held_by.data, '/', m->held_by.size) == m->held_by.data + m->held_by.size - 1;
 }
 
+/* Can it be released?  Not the failed one itself, that others wait behind. */
+static inline bool message_may_overtake(const struct pr_message *m)
+{
+    return (m->held_by.size > 0 && !message_awaits_endpoint(m)) || !message_blocks_stream(m);
+}
+
 #endif

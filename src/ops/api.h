@@ -14,6 +14,8 @@
 #define ANSWER_MAX (256u << 20) /* bytes: a page of the largest payloads is refused, not a reason to die */
 
 struct metrics;
+struct replays;
+struct paces;
 
 struct api {
     /* Asked: */
@@ -26,6 +28,8 @@ struct api {
     pr_slice who; /* for the audit */
     struct runtime *rt;
     struct metrics *metrics;
+    struct replays *replays;
+    struct paces *paces;
     struct runtime_inside in; /* entered while answer() runs, unless the route is for anybody */
     struct arena arena;
 
@@ -57,6 +61,8 @@ bool api_filter(struct api *x, const char *more, struct filter *ret);
 
 /* ---- The JSON body (body.c); false or NULL: not there.  Wrong types are answered by body_check(). */
 
+/* "string", "array", "object", "boolean", "integer"; NULL: any. */
+const char *body_field_type(pr_slice name);
 /* Are all members known to the route, and is what it needs there?  False: answered. */
 bool body_check(struct api *x);
 const char *body_text(const struct api *x, const char *name); /* NULL: not there */
@@ -69,11 +75,17 @@ bool body_filter(struct api *x, struct filter *ret);
 void api_messages_send(struct api *x);
 void api_messages_list(struct api *x);
 void api_message(struct api *x);
-void api_message_change(struct api *x); /* retry release park discard */
+void api_message_change(struct api *x);  /* one: retry release park discard dead note */
+void api_messages_change(struct api *x); /* many: retry release park discard */
 void api_dead_list(struct api *x);
 void api_dead_groups(struct api *x);
 void api_dead_change(struct api *x); /* replay discard */
 void api_dead_edit(struct api *x);
+void api_dead_export(struct api *x);
+void api_dead_import(struct api *x);
+void api_replays(struct api *x);
+void api_replay(struct api *x);
+void api_replay_change(struct api *x); /* stop resume */
 void api_endpoints(struct api *x);
 void api_endpoint_pause(struct api *x);
 void api_endpoint_resume(struct api *x);
@@ -89,11 +101,17 @@ void api_live(struct api *x);
 void api_ready(struct api *x);
 void api_openapi(struct api *x);
 
-/* What was done, as an object; everybody who listens is told. */
 struct admin;
+/* Does the body ask for a replay that goes on when the request is answered?  Then start it. */
+bool api_replay_is_long(const struct api *x);
+void api_replay_start(struct api *x, const struct admin *admin);
+
+/* What was done, as an object; everybody who listens is told. */
 struct admin_reply;
 void api_report_change(struct api *x, const struct admin *admin, const struct admin_reply *reply);
-/* A page of messages: {"messages":[...],"more":...,"next":...} */
+/* A page of messages, in an object that was begun: "messages":[...],"more":...,"next":...} */
 void api_page(struct api *x, const struct query_reply *reply);
+/* ... its end: "more", "next" and the brace. */
+void api_page_end(struct api *x, const struct query_reply *reply);
 
 #endif

@@ -1,17 +1,28 @@
 /* Dead letters. */
 #include <stdlib.h>
 
+#include "base/base64.h"
 #include "base/error.h"
 #include "base/slice.h"
 #include "ops/api.h"
+#include "ops/change.h"
 #include "ops/member.h"
 
 void api_dead_list(struct api *x)
 {
     struct query query = { .kind = QUERY_DEAD };
     struct query_reply reply;
-    if (api_filter(x, "", &query.filter) && api_query(x, &query, &reply))
-        api_page(x, &reply);
+    if (!api_filter(x, "", &query.filter) || !api_query(x, &query, &reply))
+        return;
+    /* All that the filter finds; with the first page only, since it would be counted again with each. */
+    struct query count = { .kind = QUERY_DEAD_COUNT, .filter = query.filter };
+    struct query_reply counted = { 0 };
+    if (query.filter.after == 0 && !api_query(x, &count, &counted))
+        return;
+    json_begin_object(&x->w);
+    if (query.filter.after == 0)
+        member_count(&x->w, "total", "total_exact", counted.total);
+    api_page(x, &reply);
 }
 
 static void group_json(struct json_writer *w, const struct dead_group *g)
@@ -21,8 +32,7 @@ static void group_json(struct json_writer *w, const struct dead_group *g)
     pr_id_format(g->sample, id);
     json_begin_object(w);
     member_text(w, "fingerprint", g->fingerprint);
-    json_key(w, "count");
-    json_uint(w, g->count);
+    member_count(w, "count", "count_exact", g->count);
     json_key(w, "first_at");
     json_time(w, g->first_us);
     json_key(w, "last_at");
@@ -59,7 +69,7 @@ static void order(struct api *x, const struct admin *admin)
 {
     struct admin_reply reply = { 0 };
     struct pr_error error;
-    int rc = store_admin(x->in.store, admin, &reply, &error);
+    int rc = change_run(x->in.store, admin, &reply, &error);
     if (rc == PR_OK && admin->filter.id_count == 1 && reply.missing == 1)
         rc = error_set(&error, PR_ENOTFOUND, "there is no such dead letter");
     if (rc < 0) {
@@ -80,32 +90,62 @@ void api_dead_change(struct api *x)
                            .by = x->who,
                            .why = slice_from(body_text(x, "why")),
                            .dry_run = body_true(x, "dry_run") };
-    if (body_filter(x, &admin.filter))
+    if (!body_filter(x, &admin.filter))
+        return;
+    if (replay && !admin.dry_run && api_replay_is_long(x))
+        api_replay_start(x, &admin);
+    else
         order(x, &admin);
 }
 
-/* A JSON value is the new payload as it is written, "payload_text" is it as it is. */
-static bool edit_texts(struct api *x, pr_slice ret[3], struct dead_edit *edit)
+/* A JSON value is the new payload as it is written; "payload_text" and "payload_base64" are it as it is. */
+static int edit_payload(struct api *x, pr_slice *ret, bool *ret_given, struct pr_error *reterr)
 {
-    const json_t *json = json_object_get(x->json, "payload"), *headers = json_object_get(x->json, "headers");
-    const char *plain = body_text(x, "payload_text"), *destination = body_text(x, "destination");
+    const json_t *json = json_object_get(x->json, "payload");
+    const char *plain = body_text(x, "payload_text"), *coded = body_text(x, "payload_base64");
+    *ret_given = json != NULL || plain != NULL || coded != NULL;
+    if ((json != NULL) + (plain != NULL) + (coded != NULL) > 1)
+        return error_set(reterr, PR_EINVAL, "payload, payload_text and payload_base64 exclude each other");
     char *made = json != NULL ? json_dumps(json, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
-    ret[0] = slice_dup(&x->arena, slice_from(made != NULL ? made : plain));
+    struct buf bytes;
+    buf_init(&bytes, ANSWER_MAX);
+    int rc = coded != NULL ? base64_decode(&bytes, slice_from(coded)) : PR_OK;
+    *ret = slice_dup(&x->arena, coded != NULL ? buf_slice(&bytes) : slice_from(made != NULL ? made : plain));
+    buf_fini(&bytes);
     free(made);
-    made = headers != NULL ? json_dumps(headers, JSON_COMPACT) : NULL;
+    if (rc != PR_OK)
+        return error_set(reterr, PR_EINVAL, "payload_base64: it is not base64");
+    return ret->data != NULL ? PR_OK : error_set(reterr, PR_ENOMEM, "no memory for the new message");
+}
+
+static int edit_parts(struct api *x, pr_slice ret[3], struct dead_edit *edit, struct pr_error *reterr)
+{
+    const json_t *headers = json_object_get(x->json, "headers");
+    const char *destination = body_text(x, "destination");
+    bool given;
+    int rc = edit_payload(x, &ret[0], &given, reterr);
+    if (rc != PR_OK)
+        return rc;
+    char *made = headers != NULL ? json_dumps(headers, JSON_COMPACT) : NULL;
     ret[1] = slice_dup(&x->arena, slice_from(made));
     free(made);
     ret[2] = slice_from(destination);
-    edit->payload = json != NULL || plain != NULL ? &ret[0] : NULL;
+    if (ret[1].data == NULL)
+        return error_set(reterr, PR_ENOMEM, "no memory for the new message");
+    edit->payload = given ? &ret[0] : NULL;
     edit->headers = headers != NULL ? &ret[1] : NULL;
     edit->destination = destination != NULL ? &ret[2] : NULL;
-    return ret[0].data != NULL && ret[1].data != NULL;
+    if (!given && headers == NULL && destination == NULL)
+        return error_set(reterr, PR_EINVAL,
+                         "nothing would be different: send payload, payload_text, payload_base64, "
+                         "headers or destination");
+    return change_check_edit(edit, (size_t)x->in.config->payload_max, reterr);
 }
 
 void api_dead_edit(struct api *x)
 {
     pr_id id;
-    pr_slice texts[3];
+    pr_slice parts[3];
     struct dead_edit edit = { 0 };
     struct admin admin = { .kind = ADMIN_DEAD_EDIT,
                            .filter = { .state = -1, .ids = &id, .id_count = 1 },
@@ -113,16 +153,16 @@ void api_dead_edit(struct api *x)
                            .why = slice_from(body_text(x, "why")),
                            .dry_run = body_true(x, "dry_run"),
                            .edit = &edit };
+    struct pr_error error;
     if (!api_id(x, &id))
         return;
-    if (!edit_texts(x, texts, &edit)) {
-        api_error(x, 503, "no_memory", "", "no memory for the new message");
+    int rc = edit_parts(x, parts, &edit, &error);
+    if (rc < 0) {
+        error.code = rc;
+        api_fault(x, &error);
         return;
     }
-    if (edit.payload == NULL && edit.headers == NULL && edit.destination == NULL)
-        api_error(x, 400, "invalid", "payload, payload_text, headers or destination",
-                  "nothing would be different");
-    else if (edit.destination != NULL && config_find_endpoint(x->in.config, *edit.destination) == NULL)
+    if (edit.destination != NULL && config_find_endpoint(x->in.config, *edit.destination) == NULL)
         api_error(x, 422, "unknown_endpoint", "GET /v1/endpoints lists them", "there is no endpoint \"%.*s\"",
                   SLICE_ARGS(*edit.destination));
     else

@@ -7,6 +7,7 @@
 #include "base/units.h"
 #include "ops/endpoint.h"
 #include "ops/api.h"
+#include "ops/pace.h"
 #include "runtime/relay.h"
 #include "transport/transport.h"
 
@@ -41,7 +42,8 @@ static void here(struct api *x, pr_slice name)
     json_uint(&x->w, view.waiting);
 }
 
-static void endpoint_json(struct api *x, const struct query_reply *reply, const struct endpoint_state *e)
+static void endpoint_json(struct api *x, const struct query_reply *reply, const struct endpoint_state *e,
+                          const struct pace *rate)
 {
     const struct config_endpoint *c = config_find_endpoint(x->in.config, e->name);
     json_begin_object(&x->w);
@@ -54,6 +56,7 @@ static void endpoint_json(struct api *x, const struct query_reply *reply, const 
         json_cstr(&x->w, NULL); /* the configuration does not know it any more */
     standing_json(&x->w, &x->arena, reply, e);
     counts(&x->w, e);
+    pace_json(&x->w, rate);
     here(x, e->name);
     json_end_object(&x->w);
 }
@@ -70,20 +73,27 @@ void api_endpoints(struct api *x)
 {
     struct query query = { .kind = QUERY_ENDPOINTS, .filter.state = -1 };
     struct query_reply reply;
+    const struct pace unknown = { .over_us = 0 };
     if (!api_query(x, &query, &reply))
         return;
+    struct pace *rates = arena_alloc_array(&x->arena, reply.endpoint_count, sizeof *rates);
+    if (rates == NULL) {
+        api_error(x, 503, "no_memory", "", "no memory for the endpoints");
+        return;
+    }
+    paces_look(x->paces, &reply, rates);
     json_begin_object(&x->w);
     json_key(&x->w, "endpoints");
     json_begin_array(&x->w);
     for (size_t i = 0; i < x->in.config->endpoint_count; i++) {
         const struct endpoint_state fresh = { .name = slice_from(x->in.config->endpoints[i].name) };
         const struct endpoint_state *e = find(&reply, fresh.name);
-        endpoint_json(x, &reply, e != NULL ? e : &fresh);
+        endpoint_json(x, &reply, e != NULL ? e : &fresh, e != NULL ? &rates[e - reply.endpoints] : &unknown);
     }
     for (size_t i = 0; i < reply.endpoint_count; i++)
         if (reply.endpoints[i].name.size > 0 &&
             config_find_endpoint(x->in.config, reply.endpoints[i].name) == NULL)
-            endpoint_json(x, &reply, &reply.endpoints[i]);
+            endpoint_json(x, &reply, &reply.endpoints[i], &rates[i]);
     json_end_array(&x->w);
     json_end_object(&x->w);
 }

@@ -5,17 +5,24 @@
 
 #include "base/error.h"
 #include "base/slice.h"
+#include "base/util.h"
 #include "ops/endpoint.h"
 #include "ops/api.h"
+#include "ops/change.h"
+#include "ops/outlook.h"
 
 void api_page(struct api *x, const struct query_reply *reply)
 {
-    json_begin_object(&x->w);
     json_key(&x->w, "messages");
     json_begin_array(&x->w);
     for (size_t i = 0; i < reply->listed_count; i++)
         message_json(&x->w, x->in.config, reply, &reply->listed[i]);
     json_end_array(&x->w);
+    api_page_end(x, reply);
+}
+
+void api_page_end(struct api *x, const struct query_reply *reply)
+{
     json_key(&x->w, "more");
     json_bool(&x->w, reply->more);
     json_key(&x->w, "next"); /* for ?after= */
@@ -41,46 +48,33 @@ void api_messages_list(struct api *x)
 {
     struct query query = { .kind = QUERY_MESSAGES };
     struct query_reply reply;
-    if (api_filter(x, "", &query.filter) && query_messages(x, &query, &reply))
-        api_page(x, &reply);
+    if (!api_filter(x, "", &query.filter) || !query_messages(x, &query, &reply))
+        return;
+    json_begin_object(&x->w);
+    api_page(x, &reply);
 }
 
 /* ---- One ------------------------------------------------------------------------------------- */
 
-static const char *next_words(const struct listed *l, const struct breaker_info *breaker, int64_t now_us)
+/* One delivery: the message, and "next" with what is to be said about it. */
+static bool delivery_json(struct api *x, const struct query_reply *reply, const struct listed *l)
 {
-    switch (l->state) {
-    case STATE_READY:
-    case STATE_RETRYING:
-        if (breaker != NULL)
-            return "it waits for its endpoint, whose breaker is open; nothing is counted meanwhile";
-        return l->m.due_us > now_us ? "the next attempt" : "it goes out as soon as it is its turn";
-    case STATE_IN_FLIGHT: return "it is on its way: delivered, or what the endpoint's rules say";
-    case STATE_DELAYED: return "it goes out when its time has come";
-    case STATE_HELD: return "it goes on when the message before it in its stream does";
-    case STATE_PARKED: return "nothing by itself: retry or discard it";
-    case STATE_PAUSED: return "it goes on when its endpoint is resumed";
-    case STATE_DEAD: return "nothing by itself: replay or discard it";
-    default: return "nothing: it is done";
+    struct outlook o = {
+        .store = x->in.store, .config = x->in.config, .arena = &x->arena, .reply = reply, .listed = l
+    };
+    struct pr_error error;
+    int rc = outlook_make(&o, &error);
+    if (rc < 0) {
+        error.code = rc;
+        api_fault(x, &error);
+        return false;
     }
-}
-
-static void next_json(struct api *x, const struct query_reply *reply, const struct listed *l)
-{
-    const struct breaker_info *breaker = message_breaker(x->in.config, reply, l);
-    int64_t at_us = breaker != NULL && breaker->until_us != PR_NEVER ? breaker->until_us : l->m.due_us;
-    bool planned = l->state == STATE_RETRYING || l->state == STATE_DELAYED || breaker != NULL;
     json_begin_object(&x->w);
-    json_key(&x->w, "what");
-    json_cstr(&x->w, next_words(l, breaker, reply->now_us));
-    json_key(&x->w, "at");
-    if (planned && at_us > reply->now_us && at_us != PR_NEVER)
-        json_time(&x->w, at_us);
-    else
-        json_cstr(&x->w, NULL);
-    json_key(&x->w, "breaker");
-    breaker_json(&x->w, breaker, reply->now_us);
+    json_key(&x->w, "message");
+    message_json(&x->w, x->in.config, reply, l);
+    outlook_json(&x->w, &o);
     json_end_object(&x->w);
+    return true;
 }
 
 static void not_found(struct api *x, const char *where)
@@ -103,14 +97,9 @@ void api_message(struct api *x)
     json_begin_object(&x->w);
     json_key(&x->w, "deliveries"); /* one for each endpoint that it goes to */
     json_begin_array(&x->w);
-    for (size_t i = 0; i < reply.listed_count; i++) {
-        json_begin_object(&x->w);
-        json_key(&x->w, "message");
-        message_json(&x->w, x->in.config, &reply, &reply.listed[i]);
-        json_key(&x->w, "next");
-        next_json(x, &reply, &reply.listed[i]);
-        json_end_object(&x->w);
-    }
+    for (size_t i = 0; i < reply.listed_count; i++)
+        if (!delivery_json(x, &reply, &reply.listed[i]))
+            return;
     json_end_array(&x->w);
     json_end_object(&x->w);
 }
@@ -156,36 +145,74 @@ void api_report_change(struct api *x, const struct admin *admin, const struct ad
     feed_put(runtime_feed(x->rt), &what);
 }
 
-void api_message_change(struct api *x)
+static enum admin_kind change_kind(const struct api *x)
 {
     static const struct {
         const char *word;
         enum admin_kind kind;
-    } kinds[] = { { "/retry", ADMIN_RETRY },
-                  { "/release", ADMIN_RELEASE },
-                  { "/park", ADMIN_PARK },
-                  { "/discard", ADMIN_DISCARD } };
+    } kinds[] = { { "/retry", ADMIN_RETRY },     { "/release", ADMIN_RELEASE }, { "/park", ADMIN_PARK },
+                  { "/discard", ADMIN_DISCARD }, { "/dead", ADMIN_DEAD_ADD },   { "/note", ADMIN_DEAD_NOTE } };
+    for (size_t i = 0; i < ARRAY_LENGTH(kinds); i++)
+        if (slice_ends_with(slice_from(x->route->path), slice_from(kinds[i].word)))
+            return kinds[i].kind;
+    ASSERT(!"every route of a change ends with its word");
+    return ADMIN_RETRY;
+}
+
+/* Why it is dead: a word of the list, or none. */
+static bool take_cause(struct api *x, struct admin *admin)
+{
+    const char *word = body_text(x, "reason");
+    admin->cause = word != NULL ? (int)reason_parse(slice_from(word)) : 0;
+    if (word == NULL || admin->cause != PR_REASON_NONE)
+        return true;
+    api_error(x, 400, "invalid", "one is rejected", "reason: \"%.60s\" is none", word);
+    return false;
+}
+
+/* One message, or dead letter, by its id. */
+void api_message_change(struct api *x)
+{
     pr_id id;
-    struct admin admin = { .filter = { .state = -1, .ids = &id, .id_count = 1 },
+    enum admin_kind kind = change_kind(x);
+    struct admin admin = { .kind = kind,
+                           .filter = { .state = -1, .ids = &id, .id_count = 1 },
                            .by = x->who,
-                           .why = slice_from(body_text(x, "why")),
+                           .why = slice_from(body_text(x, kind == ADMIN_DEAD_NOTE ? "text" : "why")),
                            .dry_run = body_true(x, "dry_run") };
     struct admin_reply reply = { 0 };
     struct pr_error error;
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
-        if (slice_ends_with(slice_from(x->route->path), slice_from(kinds[i].word)))
-            admin.kind = kinds[i].kind;
-    if (!api_id(x, &id))
+    if (!api_id(x, &id) || !take_cause(x, &admin))
         return;
     int rc = store_admin(x->in.store, &admin, &reply, &error);
     if (rc < 0) {
         error.code = rc;
         api_fault(x, &error);
     } else if (reply.missing > 0) {
-        not_found(x, "message");
+        not_found(x, admin.kind == ADMIN_DEAD_NOTE ? "dead letter" : "message");
     } else if (reply.changed == 0 && reply.refused > 0) {
         api_error(x, 409, "refused", "GET /v1/messages/ID says where it is",
                   "message %.*s is not in a state for it", SLICE_ARGS(x->part));
+    } else {
+        api_report_change(x, &admin, &reply);
+    }
+}
+
+/* Many of them, by ids or by filter. */
+void api_messages_change(struct api *x)
+{
+    struct admin admin = { .kind = change_kind(x),
+                           .by = x->who,
+                           .why = slice_from(body_text(x, "why")),
+                           .dry_run = body_true(x, "dry_run") };
+    struct admin_reply reply = { 0 };
+    struct pr_error error;
+    if (!body_filter(x, &admin.filter))
+        return;
+    int rc = change_run(x->in.store, &admin, &reply, &error);
+    if (rc < 0) {
+        error.code = rc;
+        api_fault(x, &error);
     } else {
         api_report_change(x, &admin, &reply);
     }

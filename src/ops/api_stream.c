@@ -30,8 +30,7 @@ static void stream_json(struct json_writer *w, const struct stream_info *s)
     json_key(w, "since");
     json_time(w, s->since_us);
     member_time(w, "next_at", s->due_us);
-    json_key(w, "waiting");
-    json_uint(w, s->waiting);
+    member_count(w, "waiting", "waiting_exact", s->waiting);
     json_end_object(w);
 }
 
@@ -40,7 +39,15 @@ void api_streams(struct api *x)
     struct query query = { .kind = QUERY_STREAMS,
                            .blocked = slice_eq_cstr(params_get(&x->params, "blocked"), "1") };
     struct query_reply reply;
-    if (!api_filter(x, "blocked", &query.filter) || !api_query(x, &query, &reply))
+    pr_slice after = params_get(&x->params, "after");
+    char next[STREAM_MARK_SIZE];
+    if (!api_filter(x, "blocked after", &query.filter))
+        return;
+    if (after.size > 0 && !stream_mark_parse(after, &query.after_stream)) {
+        api_error(x, 400, "invalid", "", "after: it is `next` of the page before");
+        return;
+    }
+    if (!api_query(x, &query, &reply))
         return;
     json_begin_object(&x->w);
     json_key(&x->w, "streams");
@@ -50,6 +57,10 @@ void api_streams(struct api *x)
     json_end_array(&x->w);
     json_key(&x->w, "more");
     json_bool(&x->w, reply.more);
+    json_key(&x->w, "next"); /* for ?after= */
+    if (reply.more && reply.stream_count > 0)
+        stream_mark_format(&reply.streams[reply.stream_count - 1], next);
+    json_cstr(&x->w, reply.more && reply.stream_count > 0 ? next : NULL);
     json_end_object(&x->w);
 }
 

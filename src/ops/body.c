@@ -17,17 +17,31 @@ static bool field_is_known(const char *fields, const char *name)
     return false;
 }
 
+/* A rate is a number or a text. */
+const char *body_field_type(pr_slice name)
+{
+    static const struct {
+        const char *name, *type;
+    } types[] = { { "ids", "array" },      { "letters", "array" },   { "filter", "object" },
+                  { "headers", "object" }, { "dry_run", "boolean" }, { "canary", "integer" },
+                  { "rate", NULL },        { "payload", NULL } };
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
+        if (slice_eq_cstr(name, types[i].name))
+            return types[i].type;
+    return "string";
+}
+
 static bool field_has_right_type(const char *name, const json_t *value)
 {
-    if (strcmp(name, "ids") == 0)
-        return json_is_array(value);
-    if (strcmp(name, "filter") == 0)
-        return json_is_object(value);
-    if (strcmp(name, "headers") == 0)
-        return json_is_object(value);
-    if (strcmp(name, "dry_run") == 0)
-        return json_is_boolean(value);
-    return strcmp(name, "payload") == 0 || json_is_string(value);
+    const char *type = body_field_type(slice_from(name));
+    switch (type != NULL ? type[0] : '\0') {
+    case 'a': return json_is_array(value);
+    case 'o': return json_is_object(value);
+    case 'b': return json_is_boolean(value);
+    case 'i': return json_is_integer(value);
+    case 's': return json_is_string(value);
+    default: return true;
+    }
 }
 
 static bool needs_are_met(struct api *x)
@@ -107,7 +121,7 @@ static int take_filter(struct api *x, json_t *object, struct filter *filter, str
         if (rc == PR_UNKNOWN)
             rc = error_set(reterr, PR_EINVAL,
                            "filter: there is no \"%.60s\"; there are box endpoint type stream reason error "
-                           "fingerprint since until limit after",
+                           "fingerprint since until row limit after",
                            key);
         if (rc < 0)
             return rc;

@@ -59,15 +59,6 @@ static void parameters(struct json_writer *w, const struct api_route *r)
     json_end_array(w);
 }
 
-static const char *field_type(pr_slice name)
-{
-    return slice_eq_cstr(name, "ids")                                        ? "array"
-           : slice_eq_cstr(name, "filter") || slice_eq_cstr(name, "headers") ? "object"
-           : slice_eq_cstr(name, "dry_run")                                  ? "boolean"
-           : slice_eq_cstr(name, "payload")                                  ? NULL
-                                                                             : "string";
-}
-
 static void json_body(struct json_writer *w, const struct api_route *r)
 {
     const char *list = r->fields;
@@ -86,8 +77,8 @@ static void json_body(struct json_writer *w, const struct api_route *r)
         }
         json_key_slice(w, word);
         json_begin_object(w);
-        if (field_type(word) != NULL)
-            text(w, "type", field_type(word));
+        if (body_field_type(word) != NULL)
+            text(w, "type", body_field_type(word));
         if (slice_eq_cstr(word, "ids"))
             json_key(w, "items"), json_raw(w, PR_STR("{\"type\":\"string\",\"format\":\"uuid\"}"));
         json_end_object(w);
@@ -150,14 +141,16 @@ static void responses(struct json_writer *w, const struct api_route *r)
     pr_slice word;
     json_key(w, "responses");
     json_begin_object(w);
-    if (next_word(&list, &word))
-        response(w, word, "done", type, false);
+    while (next_word(&list, &word))
+        if (word.data[0] == '2')
+            response(w, word, slice_eq_cstr(word, "202") ? "taken on; it is under way" : "done", type, false);
+    list = r->statuses;
     response(w, PR_STR("400"), "the request is not understood", "application/json", true);
     if (r->role != ROLE_NONE)
         response(w, PR_STR("401"), "a token is needed", "application/json", true);
     response(w, PR_STR("403"), "not from here, or not with this token", "application/json", true);
     while (next_word(&list, &word))
-        if (!slice_eq_cstr(word, "413"))
+        if (word.data[0] != '2' && !slice_eq_cstr(word, "413"))
             response(w, word, "it could not be done; the error says why", "application/json", true);
     if (r->body != BODY_NONE) {
         response(w, PR_STR("413"), "the body is too large", "application/json", true);

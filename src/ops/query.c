@@ -1,6 +1,8 @@
 #include "ops/query.h"
 
 #include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -170,9 +172,41 @@ int filter_set(struct filter *f, pr_slice name, pr_slice value, int64_t now_us, 
         f->limit = (size_t)limit;
         return PR_OK;
     }
+    if (slice_eq_cstr(name, "row"))
+        return number_parse(value, INT64_MAX, &f->row) && f->row > 0
+                   ? PR_OK
+                   : error_set(reterr, PR_EINVAL, "row: the number that a dead letter is listed with");
     if (slice_eq_cstr(name, "after"))
         return number_parse(value, INT64_MAX, &f->after)
                    ? PR_OK
                    : error_set(reterr, PR_EINVAL, "after: the row of the last one seen, a number");
     return PR_UNKNOWN;
+}
+
+void stream_mark_format(const struct stream_info *stream, char ret[STREAM_MARK_SIZE])
+{
+    const struct stream_mark m = stream_mark_of(stream);
+    (void)snprintf(ret, STREAM_MARK_SIZE, "%" PRIu64 "-%" PRId64 "-%016" PRIx64, m.waiting, m.since_us,
+                   m.place);
+}
+
+bool stream_mark_parse(pr_slice text, struct stream_mark *ret)
+{
+    uint64_t parts[2];
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        const char *end = text.size > 0 ? memchr(text.data, '-', text.size) : NULL;
+        size_t size = end != NULL ? (size_t)(end - text.data) : 0;
+        if (!number_parse((pr_slice){ text.data, size }, INT64_MAX, &parts[i]))
+            return false;
+        text = (pr_slice){ end + 1, text.size - size - 1 };
+    }
+    uint64_t place = 0;
+    for (size_t i = 0; i < text.size && i < 16; i++) {
+        int digit = hex_digit(text.data[i]);
+        if (digit < 0)
+            return false;
+        place = place << 4 | (uint64_t)digit;
+    }
+    *ret = (struct stream_mark){ parts[0], (int64_t)parts[1], place };
+    return text.size == 16;
 }

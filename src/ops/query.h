@@ -25,9 +25,14 @@ pr_slice params_get(const struct params *params, const char *name); /* empty: no
 /* "5m" ago or RFC 3339. */
 bool time_or_span(pr_slice text, int sign, int64_t now_us, int64_t *ret_us);
 
-/* One member of a filter: box state endpoint type stream reason error fingerprint since until limit after.
+/* One member of a filter: box state endpoint type stream reason error fingerprint since until row limit after.
  * Outcome PR_UNKNOWN: there is none of this name.  Fault PR_EINVAL. */
 PR_MUST_CHECK int filter_set(struct filter *filter, pr_slice name, pr_slice value, int64_t now_us,
                              struct pr_error *reterr);
+
+/* A stream's place in their ranking, as text: "3-1731690000000000-5f1c2ab09d3e7746". */
+#define STREAM_MARK_SIZE 64
+void stream_mark_format(const struct stream_info *stream, char ret[STREAM_MARK_SIZE]);
+bool stream_mark_parse(pr_slice text, struct stream_mark *ret);
 
 #endif

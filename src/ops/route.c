@@ -6,7 +6,9 @@
 #include "ops/api.h"
 
 #define FILTER "box state endpoint type stream reason error fingerprint since until limit after"
-#define DEAD_FILTER "box endpoint type stream reason error fingerprint since until limit after"
+#define DEAD_FILTER "box endpoint type stream reason error fingerprint since until row limit after"
+
+#define MANY "ids filter dry_run why"
 
 #define GET_(path, role, answer, summary, params, statuses)                                                    \
     {                                                                                                          \
@@ -17,7 +19,7 @@
         "POST", path, ROLE_OPERATOR, ROUTE_JSON, BODY_JSON, answer, summary, "", fields, statuses              \
     }
 
-/* The first status is that of success. */
+/* Statuses that begin with 2 are those of success. */
 const struct api_route routes[] = {
     { "POST", "/v1/messages", ROLE_OPERATOR, ROUTE_JSON, BODY_MESSAGES, api_messages_send,
       "Store messages: CloudEvents (binary, structured, batch) or plain JSON; all or none.", "box", "",
@@ -33,17 +35,37 @@ const struct api_route routes[] = {
     POST_("/v1/messages/{id}/park", api_message_change, "Set it aside.", "why dry_run", "200 404 409"),
     POST_("/v1/messages/{id}/discard", api_message_change, "Delete it without delivering.", "why dry_run",
           "200 404 409"),
+    POST_("/v1/messages/{id}/dead", api_message_change, "Make it dead by hand.", "why* reason dry_run",
+          "200 404 409"),
+    POST_("/v1/messages/retry", api_messages_change, "Try them now, with new counters.", MANY, "200"),
+    POST_("/v1/messages/release", api_messages_change, "Let them overtake the failed messages before them.",
+          MANY, "200"),
+    POST_("/v1/messages/park", api_messages_change, "Set them aside.", MANY, "200"),
+    POST_("/v1/messages/discard", api_messages_change, "Delete them without delivering.", MANY, "200"),
     GET_("/v1/dead", ROLE_VIEWER, api_dead_list, "Dead letters that a filter finds, page by page.", DEAD_FILTER,
          "200"),
     GET_("/v1/dead/groups", ROLE_VIEWER, api_dead_groups, "Dead letters by what is wrong with them.",
          DEAD_FILTER, "200"),
     POST_("/v1/dead/replay", api_dead_change,
-          "Deliver them after all, each in its old place; with a limit: so many, next says where to go on.",
-          "ids filter dry_run why", "200 404 409"),
+          "Deliver them after all, each in its old place; with a limit: so many, next says where to go on. "
+          "With a rate "
+          "or a canary it goes on behind the answer, see /v1/replays.",
+          "ids filter dry_run why rate canary canary_wait", "200 202 404 409"),
+    POST_("/v1/dead/{id}/note", api_message_change, "Write something down about it.", "text*", "200 404"),
+    GET_("/v1/dead/export", ROLE_VIEWER, api_dead_export, "Dead letters byte for byte, page by page.",
+         DEAD_FILTER, "200"),
+    POST_("/v1/dead/import", api_dead_import, "Those of an export; which of them are there already is said.",
+          "letters* dry_run why", "200"),
+    GET_("/v1/replays", ROLE_VIEWER, api_replays,
+         "Replays that go on in this process, or did, the latest first.", "", "200"),
+    GET_("/v1/replays/{id}", ROLE_VIEWER, api_replay, "How far one of them is.", "", "200 404"),
+    POST_("/v1/replays/{id}/stop", api_replay_change, "Leave the others where they are.", "", "200 404 409"),
+    POST_("/v1/replays/{id}/resume", api_replay_change, "Go on with one that was stopped or failed.", "",
+          "200 404 409"),
     POST_("/v1/dead/discard", api_dead_change, "Delete them for good.", "ids filter dry_run why",
           "200 404 409"),
     POST_("/v1/dead/{id}/edit", api_dead_edit, "Deliver a corrected message in its place; the original stays.",
-          "payload payload_text headers destination dry_run why", "200 404 409 422"),
+          "payload payload_text payload_base64 headers destination dry_run why", "200 404 409 422"),
     GET_("/v1/endpoints", ROLE_VIEWER, api_endpoints, "Endpoints and how they stand.", "", "200"),
     POST_("/v1/endpoints/{name}/pause", api_endpoint_pause, "Send nothing there for a while, or until resumed.",
           "for why", "200 404"),
@@ -52,7 +74,7 @@ const struct api_route routes[] = {
           "202 404"),
     GET_("/v1/streams", ROLE_VIEWER, api_streams,
          "Streams whose head failed; blocked=1: only those that others wait behind.",
-         "box endpoint stream blocked limit", "200"),
+         "box endpoint stream blocked limit after", "200"),
     POST_("/v1/streams/release", api_streams_release, "Let the followers of a failed head overtake it.",
           "stream* box endpoint dry_run why", "200"),
     GET_("/v1/instances", ROLE_VIEWER, api_instances, "Who works on the boxes.", "", "200"),

@@ -15,6 +15,8 @@
 #include "ops/events.h"
 #include "ops/api.h"
 #include "ops/metrics.h"
+#include "ops/pace.h"
+#include "ops/replays.h"
 #include "runtime/address.h"
 #include "runtime/thread.h"
 
@@ -41,6 +43,8 @@ struct server {
     struct runtime *rt;
     struct log *log;
     struct metrics *metrics;
+    struct replays *replays;
+    struct paces *paces;
     struct MHD_Daemon *daemon;
     unsigned port;
     struct address address;
@@ -206,6 +210,8 @@ static void begin(struct server *s, struct request *r, struct MHD_Connection *co
     api_init(x);
     x->rt = s->rt;
     x->metrics = s->metrics;
+    x->replays = s->replays;
+    x->paces = s->paces;
     x->input.content_type = slice_from(type);
     x->who = who != NULL && utf8_valid(slice_from(who)) && strlen(who) <= WHO_MAX && who[0] != '\0'
                  ? arena_printf(&x->arena, "%s (http)", who)
@@ -455,6 +461,8 @@ static size_t body_max_of(const struct config *config)
 static void server_free(struct server *s)
 {
     secrets_fini(&s->secrets);
+    replays_free(s->replays);
+    paces_free(s->paces);
     metrics_free(s->metrics);
     pthread_rwlock_destroy(&s->lock);
     free(s);
@@ -491,12 +499,17 @@ static int server_start(struct runtime *rt, const struct config *config, struct 
     struct server *s = calloc(1, sizeof *s);
     if (s == NULL)
         return error_set(reterr, PR_ENOMEM, "no memory for http");
-    *s = (struct server){
-        .rt = rt, .log = log, .address = address, .body_max = body_max_of(config), .metrics = metrics_new()
-    };
+    *s = (struct server){ .rt = rt,
+                          .log = log,
+                          .address = address,
+                          .body_max = body_max_of(config),
+                          .metrics = metrics_new(),
+                          .replays = replays_new(rt),
+                          .paces = paces_new() };
     ASSERT(pthread_rwlock_init(&s->lock, NULL) == 0);
-    rc = s->metrics != NULL ? secrets_init(&s->secrets, config, reterr)
-                            : error_set(reterr, PR_ENOMEM, "no memory for http");
+    rc = s->metrics != NULL && s->replays != NULL && s->paces != NULL
+             ? secrets_init(&s->secrets, config, reterr)
+             : error_set(reterr, PR_ENOMEM, "no memory for http");
     if (rc == PR_OK)
         rc = server_listen(s, config->http_listen, reterr);
     if (rc < 0) {

@@ -9,7 +9,7 @@
 #include "ops/words.h"
 
 #define OLDEST_WARN_US PR_MINUTES(5) /* a ready message that waits longer tells of trouble */
-#define IN_FLIGHT_PAGE 100           /* payloads come along, so pages are small */
+#define PAGE 1000
 
 static int ask(struct status *s, enum query_kind kind, struct query_reply *ret, struct pr_error *reterr)
 {
@@ -34,7 +34,8 @@ static void tally(struct status *s, const struct query_reply *page)
 static int count_in_flight(struct status *s, pr_slice box, struct pr_error *reterr)
 {
     struct query query = { .kind = QUERY_MESSAGES,
-                           .filter = { .box = box, .state = STATE_IN_FLIGHT, .limit = IN_FLIGHT_PAGE } };
+                           .brief = true,
+                           .filter = { .box = box, .state = STATE_IN_FLIGHT, .limit = PAGE } };
     struct query_reply page;
     struct arena arena;
     int code = PR_OK;
@@ -52,6 +53,79 @@ static int count_in_flight(struct status *s, pr_slice box, struct pr_error *rete
     }
     arena_fini(&arena);
     return code;
+}
+
+/* ---- What only the routes send to a paused endpoint ---- */
+
+/* Does a route lead to an endpoint that is paused? */
+static bool routes_are_paused(const struct status *s)
+{
+    for (size_t i = 0; i < s->config->route_count; i++)
+        for (size_t k = 0; k < s->config->routes[i].to_count; k++)
+            for (size_t e = 0; e < s->endpoints.endpoint_count; e++)
+                if (slice_eq_cstr(s->endpoints.endpoints[e].name, s->config->routes[i].to[k]) &&
+                    s->endpoints.endpoints[e].paused_until_us > s->endpoints.now_us)
+                    return true;
+    return false;
+}
+
+struct routed {
+    uint64_t ready, retrying; /* told as such by the store, and yet paused */
+    int64_t oldest_us;        /* of those that are ready */
+};
+
+static void tally_routed(struct status *s, struct query_reply *page, struct routed *r)
+{
+    uint64_t *const counts[] = { [STATE_READY] = &r->ready, [STATE_RETRYING] = &r->retrying };
+
+    for (size_t i = 0; i < page->listed_count; i++) {
+        struct listed *l = &page->listed[i];
+        struct query_reply one = { .listed = l, .listed_count = 1 };
+        enum state before = l->state;
+
+        messages_see_pauses(s->config, &s->endpoints, &one);
+        if (l->state != before)
+            ++*counts[before];
+        else if (before == STATE_READY && (r->oldest_us == 0 || l->m.created_us < r->oldest_us))
+            r->oldest_us = l->m.created_us;
+    }
+}
+
+/* The store does not know the routes, so all rows are looked at; not more of them than are counted. */
+static int see_routed(struct status *s, struct box_counts *b, struct pr_error *reterr)
+{
+    struct query query = { .kind = QUERY_MESSAGES,
+                           .brief = true,
+                           .filter = { .box = b->name, .state = -1, .limit = PAGE } };
+    struct query_reply page = { .more = true };
+    struct routed r = { 0 };
+    struct arena arena;
+    int code = PR_OK;
+
+    if (b->ready + b->in_flight + b->delayed + b->retrying + b->held + b->parked + b->paused > COUNT_EXACT_MAX) {
+        s->routed_unknown = true;
+        return PR_OK;
+    }
+    arena_init(&arena, 65536);
+    for (size_t seen = 0; seen < COUNT_EXACT_MAX && page.more && code == PR_OK; seen += page.listed_count) {
+        arena_reset(&arena);
+        code = store_query(s->store, &query, &arena, &page, reterr);
+        if (code != PR_OK)
+            break;
+        tally_routed(s, &page, &r);
+        if (page.listed_count > 0)
+            query.filter.after = page.listed[page.listed_count - 1].row;
+    }
+    arena_fini(&arena);
+    if (code != PR_OK || page.more) {
+        s->routed_unknown |= page.more;
+        return code;
+    }
+    b->paused += r.ready + r.retrying;
+    b->ready -= r.ready < b->ready ? r.ready : b->ready;
+    b->retrying -= r.retrying < b->retrying ? r.retrying : b->retrying;
+    b->oldest_us = b->ready > 0 ? r.oldest_us : 0;
+    return PR_OK;
 }
 
 /* ---- Checks ---- */
@@ -119,6 +193,12 @@ static int check_all(struct status *s, struct pr_error *reterr)
         code = check_destinations(s, &s->boxes.boxes[i], reterr);
     }
     (void)endpoints_check(&s->checks, &s->endpoints);
+    if (s->routed_unknown)
+        checks_add(&s->checks, "counts", CHECK_WARN,
+                   "messages that only a route sends to a paused endpoint are counted as ready where a box has "
+                   "more than "
+                   "%d: postrider list says of each how it stands",
+                   COUNT_EXACT_MAX);
     watch_check(s);
     checks_add_wal(&s->checks, s->config, s->store, &s->slots, &s->slot_count);
     return code;
@@ -140,6 +220,9 @@ int status_collect(struct status *s, struct pr_error *reterr)
     for (size_t i = 0; i < s->boxes.box_count && code == PR_OK; i++)
         if (s->boxes.boxes[i].in_flight > 0)
             code = count_in_flight(s, s->boxes.boxes[i].name, reterr);
+    for (size_t i = 0; i < s->boxes.box_count && code == PR_OK && routes_are_paused(s); i++)
+        if (s->boxes.boxes[i].ready + s->boxes.boxes[i].retrying > 0)
+            code = see_routed(s, &s->boxes.boxes[i], reterr);
     return code != PR_OK ? code : check_all(s, reterr);
 }
 
@@ -149,6 +232,17 @@ static void json_count(struct json_writer *w, const char *key, uint64_t value)
 {
     json_key(w, key);
     json_uint(w, value);
+}
+
+static bool box_is_exact(const struct box_counts *b)
+{
+    const uint64_t counts[] = { b->ready,  b->in_flight, b->delayed, b->retrying, b->held,
+                                b->parked, b->paused,    b->dead,    b->done };
+
+    for (size_t i = 0; i < ARRAY_LENGTH(counts); i++)
+        if (counts[i] > COUNT_EXACT_MAX)
+            return false;
+    return true;
 }
 
 void status_boxes_json(struct json_writer *w, const struct status *s)
@@ -170,6 +264,8 @@ void status_boxes_json(struct json_writer *w, const struct status *s)
         json_count(w, "paused", b->paused);
         json_count(w, "dead", b->dead);
         json_count(w, "done", b->done);
+        json_key(w, "counts_exact"); /* else some are COUNT_EXACT_MAX + 1, and stand for more than that */
+        json_bool(w, box_is_exact(b));
         json_key(w, "oldest_age_seconds");
         json_double(w, b->oldest_us != 0 ? (double)max64(s->boxes.now_us - b->oldest_us, 0) / 1e6 : 0);
         json_end_object(w);

@@ -3,10 +3,14 @@
 #include <inttypes.h>
 #include <time.h>
 
+#include "base/buf.h"
 #include "base/error.h"
 #include "base/slice.h"
+#include "base/utf8.h"
 #include "base/util.h"
 #include "store/store.h"
+
+#define CLEAN_MAX (SIZE_MAX / 4) /* of one text: it is in memory already */
 
 static const struct {
     int64_t us;
@@ -68,4 +72,78 @@ const char *count_words(struct arena *arena, uint64_t count, const char *one, co
     if (count > COUNT_EXACT_MAX)
         return in_arena(arena_printf(arena, "10,000+ %s", many));
     return in_arena(arena_printf(arena, "%" PRIu64 " %s", count, count == 1 ? one : many));
+}
+
+/* ---- Texts of others ---- */
+
+void text_clean(struct buf *b, pr_slice text, bool keep_lines)
+{
+    while (text.size > 0) {
+        int32_t code;
+        size_t size = utf8_next(text, &code);
+        bool line = code == '\n' || code == '\t';
+        /* C0, DEL, C1, and the characters that turn the direction of writing. */
+        bool control = code < ' ' || (code >= 0x7f && code < 0xa0) || (code >= 0x202a && code <= 0x202e) ||
+                       (code >= 0x2066 && code <= 0x2069);
+
+        if (code >= 0 && (!control || (line && keep_lines)))
+            buf_add(b, text.data, size);
+        else if (line || code == '\r')
+            buf_add_char(b, ' ');
+        else
+            buf_add_cstr(b, "\xef\xbf\xbd");
+        text = (pr_slice){ text.data + size, text.size - size };
+    }
+}
+
+const char *text_clean_copy(struct arena *arena, pr_slice text)
+{
+    struct buf b;
+
+    buf_init(&b, CLEAN_MAX);
+    text_clean(&b, text, false);
+    const char *copy = slice_dup(arena, buf_slice(&b)).data;
+    buf_fini(&b);
+    return in_arena((pr_slice){ copy, 0 });
+}
+
+/* ---- Decisions ---- */
+
+const char *decision_words(struct arena *arena, const struct decision *d)
+{
+    const struct rule_step *s = d->by;
+    struct buf b;
+
+    buf_init(&b, 4096);
+    switch (d->step) {
+    case STEP_RETRY: buf_addf(&b, "retry after %s", span_words(arena, d->delay_us)); break;
+    case STEP_RETRY_NOW:
+        if (d->delay_us > 0)
+            buf_addf(&b, "retry after %s", span_words(arena, d->delay_us));
+        else
+            buf_add_cstr(&b, "retry at once");
+        break;
+    case STEP_DEAD_LETTER: buf_add_cstr(&b, "dead letter"); break;
+    case STEP_DISCARD: buf_add_cstr(&b, "discard"); break;
+    case STEP_PARK: buf_add_cstr(&b, "park until a person says so"); break;
+    case STEP_PAUSE: buf_add_cstr(&b, "put back, uncounted"); break;
+    case STEP_CALL:
+        buf_addf(&b, "%s() decides; if it does not, the next step", text_clean_copy(arena, s->call));
+        break;
+    }
+    if (s != NULL && s->to.size > 0)
+        buf_addf(&b, " to endpoint %s", text_clean_copy(arena, s->to));
+    if (s != NULL && s->pause_us == PR_NEVER)
+        buf_add_cstr(&b, "; pause the endpoint until it is resumed");
+    else if (s != NULL && s->pause_us > 0)
+        buf_addf(&b, "; pause the endpoint for %s", span_words(arena, s->pause_us));
+    if (s != NULL && s->raise != NULL)
+        buf_addf(&b, "; raise %s%s%s", text_clean_copy(arena, s->raise->type),
+                 s->raise->to.size > 0 ? " to " : "", text_clean_copy(arena, s->raise->to));
+    if (s != NULL && s->call.size > 0 && d->step != STEP_CALL)
+        buf_addf(&b, "; call %s()", text_clean_copy(arena, s->call));
+    const char *copy = slice_dup(arena, buf_slice(&b)).data;
+    buf_fini(&b);
+    ASSERT(copy != NULL);
+    return copy;
 }

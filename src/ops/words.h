@@ -1,8 +1,10 @@
-/* words.h - spans, times and counts in the words of people. */
+/* words.h - spans, times, counts and decisions in the words of people, and texts that are safe to show to them. */
 #ifndef OPS_WORDS_H
 #define OPS_WORDS_H
 
 #include "base/arena.h"
+#include "base/buf.h"
+#include "policy/policy.h"
 
 /* "3s", "2m", "5h", "3d": for a column. */
 const char *span_short(struct arena *arena, int64_t us);
@@ -12,5 +14,13 @@ const char *span_words(struct arena *arena, int64_t us);
 const char *time_words(struct arena *arena, int64_t us);
 /* "1 message", "3 messages", "10,000+ messages" */
 const char *count_words(struct arena *arena, uint64_t count, const char *one, const char *many);
+
+/* "retry after 5s; pause the endpoint for 5m" */
+const char *decision_words(struct arena *arena, const struct decision *decision);
+
+/* One line, no control characters: what others wrote cannot steer the terminal.  keep_lines
+ * lets newlines and tabs through. */
+void text_clean(struct buf *b, pr_slice text, bool keep_lines);
+const char *text_clean_copy(struct arena *arena, pr_slice text);
 
 #endif

@@ -29,7 +29,7 @@ const char *admin_name(enum admin_kind kind)
 
 bool filter_is_empty(const struct filter *f)
 {
-    return f->id_count == 0 && f->state < 0 && f->reason == 0 && f->since_us == 0 && f->until_us == 0 &&
+    return f->id_count == 0 && f->row == 0 && f->state < 0 && f->reason == 0 && f->since_us == 0 && f->until_us == 0 &&
            f->box.size == 0 && f->endpoint.size == 0 && f->stream.size == 0 && f->type.size == 0 &&
            f->error.size == 0 && f->fingerprint.size == 0;
 }
@@ -110,6 +110,10 @@ void audit_write_target(struct buf *b, const struct admin *admin)
     if (f->limit > 0) {
         json_key(&w, "limit");
         json_uint(&w, f->limit);
+    }
+    if (f->row != 0) {
+        json_key(&w, "row");
+        json_uint(&w, f->row);
     }
     write_ids(&w, f);
     if (admin->edit != NULL)

@@ -113,6 +113,8 @@ static int targets_find(struct targets *t, struct memory *memory, const struct a
                 continue;
             if (by_stream && !is_follower(row))
                 continue;
+            if (admin->kind == ADMIN_RELEASE && !by_stream && filter->id_count == 0 && !message_may_overtake(&row->m))
+                continue; /* it is who stands in the way */
             if (admin->kind == ADMIN_DEAD_REPLAY && filter->id_count == 0 && !pr_id_is_zero(row->after->edited_as))
                 continue; /* another one went in its place */
             if (targets_add(t, row) < 0)
@@ -359,9 +361,12 @@ static void target_apply(struct target *target, struct memory *memory, enum admi
 /* ---- Actions on rows ------------------------------------------------------------------------ */
 
 /* B2: a dead letter whose id was sent anew stays dead; so does one that was edited. */
-static bool is_refused(const struct stored *row, enum admin_kind kind)
+static bool is_refused(const struct stored *row, const struct admin *admin)
 {
+    enum admin_kind kind = admin->kind;
     bool replays = kind == ADMIN_DEAD_REPLAY || kind == ADMIN_DEAD_EDIT;
+    if (kind == ADMIN_RELEASE && admin->filter.id_count > 0)
+        return !message_may_overtake(&row->m);
     if (replays && !pr_id_is_zero(row->after->edited_as))
         return true;
     return kind == ADMIN_DEAD_REPLAY && row_find_id(row->box, row->m.id, row->m.destination) != NULL;
@@ -379,25 +384,25 @@ static void targets_judge(struct targets *t, const struct admin *admin, struct a
     reply->matched = t->count;
     reply->last_row = t->count > 0 ? t->list[t->count - 1].row->row : 0;
     for (size_t i = 0; i < t->count; i++) {
-        t->list[i].refused = is_refused(t->list[i].row, admin->kind);
+        t->list[i].refused = is_refused(t->list[i].row, admin);
         reply->refused += t->list[i].refused;
     }
     reply->changed = t->count - reply->refused;
 }
 
-static void targets_apply(struct targets *t, struct memory *memory, enum admin_kind kind, int64_t now_us,
+static void targets_apply(struct targets *t, struct memory *memory, const struct admin *admin, int64_t now_us,
                           struct admin_reply *reply)
 {
     for (size_t i = 0; i < t->count; i++) {
         struct target *target = &t->list[i];
         if (target->refused)
             continue;
-        if (is_refused(target->row, kind)) { /* an equal one went back just now */
+        if (is_refused(target->row, admin)) { /* an equal one went back just now */
             reply->refused++;
             reply->changed--;
             continue;
         }
-        target_apply(target, memory, kind, now_us);
+        target_apply(target, memory, admin->kind, now_us);
         if (target->notice != NULL)
             notice_add(memory, target->notice);
         target->notice = NULL;
@@ -427,7 +432,7 @@ static int admin_rows(struct memory *memory, const struct admin *admin, struct a
         rc = audit != NULL && (!tells || reload != NULL) ? targets_take(&targets, admin, each, now_us) : PR_ENOMEM;
     }
     if (rc == PR_OK && !admin->dry_run) {
-        targets_apply(&targets, memory, admin->kind, now_us, reply);
+        targets_apply(&targets, memory, admin, now_us, reply);
         if (reload != NULL)
             notice_add(memory, reload);
         audit_add(memory, audit, reply);

@@ -13,6 +13,7 @@ struct listing {
     struct query_reply *reply;
     size_t              capacity, limit;
     int64_t             now_us;
+    bool                brief;
 };
 
 /* ---- Messages ------------------------------------------------------------------------------- */
@@ -53,6 +54,8 @@ static int listing_add(struct listing *l, const struct stored *row, enum state s
         return PR_ENOMEM;
     *listed = (struct listed){ .row = row->row, .state = state, .lane = row->lane };
     message_copy(&row->m, block, &listed->m);
+    if (l->brief)
+        listed->m.payload = (pr_slice){ NULL, 0 };
     listed->bad = message_defect(&row->m, l->memory->payload_max);
     if (row->bad != NULL)
         listed->bad = row->bad;
@@ -305,7 +308,8 @@ int memory_query(void *self, const struct query *query, struct arena *arena,
     struct memory *memory = self;
     struct query_reply reply = { 0 };
     struct listing l = { .memory = memory, .arena = arena, .reply = &reply,
-                         .limit = query->filter.limit > 0 ? query->filter.limit : LISTED_DEFAULT };
+                         .limit = query->filter.limit > 0 ? query->filter.limit : LISTED_DEFAULT,
+                         .brief = query->brief };
     int rc = PR_OK;
 
     pthread_mutex_lock(&memory->mutex);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/slice.h"
 #include "base/util.h"
 #include "core/story.h"
@@ -58,13 +59,24 @@ static int compare_heads(const void *a, const void *b)
     return order != 0 ? order : compare_numbers((uint64_t)x->head_seq, (uint64_t)y->head_seq);
 }
 
-static int compare_ranks(const void *a, const void *b)
+struct stream_mark stream_mark_of(const struct stream_info *stream)
 {
-    const struct stream_info *x = a, *y = b;
+    uint64_t place = hash_slice(hash_slice(hash_slice(0, stream->box), stream->endpoint), stream->stream);
+    return (struct stream_mark){ stream->waiting, stream->since_us, place };
+}
+
+static int compare_marks(const struct stream_mark *x, const struct stream_mark *y)
+{
     int order = compare_numbers(y->waiting, x->waiting);
     if (order == 0)
         order = compare_numbers((uint64_t)x->since_us, (uint64_t)y->since_us);
-    return order != 0 ? order : compare_places(a, b);
+    return order != 0 ? order : compare_numbers(x->place, y->place);
+}
+
+static int compare_ranks(const void *a, const void *b)
+{
+    const struct stream_mark x = stream_mark_of(a), y = stream_mark_of(b);
+    return compare_marks(&x, &y);
 }
 
 struct stream_info *streams_add(struct stream_list *s, const struct stream_info *head)
@@ -129,10 +141,14 @@ struct stream_info *streams_find(const struct stream_list *s, pr_slice box, pr_s
 
 void streams_rank(struct stream_list *s, const struct query *query, struct query_reply *reply)
 {
+    const struct stream_mark *after = &query->after_stream;
+    bool all = after->waiting == 0 && after->since_us == 0 && after->place == 0;
     size_t kept = 0;
-    for (size_t i = 0; i < s->count; i++)
-        if (!query->blocked || s->list[i].waiting > 0)
+    for (size_t i = 0; i < s->count; i++) {
+        const struct stream_mark mark = stream_mark_of(&s->list[i]);
+        if ((!query->blocked || mark.waiting > 0) && (all || compare_marks(after, &mark) < 0))
             s->list[kept++] = s->list[i];
+    }
     if (kept > 0)
         qsort(s->list, kept, sizeof(s->list[0]), compare_ranks);
     reply->more |= kept > limit_of(query);

@@ -208,6 +208,11 @@ int store_wait(struct store_session *session, int wake_fd, int64_t timeout_us)
 
 /* ---- People --------------------------------------------------------------------------------- */
 
+static int only_dead(struct pr_error *reterr)
+{
+    return error_set(reterr, PR_EINVAL, "only dead letters are found by their row");
+}
+
 int store_query(struct store *store, const struct query *query, struct arena *arena,
                 struct query_reply *ret_reply, struct pr_error *reterr)
 {
@@ -216,6 +221,8 @@ int store_query(struct store *store, const struct query *query, struct arena *ar
     bool in_boxes = query->kind == QUERY_MESSAGES;
     if (in_boxes && query->filter.after != 0 && query->filter.box.size == 0)
         return error_set(reterr, PR_EINVAL, "to go on after a row, name its box");
+    if (query->filter.row != 0 && query->kind != QUERY_DEAD && query->kind != QUERY_DEAD_COUNT)
+        return only_dead(reterr);
     return store->ops->query(store->self, query, arena, ret_reply, reterr);
 }
 
@@ -235,6 +242,9 @@ int store_admin(struct store *store, const struct admin *admin, struct admin_rep
         return error_set(reterr, PR_ETOOBIG, "a reason or note has at most %d bytes", NOTE_TEXT_MAX);
     if (admin->kind != ADMIN_DEAD_IMPORT && filter_is_empty(&admin->filter))
         return error_set(reterr, PR_EINVAL, "nothing is named: give ids, or a filter such as a box or a type");
+    if (admin->filter.row != 0 && admin->kind != ADMIN_DEAD_REPLAY && admin->kind != ADMIN_DEAD_DISCARD &&
+        admin->kind != ADMIN_DEAD_NOTE)
+        return only_dead(reterr);
     struct admin order = *admin;
     if (admin->kind == ADMIN_DEAD_EDIT && pr_id_is_zero(order.made))
         pr_id_new(&order.made);

@@ -51,6 +51,7 @@ struct filter {
     int64_t  since_us, until_us; /* created (dead letters: died) in [since, until); 0: open */
     const pr_id *ids;         /* empty: any */
     size_t   id_count;
+    uint64_t row;             /* dead letters: this one, whatever its id is (it may be damaged); 0: any */
     size_t   limit;           /* 0: 100 */
     uint64_t after;           /* keyset: `row` of the last one seen, 0: from the start.  Rows of boxes are
                                * counted in each (so box must be set), dead letters are in one order */
@@ -141,6 +142,13 @@ struct stream_info {
     int64_t    due_us;        /* the head's next attempt; 0: now, PR_NEVER: nothing by itself */
     uint64_t   waiting;       /* rows held behind it, at most COUNT_EXACT_MAX + 1 */
 };
+/* Where a page of streams ended: those that rank behind it come next.  All zero: from the start. */
+struct stream_mark {
+    uint64_t waiting;
+    int64_t  since_us;
+    uint64_t place;           /* stands for box, endpoint and stream */
+};
+struct stream_mark stream_mark_of(const struct stream_info *stream);
 #define STREAMS_LOOKED_MAX 10000 /* heads, and held streams, that one question looks at in a box */
 
 /* What a person did. */
@@ -180,7 +188,9 @@ enum query_kind {
 struct query {
     enum query_kind kind;
     struct filter   filter;
+    bool            brief;    /* MESSAGES, DEAD: without payloads */
     bool            blocked;  /* STREAMS: only those that somebody waits behind */
+    struct stream_mark after_stream; /* STREAMS: only those behind it */
     int             near;     /* FAILING: so many hand-outs without an outcome are near a limit; 0: do not count them */
 };
 
@@ -202,8 +212,8 @@ struct query_reply {          /* everything lives in the arena that the caller p
 /* What people do.  Each is one transaction, which also writes down who, when, what, why and how many. */
 enum admin_kind {
     ADMIN_RETRY,        /* due = now, counters 0, not held, parked no more; open receipts forget it */
-    ADMIN_RELEASE,      /* followers: released = true, held_by = NULL, due = now; the head is not touched.
-                         * By stream: every row of it that is behind a failed head */
+    ADMIN_RELEASE,      /* followers: released = true, held_by = NULL, due = now; the head is not touched (by id it is
+                         * refused).  By stream: every row of it that is behind a failed head */
     ADMIN_PARK,
     ADMIN_DISCARD,
     ADMIN_DEAD_ADD,     /* by hand, with why; without a cause its reason is it (PR_REASON_REJECTED when none) */

@@ -108,7 +108,7 @@ def breaker_story(ok, start, sql):
         contains(ok("why", waiting), "It waits because endpoint hook is open", "transport_unavailable (503)",
                  "A probe to hook, in ", "no attempt and no failure is counted", "postrider pause hook")
         why = json.loads(ok("why", waiting, "--json"))
-        assert why["breaker"]["state"] == "open" and why["next_at"] == why["breaker"]["until"], why
+        assert why["breaker"]["state"] == "open" and why["next"]["at"] == why["breaker"]["until"], why
         contains(ok("why", typed[0]), "for messages of type bad")
 
         # SQL

@@ -611,6 +611,16 @@ def run_delivers_and_stops_in_order(p):
 
 
 @test
+def policy_check_says_what_run_would_refuse(p):  # B65, B203
+    p.write("postrider.yaml", DAEMON_CONFIG + "\nrules: [{name: asks, when: {reason: rejected}, then: [{call: decide}, dead_letter]}]\n")
+    has(p.ok("policy", "check").out, 'rule "asks" calls decide()', "postrider run refuses it")
+    found, = p.ok("policy", "check", "--json").json()[0]["findings"]
+    assert found["kind"] == "call" and found["line"] > 1, found
+    p.ok("init")
+    has(p.fails(3, "run").err, "which nobody registered")
+
+
+@test
 def why_asks_the_rules_and_the_routes(p):  # B200, B71
     p.write("postrider.yaml", DAEMON_CONFIG.replace("routes:\n", "routes:\n  - {type: \"bill.*\", to: slow}\n") + """
 rules:
@@ -627,6 +637,8 @@ rules:
     routed = p.send("--type", "bill.sent")
     assert p.message(routed)["state"] == "paused"
     has(p.ok("list").out, "paused", "slow")
+    outbox = next(b for b in p.ok("status", "--json").json()[0]["boxes"] if b["name"] == "outbox")
+    assert (outbox["ready"], outbox["paused"], outbox["oldest_age_seconds"]) == (0, 2, 0), outbox  # B201: as the list says
     has(p.ok("why", routed).out, "for slow, paused", "It waits because its endpoint slow is paused", "they migrate", "postrider resume slow")
     p.ok("resume", "slow")
     p.stop(daemon)
@@ -658,7 +670,14 @@ def why_tells_what_happened_and_what_comes_next(p):  # B200
     words = p.ok("why", follower).out
     has(words, f"It is held behind {head} (first), which stands before it in stream s and is retrying: its next attempt is in",
         f"postrider release {follower}")
-    assert p.ok("why", follower, "--json").json()[0]["waits_for"] == head
+    held, = p.ok("why", follower, "--json").json()
+    retrying, = p.ok("why", head, "--json").json()
+    assert held["waits_for"] == head and head in held["now"] and held["next"]["at"] == retrying["next"]["at"] is not None, held
+    assert f"postrider release {follower}" in [c["command"] for c in held["commands"]], held["commands"]
+    assert {"command": f"postrider retry {head}", "what": "try now, with new counters"} in retrying["commands"], retrying["commands"]
+    assert "Attempt 2" in retrying["next"]["what"] and retrying["waits_for"] is None, retrying
+    gone, = p.ok("why", dead, "--json").json()
+    assert gone["next"]["what"].startswith("Nothing by itself") and gone["next"]["at"] is None, gone
     has(p.ok("why", nowhere).out, "it names no endpoint and no route matches", " not sent: destination_missing")
     status = p.ok("status", "--json").json()[0]
     assert status["health"] == "warn" and [c for c in status["checks"] if c["name"] == "destination"], status  # B18

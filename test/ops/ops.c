@@ -8,7 +8,9 @@
 #include "ops/decode.h"
 #include "ops/events.h"
 #include "ops/guard.h"
+#include "ops/pace.h"
 #include "ops/query.h"
+#include "ops/replay.h"
 #include "ops/route.h"
 
 static const char *const hosts[] = { "relay.example" };
@@ -172,4 +174,179 @@ TEST(listeners_hear_what_they_asked_for_and_the_slow_are_sent_away)
     params.list[0].value = PR_STR("failed,odd");
     CHECK_EQ(events_new(feed, &params, &stop, &e, &error), PR_EINVAL);
     feed_free(feed);
+}
+
+/* ---- Replays ---- */
+
+struct graveyard {
+    struct store store;
+    struct pr_error error;
+    pr_id ids[8];
+};
+
+/* As many dead letters of type t, for an endpoint that nobody serves. */
+static void graveyard_open(struct graveyard *g, size_t count)
+{
+    struct admin_reply reply;
+    struct pr_message list[8];
+    CHECK_OK(store_open(&(struct store_options){ .url = "memory:", .payload_max = 1000 }, &g->store, &g->error),
+             &g->error);
+    CHECK_OK(store_migrate(&g->store, NULL, 0, &g->error), &g->error);
+    for (size_t i = 0; i < count; i++)
+        list[i] = (struct pr_message){ .type = PR_STR("t"), .destination = PR_STR("x") };
+    CHECK_OK(store_enqueue(&g->store, PR_STR("outbox"), list, count, 1000, g->ids, NULL, &g->error), &g->error);
+    const struct admin kill = { .kind = ADMIN_DEAD_ADD,
+                                .filter = { .state = -1, .ids = g->ids, .id_count = count },
+                                .why = PR_STR("w") };
+    CHECK_OK(store_admin(&g->store, &kill, &reply, &g->error), &g->error);
+    CHECK_EQ(reply.changed, count);
+}
+
+static struct replay replay_of(struct graveyard *g, uint64_t rate, size_t canary)
+{
+    struct replay r = { .order = { .kind = ADMIN_DEAD_REPLAY,
+                                   .filter = { .state = -1, .type = PR_STR("t") },
+                                   .by = PR_STR("ann") },
+                        .rate = rate,
+                        .canary = canary,
+                        .canary_wait_us = PR_SECONDS(60) };
+    replay_begin(&r, store_time(&g->store));
+    return r;
+}
+
+static int64_t step(struct replay *r, struct graveyard *g, int64_t now_us)
+{
+    int64_t next_us;
+    CHECK_OK(replay_step(r, &g->store, now_us, &next_us, &g->error), &g->error);
+    return next_us;
+}
+
+static void change(struct graveyard *g, enum admin_kind kind, pr_id id)
+{
+    struct admin_reply reply;
+    const struct admin order = { .kind = kind,
+                                 .filter = { .state = -1, .ids = &id, .id_count = 1 },
+                                 .why = PR_STR("w") };
+    CHECK_OK(store_admin(&g->store, &order, &reply, &g->error), &g->error);
+    CHECK_EQ(reply.changed, 1);
+}
+
+TEST(a_replay_keeps_to_its_rate_and_goes_on_where_it_stopped) /* B83 */
+{
+    struct graveyard g;
+    graveyard_open(&g, 7);
+    struct replay r = replay_of(&g, 2, 0);
+    CHECK_EQ(step(&r, &g, PR_SECONDS(100)), PR_SECONDS(101));
+    CHECK_EQ(r.sum.changed, 2);
+    change(&g, ADMIN_DEAD_ADD, g.ids[0]); /* it dies again: not taken a second time */
+    CHECK_EQ(step(&r, &g, PR_SECONDS(101)), PR_SECONDS(102));
+    CHECK_EQ(r.sum.changed, 4);
+    /* An hour later: what was missed meanwhile is not made up for. */
+    CHECK_EQ(step(&r, &g, PR_SECONDS(3700)), PR_SECONDS(3701));
+    CHECK_EQ(r.sum.changed, 6);
+    step(&r, &g, PR_SECONDS(3701));
+    CHECK(replay_has_ended(&r) && r.state == REPLAY_DONE);
+    CHECK_EQ(r.sum.changed, 7);
+    replay_fini(&r);
+    store_close(&g.store);
+}
+
+TEST(the_others_wait_for_the_canary) /* B83 */
+{
+    struct graveyard g;
+    graveyard_open(&g, 4);
+    struct replay r = replay_of(&g, 0, 1);
+    step(&r, &g, PR_SECONDS(100));
+    CHECK(r.state == REPLAY_WATCH && r.sum.changed == 1);
+    CHECK(step(&r, &g, PR_SECONDS(100)) > PR_SECONDS(100));
+    CHECK_EQ(r.state, REPLAY_WATCH);
+    step(&r, &g, PR_SECONDS(160));
+    CHECK_EQ(r.state, REPLAY_FAILED); /* nobody delivers it */
+    CHECK(strstr(r.why, "has not arrived within 1m") != NULL);
+
+    replay_again(&r); /* another one goes first */
+    step(&r, &g, PR_SECONDS(200));
+    CHECK_EQ(r.sum.changed, 2);
+    change(&g, ADMIN_DEAD_ADD, g.ids[1]);
+    step(&r, &g, PR_SECONDS(200));
+    CHECK_EQ(r.state, REPLAY_FAILED);
+    CHECK(strstr(r.why, "failed again") != NULL);
+
+    replay_again(&r);
+    step(&r, &g, PR_SECONDS(300));
+    change(&g, ADMIN_DISCARD, g.ids[2]); /* gone as one that was delivered is */
+    step(&r, &g, PR_SECONDS(300));
+    CHECK_EQ(r.state, REPLAY_REST);
+    step(&r, &g, PR_SECONDS(300));
+    CHECK_EQ(r.state, REPLAY_DONE);
+    CHECK_EQ(r.sum.changed, 4); /* the second one died again while it ran */
+    replay_fini(&r);
+    store_close(&g.store);
+}
+
+TEST(rates_are_numbers_in_a_second)
+{
+    uint64_t rate;
+    CHECK(replay_rate_parse(PR_STR("100/s"), &rate) && rate == 100);
+    CHECK(replay_rate_parse(PR_STR("1000000"), &rate) && rate == REPLAY_RATE_MAX);
+    static const char *const wrong[] = { "",     "/s", "0", "-1", "1/m", "1000001", "99999999999999999999",
+                                         "5 /s", "x" };
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
+        CHECK(!replay_rate_parse(slice_from(wrong[i]), &rate));
+}
+
+/* ---- Paces and marks ---- */
+
+TEST(the_pace_of_an_endpoint_is_that_since_an_earlier_look)
+{
+    struct paces *paces = paces_new();
+    struct endpoint_state list[] = { { .name = PR_STR("a"), .sent = 100 },
+                                     { .name = PR_STR("b"), .sent = 7, .failed = 10 } };
+    struct query_reply reply = { .endpoints = list, .endpoint_count = 1, .now_us = PR_SECONDS(1000) };
+    struct pace pace[2];
+    CHECK(paces != NULL);
+    paces_look(paces, &reply, pace);
+    CHECK_EQ(pace[0].over_us, 0); /* there was none before */
+
+    reply.endpoint_count = 2;
+    reply.now_us += PR_SECONDS(5);
+    list[0].sent += 50;
+    paces_look(paces, &reply, pace);
+    CHECK(pace[0].over_us == PR_SECONDS(5) && pace[0].sent == 10 && pace[0].failed == 0);
+    CHECK(pace[1].failed == 2); /* it had nothing when it was not known */
+
+    for (int i = 0; i < 10; i++) { /* asked often: of the last 10 to 20 seconds */
+        reply.now_us += PR_SECONDS(3);
+        list[0].sent += 3;
+        paces_look(paces, &reply, pace);
+    }
+    CHECK(pace[0].sent == 1 && pace[0].over_us >= PACE_SPAN_US && pace[0].over_us <= 2 * PACE_SPAN_US);
+    reply.now_us -= PR_SECONDS(500); /* the clock was set back */
+    paces_look(paces, &reply, pace);
+    CHECK_EQ(pace[0].over_us, 0);
+    paces_free(paces);
+}
+
+TEST(a_mark_of_a_stream_comes_back_from_its_text)
+{
+    const struct stream_info stream = {
+        .box = PR_STR("outbox"), .stream = PR_STR("s"), .waiting = 12, .since_us = 345
+    };
+    const struct stream_mark mark = stream_mark_of(&stream);
+    struct stream_mark back;
+    char text[STREAM_MARK_SIZE];
+    stream_mark_format(&stream, text);
+    CHECK(stream_mark_parse(slice_from(text), &back));
+    CHECK(back.waiting == mark.waiting && back.since_us == mark.since_us && back.place == mark.place);
+    static const char *const wrong[] = { "",
+                                         "1",
+                                         "1-2",
+                                         "1-2-",
+                                         "1-2-0123456789abcde",
+                                         "1-2-0123456789abcdef0",
+                                         "x-2-0123456789abcdef",
+                                         "1--0123456789abcdef",
+                                         "1-2-0123456789abcdeg" };
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
+        CHECK(!stream_mark_parse(slice_from(wrong[i]), &back));
 }

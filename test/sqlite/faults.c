@@ -227,6 +227,36 @@ TEST(a_disk_that_stays_full_is_told_each_time_until_it_is_freed)
     faulty_remove();
 }
 
+static void count_taken(void *arg, const char *line, size_t size)
+{
+    *(int *)arg += memmem(line, size, "box_taken", strlen("box_taken")) != NULL;
+}
+
+TEST(who_cannot_take_a_box_since_the_disk_is_full_does_not_say_that_it_did)
+{
+    faulty_install();
+    int said = 0;
+    struct fixture *f = fixture_open("");
+    struct log log = { .level = LOG_INFO, .write = count_taken, .arg = &said };
+    struct store store;
+    struct worker w;
+    CHECK_OK(store_open(&(struct store_options){ .url = f->url, .log = &log, .payload_max = PAYLOAD_MAX }, &store, &f->error),
+             &f->error);
+    worker_open(&w, &store);
+    faulty_fail(1, SQLITE_FULL, true);
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ(worker_cycle(&w, &(struct cycle){ .fresh_rows = 1 }), PR_EFULL);
+    CHECK_EQ(said, 0);
+    faulty_calm();
+    CYCLE(&w, );
+    CYCLE(&w, );
+    CHECK_EQ(said, 1);
+    worker_close(&w);
+    store_close(&store);
+    fixture_close(f);
+    faulty_remove();
+}
+
 /* ---- Power loss ------------------------------------------------------------------------------ */
 
 #define LIVES 12 /* messages of one run */

@@ -327,6 +327,38 @@ STORE_TEST(a_dead_letter_can_go_away_and_come_back_byte_for_byte) /* B81 */
     CHECK_EQ(answers[0], PR_UNKNOWN);
 }
 
+STORE_TEST(a_dead_letter_is_found_by_its_row_whatever_its_id_is) /* B82, B87 */
+{
+    struct worker *w = suite_join(s, "outbox");
+    pr_id first = KILL(w, "aaaa", "e"), second = KILL(w, "aaaa", "e");
+    struct filter row = FILTER(.row = suite_get(s, second)->row);
+    const struct query_reply *r = suite_query(s, QUERY_DEAD, row);
+    CHECK(r->listed_count == 1 && pr_id_equal(r->listed[0].m.id, second));
+    CHECK_EQ(suite_query(s, QUERY_DEAD_COUNT, row)->total, 1);
+    CHECK_EQ(ADMIN(s, ADMIN_DEAD_DISCARD, row).changed, 1);
+    CHECK_EQ(ADMIN(s, ADMIN_DEAD_DISCARD, row).changed, 0);
+    CHECK(suite_find(s, second) == NULL && suite_find(s, first) != NULL);
+
+    struct admin_reply reply; /* rows of boxes are other numbers */
+    struct admin retry = { .kind = ADMIN_RETRY, .filter = row };
+    CHECK_EQ(store_admin(&s->store, &retry, &reply, &s->error), PR_EINVAL);
+    struct query_reply none;
+    struct query messages = { .kind = QUERY_MESSAGES, .filter = row };
+    CHECK_EQ(store_query(&s->store, &messages, &s->arena, &none, &s->error), PR_EINVAL);
+}
+
+STORE_TEST(a_brief_list_has_no_payloads)
+{
+    pr_id id = suite_send(s, "outbox", (struct pr_message){ .type = PR_STR("t"), .payload = PR_STR("body") });
+    struct query q = { .kind = QUERY_MESSAGES, .filter = FILTER(), .brief = true };
+    struct query_reply r;
+    CHECK_OK(store_query(&s->store, &q, &s->arena, &r, &s->error), &s->error);
+    CHECK(r.listed_count == 1 && pr_id_equal(r.listed[0].m.id, id) && r.listed[0].m.payload.size == 0);
+    q.brief = false;
+    CHECK_OK(store_query(&s->store, &q, &s->arena, &r, &s->error), &s->error);
+    CHECK_SLICE(r.listed[0].m.payload, "body");
+}
+
 /* ---- Streams --------------------------------------------------------------------------------- */
 
 static const struct query_reply *streams(struct suite *s, bool blocked, struct filter f)
@@ -386,6 +418,13 @@ STORE_TEST(streams_in_trouble_tell_their_head_since_when_why_and_how_many_wait)
     CHECK_EQ(streams(s, false, FILTER(.box = PR_STR("inbox")))->stream_count, 0);
     r = streams(s, false, FILTER(.limit = 1));
     CHECK(r->stream_count == 1 && r->more);
+    struct query rest = { .kind = QUERY_STREAMS, .filter = FILTER(.limit = 1), .after_stream = stream_mark_of(&r->streams[0]) };
+    struct query_reply page;
+    CHECK_OK(store_query(&s->store, &rest, &s->arena, &page, &s->error), &s->error);
+    CHECK(page.stream_count == 1 && !page.more && pr_id_equal(page.streams[0].head, b));
+    rest.after_stream = stream_mark_of(&page.streams[0]);
+    CHECK_OK(store_query(&s->store, &rest, &s->arena, &page, &s->error), &s->error);
+    CHECK(page.stream_count == 0 && !page.more);
 
     CHECK_EQ(ADMIN(s, ADMIN_RELEASE, FILTER(.stream = PR_STR("s1"))).changed, 2);
     CHECK_EQ(streams(s, true, FILTER())->stream_count, 0);

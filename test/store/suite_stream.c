@@ -310,6 +310,19 @@ STORE_TEST(releasing_a_stream_frees_what_is_behind_its_failed_head_and_says_how_
     CHECK(!suite_get(s, other)->m.released);
 }
 
+STORE_TEST(a_release_lets_the_failed_head_itself_where_it_is) /* B55 */
+{
+    struct worker *w = suite_join(s, "outbox");
+    pr_id head = suite_send(s, "outbox", (struct pr_message){ .type = PR_STR("t"), .stream = PR_STR("a") });
+    worker_fail(w, head, PR_SECONDS(60));
+    struct admin_reply r = ADMIN_ID(s, ADMIN_RELEASE, head);
+    CHECK(r.matched == 1 && r.changed == 0 && r.refused == 1 && r.missing == 0);
+    r = ADMIN(s, ADMIN_RELEASE, FILTER(.type = PR_STR("t")));
+    CHECK(r.matched == 0 && r.changed == 0 && r.refused == 0);
+    CHECK_EQ(suite_get(s, head)->state, STATE_RETRYING);
+    CHECK_EQ(ADMIN(s, ADMIN_RELEASE, FILTER(.type = PR_STR("t")), .dry_run = true).changed, 0);
+}
+
 STORE_TEST(releasing_a_stream_without_a_failed_head_frees_nothing) /* B55 */
 {
     struct worker *w = suite_join(s, "outbox");

@@ -16,6 +16,7 @@
 #define STORY_BYTES_MAX (1u << 20)
 #define NOTICES_EACH_MAX 1000 /* more rows than this are told as "read everything anew" */
 #define AT_ONCE 40            /* statements on their way */
+#define TRIES_MAX 5           /* two operators and a busy engine can run into each other more than once */
 
 /* What is told of one row. */
 struct told {
@@ -290,6 +291,11 @@ static int target_put(struct order *o, const struct listed *l, pr_slice box)
     return rc;
 }
 
+static bool is_by_stream(const struct order *o)
+{
+    return o->admin->kind == ADMIN_RELEASE && o->admin->filter.id_count == 0 && o->admin->filter.stream.size > 0;
+}
+
 static int target_found(void *arg, const struct listed *l, struct pr_error *reterr)
 {
     (void)reterr;
@@ -299,6 +305,9 @@ static int target_found(void *arg, const struct listed *l, struct pr_error *rete
         return PR_OK; /* a dead letter of a box that is no more stays where it is */
     if (o->admin->kind == ADMIN_DEAD_REPLAY && o->admin->filter.id_count == 0 && !pr_id_is_zero(l->edited_as))
         return PR_OK; /* another one went in its place */
+    bool stands = o->admin->kind == ADMIN_RELEASE && !is_by_stream(o) && !message_may_overtake(&l->m);
+    if (stands && o->admin->filter.id_count == 0)
+        return PR_OK; /* it is who stands in the way */
     note_id(o, l->m.id);
     if (o->admin->filter.limit > 0 && o->reply.matched == o->admin->filter.limit) {
         o->reply.more = true;
@@ -306,6 +315,9 @@ static int target_found(void *arg, const struct listed *l, struct pr_error *rete
     }
     o->reply.matched++;
     o->reply.last_row = l->row;
+    o->reply.refused += stands;
+    if (stands)
+        return PR_OK;
     if (o->admin->kind == ADMIN_DEAD_EDIT && o->reply.matched > 1)
         return error_set(o->reterr, PR_EINVAL, "that id died on the way to several endpoints: name the endpoint, too");
     int rc = target_put(o, l, box);
@@ -326,7 +338,7 @@ static int targets_run(struct order *o)
               .table = order_action(o)->table,
               .filter = f,
               .locks = !o->admin->dry_run,
-              .followers = o->admin->kind == ADMIN_RELEASE && f->id_count == 0 && f->stream.size > 0,
+              .followers = is_by_stream(o),
               .found = target_found,
               .page_end = page_ended,
               .arg = o,
@@ -542,7 +554,7 @@ int pg_admin(void *self, const struct admin *admin, struct admin_reply *ret_repl
 
     pthread_mutex_lock(&store->people_lock);
     int rc = order_run(&o);
-    if (rc < 0 && rc != PR_EUNCERTAIN && (link_should_retry(o.link) || !link_is_up(o.link)))
+    for (int i = 1; i < TRIES_MAX && rc < 0 && rc != PR_EUNCERTAIN && (link_should_retry(o.link) || !link_is_up(o.link)); i++)
         rc = order_run(&o);
     pthread_mutex_unlock(&store->people_lock);
     if (rc != PR_OK)

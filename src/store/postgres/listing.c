@@ -199,6 +199,10 @@ static void sql_filter(struct sql *sql, const struct listing *l, const struct su
         arg_array(&sql->args, ids);
         sql_and(sql, "b.id = ANY ($)");
     }
+    if (f->row != 0) {
+        arg_i64(&sql->args, (int64_t)f->row);
+        sql_and(sql, "b.row_id = $");
+    }
     sql_text(sql, "b.stream = $", f->stream);
     sql_text(sql, "position($ IN b.error) > 0", f->error);
     if (l->table == LISTING_BOX) {
@@ -309,7 +313,7 @@ static void listed_decode(const PGresult *r, int i, const struct surroundings *s
 
 /* The statement for one page.  Its filter stands in it several times, with the same arguments: first
  * of all the place behind which it begins, and the limit of payloads. */
-static int page_write(struct buf *text, const struct sql *filter, const struct listing *l, const char *table)
+static int page_write(struct buf *text, const struct sql *filter, const struct listing *l, const char *table, bool locks)
 {
     bool        in_box = l->table == LISTING_BOX;
     const char *place = in_box ? "coalesce(b.row_id, b.seq)" : "b.row_id";
@@ -318,30 +322,51 @@ static int page_write(struct buf *text, const struct sql *filter, const struct l
     if (in_box && l->filter->id_count == 0)
         sql_places(text, l->filter, table, conditions);
     buf_addf(text, " WHERE $2::bigint IS NOT NULL AND %s > $1::bigint%.*s ORDER BY %s LIMIT %d%s", place,
-             SLICE_ARGS(conditions), place, PAGE_ROWS, l->locks ? " FOR UPDATE OF b" : "");
+             SLICE_ARGS(conditions), place, PAGE_ROWS, locks ? " FOR UPDATE OF b" : "");
     return buf_failed(text) == PR_OK ? buf_failed(&filter->text) : buf_failed(text);
+}
+
+static int page_read(struct link *link, const struct surroundings *s, const struct listing *l, const char *table,
+                     int64_t after, bool locks, struct array *ids, PGresult **ret, struct pr_error *reterr)
+{
+    struct sql filter = { .args.count = 0 };
+    struct buf text;
+    buf_init(&text, SQL_MAX);
+    buf_init(&filter.text, SQL_MAX);
+    arg_i64(&filter.args, after);
+    arg_i64(&filter.args, (int64_t)min_size(s->payload_max, INT64_MAX));
+    sql_filter(&filter, l, s, ids, table);
+    int rc = page_write(&text, &filter, l, table, locks) == PR_OK ? PR_OK : no_memory(reterr);
+    if (rc == PR_OK) {
+        link_add_text(link, text.data, &filter.args, ret);
+        rc = link_run(link, reterr);
+    }
+    buf_fini(&text);
+    buf_fini(&filter.text);
+    return rc;
+}
+
+/* A page with less than there is room for is the last one; but not when it had to wait for its locks: what another
+ * transaction took meanwhile is missing in it, and may be all of it.  So look once more, without waiting. */
+static int page_is_last(struct link *link, const struct surroundings *s, const struct listing *l, const char *table,
+                        int64_t after, struct array *ids, bool *ret, struct pr_error *reterr)
+{
+    PGresult *r = NULL;
+    *ret = true;
+    if (!l->locks)
+        return PR_OK;
+    int rc = page_read(link, s, l, table, after, false, ids, &r, reterr);
+    *ret = rc == PR_OK && PQntuples(r) == 0;
+    return rc;
 }
 
 /* One page after *after; outcome 1: there are no more, or it was told to stop. */
 static int page_run(struct link *link, const struct surroundings *s, const struct listing *l, const char *table,
                     int64_t *after, struct array *ids, struct pr_error *reterr)
 {
-    struct sql filter = { .args.count = 0 };
-    struct buf text;
     PGresult  *r = NULL;
     size_t     mark = link->result_count;
-    buf_init(&text, SQL_MAX);
-    buf_init(&filter.text, SQL_MAX);
-    arg_i64(&filter.args, *after);
-    arg_i64(&filter.args, (int64_t)min_size(s->payload_max, INT64_MAX));
-    sql_filter(&filter, l, s, ids, table);
-    int rc = page_write(&text, &filter, l, table) == PR_OK ? PR_OK : no_memory(reterr);
-    if (rc == PR_OK) {
-        link_add_text(link, text.data, &filter.args, &r);
-        rc = link_run(link, reterr);
-    }
-    buf_fini(&text);
-    buf_fini(&filter.text);
+    int        rc = page_read(link, s, l, table, *after, l->locks, ids, &r, reterr);
     for (int i = 0; rc == PR_OK && i < PQntuples(r); i++) {
         struct listed listed;
         listed_decode(r, i, s, l->table, &listed);
@@ -354,6 +379,8 @@ static int page_run(struct link *link, const struct surroundings *s, const struc
         int ended = l->page_end(l->arg);
         rc = ended < 0 ? ended : rc;
     }
+    if (rc == PR_OK && is_last)
+        rc = page_is_last(link, s, l, table, *after, ids, &is_last, reterr);
     if (rc == PR_OK && is_last)
         rc = 1;
     link_forget_after(link, mark);

@@ -17,6 +17,7 @@ struct question {
     struct query_reply    *reply;
     struct surroundings    s;
     size_t                 limit, capacity;
+    bool                   with_payload;
     struct pr_error       *reterr;
 };
 
@@ -70,7 +71,7 @@ static int listed_add(void *arg, const struct listed *found, struct pr_error *re
 static int list_table(struct question *q, enum listing_table table, pr_slice box, const struct filter *filter)
 {
     const struct listing listing = {
-        .table = table, .box = box, .filter = filter, .with_payload = true, .found = listed_add, .arg = q,
+        .table = table, .box = box, .filter = filter, .with_payload = q->with_payload, .found = listed_add, .arg = q,
     };
     return q->reply->more ? PR_OK : pg_listing_run(q->link, &q->s, &listing, q->reterr);
 }
@@ -352,6 +353,7 @@ int pg_query(void *self, const struct query *query, struct arena *arena, struct 
                .arena = arena,
                .reply = &reply,
                .limit = query->filter.limit > 0 ? query->filter.limit : LIMIT_DEFAULT,
+               .with_payload = !query->brief,
                .reterr = reterr,
     };
     pthread_mutex_lock(&store->people_lock);

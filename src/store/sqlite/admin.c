@@ -80,7 +80,7 @@ static bool is_releasable(const struct order *o, const struct listed *l)
         return true;
     if (o->head_seq > 0)
         return (l->m.due_us == 0 || awaits) && l->m.seq > o->head_seq;
-    return !message_blocks_stream(&l->m);
+    return message_may_overtake(&l->m);
 }
 
 static int target_add(void *arg, const struct listed *l, struct pr_error *reterr)
@@ -89,7 +89,8 @@ static int target_add(void *arg, const struct listed *l, struct pr_error *reterr
     struct order *o = arg;
     const struct filter *f = &o->admin->filter;
     bool edited = !pr_id_is_zero(l->edited_as);
-    if (o->admin->kind == ADMIN_RELEASE && !is_releasable(o, l))
+    bool stands = o->admin->kind == ADMIN_RELEASE && !is_releasable(o, l);
+    if (stands && f->id_count == 0)
         return PR_OK;
     if (o->admin->kind == ADMIN_DEAD_REPLAY && edited && f->id_count == 0)
         return PR_OK; /* another one went in its place */
@@ -113,7 +114,8 @@ static int target_add(void *arg, const struct listed *l, struct pr_error *reterr
         o->targets[o->count++] = (struct target){
             .row = l->row,
             .box = box,
-            .refused = edited && (o->admin->kind == ADMIN_DEAD_REPLAY || o->admin->kind == ADMIN_DEAD_EDIT),
+            .refused = stands ||
+                       (edited && (o->admin->kind == ADMIN_DEAD_REPLAY || o->admin->kind == ADMIN_DEAD_EDIT)),
         };
     return PR_OK;
 }

@@ -239,6 +239,9 @@ static void cycle_landed(struct cycle_run *run, int64_t data_version)
     session->data_version = data_version;
     memcpy(session->position_before, run->position_before, sizeof(session->position_before));
     memcpy(session->position, run->position, sizeof(session->position));
+    if (run->took) /* not before: on a full disk it would be said with each try */
+        log_emit(session->store->log, LOG_INFO, "box_taken", LOG_SLICE("box", session->box),
+                 LOG_BOOL("buried", run->buried));
     if (c->leave)
         session_forget(session);
     if (!run->owner)
@@ -253,6 +256,7 @@ static int cycle_transact(struct cycle_run *run)
     arena_reset(&session->arena);
     session->reply = (struct cycle_reply){ .next_due_us = PR_NEVER };
     memcpy(run->position, session->position, sizeof(run->position));
+    run->took = false;
     run->now_us = store_wall_us(session->store);
     run->mono_us = store_mono_us(session->store);
 

@@ -253,10 +253,9 @@ int lease_take(struct cycle_run *run)
         rc = bury(run, owner.id);
     if (rc != PR_OK)
         return rc;
-    run->owner = true;
+    run->owner = run->took = true;
+    run->buried = owner.there;
     memset(run->position, 0, sizeof(run->position)); /* everything is new to us */
-    log_emit(run->session->store->log, LOG_INFO, "box_taken", LOG_SLICE("box", run->session->box),
-             LOG_BOOL("buried", owner.there));
     return PR_OK;
 }
 

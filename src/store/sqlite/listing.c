@@ -192,6 +192,8 @@ static void filter_common(struct sql *sql, const struct filter *f, const struct 
         sql_more(sql, V_ID_LOWER(*forms));
         sql_more(sql, V_ID_UPPER(*forms));
     }
+    if (f->row != 0)
+        sql_and(sql, "row_id = ?", V_INT(f->row));
     if (f->stream.size > 0)
         sql_and(sql, "stream = ?", V_TEXT(f->stream));
     if (f->error.size > 0)

@@ -19,6 +19,7 @@ struct question {
     struct query_reply *reply;
     struct surroundings s;
     size_t limit, capacity;
+    bool with_payload;
     struct pr_error *reterr;
 };
 
@@ -75,10 +76,10 @@ static int list_table(struct question *q, enum listing_table table, pr_slice box
     if (q->reply->more)
         return PR_OK;
     if (filter->id_count == 0)
-        return listing_run(q->conn, &q->s, table, box, filter, NULL, true, listed_add, q, q->reterr);
+        return listing_run(q->conn, &q->s, table, box, filter, NULL, q->with_payload, listed_add, q, q->reterr);
     int rc = PR_OK;
     for (size_t i = 0; i < filter->id_count && rc == PR_OK; i++)
-        rc = listing_run(q->conn, &q->s, table, box, filter, &filter->ids[i], true, listed_add, q, q->reterr);
+        rc = listing_run(q->conn, &q->s, table, box, filter, &filter->ids[i], q->with_payload, listed_add, q, q->reterr);
     return rc;
 }
 
@@ -371,6 +372,7 @@ int sqlite_query(void *self, const struct query *query, struct arena *arena, str
         .arena = arena,
         .reply = &reply,
         .limit = query->filter.limit > 0 ? query->filter.limit : LIMIT_DEFAULT,
+        .with_payload = !query->brief,
         .reterr = reterr,
     };
     int rc = store_people(q.store, false, &q.conn, reterr);

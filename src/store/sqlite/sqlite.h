@@ -101,6 +101,7 @@ struct cycle_run {
     int64_t now_us, mono_us;
     bool write;
     bool owner;
+    bool took, buried; /* we work the box from this cycle on; after another one that died */
     bool replayed;
     int64_t position[LANE_COUNT];        /* becomes the session's when the cycle lands */
     int64_t position_before[LANE_COUNT]; /* the same, before anything was read */

@@ -1,0 +1,87 @@
+#include "ops/change.h"
+
+#include "base/error.h"
+#include "base/slice.h"
+
+#define BOX_STEP_ROWS 1000   /* a quarter of a second, on PostgreSQL */
+#define DEAD_STEP_ROWS 10000 /* nobody waits for those */
+
+static bool has_rows(const struct box_counts *b)
+{
+    return b->ready + b->in_flight + b->delayed + b->retrying + b->held + b->parked + b->paused > 0;
+}
+
+/* Everything that the order finds in one box, or among the dead letters. */
+static int change_steps(struct store *store, struct admin order, struct admin_reply *sum,
+                        struct pr_error *reterr)
+{
+    struct admin_reply reply = { .more = true };
+    while (reply.more) {
+        reply = (struct admin_reply){ 0 };
+        int rc = store_admin(store, &order, &reply, reterr);
+        if (rc < 0)
+            return rc;
+        sum->matched += reply.matched;
+        sum->changed += reply.changed;
+        sum->refused += reply.refused;
+        order.filter.after = reply.last_row;
+    }
+    return PR_OK;
+}
+
+static int change_boxes(struct store *store, const struct admin *admin, struct admin_reply *sum,
+                        struct pr_error *reterr)
+{
+    struct query query = { .kind = QUERY_BOXES, .filter.state = -1 };
+    struct query_reply boxes = { 0 };
+    struct arena arena;
+    struct admin order = *admin;
+    order.filter.limit = BOX_STEP_ROWS;
+    if (order.filter.box.size > 0)
+        return change_steps(store, order, sum, reterr);
+    arena_init(&arena, 4096);
+    int rc = store_query(store, &query, &arena, &boxes, reterr);
+    size_t done = 0;
+    for (size_t i = 0; i < boxes.box_count && rc == PR_OK; i++) {
+        if (!has_rows(&boxes.boxes[i]))
+            continue;
+        order.filter.box = boxes.boxes[i].name;
+        rc = change_steps(store, order, sum, reterr);
+        done++;
+    }
+    arena_fini(&arena);
+    if (rc == PR_OK && done == 0) /* what was tried is recorded also when there is nothing */
+        rc = store_admin(store, admin, sum, reterr);
+    return rc;
+}
+
+int change_run(struct store *store, const struct admin *admin, struct admin_reply *ret_reply,
+               struct pr_error *reterr)
+{
+    bool in_box = admin->kind == ADMIN_RETRY || admin->kind == ADMIN_RELEASE || admin->kind == ADMIN_PARK ||
+                  admin->kind == ADMIN_DISCARD;
+    bool dead = admin->kind == ADMIN_DEAD_DISCARD;
+    *ret_reply = (struct admin_reply){ 0 };
+    if (admin->dry_run || admin->filter.id_count > 0 || admin->filter.limit > 0 ||
+        filter_is_empty(&admin->filter) || !(in_box || dead))
+        return store_admin(store, admin, ret_reply, reterr);
+    if (in_box) /* what is sent meanwhile is found, too; its time is its sender's, and tells nothing */
+        return change_boxes(store, admin, ret_reply, reterr);
+    struct admin order = *admin;
+    if (order.filter.until_us == 0) /* what dies meanwhile is not meant */
+        order.filter.until_us = store_time(store) + 1;
+    order.filter.limit = DEAD_STEP_ROWS;
+    return change_steps(store, order, ret_reply, reterr);
+}
+
+int change_check_edit(const struct dead_edit *edit, size_t payload_max, struct pr_error *reterr)
+{
+    static const pr_slice none;
+    const struct pr_message m = {
+        .type = PR_STR("edited"), /* it stays as it was */
+        .payload = edit->payload != NULL ? *edit->payload : none,
+        .headers = edit->headers != NULL ? *edit->headers : none,
+        .destination = edit->destination != NULL ? *edit->destination : none,
+    };
+    return message_check(&m, payload_max, reterr);
+}

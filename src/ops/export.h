@@ -1,0 +1,17 @@
+/* export.h - a dead letter that travels, byte for byte: for export and import.
+ *
+ * Texts stand as JSON strings; what is no UTF-8 stands in base64 under the same name with "_base64".  headers and
+ * story are texts here, not objects: so they come back as they were. */
+#ifndef OPS_EXPORT_H
+#define OPS_EXPORT_H
+
+#include <jansson.h>
+
+#include "base/json.h"
+#include "store/store.h"
+
+void export_write(struct json_writer *w, const struct listed *letter);
+/* What is missing or wrong in it; NULL: it is a letter.  Its texts are in the arena. */
+const char *export_read(struct arena *arena, const json_t *object, struct listed *ret);
+
+#endif

@@ -1,0 +1,203 @@
+#include "ops/replay.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/slice.h"
+#include "base/time.h"
+#include "base/units.h"
+#include "base/util.h"
+
+#define STEP_ROWS 10000 /* in one transaction */
+#define LOOK_EVERY_US PR_MILLISECONDS(100)
+
+bool replay_rate_parse(pr_slice text, uint64_t *ret)
+{
+    uint64_t rate = 0;
+    if (slice_ends_with(text, PR_STR("/s")))
+        text.size -= 2;
+    for (size_t i = 0; i < text.size; i++) {
+        if (text.data[i] < '0' || text.data[i] > '9' || rate > REPLAY_RATE_MAX)
+            return false;
+        rate = rate * 10 + (uint64_t)(text.data[i] - '0');
+    }
+    *ret = rate;
+    return rate > 0 && rate <= REPLAY_RATE_MAX;
+}
+
+void replay_begin(struct replay *r, int64_t now_us)
+{
+    r->state = r->canary > 0 ? REPLAY_CANARY : REPLAY_REST;
+    if (r->order.filter.until_us == 0)
+        r->order.filter.until_us = now_us + 1;
+}
+
+void replay_fini(struct replay *r)
+{
+    free(r->canaries);
+    r->canaries = NULL;
+}
+
+bool replay_has_ended(const struct replay *r)
+{
+    return r->state == REPLAY_DONE || r->state == REPLAY_FAILED;
+}
+
+void replay_again(struct replay *r)
+{
+    if (r->state == REPLAY_WATCH || r->state == REPLAY_FAILED)
+        r->state = REPLAY_CANARY;
+    r->why[0] = '\0';
+}
+
+/* One transaction. */
+static int replay_some(struct replay *r, struct store *store, const struct filter *filter,
+                       struct admin_reply *ret, struct pr_error *reterr)
+{
+    struct admin order = r->order;
+    order.filter = *filter;
+    int rc = store_admin(store, &order, ret, reterr);
+    if (rc < 0)
+        return rc;
+    r->sum.matched += ret->matched;
+    r->sum.changed += ret->changed;
+    r->sum.refused += ret->refused;
+    return PR_OK;
+}
+
+/* ---- The canary ------------------------------------------------------------------------------- */
+
+static int canary_choose(struct replay *r, struct store *store, struct arena *arena, struct pr_error *reterr)
+{
+    struct query query = { .kind = QUERY_DEAD, .filter = r->order.filter };
+    struct query_reply found;
+    query.filter.limit = r->canary;
+    int rc = store_query(store, &query, arena, &found, reterr);
+    if (rc < 0)
+        return rc;
+    free(r->canaries);
+    r->canaries = calloc(found.listed_count + 1, sizeof(r->canaries[0]));
+    r->canary_count = r->canary_passed = 0;
+    if (r->canaries == NULL)
+        return error_set(reterr, PR_ENOMEM, "no memory for the canaries");
+    for (size_t i = 0; i < found.listed_count; i++)
+        if (pr_id_is_zero(found.listed[i].edited_as))
+            r->canaries[r->canary_count++] = found.listed[i].m.id;
+    return PR_OK;
+}
+
+static int canary_send(struct replay *r, struct store *store, int64_t now_us, struct pr_error *reterr)
+{
+    struct arena arena;
+    struct admin_reply reply = { 0 };
+    arena_init(&arena, 16384);
+    int rc = canary_choose(r, store, &arena, reterr);
+    arena_fini(&arena);
+    if (rc < 0)
+        return rc;
+    /* With the rest of the filter: the same id may have died on its way to others, too. */
+    struct filter these = r->order.filter;
+    these.ids = r->canaries;
+    these.id_count = r->canary_count;
+    these.limit = these.after = 0;
+    r->canary_sent_us = store_time(store);
+    if (r->canary_count > 0)
+        rc = replay_some(r, store, &these, &reply, reterr);
+    if (rc < 0)
+        return rc;
+    r->watch_end_us = time_add(now_us, r->canary_wait_us);
+    r->state = r->canary_count == 0 ? REPLAY_REST : reply.refused > 0 ? REPLAY_FAILED : REPLAY_WATCH;
+    if (r->state == REPLAY_FAILED)
+        (void)snprintf(r->why, sizeof r->why,
+                       "a canary cannot go: its id was sent anew; replay by another filter");
+    return PR_OK;
+}
+
+enum fate { FATE_WAITS, FATE_PASSED, FATE_FAILED };
+
+static int canary_look(const struct replay *r, struct store *store, pr_id id, enum fate *ret,
+                       struct pr_error *reterr)
+{
+    struct arena arena;
+    struct query query = { .kind = QUERY_ID, .filter = { .state = -1, .ids = &id, .id_count = 1 } };
+    struct query_reply reply;
+    arena_init(&arena, 4096);
+    int rc = store_query(store, &query, &arena, &reply, reterr);
+    *ret = FATE_PASSED; /* gone, or done */
+    for (size_t i = 0; rc == PR_OK && i < reply.listed_count; i++) {
+        const struct listed *l = &reply.listed[i];
+        bool dead = l->state == STATE_DEAD;
+        if (dead ? l->died_us >= r->canary_sent_us : l->state != STATE_DONE && l->m.failures > 0)
+            *ret = FATE_FAILED;
+        else if (!dead && l->state != STATE_DONE && *ret == FATE_PASSED)
+            *ret = FATE_WAITS;
+    }
+    arena_fini(&arena);
+    return rc;
+}
+
+/* Until all have arrived, one has failed, or the time is over. */
+static int canary_watch(struct replay *r, struct store *store, int64_t now_us, struct pr_error *reterr)
+{
+    char id[PR_ID_TEXT_SIZE], span[DURATION_TEXT_SIZE];
+    for (enum fate fate = FATE_PASSED; fate == FATE_PASSED && r->canary_passed < r->canary_count;) {
+        pr_id canary = r->canaries[r->canary_passed];
+        int rc = canary_look(r, store, canary, &fate, reterr);
+        if (rc < 0)
+            return rc;
+        r->canary_passed += fate == FATE_PASSED;
+        if (fate == FATE_PASSED || (fate == FATE_WAITS && now_us < r->watch_end_us))
+            continue;
+        r->state = REPLAY_FAILED;
+        pr_id_format(canary, id);
+        duration_format(r->canary_wait_us, span);
+        (void)snprintf(r->why, sizeof r->why,
+                       "the canary %s %s%s: the others were left where they are; postrider why %s", id,
+                       fate == FATE_FAILED ? "failed again" : "has not arrived within ",
+                       fate == FATE_FAILED ? "" : span, id);
+    }
+    if (r->canary_passed == r->canary_count)
+        r->state = REPLAY_REST;
+    return PR_OK;
+}
+
+/* ---- The others ------------------------------------------------------------------------------- */
+
+/* A second's worth at a time where there is a rate; what was missed in an outage is not made up for. */
+static int rest_step(struct replay *r, struct store *store, int64_t now_us, int64_t *ret_next_us,
+                     struct pr_error *reterr)
+{
+    struct admin_reply reply = { 0 };
+    struct filter these = r->order.filter;
+    these.limit = r->rate > 0 ? min_size((size_t)r->rate, STEP_ROWS) : STEP_ROWS;
+    int rc = replay_some(r, store, &these, &reply, reterr);
+    if (rc < 0)
+        return rc;
+    r->order.filter.after = reply.last_row;
+    if (!reply.more)
+        r->state = REPLAY_DONE;
+    else if (r->rate > 0)
+        *ret_next_us = time_add(now_us, (int64_t)(reply.changed * PR_SECONDS(1) / r->rate));
+    return PR_OK;
+}
+
+int replay_step(struct replay *r, struct store *store, int64_t now_us, int64_t *ret_next_us,
+                struct pr_error *reterr)
+{
+    int rc = PR_OK;
+    *ret_next_us = now_us;
+    switch (r->state) {
+    case REPLAY_CANARY: rc = canary_send(r, store, now_us, reterr); break;
+    case REPLAY_WATCH:
+        rc = canary_watch(r, store, now_us, reterr);
+        if (r->state == REPLAY_WATCH)
+            *ret_next_us = time_add(now_us, LOOK_EVERY_US);
+        break;
+    case REPLAY_REST: rc = rest_step(r, store, now_us, ret_next_us, reterr); break;
+    case REPLAY_DONE:
+    case REPLAY_FAILED: break;
+    }
+    return rc;
+}
