@@ -38,6 +38,13 @@ const struct command commands[] = {
       "postrider status\n"
       "postrider status --json | jq .health\n",
       0, 0, 0, run_status },
+    { "top", "", "the live view: rates, backlog, endpoints, failing groups, blocked streams; ? lists its keys",
+      "postrider top\n"
+      "postrider top --url http://127.0.0.1:8026    # of a running daemon, over its API\n"
+      "postrider top --url https://relay.example --token-file token --every 5s\n"
+      "postrider top --once                         # one picture, also: postrider top | cat\n"
+      "postrider top --json | jq .sent_per_second\n",
+      FLAG_BIT(URL) | FLAG_BIT(TOKEN_FILE) | FLAG_BIT(EVERY) | FLAG_BIT(ONCE) | FLAG_BIT(BY), 0, 0, run_top },
     { "list", "", "messages, the oldest first",
       "postrider list\n"
       "postrider list --state retrying --endpoint billing\n"

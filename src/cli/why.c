@@ -9,12 +9,15 @@
 #include "cli/endpoint.h"
 #include "cli/message.h"
 #include "cli/policy.h"
+#include "cli/why.h"
 #include "policy/explain.h"
 
 #include <jansson.h>
 
 struct why {
     struct cli *cli;
+    FILE *out;
+    struct pr_error *fault; /* of a question beside the main one; code 0: none */
     struct arena *arena;
     const struct query_reply *reply; /* it is listed there */
     const struct listed *l;
@@ -27,7 +30,7 @@ struct why {
 
 static void heading(const struct why *y, const char *text)
 {
-    printf("\n%s%s%s\n", color_on(COLOR_BOLD, y->cli->color), text, color_off(COLOR_BOLD, y->cli->color));
+    fprintf(y->out, "\n%s%s%s\n", color_on(COLOR_BOLD, y->cli->color), text, color_off(COLOR_BOLD, y->cli->color));
 }
 
 /* Texts of others, fit for the terminal. */
@@ -72,12 +75,7 @@ static const char *ago(const struct why *y, int64_t us)
 
 static bool query(const struct why *y, const struct query *question, struct query_reply *ret)
 {
-    struct pr_error err;
-
-    if (store_query(&y->cli->store, question, y->arena, ret, &err) == PR_OK)
-        return true;
-    cli_say("%s", err.text);
-    return false;
+    return store_query(&y->cli->store, question, y->arena, ret, y->fault) == PR_OK;
 }
 
 static bool is_head_of(const struct listed *l, const struct listed *other)
@@ -138,23 +136,23 @@ static void say_head(const struct why *y)
     char id[PR_ID_TEXT_SIZE];
 
     if (head == NULL) {
-        printf("It is held in stream %s; what it waited for is gone, so it goes on soon.\n",
+        fprintf(y->out, "It is held in stream %s; what it waited for is gone, so it goes on soon.\n",
                clean(y, y->l->m.stream));
         return;
     }
     pr_id_format(head->m.id, id);
-    printf("It is held behind %s (%s), which stands before it in stream %s and is %s", id,
+    fprintf(y->out, "It is held behind %s (%s), which stands before it in stream %s and is %s", id,
            clean(y, head->m.type), clean(y, y->l->m.stream), state_name(head->state));
     const struct breaker_info *b = message_breaker(y->cli->config, y->reply, head);
 
     if (b != NULL)
-        printf(", but endpoint %s is %s (%s)", clean(y, b->endpoint), breaker_state_now(b, y->now_us),
+        fprintf(y->out, ", but endpoint %s is %s (%s)", clean(y, b->endpoint), breaker_state_now(b, y->now_us),
                clean(y, slice_from(breaker_words(y->arena, b))));
     if (head->state == STATE_RETRYING)
-        printf(": its next attempt is %s", ahead(y, head->m.due_us));
-    printf(".\n");
+        fprintf(y->out, ": its next attempt is %s", ahead(y, head->m.due_us));
+    fprintf(y->out, ".\n");
     if (head->m.reason != PR_REASON_NONE)
-        printf("That one failed with %s%s%s.\n", pr_reason_name(head->m.reason),
+        fprintf(y->out, "That one failed with %s%s%s.\n", pr_reason_name(head->m.reason),
                head->m.error.size > 0 ? ": " : "", clean(y, head->m.error));
 }
 
@@ -163,23 +161,23 @@ static void say_paused(const struct why *y)
     struct query question = { .kind = QUERY_ENDPOINTS };
     struct query_reply reply;
 
-    printf("It waits because its endpoint %s is paused", clean(y, y->endpoint));
+    fprintf(y->out, "It waits because its endpoint %s is paused", clean(y, y->endpoint));
     for (size_t i = 0; query(y, &question, &reply) && i < reply.endpoint_count; i++) {
         const struct endpoint_state *e = &reply.endpoints[i];
 
         if (!slice_eq(e->name, y->endpoint))
             continue;
         if (e->by.size > 0)
-            printf(" by %s", clean(y, e->by));
+            fprintf(y->out, " by %s", clean(y, e->by));
         if (e->paused_until_us == PR_NEVER)
-            printf(" until somebody resumes it");
+            fprintf(y->out, " until somebody resumes it");
         else
-            printf(" until %s", time_words(y->arena, e->paused_until_us));
+            fprintf(y->out, " until %s", time_words(y->arena, e->paused_until_us));
         if (e->why.size > 0)
-            printf(": %s", clean(y, e->why));
+            fprintf(y->out, ": %s", clean(y, e->why));
         break;
     }
-    printf(".\n");
+    fprintf(y->out, ".\n");
 }
 
 static void say_parked(const struct why *y)
@@ -187,38 +185,38 @@ static void say_parked(const struct why *y)
     const struct pr_message *m = &y->l->m;
 
     if (m->reason == PR_REASON_DESTINATION_MISSING && m->destination.size > 0)
-        printf("It is parked: no endpoint \"%s\" is configured. It goes on when the configuration has it.\n",
+        fprintf(y->out, "It is parked: no endpoint \"%s\" is configured. It goes on when the configuration has it.\n",
                clean(y, m->destination));
     else if (m->reason == PR_REASON_DESTINATION_MISSING)
-        printf("It is parked: it names no endpoint and no route matches. It goes on when a route does.\n");
+        fprintf(y->out, "It is parked: it names no endpoint and no route matches. It goes on when a route does.\n");
     else
-        printf("It is parked: nothing happens until a person says so.\n");
+        fprintf(y->out, "It is parked: nothing happens until a person says so.\n");
 }
 
 static void say_dead(const struct why *y)
 {
     const struct listed *l = y->l;
 
-    printf("It died %s: ", ago(y, l->died_us));
+    fprintf(y->out, "It died %s: ", ago(y, l->died_us));
     if (message_was_poison(l)) /* the last hand-out was not started */
-        printf("handed out %d times, and nobody ever said how it ended (a crash, a kill)",
+        fprintf(y->out, "handed out %d times, and nobody ever said how it ended (a crash, a kill)",
                message_unexplained(&l->m) - 1);
     else if (l->cause == PR_REASON_POISON_MESSAGE)
-        printf("it failed %d %s", l->m.failures, l->m.failures == 1 ? "time" : "times");
+        fprintf(y->out, "it failed %d %s", l->m.failures, l->m.failures == 1 ? "time" : "times");
     else
-        printf("%s", message_reason(l));
+        fprintf(y->out, "%s", message_reason(l));
     if (l->limit > 0)
-        printf(", the limit is %d", l->limit);
-    printf(".\n");
+        fprintf(y->out, ", the limit is %d", l->limit);
+    fprintf(y->out, ".\n");
     if (l->rule.size > 0)
-        printf("Decided by: %s.\n", clean(y, l->rule));
+        fprintf(y->out, "Decided by: %s.\n", clean(y, l->rule));
     if (l->note.size > 0)
-        printf("Note: %s\n", clean(y, l->note));
+        fprintf(y->out, "Note: %s\n", clean(y, l->note));
     if (!pr_id_is_zero(l->edited_as)) {
         char id[PR_ID_TEXT_SIZE];
 
         pr_id_format(l->edited_as, id);
-        printf("It was corrected: %s went in its place.\n", id);
+        fprintf(y->out, "It was corrected: %s went in its place.\n", id);
     }
 }
 
@@ -227,16 +225,16 @@ static void say_open(const struct why *y)
 {
     const struct breaker_info *b = y->breaker;
 
-    printf("It waits because endpoint %s is %s", clean(y, b->endpoint), breaker_state_now(b, y->now_us));
+    fprintf(y->out, "It waits because endpoint %s is %s", clean(y, b->endpoint), breaker_state_now(b, y->now_us));
     if (b->type.size > 0)
-        printf(" for messages of type %s", clean(y, b->type));
-    printf(": for %s (since %s) instance %s sends only probes there.\n", span_words(y->arena, y->now_us - b->since_us),
+        fprintf(y->out, " for messages of type %s", clean(y, b->type));
+    fprintf(y->out, ": for %s (since %s) instance %s sends only probes there.\n", span_words(y->arena, y->now_us - b->since_us),
            time_words(y->arena, b->since_us), clean(y, b->instance));
     if (b->probes > 0)
-        printf("%d %s failed since then, the latest with %s.\n", b->probes, b->probes == 1 ? "probe" : "probes",
+        fprintf(y->out, "%d %s failed since then, the latest with %s.\n", b->probes, b->probes == 1 ? "probe" : "probes",
                clean(y, slice_from(breaker_words(y->arena, b))));
     else
-        printf("It opened after %s.\n", clean(y, slice_from(breaker_words(y->arena, b))));
+        fprintf(y->out, "It opened after %s.\n", clean(y, slice_from(breaker_words(y->arena, b))));
 }
 
 static void say_where(const struct why *y)
@@ -249,19 +247,19 @@ static void say_where(const struct why *y)
             say_open(y);
             break;
         }
-        printf("It is ready and waits for its turn%s.\n",
+        fprintf(y->out, "It is ready and waits for its turn%s.\n",
                somebody_works(y) ? "" : ", but nobody delivers from this box: start postrider run");
         break;
     case STATE_IN_FLIGHT:
-        printf("It is on its way right now, attempt %d, sent by instance %s.\n", l->m.attempts + 1,
+        fprintf(y->out, "It is on its way right now, attempt %d, sent by instance %s.\n", l->m.attempts + 1,
                clean(y, l->instance));
         break;
     case STATE_DELAYED:
-        printf("It waits because its sender said not before %s: %s.\n", time_words(y->arena, l->m.due_us),
+        fprintf(y->out, "It waits because its sender said not before %s: %s.\n", time_words(y->arena, l->m.due_us),
                ahead(y, l->m.due_us));
         break;
     case STATE_RETRYING:
-        printf("It waits for its %s attempt, %s.\n", ordinal(y, l->m.attempts + 1), ahead(y, l->m.due_us));
+        fprintf(y->out, "It waits for its %s attempt, %s.\n", ordinal(y, l->m.attempts + 1), ahead(y, l->m.due_us));
         if (y->breaker != NULL)
             say_open(y);
         break;
@@ -269,13 +267,13 @@ static void say_where(const struct why *y)
     case STATE_PARKED: say_parked(y); break;
     case STATE_PAUSED: say_paused(y); break;
     case STATE_DEAD: say_dead(y); break;
-    case STATE_DONE: printf("It is done: delivered %s.\n", ago(y, l->died_us)); break;
-    default: printf("It is gone.\n");
+    case STATE_DONE: fprintf(y->out, "It is done: delivered %s.\n", ago(y, l->died_us)); break;
+    default: fprintf(y->out, "It is gone.\n");
     }
     if (l->bad != NULL)
-        printf("It cannot be decoded: %s.\n", l->bad);
+        fprintf(y->out, "It cannot be decoded: %s.\n", l->bad);
     if (l->m.expires_us != 0 && l->state != STATE_DEAD && l->state != STATE_DONE)
-        printf("It expires %s.\n", l->m.expires_us > y->now_us ? ahead(y, l->m.expires_us)
+        fprintf(y->out, "It expires %s.\n", l->m.expires_us > y->now_us ? ahead(y, l->m.expires_us)
                                                                : "at its next hand-out: its time is over");
 }
 
@@ -325,31 +323,31 @@ static void say_line(const struct why *y, const json_t *line)
     int64_t at = time_of(line, "at"), next = time_of(line, "next");
     json_int_t attempt = json_integer_value(json_object_get(line, "attempt"));
 
-    printf("  +%-9s", span_words(y->arena, at - y->l->m.created_us));
+    fprintf(y->out, "  +%-9s", span_words(y->arena, at - y->l->m.created_us));
     if (strcmp(rule, "poison") == 0)
-        printf(" not handed out again");
+        fprintf(y->out, " not handed out again");
     else if (reason[0] != '\0' && attempt == 0)
-        printf(" not sent");
+        fprintf(y->out, " not sent");
     else if (reason[0] == '\0' && step[0] != '\0')
-        printf(" %s", step_words(step));
+        fprintf(y->out, " %s", step_words(step));
     else if (attempt > 0)
-        printf(" attempt %" JSON_INTEGER_FORMAT "%s%s", attempt, endpoint[0] != '\0' ? " to " : "", endpoint);
+        fprintf(y->out, " attempt %" JSON_INTEGER_FORMAT "%s%s", attempt, endpoint[0] != '\0' ? " to " : "", endpoint);
     if (reason[0] != '\0') {
-        printf("%s: %s", attempt > 0 && strcmp(rule, "poison") != 0 ? " failed" : "", reason);
+        fprintf(y->out, "%s: %s", attempt > 0 && strcmp(rule, "poison") != 0 ? " failed" : "", reason);
         if (code[0] != '\0')
-            printf(" (%s)", code);
+            fprintf(y->out, " (%s)", code);
         if (error[0] != '\0')
-            printf(": %s", error);
+            fprintf(y->out, ": %s", error);
         if (step[0] != '\0')
-            printf("; %s", step_words(step));
+            fprintf(y->out, "; %s", step_words(step));
     } else if (error[0] != '\0') {
-        printf(": %s", error);
+        fprintf(y->out, ": %s", error);
     }
     if (next > at && next != PR_NEVER)
-        printf(" after %s", span_words(y->arena, next - at));
+        fprintf(y->out, " after %s", span_words(y->arena, next - at));
     if (rule[0] != '\0')
-        printf(" [by %s]", rule);
-    printf("\n");
+        fprintf(y->out, " [by %s]", rule);
+    fprintf(y->out, "\n");
 }
 
 static void say_story(const struct why *y)
@@ -360,13 +358,13 @@ static void say_story(const struct why *y)
     size_t i;
 
     heading(y, "What happened");
-    printf("  %-10s stored in %s, %s\n", time_words(y->arena, m->created_us) + 11, clean(y, y->l->box),
+    fprintf(y->out, "  %-10s stored in %s, %s\n", time_words(y->arena, m->created_us) + 11, clean(y, y->l->box),
            ago(y, m->created_us));
     json_array_foreach(story, i, line) say_line(y, line);
     if (json_array_size(story) >= STORY_LINES_MAX)
-        printf("  (only the last %d things are kept)\n", STORY_LINES_MAX);
+        fprintf(y->out, "  (only the last %d things are kept)\n", STORY_LINES_MAX);
     if (json_array_size(story) == 0 && m->attempts > 0)
-        printf("  handed out %d %s, %d failed\n", m->attempts, m->attempts == 1 ? "time" : "times",
+        fprintf(y->out, "  handed out %d %s, %d failed\n", m->attempts, m->attempts == 1 ? "time" : "times",
                m->failures);
     json_decref(story);
 }
@@ -396,11 +394,11 @@ static void say_limit(const struct why *y)
     if (x->goes_on)
         return;
     last = &x->lines[x->line_count - 1];
-    printf("  It failed %d %s; ", m->failures, m->failures == 1 ? "time" : "times");
+    fprintf(y->out, "  It failed %d %s; ", m->failures, m->failures == 1 ? "time" : "times");
     if (last->decision.matched == NULL)
-        printf("endpoint %s makes it a dead letter at the %s failure.\n", y->setting->name, ordinal(y, last->failure));
+        fprintf(y->out, "endpoint %s makes it a dead letter at the %s failure.\n", y->setting->name, ordinal(y, last->failure));
     else
-        printf("at the %s failure of this kind rule %s says: %s.\n", ordinal(y, last->failure),
+        fprintf(y->out, "at the %s failure of this kind rule %s says: %s.\n", ordinal(y, last->failure),
                clean(y, last->decision.rule), policy_words(y->cli, &last->decision));
 }
 
@@ -411,12 +409,12 @@ static void say_after_head(const struct why *y)
     char id[PR_ID_TEXT_SIZE];
 
     if (head == NULL || (head->state != STATE_DEAD && head->state != STATE_PARKED)) {
-        printf("  When the message before it is delivered%s or discarded it goes on, in order.\n",
+        fprintf(y->out, "  When the message before it is delivered%s or discarded it goes on, in order.\n",
                y->setting != NULL && y->setting->ordering == ORDERING_STRICT ? "" : ", dead");
         return;
     }
     pr_id_format(head->m.id, id);
-    printf("  Nothing by itself: it goes on, in order, when a person has dealt with the one before it:\n"
+    fprintf(y->out, "  Nothing by itself: it goes on, in order, when a person has dealt with the one before it:\n"
            "  postrider %s %s, or postrider %s %s.\n",
            head->state == STATE_DEAD ? "dead replay" : "retry", id,
            head->state == STATE_DEAD ? "dead discard" : "discard", id);
@@ -428,10 +426,10 @@ static void say_due(const struct why *y)
     int64_t expires_us = l->m.expires_us;
 
     if (expires_us != 0 && expires_us <= l->m.due_us) {
-        printf("  It expires before its time: it will not be sent.\n");
+        fprintf(y->out, "  It expires before its time: it will not be sent.\n");
         return;
     }
-    printf("  Attempt %d%s%s, %s%s.\n", l->m.attempts + 1, y->endpoint.size > 0 ? " to " : "",
+    fprintf(y->out, "  Attempt %d%s%s, %s%s.\n", l->m.attempts + 1, y->endpoint.size > 0 ? " to " : "",
            clean(y, y->endpoint), ahead(y, l->m.due_us),
            somebody_works(y) ? "" : ", if somebody delivers from this box by then: start postrider run");
 }
@@ -439,9 +437,9 @@ static void say_due(const struct why *y)
 static void say_probe(const struct why *y)
 {
     if (y->breaker->until_us == PR_NEVER)
-        printf("  Nothing by itself: the endpoint asked not to be tried again.\n");
+        fprintf(y->out, "  Nothing by itself: the endpoint asked not to be tried again.\n");
     else
-        printf("  A probe to %s, %s: this message or another one. When it arrives all go on, in order;\n"
+        fprintf(y->out, "  A probe to %s, %s: this message or another one. When it arrives all go on, in order;\n"
                "  until then no attempt and no failure is counted.\n",
                clean(y, y->breaker->endpoint),
                y->breaker->until_us > y->now_us ? ahead(y, y->breaker->until_us) : "as soon as there is something to send");
@@ -454,12 +452,12 @@ static void say_next(const struct why *y)
     heading(y, "What comes next");
     switch (l->state) {
     case STATE_DEAD:
-        printf("  Nothing by itself: it stays among the dead letters until a person %s it.\n",
+        fprintf(y->out, "  Nothing by itself: it stays among the dead letters until a person %s it.\n",
                pr_id_is_zero(l->edited_as) ? "replays, corrects or discards" : "discards");
         break;
-    case STATE_DONE: printf("  Nothing: it is kept to be read for a while.\n"); break;
+    case STATE_DONE: fprintf(y->out, "  Nothing: it is kept to be read for a while.\n"); break;
     case STATE_PARKED:
-        printf("  %s\n", l->m.reason == PR_REASON_DESTINATION_MISSING
+        fprintf(y->out, "  %s\n", l->m.reason == PR_REASON_DESTINATION_MISSING
                              ? "It goes on by itself when the configuration knows where."
                              : "Nothing by itself.");
         break;
@@ -467,20 +465,20 @@ static void say_next(const struct why *y)
     case STATE_DELAYED: say_due(y); break;
     case STATE_HELD: say_after_head(y); break;
     case STATE_PAUSED:
-        printf("  It goes on when the endpoint is resumed; nothing is counted meanwhile.\n");
+        fprintf(y->out, "  It goes on when the endpoint is resumed; nothing is counted meanwhile.\n");
         break;
     case STATE_IN_FLIGHT:
-        printf("  Delivered, or what the endpoint's rules say of its failure");
+        fprintf(y->out, "  Delivered, or what the endpoint's rules say of its failure");
         if (y->setting != NULL && y->setting->timeout_us > 0)
-            printf("; without an answer it fails after %s", span_words(y->arena, y->setting->timeout_us));
-        printf(".\n  If its instance dies, another one takes over when the lease ends, and counts this attempt.\n");
+            fprintf(y->out, "; without an answer it fails after %s", span_words(y->arena, y->setting->timeout_us));
+        fprintf(y->out, ".\n  If its instance dies, another one takes over when the lease ends, and counts this attempt.\n");
         break;
     default:
         if (y->breaker != NULL) {
             say_probe(y);
             break;
         }
-        printf("  Attempt %d%s%s, as soon as it is its turn.\n", l->m.attempts + 1,
+        fprintf(y->out, "  Attempt %d%s%s, as soon as it is its turn.\n", l->m.attempts + 1,
                y->endpoint.size > 0 ? " to " : "", clean(y, y->endpoint));
     }
     if (y->setting != NULL && l->m.failures > 0 && l->state != STATE_DEAD && l->state != STATE_DONE)
@@ -489,7 +487,7 @@ static void say_next(const struct why *y)
 
 static void say_command(const struct why *y, const char *command, const char *what)
 {
-    printf("  postrider %s %s%*s%s\n", command, y->id, (int)(14 - min_size(strlen(command), 13)), "", what);
+    fprintf(y->out, "  postrider %s %s%*s%s\n", command, y->id, (int)(14 - min_size(strlen(command), 13)), "", what);
 }
 
 static void say_commands(const struct why *y)
@@ -512,9 +510,9 @@ static void say_commands(const struct why *y)
     if (state == STATE_HELD)
         say_command(y, "release", "let it overtake");
     if (state == STATE_PAUSED)
-        printf("  postrider resume %s\n", clean(y, y->endpoint));
+        fprintf(y->out, "  postrider resume %s\n", clean(y, y->endpoint));
     if (y->breaker != NULL)
-        printf("  postrider pause %s    send no more probes (--for 5m; then postrider resume %s)\n",
+        fprintf(y->out, "  postrider pause %s    send no more probes (--for 5m; then postrider resume %s)\n",
                clean(y, y->breaker->endpoint), clean(y, y->breaker->endpoint));
     if (state != STATE_PARKED)
         say_command(y, "park", "set it aside");
@@ -553,27 +551,29 @@ static void ask_routes(struct why *y, struct listed *routed)
     y->breaker = NULL;
 }
 
-static void say_all(struct cli *cli, const struct query_reply *reply, const struct listed *l)
+void why_print(struct cli *cli, const struct query_reply *reply, const struct listed *l, FILE *out,
+               struct pr_error *reterr)
 {
     struct listed routed;
     int64_t now_us = reply->now_us;
     struct why y = {
-        .cli = cli, .arena = &cli->arena, .reply = reply, .l = l, .now_us = now_us, .endpoint = message_endpoint(l),
+        .cli = cli, .out = out, .fault = reterr, .arena = &cli->arena, .reply = reply, .l = l, .now_us = now_us, .endpoint = message_endpoint(l),
         .breaker = message_breaker(cli->config, reply, l),
     };
 
+    error_clear(reterr);
     ask_routes(&y, &routed);
     l = y.l;
     pr_id_format(l->m.id, y.id);
     y.setting = config_find_endpoint(cli->config, y.endpoint);
-    printf("%s%s%s: %s", color_on(COLOR_BOLD, cli->color), y.id, color_off(COLOR_BOLD, cli->color),
+    fprintf(out, "%s%s%s: %s", color_on(COLOR_BOLD, cli->color), y.id, color_off(COLOR_BOLD, cli->color),
            clean(&y, l->m.type));
     if (l->m.stream.size > 0)
-        printf(", stream %s", clean(&y, l->m.stream));
-    printf(", %s %s", l->state == STATE_DEAD ? "was in" : "in", clean(&y, l->box));
+        fprintf(out, ", stream %s", clean(&y, l->m.stream));
+    fprintf(out, ", %s %s", l->state == STATE_DEAD ? "was in" : "in", clean(&y, l->box));
     if (y.endpoint.size > 0)
-        printf(", for %s", clean(&y, y.endpoint));
-    printf(", %s for %s.\n", state_name(l->state),
+        fprintf(out, ", for %s", clean(&y, y.endpoint));
+    fprintf(out, ", %s for %s.\n", state_name(l->state),
            span_words(y.arena, now_us - (l->died_us != 0       ? l->died_us
                                          : l->m.failed_us != 0 ? l->m.failed_us
                                                                : l->m.created_us)));
@@ -588,7 +588,8 @@ static void print_json(struct cli *cli, const struct query_reply *reply, const s
 {
     int64_t now_us = reply->now_us;
     const struct breaker_info *breaker = message_breaker(cli->config, reply, l);
-    struct why y = { .cli = cli, .arena = &cli->arena, .l = l, .now_us = now_us };
+    struct pr_error fault = { 0 };
+    struct why y = { .cli = cli, .fault = &fault, .arena = &cli->arena, .l = l, .now_us = now_us };
     const struct listed *head = l->state == STATE_HELD ? find_head(&y) : NULL;
     struct json_writer w;
     struct buf line;
@@ -618,11 +619,14 @@ static void print_json(struct cli *cli, const struct query_reply *reply, const s
     json_end_object(&w);
     cli_print(&line);
     buf_fini(&line);
+    if (fault.code < 0)
+        cli_say("%s", fault.text);
 }
 
 int run_why(struct cli *cli)
 {
     struct query_reply reply;
+    struct pr_error err;
     int code = message_find(cli, &reply);
 
     for (size_t i = 0; code == EXIT_DONE && i < reply.listed_count; i++) {
@@ -632,7 +636,9 @@ int run_why(struct cli *cli)
         }
         if (i > 0)
             printf("\n");
-        say_all(cli, &reply, &reply.listed[i]);
+        why_print(cli, &reply, &reply.listed[i], stdout, &err);
+        if (err.code < 0)
+            cli_say("%s", err.text);
     }
     return code;
 }

@@ -1,0 +1,12 @@
+/* why.h - the story of a message in words. */
+#ifndef CLI_WHY_H
+#define CLI_WHY_H
+
+#include "cli/cli.h"
+
+/* The reply is the one that it is listed in.  *reterr: code 0, or the fault of a question beside it: then
+ * what hangs on its answer was left out. */
+void why_print(struct cli *cli, const struct query_reply *reply, const struct listed *listed, FILE *out,
+               struct pr_error *reterr);
+
+#endif
