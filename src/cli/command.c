@@ -3,6 +3,7 @@
 
 #include "base/util.h"
 #include "cli/cli.h"
+#include "cli/top.h"
 #include "runtime/config_suggest.h"
 
 #define FLAGS_SEND                                                                                             \
@@ -38,7 +39,7 @@ const struct command commands[] = {
       "postrider status\n"
       "postrider status --json | jq .health\n",
       0, 0, 0, run_status },
-    { "top", "", "the live view: rates, backlog, endpoints, failing groups, blocked streams; ? lists its keys",
+    { "top", "", "live: rates, backlog, endpoints, failing groups, blocked streams; pause, resume, retry",
       "postrider top\n"
       "postrider top --url http://127.0.0.1:8026    # of a running daemon, over its API\n"
       "postrider top --url https://relay.example --token-file token --every 5s\n"
@@ -181,6 +182,11 @@ const struct command commands[] = {
 };
 const size_t command_count = ARRAY_LENGTH(commands);
 
+/* What some have to tell beside their options. */
+static const struct {
+    const char *command, *text;
+} manuals[] = { { "top", top_help } };
+
 /* The first word of a name of two, else all of it. */
 static pr_slice first_word(const struct command *command)
 {
@@ -267,6 +273,9 @@ void command_help(const struct command *command, FILE *out)
     }
     fprintf(out, "\n");
     help_flags(FLAGS_ALWAYS, out);
+    for (size_t i = 0; i < ARRAY_LENGTH(manuals); i++)
+        if (strcmp(manuals[i].command, command->name) == 0)
+            fprintf(out, "\n%s", manuals[i].text);
 }
 
 void command_help_all(FILE *out)

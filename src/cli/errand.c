@@ -62,14 +62,17 @@ static void report(struct errand *e, const struct admin_reply *r)
     const char *done = o->kind == ORDER_RETRY ? "retried" : "replayed";
 
     if (o->kind == ORDER_PAUSE)
-        (void)snprintf(e->said, sizeof(e->said), "%.200s %s", o->name, r->changed > 0 ? "is paused until resumed" : "was paused already");
+        (void)snprintf(e->said, sizeof(e->said), "%.200s %s", o->name,
+                       r->changed > 0 ? "is paused until resumed" : "was paused already");
     else if (o->kind == ORDER_RESUME)
-        (void)snprintf(e->said, sizeof(e->said), "%.200s %s", o->name, r->changed > 0 ? "is resumed" : "was not paused");
+        (void)snprintf(e->said, sizeof(e->said), "%.200s %s", o->name,
+                       r->changed > 0 ? "is resumed" : "was not paused");
     else if (r->changed == 0)
         e->rc = error_set(&e->error, PR_ENOTFOUND, "nothing was %s: %s", done,
                           r->refused > 0 ? "it is not in a state for it" : "it is gone");
     else if (r->refused > 0)
-        (void)snprintf(e->said, sizeof(e->said), "%" PRIu64 " %s, %" PRIu64 " refused", r->changed, done, r->refused);
+        (void)snprintf(e->said, sizeof(e->said), "%" PRIu64 " %s, %" PRIu64 " refused", r->changed, done,
+                       r->refused);
     else
         (void)snprintf(e->said, sizeof(e->said), "%" PRIu64 " %s", r->changed, done);
 }
@@ -95,8 +98,8 @@ static void say_group(struct errand *e, struct arena *arena, FILE *out)
         if (memcmp(&g->sample, &e->id, sizeof(e->id)) != 0)
             continue;
         fprintf(out, "Group %.*s: %s dead %s, the first %s ago, the latest %s ago. One of them:\n\n",
-                SLICE_ARGS(g->fingerprint), count_bounded(arena, g->count), g->count == 1 ? "letter" : "letters",
-                span_words(arena, e->before->now_us - g->first_us),
+                SLICE_ARGS(g->fingerprint), count_bounded(arena, g->count),
+                g->count == 1 ? "letter" : "letters", span_words(arena, e->before->now_us - g->first_us),
                 span_words(arena, e->before->now_us - g->last_us));
     }
 }
@@ -135,7 +138,8 @@ static void say_state(const struct view_endpoint *n, struct arena *arena, int64_
     switch (n->state) {
     case VIEW_OPEN:
     case VIEW_HALF_OPEN:
-        fprintf(out, "It is open for %s: its messages wait and are not counted.", span_words(arena, now_us - n->since_us));
+        fprintf(out, "It is open for %s: its messages wait and are not counted.",
+                span_words(arena, now_us - n->since_us));
         if (n->until_us > now_us && n->until_us != PR_NEVER)
             fprintf(out, " The next probe is in %s.\n", span_words(arena, n->until_us - now_us));
         else
@@ -212,7 +216,8 @@ void errand_run(struct errand *e)
     e->rc = PR_OK;
     switch (e->kind) {
     case ERRAND_LOOK:
-        e->rc = view_ask(e->view, &e->cli->store, e->config, e->before, clock_mono_us(clock_system()), &e->error);
+        e->rc =
+            view_ask(e->view, &e->cli->store, e->config, e->before, clock_mono_us(clock_system()), &e->error);
         break;
     case ERRAND_ORDER: run_order(e); break;
     default: run_open(e);

@@ -16,10 +16,10 @@ struct errand {
     const struct config *config; /* LOOK: see view_ask() */
     pr_slice by;                 /* ORDER: who says so */
 
-    struct order order;       /* ORDER */
-    pr_id id;                 /* OPEN: zero: the endpoint of that name */
+    struct order order; /* ORDER */
+    pr_id id;           /* OPEN: zero: the endpoint of that name */
     char name[ORDER_NAME_MAX + 1];
-    enum pane pane;           /* OPEN: where it was chosen */
+    enum pane pane;            /* OPEN: where it was chosen */
     const struct view *before; /* LOOK, OPEN: the latest view; may be NULL */
 
     /* What came of it: */

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "cli/errand.h"
+#include "cli/terminal.h"
 #include "runtime/thread.h"
 
 #define LAST_WAIT_SECONDS 1 /* a person who quits does not wait longer for a store that does not answer */
@@ -23,6 +24,7 @@ static void *run(void *arg)
 {
     struct runner *r = arg;
 
+    terminal_watch_thread();
     bell_lock(&r->bell);
     while (!r->stop) {
         if (r->place != PLACE_BEGUN) {

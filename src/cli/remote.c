@@ -19,7 +19,7 @@
 #define REQUEST_MAX 65536
 #define USER_MAX 100 /* bytes: what the API takes */
 #define CONNECT_MS 3000L
-#define ANSWER_MS 15000L /* counting in a large store takes its time */
+#define ANSWER_MS 15000L      /* counting in a large store takes its time */
 #define SKEW_US PR_SECONDS(2) /* Date has whole seconds: less than this is no difference of clocks */
 
 struct remote {
@@ -66,8 +66,8 @@ static int refusal(struct remote *r, long status, const json_t *answer, struct p
     int code = status == 404 ? PR_ENOTFOUND : status < 500 ? PR_EINVAL : PR_ESTORE;
 
     if (status == 401)
-        return error_set(reterr, PR_EINVAL, "%s wants a token: --token-file FILE, or http.token of the configuration",
-                         r->base);
+        return error_set(reterr, PR_EINVAL,
+                         "%s wants a token: --token-file FILE, or http.token of the configuration", r->base);
     if (message == NULL)
         return error_set(reterr, code, "%s answers with status %ld: is it postrider's API?", r->base, status);
     return error_set(reterr, code, "%s", message);
@@ -141,6 +141,13 @@ static void add_number(struct remote *r, struct buf *path, const char *name, uin
     add_param(r, path, name, value > 0 ? slice_from(text) : (pr_slice){ NULL, 0 });
 }
 
+/* What is left out of a question would make its answer wrong. */
+static bool can_be_asked(const struct filter *f)
+{
+    return f->type.size == 0 && f->error.size == 0 && f->reason == 0 && f->state < 0 && f->since_us == 0 &&
+           f->until_us == 0 && f->after == 0 && f->id_count == 0;
+}
+
 static void add_filter(struct remote *r, struct buf *path, const struct filter *f)
 {
     add_param(r, path, "box", f->box);
@@ -169,11 +176,11 @@ static bool write_path(struct remote *r, const struct query *q, struct buf *path
     default: return false;
     }
     add_filter(r, path, &q->filter);
-    return true;
+    return can_be_asked(&q->filter);
 }
 
-static int remote_query(void *self, const struct query *query, struct arena *arena, struct query_reply *ret_reply,
-                        struct pr_error *reterr)
+static int remote_query(void *self, const struct query *query, struct arena *arena,
+                        struct query_reply *ret_reply, struct pr_error *reterr)
 {
     struct remote *r = self;
     struct buf path;
@@ -269,7 +276,8 @@ static struct admin_reply reply_of(const json_t *answer, long status)
     json_int_t next = json_integer_value(json_object_get(answer, "next"));
 
     if (status == 404 || status == 409)
-        return (struct admin_reply){ .matched = status == 409, .refused = status == 409, .missing = status == 404 };
+        return (
+            struct admin_reply){ .matched = status == 409, .refused = status == 409, .missing = status == 404 };
     return (struct admin_reply){
         .matched = (uint64_t)json_integer_value(json_object_get(answer, "matched")),
         .changed = (uint64_t)json_integer_value(json_object_get(answer, "changed")),
@@ -312,7 +320,8 @@ static int post(struct remote *r, const struct admin *a, const char *path, const
         complete = add_header(&headers, h->data);
     (void)curl_easy_setopt(r->curl, CURLOPT_POSTFIELDS, body);
     (void)curl_easy_setopt(r->curl, CURLOPT_HTTPHEADER, headers);
-    int rc = complete ? ask(r, path, ret, ret_status, reterr) : error_set(reterr, PR_ENOMEM, "no memory for headers");
+    int rc = complete ? ask(r, path, ret, ret_status, reterr)
+                      : error_set(reterr, PR_ENOMEM, "no memory for headers");
     (void)curl_easy_setopt(r->curl, CURLOPT_HTTPGET, 1L);
     (void)curl_easy_setopt(r->curl, CURLOPT_HTTPHEADER, r->headers);
     curl_slist_free_all(headers);
@@ -396,10 +405,11 @@ static int set_address(struct remote *r, const struct remote_options *o, struct 
     const char *base = is_file ? "http://localhost" : o->url;
 
     if (!is_file && strncmp(base, "http://", 7) != 0 && strncmp(base, "https://", 8) != 0)
-        return error_set(reterr, PR_EINVAL, "\"%s\" is not like http://127.0.0.1:8026 or unix:/run/postrider.sock",
-                         o->url);
+        return error_set(reterr, PR_EINVAL,
+                         "\"%s\" is not like http://127.0.0.1:8026 or unix:/run/postrider.sock", o->url);
     if (o->token[0] != '\0' && !is_here_or_encrypted(base))
-        return error_set(reterr, PR_EINVAL, "the token would be readable on its way to %s: write https", o->url);
+        return error_set(reterr, PR_EINVAL, "the token would be readable on its way to %s: write https",
+                         o->url);
     r->base = strdup(base);
     if (r->base == NULL)
         return error_set(reterr, PR_ENOMEM, "no memory for the address");
@@ -419,7 +429,8 @@ static int set_headers(struct remote *r, const char *token, struct pr_error *ret
 
     explicit_bzero(line, sizeof(line));
     if (!done)
-        return error_set(reterr, fits ? PR_ENOMEM : PR_EINVAL, fits ? "no memory for the token" : "the token is too long");
+        return error_set(reterr, fits ? PR_ENOMEM : PR_EINVAL,
+                         fits ? "no memory for the token" : "the token is too long");
     (void)curl_easy_setopt(r->curl, CURLOPT_HTTPHEADER, r->headers);
     return PR_OK;
 }
@@ -435,7 +446,8 @@ int remote_open(const struct remote_options *options, struct store *ret, struct 
     }
     buf_init(&r->answer, ANSWER_MAX);
     r->curl = curl_easy_init();
-    rc = r->curl != NULL ? set_address(r, options, reterr) : error_set(reterr, PR_ENOMEM, "no memory for the connection");
+    rc = r->curl != NULL ? set_address(r, options, reterr)
+                         : error_set(reterr, PR_ENOMEM, "no memory for the connection");
     if (rc == PR_OK)
         rc = set_headers(r, options->token, reterr);
     if (rc != PR_OK) {

@@ -326,16 +326,15 @@ static bool decode_breakers(struct decoder *d, const json_t *endpoints)
     d->reply->breakers = arena_alloc_array(d->arena, count, sizeof(*d->reply->breakers));
     if (d->reply->breakers == NULL)
         return false;
-    json_array_foreach(endpoints, i, endpoint) json_array_foreach(json_object_get(endpoint, "breakers"), k, breaker)
-        add_breaker(d, breaker, count);
+    json_array_foreach(endpoints, i, endpoint)
+        json_array_foreach(json_object_get(endpoint, "breakers"), k, breaker) add_breaker(d, breaker, count);
     return true;
 }
 
 int remote_decode(const json_t *answer, enum query_kind kind, int64_t now_us, struct arena *arena,
                   struct query_reply *ret, struct pr_error *reterr)
 {
-    struct query_reply reply = { .now_us = now_us,
-                                 .more = json_is_true(json_object_get(answer, "more")) };
+    struct query_reply reply = { .now_us = now_us, .more = json_is_true(json_object_get(answer, "more")) };
     struct decoder d = { arena, now_us, &reply };
     const struct shape *shape = &shapes[kind];
     const json_t *list = json_object_get(answer, shape->list), *row;
@@ -343,8 +342,7 @@ int remote_decode(const json_t *answer, enum query_kind kind, int64_t now_us, st
 
     if (!json_is_array(list))
         return error_set(reterr, PR_ESTORE, "the answer has no \"%s\": is it postrider's API?", shape->list);
-    if (!make_room(&d, kind, json_array_size(list)) ||
-        (kind == QUERY_ENDPOINTS && !decode_breakers(&d, list)))
+    if (!make_room(&d, kind, json_array_size(list)) || (kind == QUERY_ENDPOINTS && !decode_breakers(&d, list)))
         return error_set(reterr, PR_ENOMEM, "no memory for the answer");
     json_array_foreach(list, i, row) shape->decode(&d, row, i);
     *ret = reply;

@@ -15,7 +15,7 @@
 #define STYLE_COLOR(style) ((enum color)((style)&0x0fu))
 
 struct cell {
-    char text[11]; /* a character and the marks on it; those that do not fit are left out */
+    char text[11];       /* a character and the marks on it; those that do not fit are left out */
     unsigned char size;  /* 0: the right half of a wide character */
     unsigned char style; /* enum color, STYLE_REVERSE */
 };

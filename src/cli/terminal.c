@@ -85,6 +85,16 @@ static void watch_crashes(bool on)
         (void)sigaction(crashes[i], &action, NULL);
 }
 
+void terminal_watch_thread(void)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    for (size_t i = 0; i < ARRAY_LENGTH(crashes); i++)
+        sigaddset(&set, crashes[i]);
+    (void)pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+}
+
 static bool open_signals(void)
 {
     sigset_t set;

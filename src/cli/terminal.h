@@ -13,6 +13,9 @@ void terminal_close(void); /* safe when it is not open, and twice */
 /* Ctrl-Z: gives it back, stops, and takes it again when the program goes on. */
 void terminal_stop(void);
 
+/* For a thread that blocks signals: its crash must give the terminal back, too. */
+void terminal_watch_thread(void);
+
 /* Changes size, SIGTERM and the like: read() it when poll() says so. */
 int terminal_signals(void);
 /* 0: none; SIGWINCH: the size has changed; otherwise end. */

@@ -22,6 +22,7 @@
 #define EVERY_MIN_US PR_MILLISECONDS(100)
 #define EVERY_MAX_US PR_SECONDS(3600)
 #define AGAIN_US PR_SECONDS(1) /* after a fault: not more often than this */
+#define SLOW_US PR_SECONDS(1)  /* who has not answered by then is slow */
 #define TICK_US PR_SECONDS(1)  /* the clock in the header */
 #define PLAIN_WIDTH 100        /* columns, where nobody says */
 #define TOKEN_MAX 2048
@@ -32,11 +33,14 @@ struct top {
     const char *source;          /* shown */
     int64_t every_us;
     struct ui ui;
-    struct view *view, *spare; /* view: the latest facts */
+    struct view *view;  /* the latest facts */
+    struct view *base;  /* older ones, for rates when the latest are too fresh */
+    struct view *spare; /* for the next */
     struct errand errand;
+    struct order order; /* as it was confirmed */
     bool order_waits, open_waits;
-    int64_t next_look_us; /* monotonic */
-    char *text;           /* of what is opened */
+    int64_t next_look_us, began_us; /* monotonic; of the errand that runs */
+    char *text;                     /* of what is opened */
 };
 
 static int64_t mono_us(void)
@@ -116,16 +120,24 @@ static int open_source(struct top *t)
 
 /* ---- Errands ---- */
 
+/* A look that follows on an order comes early: a difference of milliseconds is no rate. */
+static bool is_fresh(const struct top *t)
+{
+    return mono_us() - t->view->mono_us < t->every_us / 2 && t->base->mono_us != 0;
+}
+
 static void prepare(struct top *t, enum errand_kind kind)
 {
+    const struct view *before = kind == ERRAND_LOOK && is_fresh(t) ? t->base : t->view;
+
     t->errand = (struct errand){ .kind = kind,
                                  .cli = t->cli,
                                  .config = t->config,
                                  .by = t->errand.by,
-                                 .order = t->ui.order,
+                                 .order = t->order,
                                  .id = t->ui.opened,
                                  .pane = t->ui.pane,
-                                 .before = t->view->mono_us != 0 ? t->view : NULL,
+                                 .before = before->mono_us != 0 ? before : NULL,
                                  .view = t->spare };
     memcpy(t->errand.name, t->ui.opened_name, sizeof(t->errand.name));
 }
@@ -135,11 +147,13 @@ static void take_look(struct top *t)
     struct errand *e = &t->errand;
 
     if (e->rc != PR_OK) { /* what was known stays on the screen */
-        (void)snprintf(t->ui.trouble, sizeof(t->ui.trouble), "%s", e->error.text);
+        (void)snprintf(t->ui.trouble, sizeof(t->ui.trouble), "no answer, trying again: %s", e->error.text);
         t->next_look_us = mono_us() + max64(t->every_us, AGAIN_US);
         return;
     }
-    t->spare = t->view;
+    bool keep_base = e->before != NULL && e->before == t->base;
+    t->spare = keep_base ? t->view : t->base;
+    t->base = keep_base ? t->base : t->view;
     t->view = e->view;
     t->ui.trouble[0] = '\0';
     t->next_look_us = max64(t->view->mono_us + t->every_us, mono_us());
@@ -150,10 +164,13 @@ static void take_text(struct top *t)
 {
     struct errand *e = &t->errand;
 
+    if (t->open_waits)
+        return; /* something else was opened meanwhile */
     if (e->rc != PR_OK)
         ui_say(&t->ui, true, "%s", e->error.text);
     free(t->text);
     t->text = e->text;
+    e->text = NULL;
     t->ui.text = e->rc == PR_OK ? t->text : "It cannot be read right now.";
 }
 
@@ -163,8 +180,13 @@ static void take_result(struct top *t)
 
     switch (e->kind) {
     case ERRAND_LOOK: take_look(t); break;
-    case ERRAND_OPEN: take_text(t); break;
+    case ERRAND_OPEN:
+        take_text(t);
+        free(e->text);
+        e->text = NULL;
+        break;
     default:
+        t->ui.trouble[0] = '\0'; /* it has answered */
         ui_say(&t->ui, e->rc != PR_OK, "%s", e->rc != PR_OK ? e->error.text : e->said);
         t->next_look_us = 0; /* see what it did */
         t->open_waits = t->ui.mode == MODE_OPENED;
@@ -183,7 +205,18 @@ static void begin_errand(struct top *t, struct runner *runner)
     else if (kind == ERRAND_OPEN)
         t->open_waits = false;
     prepare(t, kind);
+    t->began_us = mono_us();
     runner_begin(runner, &t->errand);
+}
+
+/* Old facts must not look like fresh ones. */
+static void see_slowness(struct top *t, const struct runner *runner)
+{
+    int64_t waited_us = mono_us() - t->began_us;
+
+    if (runner_is_busy(runner) && waited_us > SLOW_US)
+        (void)snprintf(t->ui.trouble, sizeof(t->ui.trouble), "no answer for %d s, still waiting",
+                       (int)(waited_us / PR_SECONDS(1)));
 }
 
 /* ---- On a terminal ---- */
@@ -204,6 +237,16 @@ static int show(struct top *t, size_t *ret_page)
     return EXIT_DONE;
 }
 
+static void take_order(struct top *t)
+{
+    if (t->order_waits) {
+        ui_say(&t->ui, true, "the order before this one still waits: nothing was changed");
+        return;
+    }
+    t->order = t->ui.order;
+    t->order_waits = true;
+}
+
 /* False: quit. */
 static bool take_keys(struct top *t, size_t page)
 {
@@ -216,7 +259,7 @@ static bool take_keys(struct top *t, size_t page)
             return true;
         switch (ui_key(&t->ui, t->view, key, page)) {
         case WISH_QUIT: return false;
-        case WISH_ORDER: t->order_waits = true; break;
+        case WISH_ORDER: take_order(t); break;
         case WISH_OPEN: t->open_waits = true; break;
         case WISH_STOP: terminal_stop(); break;
         default: break;
@@ -250,6 +293,7 @@ static int loop(struct top *t, struct runner *runner)
         size_t page;
 
         begin_errand(t, runner);
+        see_slowness(t, runner);
         if (show(t, &page) != EXIT_DONE)
             return EXIT_FAILED;
         if (poll(fds, ARRAY_LENGTH(fds), wait_ms(t, runner)) < 0 && errno != EINTR)
@@ -319,7 +363,8 @@ static int print_plain(struct top *t)
 /* Rates want two looks. */
 static int run_once(struct top *t)
 {
-    struct timespec span = { .tv_sec = t->every_us / PR_SECONDS(1), .tv_nsec = t->every_us % PR_SECONDS(1) * 1000 };
+    struct timespec span = { .tv_sec = t->every_us / PR_SECONDS(1),
+                             .tv_nsec = t->every_us % PR_SECONDS(1) * 1000 };
     struct buf line;
 
     while (nanosleep(&span, &span) != 0 && errno == EINTR)
@@ -345,15 +390,16 @@ static int read_every(struct top *t)
     const char *text = t->cli->flags.values[FLAG_EVERY];
 
     t->every_us = EVERY_USUAL_US;
-    if (text == NULL || (duration_parse(slice_from(text), &t->every_us) == PR_OK && t->every_us >= EVERY_MIN_US &&
-                         t->every_us <= EVERY_MAX_US))
+    if (text == NULL || (duration_parse(slice_from(text), &t->every_us) == PR_OK &&
+                         t->every_us >= EVERY_MIN_US && t->every_us <= EVERY_MAX_US))
         return EXIT_DONE;
     return cli_usage(t->cli, "--every: \"%s\" is not a time from 100ms to 1h", text);
 }
 
 static int run(struct top *t)
 {
-    bool once = t->cli->json || flag_given(&t->cli->flags, FLAG_ONCE) || !isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO);
+    bool once = t->cli->json || flag_given(&t->cli->flags, FLAG_ONCE) || !isatty(STDIN_FILENO) ||
+                !isatty(STDOUT_FILENO);
 
     /* The first look is made before the terminal changes: who cannot be asked is told as by every command. */
     prepare(t, ERRAND_LOOK);
@@ -366,10 +412,10 @@ static int run(struct top *t)
 
 int run_top(struct cli *cli)
 {
-    struct top t = { .cli = cli, .view = view_new(), .spare = view_new() };
+    struct top t = { .cli = cli, .view = view_new(), .base = view_new(), .spare = view_new() };
     int code = EXIT_FAILED;
 
-    if (t.view != NULL && t.spare != NULL) {
+    if (t.view != NULL && t.base != NULL && t.spare != NULL) {
         code = read_every(&t);
         if (code == EXIT_DONE)
             code = open_source(&t);
@@ -378,7 +424,9 @@ int run_top(struct cli *cli)
             code = run(&t);
     }
     view_free(t.view);
+    view_free(t.base);
     view_free(t.spare);
     free(t.text);
+    free(t.errand.text); /* it came when nobody wanted it any more */
     return code;
 }

@@ -32,7 +32,8 @@ size_t key_decode(pr_slice bytes, bool whole, int32_t *ret_key);
 
 /* ---- What a person wants ---- */
 
-#define ORDER_NAME_MAX 512 /* bytes of an endpoint's name or a fingerprint; longer ones cannot be ordered about */
+#define ORDER_NAME_MAX                                                                                         \
+    512 /* bytes of an endpoint's name or a fingerprint; longer ones cannot be ordered about */
 
 enum order_kind {
     ORDER_NONE,
@@ -101,6 +102,7 @@ struct frame {
 
 /* ui->scroll is brought into range; nothing else is changed. */
 void top_draw(struct screen *s, const struct frame *frame, struct ui *ui);
+extern const char top_help[]; /* keys, and what is shown */
 /* Rows that a plain frame takes. */
 size_t top_plain_height(const struct view *v);
 

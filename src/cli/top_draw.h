@@ -28,6 +28,5 @@ void draw_pane(struct drawing *d, enum pane pane, size_t row, size_t rows);
 size_t draw_sentence(struct drawing *d, size_t row, size_t rows);
 /* Lines, wrapped; scroll is brought into range. */
 void draw_text(struct drawing *d, size_t row, size_t rows, pr_slice text);
-extern const char top_help[];
 
 #endif

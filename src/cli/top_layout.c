@@ -16,8 +16,8 @@
 
 /* Lines of the lists. */
 struct plan {
-    bool gaps;                /* empty lines between the parts */
-    size_t boxes;             /* lines for boxes, with head; 0: none */
+    bool gaps;    /* empty lines between the parts */
+    size_t boxes; /* lines for boxes, with head; 0: none */
     bool shown[PANE_COUNT];
     size_t rows[PANE_COUNT]; /* below each title */
 };
@@ -88,7 +88,8 @@ static void draw_header(struct drawing *d)
         (void)screen_put(d->s, 0, room + 1, strlen(right), COLOR_DIM, slice_from(right));
 }
 
-static void number(struct drawing *d, size_t row, size_t *at, const char *name, unsigned style, const char *value)
+static void number(struct drawing *d, size_t row, size_t *at, const char *name, unsigned style,
+                   const char *value)
 {
     pr_slice text = slice_from(value);
     size_t size = strlen(name) + 1 + text_columns(text);
@@ -114,8 +115,10 @@ static void draw_numbers(struct drawing *d, size_t row)
     size_t at = 1;
 
     number(d, row, &at, "sent", COLOR_BOLD, joined(d, rate_human(&d->arena, r->known, r->sent), "/s"));
-    number(d, row, &at, "backlog", COLOR_BOLD, joined(d, count_human(&d->arena, v->backlog), v->backlog_exact ? "" : "+"));
-    number(d, row, &at, "oldest", COLOR_BOLD, v->oldest_us != 0 ? span_words(&d->arena, v->now_us - v->oldest_us) : "-");
+    number(d, row, &at, "backlog", COLOR_BOLD,
+           joined(d, count_human(&d->arena, v->backlog), v->backlog_exact ? "" : "+"));
+    number(d, row, &at, "oldest", COLOR_BOLD,
+           v->oldest_us != 0 ? span_words(&d->arena, v->now_us - v->oldest_us) : "-");
     number(d, row, &at, "failed", r->failed > 0 ? COLOR_YELLOW : COLOR_NONE,
            joined(d, rate_human(&d->arena, r->known, r->failed), "/s"));
     number(d, row, &at, "dead", r->dead > 0 ? COLOR_RED : COLOR_NONE,
@@ -145,7 +148,7 @@ static pr_slice last_words(struct drawing *d, size_t width, unsigned *ret_style)
     }
     if (ui->trouble[0] != '\0') {
         *ret_style = COLOR_RED;
-        return arena_printf(&d->arena, "%s; trying again", ui->trouble);
+        return slice_from(ui->trouble);
     }
     if (ui->notice[0] != '\0') {
         *ret_style = ui->notice_is_bad ? COLOR_YELLOW : COLOR_GREEN;
@@ -215,5 +218,6 @@ size_t top_plain_height(const struct view *v)
 {
     size_t rows = max_size(v->endpoint_count, 1) + max_size(v->group_count, 1) + max_size(v->stream_count, 1);
 
-    return HEAD_LINES + SENTENCE_LINES + GAPS + 1 + boxes_shown(v) + 1 + PANE_COUNT + max_size(rows, PANE_COUNT * PANE_ROWS_MIN);
+    return HEAD_LINES + SENTENCE_LINES + GAPS + 1 + boxes_shown(v) + 1 + PANE_COUNT +
+           max_size(rows, PANE_COUNT * PANE_ROWS_MIN);
 }

@@ -14,9 +14,9 @@
 #define WHY_BYTES 500
 
 static const struct grid_column box_columns[] = {
-    { "BOX", false, 12, NAME_MOST, 0 },   { "READY", true, 7, 8, 0 },    { "IN FLIGHT", true, 9, 9, 1 },
-    { "RETRYING", true, 8, 8, 2 },        { "HELD", true, 7, 8, 3 },     { "DEAD", true, 7, 8, 0 },
-    { "PARKED", true, 7, 8, 6 },          { "PAUSED", true, 7, 8, 5 },   { "DELAYED", true, 7, 8, 7 },
+    { "BOX", false, 12, NAME_MOST, 0 }, { "READY", true, 7, 8, 0 },  { "IN FLIGHT", true, 9, 9, 1 },
+    { "RETRYING", true, 8, 8, 2 },      { "HELD", true, 7, 8, 3 },   { "DEAD", true, 7, 8, 0 },
+    { "PARKED", true, 7, 8, 6 },        { "PAUSED", true, 7, 8, 5 }, { "DELAYED", true, 7, 8, 7 },
     { "OLDEST", true, 7, 10, 0 },
 };
 
@@ -71,8 +71,8 @@ static void add_box(struct drawing *d, struct grid *g, const struct box_counts *
     const struct {
         uint64_t count;
         enum color color;
-    } cells[] = { { b->ready, COLOR_NONE },     { b->in_flight, COLOR_GREEN }, { b->retrying, COLOR_YELLOW },
-                  { b->held, COLOR_YELLOW },    { b->dead, COLOR_RED },        { b->parked, COLOR_YELLOW },
+    } cells[] = { { b->ready, COLOR_NONE },    { b->in_flight, COLOR_GREEN }, { b->retrying, COLOR_YELLOW },
+                  { b->held, COLOR_YELLOW },   { b->dead, COLOR_RED },        { b->parked, COLOR_YELLOW },
                   { b->paused, COLOR_YELLOW }, { b->delayed, COLOR_NONE } };
 
     grid_add(g, COLOR_NONE, b->name);
@@ -100,7 +100,8 @@ static void add_count(struct drawing *d, struct grid *g, uint64_t count, enum co
     grid_text(g, count > 0 ? color : COLOR_DIM, count_human(&d->arena, count));
 }
 
-static void add_rate(struct drawing *d, struct grid *g, const struct view_rates *r, double rate, enum color color)
+static void add_rate(struct drawing *d, struct grid *g, const struct view_rates *r, double rate,
+                     enum color color)
 {
     grid_text(g, r->known && rate > 0 ? color : COLOR_DIM, rate_human(&d->arena, r->known, rate));
 }
@@ -113,7 +114,8 @@ static void add_state(struct drawing *d, struct grid *g, const struct view_endpo
     switch (e->state) {
     case VIEW_OPEN:
         if (timed)
-            grid_add(g, COLOR_RED, arena_printf(&d->arena, "open, probe in %s", span_short(&d->arena, left_us)));
+            grid_add(g, COLOR_RED,
+                     arena_printf(&d->arena, "open, probe in %s", span_short(&d->arena, left_us)));
         else
             grid_text(g, COLOR_RED, "open");
         break;
@@ -229,6 +231,7 @@ void draw_pane(struct drawing *d, enum pane pane, size_t row, size_t rows)
         add_row(d, &g, pane, all.index[i]);
     grid_draw(&g, d->s, row, has_focus && all.count > 0 ? cursor - first : SIZE_MAX);
     if (all.count == 0)
-        (void)screen_put(d->s, row + 1, 1, d->s->width, COLOR_DIM,
-                         slice_from(d->ui->filter[0] != '\0' ? "nothing that the filter finds" : panes[pane].nothing));
+        (void)screen_put(
+            d->s, row + 1, 1, d->s->width, COLOR_DIM,
+            slice_from(d->ui->filter[0] != '\0' ? "nothing that the filter finds" : panes[pane].nothing));
 }

@@ -13,28 +13,27 @@
 #define OLD_US PR_MINUTES(5) /* a ready message that waits longer tells of trouble, as in status */
 #define INDENT_MOST 16       /* columns that a wrapped line is moved to the right by */
 
-const char top_help[] =
-    "Keys\n"
-    "\n"
-    "  up, down, k, j     the row before, the row after\n"
-    "  PgUp PgDn Home End further\n"
-    "  tab, shift-tab     the next list: endpoints, failing groups, blocked streams\n"
-    "  enter              open: why a message does not arrive, how an endpoint is\n"
-    "  p                  pause the endpoint of this row, until resumed\n"
-    "  r                  resume it\n"
-    "  t                  replay a group of dead letters, retry the head of a stream\n"
-    "  /                  show only rows with this text; escape shows all again\n"
-    "  ?                  this text\n"
-    "  q, Ctrl-C          leave what is open; quit\n"
-    "\n"
-    "Every change asks first, and is in the record: postrider audit\n"
-    "\n"
-    "What is shown\n"
-    "\n"
-    "  Rates are of the last interval. Endpoints that do not send stand first, then\n"
-    "  those that fail most. A failing group is dead letters that died of the same\n"
-    "  thing. A stream is blocked when messages wait behind one that failed. Of each\n"
-    "  list the worst 200 are shown; 10,000+ means that counting ended there.\n";
+const char top_help[] = "Keys\n"
+                        "\n"
+                        "  up, down, k, j     the row before, the row after\n"
+                        "  PgUp PgDn Home End further\n"
+                        "  tab, shift-tab     the next list: endpoints, failing groups, blocked streams\n"
+                        "  enter              open: why a message does not arrive, how an endpoint is\n"
+                        "  p                  pause the endpoint of this row, until resumed\n"
+                        "  r                  resume it\n"
+                        "  t                  replay a group of dead letters, retry the head of a stream\n"
+                        "  /                  show only rows with this text; escape shows all again\n"
+                        "  ?                  this text\n"
+                        "  q, Ctrl-C          leave what is open; quit\n"
+                        "\n"
+                        "Every change asks first, and is in the record: postrider audit\n"
+                        "\n"
+                        "What is shown\n"
+                        "\n"
+                        "  Rates are of the last interval. Endpoints that do not send stand first, then\n"
+                        "  those that fail most. A failing group is dead letters that died of the same\n"
+                        "  thing. A stream is blocked when messages wait behind one that failed. Of each\n"
+                        "  list the worst 200 are shown; 10,000+ means that counting ended there.\n";
 
 /* What of a line fits, broken between words where there are some. */
 static pr_slice break_line(pr_slice line, size_t columns)
@@ -78,7 +77,8 @@ static void say_endpoints(struct drawing *d, struct sentence *s, size_t count, s
     if (count > 1)
         say(s, color, "%s endpoints are %s", count_human(&d->arena, count), what);
     else if (count == 1)
-        say(s, color, "endpoint %.*s is %s", SLICE_ARGS(utf8_cut_bytes(d->v->endpoints[first].name, 200)), what);
+        say(s, color, "endpoint %.*s is %s", SLICE_ARGS(utf8_cut_bytes(d->v->endpoints[first].name, 200)),
+            what);
 }
 
 static void say_streams(struct drawing *d, struct sentence *s)
@@ -93,8 +93,8 @@ static void say_streams(struct drawing *d, struct sentence *s)
     }
     if (v->stream_count > 0)
         say(s, COLOR_YELLOW, "%zu%s %s blocked, %s%s %s behind", v->stream_count, v->streams_more ? "+" : "",
-            v->stream_count == 1 ? "stream is" : "streams are", count_human(&d->arena, waiting), exact ? "" : "+",
-            waiting == 1 && exact ? "message waits" : "messages wait");
+            v->stream_count == 1 ? "stream is" : "streams are", count_human(&d->arena, waiting),
+            exact ? "" : "+", waiting == 1 && exact ? "message waits" : "messages wait");
 }
 
 static void say_trouble(struct drawing *d, struct sentence *s)
@@ -124,7 +124,8 @@ static void say_well(struct drawing *d, struct sentence *s)
     sends += v->total_count - v->endpoint_count; /* beyond the page: the worst come first */
     say(s, COLOR_GREEN, "All is well: ");
     if (sends > 0)
-        buf_addf(&s->text, "%s %s, ", count_human(&d->arena, sends), sends == 1 ? "endpoint sends" : "endpoints send");
+        buf_addf(&s->text, "%s %s, ", count_human(&d->arena, sends),
+                 sends == 1 ? "endpoint sends" : "endpoints send");
     buf_add_cstr(&s->text, v->backlog == 0 ? "nothing waits, " : "");
     buf_add_cstr(&s->text, "nothing is blocked or dead.");
 }

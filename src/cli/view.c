@@ -184,7 +184,8 @@ static void take_boxes(struct view *v, const struct query_reply *reply)
     v->backlog_exact = v->dead_exact = true;
     for (size_t i = 0; i < reply->box_count; i++) {
         const struct box_counts *b = &reply->boxes[i];
-        const uint64_t waits[] = { b->ready, b->delayed, b->retrying, b->held, b->parked, b->paused, b->in_flight };
+        const uint64_t waits[] = { b->ready,  b->delayed, b->retrying, b->held,
+                                   b->parked, b->paused,  b->in_flight };
 
         for (size_t k = 0; k < ARRAY_LENGTH(waits); k++) {
             v->backlog += min_size((size_t)waits[k], COUNT_EXACT_MAX);

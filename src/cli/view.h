@@ -10,21 +10,22 @@
 #include "runtime/config.h"
 #include "store/store.h"
 
-#define VIEW_ROWS_MAX 200 /* of a list; nobody reads further, and a store with trouble has better things to do */
+#define VIEW_ROWS_MAX                                                                                          \
+    200 /* of a list; nobody reads further, and a store with trouble has better things to do */
 
 struct view_rates {
-    bool known;               /* there was an earlier view */
+    bool known;                /* there was an earlier view */
     double sent, failed, dead; /* a second */
 };
 
 enum view_state { VIEW_OPEN, VIEW_HALF_OPEN, VIEW_PAUSED, VIEW_SENDS, VIEW_UNUSED }; /* the worst first */
 
 struct view_endpoint {
-    pr_slice name; /* empty: died before they were routed */
+    pr_slice name;         /* empty: died before they were routed */
     enum view_state state; /* UNUSED: sends nothing, and the configuration does not know it */
-    int64_t since_us; /* of the breaker; 0: none */
-    int64_t until_us; /* the next probe, or the end of the pause; PR_NEVER; 0: none */
-    pr_slice why;     /* "" when it sends */
+    int64_t since_us;      /* of the breaker; 0: none */
+    int64_t until_us;      /* the next probe, or the end of the pause; PR_NEVER; 0: none */
+    pr_slice why;          /* "" when it sends */
     uint64_t sent, failed, dead;
     struct view_rates rates;
     int64_t last_failed_us; /* 0: never */
@@ -75,8 +76,9 @@ void view_json(const struct view *v, struct buf *ret);
 
 /* ---- Numbers for people; into the arena ---- */
 
-const char *count_human(struct arena *arena, uint64_t count); /* "1,204", "123k", "4.5M" */
+const char *count_human(struct arena *arena, uint64_t count);   /* "1,204", "123k", "4.5M" */
 const char *count_bounded(struct arena *arena, uint64_t count); /* "10,000+" beyond COUNT_EXACT_MAX */
-const char *rate_human(struct arena *arena, bool known, double rate); /* "0", "0.4", "1,204"; "-" when not known */
+const char *rate_human(struct arena *arena, bool known,
+                       double rate); /* "0", "0.4", "1,204"; "-" when not known */
 
 #endif

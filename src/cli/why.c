@@ -30,7 +30,8 @@ struct why {
 
 static void heading(const struct why *y, const char *text)
 {
-    fprintf(y->out, "\n%s%s%s\n", color_on(COLOR_BOLD, y->cli->color), text, color_off(COLOR_BOLD, y->cli->color));
+    fprintf(y->out, "\n%s%s%s\n", color_on(COLOR_BOLD, y->cli->color), text,
+            color_off(COLOR_BOLD, y->cli->color));
 }
 
 /* Texts of others, fit for the terminal. */
@@ -137,23 +138,23 @@ static void say_head(const struct why *y)
 
     if (head == NULL) {
         fprintf(y->out, "It is held in stream %s; what it waited for is gone, so it goes on soon.\n",
-               clean(y, y->l->m.stream));
+                clean(y, y->l->m.stream));
         return;
     }
     pr_id_format(head->m.id, id);
     fprintf(y->out, "It is held behind %s (%s), which stands before it in stream %s and is %s", id,
-           clean(y, head->m.type), clean(y, y->l->m.stream), state_name(head->state));
+            clean(y, head->m.type), clean(y, y->l->m.stream), state_name(head->state));
     const struct breaker_info *b = message_breaker(y->cli->config, y->reply, head);
 
     if (b != NULL)
         fprintf(y->out, ", but endpoint %s is %s (%s)", clean(y, b->endpoint), breaker_state_now(b, y->now_us),
-               clean(y, slice_from(breaker_words(y->arena, b))));
+                clean(y, slice_from(breaker_words(y->arena, b))));
     if (head->state == STATE_RETRYING)
         fprintf(y->out, ": its next attempt is %s", ahead(y, head->m.due_us));
     fprintf(y->out, ".\n");
     if (head->m.reason != PR_REASON_NONE)
         fprintf(y->out, "That one failed with %s%s%s.\n", pr_reason_name(head->m.reason),
-               head->m.error.size > 0 ? ": " : "", clean(y, head->m.error));
+                head->m.error.size > 0 ? ": " : "", clean(y, head->m.error));
 }
 
 static void say_paused(const struct why *y)
@@ -185,10 +186,12 @@ static void say_parked(const struct why *y)
     const struct pr_message *m = &y->l->m;
 
     if (m->reason == PR_REASON_DESTINATION_MISSING && m->destination.size > 0)
-        fprintf(y->out, "It is parked: no endpoint \"%s\" is configured. It goes on when the configuration has it.\n",
-               clean(y, m->destination));
+        fprintf(y->out,
+                "It is parked: no endpoint \"%s\" is configured. It goes on when the configuration has it.\n",
+                clean(y, m->destination));
     else if (m->reason == PR_REASON_DESTINATION_MISSING)
-        fprintf(y->out, "It is parked: it names no endpoint and no route matches. It goes on when a route does.\n");
+        fprintf(y->out,
+                "It is parked: it names no endpoint and no route matches. It goes on when a route does.\n");
     else
         fprintf(y->out, "It is parked: nothing happens until a person says so.\n");
 }
@@ -200,7 +203,7 @@ static void say_dead(const struct why *y)
     fprintf(y->out, "It died %s: ", ago(y, l->died_us));
     if (message_was_poison(l)) /* the last hand-out was not started */
         fprintf(y->out, "handed out %d times, and nobody ever said how it ended (a crash, a kill)",
-               message_unexplained(&l->m) - 1);
+                message_unexplained(&l->m) - 1);
     else if (l->cause == PR_REASON_POISON_MESSAGE)
         fprintf(y->out, "it failed %d %s", l->m.failures, l->m.failures == 1 ? "time" : "times");
     else
@@ -225,14 +228,16 @@ static void say_open(const struct why *y)
 {
     const struct breaker_info *b = y->breaker;
 
-    fprintf(y->out, "It waits because endpoint %s is %s", clean(y, b->endpoint), breaker_state_now(b, y->now_us));
+    fprintf(y->out, "It waits because endpoint %s is %s", clean(y, b->endpoint),
+            breaker_state_now(b, y->now_us));
     if (b->type.size > 0)
         fprintf(y->out, " for messages of type %s", clean(y, b->type));
-    fprintf(y->out, ": for %s (since %s) instance %s sends only probes there.\n", span_words(y->arena, y->now_us - b->since_us),
-           time_words(y->arena, b->since_us), clean(y, b->instance));
+    fprintf(y->out, ": for %s (since %s) instance %s sends only probes there.\n",
+            span_words(y->arena, y->now_us - b->since_us), time_words(y->arena, b->since_us),
+            clean(y, b->instance));
     if (b->probes > 0)
-        fprintf(y->out, "%d %s failed since then, the latest with %s.\n", b->probes, b->probes == 1 ? "probe" : "probes",
-               clean(y, slice_from(breaker_words(y->arena, b))));
+        fprintf(y->out, "%d %s failed since then, the latest with %s.\n", b->probes,
+                b->probes == 1 ? "probe" : "probes", clean(y, slice_from(breaker_words(y->arena, b))));
     else
         fprintf(y->out, "It opened after %s.\n", clean(y, slice_from(breaker_words(y->arena, b))));
 }
@@ -248,18 +253,19 @@ static void say_where(const struct why *y)
             break;
         }
         fprintf(y->out, "It is ready and waits for its turn%s.\n",
-               somebody_works(y) ? "" : ", but nobody delivers from this box: start postrider run");
+                somebody_works(y) ? "" : ", but nobody delivers from this box: start postrider run");
         break;
     case STATE_IN_FLIGHT:
         fprintf(y->out, "It is on its way right now, attempt %d, sent by instance %s.\n", l->m.attempts + 1,
-               clean(y, l->instance));
+                clean(y, l->instance));
         break;
     case STATE_DELAYED:
-        fprintf(y->out, "It waits because its sender said not before %s: %s.\n", time_words(y->arena, l->m.due_us),
-               ahead(y, l->m.due_us));
+        fprintf(y->out, "It waits because its sender said not before %s: %s.\n",
+                time_words(y->arena, l->m.due_us), ahead(y, l->m.due_us));
         break;
     case STATE_RETRYING:
-        fprintf(y->out, "It waits for its %s attempt, %s.\n", ordinal(y, l->m.attempts + 1), ahead(y, l->m.due_us));
+        fprintf(y->out, "It waits for its %s attempt, %s.\n", ordinal(y, l->m.attempts + 1),
+                ahead(y, l->m.due_us));
         if (y->breaker != NULL)
             say_open(y);
         break;
@@ -273,8 +279,9 @@ static void say_where(const struct why *y)
     if (l->bad != NULL)
         fprintf(y->out, "It cannot be decoded: %s.\n", l->bad);
     if (l->m.expires_us != 0 && l->state != STATE_DEAD && l->state != STATE_DONE)
-        fprintf(y->out, "It expires %s.\n", l->m.expires_us > y->now_us ? ahead(y, l->m.expires_us)
-                                                               : "at its next hand-out: its time is over");
+        fprintf(y->out, "It expires %s.\n",
+                l->m.expires_us > y->now_us ? ahead(y, l->m.expires_us)
+                                            : "at its next hand-out: its time is over");
 }
 
 /* ---- What happened ---- */
@@ -331,7 +338,8 @@ static void say_line(const struct why *y, const json_t *line)
     else if (reason[0] == '\0' && step[0] != '\0')
         fprintf(y->out, " %s", step_words(step));
     else if (attempt > 0)
-        fprintf(y->out, " attempt %" JSON_INTEGER_FORMAT "%s%s", attempt, endpoint[0] != '\0' ? " to " : "", endpoint);
+        fprintf(y->out, " attempt %" JSON_INTEGER_FORMAT "%s%s", attempt, endpoint[0] != '\0' ? " to " : "",
+                endpoint);
     if (reason[0] != '\0') {
         fprintf(y->out, "%s: %s", attempt > 0 && strcmp(rule, "poison") != 0 ? " failed" : "", reason);
         if (code[0] != '\0')
@@ -359,13 +367,13 @@ static void say_story(const struct why *y)
 
     heading(y, "What happened");
     fprintf(y->out, "  %-10s stored in %s, %s\n", time_words(y->arena, m->created_us) + 11, clean(y, y->l->box),
-           ago(y, m->created_us));
+            ago(y, m->created_us));
     json_array_foreach(story, i, line) say_line(y, line);
     if (json_array_size(story) >= STORY_LINES_MAX)
         fprintf(y->out, "  (only the last %d things are kept)\n", STORY_LINES_MAX);
     if (json_array_size(story) == 0 && m->attempts > 0)
         fprintf(y->out, "  handed out %d %s, %d failed\n", m->attempts, m->attempts == 1 ? "time" : "times",
-               m->failures);
+                m->failures);
     json_decref(story);
 }
 
@@ -396,10 +404,11 @@ static void say_limit(const struct why *y)
     last = &x->lines[x->line_count - 1];
     fprintf(y->out, "  It failed %d %s; ", m->failures, m->failures == 1 ? "time" : "times");
     if (last->decision.matched == NULL)
-        fprintf(y->out, "endpoint %s makes it a dead letter at the %s failure.\n", y->setting->name, ordinal(y, last->failure));
+        fprintf(y->out, "endpoint %s makes it a dead letter at the %s failure.\n", y->setting->name,
+                ordinal(y, last->failure));
     else
         fprintf(y->out, "at the %s failure of this kind rule %s says: %s.\n", ordinal(y, last->failure),
-               clean(y, last->decision.rule), policy_words(y->cli, &last->decision));
+                clean(y, last->decision.rule), policy_words(y->cli, &last->decision));
 }
 
 /* The one in front of it is dead or parked and holds it: strict. */
@@ -410,14 +419,15 @@ static void say_after_head(const struct why *y)
 
     if (head == NULL || (head->state != STATE_DEAD && head->state != STATE_PARKED)) {
         fprintf(y->out, "  When the message before it is delivered%s or discarded it goes on, in order.\n",
-               y->setting != NULL && y->setting->ordering == ORDERING_STRICT ? "" : ", dead");
+                y->setting != NULL && y->setting->ordering == ORDERING_STRICT ? "" : ", dead");
         return;
     }
     pr_id_format(head->m.id, id);
-    fprintf(y->out, "  Nothing by itself: it goes on, in order, when a person has dealt with the one before it:\n"
-           "  postrider %s %s, or postrider %s %s.\n",
-           head->state == STATE_DEAD ? "dead replay" : "retry", id,
-           head->state == STATE_DEAD ? "dead discard" : "discard", id);
+    fprintf(y->out,
+            "  Nothing by itself: it goes on, in order, when a person has dealt with the one before it:\n"
+            "  postrider %s %s, or postrider %s %s.\n",
+            head->state == STATE_DEAD ? "dead replay" : "retry", id,
+            head->state == STATE_DEAD ? "dead discard" : "discard", id);
 }
 
 static void say_due(const struct why *y)
@@ -430,8 +440,8 @@ static void say_due(const struct why *y)
         return;
     }
     fprintf(y->out, "  Attempt %d%s%s, %s%s.\n", l->m.attempts + 1, y->endpoint.size > 0 ? " to " : "",
-           clean(y, y->endpoint), ahead(y, l->m.due_us),
-           somebody_works(y) ? "" : ", if somebody delivers from this box by then: start postrider run");
+            clean(y, y->endpoint), ahead(y, l->m.due_us),
+            somebody_works(y) ? "" : ", if somebody delivers from this box by then: start postrider run");
 }
 
 static void say_probe(const struct why *y)
@@ -439,10 +449,12 @@ static void say_probe(const struct why *y)
     if (y->breaker->until_us == PR_NEVER)
         fprintf(y->out, "  Nothing by itself: the endpoint asked not to be tried again.\n");
     else
-        fprintf(y->out, "  A probe to %s, %s: this message or another one. When it arrives all go on, in order;\n"
-               "  until then no attempt and no failure is counted.\n",
-               clean(y, y->breaker->endpoint),
-               y->breaker->until_us > y->now_us ? ahead(y, y->breaker->until_us) : "as soon as there is something to send");
+        fprintf(y->out,
+                "  A probe to %s, %s: this message or another one. When it arrives all go on, in order;\n"
+                "  until then no attempt and no failure is counted.\n",
+                clean(y, y->breaker->endpoint),
+                y->breaker->until_us > y->now_us ? ahead(y, y->breaker->until_us)
+                                                 : "as soon as there is something to send");
 }
 
 static void say_next(const struct why *y)
@@ -453,13 +465,14 @@ static void say_next(const struct why *y)
     switch (l->state) {
     case STATE_DEAD:
         fprintf(y->out, "  Nothing by itself: it stays among the dead letters until a person %s it.\n",
-               pr_id_is_zero(l->edited_as) ? "replays, corrects or discards" : "discards");
+                pr_id_is_zero(l->edited_as) ? "replays, corrects or discards" : "discards");
         break;
     case STATE_DONE: fprintf(y->out, "  Nothing: it is kept to be read for a while.\n"); break;
     case STATE_PARKED:
-        fprintf(y->out, "  %s\n", l->m.reason == PR_REASON_DESTINATION_MISSING
-                             ? "It goes on by itself when the configuration knows where."
-                             : "Nothing by itself.");
+        fprintf(y->out, "  %s\n",
+                l->m.reason == PR_REASON_DESTINATION_MISSING
+                    ? "It goes on by itself when the configuration knows where."
+                    : "Nothing by itself.");
         break;
     case STATE_RETRYING:
     case STATE_DELAYED: say_due(y); break;
@@ -470,8 +483,10 @@ static void say_next(const struct why *y)
     case STATE_IN_FLIGHT:
         fprintf(y->out, "  Delivered, or what the endpoint's rules say of its failure");
         if (y->setting != NULL && y->setting->timeout_us > 0)
-            fprintf(y->out, "; without an answer it fails after %s", span_words(y->arena, y->setting->timeout_us));
-        fprintf(y->out, ".\n  If its instance dies, another one takes over when the lease ends, and counts this attempt.\n");
+            fprintf(y->out, "; without an answer it fails after %s",
+                    span_words(y->arena, y->setting->timeout_us));
+        fprintf(y->out, ".\n  If its instance dies, another one takes over when the lease ends, and counts "
+                        "this attempt.\n");
         break;
     default:
         if (y->breaker != NULL) {
@@ -479,7 +494,7 @@ static void say_next(const struct why *y)
             break;
         }
         fprintf(y->out, "  Attempt %d%s%s, as soon as it is its turn.\n", l->m.attempts + 1,
-               y->endpoint.size > 0 ? " to " : "", clean(y, y->endpoint));
+                y->endpoint.size > 0 ? " to " : "", clean(y, y->endpoint));
     }
     if (y->setting != NULL && l->m.failures > 0 && l->state != STATE_DEAD && l->state != STATE_DONE)
         say_limit(y);
@@ -487,7 +502,8 @@ static void say_next(const struct why *y)
 
 static void say_command(const struct why *y, const char *command, const char *what)
 {
-    fprintf(y->out, "  postrider %s %s%*s%s\n", command, y->id, (int)(14 - min_size(strlen(command), 13)), "", what);
+    fprintf(y->out, "  postrider %s %s%*s%s\n", command, y->id, (int)(14 - min_size(strlen(command), 13)), "",
+            what);
 }
 
 static void say_commands(const struct why *y)
@@ -513,7 +529,7 @@ static void say_commands(const struct why *y)
         fprintf(y->out, "  postrider resume %s\n", clean(y, y->endpoint));
     if (y->breaker != NULL)
         fprintf(y->out, "  postrider pause %s    send no more probes (--for 5m; then postrider resume %s)\n",
-               clean(y, y->breaker->endpoint), clean(y, y->breaker->endpoint));
+                clean(y, y->breaker->endpoint), clean(y, y->breaker->endpoint));
     if (state != STATE_PARKED)
         say_command(y, "park", "set it aside");
     say_command(y, "discard", "delete it without delivering");
@@ -557,7 +573,14 @@ void why_print(struct cli *cli, const struct query_reply *reply, const struct li
     struct listed routed;
     int64_t now_us = reply->now_us;
     struct why y = {
-        .cli = cli, .out = out, .fault = reterr, .arena = &cli->arena, .reply = reply, .l = l, .now_us = now_us, .endpoint = message_endpoint(l),
+        .cli = cli,
+        .out = out,
+        .fault = reterr,
+        .arena = &cli->arena,
+        .reply = reply,
+        .l = l,
+        .now_us = now_us,
+        .endpoint = message_endpoint(l),
         .breaker = message_breaker(cli->config, reply, l),
     };
 
@@ -567,16 +590,16 @@ void why_print(struct cli *cli, const struct query_reply *reply, const struct li
     pr_id_format(l->m.id, y.id);
     y.setting = config_find_endpoint(cli->config, y.endpoint);
     fprintf(out, "%s%s%s: %s", color_on(COLOR_BOLD, cli->color), y.id, color_off(COLOR_BOLD, cli->color),
-           clean(&y, l->m.type));
+            clean(&y, l->m.type));
     if (l->m.stream.size > 0)
         fprintf(out, ", stream %s", clean(&y, l->m.stream));
     fprintf(out, ", %s %s", l->state == STATE_DEAD ? "was in" : "in", clean(&y, l->box));
     if (y.endpoint.size > 0)
         fprintf(out, ", for %s", clean(&y, y.endpoint));
     fprintf(out, ", %s for %s.\n", state_name(l->state),
-           span_words(y.arena, now_us - (l->died_us != 0       ? l->died_us
-                                         : l->m.failed_us != 0 ? l->m.failed_us
-                                                               : l->m.created_us)));
+            span_words(y.arena, now_us - (l->died_us != 0       ? l->died_us
+                                          : l->m.failed_us != 0 ? l->m.failed_us
+                                                                : l->m.created_us)));
     say_where(&y);
     say_story(&y);
     say_next(&y);

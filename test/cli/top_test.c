@@ -132,8 +132,8 @@ static pr_slice row_text(const struct screen *s, size_t row, char *text, size_t 
 }
 
 /* Row by row; below the last expected row all is empty, but for the last line. */
-static void check_screen(const struct view *v, struct ui *ui, size_t width, size_t height, const char *const *expected,
-                         const char *last)
+static void check_screen(const struct view *v, struct ui *ui, size_t width, size_t height,
+                         const char *const *expected, const char *last)
 {
     char text[8192];
     bool ended = false;
@@ -224,19 +224,24 @@ TEST(a_small_terminal_shows_the_list_with_the_cursor)
 TEST(a_large_terminal_shows_every_column)
 {
     static const char *const expected[] = {
-        " postrider top  sqlite:shop.db                                                                                  "
+        " postrider top  sqlite:shop.db                                                                        "
+        "          "
         "                                                                               22:13:20",
-        " endpoint billing is open; endpoint audit is paused; 2 streams are blocked, 120 messages wait behind; 12 dead "
+        " endpoint billing is open; endpoint audit is paused; 2 streams are blocked, 120 messages wait behind; "
+        "12 dead "
         "letters",
-        " sent 1,204/s   backlog 10,173+   oldest 3m 12s   failed 0.4/s   dead 0/s   in flight 50   instances 1",
+        " sent 1,204/s   backlog 10,173+   oldest 3m 12s   failed 0.4/s   dead 0/s   in flight 50   instances "
+        "1",
         "",
         " BOX             READY  IN FLIGHT  RETRYING     HELD     DEAD   PARKED   PAUSED  DELAYED   OLDEST",
         " outbox        10,000+         50         3      120       12        0        0        0   3m 12s",
         "",
         " ENDPOINTS 3           STATE                 SENT/S  FAILED/S    SENT  FAILED    DEAD  WHY",
-        " billing               open, probe in 12s         0       0.4   1,204      33       2  transport_unavailable: "
+        " billing               open, probe in 12s         0       0.4   1,204      33       2  "
+        "transport_unavailable: "
         "connection refused",
-        " audit                 paused until resumed       0         0       0       0       0  by ann: they migrate",
+        " audit                 paused until resumed       0         0       0       0       0  by ann: they "
+        "migrate",
         " orders                sends                  1,204         0    4.5M       0       0",
         "",
         " FAILING GROUPS 1      TYPE                DEAD   LATEST    FIRST  WHY",
@@ -290,7 +295,8 @@ TEST(columns_stand_in_line_also_behind_wide_names)
         " ENDPOINTS 3                       STATE           SENT/S  FAILED/S    DEAD",
         ">請求書と注文と配達の確認を送る…   sends               12         0       0",
         " cafe\xcc\x81-\xf0\x9f\x93\xa6                           sends                0         0       0",
-        " a\xef\xbf\xbd[31mb c\xef\xbf\xbd\xef\xbf\xbd" "d\xef\xbf\xbd                     sends                0         0       0",
+        " a\xef\xbf\xbd[31mb c\xef\xbf\xbd\xef\xbf\xbd"
+        "d\xef\xbf\xbd                     sends                0         0       0",
         "",
         " FAILING GROUPS 0",
         " no dead letters",
@@ -305,7 +311,8 @@ TEST(columns_stand_in_line_also_behind_wide_names)
     endpoints[2] = endpoints[1];
     endpoints[0].name = PR_STR("請求書と注文と配達の確認を送る所です");
     endpoints[1].name = PR_STR("cafe\xcc\x81-\xf0\x9f\x93\xa6");
-    endpoints[2].name = PR_STR("a\x1b[31mb\nc\x9b\xe2\x80\xae" "d\x7f"); /* ESC, newline, CSI, right-to-left, DEL */
+    endpoints[2].name = PR_STR("a\x1b[31mb\nc\x9b\xe2\x80\xae"
+                               "d\x7f"); /* ESC, newline, CSI, right-to-left, DEL */
     v.endpoint_count = v.total_count = 3;
     check_screen(&v, &ui, 80, 24, expected, HINTS);
 }
@@ -320,12 +327,14 @@ TEST(no_cell_ever_holds_a_control_character)
     for (size_t i = 0; i < sizeof(noise); i++)
         noise[i] = (char)(i * 7 % 256);
     pr_slice hostile = { noise, sizeof(noise) };
-    endpoints[0].name = endpoints[0].why = groups[0].error = groups[0].type = streams[0].stream = boxes[1].name = hostile;
+    endpoints[0].name = endpoints[0].why = groups[0].error = groups[0].type = streams[0].stream =
+        boxes[1].name = hostile;
     for (size_t size = 1; size < 130; size += 3) {
         struct screen s;
 
         ui.mode = size % 2 == 0 ? MODE_LISTS : MODE_OPENED;
-        ui.text = "a \x1b[2J text\twith\x07 bells that is so long that it is wrapped somewhere, or anywhere\n\n\x1b";
+        ui.text =
+            "a \x1b[2J text\twith\x07 bells that is so long that it is wrapped somewhere, or anywhere\n\n\x1b";
         draw(&s, &v, &ui, size, size / 2 + 1);
         for (size_t i = 0; i < s.width * s.height; i++)
             for (size_t k = 0; k < s.cells[i].size; k++)
@@ -426,9 +435,12 @@ TEST(every_change_asks_first)
         { "p", "Pause billing until resumed?", ORDER_PAUSE, "billing", 0 },
         { "jr", "Resume audit, now?", ORDER_RESUME, "audit", 0 },
         { "\tp", "Pause orders until resumed?", ORDER_PAUSE, "orders", 0 },
-        { "\tt", "Replay 12 dead letters of this group (5f1c2ab09d3e7746)?", ORDER_REPLAY_GROUP, "5f1c2ab09d3e7746", 0 },
-        { "\t\tt", "Retry 08000000-0000-0000-0000-000000000000, which stream order-7 waits for?", ORDER_RETRY, "", 8 },
-        { "\t\tjt", "Replay 09000000-0000-0000-0000-000000000000, which stream order-9 waits for?", ORDER_REPLAY, "", 9 },
+        { "\tt", "Replay 12 dead letters of this group (5f1c2ab09d3e7746)?", ORDER_REPLAY_GROUP,
+          "5f1c2ab09d3e7746", 0 },
+        { "\t\tt", "Retry 08000000-0000-0000-0000-000000000000, which stream order-7 waits for?", ORDER_RETRY,
+          "", 8 },
+        { "\t\tjt", "Replay 09000000-0000-0000-0000-000000000000, which stream order-9 waits for?",
+          ORDER_REPLAY, "", 9 },
     };
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -557,10 +569,15 @@ static void check_view(struct store *store) /* B201 */
     struct pr_error err;
     struct view *v = view_new();
     pr_id id;
-    struct admin dead = { .kind = ADMIN_DEAD_ADD, .filter = { .state = -1, .ids = &id, .id_count = 1 }, .by = PR_STR("ann"),
+    struct admin dead = { .kind = ADMIN_DEAD_ADD,
+                          .filter = { .state = -1, .ids = &id, .id_count = 1 },
+                          .by = PR_STR("ann"),
                           .why = PR_STR("wrong") };
-    struct admin pause = { .kind = ADMIN_PAUSE, .filter = { .state = -1, .endpoint = PR_STR("beta") }, .by = PR_STR("ann"),
-                           .why = PR_STR("they migrate"), .until_us = PR_NEVER };
+    struct admin pause = { .kind = ADMIN_PAUSE,
+                           .filter = { .state = -1, .endpoint = PR_STR("beta") },
+                           .by = PR_STR("ann"),
+                           .why = PR_STR("they migrate"),
+                           .until_us = PR_NEVER };
     struct admin_reply reply;
 
     CHECK(v != NULL);
@@ -691,8 +708,10 @@ TEST(of_ten_thousand_endpoints_a_page_is_kept)
     (void)ui_key(&ui, v, KEY_END, 10);
     draw(&s, v, &ui, 80, 24);
     CHECK_SLICE(row_text(&s, 1, text, sizeof(text)), " 10,000 endpoints are paused");
-    CHECK_SLICE(row_text(&s, 4, text, sizeof(text)), " ENDPOINTS 200+        STATE                 SENT/S  FAILED/S  FAILED    DEAD");
-    CHECK_SLICE(row_text(&s, 15, text, sizeof(text)), ">endpoint-00199        paused until resumed       -         -       0       0");
+    CHECK_SLICE(row_text(&s, 4, text, sizeof(text)),
+                " ENDPOINTS 200+        STATE                 SENT/S  FAILED/S  FAILED    DEAD");
+    CHECK_SLICE(row_text(&s, 15, text, sizeof(text)),
+                ">endpoint-00199        paused until resumed       -         -       0       0");
     screen_fini(&s);
     view_free(v);
     store_close(&store);
