@@ -141,7 +141,7 @@ static void check_screen(const struct view *v, struct ui *ui, size_t width, size
 
     draw(&s, v, ui, width, height);
     for (size_t row = 0; row + 1 < height; row++) {
-        ended |= expected[row] == NULL;
+        ended = ended || expected[row] == NULL;
         CHECK_SLICE(row_text(&s, row, text, sizeof(text)), ended ? "" : expected[row]);
     }
     CHECK_SLICE(row_text(&s, height - 1, text, sizeof(text)), last);
