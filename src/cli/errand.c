@@ -6,8 +6,6 @@
 
 #include "base/error.h"
 #include "base/slice.h"
-#include "base/utf8.h"
-#include "base/util.h"
 #include "cli/why.h"
 
 #define STEP_ROWS 1000 /* dead letters in one transaction; also the most that the API takes */
@@ -53,6 +51,8 @@ static int replay_group(struct errand *e, struct admin *admin, struct admin_repl
         sum->refused += step.refused;
         admin->filter.after = step.last_row;
     } while (rc == PR_OK && step.more);
+    if (rc != PR_OK && sum->changed > 0)
+        (void)error_set(&e->error, rc, "only %" PRIu64 " were replayed: %s", sum->changed, e->error.text);
     return rc;
 }
 

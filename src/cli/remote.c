@@ -10,7 +10,7 @@
 #include "base/slice.h"
 #include "base/time.h"
 #include "base/utf8.h"
-#include "base/util.h"
+#include "runtime/address.h"
 
 #include <curl/curl.h>
 #include <jansson.h>
@@ -381,6 +381,16 @@ static const struct store_ops store_remote = {
     .time = remote_time,
 };
 
+static bool host_is_here(const char *host)
+{
+    struct address address;
+    struct pr_error err;
+    char text[512];
+
+    (void)snprintf(text, sizeof(text), "%.400s:1", host);
+    return address_parse(text, &address, &err) == PR_OK && address.local;
+}
+
 /* May a token travel there as it is? */
 static bool is_here_or_encrypted(const char *url)
 {
@@ -391,8 +401,7 @@ static bool is_here_or_encrypted(const char *url)
     if (parts != NULL && curl_url_set(parts, CURLUPART_URL, url, 0) == CURLUE_OK &&
         curl_url_get(parts, CURLUPART_SCHEME, &scheme, 0) == CURLUE_OK &&
         curl_url_get(parts, CURLUPART_HOST, &host, 0) == CURLUE_OK)
-        safe = strcmp(scheme, "https") == 0 || strcmp(host, "localhost") == 0 || strcmp(host, "[::1]") == 0 ||
-               strncmp(host, "127.", 4) == 0;
+        safe = strcmp(scheme, "https") == 0 || host_is_here(host);
     curl_free(scheme);
     curl_free(host);
     curl_url_cleanup(parts);

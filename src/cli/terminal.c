@@ -237,21 +237,11 @@ static void add_row(struct buf *out, const struct screen *s, size_t row)
     buf_add_cstr(out, "\033[0m");
 }
 
-static bool remember(const struct screen *s)
-{
-    size_t bytes = s->width * s->height * sizeof(*s->cells);
-
-    if (terminal.shown.cells == NULL && screen_init(&terminal.shown, s->width, s->height) != PR_OK)
-        return false;
-    memcpy(terminal.shown.cells, s->cells, bytes);
-    return true;
-}
-
-void terminal_show(const struct screen *s, bool anew)
+void terminal_show(const struct screen *s)
 {
     struct buf out;
 
-    if (anew || terminal.shown.width != s->width || terminal.shown.height != s->height)
+    if (terminal.shown.width != s->width || terminal.shown.height != s->height)
         screen_fini(&terminal.shown);
     bool all = terminal.shown.cells == NULL;
     buf_init(&out, OUTPUT_BYTES_MAX);
@@ -262,5 +252,7 @@ void terminal_show(const struct screen *s, bool anew)
             add_row(&out, s, row);
     write_all(out.data != NULL ? out.data : "", out.size); /* in one piece, so that it does not flicker */
     buf_fini(&out);
-    (void)remember(s); /* without memory the next one is drawn anew */
+    if (all && screen_init(&terminal.shown, s->width, s->height) != PR_OK)
+        return; /* the next one is drawn anew */
+    memcpy(terminal.shown.cells, s->cells, s->width * s->height * sizeof(*s->cells));
 }

@@ -26,7 +26,6 @@ void terminal_size(size_t *ret_width, size_t *ret_height);
  * Fault PR_EIO: the terminal is gone. */
 PR_MUST_CHECK int terminal_key(int32_t *ret_key);
 
-/* Shows what is different from last time.  anew: all of it. */
-void terminal_show(const struct screen *s, bool anew);
+void terminal_show(const struct screen *s); /* what is different from last time is drawn */
 
 #endif

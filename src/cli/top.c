@@ -232,7 +232,7 @@ static int show(struct top *t, size_t *ret_page)
     if (screen_init(&s, width, height) != PR_OK)
         return EXIT_FAILED;
     top_draw(&s, &frame, &t->ui);
-    terminal_show(&s, false);
+    terminal_show(&s);
     screen_fini(&s);
     return EXIT_DONE;
 }
@@ -422,6 +422,8 @@ int run_top(struct cli *cli)
         t.errand.by = cli_user(cli);
         if (code == EXIT_DONE)
             code = run(&t);
+    } else {
+        cli_say("no memory for the view");
     }
     view_free(t.view);
     view_free(t.base);

@@ -1,6 +1,4 @@
 /* The lists: boxes, endpoints, failing groups, blocked streams. */
-#include <inttypes.h>
-#include <string.h>
 
 #include "base/error.h"
 #include "base/slice.h"

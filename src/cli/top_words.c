@@ -1,5 +1,4 @@
 /* Sentences and longer texts of the picture. */
-#include <inttypes.h>
 #include <stdarg.h>
 #include <string.h>
 

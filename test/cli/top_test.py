@@ -421,7 +421,8 @@ def mistakes_are_told_before_the_terminal_changes(place):
         assert "exclude each other" in place.run("top", "--url", place.url, "--store", "sqlite:t.db", code=2)
         assert "is not a time" in place.run("top", "--every", "1ms", code=2)
         assert "is not like" in place.run("top", "--url", "ftp://x", code=2)
-        assert "write https" in place.run("top", "--url", "http://192.0.2.1:1", code=2)  # a token is configured
+        for other in ("192.0.2.1:1", "127.0.0.1.example:1", "[2001:db8::1]:1"):  # a token is configured
+            assert "write https" in place.run("top", "--url", "http://" + other, code=2)
         assert "goes with --url" in place.run("top", "--token-file", "token", code=2)
         place.start()
         assert "wants a token" in place.run("top", "--url", place.url, code=2, cwd=elsewhere)
