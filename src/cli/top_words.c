@@ -192,9 +192,7 @@ static size_t draw_lines(struct drawing *d, size_t row, size_t rows, size_t skip
             if (n >= skip && n < skip + rows)
                 (void)screen_put(d->s, row + n - skip, 1 + at, width, style, piece);
             n++;
-            line = (pr_slice){ line.data + piece.size, line.size - piece.size };
-            while (at + piece.size > 0 && line.size > 0 && line.data[0] == ' ')
-                line = (pr_slice){ line.data + 1, line.size - 1 };
+            line = slice_trim((pr_slice){ line.data + piece.size, line.size - piece.size });
             at = indent;
         } while (line.size > 0);
     }
