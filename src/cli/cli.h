@@ -115,6 +115,7 @@ int run_run(struct cli *cli);
 int run_demo(struct cli *cli);
 int run_send(struct cli *cli);
 int run_status(struct cli *cli);
+int run_top(struct cli *cli);
 int run_list(struct cli *cli);
 int run_show(struct cli *cli);
 int run_why(struct cli *cli);

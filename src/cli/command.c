@@ -3,6 +3,7 @@
 
 #include "base/util.h"
 #include "cli/cli.h"
+#include "cli/top.h"
 #include "runtime/config_suggest.h"
 
 #define FLAGS_SEND                                                                                             \
@@ -38,6 +39,13 @@ const struct command commands[] = {
       "postrider status\n"
       "postrider status --json | jq .health\n",
       0, 0, 0, run_status },
+    { "top", "", "live: rates, backlog, endpoints, failing groups, blocked streams; pause, resume, retry",
+      "postrider top\n"
+      "postrider top --url http://127.0.0.1:8026    # of a running daemon, over its API\n"
+      "postrider top --url https://relay.example --token-file token --every 5s\n"
+      "postrider top --once                         # one picture, also: postrider top | cat\n"
+      "postrider top --json | jq .sent_per_second\n",
+      FLAG_BIT(URL) | FLAG_BIT(TOKEN_FILE) | FLAG_BIT(EVERY) | FLAG_BIT(ONCE) | FLAG_BIT(BY), 0, 0, run_top },
     { "list", "", "messages, the oldest first",
       "postrider list\n"
       "postrider list --state retrying --endpoint billing\n"
@@ -176,6 +184,11 @@ const struct command commands[] = {
 };
 const size_t command_count = ARRAY_LENGTH(commands);
 
+/* What some have to tell beside their options. */
+static const struct {
+    const char *command, *text;
+} manuals[] = { { "top", top_help } };
+
 /* The first word of a name of two, else all of it. */
 static pr_slice first_word(const struct command *command)
 {
@@ -262,6 +275,9 @@ void command_help(const struct command *command, FILE *out)
     }
     fprintf(out, "\n");
     help_flags(FLAGS_ALWAYS, out);
+    for (size_t i = 0; i < ARRAY_LENGTH(manuals); i++)
+        if (strcmp(manuals[i].command, command->name) == 0)
+            fprintf(out, "\n%s", manuals[i].text);
 }
 
 void command_help_all(FILE *out)

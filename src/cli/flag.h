@@ -56,6 +56,10 @@
     X(TABLE, "table", 0, "TABLE", "the table: SCHEMA.NAME, case as it is")                                     \
     X(CHECK, "check", 0, NULL, "say what is there and what is missing")                                        \
     X(FORCE, "force", 0, NULL, "overwrite the file")                                                           \
+    X(URL, "url", 0, "URL", "ask a running daemon: http://127.0.0.1:8026, unix:/run/postrider.sock")           \
+    X(TOKEN_FILE, "token-file", 0, "FILE", "the API's token is in it; without it http.token of the config")    \
+    X(EVERY, "every", 0, "TIME", "look so often (1s)")                                                         \
+    X(ONCE, "once", 0, NULL, "print it once and end, as when the output is no terminal")                       \
     X(RELAY, "relay", 0, "FD", NULL)
 
 enum flag {

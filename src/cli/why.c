@@ -7,12 +7,14 @@
 #include "base/util.h"
 #include "cli/endpoint.h"
 #include "cli/message.h"
+#include "cli/why.h"
 #include "ops/outlook.h"
 
 #include <jansson.h>
 
 struct why {
     struct cli *cli;
+    FILE *out;
     struct arena *arena;
     const struct listed *l;
     int64_t now_us;
@@ -20,7 +22,8 @@ struct why {
 
 static void heading(const struct why *y, const char *text)
 {
-    printf("\n%s%s%s\n", color_on(COLOR_BOLD, y->cli->color), text, color_off(COLOR_BOLD, y->cli->color));
+    fprintf(y->out, "\n%s%s%s\n", color_on(COLOR_BOLD, y->cli->color), text,
+            color_off(COLOR_BOLD, y->cli->color));
 }
 
 /* Texts of others, fit for the terminal. */
@@ -75,31 +78,32 @@ static void say_line(const struct why *y, const json_t *line)
     int64_t at = time_of(line, "at"), next = time_of(line, "next");
     json_int_t attempt = json_integer_value(json_object_get(line, "attempt"));
 
-    printf("  +%-9s", span_words(y->arena, at - y->l->m.created_us));
+    fprintf(y->out, "  +%-9s", span_words(y->arena, at - y->l->m.created_us));
     if (strcmp(rule, "poison") == 0)
-        printf(" not handed out again");
+        fprintf(y->out, " not handed out again");
     else if (reason[0] != '\0' && attempt == 0)
-        printf(" not sent");
+        fprintf(y->out, " not sent");
     else if (reason[0] == '\0' && step[0] != '\0')
-        printf(" %s", step_words(step));
+        fprintf(y->out, " %s", step_words(step));
     else if (attempt > 0)
-        printf(" attempt %" JSON_INTEGER_FORMAT "%s%s", attempt, endpoint[0] != '\0' ? " to " : "", endpoint);
+        fprintf(y->out, " attempt %" JSON_INTEGER_FORMAT "%s%s", attempt, endpoint[0] != '\0' ? " to " : "",
+                endpoint);
     if (reason[0] != '\0') {
-        printf("%s: %s", attempt > 0 && strcmp(rule, "poison") != 0 ? " failed" : "", reason);
+        fprintf(y->out, "%s: %s", attempt > 0 && strcmp(rule, "poison") != 0 ? " failed" : "", reason);
         if (code[0] != '\0')
-            printf(" (%s)", code);
+            fprintf(y->out, " (%s)", code);
         if (error[0] != '\0')
-            printf(": %s", error);
+            fprintf(y->out, ": %s", error);
         if (step[0] != '\0')
-            printf("; %s", step_words(step));
+            fprintf(y->out, "; %s", step_words(step));
     } else if (error[0] != '\0') {
-        printf(": %s", error);
+        fprintf(y->out, ": %s", error);
     }
     if (next > at && next != PR_NEVER)
-        printf(" after %s", span_words(y->arena, next - at));
+        fprintf(y->out, " after %s", span_words(y->arena, next - at));
     if (rule[0] != '\0')
-        printf(" [by %s]", rule);
-    printf("\n");
+        fprintf(y->out, " [by %s]", rule);
+    fprintf(y->out, "\n");
 }
 
 static void say_story(const struct why *y)
@@ -110,27 +114,27 @@ static void say_story(const struct why *y)
     size_t i;
 
     heading(y, "What happened");
-    printf("  %-10s stored in %s, %s\n", time_words(y->arena, m->created_us) + 11, clean(y, y->l->box),
-           arena_printf(y->arena, "%s ago (%s)", span_words(y->arena, y->now_us - m->created_us),
-                        time_words(y->arena, m->created_us))
-               .data);
+    fprintf(y->out, "  %-10s stored in %s, %s\n", time_words(y->arena, m->created_us) + 11, clean(y, y->l->box),
+            arena_printf(y->arena, "%s ago (%s)", span_words(y->arena, y->now_us - m->created_us),
+                         time_words(y->arena, m->created_us))
+                .data);
     json_array_foreach(story, i, line) say_line(y, line);
     if (json_array_size(story) >= STORY_LINES_MAX)
-        printf("  (only the last %d things are kept)\n", STORY_LINES_MAX);
+        fprintf(y->out, "  (only the last %d things are kept)\n", STORY_LINES_MAX);
     if (json_array_size(story) == 0 && m->attempts > 0)
-        printf("  handed out %d %s, %d failed\n", m->attempts, m->attempts == 1 ? "time" : "times",
-               m->failures);
+        fprintf(y->out, "  handed out %d %s, %d failed\n", m->attempts, m->attempts == 1 ? "time" : "times",
+                m->failures);
     json_decref(story);
 }
 
 /* ---- All of it ---- */
 
-static void print_lines(const char *lines, const char *indent)
+static void print_lines(const struct why *y, const char *lines, const char *indent)
 {
     while (*lines != '\0') {
         size_t size = strcspn(lines, "\n");
 
-        printf("%s%.*s\n", indent, (int)size, lines);
+        fprintf(y->out, "%s%.*s\n", indent, (int)size, lines);
         lines += size + (lines[size] == '\n');
     }
 }
@@ -144,31 +148,31 @@ static void print_commands(const struct why *y, const struct outlook *o)
     for (size_t i = 0; i < o->command_count; i++)
         width = max_size(width, strlen(o->commands[i].command));
     for (size_t i = 0; i < o->command_count; i++)
-        printf("  %-*s  %s\n", (int)width, o->commands[i].command, o->commands[i].what);
+        fprintf(y->out, "  %-*s  %s\n", (int)width, o->commands[i].command, o->commands[i].what);
 }
 
-static void print_people(struct cli *cli, const struct outlook *o)
+static void print_people(struct cli *cli, const struct outlook *o, FILE *out)
 {
     const struct listed *l = o->listed;
-    const struct why y = { .cli = cli, .arena = &cli->arena, .l = l, .now_us = o->reply->now_us };
+    const struct why y = { .cli = cli, .out = out, .arena = &cli->arena, .l = l, .now_us = o->reply->now_us };
     char id[PR_ID_TEXT_SIZE];
 
     pr_id_format(l->m.id, id);
-    printf("%s%s%s: %s", color_on(COLOR_BOLD, cli->color), id, color_off(COLOR_BOLD, cli->color),
-           clean(&y, l->m.type));
+    fprintf(out, "%s%s%s: %s", color_on(COLOR_BOLD, cli->color), id, color_off(COLOR_BOLD, cli->color),
+            clean(&y, l->m.type));
     if (l->m.stream.size > 0)
-        printf(", stream %s", clean(&y, l->m.stream));
-    printf(", %s %s", l->state == STATE_DEAD ? "was in" : "in", clean(&y, l->box));
+        fprintf(out, ", stream %s", clean(&y, l->m.stream));
+    fprintf(out, ", %s %s", l->state == STATE_DEAD ? "was in" : "in", clean(&y, l->box));
     if (o->endpoint.size > 0)
-        printf(", for %s", clean(&y, o->endpoint));
-    printf(", %s for %s.\n", state_name(o->state),
-           span_words(y.arena, y.now_us - (l->died_us != 0       ? l->died_us
-                                           : l->m.failed_us != 0 ? l->m.failed_us
-                                                                 : l->m.created_us)));
-    print_lines(o->now, "");
+        fprintf(out, ", for %s", clean(&y, o->endpoint));
+    fprintf(out, ", %s for %s.\n", state_name(o->state),
+            span_words(y.arena, y.now_us - (l->died_us != 0       ? l->died_us
+                                            : l->m.failed_us != 0 ? l->m.failed_us
+                                                                  : l->m.created_us)));
+    print_lines(&y, o->now, "");
     say_story(&y);
     heading(&y, "What comes next");
-    print_lines(o->next, "  ");
+    print_lines(&y, o->next, "  ");
     print_commands(&y, o);
 }
 
@@ -189,6 +193,24 @@ static void print_json(struct cli *cli, const struct outlook *o)
     buf_fini(&line);
 }
 
+static struct outlook outlook_for(struct cli *cli, const struct query_reply *reply, const struct listed *l)
+{
+    return (struct outlook){
+        .store = &cli->store, .config = cli->config, .arena = &cli->arena, .reply = reply, .listed = l
+    };
+}
+
+int why_print(struct cli *cli, const struct query_reply *reply, const struct listed *listed, FILE *out,
+              struct pr_error *reterr)
+{
+    struct outlook o = outlook_for(cli, reply, listed);
+    int rc = outlook_make(&o, reterr);
+
+    if (rc == PR_OK)
+        print_people(cli, &o, out);
+    return rc;
+}
+
 int run_why(struct cli *cli)
 {
     struct query_reply reply;
@@ -196,11 +218,7 @@ int run_why(struct cli *cli)
     int code = message_find(cli, &reply);
 
     for (size_t i = 0; code == EXIT_DONE && i < reply.listed_count; i++) {
-        struct outlook o = { .store = &cli->store,
-                             .config = cli->config,
-                             .arena = &cli->arena,
-                             .reply = &reply,
-                             .listed = &reply.listed[i] };
+        struct outlook o = outlook_for(cli, &reply, &reply.listed[i]);
 
         if (outlook_make(&o, &err) != PR_OK)
             return cli_fault(&err);
@@ -210,7 +228,7 @@ int run_why(struct cli *cli)
         }
         if (i > 0)
             printf("\n");
-        print_people(cli, &o);
+        print_people(cli, &o, stdout);
     }
     return code;
 }

@@ -92,6 +92,7 @@ void api_endpoint_resume(struct api *x);
 void api_endpoint_test(struct api *x);
 void api_streams(struct api *x);
 void api_streams_release(struct api *x);
+void api_boxes(struct api *x);
 void api_instances(struct api *x);
 void api_status(struct api *x);
 void api_audit(struct api *x);

@@ -7,6 +7,7 @@
 #include "ops/api.h"
 #include "ops/change.h"
 #include "ops/member.h"
+#include "ops/row.h"
 
 void api_dead_list(struct api *x)
 {
@@ -25,7 +26,7 @@ void api_dead_list(struct api *x)
     api_page(x, &reply);
 }
 
-static void group_json(struct json_writer *w, const struct dead_group *g)
+void group_json(struct json_writer *w, const struct dead_group *g)
 {
     char id[PR_ID_TEXT_SIZE];
     int reason = g->reason != PR_REASON_NONE ? g->reason : g->cause;

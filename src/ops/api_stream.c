@@ -6,8 +6,9 @@
 #include "core/state.h"
 #include "ops/api.h"
 #include "ops/member.h"
+#include "ops/row.h"
 
-static void stream_json(struct json_writer *w, const struct stream_info *s)
+void stream_json(struct json_writer *w, const struct stream_info *s)
 {
     char id[PR_ID_TEXT_SIZE];
     pr_id_format(s->head, id);

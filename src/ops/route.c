@@ -77,6 +77,8 @@ const struct api_route routes[] = {
          "box endpoint stream blocked limit after", "200"),
     POST_("/v1/streams/release", api_streams_release, "Let the followers of a failed head overtake it.",
           "stream* box endpoint dry_run why", "200"),
+    GET_("/v1/boxes", ROLE_VIEWER, api_boxes, "What is in the boxes, by state, and how long the oldest waits.",
+         "", "200"),
     GET_("/v1/instances", ROLE_VIEWER, api_instances, "Who works on the boxes.", "", "200"),
     GET_("/v1/status", ROLE_VIEWER, api_status, "One screen: health with advice, boxes, endpoints, instances.",
          "", "200"),
