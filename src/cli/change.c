@@ -54,6 +54,8 @@ static int target(struct cli *cli, const struct change *change, struct filter *r
                          cli->command->arguments);
     if (cli->arg_count > 0 && by_filter)
         return cli_usage(cli, "ids and filters exclude each other");
+    if (change->kind == ADMIN_DEAD_ADD && !flag_given(&cli->flags, FLAG_WHY))
+        return cli_usage(cli, "dead add wants --why TEXT: whoever finds it must know");
     if (change->kind == ADMIN_RELEASE && cli->arg_count == 1 &&
         pr_id_parse(slice_from(cli->args[0]), &one) != PR_OK)
         filter.stream = slice_from(cli->args[0]);
@@ -131,12 +133,14 @@ int run_change(struct cli *cli)
     struct admin admin = { .kind = change->kind, .dry_run = flag_given(&cli->flags, FLAG_DRY_RUN) };
     struct admin_reply reply = { 0 };
     struct pr_error err;
-    int code = cli_open_store(cli);
+    int code = cli_load_config(cli);
 
     if (code == EXIT_DONE)
-        code = target(cli, change, &admin.filter);
-    if (code == EXIT_DONE && change->kind == ADMIN_DEAD_ADD && !flag_given(&cli->flags, FLAG_WHY))
-        code = cli_usage(cli, "dead add wants --why TEXT: whoever finds it must know");
+        code = target(cli, change, &admin.filter); /* what is wrong with it is said before the store is asked */
+    if (code == EXIT_DONE)
+        code = cli_open_store(cli);
+    if (code == EXIT_DONE)
+        code = target(cli, change, &admin.filter); /* again: times are by the store's clock */
     if (code != EXIT_DONE)
         return code;
     if (change->kind == ADMIN_DEAD_ADD && flag_given(&cli->flags, FLAG_REASON))
@@ -155,5 +159,7 @@ int run_change(struct cli *cli)
         return cli_usage(cli, "--rate and --canary are for replays by filter");
     if (store_admin(&cli->store, &admin, &reply, &err) != PR_OK)
         return cli_fault(&err);
-    return report(cli, change, &admin, &reply);
+    if (reply.matched == 0 && admin.filter.box.size > 0)
+        code = cli_box_must_be(cli, admin.filter.box);
+    return code == EXIT_DONE ? report(cli, change, &admin, &reply) : code;
 }

@@ -74,8 +74,10 @@ static bool query(const struct why *y, const struct query *question, struct quer
 {
     struct pr_error err;
 
-    if (store_query(&y->cli->store, question, y->arena, ret, &err) == PR_OK)
+    if (store_query(&y->cli->store, question, y->arena, ret, &err) == PR_OK) {
+        messages_see_routes(y->cli->config, ret);
         return true;
+    }
     cli_say("%s", err.text);
     return false;
 }

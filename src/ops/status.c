@@ -18,10 +18,42 @@ static int ask(struct status *s, enum query_kind kind, struct query_reply *ret, 
     return store_query(s->store, &query, s->checks.arena, ret, reterr);
 }
 
+/* ---- Endpoints ---- */
+
+/* The store knows those that have sent or were paused; the others of the configuration are there, too. */
+static int ask_endpoints(struct status *s, struct pr_error *reterr)
+{
+    struct query_reply *r = &s->endpoints;
+    int code = ask(s, QUERY_ENDPOINTS, r, reterr);
+
+    if (code != PR_OK)
+        return code;
+    struct endpoint_state *all =
+        arena_alloc_array(s->checks.arena, r->endpoint_count + s->config->endpoint_count, sizeof(*all));
+    if (all == NULL)
+        return error_set(reterr, PR_ENOMEM, "no memory for the endpoints");
+    size_t known = r->endpoint_count, count = known;
+    for (size_t i = 0; i < known; i++)
+        all[i] = r->endpoints[i];
+    for (size_t i = 0; i < s->config->endpoint_count; i++) {
+        pr_slice name = slice_from(s->config->endpoints[i].name);
+        size_t at = 0;
+
+        while (at < known && !slice_eq(all[at].name, name))
+            at++;
+        if (at == known)
+            all[count++] = (struct endpoint_state){ .name = name };
+    }
+    r->endpoints = all;
+    r->endpoint_count = count;
+    return PR_OK;
+}
+
 /* ---- What is in flight, by endpoint ---- */
 
-static void tally(struct status *s, const struct query_reply *page)
+static void tally(struct status *s, struct query_reply *page)
 {
+    messages_see_routes(s->config, page);
     for (size_t i = 0; i < page->listed_count; i++) {
         const struct listed *l = &page->listed[i];
         pr_slice name = l->endpoint.size > 0 ? l->endpoint : l->m.destination;
@@ -129,7 +161,7 @@ int status_collect(struct status *s, struct pr_error *reterr)
     int code = ask(s, QUERY_BOXES, &s->boxes, reterr);
 
     if (code == PR_OK)
-        code = ask(s, QUERY_ENDPOINTS, &s->endpoints, reterr);
+        code = ask_endpoints(s, reterr);
     if (code == PR_OK)
         code = ask(s, QUERY_INSTANCES, &s->instances, reterr);
     if (code != PR_OK)
