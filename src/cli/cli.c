@@ -144,7 +144,8 @@ bool cli_time(struct cli *cli, const char *text, int sign, int64_t *ret_us)
 /* ---- Filters ---- */
 
 /* A word that is none of these: the nearest, or all of them. */
-static int usage_word(struct cli *cli, const char *flag, const char *word, const char *const *words, size_t count)
+static int usage_word(struct cli *cli, const char *flag, const char *word, const char *const *words,
+                      size_t count)
 {
     struct suggestion near = { 0 };
     struct buf all;
@@ -154,9 +155,10 @@ static int usage_word(struct cli *cli, const char *flag, const char *word, const
         suggest_try(&near, slice_from(word), words[i]);
         buf_addf(&all, "%s%s", i > 0 ? ", " : "", words[i]);
     }
-    int code = near.best != NULL ? cli_usage(cli, "--%s: \"%s\" is not known; did you mean %s?", flag, word, near.best)
-                                 : cli_usage(cli, "--%s: \"%s\" is not known; it is one of %.*s", flag, word,
-                                             SLICE_ARGS(buf_slice(&all)));
+    int code = near.best != NULL
+                   ? cli_usage(cli, "--%s: \"%s\" is not known; did you mean %s?", flag, word, near.best)
+                   : cli_usage(cli, "--%s: \"%s\" is not known; it is one of %.*s", flag, word,
+                               SLICE_ARGS(buf_slice(&all)));
     buf_fini(&all);
     return code;
 }
@@ -234,7 +236,8 @@ int cli_filter(struct cli *cli, struct filter *ret_filter)
     if (values[FLAG_UNTIL] != NULL && !cli_time(cli, values[FLAG_UNTIL], -1, &filter.until_us))
         return cli_usage(cli, "--until: \"%s\" is not a time; write 1h, or 2024-01-31T12:00:00Z",
                          values[FLAG_UNTIL]);
-    bool in_one_order = strncmp(cli->command->name, "dead ", 5) == 0 || strcmp(cli->command->name, "audit") == 0;
+    bool in_one_order =
+        strncmp(cli->command->name, "dead ", 5) == 0 || strcmp(cli->command->name, "audit") == 0;
     if (filter.after != 0 && filter.box.size == 0 && !in_one_order)
         return cli_usage(cli, "--after wants --box: rows are counted in each box");
     if (filter.box.size > 0 && !name_is_valid(filter.box))
@@ -273,7 +276,8 @@ int cli_box_must_be(struct cli *cli, pr_slice box)
     if (near.best != NULL)
         cli_say("there is no box \"%.*s\"; did you mean %s?", SLICE_ARGS(box), near.best);
     else
-        cli_say("there is no box \"%.*s\"; postrider status lists those that are there, and postrider init makes those "
+        cli_say("there is no box \"%.*s\"; postrider status lists those that are there, and postrider init "
+                "makes those "
                 "under boxes: in the configuration",
                 SLICE_ARGS(box));
     return EXIT_NOT_FOUND;

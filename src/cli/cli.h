@@ -39,8 +39,8 @@ struct cli {
     struct config *config;
     bool config_from_file;
     struct config_routing routing; /* of the configuration */
-    struct store store; /* zeroed until cli_open_store() */
-    struct arena arena; /* for the whole run */
+    struct store store;            /* zeroed until cli_open_store() */
+    struct arena arena;            /* for the whole run */
 
     bool json;
     bool color; /* on stdout */

@@ -226,8 +226,8 @@ void command_suggest(const char *const *words, int count, int known)
                 known > 0 ? " " : "", word, known > 0 ? words[0] : "", known > 0 ? " " : "", near.best);
     for (size_t i = 0; i < command_count && known > 0 && near.best == NULL; i++)
         if (slice_eq_cstr(first_word(&commands[i]), words[0]))
-            fprintf(stderr, "  postrider %s%s%s\n", commands[i].name, commands[i].arguments[0] != '\0' ? " " : "",
-                    commands[i].arguments);
+            fprintf(stderr, "  postrider %s%s%s\n", commands[i].name,
+                    commands[i].arguments[0] != '\0' ? " " : "", commands[i].arguments);
 }
 
 const char *command_second_word(const struct command *command, const char *word)

@@ -24,7 +24,7 @@
     X(SINCE, "since", 0, "TIME", "stored (dead: died, audit: done) since: 1h ago, or 2024-01-31T12:00:00Z")    \
     X(UNTIL, "until", 0, "TIME", "... and before")                                                             \
     X(LIMIT, "limit", 0, "N", "at most so many (100)")                                                         \
-    X(AFTER, "after", 0, "ROW", "go on after this row of the last page (list: with --box)")                    \
+    X(AFTER, "after", 0, "ROW", "go on after this row of the last page; wants --box")                          \
     X(YES, "yes", 'y', NULL, "do not ask back")                                                                \
     X(DRY_RUN, "dry-run", 'n', NULL, "only say what would be changed")                                         \
     X(WHY, "why", 0, "TEXT", "for the record")                                                                 \
@@ -45,7 +45,7 @@
     X(GRANTS, "grants", 0, NULL, "print the roles and their rights instead")                                   \
     X(DROP_SLOT, "drop-slot", 0, NULL, "remove the replication slots and publications that were made")         \
     X(COUNT, "count", 0, "N", "so many messages")                                                              \
-    X(FOR, "for", 0, "TIME", "for so long: 30s, 5m, 24h")                                                      \
+    X(FOR, "for", 0, "TIME", "for so long: 30s, 5m, 24h; without it until resumed")                            \
     X(FAILURES, "failures", 0, "N", "it is the n-th failure of the message (1)")                               \
     X(CODE, "code", 0, "TEXT", "the broker's own code")                                                        \
     X(SIZE, "size", 0, "SIZE", "of the payload: 64KiB")                                                        \

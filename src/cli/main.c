@@ -100,8 +100,8 @@ static int run_command(struct cli *cli, const char *const *argv, int argc, int w
         const char *meant = command_second_word(cli->command, cli->args[0]);
 
         if (meant != NULL)
-            return cli_usage(cli, "unknown command \"%s %s\"; did you mean %s %s?", cli->command->name, cli->args[0],
-                             cli->command->name, meant);
+            return cli_usage(cli, "unknown command \"%s %s\"; did you mean %s %s?", cli->command->name,
+                             cli->args[0], cli->command->name, meant);
     }
     if (cli->arg_count > cli->command->args_max)
         return cli_usage(cli, "%s: \"%s\" is too much", cli->command->name, cli->args[cli->command->args_max]);

@@ -18,8 +18,9 @@ int message_find(struct cli *cli, struct query_reply *ret_reply)
         code = cli_open_store(cli);
     if (code != EXIT_DONE)
         return code;
-    struct query query = { .kind = QUERY_ID,
-                           .filter = { .state = -1, .ids = ids, .id_count = 1, .routing = &cli->routing.routing } };
+    struct query query = {
+        .kind = QUERY_ID, .filter = { .state = -1, .ids = ids, .id_count = 1, .routing = &cli->routing.routing }
+    };
 
     if (store_query(&cli->store, &query, &cli->arena, ret_reply, &err) != PR_OK)
         return cli_fault(&err);

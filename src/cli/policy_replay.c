@@ -266,7 +266,7 @@ static void print_people(struct replay *r)
 int run_policy_replay(struct cli *cli)
 {
     struct replay r = { .cli = cli };
-    int           code = cli_open_filtered(cli, &r.filter);
+    int code = cli_open_filtered(cli, &r.filter);
 
     if (code == EXIT_DONE)
         code = replay_boxes(&r);

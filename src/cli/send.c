@@ -171,7 +171,8 @@ static int send_message(struct cli *cli, pr_slice box, const struct pr_message *
     pr_id id;
     int answer = PR_OK;
 
-    if (store_enqueue(&cli->store, box, message, 1, (size_t)cli->config->payload_max, &id, &answer, &err) != PR_OK) {
+    if (store_enqueue(&cli->store, box, message, 1, (size_t)cli->config->payload_max, &id, &answer, &err) !=
+        PR_OK) {
         /* The tables were there a moment ago. */
         int code = err.code == PR_ESCHEMA ? cli_box_must_be(cli, box) : EXIT_DONE;
 

@@ -27,7 +27,7 @@ struct api {
     pr_slice who; /* for the audit */
     struct runtime *rt;
     struct metrics *metrics;
-    struct runtime_inside in; /* entered while answer() runs, unless the route is for anybody */
+    struct runtime_inside in;      /* entered while answer() runs, unless the route is for anybody */
     struct config_routing routing; /* of its configuration: for filters */
     struct arena arena;
 

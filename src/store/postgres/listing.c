@@ -111,8 +111,8 @@ static bool is_paused(const struct surroundings *s, pr_slice endpoint)
     return false;
 }
 
-enum state pg_surroundings_state(const struct surroundings *s, pr_slice box, uint64_t row, const struct pr_message *m,
-                                 pr_slice endpoint)
+enum state pg_surroundings_state(const struct surroundings *s, pr_slice box, uint64_t row,
+                                 const struct pr_message *m, pr_slice endpoint)
 {
     if (pg_surroundings_flight(s, box, row, m->attempts) != NULL)
         return STATE_IN_FLIGHT;

@@ -123,8 +123,8 @@ static bool is_paused(const struct surroundings *s, pr_slice endpoint)
     return false;
 }
 
-enum state surroundings_state(const struct surroundings *s, pr_slice box, uint64_t row, const struct pr_message *m,
-                              pr_slice endpoint)
+enum state surroundings_state(const struct surroundings *s, pr_slice box, uint64_t row,
+                              const struct pr_message *m, pr_slice endpoint)
 {
     if (surroundings_flight(s, box, row, m->attempts) != NULL)
         return STATE_IN_FLIGHT;
@@ -275,7 +275,8 @@ static bool is_wanted(const struct filter *f, enum listing_table table, const st
 }
 
 static int listed_decode(sqlite3_stmt *statement, const struct surroundings *s, enum listing_table table,
-                         const struct filter *filter, struct arena *scratch, struct listed *l, struct pr_error *reterr)
+                         const struct filter *filter, struct arena *scratch, struct listed *l,
+                         struct pr_error *reterr)
 {
     const int first = MESSAGE_COLUMN_COUNT;
     *l = (struct listed){ .state = table == LISTING_DEAD ? STATE_DEAD : STATE_DONE };

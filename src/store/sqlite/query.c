@@ -150,8 +150,8 @@ static int count_rows(struct question *q, struct box_counts *counts, const char 
             .destination = column_slice(statement, 5),
         };
         int64_t created_us = sqlite3_column_int64(statement, 6);
-        enum state state =
-            surroundings_state(&q->s, counts->name, (uint64_t)sqlite3_column_int64(statement, 0), &m, m.destination);
+        enum state state = surroundings_state(&q->s, counts->name, (uint64_t)sqlite3_column_int64(statement, 0),
+                                              &m, m.destination);
         count_one(counts, state);
         if (state == STATE_READY && (counts->oldest_us == 0 || created_us < counts->oldest_us))
             counts->oldest_us = created_us;
