@@ -72,7 +72,7 @@ static double single_rate(sqlite3 *db, size_t count)
         make_batch(batch);
         bare_run(db, "BEGIN IMMEDIATE");
         for (size_t i = 0; i < BENCH_BATCH; i++)
-            if (pr_send_sqlite(db, NULL, &batch[i], &id, &error) < 0)
+            if (pr_send_sqlite(db, &batch[i], &id, &error) < 0)
                 die("%s", error.text);
         bare_run(db, "COMMIT");
     }

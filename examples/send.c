@@ -49,7 +49,7 @@ int main(int argc, char **argv)
         .payload = pr_str(payload),
     };
     pr_id id;
-    if (pr_send_sqlite(db, NULL, &message, &id, &error) < 0)
+    if (pr_send_sqlite(db, &message, &id, &error) < 0)
         return fail(db, "send", error.text); /* closing rolls back */
 
     /* From here on it will be delivered, whatever happens to this process. */

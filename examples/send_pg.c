@@ -57,7 +57,7 @@ int main(int argc, char **argv)
         .payload = pr_str(payload),
     };
     pr_id id;
-    if (pr_send_pg(conn, NULL, &message, &id, &error) < 0)
+    if (pr_send_pg(conn, &message, &id, &error) < 0)
         return fail(conn, "send", error.text);
 
     /* From here on it will be delivered, whatever happens to this process. */

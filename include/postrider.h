@@ -184,23 +184,28 @@ PR_API const char *pr_reason_name(int reason);
  * Threads: as the connection that is passed in.
  */
 
-/* Store one message through the caller's connection; box NULL is "outbox".
+/* Store one message through the caller's connection, in the box "outbox".
  *
  * Outcome  PR_DUPLICATE  this id is stored (or dead) already; nothing changed.
  * Fault    PR_EINVAL, PR_ETOOBIG, PR_EBUSY, PR_EFULL, PR_ESCHEMA, PR_ESTORE;
  *          *ret_id untouched, *reterr says why.  The caller's transaction is as it was.
  */
-PR_API PR_MUST_CHECK int pr_send_sqlite(struct sqlite3 *db, const char *box,
+PR_API PR_MUST_CHECK int pr_send_sqlite(struct sqlite3 *db, const struct pr_message *message,
+                                        pr_id *ret_id, struct pr_error *reterr);
+/* The same in another box; NULL is "outbox". */
+PR_API PR_MUST_CHECK int pr_send_sqlite_box(struct sqlite3 *db, const char *box,
+                                            const struct pr_message *message, pr_id *ret_id,
+                                            struct pr_error *reterr);
+
+/* The same through a connection to PostgreSQL, in the schema postrider.  As after any statement that
+ * fails, the caller's transaction must be rolled back after a fault of the server.
+ * Fault PR_EUNSUPPORTED: this library was built without libpq. */
+PR_API PR_MUST_CHECK int pr_send_pg(struct pg_conn *conn, const struct pr_message *message,
+                                    pr_id *ret_id, struct pr_error *reterr);
+/* The same in another box; "shop.outbox" is the one in the schema shop. */
+PR_API PR_MUST_CHECK int pr_send_pg_box(struct pg_conn *conn, const char *box,
                                         const struct pr_message *message, pr_id *ret_id,
                                         struct pr_error *reterr);
-
-/* The same through a connection to PostgreSQL; box NULL is "outbox" in the schema postrider,
- * "shop.outbox" the one in the schema shop.  As after any statement that fails, the caller's
- * transaction must be rolled back after a fault of the server.
- * Fault PR_EUNSUPPORTED: this library was built without libpq. */
-PR_API PR_MUST_CHECK int pr_send_pg(struct pg_conn *conn, const char *box,
-                                    const struct pr_message *message, pr_id *ret_id,
-                                    struct pr_error *reterr);
 
 /* A unit collects messages while the work is being done and stores them all when it
  * commits.  Messages are copied.  Not thread-safe; one unit per transaction. */
@@ -209,7 +214,7 @@ struct pr_unit;
 PR_API struct pr_unit *pr_unit_new(void); /* NULL: no memory */
 PR_API void pr_unit_free(struct pr_unit *unit);
 
-/* Checks and copies; a zero id is filled in and returned.  box is as for pr_send_pg(); SQLite has no
+/* Checks and copies; a zero id is filled in and returned.  box is as for pr_send_pg_box(); SQLite has no
  * schemas, and refuses one when the unit is stored. */
 PR_API PR_MUST_CHECK int pr_unit_add(struct pr_unit *unit, const char *box,
                                      const struct pr_message *message, pr_id *ret_id,
@@ -266,9 +271,12 @@ PR_API int pr_fail_retry_after(struct pr_context *context, enum pr_reason reason
                                int64_t retry_after_us, const char *format, ...) PR_PRINTF(4, 5);
 /* Bits reached so far: kept even when the handler fails later, and visible to the retry. */
 PR_API void pr_reached(struct pr_context *context, int status_bits);
-/* A message to be stored in the transaction that completes this one; copied. */
-PR_API PR_MUST_CHECK int pr_effect_send(struct pr_context *context, const char *box,
-                                        const struct pr_message *message, struct pr_error *reterr);
+/* A message to be stored in the outbox, in the transaction that completes this one; copied.  After a
+ * fault (it is wrong, there are too many) this delivery fails, whatever the handler returns. */
+PR_API int pr_effect_send(struct pr_context *context, const struct pr_message *message);
+/* The same in another box; NULL is "outbox".  A fault is the handler's own matter. */
+PR_API PR_MUST_CHECK int pr_effect_send_box(struct pr_context *context, const char *box,
+                                            const struct pr_message *message, struct pr_error *reterr);
 /* True when the deadline has passed or the engine stops: finish soon. */
 PR_API bool pr_should_stop(const struct pr_context *context);
 

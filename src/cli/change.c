@@ -55,6 +55,8 @@ static int target(struct cli *cli, const struct change *change, struct filter *r
                          cli->command->arguments);
     if (cli->arg_count > 0 && by_filter)
         return cli_usage(cli, "ids and filters exclude each other");
+    if (change->kind == ADMIN_DEAD_ADD && !flag_given(&cli->flags, FLAG_WHY))
+        return cli_usage(cli, "dead add wants --why TEXT: whoever finds it must know");
     if (change->kind == ADMIN_RELEASE && cli->arg_count == 1 &&
         pr_id_parse(slice_from(cli->args[0]), &one) != PR_OK)
         filter.stream = slice_from(cli->args[0]);
@@ -133,12 +135,14 @@ int run_change(struct cli *cli)
     struct admin admin = { .kind = change->kind, .dry_run = flag_given(&cli->flags, FLAG_DRY_RUN) };
     struct admin_reply reply = { 0 };
     struct pr_error err;
-    int code = cli_open_store(cli);
+    int code = cli_load_config(cli);
 
     if (code == EXIT_DONE)
-        code = target(cli, change, &admin.filter);
-    if (code == EXIT_DONE && change->kind == ADMIN_DEAD_ADD && !flag_given(&cli->flags, FLAG_WHY))
-        code = cli_usage(cli, "dead add wants --why TEXT: whoever finds it must know");
+        code = target(cli, change, &admin.filter); /* what is wrong with it is said before the store is asked */
+    if (code == EXIT_DONE)
+        code = cli_open_store(cli);
+    if (code == EXIT_DONE)
+        code = target(cli, change, &admin.filter); /* again: times are by the store's clock */
     if (code != EXIT_DONE)
         return code;
     if (change->kind == ADMIN_DEAD_ADD && flag_given(&cli->flags, FLAG_REASON))
@@ -158,5 +162,9 @@ int run_change(struct cli *cli)
     int rc = change_run(&cli->store, &admin, &reply, &err);
     if (rc != PR_OK && reply.changed > 0)
         (void)report(cli, change, &admin, &reply); /* of those before the fault */
-    return rc != PR_OK ? cli_fault(&err) : report(cli, change, &admin, &reply);
+    if (rc != PR_OK)
+        return cli_fault(&err);
+    if (reply.matched == 0 && admin.filter.box.size > 0)
+        code = cli_box_must_be(cli, admin.filter.box);
+    return code == EXIT_DONE ? report(cli, change, &admin, &reply) : code;
 }

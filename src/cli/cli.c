@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/units.h"
+#include "base/util.h"
 #include "runtime/config_suggest.h"
 
 void cli_say(const char *format, ...)
@@ -72,8 +73,10 @@ int cli_load_config(struct cli *cli)
         }
     }
     cli->config_from_file = path != NULL;
-    if (r == PR_OK)
+    if (r == PR_OK) {
+        cli->routing = config_routing(cli->config);
         return EXIT_DONE;
+    }
     (void)cli_fault(&err); /* whatever it is, it is the configuration */
     return EXIT_CONFIG;
 }
@@ -91,7 +94,9 @@ int cli_open_store(struct cli *cli)
     if (store_open(&options, &cli->store, &err) == PR_OK && store_check(&cli->store, &err) == PR_OK)
         return EXIT_DONE;
     (void)cli_fault(&err);
-    return EXIT_STORE;
+    if (err.code != PR_EINVAL)
+        return EXIT_STORE;
+    return flag_given(&cli->flags, FLAG_STORE) ? EXIT_USAGE : EXIT_CONFIG; /* its URL is wrong */
 }
 
 void cli_forget_environment(void)
@@ -138,53 +143,51 @@ bool cli_time(struct cli *cli, const char *text, int sign, int64_t *ret_us)
 
 /* ---- Filters ---- */
 
-static int usage_word(struct cli *cli, const char *flag, const char *word, const char *near)
+/* A word that is none of these: the nearest, or all of them. */
+static int usage_word(struct cli *cli, const char *flag, const char *word, const char *const *words,
+                      size_t count)
 {
-    return near != NULL ? cli_usage(cli, "--%s: \"%s\" is not known; did you mean %s?", flag, word, near)
-                        : cli_usage(cli, "--%s: \"%s\" is not known", flag, word);
+    struct suggestion near = { 0 };
+    struct buf all;
+
+    buf_init(&all, 1024);
+    for (size_t i = 0; i < count; i++) {
+        suggest_try(&near, slice_from(word), words[i]);
+        buf_addf(&all, "%s%s", i > 0 ? ", " : "", words[i]);
+    }
+    int code = near.best != NULL
+                   ? cli_usage(cli, "--%s: \"%s\" is not known; did you mean %s?", flag, word, near.best)
+                   : cli_usage(cli, "--%s: \"%s\" is not known; it is one of %.*s", flag, word,
+                               SLICE_ARGS(buf_slice(&all)));
+    buf_fini(&all);
+    return code;
 }
 
 static int filter_state(struct cli *cli, struct filter *filter)
 {
     const char *word = cli->flags.values[FLAG_STATE];
-    struct suggestion near = { 0 };
+    const char *words[STATE_GONE];
 
     filter->state = -1;
-    if (word == NULL)
-        return EXIT_DONE;
     for (int i = 0; i < STATE_GONE; i++) {
-        if (strcmp(state_name((enum state)i), word) == 0) {
+        words[i] = state_name((enum state)i);
+        if (word != NULL && strcmp(words[i], word) == 0)
             filter->state = i;
-            return EXIT_DONE;
-        }
-        suggest_try(&near, slice_from(word), state_name((enum state)i));
     }
-    if (near.best != NULL)
-        return usage_word(cli, "state", word, near.best);
-    struct buf words;
-    buf_init(&words, 256);
-    for (int i = 0; i < STATE_GONE; i++)
-        buf_addf(&words, "%s%s", i > 0 ? ", " : "", state_name((enum state)i));
-    int code =
-        cli_usage(cli, "--state: \"%s\" is not known; it is one of %.*s", word, SLICE_ARGS(buf_slice(&words)));
-    buf_fini(&words);
-    return code;
+    return word == NULL || filter->state >= 0 ? EXIT_DONE : usage_word(cli, "state", word, words, STATE_GONE);
 }
 
 static int filter_reason(struct cli *cli, struct filter *filter)
 {
-    const char *word = cli->flags.values[FLAG_REASON];
-    struct suggestion near = { 0 };
-
-    if (word == NULL)
-        return EXIT_DONE;
-    filter->reason = reason_parse(slice_from(word));
-    if (filter->reason != PR_REASON_NONE)
-        return EXIT_DONE;
-#define X(number, name, text, class) suggest_try(&near, slice_from(word), text);
-    REASONS(X)
+#define X(number, name, text, class) text,
+    static const char *const words[] = { REASONS(X) };
 #undef X
-    return usage_word(cli, "reason", word, near.best);
+    const char *word = cli->flags.values[FLAG_REASON];
+
+    filter->reason = word != NULL ? reason_parse(slice_from(word)) : PR_REASON_NONE;
+    if (word == NULL || filter->reason != PR_REASON_NONE)
+        return EXIT_DONE;
+    return usage_word(cli, "reason", word, words, ARRAY_LENGTH(words));
 }
 
 int cli_number(struct cli *cli, enum flag flag, uint64_t max, uint64_t *ret)
@@ -213,6 +216,7 @@ int cli_filter(struct cli *cli, struct filter *ret_filter)
         .stream = slice_from(values[FLAG_STREAM]),
         .error = slice_from(values[FLAG_ERROR]),
         .fingerprint = slice_from(values[FLAG_FINGERPRINT]),
+        .routing = cli->config != NULL ? &cli->routing.routing : NULL,
     };
     uint64_t limit = 0;
     int code = filter_state(cli, &filter);
@@ -234,7 +238,8 @@ int cli_filter(struct cli *cli, struct filter *ret_filter)
     if (values[FLAG_UNTIL] != NULL && !cli_time(cli, values[FLAG_UNTIL], -1, &filter.until_us))
         return cli_usage(cli, "--until: \"%s\" is not a time; write 1h, or 2024-01-31T12:00:00Z",
                          values[FLAG_UNTIL]);
-    bool in_one_order = strncmp(cli->command->name, "dead ", 5) == 0 || strcmp(cli->command->name, "audit") == 0;
+    bool in_one_order =
+        strncmp(cli->command->name, "dead ", 5) == 0 || strcmp(cli->command->name, "audit") == 0;
     if (filter.after != 0 && filter.box.size == 0 && !in_one_order)
         return cli_usage(cli, "--after wants --box: rows are counted in each box");
     if (filter.box.size > 0 && !name_is_valid(filter.box))
@@ -243,13 +248,48 @@ int cli_filter(struct cli *cli, struct filter *ret_filter)
     return EXIT_DONE;
 }
 
+int cli_open_filtered(struct cli *cli, struct filter *ret_filter)
+{
+    int code = cli_load_config(cli);
+
+    if (code == EXIT_DONE)
+        code = cli_filter(cli, ret_filter);
+    if (code == EXIT_DONE)
+        code = cli_open_store(cli);
+    return code == EXIT_DONE ? cli_filter(cli, ret_filter) : code; /* again: times are by the store's clock */
+}
+
+int cli_box_must_be(struct cli *cli, pr_slice box)
+{
+    struct query query = { .kind = QUERY_BOXES };
+    struct query_reply reply;
+    struct suggestion near = { 0 };
+    struct pr_error err;
+
+    if (store_query(&cli->store, &query, &cli->arena, &reply, &err) != PR_OK)
+        return cli_fault(&err);
+    for (size_t i = 0; i < reply.box_count; i++) {
+        if (slice_eq(reply.boxes[i].name, box))
+            return EXIT_DONE;
+        pr_slice name = slice_dup(&cli->arena, reply.boxes[i].name);
+        ASSERT(name.data != NULL);
+        suggest_try(&near, box, name.data);
+    }
+    if (near.best != NULL)
+        cli_say("there is no box \"%.*s\"; did you mean %s?", SLICE_ARGS(box), near.best);
+    else
+        cli_say("there is no box \"%.*s\"; postrider status lists those that are there, and postrider init "
+                "makes those "
+                "under boxes: in the configuration",
+                SLICE_ARGS(box));
+    return EXIT_NOT_FOUND;
+}
+
 int cli_ask(struct cli *cli, struct query *query, struct query_reply *ret)
 {
     struct pr_error err;
-    int code = cli_open_store(cli);
+    int code = cli_open_filtered(cli, &query->filter);
 
-    if (code == EXIT_DONE)
-        code = cli_filter(cli, &query->filter);
     if (code == EXIT_DONE && store_query(&cli->store, query, &cli->arena, ret, &err) != PR_OK)
         code = cli_fault(&err);
     return code;

@@ -12,6 +12,7 @@
 #include "base/buf.h"
 #include "base/slice.h"
 #include "cli/flag.h"
+#include "ops/endpoint.h"
 #include "runtime/config.h"
 #include "store/store.h"
 
@@ -37,8 +38,9 @@ struct cli {
 
     struct config *config;
     bool config_from_file;
-    struct store store; /* zeroed until cli_open_store() */
-    struct arena arena; /* for the whole run */
+    struct config_routing routing; /* of the configuration */
+    struct store store;            /* zeroed until cli_open_store() */
+    struct arena arena;            /* for the whole run */
 
     bool json;
     bool color; /* on stdout */
@@ -64,7 +66,11 @@ extern const size_t command_count;
 const struct command *command_find(const char *const *words, int count, int *ret_words);
 /* What was meant by a word that is none; says so on stderr. */
 void command_suggest(const char *const *words, int count, int known);
+/* The word that a command of two would have had there, or NULL: "tset" in "endpoints tset". */
+const char *command_second_word(const struct command *command, const char *word);
 void command_help(const struct command *command, FILE *out);
+/* All that begin with this word. */
+void command_help_group(const char *first, FILE *out);
 void command_help_all(FILE *out);
 
 /* ---- What commands use (cli.c) ---- */
@@ -90,6 +96,10 @@ int cli_print_grants(struct cli *cli);
 
 /* --box, --state, ... as a filter.  EXIT_DONE, or says what is wrong with them. */
 int cli_filter(struct cli *cli, struct filter *ret_filter);
+/* Opens the store, too; what is wrong with the command line is said first. */
+int cli_open_filtered(struct cli *cli, struct filter *ret_filter);
+/* EXIT_DONE, or says that the store has no such box. */
+int cli_box_must_be(struct cli *cli, pr_slice box);
 /* Opens the store and asks, with the filter that was given on the command line. */
 int cli_ask(struct cli *cli, struct query *query, struct query_reply *ret);
 /* --flag as a number from 0 to max; *ret is untouched when it was not given. */

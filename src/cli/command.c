@@ -241,7 +241,21 @@ void command_suggest(const char *const *words, int count, int known)
                 known > 0 ? " " : "", word, known > 0 ? words[0] : "", known > 0 ? " " : "", near.best);
     for (size_t i = 0; i < command_count && known > 0 && near.best == NULL; i++)
         if (slice_eq_cstr(first_word(&commands[i]), words[0]))
-            fprintf(stderr, "  postrider %s %s\n", commands[i].name, commands[i].arguments);
+            fprintf(stderr, "  postrider %s%s%s\n", commands[i].name,
+                    commands[i].arguments[0] != '\0' ? " " : "", commands[i].arguments);
+}
+
+const char *command_second_word(const struct command *command, const char *word)
+{
+    struct suggestion near = { 0 };
+
+    for (size_t i = 0; i < command_count; i++) {
+        pr_slice first = first_word(&commands[i]);
+
+        if (slice_eq_cstr(first, command->name) && commands[i].name[first.size] != '\0')
+            suggest_try(&near, slice_from(word), commands[i].name + first.size + 1);
+    }
+    return near.best;
 }
 
 static void help_flags(uint64_t flags, FILE *out)
@@ -259,6 +273,27 @@ static void help_flags(uint64_t flags, FILE *out)
     }
 }
 
+static void help_line(const struct command *command, FILE *out)
+{
+    char left[64];
+
+    (void)snprintf(left, sizeof(left), "%s %s", command->name, command->arguments);
+    fprintf(out, "  %-26s %s\n", left, command->summary);
+}
+
+void command_help_group(const char *first, FILE *out)
+{
+    fprintf(out, "Examples:\n");
+    for (size_t i = 0; i < command_count; i++)
+        if (slice_eq_cstr(first_word(&commands[i]), first))
+            fprintf(out, "  %.*s\n", (int)strcspn(commands[i].examples, "\n"), commands[i].examples);
+    fprintf(out, "\nCommands:\n");
+    for (size_t i = 0; i < command_count; i++)
+        if (slice_eq_cstr(first_word(&commands[i]), first))
+            help_line(&commands[i], out);
+    fprintf(out, "\nEach has its own --help.\n");
+}
+
 void command_help(const struct command *command, FILE *out)
 {
     for (const char *line = command->examples; *line != '\0';) {
@@ -269,7 +304,7 @@ void command_help(const struct command *command, FILE *out)
     }
     fprintf(out, "\npostrider %s%s%s: %s\n", command->name, command->arguments[0] != '\0' ? " " : "",
             command->arguments, command->summary);
-    if (command->flags != 0) {
+    if ((command->flags & FLAGS_FOR_PEOPLE) != 0) {
         fprintf(out, "\n");
         help_flags(command->flags, out);
     }
@@ -293,12 +328,8 @@ void command_help_all(FILE *out)
                  "  postrider why ID                                  what happened to it\n"
                  "\n"
                  "Commands:\n");
-    for (size_t i = 0; i < command_count; i++) {
-        char left[64];
-
-        (void)snprintf(left, sizeof(left), "%s %s", commands[i].name, commands[i].arguments);
-        fprintf(out, "  %-26s %s\n", left, commands[i].summary);
-    }
+    for (size_t i = 0; i < command_count; i++)
+        help_line(&commands[i], out);
     fprintf(out, "\nEvery command:\n");
     help_flags(FLAGS_ALWAYS, out);
     fprintf(

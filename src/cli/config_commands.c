@@ -63,11 +63,19 @@ int run_config_show(struct cli *cli)
 
     if (code != EXIT_DONE)
         return code;
+    struct pr_error error;
+
     buf_init(&text, OUTPUT_MAX);
-    config_show(cli->config, &text);
-    (void)fwrite(buf_slice(&text).data, 1, text.size, stdout); /* cli_finish() looks */
+    if (!cli->json) {
+        config_show(cli->config, &text);
+        (void)fwrite(buf_slice(&text).data, 1, text.size, stdout); /* cli_finish() looks */
+    } else if (config_show_json(cli->config, &text, &error) == PR_OK) {
+        cli_print(&text);
+    } else {
+        code = cli_fault(&error);
+    }
     buf_fini(&text);
-    return EXIT_DONE;
+    return code;
 }
 
 int run_config_reference(struct cli *cli)

@@ -21,13 +21,13 @@
     X(REASON, "reason", 0, "REASON", "failed last for this reason, e.g. timeout_exceeded")                     \
     X(ERROR, "error", 0, "TEXT", "the text of its last failure has this in it")                                \
     X(FINGERPRINT, "fingerprint", 0, "PRINT", "of this group of failures: see postrider dead groups")            \
-    X(SINCE, "since", 0, "TIME", "stored (dead letters: died) since: 1h ago, or 2024-01-31T12:00:00Z")         \
+    X(SINCE, "since", 0, "TIME", "stored (dead: died, audit: done) since: 1h ago, or 2024-01-31T12:00:00Z")    \
     X(UNTIL, "until", 0, "TIME", "... and before")                                                             \
     X(LIMIT, "limit", 0, "N", "at most so many (100)")                                                         \
     X(AFTER, "after", 0, "ROW", "go on after this row of the last page; messages want --box")               \
     X(ROW, "row", 0, "ROW", "the dead letter of this row, whatever its id is")                                  \
     X(YES, "yes", 'y', NULL, "do not ask back")                                                                \
-    X(DRY_RUN, "dry-run", 'n', NULL, "only count what would be changed")                                       \
+    X(DRY_RUN, "dry-run", 'n', NULL, "only say what would be changed")                                         \
     X(WHY, "why", 0, "TEXT", "for the record")                                                                 \
     X(BY, "by", 0, "NAME", "who says so, for the record; without it USER@HOST")                                \
     X(RATE, "rate", 0, "N/s", "at most so many in a second")                                                   \
@@ -71,6 +71,7 @@ enum flag {
 
 #define FLAG_BIT(name) (UINT64_C(1) << FLAG_##name)
 #define FLAGS_ALWAYS (FLAG_BIT(CONFIG) | FLAG_BIT(STORE) | FLAG_BIT(JSON) | FLAG_BIT(HELP))
+#define FLAGS_FOR_PEOPLE (~FLAG_BIT(RELAY))
 #define FLAGS_FILTER                                                                                           \
     (FLAG_BIT(BOX) | FLAG_BIT(STATE) | FLAG_BIT(ENDPOINT) | FLAG_BIT(TYPE) | FLAG_BIT(STREAM) |                \
      FLAG_BIT(REASON) | FLAG_BIT(ERROR) | FLAG_BIT(FINGERPRINT) | FLAG_BIT(SINCE) | FLAG_BIT(UNTIL))

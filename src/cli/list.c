@@ -6,7 +6,6 @@
 #include "cli/endpoint.h"
 #include "cli/message.h"
 #include "base/util.h"
-#include "runtime/config_suggest.h"
 
 static enum color state_color(enum state state)
 {
@@ -63,8 +62,7 @@ static void table_of_messages(struct cli *cli, const struct query_reply *reply)
         table_add(&table, state_color(l->state), slice_from(state_name(l->state)));
         table_add(&table, COLOR_NONE, l->m.type);
         table_add(&table, COLOR_NONE, l->m.stream);
-        table_add(&table, COLOR_NONE,
-                  message_endpoint(l).size > 0 ? message_endpoint(l) : message_route(cli->config, &l->m));
+        table_add(&table, COLOR_NONE, message_endpoint(l));
         table_add(&table, COLOR_NONE, slice_from(span_short(&cli->arena, reply->now_us - l->m.created_us)));
         table_add(&table, COLOR_NONE, slice_from(next_words(cli, l, b, reply->now_us)));
         table_addf(&table, COLOR_NONE, "%d", l->m.failures);
@@ -106,30 +104,6 @@ static int print_list(struct cli *cli, const struct query_reply *reply, const ch
     return EXIT_DONE;
 }
 
-/* Nothing was found in a box that somebody named: is there such a box? */
-static int box_must_be(struct cli *cli, pr_slice box)
-{
-    struct query query = { .kind = QUERY_BOXES };
-    struct query_reply reply;
-    struct suggestion near = { 0 };
-    struct pr_error err;
-
-    if (store_query(&cli->store, &query, &cli->arena, &reply, &err) != PR_OK)
-        return cli_fault(&err);
-    for (size_t i = 0; i < reply.box_count; i++) {
-        if (slice_eq(reply.boxes[i].name, box))
-            return EXIT_DONE;
-        pr_slice name = slice_dup(&cli->arena, reply.boxes[i].name);
-        ASSERT(name.data != NULL);
-        suggest_try(&near, box, name.data);
-    }
-    if (near.best != NULL)
-        cli_say("there is no box \"%.*s\"; did you mean %s?", SLICE_ARGS(box), near.best);
-    else
-        cli_say("there is no box \"%.*s\"; postrider status lists those that are there", SLICE_ARGS(box));
-    return EXIT_NOT_FOUND;
-}
-
 /* How many there are in all; the page shows some of them. */
 static int say_total(struct cli *cli, const struct filter *filter, size_t shown)
 {
@@ -152,10 +126,8 @@ static int list(struct cli *cli, enum query_kind kind, const char *nothing)
     struct query query = { .kind = kind };
     struct query_reply reply;
     struct pr_error err;
-    int code = cli_open_store(cli);
+    int code = cli_open_filtered(cli, &query.filter);
 
-    if (code == EXIT_DONE)
-        code = cli_filter(cli, &query.filter);
     if (code != EXIT_DONE)
         return code;
     if (kind == QUERY_MESSAGES && query.filter.state == STATE_DEAD)
@@ -165,9 +137,8 @@ static int list(struct cli *cli, enum query_kind kind, const char *nothing)
     if (store_query(&cli->store, &query, &cli->arena, &reply, &err) != PR_OK)
         return cli_fault(&err);
     if (reply.listed_count == 0 && query.filter.box.size > 0)
-        code = box_must_be(cli, query.filter.box);
-    if (code == EXIT_DONE)
-        code = messages_route(cli, &reply);
+        code = cli_box_must_be(cli, query.filter.box);
+    messages_see_routes(cli->config, &reply);
     if (code == EXIT_DONE)
         code = print_list(cli, &reply, nothing);
     if (code == EXIT_DONE && query.kind == QUERY_DEAD && reply.listed_count > 0 && !cli->json)
@@ -191,8 +162,6 @@ static int show(struct cli *cli, bool dead_only)
     size_t shown = 0;
     int code = message_find(cli, &reply);
 
-    if (code == EXIT_DONE)
-        code = messages_route(cli, &reply);
     if (code != EXIT_DONE)
         return code;
     for (size_t i = 0; i < reply.listed_count; i++) {

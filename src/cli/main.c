@@ -64,12 +64,18 @@ static int no_command(const char *const *argv, int argc, const char *const *word
 
         if (command != NULL)
             command_help(command, stdout);
+        else if (known == 1)
+            command_help_group(words[1], stdout);
         else
             command_help_all(stdout);
         return EXIT_DONE;
     }
+    if (count == 1 && known == 1 && asks_for(argv, argc, "--help", "-h")) {
+        command_help_group(words[0], stdout);
+        return EXIT_DONE;
+    }
     command_suggest(words, count, known);
-    fprintf(stderr, "Help: postrider --help\n");
+    fprintf(stderr, "Help: postrider %s%s--help\n", known > 0 ? words[0] : "", known > 0 ? " " : "");
     return EXIT_USAGE;
 }
 
@@ -90,6 +96,13 @@ static int run_command(struct cli *cli, const char *const *argv, int argc, int w
     cli->color = wants_color() && !cli->json;
     if (cli->arg_count < cli->command->args_min)
         return cli_usage(cli, "%s wants %s", cli->command->name, cli->command->arguments);
+    if (cli->arg_count > cli->command->args_max && cli->command->args_max == 0) {
+        const char *meant = command_second_word(cli->command, cli->args[0]);
+
+        if (meant != NULL)
+            return cli_usage(cli, "unknown command \"%s %s\"; did you mean %s %s?", cli->command->name,
+                             cli->args[0], cli->command->name, meant);
+    }
     if (cli->arg_count > cli->command->args_max)
         return cli_usage(cli, "%s: \"%s\" is too much", cli->command->name, cli->args[cli->command->args_max]);
     return cli->command->run(cli);

@@ -18,28 +18,17 @@ int message_find(struct cli *cli, struct query_reply *ret_reply)
         code = cli_open_store(cli);
     if (code != EXIT_DONE)
         return code;
-    struct query query = { .kind = QUERY_ID, .filter = { .state = -1, .ids = ids, .id_count = 1 } };
+    struct query query = {
+        .kind = QUERY_ID, .filter = { .state = -1, .ids = ids, .id_count = 1, .routing = &cli->routing.routing }
+    };
 
     if (store_query(&cli->store, &query, &cli->arena, ret_reply, &err) != PR_OK)
         return cli_fault(&err);
+    messages_see_routes(cli->config, ret_reply);
     if (ret_reply->listed_count > 0)
         return EXIT_DONE;
     cli_say("there is no message %s: it was delivered and not kept, discarded, or never stored", cli->args[0]);
     return EXIT_NOT_FOUND;
-}
-
-int messages_route(struct cli *cli, struct query_reply *reply)
-{
-    struct query query = { .kind = QUERY_ENDPOINTS };
-    struct query_reply endpoints;
-    struct pr_error err;
-
-    if (cli->config->route_count == 0 || reply->listed_count == 0)
-        return EXIT_DONE;
-    if (store_query(&cli->store, &query, &cli->arena, &endpoints, &err) != PR_OK)
-        return cli_fault(&err);
-    messages_see_pauses(cli->config, &endpoints, reply);
-    return EXIT_DONE;
 }
 
 /* ---- For people ---- */

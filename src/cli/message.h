@@ -10,7 +10,5 @@ void message_print(struct cli *cli, const struct query_reply *reply, const struc
 
 /* Look an id up everywhere: EXIT_DONE, or says that there is none (EXIT_NOT_FOUND). */
 int message_find(struct cli *cli, struct query_reply *ret_reply);
-/* Shows as paused what the routes send to an endpoint that is. */
-int messages_route(struct cli *cli, struct query_reply *reply);
 
 #endif

@@ -34,8 +34,10 @@ const struct config_endpoint *policy_endpoint(struct cli *cli, const char *name,
             return &config->endpoints[i];
         suggest_try(&near, slice_from(name), config->endpoints[i].name);
     }
-    cli_say("the configuration has no endpoint \"%s\"%s%s%s", name, near.best != NULL ? "; did you mean " : "",
-            near.best != NULL ? near.best : "", near.best != NULL ? "?" : "");
+    if (near.best != NULL)
+        cli_say("the configuration has no endpoint \"%s\"; did you mean %s?", name, near.best);
+    else
+        cli_say("the configuration has no endpoint \"%s\"; postrider endpoints lists those that it has", name);
     *ret_code = EXIT_NOT_FOUND;
     return NULL;
 }

@@ -266,10 +266,8 @@ static void print_people(struct replay *r)
 int run_policy_replay(struct cli *cli)
 {
     struct replay r = { .cli = cli };
-    int           code = cli_open_store(cli);
+    int code = cli_open_filtered(cli, &r.filter);
 
-    if (code == EXIT_DONE)
-        code = cli_filter(cli, &r.filter);
     if (code == EXIT_DONE)
         code = replay_boxes(&r);
     if (code == EXIT_DONE && !cli->json)

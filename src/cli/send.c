@@ -172,8 +172,12 @@ static int send_message(struct cli *cli, pr_slice box, const struct pr_message *
     int answer = PR_OK;
 
     if (store_enqueue(&cli->store, box, message, 1, (size_t)cli->config->payload_max, &id, &answer, &err) !=
-        PR_OK)
-        return cli_fault(&err);
+        PR_OK) {
+        /* The tables were there a moment ago. */
+        int code = err.code == PR_ESCHEMA ? cli_box_must_be(cli, box) : EXIT_DONE;
+
+        return code == EXIT_DONE ? cli_fault(&err) : code;
+    }
     print_sent(cli, id, answer == PR_DUPLICATE);
     return EXIT_DONE;
 }

@@ -32,10 +32,8 @@ int run_dead_export(struct cli *cli)
     struct arena arena;
     struct pr_error err;
     uint64_t count = 0, damaged = 0;
-    int code = cli_open_store(cli);
+    int code = cli_open_filtered(cli, &query.filter);
 
-    if (code == EXIT_DONE)
-        code = cli_filter(cli, &query.filter);
     query.filter.limit = PAGE;
     arena_init(&arena, 65536);
     while (code == EXIT_DONE && reply.more) {

@@ -7,14 +7,20 @@ static int not_built_in(struct pr_error *reterr)
     return error_set(reterr, PR_EUNSUPPORTED, "postgres is not built in: this library was built without libpq");
 }
 
-PR_API int pr_send_pg(struct pg_conn *conn, const char *box, const struct pr_message *message, pr_id *ret_id,
-                      struct pr_error *reterr)
+PR_API int pr_send_pg_box(struct pg_conn *conn, const char *box, const struct pr_message *message,
+                          pr_id *ret_id, struct pr_error *reterr)
 {
     (void)conn;
     (void)box;
     (void)message;
     (void)ret_id;
     return not_built_in(reterr);
+}
+
+PR_API int pr_send_pg(struct pg_conn *conn, const struct pr_message *message, pr_id *ret_id,
+                      struct pr_error *reterr)
+{
+    return pr_send_pg_box(conn, NULL, message, ret_id, reterr);
 }
 
 PR_API int pr_unit_store_pg(struct pr_unit *unit, struct pg_conn *conn, struct pr_error *reterr)

@@ -21,8 +21,8 @@ int lib_box(const char *box, pr_slice *ret_box, struct pr_error *reterr)
     return PR_OK;
 }
 
-PR_API int pr_send_sqlite(struct sqlite3 *db, const char *box, const struct pr_message *message, pr_id *ret_id,
-                          struct pr_error *reterr)
+PR_API int pr_send_sqlite_box(struct sqlite3 *db, const char *box, const struct pr_message *message,
+                              pr_id *ret_id, struct pr_error *reterr)
 {
     pr_slice name;
     if (db == NULL || message == NULL)
@@ -39,6 +39,12 @@ PR_API int pr_send_sqlite(struct sqlite3 *db, const char *box, const struct pr_m
     if (rc >= 0 && ret_id != NULL)
         *ret_id = m.id;
     return rc;
+}
+
+PR_API int pr_send_sqlite(struct sqlite3 *db, const struct pr_message *message, pr_id *ret_id,
+                          struct pr_error *reterr)
+{
+    return pr_send_sqlite_box(db, NULL, message, ret_id, reterr);
 }
 
 PR_API int pr_store_init(const char *store_url, struct pr_error *reterr)

@@ -110,11 +110,17 @@ static bool is_word_of(pr_slice name, const char *words)
     return false;
 }
 
+struct filter api_filter_init(struct api *x)
+{
+    x->routing = config_routing(x->in.config);
+    return (struct filter){ .state = -1, .routing = &x->routing.routing };
+}
+
 bool api_filter(struct api *x, const char *more, struct filter *ret)
 {
     struct pr_error error;
     int64_t now_us = api_now(x);
-    *ret = (struct filter){ .state = -1 };
+    *ret = api_filter_init(x);
     for (size_t i = 0; i < x->params.count; i++) {
         const struct param *p = &x->params.list[i];
         if (is_word_of(p->name, more))

@@ -7,6 +7,7 @@
 #include "base/buf.h"
 #include "base/json.h"
 #include "ops/decode.h"
+#include "ops/endpoint.h"
 #include "ops/query.h"
 #include "ops/route.h"
 #include "runtime/runtime.h"
@@ -30,7 +31,8 @@ struct api {
     struct metrics *metrics;
     struct replays *replays;
     struct paces *paces;
-    struct runtime_inside in; /* entered while answer() runs, unless the route is for anybody */
+    struct runtime_inside in;      /* entered while answer() runs, unless the route is for anybody */
+    struct config_routing routing; /* of its configuration: for filters */
     struct arena arena;
 
     /* Answered: */
@@ -56,6 +58,8 @@ bool api_query(struct api *x, const struct query *query, struct query_reply *ret
 bool api_id(struct api *x, pr_id *ret);
 int64_t api_now(struct api *x); /* the store's time */
 
+/* A filter that finds everything, and knows the routes. */
+struct filter api_filter_init(struct api *x);
 /* Parameters as a filter; others than names in `more` (separated by blanks) are refused.  False: answered. */
 bool api_filter(struct api *x, const char *more, struct filter *ret);
 

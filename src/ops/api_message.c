@@ -33,14 +33,12 @@ void api_page_end(struct api *x, const struct query_reply *reply)
     json_end_object(&x->w);
 }
 
-/* As a command would list them: with the pauses that only the routes know of. */
+/* As a command would list them: with what only the routes know. */
 static bool query_messages(struct api *x, const struct query *query, struct query_reply *ret)
 {
-    struct query endpoints = { .kind = QUERY_ENDPOINTS };
-    struct query_reply pauses;
-    if (!api_query(x, query, ret) || !api_query(x, &endpoints, &pauses))
+    if (!api_query(x, query, ret))
         return false;
-    messages_see_pauses(x->in.config, &pauses, ret);
+    messages_see_routes(x->in.config, ret);
     return true;
 }
 
@@ -86,8 +84,10 @@ static void not_found(struct api *x, const char *where)
 void api_message(struct api *x)
 {
     pr_id id;
-    struct query query = { .kind = QUERY_ID, .filter = { .state = -1, .ids = &id, .id_count = 1 } };
+    struct query query = { .kind = QUERY_ID, .filter = api_filter_init(x) };
     struct query_reply reply;
+    query.filter.ids = &id;
+    query.filter.id_count = 1;
     if (!api_id(x, &id) || !query_messages(x, &query, &reply))
         return;
     if (reply.listed_count == 0) {

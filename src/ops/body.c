@@ -134,7 +134,7 @@ bool body_filter(struct api *x, struct filter *ret)
     struct pr_error error;
     json_t *ids = json_object_get(x->json, "ids"), *filter = json_object_get(x->json, "filter");
     int rc = PR_OK;
-    *ret = (struct filter){ .state = -1 };
+    *ret = api_filter_init(x);
     if ((ids == NULL) == (filter == NULL))
         rc = error_set(&error, PR_EINVAL, "say which: ids or filter, one of them");
     else if (ids != NULL)

@@ -98,38 +98,51 @@ static bool route_fits(const struct config_route *r, const struct pr_message *m)
            route_headers_match(r->headers, r->header_count, m);
 }
 
-pr_slice message_route(const struct config *config, const struct pr_message *m)
+/* The n-th of the endpoints that the routes send it to, each told once. */
+static pr_slice nth_route(const struct config *config, const struct pr_message *m, size_t n)
 {
-    const char *found = "";
+    const char *found[ENDPOINTS_MAX];
+    size_t count = 0;
 
     for (size_t i = 0; i < config->route_count; i++) {
         const struct config_route *r = &config->routes[i];
 
         for (size_t k = 0; k < r->to_count && route_fits(r, m); k++) {
-            if (found[0] != '\0' && strcmp(found, r->to[k]) != 0)
-                return (pr_slice){ NULL, 0 };
-            found = r->to[k];
+            size_t j = 0;
+
+            while (j < count && strcmp(found[j], r->to[k]) != 0)
+                j++;
+            if (j == n && j == count)
+                return slice_from(r->to[k]);
+            if (j == count)
+                found[count++] = r->to[k];
         }
     }
-    return slice_from(found);
+    return (pr_slice){ NULL, 0 };
 }
 
-static bool name_is_paused(const struct query_reply *endpoints, pr_slice name)
+pr_slice message_route(const struct config *config, const struct pr_message *m)
 {
-    for (size_t i = 0; i < endpoints->endpoint_count; i++)
-        if (slice_eq(endpoints->endpoints[i].name, name))
-            return endpoints->endpoints[i].paused_until_us > endpoints->now_us;
-    return false;
+    return nth_route(config, m, 1).size == 0 ? nth_route(config, m, 0) : (pr_slice){ NULL, 0 };
 }
 
-void messages_see_pauses(const struct config *config, const struct query_reply *endpoints, struct query_reply *reply)
+static pr_slice config_route(const struct routing *routing, const struct pr_message *m, size_t n)
+{
+    return nth_route(((const struct config_routing *)routing)->config, m, n);
+}
+
+struct config_routing config_routing(const struct config *config)
+{
+    return (struct config_routing){ { config_route }, config };
+}
+
+void messages_see_routes(const struct config *config, struct query_reply *reply)
 {
     for (size_t i = 0; i < reply->listed_count; i++) {
         struct listed *l = &reply->listed[i];
 
-        if (l->m.destination.size == 0 && (l->state == STATE_READY || l->state == STATE_RETRYING) &&
-            name_is_paused(endpoints, message_route(config, &l->m)))
-            l->state = STATE_PAUSED;
+        if (l->endpoint.size == 0 && l->m.destination.size == 0)
+            l->endpoint = message_route(config, &l->m);
     }
 }
 

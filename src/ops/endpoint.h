@@ -23,9 +23,15 @@ void breaker_json(struct json_writer *w, const struct breaker_info *b,
 /* The one endpoint that the routes send it to; empty: none, or several. */
 pr_slice message_route(const struct config *config, const struct pr_message *m);
 
-/* The store does not know the routes.  Messages that name no endpoint, and for which they choose one that is
- * paused, are shown as paused.  endpoints: the reply of a QUERY_ENDPOINTS. */
-void messages_see_pauses(const struct config *config, const struct query_reply *endpoints, struct query_reply *reply);
+/* The configuration's routes, for filters; config must outlive it. */
+struct config_routing {
+    struct routing routing;
+    const struct config *config;
+};
+struct config_routing config_routing(const struct config *config);
+
+/* What was listed gets the endpoint that the routes choose, where they choose one. */
+void messages_see_routes(const struct config *config, struct query_reply *reply);
 
 /* What a message waits for.  Of several that a message waits for, the one that is open; NULL: none. */
 const struct breaker_info *message_breaker(const struct config *config, const struct query_reply *reply,

@@ -85,6 +85,7 @@ static int find_head(struct view *v, struct pr_error *reterr)
         int rc = store_query(v->o->store, &question, v->arena, reply, reterr);
         if (rc != PR_OK)
             return rc;
+        messages_see_routes(v->o->config, reply);
         for (size_t i = 0; i < reply->listed_count && found == NULL; i++) {
             const struct listed *other = &reply->listed[i];
             if (!is_head_of(v->l, other))

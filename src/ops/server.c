@@ -169,7 +169,7 @@ static void check_role(struct request *r)
 {
     if (r->x.role == ROLE_NONE && r->x.route->role != ROLE_NONE)
         refuse(r, MHD_HTTP_UNAUTHORIZED, "token_missing", "send Authorization: Bearer TOKEN",
-               "a token is needed");
+               "a token that is known here is needed");
     else if (r->x.role < r->x.route->role)
         refuse(r, MHD_HTTP_FORBIDDEN, "viewer", "use the operator's token", "this token may look, not change");
 }

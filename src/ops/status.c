@@ -18,10 +18,42 @@ static int ask(struct status *s, enum query_kind kind, struct query_reply *ret, 
     return store_query(s->store, &query, s->checks.arena, ret, reterr);
 }
 
+/* ---- Endpoints ---- */
+
+/* The store knows those that have sent or were paused; the others of the configuration are there, too. */
+static int ask_endpoints(struct status *s, struct pr_error *reterr)
+{
+    struct query_reply *r = &s->endpoints;
+    int code = ask(s, QUERY_ENDPOINTS, r, reterr);
+
+    if (code != PR_OK)
+        return code;
+    struct endpoint_state *all =
+        arena_alloc_array(s->checks.arena, r->endpoint_count + s->config->endpoint_count, sizeof(*all));
+    if (all == NULL)
+        return error_set(reterr, PR_ENOMEM, "no memory for the endpoints");
+    size_t known = r->endpoint_count, count = known;
+    for (size_t i = 0; i < known; i++)
+        all[i] = r->endpoints[i];
+    for (size_t i = 0; i < s->config->endpoint_count; i++) {
+        pr_slice name = slice_from(s->config->endpoints[i].name);
+        size_t at = 0;
+
+        while (at < known && !slice_eq(all[at].name, name))
+            at++;
+        if (at == known)
+            all[count++] = (struct endpoint_state){ .name = name };
+    }
+    r->endpoints = all;
+    r->endpoint_count = count;
+    return PR_OK;
+}
+
 /* ---- What is in flight, by endpoint ---- */
 
-static void tally(struct status *s, const struct query_reply *page)
+static void tally(struct status *s, struct query_reply *page)
 {
+    messages_see_routes(s->config, page);
     for (size_t i = 0; i < page->listed_count; i++) {
         const struct listed *l = &page->listed[i];
         pr_slice name = l->endpoint.size > 0 ? l->endpoint : l->m.destination;
@@ -74,29 +106,28 @@ struct routed {
     int64_t oldest_us;        /* of those that are ready */
 };
 
-static void tally_routed(struct status *s, struct query_reply *page, struct routed *r)
+static void tally_routed(const struct query_reply *page, struct routed *r)
 {
     uint64_t *const counts[] = { [STATE_READY] = &r->ready, [STATE_RETRYING] = &r->retrying };
 
     for (size_t i = 0; i < page->listed_count; i++) {
-        struct listed *l = &page->listed[i];
-        struct query_reply one = { .listed = l, .listed_count = 1 };
-        enum state before = l->state;
+        const struct listed *l = &page->listed[i];
+        enum state unpaused = state_of_row(&l->m, page->now_us);
 
-        messages_see_pauses(s->config, &s->endpoints, &one);
-        if (l->state != before)
-            ++*counts[before];
-        else if (before == STATE_READY && (r->oldest_us == 0 || l->m.created_us < r->oldest_us))
+        if (l->state == STATE_PAUSED && l->m.destination.size == 0)
+            ++*counts[unpaused];
+        else if (l->state == STATE_READY && (r->oldest_us == 0 || l->m.created_us < r->oldest_us))
             r->oldest_us = l->m.created_us;
     }
 }
 
-/* The store does not know the routes, so all rows are looked at; not more of them than are counted. */
+/* The store counts without the routes, so all rows are looked at; not more of them than are counted. */
 static int see_routed(struct status *s, struct box_counts *b, struct pr_error *reterr)
 {
+    const struct config_routing routing = config_routing(s->config);
     struct query query = { .kind = QUERY_MESSAGES,
                            .brief = true,
-                           .filter = { .box = b->name, .state = -1, .limit = PAGE } };
+                           .filter = { .box = b->name, .state = -1, .limit = PAGE, .routing = &routing.routing } };
     struct query_reply page = { .more = true };
     struct routed r = { 0 };
     struct arena arena;
@@ -112,7 +143,7 @@ static int see_routed(struct status *s, struct box_counts *b, struct pr_error *r
         code = store_query(s->store, &query, &arena, &page, reterr);
         if (code != PR_OK)
             break;
-        tally_routed(s, &page, &r);
+        tally_routed(&page, &r);
         if (page.listed_count > 0)
             query.filter.after = page.listed[page.listed_count - 1].row;
     }
@@ -209,7 +240,7 @@ int status_collect(struct status *s, struct pr_error *reterr)
     int code = ask(s, QUERY_BOXES, &s->boxes, reterr);
 
     if (code == PR_OK)
-        code = ask(s, QUERY_ENDPOINTS, &s->endpoints, reterr);
+        code = ask_endpoints(s, reterr);
     if (code == PR_OK)
         code = ask(s, QUERY_INSTANCES, &s->instances, reterr);
     if (code != PR_OK)

@@ -159,6 +159,8 @@ int config_rule_line(const struct config *config, const struct rule *rule);
 
 /* The effective configuration as YAML, each value with where it came from.  Secrets are ***. */
 void config_show(const struct config *config, struct buf *ret);
+/* The same values as one JSON object. */
+PR_MUST_CHECK int config_show_json(const struct config *config, struct buf *ret, struct pr_error *reterr);
 
 /* doc/configuration.md, from the option tables. */
 void config_reference(struct buf *ret);

@@ -32,9 +32,8 @@ struct config_reader {
     struct config *config;
     const struct node_source *source;
     struct pr_error *reterr;
-    const char *endpoint; /* inside an endpoint: its name */
     const struct node *root; /* NULL: the file is empty */
-    bool in_list;         /* entries of lists have no names, so no variables */
+    bool in_list;            /* entries of lists have no names, so no variables */
 };
 
 /* Fill target with the section's defaults, then with what map (NULL: nothing) and the

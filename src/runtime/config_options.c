@@ -3,6 +3,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/error.h"
 #include "base/util.h"
 #include "core/message.h"
 #include "transport/bundle.h"
@@ -448,9 +449,9 @@ const char *option_kind_name(enum option_kind kind)
     case OPTION_DONE: return "`delete` or map";
     case OPTION_MATCH: return "matcher";
     case OPTION_STEP: return "step";
-    case OPTION_LATER: break;
     }
-    return "not built in";
+    ASSERT(!"every kind has its name");
+    return "";
 }
 
 static const int64_t finitech_delays[] = { PR_SECONDS(10), PR_SECONDS(60), PR_MINUTES(5) };

@@ -35,8 +35,6 @@ enum option_kind {
     OPTION_DONE,    /* the same below set, or `delete` */
     OPTION_MATCH,   /* inside a rule: min is its enum matcher_kind */
     OPTION_STEP,    /* inside a rule: min is its enum step_key */
-
-    OPTION_LATER, /* known, and refused by name: not built in */
 };
 
 enum step_key {

@@ -63,6 +63,13 @@ static int note(struct config_reader *reader, const void *field, enum origin ori
     return config_note_set(reader->config, field, origin, node, shown) == PR_OK ? PR_OK : no_memory(reader);
 }
 
+/* That it was said, in the file or in the environment. */
+static int note_said(struct config_reader *reader, const void *field, const struct node *node,
+                     const char *shown)
+{
+    return note(reader, field, node->variable != NULL ? ORIGIN_ENVIRONMENT : ORIGIN_FILE, node, shown);
+}
+
 /* ---- Values of one piece ---- */
 
 /* limits.payload -> POSTRIDER_LIMITS__PAYLOAD; false when that would be too long a name. */
@@ -100,6 +107,31 @@ static struct node *from_environment(struct config_reader *reader, const char *p
         node->variable = slice_dup(&reader->config->arena, slice_from(name)).data;
     }
     return node;
+}
+
+/* The same for a list: what stands between commas. */
+static struct node *list_from_environment(struct config_reader *reader, const char *path)
+{
+    struct node *list = from_environment(reader, path);
+    struct node **end = list != NULL ? &list->first : NULL;
+    const char *text = list != NULL ? list->text : NULL;
+
+    while (text != NULL && *text != '\0') {
+        size_t size = strcspn(text, ",");
+        struct node *item = arena_zalloc(&reader->config->arena, sizeof(*item));
+
+        if (item == NULL)
+            return NULL;
+        item->text = item->shown = slice_dup(&reader->config->arena, slice_trim((pr_slice){ text, size })).data;
+        item->variable = list->variable;
+        *end = item;
+        end = &item->next;
+        list->count++;
+        text += size + (text[size] == ',');
+    }
+    if (list != NULL)
+        list->kind = NODE_LIST;
+    return list;
 }
 
 static int read_default(struct config_reader *reader, const struct option *option, void *field)
@@ -153,7 +185,7 @@ static int read_value(struct config_reader *reader, const struct option *option,
                            option_kind_name(option->kind));
     if (option_parse(option, node->text, node->shown, field, &why) != PR_OK)
         return config_fail(reader, node, "%s: %s", path, why.text);
-    int r = note(reader, field, variable != NULL ? ORIGIN_ENVIRONMENT : ORIGIN_FILE, node, node->shown);
+    int r = note_said(reader, field, node, node->shown);
     if (r == PR_OK && option->kind == OPTION_PRESET)
         r = option->choices == adopt_presets ? config_source_preset(reader, target) : apply_endpoint_preset(reader, target);
     return r;
@@ -190,8 +222,11 @@ static int read_item(struct config_reader *reader, const struct option *option, 
 static int read_values(struct config_reader *reader, const struct option *option, const struct node *node,
                        void *target, const char *path)
 {
+    const struct node *variable = list_from_environment(reader, path);
     size_t size = item_size(option->kind), i = 0;
 
+    if (variable != NULL)
+        node = variable;
     if (node == NULL)
         return PR_OK;
     if (node->kind == NODE_MAP || node_is_null(node))
@@ -212,7 +247,7 @@ static int read_values(struct config_reader *reader, const struct option *option
     }
     memcpy((char *)target + option->offset, &items, sizeof(items));
     memcpy((char *)target + option->count_offset, &count, sizeof(count));
-    return note(reader, (char *)target + option->offset, ORIGIN_FILE, node, NULL);
+    return note_said(reader, (char *)target + option->offset, node, NULL);
 }
 
 static int read_headers(struct config_reader *reader, const struct option *option, const struct node *map, void *target,
@@ -247,11 +282,14 @@ int config_read_retry(struct config_reader *reader, const struct node *node, str
 {
     static const char *const formula[] = { "base", "factor", "cap", "failures" };
     const struct option *delays = option_find(&option_retry, "delays");
+    const struct node *variable = list_from_environment(reader, path);
 
+    if (variable != NULL)
+        node = variable;
     if (node != NULL && node->kind == NODE_LIST) {
         int r = read_values(reader, delays, node, retry, path);
         retry->jitter = 0;
-        return r != PR_OK ? r : note(reader, &retry->jitter, ORIGIN_FILE, node, NULL);
+        return r != PR_OK ? r : note_said(reader, &retry->jitter, node, NULL);
     }
     for (size_t i = 0; i < ARRAY_LENGTH(formula) && node != NULL && node->kind == NODE_MAP; i++) {
         const struct node *own = node_find(node, formula[i]), *table = node_find(node, "delays");
@@ -270,6 +308,10 @@ int config_read_retry(struct config_reader *reader, const struct node *node, str
 static int read_breaker(struct config_reader *reader, const struct option *option, const struct node *node,
                         struct breaker_setting *breaker, const char *path)
 {
+    const struct node *variable = from_environment(reader, path);
+
+    if (variable != NULL)
+        node = variable;
     if (node != NULL && node->kind == NODE_SCALAR && !node_is_null(node)) {
         bool on = strcmp(node->text, "on") == 0;
 
@@ -278,7 +320,7 @@ static int read_breaker(struct config_reader *reader, const struct option *optio
                                "%s: \"%s\" is not known; write off, or a map like {after: 5, open: 5s}", path,
                                node->shown);
         breaker->enabled = on;
-        return note(reader, &breaker->enabled, ORIGIN_FILE, node, NULL);
+        return note_said(reader, &breaker->enabled, node, NULL);
     }
     if (node != NULL && node->kind == NODE_MAP) {
         breaker->enabled = true;
@@ -310,13 +352,9 @@ static int read_named_item(struct config_reader *reader, const struct option *op
     if (own_path == NULL)
         return no_memory(reader);
     *(const char **)item = name;
-    if (option->section == &option_endpoint) {
-        reader->endpoint = name;
+    if (option->section == &option_endpoint)
         ((struct config_endpoint *)item)->breaker.enabled = true;
-    }
-    int r = config_read_section(reader, option->section, node, item, own_path);
-    reader->endpoint = NULL;
-    return r;
+    return config_read_section(reader, option->section, node, item, own_path);
 }
 
 static int read_named(struct config_reader *reader, const struct option *option, const struct node *map,
@@ -395,8 +433,7 @@ static int refuse_unknown(const struct config_reader *reader, const struct optio
         return config_fail_at_key(reader, child, "%s: unknown key; did you mean %s?", path, near.best);
     buf_init(&all, PR_ERROR_TEXT_SIZE);
     for (size_t i = 0; i < section->count; i++)
-        if (section->options[i].kind != OPTION_LATER)
-            buf_addf(&all, "%s%s", i > 0 ? ", " : "", section->options[i].name);
+        buf_addf(&all, "%s%s", i > 0 ? ", " : "", section->options[i].name);
     int r = config_fail_at_key(reader, child, "%s: unknown key; known are %.*s", path, SLICE_ARGS(buf_slice(&all)));
     buf_fini(&all);
     return r;
@@ -413,11 +450,6 @@ int config_check_keys(const struct config_reader *reader, const struct option_se
             return no_memory(reader);
         if (option == NULL)
             return refuse_unknown(reader, section, child, own_path);
-        if (option->kind == OPTION_LATER && reader->endpoint != NULL)
-            return config_fail_at_key(reader, child, "endpoint %s: %s is not built in; remove it", reader->endpoint,
-                               option->name);
-        if (option->kind == OPTION_LATER)
-            return config_fail_at_key(reader, child, "%s is not built in; remove it", own_path);
     }
     return PR_OK;
 }
@@ -442,8 +474,7 @@ static int read_option(struct config_reader *reader, const struct option *option
     case OPTION_VALUES:
     case OPTION_DONE: return config_read_values(reader, option, node, target, path);
     case OPTION_MATCH:
-    case OPTION_STEP:
-    case OPTION_LATER: return PR_OK;
+    case OPTION_STEP: return PR_OK;
     default: return read_value(reader, option, node, target, path);
     }
 }

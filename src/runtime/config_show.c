@@ -50,7 +50,7 @@ static void add_url(struct buf *b, const char *url)
 }
 
 /* As YAML: plain when that cannot be misread. */
-static void add_scalar(struct buf *b, pr_slice text)
+static void add_plain(struct buf *b, pr_slice text)
 {
     bool plain = text.size > 0 && strchr("-?:,[]{}#&*!|>'\"%@` ", text.data[0]) == NULL &&
                  text.data[text.size - 1] != ' ' && text.data[text.size - 1] != ':' &&
@@ -63,6 +63,37 @@ static void add_scalar(struct buf *b, pr_slice text)
         buf_add_slice(b, text);
     else
         json_quote(b, text); /* JSON strings are YAML strings */
+}
+
+/* As JSON writes it, too. */
+static bool is_number(pr_slice text)
+{
+    size_t i = 0, digits = 0, decimals = 0;
+
+    while (i < text.size && text.data[i] >= '0' && text.data[i] <= '9')
+        i++, digits++;
+    bool point = i < text.size && text.data[i] == '.';
+    for (i += point; i < text.size && text.data[i] >= '0' && text.data[i] <= '9'; i++)
+        decimals++;
+    return digits > 0 && i == text.size && (digits == 1 || text.data[0] != '0') && point == (decimals > 0);
+}
+
+/* A text stays one when it is read again: "${" is not expanded, and digits are no number. */
+static void add_text(struct buf *b, pr_slice text)
+{
+    struct buf escaped;
+
+    buf_init(&escaped, 2 * (size_t)CONFIG_VALUE_MAX);
+    for (size_t i = 0; i < text.size; i++) {
+        if (slice_starts_with((pr_slice){ text.data + i, text.size - i }, PR_STR("${")))
+            buf_add_char(&escaped, '$');
+        buf_add_char(&escaped, text.data[i]);
+    }
+    if (is_number(text))
+        json_quote(b, text);
+    else
+        add_plain(b, buf_slice(&escaped));
+    buf_fini(&escaped);
 }
 
 static void add_network(struct buf *b, const struct network *network)
@@ -88,7 +119,7 @@ static void add_list(struct buf *b, const struct option *option, const void *tar
         if (option->kind == OPTION_SECRETS) {
             buf_add_cstr(b, "\"***\"");
         } else if (option->kind == OPTION_NAMES) {
-            add_scalar(b, slice_from(((const char *const *)items)[i]));
+            add_text(b, slice_from(((const char *const *)items)[i]));
         } else if (option->kind == OPTION_NETWORKS) {
             add_network(b, &((const struct network *)items)[i]);
         } else {
@@ -117,7 +148,10 @@ static void add_value(struct buf *b, const struct config *config, const struct o
         add_url(&text, note != NULL && note->shown != NULL ? note->shown : *(const char *const *)field);
     else
         option_format(option, field, &text);
-    add_scalar(b, buf_slice(&text));
+    if (option->kind == OPTION_TEXT)
+        add_text(b, buf_slice(&text));
+    else
+        add_plain(b, buf_slice(&text));
     buf_fini(&text);
 }
 
@@ -164,15 +198,20 @@ static void add_node(struct buf *b, const struct node *node)
 {
     bool map = node->kind == NODE_MAP;
 
+    pr_slice shown = slice_from(node->shown);
+
     if (node->kind == NODE_SCALAR) {
-        add_scalar(b, slice_from(node->shown != NULL ? node->shown : ""));
+        if (node->plain && is_number(shown))
+            add_plain(b, shown);
+        else
+            add_text(b, shown);
         return;
     }
     buf_add_char(b, map ? '{' : '[');
     for (const struct node *c = node->first; c != NULL; c = c->next) {
         buf_add_cstr(b, c == node->first ? "" : ", ");
         if (map) {
-            add_scalar(b, slice_from(c->key));
+            add_plain(b, slice_from(c->key));
             buf_add_cstr(b, ": ");
         }
         add_node(b, c);
@@ -228,7 +267,7 @@ static bool is_shown(const struct option_section *section, const struct option *
     const void *field = (const char *)target + option->offset;
     size_t count;
 
-    if (option->kind == OPTION_LATER || (section == &option_source && !config_source_has(target, option->name)))
+    if (section == &option_source && !config_source_has(target, option->name))
         return false;
     if (option->kind == OPTION_PRESET || (section == &option_source && option->kind == OPTION_TEXT))
         return (*(const char *const *)field)[0] != '\0';
@@ -307,6 +346,49 @@ void config_show(const struct config *config, struct buf *ret)
     show_section(&s, &option_root, config);
 }
 
+/* What is shown is read again: so the two can never differ. */
+static void json_node(struct json_writer *w, const struct node *node)
+{
+    if (node->kind == NODE_SCALAR && node->plain && is_number(slice_from(node->text))) {
+        json_raw(w, slice_from(node->text));
+    } else if (node->kind == NODE_SCALAR) {
+        json_cstr(w, node->text);
+    } else {
+        bool map = node->kind == NODE_MAP;
+
+        (map ? json_begin_object : json_begin_array)(w);
+        for (const struct node *c = node->first; c != NULL; c = c->next) {
+            if (map)
+                json_key(w, c->key);
+            json_node(w, c);
+        }
+        (map ? json_end_object : json_end_array)(w);
+    }
+}
+
+int config_show_json(const struct config *config, struct buf *ret, struct pr_error *reterr)
+{
+    const struct node_source source = { .name = "config show" };
+    struct json_writer w;
+    struct arena arena;
+    struct node *root = NULL;
+    struct buf yaml;
+
+    buf_init(&yaml, CONFIG_BYTES_MAX);
+    arena_init(&arena, 4096);
+    config_show(config, &yaml);
+    int r = buf_failed(&yaml) == PR_OK
+                ? node_parse(buf_slice(&yaml), &source, &arena, &root, reterr)
+                : error_set(reterr, buf_failed(&yaml), "the configuration is too large to be shown");
+    if (r == PR_OK) {
+        json_init(&w, ret);
+        json_node(&w, root);
+    }
+    arena_fini(&arena);
+    buf_fini(&yaml);
+    return r;
+}
+
 /* ---- config reference ---- */
 
 static const char introduction[] =
@@ -336,7 +418,8 @@ static const char introduction[] =
     "\n"
     "Durations: `200ms 30s 5m 24h 7d`, also `1h30m`. Sizes: `512B 64KiB 1MiB`, also `10kB` (1000). Globs: `*` "
     "and `?`.\n"
-    "YAML anchors, aliases, tags and second documents are refused.\n";
+    "YAML anchors, aliases, tags and second documents are refused. In a variable of the environment commas stand between the values\n"
+    "of a list: `POSTRIDER_ENDPOINTS__BILLING__RETRY=10s,60s,5m`.\n";
 
 static void reference_bounds(struct buf *b, const struct option *option)
 {
@@ -378,7 +461,7 @@ static bool is_value(const struct option *option)
 {
     bool in_rule = (option->kind == OPTION_MATCH || option->kind == OPTION_STEP) && option->doc[0] != '\0';
 
-    return (option->section == NULL || in_rule) && option->kind != OPTION_LATER;
+    return option->section == NULL || in_rule;
 }
 
 static void reference_section(struct buf *b, const struct option_section *section)
@@ -400,23 +483,8 @@ static void reference_section(struct buf *b, const struct option_section *sectio
             reference_section(b, section->options[i].section);
 }
 
-static void reference_later(struct buf *b, const struct option_section *section)
-{
-    for (size_t i = 0; i < section->count; i++) {
-        const struct option *option = &section->options[i];
-
-        if (option->kind == OPTION_LATER)
-            buf_addf(b, "- `%s%s%s`: %s\n", section->title, section->title[0] != '\0' ? "." : "", option->name,
-                     option->doc);
-        if (option->section != NULL)
-            reference_later(b, option->section);
-    }
-}
-
 void config_reference(struct buf *ret)
 {
     buf_add_cstr(ret, introduction);
     reference_section(ret, &option_root);
-    buf_add_cstr(ret, "\n## Not built in\n\nThese keys are known and refused by name:\n\n");
-    reference_later(ret, &option_root);
 }

@@ -1,19 +1,29 @@
 /* libyaml's events become a tree.  Everything that can be wrong with the text itself is
- * found here: broken YAML, duplicate keys, too much of anything, ${...} that does not expand. */
+ * found here: broken YAML, duplicate keys, too much of anything, ${...} that does not expand.
+ *
+ * In YAML {token: ${file:token}} is no value, because of its braces.  People write it all the same, so
+ * what would be read as structure inside of ${...} is veiled from libyaml: each such character becomes
+ * one that no text may have (a Unicode noncharacter), and is itself again in what libyaml found.  One
+ * character stands for one, so lines and columns stay right. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include <yaml.h>
 
+#include "base/buf.h"
 #include "base/error.h"
 #include "base/slice.h"
 #include "runtime/config.h"
 #include "runtime/config_node.h"
 
+static const char VEILED[] = "{}[],:#";
+#define VEIL_SIZE 3                                                /* bytes of U+FDD0 + n in UTF-8 ... */
+static const unsigned char VEIL[VEIL_SIZE] = { 0xef, 0xb7, 0x90 }; /* ... of the first */
+
 struct yaml_reader {
     yaml_parser_t parser;
-    pr_slice text;
+    pr_slice text; /* as libyaml gets it */
     const struct node_source *source;
     struct arena *arena;
     struct pr_error *reterr;
@@ -41,16 +51,90 @@ static int no_memory(struct yaml_reader *y)
     return error_set(y->reterr, PR_ENOMEM, "%s: no memory", y->source->name);
 }
 
-/* The reader (bad UTF-8, control characters) knows no mark, only how many bytes come before. */
-static yaml_mark_t reader_mark(const struct yaml_reader *y)
+/* ---- Veils -------------------------------------------------------------------------------- */
+
+/* Which of VEILED stands here, or -1. */
+static int veil_at(pr_slice text, size_t at)
+{
+    if (text.size - at < VEIL_SIZE || memcmp(text.data + at, VEIL, VEIL_SIZE - 1) != 0)
+        return -1;
+    int which = (unsigned char)text.data[at + VEIL_SIZE - 1] - VEIL[VEIL_SIZE - 1];
+
+    return which >= 0 && which < (int)sizeof(VEILED) - 1 ? which : -1;
+}
+
+/* The size of the ${...} that stands here on one line, or 0. */
+static size_t expansion_size(pr_slice text, size_t at)
+{
+    pr_slice rest = { text.data + at, text.size - at };
+
+    if (!slice_starts_with(rest, PR_STR("${")))
+        return 0;
+    const char *line_end = memchr(rest.data, '\n', rest.size);
+    const char *end = memchr(rest.data, '}', line_end != NULL ? (size_t)(line_end - rest.data) : rest.size);
+
+    return end != NULL ? (size_t)(end - rest.data) + 1 : 0;
+}
+
+static void veil(pr_slice text, struct buf *ret)
+{
+    size_t inside = 0; /* so many bytes are left of a ${...} */
+
+    for (size_t i = 0; i<text.size; i++, inside -= inside> 0) {
+        const char *found = NULL;
+
+        if (inside == 0)
+            inside = expansion_size(text, i);
+        if (inside > 0 && text.data[i] != '\0')
+            found = strchr(VEILED, text.data[i]);
+        if (found == NULL) {
+            buf_add_char(ret, text.data[i]);
+            continue;
+        }
+        buf_add(ret, VEIL, VEIL_SIZE - 1);
+        buf_add_char(ret, (char)(VEIL[VEIL_SIZE - 1] + (found - VEILED)));
+    }
+}
+
+/* In place: it only becomes shorter. */
+static pr_slice unveil(yaml_char_t *data, size_t size)
+{
+    pr_slice text = { (const char *)data, size };
+    size_t n = 0;
+
+    for (size_t i = 0; i < size; n++) {
+        int which = veil_at(text, i);
+
+        data[n] = which >= 0 ? (yaml_char_t)VEILED[which] : data[i];
+        i += which >= 0 ? VEIL_SIZE : 1;
+    }
+    return (pr_slice){ text.data, n };
+}
+
+static yaml_mark_t mark_at(pr_slice text, size_t offset)
 {
     yaml_mark_t mark = { 0 };
 
-    for (size_t i = 0; i < y->parser.problem_offset && i < y->text.size; i++) {
-        mark.line += y->text.data[i] == '\n';
-        mark.column = y->text.data[i] == '\n' ? 0 : mark.column + 1;
+    for (size_t i = 0; i < offset && i < text.size; i++) {
+        bool begins = (text.data[i] & 0xc0) != 0x80; /* a character */
+
+        mark.line += text.data[i] == '\n';
+        mark.column = text.data[i] == '\n' ? 0 : mark.column + begins;
     }
     return mark;
+}
+
+/* ---- Reading ------------------------------------------------------------------------------ */
+
+/* What helps where libyaml's words alone help nobody. */
+static const char *advice(const char *problem, pr_slice text)
+{
+    if (strcmp(problem, "mapping values are not allowed in this context") == 0)
+        return "; a value with a colon at its end or before a space must be in quotes"; /* url: console: */
+    if (strcmp(problem, "found character that cannot start any token") == 0 &&
+        memchr(text.data, '\t', text.size) != NULL)
+        return "; lines are indented with spaces, not with tabs";
+    return "";
 }
 
 static int next_event(struct yaml_reader *y, yaml_event_t *event)
@@ -59,14 +143,12 @@ static int next_event(struct yaml_reader *y, yaml_event_t *event)
         return PR_OK;
     if (y->parser.error == YAML_MEMORY_ERROR)
         return no_memory(y);
-    yaml_mark_t mark = y->parser.error == YAML_READER_ERROR ? reader_mark(y) : y->parser.problem_mark;
-
+    /* The reader (bad UTF-8, control characters) knows no mark, only how many bytes come before. */
+    yaml_mark_t mark = y->parser.error == YAML_READER_ERROR ? mark_at(y->text, y->parser.problem_offset)
+                                                            : y->parser.problem_mark;
     const char *problem = y->parser.problem != NULL ? y->parser.problem : "unreadable";
-    /* What "url: console:" leads to; libyaml's words alone help nobody. */
-    bool colon = strcmp(problem, "mapping values are not allowed in this context") == 0;
 
-    return fail(y, mark, "not valid YAML: %s%s", problem,
-                colon ? "; a value with a colon at its end or before a space must be in quotes" : "");
+    return fail(y, mark, "not valid YAML: %s%s", problem, advice(problem, y->text));
 }
 
 static struct node *node_new(struct yaml_reader *y, enum node_kind kind, yaml_mark_t mark)
@@ -80,7 +162,7 @@ static struct node *node_new(struct yaml_reader *y, enum node_kind kind, yaml_ma
 
 static int read_scalar(struct yaml_reader *y, const yaml_event_t *event, struct node **ret)
 {
-    pr_slice text = { (const char *)event->data.scalar.value, event->data.scalar.length };
+    pr_slice text = unveil(event->data.scalar.value, event->data.scalar.length);
     struct node *node = node_new(y, NODE_SCALAR, event->start_mark);
     struct pr_error why;
 
@@ -126,7 +208,7 @@ static int read_key(struct yaml_reader *y, const struct node *map, const yaml_ev
 {
     if (event->type != YAML_SCALAR_EVENT)
         return fail(y, event->start_mark, "a key must be a word");
-    pr_slice key = { (const char *)event->data.scalar.value, event->data.scalar.length };
+    pr_slice key = unveil(event->data.scalar.value, event->data.scalar.length);
 
     if (memchr(key.data, '\0', key.size) != NULL)
         return fail(y, event->start_mark, "a NUL character is not allowed");
@@ -248,20 +330,34 @@ static int read_stream(struct yaml_reader *y, struct node **ret)
     return PR_OK;
 }
 
+static int parse_veiled(struct yaml_reader *y, struct node **ret)
+{
+    if (!yaml_parser_initialize(&y->parser))
+        return no_memory(y);
+    yaml_parser_set_input_string(&y->parser, (const unsigned char *)(y->text.data != NULL ? y->text.data : ""),
+                                 y->text.size);
+    yaml_parser_set_encoding(&y->parser, YAML_UTF8_ENCODING);
+    int r = read_stream(y, ret);
+    yaml_parser_delete(&y->parser);
+    return r;
+}
+
 int node_parse(pr_slice text, const struct node_source *source, struct arena *arena, struct node **ret,
                struct pr_error *reterr)
 {
-    struct yaml_reader y = { .text = text, .source = source, .arena = arena, .reterr = reterr };
+    struct yaml_reader y = { .source = source, .arena = arena, .reterr = reterr };
+    struct buf veiled;
 
     if (text.size > CONFIG_BYTES_MAX)
         return error_set(reterr, PR_ECONFIG, "%s: larger than %u bytes", source->name, CONFIG_BYTES_MAX);
-    if (!yaml_parser_initialize(&y.parser))
-        return no_memory(&y);
-    yaml_parser_set_input_string(&y.parser, (const unsigned char *)(text.data != NULL ? text.data : ""),
-                                 text.size);
-    yaml_parser_set_encoding(&y.parser, YAML_UTF8_ENCODING);
-    int r = read_stream(&y, ret);
-    yaml_parser_delete(&y.parser);
+    for (size_t i = 0; i < text.size; i++)
+        if (veil_at(text, i) >= 0)
+            return fail(&y, mark_at(text, i), "not valid YAML: this is no character of Unicode");
+    buf_init(&veiled, (size_t)CONFIG_BYTES_MAX * VEIL_SIZE);
+    veil(text, &veiled);
+    y.text = buf_slice(&veiled);
+    int r = buf_failed(&veiled) == PR_OK ? parse_veiled(&y, ret) : no_memory(&y);
+    buf_fini(&veiled);
     return r;
 }
 

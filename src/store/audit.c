@@ -27,13 +27,6 @@ const char *admin_name(enum admin_kind kind)
     return names[kind];
 }
 
-bool filter_is_empty(const struct filter *f)
-{
-    return f->id_count == 0 && f->row == 0 && f->state < 0 && f->reason == 0 && f->since_us == 0 && f->until_us == 0 &&
-           f->box.size == 0 && f->endpoint.size == 0 && f->stream.size == 0 && f->type.size == 0 &&
-           f->error.size == 0 && f->fingerprint.size == 0;
-}
-
 static void write_id(struct json_writer *w, pr_id id)
 {
     char text[PR_ID_TEXT_SIZE];

@@ -109,7 +109,8 @@ static int targets_find(struct targets *t, struct memory *memory, const struct a
         struct box *box = LIST_ENTRY(box_node, struct box, node);
         list_foreach(node, actions[admin->kind].on_dead ? &box->dead : &box->rows) {
             struct stored *row = LIST_ENTRY(node, struct stored, order);
-            if (row->row <= filter->after || !filter_matches(filter, row, row_state(memory, row, now_us)))
+            if (row->row <= filter->after ||
+                !filter_matches(filter, row, row_state(memory, row, filter, now_us)))
                 continue;
             if (by_stream && !is_follower(row))
                 continue;

@@ -32,7 +32,8 @@ pr_slice row_endpoint(const struct stored *row)
     return row->after != NULL && row->after->endpoint.size > 0 ? row->after->endpoint : row->m.destination;
 }
 
-enum state row_state(const struct memory *memory, const struct stored *row, int64_t now_us)
+enum state row_state(const struct memory *memory, const struct stored *row, const struct filter *filter,
+                     int64_t now_us)
 {
     if (row->after != NULL)
         return row->after->forget_us != 0 ? STATE_DONE : STATE_DEAD;
@@ -40,7 +41,8 @@ enum state row_state(const struct memory *memory, const struct stored *row, int6
         return STATE_IN_FLIGHT;
     enum state state = state_of_row(&row->m, now_us);
     bool may_wait = state == STATE_READY || state == STATE_RETRYING;
-    return may_wait && endpoint_is_paused(memory, row->m.destination, now_us) ? STATE_PAUSED : state;
+    return may_wait && endpoint_is_paused(memory, filter_endpoint_of(filter, &row->m), now_us) ? STATE_PAUSED
+                                                                                               : state;
 }
 
 static bool filter_has_id(const struct filter *filter, pr_id id)
@@ -60,7 +62,7 @@ static bool filter_fits_fingerprint(const struct filter *filter, const struct st
     if (row->m.reason == 0)
         return false;
     char text[FINGERPRINT_SIZE];
-    fingerprint(row->m.destination, row->m.type, row->m.reason, row->m.error, text);
+    fingerprint(filter_endpoint_of(filter, &row->m), row->m.type, row->m.reason, row->m.error, text);
     return slice_eq_cstr(filter->fingerprint, text);
 }
 
@@ -69,6 +71,12 @@ static bool filter_fits_reason(const struct filter *filter, const struct stored 
 {
     return filter->reason == 0 || filter->reason == row->m.reason ||
            (row->after != NULL && filter->reason == row->after->cause);
+}
+
+static bool filter_fits_way(const struct filter *filter, const struct stored *row)
+{
+    return row->after == NULL ? filter_fits_endpoint(filter, &row->m)
+                              : filter->endpoint.size == 0 || slice_eq(filter->endpoint, row_endpoint(row));
 }
 
 bool filter_matches(const struct filter *filter, const struct stored *row, enum state state)
@@ -80,8 +88,7 @@ bool filter_matches(const struct filter *filter, const struct stored *row, enum 
            (filter->since_us == 0 || at_us >= filter->since_us) &&
            (filter->until_us == 0 || at_us < filter->until_us) &&
            (filter->box.size == 0 || slice_eq(filter->box, box_name(row->box))) &&
-           (filter->endpoint.size == 0 || slice_eq(filter->endpoint, row_endpoint(row))) &&
-           (filter->stream.size == 0 || slice_eq(filter->stream, m->stream)) &&
+           filter_fits_way(filter, row) && (filter->stream.size == 0 || slice_eq(filter->stream, m->stream)) &&
            (filter->type.size == 0 || slice_glob(filter->type, m->type)) &&
            (filter->error.size == 0 || slice_contains(m->error, filter->error)) &&
            filter_fits_fingerprint(filter, row) && filter_has_id(filter, m->id);

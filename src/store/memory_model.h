@@ -291,7 +291,8 @@ void audit_add(struct memory *memory, struct audit *audit, const struct admin_re
 
 /* memory_filter.c */
 void flights_mark(struct memory *memory); /* makes row_state() know who is in flight */
-enum state row_state(const struct memory *memory, const struct stored *row, int64_t now_us);
+/* filter: for its routing; may be NULL. */
+enum state row_state(const struct memory *memory, const struct stored *row, const struct filter *filter, int64_t now_us);
 bool filter_matches(const struct filter *filter, const struct stored *row, enum state state);
 pr_slice row_endpoint(const struct stored *row);
 

@@ -84,7 +84,7 @@ static int heads_add(struct memory *memory, const struct box *box, const struct 
              node = tree_next(node)) {
             const struct stored *row = CONTAINER_OF(node, struct stored, head);
             struct stream_info head =
-                stream_of_row(box_name(box), &row->m, row_state(memory, row, now_us), now_us);
+                stream_of_row(box_name(box), &row->m, row_state(memory, row, NULL, now_us), now_us);
             if (stream_is_asked(&query->filter, &head) && streams_add(streams, &head) == NULL)
                 return PR_ENOMEM;
         }

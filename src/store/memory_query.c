@@ -107,7 +107,7 @@ static int listing_scan(struct listing *l, const struct list *rows, const struct
         const struct stored *row = LIST_ENTRY(node, struct stored, order);
         if (row->row <= filter->after)
             continue;
-        enum state state = row_state(l->memory, row, l->now_us);
+        enum state state = row_state(l->memory, row, filter, l->now_us);
         if (!filter_matches(filter, row, state))
             continue;
         if (l->reply->listed_count == l->limit) {
@@ -126,7 +126,9 @@ static int query_listed(struct listing *l, const struct query *query)
     struct filter filter = query->filter;
     bool by_id = query->kind == QUERY_ID;
     if (by_id)
-        filter = (struct filter){ .state = -1, .ids = query->filter.ids, .id_count = 1 };
+        filter = (struct filter){
+            .state = -1, .ids = query->filter.ids, .id_count = 1, .routing = query->filter.routing
+        };
     bool live = by_id || (query->kind == QUERY_MESSAGES && filter.state != STATE_DONE);
     bool done = by_id || (query->kind == QUERY_MESSAGES && filter.state == STATE_DONE);
     int rc = PR_OK;
@@ -163,7 +165,7 @@ static void count_box(const struct listing *l, const struct box *box, struct box
     for (size_t i = 0; i < ARRAY_LENGTH(lists); i++) {
         list_foreach(node, lists[i]) {
             const struct stored *row = LIST_ENTRY(node, struct stored, order);
-            enum state state = row_state(l->memory, row, l->now_us);
+            enum state state = row_state(l->memory, row, NULL, l->now_us);
             count_state(counts, state);
             if (state == STATE_READY && (counts->oldest_us == 0 || row->m.created_us < counts->oldest_us))
                 counts->oldest_us = row->m.created_us;

@@ -43,6 +43,12 @@
 
 /* ---- People's questions -------------------------------------------------------------- */
 
+/* Where messages without a destination go: the store does not know the routes. */
+struct routing {
+    /* The n-th endpoint of the message; empty: there are no more. */
+    pr_slice (*route)(const struct routing *routing, const struct pr_message *m, size_t n);
+};
+
 struct filter {
     pr_slice box, endpoint, type, stream, error, fingerprint; /* empty: any; type is a glob;
                                                                * error: contained in the text */
@@ -55,10 +61,16 @@ struct filter {
     size_t   limit;           /* 0: 100 */
     uint64_t after;           /* keyset: `row` of the last one seen, 0: from the start.  Rows of boxes are
                                * counted in each (so box must be set), dead letters are in one order */
+    const struct routing *routing; /* for endpoint, state (paused) and fingerprint; NULL: nobody knows any routes */
 };
 
+/* ---- Filters (filter.c) ---- */
 /* Does it mean everything? */
 bool filter_is_empty(const struct filter *filter);
+/* The one endpoint that a message in a box goes to; empty: none is known, or there are several.  A NULL filter has no routing. */
+pr_slice filter_endpoint_of(const struct filter *filter, const struct pr_message *m);
+/* Is a message in a box on its way to the filter's endpoint, maybe among others? */
+bool filter_fits_endpoint(const struct filter *filter, const struct pr_message *m);
 
 struct listed {
     struct pr_message m;

@@ -74,8 +74,8 @@ static struct send_effect *effect_new(pr_slice box, const struct pr_message *mes
     return e;
 }
 
-PR_API int pr_effect_send(struct pr_context *context, const char *box, const struct pr_message *message,
-                          struct pr_error *reterr)
+PR_API int pr_effect_send_box(struct pr_context *context, const char *box, const struct pr_message *message,
+                              struct pr_error *reterr)
 {
     if (context == NULL || message == NULL)
         return error_set(reterr, PR_EINVAL, "%s is NULL", context == NULL ? "context" : "message");
@@ -98,6 +98,17 @@ PR_API int pr_effect_send(struct pr_context *context, const char *box, const str
     context->effects_end  = &effect->next;
     context->effect_count++;
     return PR_OK;
+}
+
+PR_API int pr_effect_send(struct pr_context *context, const struct pr_message *message)
+{
+    struct pr_error error;
+    int rc = pr_effect_send_box(context, NULL, message, &error);
+    if (rc < 0 && context != NULL) {
+        (void)pr_fail(context, PR_REASON_HANDLER_EXCEPTION, "pr_effect_send: %s", error.text);
+        context->effect_lost = true;
+    }
+    return rc;
 }
 
 PR_API void pr_decide(struct pr_context *context, enum pr_step step, int64_t delay_us)
@@ -135,6 +146,8 @@ static void unexplained(const struct pr_context *context, int returned, struct d
 void context_finish(struct pr_context *context, int returned, struct delivery_result *ret)
 {
     uint64_t token = context->delivery->token;
+    if (returned == PR_OK && context->effect_lost)
+        returned = PR_FAILED; /* else it would be done, and the message that belongs to it never sent */
     if (returned == PR_OK) {
         result_ok(ret, token);
         ret->effects     = context->effects;

@@ -28,6 +28,7 @@ struct pr_context {
     char               *error; /* owned */
     struct send_effect *effects, **effects_end;
     size_t              effect_count;
+    bool                effect_lost; /* pr_effect_send() could not take one */
 
     /* For a function that a rule calls. */
     bool                decided;

@@ -166,6 +166,10 @@ def help_of_every_command_starts_with_examples(p):
         has(text, f"postrider {name}", "--config FILE", "--store URL", "--json", "--help")
         assert p.ok("help", *name.split()).out == text
         assert max(len(line) for line in text.splitlines()) < 140
+    for name in ("dead", "config", "policy"):
+        text = p.ok(name, "--help").out
+        assert text.startswith("Examples:\n  ") and p.ok("help", name).out == text, text
+        has(text, *[f"  {full} " for full in names if full.startswith(name + " ")])
 
 
 @test
@@ -175,9 +179,17 @@ def a_typo_gets_a_suggestion(p):
     has(p.fails(2, "daed", "list").err, "did you mean dead")
     has(p.fails(2, "list", "--stat", "ready").err, "unknown option --stat; did you mean --state?")
     has(p.fails(2, "list", "--jsno").err, "unknown option --jsno; did you mean --json?")
-    p.ok("init")
+    has(p.fails(2, "endpoints", "tset", "x").err, 'unknown command "endpoints tset"; did you mean endpoints test?')
+    # There is no store here: what is wrong with the command line is said first.
     has(p.fails(2, "list", "--state", "redy").err, '--state: "redy" is not known; did you mean ready?')
-    has(p.fails(2, "list", "--reason", "timeout").err, '--reason: "timeout" is not known')
+    has(p.fails(2, "list", "--reason", "timeout").err, '--reason: "timeout" is not known; it is one of', "timeout_exceeded")
+    has(p.fails(2, "dead", "replay", "--reason", "rejectd", "--yes").err, "did you mean rejected?")
+    p.ok("init")
+    has(p.fails(4, "send", "--type", "x", "--box", "outbx").err, 'there is no box "outbx"; did you mean outbox?')
+    has(p.fails(4, "retry", "--box", "outbx", "--yes").err, "did you mean outbox?")
+    p.write("c.yaml", "endpoints: {billing: {url: console}}\n")
+    has(p.fails(4, "pause", "biling", "-c", "c.yaml").err, 'no endpoint "biling"; did you mean billing?')
+    has(p.fails(4, "pause", "xyzzy", "-c", "c.yaml").err, "postrider endpoints lists those that it has")
 
 
 @test
@@ -207,6 +219,8 @@ def usage_faults_are_code_2(p):
     p.fails(2, "retry")
     p.fails(2, "dead", "add", UNKNOWN_ID)
     p.fails(2, "status", "--store", "nonsense")
+    p.fails(2, "status", "--store", "sqlite:postrider.db?busy=long")
+    p.fails(3, "status", env={"POSTRIDER_STORE": "sqlite:postrider.db?busy=long"})
     p.fails(2, "bench", "--count", "none")
     assert p.run("send", "--data", "x").out == "", "words are not data"
 
@@ -306,6 +320,9 @@ def config_show_has_no_secrets_and_says_where_values_come_from(p):  # B204
     assert "hunter2" not in shown
     has(shown, "url: https://u:***@h.example/x", "payload: 2MiB", "# POSTRIDER_LIMITS__PAYLOAD", "# default", "# line 2")
     has(p.ok("config", "show", "-c", "c.yaml", "--store", "sqlite:z.db").out, "store: sqlite:z.db", "# --store")
+    data = p.ok("config", "show", "c.yaml", "--json").json()[0]
+    assert data["endpoints"]["hook"]["url"] == "https://u:***@h.example/x" and data["batch"] == 1000, data
+    assert data["limits"]["payload"] == "1MiB" and data["boxes"]["outbox"] == {"keep": "0s"}, data
 
 
 @test
@@ -404,8 +421,8 @@ def bad_input_changes_nothing_and_says_what_to_do(p):
 def what_is_no_box_takes_no_message(p):
     p.ok("init")
     for name in ("nobox", "dead_letter", "done", "meta", "messages"):
-        sent = p.fails(5, "send", "--type", "x", "--box", name, "--data", "1")
-        has(sent.err, name, "named under boxes:")
+        sent = p.fails(4, "send", "--type", "x", "--box", name, "--data", "1")
+        has(sent.err, f'there is no box "{name}"', "under boxes:")
         assert sent.out == "" and "duplicate" not in sent.err
 
 
@@ -553,6 +570,22 @@ def status_is_right_without_a_daemon(p):
     assert status["health"] == "warn"
     assert [c for c in status["checks"] if c["name"] == "instance" and "postrider run" in c["advice"]]
     has(p.ok("status").out, "health: warn", "2 messages wait in outbox and nobody delivers", "BOX", "outbox")
+
+
+@test
+def status_has_every_endpoint_and_what_is_on_its_way(p):  # B201
+    p.write("postrider.yaml", "stop_timeout: 0s\nendpoints:\n  slow: {url: 'exec:/bin/sleep 30'}\n  idle: {url: console}\n"
+                              "routes: [{to: slow}]\n")
+    p.ok("init")
+    p.send("--type", "a")
+    endpoints = {e["name"]: e for e in p.ok("status", "--json").json()[0]["endpoints"]}
+    assert set(endpoints) == {"slow", "idle"}, endpoints
+    for key in "name state until why sent failed in_flight".split():
+        assert key in endpoints["idle"], key
+    daemon = p.start()
+    wait_for(lambda: [e for e in p.ok("status", "--json").json()[0]["endpoints"] if e["name"] == "slow" and e["in_flight"] == 1],
+             "on its way to slow, which a route chose")
+    p.stop(daemon)
 
 
 @test

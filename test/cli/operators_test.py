@@ -305,6 +305,22 @@ def test_streams_say_who_stands_in_the_way(place):
     assert place.json("streams")[0]["head_state"] == "parked"
 
 
+def test_filters_know_where_the_routes_lead(place):  # B82, B201
+    with open(os.path.join(place.path, "postrider.yaml"), "a") as file:
+        file.write("routes: [{type: 'order.*', to: good}, {type: 'user.*', to: [good, other]}]\n")
+    order = place.ok("send", "--type", "order.created").strip()
+    user = place.ok("send", "--type", "user.created").strip()
+    found = place.json("list", "--endpoint", "good")
+    assert [m["id"] for m in found] == [order, user] and found[0]["endpoint"] == "good", found
+    assert [m["id"] for m in place.json("list", "--endpoint", "other")] == [user]
+    assert "2 would be parked" in place.ok("park", "--endpoint", "good", "--dry-run")
+    place.ok("pause", "good")
+    paused, = place.json("list", "--state", "paused")
+    assert paused["id"] == order and place.json("show", order)[0]["state"] == "paused", paused
+    assert [m["id"] for m in place.json("list", "--state", "ready")] == [user]
+    assert "1 parked" in place.ok("park", "--state", "paused", "--yes")
+
+
 def test_the_record_tells_who_did_what(place):  # B202
     message = place.send()
     place.ok("park", message, "--by", "ann", "--why", "wait")
@@ -322,7 +338,7 @@ def test_the_record_tells_who_did_what(place):  # B202
 
 # The conformance suite holds both stores to the rest; here it is the program that matters.
 ON_A_SERVER = ("two_operators_on_the_same_thousand", "two_operators_on_the_same_thousand_that_wait", "a_filter_goes_on_past_what_another_took",
-               "two_replays_of_the_same_thousand", "export_and_import_are_byte_for_byte")
+               "two_replays_of_the_same_thousand", "export_and_import_are_byte_for_byte", "filters_know_where_the_routes_lead")
 
 
 def main():

@@ -46,7 +46,11 @@ TEST(config_refuses_what_is_no_yaml)
     REFUSES("store: [\n", "t.yaml:2:1: not valid YAML: did not find expected node content");
     REFUSES("a: b: c\n", "t.yaml:1:5: not valid YAML: mapping values are not allowed in this context; "
                          "a value with a colon at its end or before a space must be in quotes");
-    REFUSES("\tstore: x\n", "t.yaml:1:1: not valid YAML: found character that cannot start any token");
+    REFUSES("\tstore: x\n", "t.yaml:1:1: not valid YAML: found character that cannot start any token; "
+                              "lines are indented with spaces, not with tabs");
+    REFUSES("store: \xef\xb7\x90\n", "t.yaml:1:8: not valid YAML: this is no character of Unicode");
+    REFUSES("log: {level: ${PR_TEST_NO:-ä}, format: \xff\n", "t.yaml:1:40: not valid YAML: invalid leading UTF-8 octet");
+    REFUSES("log: {level: ${PR_TEST_NO\n", "t.yaml:1:15: not valid YAML: did not find expected ',' or '}'");
     REFUSES("store: \xff\xfe\n", "t.yaml:1:8: not valid YAML: invalid leading UTF-8 octet");
     REFUSES("lease: 15s\nstore: x\xff\n", "t.yaml:2:9: not valid YAML: invalid leading UTF-8 octet");
 }

@@ -221,6 +221,23 @@ TEST(config_expands_variables)
     config_free(c);
 }
 
+/* In strict YAML the braces of ${...} would begin a map there. */
+TEST(config_expands_variables_between_braces)
+{
+    setenv("PR_TEST_A", "eins", 1);
+    struct config *c = load("http: {listen: 127.0.0.1:0, hosts: [${PR_TEST_A}, ${PR_TEST_NO:-a, {b: c] #d}, $${x}]}\n"
+                            "instance: \"${PR_TEST_NO:-\\\"ä\\\"}\" # ${PR_TEST_A}, {\n"
+                            "batch: 7\n");
+
+    CHECK_EQ(c->http_host_count, 3);
+    CHECK_STR(c->http_hosts[0], "eins");
+    CHECK_STR(c->http_hosts[1], "a, {b: c] #d");
+    CHECK_STR(c->http_hosts[2], "${x}");
+    CHECK_STR(c->instance, "\"ä\"");
+    CHECK_EQ(c->batch, 7);
+    config_free(c);
+}
+
 TEST(config_takes_a_variable_as_one_value)
 {
     setenv("PR_TEST_A", "me\nbatch: 7\n", 1);
@@ -256,6 +273,24 @@ TEST(config_environment_is_stronger_than_the_file)
     check_shows(c, "store: sqlite:flag.db                       # --store\n", true);
     CHECK_EQ(config_set_store(c, "nonsense", &err), PR_ECONFIG);
     CHECK_STR(c->store, "sqlite:flag.db");
+    config_free(c);
+}
+
+TEST(config_environment_has_lists)
+{
+    setenv("POSTRIDER_ENDPOINTS__A__RETRY", "10s, 60s,5m", 1);
+    setenv("POSTRIDER_ENDPOINTS__A__BREAKER", "off", 1);
+    setenv("POSTRIDER_HTTP__HOSTS", "a.example", 1);
+    struct config *c = load("endpoints: {a: {url: 'null:', retry: {base: 1s}}}\n");
+    unsetenv("POSTRIDER_ENDPOINTS__A__RETRY");
+    unsetenv("POSTRIDER_ENDPOINTS__A__BREAKER");
+    unsetenv("POSTRIDER_HTTP__HOSTS");
+
+    CHECK_EQ(c->endpoints[0].retry.delay_count, 3);
+    CHECK_EQ(c->endpoints[0].retry.delays[1], PR_SECONDS(60));
+    CHECK(!c->endpoints[0].breaker.enabled);
+    CHECK_EQ(c->http_host_count, 1);
+    check_shows(c, "breaker: off                            # POSTRIDER_ENDPOINTS__A__BREAKER\n", true);
     config_free(c);
 }
 
@@ -319,7 +354,7 @@ TEST(config_reads_secrets_beside_the_file_and_never_shows_them) /* B204 */
 /* What is shown can be read again, and means the same. */
 TEST(config_shows_what_it_would_read)
 {
-    struct config *c = load("instance: 'a: b # c'\n"
+    struct config *c = load("instance: 'a: b # $${c}'\n"
                             "boxes: {ledger: {keep: 90s}}\n"
                             "endpoints:\n"
                             "  a: {url: 'null:', retry: [1s, 2s], allow_networks: [10.0.0.0/8], rate: 90/m}\n"
@@ -332,7 +367,7 @@ TEST(config_shows_what_it_would_read)
     buf_init(&shown, 1 << 20);
     config_show(c, &shown);
     again = load(buf_slice(&shown).data);
-    CHECK_STR(again->instance, "a: b # c");
+    CHECK_STR(again->instance, "a: b # ${c}");
     CHECK_EQ(again->boxes[2].keep_us, PR_SECONDS(90));
     CHECK_EQ(again->endpoints[0].retry.delay_count, 2);
     CHECK_EQ(again->endpoints[0].allow_networks[0].prefix, 8);

@@ -110,7 +110,7 @@ static void transact(struct producer *p)
     for (size_t i = 0; i < count; i++) {
         draft_make(p, &drafts[i], false);
         note(p, &drafts[i]);
-        if (pr_send_sqlite(p->db, NULL, &drafts[i].message, NULL, &error) != PR_OK)
+        if (pr_send_sqlite(p->db, &drafts[i].message, NULL, &error) != PR_OK)
             give_up("pr_send_sqlite", error.text);
     }
     FAILPOINT("producer.before_commit");

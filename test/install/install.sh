@@ -41,6 +41,64 @@ for example in send unit sender engine rules worker; do
     run "example_${example}_runs" "$root/outside/$example" "$root/outside/$example.db"
 done
 
+# The calls as the README writes them.
+cat >"$root/outside/readme.c" <<'C'
+#include <postrider.h>
+#include <sqlite3.h>
+#include <stdio.h>
+
+static int on_order(struct pr_context *ctx, const struct pr_message *order, void *user)
+{
+    struct pr_message message = { .type = PR_STR("mail"), .payload = order->payload };
+    (void)user;
+    if (order->payload.size == 0)
+        return pr_fail(ctx, PR_REASON_VALIDATION_FAILURE, "no such customer");
+    pr_effect_send(ctx, &message);
+    return PR_OK;
+}
+
+static int on_mail(struct pr_context *ctx, const struct pr_message *mail, void *user)
+{
+    (void)ctx;
+    *(volatile int *)user = mail->payload.size == 7;
+    return PR_OK;
+}
+
+int main(int argc, char **argv)
+{
+    char config[256], url[256];
+    struct pr_error err;
+    pr_id id;
+    sqlite3 *db;
+    volatile int arrived = 0;
+    if (argc < 2)
+        return 2;
+    snprintf(config, sizeof(config), "store: sqlite:%s\n", argv[1]);
+    snprintf(url, sizeof(url), "sqlite:%s", argv[1]);
+    if (pr_store_init(url, &err) != PR_OK || sqlite3_open(argv[1], &db) != SQLITE_OK)
+        return 1;
+    pr_slice body = PR_STR("{\"n\":1}");
+    struct pr_message m = { .type = PR_STR("order.created"), .stream = PR_STR("order-1"), .payload = body };
+    if (sqlite3_exec(db, "BEGIN", NULL, NULL, NULL) != SQLITE_OK || pr_send_sqlite(db, &m, &id, &err) != PR_OK ||
+        sqlite3_exec(db, "COMMIT", NULL, NULL, NULL) != SQLITE_OK)
+        return 1;
+    sqlite3_close(db);
+    struct pr_engine *e = pr_engine_new(config, &err);
+    if (e == NULL || pr_engine_handle(e, "order.*", on_order, NULL) != PR_OK ||
+        pr_engine_handle(e, "mail", on_mail, (void *)&arrived) != PR_OK || pr_engine_start(e, &err) != PR_OK)
+        return 1;
+    for (int i = 0; i < 100 && !arrived; i++)
+        if (pr_engine_drain(e, PR_SECONDS(10), &err) < 0)
+            return 1;
+    pr_engine_stop(e, PR_SECONDS(10));
+    pr_engine_free(e);
+    return !arrived;
+}
+C
+run "calls_of_the_readme_build" sh -c \
+    "cd $root/outside && $cc -std=gnu11 -Wall -Wextra -Werror -pedantic $flags readme.c $libs -lsqlite3 -o readme"
+run "calls_of_the_readme_work" "$root/outside/readme" "$root/outside/readme.db"
+
 cat >"$root/outside/cpp.cpp" <<'CPP'
 #include <postrider.h>
 int main() { return pr_version() == nullptr; }

@@ -262,7 +262,7 @@ static int send_effects(struct pr_context *context, const struct pr_message *m, 
     struct pr_message effect = { .type = PR_STR("effect"), .payload = m->payload };
     record_call(user, m);
     record_end(user, m);
-    if (pr_effect_send(context, "inbox", &effect, &error) < 0)
+    if (pr_effect_send_box(context, "inbox", &effect, &error) < 0)
         return pr_fail(context, PR_REASON_UNKNOWN, "%s", error.text);
     return m->attempts == 1 ? pr_fail(context, PR_REASON_UNKNOWN, "after sending") : PR_OK;
 }
@@ -293,9 +293,9 @@ static int send_astray(struct pr_context *context, const struct pr_message *m, v
     struct pr_error   error;
     struct pr_message effect = { .type = PR_STR("effect") };
     (void)user;
-    CHECK_EQ(pr_effect_send(context, NULL, NULL, &error), PR_EINVAL);
-    CHECK_EQ(pr_effect_send(NULL, NULL, &effect, &error), PR_EINVAL);
-    CHECK_EQ(pr_effect_send(context, m->payload.data[0] == '1' ? "nowhere" : "later", &effect, &error), PR_OK);
+    CHECK_EQ(pr_effect_send_box(context, NULL, NULL, &error), PR_EINVAL);
+    CHECK_EQ(pr_effect_send_box(NULL, NULL, &effect, &error), PR_EINVAL);
+    CHECK_EQ(pr_effect_send_box(context, m->payload.data[0] == '1' ? "nowhere" : "later", &effect, &error), PR_OK);
     return PR_OK;
 }
 

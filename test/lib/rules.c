@@ -214,11 +214,10 @@ struct judge {
 static int decide(struct pr_context *context, const struct pr_failure *f, void *user)
 {
     struct judge     *j = user;
-    struct pr_error   error;
     struct pr_message m = { .type = PR_STR("called"), .destination = PR_STR("alerts") };
     j->calls++;
     CHECK_EQ(f->reason, PR_REASON_VALIDATION_FAILURE);
-    CHECK_EQ(pr_effect_send(context, NULL, &m, &error), PR_OK);
+    CHECK_EQ(pr_effect_send(context, &m), PR_OK);
     if (j->fails)
         return pr_fail(context, PR_REASON_UNKNOWN, "I do not know");
     if (f->failures >= 3)

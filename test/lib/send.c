@@ -48,7 +48,7 @@ TEST(message_is_stored_when_the_transaction_commits) /* B1 */
     struct pr_message m = { .type = PR_STR("order.placed"), .payload = PR_BYTES("\0\xff", 2) };
 
     run(db, "BEGIN");
-    CHECK_OK(pr_send_sqlite(db, NULL, &m, &id, &error), &error);
+    CHECK_OK(pr_send_sqlite(db, &m, &id, &error), &error);
     run(db, "COMMIT");
 
     CHECK(!pr_id_is_zero(id));
@@ -66,7 +66,7 @@ TEST(message_is_gone_when_the_transaction_rolls_back) /* B1 */
     struct pr_message m = { .type = PR_STR("order.placed") };
 
     run(db, "BEGIN");
-    CHECK_OK(pr_send_sqlite(db, "inbox", &m, NULL, &error), &error);
+    CHECK_OK(pr_send_sqlite_box(db, "inbox", &m, NULL, &error), &error);
     run(db, "ROLLBACK");
 
     CHECK_EQ(place_int(&p, "SELECT count(*) FROM inbox"), 0);
@@ -83,8 +83,8 @@ TEST(same_id_again_is_a_duplicate)
     struct pr_message m = { .type = PR_STR("order.placed") };
     pr_id_new(&m.id);
 
-    CHECK_OK(pr_send_sqlite(db, NULL, &m, NULL, &error), &error);
-    CHECK_EQ(pr_send_sqlite(db, NULL, &m, NULL, &error), PR_DUPLICATE);
+    CHECK_OK(pr_send_sqlite(db, &m, NULL, &error), &error);
+    CHECK_EQ(pr_send_sqlite(db, &m, NULL, &error), PR_DUPLICATE);
 
     CHECK_EQ(place_int(&p, "SELECT count(*) FROM outbox"), 1);
     sqlite3_close(db);
@@ -117,7 +117,7 @@ TEST(wrong_messages_are_refused_and_named)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const struct pr_message *m = &cases[i].message;
         pr_id                    id = { { 7 } };
-        CHECK_EQ(pr_send_sqlite(db, NULL, m, &id, &error), cases[i].code);
+        CHECK_EQ(pr_send_sqlite(db, m, &id, &error), cases[i].code);
         CHECK(strstr(error.text, cases[i].word) != NULL);
         CHECK_EQ(id.bytes[0], 7); /* untouched */
         CHECK_EQ(pr_unit_add(unit, NULL, m, NULL, &error), cases[i].code);
@@ -140,13 +140,13 @@ TEST(wrong_boxes_are_refused)
     place_init(&p);
     sqlite3 *db = place_open(&p);
 
-    CHECK_EQ(pr_send_sqlite(db, "out box; DROP TABLE outbox", &m, NULL, &error), PR_EINVAL);
-    CHECK_EQ(pr_send_sqlite(db, "nowhere", &m, NULL, &error), PR_ESCHEMA);
-    CHECK_EQ(pr_send_sqlite(db, "dead_letter", &m, NULL, &error), PR_ESCHEMA); /* a table, but no box */
-    CHECK_EQ(pr_send_sqlite(db, "messages", &m, NULL, &error), PR_ESCHEMA);
-    CHECK_EQ(pr_send_sqlite(NULL, NULL, &m, NULL, &error), PR_EINVAL);
-    CHECK_EQ(pr_send_sqlite(db, NULL, NULL, NULL, &error), PR_EINVAL);
-    CHECK_EQ(pr_send_sqlite(db, NULL, NULL, NULL, NULL), PR_EINVAL); /* a caller who does not care */
+    CHECK_EQ(pr_send_sqlite_box(db, "out box; DROP TABLE outbox", &m, NULL, &error), PR_EINVAL);
+    CHECK_EQ(pr_send_sqlite_box(db, "nowhere", &m, NULL, &error), PR_ESCHEMA);
+    CHECK_EQ(pr_send_sqlite_box(db, "dead_letter", &m, NULL, &error), PR_ESCHEMA); /* a table, but no box */
+    CHECK_EQ(pr_send_sqlite_box(db, "messages", &m, NULL, &error), PR_ESCHEMA);
+    CHECK_EQ(pr_send_sqlite(NULL, &m, NULL, &error), PR_EINVAL);
+    CHECK_EQ(pr_send_sqlite(db, NULL, NULL, &error), PR_EINVAL);
+    CHECK_EQ(pr_send_sqlite(db, NULL, NULL, NULL), PR_EINVAL); /* a caller who does not care */
     sqlite3_close(db);
     place_fini(&p);
 }
@@ -160,7 +160,7 @@ TEST(database_without_tables_is_told_what_to_do)
     place_init_empty(&p);
     sqlite3 *db = place_open(&p);
 
-    CHECK_EQ(pr_send_sqlite(db, NULL, &m, NULL, &error), PR_ESCHEMA);
+    CHECK_EQ(pr_send_sqlite(db, &m, NULL, &error), PR_ESCHEMA);
     CHECK(strstr(error.text, "init") != NULL);
     CHECK_EQ(pr_sender_open(p.url, &sender, &error), PR_ESCHEMA);
     sqlite3_close(db);

@@ -418,6 +418,15 @@ def lists_have_filters_and_pages(d):
 
 
 @test
+def filters_know_where_the_routes_lead(d):  # B82, B201
+    id = d.send(type="a.later", due_at="1h")
+    found = d.ok("GET", "/v1/messages?endpoint=good&type=a.later")["messages"]
+    assert [(m["id"], m["endpoint"]) for m in found] == [(id, "good")], found
+    assert d.ok("GET", "/v1/messages?endpoint=bad&type=a.later")["messages"] == []
+    assert d.ok("POST", "/v1/messages/%s/discard" % id)["changed"] == 1
+
+
+@test
 def people_change_messages(d):
     id = d.send(type="change", destination="bad", stream="c")
     d.wait_state(id, "retrying")

@@ -51,14 +51,14 @@ class Place:
         assert done.returncode == 0, "%s: code %d: %s" % (args, done.returncode, done.stderr)
         return done.stdout
 
-    def psql(self, sql, user="postgres", fails=None):
+    def psql(self, sql, user="postgres", fails=None, says=""):
         done = subprocess.run(["psql", "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-h", FOLDER, "-U", user, "postgres"],
                               input=sql.replace("{s}", self.schema), capture_output=True, text=True,
                               timeout=DEADLINE_SECONDS)
         if fails is not None:
             assert done.returncode != 0 and fails in done.stderr, (sql, done.stdout, done.stderr)
             return ""
-        assert done.returncode == 0, (sql, done.stderr)
+        assert done.returncode == 0 and says in done.stderr, (sql, done.stderr)
         return done.stdout.strip()
 
     def start(self, config, user="postgres", failpoint=""):
@@ -124,6 +124,11 @@ def test_any_language_sends_with_a_plain_insert_or_with_send(place):
     for _ in range(2):
         assert place.psql("SELECT {s}.send(type => 'f', payload => 'x', id => '%s')" % same) == same
     assert place.psql("SELECT count(*) FROM {s}.outbox WHERE id = '%s'" % same) == "1"
+    place.psql("SELECT {s}.send(type => 'f', payload => 'x', id => '%s')" % same, says="NOTICE:  duplicate: " + same)
+    place.psql("""SELECT {s}.send(type => 'g', payload => '{}'::jsonb, source => '/shop', subject => 'order-7', correlation_id => 'c',
+        causation_id => 'd', traceparent => '00-a-b-01', tracestate => 'v=1')""")
+    assert place.psql("SELECT correlation_id, causation_id, traceparent, tracestate, source, subject FROM {s}.outbox"
+                      " WHERE type = 'g'") == "c|d|00-a-b-01|v=1|/shop|order-7"
     place.psql("SELECT {s}.send(type => '', payload => 'x')", fails="type is empty")
     place.psql("SELECT {s}.send(type => 'x', payload => 'x', headers => '[1]')", fails="headers are not a JSON object")
     place.psql("SELECT {s}.send(type => 'x', payload => 'x', box => 'nowhere')", fails="nowhere")

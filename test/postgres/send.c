@@ -63,15 +63,15 @@ TEST(a_message_is_stored_when_the_callers_transaction_commits_and_only_then) /* 
     pr_id id;
     begin();
     run("BEGIN");
-    CHECK_OK(pr_send_pg(pg, box, &m, &id, &error), &error);
+    CHECK_OK(pr_send_pg_box(pg, box, &m, &id, &error), &error);
     CHECK(!pr_id_is_zero(id));
     run("ROLLBACK");
     CHECK_EQ(count_rows(), 0);
     run("BEGIN");
-    CHECK_OK(pr_send_pg(pg, box, &m, &id, &error), &error);
+    CHECK_OK(pr_send_pg_box(pg, box, &m, &id, &error), &error);
     run("COMMIT");
     CHECK_EQ(count_rows(), 1);
-    CHECK_OK(pr_send_pg(pg, box, &m, NULL, &error), &error); /* without a transaction: one of its own */
+    CHECK_OK(pr_send_pg_box(pg, box, &m, NULL, &error), &error); /* without a transaction: one of its own */
     CHECK_EQ(count_rows(), 2);
     end();
 }
@@ -82,8 +82,8 @@ TEST(the_same_id_again_is_a_duplicate) /* B2 */
     struct pr_message m = { .type = PR_STR("t") };
     begin();
     pr_id_new(&m.id);
-    CHECK_EQ(pr_send_pg(pg, box, &m, NULL, &error), PR_OK);
-    CHECK_EQ(pr_send_pg(pg, box, &m, NULL, &error), PR_DUPLICATE);
+    CHECK_EQ(pr_send_pg_box(pg, box, &m, NULL, &error), PR_OK);
+    CHECK_EQ(pr_send_pg_box(pg, box, &m, NULL, &error), PR_DUPLICATE);
     CHECK_EQ(count_rows(), 1);
     end();
 }
@@ -93,18 +93,18 @@ TEST(what_cannot_be_sent_is_refused_with_a_reason)
     struct pr_error error;
     struct pr_message m = { .type = PR_STR("t") }, empty = { .payload = PR_STR("p") };
     begin();
-    CHECK_EQ(pr_send_pg(NULL, box, &m, NULL, &error), PR_EINVAL);
-    CHECK_EQ(pr_send_pg(pg, box, NULL, NULL, &error), PR_EINVAL);
-    CHECK_EQ(pr_send_pg(pg, box, &empty, NULL, &error), PR_EINVAL);
-    CHECK_EQ(pr_send_pg(pg, "no box; DROP TABLE x", &m, NULL, &error), PR_EINVAL);
-    CHECK_EQ(pr_send_pg(pg, "nowhere.outbox", &m, NULL, &error), PR_ESCHEMA);
+    CHECK_EQ(pr_send_pg_box(NULL, box, &m, NULL, &error), PR_EINVAL);
+    CHECK_EQ(pr_send_pg_box(pg, box, NULL, NULL, &error), PR_EINVAL);
+    CHECK_EQ(pr_send_pg_box(pg, box, &empty, NULL, &error), PR_EINVAL);
+    CHECK_EQ(pr_send_pg_box(pg, "no box; DROP TABLE x", &m, NULL, &error), PR_EINVAL);
+    CHECK_EQ(pr_send_pg_box(pg, "nowhere.outbox", &m, NULL, &error), PR_ESCHEMA);
     CHECK(strstr(error.text, "postrider init") != NULL);
     CHECK_EQ(PQenterPipelineMode(pg), 1);
-    CHECK_EQ(pr_send_pg(pg, box, &m, NULL, &error), PR_EINVAL);
+    CHECK_EQ(pr_send_pg_box(pg, box, &m, NULL, &error), PR_EINVAL);
     CHECK_EQ(PQexitPipelineMode(pg), 1);
     PQclear(PQexec(pg, "BEGIN"));
     PQclear(PQexec(pg, "SELECT 1 / 0"));
-    CHECK_EQ(pr_send_pg(pg, box, &m, NULL, &error), PR_EINVAL);
+    CHECK_EQ(pr_send_pg_box(pg, box, &m, NULL, &error), PR_EINVAL);
     CHECK(strstr(error.text, "roll it back") != NULL);
     run("ROLLBACK");
     end();

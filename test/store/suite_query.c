@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/fingerprint.h"
+
 #define MANY 1000
 
 /* i messages in one call, ids 1.. */
@@ -76,6 +78,45 @@ STORE_TEST(each_filter_alone_finds_what_it_says_and_all_together_their_intersect
         if (count != cases[i].count)
             check_fail(__FILE__, __LINE__, "case %zu finds %zu messages, not %zu", i, count, cases[i].count);
     }
+}
+
+/* Orders go to e1, users to e1 and e2. */
+static pr_slice route(const struct routing *routing, const struct pr_message *m, size_t n)
+{
+    (void)routing;
+    if (slice_eq_cstr(m->type, "order"))
+        return n == 0 ? PR_STR("e1") : (pr_slice){ NULL, 0 };
+    return n == 0 ? PR_STR("e1") : n == 1 && slice_eq_cstr(m->type, "user") ? PR_STR("e2") : (pr_slice){ NULL, 0 };
+}
+
+STORE_TEST(filters_know_where_the_routes_lead) /* B82, B201 */
+{
+    static const struct routing routing = { route };
+    struct worker *w = suite_join(s, "outbox");
+    pr_id order = SEND(s, "outbox", .type = PR_STR("order"));
+    SEND(s, "outbox", .type = PR_STR("user"));
+    SEND(s, "outbox", .type = PR_STR("order"), .destination = PR_STR("e2"));
+    struct filter to_e1 = FILTER(.endpoint = PR_STR("e1")), to_e2 = FILTER(.endpoint = PR_STR("e2"));
+    CHECK_EQ(suite_count(s, QUERY_MESSAGES, to_e1), 0);
+    CHECK_EQ(suite_count(s, QUERY_MESSAGES, to_e2), 1);
+    to_e1.routing = to_e2.routing = &routing;
+    CHECK_EQ(suite_count(s, QUERY_MESSAGES, to_e1), 2);
+    CHECK_EQ(suite_count(s, QUERY_MESSAGES, to_e2), 2);
+    CHECK_EQ(ADMIN(s, ADMIN_PARK, to_e1, .dry_run = true).matched, 2);
+
+    /* What goes to several is divided first, so it waits for none of them. */
+    ADMIN(s, ADMIN_PAUSE, FILTER(.endpoint = PR_STR("e1")), .until_us = PR_NEVER);
+    CHECK_EQ(suite_count(s, QUERY_MESSAGES, FILTER(.state = STATE_PAUSED)), 0);
+    CHECK_EQ(suite_count(s, QUERY_MESSAGES, FILTER(.state = STATE_PAUSED, .routing = &routing)), 1);
+    CHECK_EQ(suite_query(s, QUERY_ID, FILTER(.ids = &order, .id_count = 1, .routing = &routing))->listed[0].state,
+             STATE_PAUSED);
+
+    /* A failure has the fingerprint that its dead letter will have. */
+    worker_fail(w, order, PR_SECONDS(60));
+    char print[FINGERPRINT_SIZE];
+    fingerprint(PR_STR("e1"), PR_STR("order"), suite_get(s, order)->m.reason, suite_get(s, order)->m.error, print);
+    struct filter by_print = FILTER(.fingerprint = pr_str(print), .routing = &routing);
+    CHECK_EQ(suite_count(s, QUERY_MESSAGES, by_print), 1);
 }
 
 STORE_TEST(each_filter_of_dead_letters_alone_and_together) /* B82 */

@@ -179,10 +179,10 @@ static int send_effects(struct pr_context *context, const struct pr_message *m, 
     char            payload[] = "first";
     (void)m;
     struct pr_message effect = { .id = some_id, .type = PR_STR("a"), .payload = PR_BYTES(payload, 5) };
-    ASSERT(pr_effect_send(context, NULL, &effect, &error) == PR_OK);
+    ASSERT(pr_effect_send(context, &effect) == PR_OK);
     memset(payload, 'x', 5); /* it was copied */
     effect = (struct pr_message){ .type = PR_STR("b"), .stream = PR_STR("s") };
-    ASSERT(pr_effect_send(context, "ledger", &effect, &error) == PR_OK);
+    ASSERT(pr_effect_send_box(context, "ledger", &effect, &error) == PR_OK);
     return *(int *)user;
 }
 
@@ -213,16 +213,35 @@ TEST(handler_effects_of_a_failure_do_not_count)
     delivery_result_fini(&r);
 }
 
+static int send_what_is_no_message(struct pr_context *context, const struct pr_message *m, void *user)
+{
+    (void)m, (void)user;
+    pr_effect_send(context, &(struct pr_message){ .type = PR_STR("") });
+    return PR_OK; /* it did not look */
+}
+
+/* Else its message would be done, and what belongs to it never sent. */
+TEST(handler_that_loses_an_effect_has_failed) /* B93 */
+{
+    struct delivery_result r = run(send_what_is_no_message, NULL);
+    CHECK_EQ(r.outcome, SEND_FAILED);
+    CHECK_EQ(r.reason, PR_REASON_HANDLER_EXCEPTION);
+    CHECK(strstr(r.error, "pr_effect_send: type is empty") != NULL);
+    CHECK(r.effects == NULL);
+    CHECK_EQ(pr_effect_send(NULL, &(struct pr_message){ .type = PR_STR("a") }), PR_EINVAL);
+    delivery_result_fini(&r);
+}
+
 static int send_wrong_effects(struct pr_context *context, const struct pr_message *m, void *user)
 {
     (void)m;
     struct pr_error  *errors = user;
     struct pr_message effect = { .type = PR_STR("a") };
-    errors[0].code = pr_effect_send(context, "no such; box", &effect, &errors[0]);
-    errors[1].code = pr_effect_send(context, NULL, &(struct pr_message){ .type = PR_STR("") }, &errors[1]);
+    errors[0].code = pr_effect_send_box(context, "no such; box", &effect, &errors[0]);
+    errors[1].code = pr_effect_send_box(context, NULL, &(struct pr_message){ .type = PR_STR("") }, &errors[1]);
     for (int i = 0; i < HANDLER_EFFECTS_MAX; i++)
-        ASSERT(pr_effect_send(context, NULL, &effect, NULL) == PR_OK);
-    errors[2].code = pr_effect_send(context, NULL, &effect, &errors[2]);
+        ASSERT(pr_effect_send_box(context, NULL, &effect, NULL) == PR_OK);
+    errors[2].code = pr_effect_send_box(context, NULL, &effect, &errors[2]);
     return PR_OK;
 }
 

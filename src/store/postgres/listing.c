@@ -111,13 +111,14 @@ static bool is_paused(const struct surroundings *s, pr_slice endpoint)
     return false;
 }
 
-enum state pg_surroundings_state(const struct surroundings *s, pr_slice box, uint64_t row, const struct pr_message *m)
+enum state pg_surroundings_state(const struct surroundings *s, pr_slice box, uint64_t row,
+                                 const struct pr_message *m, pr_slice endpoint)
 {
     if (pg_surroundings_flight(s, box, row, m->attempts) != NULL)
         return STATE_IN_FLIGHT;
     enum state state = state_of_row(m, s->now_us);
     bool       may_wait = state == STATE_READY || state == STATE_RETRYING;
-    return may_wait && is_paused(s, m->destination) ? STATE_PAUSED : state;
+    return may_wait && is_paused(s, endpoint) ? STATE_PAUSED : state;
 }
 
 /* ---- A filter as SQL ---------------------------------------------------------------------------- */
@@ -206,7 +207,7 @@ static void sql_filter(struct sql *sql, const struct listing *l, const struct su
     sql_text(sql, "b.stream = $", f->stream);
     sql_text(sql, "position($ IN b.error) > 0", f->error);
     if (l->table == LISTING_BOX) {
-        sql_text(sql, "b.destination = $", f->endpoint);
+        sql_text(sql, f->routing != NULL ? "b.destination IN ($, '')" : "b.destination = $", f->endpoint);
         sql_reason(sql, "b.failure_reason = $", f->reason);
         sql_time(sql, "b.created_at >= $", f->since_us);
         sql_time(sql, "b.created_at < $", f->until_us);
@@ -280,18 +281,21 @@ static bool is_wanted(const struct listing *listing, const struct listed *l)
         return false;
     if (f->state >= 0 && (enum state)f->state != l->state)
         return false;
+    if (listing->table == LISTING_BOX && !filter_fits_endpoint(f, &l->m))
+        return false;
     if (f->fingerprint.size == 0 || listing->table == LISTING_DEAD)
         return true;
     if (listing->table == LISTING_DONE || l->m.reason == PR_REASON_NONE)
         return false;
-    fingerprint(l->m.destination, l->m.type, l->m.reason, l->m.error, print);
+    fingerprint(filter_endpoint_of(f, &l->m), l->m.type, l->m.reason, l->m.error, print);
     return slice_eq_cstr(f->fingerprint, print);
 }
 
-static void listed_decode(const PGresult *r, int i, const struct surroundings *s, enum listing_table table, struct listed *l)
+static void listed_decode(const PGresult *r, int i, const struct surroundings *s, const struct listing *listing,
+                          struct listed *l)
 {
     const int first = 1 + MESSAGE_COLUMN_COUNT;
-    *l = (struct listed){ .state = table == LISTING_DEAD ? STATE_DEAD : STATE_DONE };
+    *l = (struct listed){ .state = listing->table == LISTING_DEAD ? STATE_DEAD : STATE_DONE };
     l->row = (uint64_t)field_i64(r, i, 0);
     pg_message_decode(r, i, 1, s->payload_max, &l->m, &l->lane, &l->bad);
     l->box = field_slice(r, i, first);
@@ -304,9 +308,9 @@ static void listed_decode(const PGresult *r, int i, const struct surroundings *s
     l->died_us = field_time(r, i, first + 7);
     if (!field_is_null(r, i, first + 8))
         l->edited_as = field_id(r, i, first + 8);
-    if (table == LISTING_BOX) {
+    if (listing->table == LISTING_BOX) {
         const struct flight *f = pg_surroundings_flight(s, l->box, l->row, l->m.attempts);
-        l->state = pg_surroundings_state(s, l->box, l->row, &l->m);
+        l->state = pg_surroundings_state(s, l->box, l->row, &l->m, filter_endpoint_of(listing->filter, &l->m));
         l->instance = f != NULL ? f->instance : NO_BOX;
     }
 }
@@ -369,7 +373,7 @@ static int page_run(struct link *link, const struct surroundings *s, const struc
     int        rc = page_read(link, s, l, table, *after, l->locks, ids, &r, reterr);
     for (int i = 0; rc == PR_OK && i < PQntuples(r); i++) {
         struct listed listed;
-        listed_decode(r, i, s, l->table, &listed);
+        listed_decode(r, i, s, l, &listed);
         *after = (int64_t)(l->table == LISTING_BOX ? listed.row >> HANDLE_LANE_BITS : listed.row);
         if (is_wanted(l, &listed))
             rc = l->found(l->arg, &listed, reterr);

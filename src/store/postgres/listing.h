@@ -30,8 +30,9 @@ PR_MUST_CHECK int pg_surroundings_read(struct postgres_store *store, struct link
 
 /* NULL: it is not in flight. */
 const struct flight *pg_surroundings_flight(const struct surroundings *s, pr_slice box, uint64_t row, int attempts);
-/* The state of a row of this box, with receipts and pauses laid over it. */
-enum state pg_surroundings_state(const struct surroundings *s, pr_slice box, uint64_t row, const struct pr_message *m);
+/* The state of a row of this box, with receipts and pauses laid over it.  endpoint: where it goes. */
+enum state pg_surroundings_state(const struct surroundings *s, pr_slice box, uint64_t row, const struct pr_message *m,
+                                 pr_slice endpoint);
 
 /* Called for each row found, in row order; its slices last until it returns.  0: go on;
  * > 0: stop; < 0: a fault. */

@@ -122,7 +122,7 @@ static int heads_read(const struct overview *o, struct stream_list *streams, pr_
             break;
         }
         pg_message_decode(r, i, 1, o->s->payload_max, &m, &lane, &bad);
-        enum state state = pg_surroundings_state(o->s, box, (uint64_t)field_i64(r, i, 0), &m);
+        enum state state = pg_surroundings_state(o->s, box, (uint64_t)field_i64(r, i, 0), &m, m.destination);
         struct stream_info head = stream_of_row(box, &m, state, o->s->now_us);
         if (stream_is_asked(&o->query->filter, &head) && streams_add(streams, &head) == NULL)
             rc = no_memory(o);

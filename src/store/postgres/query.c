@@ -96,7 +96,7 @@ static int query_messages(struct question *q, const struct filter *filter)
 
 static int query_id(struct question *q, const struct filter *asked)
 {
-    const struct filter filter = { .state = -1, .ids = asked->ids, .id_count = 1 };
+    const struct filter filter = { .state = -1, .ids = asked->ids, .id_count = 1, .routing = asked->routing };
     int                 rc = list_boxes(q, &filter);
     if (rc == PR_OK)
         rc = list_table(q, LISTING_DEAD, NO_BOX, &filter);

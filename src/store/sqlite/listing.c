@@ -124,13 +124,13 @@ static bool is_paused(const struct surroundings *s, pr_slice endpoint)
 }
 
 enum state surroundings_state(const struct surroundings *s, pr_slice box, uint64_t row,
-                              const struct pr_message *m)
+                              const struct pr_message *m, pr_slice endpoint)
 {
     if (surroundings_flight(s, box, row, m->attempts) != NULL)
         return STATE_IN_FLIGHT;
     enum state state = state_of_row(m, s->now_us);
     bool may_wait = state == STATE_READY || state == STATE_RETRYING;
-    return may_wait && is_paused(s, m->destination) ? STATE_PAUSED : state;
+    return may_wait && is_paused(s, endpoint) ? STATE_PAUSED : state;
 }
 
 /* ---- A filter as SQL ---------------------------------------------------------------------- */
@@ -203,7 +203,7 @@ static void filter_common(struct sql *sql, const struct filter *f, const struct 
 static void filter_box(struct sql *sql, const struct filter *f, int64_t now_us)
 {
     if (f->endpoint.size > 0)
-        sql_and(sql, "destination = ?", V_TEXT(f->endpoint));
+        sql_and(sql, f->routing != NULL ? "destination IN (?, '')" : "destination = ?", V_TEXT(f->endpoint));
     if (f->reason != 0)
         sql_and(sql, "failure_reason = ?", V_INT(f->reason));
     filter_time(sql, f, "created_at");
@@ -266,16 +266,19 @@ static bool is_wanted(const struct filter *f, enum listing_table table, const st
         return false;
     if (f->state >= 0 && (enum state)f->state != l->state)
         return false;
+    if (table == LISTING_BOX && !filter_fits_endpoint(f, &l->m))
+        return false;
     if (f->fingerprint.size == 0 || table == LISTING_DEAD)
         return true;
     if (table == LISTING_DONE)
         return false;
-    fingerprint(l->endpoint, l->m.type, l->m.reason, l->m.error, print);
+    fingerprint(filter_endpoint_of(f, &l->m), l->m.type, l->m.reason, l->m.error, print);
     return l->m.reason != PR_REASON_NONE && slice_eq_cstr(f->fingerprint, print);
 }
 
 static int listed_decode(sqlite3_stmt *statement, const struct surroundings *s, enum listing_table table,
-                         struct arena *scratch, struct listed *l, struct pr_error *reterr)
+                         const struct filter *filter, struct arena *scratch, struct listed *l,
+                         struct pr_error *reterr)
 {
     const int first = MESSAGE_COLUMN_COUNT;
     *l = (struct listed){ .state = table == LISTING_DEAD ? STATE_DEAD : STATE_DONE };
@@ -295,7 +298,7 @@ static int listed_decode(sqlite3_stmt *statement, const struct surroundings *s, 
         l->edited_as = (pr_id){ { 0 } };
     if (table == LISTING_BOX) {
         const struct flight *f = surroundings_flight(s, l->box, l->row, l->m.attempts);
-        l->state = surroundings_state(s, l->box, l->row, &l->m);
+        l->state = surroundings_state(s, l->box, l->row, &l->m, filter_endpoint_of(filter, &l->m));
         l->instance = f != NULL ? f->instance : NO_BOX;
     }
     return PR_OK;
@@ -312,7 +315,7 @@ static int listing_walk(struct conn *conn, sqlite3_stmt *statement, const struct
     arena_init(&scratch, SCRATCH_BYTES);
     while ((rc = conn_step(conn, statement, reterr)) > 0) {
         arena_reset(&scratch);
-        rc = listed_decode(statement, s, table, &scratch, &listed, reterr);
+        rc = listed_decode(statement, s, table, filter, &scratch, &listed, reterr);
         if (rc == PR_OK && is_wanted(filter, table, &listed))
             rc = found(arg, &listed, reterr);
         if (rc != PR_OK)

@@ -147,7 +147,8 @@ static int head_take(const struct overview *o, struct stream_list *streams, pr_s
     int rc = message_decode(statement, scratch, o->s->payload_max, &m, &row, &bad, o->reterr);
     if (rc != PR_OK)
         return rc;
-    struct stream_info head = stream_of_row(box, &m, surroundings_state(o->s, box, row, &m), o->s->now_us);
+    struct stream_info head =
+        stream_of_row(box, &m, surroundings_state(o->s, box, row, &m, m.destination), o->s->now_us);
     return !stream_is_asked(&o->query->filter, &head) || streams_add(streams, &head) != NULL ? PR_OK
                                                                                              : no_memory(o);
 }

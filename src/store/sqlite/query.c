@@ -105,7 +105,7 @@ static int query_id(struct question *q, const struct filter *asked)
 {
     if (asked->id_count == 0)
         return error_set(q->reterr, PR_EINVAL, "which id?");
-    const struct filter filter = { .state = -1, .ids = asked->ids, .id_count = 1 };
+    const struct filter filter = { .state = -1, .ids = asked->ids, .id_count = 1, .routing = asked->routing };
     int rc = list_boxes(q, &filter);
     if (rc == PR_OK)
         rc = list_table(q, LISTING_DEAD, NO_BOX, &filter);
@@ -151,8 +151,8 @@ static int count_rows(struct question *q, struct box_counts *counts, const char 
             .destination = column_slice(statement, 5),
         };
         int64_t created_us = sqlite3_column_int64(statement, 6);
-        enum state state =
-            surroundings_state(&q->s, counts->name, (uint64_t)sqlite3_column_int64(statement, 0), &m);
+        enum state state = surroundings_state(&q->s, counts->name, (uint64_t)sqlite3_column_int64(statement, 0),
+                                              &m, m.destination);
         count_one(counts, state);
         if (state == STATE_READY && (counts->oldest_us == 0 || created_us < counts->oldest_us))
             counts->oldest_us = created_us;
