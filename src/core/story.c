@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/slice.h"
 #include "core/message.h"
 #include "core/reason.h"
 
@@ -108,4 +109,29 @@ pr_slice story_endpoint(pr_slice story)
         }
     }
     return (pr_slice){ NULL, 0 };
+}
+
+struct unsent {
+    const char *reason;
+    bool        is_reason, is_unsent;
+};
+
+static int look_at_member(void *arg, pr_slice key, pr_slice value)
+{
+    struct unsent *u = arg;
+
+    if (slice_eq_cstr(key, "\"reason\""))
+        u->is_reason = value.size == strlen(u->reason) + 2 && memcmp(value.data + 1, u->reason, value.size - 2) == 0;
+    else if (slice_eq_cstr(key, "\"attempt\""))
+        u->is_unsent = slice_eq_cstr(value, "0");
+    return PR_OK;
+}
+
+bool story_ends_unsent(pr_slice story, int reason)
+{
+    pr_slice      last;
+    struct unsent u = { .reason = pr_reason_name(reason) };
+
+    return find_lines(story, &last, 1) == 1 && json_object_walk(last, look_at_member, &u) == PR_OK && u.is_reason &&
+           u.is_unsent;
 }

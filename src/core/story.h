@@ -23,4 +23,7 @@ void story_append(pr_slice story, const struct story_line *line, struct buf *ret
  * need no escapes.) */
 pr_slice story_endpoint(pr_slice story);
 
+/* Is the latest line about this reason, and was the message not handed out for it? */
+bool story_ends_unsent(pr_slice story, int reason);
+
 #endif
