@@ -40,7 +40,8 @@ enum verdict_kind {
 
 /* FAIL, ABANDON, PARK and RELEASE also clear held_by: what has a due time comes back through the due
  * index.  number 0 (not handed out): no check against attempts, and attempts and failures stay; so
- * ABANDON with number 0 and delay 0 brings a parked row back.
+ * ABANDON with number 0 and delay 0 brings a parked row back.  One that was parked while it was out stays
+ * parked: with a number FAIL, ABANDON and RELEASE write all the rest.
  *
  * What one claimed (or, for HOLD, SPLIT, DISCARD, EXPIRE, PARK, DEAD_LETTER, merely read)
  * row ended as.

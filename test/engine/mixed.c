@@ -176,6 +176,29 @@ TEST(what_a_rule_or_a_person_parked_stays_parked_over_restarts_whatever_its_reas
     }
 }
 
+TEST(what_a_person_parks_while_it_is_out_stays_parked_when_it_fails_and_holds_up_only_strict_streams) /* B51, B53, D4 */
+{
+    struct stage s;
+    for (int strict = 0; strict < 2; strict++) {
+        stage_set(&s);
+        s.scenario.endpoints[0].ordering = strict ? ORDERING_STRICT : ORDERING_FIFO;
+        stage_open(&s);
+        pr_id id = world_send(&s.w, "a", "late:500"), next = world_send(&s.w, "a", "ok"), other = world_send(&s.w, "b", "late:500");
+        stage_run(&s, PR_MILLISECONDS(100));
+        CHECK_EQ(stage_admin(&s, ADMIN_PARK, id).changed, 1);
+        stage_run(&s, PR_MINUTES(1));
+        CHECK_EQ(stage_sends(&s, id), 1);
+        CHECK_EQ(stage_look(&s, id).state, STATE_PARKED);
+        CHECK_EQ(stage_look(&s, id).m.failures, 1);
+        CHECK_EQ(stage_done(&s, next), !strict);
+        CHECK(stage_sends(&s, other) > 1); /* one that nobody parked goes on */
+        stage_admin(&s, ADMIN_RETRY, id);
+        stage_run(&s, PR_MINUTES(1));
+        CHECK(stage_sends(&s, id) > 1);
+        stage_close(&s);
+    }
+}
+
 TEST(an_endpoint_that_goes_away_takes_only_its_own_deliveries_along_and_they_keep_their_counts) /* B17, B18 */
 {
     struct stage s;

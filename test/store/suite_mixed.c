@@ -105,24 +105,35 @@ STORE_TEST(what_is_released_while_it_is_in_flight_ends_once_whatever_its_verdict
     }
 }
 
-STORE_TEST(what_is_parked_while_it_is_in_flight_is_done_or_counted_and_waits_for_its_next_time) /* B8, B30 */
+STORE_TEST(what_is_parked_while_it_is_in_flight_is_done_or_stays_parked_and_is_counted) /* B8, B30, D4 */
 {
+    static const enum verdict_kind kinds[] = { VERDICT_FAIL, VERDICT_ABANDON, VERDICT_RELEASE, VERDICT_RETURN };
     struct worker *w = suite_join(s, "outbox");
-    pr_id done = SEND(s, "outbox"), failed = SEND(s, "outbox"), killed = SEND(s, "outbox");
-    struct claim c1 = worker_claim(w, done), c2 = worker_claim(w, failed);
-    worker_claim(w, killed);
-    pr_id all[] = { done, failed, killed };
-    CHECK_EQ(ADMIN(s, ADMIN_PARK, FILTER(.ids = all, .id_count = 3)).changed, 3);
-    CHECK_EQ(VERDICT(w, c1, .kind = VERDICT_COMPLETE), PR_OK);
-    CHECK_EQ(VERDICT(w, c2, .kind = VERDICT_FAIL, .reason = PR_REASON_REJECTED, .delay_us = PR_SECONDS(1)), PR_OK);
+    pr_id done = SEND(s, "outbox"), killed = SEND(s, "outbox");
+    struct claim c = worker_claim(w, done);
+    CHECK_EQ(ADMIN_ID(s, ADMIN_PARK, done).changed, 1);
+    CHECK_EQ(VERDICT(w, c, .kind = VERDICT_COMPLETE), PR_OK);
     CHECK(suite_find(s, done) == NULL);
-    CHECK_EQ(suite_get(s, failed)->m.failures, 1);
+    for (unsigned i = 0; i < ARRAY_LENGTH(kinds); i++) {
+        pr_id id = SEND(s, "outbox", .id = suite_id(i + 1));
+        c = worker_claim(w, id);
+        CHECK_EQ(ADMIN_ID(s, ADMIN_PARK, id).changed, 1);
+        CHECK_EQ(VERDICT(w, c, .kind = kinds[i], .reason = kinds[i] == VERDICT_FAIL ? PR_REASON_REJECTED : 0,
+                         .delay_us = PR_SECONDS(1)), PR_OK);
+        CHECK_EQ(suite_get(s, id)->state, STATE_PARKED);
+        CHECK_EQ(suite_get(s, id)->m.failures, kinds[i] == VERDICT_FAIL);
+        CHECK_EQ(suite_get(s, id)->m.attempts, kinds[i] == VERDICT_FAIL || kinds[i] == VERDICT_ABANDON);
+    }
+    worker_claim(w, killed);
+    CHECK_EQ(ADMIN_ID(s, ADMIN_PARK, killed).changed, 1);
     worker_vanish(w);
     suite_advance(s, SUITE_LEASE_US + PR_MILLISECONDS(1));
     w = suite_join(s, "outbox");
     CHECK_EQ(suite_get(s, killed)->m.attempts, 1);
     CHECK_EQ(suite_get(s, killed)->state, STATE_PARKED);
-    CHECK_EQ(reply_find(CYCLE(w, .fresh_rows = 10, .due.rows = 10), killed), NULL);
+    CHECK_EQ(CYCLE(w, .fresh_rows = 10, .due.rows = 10)->row_count, 0);
+    CHECK_EQ(VERDICT(w, suite_seen(s, killed), .kind = VERDICT_ABANDON), PR_OK); /* not handed out: it goes on */
+    CHECK_EQ(CYCLE(w, .fresh_rows = 10, .due.rows = 10)->row_count, 1);
 }
 
 STORE_TEST(what_is_made_dead_by_hand_while_it_is_in_flight_stays_dead_and_can_be_replayed) /* B8, B80, B88 */
