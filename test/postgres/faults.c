@@ -586,6 +586,44 @@ STORE_TEST(a_schema_of_an_older_version_is_upgraded_and_keeps_what_it_has) /* I1
     PQfinish(pg);
 }
 
+static char noticed[512];
+
+static void keep_notice(void *arg, const char *text)
+{
+    (void)arg;
+    snprintf(noticed, sizeof(noticed), "%s", text);
+}
+
+STORE_TEST(the_function_says_that_an_id_is_there_already_also_among_the_dead_letters) /* B2 */
+{
+    static const struct {
+        const char *destination;
+        bool duplicate;
+    } sends[] = { { "", false }, { "", true }, { "", true }, { "e", false } };
+    PGconn *pg = suite_pg_connect();
+    struct worker *w = suite_join(s, "outbox");
+    pr_id id = suite_id(1);
+    char sql[256], text[PR_ID_TEXT_SIZE];
+    pr_id_format(id, text);
+    PQclear(PQexec(pg, "SET client_min_messages = notice"));
+    PQsetNoticeProcessor(pg, keep_notice, NULL);
+    for (unsigned i = 0; i < ARRAY_LENGTH(sends); i++) {
+        if (i == 2)
+            worker_kill(w, id);
+        noticed[0] = '\0';
+        snprintf(sql, sizeof(sql), "SELECT %s.send(type => 't', payload => '%u', id => '%s', destination => '%s')",
+                 suite_pg_schema(), i, text, sends[i].destination);
+        PGresult *result = PQexec(pg, sql);
+        CHECK_STR(PQgetvalue(result, 0, 0), text);
+        PQclear(result);
+        CHECK_EQ(strstr(noticed, "duplicate") != NULL, sends[i].duplicate);
+    }
+    CHECK_EQ(suite_query(s, QUERY_ID, FILTER(.ids = &id, .id_count = 1))->listed_count, 2);
+    CHECK_SLICE(suite_get_to(s, id, "")->m.payload, "0");
+    CHECK_EQ(suite_get_to(s, id, "")->state, STATE_DEAD);
+    PQfinish(pg);
+}
+
 STORE_TEST(a_database_in_another_encoding_is_refused)
 {
     char url[512];
