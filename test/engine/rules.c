@@ -506,6 +506,26 @@ TEST(a_called_function_decides_and_may_send) /* B65 */
     stage_close(&s);
 }
 
+TEST(no_time_that_is_asked_for_is_longer_than_a_year) /* B34, B65, B74 */
+{
+    static const struct rule_step steps[] = { { .step = STEP_CALL, .call = PR_STR("f") } };
+    static const enum step again[] = { STEP_RETRY, STEP_RETRY_NOW };
+    struct stage s;
+    for (int i = 0; i < 3; i++) {
+        set_call(&s, PR_REASON_REJECTED, 1, PR_OK,
+                 (struct call_answer){ .decided = true, .step = again[i % 2], .delay_us = PR_NEVER });
+        trouble.retry_after_us = PR_NEVER;
+        if (i < 2)
+            RULE(&s, 0, ALL, steps);
+        begin(&s);
+        pr_id id = world_send_to(&s.w, "e0", "a", "ok");
+        stage_run(&s, PR_SECONDS(1));
+        CHECK_EQ(stage_look(&s, id).state, STATE_RETRYING); /* and not parked */
+        CHECK_EQ((stage_look(&s, id).m.due_us - world_wall_us(&s.w)) / PR_SECONDS(86400), 364);
+        stage_close(&s);
+    }
+}
+
 TEST(a_call_that_fails_falls_to_the_next_step) /* B65 */
 {
     static const struct rule_step steps[] = { { .step = STEP_CALL, .call = PR_STR("f") },
