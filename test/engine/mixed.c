@@ -3,6 +3,7 @@
 #include "stage.h"
 
 #include "base/slice.h"
+#include "store/memory.h"
 
 static pr_id send_until(struct stage *s, const char *to, const char *stream, int64_t expires_us, const char *payload)
 {
@@ -22,6 +23,17 @@ static uint64_t expired(struct stage *s)
     struct engine_counts counts;
     engine_counts(s->w.instances[0].engine, &counts);
     return counts.expired;
+}
+
+static const struct endpoint_state *stored(struct stage *s, const char *name)
+{
+    struct query       query = { .kind = QUERY_ENDPOINTS, .filter.state = -1 };
+    struct query_reply reply;
+    CHECK_EQ(store_query(&s->w.store, &query, &s->w.arena, &reply, NULL), PR_OK);
+    for (size_t i = 0; i < reply.endpoint_count; i++)
+        if (slice_eq_cstr(reply.endpoints[i].name, name))
+            return &reply.endpoints[i];
+    return NULL;
 }
 
 static bool is_gone(struct stage *s, pr_id id)
@@ -71,6 +83,8 @@ TEST(a_follower_that_expires_behind_a_failed_head_is_left_out_and_those_behind_i
     CHECK(is_gone(&s, late));
     CHECK(stage_done(&s, last));
     CHECK_EQ(expired(&s), 1);
+    stage_run(&s, s.scenario.engine.lease_us);
+    CHECK_EQ(stored(&s, "e0")->expired, 1); /* also for those who come later */
     stage_close(&s);
 }
 
@@ -110,6 +124,40 @@ TEST(what_would_be_due_after_it_expired_is_never_sent) /* B12, B13 */
     CHECK_EQ(expired(&s), 1);
     CHECK(is_gone(&s, p->m.id));
     stage_close(&s);
+}
+
+TEST(what_cannot_be_decoded_is_dead_with_its_bytes_and_counted_and_its_stream_goes_on) /* B9, B66 */
+{
+    static const enum ordering orderings[] = { ORDERING_FIFO, ORDERING_STRICT };
+    struct stage s;
+    for (int i = 0; i < 2; i++) {
+        stage_set(&s);
+        s.scenario.endpoints[0].ordering = orderings[i];
+        stage_open(&s);
+        pr_id first = world_send(&s.w, "a", "ok");
+        struct parcel *p = world_parcel(&s.w);
+        p->undecodable   = true;
+        p->m.type        = scenario_type(0);
+        p->m.stream      = PR_STR("a");
+        p->m.payload     = PR_STR("bytes");
+        p->place         = ++s.w.places;
+        parcel_seal(&s.w, p);
+        CHECK_EQ(memory_plant(&s.w.store, PR_STR("outbox"), &p->m, "the headers are no object"), PR_OK);
+        parcel_stored(&s.w, p);
+        pr_id last = world_send(&s.w, "a", "ok");
+        stage_run(&s, PR_SECONDS(1) + s.scenario.engine.lease_us);
+        CHECK(stage_done(&s, first));
+        CHECK(stage_done(&s, last));
+        struct listed dead = stage_look(&s, p->m.id);
+        CHECK_EQ(dead.state, STATE_DEAD);
+        CHECK_EQ(dead.cause, PR_REASON_SERIALIZATION_ERROR);
+        CHECK_EQ(dead.m.attempts, 1);
+        CHECK_EQ(dead.m.failures, 1);
+        CHECK_SLICE(dead.m.payload, "bytes");
+        CHECK_SLICE(dead.m.error, "the headers are no object");
+        CHECK_EQ(stored(&s, "")->dead, 1);
+        stage_close(&s);
+    }
 }
 
 /* ---- Endpoints that come and go ------------------------------------------------------------ */

@@ -297,15 +297,16 @@ STORE_TEST(a_lock_that_somebody_holds_for_long_is_told_and_not_waited_for)
 }
 
 /* As the server says it, where a transaction lost against another. */
-STORE_TEST(a_serialization_failure_is_tried_again) /* B38 */
+STORE_TEST(a_serialization_failure_and_a_deadlock_are_tried_again) /* B38 */
 {
     struct step t;
     struct worker *w = suite_join(s, "outbox");
     PGconn *pg = suite_pg_connect();
     step_prepare(s, w, &t);
     suite_pg_do(pg, "CREATE SEQUENCE %s.losses");
-    suite_pg_do(pg, "CREATE FUNCTION %s.lose() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF nextval('%s.losses') <= 2 THEN"
-                    " RAISE EXCEPTION 'could not serialize access' USING ERRCODE = '40001'; END IF; RETURN NEW; END $$");
+    suite_pg_do(pg, "CREATE FUNCTION %s.lose() RETURNS trigger LANGUAGE plpgsql AS $$ DECLARE n bigint := nextval('%s.losses');"
+                    " BEGIN IF n <= 2 THEN RAISE EXCEPTION 'it lost'"
+                    " USING ERRCODE = CASE n WHEN 1 THEN '40001' ELSE '40P01' END; END IF; RETURN NEW; END $$");
     suite_pg_do(pg, "CREATE TRIGGER lose BEFORE INSERT ON %s.claim FOR EACH ROW EXECUTE FUNCTION %s.lose()");
     worker_cycle(w, &t.cycle);
     CHECK(!w->reply->replayed);
