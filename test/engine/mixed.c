@@ -162,7 +162,7 @@ TEST(what_cannot_be_decoded_is_dead_with_its_bytes_and_counted_and_its_stream_go
 
 /* ---- Endpoints that come and go ------------------------------------------------------------ */
 
-TEST(many_that_were_parked_for_want_of_an_endpoint_all_go_on_when_the_config_knows_it) /* B18, B16 */
+TEST(many_that_were_parked_for_want_of_an_endpoint_all_go_on_when_the_config_knows_it) /* B18 */
 {
     enum { MANY = 5000 };
     static pr_id ids[MANY];
@@ -279,7 +279,7 @@ TEST(an_endpoint_that_goes_away_takes_only_its_own_deliveries_along_and_they_kee
 
 /* ---- Limits ----------------------------------------------------------------------------------- */
 
-TEST(with_a_limit_of_one_hand_out_the_second_is_not_made_and_failures_still_are_none_of_it) /* B40, B30 */
+TEST(with_a_limit_of_one_hand_out_the_second_is_not_made_and_failures_still_are_none_of_it) /* B40 */
 {
     struct stage s;
     stage_set(&s);
@@ -300,7 +300,7 @@ TEST(with_a_limit_of_one_hand_out_the_second_is_not_made_and_failures_still_are_
 
 /* ---- Clocks -------------------------------------------------------------------------------------- */
 
-TEST(a_clock_that_goes_back_years_costs_nobody_its_lease_and_loses_nothing) /* B25, B14 */
+TEST(a_clock_that_goes_back_years_costs_nobody_its_lease_and_loses_nothing) /* B25 */
 {
     struct stage s;
     stage_set(&s);

@@ -51,7 +51,7 @@ STORE_TEST(a_clock_before_the_beginning_of_time_is_survived) /* B25 */
 
 /* ---- What is kept -------------------------------------------------------------------- */
 
-STORE_TEST(an_id_may_come_again_and_again_where_what_is_done_is_kept) /* B2, B6 */
+STORE_TEST(an_id_may_come_again_and_again_where_what_is_done_is_kept) /* B2 */
 {
     struct worker *w = suite_join(s, "outbox");
     pr_id id = suite_id(1);
@@ -88,7 +88,7 @@ STORE_TEST(a_cycle_that_keeps_and_is_sent_again_keeps_once) /* B7 */
 
 /* ---- People and what is in flight --------------------------------------------------------- */
 
-STORE_TEST(what_is_released_while_it_is_in_flight_ends_once_whatever_its_verdict) /* B8, B55 */
+STORE_TEST(what_is_released_while_it_is_in_flight_ends_once_whatever_its_verdict) /* B8 */
 {
     static const enum verdict_kind kinds[] = { VERDICT_COMPLETE, VERDICT_FAIL, VERDICT_ABANDON, VERDICT_RETURN, VERDICT_DEAD_LETTER };
     struct worker *w = suite_join(s, "outbox");
@@ -136,7 +136,7 @@ STORE_TEST(what_is_parked_while_it_is_in_flight_is_done_or_stays_parked_and_is_c
     CHECK_EQ(CYCLE(w, .fresh_rows = 10, .due.rows = 10)->row_count, 1);
 }
 
-STORE_TEST(what_is_made_dead_by_hand_while_it_is_in_flight_stays_dead_and_can_be_replayed) /* B8, B80, B88 */
+STORE_TEST(what_is_made_dead_by_hand_while_it_is_in_flight_stays_dead_and_can_be_replayed) /* B8, B88 */
 {
     struct worker *w = suite_join(s, "outbox");
     pr_id id = SEND(s, "outbox", .stream = PR_STR("a"), .payload = PR_STR("p"));
@@ -151,7 +151,7 @@ STORE_TEST(what_is_made_dead_by_hand_while_it_is_in_flight_stays_dead_and_can_be
         CHECK_SLICE(suite_get(s, id)->m.payload, "p");
 }
 
-STORE_TEST(an_empty_message_goes_every_way) /* B4, B81, B84 */
+STORE_TEST(an_empty_message_goes_every_way) /* B4, B81 */
 {
     struct worker *w = suite_join(s, "outbox");
     pr_id id = SEND(s, "outbox", .payload = PR_STR(""), .headers = PR_STR(""));
