@@ -111,27 +111,27 @@ pr_slice story_endpoint(pr_slice story)
     return (pr_slice){ NULL, 0 };
 }
 
-struct unsent {
-    const char *reason;
-    bool        is_reason, is_unsent;
+struct ending {
+    bool missing, unsent;
 };
 
 static int look_at_member(void *arg, pr_slice key, pr_slice value)
 {
-    struct unsent *u = arg;
+    struct ending *e = arg;
 
     if (slice_eq_cstr(key, "\"reason\""))
-        u->is_reason = value.size == strlen(u->reason) + 2 && memcmp(value.data + 1, u->reason, value.size - 2) == 0;
+        e->missing = slice_eq_cstr(value, "\"destination_missing\"");
     else if (slice_eq_cstr(key, "\"attempt\""))
-        u->is_unsent = slice_eq_cstr(value, "0");
+        e->unsent = slice_eq_cstr(value, "0");
     return PR_OK;
 }
 
-bool story_ends_unsent(pr_slice story, int reason)
+/* A person's line has no reason, and that of a failure has the number of its hand-out. */
+bool message_awaits_route(const struct pr_message *m)
 {
     pr_slice      last;
-    struct unsent u = { .reason = pr_reason_name(reason) };
+    struct ending e = { 0 };
 
-    return find_lines(story, &last, 1) == 1 && json_object_walk(last, look_at_member, &u) == PR_OK && u.is_reason &&
-           u.is_unsent;
+    return m->due_us == PR_NEVER && m->reason == PR_REASON_DESTINATION_MISSING && find_lines(m->story, &last, 1) == 1 &&
+           json_object_walk(last, look_at_member, &e) == PR_OK && e.missing && e.unsent;
 }

@@ -79,14 +79,6 @@ void absorb_lanes(struct engine *e, const struct cycle_reply *r)
 
 /* ---- Opening ------------------------------------------------------------------------------------------ */
 
-/* Was it parked for want of an endpoint?  One that its endpoint refused for this reason, or that a person parked,
- * waits for a person. */
-static bool is_parked_by_routes(const struct pr_message *m)
-{
-    return m->due_us == PR_NEVER && m->reason == PR_REASON_DESTINATION_MISSING &&
-           story_ends_unsent(m->story, PR_REASON_DESTINATION_MISSING);
-}
-
 /* Its endpoint was missing and is there now: bring the parked row back. */
 static void unpark(struct engine *e, const struct row *row, int64_t now_us)
 {
@@ -117,7 +109,7 @@ static bool absorb_head(struct engine *e, const struct row *row, int64_t now_us)
 
     if (row->bad != NULL || targets == 0)
         return true;
-    if (!row->dead && is_parked_by_routes(&row->m)) {
+    if (!row->dead && message_awaits_route(&row->m)) {
         unpark(e, row, now_us);
         return true;
     }
