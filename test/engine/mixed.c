@@ -277,6 +277,29 @@ TEST(an_endpoint_that_goes_away_takes_only_its_own_deliveries_along_and_they_kee
     stage_close(&s);
 }
 
+TEST(a_failed_message_that_new_routes_send_to_several_endpoints_begins_to_count_anew_at_each) /* B17 */
+{
+    struct stage s;
+    pr_id        ids[3];
+    stage_set(&s);
+    stage_endpoint(&s, ORDERING_FIFO);
+    stage_open(&s);
+    ids[0] = world_send(&s.w, "a", "fail:2");
+    for (int i = 1; i < 3; i++)
+        ids[i] = world_send(&s.w, "a", "ok");
+    stage_run(&s, PR_SECONDS(1));
+    CHECK_EQ(stage_look(&s, ids[0]).m.failures, 1);
+    stage_stop(&s);
+    route_to_both(&s);
+    instance_start(&s.w, &s.w.instances[0]);
+    stage_run(&s, PR_SECONDS(30));
+    for (int i = 0; i < 3; i++)
+        CHECK(stage_done(&s, ids[i]));
+    CHECK_EQ(stage_sends(&s, ids[0]), 1 + 2 * 3); /* two failures at each of them */
+    CHECK_EQ(stage_sends(&s, ids[2]), 2);
+    stage_close(&s);
+}
+
 /* ---- Limits ----------------------------------------------------------------------------------- */
 
 TEST(with_a_limit_of_one_hand_out_the_second_is_not_made_and_failures_still_are_none_of_it) /* B40 */
