@@ -194,6 +194,7 @@ enum notice_kind {
     NOTICE_PARKED,    /* the row was parked, or made dead by hand: strict streams wait behind it */
     NOTICE_ENDPOINT,  /* an endpoint was paused or resumed: see endpoints */
     NOTICE_RELOAD,    /* much has changed (a filter was used): read everything anew */
+    NOTICE_FAILED,    /* a row was stored that had failed before: others of its stream wait behind it */
 };
 
 struct notice {
