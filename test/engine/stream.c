@@ -215,6 +215,39 @@ TEST(a_stream_also_waits_for_one_that_failed_before_it_was_stored) /* B51, B53, 
     }
 }
 
+static bool notice_is_late;
+
+/* On a server a cycle may read a row that was stored after it had looked for notices. */
+static void watch_notices(struct world *w, struct instance *in, const struct cycle *cycle, const struct cycle_reply *reply)
+{
+    struct cycle_reply *r = (struct cycle_reply *)(uintptr_t)reply;
+    (void)w;
+    (void)in;
+    if (!notice_is_late || r->notice_count == 0)
+        return;
+    notice_is_late  = false;
+    r->notice_count = 0;
+    r->notice_last  = cycle->notice_after;
+}
+
+TEST(who_hears_late_of_one_that_failed_hands_back_what_it_has_announced) /* B51 */
+{
+    struct stage s;
+    stage_set(&s);
+    stage_open(&s);
+    stage_run(&s, PR_SECONDS(1));
+    notice_is_late = true;
+    s.w.watch      = watch_notices;
+    pr_id head = store_failed(&s, "a", world_wall_us(&s.w) + PR_SECONDS(5)), next = world_send(&s.w, "a", "ok");
+    stage_run(&s, PR_SECONDS(1));
+    CHECK(!notice_is_late);
+    CHECK_EQ(stage_sends(&s, next), 0);
+    CHECK_EQ(stage_look(&s, next).m.attempts, 0);
+    stage_run(&s, PR_SECONDS(10));
+    CHECK(stage_first_us(&s, head) < stage_first_us(&s, next));
+    stage_close(&s);
+}
+
 TEST(one_busy_stream_cannot_starve_the_others) /* B58 */
 {
     struct stage s;
