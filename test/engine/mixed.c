@@ -5,14 +5,15 @@
 #include "base/slice.h"
 #include "store/memory.h"
 
-static pr_id send_until(struct stage *s, const char *to, const char *stream, int64_t expires_us, const char *payload)
+static pr_id send_until(struct stage *s, const char *to, const char *stream, int64_t expires_us,
+                        const char *payload)
 {
     struct parcel *p = world_parcel(&s->w);
-    p->m.type        = scenario_type(0);
+    p->m.type = scenario_type(0);
     p->m.destination = pr_str(to);
-    p->m.stream      = pr_str(stream);
-    p->m.payload     = pr_str(payload);
-    p->m.expires_us  = world_wall_us(&s->w) + expires_us;
+    p->m.stream = pr_str(stream);
+    p->m.payload = pr_str(payload);
+    p->m.expires_us = world_wall_us(&s->w) + expires_us;
     parcel_seal(&s->w, p);
     CHECK_EQ(world_store(&s->w, &p, 1), PR_OK);
     return p->m.id;
@@ -27,7 +28,7 @@ static uint64_t expired(struct stage *s)
 
 static const struct endpoint_state *stored(struct stage *s, const char *name)
 {
-    struct query       query = { .kind = QUERY_ENDPOINTS, .filter.state = -1 };
+    struct query query = { .kind = QUERY_ENDPOINTS, .filter.state = -1 };
     struct query_reply reply;
     CHECK_EQ(store_query(&s->w.store, &query, &s->w.arena, &reply, NULL), PR_OK);
     for (size_t i = 0; i < reply.endpoint_count; i++)
@@ -44,8 +45,8 @@ static bool is_gone(struct stage *s, pr_id id)
 static void route_to_both(struct stage *s)
 {
     s->scenario.routes[0].to_count = 2;
-    s->scenario.route_to[0][0]     = 0;
-    s->scenario.route_to[0][1]     = 1;
+    s->scenario.route_to[0][0] = 0;
+    s->scenario.route_to[0][1] = 1;
 }
 
 /* ---- Ends --------------------------------------------------------------------------------- */
@@ -113,10 +114,10 @@ TEST(what_would_be_due_after_it_expired_is_never_sent) /* B12, B13 */
     stage_set(&s);
     stage_open(&s);
     struct parcel *p = world_parcel(&s.w);
-    p->m.type        = scenario_type(0);
-    p->m.due_us      = world_wall_us(&s.w) + PR_SECONDS(20);
-    p->m.expires_us  = world_wall_us(&s.w) + PR_SECONDS(10);
-    p->delayed       = true;
+    p->m.type = scenario_type(0);
+    p->m.due_us = world_wall_us(&s.w) + PR_SECONDS(20);
+    p->m.expires_us = world_wall_us(&s.w) + PR_SECONDS(10);
+    p->delayed = true;
     parcel_seal(&s.w, p);
     CHECK_EQ(world_store(&s.w, &p, 1), PR_OK);
     stage_run(&s, PR_SECONDS(30));
@@ -136,11 +137,11 @@ TEST(what_cannot_be_decoded_is_dead_with_its_bytes_and_counted_and_its_stream_go
         stage_open(&s);
         pr_id first = world_send(&s.w, "a", "ok");
         struct parcel *p = world_parcel(&s.w);
-        p->undecodable   = true;
-        p->m.type        = scenario_type(0);
-        p->m.stream      = PR_STR("a");
-        p->m.payload     = PR_STR("bytes");
-        p->place         = ++s.w.places;
+        p->undecodable = true;
+        p->m.type = scenario_type(0);
+        p->m.stream = PR_STR("a");
+        p->m.payload = PR_STR("bytes");
+        p->place = ++s.w.places;
         parcel_seal(&s.w, p);
         CHECK_EQ(memory_plant(&s.w.store, PR_STR("outbox"), &p->m, "the headers are no object"), PR_OK);
         parcel_stored(&s.w, p);
@@ -169,8 +170,8 @@ TEST(many_that_were_parked_for_want_of_an_endpoint_all_go_on_when_the_config_kno
     struct stage s;
     stage_set(&s);
     s.scenario.engine.window_count = 100;
-    s.scenario.engine.batch        = 20;
-    s.scenario.check               = false;
+    s.scenario.engine.batch = 20;
+    s.scenario.check = false;
     stage_open(&s);
     s.w.quiet = true;
     for (int i = 0; i < MANY; i++)
@@ -194,23 +195,27 @@ static void judge_missing(struct world *w, const struct delivery *d, unsigned en
     (void)d;
     (void)endpoint;
     s->count++;
-    *f = (struct fate){ .outcome = SEND_FAILED, .reason = PR_REASON_DESTINATION_MISSING, .answer_us = PR_MILLISECONDS(1) };
+    *f = (struct fate){ .outcome = SEND_FAILED,
+                        .reason = PR_REASON_DESTINATION_MISSING,
+                        .answer_us = PR_MILLISECONDS(1) };
 }
 
 TEST(what_a_rule_or_a_person_parked_stays_parked_over_restarts_whatever_its_reason) /* B18, D4 */
 {
     static const struct rule_step park[] = { { .step = STEP_PARK } };
-    static const struct rule      rule   = { .name = PR_STR("r"), .when = { .kind = MATCH_ALL }, .steps = park, .step_count = 1 };
+    static const struct rule rule = {
+        .name = PR_STR("r"), .when = { .kind = MATCH_ALL }, .steps = park, .step_count = 1
+    };
     struct stage s;
     for (int by_rule = 0; by_rule < 2; by_rule++) {
         stage_set(&s);
         if (by_rule) {
-            s.scenario.endpoints[0].policy.global       = &rule;
+            s.scenario.endpoints[0].policy.global = &rule;
             s.scenario.endpoints[0].policy.global_count = 1;
         }
         stage_open(&s);
         s.w.judge = judge_missing;
-        pr_id id  = world_send(&s.w, "a", "ok");
+        pr_id id = world_send(&s.w, "a", "ok");
         stage_run(&s, PR_SECONDS(1));
         CHECK_EQ(s.count, 1);
         if (!by_rule)
@@ -224,14 +229,16 @@ TEST(what_a_rule_or_a_person_parked_stays_parked_over_restarts_whatever_its_reas
     }
 }
 
-TEST(what_a_person_parks_while_it_is_out_stays_parked_when_it_fails_and_holds_up_only_strict_streams) /* B51, B53, D4 */
+TEST(
+    what_a_person_parks_while_it_is_out_stays_parked_when_it_fails_and_holds_up_only_strict_streams) /* B51, B53, D4 */
 {
     struct stage s;
     for (int strict = 0; strict < 2; strict++) {
         stage_set(&s);
         s.scenario.endpoints[0].ordering = strict ? ORDERING_STRICT : ORDERING_FIFO;
         stage_open(&s);
-        pr_id id = world_send(&s.w, "a", "late:500"), next = world_send(&s.w, "a", "ok"), other = world_send(&s.w, "b", "late:500");
+        pr_id id = world_send(&s.w, "a", "late:500"), next = world_send(&s.w, "a", "ok"),
+              other = world_send(&s.w, "b", "late:500");
         stage_run(&s, PR_MILLISECONDS(100));
         CHECK_EQ(stage_admin(&s, ADMIN_PARK, id).changed, 1);
         stage_run(&s, PR_MINUTES(1));
@@ -261,7 +268,7 @@ TEST(an_endpoint_that_goes_away_takes_only_its_own_deliveries_along_and_they_kee
     CHECK_EQ(world_state(&s.w, id, PR_STR("e1")), STATE_RETRYING);
     stage_stop(&s);
     s.scenario.engine.endpoint_count = 1;
-    s.scenario.routes[0].to_count    = 1;
+    s.scenario.routes[0].to_count = 1;
     instance_start(&s.w, &s.w.instances[0]);
     stage_run(&s, PR_MINUTES(20));
     CHECK_EQ(stage_look(&s, id).state, STATE_PARKED);
@@ -280,7 +287,7 @@ TEST(an_endpoint_that_goes_away_takes_only_its_own_deliveries_along_and_they_kee
 TEST(a_failed_message_that_new_routes_send_to_several_endpoints_begins_to_count_anew_at_each) /* B17 */
 {
     struct stage s;
-    pr_id        ids[3];
+    pr_id ids[3];
     stage_set(&s);
     stage_endpoint(&s, ORDERING_FIFO);
     stage_open(&s);
@@ -330,7 +337,8 @@ TEST(a_clock_that_goes_back_years_costs_nobody_its_lease_and_loses_nothing) /* B
     s.scenario.instances = 2;
     stage_open(&s);
     stage_run(&s, PR_SECONDS(30));
-    pr_id out = world_send(&s.w, "a", "slow:5000"), next = world_send(&s.w, "a", "ok"), failing = world_send(&s.w, "b", "fail:1");
+    pr_id out = world_send(&s.w, "a", "slow:5000"), next = world_send(&s.w, "a", "ok"),
+          failing = world_send(&s.w, "b", "fail:1");
     stage_run(&s, PR_SECONDS(1));
     world_step_clock(&s.w, -PR_MINUTES(60 * 24 * 365 * 10));
     pr_id fresh = world_send(&s.w, "c", "fail:1");
