@@ -40,7 +40,8 @@ enum verdict_kind {
 
 /* FAIL, ABANDON, PARK and RELEASE also clear held_by: what has a due time comes back through the due
  * index.  number 0 (not handed out): no check against attempts, and attempts and failures stay; so
- * ABANDON with number 0 and delay 0 brings a parked row back.
+ * ABANDON with number 0 and delay 0 brings a parked row back.  One that was parked while it was out stays
+ * parked: with a number FAIL, ABANDON and RELEASE write all the rest.
  *
  * What one claimed (or, for HOLD, SPLIT, DISCARD, EXPIRE, PARK, DEAD_LETTER, merely read)
  * row ended as.
@@ -193,6 +194,7 @@ enum notice_kind {
     NOTICE_PARKED,    /* the row was parked, or made dead by hand: strict streams wait behind it */
     NOTICE_ENDPOINT,  /* an endpoint was paused or resumed: see endpoints */
     NOTICE_RELOAD,    /* much has changed (a filter was used): read everything anew */
+    NOTICE_FAILED,    /* a row was stored that had failed before: others of its stream wait behind it */
 };
 
 struct notice {

@@ -46,6 +46,51 @@ static void forget_head(struct engine *e, const struct notice *n)
     }
 }
 
+static struct endpoint *find_endpoint(struct engine *e, pr_slice name)
+{
+    for (size_t i = 0; i < e->endpoint_count; i++)
+        if (slice_eq(e->endpoints[i].setting->name, name))
+            return &e->endpoints[i];
+    return NULL;
+}
+
+/* What stands behind it in its stream and was announced, but not begun, is handed back. */
+static void return_followers(struct engine *e, const struct stream *s, int64_t seq)
+{
+    list_foreach(node, &e->chosen) {
+        struct item *item = LIST_ENTRY(node, struct item, node);
+        if (item->stream == s && item->m.seq > seq)
+            item_return(e, item, false);
+    }
+    list_foreach(node, &s->endpoint->ready) {
+        struct item *item = LIST_ENTRY(node, struct item, node);
+        if (item->stream == s && item->m.seq > seq)
+            item_return(e, item, false);
+    }
+}
+
+/* A failed row that this engine has not met: nobody may pass it. */
+static void add_failed_head(struct engine *e, const struct notice *n)
+{
+    struct endpoint *ep   = find_endpoint(e, n->endpoint);
+    unsigned         lane = lane_of(n->stream, (pr_id){ { 0 } });
+    struct stream   *s    = NULL;
+
+    if ((e->lanes & lane_bit(lane)) == 0)
+        return;
+    if (ep != NULL && (!stream_is_ordered(ep, n->stream) || ep->setting->ordering == ORDERING_AVAILABLE))
+        return;
+    if (ep != NULL && (e->open & lane_bit(lane)) != 0 && e->setting.override_count == 0)
+        s = stream_get(e, ep, n->stream, lane);
+    if (s == NULL || !stream_add_head(e, s, n->seq, false)) {
+        open_lanes(e, lane_bit(lane)); /* it is being read, goes elsewhere, or there is no memory */
+        return;
+    }
+    return_followers(e, s, n->seq);
+    stream_hold_followers(e, s);
+    stream_update(e, s);
+}
+
 static void absorb_notice(struct engine *e, const struct notice *n, int64_t now_us)
 {
     switch (n->kind) {
@@ -73,6 +118,9 @@ static void absorb_notice(struct engine *e, const struct notice *n, int64_t now_
         break;
     case NOTICE_ENDPOINT:
         break; /* the endpoints are in the reply */
+    case NOTICE_FAILED:
+        add_failed_head(e, n);
+        break;
     }
 }
 

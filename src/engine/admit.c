@@ -65,6 +65,9 @@ static struct item *admit_part(struct engine *e, const struct row *row, struct e
 
     r.row           = 0;
     r.m.due_us      = 0;
+    r.m.attempts    = r.m.failures = 0; /* it has not been anywhere: what was counted was of the whole */
+    r.m.reason      = PR_REASON_NONE;
+    r.m.code = r.m.error = (pr_slice){ NULL, 0 };
     r.m.destination = ep->setting->name;
     r.m.held_by = *ret_holder = (pr_slice){ key.data, ep->setting->name.size + 1 };
     if (s != NULL && must_hold(e, s, row)) {

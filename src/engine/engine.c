@@ -202,6 +202,18 @@ static int copy_worker_effects(const struct pr_verdict *v, struct send_effect **
     return PR_OK;
 }
 
+/* With a reason it is a failure that waits for a person. */
+static void park_by_worker(struct engine *e, struct item *item, const struct pr_verdict *v, int64_t now_us)
+{
+    const struct failure  f = { .reason = (int)v->reason, .code = v->code, .error = v->error };
+    const struct decision d = { .rule = PR_STR("worker"), .step = STEP_PARK };
+
+    if (v->reason != PR_REASON_NONE)
+        judge_step(e, item, VERDICT_PARK, &f, &d, PR_NEVER, now_us);
+    else
+        judge_simple(e, item, VERDICT_PARK, PR_REASON_NONE, PR_STR("worker"), v->error, now_us);
+}
+
 static void judge_by_worker(struct engine *e, struct item *item, const struct pr_verdict *v, int64_t now_us)
 {
     int reason = v->reason != PR_REASON_NONE ? (int)v->reason : PR_REASON_UNKNOWN;
@@ -225,7 +237,7 @@ static void judge_by_worker(struct engine *e, struct item *item, const struct pr
         judge_simple(e, item, VERDICT_DISCARD, v->reason, PR_STR("worker"), v->error, now_us);
         break;
     case PR_VERDICT_PARK:
-        judge_simple(e, item, VERDICT_PARK, v->reason, PR_STR("worker"), v->error, now_us);
+        park_by_worker(e, item, v, now_us);
         break;
     case PR_VERDICT_DEAD_LETTER:
         judge_dead(e, item, reason, reason, 0, PR_STR("worker"), true, v->code, v->error, now_us);
@@ -233,6 +245,8 @@ static void judge_by_worker(struct engine *e, struct item *item, const struct pr
     case PR_VERDICT_FAIL:
         break; /* by policy, see engine_judge() */
     }
+    if (item->place == PLACE_JUDGED && v->kind != PR_VERDICT_RELEASE)
+        item->verdict.bits |= v->status; /* what was reached stays, however it ended (B37) */
 }
 
 static void fail_by_worker(struct engine *e, struct item *item, const struct pr_verdict *v, int64_t now_us)

@@ -99,9 +99,8 @@ static void take_answer(const struct failure *f, const struct call_answer *a, st
     bool again = a->step == STEP_RETRY || a->step == STEP_RETRY_NOW;
 
     d->step = again && f->reason == PR_REASON_POISON_MESSAGE ? STEP_DEAD_LETTER : a->step; /* B45 */
-    d->delay_us = a->step == STEP_RETRY ? min64(max64(a->delay_us, f->retry_after_us), RETRY_DELAY_MAX_US)
-                                        : f->retry_after_us;
-    d->delay_us = max64(d->delay_us, 0);
+    d->delay_us = max64(a->step == STEP_RETRY ? a->delay_us : 0, f->retry_after_us);
+    d->delay_us = min64(max64(d->delay_us, 0), RETRY_DELAY_MAX_US);
     d->cause    = f->reason;
     d->limit    = 0;
 }

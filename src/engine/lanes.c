@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/story.h"
 #include "engine/internal.h"
 
 /* Read these lanes from the beginning: first what failed and what is held, then the rest. */
@@ -108,7 +109,7 @@ static bool absorb_head(struct engine *e, const struct row *row, int64_t now_us)
 
     if (row->bad != NULL || targets == 0)
         return true;
-    if (parked && row->m.reason == PR_REASON_DESTINATION_MISSING) {
+    if (!row->dead && message_awaits_route(&row->m)) {
         unpark(e, row, now_us);
         return true;
     }

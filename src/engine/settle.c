@@ -219,7 +219,10 @@ static void settle_stream(struct engine *e, struct item *item, bool applied)
     if (s == NULL)
         return;
     s->busy--;
-    if (applied && keeps_blocking(item)) {
+    if (applied && item->outdated && keeps_blocking(item)) {
+        known = false; /* a person changed it meanwhile: the store knows whether others wait for it */
+        stream_remove_head(e, s, item->m.seq);
+    } else if (applied && keeps_blocking(item)) {
         known = stream_add_head(e, s, item->m.seq, item->verdict.kind == VERDICT_DEAD_LETTER);
         stream_set_here(s, item->m.seq, false);
         stream_hold_followers(e, s);
@@ -229,7 +232,7 @@ static void settle_stream(struct engine *e, struct item *item, bool applied)
     item->stream = NULL;
     stream_update(e, s);
     if (!known)
-        open_lanes(e, lane_bit(item->lane)); /* no memory: read it from the store again */
+        open_lanes(e, lane_bit(item->lane)); /* or there is no memory: read it from the store again */
 }
 
 /* What moved to another endpoint is a dead letter, only not in the table. */

@@ -7,6 +7,7 @@
 #include "base/slice.h"
 #include "base/time.h"
 #include "base/util.h"
+#include "core/story.h"
 #include "ops/endpoint.h"
 #include "ops/member.h"
 #include "ops/message.h"
@@ -191,10 +192,10 @@ static void say_paused(struct view *v)
 static void say_parked(struct view *v)
 {
     const struct pr_message *m = &v->l->m;
-    if (m->reason == PR_REASON_DESTINATION_MISSING && m->destination.size > 0)
+    if (message_awaits_route(m) && m->destination.size > 0)
         SAY(v, "It is parked: no endpoint \"%s\" is configured. It goes on when the configuration has it.\n",
             clean(v, m->destination));
-    else if (m->reason == PR_REASON_DESTINATION_MISSING)
+    else if (message_awaits_route(m))
         SAY(v, "It is parked: it names no endpoint and no route matches. It goes on when a route does.\n");
     else
         SAY(v, "It is parked: nothing happens until a person says so.\n");
@@ -392,7 +393,7 @@ static void say_next(struct view *v)
     case STATE_DONE: SAY(v, "Nothing: it is kept to be read for a while.\n"); break;
     case STATE_PARKED:
         SAY(v, "%s\n",
-            l->m.reason == PR_REASON_DESTINATION_MISSING
+            message_awaits_route(&l->m)
                 ? "It goes on by itself when the configuration knows where."
                 : "Nothing by itself.");
         break;

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/slice.h"
 #include "base/util.h"
+#include "core/story.h"
 #include "ops/endpoint.h"
 #include "ops/watch.h"
 #include "ops/words.h"
@@ -201,7 +202,12 @@ static int check_destinations(struct status *s, const struct box_counts *b, stru
     int rc = store_query(s->store, &query, s->checks.arena, &reply, reterr);
     if (rc != PR_OK)
         return rc;
-    if (reply.listed_count > 0 && reply.listed[0].m.destination.size > 0)
+    if (reply.listed_count > 0 && !message_awaits_route(&reply.listed[0].m))
+        checks_add(&s->checks, "destination", CHECK_WARN,
+                   "messages in %.*s are parked because their endpoint knows no such destination: "
+                   "postrider list --box %.*s --reason destination_missing",
+                   SLICE_ARGS(b->name), SLICE_ARGS(b->name));
+    else if (reply.listed_count > 0 && reply.listed[0].m.destination.size > 0)
         checks_add(&s->checks, "destination", CHECK_WARN,
                    "messages in %.*s are parked: no endpoint \"%.*s\" (and maybe others); add it to the "
                    "configuration: postrider list --box %.*s --reason destination_missing",

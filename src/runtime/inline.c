@@ -9,11 +9,15 @@
 #include "base/random.h"
 #include "base/slice.h"
 #include "base/time.h"
+#include "base/utf8.h"
 #include "base/util.h"
+#include "core/story.h"
 #include "policy/aftermath.h"
 
 #define NEW_MAX 64 /* messages that one failure can lead to: raised ones, and those of calls */
 #define POLL_US PR_SECONDS(1)
+#define CODE_CHARS_MAX 64
+#define TEXT_BYTES_MAX (256 * 1024)
 
 /* The transport of one endpoint. */
 struct lane {
@@ -39,6 +43,7 @@ struct errand {
     struct send_effect     *made, **made_end; /* messages to be stored with the end of it */
     const struct rule_step *beside[RULE_STEPS_MAX + 1];
     size_t                  beside_count;
+    struct buf              code, error, story; /* of the failures so far; e->m points there */
 };
 
 struct inliner *inliner_new(const struct inliner_options *options)
@@ -113,7 +118,10 @@ static int store_all(struct errand *e, const struct pr_message *own, struct pr_e
     for (const struct send_effect *f = e->made; f != NULL && count <= NEW_MAX; f = f->next)
         if (slice_eq(f->box, e->box))
             list[count++] = f->message;
-    int rc = count > 0 ? store_enqueue(e->in->options.store, e->box, list, count, PR_PAYLOAD_MAX, ids, answers, reterr) : PR_OK;
+    int rc = PR_OK;
+    if (count > 0)
+        rc = (first_is_own ? store_enqueue_failed : store_enqueue)(e->in->options.store, e->box, list, count, PR_PAYLOAD_MAX,
+                                                                   ids, answers, reterr);
     for (const struct send_effect *f = e->made; f != NULL && rc == PR_OK; f = f->next)
         if (!slice_eq(f->box, e->box))
             rc = store_enqueue(e->in->options.store, f->box, &f->message, 1, PR_PAYLOAD_MAX, ids, answers, reterr);
@@ -311,6 +319,34 @@ static int end_discarded(struct errand *e, struct pr_error *reterr)
     return PR_OK;
 }
 
+/* As the engine would write it (B30); the next attempt knows of it, and it is stored when it cannot be sent. */
+static void note_failure(struct errand *e, int bits)
+{
+    const struct failure *f = &e->failure;
+    const struct decision *d = &e->decision;
+    bool again = d->step == STEP_RETRY || d->step == STEP_RETRY_NOW;
+    int64_t now = store_time(e->in->options.store);
+    struct buf before = e->story;
+
+    buf_reset(&e->code);
+    buf_reset(&e->error);
+    utf8_clean(&e->code, utf8_cut(f->code, CODE_CHARS_MAX));
+    utf8_clean(&e->error, utf8_cut(f->error, PR_ERROR_MAX));
+    const struct story_line line = { .at_us = now, .attempt = f->failures, .endpoint = f->endpoint, .reason = f->reason,
+                                     .code = buf_slice(&e->code), .error = buf_slice(&e->error), .rule = d->rule,
+                                     .step = step_name(d->step), .next_us = again ? time_add(now, d->delay_us) : 0 };
+    buf_init(&e->story, TEXT_BYTES_MAX);
+    story_append(buf_slice(&before), &line, &e->story);
+    buf_fini(&before);
+    e->m.status |= bits | PR_STATUS_FAILED;
+    e->m.attempts = e->m.failures = f->failures;
+    e->m.reason = f->reason;
+    e->m.failed_us = now;
+    e->m.code = buf_failed(&e->code) == 0 ? buf_slice(&e->code) : (pr_slice){ NULL, 0 };
+    e->m.error = buf_failed(&e->error) == 0 ? buf_slice(&e->error) : (pr_slice){ NULL, 0 };
+    e->m.story = buf_failed(&e->story) == 0 ? buf_slice(&e->story) : (pr_slice){ NULL, 0 };
+}
+
 static int end_failed(struct errand *e, enum pr_sent *ret_sent, struct pr_error *reterr)
 {
     do_beside(e);
@@ -377,6 +413,8 @@ static int run(struct errand *e, enum pr_sent *ret_sent, struct pr_error *reterr
             break;
         }
         take_failure(e, &result, attempt);
+        if (e->decision.step != STEP_PAUSE) /* that puts it back, uncounted */
+            note_failure(e, result.bits);
         if (e->decision.step != STEP_RETRY_NOW || e->decision.delay_us > 0 || attempt > RETRY_NOW_MAX) {
             rc = end_failed(e, ret_sent, reterr);
             break;
@@ -390,6 +428,9 @@ static int run(struct errand *e, enum pr_sent *ret_sent, struct pr_error *reterr
     }
     delivery_result_fini(&result);
     drop_made(e);
+    buf_fini(&e->code);
+    buf_fini(&e->error);
+    buf_fini(&e->story);
     return rc;
 }
 
@@ -440,6 +481,11 @@ int inliner_send(struct inliner *in, pr_slice box, const struct pr_message *mess
     e.made_end = &e.made;
     if (rc < 0)
         return rc;
+    buf_init(&e.code, TEXT_BYTES_MAX);
+    buf_init(&e.error, TEXT_BYTES_MAX);
+    buf_init(&e.story, TEXT_BYTES_MAX);
+    e.m.status = e.m.attempts = e.m.failures = e.m.reason = 0; /* not the sender's part */
+    e.m.code = e.m.error = e.m.story = (pr_slice){ NULL, 0 };
     if (!known_id)
         pr_id_new(&e.m.id);
     if (e.endpoint != SIZE_MAX)

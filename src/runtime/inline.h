@@ -2,8 +2,8 @@
  * rules, and stored only when it could not be sent.
  *
  * Nothing is on record before the send, so a crash in the middle loses what the caller has not been
- * told about; that is what `durable` is for.  A message that is stored after all begins its life
- * there: the failures it had here are not counted again. */
+ * told about; that is what `durable` is for.  A message that is stored after all is stored with the
+ * failures that it had here: its steps go on where they were, and its stream waits for it. */
 #ifndef RUNTIME_INLINE_H
 #define RUNTIME_INLINE_H
 

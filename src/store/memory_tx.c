@@ -118,6 +118,18 @@ static bool is_duplicate(const struct box *box, const struct pr_message *m)
     return row_find_id(box, m->id, m->destination) != NULL || dead_find_id(box, m->id, m->destination) != NULL;
 }
 
+static void take_failure(struct pr_message *m, const struct pr_message *failed)
+{
+    m->status |= failed->status;
+    m->attempts = failed->attempts;
+    m->failures = failed->failures;
+    m->reason = failed->reason;
+    m->code = failed->code;
+    m->error = failed->error;
+    m->failed_us = failed->failed_us;
+    m->story = failed->story;
+}
+
 /* The rows are made first, and linked when there is memory for all of them. */
 static int enqueue_take(struct box *box, const struct pr_message *messages, size_t count, struct stored **rows,
                         int64_t now_us)
@@ -126,11 +138,24 @@ static int enqueue_take(struct box *box, const struct pr_message *messages, size
         if (is_duplicate(box, &messages[i]))
             continue;
         struct pr_message m = sender_part(&messages[i], now_us);
+        if (messages[i].failures > 0)
+            take_failure(&m, &messages[i]);
         rows[i] = row_new(box, &m);
         if (rows[i] == NULL)
             return PR_ENOMEM;
     }
     return PR_OK;
+}
+
+/* Others of its stream wait behind it, or (strict) behind a parked one.  Without memory they hear of it when they
+ * read the lane anew. */
+static void tell_failure(const struct stored *row)
+{
+    struct stored_notice *notice = NULL;
+    if (row->m.failures > 0 && row->m.stream.size > 0 && row->m.due_us != 0)
+        notice = notice_new(row->box, row->m.due_us == PR_NEVER ? NOTICE_PARKED : NOTICE_FAILED, row, row->m.destination);
+    if (notice != NULL)
+        notice_add(row->box->memory, notice);
 }
 
 static void enqueue_link(struct box *box, size_t count, struct stored **rows, int *answers)
@@ -147,6 +172,7 @@ static void enqueue_link(struct box *box, size_t count, struct stored **rows, in
         row->xid = xid;
         row->m.seq = ++box->last_seq;
         row_link(row);
+        tell_failure(row);
     }
     box_touch(box);
 }

@@ -125,11 +125,12 @@ static void row_count(struct stored *row, int number, bool failed)
     row->m.failures += failed;
 }
 
-/* It comes back through the due index. */
-static void row_come_back(struct stored *row, int64_t due_us)
+/* It comes back through the due index; one that was parked while it was out does not. */
+static void row_come_back(struct stored *row, const struct verdict *v, int64_t due_us)
 {
     row_own(row, OWN_HELD_BY, (pr_slice){ NULL, 0 });
-    row->m.due_us = due_us;
+    if (row->m.due_us != PR_NEVER || v->number == 0)
+        row->m.due_us = due_us;
 }
 
 /* Verdicts after which the row is still in the box. */
@@ -140,21 +141,21 @@ static void row_change(struct stored *row, const struct verdict *v, struct chang
     case VERDICT_FAIL:
         row_set_failure(row, v, c, now_us);
         row_count(row, v->number, true);
-        row_come_back(row, due_after(now_us, v->delay_us));
+        row_come_back(row, v, due_after(now_us, v->delay_us));
         break;
     case VERDICT_ABANDON:
         row_count(row, v->number, false);
-        row_come_back(row, due_after(now_us, v->delay_us));
+        row_come_back(row, v, due_after(now_us, v->delay_us));
         break;
     case VERDICT_RELEASE:
         row->m.released = true;
-        row_come_back(row, due_after(now_us, 0));
+        row_come_back(row, v, due_after(now_us, 0));
         break;
     case VERDICT_PARK:
         if (v->reason != 0)
             row_set_failure(row, v, c, now_us);
         row_count(row, v->number, v->reason != 0);
-        row_come_back(row, PR_NEVER);
+        row_come_back(row, v, PR_NEVER);
         break;
     case VERDICT_HOLD:
         change_use_text(row, c, OWN_HELD_BY);

@@ -102,8 +102,23 @@ static int check_messages(const struct pr_message *messages, size_t count, size_
     return PR_OK;
 }
 
-int store_enqueue(struct store *store, pr_slice box, const struct pr_message *messages, size_t count,
-                  size_t payload_max, pr_id *ret_ids, int *answers, struct pr_error *reterr)
+/* What a sender writes into our part of a message is ignored, unless it is ourselves. */
+static struct pr_message new_message(const struct pr_message *message, bool failed)
+{
+    struct pr_message m = *message;
+
+    if (!failed) {
+        m.status = m.attempts = m.failures = m.reason = 0;
+        m.failed_us = 0;
+        m.code = m.error = m.story = (pr_slice){ NULL, 0 };
+    }
+    if (pr_id_is_zero(m.id))
+        pr_id_new(&m.id);
+    return m;
+}
+
+static int enqueue(struct store *store, pr_slice box, const struct pr_message *messages, size_t count, size_t failed,
+                   size_t payload_max, pr_id *ret_ids, int *answers, struct pr_error *reterr)
 {
     int rc = check_messages(messages, count, payload_max, reterr);
     if (rc < 0 || count == 0)
@@ -111,16 +126,25 @@ int store_enqueue(struct store *store, pr_slice box, const struct pr_message *me
     struct pr_message *with_ids = malloc(count * sizeof(with_ids[0]));
     if (with_ids == NULL)
         return error_set(reterr, PR_ENOMEM, "there is no memory left for %zu messages", count);
-    for (size_t i = 0; i < count; i++) {
-        with_ids[i] = messages[i];
-        if (pr_id_is_zero(with_ids[i].id))
-            pr_id_new(&with_ids[i].id);
-    }
+    for (size_t i = 0; i < count; i++)
+        with_ids[i] = new_message(&messages[i], i < failed);
     rc = store->ops->enqueue(store->self, box, with_ids, count, answers, reterr);
     for (size_t i = 0; i < count && rc == PR_OK && ret_ids != NULL; i++)
         ret_ids[i] = with_ids[i].id;
     free(with_ids);
     return rc;
+}
+
+int store_enqueue(struct store *store, pr_slice box, const struct pr_message *messages, size_t count,
+                  size_t payload_max, pr_id *ret_ids, int *answers, struct pr_error *reterr)
+{
+    return enqueue(store, box, messages, count, 0, payload_max, ret_ids, answers, reterr);
+}
+
+int store_enqueue_failed(struct store *store, pr_slice box, const struct pr_message *messages, size_t count,
+                         size_t payload_max, pr_id *ret_ids, int *answers, struct pr_error *reterr)
+{
+    return enqueue(store, box, messages, count, 1, payload_max, ret_ids, answers, reterr);
 }
 
 /* ---- Sessions and cycles ---------------------------------------------------------------------- */

@@ -309,7 +309,9 @@ struct store_ops {
     int  (*check)(void *self, struct pr_error *reterr);
 
     /* Store new messages, all or none, committed on return.  Ids are set by the caller and
-     * messages are checked.  answers (may be NULL): PR_OK or PR_DUPLICATE each. */
+     * messages are checked.  One that has failed already (failures > 0, the first of them at most) is stored
+     * with its status, counters, failure and story, and instances hear of it where others may have to wait for it
+     * (NOTICE_FAILED; parked: NOTICE_PARKED).  answers (may be NULL): PR_OK or PR_DUPLICATE each. */
     int  (*enqueue)(void *self, pr_slice box, const struct pr_message *messages, size_t count,
                     int *answers, struct pr_error *reterr);
 
@@ -363,6 +365,10 @@ int  store_check(struct store *store, struct pr_error *reterr);
 /* Checks every message, fills in missing ids into ret_ids (room for count) and stores them. */
 int  store_enqueue(struct store *store, pr_slice box, const struct pr_message *messages, size_t count,
                    size_t payload_max, pr_id *ret_ids, int *answers, struct pr_error *reterr);
+/* The same; the first of them has failed before it was stored, and what it says of that is kept: status, attempts,
+ * failures, reason, code and error (clean, as in a verdict), failed_us, story. */
+int  store_enqueue_failed(struct store *store, pr_slice box, const struct pr_message *messages, size_t count,
+                          size_t payload_max, pr_id *ret_ids, int *answers, struct pr_error *reterr);
 int  store_session_open(struct store *store, pr_slice box, struct store_session *ret, struct pr_error *reterr);
 void store_session_close(struct store_session *session);
 int  store_cycle(struct store_session *session, const struct cycle *cycle,

@@ -328,6 +328,38 @@ TEST(overlapping_pauses_end_at_the_later_time) /* B63 */
     stage_close(&s);
 }
 
+static void judge_both_at_once(struct world *w, const struct delivery *d, unsigned endpoint, struct fate *f)
+{
+    static const int reasons[] = { PR_REASON_RATE_LIMITED, PR_REASON_REJECTED };
+    stage_decides(w, d, endpoint, f);
+    *f = (struct fate){ .outcome = SEND_FAILED, .reason = reasons[trouble.left++ % 2], .answer_us = PR_MILLISECONDS(1) };
+}
+
+TEST(of_two_pauses_that_begin_together_the_later_end_wins_in_either_order) /* B63 */
+{
+    static const struct rule_step longer[] = { { .step = STEP_PAUSE, .pause_us = PR_MINUTES(10) } };
+    static const struct rule_step shorter[] = { { .step = STEP_PAUSE, .pause_us = PR_MINUTES(5) } };
+    struct stage s;
+    for (int first = 0; first < 2; first++) {
+        set(&s, 0, first);
+        RULE(&s, 0, REASON(PR_REASON_RATE_LIMITED), longer);
+        RULE(&s, 1, REASON(PR_REASON_REJECTED), shorter);
+        begin(&s);
+        s.w.judge = judge_both_at_once;
+        struct parcel *both[] = { world_parcel(&s.w), world_parcel(&s.w) };
+        for (int i = 0; i < 2; i++) {
+            both[i]->m.type = scenario_type(0);
+            parcel_seal(&s.w, both[i]);
+        }
+        CHECK_EQ(world_store(&s.w, both, 2), PR_OK);
+        stage_run(&s, PR_MINUTES(9));
+        CHECK_EQ(s.count, 2);
+        stage_run(&s, PR_MINUTES(2));
+        CHECK_EQ(s.count, 4);
+        stage_close(&s);
+    }
+}
+
 TEST(an_endpoint_that_says_it_is_gone_is_not_sent_to_until_a_person_says_so) /* B97 */
 {
     struct stage s;
@@ -504,6 +536,26 @@ TEST(a_called_function_decides_and_may_send) /* B65 */
     CHECK(stage_send(&s, id, 2)->at_us - stage_send(&s, id, 1)->at_us >= PR_SECONDS(42));
     CHECK(made(&s, 0) != NULL && stage_done(&s, made(&s, 0)->m.id));
     stage_close(&s);
+}
+
+TEST(no_time_that_is_asked_for_is_longer_than_a_year) /* B34, B65, B74 */
+{
+    static const struct rule_step steps[] = { { .step = STEP_CALL, .call = PR_STR("f") } };
+    static const enum step again[] = { STEP_RETRY, STEP_RETRY_NOW };
+    struct stage s;
+    for (int i = 0; i < 3; i++) {
+        set_call(&s, PR_REASON_REJECTED, 1, PR_OK,
+                 (struct call_answer){ .decided = true, .step = again[i % 2], .delay_us = PR_NEVER });
+        trouble.retry_after_us = PR_NEVER;
+        if (i < 2)
+            RULE(&s, 0, ALL, steps);
+        begin(&s);
+        pr_id id = world_send_to(&s.w, "e0", "a", "ok");
+        stage_run(&s, PR_SECONDS(1));
+        CHECK_EQ(stage_look(&s, id).state, STATE_RETRYING); /* and not parked */
+        CHECK_EQ((stage_look(&s, id).m.due_us - world_wall_us(&s.w)) / PR_SECONDS(86400), 364);
+        stage_close(&s);
+    }
 }
 
 TEST(a_call_that_fails_falls_to_the_next_step) /* B65 */

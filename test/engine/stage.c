@@ -50,7 +50,10 @@ static void stage_judge(struct world *w, const struct delivery *d, unsigned endp
         fail(f, PR_REASON_HANDLER_EXCEPTION);
     else if (m->failures < number_after(payload, "down"))
         fail(f, PR_REASON_TRANSPORT_UNAVAILABLE);
-    else if (number_after(payload, "slow") > 0)
+    else if (number_after(payload, "late") > 0) {
+        fail(f, PR_REASON_HANDLER_EXCEPTION);
+        f->answer_us = PR_MILLISECONDS(number_after(payload, "late"));
+    } else if (number_after(payload, "slow") > 0)
         f->answer_us = PR_MILLISECONDS(number_after(payload, "slow"));
     else if (slice_eq_cstr(payload, "crash"))
         *f = (struct fate){ .outcome = SEND_OK, .crash = true, .answer_us = PR_SECONDS(1) };

@@ -4,7 +4,8 @@
  *   "ok"           delivered                     "fail:N"   fails N times, then delivered
  *   "fail"         fails for ever                "down:N"   the same, for a transient reason
  *   "slow:MS"      the answer takes MS           "crash"    kills whoever sends it
- *   "event"        reaches EventStored, fails once */
+ *   "event"        reaches EventStored, fails once
+ *   "late:MS"      fails for ever, and the answer takes MS */
 #ifndef TEST_ENGINE_STAGE_H
 #define TEST_ENGINE_STAGE_H
 

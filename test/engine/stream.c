@@ -167,6 +167,87 @@ TEST(a_message_delayed_by_its_sender_does_not_block_its_stream) /* B56 */
     stage_close(&s);
 }
 
+/* Somebody tried to send it before it was stored. */
+static pr_id store_failed(struct stage *s, const char *stream, int64_t due_us)
+{
+    struct parcel *p = world_parcel(&s->w);
+    p->m.type        = scenario_type(0);
+    p->m.destination = PR_STR("e0");
+    p->m.stream      = pr_str(stream);
+    p->m.payload     = PR_STR("ok");
+    p->m.due_us      = due_us;
+    parcel_seal(&s->w, p);
+    struct pr_message failed = p->m;
+    failed.status   = PR_STATUS_FAILED;
+    failed.attempts = failed.failures = 2;
+    failed.reason   = PR_REASON_REJECTED;
+    CHECK_EQ(store_enqueue_failed(&s->w.store, PR_STR("outbox"), &failed, 1, PR_PAYLOAD_MAX, NULL, NULL, NULL), PR_OK);
+    parcel_stored(&s->w, p);
+    return p->m.id;
+}
+
+TEST(a_stream_also_waits_for_one_that_failed_before_it_was_stored) /* B51, B53, B54 */
+{
+    static const enum ordering orderings[] = { ORDERING_FIFO, ORDERING_STRICT, ORDERING_AVAILABLE };
+    struct stage s;
+    for (int i = 0; i < 6; i++) {
+        bool parked = i >= 3, waits = orderings[i % 3] == ORDERING_STRICT || (orderings[i % 3] == ORDERING_FIFO && !parked);
+        stage_set(&s);
+        s.scenario.endpoints[0].ordering = orderings[i % 3];
+        s.scenario.instances             = 2;
+        stage_open(&s);
+        stage_run(&s, PR_SECONDS(20)); /* whoever has the lane has read it */
+        pr_id before = world_send(&s.w, "a", "slow:100");
+        stage_run(&s, PR_MILLISECONDS(50));
+        pr_id head = store_failed(&s, "a", parked ? PR_NEVER : world_wall_us(&s.w) + PR_SECONDS(5)), next = world_send(&s.w, "a", "ok");
+        stage_run(&s, PR_SECONDS(1));
+        CHECK(stage_done(&s, before));
+        CHECK_EQ(stage_done(&s, next), !waits);
+        if (parked)
+            stage_admin(&s, ADMIN_RETRY, head);
+        stage_run(&s, PR_SECONDS(10));
+        CHECK(stage_done(&s, head));
+        CHECK(stage_done(&s, next));
+        CHECK(!waits || stage_first_us(&s, head) < stage_first_us(&s, next));
+        if (!parked)
+            CHECK_EQ(stage_send(&s, head, 1)->attempt, 3);
+        stage_close(&s);
+    }
+}
+
+static bool notice_is_late;
+
+/* On a server a cycle may read a row that was stored after it had looked for notices. */
+static void watch_notices(struct world *w, struct instance *in, const struct cycle *cycle, const struct cycle_reply *reply)
+{
+    struct cycle_reply *r = (struct cycle_reply *)(uintptr_t)reply;
+    (void)w;
+    (void)in;
+    if (!notice_is_late || r->notice_count == 0)
+        return;
+    notice_is_late  = false;
+    r->notice_count = 0;
+    r->notice_last  = cycle->notice_after;
+}
+
+TEST(who_hears_late_of_one_that_failed_hands_back_what_it_has_announced) /* B51 */
+{
+    struct stage s;
+    stage_set(&s);
+    stage_open(&s);
+    stage_run(&s, PR_SECONDS(1));
+    notice_is_late = true;
+    s.w.watch      = watch_notices;
+    pr_id head = store_failed(&s, "a", world_wall_us(&s.w) + PR_SECONDS(5)), next = world_send(&s.w, "a", "ok");
+    stage_run(&s, PR_SECONDS(1));
+    CHECK(!notice_is_late);
+    CHECK_EQ(stage_sends(&s, next), 0);
+    CHECK_EQ(stage_look(&s, next).m.attempts, 0);
+    stage_run(&s, PR_SECONDS(10));
+    CHECK(stage_first_us(&s, head) < stage_first_us(&s, next));
+    stage_close(&s);
+}
+
 TEST(one_busy_stream_cannot_starve_the_others) /* B58 */
 {
     struct stage s;

@@ -13,6 +13,7 @@
 struct desk {
     atomic_int     calls, fail;
     enum pr_reason reason;
+    int            reached; /* before it fails */
     pthread_t      thread; /* that called it last */
     char           headers[512];
 };
@@ -25,6 +26,7 @@ static int handle(struct pr_context *context, const struct pr_message *m, void *
     snprintf(d->headers, sizeof d->headers, "%.*s", (int)m->headers.size, m->headers.size > 0 ? m->headers.data : "");
     if (d->fail > 0) {
         d->fail--;
+        pr_reached(context, d->reached);
         return pr_fail(context, d->reason, "the desk said no");
     }
     return PR_OK;
@@ -324,6 +326,57 @@ TEST(what_an_inline_endpoint_does_not_take_is_stored_and_delivered_later)
     place_wait(&p, "SELECT count(*) FROM outbox", 0);
     CHECK_EQ(orders.calls, 3);
     CHECK_EQ(send_message(engine, "orders", "s", PR_OK), PR_SENT_DELIVERED);
+    pr_engine_free(engine);
+    place_fini(&p);
+}
+
+TEST(what_failed_inline_is_stored_as_a_failure_and_its_stream_waits_for_it) /* B30, B37, B51 */
+{
+    struct place p;
+    struct desk  orders = { .fail = 1, .reason = PR_REASON_DEPENDENCY_FAILURE, .reached = PR_STATUS_EVENT_STORED }, alerts = { 0 };
+    place_init(&p);
+    struct pr_engine *engine = make(&p, ", mode: inline", &orders, &alerts); /* again in five minutes */
+    begin(engine);
+    CHECK_EQ(send_message(engine, "orders", "s", PR_OK), PR_SENT_STORED);
+    CHECK_EQ(place_int(&p, "SELECT count(*) FROM outbox WHERE attempts = 1 AND failures = 1 AND failure_reason = 6 AND status = 32771"
+                           " AND error = 'the desk said no' AND failed_at > 0 AND due_at >= failed_at + 300000000"
+                           " AND story LIKE '%\"endpoint\":\"orders\"%\"step\":\"retry\"%'"), 1);
+    CHECK_EQ(send_message(engine, "orders", "s", PR_OK), PR_SENT_STORED);
+    place_wait(&p, "SELECT count(*) FROM outbox WHERE held_by = 'orders/s'", 1);
+    drain(engine);
+    CHECK_EQ(orders.calls, 1);
+    pr_engine_free(engine);
+    place_fini(&p);
+}
+
+TEST(steps_go_on_where_they_were_when_what_failed_inline_was_stored) /* B62 */
+{
+    struct place p;
+    struct desk  orders = { .fail = 100, .reason = PR_REASON_REJECTED }, alerts = { 0 };
+    place_init(&p);
+    struct pr_engine *engine =
+        make(&p, ", mode: inline, rules: [{name: r, then: [{retry_now: 2}, {retry: [10ms, 10ms]}, dead_letter]}]", &orders, &alerts);
+    begin(engine);
+    CHECK_EQ(send_message(engine, "orders", "", PR_OK), PR_SENT_STORED); /* after three */
+    place_wait(&p, "SELECT count(*) FROM dead_letter WHERE failures = 5 AND attempts = 5 AND limit_reached = 5", 1);
+    drain(engine);
+    CHECK_EQ(orders.calls, 5);
+    CHECK_EQ(place_int(&p, "SELECT json_array_length(story) FROM dead_letter"), 5);
+    pr_engine_free(engine);
+    place_fini(&p);
+}
+
+TEST(a_pause_puts_back_what_it_was_about_also_inline) /* B63 */
+{
+    struct place p;
+    struct desk  orders = { .fail = 100, .reason = PR_REASON_REJECTED }, alerts = { 0 };
+    place_init(&p);
+    struct pr_engine *engine =
+        make(&p, ", mode: inline, rules: [{name: r, then: [{retry_now: 1}, {pause: until_resumed}]}]", &orders, &alerts);
+    begin(engine);
+    CHECK_EQ(send_message(engine, "orders", "", PR_OK), PR_SENT_STORED);
+    CHECK_EQ(orders.calls, 2);
+    CHECK_EQ(place_int(&p, "SELECT count(*) FROM outbox WHERE failures = 1 AND attempts = 1"), 1); /* the second is not counted */
     pr_engine_free(engine);
     place_fini(&p);
 }

@@ -168,6 +168,29 @@ TEST(partial_completion_is_kept_for_the_retry) /* B37 */
     end(&f);
 }
 
+TEST(what_was_reached_stays_however_a_verdict_ends_it) /* B30, B37 */
+{
+    struct fixture f;
+    begin(&f, NULL);
+    place_send(&f.place, NULL, "t", NULL, 4);
+    claim(&f, 4);
+    static const enum pr_verdict_kind kinds[] = { PR_VERDICT_ABANDON, PR_VERDICT_PARK, PR_VERDICT_DEAD_LETTER, PR_VERDICT_RELEASE };
+    struct pr_verdict verdicts[4];
+    for (int i = 0; i < 4; i++)
+        verdicts[i] = (struct pr_verdict){ .claim = f.claimed[i].claim, .kind = kinds[i], .status = PR_STATUS_EVENT_STORED,
+                                           .reason = PR_REASON_REJECTED, .code = PR_STR("E1"), .error = PR_STR("no") };
+    cycle(&f, verdicts, 4);
+    for (int i = 0; i < 4; i++)
+        CHECK_EQ(f.answers[i], PR_OK);
+    CHECK_EQ(place_int(&f.place, "SELECT status FROM outbox WHERE CAST(payload AS TEXT) = '1'"), 1 | 2);
+    CHECK_EQ(place_int(&f.place, "SELECT status FROM outbox WHERE CAST(payload AS TEXT) = '2' AND failure_reason = 10 "
+                                 "AND code = 'E1' AND error = 'no' AND failures = 1 AND attempts = 1"), 1 | 2 | 32768);
+    CHECK_EQ(place_int(&f.place, "SELECT status FROM dead_letter WHERE code = 'E1' AND failures = 1"), 1 | 2 | 32768);
+    CHECK_EQ(place_int(&f.place, "SELECT status FROM outbox WHERE CAST(payload AS TEXT) = '4'"), 1); /* D3: nothing changes */
+    CHECK_EQ(place_int(&f.place, "SELECT failed FROM endpoint"), 2);
+    end(&f);
+}
+
 TEST(stale_verdicts_change_nothing_and_say_so)
 {
     struct fixture f;

@@ -238,6 +238,8 @@ def plain_json_is_stored_and_delivered(d):
     assert {"command": "postrider retry " + later, "what": "try now, with new counters"} in known["commands"], known["commands"]
     assert [{k: v for k, v in json.loads(line).items() if k in ("commands", "waits_for")} for line in d.run("why", later, "--json", "-c", "c.yaml").splitlines()] == [
         {k: known[k] for k in ("waits_for", "commands")}]
+    twice = d.ok("POST", "/v1/messages", {"type": "a.again", "id": later}, status=202)["messages"]  # B2
+    assert twice == [{"id": later, "duplicate": True}] and d.ok("GET", "/v1/messages/" + later)["deliveries"][0]["message"]["type"] == "a.late"
     assert d.send(type="x", payload=1) and d.ok("POST", "/v1/messages?box=ledger", {"type": "x", "destination": "good"}, status=202)
 
 

@@ -297,15 +297,16 @@ STORE_TEST(a_lock_that_somebody_holds_for_long_is_told_and_not_waited_for)
 }
 
 /* As the server says it, where a transaction lost against another. */
-STORE_TEST(a_serialization_failure_is_tried_again) /* B38 */
+STORE_TEST(a_serialization_failure_and_a_deadlock_are_tried_again) /* B38 */
 {
     struct step t;
     struct worker *w = suite_join(s, "outbox");
     PGconn *pg = suite_pg_connect();
     step_prepare(s, w, &t);
     suite_pg_do(pg, "CREATE SEQUENCE %s.losses");
-    suite_pg_do(pg, "CREATE FUNCTION %s.lose() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF nextval('%s.losses') <= 2 THEN"
-                    " RAISE EXCEPTION 'could not serialize access' USING ERRCODE = '40001'; END IF; RETURN NEW; END $$");
+    suite_pg_do(pg, "CREATE FUNCTION %s.lose() RETURNS trigger LANGUAGE plpgsql AS $$ DECLARE n bigint := nextval('%s.losses');"
+                    " BEGIN IF n <= 2 THEN RAISE EXCEPTION 'it lost'"
+                    " USING ERRCODE = CASE n WHEN 1 THEN '40001' ELSE '40P01' END; END IF; RETURN NEW; END $$");
     suite_pg_do(pg, "CREATE TRIGGER lose BEFORE INSERT ON %s.claim FOR EACH ROW EXECUTE FUNCTION %s.lose()");
     worker_cycle(w, &t.cycle);
     CHECK(!w->reply->replayed);
@@ -583,6 +584,44 @@ STORE_TEST(a_schema_of_an_older_version_is_upgraded_and_keeps_what_it_has) /* I1
     struct worker *w = suite_join(s, "outbox");
     CHECK_EQ(CYCLE(w, .held_keys = { .rows = 10, .lanes = LANES_ALL })->held_key_count, 1);
     CHECK_SLICE(w->reply->held_keys[0], "a/"); /* a part waits for its endpoint */
+    PQfinish(pg);
+}
+
+static char noticed[512];
+
+static void keep_notice(void *arg, const char *text)
+{
+    (void)arg;
+    snprintf(noticed, sizeof(noticed), "%s", text);
+}
+
+STORE_TEST(the_function_says_that_an_id_is_there_already_also_among_the_dead_letters) /* B2 */
+{
+    static const struct {
+        const char *destination;
+        bool duplicate;
+    } sends[] = { { "", false }, { "", true }, { "", true }, { "e", false } };
+    PGconn *pg = suite_pg_connect();
+    struct worker *w = suite_join(s, "outbox");
+    pr_id id = suite_id(1);
+    char sql[256], text[PR_ID_TEXT_SIZE];
+    pr_id_format(id, text);
+    PQclear(PQexec(pg, "SET client_min_messages = notice"));
+    PQsetNoticeProcessor(pg, keep_notice, NULL);
+    for (unsigned i = 0; i < ARRAY_LENGTH(sends); i++) {
+        if (i == 2)
+            worker_kill(w, id);
+        noticed[0] = '\0';
+        snprintf(sql, sizeof(sql), "SELECT %s.send(type => 't', payload => '%u', id => '%s', destination => '%s')",
+                 suite_pg_schema(), i, text, sends[i].destination);
+        PGresult *result = PQexec(pg, sql);
+        CHECK_STR(PQgetvalue(result, 0, 0), text);
+        PQclear(result);
+        CHECK_EQ(strstr(noticed, "duplicate") != NULL, sends[i].duplicate);
+    }
+    CHECK_EQ(suite_query(s, QUERY_ID, FILTER(.ids = &id, .id_count = 1))->listed_count, 2);
+    CHECK_SLICE(suite_get_to(s, id, "")->m.payload, "0");
+    CHECK_EQ(suite_get_to(s, id, "")->state, STATE_DEAD);
     PQfinish(pg);
 }
 

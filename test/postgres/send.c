@@ -88,6 +88,21 @@ TEST(the_same_id_again_is_a_duplicate) /* B2 */
     end();
 }
 
+TEST(a_plain_insert_of_the_same_id_gets_the_databases_own_error) /* B2 */
+{
+    char sql[256];
+    begin();
+    for (int i = 0; i < 2; i++) {
+        snprintf(sql, sizeof(sql), "INSERT INTO %s.outbox (id, type) VALUES ('0190163d-8694-739b-aea5-966c26f8ad91', 't')", schema);
+        PGresult *result = PQexec(pg, sql);
+        const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+        CHECK_STR(state != NULL ? state : "", i == 0 ? "" : "23505");
+        PQclear(result);
+    }
+    CHECK_EQ(count_rows(), 1);
+    end();
+}
+
 TEST(what_cannot_be_sent_is_refused_with_a_reason)
 {
     struct pr_error error;

@@ -10,6 +10,7 @@
 #include "runtime/news.h"
 #include "runtime/courier.h"
 #include "runtime/incident.h"
+#include "runtime/program.h"
 #include "runtime/setting.h"
 #include "runtime/thread.h"
 
@@ -51,6 +52,52 @@ TEST(incidents_forget_the_oldest)
     CHECK_EQ(list[0].attempt, INCIDENTS_MAX + 4);
     CHECK_EQ(list[INCIDENTS_MAX - 1].attempt, 5);
     CHECK_EQ(incident_list(&failures, list, 3), 3);
+}
+
+/* ---- Calls --------------------------------------------------------------------------------- */
+
+static int fail_or_decide(struct pr_context *context, const struct pr_failure *failure, void *user)
+{
+    struct pr_message m = { .type = PR_STR("alarm") };
+
+    CHECK_EQ(failure->failures, 3);
+    CHECK_EQ(pr_effect_send(context, &m), PR_OK);
+    pr_decide(context, PR_STEP_DISCARD, 0);
+    return user != NULL ? pr_fail(context, PR_REASON_DEPENDENCY_FAILURE, "the judge is ill") : PR_OK;
+}
+
+static void keep_line(void *arg, const char *line, size_t size)
+{
+    snprintf(arg, 1024, "%.*s", (int)size, line);
+}
+
+TEST(a_called_function_that_fails_is_logged_and_what_it_said_does_not_count) /* B65 */
+{
+    static struct program     program;
+    char                      line[1024] = "", id[PR_ID_TEXT_SIZE];
+    struct log                log = { .level = LOG_INFO, .write = keep_line, .arg = line };
+    struct caller             caller = { .program = &program, .log = &log };
+    struct pr_message         m = { .type = PR_STR("t") };
+    const struct failure      f = { .message = &m, .endpoint = PR_STR("orders"), .reason = PR_REASON_REJECTED, .failures = 3 };
+    struct call_answer        answer = { 0 };
+
+    pr_id_new(&m.id);
+    pr_id_format(m.id, id);
+    program.calls[0]   = (struct call_entry){ "f", fail_or_decide, &program };
+    program.call_count = 1;
+    CHECK_EQ(program_call(&caller, PR_STR("f"), &f, PR_STR("r"), &answer), PR_FAILED);
+    CHECK(!answer.decided && answer.effects == NULL);
+    CHECK(strstr(line, "event=call_failed call=f rule=r") != NULL);
+    CHECK(strstr(line, id) != NULL);
+    CHECK(strstr(line, "endpoint=orders reason=dependency_failure error=\"the judge is ill\"") != NULL);
+
+    line[0] = '\0';
+    program.calls[0].user = NULL;
+    CHECK_EQ(program_call(&caller, PR_STR("f"), &f, PR_STR("r"), &answer), PR_OK);
+    CHECK(answer.decided && answer.effects != NULL);
+    CHECK_EQ(answer.step, STEP_DISCARD);
+    CHECK_STR(line, "");
+    free(answer.effects); /* one block each */
 }
 
 /* ---- Settings ------------------------------------------------------------------------------ */

@@ -101,7 +101,7 @@ static void kill_at(const char *point)
     check_fail(__FILE__, __LINE__, "%s is passed without end", point);
 }
 
-TEST(killed_at_every_named_step_nothing_is_half_done_and_the_next_goes_on) /* B22, I18 */
+TEST(killed_at_every_named_step_nothing_is_half_done_and_the_next_goes_on) /* B22, B80, I18 */
 {
     static const char *const points[] = {
         "store.migrate.before_commit", "store.migrate.after_commit", "store.enqueue.before_commit",

@@ -74,9 +74,11 @@ static void row_failed(struct model *m, struct model_row *r, const struct verdic
     r->failed_us = m->now_us;
 }
 
-static void row_comes_back(struct model_row *r, int64_t due_us)
+/* What was parked while it was out stays so. */
+static void row_comes_back(struct model_row *r, int number, int64_t due_us)
 {
-    r->due_us = due_us;
+    if (r->due_us != PR_NEVER || number == 0)
+        r->due_us = due_us;
     r->held_by[0] = '\0';
 }
 
@@ -148,11 +150,11 @@ int model_verdict(struct model *m, const struct verdict *v)
         row_failed(m, r, v);
         r->failures += handed_out;
         r->attempts = handed_out ? v->number : r->attempts;
-        row_comes_back(r, due_after(m, v->delay_us));
+        row_comes_back(r, v->number, due_after(m, v->delay_us));
         break;
     case VERDICT_ABANDON:
         r->attempts = handed_out ? v->number : r->attempts;
-        row_comes_back(r, due_after(m, v->delay_us));
+        row_comes_back(r, v->number, due_after(m, v->delay_us));
         break;
     case VERDICT_PARK:
         if (v->reason != 0) {
@@ -160,11 +162,11 @@ int model_verdict(struct model *m, const struct verdict *v)
             r->failures += handed_out;
         }
         r->attempts = handed_out ? v->number : r->attempts;
-        row_comes_back(r, PR_NEVER);
+        row_comes_back(r, v->number, PR_NEVER);
         break;
     case VERDICT_RELEASE:
         r->released = true;
-        row_comes_back(r, m->now_us);
+        row_comes_back(r, v->number, m->now_us);
         break;
     case VERDICT_HOLD: text_set(r->held_by, v->held_by); break;
     case VERDICT_DEAD_LETTER:
@@ -217,9 +219,9 @@ static bool admin_one(struct model *m, struct model_row *r, enum admin_kind kind
     case ADMIN_RETRY:
         r->attempts = r->failures = 0;
         receipts_forget(m, r->row);
-        row_comes_back(r, m->now_us);
+        row_comes_back(r, 0, m->now_us);
         return true;
-    case ADMIN_PARK: row_comes_back(r, PR_NEVER); return true;
+    case ADMIN_PARK: row_comes_back(r, 0, PR_NEVER); return true;
     case ADMIN_DISCARD:
     case ADMIN_DEAD_DISCARD: r->place = MODEL_NOWHERE; return true;
     case ADMIN_DEAD_ADD:

@@ -274,6 +274,19 @@ STORE_TEST(dead_letters_are_discarded_by_id_and_by_filter) /* B86 */
     CHECK_EQ(OFFER(s, "outbox", .id = one), PR_OK); /* it is nowhere any more */
 }
 
+STORE_TEST(dead_letters_do_not_go_by_themselves) /* B86 */
+{
+    struct worker *w = suite_join(s, "outbox");
+    pr_id id = SEND(s, "outbox", .expires_us = SUITE_START_US + PR_SECONDS(60));
+    worker_kill(w, id);
+    for (int year = 0; year < 20; year++) {
+        s->wall_us += PR_SECONDS(86400) * 365; /* the lease is by another clock */
+        suite_advance(s, PR_SECONDS(1));
+        CYCLE(w, .fresh_rows = 10, .keep_us = PR_SECONDS(1), .force_write = true);
+    }
+    CHECK_EQ(suite_get(s, id)->state, STATE_DEAD);
+}
+
 STORE_TEST(a_split_delivery_dies_and_comes_back_on_its_own) /* B17, B59 */
 {
     struct worker *w = suite_join(s, "outbox");

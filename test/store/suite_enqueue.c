@@ -76,6 +76,56 @@ STORE_TEST(what_a_sender_writes_into_our_part_of_the_message_is_ignored)
     CHECK_EQ(l->m.created_us, SUITE_START_US);
 }
 
+STORE_TEST(one_that_failed_before_it_was_stored_is_stored_as_failed_and_the_others_are_not) /* B30 */
+{
+    struct worker *w = suite_join(s, "outbox");
+    struct pr_message m[2] = { { .id = suite_id(1),
+                                 .type = PR_STR("t"),
+                                 .stream = PR_STR("a"),
+                                 .destination = PR_STR("e"),
+                                 .due_us = SUITE_START_US + PR_SECONDS(5),
+                                 .status = PR_STATUS_EVENT_STORED | PR_STATUS_FAILED,
+                                 .attempts = 2,
+                                 .failures = 2,
+                                 .reason = PR_REASON_REJECTED,
+                                 .code = PR_STR("c"),
+                                 .error = PR_STR("no"),
+                                 .failed_us = SUITE_START_US - 1,
+                                 .story = PR_STR("[{\"attempt\":2}]") },
+                               { .id = suite_id(2), .type = PR_STR("t"), .attempts = 7, .failures = 7 } };
+    int answers[2];
+    for (int again = 0; again < 2; again++) {
+        CHECK_OK(store_enqueue_failed(&s->store, PR_STR("outbox"), m, 2, SUITE_PAYLOAD_MAX, NULL, answers, &s->error), &s->error);
+        CHECK_EQ(answers[0], again ? PR_DUPLICATE : PR_OK);
+        CHECK_EQ(answers[1], again ? PR_DUPLICATE : PR_OK);
+        const struct listed *l = suite_get(s, suite_id(1));
+        CHECK_EQ(l->m.status, PR_STATUS_STORED | PR_STATUS_EVENT_STORED | PR_STATUS_FAILED);
+        CHECK_EQ(l->m.attempts, 2);
+        CHECK_EQ(l->m.failures, 2);
+        CHECK_EQ(l->m.reason, PR_REASON_REJECTED);
+        CHECK_SLICE(l->m.code, "c");
+        CHECK_SLICE(l->m.error, "no");
+        CHECK_EQ(l->m.failed_us, SUITE_START_US - 1);
+        CHECK_SLICE(l->m.story, "[{\"attempt\":2}]");
+        CHECK_EQ(l->state, STATE_RETRYING);
+        CHECK_EQ(suite_get(s, suite_id(2))->m.failures, 0);
+        CYCLE(w);
+        CHECK_EQ(w->reply->notice_count, !again);
+        if (!again) {
+            CHECK_EQ(w->reply->notices[0].kind, NOTICE_FAILED);
+            CHECK_EQ(w->reply->notices[0].row, l->row);
+            CHECK_EQ(w->reply->notices[0].seq, l->m.seq);
+            CHECK_SLICE(w->reply->notices[0].stream, "a");
+            CHECK_SLICE(w->reply->notices[0].endpoint, "e");
+        }
+        m[0].failures = 4; /* a duplicate changes nothing */
+    }
+    CHECK(reply_find(CYCLE(w, .heads = { .rows = 10, .lanes = LANES_ALL }), suite_id(1)) != NULL); /* its stream waits for it */
+    suite_advance(s, PR_SECONDS(5));
+    CHECK(reply_find(CYCLE(w, .due.rows = 10), suite_id(1)) != NULL);
+    CHECK_EQ(worker_claim(w, suite_id(1)).number, 3);
+}
+
 STORE_TEST(a_missing_id_is_made_and_told)
 {
     struct pr_message m[2] = { { .type = PR_STR("t") }, { .type = PR_STR("t") } };

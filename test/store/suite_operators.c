@@ -469,6 +469,37 @@ STORE_TEST(of_several_failed_ones_in_a_stream_the_first_is_its_head_and_parked_o
 
 /* ---- Audit ----------------------------------------------------------------------------------- */
 
+STORE_TEST(every_kind_of_action_is_one_line_of_the_record) /* B202 */
+{
+    static const pr_slice text = { "changed", 7 };
+    static const struct dead_edit edit = { .payload = &text };
+    struct worker *w = suite_join(s, "outbox");
+    pr_id head = SEND(s, "outbox", .id = suite_id(1), .stream = PR_STR("a"), .destination = PR_STR("e"));
+    pr_id id = SEND(s, "outbox", .id = suite_id(2), .stream = PR_STR("a"), .destination = PR_STR("e"));
+    pr_id other = SEND(s, "outbox", .id = suite_id(3));
+    worker_fail(w, head, PR_SECONDS(60));
+    const struct {
+        enum admin_kind kind;
+        pr_id id; /* zero: the endpoint e */
+    } done[] = { { ADMIN_RELEASE, id },    { ADMIN_RETRY, head },      { ADMIN_PARK, id },       { ADMIN_PAUSE, { { 0 } } },
+                 { ADMIN_RESUME, { { 0 } } }, { ADMIN_DEAD_ADD, id },  { ADMIN_DEAD_NOTE, id },  { ADMIN_DEAD_REPLAY, id },
+                 { ADMIN_DEAD_ADD, other }, { ADMIN_DEAD_EDIT, other }, { ADMIN_DEAD_DISCARD, other }, { ADMIN_DISCARD, head } };
+    for (size_t i = 0; i < ARRAY_LENGTH(done); i++) {
+        bool of_endpoint = pr_id_is_zero(done[i].id);
+        struct filter filter = of_endpoint ? FILTER(.endpoint = PR_STR("e")) : FILTER(.ids = &done[i].id, .id_count = 1);
+        suite_advance(s, PR_MILLISECONDS(1));
+        CHECK_EQ(ADMIN(s, done[i].kind, filter, .by = PR_STR("ann"), .why = PR_STR("so"), .until_us = PR_NEVER,
+                       .edit = done[i].kind == ADMIN_DEAD_EDIT ? &edit : NULL).changed, 1);
+        const struct query_reply *r = suite_query(s, QUERY_AUDIT, FILTER());
+        CHECK_EQ(r->audit_count, i + 1);
+        CHECK_SLICE(r->audit[0].action, pr_str(admin_name(done[i].kind)));
+        CHECK_SLICE(r->audit[0].who, "ann");
+        CHECK_SLICE(r->audit[0].why, "so");
+        CHECK_EQ(r->audit[0].at_us, s->wall_us);
+        CHECK_EQ(r->audit[0].changed, 1);
+    }
+}
+
 STORE_TEST(everything_that_people_do_is_written_down) /* B202 */
 {
     pr_id id = SEND(s, "outbox", .destination = PR_STR("x")), other = suite_id(99);

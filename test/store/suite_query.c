@@ -147,6 +147,9 @@ STORE_TEST(each_filter_of_dead_letters_alone_and_together) /* B82 */
         { FILTER(.type = PR_STR("x")), 2 },
         { FILTER(.stream = PR_STR("s1")), 2 },
         { FILTER(.error = PR_STR("thanks")), 1 },
+        { FILTER(.reason = PR_REASON_TIMEOUT_EXCEEDED), 1 },
+        { FILTER(.reason = PR_REASON_POISON_MESSAGE), 1 }, /* why it died, beside its last failure */
+        { FILTER(.reason = PR_REASON_UNAUTHORIZED), 0 },
         { FILTER(.fingerprint = PR_STR("bbbbbbbbbbbbbbbb")), 1 },
         { FILTER(.since_us = later), 2 },
         { FILTER(.until_us = later), 1 },
@@ -241,6 +244,12 @@ STORE_TEST(counts_are_exact_up_to_ten_thousand_and_then_say_so) /* B82 */
     send_many(s, "outbox", COUNT_EXACT_MAX + 2, 100);
     CHECK_EQ(suite_box(s, "outbox")->ready, COUNT_EXACT_MAX + 1);
     CHECK_EQ(suite_box(s, "ledger")->ready, 0);
+    for (int i = 0; i < 2; i++) { /* the same of dead letters */
+        CHECK_EQ(ADMIN(s, ADMIN_DEAD_ADD, FILTER(.box = PR_STR("outbox"), .limit = i == 0 ? COUNT_EXACT_MAX : 2)).changed,
+                 i == 0 ? COUNT_EXACT_MAX : 2);
+        CHECK_EQ(suite_query(s, QUERY_DEAD_COUNT, FILTER(.box = PR_STR("outbox")))->total, COUNT_EXACT_MAX + i);
+        CHECK_EQ(suite_box(s, "outbox")->dead, COUNT_EXACT_MAX + i);
+    }
 }
 
 STORE_TEST(every_state_is_counted_in_its_place) /* B201 */

@@ -199,3 +199,21 @@ STORE_TEST(a_split_leaves_alone_what_is_there_for_a_destination_already) /* B2, 
     CHECK_EQ(suite_get_to(s, id, "a")->row, there);
     CHECK_SLICE(suite_get_to(s, id, "a")->m.payload, "first");
 }
+
+STORE_TEST(a_split_makes_nothing_for_a_destination_where_its_id_is_dead) /* B2, B17 */
+{
+    struct worker *w = suite_join(s, "outbox");
+    pr_id id = suite_id(1);
+    SEND(s, "outbox", .id = id, .destination = PR_STR("a"), .payload = PR_STR("first"));
+    worker_kill(w, id);
+    SEND(s, "outbox", .id = id, .payload = PR_STR("second"));
+    struct claim c = { .row = suite_get_to(s, id, "")->row, .id = id };
+    static const pr_slice to[] = { { "a", 1 }, { "b", 1 } };
+    CHECK_EQ(VERDICT(w, c, .kind = VERDICT_SPLIT, .destinations = to, .destination_count = 2), PR_OK);
+    CHECK_EQ(w->reply->split_rows[0], 0);
+    CHECK_EQ(w->reply->split_rows[1], suite_get_to(s, id, "b")->row);
+    CHECK_EQ(suite_get_to(s, id, "a")->state, STATE_DEAD);
+    CHECK_SLICE(suite_get_to(s, id, "a")->m.payload, "first");
+    CHECK_EQ(suite_query(s, QUERY_ID, FILTER(.ids = &id, .id_count = 1))->listed_count, 2);
+    CHECK_EQ(ADMIN_ID(s, ADMIN_DEAD_REPLAY, id).changed, 1); /* nothing stands in its way */
+}

@@ -261,6 +261,27 @@ def gone_disables_the_endpoint_until_a_person_resumes_it(p, r):  # B97
 
 
 @test
+def what_a_rule_parked_waits_for_a_person_also_over_a_restart(p, r):  # B18
+    endpoints = {"a": ("/status/404", "breaker: off"), "b": ("/record", "")}
+    daemon = begin(p, r, endpoints, "  - {name: aside, when: {reason: destination_missing}, then: park}\n")
+    id, lost = p.send("--type", "t", "--to", "a"), p.send("--type", "t")
+    settled(p, id, "parked")
+    settled(p, lost, "parked")
+    p.stop(daemon)
+    configure(p, r, endpoints, "", "routes: [{to: b}]\n")
+    daemon = p.start()
+    settled(p, lost, "gone")  # it had no route, and has one now
+    m = p.message(id)
+    assert m["state"] == "parked" and m["attempts"] == 1 and len(m["story"]) == 1, m
+    has(p.ok("why", id).out, "nothing happens until a person says so", "Nothing by itself")
+    checks = {c["name"]: c["advice"] for c in p.ok("status", "--json").json()[0]["checks"]}
+    assert "knows no such destination" in checks["destination"], checks
+    p.ok("retry", id)
+    wait_for(lambda: len(p.message(id)["story"]) > 2, "tried again")
+    p.stop(daemon)
+
+
+@test
 def a_person_pauses_and_resumes_while_it_runs(p, r):  # B63
     daemon = begin(p, r, {"a": ("/record", ""), "b": ("/record", "")})
     settled(p, p.send("--type", "t", "--to", "a"), "gone")

@@ -5,7 +5,37 @@
 #include "base/failpoint.h"
 #include "store/postgres/postgres.h"
 
-_Static_assert(2 * SENDERS_TOGETHER_MAX + 3 <= LINK_STEPS_MAX, "a statement may have to be prepared first");
+_Static_assert(6 * SENDERS_TOGETHER_MAX + 3 <= LINK_STEPS_MAX, "three statements each, which may have to be prepared first");
+
+/* It failed before it was stored.  One that was there already is left alone: it is of another transaction. */
+static const char KEEP_FAILURE[] =
+    "WITH kept AS (UPDATE {box} b SET status = b.status | $3, attempts = $4, failures = $5, failure_reason = $6, code = $7,"
+    " error = $8, failed_at = $9, story = $10::json WHERE b.id = $1 AND b.destination = $2 AND b.xid = pg_current_xact_id()"
+    " RETURNING " HANDLE " AS handle, b.seq, b.stream, b.destination)"
+    " INSERT INTO {schema}.control (box, kind, \"row\", seq, stream, endpoint)"
+    " SELECT {box_name}, $11, handle, seq, stream, destination FROM kept WHERE $11 IS NOT NULL";
+
+static void add_failure(struct postgres_store *store, pr_slice box, const struct pr_message *m)
+{
+    struct args args = { .count = 0 };
+    arg_id(&args, m->id);
+    arg_text(&args, m->destination);
+    arg_i32(&args, m->status);
+    arg_i32(&args, m->attempts);
+    arg_i32(&args, m->failures);
+    arg_i32(&args, m->reason);
+    arg_text_or_null(&args, m->code);
+    arg_text_or_null(&args, m->error);
+    arg_time(&args, m->failed_us);
+    arg_text_or_null(&args, m->story);
+    if (m->stream.size > 0 && m->due_us != 0) {
+        arg_i32(&args, m->due_us == PR_NEVER ? NOTICE_PARKED : NOTICE_FAILED);
+        link_add(store->sender, "LOCK TABLE {schema}.control IN EXCLUSIVE MODE", NO_BOX, NULL, NULL);
+    } else {
+        arg_null(&args, OID_INT4);
+    }
+    link_add(store->sender, KEEP_FAILURE, box, &args, NULL);
+}
 
 static void add_request(struct postgres_store *store, const struct sending *request, PGresult **ret)
 {
@@ -15,6 +45,8 @@ static void add_request(struct postgres_store *store, const struct sending *requ
         batch_add(&store->batch, &request->messages[i]);
     batch_args(&store->batch, pg_store_wall_us(store), &args);
     link_add(store->sender, PG_MESSAGE_INSERT, request->box, &args, ret);
+    if (request->messages[0].failures > 0)
+        add_failure(store, request->box, &request->messages[0]);
 }
 
 static int commit_once(struct postgres_store *store, struct sending *const *requests, size_t count,

@@ -22,7 +22,7 @@
 #include "base/log.h"
 #include "store/postgres/param.h"
 
-#define LINK_STEPS_MAX 128   /* statements and preparations in one batch */
+#define LINK_STEPS_MAX 300   /* statements and preparations in one batch */
 #define SQL_STATE_SIZE 6
 #define LOCK_TIMEOUT_MIN_US PR_MILLISECONDS(50)
 #define LOCK_TIMEOUT_MAX_US PR_SECONDS(10) /* a person would ask by then what is going on */

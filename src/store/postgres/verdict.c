@@ -157,16 +157,17 @@ static const char DEAD_ROWS[] =
 
 /* What is NULL stays as it is.  found: it is there; done: it was changed, else it is stale. */
 static const char UPDATE_ROWS[] =
-    "WITH v AS MATERIALIZED (SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)"
-    " AS v(ord, handle, id, expected, attempts, failed, bits, reason, code, error, delay, held_by, released, story)),"
+    "WITH v AS MATERIALIZED (SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)"
+    " AS v(ord, handle, id, expected, attempts, failed, bits, reason, code, error, delay, held_by, released, story,"
+    " handed_out)),"
     " found AS MATERIALIZED (SELECT v.ord FROM v JOIN {box} b ON " SAME_ROW "),"
     " done AS (UPDATE {box} b SET status = b.status | v.bits, attempts = coalesce(v.attempts, b.attempts),"
     " failures = b.failures + v.failed::int, failure_reason = coalesce(v.reason, b.failure_reason),"
     " code = CASE WHEN v.reason IS NULL THEN b.code ELSE v.code END,"
     " error = CASE WHEN v.reason IS NULL THEN b.error ELSE v.error END,"
-    " failed_at = CASE WHEN v.reason IS NULL THEN b.failed_at ELSE " NOW("$15") " END,"
-    " due_at = CASE WHEN v.delay IS NULL THEN b.due_at WHEN v.delay = 9223372036854775807 THEN 'infinity'"
-    " ELSE " NOW("$15") " + least(v.delay, 8000000000000000000) * interval '1 microsecond' END,"
+    " failed_at = CASE WHEN v.reason IS NULL THEN b.failed_at ELSE " NOW("$16") " END,"
+    " due_at = CASE WHEN v.delay IS NULL OR (b.due_at = 'infinity' AND v.handed_out) THEN b.due_at WHEN v.delay = 9223372036854775807 THEN 'infinity'"
+    " ELSE " NOW("$16") " + least(v.delay, 8000000000000000000) * interval '1 microsecond' END,"
     " held_by = v.held_by, released = b.released OR v.released, story = coalesce(v.story, b.story)"
     " FROM v WHERE " SAME_ROW " AND (v.expected IS NULL OR b.attempts = v.expected)"
     " AND NOT (v.held_by IS NOT NULL AND b.released) RETURNING v.ord)"
@@ -201,7 +202,7 @@ static const enum oid types[GROUP_COUNT][16] = {
     [GROUP_DEAD] = { OID_INT4, OID_INT8, OID_UUID, OID_INT4, OID_INT4, OID_JSON, OID_TEXT, OID_INT2, OID_TEXT, OID_TEXT,
                      OID_INT2, OID_BOOL, OID_TEXT, OID_INT4, OID_TEXT },
     [GROUP_UPDATE] = { OID_INT4, OID_INT8, OID_UUID, OID_INT4, OID_INT4, OID_BOOL, OID_INT4, OID_INT2, OID_TEXT, OID_TEXT,
-                       OID_INT8, OID_TEXT, OID_BOOL, OID_JSON },
+                       OID_INT8, OID_TEXT, OID_BOOL, OID_JSON, OID_BOOL },
     [GROUP_SPLIT] = { OID_INT4, OID_INT8, OID_UUID, OID_INT4, OID_TEXT, OID_TEXT },
 };
 
@@ -272,6 +273,7 @@ static void put_update(struct array *a, const struct verdict *v)
     array_text_or_null(&a[11], v->kind == VERDICT_HOLD ? v->held_by : NO_BOX);
     array_bool(&a[12], v->kind == VERDICT_RELEASE);
     array_text_or_null(&a[13], v->story);
+    array_bool(&a[14], v->number != 0);
 }
 
 static void put_split(const struct plan *plan, struct array *a, size_t ord, const struct verdict *v)

@@ -6,24 +6,49 @@
 
 #define CHECKPOINT_PAGES 16384 /* 64 MiB: nobody works the boxes, so we must do it */
 
-static int request_store(struct conn *conn, const struct sending *request, int64_t now_us, struct pr_error *reterr)
+/* It failed before it was stored. */
+static int keep_failure(struct conn *conn, pr_slice box, const struct pr_message *m, int64_t mono_us, struct pr_error *reterr)
+{
+    int64_t row = sqlite3_last_insert_rowid(conn->db);
+    int rc = conn_do(conn,
+                   "UPDATE \"{box}\" SET status = status | ?1, attempts = ?2, failures = ?3, failure_reason = ?4, code = ?5,"
+                   " error = ?6, failed_at = ?7, story = ?8 WHERE row_id = ?9",
+                   box,
+                   VALUES(V_INT(m->status), V_INT(m->attempts), V_INT(m->failures), V_INT(m->reason),
+                          V_TEXT_OR_NULL(m->code), V_TEXT_OR_NULL(m->error), V_INT(m->failed_us), V_TEXT_OR_NULL(m->story),
+                          V_INT(row)),
+                   NULL, reterr);
+    if (rc != PR_OK || m->stream.size == 0 || m->due_us == 0)
+        return rc;
+    return conn_do(conn,
+                   "INSERT INTO control (mono_at, box, kind, row, seq, stream, endpoint) VALUES (?1, '{box}', ?2, ?3, ?3, ?4, ?5)",
+                   box,
+                   VALUES(V_INT(mono_us), V_INT(m->due_us == PR_NEVER ? NOTICE_PARKED : NOTICE_FAILED), V_INT(row),
+                          V_TEXT(m->stream), V_TEXT(m->destination)),
+                   NULL, reterr);
+}
+
+static int request_store(struct conn *conn, const struct sending *request, int64_t now_us, int64_t mono_us,
+                         struct pr_error *reterr)
 {
     for (size_t i = 0; i < request->count; i++) {
         int rc = message_insert(conn, request->box, &request->messages[i], now_us, reterr);
+        if (request->answers != NULL && rc >= 0)
+            request->answers[i] = rc;
+        if (rc == PR_OK && request->messages[i].failures > 0)
+            rc = keep_failure(conn, request->box, &request->messages[i], mono_us, reterr);
         if (rc < 0)
             return rc;
-        if (request->answers != NULL)
-            request->answers[i] = rc;
     }
     return PR_OK;
 }
 
 static int requests_store(struct conn *conn, struct sending *const *requests, size_t count, int64_t now_us,
-                          struct pr_error *reterr)
+                          int64_t mono_us, struct pr_error *reterr)
 {
     int rc = conn_begin(conn, true, reterr);
     for (size_t i = 0; i < count && rc == PR_OK; i++)
-        rc = request_store(conn, requests[i], now_us, reterr);
+        rc = request_store(conn, requests[i], now_us, mono_us, reterr);
     FAILPOINT("store.enqueue.before_commit");
     if (rc == PR_OK)
         rc = conn_commit(conn, reterr);
@@ -41,7 +66,7 @@ static int sqlite_commit(void *self, struct sending *const *requests, size_t cou
     if (rc != PR_OK)
         return rc;
     conn_lock(conn);
-    rc = requests_store(conn, requests, count, now_us, reterr);
+    rc = requests_store(conn, requests, count, now_us, store_mono_us(store), reterr);
     conn_checkpoint(conn, CHECKPOINT_PAGES);
     conn_unlock(conn);
     store_wake(store);

@@ -100,6 +100,9 @@ static int end_row(struct cycle_run *run, const struct verdict *v)
     return rc == PR_OK ? row_delete(run, v->row) : rc;
 }
 
+/* What was parked while it was out stays so. */
+#define DUE(number, due) "iif(due_at = 9223372036854775807 AND " number " > 0, due_at, " due ")"
+
 /* FAIL, PARK with a reason: it comes back, and it was a failure; counted when it was handed out. */
 static int write_failure(struct cycle_run *run, const struct verdict *v, int64_t due_us)
 {
@@ -107,7 +110,7 @@ static int write_failure(struct cycle_run *run, const struct verdict *v, int64_t
     return conn_do(run->conn,
                    "UPDATE \"{box}\" SET attempts = max(attempts, ?2), failures = failures + (?2 > 0), status "
                    "= status | ?3 | 32768,"
-                   " failure_reason = ?4, code = ?5, error = ?6, failed_at = ?7, due_at = ?8, held_by = NULL,"
+                   " failure_reason = ?4, code = ?5, error = ?6, failed_at = ?7, due_at = " DUE("?2", "?8") ", held_by = NULL,"
                    " story = coalesce(?9, story) WHERE row_id = ?1",
                    run->session->box,
                    VALUES(V_INT(v->row), V_INT(v->number), V_INT(v->bits), V_INT(reason),
@@ -121,7 +124,7 @@ static int write_comeback(struct cycle_run *run, const struct verdict *v, int64_
 {
     return conn_do(
         run->conn,
-        "UPDATE \"{box}\" SET attempts = max(attempts, ?2), status = status | ?3, due_at = ?4, held_by = NULL,"
+        "UPDATE \"{box}\" SET attempts = max(attempts, ?2), status = status | ?3, due_at = " DUE("?2", "?4") ", held_by = NULL,"
         " story = coalesce(?5, story) WHERE row_id = ?1",
         run->session->box,
         VALUES(V_INT(v->row), V_INT(v->number), V_INT(v->bits), V_INT(due_us), V_TEXT_OR_NULL(v->story)), NULL,
@@ -131,9 +134,10 @@ static int write_comeback(struct cycle_run *run, const struct verdict *v, int64_
 static int write_release(struct cycle_run *run, const struct verdict *v)
 {
     return conn_do(run->conn,
-                   "UPDATE \"{box}\" SET released = 1, held_by = NULL, due_at = ?2, story = coalesce(?3, story)"
-                   " WHERE row_id = ?1",
-                   run->session->box, VALUES(V_INT(v->row), V_INT(run->now_us), V_TEXT_OR_NULL(v->story)), NULL,
+                   "UPDATE \"{box}\" SET released = 1, held_by = NULL, due_at = " DUE("?4", "?2")
+                   ", story = coalesce(?3, story) WHERE row_id = ?1",
+                   run->session->box,
+                   VALUES(V_INT(v->row), V_INT(run->now_us), V_TEXT_OR_NULL(v->story), V_INT(v->number)), NULL,
                    run->reterr);
 }
 
