@@ -36,6 +36,8 @@ double bare_insert_rate(sqlite3 *db, size_t count);
 double bare_drain_rate(sqlite3 *db, size_t count);
 double bare_drain_range_rate(sqlite3 *db, size_t count);
 
+void bare_payload(char ret[BENCH_PAYLOAD]); /* of every message */
+
 /* One transaction. */
 void bare_insert(sqlite3 *db, const struct stock *stock);
 

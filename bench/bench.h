@@ -16,6 +16,8 @@
  *   pgburden.c depth, stuck streams, several instances, senders at the same time
  *   pglive.c   latency, and the daemon and the server while nothing happens
  *
+ *   transport.c  each transport beside a raw producer: raw_*.c, on servers that carrier.c and the tests start
+ *
  * A benchmark that cannot go on says why and ends: there is nobody to handle it. */
 #ifndef BENCH_H
 #define BENCH_H
@@ -26,6 +28,7 @@
 
 struct bench {
     char dir[256];                  /* for databases: on a real disk, removed at the end */
+    char servers[256];              /* for the servers' files: in memory where there is room; removed, too */
     char program[4096];             /* the postrider of this build */
     size_t messages;                /* of a backlog */
     size_t deep;                    /* of a deep one */
@@ -56,6 +59,7 @@ void bench_burden(const struct bench *b);
 void bench_latency(const struct bench *b);
 void bench_idle(const struct bench *b);
 void bench_postgres(const struct bench *b); /* all of it on PostgreSQL */
+void bench_transports(const struct bench *b);
 void bench_wal(const struct bench *b);      /* wants a server with wal_level = logical */
 /* Memory with many waiting; uses and spends the deep backlog of bench_burden(). */
 void bench_memory(const struct bench *b);

@@ -19,16 +19,21 @@ static int refuse(struct pr_context *context, const struct pr_message *message, 
 
 struct pr_engine *drain_start(const char *url)
 {
-    char config[1024];
+    return drain_start_at(url, "{url: \"null:\"}");
+}
+
+struct pr_engine *drain_start_at(const char *url, const char *sink)
+{
+    char config[2048];
     struct pr_error error;
     snprintf(config, sizeof config,
              "store: \"%s\"\n"
              "endpoints:\n"
-             "  sink: {url: \"null:\"}\n"
+             "  sink: %s\n"
              "  poison: {url: \"handler:poison\", retry: [20ms, 20ms, 20ms, 20ms]}\n"
              "routes: [{to: sink}]\n"
              "log: {level: error}\n",
-             url);
+             url, sink);
     struct pr_engine *engine = pr_engine_new(config, &error);
     if (engine == NULL || pr_engine_handle_named(engine, "poison", refuse, NULL) < 0 ||
         pr_engine_start(engine, &error) < 0)

@@ -8,6 +8,8 @@
 
 /* Started; ended by drain_stop(). */
 struct pr_engine *drain_start(const char *url);
+/* With another endpoint as "sink", as it stands in the configuration: "{url: ...}". */
+struct pr_engine *drain_start_at(const char *url, const char *sink);
 void drain_stop(struct pr_engine *engine);
 /* Until nothing is left to do now. */
 void drain_wait(struct pr_engine *engine);

@@ -11,16 +11,20 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "report.h"
 
-#define DEEP_SPARE 10 /* a tenth more than is told, since draining spends some */
+#define SERVERS_PARENT "/dev/shm"
+#define SERVERS_BYTES ((uint64_t)1 << 30) /* what a server keeps of one turn, and some to spare */
+#define DEEP_SPARE 10                     /* a tenth more than is told, since draining spends some */
 
 static const char usage[] =
-    "usage: postrider-bench [sqlite|latency|idle|postgres|wal|all] [--messages N] [--only PART] [--quick] "
+    "usage: postrider-bench [sqlite|latency|idle|postgres|wal|transports|all] [--messages N] [--only PART] "
+    "[--quick] "
     "[--json] "
     "[--dir DIR]\n"
     "\n"
@@ -29,10 +33,12 @@ static const char usage[] =
     "  idle          the daemon's memory and processor time\n"
     "  postgres      all of it on PostgreSQL, on the server that ./dev bench postgres starts\n"
     "  wal           latency when PostgreSQL's log is the source; ./dev bench wal starts a server for it\n"
+    "  transports    each transport against a raw producer, on real servers that it starts\n"
     "  --messages N  size of the backlog (1000000, at least 100000); the deep one has five times as many,\n"
     "                on PostgreSQL ten times\n"
     "  --only PART   of postgres: latency, idle, drain, instances, senders, killed, depth, stuck, flow or "
-    "lease\n"
+    "lease;\n"
+    "                of transports: kafka, amqp, amqp1, nats, redis, mqtt, http, http_50ms, file or exec\n"
     "  --quick       everything smaller: less than a minute, and less to be trusted\n"
     "  --json        results only, no progress and no table\n"
     "  --dir DIR     where the databases are made (TMPDIR, /var/tmp): a real disk, not tmpfs\n"
@@ -112,7 +118,7 @@ void bench_wal(const struct bench *b)
 /* ---- What to do ------------------------------------------------------------------------------- */
 
 struct order {
-    bool sqlite, latency, idle, postgres, wal;
+    bool sqlite, latency, idle, postgres, wal, transports;
     const char *dir;
     size_t messages; /* 0: not said */
 };
@@ -125,8 +131,9 @@ static bool order_what(struct order *o, const char *word)
     o->idle |= all || strcmp(word, "idle") == 0;
     o->postgres |= strcmp(word, "postgres") == 0; /* wants a server: only when it is asked for */
     o->wal |= strcmp(word, "wal") == 0;
+    o->transports |= strcmp(word, "transports") == 0;
     return all || strcmp(word, "sqlite") == 0 || strcmp(word, "latency") == 0 || strcmp(word, "idle") == 0 ||
-           strcmp(word, "postgres") == 0 || strcmp(word, "wal") == 0;
+           strcmp(word, "postgres") == 0 || strcmp(word, "wal") == 0 || strcmp(word, "transports") == 0;
 }
 
 static bool parse_count(const char *text, size_t *ret)
@@ -156,9 +163,19 @@ static bool parse(int argc, char **argv, struct order *o, struct bench *b)
         else if (!order_what(o, argv[i]))
             return false;
     }
-    if (!o->sqlite && !o->latency && !o->idle && !o->postgres && !o->wal)
+    if (!o->sqlite && !o->latency && !o->idle && !o->postgres && !o->wal && !o->transports)
         o->sqlite = o->latency = o->idle = true;
     return true;
+}
+
+/* In life their disk is not ours: on one disk with the box they would slow each other down. */
+static void prepare_servers(struct bench *b)
+{
+    struct statvfs shm;
+    bool room = statvfs(SERVERS_PARENT, &shm) == 0 && (uint64_t)shm.f_bavail * shm.f_frsize >= SERVERS_BYTES;
+    snprintf(b->servers, sizeof b->servers, "%.200s/postrider-bench.XXXXXX", room ? SERVERS_PARENT : b->dir);
+    if (mkdtemp(b->servers) == NULL)
+        die("cannot make %s: %s", b->servers, strerror(errno));
 }
 
 static void prepare(struct bench *b, const struct order *o)
@@ -178,6 +195,8 @@ static void prepare(struct bench *b, const struct order *o)
     snprintf(b->dir, sizeof b->dir, "%.200s/postrider-bench.XXXXXX", parent);
     if (mkdtemp(b->dir) == NULL)
         die("cannot make a directory in %s: %s", parent, strerror(errno));
+    if (o->transports)
+        prepare_servers(b);
 
     char self[PATH_MAX] = "";
     if (readlink("/proc/self/exe", self, sizeof self - 1) < 0)
@@ -201,6 +220,8 @@ static int run(const struct bench *b, const struct order *o)
         bench_postgres(b);
     if (o->wal)
         bench_wal(b);
+    if (o->transports)
+        bench_transports(b);
     int missed = report_end(!b->json_only);
     if (missed > 0)
         progress(b, "%d missed", missed);
@@ -246,5 +267,7 @@ int main(int argc, char **argv)
     while (waitpid(worker, &status, 0) < 0 && errno == EINTR)
         ;
     nftw(b.dir, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+    if (b.servers[0] != '\0')
+        nftw(b.servers, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 2;
 }

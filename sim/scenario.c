@@ -85,6 +85,7 @@ static void draw_endpoint(struct scenario *s, unsigned index)
         .concurrency = random_chance(r, 0.5) ? 0 : draw_few(r, 8),
         .payload_max = random_chance(r, 0.1) ? s->payload_max / 2 : 0,
     };
+    e->ahead = e->concurrency % 2 == 1;
     struct retry_setting *retry = &e->policy.retry;
     if (random_chance(r, 0.3)) {
         retry->delay_count = (size_t)random_between(r, 1, 4);

@@ -32,12 +32,28 @@ static const char *json_escape(int32_t codepoint)
     }
 }
 
+/* How many bytes at the front stand for themselves? */
+static size_t plain_size(pr_slice text)
+{
+    size_t size = 0;
+    while (size < text.size && text.data[size] >= 0x20 && text.data[size] < 0x7f && text.data[size] != '"' &&
+           text.data[size] != '\\')
+        size++;
+    return size;
+}
+
 void json_quote(struct buf *b, pr_slice text)
 {
     buf_add_char(b, '"');
     while (text.size > 0) {
         int32_t     codepoint;
-        size_t      size = utf8_next(text, &codepoint);
+        size_t      size = plain_size(text);
+        if (size > 0) {
+            buf_add(b, text.data, size);
+            text = PR_BYTES(text.data + size, text.size - size);
+            continue;
+        }
+        size = utf8_next(text, &codepoint);
         const char *escape = json_escape(codepoint);
         if (codepoint < 0)
             buf_add_slice(b, PR_STR("\xef\xbf\xbd"));

@@ -110,6 +110,20 @@ static int64_t date_to_days(struct date date) /* year >= 0 */
     return era * 146097 + day_of_era - 719468;
 }
 
+static char *put_digits(char *to, int number, int count)
+{
+    for (int i = count - 1; i >= 0; i--, number /= 10)
+        to[i] = (char)('0' + number % 10);
+    return to + count;
+}
+
+static char *put_part(char *to, char before, int number, int count)
+{
+    *to = before;
+    return put_digits(to + 1, number, count);
+}
+
+/* By hand: it stands in every message that goes out. */
 void time_format_rfc3339(int64_t us, char ret_text[TIME_TEXT_SIZE])
 {
     if (us == INT64_MAX) {
@@ -124,12 +138,19 @@ void time_format_rfc3339(int64_t us, char ret_text[TIME_TEXT_SIZE])
     }
     struct date date = date_from_days(days);
     int         second = (int)(rest / SECOND_US);
-    const char *year_format = date.year < 0 || date.year > 9999 ? "%+05" PRId64 : "%04" PRId64;
-    char        year[24];
-    snprintf(year, sizeof(year), year_format, date.year);
-    int size = snprintf(ret_text, TIME_TEXT_SIZE, "%s-%02d-%02dT%02d:%02d:%02d.%06dZ", year, date.month,
-                        date.day, second / 3600, second / 60 % 60, second % 60, (int)(rest % SECOND_US));
-    ASSERT(size > 0 && size < TIME_TEXT_SIZE); /* "-290308-12-21T19:59:05.224192Z" is the longest */
+    char       *end = ret_text;
+    if (date.year < 0 || date.year > 9999)
+        end += snprintf(end, TIME_TEXT_SIZE, "%+05" PRId64, date.year);
+    else
+        end = put_digits(end, (int)date.year, 4);
+    end = put_part(end, '-', date.month, 2);
+    end = put_part(end, '-', date.day, 2);
+    end = put_part(end, 'T', second / 3600, 2);
+    end = put_part(end, ':', second / 60 % 60, 2);
+    end = put_part(end, ':', second % 60, 2);
+    end = put_part(end, '.', (int)(rest % SECOND_US), 6);
+    memcpy(end, "Z", 2);
+    ASSERT(end - ret_text < TIME_TEXT_SIZE - 1); /* "-290308-12-21T19:59:05.224192Z" is the longest */
 }
 
 /* Take exactly so many digits off the front; false when they are not there. */

@@ -5,6 +5,8 @@
  */
 #include "base/utf8.h"
 
+#include <string.h>
+
 #include "base/buf.h"
 #include "base/error.h"
 
@@ -56,9 +58,25 @@ static pr_slice skip(pr_slice text, size_t size)
     return PR_BYTES(text.data + size, text.size - size);
 }
 
+/* How many bytes at the front are ASCII?  Eight at a time; the last few are left over. */
+static size_t ascii_size(pr_slice text)
+{
+    size_t   size = 0;
+    uint64_t word;
+    for (; text.size - size >= sizeof(word); size += sizeof(word)) {
+        memcpy(&word, text.data + size, sizeof(word));
+        if ((word & UINT64_C(0x8080808080808080)) != 0)
+            break;
+    }
+    return size;
+}
+
 bool utf8_valid(pr_slice text)
 {
     while (text.size > 0) {
+        text = skip(text, ascii_size(text));
+        if (text.size == 0)
+            return true;
         int32_t codepoint;
         text = skip(text, utf8_next(text, &codepoint));
         if (codepoint < 0)

@@ -1,11 +1,11 @@
-/* Is a text one JSON object, and what are its members?  A checker without a tree: it runs on every
+/* Is a text JSON, one object even, and what are its members?  A checker without a tree: it runs on every
  * message.  Values are told as they are written, so that no digit of a number is lost. */
 #include <string.h>
 
 #include "base/utf8.h"
 #include "core/message.h"
 
-#define JSON_NESTING_MAX 64 /* headers that are deeper are somebody's mistake */
+#define JSON_NESTING_MAX 64 /* headers that are deeper are somebody's mistake; of others somebody else may judge */
 
 struct cursor {
     const char *at, *end;
@@ -141,13 +141,19 @@ static bool skip_value(struct cursor *c, int depth)
     return ok;
 }
 
+bool slice_is_json(pr_slice text)
+{
+    struct cursor c = { text.data, text.data + text.size };
+    return skip_value(&c, 0) && c.at == c.end && utf8_valid(text);
+}
+
 bool slice_is_json_object(pr_slice text)
 {
     if (text.size == 0 || (text.size == 2 && memcmp(text.data, "{}", 2) == 0))
         return true;
     struct cursor c = { text.data, text.data + text.size };
     skip_space(&c);
-    return c.at < c.end && *c.at == '{' && skip_value(&c, 0) && c.at == c.end && utf8_valid(text);
+    return c.at < c.end && *c.at == '{' && slice_is_json(text);
 }
 
 /* ---- Members ---------------------------------------------------------------------------------- */

@@ -31,6 +31,8 @@ static inline bool counter_is_valid(int count)
 
 /* One JSON object and nothing else?  (Empty text counts as one.) */
 bool slice_is_json_object(pr_slice text);
+/* One value of any kind, not nested too deep. */
+bool slice_is_json(pr_slice text);
 
 /* One member after another, until one says something else than PR_OK; key and value are as they are
  * written, the key with its quotes.  PR_EINVAL: it is not one JSON object (then nobody was called). */

@@ -5,6 +5,9 @@
  * shrinking company until the guilty one stands alone. */
 #include "engine/internal.h"
 
+#define PACE_AHEAD 2 /* cycles: one may take longer than the last */
+#define PACE_DECAY 8 /* a part of the pace that is forgotten in a cycle that ends less */
+
 unsigned suspicion(const struct pr_message *m)
 {
     int unexplained = message_unexplained(m);
@@ -21,11 +24,28 @@ static void set_company_waits(struct engine *e, bool waits)
     e->company_waits = waits;
 }
 
+/* What an endpoint ends while a cycle is committed must be there already, or it would stand still meanwhile.  Who
+ * ends little gets little: what waits at a transport is on a receipt, and suspected when we die. */
+void choose_pace(struct engine *e)
+{
+    for (size_t i = 0; i < e->endpoint_count; i++) {
+        struct endpoint *ep = &e->endpoints[i];
+        ep->pace  = max_size(ep->ended, ep->pace - (ep->pace + PACE_DECAY - 1) / PACE_DECAY);
+        ep->ended = 0;
+    }
+}
+
+static size_t endpoint_limit(const struct engine *e, const struct endpoint *ep)
+{
+    size_t ahead = ep->setting->ahead ? min_size(PACE_AHEAD * ep->pace, e->setting.batch) : 0;
+    return ep->setting->concurrency + ahead;
+}
+
 bool endpoint_can_send(struct engine *e, struct endpoint *ep, int64_t now_us)
 {
     if (endpoint_has_pause(e, ep, now_us))
         return false;
-    if (ep->setting->concurrency > 0 && ep->out >= ep->setting->concurrency)
+    if (ep->setting->concurrency > 0 && ep->out >= endpoint_limit(e, ep))
         return false;
     return rate_allows(&ep->rate, &ep->setting->rate, now_us) && brakes_allow(ep, now_us);
 }

@@ -159,9 +159,11 @@ void engine_result(struct engine *e, int64_t now_us, const struct delivery_resul
         e->counts.stale++;
         return;
     }
-    if (result->outcome != SEND_RETURNED)
+    if (result->outcome != SEND_RETURNED) {
+        item->endpoint->ended++;
         histogram_add(&item->endpoint->durations,
                       now_us - (item->delivery.deadline_us - item->endpoint->setting->timeout_us));
+    }
     switch (result->outcome) {
     case SEND_OK: {
         struct send_effect *effects;

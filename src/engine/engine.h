@@ -47,6 +47,7 @@ struct endpoint_setting {
     struct breaker_setting breaker;
     int64_t                timeout_us;    /* from start to deadline */
     unsigned               concurrency;   /* out at once at most; 0: no limit of its own */
+    bool                   ahead;         /* ... and some more wait for their turn there: see choose.c */
     struct rate_setting    rate;          /* what is over it waits, uncounted */
     size_t                 payload_max;   /* larger ones are MESSAGE_TOO_LARGE unsent; 0: not known */
 };

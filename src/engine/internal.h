@@ -191,6 +191,8 @@ struct endpoint {
     size_t           ready_count;
     size_t           count, bytes;     /* of the window */
     size_t           out;              /* chosen, ready or out */
+    size_t           ended;            /* results since the last cycle was planned ... */
+    size_t           pace;             /* ... and in one cycle, lately */
     struct pass      pass;
     struct parts     parts;
     char            *key;              /* "name/": held_by of its parts; owned */
@@ -397,6 +399,7 @@ void receipt_free_all(struct engine *e);
 
 /* choose.c */
 bool     endpoint_can_send(struct engine *e, struct endpoint *ep, int64_t now_us);
+void     choose_pace(struct engine *e); /* a cycle is being planned */
 void     choose(struct engine *e, int64_t now_us);
 bool     choose_possible(struct engine *e, int64_t now_us);
 bool     choose_refused(struct engine *e, int64_t now_us); /* somebody could go, but for the company */

@@ -361,6 +361,7 @@ static void begin_cycle(struct engine *e)
 /* false: no memory, and nothing changed. */
 static bool plan_changes(struct engine *e, int64_t now_us)
 {
+    choose_pace(e);
     if (!e->stopping)
         choose(e, now_us);
     if (plan_verdicts(e) != PR_OK) {

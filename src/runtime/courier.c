@@ -10,7 +10,9 @@
 #include "runtime/thread.h"
 
 #define SUBMIT_MAX 1000                  /* deliveries passed to the transport in one call: the largest batch */
-#define COLLECT_MAX 256                  /* results in one go: about 40 KiB */
+#define COLLECT_MAX 1000                 /* results in one go: a transport may do one thing for all of them */
+#define GATHER_US PR_MILLISECONDS(1)     /* how long the first of them waits for others that are out: a cycle of the
+                                          * box costs much, one more result in it little */
 #define POLL_SLICE_US PR_SECONDS(1)      /* the longest wait for a transport */
 #define TRY_AGAIN_US PR_MILLISECONDS(10) /* when there is no memory, or no room with nothing out */
 
@@ -36,6 +38,7 @@ struct courier {
     struct backlog         waiting;                /* fetched, not submitted */
     struct delivery_result collected[COLLECT_MAX]; /* not put yet */
     size_t                 collected_count;
+    int64_t                put_us;                 /* ... but then at the latest */
     bool                   quitting;
 };
 
@@ -81,6 +84,13 @@ static void courier_put(struct courier *c)
     while (c->collected_count > 0 && !results_put(c->results, c->collected, c->collected_count))
         wake_wait(-1, TRY_AGAIN_US);
     c->collected_count = 0;
+}
+
+/* Unless it is worth to wait for more. */
+static void courier_put_due(struct courier *c)
+{
+    if (c->transport.out == 0 || c->collected_count >= COLLECT_MAX / 2 || clock_mono_us(c->config.clock) >= c->put_us)
+        courier_put(c);
 }
 
 static void courier_answer(struct courier *c, const struct delivery_result *result)
@@ -181,19 +191,26 @@ static void courier_submit(struct courier *c)
     } while (taken == count);
 }
 
-/* Wait for results, or until the box has something to say, and pass them on. */
-static void courier_collect(struct courier *c)
+/* Wait for results, or until the box has something to say, and pass them on.  False: there were none. */
+static bool courier_collect(struct courier *c)
 {
-    courier_put(c); /* what was returned without being sent */
+    courier_put_due(c); /* what was returned without being sent */
     if (c->transport.out == 0)
-        return;
+        return false;
+    size_t  before = c->collected_count;
     int64_t until_us = time_add(clock_mono_us(c->config.clock), POLL_SLICE_US);
     if (c->waiting.count > 0)
         until_us = min64(until_us, backlog_at(&c->waiting, 0)->start_before_us);
-    c->collected_count = transport_poll(&c->transport, c->collected, COLLECT_MAX, until_us);
-    if (c->collected_count > 0)
+    if (before > 0)
+        until_us = min64(until_us, c->put_us);
+    size_t count = transport_poll(&c->transport, c->collected + before, COLLECT_MAX - before, until_us);
+    if (count > 0)
         FAILPOINT("runtime.after_send");
-    courier_put(c);
+    c->collected_count += count;
+    if (before == 0)
+        c->put_us = time_add(clock_mono_us(c->config.clock), GATHER_US);
+    courier_put_due(c);
+    return count > 0;
 }
 
 static void *courier_run(void *arg)
@@ -203,8 +220,8 @@ static void *courier_run(void *arg)
         wake_clear(c->wake_fd);
         bool heard = courier_fetch(c);
         courier_submit(c);
-        courier_collect(c);
-        if (c->transport.out > 0)
+        bool collected = courier_collect(c);
+        if (c->transport.out > 0 || (collected && c->waiting.count > 0)) /* there is room again */
             continue;
         if (c->waiting.count > 0 || !heard)
             wake_wait(-1, TRY_AGAIN_US); /* the transport takes nothing, or there is no memory */

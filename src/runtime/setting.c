@@ -141,6 +141,7 @@ static int add_endpoint(struct setting *s, const struct config_endpoint *c, cons
         .payload_max = (size_t)c->payload_max,
         .timeout_us = c->timeout_us,
         .concurrency = (unsigned)transport_capacity(t),
+        .ahead = (transport_find(transport_scheme(t->url))->promises & TRANSPORT_INSIDE) == 0,
     };
     return PR_OK;
 }

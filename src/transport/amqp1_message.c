@@ -33,7 +33,7 @@ static int put_properties(pn_data_t *to, const struct pr_message *m, const char 
     int failed = pn_data_put_map(to);
     pn_data_enter(to);
     for (size_t i = 0; envelope == ENVELOPE_BINARY && failed == 0 && i < event.count; i++) {
-        pr_slice name = arena_printf(scratch, "cloudEvents_%s", event.attributes[i].name);
+        pr_slice name = cloudevent_name(scratch, "cloudEvents_", event.attributes[i].name);
         failed = name.data == NULL;
         if (failed == 0)
             failed = pn_data_put_string(to, bytes_of(name));

@@ -105,7 +105,7 @@ static int put_headers(const struct frame_message *m, struct cloudevent *event, 
     if (ret->entries == NULL)
         return PR_ENOMEM;
     for (size_t i = 0; m->envelope == ENVELOPE_BINARY && i < event->count; i++) {
-        pr_slice name = arena_printf(scratch, "cloudEvents_%s", event->attributes[i].name);
+        pr_slice name = cloudevent_name(scratch, "cloudEvents_", event->attributes[i].name);
         if (name.data == NULL)
             return PR_ENOMEM;
         header_add(ret, name, event->attributes[i].value);

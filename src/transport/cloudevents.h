@@ -30,6 +30,8 @@ struct cloudevent {
 /* source may be NULL.  datacontenttype is not among the attributes. */
 void cloudevent_init(struct cloudevent *event, const struct pr_message *message, const char *source);
 
+/* An attribute's name with something before it; data is NULL: no memory. */
+pr_slice cloudevent_name(struct arena *arena, const char *prefix, const char *name);
 pr_slice cloudevent_content_type(const struct pr_message *message);
 /* "application/json; charset=utf-8", "text/json", "application/vnd.x+json" */
 bool cloudevent_type_is_json(pr_slice type);

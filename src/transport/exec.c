@@ -31,10 +31,14 @@
 #include "transport/envelope.h"
 
 #define EXEC_CONCURRENCY 4
-#define EXEC_CONCURRENCY_MAX 1024 /* processes */
-#define EXEC_FDS 4                /* to wait for, of each worker */
+#define EXEC_CONCURRENCY_MAX 1024         /* processes */
+#define EXEC_QUEUE 32                     /* messages that wait here beside those that programs have */
+#define EXEC_GATHER 16                    /* results that are told together while others wait ... */
+#define EXEC_GATHER_US PR_MILLISECONDS(1) /* ... or as many as there are by then */
 
 extern char **environ;
+
+enum { FD_END, FD_OUT, FD_ERR, FD_IN, EXEC_FDS }; /* to wait for, of each worker */
 
 enum worker_state {
     WORKER_IDLE,  /* no program */
@@ -47,7 +51,8 @@ struct worker {
     enum worker_state state;
     struct child child;
     const struct delivery *delivery;
-    struct buf line; /* what it is told ... */
+    bool news[EXEC_FDS]; /* it has ended, there is something to read, it takes more */
+    struct buf line;     /* what it is told ... */
     size_t written;
     struct buf answer; /* ... and says */
 };
@@ -64,8 +69,8 @@ struct exec {
     size_t worker_count;
     struct pollfd *fds;
     struct delivery_queue waiting;
-    struct delivery_result *done; /* so many as there are workers, and those that never started */
-    size_t done_count, taken_count, capacity;
+    struct delivery_result *done;
+    size_t done_count, taken_count, capacity; /* of results: of all that was taken */
 };
 
 /* ---- Life and death ------------------------------------------------------------------------------ */
@@ -115,10 +120,10 @@ static int exec_open(void *self, const struct endpoint_config *config, struct pr
         return error_set(reterr, PR_ECONFIG,
                          "endpoint %s: SIGCHLD is ignored in this process: how programs end would be lost",
                          config->name);
-    x->capacity = count;
+    x->capacity = count + EXEC_QUEUE;
     x->workers = calloc(count, sizeof(*x->workers));
     x->fds = calloc(count * EXEC_FDS + 1, sizeof(*x->fds));
-    x->done = calloc(count, sizeof(*x->done));
+    x->done = calloc(x->capacity, sizeof(*x->done));
     if (x->workers == NULL || x->fds == NULL || x->done == NULL)
         return error_set(reterr, PR_ENOMEM, "endpoint %s: no memory for %zu programs", config->name, count);
     for (; x->worker_count < count; x->worker_count++) {
@@ -127,7 +132,7 @@ static int exec_open(void *self, const struct endpoint_config *config, struct pr
         buf_init(&w->line, ENVELOPE_JSON_MAX);
         buf_init(&w->answer, EXEC_ANSWER_MAX);
     }
-    return delivery_queue_init(&x->waiting, count, reterr);
+    return delivery_queue_init(&x->waiting, x->capacity, reterr);
 }
 
 static void exec_close(void *self)
@@ -372,13 +377,14 @@ static void take_answer(struct exec *x, struct worker *w)
 
 static void listen_to(struct exec *x, struct worker *w)
 {
-    child_read(&w->child, &w->child.err, NULL);
-    if (!x->lines) {
-        child_read(&w->child, &w->child.out, NULL);
+    if (w->news[FD_ERR])
+        child_read(&w->child, &w->child.err, NULL);
+    if (w->news[FD_OUT])
+        child_read(&w->child, &w->child.out, x->lines ? &w->answer : NULL);
+    if (!x->lines)
         return;
-    }
-    write_line(w);
-    child_read(&w->child, &w->child.out, &w->answer);
+    if (w->news[FD_IN])
+        write_line(w);
     if (w->state == WORKER_WORKING)
         take_answer(x, w);
     else if (w->state == WORKER_READY && w->answer.size > 0)
@@ -390,7 +396,7 @@ static void see_end(struct exec *x, struct worker *w, int64_t now_us)
     siginfo_t how;
     if (w->state == WORKER_IDLE)
         return;
-    if (child_reap(&w->child, false, x->lines ? &w->answer : NULL, &how)) {
+    if (w->news[FD_END] && child_reap(&w->child, false, x->lines ? &w->answer : NULL, &how)) {
         if (w->state == WORKER_WORKING && x->lines)
             take_answer(x, w); /* its last word */
         if (w->state == WORKER_WORKING && x->lines)
@@ -415,6 +421,7 @@ static void work(struct exec *x)
         if (w->state == WORKER_WORKING || w->state == WORKER_READY)
             listen_to(x, w);
         see_end(x, w, now_us);
+        memset(w->news, 0, sizeof(w->news));
     }
     start_waiting(x, now_us);
 }
@@ -422,23 +429,25 @@ static void work(struct exec *x)
 /* True: the caller wants its thread back. */
 static bool wait_for_news(struct exec *x, int64_t deadline_us)
 {
-    nfds_t count = 0;
-    x->fds[count++] = (struct pollfd){ .fd = x->config->wake_fd, .events = POLLIN };
+    x->fds[0] = (struct pollfd){ .fd = x->config->wake_fd, .events = POLLIN };
     for (size_t i = 0; i < x->worker_count; i++) {
         const struct worker *w = &x->workers[i];
-        if (w->state == WORKER_IDLE)
-            continue;
-        x->fds[count++] = (struct pollfd){ .fd = w->child.pidfd, .events = POLLIN };
-        x->fds[count++] = (struct pollfd){ .fd = w->child.out, .events = POLLIN };
-        x->fds[count++] = (struct pollfd){ .fd = w->child.err, .events = POLLIN };
-        if (w->written < w->line.size && w->child.in >= 0)
-            x->fds[count++] = (struct pollfd){ .fd = w->child.in, .events = POLLOUT };
+        struct pollfd *fds = &x->fds[1 + i * EXEC_FDS];
+        bool idle = w->state == WORKER_IDLE, writes = !idle && w->written < w->line.size;
+        fds[FD_END] = (struct pollfd){ .fd = idle ? -1 : w->child.pidfd, .events = POLLIN };
+        fds[FD_OUT] = (struct pollfd){ .fd = idle ? -1 : w->child.out, .events = POLLIN };
+        fds[FD_ERR] = (struct pollfd){ .fd = idle ? -1 : w->child.err, .events = POLLIN };
+        fds[FD_IN] = (struct pollfd){ .fd = writes ? w->child.in : -1, .events = POLLOUT };
         if (w->state == WORKER_WORKING)
             deadline_us = min64(deadline_us, w->delivery->deadline_us);
     }
     int64_t left_us = max64(time_sub(deadline_us, clock_mono_us(x->clock)), 0);
     struct timespec left = { .tv_sec = left_us / 1000000, .tv_nsec = (long)(left_us % 1000000) * 1000 };
-    return ppoll(x->fds, count, &left, NULL) > 0 && x->fds[0].revents != 0;
+    if (ppoll(x->fds, 1 + x->worker_count * EXEC_FDS, &left, NULL) <= 0)
+        return false;
+    for (size_t i = 0; i < x->worker_count * EXEC_FDS; i++)
+        x->workers[i / EXEC_FDS].news[i % EXEC_FDS] = x->fds[1 + i].revents != 0;
+    return x->fds[0].revents != 0;
 }
 
 static size_t take_done(struct exec *x, struct delivery_result *ret, size_t max)
@@ -451,15 +460,22 @@ static size_t take_done(struct exec *x, struct delivery_result *ret, size_t max)
     return count;
 }
 
+static bool may_gather(const struct exec *x)
+{
+    return x->waiting.count > x->waiting.cancelled && x->done_count < EXEC_GATHER;
+}
+
 static size_t exec_poll(void *self, struct delivery_result *ret, size_t max, int64_t deadline_us)
 {
     struct exec *x = self;
-    bool woken = false;
+    bool woken = wait_for_news(x, 0);
     for (;;) {
         work(x);
-        size_t count = take_done(x, ret, max);
-        if (count > 0 || woken || clock_mono_us(x->clock) >= deadline_us)
-            return count;
+        int64_t now_us = clock_mono_us(x->clock);
+        if (x->done_count > 0)
+            deadline_us = min64(deadline_us, now_us + EXEC_GATHER_US);
+        if (woken || now_us >= deadline_us || (x->done_count > 0 && !may_gather(x)))
+            return take_done(x, ret, max);
         woken = wait_for_news(x, deadline_us);
     }
 }

@@ -190,5 +190,7 @@ void child_read(struct child *c, int *fd, struct buf *line)
             buf_add(line, chunk, (size_t)n);
         else
             tail_add(c, chunk, (size_t)n);
+        if ((size_t)n < sizeof(chunk))
+            return; /* that was all there is now */
     }
 }

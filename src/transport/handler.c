@@ -354,7 +354,7 @@ static void handler_cancel(void *self)
 const struct transport_ops transport_handler = {
     .scheme   = "handler",
     .size     = sizeof(struct handler),
-    .promises = 0,
+    .promises = TRANSPORT_INSIDE,
     .concurrency = HANDLER_CONCURRENCY * (1 + HANDLER_WAITING_PER_THREAD),
     .check    = handler_check,
     .open     = handler_open,

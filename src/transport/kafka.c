@@ -353,9 +353,8 @@ static int add_attributes(struct kafka *k, const struct pr_message *m, rd_kafka_
     int rc = PR_OK;
     cloudevent_init(&event, m, k->config->source);
     for (size_t i = 0; rc == PR_OK && i < event.count; i++) {
-        char name[64];
-        int size = snprintf(name, sizeof(name), "ce_%s", event.attributes[i].name);
-        rc = header_add(headers, (pr_slice){ name, (size_t)size }, event.attributes[i].value);
+        pr_slice name = cloudevent_name(&k->scratch, "ce_", event.attributes[i].name);
+        rc = name.data != NULL ? header_add(headers, name, event.attributes[i].value) : PR_ENOMEM;
     }
     return rc;
 }

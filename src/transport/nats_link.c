@@ -25,6 +25,7 @@ struct nats_link {
     natsConnection *connection;
     natsSubscription *inbox;
     char inbox_name[INBOX_SIZE];
+    struct answer *taken; /* out of the box, and not asked for yet */
 
     /* Below: under the lock. */
     enum nats_link_state state;
@@ -70,10 +71,14 @@ static void on_answer(natsConnection *connection, natsSubscription *inbox, natsM
         free(answer);
         return;
     }
+    bool was_shown = link->first != NULL; /* and nobody has come by since */
     *answer = (struct answer){ .message = message };
     *link->last = answer;
     link->last = &answer->next;
-    show_and_unlock(link);
+    if (was_shown)
+        pthread_mutex_unlock(&lock);
+    else
+        show_and_unlock(link);
 }
 
 static void go_down(struct nats_link *link, natsStatus status, const char *text)
@@ -175,6 +180,15 @@ struct nats_link *nats_link_open(natsOptions *options, int event_fd)
     return NULL;
 }
 
+static void answers_free(struct answer *first)
+{
+    for (struct answer *a = first, *next; a != NULL; a = next) {
+        next = a->next;
+        natsMsg_Destroy(a->message);
+        free(a);
+    }
+}
+
 void nats_link_close(struct nats_link *link)
 {
     if (link == NULL)
@@ -183,11 +197,8 @@ void nats_link_close(struct nats_link *link)
     forget(link);
     natsSubscription_Destroy(link->inbox); /* NULL is fine for both */
     natsConnection_Destroy(link->connection);
-    for (struct answer *a = link->first, *next; a != NULL; a = next) {
-        next = a->next;
-        natsMsg_Destroy(a->message);
-        free(a);
-    }
+    answers_free(link->taken);
+    answers_free(link->first);
     free(link);
 }
 
@@ -222,13 +233,17 @@ natsStatus nats_link_publish(struct nats_link *link, natsMsg *message)
 
 natsMsg *nats_link_answer(struct nats_link *link, uint64_t *ret_number)
 {
-    pthread_mutex_lock(&lock);
-    struct answer *answer = link->first;
-    if (answer != NULL && (link->first = answer->next) == NULL)
+    if (link->taken == NULL) { /* all at once: whoever brings the next one shows it again */
+        pthread_mutex_lock(&lock);
+        link->taken = link->first;
+        link->first = NULL;
         link->last = &link->first;
-    pthread_mutex_unlock(&lock);
+        pthread_mutex_unlock(&lock);
+    }
+    struct answer *answer = link->taken;
     if (answer == NULL)
         return NULL;
+    link->taken = answer->next;
     natsMsg *message = answer->message;
     free(answer);
     const char *dot = strrchr(natsMsg_GetSubject(message), '.');

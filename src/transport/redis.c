@@ -118,17 +118,30 @@ static void redis_drop(void *self)
     r->greetings = 0;
 }
 
-/* False: no memory, and nothing was added. */
+/* "$12\r\n" */
+static void add_size(struct buf *bytes, char kind, size_t size)
+{
+    char text[24], *at = text + sizeof(text);
+    *--at = '\n';
+    *--at = '\r';
+    do
+        *--at = (char)('0' + size % 10);
+    while ((size /= 10) > 0);
+    *--at = kind;
+    buf_add(bytes, at, (size_t)(text + sizeof(text) - at));
+}
+
+/* Straight into the buffer: hiredis would make a copy of its own first.  False: no memory, and nothing was added. */
 static bool add_command(struct redis *r, size_t count, const char **args, const size_t *sizes)
 {
     struct buf *bytes = &r->session.pipeline.bytes;
-    char *command;
     size_t before = bytes->size;
-    int size = redisFormatCommandArgv(&command, (int)count, args, sizes);
-    if (size < 0)
-        return false;
-    buf_add(bytes, command, (size_t)size);
-    redisFreeCommand(command);
+    add_size(bytes, '*', count);
+    for (size_t i = 0; i < count; i++) {
+        add_size(bytes, '$', sizes[i]);
+        buf_add(bytes, args[i], sizes[i]);
+        buf_add(bytes, "\r\n", 2);
+    }
     if (buf_failed(bytes) == 0)
         return true;
     buf_truncate(bytes, before);
@@ -189,7 +202,7 @@ static bool is_own_field(pr_slice name)
 /* Names of attributes with ce_ before them; NULL data: no memory. */
 static pr_slice attribute_name(struct redis *r, const char *name)
 {
-    return arena_printf(&r->scratch, "ce_%s", name);
+    return cloudevent_name(&r->scratch, "ce_", name);
 }
 
 static int add_fields(struct redis *r, const struct pr_message *m, struct command *c, struct pr_error *reterr)

@@ -55,6 +55,7 @@ enum transport_promise {
     TRANSPORT_ORDERED = 1, /* keeps the order of submission per stream: several of one stream may be out */
     TRANSPORT_LOSSY   = 2, /* SEND_OK does not mean durable */
     TRANSPORT_REMOTE  = 4, /* goes over a network */
+    TRANSPORT_INSIDE  = 8, /* runs a user's code in our process: a message can be the death of it */
 };
 
 struct transport_ops {

@@ -48,6 +48,12 @@ TEST(utf8_refuses_overlong_and_broken_forms)
     };
     for (size_t i = 0; i < ARRAY_LENGTH(wrong); i++)
         CHECK(!utf8_valid(slice_from(wrong[i])));
+    for (size_t i = 0; i < 24; i++) { /* also where eight are looked at together */
+        char text[24];
+        memset(text, 'a', sizeof(text));
+        text[i] = '\x80';
+        CHECK(!utf8_valid(PR_BYTES(text, sizeof(text))));
+    }
     CHECK(utf8_valid(PR_STR("")));
     CHECK(utf8_valid((pr_slice){ NULL, 0 }));
     CHECK(utf8_valid(PR_STR("a\0\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80")));

@@ -103,6 +103,16 @@ TEST(names_with_control_characters_or_broken_utf8_are_refused)
              PR_OK);
 }
 
+TEST(json_is_known_without_a_tree)
+{
+    static const char *const good[] = { "1", " [ 1, {\"a\": null} ] ", "\"\xc3\xa4\"", "-1.5e+300", "true" };
+    static const char *const bad[] = { "", " ", "{", "1 2", "[1,]", "{\"a\":1,}", "\"\xff\"", "'a'", "01" };
+    for (size_t i = 0; i < ARRAY_LENGTH(good); i++)
+        CHECK(slice_is_json(pr_str(good[i])));
+    for (size_t i = 0; i < ARRAY_LENGTH(bad); i++)
+        CHECK(!slice_is_json(pr_str(bad[i])));
+}
+
 TEST(headers_must_be_one_json_object)
 {
     static const char *const good[] = {

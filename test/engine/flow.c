@@ -75,6 +75,43 @@ TEST(a_stop_finishes_what_is_out_and_hands_back_the_rest_uncounted) /* B14 */
     stage_close(&s);
 }
 
+/* How many cycles it takes to send what an endpoint takes two of at once, and ends quickly. */
+static uint64_t cycles_needed(bool ahead)
+{
+    struct stage         s;
+    struct engine_counts counts;
+    stage_set(&s);
+    s.scenario.endpoints[0].concurrency = 2;
+    s.scenario.endpoints[0].ahead       = ahead;
+    stage_open(&s);
+    for (int i = 0; i < 1000; i++)
+        world_send(&s.w, "", "ok");
+    stage_run(&s, PR_MINUTES(10));
+    CHECK_EQ(s.count, 1000);
+    engine_counts(s.w.instances[0].engine, &counts);
+    stage_close(&s);
+    return counts.cycles;
+}
+
+TEST(what_an_endpoint_ends_during_a_cycle_is_handed_out_before)
+{
+    CHECK(cycles_needed(true) * 3 < cycles_needed(false) * 2);
+}
+
+TEST(who_ends_nothing_gets_nothing_ahead)
+{
+    struct stage s;
+    stage_set(&s);
+    s.scenario.endpoints[0].concurrency = 8;
+    s.scenario.endpoints[0].ahead       = true;
+    stage_open(&s);
+    for (int i = 0; i < 40; i++)
+        world_send(&s.w, "", "slow:2000");
+    stage_run(&s, PR_SECONDS(1));
+    CHECK_EQ(s.count, 8);
+    stage_close(&s);
+}
+
 TEST(the_window_is_never_exceeded_whatever_waits) /* B16 */
 {
     struct stage s;

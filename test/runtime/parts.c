@@ -257,6 +257,17 @@ TEST(courier_brings_one_result_for_each_delivery)
     harness_free(h);
 }
 
+/* A pause after each of them would take ten seconds. */
+TEST(courier_does_not_pause_while_others_wait_for_room)
+{
+    struct harness *h = harness_new("null:", 1);
+    int64_t         begin_us = now_us();
+    CHECK(courier_give(h->courier, h->list, DELIVERIES));
+    harness_wait(h, SEND_OK, DELIVERIES);
+    CHECK(now_us() - begin_us < PR_SECONDS(5));
+    harness_free(h);
+}
+
 TEST(courier_starts_nothing_after_the_lease)
 {
     struct harness *h = harness_new("null:", 0);

@@ -158,6 +158,8 @@ TEST(cloudevent_structured_takes_the_form_that_fits_the_data)
         { "text/json", " [ 1 ] ", "[1]" },
         { "application/json", "{\"a\":", NULL },  /* a lie */
         { "application/json", "{\"a\":1} x", NULL },
+        { "application/json", "\"\\u00e4\"", "\"\xc3\xa4\"" },
+        { "application/json", "\"\\ud800\"", NULL }, /* half of a character: others would refuse the event */
         { "text/plain", "Euro \xe2\x82\xac \"q\" \n", "\"Euro \xe2\x82\xac \\\"q\\\" \\n\"" },
         { "text/plain", "\xff\xfe", NULL },
         { "application/octet-stream", "{\"a\":1}", "\"{\\\"a\\\":1}\"" },

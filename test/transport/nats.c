@@ -22,7 +22,7 @@ static void server_gone(void)
 
 static void write_config(struct server *s, const char *more)
 {
-    char path[128];
+    char path[sizeof(s->folder) + 16];
     snprintf(path, sizeof(path), "%s/config", s->folder);
     FILE *file = fopen(path, "w");
     CHECK(file != NULL);

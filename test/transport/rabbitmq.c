@@ -33,7 +33,7 @@ static void start_names(void)
 
 static void write_file(const char *name, const char *text)
 {
-    char path[128];
+    char path[sizeof(server.folder) + 32];
     snprintf(path, sizeof(path), "%s/%s", server.folder, name);
     FILE *file = fopen(path, "w");
     CHECK(file != NULL);
@@ -78,9 +78,14 @@ static void set_arguments(void)
     server_arg(&server, PROGRAM);
 }
 
+bool rabbitmq_is_installed(void)
+{
+    return access(PROGRAM, X_OK) == 0;
+}
+
 struct server *rabbitmq(void)
 {
-    if (access(PROGRAM, X_OK) != 0)
+    if (!rabbitmq_is_installed())
         SKIP("RabbitMQ is not installed");
     if (server.folder[0] == '\0') {
         server_prepare(&server);

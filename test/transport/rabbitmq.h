@@ -8,6 +8,8 @@
 
 #define RABBITMQ_MESSAGE_MAX (2 << 20) /* bytes; the broker's limit */
 
+bool rabbitmq_is_installed(void);
+
 /* Started at the first call, gone with the program.  Skips the test when RabbitMQ is not installed. */
 struct server *rabbitmq(void);
 unsigned rabbitmq_tls_port(void);

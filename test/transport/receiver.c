@@ -35,7 +35,7 @@
 #define TRUNCATED_BYTES 1000
 
 static const char usage[] =
-    "usage: receiver [--port N] [--digest-only] [--cert FILE --key FILE]\n"
+    "usage: receiver [--port N] [--digest-only | --count-only] [--cert FILE --key FILE]\n"
     "\n"
     "Listens on 127.0.0.1 (port 0: a free one), prints the port as its first line, and runs until\n"
     "SIGTERM, SIGINT or the end of its standard input.\n"
@@ -62,7 +62,8 @@ static const char usage[] =
     "headers of a message (postriderheaders).\n"
     "\n"
     "GET    /records        one JSON object per line: n, from_port, path, headers (names in lower\n"
-    "                       case), size, sha256, and body in base64 (not with --digest-only)\n"
+    "                       case), size, sha256, and body in base64 (not with --digest-only);\n"
+    "                       none with --count-only\n"
     "GET    /count          how many\n"
     "DELETE /records        forget them\n";
 
@@ -80,7 +81,7 @@ static struct {
     size_t          count;
     unsigned        releases; /* how often POST /release came */
     bool            stopping;
-    bool            digest_only;
+    bool            digest_only, count_only;
 } state = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
 
 struct request {
@@ -125,9 +126,20 @@ static void write_body(struct json_writer *w, pr_slice body)
     buf_fini(&text);
 }
 
+static unsigned count_one(void)
+{
+    pthread_mutex_lock(&state.lock);
+    state.count++;
+    unsigned releases = state.releases;
+    pthread_mutex_unlock(&state.lock);
+    return releases;
+}
+
 /* Returns how often POST /release had come by then: who waits for the next one must not miss it. */
 static unsigned record(struct MHD_Connection *connection, const char *path, pr_slice body)
 {
+    if (state.count_only)
+        return count_one();
     struct record *r = calloc(1, sizeof(*r));
     ASSERT(r != NULL);
     const union MHD_ConnectionInfo *info =
@@ -482,12 +494,14 @@ static void parse_options(int argc, char **argv, struct options *ret)
     static const struct option longs[] = {
         { "port", required_argument, NULL, 'p' }, { "digest-only", no_argument, NULL, 'd' },
         { "cert", required_argument, NULL, 'c' }, { "key", required_argument, NULL, 'k' },
-        { "help", no_argument, NULL, 'h' },       { 0 },
+        { "help", no_argument, NULL, 'h' },       { "count-only", no_argument, NULL, 'n' },
+        { 0 },
     };
     for (int c; (c = getopt_long(argc, argv, "", longs, NULL)) != -1;) {
         switch (c) {
         case 'p': ret->port = (uint16_t)strtol(optarg, NULL, 10); break;
         case 'd': state.digest_only = true; break;
+        case 'n': state.count_only = true; break;
         case 'c': ret->cert = optarg; break;
         case 'k': ret->key = optarg; break;
         case 'h': fputs(usage, stdout); exit(0);

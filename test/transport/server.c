@@ -42,7 +42,8 @@ unsigned server_free_port(void)
 void server_prepare(struct server *s)
 {
     *s = (struct server){ .port = server_free_port() };
-    snprintf(s->folder, sizeof(s->folder), "/tmp/postrider-test-XXXXXX");
+    const char *parent = getenv("TMPDIR");
+    snprintf(s->folder, sizeof(s->folder), "%s/postrider-test-XXXXXX", parent != NULL ? parent : "/tmp");
     CHECK(mkdtemp(s->folder) != NULL);
     CHECK_EQ(chmod(s->folder, 0755), 0); /* some servers leave root's rights behind */
 }
@@ -69,7 +70,7 @@ static bool takes_connections(unsigned port)
 static void become(struct server *s)
 {
     char *argv[SERVER_ARGS_MAX] = { NULL };
-    char log[128];
+    char log[sizeof(s->folder) + 8];
     for (size_t i = 0; i < s->arg_count; i++)
         argv[i] = s->args[i];
     snprintf(log, sizeof(log), "%s/log", s->folder);
