@@ -14,6 +14,7 @@
  *   pgbare.c   PostgreSQL without Postrider
  *   postgres.c draining against that, and with an old snapshot that somebody holds
  *   pgburden.c depth, stuck streams, several instances, senders at the same time
+ *   listing.c  how long people wait for an answer, on SQLite; pglisting.c: and on PostgreSQL
  *   pglive.c   latency, and the daemon and the server while nothing happens
  *
  * A benchmark that cannot go on says why and ends: there is nobody to handle it. */
@@ -57,6 +58,7 @@ void bench_latency(const struct bench *b);
 void bench_idle(const struct bench *b);
 void bench_postgres(const struct bench *b); /* all of it on PostgreSQL */
 void bench_wal(const struct bench *b);      /* wants a server with wal_level = logical */
+void bench_listings(const struct bench *b);  /* on SQLite, and where there is a server on PostgreSQL */
 /* Memory with many waiting; uses and spends the deep backlog of bench_burden(). */
 void bench_memory(const struct bench *b);
 

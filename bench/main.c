@@ -15,12 +15,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "listing.h"
 #include "report.h"
 
 #define DEEP_SPARE 10 /* a tenth more than is told, since draining spends some */
 
 static const char usage[] =
-    "usage: postrider-bench [sqlite|latency|idle|postgres|wal|all] [--messages N] [--only PART] [--quick] "
+    "usage: postrider-bench [sqlite|latency|idle|postgres|wal|listings|all] [--messages N] [--only PART] [--quick] "
     "[--json] "
     "[--dir DIR]\n"
     "\n"
@@ -29,6 +30,7 @@ static const char usage[] =
     "  idle          the daemon's memory and processor time\n"
     "  postgres      all of it on PostgreSQL, on the server that ./dev bench postgres starts\n"
     "  wal           latency when PostgreSQL's log is the source; ./dev bench wal starts a server for it\n"
+    "  listings      every listing with ten times --messages waiting and as many dead letters, on SQLite and PostgreSQL\n"
     "  --messages N  size of the backlog (1000000, at least 100000); the deep one has five times as many,\n"
     "                on PostgreSQL ten times\n"
     "  --only PART   of postgres: latency, idle, drain, instances, senders, killed, depth, stuck, flow or "
@@ -107,12 +109,17 @@ void bench_wal(const struct bench *b)
 {
     bench_postgres(b);
 }
+
+void listing_postgres(const struct bench *b)
+{
+    progress(b, "postgres is not built in: libpq was not found");
+}
 #endif
 
 /* ---- What to do ------------------------------------------------------------------------------- */
 
 struct order {
-    bool sqlite, latency, idle, postgres, wal;
+    bool sqlite, latency, idle, postgres, wal, listings;
     const char *dir;
     size_t messages; /* 0: not said */
 };
@@ -120,13 +127,18 @@ struct order {
 static bool order_what(struct order *o, const char *word)
 {
     bool all = strcmp(word, "all") == 0;
-    o->sqlite |= all || strcmp(word, "sqlite") == 0;
-    o->latency |= all || strcmp(word, "latency") == 0;
-    o->idle |= all || strcmp(word, "idle") == 0;
-    o->postgres |= strcmp(word, "postgres") == 0; /* wants a server: only when it is asked for */
-    o->wal |= strcmp(word, "wal") == 0;
-    return all || strcmp(word, "sqlite") == 0 || strcmp(word, "latency") == 0 || strcmp(word, "idle") == 0 ||
-           strcmp(word, "postgres") == 0 || strcmp(word, "wal") == 0;
+    const struct {
+        const char *word;
+        bool *ret, in_all; /* what wants a server is done only when it is asked for */
+    } parts[] = { { "sqlite", &o->sqlite, true },      { "latency", &o->latency, true },   { "idle", &o->idle, true },
+                  { "postgres", &o->postgres, false }, { "wal", &o->wal, false },        { "listings", &o->listings, false } };
+    bool known = all;
+    for (size_t i = 0; i < ARRAY_LENGTH(parts); i++) {
+        bool named = strcmp(word, parts[i].word) == 0;
+        *parts[i].ret |= named || (all && parts[i].in_all);
+        known |= named;
+    }
+    return known;
 }
 
 static bool parse_count(const char *text, size_t *ret)
@@ -156,7 +168,7 @@ static bool parse(int argc, char **argv, struct order *o, struct bench *b)
         else if (!order_what(o, argv[i]))
             return false;
     }
-    if (!o->sqlite && !o->latency && !o->idle && !o->postgres && !o->wal)
+    if (!o->sqlite && !o->latency && !o->idle && !o->postgres && !o->wal && !o->listings)
         o->sqlite = o->latency = o->idle = true;
     return true;
 }
@@ -201,6 +213,8 @@ static int run(const struct bench *b, const struct order *o)
         bench_postgres(b);
     if (o->wal)
         bench_wal(b);
+    if (o->listings)
+        bench_listings(b);
     int missed = report_end(!b->json_only);
     if (missed > 0)
         progress(b, "%d missed", missed);

@@ -34,6 +34,13 @@ bool filter_is_empty(const struct filter *f)
            f->error.size == 0 && f->fingerprint.size == 0;
 }
 
+bool filter_is_time(const struct filter *f)
+{
+    struct filter rest = *f;
+    rest.since_us = rest.until_us = 0;
+    return f->since_us != 0 && f->after == 0 && filter_is_empty(&rest);
+}
+
 static void write_id(struct json_writer *w, pr_id id)
 {
     char text[PR_ID_TEXT_SIZE];
