@@ -14,6 +14,7 @@
  *   pgbare.c   PostgreSQL without Postrider
  *   postgres.c draining against that, and with an old snapshot that somebody holds
  *   pgburden.c depth, stuck streams, several instances, senders at the same time
+ *   listing.c  how long people wait for an answer, on SQLite; pglisting.c: and on PostgreSQL
  *   pglive.c   latency, and the daemon and the server while nothing happens
  *
  *   transport.c  each transport beside a raw producer: raw_*.c, on servers that carrier.c and the tests start
@@ -61,6 +62,7 @@ void bench_idle(const struct bench *b);
 void bench_postgres(const struct bench *b); /* all of it on PostgreSQL */
 void bench_transports(const struct bench *b);
 void bench_wal(const struct bench *b);      /* wants a server with wal_level = logical */
+void bench_listings(const struct bench *b);  /* on SQLite, and where there is a server on PostgreSQL */
 /* Memory with many waiting; uses and spends the deep backlog of bench_burden(). */
 void bench_memory(const struct bench *b);
 

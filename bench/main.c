@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "listing.h"
 #include "report.h"
 
 #define SERVERS_PARENT "/dev/shm"
@@ -23,7 +24,7 @@
 #define DEEP_SPARE 10                     /* a tenth more than is told, since draining spends some */
 
 static const char usage[] =
-    "usage: postrider-bench [sqlite|latency|idle|postgres|wal|transports|all] [--messages N] [--only PART] "
+    "usage: postrider-bench [sqlite|latency|idle|postgres|wal|transports|listings|all] [--messages N] [--only PART] "
     "[--quick] "
     "[--json] "
     "[--dir DIR]\n"
@@ -34,6 +35,7 @@ static const char usage[] =
     "  postgres      all of it on PostgreSQL, on the server that ./dev bench postgres starts\n"
     "  wal           latency when PostgreSQL's log is the source; ./dev bench wal starts a server for it\n"
     "  transports    each transport against a raw producer, on real servers that it starts\n"
+    "  listings      every listing with ten times --messages waiting and as many dead letters, on SQLite and PostgreSQL\n"
     "  --messages N  size of the backlog (1000000, at least 100000); the deep one has five times as many,\n"
     "                on PostgreSQL ten times\n"
     "  --only PART   of postgres: latency, idle, drain, instances, senders, killed, depth, stuck, flow or "
@@ -113,12 +115,17 @@ void bench_wal(const struct bench *b)
 {
     bench_postgres(b);
 }
+
+void listing_postgres(const struct bench *b)
+{
+    progress(b, "postgres is not built in: libpq was not found");
+}
 #endif
 
 /* ---- What to do ------------------------------------------------------------------------------- */
 
 struct order {
-    bool sqlite, latency, idle, postgres, wal, transports;
+    bool sqlite, latency, idle, postgres, wal, transports, listings;
     const char *dir;
     size_t messages; /* 0: not said */
 };
@@ -126,14 +133,19 @@ struct order {
 static bool order_what(struct order *o, const char *word)
 {
     bool all = strcmp(word, "all") == 0;
-    o->sqlite |= all || strcmp(word, "sqlite") == 0;
-    o->latency |= all || strcmp(word, "latency") == 0;
-    o->idle |= all || strcmp(word, "idle") == 0;
-    o->postgres |= strcmp(word, "postgres") == 0; /* wants a server: only when it is asked for */
-    o->wal |= strcmp(word, "wal") == 0;
-    o->transports |= strcmp(word, "transports") == 0;
-    return all || strcmp(word, "sqlite") == 0 || strcmp(word, "latency") == 0 || strcmp(word, "idle") == 0 ||
-           strcmp(word, "postgres") == 0 || strcmp(word, "wal") == 0 || strcmp(word, "transports") == 0;
+    const struct {
+        const char *word;
+        bool *ret, in_all; /* what wants a server is done only when it is asked for */
+    } parts[] = { { "sqlite", &o->sqlite, true },      { "latency", &o->latency, true },   { "idle", &o->idle, true },
+                  { "postgres", &o->postgres, false }, { "wal", &o->wal, false },        { "listings", &o->listings, false },
+                  { "transports", &o->transports, false } };
+    bool known = all;
+    for (size_t i = 0; i < ARRAY_LENGTH(parts); i++) {
+        bool named = strcmp(word, parts[i].word) == 0;
+        *parts[i].ret |= named || (all && parts[i].in_all);
+        known |= named;
+    }
+    return known;
 }
 
 static bool parse_count(const char *text, size_t *ret)
@@ -163,7 +175,7 @@ static bool parse(int argc, char **argv, struct order *o, struct bench *b)
         else if (!order_what(o, argv[i]))
             return false;
     }
-    if (!o->sqlite && !o->latency && !o->idle && !o->postgres && !o->wal && !o->transports)
+    if (!o->sqlite && !o->latency && !o->idle && !o->postgres && !o->wal && !o->transports && !o->listings)
         o->sqlite = o->latency = o->idle = true;
     return true;
 }
@@ -222,6 +234,8 @@ static int run(const struct bench *b, const struct order *o)
         bench_wal(b);
     if (o->transports)
         bench_transports(b);
+    if (o->listings)
+        bench_listings(b);
     int missed = report_end(!b->json_only);
     if (missed > 0)
         progress(b, "%d missed", missed);

@@ -133,7 +133,7 @@ void pgbare_insert(PGconn *pg, size_t count, size_t streams)
     pgbare_run(pg, sql);
 }
 
-static void set_durable(bool durable)
+void pgbare_set_durable(bool durable)
 {
     const char *value = durable ? "on" : "off";
     server_run("ALTER SYSTEM SET fsync = %s", value);
@@ -144,11 +144,11 @@ static void set_durable(bool durable)
 void pgbare_fill(const char *database, size_t count)
 {
     pgbare_create(database);
-    set_durable(false);
+    pgbare_set_durable(false);
     PGconn *pg = pgbare_open(database);
     for (size_t done = 0; done < count; done += FILL_BATCH)
         pgbare_insert(pg, min_size(FILL_BATCH, count - done), 0);
-    set_durable(true);
+    pgbare_set_durable(true);
     pgbare_run(pg, "VACUUM ANALYZE outbox");
     pgbare_run(pg, "CHECKPOINT");
     pgbare_close(pg);

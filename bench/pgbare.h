@@ -31,6 +31,7 @@ double pgbare_number(PGconn *pg, const char *sql);
 void pgbare_insert(PGconn *pg, size_t count, size_t streams);
 /* As fast as can be, without durability; afterwards all of it is on disk, and looked through once. */
 void pgbare_fill(const char *database, size_t count);
+void pgbare_set_durable(bool durable);
 /* As an application sends: so many messages in transactions of `batch`.  Messages a second. */
 double pgbare_send_rate(PGconn *pg, size_t count, size_t batch);
 

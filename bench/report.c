@@ -8,7 +8,7 @@
 #include "base/json.h"
 #include "bench.h"
 
-#define MEASUREMENTS_MAX 64
+#define MEASUREMENTS_MAX 512
 #define LINE_MAX_BYTES 4096
 
 struct measurement {

@@ -37,7 +37,7 @@ static void group_json(const struct dead_group *g)
     json_key(&w, "count");
     json_uint(&w, min_size((size_t)g->count, COUNT_EXACT_MAX));
     json_key(&w, "count_exact");
-    json_bool(&w, g->count <= COUNT_EXACT_MAX);
+    json_bool(&w, g->count <= COUNT_EXACT_MAX && !g->partial);
     json_key(&w, "cause");
     json_cstr(&w, pr_reason_name(g->cause));
     json_key(&w, "reason");
@@ -57,7 +57,9 @@ static void group_add(struct cli *cli, struct table *t, const struct dead_group 
 {
     const char *reason = pr_reason_name(g->reason != PR_REASON_NONE ? g->reason : g->cause);
 
-    table_add(t, COLOR_BOLD, slice_from(count_words(&cli->arena, g->count, "", "")));
+    table_add(t, COLOR_BOLD,
+              g->partial ? arena_printf(&cli->arena, "%" PRIu64 "+", g->count)
+                         : slice_from(count_words(&cli->arena, g->count, "", "")));
     table_add(t, COLOR_NONE, g->fingerprint);
     table_add(t, COLOR_NONE, g->endpoint);
     table_add(t, COLOR_NONE, g->type);

@@ -87,20 +87,24 @@ static int print_list(struct cli *cli, const struct query_reply *reply, const ch
 {
     for (size_t i = 0; i < reply->listed_count && cli->json; i++)
         print_json(cli, reply, &reply->listed[i]);
-    if (cli->json)
-        return EXIT_DONE;
-    if (reply->listed_count == 0)
-        cli_say("%s", nothing);
-    else
+    if (!cli->json && reply->listed_count > 0)
         table_of_messages(cli, reply);
-    if (reply->more) {
-        const struct listed *last = &reply->listed[reply->listed_count - 1];
+    if (reply->cut) { /* programs are told, too: it looks like the end and is none */
+        const char *in_box = reply->next_box.size > 0 ? " --box " : "";
 
-        if (last->state == STATE_DEAD)
-            cli_say("there are more: --limit N, or --after %" PRIu64, last->row);
-        else
-            cli_say("there are more: --limit N, or --box %.*s --after %" PRIu64, SLICE_ARGS(last->box), last->row);
+        cli_say("%s in the first rows, there may be more behind: --limit N looks at all of them,%s%.*s --after "
+                "%" PRIu64 " goes on from here",
+                reply->listed_count > 0 ? "these were found" : nothing, in_box, SLICE_ARGS(reply->next_box),
+                reply->next);
+        return EXIT_DONE;
     }
+    if (!cli->json && reply->listed_count == 0)
+        cli_say("%s", nothing);
+    if (!cli->json && reply->more && reply->listed[0].state == STATE_DEAD)
+        cli_say("there are more: --limit N, or --after %" PRIu64, reply->next);
+    else if (!cli->json && reply->more)
+        cli_say("there are more: --limit N, or --box %.*s --after %" PRIu64, SLICE_ARGS(reply->next_box),
+                reply->next);
     return EXIT_DONE;
 }
 
@@ -134,6 +138,8 @@ static int list(struct cli *cli, enum query_kind kind, const char *nothing)
         query.kind = QUERY_DEAD; /* the state is shown like any other, so it can be asked for */
     if (query.kind == QUERY_DEAD)
         query.filter.state = -1;
+    if (query.filter.limit == 0) /* who says how many wants so many, however long it takes */
+        query.filter.look_max = LOOK_MAX;
     if (store_query(&cli->store, &query, &cli->arena, &reply, &err) != PR_OK)
         return cli_fault(&err);
     if (reply.listed_count == 0 && query.filter.box.size > 0)

@@ -470,6 +470,6 @@ int remote_open(const struct remote_options *options, struct store *ret, struct 
     (void)curl_easy_setopt(r->curl, CURLOPT_PROTOCOLS_STR, "http,https");
     (void)curl_easy_setopt(r->curl, CURLOPT_CONNECTTIMEOUT_MS, CONNECT_MS);
     (void)curl_easy_setopt(r->curl, CURLOPT_TIMEOUT_MS, ANSWER_MS);
-    *ret = (struct store){ &store_remote, r };
+    *ret = (struct store){ .ops = &store_remote, .self = r };
     return PR_OK;
 }

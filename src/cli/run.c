@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "cli/cli.h"
-#include "ops/server.h"
+#include "ops/front.h"
 #include "runtime/runtime.h"
 
 struct daemon {

@@ -21,12 +21,12 @@ static void print_json(const struct status *s)
 
 /* ---- Tables ---- */
 
-static void add_count(struct table *t, uint64_t count, enum color color)
+static void add_count(struct table *t, uint64_t count, bool partial, enum color color)
 {
     if (count > COUNT_EXACT_MAX)
         table_add(t, color, PR_STR("10,000+"));
     else
-        table_addf(t, count > 0 ? color : COLOR_DIM, "%" PRIu64, count);
+        table_addf(t, count > 0 ? color : COLOR_DIM, "%" PRIu64 "%s", count, partial && count > 0 ? "+" : "");
 }
 
 static void print_boxes(struct cli *cli, const struct status *s)
@@ -38,14 +38,14 @@ static void print_boxes(struct cli *cli, const struct status *s)
         const struct box_counts *b = &s->boxes.boxes[i];
 
         table_add(&t, COLOR_NONE, b->name);
-        add_count(&t, b->ready, COLOR_NONE);
-        add_count(&t, b->in_flight, COLOR_GREEN);
-        add_count(&t, b->delayed, COLOR_NONE);
-        add_count(&t, b->retrying, COLOR_YELLOW);
-        add_count(&t, b->held, COLOR_YELLOW);
-        add_count(&t, b->parked, COLOR_YELLOW);
-        add_count(&t, b->paused, COLOR_YELLOW);
-        add_count(&t, b->dead, COLOR_RED);
+        add_count(&t, b->ready, b->partial, COLOR_NONE);
+        add_count(&t, b->in_flight, false, COLOR_GREEN);
+        add_count(&t, b->delayed, b->partial, COLOR_NONE);
+        add_count(&t, b->retrying, b->partial, COLOR_YELLOW);
+        add_count(&t, b->held, b->partial, COLOR_YELLOW);
+        add_count(&t, b->parked, b->partial, COLOR_YELLOW);
+        add_count(&t, b->paused, b->partial, COLOR_YELLOW);
+        add_count(&t, b->dead, false, COLOR_RED);
         table_add(
             &t, COLOR_NONE,
             slice_from(b->oldest_us != 0 ? span_short(&cli->arena, s->boxes.now_us - b->oldest_us) : "-"));

@@ -4,7 +4,7 @@
 #include "base/slice.h"
 #include "lib/lib.h"
 #include "lib/rule.h"
-#include "ops/server.h"
+#include "ops/front.h"
 #include "runtime/config.h"
 #include "runtime/runtime.h"
 

@@ -121,6 +121,7 @@ bool api_filter(struct api *x, const char *more, struct filter *ret)
     struct pr_error error;
     int64_t now_us = api_now(x);
     *ret = api_filter_init(x);
+    ret->look_max = LOOK_MAX;
     for (size_t i = 0; i < x->params.count; i++) {
         const struct param *p = &x->params.list[i];
         if (is_word_of(p->name, more))

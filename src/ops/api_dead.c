@@ -33,7 +33,10 @@ void group_json(struct json_writer *w, const struct dead_group *g)
     pr_id_format(g->sample, id);
     json_begin_object(w);
     member_text(w, "fingerprint", g->fingerprint);
-    member_count(w, "count", "count_exact", g->count);
+    json_key(w, "count");
+    json_uint(w, g->count <= COUNT_EXACT_MAX ? g->count : COUNT_EXACT_MAX);
+    json_key(w, "count_exact"); /* else: at least so many */
+    json_bool(w, g->count <= COUNT_EXACT_MAX && !g->partial);
     json_key(w, "first_at");
     json_time(w, g->first_us);
     json_key(w, "last_at");

@@ -25,9 +25,16 @@ void api_page_end(struct api *x, const struct query_reply *reply)
 {
     json_key(&x->w, "more");
     json_bool(&x->w, reply->more);
+    json_key(&x->w, "cut"); /* what fits may be behind the rows that were looked at */
+    json_bool(&x->w, reply->cut);
     json_key(&x->w, "next"); /* for ?after= */
-    if (reply->more && reply->listed_count > 0)
-        json_uint(&x->w, reply->listed[reply->listed_count - 1].row);
+    if (reply->more)
+        json_uint(&x->w, reply->next);
+    else
+        json_cstr(&x->w, NULL);
+    json_key(&x->w, "next_box"); /* for ?box= */
+    if (reply->more && reply->next_box.size > 0)
+        json_slice(&x->w, reply->next_box);
     else
         json_cstr(&x->w, NULL);
     json_end_object(&x->w);

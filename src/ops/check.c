@@ -11,19 +11,40 @@ const char *check_state_name(enum check_state state)
     return state == CHECK_ERROR ? "error" : state == CHECK_WARN ? "warn" : "ok";
 }
 
-void checks_add(struct checks *checks, const char *name, enum check_state state, const char *format, ...)
+static struct check *add(struct checks *checks, const char *name, enum check_state state, const char *format,
+                         va_list args)
 {
     char text[1024];
-    va_list args;
 
     if (checks->count == CHECKS_MAX)
-        return;
-    va_start(args, format);
+        return NULL;
     (void)vsnprintf(text, sizeof(text), format, args);
-    va_end(args);
     struct check *check = &checks->items[checks->count++];
-    *check = (struct check){ name, state, slice_dup(checks->arena, slice_from(text)).data };
+    *check = (struct check){ name, state, slice_dup(checks->arena, slice_from(text)).data, NULL };
     ASSERT(check->text != NULL);
+    return check;
+}
+
+void checks_add(struct checks *checks, const char *name, enum check_state state, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    (void)add(checks, name, state, format, args);
+    va_end(args);
+}
+
+void checks_warn(struct checks *checks, const char *name, pr_slice about, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    struct check *check = add(checks, name, CHECK_WARN, format, args);
+    va_end(args);
+    if (check == NULL)
+        return;
+    check->about = slice_dup(checks->arena, about).data;
+    ASSERT(check->about != NULL);
 }
 
 void checks_add_wal(struct checks *checks, const struct config *config, struct store *store,

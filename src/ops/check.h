@@ -16,13 +16,17 @@ struct checks {
     struct check {
         const char *name;
         enum check_state state;
-        const char *text; /* "" when there is nothing to say */
+        const char *text;  /* "" when there is nothing to say */
+        const char *about; /* of a watchdog: the box, or "store"; NULL: of none */
     } items[CHECKS_MAX];
 };
 
 const char *check_state_name(enum check_state state); /* ok, warn, error */
 
 void checks_add(struct checks *checks, const char *name, enum check_state state, const char *format, ...)
+    PR_PRINTF(4, 5);
+/* A warning of a watchdog; name and about stay the same while it holds. */
+void checks_warn(struct checks *checks, const char *name, pr_slice about, const char *format, ...)
     PR_PRINTF(4, 5);
 /* Slots of the server's log, as the configuration wants them and as they are; nothing where there are
  * none.  ret may be NULL. */

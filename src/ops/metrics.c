@@ -254,6 +254,11 @@ static void write_states(struct buf *b, const struct metrics *m)
 
 static void write_boxes(struct buf *b, const struct metrics *m)
 {
+    family(b, "postrider_messages_stored_total", "counter",
+           "Messages that were ever stored in the box, by whomever; the same from all instances.");
+    for (size_t i = 0; i < m->boxes.box_count; i++)
+        sample_1(b, "postrider_messages_stored_total", "box", m->boxes.boxes[i].name,
+                 (double)m->boxes.boxes[i].stored);
     write_states(b, m);
     family(b, "postrider_messages_waiting", "gauge",
            "Messages that could go out, or go out after what is before them.");
@@ -362,6 +367,10 @@ void metrics_write(struct metrics *m, struct runtime *rt, const struct runtime_i
     sample_1(b, "postrider_build_info", "version", PR_STR(POSTRIDER_VERSION), 1);
     family(b, "postrider_store_up", "gauge", "1 when the store answers and its tables are right.");
     sample_1(b, "postrider_store_up", NULL, NONE, runtime_is_ready(rt, &error) == PR_OK);
+    family(b, "postrider_inbox_duplicates_total", "counter",
+           "Messages that this process was to store in the inbox, and that were there already.");
+    sample_1(b, "postrider_inbox_duplicates_total", NULL, NONE,
+             (double)__atomic_load_n(&in->store->inbox_duplicates, __ATOMIC_RELAXED));
     family(b, "postrider_counts_age_seconds", "gauge", "How old the counts of boxes are.");
     sample_1(b, "postrider_counts_age_seconds", NULL, NONE,
              (double)(clock_mono_us(clock_system()) - m->asked_us) / 1e6);

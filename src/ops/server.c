@@ -486,8 +486,8 @@ static int server_listen(struct server *s, const char *listen, struct pr_error *
     return error_set(reterr, PR_ENOMEM, "http.listen: %s: cannot start the server", listen);
 }
 
-static int server_start(struct runtime *rt, const struct config *config, struct log *log, void **ret_self,
-                        struct pr_error *reterr)
+int http_server_start(struct runtime *rt, const struct config *config, struct log *log, struct server **ret,
+                 struct pr_error *reterr)
 {
     struct address address;
     int rc = address_parse(config->http_listen, &address, reterr);
@@ -517,13 +517,12 @@ static int server_start(struct runtime *rt, const struct config *config, struct 
         return rc;
     }
     log_emit(log, LOG_INFO, "http_listening", LOG_STR("listen", config->http_listen), LOG_INT("port", s->port));
-    *ret_self = s;
+    *ret = s;
     return PR_OK;
 }
 
-static int server_retune(void *self, const struct config *config, struct pr_error *reterr)
+int server_retune(struct server *s, const struct config *config, struct pr_error *reterr)
 {
-    struct server *s = self;
     struct secrets secrets;
     int rc = secrets_init(&secrets, config, reterr);
     if (rc < 0)
@@ -537,9 +536,8 @@ static int server_retune(void *self, const struct config *config, struct pr_erro
     return PR_OK;
 }
 
-static void server_stop(void *self)
+void http_server_stop(struct server *s)
 {
-    struct server *s = self;
     atomic_store(&s->stopping, true);
     feed_shake(runtime_feed(s->rt));
     MHD_stop_daemon(s->daemon);
@@ -548,14 +546,7 @@ static void server_stop(void *self)
     server_free(s);
 }
 
-static unsigned server_port(const void *self)
+unsigned server_port(const struct server *s)
 {
-    return ((const struct server *)self)->port;
+    return s->port;
 }
-
-const struct runtime_front ops_front = {
-    .start = server_start,
-    .retune = server_retune,
-    .stop = server_stop,
-    .port = server_port,
-};

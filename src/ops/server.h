@@ -7,7 +7,13 @@
 
 #include "runtime/runtime.h"
 
-/* For runtime_options. */
-extern const struct runtime_front ops_front;
+struct server;
+
+PR_MUST_CHECK int http_server_start(struct runtime *rt, const struct config *config, struct log *log,
+                               struct server **ret, struct pr_error *reterr);
+/* Another configuration with the same http.listen holds from now on. */
+PR_MUST_CHECK int server_retune(struct server *s, const struct config *config, struct pr_error *reterr);
+void http_server_stop(struct server *s);
+unsigned server_port(const struct server *s);
 
 #endif

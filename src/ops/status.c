@@ -9,7 +9,6 @@
 #include "ops/watch.h"
 #include "ops/words.h"
 
-#define OLDEST_WARN_US PR_MINUTES(5) /* a ready message that waits longer tells of trouble */
 #define PAGE 1000
 
 static int ask(struct status *s, enum query_kind kind, struct query_reply *ret, struct pr_error *reterr)
@@ -68,22 +67,14 @@ static int count_in_flight(struct status *s, pr_slice box, struct pr_error *rete
 {
     struct query query = { .kind = QUERY_MESSAGES,
                            .brief = true,
-                           .filter = { .box = box, .state = STATE_IN_FLIGHT, .limit = PAGE } };
+                           .filter = { .box = box, .state = STATE_IN_FLIGHT, .limit = COUNT_EXACT_MAX } };
     struct query_reply page;
     struct arena arena;
-    int code = PR_OK;
 
     arena_init(&arena, 65536);
-    for (size_t seen = 0; seen < COUNT_EXACT_MAX; seen += page.listed_count) {
-        code = store_query(s->store, &query, &arena, &page, reterr);
-        if (code != PR_OK)
-            break;
+    int code = store_query(s->store, &query, &arena, &page, reterr);
+    if (code == PR_OK)
         tally(s, &page);
-        if (!page.more || page.listed_count == 0)
-            break;
-        query.filter.after = page.listed[page.listed_count - 1].row;
-        arena_reset(&arena);
-    }
     arena_fini(&arena);
     return code;
 }
@@ -173,15 +164,10 @@ static bool box_has_instance(const struct status *s, pr_slice box)
 static void check_box(struct status *s, const struct box_counts *b)
 {
     uint64_t waits = b->ready + b->delayed + b->retrying + b->held;
-    int64_t age = b->oldest_us != 0 ? s->boxes.now_us - b->oldest_us : 0;
 
     if (waits > 0 && !box_has_instance(s, b->name))
         checks_add(&s->checks, "instance", CHECK_WARN, "%s in %.*s and nobody delivers: start postrider run",
                    count_words(s->checks.arena, waits, "message waits", "messages wait"), SLICE_ARGS(b->name));
-    if (age > OLDEST_WARN_US)
-        checks_add(&s->checks, "age", CHECK_WARN,
-                   "the oldest ready message in %.*s waits since %s: postrider list --box %.*s --limit 1",
-                   SLICE_ARGS(b->name), span_words(s->checks.arena, age), SLICE_ARGS(b->name));
     if (b->dead > 0)
         checks_add(&s->checks, "dead", CHECK_WARN, "%s from %.*s: postrider dead list --box %.*s",
                    count_words(s->checks.arena, b->dead, "dead letter", "dead letters"), SLICE_ARGS(b->name),
@@ -271,17 +257,6 @@ static void json_count(struct json_writer *w, const char *key, uint64_t value)
     json_uint(w, value);
 }
 
-static bool box_is_exact(const struct box_counts *b)
-{
-    const uint64_t counts[] = { b->ready,  b->in_flight, b->delayed, b->retrying, b->held,
-                                b->parked, b->paused,    b->dead,    b->done };
-
-    for (size_t i = 0; i < ARRAY_LENGTH(counts); i++)
-        if (counts[i] > COUNT_EXACT_MAX)
-            return false;
-    return true;
-}
-
 void status_boxes_json(struct json_writer *w, const struct status *s)
 {
     json_key(w, "boxes");
@@ -301,8 +276,8 @@ void status_boxes_json(struct json_writer *w, const struct status *s)
         json_count(w, "paused", b->paused);
         json_count(w, "dead", b->dead);
         json_count(w, "done", b->done);
-        json_key(w, "counts_exact"); /* else some are COUNT_EXACT_MAX + 1, and stand for more than that */
-        json_bool(w, box_is_exact(b));
+        json_key(w, "counts_exact"); /* else: at least so many */
+        json_bool(w, box_counts_exact(b));
         json_key(w, "oldest_age_seconds");
         json_double(w, b->oldest_us != 0 ? (double)max64(s->boxes.now_us - b->oldest_us, 0) / 1e6 : 0);
         json_end_object(w);

@@ -4,10 +4,7 @@
 #include "base/util.h"
 #include "ops/words.h"
 
-#define STUCK_US PR_MINUTES(1)    /* ready so long, with an instance that has nothing out */
-#define GROWING_US PR_MINUTES(10) /* dead letters of this time ... */
-#define GROWING_COUNT 10          /* ... from so many on are more than accidents */
-#define NEAR_DEFAULT 4            /* where no endpoint is configured: one before the usual limit */
+#define NEAR_DEFAULT 4 /* where no endpoint is configured: one before the usual limit */
 
 int watch_near(const struct config *config)
 {
@@ -46,12 +43,13 @@ static void watch_progress(struct status *s)
         const struct box_counts *b = &s->boxes.boxes[i];
         const struct instance_info *n = idle_owner(s, b->name);
         int64_t age_us = b->oldest_us != 0 ? s->boxes.now_us - b->oldest_us : 0;
-        if (n != NULL && b->ready > 0 && age_us > STUCK_US && s->instances.now_us - n->started_us > STUCK_US)
-            checks_add(&s->checks, "progress", CHECK_WARN,
-                       "instance %.*s has the lease of %.*s and sends nothing, though a message is ready for "
-                       "%s: look at its "
-                       "log, then restart it",
-                       SLICE_ARGS(n->name), SLICE_ARGS(b->name), span_words(s->checks.arena, age_us));
+        int64_t stuck_us = s->config->watch.stuck_us;
+        if (n != NULL && b->ready > 0 && age_us > stuck_us && s->instances.now_us - n->started_us > stuck_us)
+            checks_warn(&s->checks, "progress", b->name,
+                        "instance %.*s has the lease of %.*s and sends nothing, though a message is ready for "
+                        "%s: look at its "
+                        "log, then restart it",
+                        SLICE_ARGS(n->name), SLICE_ARGS(b->name), span_words(s->checks.arena, age_us));
     }
 }
 
@@ -60,31 +58,46 @@ static void watch_outcomes(struct status *s)
     for (size_t i = 0; i < s->failing.failing_count; i++) {
         const struct box_failing *f = &s->failing.failing[i];
         if (f->near_limit > 0)
-            checks_add(&s->checks, "poison", CHECK_WARN,
-                       "%s in %.*s handed out again and again without an outcome, and near the limit: they may "
-                       "kill the "
-                       "process; look with postrider list --box %.*s --state retrying, set aside with "
-                       "postrider park ID",
-                       count_words(s->checks.arena, f->near_limit, "message was", "messages were"),
-                       SLICE_ARGS(f->name), SLICE_ARGS(f->name));
+            checks_warn(
+                &s->checks, "poison", f->name,
+                "%s in %.*s handed out again and again without an outcome, and near the limit: they may "
+                "kill the "
+                "process; look with postrider list --box %.*s --state retrying, set aside with "
+                "postrider park ID",
+                count_words(s->checks.arena, f->near_limit, "message was", "messages were"),
+                SLICE_ARGS(f->name), SLICE_ARGS(f->name));
+    }
+}
+
+static void watch_age(struct status *s)
+{
+    for (size_t i = 0; i < s->boxes.box_count; i++) {
+        const struct box_counts *b = &s->boxes.boxes[i];
+        int64_t age_us = b->oldest_us != 0 ? s->boxes.now_us - b->oldest_us : 0;
+        if (age_us > s->config->watch.oldest_us)
+            checks_warn(&s->checks, "age", b->name,
+                        "the oldest ready message in %.*s waits since %s: postrider list --box %.*s --limit 1",
+                        SLICE_ARGS(b->name), span_words(s->checks.arena, age_us), SLICE_ARGS(b->name));
     }
 }
 
 static void watch_deaths(struct status *s)
 {
+    int64_t within_us = s->config->watch.deaths_within_us;
+    uint64_t many = (uint64_t)s->config->watch.deaths;
     struct query query = { .kind = QUERY_DEAD_COUNT,
-                           .filter = { .state = -1, .since_us = s->boxes.now_us - GROWING_US } };
+                           .filter = { .state = -1, .since_us = s->boxes.now_us - within_us } };
     struct query_reply reply;
     struct pr_error err;
     uint64_t dead = 0;
     for (size_t i = 0; i < s->boxes.box_count; i++)
         dead += s->boxes.boxes[i].dead;
-    if (dead < GROWING_COUNT || store_query(s->store, &query, s->checks.arena, &reply, &err) != PR_OK ||
-        reply.total < GROWING_COUNT)
+    if (dead < many || store_query(s->store, &query, s->checks.arena, &reply, &err) != PR_OK ||
+        reply.total < many)
         return;
-    checks_add(&s->checks, "dying", CHECK_WARN, "%s in the last %s: postrider dead groups",
-               count_words(s->checks.arena, reply.total, "message died", "messages died"),
-               span_words(s->checks.arena, GROWING_US));
+    checks_warn(&s->checks, "dying", PR_STR("store"), "%s in the last %s: postrider dead groups",
+                count_words(s->checks.arena, reply.total, "message died", "messages died"),
+                span_words(s->checks.arena, within_us));
 }
 
 static void watch_horizon(struct status *s)
@@ -93,7 +106,7 @@ static void watch_horizon(struct status *s)
     struct query_reply reply;
     struct pr_error err;
     if (store_query(s->store, &query, s->checks.arena, &reply, &err) == PR_OK && reply.facts.horizon.size > 0)
-        checks_add(&s->checks, "horizon", CHECK_WARN, "%.*s", SLICE_ARGS(reply.facts.horizon));
+        checks_warn(&s->checks, "horizon", PR_STR("store"), "%.*s", SLICE_ARGS(reply.facts.horizon));
 }
 
 void watch_check(struct status *s)
@@ -103,6 +116,7 @@ void watch_check(struct status *s)
     if (store_query(s->store, &query, s->checks.arena, &s->failing, &err) == PR_OK)
         watch_outcomes(s);
     watch_progress(s);
+    watch_age(s);
     watch_deaths(s);
     watch_horizon(s);
 }

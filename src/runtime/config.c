@@ -155,6 +155,18 @@ static int check_endpoints(const struct config_reader *reader)
     return PR_OK;
 }
 
+static int check_watch(const struct config_reader *reader)
+{
+    const struct config_watch *watch = &reader->config->watch;
+
+    if (watch->raise_to[0] != '\0' && config_find_endpoint(reader->config, slice_from(watch->raise_to)) == NULL)
+        return config_fail(reader, node_of(reader->config, &watch->raise_to), "watch.raise.to: no endpoint \"%s\"",
+                           watch->raise_to);
+    if (watch->raise_to[0] != '\0' && watch->raise_type[0] == '\0')
+        return config_fail(reader, node_of(reader->config, &watch->raise_to), "watch.raise: a message needs a type, too");
+    return PR_OK;
+}
+
 static int check_routes(const struct config_reader *reader)
 {
     const struct config *config = reader->config;
@@ -204,6 +216,8 @@ static int check(const struct config_reader *reader)
         r = check_endpoints(reader);
     if (r == PR_OK)
         r = check_routes(reader);
+    if (r == PR_OK)
+        r = check_watch(reader);
     return r != PR_OK ? r : config_check_sources(reader);
 }
 

@@ -87,6 +87,13 @@ struct config_source {
     struct wal_setting wal; /* WAL */
 };
 
+/* Watchdogs: from when on they warn, and what they send then. */
+struct config_watch {
+    int64_t every_us, stuck_us, oldest_us, deaths_within_us, calm_us;
+    int deaths;
+    const char *raise_type, *raise_to; /* "": nothing; the routes decide */
+};
+
 struct config {
     const char *file; /* for people; "" when there is none */
     const char *store;
@@ -112,6 +119,8 @@ struct config {
 
     struct config_source *sources;
     size_t source_count;
+
+    struct config_watch watch;
 
     const char *http_listen; /* "" : no HTTP */
     const char *http_token, *http_viewer_token; /* "" : none; secrets */

@@ -79,6 +79,38 @@ static const struct option_section option_log = { "log",
                                                   "Written to standard error. A reload does not change it.",
                                                   SECTION(log_options) };
 
+static const struct option watch_raise_options[] = {
+    { "type", OPTION_TEXT, "", "of the message, like `postrider.warning`; empty: none is sent", FIELD(config, watch.raise_type) },
+    { "to", OPTION_TEXT, "", "an endpoint; without it the routes decide", FIELD(config, watch.raise_to) },
+};
+static const struct option_section option_watch_raise = {
+    "watch.raise",
+    "A message in `outbox` when a warning begins, once for all instances. Its payload is a JSON object: `check`, `about` (the box), "
+    "`advice`,\n`instance`, `at`. It never raises another.",
+    SECTION(watch_raise_options)
+};
+
+static const struct option watch_options[] = {
+    { "every", OPTION_DURATION, "10s", "how often a running instance looks, when it is to raise messages", FIELD(config, watch.every_us),
+      .min = PR_MILLISECONDS(100), .max = PR_SECONDS(3600) },
+    { "stuck", OPTION_DURATION, "1m", "a message is ready for longer, and an instance that has the lease sends nothing",
+      FIELD(config, watch.stuck_us), .min = PR_SECONDS(1), .max = DAYS(1) },
+    { "oldest", OPTION_DURATION, "5m", "the oldest ready message waits for longer", FIELD(config, watch.oldest_us),
+      .min = PR_SECONDS(1), .max = DAYS(365) },
+    { "deaths", OPTION_COUNT, "10", "so many dead letters within `deaths_within` are more than accidents", FIELD(config, watch.deaths),
+      .min = 1, .max = 10000 },
+    { "deaths_within", OPTION_DURATION, "10m", "", FIELD(config, watch.deaths_within_us), .min = PR_SECONDS(1), .max = DAYS(1) },
+    { "calm", OPTION_DURATION, "10m", "a warning that did not hold for so long is over: the next one is raised anew",
+      FIELD(config, watch.calm_us), .min = PR_SECONDS(1), .max = DAYS(1) },
+    { "raise", OPTION_SECTION, "", "", .section = &option_watch_raise },
+};
+static const struct option_section option_watch = {
+    "watch",
+    "Watchdogs: `postrider status` and `/health` warn from here on, each with advice. Hand-outs without an outcome are told one before\n"
+    "`endpoints.NAME.max_attempts`, and somebody who keeps the store from cleaning up is told by the store.",
+    SECTION(watch_options)
+};
+
 static const struct option root_options[] = {
     { "store", OPTION_TEXT, "sqlite:postrider.db",
       "where the messages are: `sqlite:FILE`, relative to the current directory, or "
@@ -105,6 +137,7 @@ static const struct option root_options[] = {
     { "rules", OPTION_RULES, "", "", COUNTED(config, rules, rule_count), .section = &option_rule },
     { "sources", OPTION_LIST, "", "", COUNTED(config, sources, source_count),
       .item_size = sizeof(struct config_source), .section = &option_source, .max = 64 },
+    { "watch", OPTION_SECTION, "", "", .section = &option_watch },
     { "http", OPTION_SECTION, "", "", .section = &option_http },
     { "log", OPTION_SECTION, "", "", .section = &option_log },
 };
@@ -402,7 +435,7 @@ bool option_is_box_name(pr_slice name)
                                          "endpoint",       "control",     "audit",     "done",
                                          "messages",       "dead_letter", "in_flight", "endpoint_overview",
                                          "blocked_streams", "breaker",     "open_breaker", "wal_slot",
-                                         "wal_place" };
+                                         "wal_place",      "raised_warning" };
 
     for (size_t i = 0; i < ARRAY_LENGTH(taken); i++)
         if (name.size == strlen(taken[i]) && strncasecmp(name.data, taken[i], name.size) == 0)

@@ -224,10 +224,22 @@ static int make_relay(struct runtime *rt, const struct config *config, struct st
     return relay_new(&options, ret_relay, reterr);
 }
 
+/* The layer above has something to do: HTTP, or watchdogs that raise messages. */
+static bool wants_front(const struct config *config)
+{
+    return config->http_listen[0] != '\0' || config->watch.raise_type[0] != '\0';
+}
+
+static bool is_same_front(const struct config *a, const struct config *b)
+{
+    return strcmp(a->http_listen, b->http_listen) == 0 &&
+           (a->watch.raise_type[0] == '\0') == (b->watch.raise_type[0] == '\0');
+}
+
 static int start_front(struct runtime *rt, const struct config *config, void **ret_front, struct pr_error *reterr)
 {
     const struct runtime_front *front = rt->options.front;
-    if (front == NULL || config->http_listen[0] == '\0') {
+    if (front == NULL || !wants_front(config)) {
         *ret_front = NULL;
         return PR_OK;
     }
@@ -365,7 +377,7 @@ static int reload(struct runtime *rt, struct config *config, struct pr_error *re
 {
     const struct config *old = rt->config;
     bool keep_store = is_same_store(config, old);
-    bool keep_front = strcmp(config->http_listen, old->http_listen) == 0;
+    bool keep_front = is_same_front(config, old);
     struct works w = { .config = config,
                        .store = keep_store ? rt->store : NULL,
                        .front = keep_front ? rt->front : NULL };

@@ -22,11 +22,11 @@
 
 struct runtime;
 
-/* Who answers on http.listen; the layer above brings it along.  start is called before messages flow, stop when
- * they do no more; both may wait for requests. */
+/* Who answers on http.listen, and watches; the layer above brings it along.  start is called before messages flow (where
+ * the configuration has something for it to do), stop when they do no more; both may wait for requests. */
 struct runtime_front {
     int (*start)(struct runtime *rt, const struct config *config, struct log *log, void **ret_self, struct pr_error *reterr);
-    /* Another configuration with the same http.listen holds from now on. */
+    /* Another configuration with the same http.listen (and watchdogs, or none, as before) holds from now on. */
     int (*retune)(void *self, const struct config *config, struct pr_error *reterr);
     void (*stop)(void *self); /* NULL is fine */
     unsigned (*port)(const void *self); /* 0: none */

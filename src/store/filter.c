@@ -9,6 +9,13 @@ bool filter_is_empty(const struct filter *f)
            f->error.size == 0 && f->fingerprint.size == 0;
 }
 
+bool filter_is_time(const struct filter *f)
+{
+    struct filter rest = *f;
+    rest.since_us = rest.until_us = 0;
+    return f->since_us != 0 && f->after == 0 && filter_is_empty(&rest);
+}
+
 static pr_slice route(const struct filter *f, const struct pr_message *m, size_t n)
 {
     return f != NULL && f->routing != NULL ? f->routing->route(f->routing, m, n) : (pr_slice){ NULL, 0 };

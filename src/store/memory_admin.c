@@ -1,4 +1,5 @@
 /* Operators' actions: find what is meant, take all memory, change, tell everybody. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -519,5 +520,46 @@ int memory_admin(void *self, const struct admin *admin, struct admin_reply *ret_
     if (admin->kind == ADMIN_DEAD_EDIT && reply.changed > 0)
         reply.made = admin->made;
     *ret_reply = reply;
+    return PR_OK;
+}
+
+/* ---- Warnings ------------------------------------------------------------------------------- */
+
+static struct warned *warned_find(struct memory *memory, pr_slice name)
+{
+    for (size_t i = 0; i < memory->warned_count; i++)
+        if (slice_eq_cstr(name, memory->warned[i].name))
+            return &memory->warned[i];
+    return NULL;
+}
+
+static void warned_forget(struct memory *memory, int64_t before_us)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < memory->warned_count; i++)
+        if (memory->warned[i].seen_us >= before_us)
+            memory->warned[kept++] = memory->warned[i];
+    memory->warned_count = kept;
+}
+
+int memory_warn(void *self, const pr_slice *names, size_t count, int64_t calm_us, bool *ret_new,
+                struct pr_error *reterr)
+{
+    (void)reterr;
+    struct memory *memory = self;
+    pthread_mutex_lock(&memory->mutex);
+    int64_t now_us = memory_now(memory);
+    warned_forget(memory, time_sub(now_us, calm_us));
+    for (size_t i = 0; i < count; i++) {
+        struct warned *w = warned_find(memory, names[i]);
+        ret_new[i] = w == NULL && memory->warned_count < WARNINGS_MAX;
+        if (ret_new[i]) {
+            w = &memory->warned[memory->warned_count++];
+            (void)snprintf(w->name, sizeof(w->name), "%.*s", SLICE_ARGS(names[i]));
+        }
+        if (w != NULL)
+            w->seen_us = now_us;
+    }
+    pthread_mutex_unlock(&memory->mutex);
     return PR_OK;
 }

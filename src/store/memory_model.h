@@ -174,6 +174,11 @@ struct memory {
     size_t              audit_count;
     uint64_t            audit_last;
     uint64_t            flight_stamp;
+    struct warned {
+        char    name[WARNING_NAME_MAX + 1];
+        int64_t seen_us;
+    } warned[WARNINGS_MAX];
+    size_t warned_count;
     /* Of a store that has a name: guarded by the registry's mutex. */
     struct list_node    node;
     unsigned            users;
@@ -309,6 +314,8 @@ int memory_query(void *self, const struct query *query, struct arena *arena,
                  struct query_reply *ret_reply, struct pr_error *reterr);
 int memory_admin(void *self, const struct admin *admin, struct admin_reply *ret_reply,
                  struct pr_error *reterr);
+int memory_warn(void *self, const pr_slice *names, size_t count, int64_t calm_us, bool *ret_new,
+                struct pr_error *reterr);
 
 static inline int64_t memory_now(const struct memory *memory)
 {

@@ -4,6 +4,7 @@
 #include "base/util.h"
 #include "store/failing.h"
 #include "store/memory_model.h"
+#include "store/ranking.h"
 
 #define LISTED_DEFAULT 100
 
@@ -90,7 +91,7 @@ static int listing_dead(struct listing *l, const struct filter *filter)
         if (next == NULL)
             return PR_OK;
         if (l->reply->listed_count == l->limit) {
-            l->reply->more = true;
+            reply_is_full(l->reply);
             return PR_OK;
         }
         int rc = listing_add(l, next, STATE_DEAD);
@@ -111,7 +112,7 @@ static int listing_scan(struct listing *l, const struct list *rows, const struct
         if (!filter_matches(filter, row, state))
             continue;
         if (l->reply->listed_count == l->limit) {
-            l->reply->more = true;
+            reply_is_full(l->reply);
             return PR_OK;
         }
         int rc = listing_add(l, row, state);
@@ -195,6 +196,7 @@ static int query_boxes(struct listing *l)
         if (counts->name.data == NULL)
             return PR_ENOMEM;
         count_box(l, box, counts);
+        counts->stored = (uint64_t)box->last_seq;
     }
     return PR_OK;
 }

@@ -176,3 +176,24 @@ bool stream_is_asked(const struct filter *f, const struct stream_info *stream)
     return stream->stream.size > 0 && (f->endpoint.size == 0 || slice_eq(f->endpoint, stream->endpoint)) &&
            (f->stream.size == 0 || slice_eq(f->stream, stream->stream));
 }
+
+/* ---- Listings ------------------------------------------------------------------------------- */
+
+void reply_is_full(struct query_reply *reply)
+{
+    const struct listed *last = &reply->listed[reply->listed_count - 1];
+    if (reply->cut)
+        return; /* what was left out comes before */
+    reply->more = true;
+    reply->next = last->row;
+    reply->next_box = last->box;
+}
+
+void reply_is_cut(struct query_reply *reply, pr_slice box, uint64_t row)
+{
+    if (row == 0 || reply->more)
+        return;
+    reply->more = reply->cut = true;
+    reply->next = row;
+    reply->next_box = box;
+}

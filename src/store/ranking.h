@@ -1,9 +1,14 @@
-/* ranking.h - groups and streams as people want them told: what matters most comes first.  Stores
+/* ranking.h - listings, groups and streams as people want them told: what matters most comes first.  Stores
  * find them; this puts them in order, the same for all. */
 #ifndef STORE_RANKING_H
 #define STORE_RANKING_H
 
 #include "store/store.h"
+
+/* The limit is reached, and there are more: go on after the last one. */
+void reply_is_full(struct query_reply *reply);
+/* filter.look_max was used up at this row, 0: it was not.  Of several tables the first is told. */
+void reply_is_cut(struct query_reply *reply, pr_slice box, uint64_t row);
 
 /* The largest first, then the latest; cut to the filter's limit. */
 void groups_rank(const struct query *query, struct query_reply *reply);

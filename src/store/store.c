@@ -81,6 +81,15 @@ int store_check(struct store *store, struct pr_error *reterr)
     return store->ops->check(store->self, reterr);
 }
 
+int store_warn(struct store *store, const pr_slice *names, size_t count, int64_t calm_us, bool *ret_new,
+               struct pr_error *reterr)
+{
+    ASSERT(count <= WARNINGS_MAX && calm_us >= 0);
+    if (store->ops->warn == NULL)
+        return error_set(reterr, PR_EUNSUPPORTED, "this store remembers no warnings");
+    return store->ops->warn(store->self, names, count, calm_us, ret_new, reterr);
+}
+
 int64_t store_time(struct store *store)
 {
     return store->ops->time(store->self);
@@ -123,14 +132,21 @@ static int enqueue(struct store *store, pr_slice box, const struct pr_message *m
     int rc = check_messages(messages, count, payload_max, reterr);
     if (rc < 0 || count == 0)
         return rc;
-    struct pr_message *with_ids = malloc(count * sizeof(with_ids[0]));
+    struct pr_message *with_ids = malloc(count * (sizeof(with_ids[0]) + sizeof(answers[0])));
+    int *own_answers = with_ids != NULL ? (int *)(with_ids + count) : NULL; /* for the count of duplicates */
     if (with_ids == NULL)
         return error_set(reterr, PR_ENOMEM, "there is no memory left for %zu messages", count);
     for (size_t i = 0; i < count; i++)
         with_ids[i] = new_message(&messages[i], i < failed);
-    rc = store->ops->enqueue(store->self, box, with_ids, count, answers, reterr);
-    for (size_t i = 0; i < count && rc == PR_OK && ret_ids != NULL; i++)
-        ret_ids[i] = with_ids[i].id;
+    rc = store->ops->enqueue(store->self, box, with_ids, count, own_answers, reterr);
+    for (size_t i = 0; i < count && rc == PR_OK; i++) {
+        if (ret_ids != NULL)
+            ret_ids[i] = with_ids[i].id;
+        if (answers != NULL)
+            answers[i] = own_answers[i];
+        if (own_answers[i] == PR_DUPLICATE && slice_eq(box, PR_STR("inbox")))
+            (void)__atomic_add_fetch(&store->inbox_duplicates, 1, __ATOMIC_RELAXED);
+    }
     free(with_ids);
     return rc;
 }
@@ -248,6 +264,16 @@ int store_query(struct store *store, const struct query *query, struct arena *ar
     if (query->filter.row != 0 && query->kind != QUERY_DEAD && query->kind != QUERY_DEAD_COUNT)
         return only_dead(reterr);
     return store->ops->query(store->self, query, arena, ret_reply, reterr);
+}
+
+bool box_counts_exact(const struct box_counts *c)
+{
+    const uint64_t counts[] = { c->ready,  c->in_flight, c->delayed, c->retrying, c->held,
+                                c->parked, c->paused,    c->dead,    c->done };
+    for (size_t i = 0; i < ARRAY_LENGTH(counts); i++)
+        if (counts[i] > COUNT_EXACT_MAX)
+            return false;
+    return !c->partial;
 }
 
 int store_admin(struct store *store, const struct admin *admin, struct admin_reply *ret_reply,

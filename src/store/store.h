@@ -59,6 +59,8 @@ struct filter {
     size_t   id_count;
     uint64_t row;             /* dead letters: this one, whatever its id is (it may be damaged); 0: any */
     size_t   limit;           /* 0: 100 */
+    size_t   look_max;        /* MESSAGES, DEAD: look at no more rows of a table than about this; what no index finds may be
+                               * behind them, and reply.cut says so.  0: look at all */
     uint64_t after;           /* keyset: `row` of the last one seen, 0: from the start.  Rows of boxes are
                                * counted in each (so box must be set), dead letters are in one order */
     const struct routing *routing; /* for endpoint, state (paused) and fingerprint; NULL: nobody knows any routes */
@@ -67,6 +69,8 @@ struct filter {
 /* ---- Filters (filter.c) ---- */
 /* Does it mean everything? */
 bool filter_is_empty(const struct filter *filter);
+/* Does it mean a time, and nothing else? */
+bool filter_is_time(const struct filter *filter);
 /* The one endpoint that a message in a box goes to; empty: none is known, or there are several.  A NULL filter has no routing. */
 pr_slice filter_endpoint_of(const struct filter *filter, const struct pr_message *m);
 /* Is a message in a box on its way to the filter's endpoint, maybe among others? */
@@ -90,13 +94,20 @@ struct listed {
     const char *bad;          /* cannot be decoded; listed all the same (B87) */
 };
 
+#define LOOK_MAX 25000 /* rows that a listing looks at before it answers: people wait for a fifth of a second, not more */
 #define COUNT_EXACT_MAX 10000 /* a larger count is told as COUNT_EXACT_MAX + 1: "10,000+" */
 
 struct box_counts {
     pr_slice name;
     uint64_t ready, in_flight, delayed, retrying, held, parked, paused, dead, done;
     int64_t  oldest_us;       /* created_at of the oldest ready row; 0: none */
+    uint64_t stored;          /* rows that were ever put in: what is split by the routes or replayed counts again, and where
+                               * numbers are drawn before a commit, what was rolled back */
+    bool     partial;         /* not all rows were looked at: of ready to paused, what is not "10,000+" is at least so many;
+                               * the others are exact */
 };
+/* Are these counts exact? */
+bool box_counts_exact(const struct box_counts *counts);
 
 struct instance_info {
     pr_slice name, box, version;
@@ -134,12 +145,16 @@ struct box_failing {
 struct dead_group {
     pr_slice fingerprint;
     uint64_t count;           /* at most COUNT_EXACT_MAX + 1 */
+    bool     partial;         /* count is at least so many: only the latest of it were looked at, see GROUP_LOOK_MAX */
     int64_t  first_us, last_us; /* died */
     /* Of the latest: */
     pr_slice box, endpoint, type, error;
     int      cause, reason;
     pr_id    sample;
 };
+/* Where there are more than LOOK_MAX dead letters, and a text or a stream is asked for (which no index of groups has), so many
+ * of each group are looked at. */
+#define GROUP_LOOK_MAX 25
 #define GROUPS_LOOKED_MAX 1000 /* fingerprints that one question looks at; beyond it `more` says so */
 
 /* A stream whose head failed or is parked, or (strict) is a dead letter that others wait behind. */
@@ -161,6 +176,7 @@ struct stream_mark {
     uint64_t place;           /* stands for box, endpoint and stream */
 };
 struct stream_mark stream_mark_of(const struct stream_info *stream);
+#define DEAD_HEADS_MAX 500 /* of them: those whose head is looked for among the dead letters */
 #define STREAMS_LOOKED_MAX 10000 /* heads, and held streams, that one question looks at in a box */
 
 /* What a person did. */
@@ -208,6 +224,9 @@ struct query {
 
 struct query_reply {          /* everything lives in the arena that the caller passed */
     struct listed         *listed;    size_t listed_count; bool more;
+    uint64_t               next;      /* more, of MESSAGES and DEAD: go on after this row ... */
+    pr_slice               next_box;  /* ... of this box */
+    bool                   cut;       /* ... since filter.look_max was used up, not the limit */
     struct box_counts     *boxes;     size_t box_count;
     struct endpoint_state *endpoints; size_t endpoint_count;
     struct breaker_info   *breakers;  size_t breaker_count; /* ENDPOINTS, MESSAGES, ID: by endpoint, type, box */
@@ -332,6 +351,10 @@ struct store_ops {
                   struct pr_error *reterr);
     int64_t (*time)(void *self);
 
+    /* Of the warnings that hold now (names, each once), which are new?  Remembered for all instances; one that was not told
+     * for calm_us is forgotten.  ret_new: room for count. */
+    int  (*warn)(void *self, const pr_slice *names, size_t count, int64_t calm_us, bool *ret_new, struct pr_error *reterr);
+
     /* Tables of other products in the same database (adopt.h); NULL where a store knows none.
      * check: what is there; PR_OK also when the report says that it will not do.
      * open: borrows the adoption until close; asks nobody.
@@ -350,6 +373,7 @@ struct store_ops {
 struct store {
     const struct store_ops *ops;
     void                   *self;
+    uint64_t                inbox_duplicates; /* that store_enqueue() met; from any thread */
 };
 struct store_session {
     const struct store_ops *ops;
@@ -379,6 +403,10 @@ int  store_query(struct store *store, const struct query *query, struct arena *a
 int  store_admin(struct store *store, const struct admin *admin, struct admin_reply *ret_reply,
                  struct pr_error *reterr);
 int64_t store_time(struct store *store);
+#define WARNINGS_MAX 64      /* at once; more are not read by anybody */
+#define WARNING_NAME_MAX 127 /* bytes */
+int  store_warn(struct store *store, const pr_slice *names, size_t count, int64_t calm_us, bool *ret_new,
+                struct pr_error *reterr);
 
 struct adopter {
     const struct store_ops *ops; /* NULL: not open */

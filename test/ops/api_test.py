@@ -22,7 +22,6 @@ import traceback
 PROGRAM = os.path.abspath(sys.argv[1])
 KIND = sys.argv[2]
 FOLDER = os.environ.get("POSTRIDER_TEST_PG_FOLDER", "")
-CONTRIB = os.environ.get("CONTRIB", "contrib")
 DEADLINE_SECONDS = 60
 UNKNOWN_ID = "0190163d-8694-739b-aea5-966c26f8ad91"
 OPERATOR, VIEWER = "operator-token-0123456789abcdef", "viewer-token-0123456789abcdef00"
@@ -699,7 +698,7 @@ def check_format(text):
 
 
 @test
-def metrics_agree_with_sql(d):  # B201, I17
+def metrics_agree_with_each_other_and_with_sql(d):  # B201, I17
     for i in range(3):
         d.send(type="a.m")
     d.send(type="m", destination="dead")
@@ -729,27 +728,6 @@ def metrics_agree_with_sql(d):  # B201, I17
         d.sql("SELECT sum(sent) FROM endpoint_overview")[0][0]
     text = d.metrics()
     check_format(text)
-    if shutil.which("promtool"):
-        done = subprocess.run(["promtool", "check", "metrics"], input=text.encode(), capture_output=True, timeout=DEADLINE_SECONDS)
-        assert done.returncode == 0, done.stdout + done.stderr
-
-
-@test
-def what_is_shipped_asks_for_metrics_that_exist(d):
-    names = set(check_format(d.metrics())) | {"postrider_blocked_streams"}
-    names |= {n + s for n in names for s in ("_bucket", "_sum", "_count")}
-    with open(os.path.join(CONTRIB, "grafana", "postrider.json"), encoding="utf-8") as f:
-        dashboard = f.read()
-    with open(os.path.join(CONTRIB, "prometheus", "postrider.rules.yml"), encoding="utf-8") as f:
-        rules = f.read()
-    assert len(json.loads(dashboard)["panels"]) >= 10
-    for text in (dashboard, rules):
-        asked = set(re.findall(r"\bpostrider_[a-z_]+", text))
-        assert asked and not asked - names, asked - names
-    if shutil.which("promtool"):
-        done = subprocess.run(["promtool", "check", "rules", os.path.join(CONTRIB, "prometheus", "postrider.rules.yml")], capture_output=True,
-                              timeout=DEADLINE_SECONDS)
-        assert done.returncode == 0, done.stdout + done.stderr
 
 
 # ---- Health ----

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "../lib/place.h"
-#include "ops/server.h"
+#include "ops/front.h"
 #include "runtime/address.h"
 
 #define WAIT_US PR_SECONDS(20)

@@ -346,13 +346,13 @@ static int targets_run(struct order *o)
     int rc = PR_OK;
     if (listing.table == LISTING_DEAD) {
         listing.box = f->box;
-        rc = pg_listing_run(o->link, &o->s, &listing, o->reterr);
+        rc = pg_listing_run(o->link, &o->s, &listing, NULL, o->reterr);
     }
     for (size_t i = 0; listing.table == LISTING_BOX && i < o->s.box_count && rc == PR_OK && !o->reply.more; i++) {
         if (f->box.size > 0 && !slice_eq(f->box, o->s.boxes[i]))
             continue;
         listing.box = o->s.boxes[i];
-        rc = pg_listing_run(o->link, &o->s, &listing, o->reterr);
+        rc = pg_listing_run(o->link, &o->s, &listing, NULL, o->reterr);
     }
     for (size_t i = 0; i < f->id_count; i++)
         o->reply.missing += !o->found[i];

@@ -1,9 +1,14 @@
-/* The rows that a filter finds; see listing.h.  SQL finds most of them, in pages by row, and
- * what SQL cannot say (globs, states, fingerprints) is judged here. */
+/* The rows that a filter finds; see listing.h.
+ *
+ * Each page takes two statements.  The first looks at so many rows in the order of their places, each sort of rows
+ * through its own index, and tells the keys of those that fit and how far it looked: so a filter that fits nothing
+ * costs no more than any other.  The second reads the rows.  What SQL cannot say (globs, states, fingerprints) is
+ * judged here. */
 #include "store/postgres/listing.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/buf.h"
 #include "base/error.h"
@@ -11,8 +16,10 @@
 #include "base/util.h"
 #include "core/fingerprint.h"
 
-#define SQL_MAX (1u << 18) /* a filter is in it once for each lane */
-#define PAGE_ROWS 500
+#define SQL_MAX (1u << 18)
+#define PAGE_ROWS 500     /* found in one page, with their payloads */
+#define PAGE_LOOK LOOK_MAX /* looked at in one page ... */
+#define PAGE_LOOK_FIRST 2000 /* ... and in the first: mostly it finds enough */
 
 /* ---- Surroundings ------------------------------------------------------------------------------ */
 
@@ -126,6 +133,10 @@ enum state pg_surroundings_state(const struct surroundings *s, pr_slice box, uin
 struct sql {
     struct buf  text;
     struct args args;
+    struct array ids, handles;
+    char        like[2 * PR_TYPE_MAX + 1]; /* the glob of types, as SQL says it */
+    int         handles_arg;               /* the number of its parameter */
+    char        key[64];                   /* " AND condition": what the index that is walked through says */
 };
 
 /* " AND condition", with the number of its parameter for each $. */
@@ -163,6 +174,20 @@ static void sql_reason(struct sql *sql, const char *condition, int reason)
     sql_and(sql, condition);
 }
 
+/* A star means the same to both; what else a glob can say is judged where the row was read. */
+static void sql_type(struct sql *sql, pr_slice glob)
+{
+    size_t size = 0;
+    if (glob.size == 0 || glob.size > PR_TYPE_MAX || memchr(glob.data, '?', glob.size) != NULL)
+        return;
+    for (size_t i = 0; i < glob.size; i++) {
+        if (strchr("\\%_", glob.data[i]) != NULL)
+            sql->like[size++] = '\\';
+        sql->like[size++] = glob.data[i] == '*' ? '%' : glob.data[i];
+    }
+    sql_text(sql, "b.type LIKE $", PR_BYTES(sql->like, size));
+}
+
 static void filter_state(struct sql *sql, const struct filter *f, const struct surroundings *s)
 {
     switch (f->state) {
@@ -189,22 +214,44 @@ static const char FOLLOWERS[] =
     " AND h.due_at IS NOT NULL AND (h.due_at = 'infinity' OR (NOT h.released AND"
     " ((h.status & 32768) <> 0 OR h.attempts > 0))))))";
 
-static void sql_filter(struct sql *sql, const struct listing *l, const struct surroundings *s, struct array *ids,
-                       const char *table)
+/* The one that finds the fewest rows. */
+static void sql_key(struct sql *sql, const struct listing *l)
+{
+    const struct filter *f = l->filter;
+    const struct {
+        const char *column;
+        pr_slice    value;
+    } keys[] = { { "fingerprint", l->table == LISTING_DEAD ? f->fingerprint : NO_BOX },
+                 { "stream", l->table == LISTING_DEAD ? f->stream : NO_BOX },
+                 { "endpoint", l->table == LISTING_DEAD ? f->endpoint : NO_BOX },
+                 { "box", l->table != LISTING_BOX ? l->box : NO_BOX } };
+    for (size_t i = 0; i < ARRAY_LENGTH(keys); i++)
+        if (keys[i].value.size > 0) {
+            arg_text(&sql->args, keys[i].value);
+            snprintf(sql->key, sizeof(sql->key), " AND b.%s = $%d", keys[i].column, sql->args.count);
+            return;
+        }
+}
+
+static void sql_filter(struct sql *sql, const struct listing *l, const struct surroundings *s, const char *table)
 {
     const struct filter *f = l->filter;
     if (f->id_count > 0) {
-        array_begin(ids, OID_UUID);
+        array_begin(&sql->ids, OID_UUID);
         for (size_t i = 0; i < f->id_count; i++)
-            array_id(ids, f->ids[i]);
-        arg_array(&sql->args, ids);
+            array_id(&sql->ids, f->ids[i]);
+        arg_array(&sql->args, &sql->ids);
         sql_and(sql, "b.id = ANY ($)");
+        snprintf(sql->key, sizeof(sql->key), " AND b.id = ANY ($%d)", sql->args.count);
+    } else {
+        sql_key(sql, l);
     }
     if (f->row != 0) {
         arg_i64(&sql->args, (int64_t)f->row);
         sql_and(sql, "b.row_id = $");
     }
     sql_text(sql, "b.stream = $", f->stream);
+    sql_type(sql, f->type);
     sql_text(sql, "position($ IN b.error) > 0", f->error);
     if (l->table == LISTING_BOX) {
         sql_text(sql, f->routing != NULL ? "b.destination IN ($, '')" : "b.destination = $", f->endpoint);
@@ -231,28 +278,78 @@ static void sql_filter(struct sql *sql, const struct listing *l, const struct su
     sql_time(sql, "b.died_at < $", f->until_us);
 }
 
+/* ---- Where to look ------------------------------------------------------------------------------ */
+
+/* What a filter asks of a row. */
+#define BOX_LOOKED(place)                                                                                              \
+    "SELECT b.id, b.destination, b.stream, b.type, b.error, b.failure_reason, b.created_at, b.due_at, b.held_by, b.seq, b.row_id," \
+    " " place " AS place"
+#define PLACE "coalesce(b.row_id, b.seq)"
+#define DEAD_LOOKED                                                                                                    \
+    "SELECT b.id, b.box, b.endpoint, b.stream, b.type, b.error, b.failure_reason, b.cause, b.fingerprint, b.died_at,"    \
+    " b.row_id, b.row_id AS place"
+#define DONE_LOOKED                                                                                                    \
+    "SELECT b.id, b.box, b.endpoint, b.stream, b.type, b.error, b.failure_reason, b.done_at, b.keep_until, b.row_id, b.row_id AS place"
+#define NOT_FRESH "(b.due_at IS NOT NULL OR b.held_by IS NOT NULL)"
+
+static bool may_be_fresh(const struct filter *f)
+{
+    return f->state != STATE_PARKED && f->state != STATE_HELD && f->state != STATE_DELAYED && f->state != STATE_RETRYING &&
+           f->reason == 0 && f->error.size == 0 && f->fingerprint.size == 0;
+}
+
 /* Rows of a box in the order of their places, without sorting it: fresh ones lane by lane, and all
  * others, each through its own index; the server merges them and stops when there are enough (it
  * does so only because each has its own order and limit). */
-static bool may_be_fresh(const struct filter *f)
-{
-    return f->state != STATE_PARKED && f->state != STATE_HELD && f->state != STATE_DELAYED && f->state != STATE_RETRYING;
-}
-
-static void sql_places(struct buf *text, const struct filter *f, const char *table, pr_slice conditions)
+static void look_in_lanes(struct buf *text, const struct filter *f, const char *table, size_t look)
 {
     buf_addf(text,
-             " JOIN (SELECT k.id, k.destination FROM ((SELECT b.id, b.destination, coalesce(b.row_id, b.seq) AS place"
-             " FROM %s b WHERE (b.due_at IS NOT NULL OR b.held_by IS NOT NULL) AND coalesce(b.row_id, b.seq) > $1::bigint%.*s"
-             " ORDER BY coalesce(b.row_id, b.seq) LIMIT %d)",
-             table, SLICE_ARGS(conditions), PAGE_ROWS);
+             "(" BOX_LOOKED(PLACE) " FROM %s b WHERE " NOT_FRESH " AND " PLACE " > $1::bigint ORDER BY " PLACE " LIMIT %zu)",
+             table, look);
     for (unsigned lane = 0; lane < LANE_COUNT && may_be_fresh(f); lane++)
         if (f->stream.size == 0 || lane == lane_of(f->stream, (pr_id){ { 0 } }))
             buf_addf(text,
-                     " UNION ALL (SELECT b.id, b.destination, b.seq FROM %s b WHERE b.lane = %u::smallint"
-                     " AND b.due_at IS NULL AND b.held_by IS NULL AND b.seq > $1::bigint%.*s ORDER BY b.seq LIMIT %d)",
-                     table, lane, SLICE_ARGS(conditions), PAGE_ROWS);
-    buf_addf(text, ") k ORDER BY k.place LIMIT %d) p ON b.id = p.id AND b.destination = p.destination", PAGE_ROWS);
+                     " UNION ALL (" BOX_LOOKED("b.seq") " FROM %s b WHERE b.lane = %u::smallint AND b.due_at IS NULL"
+                     " AND b.held_by IS NULL AND b.seq > $1::bigint ORDER BY b.seq LIMIT %zu)",
+                     table, lane, look);
+}
+
+/* What is on a receipt, where it can be. */
+static void look_at_flights(struct buf *text, int handles_arg, const char *table)
+{
+    buf_addf(text,
+             BOX_LOOKED("b.seq") " FROM unnest($%d::bigint[]) h JOIN %s b ON b.lane = (h & 63)::smallint AND b.seq = h >> 6"
+             " WHERE b.due_at IS NULL AND b.held_by IS NULL AND b.seq > $1::bigint UNION ALL " BOX_LOOKED(PLACE)
+             " FROM unnest($%d::bigint[]) h JOIN %s b ON " PLACE " = h >> 6 WHERE " NOT_FRESH " AND " PLACE " > $1::bigint",
+             handles_arg, table, handles_arg, table);
+}
+
+static void sql_looked(struct buf *text, const struct sql *sql, const struct listing *l, const char *table, size_t look)
+{
+    if (l->table == LISTING_BOX && l->filter->id_count > 0)
+        buf_addf(text, BOX_LOOKED(PLACE) " FROM %s b WHERE " PLACE " > $1::bigint%s", table, sql->key);
+    else if (l->table == LISTING_BOX && sql->handles_arg > 0)
+        look_at_flights(text, sql->handles_arg, table);
+    else if (l->table == LISTING_BOX)
+        look_in_lanes(text, l->filter, table, look);
+    else
+        buf_addf(text, "%s FROM %s b WHERE b.row_id > $1::bigint%s", l->table == LISTING_DEAD ? DEAD_LOOKED : DONE_LOOKED,
+                 table, sql->key);
+}
+
+/* The keys of those that fit, and how far it looked: last and looked come also where nothing fits. */
+static void sql_find(struct buf *text, const struct sql *sql, const struct listing *l, const char *table, size_t look)
+{
+    pr_slice conditions = { sql->text.data, sql->text.size };
+    const char *destination = l->table == LISTING_BOX ? "b.destination" : "''";
+    buf_addf(text, "WITH k AS MATERIALIZED (SELECT b.place, CASE WHEN true%.*s THEN b.id END AS id, %s AS destination FROM (SELECT * FROM (",
+             SLICE_ARGS(conditions), destination);
+    sql_looked(text, sql, l, table, look);
+    buf_addf(text,
+             ") b ORDER BY b.place LIMIT %zu) b) SELECT e.last, e.looked, f.place, f.id, f.destination"
+             " FROM (SELECT max(place) AS last, count(*) AS looked FROM k) e LEFT JOIN (SELECT * FROM k"
+             " WHERE id IS NOT NULL ORDER BY place LIMIT $3::bigint) f ON true WHERE $2::bigint IS NOT NULL ORDER BY f.place",
+             look);
 }
 
 /* Columns: row, the message, box, endpoint, cause, limit, rule, fingerprint, note, when it ended, edited_as. */
@@ -315,94 +412,186 @@ static void listed_decode(const PGresult *r, int i, const struct surroundings *s
     }
 }
 
-/* The statement for one page.  Its filter stands in it several times, with the same arguments: first
- * of all the place behind which it begins, and the limit of payloads. */
-static int page_write(struct buf *text, const struct sql *filter, const struct listing *l, const char *table, bool locks)
+/* ---- Pages -------------------------------------------------------------------------------------- */
+
+struct page {
+    struct sql   sql;
+    struct array keys, destinations; /* of what was found */
+    int64_t      after;              /* look behind this place; then: where it looked last */
+    size_t       look, rows;         /* so many at most; then: how many it looked at and found */
+    bool         is_last;
+};
+
+/* Its filter stands in both statements, with the same arguments: first of all the place behind which it begins,
+ * the limit of payloads, and how many are wanted. */
+static void page_begin(struct page *page, const struct listing *l, const struct surroundings *s, const char *table)
+{
+    struct sql *sql = &page->sql;
+    sql->args.count = sql->handles_arg = 0;
+    sql->key[0] = '\0';
+    buf_reset(&sql->text);
+    arg_i64(&sql->args, page->after);
+    arg_i64(&sql->args, (int64_t)min_size(s->payload_max, INT64_MAX));
+    arg_i64(&sql->args, (int64_t)page->rows);
+    if (l->table == LISTING_BOX && l->filter->state == STATE_IN_FLIGHT) {
+        array_begin(&sql->handles, OID_INT8);
+        for (size_t i = 0; i < s->flight_count; i++)
+            if (slice_eq(s->flights[i].box, l->box))
+                array_i64(&sql->handles, (int64_t)s->flights[i].row);
+        arg_array(&sql->args, &sql->handles);
+        sql->handles_arg = sql->args.count;
+    }
+    sql_filter(sql, l, s, table);
+}
+
+static int text_run(struct link *link, struct buf *text, const struct sql *sql, PGresult **ret, struct pr_error *reterr)
+{
+    if (buf_failed(text) != PR_OK || buf_failed(&sql->text) != PR_OK)
+        return no_memory(reterr);
+    link_add_text(link, text->data, &sql->args, ret);
+    return link_run(link, reterr);
+}
+
+static int page_find(struct link *link, struct page *page, const struct listing *l, const char *table, struct pr_error *reterr)
+{
+    struct buf text;
+    PGresult  *r = NULL;
+    size_t     rows = 0, looked = 0;
+    buf_init(&text, SQL_MAX);
+    sql_find(&text, &page->sql, l, table, page->look);
+    int rc = text_run(link, &text, &page->sql, &r, reterr);
+    buf_fini(&text);
+    if (rc != PR_OK)
+        return rc;
+    array_begin(&page->keys, l->table == LISTING_BOX ? OID_UUID : OID_INT8);
+    array_begin(&page->destinations, OID_TEXT);
+    for (int i = 0; i < PQntuples(r); i++) {
+        looked = (size_t)field_i64(r, i, 1);
+        if (field_is_null(r, i, 2))
+            break;
+        if (l->table == LISTING_BOX) {
+            array_id(&page->keys, field_id(r, i, 3));
+            array_text(&page->destinations, field_slice(r, i, 4));
+        } else {
+            array_i64(&page->keys, field_i64(r, i, 2));
+        }
+        rows++;
+    }
+    /* Where more fit than were asked for, the next page begins behind the last of them. */
+    bool full = rows == page->rows;
+    page->is_last = !full && looked < page->look;
+    if (looked > 0)
+        page->after = field_i64(r, full ? PQntuples(r) - 1 : 0, full ? 2 : 0);
+    page->look = looked;
+    page->rows = rows;
+    return PR_OK;
+}
+
+static int page_read(struct link *link, struct page *page, const struct listing *l, const char *table, PGresult **ret,
+                     struct pr_error *reterr)
 {
     bool        in_box = l->table == LISTING_BOX;
     const char *place = in_box ? "coalesce(b.row_id, b.seq)" : "b.row_id";
-    pr_slice    conditions = { filter->text.data, filter->text.size };
-    sql_select(text, l, table);
-    if (in_box && l->filter->id_count == 0)
-        sql_places(text, l->filter, table, conditions);
-    buf_addf(text, " WHERE $2::bigint IS NOT NULL AND %s > $1::bigint%.*s ORDER BY %s LIMIT %d%s", place,
-             SLICE_ARGS(conditions), place, PAGE_ROWS, locks ? " FOR UPDATE OF b" : "");
-    return buf_failed(text) == PR_OK ? buf_failed(&filter->text) : buf_failed(text);
-}
-
-static int page_read(struct link *link, const struct surroundings *s, const struct listing *l, const char *table,
-                     int64_t after, bool locks, struct array *ids, PGresult **ret, struct pr_error *reterr)
-{
-    struct sql filter = { .args.count = 0 };
-    struct buf text;
+    struct buf  text;
     buf_init(&text, SQL_MAX);
-    buf_init(&filter.text, SQL_MAX);
-    arg_i64(&filter.args, after);
-    arg_i64(&filter.args, (int64_t)min_size(s->payload_max, INT64_MAX));
-    sql_filter(&filter, l, s, ids, table);
-    int rc = page_write(&text, &filter, l, table, locks) == PR_OK ? PR_OK : no_memory(reterr);
-    if (rc == PR_OK) {
-        link_add_text(link, text.data, &filter.args, ret);
-        rc = link_run(link, reterr);
+    sql_select(&text, l, table);
+    arg_array(&page->sql.args, &page->keys);
+    buf_addf(&text, " JOIN unnest($%d", page->sql.args.count);
+    if (in_box) {
+        arg_array(&page->sql.args, &page->destinations);
+        buf_addf(&text, "::uuid[], $%d::text[]) AS p(id, destination) ON b.id = p.id AND b.destination = p.destination",
+                 page->sql.args.count);
+    } else {
+        buf_add_cstr(&text, "::bigint[]) AS p(row_id) ON b.row_id = p.row_id");
     }
+    buf_addf(&text, " WHERE $1::bigint IS NOT NULL AND $2::bigint IS NOT NULL AND $3::bigint IS NOT NULL%.*s ORDER BY %s%s",
+             (int)page->sql.text.size, page->sql.text.data, place, l->locks ? " FOR UPDATE OF b" : "");
+    int rc = text_run(link, &text, &page->sql, ret, reterr);
     buf_fini(&text);
-    buf_fini(&filter.text);
     return rc;
 }
 
-/* A page with less than there is room for is the last one; but not when it had to wait for its locks: what another
- * transaction took meanwhile is missing in it, and may be all of it.  So look once more, without waiting. */
-static int page_is_last(struct link *link, const struct surroundings *s, const struct listing *l, const char *table,
-                        int64_t after, struct array *ids, bool *ret, struct pr_error *reterr)
+/* One page after *after; outcome 1: it was told to stop. */
+static int page_run(struct link *link, const struct surroundings *s, const struct listing *l, const char *table,
+                    struct page *page, struct pr_error *reterr)
 {
     PGresult *r = NULL;
-    *ret = true;
-    if (!l->locks)
-        return PR_OK;
-    int rc = page_read(link, s, l, table, after, false, ids, &r, reterr);
-    *ret = rc == PR_OK && PQntuples(r) == 0;
-    return rc;
-}
-
-/* One page after *after; outcome 1: there are no more, or it was told to stop. */
-static int page_run(struct link *link, const struct surroundings *s, const struct listing *l, const char *table,
-                    int64_t *after, struct array *ids, struct pr_error *reterr)
-{
-    PGresult  *r = NULL;
-    size_t     mark = link->result_count;
-    int        rc = page_read(link, s, l, table, *after, l->locks, ids, &r, reterr);
-    for (int i = 0; rc == PR_OK && i < PQntuples(r); i++) {
+    size_t    mark = link->result_count;
+    page_begin(page, l, s, table);
+    int rc = page_find(link, page, l, table, reterr);
+    if (rc == PR_OK && page->rows > 0)
+        rc = page_read(link, page, l, table, &r, reterr);
+    for (int i = 0; rc == PR_OK && r != NULL && i < PQntuples(r); i++) {
         struct listed listed;
         listed_decode(r, i, s, l, &listed);
-        *after = (int64_t)(l->table == LISTING_BOX ? listed.row >> HANDLE_LANE_BITS : listed.row);
         if (is_wanted(l, &listed))
             rc = l->found(l->arg, &listed, reterr);
     }
-    bool is_last = rc == PR_OK && PQntuples(r) < PAGE_ROWS;
     if (rc >= PR_OK && l->page_end != NULL) {
         int ended = l->page_end(l->arg);
         rc = ended < 0 ? ended : rc;
     }
-    if (rc == PR_OK && is_last)
-        rc = page_is_last(link, s, l, table, *after, ids, &is_last, reterr);
-    if (rc == PR_OK && is_last)
-        rc = 1;
     link_forget_after(link, mark);
     return rc;
 }
 
-int pg_listing_run(struct link *link, const struct surroundings *s, const struct listing *l, struct pr_error *reterr)
+/* Who died since then has no lower row than this.  Outcome PR_UNKNOWN: nobody died.  (Asked for the lowest row alone,
+ * the server would walk through all rows until one fits.) */
+static int first_since(struct link *link, const struct listing *l, int64_t *after, struct pr_error *reterr)
 {
-    char         table[2 * BOX_NAME_MAX + 8];
-    struct array ids;
-    int64_t      after = (int64_t)(l->table == LISTING_BOX ? l->filter->after >> HANDLE_LANE_BITS : l->filter->after);
-    const char  *names[] = { [LISTING_DEAD] = "dead_letter", [LISTING_DONE] = "done" };
+    PGresult   *r;
+    struct args args = { .count = 0 };
+    if (l->table != LISTING_DEAD || l->filter->since_us == 0)
+        return PR_OK;
+    arg_time(&args, l->filter->since_us);
+    int rc = link_do(link,
+                     "SELECT min(d.row_id) FROM (SELECT row_id FROM {schema}.dead_letter WHERE died_at >= $1 OFFSET 0) d",
+                     NO_BOX, &args, &r, reterr);
+    if (rc != PR_OK)
+        return rc;
+    if (field_is_null(r, 0, 0))
+        return PR_UNKNOWN;
+    *after = max64(*after, field_i64(r, 0, 0) - 1);
+    return PR_OK;
+}
+
+static int pages_run(struct link *link, const struct surroundings *s, const struct listing *l, struct page *page,
+                     uint64_t *ret_cut, struct pr_error *reterr)
+{
+    char        table[2 * BOX_NAME_MAX + 8];
+    const char *names[] = { [LISTING_DEAD] = "dead_letter", [LISTING_DONE] = "done" };
+    size_t      looked = 0, look_max = l->filter->look_max > 0 && l->filter->id_count == 0 ? l->filter->look_max : SIZE_MAX;
+    if (l->table == LISTING_BOX && l->filter->stream.size > 0)
+        look_max /= 4; /* rows of one lane, and each lies on another page */
+    int         rc = first_since(link, l, &page->after, reterr);
     snprintf(table, sizeof(table), "\"%s\".\"%.*s\"", link->place->schema,
              l->table == LISTING_BOX ? (int)l->box.size : BOX_NAME_MAX, l->table == LISTING_BOX ? l->box.data : names[l->table]);
-    array_init(&ids);
-    int rc = PR_OK;
-    while (rc == PR_OK)
-        rc = page_run(link, s, l, table, &after, &ids, reterr);
-    array_fini(&ids);
+    while (rc == PR_OK && !page->is_last && looked < look_max) {
+        page->look = min_size(looked == 0 ? PAGE_LOOK_FIRST : PAGE_LOOK, look_max - looked);
+        page->rows = l->wanted > 0 ? min_size(l->wanted, PAGE_ROWS) : PAGE_ROWS;
+        rc = page_run(link, s, l, table, page, reterr);
+        looked += page->look;
+    }
+    if (rc == PR_OK && !page->is_last && ret_cut != NULL)
+        *ret_cut = (uint64_t)page->after << (l->table == LISTING_BOX ? HANDLE_LANE_BITS : 0);
     return rc < 0 ? rc : PR_OK;
+}
+
+int pg_listing_run(struct link *link, const struct surroundings *s, const struct listing *l, uint64_t *ret_cut,
+                   struct pr_error *reterr)
+{
+    struct page page = { .after = (int64_t)(l->table == LISTING_BOX ? l->filter->after >> HANDLE_LANE_BITS : l->filter->after) };
+    if (l->filter->row > 0 && (uint64_t)page.after < l->filter->row - 1)
+        page.after = (int64_t)(l->filter->row - 1);
+    struct array *const arrays[] = { &page.sql.ids, &page.sql.handles, &page.keys, &page.destinations };
+    if (ret_cut != NULL)
+        *ret_cut = 0;
+    buf_init(&page.sql.text, SQL_MAX);
+    for (size_t i = 0; i < ARRAY_LENGTH(arrays); i++)
+        array_init(arrays[i]);
+    int rc = pages_run(link, s, l, &page, ret_cut, reterr);
+    for (size_t i = 0; i < ARRAY_LENGTH(arrays); i++)
+        array_fini(arrays[i]);
+    buf_fini(&page.sql.text);
+    return rc;
 }

@@ -46,13 +46,15 @@ struct listing {
     pr_slice             box;
     const struct filter *filter;
     bool                 locks, followers, with_payload;
+    size_t               wanted; /* about how many will be enough; 0: nobody knows */
     pg_listing_found     found;
     int                (*page_end)(void *arg); /* rows of a page were told: what was added to the link by `found` must
                                                 * have run when this returns.  NULL: nothing was */
     void                *arg;
 };
+/* ret_cut (may be NULL): the last row that was looked at where filter.look_max was used up; else 0. */
 PR_MUST_CHECK int pg_listing_run(struct link *link, const struct surroundings *s, const struct listing *listing,
-                                 struct pr_error *reterr);
+                                 uint64_t *ret_cut, struct pr_error *reterr);
 
 /* QUERY_FAILING. */
 PR_MUST_CHECK int pg_failing(struct link *link, const struct surroundings *s, const struct query *query, struct arena *arena,

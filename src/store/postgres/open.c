@@ -112,6 +112,7 @@ const struct store_ops store_postgres = {
     .wait = pg_wait,
     .query = pg_query,
     .admin = pg_admin,
+    .warn = pg_warn,
     .time = pg_time,
     .adopt_check = pg_adopt_check,
     .adopt_open = pg_adopt_open,

@@ -23,26 +23,54 @@ static pr_slice keep(const struct overview *o, const PGresult *r, int row, int c
 
 /* ---- Groups --------------------------------------------------------------------------------------- */
 
-#define IN_GROUP                                                                                               \
+/* What the index has: it is not left. */
+#define IN_INDEX                                                                                               \
     " FROM {schema}.dead_letter d WHERE d.fingerprint = k.print AND d.died_at >= $1 AND d.died_at < $2"        \
-    " AND ($3 = '' OR d.box = $3) AND ($4 = '' OR d.stream = $4) AND ($5 = '' OR d.endpoint = $5)"             \
-    " AND ($6 = 0 OR d.cause = $6 OR d.failure_reason = $6) AND ($7 = '' OR position($7 IN d.error) > 0)"
+    " AND ($3 = '' OR d.box = $3) AND ($6 = 0 OR d.cause = $6 OR d.failure_reason = $6)"
+/* And what it has not, of the latest so many ($10). */
+#define IN_TEXT                                                                                                \
+    " FROM (SELECT *" IN_INDEX " ORDER BY d.died_at DESC LIMIT $10) d"                                         \
+    " WHERE ($4 = '' OR d.stream = $4) AND ($7 = '' OR position($7 IN d.error) > 0)"
 
-/* A step through the index for each fingerprint, $8: this one only; $9: at most so many. */
-static const char GROUPS[] =
-    "WITH RECURSIVE k(print) AS ("
-    "(SELECT d.fingerprint FROM {schema}.dead_letter d WHERE $8 = '' OR d.fingerprint = $8 ORDER BY "
-    "d.fingerprint LIMIT 1)"
-    " UNION ALL SELECT (SELECT d.fingerprint FROM {schema}.dead_letter d WHERE d.fingerprint > k.print AND $8 "
-    "= ''"
-    " ORDER BY d.fingerprint LIMIT 1) FROM k WHERE k.print IS NOT NULL)"
-    " SELECT k.print, l.box, l.endpoint, l.type, l.error, l.cause, l.failure_reason, l.id, l.died_at,"
-    " (SELECT d.died_at" IN_GROUP " ORDER BY d.died_at LIMIT 1),"
-    " (SELECT count(*) FROM (SELECT" IN_GROUP " LIMIT 10001) c)"
-    " FROM (SELECT print FROM k WHERE print IS NOT NULL LIMIT $9) k CROSS JOIN LATERAL (SELECT d.*" IN_GROUP
-    " ORDER BY d.died_at DESC LIMIT 1) l";
+/* A step through the index for each fingerprint, $8: this one only; $9: at most so many.  Endpoint and type are in the
+ * fingerprint, so one letter says them for all. */
+#define GROUPS(in_group, latest, looked)                                                                               \
+    "WITH RECURSIVE k(print) AS ("                                                                             \
+    "(SELECT d.fingerprint FROM {schema}.dead_letter d WHERE $8 = '' OR d.fingerprint = $8 ORDER BY"           \
+    " d.fingerprint LIMIT 1)"                                                                                  \
+    " UNION ALL SELECT (SELECT d.fingerprint FROM {schema}.dead_letter d WHERE d.fingerprint > k.print AND $8" \
+    " = '' ORDER BY d.fingerprint LIMIT 1) FROM k WHERE k.print IS NOT NULL)"                                  \
+    " SELECT k.print, l.box, l.endpoint, l.type, l.error, l.cause, l.failure_reason, l.id, l.died_at,"         \
+    " (SELECT d.died_at" in_group " ORDER BY d.died_at LIMIT 1),"                                              \
+    " (SELECT count(*) FROM (SELECT" in_group " LIMIT 10001) c), " looked                                      \
+    " FROM (SELECT print FROM k WHERE print IS NOT NULL LIMIT $9) k CROSS JOIN LATERAL " latest                 \
+    " l WHERE ($5 = '' OR l.endpoint = $5)"
 
-static int group_take(const struct overview *o, const PGresult *r, int i)
+/* When it died is found in the index; only then is the letter itself read. */
+#define LATEST                                                                                                 \
+    "(SELECT d.died_at AS at" IN_INDEX " ORDER BY d.died_at DESC LIMIT 1) m CROSS JOIN LATERAL (SELECT d.*"    \
+    IN_INDEX " AND d.died_at = m.at LIMIT 1)"
+static const char BY_INDEX[] = GROUPS(IN_INDEX, LATEST, "$10::bigint * 0") " AND $4 = '' AND $7 = ''";
+static const char BY_TEXT[] = GROUPS(IN_TEXT, "(SELECT d.*" IN_TEXT " ORDER BY d.died_at DESC LIMIT 1)", "(SELECT count(*) FROM (SELECT" IN_INDEX " LIMIT $10 + 1) c)");
+
+/* How many of a group are looked at; 0: the index says it all. */
+static int look_read(const struct overview *o, int64_t *ret)
+{
+    const struct filter *f = &o->query->filter;
+    PGresult *r;
+    *ret = 0;
+    if (f->stream.size == 0 && f->error.size == 0)
+        return PR_OK;
+    struct args args = { .count = 0 };
+    arg_i64(&args, LOOK_MAX + 1);
+    int rc = link_do(o->link, "SELECT count(*) FROM (SELECT FROM {schema}.dead_letter LIMIT $1) d", NO_BOX, &args, &r,
+                     o->reterr);
+    if (rc == PR_OK)
+        *ret = field_i64(r, 0, 0) > LOOK_MAX ? GROUP_LOOK_MAX : LOOK_MAX;
+    return rc;
+}
+
+static int group_take(const struct overview *o, const PGresult *r, int i, int64_t look)
 {
     const struct filter *f = &o->query->filter;
     struct dead_group *g = &o->reply->groups[o->reply->group_count];
@@ -61,6 +89,7 @@ static int group_take(const struct overview *o, const PGresult *r, int i)
         .last_us = field_time(r, i, 8),
         .first_us = field_time(r, i, 9),
         .count = (uint64_t)field_i64(r, i, 10),
+        .partial = field_i64(r, i, 11) > look,
     };
     o->reply->group_count++;
     return g->fingerprint.data != NULL && g->box.data != NULL && g->endpoint.data != NULL &&
@@ -84,7 +113,12 @@ int pg_overview_groups(const struct overview *o)
     arg_text(&args, f->error);
     arg_text(&args, f->fingerprint);
     arg_i64(&args, GROUPS_LOOKED_MAX + 1);
-    int rc = link_do(o->link, GROUPS, NO_BOX, &args, &r, o->reterr);
+    int64_t look;
+    int rc = look_read(o, &look);
+    if (rc != PR_OK)
+        return rc;
+    arg_i64(&args, look);
+    rc = link_do(o->link, look > 0 ? BY_TEXT : BY_INDEX, NO_BOX, &args, &r, o->reterr);
     if (rc != PR_OK)
         return rc;
     o->reply->more = PQntuples(r) > GROUPS_LOOKED_MAX;
@@ -93,7 +127,7 @@ int pg_overview_groups(const struct overview *o)
     if (o->reply->groups == NULL)
         return no_memory(o);
     for (int i = 0; i < count && rc == PR_OK; i++)
-        rc = group_take(o, r, i);
+        rc = group_take(o, r, i, look);
     groups_rank(o->query, o->reply);
     return rc;
 }
@@ -181,6 +215,7 @@ static int keys_read(const struct overview *o, struct stream_list *streams, pr_s
 {
     struct args args = { .count = 0 };
     PGresult *r;
+    size_t dead_heads = 0;
     arg_i64(&args, STREAMS_LOOKED_MAX + 1);
     int rc = link_do(o->link, KEYS, box, &args, &r, o->reterr);
     for (int i = 0; rc == PR_OK && i < PQntuples(r); i++) {
@@ -195,8 +230,10 @@ static int keys_read(const struct overview *o, struct stream_list *streams, pr_s
         struct stream_info *head = streams_find(streams, box, stream.endpoint, stream.stream);
         if (head != NULL)
             head->waiting = stream.waiting;
-        else
+        else if (dead_heads++ < DEAD_HEADS_MAX)
             rc = dead_head_read(o, streams, &stream, field_i64(r, i, 2));
+        else
+            o->reply->more = true;
     }
     return rc;
 }

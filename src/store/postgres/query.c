@@ -5,9 +5,9 @@
 #include "base/slice.h"
 #include "base/util.h"
 #include "store/postgres/overview.h"
+#include "store/ranking.h"
 
 #define LIMIT_DEFAULT 100
-#define COUNT_WALK_MAX "200000" /* rows of one sort that are looked at for the counts of a box */
 #define LISTED_FIRST 16
 
 struct question {
@@ -49,7 +49,7 @@ static int listed_add(void *arg, const struct listed *found, struct pr_error *re
     (void)reterr;
     struct question *q = arg;
     if (q->reply->listed_count == q->limit) {
-        q->reply->more = true;
+        reply_is_full(q->reply);
         return 1;
     }
     struct listed *l = listed_room(q);
@@ -71,9 +71,20 @@ static int listed_add(void *arg, const struct listed *found, struct pr_error *re
 static int list_table(struct question *q, enum listing_table table, pr_slice box, const struct filter *filter)
 {
     const struct listing listing = {
-        .table = table, .box = box, .filter = filter, .with_payload = q->with_payload, .found = listed_add, .arg = q,
+        .table = table,
+        .box = box,
+        .filter = filter,
+        .with_payload = q->with_payload,
+        .wanted = q->limit - q->reply->listed_count + 1,
+        .found = listed_add,
+        .arg = q,
     };
-    return q->reply->more ? PR_OK : pg_listing_run(q->link, &q->s, &listing, q->reterr);
+    uint64_t cut = 0;
+    if (q->reply->listed_count == q->limit && q->reply->more)
+        return PR_OK;
+    int rc = pg_listing_run(q->link, &q->s, &listing, &cut, q->reterr);
+    reply_is_cut(q->reply, box, cut);
+    return rc;
 }
 
 static int list_boxes(struct question *q, const struct filter *filter)
@@ -113,56 +124,106 @@ static int count_one_more(void *arg, const struct listed *found, struct pr_error
 
 static int query_dead_count(struct question *q, const struct filter *filter)
 {
+    if (filter_is_time(filter)) { /* the watchdogs ask this, and the index says it */
+        PGresult   *r;
+        struct args args = { .count = 0 };
+        arg_time(&args, max64(filter->since_us, 1));
+        arg_time(&args, filter->until_us != 0 ? filter->until_us : PR_NEVER);
+        arg_i64(&args, COUNT_EXACT_MAX + 1);
+        int rc = link_do(q->link,
+                         "SELECT count(*) FROM (SELECT FROM {schema}.dead_letter WHERE died_at >= $1 AND died_at < $2"
+                         " ORDER BY died_at LIMIT $3) d",
+                         NO_BOX, &args, &r, q->reterr);
+        if (rc == PR_OK)
+            q->reply->total = (uint64_t)field_i64(r, 0, 0);
+        return rc;
+    }
     const struct listing listing = {
         .table = LISTING_DEAD, .box = filter->box, .filter = filter, .found = count_one_more, .arg = q,
     };
-    return pg_listing_run(q->link, &q->s, &listing, q->reterr);
+    return pg_listing_run(q->link, &q->s, &listing, NULL, q->reterr);
 }
 
 /* ---- Counts ------------------------------------------------------------------------------------- */
 
 /* As state_of_row(), with receipts and pauses laid over it; each sort of rows by its own index. */
-#define COUNTED(condition)                                                                       \
-    "(SELECT " HANDLE " AS handle, b.due_at, b.held_by, b.status, b.attempts, b.destination, b.created_at" \
-    " FROM {box} b WHERE " condition " LIMIT " COUNT_WALK_MAX ")"
+#define COUNTED(sort, condition, limit)                                                                           \
+    "(SELECT " sort " AS sort, " HANDLE " AS handle, b.due_at, b.held_by, b.status, b.attempts, b.destination, b.created_at" \
+    " FROM {box} b WHERE " condition " LIMIT " limit ")"
+
+/* Rows that receipts name, each found through its index; f(handle, number). */
+#define IN_FLIGHT                                                                                                            \
+    "f CROSS JOIN LATERAL (SELECT b.attempts FROM {box} b WHERE b.lane = (f.handle & 63)::smallint AND b.seq = f.handle >> 6"  \
+    " AND b.due_at IS NULL AND b.held_by IS NULL UNION ALL SELECT b.attempts FROM {box} b"                                     \
+    " WHERE coalesce(b.row_id, b.seq) = f.handle >> 6 AND (b.due_at IS NOT NULL OR b.held_by IS NOT NULL)) r"                  \
+    " WHERE f.number > r.attempts"
 
 static const char COUNTS[] =
     "WITH f AS (SELECT u.handle, max(u.number) AS number FROM {schema}.claim c JOIN {schema}.instance i ON i.id = c.instance,"
     " unnest(c.rows, c.numbers) AS u(handle, number) WHERE c.box = {box_name} GROUP BY u.handle),"
-    " rows AS (" COUNTED("b.due_at IS NULL AND b.held_by IS NULL") " UNION ALL "
-    COUNTED("b.due_at IS NOT NULL AND b.held_by IS NULL") " UNION ALL " COUNTED("b.held_by IS NOT NULL") "),"
+    " rows AS (" COUNTED("1", "b.due_at IS NULL AND b.held_by IS NULL", "$3") " UNION ALL "
+    COUNTED("2", "b.due_at < 'infinity' AND b.held_by IS NULL", "$2") " UNION ALL "
+    COUNTED("3", "b.held_by IS NOT NULL AND right(b.held_by, 1) = '/'", "$2") "),"
     " states AS (SELECT CASE WHEN f.number > r.attempts THEN 'in-flight' WHEN r.due_at = 'infinity' THEN 'parked'"
     " WHEN strpos(r.held_by, '/') < length(r.held_by) THEN 'held'"
     " WHEN r.due_at > $1 AND (r.status & 32768) = 0 AND r.attempts = 0 THEN 'delayed'"
-    " WHEN EXISTS (SELECT FROM {schema}.endpoint e WHERE e.name = r.destination AND e.paused_until > $1) THEN 'paused'"
-    " WHEN r.due_at > $1 THEN 'retrying' ELSE 'ready' END AS state, r.created_at"
+    " WHEN r.destination = ANY ($4::text[]) THEN 'paused' WHEN r.due_at > $1 THEN 'retrying' ELSE 'ready' END AS state, r.created_at"
     " FROM rows r LEFT JOIN f ON f.handle = r.handle)"
-    " SELECT state, count(*), min(created_at) FROM states GROUP BY state"
+    " SELECT state, count(*), min(created_at) FROM states WHERE state <> 'in-flight' GROUP BY state"
+    " UNION ALL SELECT 'in-flight', (SELECT count(*) FROM " IN_FLIGHT "), NULL"
+    /* These are told by their index alone: it is read where it lies together, rows lie far apart. */
+    " UNION ALL SELECT 'parked', (SELECT count(*) FROM (SELECT FROM {box} b WHERE b.due_at = 'infinity' AND b.held_by IS NULL"
+    " LIMIT 10001) p), NULL"
+    " UNION ALL SELECT 'held', (SELECT count(*) FROM (SELECT FROM {box} b WHERE b.held_by IS NOT NULL"
+    " AND strpos(b.held_by, '/') < length(b.held_by) LIMIT 10001) h), NULL"
+    " UNION ALL SELECT 'stored', CASE WHEN is_called THEN last_value ELSE 0 END, NULL FROM {box_seq}"
+    " UNION ALL SELECT 'sort ' || sort, count(*), NULL FROM rows GROUP BY sort"
+    /* Fresh ones are oldest first in each lane; those that are in flight stand at its beginning. */
+    " UNION ALL SELECT 'oldest', 0, min(o.created_at) FROM generate_series(0, 63) lane CROSS JOIN LATERAL (SELECT b.created_at FROM"
+    " (SELECT * FROM {box} b WHERE b.lane = lane.lane::smallint AND b.due_at IS NULL AND b.held_by IS NULL ORDER BY b.seq LIMIT 200) b"
+    " LEFT JOIN f ON f.handle = " HANDLE " WHERE f.handle IS NULL AND b.destination <> ALL ($4::text[]) LIMIT 1) o"
     " UNION ALL SELECT 'dead', (SELECT count(*) FROM (SELECT FROM {schema}.dead_letter WHERE box = {box_name} LIMIT 10001) d), NULL"
     " UNION ALL SELECT 'done', (SELECT count(*) FROM (SELECT FROM {schema}.done WHERE box = {box_name} AND keep_until > $1"
     " LIMIT 10001) d), NULL";
 
-static void take_count(struct box_counts *counts, pr_slice name, int64_t count, int64_t oldest_us)
+static void take_count(struct box_counts *counts, bool has_pauses, pr_slice name, int64_t count, int64_t oldest_us)
 {
     uint64_t *const places[STATE_COUNT] = {
         [STATE_READY] = &counts->ready,       [STATE_IN_FLIGHT] = &counts->in_flight, [STATE_DELAYED] = &counts->delayed,
         [STATE_RETRYING] = &counts->retrying, [STATE_HELD] = &counts->held,           [STATE_PARKED] = &counts->parked,
         [STATE_PAUSED] = &counts->paused,     [STATE_DEAD] = &counts->dead,           [STATE_DONE] = &counts->done,
     };
+    if (slice_eq_cstr(name, "oldest") || (slice_eq_cstr(name, "ready") && oldest_us != 0))
+        counts->oldest_us = oldest_us != 0 && (counts->oldest_us == 0 || oldest_us < counts->oldest_us) ? oldest_us : counts->oldest_us;
+    if (slice_eq_cstr(name, "stored"))
+        counts->stored = (uint64_t)count;
+    if (slice_eq_cstr(name, "oldest") || slice_eq_cstr(name, "stored"))
+        return;
+    if (name.size > 5 && memcmp(name.data, "sort ", 5) == 0) { /* how many rows of it there were to look at */
+        counts->partial |= name.data[5] == '1' ? has_pauses && count > LOOK_MAX : count > LOOK_MAX / 2;
+        return;
+    }
     enum state state = state_parse(name);
     ASSERT(state < STATE_COUNT && places[state] != NULL);
     *places[state] = (uint64_t)min64(count, COUNT_EXACT_MAX + 1);
-    if (state == STATE_READY)
-        counts->oldest_us = oldest_us;
 }
 
 static int query_boxes(struct question *q)
 {
     struct args args = { .count = 0 };
+    struct array paused;
     q->reply->boxes = arena_alloc_array(q->arena, q->s.box_count, sizeof(*q->reply->boxes));
     if (q->reply->boxes == NULL)
         return no_memory(q);
     arg_time(&args, q->s.now_us);
+    arg_i64(&args, LOOK_MAX / 2 + 1); /* rows that are not fresh lie far apart */
+    /* Without pauses all fresh ones are ready or in flight: then there is no need to look at many. */
+    arg_i64(&args, q->s.paused_count > 0 ? LOOK_MAX + 1 : (int64_t)(COUNT_EXACT_MAX + 1 + q->s.flight_count));
+    array_init(&paused);
+    array_begin(&paused, OID_TEXT);
+    for (size_t i = 0; i < q->s.paused_count; i++)
+        array_text(&paused, q->s.paused[i]);
+    arg_array(&args, &paused);
     int rc = PR_OK;
     for (size_t i = 0; i < q->s.box_count && rc == PR_OK; i++) {
         struct box_counts *counts = &q->reply->boxes[q->reply->box_count++];
@@ -170,8 +231,9 @@ static int query_boxes(struct question *q)
         counts->name = q->s.boxes[i];
         rc = link_do(q->link, COUNTS, counts->name, &args, &r, q->reterr);
         for (int k = 0; rc == PR_OK && k < PQntuples(r); k++)
-            take_count(counts, field_slice(r, k, 0), field_i64(r, k, 1), field_time(r, k, 2));
+            take_count(counts, q->s.paused_count > 0, field_slice(r, k, 0), field_i64(r, k, 1), field_time(r, k, 2));
     }
+    array_fini(&paused);
     return rc;
 }
 
@@ -185,8 +247,7 @@ static int in_flight_of(struct question *q, struct instance_info *info)
     arg_id(&args, info->id);
     int rc = link_do(q->link,
                      "SELECT count(*) FROM (SELECT u.handle, max(u.number) AS number FROM {schema}.claim c,"
-                     " unnest(c.rows, c.numbers) AS u(handle, number) WHERE c.instance = $1 GROUP BY u.handle) f"
-                     " JOIN {box} b ON " HANDLE " = f.handle AND b.attempts < f.number",
+                     " unnest(c.rows, c.numbers) AS u(handle, number) WHERE c.instance = $1 GROUP BY u.handle) " IN_FLIGHT,
                      info->box, &args, &r, q->reterr);
     if (rc == PR_OK)
         info->in_flight = (uint64_t)field_i64(r, 0, 0);

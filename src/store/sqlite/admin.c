@@ -122,8 +122,13 @@ static int target_add(void *arg, const struct listed *l, struct pr_error *reterr
 
 static int find_in(struct order *o, pr_slice box, const pr_id *id)
 {
-    return listing_run(o->conn, &o->s, order_action(o)->table, box, &o->admin->filter, id, false,
-                       target_add, o, o->reterr);
+    const struct listing listing = { .table = order_action(o)->table,
+                                     .box = box,
+                                     .filter = &o->admin->filter,
+                                     .id = id,
+                                     .found = target_add,
+                                     .arg = o };
+    return listing_run(o->conn, &o->s, &listing, NULL, o->reterr);
 }
 
 static int head_seq_read(struct order *o, pr_slice box)

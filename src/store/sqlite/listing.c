@@ -6,6 +6,7 @@
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/slice.h"
+#include "base/util.h"
 #include "core/fingerprint.h"
 #include "core/id.h"
 #include "store/sqlite/message.h"
@@ -186,7 +187,6 @@ static void filter_time(struct sql *sql, const struct filter *f, const char *col
 
 static void filter_common(struct sql *sql, const struct filter *f, const struct id_forms *forms)
 {
-    sql_and(sql, "row_id > ?", V_INT(f->after));
     if (forms != NULL) {
         sql_and(sql, "id IN (?, ?, ?)", V_ID(forms->id));
         sql_more(sql, V_ID_LOWER(*forms));
@@ -198,6 +198,10 @@ static void filter_common(struct sql *sql, const struct filter *f, const struct 
         sql_and(sql, "stream = ?", V_TEXT(f->stream));
     if (f->error.size > 0)
         sql_and(sql, "instr(error, ?) > 0", V_TEXT(f->error));
+    /* A star means the same to both; what else a glob can say is judged where the row was read. */
+    if (f->type.size > 0 && memchr(f->type.data, '?', f->type.size) == NULL &&
+        memchr(f->type.data, '[', f->type.size) == NULL)
+        sql_and(sql, "type GLOB ?", V_TEXT(f->type));
 }
 
 static void filter_box(struct sql *sql, const struct filter *f, int64_t now_us)
@@ -233,19 +237,81 @@ static void filter_after_life(struct sql *sql, const struct filter *f, enum list
     filter_time(sql, f, "died_at");
 }
 
-/* Columns behind the message: box, endpoint, cause, limit, rule, fingerprint, note, when it ended, edited_as. */
-static void sql_select(struct sql *sql, enum listing_table table, pr_slice box, bool with_payload)
+/* ---- Where to look ------------------------------------------------------------------------ */
+
+/* Only what is not fresh has these. */
+static bool is_never_fresh(const struct filter *f)
 {
-    buf_addf(&sql->text, "SELECT " MESSAGE_COLUMNS ", %s, ", with_payload ? "payload" : "NULL");
-    if (table == LISTING_DEAD)
+    return f->reason != 0 || f->error.size > 0 || f->fingerprint.size > 0 || f->state == STATE_PARKED ||
+           f->state == STATE_HELD || f->state == STATE_DELAYED || f->state == STATE_RETRYING;
+}
+
+/* " FROM table index WHERE what the index says and row_id > after", in the order of rows. */
+static void sql_rows(struct sql *sql, const struct listing *l, uint64_t after)
+{
+    const struct filter *f = l->filter;
+    const struct {
+        const char *index, *condition;
+        pr_slice value;
+    } keys[] = { { "print", "fingerprint = ?", f->fingerprint },
+                 { "stream", "stream = ?", f->stream },
+                 { "endpoint", "endpoint = ?", f->endpoint },
+                 { "box", "box = ?", l->box } };
+    if (l->table == LISTING_BOX && is_never_fresh(f))
+        buf_addf(&sql->text,
+                 " FROM \"%.*s\" INDEXED BY \"%.*s_back\" WHERE (due_at IS NOT NULL OR held_by IS NOT NULL)",
+                 SLICE_ARGS(l->box), SLICE_ARGS(l->box));
+    else if (l->table == LISTING_BOX)
+        buf_addf(&sql->text, " FROM \"%.*s\" NOT INDEXED WHERE 1", SLICE_ARGS(l->box));
+    else if (l->table == LISTING_DONE && l->box.size > 0) {
+        buf_add_cstr(&sql->text, " FROM done INDEXED BY done_box WHERE box = ?");
+        sql_more(sql, V_TEXT(l->box));
+    } else if (l->table == LISTING_DONE)
+        buf_add_cstr(&sql->text, " FROM done NOT INDEXED WHERE 1");
+    else {
+        size_t i = 0;
+        while (i < ARRAY_LENGTH(keys) && keys[i].value.size == 0)
+            i++;
+        if (i < ARRAY_LENGTH(keys)) {
+            buf_addf(&sql->text, " FROM dead_letter INDEXED BY dead_letter_%s WHERE %s", keys[i].index,
+                     keys[i].condition);
+            sql_more(sql, V_TEXT(keys[i].value));
+        } else
+            buf_add_cstr(&sql->text, " FROM dead_letter NOT INDEXED WHERE 1");
+    }
+    sql_and(sql, "row_id > ?", V_INT(after));
+    buf_add_cstr(&sql->text, " ORDER BY row_id");
+}
+
+/* What is asked for by id or by receipt is found at once; and who wants all gets all. */
+static bool is_bounded(const struct listing *l)
+{
+    return l->filter->look_max > 0 && l->id == NULL && l->filter->state != STATE_IN_FLIGHT;
+}
+
+/* Columns behind the message: box, endpoint, cause, limit, rule, fingerprint, note, when it ended, edited_as.  A bounded
+ * look takes its rows in their order from the one that was found next: nothing sorts them. */
+static void sql_select(struct sql *sql, const struct listing *l, uint64_t after)
+{
+    const char *tables[] = { [LISTING_DEAD] = "dead_letter", [LISTING_DONE] = "done" };
+    pr_slice table = l->table == LISTING_BOX ? l->box : slice_from(tables[l->table]);
+    buf_addf(&sql->text, "SELECT " MESSAGE_COLUMNS ", %s, ", l->with_payload ? "payload" : "NULL");
+    if (l->table == LISTING_DEAD)
         buf_add_cstr(&sql->text,
-                     "box, endpoint, cause, limit_reached, rule, fingerprint, note, died_at, edited_as FROM dead_letter");
-    else if (table == LISTING_DONE)
-        buf_add_cstr(&sql->text, "box, endpoint, 0, 0, NULL, NULL, NULL, done_at, NULL FROM done");
+                     "box, endpoint, cause, limit_reached, rule, fingerprint, note, died_at, edited_as");
+    else if (l->table == LISTING_DONE)
+        buf_add_cstr(&sql->text, "box, endpoint, 0, 0, NULL, NULL, NULL, done_at, NULL");
     else
-        buf_addf(&sql->text, "'%.*s', destination, 0, 0, NULL, NULL, NULL, 0, NULL FROM \"%.*s\"", SLICE_ARGS(box),
-                 SLICE_ARGS(box));
-    buf_add_cstr(&sql->text, " WHERE 1");
+        buf_addf(&sql->text, "'%.*s', destination, 0, 0, NULL, NULL, NULL, 0, NULL", SLICE_ARGS(l->box));
+    if (is_bounded(l)) {
+        buf_add_cstr(&sql->text, " FROM (SELECT row_id AS looked_at");
+        sql_rows(sql, l, after);
+        buf_addf(&sql->text, " LIMIT ?) CROSS JOIN \"%.*s\" WHERE row_id = looked_at", SLICE_ARGS(table));
+        sql_more(sql, V_INT(l->filter->look_max));
+    } else {
+        buf_addf(&sql->text, " FROM \"%.*s\" WHERE row_id > ?", SLICE_ARGS(table));
+        sql_more(sql, V_INT(after));
+    }
 }
 
 static int sql_bind(struct conn *conn, struct sql *sql, sqlite3_stmt **ret, struct pr_error *reterr)
@@ -305,8 +371,7 @@ static int listed_decode(sqlite3_stmt *statement, const struct surroundings *s, 
 }
 
 static int listing_walk(struct conn *conn, sqlite3_stmt *statement, const struct surroundings *s,
-                        enum listing_table table, const struct filter *filter, listing_found found, void *arg,
-                        struct pr_error *reterr)
+                        const struct listing *l, struct pr_error *reterr)
 {
     struct arena scratch;
     struct listed listed;
@@ -315,9 +380,9 @@ static int listing_walk(struct conn *conn, sqlite3_stmt *statement, const struct
     arena_init(&scratch, SCRATCH_BYTES);
     while ((rc = conn_step(conn, statement, reterr)) > 0) {
         arena_reset(&scratch);
-        rc = listed_decode(statement, s, table, filter, &scratch, &listed, reterr);
-        if (rc == PR_OK && is_wanted(filter, table, &listed))
-            rc = found(arg, &listed, reterr);
+        rc = listed_decode(statement, s, l->table, l->filter, &scratch, &listed, reterr);
+        if (rc == PR_OK && is_wanted(l->filter, l->table, &listed))
+            rc = l->found(l->arg, &listed, reterr);
         if (rc != PR_OK)
             break;
     }
@@ -325,29 +390,74 @@ static int listing_walk(struct conn *conn, sqlite3_stmt *statement, const struct
     return rc;
 }
 
-int listing_run(struct conn *conn, const struct surroundings *s, enum listing_table table, pr_slice box,
-                const struct filter *filter, const pr_id *id, bool with_payload, listing_found found, void *arg,
+/* Who died since then has no lower row than this; outcome PR_UNKNOWN: nobody died. */
+static int first_since(struct conn *conn, const struct listing *l, uint64_t *after, struct pr_error *reterr)
+{
+    int64_t first = 0;
+    if (l->table != LISTING_DEAD || l->filter->since_us == 0)
+        return PR_OK;
+    int rc = conn_int(
+        conn,
+        "SELECT coalesce(min(row_id), 0) FROM dead_letter INDEXED BY dead_letter_died WHERE died_at >= ?1",
+        NO_BOX, VALUES(V_INT(l->filter->since_us)), &first, reterr);
+    if (rc == PR_OK && first > 0 && (uint64_t)first - 1 > *after)
+        *after = (uint64_t)first - 1;
+    return rc == PR_OK && first == 0 ? PR_UNKNOWN : rc;
+}
+
+/* The last of the rows that were looked at; 0: there were no more. */
+static int last_looked(struct conn *conn, const struct listing *l, uint64_t after, uint64_t *ret,
+                       struct pr_error *reterr)
+{
+    struct sql sql = { .count = 0 };
+    sqlite3_stmt *statement = NULL;
+    buf_init(&sql.text, SQL_MAX);
+    buf_add_cstr(&sql.text, "SELECT row_id");
+    sql_rows(&sql, l, after);
+    buf_add_cstr(&sql.text, " LIMIT 1 OFFSET ?");
+    sql_more(&sql, V_INT(l->filter->look_max - 1));
+    int rc = sql_bind(conn, &sql, &statement, reterr);
+    if (rc == PR_OK)
+        rc = conn_step(conn, statement, reterr);
+    *ret = rc > 0 ? (uint64_t)sqlite3_column_int64(statement, 0) : 0;
+    sqlite3_reset(statement);
+    buf_fini(&sql.text);
+    return rc < 0 ? rc : PR_OK;
+}
+
+int listing_run(struct conn *conn, const struct surroundings *s, const struct listing *l, uint64_t *ret_cut,
                 struct pr_error *reterr)
 {
     struct sql sql = { .count = 0 };
     struct id_forms forms;
     sqlite3_stmt *statement = NULL;
+    uint64_t after = l->filter->after;
+    int rc = first_since(conn, l, &after, reterr);
 
-    if (id != NULL)
-        id_forms_init(&forms, *id);
+    if (l->filter->row > 0 && after < l->filter->row - 1)
+        after = l->filter->row - 1;
+    if (ret_cut != NULL)
+        *ret_cut = 0;
+    if (rc != PR_OK)
+        return rc < 0 ? rc : PR_OK;
+    if (l->id != NULL)
+        id_forms_init(&forms, *l->id);
     buf_init(&sql.text, SQL_MAX);
-    sql_select(&sql, table, box, with_payload);
-    filter_common(&sql, filter, id != NULL ? &forms : NULL);
-    if (table == LISTING_BOX)
-        filter_box(&sql, filter, s->now_us);
+    sql_select(&sql, l, after);
+    filter_common(&sql, l->filter, l->id != NULL ? &forms : NULL);
+    if (l->table == LISTING_BOX)
+        filter_box(&sql, l->filter, s->now_us);
     else
-        filter_after_life(&sql, filter, table, box, s->now_us);
-    buf_add_cstr(&sql.text, " ORDER BY row_id");
+        filter_after_life(&sql, l->filter, l->table, l->box, s->now_us);
+    if (!is_bounded(l))
+        buf_add_cstr(&sql.text, " ORDER BY row_id");
 
-    int rc = sql_bind(conn, &sql, &statement, reterr);
+    rc = sql_bind(conn, &sql, &statement, reterr);
     if (rc == PR_OK)
-        rc = listing_walk(conn, statement, s, table, filter, found, arg, reterr);
+        rc = listing_walk(conn, statement, s, l, reterr);
     sqlite3_reset(statement);
     buf_fini(&sql.text);
+    if (rc == PR_OK && is_bounded(l) && ret_cut != NULL)
+        rc = last_looked(conn, l, after, ret_cut, reterr);
     return rc;
 }

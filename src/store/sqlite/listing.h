@@ -41,9 +41,19 @@ typedef int (*listing_found)(void *arg, const struct listed *listed, struct pr_e
 
 /* The rows of one table (and one box; for LISTING_DEAD and LISTING_DONE an empty box is all)
  * that the filter finds, without its limit.  id: this one instead of the filter's; NULL: any. */
-PR_MUST_CHECK int listing_run(struct conn *conn, const struct surroundings *s, enum listing_table table,
-                              pr_slice box, const struct filter *filter, const pr_id *id, bool with_payload,
-                              listing_found found, void *arg, struct pr_error *reterr);
+struct listing {
+    enum listing_table table;
+    pr_slice box;
+    const struct filter *filter;
+    const pr_id *id;
+    bool with_payload;
+    listing_found found;
+    void *arg;
+};
+/* Outcome > 0: it was told to stop.  ret_cut (may be NULL): the last row that was looked at where filter.look_max was
+ * used up; else 0. */
+PR_MUST_CHECK int listing_run(struct conn *conn, const struct surroundings *s, const struct listing *listing,
+                              uint64_t *ret_cut, struct pr_error *reterr);
 
 /* QUERY_FAILING. */
 PR_MUST_CHECK int sqlite_failing(struct conn *conn, const struct surroundings *s, const struct query *query,

@@ -179,5 +179,6 @@ const struct store_ops store_sqlite = {
     .wait = sqlite_wait,
     .query = sqlite_query,
     .admin = sqlite_admin,
+    .warn = sqlite_warn,
     .time = sqlite_time,
 };

@@ -25,29 +25,67 @@ static pr_slice keep(const struct overview *o, sqlite3_stmt *statement, int colu
 
 /* ---- Groups --------------------------------------------------------------------------------- */
 
-#define IN_GROUP_INDEX                                                                                         \
-    " FROM dead_letter INDEXED BY dead_letter_group WHERE fingerprint = ?1 AND died_at >= ?2 AND died_at < ?3" \
-    " AND (?4 = '' OR box = ?4)"
+/* What the index has: it is not left. */
 #define IN_GROUP                                                                                               \
-    IN_GROUP_INDEX                                                                                             \
-    " AND (?5 = '' OR stream = ?5) AND (?6 = '' OR endpoint = ?6)"                                             \
-    " AND (?7 = 0 OR cause = ?7 OR failure_reason = ?7) AND (?8 = '' OR instr(error, ?8) > 0)"
-/* Where only what is in the index is asked, it is not left. */
-#define IN_GROUP_COVERED IN_GROUP_INDEX " AND ?5 = '' AND ?6 = '' AND ?7 = 0 AND ?8 = ''"
-#define GROUP_VALUES(f, print)                                                                                 \
-    VALUES(V_TEXT(print), V_INT((f)->since_us), V_INT((f)->until_us != 0 ? (f)->until_us : INT64_MAX),         \
-           V_TEXT((f)->box), V_TEXT((f)->stream), V_TEXT((f)->endpoint), V_INT((f)->reason),                   \
-           V_TEXT((f)->error))
+    " FROM dead_letter INDEXED BY dead_letter_group WHERE fingerprint = ?1 AND died_at >= ?2 AND died_at < ?3" \
+    " AND (?4 = '' OR box = ?4) AND (?5 = 0 OR cause = ?5 OR failure_reason = ?5)"
+/* And what it has not, of the latest so many. */
+#define IN_GROUP_TEXT(columns)                                                                                 \
+    " FROM (SELECT stream, error, " columns IN_GROUP " ORDER BY died_at DESC LIMIT ?8)"                        \
+    " WHERE (?6 = '' OR stream = ?6) AND (?7 = '' OR instr(error, ?7) > 0)"
+#define GROUP_COLUMNS "box, endpoint, type, error, cause, failure_reason, id, died_at"
+#define GROUP_KEYS(f, print)                                                                                   \
+    V_TEXT(print), V_INT((f)->since_us), V_INT((f)->until_us != 0 ? (f)->until_us : INT64_MAX),                \
+        V_TEXT((f)->box), V_INT((f)->reason)
+#define GROUP_TEXTS(f) V_TEXT((f)->stream), V_TEXT((f)->error)
+
+/* The first row of the index alone (look 0), or with the texts. */
+static int group_bind(const struct overview *o, const char *by_index, const char *by_text, pr_slice print,
+                      int64_t look, sqlite3_stmt **ret)
+{
+    const struct filter *f = &o->query->filter;
+    return look > 0 ? conn_bind(o->conn, by_text, NO_BOX,
+                                VALUES(GROUP_KEYS(f, print), GROUP_TEXTS(f), V_INT(look)), ret, o->reterr)
+                    : conn_bind(o->conn, by_index, NO_BOX, VALUES(GROUP_KEYS(f, print)), ret, o->reterr);
+}
+
+static int group_int(const struct overview *o, const char *by_index, const char *by_text, pr_slice print,
+                     int64_t look, int64_t *ret)
+{
+    sqlite3_stmt *statement;
+    int rc = group_bind(o, by_index, by_text, print, look, &statement);
+    if (rc == PR_OK)
+        rc = conn_step(o->conn, statement, o->reterr);
+    if (rc <= 0)
+        return rc;
+    *ret = sqlite3_column_int64(statement, 0);
+    sqlite3_reset(statement);
+    return PR_OK;
+}
+
+/* How many of a group are looked at; 0: the index says it all. */
+static int look_read(const struct overview *o, int64_t *ret)
+{
+    const struct filter *f = &o->query->filter;
+    *ret = 0;
+    if (f->stream.size == 0 && f->error.size == 0)
+        return PR_OK;
+    int rc = conn_int(o->conn, "SELECT count(*) FROM (SELECT 1 FROM dead_letter LIMIT ?1)", NO_BOX,
+                      VALUES(V_INT(LOOK_MAX + 1)), ret, o->reterr);
+    *ret = *ret > LOOK_MAX ? GROUP_LOOK_MAX : LOOK_MAX;
+    return rc;
+}
 
 /* Its latest dead letter.  Outcome PR_UNKNOWN: the filter finds none. */
-static int group_read(const struct overview *o, pr_slice print, struct dead_group *g)
+static int group_read(const struct overview *o, pr_slice print, int64_t look, struct dead_group *g)
 {
     const struct filter *f = &o->query->filter;
     sqlite3_stmt *statement;
-    int rc = conn_bind(o->conn,
-                       "SELECT box, endpoint, type, error, cause, failure_reason, id, died_at" IN_GROUP
-                       " ORDER BY died_at DESC LIMIT 1",
-                       NO_BOX, GROUP_VALUES(f, print), &statement, o->reterr);
+    int rc = group_bind(
+        o, "SELECT " GROUP_COLUMNS IN_GROUP " ORDER BY died_at DESC LIMIT 1",
+        "SELECT " GROUP_COLUMNS IN_GROUP_TEXT(
+            "box, endpoint, type, cause, failure_reason, id, died_at") " ORDER BY died_at DESC LIMIT 1",
+        print, look, &statement);
     if (rc == PR_OK)
         rc = conn_step(o->conn, statement, o->reterr);
     if (rc <= 0)
@@ -69,23 +107,27 @@ static int group_read(const struct overview *o, pr_slice print, struct dead_grou
     if (g->fingerprint.data == NULL || g->box.data == NULL || g->endpoint.data == NULL ||
         g->type.data == NULL || g->error.data == NULL)
         return no_memory(o);
-    /* The type is in the fingerprint, so one says it for all. */
-    return f->type.size > 0 && !slice_glob(f->type, g->type) ? PR_UNKNOWN : PR_OK;
+    /* These are in the fingerprint, so one says it for all. */
+    bool fits = (f->type.size == 0 || slice_glob(f->type, g->type)) &&
+                (f->endpoint.size == 0 || slice_eq(f->endpoint, g->endpoint));
+    return fits ? PR_OK : PR_UNKNOWN;
 }
 
-static int group_count(const struct overview *o, struct dead_group *g)
+static int group_count(const struct overview *o, int64_t look, struct dead_group *g)
 {
-    const struct filter *f = &o->query->filter;
-    bool covered = f->stream.size == 0 && f->endpoint.size == 0 && f->reason == 0 && f->error.size == 0;
-    int64_t count = 0;
-    int rc = conn_int(o->conn, "SELECT died_at" IN_GROUP " ORDER BY died_at LIMIT 1", NO_BOX,
-                      GROUP_VALUES(f, g->fingerprint), &g->first_us, o->reterr);
+    int64_t count = 0, all = 0;
+    int rc = group_int(o, "SELECT died_at" IN_GROUP " ORDER BY died_at LIMIT 1",
+                       "SELECT died_at" IN_GROUP_TEXT("died_at") " ORDER BY died_at LIMIT 1", g->fingerprint,
+                       look, &g->first_us);
     if (rc == PR_OK)
-        rc = conn_int(o->conn,
-                      covered ? "SELECT count(*) FROM (SELECT 1" IN_GROUP_COVERED " LIMIT 10001)"
-                              : "SELECT count(*) FROM (SELECT 1" IN_GROUP " LIMIT 10001)",
-                      NO_BOX, GROUP_VALUES(f, g->fingerprint), &count, o->reterr);
+        rc = group_int(o, "SELECT count(*) FROM (SELECT 1" IN_GROUP " LIMIT 10001)",
+                       "SELECT count(*) FROM (SELECT 1" IN_GROUP_TEXT("died_at") " LIMIT 10001)",
+                       g->fingerprint, look, &count);
+    if (rc == PR_OK && look > 0)
+        rc = group_int(o, "SELECT count(*) FROM (SELECT 1" IN_GROUP " LIMIT 10001)", NULL, g->fingerprint, 0,
+                       &all);
     g->count = (uint64_t)count;
+    g->partial = all > look;
     return rc;
 }
 
@@ -112,7 +154,10 @@ int overview_groups(const struct overview *o)
 {
     struct query_reply *reply = o->reply;
     pr_slice wanted = o->query->filter.fingerprint, print = wanted;
-    int rc = wanted.size > 0 ? PR_OK : print_next(o, print, true, &print);
+    int64_t look;
+    int rc = look_read(o, &look);
+    if (rc == PR_OK && wanted.size == 0)
+        rc = print_next(o, print, true, &print);
 
     reply->groups = arena_alloc_array(o->arena, GROUPS_LOOKED_MAX, sizeof(reply->groups[0]));
     if (reply->groups == NULL)
@@ -123,9 +168,9 @@ int overview_groups(const struct overview *o)
             break;
         }
         struct dead_group *g = &reply->groups[reply->group_count];
-        rc = group_read(o, print, g);
+        rc = group_read(o, print, look, g);
         if (rc == PR_OK) {
-            rc = group_count(o, g);
+            rc = group_count(o, look, g);
             reply->group_count++;
         }
         if (rc >= PR_OK)
@@ -231,7 +276,8 @@ static int dead_head_read(const struct overview *o, struct stream_list *streams,
     return rc;
 }
 
-static int key_take(const struct overview *o, struct stream_list *streams, pr_slice box, pr_slice key)
+static int key_take(const struct overview *o, struct stream_list *streams, pr_slice box, pr_slice key,
+                    size_t *dead_heads)
 {
     struct stream_info stream = { .box = box };
     int64_t first_seq = 0;
@@ -242,8 +288,10 @@ static int key_take(const struct overview *o, struct stream_list *streams, pr_sl
     struct stream_info *head = rc == PR_OK ? streams_find(streams, box, stream.endpoint, stream.stream) : NULL;
     if (head != NULL)
         head->waiting = stream.waiting;
-    else if (rc == PR_OK)
+    else if (rc == PR_OK && (*dead_heads)++ < DEAD_HEADS_MAX)
         rc = dead_head_read(o, streams, &stream, first_seq);
+    else if (rc == PR_OK)
+        o->reply->more = true;
     return rc < 0 ? rc : PR_OK;
 }
 
@@ -264,13 +312,14 @@ static int key_next(const struct overview *o, pr_slice box, pr_slice after, pr_s
 static int keys_read(const struct overview *o, struct stream_list *streams, pr_slice box)
 {
     pr_slice key = NO_BOX;
+    size_t dead_heads = 0;
     int rc = PR_OK;
     for (size_t looked = 0; (rc = key_next(o, box, key, &key)) == PR_OK; looked++) {
         if (looked == STREAMS_LOOKED_MAX) {
             o->reply->more = true;
             return PR_OK;
         }
-        rc = key_take(o, streams, box, key);
+        rc = key_take(o, streams, box, key, &dead_heads);
         if (rc != PR_OK)
             return rc;
     }

@@ -4,11 +4,12 @@
 
 #include "base/error.h"
 #include "base/slice.h"
+#include "store/ranking.h"
 #include "store/sqlite/overview.h"
 
 #define NO_BOX ((pr_slice){ NULL, 0 })
 #define LIMIT_DEFAULT 100
-#define COUNT_WALK_MAX 500000 /* rows looked at for the counts of one box */
+#define COUNT_WALK_MAX LOOK_MAX /* rows of one sort that are looked at for the counts of a box */
 #define LISTED_FIRST 16
 #define WAL_BYTES_MUCH (256LL << 20)
 
@@ -51,7 +52,7 @@ static int listed_add(void *arg, const struct listed *found, struct pr_error *re
     (void)reterr;
     struct question *q = arg;
     if (q->reply->listed_count == q->limit) {
-        q->reply->more = true;
+        reply_is_full(q->reply);
         return 1;
     }
     struct listed *l = listed_room(q);
@@ -73,13 +74,20 @@ static int listed_add(void *arg, const struct listed *found, struct pr_error *re
 /* One table for each id of the filter, or once. */
 static int list_table(struct question *q, enum listing_table table, pr_slice box, const struct filter *filter)
 {
-    if (q->reply->more)
+    struct listing listing = {
+        .table = table, .box = box, .filter = filter, .with_payload = q->with_payload, .found = listed_add, .arg = q
+    };
+    uint64_t cut = 0;
+    int rc = PR_OK;
+    if (q->reply->listed_count == q->limit && q->reply->more)
         return PR_OK;
     if (filter->id_count == 0)
-        return listing_run(q->conn, &q->s, table, box, filter, NULL, q->with_payload, listed_add, q, q->reterr);
-    int rc = PR_OK;
-    for (size_t i = 0; i < filter->id_count && rc == PR_OK; i++)
-        rc = listing_run(q->conn, &q->s, table, box, filter, &filter->ids[i], q->with_payload, listed_add, q, q->reterr);
+        rc = listing_run(q->conn, &q->s, &listing, &cut, q->reterr);
+    for (size_t i = 0; i < filter->id_count && rc == PR_OK; i++) {
+        listing.id = &filter->ids[i];
+        rc = listing_run(q->conn, &q->s, &listing, &cut, q->reterr);
+    }
+    reply_is_cut(q->reply, box, cut);
     return rc;
 }
 
@@ -120,15 +128,35 @@ static int count_one_more(void *arg, const struct listed *found, struct pr_error
     return ++q->reply->total > COUNT_EXACT_MAX;
 }
 
+static int query_dead_count(struct question *q, const struct filter *filter)
+{
+    int64_t count = 0;
+    if (filter_is_time(filter)) { /* the watchdogs ask this, and the index says it */
+        int rc = conn_int(q->conn,
+                          "SELECT count(*) FROM (SELECT 1 FROM dead_letter INDEXED BY dead_letter_died"
+                          " WHERE died_at >= ?1 AND died_at < ?2 LIMIT ?3)",
+                          NO_BOX,
+                          VALUES(V_INT(filter->since_us),
+                                 V_INT(filter->until_us != 0 ? filter->until_us : INT64_MAX),
+                                 V_INT(COUNT_EXACT_MAX + 1)),
+                          &count, q->reterr);
+        q->reply->total = (uint64_t)count;
+        return rc;
+    }
+    const struct listing listing = {
+        .table = LISTING_DEAD, .box = filter->box, .filter = filter, .found = count_one_more, .arg = q
+    };
+    return listing_run(q->conn, &q->s, &listing, NULL, q->reterr);
+}
+
 /* ---- Counts --------------------------------------------------------------------------- */
 
 static void count_one(struct box_counts *counts, enum state state)
 {
     uint64_t *const places[STATE_COUNT] = {
-        [STATE_READY] = &counts->ready,     [STATE_IN_FLIGHT] = &counts->in_flight,
-        [STATE_DELAYED] = &counts->delayed, [STATE_RETRYING] = &counts->retrying,
-        [STATE_HELD] = &counts->held,       [STATE_PARKED] = &counts->parked,
-        [STATE_PAUSED] = &counts->paused,
+        [STATE_READY] = &counts->ready,       [STATE_DELAYED] = &counts->delayed,
+        [STATE_RETRYING] = &counts->retrying, [STATE_HELD] = &counts->held,
+        [STATE_PARKED] = &counts->parked,     [STATE_PAUSED] = &counts->paused,
     };
     ASSERT(places[state] != NULL);
     if (*places[state] <= COUNT_EXACT_MAX)
@@ -139,10 +167,14 @@ static void count_one(struct box_counts *counts, enum state state)
 static int count_rows(struct question *q, struct box_counts *counts, const char *sql, const uint64_t *full)
 {
     sqlite3_stmt *statement;
-    int rc = conn_bind(q->conn, sql, counts->name, VALUES(V_INT(COUNT_WALK_MAX)), &statement, q->reterr);
+    int rc = conn_bind(q->conn, sql, counts->name, VALUES(V_INT(COUNT_WALK_MAX + 1)), &statement, q->reterr);
     if (rc != PR_OK)
         return rc;
-    while ((rc = conn_step(q->conn, statement, q->reterr)) > 0) {
+    for (size_t rows = 0; (rc = conn_step(q->conn, statement, q->reterr)) > 0; rows++) {
+        if (rows == COUNT_WALK_MAX) {
+            counts->partial = true;
+            break;
+        }
         struct pr_message m = {
             .due_us = sqlite3_column_int64(statement, 1),
             .held_by = column_slice(statement, 2),
@@ -153,7 +185,8 @@ static int count_rows(struct question *q, struct box_counts *counts, const char 
         int64_t created_us = sqlite3_column_int64(statement, 6);
         enum state state = surroundings_state(&q->s, counts->name, (uint64_t)sqlite3_column_int64(statement, 0),
                                               &m, m.destination);
-        count_one(counts, state);
+        if (state != STATE_IN_FLIGHT)
+            count_one(counts, state);
         if (state == STATE_READY && (counts->oldest_us == 0 || created_us < counts->oldest_us))
             counts->oldest_us = created_us;
         if (full != NULL && *full > COUNT_EXACT_MAX)
@@ -161,6 +194,21 @@ static int count_rows(struct question *q, struct box_counts *counts, const char 
     }
     sqlite3_reset(statement);
     return rc < 0 ? rc : PR_OK;
+}
+
+/* What is on receipts and has no verdict; id NULL: of any instance.  Wherever it stands among the rows. */
+static uint64_t count_in_flight(struct question *q, pr_slice box, const pr_id *instance)
+{
+    uint64_t count = 0;
+    for (size_t i = 0; i < q->s.flight_count; i++) {
+        const struct flight *f = &q->s.flights[i];
+        int64_t there;
+        if ((instance != NULL ? pr_id_equal(f->instance_id, *instance) : slice_eq(f->box, box)) &&
+            conn_int(q->conn, "SELECT 1 FROM \"{box}\" WHERE row_id = ?1 AND attempts < ?2", f->box,
+                     VALUES(V_INT(f->row), V_INT(f->number)), &there, NULL) == PR_OK)
+            count++;
+    }
+    return count;
 }
 
 static int count_table(struct question *q, const char *sql, pr_slice box, uint64_t *ret)
@@ -194,6 +242,12 @@ static int count_box(struct question *q, struct box_counts *counts)
         rc = count_table(
             q, "SELECT count(*) FROM (SELECT 1 FROM done WHERE box = ?1 AND keep_until > ?3 LIMIT ?2)",
             counts->name, &counts->done);
+    counts->in_flight = count_in_flight(q, counts->name, NULL);
+    int64_t stored = 0;
+    if (rc == PR_OK) /* no row: nothing was stored yet */
+        rc = conn_int(q->conn, "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = ?1", NO_BOX,
+                      VALUES(V_TEXT(counts->name)), &stored, q->reterr);
+    counts->stored = (uint64_t)stored;
     return rc;
 }
 
@@ -212,20 +266,6 @@ static int query_boxes(struct question *q)
 }
 
 /* ---- Instances -------------------------------------------------------------------------- */
-
-static uint64_t instance_in_flight(struct question *q, const struct instance_info *info)
-{
-    uint64_t count = 0;
-    for (size_t i = 0; i < q->s.flight_count; i++) {
-        const struct flight *f = &q->s.flights[i];
-        int64_t there;
-        if (pr_id_equal(f->instance_id, info->id) &&
-            conn_int(q->conn, "SELECT 1 FROM \"{box}\" WHERE row_id = ?1 AND attempts < ?2", f->box,
-                     VALUES(V_INT(f->row), V_INT(f->number)), &there, NULL) == PR_OK)
-            count++;
-    }
-    return count;
-}
 
 static int instance_take(struct question *q, sqlite3_stmt *statement, struct instance_info *info)
 {
@@ -268,7 +308,7 @@ static int query_instances(struct question *q)
     }
     sqlite3_reset(statement);
     for (size_t i = 0; i < q->reply->instance_count && rc == PR_OK; i++)
-        q->reply->instances[i].in_flight = instance_in_flight(q, &q->reply->instances[i]);
+        q->reply->instances[i].in_flight = count_in_flight(q, NO_BOX, &q->reply->instances[i].id);
     return rc;
 }
 
@@ -316,10 +356,11 @@ static int query_facts(struct question *q)
             facts,
             PR_STR("synchronous=normal: a power loss can undo the latest commits: use synchronous=full"));
     if (log_bytes > WAL_BYTES_MUCH) {
-        facts->horizon = arena_printf(q->arena,
-                                      "the log %s-wal has %lld MiB: a reader that stays open keeps it from being"
-                                      " emptied, find and end it",
-                                      q->store->place.path, (long long)(log_bytes >> 20));
+        facts->horizon =
+            arena_printf(q->arena,
+                         "the log %s-wal has %lld MiB: a reader that stays open keeps it from being"
+                         " emptied, find and end it",
+                         q->store->place.path, (long long)(log_bytes >> 20));
         facts_warn(facts, facts->horizon);
     }
     return PR_OK;
@@ -341,7 +382,12 @@ static int query_inside(struct question *q, const struct query *query)
     if (rc != PR_OK)
         return rc;
     const struct overview overview = {
-        .conn = q->conn, .arena = q->arena, .s = &q->s, .query = query, .reply = q->reply, .reterr = q->reterr,
+        .conn = q->conn,
+        .arena = q->arena,
+        .s = &q->s,
+        .query = query,
+        .reply = q->reply,
+        .reterr = q->reterr,
     };
     switch (query->kind) {
     case QUERY_MESSAGES: return query_messages(q, &query->filter);
@@ -351,9 +397,7 @@ static int query_inside(struct question *q, const struct query *query)
     case QUERY_ENDPOINTS:
         return endpoints_read(q->conn, q->arena, &q->reply->endpoints, &q->reply->endpoint_count, q->reterr);
     case QUERY_INSTANCES: return query_instances(q);
-    case QUERY_DEAD_COUNT:
-        return listing_run(q->conn, &q->s, LISTING_DEAD, query->filter.box, &query->filter, NULL, false, count_one_more,
-                           q, q->reterr);
+    case QUERY_DEAD_COUNT: return query_dead_count(q, &query->filter);
     case QUERY_DEAD_GROUPS: return overview_groups(&overview);
     case QUERY_STREAMS: return overview_streams(&overview);
     case QUERY_AUDIT: return overview_audit(&overview);

@@ -1,0 +1,41 @@
+/* warn.c - which warnings are new, for all instances together. */
+#include "base/error.h"
+#include "store/sqlite/sqlite.h"
+
+#define NO_BOX ((pr_slice){ NULL, 0 })
+
+static int warn_one(struct conn *conn, pr_slice name, int64_t now_us, bool *ret_new, struct pr_error *reterr)
+{
+    int changed = 0;
+    int rc = conn_do(conn, "UPDATE raised_warning SET seen_at = ?2 WHERE name = ?1", NO_BOX,
+                     VALUES(V_TEXT(name), V_INT(now_us)), &changed, reterr);
+    *ret_new = rc == PR_OK && changed == 0;
+    if (*ret_new)
+        rc = conn_do(conn, "INSERT INTO raised_warning (name, began_at, seen_at) VALUES (?1, ?2, ?2)", NO_BOX,
+                     VALUES(V_TEXT(name), V_INT(now_us)), NULL, reterr);
+    return rc;
+}
+
+int sqlite_warn(void *self, const pr_slice *names, size_t count, int64_t calm_us, bool *ret_new,
+                struct pr_error *reterr)
+{
+    struct sqlite_store *store = self;
+    struct conn *conn;
+    int rc = store_people(store, false, &conn, reterr);
+    if (rc != PR_OK)
+        return rc;
+    conn_lock(conn);
+    int64_t now_us = store_wall_us(store);
+    rc = conn_begin(conn, true, reterr);
+    if (rc == PR_OK)
+        rc = conn_do(conn, "DELETE FROM raised_warning WHERE seen_at < ?1", NO_BOX,
+                     VALUES(V_INT(time_sub(now_us, calm_us))), NULL, reterr);
+    for (size_t i = 0; i < count && rc == PR_OK; i++)
+        rc = warn_one(conn, names[i], now_us, &ret_new[i], reterr);
+    if (rc == PR_OK)
+        rc = conn_commit(conn, reterr);
+    if (rc != PR_OK)
+        conn_rollback(conn);
+    conn_unlock(conn);
+    return rc;
+}
