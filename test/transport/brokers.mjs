@@ -5,9 +5,8 @@
 import { spawn, spawnSync } from "node:child_process";
 import assert from "node:assert/strict";
 import fs from "node:fs";
-import net from "node:net";
 import path from "node:path";
-import { deliverAll, folder, inFolder, ok, require, runTests, sameEvent, scenarios, sendScenario, skip, test, until } from "./events.mjs";
+import { deliverAll, folder, freePort, inFolder, ok, require, runTests, sameEvent, scenarios, sendScenario, skip, test, until } from "./events.mjs";
 
 const { Kafka, MQTT } = require("cloudevents");
 const modes = ["binary", "structured", "raw"];
@@ -26,13 +25,6 @@ function beside(stdin, ...command) {
   process.on("exit", () => child.kill("SIGKILL"));
   return beside;
 }
-
-const freePort = () => new Promise((done) => {
-  const server = net.createServer().listen(0, "127.0.0.1", () => {
-    const { port } = server.address();
-    server.close(() => done(port));
-  });
-});
 
 const text = (bytes) => Buffer.from(bytes, "latin1").toString("utf8");
 const mock = beside("pipe", path.resolve(process.argv[4]));

@@ -7,6 +7,7 @@ import { spawn, spawnSync } from "node:child_process";
 import assert from "node:assert/strict";
 import fs from "node:fs";
 import { createRequire } from "node:module";
+import net from "node:net";
 import os from "node:os";
 import path from "node:path";
 
@@ -46,11 +47,18 @@ export const finished = (child) => new Promise((done) => child.on("close", done)
 
 export async function until(what, condition) {
   const end = Date.now() + WAIT_MS;
-  while (!condition()) {
+  while (!(await condition())) {
     assert.ok(Date.now() < end, `never: ${what}`);
     await new Promise((done) => setTimeout(done, 10));
   }
 }
+
+export const freePort = () => new Promise((done) => {
+  const server = net.createServer().listen(0, "127.0.0.1", () => {
+    const { port } = server.address();
+    server.close(() => done(port));
+  });
+});
 
 // Runs it until everything that is stored has ended.
 export async function deliverAll() {
