@@ -38,8 +38,7 @@ static int file_fault(const struct endpoint_config *config, const char *param, p
 static int tls_init(struct wire *w, const struct endpoint_config *config, const struct broker_url *url,
                     struct pr_error *reterr)
 {
-    pr_slice ca = broker_url_param(url, "ca", config->ca), cert = broker_url_param(url, "cert", "");
-    pr_slice key = broker_url_param(url, "certkey", cert.data);
+    struct broker_tls files = broker_url_tls(config, url);
     ERR_clear_error();
     w->tls = SSL_CTX_new(TLS_client_method());
     if (w->tls == NULL)
@@ -48,13 +47,13 @@ static int tls_init(struct wire *w, const struct endpoint_config *config, const 
     SSL_CTX_set_mode(w->tls, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
     if (SSL_CTX_set_min_proto_version(w->tls, TLS1_2_VERSION) != 1)
         return error_set(reterr, PR_ECONFIG, "endpoint %s: %s", config->name, tls_text());
-    if (ca.size > 0 ? SSL_CTX_load_verify_file(w->tls, ca.data) != 1
-                    : SSL_CTX_set_default_verify_paths(w->tls) != 1)
-        return file_fault(config, "ca", ca, reterr);
-    if (cert.size > 0 && SSL_CTX_use_certificate_chain_file(w->tls, cert.data) != 1)
-        return file_fault(config, "cert", cert, reterr);
-    if (cert.size > 0 && SSL_CTX_use_PrivateKey_file(w->tls, key.data, SSL_FILETYPE_PEM) != 1)
-        return file_fault(config, "certkey", key, reterr);
+    if (files.ca.size > 0 ? SSL_CTX_load_verify_file(w->tls, files.ca.data) != 1
+                          : SSL_CTX_set_default_verify_paths(w->tls) != 1)
+        return file_fault(config, "ca", files.ca, reterr);
+    if (files.cert.size > 0 && SSL_CTX_use_certificate_chain_file(w->tls, files.cert.data) != 1)
+        return file_fault(config, "cert", files.cert, reterr);
+    if (files.cert.size > 0 && SSL_CTX_use_PrivateKey_file(w->tls, files.key.data, SSL_FILETYPE_PEM) != 1)
+        return file_fault(config, "certkey", files.key, reterr);
     return PR_OK;
 }
 

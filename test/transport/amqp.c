@@ -246,8 +246,10 @@ TEST(amqp_is_blocked_while_the_broker_has_no_space)
 TEST(amqp_verifies_a_certificate)
 {
     prepare(0, "");
-    snprintf(own_url, sizeof(own_url), "amqps://127.0.0.1:%u/?key=sink&ca=%s/good.pem", rabbitmq_tls_port(),
-             rabbitmq()->folder);
+    const char *folder = rabbitmq()->folder;
+    snprintf(own_url, sizeof(own_url),
+             "amqps://127.0.0.1:%u/?key=sink&ca=%s/good.pem&cert=%s/client.pem&certkey=%s/client.key",
+             rabbitmq_tls_port(), folder, folder, folder);
     world_open(&w);
     static char large[1 << 20];
     for (size_t i = 0; i < 20; i++)
@@ -265,6 +267,14 @@ TEST(amqp_verifies_a_certificate)
     faults_send(&w, SEND_FAILED);
     CHECK(strstr(w.results[0].error, "certificate") != NULL);
     world_fini(&w);
+}
+
+TEST(amqp_shows_its_own_certificate)
+{
+    char url[128];
+    const char *folder = rabbitmq()->folder;
+    snprintf(url, sizeof(url), "amqps://127.0.0.1:%u/?key=sink&", rabbitmq_tls_port());
+    faults_mutual(&harness_amqp, url, folder, "certificate required");
 }
 
 TEST(amqp_refuses_an_expired_certificate)

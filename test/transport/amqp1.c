@@ -95,11 +95,11 @@ TEST(amqp1_says_what_is_missing_or_forbidden) /* B70 */
 
 TEST(amqp1_verifies_a_certificate)
 {
-    char format[256];
+    const char *folder = rabbitmq()->folder;
     prepare(LOGIN, 0);
-    snprintf(format, sizeof(format), "amqp1://guest:guest@127.0.0.1:%%u/" ADDRESS "?tls=true&ca=%s/good.pem",
-             rabbitmq()->folder);
-    snprintf(own_url, sizeof(own_url), format, rabbitmq_tls_port());
+    snprintf(own_url, sizeof(own_url),
+             LOGIN ADDRESS "?tls=true&ca=%s/good.pem&cert=%s/client.pem&certkey=%s/client.key",
+             rabbitmq_tls_port(), folder, folder, folder);
     world_open(&w);
     static char large[1 << 20];
     for (size_t i = 0; i < 10; i++)
@@ -112,6 +112,14 @@ TEST(amqp1_verifies_a_certificate)
     prepare("amqp1://guest:guest@127.0.0.1:%u/" ADDRESS "?tls=true",
             rabbitmq_tls_port()); /* an authority nobody knows */
     faults_refused(&w, own_url, PR_REASON_TRANSPORT_UNAVAILABLE, "", "its certificate was refused");
+}
+
+TEST(amqp1_shows_its_own_certificate)
+{
+    char url[128];
+    const char *folder = rabbitmq()->folder;
+    snprintf(url, sizeof(url), LOGIN ADDRESS "?tls=true&", rabbitmq_tls_port());
+    faults_mutual(&harness_amqp1, url, folder, "certificate required");
 }
 
 TEST(amqp1_is_cut_off_in_the_middle_of_an_answer)

@@ -54,6 +54,37 @@ void faults_refused(struct world *w, const char *url, int reason, const char *co
     world_fini(w);
 }
 
+void faults_mutual(const struct harness *harness, const char *url, const char *folder, const char *refusal)
+{
+    char whole[1024], ca[128], cert[128], key[128];
+    snprintf(ca, sizeof(ca), "%s/good.pem", folder);
+    snprintf(cert, sizeof(cert), "%s/client.pem", folder);
+    snprintf(key, sizeof(key), "%s/client.key", folder);
+    for (size_t n = 0; n < 2; n++) {
+        world_prepare(&world, harness, 0);
+        if (n == 0) {
+            snprintf(whole, sizeof(whole), "%sca=%s&cert=%s&certkey=%s", url, ca, cert, key);
+        } else {
+            snprintf(whole, sizeof(whole), "%.*s", (int)strlen(url) - 1, url);
+            world.config.ca = ca;
+            world.config.cert = cert;
+            world.config.key = key;
+        }
+        world.config.url = whole;
+        world_open(&world);
+        faults_send(&world, SEND_OK);
+        world_fini(&world);
+    }
+    world_prepare(&world, harness, 0);
+    snprintf(whole, sizeof(whole), "%sca=%s", url, ca);
+    world.config.url = whole;
+    world_open(&world);
+    size_t i = faults_send(&world, SEND_FAILED);
+    CHECK_EQ(world.results[i].reason, PR_REASON_TRANSPORT_UNAVAILABLE);
+    CHECK_STR(strstr(world.results[i].error, refusal) != NULL ? refusal : world.results[i].error, refusal);
+    world_fini(&world);
+}
+
 /* ---- A restart ------------------------------------------------------------------------------------------- */
 
 void faults_take_off(struct world *w)

@@ -20,6 +20,11 @@ void faults_check(struct world *w);
 /* Fail as the first message fails: with this reason, and these words in its code and text. */
 void faults_refused(struct world *w, const char *url, int reason, const char *code, const char *text);
 
+/* Around a server that wants a certificate of its clients, and its answer to who has none.  In the folder are good.pem,
+ * which vouches for both sides, client.pem and client.key.  url ends with ? or &.  In its url, or in the endpoint's
+ * config. */
+void faults_mutual(const struct harness *harness, const char *url, const char *folder, const char *refusal);
+
 /* Around a restart of the server.  Take off: opens (world_prepare() was before) and sends, and is in the middle of it.
  * Crash: the server is away, and says so.  Land: it is back, and nothing is lost. */
 void faults_take_off(struct world *w);

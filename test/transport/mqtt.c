@@ -11,6 +11,7 @@
 #include "base/slice.h"
 #include "certificate.h"
 #include "check.h"
+#include "faults.h"
 #include "server.h"
 #include "tcp_proxy.h"
 #include "world.h"
@@ -23,7 +24,7 @@
 /* ---- The broker -------------------------------------------------------------------------------------------- */
 
 static struct server server; /* one for all tests */
-static unsigned old_port, secure_port;
+static unsigned old_port, secure_port, mutual_port;
 
 static void server_gone(void)
 {
@@ -52,7 +53,9 @@ static void broker_start(void)
     atexit(server_gone);
     secure_port = server_free_port();
     old_port = server_free_port();
+    mutual_port = server_free_port();
     certificate_make(server.folder, "good", 3600);
+    certificate_make_client(server.folder, "client", "good");
     certificate_make(server.folder, "old", -3600);
     file_write("acl", "topic readwrite sink/#\ntopic readwrite mark\nuser rider\ntopic readwrite sink/#\n");
     snprintf(command, sizeof(command), "mosquitto_passwd -b -c %s/users rider secret", server.folder);
@@ -62,9 +65,12 @@ static void broker_start(void)
                "persistence true\npersistence_location %s/\nmax_queued_messages 0\nmax_inflight_messages %d\n"
                "max_packet_size %d\nmessage_size_limit %d\n"
                "listener %u 127.0.0.1\nlistener %u 127.0.0.1\ncertfile %s/good.pem\nkeyfile %s/good.key\n"
-               "listener %u 127.0.0.1\ncertfile %s/old.pem\nkeyfile %s/old.key\n",
+               "listener %u 127.0.0.1\ncertfile %s/old.pem\nkeyfile %s/old.key\n"
+               "listener %u 127.0.0.1\ncertfile %s/good.pem\nkeyfile %s/good.key\ncafile %s/good.pem\n"
+               "require_certificate true\n",
                server.folder, server.folder, server.folder, INFLIGHT_MAX, PACKET_MAX, MESSAGE_MAX, server.port,
-               secure_port, server.folder, server.folder, old_port, server.folder, server.folder);
+               secure_port, server.folder, server.folder, old_port, server.folder, server.folder, mutual_port,
+               server.folder, server.folder, server.folder);
     server_arg(&server, "mosquitto");
     server_arg(&server, "-c");
     server_arg(&server, "%s/conf", server.folder);
@@ -392,6 +398,15 @@ TEST(mqtt_verifies_the_certificate)
     }
 }
 
+TEST(mqtt_shows_its_own_certificate)
+{
+    char url[128];
+    prepare(0, "");
+    world_fini(&w);
+    snprintf(url, sizeof(url), "mqtts://localhost:%u/sink?", mutual_port);
+    faults_mutual(&harness_mqtt, url, server.folder, "it may want a certificate of ours");
+}
+
 TEST(mqtt_is_absent_at_the_start_and_comes)
 {
     prepare(0, "sink");
@@ -549,7 +564,7 @@ TEST(mqtt_refuses_a_wrong_url)
         { "mqtt://127.0.0.1,127.0.0.2/a", "more than one host" },
         { "mqtt://broker.example/a", "plain=true" },
         { "mqtts://broker.example/a?plain=true", "unknown parameter" },
-        { "mqtts://127.0.0.1/a?cert=x", "belong together" },
+        { "mqtts://127.0.0.1/a?certkey=x", "cert is missing" },
         { "mqtts://127.0.0.1/a?ca=/nowhere", "each a file" },
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

@@ -320,6 +320,26 @@ TEST(nats_verifies_a_certificate)
     }
 }
 
+TEST(nats_shows_its_own_certificate)
+{
+    struct server secure;
+    char more[512], url[128];
+    prepare("", "sink");
+    world_fini(&w);
+    server_prepare(&secure);
+    certificate_make(secure.folder, "good", 3600);
+    certificate_make_client(secure.folder, "client", "good");
+    snprintf(more, sizeof(more),
+             "tls { cert_file: \"%s/good.pem\", key_file: \"%s/good.key\", ca_file: \"%s/good.pem\", verify: "
+             "true }\n",
+             secure.folder, secure.folder, secure.folder);
+    write_config(&secure, more);
+    server_start(&secure);
+    snprintf(url, sizeof(url), "nats://localhost:%u/news?tls=true&jetstream=false&", secure.port);
+    faults_mutual(&harness_nats, url, secure.folder, "it may want a certificate of ours");
+    server_remove(&secure);
+}
+
 TEST(nats_restarts_in_flight_and_nothing_is_lost)
 {
     prepare("", "sink");

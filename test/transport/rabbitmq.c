@@ -45,16 +45,20 @@ static void write_config(void)
 {
     char text[1024];
     certificate_make(server.folder, "good", 86400);
+    certificate_make_client(server.folder, "client", "good");
     write_file("plugins", "[rabbitmq_amqp1_0].\n");
     snprintf(text, sizeof(text),
              "listeners.tcp.1 = 127.0.0.1:%u\n"
              "listeners.ssl.1 = 127.0.0.1:%u\n"
              "ssl_options.certfile = %s/good.pem\n"
              "ssl_options.keyfile = %s/good.key\n"
+             "ssl_options.cacertfile = %s/good.pem\n"
+             "ssl_options.verify = verify_peer\n"
+             "ssl_options.fail_if_no_peer_cert = true\n"
              "max_message_size = %d\n"
              "log.file = false\n"
              "log.console = true\n",
-             server.port, tls_port, server.folder, server.folder, RABBITMQ_MESSAGE_MAX);
+             server.port, tls_port, server.folder, server.folder, server.folder, RABBITMQ_MESSAGE_MAX);
     write_file("rabbitmq.conf", text);
 }
 

@@ -317,6 +317,19 @@ TEST(redis_verifies_a_certificate)
     faults_refused(&w, own_url, PR_REASON_TRANSPORT_UNAVAILABLE, "", "its certificate was refused");
 }
 
+TEST(redis_shows_its_own_certificate)
+{
+    char url[128], set[256];
+    prepare(0, "");
+    world_fini(&w);
+    certificate_make_client(server.folder, "client", "good");
+    snprintf(set, sizeof(set), "CONFIG SET tls-ca-cert-file %s/good.pem tls-auth-clients yes", server.folder);
+    tell(set);
+    snprintf(url, sizeof(url), "rediss://127.0.0.1:%u/?stream=sink&", tls_port);
+    faults_mutual(&harness_redis, url, server.folder, "certificate required");
+    tell("CONFIG SET tls-auth-clients no");
+}
+
 TEST(redis_refuses_a_wrong_url)
 {
     static const struct {
