@@ -1,88 +1,44 @@
 /* kafka against librdkafka's mock brokers in a process of their own: the suite's other side, and what is
  * kafka's own.  Each test has topics of its own. */
 #include <arpa/inet.h>
-#include <fcntl.h>
 #include <librdkafka/rdkafka.h>
-#include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/slice.h"
 #include "certificate.h"
 #include "check.h"
+#include "kafka_cluster.h"
 #include "server.h"
 #include "tcp_proxy.h"
 #include "world.h"
 
-/* ---- The cluster ----------------------------------------------------------------------------------------- */
+/* ---- The suite's other side -------------------------------------------------------------------------------- */
 
-static struct {
-    pid_t pid;
-    FILE *to, *from;
-    unsigned port;
-} mock; /* one for all tests */
+static struct kafka_cluster mock; /* one for all tests */
+static unsigned topic_number;     /* of the test that runs */
 
 static void mock_gone(void)
 {
-    int status;
-    kill(mock.pid, SIGKILL);
-    waitpid(mock.pid, &status, 0);
-    fclose(mock.to);
-    fclose(mock.from);
+    kafka_cluster_stop(&mock);
 }
 
 static void mock_start(void)
 {
-    int in[2], out[2];
-    const char *program = getenv("KAFKA_MOCK");
-    char line[256], *colon;
-    if (program == NULL)
-        SKIP("KAFKA_MOCK is not set");
-    CHECK(pipe2(in, O_CLOEXEC) == 0 && pipe2(out, O_CLOEXEC) == 0);
-    mock.pid = fork();
-    CHECK(mock.pid >= 0);
-    if (mock.pid == 0) {
-        dup2(in[0], STDIN_FILENO);
-        dup2(out[1], STDOUT_FILENO);
-        execl(program, program, (char *)NULL);
-        _exit(127);
-    }
-    close(in[0]);
-    close(out[1]);
-    mock.to = fdopen(in[1], "w");
-    mock.from = fdopen(out[0], "r");
+    if (mock.pid != 0)
+        return;
+    kafka_cluster_start(&mock, 1);
     atexit(mock_gone);
-    CHECK(fgets(line, sizeof(line), mock.from) != NULL);
-    CHECK((colon = strrchr(line, ':')) != NULL);
-    mock.port = (unsigned)atoi(colon + 1);
 }
 
-__attribute__((format(printf, 1, 2))) static void tell(const char *format, ...)
-{
-    char answer[64];
-    va_list args;
-    va_start(args, format);
-    vfprintf(mock.to, format, args);
-    va_end(args);
-    fputc('\n', mock.to);
-    fflush(mock.to);
-    CHECK(fgets(answer, sizeof(answer), mock.from) != NULL);
-    CHECK_STR(answer, "ok\n");
-}
-
-/* ---- The suite's other side -------------------------------------------------------------------------------- */
-
-static unsigned topic_number; /* of the test that runs */
+#define tell(...) kafka_cluster_tell(&mock, __VA_ARGS__)
 
 static void kafka_start(struct world *w)
 {
     static char url[128];
-    if (mock.pid == 0)
-        mock_start();
+    mock_start();
     topic_number++;
     tell("topic-error t%u-fail TOPIC_EXCEPTION", topic_number);
     snprintf(url, sizeof(url), "kafka://127.0.0.1:%u/t%u{subject}?max_bytes=4000000", mock.port, topic_number);
@@ -436,8 +392,7 @@ TEST(kafka_stays_away_and_everything_says_so)
 static struct tcp_proxy *proxy_start(void)
 {
     char from[13] = "127.0.0.1", to[13] = "127.0.0.1";
-    if (mock.pid == 0)
-        mock_start();
+    mock_start();
     struct tcp_proxy *proxy = tcp_proxy_start(mock.port);
     uint32_t port = htonl(mock.port), own = htonl(tcp_proxy_port(proxy));
     memcpy(from + 9, &port, 4);
