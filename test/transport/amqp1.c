@@ -1,6 +1,7 @@
 /* amqp1 against RabbitMQ's AMQP 1.0 plugin: the suite's other side, and what is AMQP 1.0's own. */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "amqp1_peer.h"
 #include "base/slice.h"
@@ -91,6 +92,29 @@ TEST(amqp1_says_what_is_missing_or_forbidden) /* B70 */
     faults_refused(&w, own_url, PR_REASON_UNAUTHORIZED, "amqp:unauthorized-access", "Authentication failed");
     prepare(LOGIN ADDRESS "?vhost=vhost:nosuch", 0);
     faults_refused(&w, own_url, PR_REASON_UNAUTHORIZED, "amqp:unauthorized-access", "insufficient permissions");
+}
+
+/* The broker takes no bytes while its alarm is on, and says nothing. */
+TEST(amqp1_waits_while_the_broker_has_no_space)
+{
+    prepare(LOGIN ADDRESS, 0);
+    world_open(&w);
+    faults_send(&w, SEND_OK);
+    rabbitmq_call("rabbit_disk_monitor, set_disk_free_limit, [1 bsl 60]", "ok");
+    int64_t end_us = world_now() + WORLD_WAIT_US;
+    size_t i;
+    do {
+        CHECK(world_now() < end_us);
+        i = world_add(&w, "", PR_STR("{}"), WISH_OK);
+        w.deliveries[i].deadline_us = world_now() + PR_MILLISECONDS(200);
+        world_run(&w);
+        usleep(20000); /* a pace: the alarm goes its way through the broker */
+    } while (w.results[i].outcome == SEND_OK);
+    rabbitmq_call("rabbit_disk_monitor, set_disk_free_limit, [0]", "ok");
+    CHECK(w.results[i].outcome == SEND_UNKNOWN || w.results[i].outcome == SEND_RETURNED);
+    faults_send_until_ok(&w);
+    faults_check(&w);
+    world_fini(&w);
 }
 
 TEST(amqp1_verifies_a_certificate)

@@ -280,6 +280,21 @@ TEST(kafka_outlives_what_passes_by_itself)
     world_fini(&w);
 }
 
+/* A broker whose disk is full says no each time; the library tries again until the endpoint's timeout. */
+TEST(kafka_outlives_brokers_without_space)
+{
+    prepare(0, "");
+    w.config.timeout_us = PR_MILLISECONDS(500);
+    world_open(&w);
+    CHECK_EQ(w.results[send_one("")].outcome, SEND_OK);
+    tell("error 1000 0 KAFKA_STORAGE_ERROR");
+    size_t i = send_one("");
+    tell("error 0 0 NO_ERROR");
+    check_failed(i, SEND_FAILED, PR_REASON_TIMEOUT_EXCEEDED, "_MSG_TIMED_OUT", "");
+    send_until_ok();
+    world_fini(&w);
+}
+
 TEST(kafka_knows_its_limit_before_it_sends)
 {
     static char large[20000];

@@ -31,17 +31,27 @@ static void server_gone(void)
     server_remove(&server);
 }
 
-__attribute__((format(printf, 2, 3))) static void file_write(const char *name, const char *format, ...)
+__attribute__((format(printf, 3, 4))) static void file_write(struct server *s, const char *name,
+                                                             const char *format, ...)
 {
     char path[256];
     va_list args;
-    snprintf(path, sizeof(path), "%s/%s", server.folder, name);
+    snprintf(path, sizeof(path), "%s/%s", s->folder, name);
     FILE *f = fopen(path, "w");
     CHECK(f != NULL);
     va_start(args, format);
     vfprintf(f, format, args);
     va_end(args);
     fclose(f);
+}
+
+/* With the file conf in its folder. */
+static void broker_run(struct server *s)
+{
+    server_arg(s, "mosquitto");
+    server_arg(s, "-c");
+    server_arg(s, "%s/conf", s->folder);
+    server_start(s);
 }
 
 static void broker_start(void)
@@ -57,10 +67,11 @@ static void broker_start(void)
     certificate_make(server.folder, "good", 3600);
     certificate_make_client(server.folder, "client", "good");
     certificate_make(server.folder, "old", -3600);
-    file_write("acl", "topic readwrite sink/#\ntopic readwrite mark\nuser rider\ntopic readwrite sink/#\n");
+    file_write(&server, "acl",
+               "topic readwrite sink/#\ntopic readwrite mark\nuser rider\ntopic readwrite sink/#\n");
     snprintf(command, sizeof(command), "mosquitto_passwd -b -c %s/users rider secret", server.folder);
     CHECK_EQ(system(command), 0);
-    file_write("conf",
+    file_write(&server, "conf",
                "user root\nallow_anonymous true\npassword_file %s/users\nacl_file %s/acl\n"
                "persistence true\npersistence_location %s/\nmax_queued_messages 0\nmax_inflight_messages %d\n"
                "max_packet_size %d\nmessage_size_limit %d\n"
@@ -71,10 +82,7 @@ static void broker_start(void)
                server.folder, server.folder, server.folder, INFLIGHT_MAX, PACKET_MAX, MESSAGE_MAX, server.port,
                secure_port, server.folder, server.folder, old_port, server.folder, server.folder, mutual_port,
                server.folder, server.folder, server.folder);
-    server_arg(&server, "mosquitto");
-    server_arg(&server, "-c");
-    server_arg(&server, "%s/conf", server.folder);
-    server_start(&server);
+    broker_run(&server);
 }
 
 /* ---- Somebody who has subscribed ------------------------------------------------------------------------------- */
@@ -353,6 +361,60 @@ TEST(mqtt_says_what_the_broker_says) /* B70 */
     CHECK_EQ(w.results[send_one()].outcome, SEND_OK); /* and the connection goes on */
     check_truth();
     world_fini(&w);
+}
+
+/* Mosquitto has no quotas: the wire makes one out of its "not authorized" to the first message. */
+TEST(mqtt_says_when_a_quota_is_used_up)
+{
+    static const unsigned char refused[] = { 0x40, 3, 0, 1, MQTT_RC_NOT_AUTHORIZED },
+                               full_up[] = { 0x40, 3, 0, 1, MQTT_RC_QUOTA_EXCEEDED };
+    prepare(0, "");
+    world_fini(&w);
+    struct tcp_proxy *proxy = tcp_proxy_start(server.port);
+    tcp_proxy_rewrite(proxy, refused, full_up, sizeof(refused));
+    prepare(tcp_proxy_port(proxy), "sink-fail");
+    world_open(&w);
+    check_failed(send_one(), PR_REASON_RATE_LIMITED, "quota_exceeded", "(151)");
+    world_fini(&w);
+    tcp_proxy_stop(proxy);
+}
+
+static struct server full; /* gone also after a failure */
+
+static void full_gone(void)
+{
+    server_remove(&full);
+}
+
+/* Mosquitto does not say that it has no memory left for what waits for a subscriber: it cuts the connection.  So
+ * nobody knows, the message is sent again, and smaller ones pass. */
+TEST(mqtt_outlives_a_broker_without_memory)
+{
+    static char large[300000];
+    char command[256];
+    if (!server_is_installed("mosquitto_sub"))
+        SKIP("mosquitto_sub is not installed");
+    server_prepare(&full);
+    atexit(full_gone);
+    file_write(
+        &full, "conf",
+        "user root\nallow_anonymous true\nmax_queued_messages 0\nmemory_limit 2000000\nlistener %u 127.0.0.1\n",
+        full.port);
+    broker_run(&full);
+    prepare(full.port, "sink");
+    world_open(&w);
+    snprintf(command, sizeof(command),
+             "mosquitto_sub -V mqttv5 -h 127.0.0.1 -p %u -t '#' -q 1 -c -i keep -x 3600 -E", full.port);
+    CHECK_EQ(system(command), 0);
+    size_t i;
+    do
+        i = send_payload(PR_BYTES(large, sizeof(large)));
+    while (i < 10 && w.results[i].outcome == SEND_OK);
+    CHECK_EQ(w.results[i].outcome, SEND_UNKNOWN);
+    CHECK_EQ(w.results[i].reason, PR_REASON_TRANSPORT_UNAVAILABLE);
+    send_until_ok();
+    world_fini(&w);
+    server_remove(&full);
 }
 
 TEST(mqtt_logs_in_or_says_that_it_may_not)
