@@ -1,6 +1,7 @@
 #include "faults.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -136,23 +137,45 @@ static struct tcp_proxy *open_through_proxy(const struct faults *f, bool closed)
     return proxy;
 }
 
+bool faults_everywhere(void)
+{
+    return getenv("CUT_EVERY_BYTE") != NULL;
+}
+
+/* False: that was behind the last byte of the answers. */
+static bool cut_at(struct tcp_proxy *proxy, size_t place, bool can_fail)
+{
+    size_t unknown = 0, first = faults_send(&world, SEND_OK);
+    tcp_proxy_cut_after(proxy, place);
+    for (size_t i = 0; i < 8; i++)
+        world_add(&world, "", PR_STR("{}"), i % 2 && can_fail ? WISH_FAIL : WISH_OK);
+    world_run(&world);
+    for (size_t i = first; i < world.message_count; i++)
+        unknown += world.results[i].outcome == SEND_UNKNOWN;
+    CHECK(unknown == 0 || tcp_proxy_was_cut(proxy));
+    return unknown > 0;
+}
+
+#define PLACES 16
+
 void faults_cut(const struct faults *f, size_t step)
 {
-    struct tcp_proxy *proxy = open_through_proxy(f, false);
-    bool can_fail = f->harness->wishes & 1 << WISH_FAIL;
-    for (size_t k = 0; k < 16; k++) {
-        size_t unknown = 0, first = faults_send(&world, SEND_OK);
-        tcp_proxy_cut_after(proxy, k * step);
-        for (size_t i = 0; i < 4; i++)
-            world_add(&world, "", PR_STR("{}"), i % 2 && can_fail ? WISH_FAIL : WISH_OK);
-        world_run(&world);
-        for (size_t i = first; i < world.message_count; i++)
-            unknown += world.results[i].outcome == SEND_UNKNOWN;
-        CHECK(unknown > 0);
+    bool can_fail = f->harness->wishes & 1 << WISH_FAIL, more = true;
+    if (faults_everywhere())
+        step = 1;
+    for (size_t place = 0; more;) { /* a world has room for so many places */
+        struct tcp_proxy *proxy = open_through_proxy(f, false);
+        for (size_t k = 0; k < PLACES && more; k++, place += step)
+            more = cut_at(proxy, place, can_fail);
+        faults_check(&world);
+        world_fini(&world);
+        tcp_proxy_stop(proxy);
+        CHECK(place < FAULTS_ANSWER_MAX);
+        if (!faults_everywhere()) {
+            CHECK(more);
+            break;
+        }
     }
-    faults_check(&world);
-    world_fini(&world);
-    tcp_proxy_stop(proxy);
 }
 
 void faults_hold(const struct faults *f)

@@ -31,8 +31,13 @@ void faults_take_off(struct world *w);
 void faults_crash(struct world *w);
 void faults_land(struct world *w);
 
-/* The connection is cut in the middle of the answers, at 16 places that are `step` bytes apart: what was
- * answered is OK, what was not UNKNOWN, and the first reconnect is at once. */
+/* CUT_EVERY_BYTE=1 in the environment: the tests of cut answers cut after every byte, not at 16 places.  The suite
+ * `full` has them so. */
+bool faults_everywhere(void);
+#define FAULTS_ANSWER_MAX 4096 /* the answers to a few messages are smaller */
+
+/* The connection is cut in the middle of the answers, at 16 places that are `step` bytes apart, or everywhere: what
+ * was answered is OK, what was not UNKNOWN, and the first reconnect is at once. */
 void faults_cut(const struct faults *f, size_t step);
 /* Nobody answers: the deadline is kept, and it may have arrived. */
 void faults_hold(const struct faults *f);

@@ -268,29 +268,6 @@ static size_t send_one(void)
     return send_payload(PR_STR("{}"));
 }
 
-static void send_until_ok(void)
-{
-    int64_t end_us = world_now() + WORLD_WAIT_US;
-    while (w.results[send_one()].outcome != SEND_OK) {
-        CHECK(world_now() < end_us);
-        CHECK(w.message_count < WORLD_MESSAGES_MAX - 1);
-        usleep(50000);
-    }
-}
-
-/* What was said is so. */
-static void check_truth(void)
-{
-    world_look(&w);
-    for (size_t i = 0; i < w.message_count; i++) {
-        CHECK_EQ(w.result_counts[i], 1);
-        if (w.results[i].outcome == SEND_OK)
-            CHECK_EQ(world_arrived(&w, i), 1);
-        else if (w.results[i].outcome != SEND_UNKNOWN)
-            CHECK_EQ(world_arrived(&w, i), 0);
-    }
-}
-
 static void check_failed(size_t i, int reason, const char *code, const char *text)
 {
     CHECK_EQ(w.results[i].outcome, SEND_FAILED);
@@ -359,7 +336,7 @@ TEST(mqtt_says_what_the_broker_says) /* B70 */
     world_run(&w);
     check_failed(i, PR_REASON_SERIALIZATION_ERROR, "", "no + and #");
     CHECK_EQ(w.results[send_one()].outcome, SEND_OK); /* and the connection goes on */
-    check_truth();
+    faults_check(&w);
     world_fini(&w);
 }
 
@@ -412,7 +389,7 @@ TEST(mqtt_outlives_a_broker_without_memory)
     while (i < 10 && w.results[i].outcome == SEND_OK);
     CHECK_EQ(w.results[i].outcome, SEND_UNKNOWN);
     CHECK_EQ(w.results[i].reason, PR_REASON_TRANSPORT_UNAVAILABLE);
-    send_until_ok();
+    faults_send_until_ok(&w);
     world_fini(&w);
     server_remove(&full);
 }
@@ -476,8 +453,8 @@ TEST(mqtt_is_absent_at_the_start_and_comes)
     world_open(&w);
     check_failed(send_one(), PR_REASON_TRANSPORT_UNAVAILABLE, "", "refused");
     broker_start_again();
-    send_until_ok();
-    check_truth();
+    faults_send_until_ok(&w);
+    faults_check(&w);
     world_fini(&w);
 
     prepare(0, "");
@@ -500,61 +477,28 @@ TEST(mqtt_restarts_in_flight_and_nothing_is_lost)
     server_stop(&server, SIGTERM);
     world_run(&w);
     broker_start_again();
-    send_until_ok();
-    check_truth();
+    faults_send_until_ok(&w);
+    faults_check(&w);
     world_fini(&w);
 }
 
-static void cut_at(struct tcp_proxy *proxy, size_t k)
+static struct faults faults(void)
 {
-    prepare(tcp_proxy_port(proxy), "sink");
-    world_open(&w);
-    CHECK_EQ(w.results[send_one()].outcome, SEND_OK);
-    tcp_proxy_cut_after(proxy, k);
-    for (size_t i = 0; i < 8; i++)
-        world_add(&w, "", PR_STR("{}"), WISH_OK);
-    world_run(&w);
-    size_t unknown = 0;
-    for (size_t i = 0; i < w.message_count; i++)
-        unknown += w.results[i].outcome == SEND_UNKNOWN;
-    CHECK(unknown > 0);
-    CHECK_EQ(w.results[send_one()].outcome, SEND_OK); /* the first reconnect is at once */
-    check_truth();
+    prepare(0, "");
     world_fini(&w);
+    return (struct faults){ &harness_mqtt, server.port, "mqtt://127.0.0.1:%u/sink{subject}" };
 }
 
 TEST(mqtt_is_cut_off_in_the_middle_of_an_answer)
 {
-    prepare(0, "sink");
-    world_fini(&w);
-    struct tcp_proxy *proxy = tcp_proxy_start(server.port);
-    for (size_t k = 0; k < 16; k++)
-        cut_at(proxy, k * 2);
-    tcp_proxy_stop(proxy);
+    struct faults f = faults();
+    faults_cut(&f, 1);
 }
 
 TEST(mqtt_gives_up_at_the_deadline_when_nobody_answers)
 {
-    prepare(0, "sink");
-    world_fini(&w);
-    struct tcp_proxy *proxy = tcp_proxy_start(server.port);
-    prepare(tcp_proxy_port(proxy), "sink");
-    world_open(&w);
-    CHECK_EQ(w.results[send_one()].outcome, SEND_OK);
-    tcp_proxy_hold(proxy, true);
-    world_add(&w, "", PR_STR("{}"), WISH_OK);
-    world_add(&w, "", PR_STR("{}"), WISH_OK);
-    w.deliveries[1].deadline_us = world_now() + PR_MILLISECONDS(100);
-    w.deliveries[2].deadline_us = world_now() + PR_MILLISECONDS(200);
-    world_run(&w);
-    for (size_t i = 1; i < 3; i++) {
-        CHECK_EQ(w.results[i].outcome, SEND_UNKNOWN);
-        CHECK_EQ(w.results[i].reason, PR_REASON_TIMEOUT_EXCEEDED);
-    }
-    tcp_proxy_hold(proxy, false);
-    send_until_ok();
-    world_fini(&w);
-    tcp_proxy_stop(proxy);
+    struct faults f = faults();
+    faults_hold(&f);
 }
 
 /* P4 while nobody answers: so many are out as the broker takes at once, or as fit on the wire. */
@@ -582,7 +526,7 @@ static void cancel_with(size_t size, size_t out_least, size_t out_most)
     }
     CHECK(200 - returned >= out_least);
     CHECK(200 - returned <= out_most);
-    check_truth();
+    faults_check(&w);
     world_fini(&w);
     tcp_proxy_stop(proxy);
 }
@@ -595,21 +539,8 @@ TEST(mqtt_takes_back_what_is_not_in_flight) /* B23 */
 
 TEST(mqtt_does_not_hammer_a_broker_that_is_away)
 {
-    prepare(0, "sink");
-    world_fini(&w);
-    struct tcp_proxy *proxy = tcp_proxy_start(server.port);
-    tcp_proxy_close(proxy, true);
-    prepare(tcp_proxy_port(proxy), "sink");
-    world_open(&w);
-    int64_t begin_us = world_now();
-    while (world_now() < begin_us + PR_MILLISECONDS(1200) && w.message_count < WORLD_MESSAGES_MAX - 1) {
-        CHECK_EQ(w.results[send_one()].outcome, SEND_FAILED);
-        usleep(5000);
-    }
-    CHECK(tcp_proxy_connections(proxy) >= 1);
-    CHECK(tcp_proxy_connections(proxy) <= 1 + (uint64_t)((world_now() - begin_us) / PR_SECONDS(1)));
-    world_fini(&w);
-    tcp_proxy_stop(proxy);
+    struct faults f = faults();
+    faults_hammer(&f);
 }
 
 TEST(mqtt_refuses_a_wrong_url)
