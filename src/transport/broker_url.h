@@ -52,6 +52,10 @@ pr_slice broker_url_param(const struct broker_url *url, const char *name, const 
 struct broker_tls {
     pr_slice ca, cert, key;
 };
+/* What to do about the usual mistakes, to be added to what the other side says. */
+#define BROKER_LOGIN_ADVICE "look at user and password in the endpoint's url"
+#define BROKER_HOST_ADVICE "look at the host in the endpoint's url"
+#define BROKER_CERT_ADVICE "look at ca in the endpoint's url, and when the certificate ends"
 /* Client libraries do not tell this end of a connection from others. */
 #define BROKER_TLS_NO_CERT "it ended the connection over TLS: it may want a certificate of ours (cert)"
 struct broker_tls broker_url_tls(const struct endpoint_config *config, const struct broker_url *url);

@@ -146,10 +146,9 @@ static void set_why_error(struct mqtt *q, int rc)
     if (q->lost)
         return; /* a callback knew more */
     if (rc == MOSQ_ERR_TLS)
-        set_why(q, PR_REASON_TRANSPORT_UNAVAILABLE, "tls",
-                "TLS failed: look at ca in the endpoint's url, and when the broker's certificate ends");
+        set_why(q, PR_REASON_TRANSPORT_UNAVAILABLE, "tls", "TLS failed: " BROKER_CERT_ADVICE);
     else if (rc == MOSQ_ERR_EAI)
-        set_why(q, PR_REASON_TRANSPORT_UNAVAILABLE, "lookup", "no such host: look at the endpoint's url");
+        set_why(q, PR_REASON_TRANSPORT_UNAVAILABLE, "lookup", "no such host: " BROKER_HOST_ADVICE);
     else if (q->tls && q->state != MQTT_UP && broker_url_tls(q->config, &q->url).cert.size == 0 &&
              (rc == MOSQ_ERR_CONN_LOST || (rc == MOSQ_ERR_ERRNO && error == EPROTO))) /* what TLS leads to */
         set_why(q, PR_REASON_TRANSPORT_UNAVAILABLE, "tls", BROKER_TLS_NO_CERT);

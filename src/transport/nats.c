@@ -215,6 +215,19 @@ static void jet_connect(struct jet *j, int64_t now_us)
         jet_lost(j, PR_REASON_TRANSPORT_UNAVAILABLE, "", "no memory");
 }
 
+/* What the library says, and what to do about it. */
+static void jet_down(struct jet *j, natsStatus status, const char *why)
+{
+    char text[NATS_LINK_WHY_SIZE + 80];
+    int reason = reason_of_status(status);
+    const char *advice = reason == PR_REASON_UNAUTHORIZED ? ": " BROKER_LOGIN_ADVICE
+                         : status == NATS_SSL_ERROR       ? ": " BROKER_CERT_ADVICE
+                         : status == NATS_NO_SERVER       ? ": " BROKER_HOST_ADVICE
+                                                          : "";
+    snprintf(text, sizeof(text), "%s%s", why, advice);
+    jet_lost(j, reason, natsStatus_GetText(status), text);
+}
+
 static void jet_look_at_link(struct jet *j)
 {
     char why[NATS_LINK_WHY_SIZE];
@@ -226,7 +239,7 @@ static void jet_look_at_link(struct jet *j)
         bool anonymous = jet_bool(&j->url, "tls", false) && broker_url_tls(j->config, &j->url).cert.size == 0;
         if (status == NATS_PROTOCOL_ERROR && !j->up && anonymous)
             snprintf(why, sizeof(why), BROKER_TLS_NO_CERT);
-        jet_lost(j, reason_of_status(status), natsStatus_GetText(status), why);
+        jet_down(j, status, why);
     }
 }
 

@@ -59,7 +59,7 @@ static int tls_init(struct wire *w, const struct endpoint_config *config, const 
 
 static bool failed(struct wire *w, const char *what)
 {
-    snprintf(w->why, sizeof(w->why), "%.120s:%u: %.120s", w->host, w->port, what);
+    snprintf(w->why, sizeof(w->why), "%.120s:%u: %.200s", w->host, w->port, what);
     wire_close(w);
     return false;
 }
@@ -70,7 +70,8 @@ static bool tls_failed(struct wire *w, const char *otherwise)
     long verdict = SSL_get_verify_result(w->session);
     char text[WIRE_WHY_SIZE];
     if (verdict != X509_V_OK)
-        snprintf(text, sizeof(text), "its certificate was refused: %s", X509_verify_cert_error_string(verdict));
+        snprintf(text, sizeof(text), "its certificate was refused: %.80s: " BROKER_CERT_ADVICE,
+                 X509_verify_cert_error_string(verdict));
     else
         snprintf(text, sizeof(text), "TLS: %s", ERR_peek_last_error() != 0 ? tls_text() : otherwise);
     return failed(w, text);
@@ -161,13 +162,14 @@ static bool try_addresses(struct wire *w, int error)
 bool wire_connect(struct wire *w)
 {
     struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
-    char port[8];
+    char port[8], text[WIRE_WHY_SIZE];
     wire_close(w);
     snprintf(port, sizeof(port), "%u", w->port);
     int rc = getaddrinfo(w->host, port, &hints, &w->addresses);
     if (rc != 0) {
         w->addresses = NULL;
-        return failed(w, gai_strerror(rc));
+        snprintf(text, sizeof(text), "%s: " BROKER_HOST_ADVICE, gai_strerror(rc));
+        return failed(w, text);
     }
     w->address = w->addresses;
     return try_addresses(w, 0);

@@ -10,7 +10,7 @@
 #include "transport/broker_url.h"
 
 #define WIRE_CHUNK_MAX 16384 /* bytes in one TLS record */
-#define WIRE_WHY_SIZE 256
+#define WIRE_WHY_SIZE 384
 
 /* Parameters of a url that wire_init() reads; each transport with TLS lists them among its own. */
 #define WIRE_PARAMS "ca", "cert", "certkey"

@@ -225,7 +225,7 @@ TEST(amqp_is_blocked_while_the_broker_has_no_space)
     prepare(0, "?key=sink");
     world_open(&w);
     faults_send(&w, SEND_OK);
-    rabbitmq_call("rabbit_disk_monitor, set_disk_free_limit, [1 bsl 60]", "ok");
+    rabbitmq_alarm(true);
     int64_t end_us = world_now() + WORLD_WAIT_US;
     size_t i;
     do { /* the first is taken or held, then the broker says that it is blocked */
@@ -234,7 +234,7 @@ TEST(amqp_is_blocked_while_the_broker_has_no_space)
         w.deliveries[i].deadline_us = world_now() + PR_MILLISECONDS(200);
         world_run(&w);
     } while (strcmp(w.results[i].code, "connection.blocked") != 0);
-    rabbitmq_call("rabbit_disk_monitor, set_disk_free_limit, [0]", "ok");
+    rabbitmq_alarm(false);
     CHECK_EQ(w.results[i].outcome, SEND_FAILED);
     CHECK_EQ(w.results[i].reason, PR_REASON_TRANSPORT_UNAVAILABLE);
     CHECK(strstr(w.results[i].error, "low on disk") != NULL);
@@ -277,32 +277,6 @@ TEST(amqp_shows_its_own_certificate)
     faults_mutual(&harness_amqp, url, folder, "certificate required");
 }
 
-TEST(amqp_refuses_an_expired_certificate)
-{
-    struct server old;
-    if (!server_is_installed("openssl"))
-        SKIP("openssl is not installed");
-    prepare(0, "");
-    server_prepare(&old);
-    certificate_make(old.folder, "old", -60);
-    server_arg(&old, "openssl");
-    server_arg(&old, "s_server");
-    server_arg(&old, "-quiet");
-    server_arg(&old, "-accept");
-    server_arg(&old, "127.0.0.1:%u", old.port);
-    server_arg(&old, "-cert");
-    server_arg(&old, "old.pem");
-    server_arg(&old, "-key");
-    server_arg(&old, "old.key");
-    server_start(&old);
-    snprintf(own_url, sizeof(own_url), "amqps://127.0.0.1:%u/?key=sink&ca=%s/old.pem", old.port, old.folder);
-    world_open(&w);
-    faults_send(&w, SEND_FAILED);
-    CHECK(strstr(w.results[0].error, "certificate has expired") != NULL);
-    world_fini(&w);
-    server_remove(&old);
-}
-
 /* A restart takes long: all that speak to this broker go through it together. */
 TEST(amqp_restarts_in_flight_and_nothing_is_lost)
 {
@@ -328,7 +302,7 @@ TEST(amqp_restarts_in_flight_and_nothing_is_lost)
 
 static struct faults faults(void)
 {
-    return (struct faults){ &harness_amqp, rabbitmq()->port, "amqp://127.0.0.1:%u/?key=sink{subject}" };
+    return (struct faults){ &harness_amqp, "amqp://127.0.0.1:%u/?key=sink{subject}" };
 }
 
 TEST(amqp_is_cut_off_in_the_middle_of_an_answer)
@@ -366,8 +340,7 @@ static int64_t moved_wall(void *arg)
 TEST(amqp_sends_heartbeats_and_misses_them)
 {
     static const struct clock clock = { .wall_us = moved_wall, .mono_us = moved_mono };
-    struct faults f = faults();
-    struct tcp_proxy *proxy = tcp_proxy_start(f.port);
+    struct tcp_proxy *proxy = tcp_proxy_start(rabbitmq()->port);
     struct delivery_result result;
     moved_us = 0;
     prepare(tcp_proxy_port(proxy), "?key=sink");
@@ -422,6 +395,16 @@ TEST(amqp_takes_back_what_a_full_wire_did_not_take) /* B23, P4 */
     CHECK(returned >= 20);
     world_fini(&w);
     tcp_proxy_stop(proxy);
+}
+
+TEST(amqp_says_what_to_do_about_mistakes)
+{
+    char password[128], missing[128];
+    unsigned port = rabbitmq()->port;
+    snprintf(password, sizeof(password), "amqp://guest:wr0ng@127.0.0.1:%u/?key=sink", port);
+    snprintf(missing, sizeof(missing), "amqp://127.0.0.1:%u/?exchange=nosuch", port);
+    faults_troubles(&(struct troubles){ &harness_amqp, "amqp://nosuch.invalid/?key=sink&plain=true", password,
+                                        missing, "amqps://127.0.0.1:%u/?key=sink&" });
 }
 
 TEST(amqp_refuses_a_wrong_url)

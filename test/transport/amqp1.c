@@ -1,7 +1,6 @@
 /* amqp1 against RabbitMQ's AMQP 1.0 plugin: the suite's other side, and what is AMQP 1.0's own. */
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "amqp1_peer.h"
 #include "base/slice.h"
@@ -81,7 +80,7 @@ static void prepare(const char *format, unsigned port)
 
 static struct faults faults(void)
 {
-    return (struct faults){ &harness_amqp1, rabbitmq()->port, LOGIN ADDRESS };
+    return (struct faults){ &harness_amqp1, LOGIN ADDRESS };
 }
 
 TEST(amqp1_says_what_is_missing_or_forbidden) /* B70 */
@@ -92,29 +91,6 @@ TEST(amqp1_says_what_is_missing_or_forbidden) /* B70 */
     faults_refused(&w, own_url, PR_REASON_UNAUTHORIZED, "amqp:unauthorized-access", "Authentication failed");
     prepare(LOGIN ADDRESS "?vhost=vhost:nosuch", 0);
     faults_refused(&w, own_url, PR_REASON_UNAUTHORIZED, "amqp:unauthorized-access", "insufficient permissions");
-}
-
-/* The broker takes no bytes while its alarm is on, and says nothing. */
-TEST(amqp1_waits_while_the_broker_has_no_space)
-{
-    prepare(LOGIN ADDRESS, 0);
-    world_open(&w);
-    faults_send(&w, SEND_OK);
-    rabbitmq_call("rabbit_disk_monitor, set_disk_free_limit, [1 bsl 60]", "ok");
-    int64_t end_us = world_now() + WORLD_WAIT_US;
-    size_t i;
-    do {
-        CHECK(world_now() < end_us);
-        i = world_add(&w, "", PR_STR("{}"), WISH_OK);
-        w.deliveries[i].deadline_us = world_now() + PR_MILLISECONDS(200);
-        world_run(&w);
-        usleep(20000); /* a pace: the alarm goes its way through the broker */
-    } while (w.results[i].outcome == SEND_OK);
-    rabbitmq_call("rabbit_disk_monitor, set_disk_free_limit, [0]", "ok");
-    CHECK(w.results[i].outcome == SEND_UNKNOWN || w.results[i].outcome == SEND_RETURNED);
-    faults_send_until_ok(&w);
-    faults_check(&w);
-    world_fini(&w);
 }
 
 TEST(amqp1_verifies_a_certificate)
@@ -184,6 +160,7 @@ TEST(amqp1_says_what_a_disposition_says) /* B70 */
         int reason;
     } cases[] = {
         { "reject", "amqp:precondition-failed", "not like this", PR_REASON_REJECTED },
+        { "full", "amqp:resource-limit-exceeded", "the queue is full", PR_REASON_RATE_LIMITED },
         { "release", "released", "gave it back", PR_REASON_TRANSPORT_UNAVAILABLE },
         { "modify", "modified", "could not deliver", PR_REASON_REJECTED },
         { "refuse", "amqp:resource-deleted", "it was here yesterday", PR_REASON_DESTINATION_MISSING },
@@ -313,6 +290,16 @@ TEST(amqp1_writes_an_event_in_three_ways)
     }
     amqp1_peer_stop(peer);
     peer = NULL;
+}
+
+TEST(amqp1_says_what_to_do_about_mistakes)
+{
+    char password[128], missing[128];
+    unsigned port = rabbitmq()->port;
+    snprintf(password, sizeof(password), "amqp1://guest:wr0ng@127.0.0.1:%u/" ADDRESS, port);
+    snprintf(missing, sizeof(missing), LOGIN "/exchange/nosuch/key", port);
+    faults_troubles(&(struct troubles){ &harness_amqp1, "amqp1://nosuch.invalid/a?plain=true", password,
+                                        missing, LOGIN ADDRESS "?tls=true&" });
 }
 
 TEST(amqp1_refuses_a_wrong_url)

@@ -5,7 +5,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "certificate.h"
 #include "check.h"
+#include "server.h"
 #include "tcp_proxy.h"
 
 static struct world world; /* it is big */
@@ -86,6 +88,61 @@ void faults_mutual(const struct harness *harness, const char *url, const char *f
     world_fini(&world);
 }
 
+/* ---- What people do wrong ----------------------------------------------------------------------------------- */
+
+static void trouble(const struct harness *harness, const char *url, int reason, const char *text)
+{
+    if (url == NULL)
+        return;
+    world_prepare(&world, harness, 0);
+    world.config.url = url;
+    world_open(&world);
+    size_t i = faults_send(&world, SEND_FAILED);
+    CHECK_EQ(world.results[i].reason, reason);
+    CHECK_STR(strstr(world.results[i].error, text) != NULL ? text : world.results[i].error, text);
+    CHECK(strstr(world.results[i].error, "wr0ng") == NULL); /* B204 */
+    world_fini(&world);
+}
+
+static struct server stale; /* gone also after a failure */
+
+static void stale_gone(void)
+{
+    server_remove(&stale);
+}
+
+static void trouble_with_time(const struct harness *harness, const char *url)
+{
+    char begin[256], whole[512];
+    if (url == NULL || !server_is_installed("openssl"))
+        return;
+    server_prepare(&stale);
+    atexit(stale_gone);
+    certificate_make(stale.folder, "old", -60);
+    server_arg(&stale, "openssl");
+    server_arg(&stale, "s_server");
+    server_arg(&stale, "-quiet");
+    server_arg(&stale, "-accept");
+    server_arg(&stale, "127.0.0.1:%u", stale.port);
+    server_arg(&stale, "-cert");
+    server_arg(&stale, "old.pem");
+    server_arg(&stale, "-key");
+    server_arg(&stale, "old.key");
+    server_start(&stale);
+    snprintf(begin, sizeof(begin), url, stale.port);
+    snprintf(whole, sizeof(whole), "%sca=%s/old.pem", begin, stale.folder);
+    trouble(harness, whole, PR_REASON_TRANSPORT_UNAVAILABLE, "look at ca in the endpoint's url");
+    server_remove(&stale);
+}
+
+void faults_troubles(const struct troubles *t)
+{
+    trouble(t->harness, t->no_host, PR_REASON_TRANSPORT_UNAVAILABLE, "look at the host");
+    trouble(t->harness, t->wrong_password, PR_REASON_UNAUTHORIZED, "look at user");
+    trouble(t->harness, t->nothing_there, PR_REASON_DESTINATION_MISSING, "nosuch");
+    trouble_with_time(t->harness, t->secure);
+}
+
 /* ---- A restart ------------------------------------------------------------------------------------------- */
 
 void faults_take_off(struct world *w)
@@ -128,9 +185,12 @@ void faults_land(struct world *w)
 static struct tcp_proxy *open_through_proxy(const struct faults *f, bool closed)
 {
     static char url[512];
-    struct tcp_proxy *proxy = tcp_proxy_start(f->port);
-    tcp_proxy_close(proxy, closed);
+    unsigned port;
     world_prepare(&world, f->harness, 0);
+    const char *host = strstr(world.config.url, "127.0.0.1:");
+    CHECK(host != NULL && sscanf(host, "127.0.0.1:%u", &port) == 1);
+    struct tcp_proxy *proxy = tcp_proxy_start(port);
+    tcp_proxy_close(proxy, closed);
     snprintf(url, sizeof(url), f->url, tcp_proxy_port(proxy));
     world.config.url = url;
     world_open(&world);

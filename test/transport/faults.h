@@ -4,12 +4,21 @@
 
 #include "world.h"
 
-/* The wire to the server of a harness; url has one %u, for the port. */
+/* The wire to the server of a harness, which is at 127.0.0.1 and a port; url has one %u, for that of a proxy. */
 struct faults {
     const struct harness *harness;
-    unsigned port; /* of the server */
     const char *url;
 };
+
+/* What people do wrong, as urls; NULL: cannot be done wrong here.  secure has a %u, and ends with ? or &. */
+struct troubles {
+    const struct harness *harness;
+    const char *no_host, *wrong_password, *nothing_there, *secure;
+};
+
+/* Each of them has its reason, and its text says what to do: no host of that name, a password that is wrong, no topic,
+ * exchange or stream, and a certificate that is over. */
+void faults_troubles(const struct troubles *t);
 
 /* One message; how it ends.  Its index. */
 size_t faults_send(struct world *w, enum send_outcome outcome);

@@ -582,38 +582,10 @@ TEST(kafka_does_not_hammer_a_cluster_that_is_away)
     tcp_proxy_stop(proxy);
 }
 
-static struct server secure; /* gone also after a failure */
-
-static void secure_gone(void)
+TEST(kafka_says_what_to_do_about_mistakes)
 {
-    server_remove(&secure);
-}
-
-/* Somebody with a certificate that is over. */
-TEST(kafka_verifies_the_certificate)
-{
-    if (!server_is_installed("openssl"))
-        SKIP("openssl is not installed");
-    prepare(0, "");
-    server_prepare(&secure);
-    atexit(secure_gone);
-    certificate_make(secure.folder, "old", -3600);
-    static const char *const args[] = { "openssl", "s_server", "-quiet",  "-key",
-                                        "old.key", "-cert",    "old.pem", "-accept" };
-    for (size_t i = 0; i < sizeof(args) / sizeof(args[0]); i++)
-        server_arg(&secure, "%s", args[i]);
-    server_arg(&secure, "%u", secure.port);
-    server_start(&secure);
-    for (size_t n = 0; n < 2; n++) {
-        snprintf(own_url, sizeof(own_url), "kafka://127.0.0.1:%u/t?tls=true%s%s%s", secure.port,
-                 n == 0 ? "&ca=" : "", n == 0 ? secure.folder : "", n == 0 ? "/old.pem" : "");
-        world_open(&w);
-        size_t i = send_one("");
-        check_failed(i, SEND_FAILED, PR_REASON_TRANSPORT_UNAVAILABLE, w.results[i].code, "certificate ends");
-        transport_close(&w.transport);
-    }
-    world_fini(&w);
-    server_remove(&secure);
+    faults_troubles(&(struct troubles){ &harness_kafka, "kafka://nosuch.invalid/t?plain=true", NULL, NULL,
+                                        "kafka://localhost:%u/t?tls=true&" });
 }
 
 TEST(kafka_refuses_a_wrong_url)

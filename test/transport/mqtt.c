@@ -484,9 +484,7 @@ TEST(mqtt_restarts_in_flight_and_nothing_is_lost)
 
 static struct faults faults(void)
 {
-    prepare(0, "");
-    world_fini(&w);
-    return (struct faults){ &harness_mqtt, server.port, "mqtt://127.0.0.1:%u/sink{subject}" };
+    return (struct faults){ &harness_mqtt, "mqtt://127.0.0.1:%u/sink{subject}" };
 }
 
 TEST(mqtt_is_cut_off_in_the_middle_of_an_answer)
@@ -541,6 +539,16 @@ TEST(mqtt_does_not_hammer_a_broker_that_is_away)
 {
     struct faults f = faults();
     faults_hammer(&f);
+}
+
+TEST(mqtt_says_what_to_do_about_mistakes)
+{
+    char password[128];
+    prepare(0, "");
+    world_fini(&w);
+    snprintf(password, sizeof(password), "mqtt://rider:wr0ng@127.0.0.1:%u/sink", server.port);
+    faults_troubles(&(struct troubles){ &harness_mqtt, "mqtt://nosuch.invalid/sink?plain=true", password, NULL,
+                                        "mqtts://localhost:%u/sink?" });
 }
 
 TEST(mqtt_refuses_a_wrong_url)

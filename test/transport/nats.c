@@ -369,9 +369,7 @@ TEST(nats_restarts_in_flight_and_nothing_is_lost)
 
 static struct faults faults(void)
 {
-    prepare("", "");
-    world_fini(&w);
-    return (struct faults){ &harness_nats, server.port, "nats://127.0.0.1:%u/sink{subject}" };
+    return (struct faults){ &harness_nats, "nats://127.0.0.1:%u/sink{subject}" };
 }
 
 TEST(nats_is_cut_off_in_the_middle_of_an_answer)
@@ -390,6 +388,17 @@ TEST(nats_does_not_hammer_a_server_that_is_away)
 {
     struct faults f = faults();
     faults_hammer(&f);
+}
+
+TEST(nats_says_what_to_do_about_mistakes)
+{
+    char password[128], missing[128];
+    prepare("", "");
+    world_fini(&w);
+    snprintf(password, sizeof(password), "nats://rider:wr0ng@127.0.0.1:%u/sink", server.port);
+    snprintf(missing, sizeof(missing), "nats://127.0.0.1:%u/nosuch", server.port);
+    faults_troubles(
+        &(struct troubles){ &harness_nats, "nats://nosuch.invalid/sink?plain=true", password, missing, NULL });
 }
 
 TEST(nats_refuses_a_wrong_url)

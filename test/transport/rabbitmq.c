@@ -110,7 +110,8 @@ unsigned rabbitmq_tls_port(void)
     return tls_port;
 }
 
-void rabbitmq_call(const char *call, const char *answer)
+/* Evaluates an Erlang call in the node: "module, function, [arguments]".  Its answer must be ok. */
+static void call_node(const char *call)
 {
     char command[1024], text[1024] = "";
     snprintf(
@@ -124,7 +125,16 @@ void rabbitmq_call(const char *call, const char *answer)
     size_t size = fread(text, 1, sizeof(text) - 1, out);
     text[size] = '\0';
     CHECK_EQ(pclose(out), 0);
-    CHECK_STR(text, answer);
+    CHECK_STR(text, "ok");
+}
+
+void rabbitmq_alarm(bool on)
+{
+    char call[256];
+    snprintf(call, sizeof(call),
+             "rabbit_alarm, %s_alarm, [%s{resource_limit, disk, list_to_atom(\"postrider-%u@localhost\")}%s]",
+             on ? "set" : "clear", on ? "{" : "", node_port, on ? ", []}" : "");
+    call_node(call);
 }
 
 /* ---- Another client --------------------------------------------------------------------------------- */

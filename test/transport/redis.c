@@ -276,9 +276,7 @@ TEST(redis_restarts_in_flight_and_nothing_is_lost)
 
 static struct faults faults(void)
 {
-    prepare(0, "");
-    world_fini(&w);
-    return (struct faults){ &harness_redis, server.port, "redis://127.0.0.1:%u/?stream=sink{subject}" };
+    return (struct faults){ &harness_redis, "redis://127.0.0.1:%u/?stream=sink{subject}" };
 }
 
 TEST(redis_is_cut_off_in_the_middle_of_an_answer)
@@ -328,6 +326,16 @@ TEST(redis_shows_its_own_certificate)
     snprintf(url, sizeof(url), "rediss://127.0.0.1:%u/?stream=sink&", tls_port);
     faults_mutual(&harness_redis, url, server.folder, "certificate required");
     tell("CONFIG SET tls-auth-clients no");
+}
+
+TEST(redis_says_what_to_do_about_mistakes)
+{
+    char password[128];
+    prepare(0, "");
+    world_fini(&w);
+    snprintf(password, sizeof(password), "redis://rider:wr0ng@127.0.0.1:%u/", server.port);
+    faults_troubles(&(struct troubles){ &harness_redis, "redis://nosuch.invalid/?plain=true", password, NULL,
+                                        "rediss://localhost:%u/?" });
 }
 
 TEST(redis_refuses_a_wrong_url)
