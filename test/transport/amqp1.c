@@ -88,7 +88,8 @@ TEST(amqp1_says_what_is_missing_or_forbidden) /* B70 */
     prepare(LOGIN "/exchange/nosuch/key", 0);
     faults_refused(&w, own_url, PR_REASON_DESTINATION_MISSING, "amqp:not-found", "no exchange 'nosuch'");
     prepare("amqp1://guest:wrong@127.0.0.1:%u/" ADDRESS, 0);
-    faults_refused(&w, own_url, PR_REASON_UNAUTHORIZED, "amqp:unauthorized-access", "Authentication failed");
+    faults_refused(&w, own_url, PR_REASON_UNAUTHORIZED, "amqp:unauthorized-access",
+                   "look at user and password");
     prepare(LOGIN ADDRESS "?vhost=vhost:nosuch", 0);
     faults_refused(&w, own_url, PR_REASON_UNAUTHORIZED, "amqp:unauthorized-access", "insufficient permissions");
 }
@@ -292,14 +293,17 @@ TEST(amqp1_writes_an_event_in_three_ways)
     peer = NULL;
 }
 
-TEST(amqp1_says_what_to_do_about_mistakes)
+TEST(amqp1_says_what_to_do_about_mistakes) /* and above, with their codes */
 {
-    char password[128], missing[128];
-    unsigned port = rabbitmq()->port;
-    snprintf(password, sizeof(password), "amqp1://guest:wr0ng@127.0.0.1:%u/" ADDRESS, port);
-    snprintf(missing, sizeof(missing), LOGIN "/exchange/nosuch/key", port);
-    faults_troubles(&(struct troubles){ &harness_amqp1, "amqp1://nosuch.invalid/a?plain=true", password,
-                                        missing, LOGIN ADDRESS "?tls=true&" });
+    faults_troubles(&(struct troubles){ .harness = &harness_amqp1,
+                                        .no_host = "amqp1://nosuch.invalid/a?plain=true",
+                                        .secure = LOGIN ADDRESS "?tls=true&" });
+}
+
+TEST(amqp1_takes_back_what_a_full_wire_did_not_take) /* B23 */
+{
+    struct faults f = faults();
+    faults_cancel(&f);
 }
 
 TEST(amqp1_refuses_a_wrong_url)

@@ -258,6 +258,28 @@ void faults_hold(const struct faults *f)
     tcp_proxy_stop(proxy);
 }
 
+void faults_cancel(const struct faults *f)
+{
+    static char large[1 << 20];
+    size_t returned = 0;
+    struct tcp_proxy *proxy = open_through_proxy(f, false);
+    faults_send(&world, SEND_OK);
+    tcp_proxy_hold(proxy, true);
+    for (size_t i = 1; i < 40; i++)
+        world_add(&world, "", i < 20 ? PR_BYTES(large, sizeof(large)) : PR_STR("{}"), WISH_OK);
+    world_submit(&world);
+    world_poll(&world, PR_MILLISECONDS(50));
+    world_cancel(&world);
+    tcp_proxy_hold(proxy, false);
+    world_collect(&world);
+    for (size_t i = 1; i < world.taken; i++)
+        returned += world.results[i].outcome == SEND_RETURNED;
+    CHECK(returned >= 10);
+    faults_check(&world);
+    world_fini(&world);
+    tcp_proxy_stop(proxy);
+}
+
 void faults_hammer(const struct faults *f)
 {
     struct tcp_proxy *proxy = open_through_proxy(f, true);

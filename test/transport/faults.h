@@ -10,7 +10,8 @@ struct faults {
     const char *url;
 };
 
-/* What people do wrong, as urls; NULL: cannot be done wrong here.  secure has a %u, and ends with ? or &. */
+/* What people do wrong, as urls; NULL: cannot be done wrong here, or is tested elsewhere.  secure has a
+ * %u, and ends with ? or &. */
 struct troubles {
     const struct harness *harness;
     const char *no_host, *wrong_password, *nothing_there, *secure;
@@ -50,6 +51,8 @@ bool faults_everywhere(void);
 void faults_cut(const struct faults *f, size_t step);
 /* Nobody answers: the deadline is kept, and it may have arrived. */
 void faults_hold(const struct faults *f);
+/* The wire is full: what has not begun is returned at cancel, and never goes out. (B23, P4) */
+void faults_cancel(const struct faults *f);
 /* Nobody is there: at most one attempt a second. */
 void faults_hammer(const struct faults *f);
 

@@ -338,6 +338,12 @@ TEST(redis_says_what_to_do_about_mistakes)
                                         "rediss://localhost:%u/?" });
 }
 
+TEST(redis_takes_back_what_a_full_wire_did_not_take) /* B23 */
+{
+    struct faults f = faults();
+    faults_cancel(&f);
+}
+
 TEST(redis_refuses_a_wrong_url)
 {
     static const struct {
