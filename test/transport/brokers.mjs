@@ -115,18 +115,39 @@ test("a record's key is the stream", () => {
 
 // ---- All of it ------------------------------------------------------------------------------------
 
+// They get their messages first, and nobody else notices (I13).
+const broken = {
+  refused: { url: "kafka://127.0.0.1:1/x", error: /127\.0\.0\.1:1/ },
+  lost: { url: "mqtt://nosuch.invalid/x?plain=true", error: /look at the host in the endpoint's url/ },
+  missing: { url: "exec:/no/such/program", error: /No such file/ },
+};
+const waiting = () => ok("list", "--json").split("\n").filter(Boolean).map((line) => JSON.parse(line));
+
+test("broken endpoints say what is wrong, and the others have not noticed", () => {
+  const left = arrived.left;
+  assert.deepEqual([...new Set(left.map((m) => m.destination))].sort(), Object.keys(broken).sort());
+  for (const [name, { error }] of Object.entries(broken))
+    assert.ok(left.some((m) => m.destination === name && error.test(m.error)), JSON.stringify(left));
+});
+
 const endpoint = (transport, mode) =>
   `  ${transport}-${mode}: {url: '${transport === "kafka" ? `kafka://${kafka}` : `mqtt://127.0.0.1:${mqttPort}`}/${mode}', envelope: ${mode}}\n`;
 
 const endpoints = ["kafka", "mqtt"].flatMap((transport) => modes.map((mode) => endpoint(transport, mode)));
+for (const [name, { url }] of Object.entries(broken)) endpoints.push(`  ${name}: {url: '${url}', breaker: off}\n`);
 fs.writeFileSync(inFolder("postrider.yaml"), `store: sqlite:${folder}/box.db\nendpoints:\n${endpoints.join("")}`);
 ok("init");
+for (const name of Object.keys(broken)) for (let i = 0; i < 3; i++) ok("send", "--type", "x", "--to", name, "--data", "{}");
 for (const transport of ["kafka", "mqtt"]) {
   for (const mode of ["binary", "structured"])
     for (const [i, s] of scenarios.entries()) ids[`${transport}/${mode}/${i}`] = sendScenario(s, `${transport}-${mode}`);
   ok("send", "--type", "x", "--to", `${transport}-raw`, "--data", "{}", "--header", "x-own=1");
 }
-await deliverAll();
+await deliverAll(() => {
+  const left = waiting();
+  return left.every((m) => m.destination in broken) && Object.keys(broken).every((name) => left.some((m) => m.destination === name && m.error));
+});
+arrived.left = waiting();
 arrived.kafka = kafkaRecords();
 await until("the subscriber has them", () => mqttPublishes().length >= 2 * scenarios.length + 1);
 arrived.mqtt = mqttPublishes();

@@ -60,12 +60,12 @@ export const freePort = () => new Promise((done) => {
   });
 });
 
-// Runs it until everything that is stored has ended.
-export async function deliverAll() {
+// Runs it until everything that is stored has ended, or that is true.
+export async function deliverAll(condition = () => ok("list") === "") {
   const daemon = start(["run"], "ignore");
   const ended = finished(daemon);
   try {
-    await until("all is delivered", () => ok("list") === "");
+    await until("all is delivered", condition);
   } finally {
     daemon.kill("SIGTERM");
     await ended;
