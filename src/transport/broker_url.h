@@ -56,8 +56,9 @@ struct broker_tls {
 #define BROKER_LOGIN_ADVICE "look at user and password in the endpoint's url"
 #define BROKER_HOST_ADVICE "look at the host in the endpoint's url"
 #define BROKER_CERT_ADVICE "look at ca in the endpoint's url, and when the certificate ends"
-/* Client libraries do not tell this end of a connection from others. */
-#define BROKER_TLS_NO_CERT "it ended the connection over TLS: it may want a certificate of ours (cert)"
+/* When the other side ends the connection over TLS before it has said anything, and we have shown no certificate. */
+#define BROKER_NO_CERT_ADVICE "it may want a certificate of ours (cert)"
+#define BROKER_TLS_NO_CERT "it ended the connection over TLS: " BROKER_NO_CERT_ADVICE
 struct broker_tls broker_url_tls(const struct endpoint_config *config, const struct broker_url *url);
 
 /* Passwords and payloads do not cross a network in the clear by mistake: without TLS a host that is not this one

@@ -39,6 +39,7 @@ static int tls_init(struct wire *w, const struct endpoint_config *config, const 
                     struct pr_error *reterr)
 {
     struct broker_tls files = broker_url_tls(config, url);
+    w->anonymous = files.cert.size == 0;
     ERR_clear_error();
     w->tls = SSL_CTX_new(TLS_client_method());
     if (w->tls == NULL)
@@ -73,7 +74,8 @@ static bool tls_failed(struct wire *w, const char *otherwise)
         snprintf(text, sizeof(text), "its certificate was refused: %.80s: " BROKER_CERT_ADVICE,
                  X509_verify_cert_error_string(verdict));
     else
-        snprintf(text, sizeof(text), "TLS: %s", ERR_peek_last_error() != 0 ? tls_text() : otherwise);
+        snprintf(text, sizeof(text), "TLS: %.120s%s", ERR_peek_last_error() != 0 ? tls_text() : otherwise,
+                 w->anonymous && !w->heard ? ": " BROKER_NO_CERT_ADVICE : "");
     return failed(w, text);
 }
 
@@ -129,6 +131,7 @@ void wire_close(struct wire *w)
         freeaddrinfo(w->addresses);
     w->addresses = w->address = NULL;
     w->held_size = 0;
+    w->heard = false;
     w->state = WIRE_CLOSED;
 }
 
@@ -277,5 +280,6 @@ ssize_t wire_read(struct wire *w, void *ret, size_t size)
     ERR_clear_error();
     errno = 0;
     int rc = SSL_read(w->session, ret, (int)min_size(size, INT_MAX));
+    w->heard |= rc > 0;
     return rc > 0 ? rc : tls_again(w, rc);
 }

@@ -28,6 +28,8 @@ struct wire {
     struct ssl_st *session;
     struct addrinfo *addresses, *address; /* all, and the one that is being tried */
     short wants;                          /* what the TLS greeting waits for */
+    bool anonymous;                       /* we have no certificate to show */
+    bool heard;                           /* it has said something on this connection */
     char held[WIRE_CHUNK_MAX];            /* taken, and in the middle of a TLS record */
     size_t held_size;
     char why[WIRE_WHY_SIZE]; /* why it failed, for people */
