@@ -12,7 +12,7 @@
 #include "server.h"
 
 static struct world w;
-static char own_url[512];
+static char own_url[1024];
 static struct server gate; /* gone also after a failure */
 
 static void gate_gone(void)
@@ -73,7 +73,7 @@ static void check_login(const char *mechanism, const char *word, bool tls)
         snprintf(own_url, sizeof(own_url), "kafka://rider:%s@localhost:%u/secure?sasl=%s", cases[n].password,
                  gate.port, word);
         if (tls)
-            snprintf(own_url + strlen(own_url), 256,
+            snprintf(own_url + strlen(own_url), sizeof(own_url) / 2,
                      "&tls=true&ca=%s/good.pem&cert=%s/client.pem&certkey=%s/client.key", gate.folder,
                      gate.folder, gate.folder);
         w.config.url = own_url;
