@@ -276,6 +276,7 @@ static void read_event(struct checker *c, const struct event *e)
     switch ((enum event_kind)e->kind) {
     case EVENT_COMMIT: on_commit(c, e); break;
     case EVENT_ROLLBACK: c->messages[e->message].rolled_back = true; break;
+    case EVENT_UP: check_rate_up(c, e); break;
     case EVENT_JOIN: check_join(c, e); break;
     case EVENT_CYCLE: check_cycle(c, e); break;
     case EVENT_LEAVE:

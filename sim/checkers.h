@@ -7,11 +7,12 @@
  *   I4   hand-outs counted and within the limit   I12  never retried early
  *   I5   one end, legal changes of state          I14  the window is bounded
  *   I6   one owner per lane, stale verdicts       I15  when faults stop everything drains
- *                                                 I21  breakers as people see them are the engines' own
+ *   I22  no more than its rate goes to an endpoint  I21  breakers as people see them are the engines' own
  *
  *   checkers.c      reads the history and keeps the shadow: what each row must be like
  *   check_order.c   I3
  *   check_lease.c   I6: sessions and lanes
+ *   check_rate.c    I22
  *   check_row.c     the rest, event by event */
 #ifndef SIM_CHECKERS_H
 #define SIM_CHECKERS_H
@@ -59,6 +60,7 @@ struct shadow_row {
     bool       again;              /* may be started once more */
     bool       forgotten;          /* an operator began to count anew: it is on no receipt any more */
     int        result;             /* enum send_outcome, RESULT_NONE */
+    int64_t    chosen_us;          /* not before that an engine decided to send it (again) */
 
     bool       ok;                 /* its receiver's yes reached an engine */
     uint16_t   ok_session;
@@ -101,6 +103,13 @@ struct shadow_endpoint {
     int64_t until_us;
 };
 
+/* The latest sends of an engine to an endpoint; older ones are older than its rate can tell. */
+#define SHADOW_SENDS 64
+struct shadow_pace {
+    struct { int64_t at_us, chosen_us; } sends[SHADOW_SENDS]; /* a ring */
+    size_t count;                  /* of all */
+};
+
 struct checker {
     struct world          *w;
     const struct scenario *s;
@@ -112,6 +121,7 @@ struct checker {
     struct shadow_session *sessions;
     size_t                 session_count;
     struct shadow_endpoint endpoints[SIM_ENDPOINTS_MAX];
+    struct shadow_pace     paces[SIM_INSTANCES_MAX][SIM_ENDPOINTS_MAX];
     struct map             streams;
     uint16_t               owners[LANE_COUNT]; /* session; 0: nobody */
     int64_t                wall_max_us;
@@ -134,6 +144,9 @@ bool shadow_is_over(const struct shadow_row *row);
 bool shadow_due_is_reached(const struct shadow_row *row, int64_t wall_us);
 
 void check_start_order(struct checker *c, const struct event *e, struct shadow_message *m, struct shadow_row *row);
+
+void check_rate_up(struct checker *c, const struct event *e);
+void check_rate_start(struct checker *c, const struct event *e, const struct shadow_row *row);
 
 void check_join(struct checker *c, const struct event *e);
 void check_cycle(struct checker *c, const struct event *e);

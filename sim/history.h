@@ -26,7 +26,7 @@
     X(LOST,      "a cycle was refused: no lease")               /*                         */ \
     X(FAULT,     "the store said no, or nothing")               /* rc,     -         -     */ \
     X(READ,      "a row was read with counters")                /* from,   attempts, failures */ \
-    X(HANDOUT,   "it is on a receipt")                          /* -,      number,   cycle */ \
+    X(HANDOUT,   "it is on a receipt")                          /* -,      number,   cycle; extra: chosen not before */ \
     X(CLOSE,     "a receipt was closed")                        /* -,      -,        cycle */ \
     X(VERDICT,   "a verdict came to the store")                 /* kind,   number,   delay; answer */ \
     X(BORN,      "a row was made by a split")                   /*                         */ \

@@ -274,6 +274,24 @@ static void crowd(struct scenario *s)
     s->faults.outage_every_us = s->safety_us / 10;
 }
 
+/* Slow enough that messages wait for it, and fast enough that all of them can go in a part of the time. */
+static void draw_rates(struct scenario *s)
+{
+    int64_t longest_us = s->safety_us / 8 / ((int64_t)s->messages + 1);
+    struct random r;
+
+    die_init(&r, s->seed, "rates");
+    if (!random_chance(&r, 0.2))
+        return;
+    for (unsigned i = 0; i < s->engine.endpoint_count; i++) {
+        die_init_at(&r, s->seed, "rate", i);
+        if (!random_chance(&r, 0.5))
+            continue;
+        int64_t count = draw_few(&r, 50), each_us = draw_log(&r, 10, max64(longest_us, 20));
+        s->endpoints[i].rate = (struct rate_setting){ .count = count, .period_us = min64(count * each_us, RATE_PERIOD_MAX_US) };
+    }
+}
+
 static void draw_senders(struct scenario *s)
 {
     struct random r;
@@ -316,6 +334,7 @@ void scenario_draw(struct scenario *s, uint64_t seed, bool sqlite, unsigned mess
     draw_blackout(s);
     if (s->blackout == 0)
         crowd(s);
+    draw_rates(s);
     rules_draw(s);
 }
 
@@ -359,7 +378,8 @@ int64_t scenario_longest_wait_us(const struct scenario *s)
         for (size_t k = 0; k < s->rule_count; k++)
             for (size_t n = 0; n < s->rules[k].step_count; n++)
                 wait = max64(wait, max64(s->rules[k].steps[n].pause_us, PR_MINUTES(5)));
-        longest = max64(longest, wait + wait / 2 + (e->breaker.enabled ? e->breaker.cap_us : 0) + e->timeout_us);
+        int64_t pace = e->rate.count > 0 ? e->rate.period_us / e->rate.count + 1 : 0;
+        longest = max64(longest, wait + wait / 2 + (e->breaker.enabled ? e->breaker.cap_us : 0) + e->timeout_us + pace);
     }
     return longest;
 }

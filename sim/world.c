@@ -251,10 +251,12 @@ static void instance_sample(struct world *w, struct instance *in)
 static void instance_hear(struct instance *in)
 {
     in->asking = false;
-    if (in->rc == PR_OK)
+    if (in->rc == PR_OK) {
+        in->chosen_since_us = 0;
         engine_absorb(in->engine, in->asked_us, instance_now(in), in->reply);
-    else
+    } else {
         engine_cycle_failed(in->engine, instance_now(in), in->rc);
+    }
     instance_sample(in->world, in);
 }
 
@@ -280,6 +282,8 @@ static bool instance_cycle(struct world *w, struct instance *in)
         return false;
     in->changed = false;
     in->asked_us = instance_now(in);
+    if (in->chosen_since_us == 0)
+        in->chosen_since_us = w->mono_us;
     in->asking = true;
     w->cycles++;
     in->rc = faulty_cycle(w, in, cycle, &in->reply);

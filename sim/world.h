@@ -63,6 +63,7 @@ struct instance {
     bool                   changed;      /* somebody said that there are new messages */
     bool                   stopping;
     int64_t                asked_us;
+    int64_t                chosen_since_us; /* by the world's clock: the first plan since a cycle was answered; 0: none */
     int                    rc;
     const struct cycle_reply *reply;
     pr_id                  session_id;   /* as the store knows it */

@@ -166,7 +166,7 @@ static int choose_one(struct engine *e, struct endpoint *ep, struct item *item, 
         return 0;
     }
     item_move(e, item, PLACE_CHOSEN);
-    rate_take(&ep->rate, &ep->setting->rate, now_us);
+    item->rate_taken = rate_take(&ep->rate, &ep->setting->rate, now_us);
     brakes_started(ep, item);
     return 0;
 }

@@ -177,7 +177,7 @@ void engine_result(struct engine *e, int64_t now_us, const struct delivery_resul
         break;
     }
     case SEND_RETURNED:
-        item_return(e, item, false);
+        item_return_unsent(e, item);
         break;
     case SEND_FAILED:
     case SEND_UNKNOWN:
@@ -227,7 +227,7 @@ static void judge_by_worker(struct engine *e, struct item *item, const struct pr
         settle_success(e, item, v->status, now_us);
         break;
     case PR_VERDICT_RETURN:
-        item_return(e, item, false);
+        item_return_unsent(e, item);
         break;
     case PR_VERDICT_ABANDON:
         judge_simple(e, item, VERDICT_ABANDON, PR_REASON_NONE, PR_STR("worker"), v->error, now_us);

@@ -76,6 +76,7 @@ struct item {
     struct stream    *stream;     /* NULL: no order */
     size_t            bytes;
     int               number;     /* hand-out number */
+    uint32_t          rate_taken; /* since it was chosen: see rate_take() */
     bool              from_due;   /* its row has a due time */
     bool              transient;  /* its pending verdict is a transient failure */
     bool              outdated;   /* an operator changed its row while it was out */
@@ -335,6 +336,7 @@ struct item *item_find_token(const struct engine *e, uint64_t token); /* NULL: s
 uint64_t     item_token(const struct item *item);
 void         item_wait(struct engine *e, struct item *item, bool at_back); /* into its stream or the loose ones */
 void         item_return(struct engine *e, struct item *item, bool at_back); /* hand back, uncounted */
+void         item_return_unsent(struct engine *e, struct item *item); /* it was out, and nothing of it was sent */
 bool         endpoint_is_closed(const struct engine *e, const struct endpoint *ep, int64_t now_us); /* paused, or its breaker is open */
 size_t       endpoint_room(const struct engine *e, const struct endpoint *ep, int64_t now_us);
 bool         window_has_room(const struct engine *e);

@@ -208,8 +208,8 @@ void item_return(struct engine *e, struct item *item, bool at_back)
            item->place == PLACE_JUDGED);
     receipt_leave(item, true);
     item_drop_verdict(item);
-    if (item->place != PLACE_JUDGED) /* it was not sent: another may be, instead */
-        rate_give_back(&item->endpoint->rate, &item->endpoint->setting->rate);
+    if (item->place == PLACE_CHOSEN || item->place == PLACE_READY) /* it was not sent: another may be, instead */
+        rate_give_back(&item->endpoint->rate, &item->endpoint->setting->rate, item->rate_taken);
     brakes_returned(item->endpoint, item);
     item_wait(e, item, at_back);
     e->counts.returned++;
@@ -218,6 +218,13 @@ void item_return(struct engine *e, struct item *item, bool at_back)
         s->busy--;
         stream_update(e, s);
     }
+}
+
+void item_return_unsent(struct engine *e, struct item *item)
+{
+    ASSERT(item->place == PLACE_OUT);
+    rate_give_back(&item->endpoint->rate, &item->endpoint->setting->rate, item->rate_taken);
+    item_return(e, item, false);
 }
 
 void item_free(struct engine *e, struct item *item)

@@ -219,6 +219,49 @@ static int take_data(struct decoder *d, const json_t *value)
 
 /* ---- CloudEvents ------------------------------------------------------------------------------- */
 
+static bool is_attribute_name(pr_slice name)
+{
+    for (size_t i = 0; i < name.size; i++)
+        if (!(name.data[i] >= 'a' && name.data[i] <= 'z') && !(name.data[i] >= '0' && name.data[i] <= '9'))
+            return false;
+    return name.size > 0;
+}
+
+static bool is_media_type(pr_slice text)
+{
+    const char *slash = memchr(text.data, '/', text.size);
+    return slash != NULL && slash > text.data && slash + 1 < text.data + text.size;
+}
+
+/* As the specification has it: who sends something else has made a mistake that is seen best at once. */
+static int take_event_attribute(struct decoder *d, pr_slice name, pr_slice value)
+{
+    int64_t at_us;
+    if (!is_attribute_name(name))
+        return error_set(d->reterr, PR_EINVAL, "%.*s: the name of an attribute is of letters a-z and digits",
+                         SLICE_ARGS(name));
+    if (value.size == 0)
+        return error_set(d->reterr, PR_EINVAL, "%.*s: it is empty; leave it out", SLICE_ARGS(name));
+    if (slice_eq_cstr(name, "time") && time_parse_rfc3339(value, &at_us) != PR_OK)
+        return error_set(d->reterr, PR_EINVAL, "time: \"%.*s\" is not a time such as 2024-01-31T12:00:00Z",
+                         SLICE_ARGS(value));
+    if (slice_eq_cstr(name, "datacontenttype") && !is_media_type(value))
+        return error_set(d->reterr, PR_EINVAL, "datacontenttype: \"%.*s\" is not a media type",
+                         SLICE_ARGS(value));
+    return take_attribute(d, name, value);
+}
+
+/* Those of the core are texts, by whatever the event is carried. */
+static bool is_core(const char *name)
+{
+    static const char *const core[] = { "specversion", "id",   "source",          "type",
+                                        "subject",     "time", "datacontenttype", "dataschema" };
+    for (size_t i = 0; i < ARRAY_LENGTH(core); i++)
+        if (strcmp(name, core[i]) == 0)
+            return true;
+    return false;
+}
+
 /* An attribute of the structured form is a text, a number or a truth; as text it is the same. */
 static int take_member(struct decoder *d, const char *key, const json_t *value)
 {
@@ -226,12 +269,15 @@ static int take_member(struct decoder *d, const char *key, const json_t *value)
     if (json_is_null(value))
         return PR_OK;
     if (json_is_string(value))
-        return take_attribute(d, name, (pr_slice){ json_string_value(value), json_string_length(value) });
+        return take_event_attribute(d, name, (pr_slice){ json_string_value(value), json_string_length(value) });
+    if (is_core(key))
+        return error_set(d->reterr, PR_EINVAL, "%s: it is not a text", key);
     if (json_is_boolean(value))
-        return take_attribute(d, name, json_is_true(value) ? PR_STR("true") : PR_STR("false"));
+        return take_event_attribute(d, name, json_is_true(value) ? PR_STR("true") : PR_STR("false"));
     if (json_is_integer(value)) {
         pr_slice text = arena_printf(d->arena, "%lld", (long long)json_integer_value(value));
-        return text.data != NULL ? take_attribute(d, name, text) : error_set(d->reterr, PR_ENOMEM, "no memory");
+        return text.data != NULL ? take_event_attribute(d, name, text)
+                                 : error_set(d->reterr, PR_ENOMEM, "no memory");
     }
     return error_set(d->reterr, PR_EINVAL, "%.60s: an attribute is a text, a whole number, true or false", key);
 }
@@ -277,7 +323,7 @@ static int binary(struct decoder *d, const struct decode_input *in, struct pr_me
         int rc = url_decode(slice_from(in->headers[i].value), false, d->arena, &value);
         if (rc < 0 || !utf8_valid(value))
             return error_set(d->reterr, PR_EINVAL, "%.60s: it is not percent-encoded UTF-8", key);
-        rc = take_attribute(d, slice_from(name), value);
+        rc = take_event_attribute(d, slice_from(name), value);
         if (rc < 0)
             return rc;
     }

@@ -20,18 +20,22 @@ bool rate_allows(const struct rate *r, const struct rate_setting *s, int64_t now
     return s->count == 0 || missing_at(r, s, now_us) + s->period_us <= depth(s);
 }
 
-void rate_take(struct rate *r, const struct rate_setting *s, int64_t now_us)
+uint32_t rate_take(struct rate *r, const struct rate_setting *s, int64_t now_us)
 {
     if (s->count == 0)
-        return;
+        return 0;
     ASSERT(rate_allows(r, s, now_us));
-    r->missing = missing_at(r, s, now_us) + s->period_us;
+    int64_t missing = missing_at(r, s, now_us);
+    r->fills += missing == 0;
+    r->missing = missing + s->period_us;
     r->at_us = max64(r->at_us, now_us);
+    return r->fills;
 }
 
-void rate_give_back(struct rate *r, const struct rate_setting *s)
+void rate_give_back(struct rate *r, const struct rate_setting *s, uint32_t taken)
 {
-    r->missing = max64(r->missing - s->period_us, 0);
+    if (taken == r->fills)
+        r->missing = max64(r->missing - s->period_us, 0);
 }
 
 int64_t rate_next_us(const struct rate *r, const struct rate_setting *s)

@@ -21,13 +21,15 @@ struct rate_setting {
 struct rate {
     int64_t missing; /* to be full, in units: count of them come in each microsecond, a token has period_us */
     int64_t at_us;   /* ... at this time */
+    uint32_t fills;  /* how often it was full when one was taken */
 };
 
 bool rate_allows(const struct rate *r, const struct rate_setting *s, int64_t now_us);
-void rate_take(struct rate *r, const struct rate_setting *s,
-               int64_t now_us); /* one token; it must be allowed */
-/* One that was taken and not used; it goes in again. */
-void rate_give_back(struct rate *r, const struct rate_setting *s);
+/* One token; it must be allowed.  The number is for rate_give_back(). */
+uint32_t rate_take(struct rate *r, const struct rate_setting *s, int64_t now_us);
+/* One that was taken and not used goes in again: unless the bucket was full since, and others have been taken from
+ * what would have run over. */
+void rate_give_back(struct rate *r, const struct rate_setting *s, uint32_t taken);
 /* When the next one is there, when it is not there now; with time standing still before it. */
 int64_t rate_next_us(const struct rate *r, const struct rate_setting *s);
 

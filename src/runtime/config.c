@@ -13,6 +13,7 @@
 #include "runtime/address.h"
 #include "runtime/config_notes.h"
 #include "runtime/config_suggest.h"
+#include "runtime/config_variables.h"
 #include "store/store.h"
 
 #define CONFIG_ARENA_BLOCK 16384
@@ -233,15 +234,20 @@ static pr_slice directory_of(const char *path)
 
 static int load(struct config *config, pr_slice text, struct pr_error *reterr)
 {
+    struct config_variables variables;
     struct node_source source = { config->file[0] != '\0' ? config->file : "defaults",
-                                  directory_of(config->file) };
+                                  directory_of(config->file), &variables };
     struct config_reader reader = { .config = config, .source = &source, .reterr = reterr };
     struct node *root = NULL;
+    if (config_variables_init(&variables, &config->arena) != PR_OK)
+        return error_set(reterr, PR_ENOMEM, "%s: no memory", source.name);
     int r = node_parse(text, &source, &config->arena, &root, reterr);
 
     reader.root = root;
     if (r == PR_OK)
         r = config_read_section(&reader, &option_root, root, config, "");
+    if (r == PR_OK)
+        r = config_variables_check(&variables, reterr);
     return r != PR_OK ? r : check(&reader);
 }
 

@@ -10,6 +10,7 @@
 #include "base/slice.h"
 #include "runtime/config.h"
 #include "runtime/config_node.h"
+#include "runtime/config_variables.h"
 
 #define SECRET_SHOWN "***"
 
@@ -99,7 +100,7 @@ static int expand_variable(struct expansion *x, pr_slice inside, struct pr_error
             SLICE_ARGS(inside));
     memcpy(name, left.data, left.size);
     name[left.size] = '\0';
-    value = getenv(name);
+    value = config_variables_get(x->source->variables, name);
     /* As in a shell: with a colon, set but empty is not enough. */
     if (value == NULL || (value[0] == '\0' && rest.size > 0)) {
         pr_slice word = rest.size > 0 ? (pr_slice){ rest.data + 2, rest.size - 2 } : rest;

@@ -26,6 +26,7 @@ struct node {
 struct node_source {
     const char *name;   /* the file */
     pr_slice directory; /* of the file, empty: the current one */
+    struct config_variables *variables; /* borrowed */
 };
 
 /* *ret is NULL for an empty document.  Fault PR_ECONFIG with file:line:column. */

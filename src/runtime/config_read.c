@@ -9,10 +9,8 @@
 #include "base/util.h"
 #include "runtime/config_notes.h"
 #include "runtime/config_suggest.h"
+#include "runtime/config_variables.h"
 #include "transport/netguard.h"
-
-#define VARIABLE_PREFIX "POSTRIDER_"
-#define VARIABLE_MAX 512
 
 int config_fail(const struct config_reader *reader, const struct node *node, const char *format, ...)
 {
@@ -98,7 +96,7 @@ static struct node *from_environment(struct config_reader *reader, const char *p
     char name[VARIABLE_MAX];
     const char *value;
 
-    if (reader->in_list || !variable_name(path, name) || (value = getenv(name)) == NULL)
+    if (reader->in_list || !variable_name(path, name) || (value = config_variables_get(reader->source->variables, name)) == NULL)
         return NULL;
     struct node *node = arena_zalloc(&reader->config->arena, sizeof(*node));
     if (node != NULL) {

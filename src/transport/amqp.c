@@ -62,8 +62,8 @@ static int rabbit_url(const struct endpoint_config *config, struct arena *arena,
 {
     bool tls = has_tls(config), mandatory;
     int rc = broker_url_parse(config, tls ? RABBIT_TLS_PORT : RABBIT_PORT, params, arena, ret, reterr);
-    if (rc == PR_OK && !tls)
-        rc = broker_url_check_plain(config, ret, reterr);
+    if (rc == PR_OK)
+        rc = broker_url_check_wire(config, ret, tls, reterr);
     if (rc == PR_OK)
         rc = broker_url_bool(config, ret, "mandatory", true, &mandatory, reterr);
     if (rc == PR_OK)

@@ -76,8 +76,8 @@ static int qpid_url(const struct endpoint_config *config, struct arena *arena, s
     int rc = broker_url_parse(config, 0, params, arena, ret, reterr);
     if (rc == PR_OK)
         rc = broker_url_bool(config, ret, "tls", false, &tls, reterr);
-    if (rc == PR_OK && !tls)
-        rc = broker_url_check_plain(config, ret, reterr);
+    if (rc == PR_OK)
+        rc = broker_url_check_wire(config, ret, tls, reterr);
     if (rc == PR_OK)
         rc = template_check(config->name, "the address", ret->path, reterr);
     if (rc == PR_OK && (ret->path.size == 0 || ret->path.size >= QPID_ADDRESS_MAX))

@@ -278,8 +278,18 @@ static bool host_is_here(pr_slice host)
            slice_starts_with(host, PR_STR("127."));
 }
 
-int broker_url_check_plain(const struct endpoint_config *config, const struct broker_url *url,
-                           struct pr_error *reterr)
+struct broker_tls broker_url_tls(const struct endpoint_config *config, const struct broker_url *url)
+{
+    struct broker_tls tls = { .ca = broker_url_param(url, "ca", config->ca),
+                              .cert = broker_url_param(url, "cert", config->cert),
+                              .key = broker_url_param(url, "certkey", config->key) };
+    if (tls.key.size == 0)
+        tls.key = tls.cert;
+    return tls;
+}
+
+static int check_plain(const struct endpoint_config *config, const struct broker_url *url,
+                       struct pr_error *reterr)
 {
     bool plain;
     pr_slice other = { NULL, 0 };
@@ -293,4 +303,17 @@ int broker_url_check_plain(const struct endpoint_config *config, const struct br
         reterr, PR_ECONFIG,
         "endpoint %s: %s:// is not encrypted, and %s is another machine: use TLS, or add plain=true to the url",
         config->name, url->scheme.data, other.data != NULL ? other.data : url->host.data);
+}
+
+int broker_url_check_wire(const struct endpoint_config *config, const struct broker_url *url, bool tls,
+                          struct pr_error *reterr)
+{
+    struct broker_tls files = broker_url_tls(config, url);
+    if (!tls && files.ca.size + files.cert.size + files.key.size > 0)
+        return error_set(reterr, PR_ECONFIG, "endpoint %s: ca, cert and key are for TLS, and the url has none",
+                         config->name);
+    if (tls && files.key.size > 0 && files.cert.size == 0)
+        return error_set(reterr, PR_ECONFIG, "endpoint %s: the key of a certificate is there, cert is missing",
+                         config->name);
+    return tls ? PR_OK : check_plain(config, url, reterr);
 }

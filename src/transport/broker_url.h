@@ -47,10 +47,24 @@ PR_MUST_CHECK int broker_url_parse_hosts(const struct endpoint_config *config, u
 /* The value of a parameter; fallback (borrowed) when it is not there. */
 pr_slice broker_url_param(const struct broker_url *url, const char *name, const char *fallback);
 
-/* Passwords and payloads do not cross a network in the clear by mistake: a host that is not this one
- * wants plain=true in the url.  PR_OK or PR_ECONFIG. */
-PR_MUST_CHECK int broker_url_check_plain(const struct endpoint_config *config, const struct broker_url *url,
-                                         struct pr_error *reterr);
+/* The files of TLS, each a name that ends with a NUL: ca, cert and certkey in the url, else the endpoint's ca, cert
+ * and key.  Empty: none; a certificate has its key in the same file unless somebody says another. */
+struct broker_tls {
+    pr_slice ca, cert, key;
+};
+/* What to do about the usual mistakes, to be added to what the other side says. */
+#define BROKER_LOGIN_ADVICE "look at user and password in the endpoint's url"
+#define BROKER_HOST_ADVICE "look at the host in the endpoint's url"
+#define BROKER_CERT_ADVICE "look at ca in the endpoint's url, and when the certificate ends"
+/* When the other side ends the connection over TLS before it has said anything, and we have shown no certificate. */
+#define BROKER_NO_CERT_ADVICE "it may want a certificate of ours (cert)"
+#define BROKER_TLS_NO_CERT "it ended the connection over TLS: " BROKER_NO_CERT_ADVICE
+struct broker_tls broker_url_tls(const struct endpoint_config *config, const struct broker_url *url);
+
+/* Passwords and payloads do not cross a network in the clear by mistake: without TLS a host that is not this one
+ * wants plain=true in the url, and nobody names files that nobody reads.  PR_OK or PR_ECONFIG. */
+PR_MUST_CHECK int broker_url_check_wire(const struct endpoint_config *config, const struct broker_url *url,
+                                        bool tls, struct pr_error *reterr);
 
 /* A parameter that is true or false, or a whole number: PR_OK or PR_ECONFIG. */
 PR_MUST_CHECK int broker_url_bool(const struct endpoint_config *config, const struct broker_url *url,

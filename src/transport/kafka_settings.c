@@ -38,8 +38,8 @@ static int check_values(const struct endpoint_config *config, const struct broke
     bool tls;
     int64_t number;
     int rc = broker_url_bool(config, url, "tls", false, &tls, reterr);
-    if (rc == PR_OK && !tls)
-        rc = broker_url_check_plain(config, url, reterr);
+    if (rc == PR_OK)
+        rc = broker_url_check_wire(config, url, tls, reterr);
     if (rc == PR_OK)
         rc = check_words(config, url, "sasl", mechanisms, "plain, scram-sha-256, scram-sha-512", reterr);
     if (rc == PR_OK)
@@ -117,22 +117,22 @@ static void set_number(struct settings *s, const char *name, int64_t value)
     set(s, name, text);
 }
 
-static void set_param(struct settings *s, const char *name, const struct broker_url *url, const char *param)
+static void set_value(struct settings *s, const char *name, pr_slice value)
 {
-    pr_slice value = broker_url_param(url, param, "");
     if (value.size > 0)
         set(s, name, value.data);
 }
 
-static void set_security(struct settings *s, const struct broker_url *url)
+static void set_security(struct settings *s, const struct endpoint_config *config, const struct broker_url *url)
 {
     bool tls = slice_eq_cstr(broker_url_param(url, "tls", "false"), "true"), sasl = url->user.size > 0;
     set(s, "security.protocol", tls ? (sasl ? "sasl_ssl" : "ssl") : (sasl ? "sasl_plaintext" : "plaintext"));
     if (tls) {
+        struct broker_tls files = broker_url_tls(config, url);
         set(s, "ssl.endpoint.identification.algorithm", "https");
-        set_param(s, "ssl.ca.location", url, "ca");
-        set_param(s, "ssl.certificate.location", url, "cert");
-        set_param(s, "ssl.key.location", url, "certkey");
+        set_value(s, "ssl.ca.location", files.ca);
+        set_value(s, "ssl.certificate.location", files.cert);
+        set_value(s, "ssl.key.location", files.key);
     }
     if (sasl) {
         char mechanism[32];
@@ -182,8 +182,8 @@ static void set_all(struct settings *s, const struct endpoint_config *config, co
     for (size_t i = 0; i < ARRAY_LENGTH(fixed); i++)
         set(s, fixed[i].name, fixed[i].value);
     set_hosts(s, url);
-    set_security(s, url);
-    set_param(s, "compression.codec", url, "compression");
+    set_security(s, config, url);
+    set_value(s, "compression.codec", broker_url_param(url, "compression", ""));
     int rc = broker_url_number(config, url, "max_bytes", max_bytes, 1000, KAFKA_MESSAGE_BYTES_MAX, &max_bytes,
                                &ignored);
     ASSERT(rc == PR_OK); /* kafka_url() has checked it */

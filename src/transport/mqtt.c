@@ -89,8 +89,8 @@ static int mqtt_url(const struct endpoint_config *config, struct arena *arena, s
     bool tls = is_tls(config);
     int rc = broker_url_parse(config, tls ? MQTTS_PORT : MQTT_PORT, tls ? tls_params : plain_params, arena, ret,
                               reterr);
-    if (rc == PR_OK && !tls)
-        rc = broker_url_check_plain(config, ret, reterr);
+    if (rc == PR_OK)
+        rc = broker_url_check_wire(config, ret, tls, reterr);
     if (rc == PR_OK)
         rc = broker_url_bool(config, ret, "retain", false, ret_retain, reterr);
     if (rc == PR_OK && ret->path.size == 0)
@@ -102,9 +102,6 @@ static int mqtt_url(const struct endpoint_config *config, struct arena *arena, s
     if (rc == PR_OK && mosquitto_pub_topic_check2(ret->path.data, ret->path.size) != MOSQ_ERR_SUCCESS)
         rc =
             error_set(reterr, PR_ECONFIG, "endpoint %s: a topic to publish to has no + and no #", config->name);
-    if (rc == PR_OK &&
-        (broker_url_param(ret, "cert", "").size > 0) != (broker_url_param(ret, "certkey", "").size > 0))
-        rc = error_set(reterr, PR_ECONFIG, "endpoint %s: cert and certkey belong together", config->name);
     if (rc == PR_OK)
         rc = envelope_check(config, reterr);
     if (rc == PR_OK && config->concurrency > MQTT_CONCURRENCY_MAX)
@@ -149,10 +146,12 @@ static void set_why_error(struct mqtt *q, int rc)
     if (q->lost)
         return; /* a callback knew more */
     if (rc == MOSQ_ERR_TLS)
-        set_why(q, PR_REASON_TRANSPORT_UNAVAILABLE, "tls",
-                "TLS failed: look at ca in the endpoint's url, and when the broker's certificate ends");
+        set_why(q, PR_REASON_TRANSPORT_UNAVAILABLE, "tls", "TLS failed: " BROKER_CERT_ADVICE);
     else if (rc == MOSQ_ERR_EAI)
-        set_why(q, PR_REASON_TRANSPORT_UNAVAILABLE, "lookup", "no such host: look at the endpoint's url");
+        set_why(q, PR_REASON_TRANSPORT_UNAVAILABLE, "lookup", "no such host: " BROKER_HOST_ADVICE);
+    else if (q->tls && q->state != MQTT_UP && broker_url_tls(q->config, &q->url).cert.size == 0 &&
+             (rc == MOSQ_ERR_CONN_LOST || (rc == MOSQ_ERR_ERRNO && error == EPROTO))) /* what TLS leads to */
+        set_why(q, PR_REASON_TRANSPORT_UNAVAILABLE, "tls", BROKER_TLS_NO_CERT);
     else
         set_why(q, PR_REASON_TRANSPORT_UNAVAILABLE, "",
                 rc == MOSQ_ERR_ERRNO && error != 0 ? strerror(error) : mosquitto_strerror(rc));
@@ -260,14 +259,14 @@ static void library_init(void)
 
 static int client_secure(struct mqtt *q, struct mosquitto *client)
 {
-    pr_slice ca = broker_url_param(&q->url, "ca", ""), cert = broker_url_param(&q->url, "cert", ""),
-             key = broker_url_param(&q->url, "certkey", "");
+    struct broker_tls files = broker_url_tls(q->config, &q->url);
     if (!q->tls)
         return MOSQ_ERR_SUCCESS;
-    int rc = ca.size == 0 ? mosquitto_int_option(client, MOSQ_OPT_TLS_USE_OS_CERTS, 1) : MOSQ_ERR_SUCCESS;
-    if (rc == MOSQ_ERR_SUCCESS && (ca.size > 0 || cert.size > 0))
-        rc = mosquitto_tls_set(client, ca.size > 0 ? ca.data : NULL, ca.size > 0 ? NULL : "/etc/ssl/certs",
-                               cert.size > 0 ? cert.data : NULL, key.size > 0 ? key.data : NULL, NULL);
+    int rc = files.ca.size == 0 ? mosquitto_int_option(client, MOSQ_OPT_TLS_USE_OS_CERTS, 1) : MOSQ_ERR_SUCCESS;
+    if (rc == MOSQ_ERR_SUCCESS && (files.ca.size > 0 || files.cert.size > 0))
+        rc = mosquitto_tls_set(
+            client, files.ca.size > 0 ? files.ca.data : NULL, files.ca.size > 0 ? NULL : "/etc/ssl/certs",
+            files.cert.size > 0 ? files.cert.data : NULL, files.cert.size > 0 ? files.key.data : NULL, NULL);
     return rc == MOSQ_ERR_SUCCESS ? mosquitto_tls_opts_set(client, 1, NULL, NULL) : rc;
 }
 

@@ -82,8 +82,8 @@ static int jet_url(const struct endpoint_config *config, struct arena *arena, st
     int rc = broker_url_parse(config, JET_PORT, params, arena, ret, reterr);
     if (rc == PR_OK)
         rc = broker_url_bool(config, ret, "tls", false, &tls, reterr);
-    if (rc == PR_OK && !tls)
-        rc = broker_url_check_plain(config, ret, reterr);
+    if (rc == PR_OK)
+        rc = broker_url_check_wire(config, ret, tls, reterr);
     if (rc == PR_OK)
         rc = broker_url_bool(config, ret, "jetstream", true, &stores, reterr);
     if (rc == PR_OK)
@@ -109,15 +109,14 @@ static int jet_check(const struct endpoint_config *config, struct pr_error *rete
 
 static natsStatus tls_options(struct jet *j)
 {
-    pr_slice ca = broker_url_param(&j->url, "ca", j->config->ca), cert = broker_url_param(&j->url, "cert", "");
-    pr_slice key = broker_url_param(&j->url, "certkey", cert.data);
+    struct broker_tls files = broker_url_tls(j->config, &j->url);
     natsStatus s = natsOptions_SetSecure(j->options, true);
     if (s == NATS_OK)
         s = natsOptions_SetExpectedHostname(j->options, j->url.host.data);
-    if (s == NATS_OK && ca.size > 0)
-        s = natsOptions_LoadCATrustedCertificates(j->options, ca.data);
-    if (s == NATS_OK && cert.size > 0)
-        s = natsOptions_LoadCertificatesChain(j->options, cert.data, key.data);
+    if (s == NATS_OK && files.ca.size > 0)
+        s = natsOptions_LoadCATrustedCertificates(j->options, files.ca.data);
+    if (s == NATS_OK && files.cert.size > 0)
+        s = natsOptions_LoadCertificatesChain(j->options, files.cert.data, files.key.data);
     return s;
 }
 
@@ -216,6 +215,19 @@ static void jet_connect(struct jet *j, int64_t now_us)
         jet_lost(j, PR_REASON_TRANSPORT_UNAVAILABLE, "", "no memory");
 }
 
+/* What the library says, and what to do about it. */
+static void jet_down(struct jet *j, natsStatus status, const char *why)
+{
+    char text[NATS_LINK_WHY_SIZE + 80];
+    int reason = reason_of_status(status);
+    const char *advice = reason == PR_REASON_UNAUTHORIZED ? ": " BROKER_LOGIN_ADVICE
+                         : status == NATS_SSL_ERROR       ? ": " BROKER_CERT_ADVICE
+                         : status == NATS_NO_SERVER       ? ": " BROKER_HOST_ADVICE
+                                                          : "";
+    snprintf(text, sizeof(text), "%s%s", why, advice);
+    jet_lost(j, reason, natsStatus_GetText(status), text);
+}
+
 static void jet_look_at_link(struct jet *j)
 {
     char why[NATS_LINK_WHY_SIZE];
@@ -224,7 +236,10 @@ static void jet_look_at_link(struct jet *j)
         j->up = true;
     if (state == NATS_LINK_DOWN) {
         natsStatus status = nats_link_why(j->link, why);
-        jet_lost(j, reason_of_status(status), natsStatus_GetText(status), why);
+        bool anonymous = jet_bool(&j->url, "tls", false) && broker_url_tls(j->config, &j->url).cert.size == 0;
+        if (status == NATS_PROTOCOL_ERROR && !j->up && anonymous)
+            snprintf(why, sizeof(why), BROKER_TLS_NO_CERT);
+        jet_down(j, status, why);
     }
 }
 

@@ -45,8 +45,8 @@ static int redis_url(const struct endpoint_config *config, struct arena *arena, 
 {
     int64_t number;
     int rc = broker_url_parse(config, REDIS_PORT, params, arena, ret, reterr);
-    if (rc == PR_OK && !has_tls(config))
-        rc = broker_url_check_plain(config, ret, reterr);
+    if (rc == PR_OK)
+        rc = broker_url_check_wire(config, ret, has_tls(config), reterr);
     if (rc == PR_OK)
         rc = broker_url_number(config, ret, "maxlen", 0, 1, INT64_MAX / 16, &number, reterr);
     if (rc == PR_OK)

@@ -51,7 +51,8 @@ void session_fini(struct session *s)
 
 void session_lost(struct session *s, int reason, const char *code, const char *what)
 {
-    snprintf(s->why, sizeof(s->why), "%s", what);
+    bool login = reason == PR_REASON_UNAUTHORIZED && s->state != SESSION_UP;
+    snprintf(s->why, sizeof(s->why), "%.400s%s", what, login ? ": " BROKER_LOGIN_ADVICE : "");
     snprintf(s->why_code, sizeof(s->why_code), "%s", code);
     s->why_reason = reason;
     pipeline_lost(&s->pipeline, code, s->why);

@@ -129,6 +129,15 @@ static bool is_batched(const struct endpoint_config *config)
     return config->envelope != NULL && strcmp(config->envelope, "batch") == 0;
 }
 
+static bool names_tls_files(const struct endpoint_config *config)
+{
+    const char *const files[] = { config->ca, config->cert, config->key };
+    for (size_t i = 0; i < ARRAY_LENGTH(files); i++)
+        if (files[i] != NULL && files[i][0] != '\0')
+            return true;
+    return false;
+}
+
 int transport_check(const struct endpoint_config *config, struct pr_error *reterr)
 {
     pr_slice                    scheme = transport_scheme(config->url);
@@ -139,8 +148,9 @@ int transport_check(const struct endpoint_config *config, struct pr_error *reter
         return error_set(reterr, PR_ECONFIG, "endpoint %s: envelope batch is one of http and https", config->name);
     if (config->sign_count > 0 && ops != &transport_http && ops != &transport_https)
         return error_set(reterr, PR_ECONFIG, "endpoint %s: sign is for http and https", config->name);
-    if (config->cert != NULL && config->cert[0] != '\0' && ops != &transport_https)
-        return error_set(reterr, PR_ECONFIG, "endpoint %s: cert is for https", config->name);
+    if (names_tls_files(config) && (ops == &transport_http || !(ops->promises & TRANSPORT_REMOTE)))
+        return error_set(reterr, PR_ECONFIG, "endpoint %s: ca, cert and key are for TLS, and %.*s: has none",
+                         config->name, SLICE_ARGS(scheme));
     return ops->check != NULL ? ops->check(config, reterr) : PR_OK;
 }
 

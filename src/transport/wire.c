@@ -38,8 +38,8 @@ static int file_fault(const struct endpoint_config *config, const char *param, p
 static int tls_init(struct wire *w, const struct endpoint_config *config, const struct broker_url *url,
                     struct pr_error *reterr)
 {
-    pr_slice ca = broker_url_param(url, "ca", config->ca), cert = broker_url_param(url, "cert", "");
-    pr_slice key = broker_url_param(url, "certkey", cert.data);
+    struct broker_tls files = broker_url_tls(config, url);
+    w->anonymous = files.cert.size == 0;
     ERR_clear_error();
     w->tls = SSL_CTX_new(TLS_client_method());
     if (w->tls == NULL)
@@ -48,19 +48,19 @@ static int tls_init(struct wire *w, const struct endpoint_config *config, const 
     SSL_CTX_set_mode(w->tls, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
     if (SSL_CTX_set_min_proto_version(w->tls, TLS1_2_VERSION) != 1)
         return error_set(reterr, PR_ECONFIG, "endpoint %s: %s", config->name, tls_text());
-    if (ca.size > 0 ? SSL_CTX_load_verify_file(w->tls, ca.data) != 1
-                    : SSL_CTX_set_default_verify_paths(w->tls) != 1)
-        return file_fault(config, "ca", ca, reterr);
-    if (cert.size > 0 && SSL_CTX_use_certificate_chain_file(w->tls, cert.data) != 1)
-        return file_fault(config, "cert", cert, reterr);
-    if (cert.size > 0 && SSL_CTX_use_PrivateKey_file(w->tls, key.data, SSL_FILETYPE_PEM) != 1)
-        return file_fault(config, "certkey", key, reterr);
+    if (files.ca.size > 0 ? SSL_CTX_load_verify_file(w->tls, files.ca.data) != 1
+                          : SSL_CTX_set_default_verify_paths(w->tls) != 1)
+        return file_fault(config, "ca", files.ca, reterr);
+    if (files.cert.size > 0 && SSL_CTX_use_certificate_chain_file(w->tls, files.cert.data) != 1)
+        return file_fault(config, "cert", files.cert, reterr);
+    if (files.cert.size > 0 && SSL_CTX_use_PrivateKey_file(w->tls, files.key.data, SSL_FILETYPE_PEM) != 1)
+        return file_fault(config, "certkey", files.key, reterr);
     return PR_OK;
 }
 
 static bool failed(struct wire *w, const char *what)
 {
-    snprintf(w->why, sizeof(w->why), "%.120s:%u: %.120s", w->host, w->port, what);
+    snprintf(w->why, sizeof(w->why), "%.120s:%u: %.200s", w->host, w->port, what);
     wire_close(w);
     return false;
 }
@@ -71,9 +71,11 @@ static bool tls_failed(struct wire *w, const char *otherwise)
     long verdict = SSL_get_verify_result(w->session);
     char text[WIRE_WHY_SIZE];
     if (verdict != X509_V_OK)
-        snprintf(text, sizeof(text), "its certificate was refused: %s", X509_verify_cert_error_string(verdict));
+        snprintf(text, sizeof(text), "its certificate was refused: %.80s: " BROKER_CERT_ADVICE,
+                 X509_verify_cert_error_string(verdict));
     else
-        snprintf(text, sizeof(text), "TLS: %s", ERR_peek_last_error() != 0 ? tls_text() : otherwise);
+        snprintf(text, sizeof(text), "TLS: %.120s%s", ERR_peek_last_error() != 0 ? tls_text() : otherwise,
+                 w->anonymous && !w->heard ? ": " BROKER_NO_CERT_ADVICE : "");
     return failed(w, text);
 }
 
@@ -129,6 +131,7 @@ void wire_close(struct wire *w)
         freeaddrinfo(w->addresses);
     w->addresses = w->address = NULL;
     w->held_size = 0;
+    w->heard = false;
     w->state = WIRE_CLOSED;
 }
 
@@ -162,13 +165,14 @@ static bool try_addresses(struct wire *w, int error)
 bool wire_connect(struct wire *w)
 {
     struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
-    char port[8];
+    char port[8], text[WIRE_WHY_SIZE];
     wire_close(w);
     snprintf(port, sizeof(port), "%u", w->port);
     int rc = getaddrinfo(w->host, port, &hints, &w->addresses);
     if (rc != 0) {
         w->addresses = NULL;
-        return failed(w, gai_strerror(rc));
+        snprintf(text, sizeof(text), "%s: " BROKER_HOST_ADVICE, gai_strerror(rc));
+        return failed(w, text);
     }
     w->address = w->addresses;
     return try_addresses(w, 0);
@@ -276,5 +280,6 @@ ssize_t wire_read(struct wire *w, void *ret, size_t size)
     ERR_clear_error();
     errno = 0;
     int rc = SSL_read(w->session, ret, (int)min_size(size, INT_MAX));
+    w->heard |= rc > 0;
     return rc > 0 ? rc : tls_again(w, rc);
 }

@@ -10,7 +10,7 @@
 #include "transport/broker_url.h"
 
 #define WIRE_CHUNK_MAX 16384 /* bytes in one TLS record */
-#define WIRE_WHY_SIZE 256
+#define WIRE_WHY_SIZE 384
 
 /* Parameters of a url that wire_init() reads; each transport with TLS lists them among its own. */
 #define WIRE_PARAMS "ca", "cert", "certkey"
@@ -28,6 +28,8 @@ struct wire {
     struct ssl_st *session;
     struct addrinfo *addresses, *address; /* all, and the one that is being tried */
     short wants;                          /* what the TLS greeting waits for */
+    bool anonymous;                       /* we have no certificate to show */
+    bool heard;                           /* it has said something on this connection */
     char held[WIRE_CHUNK_MAX];            /* taken, and in the middle of a TLS record */
     size_t held_size;
     char why[WIRE_WHY_SIZE]; /* why it failed, for people */

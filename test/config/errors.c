@@ -207,6 +207,41 @@ TEST(config_names_the_variable_that_is_wrong) /* B203 */
     unsetenv("POSTRIDER_LIMITS__PAYLOAD");
 }
 
+TEST(config_names_the_variable_that_nobody_asked_for) /* B203 */
+{
+    static const char *const cases[][2] = {
+        { "POSTRIDER_LIMITS__PAYLOD", "; did you mean POSTRIDER_LIMITS__PAYLOAD?" },
+        { "POSTRIDER_LIMITS_PAYLOAD", "; did you mean POSTRIDER_LIMITS__PAYLOAD?" },
+        { "POSTRIDER_STROE", "; did you mean POSTRIDER_STORE?" },
+        { "POSTRIDER_ENDPOINTS__A__TIMEUOT", "; did you mean POSTRIDER_ENDPOINTS__A__TIMEOUT?" },
+        { "POSTRIDER_SOMETHING",
+          "; that of limits.payload is POSTRIDER_LIMITS__PAYLOAD, and endpoints and boxes "
+          "must be in the file" },
+    };
+    static const char *const of_others[] = { "POSTRIDER_PORT", "POSTRIDER_PORT_8026_TCP_ADDR",
+                                             "POSTRIDER_SERVICE_HOST", "POSTRIDER_SERVICE_PORT_HTTP",
+                                             "POSTRIDER_HEADERS" };
+    char want[256];
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        setenv(cases[i][0], "5", 1);
+        snprintf(want, sizeof(want), "environment variable %s: there is no such setting%s", cases[i][0],
+                 cases[i][1]);
+        REFUSES("endpoints: {a: {url: 'null:'}}\n", want);
+        unsetenv(cases[i][0]);
+    }
+    for (size_t i = 0; i < sizeof(of_others) / sizeof(of_others[0]); i++)
+        setenv(of_others[i], "5", 1);
+    setenv("POSTRIDER_OWN", "5", 1); /* of the file itself */
+    struct config *config = NULL;
+    struct pr_error error;
+    CHECK_OK(config_load_text(PR_STR("batch: ${POSTRIDER_OWN}\n"), "t.yaml", &config, &error), &error);
+    CHECK_EQ(config->batch, 5);
+    config_free(config);
+    for (size_t i = 0; i < sizeof(of_others) / sizeof(of_others[0]); i++)
+        unsetenv(of_others[i]);
+    unsetenv("POSTRIDER_OWN");
+}
+
 TEST(config_has_limits)
 {
     struct config *config = NULL;

@@ -233,6 +233,24 @@ TEST(a_pause_stops_sending_puts_its_trigger_back_and_counts_nothing) /* B63, B44
     stage_close(&s);
 }
 
+/* It is put back uncounted, and was sent all the same. */
+TEST(what_a_pause_puts_back_has_used_the_rate)
+{
+    static const struct rule_step steps[] = { { .step = STEP_PAUSE, .pause_us = PR_SECONDS(1) } };
+    struct stage s;
+    set(&s, PR_REASON_RATE_LIMITED, 2);
+    s.scenario.endpoints[0].rate = (struct rate_setting){ 1, PR_MINUTES(1) };
+    RULE(&s, 0, REASON(PR_REASON_RATE_LIMITED), steps);
+    begin(&s);
+    pr_id id = world_send(&s.w, "", "ok");
+    stage_run(&s, PR_MINUTES(5));
+    CHECK(stage_done(&s, id));
+    CHECK_EQ(s.count, 3);
+    for (size_t i = 1; i < s.count; i++)
+        CHECK(s.diary[i].at_us - s.diary[i - 1].at_us >= PR_SECONDS(59));
+    stage_close(&s);
+}
+
 TEST(a_pause_holds_from_the_moment_it_is_decided) /* B63 */
 {
     static const struct rule_step steps[] = { { .step = STEP_PARK, .pause_us = PR_MINUTES(5) } };

@@ -53,12 +53,16 @@ TEST(a_rate_takes_back_and_stands_still_when_the_clock_goes_back)
 {
     const struct rate_setting s = { 1, PR_SECONDS(1) };
     struct rate r = { 0 };
-    rate_take(&r, &s, PR_SECONDS(10));
+    uint32_t taken = rate_take(&r, &s, PR_SECONDS(10));
     CHECK(!rate_allows(&r, &s, PR_SECONDS(5)));
-    rate_give_back(&r, &s);
+    rate_give_back(&r, &s, taken);
     CHECK(rate_allows(&r, &s, PR_SECONDS(10)));
-    rate_give_back(&r, &s); /* never more than full */
-    rate_take(&r, &s, PR_SECONDS(10));
+    rate_give_back(&r, &s, taken); /* never more than full */
+    uint32_t again = rate_take(&r, &s, PR_SECONDS(10));
     CHECK(!rate_allows(&r, &s, PR_SECONDS(10)));
     CHECK_EQ(rate_next_us(&r, &s), PR_SECONDS(11));
+    /* What comes back when it is full anyway must not let two go at once. */
+    rate_take(&r, &s, PR_SECONDS(20));
+    rate_give_back(&r, &s, again);
+    CHECK(!rate_allows(&r, &s, PR_SECONDS(20)));
 }

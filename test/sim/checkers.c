@@ -168,6 +168,42 @@ TEST(the_second_of_a_stream_must_not_be_sent_first) /* I3 */
     story_ends(&s, "I3", "was sent before");
 }
 
+/* Chosen so many microseconds before it is on its receipt. */
+static void sent_soon_after(struct story *s, uint32_t message, int64_t chosen_before_us, int number)
+{
+    tell(s, (struct event){ .kind = EVENT_HANDOUT, .instance = 1, .session = 1, .message = message, .number = 1,
+                            .value = number, .extra = (uint64_t)(s->w.mono_us - chosen_before_us) });
+    cycle(s, 1, number, LANES_ALL);
+    started(s, 1, message, 1);
+}
+
+static void story_with_a_rate(struct story *s)
+{
+    story_begin(s, ORDERING_NONE);
+    s->scenario.endpoints[0].rate = (struct rate_setting){ 10, PR_SECONDS(1) };
+    s->w.mono_us = PR_SECONDS(100);
+    tell(s, (struct event){ .kind = EVENT_UP, .instance = 1, .message = MESSAGE_NONE });
+    joins(s, 1);
+    sent_soon_after(s, s->first, 0, 1);
+}
+
+TEST(more_than_the_rate_must_not_go_out) /* I22 */
+{
+    struct story s;
+    story_with_a_rate(&s);
+    sent_soon_after(&s, s.second, 0, 2);
+    story_ends(&s, "I22", "2 messages went to e0");
+
+    story_with_a_rate(&s);
+    s.w.mono_us += PR_MILLISECONDS(100);
+    sent_soon_after(&s, s.second, 0, 2);
+    story_ends(&s, NULL, NULL);
+
+    story_with_a_rate(&s); /* it was chosen in time, and its receipt came late */
+    sent_soon_after(&s, s.second, PR_MILLISECONDS(100), 2);
+    story_ends(&s, NULL, NULL);
+}
+
 TEST(without_ordering_the_second_may_go_first)
 {
     struct story s;

@@ -80,7 +80,7 @@ static void prepare(const char *format, unsigned port)
 
 static struct faults faults(void)
 {
-    return (struct faults){ &harness_amqp1, rabbitmq()->port, LOGIN ADDRESS };
+    return (struct faults){ &harness_amqp1, LOGIN ADDRESS };
 }
 
 TEST(amqp1_says_what_is_missing_or_forbidden) /* B70 */
@@ -88,18 +88,19 @@ TEST(amqp1_says_what_is_missing_or_forbidden) /* B70 */
     prepare(LOGIN "/exchange/nosuch/key", 0);
     faults_refused(&w, own_url, PR_REASON_DESTINATION_MISSING, "amqp:not-found", "no exchange 'nosuch'");
     prepare("amqp1://guest:wrong@127.0.0.1:%u/" ADDRESS, 0);
-    faults_refused(&w, own_url, PR_REASON_UNAUTHORIZED, "amqp:unauthorized-access", "Authentication failed");
+    faults_refused(&w, own_url, PR_REASON_UNAUTHORIZED, "amqp:unauthorized-access",
+                   "look at user and password");
     prepare(LOGIN ADDRESS "?vhost=vhost:nosuch", 0);
     faults_refused(&w, own_url, PR_REASON_UNAUTHORIZED, "amqp:unauthorized-access", "insufficient permissions");
 }
 
 TEST(amqp1_verifies_a_certificate)
 {
-    char format[256];
+    const char *folder = rabbitmq()->folder;
     prepare(LOGIN, 0);
-    snprintf(format, sizeof(format), "amqp1://guest:guest@127.0.0.1:%%u/" ADDRESS "?tls=true&ca=%s/good.pem",
-             rabbitmq()->folder);
-    snprintf(own_url, sizeof(own_url), format, rabbitmq_tls_port());
+    snprintf(own_url, sizeof(own_url),
+             LOGIN ADDRESS "?tls=true&ca=%s/good.pem&cert=%s/client.pem&certkey=%s/client.key",
+             rabbitmq_tls_port(), folder, folder, folder);
     world_open(&w);
     static char large[1 << 20];
     for (size_t i = 0; i < 10; i++)
@@ -112,6 +113,14 @@ TEST(amqp1_verifies_a_certificate)
     prepare("amqp1://guest:guest@127.0.0.1:%u/" ADDRESS "?tls=true",
             rabbitmq_tls_port()); /* an authority nobody knows */
     faults_refused(&w, own_url, PR_REASON_TRANSPORT_UNAVAILABLE, "", "its certificate was refused");
+}
+
+TEST(amqp1_shows_its_own_certificate)
+{
+    char url[128];
+    const char *folder = rabbitmq()->folder;
+    snprintf(url, sizeof(url), LOGIN ADDRESS "?tls=true&", rabbitmq_tls_port());
+    faults_mutual(&harness_amqp1, url, folder, "it may want a certificate of ours");
 }
 
 TEST(amqp1_is_cut_off_in_the_middle_of_an_answer)
@@ -152,6 +161,7 @@ TEST(amqp1_says_what_a_disposition_says) /* B70 */
         int reason;
     } cases[] = {
         { "reject", "amqp:precondition-failed", "not like this", PR_REASON_REJECTED },
+        { "full", "amqp:resource-limit-exceeded", "the queue is full", PR_REASON_RATE_LIMITED },
         { "release", "released", "gave it back", PR_REASON_TRANSPORT_UNAVAILABLE },
         { "modify", "modified", "could not deliver", PR_REASON_REJECTED },
         { "refuse", "amqp:resource-deleted", "it was here yesterday", PR_REASON_DESTINATION_MISSING },
@@ -281,6 +291,19 @@ TEST(amqp1_writes_an_event_in_three_ways)
     }
     amqp1_peer_stop(peer);
     peer = NULL;
+}
+
+TEST(amqp1_says_what_to_do_about_mistakes) /* and above, with their codes */
+{
+    faults_troubles(&(struct troubles){ .harness = &harness_amqp1,
+                                        .no_host = "amqp1://nosuch.invalid/a?plain=true",
+                                        .secure = LOGIN ADDRESS "?tls=true&" });
+}
+
+TEST(amqp1_takes_back_what_a_full_wire_did_not_take) /* B23 */
+{
+    struct faults f = faults();
+    faults_cancel(&f);
 }
 
 TEST(amqp1_refuses_a_wrong_url)

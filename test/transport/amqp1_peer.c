@@ -61,7 +61,11 @@ static void open_link(pn_link_t *link)
 static void answer(pn_link_t *link, pn_delivery_t *delivery)
 {
     pn_condition_t *condition = pn_disposition_condition(pn_delivery_local(delivery));
-    if (goes_to(link, "reject")) {
+    if (goes_to(link, "full")) {
+        pn_condition_set_name(condition, "amqp:resource-limit-exceeded");
+        pn_condition_set_description(condition, "the queue is full");
+        pn_delivery_update(delivery, PN_REJECTED);
+    } else if (goes_to(link, "reject")) {
         pn_condition_set_name(condition, "amqp:precondition-failed");
         pn_condition_set_description(condition, "not like this");
         pn_delivery_update(delivery, PN_REJECTED);

@@ -1,7 +1,7 @@
 /* amqp1_peer.h - the other side of AMQP 1.0, made of proton, for what RabbitMQ 3.10 never says: rejected, released,
  * modified, a link that is refused, one that takes small messages only, one without credit.
  *
- * The address says what becomes of a message: "accept", "reject", "release", "modify", "settle", "small", "broke" (no
+ * The address says what becomes of a message: "accept", "reject", "full", "release", "modify", "settle", "small", "broke" (no
  * credit), "refuse".  One connection at a time. */
 #ifndef TEST_TRANSPORT_AMQP1_PEER_H
 #define TEST_TRANSPORT_AMQP1_PEER_H

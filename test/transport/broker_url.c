@@ -67,7 +67,7 @@ TEST(a_url_may_have_several_hosts_where_that_is_allowed)
     CHECK_EQ(url.hosts[1].port, 9092);
     CHECK_SLICE(url.hosts[2].name, "far.example");
     CHECK_EQ(url.hosts[2].port, 3);
-    CHECK_EQ(broker_url_check_plain(&config, &url, &error), PR_ECONFIG); /* each of them counts */
+    CHECK_EQ(broker_url_check_wire(&config, &url, false, &error), PR_ECONFIG); /* each of them counts */
     CHECK(strstr(error.text, "far.example is another machine") != NULL);
     config.url = "kafka://a,,b/t";
     CHECK_EQ(broker_url_parse_hosts(&config, 9092, known, &arena, &url, &error), PR_ECONFIG);

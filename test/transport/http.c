@@ -11,6 +11,7 @@
 #include "base/util.h"
 #include "check.h"
 #include "peer.h"
+#include "tcp_proxy.h"
 #include "transport/netguard.h"
 #include "world.h"
 
@@ -217,6 +218,37 @@ TEST(http_lost_connection_is_unknown)
     check_result(reset, SEND_UNKNOWN, PR_REASON_TRANSPORT_UNAVAILABLE, "CURLE_RECV_ERROR");
     check_result(closed, SEND_UNKNOWN, PR_REASON_TRANSPORT_UNAVAILABLE, "CURLE_GOT_NOTHING");
     world_fini(&w);
+}
+
+/* On a connection of its own; false: the answer was known when it was cut. */
+static bool cut_at(size_t place)
+{
+    char url[64];
+    world_prepare(&w, &harness_http, 0);
+    struct tcp_proxy *proxy = tcp_proxy_start(harness_http_peer(&w)->port);
+    tcp_proxy_cut_after(proxy, place);
+    snprintf(url, sizeof(url), "http://127.0.0.1:%u/record", tcp_proxy_port(proxy));
+    w.config.url = url;
+    world_open(&w);
+    world_add(&w, "", PR_STR("{}"), WISH_OK);
+    world_run(&w);
+    bool unknown = w.results[0].outcome == SEND_UNKNOWN;
+    CHECK(unknown || w.results[0].outcome == SEND_OK);
+    world_look(&w);
+    CHECK_EQ(world_arrived(&w, 0), 1);
+    world_fini(&w);
+    tcp_proxy_stop(proxy);
+    return unknown;
+}
+
+/* At every byte of "HTTP/1.1 200 OK"; behind it the status is known, and that is all that we want. */
+TEST(http_is_cut_off_in_the_middle_of_an_answer)
+{
+    size_t place = 0;
+    while (cut_at(place))
+        place++;
+    CHECK(place > strlen("HTTP/1.1 200 OK"));
+    CHECK(!cut_at(place + 20));
 }
 
 TEST(http_lost_answer_to_a_large_request_is_unknown)

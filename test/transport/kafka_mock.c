@@ -4,7 +4,7 @@
  *
  * Prints its bootstrap servers, then does what its standard input says, one line each, and answers "ok":
  *
- *   down | up                  all brokers: no connections, or again
+ *   down [ID] | up [ID]        all brokers, or one: no connections, or again
  *   rtt MS                     each answer takes so long
  *   error COUNT API ERROR      the next COUNT requests (0: produce, 3: metadata, 22: init producer id) fail so
  *   topic NAME PARTITIONS      make it
@@ -50,12 +50,12 @@ static void push_errors(rd_kafka_mock_cluster_t *cluster, int api, int count, rd
 static bool obey(rd_kafka_mock_cluster_t *cluster, const char *line)
 {
     char topic[256], name[128];
-    int a, b;
+    int a = -1, b;
     rd_kafka_resp_err_t error;
-    if (strcmp(line, "down") == 0)
-        return rd_kafka_mock_broker_set_down(cluster, -1) == 0;
-    if (strcmp(line, "up") == 0)
-        return rd_kafka_mock_broker_set_up(cluster, -1) == 0;
+    if (strcmp(line, "down") == 0 || sscanf(line, "down %d", &a) == 1)
+        return rd_kafka_mock_broker_set_down(cluster, a) == 0;
+    if (strcmp(line, "up") == 0 || sscanf(line, "up %d", &a) == 1)
+        return rd_kafka_mock_broker_set_up(cluster, a) == 0;
     if (sscanf(line, "rtt %d", &a) == 1)
         return rd_kafka_mock_broker_set_rtt(cluster, -1, a) == 0;
     if (sscanf(line, "error %d %d %127s", &a, &b, name) == 3 && find_error(name, &error)) {

@@ -65,8 +65,8 @@ static void leave(struct asker *a)
     natsConnection_Destroy(a->connection);
 }
 
-/* max 0: no limit. */
-static void make_stream(int64_t max)
+/* 0: no limit. */
+static void make_stream(int64_t max, int64_t max_bytes)
 {
     struct asker a = ask();
     jsStreamConfig config;
@@ -79,6 +79,8 @@ static void make_stream(int64_t max)
     config.SubjectsLen = 2;
     if (max > 0)
         config.MaxMsgs = max;
+    if (max_bytes > 0)
+        config.MaxBytes = max_bytes;
     config.Discard = js_DiscardNew;
     CHECK_EQ(js_AddStream(NULL, a.stream, &config, NULL, &code), NATS_OK);
     leave(&a);
@@ -96,7 +98,7 @@ static void nats_start(struct world *w)
     }
     if (server.pid == 0)
         server_start(&server);
-    make_stream(0);
+    make_stream(0, 0);
     snprintf(url, sizeof(url), "nats://127.0.0.1:%u/sink{subject}", server.port);
     w->config.url = url;
 }
@@ -229,15 +231,30 @@ TEST(nats_says_what_the_server_says) /* B70 */
     prepare("", "");
     faults_refused(&w, "nats://nosuch.invalid/sink?plain=true", PR_REASON_TRANSPORT_UNAVAILABLE,
                    "No server available for connection", "nosuch.invalid:4222");
-    prepare("", "sink");
-    make_stream(1);
-    world_open(&w);
-    faults_send(&w, SEND_OK);
-    size_t full = faults_send(&w, SEND_FAILED);
-    CHECK_STR(w.results[full].code, "10077");
-    CHECK_EQ(w.results[full].reason, PR_REASON_TRANSPORT_UNAVAILABLE);
-    CHECK(strstr(w.results[full].error, "maximum messages exceeded") != NULL);
-    world_fini(&w);
+}
+
+TEST(nats_says_when_a_full_stream_refuses)
+{
+    static const struct {
+        int64_t messages, bytes;
+        const char *text;
+    } cases[] = { { 1, 0, "maximum messages exceeded" }, { 0, 2000, "maximum bytes exceeded" } };
+    for (size_t n = 0; n < 2; n++) {
+        prepare("", "sink");
+        make_stream(cases[n].messages, cases[n].bytes);
+        world_open(&w);
+        faults_send(&w, SEND_OK);
+        size_t full;
+        do {
+            full = world_add(&w, "", PR_STR("{}"), WISH_OK);
+            world_run(&w);
+        } while (w.results[full].outcome == SEND_OK && full < 20);
+        CHECK_EQ(w.results[full].outcome, SEND_FAILED);
+        CHECK_STR(w.results[full].code, "10077");
+        CHECK_EQ(w.results[full].reason, PR_REASON_TRANSPORT_UNAVAILABLE);
+        CHECK(strstr(w.results[full].error, cases[n].text) != NULL);
+        world_fini(&w);
+    }
 }
 
 TEST(nats_refuses_what_is_over_the_servers_limit)
@@ -320,6 +337,26 @@ TEST(nats_verifies_a_certificate)
     }
 }
 
+TEST(nats_shows_its_own_certificate)
+{
+    struct server secure;
+    char more[512], url[128];
+    prepare("", "sink");
+    world_fini(&w);
+    server_prepare(&secure);
+    certificate_make(secure.folder, "good", 3600);
+    certificate_make_client(secure.folder, "client", "good");
+    snprintf(more, sizeof(more),
+             "tls { cert_file: \"%s/good.pem\", key_file: \"%s/good.key\", ca_file: \"%s/good.pem\", verify: "
+             "true }\n",
+             secure.folder, secure.folder, secure.folder);
+    write_config(&secure, more);
+    server_start(&secure);
+    snprintf(url, sizeof(url), "nats://localhost:%u/news?tls=true&jetstream=false&", secure.port);
+    faults_mutual(&harness_nats, url, secure.folder, "it may want a certificate of ours");
+    server_remove(&secure);
+}
+
 TEST(nats_restarts_in_flight_and_nothing_is_lost)
 {
     prepare("", "sink");
@@ -332,9 +369,7 @@ TEST(nats_restarts_in_flight_and_nothing_is_lost)
 
 static struct faults faults(void)
 {
-    prepare("", "");
-    world_fini(&w);
-    return (struct faults){ &harness_nats, server.port, "nats://127.0.0.1:%u/sink{subject}" };
+    return (struct faults){ &harness_nats, "nats://127.0.0.1:%u/sink{subject}" };
 }
 
 TEST(nats_is_cut_off_in_the_middle_of_an_answer)
@@ -353,6 +388,17 @@ TEST(nats_does_not_hammer_a_server_that_is_away)
 {
     struct faults f = faults();
     faults_hammer(&f);
+}
+
+TEST(nats_says_what_to_do_about_mistakes)
+{
+    char password[128], missing[128];
+    prepare("", "");
+    world_fini(&w);
+    snprintf(password, sizeof(password), "nats://rider:wr0ng@127.0.0.1:%u/sink", server.port);
+    snprintf(missing, sizeof(missing), "nats://127.0.0.1:%u/nosuch", server.port);
+    faults_troubles(
+        &(struct troubles){ &harness_nats, "nats://nosuch.invalid/sink?plain=true", password, missing, NULL });
 }
 
 TEST(nats_refuses_a_wrong_url)

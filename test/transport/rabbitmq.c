@@ -45,16 +45,20 @@ static void write_config(void)
 {
     char text[1024];
     certificate_make(server.folder, "good", 86400);
+    certificate_make_client(server.folder, "client", "good");
     write_file("plugins", "[rabbitmq_amqp1_0].\n");
     snprintf(text, sizeof(text),
              "listeners.tcp.1 = 127.0.0.1:%u\n"
              "listeners.ssl.1 = 127.0.0.1:%u\n"
              "ssl_options.certfile = %s/good.pem\n"
              "ssl_options.keyfile = %s/good.key\n"
+             "ssl_options.cacertfile = %s/good.pem\n"
+             "ssl_options.verify = verify_peer\n"
+             "ssl_options.fail_if_no_peer_cert = true\n"
              "max_message_size = %d\n"
              "log.file = false\n"
              "log.console = true\n",
-             server.port, tls_port, server.folder, server.folder, RABBITMQ_MESSAGE_MAX);
+             server.port, tls_port, server.folder, server.folder, server.folder, RABBITMQ_MESSAGE_MAX);
     write_file("rabbitmq.conf", text);
 }
 
@@ -106,7 +110,8 @@ unsigned rabbitmq_tls_port(void)
     return tls_port;
 }
 
-void rabbitmq_call(const char *call, const char *answer)
+/* Evaluates an Erlang call in the node: "module, function, [arguments]".  Its answer must be ok. */
+static void call_node(const char *call)
 {
     char command[1024], text[1024] = "";
     snprintf(
@@ -120,7 +125,16 @@ void rabbitmq_call(const char *call, const char *answer)
     size_t size = fread(text, 1, sizeof(text) - 1, out);
     text[size] = '\0';
     CHECK_EQ(pclose(out), 0);
-    CHECK_STR(text, answer);
+    CHECK_STR(text, "ok");
+}
+
+void rabbitmq_alarm(bool on)
+{
+    char call[256];
+    snprintf(call, sizeof(call),
+             "rabbit_alarm, %s_alarm, [%s{resource_limit, disk, list_to_atom(\"postrider-%u@localhost\")}%s]",
+             on ? "set" : "clear", on ? "{" : "", node_port, on ? ", []}" : "");
+    call_node(call);
 }
 
 /* ---- Another client --------------------------------------------------------------------------------- */

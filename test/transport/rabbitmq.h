@@ -12,10 +12,10 @@ bool rabbitmq_is_installed(void);
 
 /* Started at the first call, gone with the program.  Skips the test when RabbitMQ is not installed. */
 struct server *rabbitmq(void);
-unsigned rabbitmq_tls_port(void);
+unsigned rabbitmq_tls_port(void); /* wants a certificate: client.pem and client.key in its folder */
 
-/* Evaluates an Erlang call in the node: "module, function, [arguments]".  Its answer must be this one. */
-void rabbitmq_call(const char *call, const char *answer);
+/* The alarm that its disk monitor raises when there is no space left, and takes back. */
+void rabbitmq_alarm(bool on);
 
 /* The broker seen by another client: blocking, on channel 1. */
 amqp_connection_state_t rabbitmq_ask(void);

@@ -276,9 +276,7 @@ TEST(redis_restarts_in_flight_and_nothing_is_lost)
 
 static struct faults faults(void)
 {
-    prepare(0, "");
-    world_fini(&w);
-    return (struct faults){ &harness_redis, server.port, "redis://127.0.0.1:%u/?stream=sink{subject}" };
+    return (struct faults){ &harness_redis, "redis://127.0.0.1:%u/?stream=sink{subject}" };
 }
 
 TEST(redis_is_cut_off_in_the_middle_of_an_answer)
@@ -315,6 +313,35 @@ TEST(redis_verifies_a_certificate)
     prepare(0, ""); /* nobody on this machine knows that authority */
     snprintf(own_url, sizeof(own_url), "rediss://127.0.0.1:%u/?stream=sink", tls_port);
     faults_refused(&w, own_url, PR_REASON_TRANSPORT_UNAVAILABLE, "", "its certificate was refused");
+}
+
+TEST(redis_shows_its_own_certificate)
+{
+    char url[128], set[256];
+    prepare(0, "");
+    world_fini(&w);
+    certificate_make_client(server.folder, "client", "good");
+    snprintf(set, sizeof(set), "CONFIG SET tls-ca-cert-file %s/good.pem tls-auth-clients yes", server.folder);
+    tell(set);
+    snprintf(url, sizeof(url), "rediss://127.0.0.1:%u/?stream=sink&", tls_port);
+    faults_mutual(&harness_redis, url, server.folder, "it may want a certificate of ours");
+    tell("CONFIG SET tls-auth-clients no");
+}
+
+TEST(redis_says_what_to_do_about_mistakes)
+{
+    char password[128];
+    prepare(0, "");
+    world_fini(&w);
+    snprintf(password, sizeof(password), "redis://rider:wr0ng@127.0.0.1:%u/", server.port);
+    faults_troubles(&(struct troubles){ &harness_redis, "redis://nosuch.invalid/?plain=true", password, NULL,
+                                        "rediss://localhost:%u/?" });
+}
+
+TEST(redis_takes_back_what_a_full_wire_did_not_take) /* B23 */
+{
+    struct faults f = faults();
+    faults_cancel(&f);
 }
 
 TEST(redis_refuses_a_wrong_url)

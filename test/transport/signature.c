@@ -61,5 +61,5 @@ TEST(only_webhooks_are_signed)
     CHECK_STR(error.text, "endpoint x: sign is for http and https");
     config = (struct endpoint_config){ .name = "x", .url = "null:", .cert = "/dev/null" };
     CHECK_EQ(transport_check(&config, &error), PR_ECONFIG);
-    CHECK_STR(error.text, "endpoint x: cert is for https");
+    CHECK_STR(error.text, "endpoint x: ca, cert and key are for TLS, and null: has none");
 }

@@ -183,6 +183,11 @@ void tcp_proxy_cut_after(struct tcp_proxy *p, size_t answer_bytes)
     p->cut_after = answer_bytes;
 }
 
+bool tcp_proxy_was_cut(const struct tcp_proxy *p)
+{
+    return p->cut_after == SIZE_MAX;
+}
+
 void tcp_proxy_hold(struct tcp_proxy *p, bool hold)
 {
     p->hold = hold;

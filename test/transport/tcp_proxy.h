@@ -17,6 +17,7 @@ unsigned tcp_proxy_port(const struct tcp_proxy *p);
 void tcp_proxy_rewrite(struct tcp_proxy *p, const void *from, const void *to, size_t size);
 /* The connection is cut after so many more bytes of answers have passed, once; SIZE_MAX: never. */
 void tcp_proxy_cut_after(struct tcp_proxy *p, size_t answer_bytes);
+bool tcp_proxy_was_cut(const struct tcp_proxy *p); /* that has happened */
 /* Nothing passes in either direction while held; what comes meanwhile passes later. */
 void tcp_proxy_hold(struct tcp_proxy *p, bool hold);
 /* New connections are refused while closed, and those that are there are cut. */
