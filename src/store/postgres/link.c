@@ -1,9 +1,12 @@
 /* One connection; see link.h. */
 #include "store/postgres/link.h"
 
+#include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/error.h"
 #include "base/hash.h"
@@ -13,6 +16,7 @@
 
 #define SQL_MAX 65536
 #define NAME_SIZE 24
+#define GATHER_US 250 /* the socket takes what the server sends in several times as long */
 
 struct statement {
     const char *sql; /* the template: which one it is; NULL: it was made of parts */
@@ -343,11 +347,30 @@ static int link_lost(struct link *link, struct pr_error *reterr)
     return rc;
 }
 
+/* Rows that are still coming are let gather.  The server sends eight kilobytes at a time; who wakes up for every one of
+ * them is so often on the other processor that those who send must wait for it.  Over TLS libpq may have more than the
+ * socket tells, so there it waits by itself. */
+static void answer_await(struct link *link)
+{
+    struct pollfd socket = { .fd = PQsocket(link->pg), .events = POLLIN };
+    for (bool more = false; !PQsslInUse(link->pg) && PQisBusy(link->pg); more = true) {
+        if (poll(&socket, 1, -1) < 0 && errno != EINTR)
+            return;
+        if (more)
+            nanosleep(&(struct timespec){ .tv_nsec = GATHER_US * 1000 }, NULL);
+        do
+            if (!PQconsumeInput(link->pg))
+                return; /* PQgetResult() will say why */
+        while (more && poll(&socket, 1, 0) > 0 && PQisBusy(link->pg));
+    }
+}
+
 /* Behind each step there is a NULL, and the synchronization point behind all of them. */
 static int answers_take(struct link *link, struct pr_error *reterr)
 {
     int rc = PR_OK;
     for (size_t i = 0; i < link->step_count; i++) {
+        answer_await(link);
         PGresult *result = PQgetResult(link->pg);
         if (result == NULL)
             return link_lost(link, reterr);
