@@ -268,6 +268,8 @@ static void hear(struct world *w, void *arg)
 
 static int64_t cycle_takes_us(struct world *w)
 {
+    if (w->cycle_us > 0)
+        return w->cycle_us;
     if (!w->faults.slow || random_chance(&w->dice[DIE_CYCLE_TIMES], 0.7))
         return 0;
     return !w->healed && random_chance(&w->dice[DIE_CYCLE_TIMES], 0.02) ? random_between(&w->dice[DIE_CYCLE_TIMES], 0, 2 * w->scenario->engine.lease_us)

@@ -115,6 +115,7 @@ struct world {
     struct arena   arena;         /* lives as long as the world */
     struct history history;
     bool           quiet;         /* no history: for tests with very many messages */
+    int64_t        cycle_us;      /* how long each cycle takes; 0: by the dice */
 
     int64_t      mono_us;
     int64_t      wall_offset_us;  /* jumps */

@@ -224,6 +224,7 @@ void engine_absorb(struct engine *e, int64_t asked_us, int64_t now_us, const str
     e->retry_at_us     = 0;
     e->retry_delay_us  = 0;
     e->cycled_us       = now_us;
+    e->commit_us       = now_us - asked_us;
     e->number          = e->cycle.number;
     e->epoch           = r->epoch;
     e->lease_end_us    = asked_us + r->lease_left_us;

@@ -7,6 +7,8 @@
 
 #define PACE_AHEAD 2 /* cycles: one may take longer than the last */
 #define PACE_DECAY 8 /* a part of the pace that is forgotten in a cycle that ends less */
+#define PACE_QUICK_US PR_MILLISECONDS(100) /* who takes longer does not wait for us ... */
+#define PACE_QUICK_COMMITS 4               /* ... nor as long as so many commits take */
 
 unsigned suspicion(const struct pr_message *m)
 {
@@ -25,7 +27,9 @@ static void set_company_waits(struct engine *e, bool waits)
 }
 
 /* What an endpoint ends while a cycle is committed must be there already, or it would stand still meanwhile.  Who
- * ends little gets little: what waits at a transport is on a receipt, and suspected when we die. */
+ * ends little gets little: what waits at a transport is on a receipt, and suspected when we die.  What takes long does
+ * not count: a slow endpoint always ends something before a cycle, since that is what begins it, and what was ahead
+ * there would spend its timeout waiting. */
 void choose_pace(struct engine *e)
 {
     for (size_t i = 0; i < e->endpoint_count; i++) {
@@ -33,6 +37,12 @@ void choose_pace(struct engine *e)
         ep->pace  = max_size(ep->ended, ep->pace - (ep->pace + PACE_DECAY - 1) / PACE_DECAY);
         ep->ended = 0;
     }
+}
+
+void choose_ended(struct engine *e, struct endpoint *ep, int64_t took_us)
+{
+    if (took_us <= max64(PACE_QUICK_US, PACE_QUICK_COMMITS * e->commit_us))
+        ep->ended++;
 }
 
 static size_t endpoint_limit(const struct engine *e, const struct endpoint *ep)

@@ -133,6 +133,16 @@ size_t engine_take(struct engine *e, int64_t now_us, unsigned endpoint, const st
     return count;
 }
 
+bool engine_wants_back(struct engine *e, int64_t now_us, unsigned endpoint)
+{
+    struct endpoint *ep       = &e->endpoints[endpoint];
+    bool             was_shut = ep->shut;
+
+    ASSERT(endpoint < e->endpoint_count);
+    ep->shut = endpoint_has_pause(e, ep, now_us) || ep->brake.breaker.state == BREAKER_OPEN;
+    return ep->shut && !was_shut && ep->setting->ahead && ep->out > 0;
+}
+
 /* The item that a result or verdict is about; NULL when it is not ours any more. */
 static struct item *find_out(struct engine *e, uint64_t token)
 {
@@ -160,9 +170,9 @@ void engine_result(struct engine *e, int64_t now_us, const struct delivery_resul
         return;
     }
     if (result->outcome != SEND_RETURNED) {
-        item->endpoint->ended++;
-        histogram_add(&item->endpoint->durations,
-                      now_us - (item->delivery.deadline_us - item->endpoint->setting->timeout_us));
+        int64_t took_us = now_us - (item->delivery.deadline_us - item->endpoint->setting->timeout_us);
+        choose_ended(e, item->endpoint, took_us);
+        histogram_add(&item->endpoint->durations, took_us);
     }
     switch (result->outcome) {
     case SEND_OK: {

@@ -192,8 +192,9 @@ struct endpoint {
     size_t           ready_count;
     size_t           count, bytes;     /* of the window */
     size_t           out;              /* chosen, ready or out */
-    size_t           ended;            /* results since the last cycle was planned ... */
+    size_t           ended;            /* quick results since the last cycle was planned ... */
     size_t           pace;             /* ... and in one cycle, lately */
+    bool             shut;             /* when engine_wants_back() was asked last */
     struct pass      pass;
     struct parts     parts;
     char            *key;              /* "name/": held_by of its parts; owned */
@@ -317,6 +318,7 @@ struct engine {
     struct arena  arena;
     int64_t       retry_at_us;
     int64_t       cycled_us;     /* when the last one landed */
+    int64_t       commit_us;     /* how long it took */
     int64_t       news_at_us;    /* when the totals of others are to be stored; PR_NEVER: there are none */
     int64_t       retry_delay_us;
 
@@ -402,6 +404,7 @@ void receipt_free_all(struct engine *e);
 /* choose.c */
 bool     endpoint_can_send(struct engine *e, struct endpoint *ep, int64_t now_us);
 void     choose_pace(struct engine *e); /* a cycle is being planned */
+void     choose_ended(struct engine *e, struct endpoint *ep, int64_t took_us); /* a result came so long after it was taken */
 void     choose(struct engine *e, int64_t now_us);
 bool     choose_possible(struct engine *e, int64_t now_us);
 bool     choose_refused(struct engine *e, int64_t now_us); /* somebody could go, but for the company */

@@ -8,6 +8,7 @@
 #include "base/time.h"
 #include "base/util.h"
 #include "runtime/thread.h"
+#include "transport/delivery.h"
 
 #define SUBMIT_MAX 1000                  /* deliveries passed to the transport in one call: the largest batch */
 #define COLLECT_MAX 1000                 /* results in one go: a transport may do one thing for all of them */
@@ -159,16 +160,20 @@ static bool courier_open(struct courier *c)
     return false;
 }
 
+static bool may_submit(const struct courier *c, const struct delivery *d, int64_t now_us)
+{
+    return now_us < d->start_before_us && !delivery_has_waited(d, &c->config, now_us);
+}
+
 /* Those at the front that may be started now; what may not any more is returned. */
 static size_t courier_next(struct courier *c, const struct delivery *ret_list[SUBMIT_MAX])
 {
     int64_t now_us = clock_mono_us(c->config.clock);
     size_t  late = 0, count = 0;
-    while (late < c->waiting.count && backlog_at(&c->waiting, late)->start_before_us <= now_us)
+    while (late < c->waiting.count && !may_submit(c, backlog_at(&c->waiting, late), now_us))
         late++;
     courier_return(c, late); /* C1 */
-    while (count < min_size(c->waiting.count, SUBMIT_MAX) &&
-           backlog_at(&c->waiting, count)->start_before_us > now_us) {
+    while (count < min_size(c->waiting.count, SUBMIT_MAX) && may_submit(c, backlog_at(&c->waiting, count), now_us)) {
         ret_list[count] = backlog_at(&c->waiting, count);
         count++;
     }

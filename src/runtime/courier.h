@@ -5,7 +5,7 @@
  * each delivery, whatever happens.
  *
  * Rules:
- *   C1  Nothing is submitted after its start_before_us: it is RETURNED.
+ *   C1  Nothing is submitted after its start_before_us: it is RETURNED; nor when it waited here too long.
  *   C2  What is recalled and was not submitted is RETURNED.
  *   C3  A delivery is not touched any more once its result was put. */
 #ifndef RUNTIME_COURIER_H
@@ -26,7 +26,7 @@ PR_MUST_CHECK int courier_new(const struct endpoint_config *config, struct resul
 PR_MUST_CHECK bool courier_give(struct courier *c, const struct delivery *const *list, size_t count);
 
 enum recall {
-    RECALL_CANCEL, /* return what has not started, then go on (a lost lease) */
+    RECALL_CANCEL, /* return what has not started, then go on (a lost lease, an endpoint that is closed) */
     RECALL_QUIT,   /* return it from now on, and end when nothing is out any more */
 };
 void courier_recall(struct courier *c, enum recall recall);

@@ -301,6 +301,14 @@ static bool desk_give(struct desk *d, size_t endpoint, const struct delivery *co
     return false;
 }
 
+static void desk_call_back(struct desk *d)
+{
+    int64_t now = now_us();
+    for (unsigned i = 0; i < d->options.setting->endpoint_count; i++)
+        if (engine_wants_back(d->engine, now, i) && d->couriers[i] != NULL)
+            courier_recall(d->couriers[i], RECALL_CANCEL);
+}
+
 static void desk_hand_out(struct desk *d)
 {
     const struct delivery *list[TAKE_MAX];
@@ -473,6 +481,7 @@ static void *desk_run(void *arg)
         desk_cycle(d);
         if (desk_is_over(d, &left_behind))
             break;
+        desk_call_back(d);
         desk_hand_out(d);
         desk_rest(d);
     }

@@ -2,6 +2,7 @@
 #ifndef TRANSPORT_DELIVERY_H
 #define TRANSPORT_DELIVERY_H
 
+#include "base/util.h"
 #include "transport/transport.h"
 
 /* False: it must not start any more, and is RETURNED.  A delivery whose deadline passes before
@@ -9,6 +10,17 @@
 static inline bool delivery_may_start(const struct delivery *d, int64_t now_us)
 {
     return now_us < d->start_before_us && now_us < d->deadline_us;
+}
+
+#define DELIVERY_WAIT_PART 4                      /* of its time: so much may pass before it starts ... */
+#define DELIVERY_WAIT_MIN_US PR_MILLISECONDS(100) /* ... or that, since a busy machine is late by itself */
+
+/* It waited for its turn so long that a usual answer would come after its deadline.  It is RETURNED, and is handed
+ * out again with all of its time. */
+static inline bool delivery_has_waited(const struct delivery *d, const struct endpoint_config *config, int64_t now_us)
+{
+    int64_t given_us = time_sub(d->deadline_us, config->timeout_us);
+    return now_us > time_add(given_us, max64(config->timeout_us / DELIVERY_WAIT_PART, DELIVERY_WAIT_MIN_US));
 }
 
 void result_ok(struct delivery_result *ret, uint64_t token);

@@ -336,6 +336,7 @@ static void start_waiting(struct exec *x, int64_t now_us)
     const struct delivery *d;
     bool may_start;
     while ((d = delivery_queue_peek(&x->waiting, now_us, &may_start)) != NULL) {
+        may_start = may_start && !delivery_has_waited(d, x->config, now_us);
         struct worker *w = may_start ? find_worker(x) : NULL;
         if (may_start && w == NULL)
             return;

@@ -84,6 +84,7 @@ static uint64_t cycles_needed(bool ahead)
     s.scenario.endpoints[0].concurrency = 2;
     s.scenario.endpoints[0].ahead       = ahead;
     stage_open(&s);
+    s.w.cycle_us = PR_MILLISECONDS(5);
     for (int i = 0; i < 1000; i++)
         world_send(&s.w, "", "ok");
     stage_run(&s, PR_MINUTES(10));
@@ -109,6 +110,51 @@ TEST(who_ends_nothing_gets_nothing_ahead)
         world_send(&s.w, "", "slow:2000");
     stage_run(&s, PR_SECONDS(1));
     CHECK_EQ(s.count, 8);
+    stage_close(&s);
+}
+
+/* A slow endpoint always ends something between two cycles of its own; what was ahead would spend its time waiting. */
+TEST(who_is_slow_gets_nothing_ahead_also_beside_one_that_is_fast)
+{
+    for (int beside = 0; beside < 2; beside++) {
+        struct stage s;
+        pr_id        ids[10];
+        stage_set(&s);
+        s.scenario.endpoints[0].concurrency = 1;
+        s.scenario.endpoints[0].ahead       = true;
+        struct endpoint_setting *other = stage_endpoint(&s, ORDERING_FIFO);
+        other->concurrency = 4;
+        other->ahead       = false; /* busy all the time */
+        stage_open(&s);
+        s.w.cycle_us = PR_MILLISECONDS(5);
+        for (int i = 0; i < 10; i++)
+            ids[i] = world_send_to(&s.w, "e0", "", "slow:2000");
+        for (int i = 0; i < 20000 && beside; i++)
+            world_send_to(&s.w, "e1", "", "ok");
+        stage_run(&s, PR_MINUTES(1));
+        for (int i = 1; i < 10; i++)
+            CHECK(stage_first_us(&s, ids[i]) - stage_first_us(&s, ids[i - 1]) >= PR_SECONDS(2));
+        stage_close(&s);
+    }
+}
+
+TEST(what_has_not_started_is_wanted_back_when_the_endpoint_is_paused_once) /* B63 */
+{
+    struct stage s;
+    stage_set(&s);
+    s.scenario.endpoints[0].ahead = true;
+    stage_open(&s);
+    world_send(&s.w, "", "slow:9000");
+    stage_run(&s, PR_SECONDS(1));
+    struct engine *e = s.w.instances[0].engine;
+    CHECK(!engine_wants_back(e, s.w.mono_us, 0));
+    world_pause(&s.w, 0, world_wall_us(&s.w) + PR_MINUTES(1));
+    stage_run(&s, PR_SECONDS(1));
+    CHECK(engine_wants_back(e, s.w.mono_us, 0));
+    CHECK(!engine_wants_back(e, s.w.mono_us, 0));
+    world_resume(&s.w, 0);
+    stage_run(&s, PR_SECONDS(1));
+    CHECK(!engine_wants_back(e, s.w.mono_us, 0));
     stage_close(&s);
 }
 

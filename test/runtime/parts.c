@@ -281,6 +281,20 @@ TEST(courier_starts_nothing_after_the_lease)
     harness_free(h);
 }
 
+/* Its answer would come too late, and that would be called a failure of the endpoint. */
+TEST(courier_does_not_start_what_has_little_of_its_time_left)
+{
+    struct harness *h = harness_new("null:", 0);
+    for (size_t i = 0; i < 10; i += 2)
+        h->deliveries[i].deadline_us = now_us() + PR_SECONDS(30); /* of 60 */
+    CHECK(courier_give(h->courier, h->list, 10));
+    harness_wait(h, SEND_OK, 5);
+    harness_wait(h, SEND_RETURNED, 5);
+    for (size_t i = 0; i < 10; i++)
+        CHECK_EQ(h->outcomes[i], i % 2 == 0 ? SEND_RETURNED : SEND_OK);
+    harness_free(h);
+}
+
 TEST(courier_returns_what_is_recalled_and_then_goes_on)
 {
     struct harness *h = harness_new("handler:x", 1);
