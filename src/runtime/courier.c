@@ -162,7 +162,8 @@ static bool courier_open(struct courier *c)
 
 static bool may_submit(const struct courier *c, const struct delivery *d, int64_t now_us)
 {
-    return now_us < d->start_before_us && !delivery_has_waited(d, &c->config, now_us);
+    int64_t given_us = time_sub(d->deadline_us, c->config.timeout_us);
+    return now_us < d->start_before_us && !delivery_has_waited(given_us, &c->config, now_us);
 }
 
 /* Those at the front that may be started now; what may not any more is returned. */

@@ -17,10 +17,9 @@ static inline bool delivery_may_start(const struct delivery *d, int64_t now_us)
 
 /* It waited for its turn so long that a usual answer would come after its deadline.  It is RETURNED, and is handed
  * out again with all of its time. */
-static inline bool delivery_has_waited(const struct delivery *d, const struct endpoint_config *config, int64_t now_us)
+static inline bool delivery_has_waited(int64_t since_us, const struct endpoint_config *config, int64_t now_us)
 {
-    int64_t given_us = time_sub(d->deadline_us, config->timeout_us);
-    return now_us > time_add(given_us, max64(config->timeout_us / DELIVERY_WAIT_PART, DELIVERY_WAIT_MIN_US));
+    return time_sub(now_us, since_us) > max64(config->timeout_us / DELIVERY_WAIT_PART, DELIVERY_WAIT_MIN_US);
 }
 
 void result_ok(struct delivery_result *ret, uint64_t token);

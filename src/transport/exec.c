@@ -69,6 +69,7 @@ struct exec {
     size_t worker_count;
     struct pollfd *fds;
     struct delivery_queue waiting;
+    int64_t *waits_since_us; /* those, by their places in its ring */
     struct delivery_result *done;
     size_t done_count, taken_count, capacity; /* of results: of all that was taken */
 };
@@ -124,7 +125,8 @@ static int exec_open(void *self, const struct endpoint_config *config, struct pr
     x->workers = calloc(count, sizeof(*x->workers));
     x->fds = calloc(count * EXEC_FDS + 1, sizeof(*x->fds));
     x->done = calloc(x->capacity, sizeof(*x->done));
-    if (x->workers == NULL || x->fds == NULL || x->done == NULL)
+    x->waits_since_us = calloc(x->capacity, sizeof(*x->waits_since_us));
+    if (x->workers == NULL || x->fds == NULL || x->done == NULL || x->waits_since_us == NULL)
         return error_set(reterr, PR_ENOMEM, "endpoint %s: no memory for %zu programs", config->name, count);
     for (; x->worker_count < count; x->worker_count++) {
         struct worker *w = &x->workers[x->worker_count];
@@ -158,12 +160,17 @@ static void exec_close(void *self)
     free(x->workers);
     free(x->fds);
     free(x->done);
+    free(x->waits_since_us);
 }
 
 static size_t exec_submit(void *self, const struct delivery *const *list, size_t count)
 {
     struct exec *x = self;
+    int64_t now_us = clock_mono_us(x->clock);
+    size_t behind = x->waiting.first + x->waiting.count;
     size_t taken = delivery_queue_push(&x->waiting, list, min_size(count, x->capacity - x->taken_count));
+    for (size_t i = 0; i < taken; i++)
+        x->waits_since_us[(behind + i) % x->capacity] = now_us;
     x->taken_count += taken;
     return taken;
 }
@@ -336,7 +343,7 @@ static void start_waiting(struct exec *x, int64_t now_us)
     const struct delivery *d;
     bool may_start;
     while ((d = delivery_queue_peek(&x->waiting, now_us, &may_start)) != NULL) {
-        may_start = may_start && !delivery_has_waited(d, x->config, now_us);
+        may_start = may_start && !delivery_has_waited(x->waits_since_us[x->waiting.first], x->config, now_us);
         struct worker *w = may_start ? find_worker(x) : NULL;
         if (may_start && w == NULL)
             return;

@@ -167,6 +167,21 @@ TEST(exec_kills_the_whole_family_at_the_deadline)
     world_fini(&w);
 }
 
+/* Its program would be killed for the time in which it had not begun. */
+TEST(exec_returns_what_waited_too_long_for_a_program)
+{
+    world_prepare(&w, &harness_exec, 1);
+    w.config.timeout_us = PR_MILLISECONDS(400);
+    world_open(&w);
+    size_t slow = add("family"), late = add("exit:0");
+    w.deliveries[slow].deadline_us = world_now() + PR_MILLISECONDS(300);
+    world_submit(&w);
+    world_collect(&w);
+    CHECK_EQ(w.results[slow].reason, PR_REASON_TIMEOUT_EXCEEDED);
+    CHECK_EQ(w.results[late].outcome, SEND_RETURNED);
+    world_fini(&w);
+}
+
 TEST(exec_says_when_there_is_no_such_program)
 {
     world_prepare(&w, &harness_exec, 0);
