@@ -137,12 +137,13 @@ static int query_listed(struct listing *l, const struct query *query)
     flights_mark(l->memory);
     list_foreach(node, &l->memory->boxes) {
         const struct box *box = LIST_ENTRY(node, struct box, node);
-        if (rc == PR_OK && live)
-            rc = listing_scan(l, &box->rows, &filter);
+        struct filter here;
+        if (rc == PR_OK && live && !l->reply->more && filter_of_box(&filter, box_name(box), &here))
+            rc = listing_scan(l, &box->rows, &here);
         if (rc == PR_OK && by_id)
             rc = listing_scan(l, &box->dead, &filter);
-        if (rc == PR_OK && done)
-            rc = listing_scan(l, &box->done, &filter);
+        if (rc == PR_OK && done && !l->reply->more && filter_of_box(&filter, box_name(box), &here))
+            rc = listing_scan(l, &box->done, &here);
     }
     return rc == PR_OK && query->kind == QUERY_DEAD ? listing_dead(l, &filter) : rc;
 }

@@ -216,6 +216,9 @@ def usage_faults_are_code_2(p):
     p.fails(2, "list", "--since", "yesterday")
     p.fails(2, "list", "--limit", "-1")
     p.fails(2, "list", "--after", "5")
+    p.fails(2, "list", "--after", "outbox:")
+    p.fails(2, "list", "--after", "outbox:5", "--box", "inbox")
+    p.fails(2, "park", "--type", "a", "--after", "outbox:5")
     p.fails(2, "retry")
     p.fails(2, "dead", "add", UNKNOWN_ID)
     p.fails(2, "status", "--store", "nonsense")
@@ -459,6 +462,7 @@ def filters_find_what_they_say(p):
     assert [m["id"] for m in first] == [a, b]
     assert ids("--box", "outbox", "--after", str(first[-1]["row"])) == [c]
     has(p.ok("list", "--limit", "1", "--box", "outbox").err, "there are more")
+    assert ids("--after", "inbox:%d" % p.ok("list", "--json", "--box", "inbox").json()[0]["row"]) == [a, b, c]
 
 
 # ---- Changing ----

@@ -416,6 +416,19 @@ def lists_have_filters_and_pages(d):
     by_command = [json.loads(line) for line in d.run("list", "--type", "page.*", "--json", "-c", "c.yaml").splitlines()]
     assert by_command == d.ok("GET", "/v1/messages?type=page.*")["messages"]  # B201
     assert d.ok("GET", "/v1/messages?reason=transport_unavailable&stream=p1")["messages"][0]["id"] == ids[1]
+    ids += [d.ok("POST", "/v1/messages?box=ledger", {"type": "page.2", "destination": "bad"}, status=202)["messages"][0]["id"] for _ in range(3)]
+    for limit in (1, 2, 3, 4, 8):  # all boxes: a page may end in one, and the others still come
+        seen, page = [], {"next": "inbox:0", "more": True}
+        while page["more"]:
+            page = d.ok("GET", "/v1/messages?type=page.*&limit=%d&after=%s" % (limit, page["next"]))
+            seen += [m["id"] for m in page["messages"]]
+        assert sorted(seen) == sorted(ids), (limit, seen, ids)
+    first = [json.loads(line) for line in d.run("list", "--type", "page.*", "--limit", "4", "--json", "-c", "c.yaml").splitlines()]
+    rest = d.run("list", "--type", "page.*", "--json", "--after", "%s:%d" % (first[-1]["box"], first[-1]["row"]), "-c", "c.yaml").splitlines()
+    assert sorted(m["id"] for m in first + [json.loads(line) for line in rest]) == sorted(ids)
+    d.fails(400, "invalid", "GET", "/v1/messages?box=outbox&after=ledger:1")
+    d.fails(400, "invalid", "GET", "/v1/dead?after=ledger:1")
+    d.fails(400, "invalid", "POST", "/v1/messages/park", {"filter": {"type": "page.*", "after": "ledger:1"}})
 
 
 @test
@@ -424,6 +437,15 @@ def filters_know_where_the_routes_lead(d):  # B82, B201
     found = d.ok("GET", "/v1/messages?endpoint=good&type=a.later")["messages"]
     assert [(m["id"], m["endpoint"]) for m in found] == [(id, "good")], found
     assert d.ok("GET", "/v1/messages?endpoint=bad&type=a.later")["messages"] == []
+    d.ok("POST", "/v1/endpoints/good/pause", {})
+    d.send(type="a.paused")
+    places = {"status": lambda: {b["name"]: b for b in d.ok("GET", "/v1/status")["boxes"]}["outbox"],
+              "boxes": lambda: {b["name"]: b for b in d.ok("GET", "/v1/boxes")["boxes"]}["outbox"],
+              "metrics": lambda: {s: d.gauge("postrider_messages", box="outbox", state=s) for s in ("ready", "paused")},
+              "top": lambda: {b["name"]: b for b in json.loads(d.run("top", "--json", "-c", "c.yaml"))["boxes"]}["outbox"]}
+    for place, counts in places.items():
+        wait_for("paused in " + place, lambda: (counts()["ready"], counts()["paused"]) == (0, 1))
+    d.ok("POST", "/v1/endpoints/good/resume", {})
     assert d.ok("POST", "/v1/messages/%s/discard" % id)["changed"] == 1
 
 

@@ -80,7 +80,7 @@ static int list_table(struct question *q, enum listing_table table, pr_slice box
         .arg = q,
     };
     uint64_t cut = 0;
-    if (q->reply->listed_count == q->limit && q->reply->more)
+    if (q->reply->more) /* here the next page begins */
         return PR_OK;
     int rc = pg_listing_run(q->link, &q->s, &listing, &cut, q->reterr);
     reply_is_cut(q->reply, box, cut);
@@ -89,10 +89,11 @@ static int list_table(struct question *q, enum listing_table table, pr_slice box
 
 static int list_boxes(struct question *q, const struct filter *filter)
 {
+    struct filter here;
     int rc = PR_OK;
     for (size_t i = 0; i < q->s.box_count && rc == PR_OK; i++)
-        if (filter->box.size == 0 || slice_eq(filter->box, q->s.boxes[i]))
-            rc = list_table(q, LISTING_BOX, q->s.boxes[i], filter);
+        if (filter_of_box(filter, q->s.boxes[i], &here))
+            rc = list_table(q, LISTING_BOX, q->s.boxes[i], &here);
     return rc;
 }
 

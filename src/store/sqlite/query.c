@@ -74,12 +74,15 @@ static int listed_add(void *arg, const struct listed *found, struct pr_error *re
 /* One table for each id of the filter, or once. */
 static int list_table(struct question *q, enum listing_table table, pr_slice box, const struct filter *filter)
 {
-    struct listing listing = {
-        .table = table, .box = box, .filter = filter, .with_payload = q->with_payload, .found = listed_add, .arg = q
-    };
+    struct listing listing = { .table = table,
+                               .box = box,
+                               .filter = filter,
+                               .with_payload = q->with_payload,
+                               .found = listed_add,
+                               .arg = q };
     uint64_t cut = 0;
     int rc = PR_OK;
-    if (q->reply->listed_count == q->limit && q->reply->more)
+    if (q->reply->more) /* here the next page begins */
         return PR_OK;
     if (filter->id_count == 0)
         rc = listing_run(q->conn, &q->s, &listing, &cut, q->reterr);
@@ -93,10 +96,11 @@ static int list_table(struct question *q, enum listing_table table, pr_slice box
 
 static int list_boxes(struct question *q, const struct filter *filter)
 {
+    struct filter here;
     int rc = PR_OK;
     for (size_t i = 0; i < q->s.box_count && rc == PR_OK; i++)
-        if (filter->box.size == 0 || slice_eq(filter->box, q->s.boxes[i]))
-            rc = list_table(q, LISTING_BOX, q->s.boxes[i], filter);
+        if (filter_of_box(filter, q->s.boxes[i], &here))
+            rc = list_table(q, LISTING_BOX, q->s.boxes[i], &here);
     return rc;
 }
 
