@@ -222,6 +222,7 @@ struct query {
     enum query_kind kind;
     struct filter   filter;
     bool            brief;    /* MESSAGES, DEAD: without payloads */
+    bool            replayable; /* DEAD_COUNT: only what a replay would take: what was edited stays */
     bool            blocked;  /* STREAMS: only those that somebody waits behind */
     struct stream_mark after_stream; /* STREAMS: only those behind it */
     int             near;     /* FAILING: so many hand-outs without an outcome are near a limit; 0: do not count them */

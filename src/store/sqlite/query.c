@@ -20,7 +20,7 @@ struct question {
     struct query_reply *reply;
     struct surroundings s;
     size_t limit, capacity;
-    bool with_payload;
+    bool with_payload, replayable;
     struct pr_error *reterr;
 };
 
@@ -126,16 +126,16 @@ static int query_id(struct question *q, const struct filter *asked)
 
 static int count_one_more(void *arg, const struct listed *found, struct pr_error *reterr)
 {
-    (void)found;
     (void)reterr;
     struct question *q = arg;
-    return ++q->reply->total > COUNT_EXACT_MAX;
+    q->reply->total += !q->replayable || pr_id_is_zero(found->edited_as);
+    return q->reply->total > COUNT_EXACT_MAX;
 }
 
 static int query_dead_count(struct question *q, const struct filter *filter)
 {
     int64_t count = 0;
-    if (filter_is_time(filter)) { /* the watchdogs ask this, and the index says it */
+    if (filter_is_time(filter) && !q->replayable) { /* the watchdogs ask this, and the index says it */
         int rc = conn_int(q->conn,
                           "SELECT count(*) FROM (SELECT 1 FROM dead_letter INDEXED BY dead_letter_died"
                           " WHERE died_at >= ?1 AND died_at < ?2 LIMIT ?3)",
@@ -421,6 +421,7 @@ int sqlite_query(void *self, const struct query *query, struct arena *arena, str
         .reply = &reply,
         .limit = query->filter.limit > 0 ? query->filter.limit : LIMIT_DEFAULT,
         .with_payload = !query->brief,
+        .replayable = query->replayable,
         .reterr = reterr,
     };
     int rc = store_people(q.store, false, &q.conn, reterr);
