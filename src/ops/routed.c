@@ -5,6 +5,7 @@
 #include "ops/endpoint.h"
 
 #define PAGE 1000
+#define LOOK_FIRST 5000 /* rows */
 
 static bool is_paused(const struct query_reply *endpoints, const char *name)
 {
@@ -70,6 +71,37 @@ static int look(struct store *store, const struct config *config, pr_slice box, 
     return code;
 }
 
+/* Too many to look at: the first rows tell whether anything is ready at all, and since when. */
+static int look_first(struct store *store, const struct config *config, struct box_counts *b,
+                      struct pr_error *reterr)
+{
+    const struct config_routing routing = config_routing(config);
+    const struct query query = {
+        .kind = QUERY_MESSAGES,
+        .brief = true,
+        .filter = { .box = b->name,
+                    .state = STATE_READY,
+                    .limit = 1,
+                    .look_max = LOOK_FIRST,
+                    .routing = &routing.routing },
+    };
+    struct query_reply page = { .listed_count = 0 };
+    struct arena arena;
+
+    arena_init(&arena, 65536);
+    int code = store_query(store, &query, &arena, &page, reterr);
+    if (code == PR_OK && page.listed_count > 0)
+        b->oldest_us = page.listed[0].m.created_us;
+    else if (code == PR_OK) {
+        b->paused = b->paused + b->ready <= COUNT_EXACT_MAX ? b->paused + b->ready : COUNT_EXACT_MAX + 1;
+        b->ready = 0;
+        b->oldest_us = 0;
+    }
+    b->partial = true;
+    arena_fini(&arena);
+    return code;
+}
+
 /* Not more rows are looked at than are counted. */
 static int see_routed(struct store *store, const struct config *config, struct box_counts *b,
                       struct pr_error *reterr)
@@ -79,10 +111,10 @@ static int see_routed(struct store *store, const struct config *config, struct b
         b->ready + b->in_flight + b->delayed + b->retrying + b->held + b->parked + b->paused <= COUNT_EXACT_MAX;
     int code = all ? look(store, config, b->name, &r, &all, reterr) : PR_OK;
 
-    if (code != PR_OK || !all) {
-        b->partial |= !all;
+    if (code != PR_OK)
         return code;
-    }
+    if (!all)
+        return look_first(store, config, b, reterr);
     b->paused += r.ready + r.retrying;
     b->ready -= r.ready < b->ready ? r.ready : b->ready;
     b->retrying -= r.retrying < b->retrying ? r.retrying : b->retrying;
