@@ -135,10 +135,15 @@ int run_change(struct cli *cli)
     struct admin admin = { .kind = change->kind, .dry_run = flag_given(&cli->flags, FLAG_DRY_RUN) };
     struct admin_reply reply = { 0 };
     struct pr_error err;
+    bool replays = change->kind == ADMIN_DEAD_REPLAY && cli->arg_count == 0; /* by filter: in steps */
     int code = cli_load_config(cli);
 
     if (code == EXIT_DONE)
         code = target(cli, change, &admin.filter); /* what is wrong with it is said before the store is asked */
+    if (code == EXIT_DONE && replays)
+        code = replay_check(cli);
+    else if (code == EXIT_DONE && (flag_given(&cli->flags, FLAG_RATE) || flag_given(&cli->flags, FLAG_CANARY)))
+        code = cli_usage(cli, "--rate and --canary are for replays by filter");
     if (code == EXIT_DONE)
         code = cli_open_store(cli);
     if (code == EXIT_DONE)
@@ -152,13 +157,11 @@ int run_change(struct cli *cli)
     code = confirm(cli, change, &admin);
     if (code != EXIT_DONE)
         return code;
-    if (change->kind == ADMIN_DEAD_REPLAY && !admin.dry_run && cli->arg_count == 0) {
+    if (replays && !admin.dry_run) {
         code = replay_run(cli, &admin, &reply);
         int told = report(cli, change, &admin, &reply);
         return code != EXIT_DONE ? code : told;
     }
-    if (flag_given(&cli->flags, FLAG_RATE) || flag_given(&cli->flags, FLAG_CANARY))
-        return cli_usage(cli, "--rate and --canary are for replays by filter");
     int rc = change_run(&cli->store, &admin, &reply, &err);
     if (rc != PR_OK && reply.changed > 0)
         (void)report(cli, change, &admin, &reply); /* of those before the fault */

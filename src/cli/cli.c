@@ -225,8 +225,10 @@ int cli_filter(struct cli *cli, struct filter *ret_filter)
         code = filter_reason(cli, &filter);
     if (code == EXIT_DONE)
         code = cli_number(cli, FLAG_LIMIT, 1000000, &limit);
-    if (code == EXIT_DONE)
-        code = cli_number(cli, FLAG_AFTER, INT64_MAX, &filter.after);
+    if (code == EXIT_DONE && values[FLAG_AFTER] != NULL &&
+        !filter_set_after(&filter, slice_from(values[FLAG_AFTER])))
+        code =
+            cli_usage(cli, "--after: \"%s\" is not where a page ended: a row, or BOX:ROW", values[FLAG_AFTER]);
     if (code == EXIT_DONE)
         code = cli_number(cli, FLAG_ROW, INT64_MAX, &filter.row);
     if (code != EXIT_DONE)
@@ -238,10 +240,14 @@ int cli_filter(struct cli *cli, struct filter *ret_filter)
     if (values[FLAG_UNTIL] != NULL && !cli_time(cli, values[FLAG_UNTIL], -1, &filter.until_us))
         return cli_usage(cli, "--until: \"%s\" is not a time; write 1h, or 2024-01-31T12:00:00Z",
                          values[FLAG_UNTIL]);
-    bool in_one_order =
-        strncmp(cli->command->name, "dead ", 5) == 0 || strcmp(cli->command->name, "audit") == 0;
-    if (filter.after != 0 && filter.box.size == 0 && !in_one_order)
-        return cli_usage(cli, "--after wants --box: rows are counted in each box");
+    bool in_one_order = strncmp(cli->command->name, "dead ", 5) == 0 ||
+                        strcmp(cli->command->name, "audit") == 0 || filter.state == STATE_DEAD;
+    if (filter.after != 0 && filter.box.size + filter.after_box.size == 0 && !in_one_order)
+        return cli_usage(cli, "--after wants BOX:ROW, or --box: rows are counted in each box");
+    if (filter.after_box.size > 0 && strcmp(cli->command->name, "list") != 0)
+        return cli_usage(cli, "--after: \"%s\": only messages are listed by box and row", values[FLAG_AFTER]);
+    if (filter.after_box.size > 0 && filter.box.size > 0 && !slice_eq(filter.box, filter.after_box))
+        return cli_usage(cli, "--after: \"%s\" is not in the box %s", values[FLAG_AFTER], values[FLAG_BOX]);
     if (filter.box.size > 0 && !name_is_valid(filter.box))
         return cli_usage(cli, "--box: \"%s\" is not the name of a box", values[FLAG_BOX]);
     *ret_filter = filter;

@@ -83,28 +83,26 @@ static void print_json(const struct cli *cli, const struct query_reply *reply, c
     buf_fini(&line);
 }
 
-static int print_list(struct cli *cli, const struct query_reply *reply, const char *nothing)
+static int print_list(struct cli *cli, const struct query_reply *reply, bool in_boxes, const char *nothing)
 {
     for (size_t i = 0; i < reply->listed_count && cli->json; i++)
         print_json(cli, reply, &reply->listed[i]);
     if (!cli->json && reply->listed_count > 0)
         table_of_messages(cli, reply);
+    pr_slice next = in_boxes
+                        ? arena_printf(&cli->arena, "%.*s:%" PRIu64, SLICE_ARGS(reply->next_box), reply->next)
+                        : arena_printf(&cli->arena, "%" PRIu64, reply->next);
+    ASSERT(next.data != NULL);
     if (reply->cut) { /* programs are told, too: it looks like the end and is none */
-        const char *in_box = reply->next_box.size > 0 ? " --box " : "";
-
-        cli_say("%s in the first rows, there may be more behind: --limit N looks at all of them,%s%.*s --after "
-                "%" PRIu64 " goes on from here",
-                reply->listed_count > 0 ? "these were found" : nothing, in_box, SLICE_ARGS(reply->next_box),
-                reply->next);
+        cli_say("%s in the first rows, there may be more behind: --limit N looks at all of them, --after %s "
+                "goes on from here",
+                reply->listed_count > 0 ? "these were found" : nothing, next.data);
         return EXIT_DONE;
     }
     if (!cli->json && reply->listed_count == 0)
         cli_say("%s", nothing);
-    if (!cli->json && reply->more && reply->listed[0].state == STATE_DEAD)
-        cli_say("there are more: --limit N, or --after %" PRIu64, reply->next);
-    else if (!cli->json && reply->more)
-        cli_say("there are more: --limit N, or --box %.*s --after %" PRIu64, SLICE_ARGS(reply->next_box),
-                reply->next);
+    if (!cli->json && reply->more)
+        cli_say("there are more: --limit N, or --after %s", next.data);
     return EXIT_DONE;
 }
 
@@ -146,7 +144,7 @@ static int list(struct cli *cli, enum query_kind kind, const char *nothing)
         code = cli_box_must_be(cli, query.filter.box);
     messages_see_routes(cli->config, &reply);
     if (code == EXIT_DONE)
-        code = print_list(cli, &reply, nothing);
+        code = print_list(cli, &reply, query.kind == QUERY_MESSAGES, nothing);
     if (code == EXIT_DONE && query.kind == QUERY_DEAD && reply.listed_count > 0 && !cli->json)
         code = say_total(cli, &query.filter, reply.listed_count);
     return code;

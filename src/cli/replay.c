@@ -61,11 +61,18 @@ static int read_wishes(struct cli *cli, struct replay *r)
 
 static uint64_t count_all(struct cli *cli, const struct replay *r)
 {
-    struct query count = { .kind = QUERY_DEAD_COUNT, .filter = r->order.filter };
+    struct query count = { .kind = QUERY_DEAD_COUNT, .filter = r->order.filter, .replayable = true };
     struct query_reply counted;
     struct pr_error err;
 
     return store_query(&cli->store, &count, &cli->arena, &counted, &err) == PR_OK ? counted.total : 0;
+}
+
+int replay_check(struct cli *cli)
+{
+    struct replay wishes = { .canary = 0 };
+
+    return read_wishes(cli, &wishes);
 }
 
 int replay_run(struct cli *cli, const struct admin *admin, struct admin_reply *reply)

@@ -4,6 +4,9 @@
 
 #include "cli/cli.h"
 
+/* Are --rate, --canary and --for what they should be?  EXIT_DONE, or says what is wrong. */
+int replay_check(struct cli *cli);
+
 /* A replay by filter, with --rate and --canary.  *reply sums up what happened, also when it ends
  * early: what was replayed is no dead letter any more, so the same command goes on from there.
  * EXIT_DONE, or says why it ended. */

@@ -6,6 +6,7 @@
 #include "base/slice.h"
 #include "base/util.h"
 #include "ops/endpoint.h"
+#include "ops/routed.h"
 
 #define VIEW_BLOCK 65536
 
@@ -249,6 +250,8 @@ static int ask_all(struct view *v, struct store *store, const struct config *con
         rc = ask(v, store, QUERY_DEAD_GROUPS, &groups, reterr);
     if (rc == PR_OK)
         rc = ask(v, store, QUERY_STREAMS, &streams, reterr);
+    if (rc == PR_OK && config != NULL) /* a daemon knows its routes itself */
+        rc = boxes_see_routes(store, config, &endpoints, &boxes, NULL, reterr);
     if (rc == PR_OK)
         rc = take_endpoints(v, &endpoints, config, before, reterr);
     if (rc != PR_OK)

@@ -115,8 +115,8 @@ void api_replay_start(struct api *x, const struct admin *admin);
 struct admin_reply;
 void api_report_change(struct api *x, const struct admin *admin, const struct admin_reply *reply);
 /* A page of messages, in an object that was begun: "messages":[...],"more":...,"next":...} */
-void api_page(struct api *x, const struct query_reply *reply);
+void api_page(struct api *x, const struct query_reply *reply, bool of_boxes);
 /* ... its end: "more", "next" and the brace. */
-void api_page_end(struct api *x, const struct query_reply *reply);
+void api_page_end(struct api *x, const struct query_reply *reply, bool of_boxes);
 
 #endif

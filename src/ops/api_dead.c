@@ -23,7 +23,7 @@ void api_dead_list(struct api *x)
     json_begin_object(&x->w);
     if (query.filter.after == 0)
         member_count(&x->w, "total", "total_exact", counted.total);
-    api_page(x, &reply);
+    api_page(x, &reply, false);
 }
 
 void group_json(struct json_writer *w, const struct dead_group *g)

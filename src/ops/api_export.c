@@ -19,7 +19,7 @@ void api_dead_export(struct api *x)
     for (size_t i = 0; i < reply.listed_count; i++)
         export_write(&x->w, &reply.listed[i]);
     json_end_array(&x->w);
-    api_page_end(x, &reply);
+    api_page_end(x, &reply, false);
 }
 
 static bool take_letters(struct api *x, struct admin *admin, struct listed *letters)

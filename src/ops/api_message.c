@@ -1,6 +1,7 @@
 /* Messages: lists, one with what comes next, and what people do to one. */
 #include "ops/message.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -11,32 +12,29 @@
 #include "ops/change.h"
 #include "ops/outlook.h"
 
-void api_page(struct api *x, const struct query_reply *reply)
+void api_page(struct api *x, const struct query_reply *reply, bool of_boxes)
 {
     json_key(&x->w, "messages");
     json_begin_array(&x->w);
     for (size_t i = 0; i < reply->listed_count; i++)
         message_json(&x->w, x->in.config, reply, &reply->listed[i]);
     json_end_array(&x->w);
-    api_page_end(x, reply);
+    api_page_end(x, reply, of_boxes);
 }
 
-void api_page_end(struct api *x, const struct query_reply *reply)
+void api_page_end(struct api *x, const struct query_reply *reply, bool of_boxes)
 {
     json_key(&x->w, "more");
     json_bool(&x->w, reply->more);
     json_key(&x->w, "cut"); /* what fits may be behind the rows that were looked at */
     json_bool(&x->w, reply->cut);
     json_key(&x->w, "next"); /* for ?after= */
-    if (reply->more)
+    if (!reply->more)
+        json_cstr(&x->w, NULL);
+    else if (of_boxes && params_get(&x->params, "box").size == 0) /* rows are counted in each */
+        json_slice(&x->w, arena_printf(&x->arena, "%.*s:%" PRIu64, SLICE_ARGS(reply->next_box), reply->next));
+    else
         json_uint(&x->w, reply->next);
-    else
-        json_cstr(&x->w, NULL);
-    json_key(&x->w, "next_box"); /* for ?box= */
-    if (reply->more && reply->next_box.size > 0)
-        json_slice(&x->w, reply->next_box);
-    else
-        json_cstr(&x->w, NULL);
     json_end_object(&x->w);
 }
 
@@ -56,7 +54,7 @@ void api_messages_list(struct api *x)
     if (!api_filter(x, "", &query.filter) || !query_messages(x, &query, &reply))
         return;
     json_begin_object(&x->w);
-    api_page(x, &reply);
+    api_page(x, &reply, true);
 }
 
 /* ---- One ------------------------------------------------------------------------------------- */

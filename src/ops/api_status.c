@@ -1,6 +1,7 @@
 /* How it is doing: status, instances, health. */
 #include "base/error.h"
 #include "ops/api.h"
+#include "ops/routed.h"
 #include "ops/status.h"
 
 static bool collect(struct api *x, struct status *s)
@@ -57,8 +58,17 @@ void api_boxes(struct api *x)
 {
     struct status s = { .config = x->in.config };
     struct query query = { .kind = QUERY_BOXES, .filter.state = -1 };
-    if (!api_query(x, &query, &s.boxes))
+    struct query_reply endpoints;
+    struct pr_error error;
+    if (!api_query(x, &query, &s.boxes) ||
+        !api_query(x, &(struct query){ .kind = QUERY_ENDPOINTS, .filter.state = -1 }, &endpoints))
         return;
+    int rc = boxes_see_routes(x->in.store, x->in.config, &endpoints, &s.boxes, NULL, &error);
+    if (rc < 0) {
+        error.code = rc;
+        api_fault(x, &error);
+        return;
+    }
     json_begin_object(&x->w);
     status_boxes_json(&x->w, &s);
     json_end_object(&x->w);

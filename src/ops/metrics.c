@@ -10,6 +10,7 @@
 #include "base/time.h"
 #include "base/util.h"
 #include "ops/endpoint.h"
+#include "ops/routed.h"
 #include "ops/watch.h"
 #include "runtime/relay.h"
 #include "store/store.h"
@@ -51,6 +52,7 @@ static bool ask(struct metrics *m, struct store *store, const struct query *quer
 
 static void refresh(struct metrics *m, const struct runtime_inside *in)
 {
+    struct pr_error error;
     int64_t now_us = clock_mono_us(clock_system());
     if (m->asked_us != 0 && now_us - m->asked_us < METRICS_FRESH_US)
         return;
@@ -59,7 +61,8 @@ static void refresh(struct metrics *m, const struct runtime_inside *in)
     m->up = ask(m, in->store, &(struct query){ .kind = QUERY_BOXES }, &m->boxes) &&
             ask(m, in->store, &(struct query){ .kind = QUERY_FAILING, .near = watch_near(in->config) },
                 &m->failing) &&
-            ask(m, in->store, &(struct query){ .kind = QUERY_ENDPOINTS }, &m->endpoints);
+            ask(m, in->store, &(struct query){ .kind = QUERY_ENDPOINTS }, &m->endpoints) &&
+            boxes_see_routes(in->store, in->config, &m->endpoints, &m->boxes, NULL, &error) == PR_OK;
     m->streams_known = m->up && ask(m, in->store,
                                     &(struct query){ .kind = QUERY_STREAMS,
                                                      .blocked = true,

@@ -177,9 +177,10 @@ int filter_set(struct filter *f, pr_slice name, pr_slice value, int64_t now_us, 
                    ? PR_OK
                    : error_set(reterr, PR_EINVAL, "row: the number that a dead letter is listed with");
     if (slice_eq_cstr(name, "after"))
-        return number_parse(value, INT64_MAX, &f->after)
+        return filter_set_after(f, value)
                    ? PR_OK
-                   : error_set(reterr, PR_EINVAL, "after: the row of the last one seen, a number");
+                   : error_set(reterr, PR_EINVAL,
+                               "after: what the page before said as next: a row, or BOX:ROW");
     return PR_UNKNOWN;
 }
 

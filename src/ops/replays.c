@@ -214,7 +214,7 @@ static int job_new(const struct replay *wish, struct store *store, struct job **
     replay_begin(&job->replay, job->begun_us);
     job->seen.state = job->replay.state;
     job->next_us = clock_mono_us(clock_system());
-    struct query count = { .kind = QUERY_DEAD_COUNT, .filter = job->replay.order.filter };
+    struct query count = { .kind = QUERY_DEAD_COUNT, .filter = job->replay.order.filter, .replayable = true };
     struct query_reply counted = { 0 };
     int rc = order_copy(job, reterr);
     if (rc == PR_OK)

@@ -6,12 +6,14 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/slice.h"
+#include "base/util.h"
 #include "ops/status.h"
 #include "policy/aftermath.h"
 #include "runtime/thread.h"
 
 #define ARENA_BYTES 65536
 #define PAYLOAD_MAX 8192
+#define LOOKS_MISSED 3 /* so many without a warning at least, until it is over */
 
 struct sentry {
     struct runtime *rt;
@@ -95,8 +97,10 @@ int sentry_look(const struct runtime_inside *in, struct pr_error *reterr)
         rc = status_collect(s, reterr);
     }
     size_t count = rc == PR_OK ? warnings_of(s, checks, names) : 0;
-    if (count > 0)
-        rc = store_warn(in->store, names, count, in->config->watch.calm_us, is_new, reterr);
+    if (count > 0) /* what holds at every look is not over in between */
+        rc = store_warn(in->store, names, count,
+                        max64(in->config->watch.calm_us, LOOKS_MISSED * in->config->watch.every_us), is_new,
+                        reterr);
     for (size_t i = 0; i < count && rc == PR_OK; i++) {
         if (is_new[i])
             rc = raise_about(in, checks[i], s->boxes.now_us, reterr);

@@ -149,6 +149,14 @@ static void check_change(struct request *r, struct MHD_Connection *connection)
                "the body is too large");
 }
 
+static enum MHD_Result count_host(void *arg, enum MHD_ValueKind kind, const char *name, const char *value)
+{
+    (void)kind;
+    (void)value;
+    *(size_t *)arg += strcasecmp(name, MHD_HTTP_HEADER_HOST) == 0;
+    return MHD_YES;
+}
+
 /* Whose request is it, and was it meant for us? */
 static void admit(struct server *s, struct request *r, struct MHD_Connection *connection)
 {
@@ -156,7 +164,9 @@ static void admit(struct server *s, struct request *r, struct MHD_Connection *co
     const struct guard guard = { s->secrets.token, s->secrets.viewer_token,
                                  (const char *const *)s->secrets.hosts, s->secrets.host_count,
                                  s->address.any.sa_family == AF_UNIX };
-    bool known = guard_host_is_known(&guard, header(connection, MHD_HTTP_HEADER_HOST));
+    size_t hosts = 0; /* of two, a proxy may have looked at the other */
+    MHD_get_connection_values(connection, MHD_HEADER_KIND, count_host, &hosts);
+    bool known = hosts <= 1 && guard_host_is_known(&guard, header(connection, MHD_HTTP_HEADER_HOST));
     r->x.role = guard_role(&guard, header(connection, MHD_HTTP_HEADER_AUTHORIZATION));
     buf_init(&r->body, s->body_max);
     ASSERT(pthread_rwlock_unlock(&s->lock) == 0);
@@ -487,7 +497,7 @@ static int server_listen(struct server *s, const char *listen, struct pr_error *
 }
 
 int http_server_start(struct runtime *rt, const struct config *config, struct log *log, struct server **ret,
-                 struct pr_error *reterr)
+                      struct pr_error *reterr)
 {
     struct address address;
     int rc = address_parse(config->http_listen, &address, reterr);

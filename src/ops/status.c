@@ -6,10 +6,9 @@
 #include "base/util.h"
 #include "core/story.h"
 #include "ops/endpoint.h"
+#include "ops/routed.h"
 #include "ops/watch.h"
 #include "ops/words.h"
-
-#define PAGE 1000
 
 static int ask(struct status *s, enum query_kind kind, struct query_reply *ret, struct pr_error *reterr)
 {
@@ -79,78 +78,6 @@ static int count_in_flight(struct status *s, pr_slice box, struct pr_error *rete
     return code;
 }
 
-/* ---- What only the routes send to a paused endpoint ---- */
-
-/* Does a route lead to an endpoint that is paused? */
-static bool routes_are_paused(const struct status *s)
-{
-    for (size_t i = 0; i < s->config->route_count; i++)
-        for (size_t k = 0; k < s->config->routes[i].to_count; k++)
-            for (size_t e = 0; e < s->endpoints.endpoint_count; e++)
-                if (slice_eq_cstr(s->endpoints.endpoints[e].name, s->config->routes[i].to[k]) &&
-                    s->endpoints.endpoints[e].paused_until_us > s->endpoints.now_us)
-                    return true;
-    return false;
-}
-
-struct routed {
-    uint64_t ready, retrying; /* told as such by the store, and yet paused */
-    int64_t oldest_us;        /* of those that are ready */
-};
-
-static void tally_routed(const struct query_reply *page, struct routed *r)
-{
-    uint64_t *const counts[] = { [STATE_READY] = &r->ready, [STATE_RETRYING] = &r->retrying };
-
-    for (size_t i = 0; i < page->listed_count; i++) {
-        const struct listed *l = &page->listed[i];
-        enum state unpaused = state_of_row(&l->m, page->now_us);
-
-        if (l->state == STATE_PAUSED && l->m.destination.size == 0)
-            ++*counts[unpaused];
-        else if (l->state == STATE_READY && (r->oldest_us == 0 || l->m.created_us < r->oldest_us))
-            r->oldest_us = l->m.created_us;
-    }
-}
-
-/* The store counts without the routes, so all rows are looked at; not more of them than are counted. */
-static int see_routed(struct status *s, struct box_counts *b, struct pr_error *reterr)
-{
-    const struct config_routing routing = config_routing(s->config);
-    struct query query = { .kind = QUERY_MESSAGES,
-                           .brief = true,
-                           .filter = { .box = b->name, .state = -1, .limit = PAGE, .routing = &routing.routing } };
-    struct query_reply page = { .more = true };
-    struct routed r = { 0 };
-    struct arena arena;
-    int code = PR_OK;
-
-    if (b->ready + b->in_flight + b->delayed + b->retrying + b->held + b->parked + b->paused > COUNT_EXACT_MAX) {
-        s->routed_unknown = true;
-        return PR_OK;
-    }
-    arena_init(&arena, 65536);
-    for (size_t seen = 0; seen < COUNT_EXACT_MAX && page.more && code == PR_OK; seen += page.listed_count) {
-        arena_reset(&arena);
-        code = store_query(s->store, &query, &arena, &page, reterr);
-        if (code != PR_OK)
-            break;
-        tally_routed(&page, &r);
-        if (page.listed_count > 0)
-            query.filter.after = page.listed[page.listed_count - 1].row;
-    }
-    arena_fini(&arena);
-    if (code != PR_OK || page.more) {
-        s->routed_unknown |= page.more;
-        return code;
-    }
-    b->paused += r.ready + r.retrying;
-    b->ready -= r.ready < b->ready ? r.ready : b->ready;
-    b->retrying -= r.retrying < b->retrying ? r.retrying : b->retrying;
-    b->oldest_us = b->ready > 0 ? r.oldest_us : 0;
-    return PR_OK;
-}
-
 /* ---- Checks ---- */
 
 static bool box_has_instance(const struct status *s, pr_slice box)
@@ -217,11 +144,11 @@ static int check_all(struct status *s, struct pr_error *reterr)
     }
     (void)endpoints_check(&s->checks, &s->endpoints);
     if (s->routed_unknown)
-        checks_add(&s->checks, "counts", CHECK_WARN,
-                   "messages that only a route sends to a paused endpoint are counted as ready where a box has "
-                   "more than "
-                   "%d: postrider list says of each how it stands",
-                   COUNT_EXACT_MAX);
+        checks_add(
+            &s->checks, "counts", CHECK_WARN,
+            "a box has more than %d messages, and routes lead to a paused endpoint: how many of them are "
+            "ready is told by the first ones; postrider list says of each how it stands",
+            COUNT_EXACT_MAX);
     watch_check(s);
     checks_add_wal(&s->checks, s->config, s->store, &s->slots, &s->slot_count);
     return code;
@@ -243,9 +170,8 @@ int status_collect(struct status *s, struct pr_error *reterr)
     for (size_t i = 0; i < s->boxes.box_count && code == PR_OK; i++)
         if (s->boxes.boxes[i].in_flight > 0)
             code = count_in_flight(s, s->boxes.boxes[i].name, reterr);
-    for (size_t i = 0; i < s->boxes.box_count && code == PR_OK && routes_are_paused(s); i++)
-        if (s->boxes.boxes[i].ready + s->boxes.boxes[i].retrying > 0)
-            code = see_routed(s, &s->boxes.boxes[i], reterr);
+    if (code == PR_OK)
+        code = boxes_see_routes(s->store, s->config, &s->endpoints, &s->boxes, &s->routed_unknown, reterr);
     return code != PR_OK ? code : check_all(s, reterr);
 }
 

@@ -42,18 +42,20 @@ static void write_time(struct json_writer *w, const char *key, int64_t us)
     json_time(w, us);
 }
 
-static void write_ids(struct json_writer *w, const struct filter *f)
+static void write_ids(struct json_writer *w, const struct admin *admin)
 {
-    if (f->id_count == 0)
+    bool imports = admin->kind == ADMIN_DEAD_IMPORT;
+    size_t count = imports ? admin->letter_count : admin->filter.id_count;
+    if (count == 0)
         return;
     json_key(w, "ids");
     json_begin_array(w);
-    for (size_t i = 0; i < f->id_count && i < AUDIT_IDS_MAX; i++)
-        write_id(w, f->ids[i]);
+    for (size_t i = 0; i < count && i < AUDIT_IDS_MAX; i++)
+        write_id(w, imports ? admin->letters[i].m.id : admin->filter.ids[i]);
     json_end_array(w);
-    if (f->id_count > AUDIT_IDS_MAX) {
+    if (count > AUDIT_IDS_MAX) {
         json_key(w, "id_count");
-        json_uint(w, f->id_count);
+        json_uint(w, count);
     }
 }
 
@@ -108,7 +110,7 @@ void audit_write_target(struct buf *b, const struct admin *admin)
         json_key(&w, "row");
         json_uint(&w, f->row);
     }
-    write_ids(&w, f);
+    write_ids(&w, admin);
     if (admin->edit != NULL)
         write_edit(&w, admin->edit);
     if (admin->kind == ADMIN_PAUSE)

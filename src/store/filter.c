@@ -1,4 +1,6 @@
 /* What a filter means, where SQL cannot say it. */
+#include <string.h>
+
 #include "base/slice.h"
 #include "store/store.h"
 
@@ -36,4 +38,33 @@ bool filter_fits_endpoint(const struct filter *f, const struct pr_message *m)
         if (slice_eq(f->endpoint, route(f, m, n)))
             return true;
     return false;
+}
+
+bool filter_of_box(const struct filter *f, pr_slice box, struct filter *ret)
+{
+    *ret = *f;
+    if (f->box.size > 0 && !slice_eq(f->box, box))
+        return false;
+    int order = f->after_box.size > 0 ? slice_cmp(box, f->after_box) : 0;
+    if (order > 0)
+        ret->after = 0;
+    return order >= 0;
+}
+
+bool filter_set_after(struct filter *f, pr_slice text)
+{
+    const char *colon = text.size > 0 ? memchr(text.data, ':', text.size) : NULL;
+    size_t      box = colon != NULL ? (size_t)(colon - text.data) : 0, i = colon != NULL ? box + 1 : 0;
+    uint64_t    row = 0;
+    if (i == text.size || (colon != NULL && !name_is_valid((pr_slice){ text.data, box })))
+        return false;
+    for (; i < text.size; i++) {
+        unsigned digit = (unsigned char)text.data[i] - (unsigned)'0';
+        if (digit > 9 || row > ((uint64_t)INT64_MAX - digit) / 10)
+            return false;
+        row = row * 10 + digit;
+    }
+    f->after = row;
+    f->after_box = (pr_slice){ text.data, box };
+    return true;
 }

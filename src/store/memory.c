@@ -86,7 +86,13 @@ static int box_add(struct memory *memory, pr_slice name)
         box_free(box);
         return rc;
     }
-    list_push_back(&memory->boxes, &box->node);
+    struct list_node *before = list_first(&memory->boxes); /* they stand in the order of their names */
+    while (before != NULL && slice_cmp(box_name(LIST_ENTRY(before, struct box, node)), name) < 0)
+        before = list_next(&memory->boxes, before);
+    if (before != NULL)
+        list_insert_before(before, &box->node);
+    else
+        list_push_back(&memory->boxes, &box->node);
     return PR_OK;
 }
 

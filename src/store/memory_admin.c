@@ -173,7 +173,7 @@ static int target_take_after_life(struct target *target, const struct admin *adm
     if (!buf_failed(&note) && admin->kind == ADMIN_DEAD_NOTE)
         target->after = after_life_copy(old, note_kept(buf_slice(&note)));
     else if (!buf_failed(&note))
-        target->after = after_life_new(target->row->m.destination, PR_STR("operator"), buf_slice(&note));
+        target->after = after_life_new(target->row->m.destination, admin->by, buf_slice(&note));
     buf_fini(&note);
     if (target->after != NULL && admin->kind == ADMIN_DEAD_ADD)
         target->after->cause = admin->cause;

@@ -137,12 +137,13 @@ static int query_listed(struct listing *l, const struct query *query)
     flights_mark(l->memory);
     list_foreach(node, &l->memory->boxes) {
         const struct box *box = LIST_ENTRY(node, struct box, node);
-        if (rc == PR_OK && live)
-            rc = listing_scan(l, &box->rows, &filter);
+        struct filter here;
+        if (rc == PR_OK && live && !l->reply->more && filter_of_box(&filter, box_name(box), &here))
+            rc = listing_scan(l, &box->rows, &here);
         if (rc == PR_OK && by_id)
             rc = listing_scan(l, &box->dead, &filter);
-        if (rc == PR_OK && done)
-            rc = listing_scan(l, &box->done, &filter);
+        if (rc == PR_OK && done && !l->reply->more && filter_of_box(&filter, box_name(box), &here))
+            rc = listing_scan(l, &box->done, &here);
     }
     return rc == PR_OK && query->kind == QUERY_DEAD ? listing_dead(l, &filter) : rc;
 }
@@ -201,13 +202,14 @@ static int query_boxes(struct listing *l)
     return PR_OK;
 }
 
-static void count_dead(struct listing *l, const struct filter *filter)
+static void count_dead(struct listing *l, const struct filter *filter, bool replayable)
 {
     list_foreach(box_node, &l->memory->boxes) {
         const struct box *box = LIST_ENTRY(box_node, struct box, node);
         list_foreach(node, &box->dead) {
             const struct stored *row = LIST_ENTRY(node, struct stored, order);
-            l->reply->total += l->reply->total <= COUNT_EXACT_MAX && filter_matches(filter, row, STATE_DEAD);
+            l->reply->total += l->reply->total <= COUNT_EXACT_MAX && filter_matches(filter, row, STATE_DEAD) &&
+                               (!replayable || pr_id_is_zero(row->after->edited_as));
         }
     }
 }
@@ -344,7 +346,7 @@ int memory_query(void *self, const struct query *query, struct arena *arena,
         query_facts(&l);
         break;
     case QUERY_DEAD_COUNT:
-        count_dead(&l, &query->filter);
+        count_dead(&l, &query->filter, query->replayable);
         break;
     case QUERY_DEAD_GROUPS:
         rc = memory_groups(memory, query, arena, &reply);

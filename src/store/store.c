@@ -259,8 +259,12 @@ int store_query(struct store *store, const struct query *query, struct arena *ar
     if (query->kind == QUERY_ID && query->filter.id_count == 0)
         return error_set(reterr, PR_EINVAL, "name the id to look for");
     bool in_boxes = query->kind == QUERY_MESSAGES;
-    if (in_boxes && query->filter.after != 0 && query->filter.box.size == 0)
+    const struct filter *f = &query->filter;
+    if (in_boxes && f->after != 0 && f->box.size + f->after_box.size == 0)
         return error_set(reterr, PR_EINVAL, "to go on after a row, name its box");
+    if (f->after_box.size > 0 && (!in_boxes || (f->box.size > 0 && !slice_eq(f->box, f->after_box))))
+        return error_set(reterr, PR_EINVAL, "to go on after \"%.*s:%llu\", ask as you did before", SLICE_ARGS(f->after_box),
+                         (unsigned long long)f->after);
     if (query->filter.row != 0 && query->kind != QUERY_DEAD && query->kind != QUERY_DEAD_COUNT)
         return only_dead(reterr);
     return store->ops->query(store->self, query, arena, ret_reply, reterr);
@@ -290,6 +294,8 @@ int store_admin(struct store *store, const struct admin *admin, struct admin_rep
         return error_set(reterr, PR_EINVAL, "what is to be noted?");
     if (admin->by.size + admin->why.size > NOTE_TEXT_MAX)
         return error_set(reterr, PR_ETOOBIG, "a reason or note has at most %d bytes", NOTE_TEXT_MAX);
+    if (admin->filter.after_box.size > 0)
+        return error_set(reterr, PR_EINVAL, "what is changed goes on after the row of one box: name the box, and the row alone");
     if (admin->kind != ADMIN_DEAD_IMPORT && filter_is_empty(&admin->filter))
         return error_set(reterr, PR_EINVAL, "nothing is named: give ids, or a filter such as a box or a type");
     if (admin->filter.row != 0 && admin->kind != ADMIN_DEAD_REPLAY && admin->kind != ADMIN_DEAD_DISCARD &&

@@ -62,7 +62,8 @@ struct filter {
     size_t   look_max;        /* MESSAGES, DEAD: look at no more rows of a table than about this; what no index finds may be
                                * behind them, and reply.cut says so.  0: look at all */
     uint64_t after;           /* keyset: `row` of the last one seen, 0: from the start.  Rows of boxes are
-                               * counted in each (so box must be set), dead letters are in one order */
+                               * counted in each (so box or after_box must be set), dead letters are in one order */
+    pr_slice after_box;       /* MESSAGES: the box of that row; what is in boxes before it was seen, too */
     const struct routing *routing; /* for endpoint, state (paused) and fingerprint; NULL: nobody knows any routes */
 };
 
@@ -75,6 +76,10 @@ bool filter_is_time(const struct filter *filter);
 pr_slice filter_endpoint_of(const struct filter *filter, const struct pr_message *m);
 /* Is a message in a box on its way to the filter's endpoint, maybe among others? */
 bool filter_fits_endpoint(const struct filter *filter, const struct pr_message *m);
+/* What is asked of this box (they come in the order of their names); false: nothing. */
+bool filter_of_box(const struct filter *filter, pr_slice box, struct filter *ret);
+/* "ROW" or "BOX:ROW", as a page ended: after and after_box; false: it is neither.  The box stays in the text. */
+bool filter_set_after(struct filter *filter, pr_slice text);
 
 struct listed {
     struct pr_message m;
@@ -217,6 +222,7 @@ struct query {
     enum query_kind kind;
     struct filter   filter;
     bool            brief;    /* MESSAGES, DEAD: without payloads */
+    bool            replayable; /* DEAD_COUNT: only what a replay would take: what was edited stays */
     bool            blocked;  /* STREAMS: only those that somebody waits behind */
     struct stream_mark after_stream; /* STREAMS: only those behind it */
     int             near;     /* FAILING: so many hand-outs without an outcome are near a limit; 0: do not count them */

@@ -62,12 +62,12 @@ class Place:
         with open(os.path.join(self.path, name), "w" if isinstance(text, str) else "wb") as f:
             f.write(text)
 
-    def sql(self, *statement):
+    def sql(self, *statement, changes=1):
         db = sqlite3.connect(os.path.join(self.path, "postrider.db"))
         changed = db.execute(*statement).rowcount
         db.commit()
         db.close()
-        assert changed == 1, statement
+        assert changed == changes, statement
 
     def terminal(self, *args, answer=b"", after=0.0, rows=24, columns=80, env=None):
         """Run it on a terminal; answer is typed when `after` seconds are over.  Code and what was seen."""
@@ -216,6 +216,9 @@ def usage_faults_are_code_2(p):
     p.fails(2, "list", "--since", "yesterday")
     p.fails(2, "list", "--limit", "-1")
     p.fails(2, "list", "--after", "5")
+    p.fails(2, "list", "--after", "outbox:")
+    p.fails(2, "list", "--after", "outbox:5", "--box", "inbox")
+    p.fails(2, "park", "--type", "a", "--after", "outbox:5")
     p.fails(2, "retry")
     p.fails(2, "dead", "add", UNKNOWN_ID)
     p.fails(2, "status", "--store", "nonsense")
@@ -459,6 +462,7 @@ def filters_find_what_they_say(p):
     assert [m["id"] for m in first] == [a, b]
     assert ids("--box", "outbox", "--after", str(first[-1]["row"])) == [c]
     has(p.ok("list", "--limit", "1", "--box", "outbox").err, "there are more")
+    assert ids("--after", "inbox:%d" % p.ok("list", "--json", "--box", "inbox").json()[0]["row"]) == [a, b, c]
 
 
 # ---- Changing ----
@@ -673,6 +677,11 @@ rules:
     outbox = next(b for b in p.ok("status", "--json").json()[0]["boxes"] if b["name"] == "outbox")
     assert (outbox["ready"], outbox["paused"], outbox["oldest_age_seconds"]) == (0, 2, 0), outbox  # B201: as the list says
     has(p.ok("why", routed).out, "for slow, paused", "It waits because its endpoint slow is paused", "they migrate", "postrider resume slow")
+    p.sql("INSERT INTO outbox (type, payload) WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < 10001)"
+          " SELECT 'bill.sent', '' FROM c", changes=10001)  # more than are counted one by one
+    outbox = next(b for b in p.ok("status", "--json").json()[0]["boxes"] if b["name"] == "outbox")
+    assert (outbox["ready"], outbox["paused"], outbox["counts_exact"], outbox["oldest_age_seconds"]) == (0, 10001, False, 0), outbox
+    p.ok("discard", "--type", "bill.sent", "--yes")
     p.ok("resume", "slow")
     p.stop(daemon)
 

@@ -208,6 +208,9 @@ def test_replay_has_a_dry_run_a_canary_and_a_rate(place):  # B83
     assert "3 replayed" in place.ok("dead", "replay", "--endpoint", "other", "--yes", "--rate", "2/s")
     assert time.monotonic() - began >= 0.9  # two, and a second later the third
     assert "4 would be replayed" in place.ok("dead", "replay", "--type", "t", "--dry-run")
+    counted = place.ok("dead", "replay", "--type", "t", "--dry-run").split()[0]
+    assert counted + " would be replayed" in place.ok("dead", "replay", "--type", "t", "--dry-run", "--canary", "2", "--rate", "5/s")
+    assert "replayed" not in place.fails(2, "dead", "replay", "--type", "t", "--dry-run", "--rate", "soon")
     said = place.fails(1, "dead", "replay", "--type", "t", "--yes", "--canary", "2", "--for", "300ms")  # nobody delivers
     assert "has not arrived" in said and "2 replayed" in said, said
     assert len(place.json("dead", "list")) == 2  # the others were left alone

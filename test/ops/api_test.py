@@ -334,6 +334,10 @@ def browsers_cannot_forge_changes(d):
         assert d.raw("GET", "/nothing", None, {"Host": host})[0] in (400, 403), host
     for host in ("localhost", "LOCALHOST:1", "127.0.0.1", "[::1]:80", "192.0.2.1"):
         assert d.raw("GET", "/v1/instances", None, {"Host": host})[0] == 200, host
+    for first, second in (("localhost", "evil.example"), ("evil.example", "localhost")):
+        with socket.create_connection(("127.0.0.1", d.port), DEADLINE_SECONDS) as s:
+            s.sendall(("GET /v1/status HTTP/1.1\r\nHost: %s\r\nHost: %s\r\n\r\n" % (first, second)).encode())
+            assert s.recv(12)[9:] in (b"400", b"403")
     _, _, headers = d.raw("GET", "/v1/status")
     assert headers["content-security-policy"] == "default-src 'self'" and headers["x-content-type-options"] == "nosniff"
     assert "access-control-allow-origin" not in headers and headers["cache-control"] == "no-store"
@@ -416,6 +420,19 @@ def lists_have_filters_and_pages(d):
     by_command = [json.loads(line) for line in d.run("list", "--type", "page.*", "--json", "-c", "c.yaml").splitlines()]
     assert by_command == d.ok("GET", "/v1/messages?type=page.*")["messages"]  # B201
     assert d.ok("GET", "/v1/messages?reason=transport_unavailable&stream=p1")["messages"][0]["id"] == ids[1]
+    ids += [d.ok("POST", "/v1/messages?box=ledger", {"type": "page.2", "destination": "bad"}, status=202)["messages"][0]["id"] for _ in range(3)]
+    for limit in (1, 2, 3, 4, 8):  # all boxes: a page may end in one, and the others still come
+        seen, page = [], {"next": "inbox:0", "more": True}
+        while page["more"]:
+            page = d.ok("GET", "/v1/messages?type=page.*&limit=%d&after=%s" % (limit, page["next"]))
+            seen += [m["id"] for m in page["messages"]]
+        assert sorted(seen) == sorted(ids), (limit, seen, ids)
+    first = [json.loads(line) for line in d.run("list", "--type", "page.*", "--limit", "4", "--json", "-c", "c.yaml").splitlines()]
+    rest = d.run("list", "--type", "page.*", "--json", "--after", "%s:%d" % (first[-1]["box"], first[-1]["row"]), "-c", "c.yaml").splitlines()
+    assert sorted(m["id"] for m in first + [json.loads(line) for line in rest]) == sorted(ids)
+    d.fails(400, "invalid", "GET", "/v1/messages?box=outbox&after=ledger:1")
+    d.fails(400, "invalid", "GET", "/v1/dead?after=ledger:1")
+    d.fails(400, "invalid", "POST", "/v1/messages/park", {"filter": {"type": "page.*", "after": "ledger:1"}})
 
 
 @test
@@ -424,6 +441,15 @@ def filters_know_where_the_routes_lead(d):  # B82, B201
     found = d.ok("GET", "/v1/messages?endpoint=good&type=a.later")["messages"]
     assert [(m["id"], m["endpoint"]) for m in found] == [(id, "good")], found
     assert d.ok("GET", "/v1/messages?endpoint=bad&type=a.later")["messages"] == []
+    d.ok("POST", "/v1/endpoints/good/pause", {})
+    d.send(type="a.paused")
+    places = {"status": lambda: {b["name"]: b for b in d.ok("GET", "/v1/status")["boxes"]}["outbox"],
+              "boxes": lambda: {b["name"]: b for b in d.ok("GET", "/v1/boxes")["boxes"]}["outbox"],
+              "metrics": lambda: {s: d.gauge("postrider_messages", box="outbox", state=s) for s in ("ready", "paused")},
+              "top": lambda: {b["name"]: b for b in json.loads(d.run("top", "--json", "-c", "c.yaml"))["boxes"]}["outbox"]}
+    for place, counts in places.items():
+        wait_for("paused in " + place, lambda: (counts()["ready"], counts()["paused"]) == (0, 1))
+    d.ok("POST", "/v1/endpoints/good/resume", {})
     assert d.ok("POST", "/v1/messages/%s/discard" % id)["changed"] == 1
 
 
@@ -488,6 +514,8 @@ def make_dead(d, type, count, **message):
 @test
 def a_replay_with_a_rate_goes_on_behind_the_answer(d):  # B83
     ids = make_dead(d, "slow", 7)
+    old = make_dead(d, "slow", 1)[0]  # what was corrected stays, and is not counted
+    d.wait_state(d.ok("POST", "/v1/dead/%s/edit" % old, {"payload": 2})["made"], "done")
     wish = {"filter": {"type": "slow"}, "rate": "2/s", "why": "mended"}
     assert d.ok("POST", "/v1/dead/replay", dict(wish, dry_run=True))["changed"] == 7
     replay = d.ok("POST", "/v1/dead/replay", wish, status=202, **{"X-Postrider-User": "ann"})
@@ -498,7 +526,7 @@ def a_replay_with_a_rate_goes_on_behind_the_answer(d):  # B83
     stopped = d.ok("POST", at + "/stop")
     assert stopped["state"] == "stopped" and stopped["ended_at"], stopped
     d.fails(409, "refused", "POST", at + "/stop")
-    assert len(d.ok("GET", "/v1/dead?type=slow")["messages"]) == 7 - d.ok("GET", at)["replayed"]  # the others stay where they are
+    assert len(d.ok("GET", "/v1/dead?type=slow")["messages"]) == 8 - d.ok("GET", at)["replayed"]  # the others stay where they are
     assert d.ok("POST", at + "/resume")["state"] == "running"
     done = wait_for("the end", lambda: (lambda r: r if r["state"] == "done" else None)(d.ok("GET", at)))
     assert (done["replayed"], done["refused"], done["error"]) == (7, 0, None) and done["ended_at"], done
@@ -568,6 +596,7 @@ def dead_letters_are_made_noted_and_carried(d):  # B81, B82, B88
         d.fails(400, "invalid", "POST", "/v1/dead/import", wrong)
     answer = d.ok("POST", "/v1/dead/import", {"letters": letters + [dict(letters[0], id=UNKNOWN_ID[:-1] + "7", box="nowhere")]})
     assert (answer["stored"], answer["duplicates"], answer["unknown_box"]) == (3, [], [UNKNOWN_ID[:-1] + "7"]), answer
+    assert d.ok("GET", "/v1/audit?limit=1")["audit"][0]["target"]["ids"][:3] == ids  # B202
     assert d.ok("GET", "/v1/dead/export?type=carry")["letters"] == letters
     assert d.run("dead", "export", "--type", "carry", "-c", "c.yaml").splitlines() == [
         json.dumps(m, separators=(",", ":"), ensure_ascii=False) for m in letters]

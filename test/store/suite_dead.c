@@ -245,6 +245,7 @@ STORE_TEST(a_person_makes_a_message_dead_by_hand_and_it_says_who_and_why) /* B88
     CHECK_EQ(l->cause, PR_REASON_REJECTED);
     CHECK_EQ(l->m.attempts, 0);
     CHECK_SLICE(l->m.payload, "p");
+    CHECK_SLICE(l->rule, "ann"); /* as in why: who decided */
     CHECK(slice_contains(l->note, PR_STR("ann")));
     CHECK(slice_contains(l->note, PR_STR("wrong customer")));
     CHECK_EQ(l->died_us, s->wall_us);

@@ -90,7 +90,7 @@ static const char DEAD_ADD_ROW[] =
     " INSERT INTO {schema}.dead_letter (box, xid, " MESSAGE_MOVED("") ", status, attempts, failures, failure_reason, code,"
     " error, failed_at, story, endpoint, cause, limit_reached, rule, fingerprint, note, died_at)"
     " SELECT {box_name}, g.xid, " MESSAGE_MOVED("g.") ", g.status | 32768, g.attempts, g.failures, g.failure_reason, g.code,"
-    " g.error, g.failed_at, coalesce($4::json, g.story), g.destination, $5, 0, 'operator', $6, $7, $3 FROM gone g"
+    " g.error, g.failed_at, coalesce($4::json, g.story), g.destination, $5, 0, $8, $6, $7, $3 FROM gone g"
     " RETURNING 0::bigint";
 
 /* Back to its place: a new row with the old seq; B2: not when its id was sent anew. */
@@ -154,6 +154,7 @@ static void add_dead(struct order *o, const struct listed *l, pr_slice box, stru
     arg_i32(args, cause);
     arg_text(args, slice_from(print));
     arg_text(args, buf_slice(&note));
+    arg_text(args, o->admin->by);
     link_add(o->link, DEAD_ADD_ROW, box, args, ret);
     buf_fini(&note);
 }

@@ -17,7 +17,7 @@ struct question {
     struct query_reply    *reply;
     struct surroundings    s;
     size_t                 limit, capacity;
-    bool                   with_payload;
+    bool                   with_payload, replayable;
     struct pr_error       *reterr;
 };
 
@@ -80,7 +80,7 @@ static int list_table(struct question *q, enum listing_table table, pr_slice box
         .arg = q,
     };
     uint64_t cut = 0;
-    if (q->reply->listed_count == q->limit && q->reply->more)
+    if (q->reply->more) /* here the next page begins */
         return PR_OK;
     int rc = pg_listing_run(q->link, &q->s, &listing, &cut, q->reterr);
     reply_is_cut(q->reply, box, cut);
@@ -89,10 +89,11 @@ static int list_table(struct question *q, enum listing_table table, pr_slice box
 
 static int list_boxes(struct question *q, const struct filter *filter)
 {
+    struct filter here;
     int rc = PR_OK;
     for (size_t i = 0; i < q->s.box_count && rc == PR_OK; i++)
-        if (filter->box.size == 0 || slice_eq(filter->box, q->s.boxes[i]))
-            rc = list_table(q, LISTING_BOX, q->s.boxes[i], filter);
+        if (filter_of_box(filter, q->s.boxes[i], &here))
+            rc = list_table(q, LISTING_BOX, q->s.boxes[i], &here);
     return rc;
 }
 
@@ -116,15 +117,15 @@ static int query_id(struct question *q, const struct filter *asked)
 
 static int count_one_more(void *arg, const struct listed *found, struct pr_error *reterr)
 {
-    (void)found;
     (void)reterr;
     struct question *q = arg;
-    return ++q->reply->total > COUNT_EXACT_MAX;
+    q->reply->total += !q->replayable || pr_id_is_zero(found->edited_as);
+    return q->reply->total > COUNT_EXACT_MAX;
 }
 
 static int query_dead_count(struct question *q, const struct filter *filter)
 {
-    if (filter_is_time(filter)) { /* the watchdogs ask this, and the index says it */
+    if (filter_is_time(filter) && !q->replayable) { /* the watchdogs ask this, and the index says it */
         PGresult   *r;
         struct args args = { .count = 0 };
         arg_time(&args, max64(filter->since_us, 1));
@@ -415,6 +416,7 @@ int pg_query(void *self, const struct query *query, struct arena *arena, struct 
                .reply = &reply,
                .limit = query->filter.limit > 0 ? query->filter.limit : LIMIT_DEFAULT,
                .with_payload = !query->brief,
+               .replayable = query->replayable,
                .reterr = reterr,
     };
     pthread_mutex_lock(&store->people_lock);

@@ -20,7 +20,7 @@ struct question {
     struct query_reply *reply;
     struct surroundings s;
     size_t limit, capacity;
-    bool with_payload;
+    bool with_payload, replayable;
     struct pr_error *reterr;
 };
 
@@ -74,12 +74,15 @@ static int listed_add(void *arg, const struct listed *found, struct pr_error *re
 /* One table for each id of the filter, or once. */
 static int list_table(struct question *q, enum listing_table table, pr_slice box, const struct filter *filter)
 {
-    struct listing listing = {
-        .table = table, .box = box, .filter = filter, .with_payload = q->with_payload, .found = listed_add, .arg = q
-    };
+    struct listing listing = { .table = table,
+                               .box = box,
+                               .filter = filter,
+                               .with_payload = q->with_payload,
+                               .found = listed_add,
+                               .arg = q };
     uint64_t cut = 0;
     int rc = PR_OK;
-    if (q->reply->listed_count == q->limit && q->reply->more)
+    if (q->reply->more) /* here the next page begins */
         return PR_OK;
     if (filter->id_count == 0)
         rc = listing_run(q->conn, &q->s, &listing, &cut, q->reterr);
@@ -93,10 +96,11 @@ static int list_table(struct question *q, enum listing_table table, pr_slice box
 
 static int list_boxes(struct question *q, const struct filter *filter)
 {
+    struct filter here;
     int rc = PR_OK;
     for (size_t i = 0; i < q->s.box_count && rc == PR_OK; i++)
-        if (filter->box.size == 0 || slice_eq(filter->box, q->s.boxes[i]))
-            rc = list_table(q, LISTING_BOX, q->s.boxes[i], filter);
+        if (filter_of_box(filter, q->s.boxes[i], &here))
+            rc = list_table(q, LISTING_BOX, q->s.boxes[i], &here);
     return rc;
 }
 
@@ -122,16 +126,16 @@ static int query_id(struct question *q, const struct filter *asked)
 
 static int count_one_more(void *arg, const struct listed *found, struct pr_error *reterr)
 {
-    (void)found;
     (void)reterr;
     struct question *q = arg;
-    return ++q->reply->total > COUNT_EXACT_MAX;
+    q->reply->total += !q->replayable || pr_id_is_zero(found->edited_as);
+    return q->reply->total > COUNT_EXACT_MAX;
 }
 
 static int query_dead_count(struct question *q, const struct filter *filter)
 {
     int64_t count = 0;
-    if (filter_is_time(filter)) { /* the watchdogs ask this, and the index says it */
+    if (filter_is_time(filter) && !q->replayable) { /* the watchdogs ask this, and the index says it */
         int rc = conn_int(q->conn,
                           "SELECT count(*) FROM (SELECT 1 FROM dead_letter INDEXED BY dead_letter_died"
                           " WHERE died_at >= ?1 AND died_at < ?2 LIMIT ?3)",
@@ -417,6 +421,7 @@ int sqlite_query(void *self, const struct query *query, struct arena *arena, str
         .reply = &reply,
         .limit = query->filter.limit > 0 ? query->filter.limit : LIMIT_DEFAULT,
         .with_payload = !query->brief,
+        .replayable = query->replayable,
         .reterr = reterr,
     };
     int rc = store_people(q.store, false, &q.conn, reterr);
