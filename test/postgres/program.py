@@ -227,6 +227,27 @@ def test_each_role_can_do_its_part_and_no_more(place):
             place.psql('DROP OWNED BY "%s"; DROP ROLE "%s"' % (role, role))
 
 
+FAILING = "endpoints: {broken: {url: 'exec:/bin/false', retry: {base: 50ms, factor: 1, failures: 100}}}\nroutes: [{to: broken}]\n"
+
+
+def stop(daemon):
+    daemon.terminate()
+    assert daemon.wait(DEADLINE_SECONDS) == 0, open(daemon.log).read()
+
+
+def test_a_failed_message_whose_due_time_is_cleared_by_hand_is_still_a_failed_one(place):  # B30, B40, B62
+    place.ok("init")
+    place.psql("INSERT INTO {s}.outbox (type) VALUES ('t')")
+    daemon = place.start(FAILING)
+    until("it failed more often than it may be handed out", lambda: int(place.psql("SELECT failures FROM {s}.outbox")) > 6)
+    stop(daemon)
+    before = int(place.psql("UPDATE {s}.outbox SET due_at = NULL RETURNING failures"))
+    daemon = place.start(FAILING)
+    until("it goes on", lambda: place.psql("SELECT failures > %d FROM {s}.outbox UNION ALL SELECT true FROM {s}.dead_letter" % before) == "t")
+    stop(daemon)
+    assert place.psql("SELECT attempts = failures AND json_array_length(story) > 6 FROM {s}.outbox") == "t"
+
+
 def test_three_instances_share_the_work_and_take_over_from_one_that_is_killed(place):
     place.ok("init")
     daemons = [place.start("instance: i%d\n%s" % (i, NULL)) for i in range(3)]

@@ -389,13 +389,46 @@ static int placed_compare(const void *a, const void *b)
     return x->seq < y->seq ? -1 : x->seq > y->seq;
 }
 
+/* By the key; one that is not fresh any more will be met again. */
+static const char FATES[] =
+    "SELECT v.place" MESSAGE_FATE " FROM unnest($1, $2, $3) AS v(place, handle, id) JOIN {box} b"
+    " ON b.id = v.id AND " HANDLE " = v.handle WHERE b.due_at IS NULL AND b.held_by IS NULL";
+
+/* What became of those that are not as new as they look: they were counted as handed out, or somebody made
+ * them fresh by hand.  The transaction is over; nobody else hands them out. */
+static int fresh_reply_fates(struct fresh *f, const size_t *rows, size_t count)
+{
+    struct pg_session *session = f->run->session;
+    struct array      *a = session->arrays;
+    struct row        *reply = session->reply.rows;
+    struct args        args = { .count = 0 };
+    PGresult          *result = NULL;
+    if (count == 0)
+        return PR_OK;
+    array_begin(&a[0], OID_INT8);
+    array_begin(&a[1], OID_INT8);
+    array_begin(&a[2], OID_UUID);
+    for (size_t i = 0; i < count; i++) {
+        array_i64(&a[0], (int64_t)rows[i]);
+        array_i64(&a[1], (int64_t)reply[rows[i]].row);
+        array_id(&a[2], reply[rows[i]].m.id);
+    }
+    for (int i = 0; i < 3; i++)
+        arg_array(&args, &a[i]);
+    int rc = link_do(f->run->link, FATES, session->box, &args, &result, f->run->reterr);
+    for (int i = 0; rc == PR_OK && i < PQntuples(result); i++)
+        pg_message_decode_fate(result, i, 1, &reply[field_i64(result, i, 0)].m);
+    return rc;
+}
+
 /* The oldest first: that is what people expect, though only the order within a lane is promised. */
 static int fresh_reply_rows(struct fresh *f)
 {
     struct cycle_reply *reply = &f->run->session->reply;
     struct placed      *order = arena_alloc_array(&f->run->session->arena, (size_t)f->rows, sizeof(order[0]));
-    size_t              count = 0;
-    if (order == NULL)
+    size_t             *fated = arena_alloc_array(&f->run->session->arena, (size_t)f->rows, sizeof(fated[0]));
+    size_t              count = 0, fated_count = 0;
+    if (order == NULL || fated == NULL)
         return error_set(f->run->reterr, PR_ENOMEM, "no memory for the rows of a reply");
     for (int i = 0; i < f->rows; i++) {
         if (row_range(f, i) <= f->lanes[field_int(f->result, i, 1)].whole)
@@ -405,11 +438,14 @@ static int fresh_reply_rows(struct fresh *f)
     int rc = PR_OK;
     for (size_t i = 0; i < count && rc == PR_OK; i++) {
         rc = pg_reply_new_row(f->run, f->result, order[i].row);
-        if (rc == PR_OK)
-            pg_seen_note(&f->run->session->seen, (int64_t)reply->rows[reply->row_count - 1].row,
-                         field_tid(f->result, order[i].row, COLUMN_TID));
+        if (rc != PR_OK)
+            break;
+        pg_seen_note(&f->run->session->seen, (int64_t)reply->rows[reply->row_count - 1].row,
+                     field_tid(f->result, order[i].row, COLUMN_TID));
+        if (pg_message_has_fate(f->result, order[i].row, 1))
+            fated[fated_count++] = reply->row_count - 1;
     }
-    return rc;
+    return rc == PR_OK ? fresh_reply_fates(f, fated, fated_count) : rc;
 }
 
 static int fresh_reply(struct fresh *f)

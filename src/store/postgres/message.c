@@ -40,8 +40,14 @@ static void decode_said(const PGresult *r, int row, int first, struct pr_message
     m->payload = field_slice(r, row, first + COLUMN_PAYLOAD);
 }
 
-static void decode_fate(const PGresult *r, int row, int first, struct pr_message *m)
+bool pg_message_has_fate(const PGresult *result, int row, int first)
 {
+    return !field_is_null(result, row, first + COLUMN_ATTEMPTS);
+}
+
+void pg_message_decode_fate(const PGresult *r, int row, int first, struct pr_message *m)
+{
+    first -= COLUMN_DUE;
     m->due_us = field_time(r, row, first + COLUMN_DUE);
     m->status = field_int(r, row, first + COLUMN_STATUS);
     m->failures = field_int(r, row, first + COLUMN_FAILURES);
@@ -82,7 +88,7 @@ void pg_message_decode(const PGresult *result, int row, int first, size_t payloa
 {
     *ret = (struct pr_message){ .seq = 0 };
     decode_said(result, row, first, ret);
-    decode_fate(result, row, first, ret);
+    pg_message_decode_fate(result, row, first + COLUMN_DUE, ret);
     *ret_lane = (unsigned)field_int(result, row, first + COLUMN_LANE);
     *ret_bad = defect(result, row, first, payload_max, ret);
 }

@@ -9,12 +9,15 @@
 #define HANDLE "(coalesce(b.row_id, b.seq) << 6 | b.lane)"
 
 /* What pg_message_decode() reads, in its order, of a table called b: what the sender said and how often it was
- * tried, the payload unless it is over a limit, and what became of it since.  Of a new row the last part
- * says nothing.  Every column of a row costs the server as much as ten NULLs, and nearly all of these are. */
+ * tried, the payload unless it is over a limit, and what became of it since: its fate.  New rows are read without
+ * the last part, which says nothing of nearly all of them: every column of a row costs the server as much as
+ * ten NULLs.  Of those that have a fate (somebody cleared the due time of one that had failed) attempts is not
+ * NULL, and it is read by itself. */
 #define MESSAGE_SAID                                                                                 \
     "b.lane, b.seq, b.id, b.destination, b.stream, b.type, b.source, b.subject, b.content_type,"     \
     " b.headers, b.correlation_id, b.causation_id, b.traceparent, b.tracestate,"                     \
-    " NULLIF(b.event, false) AS event, b.created_at, b.expires_at, NULLIF(b.attempts, 0) AS attempts"
+    " NULLIF(b.event, false) AS event, b.created_at, b.expires_at,"                                  \
+    " CASE WHEN b.attempts <> 0 OR b.status <> 1 THEN b.attempts END AS attempts"
 #define MESSAGE_PAYLOAD(limit)                                                                       \
     ", CASE WHEN octet_length(b.payload) <= " limit " THEN b.payload END,"                           \
     " CASE WHEN octet_length(b.payload) > " limit " THEN octet_length(b.payload) END"
@@ -42,9 +45,12 @@
  * handled, or is NULL. */
 void pg_message_decode(const PGresult *result, int row, int first, size_t payload_max, struct pr_message *ret,
                        unsigned *ret_lane, const char **ret_bad);
-/* The same of a new row, which has no fate yet. */
+/* The same of a new row, without its fate. */
 void pg_message_decode_new(const PGresult *result, int row, int first, size_t payload_max, struct pr_message *ret,
                            unsigned *ret_lane, const char **ret_bad);
+bool pg_message_has_fate(const PGresult *result, int row, int first);
+/* Columns from `first` on are MESSAGE_FATE. */
+void pg_message_decode_fate(const PGresult *result, int row, int first, struct pr_message *ret);
 /* Its payload's, also when that was left on the server. */
 size_t pg_message_size(const PGresult *result, int row, int first);
 
