@@ -22,16 +22,23 @@ static pr_slice url_schema(const char *url)
     return PR_STR("postrider");
 }
 
+/* The script is run again after an upgrade. */
+static void print_role(pr_slice s, const char *role)
+{
+    printf("DO $$BEGIN IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = '%.*s_%s') THEN CREATE ROLE \"%.*s_%s\"; END IF; END$$;\n",
+           SLICE_ARGS(s), role, SLICE_ARGS(s), role);
+}
+
 static void print_application(struct cli *cli, pr_slice s)
 {
-    printf("\n-- Applications send: by INSERT, by send(), or through the library.\n"
-           "CREATE ROLE \"%.*s_app\";\n"
-           "GRANT USAGE ON SCHEMA \"%.*s\" TO \"%.*s_app\";\n"
+    printf("\n-- Applications send: by INSERT, by send(), or through the library.\n");
+    print_role(s, "app");
+    printf("GRANT USAGE ON SCHEMA \"%.*s\" TO \"%.*s_app\";\n"
            "GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA \"%.*s\" TO \"%.*s_app\";\n"
            "GRANT SELECT ON \"%.*s\".meta TO \"%.*s_app\";\n"
            "GRANT SELECT (id, destination, box) ON \"%.*s\".dead_letter TO \"%.*s_app\";\n",
            SLICE_ARGS(s), SLICE_ARGS(s), SLICE_ARGS(s), SLICE_ARGS(s), SLICE_ARGS(s), SLICE_ARGS(s), SLICE_ARGS(s),
-           SLICE_ARGS(s), SLICE_ARGS(s));
+           SLICE_ARGS(s));
     for (size_t i = 0; i < cli->config->box_count; i++)
         printf("GRANT SELECT (id, destination),\n"
                "      INSERT (" SENDERS_COLUMNS ")\n"
@@ -39,18 +46,18 @@ static void print_application(struct cli *cli, pr_slice s)
                SLICE_ARGS(s), cli->config->boxes[i].name, SLICE_ARGS(s));
 }
 
-static void print_worker(pr_slice s, const char *role, const char *about)
+/* What people did is written once and never changed; who does nothing in their names does not write it. */
+static void print_worker(pr_slice s, const char *role, const char *about, bool for_people)
 {
-    printf("\n-- %s\n"
-           "CREATE ROLE \"%.*s_%s\";\n"
-           "GRANT USAGE ON SCHEMA \"%.*s\" TO \"%.*s_%s\";\n"
+    printf("\n-- %s\n", about);
+    print_role(s, role);
+    printf("GRANT USAGE ON SCHEMA \"%.*s\" TO \"%.*s_%s\";\n"
            "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA \"%.*s\" TO \"%.*s_%s\";\n"
            "GRANT USAGE, SELECT ON ALL SEQUENCES IN SCHEMA \"%.*s\" TO \"%.*s_%s\";\n"
            "REVOKE INSERT, UPDATE, DELETE ON \"%.*s\".meta FROM \"%.*s_%s\";\n"
            "REVOKE %sUPDATE, DELETE ON \"%.*s\".audit FROM \"%.*s_%s\";\n",
-           about, SLICE_ARGS(s), role, SLICE_ARGS(s), SLICE_ARGS(s), role, SLICE_ARGS(s), SLICE_ARGS(s), role,
-           SLICE_ARGS(s), SLICE_ARGS(s), role, SLICE_ARGS(s), SLICE_ARGS(s), role,
-           strcmp(role, "relay") == 0 ? "INSERT, " : "", SLICE_ARGS(s), SLICE_ARGS(s), role);
+           SLICE_ARGS(s), SLICE_ARGS(s), role, SLICE_ARGS(s), SLICE_ARGS(s), role, SLICE_ARGS(s), SLICE_ARGS(s), role,
+           SLICE_ARGS(s), SLICE_ARGS(s), role, for_people ? "" : "INSERT, ", SLICE_ARGS(s), SLICE_ARGS(s), role);
 }
 
 int cli_print_grants(struct cli *cli)
@@ -62,10 +69,11 @@ int cli_print_grants(struct cli *cli)
     }
     printf("-- Run this as the owner of the schema %.*s, after postrider init; again after each new box and after an upgrade.\n", SLICE_ARGS(s));
     print_application(cli, s);
-    print_worker(s, "relay", "postrider run.");
+    bool has_http = cli->config->http_listen[0] != '\0'; /* people's orders come to it, too */
+    print_worker(s, "relay", has_http ? "postrider run, with its HTTP API." : "postrider run.", has_http);
     if (config_wal(cli->config) != NULL)
         printf("-- The server's log is a source. Whoever logs in for postrider run needs this; it is not inherited:\n"
                "-- ALTER ROLE NAME REPLICATION;\n");
-    print_worker(s, "admin", "People: every command but init.");
+    print_worker(s, "admin", "People: every command but init.", true);
     return EXIT_DONE;
 }

@@ -89,6 +89,11 @@ def until(what, condition):
         time.sleep(0.05)
 
 
+def stop(daemon):
+    daemon.terminate()
+    assert daemon.wait(DEADLINE_SECONDS) == 0, open(daemon.log).read()
+
+
 def test_an_open_breaker_is_seen_from_outside(place):  # B72, B73, B200
     place.ok("init")
     breaker_story(place.ok, place.start, place.psql)
@@ -195,10 +200,7 @@ def test_the_example_in_c_sends(place):
 
 def test_each_role_can_do_its_part_and_no_more(place):
     place.ok("init")
-    place.psql(place.ok("init", "--grants"))
-    roles = {name: "%s_%s" % (place.schema, name) for name in ("app", "relay", "admin")}
-    for role in roles.values():
-        place.psql('ALTER ROLE "%s" LOGIN' % role)
+    roles = make_roles(place)
     try:
         app, relay, admin = roles["app"], roles["relay"], roles["admin"]
         place.psql("INSERT INTO {s}.outbox (type, payload) VALUES ('a', 'x')", user=app)
@@ -223,16 +225,70 @@ def test_each_role_can_do_its_part_and_no_more(place):
         daemon.terminate()
         assert daemon.wait(DEADLINE_SECONDS) == 0, open(daemon.log).read()
     finally:
-        for role in roles.values():
-            place.psql('DROP OWNED BY "%s"; DROP ROLE "%s"' % (role, role))
+        drop_roles(place, roles)
+
+
+def drop_roles(place, roles):
+    for role in roles.values():
+        place.psql('DROP OWNED BY "%s"; DROP ROLE "%s"' % (role, role))
+
+
+def make_roles(place, *arguments):
+    """Three roles by the script that is printed, which can be run again; who may log in as which."""
+    for _ in range(2):
+        place.psql(place.ok("init", "--grants", *arguments))
+    roles = {name: "%s_%s" % (place.schema, name) for name in ("app", "relay", "admin")}
+    for role in roles.values():
+        place.psql('ALTER ROLE "%s" LOGIN' % role)
+    return roles
+
+
+OLD_SEND = """DROP FUNCTION {s}.send(text, text, text, text, jsonb, timestamptz, timestamptz, uuid, boolean, text, text,
+                    text, text, text, text, text, text);
+    CREATE FUNCTION {s}.send(type text, payload text, stream text DEFAULT NULL, destination text DEFAULT '',
+        headers jsonb DEFAULT NULL, due timestamptz DEFAULT NULL, expires timestamptz DEFAULT NULL, id uuid DEFAULT NULL,
+        event boolean DEFAULT false, content_type text DEFAULT NULL, box text DEFAULT 'outbox') RETURNS uuid
+        LANGUAGE sql AS 'SELECT NULL::uuid';
+    REVOKE ALL ON FUNCTION {s}.send(text, text, text, text, jsonb, timestamptz, timestamptz, uuid, boolean, text, text) FROM PUBLIC;
+    GRANT EXECUTE ON FUNCTION {s}.send(text, text, text, text, jsonb, timestamptz, timestamptz, uuid, boolean, text, text) TO "{s}_app";
+    UPDATE {s}.meta SET value = '10' WHERE key = 'schema_version'"""
+
+
+def test_roles_keep_their_rights_when_the_tables_are_upgraded_or_there_is_a_new_box(place):
+    place.ok("init")
+    roles = make_roles(place)
+    try:
+        place.psql(OLD_SEND)
+        place.ok("init")
+        assert place.psql("SELECT {s}.send(type => 'a', payload => 'x') IS NOT NULL", user=roles["app"]) == "t"
+        with open(os.path.join(place.path, "more.yaml"), "w") as file:
+            file.write("boxes: {ledger: {}}\n" + NULL)
+        place.ok("init", "-c", "more.yaml")
+        assert place.psql("SELECT count(*) FROM {s}.messages", user=roles["admin"]) == "1"
+        place.psql("SELECT count(*) FROM {s}.messages", user=roles["app"], fails="permission denied")
+    finally:
+        drop_roles(place, roles)
+
+
+def test_a_relay_with_an_http_api_takes_orders_of_people(place):  # B202
+    with open(os.path.join(place.path, "http.yaml"), "w") as file:
+        file.write("http: {listen: 127.0.0.1:0}\n" + NULL)
+    place.ok("init")
+    roles = make_roles(place, "-c", "http.yaml")
+    try:
+        daemon = place.start("http: {listen: 127.0.0.1:0}\n" + NULL, user=roles["relay"])
+        until("it listens", lambda: "port=" in open(daemon.log).read())
+        port = open(daemon.log).read().split("port=")[1].split()[0]
+        done = subprocess.run(["curl", "-sS", "-H", "Content-Type: application/json", "-H", "X-Postrider: 1", "-d", "{}",
+                               "http://127.0.0.1:%s/v1/endpoints/nowhere/pause" % port], capture_output=True, text=True)
+        assert place.psql("SELECT action FROM {s}.audit") == "pause", (done.stdout, done.stderr)
+        place.psql("DELETE FROM {s}.audit", user=roles["relay"], fails="permission denied")
+        stop(daemon)
+    finally:
+        drop_roles(place, roles)
 
 
 FAILING = "endpoints: {broken: {url: 'exec:/bin/false', retry: {base: 50ms, factor: 1, failures: 100}}}\nroutes: [{to: broken}]\n"
-
-
-def stop(daemon):
-    daemon.terminate()
-    assert daemon.wait(DEADLINE_SECONDS) == 0, open(daemon.log).read()
 
 
 def test_a_failed_message_whose_due_time_is_cleared_by_hand_is_still_a_failed_one(place):  # B30, B40, B62

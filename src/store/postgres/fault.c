@@ -24,7 +24,9 @@ static const struct {
     { "25006", PR_ESTORE,   "the server is a read-only standby: connect to the primary" },
     { "3F000", PR_ESCHEMA,  "run postrider init" },
     { "42P01", PR_ESCHEMA,  "run postrider init" },
-    { "42703", PR_ESCHEMA,  "a table has other columns than this program knows: run postrider init" },
+    { "42703", PR_ESCHEMA,  "a table in the place of postrider's has other columns: restore it, or name another schema in"
+                            " the URL (schema=NAME)" },
+    { "42P07", PR_ESCHEMA,  "it is not postrider's: name another schema in the URL (schema=NAME)" },
     { "42883", PR_ESCHEMA,  "run postrider init" },
     { "42704", PR_ESCHEMA,  "run postrider init" },
     { "XX001", PR_ECORRUPT, "restore a backup" },

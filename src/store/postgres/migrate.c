@@ -86,8 +86,8 @@ static int box_make(struct link *link, pr_slice box, bool *made, struct pr_error
     if (rc != PR_OK || field_bool(result, 0, 0))
         return rc;
     if (field_bool(result, 0, 1))
-        return error_set(reterr, PR_EINVAL, "there is a table %.*s already that is no box: choose another name",
-                         SLICE_ARGS(box));
+        return error_set(reterr, PR_EINVAL, "there is a table %.*s already that is no box: name another box, or another schema"
+                                            " in the URL (schema=NAME)", SLICE_ARGS(box));
     *made = true;
     for (size_t i = 0; i < postgres_migrations_count && rc == PR_OK; i++)
         if (is_for_boxes(&postgres_migrations[i]))
@@ -105,6 +105,30 @@ static int views_make(struct link *link, struct pr_error *reterr)
     buf_init(&script, SCRIPT_MAX);
     pg_views_write(&script, slice_from(link->place->schema), boxes);
     return script_run(link, &script, reterr);
+}
+
+/* ---- Rights ----------------------------------------------------------------------------------- */
+
+/* As statements: who may call send(), and who may look at views.  Both are made anew, and an application must
+ * not stop because the tables were upgraded. */
+static int rights_read(struct link *link, struct buf *ret, struct pr_error *reterr)
+{
+    PGresult   *result;
+    struct args args = { .count = 0 };
+    arg_text(&args, slice_from(link->place->schema));
+    int rc = link_do(link,
+                     "SELECT DISTINCT format('GRANT %s ON %s TO %s%s;', a.privilege_type, o.name,"
+                     " CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END,"
+                     " CASE WHEN a.is_grantable THEN ' WITH GRANT OPTION' ELSE '' END)"
+                     " FROM (SELECT format('%I.%I', $1::text, relname) AS name, relacl AS acl, relowner AS owner"
+                     " FROM pg_class WHERE relnamespace = to_regnamespace(quote_ident($1)) AND relkind = 'v'"
+                     " UNION ALL SELECT format('ALL FUNCTIONS IN SCHEMA %I', $1::text), proacl, proowner"
+                     " FROM pg_proc WHERE pronamespace = to_regnamespace(quote_ident($1)) AND proname = 'send') o,"
+                     " aclexplode(o.acl) a WHERE a.grantee <> o.owner AND pg_has_role(o.owner, 'USAGE')",
+                     NO_BOX, &args, &result, reterr);
+    for (int i = 0; rc == PR_OK && i < PQntuples(result); i++)
+        buf_add_slice(ret, field_slice(result, i, 0));
+    return rc;
 }
 
 /* ---- The whole ------------------------------------------------------------------------------- */
@@ -187,10 +211,32 @@ static int server_check(struct link *link, struct pr_error *reterr)
     return PR_OK;
 }
 
+/* Files, boxes, and what is made anew when there were some. */
+static int schema_grow(struct link *link, int version, const char *const *boxes, size_t box_count, struct pr_error *reterr)
+{
+    struct buf rights;
+    bool       changed = version < pg_schema_wanted();
+    buf_init(&rights, SCRIPT_MAX);
+    int rc = rights_read(link, &rights, reterr);
+    if (rc == PR_OK)
+        rc = files_run(link, version, reterr);
+    if (rc == PR_OK)
+        rc = box_make(link, PR_STR("outbox"), &changed, reterr);
+    if (rc == PR_OK)
+        rc = box_make(link, PR_STR("inbox"), &changed, reterr);
+    for (size_t i = 0; i < box_count && rc == PR_OK; i++)
+        rc = box_make(link, slice_from(boxes[i]), &changed, reterr);
+    if (rc == PR_OK && changed)
+        rc = views_make(link, reterr);
+    if (rc == PR_OK && changed && rights.size > 0)
+        return script_run(link, &rights, reterr);
+    buf_fini(&rights);
+    return rc;
+}
+
 static int migrate_inside(struct link *link, const char *const *boxes, size_t box_count, struct pr_error *reterr)
 {
     int         version = 0;
-    bool        changed = false;
     struct args args = { .count = 0 };
     arg_text(&args, slice_from(link->place->schema));
     int rc = link_do(link, "SELECT pg_advisory_xact_lock(hashtextextended('postrider ' || $1, 0))", NO_BOX, &args, NULL,
@@ -202,15 +248,7 @@ static int migrate_inside(struct link *link, const char *const *boxes, size_t bo
     if (rc == PR_OK && version == 0)
         rc = schema_make(link, reterr);
     if (rc == PR_OK)
-        rc = files_run(link, version, reterr);
-    if (rc == PR_OK)
-        rc = box_make(link, PR_STR("outbox"), &changed, reterr);
-    if (rc == PR_OK)
-        rc = box_make(link, PR_STR("inbox"), &changed, reterr);
-    for (size_t i = 0; i < box_count && rc == PR_OK; i++)
-        rc = box_make(link, slice_from(boxes[i]), &changed, reterr);
-    if (rc == PR_OK && (changed || version < pg_schema_wanted()))
-        rc = views_make(link, reterr);
+        rc = schema_grow(link, version, boxes, box_count, reterr);
     return rc;
 }
 
