@@ -81,6 +81,14 @@ int cli_load_config(struct cli *cli)
     return EXIT_CONFIG;
 }
 
+int cli_store_fault(const struct cli *cli, const struct pr_error *err)
+{
+    (void)cli_fault(err);
+    if (err->code != PR_EINVAL)
+        return EXIT_STORE;
+    return flag_given(&cli->flags, FLAG_STORE) ? EXIT_USAGE : EXIT_CONFIG; /* its URL is wrong */
+}
+
 int cli_open_store(struct cli *cli)
 {
     struct pr_error err;
@@ -93,10 +101,7 @@ int cli_open_store(struct cli *cli)
 
     if (store_open(&options, &cli->store, &err) == PR_OK && store_check(&cli->store, &err) == PR_OK)
         return EXIT_DONE;
-    (void)cli_fault(&err);
-    if (err.code != PR_EINVAL)
-        return EXIT_STORE;
-    return flag_given(&cli->flags, FLAG_STORE) ? EXIT_USAGE : EXIT_CONFIG; /* its URL is wrong */
+    return cli_store_fault(cli, &err);
 }
 
 void cli_forget_environment(void)

@@ -86,6 +86,7 @@ int cli_fault(const struct pr_error *error);
 int cli_load_config(struct cli *cli);
 /* ... and the store, with its tables checked. */
 int cli_open_store(struct cli *cli);
+int cli_store_fault(const struct cli *cli, const struct pr_error *err); /* says it; the exit code */
 /* For commands that bring their own configuration: POSTRIDER_STORE must not lead them to
  * somebody's real messages. */
 void cli_forget_environment(void);

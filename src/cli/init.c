@@ -31,8 +31,9 @@ int run_init(struct cli *cli)
     ASSERT(boxes != NULL);
     for (size_t i = 0; i < cli->config->box_count; i++)
         boxes[i] = cli->config->boxes[i].name;
-    if (store_open(&options, &cli->store, &err) != PR_OK ||
-        store_migrate(&cli->store, boxes, cli->config->box_count, &err) != PR_OK ||
+    if (store_open(&options, &cli->store, &err) != PR_OK)
+        return cli_store_fault(cli, &err);
+    if (store_migrate(&cli->store, boxes, cli->config->box_count, &err) != PR_OK ||
         store_query(&cli->store, &query, &cli->arena, &reply, &err) != PR_OK) {
         (void)cli_fault(&err);
         return EXIT_STORE;

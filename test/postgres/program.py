@@ -304,6 +304,31 @@ def test_a_failed_message_whose_due_time_is_cleared_by_hand_is_still_a_failed_on
     assert place.psql("SELECT attempts = failures AND json_array_length(story) > 6 FROM {s}.outbox") == "t"
 
 
+def test_a_relay_goes_on_when_somebody_alters_a_column_under_it(place):
+    place.ok("init")
+    daemon = place.start(NULL)
+    place.psql("INSERT INTO {s}.outbox (type) VALUES ('before')")
+    until("it delivers", lambda: place.psql("SELECT count(*) FROM {s}.outbox") == "0")
+    place.psql("DROP VIEW {s}.messages, {s}.blocked_streams; ALTER TABLE {s}.outbox ALTER source TYPE varchar(200);"
+               "INSERT INTO {s}.outbox (type) VALUES ('after')")
+    until("it still delivers", lambda: place.psql("SELECT count(*) FROM {s}.outbox") == "0")
+    stop(daemon)
+    assert "store_trouble" not in open(daemon.log).read(), open(daemon.log).read()
+
+
+def test_tables_of_others_are_refused_with_what_to_do(place):
+    place.psql("CREATE SCHEMA {s}; CREATE TABLE {s}.outbox (id int)")
+    for refuses in ("outbox", "dead_letter"):
+        done = place.run("init")
+        assert done.returncode == 5 and refuses in done.stderr and "schema=NAME" in done.stderr, done
+        place.psql("DROP TABLE {s}.%s; CREATE TABLE {s}.dead_letter (id int)" % refuses)
+    place.psql("DROP TABLE {s}.dead_letter")
+    place.ok("init")
+    place.psql("SET client_min_messages = warning; DROP TABLE {s}.outbox CASCADE; CREATE TABLE {s}.outbox (id int)")
+    done = place.run("status")
+    assert done.returncode == 5 and "other columns" in done.stderr and "schema=NAME" in done.stderr, done
+
+
 def test_three_instances_share_the_work_and_take_over_from_one_that_is_killed(place):
     place.ok("init")
     daemons = [place.start("instance: i%d\n%s" % (i, NULL)) for i in range(3)]

@@ -134,9 +134,9 @@ int link_ensure(struct link *link, struct pr_error *reterr)
     link_down(link);
     link->state[0] = '\0';
     if (now_us < link->retry_at_us)
-        return error_set(reterr, PR_ESTORE, "the server cannot be reached; the next attempt is in %lld ms",
+        return error_set(reterr, link->refusal.code, "%s; the next attempt is in %lld ms", link->refusal.text,
                          (long long)(link->retry_at_us - now_us) / 1000 + 1);
-    int rc = link_connect(link, reterr);
+    int rc = link_connect(link, &link->refusal);
     if (rc == PR_OK) {
         link->retry_wait_us = 0;
         return PR_OK;
@@ -144,5 +144,5 @@ int link_ensure(struct link *link, struct pr_error *reterr)
     link_down(link);
     link->retry_wait_us = link->retry_wait_us == 0 ? RETRY_FIRST_US : min64(2 * link->retry_wait_us, RETRY_LAST_US);
     link->retry_at_us = clock_mono_us(clock_system()) + link->retry_wait_us;
-    return rc;
+    return error_set(reterr, rc, "%s", link->refusal.text);
 }

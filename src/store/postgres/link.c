@@ -17,6 +17,7 @@
 #define SQL_MAX 65536
 #define NAME_SIZE 24
 #define GATHER_US 250 /* the socket takes what the server sends in several times as long */
+#define STALE_PLAN "0A000" /* somebody altered a table: what was prepared has other types now */
 
 struct statement {
     const char *sql; /* the template: which one it is; NULL: it was made of parts */
@@ -419,6 +420,8 @@ int link_run(struct link *link, struct pr_error *reterr)
     link->step_count = 0;
     if (strcmp(link->state, "26000") == 0 || strcmp(link->state, "42P05") == 0)
         link->pooled = true; /* somebody hands out other server connections: names mean nothing there */
+    if (strcmp(link->state, STALE_PLAN) == 0)
+        link_down(link);
     return rc;
 }
 
@@ -456,7 +459,7 @@ void link_rollback(struct link *link)
 
 bool link_should_retry(const struct link *link)
 {
-    static const char *const states[] = { "40001", "40P01", "26000", "42P05" };
+    static const char *const states[] = { "40001", "40P01", "26000", "42P05", STALE_PLAN };
     for (size_t i = 0; i < ARRAY_LENGTH(states); i++)
         if (strcmp(link->state, states[i]) == 0)
             return true;

@@ -58,6 +58,7 @@ struct link {
     uint64_t            generation; /* counts connections, from 1 on */
     int64_t             lock_timeout_us;
     int64_t             retry_at_us, retry_wait_us; /* by the monotonic clock of this machine */
+    struct pr_error     refusal;    /* why the latest attempt failed */
 
     struct statement **statements; /* one for each template and box */
     size_t             statement_count, statement_room;
