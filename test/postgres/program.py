@@ -329,6 +329,21 @@ def test_tables_of_others_are_refused_with_what_to_do(place):
     assert done.returncode == 5 and "other columns" in done.stderr and "schema=NAME" in done.stderr, done
 
 
+def test_rows_over_the_limits_become_dead_letters_however_long_they_are(place):  # B9
+    place.ok("init")
+    daemon = place.start(NULL)
+    long = "(SELECT string_agg(md5(i::text), '') FROM generate_series(1, 200) i)"  # what the server cannot compress
+    place.psql("INSERT INTO {s}.outbox (type, stream) VALUES ('long', %s), (%s, 'long'), ('good', 'stream')" % (long, long))
+    until("all are settled", lambda: place.psql("SELECT count(*) FROM {s}.outbox") == "0")
+    assert place.psql("SELECT count(*) FROM {s}.dead_letter WHERE %s IN (type, stream)" % long) == "2"
+    place.psql("INSERT INTO {s}.outbox (type, attempts, failures) VALUES ('damaged', 2147483647, 2147483647), ('good', 0, 0)")
+    until("a counter is no way out", lambda: place.psql("SELECT count(*) FROM {s}.outbox") == "0")
+    assert place.psql("SELECT count(*) FROM {s}.dead_letter WHERE type = 'damaged'") == "1"
+    found = place.ok("dead", "list", "--json", "--stream", place.psql("SELECT " + long))
+    assert [json.loads(line)["type"] for line in found.splitlines()] == ["long"], found
+    stop(daemon)
+
+
 def test_three_instances_share_the_work_and_take_over_from_one_that_is_killed(place):
     place.ok("init")
     daemons = [place.start("instance: i%d\n%s" % (i, NULL)) for i in range(3)]

@@ -219,16 +219,16 @@ static void sql_key(struct sql *sql, const struct listing *l)
 {
     const struct filter *f = l->filter;
     const struct {
-        const char *column;
+        const char *before, *behind; /* the number of the value; as the index has it */
         pr_slice    value;
-    } keys[] = { { "fingerprint", l->table == LISTING_DEAD ? f->fingerprint : NO_BOX },
-                 { "stream", l->table == LISTING_DEAD ? f->stream : NO_BOX },
-                 { "endpoint", l->table == LISTING_DEAD ? f->endpoint : NO_BOX },
-                 { "box", l->table != LISTING_BOX ? l->box : NO_BOX } };
+    } keys[] = { { "b.fingerprint = $", "", l->table == LISTING_DEAD ? f->fingerprint : NO_BOX },
+                 { "left(b.stream, 255) = left($", ", 255)", l->table == LISTING_DEAD ? f->stream : NO_BOX },
+                 { "b.endpoint = $", "", l->table == LISTING_DEAD ? f->endpoint : NO_BOX },
+                 { "b.box = $", "", l->table != LISTING_BOX ? l->box : NO_BOX } };
     for (size_t i = 0; i < ARRAY_LENGTH(keys); i++)
         if (keys[i].value.size > 0) {
             arg_text(&sql->args, keys[i].value);
-            snprintf(sql->key, sizeof(sql->key), " AND b.%s = $%d", keys[i].column, sql->args.count);
+            snprintf(sql->key, sizeof(sql->key), " AND %s%d%s", keys[i].before, sql->args.count, keys[i].behind);
             return;
         }
 }

@@ -177,7 +177,7 @@ static const char KEYS[] =
 /* Strict streams wait behind a dead letter. */
 static const char DEAD_HEAD[] =
     "SELECT b.row_id, " MESSAGE_COLUMNS(MESSAGE_NO_PAYLOAD) ", b.cause, b.died_at FROM {schema}.dead_letter b"
-    " WHERE b.stream = $1 AND b.box = $2 AND b.endpoint = $3 AND b.seq < $4 AND b.edited_as IS NULL ORDER BY "
+    " WHERE left(b.stream, 255) = left($1, 255) AND b.stream = $1 AND b.box = $2 AND b.endpoint = $3 AND b.seq < $4 AND b.edited_as IS NULL ORDER BY "
     "b.seq LIMIT 1";
 
 static int dead_head_read(const struct overview *o, struct stream_list *streams,

@@ -30,6 +30,7 @@ struct plan {
 };
 
 #define SAME_ROW "b.id = v.id AND " HANDLE " = v.handle"
+#define FAILURES(t) "least(" t ".failures, 1000000000)" /* COUNTER_MAX: one damaged number must not stop the cycle */
 
 /* ---- Which statement ------------------------------------------------------------------------- */
 
@@ -148,7 +149,7 @@ static const char DEAD_ROWS[] =
     " dead AS (INSERT INTO {schema}.dead_letter (box, xid, " MESSAGE_MOVED("") ", status, attempts, failures,"
     " failure_reason, code, error, failed_at, story, endpoint, cause, limit_reached, rule, fingerprint, died_at)"
     " SELECT {box_name}, g.xid, " MESSAGE_MOVED("g.") ", g.status | g.bits | 32768, coalesce(g.number, g.attempts),"
-    " g.failures + g.counted::int, coalesce(g.reason, g.failure_reason),"
+    " " FAILURES("g") " + g.counted::int, coalesce(g.reason, g.failure_reason),"
     " CASE WHEN g.reason IS NULL THEN g.code ELSE g.new_code END,"
     " CASE WHEN g.reason IS NULL THEN g.error ELSE g.new_error END,"
     " CASE WHEN g.counted THEN " NOW("$16") " ELSE g.failed_at END, coalesce(g.new_story, g.story),"
@@ -162,7 +163,7 @@ static const char UPDATE_ROWS[] =
     " handed_out)),"
     " found AS MATERIALIZED (SELECT v.ord FROM v JOIN {box} b ON " SAME_ROW "),"
     " done AS (UPDATE {box} b SET status = b.status | v.bits, attempts = coalesce(v.attempts, b.attempts),"
-    " failures = b.failures + v.failed::int, failure_reason = coalesce(v.reason, b.failure_reason),"
+    " failures = " FAILURES("b") " + v.failed::int, failure_reason = coalesce(v.reason, b.failure_reason),"
     " code = CASE WHEN v.reason IS NULL THEN b.code ELSE v.code END,"
     " error = CASE WHEN v.reason IS NULL THEN b.error ELSE v.error END,"
     " failed_at = CASE WHEN v.reason IS NULL THEN b.failed_at ELSE " NOW("$16") " END,"

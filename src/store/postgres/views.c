@@ -52,8 +52,8 @@ static const char ENDPOINTS[] =
  * endpoint that is open: then endpoint_state says so. */
 static const char MESSAGES[] =
     "SELECT '{box}'::text AS box, b.seq, b.id,"
-    " CASE WHEN (coalesce(b.row_id, b.seq) << 6 | b.lane, b.attempts + 1) IN"
-    " (SELECT handle, number FROM \"{schema}\".in_flight WHERE box = '{box}') THEN 'in-flight'"
+    " CASE WHEN (coalesce(b.row_id, b.seq) << 6 | b.lane, b.attempts) IN"
+    " (SELECT handle, number - 1 FROM \"{schema}\".in_flight WHERE box = '{box}') THEN 'in-flight'"
     " WHEN b.due_at = 'infinity' THEN 'parked'"
     " WHEN strpos(b.held_by, '/') < length(b.held_by) THEN 'held'"
     " WHEN b.due_at > now() AND (b.status & 32768) = 0 AND b.attempts = 0 THEN 'delayed'"
