@@ -349,12 +349,13 @@ static int link_lost(struct link *link, struct pr_error *reterr)
 }
 
 /* Rows that are still coming are let gather.  The server sends eight kilobytes at a time; who wakes up for every one of
- * them is so often on the other processor that those who send must wait for it.  Over TLS libpq may have more than the
- * socket tells, so there it waits by itself. */
+ * them is so often on the other processor that those who send must wait for it.  When it is encrypted libpq
+ * may have more than the socket tells, so there it waits by itself. */
 static void answer_await(struct link *link)
 {
     struct pollfd socket = { .fd = PQsocket(link->pg), .events = POLLIN };
-    for (bool more = false; !PQsslInUse(link->pg) && PQisBusy(link->pg); more = true) {
+    bool          bare = !PQsslInUse(link->pg) && !PQgssEncInUse(link->pg);
+    for (bool more = false; bare && PQisBusy(link->pg); more = true) {
         if (poll(&socket, 1, -1) < 0 && errno != EINTR)
             return;
         if (more)
