@@ -20,7 +20,7 @@
 #define MODEL_SEQUENCES_DEFAULT 1000
 #endif
 #define MODEL_FILE_SHARE 20     /* a file is that much slower than memory */
-#define MODEL_POSTGRES 100      /* sequences on a server, which is slower still */
+#define MODEL_POSTGRES 70       /* sequences on a server, which is slower still */
 #define OPS 200
 
 static const struct {

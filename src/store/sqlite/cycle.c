@@ -237,6 +237,10 @@ static void cycle_landed(struct cycle_run *run, int64_t data_version)
     session->number = known && session->number > c->number ? session->number : c->number;
     session->owner = run->owner;
     session->data_version = data_version;
+    if (c->fresh_rows > 0) { /* other cycles (a lease is renewed) have not looked for rows */
+        session->fresh_version = data_version;
+        session->told_fresh = false;
+    }
     memcpy(session->position_before, run->position_before, sizeof(session->position_before));
     memcpy(session->position, run->position, sizeof(session->position));
     if (run->took) /* not before: on a full disk it would be said with each try */

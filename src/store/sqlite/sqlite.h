@@ -89,6 +89,8 @@ struct session {
     char *log_path;           /* the -wal file; NULL in memory */
     bool watching;            /* a write to it will be told */
     int64_t data_version;     /* what the latest cycle has seen */
+    int64_t fresh_version;    /* ... and the latest one that looked for new rows */
+    bool told_fresh;          /* that there may be some: once, until they were looked for */
     int64_t active_us;        /* when something last changed, real time */
     int64_t stirred_us;       /* when the log file was last written to */
 };

@@ -83,14 +83,17 @@ void wait_drain(struct session *session)
         return;
 }
 
-/* Has another connection committed since our latest cycle? */
+/* Has another connection committed since our latest cycle, or before it and after the latest that looked for new
+ * rows? */
 static bool others_committed(struct session *session)
 {
     int64_t version = session->data_version;
     conn_lock(session->conn);
     int rc = conn_int(session->conn, "PRAGMA data_version", session->box, NULL, 0, &version, NULL);
     conn_unlock(session->conn);
-    return rc != PR_OK || version != session->data_version; /* in doubt, look */
+    bool unseen = !session->told_fresh && session->fresh_version != session->data_version;
+    session->told_fresh |= unseen;
+    return rc != PR_OK || version != session->data_version || unseen; /* in doubt, look */
 }
 
 /* Standing by we need not look at each commit of the owner's: only whether it is still there. */
