@@ -7,6 +7,7 @@
 #include "base/util.h"
 #include "core/fingerprint.h"
 #include "core/story.h"
+#include "store/action.h"
 #include "store/audit.h"
 #include "store/memory_model.h"
 
@@ -25,23 +26,6 @@ struct target {
 struct targets {
     struct target *list;
     size_t         count, capacity;
-};
-
-/*    what each action is called in the story (NULL: it leaves no line), and what it tells */
-static const struct {
-    const char      *step;
-    enum notice_kind notice;
-    bool             on_dead;
-} actions[] = {
-    [ADMIN_RETRY]        = { "retry",       NOTICE_DUE,    false },
-    [ADMIN_RELEASE]      = { NULL,          NOTICE_DUE,    false },
-    [ADMIN_PARK]         = { "park",        NOTICE_PARKED, false },
-    [ADMIN_DISCARD]      = { NULL,          NOTICE_GONE,   false },
-    [ADMIN_DEAD_ADD]     = { "dead_letter", NOTICE_PARKED, false }, /* strict streams wait behind it */
-    [ADMIN_DEAD_REPLAY]  = { "replay",      NOTICE_DUE,    true },
-    [ADMIN_DEAD_DISCARD] = { NULL,          NOTICE_GONE,   true },
-    [ADMIN_DEAD_EDIT]    = { "edit",        NOTICE_DUE,    true },
-    [ADMIN_DEAD_NOTE]    = { NULL,          NOTICE_DUE,    true }, /* nobody is told */
 };
 
 /* ---- Finding -------------------------------------------------------------------------------- */
@@ -108,7 +92,7 @@ static int targets_find(struct targets *t, struct memory *memory, const struct a
     flights_mark(memory);
     list_foreach(box_node, &memory->boxes) {
         struct box *box = LIST_ENTRY(box_node, struct box, node);
-        list_foreach(node, actions[admin->kind].on_dead ? &box->dead : &box->rows) {
+        list_foreach(node, action_of(admin->kind)->on_dead ? &box->dead : &box->rows) {
             struct stored *row = LIST_ENTRY(node, struct stored, order);
             if (row->row <= filter->after ||
                 !filter_matches(filter, row, row_state(memory, row, filter, now_us)))
@@ -123,7 +107,7 @@ static int targets_find(struct targets *t, struct memory *memory, const struct a
                 return PR_ENOMEM;
         }
     }
-    if (actions[admin->kind].on_dead && t->count > 1) /* dead letters are in one order */
+    if (action_of(admin->kind)->on_dead && t->count > 1) /* dead letters are in one order */
         qsort(t->list, t->count, sizeof(t->list[0]), compare_targets);
     return PR_OK;
 }
@@ -147,7 +131,7 @@ static int target_take_story(struct target *target, const struct admin *admin, i
     const struct stored *row = target->row;
     struct story_line line = {
         .at_us = now_us, .attempt = row->m.attempts, .endpoint = row_endpoint(row),
-        .error = admin->why, .rule = admin->by, .step = actions[admin->kind].step,
+        .error = admin->why, .rule = admin->by, .step = action_of(admin->kind)->step,
     };
     if (line.step == NULL)
         return PR_OK;
@@ -223,7 +207,7 @@ static int targets_take(struct targets *t, const struct admin *admin, bool each,
         if (admin->kind == ADMIN_DEAD_EDIT && target_take_edited(target, admin, now_us) < 0)
             return PR_ENOMEM;
         if (each && admin->kind != ADMIN_DEAD_NOTE) {
-            target->notice = notice_new(row->box, actions[admin->kind].notice, row, row_endpoint(row));
+            target->notice = notice_new(row->box, action_of(admin->kind)->notice, row, row_endpoint(row));
             if (target->notice == NULL)
                 return PR_ENOMEM;
         }

@@ -8,6 +8,7 @@
 #include "base/util.h"
 #include "core/fingerprint.h"
 #include "core/story.h"
+#include "store/action.h"
 #include "store/audit.h"
 #include "store/postgres/import.h"
 #include "store/postgres/listing.h"
@@ -42,29 +43,9 @@ struct order {
     struct pr_error       *reterr;
 };
 
-/*    the action in the story (NULL: no line), what is told, where it looks */
-static const struct action {
-    const char        *step;
-    enum notice_kind   notice;
-    enum listing_table table;
-} actions[] = {
-    [ADMIN_RETRY]        = { "retry",       NOTICE_DUE,      LISTING_BOX },
-    [ADMIN_RELEASE]      = { NULL,          NOTICE_DUE,      LISTING_BOX },
-    [ADMIN_PARK]         = { "park",        NOTICE_PARKED,   LISTING_BOX },
-    [ADMIN_DISCARD]      = { NULL,          NOTICE_GONE,     LISTING_BOX },
-    [ADMIN_DEAD_ADD]     = { "dead_letter", NOTICE_PARKED,   LISTING_BOX },
-    [ADMIN_DEAD_REPLAY]  = { "replay",      NOTICE_DUE,      LISTING_DEAD },
-    [ADMIN_DEAD_DISCARD] = { NULL,          NOTICE_GONE,     LISTING_DEAD },
-    [ADMIN_DEAD_EDIT]    = { "edit",        NOTICE_DUE,      LISTING_DEAD },
-    [ADMIN_DEAD_NOTE]    = { NULL,          NOTICE_DUE,      LISTING_DEAD }, /* nobody is told */
-    [ADMIN_DEAD_IMPORT]  = { NULL,          NOTICE_RELOAD,   LISTING_DEAD },
-    [ADMIN_PAUSE]        = { NULL,          NOTICE_ENDPOINT, LISTING_BOX },
-    [ADMIN_RESUME]       = { NULL,          NOTICE_ENDPOINT, LISTING_BOX },
-};
-
 static const struct action *order_action(const struct order *o)
 {
-    return &actions[o->admin->kind];
+    return action_of(o->admin->kind);
 }
 
 static int no_memory(struct order *o)
@@ -191,7 +172,7 @@ static void add_change(struct order *o, const struct listed *l, pr_slice box, pr
         [ADMIN_RETRY] = RETRY_ROW, [ADMIN_RELEASE] = RELEASE_ROW, [ADMIN_PARK] = PARK_ROW, [ADMIN_DISCARD] = DISCARD_ROW,
     };
     struct args args = { .count = 0 };
-    bool        dead = order_action(o)->table == LISTING_DEAD;
+    bool        dead = order_action(o)->on_dead;
     if (!dead)
         arg_id(&args, l->m.id);
     arg_i64(&args, (int64_t)l->row);
@@ -336,7 +317,7 @@ static int targets_run(struct order *o)
 {
     const struct filter *f = &o->admin->filter;
     struct listing       listing = {
-              .table = order_action(o)->table,
+              .table = order_action(o)->on_dead ? LISTING_DEAD : LISTING_BOX,
               .filter = f,
               .locks = !o->admin->dry_run,
               .followers = is_by_stream(o),

@@ -177,9 +177,10 @@ void pg_fresh_settle(struct pg_session *session, const struct cycle *cycle)
     " AND (r.unseen_at = 0 OR NOT pg_visible_in_snapshot(b.xid, r.unseen))"                           \
     " ORDER BY b.seq LIMIT r.most) f"
 
+_Static_assert(SCAN_NEW == 2, "the kind in FRESH_ROWS");
+
 /* In the order of the ranges: the inner query depends on the range, so there is no other way to
  * run it, and to sort its rows would cost as much as to read them.  fresh_count() checks it. */
-_Static_assert(SCAN_NEW == 2, "the kind in FRESH_ROWS");
 static const char FRESH[] = "SELECT f.*" FRESH_ROWS("") " LIMIT $10::bigint";
 
 /* When the rows are large: no more of them than the cycle has room for leave the server. */

@@ -8,6 +8,7 @@
 #include "base/slice.h"
 #include "core/fingerprint.h"
 #include "core/story.h"
+#include "store/action.h"
 #include "store/audit.h"
 #include "store/sqlite/import.h"
 #include "store/sqlite/listing.h"
@@ -38,31 +39,9 @@ struct order {
     struct pr_error *reterr;
 };
 
-/* clang-format off */
-/*    the action in the story (NULL: no line), what is told, where it looks */
-static const struct action {
-    const char        *step;
-    enum notice_kind   notice;
-    enum listing_table table;
-} actions[] = {
-    [ADMIN_RETRY]        = { "retry",       NOTICE_DUE,      LISTING_BOX },
-    [ADMIN_RELEASE]      = { NULL,          NOTICE_DUE,      LISTING_BOX },
-    [ADMIN_PARK]         = { "park",        NOTICE_PARKED,   LISTING_BOX },
-    [ADMIN_DISCARD]      = { NULL,          NOTICE_GONE,     LISTING_BOX },
-    [ADMIN_DEAD_ADD]     = { "dead_letter", NOTICE_PARKED,   LISTING_BOX },
-    [ADMIN_DEAD_REPLAY]  = { "replay",      NOTICE_DUE,      LISTING_DEAD },
-    [ADMIN_DEAD_DISCARD] = { NULL,          NOTICE_GONE,     LISTING_DEAD },
-    [ADMIN_DEAD_EDIT]    = { "edit",        NOTICE_DUE,      LISTING_DEAD },
-    [ADMIN_DEAD_NOTE]    = { NULL,          NOTICE_DUE,      LISTING_DEAD },
-    [ADMIN_DEAD_IMPORT]  = { NULL,          NOTICE_RELOAD,   LISTING_DEAD },
-    [ADMIN_PAUSE]        = { NULL,          NOTICE_ENDPOINT, LISTING_BOX },
-    [ADMIN_RESUME]       = { NULL,          NOTICE_ENDPOINT, LISTING_BOX },
-};
-/* clang-format on */
-
 static const struct action *order_action(const struct order *o)
 {
-    return &actions[o->admin->kind];
+    return action_of(o->admin->kind);
 }
 
 static int no_memory(struct order *o)
@@ -122,7 +101,7 @@ static int target_add(void *arg, const struct listed *l, struct pr_error *reterr
 
 static int find_in(struct order *o, pr_slice box, const pr_id *id)
 {
-    const struct listing listing = { .table = order_action(o)->table,
+    const struct listing listing = { .table = order_action(o)->on_dead ? LISTING_DEAD : LISTING_BOX,
                                      .box = box,
                                      .filter = &o->admin->filter,
                                      .id = id,
@@ -150,7 +129,7 @@ static int head_seq_read(struct order *o, pr_slice box)
 static int find_everywhere(struct order *o, const pr_id *id)
 {
     const struct filter *f = &o->admin->filter;
-    if (order_action(o)->table == LISTING_DEAD)
+    if (order_action(o)->on_dead)
         return find_in(o, f->box, id);
     int rc = PR_OK;
     for (size_t i = 0; i < o->s.box_count && rc == PR_OK; i++) {
@@ -207,7 +186,7 @@ static int targets_refuse(struct order *o)
 
 static int target_read(struct order *o, const struct target *t, struct pr_message *ret)
 {
-    bool dead = order_action(o)->table == LISTING_DEAD;
+    bool dead = order_action(o)->on_dead;
     sqlite3_stmt *statement;
     uint64_t row;
     const char *bad;
