@@ -21,6 +21,7 @@
 #define STUCK_AT_MOST 1.05
 #define SENDERS_AT_LEAST 0.80
 #define SEND_SECONDS 1.0
+#define SEND_CHUNK 50
 #define SENDERS_BACKLOG 150000 /* more than is drained in that time */
 #define LEASE_S 5              /* as short as people have it: the daemon's own is 15 s */
 #define KILLED_AT_MOST (LEASE_S + 2.0)
@@ -191,12 +192,12 @@ void pg_measure_killed(const struct bench *b)
 static double send_round(PGconn *pg)
 {
     size_t count = 0;
-    double begin = seconds_now(), rates = 0;
+    double seconds = 0; /* of sending: a stall weighs what it lasts */
     do {
-        rates += pgbare_send_rate(pg, 50, 1);
-        count++;
-    } while (seconds_now() < begin + SEND_SECONDS);
-    return rates / (double)count;
+        seconds += SEND_CHUNK / pgbare_send_rate(pg, SEND_CHUNK, 1);
+        count += SEND_CHUNK;
+    } while (seconds < SEND_SECONDS);
+    return (double)count / seconds;
 }
 
 static double send_beside_relay(PGconn *pg)

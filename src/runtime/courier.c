@@ -14,6 +14,8 @@
 #define COLLECT_MAX 1000                 /* results in one go: a transport may do one thing for all of them */
 #define GATHER_US PR_MILLISECONDS(1)     /* how long the first of them waits for others that are out: a cycle of the
                                           * box costs much, one more result in it little */
+#define GATHER_FAST_US PR_MILLISECONDS(4) /* ... where many end in that time, and enough are still to do */
+#define GATHER_FAST_COUNT 32
 #define POLL_SLICE_US PR_SECONDS(1)      /* the longest wait for a transport */
 #define TRY_AGAIN_US PR_MILLISECONDS(10) /* when there is no memory, or no room with nothing out */
 
@@ -39,7 +41,7 @@ struct courier {
     struct backlog         waiting;                /* fetched, not submitted */
     struct delivery_result collected[COLLECT_MAX]; /* not put yet */
     size_t                 collected_count;
-    int64_t                put_us;                 /* ... but then at the latest */
+    int64_t                collected_us;           /* when the first of them came */
     bool                   quitting;
 };
 
@@ -87,10 +89,18 @@ static void courier_put(struct courier *c)
     c->collected_count = 0;
 }
 
+static int64_t courier_put_us(const struct courier *c)
+{
+    bool fast = c->collected_count >= GATHER_FAST_COUNT;
+    bool busy = c->transport.out + c->waiting.count >= c->collected_count / 2;
+    return time_add(c->collected_us, fast && busy ? GATHER_FAST_US : GATHER_US);
+}
+
 /* Unless it is worth to wait for more. */
 static void courier_put_due(struct courier *c)
 {
-    if (c->transport.out == 0 || c->collected_count >= COLLECT_MAX / 2 || clock_mono_us(c->config.clock) >= c->put_us)
+    if (c->transport.out == 0 || c->collected_count >= COLLECT_MAX / 2 ||
+        clock_mono_us(c->config.clock) >= courier_put_us(c))
         courier_put(c);
 }
 
@@ -208,13 +218,13 @@ static bool courier_collect(struct courier *c)
     if (c->waiting.count > 0)
         until_us = min64(until_us, backlog_at(&c->waiting, 0)->start_before_us);
     if (before > 0)
-        until_us = min64(until_us, c->put_us);
+        until_us = min64(until_us, courier_put_us(c));
     size_t count = transport_poll(&c->transport, c->collected + before, COLLECT_MAX - before, until_us);
     if (count > 0)
         FAILPOINT("runtime.after_send");
     c->collected_count += count;
     if (before == 0)
-        c->put_us = time_add(clock_mono_us(c->config.clock), GATHER_US);
+        c->collected_us = clock_mono_us(c->config.clock);
     courier_put_due(c);
     return count > 0;
 }

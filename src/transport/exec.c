@@ -15,10 +15,10 @@
 #include "transport/exec.h"
 
 #include <errno.h>
-#include <poll.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -35,8 +35,8 @@
 #define EXEC_QUEUE 32                     /* messages that wait here beside those that programs have */
 #define EXEC_GATHER 16                    /* results that are told together while others wait ... */
 #define EXEC_GATHER_US PR_MILLISECONDS(1) /* ... or as many as there are by then */
-
-extern char **environ;
+#define EXEC_NEWS 64                      /* that are taken at a time */
+#define EXEC_WOKEN UINT32_MAX             /* news of the caller, not of a worker */
 
 enum { FD_END, FD_OUT, FD_ERR, FD_IN, EXEC_FDS }; /* to wait for, of each worker */
 
@@ -52,6 +52,7 @@ struct worker {
     struct child child;
     const struct delivery *delivery;
     bool news[EXEC_FDS]; /* it has ended, there is something to read, it takes more */
+    bool awaits_room;    /* we wait until it takes more */
     struct buf line;     /* what it is told ... */
     size_t written;
     struct buf answer; /* ... and says */
@@ -67,7 +68,7 @@ struct exec {
     char *words[EXEC_WORDS_MAX + 1];
     struct worker *workers;
     size_t worker_count;
-    struct pollfd *fds;
+    int epoll; /* knows what each worker's program has to say, so that the quiet ones cost nothing */
     struct delivery_queue waiting;
     int64_t *waits_since_us; /* those, by their places in its ring */
     struct delivery_result *done;
@@ -104,6 +105,18 @@ static bool ends_are_forgotten(void)
            (action.sa_handler == SIG_IGN || (action.sa_flags & SA_NOCLDWAIT) != 0);
 }
 
+/* What is closed leaves by itself. */
+static int watch(const struct exec *x, int fd, uint32_t events, uint32_t what)
+{
+    struct epoll_event event = { .events = events, .data.u32 = what };
+    return epoll_ctl(x->epoll, EPOLL_CTL_ADD, fd, &event) == 0 ? 0 : errno;
+}
+
+static uint32_t news_of(const struct exec *x, const struct worker *w, size_t which)
+{
+    return (uint32_t)((size_t)(w - x->workers) * EXEC_FDS + which);
+}
+
 static int exec_open(void *self, const struct endpoint_config *config, struct pr_error *reterr)
 {
     struct exec *x = self;
@@ -111,6 +124,7 @@ static int exec_open(void *self, const struct endpoint_config *config, struct pr
 
     x->config = config;
     x->clock = config_clock(config);
+    x->epoll = -1;
     arena_init(&x->arena, 1024);
     arena_init(&x->scratch, 4096);
     (void)envelope_parse(config->envelope, &x->envelope); /* exec_check() has */
@@ -123,10 +137,9 @@ static int exec_open(void *self, const struct endpoint_config *config, struct pr
                          config->name);
     x->capacity = count + EXEC_QUEUE;
     x->workers = calloc(count, sizeof(*x->workers));
-    x->fds = calloc(count * EXEC_FDS + 1, sizeof(*x->fds));
     x->done = calloc(x->capacity, sizeof(*x->done));
     x->waits_since_us = calloc(x->capacity, sizeof(*x->waits_since_us));
-    if (x->workers == NULL || x->fds == NULL || x->done == NULL || x->waits_since_us == NULL)
+    if (x->workers == NULL || x->done == NULL || x->waits_since_us == NULL)
         return error_set(reterr, PR_ENOMEM, "endpoint %s: no memory for %zu programs", config->name, count);
     for (; x->worker_count < count; x->worker_count++) {
         struct worker *w = &x->workers[x->worker_count];
@@ -134,6 +147,10 @@ static int exec_open(void *self, const struct endpoint_config *config, struct pr
         buf_init(&w->line, ENVELOPE_JSON_MAX);
         buf_init(&w->answer, EXEC_ANSWER_MAX);
     }
+    x->epoll = epoll_create1(EPOLL_CLOEXEC);
+    if (x->epoll < 0 || (config->wake_fd >= 0 && watch(x, config->wake_fd, EPOLLIN, EXEC_WOKEN) != 0))
+        return error_set(reterr, PR_EIO, "endpoint %s: cannot wait for programs: %s", config->name,
+                         strerrordesc_np(errno));
     return delivery_queue_init(&x->waiting, x->capacity, reterr);
 }
 
@@ -157,8 +174,9 @@ static void exec_close(void *self)
     delivery_queue_fini(&x->waiting);
     arena_fini(&x->arena);
     arena_fini(&x->scratch);
+    if (x->epoll >= 0)
+        close(x->epoll);
     free(x->workers);
-    free(x->fds);
     free(x->done);
     free(x->waits_since_us);
 }
@@ -189,90 +207,33 @@ static struct delivery_result *done_add(struct exec *x)
     return &x->done[x->done_count++];
 }
 
-static bool is_ours(const char *variable)
+/* Start it, and listen to it.  Returns 0 or an errno. */
+static int spawn(struct exec *x, struct worker *w, char *const *environment, int stdin_fd)
 {
-    return strncmp(variable, "POSTRIDER_", strlen("POSTRIDER_")) == 0 ||
-           strncmp(variable, "CE_", strlen("CE_")) == 0;
-}
-
-/* "CE_" and the name in capitals, "=", the value.  NULL: no memory. */
-static char *variable(struct arena *arena, const char *prefix, const char *name, pr_slice value)
-{
-    const char *text = arena_printf(arena, "%s%s=", prefix, name).data;
-    size_t size = text != NULL ? strlen(text) : 0;
-    char *all = text != NULL ? arena_alloc(arena, size + value.size + 1) : NULL;
-
-    if (all == NULL)
-        return NULL;
-    for (size_t i = 0; i < size; i++)
-        all[i] = text[i] >= 'a' && text[i] <= 'z' ? (char)(text[i] - 'a' + 'A') : text[i];
-    memcpy(all + size, value.data != NULL ? value.data : "", value.size);
-    all[size + value.size] = '\0';
-    return all;
-}
-
-/* Our own environment without what is ours alone, and what the message has; d is NULL: only the former. */
-static char **environment_of(struct exec *x, const struct delivery *d)
-{
-    struct cloudevent event = { .count = 0 };
-    size_t count = 0, inherited = 0;
-    bool good = true;
-
-    while (environ[inherited] != NULL)
-        inherited++;
-    char **list = arena_alloc_array(&x->scratch, inherited + CLOUDEVENTS_ATTRIBUTES_MAX + 4, sizeof(*list));
-    if (list == NULL)
-        return NULL;
-    for (size_t i = 0; i < inherited; i++)
-        if (!is_ours(environ[i]))
-            list[count++] = environ[i];
-    if (d == NULL)
-        return list;
-    if (x->envelope == ENVELOPE_BINARY) {
-        cloudevent_init(&event, d->message, x->config->source);
-        for (size_t i = 0; i < event.count; i++)
-            good &= (list[count++] = variable(&x->scratch, "CE_", event.attributes[i].name,
-                                              event.attributes[i].value)) != NULL;
+    siginfo_t how;
+    int rc = child_spawn(&w->child, x->words, environment, stdin_fd);
+    if (rc != 0)
+        return rc;
+    const int fds[EXEC_FDS] = { [FD_END] = w->child.pidfd,
+                                [FD_OUT] = w->child.out,
+                                [FD_ERR] = w->child.err,
+                                [FD_IN] = -1 /* only while there is no room */ };
+    for (size_t i = 0; i < EXEC_FDS && rc == 0; i++)
+        if (fds[i] >= 0)
+            rc = watch(x, fds[i], EPOLLIN, news_of(x, w, i));
+    w->awaits_room = false;
+    if (rc != 0) {
+        child_kill(&w->child);
+        (void)child_reap(&w->child, true, NULL, &how);
     }
-    if (x->envelope != ENVELOPE_RAW)
-        good &= (list[count++] = variable(&x->scratch, "CE_", "datacontenttype",
-                                          x->envelope == ENVELOPE_STRUCTURED
-                                              ? PR_STR(CLOUDEVENTS_MEDIA_TYPE)
-                                              : cloudevent_content_type(d->message))) != NULL;
-    if (d->message->headers.size > 0)
-        good &= (list[count++] = variable(&x->scratch, "POSTRIDER_", "headers", d->message->headers)) != NULL;
-    return good ? list : NULL;
-}
-
-/* A file in memory: a program may read it, or not, as it likes.  -1: errno says why. */
-static int input_of(struct exec *x, struct worker *w, const struct pr_message *m)
-{
-    pr_slice bytes = m->payload;
-    int fd = memfd_create("postrider-message", MFD_CLOEXEC);
-
-    if (x->envelope == ENVELOPE_STRUCTURED) {
-        buf_reset(&w->line);
-        cloudevent_write_line(&w->line, m, x->config->source);
-        bytes = buf_slice(&w->line);
-    }
-    for (size_t done = 0; fd >= 0 && done < bytes.size;) {
-        ssize_t n = write(fd, bytes.data + done, bytes.size - done);
-        if (n < 0 && errno != EINTR) {
-            close(fd);
-            return -1;
-        }
-        done += n > 0 ? (size_t)n : 0;
-    }
-    if (fd >= 0)
-        (void)lseek(fd, 0, SEEK_SET); /* of a file: it works */
-    return fd;
+    return rc;
 }
 
 static int start_program(struct exec *x, struct worker *w, const struct delivery *d)
 {
-    char **environment = environment_of(x, d);
-    int fd = environment != NULL ? input_of(x, w, d->message) : -1;
-    int rc = environment == NULL ? ENOMEM : fd < 0 ? errno : child_spawn(&w->child, x->words, environment, fd);
+    char **environment = exec_environment(&x->scratch, x->envelope, x->config->source, d->message);
+    int fd = environment != NULL ? exec_input(&w->line, x->envelope, x->config->source, d->message) : -1;
+    int rc = environment == NULL ? ENOMEM : fd < 0 ? errno : spawn(x, w, environment, fd);
 
     if (fd >= 0)
         close(fd);
@@ -295,8 +256,8 @@ static int start_line(struct exec *x, struct worker *w, const struct delivery *d
 {
     int rc = 0;
     if (w->state == WORKER_IDLE) {
-        char **environment = environment_of(x, NULL);
-        rc = environment == NULL ? ENOMEM : child_spawn(&w->child, x->words, environment, -1);
+        char **environment = exec_environment(&x->scratch, x->envelope, x->config->source, NULL);
+        rc = environment == NULL ? ENOMEM : spawn(x, w, environment, -1);
         buf_reset(&w->answer);
     }
     if (rc != 0)
@@ -434,28 +395,38 @@ static void work(struct exec *x)
     start_waiting(x, now_us);
 }
 
+/* A line longer than its socket takes at once is seldom. */
+static void watch_room(struct exec *x, struct worker *w)
+{
+    bool awaits = w->child.in >= 0 && w->written < w->line.size;
+    if (awaits == w->awaits_room || w->child.in < 0)
+        return;
+    if (!awaits)
+        (void)epoll_ctl(x->epoll, EPOLL_CTL_DEL, w->child.in, NULL);                       /* it is there */
+    w->awaits_room = awaits && watch(x, w->child.in, EPOLLOUT, news_of(x, w, FD_IN)) == 0; /* else: next time */
+}
+
 /* True: the caller wants its thread back. */
 static bool wait_for_news(struct exec *x, int64_t deadline_us)
 {
-    x->fds[0] = (struct pollfd){ .fd = x->config->wake_fd, .events = POLLIN };
+    struct epoll_event events[EXEC_NEWS];
+    bool woken = false;
     for (size_t i = 0; i < x->worker_count; i++) {
-        const struct worker *w = &x->workers[i];
-        struct pollfd *fds = &x->fds[1 + i * EXEC_FDS];
-        bool idle = w->state == WORKER_IDLE, writes = !idle && w->written < w->line.size;
-        fds[FD_END] = (struct pollfd){ .fd = idle ? -1 : w->child.pidfd, .events = POLLIN };
-        fds[FD_OUT] = (struct pollfd){ .fd = idle ? -1 : w->child.out, .events = POLLIN };
-        fds[FD_ERR] = (struct pollfd){ .fd = idle ? -1 : w->child.err, .events = POLLIN };
-        fds[FD_IN] = (struct pollfd){ .fd = writes ? w->child.in : -1, .events = POLLOUT };
+        struct worker *w = &x->workers[i];
+        watch_room(x, w);
         if (w->state == WORKER_WORKING)
             deadline_us = min64(deadline_us, w->delivery->deadline_us);
     }
     int64_t left_us = max64(time_sub(deadline_us, clock_mono_us(x->clock)), 0);
-    struct timespec left = { .tv_sec = left_us / 1000000, .tv_nsec = (long)(left_us % 1000000) * 1000 };
-    if (ppoll(x->fds, 1 + x->worker_count * EXEC_FDS, &left, NULL) <= 0)
-        return false;
-    for (size_t i = 0; i < x->worker_count * EXEC_FDS; i++)
-        x->workers[i / EXEC_FDS].news[i % EXEC_FDS] = x->fds[1 + i].revents != 0;
-    return x->fds[0].revents != 0;
+    int left_ms = (int)min64(left_us / 1000 + (left_us % 1000 != 0), INT_MAX);
+    int count = epoll_wait(x->epoll, events, EXEC_NEWS, left_ms);
+    for (int i = 0; i < count; i++) {
+        uint32_t what = events[i].data.u32;
+        woken = woken || what == EXEC_WOKEN;
+        if (what != EXEC_WOKEN)
+            x->workers[what / EXEC_FDS].news[what % EXEC_FDS] = true;
+    }
+    return woken;
 }
 
 static size_t take_done(struct exec *x, struct delivery_result *ret, size_t max)

@@ -2,6 +2,7 @@
  *
  *   exec.c         the transport: workers, each with one program and one message at a time
  *   exec_words.c   url -> program and arguments
+ *   exec_input.c   message -> environment and standard input
  *   exec_child.c   a program that runs: its beginning, its end, and what it says
  *   exec_answer.c  exit code, signal or line -> result
  */
@@ -12,6 +13,7 @@
 #include <sys/types.h>
 
 #include "base/buf.h"
+#include "transport/envelope.h"
 #include "transport/transport.h"
 
 #define EXEC_TAIL 500         /* bytes of its output that become part of the error: the last ones */
@@ -24,6 +26,15 @@
 /* In the arena; the last one is followed by NULL.  PR_OK, PR_ENOMEM, or PR_ECONFIG with what is wrong. */
 PR_MUST_CHECK int exec_words(const struct endpoint_config *config, struct arena *arena,
                              char *words[EXEC_WORDS_MAX + 1], bool *ret_lines, struct pr_error *reterr);
+
+/* ---- What it is given ---- */
+
+/* Our own environment without what is ours alone, and what the message has (NULL: only the former), in the
+ * arena.  NULL: no memory. */
+char **exec_environment(struct arena *arena, enum envelope envelope, const char *source,
+                        const struct pr_message *m);
+/* A file in memory: a program may read it, or not, as it likes.  -1: errno says why. */
+int exec_input(struct buf *scratch, enum envelope envelope, const char *source, const struct pr_message *m);
 
 /* ---- A program ---- */
 
