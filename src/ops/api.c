@@ -99,14 +99,18 @@ int64_t api_now(struct api *x)
     return store_time(x->in.store);
 }
 
-static bool is_word_of(pr_slice name, const char *words)
+bool api_box_is_there(struct api *x, pr_slice box)
 {
-    while (*words != '\0') {
-        size_t size = strcspn(words, " ");
-        if (name.size == size && memcmp(name.data, words, size) == 0)
+    struct query query = { .kind = QUERY_BOXES, .filter = { .state = -1, .box = box } };
+    struct query_reply reply;
+    if (box.size == 0 || config_find_box(x->in.config, box) != NULL)
+        return true;
+    if (!api_query(x, &query, &reply))
+        return false;
+    for (size_t i = 0; i < reply.box_count; i++) /* nobody here works on it, but it is there */
+        if (slice_eq(reply.boxes[i].name, box))
             return true;
-        words += size + (words[size] == ' ');
-    }
+    api_error(x, 404, "unknown_box", "GET /v1/boxes lists them", "there is no box \"%.*s\"", SLICE_ARGS(box));
     return false;
 }
 
@@ -124,13 +128,10 @@ bool api_filter(struct api *x, const char *more, struct filter *ret)
     ret->look_max = LOOK_MAX;
     for (size_t i = 0; i < x->params.count; i++) {
         const struct param *p = &x->params.list[i];
-        if (is_word_of(p->name, more))
+        if (word_is_in(p->name, more))
             continue;
-        int rc = is_word_of(p->name, x->route->params) ? filter_set(ret, p->name, p->value, now_us, &error)
-                                                       : PR_UNKNOWN;
-        if (rc == PR_UNKNOWN)
-            rc = error_set(&error, PR_EINVAL, "there is no parameter \"%.*s\"; there are: %s",
-                           SLICE_ARGS(p->name), x->route->params);
+        int rc = filter_set(ret, p->name, p->value, now_us, &error);
+        ASSERT(rc != PR_UNKNOWN); /* the table of routes names what a filter takes */
         if (rc < 0) {
             api_fault(x, &error);
             return false;

@@ -59,6 +59,8 @@ bool api_id(struct api *x, pr_id *ret);
 int64_t api_now(struct api *x); /* the store's time */
 
 /* A filter that finds everything, and knows the routes. */
+/* False: there is none of that name, and the answer says so.  Empty: all of them. */
+bool api_box_is_there(struct api *x, pr_slice box);
 struct filter api_filter_init(struct api *x);
 /* Parameters as a filter; others than names in `more` (separated by blanks) are refused.  False: answered. */
 bool api_filter(struct api *x, const char *more, struct filter *ret);

@@ -51,7 +51,8 @@ void api_messages_list(struct api *x)
 {
     struct query query = { .kind = QUERY_MESSAGES };
     struct query_reply reply;
-    if (!api_filter(x, "", &query.filter) || !query_messages(x, &query, &reply))
+    if (!api_filter(x, "", &query.filter) || !api_box_is_there(x, query.filter.box) ||
+        !query_messages(x, &query, &reply))
         return;
     json_begin_object(&x->w);
     api_page(x, &reply, true);

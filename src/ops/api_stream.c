@@ -37,13 +37,16 @@ void stream_json(struct json_writer *w, const struct stream_info *s)
 
 void api_streams(struct api *x)
 {
-    struct query query = { .kind = QUERY_STREAMS,
-                           .blocked = slice_eq_cstr(params_get(&x->params, "blocked"), "1") };
+    pr_slice after = params_get(&x->params, "after"), blocked = params_get(&x->params, "blocked");
+    struct query query = { .kind = QUERY_STREAMS, .blocked = word_is_in(blocked, "1 true") };
     struct query_reply reply;
-    pr_slice after = params_get(&x->params, "after");
     char next[STREAM_MARK_SIZE];
-    if (!api_filter(x, "blocked after", &query.filter))
+    if (!api_filter(x, "blocked after", &query.filter) || !api_box_is_there(x, query.filter.box))
         return;
+    if (blocked.size > 0 && !query.blocked && !word_is_in(blocked, "0 false")) {
+        api_error(x, 400, "invalid", "", "blocked: 1 or 0");
+        return;
+    }
     if (after.size > 0 && !stream_mark_parse(after, &query.after_stream)) {
         api_error(x, 400, "invalid", "", "after: it is `next` of the page before");
         return;

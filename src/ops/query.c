@@ -71,6 +71,17 @@ static int param_add(pr_slice pair, struct arena *arena, struct params *params, 
     return PR_OK;
 }
 
+bool word_is_in(pr_slice name, const char *words)
+{
+    while (*words != '\0') {
+        size_t size = strcspn(words, " ");
+        if (name.size == size && memcmp(name.data, words, size) == 0)
+            return true;
+        words += size + (words[size] == ' ');
+    }
+    return false;
+}
+
 int params_parse(pr_slice text, struct arena *arena, struct params *ret, struct pr_error *reterr)
 {
     ret->count = 0;
@@ -82,6 +93,20 @@ int params_parse(pr_slice text, struct arena *arena, struct params *ret, struct 
             return rc;
         size_t used = size + (end != NULL);
         text = (pr_slice){ text.data + used, text.size - used };
+    }
+    return PR_OK;
+}
+
+int params_check(const struct params *params, const char *known, struct pr_error *reterr)
+{
+    for (size_t i = 0; i < params->count; i++) {
+        pr_slice name = params->list[i].name;
+        if (word_is_in(name, known))
+            continue;
+        return *known != '\0' ? error_set(reterr, PR_EINVAL, "there is no parameter \"%.*s\"; there are: %s",
+                                          SLICE_ARGS(name), known)
+                              : error_set(reterr, PR_EINVAL, "there is no parameter \"%.*s\", nor any other",
+                                          SLICE_ARGS(name));
     }
     return PR_OK;
 }

@@ -20,6 +20,9 @@ struct params {
 PR_MUST_CHECK int url_decode(pr_slice text, bool plus, struct arena *arena, pr_slice *ret);
 /* "a=1&b=2".  Fault PR_EINVAL (too many, twice the same, badly written), PR_ENOMEM. */
 PR_MUST_CHECK int params_parse(pr_slice text, struct arena *arena, struct params *ret, struct pr_error *reterr);
+bool word_is_in(pr_slice name, const char *words); /* words are separated by blanks */
+/* PR_EINVAL: one of them is not among the known words. */
+PR_MUST_CHECK int params_check(const struct params *params, const char *known, struct pr_error *reterr);
 pr_slice params_get(const struct params *params, const char *name); /* empty: not there */
 
 /* "5m" ago or RFC 3339. */

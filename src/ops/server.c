@@ -206,6 +206,8 @@ static void find_route(struct request *r, const char *method)
         rc = error_set(&error, rc == PR_ENOMEM ? rc : PR_EINVAL, "the path is not URL-encoded UTF-8");
     else
         rc = params_parse(query, &x->arena, &x->params, &error);
+    if (rc == PR_OK)
+        rc = params_check(&x->params, x->route->params, &error);
     if (rc < 0) {
         api_fault(x, &error);
         r->refused = true;
@@ -354,35 +356,21 @@ static void shrink_send_buffer(struct MHD_Connection *connection)
         (void)setsockopt(info->connect_fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof size); /* only a courtesy */
 }
 
-static bool params_are_known(struct api *x)
-{
-    for (size_t i = 0; i < x->params.count; i++) {
-        pr_slice name = x->params.list[i].name;
-        if (!slice_eq_cstr(name, "kind") && !slice_eq_cstr(name, "box") && !slice_eq_cstr(name, "endpoint")) {
-            api_error(x, 400, "invalid", "", "there is no parameter \"%.*s\"; there are: %s", SLICE_ARGS(name),
-                      x->route->params);
-            return false;
-        }
-    }
-    return true;
-}
-
 static enum MHD_Result send_events(struct server *s, struct request *r, struct MHD_Connection *connection)
 {
     struct listener *l = calloc(1, sizeof *l);
     struct pr_error error = { 0 };
     bool room = atomic_fetch_add(&s->listeners, 1) < LISTENERS_MAX;
     int rc = l == NULL ? error_set(&error, PR_ENOMEM, "no memory for a listener") : PR_OK;
-    bool known = params_are_known(&r->x);
-    if (rc == PR_OK && room && known)
+    if (rc == PR_OK && room)
         rc = events_new(runtime_feed(s->rt), &r->x.params, &s->stopping, &l->events, &error);
-    if (rc < 0 || !room || !known) {
+    if (rc < 0 || !room) {
         atomic_fetch_sub(&s->listeners, 1);
         free(l);
-        if (known && !room)
+        if (!room)
             api_error(&r->x, 503, "too_many", "try again later", "%d listeners are there already",
                       LISTENERS_MAX);
-        else if (known)
+        else
             api_fault(&r->x, &error);
         return send_answer(connection, r);
     }

@@ -281,6 +281,11 @@ def cloudevents_come_binary_structured_and_in_batches(d):
 @test
 def bad_input_is_refused_with_a_reason(d):
     d.fails(404, "unknown_box", "POST", "/v1/messages?box=nowhere", {"type": "x"})
+    for path in "/v1/messages", "/v1/streams":
+        d.fails(404, "unknown_box", "GET", path + "?box=nowhere")
+    for path in ("/v1/messages", "/v1/messages/" + UNKNOWN_ID, "/v1/status", "/v1/boxes", "/v1/events", "/v1/replays",
+                 "/health", "/metrics"):
+        d.fails(400, "invalid", "GET", path + "?boxx=outbox")
     d.fails(422, "unknown_endpoint", "POST", "/v1/messages", {"type": "x", "destination": "nowhere"})
     for body in ({}, {"type": ""}, {"type": "x", "colour": "red"}, {"type": "x", "payload": 1, "payload_text": "1"}, [1], {"type": 5},
                  {"type": "x", "id": "no"}, {"type": "x", "due_at": "soon"}, {"type": "x", "payload_base64": "!"}, {"type": "x", "headers": "h"}):
@@ -460,6 +465,8 @@ def people_change_messages(d):
     held = d.send(type="change", destination="bad", stream="c")
     d.wait_state(held, "held")
     assert [s["head"] for s in d.ok("GET", "/v1/streams?blocked=1&stream=c")["streams"]] == [id]
+    assert [s["head"] for s in d.ok("GET", "/v1/streams?blocked=true&stream=c")["streams"]] == [id]
+    d.fails(400, "invalid", "GET", "/v1/streams?blocked=maybe")
     assert d.ok("POST", "/v1/messages/%s/park" % id, {"dry_run": True})["changed"] == 1 and d.state(id) == "retrying"
     answer = d.ok("POST", "/v1/messages/%s/park" % id, {"why": "wait for Monday"}, **{"X-Postrider-User": "ann"})
     assert (answer["action"], answer["changed"], answer["dry_run"]) == ("park", 1, False), answer
