@@ -1,8 +1,9 @@
-/* failing.c - what fails: by the index of heads, so fresh rows cost nothing. */
+/* failing.c - what fails: in the index of heads alone, so neither fresh rows nor held ones cost anything. */
 #include "store/failing.h"
 
 #include "base/error.h"
 #include "store/sqlite/listing.h"
+#include "store/sqlite/message.h"
 
 #define NO_BOX ((pr_slice){ NULL, 0 })
 
@@ -12,8 +13,7 @@ static int failing_rows(struct conn *conn, const struct query *query, struct box
     sqlite3_stmt *statement;
     int rc = conn_bind(
         conn,
-        "SELECT attempts, failures, due_at FROM \"{box}\" WHERE due_at IS NOT NULL AND"
-        " (due_at = 9223372036854775807 OR (released = 0 AND ((status & 32768) <> 0 OR attempts > 0)))"
+        "SELECT attempts, failures, due_at FROM \"{box}\" INDEXED BY \"{box}_heads\" WHERE " MESSAGE_IS_HEAD
         " ORDER BY row_id LIMIT ?1",
         f->name, VALUES(V_INT(COUNT_EXACT_MAX + 1)), &statement, reterr);
     if (rc != PR_OK)

@@ -246,6 +246,14 @@ static bool is_never_fresh(const struct filter *f)
            f->state == STATE_HELD || f->state == STATE_DELAYED || f->state == STATE_RETRYING;
 }
 
+/* These are among the heads, and the index of heads says which of them are parked, and why. */
+static bool is_parked(const struct listing *l)
+{
+    return l->table == LISTING_BOX && l->id == NULL && l->filter->state == STATE_PARKED;
+}
+
+#define PARKED_ROWS " \"%.*s\" INDEXED BY \"%.*s_heads\" WHERE " MESSAGE_IS_HEAD
+
 /* " FROM table index WHERE what the index says and row_id > after", in the order of rows. */
 static void sql_rows(struct sql *sql, const struct listing *l, uint64_t after)
 {
@@ -257,7 +265,9 @@ static void sql_rows(struct sql *sql, const struct listing *l, uint64_t after)
                  { "stream", "stream = ?", f->stream },
                  { "endpoint", "endpoint = ?", f->endpoint },
                  { "box", "box = ?", l->box } };
-    if (l->table == LISTING_BOX && is_never_fresh(f))
+    if (is_parked(l))
+        buf_addf(&sql->text, " FROM" PARKED_ROWS, SLICE_ARGS(l->box), SLICE_ARGS(l->box));
+    else if (l->table == LISTING_BOX && is_never_fresh(f))
         buf_addf(&sql->text,
                  " FROM \"%.*s\" INDEXED BY \"%.*s_back\" WHERE (due_at IS NOT NULL OR held_by IS NOT NULL)",
                  SLICE_ARGS(l->box), SLICE_ARGS(l->box));
@@ -309,8 +319,11 @@ static void sql_select(struct sql *sql, const struct listing *l, uint64_t after)
         buf_addf(&sql->text, " LIMIT ?) CROSS JOIN \"%.*s\" WHERE row_id = looked_at", SLICE_ARGS(table));
         sql_more(sql, V_INT(l->filter->look_max));
     } else {
-        buf_addf(&sql->text, " FROM \"%.*s\" WHERE row_id > ?", SLICE_ARGS(table));
-        sql_more(sql, V_INT(after));
+        if (is_parked(l))
+            buf_addf(&sql->text, " FROM" PARKED_ROWS, SLICE_ARGS(table), SLICE_ARGS(table));
+        else
+            buf_addf(&sql->text, " FROM \"%.*s\" WHERE 1", SLICE_ARGS(table));
+        sql_and(sql, "row_id > ?", V_INT(after));
     }
 }
 
