@@ -18,12 +18,12 @@
 #include "bare.h"
 #include "daemon.h"
 #include "report.h"
+#include "transport/server.h"
 
 #define ANSWER_AT_MOST_MS 200.0
 #define ROUNDS 5
 #define ARGS_MAX 16
 #define NAMES_MAX 256
-#define HTTP_PORT 18026
 #define START_TIMEOUT_S 20
 
 /* ---- What is asked -------------------------------------------------------------------------------- */
@@ -172,9 +172,9 @@ static void measure_program(const struct bench *b, const struct listing_place *p
 /* ---- By a daemon ----------------------------------------------------------------------------------- */
 
 /* Is it there, and 200? */
-static bool http_get(const char *path)
+static bool http_get(unsigned port, const char *path)
 {
-    struct sockaddr_in address = { .sin_family = AF_INET, .sin_port = htons(HTTP_PORT) };
+    struct sockaddr_in address = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port) };
     char text[65536];
     bool ok = false;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -182,9 +182,8 @@ static bool http_get(const char *path)
     if (fd < 0)
         die("cannot make a socket");
     if (connect(fd, (struct sockaddr *)&address, sizeof address) == 0) {
-        int size =
-            snprintf(text, sizeof text, "GET %s HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nConnection: close\r\n\r\n",
-                     path, HTTP_PORT);
+        int size = snprintf(text, sizeof text,
+                            "GET %s HTTP/1.1\r\nHost: 127.0.0.1:%u\r\nConnection: close\r\n\r\n", path, port);
         ssize_t got = write(fd, text, (size_t)size) == size ? read(fd, text, sizeof text) : -1;
         ok = got > 12 && memcmp(text, "HTTP/1.1 200", 12) == 0;
         while (got > 0)
@@ -194,7 +193,7 @@ static bool http_get(const char *path)
     return ok;
 }
 
-static pid_t daemon_listening(const struct bench *b, const char *config)
+static pid_t daemon_listening(const struct bench *b, const char *config, unsigned port)
 {
     pid_t pid = fork();
     if (pid < 0)
@@ -204,7 +203,7 @@ static pid_t daemon_listening(const struct bench *b, const char *config)
         exec_postrider(b, config, "run");
     }
     double deadline = seconds_now() + START_TIMEOUT_S;
-    while (!http_get("/health/ready")) {
+    while (!http_get(port, "/health/ready")) {
         if (seconds_now() > deadline || waitpid(pid, NULL, WNOHANG) != 0)
             die("the daemon does not come up");
         nanosleep(&(struct timespec){ .tv_nsec = 5000000 }, NULL);
@@ -212,10 +211,11 @@ static pid_t daemon_listening(const struct bench *b, const char *config)
     return pid;
 }
 
-static void measure_daemon(const struct bench *b, const struct listing_place *place, const char *config)
+static void measure_daemon(const struct bench *b, const struct listing_place *place, const char *config,
+                           unsigned port)
 {
     place->pause(place);
-    pid_t pid = daemon_listening(b, config);
+    pid_t pid = daemon_listening(b, config, port);
     for (size_t i = 0; i < ARRAY_LENGTH(pages); i++) {
         double ms[ROUNDS];
         for (size_t k = 0; k < ROUNDS; k++) {
@@ -223,7 +223,7 @@ static void measure_daemon(const struct bench *b, const struct listing_place *pl
                 nanosleep(&(struct timespec){ .tv_sec = 2, .tv_nsec = 200000000 },
                           NULL); /* until they are counted anew */
             double begin = seconds_now();
-            if (!http_get(pages[i].args))
+            if (!http_get(port, pages[i].args))
                 die("GET %s fails", pages[i].args);
             ms[k] = (seconds_now() - begin) * 1e3;
         }
@@ -238,26 +238,33 @@ static void measure_daemon(const struct bench *b, const struct listing_place *pl
 
 /* ---- The whole ---------------------------------------------------------------------------------------- */
 
+static void config_write(const char *path, const char *url, unsigned port)
+{
+    FILE *file = fopen(path, "w");
+    if (file == NULL)
+        die("cannot write %s", path);
+    fprintf(file,
+            "store: \"%s\"\nendpoints: {sink: {url: \"null:\"}, rare: {url: \"null:\"}}\nroutes: [{to: sink}]\n"
+            "log: {level: error}\nhttp: {listen: 127.0.0.1:%u}\n",
+            url, port);
+    fclose(file);
+}
+
 void listing_measure(const struct bench *b, const struct listing_place *place)
 {
     char name[64];
     size_t messages = b->messages * 10, dead = b->messages;
-    snprintf(name, sizeof name, "%s-listing.yaml", place->name);
-    const char *config = bench_path(b, name);
-    FILE *file = fopen(config, "w");
-    if (file == NULL)
-        die("cannot write %s", config);
-    fprintf(file,
-            "store: \"%s\"\nendpoints: {sink: {url: \"null:\"}, rare: {url: \"null:\"}}\nroutes: [{to: sink}]\n"
-            "log: {level: error}\nhttp: {listen: 127.0.0.1:%d}\n",
-            place->url, HTTP_PORT);
-    fclose(file);
     double begin = seconds_now();
     progress(b, "%s: making %zu messages and %zu dead letters", place->name, messages, dead);
     place->fill(place, messages, dead);
     progress(b, "%s: that took %.0f s", place->name, seconds_now() - begin);
+
+    unsigned port = server_free_port(); /* only now: filling takes minutes, and others take ports, too */
+    snprintf(name, sizeof name, "%s-listing.yaml", place->name);
+    const char *config = bench_path(b, name);
+    config_write(config, place->url, port);
     measure_program(b, place, config);
-    measure_daemon(b, place, config);
+    measure_daemon(b, place, config, port);
     place->remove(place);
 }
 
@@ -290,7 +297,7 @@ static const char SQLITE_DEAD[] =
     "failures,"
     " failure_reason, error, failed_at, released, endpoint, cause, limit_reached, rule, fingerprint, died_at, "
     "payload) " NUMBERS "SELECT 'outbox', CAST(printf('d%%015d', i) AS BLOB), CASE g WHEN 901 THEN 'rare' ELSE "
-                        "'sink' END, i, 'user-' || (i %% 50000),"
+    "'sink' END, i, 'user-' || (i %% 50000),"
     " CASE g WHEN 901 THEN 'rare.type' ELSE 'bench.' || (g %% 10) END, 0, " NOW
     " - 7200000000 + i, 32769, 5, 5,"
     " CASE g WHEN 901 THEN 11 ELSE 1 + g %% 6 END, 'connection refused by ' || g || ' port ' || i, " NOW ", 0,"

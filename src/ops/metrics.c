@@ -65,6 +65,7 @@ static void refresh(struct metrics *m, const struct runtime_inside *in)
             boxes_see_routes(in->store, in->config, &m->endpoints, &m->boxes, NULL, &error) == PR_OK;
     m->streams_known = m->up && ask(m, in->store,
                                     &(struct query){ .kind = QUERY_STREAMS,
+                                                     .brief = true,
                                                      .blocked = true,
                                                      .filter = { .state = -1, .limit = COUNT_EXACT_MAX } },
                                     &m->streams);

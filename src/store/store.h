@@ -221,7 +221,7 @@ enum query_kind {
 struct query {
     enum query_kind kind;
     struct filter   filter;
-    bool            brief;    /* MESSAGES, DEAD: without payloads */
+    bool            brief;    /* MESSAGES, DEAD: without payloads; STREAMS: of heads no more than whose they are need be told */
     bool            replayable; /* DEAD_COUNT: only what a replay would take: what was edited stays */
     bool            blocked;  /* STREAMS: only those that somebody waits behind */
     struct stream_mark after_stream; /* STREAMS: only those behind it */

@@ -181,6 +181,121 @@ TEST(a_walk_over_many_rows_stops_in_between_and_loses_none)
     fixture_close(f);
 }
 
+/* ---- Counting what is far apart ------------------------------------------------------------ */
+
+#define BIG_BYTES 3000 /* a page holds one such row */
+
+/* What this process has read, from files and whatever else. */
+static int64_t bytes_read(void)
+{
+    long long bytes = -1;
+    FILE *file = fopen("/proc/self/io", "r");
+    CHECK(file != NULL);
+    CHECK_EQ(fscanf(file, "rchar: %lld", &bytes), 1);
+    fclose(file);
+    return bytes;
+}
+
+static struct query_reply ask(struct fixture *f, const struct query *query, struct arena *arena)
+{
+    struct query_reply reply;
+    CHECK_OK(store_query(&f->store, query, arena, &reply, &f->error), &f->error);
+    return reply;
+}
+
+static const struct box_counts *outbox_of(const struct query_reply *reply)
+{
+    for (size_t i = 0; i < reply->box_count; i++)
+        if (slice_eq_cstr(reply->boxes[i].name, "outbox"))
+            return &reply->boxes[i];
+    CHECK(!"the outbox is there");
+    return NULL;
+}
+
+/* Of each 10: 4 delayed, 2 that failed, one released one that failed, one that is ready again, one parked, one held. */
+static void plant_back(sqlite3 *db, int count)
+{
+    char sql[1024];
+    snprintf(sql, sizeof(sql),
+             "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < %d)"
+             " INSERT INTO outbox (type, destination, created_at, due_at, held_by, status, attempts, failures, "
+             "released,"
+             " failure_reason, payload)"
+             " SELECT 't', iif(i %% 20 = 4, 'paused', 'e'), 7000 + i, CASE i %% 10 WHEN 7 THEN 8000 WHEN 8 THEN"
+             " 9223372036854775807 WHEN 9 THEN NULL ELSE 9000000000000000 END, iif(i %% 10 = 9, 'e/s', NULL),"
+             " iif(i %% 10 BETWEEN 4 AND 7, 32769, 1), i %% 10 BETWEEN 4 AND 7, i %% 10 BETWEEN 4 AND 7, i %% "
+             "10 = 6,"
+             " iif(i %% 10 = 8, %d, 0), zeroblob(%d) FROM n",
+             count - 1, PR_REASON_DESTINATION_MISSING, BIG_BYTES);
+    raw_run(db, sql);
+}
+
+TEST(what_came_back_is_counted_and_what_is_parked_is_found_without_reading_the_others)
+{
+    struct fixture *f = fixture_open("?synchronous=normal");
+    struct arena arena;
+    sqlite3 *db = fixture_raw(f);
+    plant_back(db, 5000);
+    raw_run(db, "DELETE FROM outbox WHERE held_by IS NOT NULL AND row_id > 100");
+    raw_run(db, "INSERT INTO outbox (row_id, type) VALUES (2010, 'fresh'), (4010, 'fresh'), (5001, 'fresh')");
+    arena_init(&arena, 65536);
+    (void)ask(f, &(struct query){ .kind = QUERY_FACTS }, &arena); /* the connection is there */
+
+    int64_t before = bytes_read();
+    struct query_reply boxes = ask(f, &(struct query){ .kind = QUERY_BOXES }, &arena);
+    struct query_reply failing = ask(f, &(struct query){ .kind = QUERY_FAILING, .near = 1 }, &arena);
+    const struct query parked = { .kind = QUERY_MESSAGES,
+                                  .brief = true,
+                                  .filter = { .state = STATE_PARKED,
+                                              .reason = PR_REASON_DESTINATION_MISSING,
+                                              .after = 4900,
+                                              .box = PR_STR("outbox"),
+                                              .limit = 1 } };
+    CHECK_EQ(ask(f, &parked, &arena).listed_count, 1);
+    CHECK(bytes_read() - before < 1000 * BIG_BYTES);
+
+    const struct box_counts *b = outbox_of(&boxes);
+    CHECK_EQ(b->delayed, 2000);
+    CHECK_EQ(b->retrying, 1500);
+    CHECK_EQ(b->ready, 503);
+    CHECK_EQ(b->parked, 500);
+    CHECK_EQ(b->held, 10);
+    CHECK_EQ(b->oldest_us, 7007);
+    CHECK(box_counts_exact(b));
+    for (size_t i = 0; i < failing.failing_count; i++)
+        if (slice_eq_cstr(failing.failing[i].name, "outbox"))
+            CHECK_EQ(failing.failing[i].rows,
+                     2000); /* with those that are parked; released ones block nobody */
+
+    raw_run(db, "INSERT INTO endpoint (name, paused_until) VALUES ('paused', 9223372036854775807)");
+    boxes = ask(f, &(struct query){ .kind = QUERY_BOXES }, &arena);
+    CHECK_EQ(outbox_of(&boxes)->paused, 250);
+    CHECK_EQ(outbox_of(&boxes)->retrying, 1250);
+    sqlite3_close(db);
+    arena_fini(&arena);
+    fixture_close(f);
+}
+
+TEST(behind_very_many_that_wait_for_their_time_the_newest_are_counted)
+{
+    struct fixture *f = fixture_open("?synchronous=normal");
+    struct arena arena;
+    sqlite3 *db = fixture_raw(f);
+    raw_run(db, "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 60000)"
+                " INSERT INTO outbox (row_id, type, due_at) SELECT 2 * i, 't', 9000000000000000 FROM n");
+    raw_run(db, "INSERT INTO outbox (type, created_at) VALUES ('fresh', 5), ('fresh', 6)");
+    sqlite3_close(db);
+    arena_init(&arena, 65536);
+    struct query_reply boxes = ask(f, &(struct query){ .kind = QUERY_BOXES }, &arena);
+    const struct box_counts *b = outbox_of(&boxes);
+    CHECK_EQ(b->ready, 2);
+    CHECK_EQ(b->oldest_us, 5);
+    CHECK_EQ(b->delayed, COUNT_EXACT_MAX + 1);
+    CHECK(b->partial);
+    arena_fini(&arena);
+    fixture_close(f);
+}
+
 /* ---- Sending through somebody else's connection ------------------------------------------- */
 
 TEST(a_message_sent_through_the_callers_connection_shares_its_fate) /* B1, B2 */

@@ -5,6 +5,6 @@ DROP INDEX "{box}_due";
 CREATE INDEX "{box}_due" ON "{box}" (due_at, seq, row_id, status, attempts, destination, created_at)
     WHERE due_at IS NOT NULL AND held_by IS NULL;
 DROP INDEX "{box}_heads";
-CREATE INDEX "{box}_heads" ON "{box}" (row_id, due_at, attempts, failures, failure_reason)
+CREATE INDEX "{box}_heads" ON "{box}" (row_id, due_at, attempts, failures, failure_reason, destination, stream)
     WHERE due_at IS NOT NULL AND (due_at = 9223372036854775807 OR (released = 0 AND
           ((status & 32768) <> 0 OR attempts > 0)));

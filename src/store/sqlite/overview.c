@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/slice.h"
 #include "core/id.h"
+#include "core/story.h"
 #include "store/audit.h"
 #include "store/ranking.h"
 #include "store/sqlite/message.h"
@@ -198,6 +199,25 @@ static int head_take(const struct overview *o, struct stream_list *streams, pr_s
                                                                                              : no_memory(o);
 }
 
+/* What the index of heads says of it: a row is read only where its story alone names the endpoint. */
+static int head_take_brief(const struct overview *o, struct stream_list *streams, pr_slice box,
+                           sqlite3_stmt *statement)
+{
+    pr_slice destination = column_slice(statement, 1);
+    struct stream_info head = {
+        .box = box,
+        .stream = column_slice(statement, 0),
+        .endpoint = destination.size > 0 ? destination : story_endpoint(column_slice(statement, 2)),
+        .head_seq = sqlite3_column_int64(statement, 3),
+    };
+    return !stream_is_asked(&o->query->filter, &head) || streams_add(streams, &head) != NULL ? PR_OK
+                                                                                             : no_memory(o);
+}
+
+#define HEADS_IN_BOX                                                                                           \
+    " FROM \"{box}\" INDEXED BY \"{box}_heads\" WHERE " MESSAGE_IS_HEAD                                        \
+    " AND stream <> '' AND (?1 = '' OR stream = ?1) ORDER BY row_id LIMIT ?2"
+
 static int heads_read(const struct overview *o, struct stream_list *streams, pr_slice box)
 {
     struct arena scratch;
@@ -205,8 +225,9 @@ static int heads_read(const struct overview *o, struct stream_list *streams, pr_
     size_t rows = 0;
     int rc = conn_bind(
         o->conn,
-        "SELECT " MESSAGE_COLUMNS ", NULL FROM \"{box}\" INDEXED BY \"{box}_heads\" WHERE " MESSAGE_IS_HEAD
-        " AND stream <> '' AND (?1 = '' OR stream = ?1) ORDER BY row_id LIMIT ?2",
+        o->query->brief
+            ? "SELECT stream, destination, CASE destination WHEN '' THEN story END, row_id" HEADS_IN_BOX
+            : "SELECT " MESSAGE_COLUMNS ", NULL" HEADS_IN_BOX,
         box, VALUES(V_TEXT(o->query->filter.stream), V_INT(STREAMS_LOOKED_MAX + 1)), &statement, o->reterr);
     if (rc != PR_OK)
         return rc;
@@ -216,7 +237,8 @@ static int heads_read(const struct overview *o, struct stream_list *streams, pr_
             o->reply->more = true;
             break;
         }
-        rc = head_take(o, streams, box, statement, &scratch);
+        rc = o->query->brief ? head_take_brief(o, streams, box, statement)
+                             : head_take(o, streams, box, statement, &scratch);
         if (rc != PR_OK)
             break;
     }

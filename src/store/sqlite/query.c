@@ -9,7 +9,6 @@
 
 #define NO_BOX ((pr_slice){ NULL, 0 })
 #define LIMIT_DEFAULT 100
-#define COUNT_WALK_MAX LOOK_MAX /* rows of one sort that are looked at for the counts of a box */
 #define LISTED_FIRST 16
 #define WAL_BYTES_MUCH (256LL << 20)
 
@@ -153,127 +152,6 @@ static int query_dead_count(struct question *q, const struct filter *filter)
     return listing_run(q->conn, &q->s, &listing, NULL, q->reterr);
 }
 
-/* ---- Counts --------------------------------------------------------------------------- */
-
-static void count_one(struct box_counts *counts, enum state state)
-{
-    uint64_t *const places[STATE_COUNT] = {
-        [STATE_READY] = &counts->ready,       [STATE_DELAYED] = &counts->delayed,
-        [STATE_RETRYING] = &counts->retrying, [STATE_HELD] = &counts->held,
-        [STATE_PARKED] = &counts->parked,     [STATE_PAUSED] = &counts->paused,
-    };
-    ASSERT(places[state] != NULL);
-    if (*places[state] <= COUNT_EXACT_MAX)
-        ++*places[state];
-}
-
-/* Rows of one sort, as far as they are worth counting; stops when `full` cannot grow. */
-static int count_rows(struct question *q, struct box_counts *counts, const char *sql, const uint64_t *full)
-{
-    sqlite3_stmt *statement;
-    int rc = conn_bind(q->conn, sql, counts->name, VALUES(V_INT(COUNT_WALK_MAX + 1)), &statement, q->reterr);
-    if (rc != PR_OK)
-        return rc;
-    for (size_t rows = 0; (rc = conn_step(q->conn, statement, q->reterr)) > 0; rows++) {
-        if (rows == COUNT_WALK_MAX) {
-            counts->partial = true;
-            break;
-        }
-        struct pr_message m = {
-            .due_us = sqlite3_column_int64(statement, 1),
-            .held_by = column_slice(statement, 2),
-            .status = sqlite3_column_int(statement, 3),
-            .attempts = sqlite3_column_int(statement, 4),
-            .destination = column_slice(statement, 5),
-        };
-        int64_t created_us = sqlite3_column_int64(statement, 6);
-        enum state state = surroundings_state(&q->s, counts->name, (uint64_t)sqlite3_column_int64(statement, 0),
-                                              &m, m.destination);
-        if (state != STATE_IN_FLIGHT)
-            count_one(counts, state);
-        if (state == STATE_READY && (counts->oldest_us == 0 || created_us < counts->oldest_us))
-            counts->oldest_us = created_us;
-        if (full != NULL && *full > COUNT_EXACT_MAX)
-            break;
-    }
-    sqlite3_reset(statement);
-    return rc < 0 ? rc : PR_OK;
-}
-
-/* What is on receipts and has no verdict; id NULL: of any instance.  Wherever it stands among the rows. */
-static uint64_t count_in_flight(struct question *q, pr_slice box, const pr_id *instance)
-{
-    uint64_t count = 0;
-    for (size_t i = 0; i < q->s.flight_count; i++) {
-        const struct flight *f = &q->s.flights[i];
-        int64_t there;
-        if ((instance != NULL ? pr_id_equal(f->instance_id, *instance) : slice_eq(f->box, box)) &&
-            conn_int(q->conn, "SELECT 1 FROM \"{box}\" WHERE row_id = ?1 AND attempts < ?2", f->box,
-                     VALUES(V_INT(f->row), V_INT(f->number)), &there, NULL) == PR_OK)
-            count++;
-    }
-    return count;
-}
-
-static int count_table(struct question *q, const char *sql, pr_slice box, uint64_t *ret)
-{
-    int64_t count = 0;
-    int rc = conn_int(q->conn, sql, NO_BOX, VALUES(V_TEXT(box), V_INT(COUNT_EXACT_MAX + 1), V_INT(q->s.now_us)),
-                      &count, q->reterr);
-    *ret = (uint64_t)count;
-    return rc;
-}
-
-#define COUNTED                                                                                                \
-    "SELECT row_id, due_at, held_by, status, attempts, destination, created_at FROM \"{box}\" WHERE "
-/* What came back is counted in its index alone: not a row is read. */
-#define COUNTED_DUE                                                                                            \
-    "SELECT row_id, due_at, NULL, status, attempts, destination, created_at FROM \"{box}\""                    \
-    " INDEXED BY \"{box}_due\" WHERE held_by IS NULL AND "
-
-static int count_box(struct question *q, struct box_counts *counts)
-{
-    /* A paused endpoint's rows may stand behind all others: then walk on. */
-    const uint64_t *ready_full = q->s.paused_count == 0 ? &counts->ready : NULL;
-    int rc = count_rows(q, counts, COUNTED "due_at IS NULL AND held_by IS NULL ORDER BY row_id LIMIT ?1",
-                        ready_full);
-    if (rc == PR_OK)
-        rc = count_rows(q, counts, COUNTED_DUE "due_at < 9223372036854775807 ORDER BY due_at LIMIT ?1", NULL);
-    if (rc == PR_OK)
-        rc = count_rows(q, counts, COUNTED_DUE "due_at = 9223372036854775807 LIMIT ?1", &counts->parked);
-    if (rc == PR_OK)
-        rc = count_rows(q, counts, COUNTED "held_by IS NOT NULL ORDER BY held_by LIMIT ?1", &counts->held);
-    if (rc == PR_OK)
-        rc = count_table(
-            q, "SELECT count(*) FROM (SELECT 1 FROM dead_letter WHERE box = ?1 AND ?3 IS NOT NULL LIMIT ?2)",
-            counts->name, &counts->dead);
-    if (rc == PR_OK)
-        rc = count_table(
-            q, "SELECT count(*) FROM (SELECT 1 FROM done WHERE box = ?1 AND keep_until > ?3 LIMIT ?2)",
-            counts->name, &counts->done);
-    counts->in_flight = count_in_flight(q, counts->name, NULL);
-    int64_t stored = 0;
-    if (rc == PR_OK) /* no row: nothing was stored yet */
-        rc = conn_int(q->conn, "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = ?1", NO_BOX,
-                      VALUES(V_TEXT(counts->name)), &stored, q->reterr);
-    counts->stored = (uint64_t)stored;
-    return rc;
-}
-
-static int query_boxes(struct question *q)
-{
-    q->reply->boxes = arena_alloc_array(q->arena, q->s.box_count, sizeof(*q->reply->boxes));
-    if (q->reply->boxes == NULL)
-        return no_memory(q);
-    int rc = PR_OK;
-    for (size_t i = 0; i < q->s.box_count && rc == PR_OK; i++) {
-        struct box_counts *counts = &q->reply->boxes[q->reply->box_count++];
-        counts->name = q->s.boxes[i];
-        rc = count_box(q, counts);
-    }
-    return rc;
-}
-
 /* ---- Instances -------------------------------------------------------------------------- */
 
 static int instance_take(struct question *q, sqlite3_stmt *statement, struct instance_info *info)
@@ -317,7 +195,7 @@ static int query_instances(struct question *q)
     }
     sqlite3_reset(statement);
     for (size_t i = 0; i < q->reply->instance_count && rc == PR_OK; i++)
-        q->reply->instances[i].in_flight = count_in_flight(q, NO_BOX, &q->reply->instances[i].id);
+        q->reply->instances[i].in_flight = flights_count(q->conn, &q->s, NO_BOX, &q->reply->instances[i].id);
     return rc;
 }
 
@@ -402,7 +280,7 @@ static int query_inside(struct question *q, const struct query *query)
     case QUERY_MESSAGES: return query_messages(q, &query->filter);
     case QUERY_DEAD: return list_table(q, LISTING_DEAD, query->filter.box, &query->filter);
     case QUERY_ID: return query_id(q, &query->filter);
-    case QUERY_BOXES: return query_boxes(q);
+    case QUERY_BOXES: return overview_boxes(&overview);
     case QUERY_ENDPOINTS:
         return endpoints_read(q->conn, q->arena, &q->reply->endpoints, &q->reply->endpoint_count, q->reterr);
     case QUERY_INSTANCES: return query_instances(q);
