@@ -303,6 +303,14 @@ static bool may_be_fresh(const struct filter *f)
  * does so only because each has its own order and limit). */
 static void look_in_lanes(struct buf *text, const struct filter *f, const char *table, size_t look)
 {
+    if (f->state == STATE_PARKED) { /* these stand together in the index of what is due */
+        buf_addf(text,
+                 "(" BOX_LOOKED(PLACE) " FROM (SELECT " PLACE " AS at FROM %s b WHERE b.due_at = 'infinity' AND b.held_by IS NULL"
+                 " AND " PLACE " > $1::bigint ORDER BY 1 LIMIT %zu) p CROSS JOIN LATERAL (SELECT * FROM %s b WHERE " NOT_FRESH
+                 " AND " PLACE " = p.at OFFSET 0) b ORDER BY " PLACE " LIMIT %zu)",
+                 table, look, table, look);
+        return;
+    }
     buf_addf(text,
              "(" BOX_LOOKED(PLACE) " FROM %s b WHERE " NOT_FRESH " AND " PLACE " > $1::bigint ORDER BY " PLACE " LIMIT %zu)",
              table, look);

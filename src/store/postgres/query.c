@@ -148,9 +148,12 @@ static int query_dead_count(struct question *q, const struct filter *filter)
 /* ---- Counts ------------------------------------------------------------------------------------- */
 
 /* As state_of_row(), with receipts and pauses laid over it; each sort of rows by its own index. */
-#define COUNTED(sort, condition, limit)                                                                           \
-    "(SELECT " sort " AS sort, " HANDLE " AS handle, b.due_at, b.held_by, b.status, b.attempts, b.destination, b.created_at" \
-    " FROM {box} b WHERE " condition " LIMIT " limit ")"
+#define COUNTED(sort, held_by, destination, from)                                                                          \
+    "(SELECT " sort " AS sort, " HANDLE " AS handle, b.due_at, " held_by " AS held_by, b.status, b.attempts, " destination \
+    " AS destination, b.created_at FROM " from ")"
+/* Where nothing is paused, this index has it all, and not a row is read. */
+#define DUE_BY_INDEX COUNTED("2", "NULL", "''", "{box} b WHERE b.due_at < 'infinity' AND b.held_by IS NULL ORDER BY b.due_at LIMIT $5")
+#define DUE_BY_ROW COUNTED("2", "NULL", "b.destination", "{box} b WHERE b.due_at < 'infinity' AND b.held_by IS NULL LIMIT $5")
 
 /* Rows that receipts name, each found through its index; f(handle, number). */
 #define IN_FLIGHT                                                                                                            \
@@ -159,33 +162,48 @@ static int query_dead_count(struct question *q, const struct filter *filter)
     " WHERE coalesce(b.row_id, b.seq) = f.handle >> 6 AND (b.due_at IS NOT NULL OR b.held_by IS NOT NULL)) r"                  \
     " WHERE f.number > r.attempts"
 
-static const char COUNTS[] =
-    "WITH f AS (SELECT u.handle, max(u.number) AS number FROM {schema}.claim c JOIN {schema}.instance i ON i.id = c.instance,"
-    " unnest(c.rows, c.numbers) AS u(handle, number) WHERE c.box = {box_name} GROUP BY u.handle),"
-    " rows AS (" COUNTED("1", "b.due_at IS NULL AND b.held_by IS NULL", "$3") " UNION ALL "
-    COUNTED("2", "b.due_at < 'infinity' AND b.held_by IS NULL", "$2") " UNION ALL "
-    COUNTED("3", "b.held_by IS NOT NULL AND right(b.held_by, 1) = '/'", "$2") "),"
-    " states AS (SELECT CASE WHEN f.number > r.attempts THEN 'in-flight' WHEN r.due_at = 'infinity' THEN 'parked'"
-    " WHEN strpos(r.held_by, '/') < length(r.held_by) THEN 'held'"
-    " WHEN r.due_at > $1 AND (r.status & 32768) = 0 AND r.attempts = 0 THEN 'delayed'"
-    " WHEN r.destination = ANY ($4::text[]) THEN 'paused' WHEN r.due_at > $1 THEN 'retrying' ELSE 'ready' END AS state, r.created_at"
-    " FROM rows r LEFT JOIN f ON f.handle = r.handle)"
-    " SELECT state, count(*), min(created_at) FROM states WHERE state <> 'in-flight' GROUP BY state"
-    " UNION ALL SELECT 'in-flight', (SELECT count(*) FROM " IN_FLIGHT "), NULL"
-    /* These are told by their index alone: it is read where it lies together, rows lie far apart. */
-    " UNION ALL SELECT 'parked', (SELECT count(*) FROM (SELECT FROM {box} b WHERE b.due_at = 'infinity' AND b.held_by IS NULL"
-    " LIMIT 10001) p), NULL"
-    " UNION ALL SELECT 'held', (SELECT count(*) FROM (SELECT FROM {box} b WHERE b.held_by IS NOT NULL"
-    " AND strpos(b.held_by, '/') < length(b.held_by) LIMIT 10001) h), NULL"
-    " UNION ALL SELECT 'stored', CASE WHEN is_called THEN last_value ELSE 0 END, NULL FROM {box_seq}"
-    " UNION ALL SELECT 'sort ' || sort, count(*), NULL FROM rows GROUP BY sort"
-    /* Fresh ones are oldest first in each lane; those that are in flight stand at its beginning. */
-    " UNION ALL SELECT 'oldest', 0, min(o.created_at) FROM generate_series(0, 63) lane CROSS JOIN LATERAL (SELECT b.created_at FROM"
-    " (SELECT * FROM {box} b WHERE b.lane = lane.lane::smallint AND b.due_at IS NULL AND b.held_by IS NULL ORDER BY b.seq LIMIT 200) b"
-    " LEFT JOIN f ON f.handle = " HANDLE " WHERE f.handle IS NULL AND b.destination <> ALL ($4::text[]) LIMIT 1) o"
-    " UNION ALL SELECT 'dead', (SELECT count(*) FROM (SELECT FROM {schema}.dead_letter WHERE box = {box_name} LIMIT 10001) d), NULL"
-    " UNION ALL SELECT 'done', (SELECT count(*) FROM (SELECT FROM {schema}.done WHERE box = {box_name} AND keep_until > $1"
-    " LIMIT 10001) d), NULL";
+/* ways: the first key of each endpoint, "endpoint/" where parts wait for it alone; what waits in its streams is passed over
+ * ('0' comes next after '/'). */
+#define COUNTS(due) \
+    "WITH RECURSIVE ways(key) AS ((SELECT b.held_by FROM {box} b WHERE b.held_by > '' ORDER BY b.held_by LIMIT 1) UNION ALL" \
+    " SELECT (SELECT b.held_by FROM {box} b WHERE b.held_by >= CASE WHEN strpos(w.key, '/') > 0" \
+    " THEN split_part(w.key, '/', 1) || '0' ELSE w.key || chr(1) END ORDER BY b.held_by LIMIT 1) FROM ways w WHERE w.key IS NOT NULL)," \
+    " f AS (SELECT u.handle, max(u.number) AS number FROM {schema}.claim c JOIN {schema}.instance i ON i.id = c.instance," \
+    " unnest(c.rows, c.numbers) AS u(handle, number) WHERE c.box = {box_name} GROUP BY u.handle)," \
+    " rows AS (" COUNTED("1", "NULL", "b.destination", "{box} b WHERE b.due_at IS NULL AND b.held_by IS NULL LIMIT $3") \
+    " UNION ALL " due " UNION ALL " \
+    COUNTED("3", "b.held_by", "b.destination", "ways w CROSS JOIN LATERAL (SELECT * FROM {box} b WHERE b.held_by = w.key LIMIT $2) b" \
+            " WHERE strpos(w.key, '/') = length(w.key) LIMIT $2") ")," \
+    " states AS (SELECT CASE WHEN f.number > r.attempts THEN 'in-flight' WHEN r.due_at = 'infinity' THEN 'parked'" \
+    " WHEN strpos(r.held_by, '/') < length(r.held_by) THEN 'held'" \
+    " WHEN r.due_at > $1 AND (r.status & 32768) = 0 AND r.attempts = 0 THEN 'delayed'" \
+    " WHEN r.destination = ANY ($4::text[]) THEN 'paused' WHEN r.due_at > $1 THEN 'retrying' ELSE 'ready' END AS state, r.created_at" \
+    " FROM rows r LEFT JOIN f ON f.handle = r.handle)" \
+    " SELECT state, count(*), min(created_at) FROM states WHERE state <> 'in-flight' GROUP BY state" \
+    " UNION ALL SELECT 'in-flight', (SELECT count(*) FROM " IN_FLIGHT "), NULL" \
+    /* These are told by their index alone: it is read where it lies together, rows lie far apart. */ \
+    " UNION ALL SELECT 'parked', (SELECT count(*) FROM (SELECT FROM {box} b WHERE b.due_at = 'infinity' AND b.held_by IS NULL" \
+    " LIMIT 10001) p), NULL" \
+    " UNION ALL SELECT 'held', (SELECT count(*) FROM (SELECT FROM {box} b WHERE b.held_by IS NOT NULL" \
+    " AND strpos(b.held_by, '/') < length(b.held_by) LIMIT 10001) h), NULL" \
+    " UNION ALL SELECT 'stored', CASE WHEN is_called THEN last_value ELSE 0 END, NULL FROM {box_seq}" \
+    " UNION ALL SELECT 'sort ' || sort, count(*), NULL FROM rows GROUP BY sort" \
+    /* Fresh ones are oldest first in each lane; those that are in flight stand at its beginning. */ \
+    " UNION ALL SELECT 'oldest', 0, min(o.created_at) FROM generate_series(0, 63) lane CROSS JOIN LATERAL (SELECT b.created_at FROM" \
+    " (SELECT * FROM {box} b WHERE b.lane = lane.lane::smallint AND b.due_at IS NULL AND b.held_by IS NULL ORDER BY b.seq LIMIT 200) b" \
+    " LEFT JOIN f ON f.handle = " HANDLE " WHERE f.handle IS NULL AND b.destination <> ALL ($4::text[]) LIMIT 1) o" \
+    " UNION ALL SELECT 'dead', (SELECT count(*) FROM (SELECT FROM {schema}.dead_letter WHERE box = {box_name} LIMIT 10001) d), NULL" \
+    " UNION ALL SELECT 'done', (SELECT count(*) FROM (SELECT FROM {schema}.done WHERE box = {box_name} AND keep_until > $1" \
+    " LIMIT 10001) d), NULL"
+
+static const char COUNTS_BY_INDEX[] = COUNTS(DUE_BY_INDEX);
+static const char COUNTS_PAUSED[] = COUNTS(DUE_BY_ROW);
+
+/* Rows that are not fresh lie far apart, where they must be read at all. */
+static int64_t due_look(bool has_pauses)
+{
+    return has_pauses ? LOOK_MAX / 2 : LOOK_MAX;
+}
 
 static void take_count(struct box_counts *counts, bool has_pauses, pr_slice name, int64_t count, int64_t oldest_us)
 {
@@ -201,7 +219,8 @@ static void take_count(struct box_counts *counts, bool has_pauses, pr_slice name
     if (slice_eq_cstr(name, "oldest") || slice_eq_cstr(name, "stored"))
         return;
     if (name.size > 5 && memcmp(name.data, "sort ", 5) == 0) { /* how many rows of it there were to look at */
-        counts->partial |= name.data[5] == '1' ? has_pauses && count > LOOK_MAX : count > LOOK_MAX / 2;
+        const int64_t most[] = { has_pauses ? LOOK_MAX : INT64_MAX, due_look(has_pauses), LOOK_MAX / 2 };
+        counts->partial |= count > most[name.data[5] - '1'];
         return;
     }
     enum state state = state_parse(name);
@@ -217,7 +236,7 @@ static int query_boxes(struct question *q)
     if (q->reply->boxes == NULL)
         return no_memory(q);
     arg_time(&args, q->s.now_us);
-    arg_i64(&args, LOOK_MAX / 2 + 1); /* rows that are not fresh lie far apart */
+    arg_i64(&args, LOOK_MAX / 2 + 1);
     /* Without pauses all fresh ones are ready or in flight: then there is no need to look at many. */
     arg_i64(&args, q->s.paused_count > 0 ? LOOK_MAX + 1 : (int64_t)(COUNT_EXACT_MAX + 1 + q->s.flight_count));
     array_init(&paused);
@@ -225,12 +244,13 @@ static int query_boxes(struct question *q)
     for (size_t i = 0; i < q->s.paused_count; i++)
         array_text(&paused, q->s.paused[i]);
     arg_array(&args, &paused);
+    arg_i64(&args, due_look(q->s.paused_count > 0) + 1);
     int rc = PR_OK;
     for (size_t i = 0; i < q->s.box_count && rc == PR_OK; i++) {
         struct box_counts *counts = &q->reply->boxes[q->reply->box_count++];
         PGresult          *r;
         counts->name = q->s.boxes[i];
-        rc = link_do(q->link, COUNTS, counts->name, &args, &r, q->reterr);
+        rc = link_do(q->link, q->s.paused_count > 0 ? COUNTS_PAUSED : COUNTS_BY_INDEX, counts->name, &args, &r, q->reterr);
         for (int k = 0; rc == PR_OK && k < PQntuples(r); k++)
             take_count(counts, q->s.paused_count > 0, field_slice(r, k, 0), field_i64(r, k, 1), field_time(r, k, 2));
     }
