@@ -252,8 +252,9 @@ static void config_write(const char *path, const char *url, unsigned port)
 
 void listing_measure(const struct bench *b, const struct listing_place *place)
 {
-    char name[64];
+    char name[64], url[512];
     size_t messages = b->messages * 10, dead = b->messages;
+    snprintf(url, sizeof url, "%s", place->url); /* filling makes others in its place */
     double begin = seconds_now();
     progress(b, "%s: making %zu messages and %zu dead letters", place->name, messages, dead);
     place->fill(place, messages, dead);
@@ -262,7 +263,7 @@ void listing_measure(const struct bench *b, const struct listing_place *place)
     unsigned port = server_free_port(); /* only now: filling takes minutes, and others take ports, too */
     snprintf(name, sizeof name, "%s-listing.yaml", place->name);
     const char *config = bench_path(b, name);
-    config_write(config, place->url, port);
+    config_write(config, url, port);
     measure_program(b, place, config);
     measure_daemon(b, place, config, port);
     place->remove(place);
