@@ -211,6 +211,20 @@ int cli_number(struct cli *cli, enum flag flag, uint64_t max, uint64_t *ret)
     return EXIT_DONE;
 }
 
+/* A variable of a shell that was not set must not widen what is changed. */
+static int filter_has_values(struct cli *cli)
+{
+    static const enum flag flags[] = { FLAG_BOX,   FLAG_ENDPOINT,    FLAG_TYPE,  FLAG_STREAM, FLAG_REASON,
+                                       FLAG_ERROR, FLAG_FINGERPRINT, FLAG_STATE, FLAG_ROW };
+    for (size_t i = 0; i < ARRAY_LENGTH(flags); i++) {
+        const char *value = cli->flags.values[flags[i]];
+        if (value != NULL && value[0] == '\0')
+            return cli_usage(cli, "--%s is empty; leave it out", flag_infos[flags[i]].word);
+    }
+    const char *row = cli->flags.values[FLAG_ROW];
+    return row != NULL && strcmp(row, "0") == 0 ? cli_usage(cli, "--row: rows begin with 1") : EXIT_DONE;
+}
+
 int cli_filter(struct cli *cli, struct filter *ret_filter)
 {
     const char *const *values = cli->flags.values;
@@ -224,8 +238,10 @@ int cli_filter(struct cli *cli, struct filter *ret_filter)
         .routing = cli->config != NULL ? &cli->routing.routing : NULL,
     };
     uint64_t limit = 0;
-    int code = filter_state(cli, &filter);
+    int code = filter_has_values(cli);
 
+    if (code == EXIT_DONE)
+        code = filter_state(cli, &filter);
     if (code == EXIT_DONE)
         code = filter_reason(cli, &filter);
     if (code == EXIT_DONE)

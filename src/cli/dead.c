@@ -191,7 +191,9 @@ int run_dead_edit(struct cli *cli)
         cli_say("%s is not dead: it is %s", cli->args[0], state_name(found.listed[0].state));
         return EXIT_NOT_FOUND;
     }
-    code = edit_parts(cli, dead, &content, parts, &edit);
+    code = send_to_is_known(cli);
+    if (code == EXIT_DONE)
+        code = edit_parts(cli, dead, &content, parts, &edit);
     struct admin admin = {
         .kind = ADMIN_DEAD_EDIT,
         .filter = { .state = -1,

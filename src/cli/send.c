@@ -119,15 +119,11 @@ int send_payload(struct cli *cli, const char *dash, struct buf *content, pr_slic
     return code;
 }
 
-static int check_names(struct cli *cli, pr_slice box)
+int send_to_is_known(struct cli *cli)
 {
     const char *to = cli->flags.values[FLAG_TO];
     struct suggestion near = { 0 };
 
-    if (cli->flags.values[FLAG_TYPE] == NULL)
-        return cli_usage(cli, "--type is missing");
-    if (!name_is_valid(box))
-        return cli_usage(cli, "--box: \"%.*s\" is not the name of a box", SLICE_ARGS(box));
     if (to == NULL || !cli->config_from_file || config_find_endpoint(cli->config, slice_from(to)) != NULL)
         return EXIT_DONE;
     for (size_t i = 0; i < cli->config->endpoint_count; i++)
@@ -139,6 +135,15 @@ static int check_names(struct cli *cli, pr_slice box)
             "%s has no endpoint \"%s\"; add it under endpoints, or leave --to out and let the routes decide",
             cli->config->file, to);
     return EXIT_NOT_FOUND;
+}
+
+static int check_names(struct cli *cli, pr_slice box)
+{
+    if (cli->flags.values[FLAG_TYPE] == NULL)
+        return cli_usage(cli, "--type is missing");
+    if (!name_is_valid(box))
+        return cli_usage(cli, "--box: \"%.*s\" is not the name of a box", SLICE_ARGS(box));
+    return send_to_is_known(cli);
 }
 
 static int times(struct cli *cli, struct pr_message *message)

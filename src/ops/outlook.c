@@ -449,7 +449,7 @@ static void add_commands(struct view *v)
     if (state != STATE_PARKED)
         add(v, "park", "set it aside", v->id);
     add(v, "discard", "delete it without delivering", v->id);
-    add(v, "dead add", "make it dead (--why TEXT)", v->id);
+    add(v, "dead add", "make it dead, and say why", arena_printf(v->arena, "%s --why 'TEXT'", v->id).data);
 }
 
 /* ---- All of it -------------------------------------------------------------------------------- */

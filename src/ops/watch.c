@@ -14,9 +14,13 @@ int watch_near(const struct config *config)
     return near > 1 ? near : 1;
 }
 
-/* A paused endpoint or an open breaker is told by itself, and what waits for it is not stuck. */
+/* A paused endpoint or an open breaker is told by itself, and what waits for it is not stuck; nor is what waits for its
+ * turn at an endpoint with a rate, which may have nothing in flight whenever one looks. */
 static bool all_endpoints_send(const struct status *s)
 {
+    for (size_t i = 0; i < s->config->endpoint_count; i++)
+        if (s->config->endpoints[i].rate.count > 0)
+            return false;
     for (size_t i = 0; i < s->endpoints.endpoint_count; i++)
         if (s->endpoints.endpoints[i].paused_until_us > s->endpoints.now_us)
             return false;

@@ -280,6 +280,31 @@ bool box_counts_exact(const struct box_counts *c)
     return !c->partial;
 }
 
+static int id_compare(const void *a, const void *b)
+{
+    return memcmp(a, b, sizeof(pr_id));
+}
+
+/* Ids that are named twice are meant once; *ret_kept is to be freed. */
+static int ids_once(struct filter *f, pr_id **ret_kept, struct pr_error *reterr)
+{
+    size_t count = 0;
+    pr_id *kept = f->id_count > 1 ? malloc(f->id_count * sizeof(*kept)) : NULL;
+    *ret_kept = kept;
+    if (f->id_count <= 1)
+        return PR_OK;
+    if (kept == NULL)
+        return error_set(reterr, PR_ENOMEM, "no memory for %zu ids", f->id_count);
+    memcpy(kept, f->ids, f->id_count * sizeof(*kept));
+    qsort(kept, f->id_count, sizeof(*kept), id_compare);
+    for (size_t i = 0; i < f->id_count; i++)
+        if (count == 0 || !pr_id_equal(kept[i], kept[count - 1]))
+            kept[count++] = kept[i];
+    f->ids = kept;
+    f->id_count = count;
+    return PR_OK;
+}
+
 int store_admin(struct store *store, const struct admin *admin, struct admin_reply *ret_reply,
                 struct pr_error *reterr)
 {
@@ -304,7 +329,12 @@ int store_admin(struct store *store, const struct admin *admin, struct admin_rep
     struct admin order = *admin;
     if (admin->kind == ADMIN_DEAD_EDIT && pr_id_is_zero(order.made))
         pr_id_new(&order.made);
-    return store->ops->admin(store->self, &order, ret_reply, reterr);
+    pr_id *ids;
+    int rc = ids_once(&order.filter, &ids, reterr);
+    if (rc == PR_OK)
+        rc = store->ops->admin(store->self, &order, ret_reply, reterr);
+    free(ids);
+    return rc;
 }
 
 /* ---- Tables of others ------------------------------------------------------------------------- */

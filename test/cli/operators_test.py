@@ -239,6 +239,7 @@ def test_groups_show_many_failures_as_few_problems(place):  # B85, B201
 def test_edit_keeps_the_original_and_note_says_more(place):  # B84
     old = place.dead("--stream", "s", "--data", "wrong", "--header", "a=1", "--header", "b=2")
     place.fails(2, "dead", "edit", old)
+    assert "did you mean other" in place.fails(4, "dead", "edit", old, "--to", "othr")
     new = place.ok("dead", "edit", old, "--data", "right", "--header", "b=3", "--to", "other", "--why", "typo").strip()
     made, = place.json("show", new)
     assert made["payload"] == "right" and made["headers"] == {"a": "1", "b": "3"} and made["destination"] == "other", made
@@ -253,6 +254,18 @@ def test_edit_keeps_the_original_and_note_says_more(place):  # B84
     place.fails(4, "dead", "note", new, "x")
     place.start()
     until("it has arrived", lambda: place.sent() == 1)
+
+
+def test_what_is_named_twice_or_not_at_all_widens_nothing(place):  # B83
+    ids = [place.dead() for _ in range(3)]
+    for flag in "--type", "--stream", "--reason", "--error", "--fingerprint", "--box", "--row":
+        assert "is empty" in place.fails(2, "dead", "discard", "--endpoint", "good", flag, "", "--yes"), flag
+    place.fails(2, "dead", "discard", "--row", "0", "--yes")
+    assert place.ok("dead", "discard", ids[0], ids[0]).startswith("1 "), ids
+    assert len(place.json("dead", "list")) == 2
+    advice = [c["command"] for c in place.json("why", place.ok("send", "--type", "t", "--due", "1h").strip())[0]["commands"]]
+    made = [c for c in advice if "dead add" in c]
+    assert made and made[0].endswith(" --why 'TEXT'"), advice
 
 
 def test_a_damaged_id_is_no_way_to_hide(place):  # B9, B87

@@ -165,6 +165,25 @@ STORE_TEST(ids_that_are_nowhere_are_counted_as_missing)
     CHECK_EQ(ADMIN(s, ADMIN_DEAD_REPLAY, FILTER(.ids = ids, .id_count = 1)).missing, 1);
 }
 
+STORE_TEST(an_id_that_is_named_twice_is_meant_once)
+{
+    struct worker *w = suite_join(s, "outbox");
+    pr_id id = SEND(s, "outbox"), other = SEND(s, "outbox");
+    pr_id ids[] = { id, other, id, suite_id(901), suite_id(901), id };
+    struct filter twice = FILTER(.ids = ids, .id_count = ARRAY_LENGTH(ids));
+    static const enum admin_kind kinds[] = { ADMIN_RETRY, ADMIN_PARK, ADMIN_DEAD_ADD, ADMIN_DEAD_NOTE,
+                                             ADMIN_DEAD_REPLAY };
+    for (size_t i = 0; i < ARRAY_LENGTH(kinds); i++) {
+        struct admin_reply r = ADMIN(s, kinds[i], twice, .why = PR_STR("so"));
+        CHECK_EQ(r.matched, 2);
+        CHECK_EQ(r.changed, 2);
+        CHECK_EQ(r.missing, 1);
+    }
+    worker_kill(w, id);
+    CHECK_EQ(ADMIN(s, ADMIN_DEAD_DISCARD, twice).changed, 1);
+    CHECK_EQ(ADMIN(s, ADMIN_DISCARD, twice).changed, 1);
+}
+
 STORE_TEST(an_empty_filter_is_refused)
 {
     SEND(s, "outbox");
