@@ -76,7 +76,7 @@ const struct command commands[] = {
     { "dead list", "", "dead letters",
       "postrider dead list\n"
       "postrider dead list --endpoint billing --since 24h --json\n",
-      FLAGS_FILTER | FLAG_BIT(ROW) | FLAGS_PAGE, 0, 0, run_dead_list },
+      FLAGS_DEAD | FLAGS_PAGE, 0, 0, run_dead_list },
     { "dead show", "ID", "everything about a dead letter",
       "postrider dead show 0190163d-8694-739b-aea5-966c26f8ad91\n", 0, 1, 1, run_dead_show },
     { "dead replay", "[ID...]", "back to the box and place it came from, with new counters",
@@ -84,12 +84,12 @@ const struct command commands[] = {
       "postrider dead replay --endpoint billing --error 'no route' --dry-run\n"
       "postrider dead replay --endpoint billing --since 24h --yes\n"
       "postrider dead replay --fingerprint 5f1c2ab09d3e7746 --canary 5 --rate 100/s --yes\n",
-      FLAGS_FILTER | FLAG_BIT(ROW) | FLAGS_CHANGE | FLAG_BIT(RATE) | FLAG_BIT(CANARY) | FLAG_BIT(FOR), 0, ANY_NUMBER, run_change },
+      FLAGS_DEAD | FLAGS_CHANGE | FLAG_BIT(RATE) | FLAG_BIT(CANARY) | FLAG_BIT(FOR), 0, ANY_NUMBER, run_change },
     { "dead discard", "[ID...]", "delete dead letters for good",
       "postrider dead discard 0190163d-8694-739b-aea5-966c26f8ad91\n"
       "postrider dead discard --until 30d --yes\n"
       "postrider dead discard --row 12 --yes   # its id is damaged\n",
-      FLAGS_FILTER | FLAG_BIT(ROW) | FLAGS_CHANGE, 0, ANY_NUMBER, run_change },
+      FLAGS_DEAD | FLAGS_CHANGE, 0, ANY_NUMBER, run_change },
     { "dead add", "ID...", "make a message dead by hand",
       "postrider dead add 0190163d-8694-739b-aea5-966c26f8ad91 --why 'wrong amount'\n",
       FLAG_BIT(WHY) | FLAG_BIT(BY) | FLAG_BIT(DRY_RUN) | FLAG_BIT(REASON), 1, ANY_NUMBER, run_change },
@@ -109,7 +109,7 @@ const struct command commands[] = {
     { "dead export", "", "dead letters as JSON lines, byte for byte",
       "postrider dead export > dead.jsonl\n"
       "postrider dead export --endpoint billing --until 30d > old.jsonl\n",
-      (FLAGS_FILTER & ~FLAG_BIT(STATE)) | FLAG_BIT(ROW), 0, 0, run_dead_export },
+      FLAGS_DEAD, 0, 0, run_dead_export },
     { "dead import", "FILE", "dead letters of an export; those that are there already are left out",
       "postrider dead import dead.jsonl\n"
       "postrider dead import dead.jsonl --dry-run\n",

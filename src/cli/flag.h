@@ -75,6 +75,7 @@ enum flag {
 #define FLAGS_FILTER                                                                                           \
     (FLAG_BIT(BOX) | FLAG_BIT(STATE) | FLAG_BIT(ENDPOINT) | FLAG_BIT(TYPE) | FLAG_BIT(STREAM) |                \
      FLAG_BIT(REASON) | FLAG_BIT(ERROR) | FLAG_BIT(FINGERPRINT) | FLAG_BIT(SINCE) | FLAG_BIT(UNTIL))
+#define FLAGS_DEAD ((FLAGS_FILTER & ~FLAG_BIT(STATE)) | FLAG_BIT(ROW))
 #define FLAGS_PAGE (FLAG_BIT(LIMIT) | FLAG_BIT(AFTER))
 #define FLAGS_CHANGE (FLAG_BIT(YES) | FLAG_BIT(DRY_RUN) | FLAG_BIT(WHY) | FLAG_BIT(BY))
 
