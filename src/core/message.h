@@ -50,6 +50,12 @@ size_t message_bytes(const struct pr_message *message);
 void message_copy(const struct pr_message *message, char *block, struct pr_message *ret);
 
 /* Can it be sent at now?  (Expired messages end as Expired.) */
+/* Since when a ready one could have been sent: what its sender delayed, and what came back, was not ready before. */
+static inline int64_t message_ready_since(const struct pr_message *m)
+{
+    return m->due_us > m->created_us ? m->due_us : m->created_us;
+}
+
 static inline bool message_is_expired(const struct pr_message *m, int64_t now_us)
 {
     return m->expires_us != 0 && m->expires_us <= now_us;

@@ -40,8 +40,8 @@ static void tally(const struct query_reply *page, struct routed *r)
 
         if (l->state == STATE_PAUSED && l->m.destination.size == 0)
             ++*counts[unpaused];
-        else if (l->state == STATE_READY && (r->oldest_us == 0 || l->m.created_us < r->oldest_us))
-            r->oldest_us = l->m.created_us;
+        else if (l->state == STATE_READY && (r->oldest_us == 0 || message_ready_since(&l->m) < r->oldest_us))
+            r->oldest_us = message_ready_since(&l->m);
     }
 }
 
@@ -91,7 +91,7 @@ static int look_first(struct store *store, const struct config *config, struct b
     arena_init(&arena, 65536);
     int code = store_query(store, &query, &arena, &page, reterr);
     if (code == PR_OK && page.listed_count > 0)
-        b->oldest_us = page.listed[0].m.created_us;
+        b->oldest_us = message_ready_since(&page.listed[0].m);
     else if (code == PR_OK) {
         b->paused = b->paused + b->ready <= COUNT_EXACT_MAX ? b->paused + b->ready : COUNT_EXACT_MAX + 1;
         b->ready = 0;

@@ -169,8 +169,8 @@ static void count_box(const struct listing *l, const struct box *box, struct box
             const struct stored *row = LIST_ENTRY(node, struct stored, order);
             enum state state = row_state(l->memory, row, NULL, l->now_us);
             count_state(counts, state);
-            if (state == STATE_READY && (counts->oldest_us == 0 || row->m.created_us < counts->oldest_us))
-                counts->oldest_us = row->m.created_us;
+            if (state == STATE_READY && (counts->oldest_us == 0 || message_ready_since(&row->m) < counts->oldest_us))
+                counts->oldest_us = message_ready_since(&row->m);
         }
     }
 }

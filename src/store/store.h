@@ -105,7 +105,7 @@ struct listed {
 struct box_counts {
     pr_slice name;
     uint64_t ready, in_flight, delayed, retrying, held, parked, paused, dead, done;
-    int64_t  oldest_us;       /* created_at of the oldest ready row; 0: none */
+    int64_t  oldest_us;       /* since when the ready row waits that waits for longest, see message_ready_since(); 0: none */
     uint64_t stored;          /* rows that were ever put in: what is split by the routes or replayed counts again, and where
                                * numbers are drawn before a commit, what was rolled back */
     bool     partial;         /* not all rows were looked at: of ready to paused, what is not "10,000+" is at least so many;

@@ -252,6 +252,20 @@ STORE_TEST(counts_are_exact_up_to_ten_thousand_and_then_say_so) /* B82 */
     }
 }
 
+STORE_TEST(a_ready_message_waits_since_it_came_due) /* B200 */
+{
+    struct worker *w = suite_join(s, "outbox");
+    pr_id id = SEND(s, "outbox", .due_us = s->wall_us + PR_SECONDS(60));
+    pr_id dead = SEND(s, "outbox", .id = suite_id(2));
+    worker_kill(w, dead);
+    suite_advance(s, PR_SECONDS(3600));
+    CHECK_EQ(s->wall_us - suite_box(s, "outbox")->oldest_us, PR_SECONDS(3540));
+    ADMIN_ID(s, ADMIN_DISCARD, id);
+    ADMIN_ID(s, ADMIN_DEAD_REPLAY, dead); /* the time that it was dead does not count */
+    suite_advance(s, PR_SECONDS(5));
+    CHECK(s->wall_us - suite_box(s, "outbox")->oldest_us < PR_SECONDS(6));
+}
+
 STORE_TEST(every_state_is_counted_in_its_place) /* B201 */
 {
     struct worker *w = suite_join(s, "outbox");

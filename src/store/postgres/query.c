@@ -177,9 +177,9 @@ static int query_dead_count(struct question *q, const struct filter *filter)
     " states AS (SELECT CASE WHEN f.number > r.attempts THEN 'in-flight' WHEN r.due_at = 'infinity' THEN 'parked'" \
     " WHEN strpos(r.held_by, '/') < length(r.held_by) THEN 'held'" \
     " WHEN r.due_at > $1 AND (r.status & 32768) = 0 AND r.attempts = 0 THEN 'delayed'" \
-    " WHEN r.destination = ANY ($4::text[]) THEN 'paused' WHEN r.due_at > $1 THEN 'retrying' ELSE 'ready' END AS state, r.created_at" \
+    " WHEN r.destination = ANY ($4::text[]) THEN 'paused' WHEN r.due_at > $1 THEN 'retrying' ELSE 'ready' END AS state, greatest(r.created_at, r.due_at) AS since" \
     " FROM rows r LEFT JOIN f ON f.handle = r.handle)" \
-    " SELECT state, count(*), min(created_at) FROM states WHERE state <> 'in-flight' GROUP BY state" \
+    " SELECT state, count(*), min(since) FROM states WHERE state <> 'in-flight' GROUP BY state" \
     " UNION ALL SELECT 'in-flight', (SELECT count(*) FROM " IN_FLIGHT "), NULL" \
     /* These are told by their index alone: it is read where it lies together, rows lie far apart. */ \
     " UNION ALL SELECT 'parked', (SELECT count(*) FROM (SELECT FROM {box} b WHERE b.due_at = 'infinity' AND b.held_by IS NULL" \

@@ -39,14 +39,14 @@ static void count_row(const struct counting *c, sqlite3_stmt *statement)
         .status = sqlite3_column_int(statement, 3),
         .attempts = sqlite3_column_int(statement, 4),
         .destination = column_slice(statement, 5),
+        .created_us = sqlite3_column_int64(statement, 6),
     };
-    int64_t created_us = sqlite3_column_int64(statement, 6);
     enum state state = surroundings_state(c->o->s, counts->name, (uint64_t)sqlite3_column_int64(statement, 0),
                                           &m, m.destination);
     if (state != STATE_IN_FLIGHT)
         count_one(counts, state);
-    if (state == STATE_READY && (counts->oldest_us == 0 || created_us < counts->oldest_us))
-        counts->oldest_us = created_us;
+    if (state == STATE_READY && (counts->oldest_us == 0 || message_ready_since(&m) < counts->oldest_us))
+        counts->oldest_us = message_ready_since(&m);
 }
 
 /* Outcome > 0: enough. */
