@@ -4,9 +4,9 @@
     test_summary.py build/meson-logs/testlog.json...
     test_summary.py --self-test
 
-A test that speaks TAP counts as its points, any other as one.  The last line is
-"N passed, N failed", with ", N skipped" when there are any; fails when something failed or
-nothing passed.
+A test that speaks TAP counts as its points, any other as one.  What failed is printed with what
+it said.  The last line is "N passed, N failed", with ", N skipped" when there are any; fails when
+something failed or nothing passed.
 """
 import json
 import re
@@ -15,6 +15,7 @@ import sys
 POINT = re.compile(r"^(ok|not ok)\b[^#]*(#\s*(SKIP|TODO)\b)?", re.IGNORECASE)
 PLAN = re.compile(r"^1\.\.\d+", re.MULTILINE)
 GOOD = ("OK", "EXPECTEDFAIL")
+SAID_MAX = 40  # lines of comment on each side of a point that failed
 
 
 def count_tap(text):
@@ -44,6 +45,21 @@ def count_test(test):
     return passed, failed, skipped
 
 
+def failures(text):
+    """The points of a TAP text that failed, each with the comments around it."""
+    lines, said = text.splitlines(), []
+    for number, line in enumerate(lines):
+        if not line.lower().startswith("not ok"):
+            continue
+        first = last = number
+        while first > 0 and lines[first - 1].startswith("#"):
+            first -= 1
+        while last + 1 < len(lines) and lines[last + 1].startswith("#"):
+            last += 1
+        said += lines[max(first, number - SAID_MAX):min(last, number + SAID_MAX) + 1]
+    return said
+
+
 def self_test():
     cases = [
         ("OK", "1..3\nok 1 - a\nok 2 - b # SKIP why\n# not ok - comment\nok 3 - c\n", (2, 0, 1)),
@@ -59,7 +75,10 @@ def self_test():
         got = count_test({"result": result, "stdout": stdout})
         if got != expected:
             sys.exit("self test: %s with %r gave %r" % (result, stdout, got))
-    print("self test: %d cases" % len(cases))
+    said = failures("1..2\n# of b\nnot ok 1 - b\n# also of b\nok 2 - c\n# of c\n")
+    if said != ["# of b", "not ok 1 - b", "# also of b"]:
+        sys.exit("self test: what failed is given as %r" % said)
+    print("self test: %d cases" % (len(cases) + 1))
     return 0
 
 
@@ -80,6 +99,7 @@ def main():
             total = [a + b for a, b in zip(total, counts)]
             if counts[1] > 0:
                 bad.append("failed: %s (%s, %s)" % (test["name"], test["result"], path.split("/")[0]))
+                bad += ["  " + line for line in failures(test.get("stdout") or "")]
     print("\n".join(bad + [""]) if bad else "", end="")
     print("%d passed, %d failed" % (total[0], total[1]) + (", %d skipped" % total[2] if total[2] else ""))
     return 1 if total[1] > 0 or total[0] == 0 else 0

@@ -7,6 +7,7 @@ one in C, NPM_FOLDER a place where npm may install what the one in JavaScript ne
 import itertools
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -277,8 +278,9 @@ def test_a_relay_with_an_http_api_takes_orders_of_people(place):  # B202
     roles = make_roles(place, "-c", "http.yaml")
     try:
         daemon = place.start("http: {listen: 127.0.0.1:0}\n" + NULL, user=roles["relay"])
-        until("it listens", lambda: "port=" in open(daemon.log).read())
-        port = open(daemon.log).read().split("port=")[1].split()[0]
+        running = re.compile(r"^http (\d+)\n", re.MULTILINE)  # it listens earlier, for those who ask for its health
+        until("it runs", lambda: running.search(open(daemon.log).read()))
+        port = running.search(open(daemon.log).read()).group(1)
         done = subprocess.run(["curl", "-sS", "-H", "Content-Type: application/json", "-H", "X-Postrider: 1", "-d", "{}",
                                "http://127.0.0.1:%s/v1/endpoints/nowhere/pause" % port], capture_output=True, text=True)
         assert place.psql("SELECT action FROM {s}.audit") == "pause", (done.stdout, done.stderr)
