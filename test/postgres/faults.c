@@ -12,33 +12,6 @@
 
 #define SAYS(text, words) CHECK(strstr((text), (words)) != NULL)
 
-static const char *server_folder(void)
-{
-    const char *folder = getenv("POSTRIDER_TEST_PG_FOLDER");
-    if (folder == NULL)
-        SKIP("the server is not ours to break");
-    return folder;
-}
-
-/* The store of the test, from now on over this wire. */
-static struct proxy *over_a_wire(struct suite *s)
-{
-    struct proxy *proxy = proxy_start(server_folder());
-    snprintf(s->url, sizeof(s->url), "postgres:///postgres?host=%s&user=postgres&schema=%s", proxy_folder(proxy),
-             suite_pg_schema());
-    suite_reopen(s);
-    return proxy;
-}
-
-/* The proxy must outlive whoever uses it. */
-static void end_of_wire(struct suite *s, struct proxy *proxy)
-{
-    snprintf(s->url, sizeof(s->url), "postgres:///postgres?host=%s&user=postgres&schema=%s", server_folder(),
-             suite_pg_schema());
-    suite_reopen(s);
-    proxy_stop(proxy);
-}
-
 /* One cycle with everything that must not happen twice. */
 struct step {
     pr_id         id, other;

@@ -10,7 +10,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "check.h"
+#include "store/suite.h"
+#include "store/suite_postgres.h"
 
 #define SOCKET_NAME ".s.PGSQL.5432"
 
@@ -19,6 +20,7 @@ struct proxy {
     int       listener;
     pthread_t thread;
     int       cut;
+    unsigned  round_trips;
     bool      stop;
 };
 
@@ -82,7 +84,10 @@ static bool to_server(struct wire *w, const char *data, size_t size)
 /* "server_version" and its value, each with a NUL behind it, stand in the first answer. */
 static bool to_client(struct wire *w, char *data, size_t size)
 {
-    static const char key[] = "server_version";
+    static const char key[] = "server_version", ready[] = { 'Z', 0, 0, 0, 5 };
+    char             *end = data + size;
+    for (char *at = data; (at = memmem(at, (size_t)(end - at), ready, sizeof(ready))) != NULL; at += sizeof(ready))
+        __atomic_fetch_add(&w->proxy->round_trips, 1, __ATOMIC_SEQ_CST);
     char *found = memmem(data, size, key, sizeof(key));
     if (found != NULL && take_cut(w->proxy, PROXY_OLD_SERVER))
         memcpy(found + sizeof(key), "13", 2);
@@ -181,4 +186,38 @@ const char *proxy_folder(const struct proxy *proxy)
 void proxy_set(struct proxy *proxy, enum proxy_cut cut)
 {
     __atomic_store_n(&proxy->cut, (int)cut, __ATOMIC_SEQ_CST);
+}
+
+unsigned proxy_round_trips(const struct proxy *proxy)
+{
+    return __atomic_load_n(&proxy->round_trips, __ATOMIC_SEQ_CST);
+}
+
+/* ---- In a test ---------------------------------------------------------------------- */
+
+const char *server_folder(void)
+{
+    const char *folder = getenv("POSTRIDER_TEST_PG_FOLDER");
+    if (folder == NULL)
+        SKIP("the server is not ours to break");
+    return folder;
+}
+
+static void connect_through(struct suite *s, const char *folder)
+{
+    snprintf(s->url, sizeof(s->url), "postgres:///postgres?host=%s&user=postgres&schema=%s", folder, suite_pg_schema());
+    suite_reopen(s);
+}
+
+struct proxy *over_a_wire(struct suite *s)
+{
+    struct proxy *proxy = proxy_start(server_folder());
+    connect_through(s, proxy_folder(proxy));
+    return proxy;
+}
+
+void end_of_wire(struct suite *s, struct proxy *proxy)
+{
+    connect_through(s, server_folder());
+    proxy_stop(proxy);
 }

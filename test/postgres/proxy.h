@@ -11,6 +11,7 @@ enum proxy_cut {
 };
 
 struct proxy;
+struct suite;
 
 /* Listens on a socket in a new folder, for the server whose socket is in this one. */
 struct proxy *proxy_start(const char *server_folder);
@@ -18,5 +19,13 @@ void proxy_stop(struct proxy *proxy);
 const char *proxy_folder(const struct proxy *proxy);
 /* What happens next; it happens once, then everything passes again. */
 void proxy_set(struct proxy *proxy, enum proxy_cut cut);
+/* How often the server has said that it is ready for more: once for each round trip. */
+unsigned proxy_round_trips(const struct proxy *proxy);
+
+/* The folder of the server's socket; skips the test when the server is not ours to break. */
+const char *server_folder(void);
+/* The store of the test, from now on over this wire; and no more: the proxy must outlive whoever uses it. */
+struct proxy *over_a_wire(struct suite *s);
+void end_of_wire(struct suite *s, struct proxy *proxy);
 
 #endif

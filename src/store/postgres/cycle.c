@@ -5,6 +5,11 @@
  *     now and then    effects; burying, lanes
  *     second batch    reads, renewal, COMMIT
  *
+ * Where there is a backlog, and all that changes is that rows go which were sent, there is one batch:
+ *
+ *     plain           BEGIN, our own row, the others, notices, receipt, tallies, deletion or failure,
+ *                     reads of what the latest round has left, COMMIT
+ *
  * The claim row is the key: (instance, number) can be inserted once.  A cycle whose COMMIT got
  * no answer is asked again with the same number; it then waits for the lock that the lost
  * transaction may still hold, and looks for the row. */
@@ -19,6 +24,8 @@
 
 #define REPLY_BLOCK_BYTES 65536
 #define TRIES_MAX 5 /* of a transaction that lost against another */
+#define PLAIN_MAX 8 /* in a row: then there is another round, and a lease is renewed */
+#define STOPPED "22P02" /* a plain cycle's deletion says: not all is as you think */
 
 static bool cycle_changes(const struct cycle *c)
 {
@@ -114,6 +121,67 @@ static int run_inside(struct cycle_run *run)
     return rc;
 }
 
+/* ---- All in one ------------------------------------------------------------------------------- */
+
+/* Does it only delete what was sent, and read more of the same? */
+static bool cycle_is_plain(struct cycle_run *run)
+{
+    const struct pg_session *session = run->session;
+    const struct cycle      *c = run->cycle;
+    return session->plain_left > 0 && session->uncertain == 0 && !run->replayed && c->epoch != 0 &&
+           c->epoch == session->epoch && pr_id_equal(session->instance, c->instance) &&
+           session->scanned_by == run->link->generation && session->pulse == session->scanned_by && c->fresh_rows > 0 &&
+           c->restart_lanes == 0 && c->verdict_count > 0 && c->effect_count == 0 && c->pause_count == 0 &&
+           c->lanes_give == 0 && !c->leave && !c->force_write && pg_verdicts_are_plain(run);
+}
+
+static int run_plain(struct cycle_run *run)
+{
+    run->session->plain_left--;
+    run->plain = run->has_round = true;
+    link_add_begin(run->link);
+    pg_lease_add_reads(run, true);
+    pg_notices_add(run);
+    pg_receipts_add(run);
+    int rc = pg_verdicts_add_plain(run);
+    FAILPOINT("store.cycle.before_commit");
+    if (rc == PR_OK)
+        rc = pg_reads_run(run);
+    FAILPOINT("store.cycle.after_commit");
+    return rc;
+}
+
+int pg_cycle_take_plain(struct cycle_run *run)
+{
+    struct cycle_reply *reply = &run->session->reply;
+    PGresult           *endpoints = NULL;
+    int                 rc = pg_lease_take_reads(run);
+    if (rc == PR_OK)
+        rc = pg_notices_take(run);
+    if (rc == PR_OK && reply->endpoints_known)
+        rc = link_do(run->link, PG_ENDPOINTS, NO_BOX, NULL, &endpoints, run->reterr);
+    if (rc == PR_OK && reply->endpoints_known)
+        rc = pg_endpoints_take(endpoints, &run->session->arena, &reply->endpoints, &reply->endpoint_count, run->reterr);
+    if (rc == PR_OK)
+        pg_lease_tell(run);
+    if (rc == PR_OK && !pg_lease_is_calm(run))
+        run->session->plain_left = 0;
+    return rc;
+}
+
+/* How many plain ones may follow? */
+static void plain_count(struct cycle_run *run)
+{
+    struct pg_session *session = run->session;
+    bool               more = session->reply.row_count > 0 && !session->reply.fresh_end;
+    if (!more)
+        session->plain_left = 0;
+    else if (!run->plain)
+        session->plain_left = PLAIN_MAX;
+}
+
+/* ----------------------------------------------------------------------------------------------- */
+
 static int cycle_once(struct pg_session *session, const struct cycle *cycle, struct pr_error *reterr)
 {
     struct cycle_run run = {
@@ -133,10 +201,20 @@ static int cycle_once(struct pg_session *session, const struct cycle *cycle, str
     if (rc == PR_OK) /* so that a lease that is waiting can still be renewed */
         rc = link_lock_timeout(session->link, cycle->lease_us / 3, reterr);
     if (rc == PR_OK)
-        rc = run_inside(&run);
-    if (rc == PR_OK)
+        rc = cycle_is_plain(&run) ? run_plain(&run) : run_inside(&run);
+    if (rc == PR_OK) {
         session_remember(session, &run);
+        plain_count(&run);
+    } else {
+        session->plain_left = 0;
+    }
     return rc;
+}
+
+/* A plain one is tried again with all its looks, and with keys. */
+static bool is_stopped(const struct link *link)
+{
+    return strcmp(link->state, STOPPED) == 0;
 }
 
 /* Its key is there already: look, and it will be found replayed. */
@@ -156,7 +234,9 @@ int pg_cycle(void *self, const struct cycle *cycle, const struct cycle_reply **r
             *ret_reply = &session->reply;
             return PR_OK;
         }
-        bool again = rc > 0 || link_should_retry(session->link) || is_key_conflict(session->link);
+        bool again = rc > 0 || link_should_retry(session->link) || is_key_conflict(session->link) || is_stopped(session->link);
+        if (is_stopped(session->link))
+            pg_seen_forget(&session->seen);
         if (is_key_conflict(session->link))
             session->uncertain = cycle->number;
         if (link_is_uncertain(session->link)) {

@@ -343,12 +343,31 @@ static void add_own_row(struct cycle_run *run, bool renews)
              NO_BOX, &args, &run->written);
 }
 
+static bool lease_renews(const struct cycle_run *run)
+{
+    return run->joins || run->cycle->force_write || run->lease_left_us < run->cycle->lease_us / 3 * 2;
+}
+
+bool pg_lease_is_calm(const struct cycle_run *run)
+{
+    return !lease_renews(run) && !lanes_need_lock(run);
+}
+
+void pg_lease_tell(struct cycle_run *run)
+{
+    struct cycle_reply *reply = &run->session->reply;
+    reply->epoch = run->epoch;
+    reply->replayed = run->replayed;
+    reply->lease_left_us = run->lease_left_us;
+    reply->lanes_owned = run->lanes;
+    reply->lanes_asked = lanes_asked(run);
+}
+
 int pg_lease_work(struct cycle_run *run)
 {
     const struct cycle *cycle = run->cycle;
-    struct cycle_reply *reply = &run->session->reply;
     int                 rc = PR_OK;
-    bool renews = run->joins || cycle->force_write || run->lease_left_us < cycle->lease_us / 3 * 2;
+    bool                renews = lease_renews(run);
 
     if (cycle->lanes_give != 0 && !run->replayed)
         run->lanes &= ~cycle->lanes_give;
@@ -359,17 +378,10 @@ int pg_lease_work(struct cycle_run *run)
         if (rc == PR_OK && !cycle->leave)
             lanes_take(run);
     }
-    reply->epoch = run->epoch;
-    reply->replayed = run->replayed;
-    if (rc == PR_OK && cycle->leave) {
+    if (cycle->leave)
         run->lanes = 0;
-        reply->lease_left_us = renews ? cycle->lease_us : run->lease_left_us;
-        return instance_bury(run, cycle->instance);
-    }
-    if (rc == PR_OK && (renews || run->lanes != run->before))
+    if (rc == PR_OK && !cycle->leave && (renews || run->lanes != run->before))
         add_own_row(run, renews);
-    reply->lease_left_us = run->lease_left_us;
-    reply->lanes_owned = run->lanes;
-    reply->lanes_asked = lanes_asked(run);
-    return rc;
+    pg_lease_tell(run);
+    return rc == PR_OK && cycle->leave ? instance_bury(run, cycle->instance) : rc;
 }

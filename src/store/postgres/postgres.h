@@ -21,7 +21,9 @@
  *
  * A cycle is one transaction in two round trips: the first brings the changes and reads who we
  * are, the sequence and the snapshot; when all is as it should be, the second reads and
- * commits.  So nothing is committed on an assumption. */
+ * commits.  While there is a backlog most cycles only delete what was sent and read what the latest
+ * snapshot has left: these take one round trip, and the server itself compares what we assume.  So nothing is
+ * committed on an assumption. */
 #ifndef STORE_POSTGRES_POSTGRES_H
 #define STORE_POSTGRES_POSTGRES_H
 
@@ -112,6 +114,7 @@ struct pg_session {
     size_t         lane_rows[LANE_COUNT]; /* how many to ask a lane for */
     unsigned       first_lane;            /* whose turn is first */
     size_t         row_bytes;             /* of the latest rows, on average; 0: not known */
+    unsigned       plain_left;            /* so many cycles may go on with the latest round (cycle.c) */
     int64_t        server_start;          /* of the server that the scan knows */
     uint64_t       scanned_by;            /* the connection (link.generation) that it came to know it by */
     int64_t        sweep_at_us;           /* the next page of the sweep, behind this place: */
@@ -166,6 +169,7 @@ struct cycle_run {
     size_t              peer_count;
     bool                comes_back; /* effects go into this box: the round is taken behind them, to see them */
     bool                has_round;
+    bool                plain;      /* all of it in one batch */
     PGresult           *own, *pulse, *claims, *others, *last, *round, *mark, *control; /* of the first batch */
     PGresult           *written; /* our own row, when it was changed; no row in it: it is not ours any more */
     struct pr_error    *reterr;
@@ -176,9 +180,13 @@ void pg_lease_add_reads(struct cycle_run *run, bool changes);
 PR_MUST_CHECK int pg_lease_take_reads(struct cycle_run *run); /* Fault PR_ELEASE; outcome 1: lanes are others, try again */
 PR_MUST_CHECK int pg_lease_join(struct cycle_run *run);
 PR_MUST_CHECK int pg_lease_work(struct cycle_run *run);       /* bury, leave, give, take, renew: as far as needed */
+bool pg_lease_is_calm(const struct cycle_run *run);           /* nothing is needed */
+void pg_lease_tell(struct cycle_run *run);                    /* in the reply */
 
 /* verdict.c, effect.c */
 PR_MUST_CHECK int pg_verdicts_apply(struct cycle_run *run); /* runs what is in the batch, too; outcome 1: begin anew */
+bool pg_verdicts_are_plain(struct cycle_run *run);              /* only rows that are deleted where they were seen */
+PR_MUST_CHECK int pg_verdicts_add_plain(struct cycle_run *run); /* fails in the batch unless all of it is true */
 PR_MUST_CHECK int pg_effects_store(struct cycle_run *run);
 void pg_receipts_add(struct cycle_run *run);
 
@@ -223,6 +231,7 @@ int  pg_wait(void *session, int wake_fd, int64_t timeout_us);
 /* cycle.c */
 int  pg_session_open(void *self, pr_slice box, void **ret_session, struct pr_error *reterr);
 void pg_session_close(void *session);
+PR_MUST_CHECK int pg_cycle_take_plain(struct cycle_run *run); /* what is not rows, of a plain one */
 int  pg_cycle(void *session, const struct cycle *cycle, const struct cycle_reply **ret_reply, struct pr_error *reterr);
 
 /* migrate.c */

@@ -299,7 +299,9 @@ int pg_reads_run(struct cycle_run *run)
     if (rc == PR_OK && run->written != NULL && PQntuples(run->written) == 0)
         rc = error_set(run->reterr, PR_ELEASE, "the lease of this instance is over and its lanes were taken: join again");
     if (rc == PR_OK) {
-        rc = reads_take(run, &reads);
+        rc = run->plain ? pg_cycle_take_plain(run) : PR_OK;
+        if (rc == PR_OK)
+            rc = reads_take(run, &reads);
         pg_wait_remember(run);
         if (rc != PR_OK) { /* the changes are made; asked again, it only reads */
             run->session->uncertain = run->cycle->number;

@@ -116,6 +116,15 @@ static const char STRIKE_ROWS[] =
     "DELETE FROM {box} b WHERE b.ctid = ANY ($1)"
     " AND ((" HANDLE ", b.id) IN (SELECT v.handle, v.id FROM unnest($2, $3) AS v(handle, id))) IS TRUE";
 
+/* The same in a batch that also commits: when one of them is not there, or our own row says something else than
+ * we think, this fails, and with it all that is behind it. */
+static const char STRIKE_OR_STOP[] =
+    "WITH gone AS (DELETE FROM {box} b WHERE b.ctid = ANY ($1)"
+    " AND ((" HANDLE ", b.id) IN (SELECT v.handle, v.id FROM unnest($2, $3) AS v(handle, id))) IS TRUE RETURNING 1)"
+    " SELECT CASE WHEN count(*) = $4 AND EXISTS"
+    " (SELECT FROM {schema}.instance i WHERE i.id = $5 AND i.epoch = $6 AND i.lanes = $7) THEN 1"
+    " ELSE ('postrider begins this cycle anew: rows found ' || count(*))::int END FROM gone";
+
 static const char DELETE_ROWS[] = "DELETE FROM {box} b USING unnest($1, $2, $3) AS v(ord, handle, id)"
                                   " WHERE " SAME_ROW " RETURNING v.ord";
 
@@ -193,6 +202,8 @@ static const char SPLIT_ROWS[] =
     " UNION ALL SELECT p.ord, p.part, m.row_id << 6 | p.lane FROM made m JOIN parts p ON p.place = m.row_id";
 
 /* ---- Their parameters -------------------------------------------------------------------------- */
+
+#define STRIKE_COLUMNS 3
 
 static const enum oid types[GROUP_COUNT][16] = {
     [GROUP_STRIKE] = { OID_TID, OID_INT8, OID_UUID },
@@ -397,4 +408,42 @@ int pg_verdicts_apply(struct cycle_run *run)
             rc = take_struck(&plan, wave);
     }
     return rc;
+}
+
+/* ---- In one batch with the commit --------------------------------------------------------------- */
+
+bool pg_verdicts_are_plain(struct cycle_run *run)
+{
+    const struct plan plan = { .run = run };
+    for (size_t i = 0; i < run->cycle->verdict_count; i++)
+        if (group_of(&plan, &run->cycle->verdicts[i]) != GROUP_STRIKE)
+            return false;
+    return true;
+}
+
+/* One that is named twice is missing the second time, so there are no waves. */
+int pg_verdicts_add_plain(struct cycle_run *run)
+{
+    struct plan         plan = { .run = run };
+    const struct cycle *c = run->cycle;
+    struct array       *a = run->session->arrays;
+    struct args         args = { .count = 0 };
+    int                *answers = arena_alloc_array(&run->session->arena, c->verdict_count, sizeof(answers[0]));
+    if (answers == NULL)
+        return error_set(run->reterr, PR_ENOMEM, "no memory for %zu verdicts", c->verdict_count);
+    for (size_t i = 0; i < STRIKE_COLUMNS; i++)
+        array_begin(&a[i], types[GROUP_STRIKE][i]);
+    for (size_t i = 0; i < c->verdict_count; i++) {
+        put_strike(&plan, a, &c->verdicts[i]);
+        answers[i] = PR_OK; /* or there will be no reply */
+    }
+    for (size_t i = 0; i < STRIKE_COLUMNS; i++)
+        arg_array(&args, &a[i]);
+    arg_i64(&args, (int64_t)plan.struck);
+    arg_id(&args, c->instance);
+    arg_i64(&args, run->epoch);
+    arg_i64(&args, (int64_t)run->lanes);
+    link_add(run->link, STRIKE_OR_STOP, run->session->box, &args, NULL);
+    run->session->reply.answers = answers;
+    return PR_OK;
 }

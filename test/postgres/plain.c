@@ -1,0 +1,169 @@
+/* Plain cycles: while there is a backlog all of a cycle goes to the server at once, and the server itself looks
+ * whether what the relay assumes is true. */
+#include <stdio.h>
+
+#include "proxy.h"
+#include "store/suite.h"
+#include "store/suite_postgres.h"
+
+#define AT_ONCE 4
+#define CAREFUL_EVERY 9 /* cycles: PLAIN_MAX in a row, and then one that looks at everything */
+
+/* A worker in the middle of a backlog, who is about to say that all it read was sent. */
+struct drain {
+    struct worker *w;
+    struct verdict verdicts[AT_ONCE];
+    size_t         count;
+};
+
+static void drain_take(struct drain *d)
+{
+    d->count = 0;
+    CHECK(d->w->reply->row_count <= AT_ONCE);
+    for (size_t i = 0; i < d->w->reply->row_count; i++) {
+        const struct row *row = &d->w->reply->rows[i];
+        d->verdicts[d->count++] = (struct verdict){ .kind = VERDICT_COMPLETE, .row = row->row, .id = row->m.id, .number = 1 };
+    }
+}
+
+static struct cycle drain_cycle(const struct drain *d)
+{
+    return (struct cycle){ .verdicts = d->verdicts, .verdict_count = d->count, .fresh_rows = AT_ONCE };
+}
+
+static void drain_on(struct drain *d)
+{
+    struct cycle cycle = drain_cycle(d);
+    worker_cycle(d->w, &cycle);
+    for (size_t i = 0; i < cycle.verdict_count; i++)
+        CHECK_EQ(d->w->reply->answers[i], PR_OK);
+    drain_take(d);
+}
+
+static struct drain drain_begin(struct suite *s, int messages)
+{
+    struct drain d = { .w = suite_join(s, "outbox") };
+    for (int i = 0; i < messages; i++)
+        SEND(s, "outbox");
+    drain_on(&d);
+    drain_on(&d); /* all is prepared by now */
+    CHECK_EQ(d.count, AT_ONCE);
+    return d;
+}
+
+STORE_TEST(while_there_is_a_backlog_most_cycles_are_one_round_trip) /* B11 */
+{
+    enum { CYCLES = 16, CAREFUL = 2 };
+    struct proxy *proxy = over_a_wire(s);
+    struct drain  d = drain_begin(s, (CYCLES + 4) * AT_ONCE);
+    unsigned      before = proxy_round_trips(proxy);
+    for (int i = 0; i < CYCLES; i++)
+        drain_on(&d);
+    CHECK(proxy_round_trips(proxy) - before <= CYCLES + CAREFUL);
+    while (d.count > 0)
+        drain_on(&d);
+    CHECK_EQ(suite_count(s, QUERY_MESSAGES, FILTER(.box = PR_STR("outbox"))), 0);
+    end_of_wire(s, proxy);
+}
+
+/* What the server is told to delete is not where it was, or not there at all. */
+STORE_TEST(a_plain_cycle_that_misses_a_row_begins_anew_and_finds_the_others_by_their_keys) /* B11 */
+{
+    char         sql[100];
+    PGconn      *pg = suite_pg_connect();
+    struct drain d = drain_begin(s, 8 * AT_ONCE);
+    suite_pg_do(pg, "UPDATE %s.outbox SET subject = 'moved'");
+    drain_on(&d);
+    struct cycle cycle = drain_cycle(&d);
+    snprintf(sql, sizeof(sql), "DELETE FROM %%s.outbox WHERE seq = %lld", (long long)d.w->reply->rows[0].m.seq);
+    suite_pg_do(pg, sql);
+    worker_cycle(d.w, &cycle);
+    CHECK_EQ(d.w->reply->answers[0], PR_UNKNOWN);
+    for (size_t i = 1; i < d.count; i++)
+        CHECK_EQ(d.w->reply->answers[i], PR_OK);
+    CHECK_EQ(suite_pg_number(pg, "SELECT count(*) FROM %s.outbox"), (8 - 3) * AT_ONCE);
+    PQfinish(pg);
+}
+
+STORE_TEST(a_plain_cycle_of_one_that_was_buried_changes_nothing) /* B26 */
+{
+    PGconn      *pg = suite_pg_connect();
+    struct drain d = drain_begin(s, 8 * AT_ONCE);
+    struct cycle cycle = drain_cycle(&d);
+    long long    waiting = suite_pg_number(pg, "SELECT count(*) FROM %s.outbox");
+    suite_pg_do(pg, "DELETE FROM %s.instance");
+    suite_pg_do(pg, "DELETE FROM %s.claim");
+    CHECK_EQ(worker_try(d.w, &cycle), PR_ELEASE);
+    CHECK_EQ(suite_pg_number(pg, "SELECT count(*) FROM %s.outbox"), waiting);
+    CHECK_EQ(suite_pg_number(pg, "SELECT count(*) FROM %s.claim"), 0);
+    PQfinish(pg);
+}
+
+STORE_TEST(a_plain_cycle_of_one_whose_lanes_are_of_others_by_now_leaves_their_rows_alone) /* B26 */
+{
+    PGconn      *pg = suite_pg_connect();
+    struct drain d = drain_begin(s, 8 * AT_ONCE);
+    struct cycle cycle = drain_cycle(&d);
+    long long    waiting = suite_pg_number(pg, "SELECT count(*) FROM %s.outbox");
+    suite_pg_do(pg, "UPDATE %s.instance SET lanes = 0");
+    suite_pg_do(pg, "INSERT INTO %s.instance (id, box, name, version, epoch, lanes, lease_end, started_at, lease_us)"
+                    " SELECT gen_random_uuid(), box, 'b', version, epoch + 1, -1, lease_end, started_at, lease_us FROM %s.instance");
+    worker_cycle(d.w, &cycle);
+    for (size_t i = 0; i < d.count; i++)
+        CHECK_EQ(d.w->reply->answers[i], PR_STALE);
+    CHECK_EQ(d.w->reply->row_count, 0);
+    CHECK_EQ(suite_pg_number(pg, "SELECT count(*) FROM %s.outbox"), waiting);
+    PQfinish(pg);
+}
+
+STORE_TEST(a_plain_cycle_whose_answer_was_lost_is_found_by_looking) /* B7, B27 */
+{
+    struct proxy *proxy = over_a_wire(s);
+    struct drain  d = drain_begin(s, 8 * AT_ONCE);
+    struct cycle  cycle = drain_cycle(&d);
+    proxy_set(proxy, PROXY_CUT_ANSWER);
+    CHECK_EQ(worker_try(d.w, &cycle), PR_EUNCERTAIN);
+    worker_cycle(d.w, &cycle);
+    CHECK(d.w->reply->replayed);
+    drain_take(&d);
+    int sent = 0;
+    for (; d.count > 0; drain_on(&d))
+        sent += (int)d.count;
+    CHECK_EQ(sent, (8 - 2) * AT_ONCE); /* each once */
+    end_of_wire(s, proxy);
+}
+
+STORE_TEST(what_an_operator_did_is_told_in_a_plain_cycle) /* B202 */
+{
+    struct proxy *proxy = over_a_wire(s);
+    struct drain  d = drain_begin(s, 8 * AT_ONCE);
+    ADMIN(s, ADMIN_PAUSE, FILTER(.endpoint = PR_STR("e")));
+    unsigned before = proxy_round_trips(proxy);
+    drain_on(&d);
+    CHECK_EQ(d.w->reply->notice_count, 1);
+    CHECK(d.w->reply->endpoints_known);
+    CHECK_EQ(d.w->reply->endpoint_count, 1);
+    CHECK_EQ(d.w->reply->endpoints[0].paused_until_us, PR_NEVER);
+    CHECK(proxy_round_trips(proxy) - before <= 2); /* the second for the endpoints */
+    end_of_wire(s, proxy);
+}
+
+/* The backlog is read as of one snapshot for a few cycles only. */
+STORE_TEST(what_was_committed_late_does_not_wait_until_a_backlog_is_over) /* B10 */
+{
+    pr_id          late = suite_id(900);
+    struct worker *w = suite_join(s, "outbox");
+    void          *tx = suite_tx_begin(s);
+    s->kind->tx_add(s, tx, "outbox", &(struct pr_message){ .type = PR_STR("late"), .stream = PR_STR("a"), .id = late });
+    for (int i = 0; i < 30 * AT_ONCE; i++)
+        SEND(s, "outbox", .stream = PR_STR("a"));
+    struct drain d = { .w = w };
+    for (int i = 0; i < 2; i++)
+        drain_on(&d);
+    s->kind->tx_end(s, tx, true);
+    int cycles = 0;
+    do
+        drain_on(&d);
+    while (reply_find(w->reply, late) == NULL && ++cycles < 30);
+    CHECK(cycles <= CAREFUL_EVERY);
+}
