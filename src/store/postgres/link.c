@@ -15,7 +15,7 @@
 #include "core/message.h"
 
 #define SQL_MAX 65536
-#define NAME_SIZE 24
+#define NAME_SIZE 32
 #define GATHER_US 250 /* the socket takes what the server sends in several times as long */
 #define STALE_PLAN "0A000" /* somebody altered a table: what was prepared has other types now */
 
@@ -127,24 +127,25 @@ char *pg_sql_expand(const char *sql, pr_slice schema, pr_slice box)
     return NULL;
 }
 
-/* Equal names must mean equal texts, whoever prepared them.  Owns the text. */
-static void statement_set_text(struct statement *s, char *text)
+/* Equal names must mean equal texts, whoever prepared them.  But when a batch fails, what it was to deallocate is
+ * still there: so a text that comes back later has another number.  Owns the text. */
+static void statement_set_text(struct statement *s, char *text, unsigned number)
 {
     free(s->text);
     s->text = text;
     s->prepared = false;
-    snprintf(s->name, sizeof(s->name), "pr_%016llx", (unsigned long long)hash_slice(0, slice_from(text)));
+    snprintf(s->name, sizeof(s->name), "pr_%016llx_%x", (unsigned long long)hash_slice(0, slice_from(text)), number);
 }
 
 /* Owns the text, which may be NULL: no memory. */
-static struct statement *statement_new(const char *sql, pr_slice box, char *text)
+static struct statement *statement_new(const char *sql, pr_slice box, char *text, unsigned number)
 {
     struct statement *s = text != NULL ? calloc(1, sizeof(*s)) : NULL;
     if (s == NULL) {
         free(text);
         return NULL;
     }
-    statement_set_text(s, text);
+    statement_set_text(s, text, number);
     ASSERT(box.size <= BOX_NAME_MAX);
     s->sql = sql;
     if (box.size > 0)
@@ -173,7 +174,7 @@ static struct statement *statement_get(struct link *link, const char *sql, pr_sl
             return link->statements[i];
     struct statement *s = NULL;
     if (list_grow((void **)&link->statements, link->statement_count, &link->statement_room, sizeof(s)))
-        s = statement_new(sql, box, pg_sql_expand(sql, slice_from(link->place->schema), box));
+        s = statement_new(sql, box, pg_sql_expand(sql, slice_from(link->place->schema), box), 0);
     if (s != NULL)
         link->statements[link->statement_count++] = s;
     return s;
@@ -246,7 +247,7 @@ static struct statement *text_get(struct link *link, const char *text)
             return link->texts[i];
     link->text_next = (link->text_next + 1) % LINK_TEXTS;
     if (*place == NULL) {
-        *place = statement_new(NULL, (pr_slice){ 0 }, strdup(text));
+        *place = statement_new(NULL, (pr_slice){ 0 }, strdup(text), ++link->text_count);
         return *place;
     }
     if ((*place)->prepared) {
@@ -257,7 +258,7 @@ static struct statement *text_get(struct link *link, const char *text)
     char *copy = strdup(text);
     if (copy == NULL)
         return NULL;
-    statement_set_text(*place, copy);
+    statement_set_text(*place, copy, ++link->text_count);
     return *place;
 }
 

@@ -64,6 +64,7 @@ struct link {
     size_t             statement_count, statement_room;
     struct statement  *texts[LINK_TEXTS]; /* those that were made of parts; the oldest goes first */
     size_t             text_next;
+    unsigned           text_count; /* that there ever were */
     struct step {
         struct statement *prepares; /* NULL: it runs */
         PGresult        **ret;

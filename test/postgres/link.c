@@ -1,0 +1,42 @@
+/* A connection by itself: what it prepares. */
+#include <stdio.h>
+
+#include "store/postgres/link.h"
+#include "store/suite.h"
+#include "store/suite_postgres.h"
+
+static int ask(struct link *link, int number, struct pr_error *reterr)
+{
+    char        text[32];
+    PGresult   *result = NULL;
+    struct args args = { .count = 0 };
+    snprintf(text, sizeof(text), "SELECT %d", number);
+    link_add_text(link, text, &args, &result);
+    int rc = link_run(link, reterr);
+    link_forget(link);
+    return rc;
+}
+
+/* Texts take each other's places.  A batch that failed has not deallocated what it should have. */
+STORE_TEST(what_a_failed_batch_did_not_deallocate_is_prepared_anew_all_the_same)
+{
+    struct place    place;
+    struct pr_error error;
+    struct args     args = { .count = 0 };
+    CHECK_OK(pg_place_parse(s->url, &place, &error), &error);
+    struct link *link = link_new(&place, LINK_PEOPLE, NULL);
+    CHECK(link != NULL);
+    CHECK_OK(link_ensure(link, &error), &error);
+    for (int i = 0; i < LINK_TEXTS; i++)
+        CHECK_OK(ask(link, i, &error), &error);
+    link_add_text(link, "SELECT 1 / 0", &args, NULL); /* where the first one was */
+    CHECK(link_run(link, &error) < 0);
+    link_rollback(link);
+    link_add(link, "SELECT 1 / 0", (pr_slice){ 0 }, NULL, NULL);
+    CHECK(ask(link, LINK_TEXTS, &error) < 0); /* it was to take the place of the second */
+    for (int i = 0; i < LINK_TEXTS; i++)
+        CHECK_OK(ask(link, i, &error), &error);
+    CHECK(!link->pooled);
+    link_free(link);
+    pg_place_fini(&place);
+}
