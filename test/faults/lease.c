@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "crew.h"
+#include "sqlite/asleep.h"
 
 /* Short enough to wait for its end, and long enough for a busy machine: an owner that is kept from renewing it loses
  * it against the test's will. */
@@ -75,6 +76,13 @@ TEST(restart_goes_on_at_once_after_a_kill) /* B24 */
 
 /* ---- SIGSTOP ------------------------------------------------------------------------------------- */
 
+static void fall_asleep(const struct crew *c, pid_t worker)
+{
+    sqlite3 *db = place_open(&c->place);
+    put_to_sleep(worker, db);
+    sqlite3_close(db);
+}
+
 static void check_sleeper(const char *type)
 {
     struct crew c;
@@ -85,7 +93,7 @@ static void check_sleeper(const char *type)
     place_send(&c.place, NULL, type, "one", 1);
     crew_wait_lines(&c, "history", "S ", "", 1);
 
-    kill(owner, SIGSTOP);
+    fall_asleep(&c, owner);
     place_send(&c.place, NULL, "ok", "one", 20);
     crew_touch(&c, "open-2"); /* the sleeper waits for open-1, whoever comes after it does not wait */
     place_wait(&c.place, "SELECT count(*) FROM outbox",
@@ -129,7 +137,7 @@ TEST(sleeper_keeps_its_lanes_while_its_lease_lasts) /* B26 */
     pid_t owner, standby;
     crew_init(&c, &(struct crew_setting){ .root = "lease: 30s\n", .endpoint = "timeout: 60s" });
     start_pair(&c, &owner, &standby);
-    kill(owner, SIGSTOP);
+    fall_asleep(&c, owner);
     place_send(&c.place, NULL, "ok", "one", 5);
     int64_t until_us = test_now_us() + PR_SECONDS(1); /* leases are renewed after a third of their time */
     while (test_now_us() < until_us) {
