@@ -3,11 +3,13 @@
 
 Usage: top_test.py POSTRIDER [WORD]    only the tests whose name contains WORD.  The output is TAP.
 """
+import contextlib
 import ctypes
 import fcntl
 import json
 import os
 import pty
+import random
 import re
 import resource
 import select
@@ -37,6 +39,7 @@ endpoints:
 http: {listen: "127.0.0.1:%d", token: "${file:token}"}
 """
 TESTS = []
+CLOSED = []
 
 
 def test(function):
@@ -45,9 +48,20 @@ def test(function):
 
 
 def closed_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    """Nobody listens there, and nobody else can get it while we live."""
+    s = socket.socket()
+    CLOSED.append(s)
+    s.bind(("127.0.0.1", 0))
+    return s.getsockname()[1]
+
+
+def free_port():
+    """To listen at again and again: below those that the system gives to whoever asks for any."""
+    while True:
+        port = random.randrange(10000, 30000)
+        with contextlib.suppress(OSError), socket.socket() as s:
+            s.bind(("127.0.0.1", port))
+            return port
 
 
 def until(what, condition):
@@ -65,7 +79,7 @@ class Place:
 
     def __init__(self):
         self.path = tempfile.mkdtemp(prefix="postrider-top-")
-        self.port = closed_port()
+        self.port = free_port()
         self.url = "http://127.0.0.1:%d" % self.port
         self.daemon = None
         self.env = {k: v for k, v in os.environ.items() if not k.startswith("POSTRIDER_") and k not in ("NO_COLOR", "COLUMNS")}

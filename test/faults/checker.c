@@ -240,7 +240,7 @@ int main(int argc, char **argv)
         give_up("memory");
     sqlite3_create_function(db, "digest", 1, SQLITE_UTF8, NULL, sql_digest, NULL, NULL);
     sqlite3_create_function(db, "uuid", 1, SQLITE_UTF8, NULL, sql_uuid, NULL, NULL);
-    snprintf(sql, sizeof sql, "ATTACH '%s/store.db' AS store; PRAGMA store.busy_timeout = 5000", argv[1]);
+    snprintf(sql, sizeof sql, "ATTACH '%s/store.db' AS store; PRAGMA store.busy_timeout = 20000", argv[1]);
     run(sql);
     run(tables);
     run("BEGIN");

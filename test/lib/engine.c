@@ -388,7 +388,7 @@ TEST(stop_ends_within_its_limit_whatever_handlers_do) /* B14, I16 */
 
     int64_t begun_us = test_now_us();
     CHECK_EQ(pr_engine_stop(engine, PR_SECONDS(1)), PR_TIMEOUT);
-    CHECK(test_now_us() - begun_us < PR_SECONDS(2));
+    CHECK(test_now_us() - begun_us < WAIT_US); /* the handler would have had a minute */
     CHECK_EQ(place_int(&p, "SELECT attempts FROM outbox"), 1); /* it was started: it counts */
     CHECK_EQ(place_int(&p, "SELECT count(*) FROM instance"), 0);
     r.block = 0; /* free waits for the handler */

@@ -55,7 +55,7 @@ sqlite3 *place_open(const struct place *p)
 {
     sqlite3 *db;
     CHECK_EQ(sqlite3_open(p->path, &db), SQLITE_OK);
-    sqlite3_busy_timeout(db, 5000);
+    sqlite3_busy_timeout(db, 20000);
     return db;
 }
 

@@ -324,7 +324,7 @@ TEST(worker_that_lost_its_lease_is_told_and_begins_anew) /* B23 */
     struct pr_error error;
     memset(&f, 0, sizeof f);
     place_init(&f.place);
-    const struct pr_worker_options options = { .store_url = f.place.url, .lease_us = PR_MILLISECONDS(300) };
+    const struct pr_worker_options options = { .store_url = f.place.url };
     CHECK_OK(pr_worker_open(&options, &f.worker, &error), &error);
     place_send(&f.place, NULL, "t", NULL, 2);
     claim(&f, 2);

@@ -39,6 +39,7 @@ routes: [{type: "a.*", to: good}]
 http: {listen: %s%s}
 """
 TESTS = []
+CLOSED = []
 
 
 def test(function):
@@ -57,9 +58,11 @@ def wait_for(what, condition):
 
 
 def closed_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    """Nobody listens there, and nobody else can get it while we live."""
+    s = socket.socket()
+    CLOSED.append(s)
+    s.bind(("127.0.0.1", 0))
+    return s.getsockname()[1]
 
 
 class UnixConnection(http.client.HTTPConnection):
@@ -204,15 +207,18 @@ def event_lines(connection, path, headers=None):
     return response
 
 
-def next_event(response):
-    """(event, data) of the next one that is not only a comment."""
+def next_event(response, *ids):
+    """(event, data) of the next one that is not only a comment, about these messages: other tests leave some behind."""
     event = {}
     while True:
         line = response.readline().decode().rstrip("\n")
         if line.startswith(":"):
             continue
         if not line and "data" in event:
-            return event["event"], json.loads(event["data"])
+            data = json.loads(event["data"])
+            if data.get("id") in ids:
+                return event["event"], data
+            event = {}
         if line:
             key, value = line.split(": ", 1)
             event[key] = value
@@ -403,7 +409,7 @@ def a_socket_file_serves_too():
         response = event_lines(listener, "/v1/events")
         begin = time.monotonic()
     assert not os.path.exists(sock)
-    assert time.monotonic() - begin < 10  # who listens holds no stop up
+    assert time.monotonic() - begin < DEADLINE_SECONDS / 2  # who listens holds no stop up
     with contextlib.suppress(http.client.IncompleteRead):
         assert response.read().strip() == b""
     listener.close()
@@ -520,27 +526,27 @@ def make_dead(d, type, count, **message):
 
 @test
 def a_replay_with_a_rate_goes_on_behind_the_answer(d):  # B83
-    ids = make_dead(d, "slow", 7)
+    ids = make_dead(d, "slow", 9)
     old = make_dead(d, "slow", 1)[0]  # what was corrected stays, and is not counted
     d.wait_state(d.ok("POST", "/v1/dead/%s/edit" % old, {"payload": 2})["made"], "done")
     wish = {"filter": {"type": "slow"}, "rate": "2/s", "why": "mended"}
-    assert d.ok("POST", "/v1/dead/replay", dict(wish, dry_run=True))["changed"] == 7
+    assert d.ok("POST", "/v1/dead/replay", dict(wish, dry_run=True))["changed"] == 9
     replay = d.ok("POST", "/v1/dead/replay", wish, status=202, **{"X-Postrider-User": "ann"})
-    assert (replay["total"], replay["total_exact"], replay["rate"], replay["by"], replay["why"]) == (7, True, 2, "ann (http)", "mended"), replay
+    assert (replay["total"], replay["total_exact"], replay["rate"], replay["by"], replay["why"]) == (9, True, 2, "ann (http)", "mended"), replay
     at = "/v1/replays/" + replay["id"]
-    wait_for("the first step", lambda: d.ok("GET", at)["replayed"] == 2)
+    wait_for("the first step", lambda: d.ok("GET", at)["replayed"] >= 2)
     assert d.ok("GET", at)["state"] == "running" and d.ok("GET", at)["ended_at"] is None
     stopped = d.ok("POST", at + "/stop")
     assert stopped["state"] == "stopped" and stopped["ended_at"], stopped
     d.fails(409, "refused", "POST", at + "/stop")
-    assert len(d.ok("GET", "/v1/dead?type=slow")["messages"]) == 8 - d.ok("GET", at)["replayed"]  # the others stay where they are
+    assert len(d.ok("GET", "/v1/dead?type=slow")["messages"]) == 10 - d.ok("GET", at)["replayed"]  # the others stay where they are
     assert d.ok("POST", at + "/resume")["state"] == "running"
     done = wait_for("the end", lambda: (lambda r: r if r["state"] == "done" else None)(d.ok("GET", at)))
-    assert (done["replayed"], done["refused"], done["error"]) == (7, 0, None) and done["ended_at"], done
+    assert (done["replayed"], done["refused"], done["error"]) == (9, 0, None) and done["ended_at"], done
     for id in ids:
         d.wait_state(id, "done")
     steps = [e for e in d.ok("GET", "/v1/audit?limit=20")["audit"] if e["action"] == "dead_replay" and e["target"].get("type") == "slow"]
-    assert sum(e["changed"] for e in steps) == 7 and len(steps) > 2 and {e["who"] for e in steps} == {"ann (http)"}  # B202
+    assert sum(e["changed"] for e in steps) == 9 and len(steps) > 2 and {e["who"] for e in steps} == {"ann (http)"}  # B202
     d.fails(409, "refused", "POST", at + "/resume")
     assert d.ok("GET", "/v1/replays")["replays"][0]["id"] == replay["id"]
     d.fails(404, "not_found", "GET", "/v1/replays/" + UNKNOWN_ID)
@@ -666,17 +672,17 @@ def events_tell_what_happens(d):
         response = event_lines(all_of_it, "/v1/events")
         deaths = event_lines(some, "/v1/events?kind=dead,changed&endpoint=dead")
         id = d.send(type="a.e")
-        kind, data = next_event(response)
+        kind, data = next_event(response, id)
         assert (kind, data["id"], data["box"], data["endpoint"]) == ("sent", id, "outbox", "good"), (kind, data)
         bad = d.send(type="e", destination="bad")
-        kind, data = next_event(response)
+        kind, data = next_event(response, id, bad)
         assert (kind, data["id"], data["reason"]) == ("failed", bad, "transport_unavailable") and data["next_at"], (kind, data)
         dead = d.send(type="e", destination="dead")
-        assert next_event(response)[0] == "dead"
-        kind, data = next_event(deaths)
+        assert next_event(response, id, bad, dead)[0] == "dead"
+        kind, data = next_event(deaths, id, bad, dead)
         assert (kind, data["id"], data["rule"]) == ("dead", dead, "at once"), data
         d.ok("POST", "/v1/messages/%s/discard" % bad)
-        kind, data = next_event(response)
+        kind, data = next_event(response, id, bad, dead)
         assert (kind, data["id"]) == ("changed", bad) and data["what"].startswith("discard: 1")
     for wrong in ("kind=odd", "colour=1"):
         d.fails(400, "invalid", "GET", "/v1/events?" + wrong)
@@ -748,20 +754,22 @@ def metrics_agree_with_each_other_and_with_sql(d):  # B201, I17
     for name, sent, failed in d.sql("SELECT name, sent, failed FROM endpoint_overview WHERE name <> ''"):
         wait_for(name, lambda: (d.gauge("postrider_sends_total", endpoint=name, outcome="ok"),
                                 d.gauge("postrider_sends_total", endpoint=name, outcome="failed")) == (sent, failed))
-        assert d.gauge("postrider_send_duration_seconds_count", endpoint=name) >= sent + failed
-        assert (d.gauge("postrider_failures_total", endpoint=name, reason="transport_unavailable") or 0) == failed
+        wait_for("durations", lambda: d.gauge("postrider_send_duration_seconds_count", endpoint=name) >= sent + failed)
+        wait_for("reasons", lambda: (d.gauge("postrider_failures_total", endpoint=name, reason="transport_unavailable") or 0) == failed)
     dead = d.sql("SELECT count(*) FROM dead_letter WHERE box = 'outbox' AND failure_reason = 1")[0][0]
     wait_for("dead letters", lambda: (d.gauge("postrider_dead_letters", box="outbox", reason="transport_unavailable") or 0) == dead)
     once = d.sql("SELECT count(*) FROM outbox WHERE failures = 1")[0][0]
-    assert d.gauge("postrider_messages_failed", box="outbox", failures="1") == once > 0
+    assert once > 0
+    wait_for("failed once", lambda: d.gauge("postrider_messages_failed", box="outbox", failures="1") == once)
     due = d.sql("SELECT min({MICROSECONDS(due_at)}), max({MICROSECONDS(due_at)}) FROM outbox WHERE failures > 0 AND due_at < {NEVER}")[0]
     assert abs(d.gauge("postrider_next_retry_timestamp_seconds", box="outbox") - due[0] / 1e6) < 0.01
     assert abs(d.gauge("postrider_last_retry_timestamp_seconds", box="outbox") - due[1] / 1e6) < 0.01
-    assert d.gauge("postrider_store_up") == 1 and d.gauge("postrider_counts_age_seconds") < 10
+    assert d.gauge("postrider_store_up") == 1
+    wait_for("new counts", lambda: d.gauge("postrider_counts_age_seconds") < 10)
     assert d.gauge("postrider_commit_to_send_seconds_count", box="outbox") > 0
     assert d.gauge("postrider_lanes_owned", box="outbox") == 64
-    assert sum(d.gauge("postrider_messages_ended_total", box=b, end="sent") for b in ("outbox", "ledger")) == \
-        d.sql("SELECT sum(sent) FROM endpoint_overview")[0][0]
+    wait_for("ends", lambda: sum(d.gauge("postrider_messages_ended_total", box=b, end="sent") for b in ("outbox", "ledger")) ==
+             d.sql("SELECT sum(sent) FROM endpoint_overview")[0][0])
     text = d.metrics()
     check_format(text)
 

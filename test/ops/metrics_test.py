@@ -56,9 +56,9 @@ class Daemon:
     def __init__(self):
         self.path = tempfile.mkdtemp(prefix="postrider-metrics-")
         url = os.environ.get("POSTRIDER_TEST_PG") if STORE == "postgres" else "sqlite:" + os.path.join(self.path, "t.db")
-        with socket.socket() as s:
-            s.bind(("127.0.0.1", 0))
-            port = s.getsockname()[1]
+        self.closed = socket.socket()  # nobody listens there, and nobody else can get it
+        self.closed.bind(("127.0.0.1", 0))
+        port = self.closed.getsockname()[1]
         with open(os.path.join(self.path, "c.yaml"), "w", encoding="utf-8") as f:
             f.write(CONFIG % (url, port, port))
         self.run("init")

@@ -85,10 +85,10 @@ pidfile = $folder/pool/pid
 SETTINGS
     "${as[@]}" "$path" -q "$folder/pool/pgbouncer.ini" 2>"$folder/pool/errors" &
     bouncer=$!
-    for _ in $(seq 100); do
-        [ ! -S "$folder/pool/.s.PGSQL.5432" ] || break
+    for _ in $(seq 600); do
+        ! "$bin/psql" -X -h "$folder/pool" -U postgres -c "" postgres >/dev/null 2>&1 || break
         kill -0 "$bouncer" 2>/dev/null || { cat "$folder/pool/errors" >&2; exit 1; }
-        sleep 0.05
+        sleep 0.1
     done
     export POSTRIDER_TEST_PG="postgres:///postgres?host=$folder/pool&user=postgres"
 fi

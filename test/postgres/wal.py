@@ -14,9 +14,9 @@ sys.dont_write_bytecode = True
 from program import DEADLINE_SECONDS, FOLDER, Place, main, until  # noqa: E402
 
 CONSOLE = "endpoints: {paper: {url: 'console:'}}\nroutes: [{to: paper}]\nboxes: {outbox: {keep: 1h}, ledger: {}}\n"
-ROUNDS, QUICK_SECONDS = 6, 3.5
+ROUNDS, QUICK_SECONDS, LATE_SECONDS = 6, 0.5, 20
 FREE = 4  # slots and senders of the server, see meson.build
-SLOW_POLL = "poll: {min: 10s, max: 10s}\n"
+SLOW_POLL = "poll: {min: 60s, max: 60s}\n"
 
 
 class Session:
@@ -112,12 +112,8 @@ class Log(Place):
         return daemon
 
     def start_slow(self, config, box):
-        """It looks by itself every 10 s only; box is its own."""
-        os.environ["POSTRIDER_LEASE"] = "60s"  # a lease is renewed by a cycle, which looks, too
-        try:
-            daemon = self.start(SLOW_POLL + config)
-        finally:
-            del os.environ["POSTRIDER_LEASE"]
+        """It looks by itself once a minute only; box is its own."""
+        daemon = self.start(SLOW_POLL + config, lease="1h")  # a lease is renewed by a cycle, which looks, too
         until("it works", lambda: self.psql("SELECT count(*) FROM {s}.instance WHERE box = '%s' AND lanes = -1" % box) == "1")
         return daemon
 
@@ -155,13 +151,15 @@ class Log(Place):
 
 
 def rings(place, daemon, word, send):
-    """One after the other: a box that is looked at once a second would take a second for each."""
-    begin = time.monotonic()
-    for n in range(ROUNDS):
+    """One after the other: a box that is looked at once a second would take a second for each.  On a busy machine
+    so may a bell, but not every time."""
+    took = []
+    while len(took) < ROUNDS or min(took[1:]) > QUICK_SECONDS:
+        begin = time.monotonic()
         send()
-        place.comes(daemon, word, n + 1)
-    took = time.monotonic() - begin
-    assert took < QUICK_SECONDS, "%d times %s took %.1f s" % (ROUNDS, word, took)
+        place.comes(daemon, word, len(took) + 1)
+        took.append(time.monotonic() - begin)
+        assert took[-1] < LATE_SECONDS and sum(took) < DEADLINE_SECONDS, (word, took)
 
 
 # ---- A server that is not set up for it ----
@@ -342,7 +340,7 @@ def test_killed_and_restarted_again_and_again_it_loses_nothing_and_stores_nothin
             place.emit('{"type":"small"}')
         if turn == 1:
             place.restart()
-            until("it reads again", lambda: place.log(daemon).count("letters=here") == 2)
+            until("it reads again", lambda: place.log(daemon).count("letters=here") >= 2)
         if turn == 3:
             until("all are there", lambda: place.rows("done") + place.rows("outbox") == 820)
         daemon.kill()

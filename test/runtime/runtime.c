@@ -327,7 +327,7 @@ TEST(lost_lease_recalls_everything_and_joins_again) /* B23 */
     struct pr_engine_counts counts;
     place_init(&p);
     place_send(&p, NULL, "t", NULL, 20);
-    struct runtime *rt = make(&p, "", "lease: 300ms\nendpoints: {e: {url: \"handler:t\", concurrency: 1, timeout: 60s}}\n");
+    struct runtime *rt = make(&p, "", "lease: 3s\nendpoints: {e: {url: \"handler:t\", concurrency: 1, timeout: 60s}}\n");
     CHECK_EQ(runtime_handle(rt, PR_STR("t"), hold, &h), PR_OK);
     start(rt);
     int64_t deadline_us = test_now_us() + WAIT_US;

@@ -73,7 +73,7 @@ sqlite3 *fixture_raw(struct fixture *f)
 {
     sqlite3 *db = NULL;
     CHECK_EQ(sqlite3_open(f->path, &db), SQLITE_OK);
-    sqlite3_busy_timeout(db, 5000);
+    sqlite3_busy_timeout(db, 20000);
     return db;
 }
 

@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "asleep.h"
 #include "fixture.h"
 
 /* A child that works the outbox until it is ended; it tells through a pipe what it did. */
@@ -117,7 +118,7 @@ TEST(a_sleeping_owner_is_taken_over_when_its_lease_ends_and_notices) /* B23 */
     struct fixture *f = fixture_open("");
     fixture_send(f, "x");
     store_close(&f->store);
-    struct owner o = { .lease_us = PR_MILLISECONDS(800), .claim = true, .go_on = true };
+    struct owner o = { .lease_us = PR_SECONDS(3), .claim = true, .go_on = true };
     int fd;
     pid_t pid = owner_start(f, &o, &fd);
     fixture_open_store(f);
@@ -125,7 +126,9 @@ TEST(a_sleeping_owner_is_taken_over_when_its_lease_ends_and_notices) /* B23 */
     worker_open(&w, &f->store);
     CHECK_EQ(CYCLE(&w, )->lanes_owned, 0);
 
-    kill(pid, SIGSTOP);
+    sqlite3 *db = fixture_raw(f);
+    put_to_sleep(pid, db);
+    sqlite3_close(db);
     int64_t start = real_us();
     while (CYCLE(&w, )->lanes_owned == 0 && real_us() - start < SOON_US)
         store_wait(&w.session, -1, PR_MILLISECONDS(20));

@@ -38,7 +38,7 @@ static sqlite3 *sqlite_raw(struct suite *s)
 {
     sqlite3 *db = NULL;
     CHECK_EQ(sqlite3_open(s->url + strlen("sqlite:"), &db), SQLITE_OK);
-    sqlite3_busy_timeout(db, 5000);
+    sqlite3_busy_timeout(db, 20000);
     return db;
 }
 

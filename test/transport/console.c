@@ -127,7 +127,7 @@ TEST(console_gives_up_when_nobody_reads)
     while (write(fds[1], filler, sizeof(filler)) > 0)
         ;
     CHECK(fcntl(fds[1], F_SETFL, 0) == 0);
-    struct delivery_result r = send_to(fds[1], &m, PR_MILLISECONDS(50));
+    struct delivery_result r = send_to(fds[1], &m, PR_MILLISECONDS(500));
     close(fds[0]);
     close(fds[1]);
     CHECK_EQ(r.outcome, SEND_FAILED);

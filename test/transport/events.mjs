@@ -53,11 +53,12 @@ export async function until(what, condition) {
   }
 }
 
+// Below those that the system gives to whoever asks for any: nobody gets it before its server is up.
 export const freePort = () => new Promise((done) => {
-  const server = net.createServer().listen(0, "127.0.0.1", () => {
-    const { port } = server.address();
-    server.close(() => done(port));
-  });
+  const port = 10000 + Math.floor(Math.random() * 20000);
+  const server = net.createServer();
+  server.on("error", () => done(freePort()));
+  server.listen(port, "127.0.0.1", () => server.close(() => done(port)));
 });
 
 // Runs it until everything that is stored has ended, or that is true.

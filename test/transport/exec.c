@@ -141,16 +141,22 @@ TEST(exec_leaves_no_zombie_and_no_descriptor)
     CHECK(waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD);
 }
 
-TEST(exec_kills_the_whole_family_at_the_deadline)
+/* Until the program has begun and has a child of its own. */
+static void wait_for_family(void)
 {
-    world_init(&w, &harness_exec, 2);
-    size_t i = add("family");
-    world_submit(&w);
     int64_t end_us = world_now() + WORLD_WAIT_US;
     while (left("family")[0] == '\0') {
         CHECK(world_now() < end_us);
         world_poll(&w, PR_MILLISECONDS(5));
     }
+}
+
+TEST(exec_kills_the_whole_family_at_the_deadline)
+{
+    world_init(&w, &harness_exec, 2);
+    size_t i = add("family");
+    world_submit(&w);
+    wait_for_family();
     pid_t grandchild = (pid_t)atoi(left("family"));
     w.deliveries[i].deadline_us = world_now();
     world_collect(&w);
@@ -158,6 +164,7 @@ TEST(exec_kills_the_whole_family_at_the_deadline)
     CHECK_EQ(w.results[i].reason, PR_REASON_TIMEOUT_EXCEEDED);
     /* It is a zombie of somebody else at most: signals find no living one. */
     char path[64], state = 'R';
+    int64_t end_us = world_now() + WORLD_WAIT_US;
     snprintf(path, sizeof(path), "/proc/%d/stat", (int)grandchild);
     for (FILE *f; state != 'Z' && state != 'X' && (f = fopen(path, "re")) != NULL; fclose(f)) {
         CHECK(world_now() < end_us);
@@ -171,11 +178,15 @@ TEST(exec_kills_the_whole_family_at_the_deadline)
 TEST(exec_returns_what_waited_too_long_for_a_program)
 {
     world_prepare(&w, &harness_exec, 1);
-    w.config.timeout_us = PR_MILLISECONDS(400);
+    w.config.timeout_us = WORLD_SOON_US;
     world_open(&w);
     size_t slow = add("family"), late = add("exit:0");
-    w.deliveries[slow].deadline_us = world_now() + PR_MILLISECONDS(300);
     world_submit(&w);
+    int64_t long_us = world_now() + w.config.timeout_us / 2; /* more than a quarter */
+    wait_for_family();
+    while (world_now() < long_us)
+        world_poll(&w, PR_MILLISECONDS(5));
+    w.deliveries[slow].deadline_us = world_now();
     world_collect(&w);
     CHECK_EQ(w.results[slow].reason, PR_REASON_TIMEOUT_EXCEEDED);
     CHECK_EQ(w.results[late].outcome, SEND_RETURNED);

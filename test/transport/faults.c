@@ -247,7 +247,7 @@ void faults_hold(const struct faults *f)
     tcp_proxy_hold(proxy, true);
     for (size_t i = 1; i < 3; i++) {
         world_add(&world, "", PR_STR("{}"), WISH_OK);
-        world.deliveries[i].deadline_us = world_now() + (int64_t)i * PR_MILLISECONDS(100);
+        world.deliveries[i].deadline_us = world_now() + (int64_t)i * WORLD_SOON_US / 2;
     }
     world_run(&world);
     for (size_t i = 1; i < 3; i++) {

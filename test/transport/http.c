@@ -189,7 +189,7 @@ TEST(http_timeout_is_unknown_after_the_request_was_sent)
 {
     world_init(&w, &harness_http, 0);
     size_t never = add("/never");
-    w.deliveries[never].deadline_us = world_now() + PR_MILLISECONDS(200);
+    w.deliveries[never].deadline_us = world_now() + WORLD_SOON_US;
     world_run(&w);
     check_result(never, SEND_UNKNOWN, PR_REASON_TIMEOUT_EXCEEDED, "CURLE_OPERATION_TIMEDOUT");
     CHECK(strstr(w.results[never].error, "may have arrived") != NULL);
@@ -266,15 +266,14 @@ TEST(http_lost_answer_to_a_large_request_is_unknown)
     world_fini(&w);
 }
 
-/* A port where nobody listens. */
+/* A port where nobody listens, and which nobody else can get while we live. */
 static unsigned dead_port(void)
 {
     struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     socklen_t          size = sizeof(address);
-    int                fd = socket(AF_INET, SOCK_STREAM, 0);
+    int                fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     CHECK(bind(fd, (struct sockaddr *)&address, size) == 0);
     CHECK(getsockname(fd, (struct sockaddr *)&address, &size) == 0);
-    close(fd);
     return ntohs(address.sin_port);
 }
 
@@ -432,7 +431,7 @@ TEST(http_takes_back_or_gives_up_what_is_still_connecting)
     world_open(&w);
     size_t late = world_add(&w, "", PR_STR("{}"), WISH_OK),
            cancelled = world_add(&w, "", PR_STR("{}"), WISH_OK);
-    w.deliveries[late].deadline_us = world_now() + PR_MILLISECONDS(200);
+    w.deliveries[late].deadline_us = world_now() + WORLD_SOON_US;
     CHECK_EQ(world_submit(&w), 2);
     CHECK_EQ(world_poll(&w, WORLD_WAIT_US), 1);
     check_result(late, SEND_FAILED, PR_REASON_TIMEOUT_EXCEEDED, "CURLE_OPERATION_TIMEDOUT");

@@ -396,7 +396,7 @@ TEST(kafka_stays_away_and_everything_says_so)
     CHECK_EQ(w.results[1].outcome, SEND_UNKNOWN); /* its answer never came */
     int64_t begin_us = world_now();
     CHECK_EQ(w.results[send_one("")].outcome, SEND_FAILED); /* and now at once */
-    CHECK(world_now() - begin_us < PR_MILLISECONDS(500));
+    CHECK(world_now() - begin_us < WORLD_WAIT_US / 2); /* of its time */
     tell("rtt 0");
     tell("up");
     send_until_ok();
@@ -483,18 +483,16 @@ TEST(kafka_gives_up_at_the_deadline_when_nobody_answers)
 {
     struct tcp_proxy *proxy = proxy_start();
     prepare(tcp_proxy_port(proxy), "");
-    w.config.timeout_us = PR_MILLISECONDS(500);
+    w.config.timeout_us = PR_SECONDS(2);
     world_open(&w);
     send_until_ok();
     size_t first = w.message_count;
     tcp_proxy_hold(proxy, true);
     for (size_t i = 0; i < 2; i++)
         world_add(&w, "", PR_STR("{}"), WISH_OK);
-    w.deliveries[first].deadline_us = world_now() + PR_MILLISECONDS(100);
-    w.deliveries[first + 1].deadline_us = world_now() + PR_MILLISECONDS(200);
-    int64_t begin_us = world_now();
+    w.deliveries[first].deadline_us = world_now() + WORLD_SOON_US / 2;
+    w.deliveries[first + 1].deadline_us = world_now() + WORLD_SOON_US;
     world_run(&w);
-    CHECK(world_now() - begin_us < PR_SECONDS(5));
     for (size_t i = first; i < first + 2; i++)
         check_failed(i, SEND_UNKNOWN, PR_REASON_TIMEOUT_EXCEEDED, "", "in time");
     tcp_proxy_hold(proxy, false);
@@ -512,7 +510,7 @@ TEST(kafka_sends_nothing_late_that_the_library_has)
     size_t lease = world_add(&w, "", PR_STR("{}"), WISH_OK),
            deadline = world_add(&w, "", PR_STR("{}"), WISH_OK), good = world_add(&w, "", PR_STR("{}"), WISH_OK);
     w.deliveries[lease].start_before_us = world_now() + PR_MILLISECONDS(150);
-    w.deliveries[deadline].deadline_us = world_now() + PR_MILLISECONDS(200);
+    w.deliveries[deadline].deadline_us = world_now() + WORLD_SOON_US;
     world_submit(&w);
     while (w.answered < 2)
         world_poll(&w, PR_SECONDS(1));
@@ -533,7 +531,7 @@ TEST(kafka_takes_back_what_is_not_in_flight) /* B23 */
     prepare(0, "");
     world_open(&w);
     CHECK_EQ(w.results[send_one("")].outcome, SEND_OK);
-    tell("rtt 200");
+    tell("rtt 1000");
     for (size_t i = 0; i < 100; i++) /* more than five batches */
         world_add(&w, "", PR_BYTES(body, sizeof(body)), WISH_OK);
     world_submit(&w);

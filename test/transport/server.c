@@ -12,13 +12,16 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/random.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/time.h"
 #include "check.h"
 
-#define START_US PR_SECONDS(60)
+#define START_US PR_SECONDS(120)
+#define PORT_MIN 10000
+#define PORT_COUNT 20000
 
 static struct sockaddr_in loopback(unsigned port)
 {
@@ -27,16 +30,21 @@ static struct sockaddr_in loopback(unsigned port)
                                  .sin_addr = { htonl(INADDR_LOOPBACK) } };
 }
 
+/* Below those that the system gives to whoever asks for any: nobody gets it before its server is up. */
 unsigned server_free_port(void)
 {
-    struct sockaddr_in address = loopback(0);
-    socklen_t size = sizeof(address);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    CHECK(fd >= 0);
-    CHECK_EQ(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
-    CHECK_EQ(getsockname(fd, (struct sockaddr *)&address, &size), 0);
-    close(fd);
-    return ntohs(address.sin_port);
+    for (;;) {
+        uint16_t number;
+        CHECK_EQ(getrandom(&number, sizeof(number), 0), sizeof(number));
+        unsigned port = PORT_MIN + number % PORT_COUNT;
+        struct sockaddr_in address = loopback(port);
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        CHECK(fd >= 0);
+        bool free = bind(fd, (struct sockaddr *)&address, sizeof(address)) == 0;
+        close(fd);
+        if (free)
+            return port;
+    }
 }
 
 void server_prepare(struct server *s)

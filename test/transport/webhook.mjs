@@ -36,6 +36,7 @@ class Receiver {
   };
   listen(server, event) {
     this.server = server;
+    server.keepAliveTimeout = 0; // never: who looks for a new connection is to have had no reason
     server.on(event, () => this.connections++);
     return new Promise((done) => server.listen(0, "127.0.0.1", () => done(server.address().port)));
   }

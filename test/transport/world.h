@@ -6,6 +6,7 @@
 #include "transport/transport.h"
 
 #define WORLD_MESSAGES_MAX 600
+#define WORLD_SOON_US PR_SECONDS(1) /* of deadlines that are to pass: a busy machine has begun by then */
 #define WORLD_WAIT_US PR_SECONDS(20)
 
 /* What a message shall meet on the other side. */

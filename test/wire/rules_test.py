@@ -85,9 +85,9 @@ RULES = """\
 
 @test
 def every_answer_is_a_reason_that_rules_can_match(p, r):  # B70
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        nobody = free.getsockname()[1]
+    closed = socket.socket()  # nobody listens there, and nobody else can get it
+    closed.bind(("127.0.0.1", 0))
+    nobody = closed.getsockname()[1]
     # path, reason, code, where it ends, how often it was sent
     cases = {
         "ok": ("/status/200", None, None, "gone", 1),
@@ -100,7 +100,7 @@ def every_answer_is_a_reason_that_rules_can_match(p, r):  # B70
         "away": ("/status/503", "transport_unavailable", "503", "parked", 3),
         "redirect": ("/redirect", "rejected", "302", "dead", 1),
         "slow": ("/slow/100", None, None, "gone", 1),
-        "never": ("/never", "timeout_exceeded", "CURLE_OPERATION_TIMEDOUT", "parked", 3),
+        "never": ("/never", "timeout_exceeded", "CURLE_OPERATION_TIMEDOUT", "parked", None),
         "reset": ("/reset", "transport_unavailable", None, "parked", 3),
         "tls": (f"https://127.0.0.1:{r.port}/record", "transport_unavailable", None, "parked", None),
         "refused": (f"http://127.0.0.1:{nobody}/", "transport_unavailable", "CURLE_COULDNT_CONNECT", "parked", None),
@@ -120,7 +120,9 @@ def every_answer_is_a_reason_that_rules_can_match(p, r):  # B70
         assert all(s["rule"] == rule for s in m["story"]), m["story"]
         assert steps == (["dead_letter"] if end == "dead" else ["retry_now", "retry", "park"]), (name, steps)
         has(p.ok("why", ids[name]).out, f"[by {rule}]", reason)
+    assert 1 <= len(r.records("/never")) <= 3  # of a busy machine the time may be over before it is on the wire
     p.stop(daemon)
+    closed.close()
 
 
 def make_certificates(p):
@@ -226,12 +228,12 @@ def what_happened_is_what_explain_had_said(p, r):  # B71
 @test
 def retry_after_is_honoured(p, r):  # B74
     daemon = begin(p, r, {"busy": ("/retry-after/2", "breaker: off")}, RULES)
+    began = time.monotonic()
     id = p.send("--type", "t", "--to", "busy")
     m = wait_for(lambda: p.message(id)["failures"] >= 1 and p.message(id), "a failure")
     assert m["reason"] == "rate_limited", m
-    began = time.monotonic()
     wait_for(lambda: len(r.records()) >= 2, "a second attempt")
-    assert time.monotonic() - began > 1.0, "it came too early"
+    assert time.monotonic() - began >= 2.0, "it came too early"
     p.stop(daemon)
 
 
@@ -243,11 +245,10 @@ def gone_disables_the_endpoint_until_a_person_resumes_it(p, r):  # B97
     e = endpoint(p, "gone")
     assert e["until"] is None and e["by"] == "endpoint" and "410" in e["why"], e
     settled(p, p.send("--type", "t", "--to", "fine"), "gone")
+    for id in ids:
+        assert settled(p, id, "paused")["failures"] == 0
     sends = len(r.records("/status/410"))
     assert sends <= 5
-    for id in ids:
-        m = p.message(id)
-        assert m["state"] == "paused" and m["failures"] == 0, m
     p.stop(daemon)
     configure(p, r, {"gone": ("/record", ""), "fine": ("/record", "")})
     daemon = p.start()  # it survives the restart, with another url, too
