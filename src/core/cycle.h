@@ -33,7 +33,7 @@ enum verdict_kind {
     VERDICT_DEAD_LETTER, /* the row moves to dead_letter; attempts = number, bits | Failed; reason, code and
                           * error stay when reason is 0, failed_at stays unless counted */
     VERDICT_PARK,        /* due = PR_NEVER; attempts, failures, reason as with FAIL when reason is set */
-    VERDICT_HOLD,        /* held_by = key (fresh rows behind a failed head; not a hand-out) */
+    VERDICT_HOLD,        /* held_by = key (fresh and due rows that others go before; not a hand-out).  due stays */
     VERDICT_SPLIT,       /* the row, whose time has come, is replaced by one per destination: same id and seq,
                           * counters 0, no due time, released as it is, held_by = its holder */
 };
@@ -50,7 +50,7 @@ enum verdict_kind {
  *         PR_UNKNOWN  no such row: nothing changed.
  *         PR_STALE    the row changed hands or was judged meanwhile (for those that
  *                     verdict_compares(): its attempts are not number - 1 any more; for HOLD: it
- *                     was released): nothing changed.
+ *                     was released or parked): nothing changed.
  *
  * A SPLIT leaves alone what a destination has of this id already, and tells 0 for it.  FAIL
  * without a reason is PR_REASON_UNKNOWN.  Verdicts are applied in their order; a SPLIT is alone with its row. */

@@ -42,16 +42,20 @@ static void admit_unroutable(struct engine *e, const struct row *row, int64_t no
     judge_simple(e, item, VERDICT_PARK, PR_REASON_DESTINATION_MISSING, PR_STR("routes"), pr_str(text.text), now_us);
 }
 
-/* Fresh rows behind a failed head or one that waits for its breaker, or more of one stream than it may have in memory, wait in the
- * store: they are held. */
-static bool must_hold(const struct engine *e, const struct stream *s, const struct row *row)
+/* Rows behind a failed head or one that waits for its breaker, or more of one stream than it may have in memory, wait in
+ * the store: they are held.  Heads line up behind those that are here.  What is due has its old place, which may be
+ * before what is held. */
+static bool must_hold(const struct engine *e, const struct stream *s, const struct row *row, bool head)
 {
     if (row->m.released || slice_eq(row->m.held_by, s->key))
         return false;
+    if (head ? stream_misses_head(s, row->m.seq) : stream_blocks(s, &row->m))
+        return true;
+    if (s->item_count >= max_size(16, e->setting.window_count / STREAM_SHARE_DIVISOR) && stream_ends_before(s, row->m.seq))
+        return true;
     if (row->from == ROW_DUE)
-        return stream_blocks(s, &row->m);
-    return stream_blocks(s, &row->m) || s->held || stream_is_barred_at(s, row->m.seq) ||
-           s->item_count >= max_size(16, e->setting.window_count / STREAM_SHARE_DIVISOR);
+        return s->held && s->held_from <= row->m.seq;
+    return s->held || stream_is_barred_at(s, row->m.seq);
 }
 
 /* A part of a split takes its place in its stream at once, so that later messages stay behind it.  NULL: it
@@ -70,7 +74,7 @@ static struct item *admit_part(struct engine *e, const struct row *row, struct e
     r.m.code = r.m.error = (pr_slice){ NULL, 0 };
     r.m.destination = ep->setting->name;
     r.m.held_by = *ret_holder = (pr_slice){ key.data, ep->setting->name.size + 1 };
-    if (s != NULL && must_hold(e, s, row)) {
+    if (s != NULL && must_hold(e, s, row, false)) {
         *ret_holder = key;
         stream_is_held(s, row->m.seq);
         stream_update(e, s);
@@ -157,24 +161,23 @@ static enum admitted admit_one(struct engine *e, const struct row *row, struct e
 {
     struct stream *s = NULL;
     struct item   *item;
-    bool           head = false, early;
+    bool           head = false;
     enum admitted  result = NO_ROOM;
 
     if (stream_is_ordered(ep, row->m.stream)) {
         s = stream_get(e, ep, row->m.stream, row->lane);
         if (s == NULL)
             return NO_ROOM;
-        head  = row->from == ROW_DUE && keeps_back(ep, &row->m);
-        early = row->from == ROW_DUE && !row->m.released && s->held && s->held_from <= row->m.seq;
-        if ((head && !stream_add_head(e, s, row->m.seq, false)) || early ||
-            (head && stream_misses_head(s, row->m.seq))) {
+        head = keeps_back(ep, &row->m);
+        if (head && !stream_add_head(e, s, row->m.seq, false)) {
             stream_update(e, s);
-            return NO_ROOM; /* earlier ones go first; what is due comes again */
+            return NO_ROOM;
         }
-        if (!head && must_hold(e, s, row)) {
-            bool held = stream_hold_row(e, s, row->row, row->m.id, row->m.seq);
+        if (must_hold(e, s, row, head)) {
+            result = stream_hold_row(e, s, row->row, row->m.id, row->m.seq) ? TAKEN : NO_ROOM;
+            stream_hold_followers(e, s);
             stream_update(e, s);
-            return held ? TAKEN : NO_ROOM;
+            return result;
         }
     }
     if (endpoint_room(e, ep, now_us) > 0 && !brakes_bar(e, ep, row->m.type)) {

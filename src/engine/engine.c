@@ -486,6 +486,9 @@ static void check_stream(const struct stream *s)
     ASSERT(n == s->item_count);
     for (size_t i = 1; i < s->head_count; i++)
         ASSERT(s->heads[i - 1].seq < s->heads[i].seq);
+    for (size_t i = 0; i < s->heads_here; i++)
+        ASSERT(s->heads[i].here);
+    ASSERT(s->heads_here == s->head_count || (s->heads_here < s->head_count && !s->heads[s->heads_here].here));
 }
 
 void engine_check(const struct engine *e)

@@ -39,7 +39,8 @@
 #define CLOSED_SHARE 64          /* rows kept in memory for an endpoint that cannot send */
 #define STREAM_SHARE_DIVISOR 4   /* a stream takes a quarter of the window at most; the rest is held in the store */
 #define HELD_READS_MAX 64        /* streams woken per cycle */
-#define HELD_ROWS 64             /* followers read per stream and cycle */
+#define HELD_ROWS 64             /* followers read per stream and cycle ... */
+#define HELD_ROWS_MIN 8          /* ... at least so many, unless there is no room for them */
 #define ORPHAN_READS_MAX 64      /* keys of endpoints that are gone, read per cycle */
 #define RECEIPTS_OPEN_MAX 64     /* older ones are carried over */
 #define OPENING_ROWS 1000        /* heads and held keys per cycle */
@@ -106,6 +107,7 @@ struct stream {
     size_t            busy;         /* chosen, ready, out, or judged with a failure */
     struct head      *heads;        /* failed ones that wait elsewhere, by seq; followers do not pass them */
     size_t            head_count, head_capacity;
+    size_t            heads_here;   /* so many of the first ones wait in memory */
     struct head      *head_block;   /* owned: heads begins in it, head_capacity counts from its beginning */
     bool              held;         /* rows of it are (or may be) held in the store */
     size_t            holds;        /* HOLD verdicts that are not committed */
@@ -300,7 +302,6 @@ struct engine {
     bool     due_wanted;
     size_t   due_dropped;        /* rows of this pass that found no room */
     int64_t  due_restart_us;     /* when the pass may begin anew; PR_NEVER: no need */
-    bool     due_hurry;          /* a head is gone that others stood behind: begin anew soon */
     int64_t  due_restarted_us;
     int64_t  next_due_us;        /* store time */
     struct endpoint *catching;   /* whose rows are read again in the cycle being made; NULL: nobody's */
@@ -356,6 +357,7 @@ bool stream_add_head(struct engine *e, struct stream *s, int64_t seq, bool dead)
 void stream_set_here(struct stream *s, int64_t seq, bool here); /* when there is such a head */
 bool stream_misses_head(const struct stream *s, int64_t seq);   /* an earlier one is not in memory */
 void stream_remove_head(struct engine *e, struct stream *s, int64_t seq);
+bool stream_ends_before(const struct stream *s, int64_t seq);   /* in memory */
 void stream_hold_followers(struct engine *e, struct stream *s);
 bool stream_is_barred_at(const struct stream *s, int64_t seq);
 void stream_hold_barred(struct engine *e, struct stream *s);

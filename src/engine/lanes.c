@@ -23,7 +23,7 @@ void open_lanes(struct engine *e, uint64_t lanes)
         if ((lanes & lane_bit(s->lane)) == 0)
             continue;
         e->head_count -= s->head_count;
-        s->head_count = 0;
+        s->head_count = s->heads_here = 0;
         s->held       = false;
         if (s->holds > 0)
             stream_is_held(s, 0);

@@ -148,13 +148,16 @@ bool plan_held_read(struct engine *e, pr_slice key, int64_t after_seq, size_t ro
     return true;
 }
 
-/* A few streams of each endpoint that has room; they go to the back, so that all have their turn. */
-static void plan_waking(struct engine *e, struct endpoint *ep, struct held_read *reads, size_t *count, size_t max)
+/* A few streams of each endpoint that has room; they go to the back, so that all have their turn.  No more is read than
+ * can come in: the rest would be read again and again. */
+static void plan_waking(struct engine *e, struct endpoint *ep, struct held_read *reads, size_t *count, size_t max,
+                        size_t room)
 {
+    size_t      share = min_size(max_size(room / e->waking_count, HELD_ROWS_MIN), HELD_ROWS);
     struct list turned;
 
     list_init(&turned);
-    for (size_t looked = 0; *count < max && looked < HELD_READS_MAX; looked++) {
+    for (size_t looked = 0; *count < max && looked < HELD_READS_MAX && room > 0; looked++) {
         struct list_node *node = list_pop_front(&ep->waking);
         struct stream    *s;
         if (node == NULL)
@@ -163,8 +166,10 @@ static void plan_waking(struct engine *e, struct endpoint *ep, struct held_read 
         list_push_back(&turned, node);
         if (endpoint_hides(ep, s->name, s->held_from))
             continue;
-        if (!plan_held_read(e, s->key, s->held_from - 1, HELD_ROWS, reads, count))
+        share = min_size(share, room);
+        if (!plan_held_read(e, s->key, s->held_from - 1, share, reads, count))
             break; /* no memory: another time */
+        room -= share;
     }
     for (struct list_node *node = list_pop_front(&turned); node != NULL; node = list_pop_front(&turned))
         list_push_back(&ep->waking, node);
@@ -180,8 +185,8 @@ static void plan_held(struct engine *e, int64_t now_us)
     behind_plan(e, reads, &count, now_us);
     for (size_t i = 0; i < e->endpoint_count && e->waking_count > 0; i++) {
         struct endpoint *ep = &e->endpoints[(e->next_waking + i) % e->endpoint_count];
-        if (!list_is_empty(&ep->waking) && endpoint_room(e, ep, now_us) > 0)
-            plan_waking(e, ep, reads, &count, 1 + HELD_READS_MAX);
+        if (!list_is_empty(&ep->waking))
+            plan_waking(e, ep, reads, &count, 1 + HELD_READS_MAX, endpoint_room(e, ep, now_us));
     }
     e->next_waking++;
     if (orphans_can_read(e, now_us))
@@ -391,11 +396,6 @@ bool engine_plan(struct engine *e, int64_t now_us, bool changed, const struct cy
     if (changed) {
         e->fresh_wanted = true;
         due_look_again(e, now_us);
-    }
-    if (e->due_hurry) {
-        int64_t cost_us   = (int64_t)(e->due_dropped + 10) * SWEEP_ROW_US;
-        e->due_restart_us = min64(e->due_restart_us, max64(now_us, e->due_restarted_us + cost_us));
-        e->due_hurry      = false;
     }
     if (now_us < e->retry_at_us)
         return false;

@@ -69,6 +69,20 @@ static bool hold_for_closed(struct engine *e, const struct row *row, const struc
            parts_hold_row(e, ep, row);
 }
 
+/* What is due in a stream that is known here anyway, and finds no room, is held by it: else it would be read again and
+ * again, too.  A head has no followers here any more; what blocks nobody must not begin to. */
+static bool hold_for_stream(struct engine *e, const struct row *row, const struct target *target)
+{
+    struct endpoint *ep = target->count == 1 ? &e->endpoints[target->endpoints[0]] : NULL;
+    struct stream   *s = ep != NULL && stream_is_ordered(ep, row->m.stream) ? stream_find(e, ep, row->m.stream) : NULL;
+
+    if (s == NULL || row->m.released || !stream_ends_before(s, row->m.seq) ||
+        !stream_hold_row(e, s, row->row, row->m.id, row->m.seq))
+        return false;
+    stream_update(e, s);
+    return true;
+}
+
 static void absorb_due(struct engine *e, const struct cycle_reply *r, int64_t now_us)
 {
     if (e->cycle.due.rows == 0) {
@@ -91,7 +105,8 @@ static void absorb_due(struct engine *e, const struct cycle_reply *r, int64_t no
         if (!row_is_ours(e, row))
             continue;
         find_target(e, row, &target);
-        if (admit(e, row, &target, now_us) == NO_ROOM && !hold_for_closed(e, row, &target, now_us))
+        if (admit(e, row, &target, now_us) == NO_ROOM && !hold_for_closed(e, row, &target, now_us) &&
+            !hold_for_stream(e, row, &target))
             e->due_dropped++;
     }
     e->next_due_us = r->next_due_us;
@@ -114,7 +129,7 @@ static void absorb_held_row(struct engine *e, struct stream *s, const struct row
 
     find_target(e, row, &target);
     if (row_is_ours(e, row))
-        waits = stream_blocks(s, &row->m) || (stream_is_barred_at(s, row->m.seq) && !row->m.released) || scan_will_come(e, row) || endpoint_hides(s->endpoint, s->name, row->m.seq) ||
+        waits = (stream_misses_head(s, row->m.seq) && !row->m.released) || (stream_is_barred_at(s, row->m.seq) && !row->m.released) || scan_will_come(e, row) || endpoint_hides(s->endpoint, s->name, row->m.seq) ||
                 admit(e, row, &target, now_us) == NO_ROOM;
     s->dozing    = waits && brakes_bar(e, s->endpoint, row->m.type);
     s->held_stop = waits; /* go on from here when the head is gone, or when there is room */
@@ -142,9 +157,6 @@ static void absorb_held(struct engine *e, const struct cycle_reply *r, int64_t n
             continue;
         if (r->held_end[i] && !s->held_stop && s->holds == 0)
             s->held = false;
-        /* Heads that had to wait until it was known what is held before them can come now. */
-        if (e->due_dropped > 0 && (!s->held || s->held_from > e->cycle.held[i].after_seq + 1))
-            e->due_restart_us = now_us;
         s->held_stop = false;
         stream_update(e, s);
     }

@@ -87,6 +87,12 @@ void stream_insert(struct engine *e, struct stream *s, struct item *item)
     s->item_count++;
 }
 
+bool stream_ends_before(const struct stream *s, int64_t seq)
+{
+    struct list_node *last = list_last(&s->items);
+    return last == NULL || LIST_ENTRY(last, struct item, node)->m.seq < seq;
+}
+
 /* ---- Heads ----------------------------------------------------------------------------- */
 
 bool stream_blocks(const struct stream *s, const struct pr_message *m)
@@ -151,24 +157,32 @@ bool stream_add_head(struct engine *e, struct stream *s, int64_t seq, bool dead)
         return false;
     memmove(s->heads + at + 1, s->heads + at, (s->head_count - at) * sizeof(*s->heads));
     s->heads[at] = (struct head){ seq, dead, false };
+    s->heads_here = min_size(s->heads_here, at);
     s->head_count++;
     e->head_count++;
     return true;
 }
 
+static void heads_count_here(struct stream *s)
+{
+    while (s->heads_here < s->head_count && s->heads[s->heads_here].here)
+        s->heads_here++;
+}
+
 void stream_set_here(struct stream *s, int64_t seq, bool here)
 {
     size_t at = head_place(s, seq);
-    if (is_head_at(s, at, seq))
-        s->heads[at].here = here;
+    if (!is_head_at(s, at, seq))
+        return;
+    s->heads[at].here = here;
+    if (!here)
+        s->heads_here = min_size(s->heads_here, at);
+    heads_count_here(s);
 }
 
 bool stream_misses_head(const struct stream *s, int64_t seq)
 {
-    for (size_t i = 0; i < s->head_count && s->heads[i].seq < seq; i++)
-        if (!s->heads[i].here)
-            return true;
-    return false;
+    return s->heads_here < s->head_count && s->heads[s->heads_here].seq < seq;
 }
 
 void stream_remove_head(struct engine *e, struct stream *s, int64_t seq)
@@ -182,8 +196,8 @@ void stream_remove_head(struct engine *e, struct stream *s, int64_t seq)
         s->heads++;
     else
         memmove(s->heads + at, s->heads + at + 1, (s->head_count - at) * sizeof(*s->heads));
-    if (s->head_count > 0 && !s->heads[0].here && !s->heads[0].dead)
-        e->due_hurry = true; /* the next head may be due already, and was left out of the pass */
+    s->heads_here -= at < s->heads_here;
+    heads_count_here(s);
 }
 
 /* ---- Holding --------------------------------------------------------------------------- */
@@ -220,27 +234,23 @@ bool stream_hold_row(struct engine *e, struct stream *s, uint64_t row, pr_id id,
     return true;
 }
 
-/* The head has failed: what waits behind it goes to the store, so that it takes no memory. */
+/* A head has failed, or an earlier one is held: what waits behind it goes to the store.  It would take memory, maybe for
+ * long, and maybe the room that the earlier ones need to come in. */
 void stream_hold_followers(struct engine *e, struct stream *s)
 {
     list_foreach(node, &s->items) {
         struct item *item = LIST_ENTRY(node, struct item, node);
-        if (item->place != PLACE_WAITING || !stream_blocks(s, &item->m))
+        bool waits = stream_misses_head(s, item->m.seq) || (s->held && s->held_from <= item->m.seq);
+        if (item->place != PLACE_WAITING || item->m.released || !waits)
             continue;
-        if (slice_eq(item->m.held_by, s->key)) {
-            stream_is_held(s, item->m.seq); /* it is held in the store already: just forget it */
-        } else if (item->m.held_by.size == 0 && item->from_due && message_blocks_stream(&item->m)) {
-            /* A head itself.  It comes again by the due index, and nobody may pass it. */
-            if (!stream_add_head(e, s, item->m.seq, false))
-                return;
-            e->due_dropped++;
-        } else if (!stream_hold_row(e, s, item->row, item->m.id, item->m.seq)) {
+        if (message_blocks_stream(&item->m) && !stream_add_head(e, s, item->m.seq, false))
             return; /* no memory: it stays where it is */
-        }
+        if (slice_eq(item->m.held_by, s->key))
+            stream_is_held(s, item->m.seq); /* it is held in the store already: just forget it */
+        else if (!stream_hold_row(e, s, item->row, item->m.id, item->m.seq))
+            return;
         item_free(e, item);
     }
-    if (e->due_dropped > 0)
-        e->due_wanted = true;
 }
 
 /* Does one before this place wait in memory for the breaker of its type? */
@@ -318,10 +328,20 @@ void stream_free(struct engine *e, struct stream *s)
     free(s);
 }
 
+/* Is it time for the first held ones?  Not while a head is before them: when it fails again they would have come
+ * for nothing.  But when it has come, and is not the last one, the next may be among them. */
+static bool held_may_come(const struct stream *s)
+{
+    const struct head *next = s->heads_here < s->head_count ? &s->heads[s->heads_here] : NULL;
+
+    return s->head_count == 0 || s->held_from <= s->heads[0].seq ||
+           (next != NULL && !next->dead && s->held_from <= next->seq);
+}
+
 void stream_update(struct engine *e, struct stream *s)
 {
-    bool wake = s->held && (s->head_count == 0 || s->held_from <= s->heads[0].seq) &&
-                (s->item_count < HELD_ROWS || held_goes_first(s)) && (e->giving & lane_bit(s->lane)) == 0 &&
+    bool wake = s->held && held_may_come(s) &&
+                (s->item_count < HELD_ROWS / 2 || held_goes_first(s)) && (e->giving & lane_bit(s->lane)) == 0 &&
                 scan_has_passed(e, s->lane, s->held_from) && !s->dozing &&
                 !stream_is_barred_at(s, s->held_from);
 

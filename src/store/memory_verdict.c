@@ -233,7 +233,7 @@ static bool verdict_is_stale(const struct stored *row, const struct instance *in
     if (row->box->lanes[row->lane].owner != instance)
         return true;
     if (v->kind == VERDICT_HOLD)
-        return row->m.released; /* by an operator, meanwhile */
+        return row->m.released || row->m.due_us == PR_NEVER; /* by an operator, meanwhile */
     return verdict_compares(v->kind) && v->number != 0 && row->m.attempts != v->number - 1;
 }
 

@@ -139,14 +139,18 @@ STORE_TEST(a_held_row_can_be_handed_out_and_judged)
     CHECK_EQ(CYCLE(w, .held_keys = { .rows = 10, .lanes = LANES_ALL })->held_key_count, 0);
 }
 
-STORE_TEST(a_row_that_was_released_meanwhile_is_not_held_again) /* B55 */
+/* What is held comes back without being asked for its time: one that is parked must not. */
+STORE_TEST(a_row_that_was_released_or_parked_meanwhile_is_not_held_again) /* B55 */
 {
+    static const enum admin_kind kinds[] = { ADMIN_RELEASE, ADMIN_PARK };
     struct worker *w = suite_join(s, "outbox");
-    pr_id id = SEND(s, "outbox", .stream = PR_STR("a"));
-    struct claim seen = suite_seen(s, id);
-    CHECK_EQ(ADMIN_ID(s, ADMIN_RELEASE, id).changed, 1);
-    CHECK_EQ(VERDICT(w, seen, .kind = VERDICT_HOLD, .held_by = PR_STR("k")), PR_STALE);
-    CHECK_SLICE(suite_get(s, id)->m.held_by, "");
+    for (size_t i = 0; i < ARRAY_LENGTH(kinds); i++) {
+        pr_id id = SEND(s, "outbox", .stream = PR_STR("a"));
+        struct claim seen = suite_seen(s, id);
+        CHECK_EQ(ADMIN_ID(s, kinds[i], id).changed, 1);
+        CHECK_EQ(VERDICT(w, seen, .kind = VERDICT_HOLD, .held_by = PR_STR("k")), PR_STALE);
+        CHECK_SLICE(suite_get(s, id)->m.held_by, "");
+    }
 }
 
 /* ---- Heads ------------------------------------------------------------------------ */

@@ -33,7 +33,7 @@ static void buf_add_number(struct buf *b, uint64_t number)
 
 struct found {
     int attempts;
-    bool released;
+    bool released, parked;
     bool is_own_destination; /* one of the verdict's destinations is the row's own */
 };
 
@@ -49,7 +49,7 @@ static bool is_among(pr_slice destination, const struct verdict *v)
 static int row_find(struct cycle_run *run, const struct verdict *v, struct found *ret)
 {
     sqlite3_stmt *statement;
-    int rc = conn_bind(run->conn, "SELECT id, attempts, released, destination FROM \"{box}\" WHERE row_id = ?1",
+    int rc = conn_bind(run->conn, "SELECT id, attempts, released, destination, due_at FROM \"{box}\" WHERE row_id = ?1",
                        run->session->box, VALUES(V_INT(v->row)), &statement, run->reterr);
     if (rc == PR_OK)
         rc = conn_step(run->conn, statement, run->reterr);
@@ -63,6 +63,7 @@ static int row_find(struct cycle_run *run, const struct verdict *v, struct found
     bool same = pr_id_equal(id, v->id);
     ret->attempts = sqlite3_column_int(statement, 1);
     ret->released = sqlite3_column_int(statement, 2) != 0;
+    ret->parked = sqlite3_column_int64(statement, 4) == PR_NEVER;
     ret->is_own_destination = is_among(column_slice(statement, 3), v);
     sqlite3_reset(statement);
     return same ? PR_OK : PR_UNKNOWN;
@@ -257,8 +258,8 @@ static int verdict_apply(struct cycle_run *run, const struct verdict *v, uint64_
         return v->reason != PR_REASON_NONE ? write_failure(run, v, PR_NEVER) : write_comeback(run, v, PR_NEVER);
     case VERDICT_RETURN: return PR_OK;
     case VERDICT_RELEASE: return write_release(run, v);
-    case VERDICT_HOLD: /* an operator may have released it meanwhile */
-        return found.released ? PR_STALE : write_hold(run, v);
+    case VERDICT_HOLD: /* an operator may have released or parked it meanwhile */
+        return found.released || found.parked ? PR_STALE : write_hold(run, v);
     case VERDICT_DEAD_LETTER: return move_dead(run, v);
     case VERDICT_SPLIT: return split_rows(run, v, &found, ret_rows);
     }
