@@ -179,6 +179,7 @@ static void on_complete(struct checker *c, const struct event *e, struct shadow_
 static void on_fail(struct checker *c, const struct event *e, struct shadow_row *row)
 {
     const struct endpoint_setting *s = setting_of(c, e);
+    bool stays = row->parked; /* by hand, while it was out */
     row->attempts = e->number;
     row->failures++;
     row->failed = true;
@@ -193,7 +194,7 @@ static void on_fail(struct checker *c, const struct event *e, struct shadow_row 
     else if (e->value < x.delay_us - 1)
         breach_set(c, "I12", "failure %d of m%u waits %lld us", row->failures, e->message, (long long)e->value);
     take_unsent(e, row);
-    shadow_move(c, row, STATE_RETRYING);
+    shadow_move(c, row, stays ? STATE_PARKED : STATE_RETRYING);
 }
 
 static void on_dead(struct checker *c, const struct event *e, struct shadow_row *row)
@@ -293,6 +294,8 @@ void check_verdict(struct checker *c, const struct event *e)
     if (row == NULL)
         return;
     bool ours = row->open && row->session == e->session;
+    if (ours && row->forgotten && row->state == STATE_PARKED)
+        row->state = STATE_IN_FLIGHT; /* parked by hand after a retry by hand, when it was out all the time */
     if (e->answer == PR_OK) {
         if (shadow_is_over(row))
             breach_set(c, "I5", "m%u is %s and was judged again", e->message, state_name(row->state));

@@ -119,42 +119,38 @@ void world_admin(struct world *w, enum admin_kind kind, const struct parcel *p)
     world_show(w, p);
 }
 
-static bool is_of_stream(const struct parcel *p, pr_slice stream)
-{
-    return p->stored && slice_eq(p->m.stream, stream);
-}
+enum share { SHARE_ALL, SHARE_ODD, SHARE_EVEN };
 
-/* ids: only these of the stream; id_count 0: all of it. */
-static void admin_stream(struct world *w, enum admin_kind kind, pr_slice stream, const pr_id *ids, size_t id_count)
+/* The messages of a stream: all of them, or every other one. */
+static void admin_stream(struct world *w, enum admin_kind kind, pr_slice stream, enum share share)
 {
-    struct admin admin = { .kind = kind,
-                           .filter = { .box = w->scenario->engine.box, .stream = stream, .ids = ids, .id_count = id_count, .state = -1 },
-                           .by = PR_STR("sim"), .why = PR_STR("dice") };
-    struct view v;
-    for (uint32_t i = 0; i < w->parcel_count; i++)
-        if (is_of_stream(w->parcels[i], stream))
-            note_admin(w, EVENT_ADMIN, w->parcels[i], (uint16_t)kind);
-    admin_do(w, &admin);
-    view_init(w, stream, &v);
-    for (uint32_t i = 0; i < w->parcel_count; i++)
-        if (is_of_stream(w->parcels[i], stream))
-            view_show(w, &v, w->parcels[i]);
-    arena_fini(&v.arena);
-}
-
-/* Every other one, as when two people each replay their share: what comes back is not in the order of its places. */
-static void admin_half_stream(struct world *w, enum admin_kind kind, pr_slice stream, bool odd)
-{
-    struct arena arena;
-    size_t       count = 0;
+    struct view     v;
+    size_t          count = 0, met = 0;
+    struct arena    arena;
+    struct admin    admin = { .kind = kind, .filter = { .box = w->scenario->engine.box, .stream = stream, .state = -1 },
+                              .by = PR_STR("sim"), .why = PR_STR("dice") };
     arena_init(&arena, 4096);
-    pr_id *ids = arena_alloc_array(&arena, w->parcel_count, sizeof(ids[0]));
-    ASSERT(ids != NULL);
-    for (uint32_t i = 0; i < w->parcel_count; i++)
-        if (is_of_stream(w->parcels[i], stream) && (odd = !odd))
-            ids[count++] = w->parcels[i]->m.id;
-    if (count > 0)
-        admin_stream(w, kind, stream, ids, count);
+    pr_id                *ids = arena_alloc_array(&arena, w->parcel_count, sizeof(ids[0]));
+    const struct parcel **meant = arena_alloc_array(&arena, w->parcel_count, sizeof(meant[0]));
+    ASSERT(ids != NULL && meant != NULL);
+    for (uint32_t i = 0; i < w->parcel_count; i++) {
+        const struct parcel *p = w->parcels[i];
+        if (!p->stored || !slice_eq(p->m.stream, stream) || (share != SHARE_ALL && met++ % 2 != (share == SHARE_ODD)))
+            continue;
+        note_admin(w, EVENT_ADMIN, p, (uint16_t)kind);
+        ids[count] = p->m.id;
+        meant[count++] = p;
+    }
+    if (share != SHARE_ALL) {
+        admin.filter.ids = ids;
+        admin.filter.id_count = count;
+    }
+    if (share == SHARE_ALL || count > 0)
+        admin_do(w, &admin);
+    view_init(w, stream, &v);
+    for (size_t i = 0; i < count; i++)
+        view_show(w, &v, meant[i]);
+    arena_fini(&v.arena);
     arena_fini(&arena);
 }
 
@@ -188,11 +184,20 @@ void operator_act(struct world *w, struct random *r)
         world_resume(w, endpoint);
     } else if (p != NULL && p->stored && random_chance(r, 0.2) && !slice_is_empty(p->m.stream)) {
         static const enum admin_kind kinds[] = { ADMIN_RELEASE, ADMIN_RETRY, ADMIN_DEAD_REPLAY };
-        admin_stream(w, kinds[random_below(r, 3)], p->m.stream, NULL, 0);
-    } else if (p != NULL && p->stored && random_chance(r, 0.2) && !slice_is_empty(p->m.stream)) {
-        static const enum admin_kind kinds[] = { ADMIN_DEAD_ADD, ADMIN_DEAD_REPLAY, ADMIN_RETRY, ADMIN_PARK };
-        admin_half_stream(w, kinds[random_below(r, 4)], p->m.stream, random_chance(r, 0.5));
+        admin_stream(w, kinds[random_below(r, 3)], p->m.stream, SHARE_ALL);
     } else if (p != NULL && p->stored) {
         world_admin(w, (enum admin_kind)random_below(r, ADMIN_DEAD_EDIT), p);
     }
+}
+
+/* Two people, each with a share of the same stream: what they bring back is not in the order of its places. */
+void operators_share(struct world *w, struct random *r)
+{
+    static const enum admin_kind kinds[] = { ADMIN_DEAD_ADD, ADMIN_DEAD_REPLAY, ADMIN_DEAD_REPLAY, ADMIN_RETRY, ADMIN_PARK };
+    if (w->parcel_count == 0)
+        return;
+    pr_slice stream = w->parcels[random_below(r, w->parcel_count)]->m.stream;
+    bool     odd = random_chance(r, 0.5);
+    for (int i = 0; i < 2 && !slice_is_empty(stream); i++, odd = !odd)
+        admin_stream(w, kinds[random_below(r, ARRAY_LENGTH(kinds))], stream, odd ? SHARE_ODD : SHARE_EVEN);
 }

@@ -109,6 +109,7 @@ void faults_begin(struct world *w)
         { crash_some, f->crash_every_us, DIE_CRASHES },      { freeze_some, f->freeze_every_us, DIE_FREEZES },
         { stop_some, f->stop_every_us, DIE_STOPS },          { step_clock, f->step_every_us, DIE_CLOCK },
         { outage, f->outage_every_us, DIE_OUTAGES },         { operator_act, f->operator_every_us, DIE_OPERATORS },
+        { operators_share, f->share_every_us, DIE_SHARES },
     };
     struct plague *kept = arena_dup(&w->arena, plagues, sizeof(plagues));
     ASSERT(kept != NULL);

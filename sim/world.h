@@ -212,6 +212,7 @@ void           world_show_all(struct world *w); /* SEEN events of all rows of al
 void           world_pause(struct world *w, unsigned endpoint, int64_t until_us); /* store time */
 void           world_resume(struct world *w, unsigned endpoint);
 void           operator_act(struct world *w, struct random *r); /* something, at random */
+void           operators_share(struct world *w, struct random *r);
 
 /* ---- run.c ------------------------------------------------------------------------------------------- */
 

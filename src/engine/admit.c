@@ -174,8 +174,11 @@ static enum admitted admit_one(struct engine *e, const struct row *row, struct e
             return NO_ROOM;
         }
         if (must_hold(e, s, row, head)) {
-            result = stream_hold_row(e, s, row->row, row->m.id, row->m.seq) ? TAKEN : NO_ROOM;
-            stream_hold_followers(e, s);
+            bool by_endpoint = head && row->from == ROW_DUE && endpoint_is_closed(e, ep, now_us); /* see absorb_due() */
+            if (!by_endpoint && stream_hold_row(e, s, row->row, row->m.id, row->m.seq))
+                result = TAKEN;
+            if (!stream_ends_before(s, row->m.seq))
+                stream_hold_followers(e, s);
             stream_update(e, s);
             return result;
         }

@@ -58,14 +58,14 @@ static void absorb_fresh(struct engine *e, const struct cycle_reply *r, int64_t 
         stream_update(e, LIST_ENTRY(node, struct stream, unscanned));
 }
 
-/* What is due, and whose endpoint is closed and has its share here, is held by it: else it would be read again and
- * again until there is room. */
+/* What is due and cannot come in, and whose endpoint is closed, is held by it: else it would be read again and again
+ * until there is room. */
 static bool hold_for_closed(struct engine *e, const struct row *row, const struct target *target, int64_t now_us)
 {
     struct endpoint *ep = target->count == 1 ? &e->endpoints[target->endpoints[0]] : NULL;
 
     return ep != NULL && !row->m.released && window_has_room(e) &&
-           ((endpoint_is_closed(e, ep, now_us) && endpoint_room(e, ep, now_us) == 0) || brakes_bar(e, ep, row->m.type)) &&
+           (endpoint_is_closed(e, ep, now_us) || brakes_bar(e, ep, row->m.type)) &&
            parts_hold_row(e, ep, row);
 }
 
@@ -122,6 +122,16 @@ static struct stream *stream_of_key(struct engine *e, pr_slice key)
     return ep != NULL ? stream_find(e, ep, name) : NULL;
 }
 
+/* Is one before it that is not in memory, or one that waits there for the breaker of its type? */
+static bool stands_behind(const struct engine *e, const struct stream *s, const struct row *row)
+{
+    int64_t seq = row->m.seq;
+
+    if (!row->m.released && (stream_misses_head(s, seq) || stream_is_barred_at(s, seq)))
+        return true;
+    return scan_will_come(e, row) || endpoint_hides(s->endpoint, s->name, seq);
+}
+
 static void absorb_held_row(struct engine *e, struct stream *s, const struct row *row, int64_t now_us)
 {
     struct target target;
@@ -129,8 +139,7 @@ static void absorb_held_row(struct engine *e, struct stream *s, const struct row
 
     find_target(e, row, &target);
     if (row_is_ours(e, row))
-        waits = (stream_misses_head(s, row->m.seq) && !row->m.released) || (stream_is_barred_at(s, row->m.seq) && !row->m.released) || scan_will_come(e, row) || endpoint_hides(s->endpoint, s->name, row->m.seq) ||
-                admit(e, row, &target, now_us) == NO_ROOM;
+        waits = stands_behind(e, s, row) || admit(e, row, &target, now_us) == NO_ROOM;
     s->dozing    = waits && brakes_bar(e, s->endpoint, row->m.type);
     s->held_stop = waits; /* go on from here when the head is gone, or when there is room */
     s->held_from = waits ? row->m.seq : row->m.seq + 1;
