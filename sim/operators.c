@@ -124,18 +124,19 @@ enum share { SHARE_ALL, SHARE_ODD, SHARE_EVEN };
 /* The messages of a stream: all of them, or every other one. */
 static void admin_stream(struct world *w, enum admin_kind kind, pr_slice stream, enum share share)
 {
-    struct view     v;
-    size_t          count = 0, met = 0;
-    struct arena    arena;
-    struct admin    admin = { .kind = kind, .filter = { .box = w->scenario->engine.box, .stream = stream, .state = -1 },
-                              .by = PR_STR("sim"), .why = PR_STR("dice") };
+    struct view  v;
+    size_t       count = 0, met = 0;
+    struct arena arena;
+    struct admin admin = { .kind = kind, .filter = { .box = w->scenario->engine.box, .stream = stream, .state = -1 },
+                           .by = PR_STR("sim"), .why = PR_STR("dice") };
     arena_init(&arena, 4096);
     pr_id                *ids = arena_alloc_array(&arena, w->parcel_count, sizeof(ids[0]));
     const struct parcel **meant = arena_alloc_array(&arena, w->parcel_count, sizeof(meant[0]));
     ASSERT(ids != NULL && meant != NULL);
     for (uint32_t i = 0; i < w->parcel_count; i++) {
         const struct parcel *p = w->parcels[i];
-        if (!p->stored || !slice_eq(p->m.stream, stream) || (share != SHARE_ALL && met++ % 2 != (share == SHARE_ODD)))
+        if (!p->stored || !slice_eq(p->m.stream, stream) ||
+            (share != SHARE_ALL && met++ % 2 != (share == SHARE_ODD)))
             continue;
         note_admin(w, EVENT_ADMIN, p, (uint16_t)kind);
         ids[count] = p->m.id;
@@ -193,7 +194,8 @@ void operator_act(struct world *w, struct random *r)
 /* Two people, each with a share of the same stream: what they bring back is not in the order of its places. */
 void operators_share(struct world *w, struct random *r)
 {
-    static const enum admin_kind kinds[] = { ADMIN_DEAD_ADD, ADMIN_DEAD_REPLAY, ADMIN_DEAD_REPLAY, ADMIN_RETRY, ADMIN_PARK };
+    static const enum admin_kind kinds[] = { ADMIN_DEAD_ADD, ADMIN_DEAD_REPLAY, ADMIN_DEAD_REPLAY, ADMIN_RETRY,
+                                             ADMIN_PARK };
     if (w->parcel_count == 0)
         return;
     pr_slice stream = w->parcels[random_below(r, w->parcel_count)]->m.stream;

@@ -51,7 +51,8 @@ static bool must_hold(const struct engine *e, const struct stream *s, const stru
         return false;
     if (head ? stream_misses_head(s, row->m.seq) : stream_blocks(s, &row->m))
         return true;
-    if (s->item_count >= max_size(16, e->setting.window_count / STREAM_SHARE_DIVISOR) && stream_ends_before(s, row->m.seq))
+    if (s->item_count >= max_size(16, e->setting.window_count / STREAM_SHARE_DIVISOR) &&
+        stream_ends_before(s, row->m.seq))
         return true;
     if (row->from == ROW_DUE)
         return s->held && s->held_from <= row->m.seq;
@@ -174,8 +175,9 @@ static enum admitted admit_one(struct engine *e, const struct row *row, struct e
             return NO_ROOM;
         }
         if (must_hold(e, s, row, head)) {
-            bool by_endpoint = head && row->from == ROW_DUE && endpoint_is_closed(e, ep, now_us); /* see absorb_due() */
-            if (!by_endpoint && stream_hold_row(e, s, row->row, row->m.id, row->m.seq))
+            /* While its endpoint is closed it waits for that, also for people: see hold_for_closed(). */
+            bool closed = head && row->from == ROW_DUE && endpoint_is_closed(e, ep, now_us);
+            if (!closed && stream_hold_row(e, s, row->row, row->m.id, row->m.seq))
                 result = TAKEN;
             if (!stream_ends_before(s, row->m.seq))
                 stream_hold_followers(e, s);
