@@ -294,8 +294,6 @@ void check_verdict(struct checker *c, const struct event *e)
     if (row == NULL)
         return;
     bool ours = row->open && row->session == e->session;
-    if (ours && row->forgotten && row->state == STATE_PARKED)
-        row->state = STATE_IN_FLIGHT; /* parked by hand after a retry by hand, when it was out all the time */
     if (e->answer == PR_OK) {
         if (shadow_is_over(row))
             breach_set(c, "I5", "m%u is %s and was judged again", e->message, state_name(row->state));

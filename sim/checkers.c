@@ -204,7 +204,7 @@ static void on_seen(struct checker *c, const struct event *e)
     enum state shown = (enum state)e->what;
     if (shown == STATE_PAUSED) /* that is the endpoint's state, laid over the row's */
         shown = row->failed ? STATE_RETRYING : STATE_READY;
-    if (dead || back || shown == STATE_PARKED || (!row->open && shown != STATE_IN_FLIGHT))
+    if (dead || back || (!row->open && shown != STATE_IN_FLIGHT)) /* one that is out comes back to it */
         row->state = shown;
 }
 
