@@ -313,9 +313,13 @@ static int endings_collect(struct cycle_run *run, struct ending **ret, size_t *r
     size_t count = 0;
     if (all == NULL)
         return error_set(run->reterr, PR_ENOMEM, "no memory for %zu verdicts", c->verdict_count);
-    for (size_t i = 0; i < c->verdict_count; i++)
+    bool sorted = true; /* most endpoints answer in order */
+    for (size_t i = 0; i < c->verdict_count; i++) {
         all[i] = (struct ending){ .row = c->verdicts[i].row, .verdict = i };
-    qsort(all, c->verdict_count, sizeof(*all), ending_compare);
+        sorted = sorted && (i == 0 || all[i - 1].row <= all[i].row);
+    }
+    if (!sorted)
+        qsort(all, c->verdict_count, sizeof(*all), ending_compare);
     for (size_t i = 0, next; i < c->verdict_count; i = next) {
         for (next = i + 1; next < c->verdict_count && all[next].row == all[i].row;)
             next++;
