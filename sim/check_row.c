@@ -109,7 +109,6 @@ void check_handout(struct checker *c, const struct event *e)
     row->receipt = e->value;
     row->started = row->again = row->forgotten = false;
     row->result = RESULT_NONE;
-    row->chosen_us = (int64_t)e->extra;
     /* A row that was parked a moment ago can still be on a receipt: the reply will tell. */
     if (row->state != STATE_IN_FLIGHT && row->state != STATE_PARKED)
         shadow_move(c, row, STATE_IN_FLIGHT);
@@ -361,7 +360,7 @@ void check_start(struct checker *c, const struct event *e)
         breach_set(c, "I4", "m%u was sent after %d hand-outs without a verdict: it is poison", e->message, row->unexplained - 1);
     check_duplicate(c, e, row);
     check_start_order(c, e, m, row);
-    check_rate_start(c, e, row);
+    check_rate_start(c, e);
     row->started = true;
     row->again = false;
     row->result = RESULT_NONE;
@@ -384,7 +383,6 @@ void check_result(struct checker *c, const struct event *e)
     if (row == NULL || !row->open || row->session != e->session || row->number != e->number)
         return;
     row->result = e->what;
-    row->chosen_us = e->at_us;
     if (e->what == SEND_OK) {
         row->ok = true;
         row->ok_session = e->session;

@@ -60,7 +60,6 @@ struct shadow_row {
     bool       again;              /* may be started once more */
     bool       forgotten;          /* an operator began to count anew: it is on no receipt any more */
     int        result;             /* enum send_outcome, RESULT_NONE */
-    int64_t    chosen_us;          /* not before that an engine decided to send it (again) */
 
     bool       ok;                 /* its receiver's yes reached an engine */
     uint16_t   ok_session;
@@ -106,8 +105,8 @@ struct shadow_endpoint {
 /* The latest sends of an engine to an endpoint; older ones are older than its rate can tell. */
 #define SHADOW_SENDS 64
 struct shadow_pace {
-    struct { int64_t at_us, chosen_us; } sends[SHADOW_SENDS]; /* a ring */
-    size_t count;                  /* of all */
+    int64_t taken_us[SHADOW_SENDS]; /* a ring */
+    size_t  count;                  /* of all */
 };
 
 struct checker {
@@ -146,7 +145,7 @@ bool shadow_due_is_reached(const struct shadow_row *row, int64_t wall_us);
 void check_start_order(struct checker *c, const struct event *e, struct shadow_message *m, struct shadow_row *row);
 
 void check_rate_up(struct checker *c, const struct event *e);
-void check_rate_start(struct checker *c, const struct event *e, const struct shadow_row *row);
+void check_rate_start(struct checker *c, const struct event *e);
 
 void check_join(struct checker *c, const struct event *e);
 void check_cycle(struct checker *c, const struct event *e);

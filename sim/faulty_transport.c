@@ -19,6 +19,8 @@ struct flight {
     unsigned               endpoint;
     uint16_t               destination, session;
     int                    number;
+    int64_t                taken_us;
+    unsigned               recalls;     /* of its endpoint, when it was taken */
     struct fate            fate;
     bool                   answered;
 };
@@ -104,7 +106,7 @@ static void flight_note(struct world *w, const struct flight *f, enum event_kind
 {
     world_note(w, (struct event){ .kind = (uint8_t)kind, .instance = (uint8_t)f->in->index, .session = f->session,
                                   .message = f->parcel->index, .destination = f->destination, .number = f->number,
-                                  .what = what, .extra = extra });
+                                  .what = what, .value = f->taken_us, .extra = extra });
 }
 
 static struct send_effect *make_effect(const struct parcel *effect)
@@ -170,7 +172,7 @@ static void flight_start(struct world *w, void *arg)
     const struct delivery *d = f->delivery;
     int64_t now_us = instance_now(f->in), left_us = d->deadline_us - now_us;
 
-    if (now_us > d->start_before_us || f->in->stopping) {
+    if (now_us > d->start_before_us || f->in->stopping || f->recalls != f->in->recalls[f->endpoint]) {
         f->fate = (struct fate){ .outcome = SEND_RETURNED };
         flight_answer(w, f);
         return;
@@ -208,7 +210,8 @@ void transport_submit_sim(struct world *w, struct instance *in, unsigned endpoin
     }
     *f = (struct flight){ .in = in, .life = in->life, .delivery = d, .token = d->token, .parcel = p, .endpoint = endpoint,
                           .destination = world_destination(w, d->message->destination), .number = d->attempt,
-                          .session = in->session_number };
+                          .session = in->session_number, .taken_us = w->mono_us,
+                          .recalls = in->recalls[endpoint] };
     draw_fate(w, p, d, endpoint, &f->fate);
     if (f->fate.start_us > 0)
         world_at(w, w->mono_us + f->fate.start_us, flight_start, f, in);

@@ -223,6 +223,7 @@ static void instance_send(struct world *w, struct instance *in)
     const struct delivery *list[16];
     for (unsigned e = 0; e < w->scenario->engine.endpoint_count; e++) {
         size_t count;
+        in->recalls[e] += engine_wants_back(in->engine, instance_now(in), e);
         while ((count = engine_take(in->engine, instance_now(in), e, list, ARRAY_LENGTH(list))) > 0)
             for (size_t i = 0; i < count; i++)
                 transport_submit_sim(w, in, e, list[i]);
@@ -252,7 +253,6 @@ static void instance_hear(struct instance *in)
 {
     in->asking = false;
     if (in->rc == PR_OK) {
-        in->chosen_since_us = 0;
         engine_absorb(in->engine, in->asked_us, instance_now(in), in->reply);
     } else {
         engine_cycle_failed(in->engine, instance_now(in), in->rc);
@@ -284,8 +284,6 @@ static bool instance_cycle(struct world *w, struct instance *in)
         return false;
     in->changed = false;
     in->asked_us = instance_now(in);
-    if (in->chosen_since_us == 0)
-        in->chosen_since_us = w->mono_us;
     in->asking = true;
     w->cycles++;
     in->rc = faulty_cycle(w, in, cycle, &in->reply);

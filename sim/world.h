@@ -62,8 +62,8 @@ struct instance {
     bool                   asking;       /* a cycle is under way */
     bool                   changed;      /* somebody said that there are new messages */
     bool                   stopping;
+    unsigned               recalls[SIM_ENDPOINTS_MAX]; /* how often the engine wanted back what has not started */
     int64_t                asked_us;
-    int64_t                chosen_since_us; /* by the world's clock: the first plan since a cycle was answered; 0: none */
     int                    rc;
     const struct cycle_reply *reply;
     pr_id                  session_id;   /* as the store knows it */

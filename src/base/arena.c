@@ -33,7 +33,8 @@ static void arena_free_blocks(struct arena_block *block)
 void arena_fini(struct arena *a)
 {
     arena_free_blocks(a->blocks);
-    a->blocks = NULL;
+    arena_free_blocks(a->spare);
+    a->blocks = a->spare = NULL;
     a->used = 0;
 }
 
@@ -43,25 +44,24 @@ void arena_wipe(struct arena *a)
         explicit_bzero(block->data, block->used);
 }
 
+/* What one turn needed the next will need: but one huge request must not be paid for ever. */
 void arena_reset(struct arena *a)
 {
-    /* Keep a block of the ordinary size: one huge request must not be paid for ever. */
-    struct arena_block *keep = NULL;
-    struct arena_block **link = &a->blocks;
-    while (*link != NULL && keep == NULL) {
-        if ((*link)->size == a->block_size) {
-            keep = *link;
-            *link = keep->next;
+    size_t kept = 0;
+    for (struct arena_block *block = a->spare; block != NULL; block = block->next)
+        kept += block->size;
+    while (a->blocks != NULL) {
+        struct arena_block *block = a->blocks;
+        a->blocks = block->next;
+        if (block->size == a->block_size && (kept == 0 || kept + block->size <= ARENA_SPARE_MAX)) {
+            kept += block->size;
+            block->used = 0;
+            block->next = a->spare;
+            a->spare = block;
         } else {
-            link = &(*link)->next;
+            free(block);
         }
     }
-    arena_free_blocks(a->blocks);
-    if (keep != NULL) {
-        keep->next = NULL;
-        keep->used = 0;
-    }
-    a->blocks = keep;
     a->used = 0;
 }
 
@@ -86,7 +86,11 @@ static struct arena_block *arena_find_room(struct arena *a, size_t size)
     if (current != NULL && current->size - current->used >= size)
         return current;
 
-    struct arena_block *block = arena_block_new(max_size(size, a->block_size));
+    struct arena_block *block = size <= a->block_size ? a->spare : NULL;
+    if (block != NULL)
+        a->spare = block->next;
+    else
+        block = arena_block_new(max_size(size, a->block_size));
     if (block == NULL)
         return NULL;
     if (size > a->block_size && current != NULL) {

@@ -10,11 +10,13 @@
 
 #define ARENA_ALIGN 16
 #define ARENA_BLOCK_MIN 256
+#define ARENA_SPARE_MAX ((size_t)1 << 20) /* a cycle of a thousand messages of 512 bytes needs nearly as much */
 
 struct arena_block;
 
 struct arena {
     struct arena_block *blocks; /* the newest first; allocations come from it */
+    struct arena_block *spare;  /* of the ordinary size, for the next turn */
     size_t              block_size;
     size_t              used;
 };
@@ -24,7 +26,8 @@ struct arena {
 void arena_init(struct arena *a, size_t block_size);
 void arena_fini(struct arena *a);
 
-/* Forget everything; one block is kept, so that a steady cycle does not call malloc. */
+/* Forget everything; ordinary blocks are kept, ARENA_SPARE_MAX bytes at most, so that a steady cycle does not get the
+ * same pages from the system again and again. */
 void arena_reset(struct arena *a);
 
 /* Overwrite what was handed out, for those that hold secrets; follow it with arena_fini(). */

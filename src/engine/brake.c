@@ -123,6 +123,7 @@ static void brake_update(struct endpoint *ep, struct brake *b)
         return;
     b->barred = barred;
     if (barred) {
+        ep->tripped = true;
         ep->barred.types++;
         ep->barred.count += b->count;
         ep->barred.bytes += b->bytes;

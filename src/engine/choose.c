@@ -39,10 +39,47 @@ void choose_pace(struct engine *e)
     }
 }
 
-void choose_ended(struct engine *e, struct endpoint *ep, int64_t took_us)
+/* The transport has them, and they wait there until one of those before them ends. */
+static size_t endpoint_ahead(const struct endpoint *ep)
+{
+    size_t taken = ep->out - ep->pledged, at_once = ep->setting->concurrency;
+    return at_once > 0 && taken > at_once ? taken - at_once : 0;
+}
+
+size_t endpoint_pledged(const struct endpoint *ep)
+{
+    return ep->pledged + endpoint_ahead(ep);
+}
+
+static uint32_t take_token(struct endpoint *ep, int64_t now_us)
+{
+    return rate_take(&ep->rate, &ep->setting->rate, now_us);
+}
+
+void choose_begin(struct item *item, int64_t now_us)
+{
+    struct endpoint *ep = item->endpoint;
+    size_t           at_once = ep->setting->concurrency;
+    bool             begins  = at_once == 0 || ep->out - ep->pledged < at_once;
+
+    item->rate_taken = begins ? take_token(ep, now_us) : 0;
+}
+
+void choose_ended(struct engine *e, struct endpoint *ep, int64_t took_us, int64_t now_us)
 {
     if (took_us <= max64(PACE_QUICK_US, PACE_QUICK_COMMITS * e->commit_us))
         ep->ended++;
+    if (endpoint_ahead(ep) > 0)
+        (void)take_token(ep, now_us); /* the next one begins */
+}
+
+/* Another may go instead. */
+void choose_unsent(struct item *item)
+{
+    struct endpoint *ep = item->endpoint;
+
+    if (endpoint_ahead(ep) == 0)
+        rate_give_back(&ep->rate, &ep->setting->rate, item->rate_taken);
 }
 
 static size_t endpoint_limit(const struct engine *e, const struct endpoint *ep)
@@ -57,7 +94,7 @@ bool endpoint_can_send(struct engine *e, struct endpoint *ep, int64_t now_us)
         return false;
     if (ep->setting->concurrency > 0 && ep->out >= endpoint_limit(e, ep))
         return false;
-    return rate_allows(&ep->rate, &ep->setting->rate, now_us) && brakes_allow(ep, now_us);
+    return rate_allows(&ep->rate, &ep->setting->rate, endpoint_pledged(ep), now_us) && brakes_allow(ep, now_us);
 }
 
 static struct item *first_loose(struct endpoint *ep, int64_t now_us)
@@ -176,7 +213,6 @@ static int choose_one(struct engine *e, struct endpoint *ep, struct item *item, 
         return 0;
     }
     item_move(e, item, PLACE_CHOSEN);
-    item->rate_taken = rate_take(&ep->rate, &ep->setting->rate, now_us);
     brakes_started(ep, item);
     return 0;
 }

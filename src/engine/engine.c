@@ -127,6 +127,7 @@ size_t engine_take(struct engine *e, int64_t now_us, unsigned endpoint, const st
         };
         if (item->number == 1 && item->m.due_us == 0)
             histogram_add(&e->counts.commit_to_send, store_now(e, now_us) - item->m.created_us);
+        choose_begin(item, now_us);
         item_move(e, item, PLACE_OUT);
         ret[count++] = &item->delivery;
     }
@@ -136,11 +137,12 @@ size_t engine_take(struct engine *e, int64_t now_us, unsigned endpoint, const st
 bool engine_wants_back(struct engine *e, int64_t now_us, unsigned endpoint)
 {
     struct endpoint *ep       = &e->endpoints[endpoint];
-    bool             was_shut = ep->shut;
+    bool             was_shut = ep->shut, tripped = ep->tripped;
 
     ASSERT(endpoint < e->endpoint_count);
-    ep->shut = endpoint_has_pause(e, ep, now_us) || ep->brake.breaker.state == BREAKER_OPEN;
-    return ep->shut && !was_shut && ep->setting->ahead && ep->out > 0;
+    ep->shut    = endpoint_has_pause(e, ep, now_us) || ep->brake.breaker.state == BREAKER_OPEN;
+    ep->tripped = false;
+    return ((ep->shut && !was_shut) || tripped) && ep->setting->ahead && ep->out > 0;
 }
 
 /* The item that a result or verdict is about; NULL when it is not ours any more. */
@@ -171,7 +173,7 @@ void engine_result(struct engine *e, int64_t now_us, const struct delivery_resul
     }
     if (result->outcome != SEND_RETURNED) {
         int64_t took_us = now_us - (item->delivery.deadline_us - item->endpoint->setting->timeout_us);
-        choose_ended(e, item->endpoint, took_us);
+        choose_ended(e, item->endpoint, took_us, now_us);
         histogram_add(&item->endpoint->durations, took_us);
     }
     switch (result->outcome) {
@@ -369,7 +371,7 @@ static int64_t endpoint_next_us(const struct engine *e, const struct endpoint *e
     if (ep->count > 0)
         next_us = min64(next_us, brakes_next_us(ep));
     if (ep->count > ep->out && ep->setting->rate.count > 0)
-        next_us = min64(next_us, rate_next_us(&ep->rate, &ep->setting->rate));
+        next_us = min64(next_us, rate_next_us(&ep->rate, &ep->setting->rate, endpoint_pledged(ep)));
     if (ep->full_since_us != 0 && !ep->slow && e->fresh_wanted)
         next_us = min64(next_us, ep->full_since_us + PASS_OVER_AFTER_US);
     return next_us;

@@ -77,7 +77,7 @@ struct item {
     struct stream    *stream;     /* NULL: no order */
     size_t            bytes;
     int               number;     /* hand-out number */
-    uint32_t          rate_taken; /* since it was chosen: see rate_take() */
+    uint32_t          rate_taken; /* when it was taken: see rate_take() */
     bool              from_due;   /* its row has a due time */
     bool              transient;  /* its pending verdict is a transient failure */
     bool              outdated;   /* an operator changed its row while it was out */
@@ -191,12 +191,13 @@ struct endpoint {
     struct list      loose;            /* items without order */
     bool             loose_next;       /* turn and turn about with the streams */
     struct list      ready;            /* receipt committed, to be taken */
-    size_t           ready_count;
     size_t           count, bytes;     /* of the window */
     size_t           out;              /* chosen, ready or out */
+    size_t           pledged;          /* ... of these, chosen or ready */
     size_t           ended;            /* quick results since the last cycle was planned ... */
     size_t           pace;             /* ... and in one cycle, lately */
     bool             shut;             /* when engine_wants_back() was asked last */
+    bool             tripped;          /* the breaker of a type opened since then */
     struct pass      pass;
     struct parts     parts;
     char            *key;              /* "name/": held_by of its parts; owned */
@@ -406,7 +407,10 @@ void receipt_free_all(struct engine *e);
 /* choose.c */
 bool     endpoint_can_send(struct engine *e, struct endpoint *ep, int64_t now_us);
 void     choose_pace(struct engine *e); /* a cycle is being planned */
-void     choose_ended(struct engine *e, struct endpoint *ep, int64_t took_us); /* a result came so long after it was taken */
+void     choose_begin(struct item *item, int64_t now_us);  /* it is being taken */
+void     choose_ended(struct engine *e, struct endpoint *ep, int64_t took_us, int64_t now_us); /* a result came so long after it was taken */
+void     choose_unsent(struct item *item);                 /* it was taken, and comes back */
+size_t   endpoint_pledged(const struct endpoint *ep);      /* chosen, and as far as we know not begun */
 void     choose(struct engine *e, int64_t now_us);
 bool     choose_possible(struct engine *e, int64_t now_us);
 bool     choose_refused(struct engine *e, int64_t now_us); /* somebody could go, but for the company */

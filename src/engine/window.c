@@ -120,6 +120,12 @@ static bool is_going(enum place place)
     return place == PLACE_CHOSEN || place == PLACE_READY || place == PLACE_OUT;
 }
 
+/* ... and before it is handed to the transport, pledged. */
+static bool is_pledged(enum place place)
+{
+    return place == PLACE_CHOSEN || place == PLACE_READY;
+}
+
 static void count_going(struct engine *e, struct item *item, int change)
 {
     e->out_count += (size_t)change;
@@ -155,8 +161,8 @@ static void item_unlink(struct engine *e, struct item *item, enum place next)
         company_leave(e->company, suspicion(&item->m)); /* choose() entered */
     if ((item->place == PLACE_WAITING || item->place == PLACE_SPLITTING) && item->stream != NULL)
         item->stream->item_count--;
-    if (item->place == PLACE_READY)
-        item->endpoint->ready_count--;
+    if (is_pledged(item->place))
+        item->endpoint->pledged--;
     if (item->place == PLACE_JUDGED)
         e->judged_count--;
     if (is_going(item->place))
@@ -178,8 +184,8 @@ void item_move(struct engine *e, struct item *item, enum place place)
         return; /* stream_insert() or item_wait() puts it into its queue */
     list = place_list(e, item, place);
     list_push_back(list, &item->node);
-    if (place == PLACE_READY)
-        item->endpoint->ready_count++;
+    if (is_pledged(place))
+        item->endpoint->pledged++;
     if (place == PLACE_JUDGED)
         e->judged_count++;
     if (is_going(place))
@@ -208,8 +214,6 @@ void item_return(struct engine *e, struct item *item, bool at_back)
            item->place == PLACE_JUDGED);
     receipt_leave(item, true);
     item_drop_verdict(item);
-    if (item->place == PLACE_CHOSEN || item->place == PLACE_READY) /* it was not sent: another may be, instead */
-        rate_give_back(&item->endpoint->rate, &item->endpoint->setting->rate, item->rate_taken);
     brakes_returned(item->endpoint, item);
     item_wait(e, item, at_back);
     e->counts.returned++;
@@ -223,7 +227,7 @@ void item_return(struct engine *e, struct item *item, bool at_back)
 void item_return_unsent(struct engine *e, struct item *item)
 {
     ASSERT(item->place == PLACE_OUT);
-    rate_give_back(&item->endpoint->rate, &item->endpoint->setting->rate, item->rate_taken);
+    choose_unsent(item);
     item_return(e, item, false);
 }
 

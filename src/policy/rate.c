@@ -15,16 +15,16 @@ static int64_t missing_at(const struct rate *r, const struct rate_setting *s, in
     return passed_us > r->missing / s->count ? 0 : r->missing - passed_us * s->count;
 }
 
-bool rate_allows(const struct rate *r, const struct rate_setting *s, int64_t now_us)
+bool rate_allows(const struct rate *r, const struct rate_setting *s, size_t pledged, int64_t now_us)
 {
-    return s->count == 0 || missing_at(r, s, now_us) + s->period_us <= depth(s);
+    return s->count == 0 || missing_at(r, s, now_us) + ((int64_t)pledged + 1) * s->period_us <= depth(s);
 }
 
 uint32_t rate_take(struct rate *r, const struct rate_setting *s, int64_t now_us)
 {
     if (s->count == 0)
         return 0;
-    ASSERT(rate_allows(r, s, now_us));
+    ASSERT(rate_allows(r, s, 0, now_us));
     int64_t missing = missing_at(r, s, now_us);
     r->fills += missing == 0;
     r->missing = missing + s->period_us;
@@ -38,10 +38,10 @@ void rate_give_back(struct rate *r, const struct rate_setting *s, uint32_t taken
         r->missing = max64(r->missing - s->period_us, 0);
 }
 
-int64_t rate_next_us(const struct rate *r, const struct rate_setting *s)
+int64_t rate_next_us(const struct rate *r, const struct rate_setting *s, size_t pledged)
 {
     if (s->count == 0)
         return r->at_us;
-    int64_t over = r->missing + s->period_us - depth(s);
+    int64_t over = r->missing + ((int64_t)pledged + 1) * s->period_us - depth(s);
     return over <= 0 ? r->at_us : r->at_us + (over + s->count - 1) / s->count;
 }

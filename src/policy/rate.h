@@ -1,11 +1,14 @@
 /* rate.h - so many messages in so much time: a bucket of tokens, with time as an argument.
  *
- * The bucket holds what comes in within RATE_BURST_US (one token at least): enough that nobody must be woken
- * for each message, and too little for a burst that the other side would notice. */
+ * A token is taken when a message goes out.  Between its choice and then it is pledged: time does not bring back what
+ * was not taken yet, so that those that were held up do not go out beside as many new ones.  The bucket holds what comes
+ * in within RATE_BURST_US (one token at least): enough that nobody must be woken for each message, and too little for a
+ * burst that the other side would notice. */
 #ifndef POLICY_RATE_H
 #define POLICY_RATE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define RATE_BURST_US INT64_C(100000)
@@ -24,13 +27,14 @@ struct rate {
     uint32_t fills;  /* how often it was full when one was taken */
 };
 
-bool rate_allows(const struct rate *r, const struct rate_setting *s, int64_t now_us);
-/* One token; it must be allowed.  The number is for rate_give_back(). */
+/* May one more be pledged? */
+bool rate_allows(const struct rate *r, const struct rate_setting *s, size_t pledged, int64_t now_us);
+/* One token that was allowed and pledged.  The number is for rate_give_back(). */
 uint32_t rate_take(struct rate *r, const struct rate_setting *s, int64_t now_us);
 /* One that was taken and not used goes in again: unless the bucket was full since, and others have been taken from
  * what would have run over. */
 void rate_give_back(struct rate *r, const struct rate_setting *s, uint32_t taken);
 /* When the next one is there, when it is not there now; with time standing still before it. */
-int64_t rate_next_us(const struct rate *r, const struct rate_setting *s);
+int64_t rate_next_us(const struct rate *r, const struct rate_setting *s, size_t pledged);
 
 #endif

@@ -255,8 +255,8 @@ static const struct option endpoint_options[] = {
       "first, while keys are changed: each of them signs",
       COUNTED(config_endpoint, sign, sign_count), .max = SIGN_KEYS_MAX },
     { "rate", OPTION_RATE, "",
-      "messages in a time at most, `100/s`, `6000/m`, `500/h`, for each instance and box; what is over it waits, and nothing is "
-      "counted; not said: no limit",
+      "messages in a time at most, `100/s`, `6000/m`, `500/h`, for each instance and box; a tenth of a second of it may go "
+      "at once, also after a stall; what is over it waits, and nothing is counted; not said: no limit",
       FIELD(config_endpoint, rate) },
     { "rules", OPTION_RULES, "", "the endpoint's own rules, asked before the global ones; see `rules`",
       COUNTED(config_endpoint, rules, rule_count) },

@@ -3,8 +3,8 @@
  *   nats://user:password@host:4222/SUBJECT?tls=true&creds=FILE
  *
  * A message is a request whose answer comes to an inbox of ours under the message's number in the pipeline.
- * libnats gathers what is published, for a millisecond or 32 KiB, and writes it whatever we want then: so what was
- * published counts as on the wire.  Nothing is sent again by itself.
+ * What was published is in a buffer of libnats, from where nobody can take it back: it counts as on the wire.  So little
+ * is published before the socket has taken what was.  Nothing is sent again by itself.
  *
  * With jetstream=false nobody stores anything: a message is gone when nobody listens.  OK then means that the
  * server has it, which we know when a note to ourselves that was sent behind it comes back. */
@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -31,8 +32,9 @@
 #include <jansson.h> /* last: its json_is_object is a macro */
 
 #define JET_PORT 4222
-#define JET_PATIENCE_MS 5000 /* to connect; and for one write, which can hold up poll() for so long */
+#define JET_PATIENCE_MS 5000 /* to connect; and with TLS for one write, which can hold up poll() for so long */
 #define JET_PING_MS 20000    /* a server that is silent for two of them is gone */
+#define JET_PIECE (64u << 10)  /* bytes that are given to the socket at once, and that a cancel may find in our buffer */
 #define JET_SUBJECT_MAX 4096 /* bytes, the server's own limit of a line */
 
 struct jet {
@@ -48,7 +50,7 @@ struct jet {
     natsOptions *options;
     struct nats_link *link; /* NULL: down */
     bool up;
-    int event_fd;
+    int event_fd, poll_fd; /* of the link, see there */
     struct pipeline pipeline; /* without bytes of its own */
     struct reconnect reconnect;
     char why[512]; /* why it is down */
@@ -210,7 +212,7 @@ static void jet_lost(struct jet *j, int reason, const char *code, const char *wh
 static void jet_connect(struct jet *j, int64_t now_us)
 {
     reconnect_tried(&j->reconnect, now_us);
-    j->link = nats_link_open(j->options, j->event_fd);
+    j->link = nats_link_open(j->options, j->event_fd, j->poll_fd);
     if (j->link == NULL)
         jet_lost(j, PR_REASON_TRANSPORT_UNAVAILABLE, "", "no memory");
 }
@@ -407,15 +409,27 @@ static void send_note(struct jet *j)
         jet_lost(j, reason_of_status(status), natsStatus_GetText(status), natsStatus_GetText(status));
 }
 
+/* Has the socket taken enough of what was published? */
+static bool jet_has_room(struct jet *j)
+{
+    if (!j->up)
+        return false;
+    if (nats_link_unwritten(j->link) >= JET_PIECE)
+        nats_link_write(j->link);
+    return nats_link_unwritten(j->link) < JET_PIECE;
+}
+
 static void jet_start_waiting(struct jet *j, int64_t now_us)
 {
     struct pipeline *p = &j->pipeline;
     const struct delivery *d;
     size_t out_before = p->out_count;
-    while ((d = pipeline_next(p, now_us)) != NULL && j->up && jet_begin(j, d))
+    while ((d = pipeline_next(p, now_us)) != NULL && jet_has_room(j) && jet_begin(j, d))
         ;
     if (!j->stores && j->up && p->out_count > out_before)
         send_note(j);
+    if (j->up)
+        nats_link_write(j->link);
     if (j->link == NULL)
         pipeline_refuse(p, now_us, j->why_reason, j->why_code, j->why);
 }
@@ -512,13 +526,28 @@ static void take_complaint(struct jet *j, const char *text)
     }
 }
 
+/* What poll_fd has to say. */
+static void jet_look(struct jet *j)
+{
+    struct epoll_event events[2];
+    uint64_t count;
+    int happened = epoll_wait(j->poll_fd, events, 2, 0);
+    for (int i = 0; i < happened; i++) {
+        if (events[i].data.u64 != NATS_LINK_SOCKET) { /* before looking: what comes now shows again */
+            ssize_t got = read(j->event_fd, &count, sizeof(count));
+            (void)got;
+        } else if (j->up && (events[i].events & ~(uint32_t)EPOLLOUT) != 0) {
+            nats_link_read(j->link);
+        }
+    }
+}
+
 static void jet_read(struct jet *j)
 {
     char complaint[NATS_LINK_WHY_SIZE];
-    uint64_t number, count;
+    uint64_t number;
     natsMsg *message;
-    ssize_t got = read(j->event_fd, &count, sizeof(count)); /* before looking: what comes now shows again */
-    (void)got;
+    jet_look(j);
     if (j->link == NULL)
         return;
     if (nats_link_complaint(j->link, complaint))
@@ -545,7 +574,7 @@ static int jet_open(void *self, const struct endpoint_config *config, struct pr_
     j->config = config;
     j->clock = config_clock(config);
     j->why_reason = PR_REASON_TRANSPORT_UNAVAILABLE;
-    j->event_fd = -1;
+    j->event_fd = j->poll_fd = -1;
     arena_init(&j->arena, 1024);
     arena_init(&j->scratch, 4096);
     buf_init(&j->json, ENVELOPE_JSON_MAX);
@@ -560,7 +589,9 @@ static int jet_open(void *self, const struct endpoint_config *config, struct pr_
         return error_set(reterr, PR_ECONFIG, "endpoint %s: %s", config->name,
                          status == NATS_NO_MEMORY ? "no memory" : nats_GetLastError(&status));
     j->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (j->event_fd < 0)
+    j->poll_fd = epoll_create1(EPOLL_CLOEXEC);
+    struct epoll_event event = { .events = EPOLLIN };
+    if (j->event_fd < 0 || j->poll_fd < 0 || epoll_ctl(j->poll_fd, EPOLL_CTL_ADD, j->event_fd, &event) < 0)
         return error_set(reterr, PR_ENOMEM, "endpoint %s: no file descriptor is left", config->name);
     j->stores = jet_bool(&j->url, "jetstream", true);
     (void)envelope_parse(config->envelope, &j->envelope); /* jet_url() has */
@@ -577,6 +608,8 @@ static void jet_close(void *self)
     natsOptions_Destroy(j->options);
     if (j->event_fd >= 0)
         close(j->event_fd);
+    if (j->poll_fd >= 0)
+        close(j->poll_fd);
     pipeline_fini(&j->pipeline);
     buf_fini(&j->json);
     buf_fini(&j->subject);
@@ -611,7 +644,7 @@ static size_t jet_poll(void *self, struct delivery_result *ret, size_t max, int6
         if (count > 0 || woken || clock_mono_us(j->clock) >= deadline_us)
             return count;
         int64_t until_us = min64(deadline_us, pipeline_next_us(&j->pipeline));
-        woken = !wait_until(j->event_fd, POLLIN, j->config->wake_fd, j->clock, until_us) &&
+        woken = !wait_until(j->poll_fd, POLLIN, j->config->wake_fd, j->clock, until_us) &&
                 clock_mono_us(j->clock) < until_us;
     }
 }

@@ -2,9 +2,11 @@
 
 #include <inttypes.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <unistd.h>
 
 #define INBOX_SIZE 64
@@ -18,16 +20,20 @@ struct nats_link {
     struct nats_link *next; /* in `links` */
     uintptr_t number;
     natsOptions *options;
-    int event_fd;
+    int event_fd, poll_fd;
     pthread_t thread;
+    atomic_bool unwritten;  /* libnats has something for the socket */
+    atomic_bool publishing; /* and it is the caller's thread that says so */
 
     /* The caller's, once it has seen NATS_LINK_UP. */
     natsConnection *connection;
     natsSubscription *inbox;
     char inbox_name[INBOX_SIZE];
     struct answer *taken; /* out of the box, and not asked for yet */
+    bool is_waiting;      /* for the socket to take more */
 
     /* Below: under the lock. */
+    natsSock socket; /* -1: there was none yet */
     enum nats_link_state state;
     natsStatus status;
     char why[NATS_LINK_WHY_SIZE], complaint[NATS_LINK_WHY_SIZE];
@@ -60,6 +66,7 @@ static void show_and_unlock(struct nats_link *link)
 
 /* ---- In libnats' threads --------------------------------------------------------------------------- */
 
+/* Called in a thread of the inbox: asked without one, libnats keeps to itself what had no responders. */
 static void on_answer(natsConnection *connection, natsSubscription *inbox, natsMsg *message, void *closure)
 {
     struct answer *answer = malloc(sizeof(*answer));
@@ -79,6 +86,52 @@ static void on_answer(natsConnection *connection, natsSubscription *inbox, natsM
         pthread_mutex_unlock(&lock);
     else
         show_and_unlock(link);
+}
+
+/* Its loop is ours: it says when it wants to read or write, whoever's thread it is in. */
+
+static natsStatus on_attach(void **ret, void *loop, natsConnection *connection, natsSock socket)
+{
+    struct nats_link *link = find_locked(loop);
+    struct epoll_event event = { .events = EPOLLIN, .data.u64 = NATS_LINK_SOCKET };
+    (void)connection;
+    if (link == NULL)
+        return NATS_CONNECTION_CLOSED;
+    *ret = loop;
+    link->socket = socket;
+    int rc = epoll_ctl(link->poll_fd, EPOLL_CTL_ADD, socket, &event);
+    pthread_mutex_unlock(&lock);
+    return rc == 0 ? NATS_OK : NATS_NO_MEMORY;
+}
+
+/* Removed when it is closed, and only then. */
+static natsStatus on_read(void *closure, bool add)
+{
+    struct nats_link *link = add ? NULL : find_locked(closure);
+    if (link == NULL)
+        return NATS_OK;
+    (void)epoll_ctl(link->poll_fd, EPOLL_CTL_DEL, link->socket, NULL);
+    pthread_mutex_unlock(&lock);
+    return NATS_OK;
+}
+
+static natsStatus on_write(void *closure, bool add)
+{
+    struct nats_link *link = find_locked(closure);
+    if (link == NULL)
+        return NATS_OK;
+    link->unwritten = add;
+    if (add && !link->publishing) /* a ping */
+        show_and_unlock(link);
+    else
+        pthread_mutex_unlock(&lock);
+    return NATS_OK;
+}
+
+static natsStatus on_detach(void *closure)
+{
+    (void)closure;
+    return NATS_OK;
 }
 
 static void go_down(struct nats_link *link, natsStatus status, const char *text)
@@ -120,7 +173,11 @@ static natsStatus connect_all(struct nats_link *link)
     void *closure = (void *)link->number;
     natsInbox *name = NULL;
     char subject[INBOX_SIZE + 2];
-    natsStatus s = natsOptions_SetClosedCB(link->options, on_closed, closure);
+    natsStatus s = natsOptions_SetEventLoop(link->options, closure, on_attach, on_read, on_write, on_detach);
+    if (s == NATS_OK)
+        s = natsOptions_SetSendAsap(link->options, true); /* otherwise a thread of its own would say so, later */
+    if (s == NATS_OK)
+        s = natsOptions_SetClosedCB(link->options, on_closed, closure);
     if (s == NATS_OK)
         s = natsOptions_SetErrorHandler(link->options, on_error, closure);
     if (s == NATS_OK)
@@ -160,13 +217,15 @@ static void forget(struct nats_link *link)
     pthread_mutex_unlock(&lock);
 }
 
-struct nats_link *nats_link_open(natsOptions *options, int event_fd)
+struct nats_link *nats_link_open(natsOptions *options, int event_fd, int poll_fd)
 {
     struct nats_link *link = calloc(1, sizeof(*link));
     if (link == NULL)
         return NULL;
     link->options = options;
     link->event_fd = event_fd;
+    link->poll_fd = poll_fd;
+    link->socket = -1;
     link->last = &link->first;
     pthread_mutex_lock(&lock);
     link->number = ++last_number;
@@ -189,14 +248,20 @@ static void answers_free(struct answer *first)
     }
 }
 
+/* Newer libraries leave the socket to us, and older ones have no such function. */
+extern void natsConnection_ProcessCloseEvent(natsSock *socket) __attribute__((weak));
+
 void nats_link_close(struct nats_link *link)
 {
     if (link == NULL)
         return;
     (void)pthread_join(link->thread, NULL);
+    on_read((void *)link->number, false);
     forget(link);
     natsSubscription_Destroy(link->inbox); /* NULL is fine for both */
     natsConnection_Destroy(link->connection);
+    if (link->socket >= 0 && natsConnection_ProcessCloseEvent != NULL)
+        natsConnection_ProcessCloseEvent(&link->socket);
     answers_free(link->taken);
     answers_free(link->first);
     free(link);
@@ -228,7 +293,40 @@ void nats_link_reply_to(const struct nats_link *link, uint64_t number, char *ret
 
 natsStatus nats_link_publish(struct nats_link *link, natsMsg *message)
 {
-    return natsConnection_PublishMsg(link->connection, message);
+    link->publishing = true;
+    natsStatus status = natsConnection_PublishMsg(link->connection, message);
+    link->publishing = false;
+    return status;
+}
+
+size_t nats_link_unwritten(struct nats_link *link)
+{
+    int size = natsConnection_Buffered(link->connection);
+    return size > 0 ? (size_t)size : 0;
+}
+
+/* Be told when the socket takes more, or not any more. */
+static void wait_for_socket(struct nats_link *link, bool wanted)
+{
+    struct epoll_event event = { .events = wanted ? EPOLLIN | EPOLLOUT : EPOLLIN, .data.u64 = NATS_LINK_SOCKET };
+    if (link->is_waiting == wanted)
+        return;
+    link->is_waiting = wanted;
+    pthread_mutex_lock(&lock);
+    (void)epoll_ctl(link->poll_fd, EPOLL_CTL_MOD, link->socket, &event); /* unless it was closed meanwhile */
+    pthread_mutex_unlock(&lock);
+}
+
+void nats_link_write(struct nats_link *link)
+{
+    if (link->unwritten)
+        natsConnection_ProcessWriteEvent(link->connection);
+    wait_for_socket(link, link->unwritten);
+}
+
+void nats_link_read(struct nats_link *link)
+{
+    natsConnection_ProcessReadEvent(link->connection);
 }
 
 natsMsg *nats_link_answer(struct nats_link *link, uint64_t *ret_number)

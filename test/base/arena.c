@@ -45,7 +45,7 @@ TEST(arena_serves_requests_larger_than_its_blocks)
     arena_fini(&a);
 }
 
-TEST(arena_reset_keeps_one_ordinary_block_and_reuses_it)
+TEST(arena_reset_keeps_ordinary_blocks_and_reuses_them)
 {
     struct arena a;
     arena_init(&a, 256);
@@ -53,7 +53,7 @@ TEST(arena_reset_keeps_one_ordinary_block_and_reuses_it)
     CHECK(arena_alloc(&a, 100000) != NULL);
     arena_reset(&a);
     CHECK_EQ(arena_used(&a), 0);
-    CHECK(a.blocks != NULL);
+    CHECK(a.spare != NULL);
     CHECK(arena_alloc(&a, 10) == first);
     for (int round = 0; round < 10; round++) {
         arena_reset(&a);
@@ -65,13 +65,35 @@ TEST(arena_reset_keeps_one_ordinary_block_and_reuses_it)
     arena_fini(&a);
 }
 
+TEST(arena_reset_keeps_no_more_than_its_limit)
+{
+    struct arena a;
+    void        *first[ARENA_SPARE_MAX / 65536 * 2];
+    size_t       count = sizeof(first) / sizeof(first[0]), known = 0;
+    arena_init(&a, 65536);
+    for (int round = 0; round < 2; round++) {
+        for (size_t i = 0; i < count; i++)
+            CHECK((first[i] = arena_alloc(&a, 65536)) != NULL);
+        arena_reset(&a);
+        CHECK(a.blocks == NULL);
+    }
+    for (size_t i = 0; i < count / 2; i++) {
+        void *again = arena_alloc(&a, 65536);
+        for (size_t k = 0; k < count; k++)
+            known += first[k] == again;
+    }
+    CHECK_EQ(known, count / 2);
+    CHECK(a.spare == NULL);
+    arena_fini(&a);
+}
+
 TEST(arena_reset_does_not_keep_a_huge_block)
 {
     struct arena a;
     arena_init(&a, 256);
     CHECK(arena_alloc(&a, 1 << 20) != NULL);
     arena_reset(&a);
-    CHECK(a.blocks == NULL);
+    CHECK(a.blocks == NULL && a.spare == NULL);
     arena_fini(&a);
     arena_fini(&a);
 }

@@ -146,15 +146,14 @@ TEST(what_has_not_started_is_wanted_back_when_the_endpoint_is_paused_once) /* B6
     stage_open(&s);
     world_send(&s.w, "", "slow:9000");
     stage_run(&s, PR_SECONDS(1));
-    struct engine *e = s.w.instances[0].engine;
-    CHECK(!engine_wants_back(e, s.w.mono_us, 0));
+    const unsigned *recalls = &s.w.instances[0].recalls[0];
+    CHECK_EQ(*recalls, 0);
     world_pause(&s.w, 0, world_wall_us(&s.w) + PR_MINUTES(1));
-    stage_run(&s, PR_SECONDS(1));
-    CHECK(engine_wants_back(e, s.w.mono_us, 0));
-    CHECK(!engine_wants_back(e, s.w.mono_us, 0));
+    stage_run(&s, PR_SECONDS(2));
+    CHECK_EQ(*recalls, 1);
     world_resume(&s.w, 0);
     stage_run(&s, PR_SECONDS(1));
-    CHECK(!engine_wants_back(e, s.w.mono_us, 0));
+    CHECK_EQ(*recalls, 1);
     stage_close(&s);
 }
 

@@ -240,6 +240,41 @@ TEST(a_stream_waits_behind_its_first_message_when_only_that_types_breaker_is_ope
     stage_close(&s);
 }
 
+/* They wait in the transport, one begins every 10 ms. */
+static void judge_waiting(struct world *w, const struct delivery *d, unsigned endpoint, struct fate *f)
+{
+    judge(w, d, endpoint, f);
+    f->start_us = PR_MILLISECONDS(10) * (int64_t)(outage.sends % 80);
+}
+
+TEST(what_is_ahead_is_called_back_when_the_breaker_of_its_type_opens) /* B72, B73 */
+{
+    struct stage s;
+    pr_id        bad[40], good[40];
+    unsigned     starts = 0;
+    stage_set(&s);
+    s.scenario.endpoints[0].breaker = usual;
+    s.scenario.endpoints[0].breaker.per_type = true;
+    s.scenario.endpoints[0].ahead = true;
+    open_quietly(&s);
+    s.w.judge       = judge_waiting;
+    outage.down     = true;
+    outage.bad_type = scenario_type(1);
+    for (int i = 0; i < 40; i++) {
+        bad[i]  = send_type(&s, 1, "");
+        good[i] = send_type(&s, 2, "");
+    }
+    stage_run(&s, PR_SECONDS(4)); /* it is open for five */
+    for (int i = 0; i < 40; i++) {
+        starts += world_find(&s.w, bad[i])->starts;
+        CHECK(stage_done(&s, good[i]));
+        CHECK_EQ(world_find(&s.w, good[i])->starts, 1);
+    }
+    CHECK(starts >= 5 && starts <= 6);
+    CHECK_EQ(s.w.instances[0].recalls[0], 1);
+    stage_close(&s);
+}
+
 /* Streams have both types in turn: order holds while the one waits and the other goes on. */
 TEST(an_open_type_takes_no_room_from_the_others) /* B73, B50 */
 {

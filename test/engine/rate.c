@@ -41,6 +41,56 @@ TEST(what_is_over_the_rate_waits_and_is_not_counted)
     stage_close(&s);
 }
 
+/* No more than a burst and what comes in meanwhile, wherever one looks. */
+static bool keeps_rate(const struct stage *s, int64_t per_second)
+{
+    for (size_t i = 0; i < s->count; i++)
+        for (int64_t us = 1; us <= PR_SECONDS(10); us *= 10) {
+            int64_t most = per_second / 10 + us * per_second / PR_SECONDS(1);
+            if (sends_between(s, 0, s->diary[i].at_us, s->diary[i].at_us + us) > (size_t)most)
+                return false;
+        }
+    return true;
+}
+
+TEST(a_store_that_stood_still_lets_no_more_than_a_burst_go)
+{
+    struct stage s;
+    stage_set(&s);
+    s.scenario.endpoints[0].rate = (struct rate_setting){ 100, PR_SECONDS(1) };
+    stage_open(&s);
+    for (int i = 0; i < 400; i++)
+        world_send(&s.w, i % 3 == 0 ? STREAM(i % 50) : "", "ok");
+    for (int i = 0; i < 5; i++) {
+        s.w.cycle_us = PR_MILLISECONDS(1);
+        stage_run(&s, PR_MILLISECONDS(500));
+        s.w.cycle_us = PR_MILLISECONDS(700) * (i + 1);
+        stage_run(&s, PR_MILLISECONDS(500));
+    }
+    s.w.cycle_us = PR_MILLISECONDS(1);
+    stage_run(&s, PR_SECONDS(10));
+    CHECK_EQ(s.count, 400);
+    CHECK(keeps_rate(&s, 100));
+    stage_close(&s);
+}
+
+TEST(a_cycle_costs_a_rate_nothing_when_it_is_short)
+{
+    struct stage s;
+    stage_set(&s);
+    s.scenario.endpoints[0].rate = (struct rate_setting){ 100, PR_SECONDS(1) };
+    s.scenario.endpoints[0].concurrency = 2;
+    s.scenario.endpoints[0].ahead = true;
+    stage_open(&s);
+    s.w.cycle_us = PR_MILLISECONDS(20);
+    for (int i = 0; i < 1000; i++)
+        world_send(&s.w, "", "ok");
+    stage_run(&s, PR_SECONDS(5));
+    CHECK(s.count >= 490);
+    CHECK(keeps_rate(&s, 100));
+    stage_close(&s);
+}
+
 TEST(a_retry_counts_against_the_rate)
 {
     struct stage s;

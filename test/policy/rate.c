@@ -11,12 +11,12 @@ static int64_t taken_within(const struct rate_setting *s, int64_t begin_us, int6
     int64_t now_us = begin_us, count = 0;
 
     for (;;) {
-        for (; rate_allows(&r, s, now_us); count++)
+        for (; rate_allows(&r, s, 0, now_us); count++)
             rate_take(&r, s, now_us);
-        int64_t next_us = rate_next_us(&r, s);
+        int64_t next_us = rate_next_us(&r, s, 0);
         CHECK(next_us > now_us);
-        CHECK(!rate_allows(&r, s, next_us - 1));
-        CHECK(rate_allows(&r, s, next_us));
+        CHECK(!rate_allows(&r, s, 0, next_us - 1));
+        CHECK(rate_allows(&r, s, 0, next_us));
         if (next_us >= begin_us + length_us)
             return count;
         now_us = next_us;
@@ -44,9 +44,36 @@ TEST(a_rate_saves_no_more_than_its_burst)
     struct rate r = { 0 };
     int count = 0;
     rate_take(&r, &s, 0);
-    for (; rate_allows(&r, &s, PR_SECONDS(86400)); count++)
+    for (; rate_allows(&r, &s, 0, PR_SECONDS(86400)); count++)
         rate_take(&r, &s, PR_SECONDS(86400));
     CHECK_EQ(count, 10);
+}
+
+/* What was chosen before a stall and goes out after it counts from then on. */
+TEST(after_a_stall_of_any_length_a_rate_lets_no_more_than_its_burst_pass)
+{
+    const struct rate_setting s = { 100, PR_SECONDS(1) };
+
+    for (int64_t stall_us = 1; stall_us < PR_SECONDS(86400); stall_us *= 7) {
+        struct rate r = { 0 };
+        int64_t     now_us = PR_SECONDS(50);
+        size_t      pledged = 0, passed = 0;
+        for (; rate_allows(&r, &s, pledged, now_us); pledged++)
+            ;
+        CHECK_EQ(pledged, 10);
+        now_us += stall_us;
+        CHECK(!rate_allows(&r, &s, pledged, now_us));
+        for (; pledged > 0; pledged--, passed++) {
+            CHECK(!rate_allows(&r, &s, pledged, now_us));
+            rate_take(&r, &s, now_us);
+        }
+        CHECK(!rate_allows(&r, &s, 0, now_us));
+        CHECK_EQ(rate_next_us(&r, &s, 0), now_us + PR_MILLISECONDS(10));
+        CHECK_EQ(rate_next_us(&r, &s, 3), now_us + PR_MILLISECONDS(40));
+        for (now_us += PR_SECONDS(1); rate_allows(&r, &s, 0, now_us); passed++)
+            rate_take(&r, &s, now_us);
+        CHECK_EQ(passed, 20);
+    }
 }
 
 TEST(a_rate_takes_back_and_stands_still_when_the_clock_goes_back)
@@ -54,15 +81,15 @@ TEST(a_rate_takes_back_and_stands_still_when_the_clock_goes_back)
     const struct rate_setting s = { 1, PR_SECONDS(1) };
     struct rate r = { 0 };
     uint32_t taken = rate_take(&r, &s, PR_SECONDS(10));
-    CHECK(!rate_allows(&r, &s, PR_SECONDS(5)));
+    CHECK(!rate_allows(&r, &s, 0, PR_SECONDS(5)));
     rate_give_back(&r, &s, taken);
-    CHECK(rate_allows(&r, &s, PR_SECONDS(10)));
+    CHECK(rate_allows(&r, &s, 0, PR_SECONDS(10)));
     rate_give_back(&r, &s, taken); /* never more than full */
     uint32_t again = rate_take(&r, &s, PR_SECONDS(10));
-    CHECK(!rate_allows(&r, &s, PR_SECONDS(10)));
-    CHECK_EQ(rate_next_us(&r, &s), PR_SECONDS(11));
+    CHECK(!rate_allows(&r, &s, 0, PR_SECONDS(10)));
+    CHECK_EQ(rate_next_us(&r, &s, 0), PR_SECONDS(11));
     /* What comes back when it is full anyway must not let two go at once. */
     rate_take(&r, &s, PR_SECONDS(20));
     rate_give_back(&r, &s, again);
-    CHECK(!rate_allows(&r, &s, PR_SECONDS(20)));
+    CHECK(!rate_allows(&r, &s, 0, PR_SECONDS(20)));
 }

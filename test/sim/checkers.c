@@ -168,13 +168,13 @@ TEST(the_second_of_a_stream_must_not_be_sent_first) /* I3 */
     story_ends(&s, "I3", "was sent before");
 }
 
-/* Chosen so many microseconds before it is on its receipt. */
-static void sent_soon_after(struct story *s, uint32_t message, int64_t chosen_before_us, int number)
+/* The transport had it so many microseconds before it began. */
+static void sent_soon_after(struct story *s, uint32_t message, int64_t taken_before_us, int number)
 {
-    tell(s, (struct event){ .kind = EVENT_HANDOUT, .instance = 1, .session = 1, .message = message, .number = 1,
-                            .value = number, .extra = (uint64_t)(s->w.mono_us - chosen_before_us) });
+    handed_out(s, 1, message, 1, number);
     cycle(s, 1, number, LANES_ALL);
-    started(s, 1, message, 1);
+    tell(s, (struct event){ .kind = EVENT_START, .instance = 1, .session = 1, .message = message, .number = 1,
+                            .value = s->w.mono_us - taken_before_us });
 }
 
 static void story_with_a_rate(struct story *s)
@@ -199,8 +199,8 @@ TEST(more_than_the_rate_must_not_go_out) /* I22 */
     sent_soon_after(&s, s.second, 0, 2);
     story_ends(&s, NULL, NULL);
 
-    story_with_a_rate(&s); /* it was chosen in time, and its receipt came late */
-    sent_soon_after(&s, s.second, PR_MILLISECONDS(100), 2);
+    story_with_a_rate(&s); /* it was taken in time, and waited in the transport */
+    sent_soon_after(&s, s.second, PR_MILLISECONDS(110), 2);
     story_ends(&s, NULL, NULL);
 }
 

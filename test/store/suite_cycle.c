@@ -268,6 +268,43 @@ STORE_TEST(a_verdict_for_an_unknown_row_is_answered_and_the_rest_lands) /* B8 */
     CHECK_EQ(suite_get(s, b)->m.attempts, 0);
 }
 
+/* In ranges, in single rows, in any order: only what has a good verdict goes, and its neighbours stay. */
+STORE_TEST(many_rows_end_in_one_cycle_and_those_between_them_stay) /* B8, B35 */
+{
+    enum { ROWS = 60 };
+    static const struct {
+        unsigned every; /* so many rows lie between two that end */
+        bool backwards;
+    } table[] = { { 1, false }, { 1, true }, { 2, false }, { 9, true } };
+    struct worker *w = suite_join(s, "outbox");
+    for (size_t n = 0; n < ARRAY_LENGTH(table); n++) {
+        pr_id ids[ROWS];
+        struct verdict v[ROWS];
+        bool ends[ROWS] = { false };
+        size_t count = 0;
+        for (size_t i = 0; i < ROWS; i++)
+            ids[i] = SEND(s, "outbox");
+        for (size_t k = 0; k < ROWS; k++) {
+            size_t i = table[n].backwards ? ROWS - 1 - k : k;
+            if (i % table[n].every != 0)
+                continue;
+            ends[i] = i != 18 && i != 36;
+            v[count] = VERDICT_OF(worker_claim(w, ids[i]), .kind = VERDICT_COMPLETE);
+            if (i == 18)
+                v[count].id = suite_id(77); /* the row is there, the id is another */
+            count++;
+        }
+        VERDICT(w, worker_claim(w, ids[36]), .kind = VERDICT_COMPLETE); /* gone already */
+        CYCLE(w, .verdicts = v, .verdict_count = count);
+        for (size_t i = 0; i < ROWS; i++)
+            CHECK_EQ(suite_find(s, ids[i]) == NULL, ends[i] || i == 36);
+        for (size_t k = 0; k < count; k++) {
+            bool good = !pr_id_equal(v[k].id, suite_id(77)) && !pr_id_equal(v[k].id, ids[36]);
+            CHECK_EQ(w->reply->answers[k], good ? PR_OK : PR_UNKNOWN);
+        }
+    }
+}
+
 STORE_TEST(verdicts_of_one_cycle_are_applied_in_their_order)
 {
     struct worker *w = suite_join(s, "outbox");

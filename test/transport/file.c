@@ -1,10 +1,12 @@
 /* The file transport: what is on disk after faults, and after somebody moved the file away. */
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -116,6 +118,60 @@ TEST(file_on_a_full_disk_leaves_no_piece_and_goes_on_later)
     CHECK_EQ(size_of(path), before);
     send_one();
     CHECK_EQ(w.results[2].outcome, SEND_OK);
+    world_fini(&w);
+}
+
+/* Whole lines with so much in each; -1: there is a piece of one. */
+static int lines_with(size_t size)
+{
+    static char line[8192];
+    int count = 0;
+    FILE *f = fopen(path, "re");
+    for (; fgets(line, sizeof(line), f) != NULL; count++)
+        if (strlen(line) < size || strcmp(line + strlen(line) - 2, "}\n") != 0)
+            return -1;
+    CHECK_EQ(fclose(f), 0);
+    return count;
+}
+
+/* 50 of 4 KB, and so many are in already; how many are then. */
+static int fill(int before)
+{
+    static char body[4000];
+    size_t first = w.message_count;
+    int ok = 0;
+    memset(body, 'x', sizeof(body));
+    for (size_t i = 0; i < 50; i++)
+        world_add(&w, "", PR_BYTES(body, sizeof(body)), WISH_OK);
+    world_run(&w);
+    for (size_t i = first; i < w.message_count; i++) {
+        ok += w.results[i].outcome == SEND_OK;
+        if (w.results[i].outcome == SEND_OK)
+            continue;
+        CHECK_EQ(w.results[i].outcome, SEND_FAILED);
+        CHECK_EQ(w.results[i].reason, PR_REASON_DEPENDENCY_FAILURE);
+        CHECK_STR(w.results[i].code, "ENOSPC");
+        CHECK(strstr(w.results[i].error, "audit.jsonl: No space left on device") != NULL);
+    }
+    CHECK_EQ(lines_with(sizeof(body)), before + ok);
+    return before + ok;
+}
+
+/* A small disk in a mount namespace of our own, which ends with this process; only root can have one. */
+TEST(file_that_fills_the_disk_fails_whole_batches_and_leaves_no_piece)
+{
+    begin(NULL);
+    if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+        mount("none", harness_folder(), "tmpfs", 0, "size=64k") < 0) {
+        world_fini(&w);
+        SKIP("a disk of our own needs root");
+    }
+    world_open(&w);
+    int kept = fill(0);
+    CHECK(kept < 16);
+    CHECK_EQ(mount("none", harness_folder(), "tmpfs", MS_REMOUNT, "size=1m"), 0);
+    CHECK_EQ(fill(kept), kept + 50);
+    CHECK_EQ(umount2(harness_folder(), MNT_DETACH), 0);
     world_fini(&w);
 }
 

@@ -384,6 +384,40 @@ TEST(nats_gives_up_at_the_deadline_when_nobody_answers)
     faults_hold(&f);
 }
 
+TEST(nats_takes_back_what_is_not_on_the_wire) /* B23, P4 */
+{
+    struct faults f = faults();
+    faults_cancel(&f);
+}
+
+/* The same with the server itself; it also must not hold us up. */
+TEST(nats_takes_back_what_a_server_that_stands_still_has_not_taken) /* B23, P4 */
+{
+    static char body[400000];
+    size_t returned = 0;
+    prepare("", "sink");
+    world_open(&w);
+    faults_send(&w, SEND_OK);
+    CHECK_EQ(kill(server.pid, SIGSTOP), 0);
+    for (size_t i = 0; i < 60; i++)
+        world_add(&w, "", PR_BYTES(body, sizeof(body)), WISH_OK);
+    int64_t begin_us = world_now();
+    world_submit(&w);
+    world_poll(&w, PR_MILLISECONDS(50));
+    bool held_up = world_now() > begin_us + PR_SECONDS(2);
+    world_cancel(&w);
+    CHECK_EQ(kill(server.pid, SIGCONT), 0);
+    CHECK(!held_up);
+    world_collect(&w);
+    for (size_t i = 1; i < w.message_count; i++) {
+        CHECK(w.results[i].outcome == SEND_RETURNED || w.results[i].outcome == SEND_OK);
+        returned += w.results[i].outcome == SEND_RETURNED;
+    }
+    CHECK(returned > 30 && returned < 60);
+    faults_check(&w);
+    world_fini(&w);
+}
+
 TEST(nats_does_not_hammer_a_server_that_is_away)
 {
     struct faults f = faults();

@@ -130,6 +130,13 @@ static const char *times_defect(sqlite3_stmt *s)
     return is_number_or_null(s, 17) ? NULL : "expires_at is not a number of microseconds";
 }
 
+/* As column_slice(), but most columns of most messages are NULL: its size alone is asked with half the work. */
+static pr_slice column_text(sqlite3_stmt *s, int column)
+{
+    int size = sqlite3_column_bytes(s, column); /* converts what is no text as sqlite3_column_blob() does */
+    return size > 0 ? (pr_slice){ sqlite3_column_blob(s, column), (size_t)size } : (pr_slice){ NULL, 0 };
+}
+
 int message_decode(sqlite3_stmt *statement, struct arena *arena, size_t payload_max, struct pr_message *ret,
                    uint64_t *ret_row, const char **ret_bad, struct pr_error *reterr)
 {
@@ -145,7 +152,7 @@ int message_decode(sqlite3_stmt *statement, struct arena *arena, size_t payload_
 
     /* The bytes where SQLite has them, then one block of ours. */
     for (size_t i = 0; i < ARRAY_LENGTH(texts); i++)
-        *(pr_slice *)(void *)((char *)m + texts[i].offset) = column_slice(statement, texts[i].column);
+        *(pr_slice *)(void *)((char *)m + texts[i].offset) = column_text(statement, texts[i].column);
     if (bad == NULL)
         bad = message_defect(m, payload_max);
     if (m->payload.size > payload_max)

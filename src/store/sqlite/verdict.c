@@ -16,6 +16,7 @@
 #define EDGE_BYTES 1800               /* between a third and a half of a page */
 #define ROW_EXTRA_BYTES 60            /* of a row beside its texts and payload */
 #define RECEIPT_BYTES_MAX (16u << 20) /* about 500,000 entries */
+#define RUN_LEAST 8                   /* rows that follow on each other, on average, to be deleted so */
 #define NOT_ANSWERED INT_MIN
 
 /* A thousand of them in a cycle: printf would show in a profile. */
@@ -313,9 +314,13 @@ static int endings_collect(struct cycle_run *run, struct ending **ret, size_t *r
     size_t count = 0;
     if (all == NULL)
         return error_set(run->reterr, PR_ENOMEM, "no memory for %zu verdicts", c->verdict_count);
-    for (size_t i = 0; i < c->verdict_count; i++)
+    bool sorted = true; /* most endpoints answer in order */
+    for (size_t i = 0; i < c->verdict_count; i++) {
         all[i] = (struct ending){ .row = c->verdicts[i].row, .verdict = i };
-    qsort(all, c->verdict_count, sizeof(*all), ending_compare);
+        sorted = sorted && (i == 0 || all[i - 1].row <= all[i].row);
+    }
+    if (!sorted)
+        qsort(all, c->verdict_count, sizeof(*all), ending_compare);
     for (size_t i = 0, next; i < c->verdict_count; i = next) {
         for (next = i + 1; next < c->verdict_count && all[next].row == all[i].row;)
             next++;
@@ -340,39 +345,100 @@ static void endings_rows(struct buf *b, const struct ending *endings, size_t cou
     buf_add_char(b, ']');
 }
 
-/* Which of them are there with the right id: they come first, and *ret_count is theirs. */
-static int endings_find(struct cycle_run *run, struct ending *endings, pr_slice rows, size_t *ret_count)
+/* Behind the last of those that follow on each other without a gap. */
+static size_t endings_run_end(const struct ending *endings, size_t from, size_t count)
 {
-    const struct cycle *c = run->cycle;
+    size_t end = from + 1;
+    while (end < count && endings[end].row == endings[end - 1].row + 1)
+        end++;
+    return end;
+}
+
+/* Are there few such runs?  Then each has a statement of its own, which walks along the table: a list goes through a
+ * temporary table, and each of its rows is looked for from the root. */
+static bool endings_are_runs(const struct ending *endings, size_t count)
+{
+    size_t runs = 0;
+    for (size_t at = 0; at < count; at = endings_run_end(endings, at, count))
+        runs++;
+    return runs <= 1 + count / RUN_LEAST;
+}
+
+/* Is it there with the right id?  Those that are come first, *ret_count of them. */
+static void ending_found(struct cycle_run *run, struct ending *endings, size_t at, pr_slice stored, size_t *ret_count)
+{
+    pr_id id = { { 0 } };
+    if (stored.size > 0)
+        (void)id_from_stored(stored, &id);
+    if (!pr_id_equal(id, run->cycle->verdicts[endings[at].verdict].id))
+        return;
+    run->session->reply.answers[endings[at].verdict] = PR_OK;
+    endings[(*ret_count)++] = endings[at]; /* never behind `at` */
+}
+
+static int endings_find_run(struct cycle_run *run, struct ending *endings, size_t from, size_t end, size_t *ret_count)
+{
+    const uint64_t first = endings[from].row, last = endings[end - 1].row;
     sqlite3_stmt *statement;
-    int rc = conn_bind(run->conn,
-                       "SELECT j.key, b.id FROM json_each(?1) j CROSS JOIN \"{box}\" b ON b.row_id = j.value",
-                       run->session->box, VALUES(V_TEXT(rows)), &statement, run->reterr);
+    int rc = conn_bind(run->conn, "SELECT row_id, id FROM \"{box}\" WHERE row_id BETWEEN ?1 AND ?2",
+                       run->session->box, VALUES(V_INT(first), V_INT(last)), &statement, run->reterr);
+    while (rc >= 0 && (rc = conn_step(run->conn, statement, run->reterr)) > 0)
+        ending_found(run, endings, from + ((uint64_t)sqlite3_column_int64(statement, 0) - first),
+                     column_slice(statement, 1), ret_count);
+    return rc;
+}
+
+static int endings_find_list(struct cycle_run *run, struct ending *endings, struct buf *rows, size_t count,
+                             size_t *ret_count)
+{
+    sqlite3_stmt *statement;
+    endings_rows(rows, endings, count);
+    int rc = buf_failed(rows);
     if (rc != PR_OK)
-        return rc;
+        return error_set(run->reterr, rc, "%zu verdicts are too many for one cycle", count);
+    rc = conn_bind(run->conn,
+                   "SELECT j.key, b.id FROM json_each(?1) j CROSS JOIN \"{box}\" b ON b.row_id = j.value",
+                   run->session->box, VALUES(V_TEXT(buf_slice(rows))), &statement, run->reterr);
+    while (rc >= 0 && (rc = conn_step(run->conn, statement, run->reterr)) > 0)
+        ending_found(run, endings, (size_t)sqlite3_column_int64(statement, 0), column_slice(statement, 1), ret_count);
+    return rc;
+}
+
+static int endings_find(struct cycle_run *run, struct ending *endings, struct buf *rows, size_t count,
+                        size_t *ret_count)
+{
+    int rc = PR_OK;
     *ret_count = 0;
-    while ((rc = conn_step(run->conn, statement, run->reterr)) > 0) {
-        size_t at = (size_t)sqlite3_column_int64(statement, 0);
-        pr_slice stored = column_slice(statement, 1);
-        pr_id id = { { 0 } };
-        if (stored.size > 0)
-            (void)id_from_stored(stored, &id);
-        if (!pr_id_equal(id, c->verdicts[endings[at].verdict].id))
-            continue;
-        run->session->reply.answers[endings[at].verdict] = PR_OK;
-        endings[(*ret_count)++] = endings[at]; /* never behind `at` */
+    if (!endings_are_runs(endings, count))
+        return endings_find_list(run, endings, rows, count, ret_count);
+    for (size_t at = 0, end; at < count && rc == PR_OK; at = end) {
+        end = endings_run_end(endings, at, count);
+        rc = endings_find_run(run, endings, at, end, ret_count);
     }
     return rc;
 }
 
-static int endings_delete(struct cycle_run *run, struct buf *rows, const struct ending *endings, size_t count)
+static int endings_delete_list(struct cycle_run *run, struct buf *rows, const struct ending *endings, size_t count)
 {
-    if (count == 0)
-        return PR_OK;
     endings_rows(rows, endings, count);
-    ASSERT(buf_failed(rows) == PR_OK); /* it had room for all of them */
+    int rc = buf_failed(rows);
+    if (rc != PR_OK)
+        return error_set(run->reterr, rc, "%zu verdicts are too many for one cycle", count);
     return conn_do(run->conn, "DELETE FROM \"{box}\" WHERE row_id IN (SELECT value FROM json_each(?1))",
                    run->session->box, VALUES(V_TEXT(buf_slice(rows))), NULL, run->reterr);
+}
+
+static int endings_delete(struct cycle_run *run, struct buf *rows, const struct ending *endings, size_t count)
+{
+    int rc = PR_OK;
+    if (!endings_are_runs(endings, count))
+        return endings_delete_list(run, rows, endings, count);
+    for (size_t at = 0, end; at < count && rc == PR_OK; at = end) {
+        end = endings_run_end(endings, at, count);
+        rc = conn_do(run->conn, "DELETE FROM \"{box}\" WHERE row_id BETWEEN ?1 AND ?2", run->session->box,
+                     VALUES(V_INT(endings[at].row), V_INT(endings[end - 1].row)), NULL, run->reterr);
+    }
+    return rc;
 }
 
 /* How many of the first rows are to be deleted last.  A page of which less than a third is used
@@ -390,15 +456,9 @@ static int endings_apply(struct cycle_run *run, struct ending *endings, size_t c
 {
     struct buf rows;
     size_t there = 0;
-    int rc;
 
     buf_init(&rows, RECEIPT_BYTES_MAX);
-    endings_rows(&rows, endings, count);
-    rc = buf_failed(&rows);
-    if (rc != PR_OK)
-        error_set(run->reterr, rc, "%zu verdicts are too many for one cycle", count);
-    else
-        rc = endings_find(run, endings, buf_slice(&rows), &there);
+    int rc = endings_find(run, endings, &rows, count, &there);
     size_t edge = min_size(there, endings_edge(run->session));
     if (rc == PR_OK)
         rc = endings_delete(run, &rows, endings + edge, there - edge);
