@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "cli/cli.h"
+#include "cli/output.h"
 #include "ops/export.h"
 
 #define PAGE 200
@@ -36,7 +37,7 @@ int run_dead_export(struct cli *cli)
 
     query.filter.limit = PAGE;
     arena_init(&arena, 65536);
-    while (code == EXIT_DONE && reply.more) {
+    while (code == EXIT_DONE && reply.more && !output_is_over()) {
         arena_reset(&arena);
         if (store_query(&cli->store, &query, &arena, &reply, &err) != PR_OK) {
             code = cli_fault(&err);
@@ -50,7 +51,7 @@ int run_dead_export(struct cli *cli)
         count += reply.listed_count;
     }
     arena_fini(&arena);
-    if (code == EXIT_DONE)
+    if (code == EXIT_DONE && !output_is_over())
         cli_say("%" PRIu64 " exported", count);
     if (damaged > 0)
         cli_say("%" PRIu64 " of them cannot be decoded as a whole: what could be read is there", damaged);

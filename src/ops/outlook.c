@@ -423,6 +423,20 @@ static void add(struct view *v, const char *command, const char *what, const cha
         (struct outlook_command){ arena_printf(v->arena, "postrider %s %s", command, target).data, what };
 }
 
+/* The same id may have died on its way to others, too. */
+static void add_dead_commands(struct view *v)
+{
+    const struct listed *any;
+    bool several = message_count_dead(v->o->reply, (pr_slice){ NULL, 0 }, &any) > 1;
+    const char *which = several ? arena_printf(v->arena, "%s --endpoint %s", v->id, clean(v, v->o->endpoint)).data : v->id;
+    if (pr_id_is_zero(v->l->edited_as)) {
+        add(v, "dead replay", "deliver it after all, in its old place", which);
+        add(v, "dead edit", "correct it first (or --file, --header, --to)",
+            arena_printf(v->arena, "%s --data 'TEXT'", which).data);
+    }
+    add(v, "dead discard", "delete it for good", which);
+}
+
 static void add_commands(struct view *v)
 {
     const struct outlook *o = v->o;
@@ -430,11 +444,7 @@ static void add_commands(struct view *v)
     if (state == STATE_DONE || state == STATE_GONE)
         return;
     if (state == STATE_DEAD) {
-        if (pr_id_is_zero(v->l->edited_as)) {
-            add(v, "dead replay", "deliver it after all, in its old place", v->id);
-            add(v, "dead edit", "correct it first (--data, --header, --to)", v->id);
-        }
-        add(v, "dead discard", "delete it for good", v->id);
+        add_dead_commands(v);
         return;
     }
     if (state == STATE_RETRYING || state == STATE_PARKED || state == STATE_DELAYED)

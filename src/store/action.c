@@ -17,6 +17,9 @@ static const struct action actions[] = {
     [ADMIN_DEAD_IMPORT]  = { NULL,          NOTICE_RELOAD,   true },
     [ADMIN_PAUSE]        = { NULL,          NOTICE_ENDPOINT, false },
     [ADMIN_RESUME]       = { NULL,          NOTICE_ENDPOINT, false },
+    [ADMIN_ENDPOINT_TEST] = { NULL,         NOTICE_DUE,      false }, /* nobody is told */
+    [ADMIN_REPLAY_STOP]   = { NULL,         NOTICE_DUE,      false },
+    [ADMIN_REPLAY_RESUME] = { NULL,         NOTICE_DUE,      false },
 };
 /* clang-format on */
 

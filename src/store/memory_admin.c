@@ -340,6 +340,9 @@ static void target_apply(struct target *target, struct memory *memory, enum admi
     case ADMIN_DEAD_IMPORT:
     case ADMIN_PAUSE:
     case ADMIN_RESUME:
+    case ADMIN_ENDPOINT_TEST:
+    case ADMIN_REPLAY_STOP:
+    case ADMIN_REPLAY_RESUME:
         ASSERT(!"an action on rows");
     }
 }
@@ -484,6 +487,17 @@ static int admin_endpoint(struct memory *memory, const struct admin *admin, stru
     return have_all ? PR_OK : PR_ENOMEM;
 }
 
+/* What was done elsewhere. */
+static int admin_record(struct memory *memory, const struct admin *admin, struct admin_reply *reply, int64_t now_us)
+{
+    struct audit *audit = audit_new(admin, now_us);
+    if (audit == NULL)
+        return PR_ENOMEM;
+    *reply = *admin->outcome;
+    audit_add(memory, audit, reply);
+    return PR_OK;
+}
+
 int memory_admin(void *self, const struct admin *admin, struct admin_reply *ret_reply,
                  struct pr_error *reterr)
 {
@@ -493,7 +507,8 @@ int memory_admin(void *self, const struct admin *admin, struct admin_reply *ret_
 
     pthread_mutex_lock(&memory->mutex);
     int64_t now_us = memory_now(memory);
-    int rc = on_endpoint                          ? admin_endpoint(memory, admin, &reply, now_us)
+    int rc = admin->outcome != NULL               ? admin_record(memory, admin, &reply, now_us)
+             : on_endpoint                        ? admin_endpoint(memory, admin, &reply, now_us)
              : admin->kind == ADMIN_DEAD_IMPORT ? memory_import(memory, admin, &reply, now_us)
                                                 : admin_rows(memory, admin, &reply, now_us);
     pthread_mutex_unlock(&memory->mutex);

@@ -309,6 +309,7 @@ int store_admin(struct store *store, const struct admin *admin, struct admin_rep
                 struct pr_error *reterr)
 {
     bool on_endpoint = admin->kind == ADMIN_PAUSE || admin->kind == ADMIN_RESUME;
+    ASSERT(admin->kind < ADMIN_ENDPOINT_TEST || (admin->outcome != NULL && !admin->dry_run));
     ASSERT((admin->kind == ADMIN_DEAD_EDIT) == (admin->edit != NULL));
     ASSERT((admin->kind == ADMIN_DEAD_IMPORT) == (admin->letters != NULL) && admin->letter_count <= IMPORT_MAX);
     if (on_endpoint && admin->filter.endpoint.size == 0)
@@ -321,7 +322,7 @@ int store_admin(struct store *store, const struct admin *admin, struct admin_rep
         return error_set(reterr, PR_ETOOBIG, "a reason or note has at most %d bytes", NOTE_TEXT_MAX);
     if (admin->filter.after_box.size > 0)
         return error_set(reterr, PR_EINVAL, "what is changed goes on after the row of one box: name the box, and the row alone");
-    if (admin->kind != ADMIN_DEAD_IMPORT && filter_is_empty(&admin->filter))
+    if (admin->kind != ADMIN_DEAD_IMPORT && admin->outcome == NULL && filter_is_empty(&admin->filter))
         return error_set(reterr, PR_EINVAL, "nothing is named: give ids, or a filter such as a box or a type");
     if (admin->filter.row != 0 && admin->kind != ADMIN_DEAD_REPLAY && admin->kind != ADMIN_DEAD_DISCARD &&
         admin->kind != ADMIN_DEAD_NOTE)

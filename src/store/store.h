@@ -264,6 +264,10 @@ enum admin_kind {
                          * (for that destination) is there already, in the box or dead; its box is unknown */
     ADMIN_PAUSE,        /* filter.endpoint, until_us: the later end wins */
     ADMIN_RESUME,
+    /* Not done by a store, only recorded there: with an outcome. */
+    ADMIN_ENDPOINT_TEST, /* filter.endpoint */
+    ADMIN_REPLAY_STOP,   /* filter.ids: the replay's */
+    ADMIN_REPLAY_RESUME,
 };
 
 /* "dead_replay": as it stands in the audit. */
@@ -287,6 +291,7 @@ struct admin {
     const struct listed    *letters;   /* DEAD_IMPORT, at most IMPORT_MAX */
     size_t                  letter_count;
     int                    *answers;   /* DEAD_IMPORT, per letter; may be NULL: PR_OK, PR_DUPLICATE, PR_UNKNOWN (its box) */
+    const struct admin_reply *outcome; /* it was done elsewhere, or found nothing to do: only write it down, with these counts */
 };
 #define IMPORT_MAX 1000 /* letters in one transaction */
 

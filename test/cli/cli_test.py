@@ -310,9 +310,35 @@ endpoints:
     told = p.fails(1, "endpoints", "test", "slow", "--json", "-c", "c.yaml").json()[0]
     assert told["outcome"] == "unknown" and told["reason"] == "timeout_exceeded" and told["class"] == "transient"
     assert told["took_ms"] >= 100 and told["endpoint"] == "slow"
+    has(p.ok("endpoints", "test", "audit", "-c", "c.yaml").err, "nowhere/box.db", "not in the record")
     has(p.fails(4, "endpoints", "test", "audt", "-c", "c.yaml").err, "did you mean audit?")
     has(p.fails(1, "endpoints", "test", "ours", "-c", "c.yaml").err, "a function of another program")
     p.fails(2, "endpoints", "test", "-c", "c.yaml")
+
+
+@test
+def a_reader_who_has_seen_enough_is_no_failure(p):
+    whole = p.ok("config", "reference").out
+    assert len(whole) > 8192  # more than is kept back until the end
+    out, into = os.pipe()
+    os.close(out)
+    done = subprocess.run([PROGRAM, "config", "reference"], stdout=into, stderr=subprocess.PIPE, timeout=DEADLINE_SECONDS)
+    os.close(into)
+    assert (done.returncode, done.stderr) == (0, b""), done
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run([PROGRAM, "config", "reference"], stdout=full, stderr=subprocess.PIPE, timeout=DEADLINE_SECONDS)
+    assert done.returncode == 1 and done.stderr == b"postrider: cannot write: No space left on device\n", done
+
+    out, into = os.pipe()  # one that is full at once, and does not block
+    room = fcntl.fcntl(into, fcntl.F_SETPIPE_SZ if hasattr(fcntl, "F_SETPIPE_SZ") else 1031, 4096)
+    os.set_blocking(into, False)
+    writer = subprocess.Popen([PROGRAM, "config", "reference"], stdout=into, stderr=subprocess.PIPE)
+    os.close(into)
+    wait_for(lambda: struct.unpack("i", fcntl.ioctl(out, termios.FIONREAD, b"\0" * 4))[0] == room, "full")
+    with open(out, "rb") as reader:
+        assert reader.read().decode() == whole
+    assert (writer.wait(DEADLINE_SECONDS), writer.stderr.read()) == (0, b"")
+    writer.stderr.close()
 
 
 @test

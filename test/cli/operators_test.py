@@ -218,6 +218,7 @@ def test_replay_has_a_dry_run_a_canary_and_a_rate(place):  # B83
     assert "2 replayed" in place.ok("dead", "replay", "--type", "t", "--yes", "--canary", "1")
     until("all have arrived", lambda: place.sent() == 7)
     place.fails(2, "dead", "replay", "--type", "t", "--yes", "--rate", "soon")
+    assert "--canary 0" in place.fails(2, "dead", "replay", "--type", "t", "--yes", "--canary", "0")
 
 
 def test_groups_show_many_failures_as_few_problems(place):  # B85, B201
@@ -336,6 +337,78 @@ def test_filters_know_where_the_routes_lead(place):  # B82, B201
     assert paused["id"] == order and place.json("show", order)[0]["state"] == "paused", paused
     assert [m["id"] for m in place.json("list", "--state", "ready")] == [user]
     assert "1 parked" in place.ok("park", "--state", "paused", "--yes")
+
+
+def test_an_id_that_died_at_two_endpoints_is_told_apart(place):  # B17, B83, B84
+    twice = place.dead("--header", "at=good")
+    place.send("--id", twice, "--header", "at=other", to="other")
+    place.ok("dead", "add", twice, "--why", "wrong", "--endpoint", "other")
+    advice = [c["command"] for told in place.json("why", twice) for c in told["commands"]]
+    assert "postrider dead replay %s --endpoint other" % twice in advice and len(advice) == 6, advice
+    said = place.fails(2, "dead", "edit", twice, "--data", "x")
+    assert "--endpoint NAME" in said and "good" in said and "other" in said, said
+    assert "did not die on its way to elsewhere" in place.fails(4, "dead", "edit", twice, "--data", "x", "--endpoint", "elsewhere")
+    edit, = [c for c in advice if "dead edit" in c and "other" in c]
+    assert edit.endswith(" --data 'TEXT'"), edit
+    made = place.ok(*edit.replace("'", "").split()[1:], "--header", "more=1").strip()
+    new, = place.json("show", made)
+    assert new["payload"] == "TEXT" and new["headers"] == {"at": "other", "more": "1"} and new["destination"] == "other", new
+    assert "but for --endpoint" in place.fails(2, "dead", "replay", twice, "--type", "t")
+    assert "but for --endpoint" in place.fails(2, "dead", "discard", twice, "--endpoint", "good", "--since", "1h")
+    assert "1 discarded" in place.ok("dead", "discard", twice, "--endpoint", "other")
+    assert "1 replayed" in place.ok("dead", "replay", twice, "--endpoint", "good")
+    assert place.json("dead", "list") == []
+
+
+def test_every_command_that_changes_leaves_one_line_in_the_record(place):  # B202
+    """With who did it, what, and to how many."""
+    head = place.send("--stream", "s")
+    place.sql("UPDATE {s}.outbox SET due_at = %s, status = 32769, attempts = 1, failures = 1, failure_reason = 1, error = 'no'"
+              % ("9000000000000000" if KIND == "sqlite" else "'2200-01-01'"))
+    follower = place.send("--stream", "s")
+    place.sql("UPDATE {s}.outbox SET held_by = 'good/s' WHERE stream = 's' AND due_at IS NULL")
+    letters = os.path.join(place.path, "letters.jsonl")
+    table = [
+        (("release", "s"), "release", 1, {"stream": "s"}),
+        (("retry", head), "retry", 1, {"ids": [head]}),
+        (("park", "--type", "t", "--yes"), "park", 2, {"type": "t"}),
+        (("discard", follower), "discard", 1, {"ids": [follower]}),
+        (("dead", "add", head, "--why", "so"), "dead_add", 1, {"ids": [head]}),
+        (("dead", "note", head, "so"), "dead_note", 1, {"ids": [head]}),
+        (("dead", "replay", head), "dead_replay", 1, {"ids": [head]}),
+        (("dead", "add", head, "--why", "so"), "dead_add", 1, {"ids": [head]}),
+        (("dead", "replay", "--type", "t", "--yes"), "dead_replay", 1, {"type": "t"}),
+        (("dead", "replay", "--type", "t", "--yes", "--canary", "1"), "dead_replay", 0, {"type": "t"}),
+        (("dead", "add", head, "--why", "so"), "dead_add", 1, {"ids": [head]}),
+        (("dead", "edit", head, "--data", "x"), "dead_edit", 1, {"ids": [head], "changed": ["payload"]}),
+        (("dead", "discard", head), "dead_discard", 1, {"ids": [head]}),
+        (("dead", "import", letters), "dead_import", 1, {"ids": [head]}),
+        (("dead", "discard", "--endpoint", "good", "--yes"), "dead_discard", 1, {"endpoint": "good"}),
+        (("pause", "good"), "pause", 1, {"endpoint": "good"}),
+        (("resume", "good"), "resume", 1, {"endpoint": "good"}),
+        (("endpoints", "test", "good"), "endpoint_test", 1, {"endpoint": "good"}),
+    ]
+    recorded = 0
+    for command, action, changed, target in table:
+        if command[:2] == ("dead", "discard") and not os.path.exists(letters):
+            with open(letters, "w") as file:
+                file.write(place.ok("dead", "export"))
+        why = () if command[:2] in (("dead", "note"), ("dead", "add")) else ("--why", "so")
+        place.ok(*command, *why, "--by", "ann")
+        lines = place.json("audit")
+        recorded += 1
+        assert len(lines) == recorded, (command, lines)
+        line = lines[0]
+        assert (line["who"], line["action"], line["why"], line["changed"]) == ("ann", action, "so", changed), (command, line)
+        assert {k: v for k, v in line["target"].items() if k not in ("limit", "until", "box")} == target, (command, line)
+    # All of the commands, so that a new one is not forgotten; what these do not change is not recorded.
+    changing = {" ".join(c[:2]) if c[0] in ("dead", "endpoints") else c[0] for c, *_ in table}
+    others = {"init", "run", "demo", "send", "status", "top", "list", "show", "why", "dead list", "dead show", "dead groups", "dead export",
+              "streams", "instances", "audit", "endpoints list", "endpoints", "policy check", "policy explain", "policy replay",
+              "config check", "config show", "config init", "config reference", "adopt", "doctor", "bench"}
+    told = place.ok("--help").split("Commands:\n")[1].split("\n\n")[0].splitlines()
+    known = {" ".join(word for word in line[2:29].split() if word.islower()) for line in told}
+    assert known == changing | others, known ^ (changing | others)
 
 
 def test_the_record_tells_who_did_what(place):  # B202

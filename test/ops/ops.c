@@ -12,6 +12,7 @@
 #include "ops/query.h"
 #include "ops/replay.h"
 #include "ops/route.h"
+#include "store/memory.h"
 
 static const char *const hosts[] = { "relay.example" };
 
@@ -280,6 +281,42 @@ TEST(the_others_wait_for_the_canary) /* B83 */
     step(&r, &g, PR_SECONDS(300));
     CHECK_EQ(r.state, REPLAY_DONE);
     CHECK_EQ(r.sum.changed, 4); /* the second one died again while it ran */
+    replay_fini(&r);
+    store_close(&g.store);
+}
+
+TEST(the_canary_is_the_first_that_really_goes) /* B83, B84 */
+{
+    static const pr_slice text = { "mended", 6 };
+    static const struct dead_edit edit = { .payload = &text };
+    struct graveyard g;
+    graveyard_open(&g, 5);
+    for (size_t i = 0; i < 3; i++) { /* those that it meets first stay where they are */
+        struct admin_reply reply;
+        const struct admin mend = { .kind = ADMIN_DEAD_EDIT,
+                                    .filter = { .state = -1, .ids = &g.ids[i], .id_count = 1 },
+                                    .edit = &edit };
+        CHECK_OK(store_admin(&g.store, &mend, &reply, &g.error), &g.error);
+    }
+    struct replay r = replay_of(&g, 0, 1);
+    step(&r, &g, PR_SECONDS(100));
+    CHECK_EQ(r.state, REPLAY_WATCH);
+    CHECK_EQ(r.sum.changed, 1);
+    CHECK(pr_id_equal(r.canaries[0], g.ids[3]));
+    replay_fini(&r);
+    store_close(&g.store);
+}
+
+TEST(where_there_is_no_canary_nothing_goes) /* B83, B202 */
+{
+    struct graveyard g;
+    graveyard_open(&g, 1);
+    struct replay r = replay_of(&g, 0, 2);
+    r.order.filter.type = PR_STR("none");
+    step(&r, &g, PR_SECONDS(100));
+    CHECK_EQ(r.state, REPLAY_DONE);
+    CHECK_EQ(r.sum.changed, 0);
+    CHECK_EQ(memory_audit_count(&g.store), 2); /* it is recorded all the same */
     replay_fini(&r);
     store_close(&g.store);
 }

@@ -498,7 +498,9 @@ static int order_inside(struct order *o)
     bool on_endpoint = order_action(o)->notice == NOTICE_ENDPOINT;
     link_add_begin(o->link);
     int rc = pg_surroundings_read(o->store, o->link, &o->arena, &o->s, o->reterr);
-    if (rc == PR_OK)
+    if (rc == PR_OK && o->admin->outcome != NULL)
+        o->reply = *o->admin->outcome; /* it was done elsewhere */
+    else if (rc == PR_OK)
         rc = on_endpoint                              ? order_endpoint(o)
              : o->admin->kind == ADMIN_DEAD_IMPORT ? order_import(o)
                                                     : order_rows(o);

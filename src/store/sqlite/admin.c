@@ -355,7 +355,10 @@ static int target_do(struct order *o, const struct target *t, const struct pr_me
     case ADMIN_DEAD_NOTE: return do_dead_note(o, t);
     case ADMIN_DEAD_IMPORT:
     case ADMIN_PAUSE:
-    case ADMIN_RESUME: break;
+    case ADMIN_RESUME:
+    case ADMIN_ENDPOINT_TEST:
+    case ADMIN_REPLAY_STOP:
+    case ADMIN_REPLAY_RESUME: break;
     }
     return error_set(o->reterr, PR_EINVAL, "there is no action of kind %d", (int)o->admin->kind);
 }
@@ -492,6 +495,13 @@ static int order_endpoint(struct order *o)
     return rc >= 0 ? audit_write(o) : rc;
 }
 
+/* What was done elsewhere. */
+static int order_record(struct order *o)
+{
+    o->reply = *o->admin->outcome;
+    return audit_write(o);
+}
+
 /* ---- The whole ---------------------------------------------------------------------------------- */
 
 static int order_run(struct order *o)
@@ -501,7 +511,8 @@ static int order_run(struct order *o)
     if (rc == PR_OK)
         rc = surroundings_read(o->store, o->conn, &o->arena, &o->s, o->reterr);
     if (rc == PR_OK)
-        rc = on_endpoint                              ? order_endpoint(o)
+        rc = o->admin->outcome != NULL                ? order_record(o)
+             : on_endpoint                            ? order_endpoint(o)
              : o->admin->kind == ADMIN_DEAD_IMPORT ? order_import(o)
                                                     : order_rows(o);
     if (rc == PR_OK && !o->admin->dry_run)
