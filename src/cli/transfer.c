@@ -86,8 +86,12 @@ static int batch_store(struct batch *b)
     };
     if (b->count == 0)
         return EXIT_DONE;
-    if (store_admin(&b->cli->store, &admin, &reply, &err) != PR_OK)
+    int rc = store_admin(&b->cli->store, &admin, &reply, &err);
+    if (rc != PR_OK) { /* what is there already is left out, so the same file can be imported again */
+        cli_say("from line %" PRIu64 " on %s was imported", b->lines[0],
+                rc == PR_EUNCERTAIN ? "it is not known whether anything" : "nothing");
         return cli_fault(&err);
+    }
     for (size_t i = 0; i < b->count; i++) {
         char id[PR_ID_TEXT_SIZE];
 
@@ -112,6 +116,7 @@ static int import_lines(struct batch *b, FILE *in, const char *name)
     char *line = NULL;
     size_t room = 0;
     uint64_t number = 0;
+    struct pr_error err;
     int code = EXIT_DONE;
 
     errno = 0;
@@ -119,12 +124,11 @@ static int import_lines(struct batch *b, FILE *in, const char *name)
         number++;
         if (strspn(line, " \t\r\n") == (size_t)size)
             continue;
-        json_t *object = json_loadb(line, (size_t)size, JSON_ALLOW_NUL, NULL);
-        const char *wrong = json_is_object(object) ? export_read(&b->arena, object, &b->letters[b->count])
-                                                   : "is not a JSON object";
+        json_t *object = json_loadb(line, (size_t)size, JSON_ALLOW_NUL | JSON_REJECT_DUPLICATES, NULL);
+        int rc = export_read(&b->arena, object, &b->letters[b->count], &err);
         json_decref(object);
-        if (wrong != NULL) { /* B87: it costs only itself */
-            cli_say("%s:%" PRIu64 " %s", name, number, wrong);
+        if (rc != PR_OK) { /* B87: it costs only itself */
+            cli_say("%s:%" PRIu64 " %s", name, number, err.text);
             b->wrong++;
             continue;
         }

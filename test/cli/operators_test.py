@@ -287,25 +287,57 @@ def test_a_damaged_id_is_no_way_to_hide(place):  # B9, B87
 def test_export_and_import_are_byte_for_byte(place):  # B81, B87
     letters = os.path.join(place.path, "dead.jsonl")
     raw = os.path.join(place.path, "raw")
-    with open(raw, "wb") as file:
-        file.write(bytes(range(256)))
-    place.dead("--file", raw, "--stream", "s")
-    place.dead("--data", 'quo"te\n\u00e4', "--header", "h=v")
+    odd = (bytes(range(256)), b"", b"\0", b"\xff\xfe", b"\xc3", 'quo"te\n\u00e4\U0001f680'.encode(), b"\\u0000", b'{"a": 1}')
+    for payload in odd:
+        with open(raw, "wb") as file:
+            file.write(payload)
+        place.dead("--file", raw, "--stream", "s", "--header", "h=v\u00e4", why="odd \u00e4")
+    noted = place.dead("--data", "x")
+    place.ok("dead", "note", noted, "more\nof \"it\"")
     before = place.json("dead", "list")
     with open(letters, "w") as file:
         file.write(place.ok("dead", "export"))
     said = place.ok("dead", "import", letters)
-    assert "0 imported, 2 there already" in said, said
+    assert "0 imported, 9 there already" in said, said
     place.ok("dead", "discard", "--type", "t", "--yes")
     with open(letters, "a") as file:
         file.write("{}\n")
-    assert ":3 is not a dead letter" in place.fails(6, "dead", "import", letters)
+    assert ":10 is not a dead letter" in place.fails(6, "dead", "import", letters)
     after = place.json("dead", "list")
     for letter in before + after:
         letter.pop("row")
     assert before == after, (before, after)
     with open(letters) as file:
-        assert file.read().splitlines()[:2] == place.ok("dead", "export").splitlines()
+        assert file.read() == place.ok("dead", "export") + "{}\n"
+
+
+def test_an_import_takes_nothing_that_no_export_wrote(place):  # B81, B87
+    good = place.dead("--stream", "s", "--header", "h=v")
+    letter = json.loads(place.ok("dead", "export"))
+    place.ok("dead", "discard", good)
+    wrong = [("id", good[:-1]), ("id", good.replace("-", "")), ("id", 7), ("id", "0" * 8 + "-0000-0000-0000-" + "0" * 12), ("edited_as", "x"),
+             ("seq", -1), ("seq", 0), ("seq", 1.5), ("seq", "1"), ("attempts", -1), ("attempts", 2 ** 40), ("failures", 2 ** 31), ("status", -1),
+             ("reason", 77), ("reason", -1), ("reason", 2 ** 32 + 1), ("cause", 0), ("cause", 14), ("limit", -1), ("event", 2), ("released", -1),
+             ("created_us", 0), ("created_us", 2 ** 62), ("died_us", -5), ("due_us", -1), ("due_us", 2 ** 63 - 2), ("expires_us", 2 ** 62),
+             ("failed_us", 2 ** 63 - 1), ("fingerprint", "xyz"), ("fingerprint", "0" * 15 + "G"), ("story", "no"), ("story", "{}"), ("story", "[1]"),
+             ("headers", "no"), ("headers", "[]"), ("headers", "{"), ("box", "no box"), ("box", ""), ("type", ""), ("type", "a\nb"), ("type", "x" * 5000),
+             ("error", "a\0b"), ("note", 7), ("payload_base64", "!"), ("note_base64", "/w=="), ("colour", "red"), ("died_us", None)]
+    lines = os.path.join(place.path, "lines.jsonl")
+    with open(lines, "w") as file:
+        for key, value in wrong:
+            changed = {k: v for k, v in dict(letter, **{key: value}).items() if v is not None}
+            file.write(json.dumps(changed) + "\n")
+        file.write(json.dumps(dict(letter, payload="x", payload_base64="eA==")) + "\n")
+        file.write(json.dumps(letter)[:-1] + ', "id": "%s"}\n' % good)  # a name twice
+        file.write(json.dumps(letter) + "\n")
+    said = place.fails(6, "dead", "import", lines)
+    assert "1 imported, 0 there already" in said, said
+    told = said.splitlines()
+    for number, (key, _) in enumerate(wrong, 1):
+        line = "postrider: %s:%d %s" % (lines, number, key.replace("note_base64", "note"))
+        assert any(t.startswith(line) for t in told), (line, said)
+    assert sum("lines.jsonl:" in t for t in told) == len(wrong) + 2, said
+    assert json.loads(place.ok("dead", "export")) == letter
 
 
 def test_streams_say_who_stands_in_the_way(place):
