@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/util.h"
+#include "core/story.h"
 #include "cli/endpoint.h"
 #include "cli/message.h"
 #include "cli/why.h"
@@ -60,6 +61,7 @@ static const char *step_words(const char *step)
         { "park", "parked" },
         { "discard", "discarded" },
         { "replay", "replayed" },
+        { STORY_NOTE, "noted" },
         { "edit", "corrected, and sent in place of the one that died" },
     };
 

@@ -259,7 +259,8 @@ enum admin_kind {
     ADMIN_DEAD_DISCARD,
     ADMIN_DEAD_EDIT,    /* one id: what replay would make, changed as edit says, with a new id (made) and the old one
                          * as its causation_id.  The original stays and says edited_as.  Refused: it was edited before */
-    ADMIN_DEAD_NOTE,    /* why is put behind its note, with who said it */
+    ADMIN_DEAD_NOTE,    /* why is put behind its note, with who said it; and into its story, which goes with the message
+                         * when it is replayed, and is there when it dies again */
     ADMIN_DEAD_IMPORT,  /* letters are put among the dead letters as they are, with a new row.  Refused: that id
                          * (for that destination) is there already, in the box or dead; its box is unknown */
     ADMIN_PAUSE,        /* filter.endpoint, until_us: the later end wins */

@@ -258,6 +258,20 @@ STORE_TEST(notes_are_put_behind_each_other_with_who_wrote_them)
     CHECK_EQ(store_admin(&s->store, &silent, &r, &s->error), PR_EINVAL);
 }
 
+STORE_TEST(a_note_is_still_there_when_the_message_dies_again) /* B81, B83 */
+{
+    struct worker *w = suite_join(s, "outbox");
+    pr_id id = KILL(w, "aaaa", "no route", .destination = PR_STR("x"));
+    ADMIN_ID(s, ADMIN_DEAD_NOTE, id, .by = PR_STR("bob"), .why = PR_STR("asked \"them\""));
+    const char *noted = "\"error\":\"asked \\\"them\\\"\",\"rule\":\"bob\",\"step\":\"note\"}";
+    CHECK(slice_contains(suite_get(s, id)->m.story, pr_str(noted)));
+    CHECK_EQ(ADMIN_ID(s, ADMIN_DEAD_REPLAY, id).changed, 1);
+    CHECK(slice_contains(suite_get(s, id)->m.story, pr_str(noted)));
+    ADMIN_ID(s, ADMIN_DEAD_ADD, id, .why = PR_STR("again"));
+    CHECK_EQ(suite_get(s, id)->state, STATE_DEAD);
+    CHECK(slice_contains(suite_get(s, id)->m.story, pr_str(noted)));
+}
+
 /* ---- From elsewhere --------------------------------------------------------------------------- */
 
 STORE_TEST(a_dead_letter_can_go_away_and_come_back_byte_for_byte) /* B81 */

@@ -299,15 +299,16 @@ static int do_dead_edit(struct order *o, const struct target *t, const struct pr
     return rc;
 }
 
-static int do_dead_note(struct order *o, const struct target *t)
+static int do_dead_note(struct order *o, const struct target *t, pr_slice story)
 {
     struct buf note;
     buf_init(&note, NOTE_BYTES_MAX);
     note_write(&note, o->admin);
     int rc = conn_do(o->conn,
-                     "UPDATE dead_letter SET note = substr(CASE WHEN note <> '' THEN note || char(10) ELSE '' END || ?2, ?3)"
-                     " WHERE row_id = ?1",
-                     NO_BOX, VALUES(V_INT(t->row), V_TEXT(buf_slice(&note)), V_INT(-NOTE_KEPT_MAX)), NULL, o->reterr);
+                     "UPDATE dead_letter SET note = substr(CASE WHEN note <> '' THEN note || char(10) ELSE '' END || ?2, ?3),"
+                     " story = ?4 WHERE row_id = ?1",
+                     NO_BOX, VALUES(V_INT(t->row), V_TEXT(buf_slice(&note)), V_INT(-NOTE_KEPT_MAX), V_TEXT(story)), NULL,
+                     o->reterr);
     buf_fini(&note);
     return rc;
 }
@@ -352,7 +353,7 @@ static int target_do(struct order *o, const struct target *t, const struct pr_me
         return conn_do(o->conn, "DELETE FROM dead_letter WHERE row_id = ?1", t->box, VALUES(V_INT(t->row)),
                        NULL, o->reterr);
     case ADMIN_DEAD_EDIT: return do_dead_edit(o, t, m, story, ret_row);
-    case ADMIN_DEAD_NOTE: return do_dead_note(o, t);
+    case ADMIN_DEAD_NOTE: return do_dead_note(o, t, story);
     case ADMIN_DEAD_IMPORT:
     case ADMIN_PAUSE:
     case ADMIN_RESUME:
