@@ -81,15 +81,6 @@ int store_check(struct store *store, struct pr_error *reterr)
     return store->ops->check(store->self, reterr);
 }
 
-int store_warn(struct store *store, const pr_slice *names, size_t count, int64_t calm_us, bool *ret_new,
-               struct pr_error *reterr)
-{
-    ASSERT(count <= WARNINGS_MAX && calm_us >= 0);
-    if (store->ops->warn == NULL)
-        return error_set(reterr, PR_EUNSUPPORTED, "this store remembers no warnings");
-    return store->ops->warn(store->self, names, count, calm_us, ret_new, reterr);
-}
-
 int64_t store_time(struct store *store)
 {
     return store->ops->time(store->self);
@@ -109,6 +100,18 @@ static int check_messages(const struct pr_message *messages, size_t count, size_
                              : error_set(reterr, rc, "%s", why.text);
     }
     return PR_OK;
+}
+
+int store_warn(struct store *store, const struct warnings *warnings, int64_t calm_us, size_t payload_max, bool *ret_new,
+               struct pr_error *reterr)
+{
+    ASSERT(warnings->count <= WARNINGS_MAX && calm_us >= 0);
+    if (store->ops->warn == NULL)
+        return error_set(reterr, PR_EUNSUPPORTED, "this store remembers no warnings");
+    int rc = warnings->messages != NULL ? check_messages(warnings->messages, warnings->count, payload_max, reterr) : PR_OK;
+    for (size_t i = 0; warnings->messages != NULL && i < warnings->count; i++)
+        ASSERT(!pr_id_is_zero(warnings->messages[i].id));
+    return rc == PR_OK ? store->ops->warn(store->self, warnings, calm_us, ret_new, reterr) : rc;
 }
 
 /* What a sender writes into our part of a message is ignored, unless it is ourselves. */

@@ -316,6 +316,14 @@ struct store_options {
     int64_t             poll_min_us, poll_max_us; /* how often wait() looks where nothing wakes it; 0: 2 ms, 200 ms */
 };
 
+/* What watchdogs found. */
+struct warnings {
+    const pr_slice          *names;
+    size_t                   count;
+    pr_slice                 box;      /* where messages about them go */
+    const struct pr_message *messages; /* one for each, with its id; NULL: none are wanted */
+};
+
 enum store_can {
     STORE_CAN_SHARE_LANES   = 1, /* several instances work one box at once */
     STORE_CAN_COMMIT_LATE   = 2, /* transactions can commit in another order than their seqs */
@@ -363,9 +371,10 @@ struct store_ops {
                   struct pr_error *reterr);
     int64_t (*time)(void *self);
 
-    /* Of the warnings that hold now (names, each once), which are new?  Remembered for all instances; one that was not told
-     * for calm_us is forgotten.  ret_new: room for count. */
-    int  (*warn)(void *self, const pr_slice *names, size_t count, int64_t calm_us, bool *ret_new, struct pr_error *reterr);
+    /* Of the warnings that hold now (each name once), which are new?  Remembered for all instances; one that was not told
+     * for calm_us is forgotten.  The messages about new ones are stored in the same transaction: each warning is raised
+     * exactly once, whenever the process dies.  ret_new: room for count. */
+    int  (*warn)(void *self, const struct warnings *warnings, int64_t calm_us, bool *ret_new, struct pr_error *reterr);
 
     /* Tables of other products in the same database (adopt.h); NULL where a store knows none.
      * check: what is there; PR_OK also when the report says that it will not do.
@@ -417,7 +426,8 @@ int  store_admin(struct store *store, const struct admin *admin, struct admin_re
 int64_t store_time(struct store *store);
 #define WARNINGS_MAX 64      /* at once; more are not read by anybody */
 #define WARNING_NAME_MAX 127 /* bytes */
-int  store_warn(struct store *store, const pr_slice *names, size_t count, int64_t calm_us, bool *ret_new,
+/* Checks the messages. */
+int  store_warn(struct store *store, const struct warnings *warnings, int64_t calm_us, size_t payload_max, bool *ret_new,
                 struct pr_error *reterr);
 
 struct adopter {
