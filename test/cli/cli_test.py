@@ -714,6 +714,37 @@ rules:
 
 
 @test
+def why_says_what_a_ready_message_waits_for(p):  # B200
+    p.write("postrider.yaml", """
+store: sqlite:postrider.db
+endpoints:
+  one: {url: "exec:sh -c 'until [ -e go ]; do sleep 0.02; done'", concurrency: 1}
+  rated: {url: 'null:', rate: 1/h}
+""")
+    p.ok("init")
+    daemon = p.start()
+    first = p.send("--type", "first", "--stream", "s", "--to", "one")
+    wait_for(lambda: p.message(first)["state"] == "in-flight", "in flight")
+    second, third = (p.send("--type", "next", "--stream", "s", "--to", "one") for _ in range(2))
+    other = p.send("--type", "other", "--to", "one")
+    words = p.ok("why", second).out
+    has(words, f"{first} (first) stands before it in stream s and is on its way right now, sent by instance", f"postrider why {first}",
+        "1 message is on its way to endpoint one, whose concurrency is 1", "When that one has ended it goes on")
+    assert p.ok("why", third, "--json").json()[0]["waits_for"] == first
+    words = p.ok("why", other).out
+    has(words, "It waits for room", "a larger concurrency of endpoint one")
+    assert "stands before" not in words
+    p.send("--type", "t", "--to", "rated")
+    wait_for(lambda: sum(e["sent"] for e in p.ok("endpoints", "--json").json()) == 1, "the first of the hour")
+    late = p.send("--type", "t", "--to", "rated")
+    has(p.ok("why", late).out, "Endpoint rated has a rate: at most 1 in 1h", "a larger rate of endpoint rated")
+    p.write("go", "")
+    wait_for(lambda: sum(e["sent"] for e in p.ok("endpoints", "--json").json()) == 5, "all of one")
+    p.stop(daemon)
+    has(p.ok("why", late).out, "nobody delivers from this box")
+
+
+@test
 def why_tells_what_happened_and_what_comes_next(p):  # B200
     p.write("postrider.yaml", DAEMON_CONFIG)
     p.ok("init")
