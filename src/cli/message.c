@@ -107,8 +107,11 @@ static void print_noted(struct cli *cli, pr_slice text, pr_slice said)
         const char *who = json_string_value(json_object_get(line, "rule"));
         const char *note = json_string_value(json_object_get(line, "error"));
 
-        if (step != NULL && note != NULL && strcmp(step, STORY_NOTE) == 0 && !slice_contains(said, slice_from(note)))
-            print_field(cli, "noted", arena_printf(&cli->arena, "%s%s%s", who != NULL ? who : "", who != NULL ? ": " : "", note));
+        if (step != NULL && note != NULL && strcmp(step, STORY_NOTE) == 0 &&
+            !slice_contains(said, slice_from(note)))
+            print_field(
+                cli, "noted",
+                arena_printf(&cli->arena, "%s%s%s", who != NULL ? who : "", who != NULL ? ": " : "", note));
     }
     json_decref(story);
 }

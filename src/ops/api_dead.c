@@ -157,9 +157,10 @@ static bool is_one(struct api *x, const struct filter *filter)
         return false;
     if (message_count_dead(&reply, filter->endpoint, &any) <= 1)
         return true;
-    api_error(x, 409, "ambiguous",
-              arena_printf(&x->arena, "name the endpoint: one of %s", message_dead_endpoints(&x->arena, &reply)).data,
-              "it died on its way to several");
+    api_error(
+        x, 409, "ambiguous",
+        arena_printf(&x->arena, "name the endpoint: one of %s", message_dead_endpoints(&x->arena, &reply)).data,
+        "it died on its way to several");
     return false;
 }
 
@@ -168,15 +169,14 @@ void api_dead_edit(struct api *x)
     pr_id id;
     pr_slice parts[3];
     struct dead_edit edit = { 0 };
-    struct admin admin = { .kind = ADMIN_DEAD_EDIT,
-                           .filter = { .state = -1,
-                                       .ids = &id,
-                                       .id_count = 1,
-                                       .endpoint = slice_from(body_text(x, "endpoint")) },
-                           .by = x->who,
-                           .why = slice_from(body_text(x, "why")),
-                           .dry_run = body_true(x, "dry_run"),
-                           .edit = &edit };
+    struct admin admin = {
+        .kind = ADMIN_DEAD_EDIT,
+        .filter = { .state = -1, .ids = &id, .id_count = 1, .endpoint = slice_from(body_text(x, "endpoint")) },
+        .by = x->who,
+        .why = slice_from(body_text(x, "why")),
+        .dry_run = body_true(x, "dry_run"),
+        .edit = &edit
+    };
     struct pr_error error;
     if (!api_id(x, &id) || !is_one(x, &admin.filter))
         return;

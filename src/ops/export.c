@@ -164,15 +164,12 @@ static int read_id(const json_t *object, const char *key, pr_id *ret, struct pr_
 
 static bool is_known(const char *key)
 {
-    static const char *const names[] = {
-        "postrider_dead_letter",
-        "id",
-        "edited_as",
+    static const char *const names[] = { "postrider_dead_letter", "id", "edited_as",
 #define X(key, member) key, key "_base64",
-        TEXTS(X)
+                                         TEXTS(X)
 #undef X
 #define X(key, member, min, max) key,
-            NUMBERS(X)
+                                             NUMBERS(X)
 #undef X
     };
     for (size_t i = 0; i < ARRAY_LENGTH(names); i++)

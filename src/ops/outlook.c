@@ -27,8 +27,8 @@ struct view {
     char id[PR_ID_TEXT_SIZE];
     const struct config_endpoint *setting; /* NULL: not known */
     const struct endpoint_state *pause;    /* its endpoint is paused; NULL: it is not */
-    uint64_t workers; /* live instances of its box */
-    struct turn turn; /* of what is ready */
+    uint64_t workers;                      /* live instances of its box */
+    struct turn turn;                      /* of what is ready */
     struct buf text;
     struct query_reply endpoints, instances, streams[2];
 };
@@ -270,11 +270,11 @@ static void say_limits(struct view *v)
     const struct config_endpoint *e = v->setting;
     if (v->turn.room > 0 && v->turn.out >= v->turn.room)
         SAY(v, "It waits for room: %llu %s way to endpoint %s, whose concurrency is %d%s.\n",
-            (unsigned long long)v->turn.out, v->turn.out == 1 ? "message is on its" : "messages are on their", e->name,
-            e->concurrency, v->workers > 1 ? " in each instance" : "");
+            (unsigned long long)v->turn.out, v->turn.out == 1 ? "message is on its" : "messages are on their",
+            e->name, e->concurrency, v->workers > 1 ? " in each instance" : "");
     if (e != NULL && e->rate.count > 0)
-        SAY(v, "Endpoint %s has a rate: at most %lld in %s. Where that is used up it waits for the next.\n", e->name,
-            (long long)e->rate.count, span_words(v->arena, e->rate.period_us));
+        SAY(v, "Endpoint %s has a rate: at most %lld in %s. Where that is used up it waits for the next.\n",
+            e->name, (long long)e->rate.count, span_words(v->arena, e->rate.period_us));
 }
 
 static void say_ready(struct view *v)
@@ -301,7 +301,9 @@ static void say_turn(struct view *v)
             v->o->endpoint.size > 0 ? " to " : "", clean(v, v->o->endpoint));
     bool full = v->turn.room > 0 && v->turn.out >= v->turn.room, rated = e != NULL && e->rate.count > 0;
     if (full || rated)
-        SAY(v, "More go out with a larger %s%s%s of endpoint %s in the configuration: kill -HUP makes postrider run read it.\n",
+        SAY(v,
+            "More go out with a larger %s%s%s of endpoint %s in the configuration: kill -HUP makes postrider "
+            "run read it.\n",
             full ? "concurrency" : "", full && rated ? " or " : "", rated ? "rate" : "", e->name);
 }
 
@@ -479,7 +481,8 @@ static void add_dead_commands(struct view *v)
 {
     const struct listed *any;
     bool several = message_count_dead(v->o->reply, (pr_slice){ NULL, 0 }, &any) > 1;
-    const char *which = several ? arena_printf(v->arena, "%s --endpoint %s", v->id, clean(v, v->o->endpoint)).data : v->id;
+    const char *which =
+        several ? arena_printf(v->arena, "%s --endpoint %s", v->id, clean(v, v->o->endpoint)).data : v->id;
     if (pr_id_is_zero(v->l->edited_as)) {
         add(v, "dead replay", "deliver it after all, in its old place", which);
         add(v, "dead edit", "correct it first (or --file, --header, --to)",

@@ -46,8 +46,8 @@ static void payload_write(struct buf *b, const struct config *config, const stru
 }
 
 /* The message about a warning; its payload is in the arena. */
-static int message_about(const struct runtime_inside *in, struct arena *arena, const struct check *check, int64_t now_us,
-                         struct pr_message *ret, struct pr_error *reterr)
+static int message_about(const struct runtime_inside *in, struct arena *arena, const struct check *check,
+                         int64_t now_us, struct pr_message *ret, struct pr_error *reterr)
 {
     struct buf payload;
     buf_init(&payload, PAYLOAD_MAX);
@@ -88,10 +88,9 @@ static int raise_new(const struct runtime_inside *in, struct status *s, struct p
     struct pr_message messages[WARNINGS_MAX];
     bool is_new[WARNINGS_MAX];
     int rc = PR_OK, raised = 0;
-    const struct warnings warnings = { .names = names,
-                                       .count = warnings_of(s, checks, names),
-                                       .box = PR_STR("outbox"),
-                                       .messages = messages };
+    const struct warnings warnings = {
+        .names = names, .count = warnings_of(s, checks, names), .box = PR_STR("outbox"), .messages = messages
+    };
     for (size_t i = 0; i < warnings.count && rc == PR_OK; i++)
         rc = message_about(in, s->checks.arena, checks[i], s->boxes.now_us, &messages[i], reterr);
     if (rc != PR_OK || warnings.count == 0)

@@ -10,12 +10,11 @@
 static int look_before(struct store *store, const struct config *config, struct arena *arena,
                        const struct listed *listed, pr_slice endpoint, struct turn *t, struct pr_error *reterr)
 {
-    const struct query query = { .kind = QUERY_MESSAGES,
-                                 .brief = true,
-                                 .filter = { .box = listed->box,
-                                             .stream = listed->m.stream,
-                                             .state = -1,
-                                             .limit = STREAM_LOOKED_MAX } };
+    const struct query query = {
+        .kind = QUERY_MESSAGES,
+        .brief = true,
+        .filter = { .box = listed->box, .stream = listed->m.stream, .state = -1, .limit = STREAM_LOOKED_MAX }
+    };
     int rc = store_query(store, &query, arena, &t->stream, reterr);
     if (rc != PR_OK)
         return rc;
@@ -56,8 +55,9 @@ static int look_out(struct store *store, const struct config *config, struct are
     return rc;
 }
 
-int turn_look(struct store *store, const struct config *config, struct arena *arena, const struct listed *listed,
-              const struct config_endpoint *setting, uint64_t workers, struct turn *ret, struct pr_error *reterr)
+int turn_look(struct store *store, const struct config *config, struct arena *arena,
+              const struct listed *listed, const struct config_endpoint *setting, uint64_t workers,
+              struct turn *ret, struct pr_error *reterr)
 {
     int rc = PR_OK;
     *ret = (struct turn){ .room = setting != NULL ? (uint64_t)setting->concurrency * workers : 0 };

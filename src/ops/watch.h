@@ -10,8 +10,8 @@ int watch_near(const struct config *config);
 /* When something was sent last, by the totals in the store: an earlier look is needed to know. */
 struct watch_past {
     bool known;
-    uint64_t total;    /* what endpoints did, ever */
-    int64_t since_us;  /* it has stood still since then, at least */
+    uint64_t total;   /* what endpoints did, ever */
+    int64_t since_us; /* it has stood still since then, at least */
 };
 void watch_see(struct watch_past *past, const struct status *s);
 

@@ -411,9 +411,11 @@ static void watched_init(struct watched *w, int64_t now_us)
     w->config.endpoint_count = 1;
     w->config.watch.stuck_us = PR_SECONDS(60);
     w->box = (struct box_counts){ .name = PR_STR("outbox"), .ready = 1, .oldest_us = PR_SECONDS(1000) };
-    w->instance = (struct instance_info){
-        .name = PR_STR("i"), .box = PR_STR("outbox"), .lanes = 64, .lease_left_us = 1, .started_us = PR_SECONDS(900)
-    };
+    w->instance = (struct instance_info){ .name = PR_STR("i"),
+                                          .box = PR_STR("outbox"),
+                                          .lanes = 64,
+                                          .lease_left_us = 1,
+                                          .started_us = PR_SECONDS(900) };
     arena_init(&w->arena, 4096);
     w->s = (struct status){
         .config = &w->config,
