@@ -5,10 +5,10 @@
 
 #include "base/error.h"
 #include "base/util.h"
-#include "core/story.h"
 #include "cli/endpoint.h"
 #include "cli/message.h"
 #include "cli/why.h"
+#include "core/story.h"
 #include "ops/outlook.h"
 
 #include <jansson.h>

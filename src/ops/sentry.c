@@ -113,10 +113,8 @@ int sentry_look(const struct runtime_inside *in, struct watch_past *past, struct
         *s = (struct status){ .config = in->config, .store = in->store, .past = past, .checks.arena = &arena };
         rc = status_collect(s, reterr);
     }
-    if (rc == PR_OK) {
-        watch_see(past, s);
+    if (rc == PR_OK)
         rc = raise_new(in, s, reterr);
-    }
     arena_fini(&arena);
     return rc;
 }

@@ -12,7 +12,7 @@ struct status {
     struct query_reply boxes, endpoints, instances, failing;
     size_t *in_flight;   /* per endpoint */
     bool routed_unknown; /* too many to see which of them the routes send to a paused endpoint */
-    const struct watch_past *past; /* of earlier looks, see watch.h; NULL: there were none */
+    struct watch_past *past; /* of earlier looks, and of this one then: see watch.h; NULL: there were none */
     struct wal_report *slots;
     size_t slot_count;
     struct checks checks;

@@ -145,6 +145,8 @@ void watch_check(struct status *s)
     struct pr_error err;
     if (store_query(s->store, &query, s->checks.arena, &s->failing, &err) == PR_OK)
         watch_outcomes(s);
+    if (s->past != NULL)
+        watch_see(s->past, s);
     watch_progress(s);
     watch_age(s);
     watch_deaths(s);
