@@ -200,9 +200,11 @@ static bool is_time(int64_t us)
 
 static bool is_fingerprint(pr_slice text)
 {
-    for (size_t i = 0; i < text.size; i++)
-        if (memchr("0123456789abcdef", text.data[i], 16) == NULL)
+    for (size_t i = 0; i < text.size; i++) {
+        char c = text.data[i];
+        if ((c < '0' || c > '9') && (c < 'a' || c > 'f'))
             return false;
+    }
     return text.size == 0 || text.size == FINGERPRINT_SIZE - 1;
 }
 
