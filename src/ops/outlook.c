@@ -268,11 +268,13 @@ static void say_before(struct view *v)
 static void say_limits(struct view *v)
 {
     const struct config_endpoint *e = v->setting;
+    if (e == NULL)
+        return;
     if (v->turn.room > 0 && v->turn.out >= v->turn.room)
         SAY(v, "It waits for room: %llu %s way to endpoint %s, whose concurrency is %d%s.\n",
             (unsigned long long)v->turn.out, v->turn.out == 1 ? "message is on its" : "messages are on their",
             e->name, e->concurrency, v->workers > 1 ? " in each instance" : "");
-    if (e != NULL && e->rate.count > 0)
+    if (e->rate.count > 0)
         SAY(v, "Endpoint %s has a rate: at most %lld in %s. Where that is used up it waits for the next.\n",
             e->name, (long long)e->rate.count, span_words(v->arena, e->rate.period_us));
 }
@@ -300,7 +302,7 @@ static void say_turn(struct view *v)
         SAY(v, "Attempt %d%s%s, as soon as it is its turn.\n", v->l->m.attempts + 1,
             v->o->endpoint.size > 0 ? " to " : "", clean(v, v->o->endpoint));
     bool full = v->turn.room > 0 && v->turn.out >= v->turn.room, rated = e != NULL && e->rate.count > 0;
-    if (full || rated)
+    if (e != NULL && (full || rated))
         SAY(v,
             "More go out with a larger %s%s%s of endpoint %s in the configuration: kill -HUP makes postrider "
             "run read it.\n",

@@ -294,11 +294,13 @@ def test_export_and_import_are_byte_for_byte(place):  # B81, B87
     letters = os.path.join(place.path, "dead.jsonl")
     raw = os.path.join(place.path, "raw")
     odd = (bytes(range(256)), b"", b"\0", b"\xff\xfe", b"\xc3", 'quo"te\n\u00e4\U0001f680'.encode(), b"\\u0000", b'{"a": 1}')
+    ids = []
     for payload in odd:
         with open(raw, "wb") as file:
             file.write(payload)
-        place.dead("--file", raw, "--stream", "s", "--header", "h=v\u00e4", why="odd \u00e4")
-    noted = place.dead("--data", "x")
+        ids.append(place.send("--file", raw, "--stream", "s", "--header", "h=v\u00e4"))
+    noted = place.send("--data", "x")
+    place.ok("dead", "add", *ids, noted, "--why", "odd \u00e4")
     place.ok("dead", "note", noted, "more\nof \"it\"")
     before = place.json("dead", "list")
     with open(letters, "w") as file:
@@ -426,17 +428,15 @@ def test_every_command_that_changes_leaves_one_line_in_the_record(place):  # B20
         (("resume", "good"), "resume", 1, {"endpoint": "good"}),
         (("endpoints", "test", "good"), "endpoint_test", 1, {"endpoint": "good"}),
     ]
-    recorded = 0
-    for command, action, changed, target in table:
+    for command, *_ in table:
         if command[:2] == ("dead", "discard") and not os.path.exists(letters):
             with open(letters, "w") as file:
                 file.write(place.ok("dead", "export"))
         why = () if command[:2] in (("dead", "note"), ("dead", "add")) else ("--why", "so")
         place.ok(*command, *why, "--by", "ann")
-        lines = place.json("audit")
-        recorded += 1
-        assert len(lines) == recorded, (command, lines)
-        line = lines[0]
+    lines = place.json("audit")[::-1]
+    assert [line["action"] for line in lines] == [action for _, action, *_ in table], lines
+    for line, (command, action, changed, target) in zip(lines, table):
         assert (line["who"], line["action"], line["why"], line["changed"]) == ("ann", action, "so", changed), (command, line)
         assert {k: v for k, v in line["target"].items() if k not in ("limit", "until", "box")} == target, (command, line)
     # All of the commands, so that a new one is not forgotten; what these do not change is not recorded.
