@@ -53,8 +53,10 @@ static int target(struct cli *cli, const struct change *change, struct filter *r
     if (cli->arg_count == 0 && !by_filter)
         return cli_usage(cli, "%s wants %s, or a filter such as --endpoint NAME", cli->command->name,
                          cli->command->arguments);
-    if (cli->arg_count > 0 && by_filter)
-        return cli_usage(cli, "ids and filters exclude each other");
+    struct filter others = filter;
+    others.endpoint = (pr_slice){ NULL, 0 }; /* a message to several has one id, so both may be needed */
+    if (cli->arg_count > 0 && !filter_is_empty(&others))
+        return cli_usage(cli, "ids and filters exclude each other, but for --endpoint");
     if (change->kind == ADMIN_DEAD_ADD && !flag_given(&cli->flags, FLAG_WHY))
         return cli_usage(cli, "dead add wants --why TEXT: whoever finds it must know");
     if (change->kind == ADMIN_RELEASE && cli->arg_count == 1 &&

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/units.h"
 #include "base/util.h"
+#include "cli/output.h"
 #include "runtime/config_suggest.h"
 
 void cli_say(const char *format, ...)
@@ -354,10 +355,11 @@ void cli_print(const struct buf *line)
 
 int cli_finish(int code)
 {
-    if (fflush(stdout) == 0 && !ferror(stdout))
+    int failure = output_end();
+
+    if (failure == 0 || failure == EPIPE) /* "| head" has seen enough */
         return code;
-    if (errno != EPIPE) /* "| head" has seen enough */
-        cli_say("cannot write: %s", strerror(errno));
+    cli_say("cannot write: %s", strerror(failure));
     return code == EXIT_DONE ? EXIT_FAILED : code;
 }
 

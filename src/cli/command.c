@@ -81,6 +81,7 @@ const struct command commands[] = {
       "postrider dead show 0190163d-8694-739b-aea5-966c26f8ad91\n", 0, 1, 1, run_dead_show },
     { "dead replay", "[ID...]", "back to the box and place it came from, with new counters",
       "postrider dead replay 0190163d-8694-739b-aea5-966c26f8ad91\n"
+      "postrider dead replay 0190163d-8694-739b-aea5-966c26f8ad91 --endpoint billing   # it died at others, too\n"
       "postrider dead replay --endpoint billing --error 'no route' --dry-run\n"
       "postrider dead replay --endpoint billing --since 24h --yes\n"
       "postrider dead replay --fingerprint 5f1c2ab09d3e7746 --canary 5 --rate 100/s --yes\n",
@@ -92,7 +93,7 @@ const struct command commands[] = {
       FLAGS_DEAD | FLAGS_CHANGE, 0, ANY_NUMBER, run_change },
     { "dead add", "ID...", "make a message dead by hand",
       "postrider dead add 0190163d-8694-739b-aea5-966c26f8ad91 --why 'wrong amount'\n",
-      FLAG_BIT(WHY) | FLAG_BIT(BY) | FLAG_BIT(DRY_RUN) | FLAG_BIT(REASON), 1, ANY_NUMBER, run_change },
+      FLAG_BIT(WHY) | FLAG_BIT(BY) | FLAG_BIT(DRY_RUN) | FLAG_BIT(REASON) | FLAG_BIT(ENDPOINT), 1, ANY_NUMBER, run_change },
     { "dead groups", "", "dead letters by what went wrong: ten thousand failures as three problems",
       "postrider dead groups\n"
       "postrider dead groups --endpoint billing --since 24h --json\n"
@@ -134,7 +135,7 @@ const struct command commands[] = {
     { "endpoints test", "ENDPOINT", "send a marked test message there now, past the store, and say what happened",
       "postrider endpoints test billing\n"
       "postrider endpoints test billing --json\n",
-      0, 1, 1, run_endpoints_test },
+      FLAG_BIT(WHY) | FLAG_BIT(BY), 1, 1, run_endpoints_test },
     { "endpoints", "", "the same as endpoints list", "postrider endpoints\n", FLAG_BIT(FOR), 0, 0, run_endpoints },
     { "pause", "ENDPOINT", "send nothing to an endpoint; nothing is counted meanwhile",
       "postrider pause billing --for 5m --why 'they migrate'\n"

@@ -7,6 +7,7 @@
 #include "cli/send.h"
 #include "cli/table.h"
 #include "ops/change.h"
+#include "ops/message.h"
 
 #include <jansson.h>
 
@@ -120,12 +121,23 @@ static int merged_headers(struct cli *cli, pr_slice old, pr_slice changed, pr_sl
     return EXIT_FAILED;
 }
 
-static const struct listed *find_dead(const struct query_reply *reply)
+/* The one that is meant.  EXIT_DONE, or says why it is none, or which there are. */
+static int find_dead(struct cli *cli, const struct query_reply *reply, const struct listed **ret)
 {
-    for (size_t i = 0; i < reply->listed_count; i++)
-        if (reply->listed[i].state == STATE_DEAD)
-            return &reply->listed[i];
-    return NULL;
+    pr_slice endpoint = slice_from(cli->flags.values[FLAG_ENDPOINT]);
+    size_t count = message_count_dead(reply, endpoint, ret);
+
+    if (count == 1)
+        return EXIT_DONE;
+    if (count > 1)
+        return cli_usage(cli, "%s died on its way to several: add --endpoint NAME, one of %s", cli->args[0],
+                         message_dead_endpoints(&cli->arena, reply));
+    if (message_count_dead(reply, (pr_slice){ NULL, 0 }, ret) == 0)
+        cli_say("%s is not dead: it is %s", cli->args[0], state_name(reply->listed[0].state));
+    else
+        cli_say("%s did not die on its way to %s, but to %s", cli->args[0], cli->flags.values[FLAG_ENDPOINT],
+                message_dead_endpoints(&cli->arena, reply));
+    return EXIT_NOT_FOUND;
 }
 
 static int edit_parts(struct cli *cli, const struct listed *dead, struct buf *content, pr_slice parts[3],
@@ -186,11 +198,10 @@ int run_dead_edit(struct cli *cli)
 
     if (code != EXIT_DONE)
         return code;
-    const struct listed *dead = find_dead(&found);
-    if (dead == NULL) {
-        cli_say("%s is not dead: it is %s", cli->args[0], state_name(found.listed[0].state));
-        return EXIT_NOT_FOUND;
-    }
+    const struct listed *dead;
+    code = find_dead(cli, &found, &dead);
+    if (code != EXIT_DONE)
+        return code;
     code = send_to_is_known(cli);
     if (code == EXIT_DONE)
         code = edit_parts(cli, dead, &content, parts, &edit);

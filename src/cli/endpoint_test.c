@@ -105,6 +105,24 @@ static void print_words(const struct config_endpoint *endpoint, const struct pr_
            r->error != NULL ? ": " : "", r->error != NULL ? r->error : "", took_us / 1000);
 }
 
+/* A test is past the store, but not past the record.  An endpoint can be tried before there is a store at all. */
+static void record(struct cli *cli, const struct config_endpoint *endpoint, bool taken)
+{
+    const struct admin_reply outcome = { .matched = 1, .changed = taken, .refused = !taken };
+    const struct admin admin = { .kind = ADMIN_ENDPOINT_TEST,
+                                 .filter = { .endpoint = slice_from(endpoint->name), .state = -1 },
+                                 .by = cli_user(cli),
+                                 .why = slice_from(cli->flags.values[FLAG_WHY]),
+                                 .outcome = &outcome };
+    struct admin_reply reply;
+    struct pr_error err;
+
+    if (cli_open_store(cli) != EXIT_DONE)
+        cli_say("so the test is not in the record");
+    else if (store_admin(&cli->store, &admin, &reply, &err) != PR_OK)
+        cli_say("the test is not in the record: %s", err.text);
+}
+
 int run_endpoints_test(struct cli *cli)
 {
     const struct config_endpoint *endpoint = NULL;
@@ -133,6 +151,7 @@ int run_endpoints_test(struct cli *cli)
     else
         print_words(endpoint, &message, &result, took_us);
     code = result.outcome == SEND_OK ? EXIT_DONE : EXIT_FAILED;
+    record(cli, endpoint, code == EXIT_DONE);
     delivery_result_fini(&result);
     return code;
 }

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "cli/output.h"
 
 #define CLI_ARENA_BLOCK 65536
 
@@ -120,6 +121,7 @@ int main(int argc, char **argv)
         int count = words_of(arguments, argc, words);
 
         (void)signal(SIGPIPE, SIG_IGN);
+        output_open();
         arena_init(&cli.arena, CLI_ARENA_BLOCK);
         cli.args = args;
         cli.command = command_find(words, count, &used);

@@ -6,6 +6,9 @@
 #include "base/base64.h"
 #include "base/utf8.h"
 #include "cli/endpoint.h"
+#include "core/story.h"
+
+#include <jansson.h>
 
 int message_find(struct cli *cli, struct query_reply *ret_reply)
 {
@@ -92,6 +95,27 @@ static void print_wait(struct cli *cli, const struct breaker_info *b, int64_t no
     print_time(cli, "next probe", b->until_us, now_us);
 }
 
+/* In a life before: notes go with the story of a message that was replayed. */
+static void print_noted(struct cli *cli, pr_slice text, pr_slice said)
+{
+    json_t *story = text.size > 0 ? json_loadb(text.data, text.size, 0, NULL) : NULL, *line;
+    size_t i;
+
+    json_array_foreach(story, i, line)
+    {
+        const char *step = json_string_value(json_object_get(line, "step"));
+        const char *who = json_string_value(json_object_get(line, "rule"));
+        const char *note = json_string_value(json_object_get(line, "error"));
+
+        if (step != NULL && note != NULL && strcmp(step, STORY_NOTE) == 0 &&
+            !slice_contains(said, slice_from(note)))
+            print_field(
+                cli, "noted",
+                arena_printf(&cli->arena, "%s%s%s", who != NULL ? who : "", who != NULL ? ": " : "", note));
+    }
+    json_decref(story);
+}
+
 void message_print(struct cli *cli, const struct query_reply *reply, const struct listed *l)
 {
     int64_t now_us = reply->now_us;
@@ -126,6 +150,7 @@ void message_print(struct cli *cli, const struct query_reply *reply, const struc
     print_field(cli, "rule", l->rule);
     print_field(cli, "fingerprint", l->fingerprint);
     print_field(cli, "note", l->note);
+    print_noted(cli, m->story, l->note);
     if (!pr_id_is_zero(l->edited_as)) {
         char edited[PR_ID_TEXT_SIZE];
 

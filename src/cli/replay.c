@@ -51,6 +51,8 @@ static int read_wishes(struct cli *cli, struct replay *r)
 
     if (code != EXIT_DONE)
         return code;
+    if (canary == 0 && flag_given(&cli->flags, FLAG_CANARY))
+        return cli_usage(cli, "--canary 0 would be none: leave it out, or let one go first");
     r->canary = (size_t)canary;
     if (rate != NULL && !replay_rate_parse(slice_from(rate), &r->rate))
         return cli_usage(cli, "--rate: \"%s\" is not like 100/s", rate);

@@ -49,10 +49,11 @@ size_t text_width(pr_slice text)
 size_t terminal_width(FILE *out)
 {
     struct winsize size;
+    int fd = out == stdout ? STDOUT_FILENO : fileno(out); /* it has none of its own, see output.h */
 
-    if (!isatty(fileno(out)))
+    if (!isatty(fd))
         return 0;
-    return ioctl(fileno(out), TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+    return ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
 void table_init(struct table *t, struct arena *arena, const char *heads)

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "cli/cli.h"
+#include "cli/output.h"
 #include "ops/export.h"
 
 #define PAGE 200
@@ -36,7 +37,7 @@ int run_dead_export(struct cli *cli)
 
     query.filter.limit = PAGE;
     arena_init(&arena, 65536);
-    while (code == EXIT_DONE && reply.more) {
+    while (code == EXIT_DONE && reply.more && !output_is_over()) {
         arena_reset(&arena);
         if (store_query(&cli->store, &query, &arena, &reply, &err) != PR_OK) {
             code = cli_fault(&err);
@@ -50,7 +51,7 @@ int run_dead_export(struct cli *cli)
         count += reply.listed_count;
     }
     arena_fini(&arena);
-    if (code == EXIT_DONE)
+    if (code == EXIT_DONE && !output_is_over())
         cli_say("%" PRIu64 " exported", count);
     if (damaged > 0)
         cli_say("%" PRIu64 " of them cannot be decoded as a whole: what could be read is there", damaged);
@@ -85,8 +86,12 @@ static int batch_store(struct batch *b)
     };
     if (b->count == 0)
         return EXIT_DONE;
-    if (store_admin(&b->cli->store, &admin, &reply, &err) != PR_OK)
+    int rc = store_admin(&b->cli->store, &admin, &reply, &err);
+    if (rc != PR_OK) { /* what is there already is left out, so the same file can be imported again */
+        cli_say("from line %" PRIu64 " on %s was imported", b->lines[0],
+                rc == PR_EUNCERTAIN ? "it is not known whether anything" : "nothing");
         return cli_fault(&err);
+    }
     for (size_t i = 0; i < b->count; i++) {
         char id[PR_ID_TEXT_SIZE];
 
@@ -111,6 +116,7 @@ static int import_lines(struct batch *b, FILE *in, const char *name)
     char *line = NULL;
     size_t room = 0;
     uint64_t number = 0;
+    struct pr_error err;
     int code = EXIT_DONE;
 
     errno = 0;
@@ -118,12 +124,11 @@ static int import_lines(struct batch *b, FILE *in, const char *name)
         number++;
         if (strspn(line, " \t\r\n") == (size_t)size)
             continue;
-        json_t *object = json_loadb(line, (size_t)size, JSON_ALLOW_NUL, NULL);
-        const char *wrong = json_is_object(object) ? export_read(&b->arena, object, &b->letters[b->count])
-                                                   : "is not a JSON object";
+        json_t *object = json_loadb(line, (size_t)size, JSON_ALLOW_NUL | JSON_REJECT_DUPLICATES, NULL);
+        int rc = export_read(&b->arena, object, &b->letters[b->count], &err);
         json_decref(object);
-        if (wrong != NULL) { /* B87: it costs only itself */
-            cli_say("%s:%" PRIu64 " %s", name, number, wrong);
+        if (rc != PR_OK) { /* B87: it costs only itself */
+            cli_say("%s:%" PRIu64 " %s", name, number, err.text);
             b->wrong++;
             continue;
         }

@@ -8,6 +8,7 @@
 #include "cli/endpoint.h"
 #include "cli/message.h"
 #include "cli/why.h"
+#include "core/story.h"
 #include "ops/outlook.h"
 
 #include <jansson.h>
@@ -54,13 +55,10 @@ static const char *text_of(const struct why *y, const json_t *line, const char *
 static const char *step_words(const char *step)
 {
     static const char *const words[][2] = {
-        { "retry", "to be tried again" },
-        { "retry_now", "to be tried again at once" },
-        { "dead_letter", "dead" },
-        { "park", "parked" },
-        { "discard", "discarded" },
-        { "replay", "replayed" },
-        { "edit", "corrected, and sent in place of the one that died" },
+        { "retry", "to be tried again" }, { "retry_now", "to be tried again at once" },
+        { "dead_letter", "dead" },        { "park", "parked" },
+        { "discard", "discarded" },       { "replay", "replayed" },
+        { STORY_NOTE, "noted" },          { "edit", "corrected, and sent in place of the one that died" },
     };
 
     for (size_t i = 0; i < ARRAY_LENGTH(words); i++)

@@ -7,6 +7,22 @@
 #include "core/message.h"
 #include "core/reason.h"
 
+static bool is_note(pr_slice line)
+{
+    return slice_contains(line, PR_STR("\"step\":\"" STORY_NOTE "\"")); /* in a text its quotes would be escaped */
+}
+
+/* Which of them goes first. */
+static int choose_dropped(const pr_slice lines[], int count)
+{
+    int dropped = 0, notes = 0;
+
+    for (int i = count - 1; i >= 0; i--)
+        if (!is_note(lines[i]) || ++notes > STORY_NOTES_KEPT)
+            dropped = i;
+    return dropped;
+}
+
 /* Where the lines of a story begin and end: the top-level objects of the array.  -1: it is no story. */
 static int find_lines(pr_slice story, pr_slice lines[], int max)
 {
@@ -30,7 +46,7 @@ static int find_lines(pr_slice story, pr_slice lines[], int max)
                 start = i;
         } else if ((c == '}' || c == ']') && --depth == 0) {
             if (count == max) /* keep the latest */
-                for (int k = 1; k < max; k++)
+                for (int k = choose_dropped(lines, count) + 1; k < max; k++)
                     lines[k - 1] = lines[k];
             else
                 count++;

@@ -15,6 +15,11 @@ struct story_line {
     int64_t     next_us;     /* when it goes on; 0: left out */
 };
 
+/* What a person noted down: it is there for whoever comes next, so of these the latest are kept when other lines are
+ * dropped. */
+#define STORY_NOTE "note"
+#define STORY_NOTES_KEPT 4
+
 /* Write story with line appended, the oldest lines dropped, into ret.  A story that cannot
  * be read is started anew. */
 void story_append(pr_slice story, const struct story_line *line, struct buf *ret);

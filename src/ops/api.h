@@ -73,7 +73,7 @@ const char *body_field_type(pr_slice name);
 bool body_check(struct api *x);
 const char *body_text(const struct api *x, const char *name); /* NULL: not there */
 bool body_true(const struct api *x, const char *name);
-/* "ids" and "filter" as one filter; at least one of them is needed.  False: answered. */
+/* "ids" or "filter" as one filter; beside ids it may name the endpoint.  False: answered. */
 bool body_filter(struct api *x, struct filter *ret);
 
 /* ---- The functions of the routes ---- */
@@ -116,6 +116,8 @@ void api_replay_start(struct api *x, const struct admin *admin);
 /* What was done, as an object; everybody who listens is told. */
 struct admin_reply;
 void api_report_change(struct api *x, const struct admin *admin, const struct admin_reply *reply);
+/* Write down what was done past the store's own orders.  False: the fault is the answer. */
+bool api_record(struct api *x, const struct admin *admin);
 /* A page of messages, in an object that was begun: "messages":[...],"more":...,"next":...} */
 void api_page(struct api *x, const struct query_reply *reply, bool of_boxes);
 /* ... its end: "more", "next" and the brace. */

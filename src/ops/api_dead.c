@@ -7,6 +7,7 @@
 #include "ops/api.h"
 #include "ops/change.h"
 #include "ops/member.h"
+#include "ops/message.h"
 #include "ops/row.h"
 
 void api_dead_list(struct api *x)
@@ -146,19 +147,38 @@ static int edit_parts(struct api *x, pr_slice ret[3], struct dead_edit *edit, st
     return change_check_edit(edit, (size_t)x->in.config->payload_max, reterr);
 }
 
+/* Has it died on its way to one endpoint only?  Where it is not dead, the order itself says so. */
+static bool is_one(struct api *x, const struct filter *filter)
+{
+    const struct query query = { .kind = QUERY_ID, .filter = *filter };
+    struct query_reply reply;
+    const struct listed *any;
+    if (!api_query(x, &query, &reply))
+        return false;
+    if (message_count_dead(&reply, filter->endpoint, &any) <= 1)
+        return true;
+    api_error(
+        x, 409, "ambiguous",
+        arena_printf(&x->arena, "name the endpoint: one of %s", message_dead_endpoints(&x->arena, &reply)).data,
+        "it died on its way to several");
+    return false;
+}
+
 void api_dead_edit(struct api *x)
 {
     pr_id id;
     pr_slice parts[3];
     struct dead_edit edit = { 0 };
-    struct admin admin = { .kind = ADMIN_DEAD_EDIT,
-                           .filter = { .state = -1, .ids = &id, .id_count = 1 },
-                           .by = x->who,
-                           .why = slice_from(body_text(x, "why")),
-                           .dry_run = body_true(x, "dry_run"),
-                           .edit = &edit };
+    struct admin admin = {
+        .kind = ADMIN_DEAD_EDIT,
+        .filter = { .state = -1, .ids = &id, .id_count = 1, .endpoint = slice_from(body_text(x, "endpoint")) },
+        .by = x->who,
+        .why = slice_from(body_text(x, "why")),
+        .dry_run = body_true(x, "dry_run"),
+        .edit = &edit
+    };
     struct pr_error error;
-    if (!api_id(x, &id))
+    if (!api_id(x, &id) || !is_one(x, &admin.filter))
         return;
     int rc = edit_parts(x, parts, &edit, &error);
     if (rc < 0) {

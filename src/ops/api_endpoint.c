@@ -156,10 +156,16 @@ void api_endpoint_test(struct api *x)
                             .destination = x->part,
                             .source = PR_STR("postrider"),
                             .payload = PR_STR("{\"test\":true}") };
+    const struct admin_reply outcome = { .matched = 1, .changed = 1 };
+    const struct admin admin = { .kind = ADMIN_ENDPOINT_TEST,
+                                 .filter = { .endpoint = x->part, .state = -1 },
+                                 .by = x->who,
+                                 .why = slice_from(body_text(x, "why")),
+                                 .outcome = &outcome };
     struct pr_error error;
     pr_id id;
     char text[PR_ID_TEXT_SIZE];
-    if (!is_known(x))
+    if (!is_known(x) || !api_record(x, &admin)) /* first: nothing is sent that nobody knows of */
         return;
     int rc = store_enqueue(x->in.store, PR_STR("outbox"), &m, 1, (size_t)x->in.config->payload_max, &id, NULL,
                            &error);

@@ -26,12 +26,10 @@ static bool take_letters(struct api *x, struct admin *admin, struct listed *lett
 {
     const json_t *list = json_object_get(x->json, "letters");
     for (size_t i = 0; i < admin->letter_count; i++) {
-        const json_t *object = json_array_get(list, i);
-        const char *wrong =
-            json_is_object(object) ? export_read(&x->arena, object, &letters[i]) : "is not an object";
-        if (wrong != NULL) {
+        struct pr_error error;
+        if (export_read(&x->arena, json_array_get(list, i), &letters[i], &error) != PR_OK) {
             api_error(x, 400, "invalid", "take them from GET /v1/dead/export; nothing was imported",
-                      "letters: entry %zu %s", i + 1, wrong);
+                      "letters: entry %zu %s", i + 1, error.text);
             return false;
         }
     }

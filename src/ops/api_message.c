@@ -151,6 +151,18 @@ void api_report_change(struct api *x, const struct admin *admin, const struct ad
     feed_put(runtime_feed(x->rt), &what);
 }
 
+bool api_record(struct api *x, const struct admin *admin)
+{
+    struct admin_reply reply;
+    struct pr_error error;
+    int rc = store_admin(x->in.store, admin, &reply, &error);
+    if (rc < 0) {
+        error.code = rc;
+        api_fault(x, &error);
+    }
+    return rc >= 0;
+}
+
 static enum admin_kind change_kind(const struct api *x)
 {
     static const struct {

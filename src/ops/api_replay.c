@@ -22,14 +22,15 @@ static int take_wishes(struct api *x, struct replay *r, struct pr_error *reterr)
 {
     const json_t *rate = json_object_get(x->json, "rate"), *canary = json_object_get(x->json, "canary");
     const char *wait = body_text(x, "canary_wait");
-    json_int_t first = json_integer_value(canary);
+    json_int_t first = canary != NULL ? json_integer_value(canary) : 1;
     if (json_is_integer(rate) && json_integer_value(rate) > 0 && json_integer_value(rate) <= REPLAY_RATE_MAX)
         r->rate = (uint64_t)json_integer_value(rate);
     else if (rate != NULL && !replay_rate_parse(slice_from(json_string_value(rate)), &r->rate))
         return error_set(reterr, PR_EINVAL, "rate: write 100/s, at most %d", REPLAY_RATE_MAX);
-    if (first < 0 || first > REPLAY_CANARY_MAX)
-        return error_set(reterr, PR_EINVAL, "canary: a number up to %d", REPLAY_CANARY_MAX);
-    r->canary = (size_t)first;
+    if (first < 1 || first > REPLAY_CANARY_MAX)
+        return error_set(reterr, PR_EINVAL, "canary: a number from 1 to %d; without one leave it out",
+                         REPLAY_CANARY_MAX);
+    r->canary = canary != NULL ? (size_t)first : 0;
     if (wait != NULL &&
         (duration_parse(slice_from(wait), &r->canary_wait_us) != PR_OK || r->canary_wait_us <= 0))
         return error_set(reterr, PR_EINVAL, "canary_wait: \"%.60s\" is not a time; write 30s, 5m", wait);
@@ -72,6 +73,18 @@ void api_replay(struct api *x)
         replay_json(x, id);
 }
 
+/* Each step of a replay is in the audit; so is who stopped it, or let it go on. */
+static bool record(struct api *x, enum admin_kind kind, pr_id replay)
+{
+    const struct admin_reply outcome = { .matched = 1, .changed = 1 };
+    const struct admin admin = { .kind = kind,
+                                 .filter = { .state = -1, .ids = &replay, .id_count = 1 },
+                                 .by = x->who,
+                                 .why = slice_from(body_text(x, "why")),
+                                 .outcome = &outcome };
+    return api_record(x, &admin);
+}
+
 void api_replay_change(struct api *x)
 {
     bool stop = slice_ends_with(slice_from(x->route->path), PR_STR("/stop"));
@@ -82,6 +95,6 @@ void api_replay_change(struct api *x)
     if (rc == PR_STALE)
         api_error(x, 409, "refused", "GET /v1/replays/ID says how it stands",
                   stop ? "it has ended already" : "it is under way, or it has done everything");
-    else
+    else if (rc != PR_OK || record(x, stop ? ADMIN_REPLAY_STOP : ADMIN_REPLAY_RESUME, id))
         replay_json(x, id);
 }

@@ -135,12 +135,16 @@ bool body_filter(struct api *x, struct filter *ret)
     json_t *ids = json_object_get(x->json, "ids"), *filter = json_object_get(x->json, "filter");
     int rc = PR_OK;
     *ret = api_filter_init(x);
-    if ((ids == NULL) == (filter == NULL))
-        rc = error_set(&error, PR_EINVAL, "say which: ids or filter, one of them");
-    else if (ids != NULL)
-        rc = take_ids(x, ids, ret, &error);
-    else
+    if (ids == NULL && filter == NULL)
+        rc = error_set(&error, PR_EINVAL, "say which: ids or filter");
+    if (rc == PR_OK && filter != NULL)
         rc = take_filter(x, filter, ret, &error);
+    struct filter others = *ret;
+    others.endpoint = (pr_slice){ NULL, 0 }; /* a message to several has one id, so both may be needed */
+    if (rc == PR_OK && ids != NULL && (!filter_is_empty(&others) || ret->limit > 0 || ret->after > 0))
+        rc = error_set(&error, PR_EINVAL, "ids and filter exclude each other, but for endpoint");
+    if (rc == PR_OK && ids != NULL)
+        rc = take_ids(x, ids, ret, &error);
     if (rc == PR_OK && filter != NULL && filter_is_empty(ret))
         rc = error_set(&error, PR_EINVAL, "the filter is empty: it would mean everything");
     if (rc < 0)

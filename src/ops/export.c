@@ -1,13 +1,21 @@
 #include "ops/export.h"
 
+#include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/base64.h"
 #include "base/buf.h"
+#include "base/error.h"
 #include "base/slice.h"
 #include "base/utf8.h"
+#include "base/util.h"
+#include "core/fingerprint.h"
+#include "store/audit.h"
 
 #define FORMAT 1
+#define TIME_LAST_US INT64_C(253402300799999999) /* the year 9999 */
+#define UTF8_BYTES_MAX 4                         /* of a character */
 #define TEXT_MAX (SIZE_MAX / 4) /* of one text in base64: it is in memory already */
 
 /* The members, each once: for writing and for reading. */
@@ -21,11 +29,20 @@
                     X("endpoint", endpoint) X("rule", rule) X("fingerprint", fingerprint) X("note", note)      \
                         X("payload", m.payload)
 #define NUMBERS(X)                                                                                             \
-    X("seq", m.seq)                                                                                            \
-    X("status", m.status)                                                                                      \
-    X("attempts", m.attempts) X("failures", m.failures) X("reason", m.reason) X("cause", cause)                \
-        X("limit", limit) X("created_us", m.created_us) X("due_us", m.due_us) X("expires_us", m.expires_us)    \
-            X("failed_us", m.failed_us) X("died_us", died_us) X("event", m.event) X("released", m.released)
+    X("seq", m.seq, 1, INT64_MAX)                                                                              \
+    X("status", m.status, 0, INT32_MAX)                                                                        \
+    X("attempts", m.attempts, 0, COUNTER_MAX)                                                                  \
+    X("failures", m.failures, 0, COUNTER_MAX)                                                                  \
+    X("reason", m.reason, 0, INT16_MAX)                                                                        \
+    X("cause", cause, 1, INT16_MAX)                                                                            \
+    X("limit", limit, 0, COUNTER_MAX)                                                                          \
+    X("created_us", m.created_us, 1, TIME_LAST_US)                                                             \
+    X("due_us", m.due_us, 0, PR_NEVER)                                                                         \
+    X("expires_us", m.expires_us, 0, PR_NEVER)                                                                 \
+    X("failed_us", m.failed_us, 0, TIME_LAST_US)                                                               \
+    X("died_us", died_us, 1, TIME_LAST_US)                                                                     \
+    X("event", m.event, 0, 1)                                                                                  \
+    X("released", m.released, 0, 1)
 
 /* ---- Out ---- */
 
@@ -67,7 +84,7 @@ void export_write(struct json_writer *w, const struct listed *l)
 #define X(key, member) write_text(w, key, l->member);
     TEXTS(X)
 #undef X
-#define X(key, member)                                                                                         \
+#define X(key, member, min, max)                                                                               \
     json_key(w, key);                                                                                          \
     json_int(w, l->member);
     NUMBERS(X)
@@ -79,7 +96,24 @@ void export_write(struct json_writer *w, const struct listed *l)
 
 /* ---- In ---- */
 
-static bool read_text(struct arena *arena, const json_t *object, const char *key, pr_slice *ret)
+static int wrong(struct pr_error *reterr, const char *key, const char *what)
+{
+    return error_set(reterr, PR_EINVAL, "%s: %s", key, what);
+}
+
+/* A text that every store can keep; only a payload may be anything. */
+static int check_text(const char *key, pr_slice text, struct pr_error *reterr)
+{
+    bool is_any = strcmp(key, "payload") == 0;
+    if (is_any || text.size == 0)
+        return PR_OK;
+    if (!utf8_valid(text) || memchr(text.data, '\0', text.size) != NULL)
+        return wrong(reterr, key, "it is not UTF-8, or there is a zero byte in it");
+    return PR_OK;
+}
+
+static int read_text(struct arena *arena, const json_t *object, const char *key, pr_slice *ret,
+                     struct pr_error *reterr)
 {
     char name[64];
     const json_t *plain = json_object_get(object, key);
@@ -88,49 +122,148 @@ static bool read_text(struct arena *arena, const json_t *object, const char *key
     *ret = (pr_slice){ NULL, 0 };
     (void)snprintf(name, sizeof(name), "%s_base64", key);
     const json_t *coded = json_object_get(object, name);
-    if (plain != NULL) {
-        if (json_is_string(plain))
-            *ret = slice_dup(arena, (pr_slice){ json_string_value(plain), json_string_length(plain) });
-        return ret->data != NULL;
-    }
-    if (coded == NULL)
-        return true;
+    if (plain != NULL && coded != NULL)
+        return wrong(reterr, key, "it is there twice, as text and in base64");
+    if (plain == NULL && coded == NULL)
+        return PR_OK;
+    if (!json_is_string(plain != NULL ? plain : coded))
+        return wrong(reterr, key, "it is not a text");
+    pr_slice text = { json_string_value(plain != NULL ? plain : coded),
+                      json_string_length(plain != NULL ? plain : coded) };
     buf_init(&bytes, TEXT_MAX);
-    if (json_is_string(coded) &&
-        base64_decode(&bytes, (pr_slice){ json_string_value(coded), json_string_length(coded) }) == PR_OK)
-        *ret = slice_dup(arena, buf_slice(&bytes));
+    int rc = coded != NULL ? base64_decode(&bytes, text) : PR_OK;
+    *ret = slice_dup(arena, coded != NULL ? buf_slice(&bytes) : text);
     buf_fini(&bytes);
-    return ret->data != NULL;
+    if (rc != PR_OK)
+        return wrong(reterr, name, "it is not base64");
+    if (ret->data == NULL)
+        return error_set(reterr, PR_ENOMEM, "no memory for a letter");
+    return check_text(key, *ret, reterr);
 }
 
-static bool read_id(const json_t *object, const char *key, pr_id *ret)
+static int read_number(const json_t *object, const char *key, int64_t min, int64_t max, int64_t *ret,
+                       struct pr_error *reterr)
+{
+    const json_t *number = json_object_get(object, key);
+
+    *ret = json_integer_value(number);
+    if (json_is_integer(number) && *ret >= min && *ret <= max)
+        return PR_OK;
+    return error_set(reterr, PR_EINVAL, "%s: it is not a whole number from %" PRId64 " to %" PRId64, key, min,
+                     max);
+}
+
+static int read_id(const json_t *object, const char *key, pr_id *ret, struct pr_error *reterr)
 {
     const char *text = json_string_value(json_object_get(object, key));
 
-    return text != NULL && pr_id_parse(slice_from(text), ret) == PR_OK;
+    if (text != NULL && pr_id_parse(slice_from(text), ret) == PR_OK && !pr_id_is_zero(*ret))
+        return PR_OK;
+    return wrong(reterr, key, "it is not an id such as 0190163d-8694-739b-aea5-966c26f8ad91");
 }
 
-const char *export_read(struct arena *arena, const json_t *object, struct listed *l)
+static bool is_known(const char *key)
 {
-    *l = (struct listed){ .state = STATE_DEAD };
+    static const char *const names[] = { "postrider_dead_letter", "id", "edited_as",
+#define X(key, member) key, key "_base64",
+                                         TEXTS(X)
+#undef X
+#define X(key, member, min, max) key,
+                                             NUMBERS(X)
+#undef X
+    };
+    for (size_t i = 0; i < ARRAY_LENGTH(names); i++)
+        if (strcmp(names[i], key) == 0)
+            return true;
+    return false;
+}
+
+static int check_members(const json_t *object, struct pr_error *reterr)
+{
+    const char *key;
+    json_t *value;
+
     if (json_integer_value(json_object_get(object, "postrider_dead_letter")) != FORMAT)
-        return "is not a dead letter of postrider dead export";
-    if (!read_id(object, "id", &l->m.id))
-        return "has no id";
+        return error_set(reterr, PR_EINVAL, "is not a dead letter of postrider dead export");
+    json_object_foreach((json_t *)(uintptr_t)object, key, value)
+    {
+        if (!is_known(key))
+            return error_set(reterr, PR_EINVAL, "%.60s: a dead letter has none", key);
+    }
+    return PR_OK;
+}
+
+static bool is_time(int64_t us)
+{
+    return us <= TIME_LAST_US || us == PR_NEVER;
+}
+
+static bool is_fingerprint(pr_slice text)
+{
+    for (size_t i = 0; i < text.size; i++) {
+        char c = text.data[i];
+        if ((c < '0' || c > '9') && (c < 'a' || c > 'f'))
+            return false;
+    }
+    return text.size == 0 || text.size == FINGERPRINT_SIZE - 1;
+}
+
+/* An array of objects, as it is kept with a message. */
+static bool is_story(pr_slice text)
+{
+    json_t *story = text.size > 0 ? json_loadb(text.data, text.size, 0, NULL) : json_array();
+    bool right = json_is_array(story);
+
+    for (size_t i = 0; right && i < json_array_size(story); i++)
+        right = json_is_object(json_array_get(story, i));
+    json_decref(story);
+    return right;
+}
+
+/* What the members mean, each by itself in range. */
+static int check_letter(const struct listed *l, struct pr_error *reterr)
+{
+    if (!name_is_valid(l->box))
+        return wrong(reterr, "box", "it is not the name of a box");
+    if (l->m.reason != PR_REASON_NONE && !reason_is_known(l->m.reason))
+        return wrong(reterr, "reason", "there is none of this number");
+    if (!reason_is_known(l->cause))
+        return wrong(reterr, "cause", "there is no reason of this number");
+    if (!is_time(l->m.due_us))
+        return wrong(reterr, "due_us", "it is not a time before the year 10000");
+    if (!is_time(l->m.expires_us))
+        return wrong(reterr, "expires_us", "it is not a time before the year 10000");
+    if (!is_fingerprint(l->fingerprint))
+        return wrong(reterr, "fingerprint", "it is not of 16 digits 0 to f");
+    if (!is_story(l->m.story))
+        return wrong(reterr, "story", "it is not a JSON array of objects");
+    if (l->note.size > NOTE_KEPT_MAX * UTF8_BYTES_MAX)
+        return wrong(reterr, "note", "it is too long");
+    return message_check(&l->m, PR_PAYLOAD_MAX, reterr);
+}
+
+int export_read(struct arena *arena, const json_t *object, struct listed *l, struct pr_error *reterr)
+{
+    int64_t number;
+    int rc = json_is_object(object) ? check_members(object, reterr)
+                                    : error_set(reterr, PR_EINVAL, "is not a JSON object");
+
+    *l = (struct listed){ .state = STATE_DEAD };
+    if (rc == PR_OK)
+        rc = read_id(object, "id", &l->m.id, reterr);
+    if (rc == PR_OK && json_object_get(object, "edited_as") != NULL)
+        rc = read_id(object, "edited_as", &l->edited_as, reterr);
 #define X(key, member)                                                                                         \
-    if (!read_text(arena, object, key, &l->member))                                                            \
-        return "has a " key " that is no text";
+    if (rc == PR_OK)                                                                                           \
+        rc = read_text(arena, object, key, &l->member, reterr);
     TEXTS(X)
 #undef X
-#define X(key, member)                                                                                         \
-    if (!json_is_integer(json_object_get(object, key)))                                                        \
-        return "has no number " key;                                                                           \
-    l->member = json_integer_value(json_object_get(object, key));
+#define X(key, member, min, max)                                                                               \
+    if (rc == PR_OK)                                                                                           \
+        rc = read_number(object, key, min, max, &number, reterr);                                              \
+    if (rc == PR_OK)                                                                                           \
+        l->member = (__typeof__(l->member))number;
     NUMBERS(X)
 #undef X
-    if (json_object_get(object, "edited_as") != NULL && !read_id(object, "edited_as", &l->edited_as))
-        return "has an edited_as that is no id";
-    if (l->box.size == 0 || l->m.type.size == 0 || l->died_us <= 0 || l->m.created_us <= 0 || l->m.due_us < 0)
-        return "lacks its box, its type or its times";
-    return slice_is_json_object(l->m.headers) ? NULL : "has headers that are no JSON object";
+    return rc == PR_OK ? check_letter(l, reterr) : rc;
 }

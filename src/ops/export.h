@@ -11,7 +11,8 @@
 #include "store/store.h"
 
 void export_write(struct json_writer *w, const struct listed *letter);
-/* What is missing or wrong in it; NULL: it is a letter.  Its texts are in the arena. */
-const char *export_read(struct arena *arena, const json_t *object, struct listed *ret);
+/* Its texts are in the arena.  Fault PR_EINVAL, PR_ETOOBIG, PR_ENOMEM: what is wrong with it, by its member's name. */
+PR_MUST_CHECK int export_read(struct arena *arena, const json_t *object, struct listed *ret,
+                              struct pr_error *reterr);
 
 #endif

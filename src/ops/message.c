@@ -9,6 +9,7 @@
 #include "core/story.h"
 #include "ops/endpoint.h"
 #include "ops/member.h"
+#include "ops/words.h"
 
 #define TEXT_MAX (SIZE_MAX / 4) /* of one payload as base64: it is in memory already */
 
@@ -30,6 +31,33 @@ bool message_was_poison(const struct listed *listed)
 {
     return listed->state == STATE_DEAD && slice_eq_cstr(listed->rule, "poison") &&
            message_unexplained(&listed->m) > 0;
+}
+
+size_t message_count_dead(const struct query_reply *reply, pr_slice endpoint, const struct listed **ret)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < reply->listed_count; i++) {
+        const struct listed *l = &reply->listed[i];
+
+        if (l->state != STATE_DEAD || (endpoint.size > 0 && !slice_eq(message_endpoint(l), endpoint)))
+            continue;
+        *ret = l;
+        count++;
+    }
+    return count;
+}
+
+const char *message_dead_endpoints(struct arena *arena, const struct query_reply *reply)
+{
+    const char *names = "";
+
+    for (size_t i = 0; i < reply->listed_count && names != NULL; i++)
+        if (reply->listed[i].state == STATE_DEAD)
+            names = arena_printf(arena, "%s%s%s", names, names[0] != '\0' ? ", " : "",
+                                 text_clean_copy(arena, message_endpoint(&reply->listed[i])))
+                        .data;
+    return names != NULL ? names : "";
 }
 
 /* ---- For programs ---- */

@@ -14,6 +14,11 @@ pr_slice message_endpoint(const struct listed *listed);
 /* Of the latest real failure; where there was none, why it died.  "" when it is fine. */
 const char *message_reason(const struct listed *listed);
 
+/* How many of the reply died on their way to the endpoint (empty: to any); *ret is one of them, where there are. */
+size_t message_count_dead(const struct query_reply *reply, pr_slice endpoint, const struct listed **ret);
+/* Where they died: "audit, billing"; fit for a terminal. */
+const char *message_dead_endpoints(struct arena *arena, const struct query_reply *reply);
+
 /* Dead because nobody ever said how its attempts ended, and not because they failed. */
 bool message_was_poison(const struct listed *listed);
 

@@ -11,6 +11,7 @@
 #include "ops/endpoint.h"
 #include "ops/member.h"
 #include "ops/message.h"
+#include "ops/turn.h"
 #include "ops/words.h"
 #include "policy/explain.h"
 
@@ -26,7 +27,8 @@ struct view {
     char id[PR_ID_TEXT_SIZE];
     const struct config_endpoint *setting; /* NULL: not known */
     const struct endpoint_state *pause;    /* its endpoint is paused; NULL: it is not */
-    bool somebody_works;
+    uint64_t workers;                      /* live instances of its box */
+    struct turn turn;                      /* of what is ready */
     struct buf text;
     struct query_reply endpoints, instances, streams[2];
 };
@@ -138,14 +140,18 @@ static int look_around(struct view *v, struct pr_error *reterr)
     if (rc != PR_OK)
         return rc;
     for (size_t i = 0; i < v->instances.instance_count; i++)
-        v->somebody_works |=
+        v->workers +=
             slice_eq(v->instances.instances[i].box, v->l->box) && v->instances.instances[i].lease_left_us > 0;
     o->endpoint = message_endpoint(v->l);
     o->breaker = message_breaker(o->config, o->reply, v->l);
     ask_routes(v);
     v->pause = find_pause(v, o->endpoint);
     v->setting = config_find_endpoint(o->config, o->endpoint);
-    return PR_OK;
+    if (o->state != STATE_READY || o->breaker != NULL || v->workers == 0)
+        return PR_OK;
+    rc = turn_look(o->store, o->config, v->arena, v->l, v->setting, v->workers, &v->turn, reterr);
+    o->head = v->turn.before;
+    return rc;
 }
 
 /* ---- Where it is ------------------------------------------------------------------------------ */
@@ -244,13 +250,63 @@ static void say_open(struct view *v)
         SAY(v, "It opened after %s.\n", why);
 }
 
+/* Its stream goes one at a time. */
+static void say_before(struct view *v)
+{
+    const struct listed *before = v->turn.before;
+    char id[PR_ID_TEXT_SIZE];
+    pr_id_format(before->m.id, id);
+    SAY(v, "It is ready, but %s (%s) stands before it in stream %s and is ", id, clean(v, before->m.type),
+        clean(v, v->l->m.stream));
+    if (before->state == STATE_IN_FLIGHT)
+        SAY(v, "on its way right now, sent by instance %s.\n", clean(v, before->instance));
+    else
+        SAY(v, "ready, too.\n");
+}
+
+/* Limits of the endpoint; of a rate the store knows only that there is one. */
+static void say_limits(struct view *v)
+{
+    const struct config_endpoint *e = v->setting;
+    if (e == NULL)
+        return;
+    if (v->turn.room > 0 && v->turn.out >= v->turn.room)
+        SAY(v, "It waits for room: %llu %s way to endpoint %s, whose concurrency is %d%s.\n",
+            (unsigned long long)v->turn.out, v->turn.out == 1 ? "message is on its" : "messages are on their",
+            e->name, e->concurrency, v->workers > 1 ? " in each instance" : "");
+    if (e->rate.count > 0)
+        SAY(v, "Endpoint %s has a rate: at most %lld in %s. Where that is used up it waits for the next.\n",
+            e->name, (long long)e->rate.count, span_words(v->arena, e->rate.period_us));
+}
+
 static void say_ready(struct view *v)
 {
     if (v->o->breaker != NULL)
         say_open(v);
+    else if (v->turn.before != NULL)
+        say_before(v);
     else
         SAY(v, "It is ready and waits for its turn%s.\n",
-            v->somebody_works ? "" : ", but nobody delivers from this box: start postrider run");
+            v->workers > 0 ? "" : ", but nobody delivers from this box: start postrider run");
+    if (v->o->breaker == NULL)
+        say_limits(v);
+}
+
+/* What comes next of what is ready, and who could change that. */
+static void say_turn(struct view *v)
+{
+    const struct config_endpoint *e = v->setting;
+    if (v->turn.before != NULL)
+        SAY(v, "When that one has ended it goes on, in order: messages of a stream go one at a time.\n");
+    else
+        SAY(v, "Attempt %d%s%s, as soon as it is its turn.\n", v->l->m.attempts + 1,
+            v->o->endpoint.size > 0 ? " to " : "", clean(v, v->o->endpoint));
+    bool full = v->turn.room > 0 && v->turn.out >= v->turn.room, rated = e != NULL && e->rate.count > 0;
+    if (e != NULL && (full || rated))
+        SAY(v,
+            "More go out with a larger %s%s%s of endpoint %s in the configuration: kill -HUP makes postrider "
+            "run read it.\n",
+            full ? "concurrency" : "", full && rated ? " or " : "", rated ? "rate" : "", e->name);
 }
 
 static void say_where(struct view *v)
@@ -346,7 +402,7 @@ static void say_due(struct view *v)
     else
         SAY(v, "Attempt %d%s%s, %s%s.\n", m->attempts + 1, v->o->endpoint.size > 0 ? " to " : "",
             clean(v, v->o->endpoint), ahead(v, m->due_us),
-            v->somebody_works ? "" : ", if somebody delivers from this box by then: start postrider run");
+            v->workers > 0 ? "" : ", if somebody delivers from this box by then: start postrider run");
 }
 
 static void say_probe(struct view *v)
@@ -406,8 +462,7 @@ static void say_next(struct view *v)
         if (v->o->breaker != NULL)
             say_probe(v);
         else
-            SAY(v, "Attempt %d%s%s, as soon as it is its turn.\n", l->m.attempts + 1,
-                v->o->endpoint.size > 0 ? " to " : "", clean(v, v->o->endpoint));
+            say_turn(v);
     }
     bool goes_on = state != STATE_DEAD && state != STATE_DONE && state != STATE_PARKED;
     if (v->setting != NULL && l->m.failures > 0 && goes_on)
@@ -423,6 +478,21 @@ static void add(struct view *v, const char *command, const char *what, const cha
         (struct outlook_command){ arena_printf(v->arena, "postrider %s %s", command, target).data, what };
 }
 
+/* The same id may have died on its way to others, too. */
+static void add_dead_commands(struct view *v)
+{
+    const struct listed *any;
+    bool several = message_count_dead(v->o->reply, (pr_slice){ NULL, 0 }, &any) > 1;
+    const char *which =
+        several ? arena_printf(v->arena, "%s --endpoint %s", v->id, clean(v, v->o->endpoint)).data : v->id;
+    if (pr_id_is_zero(v->l->edited_as)) {
+        add(v, "dead replay", "deliver it after all, in its old place", which);
+        add(v, "dead edit", "correct it first (or --file, --header, --to)",
+            arena_printf(v->arena, "%s --data 'TEXT'", which).data);
+    }
+    add(v, "dead discard", "delete it for good", which);
+}
+
 static void add_commands(struct view *v)
 {
     const struct outlook *o = v->o;
@@ -430,17 +500,18 @@ static void add_commands(struct view *v)
     if (state == STATE_DONE || state == STATE_GONE)
         return;
     if (state == STATE_DEAD) {
-        if (pr_id_is_zero(v->l->edited_as)) {
-            add(v, "dead replay", "deliver it after all, in its old place", v->id);
-            add(v, "dead edit", "correct it first (--data, --header, --to)", v->id);
-        }
-        add(v, "dead discard", "delete it for good", v->id);
+        add_dead_commands(v);
         return;
     }
     if (state == STATE_RETRYING || state == STATE_PARKED || state == STATE_DELAYED)
         add(v, "retry", "try now, with new counters", v->id);
     if (state == STATE_HELD)
         add(v, "release", "let it overtake", v->id);
+    if (v->turn.before != NULL) {
+        char before[PR_ID_TEXT_SIZE];
+        pr_id_format(v->turn.before->m.id, before);
+        add(v, "why", "what that one waits for", before);
+    }
     if (state == STATE_PAUSED)
         add(v, "resume", "send there again, now", clean(v, o->endpoint));
     if (o->breaker != NULL)

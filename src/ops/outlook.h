@@ -25,7 +25,7 @@ struct outlook {
     /* And get these: */
     enum state state;                   /* with the pauses that only the routes know of */
     pr_slice endpoint;                  /* where it goes; empty: not known */
-    const struct listed *head;          /* the one that it is held behind; NULL: none */
+    const struct listed *head;          /* the one that it is held behind, or goes after; NULL: none */
     const struct breaker_info *breaker; /* its endpoint does not send; NULL: it does */
     const char *now, *next;             /* sentences, each on a line of its own, fit for a terminal */
     int64_t next_us;                    /* when something happens by itself; 0: not known, or nothing does */

@@ -11,6 +11,7 @@
 #include "base/util.h"
 
 #define STEP_ROWS 10000 /* in one transaction */
+#define CANARY_PAGE 100 /* dead letters to choose from, at a time */
 #define LOOK_EVERY_US PR_MILLISECONDS(100)
 
 bool replay_rate_parse(pr_slice text, uint64_t *ret)
@@ -69,46 +70,65 @@ static int replay_some(struct replay *r, struct store *store, const struct filte
 
 /* ---- The canary ------------------------------------------------------------------------------- */
 
-static int canary_choose(struct replay *r, struct store *store, struct arena *arena, struct pr_error *reterr)
+/* The first ones that would go.  What was corrected stays where it is: it is passed over, however many they are. */
+static int canary_choose(struct replay *r, struct store *store, struct pr_error *reterr)
 {
-    struct query query = { .kind = QUERY_DEAD, .filter = r->order.filter };
-    struct query_reply found;
-    query.filter.limit = r->canary;
-    int rc = store_query(store, &query, arena, &found, reterr);
-    if (rc < 0)
-        return rc;
+    struct query query = { .kind = QUERY_DEAD, .filter = r->order.filter, .brief = true };
+    struct query_reply found = { .more = true };
+    struct arena arena;
+    int rc = PR_OK;
     free(r->canaries);
-    r->canaries = calloc(found.listed_count + 1, sizeof(r->canaries[0]));
+    r->canaries = calloc(r->canary, sizeof(r->canaries[0]));
     r->canary_count = r->canary_passed = 0;
     if (r->canaries == NULL)
         return error_set(reterr, PR_ENOMEM, "no memory for the canaries");
-    for (size_t i = 0; i < found.listed_count; i++)
-        if (pr_id_is_zero(found.listed[i].edited_as))
-            r->canaries[r->canary_count++] = found.listed[i].m.id;
-    return PR_OK;
+    query.filter.limit = max_size(r->canary, CANARY_PAGE);
+    arena_init(&arena, 16384);
+    while (rc == PR_OK && found.more && r->canary_count < r->canary) {
+        arena_reset(&arena);
+        rc = store_query(store, &query, &arena, &found, reterr);
+        for (size_t i = 0; rc == PR_OK && i < found.listed_count && r->canary_count < r->canary; i++) {
+            query.filter.after = found.listed[i].row;
+            if (pr_id_is_zero(found.listed[i].edited_as))
+                r->canaries[r->canary_count++] = found.listed[i].m.id;
+        }
+    }
+    arena_fini(&arena);
+    return rc;
+}
+
+/* There was none that could go first, so none goes: what comes later has had no canary. */
+static int canary_found_none(struct replay *r, struct store *store, struct pr_error *reterr)
+{
+    const struct admin_reply nothing = { 0 };
+    struct admin_reply reply;
+    struct admin order = r->order;
+    order.outcome = &nothing;
+    int rc = store_admin(store, &order, &reply, reterr);
+    if (rc == PR_OK)
+        r->state = REPLAY_DONE;
+    return rc;
 }
 
 static int canary_send(struct replay *r, struct store *store, int64_t now_us, struct pr_error *reterr)
 {
-    struct arena arena;
     struct admin_reply reply = { 0 };
-    arena_init(&arena, 16384);
-    int rc = canary_choose(r, store, &arena, reterr);
-    arena_fini(&arena);
+    int rc = canary_choose(r, store, reterr);
     if (rc < 0)
         return rc;
+    if (r->canary_count == 0)
+        return canary_found_none(r, store, reterr);
     /* With the rest of the filter: the same id may have died on its way to others, too. */
     struct filter these = r->order.filter;
     these.ids = r->canaries;
     these.id_count = r->canary_count;
     these.limit = these.after = 0;
     r->canary_sent_us = store_time(store);
-    if (r->canary_count > 0)
-        rc = replay_some(r, store, &these, &reply, reterr);
+    rc = replay_some(r, store, &these, &reply, reterr);
     if (rc < 0)
         return rc;
     r->watch_end_us = time_add(now_us, r->canary_wait_us);
-    r->state = r->canary_count == 0 ? REPLAY_REST : reply.refused > 0 ? REPLAY_FAILED : REPLAY_WATCH;
+    r->state = reply.refused > 0 ? REPLAY_FAILED : reply.changed > 0 ? REPLAY_WATCH : REPLAY_CANARY;
     if (r->state == REPLAY_FAILED)
         (void)snprintf(r->why, sizeof r->why,
                        "a canary cannot go: its id was sent anew; replay by another filter");

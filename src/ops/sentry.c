@@ -8,6 +8,7 @@
 #include "base/slice.h"
 #include "base/util.h"
 #include "ops/status.h"
+#include "ops/watch.h"
 #include "policy/aftermath.h"
 #include "runtime/thread.h"
 
@@ -21,6 +22,7 @@ struct sentry {
     pthread_t thread;
     struct bell bell;
     bool stops; /* under the bell's lock */
+    struct watch_past past;
 };
 
 /* ---- One look -------------------------------------------------------------------------------------- */
@@ -43,28 +45,24 @@ static void payload_write(struct buf *b, const struct config *config, const stru
     json_end_object(&w);
 }
 
-static int raise_about(const struct runtime_inside *in, const struct check *check, int64_t now_us,
-                       struct pr_error *reterr)
+/* The message about a warning; its payload is in the arena. */
+static int message_about(const struct runtime_inside *in, struct arena *arena, const struct check *check,
+                         int64_t now_us, struct pr_message *ret, struct pr_error *reterr)
 {
     struct buf payload;
-    pr_id id;
     buf_init(&payload, PAYLOAD_MAX);
     payload_write(&payload, in->config, check, now_us);
-    int rc = buf_failed(&payload);
-    if (rc != PR_OK)
-        rc = error_set(reterr, rc, "no memory for a warning");
-    const struct pr_message m = {
+    *ret = (struct pr_message){
         .type = slice_from(in->config->watch.raise_type),
         .destination = slice_from(in->config->watch.raise_to),
         .content_type = PR_STR("application/json"),
         .headers = PR_STR("{\"" HEADER_RAISED "\":\"watch\"}"),
-        .payload = buf_slice(&payload),
+        .payload = slice_dup(arena, buf_slice(&payload)),
     };
-    if (rc == PR_OK)
-        rc = store_enqueue(in->store, PR_STR("outbox"), &m, 1, (size_t)in->config->payload_max, &id, NULL,
-                           reterr);
+    pr_id_new(&ret->id);
+    bool failed = buf_failed(&payload) != PR_OK || ret->payload.data == NULL;
     buf_fini(&payload);
-    return rc;
+    return failed ? error_set(reterr, PR_ENOMEM, "no memory for a warning") : PR_OK;
 }
 
 /* Those of watchdogs, and by what name the store remembers them. */
@@ -82,32 +80,43 @@ static size_t warnings_of(struct status *s, const struct check *ret[WARNINGS_MAX
     return count;
 }
 
-int sentry_look(const struct runtime_inside *in, struct pr_error *reterr)
+/* Remembered and raised in one transaction: a process that dies has done both, or neither. */
+static int raise_new(const struct runtime_inside *in, struct status *s, struct pr_error *reterr)
 {
     const struct check *checks[WARNINGS_MAX];
     pr_slice names[WARNINGS_MAX];
+    struct pr_message messages[WARNINGS_MAX];
     bool is_new[WARNINGS_MAX];
+    int rc = PR_OK, raised = 0;
+    const struct warnings warnings = {
+        .names = names, .count = warnings_of(s, checks, names), .box = PR_STR("outbox"), .messages = messages
+    };
+    for (size_t i = 0; i < warnings.count && rc == PR_OK; i++)
+        rc = message_about(in, s->checks.arena, checks[i], s->boxes.now_us, &messages[i], reterr);
+    if (rc != PR_OK || warnings.count == 0)
+        return rc;
+    /* What holds at every look is not over in between. */
+    int64_t calm_us = max64(in->config->watch.calm_us, LOOKS_MISSED * in->config->watch.every_us);
+    rc = store_warn(in->store, &warnings, calm_us, (size_t)in->config->payload_max, is_new, reterr);
+    for (size_t i = 0; i < warnings.count && rc == PR_OK; i++)
+        raised += is_new[i];
+    return rc < 0 ? rc : raised;
+}
+
+int sentry_look(const struct runtime_inside *in, struct watch_past *past, struct pr_error *reterr)
+{
     struct arena arena;
-    int raised = 0;
     arena_init(&arena, ARENA_BYTES);
     struct status *s = arena_zalloc(&arena, sizeof *s);
     int rc = s != NULL ? PR_OK : error_set(reterr, PR_ENOMEM, "no memory for the watchdogs");
     if (rc == PR_OK) {
-        *s = (struct status){ .config = in->config, .store = in->store, .checks.arena = &arena };
+        *s = (struct status){ .config = in->config, .store = in->store, .past = past, .checks.arena = &arena };
         rc = status_collect(s, reterr);
     }
-    size_t count = rc == PR_OK ? warnings_of(s, checks, names) : 0;
-    if (count > 0) /* what holds at every look is not over in between */
-        rc = store_warn(in->store, names, count,
-                        max64(in->config->watch.calm_us, LOOKS_MISSED * in->config->watch.every_us), is_new,
-                        reterr);
-    for (size_t i = 0; i < count && rc == PR_OK; i++) {
-        if (is_new[i])
-            rc = raise_about(in, checks[i], s->boxes.now_us, reterr);
-        raised += is_new[i] && rc == PR_OK;
-    }
+    if (rc == PR_OK)
+        rc = raise_new(in, s, reterr);
     arena_fini(&arena);
-    return rc < 0 ? rc : raised;
+    return rc;
 }
 
 /* ---- The thread -------------------------------------------------------------------------------------- */
@@ -120,7 +129,7 @@ static int64_t look(struct sentry *s)
     if (runtime_enter(s->rt, &in, &error) < 0)
         return PR_SECONDS(1); /* it does not run yet, or no more */
     int64_t every_us = in.config->watch.every_us;
-    int rc = sentry_look(&in, &error);
+    int rc = sentry_look(&in, &s->past, &error);
     runtime_leave(s->rt);
     if (rc < 0) /* the store: whoever works with it tells of that */
         log_emit(s->log, LOG_DEBUG, "watch_failed", LOG_STR("error", error.text));

@@ -14,17 +14,42 @@ int watch_near(const struct config *config)
     return near > 1 ? near : 1;
 }
 
-/* A paused endpoint or an open breaker is told by itself, and what waits for it is not stuck; nor is what waits for its
- * turn at an endpoint with a rate, which may have nothing in flight whenever one looks. */
+/* A paused endpoint or an open breaker is told by itself, and what waits for it is not stuck. */
 static bool all_endpoints_send(const struct status *s)
 {
-    for (size_t i = 0; i < s->config->endpoint_count; i++)
-        if (s->config->endpoints[i].rate.count > 0)
-            return false;
     for (size_t i = 0; i < s->endpoints.endpoint_count; i++)
         if (s->endpoints.endpoints[i].paused_until_us > s->endpoints.now_us)
             return false;
     return s->endpoints.breaker_count == 0;
+}
+
+void watch_see(struct watch_past *past, const struct status *s)
+{
+    uint64_t total = 0;
+    for (size_t i = 0; i < s->endpoints.endpoint_count; i++) {
+        const struct endpoint_state *e = &s->endpoints.endpoints[i];
+        total += e->sent + e->failed + e->dead + e->discarded + e->expired;
+    }
+    if (past->known && past->total == total)
+        return;
+    *past = (struct watch_past){ .known = true, .total = total, .since_us = s->endpoints.now_us };
+}
+
+/* What waits for its turn at an endpoint with a rate is not stuck, and such an endpoint may have nothing in flight whenever one
+ * looks: but in each of its spans one goes out. */
+static bool rate_may_explain(const struct status *s)
+{
+    int64_t span_us = 0;
+    for (size_t i = 0; i < s->config->endpoint_count; i++) {
+        const struct rate_setting *rate = &s->config->endpoints[i].rate;
+        if (rate->count > 0)
+            span_us = max64(span_us, rate->period_us / rate->count + 1);
+    }
+    if (span_us == 0)
+        return false;
+    if (s->past == NULL || !s->past->known)
+        return true;
+    return s->endpoints.now_us - s->past->since_us <= max64(s->config->watch.stuck_us, 2 * span_us);
 }
 
 static const struct instance_info *idle_owner(const struct status *s, pr_slice box)
@@ -41,9 +66,10 @@ static const struct instance_info *idle_owner(const struct status *s, pr_slice b
     return found;
 }
 
-static void watch_progress(struct status *s)
+void watch_progress(struct status *s)
 {
-    for (size_t i = 0; i < s->boxes.box_count && all_endpoints_send(s); i++) {
+    bool explained = !all_endpoints_send(s) || rate_may_explain(s);
+    for (size_t i = 0; i < s->boxes.box_count && !explained; i++) {
         const struct box_counts *b = &s->boxes.boxes[i];
         const struct instance_info *n = idle_owner(s, b->name);
         int64_t age_us = b->oldest_us != 0 ? s->boxes.now_us - b->oldest_us : 0;
@@ -119,6 +145,8 @@ void watch_check(struct status *s)
     struct pr_error err;
     if (store_query(s->store, &query, s->checks.arena, &s->failing, &err) == PR_OK)
         watch_outcomes(s);
+    if (s->past != NULL)
+        watch_see(s->past, s);
     watch_progress(s);
     watch_age(s);
     watch_deaths(s);

@@ -7,6 +7,18 @@
 /* How many hand-outs without an outcome are near the limit of an endpoint: one before the lowest. */
 int watch_near(const struct config *config);
 
+/* When something was sent last, by the totals in the store: an earlier look is needed to know. */
+struct watch_past {
+    bool known;
+    uint64_t total;   /* what endpoints did, ever */
+    int64_t since_us; /* it has stood still since then, at least */
+};
+void watch_see(struct watch_past *past, const struct status *s);
+
+/* Is somebody responsible for a box, and does nothing though there is something to do?  Where an endpoint has a rate that
+ * may be as it should, and whether it is only the past tells: without one nothing is said. */
+void watch_progress(struct status *s);
+
 /* Adds warnings to s->checks, from what was collected and a few questions more.  What cannot be asked is no
  * warning: the store's own check tells of that. */
 void watch_check(struct status *s);

@@ -109,7 +109,7 @@ static int store_all(struct errand *e, const struct pr_message *own, struct pr_e
 {
     struct pr_message list[NEW_MAX + 1];
     pr_id             ids[NEW_MAX + 1];
-    int               answers[NEW_MAX + 1];
+    int               answers[NEW_MAX + 1] = { PR_OK };
     size_t            count = 0;
     bool              first_is_own = own != NULL;
 
@@ -124,8 +124,8 @@ static int store_all(struct errand *e, const struct pr_message *own, struct pr_e
                                                                    ids, answers, reterr);
     for (const struct send_effect *f = e->made; f != NULL && rc == PR_OK; f = f->next)
         if (!slice_eq(f->box, e->box))
-            rc = store_enqueue(e->in->options.store, f->box, &f->message, 1, PR_PAYLOAD_MAX, ids, answers, reterr);
-    return rc == PR_OK && first_is_own && count > 0 ? answers[0] : rc;
+            rc = store_enqueue(e->in->options.store, f->box, &f->message, 1, PR_PAYLOAD_MAX, ids, NULL, reterr);
+    return rc == PR_OK && first_is_own ? answers[0] : rc;
 }
 
 static int store_until(struct errand *e, int64_t due_us, struct pr_error *reterr)

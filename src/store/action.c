@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/util.h"
+#include "core/story.h"
 
 /* clang-format off */
 static const struct action actions[] = {
@@ -13,10 +14,13 @@ static const struct action actions[] = {
     [ADMIN_DEAD_REPLAY]  = { "replay",      NOTICE_DUE,      true },
     [ADMIN_DEAD_DISCARD] = { NULL,          NOTICE_GONE,     true },
     [ADMIN_DEAD_EDIT]    = { "edit",        NOTICE_DUE,      true },
-    [ADMIN_DEAD_NOTE]    = { NULL,          NOTICE_DUE,      true }, /* nobody is told */
+    [ADMIN_DEAD_NOTE]    = { STORY_NOTE,    NOTICE_PARKED,   true }, /* nobody is told */
     [ADMIN_DEAD_IMPORT]  = { NULL,          NOTICE_RELOAD,   true },
     [ADMIN_PAUSE]        = { NULL,          NOTICE_ENDPOINT, false },
     [ADMIN_RESUME]       = { NULL,          NOTICE_ENDPOINT, false },
+    [ADMIN_ENDPOINT_TEST] = { NULL,         NOTICE_DUE,      false }, /* nobody is told */
+    [ADMIN_REPLAY_STOP]   = { NULL,         NOTICE_DUE,      false },
+    [ADMIN_REPLAY_RESUME] = { NULL,         NOTICE_DUE,      false },
 };
 /* clang-format on */
 

@@ -19,6 +19,9 @@ static const char *const names[] = {
     [ADMIN_DEAD_IMPORT] = "dead_import",
     [ADMIN_PAUSE] = "pause",
     [ADMIN_RESUME] = "resume",
+    [ADMIN_ENDPOINT_TEST] = "endpoint_test",
+    [ADMIN_REPLAY_STOP] = "replay_stop",
+    [ADMIN_REPLAY_RESUME] = "replay_resume",
 };
 
 const char *admin_name(enum admin_kind kind)

@@ -340,6 +340,9 @@ static void target_apply(struct target *target, struct memory *memory, enum admi
     case ADMIN_DEAD_IMPORT:
     case ADMIN_PAUSE:
     case ADMIN_RESUME:
+    case ADMIN_ENDPOINT_TEST:
+    case ADMIN_REPLAY_STOP:
+    case ADMIN_REPLAY_RESUME:
         ASSERT(!"an action on rows");
     }
 }
@@ -484,6 +487,17 @@ static int admin_endpoint(struct memory *memory, const struct admin *admin, stru
     return have_all ? PR_OK : PR_ENOMEM;
 }
 
+/* What was done elsewhere. */
+static int admin_record(struct memory *memory, const struct admin *admin, struct admin_reply *reply, int64_t now_us)
+{
+    struct audit *audit = audit_new(admin, now_us);
+    if (audit == NULL)
+        return PR_ENOMEM;
+    *reply = *admin->outcome;
+    audit_add(memory, audit, reply);
+    return PR_OK;
+}
+
 int memory_admin(void *self, const struct admin *admin, struct admin_reply *ret_reply,
                  struct pr_error *reterr)
 {
@@ -493,7 +507,8 @@ int memory_admin(void *self, const struct admin *admin, struct admin_reply *ret_
 
     pthread_mutex_lock(&memory->mutex);
     int64_t now_us = memory_now(memory);
-    int rc = on_endpoint                          ? admin_endpoint(memory, admin, &reply, now_us)
+    int rc = admin->outcome != NULL               ? admin_record(memory, admin, &reply, now_us)
+             : on_endpoint                        ? admin_endpoint(memory, admin, &reply, now_us)
              : admin->kind == ADMIN_DEAD_IMPORT ? memory_import(memory, admin, &reply, now_us)
                                                 : admin_rows(memory, admin, &reply, now_us);
     pthread_mutex_unlock(&memory->mutex);
@@ -526,24 +541,32 @@ static void warned_forget(struct memory *memory, int64_t before_us)
     memory->warned_count = kept;
 }
 
-int memory_warn(void *self, const pr_slice *names, size_t count, int64_t calm_us, bool *ret_new,
-                struct pr_error *reterr)
+/* The message first: what is remembered has one. */
+static int warn_one(struct memory *memory, const struct warnings *warnings, size_t i, int64_t now_us, bool *ret_new)
 {
-    (void)reterr;
+    struct warned *w = warned_find(memory, warnings->names[i]);
+    *ret_new = w == NULL && memory->warned_count < WARNINGS_MAX;
+    if (*ret_new) {
+        int rc = warnings->messages != NULL ? memory_store_one(memory, warnings->box, &warnings->messages[i]) : PR_OK;
+        if (rc < 0)
+            return rc;
+        w = &memory->warned[memory->warned_count++];
+        (void)snprintf(w->name, sizeof(w->name), "%.*s", SLICE_ARGS(warnings->names[i]));
+    }
+    if (w != NULL)
+        w->seen_us = now_us;
+    return PR_OK;
+}
+
+int memory_warn(void *self, const struct warnings *warnings, int64_t calm_us, bool *ret_new, struct pr_error *reterr)
+{
     struct memory *memory = self;
+    int rc = PR_OK;
     pthread_mutex_lock(&memory->mutex);
     int64_t now_us = memory_now(memory);
     warned_forget(memory, time_sub(now_us, calm_us));
-    for (size_t i = 0; i < count; i++) {
-        struct warned *w = warned_find(memory, names[i]);
-        ret_new[i] = w == NULL && memory->warned_count < WARNINGS_MAX;
-        if (ret_new[i]) {
-            w = &memory->warned[memory->warned_count++];
-            (void)snprintf(w->name, sizeof(w->name), "%.*s", SLICE_ARGS(names[i]));
-        }
-        if (w != NULL)
-            w->seen_us = now_us;
-    }
+    for (size_t i = 0; i < warnings->count && rc == PR_OK; i++)
+        rc = warn_one(memory, warnings, i, now_us, &ret_new[i]);
     pthread_mutex_unlock(&memory->mutex);
-    return PR_OK;
+    return rc == PR_OK ? rc : error_set(reterr, rc, "the message about a warning cannot be stored");
 }

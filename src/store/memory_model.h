@@ -238,6 +238,9 @@ void done_purge(struct box *box, int64_t now_us, size_t max);
 int memory_enqueue(void *self, pr_slice box, const struct pr_message *messages, size_t count, int *answers,
                    struct pr_error *reterr);
 
+/* ... while the mutex is held: PR_OK, PR_DUPLICATE, PR_ENOTFOUND (the box), PR_ENOMEM. */
+int memory_store_one(struct memory *memory, pr_slice box, const struct pr_message *message);
+
 /* memory_lease.c */
 struct instance *instance_find(const struct box *box, pr_id id);
 struct instance *instance_new(const struct cycle *cycle, int64_t now_us); /* in no box yet */
@@ -314,7 +317,7 @@ int memory_query(void *self, const struct query *query, struct arena *arena,
                  struct query_reply *ret_reply, struct pr_error *reterr);
 int memory_admin(void *self, const struct admin *admin, struct admin_reply *ret_reply,
                  struct pr_error *reterr);
-int memory_warn(void *self, const pr_slice *names, size_t count, int64_t calm_us, bool *ret_new,
+int memory_warn(void *self, const struct warnings *warnings, int64_t calm_us, bool *ret_new,
                 struct pr_error *reterr);
 
 static inline int64_t memory_now(const struct memory *memory)

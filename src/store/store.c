@@ -81,15 +81,6 @@ int store_check(struct store *store, struct pr_error *reterr)
     return store->ops->check(store->self, reterr);
 }
 
-int store_warn(struct store *store, const pr_slice *names, size_t count, int64_t calm_us, bool *ret_new,
-               struct pr_error *reterr)
-{
-    ASSERT(count <= WARNINGS_MAX && calm_us >= 0);
-    if (store->ops->warn == NULL)
-        return error_set(reterr, PR_EUNSUPPORTED, "this store remembers no warnings");
-    return store->ops->warn(store->self, names, count, calm_us, ret_new, reterr);
-}
-
 int64_t store_time(struct store *store)
 {
     return store->ops->time(store->self);
@@ -109,6 +100,18 @@ static int check_messages(const struct pr_message *messages, size_t count, size_
                              : error_set(reterr, rc, "%s", why.text);
     }
     return PR_OK;
+}
+
+int store_warn(struct store *store, const struct warnings *warnings, int64_t calm_us, size_t payload_max, bool *ret_new,
+               struct pr_error *reterr)
+{
+    ASSERT(warnings->count <= WARNINGS_MAX && calm_us >= 0);
+    if (store->ops->warn == NULL)
+        return error_set(reterr, PR_EUNSUPPORTED, "this store remembers no warnings");
+    int rc = warnings->messages != NULL ? check_messages(warnings->messages, warnings->count, payload_max, reterr) : PR_OK;
+    for (size_t i = 0; warnings->messages != NULL && i < warnings->count; i++)
+        ASSERT(!pr_id_is_zero(warnings->messages[i].id));
+    return rc == PR_OK ? store->ops->warn(store->self, warnings, calm_us, ret_new, reterr) : rc;
 }
 
 /* What a sender writes into our part of a message is ignored, unless it is ourselves. */
@@ -309,6 +312,7 @@ int store_admin(struct store *store, const struct admin *admin, struct admin_rep
                 struct pr_error *reterr)
 {
     bool on_endpoint = admin->kind == ADMIN_PAUSE || admin->kind == ADMIN_RESUME;
+    ASSERT(admin->kind < ADMIN_ENDPOINT_TEST || (admin->outcome != NULL && !admin->dry_run));
     ASSERT((admin->kind == ADMIN_DEAD_EDIT) == (admin->edit != NULL));
     ASSERT((admin->kind == ADMIN_DEAD_IMPORT) == (admin->letters != NULL) && admin->letter_count <= IMPORT_MAX);
     if (on_endpoint && admin->filter.endpoint.size == 0)
@@ -321,7 +325,7 @@ int store_admin(struct store *store, const struct admin *admin, struct admin_rep
         return error_set(reterr, PR_ETOOBIG, "a reason or note has at most %d bytes", NOTE_TEXT_MAX);
     if (admin->filter.after_box.size > 0)
         return error_set(reterr, PR_EINVAL, "what is changed goes on after the row of one box: name the box, and the row alone");
-    if (admin->kind != ADMIN_DEAD_IMPORT && filter_is_empty(&admin->filter))
+    if (admin->kind != ADMIN_DEAD_IMPORT && admin->outcome == NULL && filter_is_empty(&admin->filter))
         return error_set(reterr, PR_EINVAL, "nothing is named: give ids, or a filter such as a box or a type");
     if (admin->filter.row != 0 && admin->kind != ADMIN_DEAD_REPLAY && admin->kind != ADMIN_DEAD_DISCARD &&
         admin->kind != ADMIN_DEAD_NOTE)

@@ -259,11 +259,16 @@ enum admin_kind {
     ADMIN_DEAD_DISCARD,
     ADMIN_DEAD_EDIT,    /* one id: what replay would make, changed as edit says, with a new id (made) and the old one
                          * as its causation_id.  The original stays and says edited_as.  Refused: it was edited before */
-    ADMIN_DEAD_NOTE,    /* why is put behind its note, with who said it */
+    ADMIN_DEAD_NOTE,    /* why is put behind its note, with who said it; and into its story, which goes with the message
+                         * when it is replayed, and is there when it dies again */
     ADMIN_DEAD_IMPORT,  /* letters are put among the dead letters as they are, with a new row.  Refused: that id
                          * (for that destination) is there already, in the box or dead; its box is unknown */
     ADMIN_PAUSE,        /* filter.endpoint, until_us: the later end wins */
     ADMIN_RESUME,
+    /* Not done by a store, only recorded there: with an outcome. */
+    ADMIN_ENDPOINT_TEST, /* filter.endpoint */
+    ADMIN_REPLAY_STOP,   /* filter.ids: the replay's */
+    ADMIN_REPLAY_RESUME,
 };
 
 /* "dead_replay": as it stands in the audit. */
@@ -287,6 +292,7 @@ struct admin {
     const struct listed    *letters;   /* DEAD_IMPORT, at most IMPORT_MAX */
     size_t                  letter_count;
     int                    *answers;   /* DEAD_IMPORT, per letter; may be NULL: PR_OK, PR_DUPLICATE, PR_UNKNOWN (its box) */
+    const struct admin_reply *outcome; /* it was done elsewhere, or found nothing to do: only write it down, with these counts */
 };
 #define IMPORT_MAX 1000 /* letters in one transaction */
 
@@ -308,6 +314,14 @@ struct store_options {
     struct log         *log;        /* may be NULL */
     size_t              payload_max;
     int64_t             poll_min_us, poll_max_us; /* how often wait() looks where nothing wakes it; 0: 2 ms, 200 ms */
+};
+
+/* What watchdogs found. */
+struct warnings {
+    const pr_slice          *names;
+    size_t                   count;
+    pr_slice                 box;      /* where messages about them go */
+    const struct pr_message *messages; /* one for each, with its id; NULL: none are wanted */
 };
 
 enum store_can {
@@ -357,9 +371,10 @@ struct store_ops {
                   struct pr_error *reterr);
     int64_t (*time)(void *self);
 
-    /* Of the warnings that hold now (names, each once), which are new?  Remembered for all instances; one that was not told
-     * for calm_us is forgotten.  ret_new: room for count. */
-    int  (*warn)(void *self, const pr_slice *names, size_t count, int64_t calm_us, bool *ret_new, struct pr_error *reterr);
+    /* Of the warnings that hold now (each name once), which are new?  Remembered for all instances; one that was not told
+     * for calm_us is forgotten.  The messages about new ones are stored in the same transaction: each warning is raised
+     * exactly once, whenever the process dies.  ret_new: room for count. */
+    int  (*warn)(void *self, const struct warnings *warnings, int64_t calm_us, bool *ret_new, struct pr_error *reterr);
 
     /* Tables of other products in the same database (adopt.h); NULL where a store knows none.
      * check: what is there; PR_OK also when the report says that it will not do.
@@ -411,7 +426,8 @@ int  store_admin(struct store *store, const struct admin *admin, struct admin_re
 int64_t store_time(struct store *store);
 #define WARNINGS_MAX 64      /* at once; more are not read by anybody */
 #define WARNING_NAME_MAX 127 /* bytes */
-int  store_warn(struct store *store, const pr_slice *names, size_t count, int64_t calm_us, bool *ret_new,
+/* Checks the messages. */
+int  store_warn(struct store *store, const struct warnings *warnings, int64_t calm_us, size_t payload_max, bool *ret_new,
                 struct pr_error *reterr);
 
 struct adopter {

@@ -194,6 +194,7 @@ static bool start_single(struct exchange *x, int64_t now_us)
 /* The same for another message; without memory it has no text. */
 static void result_copy(const struct delivery_result *from, uint64_t token, struct delivery_result *ret)
 {
+    ASSERT(from != NULL); /* nothing fails before a part was answered */
     *ret = *from;
     ret->token = token;
     ret->error = from->error != NULL ? strdup(from->error) : NULL;

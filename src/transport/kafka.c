@@ -124,7 +124,8 @@ static void set_why(struct kafka *k, rd_kafka_resp_err_t error, const char *text
 static struct kafka_slot *slot_take(struct kafka *k, const struct delivery *d)
 {
     struct kafka_slot *slot = k->first_free;
-    ASSERT(slot != NULL && !slot->used);
+    ASSERT(slot != NULL);
+    ASSERT(!slot->used);
     k->first_free = slot->next_free;
     k->slots_used++;
     *slot = (struct kafka_slot){ .delivery = d, .used = true };

@@ -310,9 +310,35 @@ endpoints:
     told = p.fails(1, "endpoints", "test", "slow", "--json", "-c", "c.yaml").json()[0]
     assert told["outcome"] == "unknown" and told["reason"] == "timeout_exceeded" and told["class"] == "transient"
     assert told["took_ms"] >= 100 and told["endpoint"] == "slow"
+    has(p.ok("endpoints", "test", "audit", "-c", "c.yaml").err, "nowhere/box.db", "not in the record")
     has(p.fails(4, "endpoints", "test", "audt", "-c", "c.yaml").err, "did you mean audit?")
     has(p.fails(1, "endpoints", "test", "ours", "-c", "c.yaml").err, "a function of another program")
     p.fails(2, "endpoints", "test", "-c", "c.yaml")
+
+
+@test
+def a_reader_who_has_seen_enough_is_no_failure(p):
+    whole = p.ok("config", "reference").out
+    assert len(whole) > 8192  # more than is kept back until the end
+    out, into = os.pipe()
+    os.close(out)
+    done = subprocess.run([PROGRAM, "config", "reference"], stdout=into, stderr=subprocess.PIPE, timeout=DEADLINE_SECONDS)
+    os.close(into)
+    assert (done.returncode, done.stderr) == (0, b""), done
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run([PROGRAM, "config", "reference"], stdout=full, stderr=subprocess.PIPE, timeout=DEADLINE_SECONDS)
+    assert done.returncode == 1 and done.stderr == b"postrider: cannot write: No space left on device\n", done
+
+    out, into = os.pipe()  # one that is full at once, and does not block
+    room = fcntl.fcntl(into, fcntl.F_SETPIPE_SZ if hasattr(fcntl, "F_SETPIPE_SZ") else 1031, 4096)
+    os.set_blocking(into, False)
+    writer = subprocess.Popen([PROGRAM, "config", "reference"], stdout=into, stderr=subprocess.PIPE)
+    os.close(into)
+    wait_for(lambda: struct.unpack("i", fcntl.ioctl(out, termios.FIONREAD, b"\0" * 4))[0] == room, "full")
+    with open(out, "rb") as reader:
+        assert reader.read().decode() == whole
+    assert (writer.wait(DEADLINE_SECONDS), writer.stderr.read()) == (0, b"")
+    writer.stderr.close()
 
 
 @test
@@ -685,6 +711,37 @@ rules:
     p.ok("discard", "--type", "bill.sent", "--yes")
     p.ok("resume", "slow")
     p.stop(daemon)
+
+
+@test
+def why_says_what_a_ready_message_waits_for(p):  # B200
+    p.write("postrider.yaml", """
+store: sqlite:postrider.db
+endpoints:
+  one: {url: "exec:sh -c 'until [ -e go ]; do sleep 0.02; done'", concurrency: 1}
+  rated: {url: 'null:', rate: 1/h}
+""")
+    p.ok("init")
+    daemon = p.start()
+    first = p.send("--type", "first", "--stream", "s", "--to", "one")
+    wait_for(lambda: p.message(first)["state"] == "in-flight", "in flight")
+    second, third = (p.send("--type", "next", "--stream", "s", "--to", "one") for _ in range(2))
+    other = p.send("--type", "other", "--to", "one")
+    words = p.ok("why", second).out
+    has(words, f"{first} (first) stands before it in stream s and is on its way right now, sent by instance", f"postrider why {first}",
+        "1 message is on its way to endpoint one, whose concurrency is 1", "When that one has ended it goes on")
+    assert p.ok("why", third, "--json").json()[0]["waits_for"] == first
+    words = p.ok("why", other).out
+    has(words, "It waits for room", "a larger concurrency of endpoint one")
+    assert "stands before" not in words
+    p.send("--type", "t", "--to", "rated")
+    wait_for(lambda: sum(e["sent"] for e in p.ok("endpoints", "--json").json()) == 1, "the first of the hour")
+    late = p.send("--type", "t", "--to", "rated")
+    has(p.ok("why", late).out, "Endpoint rated has a rate: at most 1 in 1h", "a larger rate of endpoint rated")
+    p.write("go", "")
+    wait_for(lambda: sum(e["sent"] for e in p.ok("endpoints", "--json").json()) == 5, "all of one")
+    p.stop(daemon)
+    has(p.ok("why", late).out, "nobody delivers from this box")
 
 
 @test

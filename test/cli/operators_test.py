@@ -218,6 +218,7 @@ def test_replay_has_a_dry_run_a_canary_and_a_rate(place):  # B83
     assert "2 replayed" in place.ok("dead", "replay", "--type", "t", "--yes", "--canary", "1")
     until("all have arrived", lambda: place.sent() == 7)
     place.fails(2, "dead", "replay", "--type", "t", "--yes", "--rate", "soon")
+    assert "--canary 0" in place.fails(2, "dead", "replay", "--type", "t", "--yes", "--canary", "0")
 
 
 def test_groups_show_many_failures_as_few_problems(place):  # B85, B201
@@ -250,6 +251,12 @@ def test_edit_keeps_the_original_and_note_says_more(place):  # B84
     place.fails(1, "dead", "replay", old)
     place.ok("dead", "note", old, "asked them")
     assert "asked them" in place.ok("dead", "show", old)
+    again = place.dead()
+    place.ok("dead", "note", again, "they mend it", "--by", "ann")
+    place.ok("dead", "replay", again)
+    place.ok("dead", "add", again, "--why", "not mended")
+    assert "noted: they mend it [by ann]" in place.ok("why", again) and "ann: they mend it" in place.ok("dead", "show", again)
+    place.ok("dead", "discard", again)
     assert new in place.ok("why", old) and "corrected" in place.ok("why", new)
     place.fails(4, "dead", "note", new, "x")
     place.start()
@@ -286,25 +293,59 @@ def test_a_damaged_id_is_no_way_to_hide(place):  # B9, B87
 def test_export_and_import_are_byte_for_byte(place):  # B81, B87
     letters = os.path.join(place.path, "dead.jsonl")
     raw = os.path.join(place.path, "raw")
-    with open(raw, "wb") as file:
-        file.write(bytes(range(256)))
-    place.dead("--file", raw, "--stream", "s")
-    place.dead("--data", 'quo"te\n\u00e4', "--header", "h=v")
+    odd = (bytes(range(256)), b"", b"\0", b"\xff\xfe", b"\xc3", 'quo"te\n\u00e4\U0001f680'.encode(), b"\\u0000", b'{"a": 1}')
+    ids = []
+    for payload in odd:
+        with open(raw, "wb") as file:
+            file.write(payload)
+        ids.append(place.send("--file", raw, "--stream", "s", "--header", "h=v\u00e4"))
+    noted = place.send("--data", "x")
+    place.ok("dead", "add", *ids, noted, "--why", "odd \u00e4")
+    place.ok("dead", "note", noted, "more\nof \"it\"")
     before = place.json("dead", "list")
     with open(letters, "w") as file:
         file.write(place.ok("dead", "export"))
     said = place.ok("dead", "import", letters)
-    assert "0 imported, 2 there already" in said, said
+    assert "0 imported, 9 there already" in said, said
     place.ok("dead", "discard", "--type", "t", "--yes")
     with open(letters, "a") as file:
         file.write("{}\n")
-    assert ":3 is not a dead letter" in place.fails(6, "dead", "import", letters)
+    assert ":10 is not a dead letter" in place.fails(6, "dead", "import", letters)
     after = place.json("dead", "list")
     for letter in before + after:
         letter.pop("row")
     assert before == after, (before, after)
     with open(letters) as file:
-        assert file.read().splitlines()[:2] == place.ok("dead", "export").splitlines()
+        assert file.read() == place.ok("dead", "export") + "{}\n"
+
+
+def test_an_import_takes_nothing_that_no_export_wrote(place):  # B81, B87
+    good = place.dead("--stream", "s", "--header", "h=v")
+    letter = json.loads(place.ok("dead", "export"))
+    place.ok("dead", "discard", good)
+    wrong = [("id", good[:-1]), ("id", good.replace("-", "")), ("id", 7), ("id", "0" * 8 + "-0000-0000-0000-" + "0" * 12), ("edited_as", "x"),
+             ("seq", -1), ("seq", 0), ("seq", 1.5), ("seq", "1"), ("attempts", -1), ("attempts", 2 ** 40), ("failures", 2 ** 31), ("status", -1),
+             ("reason", 77), ("reason", -1), ("reason", 2 ** 32 + 1), ("cause", 0), ("cause", 14), ("limit", -1), ("event", 2), ("released", -1),
+             ("created_us", 0), ("created_us", 2 ** 62), ("died_us", -5), ("due_us", -1), ("due_us", 2 ** 63 - 2), ("expires_us", 2 ** 62),
+             ("failed_us", 2 ** 63 - 1), ("fingerprint", "xyz"), ("fingerprint", "0" * 15 + "G"), ("story", "no"), ("story", "{}"), ("story", "[1]"),
+             ("headers", "no"), ("headers", "[]"), ("headers", "{"), ("box", "no box"), ("box", ""), ("type", ""), ("type", "a\nb"), ("type", "x" * 5000),
+             ("error", "a\0b"), ("note", 7), ("payload_base64", "!"), ("note_base64", "/w=="), ("colour", "red"), ("died_us", None)]
+    lines = os.path.join(place.path, "lines.jsonl")
+    with open(lines, "w") as file:
+        for key, value in wrong:
+            changed = {k: v for k, v in dict(letter, **{key: value}).items() if v is not None}
+            file.write(json.dumps(changed) + "\n")
+        file.write(json.dumps(dict(letter, payload="x", payload_base64="eA==")) + "\n")
+        file.write(json.dumps(letter)[:-1] + ', "id": "%s"}\n' % good)  # a name twice
+        file.write(json.dumps(letter) + "\n")
+    said = place.fails(6, "dead", "import", lines)
+    assert "1 imported, 0 there already" in said, said
+    told = said.splitlines()
+    for number, (key, _) in enumerate(wrong, 1):
+        line = "postrider: %s:%d %s" % (lines, number, key.replace("note_base64", "note"))
+        assert any(t.startswith(line) for t in told), (line, said)
+    assert sum("lines.jsonl:" in t for t in told) == len(wrong) + 2, said
+    assert json.loads(place.ok("dead", "export")) == letter
 
 
 def test_streams_say_who_stands_in_the_way(place):
@@ -336,6 +377,76 @@ def test_filters_know_where_the_routes_lead(place):  # B82, B201
     assert paused["id"] == order and place.json("show", order)[0]["state"] == "paused", paused
     assert [m["id"] for m in place.json("list", "--state", "ready")] == [user]
     assert "1 parked" in place.ok("park", "--state", "paused", "--yes")
+
+
+def test_an_id_that_died_at_two_endpoints_is_told_apart(place):  # B17, B83, B84
+    twice = place.dead("--header", "at=good")
+    place.send("--id", twice, "--header", "at=other", to="other")
+    place.ok("dead", "add", twice, "--why", "wrong", "--endpoint", "other")
+    advice = [c["command"] for told in place.json("why", twice) for c in told["commands"]]
+    assert "postrider dead replay %s --endpoint other" % twice in advice and len(advice) == 6, advice
+    said = place.fails(2, "dead", "edit", twice, "--data", "x")
+    assert "--endpoint NAME" in said and "good" in said and "other" in said, said
+    assert "did not die on its way to elsewhere" in place.fails(4, "dead", "edit", twice, "--data", "x", "--endpoint", "elsewhere")
+    edit, = [c for c in advice if "dead edit" in c and "other" in c]
+    assert edit.endswith(" --data 'TEXT'"), edit
+    made = place.ok(*edit.replace("'", "").split()[1:], "--header", "more=1").strip()
+    new, = place.json("show", made)
+    assert new["payload"] == "TEXT" and new["headers"] == {"at": "other", "more": "1"} and new["destination"] == "other", new
+    assert "but for --endpoint" in place.fails(2, "dead", "replay", twice, "--type", "t")
+    assert "but for --endpoint" in place.fails(2, "dead", "discard", twice, "--endpoint", "good", "--since", "1h")
+    assert "1 discarded" in place.ok("dead", "discard", twice, "--endpoint", "other")
+    assert "1 replayed" in place.ok("dead", "replay", twice, "--endpoint", "good")
+    assert place.json("dead", "list") == []
+
+
+def test_every_command_that_changes_leaves_one_line_in_the_record(place):  # B202
+    """With who did it, what, and to how many."""
+    head = place.send("--stream", "s")
+    place.sql("UPDATE {s}.outbox SET due_at = %s, status = 32769, attempts = 1, failures = 1, failure_reason = 1, error = 'no'"
+              % ("9000000000000000" if KIND == "sqlite" else "'2200-01-01'"))
+    follower = place.send("--stream", "s")
+    place.sql("UPDATE {s}.outbox SET held_by = 'good/s' WHERE stream = 's' AND due_at IS NULL")
+    letters = os.path.join(place.path, "letters.jsonl")
+    table = [
+        (("release", "s"), "release", 1, {"stream": "s"}),
+        (("retry", head), "retry", 1, {"ids": [head]}),
+        (("park", "--type", "t", "--yes"), "park", 2, {"type": "t"}),
+        (("discard", follower), "discard", 1, {"ids": [follower]}),
+        (("dead", "add", head, "--why", "so"), "dead_add", 1, {"ids": [head]}),
+        (("dead", "note", head, "so"), "dead_note", 1, {"ids": [head]}),
+        (("dead", "replay", head), "dead_replay", 1, {"ids": [head]}),
+        (("dead", "add", head, "--why", "so"), "dead_add", 1, {"ids": [head]}),
+        (("dead", "replay", "--type", "t", "--yes"), "dead_replay", 1, {"type": "t"}),
+        (("dead", "replay", "--type", "t", "--yes", "--canary", "1"), "dead_replay", 0, {"type": "t"}),
+        (("dead", "add", head, "--why", "so"), "dead_add", 1, {"ids": [head]}),
+        (("dead", "edit", head, "--data", "x"), "dead_edit", 1, {"ids": [head], "changed": ["payload"]}),
+        (("dead", "discard", head), "dead_discard", 1, {"ids": [head]}),
+        (("dead", "import", letters), "dead_import", 1, {"ids": [head]}),
+        (("dead", "discard", "--endpoint", "good", "--yes"), "dead_discard", 1, {"endpoint": "good"}),
+        (("pause", "good"), "pause", 1, {"endpoint": "good"}),
+        (("resume", "good"), "resume", 1, {"endpoint": "good"}),
+        (("endpoints", "test", "good"), "endpoint_test", 1, {"endpoint": "good"}),
+    ]
+    for command, *_ in table:
+        if command[:2] == ("dead", "discard") and not os.path.exists(letters):
+            with open(letters, "w") as file:
+                file.write(place.ok("dead", "export"))
+        why = () if command[:2] in (("dead", "note"), ("dead", "add")) else ("--why", "so")
+        place.ok(*command, *why, "--by", "ann")
+    lines = place.json("audit")[::-1]
+    assert [line["action"] for line in lines] == [action for _, action, *_ in table], lines
+    for line, (command, action, changed, target) in zip(lines, table):
+        assert (line["who"], line["action"], line["why"], line["changed"]) == ("ann", action, "so", changed), (command, line)
+        assert {k: v for k, v in line["target"].items() if k not in ("limit", "until", "box")} == target, (command, line)
+    # All of the commands, so that a new one is not forgotten; what these do not change is not recorded.
+    changing = {" ".join(c[:2]) if c[0] in ("dead", "endpoints") else c[0] for c, *_ in table}
+    others = {"init", "run", "demo", "send", "status", "top", "list", "show", "why", "dead list", "dead show", "dead groups", "dead export",
+              "streams", "instances", "audit", "endpoints list", "endpoints", "policy check", "policy explain", "policy replay",
+              "config check", "config show", "config init", "config reference", "adopt", "doctor", "bench"}
+    told = place.ok("--help").split("Commands:\n")[1].split("\n\n")[0].splitlines()
+    known = {" ".join(word for word in line[2:29].split() if word.islower()) for line in told}
+    assert known == changing | others, known ^ (changing | others)
 
 
 def test_the_record_tells_who_did_what(place):  # B202

@@ -1,8 +1,10 @@
 /* The story of a message. */
 #include "core/story.h"
 
+#include <stdio.h>
 #include <string.h>
 
+#include "base/slice.h"
 #include "check.h"
 #include "core/message.h"
 
@@ -67,6 +69,27 @@ TEST(a_story_keeps_its_last_sixteen_lines_in_order)
             CHECK_EQ(attempt, i - (int)count + 1 + (int)k);
         }
         json_decref(story);
+    }
+    buf_fini(&before);
+}
+
+TEST(what_a_person_noted_outlives_other_lines_but_not_newer_notes)
+{
+    struct buf now, before = { 0 };
+    struct story_line line = full;
+    char text[32];
+    buf_init(&before, 1);
+    for (int i = 1; i <= 60; i++) {
+        line = (struct story_line){ .at_us = 1, .attempt = i, .step = i % 7 == 0 && i < 40 ? STORY_NOTE : "retry" };
+        line.error = PR_STR("\"step\":\"note\""); /* as a text it means nothing */
+        append(&now, buf_slice(&before), &line);
+        buf_fini(&before);
+        before = now;
+    }
+    for (int i = 1; i <= 60; i++) {
+        bool noted = i == 14 || i == 21 || i == 28 || i == 35; /* not 7: these are newer */
+        snprintf(text, sizeof(text), "\"attempt\":%d,", i);
+        CHECK(slice_contains(buf_slice(&before), pr_str(text)) == (noted || i > 48));
     }
     buf_fini(&before);
 }

@@ -502,6 +502,13 @@ def dead_letters_are_grouped_edited_and_replayed(d):
     d.wait_state(edited["made"], "done")
     assert d.ok("GET", "/v1/messages/" + edited["made"])["deliveries"][0]["message"]["payload"] == '{"n":"mended"}'
     d.fails(409, "refused", "POST", "/v1/dead/%s/edit" % ids[0], {"destination": "good"})
+    d.ok("POST", "/v1/messages", {"type": "die.too", "id": ids[3], "destination": "good", "due_at": "1h"}, status=202)
+    assert d.ok("POST", "/v1/messages/%s/dead" % ids[3], {"why": "w"})["changed"] == 1
+    error = d.fails(409, "ambiguous", "POST", "/v1/dead/%s/edit" % ids[3], {"payload": 1})
+    assert "good" in error["hint"] and "dead" in error["hint"], error
+    d.fails(400, "invalid", "POST", "/v1/dead/discard", {"ids": [ids[3]], "filter": {"endpoint": "good", "type": "die.too"}})
+    assert d.ok("POST", "/v1/dead/%s/edit" % ids[3], {"payload": 1, "endpoint": "good"})["changed"] == 1
+    assert d.ok("POST", "/v1/dead/discard", {"ids": [ids[3]], "filter": {"endpoint": "good"}})["changed"] == 1
     d.fails(422, "unknown_endpoint", "POST", "/v1/dead/%s/edit" % ids[1], {"destination": "nowhere"})
     for wrong in ({}, {"payload": 1, "payload_text": "1"}, {"payload_base64": "!"}):
         d.fails(400, "invalid", "POST", "/v1/dead/%s/edit" % ids[1], wrong)
@@ -550,7 +557,7 @@ def a_replay_with_a_rate_goes_on_behind_the_answer(d):  # B83
     d.fails(409, "refused", "POST", at + "/resume")
     assert d.ok("GET", "/v1/replays")["replays"][0]["id"] == replay["id"]
     d.fails(404, "not_found", "GET", "/v1/replays/" + UNKNOWN_ID)
-    for wrong in ({"rate": "soon"}, {"rate": 0}, {"rate": -1}, {"canary": "x"}, {"canary": 5000}, {"canary": 1, "canary_wait": "x"},
+    for wrong in ({"canary": 0}, {"rate": "soon"}, {"rate": 0}, {"rate": -1}, {"canary": "x"}, {"canary": 5000}, {"canary": 1, "canary_wait": "x"},
                   {"rate": 1, "filter": {"type": "slow", "limit": 5}}, {"rate": 1, "ids": [UNKNOWN_ID], "filter": None}):
         body = {k: v for k, v in {"filter": {"type": "slow"}, **wrong}.items() if v is not None}
         d.fails(400, "invalid", "POST", "/v1/dead/replay", body)
@@ -607,6 +614,8 @@ def dead_letters_are_made_noted_and_carried(d):  # B81, B82, B88
     d.ok("POST", "/v1/dead/discard", {"ids": ids})
     for wrong in ({}, {"letters": []}, {"letters": [{}]}, {"letters": [1]}, {"letters": letters + [{}]}):
         d.fails(400, "invalid", "POST", "/v1/dead/import", wrong)
+    error = d.fails(400, "invalid", "POST", "/v1/dead/import", {"letters": letters[:1] + [dict(letters[1], reason=77)]})
+    assert "entry 2 reason:" in error["message"] and d.ok("GET", "/v1/dead?type=carry")["total"] == 0, error
     answer = d.ok("POST", "/v1/dead/import", {"letters": letters + [dict(letters[0], id=UNKNOWN_ID[:-1] + "7", box="nowhere")]})
     assert (answer["stored"], answer["duplicates"], answer["unknown_box"]) == (3, [], [UNKNOWN_ID[:-1] + "7"]), answer
     assert d.ok("GET", "/v1/audit?limit=1")["audit"][0]["target"]["ids"][:3] == ids  # B202
@@ -614,6 +623,57 @@ def dead_letters_are_made_noted_and_carried(d):  # B81, B82, B88
     assert d.run("dead", "export", "--type", "carry", "-c", "c.yaml").splitlines() == [
         json.dumps(m, separators=(",", ":"), ensure_ascii=False) for m in letters]
     d.ok("POST", "/v1/dead/discard", {"filter": {"type": "carry"}})
+
+
+@test
+def every_change_leaves_one_line_in_the_record(d):  # B202
+    """With who did it, what, and to how many."""
+    ids = [d.send(type="rec", destination="good", due_at="1h", stream="rec") for _ in range(12)]
+    make_dead(d, "rec.slow", 6)
+    d.ok("POST", "/v1/dead/replay", {"filter": {"type": "rec.slow"}, "rate": 1}, status=202)
+    replay = "/v1/replays/" + d.ok("GET", "/v1/replays")["replays"][0]["id"]
+    one = "/v1/messages/%s/"
+    table = [
+        ("POST /v1/replays/{id}/stop", replay + "/stop", {}, "replay_stop", 1),
+        ("POST /v1/replays/{id}/resume", replay + "/resume", {}, "replay_resume", 1),
+        ("POST /v1/messages/{id}/park", one % ids[0] + "park", {}, "park", 1),
+        ("POST /v1/messages/{id}/retry", one % ids[1] + "retry", {}, "retry", 1),
+        ("POST /v1/messages/{id}/discard", one % ids[2] + "discard", {}, "discard", 1),
+        ("POST /v1/messages/{id}/release", one % ids[3] + "release", {}, "release", 1),
+        ("POST /v1/messages/park", "/v1/messages/park", {"ids": ids[4:6]}, "park", 2),
+        ("POST /v1/messages/retry", "/v1/messages/retry", {"ids": ids[4:6]}, "retry", 2),
+        ("POST /v1/messages/release", "/v1/messages/release", {"ids": ids[6:7]}, "release", 1),
+        ("POST /v1/messages/discard", "/v1/messages/discard", {"ids": ids[6:8]}, "discard", None),
+        ("POST /v1/messages/{id}/dead", one % ids[8] + "dead", {}, "dead_add", 1),
+        ("POST /v1/dead/{id}/note", "/v1/dead/%s/note" % ids[8], {"text": "so"}, "dead_note", 1),
+        ("POST /v1/dead/{id}/edit", "/v1/dead/%s/edit" % ids[8], {"payload": 1}, "dead_edit", 1),
+        ("POST /v1/dead/discard", "/v1/dead/discard", {"ids": [ids[8]]}, "dead_discard", 1),
+        ("POST /v1/dead/import", "/v1/dead/import", None, "dead_import", 1),
+        ("POST /v1/dead/replay", "/v1/dead/replay", {"ids": [ids[9]], "filter": {"endpoint": "good"}}, "dead_replay", 1),
+        ("POST /v1/streams/release", "/v1/streams/release", {"stream": "rec"}, "release", None),
+        ("POST /v1/endpoints/{name}/pause", "/v1/endpoints/bad/pause", {}, "pause", 1),
+        ("POST /v1/endpoints/{name}/resume", "/v1/endpoints/bad/resume", {}, "resume", 1),
+        ("POST /v1/endpoints/{name}/test", "/v1/endpoints/good/test", {}, "endpoint_test", 1),
+    ]
+    made = {r for r in ROUTES.replace("\n", "|").split("|") if r.startswith("POST")}
+    assert made == {route for route, *_ in table} | {"POST /v1/messages"}, made  # a message is its own record
+    mine = lambda: [e for e in d.ok("GET", "/v1/audit?limit=100")["audit"] if e["who"] == "rec (http)"]
+    for count, (_, path, body, action, changed) in enumerate(table, 1):
+        if body is None:
+            d.ok("POST", one % ids[9] + "dead", {"why": "w"})
+            body = {"letters": d.ok("GET", "/v1/dead/export?type=rec")["letters"]}
+            d.ok("POST", "/v1/dead/discard", {"ids": [ids[9]]})
+        body = body if action == "dead_note" else dict(body, why="so")
+        status, answer = d.ask("POST", path, body, **{"X-Postrider-User": "rec"})
+        assert status in (200, 202), (path, status, answer)
+        lines = mine()
+        assert len(lines) == count, (path, lines)
+        line = lines[0]
+        assert (line["action"], line["why"]) == (action, "so") and changed in (None, line["changed"]), (path, line)
+        assert line["target"] and line["matched"] >= line["changed"], (path, line)
+    d.ok("POST", replay + "/stop")
+    for path in "/v1/messages/discard", "/v1/dead/discard":
+        d.ok("POST", path, {"filter": {"type": "rec*"}})
 
 
 @test

@@ -12,6 +12,8 @@
 #include "ops/query.h"
 #include "ops/replay.h"
 #include "ops/route.h"
+#include "ops/watch.h"
+#include "store/memory.h"
 
 static const char *const hosts[] = { "relay.example" };
 
@@ -284,6 +286,42 @@ TEST(the_others_wait_for_the_canary) /* B83 */
     store_close(&g.store);
 }
 
+TEST(the_canary_is_the_first_that_really_goes) /* B83, B84 */
+{
+    static const pr_slice text = { "mended", 6 };
+    static const struct dead_edit edit = { .payload = &text };
+    struct graveyard g;
+    graveyard_open(&g, 5);
+    for (size_t i = 0; i < 3; i++) { /* those that it meets first stay where they are */
+        struct admin_reply reply;
+        const struct admin mend = { .kind = ADMIN_DEAD_EDIT,
+                                    .filter = { .state = -1, .ids = &g.ids[i], .id_count = 1 },
+                                    .edit = &edit };
+        CHECK_OK(store_admin(&g.store, &mend, &reply, &g.error), &g.error);
+    }
+    struct replay r = replay_of(&g, 0, 1);
+    step(&r, &g, PR_SECONDS(100));
+    CHECK_EQ(r.state, REPLAY_WATCH);
+    CHECK_EQ(r.sum.changed, 1);
+    CHECK(pr_id_equal(r.canaries[0], g.ids[3]));
+    replay_fini(&r);
+    store_close(&g.store);
+}
+
+TEST(where_there_is_no_canary_nothing_goes) /* B83, B202 */
+{
+    struct graveyard g;
+    graveyard_open(&g, 1);
+    struct replay r = replay_of(&g, 0, 2);
+    r.order.filter.type = PR_STR("none");
+    step(&r, &g, PR_SECONDS(100));
+    CHECK_EQ(r.state, REPLAY_DONE);
+    CHECK_EQ(r.sum.changed, 0);
+    CHECK_EQ(memory_audit_count(&g.store), 2); /* it is recorded all the same */
+    replay_fini(&r);
+    store_close(&g.store);
+}
+
 TEST(rates_are_numbers_in_a_second)
 {
     uint64_t rate;
@@ -349,4 +387,92 @@ TEST(a_mark_of_a_stream_comes_back_from_its_text)
                                          "1-2-0123456789abcdeg" };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
         CHECK(!stream_mark_parse(slice_from(wrong[i]), &back));
+}
+
+/* ---- Watchdogs ---- */
+
+struct watched {
+    struct config config;
+    struct config_endpoint endpoint;
+    struct endpoint_state state;
+    struct box_counts box;
+    struct instance_info instance;
+    struct arena arena;
+    struct watch_past past;
+    struct status s;
+};
+
+/* An instance has the lease, a message is ready, and nothing is in flight. */
+static void watched_init(struct watched *w, int64_t now_us)
+{
+    *w = (struct watched){ .state = { .name = PR_STR("e"), .sent = 7 } };
+    w->endpoint.name = "e";
+    w->config.endpoints = &w->endpoint;
+    w->config.endpoint_count = 1;
+    w->config.watch.stuck_us = PR_SECONDS(60);
+    w->box = (struct box_counts){ .name = PR_STR("outbox"), .ready = 1, .oldest_us = PR_SECONDS(1000) };
+    w->instance = (struct instance_info){ .name = PR_STR("i"),
+                                          .box = PR_STR("outbox"),
+                                          .lanes = 64,
+                                          .lease_left_us = 1,
+                                          .started_us = PR_SECONDS(900) };
+    arena_init(&w->arena, 4096);
+    w->s = (struct status){
+        .config = &w->config,
+        .boxes = { .boxes = &w->box, .box_count = 1, .now_us = now_us },
+        .endpoints = { .endpoints = &w->state, .endpoint_count = 1, .now_us = now_us },
+        .instances = { .instances = &w->instance, .instance_count = 1, .now_us = now_us },
+        .checks.arena = &w->arena,
+    };
+}
+
+static bool is_stuck(struct watched *w, int64_t now_us)
+{
+    w->s.boxes.now_us = w->s.endpoints.now_us = w->s.instances.now_us = now_us;
+    w->s.checks.count = 0;
+    watch_progress(&w->s);
+    return w->s.checks.count == 1 && strcmp(w->s.checks.items[0].name, "progress") == 0;
+}
+
+TEST(who_has_the_lease_and_sends_nothing_is_told)
+{
+    struct watched w;
+    watched_init(&w, 0);
+    CHECK(!is_stuck(&w, PR_SECONDS(1060)));
+    CHECK(is_stuck(&w, PR_SECONDS(1061)));
+    w.instance.in_flight = 1;
+    CHECK(!is_stuck(&w, PR_SECONDS(1061)));
+    w.instance.in_flight = 0;
+    w.state.paused_until_us = PR_NEVER;
+    CHECK(!is_stuck(&w, PR_SECONDS(1061)));
+    w.state.paused_until_us = 0;
+    w.instance.started_us = PR_SECONDS(1001); /* it has just come */
+    CHECK(!is_stuck(&w, PR_SECONDS(1061)));
+    w.instance.started_us = PR_SECONDS(900);
+    w.box.ready = 0;
+    CHECK(!is_stuck(&w, PR_SECONDS(1061)));
+    arena_fini(&w.arena);
+}
+
+TEST(with_a_rate_it_is_told_when_nothing_moved_for_longer_than_the_rate_explains)
+{
+    struct watched w;
+    watched_init(&w, 0);
+    w.endpoint.rate = (struct rate_setting){ .count = 2, .period_us = PR_SECONDS(200) }; /* one in 100 s */
+    CHECK(!is_stuck(&w, PR_SECONDS(5000))); /* a single look cannot tell */
+    w.s.past = &w.past;
+    w.s.endpoints.now_us = PR_SECONDS(5000);
+    watch_see(&w.past, &w.s);
+    CHECK(!is_stuck(&w, PR_SECONDS(5200)));
+    CHECK(is_stuck(&w, PR_SECONDS(5201)));
+    watch_see(&w.past, &w.s); /* the totals are the same: it is since then */
+    CHECK(is_stuck(&w, PR_SECONDS(5201)));
+    w.state.sent++;
+    watch_see(&w.past, &w.s);
+    CHECK(!is_stuck(&w, PR_SECONDS(5400)));
+    CHECK(is_stuck(&w, PR_SECONDS(5402)));
+    w.endpoint.rate = (struct rate_setting){ .count = 1000, .period_us = PR_SECONDS(1) };
+    CHECK(!is_stuck(&w, PR_SECONDS(5261))); /* never sooner than without one */
+    CHECK(is_stuck(&w, PR_SECONDS(5262)));
+    arena_fini(&w.arena);
 }

@@ -241,7 +241,10 @@ static bool admin_one(struct model *m, struct model_row *r, enum admin_kind kind
     case ADMIN_DEAD_NOTE:
     case ADMIN_DEAD_IMPORT:
     case ADMIN_PAUSE:
-    case ADMIN_RESUME: break;
+    case ADMIN_RESUME:
+    case ADMIN_ENDPOINT_TEST:
+    case ADMIN_REPLAY_STOP:
+    case ADMIN_REPLAY_RESUME: break;
     }
     ASSERT(!"the model does not know this action");
     return false;

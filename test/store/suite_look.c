@@ -166,7 +166,8 @@ static bool warn_is_new(struct suite *s, const char *name)
 {
     const pr_slice names[] = { PR_STR("always/outbox"), pr_str(name) };
     bool is_new[2];
-    CHECK_OK(store_warn(&s->store, names, 2, PR_SECONDS(60), is_new, &s->error), &s->error);
+    const struct warnings warnings = { .names = names, .count = 2 };
+    CHECK_OK(store_warn(&s->store, &warnings, PR_SECONDS(60), 0, is_new, &s->error), &s->error);
     return is_new[1];
 }
 
@@ -184,4 +185,23 @@ STORE_TEST(a_warning_is_new_once_until_it_was_over_for_long)
     CHECK(warn_is_new(s, "age/ledger")); /* this one was over meanwhile */
     suite_advance(s, PR_SECONDS(61));
     CHECK(warn_is_new(s, "age/outbox"));
+}
+
+STORE_TEST(a_warning_is_raised_when_it_is_remembered_and_only_then)
+{
+    const pr_slice names[] = { PR_STR("age/outbox"), PR_STR("age/ledger") };
+    struct pr_message about[] = { { .id = suite_id(1), .type = PR_STR("w") }, { .id = suite_id(2), .type = PR_STR("w") } };
+    struct warnings warnings = { .names = names, .count = 1, .box = PR_STR("nowhere"), .messages = about };
+    bool is_new[2];
+    CHECK(store_warn(&s->store, &warnings, PR_SECONDS(60), SUITE_PAYLOAD_MAX, is_new, &s->error) < 0);
+    warnings.box = PR_STR("outbox"); /* it could not be raised, so it was not remembered either */
+    CHECK_OK(store_warn(&s->store, &warnings, PR_SECONDS(60), SUITE_PAYLOAD_MAX, is_new, &s->error), &s->error);
+    CHECK(is_new[0]);
+    CHECK_EQ(suite_count(s, QUERY_MESSAGES, FILTER(.type = PR_STR("w"))), 1);
+    about[0].id = suite_id(3);
+    warnings.count = 2;
+    CHECK_OK(store_warn(&s->store, &warnings, PR_SECONDS(60), SUITE_PAYLOAD_MAX, is_new, &s->error), &s->error);
+    CHECK(!is_new[0] && is_new[1]);
+    CHECK_EQ(suite_count(s, QUERY_MESSAGES, FILTER(.type = PR_STR("w"))), 2);
+    CHECK(suite_get(s, suite_id(2)) != NULL);
 }

@@ -258,6 +258,20 @@ STORE_TEST(notes_are_put_behind_each_other_with_who_wrote_them)
     CHECK_EQ(store_admin(&s->store, &silent, &r, &s->error), PR_EINVAL);
 }
 
+STORE_TEST(a_note_is_still_there_when_the_message_dies_again) /* B81, B83 */
+{
+    struct worker *w = suite_join(s, "outbox");
+    pr_id id = KILL(w, "aaaa", "no route", .destination = PR_STR("x"));
+    ADMIN_ID(s, ADMIN_DEAD_NOTE, id, .by = PR_STR("bob"), .why = PR_STR("asked \"them\""));
+    const char *noted = "\"error\":\"asked \\\"them\\\"\",\"rule\":\"bob\",\"step\":\"note\"}";
+    CHECK(slice_contains(suite_get(s, id)->m.story, pr_str(noted)));
+    CHECK_EQ(ADMIN_ID(s, ADMIN_DEAD_REPLAY, id).changed, 1);
+    CHECK(slice_contains(suite_get(s, id)->m.story, pr_str(noted)));
+    ADMIN_ID(s, ADMIN_DEAD_ADD, id, .why = PR_STR("again"));
+    CHECK_EQ(suite_get(s, id)->state, STATE_DEAD);
+    CHECK(slice_contains(suite_get(s, id)->m.story, pr_str(noted)));
+}
+
 /* ---- From elsewhere --------------------------------------------------------------------------- */
 
 STORE_TEST(a_dead_letter_can_go_away_and_come_back_byte_for_byte) /* B81 */
@@ -483,13 +497,16 @@ STORE_TEST(every_kind_of_action_is_one_line_of_the_record) /* B202 */
         pr_id id; /* zero: the endpoint e */
     } done[] = { { ADMIN_RELEASE, id },    { ADMIN_RETRY, head },      { ADMIN_PARK, id },       { ADMIN_PAUSE, { { 0 } } },
                  { ADMIN_RESUME, { { 0 } } }, { ADMIN_DEAD_ADD, id },  { ADMIN_DEAD_NOTE, id },  { ADMIN_DEAD_REPLAY, id },
-                 { ADMIN_DEAD_ADD, other }, { ADMIN_DEAD_EDIT, other }, { ADMIN_DEAD_DISCARD, other }, { ADMIN_DISCARD, head } };
+                 { ADMIN_DEAD_ADD, other }, { ADMIN_DEAD_EDIT, other }, { ADMIN_DEAD_DISCARD, other }, { ADMIN_DISCARD, head },
+                 { ADMIN_ENDPOINT_TEST, { { 0 } } }, { ADMIN_REPLAY_STOP, other }, { ADMIN_REPLAY_RESUME, other } };
+    const struct admin_reply outcome = { .matched = 1, .changed = 1 };
     for (size_t i = 0; i < ARRAY_LENGTH(done); i++) {
         bool of_endpoint = pr_id_is_zero(done[i].id);
         struct filter filter = of_endpoint ? FILTER(.endpoint = PR_STR("e")) : FILTER(.ids = &done[i].id, .id_count = 1);
         suite_advance(s, PR_MILLISECONDS(1));
         CHECK_EQ(ADMIN(s, done[i].kind, filter, .by = PR_STR("ann"), .why = PR_STR("so"), .until_us = PR_NEVER,
-                       .edit = done[i].kind == ADMIN_DEAD_EDIT ? &edit : NULL).changed, 1);
+                       .edit = done[i].kind == ADMIN_DEAD_EDIT ? &edit : NULL,
+                       .outcome = done[i].kind >= ADMIN_ENDPOINT_TEST ? &outcome : NULL).changed, 1);
         const struct query_reply *r = suite_query(s, QUERY_AUDIT, FILTER());
         CHECK_EQ(r->audit_count, i + 1);
         CHECK_SLICE(r->audit[0].action, pr_str(admin_name(done[i].kind)));
@@ -497,7 +514,23 @@ STORE_TEST(every_kind_of_action_is_one_line_of_the_record) /* B202 */
         CHECK_SLICE(r->audit[0].why, "so");
         CHECK_EQ(r->audit[0].at_us, s->wall_us);
         CHECK_EQ(r->audit[0].changed, 1);
+        CHECK(slice_contains(r->audit[0].target, of_endpoint ? PR_STR("\"endpoint\":\"e\"") : PR_STR("\"ids\":[")));
     }
+}
+
+STORE_TEST(what_was_done_elsewhere_is_recorded_and_changes_nothing) /* B202 */
+{
+    pr_id id = SEND(s, "outbox");
+    ADMIN_ID(s, ADMIN_DEAD_ADD, id, .why = PR_STR("w"));
+    const struct admin_reply outcome = { .matched = 3, .changed = 2, .refused = 1 };
+    struct admin_reply r = ADMIN(s, ADMIN_DEAD_REPLAY, FILTER(.type = PR_STR("*")), .by = PR_STR("ann"), .outcome = &outcome);
+    CHECK(r.matched == 3 && r.changed == 2 && r.refused == 1);
+    CHECK_EQ(suite_count(s, QUERY_DEAD, FILTER()), 1);
+    const struct query_reply *a = suite_query(s, QUERY_AUDIT, FILTER());
+    CHECK_EQ(a->audit_count, 2);
+    CHECK_SLICE(a->audit[0].action, "dead_replay");
+    CHECK_SLICE(a->audit[0].target, "{\"type\":\"*\"}");
+    CHECK(a->audit[0].matched == 3 && a->audit[0].changed == 2 && a->audit[0].refused == 1);
 }
 
 STORE_TEST(everything_that_people_do_is_written_down) /* B202 */

@@ -100,8 +100,8 @@ static const char EDIT_ROW[] =
 static const char CAN_EDIT[] = "SELECT 0::bigint FROM {schema}.dead_letter d WHERE d.row_id = $1 AND d.edited_as IS NULL";
 
 static const char NOTE_ROW[] =
-    "UPDATE {schema}.dead_letter d SET note = right(CASE WHEN d.note <> '' THEN d.note || chr(10) ELSE '' END || $2, $3)"
-    " WHERE d.row_id = $1 RETURNING 0::bigint";
+    "UPDATE {schema}.dead_letter d SET note = right(CASE WHEN d.note <> '' THEN d.note || chr(10) ELSE '' END || $2, $3),"
+    " story = $4::json WHERE d.row_id = $1 RETURNING 0::bigint";
 
 static const char CAN_REPLAY[] =
     "SELECT 0::bigint FROM {schema}.dead_letter d WHERE d.row_id = $1 AND d.edited_as IS NULL AND NOT EXISTS"
@@ -140,13 +140,15 @@ static void add_dead(struct order *o, const struct listed *l, pr_slice box, stru
     buf_fini(&note);
 }
 
-static void add_note(struct order *o, struct args *args, PGresult **ret)
+static void add_note(struct order *o, struct args *args, pr_slice story, PGresult **ret)
 {
     struct buf note;
     buf_init(&note, NOTE_BYTES_MAX);
     note_write(&note, o->admin);
     arg_text(args, buf_slice(&note));
     arg_i32(args, NOTE_KEPT_MAX);
+    arg_text(args, story);
+    args->types[args->count - 1] = OID_JSON;
     link_add(o->link, NOTE_ROW, NO_BOX, args, ret);
     buf_fini(&note);
 }
@@ -181,7 +183,7 @@ static void add_change(struct order *o, const struct listed *l, pr_slice box, pr
         return;
     }
     if (o->admin->kind == ADMIN_DEAD_NOTE) {
-        add_note(o, &args, ret);
+        add_note(o, &args, story, ret);
         return;
     }
     if (o->admin->kind == ADMIN_DISCARD) {
@@ -498,7 +500,9 @@ static int order_inside(struct order *o)
     bool on_endpoint = order_action(o)->notice == NOTICE_ENDPOINT;
     link_add_begin(o->link);
     int rc = pg_surroundings_read(o->store, o->link, &o->arena, &o->s, o->reterr);
-    if (rc == PR_OK)
+    if (rc == PR_OK && o->admin->outcome != NULL)
+        o->reply = *o->admin->outcome; /* it was done elsewhere */
+    else if (rc == PR_OK)
         rc = on_endpoint                              ? order_endpoint(o)
              : o->admin->kind == ADMIN_DEAD_IMPORT ? order_import(o)
                                                     : order_rows(o);

@@ -246,7 +246,7 @@ int pg_enqueue(void *self, pr_slice box, const struct pr_message *messages, size
 int pg_query(void *self, const struct query *query, struct arena *arena, struct query_reply *ret_reply,
              struct pr_error *reterr);
 int pg_admin(void *self, const struct admin *admin, struct admin_reply *ret_reply, struct pr_error *reterr);
-int pg_warn(void *self, const pr_slice *names, size_t count, int64_t calm_us, bool *ret_new, struct pr_error *reterr);
+int pg_warn(void *self, const struct warnings *warnings, int64_t calm_us, bool *ret_new, struct pr_error *reterr);
 
 /* adopt.c, adopt_check.c */
 int  pg_adopt_check(void *self, const struct adoption *adoption, struct arena *arena, struct adopt_report *ret,

@@ -299,15 +299,16 @@ static int do_dead_edit(struct order *o, const struct target *t, const struct pr
     return rc;
 }
 
-static int do_dead_note(struct order *o, const struct target *t)
+static int do_dead_note(struct order *o, const struct target *t, pr_slice story)
 {
     struct buf note;
     buf_init(&note, NOTE_BYTES_MAX);
     note_write(&note, o->admin);
     int rc = conn_do(o->conn,
-                     "UPDATE dead_letter SET note = substr(CASE WHEN note <> '' THEN note || char(10) ELSE '' END || ?2, ?3)"
-                     " WHERE row_id = ?1",
-                     NO_BOX, VALUES(V_INT(t->row), V_TEXT(buf_slice(&note)), V_INT(-NOTE_KEPT_MAX)), NULL, o->reterr);
+                     "UPDATE dead_letter SET note = substr(CASE WHEN note <> '' THEN note || char(10) ELSE '' END || ?2, ?3),"
+                     " story = ?4 WHERE row_id = ?1",
+                     NO_BOX, VALUES(V_INT(t->row), V_TEXT(buf_slice(&note)), V_INT(-NOTE_KEPT_MAX), V_TEXT(story)), NULL,
+                     o->reterr);
     buf_fini(&note);
     return rc;
 }
@@ -352,10 +353,13 @@ static int target_do(struct order *o, const struct target *t, const struct pr_me
         return conn_do(o->conn, "DELETE FROM dead_letter WHERE row_id = ?1", t->box, VALUES(V_INT(t->row)),
                        NULL, o->reterr);
     case ADMIN_DEAD_EDIT: return do_dead_edit(o, t, m, story, ret_row);
-    case ADMIN_DEAD_NOTE: return do_dead_note(o, t);
+    case ADMIN_DEAD_NOTE: return do_dead_note(o, t, story);
     case ADMIN_DEAD_IMPORT:
     case ADMIN_PAUSE:
-    case ADMIN_RESUME: break;
+    case ADMIN_RESUME:
+    case ADMIN_ENDPOINT_TEST:
+    case ADMIN_REPLAY_STOP:
+    case ADMIN_REPLAY_RESUME: break;
     }
     return error_set(o->reterr, PR_EINVAL, "there is no action of kind %d", (int)o->admin->kind);
 }
@@ -492,6 +496,13 @@ static int order_endpoint(struct order *o)
     return rc >= 0 ? audit_write(o) : rc;
 }
 
+/* What was done elsewhere. */
+static int order_record(struct order *o)
+{
+    o->reply = *o->admin->outcome;
+    return audit_write(o);
+}
+
 /* ---- The whole ---------------------------------------------------------------------------------- */
 
 static int order_run(struct order *o)
@@ -501,7 +512,8 @@ static int order_run(struct order *o)
     if (rc == PR_OK)
         rc = surroundings_read(o->store, o->conn, &o->arena, &o->s, o->reterr);
     if (rc == PR_OK)
-        rc = on_endpoint                              ? order_endpoint(o)
+        rc = o->admin->outcome != NULL                ? order_record(o)
+             : on_endpoint                            ? order_endpoint(o)
              : o->admin->kind == ADMIN_DEAD_IMPORT ? order_import(o)
                                                     : order_rows(o);
     if (rc == PR_OK && !o->admin->dry_run)

@@ -167,7 +167,6 @@ int sqlite_enqueue(void *self, pr_slice box, const struct pr_message *messages, 
 int sqlite_query(void *self, const struct query *query, struct arena *arena, struct query_reply *ret_reply,
                  struct pr_error *reterr);
 int sqlite_admin(void *self, const struct admin *admin, struct admin_reply *ret_reply, struct pr_error *reterr);
-int sqlite_warn(void *self, const pr_slice *names, size_t count, int64_t calm_us, bool *ret_new,
-                struct pr_error *reterr);
+int sqlite_warn(void *self, const struct warnings *warnings, int64_t calm_us, bool *ret_new, struct pr_error *reterr);
 
 #endif

@@ -1,11 +1,14 @@
 /* warn.c - which warnings are new, for all instances together. */
 #include "base/error.h"
+#include "store/sqlite/message.h"
 #include "store/sqlite/sqlite.h"
 
 #define NO_BOX ((pr_slice){ NULL, 0 })
 
-static int warn_one(struct conn *conn, pr_slice name, int64_t now_us, bool *ret_new, struct pr_error *reterr)
+static int warn_one(struct conn *conn, const struct warnings *warnings, size_t i, int64_t now_us, bool *ret_new,
+                    struct pr_error *reterr)
 {
+    pr_slice name = warnings->names[i];
     int changed = 0;
     int rc = conn_do(conn, "UPDATE raised_warning SET seen_at = ?2 WHERE name = ?1", NO_BOX,
                      VALUES(V_TEXT(name), V_INT(now_us)), &changed, reterr);
@@ -13,11 +16,12 @@ static int warn_one(struct conn *conn, pr_slice name, int64_t now_us, bool *ret_
     if (*ret_new)
         rc = conn_do(conn, "INSERT INTO raised_warning (name, began_at, seen_at) VALUES (?1, ?2, ?2)", NO_BOX,
                      VALUES(V_TEXT(name), V_INT(now_us)), NULL, reterr);
-    return rc;
+    if (rc == PR_OK && *ret_new && warnings->messages != NULL)
+        rc = message_insert(conn, warnings->box, &warnings->messages[i], now_us, reterr);
+    return rc < 0 ? rc : PR_OK; /* a duplicate is there already */
 }
 
-int sqlite_warn(void *self, const pr_slice *names, size_t count, int64_t calm_us, bool *ret_new,
-                struct pr_error *reterr)
+int sqlite_warn(void *self, const struct warnings *warnings, int64_t calm_us, bool *ret_new, struct pr_error *reterr)
 {
     struct sqlite_store *store = self;
     struct conn *conn;
@@ -30,12 +34,14 @@ int sqlite_warn(void *self, const pr_slice *names, size_t count, int64_t calm_us
     if (rc == PR_OK)
         rc = conn_do(conn, "DELETE FROM raised_warning WHERE seen_at < ?1", NO_BOX,
                      VALUES(V_INT(time_sub(now_us, calm_us))), NULL, reterr);
-    for (size_t i = 0; i < count && rc == PR_OK; i++)
-        rc = warn_one(conn, names[i], now_us, &ret_new[i], reterr);
+    for (size_t i = 0; i < warnings->count && rc == PR_OK; i++)
+        rc = warn_one(conn, warnings, i, now_us, &ret_new[i], reterr);
     if (rc == PR_OK)
         rc = conn_commit(conn, reterr);
     if (rc != PR_OK)
         conn_rollback(conn);
     conn_unlock(conn);
+    if (rc == PR_OK)
+        store_wake(store);
     return rc;
 }
