@@ -131,9 +131,18 @@ static pr_slice config_route(const struct routing *routing, const struct pr_mess
     return nth_route(((const struct config_routing *)routing)->config, m, n);
 }
 
+static bool config_is_strict(const struct routing *routing, pr_slice endpoint)
+{
+    const struct config *config = ((const struct config_routing *)routing)->config;
+    for (size_t i = 0; i < config->endpoint_count; i++)
+        if (slice_eq_cstr(endpoint, config->endpoints[i].name))
+            return config->endpoints[i].ordering == ORDERING_STRICT;
+    return false;
+}
+
 struct config_routing config_routing(const struct config *config)
 {
-    return (struct config_routing){ { config_route }, config };
+    return (struct config_routing){ { config_route, config_is_strict }, config };
 }
 
 void messages_see_routes(const struct config *config, struct query_reply *reply)
