@@ -230,11 +230,11 @@ static int ask(struct view *v, struct store *store, const struct config *config,
                struct query_reply *ret, struct pr_error *reterr)
 {
     const struct config_routing routing = config_routing(config);
-    const struct query query = { .kind = kind,
-                                 .filter = { .state = -1,
-                                             .limit = VIEW_ROWS_MAX,
-                                             .routing = config != NULL ? &routing.routing : NULL },
-                                 .blocked = kind == QUERY_STREAMS };
+    const struct query query = {
+        .kind = kind,
+        .filter = { .state = -1, .limit = VIEW_ROWS_MAX, .routing = config != NULL ? &routing.routing : NULL },
+        .blocked = kind == QUERY_STREAMS
+    };
 
     return store_query(store, &query, &v->arena, ret, reterr);
 }

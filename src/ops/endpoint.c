@@ -133,11 +133,9 @@ static pr_slice config_route(const struct routing *routing, const struct pr_mess
 
 static bool config_is_strict(const struct routing *routing, pr_slice endpoint)
 {
-    const struct config *config = ((const struct config_routing *)routing)->config;
-    for (size_t i = 0; i < config->endpoint_count; i++)
-        if (slice_eq_cstr(endpoint, config->endpoints[i].name))
-            return config->endpoints[i].ordering == ORDERING_STRICT;
-    return false;
+    const struct config_endpoint *e =
+        config_find_endpoint(((const struct config_routing *)routing)->config, endpoint);
+    return e != NULL && e->ordering == ORDERING_STRICT;
 }
 
 struct config_routing config_routing(const struct config *config)

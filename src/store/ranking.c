@@ -137,7 +137,8 @@ int streams_add_head(struct stream_list *s, const struct stream_info *head)
     struct stream_info *added = streams_add(s, head);
     if (added == NULL)
         return PR_ENOMEM;
-    added->head_yields = head->due_us == PR_NEVER && (routing == NULL || !routing->is_strict(routing, head->endpoint));
+    added->head_yields =
+        head->due_us == PR_NEVER && (routing == NULL || !routing->is_strict(routing, head->endpoint));
     return PR_OK;
 }
 

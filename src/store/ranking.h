@@ -34,7 +34,8 @@ void streams_settle(struct stream_list *streams);
 struct stream_info *streams_find(const struct stream_list *streams, pr_slice box, pr_slice endpoint,
                                  pr_slice stream);
 /* Those with most behind them first, then the longest in trouble; cut to the filter's limit.  PR_OK or PR_ENOMEM. */
-PR_MUST_CHECK int streams_rank(const struct stream_list *streams, const struct query *query, struct query_reply *reply);
+PR_MUST_CHECK int streams_rank(const struct stream_list *streams, const struct query *query,
+                               struct query_reply *reply);
 
 /* held_by of those behind it: "endpoint/stream", in the arena; data NULL: no memory. */
 pr_slice stream_key(struct arena *arena, const struct stream_info *stream);

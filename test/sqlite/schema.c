@@ -286,7 +286,8 @@ TEST(the_views_for_people_say_what_the_listings_say) /* B201 */
     struct worker w;
     worker_open(&w, &f->store);
     sqlite3 *db = fixture_raw(f);
-    raw_run(db, "INSERT INTO outbox (type, stream, destination) VALUES ('head', 's', 'x'), ('follower', 's', 'x')");
+    raw_run(db,
+            "INSERT INTO outbox (type, stream, destination) VALUES ('head', 's', 'x'), ('follower', 's', 'x')");
     raw_run(db, "INSERT INTO outbox (type, destination) VALUES ('ready', ''), ('paused', 'e'), ('flying', '')");
     raw_run(db, "INSERT INTO outbox (type, due_at) VALUES ('parked', 9223372036854775807), ('delayed', "
                 "9000000000000000)");
@@ -323,8 +324,9 @@ TEST(the_views_for_people_say_what_the_listings_say) /* B201 */
     }
     CHECK_EQ(raw_int(db, "SELECT count(*) FROM messages"), 8);
     CHECK_EQ(raw_int(db, "SELECT count(*) FROM messages WHERE length(id) = 36"), 8);
-    CHECK_EQ(raw_int(db, "SELECT held FROM blocked_streams WHERE box = 'outbox' AND stream = 's' AND endpoint = 'x'"
-                         " AND head_state = 'failed' AND head = (SELECT id FROM messages WHERE type = 'head')"),
+    CHECK_EQ(raw_int(db,
+                     "SELECT held FROM blocked_streams WHERE box = 'outbox' AND stream = 's' AND endpoint = 'x'"
+                     " AND head_state = 'failed' AND head = (SELECT id FROM messages WHERE type = 'head')"),
              1);
     CHECK_EQ(raw_int(db, "SELECT count(*) FROM blocked_streams"), 1);
     CHECK_EQ(raw_int(db, "SELECT count(*) FROM endpoint_overview WHERE name = 'e' AND state = 'paused' AND "
@@ -332,9 +334,12 @@ TEST(the_views_for_people_say_what_the_listings_say) /* B201 */
              1);
     /* What is parked holds nobody up where something failed; nor does what nobody waits behind. */
     raw_run(db, "UPDATE outbox SET due_at = 9223372036854775807 WHERE type = 'head'");
-    CHECK_EQ(raw_int(db, "SELECT count(*) FROM blocked_streams WHERE head_state = 'parked' AND due_at IS NULL"), 1);
-    raw_run(db, "INSERT INTO outbox (type, stream, destination, status, attempts, due_at) VALUES"
-                " ('second', 's', 'x', 32769, 1, 9000000000000000), ('alone', 't', 'x', 32769, 1, 9000000000000000)");
+    CHECK_EQ(raw_int(db, "SELECT count(*) FROM blocked_streams WHERE head_state = 'parked' AND due_at IS NULL"),
+             1);
+    raw_run(
+        db,
+        "INSERT INTO outbox (type, stream, destination, status, attempts, due_at) VALUES"
+        " ('second', 's', 'x', 32769, 1, 9000000000000000), ('alone', 't', 'x', 32769, 1, 9000000000000000)");
     CHECK_EQ(raw_int(db, "SELECT count(*) FROM blocked_streams"), 1);
     CHECK_EQ(raw_int(db, "SELECT count(*) FROM blocked_streams WHERE head_state = 'failed'"
                          " AND head = (SELECT id FROM messages WHERE type = 'second')"),

@@ -4,7 +4,8 @@
 #include "base/error.h"
 #include "store/postgres/listing.h"
 
-static const char ROWS[] = "SELECT b.attempts, b.failures, b.due_at FROM {box} b WHERE " MESSAGE_IS_BACK " LIMIT 10001";
+static const char ROWS[] =
+    "SELECT b.attempts, b.failures, b.due_at FROM {box} b WHERE " MESSAGE_IS_BACK " LIMIT 10001";
 
 static const char DEAD[] =
     "SELECT failure_reason, cause, count(*) FROM (SELECT failure_reason, cause FROM {schema}.dead_letter"

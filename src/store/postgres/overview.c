@@ -32,7 +32,8 @@ static pr_slice keep(const struct overview *o, const PGresult *r, int row, int c
 #define OF_LATEST(condition) " FROM (SELECT *" IN_TIME " ORDER BY d.died_at DESC LIMIT $10) d WHERE " condition
 #define IN_REASON OF_LATEST(OF_REASON)
 #define IN_TEXT                                                                                                \
-    OF_LATEST("($6 = 0 OR " OF_REASON ") AND ($4 = '' OR d.stream = $4) AND ($7 = '' OR position($7 IN d.error) > 0)")
+    OF_LATEST("($6 = 0 OR " OF_REASON                                                                          \
+              ") AND ($4 = '' OR d.stream = $4) AND ($7 = '' OR position($7 IN d.error) > 0)")
 
 /* A step through the index for each fingerprint, $8: this one only; $9: at most so many.  Endpoint and type are in the
  * fingerprint, so one letter says them for all.  Those that are counted can be all of the print: fewer columns, less time. */
@@ -50,13 +51,15 @@ static pr_slice keep(const struct overview *o, const PGresult *r, int row, int c
 
 /* When it died is found in the index; only then is the letter itself read. */
 #define LATEST(in_group, row)                                                                                  \
-    "(SELECT d.died_at AS at" in_group " ORDER BY d.died_at DESC LIMIT 1) m CROSS JOIN LATERAL (SELECT d.*" row \
-    " AND d.died_at = m.at LIMIT 1)"
+    "(SELECT d.died_at AS at" in_group                                                                         \
+    " ORDER BY d.died_at DESC LIMIT 1) m CROSS JOIN LATERAL (SELECT d.*" row " AND d.died_at = m.at LIMIT 1)"
 #define LOOKED "(SELECT count(*) FROM (SELECT" IN_TIME " LIMIT $10 + 1) c)"
 static const char BY_PRINT[] = GROUPS(IN_TIME, IN_PRINT, LATEST(IN_TIME, IN_TIME), "0::bigint");
 static const char BY_TIME[] = GROUPS(IN_TIME, IN_TIME, LATEST(IN_TIME, IN_TIME), "0::bigint");
-static const char BY_REASON[] = GROUPS(IN_REASON, IN_REASON, LATEST(IN_REASON, IN_TIME " AND " OF_REASON), LOOKED);
-static const char BY_TEXT[] = GROUPS(IN_TEXT, IN_TEXT, "(SELECT d.*" IN_TEXT " ORDER BY d.died_at DESC LIMIT 1)", LOOKED);
+static const char BY_REASON[] =
+    GROUPS(IN_REASON, IN_REASON, LATEST(IN_REASON, IN_TIME " AND " OF_REASON), LOOKED);
+static const char BY_TEXT[] =
+    GROUPS(IN_TEXT, IN_TEXT, "(SELECT d.*" IN_TEXT " ORDER BY d.died_at DESC LIMIT 1)", LOOKED);
 
 /* How many of a group are looked at; 0: the index says it all. */
 static int look_read(const struct overview *o, int64_t *ret)
@@ -68,8 +71,8 @@ static int look_read(const struct overview *o, int64_t *ret)
         return PR_OK;
     struct args args = { .count = 0 };
     arg_i64(&args, LOOK_MAX + 1);
-    int rc = link_do(o->link, "SELECT count(*) FROM (SELECT FROM {schema}.dead_letter LIMIT $1) d", NO_BOX, &args, &r,
-                     o->reterr);
+    int rc = link_do(o->link, "SELECT count(*) FROM (SELECT FROM {schema}.dead_letter LIMIT $1) d", NO_BOX,
+                     &args, &r, o->reterr);
     if (rc == PR_OK)
         *ret = field_i64(r, 0, 0) > LOOK_MAX ? GROUP_LOOK_MAX : LOOK_MAX;
     return rc;
@@ -156,7 +159,8 @@ static bool is_brief(const struct overview *o)
 
 /* As much of heads as their rank wants; of those that are on the page the rest is read then: see heads_tell(). */
 #define HEADS(filter)                                                                                          \
-    "SELECT coalesce(b.row_id, b.seq), b.seq, b.stream, b.destination, CASE b.destination WHEN '' THEN b.story END," \
+    "SELECT coalesce(b.row_id, b.seq), b.seq, b.stream, b.destination, CASE b.destination WHEN '' THEN "       \
+    "b.story END,"                                                                                             \
     " coalesce(b.failed_at, b.created_at), b.due_at = 'infinity' FROM {box} b WHERE " MESSAGE_IS_HEAD filter   \
     " ORDER BY coalesce(b.row_id, b.seq) LIMIT $1"
 static const char HEADS_ALL[] = HEADS(" AND b.stream <> ''");
@@ -192,10 +196,10 @@ static int heads_read(const struct overview *o, struct stream_list *streams, pr_
     return rc;
 }
 
-static const char TELL[] =
-    "SELECT p.number, " HANDLE ", " MESSAGE_COLUMNS(MESSAGE_NO_PAYLOAD)
-    " FROM unnest($1::bigint[]) WITH ORDINALITY AS p(place, number) CROSS JOIN LATERAL"
-    " (SELECT * FROM {box} b WHERE " MESSAGE_IS_HEAD " AND coalesce(b.row_id, b.seq) = p.place OFFSET 0) b";
+static const char TELL[] = "SELECT p.number, " HANDLE ", " MESSAGE_COLUMNS(
+    MESSAGE_NO_PAYLOAD) " FROM unnest($1::bigint[]) WITH ORDINALITY AS p(place, number) CROSS JOIN LATERAL"
+                        " (SELECT * FROM {box} b WHERE " MESSAGE_IS_HEAD
+                        " AND coalesce(b.row_id, b.seq) = p.place OFFSET 0) b";
 
 static int head_tell(const struct overview *o, const PGresult *r, int i, struct stream_info *told)
 {
@@ -271,10 +275,11 @@ static const char KEYS_FROM[] =
     " FROM (SELECT key FROM k WHERE key IS NOT NULL LIMIT $1) k";
 
 /* Strict streams wait behind a dead letter. */
-static const char DEAD_HEAD[] =
-    "SELECT b.row_id, " MESSAGE_COLUMNS(MESSAGE_NO_PAYLOAD) ", b.cause, b.died_at FROM {schema}.dead_letter b"
-    " WHERE left(b.stream, 255) = left($1, 255) AND b.stream = $1 AND b.box = $2 AND b.endpoint = $3 AND b.seq < $4 AND b.edited_as IS NULL ORDER BY "
-    "b.seq LIMIT 1";
+static const char DEAD_HEAD[] = "SELECT b.row_id, " MESSAGE_COLUMNS(
+    MESSAGE_NO_PAYLOAD) ", b.cause, b.died_at FROM {schema}.dead_letter b"
+                        " WHERE left(b.stream, 255) = left($1, 255) AND b.stream = $1 AND b.box = $2 AND "
+                        "b.endpoint = $3 AND b.seq < $4 AND b.edited_as IS NULL ORDER BY "
+                        "b.seq LIMIT 1";
 
 static int dead_head_read(const struct overview *o, struct stream_list *streams,
                           const struct stream_info *stream, int64_t before_seq)
@@ -315,7 +320,8 @@ struct keys {
 
 static int key_take(const struct overview *o, struct keys *k, const PGresult *r, int i)
 {
-    struct stream_info stream = { .box = k->box, .waiting = (uint64_t)min64(field_i64(r, i, 1), COUNT_EXACT_MAX + 1) };
+    struct stream_info stream = { .box = k->box,
+                                  .waiting = (uint64_t)min64(field_i64(r, i, 1), COUNT_EXACT_MAX + 1) };
     if (!stream_key_split(field_slice(r, i, 0), &stream.endpoint, &stream.stream) ||
         !stream_is_asked(k->streams->filter, &stream))
         return PR_OK;

@@ -31,8 +31,7 @@ static pr_slice keep(const struct overview *o, sqlite3_stmt *statement, int colu
 #define IN_TIME IN_PRINT " AND died_at >= ?2 AND died_at < ?3 AND (?4 = '' OR box = ?4)"
 /* Of the latest so many: the index has reasons, but not in their order; it has no texts. */
 #define OF_REASON "(?5 = 0 OR cause = ?5 OR failure_reason = ?5)"
-#define IN_REASON(columns)                                                                                     \
-    " FROM (SELECT " columns IN_TIME " ORDER BY died_at DESC LIMIT ?6) WHERE " OF_REASON
+#define IN_REASON(columns) " FROM (SELECT " columns IN_TIME " ORDER BY died_at DESC LIMIT ?6) WHERE " OF_REASON
 #define IN_TEXT(columns)                                                                                       \
     IN_REASON(columns ", stream, error") " AND (?7 = '' OR stream = ?7) AND (?8 = '' OR instr(error, ?8) > 0)"
 
@@ -44,7 +43,8 @@ struct group_sql {
 };
 /* When it died is found in the index; only then is the letter itself read. */
 #define LATEST(at)                                                                                             \
-    "SELECT " LETTER IN_PRINT " AND died_at = (SELECT died_at" at " ORDER BY died_at DESC LIMIT 1) AND (?4 = '' OR box = ?4)"
+    "SELECT " LETTER IN_PRINT " AND died_at = (SELECT died_at" at                                              \
+    " ORDER BY died_at DESC LIMIT 1) AND (?4 = '' OR box = ?4)"
 #define LETTER "box, endpoint, type, error, cause, failure_reason, id, died_at"
 #define FIRST(in_group) "SELECT died_at" in_group " ORDER BY died_at LIMIT 1"
 #define COUNT(in_group) "SELECT count(*) FROM (SELECT 1" in_group " LIMIT 10001)"
@@ -53,9 +53,12 @@ struct group_sql {
 static const struct group_sql by_time = { LATEST(IN_TIME) " LIMIT 1", FIRST(IN_TIME), COUNT(IN_TIME), 4, 4 };
 static const struct group_sql by_print = { LATEST(IN_TIME) " LIMIT 1", FIRST(IN_TIME), COUNT(IN_PRINT), 4, 1 };
 static const struct group_sql by_reason = { LATEST(IN_REASON(WHY_COLUMNS)) " AND " OF_REASON " LIMIT 1",
-                                            FIRST(IN_REASON(WHY_COLUMNS)), COUNT(IN_REASON(WHY_COLUMNS)), 6, 6 };
-static const struct group_sql by_text = { "SELECT " LETTER IN_TEXT(WHY_COLUMNS ", box, endpoint, type, id") " ORDER BY died_at DESC LIMIT 1",
-                                          FIRST(IN_TEXT(WHY_COLUMNS)), COUNT(IN_TEXT(WHY_COLUMNS)), 8, 8 };
+                                            FIRST(IN_REASON(WHY_COLUMNS)), COUNT(IN_REASON(WHY_COLUMNS)), 6,
+                                            6 };
+static const struct group_sql by_text = {
+    "SELECT " LETTER IN_TEXT(WHY_COLUMNS ", box, endpoint, type, id") " ORDER BY died_at DESC LIMIT 1",
+    FIRST(IN_TEXT(WHY_COLUMNS)), COUNT(IN_TEXT(WHY_COLUMNS)), 8, 8
+};
 
 static const struct group_sql *group_sql_of(const struct filter *f)
 {
@@ -71,9 +74,11 @@ static int group_step(const struct overview *o, const char *sql, size_t values, 
                       sqlite3_stmt **ret)
 {
     const struct filter *f = &o->query->filter;
-    const struct value all[] = { V_TEXT(print),   V_INT(f->since_us), V_INT(f->until_us != 0 ? f->until_us : INT64_MAX),
-                                 V_TEXT(f->box),  V_INT(f->reason),   V_INT(look),
-                                 V_TEXT(f->stream), V_TEXT(f->error) };
+    const struct value all[] = {
+        V_TEXT(print),     V_INT(f->since_us), V_INT(f->until_us != 0 ? f->until_us : INT64_MAX),
+        V_TEXT(f->box),    V_INT(f->reason),   V_INT(look),
+        V_TEXT(f->stream), V_TEXT(f->error)
+    };
     ASSERT(values <= ARRAY_LENGTH(all));
     int rc = conn_bind(o->conn, sql, NO_BOX, all, values, ret, o->reterr);
     if (rc == PR_OK)
@@ -138,14 +143,16 @@ static int group_read(const struct overview *o, const struct group_sql *sql, pr_
     return fits ? PR_OK : PR_UNKNOWN;
 }
 
-static int group_count(const struct overview *o, const struct group_sql *sql, int64_t look, struct dead_group *g)
+static int group_count(const struct overview *o, const struct group_sql *sql, int64_t look,
+                       struct dead_group *g)
 {
     int64_t count = 0, all = 0;
     int rc = group_int(o, sql->first, sql->values, g->fingerprint, look, &g->first_us);
     if (rc == PR_OK)
         rc = group_int(o, sql->count, sql->count_values, g->fingerprint, look, &count);
     if (rc == PR_OK && look > 0)
-        rc = group_int(o, "SELECT count(*) FROM (SELECT 1" IN_TIME " LIMIT ?6 + 1)", 6, g->fingerprint, look, &all);
+        rc = group_int(o, "SELECT count(*) FROM (SELECT 1" IN_TIME " LIMIT ?6 + 1)", 6, g->fingerprint, look,
+                       &all);
     g->count = (uint64_t)count;
     g->partial = all > look;
     return rc;
@@ -229,11 +236,11 @@ static int heads_read(const struct overview *o, struct stream_list *streams, pr_
     struct arena scratch;
     sqlite3_stmt *statement;
     size_t rows = 0;
-    int rc = conn_bind(o->conn,
-                       "SELECT " MESSAGE_COLUMNS ", NULL FROM \"{box}\" INDEXED BY \"{box}_heads\" WHERE " MESSAGE_IS_HEAD
-                       " AND stream <> '' AND (?1 = '' OR stream = ?1) ORDER BY row_id LIMIT ?2",
-                       box, VALUES(V_TEXT(o->query->filter.stream), V_INT(STREAMS_LOOKED_MAX + 1)), &statement,
-                       o->reterr);
+    int rc = conn_bind(
+        o->conn,
+        "SELECT " MESSAGE_COLUMNS ", NULL FROM \"{box}\" INDEXED BY \"{box}_heads\" WHERE " MESSAGE_IS_HEAD
+        " AND stream <> '' AND (?1 = '' OR stream = ?1) ORDER BY row_id LIMIT ?2",
+        box, VALUES(V_TEXT(o->query->filter.stream), V_INT(STREAMS_LOOKED_MAX + 1)), &statement, o->reterr);
     if (rc != PR_OK)
         return rc;
     arena_init(&scratch, SCRATCH_BYTES);
@@ -307,8 +314,7 @@ static int key_take(const struct overview *o, struct stream_list *streams, pr_sl
 {
     struct stream_info stream = { .box = box };
     int64_t first_seq = 0;
-    if (!stream_key_split(key, &stream.endpoint, &stream.stream) ||
-        !stream_is_asked(streams->filter, &stream))
+    if (!stream_key_split(key, &stream.endpoint, &stream.stream) || !stream_is_asked(streams->filter, &stream))
         return PR_OK;
     if (is_brief(o)) {
         stream.waiting = 1; /* at least */
