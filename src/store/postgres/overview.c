@@ -29,11 +29,12 @@ static pr_slice keep(const struct overview *o, const PGresult *r, int row, int c
 #define IN_TIME IN_PRINT " AND d.died_at >= $1 AND d.died_at < $2 AND ($3 = '' OR d.box = $3)"
 /* Of the latest so many ($10): the index has reasons, but not in their order; it has no texts. */
 #define OF_REASON "(d.cause = $6 OR d.failure_reason = $6)"
-#define OF_LATEST(condition) " FROM (SELECT *" IN_TIME " ORDER BY d.died_at DESC LIMIT $10) d WHERE " condition
-#define IN_REASON OF_LATEST(OF_REASON)
+#define OF_LATEST(columns, condition)                                                                          \
+    " FROM (SELECT " columns IN_TIME " ORDER BY d.died_at DESC LIMIT $10) d WHERE " condition
+#define IN_REASON OF_LATEST("d.died_at, d.cause, d.failure_reason", OF_REASON)
 #define IN_TEXT                                                                                                \
-    OF_LATEST("($6 = 0 OR " OF_REASON                                                                          \
-              ") AND ($4 = '' OR d.stream = $4) AND ($7 = '' OR position($7 IN d.error) > 0)")
+    OF_LATEST("*", "($6 = 0 OR " OF_REASON                                                                     \
+                   ") AND ($4 = '' OR d.stream = $4) AND ($7 = '' OR position($7 IN d.error) > 0)")
 
 /* A step through the index for each fingerprint, $8: this one only; $9: at most so many.  Endpoint and type are in the
  * fingerprint, so one letter says them for all.  Those that are counted can be all of the print: fewer columns, less time. */

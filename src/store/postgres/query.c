@@ -189,7 +189,7 @@ static int query_dead_count(struct question *q, const struct filter *filter)
     " UNION ALL SELECT 'stored', CASE WHEN is_called THEN last_value ELSE 0 END, NULL, NULL FROM {box_seq}" \
     /* Fresh ones are oldest first in each lane; those that are in flight stand at its beginning. */ \
     " UNION ALL SELECT 'oldest', 0, min(o.created_at), NULL FROM generate_series(0, 63) lane CROSS JOIN LATERAL (SELECT b.created_at FROM" \
-    " (SELECT * FROM {box} b WHERE b.lane = lane.lane::smallint AND b.due_at IS NULL AND b.held_by IS NULL ORDER BY b.seq LIMIT 200) b" \
+    " (SELECT b.created_at, b.destination, b.row_id, b.seq, b.lane FROM {box} b WHERE b.lane = lane.lane::smallint AND b.due_at IS NULL AND b.held_by IS NULL ORDER BY b.seq LIMIT 200) b" \
     " LEFT JOIN f ON f.handle = " HANDLE " WHERE f.handle IS NULL AND b.destination <> ALL ($4::text[]) LIMIT 1) o" \
     " UNION ALL SELECT 'dead', (SELECT count(*) FROM (SELECT FROM {schema}.dead_letter WHERE box = {box_name} LIMIT 10001) d), NULL, NULL" \
     " UNION ALL SELECT 'done', (SELECT count(*) FROM (SELECT FROM {schema}.done WHERE box = {box_name} AND keep_until > $1" \
