@@ -35,10 +35,10 @@ static pr_slice keep(const struct overview *o, sqlite3_stmt *statement, int colu
 #define IN_TEXT(columns)                                                                                       \
     IN_REASON(columns ", stream, error") " AND (?7 = '' OR stream = ?7) AND (?8 = '' OR instr(error, ?8) > 0)"
 
-/* How a group is read: its latest letter, when its first died, how many there are.  Each knows the first so many of the
- * values of group_bind(). */
+/* How a group is read: its latest letter, how many there are, and when the first of them died (NULL: count tells it, too).
+ * Each knows the first so many of the values of group_step(). */
 struct group_sql {
-    const char *latest, *first, *count;
+    const char *latest, *count, *first;
     size_t values, count_values;
 };
 /* When it died is found in the index; only then is the letter itself read. */
@@ -46,18 +46,18 @@ struct group_sql {
     "SELECT " LETTER IN_PRINT " AND died_at = (SELECT died_at" at                                              \
     " ORDER BY died_at DESC LIMIT 1) AND (?4 = '' OR box = ?4)"
 #define LETTER "box, endpoint, type, error, cause, failure_reason, id, died_at"
-#define FIRST(in_group) "SELECT died_at" in_group " ORDER BY died_at LIMIT 1"
 #define COUNT(in_group) "SELECT count(*) FROM (SELECT 1" in_group " LIMIT 10001)"
+#define COUNT_LOOKED(in_group) "SELECT count(*), min(died_at)" in_group
+#define FIRST "SELECT died_at" IN_TIME " ORDER BY died_at LIMIT 1"
 #define WHY_COLUMNS "died_at, cause, failure_reason"
 
-static const struct group_sql by_time = { LATEST(IN_TIME) " LIMIT 1", FIRST(IN_TIME), COUNT(IN_TIME), 4, 4 };
-static const struct group_sql by_print = { LATEST(IN_TIME) " LIMIT 1", FIRST(IN_TIME), COUNT(IN_PRINT), 4, 1 };
+static const struct group_sql by_time = { LATEST(IN_TIME) " LIMIT 1", COUNT(IN_TIME), FIRST, 4, 4 };
+static const struct group_sql by_print = { LATEST(IN_TIME) " LIMIT 1", COUNT(IN_PRINT), FIRST, 4, 1 };
 static const struct group_sql by_reason = { LATEST(IN_REASON(WHY_COLUMNS)) " AND " OF_REASON " LIMIT 1",
-                                            FIRST(IN_REASON(WHY_COLUMNS)), COUNT(IN_REASON(WHY_COLUMNS)), 6,
-                                            6 };
+                                            COUNT_LOOKED(IN_REASON(WHY_COLUMNS)), NULL, 6, 6 };
 static const struct group_sql by_text = {
     "SELECT " LETTER IN_TEXT(WHY_COLUMNS ", box, endpoint, type, id") " ORDER BY died_at DESC LIMIT 1",
-    FIRST(IN_TEXT(WHY_COLUMNS)), COUNT(IN_TEXT(WHY_COLUMNS)), 8, 8
+    COUNT_LOOKED(IN_TEXT(WHY_COLUMNS)), NULL, 8, 8
 };
 
 static const struct group_sql *group_sql_of(const struct filter *f)
@@ -146,14 +146,18 @@ static int group_read(const struct overview *o, const struct group_sql *sql, pr_
 static int group_count(const struct overview *o, const struct group_sql *sql, int64_t look,
                        struct dead_group *g)
 {
-    int64_t count = 0, all = 0;
-    int rc = group_int(o, sql->first, sql->values, g->fingerprint, look, &g->first_us);
-    if (rc == PR_OK)
-        rc = group_int(o, sql->count, sql->count_values, g->fingerprint, look, &count);
-    if (rc == PR_OK && look > 0)
-        rc = group_int(o, "SELECT count(*) FROM (SELECT 1" IN_TIME " LIMIT ?6 + 1)", 6, g->fingerprint, look,
-                       &all);
-    g->count = (uint64_t)count;
+    sqlite3_stmt *statement;
+    int64_t all = 0;
+    int rc = group_step(o, sql->count, sql->count_values, g->fingerprint, look, &statement);
+    if (rc != PR_OK)
+        return rc;
+    g->count = (uint64_t)min64(sqlite3_column_int64(statement, 0), COUNT_EXACT_MAX + 1);
+    if (sql->first == NULL)
+        g->first_us = sqlite3_column_int64(statement, 1);
+    sqlite3_reset(statement);
+    if (sql->first != NULL)
+        return group_int(o, sql->first, sql->values, g->fingerprint, look, &g->first_us);
+    rc = group_int(o, "SELECT count(*) FROM (SELECT 1" IN_TIME " LIMIT ?6 + 1)", 6, g->fingerprint, look, &all);
     g->partial = all > look;
     return rc;
 }
