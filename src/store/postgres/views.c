@@ -80,7 +80,7 @@ static const char BLOCKED[] =
     " FROM \"{schema}\".\"{box}\" b CROSS JOIN LATERAL (SELECT CASE b.destination WHEN '' THEN b.story -> -1 ->> 'endpoint'"
     " ELSE b.destination END AS name) e WHERE " MESSAGE_IS_HEAD " AND b.stream <> ''"
     " ORDER BY b.stream, e.name, b.due_at = 'infinity', b.seq) h ON h.stream = k.stream AND h.name = k.endpoint"
-    " LEFT JOIN LATERAL (SELECT * FROM \"{schema}\".dead_letter d WHERE h.id IS NULL AND left(d.stream, 255) = left(k.stream, 255)"
+    " LEFT JOIN LATERAL (SELECT d.id, d.seq, d.failure_reason, d.cause, d.error FROM \"{schema}\".dead_letter d WHERE h.id IS NULL AND left(d.stream, 255) = left(k.stream, 255)"
     " AND d.stream = k.stream AND d.box = '{box}' AND d.endpoint = k.endpoint AND d.seq < k.first AND d.edited_as IS NULL"
     " ORDER BY d.seq LIMIT 1) d ON true WHERE h.id IS NOT NULL OR d.id IS NOT NULL";
 
