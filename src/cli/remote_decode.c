@@ -245,7 +245,7 @@ static void decode_message(struct decoder *d, const json_t *o, size_t i)
         .headers = json_in(d, o, "headers"),
         .correlation_id = text_of(d, o, "correlation_id"),
         .causation_id = text_of(d, o, "causation_id"),
-        .due_us = time_of(o, "due_at", 0),
+        .due_us = time_of(o, "due_at", l->state == STATE_PARKED ? PR_NEVER : 0),
         .expires_us = time_of(o, "expires_at", 0),
         .created_us = time_of(o, "created_at", 0),
         .seq = (int64_t)count_of(o, "seq"),

@@ -226,12 +226,15 @@ static void clear(struct view *v)
     *v = (struct view){ .arena = arena };
 }
 
-static int ask(struct view *v, struct store *store, enum query_kind kind, struct query_reply *ret,
-               struct pr_error *reterr)
+static int ask(struct view *v, struct store *store, const struct config *config, enum query_kind kind,
+               struct query_reply *ret, struct pr_error *reterr)
 {
-    const struct query query = { .kind = kind,
-                                 .filter = { .state = -1, .limit = VIEW_ROWS_MAX },
-                                 .blocked = kind == QUERY_STREAMS };
+    const struct config_routing routing = config_routing(config);
+    const struct query query = {
+        .kind = kind,
+        .filter = { .state = -1, .limit = VIEW_ROWS_MAX, .routing = config != NULL ? &routing.routing : NULL },
+        .blocked = kind == QUERY_STREAMS
+    };
 
     return store_query(store, &query, &v->arena, ret, reterr);
 }
@@ -240,16 +243,16 @@ static int ask_all(struct view *v, struct store *store, const struct config *con
                    struct pr_error *reterr)
 {
     struct query_reply boxes, endpoints, instances, groups, streams;
-    int rc = ask(v, store, QUERY_BOXES, &boxes, reterr);
+    int rc = ask(v, store, config, QUERY_BOXES, &boxes, reterr);
 
     if (rc == PR_OK)
-        rc = ask(v, store, QUERY_ENDPOINTS, &endpoints, reterr);
+        rc = ask(v, store, config, QUERY_ENDPOINTS, &endpoints, reterr);
     if (rc == PR_OK)
-        rc = ask(v, store, QUERY_INSTANCES, &instances, reterr);
+        rc = ask(v, store, config, QUERY_INSTANCES, &instances, reterr);
     if (rc == PR_OK)
-        rc = ask(v, store, QUERY_DEAD_GROUPS, &groups, reterr);
+        rc = ask(v, store, config, QUERY_DEAD_GROUPS, &groups, reterr);
     if (rc == PR_OK)
-        rc = ask(v, store, QUERY_STREAMS, &streams, reterr);
+        rc = ask(v, store, config, QUERY_STREAMS, &streams, reterr);
     if (rc == PR_OK && config != NULL) /* a daemon knows its routes itself */
         rc = boxes_see_routes(store, config, &endpoints, &boxes, NULL, reterr);
     if (rc == PR_OK)

@@ -67,7 +67,13 @@ static inline int message_unexplained(const struct pr_message *m)
     return m->attempts > m->failures ? m->attempts - m->failures : 0;
 }
 
-/* A message that came back (failed, abandoned) blocks its stream; one that its sender delayed does not. */
+/* Failed, abandoned or parked; one that its sender delayed is not. */
+static inline bool message_came_back(const struct pr_message *m)
+{
+    return m->due_us == PR_NEVER || (m->due_us != 0 && ((m->status & PR_STATUS_FAILED) != 0 || m->attempts > 0));
+}
+
+/* Its stream waits behind a message that failed or was abandoned, unless it was released. */
 static inline bool message_blocks_stream(const struct pr_message *m)
 {
     return m->due_us != 0 && !m->released && ((m->status & PR_STATUS_FAILED) != 0 || m->attempts > 0);

@@ -131,9 +131,16 @@ static pr_slice config_route(const struct routing *routing, const struct pr_mess
     return nth_route(((const struct config_routing *)routing)->config, m, n);
 }
 
+static bool config_is_strict(const struct routing *routing, pr_slice endpoint)
+{
+    const struct config_endpoint *e =
+        config_find_endpoint(((const struct config_routing *)routing)->config, endpoint);
+    return e != NULL && e->ordering == ORDERING_STRICT;
+}
+
 struct config_routing config_routing(const struct config *config)
 {
-    return (struct config_routing){ { config_route }, config };
+    return (struct config_routing){ { config_route, config_is_strict }, config };
 }
 
 void messages_see_routes(const struct config *config, struct query_reply *reply)

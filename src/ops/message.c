@@ -62,15 +62,6 @@ const char *message_dead_endpoints(struct arena *arena, const struct query_reply
 
 /* ---- For programs ---- */
 
-static void json_moment(struct json_writer *w, const char *key, int64_t us)
-{
-    json_key(w, key);
-    if (us != 0)
-        json_time(w, us);
-    else
-        json_cstr(w, NULL);
-}
-
 static void json_payload(struct json_writer *w, pr_slice payload)
 {
     struct buf text;
@@ -118,14 +109,14 @@ static void json_state_facts(struct json_writer *w, const struct listed *l)
         member_text(w, "rule", l->rule);
         member_text(w, "fingerprint", l->fingerprint);
         member_text(w, "note", l->note);
-        json_moment(w, "died_at", l->died_us);
+        member_time(w, "died_at", l->died_us);
         json_key(w, "edited_as");
         if (!pr_id_is_zero(l->edited_as))
             pr_id_format(l->edited_as, edited);
         json_cstr(w, pr_id_is_zero(l->edited_as) ? NULL : edited);
     }
     if (l->state == STATE_DONE)
-        json_moment(w, "done_at", l->died_us);
+        member_time(w, "done_at", l->died_us);
     if (l->state == STATE_IN_FLIGHT)
         member_text(w, "instance", l->instance);
     if (l->bad != NULL) {
@@ -139,7 +130,7 @@ static void json_wait(struct json_writer *w, const struct breaker_info *b, int64
 {
     json_key(w, "endpoint_state");
     json_cstr(w, b != NULL ? breaker_state_now(b, now_us) : NULL);
-    json_moment(w, "next_probe_at", b != NULL && b->until_us != PR_NEVER ? b->until_us : 0);
+    member_time(w, "next_probe_at", b != NULL ? b->until_us : 0);
 }
 
 void message_json(struct json_writer *w, const struct config *config, const struct query_reply *reply,
@@ -171,9 +162,9 @@ void message_json(struct json_writer *w, const struct config *config, const stru
     json_payload(w, m->payload);
     member_text(w, "correlation_id", m->correlation_id);
     member_text(w, "causation_id", m->causation_id);
-    json_moment(w, "created_at", m->created_us);
-    json_moment(w, "due_at", m->due_us);
-    json_moment(w, "expires_at", m->expires_us);
+    member_time(w, "created_at", m->created_us);
+    member_time(w, "due_at", m->due_us);
+    member_time(w, "expires_at", m->expires_us);
     json_key(w, "status");
     json_int(w, m->status);
     json_key(w, "attempts");
@@ -184,7 +175,7 @@ void message_json(struct json_writer *w, const struct config *config, const stru
     json_cstr(w, m->reason != PR_REASON_NONE ? pr_reason_name(m->reason) : NULL);
     member_text(w, "code", m->code);
     member_text(w, "error", m->error);
-    json_moment(w, "failed_at", m->failed_us);
+    member_time(w, "failed_at", m->failed_us);
     json_state_facts(w, l);
     member_text(w, "held_by", m->held_by);
     json_stored(w, "story", m->story, is_array(m->story), "[]");

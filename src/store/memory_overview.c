@@ -76,8 +76,7 @@ int memory_groups(struct memory *memory, const struct query *query, struct arena
 
 /* ---- Streams -------------------------------------------------------------------------------- */
 
-static int heads_add(struct memory *memory, const struct box *box, const struct query *query,
-                     struct stream_list *streams, int64_t now_us)
+static int heads_add(struct memory *memory, const struct box *box, struct stream_list *streams, int64_t now_us)
 {
     for (unsigned lane = 0; lane < LANE_COUNT; lane++)
         for (struct tree_node *node = tree_first(&box->lanes[lane].heads); node != NULL;
@@ -85,8 +84,9 @@ static int heads_add(struct memory *memory, const struct box *box, const struct 
             const struct stored *row = CONTAINER_OF(node, struct stored, head);
             struct stream_info head =
                 stream_of_row(box_name(box), &row->m, row_state(memory, row, NULL, now_us), now_us);
-            if (stream_is_asked(&query->filter, &head) && streams_add(streams, &head) == NULL)
-                return PR_ENOMEM;
+            int rc = streams_add_head(streams, &head);
+            if (rc != PR_OK)
+                return rc;
         }
     return PR_OK;
 }
@@ -136,7 +136,7 @@ static int held_add(const struct box *box, const struct query *query, struct str
 int memory_streams(struct memory *memory, const struct query *query, struct arena *arena,
                    struct query_reply *reply)
 {
-    struct stream_list streams = { .arena = arena };
+    struct stream_list streams = { .arena = arena, .filter = &query->filter };
     pr_slice wanted = query->filter.box;
     int rc = PR_OK;
 
@@ -144,7 +144,7 @@ int memory_streams(struct memory *memory, const struct query *query, struct aren
     list_foreach (node, &memory->boxes) {
         const struct box *box = LIST_ENTRY(node, struct box, node);
         if (rc == PR_OK && (wanted.size == 0 || slice_eq(wanted, box_name(box))))
-            rc = heads_add(memory, box, query, &streams, reply->now_us);
+            rc = heads_add(memory, box, &streams, reply->now_us);
     }
     streams_settle(&streams);
     list_foreach (node, &memory->boxes) {
@@ -152,8 +152,7 @@ int memory_streams(struct memory *memory, const struct query *query, struct aren
         if (rc == PR_OK && (wanted.size == 0 || slice_eq(wanted, box_name(box))))
             rc = held_add(box, query, &streams);
     }
-    streams_rank(&streams, query, reply);
-    return rc;
+    return rc == PR_OK ? streams_rank(&streams, query, reply) : rc;
 }
 
 /* ---- Audit ---------------------------------------------------------------------------------- */

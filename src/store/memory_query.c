@@ -230,8 +230,7 @@ static int query_failing(struct listing *l, const struct query *query)
             return PR_ENOMEM;
         list_foreach(place, &box->rows) {
             const struct pr_message *m = &LIST_ENTRY(place, struct stored, order)->m;
-            if ((message_blocks_stream(m) || m->due_us == PR_NEVER) &&
-                !failing_add(f, query, m->attempts, m->failures, m->due_us))
+            if (message_came_back(m) && !failing_add(f, query, m->attempts, m->failures, m->due_us))
                 break;
         }
         list_foreach(place, &box->dead) {

@@ -56,6 +56,8 @@ static int compare_heads(const void *a, const void *b)
 {
     const struct stream_info *x = a, *y = b;
     int order = compare_places(a, b);
+    if (order == 0)
+        order = x->head_yields - y->head_yields;
     return order != 0 ? order : compare_numbers((uint64_t)x->head_seq, (uint64_t)y->head_seq);
 }
 
@@ -73,13 +75,18 @@ static int compare_marks(const struct stream_mark *x, const struct stream_mark *
     return order != 0 ? order : compare_numbers(x->place, y->place);
 }
 
+struct ranked {
+    struct stream_mark mark; /* made once: its place is a hash of texts */
+    const struct stream_info *stream;
+};
+
 static int compare_ranks(const void *a, const void *b)
 {
-    const struct stream_mark x = stream_mark_of(a), y = stream_mark_of(b);
-    return compare_marks(&x, &y);
+    const struct ranked *x = a, *y = b;
+    return compare_marks(&x->mark, &y->mark);
 }
 
-struct stream_info *streams_add(struct stream_list *s, const struct stream_info *head)
+struct stream_info *streams_add(struct stream_list *s, const struct stream_info *stream)
 {
     if (s->count == s->capacity) {
         size_t capacity = s->capacity > 0 ? 2 * s->capacity : 16;
@@ -92,7 +99,7 @@ struct stream_info *streams_add(struct stream_list *s, const struct stream_info 
         s->capacity = capacity;
     }
     struct stream_info *added = &s->list[s->count];
-    *added = *head;
+    *added = *stream;
     pr_slice *const texts[] = { &added->box, &added->stream, &added->endpoint, &added->code, &added->error };
     for (size_t i = 0; i < ARRAY_LENGTH(texts); i++) {
         *texts[i] = slice_dup(s->arena, *texts[i]);
@@ -122,6 +129,19 @@ struct stream_info stream_of_row(pr_slice box, const struct pr_message *m, enum 
     };
 }
 
+int streams_add_head(struct stream_list *s, const struct stream_info *head)
+{
+    const struct routing *routing = s->filter->routing;
+    if (!stream_is_asked(s->filter, head))
+        return PR_OK;
+    struct stream_info *added = streams_add(s, head);
+    if (added == NULL)
+        return PR_ENOMEM;
+    added->head_yields =
+        head->due_us == PR_NEVER && (routing == NULL || !routing->is_strict(routing, head->endpoint));
+    return PR_OK;
+}
+
 void streams_settle(struct stream_list *s)
 {
     size_t kept = 0;
@@ -139,21 +159,30 @@ struct stream_info *streams_find(const struct stream_list *s, pr_slice box, pr_s
     return s->known > 0 ? bsearch(&key, s->list, s->known, sizeof(key), compare_places) : NULL;
 }
 
-void streams_rank(struct stream_list *s, const struct query *query, struct query_reply *reply)
+int streams_rank(const struct stream_list *s, const struct query *query, struct query_reply *reply)
 {
     const struct stream_mark *after = &query->after_stream;
     bool all = after->waiting == 0 && after->since_us == 0 && after->place == 0;
+    struct ranked *ranks = arena_alloc_array(s->arena, s->count, sizeof(ranks[0]));
     size_t kept = 0;
+    if (ranks == NULL)
+        return PR_ENOMEM;
     for (size_t i = 0; i < s->count; i++) {
-        const struct stream_mark mark = stream_mark_of(&s->list[i]);
-        if ((!query->blocked || mark.waiting > 0) && (all || compare_marks(after, &mark) < 0))
-            s->list[kept++] = s->list[i];
+        const struct ranked r = { stream_mark_of(&s->list[i]), &s->list[i] };
+        if ((!query->blocked || r.mark.waiting > 0) && (all || compare_marks(after, &r.mark) < 0))
+            ranks[kept++] = r;
     }
     if (kept > 0)
-        qsort(s->list, kept, sizeof(s->list[0]), compare_ranks);
+        qsort(ranks, kept, sizeof(ranks[0]), compare_ranks);
     reply->more |= kept > limit_of(query);
-    reply->streams = s->list;
-    reply->stream_count = min_size(kept, limit_of(query));
+    kept = min_size(kept, limit_of(query));
+    reply->streams = arena_alloc_array(s->arena, kept, sizeof(reply->streams[0]));
+    if (reply->streams == NULL)
+        return PR_ENOMEM;
+    for (size_t i = 0; i < kept; i++)
+        reply->streams[i] = *ranks[i].stream;
+    reply->stream_count = kept;
+    return PR_OK;
 }
 
 pr_slice stream_key(struct arena *arena, const struct stream_info *stream)

@@ -16,22 +16,26 @@ void groups_rank(const struct query *query, struct query_reply *reply);
 /* Heads as they are found; grows in the arena. */
 struct stream_list {
     struct arena *arena;
+    const struct filter *filter; /* the question's */
     struct stream_info *list;
     size_t count, capacity;
     size_t known; /* the first so many are in order: streams_settle() */
 };
 
-/* A copy of the head in the arena, or NULL: no memory. */
-struct stream_info *streams_add(struct stream_list *streams, const struct stream_info *head);
+/* A copy of it in the arena, or NULL: no memory. */
+struct stream_info *streams_add(struct stream_list *streams, const struct stream_info *stream);
+/* A head that is in its box, when it is asked for.  PR_OK or PR_ENOMEM. */
+PR_MUST_CHECK int streams_add_head(struct stream_list *streams, const struct stream_info *head);
 /* The head of a row that is one, without `waiting`. */
 struct stream_info stream_of_row(pr_slice box, const struct pr_message *m, enum state state, int64_t now_us);
-/* Of several failed ones in a stream the first is its head: drop the others, and put the rest in order. */
+/* Of several in a stream the first is its head, those that yield come last: drop the others, and put the rest in order. */
 void streams_settle(struct stream_list *streams);
 /* Among those that were there when it was settled. */
 struct stream_info *streams_find(const struct stream_list *streams, pr_slice box, pr_slice endpoint,
                                  pr_slice stream);
-/* Those with most behind them first, then the longest in trouble; cut to the filter's limit. */
-void streams_rank(struct stream_list *streams, const struct query *query, struct query_reply *reply);
+/* Those with most behind them first, then the longest in trouble; cut to the filter's limit.  PR_OK or PR_ENOMEM. */
+PR_MUST_CHECK int streams_rank(const struct stream_list *streams, const struct query *query,
+                               struct query_reply *reply);
 
 /* held_by of those behind it: "endpoint/stream", in the arena; data NULL: no memory. */
 pr_slice stream_key(struct arena *arena, const struct stream_info *stream);

@@ -47,6 +47,8 @@
 struct routing {
     /* The n-th endpoint of the message; empty: there are no more. */
     pr_slice (*route)(const struct routing *routing, const struct pr_message *m, size_t n);
+    /* Do streams wait behind what is parked? */
+    bool (*is_strict)(const struct routing *routing, pr_slice endpoint);
 };
 
 struct filter {
@@ -64,7 +66,7 @@ struct filter {
     uint64_t after;           /* keyset: `row` of the last one seen, 0: from the start.  Rows of boxes are
                                * counted in each (so box or after_box must be set), dead letters are in one order */
     pr_slice after_box;       /* MESSAGES: the box of that row; what is in boxes before it was seen, too */
-    const struct routing *routing; /* for endpoint, state (paused) and fingerprint; NULL: nobody knows any routes */
+    const struct routing *routing; /* for endpoint, state (paused), fingerprint and heads of streams; NULL: nobody knows any routes */
 };
 
 /* ---- Filters (filter.c) ---- */
@@ -160,14 +162,18 @@ struct dead_group {
 /* Where there are more than LOOK_MAX dead letters, and a text or a stream is asked for (which no index of groups has), so many
  * of each group are looked at. */
 #define GROUP_LOOK_MAX 25
+#define GROUP_LOOK_REASON (COUNT_EXACT_MAX + 1) /* where one reason is asked for, of which there may be few in a large group */
 #define GROUPS_LOOKED_MAX 1000 /* fingerprints that one question looks at; beyond it `more` says so */
 
-/* A stream whose head failed or is parked, or (strict) is a dead letter that others wait behind. */
+/* A stream whose head failed or is parked, or (strict) is a dead letter that others wait behind.  What failed holds up the
+ * others, what is parked does so in a strict stream alone: else it is the head only where nothing has failed. */
 struct stream_info {
     pr_slice   box, stream, endpoint; /* endpoint '': the routes have not decided */
     pr_id      head;
     enum state head_state;
     int64_t    head_seq;
+    uint64_t   head_row;      /* in its box, where the store has use for it */
+    bool       head_yields;   /* parked, and the others go on without it */
     int        attempts, failures, reason;
     pr_slice   code, error;
     int64_t    since_us;      /* the head's latest failure; died; or, where nothing failed, created */
@@ -221,7 +227,8 @@ enum query_kind {
 struct query {
     enum query_kind kind;
     struct filter   filter;
-    bool            brief;    /* MESSAGES, DEAD: without payloads; STREAMS: of heads no more than whose they are need be told */
+    bool            brief;    /* MESSAGES, DEAD: without payloads; STREAMS, with blocked: of whom others are held
+                               * back, and how many at least; nothing of the heads */
     bool            replayable; /* DEAD_COUNT: only what a replay would take: what was edited stays */
     bool            blocked;  /* STREAMS: only those that somebody waits behind */
     struct stream_mark after_stream; /* STREAMS: only those behind it */

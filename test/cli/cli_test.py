@@ -498,7 +498,7 @@ def park_retry_discard_by_id(p):
     p.ok("init")
     id = p.send("--type", "a", "--stream", "s")
     assert p.ok("park", id, "--why", "to see").out == "1 parked\n"
-    assert p.message(id)["state"] == "parked"
+    assert p.message(id)["state"] == "parked" and p.message(id)["due_at"] is None
     has(p.ok("why", id).out, "It is parked: nothing happens until a person says so.", f"postrider retry {id}")
     assert p.ok("retry", id).out == "1 retried\n"
     assert p.message(id)["state"] == "ready"

@@ -476,7 +476,7 @@ def people_change_messages(d):
     assert d.ok("POST", "/v1/messages/%s/park" % id, {"dry_run": True})["changed"] == 1 and d.state(id) == "retrying"
     answer = d.ok("POST", "/v1/messages/%s/park" % id, {"why": "wait for Monday"}, **{"X-Postrider-User": "ann"})
     assert (answer["action"], answer["changed"], answer["dry_run"]) == ("park", 1, False), answer
-    assert d.state(id) == "parked"
+    assert d.state(id) == "parked" and d.ok("GET", "/v1/messages/" + id)["deliveries"][0]["message"]["due_at"] is None
     entry = d.ok("GET", "/v1/audit?limit=1")["audit"][0]
     assert (entry["who"], entry["action"], entry["why"], entry["changed"]) == ("ann (http)", "park", "wait for Monday", 1)  # B202
     attempts = d.sql("SELECT failed FROM endpoint_overview WHERE name = 'bad'")[0][0]

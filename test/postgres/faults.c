@@ -542,7 +542,7 @@ STORE_TEST(a_schema_of_an_older_version_is_upgraded_and_keeps_what_it_has) /* I1
     suite_pg_do(pg, "DROP INDEX %s.dead_letter_died");
     suite_pg_do(pg, "DROP INDEX %s.dead_letter_print");
     suite_pg_do(pg, "DROP TABLE %s.raised_warning");
-    suite_pg_do(pg, "ALTER TABLE %s.dead_letter DROP COLUMN edited_as");
+    suite_pg_do(pg, "ALTER TABLE %s.dead_letter DROP COLUMN edited_as CASCADE");
     suite_pg_do(pg, "ALTER TABLE %s.endpoint DROP COLUMN last_failed_at CASCADE, DROP COLUMN last_reason CASCADE,"
                     " DROP COLUMN last_code CASCADE, DROP COLUMN last_error CASCADE");
     suite_pg_do(pg, "ALTER TABLE %s.tally DROP COLUMN failed_at CASCADE, DROP COLUMN reason CASCADE,"

@@ -286,7 +286,8 @@ TEST(the_views_for_people_say_what_the_listings_say) /* B201 */
     struct worker w;
     worker_open(&w, &f->store);
     sqlite3 *db = fixture_raw(f);
-    raw_run(db, "INSERT INTO outbox (type, stream) VALUES ('head', 's'), ('follower', 's')");
+    raw_run(db,
+            "INSERT INTO outbox (type, stream, destination) VALUES ('head', 's', 'x'), ('follower', 's', 'x')");
     raw_run(db, "INSERT INTO outbox (type, destination) VALUES ('ready', ''), ('paused', 'e'), ('flying', '')");
     raw_run(db, "INSERT INTO outbox (type, due_at) VALUES ('parked', 9223372036854775807), ('delayed', "
                 "9000000000000000)");
@@ -307,7 +308,7 @@ TEST(the_views_for_people_say_what_the_listings_say) /* B201 */
           .number = 1,
           .reason = PR_REASON_REJECTED,
           .delay_us = PR_MINUTES(9) },
-        { .kind = VERDICT_HOLD, .row = rows[1].row, .id = rows[1].m.id, .held_by = PR_STR("s") },
+        { .kind = VERDICT_HOLD, .row = rows[1].row, .id = rows[1].m.id, .held_by = PR_STR("x/s") },
     };
     struct receipt_entry entry = { rows[4].row, 1 };
     CYCLE(&w, .verdicts = v, .verdict_count = 2, .receipt = &entry, .receipt_count = 1);
@@ -323,10 +324,25 @@ TEST(the_views_for_people_say_what_the_listings_say) /* B201 */
     }
     CHECK_EQ(raw_int(db, "SELECT count(*) FROM messages"), 8);
     CHECK_EQ(raw_int(db, "SELECT count(*) FROM messages WHERE length(id) = 36"), 8);
-    CHECK_EQ(raw_int(db, "SELECT held FROM blocked_streams WHERE box = 'outbox' AND stream = 's'"), 1);
+    CHECK_EQ(raw_int(db,
+                     "SELECT held FROM blocked_streams WHERE box = 'outbox' AND stream = 's' AND endpoint = 'x'"
+                     " AND head_state = 'failed' AND head = (SELECT id FROM messages WHERE type = 'head')"),
+             1);
     CHECK_EQ(raw_int(db, "SELECT count(*) FROM blocked_streams"), 1);
     CHECK_EQ(raw_int(db, "SELECT count(*) FROM endpoint_overview WHERE name = 'e' AND state = 'paused' AND "
                          "paused_why = 'why'"),
+             1);
+    /* What is parked holds nobody up where something failed; nor does what nobody waits behind. */
+    raw_run(db, "UPDATE outbox SET due_at = 9223372036854775807 WHERE type = 'head'");
+    CHECK_EQ(raw_int(db, "SELECT count(*) FROM blocked_streams WHERE head_state = 'parked' AND due_at IS NULL"),
+             1);
+    raw_run(
+        db,
+        "INSERT INTO outbox (type, stream, destination, status, attempts, due_at) VALUES"
+        " ('second', 's', 'x', 32769, 1, 9000000000000000), ('alone', 't', 'x', 32769, 1, 9000000000000000)");
+    CHECK_EQ(raw_int(db, "SELECT count(*) FROM blocked_streams"), 1);
+    CHECK_EQ(raw_int(db, "SELECT count(*) FROM blocked_streams WHERE head_state = 'failed'"
+                         " AND head = (SELECT id FROM messages WHERE type = 'second')"),
              1);
     sqlite3_close(db);
     worker_close(&w);

@@ -466,19 +466,69 @@ STORE_TEST(a_stream_that_waits_behind_a_dead_letter_names_it) /* B53 */
     CHECK_EQ(r->streams[0].head_state, STATE_READY);
 }
 
-STORE_TEST(of_several_failed_ones_in_a_stream_the_first_is_its_head_and_parked_ones_say_so)
+static pr_slice no_route(const struct routing *routing, const struct pr_message *m, size_t n)
 {
+    (void)routing, (void)m, (void)n;
+    return (pr_slice){ NULL, 0 };
+}
+
+static bool x_is_strict(const struct routing *routing, pr_slice endpoint)
+{
+    (void)routing;
+    return slice_eq_cstr(endpoint, "x");
+}
+
+STORE_TEST(the_head_of_a_stream_is_what_holds_up_the_others)
+{
+    static const struct routing strict = { no_route, x_is_strict };
     struct worker *w = suite_join(s, "outbox");
     pr_id a = suite_send(s, "outbox", IN_STREAM("x", "s"));
     pr_id b = suite_send(s, "outbox", IN_STREAM("x", "s"));
     worker_fail(w, b, PR_SECONDS(60));
     worker_fail(w, a, PR_SECONDS(60));
-    ADMIN_ID(s, ADMIN_PARK, a);
-    const struct query_reply *r = streams(s, false, FILTER());
+    hold(s, w, "x/s", IN_STREAM("x", "s"));
+    const struct query_reply *r = streams(s, true, FILTER());
+    CHECK_EQ(r->stream_count, 1); /* of several that failed the first */
+    CHECK(pr_id_equal(r->streams[0].head, a));
+
+    ADMIN_ID(s, ADMIN_PARK, a); /* the others go on without it */
+    r = streams(s, true, FILTER());
+    CHECK_EQ(r->stream_count, 1);
+    CHECK(pr_id_equal(r->streams[0].head, b));
+    CHECK_EQ(r->streams[0].head_state, STATE_RETRYING);
+    CHECK_EQ(r->streams[0].waiting, 1);
+    r = streams(s, true, FILTER(.routing = &strict)); /* ... unless their endpoint is strict */
+    CHECK_EQ(r->stream_count, 1);
+    CHECK(pr_id_equal(r->streams[0].head, a));
+    CHECK_EQ(r->streams[0].head_state, STATE_PARKED);
+
+    ADMIN_ID(s, ADMIN_PARK, b);
+    r = streams(s, false, FILTER());
     CHECK_EQ(r->stream_count, 1);
     CHECK(pr_id_equal(r->streams[0].head, a));
     CHECK_EQ(r->streams[0].head_state, STATE_PARKED);
     CHECK_EQ(r->streams[0].due_us, PR_NEVER);
+}
+
+STORE_TEST(briefly_asked_blocked_streams_are_those_that_messages_are_held_in)
+{
+    struct worker *w = suite_join(s, "outbox");
+    pr_id a = suite_send(s, "outbox", IN_STREAM("x", "s1"));
+    worker_fail(w, a, PR_SECONDS(60));
+    worker_fail(w, suite_send(s, "outbox", IN_STREAM("x", "s2")), PR_SECONDS(60));
+    hold(s, w, "x/s1", IN_STREAM("x", "s1"));
+    hold(s, w, "x/s1", IN_STREAM("x", "s1"));
+    struct query q = { .kind = QUERY_STREAMS, .filter = FILTER(), .blocked = true, .brief = true };
+    struct query_reply reply;
+    CHECK_OK(store_query(&s->store, &q, &s->arena, &reply, &s->error), &s->error);
+    CHECK_EQ(reply.stream_count, 1);
+    CHECK_SLICE(reply.streams[0].box, "outbox");
+    CHECK_SLICE(reply.streams[0].endpoint, "x");
+    CHECK_SLICE(reply.streams[0].stream, "s1");
+    CHECK(reply.streams[0].waiting > 0);
+    q.filter.stream = PR_STR("s2");
+    CHECK_OK(store_query(&s->store, &q, &s->arena, &reply, &s->error), &s->error);
+    CHECK_EQ(reply.stream_count, 0);
 }
 
 /* ---- Audit ----------------------------------------------------------------------------------- */

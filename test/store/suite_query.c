@@ -91,7 +91,7 @@ static pr_slice route(const struct routing *routing, const struct pr_message *m,
 
 STORE_TEST(filters_know_where_the_routes_lead) /* B82, B201 */
 {
-    static const struct routing routing = { route };
+    static const struct routing routing = { route, NULL };
     struct worker *w = suite_join(s, "outbox");
     pr_id order = SEND(s, "outbox", .type = PR_STR("order"));
     SEND(s, "outbox", .type = PR_STR("user"));
@@ -426,4 +426,25 @@ STORE_TEST(what_fails_is_counted_by_failures_and_dead_letters_by_reason)
     CHECK(!f->more);
     CHECK_EQ(failing(s, "outbox", 2)->near_limit, 0);
     CHECK_EQ(failing(s, "ledger", 1)->rows, 0);
+}
+
+STORE_TEST(what_fails_after_its_release_is_counted_and_holds_up_nobody) /* B201 */
+{
+    struct worker *w = suite_join(s, "outbox");
+    pr_id a = SEND(s, "outbox", .stream = PR_STR("s"), .destination = PR_STR("x")),
+          b = SEND(s, "outbox", .stream = PR_STR("s"), .destination = PR_STR("x"));
+    worker_fail(w, a, PR_SECONDS(60));
+    CHECK_EQ(VERDICT(w, suite_seen(s, b), .kind = VERDICT_HOLD, .held_by = PR_STR("x/s")), PR_OK);
+    CHECK_EQ(ADMIN(s, ADMIN_RELEASE, FILTER(.stream = PR_STR("s"))).changed, 1);
+    CHECK_EQ(failing(s, "outbox", 0)->rows, 1);
+    worker_fail(w, b, PR_SECONDS(90));
+    const struct box_failing *f = failing(s, "outbox", 0);
+    CHECK_EQ(f->rows, 2);
+    CHECK_EQ(f->by_failures[0], 2);
+    CHECK_EQ(f->last_us - f->next_us, PR_SECONDS(30));
+    const struct query_reply *r = suite_query(s, QUERY_STREAMS, FILTER());
+    CHECK_EQ(r->stream_count, 1);
+    CHECK(pr_id_equal(r->streams[0].head, a));
+    ADMIN_ID(s, ADMIN_DISCARD, a);
+    CHECK_EQ(suite_query(s, QUERY_STREAMS, FILTER())->stream_count, 0);
 }

@@ -30,6 +30,9 @@ static const struct {
     { "enable_bitmapscan",                   "off",                false }, /* listings merge indexes as they are ordered */
     { "enable_hashjoin",                     "off",                true },
     { "enable_mergejoin",                    "off",                true },
+    { "enable_sort",                         "off",                true },  /* what is due comes in the order of its index */
+    { "enable_incremental_sort",             "off",                true },
+    { "max_parallel_workers_per_gather",     "0",                  false }, /* nothing here is worth starting processes */
 };
 
 /* Relays commit durably, whatever the role's default is (a receipt on disk means that the rows

@@ -4,9 +4,8 @@
 #include "base/error.h"
 #include "store/postgres/listing.h"
 
-static const char ROWS[] = "SELECT b.attempts, b.failures, b.due_at FROM {box} b WHERE b.due_at IS NOT NULL "
-                           "AND (b.due_at = 'infinity' OR"
-                           " (NOT b.released AND ((b.status & 32768) <> 0 OR b.attempts > 0))) LIMIT 10001";
+static const char ROWS[] =
+    "SELECT b.attempts, b.failures, b.due_at FROM {box} b WHERE " MESSAGE_IS_BACK " LIMIT 10001";
 
 static const char DEAD[] =
     "SELECT failure_reason, cause, count(*) FROM (SELECT failure_reason, cause FROM {schema}.dead_letter"

@@ -30,6 +30,12 @@
 #define MESSAGE_COLUMN_COUNT 30
 #define MESSAGE_COLUMN_DUE 20
 
+/* A row that failed, was handed out or is parked: as the partial index {box}_heads says it, word for word; and of
+ * those one that its stream waits behind (message_blocks_stream()), or that is parked. */
+#define MESSAGE_IS_BACK                                                                              \
+    "b.due_at IS NOT NULL AND (b.due_at = 'infinity' OR (b.status & 32768) <> 0 OR b.attempts > 0)"
+#define MESSAGE_IS_HEAD MESSAGE_IS_BACK " AND (b.due_at = 'infinity' OR NOT b.released)"
+
 /* The columns that move unchanged with a row from table to table. */
 #define MESSAGE_MOVED(t)                                                                              \
     t "seq, " t "lane, " t "id, " t "destination, " t "stream, " t "type, " t "source, " t "subject, " \

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/slice.h"
 #include "base/util.h"
+#include "core/story.h"
 #include "store/audit.h"
 #include "store/ranking.h"
 
@@ -24,17 +25,20 @@ static pr_slice keep(const struct overview *o, const PGresult *r, int row, int c
 /* ---- Groups --------------------------------------------------------------------------------------- */
 
 /* What the index has: it is not left. */
-#define IN_INDEX                                                                                               \
-    " FROM {schema}.dead_letter d WHERE d.fingerprint = k.print AND d.died_at >= $1 AND d.died_at < $2"        \
-    " AND ($3 = '' OR d.box = $3) AND ($6 = 0 OR d.cause = $6 OR d.failure_reason = $6)"
-/* And what it has not, of the latest so many ($10). */
+#define IN_PRINT " FROM {schema}.dead_letter d WHERE d.fingerprint = k.print"
+#define IN_TIME IN_PRINT " AND d.died_at >= $1 AND d.died_at < $2 AND ($3 = '' OR d.box = $3)"
+/* Of the latest so many ($10): the index has reasons, but not in their order; it has no texts. */
+#define OF_REASON "(d.cause = $6 OR d.failure_reason = $6)"
+#define OF_LATEST(columns, condition)                                                                          \
+    " FROM (SELECT " columns IN_TIME " ORDER BY d.died_at DESC LIMIT $10) d WHERE " condition
+#define IN_REASON OF_LATEST("d.died_at, d.cause, d.failure_reason", OF_REASON)
 #define IN_TEXT                                                                                                \
-    " FROM (SELECT *" IN_INDEX " ORDER BY d.died_at DESC LIMIT $10) d"                                         \
-    " WHERE ($4 = '' OR d.stream = $4) AND ($7 = '' OR position($7 IN d.error) > 0)"
+    OF_LATEST("*", "($6 = 0 OR " OF_REASON                                                                     \
+                   ") AND ($4 = '' OR d.stream = $4) AND ($7 = '' OR position($7 IN d.error) > 0)")
 
 /* A step through the index for each fingerprint, $8: this one only; $9: at most so many.  Endpoint and type are in the
- * fingerprint, so one letter says them for all. */
-#define GROUPS(in_group, latest, looked)                                                                               \
+ * fingerprint, so one letter says them for all.  Those that are counted can be all of the print: fewer columns, less time. */
+#define GROUPS(in_group, counted, latest, looked)                                                              \
     "WITH RECURSIVE k(print) AS ("                                                                             \
     "(SELECT d.fingerprint FROM {schema}.dead_letter d WHERE $8 = '' OR d.fingerprint = $8 ORDER BY"           \
     " d.fingerprint LIMIT 1)"                                                                                  \
@@ -42,32 +46,46 @@ static pr_slice keep(const struct overview *o, const PGresult *r, int row, int c
     " = '' ORDER BY d.fingerprint LIMIT 1) FROM k WHERE k.print IS NOT NULL)"                                  \
     " SELECT k.print, l.box, l.endpoint, l.type, l.error, l.cause, l.failure_reason, l.id, l.died_at,"         \
     " (SELECT d.died_at" in_group " ORDER BY d.died_at LIMIT 1),"                                              \
-    " (SELECT count(*) FROM (SELECT" in_group " LIMIT 10001) c), " looked                                      \
-    " FROM (SELECT print FROM k WHERE print IS NOT NULL LIMIT $9) k CROSS JOIN LATERAL " latest                 \
+    " (SELECT count(*) FROM (SELECT" counted " LIMIT 10001) c), " looked                                       \
+    " FROM (SELECT print FROM k WHERE print IS NOT NULL LIMIT $9) k CROSS JOIN LATERAL " latest                \
     " l WHERE ($5 = '' OR l.endpoint = $5)"
 
 /* When it died is found in the index; only then is the letter itself read. */
-#define LATEST                                                                                                 \
-    "(SELECT d.died_at AS at" IN_INDEX " ORDER BY d.died_at DESC LIMIT 1) m CROSS JOIN LATERAL (SELECT d.*"    \
-    IN_INDEX " AND d.died_at = m.at LIMIT 1)"
-static const char BY_INDEX[] = GROUPS(IN_INDEX, LATEST, "$10::bigint * 0") " AND $4 = '' AND $7 = ''";
-static const char BY_TEXT[] = GROUPS(IN_TEXT, "(SELECT d.*" IN_TEXT " ORDER BY d.died_at DESC LIMIT 1)", "(SELECT count(*) FROM (SELECT" IN_INDEX " LIMIT $10 + 1) c)");
+#define LATEST(in_group, row)                                                                                  \
+    "(SELECT d.died_at AS at" in_group                                                                         \
+    " ORDER BY d.died_at DESC LIMIT 1) m CROSS JOIN LATERAL (SELECT d.*" row " AND d.died_at = m.at LIMIT 1)"
+#define LOOKED "(SELECT count(*) FROM (SELECT" IN_TIME " LIMIT $10 + 1) c)"
+static const char BY_PRINT[] = GROUPS(IN_TIME, IN_PRINT, LATEST(IN_TIME, IN_TIME), "0::bigint");
+static const char BY_TIME[] = GROUPS(IN_TIME, IN_TIME, LATEST(IN_TIME, IN_TIME), "0::bigint");
+static const char BY_REASON[] =
+    GROUPS(IN_REASON, IN_REASON, LATEST(IN_REASON, IN_TIME " AND " OF_REASON), LOOKED);
+static const char BY_TEXT[] =
+    GROUPS(IN_TEXT, IN_TEXT, "(SELECT d.*" IN_TEXT " ORDER BY d.died_at DESC LIMIT 1)", LOOKED);
 
 /* How many of a group are looked at; 0: the index says it all. */
 static int look_read(const struct overview *o, int64_t *ret)
 {
     const struct filter *f = &o->query->filter;
     PGresult *r;
-    *ret = 0;
+    *ret = f->reason != 0 ? GROUP_LOOK_REASON : 0;
     if (f->stream.size == 0 && f->error.size == 0)
         return PR_OK;
     struct args args = { .count = 0 };
     arg_i64(&args, LOOK_MAX + 1);
-    int rc = link_do(o->link, "SELECT count(*) FROM (SELECT FROM {schema}.dead_letter LIMIT $1) d", NO_BOX, &args, &r,
-                     o->reterr);
+    int rc = link_do(o->link, "SELECT count(*) FROM (SELECT FROM {schema}.dead_letter LIMIT $1) d", NO_BOX,
+                     &args, &r, o->reterr);
     if (rc == PR_OK)
         *ret = field_i64(r, 0, 0) > LOOK_MAX ? GROUP_LOOK_MAX : LOOK_MAX;
     return rc;
+}
+
+static const char *groups_sql(const struct filter *f)
+{
+    if (f->stream.size > 0 || f->error.size > 0)
+        return BY_TEXT;
+    if (f->reason != 0)
+        return BY_REASON;
+    return f->since_us != 0 || f->until_us != 0 || f->box.size > 0 ? BY_TIME : BY_PRINT;
 }
 
 static int group_take(const struct overview *o, const PGresult *r, int i, int64_t look)
@@ -118,7 +136,7 @@ int pg_overview_groups(const struct overview *o)
     if (rc != PR_OK)
         return rc;
     arg_i64(&args, look);
-    rc = link_do(o->link, look > 0 ? BY_TEXT : BY_INDEX, NO_BOX, &args, &r, o->reterr);
+    rc = link_do(o->link, groups_sql(f), NO_BOX, &args, &r, o->reterr);
     if (rc != PR_OK)
         return rc;
     o->reply->more = PQntuples(r) > GROUPS_LOOKED_MAX;
@@ -134,40 +152,123 @@ int pg_overview_groups(const struct overview *o)
 
 /* ---- Streams -------------------------------------------------------------------------------------- */
 
-static const char HEADS[] =
-    "SELECT " HANDLE ", " MESSAGE_COLUMNS(MESSAGE_NO_PAYLOAD) " FROM {box} b WHERE b.due_at IS NOT NULL"
-    " AND (b.due_at = 'infinity' OR (NOT b.released AND ((b.status & 32768) <> 0 OR b.attempts > 0)))"
-    " AND b.stream <> '' AND ($1 = '' OR b.stream = $1) ORDER BY coalesce(b.row_id, b.seq) LIMIT $2";
+/* Nothing of the heads: keys alone say which streams are held back. */
+static bool is_brief(const struct overview *o)
+{
+    return o->query->brief && o->query->blocked;
+}
+
+/* As much of heads as their rank wants; of those that are on the page the rest is read then: see heads_tell(). */
+#define HEADS(filter)                                                                                          \
+    "SELECT coalesce(b.row_id, b.seq), b.seq, b.stream, b.destination, CASE b.destination WHEN '' THEN "       \
+    "b.story END,"                                                                                             \
+    " coalesce(b.failed_at, b.created_at), b.due_at = 'infinity' FROM {box} b WHERE " MESSAGE_IS_HEAD filter   \
+    " ORDER BY coalesce(b.row_id, b.seq) LIMIT $1"
+static const char HEADS_ALL[] = HEADS(" AND b.stream <> ''");
+static const char HEADS_OF_STREAM[] = HEADS(" AND b.stream = $2");
 
 static int heads_read(const struct overview *o, struct stream_list *streams, pr_slice box)
 {
+    const pr_slice stream = o->query->filter.stream;
     struct args args = { .count = 0 };
     PGresult *r;
     size_t mark = o->link->result_count;
-    arg_text(&args, o->query->filter.stream);
     arg_i64(&args, STREAMS_LOOKED_MAX + 1);
-    int rc = link_do(o->link, HEADS, box, &args, &r, o->reterr);
+    if (stream.size > 0)
+        arg_text(&args, stream);
+    int rc = link_do(o->link, stream.size > 0 ? HEADS_OF_STREAM : HEADS_ALL, box, &args, &r, o->reterr);
     for (int i = 0; rc == PR_OK && i < PQntuples(r); i++) {
-        struct pr_message m;
-        unsigned lane;
-        const char *bad;
-        if (i == STREAMS_LOOKED_MAX) {
+        pr_slice destination = field_slice(r, i, 3);
+        const struct stream_info head = {
+            .box = box,
+            .stream = field_slice(r, i, 2),
+            .endpoint = destination.size > 0 ? destination : story_endpoint(field_slice(r, i, 4)),
+            .head_row = (uint64_t)field_i64(r, i, 0),
+            .head_seq = field_i64(r, i, 1),
+            .since_us = field_time(r, i, 5),
+            .due_us = field_bool(r, i, 6) ? PR_NEVER : 0,
+        };
+        if (i == STREAMS_LOOKED_MAX)
             o->reply->more = true;
-            break;
-        }
-        pg_message_decode(r, i, 1, o->s->payload_max, &m, &lane, &bad);
-        enum state state = pg_surroundings_state(o->s, box, (uint64_t)field_i64(r, i, 0), &m, m.destination);
-        struct stream_info head = stream_of_row(box, &m, state, o->s->now_us);
-        if (stream_is_asked(&o->query->filter, &head) && streams_add(streams, &head) == NULL)
+        else if (streams_add_head(streams, &head) != PR_OK)
             rc = no_memory(o);
     }
     link_forget_after(o->link, mark);
     return rc;
 }
 
-/* A step through the index for each key: how many, and the place of the first. */
+static const char TELL[] = "SELECT p.number, " HANDLE ", " MESSAGE_COLUMNS(
+    MESSAGE_NO_PAYLOAD) " FROM unnest($1::bigint[]) WITH ORDINALITY AS p(place, number) CROSS JOIN LATERAL"
+                        " (SELECT * FROM {box} b WHERE " MESSAGE_IS_HEAD
+                        " AND coalesce(b.row_id, b.seq) = p.place OFFSET 0) b";
+
+static int head_tell(const struct overview *o, const PGresult *r, int i, struct stream_info *told)
+{
+    struct pr_message m;
+    unsigned lane;
+    const char *bad;
+    pg_message_decode(r, i, 2, o->s->payload_max, &m, &lane, &bad);
+    enum state state = pg_surroundings_state(o->s, told->box, (uint64_t)field_i64(r, i, 1), &m, m.destination);
+    struct stream_info head = stream_of_row(told->box, &m, state, o->s->now_us);
+    head.stream = told->stream;
+    head.endpoint = told->endpoint;
+    head.code = slice_dup(o->arena, head.code);
+    head.error = slice_dup(o->arena, head.error);
+    head.waiting = told->waiting;
+    *told = head;
+    return head.code.data != NULL && head.error.data != NULL ? PR_OK : no_memory(o);
+}
+
+/* The heads of this box that are on the page.  Those that were not found have gone meanwhile: their head_row stays. */
+static int heads_tell(const struct overview *o, pr_slice box, struct array *places, struct stream_info **told)
+{
+    struct args args = { .count = 0 };
+    PGresult *r;
+    size_t count = 0;
+    array_begin(places, OID_INT8);
+    for (size_t i = 0; i < o->reply->stream_count; i++) {
+        struct stream_info *head = &o->reply->streams[i];
+        if (head->head_row == 0 || !slice_eq(head->box, box))
+            continue;
+        array_i64(places, (int64_t)head->head_row);
+        told[count++] = head;
+    }
+    if (count == 0)
+        return PR_OK;
+    arg_array(&args, places);
+    int rc = link_do(o->link, TELL, box, &args, &r, o->reterr);
+    for (int i = 0; rc == PR_OK && i < PQntuples(r); i++)
+        rc = head_tell(o, r, i, told[field_i64(r, i, 0) - 1]);
+    return rc;
+}
+
+static int page_tell(const struct overview *o)
+{
+    struct query_reply *reply = o->reply;
+    struct array places;
+    size_t kept = 0;
+    struct stream_info **told = arena_alloc_array(o->arena, reply->stream_count, sizeof(*told));
+    int rc = told != NULL ? PR_OK : no_memory(o);
+    array_init(&places);
+    for (size_t i = 0; i < o->s->box_count && rc == PR_OK; i++)
+        rc = heads_tell(o, o->s->boxes[i], &places, told);
+    array_fini(&places);
+    for (size_t i = 0; i < reply->stream_count && rc == PR_OK; i++)
+        if (reply->streams[i].head_row == 0)
+            reply->streams[kept++] = reply->streams[i];
+    reply->stream_count = kept;
+    return rc;
+}
+
+/* What is held by each key: how many, and the place of the first.  Where not much is held, it is read from one end to
+ * the other: a step through the index for each key costs more than five rows. */
+#define KEYS_ROWS 60000
 static const char KEYS[] =
-    "WITH RECURSIVE k(key) AS ((SELECT b.held_by FROM {box} b WHERE b.held_by > '' ORDER BY b.held_by LIMIT 1)"
+    "SELECT h.held_by, count(*), min(h.seq) FROM (SELECT b.held_by, b.seq FROM {box} b WHERE b.held_by > ''"
+    " ORDER BY b.held_by LIMIT $2) h GROUP BY h.held_by ORDER BY h.held_by LIMIT $1";
+/* The same, key by key, from this one on. */
+static const char KEYS_FROM[] =
+    "WITH RECURSIVE k(key) AS ((SELECT b.held_by FROM {box} b WHERE b.held_by >= $2 ORDER BY b.held_by LIMIT 1)"
     " UNION ALL SELECT (SELECT b.held_by FROM {box} b WHERE b.held_by > k.key ORDER BY b.held_by LIMIT 1)"
     " FROM k WHERE k.key IS NOT NULL)"
     " SELECT k.key, (SELECT count(*) FROM (SELECT FROM {box} b WHERE b.held_by = k.key LIMIT 10001) c),"
@@ -175,10 +276,11 @@ static const char KEYS[] =
     " FROM (SELECT key FROM k WHERE key IS NOT NULL LIMIT $1) k";
 
 /* Strict streams wait behind a dead letter. */
-static const char DEAD_HEAD[] =
-    "SELECT b.row_id, " MESSAGE_COLUMNS(MESSAGE_NO_PAYLOAD) ", b.cause, b.died_at FROM {schema}.dead_letter b"
-    " WHERE left(b.stream, 255) = left($1, 255) AND b.stream = $1 AND b.box = $2 AND b.endpoint = $3 AND b.seq < $4 AND b.edited_as IS NULL ORDER BY "
-    "b.seq LIMIT 1";
+static const char DEAD_HEAD[] = "SELECT b.row_id, " MESSAGE_COLUMNS(
+    MESSAGE_NO_PAYLOAD) ", b.cause, b.died_at FROM {schema}.dead_letter b"
+                        " WHERE left(b.stream, 255) = left($1, 255) AND b.stream = $1 AND b.box = $2 AND "
+                        "b.endpoint = $3 AND b.seq < $4 AND b.edited_as IS NULL ORDER BY "
+                        "b.seq LIMIT 1";
 
 static int dead_head_read(const struct overview *o, struct stream_list *streams,
                           const struct stream_info *stream, int64_t before_seq)
@@ -211,47 +313,83 @@ static int dead_head_read(const struct overview *o, struct stream_list *streams,
     return rc;
 }
 
-static int keys_read(const struct overview *o, struct stream_list *streams, pr_slice box)
+struct keys {
+    struct stream_list *streams;
+    pr_slice box;
+    size_t taken, dead_heads;
+};
+
+static int key_take(const struct overview *o, struct keys *k, const PGresult *r, int i)
 {
-    struct args args = { .count = 0 };
-    PGresult *r;
-    size_t dead_heads = 0;
-    arg_i64(&args, STREAMS_LOOKED_MAX + 1);
-    int rc = link_do(o->link, KEYS, box, &args, &r, o->reterr);
-    for (int i = 0; rc == PR_OK && i < PQntuples(r); i++) {
-        struct stream_info stream = { .box = box, .waiting = (uint64_t)field_i64(r, i, 1) };
-        if (i == STREAMS_LOOKED_MAX) {
+    struct stream_info stream = { .box = k->box,
+                                  .waiting = (uint64_t)min64(field_i64(r, i, 1), COUNT_EXACT_MAX + 1) };
+    if (!stream_key_split(field_slice(r, i, 0), &stream.endpoint, &stream.stream) ||
+        !stream_is_asked(k->streams->filter, &stream))
+        return PR_OK;
+    if (is_brief(o))
+        return streams_add(k->streams, &stream) != NULL ? PR_OK : no_memory(o);
+    struct stream_info *head = streams_find(k->streams, k->box, stream.endpoint, stream.stream);
+    if (head != NULL)
+        head->waiting = stream.waiting;
+    else if (k->dead_heads++ < DEAD_HEADS_MAX)
+        return dead_head_read(o, k->streams, &stream, field_i64(r, i, 2));
+    else
+        o->reply->more = true;
+    return PR_OK;
+}
+
+static int keys_take(const struct overview *o, struct keys *k, const PGresult *r, int count)
+{
+    int rc = PR_OK;
+    for (int i = 0; i < count && rc == PR_OK; i++) {
+        if (k->taken++ == STREAMS_LOOKED_MAX) {
             o->reply->more = true;
             break;
         }
-        if (!stream_key_split(field_slice(r, i, 0), &stream.endpoint, &stream.stream) ||
-            !stream_is_asked(&o->query->filter, &stream))
-            continue;
-        struct stream_info *head = streams_find(streams, box, stream.endpoint, stream.stream);
-        if (head != NULL)
-            head->waiting = stream.waiting;
-        else if (dead_heads++ < DEAD_HEADS_MAX)
-            rc = dead_head_read(o, streams, &stream, field_i64(r, i, 2));
-        else
-            o->reply->more = true;
+        rc = key_take(o, k, r, i);
     }
     return rc;
 }
 
+static int keys_read(const struct overview *o, struct stream_list *streams, pr_slice box)
+{
+    struct keys k = { .streams = streams, .box = box };
+    struct args args = { .count = 0 }, from = { .count = 0 };
+    PGresult *r;
+    int64_t rows = 0;
+    arg_i64(&args, STREAMS_LOOKED_MAX + 1);
+    arg_i64(&args, KEYS_ROWS);
+    int rc = link_do(o->link, KEYS, box, &args, &r, o->reterr);
+    if (rc != PR_OK)
+        return rc;
+    int count = PQntuples(r);
+    for (int i = 0; i < count; i++)
+        rows += field_i64(r, i, 1);
+    if (rows < KEYS_ROWS)
+        return keys_take(o, &k, r, count);
+    rc = keys_take(o, &k, r, count - 1); /* of the last one there may be more */
+    arg_i64(&from, STREAMS_LOOKED_MAX + 1 - (int64_t)k.taken);
+    arg_text(&from, field_slice(r, count - 1, 0));
+    if (rc == PR_OK)
+        rc = link_do(o->link, KEYS_FROM, box, &from, &r, o->reterr);
+    return rc == PR_OK ? keys_take(o, &k, r, PQntuples(r)) : rc;
+}
+
 int pg_overview_streams(const struct overview *o)
 {
-    struct stream_list streams = { .arena = o->arena };
+    struct stream_list streams = { .arena = o->arena, .filter = &o->query->filter };
     pr_slice wanted = o->query->filter.box;
     int rc = PR_OK;
-    for (size_t i = 0; i < o->s->box_count && rc == PR_OK; i++)
+    for (size_t i = 0; i < o->s->box_count && rc == PR_OK && !is_brief(o); i++)
         if (wanted.size == 0 || slice_eq(wanted, o->s->boxes[i]))
             rc = heads_read(o, &streams, o->s->boxes[i]);
     streams_settle(&streams);
     for (size_t i = 0; i < o->s->box_count && rc == PR_OK; i++)
         if (wanted.size == 0 || slice_eq(wanted, o->s->boxes[i]))
             rc = keys_read(o, &streams, o->s->boxes[i]);
-    streams_rank(&streams, o->query, o->reply);
-    return rc;
+    if (rc == PR_OK && streams_rank(&streams, o->query, o->reply) != PR_OK)
+        rc = no_memory(o);
+    return rc == PR_OK ? page_tell(o) : rc;
 }
 
 /* ---- Audit ---------------------------------------------------------------------------------------- */

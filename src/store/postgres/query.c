@@ -174,27 +174,26 @@ static int query_dead_count(struct question *q, const struct filter *filter)
     " UNION ALL " due " UNION ALL " \
     COUNTED("3", "b.held_by", "b.destination", "ways w CROSS JOIN LATERAL (SELECT * FROM {box} b WHERE b.held_by = w.key LIMIT $2) b" \
             " WHERE strpos(w.key, '/') = length(w.key) LIMIT $2") ")," \
-    " states AS (SELECT CASE WHEN f.number > r.attempts THEN 'in-flight' WHEN r.due_at = 'infinity' THEN 'parked'" \
+    " states AS (SELECT r.sort, CASE WHEN f.number > r.attempts THEN 'in-flight' WHEN r.due_at = 'infinity' THEN 'parked'" \
     " WHEN strpos(r.held_by, '/') < length(r.held_by) THEN 'held'" \
     " WHEN r.due_at > $1 AND (r.status & 32768) = 0 AND r.attempts = 0 THEN 'delayed'" \
     " WHEN r.destination = ANY ($4::text[]) THEN 'paused' WHEN r.due_at > $1 THEN 'retrying' ELSE 'ready' END AS state, greatest(r.created_at, r.due_at) AS since" \
     " FROM rows r LEFT JOIN f ON f.handle = r.handle)" \
-    " SELECT state, count(*), min(since) FROM states WHERE state <> 'in-flight' GROUP BY state" \
-    " UNION ALL SELECT 'in-flight', (SELECT count(*) FROM " IN_FLIGHT "), NULL" \
+    " SELECT state, count(*), min(since), sort FROM states GROUP BY sort, state" \
+    " UNION ALL SELECT 'in-flight', (SELECT count(*) FROM " IN_FLIGHT "), NULL, NULL" \
     /* These are told by their index alone: it is read where it lies together, rows lie far apart. */ \
     " UNION ALL SELECT 'parked', (SELECT count(*) FROM (SELECT FROM {box} b WHERE b.due_at = 'infinity' AND b.held_by IS NULL" \
-    " LIMIT 10001) p), NULL" \
+    " LIMIT 10001) p), NULL, NULL" \
     " UNION ALL SELECT 'held', (SELECT count(*) FROM (SELECT FROM {box} b WHERE b.held_by IS NOT NULL" \
-    " AND strpos(b.held_by, '/') < length(b.held_by) LIMIT 10001) h), NULL" \
-    " UNION ALL SELECT 'stored', CASE WHEN is_called THEN last_value ELSE 0 END, NULL FROM {box_seq}" \
-    " UNION ALL SELECT 'sort ' || sort, count(*), NULL FROM rows GROUP BY sort" \
+    " AND strpos(b.held_by, '/') < length(b.held_by) LIMIT 10001) h), NULL, NULL" \
+    " UNION ALL SELECT 'stored', CASE WHEN is_called THEN last_value ELSE 0 END, NULL, NULL FROM {box_seq}" \
     /* Fresh ones are oldest first in each lane; those that are in flight stand at its beginning. */ \
-    " UNION ALL SELECT 'oldest', 0, min(o.created_at) FROM generate_series(0, 63) lane CROSS JOIN LATERAL (SELECT b.created_at FROM" \
-    " (SELECT * FROM {box} b WHERE b.lane = lane.lane::smallint AND b.due_at IS NULL AND b.held_by IS NULL ORDER BY b.seq LIMIT 200) b" \
+    " UNION ALL SELECT 'oldest', 0, min(o.created_at), NULL FROM generate_series(0, 63) lane CROSS JOIN LATERAL (SELECT b.created_at FROM" \
+    " (SELECT b.created_at, b.destination, b.row_id, b.seq, b.lane FROM {box} b WHERE b.lane = lane.lane::smallint AND b.due_at IS NULL AND b.held_by IS NULL ORDER BY b.seq LIMIT 200) b" \
     " LEFT JOIN f ON f.handle = " HANDLE " WHERE f.handle IS NULL AND b.destination <> ALL ($4::text[]) LIMIT 1) o" \
-    " UNION ALL SELECT 'dead', (SELECT count(*) FROM (SELECT FROM {schema}.dead_letter WHERE box = {box_name} LIMIT 10001) d), NULL" \
+    " UNION ALL SELECT 'dead', (SELECT count(*) FROM (SELECT FROM {schema}.dead_letter WHERE box = {box_name} LIMIT 10001) d), NULL, NULL" \
     " UNION ALL SELECT 'done', (SELECT count(*) FROM (SELECT FROM {schema}.done WHERE box = {box_name} AND keep_until > $1" \
-    " LIMIT 10001) d), NULL"
+    " LIMIT 10001) d), NULL, NULL"
 
 static const char COUNTS_BY_INDEX[] = COUNTS(DUE_BY_INDEX);
 static const char COUNTS_PAUSED[] = COUNTS(DUE_BY_ROW);
@@ -202,30 +201,44 @@ static const char COUNTS_PAUSED[] = COUNTS(DUE_BY_ROW);
 /* Rows that are not fresh lie far apart, where they must be read at all. */
 static int64_t due_look(bool has_pauses)
 {
-    return has_pauses ? LOOK_MAX / 2 : LOOK_MAX;
+    return has_pauses ? COUNT_EXACT_MAX : LOOK_MAX;
 }
 
-static void take_count(struct box_counts *counts, bool has_pauses, pr_slice name, int64_t count, int64_t oldest_us)
+/* What was counted, in a column each: name, count, since, and of rows that were looked at their sort. */
+static void take_count(struct box_counts *counts, const PGresult *r, int i)
 {
     uint64_t *const places[STATE_COUNT] = {
         [STATE_READY] = &counts->ready,       [STATE_IN_FLIGHT] = &counts->in_flight, [STATE_DELAYED] = &counts->delayed,
         [STATE_RETRYING] = &counts->retrying, [STATE_HELD] = &counts->held,           [STATE_PARKED] = &counts->parked,
         [STATE_PAUSED] = &counts->paused,     [STATE_DEAD] = &counts->dead,           [STATE_DONE] = &counts->done,
     };
-    if (slice_eq_cstr(name, "oldest") || (slice_eq_cstr(name, "ready") && oldest_us != 0))
-        counts->oldest_us = oldest_us != 0 && (counts->oldest_us == 0 || oldest_us < counts->oldest_us) ? oldest_us : counts->oldest_us;
-    if (slice_eq_cstr(name, "stored"))
+    const pr_slice name = field_slice(r, i, 0);
+    const int64_t  count = field_i64(r, i, 1), since_us = field_time(r, i, 2);
+    if (slice_eq_cstr(name, "stored")) {
         counts->stored = (uint64_t)count;
-    if (slice_eq_cstr(name, "oldest") || slice_eq_cstr(name, "stored"))
-        return;
-    if (name.size > 5 && memcmp(name.data, "sort ", 5) == 0) { /* how many rows of it there were to look at */
-        const int64_t most[] = { has_pauses ? LOOK_MAX : INT64_MAX, due_look(has_pauses), LOOK_MAX / 2 };
-        counts->partial |= count > most[name.data[5] - '1'];
         return;
     }
+    if ((slice_eq_cstr(name, "oldest") || slice_eq_cstr(name, "ready")) && since_us != 0)
+        counts->oldest_us = counts->oldest_us == 0 ? since_us : min64(counts->oldest_us, since_us);
+    if (slice_eq_cstr(name, "oldest"))
+        return;
     enum state state = state_parse(name);
     ASSERT(state < STATE_COUNT && places[state] != NULL);
-    *places[state] = (uint64_t)min64(count, COUNT_EXACT_MAX + 1);
+    if (state != STATE_IN_FLIGHT || field_is_null(r, i, 3)) /* those are told by the receipts */
+        *places[state] = (uint64_t)min64((int64_t)*places[state] + count, COUNT_EXACT_MAX + 1);
+}
+
+static void take_counts(struct box_counts *counts, const PGresult *r, bool has_pauses)
+{
+    const int64_t most[] = { has_pauses ? LOOK_MAX : INT64_MAX, due_look(has_pauses), LOOK_MAX / 2 };
+    int64_t       rows[ARRAY_LENGTH(most)] = { 0 };
+    for (int i = 0; i < PQntuples(r); i++) {
+        take_count(counts, r, i);
+        if (!field_is_null(r, i, 3))
+            rows[field_int(r, i, 3) - 1] += field_i64(r, i, 1);
+    }
+    for (size_t i = 0; i < ARRAY_LENGTH(most); i++)
+        counts->partial |= rows[i] > most[i];
 }
 
 static int query_boxes(struct question *q)
@@ -251,8 +264,8 @@ static int query_boxes(struct question *q)
         PGresult          *r;
         counts->name = q->s.boxes[i];
         rc = link_do(q->link, q->s.paused_count > 0 ? COUNTS_PAUSED : COUNTS_BY_INDEX, counts->name, &args, &r, q->reterr);
-        for (int k = 0; rc == PR_OK && k < PQntuples(r); k++)
-            take_count(counts, q->s.paused_count > 0, field_slice(r, k, 0), field_i64(r, k, 1), field_time(r, k, 2));
+        if (rc == PR_OK)
+            take_counts(counts, r, q->s.paused_count > 0);
     }
     array_fini(&paused);
     return rc;

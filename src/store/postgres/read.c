@@ -94,10 +94,8 @@ static const char REREAD[] =
     " AND b.due_at IS NULL AND b.held_by IS NULL AND (b.seq > $3::bigint OR " HANDLE " > $5::bigint)"
     " ORDER BY b.seq LIMIT $6::bigint) f ORDER BY f.seq, f.handle LIMIT $6::bigint";
 
-/* As the partial index {box}_heads says it, word for word. */
 static const char HEADS[] =
-    SELECT_ROW WITHOUT_PAYLOAD " FROM {box} b WHERE b.due_at IS NOT NULL AND (b.due_at = 'infinity' OR"
-    " (NOT b.released AND ((b.status & 32768) <> 0 OR b.attempts > 0)))"
+    SELECT_ROW WITHOUT_PAYLOAD " FROM {box} b WHERE " MESSAGE_IS_HEAD
     " AND coalesce(b.row_id, b.seq) > $1::bigint AND " IN_LANES("$2")
     " ORDER BY coalesce(b.row_id, b.seq) LIMIT $3::bigint";
 

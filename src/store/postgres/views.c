@@ -1,7 +1,7 @@
 /* The views: all boxes together, so they are made anew when there is another one. */
 #include "store/postgres/views.h"
 
-#include "store/postgres/param.h"
+#include "store/postgres/message.h"
 
 static const char DROP[] =
     "DROP VIEW IF EXISTS \"{schema}\".messages; DROP VIEW IF EXISTS \"{schema}\".blocked_streams;"
@@ -66,11 +66,23 @@ static const char MESSAGES[] =
     " (SELECT max(o.state) FROM \"{schema}\".open_breaker o WHERE o.endpoint = b.destination AND o.box = '{box}'"
     " AND o.type IN ('', b.type) AND (o.lanes >> b.lane) & 1 = 1) AS endpoint_state FROM \"{schema}\".\"{box}\" b";
 
+/* As streams --blocked tells them: each stream that is held back, and behind what.  Of a strict endpoint it does not know. */
 static const char BLOCKED[] =
-    "SELECT '{box}'::text AS box, b.stream, b.id AS head, b.seq, b.failure_reason, b.error, b.due_at,"
-    " (SELECT count(*) FROM \"{schema}\".\"{box}\" h WHERE h.stream = b.stream AND strpos(h.held_by, '/') < length(h.held_by)) AS held"
-    " FROM \"{schema}\".\"{box}\" b WHERE b.due_at IS NOT NULL AND NOT b.released AND (b.status & 32768) <> 0"
-    " AND b.stream IS NOT NULL";
+    "SELECT '{box}'::text AS box, k.stream, coalesce(h.id, d.id) AS head, coalesce(h.seq, d.seq) AS seq,"
+    " coalesce(h.failure_reason, nullif(d.failure_reason, 0), d.cause) AS failure_reason,"
+    " CASE WHEN h.id IS NULL THEN d.error ELSE h.error END AS error,"
+    " CASE WHEN h.due_at < 'infinity' THEN h.due_at END AS due_at, k.held, k.endpoint,"
+    " CASE WHEN h.id IS NULL THEN 'dead' WHEN h.due_at = 'infinity' THEN 'parked' ELSE 'failed' END AS head_state"
+    " FROM (SELECT split_part(b.held_by, '/', 1) AS endpoint, substr(b.held_by, strpos(b.held_by, '/') + 1) AS stream,"
+    " count(*) AS held, min(b.seq) AS first FROM \"{schema}\".\"{box}\" b"
+    " WHERE strpos(b.held_by, '/') < length(b.held_by) GROUP BY b.held_by) k"
+    " LEFT JOIN (SELECT DISTINCT ON (b.stream, e.name) b.stream, e.name, b.id, b.seq, b.failure_reason, b.error, b.due_at"
+    " FROM \"{schema}\".\"{box}\" b CROSS JOIN LATERAL (SELECT CASE b.destination WHEN '' THEN b.story -> -1 ->> 'endpoint'"
+    " ELSE b.destination END AS name) e WHERE " MESSAGE_IS_HEAD " AND b.stream <> ''"
+    " ORDER BY b.stream, e.name, b.due_at = 'infinity', b.seq) h ON h.stream = k.stream AND h.name = k.endpoint"
+    " LEFT JOIN LATERAL (SELECT d.id, d.seq, d.failure_reason, d.cause, d.error FROM \"{schema}\".dead_letter d WHERE h.id IS NULL AND left(d.stream, 255) = left(k.stream, 255)"
+    " AND d.stream = k.stream AND d.box = '{box}' AND d.endpoint = k.endpoint AND d.seq < k.first AND d.edited_as IS NULL"
+    " ORDER BY d.seq LIMIT 1) d ON true WHERE h.id IS NOT NULL OR d.id IS NOT NULL";
 
 static void view_add(struct buf *b, const char *name, const char *select, pr_slice schema, const PGresult *boxes)
 {

@@ -13,7 +13,7 @@ static int failing_rows(struct conn *conn, const struct query *query, struct box
     sqlite3_stmt *statement;
     int rc = conn_bind(
         conn,
-        "SELECT attempts, failures, due_at FROM \"{box}\" INDEXED BY \"{box}_heads\" WHERE " MESSAGE_IS_HEAD
+        "SELECT attempts, failures, due_at FROM \"{box}\" INDEXED BY \"{box}_heads\" WHERE " MESSAGE_IS_BACK
         " ORDER BY row_id LIMIT ?1",
         f->name, VALUES(V_INT(COUNT_EXACT_MAX + 1)), &statement, reterr);
     if (rc != PR_OK)

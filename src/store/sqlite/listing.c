@@ -252,7 +252,7 @@ static bool is_parked(const struct listing *l)
     return l->table == LISTING_BOX && l->id == NULL && l->filter->state == STATE_PARKED;
 }
 
-#define PARKED_ROWS " \"%.*s\" INDEXED BY \"%.*s_heads\" WHERE " MESSAGE_IS_HEAD
+#define PARKED_ROWS " \"%.*s\" INDEXED BY \"%.*s_heads\" WHERE " MESSAGE_IS_BACK
 
 /* " FROM table index WHERE what the index says and row_id > after", in the order of rows. */
 static void sql_rows(struct sql *sql, const struct listing *l, uint64_t after)

@@ -17,11 +17,11 @@
     "id, stream, type, source, subject, content_type, headers, correlation_id, causation_id, "                 \
     "traceparent, tracestate, event, created_at, expires_at, payload"
 
-/* A row that came back and blocks its stream (message_blocks_stream()), or is parked: as the
- * partial index {box}_heads says it, word for word. */
-#define MESSAGE_IS_HEAD                                                                                        \
-    "due_at IS NOT NULL AND (due_at = 9223372036854775807 OR (released = 0 AND"                                \
-    " ((status & 32768) <> 0 OR attempts > 0)))"
+/* A row that failed, was handed out or is parked: as the partial index {box}_heads says it, word for word; and of
+ * those one that its stream waits behind (message_blocks_stream()), or that is parked. */
+#define MESSAGE_IS_BACK                                                                                        \
+    "due_at IS NOT NULL AND (due_at = 9223372036854775807 OR (status & 32768) <> 0 OR attempts > 0)"
+#define MESSAGE_IS_HEAD MESSAGE_IS_BACK " AND (due_at = 9223372036854775807 OR released = 0)"
 
 /* Read the current row; columns begin with MESSAGE_COLUMNS and payload (or NULL).  Slices are
  * copied into the arena.  *ret_bad says why it cannot be handled, or is NULL.  Fault PR_ENOMEM. */

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/failpoint.h"
 #include "base/slice.h"
+#include "store/sqlite/message.h"
 #include "store/sqlite/sqlite.h"
 
 #define SCRIPT_MAX (1u << 20)
@@ -158,10 +159,13 @@ static int box_make(struct conn *conn, struct names *names, pr_slice box, struct
 /* ---- Views ----------------------------------------------------------------------------- */
 
 #define NOW_US "CAST((julianday('now') - 2440587.5) * 86400000 + 0.5 AS INTEGER) * 1000"
-#define ID_TEXT                                                                                                \
-    "CASE WHEN typeof(b.id) = 'blob' THEN lower(substr(hex(b.id), 1, 8) || '-' || substr(hex(b.id), 9, 4)"     \
-    " || '-' || substr(hex(b.id), 13, 4) || '-' || substr(hex(b.id), 17, 4) || '-' || substr(hex(b.id), 21))"  \
-    " ELSE b.id END"
+#define ID_TEXT_OF(id)                                                                                         \
+    "CASE WHEN typeof(" id ") = 'blob' THEN lower(substr(hex(" id "), 1, 8) || '-' || substr(hex(" id          \
+    "), 9, 4)"                                                                                                 \
+    " || '-' || substr(hex(" id "), 13, 4) || '-' || substr(hex(" id "), 17, 4) || '-' || substr(hex(" id      \
+    "), 21))"                                                                                                  \
+    " ELSE " id " END"
+#define ID_TEXT ID_TEXT_OF("b.id")
 
 static const char VIEW_IN_FLIGHT[] =
     "CREATE VIEW in_flight AS SELECT c.box, CAST(e.key AS INTEGER) AS row_id, e.value AS number,"
@@ -200,13 +204,31 @@ static const char VIEW_MESSAGES[] =
     " AND o.type IN ('', b.type)) AS endpoint_state"
     " FROM \"{box}\" b";
 
-static const char VIEW_BLOCKED[] =
-    "SELECT '{box}' AS box, b.stream, " ID_TEXT " AS head, b.seq, b.failure_reason, b.error,"
-    " CASE WHEN b.due_at < 9223372036854775807 THEN strftime('%Y-%m-%dT%H:%M:%fZ', b.due_at / 1e6, "
-    "'unixepoch') END AS due_at,"
-    " (SELECT count(*) FROM \"{box}\" h WHERE h.stream = b.stream AND instr(h.held_by, '/') < length(h.held_by)) AS held"
-    " FROM \"{box}\" b WHERE b.due_at IS NOT NULL AND b.released = 0 AND (b.status & 32768) <> 0 AND b.stream "
-    "IS NOT NULL";
+/* As streams --blocked tells them: each stream that is held back, and behind what.  Of a strict endpoint it does not
+ * know.  Of several heads the other columns are of the one with the least rank. */
+static const char VIEW_BLOCKED[] = "SELECT '{box}' AS box, k.stream, coalesce(h.id, " ID_TEXT_OF(
+    "d.id") ") AS head, coalesce(h.seq, d.seq) AS seq,"
+            " coalesce(h.failure_reason, nullif(d.failure_reason, 0), d.cause) AS failure_reason,"
+            " CASE WHEN h.id IS NULL THEN d.error ELSE h.error END AS error, " TIME_TEXT(
+                "h.due_at") " AS due_at, k.held, k.endpoint,"
+                            " CASE WHEN h.id IS NULL THEN 'dead' WHEN h.due_at = 9223372036854775807 THEN "
+                            "'parked' ELSE 'failed' END AS head_state"
+                            " FROM (SELECT substr(held_by, 1, instr(held_by, '/') - 1) AS endpoint, "
+                            "substr(held_by, instr(held_by, '/') + 1) AS stream,"
+                            " count(*) AS held, min(seq) AS first FROM \"{box}\" WHERE instr(held_by, '/') < "
+                            "length(held_by) GROUP BY held_by) k"
+                            " LEFT JOIN (SELECT stream, CASE destination WHEN '' THEN json_extract(story, "
+                            "'$[#-1].endpoint') ELSE destination END AS"
+                            " endpoint, " ID_TEXT_OF(
+                                "id") " AS id, seq, failure_reason, error, due_at,"
+                                      " min((due_at = 9223372036854775807) << 62 | seq) AS rank FROM \"{box}\" "
+                                      "WHERE " MESSAGE_IS_HEAD " AND stream <> '' GROUP BY 1, 2) h ON h.stream "
+                                                               "= k.stream AND h.endpoint = k.endpoint"
+                                      " LEFT JOIN dead_letter d ON h.id IS NULL AND d.row_id = (SELECT "
+                                      "x.row_id FROM dead_letter x WHERE x.stream = k.stream"
+                                      " AND x.box = '{box}' AND x.endpoint = k.endpoint AND x.seq < k.first "
+                                      "AND x.edited_as IS NULL ORDER BY x.seq LIMIT 1)"
+                                      " WHERE h.id IS NOT NULL OR d.id IS NOT NULL";
 
 static const char VIEW_ENDPOINTS[] =
     "CREATE VIEW endpoint_overview AS SELECT name, CASE WHEN paused_until > " NOW_US " THEN 'paused'"
@@ -221,9 +243,9 @@ static const char VIEW_ENDPOINTS[] =
     " (SELECT min(o.since) FROM open_breaker o WHERE o.endpoint = endpoint.name) AS open_since,"
     " (SELECT min(o.until) FROM open_breaker o WHERE o.endpoint = endpoint.name) AS next_probe FROM endpoint;";
 
-static const char VIEW_AUDIT[] =
-    "CREATE VIEW audit_log AS SELECT number, " TIME_TEXT("at") " AS at, who, action, target, why, matched, changed,"
-    " refused FROM audit;";
+static const char VIEW_AUDIT[] = "CREATE VIEW audit_log AS SELECT number, " TIME_TEXT(
+    "at") " AS at, who, action, target, why, matched, changed,"
+          " refused FROM audit;";
 
 static void view_add(struct buf *b, const char *name, const char *select, const struct names *names)
 {

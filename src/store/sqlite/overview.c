@@ -27,38 +27,72 @@ static pr_slice keep(const struct overview *o, sqlite3_stmt *statement, int colu
 /* ---- Groups --------------------------------------------------------------------------------- */
 
 /* What the index has: it is not left. */
-#define IN_GROUP                                                                                               \
-    " FROM dead_letter INDEXED BY dead_letter_group WHERE fingerprint = ?1 AND died_at >= ?2 AND died_at < ?3" \
-    " AND (?4 = '' OR box = ?4) AND (?5 = 0 OR cause = ?5 OR failure_reason = ?5)"
-/* And what it has not, of the latest so many. */
-#define IN_GROUP_TEXT(columns)                                                                                 \
-    " FROM (SELECT stream, error, " columns IN_GROUP " ORDER BY died_at DESC LIMIT ?8)"                        \
-    " WHERE (?6 = '' OR stream = ?6) AND (?7 = '' OR instr(error, ?7) > 0)"
-#define GROUP_COLUMNS "box, endpoint, type, error, cause, failure_reason, id, died_at"
-#define GROUP_KEYS(f, print)                                                                                   \
-    V_TEXT(print), V_INT((f)->since_us), V_INT((f)->until_us != 0 ? (f)->until_us : INT64_MAX),                \
-        V_TEXT((f)->box), V_INT((f)->reason)
-#define GROUP_TEXTS(f) V_TEXT((f)->stream), V_TEXT((f)->error)
+#define IN_PRINT " FROM dead_letter INDEXED BY dead_letter_group WHERE fingerprint = ?1"
+#define IN_TIME IN_PRINT " AND died_at >= ?2 AND died_at < ?3 AND (?4 = '' OR box = ?4)"
+/* Of the latest so many: the index has reasons, but not in their order; it has no texts. */
+#define OF_REASON "(?5 = 0 OR cause = ?5 OR failure_reason = ?5)"
+#define IN_REASON(columns) " FROM (SELECT " columns IN_TIME " ORDER BY died_at DESC LIMIT ?6) WHERE " OF_REASON
+#define IN_TEXT(columns)                                                                                       \
+    IN_REASON(columns ", stream, error") " AND (?7 = '' OR stream = ?7) AND (?8 = '' OR instr(error, ?8) > 0)"
 
-/* The first row of the index alone (look 0), or with the texts. */
-static int group_bind(const struct overview *o, const char *by_index, const char *by_text, pr_slice print,
-                      int64_t look, sqlite3_stmt **ret)
+/* How a group is read: its latest letter, how many there are, and when the first of them died (NULL: count tells it, too).
+ * Each knows the first so many of the values of group_step(). */
+struct group_sql {
+    const char *latest, *count, *first;
+    size_t values, count_values;
+};
+/* When it died is found in the index; only then is the letter itself read. */
+#define LATEST(at)                                                                                             \
+    "SELECT " LETTER IN_PRINT " AND died_at = (SELECT died_at" at                                              \
+    " ORDER BY died_at DESC LIMIT 1) AND (?4 = '' OR box = ?4)"
+#define LETTER "box, endpoint, type, error, cause, failure_reason, id, died_at"
+#define COUNT(in_group) "SELECT count(*) FROM (SELECT 1" in_group " LIMIT 10001)"
+#define COUNT_LOOKED(in_group) "SELECT count(*), min(died_at)" in_group
+#define FIRST "SELECT died_at" IN_TIME " ORDER BY died_at LIMIT 1"
+#define WHY_COLUMNS "died_at, cause, failure_reason"
+
+static const struct group_sql by_time = { LATEST(IN_TIME) " LIMIT 1", COUNT(IN_TIME), FIRST, 4, 4 };
+static const struct group_sql by_print = { LATEST(IN_TIME) " LIMIT 1", COUNT(IN_PRINT), FIRST, 4, 1 };
+static const struct group_sql by_reason = { LATEST(IN_REASON(WHY_COLUMNS)) " AND " OF_REASON " LIMIT 1",
+                                            COUNT_LOOKED(IN_REASON(WHY_COLUMNS)), NULL, 6, 6 };
+static const struct group_sql by_text = {
+    "SELECT " LETTER IN_TEXT(WHY_COLUMNS ", box, endpoint, type, id") " ORDER BY died_at DESC LIMIT 1",
+    COUNT_LOOKED(IN_TEXT(WHY_COLUMNS)), NULL, 8, 8
+};
+
+static const struct group_sql *group_sql_of(const struct filter *f)
 {
-    const struct filter *f = &o->query->filter;
-    return look > 0 ? conn_bind(o->conn, by_text, NO_BOX,
-                                VALUES(GROUP_KEYS(f, print), GROUP_TEXTS(f), V_INT(look)), ret, o->reterr)
-                    : conn_bind(o->conn, by_index, NO_BOX, VALUES(GROUP_KEYS(f, print)), ret, o->reterr);
+    if (f->stream.size > 0 || f->error.size > 0)
+        return &by_text;
+    if (f->reason != 0)
+        return &by_reason;
+    return f->since_us != 0 || f->until_us != 0 || f->box.size > 0 ? &by_time : &by_print;
 }
 
-static int group_int(const struct overview *o, const char *by_index, const char *by_text, pr_slice print,
-                     int64_t look, int64_t *ret)
+/* Its first row.  Outcome PR_UNKNOWN: there is none. */
+static int group_step(const struct overview *o, const char *sql, size_t values, pr_slice print, int64_t look,
+                      sqlite3_stmt **ret)
+{
+    const struct filter *f = &o->query->filter;
+    const struct value all[] = {
+        V_TEXT(print),     V_INT(f->since_us), V_INT(f->until_us != 0 ? f->until_us : INT64_MAX),
+        V_TEXT(f->box),    V_INT(f->reason),   V_INT(look),
+        V_TEXT(f->stream), V_TEXT(f->error)
+    };
+    ASSERT(values <= ARRAY_LENGTH(all));
+    int rc = conn_bind(o->conn, sql, NO_BOX, all, values, ret, o->reterr);
+    if (rc == PR_OK)
+        rc = conn_step(o->conn, *ret, o->reterr);
+    return rc > 0 ? PR_OK : rc < 0 ? rc : PR_UNKNOWN;
+}
+
+static int group_int(const struct overview *o, const char *sql, size_t values, pr_slice print, int64_t look,
+                     int64_t *ret)
 {
     sqlite3_stmt *statement;
-    int rc = group_bind(o, by_index, by_text, print, look, &statement);
-    if (rc == PR_OK)
-        rc = conn_step(o->conn, statement, o->reterr);
-    if (rc <= 0)
-        return rc;
+    int rc = group_step(o, sql, values, print, look, &statement);
+    if (rc != PR_OK)
+        return rc < 0 ? rc : PR_OK;
     *ret = sqlite3_column_int64(statement, 0);
     sqlite3_reset(statement);
     return PR_OK;
@@ -68,7 +102,7 @@ static int group_int(const struct overview *o, const char *by_index, const char 
 static int look_read(const struct overview *o, int64_t *ret)
 {
     const struct filter *f = &o->query->filter;
-    *ret = 0;
+    *ret = f->reason != 0 ? GROUP_LOOK_REASON : 0;
     if (f->stream.size == 0 && f->error.size == 0)
         return PR_OK;
     int rc = conn_int(o->conn, "SELECT count(*) FROM (SELECT 1 FROM dead_letter LIMIT ?1)", NO_BOX,
@@ -78,19 +112,14 @@ static int look_read(const struct overview *o, int64_t *ret)
 }
 
 /* Its latest dead letter.  Outcome PR_UNKNOWN: the filter finds none. */
-static int group_read(const struct overview *o, pr_slice print, int64_t look, struct dead_group *g)
+static int group_read(const struct overview *o, const struct group_sql *sql, pr_slice print, int64_t look,
+                      struct dead_group *g)
 {
     const struct filter *f = &o->query->filter;
     sqlite3_stmt *statement;
-    int rc = group_bind(
-        o, "SELECT " GROUP_COLUMNS IN_GROUP " ORDER BY died_at DESC LIMIT 1",
-        "SELECT " GROUP_COLUMNS IN_GROUP_TEXT(
-            "box, endpoint, type, cause, failure_reason, id, died_at") " ORDER BY died_at DESC LIMIT 1",
-        print, look, &statement);
-    if (rc == PR_OK)
-        rc = conn_step(o->conn, statement, o->reterr);
-    if (rc <= 0)
-        return rc < 0 ? rc : PR_UNKNOWN;
+    int rc = group_step(o, sql->latest, sql->values, print, look, &statement);
+    if (rc != PR_OK)
+        return rc;
     *g = (struct dead_group){
         .fingerprint = slice_dup(o->arena, print),
         .box = keep(o, statement, 0),
@@ -114,20 +143,21 @@ static int group_read(const struct overview *o, pr_slice print, int64_t look, st
     return fits ? PR_OK : PR_UNKNOWN;
 }
 
-static int group_count(const struct overview *o, int64_t look, struct dead_group *g)
+static int group_count(const struct overview *o, const struct group_sql *sql, int64_t look,
+                       struct dead_group *g)
 {
-    int64_t count = 0, all = 0;
-    int rc = group_int(o, "SELECT died_at" IN_GROUP " ORDER BY died_at LIMIT 1",
-                       "SELECT died_at" IN_GROUP_TEXT("died_at") " ORDER BY died_at LIMIT 1", g->fingerprint,
-                       look, &g->first_us);
-    if (rc == PR_OK)
-        rc = group_int(o, "SELECT count(*) FROM (SELECT 1" IN_GROUP " LIMIT 10001)",
-                       "SELECT count(*) FROM (SELECT 1" IN_GROUP_TEXT("died_at") " LIMIT 10001)",
-                       g->fingerprint, look, &count);
-    if (rc == PR_OK && look > 0)
-        rc = group_int(o, "SELECT count(*) FROM (SELECT 1" IN_GROUP " LIMIT 10001)", NULL, g->fingerprint, 0,
-                       &all);
-    g->count = (uint64_t)count;
+    sqlite3_stmt *statement;
+    int64_t all = 0;
+    int rc = group_step(o, sql->count, sql->count_values, g->fingerprint, look, &statement);
+    if (rc != PR_OK)
+        return rc;
+    g->count = (uint64_t)min64(sqlite3_column_int64(statement, 0), COUNT_EXACT_MAX + 1);
+    if (sql->first == NULL)
+        g->first_us = sqlite3_column_int64(statement, 1);
+    sqlite3_reset(statement);
+    if (sql->first != NULL)
+        return group_int(o, sql->first, sql->values, g->fingerprint, look, &g->first_us);
+    rc = group_int(o, "SELECT count(*) FROM (SELECT 1" IN_TIME " LIMIT ?6 + 1)", 6, g->fingerprint, look, &all);
     g->partial = all > look;
     return rc;
 }
@@ -155,6 +185,7 @@ int overview_groups(const struct overview *o)
 {
     struct query_reply *reply = o->reply;
     pr_slice wanted = o->query->filter.fingerprint, print = wanted;
+    const struct group_sql *sql = group_sql_of(&o->query->filter);
     int64_t look;
     int rc = look_read(o, &look);
     if (rc == PR_OK && wanted.size == 0)
@@ -169,9 +200,9 @@ int overview_groups(const struct overview *o)
             break;
         }
         struct dead_group *g = &reply->groups[reply->group_count];
-        rc = group_read(o, print, look, g);
+        rc = group_read(o, sql, print, look, g);
         if (rc == PR_OK) {
-            rc = group_count(o, look, g);
+            rc = group_count(o, sql, look, g);
             reply->group_count++;
         }
         if (rc >= PR_OK)
@@ -182,6 +213,12 @@ int overview_groups(const struct overview *o)
 }
 
 /* ---- Streams -------------------------------------------------------------------------------- */
+
+/* Nothing of the heads: keys alone say which streams are held back. */
+static bool is_brief(const struct overview *o)
+{
+    return o->query->brief && o->query->blocked;
+}
 
 static int head_take(const struct overview *o, struct stream_list *streams, pr_slice box,
                      sqlite3_stmt *statement, struct arena *scratch)
@@ -195,28 +232,8 @@ static int head_take(const struct overview *o, struct stream_list *streams, pr_s
         return rc;
     struct stream_info head =
         stream_of_row(box, &m, surroundings_state(o->s, box, row, &m, m.destination), o->s->now_us);
-    return !stream_is_asked(&o->query->filter, &head) || streams_add(streams, &head) != NULL ? PR_OK
-                                                                                             : no_memory(o);
+    return streams_add_head(streams, &head) == PR_OK ? PR_OK : no_memory(o);
 }
-
-/* What the index of heads says of it: a row is read only where its story alone names the endpoint. */
-static int head_take_brief(const struct overview *o, struct stream_list *streams, pr_slice box,
-                           sqlite3_stmt *statement)
-{
-    pr_slice destination = column_slice(statement, 1);
-    struct stream_info head = {
-        .box = box,
-        .stream = column_slice(statement, 0),
-        .endpoint = destination.size > 0 ? destination : story_endpoint(column_slice(statement, 2)),
-        .head_seq = sqlite3_column_int64(statement, 3),
-    };
-    return !stream_is_asked(&o->query->filter, &head) || streams_add(streams, &head) != NULL ? PR_OK
-                                                                                             : no_memory(o);
-}
-
-#define HEADS_IN_BOX                                                                                           \
-    " FROM \"{box}\" INDEXED BY \"{box}_heads\" WHERE " MESSAGE_IS_HEAD                                        \
-    " AND stream <> '' AND (?1 = '' OR stream = ?1) ORDER BY row_id LIMIT ?2"
 
 static int heads_read(const struct overview *o, struct stream_list *streams, pr_slice box)
 {
@@ -225,9 +242,8 @@ static int heads_read(const struct overview *o, struct stream_list *streams, pr_
     size_t rows = 0;
     int rc = conn_bind(
         o->conn,
-        o->query->brief
-            ? "SELECT stream, destination, CASE destination WHEN '' THEN story END, row_id" HEADS_IN_BOX
-            : "SELECT " MESSAGE_COLUMNS ", NULL" HEADS_IN_BOX,
+        "SELECT " MESSAGE_COLUMNS ", NULL FROM \"{box}\" INDEXED BY \"{box}_heads\" WHERE " MESSAGE_IS_HEAD
+        " AND stream <> '' AND (?1 = '' OR stream = ?1) ORDER BY row_id LIMIT ?2",
         box, VALUES(V_TEXT(o->query->filter.stream), V_INT(STREAMS_LOOKED_MAX + 1)), &statement, o->reterr);
     if (rc != PR_OK)
         return rc;
@@ -237,8 +253,7 @@ static int heads_read(const struct overview *o, struct stream_list *streams, pr_
             o->reply->more = true;
             break;
         }
-        rc = o->query->brief ? head_take_brief(o, streams, box, statement)
-                             : head_take(o, streams, box, statement, &scratch);
+        rc = head_take(o, streams, box, statement, &scratch);
         if (rc != PR_OK)
             break;
     }
@@ -303,9 +318,12 @@ static int key_take(const struct overview *o, struct stream_list *streams, pr_sl
 {
     struct stream_info stream = { .box = box };
     int64_t first_seq = 0;
-    if (!stream_key_split(key, &stream.endpoint, &stream.stream) ||
-        !stream_is_asked(&o->query->filter, &stream))
+    if (!stream_key_split(key, &stream.endpoint, &stream.stream) || !stream_is_asked(streams->filter, &stream))
         return PR_OK;
+    if (is_brief(o)) {
+        stream.waiting = 1; /* at least */
+        return streams_add(streams, &stream) != NULL ? PR_OK : no_memory(o);
+    }
     int rc = held_count(o, box, key, &stream.waiting, &first_seq);
     struct stream_info *head = rc == PR_OK ? streams_find(streams, box, stream.endpoint, stream.stream) : NULL;
     if (head != NULL)
@@ -350,17 +368,18 @@ static int keys_read(const struct overview *o, struct stream_list *streams, pr_s
 
 int overview_streams(const struct overview *o)
 {
-    struct stream_list streams = { .arena = o->arena };
+    struct stream_list streams = { .arena = o->arena, .filter = &o->query->filter };
     pr_slice wanted = o->query->filter.box;
     int rc = PR_OK;
-    for (size_t i = 0; i < o->s->box_count && rc == PR_OK; i++)
+    for (size_t i = 0; i < o->s->box_count && rc == PR_OK && !is_brief(o); i++)
         if (wanted.size == 0 || slice_eq(wanted, o->s->boxes[i]))
             rc = heads_read(o, &streams, o->s->boxes[i]);
     streams_settle(&streams);
     for (size_t i = 0; i < o->s->box_count && rc == PR_OK; i++)
         if (wanted.size == 0 || slice_eq(wanted, o->s->boxes[i]))
             rc = keys_read(o, &streams, o->s->boxes[i]);
-    streams_rank(&streams, o->query, o->reply);
+    if (rc == PR_OK && streams_rank(&streams, o->query, o->reply) != PR_OK)
+        rc = no_memory(o);
     return rc;
 }
 
