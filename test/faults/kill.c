@@ -11,15 +11,16 @@
 #define MAX_ATTEMPTS 8 /* bystanders die often here: leave room to see them finish, too */
 #define RESTLESS_US PR_SECONDS(3)
 #define WORKERS 2 /* one works, one stands by */
+#define BOXES 2   /* outbox and inbox */
 
 static const struct crew_setting setting = {
     .options = "synchronous=normal&busy=10s",
-    .root = "lease: 1s\nbatch: 20\n",
+    .root = "lease: 10s\nbatch: 20\n",
     .endpoint = "retry: [2ms, 5ms], max_attempts: 8",
 };
 static const struct crew_setting keeping = {
     .options = "synchronous=normal&busy=10s",
-    .root = "lease: 1s\nbatch: 20\nboxes: {outbox: {keep: 1h}}\n",
+    .root = "lease: 10s\nbatch: 20\nboxes: {outbox: {keep: 1h}}\n",
     .endpoint = "retry: [2ms, 5ms], max_attempts: 8",
 };
 
@@ -155,7 +156,9 @@ static void storm_calm(struct storm *s)
     for (size_t i = 0; i < CREW_MAX; i++)
         if (s->crew.members[i] > 0)
             crew_kill(&s->crew, s->crew.members[i]);
+    int taken = crew_lines(&s->crew, "log", "box_taken", "");
     pid_t worker = crew_work(&s->crew);
+    crew_wait_lines(&s->crew, "log", "box_taken", "", taken + BOXES); /* now it listens to SIGTERM, too */
     place_wait(&s->crew.place, "SELECT count(*) FROM outbox", 0);
     crew_end(&s->crew, worker);
     CHECK_EQ(place_int(&s->crew.place, "SELECT count(*) FROM claim"), 0);
