@@ -353,8 +353,8 @@ static size_t endings_run_end(const struct ending *endings, size_t from, size_t 
     return end;
 }
 
-/* Are there few such runs?  Then each has a statement of its own, which walks along the table: a list is taken apart,
- * sorted anew, and every row of it looked for twice. */
+/* Are there few such runs?  Then each has a statement of its own, which walks along the table: a list goes through a
+ * temporary table, and each of its rows is looked for from the root. */
 static bool endings_are_runs(const struct ending *endings, size_t count)
 {
     size_t runs = 0;
