@@ -115,10 +115,10 @@ void check_handout(struct checker *c, const struct event *e)
 }
 
 /* Handed back without being counted: only what was not started, or what failed. */
-static void close_row(struct checker *c, const struct event *e, uint32_t message, struct shadow_row *row)
+static void close_row(struct checker *c, uint32_t message, struct shadow_row *row)
 {
     if (row->started && (row->result == RESULT_NONE || row->result == SEND_OK))
-        breach_set(c, "I4", "the receipt of m%u was closed in cycle %lld without a verdict", message, (long long)e->value);
+        breach_set(c, "I4", "receipt %lld was closed without a verdict on m%u", (long long)row->receipt, message);
     shadow_come_back(row);
 }
 
@@ -128,7 +128,7 @@ void check_close(struct checker *c, const struct event *e)
     for (uint32_t i = 0; i < c->message_count; i++)
         for (struct shadow_row *row = c->messages[i].rows; row != NULL; row = row->next)
             if (row->open && row->session == e->session && row->receipt == e->value)
-                close_row(c, e, i, row);
+                close_row(c, i, row);
 }
 
 /* ---- Verdicts ------------------------------------------------------------------------------------ */
@@ -262,6 +262,28 @@ static void on_abandon(struct checker *c, const struct event *e, struct shadow_r
     shadow_move(c, row, STATE_READY);
 }
 
+/* Does the cycle of this verdict close the receipt that the row is on, and not carry it over?  A cycle is one
+ * transaction; its receipts are told behind its verdicts. */
+static bool is_handed_back(const struct checker *c, const struct event *e, const struct shadow_row *row)
+{
+    bool closed = false;
+    for (size_t i = c->at + 1; i < c->w->history.count && c->w->history.events[i].kind != EVENT_CYCLE; i++) {
+        const struct event *next = &c->w->history.events[i];
+        if (next->kind == EVENT_HANDOUT && next->message == e->message && next->destination == e->destination)
+            return false;
+        closed = closed || (next->kind == EVENT_CLOSE && next->session == e->session && next->value == row->receipt);
+    }
+    return closed;
+}
+
+static void on_hold(struct checker *c, const struct event *e, struct shadow_row *row)
+{
+    if (row->open && row->session == e->session && is_handed_back(c, e, row))
+        close_row(c, e->message, row);
+    if (row->state != STATE_HELD) /* twice is no harm */
+        shadow_move(c, row, STATE_HELD);
+}
+
 static void apply_verdict(struct checker *c, const struct event *e, struct shadow_row *row)
 {
     struct shadow_message *m = &c->messages[e->message];
@@ -273,10 +295,7 @@ static void apply_verdict(struct checker *c, const struct event *e, struct shado
     case VERDICT_EXPIRE: on_expire(c, e, row); break;
     case VERDICT_PARK: on_park(c, e, row); break;
     case VERDICT_DISCARD: on_discard(c, e, row); break;
-    case VERDICT_HOLD:
-        if (row->state != STATE_HELD) /* twice is no harm */
-            shadow_move(c, row, STATE_HELD);
-        break;
+    case VERDICT_HOLD: on_hold(c, e, row); break;
     case VERDICT_SPLIT:
         m->split = true;
         shadow_move(c, row, STATE_GONE);
@@ -315,6 +334,7 @@ void check_born(struct checker *c, const struct event *e)
     struct shadow_row *row = shadow_make(c, e->message, e->destination);
     row->delayed = parent->delayed;
     row->released = parent->released;
+    row->set_aside = parent->set_aside; /* its Failed bit is theirs */
     row->excused = parent->excused;
     row->due_us = parent->due_us;
     row->due_reached = parent->due_reached;

@@ -187,6 +187,7 @@ static void on_seen(struct checker *c, const struct event *e)
     bool back = row->state == STATE_DEAD && !dead, parked = row->state == STATE_PARKED && e->what != STATE_PARKED;
     row->excused = row->excused || back || parked || m->admin == ADMIN_RETRY || m->admin == ADMIN_PARK ||
                    m->admin == ADMIN_DEAD_ADD;
+    row->set_aside = row->set_aside || dead || e->what == STATE_PARKED || (e->flag & 2) != 0;
     row->released = (e->flag & 1) != 0;
     row->parked = (e->flag & 2) != 0;
     if (e->number != row->attempts)
@@ -232,13 +233,15 @@ static void on_clock(struct checker *c, const struct event *e)
             row->due_reached = shadow_due_is_reached(row, e->value);
 }
 
-/* Those whose failure the engine may have to remember, and what keeps their followers in the store. */
+/* Those whose failure the engine may have to remember, and what keeps their followers in the store.  People can fail
+ * what was never handed out: a strict stream waits behind what they let die or parked, too, and any in order behind
+ * what they bring back from there. */
 static size_t rows_that_may_be_heads(const struct checker *c)
 {
     size_t count = 0;
     for (uint32_t i = 0; i < c->message_count; i++)
         for (const struct shadow_row *row = c->messages[i].rows; row != NULL; row = row->next)
-            count += row->handed_out || row->failed; /* what is too large fails without being handed out */
+            count += row->handed_out || row->failed || row->set_aside; /* what is too large fails without being handed out */
     return count;
 }
 
@@ -253,8 +256,8 @@ static void on_window(struct checker *c, const struct event *e)
     if ((size_t)e->number > count_max || (size_t)e->value > bytes_max)
         breach_set(c, "I14", "an engine holds %d messages and %lld bytes; %zu and %zu are allowed", e->number,
                    (long long)e->value, count_max, bytes_max);
-    /* A stream for each message in the window; a stream and a head for each that failed, or died before it
-     * was sent.  What only waits takes nothing, however much it is. */
+    /* A stream for each message in the window; a stream and a head for each that failed, or died or was parked
+     * before it was sent.  What only waits takes nothing, however much it is. */
     size_t places_max = count_max + 2 * rows_that_may_be_heads(c);
     if (e->extra > places_max)
         breach_set(c, "I14", "an engine remembers %llu streams and heads; %zu are allowed", (unsigned long long)e->extra, places_max);

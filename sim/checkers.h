@@ -46,6 +46,7 @@ struct shadow_row {
     bool       delayed;            /* by its sender, and it did not fail since */
     bool       released;
     bool       parked;             /* by hand, while it was out: that is what it comes back to */
+    bool       set_aside;          /* dead or parked by hand, at least once */
     bool       excused;            /* brought back by an operator: followers may be ahead already */
     size_t     reset_at;           /* event: an operator changed its counters */
     bool       seen;               /* in the list that is being shown */

@@ -84,6 +84,12 @@ static void crashed(struct story *s, uint16_t session)
     tell(s, (struct event){ .kind = EVENT_CRASH, .instance = (uint8_t)session, .session = session, .message = MESSAGE_NONE });
 }
 
+static void closed(struct story *s, uint16_t session, int receipt)
+{
+    tell(s, (struct event){ .kind = EVENT_CLOSE, .instance = (uint8_t)session, .session = session, .message = MESSAGE_NONE,
+                            .value = receipt });
+}
+
 /* All that happens to a message when nothing goes wrong; its receipt is that of cycle number. */
 static void delivered(struct story *s, uint16_t session, uint32_t message, int number)
 {
@@ -277,7 +283,7 @@ TEST(a_receipt_must_not_be_closed_over_a_message_that_is_out) /* I4 */
     handed_out(&s, 1, s.first, 1, 1);
     cycle(&s, 1, 1, LANES_ALL);
     started(&s, 1, s.first, 1);
-    tell(&s, (struct event){ .kind = EVENT_CLOSE, .instance = 1, .session = 1, .message = MESSAGE_NONE, .value = 1 });
+    closed(&s, 1, 1);
     story_ends(&s, "I4", "without a verdict");
 }
 
@@ -308,6 +314,57 @@ TEST(a_message_ends_once) /* I5 */
     delivered(&s, 1, s.first, 2);
     judged(&s, 1, s.first, 1, VERDICT_DEAD_LETTER, 0);
     story_ends(&s, "I5", "judged again");
+}
+
+/* On the receipt of cycle 2, and in cycle 3 it is held. */
+static void story_of_a_hold(struct story *s, bool is_started)
+{
+    story_begin(s, ORDERING_FIFO);
+    joins(s, 1);
+    cycle(s, 1, 1, LANES_ALL);
+    handed_out(s, 1, s->first, 1, 2);
+    cycle(s, 1, 2, LANES_ALL);
+    if (is_started)
+        started(s, 1, s->first, 1);
+    judged(s, 1, s->first, 0, VERDICT_HOLD, 0);
+}
+
+TEST(what_is_handed_back_can_be_held_at_once) /* I5 */
+{
+    struct story s;
+    story_of_a_hold(&s, false);
+    closed(&s, 1, 2);
+    cycle(&s, 1, 3, LANES_ALL);
+    story_ends(&s, NULL, NULL);
+}
+
+TEST(what_is_out_is_not_held) /* I5 */
+{
+    struct story s;
+    story_of_a_hold(&s, false);
+    cycle(&s, 1, 3, LANES_ALL);
+    closed(&s, 1, 2); /* too late */
+    cycle(&s, 1, 4, LANES_ALL);
+    story_ends(&s, "I5", "from in-flight to held");
+}
+
+TEST(what_is_carried_over_is_not_held) /* I5 */
+{
+    struct story s;
+    story_of_a_hold(&s, false);
+    handed_out(&s, 1, s.first, 1, 3);
+    closed(&s, 1, 2);
+    cycle(&s, 1, 3, LANES_ALL);
+    story_ends(&s, "I5", "from in-flight to held");
+}
+
+TEST(what_has_no_answer_yet_is_not_held) /* I4 */
+{
+    struct story s;
+    story_of_a_hold(&s, true);
+    closed(&s, 1, 2);
+    cycle(&s, 1, 3, LANES_ALL);
+    story_ends(&s, "I4", "without a verdict");
 }
 
 TEST(a_lane_has_one_owner) /* I6 */
@@ -446,6 +503,33 @@ TEST(an_engine_that_remembers_what_only_waits_is_found) /* I14, B16 */
     story_begin(&s, ORDERING_FIFO);
     tell(&s, (struct event){ .kind = EVENT_WINDOW, .instance = 1, .session = 1, .message = MESSAGE_NONE, .number = 1, .extra = 13000 });
     story_ends(&s, "I14", "13000 streams and heads");
+}
+
+/* One of them is dead by hand, and so many streams and heads are remembered beside what the window takes. */
+static void story_of_places(struct story *s, uint64_t places)
+{
+    const struct engine_setting *e = &s->scenario.engine;
+    story_begin(s, ORDERING_STRICT);
+    tell(s, (struct event){ .kind = EVENT_ADMIN, NOBODY, .message = s->first, .what = ADMIN_DEAD_ADD });
+    tell(s, (struct event){ .kind = EVENT_SEEN, NOBODY, .message = s->first, .what = STATE_DEAD,
+                            .extra = s->w.parcels[s->first]->digest });
+    tell(s, (struct event){ .kind = EVENT_ADMIN_END, NOBODY, .message = s->first });
+    tell(s, (struct event){ .kind = EVENT_WINDOW, .instance = 1, .session = 1, .message = MESSAGE_NONE,
+                            .extra = e->window_count + e->batch * (e->endpoint_count + 1) + places });
+}
+
+TEST(a_stream_and_a_head_are_remembered_for_what_is_dead_by_hand) /* I14 */
+{
+    struct story s;
+    story_of_places(&s, 2);
+    story_ends(&s, NULL, NULL);
+}
+
+TEST(what_waits_behind_one_that_is_dead_by_hand_is_not_remembered) /* I14, B16 */
+{
+    struct story s;
+    story_of_places(&s, 3);
+    story_ends(&s, "I14", "streams and heads");
 }
 
 TEST(what_does_not_drain_is_found) /* I15 */
