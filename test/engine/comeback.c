@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "base/hash.h"
 #include "base/slice.h"
 #include "base/util.h"
 
@@ -193,4 +194,35 @@ TEST(parked_ones_that_are_retried_by_halves_are_as_fast_as_at_once) /* B16, B53 
     act(c, ADMIN_RETRY, half(0));
     check_drains(c);
     crowd_close(c);
+}
+
+/* Of many streams at once, in no order: a stream that only waits in the store is none that is remembered. */
+TEST(what_is_due_in_many_streams_takes_no_more_memory_than_the_window) /* B16 */
+{
+    enum { MANY = 5000, CROWD = 4 * MANY };
+    struct stage s;
+    char name[16];
+
+    stage_set(&s);
+    s.scenario.engine.window_count = WINDOW / 2;
+    s.scenario.engine.batch = BATCH;
+    s.scenario.check = false;
+    stage_open(&s);
+    s.w.quiet = true;
+    for (uint32_t i = 0; i < CROWD; i++) {
+        struct parcel *p = world_parcel(&s.w);
+        p->m.type = scenario_type(0);
+        snprintf(name, sizeof(name), "s%d", (int)(hash_u64(i) % MANY));
+        p->m.stream = slice_dup(&s.w.arena, pr_str(name));
+        p->m.payload = PR_STR("ok");
+        p->m.due_us = world_wall_us(&s.w) + PR_MINUTES(1);
+        p->delayed = true;
+        parcel_seal(&s.w, p);
+        CHECK_EQ(world_store(&s.w, &p, 1), PR_OK);
+    }
+    stage_run(&s, PR_MINUTES(10));
+    CHECK_EQ(s.count, CROWD);
+    CHECK(s.w.instances[0].places <= WINDOW / 2);
+    CHECK(s.w.instances[0].places > 0);
+    stage_close(&s);
 }
