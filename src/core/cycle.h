@@ -50,7 +50,7 @@ enum verdict_kind {
  *         PR_UNKNOWN  no such row: nothing changed.
  *         PR_STALE    the row changed hands or was judged meanwhile (for those that
  *                     verdict_compares(): its attempts are not number - 1 any more; for HOLD: it
- *                     was released or parked): nothing changed.
+ *                     was released or parked; verdict_parks_unsent(): it was parked): nothing changed.
  *
  * A SPLIT leaves alone what a destination has of this id already, and tells 0 for it.  FAIL
  * without a reason is PR_REASON_UNKNOWN.  Verdicts are applied in their order; a SPLIT is alone with its row. */
@@ -84,6 +84,14 @@ static inline bool verdict_compares(enum verdict_kind kind)
 {
     return kind == VERDICT_FAIL || kind == VERDICT_ABANDON || kind == VERDICT_PARK || kind == VERDICT_DISCARD ||
            kind == VERDICT_DEAD_LETTER;
+}
+
+/* Does it park what was merely read?  What a person parked meanwhile stays theirs, and is not taken for one that waits
+ * for its endpoint. */
+static inline bool verdict_parks_unsent(const struct verdict *v)
+{
+    bool comes_back = v->kind == VERDICT_FAIL || v->kind == VERDICT_ABANDON;
+    return v->number == 0 && (v->kind == VERDICT_PARK || (comes_back && v->delay_us == PR_NEVER));
 }
 
 /* A message to be stored in the same transaction as verdict number `verdict`: only when that

@@ -234,6 +234,8 @@ static bool verdict_is_stale(const struct stored *row, const struct instance *in
         return true;
     if (v->kind == VERDICT_HOLD)
         return row->m.released || row->m.due_us == PR_NEVER; /* by an operator, meanwhile */
+    if (verdict_parks_unsent(v))
+        return row->m.due_us == PR_NEVER;
     return verdict_compares(v->kind) && v->number != 0 && row->m.attempts != v->number - 1;
 }
 

@@ -153,6 +153,18 @@ STORE_TEST(a_row_that_was_released_or_parked_meanwhile_is_not_held_again) /* B55
     }
 }
 
+/* An engine that reads it, finds no endpoint for it and is slow to say so: it would come back with the endpoint. */
+STORE_TEST(a_row_that_a_person_parked_meanwhile_is_not_parked_for_want_of_an_endpoint) /* B18 */
+{
+    struct worker *w = suite_join(s, "outbox");
+    pr_id id = SEND(s, "outbox");
+    struct claim seen = suite_seen(s, id);
+    CHECK_EQ(ADMIN_ID(s, ADMIN_PARK, id).changed, 1);
+    CHECK_EQ(VERDICT(w, seen, .kind = VERDICT_PARK, .number = 0, .reason = PR_REASON_DESTINATION_MISSING), PR_STALE);
+    CHECK_EQ(suite_get(s, id)->m.reason, PR_REASON_NONE);
+    CHECK_EQ(suite_get(s, id)->m.due_us, PR_NEVER);
+}
+
 /* ---- Heads ------------------------------------------------------------------------ */
 
 STORE_TEST(heads_are_rows_that_came_back_and_parked_ones_without_payload)

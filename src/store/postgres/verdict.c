@@ -180,7 +180,9 @@ static const char UPDATE_ROWS[] =
     " ELSE " NOW("$16") " + least(v.delay, 8000000000000000000) * interval '1 microsecond' END,"
     " held_by = v.held_by, released = b.released OR v.released, story = coalesce(v.story, b.story)"
     " FROM v WHERE " SAME_ROW " AND (v.expected IS NULL OR b.attempts = v.expected)"
-    " AND NOT (v.held_by IS NOT NULL AND (b.released OR b.due_at IS NOT DISTINCT FROM 'infinity')) RETURNING v.ord)"
+    " AND NOT (v.held_by IS NOT NULL AND (b.released OR b.due_at IS NOT DISTINCT FROM 'infinity'))"
+    " AND NOT (v.delay IS NOT DISTINCT FROM 9223372036854775807 AND NOT v.handed_out"
+    " AND b.due_at IS NOT DISTINCT FROM 'infinity') RETURNING v.ord)"
     " SELECT f.ord, d.ord FROM found f LEFT JOIN done d ON d.ord = f.ord";
 
 /* A part that is there already, in the box or dead, is left alone.  Parts have the place of the

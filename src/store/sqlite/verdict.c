@@ -249,6 +249,8 @@ static int verdict_apply(struct cycle_run *run, const struct verdict *v, uint64_
         return rc;
     if (verdict_compares(v->kind) && v->number > 0 && found.attempts != v->number - 1)
         return PR_STALE;
+    if (found.parked && verdict_parks_unsent(v)) /* by an operator, meanwhile */
+        return PR_STALE;
     switch (v->kind) {
     case VERDICT_COMPLETE:
     case VERDICT_DISCARD:
