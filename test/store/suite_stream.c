@@ -160,7 +160,8 @@ STORE_TEST(a_row_that_a_person_parked_meanwhile_is_not_parked_for_want_of_an_end
     pr_id id = SEND(s, "outbox");
     struct claim seen = suite_seen(s, id);
     CHECK_EQ(ADMIN_ID(s, ADMIN_PARK, id).changed, 1);
-    CHECK_EQ(VERDICT(w, seen, .kind = VERDICT_PARK, .number = 0, .reason = PR_REASON_DESTINATION_MISSING), PR_STALE);
+    CHECK_EQ(VERDICT(w, seen, .kind = VERDICT_PARK, .number = 0, .reason = PR_REASON_DESTINATION_MISSING),
+             PR_STALE);
     CHECK_EQ(suite_get(s, id)->m.reason, PR_REASON_NONE);
     CHECK_EQ(suite_get(s, id)->m.due_us, PR_NEVER);
 }
