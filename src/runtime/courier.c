@@ -11,6 +11,7 @@
 #include "transport/delivery.h"
 
 #define SUBMIT_MAX 1000                  /* deliveries passed to the transport in one call: the largest batch */
+#define SUBMIT_MIN 16                    /* ... and how many it is offered again, when it had room for few */
 #define COLLECT_MAX 1000                 /* results in one go: a transport may do one thing for all of them */
 #define GATHER_US PR_MILLISECONDS(1)     /* how long the first of them waits for others that are out: a cycle of the
                                           * box costs much, one more result in it little */
@@ -39,9 +40,11 @@ struct courier {
     /* The thread's own: */
     struct transport       transport;
     struct backlog         waiting;                /* fetched, not submitted */
+    size_t                 room;                   /* of the transport: a guess, so that not all are looked at each time */
     struct delivery_result collected[COLLECT_MAX]; /* not put yet */
     size_t                 collected_count;
     int64_t                collected_us;           /* when the first of them came */
+    bool                   collecting;             /* the latest poll has brought something */
     bool                   quitting;
 };
 
@@ -136,6 +139,8 @@ static void courier_fail(struct courier *c, const struct pr_error *error)
 static bool courier_fetch(struct courier *c)
 {
     ASSERT(pthread_mutex_lock(&c->lock) == 0);
+    if (c->given.count > 0 || c->cancel || c->quit || !c->collecting)
+        wake_clear(c->wake_fd); /* one that comes late is cleared when a poll has brought nothing */
     size_t recalled = c->waiting.count; /* a cancel is about what was given before it */
     bool   fits = backlog_add(&c->waiting, c->given.entries + c->given.first, c->given.count);
     bool   cancel = c->cancel;
@@ -176,15 +181,15 @@ static bool may_submit(const struct courier *c, const struct delivery *d, int64_
     return now_us < d->start_before_us && !delivery_has_waited(given_us, &c->config, now_us);
 }
 
-/* Those at the front that may be started now; what may not any more is returned. */
-static size_t courier_next(struct courier *c, const struct delivery *ret_list[SUBMIT_MAX])
+/* Up to max of those at the front that may be started now; what may not any more is returned. */
+static size_t courier_next(struct courier *c, const struct delivery *ret_list[SUBMIT_MAX], size_t max)
 {
     int64_t now_us = clock_mono_us(c->config.clock);
     size_t  late = 0, count = 0;
     while (late < c->waiting.count && !may_submit(c, backlog_at(&c->waiting, late), now_us))
         late++;
     courier_return(c, late); /* C1 */
-    while (count < min_size(c->waiting.count, SUBMIT_MAX) && may_submit(c, backlog_at(&c->waiting, count), now_us)) {
+    while (count < min_size(c->waiting.count, max) && may_submit(c, backlog_at(&c->waiting, count), now_us)) {
         ret_list[count] = backlog_at(&c->waiting, count);
         count++;
     }
@@ -198,12 +203,13 @@ static void courier_submit(struct courier *c)
     do {
         if (c->waiting.count == 0 || !courier_open(c))
             return;
-        count = courier_next(c, list);
+        count = courier_next(c, list, max_size(c->room, SUBMIT_MIN));
         if (count == 0)
             return;
         FAILPOINT("runtime.before_send");
         taken = transport_submit(&c->transport, list, count);
         backlog_drop(&c->waiting, taken);
+        c->room = taken == count ? SUBMIT_MAX : min_size(2 * taken, SUBMIT_MAX);
     } while (taken == count);
 }
 
@@ -233,11 +239,10 @@ static void *courier_run(void *arg)
 {
     struct courier *c = arg;
     for (;;) {
-        wake_clear(c->wake_fd);
         bool heard = courier_fetch(c);
         courier_submit(c);
-        bool collected = courier_collect(c);
-        if (c->transport.out > 0 || (collected && c->waiting.count > 0)) /* there is room again */
+        c->collecting = courier_collect(c);
+        if (c->transport.out > 0 || (c->collecting && c->waiting.count > 0)) /* there is room again */
             continue;
         if (c->waiting.count > 0 || !heard)
             wake_wait(-1, TRY_AGAIN_US); /* the transport takes nothing, or there is no memory */
@@ -260,6 +265,7 @@ int courier_new(const struct endpoint_config *config, struct results *results,
         return error_set(reterr, PR_ENOMEM, "no memory for the endpoint %s", config->name);
     c->results = results;
     c->config = *config;
+    c->room = SUBMIT_MAX;
     ASSERT(pthread_mutex_init(&c->lock, NULL) == 0);
     int rc = wake_open(&c->wake_fd, reterr);
     if (rc == PR_OK) {
