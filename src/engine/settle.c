@@ -278,6 +278,12 @@ static void settle_counts(struct engine *e, const struct item *item)
         item->endpoint->reasons[reason_index(item->verdict.reason)]++;
 }
 
+/* Or is its lane read anew since this very cycle told of something that people did? */
+static bool is_open(const struct engine *e, const struct item *item)
+{
+    return (e->open & lane_bit(item->lane)) != 0;
+}
+
 /* The rows of a split have names now.  Those that are not kept in memory are held in the store: who is in
  * their way, or that their endpoint is behind, was noted when they were met.  What a destination had already
  * has no row of this split, and nobody waits for it. */
@@ -290,12 +296,12 @@ static void settle_split(struct engine *e, struct item *parent, bool applied, co
 
         if (child == NULL)
             continue;
-        if (applied && split_rows[i] != 0 && item_set_row(e, child, split_rows[i]) == PR_OK) {
+        if (applied && split_rows[i] != 0 && is_open(e, child) && item_set_row(e, child, split_rows[i]) == PR_OK) {
             child->place = PLACE_WAITING; /* it stays in the queue that it is in */
             e->lane_busy[child->lane]--;
         } else {
             if (applied && split_rows[i] != 0)
-                parts_wait(e, ep, child->m.seq); /* no memory: read it again */
+                parts_wait(e, ep, child->m.seq); /* no memory, or what is before it was dropped: read it again */
             item_free(e, child);
         }
         if (s != NULL)
