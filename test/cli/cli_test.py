@@ -809,6 +809,54 @@ def why_names_the_one_that_really_holds_it(p):  # B200, B53
     has(p.ok("why", late).out, "It expires before its time")
     p.stop(daemon)
     has(p.ok("why", ids[1]).out, "start postrider run")
+    p.ok("park", ids[1])  # nobody runs who could tell the next
+    free, = p.ok("why", ids[2], "--json").json()
+    has(free["now"], f"It is held in stream s, but {ids[1]} (t) before it is parked: that holds up nobody")
+    assert free["next"]["what"] == "It goes on, in order, as soon as somebody delivers from this box: start postrider run.", free
+    assert free["waits_for"] is None, free
+    daemon = p.start()
+    wait_for(lambda: p.message(ids[2])["failures"] == 1, "gone on, as it was told")
+    p.stop(daemon)
+
+
+@test
+def what_why_advises_is_for_the_part_that_it_speaks_of(p):  # B200, B17
+    p.write("postrider.yaml", """
+store: sqlite:postrider.db
+poll: {min: 1ms, max: 20ms}
+endpoints:
+  b: {url: 'http://127.0.0.1:9/', allow_networks: [127.0.0.0/8], retry: {base: 1h, cap: 1h}, breaker: off}
+  c: {url: 'http://127.0.0.1:9/', allow_networks: [127.0.0.0/8], retry: {base: 1h, cap: 1h}, breaker: off, ordering: strict}
+routes: [{type: two, to: [b, c]}]
+""")
+    p.ok("init")
+
+    def advice():
+        return {part["message"]["endpoint"]: [c["command"] for c in part["commands"]] for part in p.ok("why", id, "--json").json()}
+
+    def state():
+        return {m["endpoint"]: m["state"] for m in p.ok("show", id, "--json").json()}
+
+    first = id = p.send("--type", "two", "--stream", "s")
+    daemon = p.start()
+    wait_for(lambda: state() == {"b": "retrying", "c": "retrying"}, "both failed")
+    for name, commands in advice().items():
+        assert commands == [f"postrider retry {id} --endpoint {name}", f"postrider park {id} --endpoint {name}",
+                            f"postrider discard {id} --endpoint {name}",
+                            f"postrider dead add {id} --endpoint {name} --why 'TEXT'"], commands
+    id = p.send("--type", "two", "--stream", "s")
+    wait_for(lambda: state() == {"b": "held", "c": "held"}, "both held")
+    assert f"postrider release {id} --endpoint b" in advice()["b"], advice()
+    assert p.ok("release", id, "--endpoint", "b").out == "1 released\n"
+    wait_for(lambda: state() == {"b": "retrying", "c": "held"}, "only one part was released")
+    p.ok("park", first)
+    has(p.ok("why", id).out, f"postrider retry {first} --endpoint c, or postrider discard {first} --endpoint c.")
+    p.stop(daemon)
+    assert p.ok("park", id, "--endpoint", "c").out == p.ok("park", id, "--endpoint", "b").out == "1 parked\n"
+    assert p.ok("retry", id, "--endpoint", "b").out == "1 retried\n" and state()["c"] == "parked"
+    assert p.ok("dead", "add", id, "--endpoint", "b", "--why", "w").out == "1 dead\n"
+    assert f"postrider discard {id}" in advice()["c"], "one part is in the box"
+    assert p.ok("discard", first, "--endpoint", "c").out == "1 discarded\n"
 
 
 @test
