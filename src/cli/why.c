@@ -59,6 +59,7 @@ static const char *step_words(const char *step)
         { "dead_letter", "dead" },        { "park", "parked" },
         { "discard", "discarded" },       { "replay", "replayed" },
         { STORY_NOTE, "noted" },          { "edit", "corrected, and sent in place of the one that died" },
+        { "release", "released" },
     };
 
     for (size_t i = 0; i < ARRAY_LENGTH(words); i++)
