@@ -500,6 +500,9 @@ def park_retry_discard_by_id(p):
     assert p.ok("park", id, "--why", "to see").out == "1 parked\n"
     assert p.message(id)["state"] == "parked" and p.message(id)["due_at"] is None
     has(p.ok("why", id).out, "It is parked: nothing happens until a person says so.", f"postrider retry {id}")
+    p.sql("UPDATE outbox SET created_at = created_at - 7200000000")
+    words = p.ok("why", id).out
+    assert re.search(r"parked for [\d.]+m?s\.\n", words), words  # since it was parked, not since it was stored
     assert p.ok("retry", id).out == "1 retried\n"
     assert p.message(id)["state"] == "ready"
     reply = p.ok("discard", id, "--json").json()[0]
@@ -563,14 +566,18 @@ def colours_are_for_terminals_only(p):
 @test
 def a_person_can_make_a_message_dead_and_replay_it(p):  # B88
     p.ok("init")
-    id = p.send("--type", "a", "--stream", "s", "--data", "body")
+    id = p.send("--type", "a", "--stream", "s", "--data", "body", "--due", "1h")
+    has(p.ok("show", id).out, "\ndue ")
     assert p.ok("dead", "add", id, "--why", "wrong amount").out == "1 dead\n"
     dead = p.ok("dead", "list", "--json").json()
     assert [m["id"] for m in dead] == [id] and dead[0]["state"] == "dead" and dead[0]["payload"] == "body"
     assert dead[0]["cause"] == "rejected"
+    assert [m["id"] for m in p.ok("dead", "list", "--error", "wrong", "--json").json()] == [id]
     has(p.ok("dead", "list").out, id)
+    has(p.ok("dead", "groups").out, "wrong amount")
     shown = p.ok("dead", "show", id)
     has(shown.out, "wrong amount")
+    assert not re.search(r"^due\b", shown.out, re.M), shown.out  # nothing is
     words = p.ok("why", id).out
     has(words, "It died", "wrong amount", f"postrider dead replay {id}")
     status = p.ok("status", "--json").json()[0]
@@ -738,6 +745,10 @@ endpoints:
     wait_for(lambda: sum(e["sent"] for e in p.ok("endpoints", "--json").json()) == 1, "the first of the hour")
     late = p.send("--type", "t", "--to", "rated")
     has(p.ok("why", late).out, "Endpoint rated has a rate: at most 1 in 1h", "a larger rate of endpoint rated")
+    p.sql("UPDATE outbox SET created_at = created_at - 3600000000 WHERE type = 'next'", changes=2)
+    age = next(c["advice"] for c in p.ok("status", "--json").json()[0]["checks"] if c["name"] == "age")
+    command = age.split(": postrider ")[1].split()
+    assert [m["id"] for m in p.ok(*command, "--json").json()] == [second], age  # not the one that is on its way
     p.write("go", "")
     wait_for(lambda: sum(e["sent"] for e in p.ok("endpoints", "--json").json()) == 5, "all of one")
     p.stop(daemon)
