@@ -206,9 +206,8 @@ static void say_free(struct view *v)
     }
     pr_id_format(v->aside->m.id, id);
     SAY(v,
-        "It is held in stream %s, but %s (%s) before it is parked: that holds up nobody where the ordering is "
-        "not "
-        "strict.\n",
+        "It is held in stream %s, but %s (%s) before it is parked: that holds up nobody where the ordering "
+        "is not strict.\n",
         clean(v, v->l->m.stream), id, clean(v, v->aside->m.type));
 }
 
