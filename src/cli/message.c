@@ -136,7 +136,8 @@ void message_print(struct cli *cli, const struct query_reply *reply, const struc
     print_field(cli, "headers", m->headers);
     print_field(cli, "seq", arena_printf(&cli->arena, "%" PRId64, m->seq));
     print_time(cli, "stored", m->created_us, now_us);
-    print_time(cli, "due", m->due_us, now_us);
+    if (l->state != STATE_DEAD) /* nothing is due any more */
+        print_time(cli, "due", m->due_us, now_us);
     print_time(cli, "expires", m->expires_us, now_us);
     print_field(cli, "attempts",
                 arena_printf(&cli->arena, "%d handed out, %d failed", m->attempts, m->failures));

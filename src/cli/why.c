@@ -59,6 +59,7 @@ static const char *step_words(const char *step)
         { "dead_letter", "dead" },        { "park", "parked" },
         { "discard", "discarded" },       { "replay", "replayed" },
         { STORY_NOTE, "noted" },          { "edit", "corrected, and sent in place of the one that died" },
+        { "release", "released" },
     };
 
     for (size_t i = 0; i < ARRAY_LENGTH(words); i++)
@@ -104,10 +105,34 @@ static void say_line(const struct why *y, const json_t *line)
     fprintf(y->out, "\n");
 }
 
+static json_t *load_story(const struct pr_message *m)
+{
+    return m->story.size > 0 ? json_loadb(m->story.data, m->story.size, 0, NULL) : NULL;
+}
+
+/* Since when it is as it is, as far as it is known: of what is parked the story tells. */
+static int64_t since(const struct listed *l, enum state state)
+{
+    int64_t us = l->died_us != 0 ? l->died_us : l->m.failed_us != 0 ? l->m.failed_us : l->m.created_us;
+    json_t *story = state == STATE_PARKED ? load_story(&l->m) : NULL;
+    const json_t *line;
+    size_t i;
+
+    json_array_foreach(story, i, line)
+    {
+        const char *step = json_string_value(json_object_get(line, "step"));
+
+        if (step != NULL && strcmp(step, "park") == 0)
+            us = max64(us, time_of(line, "at"));
+    }
+    json_decref(story);
+    return us;
+}
+
 static void say_story(const struct why *y)
 {
     const struct pr_message *m = &y->l->m;
-    json_t *story = m->story.size > 0 ? json_loadb(m->story.data, m->story.size, 0, NULL) : NULL;
+    json_t *story = load_story(m);
     const json_t *line;
     size_t i;
 
@@ -163,10 +188,7 @@ static void print_people(struct cli *cli, const struct outlook *o, FILE *out)
     fprintf(out, ", %s %s", l->state == STATE_DEAD ? "was in" : "in", clean(&y, l->box));
     if (o->endpoint.size > 0)
         fprintf(out, ", for %s", clean(&y, o->endpoint));
-    fprintf(out, ", %s for %s.\n", state_name(o->state),
-            span_words(y.arena, y.now_us - (l->died_us != 0       ? l->died_us
-                                            : l->m.failed_us != 0 ? l->m.failed_us
-                                                                  : l->m.created_us)));
+    fprintf(out, ", %s for %s.\n", state_name(o->state), span_words(y.arena, y.now_us - since(l, o->state)));
     print_lines(&y, o->now, "");
     say_story(&y);
     heading(&y, "What comes next");

@@ -24,13 +24,13 @@ struct view {
     struct arena *arena;
     const struct listed *l;
     int64_t now_us;
-    char id[PR_ID_TEXT_SIZE];
     const struct config_endpoint *setting; /* NULL: not known */
     const struct endpoint_state *pause;    /* its endpoint is paused; NULL: it is not */
     uint64_t workers;                      /* live instances of its box */
     struct turn turn;                      /* of what is ready */
+    const struct listed *aside;            /* parked before it, but nobody waits for that; NULL: none */
     struct buf text;
-    struct query_reply endpoints, instances, streams[2];
+    struct query_reply endpoints, instances, streams[2], head_parts;
 };
 
 #define SAY(v, ...) buf_addf(&(v)->text, __VA_ARGS__)
@@ -73,12 +73,15 @@ static bool is_head_of(const struct listed *l, const struct listed *other)
            other->state != STATE_DELAYED && other->state != STATE_DONE;
 }
 
-/* What stands before it in its stream: in the box, or (strict) parked or among the dead. */
+/* What stands before it in its stream: in the box, or (strict) parked or among the dead.  Where the ordering is not known
+ * it may be strict. */
 static int find_head(struct view *v, struct pr_error *reterr)
 {
     const enum query_kind kinds[] = { QUERY_MESSAGES, QUERY_DEAD };
+    const struct config_endpoint *setting = config_find_endpoint(v->o->config, message_endpoint(v->l));
+    bool strict = setting == NULL || setting->ordering == ORDERING_STRICT;
     const struct listed *parked = NULL, *found = NULL;
-    for (size_t k = 0; k < ARRAY_LENGTH(kinds) && found == NULL && parked == NULL; k++) {
+    for (size_t k = 0; k < (strict ? ARRAY_LENGTH(kinds) : 1) && found == NULL && parked == NULL; k++) {
         const struct query question = {
             .kind = kinds[k],
             .brief = true,
@@ -95,12 +98,24 @@ static int find_head(struct view *v, struct pr_error *reterr)
                 continue;
             if (other->state != STATE_PARKED)
                 found = other;
-            else if (parked == NULL)
+            else if (parked == NULL || !strict) /* nobody waits for it: the last is the one to tell of */
                 parked = other;
         }
     }
-    v->o->head = found != NULL ? found : parked;
+    v->o->head = found != NULL || !strict ? found : parked;
+    v->aside = strict ? NULL : parked;
     return PR_OK;
+}
+
+/* What a person would have to deal with may be on its way to others, too. */
+static int find_head_parts(struct view *v, struct pr_error *reterr)
+{
+    const struct listed *head = v->o->head;
+    if (head == NULL || (head->state != STATE_DEAD && head->state != STATE_PARKED))
+        return PR_OK;
+    const struct query question = { .kind = QUERY_ID,
+                                    .filter = { .state = -1, .ids = &head->m.id, .id_count = 1 } };
+    return store_query(v->o->store, &question, v->arena, &v->head_parts, reterr);
 }
 
 static const struct endpoint_state *find_pause(const struct view *v, pr_slice endpoint)
@@ -137,6 +152,8 @@ static int look_around(struct view *v, struct pr_error *reterr)
         rc = store_query(o->store, &instances, v->arena, &v->instances, reterr);
     if (rc == PR_OK && v->l->state == STATE_HELD)
         rc = find_head(v, reterr);
+    if (rc == PR_OK)
+        rc = find_head_parts(v, reterr);
     if (rc != PR_OK)
         return rc;
     for (size_t i = 0; i < v->instances.instance_count; i++)
@@ -154,15 +171,52 @@ static int look_around(struct view *v, struct pr_error *reterr)
     return rc;
 }
 
+/* ---- For whom a command is ----------------------------------------------------------------------- */
+
+static bool is_in_box(const struct listed *l)
+{
+    return l->state != STATE_DEAD && l->state != STATE_DONE && l->state != STATE_GONE;
+}
+
+/* Its id, and its endpoint where the same id is on its way (or dead) for others, too: those are not meant.  The reply is
+ * one of its id. */
+static const char *name_part(const struct view *v, const struct query_reply *reply, const struct listed *l,
+                             pr_slice endpoint)
+{
+    char id[PR_ID_TEXT_SIZE];
+    size_t parts = 0;
+    for (size_t i = 0; i < reply->listed_count; i++)
+        parts += l->state == STATE_DEAD ? reply->listed[i].state == STATE_DEAD : is_in_box(&reply->listed[i]);
+    pr_id_format(l->m.id, id);
+    bool several = parts > 1 && endpoint.size > 0;
+    return arena_printf(v->arena, "%s%s%s", id, several ? " --endpoint " : "",
+                        several ? clean(v, endpoint) : "")
+        .data;
+}
+
 /* ---- Where it is ------------------------------------------------------------------------------ */
+
+/* It was held, and nobody has looked at it since that is over. */
+static void say_free(struct view *v)
+{
+    char id[PR_ID_TEXT_SIZE];
+    if (v->aside == NULL) {
+        SAY(v, "It is held in stream %s, but what it waited for is gone.\n", clean(v, v->l->m.stream));
+        return;
+    }
+    pr_id_format(v->aside->m.id, id);
+    SAY(v,
+        "It is held in stream %s, but %s (%s) before it is parked: that holds up nobody where the ordering "
+        "is not strict.\n",
+        clean(v, v->l->m.stream), id, clean(v, v->aside->m.type));
+}
 
 static void say_head(struct view *v)
 {
     const struct listed *head = v->o->head;
     char id[PR_ID_TEXT_SIZE];
     if (head == NULL) {
-        SAY(v, "It is held in stream %s; what it waited for is gone, so it goes on soon.\n",
-            clean(v, v->l->m.stream));
+        say_free(v);
         return;
     }
     pr_id_format(head->m.id, id);
@@ -377,20 +431,24 @@ static void say_limit(struct view *v)
 static void say_after_head(struct view *v)
 {
     const struct listed *head = v->o->head;
-    char id[PR_ID_TEXT_SIZE];
-    if (head == NULL || (head->state != STATE_DEAD && head->state != STATE_PARKED)) {
+    if (head == NULL) {
+        SAY(v, "It goes on, in order, %s.\n",
+            v->workers > 0 ? "soon" : "as soon as somebody delivers from this box: start postrider run");
+        return;
+    }
+    if (head->state != STATE_DEAD && head->state != STATE_PARKED) {
         SAY(v, "When the message before it is delivered%s or discarded it goes on, in order.\n",
             v->setting != NULL && v->setting->ordering == ORDERING_STRICT ? "" : ", dead");
-        if (head != NULL && head->state == STATE_RETRYING)
+        if (head->state == STATE_RETRYING)
             v->o->next_us = head->m.due_us;
         return;
     }
-    pr_id_format(head->m.id, id); /* strict: it holds it until a person says so */
-    SAY(v,
+    const char *which = name_part(v, &v->head_parts, head, message_endpoint(head));
+    SAY(v, /* strict: it holds it until a person says so */
         "Nothing by itself: it goes on, in order, when a person has dealt with the one before it:\n"
         "postrider %s %s, or postrider %s %s.\n",
-        head->state == STATE_DEAD ? "dead replay" : "retry", id,
-        head->state == STATE_DEAD ? "dead discard" : "discard", id);
+        head->state == STATE_DEAD ? "dead replay" : "retry", which,
+        head->state == STATE_DEAD ? "dead discard" : "discard", which);
 }
 
 static void say_due(struct view *v)
@@ -449,9 +507,8 @@ static void say_next(struct view *v)
     case STATE_DONE: SAY(v, "Nothing: it is kept to be read for a while.\n"); break;
     case STATE_PARKED:
         SAY(v, "%s\n",
-            message_awaits_route(&l->m)
-                ? "It goes on by itself when the configuration knows where."
-                : "Nothing by itself.");
+            message_awaits_route(&l->m) ? "It goes on by itself when the configuration knows where."
+                                        : "Nothing by itself.");
         break;
     case STATE_RETRYING:
     case STATE_DELAYED: say_due(v); break;
@@ -478,13 +535,8 @@ static void add(struct view *v, const char *command, const char *what, const cha
         (struct outlook_command){ arena_printf(v->arena, "postrider %s %s", command, target).data, what };
 }
 
-/* The same id may have died on its way to others, too. */
-static void add_dead_commands(struct view *v)
+static void add_dead_commands(struct view *v, const char *which)
 {
-    const struct listed *any;
-    bool several = message_count_dead(v->o->reply, (pr_slice){ NULL, 0 }, &any) > 1;
-    const char *which =
-        several ? arena_printf(v->arena, "%s --endpoint %s", v->id, clean(v, v->o->endpoint)).data : v->id;
     if (pr_id_is_zero(v->l->edited_as)) {
         add(v, "dead replay", "deliver it after all, in its old place", which);
         add(v, "dead edit", "correct it first (or --file, --header, --to)",
@@ -499,14 +551,15 @@ static void add_commands(struct view *v)
     enum state state = o->state;
     if (state == STATE_DONE || state == STATE_GONE)
         return;
+    const char *which = name_part(v, o->reply, v->l, o->endpoint);
     if (state == STATE_DEAD) {
-        add_dead_commands(v);
+        add_dead_commands(v, which);
         return;
     }
     if (state == STATE_RETRYING || state == STATE_PARKED || state == STATE_DELAYED)
-        add(v, "retry", "try now, with new counters", v->id);
-    if (state == STATE_HELD)
-        add(v, "release", "let it overtake", v->id);
+        add(v, "retry", "try now, with new counters", which);
+    if (state == STATE_HELD && o->head != NULL)
+        add(v, "release", "let it overtake", which);
     if (v->turn.before != NULL) {
         char before[PR_ID_TEXT_SIZE];
         pr_id_format(v->turn.before->m.id, before);
@@ -518,9 +571,9 @@ static void add_commands(struct view *v)
         add(v, "pause", "send no more probes (--for 5m; then postrider resume)",
             clean(v, o->breaker->endpoint));
     if (state != STATE_PARKED)
-        add(v, "park", "set it aside", v->id);
-    add(v, "discard", "delete it without delivering", v->id);
-    add(v, "dead add", "make it dead, and say why", arena_printf(v->arena, "%s --why 'TEXT'", v->id).data);
+        add(v, "park", "set it aside", which);
+    add(v, "discard", "delete it without delivering", which);
+    add(v, "dead add", "make it dead, and say why", arena_printf(v->arena, "%s --why 'TEXT'", which).data);
 }
 
 /* ---- All of it -------------------------------------------------------------------------------- */
@@ -539,7 +592,6 @@ int outlook_make(struct outlook *o, struct pr_error *reterr)
     o->head = NULL;
     o->next_us = 0;
     o->command_count = 0;
-    pr_id_format(v.l->m.id, v.id);
     int rc = look_around(&v, reterr);
     if (rc != PR_OK)
         return rc;

@@ -106,7 +106,8 @@ static void watch_age(struct status *s)
         int64_t age_us = b->oldest_us != 0 ? s->boxes.now_us - b->oldest_us : 0;
         if (age_us > s->config->watch.oldest_us)
             checks_warn(&s->checks, "age", b->name,
-                        "the oldest ready message in %.*s waits since %s: postrider list --box %.*s --limit 1",
+                        "the oldest ready message in %.*s waits since %s: postrider list --box %.*s --state "
+                        "ready --limit 1",
                         SLICE_ARGS(b->name), span_words(s->checks.arena, age_us), SLICE_ARGS(b->name));
     }
 }

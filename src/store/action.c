@@ -7,7 +7,7 @@
 /* clang-format off */
 static const struct action actions[] = {
     [ADMIN_RETRY]        = { "retry",       NOTICE_DUE,      false },
-    [ADMIN_RELEASE]      = { NULL,          NOTICE_DUE,      false },
+    [ADMIN_RELEASE]      = { "release",     NOTICE_DUE,      false },
     [ADMIN_PARK]         = { "park",        NOTICE_PARKED,   false },
     [ADMIN_DISCARD]      = { NULL,          NOTICE_GONE,     false },
     [ADMIN_DEAD_ADD]     = { "dead_letter", NOTICE_PARKED,   false }, /* strict streams wait behind it */

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/utf8.h"
 #include "base/util.h"
 
 static const char *const names[] = {
@@ -142,6 +143,11 @@ void note_write(struct buf *b, const struct admin *admin)
     if (admin->by.size > 0 && admin->why.size > 0)
         buf_add_cstr(b, ": ");
     buf_add_slice(b, admin->why);
+}
+
+pr_slice dead_add_error(const struct admin *admin, const struct pr_message *m)
+{
+    return m->error.size > 0 ? m->error : utf8_cut(admin->why, PR_ERROR_MAX);
 }
 
 pr_slice note_kept(pr_slice note)

@@ -21,6 +21,9 @@ struct audit_entry *audit_room(struct arena *arena, struct query_reply *reply, s
 
 /* "who: why", or the one that there is (B88). */
 void note_write(struct buf *b, const struct admin *admin);
+/* The error of what is made dead by hand: that of its latest failure, or else why it was made dead, so that listings, groups
+ * and filters have it. */
+pr_slice dead_add_error(const struct admin *admin, const struct pr_message *m);
 /* The end of it that is kept, at whole characters. */
 pr_slice note_kept(pr_slice note);
 

@@ -17,7 +17,7 @@
 struct target {
     struct stored        *row;
     bool                  refused;
-    pr_slice              story; /* malloc'ed */
+    pr_slice              story, error; /* malloc'ed; error: of what dies */
     struct after_life    *after;
     struct stored        *made;  /* DEAD_EDIT: what goes in its place */
     struct stored_notice *notice, *gone; /* gone: DEAD_EDIT that sends it elsewhere */
@@ -34,6 +34,7 @@ static void targets_fini(struct targets *t)
 {
     for (size_t i = 0; i < t->count; i++) {
         free((char *)(uintptr_t)t->list[i].story.data);
+        free((char *)(uintptr_t)t->list[i].error.data);
         free(t->list[i].after);
         row_free(t->list[i].made);
         free(t->list[i].notice);
@@ -204,6 +205,8 @@ static int targets_take(struct targets *t, const struct admin *admin, bool each,
         bool notes = admin->kind == ADMIN_DEAD_ADD || admin->kind == ADMIN_DEAD_NOTE;
         if (notes && target_take_after_life(target, admin) < 0)
             return PR_ENOMEM;
+        if (admin->kind == ADMIN_DEAD_ADD && !text_dup(dead_add_error(admin, &row->m), &target->error))
+            return PR_ENOMEM;
         if (admin->kind == ADMIN_DEAD_EDIT && target_take_edited(target, admin, now_us) < 0)
             return PR_ENOMEM;
         if (each && admin->kind != ADMIN_DEAD_NOTE) {
@@ -249,6 +252,8 @@ static void target_die(struct target *target, int64_t now_us)
     if (after->cause == 0)
         after->cause = row->m.reason != 0 ? row->m.reason : PR_REASON_REJECTED;
     after->at_us = now_us;
+    row_own(row, OWN_ERROR, target->error);
+    target->error = (pr_slice){ NULL, 0 };
     fingerprint(row->m.destination, row->m.type, after->cause, row->m.error, after->fingerprint);
     row_bury_dead(row, after);
     row->m.status |= PR_STATUS_FAILED;

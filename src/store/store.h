@@ -260,7 +260,8 @@ enum admin_kind {
                          * refused).  By stream: every row of it that is behind a failed head */
     ADMIN_PARK,
     ADMIN_DISCARD,
-    ADMIN_DEAD_ADD,     /* by hand, with why; without a cause its reason is it (PR_REASON_REJECTED when none) */
+    ADMIN_DEAD_ADD,     /* by hand, with why; without a cause its reason is it (PR_REASON_REJECTED when none), without an
+                         * error why is */
     ADMIN_DEAD_REPLAY,  /* back to the box and the place it came from, new life.  Refused: its id was sent anew;
                          * or (by id; a filter does not find them) it was edited */
     ADMIN_DEAD_DISCARD,

@@ -500,6 +500,9 @@ def park_retry_discard_by_id(p):
     assert p.ok("park", id, "--why", "to see").out == "1 parked\n"
     assert p.message(id)["state"] == "parked" and p.message(id)["due_at"] is None
     has(p.ok("why", id).out, "It is parked: nothing happens until a person says so.", f"postrider retry {id}")
+    p.sql("UPDATE outbox SET created_at = created_at - 7200000000")
+    words = p.ok("why", id).out
+    assert re.search(r"parked for [\d.]+m?s\.\n", words), words  # since it was parked, not since it was stored
     assert p.ok("retry", id).out == "1 retried\n"
     assert p.message(id)["state"] == "ready"
     reply = p.ok("discard", id, "--json").json()[0]
@@ -563,14 +566,18 @@ def colours_are_for_terminals_only(p):
 @test
 def a_person_can_make_a_message_dead_and_replay_it(p):  # B88
     p.ok("init")
-    id = p.send("--type", "a", "--stream", "s", "--data", "body")
+    id = p.send("--type", "a", "--stream", "s", "--data", "body", "--due", "1h")
+    has(p.ok("show", id).out, "\ndue ")
     assert p.ok("dead", "add", id, "--why", "wrong amount").out == "1 dead\n"
     dead = p.ok("dead", "list", "--json").json()
     assert [m["id"] for m in dead] == [id] and dead[0]["state"] == "dead" and dead[0]["payload"] == "body"
     assert dead[0]["cause"] == "rejected"
+    assert [m["id"] for m in p.ok("dead", "list", "--error", "wrong", "--json").json()] == [id]
     has(p.ok("dead", "list").out, id)
+    has(p.ok("dead", "groups").out, "wrong amount")
     shown = p.ok("dead", "show", id)
     has(shown.out, "wrong amount")
+    assert not re.search(r"^due\b", shown.out, re.M), shown.out  # nothing is
     words = p.ok("why", id).out
     has(words, "It died", "wrong amount", f"postrider dead replay {id}")
     status = p.ok("status", "--json").json()[0]
@@ -738,6 +745,10 @@ endpoints:
     wait_for(lambda: sum(e["sent"] for e in p.ok("endpoints", "--json").json()) == 1, "the first of the hour")
     late = p.send("--type", "t", "--to", "rated")
     has(p.ok("why", late).out, "Endpoint rated has a rate: at most 1 in 1h", "a larger rate of endpoint rated")
+    p.sql("UPDATE outbox SET created_at = created_at - 3600000000 WHERE type = 'next'", changes=2)
+    age = next(c["advice"] for c in p.ok("status", "--json").json()[0]["checks"] if c["name"] == "age")
+    command = age.split(": postrider ")[1].split()
+    assert [m["id"] for m in p.ok(*command, "--json").json()] == [second], age  # not the one that is on its way
     p.write("go", "")
     wait_for(lambda: sum(e["sent"] for e in p.ok("endpoints", "--json").json()) == 5, "all of one")
     p.stop(daemon)
@@ -809,6 +820,54 @@ def why_names_the_one_that_really_holds_it(p):  # B200, B53
     has(p.ok("why", late).out, "It expires before its time")
     p.stop(daemon)
     has(p.ok("why", ids[1]).out, "start postrider run")
+    p.ok("park", ids[1])  # nobody runs who could tell the next
+    free, = p.ok("why", ids[2], "--json").json()
+    has(free["now"], f"It is held in stream s, but {ids[1]} (t) before it is parked: that holds up nobody")
+    assert free["next"]["what"] == "It goes on, in order, as soon as somebody delivers from this box: start postrider run.", free
+    assert free["waits_for"] is None, free
+    daemon = p.start()
+    wait_for(lambda: p.message(ids[2])["failures"] == 1, "gone on, as it was told")
+    p.stop(daemon)
+
+
+@test
+def what_why_advises_is_for_the_part_that_it_speaks_of(p):  # B200, B17
+    p.write("postrider.yaml", """
+store: sqlite:postrider.db
+poll: {min: 1ms, max: 20ms}
+endpoints:
+  b: {url: 'http://127.0.0.1:9/', allow_networks: [127.0.0.0/8], retry: {base: 1h, cap: 1h}, breaker: off}
+  c: {url: 'http://127.0.0.1:9/', allow_networks: [127.0.0.0/8], retry: {base: 1h, cap: 1h}, breaker: off, ordering: strict}
+routes: [{type: two, to: [b, c]}]
+""")
+    p.ok("init")
+
+    def advice():
+        return {part["message"]["endpoint"]: [c["command"] for c in part["commands"]] for part in p.ok("why", id, "--json").json()}
+
+    def state():
+        return {m["endpoint"]: m["state"] for m in p.ok("show", id, "--json").json()}
+
+    first = id = p.send("--type", "two", "--stream", "s")
+    daemon = p.start()
+    wait_for(lambda: state() == {"b": "retrying", "c": "retrying"}, "both failed")
+    for name, commands in advice().items():
+        assert commands == [f"postrider retry {id} --endpoint {name}", f"postrider park {id} --endpoint {name}",
+                            f"postrider discard {id} --endpoint {name}",
+                            f"postrider dead add {id} --endpoint {name} --why 'TEXT'"], commands
+    id = p.send("--type", "two", "--stream", "s")
+    wait_for(lambda: state() == {"b": "held", "c": "held"}, "both held")
+    assert f"postrider release {id} --endpoint b" in advice()["b"], advice()
+    assert p.ok("release", id, "--endpoint", "b").out == "1 released\n"
+    wait_for(lambda: state() == {"b": "retrying", "c": "held"}, "only one part was released")
+    p.ok("park", first)
+    has(p.ok("why", id).out, f"postrider retry {first} --endpoint c, or postrider discard {first} --endpoint c.")
+    p.stop(daemon)
+    assert p.ok("park", id, "--endpoint", "c").out == p.ok("park", id, "--endpoint", "b").out == "1 parked\n"
+    assert p.ok("retry", id, "--endpoint", "b").out == "1 retried\n" and state()["c"] == "parked"
+    assert p.ok("dead", "add", id, "--endpoint", "b", "--why", "w").out == "1 dead\n"
+    assert f"postrider discard {id}" in advice()["c"], "one part is in the box"
+    assert p.ok("discard", first, "--endpoint", "c").out == "1 discarded\n"
 
 
 @test

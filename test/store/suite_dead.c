@@ -248,9 +248,13 @@ STORE_TEST(a_person_makes_a_message_dead_by_hand_and_it_says_who_and_why) /* B88
     CHECK_SLICE(l->rule, "ann"); /* as in why: who decided */
     CHECK(slice_contains(l->note, PR_STR("ann")));
     CHECK(slice_contains(l->note, PR_STR("wrong customer")));
+    CHECK_SLICE(l->m.error, "wrong customer"); /* for listings, groups and filters */
+    CHECK_EQ(l->m.reason, PR_REASON_NONE);
     CHECK_EQ(l->died_us, s->wall_us);
+    CHECK_EQ(suite_count(s, QUERY_DEAD, FILTER(.error = PR_STR("customer"))), 1);
 
-    CHECK_EQ(ADMIN(s, ADMIN_DEAD_ADD, FILTER(.ids = &failed, .id_count = 1)).changed, 1);
+    CHECK_EQ(ADMIN_ID(s, ADMIN_DEAD_ADD, failed, .why = PR_STR("enough")).changed, 1);
+    CHECK_SLICE(suite_get(s, failed)->m.error, "too slow");
     CHECK_EQ(suite_get(s, failed)->m.failures, 1); /* what it went through stays */
     CHECK_EQ(suite_get(s, failed)->m.reason, PR_REASON_TIMEOUT_EXCEEDED);
     CHECK_EQ(suite_get(s, failed)->cause, PR_REASON_TIMEOUT_EXCEEDED);

@@ -360,9 +360,10 @@ STORE_TEST(releasing_by_id_frees_that_row_alone) /* B55 */
     worker_fail(w, head, PR_SECONDS(60));
     hold(w, one, "a");
     hold(w, two, "a");
-    struct admin_reply r = ADMIN_ID(s, ADMIN_RELEASE, two);
+    struct admin_reply r = ADMIN_ID(s, ADMIN_RELEASE, two, .by = PR_STR("ann"), .why = PR_STR("late"));
     CHECK_EQ(r.matched, 1);
     CHECK_EQ(r.changed, 1);
     CHECK(suite_get(s, two)->m.released);
+    CHECK(slice_contains(suite_get(s, two)->m.story, PR_STR("\"error\":\"late\",\"rule\":\"ann\",\"step\":\"release\"")));
     CHECK_EQ(suite_get(s, one)->state, STATE_HELD);
 }

@@ -71,7 +71,7 @@ static const char DEAD_ADD_ROW[] =
     " INSERT INTO {schema}.dead_letter (box, xid, " MESSAGE_MOVED("") ", status, attempts, failures, failure_reason, code,"
     " error, failed_at, story, endpoint, cause, limit_reached, rule, fingerprint, note, died_at)"
     " SELECT {box_name}, g.xid, " MESSAGE_MOVED("g.") ", g.status | 32768, g.attempts, g.failures, g.failure_reason, g.code,"
-    " g.error, g.failed_at, coalesce($4::json, g.story), g.destination, $5, 0, $8, $6, $7, $3 FROM gone g"
+    " coalesce(nullif(g.error, ''), $9), g.failed_at, coalesce($4::json, g.story), g.destination, $5, 0, $8, $6, $7, $3 FROM gone g"
     " RETURNING 0::bigint";
 
 /* Back to its place: a new row with the old seq; B2: not when its id was sent anew. */
@@ -128,14 +128,16 @@ static void add_dead(struct order *o, const struct listed *l, pr_slice box, stru
     char       print[FINGERPRINT_SIZE];
     int        found = l->m.reason != PR_REASON_NONE ? l->m.reason : PR_REASON_REJECTED;
     int        cause = o->admin->cause != 0 ? o->admin->cause : found;
+    pr_slice   error = dead_add_error(o->admin, &l->m);
     struct buf note;
-    fingerprint(l->m.destination, l->m.type, cause, l->m.error, print);
+    fingerprint(l->m.destination, l->m.type, cause, error, print);
     buf_init(&note, NOTE_BYTES_MAX);
     note_write(&note, o->admin);
     arg_i32(args, cause);
     arg_text(args, slice_from(print));
     arg_text(args, buf_slice(&note));
     arg_text(args, o->admin->by);
+    arg_text_or_null(args, error);
     link_add(o->link, DEAD_ADD_ROW, box, args, ret);
     buf_fini(&note);
 }
