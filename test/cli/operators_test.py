@@ -263,6 +263,18 @@ def test_edit_keeps_the_original_and_note_says_more(place):  # B84
     until("it has arrived", lambda: place.sent() == 1)
 
 
+def test_a_note_is_for_the_endpoint_that_is_named(place):  # B84
+    id = place.dead()
+    place.sql("INSERT INTO {s}.outbox (id, type, destination) VALUES ('%s', 't', 'other')" % id)
+    place.ok("dead", "add", id, "--why", "w")
+    assert place.ok("dead", "note", id, "only here", "--endpoint", "other").startswith("1 noted")
+    notes = {m["endpoint"]: m["note"] for m in place.json("dead", "list")}
+    assert "only here" in notes["other"] and "only here" not in notes["good"], notes
+    assert "is empty" in place.fails(2, "dead", "note", id, "x", "--endpoint", "")
+    assert "of nowhere" in place.fails(4, "dead", "note", id, "x", "--endpoint", "nowhere")
+    assert place.ok("dead", "note", id, "everywhere").startswith("2 noted")
+
+
 def test_what_is_named_twice_or_not_at_all_widens_nothing(place):  # B83
     ids = [place.dead() for _ in range(3)]
     for flag in "--type", "--stream", "--reason", "--error", "--fingerprint", "--box", "--row":
