@@ -542,6 +542,8 @@ def dead_letters_are_grouped_edited_and_replayed(d):
     wait_for("dead", lambda: len(d.ok("GET", "/v1/dead?type=die")["messages"]) == 4)
     group = next(g for g in d.ok("GET", "/v1/dead/groups?endpoint=dead")["groups"] if g["type"] == "die")
     assert group["count"] == 4 and group["reason"] == "transport_unavailable" and group["sample"] in ids
+    letters = d.ok("GET", "/v1/dead/export?type=die")["letters"]  # what failed by itself is as good as what people made dead
+    assert len(d.ok("POST", "/v1/dead/import", {"letters": letters})["duplicates"]) == 4
     filter = {"fingerprint": group["fingerprint"]}
     assert d.ok("POST", "/v1/dead/replay", {"filter": filter, "dry_run": True})["changed"] == 4
     edited = d.ok("POST", "/v1/dead/%s/edit" % ids[0], {"payload": {"n": "mended"}, "destination": "good", "why": "typo"})
