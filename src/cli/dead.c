@@ -247,7 +247,7 @@ int run_dead_note(struct cli *cli)
                reply.changed);
         return EXIT_DONE;
     }
-    cli_say("%s is not among the dead letters%s%.*s", cli->args[0], admin.filter.endpoint.size > 0 ? " of " : "",
-            SLICE_ARGS(admin.filter.endpoint));
+    cli_say("%s is not among the dead letters%s%.*s", cli->args[0],
+            admin.filter.endpoint.size > 0 ? " of " : "", SLICE_ARGS(admin.filter.endpoint));
     return EXIT_NOT_FOUND;
 }

@@ -169,14 +169,12 @@ void api_dead_edit(struct api *x)
     pr_id id;
     pr_slice parts[3];
     struct dead_edit edit = { 0 };
-    struct admin admin = {
-        .kind = ADMIN_DEAD_EDIT,
-        .filter = { .state = -1, .ids = &id, .id_count = 1 },
-        .by = x->who,
-        .why = slice_from(body_text(x, "why")),
-        .dry_run = body_true(x, "dry_run"),
-        .edit = &edit
-    };
+    struct admin admin = { .kind = ADMIN_DEAD_EDIT,
+                           .filter = { .state = -1, .ids = &id, .id_count = 1 },
+                           .by = x->who,
+                           .why = slice_from(body_text(x, "why")),
+                           .dry_run = body_true(x, "dry_run"),
+                           .edit = &edit };
     struct pr_error error;
     if (!api_id(x, &id) || !body_endpoint(x, &admin.filter.endpoint) || !is_one(x, &admin.filter))
         return;

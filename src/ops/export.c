@@ -17,13 +17,14 @@
 #define FORMAT 1
 #define TIME_LAST_US INT64_C(253402300799999999) /* the year 9999 */
 #define REPLACED "\xef\xbf\xbd"                  /* U+FFFD, for what was no UTF-8 */
-#define TEXT_MAX (SIZE_MAX / 4) /* of one text in base64: it is in memory already */
+#define TEXT_MAX (SIZE_MAX / 4)                  /* of one text in base64: it is in memory already */
 
 /* The members, each once: for writing and for reading. */
 #define TEXTS(X)                                                                                               \
     X("box", box)                                                                                              \
     X("type", m.type)                                                                                          \
-    X("stream", m.stream) X("destination", m.destination) X("source", m.source) X("subject", m.subject)        \
+    X("stream", m.stream)                                                                                      \
+    X("destination", m.destination) X("source", m.source) X("subject", m.subject)                              \
         X("content_type", m.content_type) X("headers", m.headers) X("correlation_id", m.correlation_id)        \
             X("causation_id", m.causation_id) X("traceparent", m.traceparent) X("tracestate", m.tracestate)    \
                 X("code", m.code) X("error", m.error) X("story", m.story) X("held_by", m.held_by)              \
@@ -222,8 +223,7 @@ static bool is_other_fingerprint(const struct listed *l)
     const int reasons[] = { l->m.reason, l->cause };
 
     if (l->cause == PR_REASON_SERIALIZATION_ERROR || l->m.reason == PR_REASON_SERIALIZATION_ERROR ||
-        slice_contains(l->m.error, PR_STR(REPLACED)) ||
-        is_longer(l->m.error, PR_ERROR_MAX - 1))
+        slice_contains(l->m.error, PR_STR(REPLACED)) || is_longer(l->m.error, PR_ERROR_MAX - 1))
         return false;
     for (size_t i = 0; i < ARRAY_LENGTH(endpoints) * ARRAY_LENGTH(reasons); i++) {
         char print[FINGERPRINT_SIZE];
@@ -258,7 +258,8 @@ static bool is_story_line(json_t *line)
         json_t *text = json_object_get(line, texts[i]);
 
         known += text != NULL;
-        if (text != NULL && (!json_is_string(text) || is_longer(slice_from(json_string_value(text)), NOTE_TEXT_MAX)))
+        if (text != NULL &&
+            (!json_is_string(text) || is_longer(slice_from(json_string_value(text)), NOTE_TEXT_MAX)))
             return false;
     }
     return known == json_object_size(line) &&
@@ -267,7 +268,8 @@ static bool is_story_line(json_t *line)
 
 static bool is_story(pr_slice text)
 {
-    json_t *story = text.size > 0 ? json_loadb(text.data, text.size, JSON_REJECT_DUPLICATES, NULL) : json_array();
+    json_t *story =
+        text.size > 0 ? json_loadb(text.data, text.size, JSON_REJECT_DUPLICATES, NULL) : json_array();
     bool right = json_is_array(story) && json_array_size(story) <= STORY_LINES_MAX;
 
     for (size_t i = 0; right && i < json_array_size(story); i++)
@@ -283,10 +285,8 @@ static int check_sizes(const struct listed *l, struct pr_error *reterr)
         const char *key;
         pr_slice text;
         size_t chars;
-    } texts[] = { { "code", l->m.code, CODE_CHARS_MAX },
-                  { "error", l->m.error, PR_ERROR_MAX },
-                  { "held_by", l->m.held_by, PR_NAME_MAX },
-                  { "endpoint", l->endpoint, PR_NAME_MAX },
+    } texts[] = { { "code", l->m.code, CODE_CHARS_MAX },    { "error", l->m.error, PR_ERROR_MAX },
+                  { "held_by", l->m.held_by, PR_NAME_MAX }, { "endpoint", l->endpoint, PR_NAME_MAX },
                   { "rule", l->rule, NOTE_TEXT_MAX }, /* or who it was */
                   { "note", l->note, NOTE_KEPT_MAX } };
 
