@@ -106,7 +106,9 @@ const struct command commands[] = {
           FLAG_BIT(DRY_RUN),
       1, 1, run_dead_edit },
     { "dead note", "ID TEXT", "write something down about a dead letter",
-      "postrider dead note 0190163d-8694-739b-aea5-966c26f8ad91 'asked the customer'\n", FLAG_BIT(BY), 2, 2, run_dead_note },
+      "postrider dead note 0190163d-8694-739b-aea5-966c26f8ad91 'asked the customer'\n"
+      "postrider dead note 0190163d-8694-739b-aea5-966c26f8ad91 'asked them' --endpoint billing   # it died at others, too\n",
+      FLAG_BIT(ENDPOINT) | FLAG_BIT(BY), 2, 2, run_dead_note },
     { "dead export", "", "dead letters as JSON lines, byte for byte",
       "postrider dead export > dead.jsonl\n"
       "postrider dead export --endpoint billing --until 30d > old.jsonl\n",

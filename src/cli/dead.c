@@ -229,19 +229,17 @@ int run_dead_note(struct cli *cli)
 {
     struct admin_reply reply;
     struct pr_error err;
+    struct admin admin = { .kind = ADMIN_DEAD_NOTE, .why = slice_from(cli->args[1]) };
     pr_id id;
-    int code = cli_open_store(cli);
 
-    if (code != EXIT_DONE)
-        return code;
     if (pr_id_parse(slice_from(cli->args[0]), &id) != PR_OK)
         return cli_usage(cli, "\"%s\" is not an id", cli->args[0]);
-    struct admin admin = {
-        .kind = ADMIN_DEAD_NOTE,
-        .filter = { .state = -1, .ids = &id, .id_count = 1 },
-        .by = cli_user(cli),
-        .why = slice_from(cli->args[1]),
-    };
+    int code = cli_open_filtered(cli, &admin.filter);
+    if (code != EXIT_DONE)
+        return code;
+    admin.filter.ids = &id;
+    admin.filter.id_count = 1;
+    admin.by = cli_user(cli);
     if (store_admin(&cli->store, &admin, &reply, &err) != PR_OK)
         return cli_fault(&err);
     if (reply.changed > 0) {
@@ -249,6 +247,7 @@ int run_dead_note(struct cli *cli)
                reply.changed);
         return EXIT_DONE;
     }
-    cli_say("%s is not among the dead letters", cli->args[0]);
+    cli_say("%s is not among the dead letters%s%.*s", cli->args[0],
+            admin.filter.endpoint.size > 0 ? " of " : "", SLICE_ARGS(admin.filter.endpoint));
     return EXIT_NOT_FOUND;
 }

@@ -11,6 +11,7 @@
 
 #define BOX_NAME_MAX 63
 #define STORY_LINES_MAX 16
+#define CODE_CHARS_MAX 64      /* of a stored code of a failure */
 #define COUNTER_MAX 1000000000 /* hand-outs, failures: a stored number beyond it is damage */
 
 /* The name of a box, table or schema: [A-Za-z_][A-Za-z0-9_]{0,62}. */

@@ -96,7 +96,7 @@ static void write_texts(struct engine *e, struct item *item, const struct tellin
     utf8_clean(&clean, utf8_cut(t->error, PR_ERROR_MAX));
     buf_add_slice(&b, buf_slice(&clean));
     code_at = b.size;
-    utf8_clean(&b, utf8_cut(t->code, 64));
+    utf8_clean(&b, utf8_cut(t->code, CODE_CHARS_MAX));
     rule_at = b.size;
     buf_add_slice(&b, t->rule);
     story_at = b.size;

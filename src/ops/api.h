@@ -73,6 +73,8 @@ const char *body_field_type(pr_slice name);
 bool body_check(struct api *x);
 const char *body_text(const struct api *x, const char *name); /* NULL: not there */
 bool body_true(const struct api *x, const char *name);
+/* Which part of a message to several; empty: not there.  An empty one would mean all.  False: answered. */
+bool body_endpoint(struct api *x, pr_slice *ret);
 /* "ids" or "filter" as one filter; beside ids it may name the endpoint.  False: answered. */
 bool body_filter(struct api *x, struct filter *ret);
 

@@ -169,16 +169,14 @@ void api_dead_edit(struct api *x)
     pr_id id;
     pr_slice parts[3];
     struct dead_edit edit = { 0 };
-    struct admin admin = {
-        .kind = ADMIN_DEAD_EDIT,
-        .filter = { .state = -1, .ids = &id, .id_count = 1, .endpoint = slice_from(body_text(x, "endpoint")) },
-        .by = x->who,
-        .why = slice_from(body_text(x, "why")),
-        .dry_run = body_true(x, "dry_run"),
-        .edit = &edit
-    };
+    struct admin admin = { .kind = ADMIN_DEAD_EDIT,
+                           .filter = { .state = -1, .ids = &id, .id_count = 1 },
+                           .by = x->who,
+                           .why = slice_from(body_text(x, "why")),
+                           .dry_run = body_true(x, "dry_run"),
+                           .edit = &edit };
     struct pr_error error;
-    if (!api_id(x, &id) || !is_one(x, &admin.filter))
+    if (!api_id(x, &id) || !body_endpoint(x, &admin.filter.endpoint) || !is_one(x, &admin.filter))
         return;
     int rc = edit_parts(x, parts, &edit, &error);
     if (rc < 0) {

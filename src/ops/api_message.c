@@ -81,10 +81,12 @@ static bool delivery_json(struct api *x, const struct query_reply *reply, const 
     return true;
 }
 
-static void not_found(struct api *x, const char *where)
+/* endpoint may be empty: to none. */
+static void not_found(struct api *x, const char *where, pr_slice endpoint)
 {
     api_error(x, 404, "not_found", "it was delivered and not kept, discarded, or never stored",
-              "there is no %s %.*s", where, SLICE_ARGS(x->part));
+              "there is no %s %.*s%s%.*s", where, SLICE_ARGS(x->part), endpoint.size > 0 ? " to " : "",
+              SLICE_ARGS(endpoint));
 }
 
 void api_message(struct api *x)
@@ -97,7 +99,7 @@ void api_message(struct api *x)
     if (!api_id(x, &id) || !query_messages(x, &query, &reply))
         return;
     if (reply.listed_count == 0) {
-        not_found(x, "message");
+        not_found(x, "message", query.filter.endpoint);
         return;
     }
     json_begin_object(&x->w);
@@ -188,26 +190,28 @@ static bool take_cause(struct api *x, struct admin *admin)
     return false;
 }
 
-/* One message, or dead letter, by its id. */
+/* One message, or dead letter, by its id; of one to several all parts, or that of the endpoint. */
 void api_message_change(struct api *x)
 {
     pr_id id;
     enum admin_kind kind = change_kind(x);
     struct admin admin = { .kind = kind,
-                           .filter = { .state = -1, .ids = &id, .id_count = 1 },
+                           .filter = api_filter_init(x),
                            .by = x->who,
                            .why = slice_from(body_text(x, kind == ADMIN_DEAD_NOTE ? "text" : "why")),
                            .dry_run = body_true(x, "dry_run") };
     struct admin_reply reply = { 0 };
     struct pr_error error;
-    if (!api_id(x, &id) || !take_cause(x, &admin))
+    admin.filter.ids = &id;
+    admin.filter.id_count = 1;
+    if (!api_id(x, &id) || !body_endpoint(x, &admin.filter.endpoint) || !take_cause(x, &admin))
         return;
     int rc = store_admin(x->in.store, &admin, &reply, &error);
     if (rc < 0) {
         error.code = rc;
         api_fault(x, &error);
     } else if (reply.missing > 0) {
-        not_found(x, admin.kind == ADMIN_DEAD_NOTE ? "dead letter" : "message");
+        not_found(x, admin.kind == ADMIN_DEAD_NOTE ? "dead letter" : "message", admin.filter.endpoint);
     } else if (reply.changed == 0 && reply.refused > 0) {
         api_error(x, 409, "refused", "GET /v1/messages/ID says where it is",
                   "message %.*s is not in a state for it", SLICE_ARGS(x->part));

@@ -90,6 +90,16 @@ bool body_true(const struct api *x, const char *name)
     return json_is_true(json_object_get(x->json, name));
 }
 
+bool body_endpoint(struct api *x, pr_slice *ret)
+{
+    const char *name = body_text(x, "endpoint");
+    *ret = slice_from(name);
+    if (name == NULL || name[0] != '\0')
+        return true;
+    api_error(x, 400, "invalid", "", "endpoint: it is empty; leave it out");
+    return false;
+}
+
 static int take_ids(struct api *x, const json_t *list, struct filter *filter, struct pr_error *reterr)
 {
     size_t count = json_array_size(list);

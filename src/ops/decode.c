@@ -335,42 +335,61 @@ static int binary(struct decoder *d, const struct decode_input *in, struct pr_me
 
 /* ---- Plain JSON ---------------------------------------------------------------------------------- */
 
-static int take_plain(struct decoder *d, const char *key, const json_t *value)
+static int take_headers(struct decoder *d, const json_t *value)
 {
-    const struct {
-        const char *name, *attribute;
-    } fields[] = { { "type", "type" },
-                   { "stream", "partitionkey" },
-                   { "destination", "postriderdestination" },
-                   { "source", "source" },
-                   { "subject", "subject" },
-                   { "content_type", "datacontenttype" },
-                   { "correlation_id", "correlationid" },
-                   { "causation_id", "causationid" },
-                   { "traceparent", "traceparent" },
-                   { "tracestate", "tracestate" },
-                   { "due_at", "postriderdue" },
-                   { "expires_at", "expirytime" } };
-    if (json_is_null(value))
-        return PR_OK;
-    if (strcmp(key, "headers") == 0 && json_is_object(value)) {
-        char *text = json_dumps(value, JSON_COMPACT);
-        d->m->headers = text != NULL ? keep(d, slice_from(text)) : (pr_slice){ NULL, 0 };
-        free(text);
-        return d->m->headers.data != NULL ? PR_OK
-                                          : error_set(d->reterr, PR_ENOMEM, "no memory for the headers");
-    }
-    pr_slice text = { json_string_value(value), json_string_length(value) };
-    if (!json_is_string(value))
-        return error_set(d->reterr, PR_EINVAL, "%.60s: it is not %s", key,
-                         strcmp(key, "headers") == 0 ? "an object" : "a text");
-    if (strcmp(key, "id") == 0)
-        return pr_id_parse(text, &d->m->id) == PR_OK
+    if (!json_is_object(value))
+        return error_set(d->reterr, PR_EINVAL, "headers: it is not an object");
+    char *text = json_dumps(value, JSON_COMPACT);
+    d->m->headers = text != NULL ? keep(d, slice_from(text)) : (pr_slice){ NULL, 0 };
+    free(text);
+    return d->m->headers.data != NULL ? PR_OK : error_set(d->reterr, PR_ENOMEM, "no memory for the headers");
+}
+
+/* The faults name the member as its sender wrote it. */
+static int take_plain_text(struct decoder *d, const char *key, pr_slice value, pr_slice *text, int64_t *time_us)
+{
+    if (time_us != NULL)
+        return take_time(d, slice_from(key), value, time_us);
+    if (text == NULL)
+        return pr_id_parse(value, &d->m->id) == PR_OK
                    ? PR_OK
                    : error_set(d->reterr, PR_EINVAL, "id: it is not a UUID; leave it out and one is made");
-    for (size_t i = 0; i < ARRAY_LENGTH(fields); i++)
-        if (strcmp(key, fields[i].name) == 0)
-            return take_attribute(d, slice_from(fields[i].attribute), text);
+    *text = keep(d, value);
+    return text->data != NULL ? PR_OK : error_set(d->reterr, PR_ENOMEM, "no memory for the message");
+}
+
+static int take_plain(struct decoder *d, const char *key, const json_t *value)
+{
+    struct pr_message *m = d->m;
+    const struct {
+        const char *name;
+        pr_slice *text;
+        int64_t *time_us;
+    } fields[] = { { "type", &m->type, NULL },
+                   { "stream", &m->stream, NULL },
+                   { "destination", &m->destination, NULL },
+                   { "source", &m->source, NULL },
+                   { "subject", &m->subject, NULL },
+                   { "content_type", &m->content_type, NULL },
+                   { "correlation_id", &m->correlation_id, NULL },
+                   { "causation_id", &m->causation_id, NULL },
+                   { "traceparent", &m->traceparent, NULL },
+                   { "tracestate", &m->tracestate, NULL },
+                   { "due_at", NULL, &m->due_us },
+                   { "expires_at", NULL, &m->expires_us },
+                   { "id", NULL, NULL } };
+    if (strcmp(key, "headers") == 0)
+        return json_is_null(value) ? PR_OK : take_headers(d, value);
+    for (size_t i = 0; i < ARRAY_LENGTH(fields); i++) {
+        if (strcmp(key, fields[i].name) != 0)
+            continue;
+        if (json_is_null(value))
+            return PR_OK;
+        if (!json_is_string(value))
+            return error_set(d->reterr, PR_EINVAL, "%s: it is not a text", key);
+        return take_plain_text(d, key, (pr_slice){ json_string_value(value), json_string_length(value) },
+                               fields[i].text, fields[i].time_us);
+    }
     return error_set(d->reterr, PR_EINVAL,
                      "%.60s: there is no such field; fields are type, payload, payload_text, "
                      "payload_base64, stream, destination, id, due_at, ...",

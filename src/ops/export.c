@@ -8,6 +8,7 @@
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/slice.h"
+#include "base/time.h"
 #include "base/utf8.h"
 #include "base/util.h"
 #include "core/fingerprint.h"
@@ -15,14 +16,15 @@
 
 #define FORMAT 1
 #define TIME_LAST_US INT64_C(253402300799999999) /* the year 9999 */
-#define UTF8_BYTES_MAX 4                         /* of a character */
-#define TEXT_MAX (SIZE_MAX / 4) /* of one text in base64: it is in memory already */
+#define REPLACED "\xef\xbf\xbd"                  /* U+FFFD, for what was no UTF-8 */
+#define TEXT_MAX (SIZE_MAX / 4)                  /* of one text in base64: it is in memory already */
 
 /* The members, each once: for writing and for reading. */
 #define TEXTS(X)                                                                                               \
     X("box", box)                                                                                              \
     X("type", m.type)                                                                                          \
-    X("stream", m.stream) X("destination", m.destination) X("source", m.source) X("subject", m.subject)        \
+    X("stream", m.stream)                                                                                      \
+    X("destination", m.destination) X("source", m.source) X("subject", m.subject)                              \
         X("content_type", m.content_type) X("headers", m.headers) X("correlation_id", m.correlation_id)        \
             X("causation_id", m.causation_id) X("traceparent", m.traceparent) X("tracestate", m.tracestate)    \
                 X("code", m.code) X("error", m.error) X("story", m.story) X("held_by", m.held_by)              \
@@ -205,19 +207,94 @@ static bool is_fingerprint(pr_slice text)
         if ((c < '0' || c > '9') && (c < 'a' || c > 'f'))
             return false;
     }
-    return text.size == 0 || text.size == FINGERPRINT_SIZE - 1;
+    return text.size == FINGERPRINT_SIZE - 1;
 }
 
-/* An array of objects, as it is kept with a message. */
+static bool is_longer(pr_slice text, size_t chars)
+{
+    return utf8_cut(text, chars).size < text.size;
+}
+
+/* Does its failure give another?  What cannot be told is believed: of an error that was cut or cleaned, and of what
+ * could not be decoded, other texts than the letter's own went into it. */
+static bool is_other_fingerprint(const struct listed *l)
+{
+    const pr_slice endpoints[] = { l->endpoint, l->m.destination };
+    const int reasons[] = { l->m.reason, l->cause };
+
+    if (l->cause == PR_REASON_SERIALIZATION_ERROR || l->m.reason == PR_REASON_SERIALIZATION_ERROR ||
+        slice_contains(l->m.error, PR_STR(REPLACED)) || is_longer(l->m.error, PR_ERROR_MAX - 1))
+        return false;
+    for (size_t i = 0; i < ARRAY_LENGTH(endpoints) * ARRAY_LENGTH(reasons); i++) {
+        char print[FINGERPRINT_SIZE];
+
+        fingerprint(endpoints[i % 2], l->m.type, reasons[i / 2], l->m.error, print);
+        if (slice_eq_cstr(l->fingerprint, print))
+            return false;
+    }
+    return true;
+}
+
+/* One thing that happened, with the members that core/story.c writes. */
+static bool is_story_line(json_t *line)
+{
+    static const char *const times[] = { "at", "next" };
+    static const char *const texts[] = { "endpoint", "reason", "code", "error", "rule", "step" };
+    json_t *attempt = json_object_get(line, "attempt"), *reason = json_object_get(line, "reason");
+    size_t known = 1; /* the attempt */
+    int64_t us;
+
+    if (json_object_get(line, "at") == NULL || !json_is_integer(attempt) || json_integer_value(attempt) < 0 ||
+        json_integer_value(attempt) > COUNTER_MAX)
+        return false;
+    for (size_t i = 0; i < ARRAY_LENGTH(times); i++) {
+        json_t *time = json_object_get(line, times[i]);
+
+        known += time != NULL;
+        if (time != NULL && time_parse_rfc3339(slice_from(json_string_value(time)), &us) != PR_OK)
+            return false;
+    }
+    for (size_t i = 0; i < ARRAY_LENGTH(texts); i++) {
+        json_t *text = json_object_get(line, texts[i]);
+
+        known += text != NULL;
+        if (text != NULL &&
+            (!json_is_string(text) || is_longer(slice_from(json_string_value(text)), NOTE_TEXT_MAX)))
+            return false;
+    }
+    return known == json_object_size(line) &&
+           (reason == NULL || reason_parse(slice_from(json_string_value(reason))) != PR_REASON_NONE);
+}
+
 static bool is_story(pr_slice text)
 {
-    json_t *story = text.size > 0 ? json_loadb(text.data, text.size, 0, NULL) : json_array();
-    bool right = json_is_array(story);
+    json_t *story =
+        text.size > 0 ? json_loadb(text.data, text.size, JSON_REJECT_DUPLICATES, NULL) : json_array();
+    bool right = json_is_array(story) && json_array_size(story) <= STORY_LINES_MAX;
 
     for (size_t i = 0; right && i < json_array_size(story); i++)
-        right = json_is_object(json_array_get(story, i));
+        right = is_story_line(json_array_get(story, i));
     json_decref(story);
     return right;
+}
+
+/* Those that the program writes itself are cut to these. */
+static int check_sizes(const struct listed *l, struct pr_error *reterr)
+{
+    const struct {
+        const char *key;
+        pr_slice text;
+        size_t chars;
+    } texts[] = { { "code", l->m.code, CODE_CHARS_MAX },    { "error", l->m.error, PR_ERROR_MAX },
+                  { "held_by", l->m.held_by, PR_NAME_MAX }, { "endpoint", l->endpoint, PR_NAME_MAX },
+                  { "rule", l->rule, NOTE_TEXT_MAX }, /* or who it was */
+                  { "note", l->note, NOTE_KEPT_MAX } };
+
+    for (size_t i = 0; i < ARRAY_LENGTH(texts); i++)
+        if (is_longer(texts[i].text, texts[i].chars))
+            return error_set(reterr, PR_EINVAL, "%s: it has more than %zu characters", texts[i].key,
+                             texts[i].chars);
+    return PR_OK;
 }
 
 /* What the members mean, each by itself in range. */
@@ -233,13 +310,20 @@ static int check_letter(const struct listed *l, struct pr_error *reterr)
         return wrong(reterr, "due_us", "it is not a time before the year 10000");
     if (!is_time(l->m.expires_us))
         return wrong(reterr, "expires_us", "it is not a time before the year 10000");
+    if (l->m.failures > l->m.attempts)
+        return wrong(reterr, "failures", "there are more of them than attempts");
+    if (!is_story(l->m.story))
+        return wrong(reterr, "story", "it is not a JSON array of what happened, as an export writes it");
+    int rc = check_sizes(l, reterr);
+    if (rc == PR_OK)
+        rc = message_check(&l->m, PR_PAYLOAD_MAX, reterr);
+    if (rc != PR_OK)
+        return rc;
     if (!is_fingerprint(l->fingerprint))
         return wrong(reterr, "fingerprint", "it is not of 16 digits 0 to f");
-    if (!is_story(l->m.story))
-        return wrong(reterr, "story", "it is not a JSON array of objects");
-    if (l->note.size > NOTE_KEPT_MAX * UTF8_BYTES_MAX)
-        return wrong(reterr, "note", "it is too long");
-    return message_check(&l->m, PR_PAYLOAD_MAX, reterr);
+    if (is_other_fingerprint(l)) /* last: that of a wrong type, reason or error is another, too */
+        return wrong(reterr, "fingerprint", "it is not that of its endpoint, type, reason and error");
+    return PR_OK;
 }
 
 int export_read(struct arena *arena, const json_t *object, struct listed *l, struct pr_error *reterr)

@@ -8,6 +8,7 @@
 #define FILTER "box state endpoint type stream reason error fingerprint since until limit after"
 #define DEAD_FILTER "box endpoint type stream reason error fingerprint since until row limit after"
 
+#define ONE "endpoint why dry_run" /* a message to several has one id: endpoint says which part */
 #define MANY "ids filter dry_run why"
 
 #define GET_(path, role, answer, summary, params, statuses)                                                    \
@@ -28,14 +29,12 @@ const struct api_route routes[] = {
          "200 404"),
     GET_("/v1/messages/{id}", ROLE_VIEWER, api_message, "One message with its story, and what comes next.", "",
          "200 404"),
-    POST_("/v1/messages/{id}/retry", api_message_change, "Try it now, with new counters.", "why dry_run",
+    POST_("/v1/messages/{id}/retry", api_message_change, "Try it now, with new counters.", ONE, "200 404 409"),
+    POST_("/v1/messages/{id}/release", api_message_change, "Let it overtake the failed message before it.", ONE,
           "200 404 409"),
-    POST_("/v1/messages/{id}/release", api_message_change, "Let it overtake the failed message before it.",
-          "why dry_run", "200 404 409"),
-    POST_("/v1/messages/{id}/park", api_message_change, "Set it aside.", "why dry_run", "200 404 409"),
-    POST_("/v1/messages/{id}/discard", api_message_change, "Delete it without delivering.", "why dry_run",
-          "200 404 409"),
-    POST_("/v1/messages/{id}/dead", api_message_change, "Make it dead by hand.", "why* reason dry_run",
+    POST_("/v1/messages/{id}/park", api_message_change, "Set it aside.", ONE, "200 404 409"),
+    POST_("/v1/messages/{id}/discard", api_message_change, "Delete it without delivering.", ONE, "200 404 409"),
+    POST_("/v1/messages/{id}/dead", api_message_change, "Make it dead by hand.", "why* reason endpoint dry_run",
           "200 404 409"),
     POST_("/v1/messages/retry", api_messages_change, "Try them now, with new counters.", MANY, "200"),
     POST_("/v1/messages/release", api_messages_change, "Let them overtake the failed messages before them.",
@@ -51,7 +50,8 @@ const struct api_route routes[] = {
           "With a rate "
           "or a canary it goes on behind the answer, see /v1/replays.",
           "ids filter dry_run why rate canary canary_wait", "200 202 404 409"),
-    POST_("/v1/dead/{id}/note", api_message_change, "Write something down about it.", "text*", "200 404"),
+    POST_("/v1/dead/{id}/note", api_message_change, "Write something down about it.", "text* endpoint",
+          "200 404"),
     GET_("/v1/dead/export", ROLE_VIEWER, api_dead_export, "Dead letters byte for byte, page by page.",
          DEAD_FILTER, "200"),
     POST_("/v1/dead/import", api_dead_import, "Those of an export; which of them are there already is said.",

@@ -16,7 +16,6 @@
 
 #define NEW_MAX 64 /* messages that one failure can lead to: raised ones, and those of calls */
 #define POLL_US PR_SECONDS(1)
-#define CODE_CHARS_MAX 64
 #define TEXT_BYTES_MAX (256 * 1024)
 
 /* The transport of one endpoint. */

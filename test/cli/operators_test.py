@@ -263,6 +263,18 @@ def test_edit_keeps_the_original_and_note_says_more(place):  # B84
     until("it has arrived", lambda: place.sent() == 1)
 
 
+def test_a_note_is_for_the_endpoint_that_is_named(place):  # B84
+    id = place.dead()
+    place.sql("INSERT INTO {s}.outbox (id, type, destination) VALUES ('%s', 't', 'other')" % id)
+    place.ok("dead", "add", id, "--why", "w")
+    assert place.ok("dead", "note", id, "only here", "--endpoint", "other").startswith("1 noted")
+    notes = {m["endpoint"]: m["note"] for m in place.json("dead", "list")}
+    assert "only here" in notes["other"] and "only here" not in notes["good"], notes
+    assert "is empty" in place.fails(2, "dead", "note", id, "x", "--endpoint", "")
+    assert "of nowhere" in place.fails(4, "dead", "note", id, "x", "--endpoint", "nowhere")
+    assert place.ok("dead", "note", id, "everywhere").startswith("2 noted")
+
+
 def test_what_is_named_twice_or_not_at_all_widens_nothing(place):  # B83
     ids = [place.dead() for _ in range(3)]
     for flag in "--type", "--stream", "--reason", "--error", "--fingerprint", "--box", "--row":
@@ -323,11 +335,18 @@ def test_an_import_takes_nothing_that_no_export_wrote(place):  # B81, B87
     good = place.dead("--stream", "s", "--header", "h=v")
     letter = json.loads(place.ok("dead", "export"))
     place.ok("dead", "discard", good)
+    line, = json.loads(letter["story"])
     wrong = [("id", good[:-1]), ("id", good.replace("-", "")), ("id", 7), ("id", "0" * 8 + "-0000-0000-0000-" + "0" * 12), ("edited_as", "x"),
              ("seq", -1), ("seq", 0), ("seq", 1.5), ("seq", "1"), ("attempts", -1), ("attempts", 2 ** 40), ("failures", 2 ** 31), ("status", -1),
              ("reason", 77), ("reason", -1), ("reason", 2 ** 32 + 1), ("cause", 0), ("cause", 14), ("limit", -1), ("event", 2), ("released", -1),
              ("created_us", 0), ("created_us", 2 ** 62), ("died_us", -5), ("due_us", -1), ("due_us", 2 ** 63 - 2), ("expires_us", 2 ** 62),
-             ("failed_us", 2 ** 63 - 1), ("fingerprint", "xyz"), ("fingerprint", "0" * 15 + "G"), ("story", "no"), ("story", "{}"), ("story", "[1]"),
+             ("failed_us", 2 ** 63 - 1), ("fingerprint", "xyz"), ("fingerprint", "0" * 15 + "G"), ("fingerprint", "0" * 16), ("fingerprint", ""),
+             ("story", "no"), ("story", "{}"), ("story", "[1]"), ("story", '[{"at":5}]'), ("story", "[{}]"),
+             *[("story", json.dumps([dict(line, **more)])) for more in (
+                 {"at": None}, {"at": 5}, {"at": "now"}, {"attempt": "1"}, {"attempt": -1}, {"next": 5}, {"reason": "odd"}, {"reason": 1}, {"step": 1},
+                 {"colour": "red"}, {"error": "x" * 9000})],
+             ("story", json.dumps([line] * 17)), ("error", "x" * 2001), ("error", "x" * 2 ** 20), ("code", "x" * 65), ("rule", "x" * 100000),
+             ("endpoint", "x" * 3000), ("held_by", "x" * 3000), ("note", "x" * 65537), ("failures", 1),
              ("headers", "no"), ("headers", "[]"), ("headers", "{"), ("box", "no box"), ("box", ""), ("type", ""), ("type", "a\nb"), ("type", "x" * 5000),
              ("error", "a\0b"), ("note", 7), ("payload_base64", "!"), ("note_base64", "/w=="), ("colour", "red"), ("died_us", None)]
     lines = os.path.join(place.path, "lines.jsonl")
@@ -337,14 +356,15 @@ def test_an_import_takes_nothing_that_no_export_wrote(place):  # B81, B87
             file.write(json.dumps(changed) + "\n")
         file.write(json.dumps(dict(letter, payload="x", payload_base64="eA==")) + "\n")
         file.write(json.dumps(letter)[:-1] + ', "id": "%s"}\n' % good)  # a name twice
+        file.write(json.dumps(dict(letter, error="another")) + "\n")  # whose fingerprint is another
         file.write(json.dumps(letter) + "\n")
     said = place.fails(6, "dead", "import", lines)
     assert "1 imported, 0 there already" in said, said
     told = said.splitlines()
     for number, (key, _) in enumerate(wrong, 1):
-        line = "postrider: %s:%d %s" % (lines, number, key.replace("note_base64", "note"))
-        assert any(t.startswith(line) for t in told), (line, said)
-    assert sum("lines.jsonl:" in t for t in told) == len(wrong) + 2, said
+        start = "postrider: %s:%d %s" % (lines, number, key.replace("note_base64", "note"))
+        assert any(t.startswith(start) for t in told), (start, said[:20000])
+    assert sum("lines.jsonl:" in t for t in told) == len(wrong) + 3, said
     assert json.loads(place.ok("dead", "export")) == letter
 
 

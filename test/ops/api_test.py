@@ -491,11 +491,59 @@ def people_change_messages(d):
 
 
 @test
+def one_part_of_a_message_to_several_is_chosen_by_its_endpoint(d):  # B83
+    id = d.send(type="parts", destination="good", due_at="1h")
+    d.ok("POST", "/v1/messages", {"type": "parts", "id": id, "destination": "dead", "due_at": "1h"}, status=202)
+    at = "/v1/messages/%s/" % id
+
+    def states():
+        return {m["message"]["destination"]: m["message"]["state"] for m in d.ok("GET", "/v1/messages/" + id)["deliveries"]}
+
+    assert d.ok("POST", at + "park", {"endpoint": "good", "dry_run": True})["changed"] == 1
+    assert d.ok("POST", at + "park", {"endpoint": "good"})["changed"] == 1
+    assert states() == {"good": "parked", "dead": "delayed"}, states()
+    error = d.fails(404, "not_found", "POST", at + "retry", {"endpoint": "nowhere"})
+    assert error["message"].endswith(id + " to nowhere"), error
+    for action in "retry", "release", "park", "discard", "dead":
+        error = d.fails(400, "invalid", "POST", at + action, {"endpoint": "", "why": "w"})  # it would mean all
+        assert error["message"].startswith("endpoint: "), error
+        assert d.ok("POST", at + action, {"endpoint": "dead", "dry_run": True, "why": "w"})["matched"] == 1
+    assert d.ok("POST", at + "dead", {"endpoint": "dead", "why": "w"})["changed"] == 1
+    assert states() == {"good": "parked", "dead": "dead"}, states()
+    assert d.ok("POST", at + "dead", {"why": "w"})["changed"] == 1
+    assert d.ok("POST", "/v1/dead/%s/note" % id, {"text": "only here", "endpoint": "dead"})["changed"] == 1
+    notes = {m["endpoint"]: m["note"] for m in d.ok("GET", "/v1/dead?type=parts")["messages"]}
+    assert "only here" in notes["dead"] and "only here" not in notes["good"], notes
+    d.fails(400, "invalid", "POST", "/v1/dead/%s/note" % id, {"text": "x", "endpoint": ""})
+    d.fails(400, "invalid", "POST", "/v1/dead/%s/edit" % id, {"payload": 1, "endpoint": ""})
+    d.fails(404, "not_found", "POST", "/v1/dead/%s/note" % id, {"text": "x", "endpoint": "nowhere"})
+    paths = d.ok("GET", "/openapi.json")["paths"]
+    for path in [p for p in paths if p.startswith("/v1/messages/{id}/")] + ["/v1/dead/{id}/note"]:
+        schema = paths[path]["post"]["requestBody"]["content"]["application/json"]["schema"]
+        assert schema["properties"]["endpoint"] == {"type": "string"}, path
+    assert d.ok("POST", "/v1/dead/discard", {"ids": [id]})["changed"] == 2
+
+
+@test
+def faults_name_the_member_as_it_was_written(d):
+    for body, said in (({"due_at": "zz"}, 'due_at: "zz" is not a time'), ({"expires_at": "zz"}, 'expires_at: "zz" is not a time'),
+                       ({"due_at": 5}, "due_at: it is not a text"), ({"headers": 5}, "headers: it is not an object"),
+                       ({"id": "zz"}, "id: it is not a UUID"), ({"type": 5}, "type: it is not a text")):
+        error = d.fails(400, "invalid", "POST", "/v1/messages", dict({"type": "x"}, **body))
+        assert error["message"].startswith(said), (body, error)
+    for value in 5, "text", None, True, {}, []:
+        error = d.fails(400, "invalid", "POST", "/v1/messages", {"type": "x", "zzz": value})
+        assert error["message"].startswith("zzz: there is no such field"), (value, error)
+
+
+@test
 def dead_letters_are_grouped_edited_and_replayed(d):
     ids = [d.send(type="die", destination="dead", payload={"n": i}) for i in range(4)]
     wait_for("dead", lambda: len(d.ok("GET", "/v1/dead?type=die")["messages"]) == 4)
     group = next(g for g in d.ok("GET", "/v1/dead/groups?endpoint=dead")["groups"] if g["type"] == "die")
     assert group["count"] == 4 and group["reason"] == "transport_unavailable" and group["sample"] in ids
+    letters = d.ok("GET", "/v1/dead/export?type=die")["letters"]  # what failed by itself is as good as what people made dead
+    assert len(d.ok("POST", "/v1/dead/import", {"letters": letters})["duplicates"]) == 4
     filter = {"fingerprint": group["fingerprint"]}
     assert d.ok("POST", "/v1/dead/replay", {"filter": filter, "dry_run": True})["changed"] == 4
     edited = d.ok("POST", "/v1/dead/%s/edit" % ids[0], {"payload": {"n": "mended"}, "destination": "good", "why": "typo"})
