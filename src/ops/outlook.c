@@ -69,7 +69,7 @@ static const char *ago(const struct view *v, int64_t us)
 static bool is_head_of(const struct listed *l, const struct listed *other)
 {
     bool sent_there = slice_eq(message_endpoint(other), message_endpoint(l));
-    return other->row != l->row && other->m.seq < l->m.seq && sent_there && other->state != STATE_HELD &&
+    return other->row != l->row && pr_id_is_zero(other->edited_as) && other->m.seq < l->m.seq && sent_there && other->state != STATE_HELD &&
            other->state != STATE_DELAYED && other->state != STATE_DONE;
 }
 
@@ -81,7 +81,7 @@ static int find_head(struct view *v, struct pr_error *reterr)
     const struct config_endpoint *setting = config_find_endpoint(v->o->config, message_endpoint(v->l));
     bool strict = setting == NULL || setting->ordering == ORDERING_STRICT;
     const struct listed *parked = NULL, *found = NULL;
-    for (size_t k = 0; k < (strict ? ARRAY_LENGTH(kinds) : 1) && found == NULL && parked == NULL; k++) {
+    for (size_t k = 0; k < (strict ? ARRAY_LENGTH(kinds) : 1); k++) {
         const struct query question = {
             .kind = kinds[k],
             .brief = true,
@@ -92,18 +92,18 @@ static int find_head(struct view *v, struct pr_error *reterr)
         if (rc != PR_OK)
             return rc;
         messages_see_routes(v->o->config, reply);
-        for (size_t i = 0; i < reply->listed_count && found == NULL; i++) {
+        for (size_t i = 0; i < reply->listed_count; i++) {
             const struct listed *other = &reply->listed[i];
             if (!is_head_of(v->l, other))
                 continue;
-            if (other->state != STATE_PARKED)
+            if (!strict && other->state == STATE_PARKED)
+                parked = other; /* nobody waits for it: the last is the one to tell of */
+            else if (found == NULL || other->m.seq < found->m.seq)
                 found = other;
-            else if (parked == NULL || !strict) /* nobody waits for it: the last is the one to tell of */
-                parked = other;
         }
     }
-    v->o->head = found != NULL || !strict ? found : parked;
-    v->aside = strict ? NULL : parked;
+    v->o->head = found;
+    v->aside = parked;
     return PR_OK;
 }
 

@@ -91,10 +91,12 @@ static int heads_add(struct memory *memory, const struct box *box, struct stream
     return PR_OK;
 }
 
-/* Its head is not in the box: strict streams wait behind a dead letter. */
+/* Strict streams wait behind a dead letter: before the head that is in the box, where there is one. */
 static int dead_head_add(const struct box *box, const struct stream_info *stream, int64_t before_seq,
-                         struct stream_list *streams)
+                         struct stream_info *in_box, struct stream_list *streams)
 {
+    if (in_box != NULL)
+        before_seq = min64(before_seq, in_box->head_seq);
     const struct stored *first = NULL;
     list_foreach (node, &box->dead) {
         const struct stored *row = LIST_ENTRY(node, struct stored, order);
@@ -112,7 +114,7 @@ static int dead_head_add(const struct box *box, const struct stream_info *stream
     head.due_us = PR_NEVER;
     if (head.reason == PR_REASON_NONE)
         head.reason = first->after->cause;
-    return streams_add(streams, &head) != NULL ? PR_OK : PR_ENOMEM;
+    return streams_put(streams, in_box, &head);
 }
 
 static int held_add(const struct box *box, const struct query *query, struct stream_list *streams)
@@ -126,8 +128,9 @@ static int held_add(const struct box *box, const struct query *query, struct str
             continue;
         struct stream_info *head = streams_find(streams, stream.box, stream.endpoint, stream.stream);
         if (head != NULL)
-            head->waiting = stream.waiting;
-        else if (dead_head_add(box, &stream, node->key.a, streams) < 0)
+            stream_set_waiting(head, stream.waiting);
+        if (stream_may_wait_for_dead(streams, head) &&
+            dead_head_add(box, &stream, node->key.a, head, streams) < 0)
             return PR_ENOMEM;
     }
     return PR_OK;

@@ -230,8 +230,12 @@ static int query_failing(struct listing *l, const struct query *query)
             return PR_ENOMEM;
         list_foreach(place, &box->rows) {
             const struct pr_message *m = &LIST_ENTRY(place, struct stored, order)->m;
-            if (message_came_back(m) && !failing_add(f, query, m->attempts, m->failures, m->due_us))
+            if (!message_came_back(m))
+                continue;
+            if (!failing_add(f, query, m->attempts, m->failures))
                 break;
+            if (m->held_by.size == 0)
+                failing_add_due(f, m->due_us);
         }
         list_foreach(place, &box->dead) {
             const struct stored *row = LIST_ENTRY(place, struct stored, order);

@@ -119,6 +119,7 @@ struct stream_info stream_of_row(pr_slice box, const struct pr_message *m, enum 
         .head = m->id,
         .head_state = state,
         .head_seq = m->seq,
+        .head_held = m->held_by.size > 0 && !message_awaits_endpoint(m),
         .attempts = m->attempts,
         .failures = m->failures,
         .reason = m->reason,
@@ -157,6 +158,33 @@ struct stream_info *streams_find(const struct stream_list *s, pr_slice box, pr_s
 {
     const struct stream_info key = { .box = box, .endpoint = endpoint, .stream = stream };
     return s->known > 0 ? bsearch(&key, s->list, s->known, sizeof(key), compare_places) : NULL;
+}
+
+bool stream_may_wait_for_dead(const struct stream_list *s, const struct stream_info *head)
+{
+    const struct routing *routing = s->filter->routing;
+    if (head == NULL)
+        return true;
+    return routing != NULL ? routing->is_strict(routing, head->endpoint) : head->due_us == PR_NEVER;
+}
+
+void stream_set_waiting(struct stream_info *head, uint64_t held)
+{
+    bool exact = held <= COUNT_EXACT_MAX;
+    head->waiting = held - (exact && held > 0 && head->head_held);
+}
+
+int streams_put(struct stream_list *s, struct stream_info *head, const struct stream_info *dead)
+{
+    size_t place = head != NULL ? (size_t)(head - s->list) : s->count; /* the list may move */
+    struct stream_info *added = streams_add(s, dead);
+    if (added == NULL)
+        return PR_ENOMEM;
+    if (head != NULL) {
+        s->list[place] = *added;
+        s->count--;
+    }
+    return PR_OK;
 }
 
 int streams_rank(const struct stream_list *s, const struct query *query, struct query_reply *reply)

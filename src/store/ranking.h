@@ -33,6 +33,13 @@ void streams_settle(struct stream_list *streams);
 /* Among those that were there when it was settled. */
 struct stream_info *streams_find(const struct stream_list *streams, pr_slice box, pr_slice endpoint,
                                  pr_slice stream);
+/* Can those that are held in the stream of this head (NULL: it has none in its box) be waiting for a dead letter before it?
+ * Where nobody knows whether it is strict, they do not wait for what is parked unless it is. */
+bool stream_may_wait_for_dead(const struct stream_list *streams, const struct stream_info *head);
+/* So many are held in its stream, maybe the head among them. */
+void stream_set_waiting(struct stream_info *head, uint64_t held);
+/* The dead letter is the head, in the place of this one (NULL: of none).  PR_OK or PR_ENOMEM. */
+PR_MUST_CHECK int streams_put(struct stream_list *streams, struct stream_info *head, const struct stream_info *dead);
 /* Those with most behind them first, then the longest in trouble; cut to the filter's limit.  PR_OK or PR_ENOMEM. */
 PR_MUST_CHECK int streams_rank(const struct stream_list *streams, const struct query *query,
                                struct query_reply *reply);

@@ -143,7 +143,7 @@ struct box_failing {
     uint64_t rows;            /* failed, handed out without an outcome, or parked */
     uint64_t by_failures[FAILING_BUCKETS];
     uint64_t near_limit;      /* handed out query.near times or more without an outcome */
-    int64_t  next_us, last_us; /* the first and the last attempt that is planned (it may be over); 0: none */
+    int64_t  next_us, last_us; /* the first and the last attempt that is planned (it may be over) of what is not held; 0: none */
     uint64_t dead[REASON_COUNT]; /* dead letters by reason_index(): of the last failure; where none was, why it died */
     bool     more;            /* there are more rows than were looked at */
 };
@@ -166,7 +166,8 @@ struct dead_group {
 #define GROUPS_LOOKED_MAX 1000 /* fingerprints that one question looks at; beyond it `more` says so */
 
 /* A stream whose head failed or is parked, or (strict) is a dead letter that others wait behind.  What failed holds up the
- * others, what is parked does so in a strict stream alone: else it is the head only where nothing has failed. */
+ * others, what is parked or dead does so in a strict stream alone, where the first of them all is the head: else a parked
+ * one is it only where nothing has failed. */
 struct stream_info {
     pr_slice   box, stream, endpoint; /* endpoint '': the routes have not decided */
     pr_id      head;
@@ -174,11 +175,12 @@ struct stream_info {
     int64_t    head_seq;
     uint64_t   head_row;      /* in its box, where the store has use for it */
     bool       head_yields;   /* parked, and the others go on without it */
+    bool       head_held;     /* it came back, and is held in its stream itself */
     int        attempts, failures, reason;
     pr_slice   code, error;
     int64_t    since_us;      /* the head's latest failure; died; or, where nothing failed, created */
     int64_t    due_us;        /* the head's next attempt; 0: now, PR_NEVER: nothing by itself */
-    uint64_t   waiting;       /* rows held behind it, at most COUNT_EXACT_MAX + 1 */
+    uint64_t   waiting;       /* rows held behind it (not itself), at most COUNT_EXACT_MAX + 1 */
 };
 /* Where a page of streams ended: those that rank behind it come next.  All zero: from the start. */
 struct stream_mark {

@@ -510,6 +510,65 @@ STORE_TEST(the_head_of_a_stream_is_what_holds_up_the_others)
     CHECK_EQ(r->streams[0].due_us, PR_NEVER);
 }
 
+STORE_TEST(the_head_of_a_strict_stream_is_the_first_that_is_dead_or_parked) /* B53 */
+{
+    static const struct routing strict = { no_route, x_is_strict };
+    struct worker *w = suite_join(s, "outbox");
+    pr_id dead = KILL(w, "aaaa", "e", .destination = PR_STR("x"), .stream = PR_STR("s"));
+    pr_id parked = suite_send(s, "outbox", IN_STREAM("x", "s"));
+    ADMIN_ID(s, ADMIN_PARK, parked);
+    hold(s, w, "x/s", IN_STREAM("x", "s"));
+    KILL(w, "aaaa", "e", .destination = PR_STR("x"), .stream = PR_STR("s")); /* behind them */
+    const struct filter filters[] = { FILTER(.routing = &strict), FILTER() };
+    for (size_t i = 0; i < 2; i++) {
+        const struct query_reply *r = streams(s, true, filters[i]);
+        CHECK_EQ(r->stream_count, 1);
+        CHECK(pr_id_equal(r->streams[0].head, dead));
+        CHECK_EQ(r->streams[0].head_state, STATE_DEAD);
+        CHECK_EQ(r->streams[0].waiting, 1);
+    }
+    ADMIN_ID(s, ADMIN_DEAD_DISCARD, dead);
+    const struct query_reply *r = streams(s, true, filters[0]);
+    CHECK_EQ(r->stream_count, 1);
+    CHECK(pr_id_equal(r->streams[0].head, parked));
+    CHECK_EQ(r->streams[0].head_state, STATE_PARKED);
+    CHECK_EQ(r->streams[0].waiting, 1);
+}
+
+STORE_TEST(a_dead_letter_is_no_head_where_streams_go_on_without_it)
+{
+    static const struct routing strict = { no_route, x_is_strict };
+    struct worker *w = suite_join(s, "outbox");
+    KILL(w, "aaaa", "e", .destination = PR_STR("y"), .stream = PR_STR("s"));
+    pr_id failed = suite_send(s, "outbox", IN_STREAM("y", "s"));
+    worker_fail(w, failed, PR_SECONDS(60));
+    hold(s, w, "y/s", IN_STREAM("y", "s"));
+    const struct filter filters[] = { FILTER(.routing = &strict), FILTER() };
+    for (size_t i = 0; i < 2; i++) {
+        const struct query_reply *r = streams(s, true, filters[i]);
+        CHECK_EQ(r->stream_count, 1);
+        CHECK(pr_id_equal(r->streams[0].head, failed));
+    }
+}
+
+STORE_TEST(a_head_that_is_held_itself_does_not_wait_behind_itself)
+{
+    struct worker *w = suite_join(s, "outbox");
+    pr_id a = KILL(w, "aaaa", "e", .destination = PR_STR("x"), .stream = PR_STR("s"));
+    ADMIN_ID(s, ADMIN_DEAD_REPLAY, a);
+    CHECK_EQ(VERDICT(w, suite_seen(s, a), .kind = VERDICT_HOLD, .held_by = PR_STR("x/s")), PR_OK);
+    const struct query_reply *r = streams(s, false, FILTER());
+    CHECK_EQ(r->stream_count, 1);
+    CHECK(pr_id_equal(r->streams[0].head, a));
+    CHECK_EQ(r->streams[0].waiting, 0);
+    CHECK_EQ(streams(s, true, FILTER())->stream_count, 0);
+    hold(s, w, "x/s", IN_STREAM("x", "s"));
+    r = streams(s, true, FILTER());
+    CHECK_EQ(r->stream_count, 1);
+    CHECK(pr_id_equal(r->streams[0].head, a));
+    CHECK_EQ(r->streams[0].waiting, 1);
+}
+
 STORE_TEST(briefly_asked_blocked_streams_are_those_that_messages_are_held_in)
 {
     struct worker *w = suite_join(s, "outbox");

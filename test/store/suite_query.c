@@ -428,6 +428,30 @@ STORE_TEST(what_fails_is_counted_by_failures_and_dead_letters_by_reason)
     CHECK_EQ(failing(s, "ledger", 1)->rows, 0);
 }
 
+STORE_TEST(what_is_held_has_no_next_attempt) /* B12 */
+{
+    struct worker *w = suite_join(s, "outbox");
+    pr_id a = SEND(s, "outbox", .stream = PR_STR("s"), .destination = PR_STR("x")),
+          b = SEND(s, "outbox", .stream = PR_STR("s"), .destination = PR_STR("x"));
+    worker_fail(w, b, PR_SECONDS(1));
+    suite_advance(s, PR_SECONDS(2));
+    CHECK_EQ(failing(s, "outbox", 0)->next_us, s->wall_us - PR_SECONDS(1)); /* it is over, and nobody came */
+    CHECK_EQ(failing(s, "outbox", 0)->last_us, s->wall_us - PR_SECONDS(1));
+    CHECK_EQ(VERDICT(w, suite_seen(s, b), .kind = VERDICT_HOLD, .held_by = PR_STR("x/s")), PR_OK);
+    CHECK_EQ(suite_get(s, b)->state, STATE_HELD);
+    CHECK_EQ(suite_box(s, "outbox")->held, 1);
+    CHECK_EQ(suite_box(s, "outbox")->retrying, 0);
+    const struct box_failing *f = failing(s, "outbox", 0);
+    CHECK_EQ(f->rows, 1);
+    CHECK_EQ(f->next_us, 0);
+    CHECK_EQ(f->last_us, 0);
+    worker_fail(w, a, PR_SECONDS(60));
+    f = failing(s, "outbox", 0);
+    CHECK_EQ(f->rows, 2);
+    CHECK_EQ(f->next_us, s->wall_us + PR_SECONDS(60));
+    CHECK_EQ(f->last_us, f->next_us);
+}
+
 STORE_TEST(what_fails_after_its_release_is_counted_and_holds_up_nobody) /* B201 */
 {
     struct worker *w = suite_join(s, "outbox");

@@ -162,7 +162,7 @@ static bool is_brief(const struct overview *o)
 #define HEADS(filter)                                                                                          \
     "SELECT coalesce(b.row_id, b.seq), b.seq, b.stream, b.destination, CASE b.destination WHEN '' THEN "       \
     "b.story END,"                                                                                             \
-    " coalesce(b.failed_at, b.created_at), b.due_at = 'infinity' FROM {box} b WHERE " MESSAGE_IS_HEAD filter   \
+    " coalesce(b.failed_at, b.created_at), b.due_at = 'infinity', strpos(b.held_by, '/') < length(b.held_by) FROM {box} b WHERE " MESSAGE_IS_HEAD filter   \
     " ORDER BY coalesce(b.row_id, b.seq) LIMIT $1"
 static const char HEADS_ALL[] = HEADS(" AND b.stream <> ''");
 static const char HEADS_OF_STREAM[] = HEADS(" AND b.stream = $2");
@@ -187,6 +187,7 @@ static int heads_read(const struct overview *o, struct stream_list *streams, pr_
             .head_seq = field_i64(r, i, 1),
             .since_us = field_time(r, i, 5),
             .due_us = field_bool(r, i, 6) ? PR_NEVER : 0,
+            .head_held = !PQgetisnull(r, i, 7) && field_bool(r, i, 7),
         };
         if (i == STREAMS_LOOKED_MAX)
             o->reply->more = true;
@@ -275,7 +276,7 @@ static const char KEYS_FROM[] =
     " (SELECT b.seq FROM {box} b WHERE b.held_by = k.key ORDER BY b.seq LIMIT 1)"
     " FROM (SELECT key FROM k WHERE key IS NOT NULL LIMIT $1) k";
 
-/* Strict streams wait behind a dead letter. */
+/* Strict streams wait behind a dead letter: before the head that is in the box, where there is one. */
 static const char DEAD_HEAD[] = "SELECT b.row_id, " MESSAGE_COLUMNS(
     MESSAGE_NO_PAYLOAD) ", b.cause, b.died_at FROM {schema}.dead_letter b"
                         " WHERE left(b.stream, 255) = left($1, 255) AND b.stream = $1 AND b.box = $2 AND "
@@ -283,7 +284,7 @@ static const char DEAD_HEAD[] = "SELECT b.row_id, " MESSAGE_COLUMNS(
                         "b.seq LIMIT 1";
 
 static int dead_head_read(const struct overview *o, struct stream_list *streams,
-                          const struct stream_info *stream, int64_t before_seq)
+                          const struct stream_info *stream, struct stream_info *in_box, int64_t before_seq)
 {
     struct args args = { .count = 0 };
     PGresult *r;
@@ -294,7 +295,7 @@ static int dead_head_read(const struct overview *o, struct stream_list *streams,
     arg_text(&args, stream->stream);
     arg_text(&args, stream->box);
     arg_text(&args, stream->endpoint);
-    arg_i64(&args, before_seq);
+    arg_i64(&args, in_box != NULL ? min64(before_seq, in_box->head_seq) : before_seq);
     int rc = link_do(o->link, DEAD_HEAD, NO_BOX, &args, &r, o->reterr);
     if (rc == PR_OK &&
         PQntuples(r) > 0) { /* else the head was delivered just now, and they go on by themselves */
@@ -307,7 +308,7 @@ static int dead_head_read(const struct overview *o, struct stream_list *streams,
         head.due_us = PR_NEVER;
         if (head.reason == PR_REASON_NONE)
             head.reason = field_int(r, 0, behind);
-        rc = streams_add(streams, &head) != NULL ? PR_OK : no_memory(o);
+        rc = streams_put(streams, in_box, &head) == PR_OK ? PR_OK : no_memory(o);
     }
     link_forget_after(o->link, mark);
     return rc;
@@ -330,11 +331,12 @@ static int key_take(const struct overview *o, struct keys *k, const PGresult *r,
         return streams_add(k->streams, &stream) != NULL ? PR_OK : no_memory(o);
     struct stream_info *head = streams_find(k->streams, k->box, stream.endpoint, stream.stream);
     if (head != NULL)
-        head->waiting = stream.waiting;
-    else if (k->dead_heads++ < DEAD_HEADS_MAX)
-        return dead_head_read(o, k->streams, &stream, field_i64(r, i, 2));
-    else
-        o->reply->more = true;
+        stream_set_waiting(head, stream.waiting);
+    if (!stream_may_wait_for_dead(k->streams, head))
+        return PR_OK;
+    if (k->dead_heads++ < DEAD_HEADS_MAX)
+        return dead_head_read(o, k->streams, &stream, head, field_i64(r, i, 2));
+    o->reply->more = true;
     return PR_OK;
 }
 

@@ -205,30 +205,27 @@ static const char VIEW_MESSAGES[] =
     " FROM \"{box}\" b";
 
 /* As streams --blocked tells them: each stream that is held back, and behind what.  Of a strict endpoint it does not
- * know.  Of several heads the other columns are of the one with the least rank. */
-static const char VIEW_BLOCKED[] = "SELECT '{box}' AS box, k.stream, coalesce(h.id, " ID_TEXT_OF(
-    "d.id") ") AS head, coalesce(h.seq, d.seq) AS seq,"
-            " coalesce(h.failure_reason, nullif(d.failure_reason, 0), d.cause) AS failure_reason,"
-            " CASE WHEN h.id IS NULL THEN d.error ELSE h.error END AS error, " TIME_TEXT(
-                "h.due_at") " AS due_at, k.held, k.endpoint,"
-                            " CASE WHEN h.id IS NULL THEN 'dead' WHEN h.due_at = 9223372036854775807 THEN "
-                            "'parked' ELSE 'failed' END AS head_state"
-                            " FROM (SELECT substr(held_by, 1, instr(held_by, '/') - 1) AS endpoint, "
-                            "substr(held_by, instr(held_by, '/') + 1) AS stream,"
-                            " count(*) AS held, min(seq) AS first FROM \"{box}\" WHERE instr(held_by, '/') < "
-                            "length(held_by) GROUP BY held_by) k"
-                            " LEFT JOIN (SELECT stream, CASE destination WHEN '' THEN json_extract(story, "
-                            "'$[#-1].endpoint') ELSE destination END AS"
-                            " endpoint, " ID_TEXT_OF(
-                                "id") " AS id, seq, failure_reason, error, due_at,"
-                                      " min((due_at = 9223372036854775807) << 62 | seq) AS rank FROM \"{box}\" "
-                                      "WHERE " MESSAGE_IS_HEAD " AND stream <> '' GROUP BY 1, 2) h ON h.stream "
-                                                               "= k.stream AND h.endpoint = k.endpoint"
-                                      " LEFT JOIN dead_letter d ON h.id IS NULL AND d.row_id = (SELECT "
-                                      "x.row_id FROM dead_letter x WHERE x.stream = k.stream"
-                                      " AND x.box = '{box}' AND x.endpoint = k.endpoint AND x.seq < k.first "
-                                      "AND x.edited_as IS NULL ORDER BY x.seq LIMIT 1)"
-                                      " WHERE h.id IS NOT NULL OR d.id IS NOT NULL";
+ * know: what is held though nothing before it failed waits for the first that is parked or dead.  Of several heads the
+ * other columns are of the one with the least rank. */
+#define NEVER "9223372036854775807"
+#define OF_HEAD(column, of_dead) " CASE WHEN d.row_id IS NULL THEN h." column " ELSE " of_dead " END AS " column ","
+static const char VIEW_BLOCKED[] =
+    "SELECT '{box}' AS box, k.stream, CASE WHEN d.row_id IS NULL THEN h.id ELSE " ID_TEXT_OF("d.id") " END AS head,"
+    OF_HEAD("seq", "d.seq") OF_HEAD("failure_reason", "coalesce(nullif(d.failure_reason, 0), d.cause)")
+    OF_HEAD("error", "d.error") " CASE WHEN d.row_id IS NULL THEN " TIME_TEXT("h.due_at") " END AS due_at,"
+    " k.held - (d.row_id IS NULL AND h.held_by IS k.held_by) AS held, k.endpoint,"
+    " CASE WHEN d.row_id IS NOT NULL THEN 'dead' WHEN h.due_at = " NEVER " THEN 'parked' ELSE 'failed' END AS head_state"
+    " FROM (SELECT held_by, substr(held_by, 1, instr(held_by, '/') - 1) AS endpoint,"
+    " substr(held_by, instr(held_by, '/') + 1) AS stream, count(*) AS held, min(seq) AS first FROM \"{box}\""
+    " WHERE instr(held_by, '/') < length(held_by) GROUP BY held_by) k"
+    " LEFT JOIN (SELECT stream, CASE destination WHEN '' THEN json_extract(story, '$[#-1].endpoint') ELSE destination END"
+    " AS endpoint, " ID_TEXT_OF("id") " AS id, seq, failure_reason, error, due_at, held_by,"
+    " min((due_at = " NEVER ") << 62 | seq) AS rank FROM \"{box}\" WHERE " MESSAGE_IS_HEAD " AND stream <> ''"
+    " GROUP BY 1, 2) h ON h.stream = k.stream AND h.endpoint = k.endpoint"
+    " LEFT JOIN dead_letter d ON d.row_id = CASE WHEN h.id IS NULL OR h.due_at = " NEVER " THEN (SELECT"
+    " x.row_id FROM dead_letter x WHERE x.stream = k.stream AND x.box = '{box}' AND x.endpoint = k.endpoint"
+    " AND x.seq < min(k.first, coalesce(h.seq, k.first)) AND x.edited_as IS NULL ORDER BY x.seq LIMIT 1) END"
+    " WHERE d.row_id IS NOT NULL OR (h.id IS NOT NULL AND (k.held > 1 OR h.held_by IS NOT k.held_by))";
 
 static const char VIEW_ENDPOINTS[] =
     "CREATE VIEW endpoint_overview AS SELECT name, CASE WHEN paused_until > " NOW_US " THEN 'paused'"

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/slice.h"
+#include "base/util.h"
 #include "core/id.h"
 #include "core/story.h"
 #include "store/audit.h"
@@ -276,10 +277,12 @@ static int held_count(const struct overview *o, pr_slice box, pr_slice key, uint
     return rc;
 }
 
-/* Its head is not in the box: strict streams wait behind a dead letter. */
+/* Strict streams wait behind a dead letter: before the head that is in the box, where there is one. */
 static int dead_head_read(const struct overview *o, struct stream_list *streams,
-                          const struct stream_info *stream, int64_t before_seq)
+                          const struct stream_info *stream, struct stream_info *in_box, int64_t before_seq)
 {
+    if (in_box != NULL)
+        before_seq = min64(before_seq, in_box->head_seq);
     struct arena scratch;
     sqlite3_stmt *statement;
     int rc = conn_bind(
@@ -306,7 +309,7 @@ static int dead_head_read(const struct overview *o, struct stream_list *streams,
         head.due_us = PR_NEVER;
         if (head.reason == PR_REASON_NONE)
             head.reason = sqlite3_column_int(statement, MESSAGE_COLUMN_COUNT);
-        rc = streams_add(streams, &head) != NULL ? PR_OK : no_memory(o);
+        rc = streams_put(streams, in_box, &head) == PR_OK ? PR_OK : no_memory(o);
     }
     sqlite3_reset(statement);
     arena_fini(&scratch);
@@ -327,10 +330,12 @@ static int key_take(const struct overview *o, struct stream_list *streams, pr_sl
     int rc = held_count(o, box, key, &stream.waiting, &first_seq);
     struct stream_info *head = rc == PR_OK ? streams_find(streams, box, stream.endpoint, stream.stream) : NULL;
     if (head != NULL)
-        head->waiting = stream.waiting;
-    else if (rc == PR_OK && (*dead_heads)++ < DEAD_HEADS_MAX)
-        rc = dead_head_read(o, streams, &stream, first_seq);
-    else if (rc == PR_OK)
+        stream_set_waiting(head, stream.waiting);
+    if (rc != PR_OK || !stream_may_wait_for_dead(streams, head))
+        return rc < 0 ? rc : PR_OK;
+    if ((*dead_heads)++ < DEAD_HEADS_MAX)
+        rc = dead_head_read(o, streams, &stream, head, first_seq);
+    else
         o->reply->more = true;
     return rc < 0 ? rc : PR_OK;
 }
