@@ -64,7 +64,7 @@ static void group_add(struct cli *cli, struct table *t, const struct dead_group 
     table_add(t, COLOR_NONE, g->fingerprint);
     table_add(t, COLOR_NONE, g->endpoint);
     table_add(t, COLOR_NONE, g->type);
-    table_add(t, COLOR_NONE, slice_from(span_short(&cli->arena, now_us - g->first_us)));
+    table_add(t, COLOR_NONE, arena_printf(&cli->arena, "%s%s", span_short(&cli->arena, now_us - g->first_us), g->partial ? "+" : ""));
     table_add(t, COLOR_NONE, slice_from(span_short(&cli->arena, now_us - g->last_us)));
     table_add(t, COLOR_DIM,
               arena_printf(&cli->arena, "%s%s%.*s", reason, g->error.size > 0 ? ": " : "",
@@ -90,7 +90,10 @@ int run_dead_groups(struct cli *cli)
     if (!cli->json && reply.group_count > 0)
         table_print(&t, stdout, terminal_width(stdout), cli->color);
     if (!cli->json && reply.group_count == 0)
-        cli_say("no dead letters");
+        cli_say(reply.cut ? "none found" : "no dead letters");
+    if (reply.cut) /* programs are told, too: it looks like all and is not */
+        cli_say("only the latest letters of each group were looked at; older ones may match: postrider dead list with the"
+                " same filter");
     if (!cli->json && reply.more)
         cli_say("there are more groups: --limit N, or a filter");
     return EXIT_DONE;

@@ -188,6 +188,7 @@ static void decode_group(struct decoder *d, const json_t *o, size_t i)
         .endpoint = text_of(d, o, "endpoint"),
         .type = text_of(d, o, "type"),
         .error = text_of(d, o, "error"),
+        .cause = reason_of(o, "cause"),
         .reason = reason_of(o, "reason"),
         .sample = id_of(o, "sample"),
     };
@@ -334,7 +335,9 @@ static bool decode_breakers(struct decoder *d, const json_t *endpoints)
 int remote_decode(const json_t *answer, enum query_kind kind, int64_t now_us, struct arena *arena,
                   struct query_reply *ret, struct pr_error *reterr)
 {
-    struct query_reply reply = { .now_us = now_us, .more = json_is_true(json_object_get(answer, "more")) };
+    struct query_reply reply = { .now_us = now_us,
+                                 .more = json_is_true(json_object_get(answer, "more")),
+                                 .cut = json_is_true(json_object_get(answer, "cut")) };
     struct decoder d = { arena, now_us, &reply };
     const struct shape *shape = &shapes[kind];
     const json_t *list = json_object_get(answer, shape->list), *row;

@@ -45,6 +45,8 @@ void group_json(struct json_writer *w, const struct dead_group *g)
     member_text(w, "box", g->box);
     member_text(w, "endpoint", g->endpoint);
     member_text(w, "type", g->type);
+    json_key(w, "cause");
+    json_cstr(w, g->cause != PR_REASON_NONE ? pr_reason_name(g->cause) : NULL);
     json_key(w, "reason");
     json_cstr(w, reason != PR_REASON_NONE ? pr_reason_name(reason) : NULL);
     member_text(w, "error", g->error);
@@ -67,6 +69,8 @@ void api_dead_groups(struct api *x)
     json_end_array(&x->w);
     json_key(&x->w, "more");
     json_bool(&x->w, reply.more);
+    json_key(&x->w, "cut"); /* only the latest of each group were looked at, and older ones may fit */
+    json_bool(&x->w, reply.cut);
     json_end_object(&x->w);
 }
 

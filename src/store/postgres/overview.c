@@ -68,14 +68,18 @@ static int look_read(const struct overview *o, int64_t *ret)
     const struct filter *f = &o->query->filter;
     PGresult *r;
     *ret = f->reason != 0 ? GROUP_LOOK_REASON : 0;
-    if (f->stream.size == 0 && f->error.size == 0)
+    bool text = f->stream.size > 0 || f->error.size > 0;
+    if (!text && f->reason == 0)
         return PR_OK;
     struct args args = { .count = 0 };
     arg_i64(&args, LOOK_MAX + 1);
     int rc = link_do(o->link, "SELECT count(*) FROM (SELECT FROM {schema}.dead_letter LIMIT $1) d", NO_BOX,
                      &args, &r, o->reterr);
+    if (rc == PR_OK && text)
+        *ret = field_i64(r, 0, 0) > LOOK_MAX && f->fingerprint.size == 0 ? GROUP_LOOK_MAX : LOOK_MAX;
+    /* With so many, what the filter wants can be among the older ones of a group. */
     if (rc == PR_OK)
-        *ret = field_i64(r, 0, 0) > LOOK_MAX ? GROUP_LOOK_MAX : LOOK_MAX;
+        o->reply->cut = field_i64(r, 0, 0) > *ret;
     return rc;
 }
 

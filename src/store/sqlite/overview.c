@@ -108,7 +108,7 @@ static int look_read(const struct overview *o, int64_t *ret)
         return PR_OK;
     int rc = conn_int(o->conn, "SELECT count(*) FROM (SELECT 1 FROM dead_letter LIMIT ?1)", NO_BOX,
                       VALUES(V_INT(LOOK_MAX + 1)), ret, o->reterr);
-    *ret = *ret > LOOK_MAX ? GROUP_LOOK_MAX : LOOK_MAX;
+    *ret = *ret > LOOK_MAX && f->fingerprint.size == 0 ? GROUP_LOOK_MAX : LOOK_MAX;
     return rc;
 }
 
@@ -163,6 +163,17 @@ static int group_count(const struct overview *o, const struct group_sql *sql, in
     return rc;
 }
 
+/* Are there more of this group than are looked at?  Then what the filter wants can be among the older ones. */
+static int group_is_cut(const struct overview *o, const struct group_sql *sql, pr_slice print, int64_t look)
+{
+    int64_t all = 0;
+    if (sql->first != NULL || o->reply->cut)
+        return PR_OK;
+    int rc = group_int(o, "SELECT count(*) FROM (SELECT 1" IN_TIME " LIMIT ?6 + 1)", 6, print, look, &all);
+    o->reply->cut = all > look;
+    return rc;
+}
+
 /* The first fingerprint after this one (or, inclusive, at it), in the arena.  Outcome PR_UNKNOWN: none. */
 static int print_next(const struct overview *o, pr_slice after, bool inclusive, pr_slice *ret)
 {
@@ -205,6 +216,10 @@ int overview_groups(const struct overview *o)
         if (rc == PR_OK) {
             rc = group_count(o, sql, look, g);
             reply->group_count++;
+        }
+        if (rc >= PR_OK) {
+            int cut = group_is_cut(o, sql, print, look);
+            rc = cut < 0 ? cut : rc;
         }
         if (rc >= PR_OK)
             rc = wanted.size > 0 ? PR_UNKNOWN : print_next(o, print, false, &print);
