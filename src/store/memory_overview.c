@@ -84,7 +84,7 @@ static int heads_add(struct memory *memory, const struct box *box, struct stream
             const struct stored *row = CONTAINER_OF(node, struct stored, head);
             struct stream_info head =
                 stream_of_row(box_name(box), &row->m, row_state(memory, row, NULL, now_us), now_us);
-            int rc = streams_add_head(streams, &head);
+            int rc = streams_add_head(streams, &head, &row->m);
             if (rc != PR_OK)
                 return rc;
         }
@@ -100,7 +100,8 @@ static int dead_head_add(const struct box *box, const struct stream_info *stream
     const struct stored *first = NULL;
     list_foreach (node, &box->dead) {
         const struct stored *row = LIST_ENTRY(node, struct stored, order);
-        if (slice_eq(row->m.stream, stream->stream) && slice_eq(row_endpoint(row), stream->endpoint) &&
+        if (slice_eq(row->m.stream, stream->stream) &&
+            stream_waits_for_letter(streams, stream, row_endpoint(row), &row->m) &&
             pr_id_is_zero(row->after->edited_as) && row->m.seq < before_seq &&
             (first == NULL || row->m.seq < first->m.seq))
             first = row;
@@ -126,7 +127,9 @@ static int held_add(const struct box *box, const struct query *query, struct str
         if (!stream_key_split(node->key.text, &stream.endpoint, &stream.stream) ||
             !stream_is_asked(&query->filter, &stream))
             continue;
-        struct stream_info *head = streams_find(streams, stream.box, stream.endpoint, stream.stream);
+        struct stream_info *head;
+        if (streams_find(streams, &stream, &head) != PR_OK)
+            return PR_ENOMEM;
         if (head != NULL)
             stream_set_waiting(head, stream.waiting);
         if (stream_may_wait_for_dead(streams, head) &&

@@ -130,7 +130,7 @@ struct stream_info stream_of_row(pr_slice box, const struct pr_message *m, enum 
     };
 }
 
-int streams_add_head(struct stream_list *s, const struct stream_info *head)
+static int head_add(struct stream_list *s, const struct stream_info *head)
 {
     const struct routing *routing = s->filter->routing;
     if (!stream_is_asked(s->filter, head))
@@ -141,6 +141,22 @@ int streams_add_head(struct stream_list *s, const struct stream_info *head)
     added->head_yields =
         head->due_us == PR_NEVER && (routing == NULL || !routing->is_strict(routing, head->endpoint));
     return PR_OK;
+}
+
+int streams_add_head(struct stream_list *s, const struct stream_info *head, const struct pr_message *m)
+{
+    const struct routing *routing = s->filter->routing;
+    struct stream_info routed = *head;
+    int rc = PR_OK;
+    if (head->endpoint.size > 0 || routing == NULL || routing->route(routing, m, 0).size == 0)
+        return head_add(s, head);
+    for (size_t n = 0; rc == PR_OK; n++) {
+        routed.endpoint = routing->route(routing, m, n);
+        if (routed.endpoint.size == 0)
+            break;
+        rc = head_add(s, &routed);
+    }
+    return rc;
 }
 
 void streams_settle(struct stream_list *s)
@@ -154,10 +170,35 @@ void streams_settle(struct stream_list *s)
     s->count = s->known = kept;
 }
 
-struct stream_info *streams_find(const struct stream_list *s, pr_slice box, pr_slice endpoint, pr_slice stream)
+static struct stream_info *find(const struct stream_list *s, const struct stream_info *place)
 {
-    const struct stream_info key = { .box = box, .endpoint = endpoint, .stream = stream };
-    return s->known > 0 ? bsearch(&key, s->list, s->known, sizeof(key), compare_places) : NULL;
+    return s->known > 0 ? bsearch(place, s->list, s->known, sizeof(*place), compare_places) : NULL;
+}
+
+int streams_find(struct stream_list *s, const struct stream_info *held, struct stream_info **ret_head)
+{
+    struct stream_info anywhere = *held;
+    anywhere.endpoint = (pr_slice){ NULL, 0 };
+    *ret_head = find(s, held);
+    struct stream_info *untold = *ret_head == NULL && s->filter->routing == NULL ? find(s, &anywhere) : NULL;
+    if (untold == NULL)
+        return PR_OK;
+    struct stream_info head = *untold;
+    head.endpoint = held->endpoint;
+    head.told_elsewhere = false;
+    untold->told_elsewhere = true;
+    *ret_head = streams_add(s, &head);
+    return *ret_head != NULL ? PR_OK : PR_ENOMEM;
+}
+
+bool stream_waits_for_letter(const struct stream_list *s, const struct stream_info *held, pr_slice endpoint,
+                             const struct pr_message *letter)
+{
+    const struct routing *routing = s->filter->routing;
+    if (endpoint.size > 0 || routing == NULL)
+        return endpoint.size == 0 || slice_eq(endpoint, held->endpoint);
+    const struct filter same = { .endpoint = held->endpoint, .routing = routing };
+    return filter_fits_endpoint(&same, letter);
 }
 
 bool stream_may_wait_for_dead(const struct stream_list *s, const struct stream_info *head)
@@ -197,7 +238,7 @@ int streams_rank(const struct stream_list *s, const struct query *query, struct 
         return PR_ENOMEM;
     for (size_t i = 0; i < s->count; i++) {
         const struct ranked r = { stream_mark_of(&s->list[i]), &s->list[i] };
-        if ((!query->blocked || r.mark.waiting > 0) && (all || compare_marks(after, &r.mark) < 0))
+        if (!s->list[i].told_elsewhere && (!query->blocked || r.mark.waiting > 0) && (all || compare_marks(after, &r.mark) < 0))
             ranks[kept++] = r;
     }
     if (kept > 0)

@@ -24,18 +24,24 @@ struct stream_list {
 
 /* A copy of it in the arena, or NULL: no memory. */
 struct stream_info *streams_add(struct stream_list *streams, const struct stream_info *stream);
-/* A head that is in its box, when it is asked for.  PR_OK or PR_ENOMEM. */
-PR_MUST_CHECK int streams_add_head(struct stream_list *streams, const struct stream_info *head);
+/* A head that is in its box, when it is asked for.  Where its row does not say for which endpoint, because a person parked
+ * it before it was ever handed out, the routes say it of m: its type, source, stream and headers are enough.
+ * PR_OK or PR_ENOMEM. */
+PR_MUST_CHECK int streams_add_head(struct stream_list *streams, const struct stream_info *head, const struct pr_message *m);
 /* The head of a row that is one, without `waiting`. */
 struct stream_info stream_of_row(pr_slice box, const struct pr_message *m, enum state state, int64_t now_us);
 /* Of several in a stream the first is its head, those that yield come last: drop the others, and put the rest in order. */
 void streams_settle(struct stream_list *streams);
-/* Among those that were there when it was settled. */
-struct stream_info *streams_find(const struct stream_list *streams, pr_slice box, pr_slice endpoint,
-                                 pr_slice stream);
+/* The head that this box, endpoint and stream are held behind, among those that were there when it was settled; NULL: none is
+ * in the box.  Without routes one that does not say its endpoint is taken for it.  PR_OK or PR_ENOMEM. */
+PR_MUST_CHECK int streams_find(struct stream_list *streams, const struct stream_info *held, struct stream_info **ret_head);
 /* Can those that are held in the stream of this head (NULL: it has none in its box) be waiting for a dead letter before it?
  * Where nobody knows whether it is strict, they do not wait for what is parked unless it is. */
 bool stream_may_wait_for_dead(const struct stream_list *streams, const struct stream_info *head);
+/* Is this dead letter, which died for this endpoint (empty: a person put it there before it was handed out), one of the
+ * endpoint that the others are held for?  Where nobody knows, it is. */
+bool stream_waits_for_letter(const struct stream_list *streams, const struct stream_info *held, pr_slice endpoint,
+                             const struct pr_message *letter);
 /* So many are held in its stream, maybe the head among them. */
 void stream_set_waiting(struct stream_info *head, uint64_t held);
 /* The dead letter is the head, in the place of this one (NULL: of none).  PR_OK or PR_ENOMEM. */

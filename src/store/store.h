@@ -176,6 +176,7 @@ struct stream_info {
     uint64_t   head_row;      /* in its box, where the store has use for it */
     bool       head_yields;   /* parked, and the others go on without it */
     bool       head_held;     /* it came back, and is held in its stream itself */
+    bool       told_elsewhere; /* with the endpoint of those that are held behind it */
     int        attempts, failures, reason;
     pr_slice   code, error;
     int64_t    since_us;      /* the head's latest failure; died; or, where nothing failed, created */

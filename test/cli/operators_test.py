@@ -383,6 +383,27 @@ def test_streams_say_who_stands_in_the_way(place):
     assert place.json("streams")[0]["head_state"] == "parked"
 
 
+def test_a_head_that_never_had_an_endpoint_is_told_by_the_routes(place):  # B53
+    with open(os.path.join(place.path, "postrider.yaml"), "w") as file:
+        file.write("store: '%s'\nlease: 2s\nendpoints: {st: {url: 'null:', ordering: strict}}\nroutes: [{to: st}]\n" % place.url)
+    blocked = "SELECT head, head_state, held, endpoint, stream FROM {s}.blocked_streams ORDER BY stream"
+    parked, dead = (place.ok("send", "--type", "t", "--stream", stream).strip() for stream in "ab")
+    for stream in "ab":
+        place.ok("send", "--type", "t", "--stream", stream)
+    place.ok("park", parked)
+    place.ok("dead", "add", dead, "--why", "wrong")
+    place.start()
+    until("both streams are held", lambda: len(place.json("list", "--state", "held")) == 2)
+    told = sorted((s["head"], s["head_state"], s["waiting"], s["endpoint"], s["stream"]) for s in place.json("streams", "--blocked"))
+    assert told == sorted([(parked, "parked", 1, "st", "a"), (dead, "dead", 1, "st", "b")]), told
+    assert [tuple(map(str, row)) for row in place.sql(blocked)] == [(parked, "parked", "1", "st", "a"), (dead, "dead", "1", "st", "b")], \
+        place.sql(blocked)
+    place.ok("retry", parked)
+    place.ok("dead", "replay", dead)
+    until("nobody waits", lambda: place.sent() == 4)
+    assert place.json("streams", "--blocked") == [] and place.sql(blocked) == []
+
+
 def test_filters_know_where_the_routes_lead(place):  # B82, B201
     with open(os.path.join(place.path, "postrider.yaml"), "a") as file:
         file.write("routes: [{type: 'order.*', to: good}, {type: 'user.*', to: [good, other]}]\n")
@@ -486,7 +507,8 @@ def test_the_record_tells_who_did_what(place):  # B202
 
 # The conformance suite holds both stores to the rest; here it is the program that matters.
 ON_A_SERVER = ("two_operators_on_the_same_thousand", "two_operators_on_the_same_thousand_that_wait", "a_filter_goes_on_past_what_another_took",
-               "two_replays_of_the_same_thousand", "export_and_import_are_byte_for_byte", "filters_know_where_the_routes_lead")
+               "two_replays_of_the_same_thousand", "export_and_import_are_byte_for_byte", "filters_know_where_the_routes_lead",
+               "a_head_that_never_had_an_endpoint_is_told_by_the_routes")
 
 
 def main():

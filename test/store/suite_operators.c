@@ -535,6 +535,70 @@ STORE_TEST(the_head_of_a_strict_stream_is_the_first_that_is_dead_or_parked) /* B
     CHECK_EQ(r->streams[0].waiting, 1);
 }
 
+/* By its type: "x", or to both "x" and "y". */
+static pr_slice route_by_type(const struct routing *routing, const struct pr_message *m, size_t n)
+{
+    static const char *const names[] = { "x", "y" };
+    (void)routing;
+    return n < (slice_eq_cstr(m->type, "both") ? 2u : 1u) ? slice_from(names[n]) : (pr_slice){ NULL, 0 };
+}
+
+static bool all_are_strict(const struct routing *routing, pr_slice endpoint)
+{
+    (void)routing;
+    return endpoint.size > 0;
+}
+
+static const struct stream_info *stream_at(const struct query_reply *r, const char *endpoint)
+{
+    for (size_t i = 0; i < r->stream_count; i++)
+        if (slice_eq_cstr(r->streams[i].endpoint, endpoint))
+            return &r->streams[i];
+    return NULL;
+}
+
+STORE_TEST(what_was_parked_or_made_dead_before_it_had_an_endpoint_heads_the_streams_it_is_routed_to) /* B53 */
+{
+    static const struct routing routing = { route_by_type, all_are_strict };
+    struct worker *w = suite_join(s, "outbox");
+    pr_id head = suite_send(s, "outbox", (struct pr_message){ .type = PR_STR("both"), .stream = PR_STR("s") });
+    pr_id behind = suite_send(s, "outbox", (struct pr_message){ .type = PR_STR("only"), .stream = PR_STR("s") });
+    hold(s, w, "x/s", IN_STREAM("", "s"));
+    hold(s, w, "y/s", IN_STREAM("", "s"));
+    hold(s, w, "y/s", IN_STREAM("", "s"));
+    ADMIN_ID(s, ADMIN_PARK, behind);
+    const struct query_reply *r = streams(s, true, FILTER(.routing = &routing));
+    CHECK_EQ(r->stream_count, 1); /* it does not go to y */
+    CHECK(pr_id_equal(stream_at(r, "x")->head, behind));
+
+    static const enum admin_kind kinds[] = { ADMIN_PARK, ADMIN_DEAD_ADD };
+    static const enum state states[] = { STATE_PARKED, STATE_DEAD };
+    for (size_t i = 0; i < 2; i++) {
+        ADMIN_ID(s, kinds[i], head, .why = PR_STR("w"));
+        const struct filter filters[] = { FILTER(.routing = &routing), FILTER() };
+        for (size_t k = 0; k < 2; k++) {
+            r = streams(s, true, filters[k]);
+            CHECK_EQ(r->stream_count, 2);
+            CHECK_SLICE(r->streams[0].endpoint, "y");
+            CHECK_SLICE(r->streams[1].endpoint, "x");
+            for (size_t j = 0; j < 2; j++) {
+                CHECK(pr_id_equal(r->streams[j].head, head));
+                CHECK_EQ(r->streams[j].head_state, states[i]);
+                CHECK_EQ(r->streams[j].waiting, j == 0 ? 2u : 1u);
+            }
+        }
+        r = streams(s, false, FILTER(.routing = &routing, .endpoint = PR_STR("x")));
+        CHECK_EQ(r->stream_count, 1);
+        CHECK(pr_id_equal(r->streams[0].head, head));
+    }
+    ADMIN_ID(s, ADMIN_DEAD_ADD, behind, .why = PR_STR("w"));
+    ADMIN_ID(s, ADMIN_DEAD_DISCARD, head);
+    r = streams(s, true, FILTER(.routing = &routing));
+    CHECK_EQ(r->stream_count, 1);
+    CHECK(pr_id_equal(stream_at(r, "x")->head, behind));
+    CHECK_EQ(stream_at(r, "x")->head_state, STATE_DEAD);
+}
+
 STORE_TEST(a_dead_letter_is_no_head_where_streams_go_on_without_it)
 {
     static const struct routing strict = { no_route, x_is_strict };

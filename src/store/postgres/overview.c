@@ -162,12 +162,14 @@ static bool is_brief(const struct overview *o)
     return o->query->brief && o->query->blocked;
 }
 
-/* As much of heads as their rank wants; of those that are on the page the rest is read then: see heads_tell(). */
+/* As much of heads as their rank wants, and as the routes want of those that do not say their endpoint; of those that are on
+ * the page the rest is read then: see heads_tell(). */
+#define UNLESS_NAMED(column) "CASE b.destination WHEN '' THEN b." column " END"
 #define HEADS(filter)                                                                                          \
-    "SELECT coalesce(b.row_id, b.seq), b.seq, b.stream, b.destination, CASE b.destination WHEN '' THEN "       \
-    "b.story END,"                                                                                             \
-    " coalesce(b.failed_at, b.created_at), b.due_at = 'infinity', strpos(b.held_by, '/') < length(b.held_by) FROM {box} b WHERE " MESSAGE_IS_HEAD filter   \
-    " ORDER BY coalesce(b.row_id, b.seq) LIMIT $1"
+    "SELECT coalesce(b.row_id, b.seq), b.seq, b.stream, b.destination, " UNLESS_NAMED("story") ","             \
+    " coalesce(b.failed_at, b.created_at), b.due_at = 'infinity', strpos(b.held_by, '/') < length(b.held_by)," \
+    " " UNLESS_NAMED("type") ", " UNLESS_NAMED("source") ", " UNLESS_NAMED("headers")                          \
+    " FROM {box} b WHERE " MESSAGE_IS_HEAD filter " ORDER BY coalesce(b.row_id, b.seq) LIMIT $1"
 static const char HEADS_ALL[] = HEADS(" AND b.stream <> ''");
 static const char HEADS_OF_STREAM[] = HEADS(" AND b.stream = $2");
 
@@ -182,11 +184,18 @@ static int heads_read(const struct overview *o, struct stream_list *streams, pr_
         arg_text(&args, stream);
     int rc = link_do(o->link, stream.size > 0 ? HEADS_OF_STREAM : HEADS_ALL, box, &args, &r, o->reterr);
     for (int i = 0; rc == PR_OK && i < PQntuples(r); i++) {
-        pr_slice destination = field_slice(r, i, 3);
+        const struct pr_message m = {
+            .stream = field_slice(r, i, 2),
+            .destination = field_slice(r, i, 3),
+            .story = field_slice(r, i, 4),
+            .type = field_slice(r, i, 8),
+            .source = field_slice(r, i, 9),
+            .headers = field_slice(r, i, 10),
+        };
         const struct stream_info head = {
             .box = box,
-            .stream = field_slice(r, i, 2),
-            .endpoint = destination.size > 0 ? destination : story_endpoint(field_slice(r, i, 4)),
+            .stream = m.stream,
+            .endpoint = m.destination.size > 0 ? m.destination : story_endpoint(m.story),
             .head_row = (uint64_t)field_i64(r, i, 0),
             .head_seq = field_i64(r, i, 1),
             .since_us = field_time(r, i, 5),
@@ -195,7 +204,7 @@ static int heads_read(const struct overview *o, struct stream_list *streams, pr_
         };
         if (i == STREAMS_LOOKED_MAX)
             o->reply->more = true;
-        else if (streams_add_head(streams, &head) != PR_OK)
+        else if (streams_add_head(streams, &head, &m) != PR_OK)
             rc = no_memory(o);
     }
     link_forget_after(o->link, mark);
@@ -282,32 +291,56 @@ static const char KEYS_FROM[] =
 
 /* Strict streams wait behind a dead letter: before the head that is in the box, where there is one. */
 static const char DEAD_HEAD[] = "SELECT b.row_id, " MESSAGE_COLUMNS(
-    MESSAGE_NO_PAYLOAD) ", b.cause, b.died_at FROM {schema}.dead_letter b"
+    MESSAGE_NO_PAYLOAD) ", b.cause, b.died_at, b.endpoint FROM {schema}.dead_letter b"
                         " WHERE left(b.stream, 255) = left($1, 255) AND b.stream = $1 AND b.box = $2 AND "
-                        "b.endpoint = $3 AND b.seq < $4 AND b.edited_as IS NULL ORDER BY "
+                        "b.endpoint IN ($3, '') AND b.seq < $4 AND b.seq > $5 AND b.edited_as IS NULL ORDER BY "
                         "b.seq LIMIT 1";
 
-static int dead_head_read(const struct overview *o, struct stream_list *streams,
-                          const struct stream_info *stream, struct stream_info *in_box, int64_t before_seq)
+/* The first such letter behind this place; result NULL: there is none. */
+static int dead_head_next(const struct overview *o, const struct stream_info *held, int64_t before_seq,
+                          int64_t after_seq, struct pr_message *ret, PGresult **ret_result)
 {
     struct args args = { .count = 0 };
     PGresult *r;
-    struct pr_message m;
     unsigned lane;
     const char *bad;
-    size_t mark = o->link->result_count;
-    arg_text(&args, stream->stream);
-    arg_text(&args, stream->box);
-    arg_text(&args, stream->endpoint);
-    arg_i64(&args, in_box != NULL ? min64(before_seq, in_box->head_seq) : before_seq);
+    *ret_result = NULL;
+    arg_text(&args, held->stream);
+    arg_text(&args, held->box);
+    arg_text(&args, held->endpoint);
+    arg_i64(&args, before_seq);
+    arg_i64(&args, after_seq);
     int rc = link_do(o->link, DEAD_HEAD, NO_BOX, &args, &r, o->reterr);
-    if (rc == PR_OK &&
-        PQntuples(r) > 0) { /* else the head was delivered just now, and they go on by themselves */
-        const int behind = 1 + MESSAGE_COLUMN_COUNT;
-        pg_message_decode(r, 0, 1, o->s->payload_max, &m, &lane, &bad);
-        struct stream_info head = stream_of_row(stream->box, &m, STATE_DEAD, o->s->now_us);
-        head.endpoint = stream->endpoint;
-        head.waiting = stream->waiting;
+    if (rc != PR_OK || PQntuples(r) == 0)
+        return rc;
+    pg_message_decode(r, 0, 1, o->s->payload_max, ret, &lane, &bad);
+    *ret_result = r;
+    return PR_OK;
+}
+
+/* looks: how many such questions were asked.  No letter: the head was delivered just now, and they go on by themselves. */
+static int dead_head_read(const struct overview *o, struct stream_list *streams, const struct stream_info *held,
+                          struct stream_info *in_box, int64_t before_seq, size_t *looks)
+{
+    const int behind = 1 + MESSAGE_COLUMN_COUNT;
+    struct pr_message m = { .seq = INT64_MIN };
+    PGresult *r = NULL;
+    size_t mark = o->link->result_count;
+    bool found = false;
+    int rc = PR_OK;
+    if (in_box != NULL)
+        before_seq = min64(before_seq, in_box->head_seq);
+    do {
+        o->reply->more |= *looks >= DEAD_HEADS_MAX;
+        if ((*looks)++ >= DEAD_HEADS_MAX)
+            break;
+        rc = dead_head_next(o, held, before_seq, m.seq, &m, &r);
+        found = r != NULL && stream_waits_for_letter(streams, held, field_slice(r, 0, behind + 2), &m);
+    } while (rc == PR_OK && r != NULL && !found);
+    if (rc == PR_OK && found) {
+        struct stream_info head = stream_of_row(held->box, &m, STATE_DEAD, o->s->now_us);
+        head.endpoint = held->endpoint;
+        head.waiting = held->waiting;
         head.since_us = field_time(r, 0, behind + 1);
         head.due_us = PR_NEVER;
         if (head.reason == PR_REASON_NONE)
@@ -321,7 +354,7 @@ static int dead_head_read(const struct overview *o, struct stream_list *streams,
 struct keys {
     struct stream_list *streams;
     pr_slice box;
-    size_t taken, dead_heads;
+    size_t taken, looks;
 };
 
 static int key_take(const struct overview *o, struct keys *k, const PGresult *r, int i)
@@ -333,15 +366,14 @@ static int key_take(const struct overview *o, struct keys *k, const PGresult *r,
         return PR_OK;
     if (is_brief(o))
         return streams_add(k->streams, &stream) != NULL ? PR_OK : no_memory(o);
-    struct stream_info *head = streams_find(k->streams, k->box, stream.endpoint, stream.stream);
+    struct stream_info *head;
+    if (streams_find(k->streams, &stream, &head) != PR_OK)
+        return no_memory(o);
     if (head != NULL)
         stream_set_waiting(head, stream.waiting);
     if (!stream_may_wait_for_dead(k->streams, head))
         return PR_OK;
-    if (k->dead_heads++ < DEAD_HEADS_MAX)
-        return dead_head_read(o, k->streams, &stream, head, field_i64(r, i, 2));
-    o->reply->more = true;
-    return PR_OK;
+    return dead_head_read(o, k->streams, &stream, head, field_i64(r, i, 2), &k->looks);
 }
 
 static int keys_take(const struct overview *o, struct keys *k, const PGresult *r, int count)

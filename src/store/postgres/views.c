@@ -66,28 +66,31 @@ static const char MESSAGES[] =
     " (SELECT max(o.state) FROM \"{schema}\".open_breaker o WHERE o.endpoint = b.destination AND o.box = '{box}'"
     " AND o.type IN ('', b.type) AND (o.lanes >> b.lane) & 1 = 1) AS endpoint_state FROM \"{schema}\".\"{box}\" b";
 
-/* As streams --blocked tells them: each stream that is held back, and behind what.  Of a strict endpoint it does not know:
- * what is held though nothing before it failed waits for the first that is parked or dead. */
+/* As streams --blocked tells them: each stream that is held back, and behind what.  It knows neither which endpoints are
+ * strict (what is held though nothing before it failed waits for the first that is parked or dead) nor the routes (what was
+ * parked or made dead before it had an endpoint may be for any). */
 static const char BLOCKED[] =
-    "SELECT '{box}'::text AS box, k.stream, CASE WHEN d.id IS NULL THEN h.id ELSE d.id END AS head,"
+    "SELECT '{box}'::text AS box, h.stream, CASE WHEN d.id IS NULL THEN h.id ELSE d.id END AS head,"
     " CASE WHEN d.id IS NULL THEN h.seq ELSE d.seq END AS seq,"
     " CASE WHEN d.id IS NULL THEN h.failure_reason ELSE coalesce(nullif(d.failure_reason, 0), d.cause) END AS failure_reason,"
     " CASE WHEN d.id IS NULL THEN h.error ELSE d.error END AS error,"
     " CASE WHEN d.id IS NULL AND h.due_at < 'infinity' THEN h.due_at END AS due_at,"
-    " k.held - CASE WHEN d.id IS NULL AND h.held_by = k.held_by THEN 1 ELSE 0 END AS held, k.endpoint,"
+    " h.held - CASE WHEN d.id IS NULL AND h.held_by = h.key THEN 1 ELSE 0 END AS held, h.endpoint,"
     " CASE WHEN d.id IS NOT NULL THEN 'dead' WHEN h.due_at = 'infinity' THEN 'parked' ELSE 'failed' END AS head_state"
-    " FROM (SELECT b.held_by, split_part(b.held_by, '/', 1) AS endpoint, substr(b.held_by, strpos(b.held_by, '/') + 1) AS stream,"
-    " count(*) AS held, min(b.seq) AS first FROM \"{schema}\".\"{box}\" b"
-    " WHERE strpos(b.held_by, '/') < length(b.held_by) GROUP BY b.held_by) k"
-    " LEFT JOIN (SELECT DISTINCT ON (b.stream, e.name) b.stream, e.name, b.id, b.seq, b.failure_reason, b.error, b.due_at, b.held_by"
-    " FROM \"{schema}\".\"{box}\" b CROSS JOIN LATERAL (SELECT CASE b.destination WHEN '' THEN b.story -> -1 ->> 'endpoint'"
-    " ELSE b.destination END AS name) e WHERE " MESSAGE_IS_HEAD " AND b.stream <> ''"
-    " ORDER BY b.stream, e.name, b.due_at = 'infinity', b.seq) h ON h.stream = k.stream AND h.name = k.endpoint"
+    " FROM (SELECT DISTINCT ON (k.key) k.key, k.endpoint, k.stream, k.held, k.first, r.id, r.seq, r.failure_reason, r.error,"
+    " r.due_at, r.held_by FROM (SELECT b.held_by AS key, split_part(b.held_by, '/', 1) AS endpoint,"
+    " substr(b.held_by, strpos(b.held_by, '/') + 1) AS stream, count(*) AS held, min(b.seq) AS first"
+    " FROM \"{schema}\".\"{box}\" b WHERE strpos(b.held_by, '/') < length(b.held_by) GROUP BY b.held_by) k"
+    " LEFT JOIN (SELECT b.*, CASE b.destination WHEN '' THEN"
+    " jsonb_path_query_array(b.story::jsonb, '$[*].endpoint') ->> -1 ELSE b.destination END AS endpoint"
+    " FROM \"{schema}\".\"{box}\" b WHERE " MESSAGE_IS_HEAD " AND b.stream <> '') r"
+    " ON r.stream = k.stream AND coalesce(r.endpoint, k.endpoint) = k.endpoint"
+    " ORDER BY k.key, r.due_at = 'infinity', r.seq) h"
     " LEFT JOIN LATERAL (SELECT d.id, d.seq, d.failure_reason, d.cause, d.error FROM \"{schema}\".dead_letter d"
-    " WHERE (h.id IS NULL OR h.due_at = 'infinity') AND left(d.stream, 255) = left(k.stream, 255)"
-    " AND d.stream = k.stream AND d.box = '{box}' AND d.endpoint = k.endpoint AND d.seq < least(k.first, h.seq)"
+    " WHERE (h.id IS NULL OR h.due_at = 'infinity') AND left(d.stream, 255) = left(h.stream, 255)"
+    " AND d.stream = h.stream AND d.box = '{box}' AND d.endpoint IN (h.endpoint, '') AND d.seq < least(h.first, h.seq)"
     " AND d.edited_as IS NULL ORDER BY d.seq LIMIT 1) d ON true"
-    " WHERE d.id IS NOT NULL OR (h.id IS NOT NULL AND (k.held > 1 OR h.held_by IS DISTINCT FROM k.held_by))";
+    " WHERE d.id IS NOT NULL OR (h.id IS NOT NULL AND (h.held > 1 OR h.held_by IS DISTINCT FROM h.key))";
 
 static void view_add(struct buf *b, const char *name, const char *select, pr_slice schema, const PGresult *boxes)
 {

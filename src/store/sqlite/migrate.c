@@ -204,28 +204,31 @@ static const char VIEW_MESSAGES[] =
     " AND o.type IN ('', b.type)) AS endpoint_state"
     " FROM \"{box}\" b";
 
-/* As streams --blocked tells them: each stream that is held back, and behind what.  Of a strict endpoint it does not
- * know: what is held though nothing before it failed waits for the first that is parked or dead.  Of several heads the
- * other columns are of the one with the least rank. */
+/* As streams --blocked tells them: each stream that is held back, and behind what.  It knows neither which endpoints are
+ * strict (what is held though nothing before it failed waits for the first that is parked or dead) nor the routes (what was
+ * parked or made dead before it had an endpoint may be for any).  Of several heads the other columns are of the one with
+ * the least rank. */
 #define NEVER "9223372036854775807"
 #define OF_HEAD(column, of_dead) " CASE WHEN d.row_id IS NULL THEN h." column " ELSE " of_dead " END AS " column ","
 static const char VIEW_BLOCKED[] =
-    "SELECT '{box}' AS box, k.stream, CASE WHEN d.row_id IS NULL THEN h.id ELSE " ID_TEXT_OF("d.id") " END AS head,"
+    "SELECT '{box}' AS box, h.stream, CASE WHEN d.row_id IS NULL THEN h.id ELSE " ID_TEXT_OF("d.id") " END AS head,"
     OF_HEAD("seq", "d.seq") OF_HEAD("failure_reason", "coalesce(nullif(d.failure_reason, 0), d.cause)")
     OF_HEAD("error", "d.error") " CASE WHEN d.row_id IS NULL THEN " TIME_TEXT("h.due_at") " END AS due_at,"
-    " k.held - (d.row_id IS NULL AND h.held_by IS k.held_by) AS held, k.endpoint,"
+    " h.held - (d.row_id IS NULL AND h.held_by IS h.key) AS held, h.endpoint,"
     " CASE WHEN d.row_id IS NOT NULL THEN 'dead' WHEN h.due_at = " NEVER " THEN 'parked' ELSE 'failed' END AS head_state"
-    " FROM (SELECT held_by, substr(held_by, 1, instr(held_by, '/') - 1) AS endpoint,"
+    " FROM (SELECT k.key, k.endpoint, k.stream, k.held, k.first, r.id, r.seq, r.failure_reason, r.error, r.due_at,"
+    " r.held_by, min(r.rank) FROM (SELECT held_by AS key, substr(held_by, 1, instr(held_by, '/') - 1) AS endpoint,"
     " substr(held_by, instr(held_by, '/') + 1) AS stream, count(*) AS held, min(seq) AS first FROM \"{box}\""
     " WHERE instr(held_by, '/') < length(held_by) GROUP BY held_by) k"
-    " LEFT JOIN (SELECT stream, CASE destination WHEN '' THEN json_extract(story, '$[#-1].endpoint') ELSE destination END"
-    " AS endpoint, " ID_TEXT_OF("id") " AS id, seq, failure_reason, error, due_at, held_by,"
-    " min((due_at = " NEVER ") << 62 | seq) AS rank FROM \"{box}\" WHERE " MESSAGE_IS_HEAD " AND stream <> ''"
-    " GROUP BY 1, 2) h ON h.stream = k.stream AND h.endpoint = k.endpoint"
+    " LEFT JOIN (SELECT stream, CASE destination WHEN '' THEN (SELECT json_extract(value, '$.endpoint') FROM"
+    " json_each(story) WHERE json_extract(value, '$.endpoint') <> '' ORDER BY key DESC LIMIT 1) ELSE destination END AS endpoint, "
+    ID_TEXT_OF("id") " AS id, seq, failure_reason, error, due_at, held_by, (due_at = " NEVER ") << 62 | seq AS rank"
+    " FROM \"{box}\" WHERE " MESSAGE_IS_HEAD " AND stream <> '') r"
+    " ON r.stream = k.stream AND coalesce(r.endpoint, k.endpoint) = k.endpoint GROUP BY k.key) h"
     " LEFT JOIN dead_letter d ON d.row_id = CASE WHEN h.id IS NULL OR h.due_at = " NEVER " THEN (SELECT"
-    " x.row_id FROM dead_letter x WHERE x.stream = k.stream AND x.box = '{box}' AND x.endpoint = k.endpoint"
-    " AND x.seq < min(k.first, coalesce(h.seq, k.first)) AND x.edited_as IS NULL ORDER BY x.seq LIMIT 1) END"
-    " WHERE d.row_id IS NOT NULL OR (h.id IS NOT NULL AND (k.held > 1 OR h.held_by IS NOT k.held_by))";
+    " x.row_id FROM dead_letter x WHERE x.stream = h.stream AND x.box = '{box}' AND x.endpoint IN (h.endpoint, '')"
+    " AND x.seq < min(h.first, coalesce(h.seq, h.first)) AND x.edited_as IS NULL ORDER BY x.seq LIMIT 1) END"
+    " WHERE d.row_id IS NOT NULL OR (h.id IS NOT NULL AND (h.held > 1 OR h.held_by IS NOT h.key))";
 
 static const char VIEW_ENDPOINTS[] =
     "CREATE VIEW endpoint_overview AS SELECT name, CASE WHEN paused_until > " NOW_US " THEN 'paused'"

@@ -248,7 +248,7 @@ static int head_take(const struct overview *o, struct stream_list *streams, pr_s
         return rc;
     struct stream_info head =
         stream_of_row(box, &m, surroundings_state(o->s, box, row, &m, m.destination), o->s->now_us);
-    return streams_add_head(streams, &head) == PR_OK ? PR_OK : no_memory(o);
+    return streams_add_head(streams, &head, &m) == PR_OK ? PR_OK : no_memory(o);
 }
 
 static int heads_read(const struct overview *o, struct stream_list *streams, pr_slice box)
@@ -292,6 +292,29 @@ static int held_count(const struct overview *o, pr_slice box, pr_slice key, uint
     return rc;
 }
 
+/* Columns from MESSAGE_COLUMN_COUNT on: the part's number, its cause, when it died, its endpoint. */
+static const char DEAD_HEADS[] =
+    "SELECT " MESSAGE_COLUMNS ", NULL, cause, died_at, endpoint FROM dead_letter WHERE stream = ?1 AND box = ?2"
+    " AND endpoint IN (?3, '') AND seq < ?4 AND edited_as IS NULL ORDER BY seq";
+
+/* The first that they wait for, in the scratch arena.  Outcome PR_UNKNOWN: none; the head was delivered just now, and they go
+ * on by themselves. */
+static int dead_head_find(const struct overview *o, const struct stream_list *streams, const struct stream_info *held,
+                          sqlite3_stmt *statement, struct arena *scratch, struct pr_message *ret)
+{
+    uint64_t row;
+    const char *bad;
+    int rc;
+    while ((rc = conn_step(o->conn, statement, o->reterr)) > 0) {
+        arena_reset(scratch);
+        rc = message_decode(statement, scratch, o->s->payload_max, ret, &row, &bad, o->reterr);
+        if (rc != PR_OK ||
+            stream_waits_for_letter(streams, held, column_slice(statement, MESSAGE_COLUMN_COUNT + 2), ret))
+            return rc;
+    }
+    return rc < 0 ? rc : PR_UNKNOWN;
+}
+
 /* Strict streams wait behind a dead letter: before the head that is in the box, where there is one. */
 static int dead_head_read(const struct overview *o, struct stream_list *streams,
                           const struct stream_info *stream, struct stream_info *in_box, int64_t before_seq)
@@ -299,23 +322,16 @@ static int dead_head_read(const struct overview *o, struct stream_list *streams,
     if (in_box != NULL)
         before_seq = min64(before_seq, in_box->head_seq);
     struct arena scratch;
+    struct pr_message m;
     sqlite3_stmt *statement;
     int rc = conn_bind(
-        o->conn,
-        "SELECT " MESSAGE_COLUMNS ", NULL, cause, died_at FROM dead_letter WHERE stream = ?1 AND box = ?2"
-        " AND endpoint = ?3 AND seq < ?4 AND edited_as IS NULL ORDER BY seq LIMIT 1",
-        NO_BOX,
+        o->conn, DEAD_HEADS, NO_BOX,
         VALUES(V_TEXT(stream->stream), V_TEXT(stream->box), V_TEXT(stream->endpoint), V_INT(before_seq)),
         &statement, o->reterr);
-    if (rc == PR_OK)
-        rc = conn_step(o->conn, statement, o->reterr);
-    if (rc <= 0) /* none: the head was delivered just now, and they go on by themselves */
+    if (rc != PR_OK)
         return rc;
-    struct pr_message m;
-    uint64_t row;
-    const char *bad;
     arena_init(&scratch, SCRATCH_BYTES);
-    rc = message_decode(statement, &scratch, o->s->payload_max, &m, &row, &bad, o->reterr);
+    rc = dead_head_find(o, streams, stream, statement, &scratch, &m);
     if (rc == PR_OK) {
         struct stream_info head = stream_of_row(stream->box, &m, STATE_DEAD, o->s->now_us);
         head.endpoint = stream->endpoint;
@@ -328,7 +344,7 @@ static int dead_head_read(const struct overview *o, struct stream_list *streams,
     }
     sqlite3_reset(statement);
     arena_fini(&scratch);
-    return rc;
+    return rc < 0 ? rc : PR_OK;
 }
 
 static int key_take(const struct overview *o, struct stream_list *streams, pr_slice box, pr_slice key,
@@ -343,7 +359,9 @@ static int key_take(const struct overview *o, struct stream_list *streams, pr_sl
         return streams_add(streams, &stream) != NULL ? PR_OK : no_memory(o);
     }
     int rc = held_count(o, box, key, &stream.waiting, &first_seq);
-    struct stream_info *head = rc == PR_OK ? streams_find(streams, box, stream.endpoint, stream.stream) : NULL;
+    struct stream_info *head = NULL;
+    if (rc == PR_OK && streams_find(streams, &stream, &head) != PR_OK)
+        return no_memory(o);
     if (head != NULL)
         stream_set_waiting(head, stream.waiting);
     if (rc != PR_OK || !stream_may_wait_for_dead(streams, head))

@@ -1,0 +1,1 @@
+-- Views are made anew with every version: blocked_streams knows heads that never had an endpoint.
