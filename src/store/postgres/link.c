@@ -27,6 +27,13 @@ struct statement {
     bool        prepared;
 };
 
+static void batch_clear(struct link *link)
+{
+    link->sent = false;
+    link->step_count = link->steps_taken = 0;
+    link->tail_at = SIZE_MAX;
+}
+
 struct link *link_new(const struct place *place, enum link_use use, struct log *log)
 {
     struct link *link = calloc(1, sizeof(*link));
@@ -36,6 +43,7 @@ struct link *link_new(const struct place *place, enum link_use use, struct log *
     link->use = use;
     link->log = log;
     link->lock_timeout_us = LOCK_TIMEOUT_MAX_US;
+    batch_clear(link);
     return link;
 }
 
@@ -56,7 +64,7 @@ void link_down(struct link *link)
         PQfinish(link->pg);
     link->pg = NULL;
     link->in_tx = false;
-    link->step_count = 0;
+    batch_clear(link);
     for (size_t i = 0; i < link->statement_count; i++)
         link->statements[i]->prepared = false;
     for (size_t i = 0; i < LINK_TEXTS; i++)
@@ -209,6 +217,7 @@ static void statement_send(struct link *link, struct statement *s, const struct 
 
 static bool link_can_add(struct link *link)
 {
+    link_settle(link);
     if (link->add_failed == PR_OK && (link->pg == NULL || (link->step_count == 0 && !PQenterPipelineMode(link->pg))))
         link->add_failed = PR_ESTORE;
     return link->add_failed == PR_OK;
@@ -297,21 +306,40 @@ void link_add_commit(struct link *link)
     link_add_plain(link, "COMMIT", true);
 }
 
+/* The server would keep its answers until it has enough of them, or until the batch is over. */
+void link_add_tail(struct link *link)
+{
+    if (!link_can_add(link))
+        return;
+    ASSERT(link->tail_at == SIZE_MAX);
+    link->tail_at = link->step_count;
+    if (link->step_count > 0 && !PQsendFlushRequest(link->pg))
+        link->add_failed = PR_ESTORE;
+}
+
 /* ---- Answers -------------------------------------------------------------------------------- */
 
-static int result_keep(struct link *link, PGresult *result, PGresult **ret, struct pr_error *reterr)
+int link_keep(struct link *link, PGresult *result, struct pr_error *reterr)
 {
-    if (ret == NULL) {
-        PQclear(result);
-        return PR_OK;
-    }
     if (!list_grow((void **)&link->results, link->result_count, &link->result_room, sizeof(result))) {
         PQclear(result);
         return error_set(reterr, PR_ENOMEM, "no memory for a result");
     }
     link->results[link->result_count++] = result;
-    *ret = result;
     return PR_OK;
+}
+
+/* That of a tail is the caller's. */
+static int result_give(struct link *link, PGresult *result, PGresult **ret, struct pr_error *reterr)
+{
+    int rc = PR_OK;
+    if (ret == NULL)
+        PQclear(result);
+    else if (link->steps_taken < link->tail_at)
+        rc = link_keep(link, result, reterr);
+    if (ret != NULL && rc == PR_OK)
+        *ret = result;
+    return rc;
 }
 
 /* The answer to one step; *rc becomes the first fault. */
@@ -328,7 +356,7 @@ static void step_take(struct link *link, const struct step *step, PGresult *resu
     if (step->prepares != NULL && !done)
         step->prepares->prepared = false;
     if (done && !rolled_back && *rc == PR_OK) {
-        *rc = result_keep(link, result, step->ret, reterr);
+        *rc = result_give(link, result, step->ret, reterr);
         return;
     }
     if (rolled_back && *rc == PR_OK)
@@ -368,26 +396,47 @@ static void answer_await(struct link *link)
     }
 }
 
-/* Behind each step there is a NULL, and the synchronization point behind all of them. */
-static int answers_take(struct link *link, struct pr_error *reterr)
+/* Those before `upto`; behind each there is a NULL.  *rc becomes the first fault.  False: the connection is lost. */
+static bool answers_take(struct link *link, size_t upto, int *rc, struct pr_error *reterr)
 {
-    int rc = PR_OK;
-    for (size_t i = 0; i < link->step_count; i++) {
+    for (; link->steps_taken < upto; link->steps_taken++) {
         answer_await(link);
         PGresult *result = PQgetResult(link->pg);
-        if (result == NULL)
-            return link_lost(link, reterr);
-        step_take(link, &link->steps[i], result, &rc, reterr);
-        PGresult *end = PQgetResult(link->pg);
+        if (result != NULL)
+            step_take(link, &link->steps[link->steps_taken], result, rc, reterr);
+        PGresult *end = result != NULL ? PQgetResult(link->pg) : NULL;
         PQclear(end);
-        if (PQstatus(link->pg) != CONNECTION_OK)
-            return link_lost(link, reterr);
+        if (result == NULL || PQstatus(link->pg) != CONNECTION_OK) {
+            *rc = link_lost(link, reterr);
+            return false;
+        }
     }
+    return true;
+}
+
+/* The synchronization point behind all of them. */
+static bool batch_end(struct link *link, int *rc, struct pr_error *reterr)
+{
     PGresult *sync = PQgetResult(link->pg);
     bool      in_sync = PQresultStatus(sync) == PGRES_PIPELINE_SYNC;
     PQclear(sync);
-    if (!in_sync || !PQexitPipelineMode(link->pg))
-        return link_lost(link, reterr);
+    if (!in_sync || !PQexitPipelineMode(link->pg)) {
+        *rc = link_lost(link, reterr);
+        return false;
+    }
+    batch_clear(link);
+    return true;
+}
+
+/* All that is left, and what its faults mean for the connection. */
+static int rest_take(struct link *link, int rc, struct pr_error *reterr)
+{
+    if (!answers_take(link, link->step_count, &rc, reterr) || !batch_end(link, &rc, reterr))
+        return rc;
+    if (strcmp(link->state, "26000") == 0 || strcmp(link->state, "42P05") == 0)
+        link->pooled = true; /* somebody hands out other server connections: names mean nothing there */
+    if (strcmp(link->state, STALE_PLAN) == 0)
+        link_down(link);
     return rc;
 }
 
@@ -404,7 +453,7 @@ static int add_fault(struct link *link, struct pr_error *reterr)
     return rc;
 }
 
-int link_run(struct link *link, struct pr_error *reterr)
+int link_send(struct link *link, struct pr_error *reterr)
 {
     link->state[0] = '\0';
     if (link->add_failed == PR_OK && link->step_count > 0 && !PQpipelineSync(link->pg))
@@ -414,17 +463,38 @@ int link_run(struct link *link, struct pr_error *reterr)
         link->add_failed = PR_OK;
         return rc;
     }
-    if (link->step_count == 0)
-        return PR_OK;
-    for (size_t i = 0; i < link->step_count; i++)
+    link->sent = link->step_count > 0;
+    for (size_t i = 0; i < min_size(link->step_count, link->tail_at); i++)
         link->committing |= link->steps[i].commits;
-    int rc = answers_take(link, reterr);
-    link->step_count = 0;
-    if (strcmp(link->state, "26000") == 0 || strcmp(link->state, "42P05") == 0)
-        link->pooled = true; /* somebody hands out other server connections: names mean nothing there */
-    if (strcmp(link->state, STALE_PLAN) == 0)
-        link_down(link);
-    return rc;
+    return PR_OK;
+}
+
+int link_take(struct link *link, struct pr_error *reterr)
+{
+    int rc = PR_OK;
+    if (!link->sent)
+        return PR_OK;
+    if (!answers_take(link, min_size(link->step_count, link->tail_at), &rc, reterr))
+        return rc;
+    bool stays = rc == PR_OK && link->tail_at != SIZE_MAX;
+    return stays ? PR_OK : rest_take(link, rc, reterr);
+}
+
+/* Whether the tail came or not: nothing else must suffer from it. */
+void link_settle(struct link *link)
+{
+    bool committing = link->committing;
+    if (!link->sent)
+        return;
+    (void)rest_take(link, PR_OK, NULL);
+    link->committing = committing;
+    link->in_tx = link->pg != NULL && PQtransactionStatus(link->pg) != PQTRANS_IDLE;
+}
+
+int link_run(struct link *link, struct pr_error *reterr)
+{
+    int rc = link_send(link, reterr);
+    return rc == PR_OK ? link_take(link, reterr) : rc;
 }
 
 int link_do(struct link *link, const char *sql, pr_slice box, const struct args *args, PGresult **ret,
@@ -436,6 +506,9 @@ int link_do(struct link *link, const char *sql, pr_slice box, const struct args 
 
 int link_script(struct link *link, const char *sql, struct pr_error *reterr)
 {
+    link_settle(link);
+    if (link->pg == NULL)
+        return error_set(reterr, PR_ESTORE, "the connection to the server was lost");
     PGresult *result = PQexec(link->pg, sql);
     bool      done = PQresultStatus(result) == PGRES_TUPLES_OK || PQresultStatus(result) == PGRES_COMMAND_OK ||
                 PQresultStatus(result) == PGRES_EMPTY_QUERY;
@@ -448,6 +521,7 @@ int link_script(struct link *link, const char *sql, struct pr_error *reterr)
 
 void link_rollback(struct link *link)
 {
+    link_settle(link);
     if (!link->in_tx)
         return;
     link->in_tx = false;

@@ -13,6 +13,15 @@
  * Results belong to the link until link_forget().  A statement that fails ends the
  * others of its batch, and the transaction must be rolled back.
  *
+ * A batch may have a tail: the server goes on with it while we do something else.
+ *
+ *     link_add_tail(link);                           what is added behind it is left on its way
+ *     link_add(link, SQL_THREE, box, &args3, &three);
+ *     rc = link_run(link, reterr);                   one and two, as above
+ *     link_settle(link);                             three is set, and the caller's; or it stays as it was
+ *
+ * Whatever uses the link next settles it first.
+ *
  * Threads: one at a time. */
 #ifndef STORE_POSTGRES_LINK_H
 #define STORE_POSTGRES_LINK_H
@@ -70,7 +79,9 @@ struct link {
         PGresult        **ret;
         bool              commits;
     } steps[LINK_STEPS_MAX];
-    size_t    step_count;
+    size_t    step_count, steps_taken;
+    size_t    tail_at;              /* the first step of the tail; SIZE_MAX: none */
+    bool      sent;                 /* steps from steps_taken on are on their way */
     int       add_failed;           /* a fault of link_add(), told by link_run() */
     PGresult **results;             /* kept until link_forget() */
     size_t     result_count, result_room;
@@ -94,6 +105,13 @@ void link_add(struct link *link, const char *sql, pr_slice box, const struct arg
 /* The same for a text that was made of parts. */
 void link_add_text(struct link *link, const char *text, const struct args *args, PGresult **ret);
 PR_MUST_CHECK int link_run(struct link *link, struct pr_error *reterr);
+/* The same in two steps; nothing may be added in between.  After a fault of link_send() there is nothing to take. */
+PR_MUST_CHECK int link_send(struct link *link, struct pr_error *reterr);
+PR_MUST_CHECK int link_take(struct link *link, struct pr_error *reterr);
+void link_add_tail(struct link *link); /* once in a batch */
+void link_settle(struct link *link);
+/* A result is the link's from now on.  Fault PR_ENOMEM: it was cleared. */
+PR_MUST_CHECK int link_keep(struct link *link, PGresult *result, struct pr_error *reterr);
 /* {schema}, {box}, {box_seq} as quoted names and {box_name} as a text; malloc'ed, NULL: no memory. */
 char *pg_sql_expand(const char *sql, pr_slice schema, pr_slice box);
 
