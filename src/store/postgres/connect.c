@@ -128,7 +128,6 @@ static bool is_alive(PGconn *pg)
 int link_ensure(struct link *link, struct pr_error *reterr)
 {
     int64_t now_us = clock_mono_us(clock_system());
-    link_settle(link);
     link->committing = false;
     if (link->pg != NULL && is_alive(link->pg)) {
         link_rollback(link);

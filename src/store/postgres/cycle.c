@@ -140,6 +140,11 @@ static int run_plain(struct cycle_run *run)
 {
     run->session->plain_left--;
     run->plain = run->has_round = true;
+    run->uses_ahead = pg_ahead_fits(run);
+    if (!run->uses_ahead)
+        pg_ahead_drop(run->session);
+    else if (!run->link->pooled)
+        link_go_behind(run->link); /* the server has always something to do */
     link_add_begin(run->link);
     pg_lease_add_reads(run, true);
     pg_notices_add(run);

@@ -403,11 +403,12 @@ static int fresh_ask_again(struct fresh *f)
 
 void pg_ahead_drop(struct pg_session *session)
 {
-    link_settle(session->link);
-    if (session->ahead == NULL)
+    if (session->ahead == NULL || !session->ahead->ahead)
         return;
+    link_settle(session->link);
     PQclear(session->ahead->result);
     session->ahead->result = NULL;
+    session->ahead->ahead = false;
 }
 
 void pg_ahead_free(struct pg_session *session)
@@ -443,11 +444,12 @@ static bool ahead_plan(const struct fresh *f)
     if (ahead == NULL)
         return false;
     ASSERT(ahead->result == NULL);
-    *ahead = (struct fresh){ .run = f->run, .ahead = true, .round = session->round, .owned = f->run->lanes, .large = f->large,
+    *ahead = (struct fresh){ .run = f->run, .round = session->round, .owned = f->run->lanes, .large = f->large,
                              .payload_max = f->run->cycle->payload_max };
     for (unsigned lane = 0; lane < LANE_COUNT; lane++)
         if ((ahead->owned & lane_bit(lane)) && !ahead_lane(f, lane, &ahead->lanes[lane]))
             return false;
+    ahead->ahead = true;
     return true;
 }
 
@@ -458,37 +460,29 @@ static bool ahead_pays(const struct fresh *f)
     return session->strikes >= STRIKES_MIN && session->plain_left > 0 && f->more && f->rows > 0;
 }
 
-void pg_ahead_add(struct cycle_run *run)
+int pg_ahead_start(struct cycle_run *run)
 {
     struct link *link = run->link;
-    if (!ahead_pays(run->fresh) || !ahead_plan(run->fresh))
-        return;
-    link_add_tail(link);
+    if (link_is_left(link) || !link_is_up(link) || !ahead_pays(run->fresh) || !ahead_plan(run->fresh))
+        return PR_OK;
     if (link->pooled)
         link_add_begin(link); /* with our settings */
     fresh_ask(run->session->ahead);
     if (link->pooled)
         link_add_commit(link);
+    return link_leave(link, NULL);
 }
 
-int pg_ahead_start(struct cycle_run *run)
-{
-    if (run->link->sent || !link_is_up(run->link))
-        return PR_OK;
-    pg_ahead_add(run);
-    return link_send(run->link, NULL);
-}
-
-/* Is it what this cycle would ask?  One that wants much more asks for itself. */
-static bool ahead_fits(const struct cycle_run *run)
+/* One that wants much more asks for itself. */
+bool pg_ahead_fits(const struct cycle_run *run)
 {
     const struct pg_session *session = run->session;
     const struct fresh      *ahead = session->ahead;
     const struct cycle      *c = run->cycle;
     struct scan_range        ranges[SCAN_RANGES_MAX];
-    if (!run->plain || ahead == NULL || ahead->result == NULL || ahead->round != session->round ||
-        ahead->owned != run->lanes || ahead->payload_max != c->payload_max || c->notice_after == 0 ||
-        c->fresh_rows / 2 > ahead->rows_max || c->fresh_bytes / 2 > ahead->bytes_max)
+    if (ahead == NULL || !ahead->ahead || ahead->round != session->round || ahead->owned != run->lanes ||
+        ahead->payload_max != c->payload_max || c->notice_after == 0 || c->fresh_rows / 2 > ahead->rows_max ||
+        c->fresh_bytes / 2 > ahead->bytes_max)
         return false;
     for (unsigned lane = 0; lane < LANE_COUNT; lane++)
         if ((run->lanes & lane_bit(lane)) && (scan_ranges(session->scan, lane, ranges) != 1 ||
@@ -497,26 +491,22 @@ static bool ahead_fits(const struct cycle_run *run)
     return true;
 }
 
-/* The session's own one is free for the next. */
-static bool ahead_use(struct fresh *f, struct cycle_run *run)
+/* It has come, or will come any moment; the session's own one is free for the next. */
+static int ahead_take(struct fresh *f)
 {
-    struct pg_session *session = run->session;
-    if (!ahead_fits(run)) {
-        pg_ahead_drop(session);
-        return false;
-    }
-    *f = *session->ahead;
+    struct pg_session *session = f->run->session;
+    link_settle(f->run->link);
+    f->result = session->ahead->result;
     session->ahead->result = NULL;
-    f->run = run;
-    f->rows_max = min_size(f->rows_max, run->cycle->fresh_rows);
-    f->bytes_max = min_size(f->bytes_max, run->cycle->fresh_bytes);
-    if (link_keep(run->link, f->result, NULL) != PR_OK || fresh_count(f) != PR_OK)
-        return false;
-    fresh_look(f); /* the same ranges; their snapshots are there */
-    if (fresh_judge(f) && !f->cut)
+    session->ahead->ahead = false;
+    if (f->result == NULL || link_keep(f->run->link, f->result, NULL) != PR_OK)
+        return PR_ESTORE;
+    int rc = fresh_count(f);
+    if (rc == PR_OK && fresh_judge(f) && !f->cut)
         fresh_widen(f);
-    fresh_adapt(f);
-    return true;
+    if (rc == PR_OK)
+        fresh_adapt(f);
+    return rc;
 }
 
 /* ---- From beginning to end ------------------------------------------------------------------------ */
@@ -526,31 +516,44 @@ struct fresh *pg_fresh_add(struct cycle_run *run)
     struct pg_session *session = run->session;
     struct fresh      *f = arena_zalloc(&session->arena, sizeof(*f));
     fresh_start(session, run->lanes, run->cycle->restart_lanes);
-    if (f == NULL || ahead_use(f, run))
-        return f;
-    *f = (struct fresh){ .run = run };
+    if (f == NULL)
+        return NULL;
+    if (run->uses_ahead)
+        *f = *session->ahead;
+    f->run = run;
     if (!run->has_round || run->lanes == 0)
         return f;
+    fresh_look(f);
+    if (f->ahead) {
+        f->rows_max = min_size(f->rows_max, run->cycle->fresh_rows);
+        f->bytes_max = min_size(f->bytes_max, run->cycle->fresh_bytes);
+        return f;
+    }
     f->large = session->row_bytes == 0 || session->row_bytes >= LARGE_BYTES ||
                run->cycle->fresh_bytes / LARGE_BYTES < run->cycle->fresh_rows;
     for (unsigned lane = 0; lane < LANE_COUNT; lane++)
         session->lane_rows[lane] = max_size(session->lane_rows[lane], lane_share(run));
-    fresh_look(f);
     fresh_ask(f);
     return f;
 }
 
 void pg_fresh_prepare(struct fresh *f)
 {
-    f->failed = f->ahead ? fresh_reply_rows(f) : PR_OK;
+    if (!f->ahead)
+        return;
+    f->failed = ahead_take(f);
+    if (f->failed == PR_OK && !f->run->link->pooled)
+        f->failed = pg_ahead_start(f->run);
+    if (f->failed == PR_OK)
+        f->failed = fresh_reply_rows(f);
 }
 
-/* Did operators do anything since it was read?  What they did is seen by who asks now. */
+/* Did it come, and did operators do nothing since it was read?  What they did is seen by who asks now. */
 static int ahead_confirm(struct fresh *f)
 {
     struct cycle_reply *reply = &f->run->session->reply;
-    if (reply->notice_last == f->run->cycle->notice_after)
-        return f->failed;
+    if (f->failed == PR_OK && reply->notice_last == f->run->cycle->notice_after)
+        return PR_OK;
     reply->row_count = 0;
     f->ahead = false;
     pg_ahead_drop(f->run->session);
@@ -561,7 +564,7 @@ int pg_fresh_take(struct fresh *f)
 {
     int rc = PR_OK;
     f->run->session->reply.fresh_end = true;
-    if (f->result == NULL)
+    if (f->result == NULL && !f->ahead)
         return PR_OK;
     rc = f->ahead ? ahead_confirm(f) : fresh_count(f);
     if (rc == PR_OK && !f->ahead && fresh_judge(f) && !f->cut) { /* there is room for more than was asked for */

@@ -27,11 +27,11 @@ struct statement {
     bool        prepared;
 };
 
-static void batch_clear(struct link *link)
+static void steps_clear(struct link *link)
 {
-    link->sent = false;
-    link->step_count = link->steps_taken = 0;
-    link->tail_at = SIZE_MAX;
+    link->step_count = link->steps_sent = link->steps_taken = 0;
+    link->batch_at = link->batch_end = 0;
+    link->goes_behind = false;
 }
 
 struct link *link_new(const struct place *place, enum link_use use, struct log *log)
@@ -43,7 +43,6 @@ struct link *link_new(const struct place *place, enum link_use use, struct log *
     link->use = use;
     link->log = log;
     link->lock_timeout_us = LOCK_TIMEOUT_MAX_US;
-    batch_clear(link);
     return link;
 }
 
@@ -64,7 +63,7 @@ void link_down(struct link *link)
         PQfinish(link->pg);
     link->pg = NULL;
     link->in_tx = false;
-    batch_clear(link);
+    steps_clear(link);
     for (size_t i = 0; i < link->statement_count; i++)
         link->statements[i]->prepared = false;
     for (size_t i = 0; i < LINK_TEXTS; i++)
@@ -217,7 +216,8 @@ static void statement_send(struct link *link, struct statement *s, const struct 
 
 static bool link_can_add(struct link *link)
 {
-    link_settle(link);
+    if (!link->goes_behind)
+        link_settle(link);
     if (link->add_failed == PR_OK && (link->pg == NULL || (link->step_count == 0 && !PQenterPipelineMode(link->pg))))
         link->add_failed = PR_ESTORE;
     return link->add_failed == PR_OK;
@@ -306,17 +306,6 @@ void link_add_commit(struct link *link)
     link_add_plain(link, "COMMIT", true);
 }
 
-/* The server would keep its answers until it has enough of them, or until the batch is over. */
-void link_add_tail(struct link *link)
-{
-    if (!link_can_add(link))
-        return;
-    ASSERT(link->tail_at == SIZE_MAX);
-    link->tail_at = link->step_count;
-    if (link->step_count > 0 && !PQsendFlushRequest(link->pg))
-        link->add_failed = PR_ESTORE;
-}
-
 /* ---- Answers -------------------------------------------------------------------------------- */
 
 int link_keep(struct link *link, PGresult *result, struct pr_error *reterr)
@@ -329,16 +318,16 @@ int link_keep(struct link *link, PGresult *result, struct pr_error *reterr)
     return PR_OK;
 }
 
-/* That of a tail is the caller's. */
-static int result_give(struct link *link, PGresult *result, PGresult **ret, struct pr_error *reterr)
+/* That of one that was left is the caller's. */
+static int result_give(struct link *link, PGresult *result, const struct step *step, struct pr_error *reterr)
 {
     int rc = PR_OK;
-    if (ret == NULL)
+    if (step->ret == NULL)
         PQclear(result);
-    else if (link->steps_taken < link->tail_at)
+    else if (!step->left)
         rc = link_keep(link, result, reterr);
-    if (ret != NULL && rc == PR_OK)
-        *ret = result;
+    if (step->ret != NULL && rc == PR_OK)
+        *step->ret = result;
     return rc;
 }
 
@@ -349,14 +338,15 @@ static void step_take(struct link *link, const struct step *step, PGresult *resu
     bool           done = status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK;
     bool           rolled_back = step->commits && done && strcmp(PQcmdStatus(result), "COMMIT") != 0;
 
-    if (step->commits && (done || status == PGRES_PIPELINE_ABORTED || PQstatus(link->pg) == CONNECTION_OK)) {
+    if (step->commits && !step->left &&
+        (done || status == PGRES_PIPELINE_ABORTED || PQstatus(link->pg) == CONNECTION_OK)) {
         link->committing = false;
         link->in_tx = link->in_tx && !done;
     }
     if (step->prepares != NULL && !done)
         step->prepares->prepared = false;
     if (done && !rolled_back && *rc == PR_OK) {
-        *rc = result_give(link, result, step->ret, reterr);
+        *rc = result_give(link, result, step, reterr);
         return;
     }
     if (rolled_back && *rc == PR_OK)
@@ -396,48 +386,50 @@ static void answer_await(struct link *link)
     }
 }
 
-/* Those before `upto`; behind each there is a NULL.  *rc becomes the first fault.  False: the connection is lost. */
-static bool answers_take(struct link *link, size_t upto, int *rc, struct pr_error *reterr)
+/* Behind each step there is a NULL, except behind a synchronization point. */
+static bool answer_take(struct link *link, const struct step *step, int *rc, struct pr_error *reterr)
 {
-    for (; link->steps_taken < upto; link->steps_taken++) {
-        answer_await(link);
-        PGresult *result = PQgetResult(link->pg);
-        if (result != NULL)
-            step_take(link, &link->steps[link->steps_taken], result, rc, reterr);
-        PGresult *end = result != NULL ? PQgetResult(link->pg) : NULL;
-        PQclear(end);
-        if (result == NULL || PQstatus(link->pg) != CONNECTION_OK) {
-            *rc = link_lost(link, reterr);
-            return false;
-        }
+    answer_await(link);
+    PGresult *result = PQgetResult(link->pg);
+    if (step->syncs) {
+        bool in_sync = PQresultStatus(result) == PGRES_PIPELINE_SYNC;
+        PQclear(result);
+        return in_sync;
     }
-    return true;
-}
-
-/* The synchronization point behind all of them. */
-static bool batch_end(struct link *link, int *rc, struct pr_error *reterr)
-{
-    PGresult *sync = PQgetResult(link->pg);
-    bool      in_sync = PQresultStatus(sync) == PGRES_PIPELINE_SYNC;
-    PQclear(sync);
-    if (!in_sync || !PQexitPipelineMode(link->pg)) {
-        *rc = link_lost(link, reterr);
+    if (result == NULL)
         return false;
-    }
-    batch_clear(link);
-    return true;
+    step_take(link, step, result, rc, reterr);
+    PQclear(PQgetResult(link->pg));
+    return PQstatus(link->pg) == CONNECTION_OK;
 }
 
-/* All that is left, and what its faults mean for the connection. */
-static int rest_take(struct link *link, int rc, struct pr_error *reterr)
+/* Those before `upto`; then what faults mean for the connection. */
+static int answers_take(struct link *link, size_t upto, struct pr_error *reterr)
 {
-    if (!answers_take(link, link->step_count, &rc, reterr) || !batch_end(link, &rc, reterr))
-        return rc;
+    int rc = PR_OK;
+    while (link->steps_taken < upto)
+        if (!answer_take(link, &link->steps[link->steps_taken++], &rc, reterr))
+            return link_lost(link, reterr);
+    if (link->steps_taken == link->step_count) {
+        steps_clear(link);
+        if (!PQexitPipelineMode(link->pg))
+            return link_lost(link, reterr);
+    }
     if (strcmp(link->state, "26000") == 0 || strcmp(link->state, "42P05") == 0)
         link->pooled = true; /* somebody hands out other server connections: names mean nothing there */
     if (strcmp(link->state, STALE_PLAN) == 0)
         link_down(link);
     return rc;
+}
+
+/* Those that are taken make room for more. */
+static void steps_shift(struct link *link)
+{
+    size_t taken = link->steps_taken;
+    memmove(link->steps, link->steps + taken, (link->step_count - taken) * sizeof(link->steps[0]));
+    link->step_count -= taken;
+    link->steps_sent -= taken;
+    link->steps_taken = link->batch_at = link->batch_end = 0;
 }
 
 static int add_fault(struct link *link, struct pr_error *reterr)
@@ -453,42 +445,83 @@ static int add_fault(struct link *link, struct pr_error *reterr)
     return rc;
 }
 
-int link_send(struct link *link, struct pr_error *reterr)
+static int steps_send(struct link *link, struct pr_error *reterr)
 {
+    bool any = link->step_count > link->steps_sent;
     link->state[0] = '\0';
-    if (link->add_failed == PR_OK && link->step_count > 0 && !PQpipelineSync(link->pg))
+    if (link->add_failed == PR_OK && any && !PQpipelineSync(link->pg))
         link->add_failed = PR_ESTORE;
     if (link->add_failed != PR_OK) {
         int rc = add_fault(link, reterr);
         link->add_failed = PR_OK;
         return rc;
     }
-    link->sent = link->step_count > 0;
-    for (size_t i = 0; i < min_size(link->step_count, link->tail_at); i++)
+    if (any) {
+        step_add(link, NULL, NULL, false);
+        link->steps[link->step_count - 1].syncs = true;
+    }
+    return PR_OK;
+}
+
+int link_send(struct link *link, struct pr_error *reterr)
+{
+    int rc = steps_send(link, reterr);
+    link->waits = rc == PR_OK && link->steps_sent < link->step_count;
+    if (!link->waits)
+        return rc;
+    link->batch_at = link->steps_sent;
+    link->batch_end = link->steps_sent = link->step_count;
+    for (size_t i = link->batch_at; i < link->batch_end; i++)
         link->committing |= link->steps[i].commits;
     return PR_OK;
 }
 
-int link_take(struct link *link, struct pr_error *reterr)
+int link_leave(struct link *link, struct pr_error *reterr)
 {
-    int rc = PR_OK;
-    if (!link->sent)
-        return PR_OK;
-    if (!answers_take(link, min_size(link->step_count, link->tail_at), &rc, reterr))
-        return rc;
-    bool stays = rc == PR_OK && link->tail_at != SIZE_MAX;
-    return stays ? PR_OK : rest_take(link, rc, reterr);
+    int rc = steps_send(link, reterr);
+    for (; rc == PR_OK && link->steps_sent < link->step_count; link->steps_sent++)
+        link->steps[link->steps_sent].left = true;
+    return rc;
 }
 
-/* Whether the tail came or not: nothing else must suffer from it. */
+bool link_is_left(const struct link *link)
+{
+    return link->steps_taken < link->steps_sent && link->batch_at == link->batch_end;
+}
+
+/* Whether it came or not: nothing else must suffer from it. */
 void link_settle(struct link *link)
 {
-    bool committing = link->committing;
-    if (!link->sent)
+    char state[SQL_STATE_SIZE];
+    bool waiting = link->batch_at < link->batch_end;
+    size_t upto = waiting ? link->batch_at : link->steps_sent;
+    if (link->steps_taken >= upto)
         return;
-    (void)rest_take(link, PR_OK, NULL);
-    link->committing = committing;
-    link->in_tx = link->pg != NULL && PQtransactionStatus(link->pg) != PQTRANS_IDLE;
+    memcpy(state, link->state, sizeof(state));
+    link->state[0] = '\0';
+    (void)answers_take(link, upto, NULL);
+    memcpy(link->state, state, sizeof(state));
+    if (!waiting)
+        link->in_tx = link->pg != NULL && PQtransactionStatus(link->pg) != PQTRANS_IDLE;
+}
+
+int link_take(struct link *link, struct pr_error *reterr)
+{
+    bool waits = link->waits;
+    link->goes_behind = link->waits = false;
+    if (!waits)
+        return PR_OK;
+    link_settle(link);
+    if (link->pg == NULL)
+        return error_set(reterr, PR_ESTORE, "the connection to the server was lost");
+    int rc = answers_take(link, link->batch_end, reterr);
+    steps_shift(link);
+    return rc;
+}
+
+void link_go_behind(struct link *link)
+{
+    link->goes_behind = true;
 }
 
 int link_run(struct link *link, struct pr_error *reterr)
@@ -521,7 +554,8 @@ int link_script(struct link *link, const char *sql, struct pr_error *reterr)
 
 void link_rollback(struct link *link)
 {
-    link_settle(link);
+    if (link->in_tx)
+        link_settle(link);
     if (!link->in_tx)
         return;
     link->in_tx = false;

@@ -175,6 +175,7 @@ struct cycle_run {
     bool                comes_back; /* effects go into this box: the round is taken behind them, to see them */
     bool                has_round;
     bool                plain;      /* all of it in one batch */
+    bool                uses_ahead; /* ... and its new rows were asked for in advance */
     struct fresh       *fresh;      /* in the arena */
     PGresult           *own, *pulse, *claims, *others, *last, *round, *mark, *control; /* of the first batch */
     PGresult           *written; /* our own row, when it was changed; no row in it: it is not ours any more */
@@ -214,8 +215,8 @@ void pg_fresh_settle(struct pg_session *session, const struct cycle *cycle);
 struct fresh *pg_fresh_add(struct cycle_run *run); /* NULL: no memory */
 void pg_fresh_prepare(struct fresh *fresh); /* while the server is at work */
 PR_MUST_CHECK int pg_fresh_take(struct fresh *fresh);
-void pg_ahead_add(struct cycle_run *run); /* to the batch, as its tail: what comes behind run->fresh, when it pays */
-PR_MUST_CHECK int pg_ahead_start(struct cycle_run *run); /* behind a cycle, unless it is on its way */
+PR_MUST_CHECK int pg_ahead_start(struct cycle_run *run); /* what comes behind run->fresh: when it pays, and once */
+bool pg_ahead_fits(const struct cycle_run *run);         /* it is what this cycle would ask */
 void pg_ahead_drop(struct pg_session *session);
 void pg_ahead_free(struct pg_session *session);
 void pg_sweep_start(struct pg_session *session); /* the first is some time from now */

@@ -288,7 +288,6 @@ static int reads_take(struct cycle_run *run, struct reads *reads)
 static int reads_commit(struct cycle_run *run)
 {
     link_add_commit(run->link);
-    pg_ahead_add(run);
     int rc = link_send(run->link, run->reterr);
     if (rc != PR_OK)
         return rc;
