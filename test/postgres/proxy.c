@@ -20,7 +20,7 @@ struct proxy {
     int       listener;
     pthread_t thread;
     int       cut;
-    unsigned  round_trips;
+    unsigned  round_trips, halves;
     bool      stop;
 };
 
@@ -86,8 +86,12 @@ static bool to_client(struct wire *w, char *data, size_t size)
 {
     static const char key[] = "server_version", ready[] = { 'Z', 0, 0, 0, 5 };
     char             *end = data + size;
-    for (char *at = data; (at = memmem(at, (size_t)(end - at), ready, sizeof(ready))) != NULL; at += sizeof(ready))
+    for (char *at = data; (at = memmem(at, (size_t)(end - at), ready, sizeof(ready))) != NULL;) {
+        at += sizeof(ready);
         __atomic_fetch_add(&w->proxy->round_trips, 1, __ATOMIC_SEQ_CST);
+        if (at < end && *at == 'T')
+            __atomic_fetch_add(&w->proxy->halves, 1, __ATOMIC_SEQ_CST);
+    }
     char *found = memmem(data, size, key, sizeof(key));
     if (found != NULL && take_cut(w->proxy, PROXY_OLD_SERVER))
         memcpy(found + sizeof(key), "13", 2);
@@ -191,6 +195,11 @@ void proxy_set(struct proxy *proxy, enum proxy_cut cut)
 unsigned proxy_round_trips(const struct proxy *proxy)
 {
     return __atomic_load_n(&proxy->round_trips, __ATOMIC_SEQ_CST);
+}
+
+unsigned proxy_halves(const struct proxy *proxy)
+{
+    return __atomic_load_n(&proxy->halves, __ATOMIC_SEQ_CST);
 }
 
 /* ---- In a test ---------------------------------------------------------------------- */

@@ -21,6 +21,8 @@ const char *proxy_folder(const struct proxy *proxy);
 void proxy_set(struct proxy *proxy, enum proxy_cut cut);
 /* How often the server has said that it is ready for more: once for each round trip. */
 unsigned proxy_round_trips(const struct proxy *proxy);
+/* How often in the middle of a transaction: whoever began it has waited for an answer. */
+unsigned proxy_halves(const struct proxy *proxy);
 
 /* The folder of the server's socket; skips the test when the server is not ours to break. */
 const char *server_folder(void);

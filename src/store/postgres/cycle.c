@@ -9,6 +9,7 @@
  *
  *     plain           BEGIN, our own row, the others, notices, receipt, tallies, deletion or failure,
  *                     reads of what the latest round has left, COMMIT
+ *     behind it       what comes behind the rows that this one tells, for the next one (fresh.c)
  *
  * The claim row is the key: (instance, number) can be inserted once.  A cycle whose COMMIT got
  * no answer is asked again with the same number; it then waits for the lock that the lost
@@ -124,11 +125,11 @@ static int run_inside(struct cycle_run *run)
 /* ---- All in one ------------------------------------------------------------------------------- */
 
 /* Does it only delete what was sent, and read more of the same? */
-static bool cycle_is_plain(struct cycle_run *run)
+static bool cycle_only_strikes(struct cycle_run *run)
 {
     const struct pg_session *session = run->session;
     const struct cycle      *c = run->cycle;
-    return session->plain_left > 0 && session->uncertain == 0 && !run->replayed && c->epoch != 0 &&
+    return session->uncertain == 0 && !run->replayed && c->epoch != 0 &&
            c->epoch == session->epoch && pr_id_equal(session->instance, c->instance) &&
            session->scanned_by == run->link->generation && session->pulse == session->scanned_by && c->fresh_rows > 0 &&
            c->restart_lanes == 0 && c->verdict_count > 0 && c->effect_count == 0 && c->pause_count == 0 &&
@@ -139,6 +140,11 @@ static int run_plain(struct cycle_run *run)
 {
     run->session->plain_left--;
     run->plain = run->has_round = true;
+    run->uses_ahead = pg_ahead_fits(run);
+    if (!run->uses_ahead)
+        pg_ahead_drop(run->session);
+    else if (!run->link->pooled)
+        link_go_behind(run->link); /* the server has always something to do */
     link_add_begin(run->link);
     pg_lease_add_reads(run, true);
     pg_notices_add(run);
@@ -182,6 +188,17 @@ static void plain_count(struct cycle_run *run)
 
 /* ----------------------------------------------------------------------------------------------- */
 
+static int run_it(struct cycle_run *run)
+{
+    struct pg_session *session = run->session;
+    bool               strikes = cycle_only_strikes(run);
+    session->strikes = strikes ? session->strikes + 1 : 0;
+    if (strikes && session->plain_left > 0)
+        return run_plain(run);
+    pg_ahead_drop(session);
+    return run_inside(run);
+}
+
 static int cycle_once(struct pg_session *session, const struct cycle *cycle, struct pr_error *reterr)
 {
     struct cycle_run run = {
@@ -201,10 +218,12 @@ static int cycle_once(struct pg_session *session, const struct cycle *cycle, str
     if (rc == PR_OK) /* so that a lease that is waiting can still be renewed */
         rc = link_lock_timeout(session->link, cycle->lease_us / 3, reterr);
     if (rc == PR_OK)
-        rc = cycle_is_plain(&run) ? run_plain(&run) : run_inside(&run);
+        rc = run_it(&run);
     if (rc == PR_OK) {
         session_remember(session, &run);
         plain_count(&run);
+        if (pg_ahead_start(&run) != PR_OK)
+            session->plain_left = 0; /* the connection is lost: the next one will say so */
     } else {
         session->plain_left = 0;
     }
@@ -263,6 +282,7 @@ void pg_session_close(void *self)
     pg_wait_close(session);
     link_free(session->link);
     scan_free(session->scan);
+    pg_ahead_free(session);
     for (size_t i = 0; i < SESSION_ARRAYS; i++)
         array_fini(&session->arrays[i]);
     batch_fini(&session->batch);

@@ -1,16 +1,10 @@
-/* New rows, through the scan (engine/scan.h).
+/* New rows, through the scan (engine/scan.h): what to ask, and what the answers mean.
  *
- * S1 wants a snapshot whose xmax is above the xid of everybody who had one when it was taken.
- * PostgreSQL's is not: its xmax is one above the last transaction that has ended, so those that
- * were begun later and still run are at or above it.  So we ask for the next xid, too, after the
- * snapshot was taken, and count those in between as running: none of them had ended by then.
- * age() tells the next xid without using one up, in a transaction that has none itself.  When
- * effects have come back into our own box, we do have one: then a row that is written in a
- * subtransaction right after the snapshot tells it (its xmin is a new xid).
- *
- * And S1 wants a last value that is not above what was drawn.  The column last_value of a sequence may be:
- * while nextval() writes its log record, the row holds the value that the log is told, 32 numbers
- * ahead, and a SELECT reads it without the lock.  pg_sequence_last_value() takes the lock. */
+ * While plain cycles follow each other (cycle.c), what the next one will ask is known as soon as this one knows which
+ * rows it tells: those behind them, as of the same round.  So it is asked in advance, and the server reads it
+ * while the engine works on what it was told.  It is one struct fresh that the session keeps.  Whoever uses it makes sure
+ * that the question is the same, that our own row is as it was, and that there is no notice: then no row can have changed
+ * since it was read.  (doc/adr/0049) */
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,111 +14,11 @@
 #include "store/postgres/postgres.h"
 
 #define LANE_ROWS_MORE 4
+#define STRIKES_MIN 2      /* cycles in a row that could be plain: so the next one will be, too */
 #define ROW_BYTES 200    /* beside the payload; as FRESH_LARGE has it */
 #define LARGE_BYTES 4096 /* rows of this size on average are looked at more closely */
 #define SNAPSHOTS_BYTES_MAX (16u << 20)
 #define RANGES_MAX (LANE_COUNT * SCAN_RANGES_MAX)
-#define XIDS_BETWEEN_MAX (1u << 16) /* more are subtransactions of somebody: see round_shorten() */
-
-/* ---- The round -------------------------------------------------------------------------------- */
-
-static const char LAST[] = "SELECT coalesce(pg_sequence_last_value(tableoid), 0) FROM {box_seq}"; /* NULL: none was drawn */
-
-static const char ROUND[] =
-    "SELECT pg_current_snapshot()::text, age(pg_snapshot_xmax(pg_current_snapshot())::xid),"
-    " pg_postmaster_start_time(), pg_current_xact_id_if_assigned()::text";
-
-void pg_round_add(struct cycle_run *run)
-{
-    link_add(run->link, LAST, run->session->box, NULL, &run->last);
-    link_add(run->link, ROUND, NO_BOX, NULL, &run->round);
-}
-
-/* "xmin:xmax:xid,xid", and the xids between xmax and next; without own.  Outcome 1: these are too
- * many. */
-static int snapshot_read(struct cycle_run *run, uint64_t own, struct snapshot *ret)
-{
-    pr_slice text = field_slice(run->round, 0, 0);
-    char    *at = arena_alloc(&run->session->arena, text.size + 1);
-    size_t   room = 0;
-    if (at == NULL)
-        return PR_ENOMEM;
-    memcpy(at, text.data, text.size);
-    at[text.size] = '\0';
-    for (size_t i = 0; i < text.size; i++)
-        room += at[i] == ',' || at[i] == ':';
-    uint64_t xmin = strtoull(at, &at, 10);
-    uint64_t xmax = strtoull(at + 1, &at, 10);
-    uint64_t next = xmax + (uint64_t)field_int(run->round, 0, 1);
-    if (own != 0) /* the mark's 32 bits, above our own */
-        next = own + (uint32_t)((uint32_t)field_i64(run->mark, 0, 0) - (uint32_t)own);
-    if (next < xmax || next - xmax > XIDS_BETWEEN_MAX)
-        return 1;
-    uint64_t *xip = arena_alloc_array(&run->session->arena, room + (size_t)(next - xmax), sizeof(xip[0]));
-    if (xip == NULL)
-        return PR_ENOMEM;
-    *ret = (struct snapshot){ .xmin = xmin, .xmax = next, .xip = xip };
-    while (*at != '\0' && at[1] != '\0') {
-        uint64_t xid = strtoull(at + 1, &at, 10);
-        if (xid != own)
-            xip[ret->xip_count++] = xid;
-    }
-    for (uint64_t xid = xmax; xid < next; xid++)
-        if (xid != own)
-            xip[ret->xip_count++] = xid;
-    return PR_OK;
-}
-
-/* What wait() looks at: did somebody who ran then end? */
-static int running_remember(struct pg_session *session, const struct snapshot *now)
-{
-    uint64_t *running = realloc(session->running, (now->xip_count + 1) * sizeof(running[0]));
-    if (running == NULL)
-        return PR_ENOMEM;
-    if (now->xip_count > 0)
-        memcpy(running, now->xip, now->xip_count * sizeof(running[0]));
-    session->running = running;
-    session->running_count = now->xip_count;
-    return PR_OK;
-}
-
-/* Somebody has used up many xids in one transaction, and nobody has ended since.  So end one: then
- * xmax is above them all.  The cycle begins anew. */
-static int round_shorten(struct cycle_run *run)
-{
-    link_rollback(run->link);
-    int rc = link_is_up(run->link) ? link_script(run->link, "SELECT pg_catalog.pg_current_xact_id()", run->reterr)
-                                   : error_set(run->reterr, PR_ESTORE, "the connection to the server was lost");
-    return rc == PR_OK ? 1 : rc;
-}
-
-int pg_round_take(struct cycle_run *run)
-{
-    struct pg_session *session = run->session;
-    struct snapshot    now;
-    int64_t            last = field_i64(run->last, 0, 0);
-    int64_t            start = field_time(run->round, 0, 2);
-    pr_slice           own_text = field_slice(run->round, 0, 3);
-    uint64_t           own = own_text.size > 0 ? strtoull(own_text.data, NULL, 10) : 0;
-
-    ASSERT(own == 0 || run->mark != NULL); /* age() would tell our own */
-    if (session->server_start != start || session->scanned_by != run->link->generation)
-        scan_forget(session->scan); /* S5; and a crash under the same postmaster ends all connections */
-    session->server_start = start;
-    session->scanned_by = run->link->generation;
-    int rc = snapshot_read(run, own, &now);
-    if (rc > 0)
-        return round_shorten(run);
-    if (rc == PR_OK)
-        rc = running_remember(session, &now);
-    if (rc == PR_OK)
-        rc = scan_round(session->scan, last, &now);
-    if (rc == PR_ENOMEM)
-        return error_set(run->reterr, rc, "no memory for a snapshot");
-    session->seen_last = last;
-    run->has_round = rc == PR_OK;
-    return rc;
-}
 
 /* ---- Settling --------------------------------------------------------------------------------- */
 
@@ -197,6 +91,7 @@ struct fresh_lane {
     size_t            count;
     size_t            rows[SCAN_RANGES_MAX];
     int64_t           last_seq[SCAN_RANGES_MAX];
+    size_t            most;  /* rows that each range was asked for */
     size_t            whole; /* ranges that came to their ends */
     unsigned          turn;  /* lanes are asked in turns, so that each is first some time */
 };
@@ -209,7 +104,15 @@ struct fresh {
     struct buf             text; /* of the snapshots, as an array */
     PGresult              *result;
     int                    rows; /* of the result that count */
+    size_t                 rows_max, bytes_max;
     bool                   large; /* rows may be more than there is room for */
+    bool                   ahead; /* it was asked in advance: */
+    int                    failed; /* to tell its rows */
+    uint64_t               round, owned; /* as of these */
+    size_t                 payload_max;
+    size_t                *fated; /* places in the reply: not as new as they look */
+    size_t                 fated_count;
+    bool                   more;  /* than was told is there */
     bool                   cut;   /* by the limits of the cycle, behind the last row that counts */
     unsigned               cut_lane;
     size_t                 cut_range;
@@ -235,7 +138,7 @@ static void lane_ask(struct fresh *f, unsigned lane)
     struct pg_session *session = f->run->session;
     struct fresh_lane *l = &f->lanes[lane];
     struct array      *a = session->arrays;
-    l->count = scan_ranges(session->scan, lane, l->ranges);
+    l->most = session->lane_rows[lane];
     for (size_t i = 0; i < l->count; i++) {
         const struct scan_range *r = &l->ranges[i];
         array_i16(&a[0], (int)lane);
@@ -244,7 +147,7 @@ static void lane_ask(struct fresh *f, unsigned lane)
         array_i16(&a[3], (int)r->kind);
         array_i32(&a[4], snapshot_index(f, r->upto));
         array_i32(&a[5], r->unseen != NULL ? snapshot_index(f, r->unseen) : 0);
-        array_i64(&a[6], (int64_t)session->lane_rows[lane]);
+        array_i64(&a[6], (int64_t)l->most);
     }
 }
 
@@ -253,12 +156,24 @@ static int64_t size_to_i64(size_t size)
     return size > INT64_MAX ? INT64_MAX : (int64_t)size;
 }
 
+/* What the scan wants. */
+static void fresh_look(struct fresh *f)
+{
+    for (unsigned lane = 0; lane < LANE_COUNT; lane++)
+        if (f->run->lanes & lane_bit(lane))
+            f->lanes[lane].count = scan_ranges(f->run->session->scan, lane, f->lanes[lane].ranges);
+}
+
 static void fresh_ask(struct fresh *f)
 {
     static const enum oid types[] = { OID_INT2, OID_INT8, OID_INT8, OID_INT2, OID_INT4, OID_INT4, OID_INT8 };
     struct pg_session    *session = f->run->session;
     const struct cycle   *c = f->run->cycle;
     struct args           args = { .count = 0 };
+    f->rows_max = c->fresh_rows;
+    f->bytes_max = c->fresh_bytes;
+    f->snapshot_count = 0;
+    buf_init(&f->text, SNAPSHOTS_BYTES_MAX);
     for (size_t i = 0; i < ARRAY_LENGTH(types); i++)
         array_begin(&session->arrays[i], types[i]);
     for (unsigned turn = 0; turn < LANE_COUNT; turn++) {
@@ -278,6 +193,7 @@ static void fresh_ask(struct fresh *f)
     if (f->large)
         arg_i64(&args, size_to_i64(c->fresh_bytes));
     link_add(f->run->link, f->large ? FRESH_LARGE : FRESH, session->box, &args, &f->result);
+    buf_fini(&f->text); /* it is with the others in the batch */
 }
 
 /* ---- Taking ------------------------------------------------------------------------------------ */
@@ -321,18 +237,17 @@ static bool fresh_count_row(struct fresh *f, unsigned lane, size_t range, int64_
 
 static int fresh_count(struct fresh *f)
 {
-    const struct cycle *c = f->run->cycle;
-    int                 rows = PQntuples(f->result);
-    size_t              bytes = 0;
+    int    rows = PQntuples(f->result);
+    size_t bytes = 0;
     fresh_reset(f);
-    for (f->rows = 0; f->rows < rows && (size_t)f->rows < c->fresh_rows && (f->rows == 0 || bytes < c->fresh_bytes); f->rows++) {
+    for (f->rows = 0; f->rows < rows && (size_t)f->rows < f->rows_max && (f->rows == 0 || bytes < f->bytes_max); f->rows++) {
         int      i = f->rows;
         unsigned lane = (unsigned)field_int(f->result, i, 1);
         if (!fresh_count_row(f, lane, row_range(f, i), field_i64(f->result, i, 2)))
             return error_set(f->run->reterr, PR_ESTORE, "the server returns rows in another order than it was asked for");
         bytes += pg_message_size(f->result, i, 1) + ROW_BYTES;
     }
-    f->cut = f->rows < rows || bytes >= c->fresh_bytes;
+    f->cut = f->rows < rows || bytes >= f->bytes_max;
     if (f->rows > 0)
         f->run->session->row_bytes = bytes / (size_t)f->rows;
     return PR_OK;
@@ -351,12 +266,12 @@ static bool fresh_judge(struct fresh *f)
     bool short_lane = false;
     for (unsigned lane = 0; lane < LANE_COUNT; lane++) {
         struct fresh_lane *l = &f->lanes[lane];
-        size_t             most = f->run->session->lane_rows[lane];
         l->whole = 0;
-        while (l->whole < l->count && l->rows[l->whole] < most && !is_behind_cut(f, l, l->whole))
+        while (l->whole < l->count && l->rows[l->whole] < l->most && !is_behind_cut(f, l, l->whole))
             l->whole++;
-        short_lane |= l->whole < l->count && l->rows[l->whole] >= most;
+        short_lane |= l->whole < l->count && l->rows[l->whole] >= l->most;
     }
+    f->more = f->cut || short_lane;
     return short_lane;
 }
 
@@ -397,22 +312,22 @@ static const char FATES[] =
 
 /* What became of those that are not as new as they look: they were counted as handed out, or somebody made
  * them fresh by hand.  The transaction is over; nobody else hands them out. */
-static int fresh_reply_fates(struct fresh *f, const size_t *rows, size_t count)
+static int fresh_reply_fates(struct fresh *f)
 {
     struct pg_session *session = f->run->session;
     struct array      *a = session->arrays;
     struct row        *reply = session->reply.rows;
     struct args        args = { .count = 0 };
     PGresult          *result = NULL;
-    if (count == 0)
+    if (f->fated_count == 0)
         return PR_OK;
     array_begin(&a[0], OID_INT8);
     array_begin(&a[1], OID_INT8);
     array_begin(&a[2], OID_UUID);
-    for (size_t i = 0; i < count; i++) {
-        array_i64(&a[0], (int64_t)rows[i]);
-        array_i64(&a[1], (int64_t)reply[rows[i]].row);
-        array_id(&a[2], reply[rows[i]].m.id);
+    for (size_t i = 0; i < f->fated_count; i++) {
+        array_i64(&a[0], (int64_t)f->fated[i]);
+        array_i64(&a[1], (int64_t)reply[f->fated[i]].row);
+        array_id(&a[2], reply[f->fated[i]].m.id);
     }
     for (int i = 0; i < 3; i++)
         arg_array(&args, &a[i]);
@@ -427,9 +342,10 @@ static int fresh_reply_rows(struct fresh *f)
 {
     struct cycle_reply *reply = &f->run->session->reply;
     struct placed      *order = arena_alloc_array(&f->run->session->arena, (size_t)f->rows, sizeof(order[0]));
-    size_t             *fated = arena_alloc_array(&f->run->session->arena, (size_t)f->rows, sizeof(fated[0]));
-    size_t              count = 0, fated_count = 0;
-    if (order == NULL || fated == NULL)
+    size_t              count = 0;
+    f->fated = arena_alloc_array(&f->run->session->arena, (size_t)f->rows, sizeof(f->fated[0]));
+    f->fated_count = 0;
+    if (order == NULL || f->fated == NULL)
         return error_set(f->run->reterr, PR_ENOMEM, "no memory for the rows of a reply");
     for (int i = 0; i < f->rows; i++) {
         if (row_range(f, i) <= f->lanes[field_int(f->result, i, 1)].whole)
@@ -444,15 +360,16 @@ static int fresh_reply_rows(struct fresh *f)
         pg_seen_note(&f->run->session->seen, (int64_t)reply->rows[reply->row_count - 1].row,
                      field_tid(f->result, order[i].row, COLUMN_TID));
         if (pg_message_has_fate(f->result, order[i].row, 1))
-            fated[fated_count++] = reply->row_count - 1;
+            f->fated[f->fated_count++] = reply->row_count - 1;
     }
-    return rc == PR_OK ? fresh_reply_fates(f, fated, fated_count) : rc;
+    return rc;
 }
 
-static int fresh_reply(struct fresh *f)
+/* The rest of the reply; and how far each lane came, for when it has arrived. */
+static int fresh_reply_end(struct fresh *f)
 {
     struct pg_session *session = f->run->session;
-    int                rc = fresh_reply_rows(f);
+    int                rc = fresh_reply_fates(f);
     if (rc != PR_OK)
         return rc;
     for (unsigned lane = 0; lane < LANE_COUNT; lane++) {
@@ -466,19 +383,133 @@ static int fresh_reply(struct fresh *f)
     return PR_OK;
 }
 
-/* A lane that has more than it was asked for while there is room: ask again for all of it.  The
- * transaction is over by now; the snapshots make it the same question. */
-static int fresh_ask_again(struct fresh *f)
+/* Lanes that have more than they were asked for: all of it, next time. */
+static void fresh_widen(struct fresh *f)
 {
-    struct pg_session *session = f->run->session;
     for (unsigned lane = 0; lane < LANE_COUNT; lane++)
         if (f->lanes[lane].whole < f->lanes[lane].count)
-            session->lane_rows[lane] = f->run->cycle->fresh_rows;
-    f->snapshot_count = 0;
-    buf_reset(&f->text);
-    fresh_ask(f);
-    return link_run(f->run->link, f->run->reterr);
+            f->run->session->lane_rows[lane] = f->run->cycle->fresh_rows;
 }
+
+/* The transaction is over by now; the snapshots make it the same question. */
+static int fresh_ask_again(struct fresh *f)
+{
+    fresh_ask(f);
+    int rc = link_run(f->run->link, f->run->reterr);
+    return rc == PR_OK ? fresh_count(f) : rc;
+}
+
+/* ---- In advance ---------------------------------------------------------------------------------- */
+
+void pg_ahead_drop(struct pg_session *session)
+{
+    if (session->ahead == NULL || !session->ahead->ahead)
+        return;
+    link_settle(session->link);
+    PQclear(session->ahead->result);
+    session->ahead->result = NULL;
+    session->ahead->ahead = false;
+}
+
+void pg_ahead_free(struct pg_session *session)
+{
+    if (session->ahead != NULL)
+        PQclear(session->ahead->result);
+    free(session->ahead);
+}
+
+/* Where the scan will be in this lane when the rows of f have arrived: as scan_done() has it.  False: not above all
+ * that is late. */
+static bool ahead_lane(const struct fresh *f, unsigned lane, struct fresh_lane *ret)
+{
+    const struct fresh_lane *l = &f->lanes[lane];
+    size_t                   last = l->count - 1;
+    int64_t                  seq = l->last_seq[last];
+    if (l->whole < last)
+        return false;
+    *ret = (struct fresh_lane){ .ranges = { l->ranges[last] }, .count = 1 };
+    if (l->whole == l->count)
+        seq = max64(seq, f->run->session->seen_last);
+    ret->ranges[0].from = max64(l->ranges[last].from, seq != SCAN_BEGIN ? seq + 1 : SCAN_BEGIN);
+    return true;
+}
+
+/* What comes behind the rows of f. */
+static bool ahead_plan(const struct fresh *f)
+{
+    struct pg_session *session = f->run->session;
+    if (session->ahead == NULL)
+        session->ahead = calloc(1, sizeof(*session->ahead));
+    struct fresh *ahead = session->ahead;
+    if (ahead == NULL)
+        return false;
+    ASSERT(ahead->result == NULL);
+    *ahead = (struct fresh){ .run = f->run, .round = session->round, .owned = f->run->lanes, .large = f->large,
+                             .payload_max = f->run->cycle->payload_max };
+    for (unsigned lane = 0; lane < LANE_COUNT; lane++)
+        if ((ahead->owned & lane_bit(lane)) && !ahead_lane(f, lane, &ahead->lanes[lane]))
+            return false;
+    ahead->ahead = true;
+    return true;
+}
+
+/* Are there rows behind those of f, and will the next cycle want them? */
+static bool ahead_pays(const struct fresh *f)
+{
+    const struct pg_session *session = f->run->session;
+    return session->strikes >= STRIKES_MIN && session->plain_left > 0 && f->more && f->rows > 0;
+}
+
+int pg_ahead_start(struct cycle_run *run)
+{
+    struct link *link = run->link;
+    if (link_is_left(link) || !link_is_up(link) || !ahead_pays(run->fresh) || !ahead_plan(run->fresh))
+        return PR_OK;
+    if (link->pooled)
+        link_add_begin(link); /* with our settings */
+    fresh_ask(run->session->ahead);
+    if (link->pooled)
+        link_add_commit(link);
+    return link_leave(link, NULL);
+}
+
+/* One that wants much more asks for itself. */
+bool pg_ahead_fits(const struct cycle_run *run)
+{
+    const struct pg_session *session = run->session;
+    const struct fresh      *ahead = session->ahead;
+    const struct cycle      *c = run->cycle;
+    struct scan_range        ranges[SCAN_RANGES_MAX];
+    if (ahead == NULL || !ahead->ahead || ahead->round != session->round || ahead->owned != run->lanes ||
+        ahead->payload_max != c->payload_max || c->notice_after == 0 || c->fresh_rows / 2 > ahead->rows_max ||
+        c->fresh_bytes / 2 > ahead->bytes_max)
+        return false;
+    for (unsigned lane = 0; lane < LANE_COUNT; lane++)
+        if ((run->lanes & lane_bit(lane)) && (scan_ranges(session->scan, lane, ranges) != 1 ||
+                                             ranges[0].from != ahead->lanes[lane].ranges[0].from))
+            return false;
+    return true;
+}
+
+/* It has come, or will come any moment; the session's own one is free for the next. */
+static int ahead_take(struct fresh *f)
+{
+    struct pg_session *session = f->run->session;
+    link_settle(f->run->link);
+    f->result = session->ahead->result;
+    session->ahead->result = NULL;
+    session->ahead->ahead = false;
+    if (f->result == NULL || link_keep(f->run->link, f->result, NULL) != PR_OK)
+        return PR_ESTORE;
+    int rc = fresh_count(f);
+    if (rc == PR_OK && fresh_judge(f) && !f->cut)
+        fresh_widen(f);
+    if (rc == PR_OK)
+        fresh_adapt(f);
+    return rc;
+}
+
+/* ---- From beginning to end ------------------------------------------------------------------------ */
 
 struct fresh *pg_fresh_add(struct cycle_run *run)
 {
@@ -487,10 +518,17 @@ struct fresh *pg_fresh_add(struct cycle_run *run)
     fresh_start(session, run->lanes, run->cycle->restart_lanes);
     if (f == NULL)
         return NULL;
+    if (run->uses_ahead)
+        *f = *session->ahead;
     f->run = run;
-    buf_init(&f->text, SNAPSHOTS_BYTES_MAX);
     if (!run->has_round || run->lanes == 0)
         return f;
+    fresh_look(f);
+    if (f->ahead) {
+        f->rows_max = min_size(f->rows_max, run->cycle->fresh_rows);
+        f->bytes_max = min_size(f->bytes_max, run->cycle->fresh_bytes);
+        return f;
+    }
     f->large = session->row_bytes == 0 || session->row_bytes >= LARGE_BYTES ||
                run->cycle->fresh_bytes / LARGE_BYTES < run->cycle->fresh_rows;
     for (unsigned lane = 0; lane < LANE_COUNT; lane++)
@@ -499,32 +537,45 @@ struct fresh *pg_fresh_add(struct cycle_run *run)
     return f;
 }
 
-void pg_fresh_drop(struct fresh *f)
+void pg_fresh_prepare(struct fresh *f)
 {
-    buf_fini(&f->text);
+    if (!f->ahead)
+        return;
+    f->failed = ahead_take(f);
+    if (f->failed == PR_OK && !f->run->link->pooled)
+        f->failed = pg_ahead_start(f->run);
+    if (f->failed == PR_OK)
+        f->failed = fresh_reply_rows(f);
+}
+
+/* Did it come, and did operators do nothing since it was read?  What they did is seen by who asks now. */
+static int ahead_confirm(struct fresh *f)
+{
+    struct cycle_reply *reply = &f->run->session->reply;
+    if (f->failed == PR_OK && reply->notice_last == f->run->cycle->notice_after)
+        return PR_OK;
+    reply->row_count = 0;
+    f->ahead = false;
+    pg_ahead_drop(f->run->session);
+    return fresh_ask_again(f);
 }
 
 int pg_fresh_take(struct fresh *f)
 {
     int rc = PR_OK;
     f->run->session->reply.fresh_end = true;
-    if (f->result == NULL) {
-        buf_fini(&f->text);
+    if (f->result == NULL && !f->ahead)
         return PR_OK;
-    }
-    rc = fresh_count(f);
-    bool short_lane = fresh_judge(f);
-    if (rc == PR_OK && short_lane && !f->cut) {
+    rc = f->ahead ? ahead_confirm(f) : fresh_count(f);
+    if (rc == PR_OK && !f->ahead && fresh_judge(f) && !f->cut) { /* there is room for more than was asked for */
+        fresh_widen(f);
         rc = fresh_ask_again(f);
-        if (rc == PR_OK)
-            rc = fresh_count(f);
-        short_lane = fresh_judge(f);
     }
-    if (rc == PR_OK) {
+    if (rc == PR_OK && !f->ahead) {
+        (void)fresh_judge(f);
         fresh_adapt(f);
-        f->run->session->reply.fresh_end = !f->cut && !short_lane;
-        rc = fresh_reply(f);
+        rc = fresh_reply_rows(f);
     }
-    buf_fini(&f->text);
-    return rc;
+    f->run->session->reply.fresh_end = !f->more;
+    return rc == PR_OK ? fresh_reply_end(f) : rc;
 }

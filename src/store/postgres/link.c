@@ -27,6 +27,13 @@ struct statement {
     bool        prepared;
 };
 
+static void steps_clear(struct link *link)
+{
+    link->step_count = link->steps_sent = link->steps_taken = 0;
+    link->batch_at = link->batch_end = 0;
+    link->goes_behind = false;
+}
+
 struct link *link_new(const struct place *place, enum link_use use, struct log *log)
 {
     struct link *link = calloc(1, sizeof(*link));
@@ -56,7 +63,7 @@ void link_down(struct link *link)
         PQfinish(link->pg);
     link->pg = NULL;
     link->in_tx = false;
-    link->step_count = 0;
+    steps_clear(link);
     for (size_t i = 0; i < link->statement_count; i++)
         link->statements[i]->prepared = false;
     for (size_t i = 0; i < LINK_TEXTS; i++)
@@ -209,6 +216,8 @@ static void statement_send(struct link *link, struct statement *s, const struct 
 
 static bool link_can_add(struct link *link)
 {
+    if (!link->goes_behind)
+        link_settle(link);
     if (link->add_failed == PR_OK && (link->pg == NULL || (link->step_count == 0 && !PQenterPipelineMode(link->pg))))
         link->add_failed = PR_ESTORE;
     return link->add_failed == PR_OK;
@@ -299,19 +308,27 @@ void link_add_commit(struct link *link)
 
 /* ---- Answers -------------------------------------------------------------------------------- */
 
-static int result_keep(struct link *link, PGresult *result, PGresult **ret, struct pr_error *reterr)
+int link_keep(struct link *link, PGresult *result, struct pr_error *reterr)
 {
-    if (ret == NULL) {
-        PQclear(result);
-        return PR_OK;
-    }
     if (!list_grow((void **)&link->results, link->result_count, &link->result_room, sizeof(result))) {
         PQclear(result);
         return error_set(reterr, PR_ENOMEM, "no memory for a result");
     }
     link->results[link->result_count++] = result;
-    *ret = result;
     return PR_OK;
+}
+
+/* That of one that was left is the caller's. */
+static int result_give(struct link *link, PGresult *result, const struct step *step, struct pr_error *reterr)
+{
+    int rc = PR_OK;
+    if (step->ret == NULL)
+        PQclear(result);
+    else if (!step->left)
+        rc = link_keep(link, result, reterr);
+    if (step->ret != NULL && rc == PR_OK)
+        *step->ret = result;
+    return rc;
 }
 
 /* The answer to one step; *rc becomes the first fault. */
@@ -321,14 +338,15 @@ static void step_take(struct link *link, const struct step *step, PGresult *resu
     bool           done = status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK;
     bool           rolled_back = step->commits && done && strcmp(PQcmdStatus(result), "COMMIT") != 0;
 
-    if (step->commits && (done || status == PGRES_PIPELINE_ABORTED || PQstatus(link->pg) == CONNECTION_OK)) {
+    if (step->commits && !step->left &&
+        (done || status == PGRES_PIPELINE_ABORTED || PQstatus(link->pg) == CONNECTION_OK)) {
         link->committing = false;
         link->in_tx = link->in_tx && !done;
     }
     if (step->prepares != NULL && !done)
         step->prepares->prepared = false;
     if (done && !rolled_back && *rc == PR_OK) {
-        *rc = result_keep(link, result, step->ret, reterr);
+        *rc = result_give(link, result, step, reterr);
         return;
     }
     if (rolled_back && *rc == PR_OK)
@@ -368,27 +386,50 @@ static void answer_await(struct link *link)
     }
 }
 
-/* Behind each step there is a NULL, and the synchronization point behind all of them. */
-static int answers_take(struct link *link, struct pr_error *reterr)
+/* Behind each step there is a NULL, except behind a synchronization point. */
+static bool answer_take(struct link *link, const struct step *step, int *rc, struct pr_error *reterr)
+{
+    answer_await(link);
+    PGresult *result = PQgetResult(link->pg);
+    if (step->syncs) {
+        bool in_sync = PQresultStatus(result) == PGRES_PIPELINE_SYNC;
+        PQclear(result);
+        return in_sync;
+    }
+    if (result == NULL)
+        return false;
+    step_take(link, step, result, rc, reterr);
+    PQclear(PQgetResult(link->pg));
+    return PQstatus(link->pg) == CONNECTION_OK;
+}
+
+/* Those before `upto`; then what faults mean for the connection. */
+static int answers_take(struct link *link, size_t upto, struct pr_error *reterr)
 {
     int rc = PR_OK;
-    for (size_t i = 0; i < link->step_count; i++) {
-        answer_await(link);
-        PGresult *result = PQgetResult(link->pg);
-        if (result == NULL)
+    while (link->steps_taken < upto)
+        if (!answer_take(link, &link->steps[link->steps_taken++], &rc, reterr))
             return link_lost(link, reterr);
-        step_take(link, &link->steps[i], result, &rc, reterr);
-        PGresult *end = PQgetResult(link->pg);
-        PQclear(end);
-        if (PQstatus(link->pg) != CONNECTION_OK)
+    if (link->steps_taken == link->step_count) {
+        steps_clear(link);
+        if (!PQexitPipelineMode(link->pg))
             return link_lost(link, reterr);
     }
-    PGresult *sync = PQgetResult(link->pg);
-    bool      in_sync = PQresultStatus(sync) == PGRES_PIPELINE_SYNC;
-    PQclear(sync);
-    if (!in_sync || !PQexitPipelineMode(link->pg))
-        return link_lost(link, reterr);
+    if (strcmp(link->state, "26000") == 0 || strcmp(link->state, "42P05") == 0)
+        link->pooled = true; /* somebody hands out other server connections: names mean nothing there */
+    if (strcmp(link->state, STALE_PLAN) == 0)
+        link_down(link);
     return rc;
+}
+
+/* Those that are taken make room for more. */
+static void steps_shift(struct link *link)
+{
+    size_t taken = link->steps_taken;
+    memmove(link->steps, link->steps + taken, (link->step_count - taken) * sizeof(link->steps[0]));
+    link->step_count -= taken;
+    link->steps_sent -= taken;
+    link->steps_taken = link->batch_at = link->batch_end = 0;
 }
 
 static int add_fault(struct link *link, struct pr_error *reterr)
@@ -404,27 +445,89 @@ static int add_fault(struct link *link, struct pr_error *reterr)
     return rc;
 }
 
-int link_run(struct link *link, struct pr_error *reterr)
+static int steps_send(struct link *link, struct pr_error *reterr)
 {
+    bool any = link->step_count > link->steps_sent;
     link->state[0] = '\0';
-    if (link->add_failed == PR_OK && link->step_count > 0 && !PQpipelineSync(link->pg))
+    if (link->add_failed == PR_OK && any && !PQpipelineSync(link->pg))
         link->add_failed = PR_ESTORE;
     if (link->add_failed != PR_OK) {
         int rc = add_fault(link, reterr);
         link->add_failed = PR_OK;
         return rc;
     }
-    if (link->step_count == 0)
-        return PR_OK;
-    for (size_t i = 0; i < link->step_count; i++)
+    if (any) {
+        step_add(link, NULL, NULL, false);
+        link->steps[link->step_count - 1].syncs = true;
+    }
+    return PR_OK;
+}
+
+int link_send(struct link *link, struct pr_error *reterr)
+{
+    int rc = steps_send(link, reterr);
+    link->waits = rc == PR_OK && link->steps_sent < link->step_count;
+    if (!link->waits)
+        return rc;
+    link->batch_at = link->steps_sent;
+    link->batch_end = link->steps_sent = link->step_count;
+    for (size_t i = link->batch_at; i < link->batch_end; i++)
         link->committing |= link->steps[i].commits;
-    int rc = answers_take(link, reterr);
-    link->step_count = 0;
-    if (strcmp(link->state, "26000") == 0 || strcmp(link->state, "42P05") == 0)
-        link->pooled = true; /* somebody hands out other server connections: names mean nothing there */
-    if (strcmp(link->state, STALE_PLAN) == 0)
-        link_down(link);
+    return PR_OK;
+}
+
+int link_leave(struct link *link, struct pr_error *reterr)
+{
+    int rc = steps_send(link, reterr);
+    for (; rc == PR_OK && link->steps_sent < link->step_count; link->steps_sent++)
+        link->steps[link->steps_sent].left = true;
     return rc;
+}
+
+bool link_is_left(const struct link *link)
+{
+    return link->steps_taken < link->steps_sent && link->batch_at == link->batch_end;
+}
+
+/* Whether it came or not: nothing else must suffer from it. */
+void link_settle(struct link *link)
+{
+    char state[SQL_STATE_SIZE];
+    bool waiting = link->batch_at < link->batch_end;
+    size_t upto = waiting ? link->batch_at : link->steps_sent;
+    if (link->steps_taken >= upto)
+        return;
+    memcpy(state, link->state, sizeof(state));
+    link->state[0] = '\0';
+    (void)answers_take(link, upto, NULL);
+    memcpy(link->state, state, sizeof(state));
+    if (!waiting)
+        link->in_tx = link->pg != NULL && PQtransactionStatus(link->pg) != PQTRANS_IDLE;
+}
+
+int link_take(struct link *link, struct pr_error *reterr)
+{
+    bool waits = link->waits;
+    link->goes_behind = link->waits = false;
+    if (!waits)
+        return PR_OK;
+    link_settle(link);
+    if (link->pg == NULL)
+        return error_set(reterr, PR_ESTORE, "the connection to the server was lost");
+    int rc = answers_take(link, link->batch_end, reterr);
+    steps_shift(link);
+    return rc;
+}
+
+void link_go_behind(struct link *link)
+{
+    link->goes_behind = true;
+}
+
+int link_run(struct link *link, struct pr_error *reterr)
+{
+    int rc = link_send(link, reterr);
+    return rc == PR_OK ? link_take(link, reterr) : rc;
 }
 
 int link_do(struct link *link, const char *sql, pr_slice box, const struct args *args, PGresult **ret,
@@ -436,6 +539,9 @@ int link_do(struct link *link, const char *sql, pr_slice box, const struct args 
 
 int link_script(struct link *link, const char *sql, struct pr_error *reterr)
 {
+    link_settle(link);
+    if (link->pg == NULL)
+        return error_set(reterr, PR_ESTORE, "the connection to the server was lost");
     PGresult *result = PQexec(link->pg, sql);
     bool      done = PQresultStatus(result) == PGRES_TUPLES_OK || PQresultStatus(result) == PGRES_COMMAND_OK ||
                 PQresultStatus(result) == PGRES_EMPTY_QUERY;
@@ -448,6 +554,8 @@ int link_script(struct link *link, const char *sql, struct pr_error *reterr)
 
 void link_rollback(struct link *link)
 {
+    if (link->in_tx)
+        link_settle(link);
     if (!link->in_tx)
         return;
     link->in_tx = false;

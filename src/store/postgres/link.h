@@ -13,6 +13,14 @@
  * Results belong to the link until link_forget().  A statement that fails ends the
  * others of its batch, and the transaction must be rolled back.
  *
+ * What nobody waits for is left on its way, and the server works on it while we do something else:
+ *
+ *     link_add(link, SQL_THREE, box, &args3, &three);
+ *     rc = link_leave(link, reterr);
+ *     link_settle(link);                             three is set, and the caller's; or it stays as it was
+ *
+ * Whatever uses the link next settles it first; except a batch that is told to go behind it (link_go_behind).
+ *
  * Threads: one at a time. */
 #ifndef STORE_POSTGRES_LINK_H
 #define STORE_POSTGRES_LINK_H
@@ -69,8 +77,12 @@ struct link {
         struct statement *prepares; /* NULL: it runs */
         PGresult        **ret;
         bool              commits;
+        bool              left;  /* nobody waits for it */
+        bool              syncs; /* the last of its batch */
     } steps[LINK_STEPS_MAX];
-    size_t    step_count;
+    size_t    step_count, steps_sent, steps_taken;
+    size_t    batch_at, batch_end;  /* what link_take() takes; the same: nothing */
+    bool      goes_behind, waits;   /* waits: a batch was sent, and link_take() will be called */
     int       add_failed;           /* a fault of link_add(), told by link_run() */
     PGresult **results;             /* kept until link_forget() */
     size_t     result_count, result_room;
@@ -94,6 +106,15 @@ void link_add(struct link *link, const char *sql, pr_slice box, const struct arg
 /* The same for a text that was made of parts. */
 void link_add_text(struct link *link, const char *text, const struct args *args, PGresult **ret);
 PR_MUST_CHECK int link_run(struct link *link, struct pr_error *reterr);
+/* The same in two steps.  After a fault of link_send() there is nothing to take. */
+PR_MUST_CHECK int link_send(struct link *link, struct pr_error *reterr);
+PR_MUST_CHECK int link_take(struct link *link, struct pr_error *reterr);
+PR_MUST_CHECK int link_leave(struct link *link, struct pr_error *reterr);
+void link_settle(struct link *link); /* takes what was left; but not what is behind a batch that was sent */
+bool link_is_left(const struct link *link); /* something is on its way that nobody waits for */
+void link_go_behind(struct link *link);     /* until the next link_take() nothing that is added settles */
+/* A result is the link's from now on.  Fault PR_ENOMEM: it was cleared. */
+PR_MUST_CHECK int link_keep(struct link *link, PGresult *result, struct pr_error *reterr);
 /* {schema}, {box}, {box_seq} as quoted names and {box_name} as a text; malloc'ed, NULL: no memory. */
 char *pg_sql_expand(const char *sql, pr_slice schema, pr_slice box);
 

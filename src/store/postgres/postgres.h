@@ -10,8 +10,9 @@
  *   message.c  a message as columns                 enqueue.c  new messages
  *   cycle.c    the heart: order of things           lease.c    who owns which lanes
  *   verdict.c  what verdicts change                 effect.c   ... and what goes with them
- *   fresh.c    new rows                             sweep.c    those that were overlooked
- *   seen.c     where they were seen                 read.c     all other rows
+ *   round.c    who had ended by when                fresh.c    new rows, and what comes behind them
+ *   seen.c     where they were seen                 sweep.c    those that were overlooked
+ *   read.c     all other rows
  *   notice.c   operators' notices, endpoints        wait.c     wake-ups
  *   listing.c  rows that a filter finds             query.c    people's questions
  *   admin.c    people's orders                      send.c     through the caller's connection
@@ -23,7 +24,7 @@
  * are, the sequence and the snapshot; when all is as it should be, the second reads and
  * commits.  While there is a backlog most cycles only delete what was sent and read what the latest
  * snapshot has left: these take one round trip, and the server itself compares what we assume.  So nothing is
- * committed on an assumption. */
+ * committed on an assumption.  Behind such a commit the server reads on, while the engine works. */
 #ifndef STORE_POSTGRES_POSTGRES_H
 #define STORE_POSTGRES_POSTGRES_H
 
@@ -84,6 +85,8 @@ struct seen { /* seen.c; zeroed it is empty */
     } *slots;
 };
 
+struct fresh; /* fresh.c */
+
 struct pg_session {
     struct postgres_store *store;
     struct list_node       node;
@@ -115,6 +118,9 @@ struct pg_session {
     unsigned       first_lane;            /* whose turn is first */
     size_t         row_bytes;             /* of the latest rows, on average; 0: not known */
     unsigned       plain_left;            /* so many cycles may go on with the latest round (cycle.c) */
+    unsigned       strikes;               /* so many in a row only deleted what was sent */
+    uint64_t       round;                 /* counts them */
+    struct fresh  *ahead;                 /* what was asked in advance (fresh.c); NULL: nothing ever was */
     int64_t        server_start;          /* of the server that the scan knows */
     uint64_t       scanned_by;            /* the connection (link.generation) that it came to know it by */
     int64_t        sweep_at_us;           /* the next page of the sweep, behind this place: */
@@ -152,7 +158,6 @@ struct peer {
 };
 
 /* One cycle on its way. */
-struct fresh; /* fresh.c */
 
 struct cycle_run {
     struct pg_session  *session;
@@ -170,6 +175,8 @@ struct cycle_run {
     bool                comes_back; /* effects go into this box: the round is taken behind them, to see them */
     bool                has_round;
     bool                plain;      /* all of it in one batch */
+    bool                uses_ahead; /* ... and its new rows were asked for in advance */
+    struct fresh       *fresh;      /* in the arena */
     PGresult           *own, *pulse, *claims, *others, *last, *round, *mark, *control; /* of the first batch */
     PGresult           *written; /* our own row, when it was changed; no row in it: it is not ours any more */
     struct pr_error    *reterr;
@@ -201,13 +208,17 @@ void pg_seen_note(struct seen *seen, int64_t handle, struct tid tid);
 bool pg_seen_find(const struct seen *seen, int64_t handle, struct tid *ret);
 void pg_seen_forget(struct seen *seen);
 
-/* fresh.c, sweep.c, read.c */
-void pg_fresh_settle(struct pg_session *session, const struct cycle *cycle);
+/* round.c, fresh.c, sweep.c, read.c */
 void pg_round_add(struct cycle_run *run);
 PR_MUST_CHECK int pg_round_take(struct cycle_run *run); /* outcome 1: begin anew */
+void pg_fresh_settle(struct pg_session *session, const struct cycle *cycle);
 struct fresh *pg_fresh_add(struct cycle_run *run); /* NULL: no memory */
-PR_MUST_CHECK int pg_fresh_take(struct fresh *fresh); /* ends it */
-void pg_fresh_drop(struct fresh *fresh);
+void pg_fresh_prepare(struct fresh *fresh); /* while the server is at work */
+PR_MUST_CHECK int pg_fresh_take(struct fresh *fresh);
+PR_MUST_CHECK int pg_ahead_start(struct cycle_run *run); /* what comes behind run->fresh: when it pays, and once */
+bool pg_ahead_fits(const struct cycle_run *run);         /* it is what this cycle would ask */
+void pg_ahead_drop(struct pg_session *session);
+void pg_ahead_free(struct pg_session *session);
 void pg_sweep_start(struct pg_session *session); /* the first is some time from now */
 void pg_sweep_add(struct cycle_run *run, PGresult **ret); /* *ret is left alone when it is not time yet */
 PR_MUST_CHECK int pg_sweep_take(struct cycle_run *run, const PGresult *result);

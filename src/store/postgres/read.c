@@ -120,7 +120,6 @@ static const char HELD[] =
 #define HELD_AT_ONCE 64                     /* statements in one batch */
 
 struct reads {
-    struct fresh *fresh;
     PGresult     *due, *reread, *heads, *held_keys, *endpoints, *sweep;
     PGresult    **held;
 };
@@ -203,8 +202,8 @@ static int reads_add(struct cycle_run *run, struct reads *reads)
     struct arena       *arena = &run->session->arena;
     reads->held = arena_alloc_array(arena, c->held_count, sizeof(reads->held[0]));
     run->session->reply.held_end = arena_alloc_array(arena, c->held_count, sizeof(bool));
-    reads->fresh = pg_fresh_add(run);
-    if (reads->held == NULL || run->session->reply.held_end == NULL || reads->fresh == NULL)
+    run->fresh = pg_fresh_add(run);
+    if (reads->held == NULL || run->session->reply.held_end == NULL || run->fresh == NULL)
         return error_set(run->reterr, PR_ENOMEM, "no memory for the reads of a cycle");
     if (run->lanes != 0) {
         add_due(run, reads);
@@ -266,8 +265,7 @@ static int reads_take(struct cycle_run *run, struct reads *reads)
 {
     const struct cycle *c = run->cycle;
     struct cycle_reply *reply = &run->session->reply;
-    int                 rc = c->fresh_rows > 0 ? pg_fresh_take(reads->fresh) : PR_OK;
-    reads->fresh = c->fresh_rows > 0 ? NULL : reads->fresh;
+    int                 rc = c->fresh_rows > 0 ? pg_fresh_take(run->fresh) : PR_OK;
     if (rc == PR_OK && reads->sweep != NULL)
         rc = pg_sweep_take(run, reads->sweep);
     if (rc == PR_OK)
@@ -286,14 +284,23 @@ static int reads_take(struct cycle_run *run, struct reads *reads)
     return rc;
 }
 
+/* All goes out; rows that are here already are told while the server is at work. */
+static int reads_commit(struct cycle_run *run)
+{
+    link_add_commit(run->link);
+    int rc = link_send(run->link, run->reterr);
+    if (rc != PR_OK)
+        return rc;
+    pg_fresh_prepare(run->fresh);
+    return link_take(run->link, run->reterr);
+}
+
 int pg_reads_run(struct cycle_run *run)
 {
-    struct reads reads = { .fresh = NULL };
+    struct reads reads = { .due = NULL };
     int          rc = reads_add(run, &reads);
-    if (rc == PR_OK) {
-        link_add_commit(run->link);
-        rc = link_run(run->link, run->reterr);
-    }
+    if (rc == PR_OK)
+        rc = reads_commit(run);
     if (rc == PR_OK && run->written != NULL && PQntuples(run->written) == 0)
         rc = error_set(run->reterr, PR_ELEASE, "the lease of this instance is over and its lanes were taken: join again");
     if (rc == PR_OK) {
@@ -306,7 +313,5 @@ int pg_reads_run(struct cycle_run *run)
             rc = error_set(run->reterr, PR_EUNCERTAIN, "the cycle landed, but its answer was lost");
         }
     }
-    if (reads.fresh != NULL)
-        pg_fresh_drop(reads.fresh);
     return rc;
 }
