@@ -115,6 +115,7 @@ struct pg_session {
     unsigned       first_lane;            /* whose turn is first */
     size_t         row_bytes;             /* of the latest rows, on average; 0: not known */
     unsigned       plain_left;            /* so many cycles may go on with the latest round (cycle.c) */
+    bool           had_more;              /* the round before it left some */
     int64_t        server_start;          /* of the server that the scan knows */
     uint64_t       scanned_by;            /* the connection (link.generation) that it came to know it by */
     int64_t        sweep_at_us;           /* the next page of the sweep, behind this place: */
