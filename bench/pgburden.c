@@ -200,13 +200,16 @@ static double send_round(PGconn *pg)
     return (double)count / seconds;
 }
 
-static double send_beside_relay(PGconn *pg)
+/* And how much the relay drained beside it, a second. */
+static double send_beside_relay(PGconn *pg, double *ret_drained)
 {
     struct pr_engine *engine = drain_start(pgbare_url("run"));
-    double begun;
-    drain_sent_at(engine, 1, &begun);
+    double begin, end;
+    uint64_t first = drain_sent_at(engine, 1, &begin);
     double rate = send_round(pg);
+    uint64_t last = drain_sent_at(engine, first, &end);
     drain_stop(engine);
+    *ret_drained = (double)(last - first) / (end - begin);
     return rate;
 }
 
@@ -236,7 +239,7 @@ static double send_beside_bare(PGconn *pg)
 
 void pg_measure_senders(const struct bench *b)
 {
-    double alone[BENCH_ROUNDS_MAX], bare[BENCH_ROUNDS_MAX], relay[BENCH_ROUNDS_MAX];
+    double alone[BENCH_ROUNDS_MAX], bare[BENCH_ROUNDS_MAX], relay[BENCH_ROUNDS_MAX], drained[BENCH_ROUNDS_MAX];
     size_t rounds = b->quick ? 3 : 7;
     pgbare_copy("backlog", "run");
     PGconn *pg = pgbare_open("run");
@@ -244,14 +247,15 @@ void pg_measure_senders(const struct bench *b)
         alone[i] = send_round(pg);
         bare[i] = send_beside_bare(pg);
         pgbare_insert(pg, SENDERS_BACKLOG, 0);
-        relay[i] = send_beside_relay(pg);
+        relay[i] = send_beside_relay(pg, &drained[i]);
         pgbare_insert(pg, SENDERS_BACKLOG, 0);
-        progress(b, "senders %zu/%zu: %.0f/s alone, %.0f/s beside a bare loop, %.0f/s beside a relay", i + 1,
-                 rounds, alone[i], bare[i], relay[i]);
+        progress(b, "senders %zu/%zu: %.0f/s alone, %.0f/s beside a bare loop, %.0f/s beside a relay (drained %.0f/s)",
+                 i + 1, rounds, alone[i], bare[i], relay[i], drained[i]);
     }
     pgbare_close(pg);
     pgbare_remove("run");
     report_turns("postgres_send_beside_bare", bare, alone, rounds, "messages/s", BOUND_NONE, 0);
     report_turns("postgres_send_while_draining", relay, alone, rounds, "messages/s", BOUND_AT_LEAST,
                  SENDERS_AT_LEAST);
+    report_value("postgres_drain_beside_sender", median(drained, rounds), "messages/s", BOUND_NONE, 0);
 }

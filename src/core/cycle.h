@@ -231,6 +231,8 @@ struct cycle_reply {
                              * read again: the fresh scan went back to where it stood before this number */
     uint64_t lanes_owned;
     uint64_t lanes_asked;   /* owned lanes that somebody else should have: give them when idle */
+    int64_t  drawn;         /* places drawn in the box so far, by anybody; 0: this cycle has not looked, or those who
+                             * send are not in the way of a cycle (see policy/courtesy.h) */
 
     int      *answers;      /* per verdict: PR_OK, PR_UNKNOWN, PR_STALE */
     uint64_t *split_rows;   /* per destination of every SPLIT, in order of verdicts; 0: not applied */

@@ -11,6 +11,7 @@
 #include "base/time.h"
 #include "base/util.h"
 #include "core/reason.h"
+#include "policy/courtesy.h"
 #include "runtime/courier.h"
 #include "runtime/news.h"
 #include "transport/delivery.h"
@@ -54,6 +55,9 @@ struct desk {
     struct pr_error trouble;
     int64_t         trouble_delay_us, trouble_until_us;
     int64_t         hand_out_after_us;
+    struct courtesy courtesy;
+    bool            backlog;         /* the latest look for new messages left some */
+    int64_t         cycle_after_us;  /* others first: no cycle before, unless we are to stop */
     int64_t         viewed_us;
     enum stop_phase phase;
     int64_t         give_up_us, deadline_us; /* of the stop */
@@ -258,13 +262,31 @@ static void desk_cycle_failed(struct desk *d, const struct pr_error *fault)
     engine_cycle_failed(d->engine, now, fault->code);
 }
 
+/* What is out, and what comes back, goes on meanwhile. */
+static void desk_be_courteous(struct desk *d, const struct cycle *cycle, const struct cycle_reply *reply, int64_t took_us)
+{
+    int64_t now = now_us();
+    if (cycle->fresh_rows > 0)
+        d->backlog = !reply->fresh_end;
+    const struct courtesy_cycle was = { .took_us = took_us,
+                                        .drawn = reply->drawn,
+                                        .ended = (int64_t)cycle->verdict_count,
+                                        .backlog = d->backlog };
+    d->cycle_after_us = time_add(now, courtesy_rest(&d->courtesy, now, &was));
+}
+
+static int64_t desk_cycle_after_us(const struct desk *d)
+{
+    return d->phase == STOP_NOT ? max64(d->trouble_until_us, d->cycle_after_us) : d->trouble_until_us;
+}
+
 static void desk_cycle(struct desk *d)
 {
     const struct cycle       *cycle;
     const struct cycle_reply *reply;
     struct pr_error           fault = { 0 };
     int64_t                   asked = now_us();
-    if (asked < d->trouble_until_us || !engine_plan(d->engine, asked, d->changed, &cycle))
+    if (asked < desk_cycle_after_us(d) || !engine_plan(d->engine, asked, d->changed, &cycle))
         return;
     FAILPOINT("runtime.before_cycle");
     int rc = store_cycle(&d->session, cycle, &reply, &fault);
@@ -274,9 +296,11 @@ static void desk_cycle(struct desk *d)
         return;
     }
     FAILPOINT("runtime.after_cycle");
-    histogram_add(&d->cycles, now_us() - asked);
+    int64_t took_us = now_us() - asked;
+    histogram_add(&d->cycles, took_us);
     desk_note(d, cycle, reply);
     desk_log_pauses(d, cycle);
+    desk_be_courteous(d, cycle, reply, took_us);
     engine_absorb(d->engine, asked, now_us(), reply);
     desk_well(d);
     d->joined = true;
@@ -434,9 +458,22 @@ static void desk_publish(struct desk *d, int64_t now)
     bell_unlock(d->options.bell);
 }
 
+/* Between two cycles, for the others' sake: it is not the time to look what is new. */
+static bool desk_rest_courteously(struct desk *d, int64_t now)
+{
+    if (d->phase != STOP_NOT || now >= d->cycle_after_us)
+        return false;
+    if (now - d->viewed_us >= VIEW_EVERY_US)
+        desk_publish(d, now);
+    wake_wait(d->wake_fd, time_sub(d->cycle_after_us, now));
+    return true;
+}
+
 static void desk_rest(struct desk *d)
 {
     int64_t now = now_us();
+    if (desk_rest_courteously(d, now))
+        return;
     int64_t next_us = engine_next_us(d->engine, now);
     next_us = d->trouble.code != PR_OK ? d->trouble_until_us : max64(next_us, d->hand_out_after_us);
     if (d->phase != STOP_NOT)

@@ -26,6 +26,7 @@
 #define REPLY_BLOCK_BYTES 65536
 #define TRIES_MAX 5 /* of a transaction that lost against another */
 #define PLAIN_MAX 8 /* in a row: then there is another round, and a lease is renewed */
+#define PLAIN_FIRST 2 /* ... when a backlog begins: whether others send is to be known soon (policy/courtesy.h) */
 #define STOPPED "22P02" /* a plain cycle's deletion says: not all is as you think */
 
 static bool cycle_changes(const struct cycle *c)
@@ -183,7 +184,8 @@ static void plain_count(struct cycle_run *run)
     if (!more)
         session->plain_left = 0;
     else if (!run->plain)
-        session->plain_left = PLAIN_MAX;
+        session->plain_left = session->had_more ? PLAIN_MAX : PLAIN_FIRST;
+    session->had_more = more;
 }
 
 /* ----------------------------------------------------------------------------------------------- */

@@ -121,6 +121,7 @@ struct pg_session {
     unsigned       strikes;               /* so many in a row only deleted what was sent */
     uint64_t       round;                 /* counts them */
     struct fresh  *ahead;                 /* what was asked in advance (fresh.c); NULL: nothing ever was */
+    bool           had_more;              /* the round before it left some */
     int64_t        server_start;          /* of the server that the scan knows */
     uint64_t       scanned_by;            /* the connection (link.generation) that it came to know it by */
     int64_t        sweep_at_us;           /* the next page of the sweep, behind this place: */

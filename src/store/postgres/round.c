@@ -114,6 +114,7 @@ int pg_round_take(struct cycle_run *run)
     if (rc == PR_ENOMEM)
         return error_set(run->reterr, rc, "no memory for a snapshot");
     session->seen_last = last;
+    session->reply.drawn = last;
     session->round++;
     run->has_round = rc == PR_OK;
     return rc;
