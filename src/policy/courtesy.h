@@ -1,7 +1,7 @@
 /* courtesy.h - a guest lets its hosts go first: how long a relay rests between two cycles, with time as an argument.
  *
  * Where others put messages into a box while a backlog is being drained, the store works for both, and a relay that
- * asks again at once leaves them waiting for a processor.  So it rests for twice as long as its last cycle took: while
+ * asks again at once leaves them waiting for a processor.  So it rests for three times as long as its last cycle took: while
  * somebody sends, while there is a backlog, and as far as it still drains several times as fast as they send.  Nobody
  * sends, or the backlog hardly shrinks: no rest.
  *
@@ -15,7 +15,7 @@
 #define COURTESY_LOOK_US INT64_C(20000) /* between two looks at least: in less time chance decides */
 #define COURTESY_SENT_MIN 50            /* a second; fewer do not notice us */
 #define COURTESY_FASTER 4               /* so many times as fast as others send we drain, rests included */
-#define COURTESY_SHARE_MAX 2            /* of a cycle's time: with half as much senders are still held up */
+#define COURTESY_SHARE_MAX 3            /* of a cycle's time: with less, senders are still held up */
 #define COURTESY_REST_MAX_US INT64_C(50000)
 
 /* Zeroed: nothing is known yet. */
