@@ -40,8 +40,8 @@ TEST(while_others_send_a_relay_rests_longer_than_it_works)
     struct guest g = guest();
     guest_work(&g, 2500, 1000, true);
     guest_work(&g, 2500, 1000, true);
-    CHECK(g.rested_us >= PR_MILLISECONDS(650));
-    CHECK(g.rested_us <= PR_MILLISECONDS(680));
+    CHECK(g.rested_us >= PR_MILLISECONDS(730)); /* three quarters of a second, give or take a cycle */
+    CHECK(g.rested_us <= PR_MILLISECONDS(770));
 }
 
 TEST(a_backlog_with_nobody_sending_is_drained_without_rest)
@@ -70,7 +70,7 @@ TEST(without_a_backlog_there_is_no_rest)
     CHECK_EQ(g.rested_us, 0);
 }
 
-/* 100,000 a second without rest: two thirds of it are for those who send, then less, then nothing. */
+/* 100,000 a second without rest: three quarters of the time are for those who send, then less, then nothing. */
 TEST(a_backlog_shrinks_several_times_as_fast_as_others_send)
 {
     static const int64_t rates[] = { 8000, 12000, 15000, 20000, 24000, 25000, 30000, 200000 };
