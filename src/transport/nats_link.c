@@ -10,10 +10,12 @@
 #include <unistd.h>
 
 #define INBOX_SIZE 64
+#define ANSWERS_MIN 64 /* room for so many at first; never more than are out */
 
-struct answer {
-    struct answer *next;
-    natsMsg *message;
+/* Messages in the order in which they came. */
+struct answers {
+    natsMsg **list;
+    size_t count, capacity;
 };
 
 struct nats_link {
@@ -29,7 +31,8 @@ struct nats_link {
     natsConnection *connection;
     natsSubscription *inbox;
     char inbox_name[INBOX_SIZE];
-    struct answer *taken; /* out of the box, and not asked for yet */
+    struct answers taken; /* out of the box ... */
+    size_t next_taken;    /* ... and asked for up to here */
     bool is_waiting;      /* for the socket to take more */
 
     /* Below: under the lock. */
@@ -37,20 +40,28 @@ struct nats_link {
     enum nats_link_state state;
     natsStatus status;
     char why[NATS_LINK_WHY_SIZE], complaint[NATS_LINK_WHY_SIZE];
-    struct answer *first, **last;
+    struct answers answers;
+    bool is_reading; /* the caller: answers wait until it has read all that is there */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct nats_link *links; /* those that are open */
 static uintptr_t last_number;
+static pthread_cond_t read_over = PTHREAD_COND_INITIALIZER; /* of any link */
+
+static struct nats_link *find(void *closure)
+{
+    struct nats_link *link = links;
+    while (link != NULL && link->number != (uintptr_t)closure)
+        link = link->next;
+    return link;
+}
 
 /* Locked when it is found; else not, and NULL. */
 static struct nats_link *find_locked(void *closure)
 {
     pthread_mutex_lock(&lock);
-    struct nats_link *link = links;
-    while (link != NULL && link->number != (uintptr_t)closure)
-        link = link->next;
+    struct nats_link *link = find(closure);
     if (link == NULL)
         pthread_mutex_unlock(&lock);
     return link;
@@ -66,26 +77,49 @@ static void show_and_unlock(struct nats_link *link)
 
 /* ---- In libnats' threads --------------------------------------------------------------------------- */
 
+static bool answers_add(struct answers *a, natsMsg *message)
+{
+    if (a->count == a->capacity) {
+        size_t capacity = a->capacity == 0 ? ANSWERS_MIN : 2 * a->capacity;
+        natsMsg **list = reallocarray(a->list, capacity, sizeof(*list));
+        if (list == NULL)
+            return false;
+        a->list = list;
+        a->capacity = capacity;
+    }
+    a->list[a->count++] = message;
+    return true;
+}
+
+/* Whoever reads wakes the inbox's thread for every answer that finds it asleep: let it fall asleep once for all of them. */
+static void wait_for_reader(void *closure)
+{
+    struct nats_link *link;
+    pthread_mutex_lock(&lock);
+    while ((link = find(closure)) != NULL && link->is_reading)
+        pthread_cond_wait(&read_over, &lock);
+    pthread_mutex_unlock(&lock);
+}
+
 /* Called in a thread of the inbox: asked without one, libnats keeps to itself what had no responders. */
 static void on_answer(natsConnection *connection, natsSubscription *inbox, natsMsg *message, void *closure)
 {
-    struct answer *answer = malloc(sizeof(*answer));
-    struct nats_link *link = answer != NULL ? find_locked(closure) : NULL;
+    int behind = 0;
     (void)connection;
-    (void)inbox;
-    if (link == NULL) { /* without memory it is as if the answer were lost */
+    wait_for_reader(closure);
+    /* Shown when all that were read are here.  Libraries may count this one as pending or not. */
+    bool is_last = natsSubscription_GetPending(inbox, &behind, NULL) != NATS_OK || behind <= 1;
+    struct nats_link *link = find_locked(closure);
+    if (link == NULL) {
         natsMsg_Destroy(message);
-        free(answer);
         return;
     }
-    bool was_shown = link->first != NULL; /* and nobody has come by since */
-    *answer = (struct answer){ .message = message };
-    *link->last = answer;
-    link->last = &answer->next;
-    if (was_shown)
-        pthread_mutex_unlock(&lock);
-    else
+    if (!answers_add(&link->answers, message))
+        natsMsg_Destroy(message); /* without memory it is as if the answer were lost */
+    if (is_last)
         show_and_unlock(link);
+    else
+        pthread_mutex_unlock(&lock);
 }
 
 /* Its loop is ours: it says when it wants to read or write, whoever's thread it is in. */
@@ -226,7 +260,6 @@ struct nats_link *nats_link_open(natsOptions *options, int event_fd, int poll_fd
     link->event_fd = event_fd;
     link->poll_fd = poll_fd;
     link->socket = -1;
-    link->last = &link->first;
     pthread_mutex_lock(&lock);
     link->number = ++last_number;
     link->next = links;
@@ -239,13 +272,11 @@ struct nats_link *nats_link_open(natsOptions *options, int event_fd, int poll_fd
     return NULL;
 }
 
-static void answers_free(struct answer *first)
+static void answers_fini(struct answers *a, size_t from)
 {
-    for (struct answer *a = first, *next; a != NULL; a = next) {
-        next = a->next;
-        natsMsg_Destroy(a->message);
-        free(a);
-    }
+    for (size_t i = from; i < a->count; i++)
+        natsMsg_Destroy(a->list[i]);
+    free(a->list);
 }
 
 /* Newer libraries leave the socket to us, and older ones have no such function. */
@@ -262,8 +293,8 @@ void nats_link_close(struct nats_link *link)
     natsConnection_Destroy(link->connection);
     if (link->socket >= 0 && natsConnection_ProcessCloseEvent != NULL)
         natsConnection_ProcessCloseEvent(&link->socket);
-    answers_free(link->taken);
-    answers_free(link->first);
+    answers_fini(&link->taken, link->next_taken);
+    answers_fini(&link->answers, 0);
     free(link);
 }
 
@@ -324,26 +355,40 @@ void nats_link_write(struct nats_link *link)
     wait_for_socket(link, link->unwritten);
 }
 
+static void set_reading(struct nats_link *link, bool is_reading)
+{
+    pthread_mutex_lock(&lock);
+    link->is_reading = is_reading;
+    pthread_mutex_unlock(&lock);
+    if (!is_reading)
+        pthread_cond_broadcast(&read_over);
+}
+
 void nats_link_read(struct nats_link *link)
 {
+    set_reading(link, true);
     natsConnection_ProcessReadEvent(link->connection);
+    set_reading(link, false);
+}
+
+/* All at once: whoever brings the next one shows it again. */
+static void take_all(struct nats_link *link)
+{
+    struct answers empty = { .list = link->taken.list, .capacity = link->taken.capacity };
+    pthread_mutex_lock(&lock);
+    link->taken = link->answers;
+    link->answers = empty;
+    pthread_mutex_unlock(&lock);
+    link->next_taken = 0;
 }
 
 natsMsg *nats_link_answer(struct nats_link *link, uint64_t *ret_number)
 {
-    if (link->taken == NULL) { /* all at once: whoever brings the next one shows it again */
-        pthread_mutex_lock(&lock);
-        link->taken = link->first;
-        link->first = NULL;
-        link->last = &link->first;
-        pthread_mutex_unlock(&lock);
-    }
-    struct answer *answer = link->taken;
-    if (answer == NULL)
+    if (link->next_taken == link->taken.count)
+        take_all(link);
+    if (link->taken.count == 0)
         return NULL;
-    link->taken = answer->next;
-    natsMsg *message = answer->message;
-    free(answer);
+    natsMsg *message = link->taken.list[link->next_taken++];
     const char *dot = strrchr(natsMsg_GetSubject(message), '.');
     *ret_number = dot != NULL ? strtoull(dot + 1, NULL, 10) : 0;
     return message;
