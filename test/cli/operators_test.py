@@ -280,6 +280,8 @@ def test_what_is_named_twice_or_not_at_all_widens_nothing(place):  # B83
     for flag in "--type", "--stream", "--reason", "--error", "--fingerprint", "--box", "--row":
         assert "is empty" in place.fails(2, "dead", "discard", "--endpoint", "good", flag, "", "--yes"), flag
     place.fails(2, "dead", "discard", "--row", "0", "--yes")
+    for wrong in "zz", "0" * 15, "0" * 15 + "F", "0" * 17:
+        assert "16 digits" in place.fails(2, "dead", "list", "--fingerprint", wrong), wrong
     place.fails(2, "dead", "list", "--state", "ready")  # they are dead
     assert place.ok("dead", "discard", ids[0], ids[0]).startswith("1 "), ids
     assert len(place.json("dead", "list")) == 2
