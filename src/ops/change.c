@@ -25,6 +25,8 @@ static int change_steps(struct store *store, struct admin order, struct admin_re
         sum->changed += reply.changed;
         sum->refused += reply.refused;
         order.filter.after = reply.last_row;
+        if (order.filter.newest_row == 0)
+            order.filter.newest_row = reply.newest_row; /* what dies meanwhile is not meant */
     }
     return PR_OK;
 }

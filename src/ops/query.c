@@ -205,6 +205,10 @@ int filter_set(struct filter *f, pr_slice name, pr_slice value, int64_t now_us, 
         return number_parse(value, INT64_MAX, &f->row) && f->row > 0
                    ? PR_OK
                    : error_set(reterr, PR_EINVAL, "row: the number that a dead letter is listed with");
+    if (slice_eq_cstr(name, "newest_row"))
+        return number_parse(value, INT64_MAX, &f->newest_row) && f->newest_row > 0
+                   ? PR_OK
+                   : error_set(reterr, PR_EINVAL, "newest_row: what the step before said as newest_row");
     if (slice_eq_cstr(name, "after"))
         return filter_set_after(f, value)
                    ? PR_OK

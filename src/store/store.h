@@ -60,6 +60,7 @@ struct filter {
     const pr_id *ids;         /* empty: any */
     size_t   id_count;
     uint64_t row;             /* dead letters: this one, whatever its id is (it may be damaged); 0: any */
+    uint64_t newest_row;      /* dead letters: none that came after this row; 0: any */
     size_t   limit;           /* 0: 100 */
     size_t   look_max;        /* MESSAGES, DEAD: look at no more rows of a table than about this; what no index finds may be
                                * behind them, and reply.cut says so.  0: look at all */
@@ -316,6 +317,8 @@ struct admin_reply {
     bool     more;      /* the limit was reached, and there may be more behind last_row */
     pr_id    made;      /* DEAD_EDIT: the new message */
 };
+    uint64_t newest_row; /* of dead letters: none that was there before had a higher row.  Who goes on in
+                          * steps passes it on in the filter: what dies meanwhile is not met, whatever its clock says */
 
 /* ---- The contract --------------------------------------------------------------------- */
 

@@ -544,6 +544,14 @@ def dead_letters_are_grouped_edited_and_replayed(d):
     assert group["count"] == 4 and group["reason"] == "transport_unavailable" and group["sample"] in ids
     letters = d.ok("GET", "/v1/dead/export?type=die")["letters"]  # what failed by itself is as good as what people made dead
     assert len(d.ok("POST", "/v1/dead/import", {"letters": letters})["duplicates"]) == 4
+    error = d.fails(400, "invalid", "GET", "/v1/dead?fingerprint=zz")
+    assert error["message"].startswith("fingerprint: \"zz\"") and "16 digits" in error["message"], error
+    d.fails(400, "invalid", "POST", "/v1/dead/replay", {"filter": {"fingerprint": "0" * 15 + "G"}})
+    step = d.ok("POST", "/v1/dead/replay", {"filter": {"type": "die", "limit": 2}, "dry_run": True})
+    rest = {"type": "die", "limit": 100, "after": step["next"], "newest_row": step["newest_row"]}
+    assert d.ok("POST", "/v1/dead/replay", {"filter": rest, "dry_run": True})["changed"] == 2
+    rest["newest_row"] = step["next"] + 1
+    assert d.ok("POST", "/v1/dead/replay", {"filter": rest, "dry_run": True})["changed"] == 1
     filter = {"fingerprint": group["fingerprint"]}
     assert d.ok("POST", "/v1/dead/replay", {"filter": filter, "dry_run": True})["changed"] == 4
     edited = d.ok("POST", "/v1/dead/%s/edit" % ids[0], {"payload": {"n": "mended"}, "destination": "good", "why": "typo"})

@@ -177,6 +177,32 @@ STORE_TEST(an_edited_dead_letter_goes_to_its_place_and_the_original_stays) /* B8
     l = suite_get(s, r.made);
     CHECK_EQ(l->state, STATE_READY);
     CHECK_SLICE(l->m.payload, "right");
+/* A clock that was set back dates letters in the future: rows tell what was there, times do not. */
+STORE_TEST(an_action_in_steps_meets_what_was_there_and_not_what_dies_meanwhile) /* B83, B86 */
+{
+    s->wall_us += PR_SECONDS(3600);
+    for (unsigned i = 0; i < 3; i++) {
+        pr_id id = SEND(s, "outbox");
+        ADMIN_ID(s, ADMIN_DEAD_ADD, id, .why = PR_STR("w"));
+    }
+    s->wall_us -= PR_SECONDS(3600);
+    struct filter f = FILTER(.type = PR_STR("t"), .limit = 2);
+    struct admin_reply r = ADMIN(s, ADMIN_DEAD_DISCARD, f);
+    CHECK_EQ(r.changed, 2);
+    CHECK(r.more && r.newest_row > r.last_row);
+    pr_id late = SEND(s, "outbox");
+    ADMIN_ID(s, ADMIN_DEAD_ADD, late, .why = PR_STR("w"));
+    f.after = r.last_row;
+    f.newest_row = r.newest_row;
+    r = ADMIN(s, ADMIN_DEAD_DISCARD, f);
+    CHECK_EQ(r.changed, 1);
+    CHECK(!r.more);
+    const struct query_reply *left = suite_query(s, QUERY_DEAD, FILTER());
+    CHECK_EQ(left->listed_count, 1);
+    CHECK(pr_id_equal(left->listed[0].m.id, late));
+    CHECK_EQ(suite_query(s, QUERY_DEAD_COUNT, FILTER(.newest_row = f.newest_row, .since_us = 1))->total, 0);
+}
+
     CHECK_SLICE(l->m.headers, "{\"h\":\"2\"}");
     CHECK_SLICE(l->m.destination, "x");
     CHECK_SLICE(l->m.stream, "s");

@@ -274,6 +274,10 @@ static void sql_filter(struct sql *sql, const struct listing *l, const struct su
     }
     sql_reason(sql, "(b.cause = $ OR b.failure_reason = $)", f->reason);
     sql_text(sql, "b.fingerprint = $", f->fingerprint);
+    if (f->newest_row != 0) {
+        arg_i64(&sql->args, (int64_t)f->newest_row);
+        sql_and(sql, "b.row_id <= $");
+    }
     sql_time(sql, "b.died_at >= $", f->since_us);
     sql_time(sql, "b.died_at < $", f->until_us);
 }
