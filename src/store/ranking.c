@@ -125,7 +125,7 @@ struct stream_info stream_of_row(pr_slice box, const struct pr_message *m, enum 
         .reason = m->reason,
         .code = m->code,
         .error = m->error,
-        .since_us = m->failed_us != 0 ? m->failed_us : m->created_us,
+        .since_us = stream_since(m->failed_us, m->created_us, m->due_us, m->story),
         .due_us = m->due_us > now_us ? m->due_us : 0,
     };
 }
@@ -205,6 +205,12 @@ bool stream_may_wait_for_dead(const struct stream_list *s, const struct stream_i
 {
     const struct routing *routing = s->filter->routing;
     if (head == NULL)
+int64_t stream_since(int64_t failed_us, int64_t created_us, int64_t due_us, pr_slice story)
+{
+    int64_t parked_us = due_us == PR_NEVER ? story_parked_us(story) : 0;
+    return parked_us != 0 ? parked_us : failed_us != 0 ? failed_us : created_us;
+}
+
         return true;
     return routing != NULL ? routing->is_strict(routing, head->endpoint) : head->due_us == PR_NEVER;
 }

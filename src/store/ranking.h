@@ -32,6 +32,8 @@ PR_MUST_CHECK int streams_add_head(struct stream_list *streams, const struct str
 struct stream_info stream_of_row(pr_slice box, const struct pr_message *m, enum state state, int64_t now_us);
 /* Of several in a stream the first is its head, those that yield come last: drop the others, and put the rest in order. */
 void streams_settle(struct stream_list *streams);
+/* Since when a head that is in its box is in trouble. */
+int64_t stream_since(int64_t failed_us, int64_t created_us, int64_t due_us, pr_slice story);
 /* The head that this box, endpoint and stream are held behind, among those that were there when it was settled; NULL: none is
  * in the box.  Without routes one that does not say its endpoint is taken for it.  PR_OK or PR_ENOMEM. */
 PR_MUST_CHECK int streams_find(struct stream_list *streams, const struct stream_info *held, struct stream_info **ret_head);

@@ -180,7 +180,7 @@ struct stream_info {
     bool       told_elsewhere; /* with the endpoint of those that are held behind it */
     int        attempts, failures, reason;
     pr_slice   code, error;
-    int64_t    since_us;      /* the head's latest failure; died; or, where nothing failed, created */
+    int64_t    since_us;      /* the head was parked; its latest failure; died; or, where nothing failed, created */
     int64_t    due_us;        /* the head's next attempt; 0: now, PR_NEVER: nothing by itself */
     uint64_t   waiting;       /* rows held behind it (not itself), at most COUNT_EXACT_MAX + 1 */
 };

@@ -518,6 +518,26 @@ STORE_TEST(the_head_of_a_stream_is_what_holds_up_the_others)
     CHECK(pr_id_equal(r->streams[0].head, a));
 
     ADMIN_ID(s, ADMIN_PARK, a); /* the others go on without it */
+STORE_TEST(a_stream_whose_head_is_parked_is_in_trouble_since_then)
+{
+    struct worker *w = suite_join(s, "outbox");
+    pr_id head = suite_send(s, "outbox", IN_STREAM("x", "s"));
+    worker_fail(w, head, PR_SECONDS(60));
+    suite_advance(s, PR_SECONDS(30));
+    int64_t parked_us = s->wall_us;
+    ADMIN_ID(s, ADMIN_PARK, head);
+    suite_advance(s, PR_SECONDS(30));
+    hold(s, w, "x/s", IN_STREAM("x", "s"));
+    const struct query_reply *r = streams(s, true, FILTER());
+    CHECK_EQ(r->stream_count, 1);
+    CHECK_EQ(r->streams[0].head_state, STATE_PARKED);
+    CHECK_EQ(r->streams[0].since_us, parked_us);
+    struct query rest = { .kind = QUERY_STREAMS, .filter = FILTER(), .after_stream = stream_mark_of(&r->streams[0]) };
+    struct query_reply page; /* it has one mark */
+    CHECK_OK(store_query(&s->store, &rest, &s->arena, &page, &s->error), &s->error);
+    CHECK_EQ(page.stream_count, 0);
+}
+
     r = streams(s, true, FILTER());
     CHECK_EQ(r->stream_count, 1);
     CHECK(pr_id_equal(r->streams[0].head, b));

@@ -166,7 +166,8 @@ static bool is_brief(const struct overview *o)
  * the page the rest is read then: see heads_tell(). */
 #define UNLESS_NAMED(column) "CASE b.destination WHEN '' THEN b." column " END"
 #define HEADS(filter)                                                                                          \
-    "SELECT coalesce(b.row_id, b.seq), b.seq, b.stream, b.destination, " UNLESS_NAMED("story") ","             \
+    "SELECT coalesce(b.row_id, b.seq), b.seq, b.stream, b.destination,"                                       \
+    " CASE WHEN b.destination = '' OR b.due_at = 'infinity' THEN b.story END,"                                 \
     " coalesce(b.failed_at, b.created_at), b.due_at = 'infinity', strpos(b.held_by, '/') < length(b.held_by)," \
     " " UNLESS_NAMED("type") ", " UNLESS_NAMED("source") ", " UNLESS_NAMED("headers")                          \
     " FROM {box} b WHERE " MESSAGE_IS_HEAD filter " ORDER BY coalesce(b.row_id, b.seq) LIMIT $1"
@@ -198,7 +199,7 @@ static int heads_read(const struct overview *o, struct stream_list *streams, pr_
             .endpoint = m.destination.size > 0 ? m.destination : story_endpoint(m.story),
             .head_row = (uint64_t)field_i64(r, i, 0),
             .head_seq = field_i64(r, i, 1),
-            .since_us = field_time(r, i, 5),
+            .since_us = stream_since(field_time(r, i, 5), 0, field_bool(r, i, 6) ? PR_NEVER : 0, m.story),
             .due_us = field_bool(r, i, 6) ? PR_NEVER : 0,
             .head_held = !PQgetisnull(r, i, 7) && field_bool(r, i, 7),
         };
