@@ -70,8 +70,6 @@ int change_run(struct store *store, const struct admin *admin, struct admin_repl
     if (in_box) /* what is sent meanwhile is found, too; its time is its sender's, and tells nothing */
         return change_boxes(store, admin, ret_reply, reterr);
     struct admin order = *admin;
-    if (order.filter.until_us == 0) /* what dies meanwhile is not meant */
-        order.filter.until_us = store_time(store) + 1;
     order.filter.limit = DEAD_STEP_ROWS;
     return change_steps(store, order, ret_reply, reterr);
 }

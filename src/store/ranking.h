@@ -10,6 +10,10 @@ void reply_is_full(struct query_reply *reply);
 /* filter.look_max was used up at this row, 0: it was not.  Of several tables the first is told. */
 void reply_is_cut(struct query_reply *reply, pr_slice box, uint64_t row);
 
+/* One more dead letter of its group.  PR_OK or PR_ENOMEM. */
+PR_MUST_CHECK int groups_take(struct query_reply *reply, const struct listed *letter, struct arena *arena);
+/* There were more than this. */
+void groups_are_cut(struct query_reply *reply, size_t looked);
 /* The largest first, then the latest; cut to the filter's limit. */
 void groups_rank(const struct query *query, struct query_reply *reply);
 

@@ -928,9 +928,29 @@ POST /v1/messages/{id}/dead|POST /v1/dead/{id}/note|GET /v1/dead/export|POST /v1
 POST /v1/replays/{id}/stop|POST /v1/replays/{id}/resume"""
 
 
+def compare(schema, answer, where, optional):
+    """Every member is described, and every described one is there, unless it is optional."""
+    if schema["type"] == "array":
+        for item in answer:
+            compare(schema["items"], item, where + "[]", optional)
+    elif schema["type"] == "object":
+        assert set(answer) - optional == set(schema["properties"]) - optional, (where, sorted(answer))
+        for key, value in answer.items():
+            compare(schema["properties"][key], value, where + "." + key, optional)
+    else:
+        types = {"string": str, "integer": int, "boolean": bool}
+        assert type(answer) is types[schema["type"]] or (answer is None and schema.get("nullable")), (where, answer)
+
+
 @test
 def the_openapi_document_says_what_the_server_does(d):
     document = d.ok("GET", "/openapi.json")
+    buried = d.send(type="buried", destination="dead")
+    d.wait_state(buried, "dead")
+    schema = document["paths"]["/v1/dead/groups"]["get"]["responses"]["200"]["content"]["application/json"]["schema"]
+    groups = d.ok("GET", "/v1/dead/groups")
+    assert groups["groups"]
+    compare(schema, groups, "groups", {"looked_at"})
     described = {"%s %s" % (m.upper(), p) for p, methods in document["paths"].items() for m in methods}
     assert described == set(ROUTES.replace("\n", "|").split("|")), described
     id = d.send(type="doc", destination="bad")

@@ -263,8 +263,8 @@ static void sql_rows(struct sql *sql, const struct listing *l, uint64_t after)
     const struct {
         const char *index, *condition;
         pr_slice value;
-    } keys[] = { { "print", "fingerprint = ?", f->fingerprint },
-                 { "stream", "stream = ?", f->stream },
+    } keys[] = { { "stream", "stream = ?", f->stream },
+                 { "print", "fingerprint = ?", f->fingerprint },
                  { "endpoint", "endpoint = ?", f->endpoint },
                  { "box", "box = ?", l->box } };
     if (is_parked(l))
