@@ -269,6 +269,11 @@ bool stream_may_wait_for_dead(const struct stream_list *s, const struct stream_i
     return routing != NULL ? routing->is_strict(routing, head->endpoint) : head->due_us == PR_NEVER;
 }
 
+bool stream_is_alone(const struct stream_info *head)
+{
+    return head != NULL && head->head_held;
+}
+
 void stream_set_waiting(struct stream_info *head, uint64_t held)
 {
     bool exact = held <= COUNT_EXACT_MAX;

@@ -48,6 +48,8 @@ bool stream_may_wait_for_dead(const struct stream_list *streams, const struct st
  * endpoint that the others are held for?  Where nobody knows, it is. */
 bool stream_waits_for_letter(const struct stream_list *streams, const struct stream_info *held, pr_slice endpoint,
                              const struct pr_message *letter);
+/* One row is held in its stream, and came back: is it the head of it (NULL: it has none)? */
+bool stream_is_alone(const struct stream_info *head);
 /* So many are held in its stream, maybe the head among them. */
 void stream_set_waiting(struct stream_info *head, uint64_t held);
 /* The dead letter is the head, in the place of this one (NULL: of none).  PR_OK or PR_ENOMEM. */

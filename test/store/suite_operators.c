@@ -709,6 +709,17 @@ STORE_TEST(a_dead_letter_is_no_head_where_streams_go_on_without_it)
     }
 }
 
+/* How many, asked briefly. */
+static size_t streams_blocked(struct suite *s, const struct routing *routing)
+{
+    const struct query q = {
+        .kind = QUERY_STREAMS, .filter = FILTER(.routing = routing), .blocked = true, .brief = true
+    };
+    struct query_reply reply;
+    CHECK_OK(store_query(&s->store, &q, &s->arena, &reply, &s->error), &s->error);
+    return reply.stream_count;
+}
+
 STORE_TEST(a_head_that_is_held_itself_does_not_wait_behind_itself)
 {
     struct worker *w = suite_join(s, "outbox");
@@ -720,11 +731,29 @@ STORE_TEST(a_head_that_is_held_itself_does_not_wait_behind_itself)
     CHECK(pr_id_equal(r->streams[0].head, a));
     CHECK_EQ(r->streams[0].waiting, 0);
     CHECK_EQ(streams(s, true, FILTER())->stream_count, 0);
+    CHECK_EQ(streams_blocked(s, NULL), 0);
     hold(s, w, "x/s", IN_STREAM("x", "s"));
     r = streams(s, true, FILTER());
     CHECK_EQ(r->stream_count, 1);
     CHECK(pr_id_equal(r->streams[0].head, a));
     CHECK_EQ(r->streams[0].waiting, 1);
+    CHECK_EQ(streams_blocked(s, NULL), 1);
+}
+
+STORE_TEST(briefly_asked_one_that_came_back_and_is_held_behind_another_is_blocked)
+{
+    static const struct routing strict = { no_route, x_is_strict };
+    struct worker *w = suite_join(s, "outbox");
+    pr_id first = suite_send(s, "outbox", IN_STREAM("x", "s"));
+    pr_id back = KILL(w, "aaaa", "e", .destination = PR_STR("x"), .stream = PR_STR("s"));
+    worker_fail(w, first, PR_SECONDS(60));
+    ADMIN_ID(s, ADMIN_DEAD_REPLAY, back);
+    CHECK_EQ(VERDICT(w, suite_seen(s, back), .kind = VERDICT_HOLD, .held_by = PR_STR("x/s")), PR_OK);
+    CHECK_EQ(streams_blocked(s, NULL), 1);
+    ADMIN_ID(s, ADMIN_DEAD_ADD, first, .why = PR_STR("w")); /* now nothing is before it, unless its stream is strict */
+    CHECK_EQ(streams_blocked(s, NULL), streams(s, true, FILTER())->stream_count);
+    CHECK_EQ(streams_blocked(s, &strict), 1);
+    CHECK_EQ(streams(s, true, FILTER(.routing = &strict))->stream_count, 1);
 }
 
 STORE_TEST(briefly_asked_blocked_streams_are_those_that_messages_are_held_in)

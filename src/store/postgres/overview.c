@@ -204,7 +204,7 @@ int pg_overview_groups(const struct overview *o)
 
 /* ---- Streams -------------------------------------------------------------------------------------- */
 
-/* Nothing of the heads: keys alone say which streams are held back. */
+/* Nothing of the heads: keys alone say which streams are held back, unless the one that is held can be the head itself. */
 static bool is_brief(const struct overview *o)
 {
     return o->query->brief && o->query->blocked;
@@ -406,13 +406,56 @@ struct keys {
     size_t taken, looks;
 };
 
-static int key_take(const struct overview *o, struct keys *k, const PGresult *r, int i)
+/* Of keys that hold a single row, those whose row came back; in the same order. */
+static const char ALONE[] = "SELECT p.key FROM unnest($1::text[]) WITH ORDINALITY AS p(key, number) CROSS JOIN LATERAL"
+                            " (SELECT * FROM {box} b WHERE b.held_by = p.key LIMIT 1) b WHERE " MESSAGE_IS_HEAD
+                            " ORDER BY p.number";
+
+static int alone_read(const struct overview *o, const struct keys *k, const PGresult *r, int count, PGresult **ret)
+{
+    struct args args = { .count = 0 };
+    struct array keys;
+    int rc = PR_OK;
+    *ret = NULL;
+    array_init(&keys);
+    array_begin(&keys, OID_TEXT);
+    for (int i = 0; i < count; i++)
+        if (field_i64(r, i, 1) == 1)
+            array_text(&keys, field_slice(r, i, 0));
+    arg_array(&args, &keys);
+    if (keys.count > 0)
+        rc = link_do(o->link, ALONE, k->box, &args, ret, o->reterr);
+    array_fini(&keys);
+    return rc;
+}
+
+/* A single row is held, and it came back at this place. */
+static int key_take_alone(const struct overview *o, struct keys *k, const struct stream_info *stream, int64_t seq)
+{
+    int rc = PR_OK;
+    if (k->heads.known == 0) {
+        rc = heads_read(o, &k->heads, k->box);
+        streams_settle(&k->heads);
+    }
+    struct stream_info *head = NULL;
+    if (rc == PR_OK && streams_find(&k->heads, stream, &head) != PR_OK)
+        rc = no_memory(o);
+    if (rc != PR_OK)
+        return rc;
+    if (!stream_is_alone(head))
+        return streams_add(k->streams, stream) != NULL ? PR_OK : no_memory(o);
+    return stream_may_wait_for_dead(&k->heads, head) ? dead_head_read(o, k->streams, stream, NULL, seq, &k->looks) : PR_OK;
+}
+
+static int key_take(const struct overview *o, struct keys *k, const PGresult *r, int i, bool alone)
 {
     struct stream_info stream = { .box = k->box,
                                   .waiting = (uint64_t)min64(field_i64(r, i, 1), COUNT_EXACT_MAX + 1) };
     if (!stream_key_split(field_slice(r, i, 0), &stream.endpoint, &stream.stream) ||
         !stream_is_asked(k->streams->filter, &stream))
         return PR_OK;
+    if (alone)
+        return key_take_alone(o, k, &stream, field_i64(r, i, 2));
     if (is_brief(o))
         return streams_add(k->streams, &stream) != NULL ? PR_OK : no_memory(o);
     struct stream_info *head;
@@ -427,20 +470,25 @@ static int key_take(const struct overview *o, struct keys *k, const PGresult *r,
 
 static int keys_take(const struct overview *o, struct keys *k, const PGresult *r, int count)
 {
-    int rc = PR_OK;
+    PGresult *alone = NULL;
+    int next = 0;
+    int rc = is_brief(o) ? alone_read(o, k, r, count, &alone) : PR_OK;
     for (int i = 0; i < count && rc == PR_OK; i++) {
+        bool is_alone = alone != NULL && next < PQntuples(alone) &&
+                        slice_eq(field_slice(alone, next, 0), field_slice(r, i, 0));
+        next += is_alone;
         if (k->taken++ == STREAMS_LOOKED_MAX) {
             o->reply->more = true;
             break;
         }
-        rc = key_take(o, k, r, i);
+        rc = key_take(o, k, r, i, is_alone);
     }
     return rc;
 }
 
 static int keys_read(const struct overview *o, struct stream_list *streams, pr_slice box)
 {
-    struct keys k = { .streams = streams, .box = box };
+    struct keys k = { .streams = streams, .heads = { .arena = o->arena, .filter = streams->filter }, .box = box };
     struct args args = { .count = 0 }, from = { .count = 0 };
     PGresult *r;
     int64_t rows = 0;

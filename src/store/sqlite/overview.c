@@ -255,7 +255,7 @@ int overview_groups(const struct overview *o)
 
 /* ---- Streams -------------------------------------------------------------------------------- */
 
-/* Nothing of the heads: keys alone say which streams are held back. */
+/* Nothing of the heads: keys alone say which streams are held back, unless the one that is held can be the head itself. */
 static bool is_brief(const struct overview *o)
 {
     return o->query->brief && o->query->blocked;
@@ -372,17 +372,46 @@ static int dead_head_read(const struct overview *o, struct stream_list *streams,
     return rc < 0 ? rc : PR_OK;
 }
 
-static int key_take(const struct overview *o, struct stream_list *streams, pr_slice box, pr_slice key,
-                    size_t *dead_heads)
+/* What is held by the key is a single row that came back: its seq; else 0. */
+static int alone_read(const struct overview *o, pr_slice box, pr_slice key, int64_t *ret_seq)
+{
+    *ret_seq = 0;
+    return conn_int(o->conn,
+                    "SELECT iif(count(*) = 1 AND max(head), max(seq), 0) FROM (SELECT " MESSAGE_IS_HEAD
+                    " AS head, seq FROM \"{box}\" WHERE held_by = ?1 LIMIT 2)",
+                    box, VALUES(V_TEXT(key)), ret_seq, o->reterr);
+}
+
+/* heads: read when they are needed first. */
+static int key_take_brief(const struct overview *o, struct stream_list *streams, struct stream_list *heads, pr_slice key,
+                          struct stream_info *stream)
+{
+    int64_t seq;
+    int rc = alone_read(o, stream->box, key, &seq);
+    if (rc == PR_OK && seq != 0 && heads->known == 0) {
+        rc = heads_read(o, heads, stream->box);
+        streams_settle(heads);
+    }
+    if (rc != PR_OK)
+        return rc;
+    struct stream_info *head = NULL;
+    if (seq != 0 && streams_find(heads, stream, &head) != PR_OK)
+        return no_memory(o);
+    stream->waiting = 1; /* at least */
+    if (!stream_is_alone(head))
+        return streams_add(streams, stream) != NULL ? PR_OK : no_memory(o);
+    return stream_may_wait_for_dead(heads, head) ? dead_head_read(o, streams, stream, NULL, seq) : PR_OK;
+}
+
+static int key_take(const struct overview *o, struct stream_list *streams, struct stream_list *heads, pr_slice box,
+                    pr_slice key, size_t *dead_heads)
 {
     struct stream_info stream = { .box = box };
     int64_t first_seq = 0;
     if (!stream_key_split(key, &stream.endpoint, &stream.stream) || !stream_is_asked(streams->filter, &stream))
         return PR_OK;
-    if (is_brief(o)) {
-        stream.waiting = 1; /* at least */
-        return streams_add(streams, &stream) != NULL ? PR_OK : no_memory(o);
-    }
+    if (is_brief(o))
+        return key_take_brief(o, streams, heads, key, &stream);
     int rc = held_count(o, box, key, &stream.waiting, &first_seq);
     struct stream_info *head = NULL;
     if (rc == PR_OK && streams_find(streams, &stream, &head) != PR_OK)
@@ -414,6 +443,7 @@ static int key_next(const struct overview *o, pr_slice box, pr_slice after, pr_s
 
 static int keys_read(const struct overview *o, struct stream_list *streams, pr_slice box)
 {
+    struct stream_list heads = { .arena = o->arena, .filter = streams->filter };
     pr_slice key = NO_BOX;
     size_t dead_heads = 0;
     int rc = PR_OK;
@@ -422,7 +452,7 @@ static int keys_read(const struct overview *o, struct stream_list *streams, pr_s
             o->reply->more = true;
             return PR_OK;
         }
-        rc = key_take(o, streams, box, key, &dead_heads);
+        rc = key_take(o, streams, &heads, box, key, &dead_heads);
         if (rc != PR_OK)
             return rc;
     }
