@@ -12,6 +12,7 @@
 #include "base/units.h"
 #include "base/util.h"
 #include "cli/output.h"
+#include "core/fingerprint.h"
 #include "runtime/config_suggest.h"
 
 void cli_say(const char *format, ...)
@@ -272,6 +273,9 @@ int cli_filter(struct cli *cli, struct filter *ret_filter)
         return cli_usage(cli, "--after: \"%s\" is not in the box %s", values[FLAG_AFTER], values[FLAG_BOX]);
     if (filter.box.size > 0 && !name_is_valid(filter.box))
         return cli_usage(cli, "--box: \"%s\" is not the name of a box", values[FLAG_BOX]);
+    if (values[FLAG_FINGERPRINT] != NULL && !fingerprint_is_valid(filter.fingerprint))
+        return cli_usage(cli, "--fingerprint: \"%s\" is none; write 16 digits 0 to f, as dead groups lists them",
+                         values[FLAG_FINGERPRINT]);
     *ret_filter = filter;
     return EXIT_DONE;
 }

@@ -71,6 +71,34 @@ static void group_add(struct cli *cli, struct table *t, const struct dead_group 
                            (int)min_size(g->error.size, 500), g->error.data));
 }
 
+/* The flags of the filter as they were written, for a shell. */
+static const char *filter_flags(struct cli *cli)
+{
+    static const enum flag flags[] = { FLAG_BOX,    FLAG_ENDPOINT, FLAG_TYPE,        FLAG_STREAM, FLAG_REASON,
+                                       FLAG_ERROR,  FLAG_FINGERPRINT, FLAG_SINCE, FLAG_UNTIL };
+    struct buf b;
+    buf_init(&b, OUTPUT_MAX);
+    for (size_t i = 0; i < ARRAY_LENGTH(flags); i++) {
+        const char *value = cli->flags.values[flags[i]];
+        if (value == NULL)
+            continue;
+        buf_addf(&b, " --%s '", flag_infos[flags[i]].word);
+        for (; *value != '\0'; value++)
+            buf_add_cstr(&b, *value == '\'' ? "'\\''" : (const char[]){ *value, '\0' });
+        buf_add_cstr(&b, "'");
+    }
+    pr_slice text = slice_dup(&cli->arena, buf_slice(&b));
+    buf_fini(&b);
+    return text.data != NULL ? text.data : "";
+}
+
+static void say_cut(struct cli *cli, const struct filter *f, uint64_t looked)
+{
+    const char *which = f->stream.size > 0 ? "the first" : "the latest", *where = f->stream.size > 0 ? "stream" : "group";
+    cli_say("only %s %s of each %s were looked at, others may match; all of them: postrider dead export%s", which,
+            count_words(&cli->arena, looked, "letter", "letters"), where, filter_flags(cli));
+}
+
 int run_dead_groups(struct cli *cli)
 {
     struct query query = { .kind = QUERY_DEAD_GROUPS };
@@ -92,8 +120,7 @@ int run_dead_groups(struct cli *cli)
     if (!cli->json && reply.group_count == 0)
         cli_say(reply.cut ? "none found" : "no dead letters");
     if (reply.cut) /* programs are told, too: it looks like all and is not */
-        cli_say("only the latest letters of each group were looked at; older ones may match: postrider dead list with the"
-                " same filter");
+        say_cut(cli, &query.filter, reply.looked);
     if (!cli->json && reply.more)
         cli_say("there are more groups: --limit N, or a filter");
     return EXIT_DONE;

@@ -42,7 +42,6 @@ static int replay_group(struct errand *e, struct admin *admin, struct admin_repl
     struct admin_reply step;
     int rc;
 
-    admin->filter.until_us = store_time(&e->cli->store) + 1;
     admin->filter.limit = STEP_ROWS;
     do {
         step = (struct admin_reply){ 0 };
@@ -50,6 +49,8 @@ static int replay_group(struct errand *e, struct admin *admin, struct admin_repl
         sum->changed += step.changed;
         sum->refused += step.refused;
         admin->filter.after = step.last_row;
+        if (admin->filter.newest_row == 0)
+            admin->filter.newest_row = step.newest_row;
     } while (rc == PR_OK && step.more);
     if (rc != PR_OK && sum->changed > 0)
         (void)error_set(&e->error, rc, "only %" PRIu64 " were replayed: %s", sum->changed, e->error.text);

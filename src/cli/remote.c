@@ -222,9 +222,9 @@ static void write_target(struct json_writer *w, const struct filter *f)
     json_begin_object(w);
     json_key(w, "fingerprint");
     json_slice(w, f->fingerprint);
-    if (f->until_us != 0) {
-        json_key(w, "until");
-        json_time(w, f->until_us);
+    if (f->newest_row != 0) {
+        json_key(w, "newest_row");
+        json_uint(w, f->newest_row);
     }
     if (f->limit > 0) {
         json_key(w, "limit");
@@ -285,6 +285,7 @@ static struct admin_reply reply_of(const json_t *answer, long status)
         .missing = (uint64_t)json_integer_value(json_object_get(answer, "missing")),
         .last_row = (uint64_t)next,
         .more = next > 0,
+        .newest_row = (uint64_t)json_integer_value(json_object_get(answer, "newest_row")),
     };
 }
 

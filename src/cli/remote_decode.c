@@ -120,6 +120,13 @@ static void add_breaker(struct decoder *d, const json_t *o, size_t max)
         d->reply->breakers[d->reply->breaker_count++] = breaker_from(d, o);
 }
 
+/* A count that is told to COUNT_EXACT_MAX: then it says that there are more. */
+static uint64_t bounded_of(const json_t *o, const char *key, const char *exact_key)
+{
+    uint64_t count = count_of(o, key);
+    return count + (count == COUNT_EXACT_MAX && json_is_false(json_object_get(o, exact_key)));
+}
+
 static void decode_box(struct decoder *d, const json_t *o, size_t i)
 {
     int64_t age_us = span_of(o, "oldest_age_seconds");
@@ -181,7 +188,8 @@ static void decode_group(struct decoder *d, const json_t *o, size_t i)
 {
     d->reply->groups[i] = (struct dead_group){
         .fingerprint = text_of(d, o, "fingerprint"),
-        .count = count_of(o, "count"),
+        .count = bounded_of(o, "count", "count_exact"),
+        .partial = count_of(o, "count") < COUNT_EXACT_MAX && json_is_false(json_object_get(o, "count_exact")),
         .first_us = time_of(o, "first_at", 0),
         .last_us = time_of(o, "last_at", 0),
         .box = text_of(d, o, "box"),
@@ -212,7 +220,7 @@ static void decode_stream(struct decoder *d, const json_t *o, size_t i)
         .error = text_of(d, o, "error"),
         .since_us = time_of(o, "since", 0),
         .due_us = time_of(o, "next_at", by_itself ? 0 : PR_NEVER),
-        .waiting = count_of(o, "waiting"),
+        .waiting = bounded_of(o, "waiting", "waiting_exact"),
     };
 }
 
@@ -337,7 +345,8 @@ int remote_decode(const json_t *answer, enum query_kind kind, int64_t now_us, st
 {
     struct query_reply reply = { .now_us = now_us,
                                  .more = json_is_true(json_object_get(answer, "more")),
-                                 .cut = json_is_true(json_object_get(answer, "cut")) };
+                                 .cut = json_is_true(json_object_get(answer, "cut")),
+                                 .looked = count_of(answer, "looked_at") };
     struct decoder d = { arena, now_us, &reply };
     const struct shape *shape = &shapes[kind];
     const json_t *list = json_object_get(answer, shape->list), *row;

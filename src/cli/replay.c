@@ -86,7 +86,7 @@ int replay_run(struct cli *cli, const struct admin *admin, struct admin_reply *r
 
     if (code != EXIT_DONE)
         return code;
-    replay_begin(&r, store_time(&cli->store));
+    replay_begin(&r);
     uint64_t total = shows ? count_all(cli, &r) : 0;
     while (code == EXIT_DONE && !replay_has_ended(&r)) {
         int64_t next_us = 0;

@@ -40,7 +40,7 @@ enum verdict_kind {
 
 /* FAIL, ABANDON, PARK and RELEASE also clear held_by: what has a due time comes back through the due
  * index.  number 0 (not handed out): no check against attempts, and attempts and failures stay; so
- * ABANDON with number 0 and delay 0 brings a parked row back.  One that was parked while it was out stays
+ * ABANDON with number 0 and delay 0 brings back a row that is parked for want of an endpoint.  One that was parked while it was out stays
  * parked: with a number FAIL, ABANDON and RELEASE write all the rest.
  *
  * What one claimed (or, for HOLD, SPLIT, DISCARD, EXPIRE, PARK, DEAD_LETTER, merely read)
@@ -50,7 +50,8 @@ enum verdict_kind {
  *         PR_UNKNOWN  no such row: nothing changed.
  *         PR_STALE    the row changed hands or was judged meanwhile (for those that
  *                     verdict_compares(): its attempts are not number - 1 any more; for HOLD: it
- *                     was released or parked; verdict_parks_unsent(): it was parked): nothing changed.
+ *                     was released or parked; verdict_parks_unsent(): it was parked; verdict_unparks(): by
+ *                     a person, see message_awaits_route()): nothing changed.
  *
  * A SPLIT leaves alone what a destination has of this id already, and tells 0 for it.  FAIL
  * without a reason is PR_REASON_UNKNOWN.  Verdicts are applied in their order; a SPLIT is alone with its row. */
@@ -92,6 +93,12 @@ static inline bool verdict_parks_unsent(const struct verdict *v)
 {
     bool comes_back = v->kind == VERDICT_FAIL || v->kind == VERDICT_ABANDON;
     return v->number == 0 && (v->kind == VERDICT_PARK || (comes_back && v->delay_us == PR_NEVER));
+}
+
+/* Does it bring back what was parked for want of an endpoint?  What a person parked meanwhile waits for a person. */
+static inline bool verdict_unparks(const struct verdict *v)
+{
+    return v->kind == VERDICT_ABANDON && v->number == 0 && v->delay_us != PR_NEVER;
 }
 
 /* A message to be stored in the same transaction as verdict number `verdict`: only when that

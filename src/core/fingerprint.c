@@ -44,3 +44,13 @@ void fingerprint(pr_slice endpoint, pr_slice type, int reason, pr_slice error, c
     hash          = hash_normalised(hash, error);
     snprintf(ret, FINGERPRINT_SIZE, "%016llx", (unsigned long long)hash);
 }
+
+bool fingerprint_is_valid(pr_slice text)
+{
+    for (size_t i = 0; i < text.size; i++) {
+        char c = text.data[i];
+        if ((c < '0' || c > '9') && (c < 'a' || c > 'f'))
+            return false;
+    }
+    return text.size == FINGERPRINT_SIZE - 1;
+}

@@ -3,11 +3,15 @@
 #ifndef CORE_FINGERPRINT_H
 #define CORE_FINGERPRINT_H
 
+#include <stdbool.h>
+
 #include <postrider.h>
 
 #define FINGERPRINT_SIZE 17 /* 16 hex digits and the NUL */
 
 void fingerprint(pr_slice endpoint, pr_slice type, int reason, pr_slice error,
                  char ret[FINGERPRINT_SIZE]);
+/* Is it one, as fingerprint() writes it? */
+bool fingerprint_is_valid(pr_slice text);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include "base/json.h"
 #include "base/slice.h"
+#include "base/time.h"
 #include "core/message.h"
 #include "core/reason.h"
 
@@ -125,6 +126,23 @@ pr_slice story_endpoint(pr_slice story)
         }
     }
     return (pr_slice){ NULL, 0 };
+}
+
+int64_t story_parked_us(pr_slice story)
+{
+    const pr_slice mark = PR_STR("\"step\":\"park\""), at = PR_STR("\"at\":\"");
+    pr_slice              lines[STORY_LINES_MAX];
+    int64_t               us;
+
+    for (int i = find_lines(story, lines, STORY_LINES_MAX) - 1; i >= 0; i--) {
+        if (!slice_contains(lines[i], mark)) /* in a text its quotes would be escaped */
+            continue;
+        const char *time = memmem(lines[i].data, lines[i].size, at.data, at.size);
+        const char *end = time != NULL ? memchr(time + at.size, '"', lines[i].size - (size_t)(time - lines[i].data) - at.size) : NULL;
+        if (end != NULL && time_parse_rfc3339((pr_slice){ time + at.size, (size_t)(end - time) - at.size }, &us) == PR_OK)
+            return us;
+    }
+    return 0;
 }
 
 struct ending {

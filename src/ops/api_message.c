@@ -136,6 +136,10 @@ void api_report_change(struct api *x, const struct admin *admin, const struct ad
         json_key(&x->w, "next"); /* as filter.after */
         json_uint(&x->w, r->last_row);
     }
+    if (r->more && r->newest_row > 0) {
+        json_key(&x->w, "newest_row"); /* as filter.newest_row: what dies meanwhile is not met */
+        json_uint(&x->w, r->newest_row);
+    }
     if (!pr_id_is_zero(r->made)) {
         char id[PR_ID_TEXT_SIZE];
         pr_id_format(r->made, id);

@@ -25,6 +25,8 @@ static int change_steps(struct store *store, struct admin order, struct admin_re
         sum->changed += reply.changed;
         sum->refused += reply.refused;
         order.filter.after = reply.last_row;
+        if (order.filter.newest_row == 0)
+            order.filter.newest_row = reply.newest_row; /* what dies meanwhile is not meant */
     }
     return PR_OK;
 }
@@ -68,8 +70,6 @@ int change_run(struct store *store, const struct admin *admin, struct admin_repl
     if (in_box) /* what is sent meanwhile is found, too; its time is its sender's, and tells nothing */
         return change_boxes(store, admin, ret_reply, reterr);
     struct admin order = *admin;
-    if (order.filter.until_us == 0) /* what dies meanwhile is not meant */
-        order.filter.until_us = store_time(store) + 1;
     order.filter.limit = DEAD_STEP_ROWS;
     return change_steps(store, order, ret_reply, reterr);
 }

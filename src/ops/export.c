@@ -200,16 +200,6 @@ static bool is_time(int64_t us)
     return us <= TIME_LAST_US || us == PR_NEVER;
 }
 
-static bool is_fingerprint(pr_slice text)
-{
-    for (size_t i = 0; i < text.size; i++) {
-        char c = text.data[i];
-        if ((c < '0' || c > '9') && (c < 'a' || c > 'f'))
-            return false;
-    }
-    return text.size == FINGERPRINT_SIZE - 1;
-}
-
 static bool is_longer(pr_slice text, size_t chars)
 {
     return utf8_cut(text, chars).size < text.size;
@@ -319,7 +309,7 @@ static int check_letter(const struct listed *l, struct pr_error *reterr)
         rc = message_check(&l->m, PR_PAYLOAD_MAX, reterr);
     if (rc != PR_OK)
         return rc;
-    if (!is_fingerprint(l->fingerprint))
+    if (!fingerprint_is_valid(l->fingerprint))
         return wrong(reterr, "fingerprint", "it is not of 16 digits 0 to f");
     if (is_other_fingerprint(l)) /* last: that of a wrong type, reason or error is another, too */
         return wrong(reterr, "fingerprint", "it is not that of its endpoint, type, reason and error");

@@ -116,8 +116,36 @@ static void body(struct json_writer *w, const struct api_route *r)
     json_end_object(w);
 }
 
+/* What answers look like where their members say more than their names. */
+#define TEXT "{\"type\":\"string\"}"
+#define TIME "{\"type\":\"string\",\"format\":\"date-time\"}"
+#define NUMBER "{\"type\":\"integer\"}"
+#define TRUTH "{\"type\":\"boolean\"}"
+#define REASON "{\"type\":\"string\",\"nullable\":true}"
+static const struct {
+    const char *path, *schema;
+} answers[] = {
+    { "/v1/dead/groups",
+      "{\"type\":\"object\",\"required\":[\"groups\",\"more\",\"cut\"],\"properties\":{\"groups\":{\"type\":\"array\","
+      "\"items\":{\"type\":\"object\",\"properties\":{\"fingerprint\":" TEXT ",\"count\":" NUMBER ",\"count_exact\":" TRUTH
+      ",\"first_at\":" TIME ",\"last_at\":" TIME ",\"box\":" TEXT ",\"endpoint\":" TEXT ",\"type\":" TEXT ",\"cause\":" REASON
+      ",\"reason\":" REASON ",\"error\":" TEXT ",\"sample\":{\"type\":\"string\",\"format\":\"uuid\"}}}},\"more\":" TRUTH
+      ",\"cut\":" TRUTH ",\"looked_at\":" NUMBER "}}" },
+};
+
+#define ERROR_SCHEMA "{\"$ref\":\"#/components/schemas/Error\"}"
+
+static const char *answer_of(const struct api_route *r)
+{
+    for (size_t i = 0; i < sizeof answers / sizeof answers[0]; i++)
+        if (strcmp(answers[i].path, r->path) == 0)
+            return answers[i].schema;
+    return NULL;
+}
+
+/* schema: JSON; NULL: none. */
 static void response(struct json_writer *w, pr_slice status, const char *description, const char *content_type,
-                     bool error)
+                     const char *schema)
 {
     json_key_slice(w, status);
     json_begin_object(w);
@@ -126,8 +154,8 @@ static void response(struct json_writer *w, pr_slice status, const char *descrip
     json_begin_object(w);
     json_key(w, content_type);
     json_begin_object(w);
-    if (error)
-        json_key(w, "schema"), json_raw(w, PR_STR("{\"$ref\":\"#/components/schemas/Error\"}"));
+    if (schema != NULL)
+        json_key(w, "schema"), json_raw(w, slice_from(schema));
     json_end_object(w);
     json_end_object(w);
     json_end_object(w);
@@ -143,20 +171,20 @@ static void responses(struct json_writer *w, const struct api_route *r)
     json_begin_object(w);
     while (next_word(&list, &word))
         if (word.data[0] == '2')
-            response(w, word, slice_eq_cstr(word, "202") ? "taken on; it is under way" : "done", type, false);
+            response(w, word, slice_eq_cstr(word, "202") ? "taken on; it is under way" : "done", type, answer_of(r));
     list = r->statuses;
-    response(w, PR_STR("400"), "the request is not understood", "application/json", true);
+    response(w, PR_STR("400"), "the request is not understood", "application/json", ERROR_SCHEMA);
     if (r->role != ROLE_NONE)
-        response(w, PR_STR("401"), "a token is needed", "application/json", true);
-    response(w, PR_STR("403"), "not from here, or not with this token", "application/json", true);
+        response(w, PR_STR("401"), "a token is needed", "application/json", ERROR_SCHEMA);
+    response(w, PR_STR("403"), "not from here, or not with this token", "application/json", ERROR_SCHEMA);
     while (next_word(&list, &word))
         if (word.data[0] != '2' && !slice_eq_cstr(word, "413"))
-            response(w, word, "it could not be done; the error says why", "application/json", true);
+            response(w, word, "it could not be done; the error says why", "application/json", ERROR_SCHEMA);
     if (r->body != BODY_NONE) {
-        response(w, PR_STR("413"), "the body is too large", "application/json", true);
-        response(w, PR_STR("415"), "the body is of a type that is not understood", "application/json", true);
+        response(w, PR_STR("413"), "the body is too large", "application/json", ERROR_SCHEMA);
+        response(w, PR_STR("415"), "the body is of a type that is not understood", "application/json", ERROR_SCHEMA);
     }
-    response(w, PR_STR("503"), "not now", "application/json", r->role != ROLE_NONE);
+    response(w, PR_STR("503"), "not now", "application/json", r->role != ROLE_NONE ? ERROR_SCHEMA : NULL);
     json_end_object(w);
 }
 

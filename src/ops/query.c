@@ -11,6 +11,7 @@
 #include "base/time.h"
 #include "base/units.h"
 #include "base/utf8.h"
+#include "core/fingerprint.h"
 
 static int hex_digit(char c)
 {
@@ -177,6 +178,9 @@ int filter_set(struct filter *f, pr_slice name, pr_slice value, int64_t now_us, 
             continue;
         if (i == 0 && !name_is_valid(value))
             return error_set(reterr, PR_EINVAL, "box: \"%.*s\" is not the name of a box", SLICE_ARGS(value));
+        if (texts[i].field == &f->fingerprint && !fingerprint_is_valid(value))
+            return error_set(reterr, PR_EINVAL, "fingerprint: \"%.*s\" is none; write 16 digits 0 to f",
+                             SLICE_ARGS(utf8_cut(value, 40)));
         *texts[i].field = value;
         return PR_OK;
     }
@@ -201,6 +205,10 @@ int filter_set(struct filter *f, pr_slice name, pr_slice value, int64_t now_us, 
         return number_parse(value, INT64_MAX, &f->row) && f->row > 0
                    ? PR_OK
                    : error_set(reterr, PR_EINVAL, "row: the number that a dead letter is listed with");
+    if (slice_eq_cstr(name, "newest_row"))
+        return number_parse(value, INT64_MAX, &f->newest_row) && f->newest_row > 0
+                   ? PR_OK
+                   : error_set(reterr, PR_EINVAL, "newest_row: what the step before said as newest_row");
     if (slice_eq_cstr(name, "after"))
         return filter_set_after(f, value)
                    ? PR_OK

@@ -28,11 +28,9 @@ bool replay_rate_parse(pr_slice text, uint64_t *ret)
     return rate > 0 && rate <= REPLAY_RATE_MAX;
 }
 
-void replay_begin(struct replay *r, int64_t now_us)
+void replay_begin(struct replay *r)
 {
     r->state = r->canary > 0 ? REPLAY_CANARY : REPLAY_REST;
-    if (r->order.filter.until_us == 0)
-        r->order.filter.until_us = now_us + 1;
 }
 
 void replay_fini(struct replay *r)
@@ -62,6 +60,8 @@ static int replay_some(struct replay *r, struct store *store, const struct filte
     int rc = store_admin(store, &order, ret, reterr);
     if (rc < 0)
         return rc;
+    if (r->order.filter.newest_row == 0) /* the first step says what was there */
+        r->order.filter.newest_row = ret->newest_row;
     r->sum.matched += ret->matched;
     r->sum.changed += ret->changed;
     r->sum.refused += ret->refused;
@@ -123,10 +123,10 @@ static int canary_send(struct replay *r, struct store *store, int64_t now_us, st
     these.ids = r->canaries;
     these.id_count = r->canary_count;
     these.limit = these.after = 0;
-    r->canary_sent_us = store_time(store);
     rc = replay_some(r, store, &these, &reply, reterr);
     if (rc < 0)
         return rc;
+    r->canary_row = reply.newest_row;
     r->watch_end_us = time_add(now_us, r->canary_wait_us);
     r->state = reply.refused > 0 ? REPLAY_FAILED : reply.changed > 0 ? REPLAY_WATCH : REPLAY_CANARY;
     if (r->state == REPLAY_FAILED)
@@ -149,7 +149,7 @@ static int canary_look(const struct replay *r, struct store *store, pr_id id, en
     for (size_t i = 0; rc == PR_OK && i < reply.listed_count; i++) {
         const struct listed *l = &reply.listed[i];
         bool dead = l->state == STATE_DEAD;
-        if (dead ? l->died_us >= r->canary_sent_us : l->state != STATE_DONE && l->m.failures > 0)
+        if (dead ? l->row > r->canary_row : l->state != STATE_DONE && l->m.failures > 0)
             *ret = FATE_FAILED;
         else if (!dead && l->state != STATE_DONE && *ret == FATE_PASSED)
             *ret = FATE_WAITS;

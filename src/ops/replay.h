@@ -35,15 +35,15 @@ struct replay {
     /* Its own: */
     pr_id *canaries;
     size_t canary_count, canary_passed;
-    int64_t canary_sent_us; /* store time */
+    uint64_t canary_row; /* what died since they went has a higher row */
     int64_t watch_end_us;
 };
 
 /* "100/s" or "100". */
 bool replay_rate_parse(pr_slice text, uint64_t *ret);
 
-/* After the wishes are set; now_us: the store's time. */
-void replay_begin(struct replay *r, int64_t now_us);
+/* After the wishes are set. */
+void replay_begin(struct replay *r);
 void replay_fini(struct replay *r); /* safe on a zeroed one */
 
 /* Do what is due at now_us of a steady clock.  PR_OK: *ret_next_us is when to call again, unless replay_has_ended().

@@ -211,7 +211,7 @@ static int job_new(const struct replay *wish, struct store *store, struct job **
         .order = wish->order, .rate = wish->rate, .canary = wish->canary, .canary_wait_us = wish->canary_wait_us
     };
     job->begun_us = store_time(store);
-    replay_begin(&job->replay, job->begun_us);
+    replay_begin(&job->replay);
     job->seen.state = job->replay.state;
     job->next_us = clock_mono_us(clock_system());
     struct query count = { .kind = QUERY_DEAD_COUNT, .filter = job->replay.order.filter, .replayable = true };

@@ -15,7 +15,7 @@ bool filter_is_time(const struct filter *f)
 {
     struct filter rest = *f;
     rest.since_us = rest.until_us = 0;
-    return f->since_us != 0 && f->after == 0 && filter_is_empty(&rest);
+    return f->since_us != 0 && f->after == 0 && f->newest_row == 0 && filter_is_empty(&rest);
 }
 
 static pr_slice route(const struct filter *f, const struct pr_message *m, size_t n)

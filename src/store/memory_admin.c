@@ -512,6 +512,7 @@ int memory_admin(void *self, const struct admin *admin, struct admin_reply *ret_
 
     pthread_mutex_lock(&memory->mutex);
     int64_t now_us = memory_now(memory);
+    uint64_t newest_row = memory->next_row;
     int rc = admin->outcome != NULL               ? admin_record(memory, admin, &reply, now_us)
              : on_endpoint                        ? admin_endpoint(memory, admin, &reply, now_us)
              : admin->kind == ADMIN_DEAD_IMPORT ? memory_import(memory, admin, &reply, now_us)
@@ -521,6 +522,8 @@ int memory_admin(void *self, const struct admin *admin, struct admin_reply *ret_
         return error_set(reterr, rc, "that id died on the way to several endpoints: name the endpoint, too");
     if (rc < 0)
         return error_set(reterr, rc, "there is no memory left for this");
+    if (action_of(admin->kind)->on_dead)
+        reply.newest_row = newest_row;
     if (admin->kind == ADMIN_DEAD_EDIT && reply.changed > 0)
         reply.made = admin->made;
     *ret_reply = reply;

@@ -84,7 +84,8 @@ bool filter_matches(const struct filter *filter, const struct stored *row, enum 
     const struct pr_message *m = &row->m;
     int64_t at_us = row->after != NULL ? row->after->at_us : m->created_us;
 
-    return (filter->row == 0 || filter->row == row->row) && (filter->state < 0 || filter->state == (int)state) && filter_fits_reason(filter, row) &&
+    return (filter->row == 0 || filter->row == row->row) &&
+           (filter->newest_row == 0 || row->row <= filter->newest_row) && (filter->state < 0 || filter->state == (int)state) && filter_fits_reason(filter, row) &&
            (filter->since_us == 0 || at_us >= filter->since_us) &&
            (filter->until_us == 0 || at_us < filter->until_us) &&
            (filter->box.size == 0 || slice_eq(filter->box, box_name(row->box))) &&

@@ -8,35 +8,6 @@
 
 /* ---- Groups --------------------------------------------------------------------------------- */
 
-static struct dead_group *group_find(const struct query_reply *reply, const char *print)
-{
-    for (size_t i = 0; i < reply->group_count; i++)
-        if (slice_eq_cstr(reply->groups[i].fingerprint, print))
-            return &reply->groups[i];
-    return NULL;
-}
-
-static int group_take(struct dead_group *g, const struct stored *row, struct arena *arena)
-{
-    const struct after_life *after = row->after;
-    g->count = g->count <= COUNT_EXACT_MAX ? g->count + 1 : g->count;
-    if (g->first_us == 0 || after->at_us < g->first_us)
-        g->first_us = after->at_us;
-    if (g->last_us > after->at_us)
-        return PR_OK;
-    g->last_us = after->at_us;
-    g->cause = after->cause;
-    g->reason = row->m.reason;
-    g->sample = row->m.id;
-    g->box = slice_dup(arena, box_name(row->box));
-    g->endpoint = slice_dup(arena, row_endpoint(row));
-    g->type = slice_dup(arena, row->m.type);
-    g->error = slice_dup(arena, row->m.error);
-    return g->box.data != NULL && g->endpoint.data != NULL && g->type.data != NULL && g->error.data != NULL
-               ? PR_OK
-               : PR_ENOMEM;
-}
-
 static int groups_scan(const struct box *box, const struct query *query, struct arena *arena,
                        struct query_reply *reply)
 {
@@ -44,18 +15,13 @@ static int groups_scan(const struct box *box, const struct query *query, struct 
         const struct stored *row = LIST_ENTRY(node, struct stored, order);
         if (!filter_matches(&query->filter, row, STATE_DEAD))
             continue;
-        struct dead_group *g = group_find(reply, row->after->fingerprint);
-        if (g == NULL && reply->group_count == GROUPS_LOOKED_MAX) {
-            reply->more = true;
-            continue;
-        }
-        if (g == NULL) {
-            g = &reply->groups[reply->group_count++];
-            *g = (struct dead_group){ .fingerprint = slice_dup(arena, slice_from(row->after->fingerprint)) };
-            if (g->fingerprint.data == NULL)
-                return PR_ENOMEM;
-        }
-        int rc = group_take(g, row, arena);
+        const struct listed letter = { .m = row->m,
+                                       .box = box_name(row->box),
+                                       .endpoint = row_endpoint(row),
+                                       .cause = row->after->cause,
+                                       .fingerprint = slice_from(row->after->fingerprint),
+                                       .died_us = row->after->at_us };
+        int rc = groups_take(reply, &letter, arena);
         if (rc < 0)
             return rc;
     }
@@ -65,8 +31,7 @@ static int groups_scan(const struct box *box, const struct query *query, struct 
 int memory_groups(struct memory *memory, const struct query *query, struct arena *arena,
                   struct query_reply *reply)
 {
-    reply->groups = arena_alloc_array(arena, GROUPS_LOOKED_MAX, sizeof(reply->groups[0]));
-    int rc = reply->groups != NULL ? PR_OK : PR_ENOMEM;
+    int rc = PR_OK;
     list_foreach (node, &memory->boxes)
         if (rc == PR_OK)
             rc = groups_scan(LIST_ENTRY(node, struct box, node), query, arena, reply);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/util.h"
+#include "core/story.h"
 #include "store/memory_model.h"
 
 /* ---- Taking the memory -------------------------------------------------------------------- */
@@ -236,6 +237,8 @@ static bool verdict_is_stale(const struct stored *row, const struct instance *in
         return row->m.released || row->m.due_us == PR_NEVER; /* by an operator, meanwhile */
     if (verdict_parks_unsent(v))
         return row->m.due_us == PR_NEVER;
+    if (verdict_unparks(v))
+        return row->m.due_us == PR_NEVER && !message_awaits_route(&row->m);
     return verdict_compares(v->kind) && v->number != 0 && row->m.attempts != v->number - 1;
 }
 

@@ -31,6 +31,60 @@ static int compare_groups(const void *a, const void *b)
     return order != 0 ? order : slice_cmp(x->fingerprint, y->fingerprint);
 }
 
+static struct dead_group *group_find(const struct query_reply *reply, pr_slice print)
+{
+    for (size_t i = 0; i < reply->group_count; i++)
+        if (slice_eq(reply->groups[i].fingerprint, print))
+            return &reply->groups[i];
+    return NULL;
+}
+
+/* Of the latest: what people are shown of all. */
+static int group_show(struct dead_group *g, const struct listed *l, struct arena *arena)
+{
+    g->last_us = l->died_us;
+    g->cause = l->cause;
+    g->reason = l->m.reason;
+    g->sample = l->m.id;
+    g->box = slice_dup(arena, l->box);
+    g->endpoint = slice_dup(arena, l->endpoint);
+    g->type = slice_dup(arena, l->m.type);
+    g->error = slice_dup(arena, l->m.error);
+    return g->box.data != NULL && g->endpoint.data != NULL && g->type.data != NULL && g->error.data != NULL
+               ? PR_OK
+               : PR_ENOMEM;
+}
+
+int groups_take(struct query_reply *reply, const struct listed *l, struct arena *arena)
+{
+    if (reply->groups == NULL)
+        reply->groups = arena_alloc_array(arena, GROUPS_LOOKED_MAX, sizeof(reply->groups[0]));
+    if (reply->groups == NULL)
+        return PR_ENOMEM;
+    struct dead_group *g = group_find(reply, l->fingerprint);
+    if (g == NULL && reply->group_count == GROUPS_LOOKED_MAX) {
+        reply->more = true;
+        return PR_OK;
+    }
+    if (g == NULL) {
+        g = &reply->groups[reply->group_count++];
+        *g = (struct dead_group){ .fingerprint = slice_dup(arena, l->fingerprint), .first_us = l->died_us };
+        if (g->fingerprint.data == NULL)
+            return PR_ENOMEM;
+    }
+    g->count += g->count <= COUNT_EXACT_MAX;
+    g->first_us = min64(g->first_us, l->died_us);
+    return l->died_us >= g->last_us ? group_show(g, l, arena) : PR_OK;
+}
+
+void groups_are_cut(struct query_reply *reply, size_t looked)
+{
+    reply->cut = true;
+    reply->looked = looked;
+    for (size_t i = 0; i < reply->group_count; i++)
+        reply->groups[i].partial = true;
+}
+
 void groups_rank(const struct query *query, struct query_reply *reply)
 {
     if (reply->group_count > 0)
@@ -110,6 +164,12 @@ struct stream_info *streams_add(struct stream_list *s, const struct stream_info 
     return added;
 }
 
+int64_t stream_since(int64_t failed_us, int64_t created_us, int64_t due_us, pr_slice story)
+{
+    int64_t parked_us = due_us == PR_NEVER ? story_parked_us(story) : 0;
+    return parked_us != 0 ? parked_us : failed_us != 0 ? failed_us : created_us;
+}
+
 struct stream_info stream_of_row(pr_slice box, const struct pr_message *m, enum state state, int64_t now_us)
 {
     return (struct stream_info){
@@ -125,7 +185,7 @@ struct stream_info stream_of_row(pr_slice box, const struct pr_message *m, enum 
         .reason = m->reason,
         .code = m->code,
         .error = m->error,
-        .since_us = m->failed_us != 0 ? m->failed_us : m->created_us,
+        .since_us = stream_since(m->failed_us, m->created_us, m->due_us, m->story),
         .due_us = m->due_us > now_us ? m->due_us : 0,
     };
 }
@@ -207,6 +267,11 @@ bool stream_may_wait_for_dead(const struct stream_list *s, const struct stream_i
     if (head == NULL)
         return true;
     return routing != NULL ? routing->is_strict(routing, head->endpoint) : head->due_us == PR_NEVER;
+}
+
+bool stream_is_alone(const struct stream_info *head)
+{
+    return head != NULL && head->head_held;
 }
 
 void stream_set_waiting(struct stream_info *head, uint64_t held)

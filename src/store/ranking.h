@@ -10,6 +10,10 @@ void reply_is_full(struct query_reply *reply);
 /* filter.look_max was used up at this row, 0: it was not.  Of several tables the first is told. */
 void reply_is_cut(struct query_reply *reply, pr_slice box, uint64_t row);
 
+/* One more dead letter of its group.  PR_OK or PR_ENOMEM. */
+PR_MUST_CHECK int groups_take(struct query_reply *reply, const struct listed *letter, struct arena *arena);
+/* There were more than this. */
+void groups_are_cut(struct query_reply *reply, size_t looked);
 /* The largest first, then the latest; cut to the filter's limit. */
 void groups_rank(const struct query *query, struct query_reply *reply);
 
@@ -32,6 +36,8 @@ PR_MUST_CHECK int streams_add_head(struct stream_list *streams, const struct str
 struct stream_info stream_of_row(pr_slice box, const struct pr_message *m, enum state state, int64_t now_us);
 /* Of several in a stream the first is its head, those that yield come last: drop the others, and put the rest in order. */
 void streams_settle(struct stream_list *streams);
+/* Since when a head that is in its box is in trouble. */
+int64_t stream_since(int64_t failed_us, int64_t created_us, int64_t due_us, pr_slice story);
 /* The head that this box, endpoint and stream are held behind, among those that were there when it was settled; NULL: none is
  * in the box.  Without routes one that does not say its endpoint is taken for it.  PR_OK or PR_ENOMEM. */
 PR_MUST_CHECK int streams_find(struct stream_list *streams, const struct stream_info *held, struct stream_info **ret_head);
@@ -42,6 +48,8 @@ bool stream_may_wait_for_dead(const struct stream_list *streams, const struct st
  * endpoint that the others are held for?  Where nobody knows, it is. */
 bool stream_waits_for_letter(const struct stream_list *streams, const struct stream_info *held, pr_slice endpoint,
                              const struct pr_message *letter);
+/* One row is held in its stream, and came back: is it the head of it (NULL: it has none)? */
+bool stream_is_alone(const struct stream_info *head);
 /* So many are held in its stream, maybe the head among them. */
 void stream_set_waiting(struct stream_info *head, uint64_t held);
 /* The dead letter is the head, in the place of this one (NULL: of none).  PR_OK or PR_ENOMEM. */

@@ -60,6 +60,7 @@ struct filter {
     const pr_id *ids;         /* empty: any */
     size_t   id_count;
     uint64_t row;             /* dead letters: this one, whatever its id is (it may be damaged); 0: any */
+    uint64_t newest_row;      /* dead letters: none that came after this row; 0: any */
     size_t   limit;           /* 0: 100 */
     size_t   look_max;        /* MESSAGES, DEAD: look at no more rows of a table than about this; what no index finds may be
                                * behind them, and reply.cut says so.  0: look at all */
@@ -152,17 +153,18 @@ struct box_failing {
 struct dead_group {
     pr_slice fingerprint;
     uint64_t count;           /* at most COUNT_EXACT_MAX + 1 */
-    bool     partial;         /* count is at least so many: only the latest of it were looked at, see GROUP_LOOK_MAX */
+    bool     partial;         /* count is at least so many: not all of it were looked at, see GROUP_LOOK_MAX */
     int64_t  first_us, last_us; /* died */
     /* Of the latest: */
     pr_slice box, endpoint, type, error;
     int      cause, reason;
     pr_id    sample;
 };
-/* Where there are more than LOOK_MAX dead letters, and a text or a stream is asked for (which no index of groups has), so many
- * of each group are looked at. */
+/* Where there are more than LOOK_MAX dead letters, and a text is asked for (which no index of groups has), so many of each
+ * group are looked at. */
 #define GROUP_LOOK_MAX 25
 #define GROUP_LOOK_REASON (COUNT_EXACT_MAX + 1) /* where one reason is asked for, of which there may be few in a large group */
+#define GROUP_LOOK_STREAM (COUNT_EXACT_MAX + 1) /* dead letters of one stream, the first of them: it has an index */
 #define GROUPS_LOOKED_MAX 1000 /* fingerprints that one question looks at; beyond it `more` says so */
 
 /* A stream whose head failed or is parked, or (strict) is a dead letter that others wait behind.  What failed holds up the
@@ -179,7 +181,7 @@ struct stream_info {
     bool       told_elsewhere; /* with the endpoint of those that are held behind it */
     int        attempts, failures, reason;
     pr_slice   code, error;
-    int64_t    since_us;      /* the head's latest failure; died; or, where nothing failed, created */
+    int64_t    since_us;      /* the head was parked; its latest failure; died; or, where nothing failed, created */
     int64_t    due_us;        /* the head's next attempt; 0: now, PR_NEVER: nothing by itself */
     uint64_t   waiting;       /* rows held behind it (not itself), at most COUNT_EXACT_MAX + 1 */
 };
@@ -243,6 +245,7 @@ struct query_reply {          /* everything lives in the arena that the caller p
     uint64_t               next;      /* more, of MESSAGES and DEAD: go on after this row ... */
     pr_slice               next_box;  /* ... of this box */
     bool                   cut;       /* ... since filter.look_max was used up, not the limit */
+    uint64_t               looked;    /* cut, of DEAD_GROUPS: so many letters of each group at most; of a stream in all */
     struct box_counts     *boxes;     size_t box_count;
     struct endpoint_state *endpoints; size_t endpoint_count;
     struct breaker_info   *breakers;  size_t breaker_count; /* ENDPOINTS, MESSAGES, ID: by endpoint, type, box */
@@ -314,6 +317,8 @@ struct admin_reply {
     uint64_t missing;   /* ids that are nowhere */
     uint64_t last_row;  /* of what was matched, the last in its order; 0: nothing was */
     bool     more;      /* the limit was reached, and there may be more behind last_row */
+    uint64_t newest_row; /* of dead letters: none that was there before had a higher row.  Who goes on in
+                          * steps passes it on in the filter: what dies meanwhile is not met, whatever its clock says */
     pr_id    made;      /* DEAD_EDIT: the new message */
 };
 

@@ -280,6 +280,8 @@ def test_what_is_named_twice_or_not_at_all_widens_nothing(place):  # B83
     for flag in "--type", "--stream", "--reason", "--error", "--fingerprint", "--box", "--row":
         assert "is empty" in place.fails(2, "dead", "discard", "--endpoint", "good", flag, "", "--yes"), flag
     place.fails(2, "dead", "discard", "--row", "0", "--yes")
+    for wrong in "zz", "0" * 15, "0" * 15 + "F", "0" * 17:
+        assert "16 digits" in place.fails(2, "dead", "list", "--fingerprint", wrong), wrong
     place.fails(2, "dead", "list", "--state", "ready")  # they are dead
     assert place.ok("dead", "discard", ids[0], ids[0]).startswith("1 "), ids
     assert len(place.json("dead", "list")) == 2
@@ -366,6 +368,59 @@ def test_an_import_takes_nothing_that_no_export_wrote(place):  # B81, B87
         assert any(t.startswith(start) for t in told), (start, said[:20000])
     assert sum("lines.jsonl:" in t for t in told) == len(wrong) + 3, said
     assert json.loads(place.ok("dead", "export")) == letter
+
+
+def test_the_view_of_blocked_streams_names_the_heads(place):  # B53
+    soon = "9000000000000000" if KIND == "sqlite" else "'2200-01-01'"
+
+    def send(stream):
+        send.count += 1
+        id = place.ok("send", "--type", "m%d" % send.count, "--to", "good", "--stream", stream).strip()
+        return id, "m%d" % send.count
+    send.count = 0
+
+    def hold(stream, type):
+        place.sql("UPDATE {s}.outbox SET held_by = 'good/%s' WHERE type = '%s'" % (stream, type))
+
+    def fail(type):
+        place.sql("UPDATE {s}.outbox SET status = status + 32768, attempts = 1, failures = 1, failure_reason = 4, due_at = %s"
+                  " WHERE type = '%s'" % (soon, type))
+
+    def view(stream):
+        return [tuple(str(c) for c in row) for row in
+                place.sql("SELECT head, head_state, held FROM {s}.blocked_streams WHERE stream = '%s'" % stream)]
+
+    def listed(stream):
+        return [(s["head"], s["head_state"], str(s["waiting"])) for s in place.json("streams", "--blocked", "--stream", stream)]
+
+    parked, _ = send("parked")
+    place.ok("park", parked)
+    hold("parked", send("parked")[1])
+    assert view("parked") == listed("parked") == [(parked, "parked", "1")], view("parked")
+
+    dead, _ = send("dead")
+    place.ok("dead", "add", dead, "--why", "w")
+    hold("dead", send("dead")[1])
+    assert view("dead") == listed("dead") == [(dead, "dead", "1")], view("dead")
+
+    back, type = send("held")
+    fail(type)
+    hold("held", type)
+    assert view("held") == listed("held") == [], view("held")  # it does not wait behind itself
+    hold("held", send("held")[1])
+    assert view("held") == [(back, "failed", "1")], view("held")
+
+    # Where streams are strict: the first that is dead or parked; what is behind those that wait is not in their way.
+    first, _ = send("strict")
+    second, _ = send("strict")
+    hold("strict", send("strict")[1])
+    last, _ = send("strict")
+    for id in first, last:
+        place.ok("dead", "add", id, "--why", "w")
+    place.ok("park", second)
+    assert view("strict") == [(first, "dead", "1")], view("strict")
+    place.ok("dead", "discard", first)
+    assert view("strict") == [(second, "parked", "1")], view("strict")
 
 
 def test_streams_say_who_stands_in_the_way(place):
@@ -508,7 +563,7 @@ def test_the_record_tells_who_did_what(place):  # B202
 # The conformance suite holds both stores to the rest; here it is the program that matters.
 ON_A_SERVER = ("two_operators_on_the_same_thousand", "two_operators_on_the_same_thousand_that_wait", "a_filter_goes_on_past_what_another_took",
                "two_replays_of_the_same_thousand", "export_and_import_are_byte_for_byte", "filters_know_where_the_routes_lead",
-               "a_head_that_never_had_an_endpoint_is_told_by_the_routes")
+               "a_head_that_never_had_an_endpoint_is_told_by_the_routes", "the_view_of_blocked_streams_names_the_heads")
 
 
 def main():

@@ -27,6 +27,14 @@ TEST(a_fingerprint_is_sixteen_hex_digits_and_does_not_change)
     CHECK_STR(print, print_of("orders", "order.created", 4, "timeout after 30 s"));
 }
 
+TEST(a_fingerprint_is_known_by_its_shape)
+{
+    CHECK(fingerprint_is_valid(PR_STR("0123456789abcdef")));
+    static const char *const wrong[] = { "", "zz", "0123456789abcde", "0123456789abcdef0", "0123456789ABCDEF" };
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
+        CHECK(!fingerprint_is_valid(pr_str(wrong[i])));
+}
+
 TEST(the_same_problem_has_the_same_fingerprint) /* B85 */
 {
     CHECK_STR(of_error("timeout after 30 s"), of_error("timeout after 45 s"));

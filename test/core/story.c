@@ -152,3 +152,23 @@ TEST(only_what_the_routes_parked_goes_on_by_itself) /* B18 */
     buf_fini(&two);
     buf_fini(&three);
 }
+
+TEST(a_story_says_when_it_was_parked_last)
+{
+    struct buf b;
+    const struct story_line parks[] = { { .at_us = INT64_C(1700000000000000), .step = "park" },
+                                        { .at_us = INT64_C(1700000001000000), .step = "retry" },
+                                        { .at_us = INT64_C(1700000002000000), .step = "park" },
+                                        { .at_us = INT64_C(1700000003000000), .attempt = 1, .error = PR_STR("\"step\":\"park\""), .step = "retry" } };
+    char story[4096] = "";
+    for (size_t i = 0; i < sizeof parks / sizeof parks[0]; i++) {
+        pr_slice next = append(&b, pr_str(story), &parks[i]);
+        CHECK(next.size < sizeof story);
+        (void)snprintf(story, sizeof story, "%.*s", (int)next.size, next.data);
+        buf_fini(&b);
+    }
+    CHECK_EQ(story_parked_us(pr_str(story)), INT64_C(1700000002000000));
+    CHECK_EQ(story_parked_us(PR_STR("")), 0);
+    CHECK_EQ(story_parked_us(PR_STR("[{\"step\":\"park\"}]")), 0);
+    CHECK_EQ(story_parked_us(PR_STR("no story")), 0);
+}

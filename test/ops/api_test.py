@@ -544,6 +544,14 @@ def dead_letters_are_grouped_edited_and_replayed(d):
     assert group["count"] == 4 and group["reason"] == "transport_unavailable" and group["sample"] in ids
     letters = d.ok("GET", "/v1/dead/export?type=die")["letters"]  # what failed by itself is as good as what people made dead
     assert len(d.ok("POST", "/v1/dead/import", {"letters": letters})["duplicates"]) == 4
+    error = d.fails(400, "invalid", "GET", "/v1/dead?fingerprint=zz")
+    assert error["message"].startswith("fingerprint: \"zz\"") and "16 digits" in error["message"], error
+    d.fails(400, "invalid", "POST", "/v1/dead/replay", {"filter": {"fingerprint": "0" * 15 + "G"}})
+    step = d.ok("POST", "/v1/dead/replay", {"filter": {"type": "die", "limit": 2}, "dry_run": True})
+    rest = {"type": "die", "limit": 100, "after": step["next"], "newest_row": step["newest_row"]}
+    assert d.ok("POST", "/v1/dead/replay", {"filter": rest, "dry_run": True})["changed"] == 2
+    rest["newest_row"] = step["next"] + 1
+    assert d.ok("POST", "/v1/dead/replay", {"filter": rest, "dry_run": True})["changed"] == 1
     filter = {"fingerprint": group["fingerprint"]}
     assert d.ok("POST", "/v1/dead/replay", {"filter": filter, "dry_run": True})["changed"] == 4
     edited = d.ok("POST", "/v1/dead/%s/edit" % ids[0], {"payload": {"n": "mended"}, "destination": "good", "why": "typo"})
@@ -920,9 +928,29 @@ POST /v1/messages/{id}/dead|POST /v1/dead/{id}/note|GET /v1/dead/export|POST /v1
 POST /v1/replays/{id}/stop|POST /v1/replays/{id}/resume"""
 
 
+def compare(schema, answer, where, optional):
+    """Every member is described, and every described one is there, unless it is optional."""
+    if schema["type"] == "array":
+        for item in answer:
+            compare(schema["items"], item, where + "[]", optional)
+    elif schema["type"] == "object":
+        assert set(answer) - optional == set(schema["properties"]) - optional, (where, sorted(answer))
+        for key, value in answer.items():
+            compare(schema["properties"][key], value, where + "." + key, optional)
+    else:
+        types = {"string": str, "integer": int, "boolean": bool}
+        assert type(answer) is types[schema["type"]] or (answer is None and schema.get("nullable")), (where, answer)
+
+
 @test
 def the_openapi_document_says_what_the_server_does(d):
     document = d.ok("GET", "/openapi.json")
+    buried = d.send(type="buried", destination="dead")
+    d.wait_state(buried, "dead")
+    schema = document["paths"]["/v1/dead/groups"]["get"]["responses"]["200"]["content"]["application/json"]["schema"]
+    groups = d.ok("GET", "/v1/dead/groups")
+    assert groups["groups"]
+    compare(schema, groups, "groups", {"looked_at"})
     described = {"%s %s" % (m.upper(), p) for p, methods in document["paths"].items() for m in methods}
     assert described == set(ROUTES.replace("\n", "|").split("|")), described
     id = d.send(type="doc", destination="bad")

@@ -5,6 +5,7 @@
 #include "base/buf.h"
 #include "base/slice.h"
 #include "check.h"
+#include "ops/change.h"
 #include "ops/decode.h"
 #include "ops/events.h"
 #include "ops/guard.h"
@@ -182,17 +183,26 @@ TEST(listeners_hear_what_they_asked_for_and_the_slow_are_sent_away)
 
 struct graveyard {
     struct store store;
+    struct clock clock;
+    int64_t wall_us;
     struct pr_error error;
     pr_id ids[8];
 };
+
+static int64_t graveyard_wall(void *arg)
+{
+    return ((struct graveyard *)arg)->wall_us;
+}
 
 /* As many dead letters of type t, for an endpoint that nobody serves. */
 static void graveyard_open(struct graveyard *g, size_t count)
 {
     struct admin_reply reply;
     struct pr_message list[8];
-    CHECK_OK(store_open(&(struct store_options){ .url = "memory:", .payload_max = 1000 }, &g->store, &g->error),
-             &g->error);
+    g->wall_us = PR_SECONDS(1000000);
+    g->clock = (struct clock){ .wall_us = graveyard_wall, .mono_us = graveyard_wall, .arg = g };
+    const struct store_options options = { .url = "memory:", .payload_max = 1000, .clock = &g->clock };
+    CHECK_OK(store_open(&options, &g->store, &g->error), &g->error);
     CHECK_OK(store_migrate(&g->store, NULL, 0, &g->error), &g->error);
     for (size_t i = 0; i < count; i++)
         list[i] = (struct pr_message){ .type = PR_STR("t"), .destination = PR_STR("x") };
@@ -204,7 +214,7 @@ static void graveyard_open(struct graveyard *g, size_t count)
     CHECK_EQ(reply.changed, count);
 }
 
-static struct replay replay_of(struct graveyard *g, uint64_t rate, size_t canary)
+static struct replay replay_of(uint64_t rate, size_t canary)
 {
     struct replay r = { .order = { .kind = ADMIN_DEAD_REPLAY,
                                    .filter = { .state = -1, .type = PR_STR("t") },
@@ -212,7 +222,7 @@ static struct replay replay_of(struct graveyard *g, uint64_t rate, size_t canary
                         .rate = rate,
                         .canary = canary,
                         .canary_wait_us = PR_SECONDS(60) };
-    replay_begin(&r, store_time(&g->store));
+    replay_begin(&r);
     return r;
 }
 
@@ -237,7 +247,7 @@ TEST(a_replay_keeps_to_its_rate_and_goes_on_where_it_stopped) /* B83 */
 {
     struct graveyard g;
     graveyard_open(&g, 7);
-    struct replay r = replay_of(&g, 2, 0);
+    struct replay r = replay_of(2, 0);
     CHECK_EQ(step(&r, &g, PR_SECONDS(100)), PR_SECONDS(101));
     CHECK_EQ(r.sum.changed, 2);
     change(&g, ADMIN_DEAD_ADD, g.ids[0]); /* it dies again: not taken a second time */
@@ -257,7 +267,7 @@ TEST(the_others_wait_for_the_canary) /* B83 */
 {
     struct graveyard g;
     graveyard_open(&g, 4);
-    struct replay r = replay_of(&g, 0, 1);
+    struct replay r = replay_of(0, 1);
     step(&r, &g, PR_SECONDS(100));
     CHECK(r.state == REPLAY_WATCH && r.sum.changed == 1);
     CHECK(step(&r, &g, PR_SECONDS(100)) > PR_SECONDS(100));
@@ -286,6 +296,39 @@ TEST(the_others_wait_for_the_canary) /* B83 */
     store_close(&g.store);
 }
 
+/* The clock went back since they died, and goes back again before the canary dies anew. */
+TEST(a_replay_does_not_go_by_clocks) /* B83 */
+{
+    struct graveyard g;
+    graveyard_open(&g, 3);
+    g.wall_us -= PR_SECONDS(3600);
+    struct replay r = replay_of(0, 1);
+    step(&r, &g, PR_SECONDS(100));
+    CHECK_EQ(r.state, REPLAY_WATCH);
+    g.wall_us -= PR_SECONDS(3600);
+    change(&g, ADMIN_DEAD_ADD, g.ids[0]);
+    step(&r, &g, PR_SECONDS(100));
+    CHECK_EQ(r.state, REPLAY_FAILED);
+    r.state = REPLAY_REST;
+    step(&r, &g, PR_SECONDS(100));
+    CHECK_EQ(r.state, REPLAY_DONE);
+    CHECK_EQ(r.sum.changed, 3); /* and not the canary again */
+    replay_fini(&r);
+    store_close(&g.store);
+}
+
+TEST(a_filter_discards_letters_of_the_future_too) /* B86 */
+{
+    struct graveyard g;
+    struct admin_reply reply;
+    graveyard_open(&g, 3);
+    g.wall_us -= PR_SECONDS(3600);
+    const struct admin discard = { .kind = ADMIN_DEAD_DISCARD, .filter = { .state = -1, .type = PR_STR("t") } };
+    CHECK_OK(change_run(&g.store, &discard, &reply, &g.error), &g.error);
+    CHECK_EQ(reply.changed, 3);
+    store_close(&g.store);
+}
+
 TEST(the_canary_is_the_first_that_really_goes) /* B83, B84 */
 {
     static const pr_slice text = { "mended", 6 };
@@ -299,7 +342,7 @@ TEST(the_canary_is_the_first_that_really_goes) /* B83, B84 */
                                     .edit = &edit };
         CHECK_OK(store_admin(&g.store, &mend, &reply, &g.error), &g.error);
     }
-    struct replay r = replay_of(&g, 0, 1);
+    struct replay r = replay_of(0, 1);
     step(&r, &g, PR_SECONDS(100));
     CHECK_EQ(r.state, REPLAY_WATCH);
     CHECK_EQ(r.sum.changed, 1);
@@ -312,7 +355,7 @@ TEST(where_there_is_no_canary_nothing_goes) /* B83, B202 */
 {
     struct graveyard g;
     graveyard_open(&g, 1);
-    struct replay r = replay_of(&g, 0, 2);
+    struct replay r = replay_of(0, 2);
     r.order.filter.type = PR_STR("none");
     step(&r, &g, PR_SECONDS(100));
     CHECK_EQ(r.state, REPLAY_DONE);

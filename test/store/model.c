@@ -121,7 +121,7 @@ static bool is_stale(const struct model_row *r, const struct verdict *v)
 {
     return (verdict_compares(v->kind) && v->number > 0 && r->attempts != v->number - 1) ||
            (v->kind == VERDICT_HOLD && (r->released || r->due_us == PR_NEVER)) ||
-           (verdict_parks_unsent(v) && r->due_us == PR_NEVER);
+           ((verdict_parks_unsent(v) || verdict_unparks(v)) && r->due_us == PR_NEVER); /* none waits for an endpoint */
 }
 
 int model_verdict(struct model *m, const struct verdict *v)

@@ -204,10 +204,13 @@ STORE_TEST(an_abandon_counts_an_attempt_and_no_failure) /* B44 */
     }
 }
 
-STORE_TEST(an_abandon_that_was_not_handed_out_brings_a_parked_row_back)
+STORE_TEST(an_abandon_that_was_not_handed_out_brings_back_what_was_parked_for_want_of_an_endpoint) /* B18 */
 {
     struct worker *w = suite_join(s, "outbox");
-    pr_id id = SEND(s, "outbox", .due_us = PR_NEVER);
+    pr_id id = SEND(s, "outbox");
+    CHECK_EQ(VERDICT(w, suite_seen(s, id), .kind = VERDICT_PARK, .reason = PR_REASON_DESTINATION_MISSING,
+                     .story = PR_STR("[{\"attempt\":0,\"reason\":\"destination_missing\"}]")),
+             PR_OK);
     CHECK_EQ(VERDICT(w, suite_seen(s, id), .kind = VERDICT_ABANDON), PR_OK);
     const struct listed *l = suite_get(s, id);
     CHECK_EQ(l->m.due_us, s->wall_us);

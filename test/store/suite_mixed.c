@@ -138,8 +138,9 @@ STORE_TEST(what_is_parked_while_it_is_in_flight_is_done_or_stays_parked_and_is_c
     CHECK_EQ(suite_get(s, killed)->m.attempts, 1);
     CHECK_EQ(suite_get(s, killed)->state, STATE_PARKED);
     CHECK_EQ(CYCLE(w, .fresh_rows = 10, .due.rows = 10)->row_count, 0);
-    CHECK_EQ(VERDICT(w, suite_seen(s, killed), .kind = VERDICT_ABANDON),
-             PR_OK); /* not handed out: it goes on */
+    CHECK_EQ(VERDICT(w, suite_seen(s, killed), .kind = VERDICT_ABANDON), PR_STALE); /* it waits for a person */
+    CHECK_EQ(CYCLE(w, .fresh_rows = 10, .due.rows = 10)->row_count, 0);
+    CHECK_EQ(ADMIN_ID(s, ADMIN_RETRY, killed).changed, 1);
     CHECK_EQ(CYCLE(w, .fresh_rows = 10, .due.rows = 10)->row_count, 1);
 }
 

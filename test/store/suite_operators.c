@@ -87,6 +87,54 @@ STORE_TEST(groups_are_filtered_like_dead_letters) /* B82, B85 */
     CHECK_EQ(suite_query(s, QUERY_DEAD_COUNT, FILTER())->total, 3);
 }
 
+/* Twenty-six thousand, by import: then a text is looked for among the latest 25 of each group.  A stream has an index, and
+ * is told whole. */
+STORE_TEST(groups_say_when_not_all_letters_were_looked_at) /* B82, B85 */
+{
+    enum { PAGE = 1000, PAGES = 26 };
+    static struct listed letters[PAGE];
+    for (size_t page = 0; page < PAGES; page++) {
+        for (size_t i = 0; i < PAGE; i++) {
+            size_t n = page * PAGE + i;
+            letters[i] = (struct listed){ .box = PR_STR("outbox"),
+                                          .endpoint = PR_STR("x"),
+                                          .cause = PR_REASON_REJECTED,
+                                          .fingerprint = n < 20 ? PR_STR("00000000000000aa") : PR_STR("00000000000000bb"),
+                                          .died_us = SUITE_START_US + (int64_t)n,
+                                          .m = { .id = suite_id((unsigned)n + 1),
+                                                 .type = PR_STR("t"),
+                                                 .destination = PR_STR("x"),
+                                                 .seq = (int64_t)n + 1,
+                                                 .created_us = SUITE_START_US,
+                                                 .stream = n < 100 ? PR_STR("s") : PR_STR("other"),
+                                                 .error = n < 100 ? PR_STR("early") : PR_STR("late") } };
+        }
+        CHECK_EQ(ADMIN(s, ADMIN_DEAD_IMPORT, FILTER(), .letters = letters, .letter_count = PAGE).changed, PAGE);
+    }
+    bool knows_all = s->kind->ops == &store_memory;
+    const struct query_reply *r = groups(s, FILTER(.stream = PR_STR("s")));
+    CHECK_EQ(r->group_count, 2);
+    CHECK(!r->cut && !r->groups[0].partial);
+    CHECK_EQ(r->groups[0].count, 80);
+    CHECK_EQ(r->groups[1].count, 20);
+    CHECK_EQ(groups(s, FILTER(.stream = PR_STR("s"), .fingerprint = PR_STR("00000000000000bb")))->groups[0].count, 80);
+    CHECK_EQ(groups(s, FILTER(.stream = PR_STR("s"), .error = PR_STR("late")))->group_count, 0);
+
+    r = groups(s, FILTER(.stream = PR_STR("other")));
+    CHECK_EQ(r->groups[0].count, COUNT_EXACT_MAX + 1);
+    CHECK_EQ(r->cut, !knows_all);
+    r = groups(s, FILTER(.error = PR_STR("early")));
+    CHECK_EQ(r->cut, !knows_all);
+    CHECK_EQ(r->group_count, knows_all ? 2 : 1);
+    CHECK_EQ(r->looked, knows_all ? 0 : GROUP_LOOK_MAX);
+    r = groups(s, FILTER(.error = PR_STR("early"), .until_us = SUITE_START_US + 40)); /* 20 of each: all were looked at */
+    CHECK(!r->cut && r->group_count == 2 && !r->groups[0].partial);
+    r = groups(s, FILTER(.reason = PR_REASON_REJECTED, .until_us = SUITE_START_US + 40));
+    CHECK(!r->cut && r->group_count == 2);
+    CHECK_EQ(groups(s, FILTER(.reason = PR_REASON_REJECTED))->cut, !knows_all);
+    CHECK(!groups(s, FILTER())->cut);
+}
+
 STORE_TEST(dead_letters_of_all_boxes_are_in_one_order) /* B82 */
 {
     pr_id sent[6];
@@ -127,6 +175,32 @@ STORE_TEST(a_replay_in_steps_goes_on_behind_what_it_left) /* B83 */
     CHECK_EQ(r.changed, 1);
     CHECK(!r.more);
     CHECK_EQ(suite_count(s, QUERY_DEAD, FILTER()), 1);
+}
+
+/* A clock that was set back dates letters in the future: rows tell what was there, times do not. */
+STORE_TEST(an_action_in_steps_meets_what_was_there_and_not_what_dies_meanwhile) /* B83, B86 */
+{
+    s->wall_us += PR_SECONDS(3600);
+    for (unsigned i = 0; i < 3; i++) {
+        pr_id id = SEND(s, "outbox");
+        ADMIN_ID(s, ADMIN_DEAD_ADD, id, .why = PR_STR("w"));
+    }
+    s->wall_us -= PR_SECONDS(3600);
+    struct filter f = FILTER(.type = PR_STR("t"), .limit = 2);
+    struct admin_reply r = ADMIN(s, ADMIN_DEAD_DISCARD, f);
+    CHECK_EQ(r.changed, 2);
+    CHECK(r.more && r.newest_row > r.last_row);
+    pr_id late = SEND(s, "outbox");
+    ADMIN_ID(s, ADMIN_DEAD_ADD, late, .why = PR_STR("w"));
+    f.after = r.last_row;
+    f.newest_row = r.newest_row;
+    r = ADMIN(s, ADMIN_DEAD_DISCARD, f);
+    CHECK_EQ(r.changed, 1);
+    CHECK(!r.more);
+    const struct query_reply *left = suite_query(s, QUERY_DEAD, FILTER());
+    CHECK_EQ(left->listed_count, 1);
+    CHECK(pr_id_equal(left->listed[0].m.id, late));
+    CHECK_EQ(suite_query(s, QUERY_DEAD_COUNT, FILTER(.newest_row = f.newest_row, .since_us = 1))->total, 0);
 }
 
 STORE_TEST(an_action_on_many_rows_tells_what_happened_to_each)
@@ -444,6 +518,26 @@ STORE_TEST(streams_in_trouble_tell_their_head_since_when_why_and_how_many_wait)
     CHECK_EQ(streams(s, true, FILTER())->stream_count, 0);
 }
 
+STORE_TEST(a_stream_whose_head_is_parked_is_in_trouble_since_then)
+{
+    struct worker *w = suite_join(s, "outbox");
+    pr_id head = suite_send(s, "outbox", IN_STREAM("x", "s"));
+    worker_fail(w, head, PR_SECONDS(60));
+    suite_advance(s, PR_SECONDS(30));
+    int64_t parked_us = s->wall_us;
+    ADMIN_ID(s, ADMIN_PARK, head);
+    suite_advance(s, PR_SECONDS(30));
+    hold(s, w, "x/s", IN_STREAM("x", "s"));
+    const struct query_reply *r = streams(s, true, FILTER());
+    CHECK_EQ(r->stream_count, 1);
+    CHECK_EQ(r->streams[0].head_state, STATE_PARKED);
+    CHECK_EQ(r->streams[0].since_us, parked_us);
+    struct query rest = { .kind = QUERY_STREAMS, .filter = FILTER(), .after_stream = stream_mark_of(&r->streams[0]) };
+    struct query_reply page; /* it has one mark */
+    CHECK_OK(store_query(&s->store, &rest, &s->arena, &page, &s->error), &s->error);
+    CHECK_EQ(page.stream_count, 0);
+}
+
 STORE_TEST(a_stream_that_waits_behind_a_dead_letter_names_it) /* B53 */
 {
     struct worker *w = suite_join(s, "outbox");
@@ -615,6 +709,17 @@ STORE_TEST(a_dead_letter_is_no_head_where_streams_go_on_without_it)
     }
 }
 
+/* How many, asked briefly. */
+static size_t streams_blocked(struct suite *s, const struct routing *routing)
+{
+    const struct query q = {
+        .kind = QUERY_STREAMS, .filter = FILTER(.routing = routing), .blocked = true, .brief = true
+    };
+    struct query_reply reply;
+    CHECK_OK(store_query(&s->store, &q, &s->arena, &reply, &s->error), &s->error);
+    return reply.stream_count;
+}
+
 STORE_TEST(a_head_that_is_held_itself_does_not_wait_behind_itself)
 {
     struct worker *w = suite_join(s, "outbox");
@@ -626,11 +731,29 @@ STORE_TEST(a_head_that_is_held_itself_does_not_wait_behind_itself)
     CHECK(pr_id_equal(r->streams[0].head, a));
     CHECK_EQ(r->streams[0].waiting, 0);
     CHECK_EQ(streams(s, true, FILTER())->stream_count, 0);
+    CHECK_EQ(streams_blocked(s, NULL), 0);
     hold(s, w, "x/s", IN_STREAM("x", "s"));
     r = streams(s, true, FILTER());
     CHECK_EQ(r->stream_count, 1);
     CHECK(pr_id_equal(r->streams[0].head, a));
     CHECK_EQ(r->streams[0].waiting, 1);
+    CHECK_EQ(streams_blocked(s, NULL), 1);
+}
+
+STORE_TEST(briefly_asked_one_that_came_back_and_is_held_behind_another_is_blocked)
+{
+    static const struct routing strict = { no_route, x_is_strict };
+    struct worker *w = suite_join(s, "outbox");
+    pr_id first = suite_send(s, "outbox", IN_STREAM("x", "s"));
+    pr_id back = KILL(w, "aaaa", "e", .destination = PR_STR("x"), .stream = PR_STR("s"));
+    worker_fail(w, first, PR_SECONDS(60));
+    ADMIN_ID(s, ADMIN_DEAD_REPLAY, back);
+    CHECK_EQ(VERDICT(w, suite_seen(s, back), .kind = VERDICT_HOLD, .held_by = PR_STR("x/s")), PR_OK);
+    CHECK_EQ(streams_blocked(s, NULL), 1);
+    ADMIN_ID(s, ADMIN_DEAD_ADD, first, .why = PR_STR("w")); /* now nothing is before it, unless its stream is strict */
+    CHECK_EQ(streams_blocked(s, NULL), streams(s, true, FILTER())->stream_count);
+    CHECK_EQ(streams_blocked(s, &strict), 1);
+    CHECK_EQ(streams(s, true, FILTER(.routing = &strict))->stream_count, 1);
 }
 
 STORE_TEST(briefly_asked_blocked_streams_are_those_that_messages_are_held_in)

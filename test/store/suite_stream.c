@@ -166,6 +166,26 @@ STORE_TEST(a_row_that_a_person_parked_meanwhile_is_not_parked_for_want_of_an_end
     CHECK_EQ(suite_get(s, id)->m.due_us, PR_NEVER);
 }
 
+/* An engine reads what waits for its endpoint, finds it there, and is slow to say so. */
+STORE_TEST(a_row_that_a_person_parked_meanwhile_does_not_come_back_with_its_endpoint) /* B18 */
+{
+    static const char routes[] =
+        "[{\"at\":\"2024-01-31T12:00:00Z\",\"attempt\":0,\"reason\":\"destination_missing\",\"step\":\"park\"}]";
+    struct worker *w = suite_join(s, "outbox");
+    for (unsigned i = 0; i < 2; i++) {
+        pr_id id = SEND(s, "outbox");
+        struct claim seen = suite_seen(s, id);
+        CHECK_EQ(VERDICT(w, seen, .kind = VERDICT_PARK, .number = 0, .reason = PR_REASON_DESTINATION_MISSING,
+                         .story = slice_from(routes)),
+                 PR_OK);
+        if (i == 1)
+            CHECK_EQ(ADMIN_ID(s, ADMIN_PARK, id).changed, 1);
+        CHECK_EQ(VERDICT(w, seen, .kind = VERDICT_ABANDON, .number = 0, .story = PR_STR("[]")),
+                 i == 0 ? PR_OK : PR_STALE);
+        CHECK_EQ(suite_get(s, id)->m.due_us == PR_NEVER, i == 1);
+    }
+}
+
 /* ---- Heads ------------------------------------------------------------------------ */
 
 STORE_TEST(heads_are_rows_that_came_back_and_parked_ones_without_payload)

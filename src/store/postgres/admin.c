@@ -424,13 +424,26 @@ static int receipts_forget(struct order *o)
     return link_run(o->link, o->reterr);
 }
 
+static int newest_read(struct order *o)
+{
+    PGresult *r;
+    if (!order_action(o)->on_dead)
+        return PR_OK;
+    int rc = link_do(o->link, "SELECT coalesce(max(row_id), 0) FROM {schema}.dead_letter", NO_BOX, NULL, &r, o->reterr);
+    if (rc == PR_OK)
+        o->reply.newest_row = (uint64_t)field_i64(r, 0, 0);
+    return rc;
+}
+
 static int order_rows(struct order *o)
 {
     array_init(&o->retried_boxes);
     array_init(&o->retried_rows);
     array_begin(&o->retried_boxes, OID_TEXT);
     array_begin(&o->retried_rows, OID_INT8);
-    int rc = targets_run(o);
+    int rc = newest_read(o);
+    if (rc == PR_OK)
+        rc = targets_run(o);
     if (rc == PR_OK && !o->admin->dry_run && o->retried_rows.count > 0)
         rc = receipts_forget(o);
     array_fini(&o->retried_boxes);

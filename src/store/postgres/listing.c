@@ -221,8 +221,8 @@ static void sql_key(struct sql *sql, const struct listing *l)
     const struct {
         const char *before, *behind; /* the number of the value; as the index has it */
         pr_slice    value;
-    } keys[] = { { "b.fingerprint = $", "", l->table == LISTING_DEAD ? f->fingerprint : NO_BOX },
-                 { "left(b.stream, 255) = left($", ", 255)", l->table == LISTING_DEAD ? f->stream : NO_BOX },
+    } keys[] = { { "left(b.stream, 255) = left($", ", 255)", l->table == LISTING_DEAD ? f->stream : NO_BOX },
+                 { "b.fingerprint = $", "", l->table == LISTING_DEAD ? f->fingerprint : NO_BOX },
                  { "b.endpoint = $", "", l->table == LISTING_DEAD ? f->endpoint : NO_BOX },
                  { "b.box = $", "", l->table != LISTING_BOX ? l->box : NO_BOX } };
     for (size_t i = 0; i < ARRAY_LENGTH(keys); i++)
@@ -274,6 +274,10 @@ static void sql_filter(struct sql *sql, const struct listing *l, const struct su
     }
     sql_reason(sql, "(b.cause = $ OR b.failure_reason = $)", f->reason);
     sql_text(sql, "b.fingerprint = $", f->fingerprint);
+    if (f->newest_row != 0) {
+        arg_i64(&sql->args, (int64_t)f->newest_row);
+        sql_and(sql, "b.row_id <= $");
+    }
     sql_time(sql, "b.died_at >= $", f->since_us);
     sql_time(sql, "b.died_at < $", f->until_us);
 }
@@ -350,11 +354,12 @@ static void sql_find(struct buf *text, const struct sql *sql, const struct listi
 {
     pr_slice conditions = { sql->text.data, sql->text.size };
     const char *destination = l->table == LISTING_BOX ? "b.destination" : "''";
-    buf_addf(text, "WITH k AS MATERIALIZED (SELECT b.place, CASE WHEN true%.*s THEN b.id END AS id, %s AS destination FROM (SELECT * FROM (",
+    buf_addf(text, "WITH k AS MATERIALIZED (SELECT b.place, CASE WHEN true%.*s THEN b.id END AS id, %s AS destination,"
+                   " row_number() OVER (ORDER BY b.place) AS nth FROM (SELECT * FROM (",
              SLICE_ARGS(conditions), destination);
     sql_looked(text, sql, l, table, look);
     buf_addf(text,
-             ") b ORDER BY b.place LIMIT %zu) b) SELECT e.last, e.looked, f.place, f.id, f.destination"
+             ") b ORDER BY b.place LIMIT %zu) b) SELECT e.last, e.looked, f.place, f.id, f.destination, f.nth"
              " FROM (SELECT max(place) AS last, count(*) AS looked FROM k) e LEFT JOIN (SELECT * FROM k"
              " WHERE id IS NOT NULL ORDER BY place LIMIT $3::bigint) f ON true WHERE $2::bigint IS NOT NULL ORDER BY f.place",
              look);
@@ -490,6 +495,8 @@ static int page_find(struct link *link, struct page *page, const struct listing 
     page->is_last = !full && looked < page->look;
     if (looked > 0)
         page->after = field_i64(r, full ? PQntuples(r) - 1 : 0, full ? 2 : 0);
+    if (full)
+        looked = (size_t)field_i64(r, PQntuples(r) - 1, 5);
     page->look = looked;
     page->rows = rows;
     return PR_OK;

@@ -27,34 +27,36 @@ static pr_slice keep(const struct overview *o, const PGresult *r, int row, int c
 /* What the index has: it is not left. */
 #define IN_PRINT " FROM {schema}.dead_letter d WHERE d.fingerprint = k.print"
 #define IN_TIME IN_PRINT " AND d.died_at >= $1 AND d.died_at < $2 AND ($3 = '' OR d.box = $3)"
-/* Of the latest so many ($10): the index has reasons, but not in their order; it has no texts. */
-#define OF_REASON "(d.cause = $6 OR d.failure_reason = $6)"
+/* Of the latest so many ($9): the index has reasons, but not in their order; it has no texts. */
+#define OF_REASON "(d.cause = $5 OR d.failure_reason = $5)"
 #define OF_LATEST(columns, condition)                                                                          \
-    " FROM (SELECT " columns IN_TIME " ORDER BY d.died_at DESC LIMIT $10) d WHERE " condition
+    " FROM (SELECT " columns IN_TIME " ORDER BY d.died_at DESC LIMIT $9) d WHERE " condition
 #define IN_REASON OF_LATEST("d.died_at, d.cause, d.failure_reason", OF_REASON)
 #define IN_TEXT                                                                                                \
-    OF_LATEST("*", "($6 = 0 OR " OF_REASON                                                                     \
-                   ") AND ($4 = '' OR d.stream = $4) AND ($7 = '' OR position($7 IN d.error) > 0)")
+    OF_LATEST("*", "($5 = 0 OR " OF_REASON                                                                     \
+                   ") AND ($6 = '' OR position($6 IN d.error) > 0)")
 
-/* A step through the index for each fingerprint, $8: this one only; $9: at most so many.  Endpoint and type are in the
+/* A step through the index for each fingerprint, $7: this one only; $8: at most so many.  Endpoint and type are in the
  * fingerprint, so one letter says them for all.  Those that are counted can be all of the print: fewer columns, less time. */
-#define GROUPS(in_group, counted, latest, looked)                                                              \
+#define PRINTS(print)                                                                                          \
     "WITH RECURSIVE k(print) AS ("                                                                             \
-    "(SELECT d.fingerprint FROM {schema}.dead_letter d WHERE $8 = '' OR d.fingerprint = $8 ORDER BY"           \
-    " d.fingerprint LIMIT 1)"                                                                                  \
-    " UNION ALL SELECT (SELECT d.fingerprint FROM {schema}.dead_letter d WHERE d.fingerprint > k.print AND $8" \
-    " = '' ORDER BY d.fingerprint LIMIT 1) FROM k WHERE k.print IS NOT NULL)"                                  \
+    "(SELECT d.fingerprint FROM {schema}.dead_letter d WHERE " print " = '' OR d.fingerprint = " print         \
+    " ORDER BY d.fingerprint LIMIT 1)"                                                                         \
+    " UNION ALL SELECT (SELECT d.fingerprint FROM {schema}.dead_letter d WHERE d.fingerprint > k.print"        \
+    " AND " print " = '' ORDER BY d.fingerprint LIMIT 1) FROM k WHERE k.print IS NOT NULL)"
+#define GROUPS(in_group, counted, latest, looked)                                                              \
+    PRINTS("$7")                                                                                               \
     " SELECT k.print, l.box, l.endpoint, l.type, l.error, l.cause, l.failure_reason, l.id, l.died_at,"         \
     " (SELECT d.died_at" in_group " ORDER BY d.died_at LIMIT 1),"                                              \
     " (SELECT count(*) FROM (SELECT" counted " LIMIT 10001) c), " looked                                       \
-    " FROM (SELECT print FROM k WHERE print IS NOT NULL LIMIT $9) k CROSS JOIN LATERAL " latest                \
-    " l WHERE ($5 = '' OR l.endpoint = $5)"
+    " FROM (SELECT print FROM k WHERE print IS NOT NULL LIMIT $8) k CROSS JOIN LATERAL " latest                \
+    " l WHERE ($4 = '' OR l.endpoint = $4)"
 
 /* When it died is found in the index; only then is the letter itself read. */
 #define LATEST(in_group, row)                                                                                  \
     "(SELECT d.died_at AS at" in_group                                                                         \
     " ORDER BY d.died_at DESC LIMIT 1) m CROSS JOIN LATERAL (SELECT d.*" row " AND d.died_at = m.at LIMIT 1)"
-#define LOOKED "(SELECT count(*) FROM (SELECT" IN_TIME " LIMIT $10 + 1) c)"
+#define LOOKED "(SELECT count(*) FROM (SELECT" IN_TIME " LIMIT $9 + 1) c)"
 static const char BY_PRINT[] = GROUPS(IN_TIME, IN_PRINT, LATEST(IN_TIME, IN_TIME), "0::bigint");
 static const char BY_TIME[] = GROUPS(IN_TIME, IN_TIME, LATEST(IN_TIME, IN_TIME), "0::bigint");
 static const char BY_REASON[] =
@@ -68,24 +70,44 @@ static int look_read(const struct overview *o, int64_t *ret)
     const struct filter *f = &o->query->filter;
     PGresult *r;
     *ret = f->reason != 0 ? GROUP_LOOK_REASON : 0;
-    bool text = f->stream.size > 0 || f->error.size > 0;
-    if (!text && f->reason == 0)
+    if (f->error.size == 0)
         return PR_OK;
     struct args args = { .count = 0 };
     arg_i64(&args, LOOK_MAX + 1);
     int rc = link_do(o->link, "SELECT count(*) FROM (SELECT FROM {schema}.dead_letter LIMIT $1) d", NO_BOX,
                      &args, &r, o->reterr);
-    if (rc == PR_OK && text)
-        *ret = field_i64(r, 0, 0) > LOOK_MAX && f->fingerprint.size == 0 ? GROUP_LOOK_MAX : LOOK_MAX;
-    /* With so many, what the filter wants can be among the older ones of a group. */
     if (rc == PR_OK)
-        o->reply->cut = field_i64(r, 0, 0) > *ret;
+        *ret = field_i64(r, 0, 0) > LOOK_MAX && f->fingerprint.size == 0 ? GROUP_LOOK_MAX : LOOK_MAX;
+    return rc;
+}
+
+/* Is there a group with more than are looked at, also one of which none was found?  What the filter wants can be among
+ * its older ones. */
+static const char IS_CUT[] = PRINTS("$4") " SELECT EXISTS (SELECT FROM (SELECT print FROM k WHERE print IS NOT NULL LIMIT $5) k"
+                                    " CROSS JOIN LATERAL (SELECT" IN_TIME " OFFSET $6 LIMIT 1) d)";
+
+static int cut_read(const struct overview *o, int64_t look)
+{
+    const struct filter *f = &o->query->filter;
+    struct args args = { .count = 0 };
+    PGresult *r;
+    arg_time(&args, max64(f->since_us, 1));
+    arg_time(&args, f->until_us != 0 ? f->until_us : PR_NEVER);
+    arg_text(&args, f->box);
+    arg_text(&args, f->fingerprint);
+    arg_i64(&args, GROUPS_LOOKED_MAX);
+    arg_i64(&args, look);
+    int rc = link_do(o->link, IS_CUT, NO_BOX, &args, &r, o->reterr);
+    if (rc == PR_OK) {
+        o->reply->cut = field_bool(r, 0, 0);
+        o->reply->looked = (uint64_t)look;
+    }
     return rc;
 }
 
 static const char *groups_sql(const struct filter *f)
 {
-    if (f->stream.size > 0 || f->error.size > 0)
+    if (f->error.size > 0)
         return BY_TEXT;
     if (f->reason != 0)
         return BY_REASON;
@@ -120,8 +142,33 @@ static int group_take(const struct overview *o, const PGresult *r, int i, int64_
                : no_memory(o);
 }
 
+static int group_found(void *arg, const struct listed *l, struct pr_error *reterr)
+{
+    (void)reterr;
+    const struct overview *o = arg;
+    return groups_take(o->reply, l, o->arena) == PR_OK ? PR_OK : no_memory(o);
+}
+
+/* A stream has an index of its own: all of it is looked at. */
+static int groups_of_stream(const struct overview *o)
+{
+    struct filter filter = o->query->filter;
+    const struct listing listing = {
+        .table = LISTING_DEAD, .box = filter.box, .filter = &filter, .found = group_found, .arg = (void *)(uintptr_t)o
+    };
+    uint64_t cut = 0;
+    filter.look_max = GROUP_LOOK_STREAM;
+    int rc = pg_listing_run(o->link, o->s, &listing, &cut, o->reterr);
+    if (cut > 0)
+        groups_are_cut(o->reply, GROUP_LOOK_STREAM);
+    groups_rank(o->query, o->reply);
+    return rc;
+}
+
 int pg_overview_groups(const struct overview *o)
 {
+    if (o->query->filter.stream.size > 0)
+        return groups_of_stream(o);
     const struct filter *f = &o->query->filter;
     struct args args = { .count = 0 };
     PGresult *r;
@@ -129,7 +176,6 @@ int pg_overview_groups(const struct overview *o)
     arg_time(&args, max64(f->since_us, 1));
     arg_time(&args, f->until_us != 0 ? f->until_us : PR_NEVER);
     arg_text(&args, f->box);
-    arg_text(&args, f->stream);
     arg_text(&args, f->endpoint);
     arg_i32(&args, f->reason);
     arg_text(&args, f->error);
@@ -137,6 +183,8 @@ int pg_overview_groups(const struct overview *o)
     arg_i64(&args, GROUPS_LOOKED_MAX + 1);
     int64_t look;
     int rc = look_read(o, &look);
+    if (rc == PR_OK && look > 0)
+        rc = cut_read(o, look);
     if (rc != PR_OK)
         return rc;
     arg_i64(&args, look);
@@ -156,7 +204,7 @@ int pg_overview_groups(const struct overview *o)
 
 /* ---- Streams -------------------------------------------------------------------------------------- */
 
-/* Nothing of the heads: keys alone say which streams are held back. */
+/* Nothing of the heads: keys alone say which streams are held back, unless the one that is held can be the head itself. */
 static bool is_brief(const struct overview *o)
 {
     return o->query->brief && o->query->blocked;
@@ -166,7 +214,8 @@ static bool is_brief(const struct overview *o)
  * the page the rest is read then: see heads_tell(). */
 #define UNLESS_NAMED(column) "CASE b.destination WHEN '' THEN b." column " END"
 #define HEADS(filter)                                                                                          \
-    "SELECT coalesce(b.row_id, b.seq), b.seq, b.stream, b.destination, " UNLESS_NAMED("story") ","             \
+    "SELECT coalesce(b.row_id, b.seq), b.seq, b.stream, b.destination,"                                       \
+    " CASE WHEN b.destination = '' OR b.due_at = 'infinity' THEN b.story END,"                                 \
     " coalesce(b.failed_at, b.created_at), b.due_at = 'infinity', strpos(b.held_by, '/') < length(b.held_by)," \
     " " UNLESS_NAMED("type") ", " UNLESS_NAMED("source") ", " UNLESS_NAMED("headers")                          \
     " FROM {box} b WHERE " MESSAGE_IS_HEAD filter " ORDER BY coalesce(b.row_id, b.seq) LIMIT $1"
@@ -198,7 +247,7 @@ static int heads_read(const struct overview *o, struct stream_list *streams, pr_
             .endpoint = m.destination.size > 0 ? m.destination : story_endpoint(m.story),
             .head_row = (uint64_t)field_i64(r, i, 0),
             .head_seq = field_i64(r, i, 1),
-            .since_us = field_time(r, i, 5),
+            .since_us = stream_since(field_time(r, i, 5), 0, field_bool(r, i, 6) ? PR_NEVER : 0, m.story),
             .due_us = field_bool(r, i, 6) ? PR_NEVER : 0,
             .head_held = !PQgetisnull(r, i, 7) && field_bool(r, i, 7),
         };
@@ -352,18 +401,61 @@ static int dead_head_read(const struct overview *o, struct stream_list *streams,
 }
 
 struct keys {
-    struct stream_list *streams;
+    struct stream_list *streams, heads; /* heads: read when they are needed first, where the question is brief */
     pr_slice box;
     size_t taken, looks;
 };
 
-static int key_take(const struct overview *o, struct keys *k, const PGresult *r, int i)
+/* Of keys that hold a single row, those whose row came back; in the same order. */
+static const char ALONE[] = "SELECT p.key FROM unnest($1::text[]) WITH ORDINALITY AS p(key, number) CROSS JOIN LATERAL"
+                            " (SELECT * FROM {box} b WHERE b.held_by = p.key LIMIT 1) b WHERE " MESSAGE_IS_HEAD
+                            " ORDER BY p.number";
+
+static int alone_read(const struct overview *o, const struct keys *k, const PGresult *r, int count, PGresult **ret)
+{
+    struct args args = { .count = 0 };
+    struct array keys;
+    int rc = PR_OK;
+    *ret = NULL;
+    array_init(&keys);
+    array_begin(&keys, OID_TEXT);
+    for (int i = 0; i < count; i++)
+        if (field_i64(r, i, 1) == 1)
+            array_text(&keys, field_slice(r, i, 0));
+    arg_array(&args, &keys);
+    if (keys.count > 0)
+        rc = link_do(o->link, ALONE, k->box, &args, ret, o->reterr);
+    array_fini(&keys);
+    return rc;
+}
+
+/* A single row is held, and it came back at this place. */
+static int key_take_alone(const struct overview *o, struct keys *k, const struct stream_info *stream, int64_t seq)
+{
+    int rc = PR_OK;
+    if (k->heads.known == 0) {
+        rc = heads_read(o, &k->heads, k->box);
+        streams_settle(&k->heads);
+    }
+    struct stream_info *head = NULL;
+    if (rc == PR_OK && streams_find(&k->heads, stream, &head) != PR_OK)
+        rc = no_memory(o);
+    if (rc != PR_OK)
+        return rc;
+    if (!stream_is_alone(head))
+        return streams_add(k->streams, stream) != NULL ? PR_OK : no_memory(o);
+    return stream_may_wait_for_dead(&k->heads, head) ? dead_head_read(o, k->streams, stream, NULL, seq, &k->looks) : PR_OK;
+}
+
+static int key_take(const struct overview *o, struct keys *k, const PGresult *r, int i, bool alone)
 {
     struct stream_info stream = { .box = k->box,
                                   .waiting = (uint64_t)min64(field_i64(r, i, 1), COUNT_EXACT_MAX + 1) };
     if (!stream_key_split(field_slice(r, i, 0), &stream.endpoint, &stream.stream) ||
         !stream_is_asked(k->streams->filter, &stream))
         return PR_OK;
+    if (alone)
+        return key_take_alone(o, k, &stream, field_i64(r, i, 2));
     if (is_brief(o))
         return streams_add(k->streams, &stream) != NULL ? PR_OK : no_memory(o);
     struct stream_info *head;
@@ -378,20 +470,25 @@ static int key_take(const struct overview *o, struct keys *k, const PGresult *r,
 
 static int keys_take(const struct overview *o, struct keys *k, const PGresult *r, int count)
 {
-    int rc = PR_OK;
+    PGresult *alone = NULL;
+    int next = 0;
+    int rc = is_brief(o) ? alone_read(o, k, r, count, &alone) : PR_OK;
     for (int i = 0; i < count && rc == PR_OK; i++) {
+        bool is_alone = alone != NULL && next < PQntuples(alone) &&
+                        slice_eq(field_slice(alone, next, 0), field_slice(r, i, 0));
+        next += is_alone;
         if (k->taken++ == STREAMS_LOOKED_MAX) {
             o->reply->more = true;
             break;
         }
-        rc = key_take(o, k, r, i);
+        rc = key_take(o, k, r, i, is_alone);
     }
     return rc;
 }
 
 static int keys_read(const struct overview *o, struct stream_list *streams, pr_slice box)
 {
-    struct keys k = { .streams = streams, .box = box };
+    struct keys k = { .streams = streams, .heads = { .arena = o->arena, .filter = streams->filter }, .box = box };
     struct args args = { .count = 0 }, from = { .count = 0 };
     PGresult *r;
     int64_t rows = 0;

@@ -165,6 +165,7 @@ static const char DEAD_ROWS[] =
     " coalesce(g.endpoint, g.destination), g.cause, g.limit_reached, g.rule, g.fingerprint, " NOW("$16") " FROM gone g)"
     " SELECT f.ord, g.ord FROM found f LEFT JOIN gone g ON g.ord = f.ord";
 
+_Static_assert(PR_REASON_DESTINATION_MISSING == 9, "the statement below says so, too");
 /* What is NULL stays as it is.  found: it is there; done: it was changed, else it is stale. */
 static const char UPDATE_ROWS[] =
     "WITH v AS MATERIALIZED (SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)"
@@ -182,7 +183,12 @@ static const char UPDATE_ROWS[] =
     " FROM v WHERE " SAME_ROW " AND (v.expected IS NULL OR b.attempts = v.expected)"
     " AND NOT (v.held_by IS NOT NULL AND (b.released OR b.due_at IS NOT DISTINCT FROM 'infinity'))"
     " AND NOT (v.delay IS NOT DISTINCT FROM 9223372036854775807 AND NOT v.handed_out"
-    " AND b.due_at IS NOT DISTINCT FROM 'infinity') RETURNING v.ord)"
+    " AND b.due_at IS NOT DISTINCT FROM 'infinity')"
+    /* verdict_unparks(), and message_awaits_route() */
+    " AND NOT (v.delay < 9223372036854775807 AND NOT v.handed_out AND NOT v.released AND v.reason IS NULL"
+    " AND b.due_at IS NOT DISTINCT FROM 'infinity' AND (b.failure_reason = 9"
+    " AND b.story -> -1 ->> 'reason' = 'destination_missing' AND b.story -> -1 ->> 'attempt' = '0') IS NOT TRUE)"
+    " RETURNING v.ord)"
     " SELECT f.ord, d.ord FROM found f LEFT JOIN done d ON d.ord = f.ord";
 
 /* A part that is there already, in the box or dead, is left alone.  Parts have the place of the

@@ -420,9 +420,22 @@ static int target_run(struct order *o, const struct target *t, bool tell)
     return rc;
 }
 
+static int newest_read(struct order *o)
+{
+    int64_t newest = 0;
+    if (!order_action(o)->on_dead)
+        return PR_OK;
+    int rc = conn_int(o->conn, "SELECT coalesce(max(row_id), 0) FROM dead_letter", NO_BOX, NULL, 0, &newest,
+                      o->reterr);
+    o->reply.newest_row = (uint64_t)newest;
+    return rc;
+}
+
 static int order_rows(struct order *o)
 {
-    int rc = targets_find(o);
+    int rc = newest_read(o);
+    if (rc == PR_OK)
+        rc = targets_find(o);
     if (rc == PR_OK)
         rc = targets_refuse(o);
     if (rc != PR_OK || o->admin->dry_run)

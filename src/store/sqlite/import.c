@@ -10,7 +10,7 @@ static int is_there(struct conn *conn, const struct listed *l, const struct id_f
     int64_t one;
     int rc = conn_int(
         conn,
-        "SELECT 1 FROM dead_letter WHERE id IN (?1, ?2, ?3) AND destination = ?4 AND box = '{box}'"
+        "SELECT 1 FROM dead_letter INDEXED BY dead_letter_id WHERE id IN (?1, ?2, ?3) AND destination = ?4 AND box = '{box}'"
         " UNION ALL SELECT 1 FROM \"{box}\" WHERE id IN (?1, ?2, ?3) AND destination = ?4 LIMIT 1",
         l->box, VALUES(V_ID(forms->id), V_ID_LOWER(*forms), V_ID_UPPER(*forms), V_TEXT(l->m.destination)), &one,
         reterr);

@@ -234,6 +234,8 @@ static void filter_after_life(struct sql *sql, const struct filter *f, enum list
     }
     if (f->fingerprint.size > 0)
         sql_and(sql, "fingerprint = ?", V_TEXT(f->fingerprint));
+    if (f->newest_row != 0)
+        sql_and(sql, "row_id <= ?", V_INT((int64_t)f->newest_row));
     filter_time(sql, f, "died_at");
 }
 
@@ -261,8 +263,8 @@ static void sql_rows(struct sql *sql, const struct listing *l, uint64_t after)
     const struct {
         const char *index, *condition;
         pr_slice value;
-    } keys[] = { { "print", "fingerprint = ?", f->fingerprint },
-                 { "stream", "stream = ?", f->stream },
+    } keys[] = { { "stream", "stream = ?", f->stream },
+                 { "print", "fingerprint = ?", f->fingerprint },
                  { "endpoint", "endpoint = ?", f->endpoint },
                  { "box", "box = ?", l->box } };
     if (is_parked(l))

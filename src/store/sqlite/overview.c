@@ -33,8 +33,7 @@ static pr_slice keep(const struct overview *o, sqlite3_stmt *statement, int colu
 /* Of the latest so many: the index has reasons, but not in their order; it has no texts. */
 #define OF_REASON "(?5 = 0 OR cause = ?5 OR failure_reason = ?5)"
 #define IN_REASON(columns) " FROM (SELECT " columns IN_TIME " ORDER BY died_at DESC LIMIT ?6) WHERE " OF_REASON
-#define IN_TEXT(columns)                                                                                       \
-    IN_REASON(columns ", stream, error") " AND (?7 = '' OR stream = ?7) AND (?8 = '' OR instr(error, ?8) > 0)"
+#define IN_TEXT(columns) IN_REASON(columns ", error") " AND (?7 = '' OR instr(error, ?7) > 0)"
 
 /* How a group is read: its latest letter, how many there are, and when the first of them died (NULL: count tells it, too).
  * Each knows the first so many of the values of group_step(). */
@@ -58,12 +57,12 @@ static const struct group_sql by_reason = { LATEST(IN_REASON(WHY_COLUMNS)) " AND
                                             COUNT_LOOKED(IN_REASON(WHY_COLUMNS)), NULL, 6, 6 };
 static const struct group_sql by_text = {
     "SELECT " LETTER IN_TEXT(WHY_COLUMNS ", box, endpoint, type, id") " ORDER BY died_at DESC LIMIT 1",
-    COUNT_LOOKED(IN_TEXT(WHY_COLUMNS)), NULL, 8, 8
+    COUNT_LOOKED(IN_TEXT(WHY_COLUMNS)), NULL, 7, 7
 };
 
 static const struct group_sql *group_sql_of(const struct filter *f)
 {
-    if (f->stream.size > 0 || f->error.size > 0)
+    if (f->error.size > 0)
         return &by_text;
     if (f->reason != 0)
         return &by_reason;
@@ -78,7 +77,7 @@ static int group_step(const struct overview *o, const char *sql, size_t values, 
     const struct value all[] = {
         V_TEXT(print),     V_INT(f->since_us), V_INT(f->until_us != 0 ? f->until_us : INT64_MAX),
         V_TEXT(f->box),    V_INT(f->reason),   V_INT(look),
-        V_TEXT(f->stream), V_TEXT(f->error)
+        V_TEXT(f->error)
     };
     ASSERT(values <= ARRAY_LENGTH(all));
     int rc = conn_bind(o->conn, sql, NO_BOX, all, values, ret, o->reterr);
@@ -104,7 +103,7 @@ static int look_read(const struct overview *o, int64_t *ret)
 {
     const struct filter *f = &o->query->filter;
     *ret = f->reason != 0 ? GROUP_LOOK_REASON : 0;
-    if (f->stream.size == 0 && f->error.size == 0)
+    if (f->error.size == 0)
         return PR_OK;
     int rc = conn_int(o->conn, "SELECT count(*) FROM (SELECT 1 FROM dead_letter LIMIT ?1)", NO_BOX,
                       VALUES(V_INT(LOOK_MAX + 1)), ret, o->reterr);
@@ -171,6 +170,7 @@ static int group_is_cut(const struct overview *o, const struct group_sql *sql, p
         return PR_OK;
     int rc = group_int(o, "SELECT count(*) FROM (SELECT 1" IN_TIME " LIMIT ?6 + 1)", 6, print, look, &all);
     o->reply->cut = all > look;
+    o->reply->looked = (uint64_t)look;
     return rc;
 }
 
@@ -193,8 +193,33 @@ static int print_next(const struct overview *o, pr_slice after, bool inclusive, 
     return ret->data != NULL ? PR_OK : no_memory(o);
 }
 
+static int group_found(void *arg, const struct listed *l, struct pr_error *reterr)
+{
+    (void)reterr;
+    const struct overview *o = arg;
+    return groups_take(o->reply, l, o->arena) == PR_OK ? PR_OK : no_memory(o);
+}
+
+/* A stream has an index of its own: all of it is looked at. */
+static int groups_of_stream(const struct overview *o)
+{
+    struct filter filter = o->query->filter;
+    const struct listing listing = {
+        .table = LISTING_DEAD, .box = filter.box, .filter = &filter, .found = group_found, .arg = (void *)(uintptr_t)o
+    };
+    uint64_t cut = 0;
+    filter.look_max = GROUP_LOOK_STREAM;
+    int rc = listing_run(o->conn, o->s, &listing, &cut, o->reterr);
+    if (cut > 0)
+        groups_are_cut(o->reply, GROUP_LOOK_STREAM);
+    groups_rank(o->query, o->reply);
+    return rc;
+}
+
 int overview_groups(const struct overview *o)
 {
+    if (o->query->filter.stream.size > 0)
+        return groups_of_stream(o);
     struct query_reply *reply = o->reply;
     pr_slice wanted = o->query->filter.fingerprint, print = wanted;
     const struct group_sql *sql = group_sql_of(&o->query->filter);
@@ -230,7 +255,7 @@ int overview_groups(const struct overview *o)
 
 /* ---- Streams -------------------------------------------------------------------------------- */
 
-/* Nothing of the heads: keys alone say which streams are held back. */
+/* Nothing of the heads: keys alone say which streams are held back, unless the one that is held can be the head itself. */
 static bool is_brief(const struct overview *o)
 {
     return o->query->brief && o->query->blocked;
@@ -347,17 +372,46 @@ static int dead_head_read(const struct overview *o, struct stream_list *streams,
     return rc < 0 ? rc : PR_OK;
 }
 
-static int key_take(const struct overview *o, struct stream_list *streams, pr_slice box, pr_slice key,
-                    size_t *dead_heads)
+/* What is held by the key is a single row that came back: its seq; else 0. */
+static int alone_read(const struct overview *o, pr_slice box, pr_slice key, int64_t *ret_seq)
+{
+    *ret_seq = 0;
+    return conn_int(o->conn,
+                    "SELECT iif(count(*) = 1 AND max(head), max(seq), 0) FROM (SELECT " MESSAGE_IS_HEAD
+                    " AS head, seq FROM \"{box}\" WHERE held_by = ?1 LIMIT 2)",
+                    box, VALUES(V_TEXT(key)), ret_seq, o->reterr);
+}
+
+/* heads: read when they are needed first. */
+static int key_take_brief(const struct overview *o, struct stream_list *streams, struct stream_list *heads, pr_slice key,
+                          struct stream_info *stream)
+{
+    int64_t seq;
+    int rc = alone_read(o, stream->box, key, &seq);
+    if (rc == PR_OK && seq != 0 && heads->known == 0) {
+        rc = heads_read(o, heads, stream->box);
+        streams_settle(heads);
+    }
+    if (rc != PR_OK)
+        return rc;
+    struct stream_info *head = NULL;
+    if (seq != 0 && streams_find(heads, stream, &head) != PR_OK)
+        return no_memory(o);
+    stream->waiting = 1; /* at least */
+    if (!stream_is_alone(head))
+        return streams_add(streams, stream) != NULL ? PR_OK : no_memory(o);
+    return stream_may_wait_for_dead(heads, head) ? dead_head_read(o, streams, stream, NULL, seq) : PR_OK;
+}
+
+static int key_take(const struct overview *o, struct stream_list *streams, struct stream_list *heads, pr_slice box,
+                    pr_slice key, size_t *dead_heads)
 {
     struct stream_info stream = { .box = box };
     int64_t first_seq = 0;
     if (!stream_key_split(key, &stream.endpoint, &stream.stream) || !stream_is_asked(streams->filter, &stream))
         return PR_OK;
-    if (is_brief(o)) {
-        stream.waiting = 1; /* at least */
-        return streams_add(streams, &stream) != NULL ? PR_OK : no_memory(o);
-    }
+    if (is_brief(o))
+        return key_take_brief(o, streams, heads, key, &stream);
     int rc = held_count(o, box, key, &stream.waiting, &first_seq);
     struct stream_info *head = NULL;
     if (rc == PR_OK && streams_find(streams, &stream, &head) != PR_OK)
@@ -389,6 +443,7 @@ static int key_next(const struct overview *o, pr_slice box, pr_slice after, pr_s
 
 static int keys_read(const struct overview *o, struct stream_list *streams, pr_slice box)
 {
+    struct stream_list heads = { .arena = o->arena, .filter = streams->filter };
     pr_slice key = NO_BOX;
     size_t dead_heads = 0;
     int rc = PR_OK;
@@ -397,7 +452,7 @@ static int keys_read(const struct overview *o, struct stream_list *streams, pr_s
             o->reply->more = true;
             return PR_OK;
         }
-        rc = key_take(o, streams, box, key, &dead_heads);
+        rc = key_take(o, streams, &heads, box, key, &dead_heads);
         if (rc != PR_OK)
             return rc;
     }

@@ -10,6 +10,7 @@
 #include "base/failpoint.h"
 #include "base/slice.h"
 #include "core/id.h"
+#include "core/story.h"
 #include "store/sqlite/message.h"
 #include "store/sqlite/sqlite.h"
 
@@ -238,6 +239,24 @@ static int split_rows(struct cycle_run *run, const struct verdict *v, const stru
     return rc == PR_OK ? row_delete(run, v->row) : rc;
 }
 
+/* A parked row.  PR_OK: for want of an endpoint; PR_STALE: it waits for a person. */
+static int row_awaits_route(struct cycle_run *run, uint64_t row)
+{
+    sqlite3_stmt *statement;
+    int rc = conn_bind(run->conn, "SELECT failure_reason, story FROM \"{box}\" WHERE row_id = ?1", run->session->box,
+                       VALUES(V_INT(row)), &statement, run->reterr);
+    if (rc == PR_OK)
+        rc = conn_step(run->conn, statement, run->reterr);
+    if (rc <= 0)
+        return rc < 0 ? rc : PR_UNKNOWN;
+    const struct pr_message m = {
+        .due_us = PR_NEVER, .reason = sqlite3_column_int(statement, 0), .story = column_slice(statement, 1)
+    };
+    rc = message_awaits_route(&m) ? PR_OK : PR_STALE;
+    sqlite3_reset(statement);
+    return rc;
+}
+
 /* PR_OK, PR_UNKNOWN, PR_STALE: the answer; or a fault. */
 static int verdict_apply(struct cycle_run *run, const struct verdict *v, uint64_t *ret_rows)
 {
@@ -251,6 +270,10 @@ static int verdict_apply(struct cycle_run *run, const struct verdict *v, uint64_
         return PR_STALE;
     if (found.parked && verdict_parks_unsent(v)) /* by an operator, meanwhile */
         return PR_STALE;
+    if (found.parked && verdict_unparks(v))
+        rc = row_awaits_route(run, v->row);
+    if (rc != PR_OK)
+        return rc;
     switch (v->kind) {
     case VERDICT_COMPLETE:
     case VERDICT_DISCARD:
