@@ -192,6 +192,7 @@ struct endpoint {
     bool             loose_next;       /* turn and turn about with the streams */
     struct list      ready;            /* receipt committed, to be taken */
     size_t           count, bytes;     /* of the window */
+    size_t           leaving, leaving_bytes; /* of these, while reads are planned: see count_leaving() */
     size_t           out;              /* chosen, ready or out */
     size_t           pledged;          /* ... of these, chosen or ready */
     size_t           ended;            /* quick results since the last cycle was planned ... */
@@ -271,6 +272,7 @@ struct engine {
     uint32_t     *free_slots;
     size_t        slot_count, free_count;
     size_t        count, bytes;
+    size_t        leaving, leaving_bytes; /* of these, while reads are planned */
     struct map    rows;
     struct map    streams;
     size_t        head_count;    /* in all streams */
@@ -342,6 +344,7 @@ void         item_wait(struct engine *e, struct item *item, bool at_back); /* in
 void         item_return(struct engine *e, struct item *item, bool at_back); /* hand back, uncounted */
 void         item_return_unsent(struct engine *e, struct item *item); /* it was out, and nothing of it was sent */
 bool         endpoint_is_closed(const struct engine *e, const struct endpoint *ep, int64_t now_us); /* paused, or its breaker is open */
+size_t       window_free(const struct engine *e); /* rows */
 size_t       endpoint_room(const struct engine *e, const struct endpoint *ep, int64_t now_us);
 bool         window_has_room(const struct engine *e);
 void         window_drop_lanes(struct engine *e, uint64_t lanes, bool also_busy);

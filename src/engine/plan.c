@@ -31,7 +31,7 @@ static size_t fresh_rows(struct engine *e, int64_t now_us)
         if (!ep->slow)
             return 0;
     }
-    return min_size(rows, e->setting.window_count - e->count);
+    return min_size(rows, window_free(e));
 }
 
 static bool due_possible(const struct engine *e, int64_t now_us)
@@ -205,10 +205,32 @@ static void plan_due(struct engine *e, int64_t now_us)
         e->due_restarted_us = now_us;
         e->due_dropped      = 0;
     }
-    e->cycle.due.rows         = min_size(e->setting.batch, e->setting.window_count - e->count);
+    e->cycle.due.rows         = min_size(e->setting.batch, window_free(e));
     e->cycle.due.after_due_us = e->due_after_us;
     e->cycle.due.after_seq    = e->due_after_seq;
     e->cycle.due.after_row    = e->due_after_row;
+}
+
+/* What this cycle completes has made room when the rows arrive that it reads.  Else a full window would need two cycles
+ * for each batch: one to empty it, one to fill it. */
+static void count_leaving(struct engine *e)
+{
+    list_foreach(node, &e->planned) {
+        const struct item *item = LIST_ENTRY(node, struct item, node);
+        if (item->verdict.kind != VERDICT_COMPLETE)
+            continue;
+        e->leaving++;
+        e->leaving_bytes += item->bytes;
+        item->endpoint->leaving++;
+        item->endpoint->leaving_bytes += item->bytes;
+    }
+}
+
+static void forget_leaving(struct engine *e)
+{
+    e->leaving = e->leaving_bytes = 0;
+    for (size_t i = 0; i < e->endpoint_count; i++)
+        e->endpoints[i].leaving = e->endpoints[i].leaving_bytes = 0;
 }
 
 static void plan_reads(struct engine *e, int64_t now_us)
@@ -221,12 +243,14 @@ static void plan_reads(struct engine *e, int64_t now_us)
         plan_opening(e);
         return;
     }
+    count_leaving(e);
     c->restart_lanes = e->restart_lanes;
     c->fresh_rows    = fresh_rows(e, now_us);
-    c->fresh_bytes   = max_size(1, (e->setting.window_bytes - min_size(e->bytes, e->setting.window_bytes)) / 2);
+    c->fresh_bytes   = max_size(1, (e->setting.window_bytes - min_size(e->bytes - e->leaving_bytes, e->setting.window_bytes)) / 2);
     if (window_has_room(e))
         plan_due(e, now_us);
     plan_held(e, now_us);
+    forget_leaving(e);
 }
 
 /* ---- Changes ----------------------------------------------------------------------------------- */

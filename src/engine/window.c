@@ -254,9 +254,20 @@ void item_free(struct engine *e, struct item *item)
 
 /* ---- Room ----------------------------------------------------------------------------- */
 
+size_t window_free(const struct engine *e)
+{
+    size_t count = e->count - e->leaving;
+    return e->setting.window_count - min_size(count, e->setting.window_count);
+}
+
+static size_t window_bytes(const struct engine *e)
+{
+    return min_size(e->bytes - e->leaving_bytes, e->setting.window_bytes);
+}
+
 bool window_has_room(const struct engine *e)
 {
-    return e->count < e->setting.window_count && (e->bytes < e->setting.window_bytes || e->count == 0);
+    return window_free(e) > 0 && (window_bytes(e) < e->setting.window_bytes || e->count == e->leaving);
 }
 
 bool endpoint_is_closed(const struct engine *e, const struct endpoint *ep, int64_t now_us)
@@ -268,16 +279,16 @@ bool endpoint_is_closed(const struct engine *e, const struct endpoint *ep, int64
  * count against the other types. */
 size_t endpoint_room(const struct engine *e, const struct endpoint *ep, int64_t now_us)
 {
-    size_t free_rows, room, count = ep->count - ep->barred.count, bytes = ep->bytes - ep->barred.bytes;
+    size_t count  = ep->count - ep->leaving - ep->barred.count;
+    size_t bytes  = ep->bytes - ep->leaving_bytes - ep->barred.bytes;
+    size_t free   = window_free(e), room = free > count ? (free - count + 1) / 2 : 0;
     bool   closed = endpoint_is_closed(e, ep, now_us);
 
     if (!window_has_room(e))
         return 0;
-    if (ep->count == 0)
-        return max_size(1, (e->setting.window_count - e->count) / 2);
-    free_rows = e->setting.window_count - e->count;
-    room      = free_rows > count ? (free_rows - count + 1) / 2 : 0;
-    if (bytes >= e->setting.window_bytes - min_size(e->bytes, e->setting.window_bytes))
+    if (ep->count == ep->leaving)
+        return max_size(1, free / 2);
+    if (bytes >= e->setting.window_bytes - window_bytes(e))
         return 0;
     if (closed)
         return ep->count < CLOSED_SHARE ? min_size(room, CLOSED_SHARE - ep->count) : 0;

@@ -142,3 +142,35 @@ TEST(a_suspect_of_one_box_is_let_go_first_by_the_others) /* B42 */
     company_leave(&c, 0);
     hand_close(&h);
 }
+
+TEST(one_cycle_empties_a_full_window_and_fills_it_again) /* B16 */
+{
+    struct hand               h;
+    const struct delivery    *d[100];
+    const struct cycle       *cycle;
+    const struct cycle_reply *reply;
+    struct engine_counts      counts;
+    struct pr_message         m = { .type = PR_STR("t"), .payload = PR_STR("x") };
+
+    hand_open(&h, NULL);
+    for (int i = 0; i < 300; i++)
+        CHECK_EQ(store_enqueue(&h.store, PR_STR("outbox"), &m, 1, PR_PAYLOAD_MAX, NULL, NULL, NULL), PR_OK);
+    hand_turn(&h);
+    size_t out = engine_take(h.engine, h.now_us, 0, d, 100);
+    CHECK(out >= 20);
+    CHECK(!engine_plan(h.engine, h.now_us, false, &cycle)); /* the endpoint has its share */
+    engine_counts(h.engine, &counts);
+    size_t full = counts.window_count;
+    for (int i = 0; i < 7; i++)
+        CHECK_EQ(engine_judge(h.engine, h.now_us,
+                              &(struct pr_verdict){ .claim = d[i]->token, .kind = PR_VERDICT_COMPLETE }, NULL), PR_OK);
+    CHECK(engine_plan(h.engine, h.now_us, false, &cycle));
+    CHECK_EQ(cycle->verdict_count, 7);
+    CHECK_EQ(cycle->fresh_rows, 7);
+    CHECK_EQ(store_cycle(&h.session, cycle, &reply, NULL), PR_OK);
+    engine_absorb(h.engine, h.now_us, h.now_us, reply);
+    engine_check(h.engine);
+    engine_counts(h.engine, &counts);
+    CHECK_EQ(counts.window_count, full);
+    hand_close(&h);
+}

@@ -354,14 +354,16 @@ static void sql_find(struct buf *text, const struct sql *sql, const struct listi
 {
     pr_slice conditions = { sql->text.data, sql->text.size };
     const char *destination = l->table == LISTING_BOX ? "b.destination" : "''";
-    buf_addf(text, "WITH k AS MATERIALIZED (SELECT b.place, CASE WHEN true%.*s THEN b.id END AS id, %s AS destination,"
-                   " row_number() OVER (ORDER BY b.place) AS nth FROM (SELECT * FROM (",
+    buf_addf(text, "WITH k AS MATERIALIZED (SELECT b.place, CASE WHEN true%.*s THEN b.id END AS id, %s AS destination"
+                   " FROM (SELECT * FROM (",
              SLICE_ARGS(conditions), destination);
     sql_looked(text, sql, l, table, look);
     buf_addf(text,
-             ") b ORDER BY b.place LIMIT %zu) b) SELECT e.last, e.looked, f.place, f.id, f.destination, f.nth"
-             " FROM (SELECT max(place) AS last, count(*) AS looked FROM k) e LEFT JOIN (SELECT * FROM k"
-             " WHERE id IS NOT NULL ORDER BY place LIMIT $3::bigint) f ON true WHERE $2::bigint IS NOT NULL ORDER BY f.place",
+             ") b ORDER BY b.place LIMIT %zu) b), f AS MATERIALIZED (SELECT * FROM k WHERE id IS NOT NULL ORDER BY place"
+             " LIMIT $3::bigint) SELECT e.last, e.looked, f.place, f.id, f.destination,"
+             " (SELECT count(*) FROM k WHERE k.place <= (SELECT max(place) FROM f))"
+             " FROM (SELECT max(place) AS last, count(*) AS looked FROM k) e LEFT JOIN f ON true"
+             " WHERE $2::bigint IS NOT NULL ORDER BY f.place",
              look);
 }
 
