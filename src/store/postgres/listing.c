@@ -354,16 +354,13 @@ static void sql_find(struct buf *text, const struct sql *sql, const struct listi
 {
     pr_slice conditions = { sql->text.data, sql->text.size };
     const char *destination = l->table == LISTING_BOX ? "b.destination" : "''";
-    buf_addf(text, "WITH k AS MATERIALIZED (SELECT b.place, CASE WHEN true%.*s THEN b.id END AS id, %s AS destination"
-                   " FROM (SELECT * FROM (",
+    buf_addf(text, "WITH k AS MATERIALIZED (SELECT b.place, CASE WHEN true%.*s THEN b.id END AS id, %s AS destination FROM (SELECT * FROM (",
              SLICE_ARGS(conditions), destination);
     sql_looked(text, sql, l, table, look);
     buf_addf(text,
-             ") b ORDER BY b.place LIMIT %zu) b), f AS MATERIALIZED (SELECT * FROM k WHERE id IS NOT NULL ORDER BY place"
-             " LIMIT $3::bigint) SELECT e.last, e.looked, f.place, f.id, f.destination,"
-             " (SELECT count(*) FROM k WHERE k.place <= (SELECT max(place) FROM f))"
-             " FROM (SELECT max(place) AS last, count(*) AS looked FROM k) e LEFT JOIN f ON true"
-             " WHERE $2::bigint IS NOT NULL ORDER BY f.place",
+             ") b ORDER BY b.place LIMIT %zu) b) SELECT e.last, e.looked, f.place, f.id, f.destination"
+             " FROM (SELECT max(place) AS last, count(*) AS looked FROM k) e LEFT JOIN (SELECT * FROM k"
+             " WHERE id IS NOT NULL ORDER BY place LIMIT $3::bigint) f ON true WHERE $2::bigint IS NOT NULL ORDER BY f.place",
              look);
 }
 
@@ -497,8 +494,6 @@ static int page_find(struct link *link, struct page *page, const struct listing 
     page->is_last = !full && looked < page->look;
     if (looked > 0)
         page->after = field_i64(r, full ? PQntuples(r) - 1 : 0, full ? 2 : 0);
-    if (full)
-        looked = (size_t)field_i64(r, PQntuples(r) - 1, 5);
     page->look = looked;
     page->rows = rows;
     return PR_OK;
@@ -584,7 +579,8 @@ static int pages_run(struct link *link, const struct surroundings *s, const stru
     snprintf(table, sizeof(table), "\"%s\".\"%.*s\"", link->place->schema,
              l->table == LISTING_BOX ? (int)l->box.size : BOX_NAME_MAX, l->table == LISTING_BOX ? l->box.data : names[l->table]);
     while (rc == PR_OK && !page->is_last && looked < look_max) {
-        page->look = min_size(looked == 0 ? PAGE_LOOK_FIRST : PAGE_LOOK, look_max - looked);
+        page->look = l->all_fit ? PAGE_ROWS : looked == 0 ? PAGE_LOOK_FIRST : PAGE_LOOK;
+        page->look = min_size(page->look, look_max - looked);
         page->rows = l->wanted > 0 ? min_size(l->wanted, PAGE_ROWS) : PAGE_ROWS;
         rc = page_run(link, s, l, table, page, reterr);
         looked += page->look;

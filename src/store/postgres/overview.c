@@ -154,7 +154,8 @@ static int groups_of_stream(const struct overview *o)
 {
     struct filter filter = o->query->filter;
     const struct listing listing = {
-        .table = LISTING_DEAD, .box = filter.box, .filter = &filter, .found = group_found, .arg = (void *)(uintptr_t)o
+        .table = LISTING_DEAD, .box = filter.box, .filter = &filter, .all_fit = true, .found = group_found,
+        .arg = (void *)(uintptr_t)o
     };
     uint64_t cut = 0;
     filter.look_max = GROUP_LOOK_STREAM;
