@@ -98,32 +98,40 @@ static bool is_delivered(const struct engine *e, uint64_t row)
            item->verdict.kind == VERDICT_COMPLETE;
 }
 
-/* false: no memory. */
+/* Does it hold back its stream at this endpoint?  false: no memory. */
+static bool absorb_head_at(struct engine *e, struct endpoint *ep, const struct row *row)
+{
+    bool           parked = !row->dead && row->m.due_us == PR_NEVER;
+    struct stream *s;
+
+    if (!stream_is_ordered(ep, row->m.stream))
+        return true;
+    if ((parked || row->dead) ? ep->setting->ordering != ORDERING_STRICT : !keeps_back(ep, &row->m))
+        return true;
+    s = stream_get(e, ep, row->m.stream, row->lane);
+    if (s == NULL || !stream_add_head(e, s, row->m.seq, row->dead))
+        return false;
+    stream_update(e, s);
+    return true;
+}
+
+/* One that was not divided yet stands in the way at all endpoints that the routes send it to.  false: no memory. */
 static bool absorb_head(struct engine *e, const struct row *row, int64_t now_us)
 {
-    unsigned         target;
-    size_t           targets = route_message(e, &row->m, &target, 1);
-    bool             parked  = !row->dead && row->m.due_us == PR_NEVER;
-    struct endpoint *ep;
-    struct stream   *s;
+    unsigned targets[TARGETS_MAX];
+    size_t   count = route_message(e, &row->m, targets, TARGETS_MAX);
 
-    if (row->bad != NULL || targets == 0)
+    if (row->bad != NULL || count == 0)
         return true;
     if (!row->dead && message_awaits_route(&row->m)) {
         unpark(e, row, now_us);
         return true;
     }
-    ep = &e->endpoints[target];
-    if (!stream_is_ordered(ep, row->m.stream))
-        return true;
-    if ((parked || row->dead) ? ep->setting->ordering != ORDERING_STRICT : !keeps_back(ep, &row->m))
-        return true;
     if (!row->dead && is_delivered(e, row->row))
         return true; /* since this was read */
-    s = stream_get(e, ep, row->m.stream, row->lane);
-    if (s == NULL || !stream_add_head(e, s, row->m.seq, row->dead))
-        return false;
-    stream_update(e, s);
+    for (size_t i = 0; i < count; i++)
+        if (!absorb_head_at(e, &e->endpoints[targets[i]], row))
+            return false;
     return true;
 }
 

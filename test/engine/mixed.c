@@ -37,6 +37,18 @@ static const struct endpoint_state *stored(struct stage *s, const char *name)
     return NULL;
 }
 
+static pr_id send_delayed(struct stage *s, const char *stream, int64_t delay_us)
+{
+    struct parcel *p = world_parcel(&s->w);
+    p->m.type = scenario_type(0);
+    p->m.stream = slice_from(stream);
+    p->m.due_us = world_wall_us(&s->w) + delay_us;
+    p->delayed = true;
+    parcel_seal(&s->w, p);
+    CHECK_EQ(world_store(&s->w, &p, 1), PR_OK);
+    return p->m.id;
+}
+
 static bool is_gone(struct stage *s, pr_id id)
 {
     return world_state(&s->w, id, (pr_slice){ 0 }) == STATE_GONE;
@@ -106,6 +118,42 @@ TEST(of_a_message_to_several_endpoints_only_what_was_late_expires) /* B13, B17, 
     CHECK_EQ(stage_sends(&s, next), 2);
     CHECK_EQ(expired(&s), 1);
     stage_close(&s);
+}
+
+/* When it was sent to this endpoint first; PR_NEVER: it was not. */
+static int64_t first_at_us(const struct stage *s, pr_id id, unsigned endpoint)
+{
+    for (size_t i = 0; i < s->count; i++)
+        if (pr_id_equal(s->diary[i].id, id) && s->diary[i].endpoint == endpoint)
+            return s->diary[i].at_us;
+    return PR_NEVER;
+}
+
+TEST(what_was_parked_or_made_dead_before_it_was_divided_holds_up_its_stream_at_every_strict_endpoint) /* B17, B53 */
+{
+    static const enum admin_kind away[] = { ADMIN_PARK, ADMIN_DEAD_ADD }, back[] = { ADMIN_RETRY, ADMIN_DEAD_REPLAY };
+    struct stage s;
+    for (int i = 0; i < 4; i++) {
+        bool first_is_strict = i >= 2;
+        stage_set(&s);
+        s.scenario.endpoints[0].ordering = first_is_strict ? ORDERING_STRICT : ORDERING_FIFO;
+        stage_endpoint(&s, ORDERING_STRICT);
+        route_to_both(&s);
+        stage_open(&s);
+        pr_id head = send_delayed(&s, "a", PR_SECONDS(5));
+        CHECK_EQ(stage_admin(&s, away[i % 2], head).changed, 1);
+        pr_id next = world_send(&s.w, "a", "ok");
+        stage_run(&s, PR_SECONDS(20));
+        CHECK_EQ(first_at_us(&s, next, 0) < PR_NEVER, !first_is_strict);
+        CHECK_EQ(first_at_us(&s, next, 1), PR_NEVER);
+        CHECK_EQ(stage_admin(&s, back[i % 2], head).changed, 1);
+        stage_run(&s, PR_SECONDS(20));
+        for (unsigned endpoint = 0; endpoint < 2; endpoint++)
+            CHECK(first_at_us(&s, head, endpoint) < PR_NEVER && first_at_us(&s, next, endpoint) < PR_NEVER);
+        CHECK(first_at_us(&s, head, 1) < first_at_us(&s, next, 1));
+        CHECK_EQ(first_at_us(&s, head, 0) < first_at_us(&s, next, 0), first_is_strict);
+        stage_close(&s);
+    }
 }
 
 TEST(what_would_be_due_after_it_expired_is_never_sent) /* B12, B13 */
