@@ -693,6 +693,31 @@ STORE_TEST(what_was_parked_or_made_dead_before_it_had_an_endpoint_heads_the_stre
     CHECK_EQ(stream_at(r, "x")->head_state, STATE_DEAD);
 }
 
+STORE_TEST(what_no_route_gives_an_endpoint_heads_the_streams_that_are_held_behind_it) /* B53 */
+{
+    static const struct routing elsewhere = { no_route, all_are_strict };
+    struct worker *w = suite_join(s, "outbox");
+    pr_id head = suite_send(s, "outbox", IN_STREAM("", "s"));
+    hold(s, w, "x/s", IN_STREAM("", "s"));
+    static const enum admin_kind kinds[] = { ADMIN_PARK, ADMIN_DEAD_ADD };
+    static const enum state states[] = { STATE_PARKED, STATE_DEAD };
+    for (size_t i = 0; i < 2; i++) {
+        ADMIN_ID(s, kinds[i], head, .why = PR_STR("w"));
+        const struct filter filters[] = { FILTER(.routing = &elsewhere),
+                                          FILTER(.routing = &elsewhere, .endpoint = PR_STR("x")),
+                                          FILTER(.endpoint = PR_STR("x")) };
+        for (size_t k = 0; k < 2 * ARRAY_LENGTH(filters); k++) {
+            const struct query_reply *r = streams(s, k % 2 != 0, filters[k / 2]);
+            CHECK_EQ(r->stream_count, 1);
+            CHECK_SLICE(r->streams[0].endpoint, "x");
+            CHECK(pr_id_equal(r->streams[0].head, head));
+            CHECK_EQ(r->streams[0].head_state, states[i]);
+            CHECK_EQ(r->streams[0].waiting, 1u);
+        }
+        CHECK_EQ(streams(s, false, FILTER(.routing = &elsewhere, .endpoint = PR_STR("y")))->stream_count, 0);
+    }
+}
+
 STORE_TEST(a_dead_letter_is_no_head_where_streams_go_on_without_it)
 {
     static const struct routing strict = { no_route, x_is_strict };
