@@ -67,7 +67,7 @@ struct filter {
     uint64_t after;           /* keyset: `row` of the last one seen, 0: from the start.  Rows of boxes are
                                * counted in each (so box or after_box must be set), dead letters are in one order */
     pr_slice after_box;       /* MESSAGES: the box of that row; what is in boxes before it was seen, too */
-    const struct routing *routing; /* for endpoint, state (paused), fingerprint and heads of streams; NULL: nobody knows any routes */
+    const struct routing *routing; /* for endpoint, state (paused), fingerprint, heads of streams and DEAD_ADD; NULL: nobody knows any routes */
 };
 
 /* ---- Filters (filter.c) ---- */
@@ -267,7 +267,8 @@ enum admin_kind {
     ADMIN_PARK,
     ADMIN_DISCARD,
     ADMIN_DEAD_ADD,     /* by hand, with why; without a cause its reason is it (PR_REASON_REJECTED when none), without an
-                         * error why is */
+                         * error why is.  What has no destination died for the endpoint that the filter's routes give it,
+                         * if they give one */
     ADMIN_DEAD_REPLAY,  /* back to the box and the place it came from, new life.  Refused: its id was sent anew;
                          * or (by id; a filter does not find them) it was edited */
     ADMIN_DEAD_DISCARD,

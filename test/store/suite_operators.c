@@ -4,6 +4,9 @@
 
 #include <stdio.h>
 
+#include "core/fingerprint.h"
+#include "core/story.h"
+
 #pragma GCC diagnostic ignored "-Woverride-init-side-effects"
 
 #define LANES_ALL UINT64_MAX
@@ -716,6 +719,52 @@ STORE_TEST(what_no_route_gives_an_endpoint_heads_the_streams_that_are_held_behin
         }
         CHECK_EQ(streams(s, false, FILTER(.routing = &elsewhere, .endpoint = PR_STR("y")))->stream_count, 0);
     }
+}
+
+STORE_TEST(the_head_is_found_behind_many_dead_letters_that_are_routed_elsewhere) /* B53 */
+{
+    enum { ELSEWHERE = DEAD_HEADS_MAX + 20 };
+    static const struct routing routing = { route_by_type, all_are_strict };
+    struct pr_message sent[ELSEWHERE];
+    pr_id ids[ELSEWHERE];
+    int answers[ELSEWHERE];
+    struct worker *w = suite_join(s, "outbox");
+    for (size_t i = 0; i < ELSEWHERE; i++)
+        sent[i] = (struct pr_message){ .type = PR_STR("only"), .stream = PR_STR("s") };
+    CHECK_OK(store_enqueue(&s->store, PR_STR("outbox"), sent, ELSEWHERE, 1024, ids, answers, &s->error), &s->error);
+    pr_id head = suite_send(s, "outbox", (struct pr_message){ .type = PR_STR("both"), .stream = PR_STR("s") });
+    CHECK_EQ(ADMIN(s, ADMIN_DEAD_ADD, FILTER(.stream = PR_STR("s"), .limit = 1000), .why = PR_STR("w")).changed, ELSEWHERE + 1);
+    hold(s, w, "y/s", IN_STREAM("", "s"));
+    const struct query_reply *r = streams(s, true, FILTER(.routing = &routing));
+    CHECK_EQ(r->stream_count, 1);
+    CHECK(pr_id_equal(stream_at(r, "y")->head, head));
+    CHECK(!r->more);
+}
+
+STORE_TEST(what_is_made_dead_before_it_had_an_endpoint_died_for_the_only_one_it_is_routed_to) /* B83 */
+{
+    static const struct routing routing = { route_by_type, all_are_strict };
+    pr_id only = suite_send(s, "outbox", (struct pr_message){ .type = PR_STR("only"), .stream = PR_STR("s") });
+    pr_id both = suite_send(s, "outbox", (struct pr_message){ .type = PR_STR("both"), .stream = PR_STR("s") });
+    const pr_id ids[] = { only, both };
+    ADMIN(s, ADMIN_DEAD_ADD, FILTER(.ids = ids, .id_count = 2, .routing = &routing), .why = PR_STR("w"));
+    const struct query_reply *r = suite_query(s, QUERY_DEAD, FILTER(.ids = &both, .id_count = 1));
+    CHECK_EQ(r->listed_count, 1);
+    CHECK_SLICE(r->listed[0].endpoint, "");
+    r = suite_query(s, QUERY_DEAD, FILTER(.endpoint = PR_STR("x")));
+    CHECK_EQ(r->listed_count, 1);
+    CHECK(pr_id_equal(r->listed[0].m.id, only));
+    CHECK_SLICE(r->listed[0].endpoint, "x");
+    CHECK_SLICE(r->listed[0].m.destination, "");
+    char print[FINGERPRINT_SIZE];
+    fingerprint(PR_STR("x"), PR_STR("only"), PR_REASON_REJECTED, PR_STR("w"), print);
+    CHECK_SLICE(r->listed[0].fingerprint, print);
+
+    CHECK_EQ(ADMIN(s, ADMIN_DEAD_REPLAY, FILTER(.ids = &only, .id_count = 1, .endpoint = PR_STR("x"))).changed, 1);
+    r = suite_query(s, QUERY_MESSAGES, FILTER());
+    CHECK_EQ(r->listed_count, 1);
+    CHECK_SLICE(r->listed[0].m.destination, ""); /* the routes decide again */
+    CHECK_SLICE(story_endpoint(r->listed[0].m.story), "");
 }
 
 STORE_TEST(a_dead_letter_is_no_head_where_streams_go_on_without_it)
