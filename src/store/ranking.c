@@ -77,6 +77,11 @@ int groups_take(struct query_reply *reply, const struct listed *l, struct arena 
     return l->died_us >= g->last_us ? group_show(g, l, arena) : PR_OK;
 }
 
+int64_t groups_look_of_reason(int64_t groups)
+{
+    return min64(GROUP_LOOK_REASON, GROUPS_LOOK_REASON / max64(groups, 1));
+}
+
 void groups_are_cut(struct query_reply *reply, size_t looked)
 {
     reply->cut = true;

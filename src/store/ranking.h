@@ -12,6 +12,8 @@ void reply_is_cut(struct query_reply *reply, pr_slice box, uint64_t row);
 
 /* One more dead letter of its group.  PR_OK or PR_ENOMEM. */
 PR_MUST_CHECK int groups_take(struct query_reply *reply, const struct listed *letter, struct arena *arena);
+/* How many of each group are looked at for one reason, where there are so many groups. */
+int64_t groups_look_of_reason(int64_t groups);
 /* There were more than this. */
 void groups_are_cut(struct query_reply *reply, size_t looked);
 /* The largest first, then the latest; cut to the filter's limit. */

@@ -163,8 +163,10 @@ struct dead_group {
 /* Where there are more than LOOK_MAX dead letters, and a text is asked for (which no index of groups has), so many of each
  * group are looked at. */
 #define GROUP_LOOK_MAX 25
-#define GROUP_LOOK_REASON (COUNT_EXACT_MAX + 1) /* where one reason is asked for, of which there may be few in a large group */
-#define GROUP_LOOK_STREAM (COUNT_EXACT_MAX + 1) /* dead letters of one stream, the first of them: it has an index */
+/* Where one reason is asked for, of which there may be few in a large group: so many of each group, and of all. */
+#define GROUP_LOOK_REASON COUNT_EXACT_MAX
+#define GROUPS_LOOK_REASON 250000
+#define GROUP_LOOK_STREAM COUNT_EXACT_MAX /* dead letters of one stream, the first of them: it has an index */
 #define GROUPS_LOOKED_MAX 1000 /* fingerprints that one question looks at; beyond it `more` says so */
 
 /* A stream whose head failed or is parked, or (strict) is a dead letter that others wait behind.  What failed holds up the

@@ -94,8 +94,9 @@ STORE_TEST(groups_are_filtered_like_dead_letters) /* B82, B85 */
  * is told whole. */
 STORE_TEST(groups_say_when_not_all_letters_were_looked_at) /* B82, B85 */
 {
-    enum { PAGE = 1000, PAGES = 26 };
+    enum { PAGE = 1000, PAGES = 26, RARE = 98 };
     static struct listed letters[PAGE];
+    static char rare[PAGE][FINGERPRINT_SIZE];
     for (size_t page = 0; page < PAGES; page++) {
         for (size_t i = 0; i < PAGE; i++) {
             size_t n = page * PAGE + i;
@@ -109,8 +110,13 @@ STORE_TEST(groups_say_when_not_all_letters_were_looked_at) /* B82, B85 */
                                                  .destination = PR_STR("x"),
                                                  .seq = (int64_t)n + 1,
                                                  .created_us = SUITE_START_US,
-                                                 .stream = n < 100 ? PR_STR("s") : PR_STR("other"),
+                                                 .stream = n < 100                       ? PR_STR("s")
+                                                           : n < 100 + GROUP_LOOK_STREAM ? PR_STR("full")
+                                                                                         : PR_STR("other"),
                                                  .error = n < 100 ? PR_STR("early") : PR_STR("late") } };
+            snprintf(rare[i], sizeof(rare[i]), "%016zx", n);
+            if (n >= PAGES * PAGE - RARE)
+                letters[i].fingerprint = slice_from(rare[i]);
         }
         CHECK_EQ(ADMIN(s, ADMIN_DEAD_IMPORT, FILTER(), .letters = letters, .letter_count = PAGE).changed, PAGE);
     }
@@ -124,8 +130,14 @@ STORE_TEST(groups_say_when_not_all_letters_were_looked_at) /* B82, B85 */
     CHECK_EQ(groups(s, FILTER(.stream = PR_STR("s"), .error = PR_STR("late")))->group_count, 0);
 
     r = groups(s, FILTER(.stream = PR_STR("other")));
-    CHECK_EQ(r->groups[0].count, COUNT_EXACT_MAX + 1);
+    CHECK_EQ(r->groups[0].count, COUNT_EXACT_MAX + knows_all);
     CHECK_EQ(r->cut, !knows_all);
+    CHECK_EQ(r->groups[0].partial, !knows_all);
+    r = groups(s, FILTER(.stream = PR_STR("full"))); /* as many as are looked at */
+    CHECK_EQ(r->groups[0].count, GROUP_LOOK_STREAM);
+    CHECK(!r->cut && !r->groups[0].partial);
+    const pr_slice last = slice_from(rare[PAGE - 1]); /* its own index finds it at once */
+    CHECK_EQ(suite_query(s, QUERY_DEAD, FILTER(.stream = PR_STR("other"), .fingerprint = last, .look_max = PAGE))->listed_count, 1);
     r = groups(s, FILTER(.error = PR_STR("early")));
     CHECK_EQ(r->cut, !knows_all);
     CHECK_EQ(r->group_count, knows_all ? 2 : 1);
@@ -134,7 +146,12 @@ STORE_TEST(groups_say_when_not_all_letters_were_looked_at) /* B82, B85 */
     CHECK(!r->cut && r->group_count == 2 && !r->groups[0].partial);
     r = groups(s, FILTER(.reason = PR_REASON_REJECTED, .until_us = SUITE_START_US + 40));
     CHECK(!r->cut && r->group_count == 2);
-    CHECK_EQ(groups(s, FILTER(.reason = PR_REASON_REJECTED))->cut, !knows_all);
+    r = groups(s, FILTER(.reason = PR_REASON_REJECTED));
+    CHECK_EQ(r->cut, !knows_all);
+    CHECK_EQ(r->groups[0].partial, !knows_all);
+    CHECK_EQ(r->looked, knows_all ? 0 : GROUPS_LOOK_REASON / (RARE + 2)); /* the more groups, the fewer of each */
+    CHECK_EQ(groups(s, FILTER(.reason = PR_REASON_REJECTED, .fingerprint = PR_STR("00000000000000bb")))->looked,
+             knows_all ? 0 : GROUP_LOOK_REASON);
     CHECK(!groups(s, FILTER())->cut);
 }
 

@@ -64,15 +64,30 @@ static const char BY_REASON[] =
 static const char BY_TEXT[] =
     GROUPS(IN_TEXT, IN_TEXT, "(SELECT d.*" IN_TEXT " ORDER BY d.died_at DESC LIMIT 1)", LOOKED);
 
+static int look_for_reason(const struct overview *o, int64_t *ret)
+{
+    struct args args = { .count = 0 };
+    PGresult *r;
+    arg_text(&args, o->query->filter.fingerprint);
+    arg_i64(&args, GROUPS_LOOKED_MAX);
+    int rc = link_do(o->link, PRINTS("$1") " SELECT count(*) FROM (SELECT FROM k WHERE print IS NOT NULL LIMIT $2) k",
+                     NO_BOX, &args, &r, o->reterr);
+    if (rc == PR_OK)
+        *ret = groups_look_of_reason(field_i64(r, 0, 0));
+    return rc;
+}
+
 /* How many of a group are looked at; 0: the index says it all. */
 static int look_read(const struct overview *o, int64_t *ret)
 {
     const struct filter *f = &o->query->filter;
     PGresult *r;
-    *ret = f->reason != 0 ? GROUP_LOOK_REASON : 0;
+    struct args args = { .count = 0 };
+    *ret = 0;
+    if (f->error.size == 0 && f->reason != 0)
+        return look_for_reason(o, ret);
     if (f->error.size == 0)
         return PR_OK;
-    struct args args = { .count = 0 };
     arg_i64(&args, LOOK_MAX + 1);
     int rc = link_do(o->link, "SELECT count(*) FROM (SELECT FROM {schema}.dead_letter LIMIT $1) d", NO_BOX,
                      &args, &r, o->reterr);
@@ -149,18 +164,39 @@ static int group_found(void *arg, const struct listed *l, struct pr_error *reter
     return groups_take(o->reply, l, o->arena) == PR_OK ? PR_OK : no_memory(o);
 }
 
+static int one_found(void *arg, const struct listed *l, struct pr_error *reterr)
+{
+    (void)l, (void)reterr;
+    *(bool *)arg = true;
+    return PR_OK;
+}
+
+/* Is there another letter of the stream behind this row? */
+static int stream_goes_on(const struct overview *o, uint64_t row, bool *ret)
+{
+    const struct filter next = { .state = -1, .stream = o->query->filter.stream, .after = row, .look_max = 1 };
+    const struct listing listing = {
+        .table = LISTING_DEAD, .filter = &next, .by_stream = true, .found = one_found, .arg = ret
+    };
+    *ret = false;
+    return pg_listing_run(o->link, o->s, &listing, NULL, o->reterr);
+}
+
 /* A stream has an index of its own: all of it is looked at. */
 static int groups_of_stream(const struct overview *o)
 {
     struct filter filter = o->query->filter;
     const struct listing listing = {
-        .table = LISTING_DEAD, .box = filter.box, .filter = &filter, .all_fit = true, .found = group_found,
+        .table = LISTING_DEAD, .box = filter.box, .filter = &filter, .by_stream = true, .found = group_found,
         .arg = (void *)(uintptr_t)o
     };
     uint64_t cut = 0;
+    bool more = false;
     filter.look_max = GROUP_LOOK_STREAM;
     int rc = pg_listing_run(o->link, o->s, &listing, &cut, o->reterr);
-    if (cut > 0)
+    if (rc == PR_OK && cut > 0)
+        rc = stream_goes_on(o, cut, &more);
+    if (more)
         groups_are_cut(o->reply, GROUP_LOOK_STREAM);
     groups_rank(o->query, o->reply);
     return rc;
