@@ -6,6 +6,7 @@
 #include "cli/message.h"
 #include "cli/send.h"
 #include "cli/table.h"
+#include "cli/view.h"
 #include "ops/change.h"
 #include "ops/message.h"
 
@@ -59,8 +60,9 @@ static void group_add(struct cli *cli, struct table *t, const struct dead_group 
     const char *reason = pr_reason_name(g->reason != PR_REASON_NONE ? g->reason : g->cause);
 
     table_add(t, COLOR_BOLD,
-              g->partial ? arena_printf(&cli->arena, "%" PRIu64 "+", g->count)
-                         : slice_from(count_words(&cli->arena, g->count, "", "")));
+              g->partial && g->count < COUNT_EXACT_MAX
+                  ? arena_printf(&cli->arena, "%" PRIu64 "+", g->count)
+                  : slice_from(count_words(&cli->arena, g->count + g->partial, "", "")));
     table_add(t, COLOR_NONE, g->fingerprint);
     table_add(t, COLOR_NONE, g->endpoint);
     table_add(t, COLOR_NONE, g->type);
@@ -95,8 +97,8 @@ static const char *filter_flags(struct cli *cli)
 static void say_cut(struct cli *cli, const struct filter *f, uint64_t looked)
 {
     const char *which = f->stream.size > 0 ? "the first" : "the latest", *where = f->stream.size > 0 ? "stream" : "group";
-    cli_say("only %s %s of each %s were looked at, others may match; all of them: postrider dead export%s", which,
-            count_words(&cli->arena, looked, "letter", "letters"), where, filter_flags(cli));
+    cli_say("only %s %s letters of each %s were looked at, others may match; all of them: postrider dead export%s", which,
+            count_grouped(&cli->arena, looked), where, filter_flags(cli));
 }
 
 int run_dead_groups(struct cli *cli)

@@ -77,6 +77,7 @@ void view_json(const struct view *v, struct buf *ret);
 /* ---- Numbers for people; into the arena ---- */
 
 const char *count_human(struct arena *arena, uint64_t count);   /* "1,204", "123k", "4.5M" */
+const char *count_grouped(struct arena *arena, uint64_t count); /* "10,000" */
 const char *count_bounded(struct arena *arena, uint64_t count); /* "10,000+" beyond COUNT_EXACT_MAX */
 const char *rate_human(struct arena *arena, bool known,
                        double rate); /* "0", "0.4", "1,204"; "-" when not known */

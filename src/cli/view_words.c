@@ -16,7 +16,7 @@ static const char *made(pr_slice text)
     return text.data;
 }
 
-static const char *grouped(struct arena *arena, uint64_t count)
+const char *count_grouped(struct arena *arena, uint64_t count)
 {
     if (count < 1000)
         return made(arena_printf(arena, "%" PRIu64, count));
@@ -31,7 +31,7 @@ const char *count_human(struct arena *arena, uint64_t count)
     } units[] = { { 1000000000, "G" }, { 1000000, "M" }, { 1000, "k" } };
 
     if (count < 100000)
-        return grouped(arena, count);
+        return count_grouped(arena, count);
     for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
         if (count < units[i].unit)
             continue;
@@ -45,7 +45,7 @@ const char *count_human(struct arena *arena, uint64_t count)
 
 const char *count_bounded(struct arena *arena, uint64_t count)
 {
-    return count > COUNT_EXACT_MAX ? "10,000+" : grouped(arena, count);
+    return count > COUNT_EXACT_MAX ? "10,000+" : count_grouped(arena, count);
 }
 
 const char *rate_human(struct arena *arena, bool known, double rate)

@@ -149,6 +149,8 @@ bool body_filter(struct api *x, struct filter *ret)
         rc = error_set(&error, PR_EINVAL, "say which: ids or filter");
     if (rc == PR_OK && filter != NULL)
         rc = take_filter(x, filter, ret, &error);
+    if (rc == PR_OK && ret->newest_row != 0 && !slice_starts_with(slice_from(x->route->path), PR_STR("/v1/dead")))
+        rc = error_set(&error, PR_EINVAL, "newest_row: only dead letters have it");
     struct filter others = *ret;
     others.endpoint = (pr_slice){ NULL, 0 }; /* a message to several has one id, so both may be needed */
     if (rc == PR_OK && ids != NULL && (!filter_is_empty(&others) || ret->limit > 0 || ret->after > 0))

@@ -59,6 +59,21 @@ static void parameters(struct json_writer *w, const struct api_route *r)
     json_end_array(w);
 }
 
+/* What a filter in a body may say; see body_filter(). */
+static void filter_body(struct json_writer *w, bool dead)
+{
+    const char *texts = "box endpoint type stream reason error fingerprint since until after";
+    const char *numbers = dead ? "row newest_row limit" : "row limit";
+    pr_slice word;
+    json_key(w, "properties");
+    json_begin_object(w);
+    while (next_word(&texts, &word))
+        json_key_slice(w, word), json_raw(w, PR_STR("{\"type\":\"string\"}"));
+    while (next_word(&numbers, &word))
+        json_key_slice(w, word), json_raw(w, PR_STR("{\"type\":\"integer\"}"));
+    json_end_object(w);
+}
+
 static void json_body(struct json_writer *w, const struct api_route *r)
 {
     const char *list = r->fields;
@@ -81,6 +96,8 @@ static void json_body(struct json_writer *w, const struct api_route *r)
             text(w, "type", body_field_type(word));
         if (slice_eq_cstr(word, "ids"))
             json_key(w, "items"), json_raw(w, PR_STR("{\"type\":\"string\",\"format\":\"uuid\"}"));
+        if (slice_eq_cstr(word, "filter"))
+            filter_body(w, slice_starts_with(slice_from(r->path), PR_STR("/v1/dead")));
         json_end_object(w);
     }
     json_end_object(w);

@@ -131,7 +131,7 @@ static int target_take_story(struct target *target, const struct admin *admin, i
 {
     const struct stored *row = target->row;
     struct story_line line = {
-        .at_us = now_us, .attempt = row->m.attempts, .endpoint = row_endpoint(row),
+        .at_us = now_us, .attempt = row->m.attempts, .endpoint = row->m.destination,
         .error = admin->why, .rule = admin->by, .step = action_of(admin->kind)->step,
     };
     if (line.step == NULL)
@@ -158,7 +158,7 @@ static int target_take_after_life(struct target *target, const struct admin *adm
     if (!buf_failed(&note) && admin->kind == ADMIN_DEAD_NOTE)
         target->after = after_life_copy(old, note_kept(buf_slice(&note)));
     else if (!buf_failed(&note))
-        target->after = after_life_new(target->row->m.destination, admin->by, buf_slice(&note));
+        target->after = after_life_new(filter_endpoint_of(&admin->filter, &target->row->m), admin->by, buf_slice(&note));
     buf_fini(&note);
     if (target->after != NULL && admin->kind == ADMIN_DEAD_ADD)
         target->after->cause = admin->cause;
@@ -185,7 +185,7 @@ static int target_take_edited(struct target *target, const struct admin *admin, 
     m.story = target->story;
     target->made = row_new(target->row->box, &m);
     if (edit->destination != NULL) {
-        target->gone = notice_new(target->row->box, NOTICE_GONE, target->row, row_endpoint(target->row));
+        target->gone = notice_new(target->row->box, NOTICE_GONE, target->row, target->row->m.destination);
         if (target->gone == NULL)
             return PR_ENOMEM;
         target->gone->n.row = 0; /* rows of dead letters are nobody's names */
@@ -210,7 +210,7 @@ static int targets_take(struct targets *t, const struct admin *admin, bool each,
         if (admin->kind == ADMIN_DEAD_EDIT && target_take_edited(target, admin, now_us) < 0)
             return PR_ENOMEM;
         if (each && admin->kind != ADMIN_DEAD_NOTE) {
-            target->notice = notice_new(row->box, action_of(admin->kind)->notice, row, row_endpoint(row));
+            target->notice = notice_new(row->box, action_of(admin->kind)->notice, row, row->m.destination); /* where it died the routes may send it no more */
             if (target->notice == NULL)
                 return PR_ENOMEM;
         }
@@ -254,7 +254,7 @@ static void target_die(struct target *target, int64_t now_us)
     after->at_us = now_us;
     row_own(row, OWN_ERROR, target->error);
     target->error = (pr_slice){ NULL, 0 };
-    fingerprint(row->m.destination, row->m.type, after->cause, row->m.error, after->fingerprint);
+    fingerprint(after->endpoint, row->m.type, after->cause, row->m.error, after->fingerprint);
     row_bury_dead(row, after);
     row->m.status |= PR_STATUS_FAILED;
     row_own(row, OWN_HELD_BY, (pr_slice){ NULL, 0 });

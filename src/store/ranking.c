@@ -77,6 +77,11 @@ int groups_take(struct query_reply *reply, const struct listed *l, struct arena 
     return l->died_us >= g->last_us ? group_show(g, l, arena) : PR_OK;
 }
 
+int64_t groups_look_of_reason(int64_t groups)
+{
+    return min64(GROUP_LOOK_REASON, GROUPS_LOOK_REASON / max64(groups, 1));
+}
+
 void groups_are_cut(struct query_reply *reply, size_t looked)
 {
     reply->cut = true;
@@ -193,11 +198,16 @@ struct stream_info stream_of_row(pr_slice box, const struct pr_message *m, enum 
 static int head_add(struct stream_list *s, const struct stream_info *head)
 {
     const struct routing *routing = s->filter->routing;
-    if (!stream_is_asked(s->filter, head))
+    bool asked = stream_is_asked(s->filter, head);
+    struct stream_info there = *head;
+    if (head->endpoint.size == 0)
+        there.endpoint = s->filter->endpoint; /* it may be found for this one */
+    if (!stream_is_asked(s->filter, &there))
         return PR_OK;
     struct stream_info *added = streams_add(s, head);
     if (added == NULL)
         return PR_ENOMEM;
+    added->told_elsewhere = !asked;
     added->head_yields =
         head->due_us == PR_NEVER && (routing == NULL || !routing->is_strict(routing, head->endpoint));
     return PR_OK;
@@ -240,7 +250,7 @@ int streams_find(struct stream_list *s, const struct stream_info *held, struct s
     struct stream_info anywhere = *held;
     anywhere.endpoint = (pr_slice){ NULL, 0 };
     *ret_head = find(s, held);
-    struct stream_info *untold = *ret_head == NULL && s->filter->routing == NULL ? find(s, &anywhere) : NULL;
+    struct stream_info *untold = *ret_head == NULL ? find(s, &anywhere) : NULL;
     if (untold == NULL)
         return PR_OK;
     struct stream_info head = *untold;
@@ -255,8 +265,10 @@ bool stream_waits_for_letter(const struct stream_list *s, const struct stream_in
                              const struct pr_message *letter)
 {
     const struct routing *routing = s->filter->routing;
-    if (endpoint.size > 0 || routing == NULL)
-        return endpoint.size == 0 || slice_eq(endpoint, held->endpoint);
+    if (endpoint.size > 0)
+        return slice_eq(endpoint, held->endpoint);
+    if (routing == NULL || routing->route(routing, letter, 0).size == 0)
+        return true;
     const struct filter same = { .endpoint = held->endpoint, .routing = routing };
     return filter_fits_endpoint(&same, letter);
 }

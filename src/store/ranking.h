@@ -12,6 +12,8 @@ void reply_is_cut(struct query_reply *reply, pr_slice box, uint64_t row);
 
 /* One more dead letter of its group.  PR_OK or PR_ENOMEM. */
 PR_MUST_CHECK int groups_take(struct query_reply *reply, const struct listed *letter, struct arena *arena);
+/* How many of each group are looked at for one reason, where there are so many groups. */
+int64_t groups_look_of_reason(int64_t groups);
 /* There were more than this. */
 void groups_are_cut(struct query_reply *reply, size_t looked);
 /* The largest first, then the latest; cut to the filter's limit. */
@@ -39,13 +41,13 @@ void streams_settle(struct stream_list *streams);
 /* Since when a head that is in its box is in trouble. */
 int64_t stream_since(int64_t failed_us, int64_t created_us, int64_t due_us, pr_slice story);
 /* The head that this box, endpoint and stream are held behind, among those that were there when it was settled; NULL: none is
- * in the box.  Without routes one that does not say its endpoint is taken for it.  PR_OK or PR_ENOMEM. */
+ * in the box.  One that neither its row nor a route gives an endpoint is taken for it.  PR_OK or PR_ENOMEM. */
 PR_MUST_CHECK int streams_find(struct stream_list *streams, const struct stream_info *held, struct stream_info **ret_head);
 /* Can those that are held in the stream of this head (NULL: it has none in its box) be waiting for a dead letter before it?
  * Where nobody knows whether it is strict, they do not wait for what is parked unless it is. */
 bool stream_may_wait_for_dead(const struct stream_list *streams, const struct stream_info *head);
 /* Is this dead letter, which died for this endpoint (empty: a person put it there before it was handed out), one of the
- * endpoint that the others are held for?  Where nobody knows, it is. */
+ * endpoint that the others are held for?  Where nobody knows, because no route fits it, it is. */
 bool stream_waits_for_letter(const struct stream_list *streams, const struct stream_info *held, pr_slice endpoint,
                              const struct pr_message *letter);
 /* One row is held in its stream, and came back: is it the head of it (NULL: it has none)? */

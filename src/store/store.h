@@ -67,7 +67,7 @@ struct filter {
     uint64_t after;           /* keyset: `row` of the last one seen, 0: from the start.  Rows of boxes are
                                * counted in each (so box or after_box must be set), dead letters are in one order */
     pr_slice after_box;       /* MESSAGES: the box of that row; what is in boxes before it was seen, too */
-    const struct routing *routing; /* for endpoint, state (paused), fingerprint and heads of streams; NULL: nobody knows any routes */
+    const struct routing *routing; /* for endpoint, state (paused), fingerprint, heads of streams and DEAD_ADD; NULL: nobody knows any routes */
 };
 
 /* ---- Filters (filter.c) ---- */
@@ -163,8 +163,10 @@ struct dead_group {
 /* Where there are more than LOOK_MAX dead letters, and a text is asked for (which no index of groups has), so many of each
  * group are looked at. */
 #define GROUP_LOOK_MAX 25
-#define GROUP_LOOK_REASON (COUNT_EXACT_MAX + 1) /* where one reason is asked for, of which there may be few in a large group */
-#define GROUP_LOOK_STREAM (COUNT_EXACT_MAX + 1) /* dead letters of one stream, the first of them: it has an index */
+/* Where one reason is asked for, of which there may be few in a large group: so many of each group, and of all. */
+#define GROUP_LOOK_REASON COUNT_EXACT_MAX
+#define GROUPS_LOOK_REASON 250000
+#define GROUP_LOOK_STREAM COUNT_EXACT_MAX /* dead letters of one stream, the first of them: it has an index */
 #define GROUPS_LOOKED_MAX 1000 /* fingerprints that one question looks at; beyond it `more` says so */
 
 /* A stream whose head failed or is parked, or (strict) is a dead letter that others wait behind.  What failed holds up the
@@ -267,7 +269,8 @@ enum admin_kind {
     ADMIN_PARK,
     ADMIN_DISCARD,
     ADMIN_DEAD_ADD,     /* by hand, with why; without a cause its reason is it (PR_REASON_REJECTED when none), without an
-                         * error why is */
+                         * error why is.  What has no destination died for the endpoint that the filter's routes give it,
+                         * if they give one */
     ADMIN_DEAD_REPLAY,  /* back to the box and the place it came from, new life.  Refused: its id was sent anew;
                          * or (by id; a filter does not find them) it was edited */
     ADMIN_DEAD_DISCARD,

@@ -4,6 +4,9 @@
 
 #include <stdio.h>
 
+#include "core/fingerprint.h"
+#include "core/story.h"
+
 #pragma GCC diagnostic ignored "-Woverride-init-side-effects"
 
 #define LANES_ALL UINT64_MAX
@@ -91,8 +94,9 @@ STORE_TEST(groups_are_filtered_like_dead_letters) /* B82, B85 */
  * is told whole. */
 STORE_TEST(groups_say_when_not_all_letters_were_looked_at) /* B82, B85 */
 {
-    enum { PAGE = 1000, PAGES = 26 };
+    enum { PAGE = 1000, PAGES = 26, RARE = 98 };
     static struct listed letters[PAGE];
+    static char rare[PAGE][FINGERPRINT_SIZE];
     for (size_t page = 0; page < PAGES; page++) {
         for (size_t i = 0; i < PAGE; i++) {
             size_t n = page * PAGE + i;
@@ -106,8 +110,13 @@ STORE_TEST(groups_say_when_not_all_letters_were_looked_at) /* B82, B85 */
                                                  .destination = PR_STR("x"),
                                                  .seq = (int64_t)n + 1,
                                                  .created_us = SUITE_START_US,
-                                                 .stream = n < 100 ? PR_STR("s") : PR_STR("other"),
+                                                 .stream = n < 100                       ? PR_STR("s")
+                                                           : n < 100 + GROUP_LOOK_STREAM ? PR_STR("full")
+                                                                                         : PR_STR("other"),
                                                  .error = n < 100 ? PR_STR("early") : PR_STR("late") } };
+            snprintf(rare[i], sizeof(rare[i]), "%016zx", n);
+            if (n >= PAGES * PAGE - RARE)
+                letters[i].fingerprint = slice_from(rare[i]);
         }
         CHECK_EQ(ADMIN(s, ADMIN_DEAD_IMPORT, FILTER(), .letters = letters, .letter_count = PAGE).changed, PAGE);
     }
@@ -121,8 +130,14 @@ STORE_TEST(groups_say_when_not_all_letters_were_looked_at) /* B82, B85 */
     CHECK_EQ(groups(s, FILTER(.stream = PR_STR("s"), .error = PR_STR("late")))->group_count, 0);
 
     r = groups(s, FILTER(.stream = PR_STR("other")));
-    CHECK_EQ(r->groups[0].count, COUNT_EXACT_MAX + 1);
+    CHECK_EQ(r->groups[0].count, COUNT_EXACT_MAX + knows_all);
     CHECK_EQ(r->cut, !knows_all);
+    CHECK_EQ(r->groups[0].partial, !knows_all);
+    r = groups(s, FILTER(.stream = PR_STR("full"))); /* as many as are looked at */
+    CHECK_EQ(r->groups[0].count, GROUP_LOOK_STREAM);
+    CHECK(!r->cut && !r->groups[0].partial);
+    const pr_slice last = slice_from(rare[PAGE - 1]); /* its own index finds it at once */
+    CHECK_EQ(suite_query(s, QUERY_DEAD, FILTER(.stream = PR_STR("other"), .fingerprint = last, .look_max = PAGE))->listed_count, 1);
     r = groups(s, FILTER(.error = PR_STR("early")));
     CHECK_EQ(r->cut, !knows_all);
     CHECK_EQ(r->group_count, knows_all ? 2 : 1);
@@ -131,7 +146,12 @@ STORE_TEST(groups_say_when_not_all_letters_were_looked_at) /* B82, B85 */
     CHECK(!r->cut && r->group_count == 2 && !r->groups[0].partial);
     r = groups(s, FILTER(.reason = PR_REASON_REJECTED, .until_us = SUITE_START_US + 40));
     CHECK(!r->cut && r->group_count == 2);
-    CHECK_EQ(groups(s, FILTER(.reason = PR_REASON_REJECTED))->cut, !knows_all);
+    r = groups(s, FILTER(.reason = PR_REASON_REJECTED));
+    CHECK_EQ(r->cut, !knows_all);
+    CHECK_EQ(r->groups[0].partial, !knows_all);
+    CHECK_EQ(r->looked, knows_all ? 0 : GROUPS_LOOK_REASON / (RARE + 2)); /* the more groups, the fewer of each */
+    CHECK_EQ(groups(s, FILTER(.reason = PR_REASON_REJECTED, .fingerprint = PR_STR("00000000000000bb")))->looked,
+             knows_all ? 0 : GROUP_LOOK_REASON);
     CHECK(!groups(s, FILTER())->cut);
 }
 
@@ -691,6 +711,77 @@ STORE_TEST(what_was_parked_or_made_dead_before_it_had_an_endpoint_heads_the_stre
     CHECK_EQ(r->stream_count, 1);
     CHECK(pr_id_equal(stream_at(r, "x")->head, behind));
     CHECK_EQ(stream_at(r, "x")->head_state, STATE_DEAD);
+}
+
+STORE_TEST(what_no_route_gives_an_endpoint_heads_the_streams_that_are_held_behind_it) /* B53 */
+{
+    static const struct routing elsewhere = { no_route, all_are_strict };
+    struct worker *w = suite_join(s, "outbox");
+    pr_id head = suite_send(s, "outbox", IN_STREAM("", "s"));
+    hold(s, w, "x/s", IN_STREAM("", "s"));
+    static const enum admin_kind kinds[] = { ADMIN_PARK, ADMIN_DEAD_ADD };
+    static const enum state states[] = { STATE_PARKED, STATE_DEAD };
+    for (size_t i = 0; i < 2; i++) {
+        ADMIN_ID(s, kinds[i], head, .why = PR_STR("w"));
+        const struct filter filters[] = { FILTER(.routing = &elsewhere),
+                                          FILTER(.routing = &elsewhere, .endpoint = PR_STR("x")),
+                                          FILTER(.endpoint = PR_STR("x")) };
+        for (size_t k = 0; k < 2 * ARRAY_LENGTH(filters); k++) {
+            const struct query_reply *r = streams(s, k % 2 != 0, filters[k / 2]);
+            CHECK_EQ(r->stream_count, 1);
+            CHECK_SLICE(r->streams[0].endpoint, "x");
+            CHECK(pr_id_equal(r->streams[0].head, head));
+            CHECK_EQ(r->streams[0].head_state, states[i]);
+            CHECK_EQ(r->streams[0].waiting, 1u);
+        }
+        CHECK_EQ(streams(s, false, FILTER(.routing = &elsewhere, .endpoint = PR_STR("y")))->stream_count, 0);
+    }
+}
+
+STORE_TEST(the_head_is_found_behind_many_dead_letters_that_are_routed_elsewhere) /* B53 */
+{
+    enum { ELSEWHERE = DEAD_HEADS_MAX + 20 };
+    static const struct routing routing = { route_by_type, all_are_strict };
+    struct pr_message sent[ELSEWHERE];
+    pr_id ids[ELSEWHERE];
+    int answers[ELSEWHERE];
+    struct worker *w = suite_join(s, "outbox");
+    for (size_t i = 0; i < ELSEWHERE; i++)
+        sent[i] = (struct pr_message){ .type = PR_STR("only"), .stream = PR_STR("s") };
+    CHECK_OK(store_enqueue(&s->store, PR_STR("outbox"), sent, ELSEWHERE, 1024, ids, answers, &s->error), &s->error);
+    pr_id head = suite_send(s, "outbox", (struct pr_message){ .type = PR_STR("both"), .stream = PR_STR("s") });
+    CHECK_EQ(ADMIN(s, ADMIN_DEAD_ADD, FILTER(.stream = PR_STR("s"), .limit = 1000), .why = PR_STR("w")).changed, ELSEWHERE + 1);
+    hold(s, w, "y/s", IN_STREAM("", "s"));
+    const struct query_reply *r = streams(s, true, FILTER(.routing = &routing));
+    CHECK_EQ(r->stream_count, 1);
+    CHECK(pr_id_equal(stream_at(r, "y")->head, head));
+    CHECK(!r->more);
+}
+
+STORE_TEST(what_is_made_dead_before_it_had_an_endpoint_died_for_the_only_one_it_is_routed_to) /* B83 */
+{
+    static const struct routing routing = { route_by_type, all_are_strict };
+    pr_id only = suite_send(s, "outbox", (struct pr_message){ .type = PR_STR("only"), .stream = PR_STR("s") });
+    pr_id both = suite_send(s, "outbox", (struct pr_message){ .type = PR_STR("both"), .stream = PR_STR("s") });
+    const pr_id ids[] = { only, both };
+    ADMIN(s, ADMIN_DEAD_ADD, FILTER(.ids = ids, .id_count = 2, .routing = &routing), .why = PR_STR("w"));
+    const struct query_reply *r = suite_query(s, QUERY_DEAD, FILTER(.ids = &both, .id_count = 1));
+    CHECK_EQ(r->listed_count, 1);
+    CHECK_SLICE(r->listed[0].endpoint, "");
+    r = suite_query(s, QUERY_DEAD, FILTER(.endpoint = PR_STR("x")));
+    CHECK_EQ(r->listed_count, 1);
+    CHECK(pr_id_equal(r->listed[0].m.id, only));
+    CHECK_SLICE(r->listed[0].endpoint, "x");
+    CHECK_SLICE(r->listed[0].m.destination, "");
+    char print[FINGERPRINT_SIZE];
+    fingerprint(PR_STR("x"), PR_STR("only"), PR_REASON_REJECTED, PR_STR("w"), print);
+    CHECK_SLICE(r->listed[0].fingerprint, print);
+
+    CHECK_EQ(ADMIN(s, ADMIN_DEAD_REPLAY, FILTER(.ids = &only, .id_count = 1, .endpoint = PR_STR("x"))).changed, 1);
+    r = suite_query(s, QUERY_MESSAGES, FILTER());
+    CHECK_EQ(r->listed_count, 1);
+    CHECK_SLICE(r->listed[0].m.destination, ""); /* the routes decide again */
+    CHECK_SLICE(story_endpoint(r->listed[0].m.story), "");
 }
 
 STORE_TEST(a_dead_letter_is_no_head_where_streams_go_on_without_it)

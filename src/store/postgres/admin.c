@@ -71,7 +71,7 @@ static const char DEAD_ADD_ROW[] =
     " INSERT INTO {schema}.dead_letter (box, xid, " MESSAGE_MOVED("") ", status, attempts, failures, failure_reason, code,"
     " error, failed_at, story, endpoint, cause, limit_reached, rule, fingerprint, note, died_at)"
     " SELECT {box_name}, g.xid, " MESSAGE_MOVED("g.") ", g.status | 32768, g.attempts, g.failures, g.failure_reason, g.code,"
-    " coalesce(nullif(g.error, ''), $9), g.failed_at, coalesce($4::json, g.story), g.destination, $5, 0, $8, $6, $7, $3 FROM gone g"
+    " coalesce(nullif(g.error, ''), $9), g.failed_at, coalesce($4::json, g.story), $10, $5, 0, $8, $6, $7, $3 FROM gone g"
     " RETURNING 0::bigint";
 
 /* Back to its place: a new row with the old seq; B2: not when its id was sent anew. */
@@ -113,7 +113,7 @@ static void story_make(struct order *o, const struct listed *l, struct buf *ret)
     const struct story_line line = {
         .at_us = o->s.now_us,
         .attempt = l->m.attempts,
-        .endpoint = l->endpoint,
+        .endpoint = l->m.destination,
         .error = o->admin->why,
         .rule = o->admin->by,
         .step = order_action(o)->step,
@@ -128,9 +128,9 @@ static void add_dead(struct order *o, const struct listed *l, pr_slice box, stru
     char       print[FINGERPRINT_SIZE];
     int        found = l->m.reason != PR_REASON_NONE ? l->m.reason : PR_REASON_REJECTED;
     int        cause = o->admin->cause != 0 ? o->admin->cause : found;
-    pr_slice   error = dead_add_error(o->admin, &l->m);
+    pr_slice   error = dead_add_error(o->admin, &l->m), endpoint = filter_endpoint_of(&o->admin->filter, &l->m);
     struct buf note;
-    fingerprint(l->m.destination, l->m.type, cause, error, print);
+    fingerprint(endpoint, l->m.type, cause, error, print);
     buf_init(&note, NOTE_BYTES_MAX);
     note_write(&note, o->admin);
     arg_i32(args, cause);
@@ -138,6 +138,7 @@ static void add_dead(struct order *o, const struct listed *l, pr_slice box, stru
     arg_text(args, buf_slice(&note));
     arg_text(args, o->admin->by);
     arg_text_or_null(args, error);
+    arg_text(args, endpoint);
     link_add(o->link, DEAD_ADD_ROW, box, args, ret);
     buf_fini(&note);
 }
@@ -258,7 +259,7 @@ static int target_put(struct order *o, const struct listed *l, pr_slice box)
     *t = (struct told){ .box = box, .seq = l->m.seq };
     t->row = o->admin->kind == ADMIN_DEAD_DISCARD ? 0 : l->row;
     t->stream = slice_dup(&o->arena, l->m.stream);
-    t->endpoint = slice_dup(&o->arena, l->endpoint);
+    t->endpoint = slice_dup(&o->arena, l->m.destination); /* where it died the routes may send it no more */
     if (t->stream.data == NULL || t->endpoint.data == NULL)
         return no_memory(o);
     buf_init(&story, STORY_BYTES_MAX);

@@ -221,8 +221,9 @@ static void sql_key(struct sql *sql, const struct listing *l)
     const struct {
         const char *before, *behind; /* the number of the value; as the index has it */
         pr_slice    value;
-    } keys[] = { { "left(b.stream, 255) = left($", ", 255)", l->table == LISTING_DEAD ? f->stream : NO_BOX },
+    } keys[] = { { "left(b.stream, 255) = left($", ", 255)", l->by_stream ? f->stream : NO_BOX },
                  { "b.fingerprint = $", "", l->table == LISTING_DEAD ? f->fingerprint : NO_BOX },
+                 { "left(b.stream, 255) = left($", ", 255)", l->table == LISTING_DEAD ? f->stream : NO_BOX },
                  { "b.endpoint = $", "", l->table == LISTING_DEAD ? f->endpoint : NO_BOX },
                  { "b.box = $", "", l->table != LISTING_BOX ? l->box : NO_BOX } };
     for (size_t i = 0; i < ARRAY_LENGTH(keys); i++)
@@ -579,7 +580,7 @@ static int pages_run(struct link *link, const struct surroundings *s, const stru
     snprintf(table, sizeof(table), "\"%s\".\"%.*s\"", link->place->schema,
              l->table == LISTING_BOX ? (int)l->box.size : BOX_NAME_MAX, l->table == LISTING_BOX ? l->box.data : names[l->table]);
     while (rc == PR_OK && !page->is_last && looked < look_max) {
-        page->look = l->all_fit ? PAGE_ROWS : looked == 0 ? PAGE_LOOK_FIRST : PAGE_LOOK;
+        page->look = l->by_stream ? PAGE_ROWS : looked == 0 ? PAGE_LOOK_FIRST : PAGE_LOOK;
         page->look = min_size(page->look, look_max - looked);
         page->rows = l->wanted > 0 ? min_size(l->wanted, PAGE_ROWS) : PAGE_ROWS;
         rc = page_run(link, s, l, table, page, reterr);

@@ -46,7 +46,8 @@ struct listing {
     pr_slice             box;
     const struct filter *filter;
     bool                 locks, followers, with_payload;
-    bool                 all_fit; /* nearly, of what the index finds: no more is looked at than a page has room for */
+    bool                 by_stream; /* through its index.  Nearly all that it finds fits: no more is looked at than a page has
+                                     * room for */
     size_t               wanted; /* about how many will be enough; 0: nobody knows */
     pg_listing_found     found;
     int                (*page_end)(void *arg); /* rows of a page were told: what was added to the link by `found` must

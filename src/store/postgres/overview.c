@@ -64,15 +64,30 @@ static const char BY_REASON[] =
 static const char BY_TEXT[] =
     GROUPS(IN_TEXT, IN_TEXT, "(SELECT d.*" IN_TEXT " ORDER BY d.died_at DESC LIMIT 1)", LOOKED);
 
+static int look_for_reason(const struct overview *o, int64_t *ret)
+{
+    struct args args = { .count = 0 };
+    PGresult *r;
+    arg_text(&args, o->query->filter.fingerprint);
+    arg_i64(&args, GROUPS_LOOKED_MAX);
+    int rc = link_do(o->link, PRINTS("$1") " SELECT count(*) FROM (SELECT FROM k WHERE print IS NOT NULL LIMIT $2) k",
+                     NO_BOX, &args, &r, o->reterr);
+    if (rc == PR_OK)
+        *ret = groups_look_of_reason(field_i64(r, 0, 0));
+    return rc;
+}
+
 /* How many of a group are looked at; 0: the index says it all. */
 static int look_read(const struct overview *o, int64_t *ret)
 {
     const struct filter *f = &o->query->filter;
     PGresult *r;
-    *ret = f->reason != 0 ? GROUP_LOOK_REASON : 0;
+    struct args args = { .count = 0 };
+    *ret = 0;
+    if (f->error.size == 0 && f->reason != 0)
+        return look_for_reason(o, ret);
     if (f->error.size == 0)
         return PR_OK;
-    struct args args = { .count = 0 };
     arg_i64(&args, LOOK_MAX + 1);
     int rc = link_do(o->link, "SELECT count(*) FROM (SELECT FROM {schema}.dead_letter LIMIT $1) d", NO_BOX,
                      &args, &r, o->reterr);
@@ -149,18 +164,39 @@ static int group_found(void *arg, const struct listed *l, struct pr_error *reter
     return groups_take(o->reply, l, o->arena) == PR_OK ? PR_OK : no_memory(o);
 }
 
+static int one_found(void *arg, const struct listed *l, struct pr_error *reterr)
+{
+    (void)l, (void)reterr;
+    *(bool *)arg = true;
+    return PR_OK;
+}
+
+/* Is there another letter of the stream behind this row? */
+static int stream_goes_on(const struct overview *o, uint64_t row, bool *ret)
+{
+    const struct filter next = { .state = -1, .stream = o->query->filter.stream, .after = row, .look_max = 1 };
+    const struct listing listing = {
+        .table = LISTING_DEAD, .filter = &next, .by_stream = true, .found = one_found, .arg = ret
+    };
+    *ret = false;
+    return pg_listing_run(o->link, o->s, &listing, NULL, o->reterr);
+}
+
 /* A stream has an index of its own: all of it is looked at. */
 static int groups_of_stream(const struct overview *o)
 {
     struct filter filter = o->query->filter;
     const struct listing listing = {
-        .table = LISTING_DEAD, .box = filter.box, .filter = &filter, .all_fit = true, .found = group_found,
+        .table = LISTING_DEAD, .box = filter.box, .filter = &filter, .by_stream = true, .found = group_found,
         .arg = (void *)(uintptr_t)o
     };
     uint64_t cut = 0;
+    bool more = false;
     filter.look_max = GROUP_LOOK_STREAM;
     int rc = pg_listing_run(o->link, o->s, &listing, &cut, o->reterr);
-    if (cut > 0)
+    if (rc == PR_OK && cut > 0)
+        rc = stream_goes_on(o, cut, &more);
+    if (more)
         groups_are_cut(o->reply, GROUP_LOOK_STREAM);
     groups_rank(o->query, o->reply);
     return rc;
@@ -343,61 +379,83 @@ static const char KEYS_FROM[] =
 static const char DEAD_HEAD[] = "SELECT b.row_id, " MESSAGE_COLUMNS(
     MESSAGE_NO_PAYLOAD) ", b.cause, b.died_at, b.endpoint FROM {schema}.dead_letter b"
                         " WHERE left(b.stream, 255) = left($1, 255) AND b.stream = $1 AND b.box = $2 AND "
-                        "b.endpoint IN ($3, '') AND b.seq < $4 AND b.seq > $5 AND b.edited_as IS NULL ORDER BY "
-                        "b.seq LIMIT 1";
+                        "b.endpoint IN ($3, '') AND b.seq < $4 AND (b.seq, b.row_id) > ($5, $6) AND b.edited_as IS NULL"
+                        " ORDER BY b.seq, b.row_id LIMIT $7";
 
-/* The first such letter behind this place; result NULL: there is none. */
-static int dead_head_next(const struct overview *o, const struct stream_info *held, int64_t before_seq,
-                          int64_t after_seq, struct pr_message *ret, PGresult **ret_result)
+/* Mostly the first is it.  Of those without an endpoint the routes may say that they go elsewhere: then more are read at
+ * once, since the server sorts the letters of the stream for each page. */
+#define DEAD_PAGE 500
+#define DEAD_PAGE_MAX (16 * DEAD_PAGE)
+
+struct dead_page {
+    PGresult *r;
+    int64_t before_seq, seq, row; /* between these places */
+    int64_t rows;                 /* at most */
+    int found;                    /* the first that they wait for, in m; -1: none of the page */
+    struct pr_message m;
+};
+
+static int dead_page_read(const struct overview *o, const struct stream_list *streams, const struct stream_info *held,
+                          struct dead_page *page)
 {
     struct args args = { .count = 0 };
-    PGresult *r;
     unsigned lane;
     const char *bad;
-    *ret_result = NULL;
     arg_text(&args, held->stream);
     arg_text(&args, held->box);
     arg_text(&args, held->endpoint);
-    arg_i64(&args, before_seq);
-    arg_i64(&args, after_seq);
-    int rc = link_do(o->link, DEAD_HEAD, NO_BOX, &args, &r, o->reterr);
-    if (rc != PR_OK || PQntuples(r) == 0)
-        return rc;
-    pg_message_decode(r, 0, 1, o->s->payload_max, ret, &lane, &bad);
-    *ret_result = r;
-    return PR_OK;
+    arg_i64(&args, page->before_seq);
+    arg_i64(&args, page->seq);
+    arg_i64(&args, page->row);
+    arg_i64(&args, page->rows);
+    int rc = link_do(o->link, DEAD_HEAD, NO_BOX, &args, &page->r, o->reterr);
+    page->found = -1;
+    for (int i = 0; rc == PR_OK && page->found < 0 && i < PQntuples(page->r); i++) {
+        pg_message_decode(page->r, i, 1, o->s->payload_max, &page->m, &lane, &bad);
+        page->seq = page->m.seq;
+        page->row = field_i64(page->r, i, 0);
+        if (stream_waits_for_letter(streams, held, field_slice(page->r, i, 1 + MESSAGE_COLUMN_COUNT + 2), &page->m))
+            page->found = i;
+    }
+    return rc;
+}
+
+static int dead_head_put(const struct overview *o, struct stream_list *streams, const struct stream_info *held,
+                         struct stream_info *in_box, const struct dead_page *page)
+{
+    const int behind = 1 + MESSAGE_COLUMN_COUNT;
+    struct stream_info head = stream_of_row(held->box, &page->m, STATE_DEAD, o->s->now_us);
+    head.endpoint = held->endpoint;
+    head.waiting = held->waiting;
+    head.since_us = field_time(page->r, page->found, behind + 1);
+    head.due_us = PR_NEVER;
+    if (head.reason == PR_REASON_NONE)
+        head.reason = field_int(page->r, page->found, behind);
+    return streams_put(streams, in_box, &head) == PR_OK ? PR_OK : no_memory(o);
 }
 
 /* looks: how many such questions were asked.  No letter: the head was delivered just now, and they go on by themselves. */
 static int dead_head_read(const struct overview *o, struct stream_list *streams, const struct stream_info *held,
                           struct stream_info *in_box, int64_t before_seq, size_t *looks)
 {
-    const int behind = 1 + MESSAGE_COLUMN_COUNT;
-    struct pr_message m = { .seq = INT64_MIN };
-    PGresult *r = NULL;
+    struct dead_page page = { .before_seq = before_seq, .seq = INT64_MIN, .rows = 1, .found = -1 };
     size_t mark = o->link->result_count;
-    bool found = false;
+    bool is_last = false;
     int rc = PR_OK;
     if (in_box != NULL)
-        before_seq = min64(before_seq, in_box->head_seq);
-    do {
-        o->reply->more |= *looks >= DEAD_HEADS_MAX;
-        if ((*looks)++ >= DEAD_HEADS_MAX)
+        page.before_seq = min64(before_seq, in_box->head_seq);
+    while (rc == PR_OK && page.found < 0 && !is_last) {
+        if ((*looks)++ >= DEAD_HEADS_MAX) {
+            o->reply->more = true;
             break;
-        rc = dead_head_next(o, held, before_seq, m.seq, &m, &r);
-        found = r != NULL && stream_waits_for_letter(streams, held, field_slice(r, 0, behind + 2), &m);
-    } while (rc == PR_OK && r != NULL && !found);
-    if (rc == PR_OK && found) {
-        struct stream_info head = stream_of_row(held->box, &m, STATE_DEAD, o->s->now_us);
-        head.endpoint = held->endpoint;
-        head.waiting = held->waiting;
-        head.since_us = field_time(r, 0, behind + 1);
-        head.due_us = PR_NEVER;
-        if (head.reason == PR_REASON_NONE)
-            head.reason = field_int(r, 0, behind);
-        rc = streams_put(streams, in_box, &head) == PR_OK ? PR_OK : no_memory(o);
+        }
+        rc = dead_page_read(o, streams, held, &page);
+        is_last = rc != PR_OK || PQntuples(page.r) < page.rows;
+        if (rc == PR_OK && page.found >= 0)
+            rc = dead_head_put(o, streams, held, in_box, &page);
+        page.rows = min64(max64(2 * page.rows, DEAD_PAGE), DEAD_PAGE_MAX);
+        link_forget_after(o->link, mark);
     }
-    link_forget_after(o->link, mark);
     return rc;
 }
 

@@ -227,10 +227,10 @@ static int do_dead_add(struct order *o, const struct target *t, const struct pr_
 {
     char print[FINGERPRINT_SIZE];
     int cause = o->admin->cause != 0 ? o->admin->cause : m->reason != PR_REASON_NONE ? m->reason : PR_REASON_REJECTED;
-    pr_slice error = dead_add_error(o->admin, m);
+    pr_slice error = dead_add_error(o->admin, m), endpoint = filter_endpoint_of(&o->admin->filter, m);
     struct buf note;
 
-    fingerprint(m->destination, m->type, cause, error, print);
+    fingerprint(endpoint, m->type, cause, error, print);
     buf_init(&note, NOTE_BYTES_MAX);
     note_write(&note, o->admin);
     int rc = conn_do(
@@ -239,11 +239,11 @@ static int do_dead_add(struct order *o, const struct target *t, const struct pr_
         " code, error, failed_at, story, held_by, released, endpoint, cause, limit_reached, rule,"
         " fingerprint, note, died_at, " MESSAGE_MOVED ")"
         " SELECT '{box}', destination, seq, due_at, status | 32768, attempts, failures, failure_reason, code,"
-        " coalesce(nullif(error, ''), ?8), failed_at, ?2, NULL, released, destination, ?3, 0, ?4, ?5, ?6, ?7, " MESSAGE_MOVED
+        " coalesce(nullif(error, ''), ?8), failed_at, ?2, NULL, released, ?9, ?3, 0, ?4, ?5, ?6, ?7, " MESSAGE_MOVED
         " FROM \"{box}\" WHERE row_id = ?1",
         t->box,
         VALUES(V_INT(t->row), V_TEXT(story), V_INT(cause), V_TEXT(o->admin->by), V_TEXT(slice_from(print)),
-               V_TEXT(buf_slice(&note)), V_INT(o->s.now_us), V_TEXT_OR_NULL(error)),
+               V_TEXT(buf_slice(&note)), V_INT(o->s.now_us), V_TEXT_OR_NULL(error), V_TEXT(endpoint)),
         NULL, o->reterr);
     buf_fini(&note);
     if (rc == PR_OK)

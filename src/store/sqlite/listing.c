@@ -263,8 +263,9 @@ static void sql_rows(struct sql *sql, const struct listing *l, uint64_t after)
     const struct {
         const char *index, *condition;
         pr_slice value;
-    } keys[] = { { "stream", "stream = ?", f->stream },
+    } keys[] = { { "stream", "stream = ?", l->by_stream ? f->stream : NO_BOX },
                  { "print", "fingerprint = ?", f->fingerprint },
+                 { "stream", "stream = ?", f->stream },
                  { "endpoint", "endpoint = ?", f->endpoint },
                  { "box", "box = ?", l->box } };
     if (is_parked(l))

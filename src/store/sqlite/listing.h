@@ -47,6 +47,7 @@ struct listing {
     const struct filter *filter;
     const pr_id *id;
     bool with_payload;
+    bool by_stream; /* through its index, also where there is a better one */
     listing_found found;
     void *arg;
 };

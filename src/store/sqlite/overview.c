@@ -98,11 +98,27 @@ static int group_int(const struct overview *o, const char *sql, size_t values, p
     return PR_OK;
 }
 
+static int look_for_reason(const struct overview *o, int64_t *ret)
+{
+    int64_t groups = 1;
+    int rc = PR_OK;
+    if (o->query->filter.fingerprint.size == 0)
+        rc = conn_int(o->conn,
+                      "WITH RECURSIVE k(print) AS (SELECT '' UNION ALL SELECT (SELECT fingerprint FROM dead_letter"
+                      " INDEXED BY dead_letter_group WHERE fingerprint > k.print ORDER BY fingerprint LIMIT 1)"
+                      " FROM k WHERE k.print IS NOT NULL LIMIT ?1) SELECT count(nullif(print, '')) FROM k",
+                      NO_BOX, VALUES(V_INT(GROUPS_LOOKED_MAX + 1)), &groups, o->reterr);
+    *ret = groups_look_of_reason(groups);
+    return rc;
+}
+
 /* How many of a group are looked at; 0: the index says it all. */
 static int look_read(const struct overview *o, int64_t *ret)
 {
     const struct filter *f = &o->query->filter;
-    *ret = f->reason != 0 ? GROUP_LOOK_REASON : 0;
+    *ret = 0;
+    if (f->error.size == 0 && f->reason != 0)
+        return look_for_reason(o, ret);
     if (f->error.size == 0)
         return PR_OK;
     int rc = conn_int(o->conn, "SELECT count(*) FROM (SELECT 1 FROM dead_letter LIMIT ?1)", NO_BOX,
@@ -200,17 +216,39 @@ static int group_found(void *arg, const struct listed *l, struct pr_error *reter
     return groups_take(o->reply, l, o->arena) == PR_OK ? PR_OK : no_memory(o);
 }
 
+static int one_found(void *arg, const struct listed *l, struct pr_error *reterr)
+{
+    (void)l, (void)reterr;
+    *(bool *)arg = true;
+    return PR_OK;
+}
+
+/* Is there another letter of the stream behind this row? */
+static int stream_goes_on(const struct overview *o, uint64_t row, bool *ret)
+{
+    const struct filter next = { .state = -1, .stream = o->query->filter.stream, .after = row, .look_max = 1 };
+    const struct listing listing = {
+        .table = LISTING_DEAD, .filter = &next, .by_stream = true, .found = one_found, .arg = ret
+    };
+    *ret = false;
+    return listing_run(o->conn, o->s, &listing, NULL, o->reterr);
+}
+
 /* A stream has an index of its own: all of it is looked at. */
 static int groups_of_stream(const struct overview *o)
 {
     struct filter filter = o->query->filter;
     const struct listing listing = {
-        .table = LISTING_DEAD, .box = filter.box, .filter = &filter, .found = group_found, .arg = (void *)(uintptr_t)o
+        .table = LISTING_DEAD, .box = filter.box, .filter = &filter, .by_stream = true, .found = group_found,
+        .arg = (void *)(uintptr_t)o
     };
     uint64_t cut = 0;
+    bool more = false;
     filter.look_max = GROUP_LOOK_STREAM;
     int rc = listing_run(o->conn, o->s, &listing, &cut, o->reterr);
-    if (cut > 0)
+    if (rc == PR_OK && cut > 0)
+        rc = stream_goes_on(o, cut, &more);
+    if (more)
         groups_are_cut(o->reply, GROUP_LOOK_STREAM);
     groups_rank(o->query, o->reply);
     return rc;
