@@ -96,13 +96,9 @@ static const struct listed *choose_part(const struct query_reply *parts, const s
     return undecided;
 }
 
-/* What holds up its stream: in the box, or (strict) parked or among the dead.  Where the ordering is not known it may be
- * strict.  A head that was told to begin anew is one no more, and yet they wait for it. */
-static int find_head(struct view *v, struct pr_error *reterr)
+/* What the store says of its stream; NULL: nothing. */
+static int ask_head(struct view *v, pr_slice endpoint, const struct listed **ret, struct pr_error *reterr)
 {
-    const pr_slice endpoint = held_for(v->l);
-    const struct config_endpoint *setting = config_find_endpoint(v->o->config, endpoint);
-    const bool strict = setting == NULL || setting->ordering == ORDERING_STRICT;
     const struct config_routing routing = config_routing(v->o->config);
     const struct query question = { .kind = QUERY_STREAMS,
                                     .filter = { .box = v->l->box,
@@ -111,19 +107,31 @@ static int find_head(struct view *v, struct pr_error *reterr)
                                                 .state = -1,
                                                 .routing = &routing.routing } };
     struct query_reply streams;
-    const struct listed *head = NULL;
+    *ret = NULL;
     int rc = store_query(v->o->store, &question, v->arena, &streams, reterr);
-    if (rc == PR_OK && streams.stream_count > 0) {
-        const struct query parts = {
-            .kind = QUERY_ID, .filter = { .state = -1, .ids = &streams.streams[0].head, .id_count = 1 }
-        };
-        rc = store_query(v->o->store, &parts, v->arena, &v->head_parts, reterr);
-        if (rc == PR_OK)
-            head = choose_part(&v->head_parts, &streams.streams[0]);
-    }
+    if (rc != PR_OK || streams.stream_count == 0)
+        return rc;
+    const struct query parts = {
+        .kind = QUERY_ID, .filter = { .state = -1, .ids = &streams.streams[0].head, .id_count = 1 }
+    };
+    rc = store_query(v->o->store, &parts, v->arena, &v->head_parts, reterr);
+    if (rc == PR_OK)
+        *ret = choose_part(&v->head_parts, &streams.streams[0]);
+    return rc;
+}
+
+/* What holds it up: in the box, or (strict) parked or among the dead.  Where the ordering is not known it may be strict.  A
+ * head that a person told to begin anew is none to the store, but goes first all the same. */
+static int find_head(struct view *v, struct pr_error *reterr)
+{
+    const pr_slice endpoint = held_for(v->l);
+    const struct config_endpoint *setting = config_find_endpoint(v->o->config, endpoint);
+    const struct listed *head;
+    int rc = ask_head(v, endpoint, &head, reterr);
     if (rc != PR_OK)
         return rc;
     if (head != NULL && head->m.seq < v->l->m.seq) {
+        bool strict = setting == NULL || setting->ordering == ORDERING_STRICT;
         if (strict || (head->state != STATE_PARKED && head->state != STATE_DEAD))
             v->o->head = head;
         else if (head->state == STATE_PARKED)
@@ -131,9 +139,9 @@ static int find_head(struct view *v, struct pr_error *reterr)
     }
     if (v->o->head != NULL)
         return PR_OK;
-    rc = turn_look_before(v->o->store, v->o->config, v->arena, v->l, endpoint, &v->turn, reterr);
-    v->o->head = v->turn.before;
-    v->turn.before = NULL; /* that is said of what is ready */
+    struct turn turn = { .before = NULL };
+    rc = turn_look_before(v->o->store, v->o->config, v->arena, v->l, endpoint, &turn, reterr);
+    v->o->head = turn.before;
     return rc;
 }
 
@@ -176,7 +184,7 @@ static int look_around(struct view *v, struct pr_error *reterr)
     for (size_t i = 0; i < v->instances.instance_count; i++)
         v->workers +=
             slice_eq(v->instances.instances[i].box, v->l->box) && v->instances.instances[i].lease_left_us > 0;
-    o->endpoint = message_endpoint(v->l);
+    o->endpoint = v->l->state == STATE_HELD ? held_for(v->l) : message_endpoint(v->l);
     o->breaker = message_breaker(o->config, o->reply, v->l);
     ask_routes(v);
     v->pause = find_pause(v, o->endpoint);
