@@ -15,7 +15,6 @@
 #include "ops/words.h"
 #include "policy/explain.h"
 
-#define HEADS_LOOKED_MAX 1000       /* rows of the stream */
 #define OUTLOOK_TEXT_MAX (1u << 20) /* errors and notes are in it */
 
 /* What is known while sentences are made. */
@@ -30,7 +29,7 @@ struct view {
     struct turn turn;                      /* of what is ready */
     const struct listed *aside;            /* parked before it, but nobody waits for that; NULL: none */
     struct buf text;
-    struct query_reply endpoints, instances, streams[2], head_parts;
+    struct query_reply endpoints, instances, head_parts;
 };
 
 #define SAY(v, ...) buf_addf(&(v)->text, __VA_ARGS__)
@@ -66,56 +65,84 @@ static const char *ago(const struct view *v, int64_t us)
 
 /* ---- What the store knows beside it ------------------------------------------------------------- */
 
-static bool is_head_of(const struct listed *l, const struct listed *other)
+static bool is_in_box(const struct listed *l)
 {
-    bool sent_there = slice_eq(message_endpoint(other), message_endpoint(l));
-    return other->row != l->row && pr_id_is_zero(other->edited_as) && other->m.seq < l->m.seq && sent_there && other->state != STATE_HELD &&
-           other->state != STATE_DELAYED && other->state != STATE_DONE;
+    return l->state != STATE_DEAD && l->state != STATE_DONE && l->state != STATE_GONE;
 }
 
-/* What stands before it in its stream: in the box, or (strict) parked or among the dead.  Where the ordering is not known
- * it may be strict. */
+/* The endpoint that it is held for: held_by is "endpoint/stream". */
+static pr_slice held_for(const struct listed *l)
+{
+    const pr_slice key = l->m.held_by;
+    const char *slash = key.size > 0 ? memchr(key.data, '/', key.size) : NULL;
+    return slash != NULL ? (pr_slice){ key.data, (size_t)(slash - key.data) } : message_endpoint(l);
+}
+
+/* Of the head's parts, which may be on their way to several, the one that others wait for; or, before the routes have
+ * decided, all of it. */
+static const struct listed *choose_part(const struct query_reply *parts, const struct stream_info *stream)
+{
+    const struct listed *undecided = NULL;
+    for (size_t i = 0; i < parts->listed_count; i++) {
+        const struct listed *l = &parts->listed[i];
+        bool there = stream->head_state == STATE_DEAD ? l->state == STATE_DEAD : is_in_box(l);
+        if (!there || !slice_eq(l->box, stream->box))
+            continue;
+        if (slice_eq(message_endpoint(l), stream->endpoint))
+            return l;
+        if (l->m.destination.size == 0)
+            undecided = l;
+    }
+    return undecided;
+}
+
+/* What the store says of its stream; NULL: nothing. */
+static int ask_head(struct view *v, pr_slice endpoint, const struct listed **ret, struct pr_error *reterr)
+{
+    const struct config_routing routing = config_routing(v->o->config);
+    const struct query question = { .kind = QUERY_STREAMS,
+                                    .filter = { .box = v->l->box,
+                                                .stream = v->l->m.stream,
+                                                .endpoint = endpoint,
+                                                .state = -1,
+                                                .routing = &routing.routing } };
+    struct query_reply streams;
+    *ret = NULL;
+    int rc = store_query(v->o->store, &question, v->arena, &streams, reterr);
+    if (rc != PR_OK || streams.stream_count == 0)
+        return rc;
+    const struct query parts = {
+        .kind = QUERY_ID, .filter = { .state = -1, .ids = &streams.streams[0].head, .id_count = 1 }
+    };
+    rc = store_query(v->o->store, &parts, v->arena, &v->head_parts, reterr);
+    if (rc == PR_OK)
+        *ret = choose_part(&v->head_parts, &streams.streams[0]);
+    return rc;
+}
+
+/* What holds it up: in the box, or (strict) parked or among the dead.  Where the ordering is not known it may be strict.  A
+ * head that a person told to begin anew is none to the store, but goes first all the same. */
 static int find_head(struct view *v, struct pr_error *reterr)
 {
-    const enum query_kind kinds[] = { QUERY_MESSAGES, QUERY_DEAD };
-    const struct config_endpoint *setting = config_find_endpoint(v->o->config, message_endpoint(v->l));
-    bool strict = setting == NULL || setting->ordering == ORDERING_STRICT;
-    const struct listed *parked = NULL, *found = NULL;
-    for (size_t k = 0; k < (strict ? ARRAY_LENGTH(kinds) : 1); k++) {
-        const struct query question = {
-            .kind = kinds[k],
-            .brief = true,
-            .filter = { .box = v->l->box, .stream = v->l->m.stream, .state = -1, .limit = HEADS_LOOKED_MAX }
-        };
-        struct query_reply *reply = &v->streams[k];
-        int rc = store_query(v->o->store, &question, v->arena, reply, reterr);
-        if (rc != PR_OK)
-            return rc;
-        messages_see_routes(v->o->config, reply);
-        for (size_t i = 0; i < reply->listed_count; i++) {
-            const struct listed *other = &reply->listed[i];
-            if (!is_head_of(v->l, other))
-                continue;
-            if (!strict && other->state == STATE_PARKED)
-                parked = other; /* nobody waits for it: the last is the one to tell of */
-            else if (found == NULL || other->m.seq < found->m.seq)
-                found = other;
-        }
+    const pr_slice endpoint = held_for(v->l);
+    const struct config_endpoint *setting = config_find_endpoint(v->o->config, endpoint);
+    const struct listed *head;
+    int rc = ask_head(v, endpoint, &head, reterr);
+    if (rc != PR_OK)
+        return rc;
+    if (head != NULL && head->m.seq < v->l->m.seq) {
+        bool strict = setting == NULL || setting->ordering == ORDERING_STRICT;
+        if (strict || (head->state != STATE_PARKED && head->state != STATE_DEAD))
+            v->o->head = head;
+        else if (head->state == STATE_PARKED)
+            v->aside = head;
     }
-    v->o->head = found;
-    v->aside = parked;
-    return PR_OK;
-}
-
-/* What a person would have to deal with may be on its way to others, too. */
-static int find_head_parts(struct view *v, struct pr_error *reterr)
-{
-    const struct listed *head = v->o->head;
-    if (head == NULL || (head->state != STATE_DEAD && head->state != STATE_PARKED))
+    if (v->o->head != NULL)
         return PR_OK;
-    const struct query question = { .kind = QUERY_ID,
-                                    .filter = { .state = -1, .ids = &head->m.id, .id_count = 1 } };
-    return store_query(v->o->store, &question, v->arena, &v->head_parts, reterr);
+    struct turn turn = { .before = NULL };
+    rc = turn_look_before(v->o->store, v->o->config, v->arena, v->l, endpoint, &turn, reterr);
+    v->o->head = turn.before;
+    return rc;
 }
 
 static const struct endpoint_state *find_pause(const struct view *v, pr_slice endpoint)
@@ -152,14 +179,12 @@ static int look_around(struct view *v, struct pr_error *reterr)
         rc = store_query(o->store, &instances, v->arena, &v->instances, reterr);
     if (rc == PR_OK && v->l->state == STATE_HELD)
         rc = find_head(v, reterr);
-    if (rc == PR_OK)
-        rc = find_head_parts(v, reterr);
     if (rc != PR_OK)
         return rc;
     for (size_t i = 0; i < v->instances.instance_count; i++)
         v->workers +=
             slice_eq(v->instances.instances[i].box, v->l->box) && v->instances.instances[i].lease_left_us > 0;
-    o->endpoint = message_endpoint(v->l);
+    o->endpoint = v->l->state == STATE_HELD ? held_for(v->l) : message_endpoint(v->l);
     o->breaker = message_breaker(o->config, o->reply, v->l);
     ask_routes(v);
     v->pause = find_pause(v, o->endpoint);
@@ -172,11 +197,6 @@ static int look_around(struct view *v, struct pr_error *reterr)
 }
 
 /* ---- For whom a command is ----------------------------------------------------------------------- */
-
-static bool is_in_box(const struct listed *l)
-{
-    return l->state != STATE_DEAD && l->state != STATE_DONE && l->state != STATE_GONE;
-}
 
 /* Its id, and its endpoint where the same id is on its way (or dead) for others, too: those are not meant.  The reply is
  * one of its id. */

@@ -1,36 +1,52 @@
 #include "ops/turn.h"
 
 #include "base/slice.h"
+#include "base/util.h"
 #include "ops/endpoint.h"
-#include "ops/message.h"
 
-#define STREAM_LOOKED_MAX 1000 /* rows of the stream, the first ones */
+#define BEFORE_MAX 100 /* rows of the stream, on their way to the endpoint; the first ones */
 
 /* One at a time, in order: of those before it the one that is on its way, else the first that is ready. */
-static int look_before(struct store *store, const struct config *config, struct arena *arena,
-                       const struct listed *listed, pr_slice endpoint, struct turn *t, struct pr_error *reterr)
+static const struct listed *choose_before(const struct query_reply *stream, const struct listed *listed)
 {
-    const struct query query = {
-        .kind = QUERY_MESSAGES,
-        .brief = true,
-        .filter = { .box = listed->box, .stream = listed->m.stream, .state = -1, .limit = STREAM_LOOKED_MAX }
-    };
-    int rc = store_query(store, &query, arena, &t->stream, reterr);
-    if (rc != PR_OK)
-        return rc;
-    messages_see_routes(config, &t->stream);
-    for (size_t i = 0; i < t->stream.listed_count; i++) {
-        const struct listed *other = &t->stream.listed[i];
-        if (other->m.seq >= listed->m.seq || !slice_eq(message_endpoint(other), endpoint))
+    const struct listed *ready = NULL;
+    for (size_t i = 0; i < stream->listed_count; i++) {
+        const struct listed *other = &stream->listed[i];
+        if (other->m.seq >= listed->m.seq)
             continue;
-        if (other->state == STATE_IN_FLIGHT) {
-            t->before = other;
-            break;
-        }
-        if (other->state == STATE_READY && t->before == NULL)
-            t->before = other;
+        if (other->state == STATE_IN_FLIGHT)
+            return other;
+        if (other->state == STATE_READY && ready == NULL)
+            ready = other;
     }
-    return PR_OK;
+    return ready;
+}
+
+/* What is on its way stands on receipts, so it is found wherever it is; what is ready, among the first rows of the box: no
+ * index knows streams. */
+int turn_look_before(struct store *store, const struct config *config, struct arena *arena,
+                     const struct listed *listed, pr_slice endpoint, struct turn *t, struct pr_error *reterr)
+{
+    struct config_routing routing = config_routing(config);
+    const int states[] = { STATE_IN_FLIGHT, -1 };
+    int rc = PR_OK;
+    for (size_t i = 0; i < ARRAY_LENGTH(states) && rc == PR_OK && t->before == NULL; i++) {
+        const struct query query = { .kind = QUERY_MESSAGES,
+                                     .brief = true,
+                                     .filter = { .box = listed->box,
+                                                 .stream = listed->m.stream,
+                                                 .endpoint = endpoint,
+                                                 .state = states[i],
+                                                 .limit = BEFORE_MAX,
+                                                 .look_max = LOOK_MAX,
+                                                 .routing = &routing.routing } };
+        rc = store_query(store, &query, arena, &t->stream, reterr);
+        if (rc == PR_OK)
+            t->before = choose_before(&t->stream, listed);
+        else if (rc == PR_EUNSUPPORTED) /* over HTTP states are not asked for */
+            rc = PR_OK;
+    }
+    return rc;
 }
 
 static int look_out(struct store *store, const struct config *config, struct arena *arena,
@@ -66,7 +82,7 @@ int turn_look(struct store *store, const struct config *config, struct arena *ar
     pr_slice endpoint = slice_from(setting->name);
     bool ordered = listed->m.stream.size > 0 && setting->ordering != ORDERING_NONE && !listed->m.released;
     if (ordered)
-        rc = look_before(store, config, arena, listed, endpoint, ret, reterr);
+        rc = turn_look_before(store, config, arena, listed, endpoint, ret, reterr);
     if (rc == PR_OK && ret->room > 0)
         rc = look_out(store, config, arena, listed, endpoint, ret, reterr);
     return rc;

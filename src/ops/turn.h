@@ -17,5 +17,9 @@ struct turn {
 PR_MUST_CHECK int turn_look(struct store *store, const struct config *config, struct arena *arena,
                             const struct listed *listed, const struct config_endpoint *setting,
                             uint64_t workers, struct turn *ret, struct pr_error *reterr);
+/* Only what stands before it on the way to this endpoint: sets before and stream. */
+PR_MUST_CHECK int turn_look_before(struct store *store, const struct config *config, struct arena *arena,
+                                   const struct listed *listed, pr_slice endpoint, struct turn *ret,
+                                   struct pr_error *reterr);
 
 #endif

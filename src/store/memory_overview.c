@@ -43,10 +43,13 @@ int memory_groups(struct memory *memory, const struct query *query, struct arena
 
 static int heads_add(struct memory *memory, const struct box *box, struct stream_list *streams, int64_t now_us)
 {
+    const pr_slice stream = streams->filter->stream;
     for (unsigned lane = 0; lane < LANE_COUNT; lane++)
         for (struct tree_node *node = tree_first(&box->lanes[lane].heads); node != NULL;
              node = tree_next(node)) {
             const struct stored *row = CONTAINER_OF(node, struct stored, head);
+            if (stream.size > 0 && !slice_eq(stream, row->m.stream))
+                continue;
             struct stream_info head =
                 stream_of_row(box_name(box), &row->m, row_state(memory, row, NULL, now_us), now_us);
             int rc = streams_add_head(streams, &head, &row->m);
@@ -85,7 +88,12 @@ static int dead_head_add(const struct box *box, const struct stream_info *stream
 
 static int held_add(const struct box *box, const struct query *query, struct stream_list *streams)
 {
-    for (struct tree_node *node = tree_first(&box->held), *next = NULL; node != NULL; node = next) {
+    const bool one = stream_is_one(&query->filter);
+    const struct stream_info asked = { .endpoint = query->filter.endpoint, .stream = query->filter.stream };
+    const struct tree_key key = { one ? stream_key(streams->arena, &asked) : (pr_slice){ NULL, 0 }, INT64_MIN, INT64_MIN, 0 };
+    if (one && key.text.data == NULL)
+        return PR_ENOMEM;
+    for (struct tree_node *node = tree_above(&box->held, key), *next = NULL; node != NULL; node = one ? NULL : next) {
         struct stream_info stream = { .box = box_name(box) };
         for (next = node; next != NULL && slice_eq(next->key.text, node->key.text); next = tree_next(next))
             stream.waiting += stream.waiting <= COUNT_EXACT_MAX;

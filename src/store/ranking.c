@@ -352,6 +352,11 @@ bool stream_is_asked(const struct filter *f, const struct stream_info *stream)
            (f->stream.size == 0 || slice_eq(f->stream, stream->stream));
 }
 
+bool stream_is_one(const struct filter *f)
+{
+    return f->stream.size > 0 && f->endpoint.size > 0;
+}
+
 /* ---- Listings ------------------------------------------------------------------------------- */
 
 void reply_is_full(struct query_reply *reply)

@@ -822,7 +822,7 @@ def why_names_the_one_that_really_holds_it(p):  # B200, B53
     has(p.ok("why", ids[1]).out, "start postrider run")
     p.ok("park", ids[1])  # nobody runs who could tell the next
     free, = p.ok("why", ids[2], "--json").json()
-    has(free["now"], f"It is held in stream s, but {ids[1]} (t) before it is parked: that holds up nobody")
+    has(free["now"], f"It is held in stream s, but {ids[0]} (t) before it is parked: that holds up nobody")  # the first such
     assert free["next"]["what"] == "It goes on, in order, as soon as somebody delivers from this box: start postrider run.", free
     assert free["waits_for"] is None, free
     daemon = p.start()

@@ -459,6 +459,40 @@ def test_a_head_that_never_had_an_endpoint_is_told_by_the_routes(place):  # B53
     assert place.json("streams", "--blocked") == [] and place.sql(blocked) == []
 
 
+def test_why_names_the_head_however_much_stands_before_it(place):  # B53, B200
+    with open(os.path.join(place.path, "postrider.yaml"), "w") as file:
+        file.write("store: '%s'\nendpoints: {st: {url: 'null:', ordering: strict}, ot: {url: 'null:'}}\n"
+                   "routes: [{type: two, to: [st, ot]}]\n" % place.url)
+
+    def send(type, stream, *to):
+        return place.ok("send", "--type", type, "--stream", stream, *to).strip()
+
+    def held(stream):
+        id = send("held", stream, "--to", "st")
+        place.sql("UPDATE {s}.outbox SET held_by = 'st/%s' WHERE type = 'held' AND stream = '%s'" % (stream, stream))
+        return id
+
+    def waits(id):
+        told = place.json("why", id)[0]
+        return told["waits_for"], any(c["command"] == "postrider release " + id for c in told["commands"])
+
+    for stream in ("late", "dead"):
+        place.sql("INSERT INTO {s}.outbox (type, destination, stream, payload) SELECT 'many', 'ot', '%s', 'x' FROM {series}" % stream)
+    ids = [m["id"] for m in place.json("list", "--stream", "dead", "--limit", str(MANY))]
+    place.ok("dead", "add", *ids, "--why", "before")
+    heads = {stream: send("one", stream, "--to", "st") for stream in ("late", "dead")}
+    heads.update({stream: send("two", stream) for stream in ("parked at both", "dead at both")})
+    place.ok("park", heads["late"], heads["parked at both"])
+    place.ok("dead", "add", heads["dead"], heads["dead at both"], "--why", "w")
+    followers = {stream: held(stream) for stream in heads}
+    assert {stream: waits(id) for stream, id in followers.items()} == {stream: (id, True) for stream, id in heads.items()}
+    place.ok("retry", heads["parked at both"])
+    assert waits(followers["parked at both"]) == (heads["parked at both"], True)  # it is ready now, and goes first
+    place.ok("discard", heads["parked at both"])
+    assert waits(followers["parked at both"]) == (None, False)
+    assert "what it waited for is gone" in place.ok("why", followers["parked at both"])
+
+
 def test_filters_know_where_the_routes_lead(place):  # B82, B201
     with open(os.path.join(place.path, "postrider.yaml"), "a") as file:
         file.write("routes: [{type: 'order.*', to: good}, {type: 'user.*', to: [good, other]}]\n")
@@ -563,7 +597,8 @@ def test_the_record_tells_who_did_what(place):  # B202
 # The conformance suite holds both stores to the rest; here it is the program that matters.
 ON_A_SERVER = ("two_operators_on_the_same_thousand", "two_operators_on_the_same_thousand_that_wait", "a_filter_goes_on_past_what_another_took",
                "two_replays_of_the_same_thousand", "export_and_import_are_byte_for_byte", "filters_know_where_the_routes_lead",
-               "a_head_that_never_had_an_endpoint_is_told_by_the_routes", "the_view_of_blocked_streams_names_the_heads")
+               "a_head_that_never_had_an_endpoint_is_told_by_the_routes", "the_view_of_blocked_streams_names_the_heads",
+               "why_names_the_head_however_much_stands_before_it")
 
 
 def main():

@@ -478,6 +478,22 @@ static const struct query_reply *streams(struct suite *s, bool blocked, struct f
     return r;
 }
 
+/* Each of them, asked for by its stream and endpoint, is told the same. */
+static void check_one_by_one(struct suite *s, const struct query_reply *r, struct filter f)
+{
+    for (size_t i = 0; i < r->stream_count; i++) {
+        const struct stream_info *told = &r->streams[i];
+        f.box = told->box;
+        f.stream = told->stream;
+        f.endpoint = told->endpoint;
+        const struct query_reply *one = streams(s, false, f);
+        CHECK_EQ(one->stream_count, 1);
+        CHECK(pr_id_equal(one->streams[0].head, told->head));
+        CHECK_EQ(one->streams[0].head_state, told->head_state);
+        CHECK_EQ(one->streams[0].waiting, told->waiting);
+    }
+}
+
 static pr_id hold(struct suite *s, struct worker *w, const char *key, struct pr_message m)
 {
     pr_id id = suite_send(s, "outbox", m);
@@ -519,6 +535,7 @@ STORE_TEST(streams_in_trouble_tell_their_head_since_when_why_and_how_many_wait)
     CHECK_EQ(i->failures, 1);
     CHECK_EQ(i->waiting, 2);
     CHECK_EQ(r->streams[1].waiting, 0);
+    check_one_by_one(s, r, FILTER());
 
     CHECK_EQ(streams(s, true, FILTER())->stream_count, 1);
     CHECK_EQ(streams(s, false, FILTER(.stream = PR_STR("s2")))->stream_count, 1);
@@ -572,6 +589,7 @@ STORE_TEST(a_stream_that_waits_behind_a_dead_letter_names_it) /* B53 */
     CHECK_EQ(r->streams[0].since_us, died_us);
     CHECK_EQ(r->streams[0].due_us, PR_NEVER);
     CHECK_EQ(r->streams[0].reason, PR_REASON_REJECTED);
+    check_one_by_one(s, r, FILTER());
 
     ADMIN_ID(s, ADMIN_DEAD_REPLAY, head); /* now it stands before them in the box */
     r = streams(s, true, FILTER());
@@ -701,6 +719,7 @@ STORE_TEST(what_was_parked_or_made_dead_before_it_had_an_endpoint_heads_the_stre
                 CHECK_EQ(r->streams[j].waiting, j == 0 ? 2u : 1u);
             }
         }
+        check_one_by_one(s, r, FILTER(.routing = &routing));
         r = streams(s, false, FILTER(.routing = &routing, .endpoint = PR_STR("x")));
         CHECK_EQ(r->stream_count, 1);
         CHECK(pr_id_equal(r->streams[0].head, head));
@@ -863,7 +882,14 @@ STORE_TEST(briefly_asked_blocked_streams_are_those_that_messages_are_held_in)
     CHECK_SLICE(reply.streams[0].endpoint, "x");
     CHECK_SLICE(reply.streams[0].stream, "s1");
     CHECK(reply.streams[0].waiting > 0);
+    q.filter.endpoint = PR_STR("x");
+    q.filter.stream = PR_STR("s1");
+    CHECK_OK(store_query(&s->store, &q, &s->arena, &reply, &s->error), &s->error);
+    CHECK_EQ(reply.stream_count, 1);
     q.filter.stream = PR_STR("s2");
+    CHECK_OK(store_query(&s->store, &q, &s->arena, &reply, &s->error), &s->error);
+    CHECK_EQ(reply.stream_count, 0);
+    q.filter.endpoint = PR_STR("");
     CHECK_OK(store_query(&s->store, &q, &s->arena, &reply, &s->error), &s->error);
     CHECK_EQ(reply.stream_count, 0);
 }

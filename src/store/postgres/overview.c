@@ -366,14 +366,16 @@ static int page_tell(const struct overview *o)
 static const char KEYS[] =
     "SELECT h.held_by, count(*), min(h.seq) FROM (SELECT b.held_by, b.seq FROM {box} b WHERE b.held_by > ''"
     " ORDER BY b.held_by LIMIT $2) h GROUP BY h.held_by ORDER BY h.held_by LIMIT $1";
+#define OF_KEY                                                                                                 \
+    " SELECT k.key, (SELECT count(*) FROM (SELECT FROM {box} b WHERE b.held_by = k.key LIMIT 10001) c),"       \
+    " (SELECT b.seq FROM {box} b WHERE b.held_by = k.key ORDER BY b.seq LIMIT 1) FROM "
 /* The same, key by key, from this one on. */
 static const char KEYS_FROM[] =
     "WITH RECURSIVE k(key) AS ((SELECT b.held_by FROM {box} b WHERE b.held_by >= $2 ORDER BY b.held_by LIMIT 1)"
     " UNION ALL SELECT (SELECT b.held_by FROM {box} b WHERE b.held_by > k.key ORDER BY b.held_by LIMIT 1)"
-    " FROM k WHERE k.key IS NOT NULL)"
-    " SELECT k.key, (SELECT count(*) FROM (SELECT FROM {box} b WHERE b.held_by = k.key LIMIT 10001) c),"
-    " (SELECT b.seq FROM {box} b WHERE b.held_by = k.key ORDER BY b.seq LIMIT 1)"
-    " FROM (SELECT key FROM k WHERE key IS NOT NULL LIMIT $1) k";
+    " FROM k WHERE k.key IS NOT NULL)" OF_KEY "(SELECT key FROM k WHERE key IS NOT NULL LIMIT $1) k";
+/* The same of this key. */
+static const char KEY[] = OF_KEY "(SELECT b.held_by AS key FROM {box} b WHERE b.held_by = $1 LIMIT 1) k";
 
 /* Strict streams wait behind a dead letter: before the head that is in the box, where there is one. */
 static const char DEAD_HEAD[] = "SELECT b.row_id, " MESSAGE_COLUMNS(
@@ -545,12 +547,28 @@ static int keys_take(const struct overview *o, struct keys *k, const PGresult *r
     return rc;
 }
 
+/* The one key of a stream on the way to an endpoint, where both are asked for. */
+static int key_read(const struct overview *o, struct keys *k)
+{
+    const struct filter *f = k->streams->filter;
+    pr_slice key = stream_key(o->arena, &(struct stream_info){ .endpoint = f->endpoint, .stream = f->stream });
+    struct args args = { .count = 0 };
+    PGresult *r;
+    if (key.data == NULL)
+        return no_memory(o);
+    arg_text(&args, key);
+    int rc = link_do(o->link, KEY, k->box, &args, &r, o->reterr);
+    return rc == PR_OK ? keys_take(o, k, r, PQntuples(r)) : rc;
+}
+
 static int keys_read(const struct overview *o, struct stream_list *streams, pr_slice box)
 {
     struct keys k = { .streams = streams, .heads = { .arena = o->arena, .filter = streams->filter }, .box = box };
     struct args args = { .count = 0 }, from = { .count = 0 };
     PGresult *r;
     int64_t rows = 0;
+    if (stream_is_one(streams->filter))
+        return key_read(o, &k);
     arg_i64(&args, STREAMS_LOOKED_MAX + 1);
     arg_i64(&args, KEYS_ROWS);
     int rc = link_do(o->link, KEYS, box, &args, &r, o->reterr);

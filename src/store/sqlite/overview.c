@@ -479,12 +479,30 @@ static int key_next(const struct overview *o, pr_slice box, pr_slice after, pr_s
     return ret->data != NULL ? PR_OK : no_memory(o);
 }
 
+/* The one key of a stream on the way to an endpoint, where both are asked for. */
+static int key_read(const struct overview *o, struct stream_list *streams, struct stream_list *heads, pr_slice box)
+{
+    const struct stream_info asked = { .endpoint = streams->filter->endpoint, .stream = streams->filter->stream };
+    pr_slice key = stream_key(o->arena, &asked);
+    int64_t held;
+    size_t dead_heads = 0;
+    if (key.data == NULL)
+        return no_memory(o);
+    int rc = conn_int(o->conn, "SELECT 1 FROM \"{box}\" WHERE held_by = ?1 LIMIT 1", box, VALUES(V_TEXT(key)), &held,
+                      o->reterr);
+    if (rc == PR_OK)
+        rc = key_take(o, streams, heads, box, key, &dead_heads);
+    return rc < 0 ? rc : PR_OK;
+}
+
 static int keys_read(const struct overview *o, struct stream_list *streams, pr_slice box)
 {
     struct stream_list heads = { .arena = o->arena, .filter = streams->filter };
     pr_slice key = NO_BOX;
     size_t dead_heads = 0;
     int rc = PR_OK;
+    if (stream_is_one(streams->filter))
+        return key_read(o, streams, &heads, box);
     for (size_t looked = 0; (rc = key_next(o, box, key, &key)) == PR_OK; looked++) {
         if (looked == STREAMS_LOOKED_MAX) {
             o->reply->more = true;
