@@ -279,8 +279,8 @@ bool endpoint_is_closed(const struct engine *e, const struct endpoint *ep, int64
  * count against the other types. */
 size_t endpoint_room(const struct engine *e, const struct endpoint *ep, int64_t now_us)
 {
-    size_t count  = ep->count - ep->leaving - ep->barred.count;
-    size_t bytes  = ep->bytes - ep->leaving_bytes - ep->barred.bytes;
+    size_t count  = ep->count - min_size(ep->count, ep->leaving + ep->barred.count); /* one may be both */
+    size_t bytes  = ep->bytes - min_size(ep->bytes, ep->leaving_bytes + ep->barred.bytes);
     size_t free   = window_free(e), room = free > count ? (free - count + 1) / 2 : 0;
     bool   closed = endpoint_is_closed(e, ep, now_us);
 

@@ -198,3 +198,14 @@ STORE_TEST(a_connection_that_ends_with_what_was_read_in_advance_is_made_anew)
     ahead_note(&a);
     ahead_end(&a);
 }
+
+STORE_TEST(rows_that_were_handed_out_before_are_read_in_advance_too) /* B39 */
+{
+    struct ahead a = { .d = drain_begin(s, BACKLOG), .pg = suite_pg_connect() };
+    a.told_count = AT_ONCE;
+    ahead_note(&a);
+    suite_pg_do(a.pg, "UPDATE %s.outbox SET attempts = 1"); /* so that each cycle asks for more than their columns */
+    ahead_on(&a);
+    ahead_on(&a);
+    ahead_end(&a);
+}

@@ -40,3 +40,25 @@ STORE_TEST(what_a_failed_batch_did_not_deallocate_is_prepared_anew_all_the_same)
     link_free(link);
     pg_place_fini(&place);
 }
+
+STORE_TEST(a_read_that_was_left_and_failed_leaves_no_transaction_behind)
+{
+    struct place    place;
+    struct pr_error error = { 0 };
+    PGresult       *left = NULL, *next = NULL;
+    CHECK_OK(pg_place_parse(s->url, &place, &error), &error);
+    struct link *link = link_new(&place, LINK_RELAY, NULL);
+    CHECK_OK(link_ensure(link, &error), &error);
+    link->pooled = true;
+    link_add_begin(link);
+    link_add(link, "SELECT 1 / 0", (pr_slice){ 0 }, NULL, &left);
+    link_add_commit(link);
+    CHECK_OK(link_leave(link, &error), &error);
+    link_add_begin(link);
+    link_add(link, "SELECT 1", (pr_slice){ 0 }, NULL, &next);
+    link_add_commit(link);
+    CHECK_OK(link_run(link, &error), &error);
+    CHECK(left == NULL && next != NULL && !link->in_tx);
+    link_free(link);
+    pg_place_fini(&place);
+}

@@ -305,10 +305,11 @@ static int placed_compare(const void *a, const void *b)
     return x->seq < y->seq ? -1 : x->seq > y->seq;
 }
 
-/* By the key; one that is not fresh any more will be met again. */
+/* By the key, and not from the fresh rows to these (see OPEN_RECEIPTS in lease.c); one that is not fresh any more will be met
+ * again. */
 static const char FATES[] =
-    "SELECT v.place" MESSAGE_FATE " FROM unnest($1, $2, $3) AS v(place, handle, id) JOIN {box} b"
-    " ON b.id = v.id AND " HANDLE " = v.handle WHERE b.due_at IS NULL AND b.held_by IS NULL";
+    "SELECT v.place" MESSAGE_FATE " FROM unnest($1, $2, $3) AS v(place, handle, id) CROSS JOIN LATERAL (SELECT b.* FROM {box} b"
+    " WHERE b.id = v.id AND " HANDLE " = v.handle OFFSET 0) b WHERE b.due_at IS NULL AND b.held_by IS NULL";
 
 /* What became of those that are not as new as they look: they were counted as handed out, or somebody made
  * them fresh by hand.  The transaction is over; nobody else hands them out. */
@@ -463,7 +464,8 @@ static bool ahead_pays(const struct fresh *f)
 int pg_ahead_start(struct cycle_run *run)
 {
     struct link *link = run->link;
-    if (link_is_left(link) || !link_is_up(link) || !ahead_pays(run->fresh) || !ahead_plan(run->fresh))
+    bool         asked = run->session->ahead != NULL && run->session->ahead->ahead; /* it may have come already */
+    if (asked || !link_is_up(link) || !ahead_pays(run->fresh) || !ahead_plan(run->fresh))
         return PR_OK;
     if (link->pooled)
         link_add_begin(link); /* with our settings */

@@ -141,11 +141,14 @@ int pg_lease_take_reads(struct cycle_run *run)
 
 /* ---- Burying -------------------------------------------------------------------------------- */
 
-#define OPEN_RECEIPTS                                                                          \
-    "UPDATE {box} b SET attempts = e.number FROM"                                              \
-    " (SELECT DISTINCT u.handle, u.number FROM {schema}.claim c,"                                \
-    " unnest(c.rows, c.numbers) AS u(handle, number) WHERE c.instance = $1) e"           \
-    " WHERE b.attempts = e.number - 1 AND b.lane = (e.handle & 63)::smallint AND "
+/* From the receipts to the rows, each through its index: given the choice, a server without statistics of a box that was
+ * just filled goes through the box, and for each of its rows through all receipts. */
+#define OPEN_RECEIPTS(place)                                                                           \
+    "UPDATE {box} b SET attempts = b.attempts + 1 WHERE b.ctid = ANY (ARRAY(SELECT r.ctid FROM"        \
+    " (SELECT DISTINCT u.handle, u.number FROM {schema}.claim c,"                                      \
+    " unnest(c.rows, c.numbers) AS u(handle, number) WHERE c.instance = $1) e CROSS JOIN LATERAL"      \
+    " (SELECT b.ctid FROM {box} b WHERE b.lane = (e.handle & 63)::smallint AND b.attempts = e.number - 1" \
+    " AND " place " OFFSET 0) r))"
 
 /* T6: what was handed out and has no verdict counts as an attempt, unless an operator began to count
  * anew since. */
@@ -153,10 +156,11 @@ static int instance_bury(struct cycle_run *run, pr_id id)
 {
     struct args args = { .count = 0 };
     arg_id(&args, id);
-    link_add(run->link, OPEN_RECEIPTS "b.seq = e.handle >> 6 AND b.row_id IS NULL AND b.due_at IS NULL AND b.held_by IS NULL",
+    link_add(run->link,
+             OPEN_RECEIPTS("b.seq = e.handle >> 6 AND b.row_id IS NULL AND b.due_at IS NULL AND b.held_by IS NULL"),
              run->session->box, &args, NULL);
-    link_add(run->link, OPEN_RECEIPTS "coalesce(b.row_id, b.seq) = e.handle >> 6"
-                                      " AND (b.due_at IS NOT NULL OR b.held_by IS NOT NULL)",
+    link_add(run->link,
+             OPEN_RECEIPTS("coalesce(b.row_id, b.seq) = e.handle >> 6 AND (b.due_at IS NOT NULL OR b.held_by IS NOT NULL)"),
              run->session->box, &args, NULL);
     link_add(run->link, "DELETE FROM {schema}.claim WHERE instance = $1", NO_BOX, &args, NULL);
     pg_breakers_add_forget(run, id);

@@ -501,8 +501,11 @@ void link_settle(struct link *link)
     link->state[0] = '\0';
     (void)answers_take(link, upto, NULL);
     memcpy(link->state, state, sizeof(state));
-    if (!waiting)
-        link->in_tx = link->pg != NULL && PQtransactionStatus(link->pg) != PQTRANS_IDLE;
+    if (waiting)
+        return;
+    if (link->pg != NULL && PQtransactionStatus(link->pg) == PQTRANS_INERROR) /* its own: its COMMIT was left out */
+        PQclear(PQexec(link->pg, "ROLLBACK"));
+    link->in_tx = link->pg != NULL && PQtransactionStatus(link->pg) != PQTRANS_IDLE;
 }
 
 int link_take(struct link *link, struct pr_error *reterr)
