@@ -199,7 +199,7 @@ STORE_TEST(a_connection_that_ends_with_what_was_read_in_advance_is_made_anew)
     ahead_end(&a);
 }
 
-STORE_TEST(rows_that_were_handed_out_before_are_read_in_advance_too) /* B39 */
+STORE_TEST(rows_that_were_handed_out_before_are_read_in_advance_too)
 {
     struct ahead a = { .d = drain_begin(s, BACKLOG), .pg = suite_pg_connect() };
     a.told_count = AT_ONCE;
