@@ -165,7 +165,7 @@ struct dead_group {
 #define GROUP_LOOK_MAX 25
 /* Where one reason is asked for, of which there may be few in a large group: so many of each group, and of all. */
 #define GROUP_LOOK_REASON COUNT_EXACT_MAX
-#define GROUPS_LOOK_REASON 250000
+#define GROUPS_LOOK_REASON 150000
 #define GROUP_LOOK_STREAM COUNT_EXACT_MAX /* dead letters of one stream, the first of them: it has an index */
 #define GROUPS_LOOKED_MAX 1000 /* fingerprints that one question looks at; beyond it `more` says so */
 
