@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "base/hash.h"
 #include "base/slice.h"
 #include "base/util.h"
@@ -98,6 +99,43 @@ void groups_rank(const struct query *query, struct query_reply *reply)
         reply->group_count = limit_of(query);
         reply->more = true;
     }
+}
+
+struct grouping {
+    struct query_reply *reply;
+    struct arena *arena;
+};
+
+static int letter_group(void *arg, const struct listed *letter, struct pr_error *reterr)
+{
+    const struct grouping *g = arg;
+    return groups_take(g->reply, letter, g->arena) == PR_OK ? PR_OK
+                                                             : error_set(reterr, PR_ENOMEM, "no memory for groups of dead letters");
+}
+
+static int letter_note(void *arg, const struct listed *letter, struct pr_error *reterr)
+{
+    (void)letter, (void)reterr;
+    *(bool *)arg = true;
+    return PR_OK;
+}
+
+int groups_of_stream(const struct query *query, struct query_reply *reply, struct arena *arena, letters_find find,
+                     const void *store)
+{
+    struct grouping grouping = { reply, arena };
+    struct filter filter = query->filter;
+    uint64_t last = 0;
+    bool more = false;
+    filter.look_max = GROUP_LOOK_STREAM;
+    int rc = find(store, &filter, letter_group, &grouping, &last);
+    const struct filter behind = { .state = -1, .stream = filter.stream, .after = last, .look_max = 1 };
+    if (rc == PR_OK && last > 0) /* so many were looked at: are there others? */
+        rc = find(store, &behind, letter_note, &more, NULL);
+    if (more)
+        groups_are_cut(reply, GROUP_LOOK_STREAM);
+    groups_rank(query, reply);
+    return rc;
 }
 
 /* ---- Streams -------------------------------------------------------------------------------- */

@@ -16,6 +16,12 @@ PR_MUST_CHECK int groups_take(struct query_reply *reply, const struct listed *le
 int64_t groups_look_of_reason(int64_t groups);
 /* There were more than this. */
 void groups_are_cut(struct query_reply *reply, size_t looked);
+/* A store's dead letters of one stream, found by its index, in the order of their rows. */
+typedef int (*letter_found)(void *arg, const struct listed *letter, struct pr_error *reterr);
+typedef int (*letters_find)(const void *store, const struct filter *filter, letter_found found, void *arg, uint64_t *ret_cut);
+/* The groups of the stream that is asked for: all of it is looked at, to GROUP_LOOK_STREAM. */
+PR_MUST_CHECK int groups_of_stream(const struct query *query, struct query_reply *reply, struct arena *arena,
+                                   letters_find find, const void *store);
 /* The largest first, then the latest; cut to the filter's limit. */
 void groups_rank(const struct query *query, struct query_reply *reply);
 

@@ -209,55 +209,20 @@ static int print_next(const struct overview *o, pr_slice after, bool inclusive, 
     return ret->data != NULL ? PR_OK : no_memory(o);
 }
 
-static int group_found(void *arg, const struct listed *l, struct pr_error *reterr)
+static int letters_of_stream(const void *arg, const struct filter *filter, letter_found found, void *found_arg,
+                             uint64_t *ret_cut)
 {
-    (void)reterr;
     const struct overview *o = arg;
-    return groups_take(o->reply, l, o->arena) == PR_OK ? PR_OK : no_memory(o);
-}
-
-static int one_found(void *arg, const struct listed *l, struct pr_error *reterr)
-{
-    (void)l, (void)reterr;
-    *(bool *)arg = true;
-    return PR_OK;
-}
-
-/* Is there another letter of the stream behind this row? */
-static int stream_goes_on(const struct overview *o, uint64_t row, bool *ret)
-{
-    const struct filter next = { .state = -1, .stream = o->query->filter.stream, .after = row, .look_max = 1 };
     const struct listing listing = {
-        .table = LISTING_DEAD, .filter = &next, .by_stream = true, .found = one_found, .arg = ret
+        .table = LISTING_DEAD, .box = filter->box, .filter = filter, .by_stream = true, .found = found, .arg = found_arg
     };
-    *ret = false;
-    return listing_run(o->conn, o->s, &listing, NULL, o->reterr);
-}
-
-/* A stream has an index of its own: all of it is looked at. */
-static int groups_of_stream(const struct overview *o)
-{
-    struct filter filter = o->query->filter;
-    const struct listing listing = {
-        .table = LISTING_DEAD, .box = filter.box, .filter = &filter, .by_stream = true, .found = group_found,
-        .arg = (void *)(uintptr_t)o
-    };
-    uint64_t cut = 0;
-    bool more = false;
-    filter.look_max = GROUP_LOOK_STREAM;
-    int rc = listing_run(o->conn, o->s, &listing, &cut, o->reterr);
-    if (rc == PR_OK && cut > 0)
-        rc = stream_goes_on(o, cut, &more);
-    if (more)
-        groups_are_cut(o->reply, GROUP_LOOK_STREAM);
-    groups_rank(o->query, o->reply);
-    return rc;
+    return listing_run(o->conn, o->s, &listing, ret_cut, o->reterr);
 }
 
 int overview_groups(const struct overview *o)
 {
     if (o->query->filter.stream.size > 0)
-        return groups_of_stream(o);
+        return groups_of_stream(o->query, o->reply, o->arena, letters_of_stream, o);
     struct query_reply *reply = o->reply;
     pr_slice wanted = o->query->filter.fingerprint, print = wanted;
     const struct group_sql *sql = group_sql_of(&o->query->filter);
