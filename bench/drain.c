@@ -7,7 +7,7 @@
 
 #define DRAIN_TIMEOUT_US PR_MINUTES(10)
 #define STOP_TIMEOUT_US PR_MINUTES(1) /* a commit can take long while the disk catches up */
-#define GLANCE_US 500                 /* between two looks at the counters */
+#define GLANCE_US 2000                /* between two looks at the counters, which take time from those at work */
 
 /* The endpoint "poison" never takes anything. */
 static int refuse(struct pr_context *context, const struct pr_message *message, void *user)

@@ -11,8 +11,9 @@
 
 #define TRANSPORT_AT_LEAST 0.70
 #define SLOW_HTTP_AT_LEAST 1000.0 /* messages a second, each answered after 50 ms */
-#define QUICK_SHARE 4             /* of the messages */
-#define STORE_MESSAGES 200000     /* so many go nowhere, from a backlog of their own */
+#define MORE_ROUNDS 4 /* than elsewhere: several processes share the processors, and turns differ by a fifth */
+#define QUICK_SHARE 4 /* of the messages */
+#define STORE_MESSAGES 200000 /* so many go nowhere, from a backlog of their own */
 #define STORE_BACKLOG "store.db"
 #define BACKLOG "transport.db"
 #define BOX "run.db"
@@ -72,9 +73,9 @@ static double side_rate(const struct carrier *c, struct site *site, enum side si
 static void measure(const struct bench *b, const struct carrier *c, struct site *site)
 {
     double raw[BENCH_ROUNDS_MAX], engine[BENCH_ROUNDS_MAX], reachable[BENCH_ROUNDS_MAX];
-    size_t count = turn_messages(b, c->messages);
+    size_t count = turn_messages(b, c->messages), rounds = b->rounds + MORE_ROUNDS;
     bare_fill(bench_path(b, BACKLOG), &(struct stock){ .count = count });
-    for (size_t i = 0; i < b->rounds; i++) {
+    for (size_t i = 0; i < rounds; i++) {
         double rates[SIDES];
         for (size_t turn = 0; turn < SIDES; turn++) { /* nobody always comes behind the same one */
             size_t side = (i + turn) % SIDES;
@@ -83,11 +84,11 @@ static void measure(const struct bench *b, const struct carrier *c, struct site 
         raw[i] = rates[SIDE_RAW];
         engine[i] = rates[SIDE_ENGINE];
         reachable[i] = rates[SIDE_RAW] < rates[SIDE_STORE] ? rates[SIDE_RAW] : rates[SIDE_STORE];
-        progress(b, "%s %zu/%zu: raw %.0f/s, store %.0f/s, engine %.0f/s", c->name, i + 1, b->rounds, raw[i],
+        progress(b, "%s %zu/%zu: raw %.0f/s, store %.0f/s, engine %.0f/s", c->name, i + 1, rounds, raw[i],
                  rates[SIDE_STORE], engine[i]);
     }
-    report_value(c->raw_name, median(raw, b->rounds), "messages/s", BOUND_NONE, 0);
-    report_turns(c->name, engine, reachable, b->rounds, "messages/s", BOUND_AT_LEAST, TRANSPORT_AT_LEAST);
+    report_value(c->raw_name, median(raw, rounds), "messages/s", BOUND_NONE, 0);
+    report_turns(c->name, engine, reachable, rounds, "messages/s", BOUND_AT_LEAST, TRANSPORT_AT_LEAST);
 }
 
 /* Distinct streams, and a receiver that takes its time. */

@@ -13,9 +13,10 @@
 #define SUBMIT_MAX 1000                  /* deliveries passed to the transport in one call: the largest batch */
 #define SUBMIT_MIN 16                    /* ... and how many it is offered again, when it had room for few */
 #define COLLECT_MAX 1000                 /* results in one go: a transport may do one thing for all of them */
+#define COLLECT_MANY 750                 /* so many are worth a cycle at once */
 #define GATHER_US PR_MILLISECONDS(1)     /* how long the first of them waits for others that are out: a cycle of the
                                           * box costs much, one more result in it little */
-#define GATHER_FAST_US PR_MILLISECONDS(4) /* ... where many end in that time, and enough are still to do */
+#define GATHER_FAST_US PR_MILLISECONDS(10) /* ... where many end in that time, and enough are still to do */
 #define GATHER_FAST_COUNT 32
 #define POLL_SLICE_US PR_SECONDS(1)      /* the longest wait for a transport */
 #define TRY_AGAIN_US PR_MILLISECONDS(10) /* when there is no memory, or no room with nothing out */
@@ -102,7 +103,7 @@ static int64_t courier_put_us(const struct courier *c)
 /* Unless it is worth to wait for more. */
 static void courier_put_due(struct courier *c)
 {
-    if (c->transport.out == 0 || c->collected_count >= COLLECT_MAX / 2 ||
+    if (c->transport.out == 0 || c->collected_count >= COLLECT_MANY ||
         clock_mono_us(c->config.clock) >= courier_put_us(c))
         courier_put(c);
 }

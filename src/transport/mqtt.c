@@ -72,7 +72,9 @@ struct mqtt {
     struct delivery_queue waiting;
     struct mqtt_out *out; /* a ring, in the order of sending, which is mostly that of the answers */
     size_t capacity, out_first, out_count;
-    size_t window; /* so many may be out at this broker */
+    size_t window;    /* so many may be out at this broker */
+    size_t awaited;   /* of those out: they have no result yet */
+    int64_t check_us; /* while something is out: none of it is late before */
     struct result_ring done;
 };
 
@@ -168,6 +170,23 @@ static struct mqtt_out *out_at(struct mqtt *q, size_t index)
     return &q->out[(q->out_first + index) % q->capacity];
 }
 
+/* It gets its result: its delivery, NULL: it had one. */
+static const struct delivery *out_end(struct mqtt *q, struct mqtt_out *o)
+{
+    const struct delivery *d = o->delivery;
+    q->awaited -= d != NULL;
+    o->delivery = NULL;
+    return d;
+}
+
+static void out_add(struct mqtt *q, const struct delivery *d, int id)
+{
+    q->check_us = q->out_count > 0 ? min64(q->check_us, d->deadline_us) : d->deadline_us;
+    q->out_count++;
+    q->awaited++;
+    *out_at(q, q->out_count - 1) = (struct mqtt_out){ .delivery = d, .id = id };
+}
+
 static void out_drop_answered(struct mqtt *q)
 {
     for (; q->out_count > 0 && out_at(q, 0)->id == 0; q->out_count--)
@@ -182,10 +201,12 @@ static void add_why(struct mqtt *q, const struct delivery *d, enum send_outcome 
 /* M2: everything out may have arrived. */
 static void mqtt_drop(struct mqtt *q)
 {
-    for (size_t i = 0; i < q->out_count; i++)
-        if (out_at(q, i)->delivery != NULL)
-            result_failed(result_ring_add(&q->done), out_at(q, i)->delivery->token, SEND_UNKNOWN,
-                          PR_REASON_TRANSPORT_UNAVAILABLE, q->why_code, slice_from(q->why));
+    for (size_t i = 0; i < q->out_count; i++) {
+        const struct delivery *d = out_end(q, out_at(q, i));
+        if (d != NULL)
+            result_failed(result_ring_add(&q->done), d->token, SEND_UNKNOWN, PR_REASON_TRANSPORT_UNAVAILABLE,
+                          q->why_code, slice_from(q->why));
+    }
     q->out_count = 0;
     mosquitto_destroy(q->client);
     q->client = NULL;
@@ -237,8 +258,8 @@ static void on_publish(struct mosquitto *client, void *self, int id, int code,
         i++;
     if (i == q->out_count)
         return; /* nobody's */
-    const struct delivery *d = out_at(q, i)->delivery;
-    *out_at(q, i) = (struct mqtt_out){ 0 };
+    const struct delivery *d = out_end(q, out_at(q, i));
+    out_at(q, i)->id = 0;
     out_drop_answered(q);
     reconnect_worked(&q->reconnect);
     if (d == NULL)
@@ -444,8 +465,7 @@ static void mqtt_begin(struct mqtt *q, const struct delivery *d)
         refused_by_library(q, d, rc);
         return;
     }
-    q->out_count++;
-    *out_at(q, q->out_count - 1) = (struct mqtt_out){ .delivery = d, .id = id };
+    out_add(q, d, id);
     if (rc != MOSQ_ERR_SUCCESS)
         set_why_error(q, rc);
 }
@@ -487,32 +507,37 @@ static void mqtt_start_waiting(struct mqtt *q, int64_t now_us)
 
 /* ---- Deadlines ------------------------------------------------------------------------------------------------------ */
 
-/* Give up what is too late; a connection that owes answers which nobody awaits any more is not worth keeping. */
-static void mqtt_expire(struct mqtt *q, int64_t now_us)
+/* Looks at everything that is out, so not with every poll. */
+static void give_up_late(struct mqtt *q, int64_t now_us)
 {
-    size_t awaited = 0;
+    q->check_us = PR_NEVER;
     for (size_t i = 0; i < q->out_count; i++) {
         struct mqtt_out *o = out_at(q, i);
-        if (o->delivery != NULL && now_us >= o->delivery->deadline_us) {
-            result_failed(result_ring_add(&q->done), o->delivery->token, SEND_UNKNOWN,
+        if (o->delivery != NULL && now_us >= o->delivery->deadline_us)
+            result_failed(result_ring_add(&q->done), out_end(q, o)->token, SEND_UNKNOWN,
                           PR_REASON_TIMEOUT_EXCEEDED, "", PR_STR("no answer in time"));
-            o->delivery = NULL;
-        }
-        awaited += o->delivery != NULL;
+        if (o->delivery != NULL)
+            q->check_us = min64(q->check_us, o->delivery->deadline_us);
     }
+}
+
+/* A connection that owes answers which nobody awaits any more is not worth keeping. */
+static void mqtt_expire(struct mqtt *q, int64_t now_us)
+{
+    if (q->out_count > 0 && now_us >= q->check_us)
+        give_up_late(q, now_us);
     if (q->client != NULL && !q->lost &&
-        ((q->out_count > 0 && awaited == 0) || (q->state == MQTT_CONNECTING && now_us >= q->give_up_us)))
+        ((q->out_count > 0 && q->awaited == 0) || (q->state == MQTT_CONNECTING && now_us >= q->give_up_us)))
         set_why(q, PR_REASON_TRANSPORT_UNAVAILABLE, "", "no answer in time");
 }
 
-static int64_t mqtt_next_us(struct mqtt *q, int64_t now_us)
+static int64_t mqtt_next_us(const struct mqtt *q, int64_t now_us)
 {
     int64_t next_us = q->state == MQTT_CONNECTING ? q->give_up_us : PR_NEVER;
     if (q->state == MQTT_UP)
         next_us = now_us + MQTT_TICK_US;
-    for (size_t i = 0; i < q->out_count; i++)
-        if (out_at(q, i)->delivery != NULL)
-            next_us = min64(next_us, out_at(q, i)->delivery->deadline_us);
+    if (q->out_count > 0)
+        next_us = min64(next_us, q->check_us);
     if (q->waiting.count > 0) {
         const struct delivery *d = q->waiting.ring[q->waiting.first];
         next_us = min64(next_us, min64(d->deadline_us, d->start_before_us));

@@ -103,11 +103,22 @@ uint64_t pipeline_began(struct pipeline *p, size_t bytes_before)
 {
     uint64_t base = p->written_total - p->written;
     const struct delivery *d = p->waiting.ring[p->waiting.first];
+    int64_t late_us = min64(d->deadline_us, d->start_before_us);
     delivery_queue_drop(&p->waiting);
+    p->check_us = p->out_count > 0 ? min64(p->check_us, late_us) : late_us;
     p->out_count++;
+    p->awaited++;
     *pipeline_at(p, p->out_count - 1) =
         (struct pipeline_out){ .delivery = d, .begin = base + bytes_before, .end = base + p->bytes.size };
     return p->first_number + p->out_count - 1;
+}
+
+const struct delivery *pipeline_end(struct pipeline *p, struct pipeline_out *o)
+{
+    const struct delivery *d = o->delivery;
+    p->awaited -= d != NULL;
+    o->delivery = NULL;
+    return d;
 }
 
 static void drop_first(struct pipeline *p)
@@ -122,8 +133,7 @@ const struct delivery *pipeline_answer(struct pipeline *p, uint64_t number)
     if (number < p->first_number || number - p->first_number >= p->out_count)
         return NULL;
     struct pipeline_out *o = pipeline_at(p, (size_t)(number - p->first_number));
-    const struct delivery *d = o->delivery;
-    o->delivery = NULL;
+    const struct delivery *d = pipeline_end(p, o);
     o->answered = true;
     while (p->out_count > 0 && pipeline_at(p, 0)->answered)
         drop_first(p);
@@ -162,12 +172,13 @@ static bool has_begun(const struct pipeline *p, const struct pipeline_out *o)
 void pipeline_cut(struct pipeline *p)
 {
     while (p->out_count > 0) {
-        const struct pipeline_out *last = pipeline_at(p, p->out_count - 1);
+        struct pipeline_out *last = pipeline_at(p, p->out_count - 1);
         if (has_begun(p, last))
             break;
         buf_truncate(&p->bytes, (size_t)(last->begin - (p->written_total - p->written)));
-        if (last->delivery != NULL)
-            result_returned(pipeline_result(p), last->delivery->token);
+        const struct delivery *d = pipeline_end(p, last);
+        if (d != NULL)
+            result_returned(pipeline_result(p), d->token);
         p->out_count--;
     }
 }
@@ -181,10 +192,10 @@ void pipeline_cancel(struct pipeline *p)
 void pipeline_lost(struct pipeline *p, const char *code, const char *text)
 {
     for (; p->out_count > 0; drop_first(p)) {
-        const struct pipeline_out *o = pipeline_at(p, 0);
-        if (o->delivery != NULL)
-            result_failed(pipeline_result(p), o->delivery->token,
-                          p->written_total >= o->end ? SEND_UNKNOWN : SEND_FAILED,
+        struct pipeline_out *o = pipeline_at(p, 0);
+        const struct delivery *d = pipeline_end(p, o);
+        if (d != NULL)
+            result_failed(pipeline_result(p), d->token, p->written_total >= o->end ? SEND_UNKNOWN : SEND_FAILED,
                           PR_REASON_TRANSPORT_UNAVAILABLE, code, pr_str(text));
     }
     buf_reset(&p->bytes);
@@ -192,40 +203,44 @@ void pipeline_lost(struct pipeline *p, const char *code, const char *text)
     p->written_total = 0;
 }
 
-bool pipeline_expire(struct pipeline *p, int64_t now_us)
+static int64_t late_us(const struct pipeline *p, const struct pipeline_out *o)
 {
-    size_t awaited = 0, owed = 0;
+    if (o->delivery == NULL)
+        return PR_NEVER;
+    return has_begun(p, o) ? o->delivery->deadline_us
+                           : min64(o->delivery->deadline_us, o->delivery->start_before_us);
+}
+
+/* Looks at everything that is out, so not with every poll. */
+static void give_up_late(struct pipeline *p, int64_t now_us)
+{
+    p->check_us = PR_NEVER;
     for (size_t i = 0; i < p->out_count; i++) {
         struct pipeline_out *o = pipeline_at(p, i);
         if (o->delivery != NULL && !has_begun(p, o) && !delivery_may_start(o->delivery, now_us)) {
             pipeline_cut(p);
-            break;
+            return;
         }
-        if (o->delivery != NULL && now_us >= o->delivery->deadline_us) {
-            result_failed(pipeline_result(p), o->delivery->token, SEND_UNKNOWN, PR_REASON_TIMEOUT_EXCEEDED, "",
-                          PR_STR("no answer in time"));
-            o->delivery = NULL;
-        }
-        awaited += o->delivery != NULL;
-        owed += !o->answered;
+        if (o->delivery != NULL && now_us >= o->delivery->deadline_us)
+            result_failed(pipeline_result(p), pipeline_end(p, o)->token, SEND_UNKNOWN,
+                          PR_REASON_TIMEOUT_EXCEEDED, "", PR_STR("no answer in time"));
+        p->check_us = min64(p->check_us, late_us(p, o));
     }
-    return owed == 0 || awaited > 0;
 }
 
-int64_t pipeline_next_us(struct pipeline *p)
+bool pipeline_expire(struct pipeline *p, int64_t now_us)
 {
-    int64_t next_us = PR_NEVER;
+    if (p->out_count > 0 && now_us >= p->check_us)
+        give_up_late(p, now_us);
+    return p->out_count == 0 || p->awaited > 0; /* the first one out is never an answered one */
+}
+
+int64_t pipeline_next_us(const struct pipeline *p)
+{
+    int64_t next_us = p->out_count > 0 ? p->check_us : PR_NEVER;
     if (p->waiting.count > 0) {
         const struct delivery *first = p->waiting.ring[p->waiting.first];
-        next_us = min64(first->deadline_us, first->start_before_us);
-    }
-    for (size_t i = 0; i < p->out_count; i++) {
-        const struct pipeline_out *o = pipeline_at(p, i);
-        if (o->delivery == NULL)
-            continue;
-        next_us = min64(next_us, o->delivery->deadline_us);
-        if (!has_begun(p, o))
-            next_us = min64(next_us, o->delivery->start_before_us);
+        next_us = min64(next_us, min64(first->deadline_us, first->start_before_us));
     }
     return next_us;
 }

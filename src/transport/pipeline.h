@@ -35,6 +35,8 @@ struct pipeline {
     struct pipeline_out *out;
     size_t capacity, out_first, out_count;
     uint64_t first_number; /* of the first one out */
+    size_t awaited;        /* of those out: they have no result yet */
+    int64_t check_us;      /* while something is out: none of it is late before */
     struct delivery_result *done;
     size_t done_first, done_count;
 };
@@ -63,6 +65,8 @@ size_t pipeline_unwritten(const struct pipeline *p); /* bytes */
 PR_MUST_CHECK bool pipeline_write(struct pipeline *p, struct wire *wire);
 
 struct pipeline_out *pipeline_at(struct pipeline *p, size_t index);
+/* It gets its result, and its place stays until it is answered: its delivery, NULL: it had its result. */
+const struct delivery *pipeline_end(struct pipeline *p, struct pipeline_out *o);
 /* Its answer is here; the delivery that waits for it, NULL: none does, or there is no such number. */
 const struct delivery *pipeline_answer(struct pipeline *p, uint64_t number);
 
@@ -74,6 +78,7 @@ void pipeline_cancel(struct pipeline *p);
 void pipeline_lost(struct pipeline *p, const char *code, const char *text);
 /* L3.  False: answers are owed, and nobody waits for any of them. */
 PR_MUST_CHECK bool pipeline_expire(struct pipeline *p, int64_t now_us);
-int64_t pipeline_next_us(struct pipeline *p);
+/* When to call that again; at times too early. */
+int64_t pipeline_next_us(const struct pipeline *p);
 
 #endif

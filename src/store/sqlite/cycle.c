@@ -240,6 +240,8 @@ static void cycle_landed(struct cycle_run *run, int64_t data_version)
     if (c->fresh_rows > 0) { /* other cycles (a lease is renewed) have not looked for rows */
         session->fresh_version = data_version;
         session->told_fresh = false;
+        bool found = session->reply.row_count > 0 || session->reply.notice_count > 0;
+        session->fruitless = found ? 0 : session->fruitless + 1;
     }
     memcpy(session->position_before, run->position_before, sizeof(session->position_before));
     memcpy(session->position, run->position, sizeof(session->position));
@@ -280,6 +282,14 @@ static int cycle_transact(struct cycle_run *run)
     return rc;
 }
 
+void session_checkpoint(struct session *session)
+{
+    conn_lock(session->conn);
+    if (session->owner)
+        conn_checkpoint(session->conn, CHECKPOINT_PAGES);
+    conn_unlock(session->conn);
+}
+
 int sqlite_cycle(void *arg, const struct cycle *cycle, const struct cycle_reply **ret_reply,
                  struct pr_error *reterr)
 {
@@ -292,6 +302,7 @@ int sqlite_cycle(void *arg, const struct cycle *cycle, const struct cycle_reply 
         return error_set(reterr, PR_EINVAL, "the first cycle of an instance has the number 1");
 
     wait_drain(session);
+    session_checkpoint(session);
     conn_lock(session->conn);
     run.write = cycle_changes(cycle);
     int rc = cycle_transact(&run);
@@ -299,8 +310,6 @@ int sqlite_cycle(void *arg, const struct cycle *cycle, const struct cycle_reply 
         run.write = true;
         rc = cycle_transact(&run);
     }
-    if (rc == PR_OK && run.owner)
-        conn_checkpoint(session->conn, CHECKPOINT_PAGES);
     conn_unlock(session->conn);
     if (rc == PR_ELEASE) {
         session_forget(session);

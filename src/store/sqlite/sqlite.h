@@ -92,6 +92,8 @@ struct session {
     int64_t fresh_version;    /* ... and the latest one that looked for new rows */
     bool told_fresh;          /* that there may be some: once, until they were looked for */
     int64_t active_us;        /* when something last changed, real time */
+    int64_t looked_us;        /* when it was last looked whether others have committed */
+    unsigned fruitless;       /* looks for new rows in a row that found nothing for this box */
     int64_t stirred_us;       /* when the log file was last written to */
 };
 
@@ -150,6 +152,8 @@ void wait_drain(struct session *session);
 int sqlite_wait(void *session, int wake_fd, int64_t timeout_us);
 
 /* cycle.c */
+/* When the log has become long: after a cycle was answered, so that what it read is on its way meanwhile. */
+void session_checkpoint(struct session *session);
 int sqlite_session_open(void *self, pr_slice box, void **ret_session, struct pr_error *reterr);
 void sqlite_session_close(void *session);
 int sqlite_cycle(void *session, const struct cycle *cycle, const struct cycle_reply **ret_reply,

@@ -20,6 +20,8 @@
 #define POLL_CALM_US PR_SECONDS(2)   /* full attention for so long after activity */
 #define STIRRED_MIN_US 250           /* the log was written to: its commit is not far */
 #define PROBE_US PR_MILLISECONDS(50) /* standing by: how often to try the lock file */
+#define FRUITLESS_MANY 8 /* so many looks without a find: others are busy in this file, not for us ... */
+#define FRUITLESS_US PR_MILLISECONDS(2) /* ... and what they commit in so long is looked at together */
 
 /* The watch tells once and is gone: a commit writes hundreds of times, ours as well as theirs. */
 static void watch_arm(struct session *session)
@@ -116,11 +118,15 @@ static int64_t next_look_us(const struct session *session, int64_t now_us, int64
     return min64(time_add(now_us, pause_us), until_us);
 }
 
-/* 1: an fd is readable; 0: look again.  Where the log was written to just now, more writes are no
- * news. */
-static int wait_fds(struct session *session, int wake_fd, int64_t now_us, int64_t until_us)
+/* Where the log was written to just now, more writes are no news. */
+static bool may_listen(const struct session *session, int64_t now_us)
 {
-    bool listen = session->owner && now_us - session->stirred_us >= STIRRED_MIN_US;
+    return session->owner && now_us - session->stirred_us >= STIRRED_MIN_US;
+}
+
+/* 1: an fd is readable; 0: look again. */
+static int wait_fds(struct session *session, int wake_fd, bool listen, int64_t now_us, int64_t until_us)
+{
     int64_t us = max64(0, until_us - now_us);
     struct pollfd fds[3] = { { .fd = wake_fd, .events = POLLIN },
                              { .fd = session->event_fd, .events = POLLIN },
@@ -132,12 +138,29 @@ static int wait_fds(struct session *session, int wake_fd, int64_t now_us, int64_
     return fds[0].revents != 0 || fds[1].revents != 0;
 }
 
+/* An idle box beside a busy one would wake up for each of its commits.  Who sends from this process wakes us at
+ * once all the same. */
+static int rest_after_fruitless(struct session *session, int wake_fd, int64_t now_us, int64_t until_us)
+{
+    int64_t look_us = session->fruitless < FRUITLESS_MANY ? now_us : session->looked_us + FRUITLESS_US;
+    int woken = 0;
+    if (look_us > now_us)
+        woken = wait_fds(session, wake_fd, false, now_us, min64(look_us, until_us));
+    session->looked_us = clock_mono_us(clock_system());
+    return woken;
+}
+
 int sqlite_wait(void *arg, int wake_fd, int64_t timeout_us)
 {
     struct session *session = arg;
     int64_t now_us = clock_mono_us(clock_system());
     int64_t until_us = time_add(now_us, timeout_us);
 
+    session_checkpoint(session);
+    if (rest_after_fruitless(session, wake_fd, now_us, until_us) > 0) {
+        session->active_us = now_us;
+        return 1;
+    }
     for (;;) {
         watch_hear(session);
         watch_arm(session); /* before the look: what comes later wakes us again */
@@ -146,7 +169,8 @@ int sqlite_wait(void *arg, int wake_fd, int64_t timeout_us)
             return 1;
         }
         now_us = clock_mono_us(clock_system());
-        if (wait_fds(session, wake_fd, now_us, next_look_us(session, now_us, until_us)) > 0) {
+        if (wait_fds(session, wake_fd, may_listen(session, now_us), now_us,
+                     next_look_us(session, now_us, until_us)) > 0) {
             session->active_us = now_us;
             return 1;
         }
