@@ -16,7 +16,7 @@
 #define COLLECT_MANY 750                 /* so many are worth a cycle at once */
 #define GATHER_US PR_MILLISECONDS(1)     /* how long the first of them waits for others that are out: a cycle of the
                                           * box costs much, one more result in it little */
-#define GATHER_FAST_US PR_MILLISECONDS(10) /* ... where many end in that time, and enough are still to do */
+#define GATHER_FAST_US PR_MILLISECONDS(10) /* ... where so many end in that time, and enough are still to do */
 #define GATHER_FAST_COUNT 32
 #define POLL_SLICE_US PR_SECONDS(1)      /* the longest wait for a transport */
 #define TRY_AGAIN_US PR_MILLISECONDS(10) /* when there is no memory, or no room with nothing out */

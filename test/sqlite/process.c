@@ -324,3 +324,28 @@ TEST(the_log_does_not_grow_without_end_while_a_box_is_worked) /* I14 */
     worker_close(&w);
     fixture_close(f);
 }
+
+/* An idle box beside a busy one looks less often at what others commit, but it does look. */
+TEST(a_box_is_still_woken_after_many_commits_that_were_not_for_it)
+{
+    struct fixture *f = fixture_open("");
+    sqlite3 *db = fixture_raw(f);
+    struct worker w;
+    worker_open(&w, &f->store);
+    CYCLE(&w, );
+    for (int i = 0; i < 20; i++) {
+        raw_run(db, "INSERT INTO inbox (type) VALUES ('t')");
+        CHECK_EQ(store_wait(&w.session, -1, SOON_US), 1);
+        CHECK_EQ(CYCLE(&w, .fresh_rows = 10)->row_count, 0);
+    }
+    CHECK_EQ(store_wait(&w.session, -1, PR_MILLISECONDS(5)), 0);
+    raw_run(db, "INSERT INTO outbox (type) VALUES ('t')");
+    CHECK_EQ(store_wait(&w.session, -1, SOON_US), 1);
+    CHECK_EQ(CYCLE(&w, .fresh_rows = 10)->row_count, 1);
+    fixture_send(f, "x");
+    CHECK_EQ(store_wait(&w.session, -1, SOON_US), 1);
+    CHECK_EQ(CYCLE(&w, .fresh_rows = 10)->row_count, 1);
+    sqlite3_close(db);
+    worker_close(&w);
+    fixture_close(f);
+}

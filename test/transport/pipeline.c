@@ -121,6 +121,30 @@ TEST(pipeline_knows_what_may_have_arrived) /* L2, P5 */
     end();
 }
 
+TEST(pipeline_gives_up_each_at_its_own_deadline) /* L3 */
+{
+    struct delivery_result result;
+    begin();
+    pipeline_cancel(&p);
+    while (pipeline_take(&p, &result, 1) > 0)
+        delivery_result_fini(&result);
+    CHECK(p.out_count >= 2); /* one whole, and the one that has begun */
+    deliveries[0].deadline_us = 2000;
+    CHECK(pipeline_expire(&p, 1000));
+    CHECK_EQ(pipeline_next_us(&p), 2000);
+    for (size_t i = 1; i < p.out_count; i++) {
+        CHECK_EQ(pipeline_take(&p, &result, 1), 1);
+        CHECK_EQ(result.outcome, SEND_UNKNOWN);
+        CHECK_EQ(result.token, i);
+        delivery_result_fini(&result);
+    }
+    CHECK(pipeline_expire(&p, 1999));
+    CHECK_EQ(pipeline_take(&p, &result, 1), 0);
+    CHECK(!pipeline_expire(&p, 2000)); /* nobody waits any more */
+    CHECK(pipeline_answer(&p, 1) == NULL);
+    end();
+}
+
 TEST(pipeline_takes_answers_in_any_order_and_late) /* L3 */
 {
     begin();
