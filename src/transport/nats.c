@@ -205,8 +205,10 @@ static void jet_lost(struct jet *j, int reason, const char *code, const char *wh
     j->why_reason = reason;
     nats_link_close(j->link);
     j->link = NULL;
-    j->up = false;
     pipeline_lost(&j->pipeline, code, j->why);
+    if (!j->up) /* now: an attempt that took long is followed by the next one at once */
+        pipeline_refuse(&j->pipeline, clock_mono_us(j->clock), reason, code, j->why);
+    j->up = false;
 }
 
 static void jet_connect(struct jet *j, int64_t now_us)
@@ -424,6 +426,8 @@ static void jet_start_waiting(struct jet *j, int64_t now_us)
     struct pipeline *p = &j->pipeline;
     const struct delivery *d;
     size_t out_before = p->out_count;
+    if (j->link != NULL && !j->up)
+        pipeline_await(p, reconnect_tried_us(&j->reconnect), now_us, j->url.host.data, j->url.port);
     while ((d = pipeline_next(p, now_us)) != NULL && jet_has_room(j) && jet_begin(j, d))
         ;
     if (!j->stores && j->up && p->out_count > out_before)

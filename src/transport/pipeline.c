@@ -1,5 +1,6 @@
 #include "transport/pipeline.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/error.h"
@@ -88,6 +89,23 @@ void pipeline_refuse(struct pipeline *p, int64_t now_us, int reason, const char 
     while ((d = pipeline_next(p, now_us)) != NULL) {
         delivery_queue_drop(&p->waiting);
         result_failed(pipeline_result(p), d->token, SEND_FAILED, reason, code, pr_str(text));
+    }
+}
+
+void pipeline_await(struct pipeline *p, int64_t since_us, int64_t now_us, const char *host, unsigned port)
+{
+    const struct delivery *d;
+    bool may_start = false;
+    char text[256];
+    snprintf(text, sizeof(text), "%.120s:%u: no connection in time", host, port);
+    while ((d = delivery_queue_peek(&p->waiting, now_us, &may_start)) != NULL && !may_start) {
+        bool late = p->waiting.cancelled == 0 && now_us < d->start_before_us && d->deadline_us > since_us;
+        delivery_queue_drop(&p->waiting);
+        if (late)
+            result_failed(pipeline_result(p), d->token, SEND_FAILED, PR_REASON_TRANSPORT_UNAVAILABLE, "",
+                          pr_str(text));
+        else
+            result_returned(pipeline_result(p), d->token);
     }
 }
 

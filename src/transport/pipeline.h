@@ -57,6 +57,8 @@ const struct delivery *pipeline_next(struct pipeline *p, int64_t now_us);
 bool pipeline_has_work(const struct pipeline *p); /* is there one that was not cancelled? */
 /* All that wait fail, or are returned. */
 void pipeline_refuse(struct pipeline *p, int64_t now_us, int reason, const char *code, const char *text);
+/* A connection is being made since then: who waits for it beyond his deadline fails, since the other side is late. */
+void pipeline_await(struct pipeline *p, int64_t since_us, int64_t now_us, const char *host, unsigned port);
 
 /* The one of pipeline_next() is out: its bytes were added since the buffer had this size.  Its number. */
 uint64_t pipeline_began(struct pipeline *p, size_t bytes_before);

@@ -23,6 +23,12 @@ static inline void reconnect_tried(struct reconnect *r, int64_t now_us)
     r->next_us = now_us + RECONNECT_EVERY_US;
 }
 
+/* When it began, while it is under way. */
+static inline int64_t reconnect_tried_us(const struct reconnect *r)
+{
+    return r->next_us - RECONNECT_EVERY_US;
+}
+
 /* The other side did what it is for: when it is lost, the next attempt is at once.  A connection that is
  * merely accepted and then dropped does not count. */
 static inline void reconnect_worked(struct reconnect *r)

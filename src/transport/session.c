@@ -34,6 +34,11 @@ int session_open(struct session *s, bool tls, struct pr_error *reterr)
 
 /* ---- It comes and goes --------------------------------------------------------------------------------- */
 
+static bool is_greeting(const struct session *s)
+{
+    return s->state == SESSION_CONNECTING || s->state == SESSION_GREETING;
+}
+
 static void drop(struct session *s)
 {
     wire_close(&s->wire);
@@ -56,6 +61,8 @@ void session_lost(struct session *s, int reason, const char *code, const char *w
     snprintf(s->why_code, sizeof(s->why_code), "%s", code);
     s->why_reason = reason;
     pipeline_lost(&s->pipeline, code, s->why);
+    if (is_greeting(s)) /* now: an attempt that took long is followed by the next one at once */
+        pipeline_refuse(&s->pipeline, clock_mono_us(s->clock), reason, code, s->why);
     drop(s);
 }
 
@@ -95,11 +102,6 @@ static void progress(struct session *s)
 
 /* ---- Deadlines --------------------------------------------------------------------------------------------- */
 
-static bool is_greeting(const struct session *s)
-{
-    return s->state == SESSION_CONNECTING || s->state == SESSION_GREETING;
-}
-
 /* A connection on which nobody waits for what it owes is not worth keeping, unless it has said why. */
 static void expire(struct session *s, int64_t now_us)
 {
@@ -136,6 +138,9 @@ static void work(struct session *s)
     if (s->state == SESSION_DOWN && pipeline_has_work(&s->pipeline) && reconnect_may(&s->reconnect, now_us))
         begin(s, now_us);
     expire(s, now_us);
+    if (is_greeting(s))
+        pipeline_await(&s->pipeline, s->give_up_us - SESSION_GREETING_US, now_us, s->url.host.data,
+                       s->url.port);
     if (s->wire.state == WIRE_OPEN)
         s->ops->send(s->self, now_us);
     if (s->state == SESSION_DOWN)

@@ -314,6 +314,12 @@ TEST(amqp_gives_up_at_the_deadline_when_nobody_answers)
     faults_hold(&f);
 }
 
+TEST(amqp_does_not_wait_for_a_broker_that_says_nothing)
+{
+    struct faults f = faults();
+    faults_silent(&f);
+}
+
 TEST(amqp_does_not_hammer_a_broker_that_is_away)
 {
     struct faults f = faults();

@@ -135,6 +135,12 @@ TEST(amqp1_gives_up_at_the_deadline_when_nobody_answers)
     faults_hold(&f);
 }
 
+TEST(amqp1_does_not_wait_for_a_broker_that_says_nothing)
+{
+    struct faults f = faults();
+    faults_silent(&f);
+}
+
 TEST(amqp1_does_not_hammer_a_broker_that_is_away)
 {
     struct faults f = faults();

@@ -1,8 +1,11 @@
 #include "faults.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "certificate.h"
@@ -280,6 +283,56 @@ void faults_cancel(const struct faults *f)
     faults_check(&world);
     world_fini(&world);
     tcp_proxy_stop(proxy);
+}
+
+static void check_unavailable(size_t i, const char *text)
+{
+    CHECK_EQ(world.results[i].outcome, SEND_FAILED);
+    CHECK_EQ(world.results[i].reason, PR_REASON_TRANSPORT_UNAVAILABLE);
+    CHECK_STR(strstr(world.results[i].error, text) != NULL ? text : world.results[i].error, text);
+}
+
+/* Connections are taken by the kernel, and nobody talks. */
+static int listen_silently(unsigned *ret_port)
+{
+    struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    socklen_t size = sizeof(address);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK(fd >= 0);
+    CHECK_EQ(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+    CHECK_EQ(listen(fd, 16), 0);
+    CHECK_EQ(getsockname(fd, (struct sockaddr *)&address, &size), 0);
+    *ret_port = ntohs(address.sin_port);
+    return fd;
+}
+
+void faults_silent(const struct faults *f)
+{
+    char url[512];
+    unsigned port;
+    int fd = listen_silently(&port);
+    world_prepare(&world, f->harness, 0);
+    snprintf(url, sizeof(url), f->url, port);
+    world.config.url = url;
+    world_open(&world);
+    int64_t begin_us = world_now();
+    size_t late = world_add(&world, "", PR_STR("{}"), WISH_OK),
+           left = world_add(&world, "", PR_STR("{}"), WISH_OK);
+    world.deliveries[late].deadline_us = begin_us + WORLD_SOON_US / 2;
+    world_submit(&world);
+    while (world_now() < begin_us + WORLD_SOON_US + PR_MILLISECONDS(100)) /* another attempt is allowed then */
+        world_poll(&world, PR_MILLISECONDS(100));
+    CHECK_EQ(world.answered, 1);
+    check_unavailable(late, "no connection in time");
+    int taken = accept(fd, NULL, NULL);
+    CHECK(taken >= 0);
+    close(taken);
+    while (world.answered < 2 && world_now() < begin_us + PR_SECONDS(4)) /* it gives up by itself after 5 s */
+        world_poll(&world, PR_MILLISECONDS(100));
+    CHECK_EQ(world.answered, 2);
+    check_unavailable(left, "127.0.0.1:");
+    world_fini(&world);
+    close(fd);
 }
 
 void faults_hammer(const struct faults *f)

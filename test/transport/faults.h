@@ -53,6 +53,9 @@ void faults_cut(const struct faults *f, size_t step);
 void faults_hold(const struct faults *f);
 /* The wire is full: what has not begun is returned at cancel, and never goes out. (B23, P4) */
 void faults_cancel(const struct faults *f);
+/* Somebody takes the connection and says nothing: messages fail in time, and when he leaves, although another attempt
+ * may follow at once.  Handed back again and again, they would wait without a word.  The url wants a greeting. */
+void faults_silent(const struct faults *f);
 /* Nobody is there: at most one attempt a second. */
 void faults_hammer(const struct faults *f);
 

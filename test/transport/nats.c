@@ -418,6 +418,12 @@ TEST(nats_takes_back_what_a_server_that_stands_still_has_not_taken) /* B23, P4 *
     world_fini(&w);
 }
 
+TEST(nats_does_not_wait_for_a_server_that_says_nothing)
+{
+    struct faults f = faults();
+    faults_silent(&f);
+}
+
 TEST(nats_does_not_hammer_a_server_that_is_away)
 {
     struct faults f = faults();

@@ -291,6 +291,12 @@ TEST(redis_gives_up_at_the_deadline_when_nobody_answers)
     faults_hold(&f);
 }
 
+TEST(redis_does_not_wait_for_a_server_that_says_nothing)
+{
+    struct faults f = { &harness_redis, "redis://:secret@127.0.0.1:%u/?stream=sink" };
+    faults_silent(&f);
+}
+
 TEST(redis_does_not_hammer_a_server_that_is_away)
 {
     struct faults f = faults();

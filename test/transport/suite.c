@@ -208,12 +208,15 @@ SENTENCE(gives_up_at_the_deadline_and_spares_the_others)
 SENTENCE(returns_what_may_not_start_any_more)
 {
     world_init(&w, h, 0);
+    size_t first    = world_add(&w, "", PR_STR("{}"), WISH_OK);
     size_t lease    = world_add(&w, "", PR_STR("{}"), WISH_OK);
     size_t deadline = world_add(&w, "", PR_STR("{}"), WISH_OK);
     size_t good     = world_add(&w, "", PR_STR("{}"), WISH_OK);
     w.deliveries[lease].start_before_us = world_now();
+    w.deliveries[first].deadline_us     = world_now();
     w.deliveries[deadline].deadline_us  = world_now();
     world_run(&w);
+    CHECK_EQ(w.results[first].outcome, SEND_RETURNED);
     CHECK_EQ(w.results[lease].outcome, SEND_RETURNED);
     CHECK_EQ(w.results[deadline].outcome, SEND_RETURNED);
     CHECK_EQ(w.results[good].outcome, SEND_OK);
