@@ -95,7 +95,8 @@ static int reason_of(pr_slice error)
         if (slice_starts_with(error, pr_str(known[i].word)) && (error.size == size || error.data[size] == ' '))
             return known[i].reason;
     }
-    return PR_REASON_REJECTED;
+    /* "ERR Protocol error: unauthenticated multibulk length": who has not logged in may say little */
+    return slice_contains(error, PR_STR("unauthenticated")) ? PR_REASON_UNAUTHORIZED : PR_REASON_REJECTED;
 }
 
 static void code_of(pr_slice error, char ret[RESULT_CODE_SIZE])
@@ -310,10 +311,14 @@ static bool redis_has_bytes(void *self)
 static void take_greeting(struct redis *r, const redisReply *reply)
 {
     if (reply->type == REDIS_REPLY_ERROR) {
-        char text[200];
-        snprintf(text, sizeof(text), "%.*s", (int)min_size(reply->len, sizeof(text) - 1), reply->str);
+        char text[300];
+        bool of_select = r->greetings == 1 && r->session.url.path.size > 0;
         int reason = reason_of((pr_slice){ reply->str, reply->len });
-        session_failed(&r->session, reason == PR_REASON_REJECTED ? PR_REASON_UNAUTHORIZED : reason, "", text);
+        if (reason == PR_REASON_REJECTED)
+            reason = of_select ? PR_REASON_DESTINATION_MISSING : PR_REASON_UNAUTHORIZED;
+        snprintf(text, sizeof(text), "%.*s%s", (int)min_size(reply->len, 200), reply->str,
+                 reason == PR_REASON_DESTINATION_MISSING ? ": look at the database in the endpoint's url" : "");
+        session_failed(&r->session, reason, "", text);
     } else if (--r->greetings == 0) {
         r->session.state = SESSION_UP;
     }
@@ -330,15 +335,20 @@ static void take_answer(struct redis *r, const redisReply *reply)
         return;
     }
     const struct delivery *d = pipeline_answer(&r->session.pipeline, r->session.pipeline.first_number);
-    reconnect_worked(&r->session.reconnect);
+    pr_slice error = { reply->str, reply->len };
+    int reason = reply->type == REDIS_REPLY_ERROR ? reason_of(error) : PR_REASON_NONE;
+    if (reason != PR_REASON_UNAUTHORIZED) /* who has no password is thrown out with his first message */
+        reconnect_worked(&r->session.reconnect);
     if (d == NULL)
         return; /* given up at its deadline */
     if (reply->type == REDIS_REPLY_ERROR) {
-        char code[RESULT_CODE_SIZE];
-        pr_slice error = { reply->str, reply->len };
+        char code[RESULT_CODE_SIZE], text[PR_ERROR_MAX];
         code_of(error, code);
-        result_failed(pipeline_result(&r->session.pipeline), d->token, SEND_FAILED, reason_of(error), code,
-                      error);
+        snprintf(text, sizeof(text), "%.*s%s", (int)min_size(error.size, sizeof(text) / 2), error.data,
+                 reason == PR_REASON_UNAUTHORIZED ? ": " BROKER_LOGIN_ADVICE
+                                                    ", and at what the server allows them"
+                                                  : "");
+        result_failed(pipeline_result(&r->session.pipeline), d->token, SEND_FAILED, reason, code, pr_str(text));
     } else {
         result_ok(pipeline_result(&r->session.pipeline), d->token);
     }

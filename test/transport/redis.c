@@ -334,6 +334,28 @@ TEST(redis_shows_its_own_certificate)
     tell("CONFIG SET tls-auth-clients no");
 }
 
+TEST(redis_says_when_a_password_is_missing)
+{
+    prepare(0, "?stream=sink");
+    redisContext *c = ask(); /* stays logged in */
+    freeReplyObject(command(c, "CONFIG SET requirepass secret"));
+    world_open(&w);
+    world_add(&w, "", PR_STR("{}"), WISH_OK);
+    world_run(&w);
+    freeReplyObject(command(c, "ACL SETUSER default nopass"));
+    redisFree(c);
+    CHECK_EQ(w.results[0].outcome, SEND_FAILED);
+    CHECK_EQ(w.results[0].reason, PR_REASON_UNAUTHORIZED);
+    CHECK(strstr(w.results[0].error, "look at user and password") != NULL);
+    world_fini(&w);
+}
+
+TEST(redis_says_when_there_is_no_such_database)
+{
+    prepare(0, "99?stream=sink");
+    faults_refused(&w, own_url, PR_REASON_DESTINATION_MISSING, "", "look at the database in the endpoint's url");
+}
+
 TEST(redis_says_what_to_do_about_mistakes)
 {
     char password[128];
