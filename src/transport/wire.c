@@ -75,7 +75,10 @@ static bool tls_failed(struct wire *w, const char *otherwise)
                  X509_verify_cert_error_string(verdict));
     else
         snprintf(text, sizeof(text), "TLS: %.120s%s", ERR_peek_last_error() != 0 ? tls_text() : otherwise,
-                 w->anonymous && !w->heard ? ": " BROKER_NO_CERT_ADVICE : "");
+                 ERR_GET_REASON(ERR_peek_last_error()) == SSL_R_WRONG_VERSION_NUMBER
+                     ? ": it does not speak TLS here, look at the port in the endpoint's url"
+                 : w->anonymous && !w->heard ? ": " BROKER_NO_CERT_ADVICE
+                                             : "");
     return failed(w, text);
 }
 
