@@ -125,6 +125,9 @@ static int64_t next_us(struct session *s)
 
 size_t session_submit(struct session *s, const struct delivery *const *list, size_t count)
 {
+    bool idle = s->pipeline.waiting.count + s->pipeline.out_count == 0;
+    if (idle && is_greeting(s)) /* nobody has looked meanwhile: its answer may be here */
+        s->give_up_us = clock_mono_us(s->clock) + SESSION_GREETING_US;
     return pipeline_submit(&s->pipeline, list, count);
 }
 

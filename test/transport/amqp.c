@@ -340,14 +340,40 @@ static int64_t moved_wall(void *arg)
     return clock_wall_us(clock_system());
 }
 
+static const struct clock moved_clock = { .wall_us = moved_wall, .mono_us = moved_mono };
+
+/* Polls end with the last result, and nobody looks at the connection until there is a message again. */
+TEST(amqp_goes_on_after_a_refusal_and_a_pause)
+{
+    static char large[RABBITMQ_MESSAGE_MAX + 1];
+    struct delivery_result result = { 0 };
+    moved_us = 0;
+    prepare(0, "?key=sink");
+    w.config.clock = &moved_clock;
+    world_open(&w);
+    world_add(&w, "", PR_BYTES(large, sizeof(large)), WISH_OK);
+    world_run(&w);
+    CHECK_EQ(w.results[0].reason, PR_REASON_MESSAGE_TOO_LARGE);
+    moved_us = PR_SECONDS(10); /* longer than a greeting may take */
+    size_t i = world_add(&w, "", PR_STR("{}"), WISH_OK);
+    w.deliveries[i].deadline_us = w.deliveries[i].start_before_us = moved_mono(NULL) + WORLD_WAIT_US;
+    world_submit(&w);
+    for (int64_t end_us = world_now() + WORLD_WAIT_US; w.transport.out > 0;) {
+        CHECK(world_now() < end_us);
+        (void)transport_poll(&w.transport, &result, 1, moved_mono(NULL) + PR_SECONDS(1));
+    }
+    CHECK_STR(result.error != NULL ? result.error : "", "");
+    CHECK_EQ(result.outcome, SEND_OK);
+    world_fini(&w);
+}
+
 TEST(amqp_sends_heartbeats_and_misses_them)
 {
-    static const struct clock clock = { .wall_us = moved_wall, .mono_us = moved_mono };
     struct tcp_proxy *proxy = tcp_proxy_start(rabbitmq()->port);
     struct delivery_result result;
     moved_us = 0;
     prepare(tcp_proxy_port(proxy), "?key=sink");
-    w.config.clock = &clock;
+    w.config.clock = &moved_clock;
     world_open(&w);
     faults_send(&w, SEND_OK);
     uint64_t asked = tcp_proxy_question_bytes(proxy);
