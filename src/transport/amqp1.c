@@ -302,10 +302,22 @@ static void take_transport_error(struct qpid *q)
     qpid_failed(q, refused ? PR_REASON_UNAUTHORIZED : PR_REASON_TRANSPORT_UNAVAILABLE, code, text);
 }
 
+/* RabbitMQ tells no limit of its links, and ends the session when a message is over it: the only one that is out. */
+static void blame_for_size(struct qpid *q, const char *code, const char *text)
+{
+    struct pipeline *p = &q->session.pipeline;
+    bool size = strcmp(code, "amqp:precondition-failed") == 0 && strstr(text, "message size") != NULL;
+    const struct delivery *d = size && p->out_count == 1 ? pipeline_answer(p, p->first_number) : NULL;
+    if (d != NULL)
+        result_failed(pipeline_result(p), d->token, SEND_FAILED, PR_REASON_MESSAGE_TOO_LARGE, code,
+                      pr_str(text));
+}
+
 static void take_close(struct qpid *q, pn_condition_t *condition)
 {
     char code[RESULT_CODE_SIZE], text[400];
     condition_of(condition, code, text, sizeof(text), "the broker closed the connection");
+    blame_for_size(q, code, text);
     qpid_failed(q, reason_of(code), code, text);
 }
 

@@ -135,6 +135,18 @@ TEST(amqp1_gives_up_at_the_deadline_when_nobody_answers)
     faults_hold(&f);
 }
 
+TEST(amqp1_says_when_a_message_is_too_large_for_the_broker) /* B70 */
+{
+    static char large[RABBITMQ_MESSAGE_MAX + 1];
+    world_init(&w, &harness_amqp1, 0);
+    size_t i = world_add(&w, "", PR_BYTES(large, sizeof(large)), WISH_OK);
+    world_run(&w);
+    CHECK_EQ(w.results[i].outcome, SEND_FAILED);
+    CHECK_EQ(w.results[i].reason, PR_REASON_MESSAGE_TOO_LARGE);
+    CHECK_STR(w.results[i].code, "amqp:precondition-failed");
+    world_fini(&w);
+}
+
 TEST(amqp1_does_not_wait_for_a_broker_that_says_nothing)
 {
     struct faults f = faults();
