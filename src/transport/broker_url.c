@@ -1,7 +1,9 @@
 #include "transport/broker_url.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "base/slice.h"
@@ -305,6 +307,15 @@ static int check_plain(const struct endpoint_config *config, const struct broker
         config->name, url->scheme.data, other.data != NULL ? other.data : url->host.data);
 }
 
+int broker_url_check_file(const struct endpoint_config *config, const char *name, pr_slice file,
+                          struct pr_error *reterr)
+{
+    if (file.size == 0 || access(file.data, R_OK) == 0)
+        return PR_OK;
+    return error_set(reterr, PR_ECONFIG, "endpoint %s: %s: %.*s cannot be read: %s", config->name, name,
+                     SLICE_ARGS(file), strerror(errno));
+}
+
 int broker_url_check_wire(const struct endpoint_config *config, const struct broker_url *url, bool tls,
                           struct pr_error *reterr)
 {
@@ -315,5 +326,10 @@ int broker_url_check_wire(const struct endpoint_config *config, const struct bro
     if (tls && files.key.size > 0 && files.cert.size == 0)
         return error_set(reterr, PR_ECONFIG, "endpoint %s: the key of a certificate is there, cert is missing",
                          config->name);
-    return tls ? PR_OK : check_plain(config, url, reterr);
+    if (!tls)
+        return check_plain(config, url, reterr);
+    int rc = broker_url_check_file(config, "ca", files.ca, reterr);
+    if (rc == PR_OK)
+        rc = broker_url_check_file(config, "cert", files.cert, reterr);
+    return rc == PR_OK ? broker_url_check_file(config, "key", files.key, reterr) : rc;
 }

@@ -62,9 +62,13 @@ struct broker_tls {
 struct broker_tls broker_url_tls(const struct endpoint_config *config, const struct broker_url *url);
 
 /* Passwords and payloads do not cross a network in the clear by mistake: without TLS a host that is not this one
- * wants plain=true in the url, and nobody names files that nobody reads.  PR_OK or PR_ECONFIG. */
+ * wants plain=true in the url, and nobody names files that nobody reads or that cannot be read.  PR_OK or PR_ECONFIG. */
 PR_MUST_CHECK int broker_url_check_wire(const struct endpoint_config *config, const struct broker_url *url,
                                         bool tls, struct pr_error *reterr);
+
+/* Can the file be read?  An empty name is none.  PR_OK or PR_ECONFIG. */
+PR_MUST_CHECK int broker_url_check_file(const struct endpoint_config *config, const char *name, pr_slice file,
+                                        struct pr_error *reterr);
 
 /* A parameter that is true or false, or a whole number: PR_OK or PR_ECONFIG. */
 PR_MUST_CHECK int broker_url_bool(const struct endpoint_config *config, const struct broker_url *url,

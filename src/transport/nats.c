@@ -89,6 +89,8 @@ static int jet_url(const struct endpoint_config *config, struct arena *arena, st
     if (rc == PR_OK)
         rc = broker_url_bool(config, ret, "jetstream", true, &stores, reterr);
     if (rc == PR_OK)
+        rc = broker_url_check_file(config, "creds", broker_url_param(ret, "creds", ""), reterr);
+    if (rc == PR_OK)
         rc = template_check(config->name, "the subject", ret->path, reterr);
     if (rc == PR_OK && !subject_is_good(ret->path))
         rc = error_set(reterr, PR_ECONFIG,

@@ -47,6 +47,11 @@ static int redis_url(const struct endpoint_config *config, struct arena *arena, 
     int rc = broker_url_parse(config, REDIS_PORT, params, arena, ret, reterr);
     if (rc == PR_OK)
         rc = broker_url_check_wire(config, ret, has_tls(config), reterr);
+    if (rc == PR_OK && ret->user.size > 0 && ret->password.size == 0)
+        rc = error_set(reterr, PR_ECONFIG,
+                       "endpoint %s: the url is wrong: a user has a password, and a password alone is written "
+                       "%.*s://:password@host",
+                       config->name, SLICE_ARGS(ret->scheme));
     if (rc == PR_OK)
         rc = broker_url_number(config, ret, "maxlen", 0, 1, INT64_MAX / 16, &number, reterr);
     if (rc == PR_OK)

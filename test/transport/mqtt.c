@@ -566,7 +566,7 @@ TEST(mqtt_refuses_a_wrong_url)
         { "mqtt://broker.example/a", "plain=true" },
         { "mqtts://broker.example/a?plain=true", "unknown parameter" },
         { "mqtts://127.0.0.1/a?certkey=x", "cert is missing" },
-        { "mqtts://127.0.0.1/a?ca=/nowhere", "each a file" },
+        { "mqtts://127.0.0.1/a?ca=/nowhere", "ca: /nowhere cannot be read" },
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct endpoint_config config = { .name = "m", .url = cases[i].url, .wake_fd = -1 };

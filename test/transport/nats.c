@@ -454,6 +454,7 @@ TEST(nats_refuses_a_wrong_url)
         { "nats://127.0.0.1/a?jetsteam=false", "there are: jetstream" },
         { "nats://127.0.0.1/a?jetstream=no", "jetstream" },
         { "nats://broker.example/a", "plain=true" },
+        { "nats://127.0.0.1/a?creds=/no/such/file", "creds: /no/such/file cannot be read: No such file" },
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct endpoint_config config = { .name = "r", .url = cases[i].url };

@@ -382,6 +382,10 @@ TEST(redis_refuses_a_wrong_url)
         { "redis://127.0.0.1?strem=a", "there are: stream, maxlen, plain" },
         { "redis://127.0.0.1?maxlen=-1", "maxlen" },
         { "redis://broker.example", "plain=true" },
+        { "redis://secret@127.0.0.1", "redis://:password@host" },
+        { "rediss://127.0.0.1?ca=/no/such/file", "ca: /no/such/file cannot be read: No such file" },
+        { "rediss://127.0.0.1?cert=/no/such/file", "cert: /no/such/file cannot be read: No such file" },
+        { "rediss://127.0.0.1?cert=/dev/null&certkey=/no/such/file", "key: /no/such/file cannot be read: No such" },
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct endpoint_config config = { .name = "r", .url = cases[i].url };
