@@ -100,8 +100,7 @@ static int reason_of(pr_slice error)
         if (slice_starts_with(error, pr_str(known[i].word)) && (error.size == size || error.data[size] == ' '))
             return known[i].reason;
     }
-    /* "ERR Protocol error: unauthenticated multibulk length": who has not logged in may say little */
-    return slice_contains(error, PR_STR("unauthenticated")) ? PR_REASON_UNAUTHORIZED : PR_REASON_REJECTED;
+    return PR_REASON_REJECTED;
 }
 
 static void code_of(pr_slice error, char ret[RESULT_CODE_SIZE])
@@ -329,6 +328,31 @@ static void take_greeting(struct redis *r, const redisReply *reply)
     }
 }
 
+/* "... multibulk length": who has not logged in may say little, and nothing that comes behind it is read. */
+static bool is_locked_out(pr_slice error)
+{
+    return slice_starts_with(error, PR_STR("ERR Protocol error: unauthenticated "));
+}
+
+static void take_error(struct redis *r, const struct delivery *d, pr_slice error)
+{
+    struct pipeline *p = &r->session.pipeline;
+    char code[RESULT_CODE_SIZE], text[PR_ERROR_MAX];
+    int reason = is_locked_out(error) ? PR_REASON_UNAUTHORIZED : reason_of(error);
+    code_of(error, code);
+    snprintf(text, sizeof(text), "%.*s%s", (int)min_size(error.size, sizeof(text) / 2), error.data,
+             reason == PR_REASON_UNAUTHORIZED ? ": " BROKER_LOGIN_ADVICE ", and at what the server allows them"
+                                              : "");
+    if (d != NULL) /* not given up at its deadline */
+        result_failed(pipeline_result(p), d->token, SEND_FAILED, reason, code, pr_str(text));
+    if (!is_locked_out(error))
+        return;
+    while (p->out_count > 0)
+        if ((d = pipeline_answer(p, p->first_number)) != NULL)
+            result_failed(pipeline_result(p), d->token, SEND_FAILED, reason, code, pr_str(text));
+    session_failed(&r->session, reason, code, text);
+}
+
 static void take_answer(struct redis *r, const redisReply *reply)
 {
     if (r->session.state == SESSION_GREETING) {
@@ -340,23 +364,12 @@ static void take_answer(struct redis *r, const redisReply *reply)
         return;
     }
     const struct delivery *d = pipeline_answer(&r->session.pipeline, r->session.pipeline.first_number);
-    pr_slice error = { reply->str, reply->len };
-    int reason = reply->type == REDIS_REPLY_ERROR ? reason_of(error) : PR_REASON_NONE;
-    if (reason != PR_REASON_UNAUTHORIZED) /* who has no password is thrown out with his first message */
-        reconnect_worked(&r->session.reconnect);
-    if (d == NULL)
-        return; /* given up at its deadline */
-    if (reply->type == REDIS_REPLY_ERROR) {
-        char code[RESULT_CODE_SIZE], text[PR_ERROR_MAX];
-        code_of(error, code);
-        snprintf(text, sizeof(text), "%.*s%s", (int)min_size(error.size, sizeof(text) / 2), error.data,
-                 reason == PR_REASON_UNAUTHORIZED ? ": " BROKER_LOGIN_ADVICE
-                                                    ", and at what the server allows them"
-                                                  : "");
-        result_failed(pipeline_result(&r->session.pipeline), d->token, SEND_FAILED, reason, code, pr_str(text));
-    } else {
+    if (reply->type == REDIS_REPLY_ERROR)
+        take_error(r, d, (pr_slice){ reply->str, reply->len });
+    else if (d != NULL)
         result_ok(pipeline_result(&r->session.pipeline), d->token);
-    }
+    if (r->session.state == SESSION_UP)
+        reconnect_worked(&r->session.reconnect);
 }
 
 static void redis_read(void *self, int64_t now_us)
