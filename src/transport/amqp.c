@@ -357,7 +357,7 @@ static void take_channel_close(struct rabbit *r, unsigned reply_code, pr_slice r
     }
     r->returning = false;
     r->session.state = SESSION_GREETING;
-    r->session.give_up_us = clock_mono_us(r->session.clock) + SESSION_GREETING_US;
+    session_begin_greeting(&r->session, clock_mono_us(r->session.clock));
     put(r, RABBIT_CHANNEL, AMQP_CHANNEL_CLOSE_OK_METHOD, &close_ok);
     put_channel_open(r);
 }

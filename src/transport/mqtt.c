@@ -493,8 +493,13 @@ static void mqtt_start_waiting(struct mqtt *q, int64_t now_us)
     while ((d = delivery_queue_peek(&q->waiting, now_us, &may_start)) != NULL) {
         if (may_start && q->state != MQTT_DOWN && mqtt_room(q) == 0)
             break;
+        bool late = q->state == MQTT_CONNECTING && q->waiting.cancelled == 0 && now_us >= d->deadline_us &&
+                    now_us < d->start_before_us &&
+                    d->deadline_us > q->give_up_us - MQTT_CONNECT_US; /* the broker is */
         delivery_queue_drop(&q->waiting);
-        if (!may_start)
+        if (late)
+            refuse(q, d, PR_REASON_TRANSPORT_UNAVAILABLE, "", "no connection in time");
+        else if (!may_start)
             result_returned(result_ring_add(&q->done), d->token);
         else if (q->state == MQTT_DOWN)
             add_why(q, d, SEND_FAILED);
@@ -617,8 +622,12 @@ static void mqtt_work(struct mqtt *q)
     if (q->client != NULL && !q->lost)
         mqtt_exchange(q);
     mqtt_expire(q, now_us);
-    if (q->lost)
+    if (q->lost) {
+        bool was_up = q->state == MQTT_UP;
         mqtt_drop(q);
+        if (!was_up) /* now: an attempt that took long is followed by the next one at once */
+            mqtt_start_waiting(q, now_us);
+    }
     if (q->state == MQTT_DOWN && q->waiting.count > q->waiting.cancelled &&
         reconnect_may(&q->reconnect, now_us))
         mqtt_connect(q, now_us);

@@ -78,6 +78,12 @@ void session_wire_lost(struct session *s)
     session_lost(s, PR_REASON_TRANSPORT_UNAVAILABLE, "", s->wire.why);
 }
 
+void session_begin_greeting(struct session *s, int64_t now_us)
+{
+    s->give_up_us = now_us + SESSION_GREETING_US;
+    s->prolonged = false;
+}
+
 static void begin(struct session *s, int64_t now_us)
 {
     reconnect_tried(&s->reconnect, now_us);
@@ -87,7 +93,7 @@ static void begin(struct session *s, int64_t now_us)
         return;
     }
     s->state = SESSION_CONNECTING;
-    s->give_up_us = now_us + SESSION_GREETING_US;
+    session_begin_greeting(s, now_us);
 }
 
 static void progress(struct session *s)
@@ -126,8 +132,10 @@ static int64_t next_us(struct session *s)
 size_t session_submit(struct session *s, const struct delivery *const *list, size_t count)
 {
     bool idle = s->pipeline.waiting.count + s->pipeline.out_count == 0;
-    if (idle && is_greeting(s)) /* nobody has looked meanwhile: its answer may be here */
+    if (idle && is_greeting(s) && !s->prolonged) { /* nobody has looked meanwhile: its answer may be here */
         s->give_up_us = clock_mono_us(s->clock) + SESSION_GREETING_US;
+        s->prolonged = true;
+    }
     return pipeline_submit(&s->pipeline, list, count);
 }
 

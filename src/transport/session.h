@@ -41,6 +41,7 @@ struct session {
     struct pipeline pipeline;
     struct reconnect reconnect;
     int64_t give_up_us; /* connecting, greeting: until then */
+    bool prolonged;     /* that was, since nobody looked meanwhile: once for each greeting */
     char why[512];      /* why it is down */
     int why_reason;
     char why_code[RESULT_CODE_SIZE];
@@ -65,6 +66,8 @@ void session_lost(struct session *s, int reason, const char *code, const char *w
 void session_failed(struct session *s, int reason, const char *code, const char *what);
 void session_wire_lost(struct session *s); /* the wire has said why */
 
+/* It has SESSION_GREETING_US for all that comes before messages. */
+void session_begin_greeting(struct session *s, int64_t now_us);
 size_t session_submit(struct session *s, const struct delivery *const *list, size_t count);
 size_t session_poll(struct session *s, struct delivery_result *ret, size_t max, int64_t deadline_us);
 

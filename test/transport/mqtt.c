@@ -535,6 +535,12 @@ TEST(mqtt_takes_back_what_is_not_in_flight) /* B23 */
     cancel_with(400000, 1, INFLIGHT_MAX / 2);
 }
 
+TEST(mqtt_does_not_wait_for_a_broker_that_says_nothing)
+{
+    struct faults f = faults();
+    faults_silent(&f);
+}
+
 TEST(mqtt_does_not_hammer_a_broker_that_is_away)
 {
     struct faults f = faults();
