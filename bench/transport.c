@@ -73,7 +73,7 @@ static double side_rate(const struct carrier *c, struct site *site, enum side si
 static void measure(const struct bench *b, const struct carrier *c, struct site *site)
 {
     double raw[BENCH_ROUNDS_MAX], engine[BENCH_ROUNDS_MAX], reachable[BENCH_ROUNDS_MAX];
-    size_t count = turn_messages(b, c->messages), rounds = b->rounds + MORE_ROUNDS;
+    size_t count = turn_messages(b, c->messages), rounds = b->rounds + (b->quick ? 0 : MORE_ROUNDS);
     bare_fill(bench_path(b, BACKLOG), &(struct stock){ .count = count });
     for (size_t i = 0; i < rounds; i++) {
         double rates[SIDES];
