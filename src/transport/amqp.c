@@ -310,7 +310,7 @@ static void take_returned_header(struct rabbit *r, const amqp_basic_properties_t
         char code[RESULT_CODE_SIZE];
         suspect_clear(r, o->delivery);
         snprintf(code, sizeof(code), "%u", r->returned_code);
-        result_failed(pipeline_result(p), pipeline_end(p, o)->token, SEND_FAILED,
+        result_failed(pipeline_result(p), pipeline_end(o)->token, SEND_FAILED,
                       reason_of(r->returned_code, pr_str(r->returned_text)), code, pr_str(r->returned_text));
         return;
     }

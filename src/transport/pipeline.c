@@ -126,17 +126,23 @@ uint64_t pipeline_began(struct pipeline *p, size_t bytes_before)
     p->check_us = p->out_count > 0 ? min64(p->check_us, late_us) : late_us;
     p->out_count++;
     p->awaited++;
-    *pipeline_at(p, p->out_count - 1) =
-        (struct pipeline_out){ .delivery = d, .begin = base + bytes_before, .end = base + p->bytes.size };
+    *pipeline_at(p, p->out_count - 1) = (struct pipeline_out){
+        .delivery = d, .begin = base + bytes_before, .end = base + p->bytes.size, .deadline_us = d->deadline_us
+    };
     return p->first_number + p->out_count - 1;
 }
 
-const struct delivery *pipeline_end(struct pipeline *p, struct pipeline_out *o)
+const struct delivery *pipeline_end(struct pipeline_out *o)
 {
     const struct delivery *d = o->delivery;
-    p->awaited -= d != NULL;
     o->delivery = NULL;
     return d;
+}
+
+/* Before it leaves, or when it is late. */
+static void await_no_more(struct pipeline *p, struct pipeline_out *o)
+{
+    p->awaited -= !o->answered && !o->late;
 }
 
 static void drop_first(struct pipeline *p)
@@ -151,7 +157,8 @@ const struct delivery *pipeline_answer(struct pipeline *p, uint64_t number)
     if (number < p->first_number || number - p->first_number >= p->out_count)
         return NULL;
     struct pipeline_out *o = pipeline_at(p, (size_t)(number - p->first_number));
-    const struct delivery *d = pipeline_end(p, o);
+    const struct delivery *d = pipeline_end(o);
+    await_no_more(p, o);
     o->answered = true;
     while (p->out_count > 0 && pipeline_at(p, 0)->answered)
         drop_first(p);
@@ -194,7 +201,8 @@ void pipeline_cut(struct pipeline *p)
         if (has_begun(p, last))
             break;
         buf_truncate(&p->bytes, (size_t)(last->begin - (p->written_total - p->written)));
-        const struct delivery *d = pipeline_end(p, last);
+        const struct delivery *d = pipeline_end(last);
+        await_no_more(p, last);
         if (d != NULL)
             result_returned(pipeline_result(p), d->token);
         p->out_count--;
@@ -211,7 +219,8 @@ void pipeline_lost(struct pipeline *p, const char *code, const char *text)
 {
     for (; p->out_count > 0; drop_first(p)) {
         struct pipeline_out *o = pipeline_at(p, 0);
-        const struct delivery *d = pipeline_end(p, o);
+        const struct delivery *d = pipeline_end(o);
+        await_no_more(p, o);
         if (d != NULL)
             result_failed(pipeline_result(p), d->token, p->written_total >= o->end ? SEND_UNKNOWN : SEND_FAILED,
                           PR_REASON_TRANSPORT_UNAVAILABLE, code, pr_str(text));
@@ -221,12 +230,23 @@ void pipeline_lost(struct pipeline *p, const char *code, const char *text)
     p->written_total = 0;
 }
 
-static int64_t late_us(const struct pipeline *p, const struct pipeline_out *o)
+/* One that has its result and no answer yet is awaited until its deadline all the same. */
+static int64_t next_look_us(const struct pipeline *p, const struct pipeline_out *o)
 {
-    if (o->delivery == NULL)
+    if (o->answered || o->late)
         return PR_NEVER;
-    return has_begun(p, o) ? o->delivery->deadline_us
-                           : min64(o->delivery->deadline_us, o->delivery->start_before_us);
+    return has_begun(p, o) || o->delivery == NULL ? o->deadline_us
+                                                  : min64(o->deadline_us, o->delivery->start_before_us);
+}
+
+static void become_late(struct pipeline *p, struct pipeline_out *o)
+{
+    const struct delivery *d = pipeline_end(o);
+    await_no_more(p, o);
+    o->late = true;
+    if (d != NULL)
+        result_failed(pipeline_result(p), d->token, SEND_UNKNOWN, PR_REASON_TIMEOUT_EXCEEDED, "",
+                      PR_STR("no answer in time"));
 }
 
 /* Looks at everything that is out, so not with every poll. */
@@ -239,10 +259,9 @@ static void give_up_late(struct pipeline *p, int64_t now_us)
             pipeline_cut(p);
             return;
         }
-        if (o->delivery != NULL && now_us >= o->delivery->deadline_us)
-            result_failed(pipeline_result(p), pipeline_end(p, o)->token, SEND_UNKNOWN,
-                          PR_REASON_TIMEOUT_EXCEEDED, "", PR_STR("no answer in time"));
-        p->check_us = min64(p->check_us, late_us(p, o));
+        if (!o->answered && !o->late && now_us >= o->deadline_us)
+            become_late(p, o);
+        p->check_us = min64(p->check_us, next_look_us(p, o));
     }
 }
 

@@ -24,7 +24,9 @@ struct wire;
 struct pipeline_out {
     const struct delivery *delivery; /* NULL: it has its result */
     uint64_t begin, end;             /* its bytes, counted from the beginning of the connection */
+    int64_t deadline_us;             /* its delivery's */
     bool answered;                   /* and only stands in for those before it */
+    bool late;                       /* its deadline has passed: nobody waits for its answer */
 };
 
 struct pipeline {
@@ -35,7 +37,7 @@ struct pipeline {
     struct pipeline_out *out;
     size_t capacity, out_first, out_count;
     uint64_t first_number; /* of the first one out */
-    size_t awaited;        /* of those out: they have no result yet */
+    size_t awaited;        /* of those out: neither answered nor late */
     int64_t check_us;      /* while something is out: none of it is late before */
     struct delivery_result *done;
     size_t done_first, done_count;
@@ -68,7 +70,7 @@ PR_MUST_CHECK bool pipeline_write(struct pipeline *p, struct wire *wire);
 
 struct pipeline_out *pipeline_at(struct pipeline *p, size_t index);
 /* It gets its result, and its place stays until it is answered: its delivery, NULL: it had its result. */
-const struct delivery *pipeline_end(struct pipeline *p, struct pipeline_out *o);
+const struct delivery *pipeline_end(struct pipeline_out *o);
 /* Its answer is here; the delivery that waits for it, NULL: none does, or there is no such number. */
 const struct delivery *pipeline_answer(struct pipeline *p, uint64_t number);
 
