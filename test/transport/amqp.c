@@ -342,11 +342,44 @@ static int64_t moved_wall(void *arg)
 
 static const struct clock moved_clock = { .wall_us = moved_wall, .mono_us = moved_mono };
 
+/* By the moved clock, whatever it comes to. */
+static struct delivery_result send_within(int64_t time_us)
+{
+    struct delivery_result result = { 0 };
+    size_t i = world_add(&w, "", PR_STR("{}"), WISH_OK);
+    w.deliveries[i].deadline_us = moved_mono(NULL) + time_us;
+    w.deliveries[i].start_before_us = moved_mono(NULL) + WORLD_WAIT_US;
+    world_submit(&w);
+    for (int64_t end_us = world_now() + WORLD_WAIT_US; w.transport.out > 0;) {
+        CHECK(world_now() < end_us);
+        (void)transport_poll(&w.transport, &result, 1, moved_mono(NULL) + PR_SECONDS(1));
+    }
+    return result;
+}
+
+TEST(amqp_gives_up_a_greeting_that_never_ends_however_seldom_messages_come)
+{
+    struct tcp_proxy *proxy = tcp_proxy_start(rabbitmq()->port);
+    moved_us = 0;
+    prepare(tcp_proxy_port(proxy), "?key=sink");
+    w.config.clock = &moved_clock;
+    tcp_proxy_hold(proxy, true);
+    world_open(&w);
+    for (int i = 0; i < 6; i++, moved_us += PR_SECONDS(10)) { /* each time longer than a greeting may take */
+        struct delivery_result result = send_within(PR_MILLISECONDS(100));
+        CHECK_EQ(result.outcome, SEND_FAILED);
+        CHECK_EQ(result.reason, PR_REASON_TRANSPORT_UNAVAILABLE);
+        delivery_result_fini(&result);
+    }
+    CHECK(tcp_proxy_connections(proxy) >= 2);
+    world_fini(&w);
+    tcp_proxy_stop(proxy);
+}
+
 /* Polls end with the last result, and nobody looks at the connection until there is a message again. */
 TEST(amqp_goes_on_after_a_refusal_and_a_pause)
 {
     static char large[RABBITMQ_MESSAGE_MAX + 1];
-    struct delivery_result result = { 0 };
     moved_us = 0;
     prepare(0, "?key=sink");
     w.config.clock = &moved_clock;
@@ -355,13 +388,7 @@ TEST(amqp_goes_on_after_a_refusal_and_a_pause)
     world_run(&w);
     CHECK_EQ(w.results[0].reason, PR_REASON_MESSAGE_TOO_LARGE);
     moved_us = PR_SECONDS(10); /* longer than a greeting may take */
-    size_t i = world_add(&w, "", PR_STR("{}"), WISH_OK);
-    w.deliveries[i].deadline_us = w.deliveries[i].start_before_us = moved_mono(NULL) + WORLD_WAIT_US;
-    world_submit(&w);
-    for (int64_t end_us = world_now() + WORLD_WAIT_US; w.transport.out > 0;) {
-        CHECK(world_now() < end_us);
-        (void)transport_poll(&w.transport, &result, 1, moved_mono(NULL) + PR_SECONDS(1));
-    }
+    struct delivery_result result = send_within(WORLD_WAIT_US);
     CHECK_STR(result.error != NULL ? result.error : "", "");
     CHECK_EQ(result.outcome, SEND_OK);
     world_fini(&w);
