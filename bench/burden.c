@@ -177,7 +177,7 @@ static void measure_poison(const struct bench *b)
     pair_measure(b, "drain_with_poison", &pair, poison, POISON_AT_MOST);
 
     sqlite3 *db = bare_open(pair.with, 0);
-    if (bare_number(db, "SELECT count(*) FROM dead_letter") == 0)
+    if (bare_number(db, "SELECT count(*) FROM postrider_dead_letter") == 0)
         die("no poison message has died");
     bare_close(db);
     pair_remove(&pair);

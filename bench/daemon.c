@@ -56,7 +56,7 @@ static void daemon_await(const char *db, pid_t pid)
 {
     sqlite3 *conn = bare_open(db, 0);
     double deadline = seconds_now() + START_TIMEOUT_S;
-    while (bare_number(conn, "SELECT count(*) FROM instance WHERE lanes > 0 AND box = 'outbox'") == 0) {
+    while (bare_number(conn, "SELECT count(*) FROM postrider_instance WHERE lanes > 0 AND box = 'outbox'") == 0) {
         if (seconds_now() > deadline || waitpid(pid, NULL, WNOHANG) != 0)
             die("the daemon does not come up");
         nanosleep(&(struct timespec){ .tv_nsec = 5000000 }, NULL);

@@ -294,7 +294,7 @@ static const char SQLITE_MESSAGES[] =
 
 /* g: what it died of. */
 static const char SQLITE_DEAD[] =
-    "INSERT INTO dead_letter (box, id, destination, seq, stream, type, event, created_at, status, attempts, "
+    "INSERT INTO postrider_dead_letter (box, id, destination, seq, stream, type, event, created_at, status, attempts, "
     "failures,"
     " failure_reason, error, failed_at, released, endpoint, cause, limit_reached, rule, fingerprint, died_at, "
     "payload) " NUMBERS "SELECT 'outbox', CAST(printf('d%%015d', i) AS BLOB), CASE g WHEN 901 THEN 'rare' ELSE "
@@ -326,7 +326,7 @@ static void sqlite_fill(const struct listing_place *place, size_t messages, size
 static void sqlite_pause(const struct listing_place *place)
 {
     sqlite3 *db = bare_open(place->path, 0);
-    bare_run(db, "INSERT INTO endpoint (name, paused_until) VALUES ('sink', 9223372036854775807)"
+    bare_run(db, "INSERT INTO postrider_endpoint (name, paused_until) VALUES ('sink', 9223372036854775807)"
                  " ON CONFLICT (name) DO UPDATE SET paused_until = excluded.paused_until");
     bare_close(db);
 }

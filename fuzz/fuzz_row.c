@@ -134,7 +134,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         prepare();
     int64_t kind = input_number(&in);
     FUZZ_CHECK(
-        sqlite3_exec(db, "DELETE FROM outbox; DELETE FROM dead_letter; DELETE FROM claim; DELETE FROM instance",
+        sqlite3_exec(db, "DELETE FROM outbox; DELETE FROM postrider_dead_letter; DELETE FROM postrider_claim; DELETE FROM postrider_instance",
                      NULL, NULL, NULL) == SQLITE_OK);
     insert_rows(&in);
     FUZZ_CHECK(pr_worker_open(&options, &worker, &error) == PR_OK);

@@ -264,7 +264,7 @@ def init_is_safe_to_run_twice(p):
 @test
 def a_schema_from_the_future_is_refused(p):
     p.ok("init")
-    p.sql("UPDATE meta SET value = '9999' WHERE key LIKE 'schema%'")
+    p.sql("UPDATE postrider_meta SET value = '9999' WHERE key LIKE 'schema%'")
     for command in (["list"], ["init"], ["send", "--type", "x"]):
         has(p.fails(5, *command).err, "9999", "upgrade postrider")
 
@@ -889,7 +889,7 @@ def an_open_breaker_is_seen_from_outside(p):  # B72, B73, B200
 
     def sql(text):
         db = sqlite3.connect(os.path.join(p.path, "postrider.db"), timeout=DEADLINE_SECONDS)
-        rows = db.execute(text.replace("{s}.", "")).fetchall()
+        rows = db.execute(re.sub(r"\{s\}\.(?!outbox|inbox)", "postrider_", text).replace("{s}.", "")).fetchall()
         db.commit()
         db.close()
         return "\n".join("|".join("" if v is None else str(v) for v in row) for row in rows)

@@ -5,6 +5,7 @@ Usage: operators_test.py POSTRIDER sqlite, or cluster.sh operators_test.py POSTR
 """
 import json
 import os
+import re
 import shutil
 import signal
 import sqlite3
@@ -64,7 +65,7 @@ class Place:
     def sql(self, text):
         if KIND == "sqlite":
             with sqlite3.connect(os.path.join(self.path, "o.db"), timeout=DEADLINE_SECONDS) as db:
-                return [tuple(row) for row in db.execute(text.replace("{s}.", "").replace("{series}", SERIES_SQLITE))]
+                return [tuple(row) for row in db.execute(re.sub(r"\{s\}\.(?!outbox|inbox)", "postrider_", text).replace("{s}.", "").replace("{series}", SERIES_SQLITE))]
         done = subprocess.run(["psql", "-X", "-q", "-A", "-t", "-F", "|", "-v", "ON_ERROR_STOP=1", "-h", FOLDER, "-U", "postgres",
                                "postgres"], input=text.replace("{s}", self.schema).replace("{series}", SERIES_POSTGRES),
                               capture_output=True, text=True, timeout=DEADLINE_SECONDS)

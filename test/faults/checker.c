@@ -122,8 +122,8 @@ static const char views[] =
     "CREATE INDEX committed_id ON committed (id);"
     "CREATE TABLE waiting AS SELECT uuid(id) id FROM store.outbox;"
     "CREATE TABLE dead AS SELECT uuid(id) id, seq, stream, type, attempts, failures, cause, digest(payload) "
-    "digest FROM store.dead_letter;"
-    "CREATE TABLE done AS SELECT uuid(id) id, digest(payload) digest FROM store.done;"
+    "digest FROM store.postrider_dead_letter;"
+    "CREATE TABLE done AS SELECT uuid(id) id, digest(payload) digest FROM store.postrider_done;"
     "CREATE INDEX dead_id ON dead (id);"
     "CREATE TABLE sent (id PRIMARY KEY, stream, digest, type, place INTEGER);"
     "INSERT INTO sent SELECT id, stream, digest, type, number FROM store.app;"
@@ -184,7 +184,7 @@ static const struct {
     /* Counts are written one cycle after the verdict: a kill may lose some, never add any. */
     { "I5 the endpoint's count of deliveries is wrong",
       "SELECT 'counted ' || counted || ', delivered ' || delivered FROM (SELECT (SELECT coalesce(sum(sent), 0) "
-      "FROM store.endpoint) counted,"
+      "FROM store.postrider_endpoint) counted,"
       " (SELECT count(*) FROM sent WHERE id NOT IN (SELECT id FROM dead)) delivered)"
       " WHERE counted > delivered OR (counted < delivered AND NOT EXISTS (SELECT 1 FROM killed))" },
     { "I7 a dead letter is not what was sent",

@@ -11,14 +11,14 @@
 #define BLOB_A "x'0190000000007000800000000000000a'"
 #define X "af63f54c8601fb67" /* the digest of 'x' */
 #define APP(id, type) "INSERT INTO app (id, stream, digest, type) VALUES ('" id "', 's', '" X "', '" type "');"
-#define OK_BOTH APP(A, "ok") APP(B, "ok") "UPDATE endpoint SET sent = 2;"
+#define OK_BOTH APP(A, "ok") APP(B, "ok") "UPDATE postrider_endpoint SET sent = 2;"
 #define DEAD(attempts, failures, cause, payload)                                                               \
-    "INSERT INTO dead_letter (box, id, destination, seq, stream, type, status, attempts, failures, "           \
+    "INSERT INTO postrider_dead_letter (box, id, destination, seq, stream, type, status, attempts, failures, "           \
     "failure_reason, released, "                                                                               \
     "endpoint, cause, limit_reached, rule, fingerprint, died_at, payload) VALUES ('outbox', " BLOB_A           \
     ", '', 1, 's', 'ok', 1, " attempts ", " failures ", 0, 0, 'e', " cause ", 5, '', '', 1, " payload ");"
 #define DONE_A                                                                                                 \
-    "INSERT INTO done (box, id, destination, seq, status, attempts, failures, failure_reason, released, "      \
+    "INSERT INTO postrider_done (box, id, destination, seq, status, attempts, failures, failure_reason, released, "      \
     "endpoint, done_at, "                                                                                      \
     "keep_until, payload) VALUES ('outbox', " BLOB_A ", '', 1, 1, 1, 0, 0, 0, 'e', 1, 1, 'x');"
 #define S(id, attempt, failures, pid) "S " id " s 1 " attempt " " failures " " X " " pid "\n"
@@ -53,8 +53,8 @@ static const struct {
     { "I5 two ends", APP(A, "ok") DEAD("6", "0", "7", "'x'") DONE_A, GOOD(A), "", "" },
     { "I5 not among the delivered", OK_BOTH DONE_A, GOOD(A) GOOD(B), "", "" },
     { "I5 delivered, though it always failed", APP(A, "doomed"), GOOD(A), "", "" },
-    { "I5 the endpoint's count", OK_BOTH "UPDATE endpoint SET sent = 3;", GOOD(A) GOOD(B), "", "" },
-    { "I5 the endpoint's count", OK_BOTH "UPDATE endpoint SET sent = 1;", GOOD(A) GOOD(B), "", "" },
+    { "I5 the endpoint's count", OK_BOTH "UPDATE postrider_endpoint SET sent = 3;", GOOD(A) GOOD(B), "", "" },
+    { "I5 the endpoint's count", OK_BOTH "UPDATE postrider_endpoint SET sent = 1;", GOOD(A) GOOD(B), "", "" },
     { "I7 a dead letter", APP(A, "ok") DEAD("6", "0", "7", "'y'"), "", "", "" },
     { "I8 handed out, but not as", OK_BOTH,
       "S " A " s 1 1 0 0000000000000000 10\n" E(A, "1", "ok", "10") GOOD(B), "", "" },
@@ -75,7 +75,7 @@ TEST(checker_finds_each_crime)
         struct crew c;
         char said[4096];
         crew_init(&c, &(struct crew_setting){ .endpoint = "timeout: 1s" });
-        place_do(&c.place, "INSERT INTO endpoint (name) VALUES ('e')");
+        place_do(&c.place, "INSERT INTO postrider_endpoint (name) VALUES ('e')");
         place_do(&c.place, cases[i].sql);
         write_file(&c, "history", cases[i].history);
         write_file(&c, "producer", cases[i].producer);

@@ -30,10 +30,10 @@ static void check_recovery(struct crew *c, pid_t worker, int messages)
     place_wait(&c->place, "SELECT count(*) FROM outbox", 0);
     crew_wait_lines(c, "log", "store_recovered", "", 1);
     CHECK_EQ(crew_lines(c, "history", "S ", ""), messages);
-    CHECK_EQ(place_int(&c->place, "SELECT count(*) FROM dead_letter"), 0);
-    CHECK_EQ(place_int(&c->place, "SELECT sum(failed) FROM endpoint"), 0); /* not the message's fault (B38) */
+    CHECK_EQ(place_int(&c->place, "SELECT count(*) FROM postrider_dead_letter"), 0);
+    CHECK_EQ(place_int(&c->place, "SELECT sum(failed) FROM postrider_endpoint"), 0); /* not the message's fault (B38) */
     crew_end(c, worker);
-    CHECK_EQ(place_int(&c->place, "SELECT sum(sent) FROM endpoint"), messages);
+    CHECK_EQ(place_int(&c->place, "SELECT sum(sent) FROM postrider_endpoint"), messages);
 }
 
 /* ---- Locked ------------------------------------------------------------------------------------ */

@@ -161,8 +161,8 @@ static void storm_calm(struct storm *s)
     crew_wait_lines(&s->crew, "log", "box_taken", "", taken + BOXES); /* now it listens to SIGTERM, too */
     place_wait(&s->crew.place, "SELECT count(*) FROM outbox", 0);
     crew_end(&s->crew, worker);
-    CHECK_EQ(place_int(&s->crew.place, "SELECT count(*) FROM claim"), 0);
-    CHECK_EQ(place_int(&s->crew.place, "SELECT count(*) FROM instance WHERE lanes > 0"), 0);
+    CHECK_EQ(place_int(&s->crew.place, "SELECT count(*) FROM postrider_claim"), 0);
+    CHECK_EQ(place_int(&s->crew.place, "SELECT count(*) FROM postrider_instance WHERE lanes > 0"), 0);
 }
 
 static void storm(uint64_t seed, bool at_steps, int kills, size_t first_step)
@@ -247,7 +247,7 @@ static bool migrate_twice(const char *point)
     if (died) {
         bool none =
             place_int(&c.place, "SELECT count(*) FROM sqlite_master WHERE name NOT LIKE 'sqlite%'") == 0;
-        CHECK(none || place_int(&c.place, "SELECT value > 0 FROM meta WHERE key = 'schema_version'") == 1);
+        CHECK(none || place_int(&c.place, "SELECT value > 0 FROM postrider_meta WHERE key = 'schema_version'") == 1);
         worker = crew_work(&c);
         crew_wait_lines(&c, "log", "box_taken", "outbox", 1);
     }

@@ -25,9 +25,9 @@ static void word_of(pid_t pid, char ret[32])
 static void start_pair(struct crew *c, pid_t *ret_owner, pid_t *ret_standby)
 {
     *ret_owner = crew_work(c);
-    place_wait(&c->place, "SELECT count(*) FROM instance WHERE box = 'outbox' AND lanes > 0", 1);
+    place_wait(&c->place, "SELECT count(*) FROM postrider_instance WHERE box = 'outbox' AND lanes > 0", 1);
     *ret_standby = crew_work(c);
-    place_wait(&c->place, "SELECT count(*) FROM instance WHERE box = 'outbox'", 2);
+    place_wait(&c->place, "SELECT count(*) FROM postrider_instance WHERE box = 'outbox'", 2);
 }
 
 /* ---- kill -9 ----------------------------------------------------------------------------------- */
@@ -54,7 +54,7 @@ TEST(standby_goes_on_at_once_after_a_kill) /* B22, B24 */
     crew_touch(&c, "open-2");
     place_wait(&c.place, "SELECT count(*) FROM outbox", 0);
     CHECK_EQ(crew_lines(&c, "history", "S ", ""), 22); /* one duplicate: what was in flight */
-    CHECK_EQ(place_int(&c.place, "SELECT count(*) FROM done"), 21);
+    CHECK_EQ(place_int(&c.place, "SELECT count(*) FROM postrider_done"), 21);
     crew_end(&c, standby);
     crew_fini(&c);
 }
@@ -104,17 +104,17 @@ static void check_sleeper(const char *type)
     word_of(owner, word);
     crew_wait_lines(&c, "history", "E ", word, 1); /* its handler came to an end, late */
     crew_wait_lines(&c, "log", "lease_lost", "outbox", 1);
-    place_wait(&c.place, "SELECT count(*) FROM instance WHERE box = 'outbox' AND lanes = 0",
+    place_wait(&c.place, "SELECT count(*) FROM postrider_instance WHERE box = 'outbox' AND lanes = 0",
                1); /* joined again */
-    CHECK_EQ(place_int(&c.place, "SELECT count(*) FROM done"), 21);
-    CHECK_EQ(place_int(&c.place, "SELECT sum(failures) FROM done"), 0);
-    CHECK_EQ(place_int(&c.place, "SELECT count(*) FROM dead_letter"), 0);
-    CHECK(place_int(&c.place, "SELECT sum(sent) FROM endpoint") <= 21);
+    CHECK_EQ(place_int(&c.place, "SELECT count(*) FROM postrider_done"), 21);
+    CHECK_EQ(place_int(&c.place, "SELECT sum(failures) FROM postrider_done"), 0);
+    CHECK_EQ(place_int(&c.place, "SELECT count(*) FROM postrider_dead_letter"), 0);
+    CHECK(place_int(&c.place, "SELECT sum(sent) FROM postrider_endpoint") <= 21);
 
     /* And it is of use again. */
     crew_end(&c, standby);
     place_send(&c.place, NULL, "ok", "one", 5);
-    place_wait(&c.place, "SELECT count(*) FROM done", 26);
+    place_wait(&c.place, "SELECT count(*) FROM postrider_done", 26);
     CHECK_EQ(crew_lines(&c, "history", "S ", word), 6);
     crew_end(&c, owner);
     crew_fini(&c);
@@ -165,8 +165,8 @@ TEST(stop_hands_back_and_counts_nothing) /* B14, B38, I16 */
 
     CHECK_EQ(place_int(&c.place, "SELECT count(*) FROM outbox"), 100);
     CHECK_EQ(place_int(&c.place, "SELECT sum(attempts) + sum(failures) + sum(status <> 1) FROM outbox"), 0);
-    CHECK_EQ(place_int(&c.place, "SELECT count(*) FROM claim"), 0);
-    CHECK_EQ(place_int(&c.place, "SELECT count(*) FROM instance"), 0);
+    CHECK_EQ(place_int(&c.place, "SELECT count(*) FROM postrider_claim"), 0);
+    CHECK_EQ(place_int(&c.place, "SELECT count(*) FROM postrider_instance"), 0);
 
     crew_touch(&c, "open-1"); /* so the next one has hand-out 1 again */
     worker = crew_work(&c);
@@ -190,7 +190,7 @@ TEST(stop_lets_what_has_begun_finish) /* B14 */
 
     int began = crew_lines(&c, "history", "S ", "");
     CHECK(began < 20);
-    CHECK_EQ(place_int(&c.place, "SELECT count(*) FROM done"), began);
+    CHECK_EQ(place_int(&c.place, "SELECT count(*) FROM postrider_done"), began);
     CHECK_EQ(place_int(&c.place, "SELECT count(*) FROM outbox WHERE attempts = 0"), 20 - began);
     crew_fini(&c);
 }
@@ -213,7 +213,7 @@ TEST(stop_ends_in_time_though_a_handler_does_not) /* B14, I16 */
              1); /* what ran on counts ... */
     CHECK_EQ(place_int(&c.place, "SELECT sum(attempts) FROM outbox WHERE type = 'gate'"),
              0); /* ... nothing else does */
-    CHECK_EQ(place_int(&c.place, "SELECT count(*) FROM claim"), 0);
+    CHECK_EQ(place_int(&c.place, "SELECT count(*) FROM postrider_claim"), 0);
     crew_fini(&c);
 }
 

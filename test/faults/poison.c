@@ -34,11 +34,11 @@ static void check_guilty(const struct crew *c, const char *type)
     char sql[256];
     snprintf(
         sql, sizeof sql,
-        "SELECT count(*) FROM dead_letter WHERE type = '%s' AND cause = 7 AND attempts = 6 AND failures = 0"
+        "SELECT count(*) FROM postrider_dead_letter WHERE type = '%s' AND cause = 7 AND attempts = 6 AND failures = 0"
         " AND limit_reached = 5 AND CAST(payload AS TEXT) = '1'",
         type); /* B41 */
     CHECK_EQ(place_int(&c->place, sql), 1);
-    CHECK_EQ(place_int(&c->place, "SELECT count(*) FROM dead_letter"), 1);
+    CHECK_EQ(place_int(&c->place, "SELECT count(*) FROM postrider_dead_letter"), 1);
 }
 
 /* Hand-outs that reached the handler and never came back, of one stream. */
@@ -61,7 +61,7 @@ TEST(segfault_among_a_thousand_kills_only_its_own_message) /* B40, B41, B42 */
     CHECK_EQ(begun(&c, "guilty"), MAX_ATTEMPTS); /* processed at the 5th, not at the 6th */
     CHECK_EQ(deaths, MAX_ATTEMPTS);
     check_guilty(&c, "crash");
-    CHECK_EQ(place_int(&c.place, "SELECT count(DISTINCT id) FROM done"), 999);
+    CHECK_EQ(place_int(&c.place, "SELECT count(DISTINCT id) FROM postrider_done"), 999);
     int ends = crew_lines(&c, "history", "E ", " ok ");
     CHECK(ends >= 999);
     printf("# 999 innocent messages ended %d times in %d processes\n", ends, deaths + 1);
@@ -82,8 +82,8 @@ TEST(segfault_in_a_stream_lets_its_followers_go_on) /* B42, B52 */
     }
     CHECK_EQ(supervise(&c), MAX_ATTEMPTS);
     check_guilty(&c, "crash");
-    CHECK_EQ(place_int(&c.place, "SELECT count(*) FROM dead_letter WHERE stream = 's7' AND seq > 0"), 1);
-    CHECK_EQ(place_int(&c.place, "SELECT count(DISTINCT id) FROM done"), 200);
+    CHECK_EQ(place_int(&c.place, "SELECT count(*) FROM postrider_dead_letter WHERE stream = 's7' AND seq > 0"), 1);
+    CHECK_EQ(place_int(&c.place, "SELECT count(DISTINCT id) FROM postrider_done"), 200);
     crew_fini(&c);
 }
 
@@ -101,10 +101,10 @@ TEST(two_that_kill_are_both_found) /* B42 */
     CHECK(begun(&c, "first") <= MAX_ATTEMPTS);
     CHECK(begun(&c, "second") <= MAX_ATTEMPTS);
     CHECK_EQ(place_int(&c.place,
-                       "SELECT count(*) FROM dead_letter WHERE type = 'crash' AND cause = 7 AND attempts = 6"),
+                       "SELECT count(*) FROM postrider_dead_letter WHERE type = 'crash' AND cause = 7 AND attempts = 6"),
              2);
-    CHECK_EQ(place_int(&c.place, "SELECT count(*) FROM dead_letter"), 2);
-    CHECK_EQ(place_int(&c.place, "SELECT count(DISTINCT id) FROM done"), 150);
+    CHECK_EQ(place_int(&c.place, "SELECT count(*) FROM postrider_dead_letter"), 2);
+    CHECK_EQ(place_int(&c.place, "SELECT count(DISTINCT id) FROM postrider_done"), 150);
     crew_fini(&c);
 }
 
@@ -119,11 +119,11 @@ TEST(endless_loop_ends_the_process_and_counts) /* B40, B41 */
     CHECK_EQ(supervise(&c), 2);
     CHECK_EQ(begun(&c, "guilty"), 2);
     CHECK_EQ(crew_lines(&c, "log", "handler_overran", "type=loop"), 2);
-    CHECK_EQ(place_int(&c.place, "SELECT count(*) FROM dead_letter WHERE type = 'loop' AND cause = 7 AND "
+    CHECK_EQ(place_int(&c.place, "SELECT count(*) FROM postrider_dead_letter WHERE type = 'loop' AND cause = 7 AND "
                                  "attempts = 3 AND failures = 0"
                                  " AND limit_reached = 2"),
              1);
-    CHECK_EQ(place_int(&c.place, "SELECT count(*) FROM dead_letter"), 1);
-    CHECK_EQ(place_int(&c.place, "SELECT count(DISTINCT id) FROM done"), 60);
+    CHECK_EQ(place_int(&c.place, "SELECT count(*) FROM postrider_dead_letter"), 1);
+    CHECK_EQ(place_int(&c.place, "SELECT count(DISTINCT id) FROM postrider_done"), 60);
     crew_fini(&c);
 }

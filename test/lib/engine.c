@@ -245,13 +245,13 @@ TEST(engine_buries_what_fails_too_often) /* B81 */
     struct pr_engine *engine = engine_make(&p, "endpoints: {e: {url: \"handler:*\", retry: [5ms, 5ms]}}\n");
     CHECK_EQ(pr_engine_handle(engine, "*", fail_always, &r), PR_OK);
     engine_begin(engine);
-    place_wait(&p, "SELECT count(*) FROM dead_letter", 1);
+    place_wait(&p, "SELECT count(*) FROM postrider_dead_letter", 1);
 
     CHECK_EQ(r.count, 3);
     CHECK_EQ(place_int(&p, "SELECT count(*) FROM outbox"), 0);
-    CHECK_EQ(place_int(&p, "SELECT failures FROM dead_letter"), 3);
-    CHECK_EQ(place_int(&p, "SELECT failure_reason FROM dead_letter"), PR_REASON_VALIDATION_FAILURE);
-    CHECK_EQ(place_int(&p, "SELECT count(*) FROM dead_letter WHERE error = 'never' AND CAST(payload AS TEXT) = '1'"), 1);
+    CHECK_EQ(place_int(&p, "SELECT failures FROM postrider_dead_letter"), 3);
+    CHECK_EQ(place_int(&p, "SELECT failure_reason FROM postrider_dead_letter"), PR_REASON_VALIDATION_FAILURE);
+    CHECK_EQ(place_int(&p, "SELECT count(*) FROM postrider_dead_letter WHERE error = 'never' AND CAST(payload AS TEXT) = '1'"), 1);
     pr_engine_free(engine);
     place_fini(&p);
 }
@@ -311,7 +311,7 @@ TEST(an_effect_for_a_box_that_is_not_there_is_its_handler_s_failure) /* B35 */
     struct pr_engine *engine = engine_make(&p, "endpoints: {e: {url: \"handler:cause\", retry: [1ms]}}\n");
     CHECK_EQ(pr_engine_handle(engine, "cause", send_astray, NULL), PR_OK);
     engine_begin(engine);
-    place_wait(&p, "SELECT count(*) FROM dead_letter WHERE code = 'box_unknown' AND error LIKE '%box nowhere%'", 1);
+    place_wait(&p, "SELECT count(*) FROM postrider_dead_letter WHERE code = 'box_unknown' AND error LIKE '%box nowhere%'", 1);
     place_wait(&p, "SELECT count(*) FROM outbox", 0);
     drain(engine);
     CHECK_EQ(place_int(&p, "SELECT count(*) FROM later"), 1);
@@ -355,8 +355,8 @@ TEST(stop_hands_back_what_has_not_started) /* B14, B44 */
     CHECK_EQ(r.asked_to_stop, r.count);
     CHECK_EQ(place_int(&p, "SELECT count(*) FROM outbox"), 30);
     CHECK_EQ(place_int(&p, "SELECT sum(attempts + failures) FROM outbox"), 0);
-    CHECK_EQ(place_int(&p, "SELECT count(*) FROM instance"), 0); /* it has left */
-    CHECK_EQ(place_int(&p, "SELECT count(*) FROM claim"), 0);
+    CHECK_EQ(place_int(&p, "SELECT count(*) FROM postrider_instance"), 0); /* it has left */
+    CHECK_EQ(place_int(&p, "SELECT count(*) FROM postrider_claim"), 0);
     CHECK_EQ(pr_engine_stop(engine, PR_SECONDS(10)), PR_OK); /* twice is fine */
     pr_engine_free(engine);
     place_fini(&p);
@@ -390,7 +390,7 @@ TEST(stop_ends_within_its_limit_whatever_handlers_do) /* B14, I16 */
     CHECK_EQ(pr_engine_stop(engine, PR_SECONDS(1)), PR_TIMEOUT);
     CHECK(test_now_us() - begun_us < WAIT_US); /* the handler would have had a minute */
     CHECK_EQ(place_int(&p, "SELECT attempts FROM outbox"), 1); /* it was started: it counts */
-    CHECK_EQ(place_int(&p, "SELECT count(*) FROM instance"), 0);
+    CHECK_EQ(place_int(&p, "SELECT count(*) FROM postrider_instance"), 0);
     r.block = 0; /* free waits for the handler */
     pr_engine_free(engine);
     CHECK_EQ(place_int(&p, "SELECT count(*) FROM outbox"), 1); /* its late success changed nothing */

@@ -105,12 +105,12 @@ TEST(a_rule_made_in_c_does_what_one_in_the_config_does) /* B62, B64 */
     add(engine, "orders", rule);
     begin(engine);
     CHECK_EQ(send_message(engine, "orders", "", PR_OK), PR_SENT_STORED);
-    place_wait(&p, "SELECT count(*) FROM dead_letter", 1);
+    place_wait(&p, "SELECT count(*) FROM postrider_dead_letter", 1);
     drain(engine);
     CHECK_EQ(orders.calls, 5);
     CHECK_EQ(alerts.calls, 1);
     CHECK(strstr(alerts.headers, "\"postrider-raised\":\"broker says no\"") != NULL);
-    CHECK_EQ(place_int(&p, "SELECT count(*) FROM dead_letter WHERE rule = 'broker says no' AND failures = 5"), 1);
+    CHECK_EQ(place_int(&p, "SELECT count(*) FROM postrider_dead_letter WHERE rule = 'broker says no' AND failures = 5"), 1);
     pr_engine_free(engine);
     place_fini(&p);
 }
@@ -240,7 +240,7 @@ TEST(a_called_function_decides_and_its_messages_are_stored) /* B65 */
     CHECK_EQ(pr_engine_call(engine, "f", decide, &judge), PR_EINVAL); /* twice */
     begin(engine);
     send_message(engine, "orders", "", PR_OK);
-    place_wait(&p, "SELECT coalesce(sum(discarded), 0) FROM endpoint WHERE name = 'orders'", 1);
+    place_wait(&p, "SELECT coalesce(sum(discarded), 0) FROM postrider_endpoint WHERE name = 'orders'", 1);
     drain(engine);
     CHECK_EQ(orders.calls, 3);
     CHECK_EQ(judge.calls, 3);
@@ -358,10 +358,10 @@ TEST(steps_go_on_where_they_were_when_what_failed_inline_was_stored) /* B62 */
         make(&p, ", mode: inline, rules: [{name: r, then: [{retry_now: 2}, {retry: [10ms, 10ms]}, dead_letter]}]", &orders, &alerts);
     begin(engine);
     CHECK_EQ(send_message(engine, "orders", "", PR_OK), PR_SENT_STORED); /* after three */
-    place_wait(&p, "SELECT count(*) FROM dead_letter WHERE failures = 5 AND attempts = 5 AND limit_reached = 5", 1);
+    place_wait(&p, "SELECT count(*) FROM postrider_dead_letter WHERE failures = 5 AND attempts = 5 AND limit_reached = 5", 1);
     drain(engine);
     CHECK_EQ(orders.calls, 5);
-    CHECK_EQ(place_int(&p, "SELECT json_array_length(story) FROM dead_letter"), 5);
+    CHECK_EQ(place_int(&p, "SELECT json_array_length(story) FROM postrider_dead_letter"), 5);
     pr_engine_free(engine);
     place_fini(&p);
 }
@@ -409,7 +409,7 @@ TEST(an_inline_endpoint_follows_its_rules) /* B62, B64, B66 */
     CHECK_OK(pr_engine_send(engine, NULL, &m, NULL, &sent, &error), &error);
     CHECK_EQ(sent, PR_SENT_DEAD);
     CHECK_EQ(orders.calls, 6);
-    CHECK_EQ(place_int(&p, "SELECT count(*) FROM dead_letter WHERE cause = 8 AND length(payload) = 200"), 1);
+    CHECK_EQ(place_int(&p, "SELECT count(*) FROM postrider_dead_letter WHERE cause = 8 AND length(payload) = 200"), 1);
 
     orders.reason = PR_REASON_UNAUTHORIZED;
     orders.fail = 1;
@@ -420,7 +420,7 @@ TEST(an_inline_endpoint_follows_its_rules) /* B62, B64, B66 */
     orders.reason = PR_REASON_RATE_LIMITED;
     orders.fail = 1;
     CHECK_EQ(send_message(engine, "orders", "", PR_OK), PR_SENT_STORED);
-    CHECK_EQ(place_int(&p, "SELECT count(*) FROM endpoint WHERE name = 'orders' AND paused_by = 'rule wait'"), 1);
+    CHECK_EQ(place_int(&p, "SELECT count(*) FROM postrider_endpoint WHERE name = 'orders' AND paused_by = 'rule wait'"), 1);
     pr_engine_free(engine);
     place_fini(&p);
 }
@@ -458,7 +458,7 @@ TEST(inline_sends_open_the_breaker_and_are_in_the_stored_totals) /* B73 */
     begin(engine);
     for (int i = 0; i < 10; i++)
         CHECK_EQ(send_message(engine, "orders", "", PR_OK), PR_SENT_DELIVERED);
-    place_wait(&p, "SELECT coalesce(max(sent), 0) FROM endpoint WHERE name = 'orders'", 10);
+    place_wait(&p, "SELECT coalesce(max(sent), 0) FROM postrider_endpoint WHERE name = 'orders'", 10);
 
     char              big[200] = "";
     struct pr_error   error;
@@ -476,8 +476,8 @@ TEST(inline_sends_open_the_breaker_and_are_in_the_stored_totals) /* B73 */
     CHECK(calls >= 10 + 3);
     CHECK_EQ(send_message(engine, "orders", "", PR_OK), PR_SENT_STORED);
     CHECK_EQ(orders.calls, calls);
-    place_wait(&p, "SELECT failed - discarded FROM endpoint WHERE name = 'orders'", calls - 10);
-    CHECK(place_int(&p, "SELECT discarded FROM endpoint WHERE name = 'orders'") > 0);
+    place_wait(&p, "SELECT failed - discarded FROM postrider_endpoint WHERE name = 'orders'", calls - 10);
+    CHECK(place_int(&p, "SELECT discarded FROM postrider_endpoint WHERE name = 'orders'") > 0);
     pr_engine_free(engine);
     place_fini(&p);
 }

@@ -142,8 +142,8 @@ TEST(wrong_boxes_are_refused)
 
     CHECK_EQ(pr_send_sqlite_box(db, "out box; DROP TABLE outbox", &m, NULL, &error), PR_EINVAL);
     CHECK_EQ(pr_send_sqlite_box(db, "nowhere", &m, NULL, &error), PR_ESCHEMA);
-    CHECK_EQ(pr_send_sqlite_box(db, "dead_letter", &m, NULL, &error), PR_ESCHEMA); /* a table, but no box */
-    CHECK_EQ(pr_send_sqlite_box(db, "messages", &m, NULL, &error), PR_ESCHEMA);
+    CHECK_EQ(pr_send_sqlite_box(db, "postrider_dead_letter", &m, NULL, &error), PR_ESCHEMA); /* a table, but no box */
+    CHECK_EQ(pr_send_sqlite_box(db, "postrider_messages", &m, NULL, &error), PR_ESCHEMA);
     CHECK_EQ(pr_send_sqlite(NULL, &m, NULL, &error), PR_EINVAL);
     CHECK_EQ(pr_send_sqlite(db, NULL, NULL, &error), PR_EINVAL);
     CHECK_EQ(pr_send_sqlite(db, NULL, NULL, NULL), PR_EINVAL); /* a caller who does not care */

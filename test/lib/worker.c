@@ -185,9 +185,9 @@ TEST(what_was_reached_stays_however_a_verdict_ends_it) /* B30, B37 */
     CHECK_EQ(place_int(&f.place, "SELECT status FROM outbox WHERE CAST(payload AS TEXT) = '1'"), 1 | 2);
     CHECK_EQ(place_int(&f.place, "SELECT status FROM outbox WHERE CAST(payload AS TEXT) = '2' AND failure_reason = 10 "
                                  "AND code = 'E1' AND error = 'no' AND failures = 1 AND attempts = 1"), 1 | 2 | 32768);
-    CHECK_EQ(place_int(&f.place, "SELECT status FROM dead_letter WHERE code = 'E1' AND failures = 1"), 1 | 2 | 32768);
+    CHECK_EQ(place_int(&f.place, "SELECT status FROM postrider_dead_letter WHERE code = 'E1' AND failures = 1"), 1 | 2 | 32768);
     CHECK_EQ(place_int(&f.place, "SELECT status FROM outbox WHERE CAST(payload AS TEXT) = '4'"), 1); /* D3: nothing changes */
-    CHECK_EQ(place_int(&f.place, "SELECT failed FROM endpoint"), 2);
+    CHECK_EQ(place_int(&f.place, "SELECT failed FROM postrider_endpoint"), 2);
     end(&f);
 }
 
@@ -231,7 +231,7 @@ TEST(every_kind_of_verdict_does_what_it_says) /* B44 */
         CHECK_EQ(f.answers[i], PR_OK);
     CHECK_EQ(place_int(&f.place, "SELECT count(*) FROM outbox"), 3);
     CHECK_EQ(place_int(&f.place, "SELECT count(*) FROM outbox WHERE CAST(payload AS TEXT) = '1' AND attempts = 1"), 1);
-    CHECK_EQ(place_int(&f.place, "SELECT count(*) FROM dead_letter WHERE failure_reason = 10 AND error = 'no'"), 1);
+    CHECK_EQ(place_int(&f.place, "SELECT count(*) FROM postrider_dead_letter WHERE failure_reason = 10 AND error = 'no'"), 1);
     CHECK_EQ(place_int(&f.place, "SELECT count(*) FROM outbox WHERE CAST(payload AS TEXT) = '4' "
                                  "AND due_at = 9223372036854775807"), 1);
     CHECK_EQ(place_int(&f.place, "SELECT count(*) FROM outbox WHERE CAST(payload AS TEXT) = '5' AND attempts = 0"), 1);
@@ -285,7 +285,7 @@ TEST(a_row_with_an_impossible_counter_ends_among_the_dead_letters) /* B9 */
     place_send(&f.place, NULL, "t", NULL, 1);
     claim(&f, 1);
     cycle(&f, NULL, 0);
-    CHECK_EQ(place_int(&f.place, "SELECT count(*) FROM dead_letter WHERE failure_reason = 5"), 2);
+    CHECK_EQ(place_int(&f.place, "SELECT count(*) FROM postrider_dead_letter WHERE failure_reason = 5"), 2);
     CHECK_EQ(place_int(&f.place, "SELECT count(*) FROM outbox"), 1);
     end(&f);
 }
@@ -298,8 +298,8 @@ TEST(close_hands_back_uncounted) /* B14, B44 */
     claim(&f, 4);
     pr_worker_close(f.worker);
     CHECK_EQ(place_int(&f.place, "SELECT count(*) FROM outbox WHERE attempts = 0"), 4);
-    CHECK_EQ(place_int(&f.place, "SELECT count(*) FROM claim"), 0);
-    CHECK_EQ(place_int(&f.place, "SELECT count(*) FROM instance"), 0);
+    CHECK_EQ(place_int(&f.place, "SELECT count(*) FROM postrider_claim"), 0);
+    CHECK_EQ(place_int(&f.place, "SELECT count(*) FROM postrider_instance"), 0);
     f.worker = NULL;
     end(&f);
 }
@@ -313,7 +313,7 @@ TEST(worker_claims_no_more_than_it_asks_for) /* B46: only what was handed out is
     for (size_t i = 0; i < 4; i++) {
         CHECK_OK(pr_worker_cycle(f.worker, NULL, 0, NULL, f.claimed, 2, &f.count, &error), &error);
         CHECK_EQ(f.count, 2);
-        CHECK_EQ(place_int(&f.place, "SELECT sum((SELECT count(*) FROM json_each(entries))) FROM claim"), 2 * (int)(i + 1));
+        CHECK_EQ(place_int(&f.place, "SELECT sum((SELECT count(*) FROM json_each(entries))) FROM postrider_claim"), 2 * (int)(i + 1));
     }
     end(&f);
 }
@@ -329,7 +329,7 @@ TEST(worker_that_lost_its_lease_is_told_and_begins_anew) /* B23 */
     place_send(&f.place, NULL, "t", NULL, 2);
     claim(&f, 2);
     struct pr_verdict late[2] = { complete(&f.claimed[0]), complete(&f.claimed[1]) };
-    place_do(&f.place, "DELETE FROM instance; DELETE FROM claim"); /* buried by somebody else */
+    place_do(&f.place, "DELETE FROM postrider_instance; DELETE FROM postrider_claim"); /* buried by somebody else */
     CHECK_EQ(pr_worker_cycle(f.worker, late, 1, f.answers, NULL, 0, NULL, &error), PR_ELEASE);
     CHECK_EQ(place_int(&f.place, "SELECT count(*) FROM outbox"), 2);
 

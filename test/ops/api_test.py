@@ -111,7 +111,7 @@ class Daemon:
         return done.stdout.decode()
 
     def sql(self, text):
-        """{HEX(x)}, {MICROSECONDS(x)}, {NEVER} and {ID x} stand for what the store calls them."""
+        """{HEX(x)}, {MICROSECONDS(x)}, {NEVER} and {ID x} stand for what the store calls them; postrider_ is a schema in PostgreSQL."""
         for pattern, sqlite, postgres in ((r"\{HEX\((\w+)\)\}", r"hex(\1)", r"upper(encode(\1, 'hex'))"),
                                           (r"\{MICROSECONDS\((\w+)\)\}", r"\1", r"(extract(epoch FROM \1) * 1000000)::bigint"),
                                           (r"\{NEVER\}", "9e18", "'infinity'"),
@@ -123,7 +123,7 @@ class Daemon:
                 db.commit()
                 return rows
         done = subprocess.run(["psql", "-X", "-q", "-A", "-t", "-F", "|", "-v", "ON_ERROR_STOP=1", "-h", FOLDER, "-U", "postgres", "-c",
-                               "SET search_path = %s" % self.schema, "-c", text, "postgres"], capture_output=True, text=True,
+                               "SET search_path = %s" % self.schema, "-c", text.replace("postrider_", ""), "postgres"], capture_output=True, text=True,
                               timeout=DEADLINE_SECONDS)
         assert done.returncode == 0, (text, done.stderr)
         return [tuple(int(x) if x.isdigit() else x for x in line.split("|")) for line in done.stdout.splitlines()]
@@ -275,7 +275,7 @@ def cloudevents_come_binary_structured_and_in_batches(d):
     status, text, _ = d.raw("POST", "/v1/messages", json.dumps(batch), kind)
     assert status == 202 and len({m["id"] for m in json.loads(text)["messages"]}) == 3, text
 
-    stored = "SELECT (SELECT count(*) FROM outbox) + (SELECT count(*) FROM done)"
+    stored = "SELECT (SELECT count(*) FROM outbox) + (SELECT count(*) FROM postrider_done)"
     before = d.sql(stored)
     for wrong in ("[]", "{}", json.dumps([dict(event, id="fresh"), dict(event, specversion="0.3")]), json.dumps([dict(event, id="q"), 5]),
                   json.dumps([{k: v for k, v in event.items() if k != "source"}])):
@@ -479,9 +479,9 @@ def people_change_messages(d):
     assert d.state(id) == "parked" and d.ok("GET", "/v1/messages/" + id)["deliveries"][0]["message"]["due_at"] is None
     entry = d.ok("GET", "/v1/audit?limit=1")["audit"][0]
     assert (entry["who"], entry["action"], entry["why"], entry["changed"]) == ("ann (http)", "park", "wait for Monday", 1)  # B202
-    attempts = d.sql("SELECT failed FROM endpoint_overview WHERE name = 'bad'")[0][0]
+    attempts = d.sql("SELECT failed FROM postrider_endpoint_overview WHERE name = 'bad'")[0][0]
     d.ok("POST", "/v1/messages/%s/retry" % id)
-    wait_for("tried again", lambda: d.sql("SELECT failed FROM endpoint_overview WHERE name = 'bad'")[0][0] > attempts)
+    wait_for("tried again", lambda: d.sql("SELECT failed FROM postrider_endpoint_overview WHERE name = 'bad'")[0][0] > attempts)
     wait_for("held again or retrying", lambda: d.state(held) in ("held", "retrying"))
     if d.state(held) == "held":
         assert d.ok("POST", "/v1/messages/%s/release" % held)["changed"] == 1
@@ -818,7 +818,7 @@ def a_slow_listener_is_dropped_and_holds_nobody_up(d):
             batch = [dict(event, id="%d-%d" % (i, k)) for k in range(1000)]
             status, text, _ = d.raw("POST", "/v1/messages", json.dumps(batch), {"Content-Type": "application/cloudevents-batch+json"})
             assert status == 202, text
-        wait_for("all are sent", lambda: d.sql("SELECT count(*) FROM done WHERE type = 'a.flood'")[0][0] == 6000)
+        wait_for("all are sent", lambda: d.sql("SELECT count(*) FROM postrider_done WHERE type = 'a.flood'")[0][0] == 6000)
         rest = b""
         while True:
             piece = s.recv(65536)
@@ -864,15 +864,15 @@ def metrics_agree_with_each_other_and_with_sql(d):  # B201, I17
     d.send(type="m", destination="bad", due_at="1h")
     wait_for("settled", lambda: d.sql("SELECT count(*) FROM outbox WHERE due_at IS NULL AND held_by IS NULL")[0][0] == 0)
     for text in ("ready", "in-flight", "delayed", "retrying", "held", "parked", "paused", "dead", "done"):
-        count = {"dead": "SELECT count(*) FROM dead_letter WHERE box = 'outbox'", "done": "SELECT count(*) FROM done WHERE box = 'outbox'"}.get(
-            text, "SELECT count(*) FROM messages WHERE box = 'outbox' AND state = '%s'" % text)
+        count = {"dead": "SELECT count(*) FROM postrider_dead_letter WHERE box = 'outbox'", "done": "SELECT count(*) FROM postrider_done WHERE box = 'outbox'"}.get(
+            text, "SELECT count(*) FROM postrider_messages WHERE box = 'outbox' AND state = '%s'" % text)
         wait_for(text, lambda: d.gauge("postrider_messages", box="outbox", state=text) == d.sql(count)[0][0])
-    for name, sent, failed in d.sql("SELECT name, sent, failed FROM endpoint_overview WHERE name <> ''"):
+    for name, sent, failed in d.sql("SELECT name, sent, failed FROM postrider_endpoint_overview WHERE name <> ''"):
         wait_for(name, lambda: (d.gauge("postrider_sends_total", endpoint=name, outcome="ok"),
                                 d.gauge("postrider_sends_total", endpoint=name, outcome="failed")) == (sent, failed))
         wait_for("durations", lambda: d.gauge("postrider_send_duration_seconds_count", endpoint=name) >= sent + failed)
         wait_for("reasons", lambda: (d.gauge("postrider_failures_total", endpoint=name, reason="transport_unavailable") or 0) == failed)
-    dead = d.sql("SELECT count(*) FROM dead_letter WHERE box = 'outbox' AND failure_reason = 1")[0][0]
+    dead = d.sql("SELECT count(*) FROM postrider_dead_letter WHERE box = 'outbox' AND failure_reason = 1")[0][0]
     wait_for("dead letters", lambda: (d.gauge("postrider_dead_letters", box="outbox", reason="transport_unavailable") or 0) == dead)
     once = d.sql("SELECT count(*) FROM outbox WHERE failures = 1")[0][0]
     assert once > 0
@@ -885,7 +885,7 @@ def metrics_agree_with_each_other_and_with_sql(d):  # B201, I17
     assert d.gauge("postrider_commit_to_send_seconds_count", box="outbox") > 0
     assert d.gauge("postrider_lanes_owned", box="outbox") == 64
     wait_for("ends", lambda: sum(d.gauge("postrider_messages_ended_total", box=b, end="sent") for b in ("outbox", "ledger")) ==
-             d.sql("SELECT sum(sent) FROM endpoint_overview")[0][0])
+             d.sql("SELECT sum(sent) FROM postrider_endpoint_overview")[0][0])
     text = d.metrics()
     check_format(text)
 
@@ -908,12 +908,12 @@ def health_is_about_the_store_and_warnings_have_advice(d):
     assert d.ok("GET", "/health")["status"] == "warn"
     assert any(c["name"] == "poison" and "park" in c["advice"] for c in d.ok("GET", "/v1/status")["checks"])
     wait_for("the gauge", lambda: d.gauge("postrider_poison_candidates", box="outbox") == 1)
-    version = int(d.sql("SELECT value FROM meta WHERE key = 'schema_version'")[0][0])
-    d.sql("UPDATE meta SET value = '%d' WHERE key = 'schema_version'" % (version + 1000))
+    version = int(d.sql("SELECT value FROM postrider_meta WHERE key = 'schema_version'")[0][0])
+    d.sql("UPDATE postrider_meta SET value = '%d' WHERE key = 'schema_version'" % (version + 1000))
     status, answer = d.ask("GET", "/health/ready")
     assert status == 503 and answer["status"] == "error" and answer["why"], answer
     assert d.ask("GET", "/health/live")[0] == 200
-    d.sql("UPDATE meta SET value = '%d' WHERE key = 'schema_version'" % version)
+    d.sql("UPDATE postrider_meta SET value = '%d' WHERE key = 'schema_version'" % version)
     assert d.ask("GET", "/health/ready")[0] == 200
 
 

@@ -82,10 +82,10 @@ class Daemon:
         return done.stdout.decode()
 
     def sql(self, text):
-        """Rows; from PostgreSQL all values are texts."""
+        """Rows; from PostgreSQL all values are texts, and postrider_ is the schema."""
         if STORE == "sqlite":
             return self.db.execute(text).fetchall()
-        done = subprocess.run(["psql", "-qAtX", "-F", "\t", "-v", "ON_ERROR_STOP=1", "-c", "SET search_path = postrider", "-c", text,
+        done = subprocess.run(["psql", "-qAtX", "-F", "\t", "-v", "ON_ERROR_STOP=1", "-c", "SET search_path = postrider", "-c", text.replace("postrider_", ""),
                                os.environ["POSTRIDER_TEST_PG"]], capture_output=True, timeout=DEADLINE_SECONDS)
         assert done.returncode == 0, (text, done.stderr)
         return [line.split("\t") for line in done.stdout.decode().splitlines()]
@@ -139,15 +139,15 @@ def expected(d):
     never = "'infinity'" if STORE == "postgres" else "9223372036854775807"
     found = {}
     for state in STATES:
-        table = {"dead": "dead_letter WHERE", "done": "done WHERE"}.get(state, "messages WHERE state = '%s' AND" % state)
+        table = {"dead": "postrider_dead_letter WHERE", "done": "postrider_done WHERE"}.get(state, "postrider_messages WHERE state = '%s' AND" % state)
         found["messages", ("box", "outbox"), ("state", state)] = d.number("SELECT count(*) FROM %s box = 'outbox'" % table)
     waiting = ("ready", "held", "paused")
     found["messages_waiting", ("box", "outbox")] = sum(found["messages", ("box", "outbox"), ("state", s)] for s in waiting)
     found["messages_scheduled", ("box", "outbox")] = sum(found["messages", ("box", "outbox"), ("state", s)] for s in ("delayed", "retrying"))
     found["messages_stored_total", ("box", "outbox")] = stored(d)
-    found["blocked_streams", ("box", "outbox")] = d.number("SELECT count(*) FROM blocked_streams WHERE box = 'outbox' AND held > 0")
+    found["blocked_streams", ("box", "outbox")] = d.number("SELECT count(*) FROM postrider_blocked_streams WHERE box = 'outbox' AND held > 0")
     found["dead_letters", ("box", "outbox"), ("reason", "transport_unavailable")] = d.number(
-        "SELECT count(*) FROM dead_letter WHERE box = 'outbox' AND failure_reason = 1")
+        "SELECT count(*) FROM postrider_dead_letter WHERE box = 'outbox' AND failure_reason = 1")
     for failures in (1, 2):
         found["messages_failed", ("box", "outbox"), ("failures", str(failures))] = d.number(
             "SELECT count(*) FROM outbox WHERE failures = %d" % failures)
@@ -156,7 +156,7 @@ def expected(d):
         found[name + "_retry_timestamp_seconds", ("box", "outbox")] = d.number(
             "SELECT %s FROM outbox WHERE attempts > 0 AND due_at < %s" % (seconds(which + "(due_at)"), never))
     for name in ("good", "bad", "dead", "paused"):
-        row = d.sql("SELECT sent, failed FROM endpoint_overview WHERE name = '%s'" % name)
+        row = d.sql("SELECT sent, failed FROM postrider_endpoint_overview WHERE name = '%s'" % name)
         for outcome, value in zip(("ok", "failed"), row[0] if row else (0, 0)):
             found["sends_total", ("endpoint", name), ("outcome", outcome)] = float(value)
         found["endpoint_state", ("endpoint", name), ("state", "paused")] = float(name == "paused")
@@ -182,7 +182,7 @@ def metrics_agree_with_sql(d):  # B201, I17
         d.send(type="l", destination="good", due_at="1h")
     for i in range(3):
         d.send(type="b", destination="bad", stream="s%d" % (i % 2))
-    wait_for("settled", lambda: d.number("SELECT count(*) FROM dead_letter") == 4 and
+    wait_for("settled", lambda: d.number("SELECT count(*) FROM postrider_dead_letter") == 4 and
              d.number("SELECT count(*) FROM outbox WHERE failures > 0") == 2 and
              d.number("SELECT count(*) FROM outbox WHERE held_by IS NOT NULL") == 1)
     d.sql("UPDATE outbox SET attempts = attempts + 4 WHERE type = 'l'")
@@ -233,11 +233,11 @@ def a_warning_is_raised_once(d):
     """Four died, and four were handed out too often: a message about each, for all looks and over a restart."""
     def raised():
         text = "convert_from(payload, 'UTF8')" if STORE == "postgres" else "CAST(payload AS TEXT)"
-        return [json.loads(r[0]) for r in d.sql("SELECT %s FROM done WHERE type = 'postrider.warning' ORDER BY row_id" % text)]
+        return [json.loads(r[0]) for r in d.sql("SELECT %s FROM postrider_done WHERE type = 'postrider.warning' ORDER BY row_id" % text)]
     wait_for("both", lambda: {(w["check"], w["about"]) for w in raised()} == {("dying", "store"), ("poison", "outbox")})
 
     def looks():
-        return d.sql("SELECT name, seen_at FROM raised_warning ORDER BY name")
+        return d.sql("SELECT name, seen_at FROM postrider_raised_warning ORDER BY name")
     for restart in (False, True):
         if restart:  # and from now on the looks are further apart than a warning may be away
             d.stop()
@@ -252,8 +252,8 @@ def a_warning_is_raised_once(d):
             wait_for("another look", lambda: all(now[1] > old[1] for now, old in zip(looks(), before)))
         assert len(raised()) == 2 and len(looks()) == 2, raised()
     assert all("postrider" in w["advice"] and w["at"] and w["instance"] for w in raised())
-    assert [r[0] for r in d.sql("SELECT headers FROM done WHERE type = 'postrider.warning'")] and \
-        all("postrider-raised" in str(r[0]) for r in d.sql("SELECT headers FROM done WHERE type = 'postrider.warning'"))
+    assert [r[0] for r in d.sql("SELECT headers FROM postrider_done WHERE type = 'postrider.warning'")] and \
+        all("postrider-raised" in str(r[0]) for r in d.sql("SELECT headers FROM postrider_done WHERE type = 'postrider.warning'"))
 
 
 def main():

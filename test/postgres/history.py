@@ -229,10 +229,10 @@ class World:
         store = sqlite3.connect(self.path + "/store.db")
         for table, columns, sql in (
                 ("outbox", "id BLOB", "SELECT id FROM {s}.outbox"),
-                ("dead_letter", "id BLOB, seq, stream, type, attempts, failures, cause, payload BLOB",
+                ("postrider_dead_letter", "id BLOB, seq, stream, type, attempts, failures, cause, payload BLOB",
                  "SELECT id, seq, stream, type, attempts, failures, cause, payload FROM {s}.dead_letter"),
-                ("done", "id BLOB, payload BLOB", "SELECT id, payload FROM {s}.done"),
-                ("endpoint", "sent", "SELECT sent FROM {s}.endpoint_overview"),
+                ("postrider_done", "id BLOB, payload BLOB", "SELECT id, payload FROM {s}.done"),
+                ("postrider_endpoint", "sent", "SELECT sent FROM {s}.endpoint_overview"),
                 ("app", "number INTEGER PRIMARY KEY, id, stream, digest, type", "SELECT number, id, stream, digest, type FROM {s}.app")):
             store.execute("CREATE TABLE %s (%s)" % (table, columns))
             rows = [[self.plain(column, value) for column, value in zip(columns.split(", "), row)] for row in self.query(sql)]

@@ -79,7 +79,7 @@ TEST(start_refuses_a_schema_of_the_future)
     struct place    p;
     struct pr_error error;
     place_init(&p);
-    place_do(&p, "UPDATE meta SET value = 9999 WHERE key = 'schema_version'");
+    place_do(&p, "UPDATE postrider_meta SET value = 9999 WHERE key = 'schema_version'");
     struct runtime *rt = make(&p, "", TO_NULL);
     CHECK_EQ(runtime_start(rt, &error), PR_ESCHEMA);
     runtime_free(rt);
@@ -100,7 +100,7 @@ TEST(runtime_works_all_boxes_and_counts)
     CHECK_EQ(counts.sent, 100);
     CHECK_EQ(place_int(&p, "SELECT count(*) FROM outbox"), 0);
     CHECK_EQ(runtime_stop(rt, PR_SECONDS(10)), PR_OK);
-    CHECK_EQ(place_int(&p, "SELECT count(*) FROM instance"), 0);
+    CHECK_EQ(place_int(&p, "SELECT count(*) FROM postrider_instance"), 0);
     runtime_free(rt);
     place_fini(&p);
 }
@@ -128,7 +128,7 @@ TEST(status_shows_endpoints_failures_and_deaths)
                                       "routes: [{to: e}]\n");
     CHECK_EQ(runtime_handle(rt, PR_STR("bad"), shaky, NULL), PR_OK);
     start(rt);
-    place_wait(&p, "SELECT count(*) FROM dead_letter", 1);
+    place_wait(&p, "SELECT count(*) FROM postrider_dead_letter", 1);
     drain(rt);
 
     arena_init(&arena, 4096);
@@ -193,7 +193,7 @@ TEST(store_that_is_not_ours_any_more_stops_the_runtime)
     start(rt);
     wait_ready(rt, true);
     CHECK_EQ(runtime_fault(rt, &error), PR_OK);
-    place_do(&p, "DROP VIEW IF EXISTS message; DROP TABLE inbox; DROP TABLE claim; DROP TABLE instance; "
+    place_do(&p, "DROP VIEW IF EXISTS message; DROP TABLE inbox; DROP TABLE postrider_claim; DROP TABLE postrider_instance; "
                  "INSERT INTO outbox (type) VALUES ('t')");
 
     struct pollfd fd = { .fd = runtime_fault_fd(rt), .events = POLLIN };
@@ -333,7 +333,7 @@ TEST(lost_lease_recalls_everything_and_joins_again) /* B23 */
     int64_t deadline_us = test_now_us() + WAIT_US;
     while (h.calls == 0 && test_now_us() < deadline_us)
         test_pause();
-    place_do(&p, "DELETE FROM instance; DELETE FROM claim"); /* buried by somebody else */
+    place_do(&p, "DELETE FROM postrider_instance; DELETE FROM postrider_claim"); /* buried by somebody else */
     place_wait(&p, "SELECT count(*) FROM outbox", 0);
     drain(rt);
     CHECK_EQ(h.stopped, 1); /* the one that was out was told, and its verdict changed nothing */
@@ -383,7 +383,7 @@ TEST(health_pages_tell_live_and_ready)
     CHECK_EQ(request(port, "HEAD /health/ready", reply, sizeof reply), 200);
     CHECK_EQ(request(port, "POST /health/ready", reply, sizeof reply), 405);
     CHECK_EQ(request(port, "GET /", reply, sizeof reply), 404);
-    place_do(&p, "UPDATE meta SET value = 9999 WHERE key = 'schema_version'");
+    place_do(&p, "UPDATE postrider_meta SET value = 9999 WHERE key = 'schema_version'");
     CHECK_EQ(request(port, "GET /health/ready", reply, sizeof reply), 503);
     CHECK(strstr(reply, "\"status\":\"error\"") != NULL);
     CHECK_EQ(request(port, "GET /health/live", reply, sizeof reply), 200);

@@ -119,12 +119,12 @@ static int everything_is_done(struct fixture *f)
     static const char *const parts[] = {
         "SELECT count(*) = 4 FROM outbox",
         "SELECT count(*) = 1 FROM outbox WHERE failures = 1 AND attempts = 1 AND due_at IS NOT NULL",
-        "SELECT count(*) = 1 FROM dead_letter",
-        "SELECT count(*) = 1 FROM claim",
+        "SELECT count(*) = 1 FROM postrider_dead_letter",
+        "SELECT count(*) = 1 FROM postrider_claim",
         "SELECT count(*) = 1 FROM ledger",
-        "SELECT count(*) = 1 FROM endpoint WHERE sent = 1 AND last_failed_at > 0",
-        "SELECT count(*) = 1 FROM breaker",
-        "SELECT cycle = 3 FROM instance",
+        "SELECT count(*) = 1 FROM postrider_endpoint WHERE sent = 1 AND last_failed_at > 0",
+        "SELECT count(*) = 1 FROM postrider_breaker",
+        "SELECT cycle = 3 FROM postrider_instance",
     };
     int64_t first = fixture_int(f, parts[0]);
     for (size_t i = 1; i < ARRAY_LENGTH(parts); i++)
@@ -201,7 +201,7 @@ TEST(a_fault_at_any_write_of_a_migration_leaves_all_of_it_or_none) /* I18 */
             CHECK_OK(fixture_migrate(f), &f->error);
         }
         CHECK_OK(store_check(&f->store, &f->error), &f->error);
-        CHECK_EQ(fixture_int(f, "SELECT count(*) FROM box"), 3);
+        CHECK_EQ(fixture_int(f, "SELECT count(*) FROM postrider_box"), 3);
         fixture_close(f);
     } while (hits > 0);
     CHECK(n > 3);

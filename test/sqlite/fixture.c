@@ -98,6 +98,15 @@ int64_t raw_int(sqlite3 *db, const char *sql)
     return value;
 }
 
+void raw_text(sqlite3 *db, const char *sql, char *ret, size_t size)
+{
+    sqlite3_stmt *statement = NULL;
+    if (sqlite3_prepare_v2(db, sql, -1, &statement, NULL) != SQLITE_OK || sqlite3_step(statement) != SQLITE_ROW)
+        check_fail(__FILE__, __LINE__, "%s: %s", sql, sqlite3_errmsg(db));
+    snprintf(ret, size, "%s", (const char *)sqlite3_column_text(statement, 0));
+    sqlite3_finalize(statement);
+}
+
 int64_t fixture_int(struct fixture *f, const char *sql)
 {
     sqlite3 *db = fixture_raw(f);

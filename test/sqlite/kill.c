@@ -66,14 +66,14 @@ static void check_whole(struct fixture *f)
     /* Sends come in threes; the three verdicts land together, and with them the receipt goes. */
     int64_t fresh = fixture_int(f, "SELECT count(*) FROM outbox WHERE due_at IS NULL");
     int64_t failed = fixture_int(f, "SELECT count(*) FROM outbox WHERE due_at IS NOT NULL");
-    int64_t dead = fixture_int(f, "SELECT count(*) FROM dead_letter");
+    int64_t dead = fixture_int(f, "SELECT count(*) FROM postrider_dead_letter");
     CHECK_EQ(fresh % 3, 0);
     CHECK_EQ(failed, dead);
     CHECK_EQ(fixture_int(
                  f, "SELECT count(*) FROM outbox WHERE due_at IS NOT NULL AND (attempts < 1 OR failures <> 1)"),
              0);
-    CHECK(fixture_int(f, "SELECT count(*) FROM instance") <= 1);
-    CHECK_EQ(fixture_int(f, "SELECT count(*) FROM claim WHERE instance NOT IN (SELECT id FROM instance)"), 0);
+    CHECK(fixture_int(f, "SELECT count(*) FROM postrider_instance") <= 1);
+    CHECK_EQ(fixture_int(f, "SELECT count(*) FROM postrider_claim WHERE instance NOT IN (SELECT id FROM postrider_instance)"), 0);
 }
 
 /* Statements of migrations are many and alike: every fifth of them. */
@@ -92,8 +92,8 @@ static void kill_at(const char *point)
         struct worker w;
         worker_open(&w, &f->store);
         CHECK_EQ(CYCLE(&w, .fresh_rows = 10)->lanes_owned, LANES_ALL); /* at once: the lock file is free */
-        CHECK_EQ(fixture_int(f, "SELECT count(*) FROM claim"), 0);
-        CHECK_EQ(fixture_int(f, "SELECT count(*) FROM instance"), 1);
+        CHECK_EQ(fixture_int(f, "SELECT count(*) FROM postrider_claim"), 0);
+        CHECK_EQ(fixture_int(f, "SELECT count(*) FROM postrider_instance"), 1);
         worker_close(&w);
         fixture_close(f);
         if (code == 0) {

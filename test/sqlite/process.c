@@ -105,8 +105,8 @@ TEST(who_stands_by_takes_over_at_once_when_the_owners_process_is_killed) /* B22,
     CHECK_EQ(CYCLE(&w, .fresh_rows = 10)->lanes_owned, LANES_ALL);
     CHECK_EQ(w.reply->row_count, 1);
     CHECK_EQ(w.reply->rows[0].m.attempts, 1); /* it was counted */
-    CHECK_EQ(fixture_int(f, "SELECT count(*) FROM claim"), 0);
-    CHECK_EQ(fixture_int(f, "SELECT count(*) FROM instance"), 1);
+    CHECK_EQ(fixture_int(f, "SELECT count(*) FROM postrider_claim"), 0);
+    CHECK_EQ(fixture_int(f, "SELECT count(*) FROM postrider_instance"), 1);
     child_wait(pid);
     close(fd);
     worker_close(&w);
@@ -133,7 +133,7 @@ TEST(a_sleeping_owner_is_taken_over_when_its_lease_ends_and_notices) /* B23 */
     while (CYCLE(&w, )->lanes_owned == 0 && real_us() - start < SOON_US)
         store_wait(&w.session, -1, PR_MILLISECONDS(20));
     CHECK_EQ(w.reply->lanes_owned, LANES_ALL);
-    CHECK_EQ(fixture_int(f, "SELECT locked FROM instance"), 0); /* the sleeper has the lock file */
+    CHECK_EQ(fixture_int(f, "SELECT locked FROM postrider_instance"), 0); /* the sleeper has the lock file */
     CHECK_EQ(fixture_int(f, "SELECT attempts FROM outbox"), 1);
 
     /* A third one that gets the lock file must not believe that the second is dead. */
@@ -144,7 +144,7 @@ TEST(a_sleeping_owner_is_taken_over_when_its_lease_ends_and_notices) /* B23 */
     CHECK_EQ(child_wait(pid), 0);
     CHECK_EQ(CYCLE(&third, )->lanes_owned, 0);
     CHECK_EQ(CYCLE(&w, .force_write = true)->lanes_owned, LANES_ALL);
-    CHECK_EQ(fixture_int(f, "SELECT locked FROM instance WHERE lanes > 0"), 1); /* now it has it */
+    CHECK_EQ(fixture_int(f, "SELECT locked FROM postrider_instance WHERE lanes > 0"), 1); /* now it has it */
     CHECK_EQ(CYCLE(&third, )->lanes_owned, 0);
     close(fd);
     worker_close(&third);
@@ -196,7 +196,7 @@ TEST(a_lease_from_before_the_machine_was_started_is_over)
     struct receipt_entry entry = { a.reply->rows[0].row, 1 };
     CYCLE(&a, .receipt = &entry, .receipt_count = 1);
     sqlite3 *db = fixture_raw(f);
-    raw_run(db, "UPDATE instance SET boot_id = 'another', locked = 0, lease_end = 9000000000000000000");
+    raw_run(db, "UPDATE postrider_instance SET boot_id = 'another', locked = 0, lease_end = 9000000000000000000");
     sqlite3_close(db);
     worker_open(&b, &f->store);
     CHECK_EQ(CYCLE(&b, )->lanes_owned, LANES_ALL);

@@ -79,7 +79,7 @@ TEST(each_sort_of_undecodable_row_is_read_as_such_listed_and_buried_with_its_byt
     arena_fini(&arena);
     /* Byte for byte, with the types that SQLite gave them. */
     CHECK_EQ(
-        raw_int(db, "SELECT count(*) FROM dead_letter d JOIN before b ON b.row_id = d.seq AND typeof(b.id) = "
+        raw_int(db, "SELECT count(*) FROM postrider_dead_letter d JOIN before b ON b.row_id = d.seq AND typeof(b.id) = "
                     "typeof(d.id)"
                     " AND b.id = d.id AND b.type = d.type AND b.headers IS d.headers AND b.payload IS d.payload"
                     " AND b.stream IS d.stream"),
@@ -269,7 +269,7 @@ TEST(what_came_back_is_counted_and_what_is_parked_is_found_without_reading_the_o
             CHECK_EQ(failing.failing[i].rows,
                      2500); /* with those that are parked, and those that were released */
 
-    raw_run(db, "INSERT INTO endpoint (name, paused_until) VALUES ('paused', 9223372036854775807)");
+    raw_run(db, "INSERT INTO postrider_endpoint (name, paused_until) VALUES ('paused', 9223372036854775807)");
     boxes = ask(f, &(struct query){ .kind = QUERY_BOXES }, &arena);
     CHECK_EQ(outbox_of(&boxes)->paused, 250);
     CHECK_EQ(outbox_of(&boxes)->retrying, 1250);
@@ -328,7 +328,7 @@ TEST(a_message_sent_through_the_callers_connection_shares_its_fate) /* B1, B2 */
     CHECK_EQ(answers[1], PR_DUPLICATE);
     CHECK_EQ(answers[2], PR_OK);
     /* The first one dies: its id is known all the same. */
-    raw_run(db, "INSERT INTO dead_letter (box, id, destination, seq, status, attempts, failures, "
+    raw_run(db, "INSERT INTO postrider_dead_letter (box, id, destination, seq, status, attempts, failures, "
                 "failure_reason, released,"
                 " endpoint, cause, limit_reached, rule, fingerprint, died_at) SELECT 'outbox', id, "
                 "destination, seq, 1, 0, 0, 0,"

@@ -8,68 +8,13 @@ TEST(migrating_twice_changes_nothing) /* I18 */
 {
     struct fixture *f = fixture_open("");
     fixture_send(f, "kept");
-    int64_t version = fixture_int(f, "SELECT value FROM meta WHERE key = 'schema_version'");
+    int64_t version = fixture_int(f, "SELECT value FROM postrider_meta WHERE key = 'schema_version'");
     int64_t tables = fixture_int(f, "SELECT count(*) FROM sqlite_master");
     CHECK_OK(fixture_migrate(f), &f->error);
-    CHECK_EQ(fixture_int(f, "SELECT value FROM meta WHERE key = 'schema_version'"), version);
+    CHECK_EQ(fixture_int(f, "SELECT value FROM postrider_meta WHERE key = 'schema_version'"), version);
     CHECK_EQ(fixture_int(f, "SELECT count(*) FROM sqlite_master"), tables);
     CHECK_EQ(fixture_int(f, "SELECT count(*) FROM outbox"), 1);
     CHECK_OK(store_check(&f->store, &f->error), &f->error);
-    fixture_close(f);
-}
-
-/* As it was before breakers were told. */
-static void make_old(sqlite3 *db)
-{
-    static const char *const steps[] = {
-        "DROP VIEW messages",
-        "DROP VIEW blocked_streams",
-        "DROP VIEW endpoint_overview",
-        "DROP VIEW open_breaker",
-        "DROP VIEW in_flight",
-        "DROP VIEW audit_log",
-        "DROP INDEX dead_letter_group",
-        "DROP INDEX dead_letter_endpoint",
-        "DROP INDEX dead_letter_stream",
-        "DROP INDEX dead_letter_died",
-        "DROP INDEX dead_letter_print",
-        "DROP INDEX outbox_back",
-        "DROP INDEX inbox_back",
-        "DROP INDEX ledger_back",
-        "DROP TABLE raised_warning",
-        "ALTER TABLE dead_letter DROP COLUMN edited_as",
-        "DROP TABLE breaker",
-        "ALTER TABLE instance DROP COLUMN lease_wall",
-        "ALTER TABLE endpoint DROP COLUMN last_failed_at",
-        "ALTER TABLE endpoint DROP COLUMN last_reason",
-        "ALTER TABLE endpoint DROP COLUMN last_code",
-        "ALTER TABLE endpoint DROP COLUMN last_error",
-        "INSERT INTO endpoint (name, sent) VALUES ('e', 7)",
-        /* two parts of a message, of which one has failed */
-        "INSERT INTO outbox (id, type, destination, split_seq, created_at, due_at, attempts, status)"
-        " VALUES (x'0190163d8694739baea5966c26f8ad91', 'part', 'a', 1, 1000, 1000, 0, 1),"
-        " (x'0190163d8694739baea5966c26f8ad91', 'part', 'b', 1, 1000, 1000, 1, 32769)",
-        "UPDATE meta SET value = 2 WHERE key = 'schema_version'",
-    };
-    for (size_t i = 0; i < ARRAY_LENGTH(steps); i++)
-        raw_run(db, steps[i]);
-}
-
-TEST(a_file_of_an_older_version_is_upgraded_and_keeps_what_it_has) /* I18 */
-{
-    struct fixture *f = fixture_open("");
-    fixture_send(f, "kept");
-    sqlite3 *db = fixture_raw(f);
-    make_old(db);
-    sqlite3_close(db);
-    CHECK_EQ(store_check(&f->store, &f->error), PR_ESCHEMA);
-    CHECK_OK(fixture_migrate(f), &f->error);
-    CHECK_OK(store_check(&f->store, &f->error), &f->error);
-    CHECK_EQ(fixture_int(f, "SELECT count(*) FROM outbox"), 3);
-    CHECK_EQ(fixture_int(f, "SELECT held_by = 'a/' AND due_at IS NULL FROM outbox WHERE destination = 'a'"), 1);
-    CHECK_EQ(fixture_int(f, "SELECT held_by IS NULL AND due_at = 1000 FROM outbox WHERE destination = 'b'"), 1);
-    CHECK_EQ(fixture_int(f, "SELECT sent FROM endpoint_overview WHERE name = 'e' AND state = 'ok'"), 7);
-    CHECK_EQ(fixture_int(f, "SELECT count(*) FROM messages WHERE endpoint_state IS NULL"), 3);
     fixture_close(f);
 }
 
@@ -96,7 +41,7 @@ TEST(two_that_migrate_at_once_both_succeed) /* I18 */
         CHECK_EQ(child_wait(children[i]), 0);
     fixture_open_store(f);
     CHECK_OK(store_check(&f->store, &f->error), &f->error);
-    CHECK_EQ(fixture_int(f, "SELECT count(*) FROM box"), 2);
+    CHECK_EQ(fixture_int(f, "SELECT count(*) FROM postrider_box"), 2);
     fixture_close(f);
 }
 
@@ -104,7 +49,7 @@ TEST(a_newer_schema_is_refused_with_what_to_do) /* I18 */
 {
     struct fixture *f = fixture_open("");
     sqlite3 *db = fixture_raw(f);
-    raw_run(db, "UPDATE meta SET value = 99 WHERE key = 'schema_version'");
+    raw_run(db, "UPDATE postrider_meta SET value = 99 WHERE key = 'schema_version'");
     sqlite3_close(db);
     CHECK_EQ(fixture_migrate(f), PR_ESCHEMA);
     CHECK(strstr(f->error.text, "version 99") != NULL);
@@ -148,12 +93,12 @@ TEST(the_name_of_a_table_that_is_there_cannot_be_a_box)
 {
     struct fixture *f = fixture_open("");
     static const char *const bad[] = {
-        "meta", "dead_letter", "a b", "x\"; DROP TABLE outbox; --", "", "Outbox"
+        "postrider_meta", "postrider_mine", "a b", "x\"; DROP TABLE outbox; --", "", "Outbox"
     };
     for (size_t i = 0; i < ARRAY_LENGTH(bad); i++)
         CHECK_EQ(store_migrate(&f->store, &bad[i], 1, &f->error), PR_EINVAL);
     CHECK_OK(store_check(&f->store, &f->error), &f->error);
-    CHECK_EQ(fixture_int(f, "SELECT count(*) FROM box"), 3);
+    CHECK_EQ(fixture_int(f, "SELECT count(*) FROM postrider_box"), 3);
     fixture_close(f);
 }
 
@@ -271,7 +216,7 @@ TEST(ids_that_are_stored_as_text_are_read_found_judged_and_known)
     CHECK_EQ(w.reply->answers[0], PR_OK);
     CHECK_EQ(w.reply->answers[1], PR_OK);
     CHECK_EQ(raw_int(db, "SELECT count(*) FROM outbox"), 0);
-    CHECK_EQ(raw_int(db, "SELECT count(*) FROM dead_letter WHERE id = '018F0000-0000-7000-8000-00000000000B'"),
+    CHECK_EQ(raw_int(db, "SELECT count(*) FROM postrider_dead_letter WHERE id = '018F0000-0000-7000-8000-00000000000B'"),
              1);
     sqlite3_close(db);
     worker_close(&w);
@@ -317,32 +262,32 @@ TEST(the_views_for_people_say_what_the_listings_say) /* B201 */
                                           "held",  "parked",    "paused" };
     for (size_t i = 0; i < ARRAY_LENGTH(states); i++) {
         char sql[128];
-        snprintf(sql, sizeof(sql), "SELECT count(*) FROM messages WHERE box = 'outbox' AND state = '%s'",
+        snprintf(sql, sizeof(sql), "SELECT count(*) FROM postrider_messages WHERE box = 'outbox' AND state = '%s'",
                  states[i]);
         if (raw_int(db, sql) != 1)
             check_fail(__FILE__, __LINE__, "the view messages has not one that is %s", states[i]);
     }
-    CHECK_EQ(raw_int(db, "SELECT count(*) FROM messages"), 8);
-    CHECK_EQ(raw_int(db, "SELECT count(*) FROM messages WHERE length(id) = 36"), 8);
+    CHECK_EQ(raw_int(db, "SELECT count(*) FROM postrider_messages"), 8);
+    CHECK_EQ(raw_int(db, "SELECT count(*) FROM postrider_messages WHERE length(id) = 36"), 8);
     CHECK_EQ(raw_int(db,
-                     "SELECT held FROM blocked_streams WHERE box = 'outbox' AND stream = 's' AND endpoint = 'x'"
-                     " AND head_state = 'failed' AND head = (SELECT id FROM messages WHERE type = 'head')"),
+                     "SELECT held FROM postrider_blocked_streams WHERE box = 'outbox' AND stream = 's' AND endpoint = 'x'"
+                     " AND head_state = 'failed' AND head = (SELECT id FROM postrider_messages WHERE type = 'head')"),
              1);
-    CHECK_EQ(raw_int(db, "SELECT count(*) FROM blocked_streams"), 1);
-    CHECK_EQ(raw_int(db, "SELECT count(*) FROM endpoint_overview WHERE name = 'e' AND state = 'paused' AND "
+    CHECK_EQ(raw_int(db, "SELECT count(*) FROM postrider_blocked_streams"), 1);
+    CHECK_EQ(raw_int(db, "SELECT count(*) FROM postrider_endpoint_overview WHERE name = 'e' AND state = 'paused' AND "
                          "paused_why = 'why'"),
              1);
     /* What is parked holds nobody up where something failed; nor does what nobody waits behind. */
     raw_run(db, "UPDATE outbox SET due_at = 9223372036854775807 WHERE type = 'head'");
-    CHECK_EQ(raw_int(db, "SELECT count(*) FROM blocked_streams WHERE head_state = 'parked' AND due_at IS NULL"),
+    CHECK_EQ(raw_int(db, "SELECT count(*) FROM postrider_blocked_streams WHERE head_state = 'parked' AND due_at IS NULL"),
              1);
     raw_run(
         db,
         "INSERT INTO outbox (type, stream, destination, status, attempts, due_at) VALUES"
         " ('second', 's', 'x', 32769, 1, 9000000000000000), ('alone', 't', 'x', 32769, 1, 9000000000000000)");
-    CHECK_EQ(raw_int(db, "SELECT count(*) FROM blocked_streams"), 1);
-    CHECK_EQ(raw_int(db, "SELECT count(*) FROM blocked_streams WHERE head_state = 'failed'"
-                         " AND head = (SELECT id FROM messages WHERE type = 'second')"),
+    CHECK_EQ(raw_int(db, "SELECT count(*) FROM postrider_blocked_streams"), 1);
+    CHECK_EQ(raw_int(db, "SELECT count(*) FROM postrider_blocked_streams WHERE head_state = 'failed'"
+                         " AND head = (SELECT id FROM postrider_messages WHERE type = 'second')"),
              1);
     sqlite3_close(db);
     worker_close(&w);
@@ -359,7 +304,7 @@ TEST(every_action_is_in_the_audit) /* B202 */
                                 .why = PR_STR("it's \"odd\"") };
     struct admin_reply reply;
     CHECK_OK(store_admin(&f->store, &park, &reply, &f->error), &f->error);
-    CHECK_EQ(fixture_int(f, "SELECT count(*) FROM audit WHERE who = 'ann' AND action = 'park' AND changed = 1"
+    CHECK_EQ(fixture_int(f, "SELECT count(*) FROM postrider_audit WHERE who = 'ann' AND action = 'park' AND changed = 1"
                             " AND why = 'it''s \"odd\"' AND json_valid(target)"),
              1);
     fixture_close(f);

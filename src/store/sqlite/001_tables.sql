@@ -1,18 +1,18 @@
 -- What all boxes of a store share.  Times are Unix microseconds unless a column says otherwise.
 
-CREATE TABLE meta (
+CREATE TABLE postrider_meta (
     key   TEXT PRIMARY KEY,
     value ANY
 ) WITHOUT ROWID;
-INSERT INTO meta VALUES ('schema_version', 0), ('epoch', 0);
+INSERT INTO postrider_meta VALUES ('schema_version', 0), ('epoch', 0);
 
-CREATE TABLE box (
+CREATE TABLE postrider_box (
     name TEXT PRIMARY KEY
 ) WITHOUT ROWID;
 
 -- Engines at work.  lease_end is by the machine's boot clock, so it holds within one boot_id.
 -- locked: the owner also holds the lock file, so a free lock file says that it is dead.
-CREATE TABLE instance (
+CREATE TABLE postrider_instance (
     id         BLOB PRIMARY KEY,
     box        TEXT NOT NULL,
     name       TEXT NOT NULL,
@@ -27,7 +27,7 @@ CREATE TABLE instance (
 ) WITHOUT ROWID;
 
 -- Receipts: what was started by a cycle, {"row": hand-out number, ...}.
-CREATE TABLE claim (
+CREATE TABLE postrider_claim (
     instance BLOB NOT NULL,
     cycle    INTEGER NOT NULL,
     box      TEXT NOT NULL,
@@ -36,7 +36,7 @@ CREATE TABLE claim (
     PRIMARY KEY (instance, cycle)
 ) WITHOUT ROWID;
 
-CREATE TABLE endpoint (
+CREATE TABLE postrider_endpoint (
     name         TEXT PRIMARY KEY,
     paused_until INTEGER NOT NULL DEFAULT 0,
     paused_by    TEXT,
@@ -49,7 +49,7 @@ CREATE TABLE endpoint (
 ) WITHOUT ROWID;
 
 -- Operators' notices to running instances.  box '': for all.  mono_at: boot clock.
-CREATE TABLE control (
+CREATE TABLE postrider_control (
     number   INTEGER PRIMARY KEY AUTOINCREMENT,
     mono_at  INTEGER NOT NULL,
     box      TEXT NOT NULL,
@@ -60,10 +60,10 @@ CREATE TABLE control (
     endpoint TEXT
 );
 -- Numbers begin at 2, so that 1 can be a cursor that has seen nothing.
-INSERT INTO control (mono_at, box, kind, row, seq) VALUES (0, '', 0, 0, 0);
-DELETE FROM control;
+INSERT INTO postrider_control (mono_at, box, kind, row, seq) VALUES (0, '', 0, 0, 0);
+DELETE FROM postrider_control;
 
-CREATE TABLE audit (
+CREATE TABLE postrider_audit (
     number  INTEGER PRIMARY KEY AUTOINCREMENT,
     at      INTEGER NOT NULL,
     who     TEXT NOT NULL,
@@ -75,7 +75,7 @@ CREATE TABLE audit (
     refused INTEGER NOT NULL
 );
 
-CREATE TABLE dead_letter (
+CREATE TABLE postrider_dead_letter (
     row_id         INTEGER PRIMARY KEY AUTOINCREMENT,
     box            TEXT NOT NULL,
     id, -- as it was, damaged or not
@@ -114,11 +114,11 @@ CREATE TABLE dead_letter (
     died_at        INTEGER NOT NULL,
     payload
 );
-CREATE INDEX dead_letter_id ON dead_letter (id, destination);
-CREATE INDEX dead_letter_box ON dead_letter (box);
+CREATE INDEX postrider_dead_letter_id ON postrider_dead_letter (id, destination);
+CREATE INDEX postrider_dead_letter_box ON postrider_dead_letter (box);
 
 -- Delivered messages of boxes that keep them.
-CREATE TABLE done (
+CREATE TABLE postrider_done (
     row_id         INTEGER PRIMARY KEY AUTOINCREMENT,
     box            TEXT NOT NULL,
     id,
@@ -153,6 +153,6 @@ CREATE TABLE done (
     keep_until     INTEGER NOT NULL,
     payload
 );
-CREATE INDEX done_id ON done (id, destination);
-CREATE INDEX done_box ON done (box);
-CREATE INDEX done_keep ON done (keep_until);
+CREATE INDEX postrider_done_id ON postrider_done (id, destination);
+CREATE INDEX postrider_done_box ON postrider_done (box);
+CREATE INDEX postrider_done_keep ON postrider_done (keep_until);

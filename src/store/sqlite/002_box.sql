@@ -47,11 +47,11 @@ CREATE TABLE "{box}" (
 );
 
 -- Senders of fresh rows pay for none of these.
-CREATE INDEX "{box}_due" ON "{box}" (due_at, seq) WHERE due_at IS NOT NULL AND held_by IS NULL;
-CREATE INDEX "{box}_held" ON "{box}" (held_by, seq) WHERE held_by IS NOT NULL;
+CREATE INDEX "postrider_{box}_due" ON "{box}" (due_at, seq) WHERE due_at IS NOT NULL AND held_by IS NULL;
+CREATE INDEX "postrider_{box}_held" ON "{box}" (held_by, seq) WHERE held_by IS NOT NULL;
 -- message_blocks_stream(), or parked.
-CREATE INDEX "{box}_heads" ON "{box}" (row_id)
+CREATE INDEX "postrider_{box}_heads" ON "{box}" (row_id)
     WHERE due_at IS NOT NULL AND (due_at = 9223372036854775807 OR (released = 0 AND
           ((status & 32768) <> 0 OR attempts > 0 OR due_at <= created_at)));
 
-INSERT INTO box (name) VALUES ('{box}');
+INSERT INTO postrider_box (name) VALUES ('{box}');

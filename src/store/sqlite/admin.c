@@ -119,7 +119,7 @@ static int head_seq_read(struct order *o, pr_slice box)
     o->head_seq = INT64_MAX; /* no failed head: only what is held */
     int rc =
         conn_int(o->conn,
-                 "SELECT seq FROM \"{box}\" INDEXED BY \"{box}_heads\" WHERE stream = ?1 AND " MESSAGE_IS_HEAD
+                 "SELECT seq FROM \"{box}\" INDEXED BY \"postrider_{box}_heads\" WHERE stream = ?1 AND " MESSAGE_IS_HEAD
                  " ORDER BY seq LIMIT 1",
                  box, VALUES(V_TEXT(f->stream)), &o->head_seq, o->reterr);
     return rc < 0 ? rc : PR_OK;
@@ -170,7 +170,7 @@ static int targets_refuse(struct order *o)
         }
         int rc = conn_int(
             o->conn,
-            "SELECT 1 FROM dead_letter d JOIN \"{box}\" b ON b.id = d.id AND b.destination = d.destination"
+            "SELECT 1 FROM postrider_dead_letter d JOIN \"{box}\" b ON b.id = d.id AND b.destination = d.destination"
             " WHERE d.row_id = ?1",
             t->box, VALUES(V_INT(t->row)), &there, o->reterr);
         if (rc < 0)
@@ -191,7 +191,7 @@ static int target_read(struct order *o, const struct target *t, struct pr_messag
     uint64_t row;
     const char *bad;
     int rc = conn_bind(o->conn,
-                       dead ? "SELECT " MESSAGE_COLUMNS ", NULL FROM dead_letter WHERE row_id = ?1"
+                       dead ? "SELECT " MESSAGE_COLUMNS ", NULL FROM postrider_dead_letter WHERE row_id = ?1"
                             : "SELECT " MESSAGE_COLUMNS ", NULL FROM \"{box}\" WHERE row_id = ?1",
                        t->box, VALUES(V_INT(t->row)), &statement, o->reterr);
     if (rc != PR_OK)
@@ -235,7 +235,7 @@ static int do_dead_add(struct order *o, const struct target *t, const struct pr_
     note_write(&note, o->admin);
     int rc = conn_do(
         o->conn,
-        "INSERT INTO dead_letter (box, destination, seq, due_at, status, attempts, failures, failure_reason,"
+        "INSERT INTO postrider_dead_letter (box, destination, seq, due_at, status, attempts, failures, failure_reason,"
         " code, error, failed_at, story, held_by, released, endpoint, cause, limit_reached, rule,"
         " fingerprint, note, died_at, " MESSAGE_MOVED ")"
         " SELECT '{box}', destination, seq, due_at, status | 32768, attempts, failures, failure_reason, code,"
@@ -260,11 +260,11 @@ static int do_dead_replay(struct order *o, const struct target *t, pr_slice stor
         "INSERT INTO \"{box}\" (destination, split_seq, due_at, status, failure_reason, code, error, failed_at,"
         " story, " MESSAGE_MOVED ")"
         " SELECT destination, seq, ?2, status | 32768, failure_reason, code, error, failed_at, "
-        "?3, " MESSAGE_MOVED " FROM dead_letter WHERE row_id = ?1",
+        "?3, " MESSAGE_MOVED " FROM postrider_dead_letter WHERE row_id = ?1",
         t->box, VALUES(V_INT(t->row), V_INT(max64(1, o->s.now_us)), V_TEXT(story)), NULL, o->reterr);
     *ret_row = (uint64_t)sqlite3_last_insert_rowid(o->conn->db);
     if (rc == PR_OK)
-        rc = conn_do(o->conn, "DELETE FROM dead_letter WHERE row_id = ?1", t->box, VALUES(V_INT(t->row)), NULL,
+        rc = conn_do(o->conn, "DELETE FROM postrider_dead_letter WHERE row_id = ?1", t->box, VALUES(V_INT(t->row)), NULL,
                      o->reterr);
     return rc;
 }
@@ -284,7 +284,7 @@ static int do_dead_edit(struct order *o, const struct target *t, const struct pr
         " SELECT seq, ?2, status | 32768, failure_reason, code, error, failed_at, ?3, ?4, ?5,"
         " CASE ?6 WHEN 1 THEN ?7 ELSE destination END, CASE ?8 WHEN 1 THEN ?9 ELSE headers END,"
         " CASE ?10 WHEN 1 THEN ?11 ELSE payload END, stream, type, source, subject, content_type, correlation_id,"
-        " traceparent, tracestate, event, created_at, expires_at FROM dead_letter WHERE row_id = ?1",
+        " traceparent, tracestate, event, created_at, expires_at FROM postrider_dead_letter WHERE row_id = ?1",
         t->box,
         VALUES(V_INT(t->row), V_INT(max64(1, o->s.now_us)), V_TEXT(story), V_ID(o->admin->made),
                V_TEXT(slice_from(id)), V_INT(e->destination != NULL),
@@ -294,7 +294,7 @@ static int do_dead_edit(struct order *o, const struct target *t, const struct pr
         NULL, o->reterr);
     *ret_row = (uint64_t)sqlite3_last_insert_rowid(o->conn->db);
     if (rc == PR_OK)
-        rc = conn_do(o->conn, "UPDATE dead_letter SET edited_as = ?2 WHERE row_id = ?1", NO_BOX,
+        rc = conn_do(o->conn, "UPDATE postrider_dead_letter SET edited_as = ?2 WHERE row_id = ?1", NO_BOX,
                      VALUES(V_INT(t->row), V_ID(o->admin->made)), NULL, o->reterr);
     o->reply.made = o->admin->made;
     return rc;
@@ -306,7 +306,7 @@ static int do_dead_note(struct order *o, const struct target *t, pr_slice story)
     buf_init(&note, NOTE_BYTES_MAX);
     note_write(&note, o->admin);
     int rc = conn_do(o->conn,
-                     "UPDATE dead_letter SET note = substr(CASE WHEN note <> '' THEN note || char(10) ELSE '' END || ?2, ?3),"
+                     "UPDATE postrider_dead_letter SET note = substr(CASE WHEN note <> '' THEN note || char(10) ELSE '' END || ?2, ?3),"
                      " story = ?4 WHERE row_id = ?1",
                      NO_BOX, VALUES(V_INT(t->row), V_TEXT(buf_slice(&note)), V_INT(-NOTE_KEPT_MAX), V_TEXT(story)), NULL,
                      o->reterr);
@@ -329,7 +329,7 @@ static int do_update(struct order *o, const struct target *t, pr_slice story)
                      o->reterr);
     if (rc == PR_OK && o->admin->kind == ADMIN_RETRY) /* its hand-outs of before count no more */
         rc = conn_do(o->conn,
-                     "UPDATE claim SET entries = json_remove(entries, '$.\"' || ?1 || '\"') WHERE box = '{box}'"
+                     "UPDATE postrider_claim SET entries = json_remove(entries, '$.\"' || ?1 || '\"') WHERE box = '{box}'"
                      " AND json_type(entries, '$.\"' || ?1 || '\"') IS NOT NULL",
                      t->box, VALUES(V_INT(t->row)), NULL, o->reterr);
     return rc;
@@ -351,7 +351,7 @@ static int target_do(struct order *o, const struct target *t, const struct pr_me
     case ADMIN_DEAD_REPLAY: return do_dead_replay(o, t, story, ret_row);
     case ADMIN_DEAD_DISCARD:
         *ret_row = 0;
-        return conn_do(o->conn, "DELETE FROM dead_letter WHERE row_id = ?1", t->box, VALUES(V_INT(t->row)),
+        return conn_do(o->conn, "DELETE FROM postrider_dead_letter WHERE row_id = ?1", t->box, VALUES(V_INT(t->row)),
                        NULL, o->reterr);
     case ADMIN_DEAD_EDIT: return do_dead_edit(o, t, m, story, ret_row);
     case ADMIN_DEAD_NOTE: return do_dead_note(o, t, story);
@@ -371,7 +371,7 @@ static int notice_write(struct order *o, pr_slice box, enum notice_kind kind, ui
                         pr_slice stream, pr_slice endpoint)
 {
     return conn_do(o->conn,
-                   "INSERT INTO control (mono_at, box, kind, row, seq, stream, endpoint) VALUES (?1, ?2, ?3, "
+                   "INSERT INTO postrider_control (mono_at, box, kind, row, seq, stream, endpoint) VALUES (?1, ?2, ?3, "
                    "?4, ?5, ?6, ?7)",
                    NO_BOX,
                    VALUES(V_INT(store_mono_us(o->store)), V_TEXT(box), V_INT(kind), V_INT(row), V_INT(seq),
@@ -385,7 +385,7 @@ static int audit_write(struct order *o)
     buf_init(&target, AUDIT_BYTES_MAX);
     audit_write_target(&target, o->admin);
     int rc = conn_do(o->conn,
-                     "INSERT INTO audit (at, who, action, target, why, matched, changed, refused)"
+                     "INSERT INTO postrider_audit (at, who, action, target, why, matched, changed, refused)"
                      " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
                      NO_BOX,
                      VALUES(V_INT(o->s.now_us), V_TEXT(o->admin->by), V_TEXT(slice_from(admin_name(o->admin->kind))),
@@ -425,7 +425,7 @@ static int newest_read(struct order *o)
     int64_t newest = 0;
     if (!order_action(o)->on_dead)
         return PR_OK;
-    int rc = conn_int(o->conn, "SELECT coalesce(max(row_id), 0) FROM dead_letter", NO_BOX, NULL, 0, &newest,
+    int rc = conn_int(o->conn, "SELECT coalesce(max(row_id), 0) FROM postrider_dead_letter", NO_BOX, NULL, 0, &newest,
                       o->reterr);
     o->reply.newest_row = (uint64_t)newest;
     return rc;
@@ -486,7 +486,7 @@ static int order_endpoint(struct order *o)
     int64_t now_us = o->s.now_us, current_us = 0;
     int64_t wanted_us = a->until_us != 0 ? a->until_us : PR_NEVER;
     bool pause = a->kind == ADMIN_PAUSE;
-    int rc = conn_int(o->conn, "SELECT paused_until FROM endpoint WHERE name = ?1", NO_BOX,
+    int rc = conn_int(o->conn, "SELECT paused_until FROM postrider_endpoint WHERE name = ?1", NO_BOX,
                       VALUES(V_TEXT(a->filter.endpoint)), &current_us, o->reterr);
     if (rc < 0)
         return rc;
@@ -498,7 +498,7 @@ static int order_endpoint(struct order *o)
         return PR_OK;
     if (o->reply.changed > 0) {
         rc = conn_do(o->conn,
-                     "INSERT INTO endpoint (name, paused_until, paused_by, paused_why) VALUES (?1, ?2, ?3, ?4)"
+                     "INSERT INTO postrider_endpoint (name, paused_until, paused_by, paused_why) VALUES (?1, ?2, ?3, ?4)"
                      " ON CONFLICT (name) DO UPDATE SET paused_until = ?2, paused_by = ?3, paused_why = ?4",
                      NO_BOX,
                      VALUES(V_TEXT(a->filter.endpoint), V_INT(pause ? wanted_us : 0),

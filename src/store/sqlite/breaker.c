@@ -13,7 +13,7 @@ static int breaker_open(struct cycle_run *run, const struct breaker_change *c)
 {
     int64_t until_us = c->for_us == PR_NEVER ? PR_NEVER : time_add(run->now_us, c->for_us);
     return conn_do(run->conn,
-                   "INSERT OR REPLACE INTO breaker"
+                   "INSERT OR REPLACE INTO postrider_breaker"
                    " (instance, endpoint, type, since, until, probes, failure_reason, code, error)"
                    " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
                    NO_BOX,
@@ -25,7 +25,7 @@ static int breaker_open(struct cycle_run *run, const struct breaker_change *c)
 
 static int breaker_close(struct cycle_run *run, const struct breaker_change *c)
 {
-    return conn_do(run->conn, "DELETE FROM breaker WHERE instance = ?1 AND endpoint = ?2 AND type = ?3", NO_BOX,
+    return conn_do(run->conn, "DELETE FROM postrider_breaker WHERE instance = ?1 AND endpoint = ?2 AND type = ?3", NO_BOX,
                    VALUES(V_ID(run->cycle->instance), V_TEXT(c->endpoint), V_TEXT(c->type)), NULL, run->reterr);
 }
 
@@ -41,7 +41,7 @@ int breakers_set(struct cycle_run *run)
 
 int breakers_forget(struct cycle_run *run, pr_id instance)
 {
-    return conn_do(run->conn, "DELETE FROM breaker WHERE instance = ?1", NO_BOX, VALUES(V_ID(instance)), NULL,
+    return conn_do(run->conn, "DELETE FROM postrider_breaker WHERE instance = ?1", NO_BOX, VALUES(V_ID(instance)), NULL,
                    run->reterr);
 }
 
@@ -49,7 +49,7 @@ int breakers_forget(struct cycle_run *run, pr_id instance)
 
 /* Who has no lanes sends nothing, and nobody waits for it. */
 #define ALIVE                                                                                                  \
-    " FROM breaker b JOIN instance i ON i.id = b.instance"                                                     \
+    " FROM postrider_breaker b JOIN postrider_instance i ON i.id = b.instance"                                                     \
     " WHERE i.lanes > 0 AND i.boot_id = ?1 AND i.lease_end > ?2"
 
 static int breaker_take(sqlite3_stmt *s, struct arena *arena, struct breaker_info *ret, struct pr_error *reterr)

@@ -104,7 +104,7 @@ static int count_fresh(const struct overview *o, struct box_counts *counts)
     int64_t after = 0, next = 0;
     size_t gaps = 0;
     int rc = conn_bind(o->conn,
-                       "SELECT row_id FROM \"{box}\" INDEXED BY \"{box}_back\" WHERE due_at IS NOT NULL OR"
+                       "SELECT row_id FROM \"{box}\" INDEXED BY \"postrider_{box}_back\" WHERE due_at IS NOT NULL OR"
                        " held_by IS NOT NULL ORDER BY row_id LIMIT ?1",
                        counts->name, VALUES(V_INT(PASSED_MAX + 1)), &back, o->reterr);
     for (size_t passed = 0; rc == PR_OK && next != INT64_MAX; passed++, after = next) {
@@ -128,7 +128,7 @@ static int count_fresh(const struct overview *o, struct box_counts *counts)
 /* Not a row is read: the index has it all. */
 #define COUNTED_DUE                                                                                            \
     "SELECT row_id, due_at, NULL, status, attempts, destination, created_at FROM \"{box}\""                    \
-    " INDEXED BY \"{box}_due\" WHERE held_by IS NULL AND "
+    " INDEXED BY \"postrider_{box}_due\" WHERE held_by IS NULL AND "
 
 static int count_sort(const struct overview *o, struct box_counts *counts, const char *sql,
                       const uint64_t *full)
@@ -174,11 +174,11 @@ static int count_box(const struct overview *o, struct box_counts *counts)
                        &counts->held);
     if (rc == PR_OK)
         rc = count_table(
-            o, "SELECT count(*) FROM (SELECT 1 FROM dead_letter WHERE box = ?1 AND ?3 IS NOT NULL LIMIT ?2)",
+            o, "SELECT count(*) FROM (SELECT 1 FROM postrider_dead_letter WHERE box = ?1 AND ?3 IS NOT NULL LIMIT ?2)",
             counts->name, &counts->dead);
     if (rc == PR_OK)
         rc = count_table(
-            o, "SELECT count(*) FROM (SELECT 1 FROM done WHERE box = ?1 AND keep_until > ?3 LIMIT ?2)",
+            o, "SELECT count(*) FROM (SELECT 1 FROM postrider_done WHERE box = ?1 AND keep_until > ?3 LIMIT ?2)",
             counts->name, &counts->done);
     counts->in_flight = flights_count(o->conn, o->s, counts->name, NULL);
     int64_t stored = 0;

@@ -19,7 +19,7 @@
 static int session_check_box(struct session *session, struct pr_error *reterr)
 {
     int64_t found;
-    int rc = conn_int(session->conn, "SELECT 1 FROM box WHERE name = ?1", session->box,
+    int rc = conn_int(session->conn, "SELECT 1 FROM postrider_box WHERE name = ?1", session->box,
                       VALUES(V_TEXT(session->box)), &found, reterr);
     if (rc == PR_UNKNOWN)
         return error_set(reterr, PR_ESCHEMA,

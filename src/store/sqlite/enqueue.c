@@ -21,7 +21,7 @@ static int keep_failure(struct conn *conn, pr_slice box, const struct pr_message
     if (rc != PR_OK || m->stream.size == 0 || m->due_us == 0)
         return rc;
     return conn_do(conn,
-                   "INSERT INTO control (mono_at, box, kind, row, seq, stream, endpoint) VALUES (?1, '{box}', ?2, ?3, ?3, ?4, ?5)",
+                   "INSERT INTO postrider_control (mono_at, box, kind, row, seq, stream, endpoint) VALUES (?1, '{box}', ?2, ?3, ?3, ?4, ?5)",
                    box,
                    VALUES(V_INT(mono_us), V_INT(m->due_us == PR_NEVER ? NOTICE_PARKED : NOTICE_FAILED), V_INT(row),
                           V_TEXT(m->stream), V_TEXT(m->destination)),

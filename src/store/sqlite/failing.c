@@ -13,7 +13,7 @@ static int failing_due(struct conn *conn, int64_t now_us, struct box_failing *f,
     sqlite3_stmt *statement;
     int rc = conn_bind(conn,
                        "SELECT min(due_at), max(due_at) FROM (SELECT due_at, status, attempts FROM \"{box}\" INDEXED BY"
-                       " \"{box}_due\" WHERE due_at IS NOT NULL AND held_by IS NULL AND due_at <= ?1 ORDER BY due_at"
+                       " \"postrider_{box}_due\" WHERE due_at IS NOT NULL AND held_by IS NULL AND due_at <= ?1 ORDER BY due_at"
                        " LIMIT ?2) WHERE (status & 32768) <> 0 OR attempts > 0",
                        f->name, VALUES(V_INT(now_us), V_INT(COUNT_EXACT_MAX)), &statement, reterr);
     if (rc != PR_OK)
@@ -33,7 +33,7 @@ static int failing_rows(struct conn *conn, const struct query *query, int64_t no
     sqlite3_stmt *statement;
     int rc = conn_bind(
         conn,
-        "SELECT attempts, failures, due_at FROM \"{box}\" INDEXED BY \"{box}_heads\" WHERE " MESSAGE_IS_BACK
+        "SELECT attempts, failures, due_at FROM \"{box}\" INDEXED BY \"postrider_{box}_heads\" WHERE " MESSAGE_IS_BACK
         " ORDER BY row_id LIMIT ?1",
         f->name, VALUES(V_INT(COUNT_EXACT_MAX + 1)), &statement, reterr);
     if (rc != PR_OK)
@@ -53,7 +53,7 @@ static int failing_dead(struct conn *conn, struct box_failing *f, struct pr_erro
     sqlite3_stmt *statement;
     int rc =
         conn_bind(conn,
-                  "SELECT failure_reason, cause, count(*) FROM (SELECT failure_reason, cause FROM dead_letter"
+                  "SELECT failure_reason, cause, count(*) FROM (SELECT failure_reason, cause FROM postrider_dead_letter"
                   " WHERE box = ?1 ORDER BY row_id DESC LIMIT ?2) GROUP BY failure_reason, cause",
                   NO_BOX, VALUES(V_TEXT(f->name), V_INT(COUNT_EXACT_MAX)), &statement, reterr);
     if (rc != PR_OK)

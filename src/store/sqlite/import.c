@@ -10,7 +10,7 @@ static int is_there(struct conn *conn, const struct listed *l, const struct id_f
     int64_t one;
     int rc = conn_int(
         conn,
-        "SELECT 1 FROM dead_letter INDEXED BY dead_letter_id WHERE id IN (?1, ?2, ?3) AND destination = ?4 AND box = '{box}'"
+        "SELECT 1 FROM postrider_dead_letter INDEXED BY postrider_dead_letter_id WHERE id IN (?1, ?2, ?3) AND destination = ?4 AND box = '{box}'"
         " UNION ALL SELECT 1 FROM \"{box}\" WHERE id IN (?1, ?2, ?3) AND destination = ?4 LIMIT 1",
         l->box, VALUES(V_ID(forms->id), V_ID_LOWER(*forms), V_ID_UPPER(*forms), V_TEXT(l->m.destination)), &one,
         reterr);
@@ -33,7 +33,7 @@ int import_letter(struct conn *conn, const struct listed *l, bool write, int *re
     if (there || !write)
         return PR_OK;
     return conn_do(conn,
-                   "INSERT INTO dead_letter (box, id, destination, seq, stream, type, source, subject, "
+                   "INSERT INTO postrider_dead_letter (box, id, destination, seq, stream, type, source, subject, "
                    "content_type, headers,"
                    " correlation_id, causation_id, traceparent, tracestate, event, created_at, due_at, "
                    "expires_at, status, attempts,"

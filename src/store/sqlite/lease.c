@@ -104,7 +104,7 @@ int lease_read(struct cycle_run *run, struct standing *ret)
 {
     sqlite3_stmt *statement;
     int rc =
-        conn_bind(run->conn, "SELECT epoch, cycle, lease_end, lanes FROM instance WHERE id = ?1 AND box = ?2",
+        conn_bind(run->conn, "SELECT epoch, cycle, lease_end, lanes FROM postrider_instance WHERE id = ?1 AND box = ?2",
                   run->session->box, VALUES(V_ID(run->cycle->instance), V_TEXT(run->session->box)), &statement,
                   run->reterr);
     if (rc != PR_OK)
@@ -136,7 +136,7 @@ static int owner_read(struct cycle_run *run, struct owner *ret)
     sqlite3_stmt *statement;
     int rc = conn_bind(
         run->conn,
-        "SELECT id, lease_end <= ?2 OR boot_id <> ?3, locked FROM instance WHERE box = ?1 AND lanes > 0",
+        "SELECT id, lease_end <= ?2 OR boot_id <> ?3, locked FROM postrider_instance WHERE box = ?1 AND lanes > 0",
         run->session->box, VALUES(V_TEXT(run->session->box), V_INT(run->mono_us), V_TEXT(boot_id(run))),
         &statement, run->reterr);
     if (rc != PR_OK)
@@ -175,18 +175,18 @@ int lease_can_take(struct cycle_run *run, bool *ret)
 static int bury(struct cycle_run *run, pr_id id)
 {
     int rc = conn_do(run->conn,
-                     "UPDATE \"{box}\" SET attempts = attempts + 1 WHERE row_id IN (SELECT b.row_id FROM claim c,"
+                     "UPDATE \"{box}\" SET attempts = attempts + 1 WHERE row_id IN (SELECT b.row_id FROM postrider_claim c,"
                      " json_each(c.entries) e, \"{box}\" b WHERE c.instance = ?1 AND b.row_id = CAST(e.key AS INTEGER)"
                      " AND b.attempts = e.value - 1)",
                      run->session->box, VALUES(V_ID(id)), NULL, run->reterr);
     FAILPOINT("store.bury.counted");
     if (rc == PR_OK)
-        rc = conn_do(run->conn, "DELETE FROM claim WHERE instance = ?1", run->session->box, VALUES(V_ID(id)),
+        rc = conn_do(run->conn, "DELETE FROM postrider_claim WHERE instance = ?1", run->session->box, VALUES(V_ID(id)),
                      NULL, run->reterr);
     if (rc == PR_OK)
         rc = breakers_forget(run, id);
     if (rc == PR_OK)
-        rc = conn_do(run->conn, "DELETE FROM instance WHERE id = ?1", run->session->box, VALUES(V_ID(id)), NULL,
+        rc = conn_do(run->conn, "DELETE FROM postrider_instance WHERE id = ?1", run->session->box, VALUES(V_ID(id)), NULL,
                      run->reterr);
     FAILPOINT("store.bury.done");
     return rc;
@@ -200,7 +200,7 @@ int lease_bury_dead(struct cycle_run *run)
         pr_id id;
         int rc = conn_bind(
             run->conn,
-            "SELECT id FROM instance WHERE box = ?1 AND id <> ?2 AND (lease_end <= ?3 OR boot_id <> ?4)",
+            "SELECT id FROM postrider_instance WHERE box = ?1 AND id <> ?2 AND (lease_end <= ?3 OR boot_id <> ?4)",
             run->session->box,
             VALUES(V_TEXT(run->session->box), V_ID(run->cycle->instance), V_INT(run->mono_us),
                    V_TEXT(boot_id(run))),
@@ -225,13 +225,13 @@ int lease_join(struct cycle_run *run, struct standing *ret)
 {
     const struct cycle *cycle = run->cycle;
     int64_t epoch;
-    int rc = conn_int(run->conn, "UPDATE meta SET value = value + 1 WHERE key = 'epoch' RETURNING value",
+    int rc = conn_int(run->conn, "UPDATE postrider_meta SET value = value + 1 WHERE key = 'epoch' RETURNING value",
                       run->session->box, NULL, 0, &epoch, run->reterr);
     if (rc == PR_UNKNOWN)
-        rc = error_set(run->reterr, PR_ESCHEMA, "the table meta has no epoch: run postrider init");
+        rc = error_set(run->reterr, PR_ESCHEMA, "the table postrider_meta has no epoch: run postrider init");
     if (rc == PR_OK)
         rc = conn_do(run->conn,
-                     "INSERT INTO instance (id, box, name, version, epoch, cycle, lanes, locked, lease_end, "
+                     "INSERT INTO postrider_instance (id, box, name, version, epoch, cycle, lanes, locked, lease_end, "
                      "boot_id, started_at, lease_wall)"
                      " VALUES (?1, ?2, ?3, ?4, ?5, 0, 0, 0, ?6, ?7, ?8, ?9)",
                      run->session->box,
@@ -267,7 +267,7 @@ int lease_renew(struct cycle_run *run)
     FAILPOINT("store.renew.before");
     int rc = conn_do(
         run->conn,
-        "UPDATE instance SET lease_end = ?2, cycle = max(cycle, ?3), lanes = ?4, locked = ?5, lease_wall = ?6"
+        "UPDATE postrider_instance SET lease_end = ?2, cycle = max(cycle, ?3), lanes = ?4, locked = ?5, lease_wall = ?6"
         " WHERE id = ?1",
         run->session->box,
         VALUES(V_ID(cycle->instance), V_INT(time_add(run->mono_us, cycle->lease_us)), V_INT(cycle->number),

@@ -55,7 +55,7 @@ static int flight_compare(const void *a, const void *b)
 
 /* Receipts are JSON objects: json_each() takes them apart. */
 #define FLIGHTS                                                                                                \
-    " FROM claim c JOIN instance i ON i.id = c.instance, json_each(c.entries) e"                               \
+    " FROM postrider_claim c JOIN postrider_instance i ON i.id = c.instance, json_each(c.entries) e"                               \
     " WHERE i.boot_id = ?1 AND i.lease_end > ?2"
 
 static int flights_read(struct sqlite_store *store, struct conn *conn, struct arena *arena,
@@ -98,12 +98,12 @@ int surroundings_read(struct sqlite_store *store, struct conn *conn, struct aren
     *ret = (struct surroundings){ .now_us = store_wall_us(store), .payload_max = store->payload_max };
     int rc = flights_read(store, conn, arena, ret, reterr);
     if (rc == PR_OK)
-        rc = names_read(conn, "SELECT count(*) FROM endpoint",
-                        "SELECT name FROM endpoint WHERE paused_until > ?1 ORDER BY name LIMIT ?2", ret->now_us,
+        rc = names_read(conn, "SELECT count(*) FROM postrider_endpoint",
+                        "SELECT name FROM postrider_endpoint WHERE paused_until > ?1 ORDER BY name LIMIT ?2", ret->now_us,
                         arena, &ret->paused, &ret->paused_count, reterr);
     if (rc == PR_OK)
-        rc = names_read(conn, "SELECT count(*) FROM box",
-                        "SELECT name FROM box WHERE ?1 IS NOT NULL ORDER BY name LIMIT ?2", ret->now_us, arena,
+        rc = names_read(conn, "SELECT count(*) FROM postrider_box",
+                        "SELECT name FROM postrider_box WHERE ?1 IS NOT NULL ORDER BY name LIMIT ?2", ret->now_us, arena,
                         &ret->boxes, &ret->box_count, reterr);
     return rc;
 }
@@ -167,7 +167,7 @@ static void filter_state(struct sql *sql, const struct filter *f, int64_t now_us
         break;
     case STATE_IN_FLIGHT:
         buf_add_cstr(&sql->text,
-                     " AND row_id IN (SELECT CAST(e.key AS INTEGER) FROM claim c, json_each(c.entries) e)");
+                     " AND row_id IN (SELECT CAST(e.key AS INTEGER) FROM postrider_claim c, json_each(c.entries) e)");
         break;
     default: break; /* found among all */
     }
@@ -254,7 +254,7 @@ static bool is_parked(const struct listing *l)
     return l->table == LISTING_BOX && l->id == NULL && l->filter->state == STATE_PARKED;
 }
 
-#define PARKED_ROWS " \"%.*s\" INDEXED BY \"%.*s_heads\" WHERE " MESSAGE_IS_BACK
+#define PARKED_ROWS " \"%.*s\" INDEXED BY \"postrider_%.*s_heads\" WHERE " MESSAGE_IS_BACK
 
 /* " FROM table index WHERE what the index says and row_id > after", in the order of rows. */
 static void sql_rows(struct sql *sql, const struct listing *l, uint64_t after)
@@ -272,25 +272,25 @@ static void sql_rows(struct sql *sql, const struct listing *l, uint64_t after)
         buf_addf(&sql->text, " FROM" PARKED_ROWS, SLICE_ARGS(l->box), SLICE_ARGS(l->box));
     else if (l->table == LISTING_BOX && is_never_fresh(f))
         buf_addf(&sql->text,
-                 " FROM \"%.*s\" INDEXED BY \"%.*s_back\" WHERE (due_at IS NOT NULL OR held_by IS NOT NULL)",
+                 " FROM \"%.*s\" INDEXED BY \"postrider_%.*s_back\" WHERE (due_at IS NOT NULL OR held_by IS NOT NULL)",
                  SLICE_ARGS(l->box), SLICE_ARGS(l->box));
     else if (l->table == LISTING_BOX)
         buf_addf(&sql->text, " FROM \"%.*s\" NOT INDEXED WHERE 1", SLICE_ARGS(l->box));
     else if (l->table == LISTING_DONE && l->box.size > 0) {
-        buf_add_cstr(&sql->text, " FROM done INDEXED BY done_box WHERE box = ?");
+        buf_add_cstr(&sql->text, " FROM postrider_done INDEXED BY postrider_done_box WHERE box = ?");
         sql_more(sql, V_TEXT(l->box));
     } else if (l->table == LISTING_DONE)
-        buf_add_cstr(&sql->text, " FROM done NOT INDEXED WHERE 1");
+        buf_add_cstr(&sql->text, " FROM postrider_done NOT INDEXED WHERE 1");
     else {
         size_t i = 0;
         while (i < ARRAY_LENGTH(keys) && keys[i].value.size == 0)
             i++;
         if (i < ARRAY_LENGTH(keys)) {
-            buf_addf(&sql->text, " FROM dead_letter INDEXED BY dead_letter_%s WHERE %s", keys[i].index,
+            buf_addf(&sql->text, " FROM postrider_dead_letter INDEXED BY postrider_dead_letter_%s WHERE %s", keys[i].index,
                      keys[i].condition);
             sql_more(sql, V_TEXT(keys[i].value));
         } else
-            buf_add_cstr(&sql->text, " FROM dead_letter NOT INDEXED WHERE 1");
+            buf_add_cstr(&sql->text, " FROM postrider_dead_letter NOT INDEXED WHERE 1");
     }
     sql_and(sql, "row_id > ?", V_INT(after));
     buf_add_cstr(&sql->text, " ORDER BY row_id");
@@ -306,7 +306,7 @@ static bool is_bounded(const struct listing *l)
  * look takes its rows in their order from the one that was found next: nothing sorts them. */
 static void sql_select(struct sql *sql, const struct listing *l, uint64_t after)
 {
-    const char *tables[] = { [LISTING_DEAD] = "dead_letter", [LISTING_DONE] = "done" };
+    const char *tables[] = { [LISTING_DEAD] = "postrider_dead_letter", [LISTING_DONE] = "postrider_done" };
     pr_slice table = l->table == LISTING_BOX ? l->box : slice_from(tables[l->table]);
     buf_addf(&sql->text, "SELECT " MESSAGE_COLUMNS ", %s, ", l->with_payload ? "payload" : "NULL");
     if (l->table == LISTING_DEAD)
@@ -414,7 +414,7 @@ static int first_since(struct conn *conn, const struct listing *l, uint64_t *aft
         return PR_OK;
     int rc = conn_int(
         conn,
-        "SELECT coalesce(min(row_id), 0) FROM dead_letter INDEXED BY dead_letter_died WHERE died_at >= ?1",
+        "SELECT coalesce(min(row_id), 0) FROM postrider_dead_letter INDEXED BY postrider_dead_letter_died WHERE died_at >= ?1",
         NO_BOX, VALUES(V_INT(l->filter->since_us)), &first, reterr);
     if (rc == PR_OK && first > 0 && (uint64_t)first - 1 > *after)
         *after = (uint64_t)first - 1;

@@ -17,13 +17,13 @@ const char MESSAGE_INSERT[] =
     "INSERT OR IGNORE INTO \"{box}\" (id, destination, type, stream, source, subject, content_type, headers,"
     " correlation_id, causation_id, traceparent, tracestate, event, created_at, due_at, expires_at, payload,"
     " split_seq) VALUES (iif(EXISTS"
-    "   (SELECT 1 FROM dead_letter WHERE id = ?1 AND destination = ?2 AND box = '{box}')"
+    "   (SELECT 1 FROM postrider_dead_letter WHERE id = ?1 AND destination = ?2 AND box = '{box}')"
     "   OR (EXISTS (SELECT 1 FROM \"{box}\" WHERE id < x'') AND"
     "       (EXISTS (SELECT 1 FROM \"{box}\" WHERE id = ?18 AND destination = ?2) OR"
     "        EXISTS (SELECT 1 FROM \"{box}\" WHERE id = ?19 AND destination = ?2)))"
-    "   OR (EXISTS (SELECT 1 FROM dead_letter WHERE id < x'') AND"
-    "       (EXISTS (SELECT 1 FROM dead_letter WHERE id = ?18 AND destination = ?2 AND box = '{box}') OR"
-    "        EXISTS (SELECT 1 FROM dead_letter WHERE id = ?19 AND destination = ?2 AND box = '{box}'))), NULL, "
+    "   OR (EXISTS (SELECT 1 FROM postrider_dead_letter WHERE id < x'') AND"
+    "       (EXISTS (SELECT 1 FROM postrider_dead_letter WHERE id = ?18 AND destination = ?2 AND box = '{box}') OR"
+    "        EXISTS (SELECT 1 FROM postrider_dead_letter WHERE id = ?19 AND destination = ?2 AND box = '{box}'))), NULL, "
     "?1),"
     " ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, NULL)";
 

@@ -2,7 +2,8 @@
  *
  * Files run in the order of their numbers and once each; those named *_box once for each box:
  * for the boxes that are there when the file is new, and for a new box all of them.  Views name
- * all boxes, so they are made anew each time. */
+ * all boxes, so they are made anew each time.  All names but the boxes' begin with postrider_: the
+ * file is the application's.  A store with the names of before gets these first (rename.c). */
 #include "store/sqlite/migrate.h"
 
 #include <stdio.h>
@@ -57,8 +58,7 @@ static void script_expand(struct buf *b, const char *sql, pr_slice box)
     }
 }
 
-/* Statement by statement, so that a test can end it between any two. */
-static int script_run(struct conn *conn, const char *sql, struct pr_error *reterr)
+int script_run(struct conn *conn, const char *sql, struct pr_error *reterr)
 {
     for (const char *rest = sql; *rest != '\0';) {
         sqlite3_stmt *statement = NULL;
@@ -104,7 +104,7 @@ static pr_slice names_get(const struct names *names, size_t i)
 static int boxes_read(struct conn *conn, struct names *ret, struct pr_error *reterr)
 {
     sqlite3_stmt *statement;
-    int rc = conn_bind(conn, "SELECT name FROM box ORDER BY name LIMIT ?1", NO_BOX, VALUES(V_INT(BOXES_MAX)),
+    int rc = conn_bind(conn, "SELECT name FROM postrider_box ORDER BY name LIMIT ?1", NO_BOX, VALUES(V_INT(BOXES_MAX)),
                        &statement, reterr);
     if (rc != PR_OK)
         return rc;
@@ -131,6 +131,9 @@ static int box_check_name(struct conn *conn, const struct names *names, pr_slice
             *ret_there = true;
     if (*ret_there)
         return PR_OK;
+    if (sqlite3_strnicmp(box.data, OUR_PREFIX, strlen(OUR_PREFIX)) == 0)
+        return error_set(reterr, PR_EINVAL, "\"%.*s\" cannot be the name of a box: " OUR_PREFIX " is before Postrider's own tables",
+                         SLICE_ARGS(box));
     if (names->count == BOXES_MAX)
         return error_set(reterr, PR_ETOOBIG, "there are %d boxes already, there cannot be more", BOXES_MAX);
     int64_t found;
@@ -168,30 +171,30 @@ static int box_make(struct conn *conn, struct names *names, pr_slice box, struct
 #define ID_TEXT ID_TEXT_OF("b.id")
 
 static const char VIEW_IN_FLIGHT[] =
-    "CREATE VIEW in_flight AS SELECT c.box, CAST(e.key AS INTEGER) AS row_id, e.value AS number,"
-    " i.name AS instance, c.at FROM claim c JOIN instance i ON i.id = c.instance, json_each(c.entries) e;";
+    "CREATE VIEW postrider_in_flight AS SELECT c.box, CAST(e.key AS INTEGER) AS row_id, e.value AS number,"
+    " i.name AS instance, c.at FROM postrider_claim c JOIN postrider_instance i ON i.id = c.instance, json_each(c.entries) e;";
 
 /* Breakers that are not closed, of instances that are alive and have lanes. */
 #define TIME_TEXT(column)                                                                                      \
     "CASE WHEN " column " < 9223372036854775807 THEN strftime('%Y-%m-%dT%H:%M:%fZ', " column                   \
     " / 1e6, 'unixepoch') END"
 static const char VIEW_OPEN[] =
-    "CREATE VIEW open_breaker AS SELECT b.endpoint, b.type, i.box, i.name AS instance,"
+    "CREATE VIEW postrider_open_breaker AS SELECT b.endpoint, b.type, i.box, i.name AS instance,"
     " CASE WHEN b.until > " NOW_US " THEN 'open' ELSE 'half-open' END AS state, " TIME_TEXT(
         "b.since") " AS since, " TIME_TEXT("b.until") " AS until, b.probes, b.failure_reason, b.code, b.error"
-                                                      " FROM breaker b JOIN instance i ON i.id = b.instance "
+                                                      " FROM postrider_breaker b JOIN postrider_instance i ON i.id = b.instance "
                                                       "WHERE i.lanes > 0 AND i.lease_wall > " NOW_US ";";
 
 /* As state_of_row(), with receipts and pauses laid over it.  What is ready or retrying can wait for an
  * endpoint that is open: then endpoint_state says so. */
 static const char VIEW_MESSAGES[] =
     "SELECT '{box}' AS box, b.row_id, b.seq, " ID_TEXT " AS id,"
-    " CASE WHEN (b.row_id, b.attempts + 1) IN (SELECT row_id, number FROM in_flight WHERE box = '{box}') THEN "
+    " CASE WHEN (b.row_id, b.attempts + 1) IN (SELECT row_id, number FROM postrider_in_flight WHERE box = '{box}') THEN "
     "'in-flight'"
     " WHEN b.due_at = 9223372036854775807 THEN 'parked'"
     " WHEN instr(b.held_by, '/') < length(b.held_by) THEN 'held'"
     " WHEN b.due_at > " NOW_US " AND (b.status & 32768) = 0 AND b.attempts = 0 THEN 'delayed'"
-    " WHEN b.destination IN (SELECT name FROM endpoint WHERE paused_until > " NOW_US ") THEN 'paused'"
+    " WHEN b.destination IN (SELECT name FROM postrider_endpoint WHERE paused_until > " NOW_US ") THEN 'paused'"
     " WHEN b.due_at > " NOW_US " THEN 'retrying'"
     " ELSE 'ready' END AS state,"
     " b.type, b.stream, b.destination, strftime('%Y-%m-%dT%H:%M:%fZ', b.created_at / 1e6, 'unixepoch') AS "
@@ -200,7 +203,7 @@ static const char VIEW_MESSAGES[] =
     "'unixepoch') END AS due_at,"
     " b.status, b.attempts, b.failures, b.failure_reason, b.code, b.error, b.held_by, length(b.payload) AS "
     "payload_bytes,"
-    " (SELECT max(o.state) FROM open_breaker o WHERE o.endpoint = b.destination AND o.box = '{box}'"
+    " (SELECT max(o.state) FROM postrider_open_breaker o WHERE o.endpoint = b.destination AND o.box = '{box}'"
     " AND o.type IN ('', b.type)) AS endpoint_state"
     " FROM \"{box}\" b";
 
@@ -225,27 +228,27 @@ static const char VIEW_BLOCKED[] =
     ID_TEXT_OF("id") " AS id, seq, failure_reason, error, due_at, held_by, (due_at = " NEVER ") << 62 | seq AS rank"
     " FROM \"{box}\" WHERE " MESSAGE_IS_HEAD " AND stream <> '') r"
     " ON r.stream = k.stream AND coalesce(r.endpoint, k.endpoint) = k.endpoint GROUP BY k.key) h"
-    " LEFT JOIN dead_letter d ON d.row_id = CASE WHEN h.id IS NULL OR h.due_at = " NEVER " THEN (SELECT"
-    " x.row_id FROM dead_letter x WHERE x.stream = h.stream AND x.box = '{box}' AND x.endpoint IN (h.endpoint, '')"
+    " LEFT JOIN postrider_dead_letter d ON d.row_id = CASE WHEN h.id IS NULL OR h.due_at = " NEVER " THEN (SELECT"
+    " x.row_id FROM postrider_dead_letter x WHERE x.stream = h.stream AND x.box = '{box}' AND x.endpoint IN (h.endpoint, '')"
     " AND x.seq < min(h.first, coalesce(h.seq, h.first)) AND x.edited_as IS NULL ORDER BY x.seq LIMIT 1) END"
     " WHERE d.row_id IS NOT NULL OR (h.id IS NOT NULL AND (h.held > 1 OR h.held_by IS NOT h.key))";
 
 static const char VIEW_ENDPOINTS[] =
-    "CREATE VIEW endpoint_overview AS SELECT name, CASE WHEN paused_until > " NOW_US " THEN 'paused'"
-    " ELSE coalesce((SELECT max(o.state) FROM open_breaker o WHERE o.endpoint = endpoint.name), 'ok') END AS "
+    "CREATE VIEW postrider_endpoint_overview AS SELECT name, CASE WHEN paused_until > " NOW_US " THEN 'paused'"
+    " ELSE coalesce((SELECT max(o.state) FROM postrider_open_breaker o WHERE o.endpoint = e.name), 'ok') END AS "
     "state,"
     " CASE WHEN paused_until > " NOW_US " AND paused_until < 9223372036854775807"
     " THEN strftime('%Y-%m-%dT%H:%M:%fZ', paused_until / 1e6, 'unixepoch') END AS paused_until,"
     " paused_by, paused_why, sent, failed, dead, discarded, expired,"
-    " (SELECT count(*) FROM dead_letter d WHERE d.endpoint = endpoint.name) AS dead_letters,"
+    " (SELECT count(*) FROM postrider_dead_letter d WHERE d.endpoint = e.name) AS dead_letters,"
     " CASE WHEN last_failed_at > 0 THEN strftime('%Y-%m-%dT%H:%M:%fZ', last_failed_at / 1e6, 'unixepoch') END"
     " AS last_failed_at, last_reason, last_code, last_error,"
-    " (SELECT min(o.since) FROM open_breaker o WHERE o.endpoint = endpoint.name) AS open_since,"
-    " (SELECT min(o.until) FROM open_breaker o WHERE o.endpoint = endpoint.name) AS next_probe FROM endpoint;";
+    " (SELECT min(o.since) FROM postrider_open_breaker o WHERE o.endpoint = e.name) AS open_since,"
+    " (SELECT min(o.until) FROM postrider_open_breaker o WHERE o.endpoint = e.name) AS next_probe FROM postrider_endpoint e;";
 
-static const char VIEW_AUDIT[] = "CREATE VIEW audit_log AS SELECT number, " TIME_TEXT(
+static const char VIEW_AUDIT[] = "CREATE VIEW postrider_audit_log AS SELECT number, " TIME_TEXT(
     "at") " AS at, who, action, target, why, matched, changed,"
-          " refused FROM audit;";
+          " refused FROM postrider_audit;";
 
 static void view_add(struct buf *b, const char *name, const char *select, const struct names *names)
 {
@@ -261,15 +264,15 @@ static int views_make(struct conn *conn, const struct names *names, struct pr_er
 {
     struct buf script;
     buf_init(&script, SCRIPT_MAX);
-    buf_add_cstr(&script, "DROP VIEW IF EXISTS messages; DROP VIEW IF EXISTS blocked_streams;"
-                          "DROP VIEW IF EXISTS endpoint_overview; DROP VIEW IF EXISTS in_flight;"
-                          "DROP VIEW IF EXISTS open_breaker; DROP VIEW IF EXISTS audit_log;");
+    buf_add_cstr(&script, "DROP VIEW IF EXISTS postrider_messages; DROP VIEW IF EXISTS postrider_blocked_streams;"
+                          "DROP VIEW IF EXISTS postrider_endpoint_overview; DROP VIEW IF EXISTS postrider_in_flight;"
+                          "DROP VIEW IF EXISTS postrider_open_breaker; DROP VIEW IF EXISTS postrider_audit_log;");
     buf_add_cstr(&script, VIEW_IN_FLIGHT);
     buf_add_cstr(&script, VIEW_OPEN);
     buf_add_cstr(&script, VIEW_ENDPOINTS);
     buf_add_cstr(&script, VIEW_AUDIT);
-    view_add(&script, "messages", VIEW_MESSAGES, names);
-    view_add(&script, "blocked_streams", VIEW_BLOCKED, names);
+    view_add(&script, "postrider_messages", VIEW_MESSAGES, names);
+    view_add(&script, "postrider_blocked_streams", VIEW_BLOCKED, names);
     int rc = buf_failed(&script);
     rc = rc == PR_OK ? script_run(conn, script.data, reterr) : error_set(reterr, rc, "no memory for the views");
     buf_fini(&script);
@@ -281,11 +284,13 @@ static int views_make(struct conn *conn, const struct names *names, struct pr_er
 int schema_version(struct conn *conn, int64_t *ret_version, struct pr_error *reterr)
 {
     int64_t there;
-    int rc = conn_int(conn, "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'meta'", NO_BOX, NULL,
+    int rc = conn_int(conn, "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'postrider_meta'", NO_BOX, NULL,
                       0, &there, reterr);
     if (rc == PR_OK)
-        rc = conn_int(conn, "SELECT value FROM meta WHERE key = 'schema_version'", NO_BOX, NULL, 0, ret_version,
+        rc = conn_int(conn, "SELECT value FROM postrider_meta WHERE key = 'schema_version'", NO_BOX, NULL, 0, ret_version,
                       reterr);
+    else if (rc == PR_UNKNOWN)
+        rc = rename_version(conn, ret_version, reterr);
     if (rc == PR_UNKNOWN) {
         *ret_version = 0;
         return PR_OK;
@@ -312,7 +317,7 @@ static int files_run(struct conn *conn, int64_t version, const struct names *nam
             rc = migration_run(conn, m, names_get(names, k), reterr);
     }
     if (rc == PR_OK && version < schema_wanted())
-        rc = conn_do(conn, "UPDATE meta SET value = ?1 WHERE key = 'schema_version'", NO_BOX,
+        rc = conn_do(conn, "UPDATE postrider_meta SET value = ?1 WHERE key = 'schema_version'", NO_BOX,
                      VALUES(V_INT(schema_wanted())), NULL, reterr);
     return rc;
 }
@@ -324,6 +329,8 @@ static int migrate_inside(struct conn *conn, const char *const *boxes, size_t bo
     int rc = schema_version(conn, &version, reterr);
     if (rc == PR_OK && version > schema_wanted())
         return schema_too_new(version, reterr);
+    if (rc == PR_OK && version > 0)
+        rc = rename_old(conn, reterr);
     names->count = 0;
     if (rc == PR_OK && version > 0)
         rc = boxes_read(conn, names, reterr);

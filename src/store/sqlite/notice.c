@@ -47,7 +47,7 @@ int endpoints_read(struct conn *conn, struct arena *arena, struct endpoint_state
     const pr_slice no_box = { NULL, 0 };
     int64_t room;
     sqlite3_stmt *statement;
-    int rc = conn_int(conn, "SELECT count(*) FROM endpoint", no_box, NULL, 0, &room, reterr);
+    int rc = conn_int(conn, "SELECT count(*) FROM postrider_endpoint", no_box, NULL, 0, &room, reterr);
     if (rc != PR_OK)
         return rc;
     struct endpoint_state *list = arena_alloc_array(arena, (size_t)room, sizeof(*list));
@@ -55,7 +55,7 @@ int endpoints_read(struct conn *conn, struct arena *arena, struct endpoint_state
         return error_set(reterr, PR_ENOMEM, "no memory for %lld endpoints", (long long)room);
     rc = conn_bind(conn,
                    "SELECT name, paused_until, paused_by, paused_why, sent, failed, dead, discarded, expired,"
-                   " last_failed_at, last_reason, last_code, last_error FROM endpoint ORDER BY name LIMIT ?1",
+                   " last_failed_at, last_reason, last_code, last_error FROM postrider_endpoint ORDER BY name LIMIT ?1",
                    no_box, VALUES(V_INT(room)), &statement, reterr);
     if (rc != PR_OK)
         return rc;
@@ -80,7 +80,7 @@ static int pause_set(struct cycle_run *run, const struct pause *p)
     const pr_slice no_box = { NULL, 0 };
     int64_t        until_us = p->for_us == PR_NEVER ? PR_NEVER : time_add(run->now_us, p->for_us);
     int64_t        current_us = 0;
-    int            rc = conn_int(run->conn, "SELECT paused_until FROM endpoint WHERE name = ?1", no_box,
+    int            rc = conn_int(run->conn, "SELECT paused_until FROM postrider_endpoint WHERE name = ?1", no_box,
                                  VALUES(V_TEXT(p->endpoint)), &current_us, run->reterr);
 
     if (rc < 0)
@@ -88,14 +88,14 @@ static int pause_set(struct cycle_run *run, const struct pause *p)
     if (until_us <= run->now_us || until_us <= current_us)
         return PR_UNKNOWN;
     rc = conn_do(run->conn,
-                 "INSERT INTO endpoint (name, paused_until, paused_by, paused_why) VALUES (?1, ?2, ?3, ?4)"
+                 "INSERT INTO postrider_endpoint (name, paused_until, paused_by, paused_why) VALUES (?1, ?2, ?3, ?4)"
                  " ON CONFLICT (name) DO UPDATE SET paused_until = ?2, paused_by = ?3, paused_why = ?4",
                  no_box, VALUES(V_TEXT(p->endpoint), V_INT(until_us), V_TEXT(p->by), V_TEXT(p->why)), NULL,
                  run->reterr);
     if (rc < 0)
         return rc;
     return conn_do(run->conn,
-                   "INSERT INTO control (mono_at, box, kind, row, seq, endpoint) VALUES (?1, '', ?2, 0, 0, ?3)", no_box,
+                   "INSERT INTO postrider_control (mono_at, box, kind, row, seq, endpoint) VALUES (?1, '', ?2, 0, 0, ?3)", no_box,
                    VALUES(V_INT(run->mono_us), V_INT(NOTICE_ENDPOINT), V_TEXT(p->endpoint)), NULL, run->reterr);
 }
 
@@ -128,7 +128,7 @@ static int notices_take(struct cycle_run *run, bool *ret_endpoints)
     struct cycle_reply *reply = &run->session->reply;
     sqlite3_stmt *statement;
     int rc = conn_bind(run->conn,
-                       "SELECT number, kind, row, seq, stream, endpoint FROM control WHERE number > ?1"
+                       "SELECT number, kind, row, seq, stream, endpoint FROM postrider_control WHERE number > ?1"
                        " AND box IN ('', '{box}') ORDER BY number LIMIT ?2",
                        run->session->box, VALUES(V_INT(run->cycle->notice_after), V_INT(NOTICES_PER_CYCLE)),
                        &statement, run->reterr);
@@ -153,7 +153,7 @@ static int notices_take(struct cycle_run *run, bool *ret_endpoints)
 
 static int notice_last(struct cycle_run *run, int64_t *ret)
 {
-    return conn_int(run->conn, "SELECT seq FROM sqlite_sequence WHERE name = 'control'", run->session->box, NULL, 0,
+    return conn_int(run->conn, "SELECT seq FROM sqlite_sequence WHERE name = 'postrider_control'", run->session->box, NULL, 0,
                     ret, run->reterr);
 }
 
@@ -165,8 +165,8 @@ static int notices_missed(struct cycle_run *run, bool *ret_missed)
     struct cycle_reply *reply = &run->session->reply;
     int64_t oldest = 1, last = 0;
     int rc = conn_int(run->conn,
-                      "SELECT coalesce((SELECT min(number) FROM control),"
-                      " (SELECT seq + 1 FROM sqlite_sequence WHERE name = 'control'), 1)",
+                      "SELECT coalesce((SELECT min(number) FROM postrider_control),"
+                      " (SELECT seq + 1 FROM sqlite_sequence WHERE name = 'postrider_control'), 1)",
                       run->session->box, NULL, 0, &oldest, run->reterr);
     if (rc >= 0)
         rc = notice_last(run, &last);
@@ -215,7 +215,7 @@ int notices_purge(struct cycle_run *run)
         return PR_OK;
     run->session->purge_next_us = time_add(run->mono_us, PURGE_EVERY_US);
     int rc = conn_do(run->conn,
-                     "DELETE FROM control WHERE number IN (SELECT number FROM control"
+                     "DELETE FROM postrider_control WHERE number IN (SELECT number FROM postrider_control"
                      " WHERE mono_at < ?1 OR mono_at > ?2 ORDER BY number LIMIT ?3)",
                      run->session->box,
                      VALUES(V_INT(time_sub(run->mono_us, NOTICE_AGE_US)),
@@ -223,7 +223,7 @@ int notices_purge(struct cycle_run *run)
                      NULL, run->reterr);
     if (rc == PR_OK)
         rc = conn_do(run->conn,
-                     "DELETE FROM done WHERE row_id IN (SELECT row_id FROM done WHERE keep_until <= ?1"
+                     "DELETE FROM postrider_done WHERE row_id IN (SELECT row_id FROM postrider_done WHERE keep_until <= ?1"
                      " ORDER BY keep_until LIMIT ?2)",
                      run->session->box, VALUES(V_INT(run->now_us), V_INT(PURGE_PIECE)), NULL, run->reterr);
     return rc;

@@ -28,7 +28,7 @@ static pr_slice keep(const struct overview *o, sqlite3_stmt *statement, int colu
 /* ---- Groups --------------------------------------------------------------------------------- */
 
 /* What the index has: it is not left. */
-#define IN_PRINT " FROM dead_letter INDEXED BY dead_letter_group WHERE fingerprint = ?1"
+#define IN_PRINT " FROM postrider_dead_letter INDEXED BY postrider_dead_letter_group WHERE fingerprint = ?1"
 #define IN_TIME IN_PRINT " AND died_at >= ?2 AND died_at < ?3 AND (?4 = '' OR box = ?4)"
 /* Of the latest so many: the index has reasons, but not in their order; it has no texts. */
 #define OF_REASON "(?5 = 0 OR cause = ?5 OR failure_reason = ?5)"
@@ -104,8 +104,8 @@ static int look_for_reason(const struct overview *o, int64_t *ret)
     int rc = PR_OK;
     if (o->query->filter.fingerprint.size == 0)
         rc = conn_int(o->conn,
-                      "WITH RECURSIVE k(print) AS (SELECT '' UNION ALL SELECT (SELECT fingerprint FROM dead_letter"
-                      " INDEXED BY dead_letter_group WHERE fingerprint > k.print ORDER BY fingerprint LIMIT 1)"
+                      "WITH RECURSIVE k(print) AS (SELECT '' UNION ALL SELECT (SELECT fingerprint FROM postrider_dead_letter"
+                      " INDEXED BY postrider_dead_letter_group WHERE fingerprint > k.print ORDER BY fingerprint LIMIT 1)"
                       " FROM k WHERE k.print IS NOT NULL LIMIT ?1) SELECT count(nullif(print, '')) FROM k",
                       NO_BOX, VALUES(V_INT(GROUPS_LOOKED_MAX + 1)), &groups, o->reterr);
     *ret = groups_look_of_reason(groups);
@@ -121,7 +121,7 @@ static int look_read(const struct overview *o, int64_t *ret)
         return look_for_reason(o, ret);
     if (f->error.size == 0)
         return PR_OK;
-    int rc = conn_int(o->conn, "SELECT count(*) FROM (SELECT 1 FROM dead_letter LIMIT ?1)", NO_BOX,
+    int rc = conn_int(o->conn, "SELECT count(*) FROM (SELECT 1 FROM postrider_dead_letter LIMIT ?1)", NO_BOX,
                       VALUES(V_INT(LOOK_MAX + 1)), ret, o->reterr);
     *ret = *ret > LOOK_MAX && f->fingerprint.size == 0 ? GROUP_LOOK_MAX : LOOK_MAX;
     return rc;
@@ -195,9 +195,9 @@ static int print_next(const struct overview *o, pr_slice after, bool inclusive, 
 {
     sqlite3_stmt *statement;
     int rc = conn_bind(o->conn,
-                       inclusive ? "SELECT fingerprint FROM dead_letter INDEXED BY dead_letter_group"
+                       inclusive ? "SELECT fingerprint FROM postrider_dead_letter INDEXED BY postrider_dead_letter_group"
                                    " WHERE fingerprint >= ?1 ORDER BY fingerprint LIMIT 1"
-                                 : "SELECT fingerprint FROM dead_letter INDEXED BY dead_letter_group"
+                                 : "SELECT fingerprint FROM postrider_dead_letter INDEXED BY postrider_dead_letter_group"
                                    " WHERE fingerprint > ?1 ORDER BY fingerprint LIMIT 1",
                        NO_BOX, VALUES(V_TEXT(after)), &statement, o->reterr);
     if (rc == PR_OK)
@@ -286,7 +286,7 @@ static int heads_read(const struct overview *o, struct stream_list *streams, pr_
     size_t rows = 0;
     int rc = conn_bind(
         o->conn,
-        "SELECT " MESSAGE_COLUMNS ", NULL FROM \"{box}\" INDEXED BY \"{box}_heads\" WHERE " MESSAGE_IS_HEAD
+        "SELECT " MESSAGE_COLUMNS ", NULL FROM \"{box}\" INDEXED BY \"postrider_{box}_heads\" WHERE " MESSAGE_IS_HEAD
         " AND stream <> '' AND (?1 = '' OR stream = ?1) ORDER BY row_id LIMIT ?2",
         box, VALUES(V_TEXT(o->query->filter.stream), V_INT(STREAMS_LOOKED_MAX + 1)), &statement, o->reterr);
     if (rc != PR_OK)
@@ -322,7 +322,7 @@ static int held_count(const struct overview *o, pr_slice box, pr_slice key, uint
 
 /* Columns from MESSAGE_COLUMN_COUNT on: the part's number, its cause, when it died, its endpoint. */
 static const char DEAD_HEADS[] =
-    "SELECT " MESSAGE_COLUMNS ", NULL, cause, died_at, endpoint FROM dead_letter WHERE stream = ?1 AND box = ?2"
+    "SELECT " MESSAGE_COLUMNS ", NULL, cause, died_at, endpoint FROM postrider_dead_letter WHERE stream = ?1 AND box = ?2"
     " AND endpoint IN (?3, '') AND seq < ?4 AND edited_as IS NULL ORDER BY seq";
 
 /* The first that they wait for, in the scratch arena.  Outcome PR_UNKNOWN: none; the head was delivered just now, and they go
@@ -506,7 +506,7 @@ int overview_audit(const struct overview *o)
     size_t limit = f->limit > 0 ? f->limit : 100;
     sqlite3_stmt *statement;
     int rc = conn_bind(o->conn,
-                       "SELECT number, at, who, action, target, why, matched, changed, refused FROM audit"
+                       "SELECT number, at, who, action, target, why, matched, changed, refused FROM postrider_audit"
                        " WHERE number < ?1 AND at >= ?2 AND at < ?3 ORDER BY number DESC LIMIT ?4",
                        NO_BOX,
                        VALUES(V_INT(f->after != 0 ? f->after : INT64_MAX), V_INT(f->since_us),

@@ -136,7 +136,7 @@ static int query_dead_count(struct question *q, const struct filter *filter)
     int64_t count = 0;
     if (filter_is_time(filter) && !q->replayable) { /* the watchdogs ask this, and the index says it */
         int rc = conn_int(q->conn,
-                          "SELECT count(*) FROM (SELECT 1 FROM dead_letter INDEXED BY dead_letter_died"
+                          "SELECT count(*) FROM (SELECT 1 FROM postrider_dead_letter INDEXED BY postrider_dead_letter_died"
                           " WHERE died_at >= ?1 AND died_at < ?2 LIMIT ?3)",
                           NO_BOX,
                           VALUES(V_INT(filter->since_us),
@@ -176,14 +176,14 @@ static int query_instances(struct question *q)
 {
     int64_t room;
     sqlite3_stmt *statement;
-    int rc = conn_int(q->conn, "SELECT count(*) FROM instance", NO_BOX, NULL, 0, &room, q->reterr);
+    int rc = conn_int(q->conn, "SELECT count(*) FROM postrider_instance", NO_BOX, NULL, 0, &room, q->reterr);
     if (rc != PR_OK)
         return rc;
     q->reply->instances = arena_alloc_array(q->arena, (size_t)room, sizeof(*q->reply->instances));
     if (q->reply->instances == NULL)
         return no_memory(q);
     rc = conn_bind(q->conn,
-                   "SELECT id, box, name, version, epoch, lanes, lease_end, boot_id, started_at FROM instance"
+                   "SELECT id, box, name, version, epoch, lanes, lease_end, boot_id, started_at FROM postrider_instance"
                    " ORDER BY box, epoch LIMIT ?1",
                    NO_BOX, VALUES(V_INT(room)), &statement, q->reterr);
     if (rc != PR_OK)

@@ -27,10 +27,10 @@ static const char SELECT_HELD[] =
     "SELECT " MESSAGE_COLUMNS ", payload FROM \"{box}\" WHERE held_by = ?1 AND (seq, row_id) > (?2, ?3)"
     " ORDER BY seq, row_id LIMIT ?4";
 static const char SELECT_HEADS[] =
-    "SELECT " MESSAGE_COLUMNS ", NULL FROM \"{box}\" INDEXED BY \"{box}_heads\" WHERE row_id > ?1"
+    "SELECT " MESSAGE_COLUMNS ", NULL FROM \"{box}\" INDEXED BY \"postrider_{box}_heads\" WHERE row_id > ?1"
     " AND " MESSAGE_IS_HEAD " ORDER BY row_id";
 static const char SELECT_DEAD_HEADS[] =
-    "SELECT " MESSAGE_COLUMNS ", NULL FROM dead_letter WHERE row_id > ?1 AND box = '{box}'"
+    "SELECT " MESSAGE_COLUMNS ", NULL FROM postrider_dead_letter WHERE row_id > ?1 AND box = '{box}'"
     " AND stream IS NOT NULL AND stream <> '' AND edited_as IS NULL ORDER BY row_id";
 
 /* ---- Rows into the reply ------------------------------------------------------------ */

@@ -82,7 +82,7 @@ static int row_delete(struct cycle_run *run, uint64_t row)
 static int keep_done(struct cycle_run *run, const struct verdict *v)
 {
     return conn_do(run->conn,
-                   "INSERT INTO done (box, destination, seq, due_at, status, attempts, failures, "
+                   "INSERT INTO postrider_done (box, destination, seq, due_at, status, attempts, failures, "
                    "failure_reason, code, error,"
                    " failed_at, story, held_by, released, endpoint, done_at, keep_until, " MESSAGE_MOVED ")"
                    " SELECT '{box}', destination, seq, due_at, status | ?2, max(attempts, ?3), failures, "
@@ -156,7 +156,7 @@ static int move_dead(struct cycle_run *run, const struct verdict *v)
     bool real = v->reason != PR_REASON_NONE; /* the latest real failure stays (D6) */
     int rc = conn_do(
         run->conn,
-        "INSERT INTO dead_letter (box, destination, seq, due_at, status, attempts, failures, failure_reason,"
+        "INSERT INTO postrider_dead_letter (box, destination, seq, due_at, status, attempts, failures, failure_reason,"
         " code, error, failed_at, story, held_by, released, endpoint, cause, limit_reached, rule,"
         " fingerprint, died_at, " MESSAGE_MOVED ")"
         " SELECT '{box}', destination, seq, due_at, status | ?2 | 32768, max(attempts, ?3), failures + ?4,"
@@ -197,7 +197,7 @@ static int split_insert(struct cycle_run *run, sqlite3_stmt *row, pr_slice desti
     pr_slice id = column_slice(row, id_column);
     bool text = sqlite3_column_type(row, id_column) == SQLITE_TEXT;
     int rc = conn_int(run->conn,
-                      "SELECT 1 FROM dead_letter INDEXED BY dead_letter_id WHERE id = ?1 AND destination = ?2"
+                      "SELECT 1 FROM postrider_dead_letter INDEXED BY postrider_dead_letter_id WHERE id = ?1 AND destination = ?2"
                       " AND box = '{box}'",
                       run->session->box, VALUES(text ? V_TEXT(id) : V_BLOB(id), V_TEXT(destination)), &dead,
                       run->reterr);
@@ -554,7 +554,7 @@ static int receipt_insert(struct cycle_run *run)
         error_set(run->reterr, rc, "a receipt of %zu entries is too large", c->receipt_count);
     else
         rc = conn_do(run->conn,
-                     "INSERT INTO claim (instance, cycle, box, at, entries) VALUES (?1, ?2, ?3, ?4, ?5)",
+                     "INSERT INTO postrider_claim (instance, cycle, box, at, entries) VALUES (?1, ?2, ?3, ?4, ?5)",
                      run->session->box,
                      VALUES(V_ID(c->instance), V_INT(c->number), V_TEXT(run->session->box), V_INT(run->now_us),
                             V_TEXT(buf_slice(&entries))),
@@ -568,7 +568,7 @@ int receipts_write(struct cycle_run *run)
     const struct cycle *c = run->cycle;
     int rc = PR_OK;
     for (size_t i = 0; i < c->closed_count && rc == PR_OK; i++)
-        rc = conn_do(run->conn, "DELETE FROM claim WHERE instance = ?1 AND cycle = ?2", run->session->box,
+        rc = conn_do(run->conn, "DELETE FROM postrider_claim WHERE instance = ?1 AND cycle = ?2", run->session->box,
                      VALUES(V_ID(c->instance), V_INT(c->closed[i])), NULL, run->reterr);
     if (rc == PR_OK && c->receipt_count > 0)
         rc = receipt_insert(run);
@@ -578,7 +578,7 @@ int receipts_write(struct cycle_run *run)
 static int failure_set(struct cycle_run *run, const struct tally *t)
 {
     return conn_do(run->conn,
-                   "UPDATE endpoint SET last_failed_at = ?2, last_reason = ?3, last_code = ?4, last_error = ?5"
+                   "UPDATE postrider_endpoint SET last_failed_at = ?2, last_reason = ?3, last_code = ?4, last_error = ?5"
                    " WHERE name = ?1",
                    run->session->box,
                    VALUES(V_TEXT(t->endpoint), V_INT(run->now_us), V_INT(t->reason), V_TEXT_OR_NULL(t->code),
@@ -593,7 +593,7 @@ int tallies_add(struct cycle_run *run)
         const struct tally *t = &run->cycle->tallies[i];
         rc = conn_do(
             run->conn,
-            "INSERT INTO endpoint (name, sent, failed, dead, discarded, expired) VALUES (?1, ?2, ?3, ?4, ?5, "
+            "INSERT INTO postrider_endpoint (name, sent, failed, dead, discarded, expired) VALUES (?1, ?2, ?3, ?4, ?5, "
             "?6)"
             " ON CONFLICT (name) DO UPDATE SET sent = sent + ?2, failed = failed + ?3, dead = dead + ?4,"
             " discarded = discarded + ?5, expired = expired + ?6",

@@ -1,0 +1,2 @@
+-- Every name but the boxes' begins with postrider_ from here on.  rename.c gives stores of before these names, ahead of
+-- any file that is new to them; so the files above speak of them, too.
