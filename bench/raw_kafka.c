@@ -3,7 +3,7 @@
 
 #include "base/error.h"
 #include "carrier.h"
-#include "transport/kafka_settings.h"
+#include "transport/broker/kafka_settings.h"
 
 #define TOPIC "sink"
 #define TIMEOUT_S 30

@@ -4,7 +4,7 @@
 #include "base/slice.h"
 #include "base/utf8.h"
 #include "core/reason.h"
-#include "transport/exec.h"
+#include "transport/exec/exec.h"
 
 #include "fuzz.h"
 

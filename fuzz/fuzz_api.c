@@ -2,9 +2,9 @@
 #include "ops/decode.h"
 
 #include "base/slice.h"
-#include "ops/guard.h"
-#include "ops/query.h"
-#include "ops/route.h"
+#include "ops/api/authz.h"
+#include "ops/api/query.h"
+#include "ops/api/route.h"
 
 #include "fuzz.h"
 
@@ -36,13 +36,13 @@ static void check_url(struct arena *arena, const char *method, pr_slice path, pr
 static void check_guard(const char *host, const char *authorization)
 {
     static const char *const hosts[] = { "relay.example" };
-    const struct guard closed = { "operator-token-0123", "viewer-token-01234", hosts, 1, false };
-    const struct guard open = { "", "", hosts, 1, false };
-    (void)guard_host_is_known(&closed, host);
-    enum role role = guard_role(&closed, authorization);
+    const struct authz closed = { "operator-token-0123", "viewer-token-01234", hosts, 1, false };
+    const struct authz open = { "", "", hosts, 1, false };
+    (void)authz_host_is_known(&closed, host);
+    enum role role = authz_role(&closed, authorization);
     FUZZ_CHECK(role != ROLE_OPERATOR || strstr(authorization, "operator-token-0123") != NULL);
     FUZZ_CHECK(role != ROLE_VIEWER || strstr(authorization, "viewer-token-01234") != NULL);
-    FUZZ_CHECK(guard_role(&open, authorization) == ROLE_OPERATOR);
+    FUZZ_CHECK(authz_role(&open, authorization) == ROLE_OPERATOR);
 }
 
 static void check_body(struct arena *arena, pr_slice content_type, pr_slice header, pr_slice body)

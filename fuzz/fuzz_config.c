@@ -1,6 +1,6 @@
 /* A configuration file that anybody may have written: refused with a place, or shown again. */
 #include "base/buf.h"
-#include "runtime/config.h"
+#include "runtime/config/config.h"
 
 #include "fuzz.h"
 

@@ -12,7 +12,7 @@
 #include "base/slice.h"
 #include "base/util.h"
 #include "core/id.h"
-#include "store/memory.h"
+#include "store/memory/memory.h"
 #include "store/sqlite/message.h"
 #include "store/sqlite/sqlite.h"
 

@@ -11,9 +11,9 @@
 #include "base/error.h"
 #include "base/units.h"
 #include "base/util.h"
-#include "cli/output.h"
+#include "cli/output/output.h"
 #include "core/fingerprint.h"
-#include "runtime/config_suggest.h"
+#include "runtime/config/config_suggest.h"
 
 void cli_say(const char *format, ...)
 {

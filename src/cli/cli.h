@@ -13,7 +13,7 @@
 #include "base/slice.h"
 #include "cli/flag.h"
 #include "ops/endpoint.h"
-#include "runtime/config.h"
+#include "runtime/config/config.h"
 #include "store/store.h"
 
 enum exit_code {

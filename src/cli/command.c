@@ -3,8 +3,8 @@
 
 #include "base/util.h"
 #include "cli/cli.h"
-#include "cli/top.h"
-#include "runtime/config_suggest.h"
+#include "cli/top/top.h"
+#include "runtime/config/config_suggest.h"
 
 #define FLAGS_SEND                                                                                             \
     (FLAG_BIT(TYPE) | FLAG_BIT(STREAM) | FLAG_BIT(TO) | FLAG_BIT(DATA) | FLAG_BIT(FILE) | FLAG_BIT(DUE) |      \

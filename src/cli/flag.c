@@ -4,7 +4,7 @@
 
 #include "base/slice.h"
 #include "cli/cli.h"
-#include "runtime/config_suggest.h"
+#include "runtime/config/config_suggest.h"
 
 const struct flag_info flag_infos[FLAG_TOTAL] = {
 #define X(name, word, letter, value, doc) { word, letter, value, doc },

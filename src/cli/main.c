@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
-#include "cli/output.h"
+#include "cli/output/output.h"
 
 #define CLI_ARENA_BLOCK 65536
 

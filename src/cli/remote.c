@@ -10,7 +10,7 @@
 #include "base/slice.h"
 #include "base/time.h"
 #include "base/utf8.h"
-#include "runtime/address.h"
+#include "runtime/config/address.h"
 
 #include <curl/curl.h>
 #include <jansson.h>

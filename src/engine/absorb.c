@@ -199,7 +199,7 @@ void engine_forget(struct engine *e)
     window_drop_lanes(e, LANES_ALL, true);
     receipt_free_all(e);
     behind_forget(e);
-    barred_forget(e);
+    held_types_forget(e);
     orphans_forget(e);
     pauses_drop(e);
     reports_anew(e);

@@ -56,7 +56,7 @@ static bool must_hold(const struct engine *e, const struct stream *s, const stru
         return true;
     if (row->from == ROW_DUE)
         return s->held && s->held_from <= row->m.seq;
-    return s->held || stream_is_barred_at(s, row->m.seq);
+    return s->held || stream_has_held_type_at(s, row->m.seq);
 }
 
 /* A part of a split takes its place in its stream at once, so that later messages stay behind it.  NULL: it
@@ -82,14 +82,14 @@ static struct item *admit_part(struct engine *e, const struct row *row, struct e
         e->counts.held++;
         return NULL;
     }
-    bool barred = !endpoint_is_behind(ep) && barred_takes_part(e, ep, row);
-    if (!barred && (s != NULL || !stream_is_ordered(ep, row->m.stream)) && !endpoint_is_behind(ep) &&
+    bool holds_type = !endpoint_is_behind(ep) && held_types_takes_part(e, ep, row);
+    if (!holds_type && (s != NULL || !stream_is_ordered(ep, row->m.stream)) && !endpoint_is_behind(ep) &&
         endpoint_room(e, ep, now_us) > 0)
         part = item_new(e, &r, ep);
     if (part != NULL) {
         part->stream = s;
         item_wait(e, part, true);
-    } else if (!barred) {
+    } else if (!holds_type) {
         parts_wait(e, ep, row->m.seq);
     }
     if (s != NULL)
@@ -185,7 +185,7 @@ static enum admitted admit_one(struct engine *e, const struct row *row, struct e
             return result;
         }
     }
-    if (endpoint_room(e, ep, now_us) > 0 && !brakes_bar(e, ep, row->m.type)) {
+    if (endpoint_room(e, ep, now_us) > 0 && !breakers_hold_type(e, ep, row->m.type)) {
         item = item_new(e, row, ep);
         if (item != NULL) {
             item->stream = s;

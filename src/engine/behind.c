@@ -93,7 +93,7 @@ static bool can_catch_up(const struct engine *e, const struct endpoint *ep, int6
     bool parts_can = p->active && !parts_await_scan(e, p);
     bool pass_can = ep->pass.active && (!p->active || parts_can || ep->pass.from_seq < p->from_seq);
 
-    return (parts_can || pass_can) && ep->count - ep->barred.count <= e->setting.window_count / 8 &&
+    return (parts_can || pass_can) && ep->count - ep->held_types.count <= e->setting.window_count / 8 &&
            endpoint_room(e, ep, now_us) > 0;
 }
 
@@ -179,7 +179,7 @@ static enum admitted take_passed(struct engine *e, struct endpoint *ep, const st
     struct target target;
 
     if (row_is_ours(e, row) && !scan_will_come(e, row) && find_target(e, row, &target) == ep &&
-        !barred_passes_over(e, ep, row) && admit(e, row, &target, now_us) == NO_ROOM)
+        !held_types_passes_over(e, ep, row) && admit(e, row, &target, now_us) == NO_ROOM)
         return NO_ROOM;
     ep->pass.from_seq = row->m.seq;
     ep->pass.after_row = row->row;
@@ -197,7 +197,7 @@ static enum admitted take_part(struct engine *e, struct endpoint *ep, const stru
             return NO_ROOM;
         }
         find_target(e, row, &target);
-        if (!barred_takes_part(e, ep, row) && admit(e, row, &target, now_us) == NO_ROOM)
+        if (!held_types_takes_part(e, ep, row) && admit(e, row, &target, now_us) == NO_ROOM)
             return NO_ROOM;
     }
     ep->parts.from_seq = row->m.seq + 1;

@@ -17,13 +17,13 @@ unsigned suspicion(const struct pr_message *m)
 }
 
 /* Others must let a suspect of ours go first, or need not any more. */
-static void set_company_waits(struct engine *e, bool waits)
+static void set_suspect_waits(struct engine *e, bool waits)
 {
-    if (waits && !e->company_waits)
-        company_wait(e->company);
-    else if (!waits && e->company_waits)
-        company_wait_over(e->company);
-    e->company_waits = waits;
+    if (waits && !e->suspect_waits)
+        suspect_limit_wait(e->suspect_limit);
+    else if (!waits && e->suspect_waits)
+        suspect_limit_wait_over(e->suspect_limit);
+    e->suspect_waits = waits;
 }
 
 /* What an endpoint ends while a cycle is committed must be there already, or it would stand still meanwhile.  Who
@@ -94,7 +94,7 @@ bool endpoint_can_send(struct engine *e, struct endpoint *ep, int64_t now_us)
         return false;
     if (ep->setting->concurrency > 0 && ep->out >= endpoint_limit(e, ep))
         return false;
-    return rate_allows(&ep->rate, &ep->setting->rate, endpoint_pledged(ep), now_us) && brakes_allow(ep, now_us);
+    return rate_allows(&ep->rate, &ep->setting->rate, endpoint_pledged(ep), now_us) && breakers_allow(ep, now_us);
 }
 
 static struct item *first_loose(struct endpoint *ep, int64_t now_us)
@@ -106,7 +106,7 @@ static struct item *first_loose(struct endpoint *ep, int64_t now_us)
         item = node != NULL ? LIST_ENTRY(node, struct item, node) : NULL;
         if (item == NULL || item->place != PLACE_WAITING)
             return NULL;
-    } while (!brakes_allow_or_shelve(ep, item, now_us));
+    } while (!breakers_allow_or_shelve(ep, item, now_us));
     return item;
 }
 
@@ -119,8 +119,8 @@ static struct item *first_in_stream(struct engine *e, struct endpoint *ep, int64
         if (node == NULL)
             return NULL;
         item = LIST_ENTRY(list_first(&LIST_ENTRY(node, struct stream, ready)->items), struct item, node);
-        stream_hold_barred(e, item->stream);
-    } while (!brakes_allow_or_shelve(ep, item, now_us));
+        stream_hold_type(e, item->stream);
+    } while (!breakers_allow_or_shelve(ep, item, now_us));
     return item;
 }
 
@@ -131,7 +131,7 @@ static struct item *candidate(struct engine *e, struct endpoint *ep, int64_t now
 
     if (ep->count == ep->out || !endpoint_can_send(e, ep, now_us))
         return NULL;
-    brakes_unshelve(ep, now_us);
+    breakers_unshelve(ep, now_us);
     loose   = first_loose(ep, now_us);
     ordered = first_in_stream(e, ep, now_us);
     if (loose == NULL || ordered == NULL)
@@ -197,8 +197,8 @@ static int choose_one(struct engine *e, struct endpoint *ep, struct item *item, 
         open_lanes(e, lane_bit(item->lane)); /* it came back, and its row is another one by now */
         return 0;
     }
-    if (!unsendable && !company_enter(e->company, suspicion(&item->m))) {
-        set_company_waits(e, suspicion(&item->m) >= 2);
+    if (!unsendable && !suspect_limit_enter(e->suspect_limit, suspicion(&item->m))) {
+        set_suspect_waits(e, suspicion(&item->m) >= 2);
         return 1;
     }
     ep->loose_next = s != NULL;
@@ -213,7 +213,7 @@ static int choose_one(struct engine *e, struct endpoint *ep, struct item *item, 
         return 0;
     }
     item_move(e, item, PLACE_CHOSEN);
-    brakes_started(ep, item);
+    breakers_started(ep, item);
     return 0;
 }
 
@@ -221,7 +221,7 @@ void choose(struct engine *e, int64_t now_us)
 {
     size_t chosen = 0, idle = 0;
 
-    set_company_waits(e, false);
+    set_suspect_waits(e, false);
     while (chosen < e->setting.batch && idle < e->endpoint_count) {
         struct endpoint *ep   = &e->endpoints[e->next_endpoint];
         struct item     *item = candidate(e, ep, now_us);
@@ -247,14 +247,14 @@ bool choose_possible(struct engine *e, int64_t now_us)
             continue;
         if (is_unsendable(e, item, now_us))
             return true;
-        if (!company_enter(e->company, suspicion(&item->m))) {
-            set_company_waits(e, suspicion(&item->m) >= 2);
+        if (!suspect_limit_enter(e->suspect_limit, suspicion(&item->m))) {
+            set_suspect_waits(e, suspicion(&item->m) >= 2);
             return false;
         }
-        company_leave(e->company, suspicion(&item->m));
+        suspect_limit_leave(e->suspect_limit, suspicion(&item->m));
         return true;
     }
-    set_company_waits(e, false);
+    set_suspect_waits(e, false);
     return false;
 }
 
@@ -268,5 +268,5 @@ bool choose_refused(struct engine *e, int64_t now_us)
 
 void choose_over(struct engine *e)
 {
-    set_company_waits(e, false);
+    set_suspect_waits(e, false);
 }

@@ -29,9 +29,9 @@ static bool endpoint_init(struct engine *e, size_t i)
     list_init(&ep->waking);
     list_init(&ep->loose);
     list_init(&ep->ready);
-    map_init(&ep->brakes);
-    barred_init(&ep->barred);
-    brake_init(&ep->brake, ep);
+    map_init(&ep->breakers);
+    held_types_init(&ep->held_types);
+    endpoint_breaker_init(&ep->gate, ep);
     e->any_strict = e->any_strict || ep->setting->ordering == ORDERING_STRICT;
     if (ep->key == NULL)
         return false;
@@ -60,9 +60,9 @@ struct engine *engine_new(const struct engine_setting *setting, struct pr_error 
     e->setting.window_bytes = max_size(setting->window_bytes, 4 * min_size(setting->payload_max, PR_PAYLOAD_MAX));
     e->instance             = setting->instance;
     e->endpoint_count       = setting->endpoint_count;
-    e->company              = setting->company != NULL ? setting->company : &e->own_company;
+    e->suspect_limit              = setting->suspect_limit != NULL ? setting->suspect_limit : &e->own_suspect_limit;
     e->next_due_us          = PR_NEVER;
-    e->news_at_us           = PR_NEVER;
+    e->inline_results_at_us           = PR_NEVER;
     e->due_restart_us       = PR_NEVER;
     list_init(&e->reports);
     random_init(&e->random, setting->seed);
@@ -88,7 +88,7 @@ void engine_free(struct engine *e)
     effects_free(e->effects);
     effects_free(e->planned_effects);
     for (size_t i = 0; i < e->endpoint_count && e->endpoints != NULL; i++)
-        brakes_fini(&e->endpoints[i]);
+        breakers_fini(&e->endpoints[i]);
     orphans_forget(e);
     for (size_t i = 0; i < e->endpoint_count && e->endpoints != NULL; i++)
         free(e->endpoints[i].key);
@@ -114,7 +114,7 @@ size_t engine_take(struct engine *e, int64_t now_us, unsigned endpoint, const st
         if (node == NULL)
             break;
         item           = LIST_ENTRY(node, struct item, node);
-        if (endpoint_has_pause(e, ep, now_us) || brakes_hold_back(ep, item)) {
+        if (endpoint_has_pause(e, ep, now_us) || breakers_hold_back(ep, item)) {
             item_return(e, item, false); /* announced before the endpoint was closed: not started */
             continue;
         }
@@ -140,7 +140,7 @@ bool engine_wants_back(struct engine *e, int64_t now_us, unsigned endpoint)
     bool             was_shut = ep->shut, tripped = ep->tripped;
 
     ASSERT(endpoint < e->endpoint_count);
-    ep->shut    = endpoint_has_pause(e, ep, now_us) || ep->brake.breaker.state == BREAKER_OPEN;
+    ep->shut    = endpoint_has_pause(e, ep, now_us) || ep->gate.breaker.state == BREAKER_OPEN;
     ep->tripped = false;
     return ((ep->shut && !was_shut) || tripped) && ep->setting->ahead && ep->out > 0;
 }
@@ -159,7 +159,7 @@ static struct item *find_out(struct engine *e, uint64_t token)
 
 static void settle_success(struct engine *e, struct item *item, int bits, int64_t now_us)
 {
-    brakes_succeeded(e, item, now_us);
+    breakers_succeeded(e, item, now_us);
     judge_complete(e, item, bits);
 }
 
@@ -233,7 +233,7 @@ static void judge_by_worker(struct engine *e, struct item *item, const struct pr
     int reason = v->reason != PR_REASON_NONE ? (int)v->reason : PR_REASON_UNKNOWN;
 
     if (v->kind != PR_VERDICT_COMPLETE)
-        brakes_returned(item->endpoint, item); /* it says nothing of the endpoint */
+        breakers_returned(item->endpoint, item); /* it says nothing of the endpoint */
     switch (v->kind) {
     case PR_VERDICT_COMPLETE:
         settle_success(e, item, v->status, now_us);
@@ -369,7 +369,7 @@ static int64_t endpoint_next_us(const struct engine *e, const struct endpoint *e
     if (endpoint_paused_until(ep) != 0 && endpoint_paused_until(ep) != PR_NEVER)
         next_us = endpoint_paused_until(ep) - e->store_offset_us;
     if (ep->count > 0)
-        next_us = min64(next_us, brakes_next_us(ep));
+        next_us = min64(next_us, breakers_next_us(ep));
     if (ep->count > ep->out && ep->setting->rate.count > 0)
         next_us = min64(next_us, rate_next_us(&ep->rate, &ep->setting->rate, endpoint_pledged(ep)));
     if (ep->full_since_us != 0 && !ep->slow && e->fresh_wanted)
@@ -398,12 +398,12 @@ int64_t engine_next_us(struct engine *e, int64_t now_us)
         return max64(e->retry_at_us, now_us);
     if (wants_cycle(e, now_us))
         return now_us;
-    next_us = min64(min64(renew_at_us(e), look_at_us(e)), e->news_at_us);
+    next_us = min64(min64(renew_at_us(e), look_at_us(e)), e->inline_results_at_us);
     if (e->stopping)
         return next_us;
     if (e->lanes != 0 && window_has_room(e))
         next_us = min64(next_us, due_next_us(e));
-    if (e->company != &e->own_company && choose_refused(e, now_us)) /* one's own come back with a result */
+    if (e->suspect_limit != &e->own_suspect_limit && choose_refused(e, now_us)) /* one's own come back with a result */
         next_us = min64(next_us, now_us + COMPANY_LOOK_US);
     for (size_t i = 0; i < e->endpoint_count; i++) {
         int64_t at_us = endpoint_next_us(e, &e->endpoints[i]);
@@ -440,7 +440,7 @@ void engine_endpoint(const struct engine *e, unsigned endpoint, struct endpoint_
 
     ASSERT(endpoint < e->endpoint_count);
     *ret = (struct endpoint_view){
-        .breaker         = brakes_state(ep),
+        .breaker         = breakers_state(ep),
         .paused_until_us = endpoint_paused_until(ep),
         .waiting         = ep->count - ep->out,
         .out             = ep->out,
@@ -508,7 +508,7 @@ void engine_check(const struct engine *e)
     }
     ASSERT(count == e->count && bytes == e->bytes && out == e->out_count); /* E3 */
     for (size_t i = 0; i < e->endpoint_count; i++)
-        brakes_check(&e->endpoints[i]);
+        breakers_check(&e->endpoints[i]);
     map_foreach(node, &e->streams)
         check_stream(MAP_ENTRY(node, struct stream, node));
     list_foreach(node, &e->receipts) /* E6 */

@@ -30,7 +30,7 @@
 #include "core/delivery.h"
 #include "core/histogram.h"
 #include "core/reason.h"
-#include "engine/company.h"
+#include "engine/suspect_limit.h"
 #include "policy/breaker.h"
 #include "policy/policy.h"
 #include "policy/rate.h"
@@ -93,7 +93,7 @@ struct engine_setting { /* everything is borrowed until engine_free */
     uint64_t seed;          /* jitter */
     engine_call     call;    /* for rules; NULL: no function is registered */
     void           *call_arg;
-    struct company *company; /* shared by the engines of a process; NULL: alone in it */
+    struct suspect_limit *suspect_limit; /* shared by the engines of a process; NULL: alone in it */
     const struct endpoint_setting *endpoints;
     size_t                         endpoint_count;
     const struct route            *routes;
@@ -130,7 +130,7 @@ void   engine_result(struct engine *e, int64_t now_us, const struct delivery_res
 int    engine_judge(struct engine *e, int64_t now_us, const struct pr_verdict *verdict, int *ret_answer);
 
 /* What somebody else sent to an endpoint, beside the engine. */
-struct engine_news {
+struct engine_inline_result {
     unsigned endpoint;
     pr_slice type;                            /* of the message */
     uint64_t message;                         /* tells different ones apart; not 0 */
@@ -140,7 +140,7 @@ struct engine_news {
     int      reason;                          /* which */
     int64_t  retry_after_us;
 };
-void engine_heard(struct engine *e, int64_t now_us, const struct engine_news *news);
+void engine_inline_result_absorb(struct engine *e, int64_t now_us, const struct engine_inline_result *news);
 
 /* When to call engine_plan or engine_take again, with nothing else happening. */
 int64_t engine_next_us(struct engine *e, int64_t now_us);

@@ -8,14 +8,14 @@
 #include "base/util.h"
 #include "core/id.h"
 #include "engine/internal.h"
-#include "policy/aftermath.h"
+#include "policy/raised.h"
 
 /* The breaker has just opened: what failed in the same burst was the outage's fault, too. */
 static void return_burst(struct engine *e, const struct item *opener)
 {
     list_foreach(node, &e->judged) {
         struct item *item = LIST_ENTRY(node, struct item, node);
-        if (item->transient && brakes_are_same(opener->endpoint, item, opener))
+        if (item->transient && breakers_are_same(opener->endpoint, item, opener))
             item_return(e, item, true);
     }
 }
@@ -42,10 +42,10 @@ static pr_id new_id(struct engine *e, int64_t now_us)
     return id;
 }
 
-static struct aftermath aftermath_of(struct engine *e, const struct item *item, const struct failure *f, pr_slice rule,
+static struct raised raised_of(struct engine *e, const struct item *item, const struct failure *f, pr_slice rule,
                                      int64_t now_us)
 {
-    return (struct aftermath){
+    return (struct raised){
         .failure  = f,
         .rule     = rule,
         .box      = e->setting.box,
@@ -134,8 +134,8 @@ static void do_beside(struct engine *e, struct item *item, const struct failure 
         endpoint_pause(e, item->endpoint, s->pause_us, pr_str(by.text), f->error, now_us);
     }
     if (s->raise != NULL && !message_was_raised(&item->m)) {
-        struct aftermath a = aftermath_of(e, item, f, d->rule, now_us);
-        item_add_effects(e, item, aftermath_raise(&a, s->raise));
+        struct raised a = raised_of(e, item, f, d->rule, now_us);
+        item_add_effects(e, item, raised_raise(&a, s->raise));
     }
 }
 
@@ -165,12 +165,12 @@ static void do_all_beside(struct engine *e, struct item *item, const struct fail
 static bool move_dead(struct engine *e, struct item *item, const struct failure *f, const struct decision *d,
                       int64_t now_us)
 {
-    struct aftermath    a = aftermath_of(e, item, f, d->rule, now_us);
+    struct raised    a = raised_of(e, item, f, d->rule, now_us);
     struct send_effect *effect;
 
     if (d->by == NULL || d->by->step != STEP_DEAD_LETTER || d->by->to.size == 0 || message_was_moved(&item->m))
         return false;
-    effect = aftermath_move(&a, d->by->to);
+    effect = raised_move(&a, d->by->to);
     if (effect == NULL)
         return false; /* no memory: the table does it, too */
     judge_step(e, item, VERDICT_DISCARD, f, d, 0, now_us);
@@ -227,7 +227,7 @@ static bool ask_breaker(struct engine *e, struct item *item, const struct failur
 {
     bool opened;
 
-    if (!brakes_failed(e, item, f, transient, now_us, &opened))
+    if (!breakers_failed(e, item, f, transient, now_us, &opened))
         return false;
     if (opened)
         return_burst(e, item);
@@ -244,9 +244,9 @@ void judge_failure(struct engine *e, struct item *item, const struct delivery_re
     struct decision  decision;
     struct called    called = { 0 };
 
-    mishap_set(&ep->mishap, &failure);
+    last_failure_set(&ep->last_failure, &failure);
     if (was_out && result->unsent)
-        brakes_returned(ep, item); /* the endpoint was not asked: this says nothing about it */
+        breakers_returned(ep, item); /* the endpoint was not asked: this says nothing about it */
     else if (was_out && ask_breaker(e, item, &failure, transient, now_us))
         return;
     decide(e, &ep->setting->policy, &failure, &called, &decision);

@@ -6,9 +6,9 @@
  *   route.c     where a row goes
  *   receipt.c   what was announced to the store before it was sent
  *   choose.c    which rows go out next, and in what company
- *   brake.c     the breakers of an endpoint
+ *   breakers.c     the breakers of an endpoint
  *   report.c    ... and what the store is told of them
- *   barred.c    ... and of those, the ones of types whose breaker is not closed
+ *   held_types.c    ... and of those, the ones of types whose breaker is not closed
  *   news.c      what others sent to our endpoints
  *   pause.c     pauses that begin here
  *   fail.c      from a failure to what follows
@@ -73,7 +73,7 @@ struct item {
     uint32_t          slot, generation;
     enum place        place;
     struct endpoint  *endpoint;   /* NULL: goes nowhere (bad, unroutable, being split) */
-    struct brake     *brake;      /* of its type at its endpoint; NULL: none */
+    struct endpoint_breaker     *gate;      /* of its type at its endpoint; NULL: none */
     struct stream    *stream;     /* NULL: no order */
     size_t            bytes;
     int               number;     /* hand-out number */
@@ -113,8 +113,8 @@ struct stream {
     size_t            holds;        /* HOLD verdicts that are not committed */
     int64_t           held_from;    /* no row below this seq is held and not in memory */
     bool              held_stop;    /* while absorbing: the rest of it must wait */
-    bool              shelved;      /* `ready` is on the shelf of a message type, see brake.c */
-    bool              dozing;       /* its first held row is of a barred type: not to be read */
+    bool              shelved;      /* `ready` is on the shelf of a message type, see breakers.c */
+    bool              dozing;       /* its first held row is of a held type: not to be read */
     struct list_node  ready;        /* endpoint->ready_streams */
     struct list_node  waking;       /* endpoint->waking: held, not blocked, few in memory */
     struct list_node  unscanned;    /* e->unscanned: held, and the fresh scan must pass its first held row */
@@ -139,13 +139,13 @@ struct parts {
 };
 
 /* Message types whose breaker is not closed, at an endpoint that has one for each type. */
-struct barred {
+struct held_types {
     size_t      types;
     size_t      count, bytes; /* of their rows in memory */
     bool        over;         /* one of them may go again, or has nothing in memory: read what was passed over */
     struct pass pass;         /* of fresh rows of these types, and of what stands behind them in their streams */
     int64_t     parts_from;   /* of parts, the same; PR_NEVER: none */
-    uint8_t    *sieve;        /* owned: which streams these are, by their hash; NULL: none */
+    uint8_t    *stream_filter;        /* owned: which streams these are, by their hash; NULL: none */
 };
 
 /* A pause that the store does not know yet. */
@@ -156,33 +156,33 @@ struct local_pause {
 };
 
 /* A failure, in words for people. */
-struct mishap {
+struct last_failure {
     int   reason;       /* 0: none */
     char *code, *error; /* owned, may be NULL */
 };
 
 /* A breaker, who waits for it, and what the store knows of it. */
-struct brake {
-    struct map_node  node;            /* endpoint->brakes */
+struct endpoint_breaker {
+    struct map_node  node;            /* endpoint->breakers */
     struct endpoint *endpoint;
     pr_slice         type;            /* its bytes are behind the struct; empty: all types */
     struct breaker   breaker;
-    struct list      loose, streams;  /* the shelf; empty unless barred */
-    bool             barred;          /* one of a type: its breaker is not closed */
+    struct list      loose, streams;  /* the shelf; empty unless held back */
+    bool             holds_type;          /* one of a type: its breaker is not closed */
     size_t           count, bytes;    /* ... and its rows in memory */
     struct list_node report;          /* e->reports: it is to be told */
     bool             stored;          /* the store has it as open */
     bool             planned;         /* it is in the cycle being made */
     int64_t          since_us;        /* when it opened first */
-    struct mishap    mishap;          /* that opened it, or failed its latest probe */
+    struct last_failure    last_failure;          /* that opened it, or failed its latest probe */
 };
 
 struct endpoint {
     const struct endpoint_setting *setting;
     unsigned         index;
-    struct brake     brake;            /* of the whole endpoint, unless ... */
-    struct map       brakes;           /* ... there is one for each type */
-    struct mishap    mishap;           /* the latest one since the last cycle */
+    struct endpoint_breaker     gate;            /* of the whole endpoint, unless ... */
+    struct map       breakers;           /* ... there is one for each type */
+    struct last_failure    last_failure;           /* the latest one since the last cycle */
     struct local_pause pause;
     int64_t          paused_until_us;  /* store time; 0: not */
     struct rate      rate;
@@ -202,7 +202,7 @@ struct endpoint {
     struct pass      pass;
     struct parts     parts;
     char            *key;              /* "name/": held_by of its parts; owned */
-    struct barred    barred;
+    struct held_types    held_types;
     int64_t          full_since_us;    /* 0: has room */
     bool             slow;             /* the scan reads on past its rows */
     struct tally     tally;            /* for the next cycle */
@@ -279,13 +279,13 @@ struct engine {
     struct list   chosen, out, judged, planned, zombies;
     struct tally  nowhere;       /* for the next cycle: what has no endpoint */
     size_t        out_count;     /* chosen, ready, out */
-    struct company *company;
-    struct company own_company;
+    struct suspect_limit *suspect_limit;
+    struct suspect_limit own_suspect_limit;
     struct send_effect *effects, *planned_effects; /* without a verdict; owned */
     size_t        pause_count;   /* endpoints with a pause that the store does not know */
-    struct list   reports;       /* brakes that the store must be told of */
-    struct brake **planned_reports; /* as in cycle.breakers; in the arena */
-    bool          company_waits; /* a suspect of ours waits for the company to shrink */
+    struct list   reports;       /* breakers that the store must be told of */
+    struct endpoint_breaker **planned_reports; /* as in cycle.breakers; in the arena */
+    bool          suspect_waits; /* a suspect of ours waits for the company to shrink */
     size_t        judged_count;
     struct list   unscanned;     /* streams */
     struct list   receipts;
@@ -323,7 +323,7 @@ struct engine {
     int64_t       retry_at_us;
     int64_t       cycled_us;     /* when the last one landed */
     int64_t       commit_us;     /* how long it took */
-    int64_t       news_at_us;    /* when the totals of others are to be stored; PR_NEVER: there are none */
+    int64_t       inline_results_at_us;    /* when the totals of others are to be stored; PR_NEVER: there are none */
     int64_t       retry_delay_us;
 
     bool stopping, gave_up, left;
@@ -363,8 +363,8 @@ bool stream_misses_head(const struct stream *s, int64_t seq);   /* an earlier on
 void stream_remove_head(struct engine *e, struct stream *s, int64_t seq);
 bool stream_ends_before(const struct stream *s, int64_t seq);   /* in memory */
 void stream_hold_followers(struct engine *e, struct stream *s);
-bool stream_is_barred_at(const struct stream *s, int64_t seq);
-void stream_hold_barred(struct engine *e, struct stream *s);
+bool stream_has_held_type_at(const struct stream *s, int64_t seq);
+void stream_hold_type(struct engine *e, struct stream *s);
 bool hold_add(struct engine *e, struct hold hold); /* false: no memory */
 bool stream_hold_row(struct engine *e, struct stream *s, uint64_t row, pr_id id, int64_t seq);
 void stream_is_held(struct stream *s, int64_t from_seq); /* rows from here on are held in the store */
@@ -381,15 +381,15 @@ bool behind_can_read(const struct engine *e, int64_t now_us);
 void behind_plan(struct engine *e, struct held_read *reads, size_t *count, int64_t now_us);
 void behind_absorb(struct engine *e, const struct cycle_reply *r, int64_t now_us);
 
-/* barred.c: of types that have enough of their rows in memory */
-void barred_init(struct barred *b);
-void barred_forget(struct engine *e);
+/* held_types.c: of types that have enough of their rows in memory */
+void held_types_init(struct held_types *b);
+void held_types_forget(struct engine *e);
 /* Because of its type, or because it stands behind one that was: then it is done, and found again later. */
-bool barred_passes_over(struct engine *e, struct endpoint *ep, const struct row *row);
-bool barred_takes_part(struct engine *e, struct endpoint *ep, const struct row *row);
+bool held_types_passes_over(struct engine *e, struct endpoint *ep, const struct row *row);
+bool held_types_takes_part(struct engine *e, struct endpoint *ep, const struct row *row);
 /* May rows of this stream ("": of none) that stand before this place be out of memory? */
 bool endpoint_hides(const struct endpoint *ep, pr_slice stream, int64_t seq);
-void barred_renew(struct engine *e); /* what is barred no more is to be read again; between cycles */
+void held_types_renew(struct engine *e); /* what is held back no more is to be read again; between cycles */
 
 /* orphan.c */
 void orphans_found(struct engine *e, pr_slice after);
@@ -420,38 +420,38 @@ bool     choose_refused(struct engine *e, int64_t now_us); /* somebody could go,
 void     choose_over(struct engine *e);                   /* nobody is chosen any more */
 unsigned suspicion(const struct pr_message *m);
 
-/* brake.c */
-bool     brakes_allow(struct endpoint *ep, int64_t now_us);  /* may anything be sent there? */
+/* breakers.c */
+bool     breakers_allow(struct endpoint *ep, int64_t now_us);  /* may anything be sent there? */
 /* May this one go?  Otherwise it was put aside until its type may. */
-bool     brakes_allow_or_shelve(struct endpoint *ep, struct item *item, int64_t now_us);
-void     brakes_unshelve(struct endpoint *ep, int64_t now_us); /* those that may go now come back */
-bool     brakes_are_shut(const struct endpoint *ep);
-bool     brakes_hold_back(struct endpoint *ep, const struct item *item);
-bool     brakes_are_same(const struct endpoint *ep, const struct item *a, const struct item *b);
-void     brakes_started(struct endpoint *ep, const struct item *item);
-bool     brakes_failed(struct engine *e, const struct item *item, const struct failure *f, bool transient,
+bool     breakers_allow_or_shelve(struct endpoint *ep, struct item *item, int64_t now_us);
+void     breakers_unshelve(struct endpoint *ep, int64_t now_us); /* those that may go now come back */
+bool     breakers_are_shut(const struct endpoint *ep);
+bool     breakers_hold_back(struct endpoint *ep, const struct item *item);
+bool     breakers_are_same(const struct endpoint *ep, const struct item *a, const struct item *b);
+void     breakers_started(struct endpoint *ep, const struct item *item);
+bool     breakers_failed(struct engine *e, const struct item *item, const struct failure *f, bool transient,
                        int64_t now_us, bool *ret_opened);
-void     brakes_succeeded(struct engine *e, const struct item *item, int64_t now_us);
-void     brakes_returned(struct endpoint *ep, const struct item *item);
-void     brakes_heard(struct engine *e, struct endpoint *ep, const struct engine_news *news, int64_t now_us);
-int64_t  brakes_next_us(const struct endpoint *ep);
-enum breaker_state brakes_state(const struct endpoint *ep);
-void     brake_init(struct brake *b, struct endpoint *ep);
-void     brake_release(struct brake *b); /* frees it, when nothing is to be remembered or told */
-void     brakes_enter(struct endpoint *ep, struct item *item); /* it is in memory now */
-void     brakes_leave(struct endpoint *ep, struct item *item);
-void     brakes_check(const struct endpoint *ep);
+void     breakers_succeeded(struct engine *e, const struct item *item, int64_t now_us);
+void     breakers_returned(struct endpoint *ep, const struct item *item);
+void     breakers_heard(struct engine *e, struct endpoint *ep, const struct engine_inline_result *news, int64_t now_us);
+int64_t  breakers_next_us(const struct endpoint *ep);
+enum breaker_state breakers_state(const struct endpoint *ep);
+void     endpoint_breaker_init(struct endpoint_breaker *b, struct endpoint *ep);
+void     endpoint_breaker_release(struct endpoint_breaker *b); /* frees it, when nothing is to be remembered or told */
+void     breakers_enter(struct endpoint *ep, struct item *item); /* it is in memory now */
+void     breakers_leave(struct endpoint *ep, struct item *item);
+void     breakers_check(const struct endpoint *ep);
 /* Has this type, which may not go now, enough of its rows in memory? */
-bool     brakes_bar(const struct engine *e, const struct endpoint *ep, pr_slice type);
-void     brakes_fini(struct endpoint *ep);
+bool     breakers_hold_type(const struct engine *e, const struct endpoint *ep, pr_slice type);
+void     breakers_fini(struct endpoint *ep);
 
 /* report.c */
 char *text_copy(pr_slice text, size_t chars); /* clean and cut; malloc'ed, NULL without memory: it goes without its words */
-void  mishap_set(struct mishap *m, const struct failure *f);
-void  mishap_fini(struct mishap *m);
-void  report_opened(struct engine *e, struct brake *b, const struct failure *f, bool first, int64_t now_us);
-void  report_closed(struct engine *e, struct brake *b);
-bool  report_is_over(const struct brake *b); /* the store knows nothing of it, and need not */
+void  last_failure_set(struct last_failure *m, const struct failure *f);
+void  last_failure_fini(struct last_failure *m);
+void  report_opened(struct engine *e, struct endpoint_breaker *b, const struct failure *f, bool first, int64_t now_us);
+void  report_closed(struct engine *e, struct endpoint_breaker *b);
+bool  report_is_over(const struct endpoint_breaker *b); /* the store knows nothing of it, and need not */
 void  reports_plan(struct engine *e, int64_t now_us);
 void  reports_committed(struct engine *e);
 void  reports_anew(struct engine *e); /* the store has forgotten all of them */

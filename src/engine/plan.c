@@ -107,10 +107,10 @@ int64_t look_at_us(const struct engine *e)
 
 bool wants_cycle(struct engine *e, int64_t now_us)
 {
-    barred_renew(e);
+    held_types_renew(e);
     if (e->epoch == 0)
         return !e->stopping;
-    if (now_us >= e->news_at_us || e->judged_count > 0 || e->hold_count > 0 || e->pause_count > 0 || !list_is_empty(&e->reports) ||
+    if (now_us >= e->inline_results_at_us || e->judged_count > 0 || e->hold_count > 0 || e->pause_count > 0 || !list_is_empty(&e->reports) ||
         e->effects != NULL || now_us >= min64(renew_at_us(e), look_at_us(e)) || lanes_to_give(e) != 0)
         return true;
     if (e->stopping)
@@ -325,7 +325,7 @@ static int plan_verdicts(struct engine *e)
     return PR_OK;
 }
 
-static void plan_tally(struct engine *e, struct tally *t, pr_slice endpoint, struct mishap *m, struct tally *tallies,
+static void plan_tally(struct engine *e, struct tally *t, pr_slice endpoint, struct last_failure *m, struct tally *tallies,
                        size_t *count)
 {
     static const struct tally none;
@@ -338,7 +338,7 @@ static void plan_tally(struct engine *e, struct tally *t, pr_slice endpoint, str
         tallies[*count].reason = m->reason;
         tallies[*count].code   = slice_dup(&e->arena, pr_str(m->code));
         tallies[*count].error  = slice_dup(&e->arena, pr_str(m->error));
-        mishap_fini(m);
+        last_failure_fini(m);
     }
     ++*count;
     memset(t, 0, sizeof(*t));
@@ -353,12 +353,12 @@ static void plan_tallies(struct engine *e)
         return; /* they stay for the next cycle */
     for (size_t i = 0; i < e->endpoint_count; i++) {
         struct endpoint *ep = &e->endpoints[i];
-        plan_tally(e, &ep->tally, ep->setting->name, &ep->mishap, tallies, &count);
+        plan_tally(e, &ep->tally, ep->setting->name, &ep->last_failure, tallies, &count);
     }
     plan_tally(e, &e->nowhere, (pr_slice){ NULL, 0 }, NULL, tallies, &count);
     e->cycle.tallies     = tallies;
     e->cycle.tally_count = count;
-    e->news_at_us        = PR_NEVER;
+    e->inline_results_at_us        = PR_NEVER;
 }
 
 static void unchoose(struct engine *e)

@@ -24,7 +24,7 @@ static void absorb_fresh_row(struct engine *e, const struct row *row, int64_t no
         return;
     ep = find_target(e, row, &target);
     /* Earlier ones of its stream may wait to be read again: behind them. */
-    if (ep != NULL && !endpoint_is_behind(ep) && barred_passes_over(e, ep, row))
+    if (ep != NULL && !endpoint_is_behind(ep) && held_types_passes_over(e, ep, row))
         return;
     if (ep != NULL && (endpoint_is_behind(ep) || admit(e, row, &target, now_us) == NO_ROOM))
         pass_over(e, ep, row);
@@ -65,7 +65,7 @@ static bool hold_for_closed(struct engine *e, const struct row *row, const struc
     struct endpoint *ep = target->count == 1 ? &e->endpoints[target->endpoints[0]] : NULL;
 
     return ep != NULL && !row->m.released && window_has_room(e) &&
-           (endpoint_is_closed(e, ep, now_us) || brakes_bar(e, ep, row->m.type)) &&
+           (endpoint_is_closed(e, ep, now_us) || breakers_hold_type(e, ep, row->m.type)) &&
            parts_hold_row(e, ep, row);
 }
 
@@ -127,7 +127,7 @@ static bool stands_behind(const struct engine *e, const struct stream *s, const 
 {
     int64_t seq = row->m.seq;
 
-    if (!row->m.released && (stream_misses_head(s, seq) || stream_is_barred_at(s, seq)))
+    if (!row->m.released && (stream_misses_head(s, seq) || stream_has_held_type_at(s, seq)))
         return true;
     return scan_will_come(e, row) || endpoint_hides(s->endpoint, s->name, seq);
 }
@@ -140,7 +140,7 @@ static void absorb_held_row(struct engine *e, struct stream *s, const struct row
     find_target(e, row, &target);
     if (row_is_ours(e, row))
         waits = stands_behind(e, s, row) || admit(e, row, &target, now_us) == NO_ROOM;
-    s->dozing    = waits && brakes_bar(e, s->endpoint, row->m.type);
+    s->dozing    = waits && breakers_hold_type(e, s->endpoint, row->m.type);
     s->held_stop = waits; /* go on from here when the head is gone, or when there is room */
     s->held_from = waits ? row->m.seq : row->m.seq + 1;
 }

@@ -29,63 +29,63 @@ char *text_copy(pr_slice text, size_t chars)
 
 /* ---- Failures --------------------------------------------------------------------------------- */
 
-void mishap_set(struct mishap *m, const struct failure *f)
+void last_failure_set(struct last_failure *m, const struct failure *f)
 {
-    mishap_fini(m);
+    last_failure_fini(m);
     m->reason = f->reason;
     m->code   = text_copy(f->code, CODE_CHARS);
     m->error  = text_copy(f->error, PR_ERROR_MAX);
 }
 
-void mishap_fini(struct mishap *m)
+void last_failure_fini(struct last_failure *m)
 {
     free(m->code);
     free(m->error);
-    *m = (struct mishap){ 0 };
+    *m = (struct last_failure){ 0 };
 }
 
 /* ---- Breakers --------------------------------------------------------------------------------- */
 
-static void report_add(struct engine *e, struct brake *b)
+static void report_add(struct engine *e, struct endpoint_breaker *b)
 {
     if (!list_is_linked(&b->report))
         list_push_back(&e->reports, &b->report);
 }
 
-static void report_drop(struct brake *b)
+static void report_drop(struct endpoint_breaker *b)
 {
     if (list_is_linked(&b->report))
         list_remove(&b->report);
 }
 
-void report_opened(struct engine *e, struct brake *b, const struct failure *f, bool first, int64_t now_us)
+void report_opened(struct engine *e, struct endpoint_breaker *b, const struct failure *f, bool first, int64_t now_us)
 {
     if (first)
         b->since_us = now_us;
-    mishap_set(&b->mishap, f);
+    last_failure_set(&b->last_failure, f);
     report_add(e, b);
 }
 
-void report_closed(struct engine *e, struct brake *b)
+void report_closed(struct engine *e, struct endpoint_breaker *b)
 {
-    mishap_fini(&b->mishap);
+    last_failure_fini(&b->last_failure);
     if (b->stored || b->planned)
         report_add(e, b);
     else
         report_drop(b); /* nobody heard that it was open */
 }
 
-bool report_is_over(const struct brake *b)
+bool report_is_over(const struct endpoint_breaker *b)
 {
     return !b->stored && !b->planned && !list_is_linked(&b->report);
 }
 
-static int failed_probes(const struct brake *b)
+static int failed_probes(const struct endpoint_breaker *b)
 {
     return b->breaker.opened > 0 ? b->breaker.opened - 1 : 0;
 }
 
-static struct breaker_change change_of(struct engine *e, const struct brake *b, int64_t now_us)
+static struct breaker_change change_of(struct engine *e, const struct endpoint_breaker *b, int64_t now_us)
 {
     struct breaker_change c = { .endpoint = b->endpoint->setting->name, .type = b->type };
 
@@ -95,9 +95,9 @@ static struct breaker_change change_of(struct engine *e, const struct brake *b, 
     c.age_us = max64(now_us - b->since_us, 0);
     c.for_us = b->breaker.until_us == PR_NEVER ? PR_NEVER : max64(b->breaker.until_us - now_us, 0);
     c.probes = failed_probes(b);
-    c.reason = b->mishap.reason;
-    c.code   = slice_dup(&e->arena, pr_str(b->mishap.code));
-    c.error  = slice_dup(&e->arena, pr_str(b->mishap.error));
+    c.reason = b->last_failure.reason;
+    c.code   = slice_dup(&e->arena, pr_str(b->last_failure.code));
+    c.error  = slice_dup(&e->arena, pr_str(b->last_failure.error));
     return c;
 }
 
@@ -109,11 +109,11 @@ void reports_plan(struct engine *e, int64_t now_us)
     if (list_is_empty(&e->reports))
         return;
     changes            = arena_alloc(&e->arena, REPORTS_MAX * sizeof(*changes));
-    e->planned_reports = arena_alloc(&e->arena, REPORTS_MAX * sizeof(struct brake *));
+    e->planned_reports = arena_alloc(&e->arena, REPORTS_MAX * sizeof(struct endpoint_breaker *));
     if (changes == NULL || e->planned_reports == NULL)
         return; /* they stay for the next cycle */
     while (count < REPORTS_MAX && !list_is_empty(&e->reports)) {
-        struct brake *b = LIST_ENTRY(list_pop_front(&e->reports), struct brake, report);
+        struct endpoint_breaker *b = LIST_ENTRY(list_pop_front(&e->reports), struct endpoint_breaker, report);
 
         b->planned                = true;
         changes[count]            = change_of(e, b, now_us);
@@ -127,22 +127,22 @@ void reports_plan(struct engine *e, int64_t now_us)
 void reports_committed(struct engine *e)
 {
     for (size_t i = 0; i < e->cycle.breaker_count; i++) {
-        struct brake *b = e->planned_reports[i];
+        struct endpoint_breaker *b = e->planned_reports[i];
 
         b->planned = false;
         b->stored  = e->cycle.breakers[i].open;
-        brake_release(b);
+        endpoint_breaker_release(b);
     }
 }
 
-static void report_anew(struct engine *e, struct brake *b)
+static void report_anew(struct engine *e, struct endpoint_breaker *b)
 {
     b->stored = b->planned = false;
     if (b->breaker.state != BREAKER_CLOSED)
         report_add(e, b);
     else
         report_drop(b);
-    brake_release(b);
+    endpoint_breaker_release(b);
 }
 
 void reports_anew(struct engine *e)
@@ -150,15 +150,15 @@ void reports_anew(struct engine *e)
     for (size_t i = 0; i < e->endpoint_count; i++) {
         struct endpoint *ep = &e->endpoints[i];
 
-        report_anew(e, &ep->brake);
-        map_foreach(node, &ep->brakes)
-            report_anew(e, MAP_ENTRY(node, struct brake, node));
+        report_anew(e, &ep->gate);
+        map_foreach(node, &ep->breakers)
+            report_anew(e, MAP_ENTRY(node, struct endpoint_breaker, node));
     }
 }
 
 /* ---- Looking in ------------------------------------------------------------------------------- */
 
-static void view_add(const struct brake *b, struct breaker_view *ret, size_t max, size_t *count)
+static void view_add(const struct endpoint_breaker *b, struct breaker_view *ret, size_t max, size_t *count)
 {
     if (b->breaker.state == BREAKER_CLOSED)
         return;
@@ -172,9 +172,9 @@ size_t engine_breakers(const struct engine *e, struct breaker_view *ret, size_t 
     size_t count = 0;
 
     for (size_t i = 0; i < e->endpoint_count; i++) {
-        view_add(&e->endpoints[i].brake, ret, max, &count);
-        map_foreach(node, &e->endpoints[i].brakes)
-            view_add(MAP_ENTRY(node, struct brake, node), ret, max, &count);
+        view_add(&e->endpoints[i].gate, ret, max, &count);
+        map_foreach(node, &e->endpoints[i].breakers)
+            view_add(MAP_ENTRY(node, struct endpoint_breaker, node), ret, max, &count);
     }
     return count;
 }

@@ -254,17 +254,17 @@ void stream_hold_followers(struct engine *e, struct stream *s)
 }
 
 /* Does one before this place wait in memory for the breaker of its type? */
-bool stream_is_barred_at(const struct stream *s, int64_t seq)
+bool stream_has_held_type_at(const struct stream *s, int64_t seq)
 {
     const struct list_node *first = list_first(&s->items);
     const struct item      *item  = first != NULL ? LIST_ENTRY(first, struct item, node) : NULL;
 
-    return item != NULL && item->brake != NULL && item->brake->barred && item->m.seq < seq;
+    return item != NULL && item->gate != NULL && item->gate->holds_type && item->m.seq < seq;
 }
 
 /* Its first one waits for the breaker of its type, maybe for long: what waits behind it goes to the store, too, since
  * it would take the room of other types. */
-void stream_hold_barred(struct engine *e, struct stream *s)
+void stream_hold_type(struct engine *e, struct stream *s)
 {
     bool changed = false;
 
@@ -272,7 +272,7 @@ void stream_hold_barred(struct engine *e, struct stream *s)
         struct item *item = LIST_ENTRY(node, struct item, node);
         bool can = item->place == PLACE_WAITING && !item->m.released && !item->from_due &&
                    item->number == 0; /* never announced: it is on no receipt */
-        if (!can || !stream_is_barred_at(s, item->m.seq))
+        if (!can || !stream_has_held_type_at(s, item->m.seq))
             continue;
         if (slice_eq(item->m.held_by, s->key))
             stream_is_held(s, item->m.seq);
@@ -343,7 +343,7 @@ void stream_update(struct engine *e, struct stream *s)
     bool wake = s->held && held_may_come(s) &&
                 (s->item_count < HELD_ROWS / 2 || held_goes_first(s)) && (e->giving & lane_bit(s->lane)) == 0 &&
                 scan_has_passed(e, s->lane, s->held_from) && !s->dozing &&
-                !stream_is_barred_at(s, s->held_from);
+                !stream_has_held_type_at(s, s->held_from);
 
     if (s->item_count == 0 && s->busy == 0 && s->head_count == 0 && !s->held && s->holds == 0) {
         stream_free(e, s);

@@ -79,7 +79,7 @@ struct item *item_new(struct engine *e, const struct row *row, struct endpoint *
     if (ep != NULL) {
         ep->count++;
         ep->bytes += item->bytes;
-        brakes_enter(ep, item);
+        breakers_enter(ep, item);
     }
     return item;
 }
@@ -158,7 +158,7 @@ static void item_unlink(struct engine *e, struct item *item, enum place next)
         return;
     list_remove(&item->node);
     if (is_going(item->place) && !is_going(next))
-        company_leave(e->company, suspicion(&item->m)); /* choose() entered */
+        suspect_limit_leave(e->suspect_limit, suspicion(&item->m)); /* choose() entered */
     if ((item->place == PLACE_WAITING || item->place == PLACE_SPLITTING) && item->stream != NULL)
         item->stream->item_count--;
     if (is_pledged(item->place))
@@ -214,7 +214,7 @@ void item_return(struct engine *e, struct item *item, bool at_back)
            item->place == PLACE_JUDGED);
     receipt_leave(item, true);
     item_drop_verdict(item);
-    brakes_returned(item->endpoint, item);
+    breakers_returned(item->endpoint, item);
     item_wait(e, item, at_back);
     e->counts.returned++;
     if (s != NULL) {
@@ -245,7 +245,7 @@ void item_free(struct engine *e, struct item *item)
     if (item->endpoint != NULL) {
         item->endpoint->count--;
         item->endpoint->bytes -= item->bytes;
-        brakes_leave(item->endpoint, item);
+        breakers_leave(item->endpoint, item);
     }
     e->slots[item->slot]           = NULL;
     e->free_slots[e->free_count++] = item->slot;
@@ -272,15 +272,15 @@ bool window_has_room(const struct engine *e)
 
 bool endpoint_is_closed(const struct engine *e, const struct endpoint *ep, int64_t now_us)
 {
-    return endpoint_has_pause(e, ep, now_us) || brakes_are_shut(ep);
+    return endpoint_has_pause(e, ep, now_us) || breakers_are_shut(ep);
 }
 
 /* How many more rows of this endpoint may come in.  What waits for the breaker of its type does not
  * count against the other types. */
 size_t endpoint_room(const struct engine *e, const struct endpoint *ep, int64_t now_us)
 {
-    size_t count  = ep->count - min_size(ep->count, ep->leaving + ep->barred.count); /* one may be both */
-    size_t bytes  = ep->bytes - min_size(ep->bytes, ep->leaving_bytes + ep->barred.bytes);
+    size_t count  = ep->count - min_size(ep->count, ep->leaving + ep->held_types.count); /* one may be both */
+    size_t bytes  = ep->bytes - min_size(ep->bytes, ep->leaving_bytes + ep->held_types.bytes);
     size_t free   = window_free(e), room = free > count ? (free - count + 1) / 2 : 0;
     bool   closed = endpoint_is_closed(e, ep, now_us);
 
@@ -316,7 +316,7 @@ void window_drop_lanes(struct engine *e, uint64_t lanes, bool also_busy)
         if (item->place != PLACE_WAITING && !also_busy)
             continue;
         if (item->endpoint != NULL)
-            brakes_returned(item->endpoint, item);
+            breakers_returned(item->endpoint, item);
         if (item->place == PLACE_OUT) {
             receipt_leave(item, false);
             map_remove(&e->rows, &item->by_row);

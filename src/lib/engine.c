@@ -4,8 +4,8 @@
 #include "base/slice.h"
 #include "lib/lib.h"
 #include "lib/rule.h"
-#include "ops/front.h"
-#include "runtime/config.h"
+#include "ops/api/http_front.h"
+#include "runtime/config/config.h"
 #include "runtime/runtime.h"
 
 /* The runtime under its public name. */
@@ -17,7 +17,7 @@ struct pr_engine {
 static struct pr_engine *engine_from(struct config *config, struct pr_error *reterr)
 {
     /* An embedded store has nobody else to make its tables.  The library prints nothing. */
-    const struct runtime_options options = { .log = NULL, .migrate = true, .front = &ops_front };
+    const struct runtime_options options = { .log = NULL, .migrate = true, .front = &ops_http_front };
     struct pr_engine            *engine = calloc(1, sizeof *engine);
     if (engine == NULL)
         error_set(reterr, PR_ENOMEM, "no memory for an engine");

@@ -13,7 +13,7 @@
 #include "base/slice.h"
 #include "base/utf8.h"
 #include "base/util.h"
-#include "ops/query.h"
+#include "ops/api/query.h"
 #include "transport/cloudevents.h"
 
 #define DATA_MAX (SIZE_MAX / 4) /* what is decoded is smaller than the body, which has a limit */

@@ -6,7 +6,7 @@
 #include "base/slice.h"
 #include "base/util.h"
 #include "ops/member.h"
-#include "ops/words.h"
+#include "ops/explain/words.h"
 
 /* ---- Breakers ---- */
 

@@ -3,7 +3,7 @@
 #define OPS_ENDPOINT_H
 
 #include "base/json.h"
-#include "ops/check.h"
+#include "ops/watch/check.h"
 
 /* All of it is borrowed from the reply of a QUERY_ENDPOINTS. */
 struct standing {

@@ -9,7 +9,7 @@
 #include "core/story.h"
 #include "ops/endpoint.h"
 #include "ops/member.h"
-#include "ops/words.h"
+#include "ops/explain/words.h"
 
 #define TEXT_MAX (SIZE_MAX / 4) /* of one payload as base64: it is in memory already */
 

@@ -3,7 +3,7 @@
 #define OPS_MESSAGE_H
 
 #include "base/json.h"
-#include "runtime/config.h"
+#include "runtime/config/config.h"
 #include "store/store.h"
 
 /* The object of --json and of the API: the same everywhere.  The reply is the one that it is listed in. */

@@ -6,9 +6,9 @@
 #include "base/util.h"
 #include "core/story.h"
 #include "ops/endpoint.h"
-#include "ops/routed.h"
-#include "ops/watch.h"
-#include "ops/words.h"
+#include "ops/explain/routed.h"
+#include "ops/watch/watch.h"
+#include "ops/explain/words.h"
 
 static int ask(struct status *s, enum query_kind kind, struct query_reply *ret, struct pr_error *reterr)
 {

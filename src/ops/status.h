@@ -2,7 +2,7 @@
 #ifndef OPS_STATUS_H
 #define OPS_STATUS_H
 
-#include "ops/check.h"
+#include "ops/watch/check.h"
 
 struct watch_past;
 

@@ -31,7 +31,7 @@ enum step {
     STEP_CALL,      /* alone: a function decides */
 };
 
-/* A message about a failure.  stream and payload are templates, see policy/aftermath.h. */
+/* A message about a failure.  stream and payload are templates, see policy/raised.h. */
 struct raise {
     pr_slice type;
     pr_slice to;       /* an endpoint; empty: the routes decide */

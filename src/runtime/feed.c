@@ -9,10 +9,10 @@
 #include "base/time.h"
 #include "base/utf8.h"
 #include "base/util.h"
-#include "runtime/thread.h"
+#include "runtime/threads/thread.h"
 
 struct feed {
-    struct bell bell;       /* guards: */
+    struct monitor monitor;       /* guards: */
     struct happening *ring; /* FEED_MAX, or NULL: nobody ever listened */
     uint64_t count;         /* ever put */
     uint64_t shakes;
@@ -35,7 +35,7 @@ void happening_text(char *ret, size_t size, pr_slice text)
 struct feed *feed_new(void)
 {
     struct feed *f = calloc(1, sizeof *f);
-    if (f == NULL || bell_init(&f->bell, NULL) < 0) {
+    if (f == NULL || monitor_init(&f->monitor, NULL) < 0) {
         free(f);
         return NULL;
     }
@@ -47,7 +47,7 @@ void feed_free(struct feed *f)
     if (f == NULL)
         return;
     ASSERT(atomic_load(&f->listeners) == 0);
-    bell_fini(&f->bell);
+    monitor_fini(&f->monitor);
     free(f->ring);
     free(f);
 }
@@ -61,19 +61,19 @@ void feed_put(struct feed *f, const struct happening *what)
 {
     if (!feed_is_heard(f))
         return;
-    bell_lock(&f->bell);
+    monitor_lock(&f->monitor);
     if (f->ring != NULL) {
         struct happening *h = &f->ring[f->count % FEED_MAX];
         *h = *what;
         h->number = ++f->count;
-        bell_ring(&f->bell);
+        monitor_notify(&f->monitor);
     }
-    bell_unlock(&f->bell);
+    monitor_unlock(&f->monitor);
 }
 
 int feed_join(struct feed *f, uint64_t *ret_next)
 {
-    bell_lock(&f->bell);
+    monitor_lock(&f->monitor);
     if (f->ring == NULL)
         f->ring = calloc(FEED_MAX, sizeof f->ring[0]);
     int rc = f->ring != NULL ? PR_OK : PR_ENOMEM;
@@ -81,7 +81,7 @@ int feed_join(struct feed *f, uint64_t *ret_next)
         *ret_next = f->count;
         atomic_fetch_add(&f->listeners, 1);
     }
-    bell_unlock(&f->bell);
+    monitor_unlock(&f->monitor);
     return rc;
 }
 
@@ -100,10 +100,10 @@ int feed_read(struct feed *f, uint64_t *next, struct happening *ret, size_t max,
 {
     int64_t deadline_us = time_add(now_us(), timeout_us);
     size_t count = 0;
-    bell_lock(&f->bell);
+    monitor_lock(&f->monitor);
     uint64_t shakes = f->shakes;
     while (f->shakes == shakes && f->count == *next && now_us() < deadline_us)
-        bell_wait(&f->bell, time_sub(deadline_us, now_us()));
+        monitor_wait(&f->monitor, time_sub(deadline_us, now_us()));
     int rc = f->count == *next ? PR_TIMEOUT : PR_OK;
     if (rc == PR_OK && f->count - *next > FEED_MAX) {
         *next = f->count;
@@ -111,15 +111,15 @@ int feed_read(struct feed *f, uint64_t *next, struct happening *ret, size_t max,
     }
     for (; rc == PR_OK && count < max && *next < f->count; ++*next)
         ret[count++] = f->ring[*next % FEED_MAX];
-    bell_unlock(&f->bell);
+    monitor_unlock(&f->monitor);
     *ret_count = count;
     return rc;
 }
 
 void feed_shake(struct feed *f)
 {
-    bell_lock(&f->bell);
+    monitor_lock(&f->monitor);
     f->shakes++;
-    bell_ring(&f->bell);
-    bell_unlock(&f->bell);
+    monitor_notify(&f->monitor);
+    monitor_unlock(&f->monitor);
 }

@@ -12,14 +12,14 @@
 #include "base/utf8.h"
 #include "base/util.h"
 #include "core/story.h"
-#include "policy/aftermath.h"
+#include "policy/raised.h"
 
 #define NEW_MAX 64 /* messages that one failure can lead to: raised ones, and those of calls */
 #define POLL_US PR_SECONDS(1)
 #define TEXT_BYTES_MAX (256 * 1024)
 
 /* The transport of one endpoint. */
-struct lane {
+struct inline_transport {
     pthread_mutex_t  lock;
     struct transport transport; /* opened for the first message */
 };
@@ -27,12 +27,12 @@ struct lane {
 struct inliner {
     struct inliner_options options;
     struct engine_setting  routing;
-    struct lane           *lanes; /* by endpoint */
+    struct inline_transport           *lanes; /* by endpoint */
     struct inliner_counts  counts;
 };
 
 /* One message on its way. */
-struct errand {
+struct inline_send {
     struct inliner         *in;
     size_t                  endpoint;
     pr_slice                box;
@@ -82,20 +82,20 @@ const struct inliner_counts *inliner_counts(const struct inliner *in)
     return &in->counts;
 }
 
-static const struct endpoint_setting *endpoint_of(const struct errand *e)
+static const struct endpoint_setting *endpoint_of(const struct inline_send *e)
 {
     return &e->in->options.setting->endpoints[e->endpoint];
 }
 
 /* ---- Storing -------------------------------------------------------------------------------- */
 
-static void keep(struct errand *e, struct send_effect *effects)
+static void keep(struct inline_send *e, struct send_effect *effects)
 {
     for (*e->made_end = effects; *e->made_end != NULL; e->made_end = &(*e->made_end)->next)
         ;
 }
 
-static void drop_made(struct errand *e)
+static void drop_made(struct inline_send *e)
 {
     struct delivery_result rest = { .effects = e->made };
     delivery_result_fini(&rest);
@@ -104,7 +104,7 @@ static void drop_made(struct errand *e)
 }
 
 /* The message (NULL: not any more) and those that were made, in one transaction per box. */
-static int store_all(struct errand *e, const struct pr_message *own, struct pr_error *reterr)
+static int store_all(struct inline_send *e, const struct pr_message *own, struct pr_error *reterr)
 {
     struct pr_message list[NEW_MAX + 1];
     pr_id             ids[NEW_MAX + 1];
@@ -127,7 +127,7 @@ static int store_all(struct errand *e, const struct pr_message *own, struct pr_e
     return rc == PR_OK && first_is_own ? answers[0] : rc;
 }
 
-static int store_until(struct errand *e, int64_t due_us, struct pr_error *reterr)
+static int store_until(struct inline_send *e, int64_t due_us, struct pr_error *reterr)
 {
     struct pr_message m = e->m;
     m.due_us = due_us;
@@ -141,7 +141,7 @@ static void fail_now(struct delivery_result *ret, int reason, const char *text)
     *ret = (struct delivery_result){ .outcome = SEND_FAILED, .reason = reason, .error = strdup(text), .unsent = true };
 }
 
-static void tell(const struct errand *e, struct engine_news news)
+static void tell(const struct inline_send *e, struct engine_inline_result news)
 {
     news.endpoint = (unsigned)e->endpoint;
     if (endpoint_of(e)->breaker.per_type)
@@ -150,7 +150,7 @@ static void tell(const struct errand *e, struct engine_news news)
     e->in->options.tell(e->in->options.tell_arg, e->box, &news);
 }
 
-static void carry(struct lane *lane, const struct endpoint_config *config, const struct delivery *delivery,
+static void carry(struct inline_transport *lane, const struct endpoint_config *config, const struct delivery *delivery,
                   struct delivery_result *ret)
 {
     struct pr_error error;
@@ -167,9 +167,9 @@ static void carry(struct lane *lane, const struct endpoint_config *config, const
         ;
 }
 
-static void send_once(struct errand *e, int attempt, struct delivery_result *ret)
+static void send_once(struct inline_send *e, int attempt, struct delivery_result *ret)
 {
-    struct lane          *lane = &e->in->lanes[e->endpoint];
+    struct inline_transport          *lane = &e->in->lanes[e->endpoint];
     int64_t               now = clock_mono_us(clock_system());
     const struct delivery delivery = { .message = &e->m,
                                        .token = 1,
@@ -190,7 +190,7 @@ static void send_once(struct errand *e, int attempt, struct delivery_result *ret
 
 /* ---- Deciding ----------------------------------------------------------------------------------- */
 
-static bool ask_function(struct errand *e, struct call_answer *ret)
+static bool ask_function(struct inline_send *e, struct call_answer *ret)
 {
     const struct decision *d = &e->decision;
     *ret = (struct call_answer){ 0 };
@@ -211,7 +211,7 @@ static double draw_jitter(void)
 }
 
 /* As the engine decides (engine/fail.c): the policy, and the functions that it asks. */
-static void decide(struct errand *e)
+static void decide(struct inline_send *e)
 {
     struct decision   *d = &e->decision;
     double             draw = draw_jitter();
@@ -235,15 +235,15 @@ static void decide(struct errand *e)
 
 /* ---- What follows --------------------------------------------------------------------------------- */
 
-static struct aftermath aftermath_of(const struct errand *e)
+static struct raised raised_of(const struct inline_send *e)
 {
-    struct aftermath a = { .failure = &e->failure, .rule = e->decision.rule, .box = e->box,
+    struct raised a = { .failure = &e->failure, .rule = e->decision.rule, .box = e->box,
                            .attempts = e->failure.failures, .at_us = store_time(e->in->options.store) };
     pr_id_new(&a.id);
     return a;
 }
 
-static void pause_endpoint(struct errand *e, int64_t for_us, pr_slice by)
+static void pause_endpoint(struct inline_send *e, int64_t for_us, pr_slice by)
 {
     struct store      *store = e->in->options.store;
     struct admin       admin = { .kind = ADMIN_PAUSE, .filter = { .endpoint = endpoint_of(e)->name, .state = -1 }, .by = by,
@@ -255,7 +255,7 @@ static void pause_endpoint(struct errand *e, int64_t for_us, pr_slice by)
                  LOG_STR("error", error.text));
 }
 
-static void do_beside(struct errand *e)
+static void do_beside(struct inline_send *e)
 {
     for (size_t i = 0; i < e->beside_count; i++) {
         const struct rule_step *s = e->beside[i];
@@ -265,14 +265,14 @@ static void do_beside(struct errand *e)
             pause_endpoint(e, s->pause_us, pr_str(by.text));
         }
         if (s->raise != NULL && !message_was_raised(&e->m)) {
-            struct aftermath a = aftermath_of(e);
-            keep(e, aftermath_raise(&a, s->raise));
+            struct raised a = raised_of(e);
+            keep(e, raised_raise(&a, s->raise));
         }
     }
 }
 
 /* Into the table: by way of the box, parked, so that at no time it is nowhere. */
-static int bury(struct errand *e, struct pr_error *reterr)
+static int bury(struct inline_send *e, struct pr_error *reterr)
 {
     struct pr_error    by;
     struct admin_reply reply;
@@ -287,14 +287,14 @@ static int bury(struct errand *e, struct pr_error *reterr)
     return store_admin(e->in->options.store, &admin, &reply, reterr);
 }
 
-static int end_dead(struct errand *e, struct pr_error *reterr)
+static int end_dead(struct inline_send *e, struct pr_error *reterr)
 {
     const struct rule_step *s = e->decision.by;
     atomic_fetch_add(&e->in->counts.dead, 1);
-    tell(e, (struct engine_news){ .dead = 1 });
+    tell(e, (struct engine_inline_result){ .dead = 1 });
     if (s != NULL && s->step == STEP_DEAD_LETTER && s->to.size > 0 && !message_was_moved(&e->m)) {
-        struct aftermath    a = aftermath_of(e);
-        struct send_effect *moved = aftermath_move(&a, s->to);
+        struct raised    a = raised_of(e);
+        struct send_effect *moved = raised_move(&a, s->to);
         if (moved != NULL) {
             keep(e, moved);
             return store_all(e, NULL, reterr);
@@ -303,7 +303,7 @@ static int end_dead(struct errand *e, struct pr_error *reterr)
     return bury(e, reterr);
 }
 
-static int end_discarded(struct errand *e, struct pr_error *reterr)
+static int end_discarded(struct inline_send *e, struct pr_error *reterr)
 {
     char id[PR_ID_TEXT_SIZE];
     int  rc = store_all(e, NULL, reterr);
@@ -311,7 +311,7 @@ static int end_discarded(struct errand *e, struct pr_error *reterr)
         return rc;
     pr_id_format(e->m.id, id);
     atomic_fetch_add(&e->in->counts.discarded, 1);
-    tell(e, (struct engine_news){ .discarded = 1 });
+    tell(e, (struct engine_inline_result){ .discarded = 1 });
     log_emit(e->in->options.log, LOG_WARN, "discarded", LOG_SLICE("box", e->box), LOG_STR("id", id),
              LOG_SLICE("endpoint", endpoint_of(e)->name), LOG_STR("reason", pr_reason_name(e->failure.reason)),
              LOG_SLICE("error", e->failure.error), LOG_SLICE("rule", e->decision.rule));
@@ -319,7 +319,7 @@ static int end_discarded(struct errand *e, struct pr_error *reterr)
 }
 
 /* As the engine would write it (B30); the next attempt knows of it, and it is stored when it cannot be sent. */
-static void note_failure(struct errand *e, int bits)
+static void note_failure(struct inline_send *e, int bits)
 {
     const struct failure *f = &e->failure;
     const struct decision *d = &e->decision;
@@ -346,7 +346,7 @@ static void note_failure(struct errand *e, int bits)
     e->m.story = buf_failed(&e->story) == 0 ? buf_slice(&e->story) : (pr_slice){ NULL, 0 };
 }
 
-static int end_failed(struct errand *e, enum pr_sent *ret_sent, struct pr_error *reterr)
+static int end_failed(struct inline_send *e, enum pr_sent *ret_sent, struct pr_error *reterr)
 {
     do_beside(e);
     *ret_sent = PR_SENT_STORED;
@@ -369,7 +369,7 @@ static int end_failed(struct errand *e, enum pr_sent *ret_sent, struct pr_error 
     return store_until(e, 0, reterr);
 }
 
-static void take_failure(struct errand *e, const struct delivery_result *result, int failures)
+static void take_failure(struct inline_send *e, const struct delivery_result *result, int failures)
 {
     e->failure = (struct failure){
         .message = &e->m,
@@ -389,14 +389,14 @@ static void take_failure(struct errand *e, const struct delivery_result *result,
             e->decision.step = STEP_PAUSE;
     }
     atomic_fetch_add(&e->in->counts.failed, 1);
-    tell(e, (struct engine_news){ .failed = 1,
+    tell(e, (struct engine_inline_result){ .failed = 1,
                                   .asked = !result->unsent,
                                   .transient = reason_class(e->failure.reason) == CLASS_TRANSIENT,
                                   .reason = e->failure.reason,
                                   .retry_after_us = result->retry_after_us });
 }
 
-static int run(struct errand *e, enum pr_sent *ret_sent, struct pr_error *reterr)
+static int run(struct inline_send *e, enum pr_sent *ret_sent, struct pr_error *reterr)
 {
     struct delivery_result result = { 0 };
     int                    rc = PR_OK;
@@ -405,7 +405,7 @@ static int run(struct errand *e, enum pr_sent *ret_sent, struct pr_error *reterr
         if (result.outcome == SEND_OK) {
             *ret_sent = PR_SENT_DELIVERED;
             atomic_fetch_add(&e->in->counts.sent, 1);
-            tell(e, (struct engine_news){ .sent = 1, .asked = true });
+            tell(e, (struct engine_inline_result){ .sent = 1, .asked = true });
             keep(e, result.effects);
             result.effects = NULL;
             rc = store_all(e, NULL, reterr);
@@ -474,7 +474,7 @@ static int must_be_stored(struct inliner *in, pr_slice box, const struct pr_mess
 int inliner_send(struct inliner *in, pr_slice box, const struct pr_message *message, pr_id *ret_id,
                  enum pr_sent *ret_sent, struct pr_error *reterr)
 {
-    struct errand e = { .in = in, .endpoint = find_endpoint(in, message), .box = box, .m = *message };
+    struct inline_send e = { .in = in, .endpoint = find_endpoint(in, message), .box = box, .m = *message };
     bool          stored = false, known_id = !pr_id_is_zero(message->id);
     int           rc = message_check(message, in->options.payload_max, reterr);
     e.made_end = &e.made;

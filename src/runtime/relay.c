@@ -6,8 +6,8 @@
 #include "base/error.h"
 #include "base/slice.h"
 #include "base/util.h"
-#include "runtime/mover.h"
-#include "runtime/wal_thread.h"
+#include "runtime/threads/mover.h"
+#include "runtime/threads/wal_thread.h"
 
 #define LIVE_US PR_SECONDS(60) /* a cycle may wait long for a lock; a loop that hangs longer is broken */
 
@@ -17,13 +17,13 @@
 struct relay {
     struct relay_options options;
     struct setting       setting;
-    struct bell          bell;
-    struct company       company;
+    struct monitor          monitor;
+    struct suspect_limit       suspect_limit;
     struct caller        caller;
     struct inliner      *inliner;
     struct movers       *movers;
-    struct desk        **desks;
-    size_t               desk_count;
+    struct box_loop        **box_loops;
+    size_t               box_loop_count;
     size_t               started;
     struct wal_thread   *wal; /* NULL: the log is no source */
     pthread_mutex_t      drain_lock; /* one at a time: looks are numbered */
@@ -41,29 +41,29 @@ static void relay_fault(void *arg, const struct pr_error *fault)
     struct relay *r = arg;
     int64_t       deadline_us = time_add(now_us(), r->options.config->stop_timeout_us);
     r->options.on_fault(r->options.on_fault_arg, fault);
-    for (size_t i = 0; i < r->desk_count; i++)
-        desk_stop(r->desks[i], deadline_us);
+    for (size_t i = 0; i < r->box_loop_count; i++)
+        box_loop_stop(r->box_loops[i], deadline_us);
 }
 
-static int relay_make_desks(struct relay *r, struct pr_error *reterr)
+static int relay_make_box_loops(struct relay *r, struct pr_error *reterr)
 {
     const struct config *config = r->options.config;
-    r->desks = calloc(config->box_count, sizeof r->desks[0]);
-    if (r->desks == NULL)
+    r->box_loops = calloc(config->box_count, sizeof r->box_loops[0]);
+    if (r->box_loops == NULL)
         return error_set(reterr, PR_ENOMEM, "no memory for %zu boxes", config->box_count);
-    for (; r->desk_count < config->box_count; r->desk_count++) {
-        const struct desk_options options = { .config = config,
-                                             .box = &config->boxes[r->desk_count],
+    for (; r->box_loop_count < config->box_count; r->box_loop_count++) {
+        const struct box_loop_options options = { .config = config,
+                                             .box = &config->boxes[r->box_loop_count],
                                              .setting = &r->setting,
                                              .store = r->options.store,
                                              .log = r->options.log,
-                                             .bell = &r->bell,
-                                             .company = &r->company,
+                                             .monitor = &r->monitor,
+                                             .suspect_limit = &r->suspect_limit,
                                              .caller = &r->caller,
                                              .feed = r->options.feed,
                                              .on_fault = relay_fault,
                                              .on_fault_arg = r };
-        int rc = desk_new(&options, &r->desks[r->desk_count], reterr);
+        int rc = box_loop_new(&options, &r->box_loops[r->box_loop_count], reterr);
         if (rc < 0)
             return rc;
     }
@@ -78,12 +78,12 @@ static bool endpoint_is_closed(void *arg, size_t endpoint)
     return view.breaker != BREAKER_CLOSED || view.paused_until_us > store_time(r->options.store);
 }
 
-static void tell_desk(void *arg, pr_slice box, const struct engine_news *news)
+static void tell_box_loop(void *arg, pr_slice box, const struct engine_inline_result *news)
 {
     struct relay *r = arg;
-    for (size_t i = 0; i < r->desk_count; i++)
-        if (slice_eq(slice_from(desk_name(r->desks[i])), box))
-            desk_tell(r->desks[i], news);
+    for (size_t i = 0; i < r->box_loop_count; i++)
+        if (slice_eq(slice_from(box_loop_name(r->box_loops[i])), box))
+            box_loop_tell(r->box_loops[i], news);
 }
 
 static int relay_make_inliner(struct relay *r, struct pr_error *reterr)
@@ -95,7 +95,7 @@ static int relay_make_inliner(struct relay *r, struct pr_error *reterr)
                                              .payload_max = (size_t)r->options.config->payload_max,
                                              .is_closed = endpoint_is_closed,
                                              .is_closed_arg = r,
-                                             .tell = tell_desk,
+                                             .tell = tell_box_loop,
                                              .tell_arg = r };
     r->inliner = inliner_new(&options);
     return r->inliner != NULL ? PR_OK : error_set(reterr, PR_ENOMEM, "no memory for %zu endpoints", r->setting.endpoint_count);
@@ -108,7 +108,7 @@ int relay_new(const struct relay_options *options, struct relay **ret_relay, str
         return error_set(reterr, PR_ENOMEM, "no memory for a relay");
     r->options = *options;
     r->caller = (struct caller){ .program = options->program, .log = options->log };
-    int rc = bell_init(&r->bell, reterr);
+    int rc = monitor_init(&r->monitor, reterr);
     if (rc < 0) {
         free(r);
         return rc;
@@ -118,7 +118,7 @@ int relay_new(const struct relay_options *options, struct relay **ret_relay, str
     if (rc == PR_OK)
         rc = relay_make_inliner(r, reterr);
     if (rc == PR_OK)
-        rc = relay_make_desks(r, reterr);
+        rc = relay_make_box_loops(r, reterr);
     const struct movers_options sources = { .config = options->config, .store = options->store, .log = options->log };
     if (rc == PR_OK)
         rc = movers_new(&sources, &r->movers, reterr);
@@ -136,13 +136,13 @@ void relay_free(struct relay *r)
     if (r == NULL)
         return;
     movers_free(r->movers);
-    for (size_t i = 0; i < r->desk_count; i++)
-        desk_free(r->desks[i]);
-    free(r->desks);
+    for (size_t i = 0; i < r->box_loop_count; i++)
+        box_loop_free(r->box_loops[i]);
+    free(r->box_loops);
     inliner_free(r->inliner);
     setting_fini(&r->setting);
     pthread_mutex_destroy(&r->drain_lock);
-    bell_fini(&r->bell);
+    monitor_fini(&r->monitor);
     free(r);
 }
 
@@ -150,8 +150,8 @@ int relay_start(struct relay *r, struct pr_error *reterr)
 {
     const struct wal_setting *wal = config_wal(r->options.config);
     int                       rc = PR_OK;
-    for (; rc == PR_OK && r->started < r->desk_count; r->started += rc == PR_OK)
-        rc = desk_start(r->desks[r->started], reterr);
+    for (; rc == PR_OK && r->started < r->box_loop_count; r->started += rc == PR_OK)
+        rc = box_loop_start(r->box_loops[r->started], reterr);
     if (rc == PR_OK)
         rc = movers_start(r->movers, reterr);
     if (rc == PR_OK && wal != NULL)
@@ -161,24 +161,24 @@ int relay_start(struct relay *r, struct pr_error *reterr)
     return rc;
 }
 
-/* Wait, with the bell held, until the condition is true of all boxes that were started. */
-static bool relay_wait(struct relay *r, bool (*is_true)(const struct desk_view *view, uint64_t arg), uint64_t arg,
+/* Wait, with the monitor held, until the condition is true of all boxes that were started. */
+static bool relay_wait(struct relay *r, bool (*is_true)(const struct box_loop_view *view, uint64_t arg), uint64_t arg,
                        int64_t deadline_us)
 {
     for (;;) {
         size_t count = 0;
         for (size_t i = 0; i < r->started; i++)
-            count += is_true(desk_view(r->desks[i]), arg);
+            count += is_true(box_loop_view(r->box_loops[i]), arg);
         if (count == r->started)
             return true;
         int64_t left_us = time_sub(deadline_us, now_us());
         if (left_us <= 0)
             return false;
-        bell_wait(&r->bell, left_us);
+        monitor_wait(&r->monitor, left_us);
     }
 }
 
-static bool view_has_ended(const struct desk_view *view, uint64_t arg)
+static bool view_has_ended(const struct box_loop_view *view, uint64_t arg)
 {
     (void)arg;
     return view->ended;
@@ -191,37 +191,37 @@ int relay_stop(struct relay *r, int64_t timeout_us)
     wal_thread_stop(r->wal); /* before the boxes: what it stored last, others deliver */
     r->wal = NULL;
     for (size_t i = 0; i < r->started; i++)
-        desk_stop(r->desks[i], deadline_us);
-    bell_lock(&r->bell);
+        box_loop_stop(r->box_loops[i], deadline_us);
+    monitor_lock(&r->monitor);
     bool all = relay_wait(r, view_has_ended, 0, deadline_us);
     for (size_t i = 0; i < r->started; i++)
-        all = all && !desk_view(r->desks[i])->left_behind;
-    bell_unlock(&r->bell);
+        all = all && !box_loop_view(r->box_loops[i])->left_behind;
+    monitor_unlock(&r->monitor);
     return all ? PR_OK : PR_TIMEOUT;
 }
 
 /* ---- Drain ------------------------------------------------------------------------------- */
 
-static bool view_is_idle(const struct desk_view *view, uint64_t look)
+static bool view_is_idle(const struct box_loop_view *view, uint64_t look)
 {
     return view->ended || (view->looked >= look && view->idle);
 }
 
-/* With the bell held: does it change while nobody touches it, there was work. */
+/* With the monitor held: does it change while nobody touches it, there was work. */
 static uint64_t relay_work(const struct relay *r)
 {
     uint64_t work = 0;
     for (size_t i = 0; i < r->started; i++) {
-        const struct engine_counts *c = &desk_view(r->desks[i])->counts;
+        const struct engine_counts *c = &box_loop_view(r->box_loops[i])->counts;
         work += c->sent + c->failed + c->dead + c->discarded + c->expired + c->parked + c->returned + c->split;
     }
     return work;
 }
 
-static bool relay_has_ended_desk(const struct relay *r)
+static bool relay_has_ended_box_loop(const struct relay *r)
 {
     for (size_t i = 0; i < r->started; i++)
-        if (desk_view(r->desks[i])->ended)
+        if (box_loop_view(r->box_loops[i])->ended)
             return true;
     return false;
 }
@@ -238,12 +238,12 @@ int relay_drain(struct relay *r, int64_t timeout_us)
         before = after;
         r->look++;
         for (size_t i = 0; i < r->started; i++)
-            desk_look(r->desks[i], r->look);
-        bell_lock(&r->bell);
+            box_loop_look(r->box_loops[i], r->look);
+        monitor_lock(&r->monitor);
         idle = relay_wait(r, view_is_idle, r->look, deadline_us);
-        ended = relay_has_ended_desk(r);
+        ended = relay_has_ended_box_loop(r);
         after = relay_work(r);
-        bell_unlock(&r->bell);
+        monitor_unlock(&r->monitor);
     } while (idle && !ended && before != after);
     ASSERT(pthread_mutex_unlock(&r->drain_lock) == 0);
     return ended ? PR_STALE : idle ? PR_OK : PR_TIMEOUT;
@@ -255,32 +255,32 @@ int relay_is_live(struct relay *r, struct pr_error *reterr)
 {
     int     rc = PR_OK;
     int64_t now = now_us();
-    bell_lock(&r->bell);
+    monitor_lock(&r->monitor);
     for (size_t i = 0; i < r->started && rc == PR_OK; i++) {
-        const struct desk_view *v = desk_view(r->desks[i]);
+        const struct box_loop_view *v = box_loop_view(r->box_loops[i]);
         if (v->ended)
-            rc = error_set(reterr, PR_ESTORE, "box %s: stopped", desk_name(r->desks[i]));
+            rc = error_set(reterr, PR_ESTORE, "box %s: stopped", box_loop_name(r->box_loops[i]));
         else if (now - v->tick_us > LIVE_US)
-            rc = error_set(reterr, PR_ESTORE, "box %s: its loop hangs for %d s", desk_name(r->desks[i]),
+            rc = error_set(reterr, PR_ESTORE, "box %s: its loop hangs for %d s", box_loop_name(r->box_loops[i]),
                            (int)((now - v->tick_us) / PR_SECONDS(1)));
     }
-    bell_unlock(&r->bell);
+    monitor_unlock(&r->monitor);
     return rc;
 }
 
 int relay_is_ready(struct relay *r, struct pr_error *reterr)
 {
     int rc = PR_OK;
-    bell_lock(&r->bell);
+    monitor_lock(&r->monitor);
     for (size_t i = 0; i < r->started && rc == PR_OK; i++) {
-        const struct desk_view *v = desk_view(r->desks[i]);
+        const struct box_loop_view *v = box_loop_view(r->box_loops[i]);
         if (v->trouble.code != PR_OK)
-            rc = error_set(reterr, v->trouble.code, "box %s: %s", desk_name(r->desks[i]), v->trouble.text);
+            rc = error_set(reterr, v->trouble.code, "box %s: %s", box_loop_name(r->box_loops[i]), v->trouble.text);
         else if (v->ended || !v->joined)
-            rc = error_set(reterr, PR_ESTORE, "box %s: %s", desk_name(r->desks[i]),
+            rc = error_set(reterr, PR_ESTORE, "box %s: %s", box_loop_name(r->box_loops[i]),
                            v->ended ? "stopped" : "has not begun yet");
     }
-    bell_unlock(&r->bell);
+    monitor_unlock(&r->monitor);
     return rc;
 }
 
@@ -291,9 +291,9 @@ int relay_warning(struct relay *r, struct pr_error *reterr)
 
 void relay_counts(struct relay *r, struct pr_engine_counts *counts)
 {
-    bell_lock(&r->bell);
+    monitor_lock(&r->monitor);
     for (size_t i = 0; i < r->started; i++) {
-        const struct engine_counts *c = &desk_view(r->desks[i])->counts;
+        const struct engine_counts *c = &box_loop_view(r->box_loops[i])->counts;
         counts->sent += c->sent;
         counts->failed += c->failed;
         counts->dead += c->dead;
@@ -306,7 +306,7 @@ void relay_counts(struct relay *r, struct pr_engine_counts *counts)
         counts->in_flight += c->out;
         counts->cycles += c->cycles;
     }
-    bell_unlock(&r->bell);
+    monitor_unlock(&r->monitor);
     const struct inliner_counts *own = inliner_counts(r->inliner);
     counts->sent += atomic_load(&own->sent);
     counts->failed += atomic_load(&own->failed);
@@ -322,10 +322,10 @@ size_t relay_box_count(const struct relay *r)
 void relay_box(struct relay *r, size_t index, struct relay_box *ret)
 {
     ASSERT(index < r->started);
-    bell_lock(&r->bell);
-    const struct desk_view *v = desk_view(r->desks[index]);
-    *ret = (struct relay_box){ desk_name(r->desks[index]), v->counts, v->cycles, v->lanes };
-    bell_unlock(&r->bell);
+    monitor_lock(&r->monitor);
+    const struct box_loop_view *v = box_loop_view(r->box_loops[index]);
+    *ret = (struct relay_box){ box_loop_name(r->box_loops[index]), v->counts, v->cycles, v->lanes };
+    monitor_unlock(&r->monitor);
 }
 
 struct inliner *relay_inliner(const struct relay *r)
@@ -361,9 +361,9 @@ void relay_endpoint(struct relay *r, size_t index, struct endpoint_view *ret_vie
 {
     *ret_view = (struct endpoint_view){ 0 };
     ASSERT(index < r->setting.endpoint_count);
-    bell_lock(&r->bell);
+    monitor_lock(&r->monitor);
     for (size_t i = 0; i < r->started; i++) {
-        const struct endpoint_view *v = &desk_view(r->desks[i])->endpoints[index];
+        const struct endpoint_view *v = &box_loop_view(r->box_loops[i])->endpoints[index];
         if (v->breaker != BREAKER_CLOSED)
             ret_view->breaker = v->breaker;
         ret_view->paused_until_us = max64(ret_view->paused_until_us, v->paused_until_us);
@@ -375,7 +375,7 @@ void relay_endpoint(struct relay *r, size_t index, struct endpoint_view *ret_vie
             ret_view->reasons[k] += v->reasons[k];
         histogram_merge(&ret_view->durations, &v->durations);
     }
-    bell_unlock(&r->bell);
+    monitor_unlock(&r->monitor);
 }
 
 static int newest_first(const void *a, const void *b)
@@ -392,12 +392,12 @@ size_t relay_incidents(struct relay *r, bool deaths, struct incident *ret, size_
     struct incident *all = calloc(r->started + 1, INCIDENTS_MAX * sizeof *all);
     if (all == NULL)
         return 0; /* only for people who are watching */
-    bell_lock(&r->bell);
+    monitor_lock(&r->monitor);
     for (size_t i = 0; i < r->started; i++) {
-        const struct desk_view *v = desk_view(r->desks[i]);
+        const struct box_loop_view *v = box_loop_view(r->box_loops[i]);
         count += incident_list(deaths ? &v->deaths : &v->failures, all + count, INCIDENTS_MAX);
     }
-    bell_unlock(&r->bell);
+    monitor_unlock(&r->monitor);
     qsort(all, count, sizeof *all, newest_first);
     count = min_size(count, max);
     memcpy(ret, all, count * sizeof *all);

@@ -2,10 +2,10 @@
 #ifndef RUNTIME_RELAY_H
 #define RUNTIME_RELAY_H
 
-#include "runtime/desk.h"
-#include "runtime/config.h"
+#include "runtime/threads/box_loop.h"
+#include "runtime/config/config.h"
 #include "runtime/inline.h"
-#include "runtime/setting.h"
+#include "runtime/config/setting.h"
 #include "store/store.h"
 
 struct relay_options { /* everything is borrowed until free */

@@ -9,8 +9,8 @@
 #include "base/slice.h"
 #include "base/util.h"
 #include "runtime/relay.h"
-#include "runtime/setting.h"
-#include "runtime/thread.h"
+#include "runtime/config/setting.h"
+#include "runtime/threads/thread.h"
 #include "store/store.h"
 
 #define MALLOC_ARENAS 2

@@ -2,8 +2,8 @@
  *
  *     new -> handle* -> start -> (drain, reload, status) -> stop -> free
  *
- * One thread per box runs its engine (desk.h), one per endpoint that has something to send owns
- * its transport (courier.h), and the layer above answers on http.listen (struct runtime_front).  All of them together,
+ * One thread per box runs its engine (box_loop.h), one per endpoint that has something to send owns
+ * its transport (transport_thread.h), and the layer above answers on http.listen (struct runtime_front).  All of them together,
  * working by one configuration on one store, are a relay (relay.h); a reload replaces it.
  *
  * Threads: after start every function may be called from any thread, free excepted. */
@@ -16,7 +16,7 @@
 #include "policy/breaker.h"
 #include "core/histogram.h"
 #include "core/reason.h"
-#include "runtime/config.h"
+#include "runtime/config/config.h"
 #include "runtime/feed.h"
 #include "runtime/incident.h"
 

@@ -7,7 +7,7 @@
 #include "base/slice.h"
 #include "base/time.h"
 #include "check.h"
-#include "cli/top.h"
+#include "cli/top/top.h"
 
 #define NOW (INT64_C(1700000000) * 1000000) /* 2023-11-14 22:13:20 UTC */
 

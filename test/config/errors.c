@@ -6,7 +6,7 @@
 
 #include "base/buf.h"
 #include "check.h"
-#include "runtime/config.h"
+#include "runtime/config/config.h"
 
 static void refuses(const char *file, int line, const char *text, const char *want)
 {

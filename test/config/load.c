@@ -9,8 +9,8 @@
 #include "base/buf.h"
 #include "base/slice.h"
 #include "check.h"
-#include "runtime/config.h"
-#include "runtime/config_suggest.h"
+#include "runtime/config/config.h"
+#include "runtime/config/config_suggest.h"
 
 static struct config *load(const char *text)
 {

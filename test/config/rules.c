@@ -5,7 +5,7 @@
 #include "base/slice.h"
 #include "check.h"
 #include "policy/policy.h"
-#include "runtime/config.h"
+#include "runtime/config/config.h"
 
 #define ENDPOINTS "endpoints: {orders: {url: 'null:'}, audit: {url: 'null:'}}\n"
 

@@ -1,7 +1,7 @@
 /* `sources`: tables of other products, their presets, and what is wrong with them. */
 #include "base/slice.h"
 #include "check.h"
-#include "runtime/config.h"
+#include "runtime/config/config.h"
 
 static struct config *load(const char *text)
 {

@@ -3,7 +3,7 @@
 #include "stage.h"
 
 #include "base/slice.h"
-#include "store/memory.h"
+#include "store/memory/memory.h"
 
 static pr_id send_until(struct stage *s, const char *to, const char *stream, int64_t expires_us,
                         const char *payload)

@@ -460,21 +460,21 @@ TEST(what_others_send_counts_for_the_breaker_and_the_totals) /* B73 */
 {
     struct stage         s;
     struct endpoint_view view;
-    struct engine_news   failed = { .failed = 1, .asked = true, .transient = true, .message = 1 };
+    struct engine_inline_result   failed = { .failed = 1, .asked = true, .transient = true, .message = 1 };
     stage_set(&s);
     s.scenario.endpoints[0].breaker = usual;
     open_quietly(&s);
     stage_run(&s, PR_SECONDS(1));
     struct engine *e = s.w.instances[0].engine;
     for (int i = 0; i < 4; i++, failed.message++)
-        engine_heard(e, s.w.mono_us, &failed);
-    engine_heard(e, s.w.mono_us, &(struct engine_news){ .sent = 3, .asked = true, .message = 9 }); /* begins anew */
+        engine_inline_result_absorb(e, s.w.mono_us, &failed);
+    engine_inline_result_absorb(e, s.w.mono_us, &(struct engine_inline_result){ .sent = 3, .asked = true, .message = 9 }); /* begins anew */
     for (int i = 0; i < 4; i++, failed.message++)
-        engine_heard(e, s.w.mono_us, &failed);
-    engine_heard(e, s.w.mono_us, &(struct engine_news){ .failed = 1, .dead = 1, .message = 99 }); /* was not sent at all */
+        engine_inline_result_absorb(e, s.w.mono_us, &failed);
+    engine_inline_result_absorb(e, s.w.mono_us, &(struct engine_inline_result){ .failed = 1, .dead = 1, .message = 99 }); /* was not sent at all */
     engine_endpoint(e, 0, &view);
     CHECK_EQ(view.breaker, BREAKER_CLOSED);
-    engine_heard(e, s.w.mono_us, &failed);
+    engine_inline_result_absorb(e, s.w.mono_us, &failed);
     engine_endpoint(e, 0, &view);
     CHECK_EQ(view.breaker, BREAKER_OPEN);
     CHECK(view.sent == 3 && view.failed == 10);

@@ -84,29 +84,29 @@ TEST(a_message_that_always_fails_takes_no_throughput_from_the_others) /* B43; th
 
 TEST(suspects_go_out_in_shrinking_company) /* B42 */
 {
-    struct company c = { 0 };
+    struct suspect_limit c = { 0 };
     for (int i = 0; i < 100; i++)
-        CHECK(company_enter(&c, 1)); /* no limit at 1 */
-    CHECK(!company_enter(&c, 2));
+        CHECK(suspect_limit_enter(&c, 1)); /* no limit at 1 */
+    CHECK(!suspect_limit_enter(&c, 2));
     for (int i = 0; i < 100; i++)
-        company_leave(&c, 1);
+        suspect_limit_leave(&c, 1);
     for (int i = 0; i < 64; i++)
-        CHECK(company_enter(&c, 2));
-    CHECK(!company_enter(&c, 0)); /* the company of a suspect is limited, too */
+        CHECK(suspect_limit_enter(&c, 2));
+    CHECK(!suspect_limit_enter(&c, 0)); /* the company of a suspect is limited, too */
     for (int i = 0; i < 57; i++)
-        company_leave(&c, 2);
-    CHECK(company_enter(&c, 3));
-    CHECK(!company_enter(&c, 3));
+        suspect_limit_leave(&c, 2);
+    CHECK(suspect_limit_enter(&c, 3));
+    CHECK(!suspect_limit_enter(&c, 3));
     for (int i = 0; i < 7; i++)
-        company_leave(&c, 2);
-    company_leave(&c, 3);
-    CHECK(company_enter(&c, 4));
-    CHECK(!company_enter(&c, 0));
-    company_leave(&c, 4);
-    company_wait(&c);
-    CHECK(!company_enter(&c, 0)); /* a suspect goes first */
-    CHECK(company_enter(&c, 4));
-    company_wait_over(&c);
+        suspect_limit_leave(&c, 2);
+    suspect_limit_leave(&c, 3);
+    CHECK(suspect_limit_enter(&c, 4));
+    CHECK(!suspect_limit_enter(&c, 0));
+    suspect_limit_leave(&c, 4);
+    suspect_limit_wait(&c);
+    CHECK(!suspect_limit_enter(&c, 0)); /* a suspect goes first */
+    CHECK(suspect_limit_enter(&c, 4));
+    suspect_limit_wait_over(&c);
 }
 
 TEST(a_stop_hands_back_and_counts_nothing_a_crash_counts_one) /* B14, B44, B46 */

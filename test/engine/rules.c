@@ -6,7 +6,7 @@
 
 #include "base/slice.h"
 #include "base/util.h"
-#include "policy/aftermath.h"
+#include "policy/raised.h"
 
 /* ---- A stage with rules ------------------------------------------------------------------- */
 
@@ -521,9 +521,9 @@ static int call(void *arg, pr_slice name, const struct failure *f, pr_slice rule
     function.calls++;
     *ret = function.answer;
     if (function.sends) {
-        const struct aftermath a = { .failure = f, .rule = rule, .box = PR_STR("outbox"),
+        const struct raised a = { .failure = f, .rule = rule, .box = PR_STR("outbox"),
                                      .id = { .bytes = { 7, (uint8_t)function.calls } } };
-        ret->effects = aftermath_raise(&a, &alarm);
+        ret->effects = raised_raise(&a, &alarm);
     }
     return function.result;
 }

@@ -3,7 +3,7 @@
 #include "stage.h"
 
 #include "base/slice.h"
-#include "engine/company.h"
+#include "engine/suspect_limit.h"
 
 /* The store does not take the first cycle that would start something, and the engine is told to
  * stop before it can ask again. */
@@ -71,7 +71,7 @@ struct hand {
     int64_t                 now_us;
 };
 
-static void hand_open(struct hand *h, struct company *company)
+static void hand_open(struct hand *h, struct suspect_limit *suspect_limit)
 {
     static const unsigned     to[]    = { 0 };
     static const struct route route   = { .to = to, .to_count = 1 };
@@ -81,7 +81,7 @@ static void hand_open(struct hand *h, struct company *company)
     const struct engine_setting setting = {
         .box = PR_STR("outbox"), .name = PR_STR("hand"), .instance = { { 1 } }, .lease_us = PR_SECONDS(60),
         .batch = 10, .window_count = 100, .window_bytes = 1 << 20, .payload_max = 1000, .poll_us = PR_SECONDS(1),
-        .company = company, .endpoints = &h->endpoint, .endpoint_count = 1, .routes = &route, .route_count = 1,
+        .suspect_limit = suspect_limit, .endpoints = &h->endpoint, .endpoint_count = 1, .routes = &route, .route_count = 1,
     };
     CHECK_EQ(store_open(&options, &h->store, NULL), PR_OK);
     CHECK_EQ(store_migrate(&h->store, NULL, 0, NULL), PR_OK);
@@ -112,7 +112,7 @@ static void hand_turn(struct hand *h)
 
 TEST(a_suspect_of_one_box_is_let_go_first_by_the_others) /* B42 */
 {
-    struct company         c = { 0 };
+    struct suspect_limit         c = { 0 };
     struct hand            h;
     const struct delivery *d;
 
@@ -123,23 +123,23 @@ TEST(a_suspect_of_one_box_is_let_go_first_by_the_others) /* B42 */
         hand_turn(&h);
         CHECK_EQ(engine_take(h.engine, h.now_us, 0, &d, 1), 1);
         if (i == SUSPICION_MAX - 1)
-            CHECK(company_enter(&c, 0)); /* another box has something out now */
+            CHECK(suspect_limit_enter(&c, 0)); /* another box has something out now */
         CHECK_EQ(engine_judge(h.engine, h.now_us,
                               &(struct pr_verdict){ .claim = d->token, .kind = PR_VERDICT_ABANDON }, NULL), PR_OK);
         h.now_us += PR_SECONDS(2);
     }
     hand_turn(&h);
     CHECK_EQ(engine_take(h.engine, h.now_us, 0, &d, 1), 0); /* it goes alone, or not at all */
-    CHECK(!company_enter(&c, 0));                           /* so the other box must not go on and on */
+    CHECK(!suspect_limit_enter(&c, 0));                           /* so the other box must not go on and on */
     CHECK(engine_next_us(h.engine, h.now_us) < h.now_us + PR_SECONDS(1));
-    company_leave(&c, 0);
+    suspect_limit_leave(&c, 0);
     hand_turn(&h);
     CHECK_EQ(engine_take(h.engine, h.now_us, 0, &d, 1), 1);
     CHECK_EQ(engine_judge(h.engine, h.now_us,
                           &(struct pr_verdict){ .claim = d->token, .kind = PR_VERDICT_COMPLETE }, NULL), PR_OK);
     hand_turn(&h);
-    CHECK(company_enter(&c, 0));
-    company_leave(&c, 0);
+    CHECK(suspect_limit_enter(&c, 0));
+    suspect_limit_leave(&c, 0);
     hand_close(&h);
 }
 

@@ -10,7 +10,7 @@
 #define WAIT_US PR_SECONDS(20)
 
 /* A handler that fails as often as it is told. */
-struct desk {
+struct box_loop {
     atomic_int     calls, fail;
     enum pr_reason reason;
     int            reached; /* before it fails */
@@ -20,7 +20,7 @@ struct desk {
 
 static int handle(struct pr_context *context, const struct pr_message *m, void *user)
 {
-    struct desk *d = user;
+    struct box_loop *d = user;
     d->calls++;
     d->thread = pthread_self();
     snprintf(d->headers, sizeof d->headers, "%.*s", (int)m->headers.size, m->headers.size > 0 ? m->headers.data : "");
@@ -32,7 +32,7 @@ static int handle(struct pr_context *context, const struct pr_message *m, void *
     return PR_OK;
 }
 
-static struct pr_engine *make(const struct place *p, const char *more, struct desk *orders, struct desk *alerts)
+static struct pr_engine *make(const struct place *p, const char *more, struct box_loop *orders, struct box_loop *alerts)
 {
     char            config[2048];
     struct pr_error error;
@@ -85,7 +85,7 @@ static void drain(struct pr_engine *engine)
 TEST(a_rule_made_in_c_does_what_one_in_the_config_does) /* B62, B64 */
 {
     struct place p;
-    struct desk  orders = { .fail = 100, .reason = PR_REASON_REJECTED }, alerts = { 0 };
+    struct box_loop  orders = { .fail = 100, .reason = PR_REASON_REJECTED }, alerts = { 0 };
     place_init(&p);
     struct pr_engine *engine = make(&p, "", &orders, &alerts);
     struct pr_rule   *rule = pr_rule_new("broker says no");
@@ -118,7 +118,7 @@ TEST(a_rule_made_in_c_does_what_one_in_the_config_does) /* B62, B64 */
 TEST(a_rule_of_the_config_comes_before_one_in_c) /* B60 */
 {
     struct place p;
-    struct desk  orders = { .fail = 1, .reason = PR_REASON_REJECTED }, alerts = { 0 };
+    struct box_loop  orders = { .fail = 1, .reason = PR_REASON_REJECTED }, alerts = { 0 };
     place_init(&p);
     struct pr_engine *engine = make(&p, ", rules: [{name: mine, when: {reason: rejected}, then: park}]", &orders, &alerts);
     struct pr_rule   *rule = pr_rule_new("theirs");
@@ -134,7 +134,7 @@ TEST(a_rule_of_the_config_comes_before_one_in_c) /* B60 */
 TEST(mistakes_in_a_rule_are_told_when_it_is_taken)
 {
     struct place    p;
-    struct desk     orders = { 0 }, alerts = { 0 };
+    struct box_loop     orders = { 0 }, alerts = { 0 };
     struct pr_error error;
     place_init(&p);
     struct pr_engine *engine = make(&p, "", &orders, &alerts);
@@ -195,7 +195,7 @@ TEST(mistakes_in_a_rule_are_told_when_it_is_taken)
 TEST(a_call_in_the_config_that_nobody_registered_is_refused_with_its_place)
 {
     struct place    p;
-    struct desk     orders = { 0 }, alerts = { 0 };
+    struct box_loop     orders = { 0 }, alerts = { 0 };
     struct pr_error error;
     place_init(&p);
     struct pr_engine *engine = make(&p, ", rules: [{name: r, then: {call: f}}]", &orders, &alerts);
@@ -232,7 +232,7 @@ static int decide(struct pr_context *context, const struct pr_failure *f, void *
 TEST(a_called_function_decides_and_its_messages_are_stored) /* B65 */
 {
     struct place p;
-    struct desk  orders = { .fail = 100, .reason = PR_REASON_VALIDATION_FAILURE }, alerts = { 0 };
+    struct box_loop  orders = { .fail = 100, .reason = PR_REASON_VALIDATION_FAILURE }, alerts = { 0 };
     struct judge judge = { 0 };
     place_init(&p);
     struct pr_engine *engine = make(&p, ", rules: [{name: r, then: [{call: f}, park]}]", &orders, &alerts);
@@ -252,7 +252,7 @@ TEST(a_called_function_decides_and_its_messages_are_stored) /* B65 */
 TEST(a_function_that_fails_leaves_it_to_the_next_step_and_sends_nothing) /* B65 */
 {
     struct place p;
-    struct desk  orders = { .fail = 1, .reason = PR_REASON_VALIDATION_FAILURE }, alerts = { 0 };
+    struct box_loop  orders = { .fail = 1, .reason = PR_REASON_VALIDATION_FAILURE }, alerts = { 0 };
     struct judge judge = { .fails = true };
     place_init(&p);
     struct pr_engine *engine = make(&p, ", rules: [{name: r, then: [{call: f}, park]}]", &orders, &alerts);
@@ -271,7 +271,7 @@ TEST(a_function_that_fails_leaves_it_to_the_next_step_and_sends_nothing) /* B65 
 TEST(the_program_pauses_and_resumes_an_endpoint_also_over_a_restart) /* B63 */
 {
     struct place    p;
-    struct desk     orders = { 0 }, alerts = { 0 };
+    struct box_loop     orders = { 0 }, alerts = { 0 };
     struct pr_error error;
     place_init(&p);
     struct pr_engine *engine = make(&p, "", &orders, &alerts);
@@ -299,7 +299,7 @@ TEST(the_program_pauses_and_resumes_an_endpoint_also_over_a_restart) /* B63 */
 TEST(an_inline_endpoint_is_sent_to_before_the_call_returns)
 {
     struct place p;
-    struct desk  orders = { 0 }, alerts = { 0 };
+    struct box_loop  orders = { 0 }, alerts = { 0 };
     place_init(&p);
     struct pr_engine *engine = make(&p, ", mode: inline", &orders, &alerts);
     begin(engine);
@@ -317,7 +317,7 @@ TEST(an_inline_endpoint_is_sent_to_before_the_call_returns)
 TEST(what_an_inline_endpoint_does_not_take_is_stored_and_delivered_later)
 {
     struct place p;
-    struct desk  orders = { .fail = 1, .reason = PR_REASON_DEPENDENCY_FAILURE }, alerts = { 0 };
+    struct box_loop  orders = { .fail = 1, .reason = PR_REASON_DEPENDENCY_FAILURE }, alerts = { 0 };
     place_init(&p);
     struct pr_engine *engine = make(&p, ", mode: inline, rules: [{then: {retry: [20ms]}}]", &orders, &alerts);
     begin(engine);
@@ -333,7 +333,7 @@ TEST(what_an_inline_endpoint_does_not_take_is_stored_and_delivered_later)
 TEST(what_failed_inline_is_stored_as_a_failure_and_its_stream_waits_for_it) /* B30, B37, B51 */
 {
     struct place p;
-    struct desk  orders = { .fail = 1, .reason = PR_REASON_DEPENDENCY_FAILURE, .reached = PR_STATUS_EVENT_STORED }, alerts = { 0 };
+    struct box_loop  orders = { .fail = 1, .reason = PR_REASON_DEPENDENCY_FAILURE, .reached = PR_STATUS_EVENT_STORED }, alerts = { 0 };
     place_init(&p);
     struct pr_engine *engine = make(&p, ", mode: inline", &orders, &alerts); /* again in five minutes */
     begin(engine);
@@ -352,7 +352,7 @@ TEST(what_failed_inline_is_stored_as_a_failure_and_its_stream_waits_for_it) /* B
 TEST(steps_go_on_where_they_were_when_what_failed_inline_was_stored) /* B62 */
 {
     struct place p;
-    struct desk  orders = { .fail = 100, .reason = PR_REASON_REJECTED }, alerts = { 0 };
+    struct box_loop  orders = { .fail = 100, .reason = PR_REASON_REJECTED }, alerts = { 0 };
     place_init(&p);
     struct pr_engine *engine =
         make(&p, ", mode: inline, rules: [{name: r, then: [{retry_now: 2}, {retry: [10ms, 10ms]}, dead_letter]}]", &orders, &alerts);
@@ -369,7 +369,7 @@ TEST(steps_go_on_where_they_were_when_what_failed_inline_was_stored) /* B62 */
 TEST(a_pause_puts_back_what_it_was_about_also_inline) /* B63 */
 {
     struct place p;
-    struct desk  orders = { .fail = 100, .reason = PR_REASON_REJECTED }, alerts = { 0 };
+    struct box_loop  orders = { .fail = 100, .reason = PR_REASON_REJECTED }, alerts = { 0 };
     place_init(&p);
     struct pr_engine *engine =
         make(&p, ", mode: inline, rules: [{name: r, then: [{retry_now: 1}, {pause: until_resumed}]}]", &orders, &alerts);
@@ -384,7 +384,7 @@ TEST(a_pause_puts_back_what_it_was_about_also_inline) /* B63 */
 TEST(an_inline_endpoint_follows_its_rules) /* B62, B64, B66 */
 {
     struct place p;
-    struct desk  orders = { .reason = PR_REASON_REJECTED }, alerts = { 0 };
+    struct box_loop  orders = { .reason = PR_REASON_REJECTED }, alerts = { 0 };
     place_init(&p);
     struct pr_engine *engine =
         make(&p, ", mode: inline, max_payload: 100B, rules: ["
@@ -428,7 +428,7 @@ TEST(an_inline_endpoint_follows_its_rules) /* B62, B64, B66 */
 TEST(an_inline_endpoint_that_is_paused_is_not_sent_to) /* B63 */
 {
     struct place    p;
-    struct desk     orders = { 0 }, alerts = { 0 };
+    struct box_loop     orders = { 0 }, alerts = { 0 };
     struct pr_error error;
     place_init(&p);
     struct pr_engine *engine = make(&p, ", mode: inline", &orders, &alerts);
@@ -450,7 +450,7 @@ TEST(an_inline_endpoint_that_is_paused_is_not_sent_to) /* B63 */
 TEST(inline_sends_open_the_breaker_and_are_in_the_stored_totals) /* B73 */
 {
     struct place p;
-    struct desk  orders = { .reason = PR_REASON_DEPENDENCY_FAILURE }, alerts = { 0 };
+    struct box_loop  orders = { .reason = PR_REASON_DEPENDENCY_FAILURE }, alerts = { 0 };
     place_init(&p);
     struct pr_engine *engine = make(&p, ", mode: inline, max_payload: 100B, breaker: {after: 3, open: 1h, cap: 1h}, "
                                         "rules: [{when: {reason: message_too_large}, then: discard}]",
@@ -485,7 +485,7 @@ TEST(inline_sends_open_the_breaker_and_are_in_the_stored_totals) /* B73 */
 TEST(an_id_that_is_stored_is_a_duplicate_also_inline) /* B2 */
 {
     struct place    p;
-    struct desk     orders = { .fail = 1, .reason = PR_REASON_REJECTED }, alerts = { 0 };
+    struct box_loop     orders = { .fail = 1, .reason = PR_REASON_REJECTED }, alerts = { 0 };
     struct pr_error error;
     enum pr_sent    sent;
     place_init(&p);

@@ -7,20 +7,20 @@
 #include "check.h"
 #include "ops/change.h"
 #include "ops/decode.h"
-#include "ops/events.h"
-#include "ops/guard.h"
-#include "ops/pace.h"
-#include "ops/query.h"
-#include "ops/replay.h"
-#include "ops/route.h"
-#include "ops/watch.h"
-#include "store/memory.h"
+#include "ops/api/events.h"
+#include "ops/api/authz.h"
+#include "ops/replay/pace.h"
+#include "ops/api/query.h"
+#include "ops/replay/replay.h"
+#include "ops/api/route.h"
+#include "ops/watch/watch.h"
+#include "store/memory/memory.h"
 
 static const char *const hosts[] = { "relay.example" };
 
-TEST(guard_knows_addresses_localhost_and_its_names)
+TEST(authz_knows_addresses_localhost_and_its_names)
 {
-    const struct guard guard = { "", "", hosts, 1, false };
+    const struct authz authz = { "", "", hosts, 1, false };
     static const char *const good[] = {
         "localhost", "LocalHost:80",      "127.0.0.1:1",   "192.0.2.1",
         "[::1]",     "[2001:db8::1]:443", "relay.example", "RELAY.example:8026"
@@ -37,27 +37,27 @@ TEST(guard_knows_addresses_localhost_and_its_names)
                                        "a@localhost",
                                        "[]" };
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++)
-        CHECK(guard_host_is_known(&guard, good[i]));
+        CHECK(authz_host_is_known(&authz, good[i]));
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
-        CHECK(!guard_host_is_known(&guard, bad[i]));
-    CHECK(guard_host_is_known(&guard, NULL));
-    CHECK(guard_host_is_known(&(struct guard){ "", "", NULL, 0, true }, NULL));
+        CHECK(!authz_host_is_known(&authz, bad[i]));
+    CHECK(authz_host_is_known(&authz, NULL));
+    CHECK(authz_host_is_known(&(struct authz){ "", "", NULL, 0, true }, NULL));
 }
 
-TEST(guard_gives_the_role_of_the_token_and_nothing_for_another)
+TEST(authz_gives_the_role_of_the_token_and_nothing_for_another)
 {
-    const struct guard both = { "operator-token-0123", "viewer-token-012345", NULL, 0, false };
-    const struct guard viewers = { "", "viewer-token-012345", NULL, 0, false };
-    CHECK_EQ(guard_role(&both, "Bearer operator-token-0123"), ROLE_OPERATOR);
-    CHECK_EQ(guard_role(&both, "bearer  viewer-token-012345 "), ROLE_VIEWER);
-    CHECK_EQ(guard_role(&both, "Bearer operator-token-012"), ROLE_NONE);
-    CHECK_EQ(guard_role(&both, "Bearer operator-token-01234"), ROLE_NONE);
-    CHECK_EQ(guard_role(&both, "Bearer "), ROLE_NONE);
-    CHECK_EQ(guard_role(&both, "Basic operator-token-0123"), ROLE_NONE);
-    CHECK_EQ(guard_role(&both, NULL), ROLE_NONE);
-    CHECK_EQ(guard_role(&viewers, "Bearer "), ROLE_NONE); /* an empty token is none */
-    CHECK_EQ(guard_role(&viewers, NULL), ROLE_NONE);
-    CHECK_EQ(guard_role(&(struct guard){ "", "", NULL, 0, false }, NULL), ROLE_OPERATOR);
+    const struct authz both = { "operator-token-0123", "viewer-token-012345", NULL, 0, false };
+    const struct authz viewers = { "", "viewer-token-012345", NULL, 0, false };
+    CHECK_EQ(authz_role(&both, "Bearer operator-token-0123"), ROLE_OPERATOR);
+    CHECK_EQ(authz_role(&both, "bearer  viewer-token-012345 "), ROLE_VIEWER);
+    CHECK_EQ(authz_role(&both, "Bearer operator-token-012"), ROLE_NONE);
+    CHECK_EQ(authz_role(&both, "Bearer operator-token-01234"), ROLE_NONE);
+    CHECK_EQ(authz_role(&both, "Bearer "), ROLE_NONE);
+    CHECK_EQ(authz_role(&both, "Basic operator-token-0123"), ROLE_NONE);
+    CHECK_EQ(authz_role(&both, NULL), ROLE_NONE);
+    CHECK_EQ(authz_role(&viewers, "Bearer "), ROLE_NONE); /* an empty token is none */
+    CHECK_EQ(authz_role(&viewers, NULL), ROLE_NONE);
+    CHECK_EQ(authz_role(&(struct authz){ "", "", NULL, 0, false }, NULL), ROLE_OPERATOR);
 }
 
 TEST(routes_are_found_whole)

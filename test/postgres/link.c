@@ -1,7 +1,7 @@
 /* A connection by itself: what it prepares. */
 #include <stdio.h>
 
-#include "store/postgres/link.h"
+#include "store/postgres/link/link.h"
 #include "store/suite.h"
 #include "store/suite_postgres.h"
 
@@ -20,11 +20,11 @@ static int ask(struct link *link, int number, struct pr_error *reterr)
 /* Texts take each other's places.  A batch that failed has not deallocated what it should have. */
 STORE_TEST(what_a_failed_batch_did_not_deallocate_is_prepared_anew_all_the_same)
 {
-    struct place    place;
+    struct conninfo    conninfo;
     struct pr_error error;
     struct args     args = { .count = 0 };
-    CHECK_OK(pg_place_parse(s->url, &place, &error), &error);
-    struct link *link = link_new(&place, LINK_PEOPLE, NULL);
+    CHECK_OK(pg_conninfo_parse(s->url, &conninfo, &error), &error);
+    struct link *link = link_new(&conninfo, LINK_PEOPLE, NULL);
     CHECK(link != NULL);
     CHECK_OK(link_ensure(link, &error), &error);
     for (int i = 0; i < LINK_TEXTS; i++)
@@ -38,16 +38,16 @@ STORE_TEST(what_a_failed_batch_did_not_deallocate_is_prepared_anew_all_the_same)
         CHECK_OK(ask(link, i, &error), &error);
     CHECK(!link->pooled);
     link_free(link);
-    pg_place_fini(&place);
+    pg_conninfo_fini(&conninfo);
 }
 
 STORE_TEST(a_read_that_was_left_and_failed_leaves_no_transaction_behind)
 {
-    struct place    place;
+    struct conninfo    conninfo;
     struct pr_error error = { 0 };
     PGresult       *left = NULL, *next = NULL;
-    CHECK_OK(pg_place_parse(s->url, &place, &error), &error);
-    struct link *link = link_new(&place, LINK_RELAY, NULL);
+    CHECK_OK(pg_conninfo_parse(s->url, &conninfo, &error), &error);
+    struct link *link = link_new(&conninfo, LINK_RELAY, NULL);
     CHECK_OK(link_ensure(link, &error), &error);
     link->pooled = true;
     link_add_begin(link);
@@ -60,5 +60,5 @@ STORE_TEST(a_read_that_was_left_and_failed_leaves_no_transaction_behind)
     CHECK_OK(link_run(link, &error), &error);
     CHECK(left == NULL && next != NULL && !link->in_tx);
     link_free(link);
-    pg_place_fini(&place);
+    pg_conninfo_fini(&conninfo);
 }

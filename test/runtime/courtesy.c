@@ -1,4 +1,4 @@
-/* A relay beside those who send: the desk obeys policy/courtesy.h, and loses nothing by it. */
+/* A relay beside those who send: the box loop obeys policy/courtesy.h, and loses nothing by it. */
 #include <time.h>
 
 #include "base/slice.h"

@@ -1,4 +1,4 @@
-/* The parts of the runtime, each alone: incidents, settings, couriers. */
+/* The parts of the runtime, each alone: incidents, settings, transport threads. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,12 +7,12 @@
 #include "base/slice.h"
 #include "base/util.h"
 #include "check.h"
-#include "runtime/news.h"
-#include "runtime/courier.h"
+#include "runtime/threads/inline_results.h"
+#include "runtime/threads/transport_thread.h"
 #include "runtime/incident.h"
 #include "runtime/program.h"
-#include "runtime/setting.h"
-#include "runtime/thread.h"
+#include "runtime/config/setting.h"
+#include "runtime/threads/thread.h"
 
 /* ---- Incidents --------------------------------------------------------------------------- */
 
@@ -167,7 +167,7 @@ TEST(setting_refuses_a_handler_that_nobody_registered)
 struct harness {
     struct results         results;
     int                    wake_fd;
-    struct courier        *courier;
+    struct transport_thread        *transport_thread;
     struct pr_message      message;
     struct delivery        deliveries[DELIVERIES];
     const struct delivery *list[DELIVERIES];
@@ -207,7 +207,7 @@ static struct harness *harness_new(const char *url, unsigned concurrency)
         h->list[i] = &h->deliveries[i];
         h->outcomes[i] = -1;
     }
-    CHECK_OK(courier_new(&config, &h->results, &h->courier, &error), &error);
+    CHECK_OK(transport_thread_new(&config, &h->results, &h->transport_thread, &error), &error);
     return h;
 }
 
@@ -242,38 +242,38 @@ static void harness_wait(struct harness *h, enum send_outcome outcome, size_t wa
 static void harness_free(struct harness *h)
 {
     h->block = 0;
-    courier_free(h->courier);
+    transport_thread_free(h->transport_thread);
     results_fini(&h->results);
     wake_close(h->wake_fd);
     free(h);
 }
 
-TEST(courier_brings_one_result_for_each_delivery)
+TEST(transport_thread_brings_one_result_for_each_delivery)
 {
     struct harness *h = harness_new("null:", 0);
     for (size_t i = 0; i < DELIVERIES; i += 100)
-        CHECK(courier_give(h->courier, h->list + i, 100));
+        CHECK(transport_thread_give(h->transport_thread, h->list + i, 100));
     harness_wait(h, SEND_OK, DELIVERIES);
     harness_free(h);
 }
 
 /* A pause after each of them would take ten seconds. */
-TEST(courier_does_not_pause_while_others_wait_for_room)
+TEST(transport_thread_does_not_pause_while_others_wait_for_room)
 {
     struct harness *h = harness_new("null:", 1);
     int64_t         begin_us = now_us();
-    CHECK(courier_give(h->courier, h->list, DELIVERIES));
+    CHECK(transport_thread_give(h->transport_thread, h->list, DELIVERIES));
     harness_wait(h, SEND_OK, DELIVERIES);
     CHECK(now_us() - begin_us < PR_SECONDS(5));
     harness_free(h);
 }
 
-TEST(courier_starts_nothing_after_the_lease)
+TEST(transport_thread_starts_nothing_after_the_lease)
 {
     struct harness *h = harness_new("null:", 0);
     for (size_t i = 0; i < 10; i += 2)
         h->deliveries[i].start_before_us = now_us() - 1;
-    CHECK(courier_give(h->courier, h->list, 10));
+    CHECK(transport_thread_give(h->transport_thread, h->list, 10));
     harness_wait(h, SEND_OK, 5);
     harness_wait(h, SEND_RETURNED, 5);
     for (size_t i = 0; i < 10; i++)
@@ -282,12 +282,12 @@ TEST(courier_starts_nothing_after_the_lease)
 }
 
 /* Its answer would come too late, and that would be called a failure of the endpoint. */
-TEST(courier_does_not_start_what_has_little_of_its_time_left)
+TEST(transport_thread_does_not_start_what_has_little_of_its_time_left)
 {
     struct harness *h = harness_new("null:", 0);
     for (size_t i = 0; i < 10; i += 2)
         h->deliveries[i].deadline_us = now_us() + PR_SECONDS(30); /* of 60 */
-    CHECK(courier_give(h->courier, h->list, 10));
+    CHECK(transport_thread_give(h->transport_thread, h->list, 10));
     harness_wait(h, SEND_OK, 5);
     harness_wait(h, SEND_RETURNED, 5);
     for (size_t i = 0; i < 10; i++)
@@ -295,49 +295,49 @@ TEST(courier_does_not_start_what_has_little_of_its_time_left)
     harness_free(h);
 }
 
-TEST(courier_returns_what_is_recalled_and_then_goes_on)
+TEST(transport_thread_returns_what_is_recalled_and_then_goes_on)
 {
     struct harness *h = harness_new("handler:x", 1);
     h->block = 1;
-    CHECK(courier_give(h->courier, h->list, 100));
+    CHECK(transport_thread_give(h->transport_thread, h->list, 100));
     while (h->inside == 0)
         wake_wait(-1, 1000);
-    courier_recall(h->courier, RECALL_CANCEL);
+    transport_thread_recall(h->transport_thread, RECALL_CANCEL);
     harness_wait(h, SEND_RETURNED, 100); /* the one inside was asked to stop, and did */
     CHECK_EQ(h->inside, 1);
 
     h->block = 0;
-    CHECK(courier_give(h->courier, h->list + 100, 50));
+    CHECK(transport_thread_give(h->transport_thread, h->list + 100, 50));
     harness_wait(h, SEND_OK, 50);
     harness_free(h);
 }
 
-TEST(courier_that_quits_returns_everything_that_comes)
+TEST(transport_thread_that_quits_returns_everything_that_comes)
 {
     struct harness *h = harness_new("null:", 0);
-    courier_recall(h->courier, RECALL_QUIT);
+    transport_thread_recall(h->transport_thread, RECALL_QUIT);
     harness_free(h);
     h = harness_new("handler:x", 1);
     h->block = 1;
-    CHECK(courier_give(h->courier, h->list, 10));
+    CHECK(transport_thread_give(h->transport_thread, h->list, 10));
     while (h->inside == 0)
         wake_wait(-1, 1000);
-    courier_recall(h->courier, RECALL_QUIT);
+    transport_thread_recall(h->transport_thread, RECALL_QUIT);
     harness_wait(h, SEND_RETURNED, 10);
     harness_free(h);
 }
 
-TEST(courier_tells_when_the_transport_cannot_be_opened)
+TEST(transport_thread_tells_when_the_transport_cannot_be_opened)
 {
     struct harness *h = harness_new("handler:x", 100000); /* more threads than there may be */
-    CHECK(courier_give(h->courier, h->list, 3));
+    CHECK(transport_thread_give(h->transport_thread, h->list, 3));
     harness_wait(h, SEND_FAILED, 3);
     harness_free(h);
 }
 
 /* ---- News ---- */
 
-TEST(news_count_everything_also_when_there_are_too_many)
+TEST(inline_results_count_everything_also_when_there_are_too_many)
 {
     struct endpoint_setting endpoints[2] = { { .name = PR_STR("a"), .max_attempts = 1 }, { .name = PR_STR("b"), .max_attempts = 1 } };
     struct engine_setting   setting = { .box = PR_STR("outbox"), .lease_us = PR_SECONDS(1), .batch = 1, .window_count = 10,
@@ -346,26 +346,26 @@ TEST(news_count_everything_also_when_there_are_too_many)
     struct pr_error         error;
     struct engine          *engine = engine_new(&setting, &error);
     struct endpoint_view    view;
-    struct news             news;
+    struct inline_results             news;
     int                     wake_fd;
     CHECK(engine != NULL);
     CHECK_EQ(wake_open(&wake_fd, &error), PR_OK);
-    CHECK_EQ(news_init(&news, 2, wake_fd), PR_OK);
+    CHECK_EQ(inline_results_init(&news, 2, wake_fd), PR_OK);
     for (uint64_t i = 0; i < 3 * NEWS_MAX; i++)
-        news_put(&news, &(struct engine_news){ .endpoint = 1, .sent = 1, .message = i + 1 });
+        inline_results_put(&news, &(struct engine_inline_result){ .endpoint = 1, .sent = 1, .message = i + 1 });
     CHECK_EQ(news.count, 1); /* successes in a row are one */
     for (uint64_t i = 0; i < NEWS_MAX + 10; i++)
-        news_put(&news, &(struct engine_news){ .endpoint = i % 2, .type = PR_STR("t"), .failed = 1, .message = i + 1 });
+        inline_results_put(&news, &(struct engine_inline_result){ .endpoint = i % 2, .type = PR_STR("t"), .failed = 1, .message = i + 1 });
     CHECK_EQ(news.count, NEWS_MAX);
-    news_tell(&news, engine, 0);
+    inline_results_tell(&news, engine, 0);
     CHECK_EQ(news.count, 0);
     engine_endpoint(engine, 1, &view);
     CHECK_EQ(view.sent, 3 * NEWS_MAX);
     CHECK_EQ(view.failed, NEWS_MAX / 2 + 5);
     engine_endpoint(engine, 0, &view);
     CHECK_EQ(view.failed, NEWS_MAX / 2 + 5);
-    news_put(&news, &(struct engine_news){ .endpoint = 0, .type = PR_STR("t"), .failed = 1, .message = 1 });
-    news_fini(&news); /* also with something in it */
+    inline_results_put(&news, &(struct engine_inline_result){ .endpoint = 0, .type = PR_STR("t"), .failed = 1, .message = 1 });
+    inline_results_fini(&news); /* also with something in it */
     wake_close(wake_fd);
     engine_free(engine);
 }

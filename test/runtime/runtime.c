@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "../lib/place.h"
-#include "ops/front.h"
-#include "runtime/address.h"
+#include "ops/api/http_front.h"
+#include "runtime/config/address.h"
 
 #define WAIT_US PR_SECONDS(20)
 
@@ -30,7 +30,7 @@ static struct config *load(const struct place *p, const char *options, const cha
 static struct runtime *make(const struct place *p, const char *options, const char *more)
 {
     struct pr_error error;
-    struct runtime *rt = runtime_new(load(p, options, more), &(struct runtime_options){ .front = &ops_front }, &error);
+    struct runtime *rt = runtime_new(load(p, options, more), &(struct runtime_options){ .front = &ops_http_front }, &error);
     CHECK(rt != NULL);
     return rt;
 }

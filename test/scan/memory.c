@@ -1,6 +1,6 @@
 /* The memory store under senders whose transactions commit in any order, several instances
  * that share the lanes, die and join, replies that get lost, and memory that runs out. */
-#include "store/memory.h"
+#include "store/memory/memory.h"
 
 #include <stdio.h>
 #include <stdlib.h>

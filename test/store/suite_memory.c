@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "core/id.h"
-#include "store/memory.h"
+#include "store/memory/memory.h"
 
 #define TX_MAX 64
 

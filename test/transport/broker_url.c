@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "base/slice.h"
-#include "transport/broker_url.h"
+#include "transport/broker/broker_url.h"
 #include "transport/own_headers.h"
-#include "transport/reconnect.h"
+#include "transport/broker/reconnect.h"
 #include "transport/template.h"
 
 static const char *const known[] = { "exchange", "key", "tls", "max", NULL };

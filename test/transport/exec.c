@@ -12,7 +12,7 @@
 #include "base/slice.h"
 #include "base/util.h"
 #include "check.h"
-#include "transport/exec.h"
+#include "transport/exec/exec.h"
 #include "world.h"
 
 static struct world w;

@@ -11,7 +11,7 @@
 #include "base/slice.h"
 #include "check.h"
 #include "peer.h"
-#include "transport/netguard.h"
+#include "transport/http/egress_filter.h"
 #include "world.h"
 
 
@@ -193,7 +193,7 @@ static void http_start(struct world *w)
     static struct http_side side;
     peer_start(&side.peer, NULL, NULL);
     snprintf(side.url, sizeof(side.url), "http://127.0.0.1:%u/record", side.peer.port);
-    CHECK_EQ(netguard_parse(PR_STR("127.0.0.0/8"), &side.loopback, NULL), PR_OK);
+    CHECK_EQ(egress_parse(PR_STR("127.0.0.0/8"), &side.loopback, NULL), PR_OK);
     w->other_side                 = &side;
     w->config.url                 = side.url;
     w->config.allow_networks      = &side.loopback;

@@ -12,7 +12,7 @@
 #include "check.h"
 #include "peer.h"
 #include "tcp_proxy.h"
-#include "transport/netguard.h"
+#include "transport/http/egress_filter.h"
 #include "world.h"
 
 static struct world w;
@@ -545,7 +545,7 @@ static void send_guarded(const char *url, const char *allow)
     w.config.url                 = url;
     w.config.allow_network_count = 0;
     if (allow != NULL) {
-        CHECK_EQ(netguard_parse(slice_from(allow), &network, NULL), PR_OK);
+        CHECK_EQ(egress_parse(slice_from(allow), &network, NULL), PR_OK);
         w.config.allow_networks      = &network;
         w.config.allow_network_count = 1;
     }

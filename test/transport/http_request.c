@@ -5,7 +5,7 @@
 #include "base/slice.h"
 #include "base/util.h"
 #include "check.h"
-#include "transport/http.h"
+#include "transport/http/http.h"
 
 #define ID "01890a5d-ac96-774b-bcce-b302099a8057"
 

@@ -1,12 +1,12 @@
 /* The pipeline on a wire that takes little: what has begun, what has not, and what each of them comes to. */
-#include "transport/pipeline.h"
+#include "transport/broker/pipeline.h"
 
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "check.h"
-#include "transport/wire.h"
+#include "transport/broker/wire.h"
 
 #define COUNT 4
 #define SIZE 100000 /* bytes of a message: the wire takes some of them, and a part of one */

@@ -3,7 +3,7 @@
 
 #include "base/slice.h"
 #include "check.h"
-#include "transport/signature.h"
+#include "transport/http/signature.h"
 #include "transport/transport.h"
 
 #define SECRET "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"

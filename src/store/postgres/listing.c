@@ -577,7 +577,7 @@ static int pages_run(struct link *link, const struct surroundings *s, const stru
     if (l->table == LISTING_BOX && l->filter->stream.size > 0)
         look_max /= 4; /* rows of one lane, and each lies on another page */
     int         rc = first_since(link, l, &page->after, reterr);
-    snprintf(table, sizeof(table), "\"%s\".\"%.*s\"", link->place->schema,
+    snprintf(table, sizeof(table), "\"%s\".\"%.*s\"", link->conninfo->schema,
              l->table == LISTING_BOX ? (int)l->box.size : BOX_NAME_MAX, l->table == LISTING_BOX ? l->box.data : names[l->table]);
     while (rc == PR_OK && !page->is_last && looked < look_max) {
         page->look = l->by_stream ? PAGE_ROWS : looked == 0 ? PAGE_LOOK_FIRST : PAGE_LOOK;

@@ -2,7 +2,7 @@
 #ifndef STORE_POSTGRES_MESSAGE_H
 #define STORE_POSTGRES_MESSAGE_H
 
-#include "store/postgres/link.h"
+#include "store/postgres/link/link.h"
 
 /* A row's name: its place and its lane.  So a receipt tells where to find the row. */
 #define HANDLE_LANE_BITS 6

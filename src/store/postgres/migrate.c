@@ -58,7 +58,7 @@ static int migration_run(struct link *link, const struct migration *m, pr_slice 
 {
     struct buf script;
     buf_init(&script, SCRIPT_MAX);
-    pg_script_expand(&script, m->sql, slice_from(link->place->schema), box);
+    pg_script_expand(&script, m->sql, slice_from(link->conninfo->schema), box);
     return script_run(link, &script, reterr);
 }
 
@@ -77,7 +77,7 @@ static int box_make(struct link *link, pr_slice box, bool *made, struct pr_error
         return error_set(reterr, PR_EINVAL, "\"%.*s\" cannot be the name of a box: letters, digits and _, at most %d",
                          SLICE_ARGS(box), PG_BOX_NAME_MAX);
     arg_text(&args, box);
-    arg_text(&args, slice_from(link->place->schema));
+    arg_text(&args, slice_from(link->conninfo->schema));
     int rc = link_do(link,
                      "SELECT EXISTS (SELECT FROM {schema}.box WHERE name = $1),"
                      " EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
@@ -103,7 +103,7 @@ static int views_make(struct link *link, struct pr_error *reterr)
     if (rc != PR_OK)
         return rc;
     buf_init(&script, SCRIPT_MAX);
-    pg_views_write(&script, slice_from(link->place->schema), boxes);
+    pg_views_write(&script, slice_from(link->conninfo->schema), boxes);
     return script_run(link, &script, reterr);
 }
 
@@ -115,7 +115,7 @@ static int rights_read(struct link *link, struct buf *ret, struct pr_error *rete
 {
     PGresult   *result;
     struct args args = { .count = 0 };
-    arg_text(&args, slice_from(link->place->schema));
+    arg_text(&args, slice_from(link->conninfo->schema));
     int rc = link_do(link,
                      "SELECT DISTINCT format('GRANT %s ON %s TO %s%s;', a.privilege_type, o.name,"
                      " CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END,"
@@ -137,7 +137,7 @@ int pg_schema_version(struct link *link, int *ret_version, struct pr_error *rete
 {
     PGresult   *result;
     struct args args = { .count = 0 };
-    arg_text(&args, slice_from(link->place->schema));
+    arg_text(&args, slice_from(link->conninfo->schema));
     int rc = link_do(link,
                      "SELECT EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
                      " WHERE n.nspname = $1 AND c.relname = 'meta' AND c.relkind = 'r')",
@@ -148,7 +148,7 @@ int pg_schema_version(struct link *link, int *ret_version, struct pr_error *rete
     rc = link_do(link, "SELECT value::int FROM {schema}.meta WHERE key = 'schema_version'", NO_BOX, NULL, &result, reterr);
     if (strcmp(link->state, UNDEFINED_COLUMN) == 0)
         return error_set(reterr, PR_ESCHEMA, "the schema %s has a table meta that is not postrider's: name another schema"
-                                             " in the URL (schema=NAME)", link->place->schema);
+                                             " in the URL (schema=NAME)", link->conninfo->schema);
     if (rc == PR_OK && PQntuples(result) == 1)
         *ret_version = field_int(result, 0, 0);
     return rc;
@@ -158,14 +158,14 @@ static int schema_make(struct link *link, struct pr_error *reterr)
 {
     PGresult   *there;
     struct args args = { .count = 0 };
-    arg_text(&args, slice_from(link->place->schema));
+    arg_text(&args, slice_from(link->conninfo->schema));
     int rc = link_do(link, "SELECT FROM pg_namespace WHERE nspname = $1", NO_BOX, &args, &there, reterr);
     if (rc != PR_OK || PQntuples(there) > 0)
         return rc;
     rc = link_do(link, "CREATE SCHEMA {schema}", NO_BOX, NULL, NULL, reterr);
     if (strcmp(link->state, NO_RIGHT) == 0)
         return error_set(reterr, PR_ESTORE, "this role may not create the schema %s: GRANT CREATE ON DATABASE %s to it, or"
-                                            " run postrider init as a role that may", link->place->schema, PQdb(link->pg));
+                                            " run postrider init as a role that may", link->conninfo->schema, PQdb(link->pg));
     return rc;
 }
 
@@ -238,7 +238,7 @@ static int migrate_inside(struct link *link, const char *const *boxes, size_t bo
 {
     int         version = 0;
     struct args args = { .count = 0 };
-    arg_text(&args, slice_from(link->place->schema));
+    arg_text(&args, slice_from(link->conninfo->schema));
     int rc = link_do(link, "SELECT pg_advisory_xact_lock(hashtextextended('postrider ' || $1, 0))", NO_BOX, &args, NULL,
                      reterr);
     if (rc == PR_OK)
@@ -303,7 +303,7 @@ int pg_check(void *self, struct pr_error *reterr)
         return schema_too_new(version, reterr);
     if (version == 0)
         return error_set(reterr, PR_ESCHEMA, "the schema %s has no tables of postrider: run postrider init",
-                         store->place.schema);
+                         store->conninfo.schema);
     if (version < pg_schema_wanted())
         return error_set(reterr, PR_ESCHEMA, "the schema is version %d, this program needs %d: run postrider init", version,
                          pg_schema_wanted());

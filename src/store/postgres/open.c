@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "store/postgres/postgres.h"
-#include "store/postgres/wal_inside.h"
+#include "store/postgres/wal/wal_inside.h"
 
 #define POLL_MIN_US PR_MILLISECONDS(2) /* unless the options say otherwise */
 #define POLL_MAX_US PR_MILLISECONDS(200)
@@ -19,7 +19,7 @@ static void pg_close(void *self)
     pthread_mutex_destroy(&store->people_lock);
     senders_fini(&store->senders);
     pthread_mutex_destroy(&store->sessions_lock);
-    pg_place_fini(&store->place);
+    pg_conninfo_fini(&store->conninfo);
     free(store);
 }
 
@@ -43,10 +43,10 @@ static int pg_open(const struct store_options *options, void **ret_self, struct 
     if (store == NULL)
         return error_set(reterr, PR_ENOMEM, "no memory for a store");
     store_init(store, options);
-    int rc = pg_place_parse(options->url, &store->place, reterr);
+    int rc = pg_conninfo_parse(options->url, &store->conninfo, reterr);
     if (rc == PR_OK) {
-        store->people = link_new(&store->place, LINK_PEOPLE, store->log);
-        store->sender = link_new(&store->place, LINK_PEOPLE, store->log);
+        store->people = link_new(&store->conninfo, LINK_PEOPLE, store->log);
+        store->sender = link_new(&store->conninfo, LINK_PEOPLE, store->log);
         if (store->people == NULL || store->sender == NULL)
             rc = error_set(reterr, PR_ENOMEM, "no memory for a store");
     }

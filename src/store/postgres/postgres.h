@@ -3,15 +3,15 @@
  * One schema of one database, any number of instances on any number of machines.  New rows are
  * found by the scan (engine/scan.h), lanes are shared, leases are by the server's clock.
  *
- *   place.c    the URL                              connect.c  making a connection
+ *   conninfo.c    the URL                              connect.c  making a connection
  *   link.c     statements on it, in batches         param.c    binary parameters and results
  *   fault.c    what errors mean                     views.c    what people SELECT from
  *   open.c     the store and its connections        migrate.c  tables and views
  *   message.c  a message as columns                 enqueue.c  new messages
  *   cycle.c    the heart: order of things           lease.c    who owns which lanes
  *   verdict.c  what verdicts change                 effect.c   ... and what goes with them
- *   round.c    who had ended by when                fresh.c    new rows, and what comes behind them
- *   seen.c     where they were seen                 sweep.c    those that were overlooked
+ *   snapshot.c    who had ended by when                fresh.c    new rows, and what comes behind them
+ *   ctid_cache.c     where they were seen                 sweep.c    those that were overlooked
  *   read.c     all other rows
  *   notice.c   operators' notices, endpoints        wait.c     wake-ups
  *   listing.c  rows that a filter finds             query.c    people's questions
@@ -34,7 +34,7 @@
 #include "base/list.h"
 #include "engine/scan.h"
 #include "store/senders.h"
-#include "store/postgres/link.h"
+#include "store/postgres/link/link.h"
 #include "store/postgres/message.h"
 #include "store/store.h"
 
@@ -47,7 +47,7 @@
 /* ---- The store -------------------------------------------------------------------------- */
 
 struct postgres_store {
-    struct place        place;
+    struct conninfo        conninfo;
     const struct clock *clock; /* NULL: the server's */
     struct log         *log;
     int64_t             poll_min_us, poll_max_us;
@@ -78,8 +78,8 @@ struct pending { /* how far the scan came; it is told when the reply has surely 
     int64_t last_seq;
 };
 
-struct seen { /* seen.c; zeroed it is empty */
-    struct seen_slot {
+struct ctid_cache { /* ctid_cache.c; zeroed it is empty */
+    struct ctid_slot {
         int64_t    handle; /* 0: none */
         struct tid tid;
     } *slots;
@@ -117,17 +117,17 @@ struct pg_session {
     size_t         lane_rows[LANE_COUNT]; /* how many to ask a lane for */
     unsigned       first_lane;            /* whose turn is first */
     size_t         row_bytes;             /* of the latest rows, on average; 0: not known */
-    unsigned       plain_left;            /* so many cycles may go on with the latest round (cycle.c) */
-    unsigned       strikes;               /* so many in a row only deleted what was sent */
+    unsigned       one_batch_left;            /* so many cycles may go on with the latest round (cycle.c) */
+    unsigned       delete_only_cycles;               /* so many in a row only deleted what was sent */
     uint64_t       round;                 /* counts them */
-    struct fresh  *ahead;                 /* what was asked in advance (fresh.c); NULL: nothing ever was */
+    struct fresh  *prefetch;                 /* what was asked in advance (fresh.c); NULL: nothing ever was */
     bool           had_more;              /* the round before it left some */
     int64_t        server_start;          /* of the server that the scan knows */
     uint64_t       scanned_by;            /* the connection (link.generation) that it came to know it by */
     int64_t        sweep_at_us;           /* the next page of the sweep, behind this place: */
     unsigned       sweep_lane;
     int64_t        sweep_seq;
-    struct seen    seen;
+    struct ctid_cache    ctid_cache;
 
     /* What the latest cycle saw, for wait(). */
     int64_t  seen_last, seen_notice, seen_instances;
@@ -174,11 +174,11 @@ struct cycle_run {
     struct peer        *peers; /* without ourselves; in the arena */
     size_t              peer_count;
     bool                comes_back; /* effects go into this box: the round is taken behind them, to see them */
-    bool                has_round;
-    bool                plain;      /* all of it in one batch */
-    bool                uses_ahead; /* ... and its new rows were asked for in advance */
+    bool                has_snapshot;
+    bool                one_batch;      /* all of it in one batch */
+    bool                uses_prefetch; /* ... and its new rows were asked for in advance */
     struct fresh       *fresh;      /* in the arena */
-    PGresult           *own, *pulse, *claims, *others, *last, *round, *mark, *control; /* of the first batch */
+    PGresult           *own, *pulse, *claims, *others, *last, *snapshot, *mark, *control; /* of the first batch */
     PGresult           *written; /* our own row, when it was changed; no row in it: it is not ours any more */
     struct pr_error    *reterr;
 };
@@ -193,8 +193,8 @@ void pg_lease_tell(struct cycle_run *run);                    /* in the reply */
 
 /* verdict.c, effect.c */
 PR_MUST_CHECK int pg_verdicts_apply(struct cycle_run *run); /* runs what is in the batch, too; outcome 1: begin anew */
-bool pg_verdicts_are_plain(struct cycle_run *run);              /* only rows that are deleted where they were seen */
-PR_MUST_CHECK int pg_verdicts_add_plain(struct cycle_run *run); /* fails in the batch unless all of it is true */
+bool pg_verdicts_fit_one_batch(struct cycle_run *run);              /* only rows that are deleted where they were seen */
+PR_MUST_CHECK int pg_verdicts_add_one_batch(struct cycle_run *run); /* fails in the batch unless all of it is true */
 PR_MUST_CHECK int pg_effects_store(struct cycle_run *run);
 void pg_receipts_add(struct cycle_run *run);
 
@@ -204,22 +204,22 @@ void pg_breakers_add_forget(struct cycle_run *run, pr_id instance);
 PR_MUST_CHECK int pg_breakers_read(struct postgres_store *store, struct link *link, struct arena *arena,
                                    struct query_reply *reply, struct pr_error *reterr);
 
-/* seen.c */
-void pg_seen_note(struct seen *seen, int64_t handle, struct tid tid);
-bool pg_seen_find(const struct seen *seen, int64_t handle, struct tid *ret);
-void pg_seen_forget(struct seen *seen);
+/* ctid_cache.c */
+void pg_ctid_cache_note(struct ctid_cache *seen, int64_t handle, struct tid tid);
+bool pg_ctid_cache_find(const struct ctid_cache *seen, int64_t handle, struct tid *ret);
+void pg_ctid_cache_forget(struct ctid_cache *seen);
 
-/* round.c, fresh.c, sweep.c, read.c */
-void pg_round_add(struct cycle_run *run);
-PR_MUST_CHECK int pg_round_take(struct cycle_run *run); /* outcome 1: begin anew */
+/* snapshot.c, fresh.c, sweep.c, read.c */
+void pg_snapshot_add(struct cycle_run *run);
+PR_MUST_CHECK int pg_snapshot_take(struct cycle_run *run); /* outcome 1: begin anew */
 void pg_fresh_settle(struct pg_session *session, const struct cycle *cycle);
 struct fresh *pg_fresh_add(struct cycle_run *run); /* NULL: no memory */
 void pg_fresh_prepare(struct fresh *fresh); /* while the server is at work */
 PR_MUST_CHECK int pg_fresh_take(struct fresh *fresh);
-PR_MUST_CHECK int pg_ahead_start(struct cycle_run *run); /* what comes behind run->fresh: when it pays, and once */
-bool pg_ahead_fits(const struct cycle_run *run);         /* it is what this cycle would ask */
-void pg_ahead_drop(struct pg_session *session);
-void pg_ahead_free(struct pg_session *session);
+PR_MUST_CHECK int pg_prefetch_start(struct cycle_run *run); /* what comes behind run->fresh: when it pays, and once */
+bool pg_prefetch_fits(const struct cycle_run *run);         /* it is what this cycle would ask */
+void pg_prefetch_drop(struct pg_session *session);
+void pg_prefetch_free(struct pg_session *session);
 void pg_sweep_start(struct pg_session *session); /* the first is some time from now */
 void pg_sweep_add(struct cycle_run *run, PGresult **ret); /* *ret is left alone when it is not time yet */
 PR_MUST_CHECK int pg_sweep_take(struct cycle_run *run, const PGresult *result);
@@ -243,7 +243,7 @@ int  pg_wait(void *session, int wake_fd, int64_t timeout_us);
 /* cycle.c */
 int  pg_session_open(void *self, pr_slice box, void **ret_session, struct pr_error *reterr);
 void pg_session_close(void *session);
-PR_MUST_CHECK int pg_cycle_take_plain(struct cycle_run *run); /* what is not rows, of a plain one */
+PR_MUST_CHECK int pg_cycle_take_one_batch(struct cycle_run *run); /* what is not rows, of a plain one */
 int  pg_cycle(void *session, const struct cycle *cycle, const struct cycle_reply **ret_reply, struct pr_error *reterr);
 
 /* migrate.c */

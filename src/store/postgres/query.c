@@ -348,7 +348,7 @@ static int query_facts(struct question *q)
     PGresult           *r;
     struct args         args = { .count = 0 };
     int                 rc = pg_schema_version(q->link, &facts->schema_version, q->reterr);
-    arg_text(&args, slice_from(q->store->place.schema));
+    arg_text(&args, slice_from(q->store->conninfo.schema));
     arg_time(&args, pg_store_wall_us(q->store));
     if (rc == PR_OK)
         rc = link_do(q->link, FACTS, NO_BOX, &args, &r, q->reterr);

@@ -91,7 +91,7 @@ int sqlite_fault(sqlite3 *db, int rc, const char *path, struct pr_error *reterr)
 
 static int conn_fault(struct conn *conn, int rc, struct pr_error *reterr)
 {
-    return sqlite_fault(conn->db, rc, conn->place->path, reterr);
+    return sqlite_fault(conn->db, rc, conn->location->path, reterr);
 }
 
 /* ---- Open and close ------------------------------------------------------------------- */
@@ -132,10 +132,10 @@ static int conn_use_wal(struct conn *conn, struct pr_error *reterr)
     int result = PR_OK;
     if (rc != SQLITE_ROW)
         result = conn_fault(conn, rc, reterr);
-    else if (mode == NULL || (strcmp(mode, "wal") != 0 && !conn->place->memory))
+    else if (mode == NULL || (strcmp(mode, "wal") != 0 && !conn->location->memory))
         result = error_set(reterr, PR_EIO,
                            "%s cannot be used in WAL mode (it is in mode %s): put it on a local disk",
-                           conn->place->path, mode != NULL ? mode : "unknown");
+                           conn->location->path, mode != NULL ? mode : "unknown");
     sqlite3_finalize(statement);
     return result;
 }
@@ -155,7 +155,7 @@ static int conn_configure(struct conn *conn, struct pr_error *reterr)
     if (rc == PR_OK)
         rc = conn_use_wal(conn, reterr);
     if (rc == PR_OK)
-        rc = conn_script(conn, conn->place->full ? "PRAGMA synchronous = full" : "PRAGMA synchronous = normal",
+        rc = conn_script(conn, conn->location->full ? "PRAGMA synchronous = full" : "PRAGMA synchronous = normal",
                          reterr);
     sqlite3_wal_hook(conn->db, conn_on_commit, conn); /* also turns automatic checkpoints off */
 
@@ -174,25 +174,25 @@ static void file_make(const char *path)
         close(fd);
 }
 
-int conn_open(const struct sqlite_place *place, bool create, struct conn **ret_conn, struct pr_error *reterr)
+int conn_open(const struct sqlite_location *location, bool create, struct conn **ret_conn, struct pr_error *reterr)
 {
-    if (!create && !place->memory && access(place->path, F_OK) != 0)
-        return error_set(reterr, PR_ESCHEMA, "there is no database %s: run postrider init", place->path);
+    if (!create && !location->memory && access(location->path, F_OK) != 0)
+        return error_set(reterr, PR_ESCHEMA, "there is no database %s: run postrider init", location->path);
 
     struct conn *conn = calloc(1, sizeof(*conn));
     if (conn == NULL)
         return error_set(reterr, PR_ENOMEM, "no memory for a connection");
-    conn->place = place;
-    conn->busy_us = place->busy_us;
+    conn->location = location;
+    conn->busy_us = location->busy_us;
     conn->users = 1;
     map_init(&conn->statements);
     pthread_mutex_init(&conn->lock, NULL);
 
-    if (create && !place->memory)
-        file_make(place->path);
+    if (create && !location->memory)
+        file_make(location->path);
     int flags =
         SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE | (create ? SQLITE_OPEN_CREATE : 0);
-    int rc = sqlite3_open_v2(place->path, &conn->db, flags, NULL);
+    int rc = sqlite3_open_v2(location->path, &conn->db, flags, NULL);
     if (rc != SQLITE_OK) {
         rc = conn_fault(conn, rc, reterr);
     } else {
@@ -475,5 +475,5 @@ void conn_checkpoint(struct conn *conn, int pages)
     conn->wal_pressed = conn->wal_pages;
     conn->busy_us = min64(conn->busy_us, PRESS_WAIT_US);
     (void)sqlite3_wal_checkpoint_v2(conn->db, NULL, SQLITE_CHECKPOINT_RESTART, NULL, NULL);
-    conn->busy_us = conn->place->busy_us;
+    conn->busy_us = conn->location->busy_us;
 }

@@ -16,7 +16,7 @@
 #include "base/util.h"
 #include "core/message.h"
 
-struct sqlite_place { /* where a database is and how to use it; from the URL */
+struct sqlite_location { /* where a database is and how to use it; from the URL */
     char *path;       /* owned; ":memory:" is in memory */
     bool memory;
     bool full;       /* synchronous=full */
@@ -28,7 +28,7 @@ struct sqlite_place { /* where a database is and how to use it; from the URL */
 struct conn {
     pthread_mutex_t lock;
     sqlite3 *db;
-    const struct sqlite_place *place; /* borrowed */
+    const struct sqlite_location *location; /* borrowed */
     struct map statements;            /* struct statement */
     sqlite3_stmt *made[CONN_MADE_MAX]; /* put together from parts: the latest few */
     unsigned made_next;
@@ -62,7 +62,7 @@ static inline struct value value_text_or_null(pr_slice s)
 }
 
 /* create: the file may be made.  Fault PR_ESCHEMA: there is no such file. */
-PR_MUST_CHECK int conn_open(const struct sqlite_place *place, bool create, struct conn **ret_conn,
+PR_MUST_CHECK int conn_open(const struct sqlite_location *location, bool create, struct conn **ret_conn,
                             struct pr_error *reterr);
 void conn_close(struct conn *conn); /* NULL is fine */
 struct conn *conn_share(struct conn *conn);

@@ -24,7 +24,7 @@ static int session_check_box(struct session *session, struct pr_error *reterr)
     if (rc == PR_UNKNOWN)
         return error_set(reterr, PR_ESCHEMA,
                          "there is no box %s in %s: name it under boxes: and run postrider init",
-                         session->box_name, session->store->place.path);
+                         session->box_name, session->store->location.path);
     return rc;
 }
 
@@ -32,11 +32,11 @@ static int session_connect(struct session *session, struct pr_error *reterr)
 {
     struct sqlite_store *store = session->store;
     int rc;
-    if (store->place.memory) {
+    if (store->location.memory) {
         session->conn = conn_share(store->people);
         rc = PR_OK;
     } else {
-        rc = conn_open(&store->place, false, &session->conn, reterr);
+        rc = conn_open(&store->location, false, &session->conn, reterr);
     }
     if (rc != PR_OK)
         return rc;

@@ -35,11 +35,11 @@ static pr_slice boot_id(const struct cycle_run *run)
 /* PATH-BOX.lock; without one (no rights to make it) leases decide alone. */
 void lease_open_lock(struct session *session)
 {
-    const struct sqlite_place *place = &session->store->place;
+    const struct sqlite_location *location = &session->store->location;
     char *path = NULL;
 
     session->lock_fd = -1;
-    if (place->memory || asprintf(&path, "%s-%s.lock", place->path, session->box_name) < 0)
+    if (location->memory || asprintf(&path, "%s-%s.lock", location->path, session->box_name) < 0)
         return;
     session->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (session->lock_fd < 0)
@@ -71,14 +71,14 @@ static bool lock_was_removed(const struct session *session)
 
 bool lease_try_lock(struct session *session)
 {
-    if (!session->store->place.memory && lock_was_removed(session)) {
+    if (!session->store->location.memory && lock_was_removed(session)) {
         close(session->lock_fd);
         session->locked = false;
         lease_open_lock(session);
     }
     if (session->locked)
         return true;
-    if (session->store->place.memory)
+    if (session->store->location.memory)
         return try_lock_memory(session);
     session->locked = session->lock_fd >= 0 && flock(session->lock_fd, LOCK_EX | LOCK_NB) == 0;
     return session->locked;
@@ -88,7 +88,7 @@ void lease_unlock(struct session *session)
 {
     if (!session->locked)
         return;
-    if (session->store->place.memory) {
+    if (session->store->location.memory) {
         pthread_mutex_lock(&session->store->lock);
         session->locked = false;
         pthread_mutex_unlock(&session->store->lock);

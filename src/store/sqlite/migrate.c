@@ -69,7 +69,7 @@ int script_run(struct conn *conn, const char *sql, struct pr_error *reterr)
             if (rc == SQLITE_DONE || rc == SQLITE_ROW)
                 rc = SQLITE_OK;
         }
-        int fault = rc == SQLITE_OK ? PR_OK : sqlite_fault(conn->db, rc, conn->place->path, reterr);
+        int fault = rc == SQLITE_OK ? PR_OK : sqlite_fault(conn->db, rc, conn->location->path, reterr);
         sqlite3_finalize(statement);
         if (fault != PR_OK)
             return fault;
@@ -360,7 +360,7 @@ static int encoding_check(struct conn *conn, struct pr_error *reterr)
         rc = utf8 ? PR_OK
                   : error_set(reterr, PR_EUNSUPPORTED,
                               "%s is not encoded in UTF-8: postrider needs a database that is",
-                              conn->place->path);
+                              conn->location->path);
     }
     return rc;
 }
@@ -409,7 +409,7 @@ int sqlite_check(void *self, struct pr_error *reterr)
         return schema_too_new(version, reterr);
     if (version == 0)
         return error_set(reterr, PR_ESCHEMA, "%s has no tables of postrider: run postrider init",
-                         store->place.path);
+                         store->location.path);
     if (version < schema_wanted())
         return error_set(reterr, PR_ESCHEMA,
                          "the schema is version %lld, this program needs %d: run postrider init",

@@ -15,11 +15,11 @@
 #define BUSY_DEFAULT_US PR_SECONDS(5)
 #define BUSY_MAX_US PR_MINUTES(10)
 
-static int url_option(struct sqlite_place *place, pr_slice key, pr_slice value, struct pr_error *reterr)
+static int url_option(struct sqlite_location *location, pr_slice key, pr_slice value, struct pr_error *reterr)
 {
     if (slice_eq_cstr(key, "synchronous")) {
-        place->full = slice_eq_cstr(value, "full");
-        if (place->full || slice_eq_cstr(value, "normal"))
+        location->full = slice_eq_cstr(value, "full");
+        if (location->full || slice_eq_cstr(value, "normal"))
             return PR_OK;
         return error_set(reterr, PR_EINVAL, "synchronous=%.*s in the store's URL: it is full or normal",
                          SLICE_ARGS(value));
@@ -27,7 +27,7 @@ static int url_option(struct sqlite_place *place, pr_slice key, pr_slice value, 
     if (slice_eq_cstr(key, "busy")) {
         int64_t us;
         if (duration_parse(value, &us) == PR_OK && us >= 0 && us <= BUSY_MAX_US) {
-            place->busy_us = us;
+            location->busy_us = us;
             return PR_OK;
         }
         return error_set(reterr, PR_EINVAL,
@@ -48,7 +48,7 @@ static pr_slice slice_until(pr_slice *rest, char mark)
     return head;
 }
 
-static int url_parse(const char *url, struct sqlite_place *place, struct pr_error *reterr)
+static int url_parse(const char *url, struct sqlite_location *location, struct pr_error *reterr)
 {
     pr_slice rest = slice_from(url);
     if (!slice_starts_with(rest, PR_STR("sqlite:")))
@@ -58,20 +58,20 @@ static int url_parse(const char *url, struct sqlite_place *place, struct pr_erro
         rest = (pr_slice){ rest.data + 2, rest.size - 2 };
 
     pr_slice path = slice_until(&rest, '?');
-    place->full = true;
-    place->busy_us = BUSY_DEFAULT_US;
+    location->full = true;
+    location->busy_us = BUSY_DEFAULT_US;
     if (path.size == 0)
         return error_set(reterr, PR_EINVAL, "the store's URL has no path: write sqlite:postrider.db");
     while (rest.size > 0) {
         pr_slice value = slice_until(&rest, '&');
         pr_slice key = slice_until(&value, '=');
-        int rc = url_option(place, key, value, reterr);
+        int rc = url_option(location, key, value, reterr);
         if (rc != PR_OK)
             return rc;
     }
-    place->memory = slice_eq_cstr(path, ":memory:");
-    place->path = strndup(path.data, path.size);
-    return place->path != NULL ? PR_OK : error_set(reterr, PR_ENOMEM, "no memory for a store");
+    location->memory = slice_eq_cstr(path, ":memory:");
+    location->path = strndup(path.data, path.size);
+    return location->path != NULL ? PR_OK : error_set(reterr, PR_ENOMEM, "no memory for a store");
 }
 
 static void boot_id_read(char ret[BOOT_ID_SIZE])
@@ -92,7 +92,7 @@ static void sqlite_close(void *self)
     conn_close(store->people);
     senders_fini(&store->senders);
     pthread_mutex_destroy(&store->lock);
-    free(store->place.path);
+    free(store->location.path);
     free(store);
 }
 
@@ -111,10 +111,10 @@ static int sqlite_open(const struct store_options *options, void **ret_self, str
     senders_init(&store->senders);
     boot_id_read(store->boot_id);
 
-    int rc = url_parse(options->url, &store->place, reterr);
-    if (rc == PR_OK && (store->place.memory || access(store->place.path, F_OK) == 0)) {
+    int rc = url_parse(options->url, &store->location, reterr);
+    if (rc == PR_OK && (store->location.memory || access(store->location.path, F_OK) == 0)) {
         struct conn *conn;
-        rc = store_people(store, store->place.memory, &conn, reterr);
+        rc = store_people(store, store->location.memory, &conn, reterr);
     }
     if (rc != PR_OK) {
         sqlite_close(store);
@@ -129,7 +129,7 @@ int store_people(struct sqlite_store *store, bool create, struct conn **ret, str
     int rc = PR_OK;
     pthread_mutex_lock(&store->lock);
     if (store->people == NULL)
-        rc = conn_open(&store->place, create, &store->people, reterr);
+        rc = conn_open(&store->location, create, &store->people, reterr);
     if (rc == PR_OK)
         *ret = store->people;
     pthread_mutex_unlock(&store->lock);
@@ -140,10 +140,10 @@ int store_sender(struct sqlite_store *store, struct conn **ret, struct pr_error 
 {
     int rc = PR_OK;
     pthread_mutex_lock(&store->lock);
-    if (store->sender == NULL && store->place.memory)
+    if (store->sender == NULL && store->location.memory)
         store->sender = conn_share(store->people);
     if (store->sender == NULL)
-        rc = conn_open(&store->place, false, &store->sender, reterr);
+        rc = conn_open(&store->location, false, &store->sender, reterr);
     if (rc == PR_OK)
         *ret = store->sender;
     pthread_mutex_unlock(&store->lock);

@@ -210,7 +210,7 @@ static void facts_warn(struct store_facts *facts, pr_slice text)
 static int64_t file_bytes(struct question *q, const char *suffix)
 {
     struct stat info;
-    pr_slice path = arena_printf(q->arena, "%s%s", q->store->place.path, suffix);
+    pr_slice path = arena_printf(q->arena, "%s%s", q->store->location.path, suffix);
     return path.data != NULL && stat(path.data, &info) == 0 ? (int64_t)info.st_size : 0;
 }
 
@@ -227,9 +227,9 @@ static int query_facts(struct question *q)
     if (facts->software.data == NULL)
         return no_memory(q);
 
-    int64_t log_bytes = q->store->place.memory ? 0 : file_bytes(q, "-wal");
-    facts->bytes = q->store->place.memory ? 0 : file_bytes(q, "") + log_bytes;
-    if (q->store->place.memory)
+    int64_t log_bytes = q->store->location.memory ? 0 : file_bytes(q, "-wal");
+    facts->bytes = q->store->location.memory ? 0 : file_bytes(q, "") + log_bytes;
+    if (q->store->location.memory)
         facts_warn(facts, PR_STR("messages are lost when the process ends: use a file to keep them"));
     else if (sqlite3_libversion_number() < 3051003)
         facts_warn(
@@ -238,7 +238,7 @@ static int query_facts(struct question *q)
                          "SQLite %s can damage a database when two connections write and checkpoint at once"
                          " (rare, mended in 3.51.3): let applications set PRAGMA wal_autocheckpoint = 0",
                          sqlite3_libversion()));
-    if (!q->store->place.full)
+    if (!q->store->location.full)
         facts_warn(
             facts,
             PR_STR("synchronous=normal: a power loss can undo the latest commits: use synchronous=full"));
@@ -247,7 +247,7 @@ static int query_facts(struct question *q)
             arena_printf(q->arena,
                          "the log %s-wal has %lld MiB: a reader that stays open keeps it from being"
                          " emptied, find and end it",
-                         q->store->place.path, (long long)(log_bytes >> 20));
+                         q->store->location.path, (long long)(log_bytes >> 20));
         facts_warn(facts, facts->horizon);
     }
     return PR_OK;

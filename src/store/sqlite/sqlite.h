@@ -31,7 +31,7 @@
 /* ---- The store ----------------------------------------------------------------------- */
 
 struct sqlite_store {
-    struct sqlite_place place;
+    struct sqlite_location location;
     const struct clock *clock;
     struct log *log;
     int64_t poll_min_us, poll_max_us;

@@ -42,11 +42,11 @@ static void watch_hear(struct session *session)
 
 void wait_open(struct session *session)
 {
-    const struct sqlite_place *place = &session->store->place;
+    const struct sqlite_location *location = &session->store->location;
 
     session->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     session->inotify_fd = -1;
-    if (place->memory || asprintf(&session->log_path, "%s-wal", place->path) < 0) {
+    if (location->memory || asprintf(&session->log_path, "%s-wal", location->path) < 0) {
         session->log_path = NULL; /* asprintf leaves it undefined */
         return;
     }

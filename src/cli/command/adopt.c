@@ -1,0 +1,184 @@
+/* An outbox table of another product: will it do, and what to write into the configuration?  Only looks. */
+#include <string.h>
+
+#include "base/error.h"
+#include "base/util.h"
+#include "cli/command/check.h"
+#include "runtime/config/config_suggest.h"
+
+/* ---- What was found, as checks ---- */
+
+static void add_findings(struct checks *checks, const struct adopt_report *report)
+{
+    static const enum check_state states[] = {
+        [ADOPT_FINE] = CHECK_FINE, [ADOPT_WARN] = CHECK_WARN, [ADOPT_ERROR] = CHECK_ERROR
+    };
+
+    for (size_t i = 0; i < report->count; i++) {
+        const struct adopt_finding *f = &report->findings[i];
+        bool named = f->level == ADOPT_FINE && f->name[0] != '\0'; /* the others name it themselves */
+
+        checks_add(checks, f->about, states[f->level], "%s%s%s", named ? f->name : "", named ? ": " : "",
+                   f->text);
+    }
+}
+
+void checks_add_sources(struct checks *checks, struct cli *cli, enum check_state worst)
+{
+    for (size_t i = 0; i < cli->config->source_count && cli->store.ops != NULL; i++) {
+        const struct adoption *adoption = &cli->config->sources[i].table;
+        const struct adopt_finding *error = NULL;
+        struct adopt_report report;
+        struct pr_error err;
+
+        if (cli->config->sources[i].kind != SOURCE_TABLE)
+            continue;
+        int r = store_adopt_check(&cli->store, adoption, &cli->arena, &report, &err);
+        if (r == PR_OK)
+            error = adopt_report_error(&report);
+        if (r != PR_OK || error != NULL)
+            checks_add(checks, "source", worst, "%s", error != NULL ? error->text : err.text);
+        else
+            checks_add(checks, "source", CHECK_FINE, "%s: %lld%s waiting rows", adoption->table,
+                       (long long)min64(report.backlog, COUNT_EXACT_MAX),
+                       report.backlog > COUNT_EXACT_MAX ? "+" : "");
+    }
+}
+
+/* ---- Which table, and how ---- */
+
+static const struct config_source *configured(const struct cli *cli, const char *table)
+{
+    for (size_t i = 0; i < cli->config->source_count; i++)
+        if (strcmp(cli->config->sources[i].table.table, table) == 0)
+            return &cli->config->sources[i];
+    return NULL;
+}
+
+static int unknown_preset(const struct cli *cli, const char *preset)
+{
+    struct suggestion near = { 0 };
+
+    for (size_t i = 0; adopt_presets[i] != NULL; i++)
+        suggest_try(&near, slice_from(preset), adopt_presets[i]);
+    return near.best != NULL ? cli_usage(cli, "there is no preset %s; did you mean %s?", preset, near.best)
+                             : cli_usage(cli,
+                                         "there is no preset %s; there are debezium, cap, masstransit, "
+                                         "eventuate, finitech, generic",
+                                         preset);
+}
+
+/* What the flags say, or, without --preset, what the configuration says about this table. */
+static int find_adoption(struct cli *cli, struct adoption *ret)
+{
+    const char *preset = cli->flags.values[FLAG_PRESET], *table = cli->flags.values[FLAG_TABLE],
+               *box = cli->flags.values[FLAG_BOX];
+    pr_slice schema, name;
+
+    if (table == NULL)
+        return cli_usage(cli, "adopt wants --table SCHEMA.NAME");
+    if (!adopt_table_split(table, &schema, &name))
+        return cli_usage(
+            cli,
+            "--table: \"%s\" is not the name of a table; write NAME or SCHEMA.NAME in letters, digits and _",
+            table);
+    const struct config_source *source = configured(cli, table);
+    if (preset == NULL && source == NULL)
+        return cli_usage(cli, "adopt wants --preset, or a configuration that has %s in its sources", table);
+    *ret = preset == NULL ? source->table
+                          : (struct adoption){ .table = table, .box = "outbox", .time_zone = "UTC" };
+    if (preset != NULL && !adopt_preset(preset, ret))
+        return unknown_preset(cli, preset);
+    if (box != NULL && config_find_box(cli->config, slice_from(box)) == NULL)
+        return cli_usage(cli, "--box: there is no box %s", box);
+    if (box != NULL)
+        ret->box = box;
+    return EXIT_DONE;
+}
+
+/* ---- Printing ---- */
+
+static const char *config_line(struct cli *cli, const struct adoption *a)
+{
+    bool mapped = strcmp(a->preset, "generic") == 0;
+    pr_slice text = arena_printf(&cli->arena, "{table: %s, preset: %s%s%s%s}", a->table, a->preset,
+                                 mapped ? ", id: COLUMN, payload: COLUMN" : "",
+                                 strcmp(a->box, "outbox") != 0 ? ", box: " : "",
+                                 strcmp(a->box, "outbox") != 0 ? a->box : "");
+
+    ASSERT(text.data != NULL);
+    return text.data;
+}
+
+static void print_json(struct cli *cli, const struct adoption *a, const struct adopt_report *report,
+                       const struct checks *checks)
+{
+    struct json_writer w;
+    struct buf line;
+
+    buf_init(&line, OUTPUT_MAX);
+    json_init(&w, &line);
+    json_begin_object(&w);
+    json_key(&w, "table");
+    json_cstr(&w, a->table);
+    json_key(&w, "preset");
+    json_cstr(&w, a->preset);
+    json_key(&w, "health");
+    json_cstr(&w, check_state_name(checks_health(checks)));
+    if (report->backlog >= 0) {
+        json_key(&w, "backlog");
+        json_int(&w, report->backlog);
+    }
+    checks_json(checks, &w);
+    if (configured(cli, a->table) == NULL) {
+        json_key(&w, "source");
+        json_cstr(&w, config_line(cli, a));
+    }
+    json_end_object(&w);
+    cli_print(&line);
+    buf_fini(&line);
+}
+
+/* With --check the findings are what was asked for; otherwise the lines are, and trouble is words. */
+static void print(struct cli *cli, const struct adoption *a, const struct checks *checks)
+{
+    bool check = flag_given(&cli->flags, FLAG_CHECK);
+
+    if (check)
+        checks_print(checks, false, cli->color);
+    for (size_t i = 0; !check && i < checks->count; i++)
+        if (checks->items[i].state != CHECK_FINE)
+            cli_say("%s", checks->items[i].text);
+    if (configured(cli, a->table) == NULL)
+        printf("%ssources:\n  - %s\n", check ? "\nTo adopt it, add to the configuration:\n\n" : "",
+               config_line(cli, a));
+}
+
+int run_adopt(struct cli *cli)
+{
+    struct checks checks = { .arena = &cli->arena };
+    struct adopt_report report;
+    struct adoption adoption = { .table = NULL };
+    struct pr_error err;
+    int code = cli_load_config(cli);
+
+    if (code == EXIT_DONE)
+        code = find_adoption(cli, &adoption);
+    if (code != EXIT_DONE)
+        return code;
+    struct store_options options = { .url = cli->config->store };
+    if (store_open(&options, &cli->store, &err) != PR_OK) {
+        (void)cli_fault(&err);
+        return EXIT_STORE;
+    }
+    if (store_adopt_check(&cli->store, &adoption, &cli->arena, &report, &err) != PR_OK)
+        return cli_fault(&err);
+    add_findings(&checks, &report);
+    if (cli->json)
+        print_json(cli, &adoption, &report, &checks);
+    else
+        print(cli, &adoption, &checks);
+    if (checks_health(&checks) != CHECK_ERROR)
+        return EXIT_DONE;
+    return strcmp(adopt_report_error(&report)->about, "table") == 0 ? EXIT_NOT_FOUND : EXIT_UNHEALTHY;
+}

@@ -1,0 +1,118 @@
+/* config check, show, init, reference. */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/json.h"
+#include "cli/command/policy.h"
+
+/* "config check FILE" is the same as "config check -c FILE". */
+static int load(struct cli *cli)
+{
+    if (cli->arg_count == 1 && flag_given(&cli->flags, FLAG_CONFIG))
+        return cli_usage(cli, "the file is given twice");
+    if (cli->arg_count == 1)
+        cli->flags.values[FLAG_CONFIG] = cli->args[0];
+    return cli_load_config(cli);
+}
+
+int run_config_check(struct cli *cli)
+{
+    int code = load(cli);
+
+    if (code != EXIT_DONE)
+        return code;
+    const char *name = cli->config_from_file ? cli->config->file : "defaults";
+    if (cli->json) {
+        struct json_writer w;
+        struct buf line;
+
+        buf_init(&line, OUTPUT_MAX);
+        json_init(&w, &line);
+        json_begin_object(&w);
+        json_key(&w, "file");
+        json_cstr(&w, name);
+        json_key(&w, "ok");
+        json_bool(&w, true);
+        json_key(&w, "endpoints");
+        json_uint(&w, cli->config->endpoint_count);
+        json_key(&w, "routes");
+        json_uint(&w, cli->config->route_count);
+        json_key(&w, "boxes");
+        json_uint(&w, cli->config->box_count);
+        json_end_object(&w);
+        cli_print(&line);
+        buf_fini(&line);
+        return EXIT_DONE;
+    }
+    printf("%s is right: %zu endpoints, %zu routes, %zu boxes\n",
+           cli->config_from_file ? name : "the default configuration", cli->config->endpoint_count,
+           cli->config->route_count, cli->config->box_count);
+    if (policy_print_findings(cli) > 0)
+        cli_say("these rules are valid, but do not do what they say: postrider policy check");
+    if (!cli->config_from_file)
+        cli_say("there is no %s here; write one with: postrider config init", CONFIG_FILE_USUAL);
+    return EXIT_DONE;
+}
+
+int run_config_show(struct cli *cli)
+{
+    struct buf text;
+    int code = load(cli);
+
+    if (code != EXIT_DONE)
+        return code;
+    struct pr_error error;
+
+    buf_init(&text, OUTPUT_MAX);
+    if (!cli->json) {
+        config_show(cli->config, &text);
+        (void)fwrite(buf_slice(&text).data, 1, text.size, stdout); /* cli_finish() looks */
+    } else if (config_show_json(cli->config, &text, &error) == PR_OK) {
+        cli_print(&text);
+    } else {
+        code = cli_fault(&error);
+    }
+    buf_fini(&text);
+    return code;
+}
+
+int run_config_reference(struct cli *cli)
+{
+    struct buf text;
+
+    (void)cli;
+    buf_init(&text, OUTPUT_MAX);
+    config_reference(&text);
+    (void)fwrite(buf_slice(&text).data, 1, text.size, stdout);
+    buf_fini(&text);
+    return EXIT_DONE;
+}
+
+int run_config_init(struct cli *cli)
+{
+    const char *path = cli->arg_count == 1 ? cli->args[0] : CONFIG_FILE_USUAL;
+    int overwrite = flag_given(&cli->flags, FLAG_FORCE) ? O_TRUNC : O_EXCL;
+    size_t size = strlen(config_example);
+
+    if (strcmp(path, "-") == 0) {
+        (void)fputs(config_example, stdout);
+        return EXIT_DONE;
+    }
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | overwrite, 0644);
+    if (fd < 0 && errno == EEXIST) {
+        cli_say("%s is there already; overwrite it with --force", path);
+        return EXIT_FAILED;
+    }
+    bool written = fd >= 0 && write(fd, config_example, size) == (ssize_t)size;
+    if (fd >= 0 && close(fd) != 0)
+        written = false;
+    if (!written) {
+        cli_say("cannot write %s: %s", path, strerror(errno));
+        return EXIT_FAILED;
+    }
+    printf("%s\n", path);
+    cli_say("edit it, then: postrider config check %s", path);
+    return EXIT_DONE;
+}

@@ -1,0 +1,12 @@
+/* endpoint.h - how an endpoint stands, for people's eyes. */
+#ifndef CLI_ENDPOINT_H
+#define CLI_ENDPOINT_H
+
+#include "cli/command/check.h"
+#include "cli/output/table.h"
+#include "ops/endpoint.h"
+
+/* A cell: "sends", "paused for 5m", "open for 12s". */
+void standing_add(struct cli *cli, struct table *t, const struct standing *s, int64_t now_us);
+
+#endif

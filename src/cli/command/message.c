@@ -1,0 +1,166 @@
+#include "cli/command/message.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/base64.h"
+#include "base/utf8.h"
+#include "cli/command/endpoint.h"
+#include "core/story.h"
+
+#include <jansson.h>
+
+int message_find(struct cli *cli, struct query_reply *ret_reply)
+{
+    struct pr_error err;
+    pr_id *ids;
+    size_t count;
+    int code = cli_ids(cli, 0, &ids, &count);
+
+    if (code == EXIT_DONE)
+        code = cli_open_store(cli);
+    if (code != EXIT_DONE)
+        return code;
+    struct query query = {
+        .kind = QUERY_ID, .filter = { .state = -1, .ids = ids, .id_count = 1, .routing = &cli->routing.routing }
+    };
+
+    if (store_query(&cli->store, &query, &cli->arena, ret_reply, &err) != PR_OK)
+        return cli_fault(&err);
+    messages_see_routes(cli->config, ret_reply);
+    if (ret_reply->listed_count > 0)
+        return EXIT_DONE;
+    cli_say("there is no message %s: it was delivered and not kept, discarded, or never stored", cli->args[0]);
+    return EXIT_NOT_FOUND;
+}
+
+/* ---- For people ---- */
+
+static void print_field(const struct cli *cli, const char *name, pr_slice value)
+{
+    struct buf clean;
+
+    if (value.size == 0)
+        return;
+    buf_init(&clean, OUTPUT_MAX);
+    text_clean(&clean, value, false);
+    printf("%s%-13s%s%.*s\n", color_on(COLOR_DIM, cli->color), name, color_off(COLOR_DIM, cli->color),
+           SLICE_ARGS(buf_slice(&clean)));
+    buf_fini(&clean);
+}
+
+static void print_time(struct cli *cli, const char *name, int64_t us, int64_t now_us)
+{
+    pr_slice text;
+
+    if (us == 0)
+        return;
+    if (us == PR_NEVER)
+        text = PR_STR("never, until a person says so");
+    else if (us > now_us)
+        text = arena_printf(&cli->arena, "%s (in %s)", time_words(&cli->arena, us),
+                            span_words(&cli->arena, us - now_us));
+    else
+        text = arena_printf(&cli->arena, "%s (%s ago)", time_words(&cli->arena, us),
+                            span_words(&cli->arena, now_us - us));
+    print_field(cli, name, text);
+}
+
+/* Text as it is; bytes that are no text as base64. */
+static void print_payload(pr_slice payload)
+{
+    struct buf text;
+
+    if (payload.size == 0)
+        return;
+    buf_init(&text, OUTPUT_MAX);
+    if (utf8_valid(payload)) {
+        text_clean(&text, payload, true);
+    } else {
+        buf_add_cstr(&text, "(base64) ");
+        base64_encode(&text, payload);
+    }
+    printf("\n%.*s\n", SLICE_ARGS(buf_slice(&text)));
+    buf_fini(&text);
+}
+
+static void print_wait(struct cli *cli, const struct breaker_info *b, int64_t now_us)
+{
+    if (b == NULL)
+        return;
+    print_field(cli, "waits for",
+                arena_printf(&cli->arena, "endpoint %.*s, which is %s: %s", SLICE_ARGS(b->endpoint),
+                             breaker_state_now(b, now_us), breaker_words(&cli->arena, b)));
+    print_time(cli, "open since", b->since_us, now_us);
+    print_time(cli, "next probe", b->until_us, now_us);
+}
+
+/* In a life before: notes go with the story of a message that was replayed. */
+static void print_noted(struct cli *cli, pr_slice text, pr_slice said)
+{
+    json_t *story = text.size > 0 ? json_loadb(text.data, text.size, 0, NULL) : NULL, *line;
+    size_t i;
+
+    json_array_foreach(story, i, line)
+    {
+        const char *step = json_string_value(json_object_get(line, "step"));
+        const char *who = json_string_value(json_object_get(line, "rule"));
+        const char *note = json_string_value(json_object_get(line, "error"));
+
+        if (step != NULL && note != NULL && strcmp(step, STORY_NOTE) == 0 &&
+            !slice_contains(said, slice_from(note)))
+            print_field(
+                cli, "noted",
+                arena_printf(&cli->arena, "%s%s%s", who != NULL ? who : "", who != NULL ? ": " : "", note));
+    }
+    json_decref(story);
+}
+
+void message_print(struct cli *cli, const struct query_reply *reply, const struct listed *l)
+{
+    int64_t now_us = reply->now_us;
+    const struct pr_message *m = &l->m;
+    char id[PR_ID_TEXT_SIZE];
+
+    pr_id_format(m->id, id);
+    print_field(cli, "id", slice_from(id));
+    print_field(cli, "box", l->box);
+    print_field(cli, "state", slice_from(state_name(l->state)));
+    print_field(cli, "type", m->type);
+    print_field(cli, "stream", m->stream);
+    print_field(cli, "endpoint", message_endpoint(l));
+    print_wait(cli, message_breaker(cli->config, reply, l), now_us);
+    print_field(cli, "source", m->source);
+    print_field(cli, "subject", m->subject);
+    print_field(cli, "content type", m->content_type);
+    print_field(cli, "headers", m->headers);
+    print_field(cli, "seq", arena_printf(&cli->arena, "%" PRId64, m->seq));
+    print_time(cli, "stored", m->created_us, now_us);
+    if (l->state != STATE_DEAD) /* nothing is due any more */
+        print_time(cli, "due", m->due_us, now_us);
+    print_time(cli, "expires", m->expires_us, now_us);
+    print_field(cli, "attempts",
+                arena_printf(&cli->arena, "%d handed out, %d failed", m->attempts, m->failures));
+    print_field(cli, "reason", slice_from(m->reason != PR_REASON_NONE ? pr_reason_name(m->reason) : NULL));
+    print_field(cli, "code", m->code);
+    print_field(cli, "error", m->error);
+    print_time(cli, "failed", m->failed_us, now_us);
+    print_time(cli, l->state == STATE_DONE ? "done" : "died", l->died_us, now_us);
+    if (l->state == STATE_DEAD)
+        print_field(cli, "cause", slice_from(pr_reason_name(l->cause)));
+    print_field(cli, "rule", l->rule);
+    print_field(cli, "fingerprint", l->fingerprint);
+    print_field(cli, "note", l->note);
+    print_noted(cli, m->story, l->note);
+    if (!pr_id_is_zero(l->edited_as)) {
+        char edited[PR_ID_TEXT_SIZE];
+
+        pr_id_format(l->edited_as, edited);
+        print_field(cli, "edited as", slice_from(edited));
+    }
+    print_field(cli, "instance", l->instance);
+    print_field(cli, "held by", m->held_by);
+    print_field(cli, "damaged", slice_from(l->bad));
+    print_field(cli, "payload", arena_printf(&cli->arena, "%zu bytes", m->payload.size));
+    print_payload(m->payload);
+}

@@ -1,0 +1,171 @@
+/* One screen, from the store alone: so it is right whether the daemon runs or not. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/util.h"
+#include "cli/command/endpoint.h"
+#include "ops/status.h"
+
+static void print_json(const struct status *s)
+{
+    struct json_writer w;
+    struct buf line;
+
+    buf_init(&line, OUTPUT_MAX);
+    json_init(&w, &line);
+    status_json(&w, s);
+    cli_print(&line);
+    buf_fini(&line);
+}
+
+/* ---- Tables ---- */
+
+static void add_count(struct table *t, uint64_t count, bool partial, enum color color)
+{
+    if (count > COUNT_EXACT_MAX)
+        table_add(t, color, PR_STR("10,000+"));
+    else
+        table_addf(t, count > 0 ? color : COLOR_DIM, "%" PRIu64 "%s", count, partial && count > 0 ? "+" : "");
+}
+
+static void print_boxes(struct cli *cli, const struct status *s)
+{
+    struct table t;
+
+    table_init(&t, &cli->arena, "BOX|>READY|>IN-FLIGHT|>DELAYED|>RETRYING|>HELD|>PARKED|>PAUSED|>DEAD|>OLDEST");
+    for (size_t i = 0; i < s->boxes.box_count; i++) {
+        const struct box_counts *b = &s->boxes.boxes[i];
+
+        table_add(&t, COLOR_NONE, b->name);
+        add_count(&t, b->ready, b->partial, COLOR_NONE);
+        add_count(&t, b->in_flight, false, COLOR_GREEN);
+        add_count(&t, b->delayed, b->partial, COLOR_NONE);
+        add_count(&t, b->retrying, b->partial, COLOR_YELLOW);
+        add_count(&t, b->held, b->partial, COLOR_YELLOW);
+        add_count(&t, b->parked, b->partial, COLOR_YELLOW);
+        add_count(&t, b->paused, b->partial, COLOR_YELLOW);
+        add_count(&t, b->dead, false, COLOR_RED);
+        table_add(
+            &t, COLOR_NONE,
+            slice_from(b->oldest_us != 0 ? span_short(&cli->arena, s->boxes.now_us - b->oldest_us) : "-"));
+    }
+    table_print(&t, stdout, 0, cli->color);
+}
+
+static void print_endpoints(struct cli *cli, const struct status *s)
+{
+    struct table t;
+
+    if (s->endpoints.endpoint_count == 0)
+        return;
+    table_init(&t, &cli->arena, "ENDPOINT|STATE|>SENT|>FAILED|>DEAD|>IN-FLIGHT|WHY");
+    for (size_t i = 0; i < s->endpoints.endpoint_count; i++) {
+        const struct endpoint_state *e = &s->endpoints.endpoints[i];
+        struct standing standing = endpoint_standing(&s->endpoints, e);
+
+        table_add(&t, COLOR_NONE,
+                  e->name.size > 0 ? e->name : PR_STR("(none)")); /* dead before they were routed */
+        standing_add(cli, &t, &standing, s->endpoints.now_us);
+        table_addf(&t, COLOR_NONE, "%" PRIu64, e->sent);
+        table_addf(&t, e->failed > 0 ? COLOR_YELLOW : COLOR_DIM, "%" PRIu64, e->failed);
+        table_addf(&t, e->dead > 0 ? COLOR_RED : COLOR_DIM, "%" PRIu64, e->dead);
+        table_addf(&t, COLOR_NONE, "%zu", s->in_flight[i]);
+        table_add(&t, COLOR_DIM, slice_from(standing_why(&cli->arena, &standing, e)));
+    }
+    printf("\n");
+    table_print(&t, stdout, terminal_width(stdout), cli->color);
+}
+
+static void print_instances(struct cli *cli, const struct status *s)
+{
+    struct table t;
+
+    if (s->instances.instance_count == 0)
+        return;
+    table_init(&t, &cli->arena, "INSTANCE|BOX|>LANES|>IN-FLIGHT|>LEASE|>UP|VERSION");
+    for (size_t i = 0; i < s->instances.instance_count; i++) {
+        const struct instance_info *n = &s->instances.instances[i];
+
+        table_add(&t, COLOR_NONE, n->name);
+        table_add(&t, COLOR_NONE, n->box);
+        table_addf(&t, COLOR_NONE, "%d", n->lanes);
+        table_addf(&t, COLOR_NONE, "%" PRIu64, n->in_flight);
+        table_add(&t, n->lease_left_us > 0 ? COLOR_NONE : COLOR_RED,
+                  slice_from(n->lease_left_us > 0 ? span_short(&cli->arena, n->lease_left_us) : "over"));
+        table_add(&t, COLOR_NONE, slice_from(span_short(&cli->arena, s->instances.now_us - n->started_us)));
+        table_add(&t, COLOR_NONE, n->version);
+    }
+    printf("\n");
+    table_print(&t, stdout, 0, cli->color);
+}
+
+static void print_slots(struct cli *cli, const struct status *s)
+{
+    struct table t;
+
+    if (s->slot_count == 0)
+        return;
+    table_init(&t, &cli->arena, "SLOT|STATE|>LAG");
+    for (size_t i = 0; i < s->slot_count; i++) {
+        const struct wal_report *r = &s->slots[i];
+
+        table_add(&t, COLOR_NONE, r->slot);
+        if (!r->there)
+            table_add(&t, COLOR_RED, PR_STR("not there"));
+        else
+            table_add(&t, r->active ? COLOR_GREEN : COLOR_YELLOW, r->active ? PR_STR("read") : PR_STR("waits"));
+        table_addf(&t, COLOR_NONE, "%" PRId64, r->lag);
+    }
+    printf("\n");
+    table_print(&t, stdout, 0, cli->color);
+}
+
+static void print_people(struct cli *cli, const struct status *s)
+{
+    enum check_state health = checks_health(&s->checks);
+    const enum color color = health == CHECK_FINE   ? COLOR_GREEN
+                             : health == CHECK_WARN ? COLOR_YELLOW
+                                                    : COLOR_RED;
+
+    printf("health: %s%s%s\n", color_on(color, cli->color), check_state_name(health),
+           color_off(color, cli->color));
+    checks_print(&s->checks, true, cli->color);
+    printf("\n");
+    print_boxes(cli, s);
+    print_endpoints(cli, s);
+    print_instances(cli, s);
+    print_slots(cli, s);
+}
+
+/* The store cannot be asked: that is an answer, too. */
+static int print_unreachable(struct cli *cli, int code)
+{
+    struct status s = { .checks.arena = &cli->arena };
+
+    if (code != EXIT_STORE || !cli->json)
+        return code;
+    checks_add(&s.checks, "store", CHECK_ERROR, "it cannot be read: look at it with postrider doctor");
+    print_json(&s);
+    return code;
+}
+
+int run_status(struct cli *cli)
+{
+    struct status s = { .store = &cli->store, .checks.arena = &cli->arena };
+    struct pr_error err;
+    int code = cli_open_store(cli);
+
+    s.config = cli->config;
+    if (code == EXIT_DONE)
+        checks_add_sources(&s.checks, cli, CHECK_WARN);
+    if (code == EXIT_DONE && status_collect(&s, &err) != PR_OK)
+        code = cli_fault(&err);
+    if (code != EXIT_DONE)
+        return print_unreachable(cli, code);
+    if (cli->json)
+        print_json(&s);
+    else
+        print_people(cli, &s);
+    return checks_health(&s.checks) == CHECK_ERROR ? EXIT_UNHEALTHY : EXIT_DONE;
+}

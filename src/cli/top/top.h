@@ -1,0 +1,109 @@
+/* top.h - the live view: facts (view.h) and a person's hands (struct ui) become a picture (screen.h).
+ *
+ * Everything here but top.c is pure: keys and facts come in, a picture and options go out. */
+#ifndef CLI_TOP_H
+#define CLI_TOP_H
+
+#include "cli/top/screen.h"
+#include "cli/top/view.h"
+
+enum pane { PANE_ENDPOINTS, PANE_GROUPS, PANE_STREAMS, PANE_COUNT };
+
+/* ---- Keys (characters are themselves) ---- */
+
+enum key {
+    KEY_NONE = 0x110000, /* beyond Unicode */
+    KEY_UP,
+    KEY_DOWN,
+    KEY_PAGE_UP,
+    KEY_PAGE_DOWN,
+    KEY_HOME,
+    KEY_END,
+    KEY_TAB,
+    KEY_BACK_TAB,
+    KEY_ENTER,
+    KEY_ESCAPE,
+    KEY_BACKSPACE,
+};
+
+/* The first key of what a terminal sent, and how many bytes that was; 0: the rest of it has not come yet.  whole:
+ * nothing more will come, so a lone escape is the key.  KEY_NONE: a sequence that means nothing here. */
+size_t key_decode(pr_slice bytes, bool whole, int32_t *ret_key);
+
+/* ---- What a person wants ---- */
+
+#define ORDER_NAME_MAX                                                                                         \
+    512 /* bytes of an endpoint's name or a fingerprint; longer ones cannot be ordered about */
+
+enum order_kind {
+    ORDER_NONE,
+    ORDER_PAUSE,        /* name: the endpoint */
+    ORDER_RESUME,       /* name */
+    ORDER_RETRY,        /* id: a message in its box */
+    ORDER_REPLAY,       /* id: a dead letter */
+    ORDER_REPLAY_GROUP, /* name: the fingerprint */
+};
+
+/* What it is about is written down when the key is pressed: rows move under the cursor. */
+struct order {
+    enum order_kind kind;
+    pr_id id;
+    char name[ORDER_NAME_MAX + 1];
+};
+
+enum mode { MODE_LISTS, MODE_OPENED, MODE_HELP, MODE_FILTER, MODE_ASK };
+
+enum wish { WISH_NOTHING, WISH_QUIT, WISH_ORDER, WISH_OPEN, WISH_STOP }; /* STOP: Ctrl-Z */
+
+#define FILTER_TEXT_MAX 60
+#define UI_TEXT_MAX 600
+
+struct ui {
+    enum mode mode, before; /* before: where help and questions go back to */
+    enum pane pane;
+    uint64_t chosen[PANE_COUNT]; /* what the cursor is on, by its hash; 0: whatever is the worst */
+    size_t cursor[PANE_COUNT];   /* its place among the rows that are shown */
+    char filter[FILTER_TEXT_MAX + 1];
+
+    struct order order; /* WISH_ORDER, and while it is asked about */
+    char question[UI_TEXT_MAX];
+
+    pr_id opened; /* WISH_OPEN: this message; zero: the endpoint of that name */
+    char opened_name[ORDER_NAME_MAX + 1];
+    const char *text; /* MODE_OPENED: lines; NULL: not known yet.  Borrowed */
+    size_t scroll;    /* lines; the layout keeps it in range */
+
+    char notice[UI_TEXT_MAX]; /* what became of the latest order; goes with the next key */
+    bool notice_is_bad;
+    char trouble[UI_TEXT_MAX]; /* the store cannot be asked; "": it can */
+};
+
+/* Rows of a pane that pass the filter. */
+struct rows {
+    size_t count;
+    size_t index[VIEW_ROWS_MAX]; /* into the view's list */
+};
+void ui_rows(const struct ui *ui, const struct view *v, enum pane pane, struct rows *ret);
+
+/* New facts: the cursors stay on what they were on. */
+void ui_settle(struct ui *ui, const struct view *v);
+/* A key.  page: rows that PgUp and PgDn move by. */
+enum wish ui_key(struct ui *ui, const struct view *v, int32_t key, size_t page);
+void ui_say(struct ui *ui, bool bad, const char *format, ...) PR_PRINTF(3, 4);
+
+/* ---- The picture ---- */
+
+struct frame {
+    const struct view *view; /* NULL: nothing is known yet */
+    const char *source;      /* where the facts come from; no secrets */
+    int64_t now_us;          /* wall clock of the person's machine */
+    bool plain;              /* for a file: no keys, everything that there is */
+};
+
+/* ui->scroll is brought into range; nothing else is changed. */
+void top_draw(struct screen *s, const struct frame *frame, struct ui *ui);
+extern const char top_help[]; /* keys, and what is shown */
+/* Rows that a plain frame takes. */
+size_t top_plain_height(const struct view *v);
+
+#endif

@@ -1,0 +1,32 @@
+/* top_draw.h - what the parts of the picture share. */
+#ifndef CLI_TOP_DRAW_H
+#define CLI_TOP_DRAW_H
+
+#include "cli/output/grid.h"
+#include "cli/top/top.h"
+
+struct drawing {
+    struct screen *s;
+    const struct frame *frame;
+    const struct view *v; /* never NULL where lists are drawn */
+    struct ui *ui;
+    struct arena arena; /* of one picture */
+};
+
+/* ---- Lists (top_lists.c) ---- */
+
+#define BOX_ROWS_MAX 4
+
+size_t boxes_shown(const struct view *v); /* those that something is in */
+void draw_boxes(struct drawing *d, size_t row);
+/* Title and so many rows: the page that the cursor is on. */
+void draw_pane(struct drawing *d, enum pane pane, size_t row, size_t rows);
+
+/* ---- Words (top_words.c) ---- */
+
+/* How it is, in a sentence, in so many lines at most; returns how many it took. */
+size_t draw_sentence(struct drawing *d, size_t row, size_t rows);
+/* Lines, wrapped; scroll is brought into range. */
+void draw_text(struct drawing *d, size_t row, size_t rows, pr_slice text);
+
+#endif

@@ -1,0 +1,85 @@
+/* view.h - what `top` knows at one moment, from any store: a file, a server, or a daemon's API.
+ *
+ * Every list is a page with the worst first, and says whether there is more.  Rates come from the difference
+ * to an earlier view. */
+#ifndef CLI_VIEW_H
+#define CLI_VIEW_H
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "runtime/config/config.h"
+#include "store/store.h"
+
+#define VIEW_ROWS_MAX                                                                                          \
+    200 /* of a list; nobody reads further, and a store with trouble has better things to do */
+
+struct view_rates {
+    bool known;                /* there was an earlier view */
+    double sent, failed, dead; /* a second */
+};
+
+enum view_state { VIEW_OPEN, VIEW_HALF_OPEN, VIEW_PAUSED, VIEW_SENDS, VIEW_UNUSED }; /* the worst first */
+
+struct view_endpoint {
+    pr_slice name;         /* empty: died before they were routed */
+    enum view_state state; /* UNUSED: sends nothing, and the configuration does not know it */
+    int64_t since_us;      /* of the breaker; 0: none */
+    int64_t until_us;      /* the next probe, or the end of the pause; PR_NEVER; 0: none */
+    pr_slice why;          /* "" when it sends */
+    uint64_t sent, failed, dead;
+    struct view_rates rates;
+    int64_t last_failed_us; /* 0: never */
+    int last_reason;
+    pr_slice last_error;
+};
+
+struct view_total; /* of an endpoint, for the next view's rates */
+
+struct view {
+    struct arena arena; /* everything below lives there */
+    int64_t now_us;     /* by the store's clock */
+    int64_t mono_us;    /* when it was asked */
+
+    struct box_counts *boxes;
+    size_t box_count;
+    struct view_endpoint *endpoints;
+    size_t endpoint_count;
+    size_t open_count, paused_count; /* also of those beyond the page */
+    struct dead_group *groups;
+    size_t group_count;
+    bool groups_more;
+    struct stream_info *streams;
+    size_t stream_count;
+    bool streams_more;
+
+    size_t instance_count; /* processes with a lease */
+    uint64_t backlog;      /* not delivered and not dead */
+    uint64_t in_flight, dead;
+    bool backlog_exact, dead_exact;
+    int64_t oldest_us; /* of the ready; 0: none */
+    struct view_rates rates;
+
+    struct view_total *totals; /* of all endpoints, by name */
+    size_t total_count;
+};
+
+struct view *view_new(void); /* NULL: no memory */
+void view_free(struct view *v);
+
+/* Ask the store.  config: adds the endpoints that have not sent yet; NULL: the store knows them all.  before (may
+ * be NULL) is for the rates.  After a fault (the store's) *v is empty. */
+PR_MUST_CHECK int view_ask(struct view *v, struct store *store, const struct config *config,
+                           const struct view *before, int64_t mono_us, struct pr_error *reterr);
+
+/* The object of top --json. */
+void view_json(const struct view *v, struct buf *ret);
+
+/* ---- Numbers for people; into the arena ---- */
+
+const char *count_human(struct arena *arena, uint64_t count);   /* "1,204", "123k", "4.5M" */
+const char *count_grouped(struct arena *arena, uint64_t count); /* "10,000" */
+const char *count_bounded(struct arena *arena, uint64_t count); /* "10,000+" beyond COUNT_EXACT_MAX */
+const char *rate_human(struct arena *arena, bool known,
+                       double rate); /* "0", "0.4", "1,204"; "-" when not known */
+
+#endif

@@ -1,0 +1,25 @@
+/* What somebody beside the engine sent to one of its endpoints (mode: inline).  It counts for the
+ * stored totals and for the breaker as if the engine had sent it. */
+#include "engine/internal.h"
+
+static void count(struct endpoint *ep, const struct engine_inline_result *n)
+{
+    ep->tally.sent += (int64_t)n->sent;
+    ep->tally.failed += (int64_t)n->failed;
+    ep->tally.dead += (int64_t)n->dead;
+    ep->tally.discarded += (int64_t)n->discarded;
+    ep->sent += n->sent;
+    ep->failed += n->failed;
+    ep->reasons[reason_index(n->reason)] += n->failed;
+}
+
+void engine_inline_result_absorb(struct engine *e, int64_t now_us, const struct engine_inline_result *n)
+{
+    struct endpoint *ep = &e->endpoints[n->endpoint];
+
+    ASSERT(n->endpoint < e->endpoint_count);
+    count(ep, n);
+    if (n->asked)
+        breakers_heard(e, ep, n, now_us);
+    e->inline_results_at_us = min64(e->inline_results_at_us, now_us + NEWS_US);
+}

@@ -1,0 +1,30 @@
+/* Company: who may be out at the same time.
+ *
+ * When a process dies, every message that was out is a suspect, and nobody knows which one did
+ * it.  Suspects go out in shrinking company: 64 at once with two unexplained hand-outs, 8 with
+ * three, alone with four.  So the guilty one reaches its limit alone, and its innocent
+ * neighbours finish.  A process can have an engine for each box; all of them share one company,
+ * since they share one death. */
+#ifndef ENGINE_COMPANY_H
+#define ENGINE_COMPANY_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define SUSPICION_MAX 4 /* unexplained hand-outs, as a level: 0 ... 4 and more */
+
+struct suspect_limit {
+    _Atomic uint64_t out;     /* how many are out, and how many of them at levels 2, 3 and 4 */
+    _Atomic unsigned waiting; /* engines with a suspect that waits for the company to shrink */
+};
+
+/* One more goes out; false: not now. */
+bool suspect_limit_enter(struct suspect_limit *c, unsigned level);
+void suspect_limit_leave(struct suspect_limit *c, unsigned level);
+
+/* A suspect waits: those above suspicion let it go first. */
+void suspect_limit_wait(struct suspect_limit *c);
+void suspect_limit_wait_over(struct suspect_limit *c);
+
+#endif

@@ -1,0 +1,141 @@
+#include "ops/api/api.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/slice.h"
+#include "base/time.h"
+
+#define REQUEST_BLOCK 16384
+
+void api_init(struct api *x)
+{
+    arena_init(&x->arena, REQUEST_BLOCK);
+    buf_init(&x->out, ANSWER_MAX);
+    json_init(&x->w, &x->out);
+    x->status = 200;
+    x->content_type = "application/json";
+}
+
+void api_fini(struct api *x)
+{
+    json_decref(x->json);
+    buf_fini(&x->out);
+    arena_fini(&x->arena);
+}
+
+void api_error(struct api *x, unsigned status, const char *code, const char *hint, const char *format, ...)
+{
+    char text[PR_ERROR_TEXT_SIZE];
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    buf_reset(&x->out);
+    json_init(&x->w, &x->out);
+    x->status = status;
+    x->content_type = "application/json";
+    json_begin_object(&x->w);
+    json_key(&x->w, "error");
+    json_begin_object(&x->w);
+    json_key(&x->w, "code");
+    json_cstr(&x->w, code);
+    json_key(&x->w, "message");
+    json_cstr(&x->w, text);
+    json_key(&x->w, "hint");
+    json_cstr(&x->w, hint);
+    json_end_object(&x->w);
+    json_end_object(&x->w);
+}
+
+void api_fault(struct api *x, const struct pr_error *error)
+{
+    static const struct {
+        int fault;
+        unsigned status;
+        const char *code, *hint;
+    } kinds[] = {
+        { PR_EINVAL, 400, "invalid", "" },
+        { PR_ETOOBIG, 413, "too_large", "" },
+        { PR_ENOTFOUND, 404, "not_found", "" },
+        { PR_EUNSUPPORTED, 415, "unsupported", "" },
+        { PR_EBUSY, 503, "busy", "try again" },
+        { PR_EFULL, 507, "full", "make room where the store is" },
+        { PR_ENOMEM, 503, "no_memory", "ask for less, or try again" },
+        { PR_EUNCERTAIN, 503, "uncertain", "it may have happened: try again with the same id" },
+    };
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        if (kinds[i].fault == error->code) {
+            api_error(x, kinds[i].status, kinds[i].code, kinds[i].hint, "%s", error->text);
+            return;
+        }
+    api_error(x, 503, "store", "GET /health/ready says more", "%s", error->text);
+}
+
+bool api_query(struct api *x, const struct query *query, struct query_reply *ret)
+{
+    struct pr_error error;
+    int rc = store_query(x->in.store, query, &x->arena, ret, &error);
+    if (rc == PR_OK)
+        return true;
+    error.code = rc;
+    api_fault(x, &error);
+    return false;
+}
+
+bool api_id(struct api *x, pr_id *ret)
+{
+    if (pr_id_parse(x->part, ret) == PR_OK)
+        return true;
+    api_error(x, 400, "invalid", "ids look like 0190163d-8694-739b-aea5-966c26f8ad91", "\"%.*s\" is not an id",
+              SLICE_ARGS(x->part));
+    return false;
+}
+
+int64_t api_now(struct api *x)
+{
+    return store_time(x->in.store);
+}
+
+bool api_box_is_there(struct api *x, pr_slice box)
+{
+    struct query query = { .kind = QUERY_BOXES, .filter = { .state = -1, .box = box } };
+    struct query_reply reply;
+    if (box.size == 0 || config_find_box(x->in.config, box) != NULL)
+        return true;
+    if (!api_query(x, &query, &reply))
+        return false;
+    for (size_t i = 0; i < reply.box_count; i++) /* nobody here works on it, but it is there */
+        if (slice_eq(reply.boxes[i].name, box))
+            return true;
+    api_error(x, 404, "unknown_box", "GET /v1/boxes lists them", "there is no box \"%.*s\"", SLICE_ARGS(box));
+    return false;
+}
+
+struct filter api_filter_init(struct api *x)
+{
+    x->routing = config_routing(x->in.config);
+    return (struct filter){ .state = -1, .routing = &x->routing.routing };
+}
+
+bool api_filter(struct api *x, const char *more, struct filter *ret)
+{
+    struct pr_error error;
+    int64_t now_us = api_now(x);
+    *ret = api_filter_init(x);
+    ret->look_max = LOOK_MAX;
+    for (size_t i = 0; i < x->params.count; i++) {
+        const struct param *p = &x->params.list[i];
+        if (word_is_in(p->name, more))
+            continue;
+        int rc = filter_set(ret, p->name, p->value, now_us, &error);
+        ASSERT(rc != PR_UNKNOWN); /* the table of routes names what a filter takes */
+        if (rc < 0) {
+            api_fault(x, &error);
+            return false;
+        }
+    }
+    return true;
+}

@@ -1,0 +1,128 @@
+/* api.h - one request and its answer, without HTTP: what the functions of the route table work with. */
+#ifndef OPS_API_H
+#define OPS_API_H
+
+#include <jansson.h>
+
+#include "base/buf.h"
+#include "base/json.h"
+#include "ops/decode.h"
+#include "ops/endpoint.h"
+#include "ops/api/query.h"
+#include "ops/api/route.h"
+#include "runtime/runtime.h"
+
+#define ANSWER_MAX (256u << 20) /* bytes: a page of the largest payloads is refused, not a reason to die */
+
+struct metrics;
+struct replays;
+struct paces;
+
+struct api {
+    /* Asked: */
+    const struct api_route *route;
+    pr_slice part; /* in the place of {id} or {name}, decoded */
+    struct params params;
+    struct decode_input input; /* content type and body; for messages the headers, too */
+    json_t *json;              /* the body of BODY_JSON, an object; NULL: there is none */
+    enum role role;
+    pr_slice who; /* for the audit */
+    struct runtime *rt;
+    struct metrics *metrics;
+    struct replays *replays;
+    struct paces *paces;
+    struct runtime_inside in;      /* entered while answer() runs, unless the route is for anybody */
+    struct config_routing routing; /* of its configuration: for filters */
+    struct arena arena;
+
+    /* Answered: */
+    unsigned status;
+    const char *content_type;
+    struct buf out;
+    struct json_writer w;
+};
+
+/* Zero it first. */
+void api_init(struct api *x);
+void api_fini(struct api *x);
+
+/* The whole answer is this error; what was written before is forgotten.  hint may be "". */
+void api_error(struct api *x, unsigned status, const char *code, const char *hint, const char *format, ...)
+    PR_PRINTF(5, 6);
+/* ... by a fault. */
+void api_fault(struct api *x, const struct pr_error *error);
+
+/* Ask the store.  False: the fault is the answer. */
+bool api_query(struct api *x, const struct query *query, struct query_reply *ret);
+/* The part as an id.  False: answered. */
+bool api_id(struct api *x, pr_id *ret);
+int64_t api_now(struct api *x); /* the store's time */
+
+/* A filter that finds everything, and knows the routes. */
+/* False: there is none of that name, and the answer says so.  Empty: all of them. */
+bool api_box_is_there(struct api *x, pr_slice box);
+struct filter api_filter_init(struct api *x);
+/* Parameters as a filter; others than names in `more` (separated by blanks) are refused.  False: answered. */
+bool api_filter(struct api *x, const char *more, struct filter *ret);
+
+/* ---- The JSON body (body.c); false or NULL: not there.  Wrong types are answered by body_check(). */
+
+/* "string", "array", "object", "boolean", "integer"; NULL: any. */
+const char *body_field_type(pr_slice name);
+/* Are all members known to the route, and is what it needs there?  False: answered. */
+bool body_check(struct api *x);
+const char *body_text(const struct api *x, const char *name); /* NULL: not there */
+bool body_true(const struct api *x, const char *name);
+/* Which part of a message to several; empty: not there.  An empty one would mean all.  False: answered. */
+bool body_endpoint(struct api *x, pr_slice *ret);
+/* "ids" or "filter" as one filter; beside ids it may name the endpoint.  False: answered. */
+bool body_filter(struct api *x, struct filter *ret);
+
+/* ---- The functions of the routes ---- */
+
+void api_messages_send(struct api *x);
+void api_messages_list(struct api *x);
+void api_message(struct api *x);
+void api_message_change(struct api *x);  /* one: retry release park discard dead note */
+void api_messages_change(struct api *x); /* many: retry release park discard */
+void api_dead_list(struct api *x);
+void api_dead_groups(struct api *x);
+void api_dead_change(struct api *x); /* replay discard */
+void api_dead_edit(struct api *x);
+void api_dead_export(struct api *x);
+void api_dead_import(struct api *x);
+void api_replays(struct api *x);
+void api_replay(struct api *x);
+void api_replay_change(struct api *x); /* stop resume */
+void api_endpoints(struct api *x);
+void api_endpoint_pause(struct api *x);
+void api_endpoint_resume(struct api *x);
+void api_endpoint_test(struct api *x);
+void api_streams(struct api *x);
+void api_streams_release(struct api *x);
+void api_boxes(struct api *x);
+void api_instances(struct api *x);
+void api_status(struct api *x);
+void api_audit(struct api *x);
+void api_metrics(struct api *x);
+void api_health(struct api *x);
+void api_live(struct api *x);
+void api_ready(struct api *x);
+void api_openapi(struct api *x);
+
+struct admin;
+/* Does the body ask for a replay that goes on when the request is answered?  Then start it. */
+bool api_replay_is_long(const struct api *x);
+void api_replay_start(struct api *x, const struct admin *admin);
+
+/* What was done, as an object; everybody who listens is told. */
+struct admin_reply;
+void api_report_change(struct api *x, const struct admin *admin, const struct admin_reply *reply);
+/* Write down what was done past the store's own orders.  False: the fault is the answer. */
+bool api_record(struct api *x, const struct admin *admin);
+/* A page of messages, in an object that was begun: "messages":[...],"more":...,"next":...} */
+void api_page(struct api *x, const struct query_reply *reply, bool of_boxes);
+/* ... its end: "more", "next" and the brace. */
+void api_page_end(struct api *x, const struct query_reply *reply, bool of_boxes);
+
+#endif

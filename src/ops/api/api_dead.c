@@ -1,0 +1,200 @@
+/* Dead letters. */
+#include <stdlib.h>
+
+#include "base/base64.h"
+#include "base/error.h"
+#include "base/slice.h"
+#include "ops/api/api.h"
+#include "ops/change.h"
+#include "ops/member.h"
+#include "ops/message.h"
+#include "ops/row.h"
+
+void api_dead_list(struct api *x)
+{
+    struct query query = { .kind = QUERY_DEAD };
+    struct query_reply reply;
+    if (!api_filter(x, "", &query.filter) || !api_query(x, &query, &reply))
+        return;
+    /* All that the filter finds; with the first page only, since it would be counted again with each. */
+    struct query count = { .kind = QUERY_DEAD_COUNT, .filter = query.filter };
+    struct query_reply counted = { 0 };
+    if (query.filter.after == 0 && !api_query(x, &count, &counted))
+        return;
+    json_begin_object(&x->w);
+    if (query.filter.after == 0)
+        member_count(&x->w, "total", "total_exact", counted.total);
+    api_page(x, &reply, false);
+}
+
+void group_json(struct json_writer *w, const struct dead_group *g)
+{
+    char id[PR_ID_TEXT_SIZE];
+    int reason = g->reason != PR_REASON_NONE ? g->reason : g->cause;
+    pr_id_format(g->sample, id);
+    json_begin_object(w);
+    member_text(w, "fingerprint", g->fingerprint);
+    json_key(w, "count");
+    json_uint(w, g->count <= COUNT_EXACT_MAX ? g->count : COUNT_EXACT_MAX);
+    json_key(w, "count_exact"); /* else: at least so many */
+    json_bool(w, g->count <= COUNT_EXACT_MAX && !g->partial);
+    json_key(w, "first_at");
+    json_time(w, g->first_us);
+    json_key(w, "last_at");
+    json_time(w, g->last_us);
+    member_text(w, "box", g->box);
+    member_text(w, "endpoint", g->endpoint);
+    member_text(w, "type", g->type);
+    json_key(w, "cause");
+    json_cstr(w, g->cause != PR_REASON_NONE ? pr_reason_name(g->cause) : NULL);
+    json_key(w, "reason");
+    json_cstr(w, reason != PR_REASON_NONE ? pr_reason_name(reason) : NULL);
+    member_text(w, "error", g->error);
+    json_key(w, "sample");
+    json_cstr(w, id);
+    json_end_object(w);
+}
+
+void api_dead_groups(struct api *x)
+{
+    struct query query = { .kind = QUERY_DEAD_GROUPS };
+    struct query_reply reply;
+    if (!api_filter(x, "", &query.filter) || !api_query(x, &query, &reply))
+        return;
+    json_begin_object(&x->w);
+    json_key(&x->w, "groups");
+    json_begin_array(&x->w);
+    for (size_t i = 0; i < reply.group_count; i++)
+        group_json(&x->w, &reply.groups[i]);
+    json_end_array(&x->w);
+    json_key(&x->w, "more");
+    json_bool(&x->w, reply.more);
+    json_key(&x->w, "cut"); /* only the latest of each group were looked at, and older ones may fit */
+    json_bool(&x->w, reply.cut);
+    if (reply.cut) {
+        json_key(&x->w, "looked_at"); /* so many of each group; where a stream was asked for, of it */
+        json_uint(&x->w, reply.looked);
+    }
+    json_end_object(&x->w);
+}
+
+static void order(struct api *x, const struct admin *admin)
+{
+    struct admin_reply reply = { 0 };
+    struct pr_error error;
+    int rc = change_run(x->in.store, admin, &reply, &error);
+    if (rc == PR_OK && admin->filter.id_count == 1 && reply.missing == 1)
+        rc = error_set(&error, PR_ENOTFOUND, "there is no such dead letter");
+    if (rc < 0) {
+        error.code = rc;
+        api_fault(x, &error);
+    } else if (admin->filter.id_count == 1 && reply.refused == 1) {
+        api_error(x, 409, "refused", "its id was sent anew, or a corrected message took its place",
+                  "it was refused");
+    } else {
+        api_report_change(x, admin, &reply);
+    }
+}
+
+void api_dead_change(struct api *x)
+{
+    bool replay = slice_ends_with(slice_from(x->route->path), PR_STR("/replay"));
+    struct admin admin = { .kind = replay ? ADMIN_DEAD_REPLAY : ADMIN_DEAD_DISCARD,
+                           .by = x->who,
+                           .why = slice_from(body_text(x, "why")),
+                           .dry_run = body_true(x, "dry_run") };
+    if (!body_filter(x, &admin.filter))
+        return;
+    if (replay && !admin.dry_run && api_replay_is_long(x))
+        api_replay_start(x, &admin);
+    else
+        order(x, &admin);
+}
+
+/* A JSON value is the new payload as it is written; "payload_text" and "payload_base64" are it as it is. */
+static int edit_payload(struct api *x, pr_slice *ret, bool *ret_given, struct pr_error *reterr)
+{
+    const json_t *json = json_object_get(x->json, "payload");
+    const char *plain = body_text(x, "payload_text"), *coded = body_text(x, "payload_base64");
+    *ret_given = json != NULL || plain != NULL || coded != NULL;
+    if ((json != NULL) + (plain != NULL) + (coded != NULL) > 1)
+        return error_set(reterr, PR_EINVAL, "payload, payload_text and payload_base64 exclude each other");
+    char *made = json != NULL ? json_dumps(json, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
+    struct buf bytes;
+    buf_init(&bytes, ANSWER_MAX);
+    int rc = coded != NULL ? base64_decode(&bytes, slice_from(coded)) : PR_OK;
+    *ret = slice_dup(&x->arena, coded != NULL ? buf_slice(&bytes) : slice_from(made != NULL ? made : plain));
+    buf_fini(&bytes);
+    free(made);
+    if (rc != PR_OK)
+        return error_set(reterr, PR_EINVAL, "payload_base64: it is not base64");
+    return ret->data != NULL ? PR_OK : error_set(reterr, PR_ENOMEM, "no memory for the new message");
+}
+
+static int edit_parts(struct api *x, pr_slice ret[3], struct dead_edit *edit, struct pr_error *reterr)
+{
+    const json_t *headers = json_object_get(x->json, "headers");
+    const char *destination = body_text(x, "destination");
+    bool given;
+    int rc = edit_payload(x, &ret[0], &given, reterr);
+    if (rc != PR_OK)
+        return rc;
+    char *made = headers != NULL ? json_dumps(headers, JSON_COMPACT) : NULL;
+    ret[1] = slice_dup(&x->arena, slice_from(made));
+    free(made);
+    ret[2] = slice_from(destination);
+    if (ret[1].data == NULL)
+        return error_set(reterr, PR_ENOMEM, "no memory for the new message");
+    edit->payload = given ? &ret[0] : NULL;
+    edit->headers = headers != NULL ? &ret[1] : NULL;
+    edit->destination = destination != NULL ? &ret[2] : NULL;
+    if (!given && headers == NULL && destination == NULL)
+        return error_set(reterr, PR_EINVAL,
+                         "nothing would be different: send payload, payload_text, payload_base64, "
+                         "headers or destination");
+    return change_check_edit(edit, (size_t)x->in.config->payload_max, reterr);
+}
+
+/* Has it died on its way to one endpoint only?  Where it is not dead, the order itself says so. */
+static bool is_one(struct api *x, const struct filter *filter)
+{
+    const struct query query = { .kind = QUERY_ID, .filter = *filter };
+    struct query_reply reply;
+    const struct listed *any;
+    if (!api_query(x, &query, &reply))
+        return false;
+    if (message_count_dead(&reply, filter->endpoint, &any) <= 1)
+        return true;
+    api_error(
+        x, 409, "ambiguous",
+        arena_printf(&x->arena, "name the endpoint: one of %s", message_dead_endpoints(&x->arena, &reply)).data,
+        "it died on its way to several");
+    return false;
+}
+
+void api_dead_edit(struct api *x)
+{
+    pr_id id;
+    pr_slice parts[3];
+    struct dead_edit edit = { 0 };
+    struct admin admin = { .kind = ADMIN_DEAD_EDIT,
+                           .filter = { .state = -1, .ids = &id, .id_count = 1 },
+                           .by = x->who,
+                           .why = slice_from(body_text(x, "why")),
+                           .dry_run = body_true(x, "dry_run"),
+                           .edit = &edit };
+    struct pr_error error;
+    if (!api_id(x, &id) || !body_endpoint(x, &admin.filter.endpoint) || !is_one(x, &admin.filter))
+        return;
+    int rc = edit_parts(x, parts, &edit, &error);
+    if (rc < 0) {
+        error.code = rc;
+        api_fault(x, &error);
+        return;
+    }
+    if (edit.destination != NULL && config_find_endpoint(x->in.config, *edit.destination) == NULL)
+        api_error(x, 422, "unknown_endpoint", "GET /v1/endpoints lists them", "there is no endpoint \"%.*s\"",
+                  SLICE_ARGS(*edit.destination));
+    else
+        order(x, &admin);
+}

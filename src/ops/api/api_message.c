@@ -1,0 +1,245 @@
+/* Messages: lists, one with what comes next, and what people do to one. */
+#include "ops/message.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/slice.h"
+#include "base/util.h"
+#include "ops/endpoint.h"
+#include "ops/api/api.h"
+#include "ops/change.h"
+#include "ops/explain/message_why.h"
+
+void api_page(struct api *x, const struct query_reply *reply, bool of_boxes)
+{
+    json_key(&x->w, "messages");
+    json_begin_array(&x->w);
+    for (size_t i = 0; i < reply->listed_count; i++)
+        message_json(&x->w, x->in.config, reply, &reply->listed[i]);
+    json_end_array(&x->w);
+    api_page_end(x, reply, of_boxes);
+}
+
+void api_page_end(struct api *x, const struct query_reply *reply, bool of_boxes)
+{
+    json_key(&x->w, "more");
+    json_bool(&x->w, reply->more);
+    json_key(&x->w, "cut"); /* what fits may be behind the rows that were looked at */
+    json_bool(&x->w, reply->cut);
+    json_key(&x->w, "next"); /* for ?after= */
+    if (!reply->more)
+        json_cstr(&x->w, NULL);
+    else if (of_boxes && params_get(&x->params, "box").size == 0) /* rows are counted in each */
+        json_slice(&x->w, arena_printf(&x->arena, "%.*s:%" PRIu64, SLICE_ARGS(reply->next_box), reply->next));
+    else
+        json_uint(&x->w, reply->next);
+    json_end_object(&x->w);
+}
+
+/* As a command would list them: with what only the routes know. */
+static bool query_messages(struct api *x, const struct query *query, struct query_reply *ret)
+{
+    if (!api_query(x, query, ret))
+        return false;
+    messages_see_routes(x->in.config, ret);
+    return true;
+}
+
+void api_messages_list(struct api *x)
+{
+    struct query query = { .kind = QUERY_MESSAGES };
+    struct query_reply reply;
+    if (!api_filter(x, "", &query.filter) || !api_box_is_there(x, query.filter.box) ||
+        !query_messages(x, &query, &reply))
+        return;
+    json_begin_object(&x->w);
+    api_page(x, &reply, true);
+}
+
+/* ---- One ------------------------------------------------------------------------------------- */
+
+/* One delivery: the message, and "next" with what is to be said about it. */
+static bool delivery_json(struct api *x, const struct query_reply *reply, const struct listed *l)
+{
+    struct message_why o = {
+        .store = x->in.store, .config = x->in.config, .arena = &x->arena, .reply = reply, .listed = l
+    };
+    struct pr_error error;
+    int rc = message_why_make(&o, &error);
+    if (rc < 0) {
+        error.code = rc;
+        api_fault(x, &error);
+        return false;
+    }
+    json_begin_object(&x->w);
+    json_key(&x->w, "message");
+    message_json(&x->w, x->in.config, reply, l);
+    message_why_json(&x->w, &o);
+    json_end_object(&x->w);
+    return true;
+}
+
+/* endpoint may be empty: to none. */
+static void not_found(struct api *x, const char *where, pr_slice endpoint)
+{
+    api_error(x, 404, "not_found", "it was delivered and not kept, discarded, or never stored",
+              "there is no %s %.*s%s%.*s", where, SLICE_ARGS(x->part), endpoint.size > 0 ? " to " : "",
+              SLICE_ARGS(endpoint));
+}
+
+void api_message(struct api *x)
+{
+    pr_id id;
+    struct query query = { .kind = QUERY_ID, .filter = api_filter_init(x) };
+    struct query_reply reply;
+    query.filter.ids = &id;
+    query.filter.id_count = 1;
+    if (!api_id(x, &id) || !query_messages(x, &query, &reply))
+        return;
+    if (reply.listed_count == 0) {
+        not_found(x, "message", query.filter.endpoint);
+        return;
+    }
+    json_begin_object(&x->w);
+    json_key(&x->w, "deliveries"); /* one for each endpoint that it goes to */
+    json_begin_array(&x->w);
+    for (size_t i = 0; i < reply.listed_count; i++)
+        if (!delivery_json(x, &reply, &reply.listed[i]))
+            return;
+    json_end_array(&x->w);
+    json_end_object(&x->w);
+}
+
+/* ---- Changes ---------------------------------------------------------------------------------- */
+
+void api_report_change(struct api *x, const struct admin *admin, const struct admin_reply *r)
+{
+    struct happening what = { .kind = HAPPENING_CHANGED, .at_us = api_now(x) };
+    pr_slice text = arena_printf(&x->arena, "%s: %llu changed, by %.*s", admin_name(admin->kind),
+                                 (unsigned long long)r->changed, SLICE_ARGS(admin->by));
+    json_begin_object(&x->w);
+    json_key(&x->w, "action");
+    json_cstr(&x->w, admin_name(admin->kind));
+    json_key(&x->w, "matched");
+    json_uint(&x->w, r->matched);
+    json_key(&x->w, "changed");
+    json_uint(&x->w, r->changed);
+    json_key(&x->w, "refused");
+    json_uint(&x->w, r->refused);
+    json_key(&x->w, "missing");
+    json_uint(&x->w, r->missing);
+    json_key(&x->w, "dry_run");
+    json_bool(&x->w, admin->dry_run);
+    if (r->more) {
+        json_key(&x->w, "next"); /* as filter.after */
+        json_uint(&x->w, r->last_row);
+    }
+    if (r->more && r->newest_row > 0) {
+        json_key(&x->w, "newest_row"); /* as filter.newest_row: what dies meanwhile is not met */
+        json_uint(&x->w, r->newest_row);
+    }
+    if (!pr_id_is_zero(r->made)) {
+        char id[PR_ID_TEXT_SIZE];
+        pr_id_format(r->made, id);
+        json_key(&x->w, "made");
+        json_cstr(&x->w, id);
+    }
+    json_end_object(&x->w);
+    if (admin->dry_run)
+        return;
+    if (admin->filter.id_count == 1)
+        what.id = admin->filter.ids[0];
+    happening_text(what.endpoint, sizeof what.endpoint, admin->filter.endpoint);
+    happening_text(what.box, sizeof what.box, admin->filter.box);
+    happening_text(what.error, sizeof what.error, text);
+    feed_put(runtime_feed(x->rt), &what);
+}
+
+bool api_record(struct api *x, const struct admin *admin)
+{
+    struct admin_reply reply;
+    struct pr_error error;
+    int rc = store_admin(x->in.store, admin, &reply, &error);
+    if (rc < 0) {
+        error.code = rc;
+        api_fault(x, &error);
+    }
+    return rc >= 0;
+}
+
+static enum admin_kind change_kind(const struct api *x)
+{
+    static const struct {
+        const char *word;
+        enum admin_kind kind;
+    } kinds[] = { { "/retry", ADMIN_RETRY },     { "/release", ADMIN_RELEASE }, { "/park", ADMIN_PARK },
+                  { "/discard", ADMIN_DISCARD }, { "/dead", ADMIN_DEAD_ADD },   { "/note", ADMIN_DEAD_NOTE } };
+    for (size_t i = 0; i < ARRAY_LENGTH(kinds); i++)
+        if (slice_ends_with(slice_from(x->route->path), slice_from(kinds[i].word)))
+            return kinds[i].kind;
+    ASSERT(!"every route of a change ends with its word");
+    return ADMIN_RETRY;
+}
+
+/* Why it is dead: a word of the list, or none. */
+static bool take_cause(struct api *x, struct admin *admin)
+{
+    const char *word = body_text(x, "reason");
+    admin->cause = word != NULL ? (int)reason_parse(slice_from(word)) : 0;
+    if (word == NULL || admin->cause != PR_REASON_NONE)
+        return true;
+    api_error(x, 400, "invalid", "one is rejected", "reason: \"%.60s\" is none", word);
+    return false;
+}
+
+/* One message, or dead letter, by its id; of one to several all parts, or that of the endpoint. */
+void api_message_change(struct api *x)
+{
+    pr_id id;
+    enum admin_kind kind = change_kind(x);
+    struct admin admin = { .kind = kind,
+                           .filter = api_filter_init(x),
+                           .by = x->who,
+                           .why = slice_from(body_text(x, kind == ADMIN_DEAD_NOTE ? "text" : "why")),
+                           .dry_run = body_true(x, "dry_run") };
+    struct admin_reply reply = { 0 };
+    struct pr_error error;
+    admin.filter.ids = &id;
+    admin.filter.id_count = 1;
+    if (!api_id(x, &id) || !body_endpoint(x, &admin.filter.endpoint) || !take_cause(x, &admin))
+        return;
+    int rc = store_admin(x->in.store, &admin, &reply, &error);
+    if (rc < 0) {
+        error.code = rc;
+        api_fault(x, &error);
+    } else if (reply.missing > 0) {
+        not_found(x, admin.kind == ADMIN_DEAD_NOTE ? "dead letter" : "message", admin.filter.endpoint);
+    } else if (reply.changed == 0 && reply.refused > 0) {
+        api_error(x, 409, "refused", "GET /v1/messages/ID says where it is",
+                  "message %.*s is not in a state for it", SLICE_ARGS(x->part));
+    } else {
+        api_report_change(x, &admin, &reply);
+    }
+}
+
+/* Many of them, by ids or by filter. */
+void api_messages_change(struct api *x)
+{
+    struct admin admin = { .kind = change_kind(x),
+                           .by = x->who,
+                           .why = slice_from(body_text(x, "why")),
+                           .dry_run = body_true(x, "dry_run") };
+    struct admin_reply reply = { 0 };
+    struct pr_error error;
+    if (!body_filter(x, &admin.filter))
+        return;
+    int rc = change_run(x->in.store, &admin, &reply, &error);
+    if (rc < 0) {
+        error.code = rc;
+        api_fault(x, &error);
+    } else {
+        api_report_change(x, &admin, &reply);
+    }
+}

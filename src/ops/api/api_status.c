@@ -1,0 +1,115 @@
+/* How it is doing: status, instances, health. */
+#include "base/error.h"
+#include "ops/api/api.h"
+#include "ops/explain/routed.h"
+#include "ops/status.h"
+
+static bool collect(struct api *x, struct status *s)
+{
+    struct pr_error error;
+    *s = (struct status){ .config = x->in.config, .store = x->in.store, .checks.arena = &x->arena };
+    int rc = status_collect(s, &error);
+    if (rc == PR_OK)
+        return true;
+    error.code = rc;
+    api_fault(x, &error);
+    return false;
+}
+
+/* What the store cannot know: the sources of this process. */
+static void check_here(struct api *x, struct status *s)
+{
+    struct pr_error error = { 0 };
+    if (runtime_is_ready(x->rt, &error) != PR_OK)
+        checks_add(&s->checks, "ready", CHECK_ERROR, "%s", error.text);
+    else if (error.text[0] != '\0')
+        checks_add(&s->checks, "source", CHECK_WARN, "%s", error.text);
+}
+
+void api_status(struct api *x)
+{
+    struct status *s = arena_zalloc(&x->arena, sizeof *s);
+    if (s == NULL)
+        api_error(x, 503, "no_memory", "", "no memory for the status");
+    else if (collect(x, s)) {
+        check_here(x, s);
+        status_json(&x->w, s);
+    }
+}
+
+/* The checks alone: every warning with its advice. */
+void api_health(struct api *x)
+{
+    struct status *s = arena_zalloc(&x->arena, sizeof *s);
+    if (s == NULL)
+        api_error(x, 503, "no_memory", "", "no memory for the status");
+    else if (collect(x, s)) {
+        check_here(x, s);
+        json_begin_object(&x->w);
+        json_key(&x->w, "status");
+        json_cstr(&x->w, check_state_name(checks_health(&s->checks)));
+        checks_json(&s->checks, &x->w);
+        json_end_object(&x->w);
+    }
+}
+
+/* Without the checks of the status, which look at messages: for who asks every second. */
+void api_boxes(struct api *x)
+{
+    struct status s = { .config = x->in.config };
+    struct query query = { .kind = QUERY_BOXES, .filter.state = -1 };
+    struct query_reply endpoints;
+    struct pr_error error;
+    if (!api_query(x, &query, &s.boxes) ||
+        !api_query(x, &(struct query){ .kind = QUERY_ENDPOINTS, .filter.state = -1 }, &endpoints))
+        return;
+    int rc = boxes_see_routes(x->in.store, x->in.config, &endpoints, &s.boxes, NULL, &error);
+    if (rc < 0) {
+        error.code = rc;
+        api_fault(x, &error);
+        return;
+    }
+    json_begin_object(&x->w);
+    status_boxes_json(&x->w, &s);
+    json_end_object(&x->w);
+}
+
+void api_instances(struct api *x)
+{
+    struct status s = { .config = x->in.config };
+    struct query query = { .kind = QUERY_INSTANCES, .filter.state = -1 };
+    if (!api_query(x, &query, &s.instances))
+        return;
+    json_begin_object(&x->w);
+    status_instances_json(&x->w, &s);
+    json_end_object(&x->w);
+}
+
+/* ---- Health: for probes, which have no token; only who may see the rest is told why ------------- */
+
+static void health(struct api *x, int rc, const struct pr_error *error)
+{
+    x->status = rc == PR_OK ? 200 : 503;
+    json_begin_object(&x->w);
+    json_key(&x->w, "status");
+    json_cstr(&x->w, rc != PR_OK ? "error" : error->text[0] != '\0' ? "warn" : "ok");
+    if (error->text[0] != '\0' && x->role != ROLE_NONE) {
+        json_key(&x->w, "why");
+        json_cstr(&x->w, error->text);
+    }
+}
+
+void api_live(struct api *x)
+{
+    struct pr_error error = { 0 };
+    health(x, runtime_is_live(x->rt, &error), &error);
+    json_end_object(&x->w);
+}
+
+void api_ready(struct api *x)
+{
+    struct pr_error error = { 0 };
+    int rc = runtime_is_ready(x->rt, &error);
+    health(x, rc, &error);
+    json_end_object(&x->w);
+}

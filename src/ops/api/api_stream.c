@@ -1,0 +1,132 @@
+/* Streams, and what people did. */
+#include <string.h>
+
+#include "base/error.h"
+#include "base/slice.h"
+#include "core/state.h"
+#include "ops/api/api.h"
+#include "ops/member.h"
+#include "ops/row.h"
+
+void stream_json(struct json_writer *w, const struct stream_info *s)
+{
+    char id[PR_ID_TEXT_SIZE];
+    pr_id_format(s->head, id);
+    json_begin_object(w);
+    member_text(w, "box", s->box);
+    member_text(w, "stream", s->stream);
+    member_text(w, "endpoint", s->endpoint);
+    json_key(w, "head");
+    json_cstr(w, id);
+    json_key(w, "head_state");
+    json_cstr(w, state_name(s->head_state));
+    json_key(w, "attempts");
+    json_int(w, s->attempts);
+    json_key(w, "failures");
+    json_int(w, s->failures);
+    json_key(w, "reason");
+    json_cstr(w, s->reason != PR_REASON_NONE ? pr_reason_name(s->reason) : NULL);
+    member_text(w, "code", s->code);
+    member_text(w, "error", s->error);
+    json_key(w, "since");
+    json_time(w, s->since_us);
+    member_time(w, "next_at", s->due_us);
+    member_count(w, "waiting", "waiting_exact", s->waiting);
+    json_end_object(w);
+}
+
+void api_streams(struct api *x)
+{
+    pr_slice after = params_get(&x->params, "after"), blocked = params_get(&x->params, "blocked");
+    struct query query = { .kind = QUERY_STREAMS, .blocked = word_is_in(blocked, "1 true") };
+    struct query_reply reply;
+    char next[STREAM_MARK_SIZE];
+    if (!api_filter(x, "blocked after", &query.filter) || !api_box_is_there(x, query.filter.box))
+        return;
+    if (blocked.size > 0 && !query.blocked && !word_is_in(blocked, "0 false")) {
+        api_error(x, 400, "invalid", "", "blocked: 1 or 0");
+        return;
+    }
+    if (after.size > 0 && !stream_mark_parse(after, &query.after_stream)) {
+        api_error(x, 400, "invalid", "", "after: it is `next` of the page before");
+        return;
+    }
+    if (!api_query(x, &query, &reply))
+        return;
+    json_begin_object(&x->w);
+    json_key(&x->w, "streams");
+    json_begin_array(&x->w);
+    for (size_t i = 0; i < reply.stream_count; i++)
+        stream_json(&x->w, &reply.streams[i]);
+    json_end_array(&x->w);
+    json_key(&x->w, "more");
+    json_bool(&x->w, reply.more);
+    json_key(&x->w, "next"); /* for ?after= */
+    if (reply.more && reply.stream_count > 0)
+        stream_mark_format(&reply.streams[reply.stream_count - 1], next);
+    json_cstr(&x->w, reply.more && reply.stream_count > 0 ? next : NULL);
+    json_end_object(&x->w);
+}
+
+void api_streams_release(struct api *x)
+{
+    struct admin admin = { .kind = ADMIN_RELEASE,
+                           .filter = { .state = -1,
+                                       .stream = slice_from(body_text(x, "stream")),
+                                       .box = slice_from(body_text(x, "box")),
+                                       .endpoint = slice_from(body_text(x, "endpoint")) },
+                           .by = x->who,
+                           .why = slice_from(body_text(x, "why")),
+                           .dry_run = body_true(x, "dry_run") };
+    struct admin_reply reply = { 0 };
+    struct pr_error error;
+    int rc = admin.filter.stream.size > 0 ? store_admin(x->in.store, &admin, &reply, &error)
+                                          : error_set(&error, PR_EINVAL, "stream is empty");
+    if (rc == PR_OK) {
+        api_report_change(x, &admin, &reply);
+        return;
+    }
+    error.code = rc;
+    api_fault(x, &error);
+}
+
+static void audit_json(struct json_writer *w, const struct audit_entry *a)
+{
+    json_begin_object(w);
+    json_key(w, "number");
+    json_uint(w, a->number);
+    json_key(w, "at");
+    json_time(w, a->at_us);
+    member_text(w, "who", a->who);
+    member_text(w, "action", a->action);
+    json_key(w, "target");
+    if (slice_is_json_object(a->target) && a->target.size > 0)
+        json_raw(w, a->target);
+    else
+        json_slice(w, a->target);
+    member_text(w, "why", a->why);
+    json_key(w, "matched");
+    json_uint(w, a->matched);
+    json_key(w, "changed");
+    json_uint(w, a->changed);
+    json_key(w, "refused");
+    json_uint(w, a->refused);
+    json_end_object(w);
+}
+
+void api_audit(struct api *x)
+{
+    struct query query = { .kind = QUERY_AUDIT };
+    struct query_reply reply;
+    if (!api_filter(x, "", &query.filter) || !api_query(x, &query, &reply))
+        return;
+    json_begin_object(&x->w);
+    json_key(&x->w, "audit");
+    json_begin_array(&x->w);
+    for (size_t i = 0; i < reply.audit_count; i++)
+        audit_json(&x->w, &reply.audit[i]);
+    json_end_array(&x->w);
+    json_key(&x->w, "more");
+    json_bool(&x->w, reply.more);
+    json_end_object(&x->w);
+}

@@ -1,0 +1,165 @@
+/* The JSON object that comes with a change. */
+#include <string.h>
+
+#include "base/error.h"
+#include "base/slice.h"
+#include "ops/api/api.h"
+
+#define IDS_MAX 10000 /* in one request */
+
+/* Is this the next word of the list?  "name*" is needed. */
+static bool field_is_known(const char *fields, const char *name)
+{
+    size_t length = strlen(name);
+    for (const char *at = strstr(fields, name); at != NULL; at = strstr(at + 1, name))
+        if ((at == fields || at[-1] == ' ') && (at[length] == '\0' || at[length] == ' ' || at[length] == '*'))
+            return true;
+    return false;
+}
+
+/* A rate is a number or a text. */
+const char *body_field_type(pr_slice name)
+{
+    static const struct {
+        const char *name, *type;
+    } types[] = { { "ids", "array" },      { "letters", "array" },   { "filter", "object" },
+                  { "headers", "object" }, { "dry_run", "boolean" }, { "canary", "integer" },
+                  { "rate", NULL },        { "payload", NULL } };
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
+        if (slice_eq_cstr(name, types[i].name))
+            return types[i].type;
+    return "string";
+}
+
+static bool field_has_right_type(const char *name, const json_t *value)
+{
+    const char *type = body_field_type(slice_from(name));
+    switch (type != NULL ? type[0] : '\0') {
+    case 'a': return json_is_array(value);
+    case 'o': return json_is_object(value);
+    case 'b': return json_is_boolean(value);
+    case 'i': return json_is_integer(value);
+    case 's': return json_is_string(value);
+    default: return true;
+    }
+}
+
+static bool needs_are_met(struct api *x)
+{
+    for (const char *at = x->route->fields; *at != '\0';) {
+        char name[32] = "";
+        size_t size = strcspn(at, " ");
+        if (size > 1 && at[size - 1] == '*') {
+            memcpy(name, at, size - 1);
+            if (json_object_get(x->json, name) == NULL) {
+                api_error(x, 400, "invalid", "", "%s is missing in the body", name);
+                return false;
+            }
+        }
+        at += size + (at[size] == ' ');
+    }
+    return true;
+}
+
+bool body_check(struct api *x)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach(x->json, key, value)
+    {
+        if (!field_is_known(x->route->fields, key)) {
+            api_error(x, 400, "invalid", "", "there is no \"%.60s\" here; there are: %s", key,
+                      x->route->fields);
+            return false;
+        }
+        if (!field_has_right_type(key, value)) {
+            api_error(x, 400, "invalid", "GET /openapi.json says what it is", "%s: it has the wrong type", key);
+            return false;
+        }
+    }
+    return needs_are_met(x);
+}
+
+const char *body_text(const struct api *x, const char *name)
+{
+    return json_string_value(json_object_get(x->json, name));
+}
+
+bool body_true(const struct api *x, const char *name)
+{
+    return json_is_true(json_object_get(x->json, name));
+}
+
+bool body_endpoint(struct api *x, pr_slice *ret)
+{
+    const char *name = body_text(x, "endpoint");
+    *ret = slice_from(name);
+    if (name == NULL || name[0] != '\0')
+        return true;
+    api_error(x, 400, "invalid", "", "endpoint: it is empty; leave it out");
+    return false;
+}
+
+static int take_ids(struct api *x, const json_t *list, struct filter *filter, struct pr_error *reterr)
+{
+    size_t count = json_array_size(list);
+    if (count == 0 || count > IDS_MAX)
+        return error_set(reterr, PR_EINVAL, "ids: 1 to %d are possible", IDS_MAX);
+    pr_id *ids = arena_alloc_array(&x->arena, count, sizeof *ids);
+    if (ids == NULL)
+        return error_set(reterr, PR_ENOMEM, "no memory for %zu ids", count);
+    for (size_t i = 0; i < count; i++)
+        if (pr_id_parse(slice_from(json_string_value(json_array_get(list, i))), &ids[i]) != PR_OK)
+            return error_set(reterr, PR_EINVAL, "ids: entry %zu is not an id", i + 1);
+    filter->ids = ids;
+    filter->id_count = count;
+    return PR_OK;
+}
+
+static int take_filter(struct api *x, json_t *object, struct filter *filter, struct pr_error *reterr)
+{
+    const char *key;
+    json_t *value;
+    int64_t now_us = api_now(x);
+    json_object_foreach(object, key, value)
+    {
+        pr_slice text = { json_string_value(value), json_string_length(value) };
+        if (json_is_integer(value))
+            text = arena_printf(&x->arena, "%lld", (long long)json_integer_value(value));
+        int rc = text.data != NULL ? filter_set(filter, slice_from(key), text, now_us, reterr)
+                                   : error_set(reterr, PR_EINVAL, "filter: %.60s is not a text", key);
+        if (rc == PR_UNKNOWN)
+            rc = error_set(reterr, PR_EINVAL,
+                           "filter: there is no \"%.60s\"; there are box endpoint type stream reason error "
+                           "fingerprint since until row newest_row limit after",
+                           key);
+        if (rc < 0)
+            return rc;
+    }
+    return PR_OK;
+}
+
+bool body_filter(struct api *x, struct filter *ret)
+{
+    struct pr_error error;
+    json_t *ids = json_object_get(x->json, "ids"), *filter = json_object_get(x->json, "filter");
+    int rc = PR_OK;
+    *ret = api_filter_init(x);
+    if (ids == NULL && filter == NULL)
+        rc = error_set(&error, PR_EINVAL, "say which: ids or filter");
+    if (rc == PR_OK && filter != NULL)
+        rc = take_filter(x, filter, ret, &error);
+    if (rc == PR_OK && ret->newest_row != 0 && !slice_starts_with(slice_from(x->route->path), PR_STR("/v1/dead")))
+        rc = error_set(&error, PR_EINVAL, "newest_row: only dead letters have it");
+    struct filter others = *ret;
+    others.endpoint = (pr_slice){ NULL, 0 }; /* a message to several has one id, so both may be needed */
+    if (rc == PR_OK && ids != NULL && (!filter_is_empty(&others) || ret->limit > 0 || ret->after > 0))
+        rc = error_set(&error, PR_EINVAL, "ids and filter exclude each other, but for endpoint");
+    if (rc == PR_OK && ids != NULL)
+        rc = take_ids(x, ids, ret, &error);
+    if (rc == PR_OK && filter != NULL && filter_is_empty(ret))
+        rc = error_set(&error, PR_EINVAL, "the filter is empty: it would mean everything");
+    if (rc < 0)
+        api_fault(x, &error);
+    return rc == PR_OK;
+}

@@ -1,0 +1,269 @@
+/* /openapi.json, written from the table of routes: so it cannot say anything else than the server does. */
+#include <string.h>
+
+#include "base/slice.h"
+#include "base/time.h"
+#include "ops/api/api.h"
+#include "ops/watch/metrics.h"
+
+/* Every word of a list; false ends it. */
+static bool next_word(const char **list, pr_slice *ret)
+{
+    while (**list == ' ')
+        ++*list;
+    if (**list == '\0')
+        return false;
+    *ret = (pr_slice){ *list, strcspn(*list, " ") };
+    *list += ret->size;
+    return true;
+}
+
+static void text(struct json_writer *w, const char *key, const char *value)
+{
+    json_key(w, key);
+    json_cstr(w, value);
+}
+
+static void schema_type(struct json_writer *w, const char *type)
+{
+    json_key(w, "schema");
+    json_begin_object(w);
+    text(w, "type", type);
+    json_end_object(w);
+}
+
+static void parameter(struct json_writer *w, pr_slice name, const char *in, bool required)
+{
+    json_begin_object(w);
+    json_key(w, "name");
+    json_slice(w, name);
+    text(w, "in", in);
+    json_key(w, "required");
+    json_bool(w, required);
+    schema_type(w, "string");
+    json_end_object(w);
+}
+
+static void parameters(struct json_writer *w, const struct api_route *r)
+{
+    const char *list = r->params, *brace = strchr(r->path, '{');
+    pr_slice word;
+    json_key(w, "parameters");
+    json_begin_array(w);
+    if (brace != NULL)
+        parameter(w, (pr_slice){ brace + 1, strcspn(brace + 1, "}") }, "path", true);
+    while (next_word(&list, &word))
+        parameter(w, word, "query", false);
+    if (r->method[0] == 'P')
+        parameter(w, PR_STR(GUARD_HEADER), "header", r->body == BODY_JSON);
+    json_end_array(w);
+}
+
+/* What a filter in a body may say; see body_filter(). */
+static void filter_body(struct json_writer *w, bool dead)
+{
+    const char *texts = "box endpoint type stream reason error fingerprint since until after";
+    const char *numbers = dead ? "row newest_row limit" : "row limit";
+    pr_slice word;
+    json_key(w, "properties");
+    json_begin_object(w);
+    while (next_word(&texts, &word))
+        json_key_slice(w, word), json_raw(w, PR_STR("{\"type\":\"string\"}"));
+    while (next_word(&numbers, &word))
+        json_key_slice(w, word), json_raw(w, PR_STR("{\"type\":\"integer\"}"));
+    json_end_object(w);
+}
+
+static void json_body(struct json_writer *w, const struct api_route *r)
+{
+    const char *list = r->fields;
+    pr_slice word, needed = { NULL, 0 };
+    json_key(w, "schema");
+    json_begin_object(w);
+    text(w, "type", "object");
+    json_key(w, "additionalProperties");
+    json_bool(w, false);
+    json_key(w, "properties");
+    json_begin_object(w);
+    while (next_word(&list, &word)) {
+        if (word.data[word.size - 1] == '*') {
+            word.size--;
+            needed = word;
+        }
+        json_key_slice(w, word);
+        json_begin_object(w);
+        if (body_field_type(word) != NULL)
+            text(w, "type", body_field_type(word));
+        if (slice_eq_cstr(word, "ids"))
+            json_key(w, "items"), json_raw(w, PR_STR("{\"type\":\"string\",\"format\":\"uuid\"}"));
+        if (slice_eq_cstr(word, "filter"))
+            filter_body(w, slice_starts_with(slice_from(r->path), PR_STR("/v1/dead")));
+        json_end_object(w);
+    }
+    json_end_object(w);
+    if (needed.size > 0) {
+        json_key(w, "required");
+        json_begin_array(w);
+        json_slice(w, needed);
+        json_end_array(w);
+    }
+    json_end_object(w);
+}
+
+static void body(struct json_writer *w, const struct api_route *r)
+{
+    static const char *const types[] = { "application/json", "application/cloudevents+json",
+                                         "application/cloudevents-batch+json" };
+    if (r->body == BODY_NONE)
+        return;
+    json_key(w, "requestBody");
+    json_begin_object(w);
+    json_key(w, "required");
+    json_bool(w, r->body == BODY_MESSAGES || strchr(r->fields, '*') != NULL);
+    json_key(w, "content");
+    json_begin_object(w);
+    for (size_t i = 0; i < (r->body == BODY_MESSAGES ? 3u : 1u); i++) {
+        json_key(w, types[i]);
+        json_begin_object(w);
+        if (r->body == BODY_JSON)
+            json_body(w, r);
+        json_end_object(w);
+    }
+    json_end_object(w);
+    json_end_object(w);
+}
+
+/* What answers look like where their members say more than their names. */
+#define TEXT "{\"type\":\"string\"}"
+#define TIME "{\"type\":\"string\",\"format\":\"date-time\"}"
+#define NUMBER "{\"type\":\"integer\"}"
+#define TRUTH "{\"type\":\"boolean\"}"
+#define REASON "{\"type\":\"string\",\"nullable\":true}"
+static const struct {
+    const char *path, *schema;
+} answers[] = {
+    { "/v1/dead/groups",
+      "{\"type\":\"object\",\"required\":[\"groups\",\"more\",\"cut\"],\"properties\":{\"groups\":{\"type\":\"array\","
+      "\"items\":{\"type\":\"object\",\"properties\":{\"fingerprint\":" TEXT ",\"count\":" NUMBER ",\"count_exact\":" TRUTH
+      ",\"first_at\":" TIME ",\"last_at\":" TIME ",\"box\":" TEXT ",\"endpoint\":" TEXT ",\"type\":" TEXT ",\"cause\":" REASON
+      ",\"reason\":" REASON ",\"error\":" TEXT ",\"sample\":{\"type\":\"string\",\"format\":\"uuid\"}}}},\"more\":" TRUTH
+      ",\"cut\":" TRUTH ",\"looked_at\":" NUMBER "}}" },
+};
+
+#define ERROR_SCHEMA "{\"$ref\":\"#/components/schemas/Error\"}"
+
+static const char *answer_of(const struct api_route *r)
+{
+    for (size_t i = 0; i < sizeof answers / sizeof answers[0]; i++)
+        if (strcmp(answers[i].path, r->path) == 0)
+            return answers[i].schema;
+    return NULL;
+}
+
+/* schema: JSON; NULL: none. */
+static void response(struct json_writer *w, pr_slice status, const char *description, const char *content_type,
+                     const char *schema)
+{
+    json_key_slice(w, status);
+    json_begin_object(w);
+    text(w, "description", description);
+    json_key(w, "content");
+    json_begin_object(w);
+    json_key(w, content_type);
+    json_begin_object(w);
+    if (schema != NULL)
+        json_key(w, "schema"), json_raw(w, slice_from(schema));
+    json_end_object(w);
+    json_end_object(w);
+    json_end_object(w);
+}
+
+static void responses(struct json_writer *w, const struct api_route *r)
+{
+    const char *list = r->statuses, *type = r->kind == ROUTE_JSON     ? "application/json"
+                                            : r->kind == ROUTE_EVENTS ? "text/event-stream"
+                                                                      : "text/plain";
+    pr_slice word;
+    json_key(w, "responses");
+    json_begin_object(w);
+    while (next_word(&list, &word))
+        if (word.data[0] == '2')
+            response(w, word, slice_eq_cstr(word, "202") ? "taken on; it is under way" : "done", type, answer_of(r));
+    list = r->statuses;
+    response(w, PR_STR("400"), "the request is not understood", "application/json", ERROR_SCHEMA);
+    if (r->role != ROLE_NONE)
+        response(w, PR_STR("401"), "a token is needed", "application/json", ERROR_SCHEMA);
+    response(w, PR_STR("403"), "not from here, or not with this token", "application/json", ERROR_SCHEMA);
+    while (next_word(&list, &word))
+        if (word.data[0] != '2' && !slice_eq_cstr(word, "413"))
+            response(w, word, "it could not be done; the error says why", "application/json", ERROR_SCHEMA);
+    if (r->body != BODY_NONE) {
+        response(w, PR_STR("413"), "the body is too large", "application/json", ERROR_SCHEMA);
+        response(w, PR_STR("415"), "the body is of a type that is not understood", "application/json", ERROR_SCHEMA);
+    }
+    response(w, PR_STR("503"), "not now", "application/json", r->role != ROLE_NONE ? ERROR_SCHEMA : NULL);
+    json_end_object(w);
+}
+
+static void operation(struct json_writer *w, const struct api_route *r)
+{
+    json_key(w, r->method[0] == 'G' ? "get" : "post");
+    json_begin_object(w);
+    text(w, "summary", r->summary);
+    parameters(w, r);
+    body(w, r);
+    responses(w, r);
+    if (r->role == ROLE_NONE)
+        json_key(w, "security"), json_raw(w, PR_STR("[]"));
+    json_end_object(w);
+}
+
+static bool was_before(size_t index)
+{
+    for (size_t i = 0; i < index; i++)
+        if (strcmp(routes[i].path, routes[index].path) == 0)
+            return true;
+    return false;
+}
+
+void api_openapi(struct api *x)
+{
+    struct json_writer *w = &x->w;
+    json_begin_object(w);
+    text(w, "openapi", "3.0.3");
+    json_key(w, "info");
+    json_begin_object(w);
+    text(w, "title", "Postrider");
+    text(w, "version", POSTRIDER_VERSION);
+    json_end_object(w);
+    json_key(w, "paths");
+    json_begin_object(w);
+    for (size_t i = 0; i < route_count; i++) {
+        if (was_before(i))
+            continue;
+        json_key(w, routes[i].path);
+        json_begin_object(w);
+        for (size_t k = i; k < route_count; k++)
+            if (strcmp(routes[k].path, routes[i].path) == 0)
+                operation(w, &routes[k]);
+        json_end_object(w);
+    }
+    json_end_object(w);
+    json_key(w, "components");
+    json_raw(
+        w,
+        PR_STR(
+            "{\"securitySchemes\":{\"token\":{\"type\":\"http\",\"scheme\":\"bearer\"}},\"schemas\":{\"Error\":"
+            "{\"type\":\"object\",\"required\":[\"error\"],\"properties\":{\"error\":{\"type\":\"object\","
+            "\"required\":[\"code\",\"message\",\"hint\"],\"properties\":{\"code\":{\"type\":\"string\"},"
+            "\"message\":{\"type\":\"string\"},\"hint\":{\"type\":\"string\"}}}}}}}"));
+    json_key(w, "security");
+    json_raw(w, PR_STR("[{\"token\":[]},{}]"));
+    json_end_object(w);
+}
+
+void api_metrics(struct api *x)
+{
+    x->content_type = "text/plain; version=0.0.4; charset=utf-8";
+    metrics_write(x->metrics, x->rt, &x->in, &x->out);
+}

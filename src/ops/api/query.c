@@ -1,0 +1,246 @@
+#include "ops/api/query.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/slice.h"
+#include "base/time.h"
+#include "base/units.h"
+#include "base/utf8.h"
+#include "core/fingerprint.h"
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c = (char)tolower((unsigned char)c);
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+int url_decode(pr_slice text, bool plus, struct arena *arena, pr_slice *ret)
+{
+    char *out = arena_alloc(arena, text.size + 1);
+    size_t size = 0;
+    if (out == NULL)
+        return PR_ENOMEM;
+    for (size_t i = 0; i < text.size; i++) {
+        char c = text.data[i];
+        if (c == '%') {
+            int high = text.size - i > 2 ? hex_digit(text.data[i + 1]) : -1;
+            int low = text.size - i > 2 ? hex_digit(text.data[i + 2]) : -1;
+            if (high < 0 || low < 0)
+                return PR_EINVAL;
+            c = (char)(high << 4 | low);
+            i += 2;
+        } else if (c == '+' && plus) {
+            c = ' ';
+        }
+        if (c == '\0')
+            return PR_EINVAL;
+        out[size++] = c;
+    }
+    out[size] = '\0';
+    *ret = (pr_slice){ out, size };
+    return PR_OK;
+}
+
+static int param_add(pr_slice pair, struct arena *arena, struct params *params, struct pr_error *reterr)
+{
+    const char *equals = memchr(pair.data, '=', pair.size);
+    size_t name_size = equals != NULL ? (size_t)(equals - pair.data) : pair.size;
+    size_t value_at = name_size + (equals != NULL);
+    struct param p = { { NULL, 0 }, { NULL, 0 } };
+    if (params->count == PARAMS_MAX)
+        return error_set(reterr, PR_EINVAL, "at most %d parameters are possible", PARAMS_MAX);
+    int rc = url_decode((pr_slice){ pair.data, name_size }, true, arena, &p.name);
+    if (rc == PR_OK)
+        rc = url_decode((pr_slice){ pair.data + value_at, pair.size - value_at }, true, arena, &p.value);
+    if (rc == PR_OK && (!utf8_valid(p.name) || !utf8_valid(p.value)))
+        rc = PR_EINVAL;
+    if (rc < 0)
+        return error_set(reterr, rc,
+                         rc == PR_ENOMEM ? "no memory for the parameters"
+                                         : "a parameter is not URL-encoded UTF-8");
+    for (size_t i = 0; i < params->count; i++)
+        if (slice_eq(params->list[i].name, p.name))
+            return error_set(reterr, PR_EINVAL, "the parameter %.*s is there twice", SLICE_ARGS(p.name));
+    params->list[params->count++] = p;
+    return PR_OK;
+}
+
+bool word_is_in(pr_slice name, const char *words)
+{
+    while (*words != '\0') {
+        size_t size = strcspn(words, " ");
+        if (name.size == size && memcmp(name.data, words, size) == 0)
+            return true;
+        words += size + (words[size] == ' ');
+    }
+    return false;
+}
+
+int params_parse(pr_slice text, struct arena *arena, struct params *ret, struct pr_error *reterr)
+{
+    ret->count = 0;
+    while (text.size > 0) {
+        const char *end = memchr(text.data, '&', text.size);
+        size_t size = end != NULL ? (size_t)(end - text.data) : text.size;
+        int rc = size > 0 ? param_add((pr_slice){ text.data, size }, arena, ret, reterr) : PR_OK;
+        if (rc < 0)
+            return rc;
+        size_t used = size + (end != NULL);
+        text = (pr_slice){ text.data + used, text.size - used };
+    }
+    return PR_OK;
+}
+
+int params_check(const struct params *params, const char *known, struct pr_error *reterr)
+{
+    for (size_t i = 0; i < params->count; i++) {
+        pr_slice name = params->list[i].name;
+        if (word_is_in(name, known))
+            continue;
+        return *known != '\0' ? error_set(reterr, PR_EINVAL, "there is no parameter \"%.*s\"; there are: %s",
+                                          SLICE_ARGS(name), known)
+                              : error_set(reterr, PR_EINVAL, "there is no parameter \"%.*s\", nor any other",
+                                          SLICE_ARGS(name));
+    }
+    return PR_OK;
+}
+
+pr_slice params_get(const struct params *params, const char *name)
+{
+    for (size_t i = 0; i < params->count; i++)
+        if (slice_eq_cstr(params->list[i].name, name))
+            return params->list[i].value;
+    return (pr_slice){ NULL, 0 };
+}
+
+bool time_or_span(pr_slice text, int sign, int64_t now_us, int64_t *ret_us)
+{
+    int64_t span_us;
+    if (duration_parse(text, &span_us) == PR_OK) {
+        *ret_us = sign < 0 ? time_sub(now_us, span_us) : time_add(now_us, span_us);
+        return span_us >= 0;
+    }
+    return time_parse_rfc3339(text, ret_us) == PR_OK;
+}
+
+static bool number_parse(pr_slice text, uint64_t max, uint64_t *ret)
+{
+    uint64_t value = 0;
+    for (size_t i = 0; i < text.size; i++) {
+        unsigned digit = (unsigned char)text.data[i] - (unsigned)'0';
+        if (digit > 9 || value > (max - digit) / 10)
+            return false;
+        value = value * 10 + digit;
+    }
+    *ret = value;
+    return text.size > 0;
+}
+
+static int set_state(struct filter *filter, pr_slice value, struct pr_error *reterr)
+{
+    enum state state = state_parse(value);
+    if (state == STATE_COUNT || state == STATE_GONE)
+        return error_set(reterr, PR_EINVAL,
+                         "state: \"%.*s\" is none; there are ready, in-flight, delayed, retrying, held, "
+                         "parked, paused, dead, done",
+                         SLICE_ARGS(value));
+    filter->state = (int)state;
+    return PR_OK;
+}
+
+static int set_time(pr_slice name, pr_slice value, int64_t now_us, int64_t *ret, struct pr_error *reterr)
+{
+    if (time_or_span(value, -1, now_us, ret))
+        return PR_OK;
+    return error_set(reterr, PR_EINVAL, "%.*s: \"%.*s\" is not a time; write 1h, or 2024-01-31T12:00:00Z",
+                     SLICE_ARGS(name), SLICE_ARGS(value));
+}
+
+int filter_set(struct filter *f, pr_slice name, pr_slice value, int64_t now_us, struct pr_error *reterr)
+{
+    const struct {
+        const char *name;
+        pr_slice *field;
+    } texts[] = { { "box", &f->box },       { "endpoint", &f->endpoint }, { "type", &f->type },
+                  { "stream", &f->stream }, { "error", &f->error },       { "fingerprint", &f->fingerprint } };
+    uint64_t limit;
+    if (value.size == 0)
+        return error_set(reterr, PR_EINVAL, "%.*s is empty; leave it out", SLICE_ARGS(name));
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        if (!slice_eq_cstr(name, texts[i].name))
+            continue;
+        if (i == 0 && !name_is_valid(value))
+            return error_set(reterr, PR_EINVAL, "box: \"%.*s\" is not the name of a box", SLICE_ARGS(value));
+        if (texts[i].field == &f->fingerprint && !fingerprint_is_valid(value))
+            return error_set(reterr, PR_EINVAL, "fingerprint: \"%.*s\" is none; write 16 digits 0 to f",
+                             SLICE_ARGS(utf8_cut(value, 40)));
+        *texts[i].field = value;
+        return PR_OK;
+    }
+    if (slice_eq_cstr(name, "state"))
+        return set_state(f, value, reterr);
+    if (slice_eq_cstr(name, "since") || slice_eq_cstr(name, "until"))
+        return set_time(name, value, now_us, name.data[0] == 's' ? &f->since_us : &f->until_us, reterr);
+    if (slice_eq_cstr(name, "reason")) {
+        f->reason = (int)reason_parse(value);
+        return f->reason != PR_REASON_NONE
+                   ? PR_OK
+                   : error_set(reterr, PR_EINVAL, "reason: \"%.*s\" is none; one is timeout_exceeded",
+                               SLICE_ARGS(value));
+    }
+    if (slice_eq_cstr(name, "limit")) {
+        if (!number_parse(value, LIST_LIMIT_MAX, &limit) || limit == 0)
+            return error_set(reterr, PR_EINVAL, "limit: a number from 1 to %d", LIST_LIMIT_MAX);
+        f->limit = (size_t)limit;
+        return PR_OK;
+    }
+    if (slice_eq_cstr(name, "row"))
+        return number_parse(value, INT64_MAX, &f->row) && f->row > 0
+                   ? PR_OK
+                   : error_set(reterr, PR_EINVAL, "row: the number that a dead letter is listed with");
+    if (slice_eq_cstr(name, "newest_row"))
+        return number_parse(value, INT64_MAX, &f->newest_row) && f->newest_row > 0
+                   ? PR_OK
+                   : error_set(reterr, PR_EINVAL, "newest_row: what the step before said as newest_row");
+    if (slice_eq_cstr(name, "after"))
+        return filter_set_after(f, value)
+                   ? PR_OK
+                   : error_set(reterr, PR_EINVAL,
+                               "after: what the page before said as next: a row, or BOX:ROW");
+    return PR_UNKNOWN;
+}
+
+void stream_mark_format(const struct stream_info *stream, char ret[STREAM_MARK_SIZE])
+{
+    const struct stream_mark m = stream_mark_of(stream);
+    (void)snprintf(ret, STREAM_MARK_SIZE, "%" PRIu64 "-%" PRId64 "-%016" PRIx64, m.waiting, m.since_us,
+                   m.place);
+}
+
+bool stream_mark_parse(pr_slice text, struct stream_mark *ret)
+{
+    uint64_t parts[2];
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        const char *end = text.size > 0 ? memchr(text.data, '-', text.size) : NULL;
+        size_t size = end != NULL ? (size_t)(end - text.data) : 0;
+        if (!number_parse((pr_slice){ text.data, size }, INT64_MAX, &parts[i]))
+            return false;
+        text = (pr_slice){ end + 1, text.size - size - 1 };
+    }
+    uint64_t place = 0;
+    for (size_t i = 0; i < text.size && i < 16; i++) {
+        int digit = hex_digit(text.data[i]);
+        if (digit < 0)
+            return false;
+        place = place << 4 | (uint64_t)digit;
+    }
+    *ret = (struct stream_mark){ parts[0], (int64_t)parts[1], place };
+    return text.size == 16;
+}

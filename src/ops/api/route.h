@@ -1,0 +1,43 @@
+/* route.h - the table of everything that can be asked: the server finds its functions here, and the OpenAPI
+ * document is written from it. */
+#ifndef OPS_ROUTE_H
+#define OPS_ROUTE_H
+
+#include "ops/api/authz.h"
+
+struct api;
+
+enum route_kind {
+    ROUTE_JSON,   /* answers with JSON */
+    ROUTE_TEXT,   /* /metrics */
+    ROUTE_EVENTS, /* server-sent events */
+};
+enum route_body {
+    BODY_NONE,
+    BODY_JSON,     /* an object; it may be left out where nothing in it is needed */
+    BODY_MESSAGES, /* CloudEvents or plain JSON */
+};
+
+struct api_route {
+    const char *method; /* GET, POST */
+    const char *path;   /* "/v1/messages/{id}/retry" */
+    enum role role;     /* the least that is needed; ROLE_NONE: anybody */
+    enum route_kind kind;
+    enum route_body body;
+    void (*answer)(struct api *x);
+    const char *summary;  /* a sentence */
+    const char *params;   /* names of query parameters, separated by blanks; "" : none */
+    const char *fields;   /* names of the members of a JSON body; a '*' behind one that is needed */
+    const char *statuses; /* that it may answer with, beside those of every route */
+};
+
+extern const struct api_route routes[];
+extern const size_t route_count;
+
+/* What is in the place of {id}, {name}: one at most, decoded by the caller. */
+enum route_found { ROUTE_FOUND, ROUTE_NO_PATH, ROUTE_NO_METHOD };
+/* HEAD is GET.  *ret_route and *ret_part only when found; *ret_allow (a text for Allow) when the method is wrong. */
+enum route_found route_find(const char *method, pr_slice path, const struct api_route **ret_route,
+                            pr_slice *ret_part, const char **ret_allow);
+
+#endif

@@ -1,0 +1,550 @@
+#include "ops/api/server.h"
+
+#include <microhttpd.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/slice.h"
+#include "base/time.h"
+#include "base/utf8.h"
+#include "ops/api/events.h"
+#include "ops/api/api.h"
+#include "ops/watch/metrics.h"
+#include "ops/replay/pace.h"
+#include "ops/replay/replays.h"
+#include "runtime/config/address.h"
+#include "runtime/threads/thread.h"
+
+#define CONNECTIONS_MAX 64
+#define LISTENERS_MAX 16 /* of events: so that they cannot take all connections */
+#define CONNECTION_SECONDS 15
+#define HEADERS_BYTES_MAX (32u << 10) /* of a request, with its line */
+#define BODY_EXTRA (1u << 20) /* beside the payload: what escapes make of it, headers, a batch of small ones */
+#define URL_MAX 8192
+#define WHO_MAX 100
+#define EVENTS_BLOCK 4096
+#define EVENTS_SEND_BUFFER                                                                                     \
+    (64 << 10) /* the system's own are megabytes, and a client that is too slow is noticed late */
+#define CSP "default-src 'self'"
+
+/* A copy of what the configuration says: requests come during a reload, too. */
+struct secrets {
+    char *token, *viewer_token;
+    char **hosts;
+    size_t host_count;
+};
+
+struct server {
+    struct runtime *rt;
+    struct log *log;
+    struct metrics *metrics;
+    struct replays *replays;
+    struct paces *paces;
+    struct MHD_Daemon *daemon;
+    unsigned port;
+    struct address address;
+    pthread_rwlock_t lock; /* guards: */
+    struct secrets secrets;
+    size_t body_max;
+    atomic_bool stopping;
+    atomic_int listeners;
+};
+
+struct request {
+    struct api x;
+    struct buf body;
+    char *url;    /* as it was sent */
+    bool refused; /* x has the answer; the body is only read to be gone */
+    const char *allow;
+};
+
+/* ---- Secrets ----------------------------------------------------------------------------------- */
+
+static void secret_free(char *text)
+{
+    if (text != NULL)
+        explicit_bzero(text, strlen(text));
+    free(text);
+}
+
+static void secrets_fini(struct secrets *s)
+{
+    secret_free(s->token);
+    secret_free(s->viewer_token);
+    for (size_t i = 0; i < s->host_count; i++)
+        free(s->hosts[i]);
+    free(s->hosts);
+}
+
+static int secrets_init(struct secrets *s, const struct config *config, struct pr_error *reterr)
+{
+    *s = (struct secrets){ .token = strdup(config->http_token),
+                           .viewer_token = strdup(config->http_viewer_token),
+                           .hosts = calloc(config->http_host_count + 1, sizeof s->hosts[0]) };
+    bool ok = s->token != NULL && s->viewer_token != NULL && s->hosts != NULL;
+    for (; ok && s->host_count < config->http_host_count; s->host_count += ok) {
+        s->hosts[s->host_count] = strdup(config->http_hosts[s->host_count]);
+        ok = s->hosts[s->host_count] != NULL;
+    }
+    if (ok)
+        return PR_OK;
+    secrets_fini(s);
+    return error_set(reterr, PR_ENOMEM, "no memory for http");
+}
+
+/* ---- What came ----------------------------------------------------------------------------------- */
+
+static const char *header(struct MHD_Connection *connection, const char *name)
+{
+    return MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
+}
+
+static enum MHD_Result collect_header(void *arg, enum MHD_ValueKind kind, const char *name, const char *value)
+{
+    (void)kind;
+    struct decode_input *in = arg;
+    bool wanted = strncasecmp(name, "ce-", 3) == 0 || strcasecmp(name, "traceparent") == 0 ||
+                  strcasecmp(name, "tracestate") == 0;
+    if (wanted && value != NULL && in->header_count < DECODE_HEADERS_MAX)
+        in->headers[in->header_count++] = (struct decode_header){ name, value };
+    return MHD_YES;
+}
+
+static void refuse(struct request *r, unsigned status, const char *code, const char *hint, const char *message)
+{
+    api_error(&r->x, status, code, hint, "%s", message);
+    r->refused = true;
+}
+
+/* A page of another origin can send none of these by itself. */
+static bool cannot_be_forged(struct request *r, struct MHD_Connection *connection)
+{
+    const char *ours = header(connection, GUARD_HEADER);
+    if (ours != NULL && strcmp(ours, "1") == 0)
+        return true;
+    return r->x.route->body == BODY_MESSAGES &&
+           (header(connection, "ce-specversion") != NULL ||
+            media_type_is(r->x.input.content_type, "application/cloudevents+json") ||
+            media_type_is(r->x.input.content_type, "application/cloudevents-batch+json"));
+}
+
+static void check_change(struct request *r, struct MHD_Connection *connection)
+{
+    const char *length = header(connection, MHD_HTTP_HEADER_CONTENT_LENGTH);
+    if (r->x.route->method[0] != 'P')
+        return;
+    if (!cannot_be_forged(r, connection))
+        refuse(r, MHD_HTTP_FORBIDDEN, "header_missing", "send " GUARD_HEADER ": 1",
+               "changes need the header " GUARD_HEADER ", which no web page can send");
+    else if (r->x.route->body == BODY_JSON && !media_type_is(r->x.input.content_type, "application/json"))
+        refuse(r, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE, "unsupported", "send Content-Type: application/json",
+               "changes come as JSON");
+    else if (length != NULL && strtoull(length, NULL, 10) > r->body.max)
+        refuse(r, MHD_HTTP_CONTENT_TOO_LARGE, "too_large", "raise limits.payload, or send a reference to it",
+               "the body is too large");
+}
+
+static enum MHD_Result count_host(void *arg, enum MHD_ValueKind kind, const char *name, const char *value)
+{
+    (void)kind;
+    (void)value;
+    *(size_t *)arg += strcasecmp(name, MHD_HTTP_HEADER_HOST) == 0;
+    return MHD_YES;
+}
+
+/* Whose request is it, and was it meant for us? */
+static void admit(struct server *s, struct request *r, struct MHD_Connection *connection)
+{
+    ASSERT(pthread_rwlock_rdlock(&s->lock) == 0);
+    const struct authz authz = { s->secrets.token, s->secrets.viewer_token,
+                                 (const char *const *)s->secrets.hosts, s->secrets.host_count,
+                                 s->address.any.sa_family == AF_UNIX };
+    size_t hosts = 0; /* of two, a proxy may have looked at the other */
+    MHD_get_connection_values(connection, MHD_HEADER_KIND, count_host, &hosts);
+    bool known = hosts <= 1 && authz_host_is_known(&authz, header(connection, MHD_HTTP_HEADER_HOST));
+    r->x.role = authz_role(&authz, header(connection, MHD_HTTP_HEADER_AUTHORIZATION));
+    buf_init(&r->body, s->body_max);
+    ASSERT(pthread_rwlock_unlock(&s->lock) == 0);
+    if (!known)
+        refuse(r, MHD_HTTP_FORBIDDEN, "bad_host", "name it under http.hosts in the configuration",
+               "this is not a name by which it may be called");
+}
+
+static void check_role(struct request *r)
+{
+    if (r->x.role == ROLE_NONE && r->x.route->role != ROLE_NONE)
+        refuse(r, MHD_HTTP_UNAUTHORIZED, "token_missing", "send Authorization: Bearer TOKEN",
+               "a token that is known here is needed");
+    else if (r->x.role < r->x.route->role)
+        refuse(r, MHD_HTTP_FORBIDDEN, "viewer", "use the operator's token", "this token may look, not change");
+}
+
+static void find_route(struct request *r, const char *method)
+{
+    struct api *x = &r->x;
+    struct pr_error error;
+    pr_slice url = slice_from(r->url), part;
+    const char *mark = memchr(url.data, '?', url.size);
+    pr_slice path = { url.data, mark != NULL ? (size_t)(mark - url.data) : url.size };
+    pr_slice query = mark != NULL ? (pr_slice){ mark + 1, url.size - path.size - 1 } : (pr_slice){ NULL, 0 };
+
+    enum route_found found = route_find(method, path, &x->route, &part, &r->allow);
+    if (found == ROUTE_NO_PATH)
+        refuse(r, MHD_HTTP_NOT_FOUND, "not_found", "GET /openapi.json lists everything",
+               "there is nothing here");
+    else if (found == ROUTE_NO_METHOD)
+        refuse(r, MHD_HTTP_METHOD_NOT_ALLOWED, "method", r->allow, "not with this method");
+    if (found != ROUTE_FOUND)
+        return;
+    int rc = url_decode(part, false, &x->arena, &x->part);
+    if (rc < 0 || !utf8_valid(x->part))
+        rc = error_set(&error, rc == PR_ENOMEM ? rc : PR_EINVAL, "the path is not URL-encoded UTF-8");
+    else
+        rc = params_parse(query, &x->arena, &x->params, &error);
+    if (rc == PR_OK)
+        rc = params_check(&x->params, x->route->params, &error);
+    if (rc < 0) {
+        api_fault(x, &error);
+        r->refused = true;
+    }
+}
+
+static void begin(struct server *s, struct request *r, struct MHD_Connection *connection, const char *method)
+{
+    struct api *x = &r->x;
+    const char *type = header(connection, MHD_HTTP_HEADER_CONTENT_TYPE),
+               *who = header(connection, "X-Postrider-User");
+    api_init(x);
+    x->rt = s->rt;
+    x->metrics = s->metrics;
+    x->replays = s->replays;
+    x->paces = s->paces;
+    x->input.content_type = slice_from(type);
+    x->who = who != NULL && utf8_valid(slice_from(who)) && strlen(who) <= WHO_MAX && who[0] != '\0'
+                 ? arena_printf(&x->arena, "%s (http)", who)
+                 : PR_STR("http");
+    admit(s, r, connection);
+    if (!r->refused && strlen(r->url) > URL_MAX)
+        refuse(r, MHD_HTTP_URI_TOO_LONG, "too_large", "", "the URL is too long");
+    if (!r->refused)
+        find_route(r, method);
+    if (!r->refused)
+        check_role(r);
+    if (!r->refused)
+        check_change(r, connection);
+    if (!r->refused && x->route->body == BODY_MESSAGES)
+        MHD_get_connection_values(connection, MHD_HEADER_KIND, collect_header, &x->input);
+}
+
+/* ---- The answer ------------------------------------------------------------------------------------ */
+
+static enum MHD_Result send_response(struct MHD_Connection *connection, struct request *r,
+                                     struct MHD_Response *response, const char *content_type)
+{
+    if (response == NULL)
+        return MHD_NO;
+    const struct {
+        const char *name, *value;
+    } headers[] = {
+        { MHD_HTTP_HEADER_CONTENT_TYPE, content_type },
+        { MHD_HTTP_HEADER_CACHE_CONTROL, "no-store" },
+        { "Content-Security-Policy", CSP },
+        { "X-Content-Type-Options", "nosniff" },
+        { "Referrer-Policy", "no-referrer" },
+        { MHD_HTTP_HEADER_ALLOW, r->allow },
+        { MHD_HTTP_HEADER_WWW_AUTHENTICATE, r->x.status == MHD_HTTP_UNAUTHORIZED ? "Bearer" : NULL },
+    };
+    enum MHD_Result result = MHD_YES;
+    for (size_t i = 0; i < sizeof headers / sizeof headers[0]; i++)
+        if (headers[i].value != NULL && result == MHD_YES)
+            result = MHD_add_response_header(response, headers[i].name, headers[i].value);
+    if (result == MHD_YES)
+        result = MHD_queue_response(connection, r->x.status, response);
+    MHD_destroy_response(response);
+    return result;
+}
+
+static enum MHD_Result send_answer(struct MHD_Connection *connection, struct request *r)
+{
+    struct api *x = &r->x;
+    if (buf_failed(&x->out))
+        api_error(x, 503, "no_memory", "ask for less: limit=10", "the answer is too large");
+    buf_add_cstr(&x->out, x->out.size > 0 && x->out.data[x->out.size - 1] == '\n' ? "" : "\n");
+    pr_slice out = buf_slice(&x->out);
+    return send_response(
+        connection, r,
+        MHD_create_response_from_buffer(out.size, (void *)(uintptr_t)out.data, MHD_RESPMEM_MUST_COPY),
+        x->content_type);
+}
+
+/* The body of a change; none at all is an empty object. */
+static bool take_json(struct request *r)
+{
+    struct api *x = &r->x;
+    json_error_t where;
+    pr_slice body = slice_trim(buf_slice(&r->body));
+    if (!json_is_shallow(body)) {
+        api_error(x, 400, "invalid", "", "the body is nested more than %d deep", DECODE_DEPTH_MAX);
+        return false;
+    }
+    x->json = body.size > 0 ? json_loadb(body.data, body.size, JSON_REJECT_DUPLICATES, &where) : json_object();
+    if (json_is_object(x->json))
+        return body_check(x);
+    api_error(x, 400, "invalid", "", "the body is not a JSON object%s%.200s", x->json == NULL ? ": " : "",
+              x->json == NULL ? where.text : "");
+    return false;
+}
+
+static void answer(struct request *r)
+{
+    struct api *x = &r->x;
+    struct pr_error error;
+    if (buf_failed(&r->body)) {
+        api_error(x, 413, "too_large", "raise limits.payload, or send a reference to it",
+                  "the body is too large");
+        return;
+    }
+    x->input.body = buf_slice(&r->body);
+    if (x->route->body == BODY_JSON && !take_json(r))
+        return;
+    if (x->route->role == ROLE_NONE) { /* health: also while it does not run */
+        x->route->answer(x);
+        return;
+    }
+    if (runtime_enter(x->rt, &x->in, &error) != PR_OK) {
+        api_error(x, 503, "not_running", "try again soon", "%s", error.text);
+        return;
+    }
+    x->input.now_us = api_now(x);
+    x->route->answer(x);
+    runtime_leave(x->rt);
+}
+
+/* ---- Events ------------------------------------------------------------------------------------------ */
+
+struct listener {
+    struct server *server;
+    struct events *events;
+};
+
+static ssize_t read_events(void *arg, uint64_t at, char *ret, size_t max)
+{
+    (void)at;
+    ssize_t count = events_read(((struct listener *)arg)->events, ret, max);
+    return count == EVENTS_END ? (ssize_t)MHD_CONTENT_READER_END_OF_STREAM : count;
+}
+
+static void end_listener(void *arg)
+{
+    struct listener *l = arg;
+    events_free(l->events);
+    atomic_fetch_sub(&l->server->listeners, 1);
+    free(l);
+}
+
+static void shrink_send_buffer(struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    int size = EVENTS_SEND_BUFFER;
+    if (info != NULL)
+        (void)setsockopt(info->connect_fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof size); /* only a courtesy */
+}
+
+static enum MHD_Result send_events(struct server *s, struct request *r, struct MHD_Connection *connection)
+{
+    struct listener *l = calloc(1, sizeof *l);
+    struct pr_error error = { 0 };
+    bool room = atomic_fetch_add(&s->listeners, 1) < LISTENERS_MAX;
+    int rc = l == NULL ? error_set(&error, PR_ENOMEM, "no memory for a listener") : PR_OK;
+    if (rc == PR_OK && room)
+        rc = events_new(runtime_feed(s->rt), &r->x.params, &s->stopping, &l->events, &error);
+    if (rc < 0 || !room) {
+        atomic_fetch_sub(&s->listeners, 1);
+        free(l);
+        if (!room)
+            api_error(&r->x, 503, "too_many", "try again later", "%d listeners are there already",
+                      LISTENERS_MAX);
+        else
+            api_fault(&r->x, &error);
+        return send_answer(connection, r);
+    }
+    l->server = s;
+    shrink_send_buffer(connection);
+    struct MHD_Response *response =
+        MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, EVENTS_BLOCK, read_events, l, end_listener);
+    if (response == NULL)
+        end_listener(l);
+    return send_response(connection, r, response, "text/event-stream");
+}
+
+/* ---- What the HTTP library calls ---------------------------------------------------------------------- */
+
+static void *on_url(void *arg, const char *uri, struct MHD_Connection *connection)
+{
+    (void)arg, (void)connection;
+    struct request *r = calloc(1, sizeof *r);
+    if (r != NULL)
+        r->url = strdup(uri);
+    if (r == NULL || r->url == NULL) {
+        free(r);
+        return NULL;
+    }
+    buf_init(&r->body, 0);
+    return r;
+}
+
+/* The path stays as it was sent: it is taken apart before it is decoded. */
+static size_t do_not_unescape(void *arg, struct MHD_Connection *connection, char *text)
+{
+    (void)arg, (void)connection;
+    return strlen(text);
+}
+
+static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, const char *url,
+                                  const char *method, const char *version, const char *upload,
+                                  size_t *upload_size, void **state)
+{
+    (void)url, (void)version;
+    struct server *s = arg;
+    struct request *r = *state;
+    if (r == NULL)
+        return MHD_NO;               /* no memory */
+    if (r->x.content_type == NULL) { /* the first call: headers only */
+        begin(s, r, connection, method);
+        bool huge = r->refused && r->x.status == MHD_HTTP_CONTENT_TOO_LARGE;
+        return huge ? send_answer(connection, r) : MHD_YES;
+    }
+    if (*upload_size > 0) {
+        if (!r->refused && r->x.route->body != BODY_NONE)
+            buf_add(&r->body, upload, *upload_size);
+        *upload_size = 0;
+        return MHD_YES;
+    }
+    if (r->refused)
+        return send_answer(connection, r);
+    if (r->x.route->kind == ROUTE_EVENTS)
+        return send_events(s, r, connection);
+    answer(r);
+    return send_answer(connection, r);
+}
+
+static void on_end(void *arg, struct MHD_Connection *connection, void **state,
+                   enum MHD_RequestTerminationCode code)
+{
+    (void)arg, (void)connection, (void)code;
+    struct request *r = *state;
+    if (r == NULL)
+        return;
+    if (r->x.content_type != NULL)
+        api_fini(&r->x);
+    buf_fini(&r->body);
+    free(r->url);
+    free(r);
+    *state = NULL;
+}
+
+/* ---- Start and stop -------------------------------------------------------------------------------------- */
+
+static size_t body_max_of(const struct config *config)
+{
+    return (size_t)config->payload_max * 2 + BODY_EXTRA; /* base64 and JSON make it larger */
+}
+
+static void server_free(struct server *s)
+{
+    secrets_fini(&s->secrets);
+    replays_free(s->replays);
+    paces_free(s->paces);
+    metrics_free(s->metrics);
+    pthread_rwlock_destroy(&s->lock);
+    free(s);
+}
+
+static int server_listen(struct server *s, const char *listen, struct pr_error *reterr)
+{
+    int fd, rc = address_listen(listen, &s->address, CONNECTIONS_MAX, &fd, &s->port, reterr);
+    if (rc < 0)
+        return rc;
+    s->daemon = MHD_start_daemon(
+        MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL, 0, NULL, NULL,
+        on_request, s, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS_MAX,
+        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)CONNECTION_SECONDS, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        (size_t)HEADERS_BYTES_MAX, MHD_OPTION_THREAD_STACK_SIZE, (size_t)THREAD_STACK_LOOP,
+        MHD_OPTION_URI_LOG_CALLBACK, on_url, s, MHD_OPTION_UNESCAPE_CALLBACK, do_not_unescape, s,
+        MHD_OPTION_NOTIFY_COMPLETED, on_end, s, MHD_OPTION_END);
+    if (s->daemon != NULL)
+        return PR_OK;
+    close(fd);
+    return error_set(reterr, PR_ENOMEM, "http.listen: %s: cannot start the server", listen);
+}
+
+int http_server_start(struct runtime *rt, const struct config *config, struct log *log, struct server **ret,
+                      struct pr_error *reterr)
+{
+    struct address address;
+    int rc = address_parse(config->http_listen, &address, reterr);
+    if (rc == PR_OK && !address.local && config->http_token[0] == '\0' && config->http_viewer_token[0] == '\0')
+        rc = error_set(reterr, PR_ECONFIG, "http.listen: %s is not a loopback address; others need http.token",
+                       config->http_listen);
+    if (rc < 0)
+        return rc;
+    struct server *s = calloc(1, sizeof *s);
+    if (s == NULL)
+        return error_set(reterr, PR_ENOMEM, "no memory for http");
+    *s = (struct server){ .rt = rt,
+                          .log = log,
+                          .address = address,
+                          .body_max = body_max_of(config),
+                          .metrics = metrics_new(),
+                          .replays = replays_new(rt),
+                          .paces = paces_new() };
+    ASSERT(pthread_rwlock_init(&s->lock, NULL) == 0);
+    rc = s->metrics != NULL && s->replays != NULL && s->paces != NULL
+             ? secrets_init(&s->secrets, config, reterr)
+             : error_set(reterr, PR_ENOMEM, "no memory for http");
+    if (rc == PR_OK)
+        rc = server_listen(s, config->http_listen, reterr);
+    if (rc < 0) {
+        server_free(s);
+        return rc;
+    }
+    log_emit(log, LOG_INFO, "http_listening", LOG_STR("listen", config->http_listen), LOG_INT("port", s->port));
+    *ret = s;
+    return PR_OK;
+}
+
+int server_retune(struct server *s, const struct config *config, struct pr_error *reterr)
+{
+    struct secrets secrets;
+    int rc = secrets_init(&secrets, config, reterr);
+    if (rc < 0)
+        return rc;
+    ASSERT(pthread_rwlock_wrlock(&s->lock) == 0);
+    struct secrets old = s->secrets;
+    s->secrets = secrets;
+    s->body_max = body_max_of(config);
+    ASSERT(pthread_rwlock_unlock(&s->lock) == 0);
+    secrets_fini(&old);
+    return PR_OK;
+}
+
+void http_server_stop(struct server *s)
+{
+    atomic_store(&s->stopping, true);
+    feed_shake(runtime_feed(s->rt));
+    MHD_stop_daemon(s->daemon);
+    if (s->address.any.sa_family == AF_UNIX)
+        unlink(s->address.path.sun_path);
+    server_free(s);
+}
+
+unsigned server_port(const struct server *s)
+{
+    return s->port;
+}

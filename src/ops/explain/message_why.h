@@ -1,0 +1,42 @@
+/* message_why.h - where a message is, what it waits for, what happens to it next and when, and which commands would change
+ * that (B200): the same for the command and the API.  From the store; the configuration adds what its endpoint will do. */
+#ifndef OPS_OUTLOOK_H
+#define OPS_OUTLOOK_H
+
+#include "base/json.h"
+#include "runtime/config/config.h"
+#include "store/store.h"
+
+#define OUTLOOK_COMMANDS_MAX 8
+
+struct message_why_command {
+    const char *command; /* "postrider retry ID" */
+    const char *what;    /* what it does */
+};
+
+struct message_why {
+    /* Set these; all are borrowed: */
+    struct store *store;
+    const struct config *config;
+    struct arena *arena;             /* everything below lives there */
+    const struct query_reply *reply; /* of a QUERY_ID, ... */
+    const struct listed *listed;     /* ... and one of those in it */
+
+    /* And get these: */
+    enum state state;                   /* with the pauses that only the routes know of */
+    pr_slice endpoint;                  /* where it goes; empty: not known */
+    const struct listed *head;          /* the one that it is held behind, or goes after; NULL: none */
+    const struct breaker_info *breaker; /* its endpoint does not send; NULL: it does */
+    const char *now, *next;             /* sentences, each on a line of its own, fit for a terminal */
+    int64_t next_us;                    /* when something happens by itself; 0: not known, or nothing does */
+    struct message_why_command commands[OUTLOOK_COMMANDS_MAX];
+    size_t command_count;
+};
+
+/* Fault: the store's. */
+PR_MUST_CHECK int message_why_make(struct message_why *o, struct pr_error *reterr);
+
+/* Members of an object: waits_for, now, next (what, at), breaker, commands. */
+void message_why_json(struct json_writer *w, const struct message_why *o);
+
+#endif

@@ -1,0 +1,100 @@
+#include "ops/watch/check.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/error.h"
+#include "base/slice.h"
+
+const char *check_state_name(enum check_state state)
+{
+    return state == CHECK_ERROR ? "error" : state == CHECK_WARN ? "warn" : "ok";
+}
+
+static struct check *add(struct checks *checks, const char *name, enum check_state state, const char *format,
+                         va_list args)
+{
+    char text[1024];
+
+    if (checks->count == CHECKS_MAX)
+        return NULL;
+    (void)vsnprintf(text, sizeof(text), format, args);
+    struct check *check = &checks->items[checks->count++];
+    *check = (struct check){ name, state, slice_dup(checks->arena, slice_from(text)).data, NULL };
+    ASSERT(check->text != NULL);
+    return check;
+}
+
+void checks_add(struct checks *checks, const char *name, enum check_state state, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    (void)add(checks, name, state, format, args);
+    va_end(args);
+}
+
+void checks_warn(struct checks *checks, const char *name, pr_slice about, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    struct check *check = add(checks, name, CHECK_WARN, format, args);
+    va_end(args);
+    if (check == NULL)
+        return;
+    check->about = slice_dup(checks->arena, about).data;
+    ASSERT(check->about != NULL);
+}
+
+void checks_add_wal(struct checks *checks, const struct config *config, struct store *store,
+                    struct wal_report **ret, size_t *ret_count)
+{
+    static const enum check_state states[] = {
+        [WAL_FINE] = CHECK_FINE, [WAL_WARN] = CHECK_WARN, [WAL_ERROR] = CHECK_ERROR
+    };
+    const struct wal_setting *setting = config_wal(config);
+    struct wal_report *reports = NULL;
+    struct pr_error err;
+    size_t count = 0;
+
+    if (store->ops == NULL || store->ops->wal == NULL)
+        return;
+    /* Who does not use the log need not have the right to ask for forgotten slots. */
+    if (store_wal_look(store, setting, checks->arena, &reports, &count, &err) != PR_OK && setting != NULL)
+        checks_add(checks, "wal", CHECK_ERROR, "%s", err.text);
+    for (size_t i = 0; i < count; i++)
+        checks_add(checks, "wal", states[reports[i].level], "%.*s: %.*s", SLICE_ARGS(reports[i].slot),
+                   SLICE_ARGS(reports[i].text));
+    if (ret != NULL) {
+        *ret = reports;
+        *ret_count = count;
+    }
+}
+
+enum check_state checks_health(const struct checks *checks)
+{
+    enum check_state worst = CHECK_FINE;
+
+    for (size_t i = 0; i < checks->count; i++)
+        if (checks->items[i].state > worst)
+            worst = checks->items[i].state;
+    return worst;
+}
+
+void checks_json(const struct checks *checks, struct json_writer *w)
+{
+    json_key(w, "checks");
+    json_begin_array(w);
+    for (size_t i = 0; i < checks->count; i++) {
+        json_begin_object(w);
+        json_key(w, "name");
+        json_cstr(w, checks->items[i].name);
+        json_key(w, "state");
+        json_cstr(w, check_state_name(checks->items[i].state));
+        json_key(w, "advice");
+        json_cstr(w, checks->items[i].text);
+        json_end_object(w);
+    }
+    json_end_array(w);
+}

@@ -1,0 +1,40 @@
+/* check.h - findings about the store and the installation: what is so, and what to do about it. */
+#ifndef OPS_CHECK_H
+#define OPS_CHECK_H
+
+#include "base/json.h"
+#include "runtime/config/config.h"
+#include "store/store.h"
+
+#define CHECKS_MAX 64 /* more findings are not read by anybody */
+
+enum check_state { CHECK_FINE, CHECK_WARN, CHECK_ERROR };
+
+struct checks {
+    struct arena *arena;
+    size_t count;
+    struct check {
+        const char *name;
+        enum check_state state;
+        const char *text;  /* "" when there is nothing to say */
+        const char *about; /* of a watchdog: the box, or "store"; NULL: of none */
+    } items[CHECKS_MAX];
+};
+
+const char *check_state_name(enum check_state state); /* ok, warn, error */
+
+void checks_add(struct checks *checks, const char *name, enum check_state state, const char *format, ...)
+    PR_PRINTF(4, 5);
+/* A warning of a watchdog; name and about stay the same while it holds. */
+void checks_warn(struct checks *checks, const char *name, pr_slice about, const char *format, ...)
+    PR_PRINTF(4, 5);
+/* Slots of the server's log, as the configuration wants them and as they are; nothing where there are
+ * none.  ret may be NULL. */
+void checks_add_wal(struct checks *checks, const struct config *config, struct store *store,
+                    struct wal_report **ret, size_t *ret_count);
+/* The worst of them. */
+enum check_state checks_health(const struct checks *checks);
+/* "checks": [...] */
+void checks_json(const struct checks *checks, struct json_writer *w);
+
+#endif

@@ -1,0 +1,391 @@
+#include "ops/watch/metrics.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/slice.h"
+#include "base/time.h"
+#include "base/util.h"
+#include "ops/endpoint.h"
+#include "ops/explain/routed.h"
+#include "ops/watch/watch.h"
+#include "runtime/relay.h"
+#include "store/store.h"
+
+#define COUNTS_BLOCK 16384
+
+struct metrics {
+    pthread_mutex_t lock; /* whoever asks the store lets the others wait: they want the same */
+    struct arena arena;   /* of the replies */
+    struct query_reply boxes, failing, endpoints, streams;
+    int64_t asked_us; /* monotonic; 0: never */
+    bool up, streams_known;
+};
+
+struct metrics *metrics_new(void)
+{
+    struct metrics *m = calloc(1, sizeof *m);
+    if (m == NULL)
+        return NULL;
+    ASSERT(pthread_mutex_init(&m->lock, NULL) == 0);
+    arena_init(&m->arena, COUNTS_BLOCK);
+    return m;
+}
+
+void metrics_free(struct metrics *m)
+{
+    if (m == NULL)
+        return;
+    pthread_mutex_destroy(&m->lock);
+    arena_fini(&m->arena);
+    free(m);
+}
+
+static bool ask(struct metrics *m, struct store *store, const struct query *query, struct query_reply *ret)
+{
+    struct pr_error error;
+    return store_query(store, query, &m->arena, ret, &error) == PR_OK;
+}
+
+static void refresh(struct metrics *m, const struct runtime_inside *in)
+{
+    struct pr_error error;
+    int64_t now_us = clock_mono_us(clock_system());
+    if (m->asked_us != 0 && now_us - m->asked_us < METRICS_FRESH_US)
+        return;
+    arena_reset(&m->arena);
+    m->boxes = m->failing = m->endpoints = m->streams = (struct query_reply){ 0 };
+    m->up = ask(m, in->store, &(struct query){ .kind = QUERY_BOXES }, &m->boxes) &&
+            ask(m, in->store, &(struct query){ .kind = QUERY_FAILING, .near = watch_near(in->config) },
+                &m->failing) &&
+            ask(m, in->store, &(struct query){ .kind = QUERY_ENDPOINTS }, &m->endpoints) &&
+            boxes_see_routes(in->store, in->config, &m->endpoints, &m->boxes, NULL, &error) == PR_OK;
+    m->streams_known = m->up && ask(m, in->store,
+                                    &(struct query){ .kind = QUERY_STREAMS,
+                                                     .brief = true,
+                                                     .blocked = true,
+                                                     .filter = { .state = -1, .limit = COUNT_EXACT_MAX } },
+                                    &m->streams);
+    m->asked_us = now_us;
+}
+
+/* ---- The format ---------------------------------------------------------------------------------- */
+
+static void family(struct buf *b, const char *name, const char *type, const char *help)
+{
+    buf_addf(b, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+/* A label's value; names of ours need no escapes, but what is in the store may be anybody's. */
+static void label(struct buf *b, const char *separator, const char *name, pr_slice value)
+{
+    buf_addf(b, "%s%s=\"", separator, name);
+    for (size_t i = 0; i < value.size; i++) {
+        char c = value.data[i];
+        if (c == '\\' || c == '"')
+            buf_add_char(b, '\\');
+        if (c == '\n')
+            buf_add_cstr(b, "\\n");
+        else
+            buf_add_char(b, c);
+    }
+    buf_add_char(b, '"');
+}
+
+/* name{a="x",b="y"} value; a NULL: without labels, b NULL: with one. */
+static void sample(struct buf *b, const char *name, const char *label_a, pr_slice a, const char *label_b,
+                   pr_slice value_b, double value)
+{
+    buf_add_cstr(b, name);
+    if (label_a != NULL)
+        label(b, "{", label_a, a);
+    if (label_b != NULL)
+        label(b, ",", label_b, value_b);
+    buf_addf(b, "%s %.15g\n", label_a != NULL ? "}" : "", value);
+}
+
+#define NONE ((pr_slice){ NULL, 0 })
+
+static void sample_1(struct buf *b, const char *name, const char *label_a, pr_slice a, double value)
+{
+    sample(b, name, label_a, a, NULL, NONE, value);
+}
+
+static void histogram(struct buf *b, const char *name, const char *label_a, pr_slice a,
+                      const struct histogram *h)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i <= HISTOGRAM_BUCKETS; i++) {
+        sum += h->buckets[i];
+        buf_addf(b, "%s_bucket", name);
+        label(b, "{", label_a, a);
+        if (i < HISTOGRAM_BUCKETS)
+            buf_addf(b, ",le=\"%g\"} %" PRIu64 "\n", (double)histogram_bounds_us[i] / 1e6, sum);
+        else
+            buf_addf(b, ",le=\"+Inf\"} %" PRIu64 "\n", sum);
+    }
+    buf_addf(b, "%s_sum", name);
+    label(b, "{", label_a, a);
+    buf_addf(b, "} %.6f\n%s_count", (double)h->sum_us / 1e6, name);
+    label(b, "{", label_a, a);
+    buf_addf(b, "} %" PRIu64 "\n", h->count);
+}
+
+/* ---- This process --------------------------------------------------------------------------------- */
+
+struct own {
+    struct relay_box *boxes;
+    size_t box_count;
+    struct endpoint_view *endpoints;
+    pr_slice *names;
+    size_t endpoint_count;
+};
+
+static bool own_read(struct relay *relay, struct arena *arena, struct own *ret)
+{
+    ret->box_count = relay_box_count(relay);
+    ret->endpoint_count = relay_endpoint_count(relay);
+    ret->boxes = arena_alloc_array(arena, ret->box_count, sizeof ret->boxes[0]);
+    ret->endpoints = arena_alloc_array(arena, ret->endpoint_count, sizeof ret->endpoints[0]);
+    ret->names = arena_alloc_array(arena, ret->endpoint_count, sizeof ret->names[0]);
+    if (ret->boxes == NULL || ret->endpoints == NULL || ret->names == NULL)
+        return false;
+    for (size_t i = 0; i < ret->box_count; i++)
+        relay_box(relay, i, &ret->boxes[i]);
+    for (size_t i = 0; i < ret->endpoint_count; i++) {
+        relay_endpoint(relay, i, &ret->endpoints[i]);
+        ret->names[i] = relay_endpoint_name(relay, i);
+    }
+    return true;
+}
+
+static void write_ends(struct buf *b, const struct own *own)
+{
+    family(b, "postrider_messages_ended_total", "counter", "Messages that this process brought to an end.");
+    for (size_t i = 0; i < own->box_count; i++) {
+        const struct engine_counts *c = &own->boxes[i].counts;
+        const struct {
+            const char *end;
+            uint64_t count;
+        } ends[] = {
+            { "sent", c->sent }, { "dead", c->dead }, { "discarded", c->discarded }, { "expired", c->expired }
+        };
+        for (size_t k = 0; k < ARRAY_LENGTH(ends); k++)
+            sample(b, "postrider_messages_ended_total", "box", slice_from(own->boxes[i].name), "end",
+                   slice_from(ends[k].end), (double)ends[k].count);
+    }
+}
+
+static void write_own_boxes(struct buf *b, const struct own *own)
+{
+    write_ends(b, own);
+    family(b, "postrider_poison_total", "counter",
+           "Messages that were handed out too often without an outcome.");
+    for (size_t i = 0; i < own->box_count; i++)
+        sample(b, "postrider_poison_total", "box", slice_from(own->boxes[i].name), "kind", PR_STR("attempts"),
+               (double)own->boxes[i].counts.poison);
+    family(b, "postrider_lanes_owned", "gauge", "Lanes of the box that this process works.");
+    for (size_t i = 0; i < own->box_count; i++)
+        sample_1(b, "postrider_lanes_owned", "box", slice_from(own->boxes[i].name), own->boxes[i].lanes);
+    family(b, "postrider_lease_lost_total", "counter", "Times that somebody else took the lease.");
+    for (size_t i = 0; i < own->box_count; i++)
+        sample_1(b, "postrider_lease_lost_total", "box", slice_from(own->boxes[i].name),
+                 (double)own->boxes[i].counts.leases_lost);
+    family(b, "postrider_verdicts_stale_total", "counter", "Outcomes that came too late to count.");
+    for (size_t i = 0; i < own->box_count; i++)
+        sample_1(b, "postrider_verdicts_stale_total", "box", slice_from(own->boxes[i].name),
+                 (double)own->boxes[i].counts.stale);
+    family(b, "postrider_commit_to_send_seconds", "histogram",
+           "From the creation of a message to its first hand-out.");
+    for (size_t i = 0; i < own->box_count; i++)
+        histogram(b, "postrider_commit_to_send_seconds", "box", slice_from(own->boxes[i].name),
+                  &own->boxes[i].counts.commit_to_send);
+    family(b, "postrider_cycle_seconds", "histogram", "How long the store took for a cycle.");
+    for (size_t i = 0; i < own->box_count; i++)
+        histogram(b, "postrider_cycle_seconds", "box", slice_from(own->boxes[i].name), &own->boxes[i].cycles);
+}
+
+static void write_failures(struct buf *b, const struct own *own)
+{
+    family(b, "postrider_failures_total", "counter", "Failed sends of this process, by reason.");
+    for (size_t i = 0; i < own->endpoint_count; i++)
+        for (size_t k = 0; k < REASON_COUNT; k++)
+            if (own->endpoints[i].reasons[k] > 0)
+                sample(b, "postrider_failures_total", "endpoint", own->names[i], "reason",
+                       slice_from(pr_reason_name(reason_at(k))), (double)own->endpoints[i].reasons[k]);
+}
+
+static void write_own_endpoints(struct buf *b, const struct own *own)
+{
+    family(b, "postrider_sends_total", "counter", "Sends of this process that had an outcome.");
+    for (size_t i = 0; i < own->endpoint_count; i++) {
+        sample(b, "postrider_sends_total", "endpoint", own->names[i], "outcome", PR_STR("ok"),
+               (double)own->endpoints[i].sent);
+        sample(b, "postrider_sends_total", "endpoint", own->names[i], "outcome", PR_STR("failed"),
+               (double)own->endpoints[i].failed);
+    }
+    write_failures(b, own);
+    family(b, "postrider_in_flight", "gauge", "Messages of this process that are on their way.");
+    for (size_t i = 0; i < own->endpoint_count; i++)
+        sample_1(b, "postrider_in_flight", "endpoint", own->names[i], (double)own->endpoints[i].out);
+    family(b, "postrider_send_duration_seconds", "histogram", "From hand-out to outcome.");
+    for (size_t i = 0; i < own->endpoint_count; i++)
+        histogram(b, "postrider_send_duration_seconds", "endpoint", own->names[i],
+                  &own->endpoints[i].durations);
+}
+
+/* ---- The store -------------------------------------------------------------------------------------- */
+
+static void write_states(struct buf *b, const struct metrics *m)
+{
+    family(b, "postrider_messages", "gauge", "Messages by state; 10001 means more than 10000.");
+    for (size_t i = 0; i < m->boxes.box_count; i++) {
+        const struct box_counts *c = &m->boxes.boxes[i];
+        const struct {
+            const char *state;
+            uint64_t count;
+        } states[] = { { "ready", c->ready },       { "in-flight", c->in_flight }, { "delayed", c->delayed },
+                       { "retrying", c->retrying }, { "held", c->held },           { "parked", c->parked },
+                       { "paused", c->paused },     { "dead", c->dead },           { "done", c->done } };
+        for (size_t k = 0; k < ARRAY_LENGTH(states); k++)
+            sample(b, "postrider_messages", "box", c->name, "state", slice_from(states[k].state),
+                   (double)states[k].count);
+    }
+}
+
+static void write_boxes(struct buf *b, const struct metrics *m)
+{
+    family(b, "postrider_messages_stored_total", "counter",
+           "Messages that were ever stored in the box, by whomever; the same from all instances.");
+    for (size_t i = 0; i < m->boxes.box_count; i++)
+        sample_1(b, "postrider_messages_stored_total", "box", m->boxes.boxes[i].name,
+                 (double)m->boxes.boxes[i].stored);
+    write_states(b, m);
+    family(b, "postrider_messages_waiting", "gauge",
+           "Messages that could go out, or go out after what is before them.");
+    for (size_t i = 0; i < m->boxes.box_count; i++)
+        sample_1(b, "postrider_messages_waiting", "box", m->boxes.boxes[i].name,
+                 (double)(m->boxes.boxes[i].ready + m->boxes.boxes[i].held + m->boxes.boxes[i].paused));
+    family(b, "postrider_messages_scheduled", "gauge",
+           "Messages that wait for their time: delayed by their sender, or to be retried.");
+    for (size_t i = 0; i < m->boxes.box_count; i++)
+        sample_1(b, "postrider_messages_scheduled", "box", m->boxes.boxes[i].name,
+                 (double)(m->boxes.boxes[i].delayed + m->boxes.boxes[i].retrying));
+    family(b, "postrider_oldest_message_age_seconds", "gauge",
+           "How long the oldest ready message has waited: the lag.");
+    for (size_t i = 0; i < m->boxes.box_count; i++) {
+        int64_t oldest_us = m->boxes.boxes[i].oldest_us;
+        sample_1(b, "postrider_oldest_message_age_seconds", "box", m->boxes.boxes[i].name,
+                 oldest_us != 0 ? (double)max64(m->boxes.now_us - oldest_us, 0) / 1e6 : 0);
+    }
+}
+
+static void write_retries(struct buf *b, const struct metrics *m)
+{
+    static const char *const names[FAILING_BUCKETS] = { "1", "2", "3-5", "6-10", "more" };
+    family(b, "postrider_messages_failed", "gauge", "Messages in the box that failed, by how often.");
+    for (size_t i = 0; i < m->failing.failing_count; i++)
+        for (size_t k = 0; k < FAILING_BUCKETS; k++)
+            sample(b, "postrider_messages_failed", "box", m->failing.failing[i].name, "failures",
+                   slice_from(names[k]), (double)m->failing.failing[i].by_failures[k]);
+    family(b, "postrider_poison_candidates", "gauge",
+           "Messages that were handed out without an outcome, once before the limit.");
+    for (size_t i = 0; i < m->failing.failing_count; i++)
+        sample_1(b, "postrider_poison_candidates", "box", m->failing.failing[i].name,
+                 (double)m->failing.failing[i].near_limit);
+    family(b, "postrider_next_retry_timestamp_seconds", "gauge",
+           "When the first retry is planned; none: nothing is.");
+    for (size_t i = 0; i < m->failing.failing_count; i++)
+        if (m->failing.failing[i].next_us != 0)
+            sample_1(b, "postrider_next_retry_timestamp_seconds", "box", m->failing.failing[i].name,
+                     (double)m->failing.failing[i].next_us / 1e6);
+    family(b, "postrider_last_retry_timestamp_seconds", "gauge",
+           "When the last retry is planned; none: nothing is.");
+    for (size_t i = 0; i < m->failing.failing_count; i++)
+        if (m->failing.failing[i].last_us != 0)
+            sample_1(b, "postrider_last_retry_timestamp_seconds", "box", m->failing.failing[i].name,
+                     (double)m->failing.failing[i].last_us / 1e6);
+}
+
+static void write_dead(struct buf *b, const struct metrics *m)
+{
+    family(b, "postrider_dead_letters", "gauge", "Dead letters by their last reason, of the latest 10000.");
+    for (size_t i = 0; i < m->failing.failing_count; i++)
+        for (size_t k = 0; k < REASON_COUNT; k++)
+            if (m->failing.failing[i].dead[k] > 0)
+                sample(b, "postrider_dead_letters", "box", m->failing.failing[i].name, "reason",
+                       slice_from(pr_reason_name(reason_at(k))), (double)m->failing.failing[i].dead[k]);
+}
+
+static void write_streams(struct buf *b, const struct metrics *m)
+{
+    if (!m->streams_known)
+        return;
+    family(b, "postrider_blocked_streams", "gauge", "Streams in which messages wait behind one that failed.");
+    for (size_t i = 0; i < m->boxes.box_count; i++) {
+        size_t count = 0;
+        for (size_t k = 0; k < m->streams.stream_count; k++)
+            count += slice_eq(m->streams.streams[k].box, m->boxes.boxes[i].name);
+        sample_1(b, "postrider_blocked_streams", "box", m->boxes.boxes[i].name, (double)count);
+    }
+}
+
+/* One line for each state, 1 for the one that it is in. */
+static void write_endpoints(struct buf *b, const struct metrics *m, const struct own *own)
+{
+    static const char *const states[] = { "ok", "open", "half-open", "paused" };
+    family(b, "postrider_endpoint_state", "gauge", "1 for the state of the endpoint, 0 for the others.");
+    for (size_t i = 0; i < own->endpoint_count; i++) {
+        struct endpoint_state e = { .name = own->names[i] };
+        for (size_t k = 0; k < m->endpoints.endpoint_count; k++)
+            if (slice_eq(m->endpoints.endpoints[k].name, e.name))
+                e = m->endpoints.endpoints[k];
+        const char *state = endpoint_standing(&m->endpoints, &e).state;
+        for (size_t k = 0; k < ARRAY_LENGTH(states); k++)
+            sample(b, "postrider_endpoint_state", "endpoint", e.name, "state", slice_from(states[k]),
+                   strcmp(states[k], state) == 0);
+    }
+}
+
+static void write_store(struct buf *b, const struct metrics *m, const struct own *own)
+{
+    write_boxes(b, m);
+    write_retries(b, m);
+    write_dead(b, m);
+    write_streams(b, m);
+    write_endpoints(b, m, own);
+}
+
+void metrics_write(struct metrics *m, struct runtime *rt, const struct runtime_inside *in, struct buf *b)
+{
+    struct arena arena;
+    struct own own;
+    struct pr_error error;
+    arena_init(&arena, COUNTS_BLOCK);
+    ASSERT(pthread_mutex_lock(&m->lock) == 0);
+    refresh(m, in);
+    family(b, "postrider_build_info", "gauge", "The version, as a label.");
+    sample_1(b, "postrider_build_info", "version", PR_STR(POSTRIDER_VERSION), 1);
+    family(b, "postrider_store_up", "gauge", "1 when the store answers and its tables are right.");
+    sample_1(b, "postrider_store_up", NULL, NONE, runtime_is_ready(rt, &error) == PR_OK);
+    family(b, "postrider_inbox_duplicates_total", "counter",
+           "Messages that this process was to store in the inbox, and that were there already.");
+    sample_1(b, "postrider_inbox_duplicates_total", NULL, NONE,
+             (double)__atomic_load_n(&in->store->inbox_duplicates, __ATOMIC_RELAXED));
+    family(b, "postrider_counts_age_seconds", "gauge", "How old the counts of boxes are.");
+    sample_1(b, "postrider_counts_age_seconds", NULL, NONE,
+             (double)(clock_mono_us(clock_system()) - m->asked_us) / 1e6);
+    if (own_read(in->relay, &arena, &own)) {
+        write_own_boxes(b, &own);
+        write_own_endpoints(b, &own);
+        if (m->up)
+            write_store(b, m, &own);
+    } else {
+        b->error = PR_ENOMEM;
+    }
+    ASSERT(pthread_mutex_unlock(&m->lock) == 0);
+    arena_fini(&arena);
+}

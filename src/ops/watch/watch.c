@@ -1,0 +1,155 @@
+#include "ops/watch/watch.h"
+
+#include "base/slice.h"
+#include "base/util.h"
+#include "ops/explain/words.h"
+
+#define NEAR_DEFAULT 4 /* where no endpoint is configured: one before the usual limit */
+
+int watch_near(const struct config *config)
+{
+    int near = config->endpoint_count > 0 ? INT32_MAX : NEAR_DEFAULT;
+    for (size_t i = 0; i < config->endpoint_count; i++)
+        near = config->endpoints[i].max_attempts - 1 < near ? config->endpoints[i].max_attempts - 1 : near;
+    return near > 1 ? near : 1;
+}
+
+/* A paused endpoint or an open breaker is told by itself, and what waits for it is not stuck. */
+static bool all_endpoints_send(const struct status *s)
+{
+    for (size_t i = 0; i < s->endpoints.endpoint_count; i++)
+        if (s->endpoints.endpoints[i].paused_until_us > s->endpoints.now_us)
+            return false;
+    return s->endpoints.breaker_count == 0;
+}
+
+void watch_see(struct watch_past *past, const struct status *s)
+{
+    uint64_t total = 0;
+    for (size_t i = 0; i < s->endpoints.endpoint_count; i++) {
+        const struct endpoint_state *e = &s->endpoints.endpoints[i];
+        total += e->sent + e->failed + e->dead + e->discarded + e->expired;
+    }
+    if (past->known && past->total == total)
+        return;
+    *past = (struct watch_past){ .known = true, .total = total, .since_us = s->endpoints.now_us };
+}
+
+/* What waits for its turn at an endpoint with a rate is not stuck, and such an endpoint may have nothing in flight whenever one
+ * looks: but in each of its spans one goes out. */
+static bool rate_may_explain(const struct status *s)
+{
+    int64_t span_us = 0;
+    for (size_t i = 0; i < s->config->endpoint_count; i++) {
+        const struct rate_setting *rate = &s->config->endpoints[i].rate;
+        if (rate->count > 0)
+            span_us = max64(span_us, rate->period_us / rate->count + 1);
+    }
+    if (span_us == 0)
+        return false;
+    if (s->past == NULL || !s->past->known)
+        return true;
+    return s->endpoints.now_us - s->past->since_us <= max64(s->config->watch.stuck_us, 2 * span_us);
+}
+
+static const struct instance_info *idle_owner(const struct status *s, pr_slice box)
+{
+    const struct instance_info *found = NULL;
+    for (size_t i = 0; i < s->instances.instance_count; i++) {
+        const struct instance_info *n = &s->instances.instances[i];
+        if (!slice_eq(n->box, box) || n->lanes == 0 || n->lease_left_us <= 0)
+            continue;
+        if (n->in_flight > 0)
+            return NULL;
+        found = n;
+    }
+    return found;
+}
+
+void watch_progress(struct status *s)
+{
+    bool explained = !all_endpoints_send(s) || rate_may_explain(s);
+    for (size_t i = 0; i < s->boxes.box_count && !explained; i++) {
+        const struct box_counts *b = &s->boxes.boxes[i];
+        const struct instance_info *n = idle_owner(s, b->name);
+        int64_t age_us = b->oldest_us != 0 ? s->boxes.now_us - b->oldest_us : 0;
+        int64_t stuck_us = s->config->watch.stuck_us;
+        if (n != NULL && b->ready > 0 && age_us > stuck_us && s->instances.now_us - n->started_us > stuck_us)
+            checks_warn(&s->checks, "progress", b->name,
+                        "instance %.*s has the lease of %.*s and sends nothing, though a message is ready for "
+                        "%s: look at its "
+                        "log, then restart it",
+                        SLICE_ARGS(n->name), SLICE_ARGS(b->name), span_words(s->checks.arena, age_us));
+    }
+}
+
+static void watch_outcomes(struct status *s)
+{
+    for (size_t i = 0; i < s->failing.failing_count; i++) {
+        const struct box_failing *f = &s->failing.failing[i];
+        if (f->near_limit > 0)
+            checks_warn(
+                &s->checks, "poison", f->name,
+                "%s in %.*s handed out again and again without an outcome, and near the limit: they may "
+                "kill the "
+                "process; look with postrider list --box %.*s --state retrying, set aside with "
+                "postrider park ID",
+                count_words(s->checks.arena, f->near_limit, "message was", "messages were"),
+                SLICE_ARGS(f->name), SLICE_ARGS(f->name));
+    }
+}
+
+static void watch_age(struct status *s)
+{
+    for (size_t i = 0; i < s->boxes.box_count; i++) {
+        const struct box_counts *b = &s->boxes.boxes[i];
+        int64_t age_us = b->oldest_us != 0 ? s->boxes.now_us - b->oldest_us : 0;
+        if (age_us > s->config->watch.oldest_us)
+            checks_warn(&s->checks, "age", b->name,
+                        "the oldest ready message in %.*s waits since %s: postrider list --box %.*s --state "
+                        "ready --limit 1",
+                        SLICE_ARGS(b->name), span_words(s->checks.arena, age_us), SLICE_ARGS(b->name));
+    }
+}
+
+static void watch_deaths(struct status *s)
+{
+    int64_t within_us = s->config->watch.deaths_within_us;
+    uint64_t many = (uint64_t)s->config->watch.deaths;
+    struct query query = { .kind = QUERY_DEAD_COUNT,
+                           .filter = { .state = -1, .since_us = s->boxes.now_us - within_us } };
+    struct query_reply reply;
+    struct pr_error err;
+    uint64_t dead = 0;
+    for (size_t i = 0; i < s->boxes.box_count; i++)
+        dead += s->boxes.boxes[i].dead;
+    if (dead < many || store_query(s->store, &query, s->checks.arena, &reply, &err) != PR_OK ||
+        reply.total < many)
+        return;
+    checks_warn(&s->checks, "dying", PR_STR("store"), "%s in the last %s: postrider dead groups",
+                count_words(s->checks.arena, reply.total, "message died", "messages died"),
+                span_words(s->checks.arena, within_us));
+}
+
+static void watch_horizon(struct status *s)
+{
+    struct query query = { .kind = QUERY_FACTS, .filter.state = -1 };
+    struct query_reply reply;
+    struct pr_error err;
+    if (store_query(s->store, &query, s->checks.arena, &reply, &err) == PR_OK && reply.facts.horizon.size > 0)
+        checks_warn(&s->checks, "horizon", PR_STR("store"), "%.*s", SLICE_ARGS(reply.facts.horizon));
+}
+
+void watch_check(struct status *s)
+{
+    struct query query = { .kind = QUERY_FAILING, .near = watch_near(s->config) };
+    struct pr_error err;
+    if (store_query(s->store, &query, s->checks.arena, &s->failing, &err) == PR_OK)
+        watch_outcomes(s);
+    if (s->past != NULL)
+        watch_see(s->past, s);
+    watch_progress(s);
+    watch_age(s);
+    watch_deaths(s);
+    watch_horizon(s);
+}

@@ -1,0 +1,41 @@
+/* Messages that a decision makes: one that is raised about a failure, and a dead letter that
+ * goes to another endpoint instead of into the table.
+ *
+ * Both carry a mark in their headers.  What was raised never raises again, and a dead letter
+ * that was moved is not moved a second time: it goes into the table.  So no rule can make
+ * messages without end.
+ *
+ * Templates (stream and payload of a raise): {id} {type} {stream} {endpoint} {box} {reason} {code}
+ * {error} {failures} {attempts} {rule} {at} stand for the failed message's; other braces are
+ * themselves.  In a payload they are escaped as inside a JSON string. */
+#ifndef POLICY_AFTERMATH_H
+#define POLICY_AFTERMATH_H
+
+#include "core/delivery.h"
+#include "policy/policy.h"
+
+#define HEADER_RAISED "postrider-raised"     /* the rule's name */
+#define HEADER_DEAD_ID "postrider-dead-id"   /* the dead message's id; more postrider-dead-... beside it */
+
+struct raised {
+    const struct failure *failure;
+    pr_slice              rule;
+    pr_slice              box;      /* where the new message goes: the box of the failed one */
+    int                   attempts; /* this one included */
+    int64_t               at_us;    /* Unix time */
+    pr_id                 id;       /* of the new message */
+};
+
+bool message_was_raised(const struct pr_message *message);
+bool message_was_moved(const struct pr_message *message);
+
+/* One block, free() it; NULL: no memory. */
+struct send_effect *raised_raise(const struct raised *a, const struct raise *raise);
+/* The same message for another endpoint, with the diagnostic headers. */
+struct send_effect *raised_move(const struct raised *a, pr_slice to);
+
+/* What a raise would say, for `policy explain` and tests. */
+struct buf;
+void raised_payload(const struct raised *a, const struct raise *raise, struct buf *ret);
+
+#endif

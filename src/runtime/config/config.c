@@ -1,0 +1,403 @@
+/* Loading, and the checks that look at more than one option. */
+#include "runtime/config/config.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/slice.h"
+#include "runtime/config/address.h"
+#include "runtime/config/config_notes.h"
+#include "runtime/config/config_suggest.h"
+#include "runtime/config/config_variables.h"
+#include "store/store.h"
+
+#define CONFIG_ARENA_BLOCK 16384
+
+/* ---- Notes ---- */
+
+static struct config_note *note_find(const struct config *config, const void *field)
+{
+    const struct map *map = &config->notes->map;
+
+    for (struct map_node *n = map_first(map, hash_u64((uintptr_t)field)); n != NULL; n = map_next_same(n)) {
+        struct config_note *note = MAP_ENTRY(n, struct config_note, link);
+
+        if (note->field == field)
+            return note;
+    }
+    return NULL;
+}
+
+const struct config_note *config_note_find(const struct config *config, const void *field)
+{
+    return note_find(config, field);
+}
+
+int config_note_set(struct config *config, const void *field, enum origin origin, const struct node *node,
+                    const char *shown)
+{
+    struct config_note *note = note_find(config, field);
+
+    if (note == NULL) {
+        note = arena_zalloc(&config->arena, sizeof(*note));
+        if (note == NULL || map_insert(&config->notes->map, &note->link, hash_u64((uintptr_t)field)) != PR_OK)
+            return PR_ENOMEM;
+    }
+    note->field = field;
+    note->origin = origin;
+    note->node = node;
+    note->shown = shown;
+    return PR_OK;
+}
+
+static const struct node *node_of(const struct config *config, const void *field)
+{
+    const struct config_note *note = note_find(config, field);
+
+    return note != NULL ? note->node : NULL;
+}
+
+/* ---- Checks ---- */
+
+static int check_store(const char *url, struct pr_error *reterr)
+{
+    pr_slice scheme = transport_scheme(url);
+    bool postgres = slice_eq_cstr(scheme, "postgres") || slice_eq_cstr(scheme, "postgresql");
+
+    if (postgres && !store_is_built_in(url))
+        return error_set(reterr, PR_ECONFIG, "store: postgres is not built in; use sqlite:FILE");
+    if (postgres)
+        return PR_OK;
+    if (!slice_eq_cstr(scheme, "sqlite") && !slice_eq_cstr(scheme, "memory"))
+        return error_set(reterr, PR_ECONFIG, "store: not a store that is known; use sqlite:FILE or postgres://USER@HOST/DATABASE");
+    if (slice_eq_cstr(scheme, "sqlite") && (url[scheme.size + 1] == '\0' || url[scheme.size + 1] == '?'))
+        return error_set(reterr, PR_ECONFIG, "store: the name of the file is missing; use sqlite:FILE");
+    return PR_OK;
+}
+
+#define TOKEN_MIN 16 /* characters: what people make up is shorter */
+
+static int check_token(const struct config_reader *reader, const char *const *field, const char *key)
+{
+    if ((*field)[0] == '\0')
+        return PR_OK;
+    const struct node *node = node_of(reader->config, field);
+    for (const char *c = *field; *c != '\0'; c++)
+        if (*c <= ' ' || *c >= 0x7f)
+            return config_fail(reader, node, "http.%s: only printable characters without blanks are possible", key);
+    if (strlen(*field) < TOKEN_MIN)
+        return config_fail(reader, node, "http.%s: %d characters at least; make one with: openssl rand -hex 32", key, TOKEN_MIN);
+    return PR_OK;
+}
+
+/* Operators can do anything, so nobody else may reach them: without tokens, loopback only. */
+static int check_listen(const struct config_reader *reader)
+{
+    const struct config *config = reader->config;
+    const struct node *node = node_of(config, &config->http_listen);
+    struct pr_error err;
+    struct address address;
+    int rc = check_token(reader, &config->http_token, "token");
+
+    if (rc == PR_OK)
+        rc = check_token(reader, &config->http_viewer_token, "viewer_token");
+    if (rc != PR_OK || config->http_listen[0] == '\0')
+        return rc;
+    if (config->http_token[0] != '\0' && strcmp(config->http_token, config->http_viewer_token) == 0)
+        return config_fail(reader, node_of(config, &config->http_viewer_token), "http.viewer_token: it is the same as http.token");
+    if (address_parse(config->http_listen, &address, &err) != PR_OK)
+        return config_fail(reader, node, "%s", err.text);
+    if (!address.local && config->http_token[0] == '\0' && config->http_viewer_token[0] == '\0')
+        return config_fail(reader, node, "http.listen: %s is not a loopback address; others need http.token",
+                           config->http_listen);
+    return PR_OK;
+}
+
+/* Handlers are registered when the configuration is loaded; who starts it looks for them. */
+static int registered_later(struct pr_context *context, const struct pr_message *message, void *user)
+{
+    (void)context, (void)message, (void)user;
+    ASSERT(!"only there to be not NULL");
+    return PR_FAILED;
+}
+
+/* "console" is short for "console:", which YAML would take for a key. */
+static int complete_url(const struct config_reader *reader, struct config_endpoint *endpoint)
+{
+    if (transport_find(slice_from(endpoint->url)) == NULL)
+        return PR_OK;
+    endpoint->url = arena_printf(&reader->config->arena, "%s:", endpoint->url).data;
+    return endpoint->url != NULL ? PR_OK : error_set(reader->reterr, PR_ENOMEM, "no memory");
+}
+
+static int check_endpoints(const struct config_reader *reader)
+{
+    for (size_t i = 0; i < reader->config->endpoint_count; i++) {
+        struct config_endpoint *endpoint = &reader->config->endpoints[i];
+        struct endpoint_config for_transport;
+        struct pr_error why;
+
+        if (complete_url(reader, endpoint) != PR_OK)
+            return PR_ENOMEM;
+        config_endpoint_for_transport(endpoint, &for_transport);
+        for_transport.handler = registered_later;
+        if (transport_check(&for_transport, &why) != PR_OK)
+            return config_fail(reader, node_of(reader->config, &endpoint->url), "%s", why.text);
+        if (endpoint->mode && endpoint->rate.count > 0)
+            return config_fail(reader, node_of(reader->config, &endpoint->rate),
+                               "endpoint %s: what is over a rate waits in the store: mode inline cannot have one",
+                               endpoint->name);
+    }
+    return PR_OK;
+}
+
+static int check_watch(const struct config_reader *reader)
+{
+    const struct config_watch *watch = &reader->config->watch;
+
+    if (watch->raise_to[0] != '\0' && config_find_endpoint(reader->config, slice_from(watch->raise_to)) == NULL)
+        return config_fail(reader, node_of(reader->config, &watch->raise_to), "watch.raise.to: no endpoint \"%s\"",
+                           watch->raise_to);
+    if (watch->raise_to[0] != '\0' && watch->raise_type[0] == '\0')
+        return config_fail(reader, node_of(reader->config, &watch->raise_to), "watch.raise: a message needs a type, too");
+    return PR_OK;
+}
+
+static int check_routes(const struct config_reader *reader)
+{
+    const struct config *config = reader->config;
+
+    for (size_t i = 0; i < config->route_count; i++) {
+        const struct config_route *route = &config->routes[i];
+        const struct node *node = node_of(config, &route->to);
+
+        if (node->kind == NODE_LIST)
+            node = node->first;
+        for (size_t j = 0; j < route->to_count; j++, node = node->next) {
+            struct suggestion near = { 0 };
+
+            if (config_find_endpoint(config, slice_from(route->to[j])) != NULL)
+                continue;
+            for (size_t k = 0; k < config->endpoint_count; k++)
+                suggest_try(&near, slice_from(route->to[j]), config->endpoints[k].name);
+            return near.best != NULL
+                       ? config_fail(reader, node, "routes[%zu].to: no endpoint \"%s\"; did you mean %s?", i,
+                                     route->to[j], near.best)
+                       : config_fail(reader, node, "routes[%zu].to: no endpoint \"%s\"", i, route->to[j]);
+        }
+    }
+    return PR_OK;
+}
+
+static int check(const struct config_reader *reader)
+{
+    const struct config *config = reader->config;
+    struct pr_error why;
+    int r;
+
+    if (check_store(config->store, &why) != PR_OK)
+        return config_fail(reader, node_of(config, &config->store), "%s", why.text);
+    if (config->poll_min_us > config->poll_max_us) {
+        const struct node *node = node_of(config, &config->poll_min_us);
+        return config_fail(reader, node != NULL ? node : node_of(config, &config->poll_max_us),
+                           "poll: min is longer than max");
+    }
+    if (config->in_flight_bytes_max < config->payload_max) {
+        const struct node *node = node_of(config, &config->payload_max);
+        return config_fail(reader, node != NULL ? node : node_of(config, &config->in_flight_bytes_max),
+                           "limits: payload is larger than in_flight_bytes");
+    }
+    r = check_listen(reader);
+    if (r == PR_OK)
+        r = check_endpoints(reader);
+    if (r == PR_OK)
+        r = check_routes(reader);
+    if (r == PR_OK)
+        r = check_watch(reader);
+    return r != PR_OK ? r : config_check_sources(reader);
+}
+
+/* ---- Loading ---- */
+
+static pr_slice directory_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash == NULL ? (pr_slice){ NULL, 0 }
+                         : (pr_slice){ path, slash == path ? 1 : (size_t)(slash - path) };
+}
+
+static int load(struct config *config, pr_slice text, struct pr_error *reterr)
+{
+    struct config_variables variables;
+    struct node_source source = { config->file[0] != '\0' ? config->file : "defaults",
+                                  directory_of(config->file), &variables };
+    struct config_reader reader = { .config = config, .source = &source, .reterr = reterr };
+    struct node *root = NULL;
+    if (config_variables_init(&variables, &config->arena) != PR_OK)
+        return error_set(reterr, PR_ENOMEM, "%s: no memory", source.name);
+    int r = node_parse(text, &source, &config->arena, &root, reterr);
+
+    reader.root = root;
+    if (r == PR_OK)
+        r = config_read_section(&reader, &option_root, root, config, "");
+    if (r == PR_OK)
+        r = config_variables_check(&variables, reterr);
+    return r != PR_OK ? r : check(&reader);
+}
+
+int config_load_text(pr_slice text, const char *name, struct config **ret, struct pr_error *reterr)
+{
+    struct config *config = calloc(1, sizeof(*config));
+
+    if (config == NULL)
+        return error_set(reterr, PR_ENOMEM, "%s: no memory", name);
+    arena_init(&config->arena, CONFIG_ARENA_BLOCK);
+    config->file = slice_dup(&config->arena, slice_from(name)).data;
+    config->notes = arena_zalloc(&config->arena, sizeof(*config->notes));
+    if (config->file == NULL || config->notes == NULL) {
+        config_free(config);
+        return error_set(reterr, PR_ENOMEM, "%s: no memory", name);
+    }
+    map_init(&config->notes->map);
+    int r = load(config, text, reterr);
+    if (r != PR_OK) {
+        config_free(config);
+        return r;
+    }
+    *ret = config;
+    return PR_OK;
+}
+
+int config_load_file(const char *path, struct config **ret, struct pr_error *reterr)
+{
+    char chunk[4096];
+    struct buf text;
+    FILE *f = fopen(path, "re");
+
+    if (f == NULL)
+        return error_set(reterr, PR_EIO, "%s: %s", path, strerror(errno));
+    buf_init(&text, CONFIG_BYTES_MAX + 1); /* one more, so that node_parse() sees what is too large */
+    for (size_t n; buf_failed(&text) == 0 && (n = fread(chunk, 1, sizeof(chunk), f)) > 0;)
+        buf_add(&text, chunk, n);
+    int failed = ferror(f) ? errno : 0;
+    (void)fclose(f); /* only read from */
+    int r;
+    if (failed != 0)
+        r = error_set(reterr, PR_EIO, "%s: %s", path, strerror(failed));
+    else if (buf_failed(&text) != 0)
+        r = error_set(reterr, PR_ECONFIG, "%s: larger than %u bytes", path, CONFIG_BYTES_MAX);
+    else
+        r = config_load_text(buf_slice(&text), path, ret, reterr);
+    buf_fini(&text);
+    return r;
+}
+
+int config_default(struct config **ret, struct pr_error *reterr)
+{
+    return config_load_text(PR_STR(""), "", ret, reterr);
+}
+
+void config_free(struct config *config)
+{
+    if (config == NULL)
+        return;
+    if (config->notes != NULL)
+        map_fini(&config->notes->map);
+    arena_wipe(&config->arena); /* passwords and keys */
+    arena_fini(&config->arena);
+    free(config);
+}
+
+int config_set_store(struct config *config, const char *url, struct pr_error *reterr)
+{
+    pr_slice copy = slice_dup(&config->arena, slice_from(url));
+    int r = check_store(url, reterr);
+
+    if (r != PR_OK)
+        return r;
+    if (copy.data == NULL || config_note_set(config, &config->store, ORIGIN_FLAG, NULL, copy.data) != PR_OK)
+        return error_set(reterr, PR_ENOMEM, "no memory");
+    config->store = copy.data;
+    return PR_OK;
+}
+
+/* ---- Looking things up ---- */
+
+const struct config_endpoint *config_find_endpoint(const struct config *config, pr_slice name)
+{
+    for (size_t i = 0; i < config->endpoint_count; i++)
+        if (slice_eq_cstr(name, config->endpoints[i].name))
+            return &config->endpoints[i];
+    return NULL;
+}
+
+const struct config_box *config_find_box(const struct config *config, pr_slice name)
+{
+    for (size_t i = 0; i < config->box_count; i++)
+        if (slice_eq_cstr(name, config->boxes[i].name))
+            return &config->boxes[i];
+    return NULL;
+}
+
+void config_endpoint_for_transport(const struct config_endpoint *endpoint, struct endpoint_config *ret)
+{
+    *ret = (struct endpoint_config){
+        .name = endpoint->name,
+        .url = endpoint->url,
+        .source = endpoint->source,
+        .envelope = endpoint->envelope,
+        .batch_messages = (unsigned)endpoint->batch.messages,
+        .batch_bytes = (size_t)endpoint->batch.bytes,
+        .ca = endpoint->ca,
+        .cert = endpoint->cert,
+        .key = endpoint->key,
+        .sign = endpoint->sign,
+        .sign_count = endpoint->sign_count,
+        .timeout_us = endpoint->timeout_us,
+        .concurrency = (unsigned)endpoint->concurrency,
+        .allow_networks = endpoint->allow_networks,
+        .allow_network_count = endpoint->allow_network_count,
+        .wake_fd = -1,
+    };
+}
+
+void config_endpoint_policy(const struct config *config, const struct config_endpoint *endpoint, struct policy *ret)
+{
+    *ret = (struct policy){
+        .own = endpoint->rules,
+        .own_count = endpoint->rule_count,
+        .global = config->rules,
+        .global_count = config->rule_count,
+        .retry = endpoint->retry,
+    };
+}
+
+static int line_in_list(const struct config *config, const void *field, const struct rule *rules, size_t count,
+                        const struct rule *rule)
+{
+    const struct config_note *note = note_find(config, field);
+    const struct node *node = note != NULL && note->node != NULL ? note->node->first : NULL;
+
+    for (size_t i = 0; i < count && node != NULL; i++, node = node->next)
+        if (rules[i].steps == rule->steps) /* the rule, or a copy of it */
+            return node->line;
+    return 0;
+}
+
+int config_rule_line(const struct config *config, const struct rule *rule)
+{
+    int line = line_in_list(config, &config->rules, config->rules, config->rule_count, rule);
+
+    for (size_t i = 0; i < config->endpoint_count && line == 0; i++) {
+        const struct config_endpoint *e = &config->endpoints[i];
+
+        line = line_in_list(config, &e->rules, e->rules, e->rule_count, rule);
+    }
+    return line;
+}

@@ -1,0 +1,73 @@
+/* config_notes.h - where each value of a configuration came from. */
+#ifndef RUNTIME_CONFIG_NOTES_H
+#define RUNTIME_CONFIG_NOTES_H
+
+#include "base/map.h"
+#include "runtime/config/config_node.h"
+#include "runtime/config/config_options.h"
+
+enum origin { ORIGIN_DEFAULT, ORIGIN_FILE, ORIGIN_ENVIRONMENT, ORIGIN_PRESET, ORIGIN_FLAG };
+
+struct config_note {
+    struct map_node link;
+    const void *field; /* the value in the config */
+    enum origin origin;
+    const struct node *node; /* FILE, ENVIRONMENT; it lives in the config's arena */
+    const char *shown;       /* TEXT: how it may be printed */
+};
+
+struct config_notes {
+    struct map map;
+};
+
+/* A later note on the same field replaces the earlier one.  PR_ENOMEM, or PR_OK. */
+PR_MUST_CHECK int config_note_set(struct config *config, const void *field, enum origin origin,
+                                  const struct node *node, const char *shown);
+/* NULL: it is the default. */
+const struct config_note *config_note_find(const struct config *config, const void *field);
+
+/* ---- Reading (config_read.c) ---- */
+
+struct config_reader {
+    struct config *config;
+    const struct node_source *source;
+    struct pr_error *reterr;
+    const struct node *root; /* NULL: the file is empty */
+    bool in_list;            /* entries of lists have no names, so no variables */
+};
+
+/* Fill target with the section's defaults, then with what map (NULL: nothing) and the
+ * environment say.  path is "" or ends without a dot. */
+PR_MUST_CHECK int config_read_section(struct config_reader *reader, const struct option_section *section,
+                                      const struct node *map, void *target, const char *path);
+
+/* Are all keys of the map options of the section?  Otherwise says which is near. */
+PR_MUST_CHECK int config_check_keys(const struct config_reader *reader, const struct option_section *section,
+                                    const struct node *map, const char *path);
+/* A table of delays or the formula, over what retry holds. */
+PR_MUST_CHECK int config_read_retry(struct config_reader *reader, const struct node *node, struct retry_setting *retry,
+                                    const char *path);
+/* ---- Rules (config_rule.c) ---- */
+PR_MUST_CHECK int config_read_rules(struct config_reader *reader, const struct option *option, const struct node *list,
+                                    void *target, const char *path);
+
+/* ---- Sources (config_source.c) ---- */
+/* What the source's preset says, noted as such. */
+PR_MUST_CHECK int config_source_preset(struct config_reader *reader, struct config_source *source);
+PR_MUST_CHECK int config_read_values(struct config_reader *reader, const struct option *option, const struct node *node,
+                                     void *target, const char *path);
+/* The values of `pending` or `done`, as they would be written. */
+void config_values_format(const struct option *option, const struct config_source *source, struct buf *ret);
+/* Is it for sources of this kind? */
+bool config_source_has(const struct config_source *source, const char *option);
+/* What only a look at several keys can tell. */
+PR_MUST_CHECK int config_check_sources(const struct config_reader *reader);
+
+/* PR_ECONFIG with the place of node's key before the text. */
+PR_MUST_CHECK int config_fail_at_key(const struct config_reader *reader, const struct node *node, const char *format,
+                                     ...) PR_PRINTF(3, 4);
+/* PR_ECONFIG with the place of node (NULL: the file alone) before the text. */
+PR_MUST_CHECK int config_fail(const struct config_reader *reader, const struct node *node, const char *format,
+                              ...) PR_PRINTF(3, 4);
+
+#endif

@@ -1,0 +1,302 @@
+#include "runtime/config/setting.h"
+
+#include <string.h>
+
+#include "base/error.h"
+#include "base/slice.h"
+#include "base/util.h"
+#include "policy/check.h"
+
+#define ARENA_BLOCK 4096
+#define WARNING_MAX 4096
+/* Of an endpoint that the config does not name: as if it stood there without options. */
+#define DEFAULT_MAX_ATTEMPTS 5
+#define DEFAULT_TIMEOUT_US PR_SECONDS(20)
+
+static int no_memory(struct pr_error *reterr)
+{
+    return error_set(reterr, PR_ENOMEM, "no memory for the configuration");
+}
+
+static const struct handler_entry *find_handler(const struct program *program, const char *url)
+{
+    if (strncmp(url, "handler:", strlen("handler:")) != 0)
+        return NULL;
+    for (size_t i = 0; i < program->handler_count; i++)
+        if (strcmp(program->handlers[i].text, url + strlen("handler:")) == 0)
+            return &program->handlers[i];
+    return NULL;
+}
+
+/* ---- Rules ------------------------------------------------------------------------------- */
+
+static bool is_for(const struct rule_entry *entry, const char *endpoint)
+{
+    return endpoint == NULL ? entry->endpoint == NULL : entry->endpoint != NULL && strcmp(entry->endpoint, endpoint) == 0;
+}
+
+/* The config's rules, then the program's, for an endpoint or (NULL) for all. */
+static int join_rules(struct setting *s, const struct rule *rules, size_t count, const struct program *program,
+                      const char *endpoint, const struct rule **ret, size_t *ret_count, struct pr_error *reterr)
+{
+    struct rule *all;
+    size_t       n = count;
+
+    for (size_t i = 0; i < program->rule_count; i++)
+        n += is_for(&program->rules[i], endpoint);
+    all = arena_alloc_array(&s->arena, n, sizeof(*all));
+    if (all == NULL)
+        return no_memory(reterr);
+    if (count > 0)
+        memcpy(all, rules, count * sizeof(*all));
+    n = count;
+    for (size_t i = 0; i < program->rule_count; i++)
+        if (is_for(&program->rules[i], endpoint))
+            all[n++] = *program->rules[i].rule;
+    *ret = all;
+    *ret_count = n;
+    return PR_OK;
+}
+
+static bool is_endpoint(const struct setting *s, pr_slice name)
+{
+    for (size_t i = 0; i < s->endpoint_count; i++)
+        if (slice_eq(s->endpoints[i].name, name))
+            return true;
+    return false;
+}
+
+static int check_step(const struct setting *s, const struct program *program, const struct rule *rule,
+                      const struct rule_step *step, struct pr_error *reterr)
+{
+    if (step->call.size > 0 && program_find_call(program, step->call) == NULL)
+        return error_set(reterr, PR_ECONFIG,
+                         "%.*s%srule %.*s calls \"%.*s\", which nobody registered; such rules need a program that calls "
+                         "pr_engine_call()",
+                         SLICE_ARGS(step->place), step->place.size > 0 ? ": " : "", SLICE_ARGS(rule->name),
+                         SLICE_ARGS(step->call));
+    if (step->to.size > 0 && !is_endpoint(s, step->to))
+        return error_set(reterr, PR_ECONFIG, "rule %.*s: dead_letter: no endpoint \"%.*s\"", SLICE_ARGS(rule->name),
+                         SLICE_ARGS(step->to));
+    if (step->raise != NULL && step->raise->to.size > 0 && !is_endpoint(s, step->raise->to))
+        return error_set(reterr, PR_ECONFIG, "rule %.*s: raise: no endpoint \"%.*s\"", SLICE_ARGS(rule->name),
+                         SLICE_ARGS(step->raise->to));
+    return PR_OK;
+}
+
+static int check_list(const struct setting *s, const struct program *program, const struct rule *rules, size_t count,
+                      struct pr_error *reterr)
+{
+    int rc = PR_OK;
+
+    for (size_t i = 0; i < count; i++)
+        for (size_t k = 0; rc == PR_OK && k < rules[i].step_count; k++)
+            rc = check_step(s, program, &rules[i], &rules[i].steps[k], reterr);
+    return rc;
+}
+
+/* What can be known only when all endpoints and functions are there. */
+static int check_rules(const struct setting *s, const struct program *program, struct pr_error *reterr)
+{
+    int rc = check_list(s, program, s->global, s->global_count, reterr);
+
+    for (size_t i = 0; rc == PR_OK && i < s->endpoint_count; i++)
+        rc = check_list(s, program, s->endpoints[i].policy.own, s->endpoints[i].policy.own_count, reterr);
+    for (size_t i = 0; rc == PR_OK && i < program->rule_count; i++)
+        if (program->rules[i].endpoint != NULL && !is_endpoint(s, slice_from(program->rules[i].endpoint)))
+            rc = error_set(reterr, PR_ECONFIG, "rule %.*s: no endpoint \"%s\"", SLICE_ARGS(program->rules[i].rule->name),
+                           program->rules[i].endpoint);
+    return rc;
+}
+
+/* ---- Endpoints ----------------------------------------------------------------------------- */
+
+static int add_endpoint(struct setting *s, const struct config_endpoint *c, const struct handler_entry *handler,
+                        const struct program *program, struct log *log, struct pr_error *reterr)
+{
+    struct policy policy = { .global = s->global, .global_count = s->global_count, .retry = c->retry };
+
+    ASSERT(s->endpoint_count < ENDPOINTS_MAX);
+    struct endpoint_config *t = &s->transports[s->endpoint_count];
+    config_endpoint_for_transport(c, t);
+    t->handler = handler != NULL ? handler->handler : NULL;
+    t->handler_user = handler != NULL ? handler->user : NULL;
+    t->clock = clock_system();
+    t->log = log;
+    t->wake_fd = -1;
+    int rc = transport_check(t, reterr);
+    if (rc == PR_OK)
+        rc = join_rules(s, c->rules, c->rule_count, program, c->name, &policy.own, &policy.own_count, reterr);
+    if (rc < 0)
+        return rc;
+
+    s->is_inline[s->endpoint_count] = c->mode;
+    s->endpoints[s->endpoint_count++] = (struct endpoint_setting){
+        .name = slice_from(c->name),
+        .ordering = c->ordering,
+        .max_attempts = c->max_attempts,
+        .policy = policy,
+        .breaker = c->breaker,
+        .rate = c->rate,
+        .payload_max = (size_t)c->payload_max,
+        .timeout_us = c->timeout_us,
+        .concurrency = (unsigned)transport_capacity(t),
+        .ahead = (transport_find(transport_scheme(t->url))->promises & TRANSPORT_INSIDE) == 0,
+    };
+    return PR_OK;
+}
+
+static int add_config_endpoints(struct setting *s, const struct config *config,
+                                const struct program *program, struct log *log, struct pr_error *reterr)
+{
+    for (size_t i = 0; i < config->endpoint_count; i++) {
+        const struct config_endpoint *c = &config->endpoints[i];
+        const struct handler_entry   *handler = find_handler(program, c->url);
+        if (handler == NULL && strncmp(c->url, "handler:", strlen("handler:")) == 0)
+            return error_set(reterr, PR_ECONFIG,
+                             "endpoint %s: no handler \"%s\" is registered; such endpoints need a program that "
+                             "calls pr_engine_handle_named()",
+                             c->name, c->url + strlen("handler:"));
+        int rc = add_endpoint(s, c, handler, program, log, reterr);
+        if (rc < 0)
+            return rc;
+    }
+    return PR_OK;
+}
+
+/* The endpoint for a glob: the configured one with the url "handler:GLOB", or one of our own. */
+static int endpoint_for_glob(struct setting *s, const struct config *config, const struct program *program,
+                             const struct handler_entry *h, struct log *log, unsigned *ret_index, struct pr_error *reterr)
+{
+    pr_slice url = arena_printf(&s->arena, "handler:%s", h->text);
+    if (url.data == NULL)
+        return no_memory(reterr);
+    for (size_t i = 0; i < config->endpoint_count; i++) {
+        if (strcmp(config->endpoints[i].url, url.data) == 0) {
+            *ret_index = (unsigned)i;
+            return PR_OK;
+        }
+    }
+    const struct config_endpoint own = {
+        .name = url.data, /* a name that no configured endpoint can have */
+        .url = url.data,
+        .source = "postrider",
+        .envelope = "binary",
+        .preset = "",
+        .ordering = ORDERING_FIFO,
+        .timeout_us = DEFAULT_TIMEOUT_US,
+        .max_attempts = DEFAULT_MAX_ATTEMPTS,
+        .retry = retry_default,
+        .breaker = breaker_default,
+    };
+    *ret_index = (unsigned)s->endpoint_count;
+    return add_endpoint(s, &own, h, program, log, reterr);
+}
+
+static int add_overrides(struct setting *s, const struct config *config, const struct program *program, struct log *log,
+                         struct pr_error *reterr)
+{
+    const struct handler_entry *handlers = program->handlers;
+
+    for (size_t i = 0; i < program->handler_count; i++) {
+        if (!handlers[i].by_type)
+            continue;
+        unsigned *to = arena_alloc(&s->arena, sizeof *to);
+        if (to == NULL)
+            return no_memory(reterr);
+        int rc = endpoint_for_glob(s, config, program, &handlers[i], log, to, reterr);
+        if (rc < 0)
+            return rc;
+        s->overrides[s->override_count++] =
+            (struct route){ .type = slice_from(handlers[i].text), .to = to, .to_count = 1 };
+    }
+    return PR_OK;
+}
+
+static int add_routes(struct setting *s, const struct config *config, struct pr_error *reterr)
+{
+    for (size_t i = 0; i < config->route_count; i++) {
+        const struct config_route *c = &config->routes[i];
+        unsigned *to = arena_alloc_array(&s->arena, c->to_count, sizeof *to);
+        if (to == NULL)
+            return no_memory(reterr);
+        for (size_t k = 0; k < c->to_count; k++) {
+            const struct config_endpoint *e = config_find_endpoint(config, slice_from(c->to[k]));
+            ASSERT(e != NULL); /* the config was checked */
+            to[k] = (unsigned)(e - config->endpoints);
+        }
+        s->routes[s->route_count++] = (struct route){ .type = slice_from(c->type),
+                                                      .source = slice_from(c->source),
+                                                      .stream = slice_from(c->stream),
+                                                      .headers = c->headers,
+                                                      .header_count = c->header_count,
+                                                      .to = to,
+                                                      .to_count = c->to_count };
+    }
+    return PR_OK;
+}
+
+int setting_init(struct setting *s, const struct config *config, const struct program *program, struct log *log,
+                 struct pr_error *reterr)
+{
+    size_t handler_count = program->handler_count;
+
+    *s = (struct setting){ 0 };
+    arena_init(&s->arena, ARENA_BLOCK);
+    size_t endpoints_max = config->endpoint_count + handler_count;
+    if (endpoints_max > ENDPOINTS_MAX)
+        return error_set(reterr, PR_ECONFIG, "%zu endpoints and handlers: at most %d are possible", endpoints_max,
+                         ENDPOINTS_MAX);
+    s->endpoints = arena_alloc_array(&s->arena, endpoints_max, sizeof s->endpoints[0]);
+    s->transports = arena_alloc_array(&s->arena, endpoints_max, sizeof s->transports[0]);
+    s->routes = arena_alloc_array(&s->arena, config->route_count, sizeof s->routes[0]);
+    s->overrides = arena_alloc_array(&s->arena, handler_count, sizeof s->overrides[0]);
+    s->is_inline = arena_alloc_array(&s->arena, endpoints_max, sizeof s->is_inline[0]);
+    if (s->is_inline == NULL || s->endpoints == NULL || s->transports == NULL || s->routes == NULL || s->overrides == NULL)
+        return no_memory(reterr);
+
+    int rc = join_rules(s, config->rules, config->rule_count, program, NULL, &s->global, &s->global_count, reterr);
+    if (rc == PR_OK)
+        rc = add_config_endpoints(s, config, program, log, reterr);
+    if (rc == PR_OK)
+        rc = add_overrides(s, config, program, log, reterr);
+    if (rc == PR_OK)
+        rc = add_routes(s, config, reterr);
+    return rc == PR_OK ? check_rules(s, program, reterr) : rc;
+}
+
+struct warning {
+    const struct config *config;
+    struct log          *log;
+};
+
+static void warn(void *arg, const struct finding *f)
+{
+    const struct warning *w = arg;
+    int                   line = config_rule_line(w->config, f->rule);
+    struct pr_error       place;
+    struct buf            text;
+
+    buf_init(&text, WARNING_MAX);
+    finding_describe(f, &text);
+    error_set(&place, 0, "%s:%d", w->config->file, line); /* a rule of the program has no line */
+    log_emit(w->log, LOG_WARN, "rule_warning", LOG_STR("at", line > 0 ? place.text : "program"),
+             LOG_SLICE("rule", f->rule->name), LOG_SLICE("endpoint", f->endpoint), LOG_SLICE("it", buf_slice(&text)));
+    buf_fini(&text);
+}
+
+void setting_warn(const struct setting *s, const struct config *config, struct log *log)
+{
+    struct warning          w = { config, log };
+    struct checked_endpoint list[ENDPOINTS_MAX];
+
+    for (size_t i = 0; i < s->endpoint_count; i++)
+        list[i] = (struct checked_endpoint){ s->endpoints[i].name, &s->endpoints[i].policy };
+    policy_check(list, s->endpoint_count, s->global, s->global_count, warn, &w);
+}
+
+void setting_fini(struct setting *s)
+{
+    arena_fini(&s->arena);
+    *s = (struct setting){ 0 };
+}

@@ -1,0 +1,651 @@
+#include "runtime/threads/box_loop.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/failpoint.h"
+#include "base/random.h"
+#include "base/slice.h"
+#include "base/time.h"
+#include "base/util.h"
+#include "core/reason.h"
+#include "policy/courtesy.h"
+#include "runtime/threads/transport_thread.h"
+#include "runtime/threads/inline_results.h"
+#include "transport/delivery.h"
+
+#define TAKE_MAX 256
+#define REST_MAX_US PR_SECONDS(1)           /* so that the loop is seen to be alive */
+#define VIEW_EVERY_US PR_MILLISECONDS(50)   /* while it is busy; when it rests always */
+#define TROUBLE_MIN_US PR_MILLISECONDS(10)  /* doubled up to ... */
+#define TROUBLE_MAX_US PR_SECONDS(1)
+#define COURIER_AGAIN_US PR_SECONDS(1)      /* after no thread could be started */
+#define STOP_RESERVE 8                      /* 1/8 of the time is for giving up what is still out */
+#define LOG_PER_SECOND 10                   /* lines about single messages */
+#define QUERY_BLOCK 4096
+
+enum stop_phase { STOP_NOT, STOP_FINISHING, STOP_GIVEN_UP };
+
+struct box_loop {
+    struct box_loop_options    options;
+    struct engine_setting  engine_setting;
+    struct engine         *engine;
+    struct store_session   session;
+    struct transport_thread       **transport_threads; /* by endpoint; NULL until the first delivery */
+    struct results         results;
+    struct result_list     heard;    /* taken from results, memory in turn */
+    struct inline_results            news;
+    pthread_t              thread;
+    bool                   started;
+    int                    wake_fd;
+
+    /* Guarded by the monitor: */
+    struct box_loop_view view;
+    uint64_t         look_wanted;
+    bool             stop_wanted;
+    int64_t          stop_deadline_us;
+
+    /* The thread's own: */
+    bool            changed;         /* the store may have something new */
+    uint64_t        looking, looked; /* of look_wanted: asked for in the next cycle; answered */
+    bool            again;           /* the last cycle failed: the next may be the same one, without a new look */
+    bool            joined;
+    struct pr_error trouble;
+    int64_t         trouble_delay_us, trouble_until_us;
+    int64_t         hand_out_after_us;
+    struct courtesy courtesy;
+    bool            backlog;         /* the latest look for new messages left some */
+    int64_t         cycle_after_us;  /* others first: no cycle before, unless we are to stop */
+    int64_t         viewed_us;
+    enum stop_phase phase;
+    int64_t         give_up_us, deadline_us; /* of the stop */
+    struct incident_ring failures, deaths;
+    struct histogram cycles;
+    uint64_t        incidents;
+    int64_t         log_second;
+    int             log_lines;
+};
+
+static int64_t now_us(void)
+{
+    return clock_mono_us(clock_system());
+}
+
+static struct log *box_loop_log(const struct box_loop *d)
+{
+    return d->options.log;
+}
+
+/* ---- Results in ------------------------------------------------------------------------- */
+
+/* A box that the configuration does not name may be in the store all the same. */
+static bool box_loop_knows_box(struct box_loop *d, pr_slice name)
+{
+    if (config_find_box(d->options.config, name) != NULL)
+        return true;
+    struct arena       arena;
+    struct query       query = { .kind = QUERY_BOXES };
+    struct query_reply reply;
+    struct pr_error    error;
+    arena_init(&arena, QUERY_BLOCK);
+    bool found = store_query(d->options.store, &query, &arena, &reply, &error) != PR_OK; /* the cycle will tell */
+    for (size_t i = 0; !found && i < reply.box_count; i++)
+        found = slice_eq(reply.boxes[i].name, name);
+    arena_fini(&arena);
+    return found;
+}
+
+/* An effect that nobody can store would end the whole engine: it is its handler's failure. */
+static void box_loop_check_effects(struct box_loop *d, struct delivery_result *result)
+{
+    for (const struct send_effect *e = result->effects; e != NULL; e = e->next) {
+        if (box_loop_knows_box(d, e->box))
+            continue;
+        char text[256];
+        snprintf(text, sizeof text, "its handler sent a message to box %.*s, which is not there: name it under boxes:",
+                 SLICE_ARGS(e->box));
+        uint64_t token = result->token;
+        int      bits = result->bits;
+        delivery_result_fini(result);
+        result_failed(result, token, SEND_FAILED, PR_REASON_HANDLER_EXCEPTION, "box_unknown", slice_from(text));
+        result->bits = bits;
+        return;
+    }
+}
+
+static void box_loop_settle(struct box_loop *d)
+{
+    results_take(&d->results, &d->heard);
+    int64_t now = now_us();
+    for (size_t i = 0; i < d->heard.count; i++) {
+        box_loop_check_effects(d, &d->heard.entries[i]);
+        engine_result(d->engine, now, &d->heard.entries[i]);
+        delivery_result_fini(&d->heard.entries[i]);
+    }
+    d->heard.count = 0;
+    inline_results_tell(&d->news, d->engine, now);
+}
+
+/* ---- The cycle -------------------------------------------------------------------------- */
+
+/* A new second: say what the last one left out. */
+static void box_loop_log_rest(struct box_loop *d, int64_t now)
+{
+    if (now / PR_SECONDS(1) == d->log_second)
+        return;
+    if (d->log_lines > LOG_PER_SECOND)
+        log_emit(box_loop_log(d), LOG_WARN, "not_logged", LOG_STR("box", box_loop_name(d)),
+                 LOG_INT("messages", d->log_lines - LOG_PER_SECOND), LOG_STR("next", "postrider dead list; postrider list"));
+    d->log_second = now / PR_SECONDS(1);
+    d->log_lines = 0;
+}
+
+/* One failing endpoint must not fill the disk with lines. */
+static bool box_loop_may_log(struct box_loop *d, int64_t now)
+{
+    box_loop_log_rest(d, now);
+    return d->log_lines++ < LOG_PER_SECOND;
+}
+
+static void box_loop_log_verdict(struct box_loop *d, const struct verdict *v, const char *event)
+{
+    char id[PR_ID_TEXT_SIZE];
+    pr_id_format(v->id, id);
+    log_emit(box_loop_log(d), LOG_WARN, event, LOG_STR("box", box_loop_name(d)), LOG_STR("id", id),
+             LOG_SLICE("endpoint", v->endpoint), LOG_STR("reason", pr_reason_name(v->reason)),
+             LOG_SLICE("code", v->code), LOG_SLICE("error", v->error), LOG_SLICE("rule", v->rule),
+             LOG_INT("attempt", v->number));
+}
+
+static void box_loop_log_pauses(struct box_loop *d, const struct cycle *cycle)
+{
+    for (size_t i = 0; i < cycle->pause_count; i++) {
+        const struct pause *p = &cycle->pauses[i];
+        log_emit(box_loop_log(d), LOG_WARN, "paused", LOG_SLICE("endpoint", p->endpoint), LOG_SLICE("by", p->by),
+                 LOG_SLICE("why", p->why), LOG_INT("seconds", p->for_us == PR_NEVER ? -1 : (p->for_us + PR_SECONDS(1) - 1) / PR_SECONDS(1)));
+    }
+}
+
+/* For those who listen.  Hand-backs, holds and splits are no news to people. */
+static void box_loop_tell_feed(const struct box_loop *d, const struct verdict *v, int64_t store_now_us)
+{
+    static const enum happening_kind kinds[] = {
+        [VERDICT_COMPLETE] = HAPPENING_SENT,       [VERDICT_FAIL] = HAPPENING_FAILED,
+        [VERDICT_DISCARD] = HAPPENING_DISCARDED,   [VERDICT_EXPIRE] = HAPPENING_EXPIRED,
+        [VERDICT_DEAD_LETTER] = HAPPENING_DEAD,    [VERDICT_PARK] = HAPPENING_PARKED,
+    };
+    bool told = v->kind == VERDICT_COMPLETE || v->kind == VERDICT_FAIL || v->kind == VERDICT_DISCARD ||
+                v->kind == VERDICT_EXPIRE || v->kind == VERDICT_DEAD_LETTER || v->kind == VERDICT_PARK;
+    if (!told || !feed_is_heard(d->options.feed))
+        return;
+    struct happening h = { .kind = kinds[v->kind], .at_us = store_now_us, .id = v->id, .attempt = v->number, .reason = v->reason };
+    if (v->kind == VERDICT_FAIL && v->delay_us != PR_NEVER)
+        h.next_us = time_add(store_now_us, v->delay_us);
+    happening_text(h.box, sizeof h.box, slice_from(box_loop_name(d)));
+    happening_text(h.endpoint, sizeof h.endpoint, v->endpoint);
+    happening_text(h.rule, sizeof h.rule, v->rule);
+    happening_text(h.error, sizeof h.error, v->error);
+    feed_put(d->options.feed, &h);
+}
+
+/* Remember what is committed now, for people. */
+static void box_loop_note(struct box_loop *d, const struct cycle *cycle, const struct cycle_reply *reply)
+{
+    int64_t now = now_us();
+    box_loop_log_rest(d, now);
+    for (size_t i = 0; i < cycle->verdict_count; i++) {
+        const struct verdict *v = &cycle->verdicts[i];
+        if (!reply->replayed && reply->answers[i] != PR_OK)
+            continue;
+        box_loop_tell_feed(d, v, reply->now_us);
+        if (v->kind == VERDICT_COMPLETE)
+            continue;
+        if (v->kind == VERDICT_DISCARD && v->moved_to.size > 0)
+            box_loop_log_verdict(d, v, "dead_letter_moved");
+        else if (v->kind == VERDICT_DISCARD || v->kind == VERDICT_EXPIRE) /* gone for good: always one line */
+            box_loop_log_verdict(d, v, v->kind == VERDICT_DISCARD ? "discarded" : "expired");
+        if (!incident_note(&d->failures, &d->deaths, v, reply->now_us, d->incidents))
+            continue;
+        d->incidents++;
+        if (v->kind == VERDICT_DEAD_LETTER && box_loop_may_log(d, now))
+            box_loop_log_verdict(d, v, "dead_letter");
+        else if (v->kind == VERDICT_PARK && box_loop_may_log(d, now))
+            box_loop_log_verdict(d, v, "parked");
+    }
+}
+
+static void box_loop_recall(struct box_loop *d, enum recall recall)
+{
+    for (size_t i = 0; i < d->options.setting->endpoint_count; i++)
+        if (d->transport_threads[i] != NULL)
+            transport_thread_recall(d->transport_threads[i], recall);
+}
+
+static void box_loop_well(struct box_loop *d)
+{
+    if (d->trouble.code != PR_OK)
+        log_emit(box_loop_log(d), LOG_INFO, "store_recovered", LOG_STR("box", box_loop_name(d)));
+    error_clear(&d->trouble);
+    d->trouble_delay_us = 0;
+    d->trouble_until_us = 0;
+}
+
+/* Told once when it begins or becomes another, then tried again ever more slowly. */
+static void box_loop_ill(struct box_loop *d, const struct pr_error *fault, int64_t now)
+{
+    if (d->trouble.code != fault->code)
+        log_emit(box_loop_log(d), LOG_ERROR, "store_trouble", LOG_STR("box", box_loop_name(d)), LOG_STR("error", fault->text));
+    d->trouble = *fault;
+    d->trouble_delay_us = min64(max64(d->trouble_delay_us * 2, TROUBLE_MIN_US), TROUBLE_MAX_US);
+    d->trouble_until_us = time_add(now, d->trouble_delay_us);
+}
+
+/* A store that is damaged, or not ours any more, is nothing to go on with. */
+static bool is_final(int fault)
+{
+    return fault == PR_ECORRUPT || fault == PR_ESCHEMA || fault == PR_EUNSUPPORTED;
+}
+
+static void box_loop_cycle_failed(struct box_loop *d, const struct pr_error *fault)
+{
+    int64_t now = now_us();
+    if (fault->code == PR_ELEASE) {
+        /* Somebody else has our lanes: nothing that is not on the wire yet may go out. */
+        log_emit(box_loop_log(d), LOG_WARN, "lease_lost", LOG_STR("box", box_loop_name(d)), LOG_STR("error", fault->text));
+        box_loop_recall(d, RECALL_CANCEL);
+    } else {
+        box_loop_ill(d, fault, now);
+    }
+    d->again = true;
+    engine_cycle_failed(d->engine, now, fault->code);
+}
+
+/* What is out, and what comes back, goes on meanwhile. */
+static void box_loop_be_courteous(struct box_loop *d, const struct cycle *cycle, const struct cycle_reply *reply, int64_t took_us)
+{
+    int64_t now = now_us();
+    if (cycle->fresh_rows > 0)
+        d->backlog = !reply->fresh_end;
+    const struct courtesy_cycle was = { .took_us = took_us,
+                                        .drawn = reply->drawn,
+                                        .ended = (int64_t)cycle->verdict_count,
+                                        .backlog = d->backlog };
+    d->cycle_after_us = time_add(now, courtesy_rest(&d->courtesy, now, &was));
+}
+
+static int64_t box_loop_cycle_after_us(const struct box_loop *d)
+{
+    return d->phase == STOP_NOT ? max64(d->trouble_until_us, d->cycle_after_us) : d->trouble_until_us;
+}
+
+static void box_loop_cycle(struct box_loop *d)
+{
+    const struct cycle       *cycle;
+    const struct cycle_reply *reply;
+    struct pr_error           fault = { 0 };
+    int64_t                   asked = now_us();
+    if (asked < box_loop_cycle_after_us(d) || !engine_plan(d->engine, asked, d->changed, &cycle))
+        return;
+    FAILPOINT("runtime.before_cycle");
+    int rc = store_cycle(&d->session, cycle, &reply, &fault);
+    if (rc < 0) {
+        fault.code = rc;
+        box_loop_cycle_failed(d, &fault);
+        return;
+    }
+    FAILPOINT("runtime.after_cycle");
+    int64_t took_us = now_us() - asked;
+    histogram_add(&d->cycles, took_us);
+    box_loop_note(d, cycle, reply);
+    box_loop_log_pauses(d, cycle);
+    box_loop_be_courteous(d, cycle, reply, took_us);
+    engine_absorb(d->engine, asked, now_us(), reply);
+    box_loop_well(d);
+    d->joined = true;
+    if (!d->again) {
+        d->changed = false;
+        d->looked = d->looking;
+    }
+    d->again = false;
+}
+
+/* ---- Deliveries out ---------------------------------------------------------------------- */
+
+static bool box_loop_give(struct box_loop *d, size_t endpoint, const struct delivery *const *list, size_t count,
+                      struct pr_error *reterr)
+{
+    if (d->transport_threads[endpoint] == NULL &&
+        transport_thread_new(&d->options.setting->transports[endpoint], &d->results, &d->transport_threads[endpoint], reterr) < 0)
+        return false;
+    if (transport_thread_give(d->transport_threads[endpoint], list, count))
+        return true;
+    error_set(reterr, PR_ENOMEM, "no memory for %zu deliveries", count);
+    return false;
+}
+
+static void box_loop_call_back(struct box_loop *d)
+{
+    int64_t now = now_us();
+    for (unsigned i = 0; i < d->options.setting->endpoint_count; i++)
+        if (engine_wants_back(d->engine, now, i) && d->transport_threads[i] != NULL)
+            transport_thread_recall(d->transport_threads[i], RECALL_CANCEL);
+}
+
+static void box_loop_hand_out(struct box_loop *d)
+{
+    const struct delivery *list[TAKE_MAX];
+    struct pr_error        fault;
+    int64_t                now = now_us();
+    if (now < d->hand_out_after_us)
+        return;
+    for (unsigned i = 0; i < d->options.setting->endpoint_count; i++) {
+        size_t count;
+        while ((count = engine_take(d->engine, now, i, list, TAKE_MAX)) > 0) {
+            if (box_loop_give(d, i, list, count, &fault))
+                continue;
+            log_emit(box_loop_log(d), LOG_ERROR, "courier_failed", LOG_SLICE("endpoint", d->options.setting->endpoints[i].name),
+                     LOG_STR("error", fault.text));
+            for (size_t k = 0; k < count; k++)
+                engine_result(d->engine, now,
+                              &(struct delivery_result){ .token = list[k]->token, .outcome = SEND_RETURNED });
+            d->hand_out_after_us = time_add(now, COURIER_AGAIN_US);
+            return;
+        }
+    }
+}
+
+/* ---- Orders, and what others see ----------------------------------------------------------- */
+
+static void box_loop_hear(struct box_loop *d)
+{
+    wake_clear(d->wake_fd);
+    monitor_lock(d->options.monitor);
+    uint64_t look = d->look_wanted;
+    bool     stop = d->stop_wanted;
+    int64_t  deadline_us = d->stop_deadline_us;
+    monitor_unlock(d->options.monitor);
+
+    if (look != d->looked) {
+        d->looking = look;
+        d->changed = true;
+    }
+    if (!stop || d->phase != STOP_NOT)
+        return;
+    FAILPOINT("runtime.stop");
+    int64_t now = now_us(), left_us = max64(time_sub(deadline_us, now), 0);
+    d->phase = STOP_FINISHING;
+    d->deadline_us = deadline_us;
+    d->give_up_us = deadline_us - left_us / STOP_RESERVE;
+    engine_stop(d->engine, now);
+    box_loop_recall(d, RECALL_QUIT); /* what has started may finish, and handlers are told to */
+}
+
+/* The stop goes on by the clock.  True: it is over. */
+static bool box_loop_is_over(struct box_loop *d, bool *ret_left_behind)
+{
+    if (is_final(d->trouble.code)) {
+        *ret_left_behind = true;
+        return true;
+    }
+    if (d->phase == STOP_NOT)
+        return false;
+    if (engine_stopped(d->engine))
+        return true;
+    int64_t now = now_us();
+    if (d->phase == STOP_FINISHING && now >= d->give_up_us) {
+        struct engine_counts counts;
+        engine_counts(d->engine, &counts);
+        *ret_left_behind = counts.out > 0;
+        d->phase = STOP_GIVEN_UP;
+        engine_give_up(d->engine, now);
+        return false; /* one more cycle tells the store */
+    }
+    if (now < d->deadline_us)
+        return false;
+    *ret_left_behind = true; /* the lease will end by itself */
+    return true;
+}
+
+static void box_loop_tell_breaker(const struct box_loop *d, pr_slice endpoint, bool open)
+{
+    if (!feed_is_heard(d->options.feed))
+        return;
+    struct happening h = { .kind = HAPPENING_ENDPOINT, .at_us = store_time(d->options.store) };
+    happening_text(h.box, sizeof h.box, slice_from(box_loop_name(d)));
+    happening_text(h.endpoint, sizeof h.endpoint, endpoint);
+    happening_text(h.error, sizeof h.error, open ? PR_STR("open") : PR_STR("closed"));
+    feed_put(d->options.feed, &h);
+}
+
+/* Failures that open a breaker are counted for no message, so nothing else tells of them. */
+static void box_loop_log_breaker(struct box_loop *d, pr_slice endpoint, enum breaker_state before, enum breaker_state after)
+{
+    if ((before == BREAKER_CLOSED) != (after == BREAKER_CLOSED))
+        box_loop_tell_breaker(d, endpoint, after != BREAKER_CLOSED);
+    if (before == BREAKER_CLOSED && after != BREAKER_CLOSED)
+        log_emit(box_loop_log(d), LOG_WARN, "breaker_opened", LOG_STR("box", box_loop_name(d)), LOG_SLICE("endpoint", endpoint),
+                 LOG_STR("next", "its messages wait, uncounted; a probe is sent from time to time"));
+    else if (before != BREAKER_CLOSED && after == BREAKER_CLOSED)
+        log_emit(box_loop_log(d), LOG_INFO, "breaker_closed", LOG_STR("box", box_loop_name(d)), LOG_SLICE("endpoint", endpoint));
+}
+
+static void box_loop_publish(struct box_loop *d, int64_t now)
+{
+    struct box_loop_view *v = &d->view;
+    bool              idle = engine_idle(d->engine, now);
+    d->viewed_us = now;
+    monitor_lock(d->options.monitor);
+    engine_counts(d->engine, &v->counts);
+    for (unsigned i = 0; i < d->options.setting->endpoint_count; i++) {
+        enum breaker_state before = v->endpoints[i].breaker;
+        engine_endpoint(d->engine, i, &v->endpoints[i]);
+        box_loop_log_breaker(d, d->options.setting->endpoints[i].name, before, v->endpoints[i].breaker);
+    }
+    v->cycles = d->cycles;
+    v->lanes = __builtin_popcountll(engine_lanes(d->engine));
+    if (v->failures.count != d->failures.count)
+        v->failures = d->failures;
+    if (v->deaths.count != d->deaths.count)
+        v->deaths = d->deaths;
+    v->trouble = d->trouble;
+    v->looked = d->looked;
+    v->idle = idle;
+    v->tick_us = now;
+    v->joined = d->joined;
+    monitor_notify(d->options.monitor);
+    monitor_unlock(d->options.monitor);
+}
+
+/* Between two cycles, for the others' sake: it is not the time to look what is new. */
+static bool box_loop_rest_courteously(struct box_loop *d, int64_t now)
+{
+    if (d->phase != STOP_NOT || now >= d->cycle_after_us)
+        return false;
+    if (now - d->viewed_us >= VIEW_EVERY_US)
+        box_loop_publish(d, now);
+    wake_wait(d->wake_fd, time_sub(d->cycle_after_us, now));
+    return true;
+}
+
+static void box_loop_rest(struct box_loop *d)
+{
+    int64_t now = now_us();
+    if (box_loop_rest_courteously(d, now))
+        return;
+    int64_t next_us = engine_next_us(d->engine, now);
+    next_us = d->trouble.code != PR_OK ? d->trouble_until_us : max64(next_us, d->hand_out_after_us);
+    if (d->phase != STOP_NOT)
+        next_us = min64(next_us, d->phase == STOP_FINISHING ? d->give_up_us : d->deadline_us);
+
+    if (next_us <= now) {
+        if (now - d->viewed_us >= VIEW_EVERY_US)
+            box_loop_publish(d, now);
+        return;
+    }
+    box_loop_publish(d, now);
+    int64_t rest_us = min64(time_sub(next_us, now), REST_MAX_US);
+    if (d->trouble.code != PR_OK) /* a store that is ill is left alone meanwhile */
+        wake_wait(d->wake_fd, rest_us);
+    else if (store_wait(&d->session, d->wake_fd, rest_us) > 0)
+        d->changed = true;
+}
+
+/* ---- The thread ---------------------------------------------------------------------------- */
+
+static void box_loop_end(struct box_loop *d, bool left_behind)
+{
+    box_loop_recall(d, RECALL_QUIT);
+    store_session_close(&d->session);
+    box_loop_publish(d, now_us());
+    if (is_final(d->trouble.code))
+        d->options.on_fault(d->options.on_fault_arg, &d->trouble);
+    monitor_lock(d->options.monitor);
+    d->view.left_behind = left_behind;
+    d->view.ended = true;
+    monitor_notify(d->options.monitor);
+    monitor_unlock(d->options.monitor);
+}
+
+static void *box_loop_run(void *arg)
+{
+    struct box_loop *d = arg;
+    bool         left_behind = false;
+    for (;;) {
+        box_loop_hear(d);
+        box_loop_settle(d);
+        box_loop_cycle(d);
+        if (box_loop_is_over(d, &left_behind))
+            break;
+        box_loop_call_back(d);
+        box_loop_hand_out(d);
+        box_loop_rest(d);
+    }
+    box_loop_end(d, left_behind);
+    return NULL;
+}
+
+/* ---- From outside --------------------------------------------------------------------------- */
+
+static int box_loop_make_engine(struct box_loop *d, struct pr_error *reterr)
+{
+    const struct config   *config = d->options.config;
+    const struct setting  *s = d->options.setting;
+    struct engine_setting *engine = &d->engine_setting;
+    *engine = (struct engine_setting){
+        .box = slice_from(d->options.box->name),
+        .name = slice_from(config->instance),
+        .lease_us = config->lease_us,
+        .batch = (size_t)config->batch,
+        .window_count = (size_t)config->in_flight_max,
+        .window_bytes = (size_t)config->in_flight_bytes_max,
+        .keep_us = d->options.box->keep_us,
+        .payload_max = (size_t)config->payload_max,
+        .poll_us = config->poll_max_us,
+        .endpoints = s->endpoints,
+        .endpoint_count = s->endpoint_count,
+        .routes = s->routes,
+        .route_count = s->route_count,
+        .overrides = s->overrides,
+        .override_count = s->override_count,
+        .suspect_limit = d->options.suspect_limit,
+        .call = program_call,
+        .call_arg = d->options.caller,
+    };
+    pr_id_new(&engine->instance);
+    if (random_bytes_os(&engine->seed, sizeof engine->seed) < 0)
+        engine->seed = (uint64_t)now_us(); /* only jitter hangs on it */
+    struct pr_error fault;
+    d->engine = engine_new(engine, &fault);
+    return d->engine != NULL ? PR_OK : error_set(reterr, fault.code, "%s", fault.text);
+}
+
+int box_loop_new(const struct box_loop_options *options, struct box_loop **ret_box_loop, struct pr_error *reterr)
+{
+    size_t       endpoint_count = options->setting->endpoint_count;
+    struct box_loop *d = calloc(1, sizeof *d);
+    if (d == NULL)
+        return error_set(reterr, PR_ENOMEM, "no memory for the box %s", options->box->name);
+    d->options = *options;
+    d->wake_fd = -1;
+    d->transport_threads = calloc(endpoint_count + 1, sizeof d->transport_threads[0]);
+    d->view.endpoints = calloc(endpoint_count + 1, sizeof d->view.endpoints[0]);
+    int rc = d->transport_threads != NULL && d->view.endpoints != NULL
+                 ? wake_open(&d->wake_fd, reterr)
+                 : error_set(reterr, PR_ENOMEM, "no memory for the box %s", options->box->name);
+    results_init(&d->results, d->wake_fd);
+    if (rc == PR_OK && inline_results_init(&d->news, endpoint_count, d->wake_fd) != PR_OK)
+        rc = error_set(reterr, PR_ENOMEM, "no memory for the box %s", options->box->name);
+    if (rc == PR_OK)
+        rc = box_loop_make_engine(d, reterr);
+    if (rc < 0) {
+        box_loop_free(d);
+        return rc;
+    }
+    *ret_box_loop = d;
+    return PR_OK;
+}
+
+int box_loop_start(struct box_loop *d, struct pr_error *reterr)
+{
+    int rc = store_session_open(d->options.store, slice_from(d->options.box->name), &d->session, reterr);
+    if (rc < 0)
+        return rc;
+    d->view.tick_us = now_us();
+    rc = thread_start(&d->thread, THREAD_STACK_LOOP, d->options.box->name, box_loop_run, d, reterr);
+    if (rc < 0)
+        store_session_close(&d->session);
+    d->started = rc == PR_OK;
+    return rc;
+}
+
+void box_loop_free(struct box_loop *d)
+{
+    if (d == NULL)
+        return;
+    if (d->started)
+        ASSERT(pthread_join(d->thread, NULL) == 0);
+    for (size_t i = 0; d->transport_threads != NULL && i < d->options.setting->endpoint_count; i++)
+        transport_thread_free(d->transport_threads[i]);
+    engine_free(d->engine); /* after the transport threads: they borrow its deliveries */
+    results_fini(&d->results);
+    inline_results_fini(&d->news);
+    free(d->heard.entries); /* it is empty between two rounds */
+    wake_close(d->wake_fd);
+    free(d->transport_threads);
+    free(d->view.endpoints);
+    free(d);
+}
+
+void box_loop_tell(struct box_loop *d, const struct engine_inline_result *news)
+{
+    inline_results_put(&d->news, news);
+}
+
+void box_loop_look(struct box_loop *d, uint64_t number)
+{
+    monitor_lock(d->options.monitor);
+    d->look_wanted = number;
+    monitor_unlock(d->options.monitor);
+    wake_send(d->wake_fd);
+}
+
+void box_loop_stop(struct box_loop *d, int64_t deadline_us)
+{
+    monitor_lock(d->options.monitor);
+    d->stop_wanted = true;
+    d->stop_deadline_us = deadline_us;
+    monitor_unlock(d->options.monitor);
+    wake_send(d->wake_fd);
+}
+
+const struct box_loop_view *box_loop_view(const struct box_loop *d)
+{
+    return &d->view;
+}
+
+const char *box_loop_name(const struct box_loop *d)
+{
+    return d->options.box->name;
+}

@@ -1,0 +1,30 @@
+/* news.h - what was sent inline, on its way from the callers' threads to the engine of their box.
+ *
+ * Many put, one takes.  Successes in a row become one entry, so that a fast sender does not fill
+ * the list; when it is full the rest is counted, and only the breaker does not hear of it. */
+#ifndef RUNTIME_NEWS_H
+#define RUNTIME_NEWS_H
+
+#include <pthread.h>
+
+#include "engine/engine.h"
+
+#define NEWS_MAX 4096
+
+struct inline_results {
+    pthread_mutex_t lock;
+    struct engine_inline_result *entries;
+    size_t count;
+    struct engine_inline_result *uncounted; /* by endpoint: of what found no place */
+    size_t endpoint_count;
+    int wake_fd; /* borrowed: told when there is something */
+};
+
+/* PR_OK or PR_ENOMEM. */
+PR_MUST_CHECK int inline_results_init(struct inline_results *news, size_t endpoint_count, int wake_fd);
+void inline_results_fini(struct inline_results *news);                               /* safe on a zeroed one */
+void inline_results_put(struct inline_results *news, const struct engine_inline_result *one); /* copies the type */
+/* Tells the engine everything. */
+void inline_results_tell(struct inline_results *news, struct engine *engine, int64_t now_us);
+
+#endif

@@ -1,0 +1,135 @@
+#include "runtime/threads/thread.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/util.h"
+
+#define NAME_SIZE 16 /* the kernel's limit */
+#define WAIT_MAX_US PR_SECONDS(3600)
+
+int thread_start(pthread_t *ret_thread, size_t stack_bytes, const char *name, void *(*run)(void *arg),
+                 void *arg, struct pr_error *reterr)
+{
+    pthread_attr_t attributes;
+    if (pthread_attr_init(&attributes) != 0)
+        return error_set(reterr, PR_ENOMEM, "no memory for a thread");
+
+    /* The new thread inherits the mask, so no signal can slip in between. */
+    sigset_t all, old;
+    sigfillset(&all);
+    ASSERT(pthread_sigmask(SIG_SETMASK, &all, &old) == 0);
+    int rc = pthread_attr_setstacksize(&attributes, stack_bytes);
+    if (rc == 0)
+        rc = pthread_create(ret_thread, &attributes, run, arg);
+    ASSERT(pthread_sigmask(SIG_SETMASK, &old, NULL) == 0);
+    pthread_attr_destroy(&attributes);
+    if (rc != 0)
+        return error_set(reterr, PR_ENOMEM, "cannot start the thread %s: %s; is the limit of processes reached?",
+                         name, strerror(rc));
+
+    char text[NAME_SIZE];
+    snprintf(text, sizeof text, "%s", name);
+    pthread_setname_np(*ret_thread, text); /* only for people: it may fail */
+    return PR_OK;
+}
+
+int wake_open(int *ret_fd, struct pr_error *reterr)
+{
+    int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (fd < 0)
+        return error_set(reterr, PR_EIO, "eventfd: %s; is the limit of open files reached?", strerror(errno));
+    *ret_fd = fd;
+    return PR_OK;
+}
+
+void wake_close(int fd)
+{
+    if (fd >= 0)
+        close(fd);
+}
+
+void wake_send(int fd)
+{
+    uint64_t one = 1;
+    ssize_t  n;
+    do
+        n = write(fd, &one, sizeof one);
+    while (n < 0 && errno == EINTR);
+    ASSERT(n == sizeof one || errno == EAGAIN); /* EAGAIN: it is as readable as it can be */
+}
+
+void wake_clear(int fd)
+{
+    uint64_t count;
+    ssize_t  n;
+    do
+        n = read(fd, &count, sizeof count);
+    while (n < 0 && errno == EINTR);
+    ASSERT(n == sizeof count || errno == EAGAIN);
+}
+
+static struct timespec timespec_from(int64_t us)
+{
+    return (struct timespec){ .tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000 };
+}
+
+void wake_wait(int fd, int64_t timeout_us)
+{
+    struct pollfd   p = { .fd = fd, .events = POLLIN };
+    struct timespec timeout = timespec_from(min64(timeout_us, WAIT_MAX_US));
+    ppoll(&p, 1, timeout_us < 0 ? NULL : &timeout, NULL); /* early returns are allowed */
+}
+
+int monitor_init(struct monitor *monitor, struct pr_error *reterr)
+{
+    pthread_condattr_t attributes;
+    int                rc = pthread_condattr_init(&attributes);
+    if (rc == 0) {
+        ASSERT(pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC) == 0);
+        rc = pthread_cond_init(&monitor->rung, &attributes);
+        pthread_condattr_destroy(&attributes);
+    }
+    if (rc != 0)
+        return error_set(reterr, PR_ENOMEM, "no memory for a condition variable");
+    ASSERT(pthread_mutex_init(&monitor->lock, NULL) == 0); /* cannot fail without attributes */
+    return PR_OK;
+}
+
+void monitor_fini(struct monitor *monitor)
+{
+    pthread_cond_destroy(&monitor->rung);
+    pthread_mutex_destroy(&monitor->lock);
+}
+
+void monitor_lock(struct monitor *monitor)
+{
+    ASSERT(pthread_mutex_lock(&monitor->lock) == 0);
+}
+
+void monitor_unlock(struct monitor *monitor)
+{
+    ASSERT(pthread_mutex_unlock(&monitor->lock) == 0);
+}
+
+void monitor_notify(struct monitor *monitor)
+{
+    pthread_cond_broadcast(&monitor->rung);
+}
+
+void monitor_wait(struct monitor *monitor, int64_t timeout_us)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    int64_t us = (int64_t)until.tv_sec * 1000000 + until.tv_nsec / 1000;
+    until = timespec_from(us + min64(max64(timeout_us, 0), WAIT_MAX_US));
+    int rc = pthread_cond_timedwait(&monitor->rung, &monitor->lock, &until);
+    ASSERT(rc == 0 || rc == ETIMEDOUT);
+}

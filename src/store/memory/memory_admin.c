@@ -1,0 +1,580 @@
+/* Operators' actions: find what is meant, take all memory, change, tell everybody. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/util.h"
+#include "core/fingerprint.h"
+#include "core/story.h"
+#include "store/action.h"
+#include "store/audit.h"
+#include "store/memory/memory_model.h"
+
+#define STORY_MAX (1u << 20) /* 16 lines with a text each are far below */
+
+/* One row that is meant, with what its change will need. */
+struct target {
+    struct stored        *row;
+    bool                  refused;
+    pr_slice              story, error; /* malloc'ed; error: of what dies */
+    struct after_life    *after;
+    struct stored        *made;  /* DEAD_EDIT: what goes in its place */
+    struct stored_notice *notice, *gone; /* gone: DEAD_EDIT that sends it elsewhere */
+};
+
+struct targets {
+    struct target *list;
+    size_t         count, capacity;
+};
+
+/* ---- Finding -------------------------------------------------------------------------------- */
+
+static void targets_fini(struct targets *t)
+{
+    for (size_t i = 0; i < t->count; i++) {
+        free((char *)(uintptr_t)t->list[i].story.data);
+        free((char *)(uintptr_t)t->list[i].error.data);
+        free(t->list[i].after);
+        row_free(t->list[i].made);
+        free(t->list[i].notice);
+        free(t->list[i].gone);
+    }
+    free(t->list);
+}
+
+static int targets_add(struct targets *t, struct stored *row)
+{
+    if (t->count == t->capacity) {
+        size_t capacity = t->capacity > 0 ? 2 * t->capacity : 16;
+        struct target *list = realloc(t->list, capacity * sizeof(list[0]));
+        if (list == NULL)
+            return PR_ENOMEM;
+        t->list = list;
+        t->capacity = capacity;
+    }
+    t->list[t->count++] = (struct target){ .row = row };
+    return PR_OK;
+}
+
+/* Is a failed or parked head of the same stream before it, on the same way?  Where it will go
+ * is not known of a row without destination. */
+static bool is_behind_head(const struct stored *row)
+{
+    const struct tree *heads = &row->box->lanes[row->lane].heads;
+    for (struct tree_node *node = tree_first(heads); node != NULL; node = tree_next(node)) {
+        const struct stored *head = CONTAINER_OF(node, struct stored, head);
+        bool same_way = head->m.destination.size == 0 || row->m.destination.size == 0 ||
+                        slice_eq(head->m.destination, row->m.destination);
+        if (head->m.seq < row->m.seq && same_way && slice_eq(head->m.stream, row->m.stream))
+            return true;
+    }
+    return false;
+}
+
+/* By stream a release means the followers: what is held, and what has not been met yet. */
+static bool is_follower(const struct stored *row)
+{
+    bool awaits = message_awaits_endpoint(&row->m);
+    return (row->m.held_by.size > 0 && !awaits) || ((row->m.due_us == 0 || awaits) && is_behind_head(row));
+}
+
+static int compare_targets(const void *a, const void *b)
+{
+    const struct target *x = a, *y = b;
+    return x->row->row < y->row->row ? -1 : x->row->row > y->row->row;
+}
+
+static int targets_find(struct targets *t, struct memory *memory, const struct admin *admin, int64_t now_us)
+{
+    const struct filter *filter = &admin->filter;
+    bool by_stream = admin->kind == ADMIN_RELEASE && filter->id_count == 0 && filter->stream.size > 0;
+
+    flights_mark(memory);
+    list_foreach(box_node, &memory->boxes) {
+        struct box *box = LIST_ENTRY(box_node, struct box, node);
+        list_foreach(node, action_of(admin->kind)->on_dead ? &box->dead : &box->rows) {
+            struct stored *row = LIST_ENTRY(node, struct stored, order);
+            if (row->row <= filter->after ||
+                !filter_matches(filter, row, row_state(memory, row, filter, now_us)))
+                continue;
+            if (by_stream && !is_follower(row))
+                continue;
+            if (admin->kind == ADMIN_RELEASE && !by_stream && filter->id_count == 0 && !message_may_overtake(&row->m))
+                continue; /* it is who stands in the way */
+            if (admin->kind == ADMIN_DEAD_REPLAY && filter->id_count == 0 && !pr_id_is_zero(row->after->edited_as))
+                continue; /* another one went in its place */
+            if (targets_add(t, row) < 0)
+                return PR_ENOMEM;
+        }
+    }
+    if (action_of(admin->kind)->on_dead && t->count > 1) /* dead letters are in one order */
+        qsort(t->list, t->count, sizeof(t->list[0]), compare_targets);
+    return PR_OK;
+}
+
+static uint64_t ids_missing(const struct targets *t, const struct filter *filter)
+{
+    uint64_t missing = 0;
+    for (size_t i = 0; i < filter->id_count; i++) {
+        bool found = false;
+        for (size_t j = 0; j < t->count && !found; j++)
+            found = pr_id_equal(t->list[j].row->m.id, filter->ids[i]);
+        missing += !found;
+    }
+    return missing;
+}
+
+/* ---- Taking the memory ---------------------------------------------------------------------- */
+
+static int target_take_story(struct target *target, const struct admin *admin, int64_t now_us)
+{
+    const struct stored *row = target->row;
+    struct story_line line = {
+        .at_us = now_us, .attempt = row->m.attempts, .endpoint = row->m.destination,
+        .error = admin->why, .rule = admin->by, .step = action_of(admin->kind)->step,
+    };
+    if (line.step == NULL)
+        return PR_OK;
+    struct buf buf;
+    buf_init(&buf, STORY_MAX);
+    story_append(row->m.story, &line, &buf);
+    bool done = !buf_failed(&buf) && text_dup(buf_slice(&buf), &target->story);
+    buf_fini(&buf);
+    return done ? PR_OK : PR_ENOMEM;
+}
+
+/* The note says who did it and why (B88). */
+static int target_take_after_life(struct target *target, const struct admin *admin)
+{
+    const struct after_life *old = target->row->after;
+    struct buf note;
+    buf_init(&note, STORY_MAX);
+    if (old != NULL && old->note.size > 0) {
+        buf_add_slice(&note, old->note);
+        buf_add_char(&note, '\n');
+    }
+    note_write(&note, admin);
+    if (!buf_failed(&note) && admin->kind == ADMIN_DEAD_NOTE)
+        target->after = after_life_copy(old, note_kept(buf_slice(&note)));
+    else if (!buf_failed(&note))
+        target->after = after_life_new(filter_endpoint_of(&admin->filter, &target->row->m), admin->by, buf_slice(&note));
+    buf_fini(&note);
+    if (target->after != NULL && admin->kind == ADMIN_DEAD_ADD)
+        target->after->cause = admin->cause;
+    return target->after != NULL ? PR_OK : PR_ENOMEM;
+}
+
+/* The corrected message. */
+static int target_take_edited(struct target *target, const struct admin *admin, int64_t now_us)
+{
+    const struct dead_edit *edit = admin->edit;
+    char                    cause[PR_ID_TEXT_SIZE];
+    struct pr_message       m = target->row->m;
+    pr_id_format(m.id, cause);
+    m.id = admin->made;
+    m.causation_id = slice_from(cause);
+    m.payload = edit->payload != NULL ? *edit->payload : m.payload;
+    m.headers = edit->headers != NULL ? *edit->headers : m.headers;
+    m.destination = edit->destination != NULL ? *edit->destination : m.destination;
+    m.attempts = m.failures = 0;
+    m.held_by = (pr_slice){ NULL, 0 };
+    m.released = false;
+    m.status |= PR_STATUS_FAILED;
+    m.due_us = max64(1, now_us);
+    m.story = target->story;
+    target->made = row_new(target->row->box, &m);
+    if (edit->destination != NULL) {
+        target->gone = notice_new(target->row->box, NOTICE_GONE, target->row, target->row->m.destination);
+        if (target->gone == NULL)
+            return PR_ENOMEM;
+        target->gone->n.row = 0; /* rows of dead letters are nobody's names */
+    }
+    return target->made != NULL ? PR_OK : PR_ENOMEM;
+}
+
+static int targets_take(struct targets *t, const struct admin *admin, bool each, int64_t now_us)
+{
+    for (size_t i = 0; i < t->count; i++) {
+        struct target *target = &t->list[i];
+        struct stored *row = target->row;
+        if (target->refused)
+            continue;
+        if (target_take_story(target, admin, now_us) < 0)
+            return PR_ENOMEM;
+        bool notes = admin->kind == ADMIN_DEAD_ADD || admin->kind == ADMIN_DEAD_NOTE;
+        if (notes && target_take_after_life(target, admin) < 0)
+            return PR_ENOMEM;
+        if (admin->kind == ADMIN_DEAD_ADD && !text_dup(dead_add_error(admin, &row->m), &target->error))
+            return PR_ENOMEM;
+        if (admin->kind == ADMIN_DEAD_EDIT && target_take_edited(target, admin, now_us) < 0)
+            return PR_ENOMEM;
+        if (each && admin->kind != ADMIN_DEAD_NOTE) {
+            target->notice = notice_new(row->box, action_of(admin->kind)->notice, row, row->m.destination); /* where it died the routes may send it no more */
+            if (target->notice == NULL)
+                return PR_ENOMEM;
+        }
+    }
+    return PR_OK;
+}
+
+/* ---- Changing ------------------------------------------------------------------------------- */
+
+static void row_again(struct stored *row, int64_t now_us)
+{
+    row_own(row, OWN_HELD_BY, (pr_slice){ NULL, 0 });
+    row->m.due_us = max64(1, now_us);
+}
+
+static void row_new_life(struct stored *row, int64_t now_us)
+{
+    row->m.attempts = row->m.failures = 0;
+    row_again(row, now_us);
+}
+
+/* Its hand-outs of before count no more. */
+static void receipts_forget(const struct stored *row)
+{
+    list_foreach(instance_node, &row->box->instances)
+        list_foreach(node, &LIST_ENTRY(instance_node, struct instance, node)->receipts) {
+            struct receipt *receipt = LIST_ENTRY(node, struct receipt, node);
+            for (size_t i = 0; i < receipt->count; i++)
+                if (receipt->entries[i].row == row->row)
+                    receipt->entries[i].row = 0; /* nobody's name */
+        }
+}
+
+static void target_die(struct target *target, int64_t now_us)
+{
+    struct stored *row = target->row;
+    struct after_life *after = target->after;
+    target->after = NULL;
+    if (after->cause == 0)
+        after->cause = row->m.reason != 0 ? row->m.reason : PR_REASON_REJECTED;
+    after->at_us = now_us;
+    row_own(row, OWN_ERROR, target->error);
+    target->error = (pr_slice){ NULL, 0 };
+    fingerprint(after->endpoint, row->m.type, after->cause, row->m.error, after->fingerprint);
+    row_bury_dead(row, after);
+    row->m.status |= PR_STATUS_FAILED;
+    row_own(row, OWN_HELD_BY, (pr_slice){ NULL, 0 });
+}
+
+static void target_replay(struct target *target, int64_t now_us)
+{
+    struct stored *row = target->row;
+    dead_unlink(row);
+    free(row->after);
+    row->after = NULL;
+    row_new_life(row, now_us);
+    row_link(row);
+    if (target->notice != NULL)
+        target->notice->n.row = row->row;
+}
+
+static void target_edit(struct target *target, struct memory *memory)
+{
+    struct stored *made = target->made;
+    target->made = NULL;
+    dead_set_edited(target->row, made->m.id);
+    row_link(made);
+    if (target->notice != NULL)
+        target->notice->n.row = made->row;
+    if (target->gone != NULL)
+        notice_add(memory, target->gone);
+    target->gone = NULL;
+}
+
+static void target_note(struct target *target)
+{
+    free(target->row->after);
+    target->row->after = target->after;
+    target->after = NULL;
+}
+
+/* Changes that leave the row in its box. */
+static void target_change(struct stored *row, enum admin_kind kind, int64_t now_us)
+{
+    row_unplace(row);
+    if (kind == ADMIN_RETRY) {
+        row_new_life(row, now_us);
+        receipts_forget(row);
+    } else if (kind == ADMIN_RELEASE) {
+        row_again(row, now_us);
+        row->m.released = true;
+    } else {
+        row_again(row, now_us);
+        row->m.due_us = PR_NEVER;
+    }
+    row_place(row);
+}
+
+static void target_apply(struct target *target, struct memory *memory, enum admin_kind kind, int64_t now_us)
+{
+    struct stored *row = target->row;
+    if (target->story.size > 0 && kind != ADMIN_DEAD_EDIT) {
+        row_own(row, OWN_STORY, target->story);
+        target->story = (pr_slice){ NULL, 0 };
+    }
+    switch (kind) {
+    case ADMIN_RETRY:
+    case ADMIN_RELEASE:
+    case ADMIN_PARK:
+        target_change(row, kind, now_us);
+        break;
+    case ADMIN_DISCARD:
+        row_unlink(row);
+        row_free(row);
+        break;
+    case ADMIN_DEAD_ADD:
+        target_die(target, now_us);
+        break;
+    case ADMIN_DEAD_REPLAY:
+        target_replay(target, now_us);
+        break;
+    case ADMIN_DEAD_DISCARD:
+        dead_unlink(row);
+        row_free(row);
+        break;
+    case ADMIN_DEAD_EDIT:
+        target_edit(target, memory);
+        break;
+    case ADMIN_DEAD_NOTE:
+        target_note(target);
+        break;
+    case ADMIN_DEAD_IMPORT:
+    case ADMIN_PAUSE:
+    case ADMIN_RESUME:
+    case ADMIN_ENDPOINT_TEST:
+    case ADMIN_REPLAY_STOP:
+    case ADMIN_REPLAY_RESUME:
+        ASSERT(!"an action on rows");
+    }
+}
+
+/* ---- Actions on rows ------------------------------------------------------------------------ */
+
+/* B2: a dead letter whose id was sent anew stays dead; so does one that was edited. */
+static bool is_refused(const struct stored *row, const struct admin *admin)
+{
+    enum admin_kind kind = admin->kind;
+    bool replays = kind == ADMIN_DEAD_REPLAY || kind == ADMIN_DEAD_EDIT;
+    if (kind == ADMIN_RELEASE && admin->filter.id_count > 0)
+        return !message_may_overtake(&row->m);
+    if (replays && !pr_id_is_zero(row->after->edited_as))
+        return true;
+    return kind == ADMIN_DEAD_REPLAY && row_find_id(row->box, row->m.id, row->m.destination) != NULL;
+}
+
+/* Refuse what cannot be, and forget what is over the limit. */
+static void targets_judge(struct targets *t, const struct admin *admin, struct admin_reply *reply)
+{
+    size_t limit = admin->filter.limit;
+    reply->missing = ids_missing(t, &admin->filter);
+    if (limit > 0 && t->count > limit) {
+        t->count = limit;
+        reply->more = true;
+    }
+    reply->matched = t->count;
+    reply->last_row = t->count > 0 ? t->list[t->count - 1].row->row : 0;
+    for (size_t i = 0; i < t->count; i++) {
+        t->list[i].refused = is_refused(t->list[i].row, admin);
+        reply->refused += t->list[i].refused;
+    }
+    reply->changed = t->count - reply->refused;
+}
+
+static void targets_apply(struct targets *t, struct memory *memory, const struct admin *admin, int64_t now_us,
+                          struct admin_reply *reply)
+{
+    for (size_t i = 0; i < t->count; i++) {
+        struct target *target = &t->list[i];
+        if (target->refused)
+            continue;
+        if (is_refused(target->row, admin)) { /* an equal one went back just now */
+            reply->refused++;
+            reply->changed--;
+            continue;
+        }
+        target_apply(target, memory, admin->kind, now_us);
+        if (target->notice != NULL)
+            notice_add(memory, target->notice);
+        target->notice = NULL;
+    }
+    list_foreach(node, &memory->boxes)
+        box_touch(LIST_ENTRY(node, struct box, node));
+}
+
+static int admin_rows(struct memory *memory, const struct admin *admin, struct admin_reply *reply, int64_t now_us)
+{
+    struct targets targets = { 0 };
+    struct audit *audit = NULL;
+    struct stored_notice *reload = NULL;
+
+    int rc = targets_find(&targets, memory, admin, now_us);
+    if (rc == PR_OK && admin->kind == ADMIN_DEAD_EDIT && targets.count > 1)
+        rc = PR_EINVAL;
+    if (rc == PR_OK)
+        targets_judge(&targets, admin, reply);
+    if (rc == PR_OK && !admin->dry_run) {
+        /* Ids, or a single row: each is told.  Else everything is read anew. */
+        bool each = admin->filter.id_count > 0 || targets.count <= 1;
+        audit = audit_new(admin, now_us);
+        bool tells = !each && admin->kind != ADMIN_DEAD_NOTE;
+        if (tells)
+            reload = notice_new(box_find(memory, admin->filter.box), NOTICE_RELOAD, NULL, (pr_slice){ NULL, 0 });
+        rc = audit != NULL && (!tells || reload != NULL) ? targets_take(&targets, admin, each, now_us) : PR_ENOMEM;
+    }
+    if (rc == PR_OK && !admin->dry_run) {
+        targets_apply(&targets, memory, admin, now_us, reply);
+        if (reload != NULL)
+            notice_add(memory, reload);
+        audit_add(memory, audit, reply);
+        reload = NULL;
+        audit = NULL;
+    }
+    free(reload);
+    free(audit);
+    targets_fini(&targets);
+    return rc;
+}
+
+/* ---- Actions on endpoints ------------------------------------------------------------------- */
+
+/* What the pause will be, or -1 when nothing changes. */
+static int64_t pause_end(const struct endpoint *endpoint, const struct admin *admin, int64_t now_us)
+{
+    int64_t current_us = endpoint != NULL && endpoint->paused_until_us > now_us ? endpoint->paused_until_us : 0;
+    int64_t wanted_us = admin->until_us != 0 ? admin->until_us : PR_NEVER;
+    if (admin->kind == ADMIN_RESUME)
+        return current_us != 0 ? 0 : -1;
+    return wanted_us > current_us && wanted_us > now_us ? wanted_us : -1;
+}
+
+static int admin_endpoint(struct memory *memory, const struct admin *admin, struct admin_reply *reply,
+                          int64_t now_us)
+{
+    pr_slice name = admin->filter.endpoint, by = { NULL, 0 }, why = { NULL, 0 };
+    bool pauses = admin->kind == ADMIN_PAUSE;
+    struct endpoint *endpoint = endpoint_find(memory, name), *added = NULL;
+    int64_t until_us = pause_end(endpoint, admin, now_us);
+
+    reply->matched = endpoint != NULL || pauses;
+    reply->missing = !reply->matched;
+    reply->changed = until_us >= 0;
+    if (admin->dry_run)
+        return PR_OK;
+
+    struct audit *audit = audit_new(admin, now_us);
+    struct stored_notice *notice = notice_new(NULL, NOTICE_ENDPOINT, NULL, name);
+    if (endpoint == NULL && pauses)
+        endpoint = added = endpoint_new(name);
+    bool have_all = audit != NULL && notice != NULL && (endpoint != NULL || !pauses) &&
+                    (!pauses || (text_dup(admin->by, &by) && text_dup(admin->why, &why)));
+    if (have_all && added != NULL)
+        list_push_back(&memory->endpoints, &added->node);
+    if (have_all && until_us >= 0) {
+        endpoint_set_pause(endpoint, until_us, &by, &why);
+        notice_add(memory, notice);
+        notice = NULL;
+        list_foreach(node, &memory->boxes)
+            box_touch(LIST_ENTRY(node, struct box, node));
+    }
+    if (have_all)
+        audit_add(memory, audit, reply);
+    else
+        free(audit);
+    if (!have_all)
+        free(added);
+    free(notice);
+    free((char *)(uintptr_t)by.data);
+    free((char *)(uintptr_t)why.data);
+    return have_all ? PR_OK : PR_ENOMEM;
+}
+
+/* What was done elsewhere. */
+static int admin_record(struct memory *memory, const struct admin *admin, struct admin_reply *reply, int64_t now_us)
+{
+    struct audit *audit = audit_new(admin, now_us);
+    if (audit == NULL)
+        return PR_ENOMEM;
+    *reply = *admin->outcome;
+    audit_add(memory, audit, reply);
+    return PR_OK;
+}
+
+int memory_admin(void *self, const struct admin *admin, struct admin_reply *ret_reply,
+                 struct pr_error *reterr)
+{
+    struct memory *memory = self;
+    struct admin_reply reply = { 0 };
+    bool on_endpoint = admin->kind == ADMIN_PAUSE || admin->kind == ADMIN_RESUME;
+
+    pthread_mutex_lock(&memory->mutex);
+    int64_t now_us = memory_now(memory);
+    uint64_t newest_row = memory->next_row;
+    int rc = admin->outcome != NULL               ? admin_record(memory, admin, &reply, now_us)
+             : on_endpoint                        ? admin_endpoint(memory, admin, &reply, now_us)
+             : admin->kind == ADMIN_DEAD_IMPORT ? memory_import(memory, admin, &reply, now_us)
+                                                : admin_rows(memory, admin, &reply, now_us);
+    pthread_mutex_unlock(&memory->mutex);
+    if (rc == PR_EINVAL)
+        return error_set(reterr, rc, "that id died on the way to several endpoints: name the endpoint, too");
+    if (rc < 0)
+        return error_set(reterr, rc, "there is no memory left for this");
+    if (action_of(admin->kind)->on_dead)
+        reply.newest_row = newest_row;
+    if (admin->kind == ADMIN_DEAD_EDIT && reply.changed > 0)
+        reply.made = admin->made;
+    *ret_reply = reply;
+    return PR_OK;
+}
+
+/* ---- Warnings ------------------------------------------------------------------------------- */
+
+static struct warned *warned_find(struct memory *memory, pr_slice name)
+{
+    for (size_t i = 0; i < memory->warned_count; i++)
+        if (slice_eq_cstr(name, memory->warned[i].name))
+            return &memory->warned[i];
+    return NULL;
+}
+
+static void warned_forget(struct memory *memory, int64_t before_us)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < memory->warned_count; i++)
+        if (memory->warned[i].seen_us >= before_us)
+            memory->warned[kept++] = memory->warned[i];
+    memory->warned_count = kept;
+}
+
+/* The message first: what is remembered has one. */
+static int warn_one(struct memory *memory, const struct warnings *warnings, size_t i, int64_t now_us, bool *ret_new)
+{
+    struct warned *w = warned_find(memory, warnings->names[i]);
+    *ret_new = w == NULL && memory->warned_count < WARNINGS_MAX;
+    if (*ret_new) {
+        int rc = warnings->messages != NULL ? memory_store_one(memory, warnings->box, &warnings->messages[i]) : PR_OK;
+        if (rc < 0)
+            return rc;
+        w = &memory->warned[memory->warned_count++];
+        (void)snprintf(w->name, sizeof(w->name), "%.*s", SLICE_ARGS(warnings->names[i]));
+    }
+    if (w != NULL)
+        w->seen_us = now_us;
+    return PR_OK;
+}
+
+int memory_warn(void *self, const struct warnings *warnings, int64_t calm_us, bool *ret_new, struct pr_error *reterr)
+{
+    struct memory *memory = self;
+    int rc = PR_OK;
+    pthread_mutex_lock(&memory->mutex);
+    int64_t now_us = memory_now(memory);
+    warned_forget(memory, time_sub(now_us, calm_us));
+    for (size_t i = 0; i < warnings->count && rc == PR_OK; i++)
+        rc = warn_one(memory, warnings, i, now_us, &ret_new[i]);
+    pthread_mutex_unlock(&memory->mutex);
+    return rc == PR_OK ? rc : error_set(reterr, rc, "the message about a warning cannot be stored");
+}

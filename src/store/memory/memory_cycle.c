@@ -1,0 +1,364 @@
+/* The cycle: who is it, take all memory, change, read. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/memory/memory_model.h"
+
+struct pause_work {
+    struct endpoint      *endpoint; /* for one that is not known */
+    struct stored_notice *notice;
+    pr_slice              by, why;  /* malloc'ed */
+};
+
+struct tally_work {
+    struct endpoint *endpoint;    /* for one that is not known */
+    pr_slice         code, error; /* malloc'ed */
+};
+
+/* What a cycle will change, with all the memory that it takes. */
+struct work {
+    struct instance *joins;    /* NULL: it is an instance already */
+    struct change   *changes;  /* one per verdict */
+    struct stored  **effects;  /* one per effect */
+    struct receipt  *receipt;
+    struct tally_work *tallies; /* one per tally */
+    struct pause_work *pauses;   /* one per pause */
+    struct stored_breaker **breakers; /* one per change; NULL: it has closed */
+};
+
+static void text_free(pr_slice text)
+{
+    free((char *)(uintptr_t)text.data);
+}
+
+static void work_fini(struct work *work, const struct cycle *cycle)
+{
+    free(work->joins);
+    for (size_t i = 0; work->changes != NULL && i < cycle->verdict_count; i++)
+        change_fini(&work->changes[i]);
+    for (size_t i = 0; work->effects != NULL && i < cycle->effect_count; i++)
+        row_free(work->effects[i]);
+    free(work->receipt);
+    for (size_t i = 0; work->tallies != NULL && i < cycle->tally_count; i++) {
+        free(work->tallies[i].endpoint);
+        text_free(work->tallies[i].code);
+        text_free(work->tallies[i].error);
+    }
+    for (size_t i = 0; work->breakers != NULL && i < cycle->breaker_count; i++)
+        free(work->breakers[i]);
+    for (size_t i = 0; work->pauses != NULL && i < cycle->pause_count; i++) {
+        free(work->pauses[i].endpoint);
+        free(work->pauses[i].notice);
+        text_free(work->pauses[i].by);
+        text_free(work->pauses[i].why);
+    }
+}
+
+static int work_take_effects(struct work *work, struct session *session, const struct cycle *cycle,
+                             int64_t now_us, struct pr_error *reterr)
+{
+    struct memory *memory = session->box->memory;
+    for (size_t i = 0; i < cycle->effect_count; i++) {
+        const struct effect *effect = &cycle->effects[i];
+        struct box *box = box_find(memory, effect->box);
+        if (box == NULL)
+            return error_set(reterr, PR_ENOTFOUND, "there is no box \"%.*s\" for a message of a handler",
+                             SLICE_ARGS(effect->box));
+        struct pr_message m = sender_part(effect->message, now_us);
+        work->effects[i] = row_new(box, &m);
+        if (work->effects[i] == NULL)
+            return PR_ENOMEM;
+    }
+    return PR_OK;
+}
+
+static int work_take_receipt(struct work *work, const struct cycle *cycle)
+{
+    if (cycle->receipt_count == 0)
+        return PR_OK;
+    size_t bytes = cycle->receipt_count * sizeof(cycle->receipt[0]);
+    work->receipt = malloc(sizeof(*work->receipt) + bytes);
+    if (work->receipt == NULL)
+        return PR_ENOMEM;
+    *work->receipt = (struct receipt){ .cycle = cycle->number, .count = cycle->receipt_count };
+    memcpy(work->receipt->entries, cycle->receipt, bytes);
+    return PR_OK;
+}
+
+static int work_take_tallies(struct work *work, const struct memory *memory, const struct cycle *cycle)
+{
+    for (size_t i = 0; i < cycle->tally_count; i++) {
+        const struct tally *tally = &cycle->tallies[i];
+        struct tally_work *t = &work->tallies[i];
+        if (endpoint_find(memory, tally->endpoint) == NULL && (t->endpoint = endpoint_new(tally->endpoint)) == NULL)
+            return PR_ENOMEM;
+        if (!text_dup(tally->code, &t->code) || !text_dup(tally->error, &t->error))
+            return PR_ENOMEM;
+    }
+    return PR_OK;
+}
+
+static int work_take_breakers(struct work *work, const struct cycle *cycle, int64_t now_us)
+{
+    for (size_t i = 0; i < cycle->breaker_count; i++) {
+        if (!cycle->breakers[i].open)
+            continue;
+        work->breakers[i] = breaker_new(&cycle->breakers[i], now_us);
+        if (work->breakers[i] == NULL)
+            return PR_ENOMEM;
+    }
+    return PR_OK;
+}
+
+static int work_take_pauses(struct work *work, const struct cycle *cycle)
+{
+    for (size_t i = 0; i < cycle->pause_count; i++) {
+        const struct pause *pause = &cycle->pauses[i];
+        struct pause_work *p = &work->pauses[i];
+        p->endpoint = endpoint_new(pause->endpoint);
+        p->notice = notice_new(NULL, NOTICE_ENDPOINT, NULL, pause->endpoint);
+        if (p->endpoint == NULL || p->notice == NULL || !text_dup(pause->by, &p->by) || !text_dup(pause->why, &p->why))
+            return PR_ENOMEM;
+    }
+    return PR_OK;
+}
+
+static int work_take(struct work *work, struct session *session, const struct cycle *cycle, int64_t now_us,
+                     struct pr_error *reterr)
+{
+    struct arena *arena = &session->arena;
+    work->changes = arena_alloc_array(arena, cycle->verdict_count, sizeof(work->changes[0]));
+    work->effects = arena_alloc_array(arena, cycle->effect_count, sizeof(work->effects[0]));
+    work->tallies = arena_alloc_array(arena, cycle->tally_count, sizeof(work->tallies[0]));
+    work->breakers = arena_alloc_array(arena, cycle->breaker_count, sizeof(work->breakers[0]));
+    work->pauses = arena_alloc_array(arena, cycle->pause_count, sizeof(work->pauses[0]));
+    size_t destinations = 0;
+    for (size_t i = 0; i < cycle->verdict_count; i++)
+        destinations += cycle->verdicts[i].kind == VERDICT_SPLIT ? cycle->verdicts[i].destination_count : 0;
+    session->reply.answers = arena_alloc_array(arena, cycle->verdict_count, sizeof(int));
+    session->reply.split_rows = arena_alloc_array(arena, destinations, sizeof(uint64_t));
+    if (work->changes == NULL || work->effects == NULL || work->tallies == NULL ||
+        work->breakers == NULL || work->pauses == NULL || session->reply.answers == NULL || session->reply.split_rows == NULL)
+        return PR_ENOMEM;
+
+    int rc = PR_OK;
+    for (size_t i = 0; i < cycle->verdict_count && rc == PR_OK; i++)
+        rc = change_prepare(session->box, &cycle->verdicts[i], cycle->keep_us > 0, arena, &work->changes[i]);
+    if (rc == PR_OK)
+        rc = work_take_effects(work, session, cycle, now_us, reterr);
+    if (rc == PR_OK)
+        rc = work_take_receipt(work, cycle);
+    if (rc == PR_OK)
+        rc = work_take_tallies(work, session->box->memory, cycle);
+    if (rc == PR_OK)
+        rc = work_take_breakers(work, cycle, now_us);
+    if (rc == PR_OK)
+        rc = work_take_pauses(work, cycle);
+    return rc;
+}
+
+/* ---- From here on nothing can fail ---------------------------------------------------------- */
+
+static void work_effects(struct work *work, struct session *session, const struct cycle *cycle)
+{
+    struct memory *memory = session->box->memory;
+    for (size_t i = 0; i < cycle->effect_count; i++) {
+        size_t verdict = cycle->effects[i].verdict;
+        struct stored *row = work->effects[i];
+        if (verdict != EFFECT_ALWAYS && session->reply.answers[verdict] != PR_OK)
+            continue;
+        if (row_find_id(row->box, row->m.id, row->m.destination) != NULL ||
+            dead_find_id(row->box, row->m.id, row->m.destination) != NULL)
+            continue;
+        work->effects[i] = NULL;
+        row->xid = memory->next_xid++;
+        row->m.seq = ++row->box->last_seq;
+        row_link(row);
+        box_touch(row->box);
+    }
+}
+
+static void work_receipts(struct work *work, struct instance *instance, const struct cycle *cycle)
+{
+    for (size_t i = 0; i < cycle->closed_count; i++) {
+        list_foreach(node, &instance->receipts) {
+            struct receipt *receipt = LIST_ENTRY(node, struct receipt, node);
+            if (receipt->cycle != cycle->closed[i])
+                continue;
+            list_remove(node);
+            free(receipt);
+            break;
+        }
+    }
+    if (work->receipt != NULL)
+        list_push_back(&instance->receipts, &work->receipt->node);
+    work->receipt = NULL;
+}
+
+static void work_tallies(struct work *work, struct memory *memory, const struct cycle *cycle, int64_t now_us)
+{
+    for (size_t i = 0; i < cycle->tally_count; i++) {
+        const struct tally *tally = &cycle->tallies[i];
+        struct endpoint *endpoint = endpoint_find(memory, tally->endpoint);
+        if (endpoint == NULL) {
+            endpoint = work->tallies[i].endpoint;
+            work->tallies[i].endpoint = NULL;
+            list_push_back(&memory->endpoints, &endpoint->node);
+        }
+        endpoint->sent += tally->sent;
+        endpoint->failed += tally->failed;
+        endpoint->dead += tally->dead;
+        endpoint->discarded += tally->discarded;
+        endpoint->expired += tally->expired;
+        if (tally->reason != 0)
+            endpoint_set_failure(endpoint, tally, &work->tallies[i].code, &work->tallies[i].error, now_us);
+    }
+}
+
+static void work_pauses(struct work *work, struct memory *memory, const struct cycle *cycle, int64_t now_us)
+{
+    for (size_t i = 0; i < cycle->pause_count; i++) {
+        const struct pause *pause = &cycle->pauses[i];
+        struct pause_work *p = &work->pauses[i];
+        struct endpoint *endpoint = endpoint_find(memory, pause->endpoint);
+        int64_t until_us = pause->for_us == PR_NEVER ? PR_NEVER : time_add(now_us, pause->for_us);
+        if (until_us <= now_us || (endpoint != NULL && until_us <= endpoint->paused_until_us))
+            continue;
+        if (endpoint == NULL) {
+            endpoint = p->endpoint;
+            p->endpoint = NULL;
+            list_push_back(&memory->endpoints, &endpoint->node);
+        }
+        endpoint_set_pause(endpoint, until_us, &p->by, &p->why);
+        notice_add(memory, p->notice);
+        p->notice = NULL;
+        list_foreach(node, &memory->boxes)
+            box_touch(LIST_ENTRY(node, struct box, node));
+    }
+}
+
+static void work_apply(struct work *work, struct session *session, struct instance *instance,
+                       const struct cycle *cycle, int64_t now_us)
+{
+    uint64_t *split_rows = session->reply.split_rows;
+    for (size_t i = 0; i < cycle->verdict_count; i++) {
+        const struct verdict *v = &cycle->verdicts[i];
+        session->reply.answers[i] = change_apply(session->box, instance, v, &work->changes[i], now_us,
+                                                 cycle->keep_us, split_rows);
+        split_rows += v->kind == VERDICT_SPLIT ? v->destination_count : 0;
+    }
+    work_effects(work, session, cycle);
+    work_receipts(work, instance, cycle);
+    work_tallies(work, session->box->memory, cycle, now_us);
+    for (size_t i = 0; i < cycle->breaker_count; i++)
+        breaker_apply(instance, &cycle->breakers[i], &work->breakers[i]);
+    work_pauses(work, session->box->memory, cycle, now_us);
+    done_purge(session->box, now_us, DONE_PURGE_MAX);
+    instance->last = cycle->number;
+}
+
+/* ---- The whole of it -------------------------------------------------------------------------- */
+
+/* The instance that speaks; NULL with PR_OK: it joins. */
+static int cycle_who(struct box *box, const struct cycle *cycle, struct instance **ret, struct pr_error *reterr)
+{
+    struct instance *instance = instance_find(box, cycle->instance);
+    if (cycle->epoch == 0) {
+        bool was_this_cycle = instance != NULL && instance->last == cycle->number;
+        *ret = was_this_cycle ? instance : NULL;
+        return PR_OK;
+    }
+    if (instance == NULL || instance->epoch != cycle->epoch)
+        return error_set(reterr, PR_ELEASE, "the lease of this instance is over and its lanes were taken: join again");
+    *ret = instance;
+    return PR_OK;
+}
+
+/* Lanes, lease, and what to tell about them.  NULL: it has left. */
+static struct instance *cycle_lanes(struct box *box, struct instance *instance, const struct cycle *cycle,
+                                    bool joined, struct cycle_reply *reply)
+{
+    ASSERT(instance != NULL);
+    instance_bury_expired(box, instance);
+    instance_renew(box, instance, cycle, joined);
+    reply->epoch = instance->epoch;
+    reply->lease_left_us = instance->lease_end - clock_mono_us(box->memory->clock);
+    if (cycle->leave) {
+        instance_bury(box, instance);
+        return NULL;
+    }
+    lanes_give(box, instance, reply->replayed ? 0 : cycle->lanes_give);
+    lanes_take(box, instance, cycle->lanes_give);
+    reply->lanes_owned = instance->lanes;
+    reply->lanes_asked = lanes_asked(box, instance);
+    return instance;
+}
+
+static int cycle_run(struct session *session, const struct cycle *cycle, struct pr_error *reterr)
+{
+    struct box *box = session->box;
+    struct cycle_reply *reply = &session->reply;
+    struct work work = { 0 };
+    struct instance *instance = NULL;
+    int64_t now_us = memory_now(box->memory);
+
+    int rc = cycle_who(box, cycle, &instance, reterr);
+    if (rc < 0)
+        return rc;
+    reply->now_us = now_us;
+    reply->replayed = instance != NULL && cycle->number <= instance->last;
+    if (instance == NULL) {
+        work.joins = instance_new(cycle, now_us);
+        rc = work.joins != NULL ? PR_OK : PR_ENOMEM;
+    }
+    if (rc == PR_OK && !reply->replayed)
+        rc = work_take(&work, session, cycle, now_us, reterr);
+    if (rc < 0) {
+        work_fini(&work, cycle);
+        return rc;
+    }
+
+    bool joins = work.joins != NULL;
+    if (joins) {
+        struct instance *former = instance_find(box, cycle->instance);
+        if (former != NULL)
+            instance_bury(box, former);
+        instance = work.joins;
+        work.joins = NULL;
+        instance_join(box, instance);
+    }
+    if (!reply->replayed)
+        work_apply(&work, session, instance, cycle, now_us);
+    work_fini(&work, cycle);
+    instance = cycle_lanes(box, instance, cycle, joins, reply);
+
+    rc = reply_read(session, cycle, instance != NULL ? instance->lanes : 0, now_us);
+    if (rc == PR_OK)
+        rc = reply_notices(session, cycle);
+    return rc < 0 ? PR_EUNCERTAIN : PR_OK; /* the changes are made; asked again, it only reads */
+}
+
+int memory_cycle(void *self, const struct cycle *cycle, const struct cycle_reply **ret_reply,
+                 struct pr_error *reterr)
+{
+    struct session *session = self;
+    struct memory *memory = session->box->memory;
+
+    pthread_mutex_lock(&memory->mutex);
+    uint64_t generation = session->box->generation;
+    arena_reset(&session->arena);
+    session->reply = (struct cycle_reply){ .next_due_us = PR_NEVER };
+    session->row_capacity = 0;
+    scan_settle(session, cycle);
+    int rc = cycle_run(session, cycle, reterr);
+    session->generation = generation;
+    pthread_mutex_unlock(&memory->mutex);
+
+    if (rc == PR_ENOMEM)
+        return error_set(reterr, rc, "there is no memory left for the cycle");
+    if (rc == PR_EUNCERTAIN)
+        return error_set(reterr, rc, "the cycle landed, but there is no memory left for its answer");
+    if (rc == PR_OK)
+        *ret_reply = &session->reply;
+    return rc;
+}

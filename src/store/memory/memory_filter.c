@@ -1,0 +1,96 @@
+/* Which rows people mean, and the state in which they see them. */
+#include "core/fingerprint.h"
+#include "store/memory/memory_model.h"
+
+/* Who is out right now: on an open receipt, and without a verdict since. */
+static void flights_mark_receipt(struct box *box, const struct instance *instance, const struct receipt *receipt)
+{
+    for (size_t i = 0; i < receipt->count; i++) {
+        struct stored *row = row_find(box, receipt->entries[i].row);
+        if (row == NULL || row->m.attempts >= receipt->entries[i].number)
+            continue;
+        row->in_flight = instance;
+        row->flight_stamp = box->memory->flight_stamp;
+    }
+}
+
+void flights_mark(struct memory *memory)
+{
+    memory->flight_stamp++;
+    list_foreach(box_node, &memory->boxes) {
+        struct box *box = LIST_ENTRY(box_node, struct box, node);
+        list_foreach(instance_node, &box->instances) {
+            struct instance *instance = LIST_ENTRY(instance_node, struct instance, node);
+            list_foreach(node, &instance->receipts)
+                flights_mark_receipt(box, instance, LIST_ENTRY(node, struct receipt, node));
+        }
+    }
+}
+
+pr_slice row_endpoint(const struct stored *row)
+{
+    return row->after != NULL && row->after->endpoint.size > 0 ? row->after->endpoint : row->m.destination;
+}
+
+enum state row_state(const struct memory *memory, const struct stored *row, const struct filter *filter,
+                     int64_t now_us)
+{
+    if (row->after != NULL)
+        return row->after->forget_us != 0 ? STATE_DONE : STATE_DEAD;
+    if (row->flight_stamp == memory->flight_stamp)
+        return STATE_IN_FLIGHT;
+    enum state state = state_of_row(&row->m, now_us);
+    bool may_wait = state == STATE_READY || state == STATE_RETRYING;
+    return may_wait && endpoint_is_paused(memory, filter_endpoint_of(filter, &row->m), now_us) ? STATE_PAUSED
+                                                                                               : state;
+}
+
+static bool filter_has_id(const struct filter *filter, pr_id id)
+{
+    for (size_t i = 0; i < filter->id_count; i++)
+        if (pr_id_equal(filter->ids[i], id))
+            return true;
+    return filter->id_count == 0;
+}
+
+static bool filter_fits_fingerprint(const struct filter *filter, const struct stored *row)
+{
+    if (filter->fingerprint.size == 0)
+        return true;
+    if (row->after != NULL)
+        return slice_eq_cstr(filter->fingerprint, row->after->fingerprint);
+    if (row->m.reason == 0)
+        return false;
+    char text[FINGERPRINT_SIZE];
+    fingerprint(filter_endpoint_of(filter, &row->m), row->m.type, row->m.reason, row->m.error, text);
+    return slice_eq_cstr(filter->fingerprint, text);
+}
+
+/* A dead letter answers to why it is dead, and to what happened last (D6). */
+static bool filter_fits_reason(const struct filter *filter, const struct stored *row)
+{
+    return filter->reason == 0 || filter->reason == row->m.reason ||
+           (row->after != NULL && filter->reason == row->after->cause);
+}
+
+static bool filter_fits_way(const struct filter *filter, const struct stored *row)
+{
+    return row->after == NULL ? filter_fits_endpoint(filter, &row->m)
+                              : filter->endpoint.size == 0 || slice_eq(filter->endpoint, row_endpoint(row));
+}
+
+bool filter_matches(const struct filter *filter, const struct stored *row, enum state state)
+{
+    const struct pr_message *m = &row->m;
+    int64_t at_us = row->after != NULL ? row->after->at_us : m->created_us;
+
+    return (filter->row == 0 || filter->row == row->row) &&
+           (filter->newest_row == 0 || row->row <= filter->newest_row) && (filter->state < 0 || filter->state == (int)state) && filter_fits_reason(filter, row) &&
+           (filter->since_us == 0 || at_us >= filter->since_us) &&
+           (filter->until_us == 0 || at_us < filter->until_us) &&
+           (filter->box.size == 0 || slice_eq(filter->box, box_name(row->box))) &&
+           filter_fits_way(filter, row) && (filter->stream.size == 0 || slice_eq(filter->stream, m->stream)) &&
+           (filter->type.size == 0 || slice_glob(filter->type, m->type)) &&
+           (filter->error.size == 0 || slice_contains(m->error, filter->error)) &&
+           filter_fits_fingerprint(filter, row) && filter_has_id(filter, m->id);
+}

@@ -1,0 +1,217 @@
+/* Senders: enqueue, and transactions of tests that commit in any order. */
+#include <stdlib.h>
+
+#include "store/memory/memory_model.h"
+
+struct memory_tx *memory_tx_begin(struct store *store)
+{
+    struct memory_tx *tx = calloc(1, sizeof(*tx));
+    if (tx == NULL)
+        return NULL;
+    tx->memory = store->self;
+    list_init(&tx->rows);
+    pthread_mutex_lock(&tx->memory->mutex);
+    list_push_back(&tx->memory->open, &tx->node);
+    pthread_mutex_unlock(&tx->memory->mutex);
+    return tx;
+}
+
+/* Open transactions are listed in the order of their xids. */
+static void tx_draw_xid(struct memory_tx *tx)
+{
+    if (tx->xid != 0)
+        return;
+    tx->xid = tx->memory->next_xid++;
+    list_remove(&tx->node);
+    list_push_back(&tx->memory->open, &tx->node);
+}
+
+static bool tx_has(const struct memory_tx *tx, const struct box *box, pr_id id, pr_slice destination)
+{
+    list_foreach(node, &tx->rows) {
+        const struct stored *row = LIST_ENTRY(node, struct stored, order);
+        if (row->box == box && pr_id_equal(row->m.id, id) && slice_eq(row->m.destination, destination))
+            return true;
+    }
+    return false;
+}
+
+static int tx_insert(struct memory_tx *tx, pr_slice box_name, const struct pr_message *message, const char *bad)
+{
+    struct memory *memory = tx->memory;
+    struct box *box = box_find(memory, box_name);
+    if (box == NULL)
+        return PR_ENOTFOUND;
+    if (row_find_id(box, message->id, message->destination) != NULL ||
+        tx_has(tx, box, message->id, message->destination))
+        return PR_DUPLICATE;
+    struct pr_message m = sender_part(message, memory_now(memory));
+    struct stored *row = row_new(box, &m);
+    if (row == NULL)
+        return PR_ENOMEM;
+    tx_draw_xid(tx); /* S1: before the seq */
+    row->xid = tx->xid;
+    row->m.seq = ++box->last_seq;
+    row->bad = bad != NULL ? bad : row->bad;
+    list_push_back(&tx->rows, &row->order);
+    return PR_OK;
+}
+
+int memory_tx_insert(struct memory_tx *tx, pr_slice box, const struct pr_message *message)
+{
+    pthread_mutex_lock(&tx->memory->mutex);
+    int rc = tx_insert(tx, box, message, NULL);
+    pthread_mutex_unlock(&tx->memory->mutex);
+    return rc;
+}
+
+static void tx_end(struct memory_tx *tx, bool commit)
+{
+    list_foreach(node, &tx->rows) {
+        struct stored *row = LIST_ENTRY(node, struct stored, order);
+        list_remove(node);
+        if (!commit || row_find_id(row->box, row->m.id, row->m.destination) != NULL) {
+            row_free(row);
+            continue;
+        }
+        row_link(row);
+        box_touch(row->box);
+    }
+    list_remove(&tx->node);
+}
+
+static void tx_end_locked(struct memory_tx *tx, bool commit)
+{
+    struct memory *memory = tx->memory;
+    pthread_mutex_lock(&memory->mutex);
+    tx_end(tx, commit);
+    pthread_mutex_unlock(&memory->mutex);
+    free(tx);
+}
+
+void memory_tx_commit(struct memory_tx *tx)
+{
+    tx_end_locked(tx, true);
+}
+
+void memory_tx_rollback(struct memory_tx *tx)
+{
+    tx_end_locked(tx, false);
+}
+
+int memory_plant(struct store *store, pr_slice box, const struct pr_message *message, const char *bad)
+{
+    struct memory_tx *tx = memory_tx_begin(store);
+    if (tx == NULL)
+        return PR_ENOMEM;
+    pthread_mutex_lock(&tx->memory->mutex);
+    int rc = tx_insert(tx, box, message, bad);
+    pthread_mutex_unlock(&tx->memory->mutex);
+    tx_end_locked(tx, true);
+    return rc;
+}
+
+/* ---- The contract --------------------------------------------------------------------------- */
+
+static bool is_duplicate(const struct box *box, const struct pr_message *m)
+{
+    return row_find_id(box, m->id, m->destination) != NULL || dead_find_id(box, m->id, m->destination) != NULL;
+}
+
+static void take_failure(struct pr_message *m, const struct pr_message *failed)
+{
+    m->status |= failed->status;
+    m->attempts = failed->attempts;
+    m->failures = failed->failures;
+    m->reason = failed->reason;
+    m->code = failed->code;
+    m->error = failed->error;
+    m->failed_us = failed->failed_us;
+    m->story = failed->story;
+}
+
+/* The rows are made first, and linked when there is memory for all of them. */
+static int enqueue_take(struct box *box, const struct pr_message *messages, size_t count, struct stored **rows,
+                        int64_t now_us)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (is_duplicate(box, &messages[i]))
+            continue;
+        struct pr_message m = sender_part(&messages[i], now_us);
+        if (messages[i].failures > 0)
+            take_failure(&m, &messages[i]);
+        rows[i] = row_new(box, &m);
+        if (rows[i] == NULL)
+            return PR_ENOMEM;
+    }
+    return PR_OK;
+}
+
+/* Others of its stream wait behind it, or (strict) behind a parked one.  Without memory they hear of it when they
+ * read the lane anew. */
+static void tell_failure(const struct stored *row)
+{
+    struct stored_notice *notice = NULL;
+    if (row->m.failures > 0 && row->m.stream.size > 0 && row->m.due_us != 0)
+        notice = notice_new(row->box, row->m.due_us == PR_NEVER ? NOTICE_PARKED : NOTICE_FAILED, row, row->m.destination);
+    if (notice != NULL)
+        notice_add(row->box->memory, notice);
+}
+
+static void enqueue_link(struct box *box, size_t count, struct stored **rows, int *answers)
+{
+    uint64_t xid = box->memory->next_xid++;
+    for (size_t i = 0; i < count; i++) {
+        struct stored *row = rows[i];
+        bool stored = row != NULL && !is_duplicate(box, &row->m); /* twice in one call */
+        if (answers != NULL)
+            answers[i] = stored ? PR_OK : PR_DUPLICATE;
+        if (!stored)
+            continue;
+        rows[i] = NULL;
+        row->xid = xid;
+        row->m.seq = ++box->last_seq;
+        row_link(row);
+        tell_failure(row);
+    }
+    box_touch(box);
+}
+
+int memory_enqueue(void *self, pr_slice box_name, const struct pr_message *messages, size_t count,
+                   int *answers, struct pr_error *reterr)
+{
+    struct memory *memory = self;
+    if (count == 0)
+        return PR_OK;
+    struct stored **rows = calloc(count, sizeof(rows[0]));
+    if (rows == NULL)
+        return error_set(reterr, PR_ENOMEM, "there is no memory left for %zu messages", count);
+
+    pthread_mutex_lock(&memory->mutex);
+    struct box *box = box_find(memory, box_name);
+    int rc = box == NULL ? PR_ENOTFOUND : enqueue_take(box, messages, count, rows, memory_now(memory));
+    if (rc == PR_OK)
+        enqueue_link(box, count, rows, answers);
+    pthread_mutex_unlock(&memory->mutex);
+
+    for (size_t i = 0; i < count; i++)
+        row_free(rows[i]);
+    free(rows);
+    if (rc == PR_ENOTFOUND)
+        return error_set(reterr, rc, "there is no box \"%.*s\"", SLICE_ARGS(box_name));
+    if (rc < 0)
+        return error_set(reterr, rc, "there is no memory left for %zu messages", count);
+    return PR_OK;
+}
+
+int memory_store_one(struct memory *memory, pr_slice box_name, const struct pr_message *message)
+{
+    struct stored *row = NULL;
+    struct box *box = box_find(memory, box_name);
+    int answer = PR_OK;
+    int rc = box == NULL ? PR_ENOTFOUND : enqueue_take(box, message, 1, &row, memory_now(memory));
+    if (rc == PR_OK)
+        enqueue_link(box, 1, &row, &answer);
+    row_free(row);
+    return rc == PR_OK ? answer : rc;
+}

@@ -1,0 +1,373 @@
+/* The transaction that moves rows; see adopt.h. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/failpoint.h"
+#include "base/slice.h"
+#include "base/util.h"
+#include "core/fingerprint.h"
+#include "core/story.h"
+#include "store/postgres/adopt/adopt.h"
+
+#define ARENA_BLOCK 65536
+#define STORY_MAX 8192
+#define LEFT_MAX                                                                                               \
+    100 /* rows that are left alone at a time: when there are more, the table is in trouble and not they */
+
+enum {
+    ARRAY_CREATED,
+    ARRAY_TABLES,
+    ARRAY_PLACES,
+    ARRAY_LEFT,
+    ARRAY_IDS,
+    ARRAY_TO,
+    ARRAY_ERRORS,
+    ARRAY_NOTES,
+    ARRAY_STORIES,
+    ARRAY_PRINTS,
+    ARRAY_COUNT
+};
+
+struct pg_adopter {
+    struct postgres_store *store;
+    const struct adoption *adoption;
+    struct link *link;
+    struct arena arena;   /* of one move */
+    struct adopt_sql sql; /* select NULL: the table is to be looked at first */
+    struct adopt_mapping mapping;
+    struct batch batch;
+    struct array arrays[ARRAY_COUNT];
+    bool kept;    /* the latest rows could not be marked: the database refuses them */
+    size_t limit; /* rows in the next transaction: fewer after the database refused one of them */
+
+    char (*left)[24]; /* places of rows that are left alone */
+    size_t left_count;
+    int64_t left_until_us;
+};
+
+/* ---- Open and close --------------------------------------------------------------------------- */
+
+void pg_adopt_close(void *adopter)
+{
+    struct pg_adopter *a = adopter;
+    link_free(a->link);
+    arena_fini(&a->arena);
+    adopt_sql_fini(&a->sql);
+    batch_fini(&a->batch);
+    for (size_t i = 0; i < ARRAY_COUNT; i++)
+        array_fini(&a->arrays[i]);
+    free(a->left);
+    free(a);
+}
+
+int pg_adopt_open(void *self, const struct adoption *adoption, void **ret_adopter, struct pr_error *reterr)
+{
+    struct postgres_store *store = self;
+    struct pg_adopter *a = calloc(1, sizeof(*a));
+    if (a == NULL)
+        return error_set(reterr, PR_ENOMEM, "no memory for %s", adoption->table);
+    a->store = store;
+    a->adoption = adoption;
+    a->limit = max_size(adoption->batch, 1);
+    arena_init(&a->arena, ARENA_BLOCK);
+    batch_init(&a->batch);
+    for (size_t i = 0; i < ARRAY_COUNT; i++)
+        array_init(&a->arrays[i]);
+    a->link = link_new(&store->conninfo, LINK_PEOPLE, store->log);
+    a->left = calloc(LEFT_MAX, sizeof(a->left[0]));
+    if (a->link == NULL || a->left == NULL) {
+        pg_adopt_close(a);
+        return error_set(reterr, PR_ENOMEM, "no memory for %s", adoption->table);
+    }
+    *ret_adopter = a;
+    return PR_OK;
+}
+
+/* ---- Looking at the table --------------------------------------------------------------------- */
+
+/* Is everything there that the statements need?  Fault PR_ECONFIG with what is not. */
+static int look(struct pg_adopter *a, struct pr_error *reterr)
+{
+    struct foreign_table table;
+    struct adopt_report report = { .backlog = -1 };
+    int rc = foreign_load(a->link, a->adoption, &a->arena, &table, reterr);
+    if (rc != PR_OK)
+        return rc;
+    foreign_judge(a->adoption, &table, a->store->conninfo.schema, &a->arena, &report);
+    const struct adopt_finding *error = adopt_report_error(&report);
+    if (error != NULL)
+        return error_set(reterr, PR_ECONFIG, "%s", error->text);
+    rc = adopt_sql_make(a->adoption, &table, a->store->conninfo.schema, &a->sql, reterr);
+    if (rc == PR_OK)
+        adopt_mapping_init(&a->mapping, a->adoption);
+    return rc;
+}
+
+/* ---- Rows that are left alone ------------------------------------------------------------------- */
+
+static void left_forget_old(struct pg_adopter *a)
+{
+    if (clock_mono_us(clock_system()) >= a->left_until_us)
+        a->left_count = 0;
+}
+
+static bool left_add(struct pg_adopter *a, pr_slice place)
+{
+    if (a->left_count == LEFT_MAX)
+        return false;
+    if (a->left_count == 0)
+        a->left_until_us = time_add(clock_mono_us(clock_system()), ADOPT_LEFT_US);
+    snprintf(a->left[a->left_count++], sizeof(a->left[0]), "%.*s", SLICE_ARGS(place));
+    return true;
+}
+
+/* ---- Taking ------------------------------------------------------------------------------------ */
+
+/* The first rows in their order are wanted.  A planner without good statistics would fetch all that
+ * wait, and sort them. */
+static const char IN_ORDER[] = "SELECT set_config('enable_bitmapscan', 'off', true)";
+
+static int take(struct pg_adopter *a, PGresult **ret, struct pr_error *reterr)
+{
+    struct array *left = &a->arrays[ARRAY_LEFT];
+    struct args args;
+    array_begin(left, OID_TEXT);
+    for (size_t i = 0; i < a->left_count; i++)
+        array_text(left, slice_from(a->left[i]));
+    adopt_select_args(a->adoption, left, (int64_t)a->limit, &args);
+    link_add_begin(a->link);
+    link_add(a->link, IN_ORDER, NO_BOX, NULL, NULL);
+    link_add_text(a->link, a->sql.select, &args, ret);
+    return link_run(a->link, reterr);
+}
+
+static int read_rows(struct pg_adopter *a, const PGresult *result, struct adopt_row *rows,
+                     struct pr_error *reterr)
+{
+    int rc = PR_OK;
+    for (int i = 0; i < PQntuples(result) && rc == PR_OK; i++)
+        rc = adopt_row_read(&a->mapping, &a->sql, result, i, &a->arena, &rows[i], reterr);
+    return rc;
+}
+
+/* ---- Storing ----------------------------------------------------------------------------------- */
+
+/* From here on rows are reached by their places only, whatever the planner believes about the table. */
+static const char PLACES_ONLY[] = "SELECT set_config('enable_seqscan', 'off', true)";
+
+static void add_insert(struct pg_adopter *a, const struct adopt_row *rows, size_t count, PGresult **ret)
+{
+    struct array *created = &a->arrays[ARRAY_CREATED], *tables = &a->arrays[ARRAY_TABLES],
+                 *places = &a->arrays[ARRAY_PLACES];
+    struct args args;
+    batch_begin(&a->batch);
+    array_begin(created, OID_TIME);
+    array_begin(tables, OID_INT8);
+    array_begin(places, OID_TEXT);
+    for (size_t i = 0; i < count; i++) {
+        batch_add(&a->batch, &rows[i].m);
+        array_time(created, rows[i].m.created_us);
+        array_i64(tables, rows[i].table);
+        array_text(places, rows[i].place);
+    }
+    batch_args(&a->batch, 0, &args);
+    arg_array(&args, created);
+    arg_array(&args, tables);
+    arg_array(&args, places);
+    link_add_text(a->link, a->sql.insert, &args, ret);
+}
+
+/* What was just stored and is no message becomes a dead letter, as if the engine had met it (B9). */
+/* clang-format off */
+static const char BURY[] =
+    "WITH v AS (SELECT * FROM unnest($1, $2, $3, $4, $5, $6) AS v(id, destination, error, note, story, fingerprint)),"
+    " gone AS (DELETE FROM {box} b USING v WHERE b.id = v.id AND b.destination = v.destination"
+    " AND b.xmin = pg_current_xact_id()::xid RETURNING b.*, v.error AS why, v.note, v.story AS told, v.fingerprint),"
+    " dead AS (INSERT INTO {schema}.dead_letter (box, xid, " MESSAGE_MOVED("") ", status, attempts, failures,"
+    " failure_reason, error, failed_at, story, endpoint, cause, limit_reached, rule, fingerprint, note, died_at)"
+    " SELECT {box_name}, g.xid, " MESSAGE_MOVED("g.") ", g.status | 32768, 1, 1, $7, g.why, now(), g.told,"
+    " g.destination, $7, 0, 'undecodable', g.fingerprint, g.note, now() FROM gone g RETURNING id),"
+    " told AS (INSERT INTO {schema}.tally (endpoint, sent, failed, dead, discarded, expired)"
+    " SELECT '', 0, count(*), count(*), 0, 0 FROM dead HAVING count(*) > 0)"
+    " SELECT count(*) FROM dead";
+/* clang-format on */
+
+static int add_dead_row(struct pg_adopter *a, const struct adopt_row *row, int64_t now_us)
+{
+    char print[FINGERPRINT_SIZE];
+    struct buf story;
+    pr_slice error =
+        arena_printf(&a->arena, "%s, id %.*s: %s", a->adoption->table, (int)min_size(row->foreign_id.size, 200),
+                     row->foreign_id.size > 0 ? row->foreign_id.data : "", row->bad);
+    struct story_line line = { .at_us = now_us,
+                               .attempt = 1,
+                               .reason = PR_REASON_SERIALIZATION_ERROR,
+                               .error = error,
+                               .rule = PR_STR("undecodable"),
+                               .step = "dead_letter" };
+    buf_init(&story, STORY_MAX);
+    story_append((pr_slice){ NULL, 0 }, &line, &story);
+    fingerprint(row->m.destination, row->m.type, PR_REASON_SERIALIZATION_ERROR, slice_from(row->bad), print);
+    array_id(&a->arrays[ARRAY_IDS], row->m.id);
+    array_text(&a->arrays[ARRAY_TO], row->m.destination);
+    array_text(&a->arrays[ARRAY_ERRORS], error);
+    array_text_or_null(&a->arrays[ARRAY_NOTES], row->note);
+    array_text_or_null(&a->arrays[ARRAY_STORIES], buf_slice(&story));
+    array_text(&a->arrays[ARRAY_PRINTS], slice_from(print));
+    int rc = error.data != NULL ? buf_failed(&story) : PR_ENOMEM;
+    buf_fini(&story);
+    return rc;
+}
+
+static int add_dead(struct pg_adopter *a, const struct adopt_row *rows, size_t count, PGresult **ret)
+{
+    static const enum oid types[] = { OID_UUID, OID_TEXT, OID_TEXT, OID_TEXT, OID_JSON, OID_TEXT };
+    struct args args = { .count = 0 };
+    int rc = PR_OK;
+    for (size_t i = 0; i < ARRAY_LENGTH(types); i++)
+        array_begin(&a->arrays[ARRAY_IDS + i], types[i]);
+    for (size_t i = 0; i < count && rc == PR_OK; i++)
+        if (rows[i].bad != NULL)
+            rc = add_dead_row(a, &rows[i], clock_wall_us(clock_system()));
+    if (rc != PR_OK || a->arrays[ARRAY_IDS].count == 0)
+        return rc;
+    for (size_t i = 0; i < ARRAY_LENGTH(types); i++)
+        arg_array(&args, &a->arrays[ARRAY_IDS + i]);
+    arg_i32(&args, PR_REASON_SERIALIZATION_ERROR);
+    link_add(a->link, BURY, slice_from(a->adoption->box), &args, ret);
+    return PR_OK;
+}
+
+static void add_done(struct pg_adopter *a, PGresult **ret)
+{
+    struct args args;
+    adopt_done_args(a->adoption, &a->arrays[ARRAY_TABLES], &a->arrays[ARRAY_PLACES], &args);
+    link_add_text(a->link, a->sql.done, &args, ret);
+}
+
+/* Messages, dead letters and marks; not yet committed. */
+static int store(struct pg_adopter *a, const struct adopt_row *rows, size_t count, struct adopt_moved *moved,
+                 struct pr_error *reterr)
+{
+    PGresult *stored = NULL, *dead = NULL, *done = NULL;
+    a->kept = false;
+    link_add(a->link, PLACES_ONLY, NO_BOX, NULL, NULL);
+    add_insert(a, rows, count, &stored);
+    int rc = add_dead(a, rows, count, &dead);
+    if (rc != PR_OK)
+        return error_set(reterr, rc, "no memory for rows of %s", a->adoption->table);
+    add_done(a, &done);
+    rc = link_run(a->link, reterr);
+    if (rc != PR_OK)
+        return rc;
+    /* A trigger or a policy may keep rows as they are; they would be moved again and again. */
+    a->kept = strtoull(PQcmdTuples(done), NULL, 10) != count;
+    if (a->kept)
+        return error_set(
+            reterr, PR_ESTORE,
+            "of %zu rows of %s only %s could be marked as done: does a trigger or a policy keep them?", count,
+            a->adoption->table, PQcmdTuples(done));
+    moved->dead = dead != NULL ? (size_t)field_i64(dead, 0, 0) : 0;
+    moved->stored = (size_t)PQntuples(stored) - moved->dead;
+    moved->duplicates = count - (size_t)PQntuples(stored);
+    return PR_OK;
+}
+
+/* ---- The move ---------------------------------------------------------------------------------- */
+
+static bool state_begins(const struct link *link, const char *with)
+{
+    return strncmp(link->state, with, strlen(with)) == 0;
+}
+
+/* Does the database say no to what is in the rows?  (Data, constraints, triggers' own words, limits.) */
+static bool is_refusal(const struct pg_adopter *a)
+{
+    const struct link *link = a->link;
+    return a->kept || state_begins(link, "22") || state_begins(link, "23") || state_begins(link, "P0") ||
+           state_begins(link, "54");
+}
+
+/* Some row is refused: fewer at a time, until it stands alone; then it is left. */
+static int refused(struct pg_adopter *a, const struct adopt_row *rows, size_t count, struct adopt_moved *moved,
+                   const struct pr_error *why, struct pr_error *reterr)
+{
+    moved->more = true;
+    if (count > 1) {
+        a->limit = count / 2;
+        return PR_OK;
+    }
+    if (!left_add(a, rows[0].place))
+        return error_set(reterr, why->code, "more than %d rows are refused: %s", LEFT_MAX, why->text);
+    moved->left = 1;
+    error_set(&moved->left_why, why->code, "the row with id %.*s is left alone: %s",
+              (int)min_size(rows[0].foreign_id.size, 64),
+              rows[0].foreign_id.size > 0 ? rows[0].foreign_id.data : "", why->text);
+    return PR_OK;
+}
+
+static int move_rows(struct pg_adopter *a, const PGresult *taken, struct adopt_moved *moved,
+                     struct pr_error *reterr)
+{
+    size_t count = (size_t)PQntuples(taken);
+    struct adopt_row *rows = arena_alloc_array(&a->arena, count, sizeof(*rows));
+    struct pr_error why;
+    if (rows == NULL)
+        return error_set(reterr, PR_ENOMEM, "no memory for rows of %s", a->adoption->table);
+    int rc = read_rows(a, taken, rows, reterr);
+    if (rc != PR_OK)
+        return rc;
+    rc = store(a, rows, count, moved, &why);
+    FAILPOINT("adopt.before_commit");
+    if (rc == PR_OK) {
+        link_add_commit(a->link);
+        rc = link_run(a->link, &why);
+    }
+    FAILPOINT("adopt.after_commit");
+    if (rc != PR_OK) {
+        *moved = (struct adopt_moved){ .stored = 0 };
+        return is_refusal(a) ? refused(a, rows, count, moved, &why, reterr)
+                             : error_set(reterr, rc, "%s", why.text);
+    }
+    moved->more = count >= a->limit;
+    a->limit = min_size(2 * a->limit, max_size(a->adoption->batch, 1));
+    return PR_OK;
+}
+
+static int move(struct pg_adopter *a, struct adopt_moved *moved, struct pr_error *reterr)
+{
+    PGresult *taken = NULL;
+    int rc = link_ensure(a->link, reterr);
+    if (rc == PR_OK && a->sql.select == NULL)
+        rc = look(a, reterr);
+    if (rc == PR_OK)
+        rc = take(a, &taken, reterr);
+    if (rc == PR_OK && PQntuples(taken) > 0)
+        rc = move_rows(a, taken, moved, reterr);
+    link_rollback(a->link);
+    return rc;
+}
+
+int pg_adopt_move(void *adopter, struct adopt_moved *ret, struct pr_error *reterr)
+{
+    struct pg_adopter *a = adopter;
+    left_forget_old(a);
+    arena_reset(&a->arena);
+    int rc = move(a, ret, reterr);
+    /* The table is not as it was: say what is missing in our words, and look again the next time. */
+    if (rc != PR_OK && state_begins(a->link, "42")) {
+        adopt_sql_fini(&a->sql);
+        if (link_ensure(a->link, NULL) == PR_OK) {
+            struct pr_error better;
+            int again = look(a, &better);
+            if (again != PR_OK)
+                rc = error_set(reterr, again, "%s", better.text);
+        }
+    }
+    link_forget(a->link);
+    if (ret->stored > 0)
+        pg_store_wake(a->store);
+    return rc;
+}

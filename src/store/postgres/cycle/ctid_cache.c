@@ -1,0 +1,39 @@
+/* Where new rows were seen, so that they can be deleted without a walk through the key.
+ *
+ * It is a guess: a row that was updated since lies elsewhere, and what is in its old place may be
+ * another one.  So whoever uses it compares, and has the key as well.  Rows fall into slots by
+ * their places, which follow each other; a later one takes the slot of an earlier one. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/postgres/postgres.h"
+
+#define SEEN_SLOTS 32768 /* a few windows of the default size: half a megabyte, when there is something to do */
+
+static struct ctid_slot *slot_of(const struct ctid_cache *cache, int64_t handle)
+{
+    return &cache->slots[(handle >> HANDLE_LANE_BITS) & (SEEN_SLOTS - 1)];
+}
+
+/* Without memory they are found by key. */
+void pg_ctid_cache_note(struct ctid_cache *cache, int64_t handle, struct tid tid)
+{
+    if (cache->slots == NULL)
+        cache->slots = calloc(SEEN_SLOTS, sizeof(cache->slots[0]));
+    if (cache->slots != NULL)
+        *slot_of(cache, handle) = (struct ctid_slot){ .handle = handle, .tid = tid };
+}
+
+bool pg_ctid_cache_find(const struct ctid_cache *cache, int64_t handle, struct tid *ret)
+{
+    if (cache->slots == NULL || slot_of(cache, handle)->handle != handle)
+        return false;
+    *ret = slot_of(cache, handle)->tid;
+    return true;
+}
+
+void pg_ctid_cache_forget(struct ctid_cache *cache)
+{
+    free(cache->slots);
+    cache->slots = NULL;
+}

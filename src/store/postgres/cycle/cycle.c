@@ -1,0 +1,342 @@
+/* The cycle: who are we, what changes, what is read, commit.
+ *
+ *     first batch     BEGIN, sequence, snapshot, our own row (locked when something changes),
+ *                     the others, notices, verdicts, receipt, tallies
+ *     now and then    effects; burying, lanes
+ *     second batch    reads, renewal, COMMIT
+ *
+ * Where there is a backlog, and all that changes is that rows go which were sent, there is one batch:
+ *
+ *     plain           BEGIN, our own row, the others, notices, receipt, tallies, deletion or failure,
+ *                     reads of what the latest round has left, COMMIT
+ *     behind it       what comes behind the rows that this one tells, for the next one (fresh.c)
+ *
+ * The claim row is the key: (instance, number) can be inserted once.  A cycle whose COMMIT got
+ * no answer is asked again with the same number; it then waits for the lock that the lost
+ * transaction may still hold, and looks for the row. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/failpoint.h"
+#include "base/slice.h"
+#include "base/util.h"
+#include "store/postgres/postgres.h"
+
+#define REPLY_BLOCK_BYTES 65536
+#define TRIES_MAX 5 /* of a transaction that lost against another */
+#define PLAIN_MAX 8 /* in a row: then there is another round, and a lease is renewed */
+#define PLAIN_FIRST 2 /* ... when a backlog begins: whether others send is to be known soon (policy/courtesy.h) */
+#define STOPPED "22P02" /* a plain cycle's deletion says: not all is as you think */
+
+static bool cycle_changes(const struct cycle *c)
+{
+    return c->verdict_count > 0 || c->effect_count > 0 || c->receipt_count > 0 || c->closed_count > 0 ||
+           c->tally_count > 0 || c->pause_count > 0 || c->breaker_count > 0 || c->lanes_give != 0 || c->leave;
+}
+
+/* Did this session answer that number already? */
+static bool cycle_was_answered(const struct pg_session *s, const struct cycle *c)
+{
+    return pr_id_equal(s->instance, c->instance) && (c->epoch == 0 || c->epoch == s->epoch) && c->number <= s->number &&
+           (c->epoch != 0 || s->number == c->number);
+}
+
+static bool effects_come_back(const struct cycle_run *run)
+{
+    for (size_t i = 0; i < run->cycle->effect_count; i++)
+        if (slice_eq(run->cycle->effects[i].box, run->session->box))
+            return true;
+    return false;
+}
+
+/* ---- One try -------------------------------------------------------------------------------- */
+
+/* Everything up to and with the verdicts. */
+static int run_first_batch(struct cycle_run *run, bool changes, bool round_first)
+{
+    struct pg_session *session = run->session;
+    bool               must_look = run->cycle->epoch == 0 || session->uncertain == run->cycle->number;
+
+    link_add_begin(run->link);
+    if (round_first)
+        pg_snapshot_add(run); /* before anything gives us a transaction id */
+    pg_lease_add_reads(run, changes);
+    pg_notices_add(run);
+    int rc = PR_OK;
+    if (must_look) {
+        rc = link_run(run->link, run->reterr);
+        if (rc == PR_OK)
+            rc = run->cycle->epoch == 0 ? pg_lease_join(run) : pg_lease_take_reads(run);
+        changes = changes && !run->replayed;
+    }
+    if (rc == PR_OK && changes) {
+        pg_receipts_add(run);
+        rc = pg_verdicts_apply(run);
+    } else if (rc == PR_OK) {
+        rc = link_run(run->link, run->reterr);
+    }
+    if (rc == PR_OK && !must_look)
+        rc = pg_lease_take_reads(run);
+    return rc;
+}
+
+static void session_remember(struct pg_session *session, const struct cycle_run *run)
+{
+    const struct cycle *cycle = run->cycle;
+    bool                wrote = cycle_changes(cycle) && !run->replayed;
+    if (!pr_id_equal(session->instance, cycle->instance))
+        session->idle_claim = 0; /* it went with its instance */
+    session->instance = cycle->instance;
+    session->epoch = run->epoch;
+    session->lanes = run->lanes;
+    session->number = cycle->number;
+    session->uncertain = 0;
+    if (wrote)
+        session->idle_claim = cycle->receipt_count == 0 ? cycle->number : 0;
+}
+
+static int run_inside(struct cycle_run *run)
+{
+    const struct cycle *cycle = run->cycle;
+    bool                changes = cycle_changes(cycle) && (!run->replayed || cycle->epoch == 0);
+    bool                wants_round = cycle->fresh_rows > 0;
+
+    run->comes_back = wants_round && changes && !run->replayed && effects_come_back(run);
+    int rc = run_first_batch(run, changes, wants_round && !run->comes_back);
+    if (rc == PR_OK && run->comes_back && run->replayed) {
+        session_remember(run->session, run); /* it landed: begin anew as one that only reads, with the round first */
+        return 1;
+    }
+    if (rc == PR_OK && changes && !run->replayed)
+        rc = pg_effects_store(run);
+    if (rc == PR_OK && wants_round)
+        rc = pg_snapshot_take(run);
+    if (rc == PR_OK)
+        rc = pg_notices_take(run);
+    if (rc == PR_OK)
+        rc = pg_lease_work(run);
+    FAILPOINT("store.cycle.before_commit");
+    if (rc == PR_OK)
+        rc = pg_reads_run(run);
+    FAILPOINT("store.cycle.after_commit");
+    return rc;
+}
+
+/* ---- All in one ------------------------------------------------------------------------------- */
+
+/* Does it only delete what was sent, and read more of the same? */
+static bool cycle_only_deletes(struct cycle_run *run)
+{
+    const struct pg_session *session = run->session;
+    const struct cycle      *c = run->cycle;
+    return session->uncertain == 0 && !run->replayed && c->epoch != 0 &&
+           c->epoch == session->epoch && pr_id_equal(session->instance, c->instance) &&
+           session->scanned_by == run->link->generation && session->pulse == session->scanned_by && c->fresh_rows > 0 &&
+           c->restart_lanes == 0 && c->verdict_count > 0 && c->effect_count == 0 && c->pause_count == 0 &&
+           c->lanes_give == 0 && !c->leave && !c->force_write && pg_verdicts_fit_one_batch(run);
+}
+
+static int run_plain(struct cycle_run *run)
+{
+    run->session->one_batch_left--;
+    run->one_batch = run->has_snapshot = true;
+    run->uses_prefetch = pg_prefetch_fits(run);
+    if (!run->uses_prefetch)
+        pg_prefetch_drop(run->session);
+    else if (!run->link->pooled)
+        link_go_behind(run->link); /* the server has always something to do */
+    link_add_begin(run->link);
+    pg_lease_add_reads(run, true);
+    pg_notices_add(run);
+    pg_receipts_add(run);
+    int rc = pg_verdicts_add_one_batch(run);
+    FAILPOINT("store.cycle.before_commit");
+    if (rc == PR_OK)
+        rc = pg_reads_run(run);
+    FAILPOINT("store.cycle.after_commit");
+    return rc;
+}
+
+int pg_cycle_take_one_batch(struct cycle_run *run)
+{
+    struct cycle_reply *reply = &run->session->reply;
+    PGresult           *endpoints = NULL;
+    int                 rc = pg_lease_take_reads(run);
+    if (rc == PR_OK)
+        rc = pg_notices_take(run);
+    if (rc == PR_OK && reply->endpoints_known)
+        rc = link_do(run->link, PG_ENDPOINTS, NO_BOX, NULL, &endpoints, run->reterr);
+    if (rc == PR_OK && reply->endpoints_known)
+        rc = pg_endpoints_take(endpoints, &run->session->arena, &reply->endpoints, &reply->endpoint_count, run->reterr);
+    if (rc == PR_OK)
+        pg_lease_tell(run);
+    if (rc == PR_OK && !pg_lease_is_calm(run))
+        run->session->one_batch_left = 0;
+    return rc;
+}
+
+/* How many plain ones may follow? */
+static void plain_count(struct cycle_run *run)
+{
+    struct pg_session *session = run->session;
+    bool               more = session->reply.row_count > 0 && !session->reply.fresh_end;
+    if (!more)
+        session->one_batch_left = 0;
+    else if (!run->one_batch)
+        session->one_batch_left = session->had_more ? PLAIN_MAX : PLAIN_FIRST;
+    session->had_more = more;
+}
+
+/* ----------------------------------------------------------------------------------------------- */
+
+static int run_it(struct cycle_run *run)
+{
+    struct pg_session *session = run->session;
+    bool               delete_only_cycles = cycle_only_deletes(run);
+    session->delete_only_cycles = delete_only_cycles ? session->delete_only_cycles + 1 : 0;
+    if (delete_only_cycles && session->one_batch_left > 0)
+        return run_plain(run);
+    pg_prefetch_drop(session);
+    return run_inside(run);
+}
+
+static int cycle_once(struct pg_session *session, const struct cycle *cycle, struct pr_error *reterr)
+{
+    struct cycle_run run = {
+        .session = session,
+        .cycle = cycle,
+        .link = session->link,
+        .epoch = cycle->epoch,
+        .lanes = session->lanes,
+        .replayed = cycle_was_answered(session, cycle),
+        .reterr = reterr,
+    };
+    arena_reset(&session->arena);
+    link_forget(session->link);
+    session->reply = (struct cycle_reply){ .next_due_us = PR_NEVER };
+    session->row_capacity = 0;
+    int rc = link_ensure(session->link, reterr);
+    if (rc == PR_OK) /* so that a lease that is waiting can still be renewed */
+        rc = link_lock_timeout(session->link, cycle->lease_us / 3, reterr);
+    if (rc == PR_OK)
+        rc = run_it(&run);
+    if (rc == PR_OK) {
+        session_remember(session, &run);
+        plain_count(&run);
+        if (pg_prefetch_start(&run) != PR_OK)
+            session->one_batch_left = 0; /* the connection is lost: the next one will say so */
+    } else {
+        session->one_batch_left = 0;
+    }
+    return rc;
+}
+
+/* A plain one is tried again with all its looks, and with keys. */
+static bool is_stopped(const struct link *link)
+{
+    return strcmp(link->state, STOPPED) == 0;
+}
+
+/* Its key is there already: look, and it will be found replayed. */
+static bool is_key_conflict(const struct link *link)
+{
+    return strcmp(link->state, "23505") == 0;
+}
+
+int pg_cycle(void *self, const struct cycle *cycle, const struct cycle_reply **ret_reply, struct pr_error *reterr)
+{
+    struct pg_session *session = self;
+    int                rc = 1;
+    pg_fresh_settle(session, cycle);
+    for (int tries = 0; tries < TRIES_MAX; tries++) {
+        rc = cycle_once(session, cycle, reterr);
+        if (rc == PR_OK) {
+            *ret_reply = &session->reply;
+            return PR_OK;
+        }
+        bool again = rc > 0 || link_should_retry(session->link) || is_key_conflict(session->link) || is_stopped(session->link);
+        if (is_stopped(session->link))
+            pg_ctid_cache_forget(&session->ctid_cache);
+        if (is_key_conflict(session->link))
+            session->uncertain = cycle->number;
+        if (link_is_uncertain(session->link)) {
+            session->uncertain = cycle->number;
+            return error_set(reterr, PR_EUNCERTAIN, "the connection was lost during the commit: whether the cycle landed"
+                                                    " will be seen when the server is back");
+        }
+        link_rollback(session->link);
+        if (!again)
+            return rc;
+    }
+    return rc > 0 ? error_set(reterr, PR_EBUSY, "lanes change hands too fast: try again") : rc;
+}
+
+/* ---- Sessions --------------------------------------------------------------------------------- */
+
+void pg_session_close(void *self)
+{
+    struct pg_session *session = self;
+    pthread_mutex_lock(&session->store->sessions_lock);
+    if (list_is_linked(&session->node))
+        list_remove(&session->node);
+    pthread_mutex_unlock(&session->store->sessions_lock);
+    pg_wait_close(session);
+    link_free(session->link);
+    scan_free(session->scan);
+    pg_prefetch_free(session);
+    for (size_t i = 0; i < SESSION_ARRAYS; i++)
+        array_fini(&session->arrays[i]);
+    batch_fini(&session->batch);
+    free(session->running);
+    free(session->watched);
+    pg_ctid_cache_forget(&session->ctid_cache);
+    arena_fini(&session->arena);
+    free(session);
+}
+
+static int box_look(struct pg_session *session, struct pr_error *reterr)
+{
+    PGresult   *result = NULL;
+    struct args args = { .count = 0 };
+    arg_text(&args, session->box);
+    int rc = link_ensure(session->link, reterr);
+    if (rc == PR_OK)
+        rc = link_do(session->link, "SELECT FROM {schema}.box WHERE name = $1", NO_BOX, &args, &result, reterr);
+    if (rc == PR_OK && PQntuples(result) == 0)
+        rc = error_set(reterr, PR_ENOTFOUND, "there is no box \"%.*s\"", SLICE_ARGS(session->box));
+    link_forget(session->link);
+    return rc;
+}
+
+int pg_session_open(void *self, pr_slice box, void **ret_session, struct pr_error *reterr)
+{
+    struct postgres_store *store = self;
+    if (!name_is_valid(box))
+        return error_set(reterr, PR_EINVAL, "\"%.*s\" is not the name of a box", SLICE_ARGS(box));
+    struct pg_session *session = calloc(1, sizeof(*session));
+    if (session == NULL)
+        return error_set(reterr, PR_ENOMEM, "no memory for a session");
+    session->store = store;
+    memcpy(session->box_name, box.data, box.size);
+    session->box = (pr_slice){ session->box_name, box.size };
+    session->event_fd = -1;
+    arena_init(&session->arena, REPLY_BLOCK_BYTES);
+    for (size_t i = 0; i < SESSION_ARRAYS; i++)
+        array_init(&session->arrays[i]);
+    batch_init(&session->batch);
+    session->link = link_new(&store->conninfo, LINK_RELAY, store->log);
+    session->scan = scan_new(NULL);
+    int rc = session->link != NULL && session->scan != NULL ? box_look(session, reterr)
+                                                            : error_set(reterr, PR_ENOMEM, "no memory for a session");
+    if (rc != PR_OK) {
+        pg_session_close(session);
+        return rc;
+    }
+    pg_wait_open(session);
+    pthread_mutex_lock(&store->sessions_lock);
+    list_push_back(&store->sessions, &session->node);
+    pthread_mutex_unlock(&store->sessions_lock);
+    *ret_session = session;
+    return PR_OK;
+}

@@ -1,0 +1,246 @@
+/* Wake-ups: somebody in this process says so, a look at the server does, or a sender NOTIFYs.
+ *
+ * A waiting session looks: often while something happens, and a few times a second when nothing
+ * does.  NOTIFY takes a lock of the whole database in a sender's commit; so senders do it only
+ * while somebody sleeps.  Whoever sleeps holds the advisory lock of the box (one of them is enough:
+ * all of them listen); a sender that finds it taken rings, and otherwise shares it until it has
+ * committed (the trigger in 006_wake_box.sql).  So who has got the lock and then looks has missed nobody,
+ * and who does not get it looks on.  Behind a pooler there are only looks.
+ * Where the server's log is a source, nobody has to ring: it wakes us. */
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/util.h"
+#include "store/postgres/postgres.h"
+
+#define ASLEEP_AFTER_US PR_MILLISECONDS(10) /* between looks: by then nothing has happened for a while */
+#define BELL_POLL_US PR_SECONDS(1) /* while the server's log wakes us: for what it does not tell */
+#define BELL_AGAIN_US PR_MILLISECONDS(2)
+
+/* One look: the sequence, notices, who is there, and whether somebody who ran then has ended. */
+static const char LOOK[] =
+    "SELECT (SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM {box_seq}),"
+    " EXISTS (SELECT FROM {schema}.control WHERE number > $2 AND box IN ('', $1)),"
+    " (SELECT bit_xor(epoch # lanes) FROM {schema}.instance WHERE box = $1),"
+    " EXISTS (SELECT FROM unnest($3) AS r(xid) WHERE pg_visible_in_snapshot(r.xid::text::xid8, pg_current_snapshot()))";
+
+void pg_wait_open(struct pg_session *session)
+{
+    session->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); /* without one, looks have to do */
+    session->wait_us = session->store->poll_min_us;
+}
+
+void pg_wait_close(struct pg_session *session)
+{
+    if (session->event_fd >= 0)
+        close(session->event_fd);
+    session->event_fd = -1;
+}
+
+/* ---- The bell --------------------------------------------------------------------------------- */
+
+#define GUARD "(hashtextextended('postrider ' || $1, 0))"
+#define BELL_SIZE (2 * BOX_NAME_MAX + 2)
+
+/* Whose bell it is, as 006_wake_box.sql has it. */
+static pr_slice bell_name(const struct pg_session *session, char ret[BELL_SIZE])
+{
+    int size = snprintf(ret, BELL_SIZE, "%s.%s", session->link->conninfo->schema, session->box_name);
+    return (pr_slice){ ret, (size_t)size };
+}
+
+static bool is_listening(const struct pg_session *session)
+{
+    return link_is_up(session->link) && session->listens == session->link->generation;
+}
+
+static bool guard_do(struct pg_session *session, const char *sql)
+{
+    char        name[BELL_SIZE];
+    struct args args = { .count = 0 };
+    PGresult   *r = NULL;
+    size_t      mark = session->link->result_count;
+    arg_text(&args, bell_name(session, name));
+    bool done = link_do(session->link, sql, NO_BOX, &args, &r, NULL) == PR_OK && field_bool(r, 0, 0);
+    link_forget_after(session->link, mark);
+    return done;
+}
+
+/* From now on senders ring, if nobody else sleeps (then they do anyway) and nobody is in the middle
+ * of a transaction that has sent something (then looks have to do). */
+static void guard_take(struct pg_session *session)
+{
+    struct link *link = session->link;
+    if (!link_is_up(link) || link->pooled || session->told_fresh || session->guards == link->generation)
+        return; /* told already: more of them would be told for nothing */
+    if (session->listens != link->generation && link_script(link, "LISTEN postrider", NULL) == PR_OK)
+        session->listens = link->generation;
+    if (is_listening(session) && guard_do(session, "SELECT pg_try_advisory_lock" GUARD)) {
+        session->guards = link->generation;
+        session->looked_us = 0; /* who sent before that did not ring */
+    }
+}
+
+/* Awake: nobody needs to ring.  When the connection is gone, so is the lock. */
+static void guard_leave(struct pg_session *session)
+{
+    if (link_is_up(session->link) && session->guards == session->link->generation)
+        (void)guard_do(session, "SELECT pg_advisory_unlock" GUARD);
+    session->guards = 0;
+}
+
+/* Did it ring for us, since the engine has looked for rows?  Those for other boxes are taken, too. */
+static bool bell_rang(struct pg_session *session)
+{
+    char      name[BELL_SIZE];
+    bool      rang = false;
+    PGnotify *notify;
+    if (!is_listening(session))
+        return false;
+    bell_name(session, name);
+    if (!PQconsumeInput(session->link->pg))
+        return true; /* the next look says what it is */
+    while ((notify = PQnotifies(session->link->pg)) != NULL) {
+        rang = rang || strcmp(notify->extra, name) == 0;
+        PQfreemem(notify);
+    }
+    rang = rang && !session->told_fresh;
+    session->told_fresh |= rang;
+    return rang;
+}
+
+/* ---- Looks ------------------------------------------------------------------------------------- */
+
+static int64_t real_us(void)
+{
+    return clock_mono_us(clock_system());
+}
+
+void pg_wait_remember(struct cycle_run *run)
+{
+    struct pg_session        *session = run->session;
+    const struct cycle_reply *reply = &session->reply;
+    if (run->cycle->fresh_rows > 0) /* other cycles (a lease is renewed) have not looked for rows */
+        session->told_fresh = !reply->fresh_end;
+    session->seen_notice = reply->notice_last;
+    session->seen_instances = run->epoch ^ (int64_t)run->lanes;
+    for (size_t i = 0; i < run->peer_count; i++)
+        session->seen_instances ^= run->peers[i].epoch ^ (int64_t)run->peers[i].lanes;
+    session->looked_us = real_us();
+    if (reply->row_count > 0 || run->cycle->verdict_count > 0)
+        session->wait_us = session->store->poll_min_us;
+}
+
+/* Is there anything new?  A fault is something new, too: the next cycle will say what it is. */
+static bool look(struct pg_session *session)
+{
+    struct link  *link = session->link;
+    struct array *running = &session->arrays[0];
+    struct args   args = { .count = 0 };
+    PGresult     *r = NULL;
+    size_t        mark = link->result_count;
+
+    array_begin(running, OID_INT8);
+    for (size_t i = 0; i < session->running_count; i++)
+        array_i64(running, (int64_t)session->running[i]);
+    arg_text(&args, session->box);
+    arg_i64(&args, session->seen_notice);
+    arg_array(&args, running);
+    if (!link_is_up(link) || link_do(link, LOOK, session->box, &args, &r, NULL) != PR_OK)
+        return true;
+    bool rows = !session->told_fresh && (field_i64(r, 0, 0) != session->seen_last || field_bool(r, 0, 3));
+    session->told_fresh |= rows;
+    bool news = rows || field_bool(r, 0, 1) || field_i64(r, 0, 2) != session->seen_instances;
+    link_forget_after(link, mark);
+    return news;
+}
+
+/* Until one of the descriptors is readable or so long. */
+static bool doze(struct pg_session *session, int wake_fd, int64_t us)
+{
+    struct timespec span = { .tv_sec = us / PR_SECONDS(1), .tv_nsec = us % PR_SECONDS(1) * 1000 };
+    int             bell_fd = is_listening(session) ? PQsocket(session->link->pg) : -1;
+    struct pollfd   fds[] = { { .fd = session->event_fd, .events = POLLIN },
+                              { .fd = wake_fd, .events = POLLIN },
+                              { .fd = bell_fd, .events = POLLIN } };
+    eventfd_t       ignored;
+    if (us > 0 && bell_rang(session)) /* it came with the answer to the look */
+        return true;
+    if (ppoll(fds, ARRAY_LENGTH(fds), &span, NULL) <= 0)
+        return false;
+    if (fds[0].revents & POLLIN) {
+        (void)eventfd_read(session->event_fd, &ignored);
+        /* The log tells of a commit a moment before its rows can be seen: look again soon. */
+        session->wait_us = min64(session->store->poll_min_us, BELL_AGAIN_US);
+    }
+    return fds[0].revents != 0 || fds[1].revents != 0 || bell_rang(session);
+}
+
+/* How often to look when nothing happens: the more boxes, the less often each, so that a process that
+ * has nothing to do asks less than five questions a second, with those that renew its leases. */
+static int64_t idle_us(struct postgres_store *store)
+{
+    int64_t count = 0;
+    pthread_mutex_lock(&store->sessions_lock);
+    list_foreach(node, &store->sessions)
+        count++;
+    pthread_mutex_unlock(&store->sessions_lock);
+    int64_t each_us = atomic_load(&store->bells) > 0 ? max64(store->poll_max_us, BELL_POLL_US) : store->poll_max_us;
+    return time_mul(each_us, 2 * count + 1);
+}
+
+/* How long until the next look?  Not each wait begins with one: the cycle before it has just looked. */
+static int64_t look_in_us(const struct pg_session *session)
+{
+    return max64(0, session->looked_us + session->wait_us - real_us());
+}
+
+/* Is it time to look, and is there something? */
+static bool has_news(struct pg_session *session)
+{
+    if (look_in_us(session) > 0)
+        return false;
+    session->looked_us = real_us();
+    if (look(session)) {
+        session->wait_us = session->store->poll_min_us;
+        return true;
+    }
+    session->wait_us = min64(session->wait_us + session->wait_us / 4 + 1, idle_us(session->store));
+    return false;
+}
+
+static int wait_for_news(struct pg_session *session, int wake_fd, int64_t timeout_us)
+{
+    int64_t start_us = real_us();
+    if (doze(session, wake_fd, 0))
+        return 1;
+    for (;;) {
+        if (session->wait_us >= ASLEEP_AFTER_US && atomic_load(&session->store->bells) == 0)
+            guard_take(session); /* and then look */
+        if (!link_is_up(session->link) || has_news(session))
+            break;
+        int64_t left_us = timeout_us - (real_us() - start_us);
+        if (left_us <= 0)
+            return 0;
+        if (doze(session, wake_fd, min64(left_us, look_in_us(session))))
+            return 1;
+    }
+    if (link_is_up(session->link))
+        return 1;
+    /* Without a server there is nothing to look at; the cycle tries to connect. */
+    (void)doze(session, wake_fd, min64(timeout_us, session->store->poll_max_us));
+    return 1;
+}
+
+/* Who has slept for as long as it wanted goes on sleeping soon: it keeps the lock. */
+int pg_wait(void *self, int wake_fd, int64_t timeout_us)
+{
+    struct pg_session *session = self;
+    int                rc = wait_for_news(session, wake_fd, timeout_us);
+    if (rc != 0)
+        guard_leave(session);
+    return rc;
+}

@@ -1,0 +1,151 @@
+/* Making a connection, and making it anew: what is checked and set before anything else, and how
+ * long to wait before the next attempt. */
+#include <poll.h>
+
+#include "base/error.h"
+#include "base/slice.h"
+#include "base/util.h"
+#include "store/postgres/link/link.h"
+
+#define SQL_MAX 8192
+#define RETRY_FIRST_US PR_MILLISECONDS(50)
+#define RETRY_LAST_US PR_SECONDS(5)
+#define SERVER_VERSION_MIN 140000
+#define LAST_WORDS_MAX 8 /* pieces that a server sends before it hangs up */
+
+/*    name                                  value    relay only */
+static const struct {
+    const char *name, *value;
+    bool        relay;
+} settings[] = {
+    { "search_path",                         "pg_catalog",         false },
+    { "client_min_messages",                 "warning",            false },
+    { "jit",                                 "off",                false },
+    { "idle_in_transaction_session_timeout", "30s",                false }, /* a stopped process must not keep locks */
+    { "idle_session_timeout",                "60s",                true },  /* ... of any sort; who waits looks more often */
+    /* Rows are reached by exact keys.  A plan that was made while a table was empty, or that looks
+     * through a table full of dead rows, must not be possible. */
+    { "plan_cache_mode",                     "force_generic_plan", true },
+    { "enable_seqscan",                      "off",                true },
+    { "enable_bitmapscan",                   "off",                false }, /* listings merge indexes as they are ordered */
+    { "enable_hashjoin",                     "off",                true },
+    { "enable_mergejoin",                    "off",                true },
+    { "enable_sort",                         "off",                true },  /* what is due comes in the order of its index */
+    { "enable_incremental_sort",             "off",                true },
+    { "max_parallel_workers_per_gather",     "0",                  false }, /* nothing here is worth starting processes */
+};
+
+/* Relays commit durably, whatever the role's default is (a receipt on disk means that the rows
+ * on it are on disk, too). */
+void link_settings(const struct link *link, bool local, struct buf *sql)
+{
+    const char *scope = local ? "true" : "false";
+    buf_addf(sql, "SELECT set_config('synchronous_commit', CASE current_setting('synchronous_commit')"
+                  " WHEN 'off' THEN 'on' WHEN 'local' THEN 'on' ELSE current_setting('synchronous_commit') END, %s),"
+                  " set_config('lock_timeout', '%lldms', %s)", scope, (long long)(link->lock_timeout_us / 1000), scope);
+    for (size_t i = 0; i < ARRAY_LENGTH(settings); i++)
+        if (!settings[i].relay || link->use == LINK_RELAY)
+            buf_addf(sql, ", set_config('%s', '%s', %s)", settings[i].name, settings[i].value, scope);
+}
+
+static int settings_apply(struct link *link, struct pr_error *reterr)
+{
+    struct buf sql;
+    buf_init(&sql, SQL_MAX);
+    link_settings(link, false, &sql);
+    int rc = buf_failed(&sql) == PR_OK ? link_script(link, sql.data, reterr)
+                                       : error_set(reterr, PR_ENOMEM, "no memory for a connection");
+    buf_fini(&sql);
+    return rc;
+}
+
+int link_lock_timeout(struct link *link, int64_t timeout_us, struct pr_error *reterr)
+{
+    timeout_us = max64(LOCK_TIMEOUT_MIN_US, min64(timeout_us, LOCK_TIMEOUT_MAX_US));
+    bool changes = link->lock_timeout_us != timeout_us && link_is_up(link) && !link->pooled;
+    link->lock_timeout_us = timeout_us;
+    return changes ? settings_apply(link, reterr) : PR_OK;
+}
+
+/* What the server says beside its answers; libpq would print it. */
+static void notice_log(void *arg, const char *text)
+{
+    const struct link *link = arg;
+    log_emit(link->log, LOG_DEBUG, "postgres_notice", LOG_SLICE("text", slice_trim(slice_from(text))));
+}
+
+/* A pooler makes up the process id that it tells at the start. */
+static int greet(struct link *link, struct pr_error *reterr)
+{
+    PGresult *result = PQexecParams(link->pg, "SELECT pg_catalog.pg_backend_pid(), pg_catalog.pg_is_in_recovery()", 0,
+                                    NULL, NULL, NULL, NULL, 1);
+    int       rc = PR_OK;
+    if (PQresultStatus(result) != PGRES_TUPLES_OK) {
+        rc = fault_of_result(result, link->conninfo, link->state, reterr);
+    } else if (field_bool(result, 0, 1)) {
+        rc = error_set(reterr, PR_ESTORE, "the server is a read-only standby: connect to the primary,"
+                                          " or name all servers and target_session_attrs=read-write in the URL");
+    } else {
+        link->pooled = field_int(result, 0, 0) != PQbackendPID(link->pg) || !link->conninfo->prepare;
+    }
+    PQclear(result);
+    return rc;
+}
+
+static int link_connect(struct link *link, struct pr_error *reterr)
+{
+    link->pg = PQconnectdbParams((const char *const *)link->conninfo->keywords, (const char *const *)link->conninfo->values, 0);
+    if (link->pg == NULL)
+        return error_set(reterr, PR_ENOMEM, "no memory for a connection");
+    if (PQstatus(link->pg) != CONNECTION_OK)
+        return fault_of_connection(link->pg, link->conninfo, reterr);
+    if (PQserverVersion(link->pg) < SERVER_VERSION_MIN)
+        return error_set(reterr, PR_EUNSUPPORTED, "the server is PostgreSQL %d: postrider needs %d or newer",
+                         PQserverVersion(link->pg) / 10000, SERVER_VERSION_MIN / 10000);
+    PQsetNoticeProcessor(link->pg, notice_log, link);
+    link->generation++;
+    int rc = greet(link, reterr);
+    if (rc == PR_OK && !link->pooled)
+        rc = settings_apply(link, reterr);
+    return rc;
+}
+
+/* Has the server ended the connection while nobody looked?  Its last words come before the end. */
+static bool is_alive(PGconn *pg)
+{
+    struct pollfd socket = { .fd = PQsocket(pg), .events = POLLIN };
+    for (int i = 0; i < LAST_WORDS_MAX && PQstatus(pg) == CONNECTION_OK; i++) {
+        if (poll(&socket, 1, 0) == 0)
+            return true;
+        if (!PQconsumeInput(pg))
+            return false;
+        PGnotify *notify = PQnotifies(pg); /* looks at what came */
+        PQfreemem(notify);
+    }
+    return PQstatus(pg) == CONNECTION_OK;
+}
+
+int link_ensure(struct link *link, struct pr_error *reterr)
+{
+    int64_t now_us = clock_mono_us(clock_system());
+    link->committing = false;
+    if (link->pg != NULL && is_alive(link->pg)) {
+        link_rollback(link);
+        if (link_is_up(link))
+            return PR_OK;
+    }
+    link_down(link);
+    link->state[0] = '\0';
+    if (now_us < link->retry_at_us)
+        return error_set(reterr, link->refusal.code, "%s; the next attempt is in %lld ms", link->refusal.text,
+                         (long long)(link->retry_at_us - now_us) / 1000 + 1);
+    int rc = link_connect(link, &link->refusal);
+    if (rc == PR_OK) {
+        link->retry_wait_us = 0;
+        return PR_OK;
+    }
+    link_down(link);
+    link->retry_wait_us = link->retry_wait_us == 0 ? RETRY_FIRST_US : min64(2 * link->retry_wait_us, RETRY_LAST_US);
+    link->retry_at_us = clock_mono_us(clock_system()) + link->retry_wait_us;
+    return error_set(reterr, rc, "%s", link->refusal.text);
+}

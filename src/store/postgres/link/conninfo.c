@@ -1,0 +1,181 @@
+/* From the store's URL to what libpq wants.
+ *
+ * postgres://user@host:port/db?schema=postrider&prepare=off and any option of libpq.  To
+ * another host the connection is encrypted and the certificate checked, unless the URL says
+ * otherwise. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/slice.h"
+#include "base/util.h"
+#include "core/message.h"
+#include "store/postgres/link/link.h"
+
+#define URL_MAX 8192
+#define SCHEMA_DEFAULT "postrider"
+#define PUBLIC_CERTIFICATES "/etc/ssl/certs/ca-certificates.crt"
+
+/* Options that the URL, the environment or a service file may give; these are ours otherwise. */
+static const struct {
+    const char *keyword, *value;
+} defaults[] = {
+    { "application_name", "postrider" }, { "connect_timeout", "10" },      { "keepalives_idle", "10" },
+    { "keepalives_interval", "3" },      { "keepalives_count", "3" },      { "tcp_user_timeout", "20000" },
+};
+
+/* ---- Our own options in the URL --------------------------------------------------------------- */
+
+static int own_option(struct conninfo *conninfo, pr_slice key, pr_slice value, bool *ret_own, struct pr_error *reterr)
+{
+    *ret_own = true;
+    if (slice_eq_cstr(key, "schema")) {
+        if (!name_is_valid(value))
+            return error_set(reterr, PR_EINVAL, "schema=%.*s in the store's URL is no name: letters, digits and _, at most %d",
+                             SLICE_ARGS(value), BOX_NAME_MAX);
+        free(conninfo->schema);
+        conninfo->schema = strndup(value.data, value.size);
+        return conninfo->schema != NULL ? PR_OK : error_set(reterr, PR_ENOMEM, "no memory for a store");
+    }
+    if (slice_eq_cstr(key, "prepare")) {
+        conninfo->prepare = !slice_eq_cstr(value, "off");
+        if (!conninfo->prepare || slice_eq_cstr(value, "auto"))
+            return PR_OK;
+        return error_set(reterr, PR_EINVAL, "prepare=%.*s in the store's URL: it is auto or off", SLICE_ARGS(value));
+    }
+    *ret_own = false;
+    return PR_OK;
+}
+
+static pr_slice slice_until(pr_slice *rest, char mark)
+{
+    const char *found = rest->size > 0 ? memchr(rest->data, mark, rest->size) : NULL;
+    pr_slice    head = { rest->data, found != NULL ? (size_t)(found - rest->data) : rest->size };
+    size_t      used = head.size + (found != NULL);
+    *rest = (pr_slice){ rest->data + used, rest->size - used };
+    return head;
+}
+
+/* The URL without what is ours. */
+static int url_strip(struct conninfo *conninfo, const char *url, struct buf *ret, struct pr_error *reterr)
+{
+    pr_slice rest = slice_from(url);
+    buf_add_slice(ret, slice_until(&rest, '?'));
+    for (char mark = '?'; rest.size > 0;) {
+        pr_slice option = slice_until(&rest, '&'), value = option;
+        pr_slice key = slice_until(&value, '=');
+        bool     own;
+        int      rc = own_option(conninfo, key, value, &own, reterr);
+        if (rc != PR_OK)
+            return rc;
+        if (own)
+            continue;
+        buf_add_char(ret, mark);
+        buf_add_slice(ret, option);
+        mark = '&';
+    }
+    int rc = buf_failed(ret);
+    return rc == PR_OK ? PR_OK : error_set(reterr, rc, "the store's URL is too long");
+}
+
+/* ---- Keywords ----------------------------------------------------------------------------------- */
+
+static int conninfo_set(struct conninfo *conninfo, size_t *count, const char *keyword, const char *value)
+{
+    conninfo->keywords[*count] = strdup(keyword);
+    conninfo->values[*count] = strdup(value);
+    bool done = conninfo->keywords[*count] != NULL && conninfo->values[*count] != NULL;
+    (*count)++;
+    return done ? PR_OK : PR_ENOMEM;
+}
+
+static const char *given(const PQconninfoOption *options, const char *keyword)
+{
+    for (const PQconninfoOption *o = options; o->keyword != NULL; o++)
+        if (strcmp(o->keyword, keyword) == 0)
+            return o->val != NULL && o->val[0] != '\0' ? o->val : o->envvar != NULL ? getenv(o->envvar) : NULL;
+    return NULL;
+}
+
+static bool is_here(const char *host)
+{
+    return host == NULL || host[0] == '\0' || host[0] == '/' || host[0] == '@' || strcmp(host, "localhost") == 0 ||
+           strncmp(host, "127.", 4) == 0 || strcmp(host, "::1") == 0;
+}
+
+static int conninfo_fill(struct conninfo *conninfo, const PQconninfoOption *options)
+{
+    size_t count = 0;
+    int    rc = conninfo_set(conninfo, &count, "client_encoding", "UTF8");
+    for (const PQconninfoOption *o = options; o->keyword != NULL && rc == PR_OK; o++)
+        if (o->val != NULL && o->val[0] != '\0' && strcmp(o->keyword, "client_encoding") != 0)
+            rc = conninfo_set(conninfo, &count, o->keyword, o->val);
+    for (size_t i = 0; i < ARRAY_LENGTH(defaults) && rc == PR_OK; i++)
+        if (given(options, defaults[i].keyword) == NULL)
+            rc = conninfo_set(conninfo, &count, defaults[i].keyword, defaults[i].value);
+
+    const char *address = given(options, "hostaddr");
+    bool        here = is_here(address != NULL ? address : given(options, "host"));
+    if (rc == PR_OK && !here && given(options, "sslmode") == NULL) {
+        rc = conninfo_set(conninfo, &count, "sslmode", "verify-full");
+        if (rc == PR_OK && given(options, "sslrootcert") == NULL && access(PUBLIC_CERTIFICATES, R_OK) == 0)
+            rc = conninfo_set(conninfo, &count, "sslrootcert", PUBLIC_CERTIFICATES);
+    }
+    return rc;
+}
+
+static size_t option_count(const PQconninfoOption *options)
+{
+    size_t count = 0;
+    while (options[count].keyword != NULL)
+        count++;
+    return count;
+}
+
+static int conninfo_read(struct conninfo *conninfo, const char *url, struct pr_error *reterr)
+{
+    char             *why = NULL;
+    PQconninfoOption *options = PQconninfoParse(url, &why);
+    if (options == NULL) {
+        int rc = error_set(reterr, PR_EINVAL, "the store's URL is wrong: %.*s",
+                           (int)strcspn(why != NULL ? why : "", "\n"), why != NULL ? why : "");
+        PQfreemem(why);
+        return rc;
+    }
+    size_t room = option_count(options) + ARRAY_LENGTH(defaults) + 4;
+    conninfo->keywords = calloc(room, sizeof(conninfo->keywords[0]));
+    conninfo->values = calloc(room, sizeof(conninfo->values[0]));
+    int rc = conninfo->keywords != NULL && conninfo->values != NULL ? conninfo_fill(conninfo, options) : PR_ENOMEM;
+    PQconninfoFree(options);
+    return rc == PR_OK ? PR_OK : error_set(reterr, rc, "no memory for a store");
+}
+
+int pg_conninfo_parse(const char *url, struct conninfo *ret, struct pr_error *reterr)
+{
+    struct buf stripped;
+    *ret = (struct conninfo){ .prepare = true, .schema = strdup(SCHEMA_DEFAULT) };
+    buf_init(&stripped, URL_MAX);
+    int rc = ret->schema != NULL ? url_strip(ret, url, &stripped, reterr)
+                                 : error_set(reterr, PR_ENOMEM, "no memory for a store");
+    if (rc == PR_OK)
+        rc = conninfo_read(ret, stripped.data, reterr);
+    buf_fini(&stripped);
+    if (rc != PR_OK)
+        pg_conninfo_fini(ret);
+    return rc;
+}
+
+void pg_conninfo_fini(struct conninfo *conninfo)
+{
+    for (size_t i = 0; conninfo->keywords != NULL && conninfo->keywords[i] != NULL; i++) {
+        free(conninfo->keywords[i]);
+        if (conninfo->values[i] != NULL)
+            explicit_bzero(conninfo->values[i], strlen(conninfo->values[i]));
+        free(conninfo->values[i]);
+    }
+    free(conninfo->keywords);
+    free(conninfo->values);
+    free(conninfo->schema);
+    *conninfo = (struct conninfo){ .schema = NULL };
+}

@@ -1,0 +1,585 @@
+/* One connection; see link.h. */
+#include "store/postgres/link/link.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/slice.h"
+#include "base/util.h"
+#include "core/message.h"
+
+#define SQL_MAX 65536
+#define NAME_SIZE 32
+#define GATHER_US 250 /* the socket takes what the server sends in several times as long */
+#define STALE_PLAN "0A000" /* somebody altered a table: what was prepared has other types now */
+
+struct statement {
+    const char *sql; /* the template: which one it is; NULL: it was made of parts */
+    char        box[BOX_NAME_MAX + 1];
+    char        name[NAME_SIZE];
+    char       *text;
+    bool        prepared;
+};
+
+static void steps_clear(struct link *link)
+{
+    link->step_count = link->steps_sent = link->steps_taken = 0;
+    link->batch_at = link->batch_end = 0;
+    link->goes_behind = false;
+}
+
+struct link *link_new(const struct conninfo *conninfo, enum link_use use, struct log *log)
+{
+    struct link *link = calloc(1, sizeof(*link));
+    if (link == NULL)
+        return NULL;
+    link->conninfo = conninfo;
+    link->use = use;
+    link->log = log;
+    link->lock_timeout_us = LOCK_TIMEOUT_MAX_US;
+    return link;
+}
+
+void link_forget_after(struct link *link, size_t mark)
+{
+    while (link->result_count > mark)
+        PQclear(link->results[--link->result_count]);
+}
+
+void link_forget(struct link *link)
+{
+    link_forget_after(link, 0);
+}
+
+void link_down(struct link *link)
+{
+    if (link->pg != NULL)
+        PQfinish(link->pg);
+    link->pg = NULL;
+    link->in_tx = false;
+    steps_clear(link);
+    for (size_t i = 0; i < link->statement_count; i++)
+        link->statements[i]->prepared = false;
+    for (size_t i = 0; i < LINK_TEXTS; i++)
+        if (link->texts[i] != NULL)
+            link->texts[i]->prepared = false;
+}
+
+static void statement_free(struct statement *s)
+{
+    if (s != NULL)
+        free(s->text);
+    free(s);
+}
+
+void link_free(struct link *link)
+{
+    if (link == NULL)
+        return;
+    link_down(link);
+    link_forget(link);
+    for (size_t i = 0; i < link->statement_count; i++)
+        statement_free(link->statements[i]);
+    for (size_t i = 0; i < LINK_TEXTS; i++)
+        statement_free(link->texts[i]);
+    free(link->statements);
+    free(link->results);
+    free(link);
+}
+
+bool link_is_up(const struct link *link)
+{
+    return link->pg != NULL && PQstatus(link->pg) == CONNECTION_OK;
+}
+
+/* ---- Statements ----------------------------------------------------------------------------- */
+
+char *pg_sql_expand(const char *sql, pr_slice schema, pr_slice box)
+{
+    struct buf b;
+    buf_init(&b, SQL_MAX);
+    for (const char *at = sql; *at != '\0';) {
+        const char *brace = strchr(at, '{');
+        if (brace == NULL) {
+            buf_add_cstr(&b, at);
+            break;
+        }
+        buf_add(&b, at, (size_t)(brace - at));
+        at = brace;
+        if (strncmp(at, "{schema}", 8) == 0) {
+            buf_addf(&b, "\"%.*s\"", SLICE_ARGS(schema));
+            at += 8;
+        } else if (strncmp(at, "{box}", 5) == 0) {
+            buf_addf(&b, "\"%.*s\".\"%.*s\"", SLICE_ARGS(schema), SLICE_ARGS(box));
+            at += 5;
+        } else if (strncmp(at, "{box_seq}", 9) == 0) {
+            buf_addf(&b, "\"%.*s\".\"%.*s_seq_seq\"", SLICE_ARGS(schema), SLICE_ARGS(box));
+            at += 9;
+        } else if (strncmp(at, "{box_name}", 10) == 0) {
+            buf_addf(&b, "'%.*s'", SLICE_ARGS(box));
+            at += 10;
+        } else {
+            buf_add_char(&b, *at++);
+        }
+    }
+    if (buf_failed(&b) == PR_OK)
+        return b.data;
+    buf_fini(&b);
+    return NULL;
+}
+
+/* Equal names must mean equal texts, whoever prepared them.  But when a batch fails, what it was to deallocate is
+ * still there: so a text that comes back later has another number.  Owns the text. */
+static void statement_set_text(struct statement *s, char *text, unsigned number)
+{
+    free(s->text);
+    s->text = text;
+    s->prepared = false;
+    snprintf(s->name, sizeof(s->name), "pr_%016llx_%x", (unsigned long long)hash_slice(0, slice_from(text)), number);
+}
+
+/* Owns the text, which may be NULL: no memory. */
+static struct statement *statement_new(const char *sql, pr_slice box, char *text, unsigned number)
+{
+    struct statement *s = text != NULL ? calloc(1, sizeof(*s)) : NULL;
+    if (s == NULL) {
+        free(text);
+        return NULL;
+    }
+    statement_set_text(s, text, number);
+    ASSERT(box.size <= BOX_NAME_MAX);
+    s->sql = sql;
+    if (box.size > 0)
+        memcpy(s->box, box.data, box.size);
+    return s;
+}
+
+/* Room for one more of `size` bytes; false: no memory. */
+static bool list_grow(void **list, size_t count, size_t *room, size_t size)
+{
+    if (count < *room)
+        return true;
+    size_t wanted = *room > 0 ? 2 * *room : 16;
+    void  *grown = realloc(*list, wanted * size);
+    if (grown == NULL)
+        return false;
+    *list = grown;
+    *room = wanted;
+    return true;
+}
+
+static struct statement *statement_get(struct link *link, const char *sql, pr_slice box)
+{
+    for (size_t i = 0; i < link->statement_count; i++)
+        if (link->statements[i]->sql == sql && slice_eq_cstr(box, link->statements[i]->box))
+            return link->statements[i];
+    struct statement *s = NULL;
+    if (list_grow((void **)&link->statements, link->statement_count, &link->statement_room, sizeof(s)))
+        s = statement_new(sql, box, pg_sql_expand(sql, slice_from(link->conninfo->schema), box), 0);
+    if (s != NULL)
+        link->statements[link->statement_count++] = s;
+    return s;
+}
+
+static void step_add(struct link *link, struct statement *prepares, PGresult **ret, bool commits)
+{
+    ASSERT(link->step_count < LINK_STEPS_MAX);
+    link->steps[link->step_count++] = (struct step){ .prepares = prepares, .ret = ret, .commits = commits };
+}
+
+static void statement_send(struct link *link, struct statement *s, const struct args *a, PGresult **ret)
+{
+    int sent;
+    if (!link->pooled && !s->prepared) {
+        if (!PQsendPrepare(link->pg, s->name, s->text, a->count, a->types)) {
+            link->add_failed = PR_ESTORE;
+            return;
+        }
+        step_add(link, s, NULL, false);
+        s->prepared = true; /* until the server says otherwise */
+    }
+    if (link->pooled)
+        sent = PQsendQueryParams(link->pg, s->text, a->count, a->types, a->values, a->lengths, a->formats, 1);
+    else
+        sent = PQsendQueryPrepared(link->pg, s->name, a->count, a->values, a->lengths, a->formats, 1);
+    if (sent)
+        step_add(link, NULL, ret, false);
+    else
+        link->add_failed = PR_ESTORE;
+}
+
+static bool link_can_add(struct link *link)
+{
+    if (!link->goes_behind)
+        link_settle(link);
+    if (link->add_failed == PR_OK && (link->pg == NULL || (link->step_count == 0 && !PQenterPipelineMode(link->pg))))
+        link->add_failed = PR_ESTORE;
+    return link->add_failed == PR_OK;
+}
+
+void link_add(struct link *link, const char *sql, pr_slice box, const struct args *args, PGresult **ret)
+{
+    static const struct args none;
+    if (!link_can_add(link))
+        return;
+    struct statement *s = statement_get(link, sql, box);
+    if (s == NULL)
+        link->add_failed = PR_ENOMEM;
+    else if (args != NULL && args->failed != PR_OK)
+        link->add_failed = args->failed;
+    else
+        statement_send(link, s, args != NULL ? args : &none, ret);
+}
+
+static void link_add_plain(struct link *link, const char *sql, bool commits)
+{
+    if (!link_can_add(link))
+        return;
+    if (PQsendQueryParams(link->pg, sql, 0, NULL, NULL, NULL, NULL, 1))
+        step_add(link, NULL, NULL, commits);
+    else
+        link->add_failed = PR_ESTORE;
+}
+
+/* Where it is prepared already, or where it can be. */
+static struct statement *text_get(struct link *link, const char *text)
+{
+    struct statement **place = &link->texts[link->text_next];
+    for (size_t i = 0; i < LINK_TEXTS; i++)
+        if (link->texts[i] != NULL && strcmp(link->texts[i]->text, text) == 0)
+            return link->texts[i];
+    link->text_next = (link->text_next + 1) % LINK_TEXTS;
+    if (*place == NULL) {
+        *place = statement_new(NULL, (pr_slice){ 0 }, strdup(text), ++link->text_count);
+        return *place;
+    }
+    if ((*place)->prepared) {
+        char sql[NAME_SIZE + 16];
+        snprintf(sql, sizeof(sql), "DEALLOCATE %s", (*place)->name);
+        link_add_plain(link, sql, false);
+    }
+    char *copy = strdup(text);
+    if (copy == NULL)
+        return NULL;
+    statement_set_text(*place, copy, ++link->text_count);
+    return *place;
+}
+
+/* Some take the server longer to plan than to run, and are asked every second: they are prepared, too. */
+void link_add_text(struct link *link, const char *text, const struct args *args, PGresult **ret)
+{
+    if (!link_can_add(link))
+        return;
+    struct statement *s = args->failed == PR_OK ? text_get(link, text) : NULL;
+    if (args->failed != PR_OK)
+        link->add_failed = args->failed;
+    else if (s == NULL)
+        link->add_failed = PR_ENOMEM;
+    else
+        statement_send(link, s, args, ret);
+}
+
+void link_add_begin(struct link *link)
+{
+    link_add_plain(link, "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", false);
+    link->in_tx = true;
+    if (!link->pooled)
+        return;
+    struct buf sql;
+    buf_init(&sql, SQL_MAX);
+    link_settings(link, true, &sql);
+    if (buf_failed(&sql) == PR_OK)
+        link_add_plain(link, sql.data, false);
+    else
+        link->add_failed = PR_ENOMEM;
+    buf_fini(&sql);
+}
+
+void link_add_commit(struct link *link)
+{
+    link_add_plain(link, "COMMIT", true);
+}
+
+/* ---- Answers -------------------------------------------------------------------------------- */
+
+int link_keep(struct link *link, PGresult *result, struct pr_error *reterr)
+{
+    if (!list_grow((void **)&link->results, link->result_count, &link->result_room, sizeof(result))) {
+        PQclear(result);
+        return error_set(reterr, PR_ENOMEM, "no memory for a result");
+    }
+    link->results[link->result_count++] = result;
+    return PR_OK;
+}
+
+/* That of one that was left is the caller's. */
+static int result_give(struct link *link, PGresult *result, const struct step *step, struct pr_error *reterr)
+{
+    int rc = PR_OK;
+    if (step->ret == NULL)
+        PQclear(result);
+    else if (!step->left)
+        rc = link_keep(link, result, reterr);
+    if (step->ret != NULL && rc == PR_OK)
+        *step->ret = result;
+    return rc;
+}
+
+/* The answer to one step; *rc becomes the first fault. */
+static void step_take(struct link *link, const struct step *step, PGresult *result, int *rc, struct pr_error *reterr)
+{
+    ExecStatusType status = PQresultStatus(result);
+    bool           done = status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK;
+    bool           rolled_back = step->commits && done && strcmp(PQcmdStatus(result), "COMMIT") != 0;
+
+    if (step->commits && !step->left &&
+        (done || status == PGRES_PIPELINE_ABORTED || PQstatus(link->pg) == CONNECTION_OK)) {
+        link->committing = false;
+        link->in_tx = link->in_tx && !done;
+    }
+    if (step->prepares != NULL && !done)
+        step->prepares->prepared = false;
+    if (done && !rolled_back && *rc == PR_OK) {
+        *rc = result_give(link, result, step, reterr);
+        return;
+    }
+    if (rolled_back && *rc == PR_OK)
+        *rc = error_set(reterr, PR_ESTORE, "the server rolled the transaction back");
+    else if (!done && status != PGRES_PIPELINE_ABORTED && *rc == PR_OK)
+        *rc = fault_of_result(result, link->conninfo, link->state, reterr);
+    PQclear(result);
+}
+
+static int link_lost(struct link *link, struct pr_error *reterr)
+{
+    bool committing = link->committing;
+    int  rc = fault_of_connection(link->pg, link->conninfo, reterr);
+    link_down(link);
+    link->committing = committing;
+    link->retry_wait_us = 0; /* the first attempt is at once */
+    link->retry_at_us = 0;
+    return rc;
+}
+
+/* Rows that are still coming are let gather.  The server sends eight kilobytes at a time; who wakes up for every one of
+ * them is so often on the other processor that those who send must wait for it.  When it is encrypted libpq
+ * may have more than the socket tells, so there it waits by itself. */
+static void answer_await(struct link *link)
+{
+    struct pollfd socket = { .fd = PQsocket(link->pg), .events = POLLIN };
+    bool          bare = !PQsslInUse(link->pg) && !PQgssEncInUse(link->pg);
+    for (bool more = false; bare && PQisBusy(link->pg); more = true) {
+        if (poll(&socket, 1, -1) < 0 && errno != EINTR)
+            return;
+        if (more)
+            nanosleep(&(struct timespec){ .tv_nsec = GATHER_US * 1000 }, NULL);
+        do
+            if (!PQconsumeInput(link->pg))
+                return; /* PQgetResult() will say why */
+        while (more && poll(&socket, 1, 0) > 0 && PQisBusy(link->pg));
+    }
+}
+
+/* Behind each step there is a NULL, except behind a synchronization point. */
+static bool answer_take(struct link *link, const struct step *step, int *rc, struct pr_error *reterr)
+{
+    answer_await(link);
+    PGresult *result = PQgetResult(link->pg);
+    if (step->syncs) {
+        bool in_sync = PQresultStatus(result) == PGRES_PIPELINE_SYNC;
+        PQclear(result);
+        return in_sync;
+    }
+    if (result == NULL)
+        return false;
+    step_take(link, step, result, rc, reterr);
+    PQclear(PQgetResult(link->pg));
+    return PQstatus(link->pg) == CONNECTION_OK;
+}
+
+/* Those before `upto`; then what faults mean for the connection. */
+static int answers_take(struct link *link, size_t upto, struct pr_error *reterr)
+{
+    int rc = PR_OK;
+    while (link->steps_taken < upto)
+        if (!answer_take(link, &link->steps[link->steps_taken++], &rc, reterr))
+            return link_lost(link, reterr);
+    if (link->steps_taken == link->step_count) {
+        steps_clear(link);
+        if (!PQexitPipelineMode(link->pg))
+            return link_lost(link, reterr);
+    }
+    if (strcmp(link->state, "26000") == 0 || strcmp(link->state, "42P05") == 0)
+        link->pooled = true; /* somebody hands out other server connections: names mean nothing there */
+    if (strcmp(link->state, STALE_PLAN) == 0)
+        link_down(link);
+    return rc;
+}
+
+/* Those that are taken make room for more. */
+static void steps_shift(struct link *link)
+{
+    size_t taken = link->steps_taken;
+    memmove(link->steps, link->steps + taken, (link->step_count - taken) * sizeof(link->steps[0]));
+    link->step_count -= taken;
+    link->steps_sent -= taken;
+    link->steps_taken = link->batch_at = link->batch_end = 0;
+}
+
+static int add_fault(struct link *link, struct pr_error *reterr)
+{
+    int rc = link->add_failed;
+    if (rc == PR_ENOMEM)
+        error_set(reterr, rc, "no memory for a statement");
+    else if (rc == PR_ETOOBIG)
+        error_set(reterr, rc, "a statement is larger than PostgreSQL takes: send less at once");
+    else
+        rc = fault_of_connection(link->pg, link->conninfo, reterr);
+    link_down(link); /* what was sent so far must not be run */
+    return rc;
+}
+
+static int steps_send(struct link *link, struct pr_error *reterr)
+{
+    bool any = link->step_count > link->steps_sent;
+    link->state[0] = '\0';
+    if (link->add_failed == PR_OK && any && !PQpipelineSync(link->pg))
+        link->add_failed = PR_ESTORE;
+    if (link->add_failed != PR_OK) {
+        int rc = add_fault(link, reterr);
+        link->add_failed = PR_OK;
+        return rc;
+    }
+    if (any) {
+        step_add(link, NULL, NULL, false);
+        link->steps[link->step_count - 1].syncs = true;
+    }
+    return PR_OK;
+}
+
+int link_send(struct link *link, struct pr_error *reterr)
+{
+    int rc = steps_send(link, reterr);
+    link->waits = rc == PR_OK && link->steps_sent < link->step_count;
+    if (!link->waits)
+        return rc;
+    link->batch_at = link->steps_sent;
+    link->batch_end = link->steps_sent = link->step_count;
+    for (size_t i = link->batch_at; i < link->batch_end; i++)
+        link->committing |= link->steps[i].commits;
+    return PR_OK;
+}
+
+int link_leave(struct link *link, struct pr_error *reterr)
+{
+    int rc = steps_send(link, reterr);
+    for (; rc == PR_OK && link->steps_sent < link->step_count; link->steps_sent++)
+        link->steps[link->steps_sent].left = true;
+    return rc;
+}
+
+bool link_is_left(const struct link *link)
+{
+    return link->steps_taken < link->steps_sent && link->batch_at == link->batch_end;
+}
+
+/* Whether it came or not: nothing else must suffer from it. */
+void link_settle(struct link *link)
+{
+    char state[SQL_STATE_SIZE];
+    bool waiting = link->batch_at < link->batch_end;
+    size_t upto = waiting ? link->batch_at : link->steps_sent;
+    if (link->steps_taken >= upto)
+        return;
+    memcpy(state, link->state, sizeof(state));
+    link->state[0] = '\0';
+    (void)answers_take(link, upto, NULL);
+    memcpy(link->state, state, sizeof(state));
+    if (waiting)
+        return;
+    if (link->pg != NULL && PQtransactionStatus(link->pg) == PQTRANS_INERROR) /* its own: its COMMIT was left out */
+        PQclear(PQexec(link->pg, "ROLLBACK"));
+    link->in_tx = link->pg != NULL && PQtransactionStatus(link->pg) != PQTRANS_IDLE;
+}
+
+int link_take(struct link *link, struct pr_error *reterr)
+{
+    bool waits = link->waits;
+    link->goes_behind = link->waits = false;
+    if (!waits)
+        return PR_OK;
+    link_settle(link);
+    if (link->pg == NULL)
+        return error_set(reterr, PR_ESTORE, "the connection to the server was lost");
+    int rc = answers_take(link, link->batch_end, reterr);
+    steps_shift(link);
+    return rc;
+}
+
+void link_go_behind(struct link *link)
+{
+    link->goes_behind = true;
+}
+
+int link_run(struct link *link, struct pr_error *reterr)
+{
+    int rc = link_send(link, reterr);
+    return rc == PR_OK ? link_take(link, reterr) : rc;
+}
+
+int link_do(struct link *link, const char *sql, pr_slice box, const struct args *args, PGresult **ret,
+            struct pr_error *reterr)
+{
+    link_add(link, sql, box, args, ret);
+    return link_run(link, reterr);
+}
+
+int link_script(struct link *link, const char *sql, struct pr_error *reterr)
+{
+    link_settle(link);
+    if (link->pg == NULL)
+        return error_set(reterr, PR_ESTORE, "the connection to the server was lost");
+    PGresult *result = PQexec(link->pg, sql);
+    bool      done = PQresultStatus(result) == PGRES_TUPLES_OK || PQresultStatus(result) == PGRES_COMMAND_OK ||
+                PQresultStatus(result) == PGRES_EMPTY_QUERY;
+    int rc = done ? PR_OK : fault_of_result(result, link->conninfo, link->state, reterr);
+    PQclear(result);
+    if (PQstatus(link->pg) != CONNECTION_OK)
+        link_down(link);
+    return rc;
+}
+
+void link_rollback(struct link *link)
+{
+    if (link->in_tx)
+        link_settle(link);
+    if (!link->in_tx)
+        return;
+    link->in_tx = false;
+    if (!link_is_up(link))
+        return;
+    PGresult *result = PQexec(link->pg, "ROLLBACK");
+    if (PQresultStatus(result) != PGRES_COMMAND_OK)
+        link_down(link);
+    PQclear(result);
+}
+
+bool link_should_retry(const struct link *link)
+{
+    static const char *const states[] = { "40001", "40P01", "26000", "42P05", STALE_PLAN };
+    for (size_t i = 0; i < ARRAY_LENGTH(states); i++)
+        if (strcmp(link->state, states[i]) == 0)
+            return true;
+    return false;
+}
+
+bool link_is_uncertain(const struct link *link)
+{
+    return link->committing;
+}

@@ -1,0 +1,583 @@
+/* New rows, through the scan (engine/scan.h): what to ask, and what the answers mean.
+ *
+ * While plain cycles follow each other (cycle.c), what the next one will ask is known as soon as this one knows which
+ * rows it tells: those behind them, as of the same round.  So it is asked in advance, and the server reads it
+ * while the engine works on what it was told.  It is one struct fresh that the session keeps.  Whoever uses it makes sure
+ * that the question is the same, that our own row is as it was, and that there is no notice: then no row can have changed
+ * since it was read.  (doc/adr/0049) */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/slice.h"
+#include "base/util.h"
+#include "store/postgres/postgres.h"
+
+#define LANE_ROWS_MORE 4
+#define STRIKES_MIN 2      /* cycles in a row that could be plain: so the next one will be, too */
+#define ROW_BYTES 200    /* beside the payload; as FRESH_LARGE has it */
+#define LARGE_BYTES 4096 /* rows of this size on average are looked at more closely */
+#define SNAPSHOTS_BYTES_MAX (16u << 20)
+#define RANGES_MAX (LANE_COUNT * SCAN_RANGES_MAX)
+
+/* ---- Settling --------------------------------------------------------------------------------- */
+
+/* The scan runs in the lanes that are owned, and in no others. */
+static void fresh_start(struct pg_session *session, uint64_t owned, uint64_t restart)
+{
+    for (unsigned i = 0; i < LANE_COUNT; i++) {
+        bool is_owned = (owned & lane_bit(i)) != 0;
+        if (!is_owned)
+            scan_stop(session->scan, i);
+        else if ((restart & lane_bit(i)) || !scan_is_started(session->scan, i))
+            scan_start(session->scan, i);
+    }
+}
+
+/* The next cycle has another number: so the reply to the last one arrived.  The same number
+ * means that it was lost, and the scan goes over the same ground again. */
+void pg_fresh_settle(struct pg_session *session, const struct cycle *cycle)
+{
+    bool arrived = session->pending_number != 0 && cycle->number != session->pending_number;
+    for (unsigned i = 0; i < LANE_COUNT; i++) {
+        struct pending *pending = &session->pending[i];
+        if (pending->set && arrived && scan_is_started(session->scan, i))
+            scan_done(session->scan, i, pending->whole, pending->last_seq);
+        pending->set = false;
+    }
+    session->pending_number = 0;
+    if (cycle->epoch == 0) { /* a new life: nothing was read, and what was taken for committed may not be */
+        fresh_start(session, 0, 0);
+        scan_forget(session->scan);
+        pg_sweep_start(session);
+    }
+}
+
+/* ---- Asking ----------------------------------------------------------------------------------- */
+
+/* A row is read when its transaction had ended.  By S1 none whose place was drawn before the sequence
+ * was read has an xid from xmax on: if one has, it was restored from another server, where it was
+ * committed, and its xid means nothing here.  The snapshots are chosen for each range, and not for each
+ * row. */
+#define FRESH_ROWS(more)                                                                              \
+    " FROM (SELECT u.*, ($8::pg_snapshot[])[u.seen_at] AS seen, ($8::pg_snapshot[])[u.unseen_at] AS unseen" \
+    " FROM unnest($1, $2, $3, $4, $5, $6, $7) WITH ORDINALITY AS u(lane, low, high, kind, seen_at, unseen_at, most, ord)" \
+    " OFFSET 0) r"                                                                                    \
+    " CROSS JOIN LATERAL (SELECT b.row_id, " MESSAGE_SAID MESSAGE_PAYLOAD("$9::bigint") ", b.ctid,"     \
+    " NULLIF(r.kind, 2::smallint)" more " FROM {box} b"                                               \
+    " WHERE b.lane = r.lane AND b.seq >= r.low AND b.seq < r.high AND b.due_at IS NULL AND b.held_by IS NULL" \
+    " AND (pg_visible_in_snapshot(b.xid, r.seen)"                                                     \
+    " OR (r.unseen_at = 0 AND b.seq <= $11::bigint AND b.xid >= pg_snapshot_xmax(r.seen)))"           \
+    " AND (r.unseen_at = 0 OR NOT pg_visible_in_snapshot(b.xid, r.unseen))"                           \
+    " ORDER BY b.seq LIMIT r.most) f"
+
+_Static_assert(SCAN_NEW == 2, "the kind in FRESH_ROWS");
+
+/* In the order of the ranges: the inner query depends on the range, so there is no other way to
+ * run it, and to sort its rows would cost as much as to read them.  fresh_count() checks it. */
+static const char FRESH[] = "SELECT f.*" FRESH_ROWS("") " LIMIT $10::bigint";
+
+/* When the rows are large: no more of them than the cycle has room for leave the server. */
+static const char FRESH_LARGE[] =
+    "SELECT * FROM (SELECT f.*, r.ord, sum(f.bytes) OVER (ORDER BY r.ord, f.seq ROWS UNBOUNDED PRECEDING) AS upto"
+    FRESH_ROWS(", coalesce(octet_length(b.payload), 0) + 200 AS bytes") ") g WHERE g.upto - g.bytes < $12::bigint ORDER BY g.ord, g.seq LIMIT $10::bigint";
+
+#define COLUMN_TID (1 + MESSAGE_NEW_COUNT)
+#define COLUMN_KIND (COLUMN_TID + 1)
+
+/* What one lane was asked, and what came. */
+struct fresh_lane {
+    struct scan_range ranges[SCAN_RANGES_MAX];
+    size_t            count;
+    size_t            rows[SCAN_RANGES_MAX];
+    int64_t           last_seq[SCAN_RANGES_MAX];
+    size_t            most;  /* rows that each range was asked for */
+    size_t            whole; /* ranges that came to their ends */
+    unsigned          turn;  /* lanes are asked in turns, so that each is first some time */
+};
+
+struct fresh {
+    struct cycle_run      *run;
+    struct fresh_lane      lanes[LANE_COUNT];
+    const struct snapshot *snapshots[RANGES_MAX];
+    size_t                 snapshot_count;
+    struct buf             text; /* of the snapshots, as an array */
+    PGresult              *result;
+    int                    rows; /* of the result that count */
+    size_t                 rows_max, bytes_max;
+    bool                   large; /* rows may be more than there is room for */
+    bool                   ahead; /* it was asked in advance: */
+    int                    failed; /* to tell its rows */
+    uint64_t               round, owned; /* as of these */
+    size_t                 payload_max;
+    size_t                *fated; /* places in the reply: not as new as they look */
+    size_t                 fated_count;
+    bool                   more;  /* than was told is there */
+    bool                   cut;   /* by the limits of the cycle, behind the last row that counts */
+    unsigned               cut_lane;
+    size_t                 cut_range;
+};
+
+/* Its number in the array, from 1 on; they are few and mostly the same. */
+static int snapshot_index(struct fresh *f, const struct snapshot *s)
+{
+    for (size_t i = f->snapshot_count; i > 0; i--)
+        if (f->snapshots[i - 1] == s)
+            return (int)i;
+    buf_addf(&f->text, "%s\"%llu:%llu:", f->snapshot_count > 0 ? "," : "{", (unsigned long long)s->xmin,
+             (unsigned long long)s->xmax);
+    for (size_t i = 0; i < s->xip_count; i++)
+        buf_addf(&f->text, "%s%llu", i > 0 ? "," : "", (unsigned long long)s->xip[i]);
+    buf_add_char(&f->text, '"');
+    f->snapshots[f->snapshot_count++] = s;
+    return (int)f->snapshot_count;
+}
+
+static void lane_ask(struct fresh *f, unsigned lane)
+{
+    struct pg_session *session = f->run->session;
+    struct fresh_lane *l = &f->lanes[lane];
+    struct array      *a = session->arrays;
+    l->most = session->lane_rows[lane];
+    for (size_t i = 0; i < l->count; i++) {
+        const struct scan_range *r = &l->ranges[i];
+        array_i16(&a[0], (int)lane);
+        array_i64(&a[1], r->from);
+        array_i64(&a[2], r->to);
+        array_i16(&a[3], (int)r->kind);
+        array_i32(&a[4], snapshot_index(f, r->upto));
+        array_i32(&a[5], r->unseen != NULL ? snapshot_index(f, r->unseen) : 0);
+        array_i64(&a[6], (int64_t)l->most);
+    }
+}
+
+static int64_t size_to_i64(size_t size)
+{
+    return size > INT64_MAX ? INT64_MAX : (int64_t)size;
+}
+
+/* What the scan wants. */
+static void fresh_look(struct fresh *f)
+{
+    for (unsigned lane = 0; lane < LANE_COUNT; lane++)
+        if (f->run->lanes & lane_bit(lane))
+            f->lanes[lane].count = scan_ranges(f->run->session->scan, lane, f->lanes[lane].ranges);
+}
+
+static void fresh_ask(struct fresh *f)
+{
+    static const enum oid types[] = { OID_INT2, OID_INT8, OID_INT8, OID_INT2, OID_INT4, OID_INT4, OID_INT8 };
+    struct pg_session    *session = f->run->session;
+    const struct cycle   *c = f->run->cycle;
+    struct args           args = { .count = 0 };
+    f->rows_max = c->fresh_rows;
+    f->bytes_max = c->fresh_bytes;
+    f->snapshot_count = 0;
+    buf_init(&f->text, SNAPSHOTS_BYTES_MAX);
+    for (size_t i = 0; i < ARRAY_LENGTH(types); i++)
+        array_begin(&session->arrays[i], types[i]);
+    for (unsigned turn = 0; turn < LANE_COUNT; turn++) {
+        unsigned lane = (session->first_lane + turn) % LANE_COUNT;
+        f->lanes[lane].turn = turn;
+        if (f->run->lanes & lane_bit(lane))
+            lane_ask(f, lane);
+    }
+    buf_add_char(&f->text, '}');
+    for (size_t i = 0; i < ARRAY_LENGTH(types); i++)
+        arg_array(&args, &session->arrays[i]);
+    args.failed = args.failed != PR_OK ? args.failed : buf_failed(&f->text);
+    arg_literal(&args, args.failed == PR_OK ? f->text.data : "");
+    arg_i64(&args, size_to_i64(c->payload_max));
+    arg_i64(&args, size_to_i64(c->fresh_rows) + (c->fresh_rows < INT64_MAX));
+    arg_i64(&args, session->seen_last);
+    if (f->large)
+        arg_i64(&args, size_to_i64(c->fresh_bytes));
+    link_add(f->run->link, f->large ? FRESH_LARGE : FRESH, session->box, &args, &f->result);
+    buf_fini(&f->text); /* it is with the others in the batch */
+}
+
+/* ---- Taking ------------------------------------------------------------------------------------ */
+
+/* Which of its lane's ranges is a row of?  Of new ones, nearly all, the kind is NULL. */
+static size_t row_range(const struct fresh *f, int row)
+{
+    const struct fresh_lane *l = &f->lanes[field_int(f->result, row, 1)];
+    int    kind = field_is_null(f->result, row, COLUMN_KIND) ? SCAN_NEW : field_int(f->result, row, COLUMN_KIND);
+    size_t i = 0;
+    while (i + 1 < l->count && (int)l->ranges[i].kind != kind)
+        i++;
+    return i;
+}
+
+static void fresh_reset(struct fresh *f)
+{
+    for (unsigned lane = 0; lane < LANE_COUNT; lane++) {
+        memset(f->lanes[lane].rows, 0, sizeof(f->lanes[lane].rows));
+        for (size_t i = 0; i < SCAN_RANGES_MAX; i++)
+            f->lanes[lane].last_seq[i] = SCAN_BEGIN;
+    }
+    f->cut = false;
+    f->cut_lane = 0;
+    f->cut_range = 0;
+}
+
+/* One more row of this lane and range, or false: it is out of turn. */
+static bool fresh_count_row(struct fresh *f, unsigned lane, size_t range, int64_t seq)
+{
+    struct fresh_lane *l = &f->lanes[lane];
+    bool same = f->rows > 0 && lane == f->cut_lane;
+    if (f->rows > 0 && (l->turn < f->lanes[f->cut_lane].turn || (same && range < f->cut_range) || seq <= l->last_seq[range]))
+        return false;
+    l->rows[range]++;
+    l->last_seq[range] = seq;
+    f->cut_lane = lane;
+    f->cut_range = range;
+    return true;
+}
+
+static int fresh_count(struct fresh *f)
+{
+    int    rows = PQntuples(f->result);
+    size_t bytes = 0;
+    fresh_reset(f);
+    for (f->rows = 0; f->rows < rows && (size_t)f->rows < f->rows_max && (f->rows == 0 || bytes < f->bytes_max); f->rows++) {
+        int      i = f->rows;
+        unsigned lane = (unsigned)field_int(f->result, i, 1);
+        if (!fresh_count_row(f, lane, row_range(f, i), field_i64(f->result, i, 2)))
+            return error_set(f->run->reterr, PR_ESTORE, "the server returns rows in another order than it was asked for");
+        bytes += pg_message_size(f->result, i, 1) + ROW_BYTES;
+    }
+    f->cut = f->rows < rows || bytes >= f->bytes_max;
+    if (f->rows > 0)
+        f->run->session->row_bytes = bytes / (size_t)f->rows;
+    return PR_OK;
+}
+
+/* Is this range of the lane behind the row at which the limits cut, or the one it is in? */
+static bool is_behind_cut(const struct fresh *f, const struct fresh_lane *l, size_t range)
+{
+    unsigned cut_turn = f->lanes[f->cut_lane].turn;
+    return f->cut && (l->turn > cut_turn || (l->turn == cut_turn && range >= f->cut_range));
+}
+
+/* How far each lane came.  Ranges behind one that is not whole are read another time. */
+static bool fresh_judge(struct fresh *f)
+{
+    bool short_lane = false;
+    for (unsigned lane = 0; lane < LANE_COUNT; lane++) {
+        struct fresh_lane *l = &f->lanes[lane];
+        l->whole = 0;
+        while (l->whole < l->count && l->rows[l->whole] < l->most && !is_behind_cut(f, l, l->whole))
+            l->whole++;
+        short_lane |= l->whole < l->count && l->rows[l->whole] >= l->most;
+    }
+    f->more = f->cut || short_lane;
+    return short_lane;
+}
+
+static size_t lane_share(const struct cycle_run *run)
+{
+    size_t share = run->cycle->fresh_rows / (size_t)__builtin_popcountll(run->lanes);
+    return share + share / 4 + LANE_ROWS_MORE;
+}
+
+/* Next time the lane at which the limits cut is first; and a lane that had much and has no more is
+ * asked for less. */
+static void fresh_adapt(struct fresh *f)
+{
+    struct pg_session *session = f->run->session;
+    session->first_lane = f->cut ? f->cut_lane : session->first_lane;
+    for (unsigned lane = 0; lane < LANE_COUNT; lane++) {
+        const struct fresh_lane *l = &f->lanes[lane];
+        if (l->count > 0 && l->whole == l->count)
+            session->lane_rows[lane] = max_size(lane_share(f->run), session->lane_rows[lane] / 2);
+    }
+}
+
+struct placed {
+    int64_t seq;
+    int     row;
+};
+
+static int placed_compare(const void *a, const void *b)
+{
+    const struct placed *x = a, *y = b;
+    return x->seq < y->seq ? -1 : x->seq > y->seq;
+}
+
+/* By the key, and not from the fresh rows to these (see OPEN_RECEIPTS in lease.c); one that is not fresh any more will be met
+ * again. */
+static const char FATES[] =
+    "SELECT v.place" MESSAGE_FATE " FROM unnest($1, $2, $3) AS v(place, handle, id) CROSS JOIN LATERAL (SELECT b.* FROM {box} b"
+    " WHERE b.id = v.id AND " HANDLE " = v.handle OFFSET 0) b WHERE b.due_at IS NULL AND b.held_by IS NULL";
+
+/* What became of those that are not as new as they look: they were counted as handed out, or somebody made
+ * them fresh by hand.  The transaction is over; nobody else hands them out. */
+static int fresh_reply_fates(struct fresh *f)
+{
+    struct pg_session *session = f->run->session;
+    struct array      *a = session->arrays;
+    struct row        *reply = session->reply.rows;
+    struct args        args = { .count = 0 };
+    PGresult          *result = NULL;
+    if (f->fated_count == 0)
+        return PR_OK;
+    array_begin(&a[0], OID_INT8);
+    array_begin(&a[1], OID_INT8);
+    array_begin(&a[2], OID_UUID);
+    for (size_t i = 0; i < f->fated_count; i++) {
+        array_i64(&a[0], (int64_t)f->fated[i]);
+        array_i64(&a[1], (int64_t)reply[f->fated[i]].row);
+        array_id(&a[2], reply[f->fated[i]].m.id);
+    }
+    for (int i = 0; i < 3; i++)
+        arg_array(&args, &a[i]);
+    int rc = link_do(f->run->link, FATES, session->box, &args, &result, f->run->reterr);
+    for (int i = 0; rc == PR_OK && i < PQntuples(result); i++)
+        pg_message_decode_fate(result, i, 1, &reply[field_i64(result, i, 0)].m);
+    return rc;
+}
+
+/* The oldest first: that is what people expect, though only the order within a lane is promised. */
+static int fresh_reply_rows(struct fresh *f)
+{
+    struct cycle_reply *reply = &f->run->session->reply;
+    struct placed      *order = arena_alloc_array(&f->run->session->arena, (size_t)f->rows, sizeof(order[0]));
+    size_t              count = 0;
+    f->fated = arena_alloc_array(&f->run->session->arena, (size_t)f->rows, sizeof(f->fated[0]));
+    f->fated_count = 0;
+    if (order == NULL || f->fated == NULL)
+        return error_set(f->run->reterr, PR_ENOMEM, "no memory for the rows of a reply");
+    for (int i = 0; i < f->rows; i++) {
+        if (row_range(f, i) <= f->lanes[field_int(f->result, i, 1)].whole)
+            order[count++] = (struct placed){ .seq = field_i64(f->result, i, 2), .row = i };
+    }
+    qsort(order, count, sizeof(order[0]), placed_compare);
+    int rc = PR_OK;
+    for (size_t i = 0; i < count && rc == PR_OK; i++) {
+        rc = pg_reply_new_row(f->run, f->result, order[i].row);
+        if (rc != PR_OK)
+            break;
+        pg_ctid_cache_note(&f->run->session->ctid_cache, (int64_t)reply->rows[reply->row_count - 1].row,
+                     field_tid(f->result, order[i].row, COLUMN_TID));
+        if (pg_message_has_fate(f->result, order[i].row, 1))
+            f->fated[f->fated_count++] = reply->row_count - 1;
+    }
+    return rc;
+}
+
+/* The rest of the reply; and how far each lane came, for when it has arrived. */
+static int fresh_reply_end(struct fresh *f)
+{
+    struct pg_session *session = f->run->session;
+    int                rc = fresh_reply_fates(f);
+    if (rc != PR_OK)
+        return rc;
+    for (unsigned lane = 0; lane < LANE_COUNT; lane++) {
+        const struct fresh_lane *l = &f->lanes[lane];
+        if (l->count == 0)
+            continue;
+        size_t last = min_size(l->whole, l->count - 1);
+        session->pending[lane] = (struct pending){ .set = true, .whole = l->whole, .last_seq = l->last_seq[last] };
+    }
+    session->pending_number = f->run->cycle->number;
+    return PR_OK;
+}
+
+/* Lanes that have more than they were asked for: all of it, next time. */
+static void fresh_widen(struct fresh *f)
+{
+    for (unsigned lane = 0; lane < LANE_COUNT; lane++)
+        if (f->lanes[lane].whole < f->lanes[lane].count)
+            f->run->session->lane_rows[lane] = f->run->cycle->fresh_rows;
+}
+
+/* The transaction is over by now; the snapshots make it the same question. */
+static int fresh_ask_again(struct fresh *f)
+{
+    fresh_ask(f);
+    int rc = link_run(f->run->link, f->run->reterr);
+    return rc == PR_OK ? fresh_count(f) : rc;
+}
+
+/* ---- In advance ---------------------------------------------------------------------------------- */
+
+void pg_prefetch_drop(struct pg_session *session)
+{
+    if (session->prefetch == NULL || !session->prefetch->ahead)
+        return;
+    link_settle(session->link);
+    PQclear(session->prefetch->result);
+    session->prefetch->result = NULL;
+    session->prefetch->ahead = false;
+}
+
+void pg_prefetch_free(struct pg_session *session)
+{
+    if (session->prefetch != NULL)
+        PQclear(session->prefetch->result);
+    free(session->prefetch);
+}
+
+/* Where the scan will be in this lane when the rows of f have arrived: as scan_done() has it.  False: not above all
+ * that is late. */
+static bool ahead_lane(const struct fresh *f, unsigned lane, struct fresh_lane *ret)
+{
+    const struct fresh_lane *l = &f->lanes[lane];
+    size_t                   last = l->count - 1;
+    int64_t                  seq = l->last_seq[last];
+    if (l->whole < last)
+        return false;
+    *ret = (struct fresh_lane){ .ranges = { l->ranges[last] }, .count = 1 };
+    if (l->whole == l->count)
+        seq = max64(seq, f->run->session->seen_last);
+    ret->ranges[0].from = max64(l->ranges[last].from, seq != SCAN_BEGIN ? seq + 1 : SCAN_BEGIN);
+    return true;
+}
+
+/* What comes behind the rows of f. */
+static bool ahead_plan(const struct fresh *f)
+{
+    struct pg_session *session = f->run->session;
+    if (session->prefetch == NULL)
+        session->prefetch = calloc(1, sizeof(*session->prefetch));
+    struct fresh *ahead = session->prefetch;
+    if (ahead == NULL)
+        return false;
+    ASSERT(ahead->result == NULL);
+    *ahead = (struct fresh){ .run = f->run, .round = session->round, .owned = f->run->lanes, .large = f->large,
+                             .payload_max = f->run->cycle->payload_max };
+    for (unsigned lane = 0; lane < LANE_COUNT; lane++)
+        if ((ahead->owned & lane_bit(lane)) && !ahead_lane(f, lane, &ahead->lanes[lane]))
+            return false;
+    ahead->ahead = true;
+    return true;
+}
+
+/* Are there rows behind those of f, and will the next cycle want them? */
+static bool ahead_pays(const struct fresh *f)
+{
+    const struct pg_session *session = f->run->session;
+    return session->delete_only_cycles >= STRIKES_MIN && session->one_batch_left > 0 && f->more && f->rows > 0;
+}
+
+int pg_prefetch_start(struct cycle_run *run)
+{
+    struct link *link = run->link;
+    bool         asked = run->session->prefetch != NULL && run->session->prefetch->ahead; /* it may have come already */
+    if (asked || !link_is_up(link) || !ahead_pays(run->fresh) || !ahead_plan(run->fresh))
+        return PR_OK;
+    if (link->pooled)
+        link_add_begin(link); /* with our settings */
+    fresh_ask(run->session->prefetch);
+    if (link->pooled)
+        link_add_commit(link);
+    return link_leave(link, NULL);
+}
+
+/* One that wants much more asks for itself. */
+bool pg_prefetch_fits(const struct cycle_run *run)
+{
+    const struct pg_session *session = run->session;
+    const struct fresh      *ahead = session->prefetch;
+    const struct cycle      *c = run->cycle;
+    struct scan_range        ranges[SCAN_RANGES_MAX];
+    if (ahead == NULL || !ahead->ahead || ahead->round != session->round || ahead->owned != run->lanes ||
+        ahead->payload_max != c->payload_max || c->notice_after == 0 || c->fresh_rows / 2 > ahead->rows_max ||
+        c->fresh_bytes / 2 > ahead->bytes_max)
+        return false;
+    for (unsigned lane = 0; lane < LANE_COUNT; lane++)
+        if ((run->lanes & lane_bit(lane)) && (scan_ranges(session->scan, lane, ranges) != 1 ||
+                                             ranges[0].from != ahead->lanes[lane].ranges[0].from))
+            return false;
+    return true;
+}
+
+/* It has come, or will come any moment; the session's own one is free for the next. */
+static int ahead_take(struct fresh *f)
+{
+    struct pg_session *session = f->run->session;
+    link_settle(f->run->link);
+    f->result = session->prefetch->result;
+    session->prefetch->result = NULL;
+    session->prefetch->ahead = false;
+    if (f->result == NULL || link_keep(f->run->link, f->result, NULL) != PR_OK)
+        return PR_ESTORE;
+    int rc = fresh_count(f);
+    if (rc == PR_OK && fresh_judge(f) && !f->cut)
+        fresh_widen(f);
+    if (rc == PR_OK)
+        fresh_adapt(f);
+    return rc;
+}
+
+/* ---- From beginning to end ------------------------------------------------------------------------ */
+
+struct fresh *pg_fresh_add(struct cycle_run *run)
+{
+    struct pg_session *session = run->session;
+    struct fresh      *f = arena_zalloc(&session->arena, sizeof(*f));
+    fresh_start(session, run->lanes, run->cycle->restart_lanes);
+    if (f == NULL)
+        return NULL;
+    if (run->uses_prefetch)
+        *f = *session->prefetch;
+    f->run = run;
+    if (!run->has_snapshot || run->lanes == 0)
+        return f;
+    fresh_look(f);
+    if (f->ahead) {
+        f->rows_max = min_size(f->rows_max, run->cycle->fresh_rows);
+        f->bytes_max = min_size(f->bytes_max, run->cycle->fresh_bytes);
+        return f;
+    }
+    f->large = session->row_bytes == 0 || session->row_bytes >= LARGE_BYTES ||
+               run->cycle->fresh_bytes / LARGE_BYTES < run->cycle->fresh_rows;
+    for (unsigned lane = 0; lane < LANE_COUNT; lane++)
+        session->lane_rows[lane] = max_size(session->lane_rows[lane], lane_share(run));
+    fresh_ask(f);
+    return f;
+}
+
+void pg_fresh_prepare(struct fresh *f)
+{
+    if (!f->ahead)
+        return;
+    f->failed = ahead_take(f);
+    if (f->failed == PR_OK && !f->run->link->pooled)
+        f->failed = pg_prefetch_start(f->run);
+    if (f->failed == PR_OK)
+        f->failed = fresh_reply_rows(f);
+}
+
+/* Did it come, and did operators do nothing since it was read?  What they did is seen by who asks now. */
+static int ahead_confirm(struct fresh *f)
+{
+    struct cycle_reply *reply = &f->run->session->reply;
+    if (f->failed == PR_OK && reply->notice_last == f->run->cycle->notice_after)
+        return PR_OK;
+    reply->row_count = 0;
+    f->ahead = false;
+    pg_prefetch_drop(f->run->session);
+    return fresh_ask_again(f);
+}
+
+int pg_fresh_take(struct fresh *f)
+{
+    int rc = PR_OK;
+    f->run->session->reply.fresh_end = true;
+    if (f->result == NULL && !f->ahead)
+        return PR_OK;
+    rc = f->ahead ? ahead_confirm(f) : fresh_count(f);
+    if (rc == PR_OK && !f->ahead && fresh_judge(f) && !f->cut) { /* there is room for more than was asked for */
+        fresh_widen(f);
+        rc = fresh_ask_again(f);
+    }
+    if (rc == PR_OK && !f->ahead) {
+        (void)fresh_judge(f);
+        fresh_adapt(f);
+        rc = fresh_reply_rows(f);
+    }
+    f->run->session->reply.fresh_end = !f->more;
+    return rc == PR_OK ? fresh_reply_end(f) : rc;
+}

@@ -1,0 +1,121 @@
+/* The round: how far the sequence came, and who had ended by then.
+ *
+ * S1 wants a snapshot whose xmax is above the xid of everybody who had one when it was taken.
+ * PostgreSQL's is not: its xmax is one above the last transaction that has ended, so those that
+ * were begun later and still run are at or above it.  So we ask for the next xid, too, after the
+ * snapshot was taken, and count those in between as running: none of them had ended by then.
+ * age() tells the next xid without using one up, in a transaction that has none itself.  When
+ * effects have come back into our own box, we do have one: then a row that is written in a
+ * subtransaction right after the snapshot tells it (its xmin is a new xid).
+ *
+ * And S1 wants a last value that is not above what was drawn.  The column last_value of a sequence may be:
+ * while nextval() writes its log record, the row holds the value that the log is told, 32 numbers
+ * ahead, and a SELECT reads it without the lock.  pg_sequence_last_value() takes the lock. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/slice.h"
+#include "store/postgres/postgres.h"
+
+#define XIDS_BETWEEN_MAX (1u << 16) /* more are subtransactions of somebody: see round_shorten() */
+
+static const char LAST[] = "SELECT coalesce(pg_sequence_last_value(tableoid), 0) FROM {box_seq}"; /* NULL: none was drawn */
+
+static const char ROUND[] =
+    "SELECT pg_current_snapshot()::text, age(pg_snapshot_xmax(pg_current_snapshot())::xid),"
+    " pg_postmaster_start_time(), pg_current_xact_id_if_assigned()::text";
+
+void pg_snapshot_add(struct cycle_run *run)
+{
+    link_add(run->link, LAST, run->session->box, NULL, &run->last);
+    link_add(run->link, ROUND, NO_BOX, NULL, &run->snapshot);
+}
+
+/* "xmin:xmax:xid,xid", and the xids between xmax and next; without own.  Outcome 1: these are too
+ * many. */
+static int snapshot_read(struct cycle_run *run, uint64_t own, struct snapshot *ret)
+{
+    pr_slice text = field_slice(run->snapshot, 0, 0);
+    char    *at = arena_alloc(&run->session->arena, text.size + 1);
+    size_t   room = 0;
+    if (at == NULL)
+        return PR_ENOMEM;
+    memcpy(at, text.data, text.size);
+    at[text.size] = '\0';
+    for (size_t i = 0; i < text.size; i++)
+        room += at[i] == ',' || at[i] == ':';
+    uint64_t xmin = strtoull(at, &at, 10);
+    uint64_t xmax = strtoull(at + 1, &at, 10);
+    uint64_t next = xmax + (uint64_t)field_int(run->snapshot, 0, 1);
+    if (own != 0) /* the mark's 32 bits, above our own */
+        next = own + (uint32_t)((uint32_t)field_i64(run->mark, 0, 0) - (uint32_t)own);
+    if (next < xmax || next - xmax > XIDS_BETWEEN_MAX)
+        return 1;
+    uint64_t *xip = arena_alloc_array(&run->session->arena, room + (size_t)(next - xmax), sizeof(xip[0]));
+    if (xip == NULL)
+        return PR_ENOMEM;
+    *ret = (struct snapshot){ .xmin = xmin, .xmax = next, .xip = xip };
+    while (*at != '\0' && at[1] != '\0') {
+        uint64_t xid = strtoull(at + 1, &at, 10);
+        if (xid != own)
+            xip[ret->xip_count++] = xid;
+    }
+    for (uint64_t xid = xmax; xid < next; xid++)
+        if (xid != own)
+            xip[ret->xip_count++] = xid;
+    return PR_OK;
+}
+
+/* What wait() looks at: did somebody who ran then end? */
+static int running_remember(struct pg_session *session, const struct snapshot *now)
+{
+    uint64_t *running = realloc(session->running, (now->xip_count + 1) * sizeof(running[0]));
+    if (running == NULL)
+        return PR_ENOMEM;
+    if (now->xip_count > 0)
+        memcpy(running, now->xip, now->xip_count * sizeof(running[0]));
+    session->running = running;
+    session->running_count = now->xip_count;
+    return PR_OK;
+}
+
+/* Somebody has used up many xids in one transaction, and nobody has ended since.  So end one: then
+ * xmax is above them all.  The cycle begins anew. */
+static int round_shorten(struct cycle_run *run)
+{
+    link_rollback(run->link);
+    int rc = link_is_up(run->link) ? link_script(run->link, "SELECT pg_catalog.pg_current_xact_id()", run->reterr)
+                                   : error_set(run->reterr, PR_ESTORE, "the connection to the server was lost");
+    return rc == PR_OK ? 1 : rc;
+}
+
+int pg_snapshot_take(struct cycle_run *run)
+{
+    struct pg_session *session = run->session;
+    struct snapshot    now;
+    int64_t            last = field_i64(run->last, 0, 0);
+    int64_t            start = field_time(run->snapshot, 0, 2);
+    pr_slice           own_text = field_slice(run->snapshot, 0, 3);
+    uint64_t           own = own_text.size > 0 ? strtoull(own_text.data, NULL, 10) : 0;
+
+    ASSERT(own == 0 || run->mark != NULL); /* age() would tell our own */
+    if (session->server_start != start || session->scanned_by != run->link->generation)
+        scan_forget(session->scan); /* S5; and a crash under the same postmaster ends all connections */
+    session->server_start = start;
+    session->scanned_by = run->link->generation;
+    int rc = snapshot_read(run, own, &now);
+    if (rc > 0)
+        return round_shorten(run);
+    if (rc == PR_OK)
+        rc = running_remember(session, &now);
+    if (rc == PR_OK)
+        rc = scan_round(session->scan, last, &now);
+    if (rc == PR_ENOMEM)
+        return error_set(run->reterr, rc, "no memory for a snapshot");
+    session->seen_last = last;
+    session->reply.drawn = last;
+    session->round++;
+    run->has_snapshot = rc == PR_OK;
+    return rc;
+}

@@ -1,0 +1,83 @@
+/* The second line behind the scan: rows that it should have found, whatever the reason that it did
+ * not (somebody put them below its position: a restored table, a repaired index).
+ *
+ * Now and then all that is fresh at or below what the scan has passed is read again, a small page
+ * at a time; the engine knows what it holds, and takes the rest. */
+#include "base/error.h"
+#include "base/util.h"
+#include "store/postgres/postgres.h"
+
+#define SWEEP_EVERY_US PR_SECONDS(300)
+#define SWEEP_PAGE_US PR_SECONDS(1)
+#define SWEEP_ROWS 64
+#define SWEEP_BYTES 262144
+
+static const char SWEEP[] =
+    "SELECT * FROM (SELECT f.*, r.ord, sum(f.bytes) OVER (ORDER BY r.ord, f.seq ROWS UNBOUNDED PRECEDING) AS upto"
+    " FROM unnest($1, $2, $3) WITH ORDINALITY AS r(lane, above, upto, ord)"
+    " CROSS JOIN LATERAL (SELECT " HANDLE " AS handle, " MESSAGE_COLUMNS(MESSAGE_PAYLOAD("$4::bigint"))
+    ", coalesce(octet_length(b.payload), 0) + 200 AS bytes FROM {box} b"
+    " WHERE b.lane = r.lane AND b.seq > r.above AND b.seq <= r.upto AND b.due_at IS NULL AND b.held_by IS NULL"
+    " ORDER BY b.seq LIMIT $5::bigint) f) g WHERE g.upto - g.bytes < $6::bigint ORDER BY g.ord, g.seq LIMIT $5::bigint";
+
+static int64_t mono_us(const struct pg_session *session)
+{
+    int64_t now_us = pg_store_mono_us(session->store);
+    return now_us != 0 ? now_us : clock_mono_us(clock_system());
+}
+
+static size_t page_rows(const struct cycle *c)
+{
+    return min_size(SWEEP_ROWS, c->fresh_rows / 2);
+}
+
+void pg_sweep_start(struct pg_session *session)
+{
+    session->sweep_lane = 0;
+    session->sweep_seq = SCAN_BEGIN;
+    session->sweep_at_us = mono_us(session) + SWEEP_EVERY_US;
+}
+
+void pg_sweep_add(struct cycle_run *run, PGresult **ret)
+{
+    struct pg_session *session = run->session;
+    struct array      *a = session->arrays;
+    struct args        args = { .count = 0 };
+    if (!run->has_snapshot || page_rows(run->cycle) == 0 || mono_us(session) < session->sweep_at_us)
+        return;
+    array_begin(&a[0], OID_INT2);
+    array_begin(&a[1], OID_INT8);
+    array_begin(&a[2], OID_INT8);
+    for (unsigned lane = session->sweep_lane; lane < LANE_COUNT; lane++) {
+        if (!(run->lanes & lane_bit(lane)))
+            continue;
+        array_i16(&a[0], (int)lane);
+        array_i64(&a[1], lane == session->sweep_lane ? session->sweep_seq : SCAN_BEGIN);
+        array_i64(&a[2], scan_passed(session->scan, lane));
+    }
+    for (int i = 0; i < 3; i++)
+        arg_array(&args, &a[i]);
+    arg_i64(&args, (int64_t)min_size(run->cycle->payload_max, INT64_MAX));
+    arg_i64(&args, (int64_t)page_rows(run->cycle));
+    arg_i64(&args, (int64_t)min_size(SWEEP_BYTES, run->cycle->fresh_bytes / 2));
+    link_add(run->link, SWEEP, session->box, &args, ret);
+}
+
+/* When the scan itself has brought much, there is no room for these: they are asked for again. */
+int pg_sweep_take(struct cycle_run *run, const PGresult *result)
+{
+    struct pg_session *session = run->session;
+    int                count = PQntuples(result), rc = PR_OK;
+    session->sweep_at_us = mono_us(session) + SWEEP_PAGE_US;
+    if (session->reply.row_count > run->cycle->fresh_rows / 2)
+        return PR_OK;
+    for (int i = 0; i < count && rc == PR_OK; i++)
+        rc = pg_reply_row(run, result, i, ROW_FRESH);
+    if (count == 0) {
+        pg_sweep_start(session);
+    } else {
+        session->sweep_lane = (unsigned)field_int(result, count - 1, 1);
+        session->sweep_seq = field_i64(result, count - 1, 2);
+    }
+    return rc;
+}

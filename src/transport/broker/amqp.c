@@ -1,0 +1,624 @@
+/* amqp: each message is one basic.publish with publisher confirms, many of them on the wire at once.
+ *
+ *   amqp://user:password@host:5672/VHOST?exchange=orders&key={type}
+ *
+ * Everything happens in the caller's thread.  librabbitmq would block, so it only writes and reads what stands
+ * in the frames; the bytes are ours (session.h).
+ *
+ *   Q1  A confirm names a delivery tag: messages are counted from 1 in each channel.  Confirms come in any
+ *       order, and one may stand for all before it.
+ *   Q2  What cannot be routed comes back (basic.return) before it is confirmed; its message id says what it is.
+ *   Q3  A broker that closes the channel does not say because of which message.  With one out it is that one.  With
+ *       several it is unknown what became of each, none is blamed, and all are suspects: the next time each of
+ *       them goes alone. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/slice.h"
+#include "base/util.h"
+#include "transport/broker/amqp_frame.h"
+#include "transport/broker/session.h"
+#include "transport/template.h"
+
+#define RABBIT_PORT 5672
+#define RABBIT_TLS_PORT 5671
+#define RABBIT_HEARTBEAT_S 30 /* at most; a peer that is silent for two of them is gone */
+#define RABBIT_READ_SIZE 65536
+#define RABBIT_CHANNEL 1
+
+struct rabbit {
+    struct session session;
+    struct arena scratch; /* one message */
+    struct buf json, key;
+    struct frame_message form; /* what all messages have in common */
+    pr_slice key_template, vhost;
+
+    amqp_connection_state_t reader; /* NULL: no connection */
+    int64_t heartbeat_us;           /* 0: none */
+    int64_t read_us, sent_us;       /* when something last came and went */
+    uint64_t channel_base;          /* the number in the pipeline of delivery tag 0 */
+    pr_id *suspects;                /* Q3: a ring as large as the pipeline's */
+    size_t suspect_first, suspect_count;
+    bool alone;     /* the one that is out is a suspect */
+    bool returning; /* the header and body of a message that came back are still to come */
+    unsigned returned_code;
+    char returned_text[256];
+    char blocked[256]; /* why the broker takes nothing now; empty: it does */
+};
+
+/* ---- The url ----------------------------------------------------------------------------------------- */
+
+static const char *const params[] = { "exchange", "key", "mandatory", "plain", WIRE_PARAMS, NULL };
+
+static bool has_tls(const struct endpoint_config *config)
+{
+    return transport_scheme(config->url).size == 5; /* amqps */
+}
+
+static int rabbit_url(const struct endpoint_config *config, struct arena *arena, struct broker_url *ret,
+                      struct pr_error *reterr)
+{
+    bool tls = has_tls(config), mandatory;
+    int rc = broker_url_parse(config, tls ? RABBIT_TLS_PORT : RABBIT_PORT, params, arena, ret, reterr);
+    if (rc == PR_OK)
+        rc = broker_url_check_wire(config, ret, tls, reterr);
+    if (rc == PR_OK)
+        rc = broker_url_bool(config, ret, "mandatory", true, &mandatory, reterr);
+    if (rc == PR_OK)
+        rc = template_check(config->name, "key", broker_url_param(ret, "key", ""), reterr);
+    if (rc != PR_OK)
+        return rc;
+    pr_slice exchange = broker_url_param(ret, "exchange", "");
+    if (exchange.size == 0 && broker_url_param(ret, "key", "").size == 0)
+        return error_set(reterr, PR_ECONFIG,
+                         "endpoint %s: the url says nowhere to go: add ?exchange=NAME, or ?key=QUEUE",
+                         config->name);
+    if (!template_is_fixed(exchange) || exchange.size > FRAME_SHORT_MAX)
+        return error_set(reterr, PR_ECONFIG,
+                         "endpoint %s: exchange is a name of at most %d bytes; placeholders belong into key",
+                         config->name, FRAME_SHORT_MAX);
+    if (ret->path.size > FRAME_SHORT_MAX)
+        return error_set(reterr, PR_ECONFIG, "endpoint %s: the virtual host is longer than %d bytes",
+                         config->name, FRAME_SHORT_MAX);
+    rc = envelope_check(config, reterr);
+    return rc == PR_OK ? pipeline_check(config, reterr) : rc;
+}
+
+static int rabbit_check(const struct endpoint_config *config, struct pr_error *reterr)
+{
+    return session_check(rabbit_url, config, reterr);
+}
+
+/* ---- Reasons ------------------------------------------------------------------------------------------ */
+
+static int reason_of(unsigned code, pr_slice text)
+{
+    switch (code) {
+    case AMQP_CONTENT_TOO_LARGE: return PR_REASON_MESSAGE_TOO_LARGE;
+    case AMQP_PRECONDITION_FAILED:
+        return slice_contains(text, PR_STR("message size")) ? PR_REASON_MESSAGE_TOO_LARGE : PR_REASON_REJECTED;
+    case AMQP_NO_ROUTE:
+    case AMQP_NOT_FOUND:
+    case AMQP_INVALID_PATH: return PR_REASON_DESTINATION_MISSING;
+    case AMQP_NOT_ALLOWED: /* a virtual host that is not there, or not for us */
+        return slice_contains(text, PR_STR("not found")) ? PR_REASON_DESTINATION_MISSING
+                                                         : PR_REASON_UNAUTHORIZED;
+    case AMQP_ACCESS_REFUSED: return PR_REASON_UNAUTHORIZED;
+    case AMQP_NO_CONSUMERS:
+    case AMQP_CONNECTION_FORCED:
+    case AMQP_RESOURCE_LOCKED:
+    case AMQP_RESOURCE_ERROR:
+    case AMQP_INTERNAL_ERROR: return PR_REASON_TRANSPORT_UNAVAILABLE;
+    default: return PR_REASON_REJECTED;
+    }
+}
+
+static pr_slice slice_of(amqp_bytes_t bytes)
+{
+    return (pr_slice){ bytes.bytes, bytes.len };
+}
+
+/* ---- The connection ------------------------------------------------------------------------------------- */
+
+static void rabbit_drop(void *self)
+{
+    struct rabbit *r = self;
+    if (r->reader != NULL)
+        amqp_destroy_connection(r->reader);
+    r->reader = NULL;
+    r->blocked[0] = '\0';
+    r->returning = false;
+    r->heartbeat_us = 0;
+}
+
+static void rabbit_failed(struct rabbit *r, const char *what)
+{
+    session_failed(&r->session, PR_REASON_TRANSPORT_UNAVAILABLE, "", what);
+}
+
+static void rabbit_greet(void *self)
+{
+    struct rabbit *r = self;
+    r->reader = amqp_new_connection();
+    r->read_us = r->sent_us = clock_mono_us(r->session.clock);
+    frame_put_greeting(&r->session.pipeline.bytes);
+    if (r->reader == NULL)
+        rabbit_failed(r, "no memory");
+}
+
+static void put(struct rabbit *r, amqp_channel_t channel, amqp_method_number_t method, void *fields)
+{
+    frame_put_method(&r->session.pipeline.bytes, channel, method, fields);
+    if (buf_failed(&r->session.pipeline.bytes) != 0)
+        rabbit_failed(r, "no memory");
+}
+
+/* ---- Greetings: each answer brings the next step ---------------------------------------------------------- */
+
+static amqp_table_entry_t capability(const char *name)
+{
+    return (amqp_table_entry_t){ .key = amqp_cstring_bytes(name),
+                                 .value = { .kind = AMQP_FIELD_KIND_BOOLEAN, .value.boolean = 1 } };
+}
+
+static void put_start_ok(struct rabbit *r)
+{
+    amqp_table_entry_t capabilities[] = { capability("connection.blocked"), capability("basic.nack"),
+                                          capability("publisher_confirms"),
+                                          capability("authentication_failure_close") };
+    amqp_table_entry_t properties[] = {
+        { .key = amqp_cstring_bytes("product"),
+          .value = { .kind = AMQP_FIELD_KIND_UTF8, .value.bytes = amqp_cstring_bytes("postrider") } },
+        { .key = amqp_cstring_bytes("connection_name"),
+          .value = { .kind = AMQP_FIELD_KIND_UTF8,
+                     .value.bytes = amqp_cstring_bytes(r->session.config->name) } },
+        { .key = amqp_cstring_bytes("capabilities"),
+          .value = { .kind = AMQP_FIELD_KIND_TABLE,
+                     .value.table = { ARRAY_LENGTH(capabilities), capabilities } } },
+    };
+    bool named = r->session.url.user.size > 0;
+    arena_reset(&r->scratch);
+    pr_slice login = arena_printf(&r->scratch, "%c%s%c%s", '\0', named ? r->session.url.user.data : "guest",
+                                  '\0', named ? r->session.url.password.data : "guest");
+    if (login.data == NULL) {
+        rabbit_failed(r, "no memory");
+        return;
+    }
+    amqp_connection_start_ok_t start_ok = { .client_properties = { ARRAY_LENGTH(properties), properties },
+                                            .mechanism = amqp_cstring_bytes("PLAIN"),
+                                            .response = frame_bytes(login),
+                                            .locale = amqp_cstring_bytes("en_US") };
+    put(r, 0, AMQP_CONNECTION_START_OK_METHOD, &start_ok);
+}
+
+static void put_tune_ok(struct rabbit *r, const amqp_connection_tune_t *tune)
+{
+    amqp_connection_tune_ok_t tune_ok = {
+        .channel_max = RABBIT_CHANNEL,
+        .frame_max = tune->frame_max == 0 || tune->frame_max > FRAME_MAX ? FRAME_MAX : tune->frame_max,
+        .heartbeat = tune->heartbeat > RABBIT_HEARTBEAT_S ? RABBIT_HEARTBEAT_S : tune->heartbeat
+    };
+    amqp_connection_open_t open = { .virtual_host = frame_bytes(r->vhost) };
+    r->form.frame_max = tune_ok.frame_max;
+    r->heartbeat_us = tune_ok.heartbeat * PR_SECONDS(1);
+    put(r, 0, AMQP_CONNECTION_TUNE_OK_METHOD, &tune_ok);
+    put(r, 0, AMQP_CONNECTION_OPEN_METHOD, &open);
+}
+
+static void put_channel_open(struct rabbit *r)
+{
+    amqp_channel_open_t open = { .out_of_band = amqp_empty_bytes };
+    put(r, RABBIT_CHANNEL, AMQP_CHANNEL_OPEN_METHOD, &open);
+}
+
+static void put_confirm_select(struct rabbit *r)
+{
+    amqp_confirm_select_t select = { .nowait = 0 };
+    put(r, RABBIT_CHANNEL, AMQP_CONFIRM_SELECT_METHOD, &select);
+}
+
+/* Is the exchange there at all?  Better to know before a message is lost to a closed channel. */
+static void put_exchange_check(struct rabbit *r)
+{
+    amqp_exchange_declare_t declare = { .exchange = frame_bytes(r->form.exchange),
+                                        .type = amqp_cstring_bytes("direct"),
+                                        .passive = 1 };
+    put(r, RABBIT_CHANNEL, AMQP_EXCHANGE_DECLARE_METHOD, &declare);
+}
+
+/* ---- Answers ------------------------------------------------------------------------------------------------ */
+
+static pr_id *suspect_find(struct rabbit *r, const struct delivery *d)
+{
+    for (size_t i = 0; i < r->suspect_count; i++) {
+        pr_id *id = &r->suspects[(r->suspect_first + i) % r->session.pipeline.capacity];
+        if (pr_id_equal(*id, d->message->id))
+            return id;
+    }
+    return NULL;
+}
+
+/* The oldest makes room. */
+static void suspect_add(struct rabbit *r, const struct delivery *d)
+{
+    size_t capacity = r->session.pipeline.capacity;
+    if (suspect_find(r, d) != NULL)
+        return;
+    if (r->suspect_count == capacity)
+        r->suspect_first = (r->suspect_first + 1) % capacity;
+    else
+        r->suspect_count++;
+    r->suspects[(r->suspect_first + r->suspect_count - 1) % capacity] = d->message->id;
+}
+
+/* What became of it is known. */
+static void suspect_clear(struct rabbit *r, const struct delivery *d)
+{
+    pr_id *id = d != NULL ? suspect_find(r, d) : NULL;
+    if (id != NULL) {
+        *id = r->suspects[r->suspect_first];
+        r->suspect_first = (r->suspect_first + 1) % r->session.pipeline.capacity;
+        r->suspect_count--;
+    }
+}
+
+static void answered(struct rabbit *r, uint64_t number, bool good)
+{
+    const struct delivery *d = pipeline_answer(&r->session.pipeline, number);
+    reconnect_worked(&r->session.reconnect);
+    suspect_clear(r, d);
+    if (d != NULL && good)
+        result_ok(pipeline_result(&r->session.pipeline), d->token);
+    else if (d != NULL)
+        result_failed(
+            pipeline_result(&r->session.pipeline), d->token, SEND_FAILED, PR_REASON_TRANSPORT_UNAVAILABLE,
+            "basic.nack",
+            PR_STR("the broker did not take it: a queue is full (overflow=reject-publish) or broken"));
+}
+
+/* Q1 */
+static void take_confirm(struct rabbit *r, uint64_t tag, bool multiple, bool good)
+{
+    struct pipeline *p = &r->session.pipeline;
+    uint64_t number = r->channel_base + tag;
+    if (tag == 0 ? !multiple : number >= p->first_number + p->out_count) {
+        rabbit_failed(r, "it confirms what nobody sent");
+        return;
+    }
+    if (tag == 0)
+        number = p->first_number + p->out_count - 1;
+    for (uint64_t n = p->first_number; multiple && n < number; n++)
+        if (n >= p->first_number && !pipeline_at(p, (size_t)(n - p->first_number))->answered)
+            answered(r, n, good);
+    answered(r, number, good);
+}
+
+/* Q2: its result is here; the confirm that follows finds nobody waiting. */
+static void take_returned_header(struct rabbit *r, const amqp_basic_properties_t *properties)
+{
+    struct pipeline *p = &r->session.pipeline;
+    pr_id id;
+    if ((properties->_flags & AMQP_BASIC_MESSAGE_ID_FLAG) == 0 ||
+        pr_id_parse(slice_of(properties->message_id), &id) != PR_OK)
+        return;
+    for (size_t i = 0; i < p->out_count; i++) {
+        struct pipeline_out *o = pipeline_at(p, i);
+        if (o->delivery == NULL || !pr_id_equal(o->delivery->message->id, id))
+            continue;
+        char code[RESULT_CODE_SIZE];
+        suspect_clear(r, o->delivery);
+        snprintf(code, sizeof(code), "%u", r->returned_code);
+        result_failed(pipeline_result(p), pipeline_end(o)->token, SEND_FAILED,
+                      reason_of(r->returned_code, pr_str(r->returned_text)), code, pr_str(r->returned_text));
+        return;
+    }
+}
+
+static void take_return(struct rabbit *r, const amqp_basic_return_t *method)
+{
+    r->returned_code = method->reply_code;
+    r->returning = true;
+    snprintf(r->returned_text, sizeof(r->returned_text),
+             "%.*s: no queue takes the key \"%.*s\" at the exchange \"%.*s\"; bind one, or say mandatory=false",
+             (int)min_size(method->reply_text.len, 64), (char *)method->reply_text.bytes,
+             (int)min_size(method->routing_key.len, 64), (char *)method->routing_key.bytes,
+             (int)min_size(method->exchange.len, 64), (char *)method->exchange.bytes);
+}
+
+/* Q3: the connection stays. */
+static void take_channel_close(struct rabbit *r, unsigned reply_code, pr_slice reply)
+{
+    struct pipeline *p = &r->session.pipeline;
+    char code[RESULT_CODE_SIZE], text[512];
+    amqp_channel_close_ok_t close_ok = { 0 };
+    int reason = reason_of(reply_code, reply);
+    snprintf(code, sizeof(code), "%u", reply_code);
+    snprintf(text, sizeof(text), "%.*s", (int)min_size(reply.size, sizeof(text) - 1), reply.data);
+    if (r->session.state != SESSION_UP) {
+        session_lost(&r->session, reason, code, text);
+        return;
+    }
+    pipeline_cut(p);
+    size_t out = 0;
+    for (size_t i = 0; i < p->out_count; i++)
+        out += !pipeline_at(p, i)->answered;
+    while (p->out_count > 0) {
+        const struct delivery *d = pipeline_answer(p, p->first_number);
+        if (d == NULL)
+            continue;
+        if (out > 1)
+            suspect_add(r, d);
+        else
+            suspect_clear(r, d);
+        result_failed(pipeline_result(p), d->token, out > 1 ? SEND_UNKNOWN : SEND_FAILED,
+                      out > 1 ? PR_REASON_TRANSPORT_UNAVAILABLE : reason, code, pr_str(text));
+    }
+    r->returning = false;
+    r->session.state = SESSION_GREETING;
+    session_begin_greeting(&r->session, clock_mono_us(r->session.clock));
+    put(r, RABBIT_CHANNEL, AMQP_CHANNEL_CLOSE_OK_METHOD, &close_ok);
+    put_channel_open(r);
+}
+
+static void take_connection_close(struct rabbit *r, const amqp_connection_close_t *close)
+{
+    char code[RESULT_CODE_SIZE], text[512];
+    snprintf(code, sizeof(code), "%u", close->reply_code);
+    snprintf(text, sizeof(text), "%s:%u: %.*s", r->session.url.host.data, r->session.url.port,
+             (int)min_size(close->reply_text.len, 400), (char *)close->reply_text.bytes);
+    session_lost(&r->session, reason_of(close->reply_code, slice_of(close->reply_text)), code, text);
+}
+
+static void take_blocked(struct rabbit *r, const amqp_connection_blocked_t *blocked)
+{
+    snprintf(r->blocked, sizeof(r->blocked), "the broker takes nothing now: %.*s",
+             (int)min_size(blocked->reason.len, 200), (char *)blocked->reason.bytes);
+}
+
+static void take_select_ok(struct rabbit *r)
+{
+    r->session.state = SESSION_UP;
+    r->channel_base = r->session.pipeline.first_number + r->session.pipeline.out_count - 1;
+}
+
+static void take_method(struct rabbit *r, const amqp_method_t *method)
+{
+    const amqp_channel_close_t *channel_close = method->decoded;
+    const amqp_basic_ack_t *ack = method->decoded;
+    const amqp_basic_nack_t *nack = method->decoded;
+    switch (method->id) {
+    case AMQP_CONNECTION_START_METHOD: put_start_ok(r); break;
+    case AMQP_CONNECTION_TUNE_METHOD: put_tune_ok(r, method->decoded); break;
+    case AMQP_CONNECTION_OPEN_OK_METHOD: put_channel_open(r); break;
+    case AMQP_CHANNEL_OPEN_OK_METHOD:
+        if (r->form.exchange.size > 0) {
+            put_exchange_check(r);
+            break;
+        }
+        /* fall through */
+    case AMQP_EXCHANGE_DECLARE_OK_METHOD: put_confirm_select(r); break;
+    case AMQP_CONFIRM_SELECT_OK_METHOD: take_select_ok(r); break;
+    case AMQP_BASIC_ACK_METHOD: take_confirm(r, ack->delivery_tag, ack->multiple, true); break;
+    case AMQP_BASIC_NACK_METHOD: take_confirm(r, nack->delivery_tag, nack->multiple, false); break;
+    case AMQP_BASIC_RETURN_METHOD: take_return(r, method->decoded); break;
+    case AMQP_CHANNEL_CLOSE_METHOD:
+        take_channel_close(r, channel_close->reply_code, slice_of(channel_close->reply_text));
+        break;
+    case AMQP_CONNECTION_CLOSE_METHOD: take_connection_close(r, method->decoded); break;
+    case AMQP_CONNECTION_BLOCKED_METHOD: take_blocked(r, method->decoded); break;
+    case AMQP_CONNECTION_UNBLOCKED_METHOD: r->blocked[0] = '\0'; break;
+    default: rabbit_failed(r, "it says what nobody asked");
+    }
+}
+
+static void take_frame(struct rabbit *r, const amqp_frame_t *frame)
+{
+    if (frame->frame_type == AMQP_FRAME_METHOD)
+        take_method(r, &frame->payload.method);
+    else if (frame->frame_type == AMQP_FRAME_HEADER && r->returning)
+        take_returned_header(r, frame->payload.properties.decoded);
+    else if (frame->frame_type == 'A')
+        rabbit_failed(r, "it speaks another version of AMQP"); /* librabbitmq's mark for "AMQP" as an answer */
+    /* The body of what came back, and heartbeats, say nothing. */
+}
+
+static void rabbit_read(void *self, int64_t now_us)
+{
+    struct rabbit *r = self;
+    char chunk[RABBIT_READ_SIZE];
+    while (r->session.wire.state == WIRE_OPEN) {
+        ssize_t got = wire_read(&r->session.wire, chunk, sizeof(chunk));
+        if (got == 0)
+            return;
+        if (got < 0) {
+            session_wire_lost(&r->session);
+            return;
+        }
+        r->read_us = now_us;
+        amqp_bytes_t rest = { .len = (size_t)got, .bytes = chunk };
+        while (rest.len > 0 && r->reader != NULL) {
+            amqp_frame_t frame;
+            int used = amqp_handle_input(r->reader, rest, &frame);
+            if (used < 0) {
+                rabbit_failed(r, amqp_error_string2(used));
+                return;
+            }
+            rest = (amqp_bytes_t){ .len = rest.len - (size_t)used, .bytes = (char *)rest.bytes + used };
+            if (frame.frame_type != 0)
+                take_frame(r, &frame);
+            if (r->reader != NULL)
+                amqp_maybe_release_buffers(r->reader);
+        }
+    }
+}
+
+/* ---- Sending ---------------------------------------------------------------------------------------------------- */
+
+/* Put its bytes into the buffer, or give it its result. */
+static void rabbit_begin(struct rabbit *r, const struct delivery *d)
+{
+    struct pipeline *p = &r->session.pipeline;
+    struct pr_error error = { 0 };
+    size_t before = p->bytes.size;
+
+    arena_reset(&r->scratch);
+    buf_reset(&r->key);
+    template_fill(&r->key, r->key_template, d->message);
+    r->form.message = d->message;
+    r->form.key = buf_slice(&r->key);
+    int rc = buf_failed(&r->key) != 0
+                 ? buf_failed(&r->key)
+                 : frame_put_message(&p->bytes, RABBIT_CHANNEL, &r->form, &r->scratch, &r->json, &error);
+    if (rc == PR_OK) {
+        pipeline_began(p, before);
+        return;
+    }
+    delivery_queue_drop(&p->waiting);
+    if (rc == PR_EINVAL)
+        result_unsent(pipeline_result(p), d->token, PR_REASON_SERIALIZATION_ERROR, "", pr_str(error.text));
+    else
+        result_returned(pipeline_result(p), d->token); /* no memory: later, then */
+}
+
+/* Q3 */
+static bool rabbit_may_begin(struct rabbit *r, const struct delivery *d)
+{
+    bool nobody_out = r->session.pipeline.out_count == 0;
+    bool suspect = r->suspect_count > 0 && suspect_find(r, d) != NULL;
+    if (nobody_out)
+        r->alone = suspect;
+    return nobody_out || (!suspect && !r->alone);
+}
+
+static void rabbit_send(void *self, int64_t now_us)
+{
+    struct rabbit *r = self;
+    struct pipeline *p = &r->session.pipeline;
+    const struct delivery *d;
+    if (r->blocked[0] != '\0')
+        pipeline_refuse(p, now_us, PR_REASON_TRANSPORT_UNAVAILABLE, "connection.blocked", r->blocked);
+    while (r->session.state == SESSION_UP && pipeline_unwritten(p) < PIPELINE_BUFFERED_MAX &&
+           (d = pipeline_next(p, now_us)) != NULL && rabbit_may_begin(r, d))
+        rabbit_begin(r, d);
+    if (r->heartbeat_us > 0 && now_us - r->sent_us >= r->heartbeat_us / 2 && p->bytes.size == 0)
+        frame_put_heartbeat(&p->bytes);
+    if (pipeline_unwritten(p) > 0)
+        r->sent_us = now_us;
+    if (!pipeline_write(p, &r->session.wire))
+        session_wire_lost(&r->session);
+}
+
+static bool rabbit_has_bytes(void *self)
+{
+    struct rabbit *r = self;
+    return pipeline_unwritten(&r->session.pipeline) > 0;
+}
+
+static void rabbit_expire(void *self, int64_t now_us)
+{
+    struct rabbit *r = self;
+    if (r->heartbeat_us > 0 && now_us - r->read_us >= 2 * r->heartbeat_us)
+        rabbit_failed(r, "no heartbeat");
+}
+
+static int64_t rabbit_next_us(void *self)
+{
+    struct rabbit *r = self;
+    return r->heartbeat_us > 0 ? min64(r->sent_us + r->heartbeat_us / 2, r->read_us + 2 * r->heartbeat_us)
+                               : PR_NEVER;
+}
+
+static bool rabbit_is_held(void *self)
+{
+    struct rabbit *r = self;
+    return r->blocked[0] != '\0';
+}
+
+/* ---- The transport ------------------------------------------------------------------------------------------------- */
+
+static const struct session_ops rabbit_session = {
+    .greet = rabbit_greet,
+    .drop = rabbit_drop,
+    .read = rabbit_read,
+    .send = rabbit_send,
+    .has_bytes = rabbit_has_bytes,
+    .expire = rabbit_expire,
+    .next_us = rabbit_next_us,
+    .is_held = rabbit_is_held,
+};
+
+static int rabbit_open(void *self, const struct endpoint_config *config, struct pr_error *reterr)
+{
+    struct rabbit *r = self;
+    arena_init(&r->scratch, 4096);
+    buf_init(&r->json, ENVELOPE_JSON_MAX);
+    buf_init(&r->key, BROKER_URL_MAX + 4096);
+    int rc = session_init(&r->session, &rabbit_session, r, rabbit_url, config, reterr);
+    if (rc != PR_OK)
+        return rc;
+    const struct broker_url *url = &r->session.url;
+    r->vhost = url->path.size > 0 ? url->path : PR_STR("/");
+    r->key_template = broker_url_param(url, "key", "{type}");
+    r->form =
+        (struct frame_message){ .source = config->source, .exchange = broker_url_param(url, "exchange", "") };
+    (void)envelope_parse(config->envelope, &r->form.envelope); /* rabbit_url() has checked both */
+    rc = broker_url_bool(config, url, "mandatory", true, &r->form.mandatory, reterr);
+    if (rc == PR_OK)
+        rc = session_open(&r->session, has_tls(config), reterr);
+    if (rc != PR_OK)
+        return rc;
+    r->suspects = calloc(r->session.pipeline.capacity, sizeof(*r->suspects));
+    return r->suspects != NULL ? PR_OK : error_set(reterr, PR_ENOMEM, "endpoint %s: no memory", config->name);
+}
+
+/* Say goodbye when that costs nothing: brokers complain in their log about clients that do not. */
+static void rabbit_say_goodbye(struct rabbit *r)
+{
+    amqp_connection_close_t close = { .reply_code = AMQP_REPLY_SUCCESS,
+                                      .reply_text = amqp_cstring_bytes("closed") };
+    if (r->session.state != SESSION_UP || r->session.pipeline.bytes.size > 0)
+        return;
+    frame_put_method(&r->session.pipeline.bytes, 0, AMQP_CONNECTION_CLOSE_METHOD, &close);
+    (void)!pipeline_write(&r->session.pipeline, &r->session.wire);
+}
+
+static void rabbit_close(void *self)
+{
+    struct rabbit *r = self;
+    rabbit_say_goodbye(r);
+    session_fini(&r->session);
+    free(r->suspects);
+    buf_fini(&r->json);
+    buf_fini(&r->key);
+    arena_fini(&r->scratch);
+}
+
+static size_t rabbit_submit(void *self, const struct delivery *const *list, size_t count)
+{
+    struct rabbit *r = self;
+    return session_submit(&r->session, list, count);
+}
+
+static size_t rabbit_poll(void *self, struct delivery_result *ret, size_t max, int64_t deadline_us)
+{
+    struct rabbit *r = self;
+    return session_poll(&r->session, ret, max, deadline_us);
+}
+
+static void rabbit_cancel(void *self)
+{
+    struct rabbit *r = self;
+    pipeline_cancel(&r->session.pipeline);
+}
+
+#define RABBIT_OPS(name)                                                                                       \
+    {                                                                                                          \
+        .scheme = (name), .size = sizeof(struct rabbit), .promises = TRANSPORT_REMOTE,                         \
+        .concurrency = PIPELINE_CONCURRENCY, .check = rabbit_check, .open = rabbit_open,                       \
+        .close = rabbit_close, .submit = rabbit_submit, .poll = rabbit_poll, .cancel = rabbit_cancel,          \
+    }
+
+const struct transport_ops transport_amqp = RABBIT_OPS("amqp");
+const struct transport_ops transport_amqps = RABBIT_OPS("amqps");

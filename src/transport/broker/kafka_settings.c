@@ -1,0 +1,281 @@
+#include "transport/broker/kafka_settings.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/error.h"
+#include "base/slice.h"
+#include "base/util.h"
+#include "transport/envelope.h"
+#include "transport/template.h"
+
+#define KAFKA_PORT 9092
+/* The library does not ask the brokers for their limit; this is its own default, just below theirs. */
+#define KAFKA_MESSAGE_BYTES 1000000
+#define KAFKA_MESSAGE_BYTES_MAX 1000000000
+
+/* ---- The url -------------------------------------------------------------------------------------- */
+
+static const char *const params[] = { "tls",   "ca",          "cert",      "certkey", "sasl",
+                                      "plain", "compression", "max_bytes", NULL };
+
+static int check_words(const struct endpoint_config *config, const struct broker_url *url, const char *name,
+                       const char *const *words, const char *list, struct pr_error *reterr)
+{
+    pr_slice value = broker_url_param(url, name, words[0]);
+    for (size_t i = 0; words[i] != NULL; i++)
+        if (slice_eq_cstr(value, words[i]))
+            return PR_OK;
+    return error_set(reterr, PR_ECONFIG, "endpoint %s: %s in the url is one of %s", config->name, name, list);
+}
+
+static int check_values(const struct endpoint_config *config, const struct broker_url *url,
+                        struct pr_error *reterr)
+{
+    static const char *const mechanisms[] = { "plain", "scram-sha-256", "scram-sha-512", NULL };
+    static const char *const codecs[] = { "none", "gzip", "snappy", "lz4", "zstd", NULL };
+    bool tls;
+    int64_t number;
+    int rc = broker_url_bool(config, url, "tls", false, &tls, reterr);
+    if (rc == PR_OK)
+        rc = broker_url_check_wire(config, url, tls, reterr);
+    if (rc == PR_OK)
+        rc = check_words(config, url, "sasl", mechanisms, "plain, scram-sha-256, scram-sha-512", reterr);
+    if (rc == PR_OK)
+        rc = check_words(config, url, "compression", codecs, "none, gzip, snappy, lz4, zstd", reterr);
+    if (rc == PR_OK)
+        rc = broker_url_number(config, url, "max_bytes", KAFKA_MESSAGE_BYTES, 1000, KAFKA_MESSAGE_BYTES_MAX,
+                               &number, reterr);
+    return rc;
+}
+
+int kafka_url(const struct endpoint_config *config, struct arena *arena, struct broker_url *ret,
+              struct pr_error *reterr)
+{
+    int rc = broker_url_parse_hosts(config, KAFKA_PORT, params, arena, ret, reterr);
+    if (rc == PR_OK)
+        rc = check_values(config, ret, reterr);
+    if (rc == PR_OK && ret->path.size == 0)
+        rc = error_set(
+            reterr, PR_ECONFIG,
+            "endpoint %s: the url has no topic: write kafka://host/TOPIC, such as orders or orders.{type}",
+            config->name);
+    if (rc == PR_OK)
+        rc = template_check(config->name, "the topic", ret->path, reterr);
+    if (rc == PR_OK)
+        rc = envelope_check(config, reterr);
+    if (rc == PR_OK && config->concurrency > KAFKA_CONCURRENCY_MAX)
+        rc = error_set(reterr, PR_ECONFIG, "endpoint %s: concurrency is at most %d", config->name,
+                       KAFKA_CONCURRENCY_MAX);
+    return rc;
+}
+
+/* ---- The library's settings ------------------------------------------------------------------------- */
+
+/* What never depends on the url. */
+static const struct setting {
+    const char *name, *value;
+} fixed[] = {
+    { "client.id", "postrider" },
+    { "acks", "all" },
+    { "enable.idempotence", "true" },    /* its own retries make no duplicates and keep the order */
+    { "max.in.flight", "5" },            /* the most that idempotence allows */
+    { "partitioner", "murmur2_random" }, /* a key goes where Java's producer would put it */
+    /* Messages come a thousand at a time.  Without a moment's pause the first few leave as requests of their own, all
+     * five that may be out, and broker and library spend more time on requests than on messages. */
+    { "linger.ms", "1" },
+    /* Brokers refuse a batch as a whole.  One this small is never refused for its size, and a larger
+     * message travels alone: "too large" always means the message itself. */
+    { "batch.size", "131072" },
+    { "socket.nagle.disable", "true" },
+    { "socket.connection.setup.timeout.ms", "5000" },
+    /* At most one attempt a second for each broker (it takes 75 % at least), the first at once. */
+    { "reconnect.backoff.ms", "1350" },
+    { "reconnect.backoff.max.ms", "1350" },
+    { "retry.backoff.ms", "100" },
+    { "topic.metadata.refresh.interval.ms", "10000" },    /* a topic that was refused is asked for again */
+    { "topic.metadata.refresh.fast.interval.ms", "100" }, /* a new leader is found soon */
+    /* So long a topic may be unknown (it is just being created) before that is an error. */
+    { "topic.metadata.propagation.max.ms", "2000" },
+};
+
+struct settings {
+    rd_kafka_conf_t *conf;
+    char why[256]; /* the first that was refused; empty: none */
+};
+
+static void set(struct settings *s, const char *name, const char *value)
+{
+    if (s->why[0] == '\0' &&
+        rd_kafka_conf_set(s->conf, name, value, s->why, sizeof(s->why)) == RD_KAFKA_CONF_OK)
+        s->why[0] = '\0';
+}
+
+static void set_number(struct settings *s, const char *name, int64_t value)
+{
+    char text[24];
+    snprintf(text, sizeof(text), "%lld", (long long)value);
+    set(s, name, text);
+}
+
+static void set_value(struct settings *s, const char *name, pr_slice value)
+{
+    if (value.size > 0)
+        set(s, name, value.data);
+}
+
+static void set_security(struct settings *s, const struct endpoint_config *config, const struct broker_url *url)
+{
+    bool tls = slice_eq_cstr(broker_url_param(url, "tls", "false"), "true"), sasl = url->user.size > 0;
+    set(s, "security.protocol", tls ? (sasl ? "sasl_ssl" : "ssl") : (sasl ? "sasl_plaintext" : "plaintext"));
+    if (tls) {
+        struct broker_tls files = broker_url_tls(config, url);
+        set(s, "ssl.endpoint.identification.algorithm", "https");
+        set_value(s, "ssl.ca.location", files.ca);
+        set_value(s, "ssl.certificate.location", files.cert);
+        set_value(s, "ssl.key.location", files.key);
+    }
+    if (sasl) {
+        char mechanism[32];
+        pr_slice word = broker_url_param(url, "sasl", "plain");
+        size_t size = min_size(word.size, sizeof(mechanism) - 1);
+        for (size_t i = 0; i < size; i++)
+            mechanism[i] =
+                (char)(word.data[i] >= 'a' && word.data[i] <= 'z' ? word.data[i] - 32 : word.data[i]);
+        mechanism[size] = '\0';
+        set(s, "sasl.mechanisms", mechanism);
+        set(s, "sasl.username", url->user.data);
+        set(s, "sasl.password", url->password.size > 0 ? url->password.data : "");
+    }
+}
+
+static void set_hosts(struct settings *s, const struct broker_url *url)
+{
+    struct buf hosts;
+    buf_init(&hosts, BROKER_URL_MAX * 2);
+    for (size_t i = 0; i < url->host_count; i++) {
+        bool v6 = memchr(url->hosts[i].name.data, ':', url->hosts[i].name.size) != NULL;
+        buf_addf(&hosts, v6 ? "%s[%s]:%u" : "%s%s:%u", i > 0 ? "," : "", url->hosts[i].name.data,
+                 url->hosts[i].port);
+    }
+    if (buf_failed(&hosts) == 0)
+        set(s, "bootstrap.servers", buf_slice(&hosts).data);
+    else
+        snprintf(s->why, sizeof(s->why), "no memory");
+    buf_fini(&hosts);
+}
+
+/* The library writes to stderr when nobody listens; what matters comes as an event. */
+static void log_nothing(const rd_kafka_t *rk, int level, const char *facility, const char *text)
+{
+    (void)rk;
+    (void)level;
+    (void)facility;
+    (void)text;
+}
+
+static void set_all(struct settings *s, const struct endpoint_config *config, const struct broker_url *url)
+{
+    size_t capacity = config->concurrency != 0 ? config->concurrency : KAFKA_CONCURRENCY;
+    int64_t max_bytes = KAFKA_MESSAGE_BYTES, timeout_ms = max64(config->timeout_us / 1000, 100);
+    struct pr_error ignored;
+
+    for (size_t i = 0; i < ARRAY_LENGTH(fixed); i++)
+        set(s, fixed[i].name, fixed[i].value);
+    set_hosts(s, url);
+    set_security(s, config, url);
+    set_value(s, "compression.codec", broker_url_param(url, "compression", ""));
+    int rc = broker_url_number(config, url, "max_bytes", max_bytes, 1000, KAFKA_MESSAGE_BYTES_MAX, &max_bytes,
+                               &ignored);
+    ASSERT(rc == PR_OK); /* kafka_url() has checked it */
+    set_number(s, "message.max.bytes", max_bytes);
+    set_number(s, "queue.buffering.max.messages", (int64_t)capacity);
+    /* Each delivery has its own deadline; these only free what is behind it. */
+    set_number(s, "message.timeout.ms", timeout_ms);
+    set_number(s, "request.timeout.ms", timeout_ms);
+    set_number(s, "socket.timeout.ms", min64(timeout_ms, 60000));
+}
+
+int kafka_producer_new(const struct endpoint_config *config, const struct broker_url *url, rd_kafka_t **ret,
+                       struct pr_error *reterr)
+{
+    struct settings s = { .conf = rd_kafka_conf_new() };
+    set_all(&s, config, url);
+    rd_kafka_conf_set_log_cb(s.conf, log_nothing);
+    rd_kafka_conf_set_events(s.conf, RD_KAFKA_EVENT_DR | RD_KAFKA_EVENT_ERROR);
+    rd_kafka_t *rk = s.why[0] == '\0' ? rd_kafka_new(RD_KAFKA_PRODUCER, s.conf, s.why, sizeof(s.why)) : NULL;
+    if (rk == NULL) { /* only then is the conf still ours */
+        rd_kafka_conf_destroy(s.conf);
+        return error_set(reterr, PR_ECONFIG, "endpoint %s: %s", config->name, s.why);
+    }
+    *ret = rk;
+    return PR_OK;
+}
+
+/* ---- Errors ---------------------------------------------------------------------------------------------- */
+
+#define E(name) RD_KAFKA_RESP_ERR_##name
+static const struct {
+    rd_kafka_resp_err_t error;
+    int reason;
+    const char *advice;
+} errors[] = {
+    { E(MSG_SIZE_TOO_LARGE), PR_REASON_MESSAGE_TOO_LARGE,
+      "the brokers' limit is max.message.bytes of the topic, ours max_bytes in the endpoint's url" },
+    { E(RECORD_LIST_TOO_LARGE), PR_REASON_MESSAGE_TOO_LARGE, NULL },
+    { E(UNKNOWN_TOPIC_OR_PART), PR_REASON_DESTINATION_MISSING,
+      "create the topic, or change the endpoint's url" },
+    { E(_UNKNOWN_TOPIC), PR_REASON_DESTINATION_MISSING, "create the topic, or change the endpoint's url" },
+    { E(_UNKNOWN_PARTITION), PR_REASON_DESTINATION_MISSING, NULL },
+    { E(TOPIC_EXCEPTION), PR_REASON_DESTINATION_MISSING,
+      "a topic's name has up to 249 letters, digits, dots, underscores and dashes" },
+    { E(TOPIC_AUTHORIZATION_FAILED), PR_REASON_UNAUTHORIZED, "allow the user to write to the topic" },
+    { E(CLUSTER_AUTHORIZATION_FAILED), PR_REASON_UNAUTHORIZED,
+      "allow the user IdempotentWrite on the cluster" },
+    { E(SASL_AUTHENTICATION_FAILED), PR_REASON_UNAUTHORIZED,
+      "look at user, password and sasl in the endpoint's url" },
+    { E(_AUTHENTICATION), PR_REASON_UNAUTHORIZED, "look at user, password and sasl in the endpoint's url" },
+    { E(UNSUPPORTED_SASL_MECHANISM), PR_REASON_UNAUTHORIZED, "change sasl in the endpoint's url" },
+    { E(ILLEGAL_SASL_STATE), PR_REASON_UNAUTHORIZED, NULL },
+    { E(SECURITY_DISABLED), PR_REASON_UNAUTHORIZED, NULL },
+    { E(_SSL), PR_REASON_TRANSPORT_UNAVAILABLE,
+      "look at ca in the endpoint's url, and when the broker's certificate ends" },
+    { E(_RESOLVE), PR_REASON_TRANSPORT_UNAVAILABLE, "look at the hosts in the endpoint's url" },
+    { E(_TIMED_OUT), PR_REASON_TIMEOUT_EXCEEDED, NULL },
+    { E(_MSG_TIMED_OUT), PR_REASON_TIMEOUT_EXCEEDED, NULL },
+    { E(_TIMED_OUT_QUEUE), PR_REASON_TIMEOUT_EXCEEDED, NULL },
+    { E(REQUEST_TIMED_OUT), PR_REASON_TIMEOUT_EXCEEDED, NULL },
+    { E(THROTTLING_QUOTA_EXCEEDED), PR_REASON_RATE_LIMITED, NULL },
+    { E(INVALID_MSG), PR_REASON_REJECTED, NULL },
+    { E(INVALID_MSG_SIZE), PR_REASON_REJECTED, NULL },
+    { E(INVALID_RECORD), PR_REASON_REJECTED, "a compacted topic wants a key: give the message a stream" },
+    { E(INVALID_TIMESTAMP), PR_REASON_REJECTED, NULL },
+    { E(INVALID_REQUIRED_ACKS), PR_REASON_REJECTED, NULL },
+    { E(UNSUPPORTED_FOR_MESSAGE_FORMAT), PR_REASON_REJECTED, NULL },
+    { E(UNSUPPORTED_COMPRESSION_TYPE), PR_REASON_REJECTED, "change compression in the endpoint's url" },
+    { E(POLICY_VIOLATION), PR_REASON_REJECTED, NULL },
+    { E(_BAD_MSG), PR_REASON_SERIALIZATION_ERROR, NULL },
+    { E(_BAD_COMPRESSION), PR_REASON_SERIALIZATION_ERROR, NULL },
+    { E(_INVALID_ARG), PR_REASON_SERIALIZATION_ERROR, NULL },
+    { E(UNSUPPORTED_VERSION), PR_REASON_DEPENDENCY_FAILURE, "the brokers must be Kafka 0.11 or newer" },
+    { E(_UNSUPPORTED_FEATURE), PR_REASON_DEPENDENCY_FAILURE, "the brokers must be Kafka 0.11 or newer" },
+};
+#undef E
+
+/* The rest are troubles of the cluster: no leader, not enough replicas, storage, sequence numbers, ... */
+int kafka_reason(rd_kafka_resp_err_t error)
+{
+    for (size_t i = 0; i < ARRAY_LENGTH(errors); i++)
+        if (errors[i].error == error)
+            return errors[i].reason;
+    return PR_REASON_TRANSPORT_UNAVAILABLE;
+}
+
+const char *kafka_advice(rd_kafka_resp_err_t error)
+{
+    for (size_t i = 0; i < ARRAY_LENGTH(errors); i++)
+        if (errors[i].error == error)
+            return errors[i].advice;
+    return NULL;
+}

@@ -1,0 +1,25 @@
+/* kafka_settings.h - from an endpoint's url to a configured librdkafka, and from its errors to our reasons. */
+#ifndef TRANSPORT_KAFKA_SETTINGS_H
+#define TRANSPORT_KAFKA_SETTINGS_H
+
+#include <librdkafka/rdkafka.h>
+
+#include "transport/broker/broker_url.h"
+
+#define KAFKA_CONCURRENCY 2000
+#define KAFKA_CONCURRENCY_MAX 100000
+
+/* PR_OK, PR_ECONFIG, PR_ENOMEM; the path of *ret is the template of the topic. */
+PR_MUST_CHECK int kafka_url(const struct endpoint_config *config, struct arena *arena, struct broker_url *ret,
+                            struct pr_error *reterr);
+
+/* Does not connect yet: PR_OK, PR_ECONFIG (a value or a file is wrong), PR_ENOMEM. */
+PR_MUST_CHECK int kafka_producer_new(const struct endpoint_config *config, const struct broker_url *url,
+                                     rd_kafka_t **ret, struct pr_error *reterr);
+
+/* One of ours for each error of theirs. */
+int kafka_reason(rd_kafka_resp_err_t error);
+/* What a person can do about it; NULL: the error says it all. */
+const char *kafka_advice(rd_kafka_resp_err_t error);
+
+#endif

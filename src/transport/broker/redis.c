@@ -1,0 +1,456 @@
+/* redis: each message is one XADD to a stream, many of them on the wire at once.
+ *
+ *   redis://user:password@host:6379/DB?stream=orders.{type}&maxlen=100000
+ *
+ * Everything happens in the caller's thread.  hiredis writes commands and reads answers; the bytes are ours
+ * (session.h).  Answers come in the order of the commands. */
+#include <hiredis/hiredis.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/slice.h"
+#include "base/util.h"
+#include "transport/cloudevents.h"
+#include "transport/envelope.h"
+#include "transport/own_headers.h"
+#include "transport/broker/session.h"
+#include "transport/template.h"
+
+#define REDIS_PORT 6379
+#define REDIS_READ_SIZE 65536
+
+struct redis {
+    struct session session;
+    struct arena scratch; /* one command */
+    pr_slice stream, maxlen;
+    enum envelope envelope;
+    struct buf json;     /* structured */
+    redisReader *reader; /* NULL: no connection */
+    unsigned greetings;  /* answers to come before the first message may go */
+};
+
+/* ---- The url --------------------------------------------------------------------------------- */
+
+static const char *const params[] = { "stream", "maxlen", "plain", WIRE_PARAMS, NULL };
+
+static bool has_tls(const struct endpoint_config *config)
+{
+    return transport_scheme(config->url).size == 6; /* rediss */
+}
+
+static int redis_url(const struct endpoint_config *config, struct arena *arena, struct broker_url *ret,
+                     struct pr_error *reterr)
+{
+    int64_t number;
+    int rc = broker_url_parse(config, REDIS_PORT, params, arena, ret, reterr);
+    if (rc == PR_OK)
+        rc = broker_url_check_wire(config, ret, has_tls(config), reterr);
+    if (rc == PR_OK && ret->user.size > 0 && ret->password.size == 0)
+        rc = error_set(reterr, PR_ECONFIG,
+                       "endpoint %s: the url is wrong: a user has a password, and a password alone is written "
+                       "%.*s://:password@host",
+                       config->name, SLICE_ARGS(ret->scheme));
+    if (rc == PR_OK)
+        rc = broker_url_number(config, ret, "maxlen", 0, 1, INT64_MAX / 16, &number, reterr);
+    if (rc == PR_OK)
+        rc = template_check(config->name, "stream", broker_url_param(ret, "stream", ""), reterr);
+    for (size_t i = 0; rc == PR_OK && i < ret->path.size; i++)
+        if (ret->path.data[i] < '0' || ret->path.data[i] > '9' || i == 4)
+            rc = error_set(reterr, PR_ECONFIG,
+                           "endpoint %s: the url is wrong: behind the host stands the number of a database",
+                           config->name);
+    if (rc == PR_OK)
+        rc = envelope_check(config, reterr);
+    return rc == PR_OK ? pipeline_check(config, reterr) : rc;
+}
+
+static int redis_check(const struct endpoint_config *config, struct pr_error *reterr)
+{
+    return session_check(redis_url, config, reterr);
+}
+
+/* ---- Reasons ---------------------------------------------------------------------------------- */
+
+/* The words at the beginning of an error say what it is. */
+static int reason_of(pr_slice error)
+{
+    static const struct {
+        const char *word;
+        int reason;
+    } known[] = {
+        { "OOM", PR_REASON_TRANSPORT_UNAVAILABLE },
+        { "READONLY", PR_REASON_TRANSPORT_UNAVAILABLE },
+        { "LOADING", PR_REASON_TRANSPORT_UNAVAILABLE },
+        { "MASTERDOWN", PR_REASON_TRANSPORT_UNAVAILABLE },
+        { "CLUSTERDOWN", PR_REASON_TRANSPORT_UNAVAILABLE },
+        { "TRYAGAIN", PR_REASON_TRANSPORT_UNAVAILABLE },
+        { "NOREPLICAS", PR_REASON_TRANSPORT_UNAVAILABLE },
+        { "MISCONF", PR_REASON_TRANSPORT_UNAVAILABLE },
+        { "BUSY", PR_REASON_TRANSPORT_UNAVAILABLE },
+        { "NOAUTH", PR_REASON_UNAUTHORIZED },
+        { "NOPERM", PR_REASON_UNAUTHORIZED },
+        { "WRONGPASS", PR_REASON_UNAUTHORIZED },
+        { "WRONGTYPE", PR_REASON_DESTINATION_MISSING },
+        { "MOVED", PR_REASON_DESTINATION_MISSING },
+    };
+    for (size_t i = 0; i < ARRAY_LENGTH(known); i++) {
+        size_t size = strlen(known[i].word);
+        if (slice_starts_with(error, pr_str(known[i].word)) && (error.size == size || error.data[size] == ' '))
+            return known[i].reason;
+    }
+    return PR_REASON_REJECTED;
+}
+
+static void code_of(pr_slice error, char ret[RESULT_CODE_SIZE])
+{
+    size_t size = 0;
+    while (size < error.size && error.data[size] != ' ' && size < RESULT_CODE_SIZE - 1)
+        size++;
+    memcpy(ret, error.data, size);
+    ret[size] = '\0';
+}
+
+/* ---- The connection ---------------------------------------------------------------------------- */
+
+static void redis_drop(void *self)
+{
+    struct redis *r = self;
+    if (r->reader != NULL)
+        redisReaderFree(r->reader);
+    r->reader = NULL;
+    r->greetings = 0;
+}
+
+/* "$12\r\n" */
+static void add_size(struct buf *bytes, char kind, size_t size)
+{
+    char text[24], *at = text + sizeof(text);
+    *--at = '\n';
+    *--at = '\r';
+    do
+        *--at = (char)('0' + size % 10);
+    while ((size /= 10) > 0);
+    *--at = kind;
+    buf_add(bytes, at, (size_t)(text + sizeof(text) - at));
+}
+
+/* Straight into the buffer: hiredis would make a copy of its own first.  False: no memory, and nothing was added. */
+static bool add_command(struct redis *r, size_t count, const char **args, const size_t *sizes)
+{
+    struct buf *bytes = &r->session.pipeline.bytes;
+    size_t before = bytes->size;
+    add_size(bytes, '*', count);
+    for (size_t i = 0; i < count; i++) {
+        add_size(bytes, '$', sizes[i]);
+        buf_add(bytes, args[i], sizes[i]);
+        buf_add(bytes, "\r\n", 2);
+    }
+    if (buf_failed(bytes) == 0)
+        return true;
+    buf_truncate(bytes, before);
+    return false;
+}
+
+/* AUTH and SELECT, both only when they are wanted; their answers come before all others. */
+static void redis_greet(void *self)
+{
+    struct redis *r = self;
+    const struct broker_url *u = &r->session.url;
+    r->reader = redisReaderCreate();
+    bool good = r->reader != NULL;
+    if (u->password.size > 0) {
+        const char *auth[] = { "AUTH", u->user.size > 0 ? u->user.data : u->password.data, u->password.data };
+        size_t sizes[] = { 4, u->user.size > 0 ? u->user.size : u->password.size, u->password.size };
+        good &= add_command(r, u->user.size > 0 ? 3 : 2, auth, sizes);
+        r->greetings++;
+    }
+    if (u->path.size > 0) {
+        const char *select[] = { "SELECT", u->path.data };
+        size_t sizes[] = { 6, u->path.size };
+        good &= add_command(r, 2, select, sizes);
+        r->greetings++;
+    }
+    r->session.state = r->greetings > 0 ? SESSION_GREETING : SESSION_UP;
+    if (!good)
+        session_failed(&r->session, PR_REASON_TRANSPORT_UNAVAILABLE, "", "no memory");
+}
+
+/* ---- One message -------------------------------------------------------------------------------- */
+
+struct command {
+    const char **args;
+    size_t *sizes;
+    size_t count, capacity;
+};
+
+static void arg_add(struct command *c, pr_slice value)
+{
+    ASSERT(c->count < c->capacity);
+    c->args[c->count] = value.data != NULL ? value.data : "";
+    c->sizes[c->count++] = value.size;
+}
+
+static void field_add(struct command *c, pr_slice name, pr_slice value)
+{
+    arg_add(c, name);
+    arg_add(c, value);
+}
+
+static bool is_own_field(pr_slice name)
+{
+    return name.size > 0 && !slice_starts_with(name, PR_STR("ce_")) && !slice_eq_cstr(name, "data") &&
+           !slice_eq_cstr(name, "content-type");
+}
+
+/* Names of attributes with ce_ before them; NULL data: no memory. */
+static pr_slice attribute_name(struct redis *r, const char *name)
+{
+    return cloudevent_name(&r->scratch, "ce_", name);
+}
+
+static int add_fields(struct redis *r, const struct pr_message *m, struct command *c, struct pr_error *reterr)
+{
+    struct own_header *headers;
+    size_t header_count;
+    int rc = own_headers_read(m, &r->scratch, &headers, &header_count, reterr);
+    struct cloudevent *event = arena_alloc(&r->scratch, sizeof(*event)); /* its texts outlive this function */
+
+    if (rc != PR_OK)
+        return rc;
+    c->capacity = 8 + 2 * (CLOUDEVENTS_ATTRIBUTES_MAX + 2 + header_count);
+    c->args = arena_alloc_array(&r->scratch, c->capacity, sizeof(*c->args));
+    c->sizes = arena_alloc_array(&r->scratch, c->capacity, sizeof(*c->sizes));
+    if (c->args == NULL || c->sizes == NULL || event == NULL)
+        return PR_ENOMEM;
+
+    struct buf key;
+    buf_init(&key, BROKER_URL_MAX + 4096);
+    template_fill(&key, r->stream, m);
+    pr_slice stream = slice_dup(&r->scratch, buf_slice(&key));
+    rc = buf_failed(&key) == PR_ETOOBIG ? error_set(reterr, PR_EINVAL, "the name of the stream is too long")
+                                        : buf_failed(&key);
+    buf_fini(&key);
+    if (rc != PR_OK || stream.data == NULL)
+        return rc != PR_OK ? rc : PR_ENOMEM;
+
+    arg_add(c, PR_STR("XADD"));
+    arg_add(c, stream);
+    if (r->maxlen.size > 0) {
+        arg_add(c, PR_STR("MAXLEN"));
+        arg_add(c, PR_STR("~"));
+        arg_add(c, r->maxlen);
+    }
+    arg_add(c, PR_STR("*"));
+    if (r->envelope == ENVELOPE_BINARY) {
+        cloudevent_init(event, m, r->session.config->source);
+        for (size_t i = 0; i < event->count; i++) {
+            pr_slice name = attribute_name(r, event->attributes[i].name);
+            if (name.data == NULL)
+                return PR_ENOMEM;
+            field_add(c, name, event->attributes[i].value);
+        }
+    }
+    if (r->envelope != ENVELOPE_RAW)
+        field_add(c, PR_STR("content-type"),
+                  r->envelope == ENVELOPE_STRUCTURED ? PR_STR(CLOUDEVENTS_MEDIA_TYPE)
+                                                     : cloudevent_content_type(m));
+    for (size_t i = 0; i < header_count; i++)
+        if (is_own_field(headers[i].name))
+            field_add(c, headers[i].name, headers[i].value);
+    pr_slice data = m->payload;
+    if (r->envelope == ENVELOPE_STRUCTURED) {
+        buf_reset(&r->json);
+        cloudevent_write_json(&r->json, m, r->session.config->source);
+        if (buf_failed(&r->json) != 0)
+            return PR_ENOMEM;
+        data = buf_slice(&r->json);
+    }
+    field_add(c, PR_STR("data"), data);
+    return PR_OK;
+}
+
+/* Put its bytes into the buffer, or give it its result. */
+static void redis_begin(struct redis *r, const struct delivery *d)
+{
+    struct pipeline *p = &r->session.pipeline;
+    struct command command = { 0 };
+    struct pr_error error = { 0 };
+    size_t before = p->bytes.size;
+
+    arena_reset(&r->scratch);
+    int rc = add_fields(r, d->message, &command, &error);
+    if (rc == PR_OK && add_command(r, command.count, command.args, command.sizes)) {
+        pipeline_began(p, before);
+        return;
+    }
+    delivery_queue_drop(&p->waiting);
+    if (rc == PR_EINVAL)
+        result_unsent(pipeline_result(p), d->token, PR_REASON_SERIALIZATION_ERROR, "", pr_str(error.text));
+    else
+        result_returned(pipeline_result(p), d->token); /* no memory: later, then */
+}
+
+/* ---- Writing and reading -------------------------------------------------------------------------- */
+
+static void redis_send(void *self, int64_t now_us)
+{
+    struct redis *r = self;
+    struct pipeline *p = &r->session.pipeline;
+    const struct delivery *d;
+    while (r->session.state == SESSION_UP && pipeline_unwritten(p) < PIPELINE_BUFFERED_MAX &&
+           (d = pipeline_next(p, now_us)) != NULL)
+        redis_begin(r, d);
+    if (!pipeline_write(p, &r->session.wire))
+        session_wire_lost(&r->session);
+}
+
+static bool redis_has_bytes(void *self)
+{
+    struct redis *r = self;
+    return pipeline_unwritten(&r->session.pipeline) > 0;
+}
+
+static void take_greeting(struct redis *r, const redisReply *reply)
+{
+    if (reply->type == REDIS_REPLY_ERROR) {
+        char text[300];
+        bool of_select = r->greetings == 1 && r->session.url.path.size > 0;
+        int reason = reason_of((pr_slice){ reply->str, reply->len });
+        if (reason == PR_REASON_REJECTED)
+            reason = of_select ? PR_REASON_DESTINATION_MISSING : PR_REASON_UNAUTHORIZED;
+        snprintf(text, sizeof(text), "%.*s%s", (int)min_size(reply->len, 200), reply->str,
+                 reason == PR_REASON_DESTINATION_MISSING ? ": look at the database in the endpoint's url" : "");
+        session_failed(&r->session, reason, "", text);
+    } else if (--r->greetings == 0) {
+        r->session.state = SESSION_UP;
+    }
+}
+
+/* "... multibulk length": who has not logged in may say little, and nothing that comes behind it is read. */
+static bool is_locked_out(pr_slice error)
+{
+    return slice_starts_with(error, PR_STR("ERR Protocol error: unauthenticated "));
+}
+
+static void take_error(struct redis *r, const struct delivery *d, pr_slice error)
+{
+    struct pipeline *p = &r->session.pipeline;
+    char code[RESULT_CODE_SIZE], text[PR_ERROR_MAX];
+    int reason = is_locked_out(error) ? PR_REASON_UNAUTHORIZED : reason_of(error);
+    code_of(error, code);
+    snprintf(text, sizeof(text), "%.*s%s", (int)min_size(error.size, sizeof(text) / 2), error.data,
+             reason == PR_REASON_UNAUTHORIZED ? ": " BROKER_LOGIN_ADVICE ", and at what the server allows them"
+                                              : "");
+    if (d != NULL) /* not given up at its deadline */
+        result_failed(pipeline_result(p), d->token, SEND_FAILED, reason, code, pr_str(text));
+    if (!is_locked_out(error))
+        return;
+    while (p->out_count > 0)
+        if ((d = pipeline_answer(p, p->first_number)) != NULL)
+            result_failed(pipeline_result(p), d->token, SEND_FAILED, reason, code, pr_str(text));
+    session_failed(&r->session, reason, code, text);
+}
+
+static void take_answer(struct redis *r, const redisReply *reply)
+{
+    if (r->session.state == SESSION_GREETING) {
+        take_greeting(r, reply);
+        return;
+    }
+    if (r->session.pipeline.out_count == 0) {
+        session_failed(&r->session, PR_REASON_TRANSPORT_UNAVAILABLE, "", "it answers what nobody asked");
+        return;
+    }
+    const struct delivery *d = pipeline_answer(&r->session.pipeline, r->session.pipeline.first_number);
+    if (reply->type == REDIS_REPLY_ERROR)
+        take_error(r, d, (pr_slice){ reply->str, reply->len });
+    else if (d != NULL)
+        result_ok(pipeline_result(&r->session.pipeline), d->token);
+    if (r->session.state == SESSION_UP)
+        reconnect_worked(&r->session.reconnect);
+}
+
+static void redis_read(void *self, int64_t now_us)
+{
+    struct redis *r = self;
+    char chunk[REDIS_READ_SIZE];
+    (void)now_us;
+    while (r->session.wire.state == WIRE_OPEN) {
+        ssize_t got = wire_read(&r->session.wire, chunk, sizeof(chunk));
+        if (got < 0)
+            session_wire_lost(&r->session);
+        if (got <= 0)
+            return;
+        void *reply = NULL;
+        int rc = redisReaderFeed(r->reader, chunk, (size_t)got);
+        while (rc == REDIS_OK && r->reader != NULL &&
+               (rc = redisReaderGetReply(r->reader, &reply)) == REDIS_OK && reply != NULL) {
+            take_answer(r, reply);
+            freeReplyObject(reply);
+        }
+        if (rc != REDIS_OK && r->reader != NULL)
+            session_failed(&r->session, PR_REASON_TRANSPORT_UNAVAILABLE, "", r->reader->errstr);
+    }
+}
+
+/* ---- The transport ------------------------------------------------------------------------------------ */
+
+static const struct session_ops redis_session = {
+    .greet = redis_greet,
+    .drop = redis_drop,
+    .read = redis_read,
+    .send = redis_send,
+    .has_bytes = redis_has_bytes,
+};
+
+static int redis_open(void *self, const struct endpoint_config *config, struct pr_error *reterr)
+{
+    struct redis *r = self;
+    arena_init(&r->scratch, 4096);
+    buf_init(&r->json, ENVELOPE_JSON_MAX);
+    int rc = session_init(&r->session, &redis_session, r, redis_url, config, reterr);
+    if (rc != PR_OK)
+        return rc;
+    r->stream = broker_url_param(&r->session.url, "stream", config->name);
+    r->maxlen = broker_url_param(&r->session.url, "maxlen", "");
+    (void)envelope_parse(config->envelope, &r->envelope); /* redis_url() has */
+    return session_open(&r->session, has_tls(config), reterr);
+}
+
+static void redis_close(void *self)
+{
+    struct redis *r = self;
+    session_fini(&r->session);
+    buf_fini(&r->json);
+    arena_fini(&r->scratch);
+}
+
+static size_t redis_submit(void *self, const struct delivery *const *list, size_t count)
+{
+    struct redis *r = self;
+    return session_submit(&r->session, list, count);
+}
+
+static size_t redis_poll(void *self, struct delivery_result *ret, size_t max, int64_t deadline_us)
+{
+    struct redis *r = self;
+    return session_poll(&r->session, ret, max, deadline_us);
+}
+
+static void redis_cancel(void *self)
+{
+    struct redis *r = self;
+    pipeline_cancel(&r->session.pipeline);
+}
+
+#define REDIS_OPS(name)                                                                                        \
+    {                                                                                                          \
+        .scheme = (name), .size = sizeof(struct redis), .promises = TRANSPORT_REMOTE,                          \
+        .concurrency = PIPELINE_CONCURRENCY, .check = redis_check, .open = redis_open, .close = redis_close,   \
+        .submit = redis_submit, .poll = redis_poll, .cancel = redis_cancel,                                    \
+    }
+
+const struct transport_ops transport_redis = REDIS_OPS("redis");
+const struct transport_ops transport_rediss = REDIS_OPS("rediss");

@@ -1,0 +1,56 @@
+/* wire.h - one TCP connection that never blocks (but for the lookup of a name), with TLS when it is wanted.
+ *
+ * The other side's certificate is always verified: against the system's authorities, or those in the file
+ * that the endpoint's ca, or ca= in its url, names. */
+#ifndef TRANSPORT_WIRE_H
+#define TRANSPORT_WIRE_H
+
+#include <sys/types.h>
+
+#include "transport/broker/broker_url.h"
+
+#define WIRE_CHUNK_MAX 16384 /* bytes in one TLS record */
+#define WIRE_WHY_SIZE 384
+
+/* Parameters of a url that wire_init() reads; each transport with TLS lists them among its own. */
+#define WIRE_PARAMS "ca", "cert", "certkey"
+
+enum wire_state { WIRE_CLOSED, WIRE_CONNECTING, WIRE_GREETING, WIRE_OPEN };
+
+struct addrinfo;
+
+struct wire {
+    const char *host; /* borrowed */
+    unsigned port;
+    struct ssl_ctx_st *tls; /* NULL: without */
+    enum wire_state state;
+    int fd; /* -1: none */
+    struct ssl_st *session;
+    struct addrinfo *addresses, *address; /* all, and the one that is being tried */
+    short wants;                          /* what the TLS greeting waits for */
+    bool anonymous;                       /* we have no certificate to show */
+    bool heard;                           /* it has said something on this connection */
+    char held[WIRE_CHUNK_MAX];            /* taken, and in the middle of a TLS record */
+    size_t held_size;
+    char why[WIRE_WHY_SIZE]; /* why it failed, for people */
+};
+
+/* url is borrowed until wire_fini().  PR_OK, PR_ECONFIG (a file is wrong), PR_ENOMEM; afterwards safe to fini. */
+PR_MUST_CHECK int wire_init(struct wire *w, const struct endpoint_config *config, const struct broker_url *url,
+                            bool tls, struct pr_error *reterr);
+void wire_fini(struct wire *w); /* safe on a zeroed one */
+
+/* False: it failed, why says how. */
+PR_MUST_CHECK bool wire_connect(struct wire *w);
+/* When its events have shown up while it connects or greets; state says what came of it.  False as above. */
+PR_MUST_CHECK bool wire_progress(struct wire *w);
+void wire_close(struct wire *w);
+
+/* How many bytes were taken or read, 0: none now, -1: it failed or is over. */
+PR_MUST_CHECK ssize_t wire_write(struct wire *w, const void *data, size_t size);
+PR_MUST_CHECK ssize_t wire_read(struct wire *w, void *ret, size_t size);
+
+/* What poll() shall wait for. */
+short wire_events(const struct wire *w, bool has_bytes);
+
+#endif

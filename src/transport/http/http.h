@@ -1,0 +1,122 @@
+/* http.h - the parts of the HTTP transport.
+ *
+ *   http.c          the transport: many exchanges at once in one curl multi handle
+ *   http_exchange.c one of them: a message, or a batch and what it is split into
+ *   http_request.c  message -> url, headers, body
+ *   http_reply.c    what came back -> result
+ */
+#ifndef TRANSPORT_HTTP_H
+#define TRANSPORT_HTTP_H
+
+#include <curl/curl.h>
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/list.h"
+#include "transport/bundle.h"
+#include "transport/envelope.h"
+#include "transport/http/egress_filter.h"
+#include "transport/http/signature.h"
+#include "transport/transport.h"
+
+#define HTTP_CONCURRENCY 64
+#define HTTP_CONCURRENCY_MAX 4096           /* each is a socket */
+#define HTTP_BATCHED_MAX 100000             /* messages in all batches that are out: each has room for its result */
+#define HTTP_URL_MAX 8192                   /* bytes, with the placeholders filled in */
+#define HTTP_BODY_MAX (PR_PAYLOAD_MAX * (size_t)6 + 65536) /* structured: each byte can become \u00XX */
+#define HTTP_REPLY_MAX 65536                /* bytes of headers and body that we read */
+#define HTTP_REPLY_SHOWN 500                /* bytes of the body that become part of the error */
+#define HTTP_RETRY_AFTER_MAX_US PR_SECONDS(24 * 60 * 60) /* nobody puts us off for longer */
+
+/* ---- Request ---- */
+
+struct http_request {
+    struct arena        arena;   /* of the headers */
+    struct curl_slist  *headers; /* ours: not to be freed by curl */
+    struct curl_slist **headers_end;
+    struct buf          url, json;
+    pr_slice            body; /* the message's payload, or json */
+    const struct signer *signer; /* set it after init; NULL: not signed */
+    const struct clock  *clock;  /* ... and this one, when it is */
+};
+
+void http_request_init(struct http_request *request);
+void http_request_fini(struct http_request *request);
+
+/* Borrows from message.  PR_OK, PR_ENOMEM, or PR_EINVAL: this message cannot be sent. */
+PR_MUST_CHECK int http_request_make(struct http_request *request, const struct endpoint_config *config,
+                                    enum envelope envelope, const struct pr_message *message,
+                                    struct pr_error *reterr);
+
+/* The same for several in one request (envelope: batch).  PR_OK or PR_ENOMEM. */
+PR_MUST_CHECK int http_request_make_batch(struct http_request *request, const struct endpoint_config *config,
+                                          const struct delivery *const *list, size_t count);
+
+/* Is the url a good one?  PR_OK or PR_ECONFIG; never repeats the url, it may hold a password. */
+PR_MUST_CHECK int http_url_check(const struct endpoint_config *config, struct pr_error *reterr);
+
+/* ---- Reply ---- */
+
+struct http_reply {
+    char        body[HTTP_REPLY_SHOWN + 4]; /* so much more that it can be cut between characters */
+    size_t      body_size;
+    size_t      bytes; /* of headers and body */
+    char        curl_error[CURL_ERROR_SIZE];
+    const char *refused; /* why the guard refused an address; NULL: it did not */
+    char        refused_address[NETGUARD_TEXT_SIZE];
+    bool        connecting; /* the guard let an address pass */
+};
+
+/* How it ended.  maybe_arrived: the request may have been sent completely. */
+void http_reply_judge(const struct http_reply *reply, CURL *easy, CURLcode rc, bool maybe_arrived,
+                      uint64_t token, struct delivery_result *ret);
+
+/* Was a failure about what is in the request, or would any other have failed as well?  When nobody
+ * can know, the former: an innocent message must not fail for another. */
+bool http_reply_is_about_content(CURL *easy);
+
+/* ---- Exchanges ---- */
+
+struct http;
+
+struct exchange {
+    struct list_node        node;
+    struct http            *http;
+    CURL                   *easy; /* NULL: never used yet */
+    const struct delivery **list; /* its messages */
+    size_t                  count;
+    const struct delivery  *only;  /* the list of those without a batch */
+    struct bundle           *bundle; /* NULL: envelope is not batch */
+    int64_t                 start_before_us;
+    struct http_request     request;
+    struct http_reply       reply;
+    unsigned                begun;     /* how often curl began to send it */
+    bool                    again;     /* W3 */
+    bool                    cancelled; /* not to begin (again) */
+};
+
+struct http {
+    const struct endpoint_config *config;
+    const struct clock           *clock;
+    enum envelope            envelope;
+    bool                          plain; /* http, not https */
+    struct signer                 signer;
+    CURLM                        *multi;
+    struct exchange              *exchanges;
+    size_t                        exchange_count;
+    struct list                   free, out;
+    struct delivery_result       *done; /* a ring */
+    size_t                        done_first, done_count, done_capacity;
+    size_t                        taken_count; /* taken, and their results not yet polled */
+};
+
+PR_MUST_CHECK int exchange_init(struct exchange *x, struct http *h, size_t batch_messages);
+void exchange_fini(struct exchange *x); /* also when init failed */
+/* The first count of x->list.  True: it is out.  False: all their results are there already. */
+bool exchange_start(struct exchange *x, size_t count, int64_t now_us);
+/* Its request ended.  True: another part of its batch is out now. */
+bool exchange_finish(struct exchange *x, CURLcode rc);
+/* A result that is to be polled; takes its memory. */
+void http_done(struct http *h, const struct delivery_result *result);
+
+#endif
