@@ -62,7 +62,7 @@ void bench_idle(const struct bench *b);
 void bench_postgres(const struct bench *b); /* all of it on PostgreSQL */
 void bench_transports(const struct bench *b);
 void bench_wal(const struct bench *b);      /* wants a server with wal_level = logical */
-void bench_listings(const struct bench *b);  /* on SQLite, and where there is a server on PostgreSQL */
+void bench_listings(const struct bench *b); /* on SQLite, and where there is a server on PostgreSQL */
 /* Memory with many waiting; uses and spends the deep backlog of bench_burden(). */
 void bench_memory(const struct bench *b);
 

@@ -54,8 +54,8 @@ static void measure_depth(const struct bench *b)
         deep[i] = part_round(bench_path(b, "deep.db"), b->part);
         shallow[i] = shallow_round(b);
         small[i] = small_round(b);
-        progress(b, "depth %zu/%zu: %.2f us with %zu waiting, %.2f us with few, %.2f us for %d in all", i + 1,
-                 rounds, deep[i], b->deep, shallow[i], small[i], SMALL);
+        progress(b, "depth %zu/%zu: %.2f us with %zu waiting, %.2f us with few, %.2f us for %d in all", i + 1, rounds,
+                 deep[i], b->deep, shallow[i], small[i], SMALL);
     }
     bare_remove(bench_path(b, "shallow.db"));
     bare_remove(bench_path(b, "small.db"));
@@ -136,13 +136,12 @@ static void pair_measure(const struct bench *b, const char *name, const struct p
 static void add_failed_heads(sqlite3 *db)
 {
     char sql[512];
-    snprintf(
-        sql, sizeof sql,
-        "INSERT INTO outbox (destination, stream, type, payload, status, attempts, failures, failure_reason,"
-        " failed_at, due_at) SELECT 'sink', 'stream-' || value, 'bench.message', x'00', 1 | 32768, 1, 1, 1, "
-        "now,"
-        " now + 3600000000 FROM (SELECT value, %lld AS now FROM json_each('[0, 1]'))",
-        (long long)clock_wall_us(clock_system()));
+    snprintf(sql, sizeof sql,
+             "INSERT INTO outbox (destination, stream, type, payload, status, attempts, failures, failure_reason,"
+             " failed_at, due_at) SELECT 'sink', 'stream-' || value, 'bench.message', x'00', 1 | 32768, 1, 1, 1, "
+             "now,"
+             " now + 3600000000 FROM (SELECT value, %lld AS now FROM json_each('[0, 1]'))",
+             (long long)clock_wall_us(clock_system()));
     bare_run(db, sql);
 }
 

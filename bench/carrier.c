@@ -49,8 +49,7 @@ static void become(const char *program, const char *option, int input, int outpu
     _exit(127);
 }
 
-struct helper *helper_start(const struct bench *b, const char *name, const char *option, char *ret_line,
-                            size_t size)
+struct helper *helper_start(const struct bench *b, const char *name, const char *option, char *ret_line, size_t size)
 {
     char program[sizeof b->program + 64], folder[sizeof b->program];
     int in[2], out[2];

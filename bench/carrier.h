@@ -35,8 +35,7 @@ struct carrier {
 };
 
 extern const struct carrier carrier_file, carrier_exec, carrier_http, carrier_http_slow;
-extern const struct carrier carrier_redis, carrier_amqp, carrier_amqp1, carrier_nats, carrier_kafka,
-    carrier_mqtt;
+extern const struct carrier carrier_redis, carrier_amqp, carrier_amqp1, carrier_nats, carrier_kafka, carrier_mqtt;
 
 /* What is different in each message, and what is the same. */
 struct raw_message {
@@ -50,8 +49,7 @@ const char *raw_payload(void); /* BENCH_PAYLOAD bytes, and a NUL */
 
 struct helper;
 /* name: in the folder of the tests.  NULL: it is not built. */
-struct helper *helper_start(const struct bench *b, const char *name, const char *option, char *ret_line,
-                            size_t size);
+struct helper *helper_start(const struct bench *b, const char *name, const char *option, char *ret_line, size_t size);
 void helper_stop(struct helper *helper); /* NULL is fine */
 
 #endif

@@ -7,7 +7,7 @@
 #include "bench.h"
 
 #define DEEP_MB_AT_MOST 100.0 /* however many wait */
-#define DAEMON_LEASE_S 15 /* unless said otherwise in its config */
+#define DAEMON_LEASE_S 15     /* unless said otherwise in its config */
 
 /* Its endpoint "sink" is the null transport. */
 pid_t daemon_start(const struct bench *b, const char *url, int lease_s);

@@ -30,8 +30,7 @@ struct board { /* shared by the two processes */
 
 static void sleep_until(double seconds)
 {
-    struct timespec t = { .tv_sec = (time_t)seconds,
-                          .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9) };
+    struct timespec t = { .tv_sec = (time_t)seconds, .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9) };
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) != 0)
         ;
 }
@@ -100,8 +99,7 @@ static void report_latency(const struct latency_run *run, const struct board *bo
         die("no memory");
     for (size_t i = 0; i < board->count; i++) {
         /* The handler may be called before the producer is scheduled again. */
-        after[i] =
-            board->handled[i] > board->committed[i] ? (board->handled[i] - board->committed[i]) * 1e3 : 0;
+        after[i] = board->handled[i] > board->committed[i] ? (board->handled[i] - board->committed[i]) * 1e3 : 0;
         whole[i] = (board->handled[i] - board->begun[i]) * 1e3;
     }
     qsort(after, board->count, sizeof *after, by_value);
@@ -187,18 +185,17 @@ static void sqlite_sender_close(void *self)
 
 void bench_latency(const struct bench *b)
 {
-    static const struct latency_sender sender = { sqlite_sender_open, sqlite_sender_insert,
-                                                  sqlite_sender_close };
+    static const struct latency_sender sender = { sqlite_sender_open, sqlite_sender_insert, sqlite_sender_close };
     const char *path = bench_path(b, "latency.db");
     bare_create(path);
-    latency_measure(
-        b, &(struct latency_run){
-               .sender = &sender,
-               .place = path,
-               .url = bare_url(path),
-               .names = { "latency_p50", "latency_p99", "latency_with_insert_p50", "latency_with_insert_p99" },
-               .p50_at_most_ms = 3.0,
-               .p99_at_most_ms = 20.0,
-           });
+    latency_measure(b,
+                    &(struct latency_run){
+                        .sender = &sender,
+                        .place = path,
+                        .url = bare_url(path),
+                        .names = { "latency_p50", "latency_p99", "latency_with_insert_p50", "latency_with_insert_p99" },
+                        .p50_at_most_ms = 3.0,
+                        .p99_at_most_ms = 20.0,
+                    });
     bare_remove(path);
 }

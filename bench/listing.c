@@ -98,8 +98,7 @@ static const struct question pages[] = {
     { "http_streams_blocked", "/v1/streams?blocked=true" },
 };
 
-static void tell(const struct bench *b, const char *place, const char *name, const double *ms,
-                 const double *cpu_ms)
+static void tell(const struct bench *b, const char *place, const char *name, const double *ms, const double *cpu_ms)
 {
     static char names[NAMES_MAX][2][64];
     static size_t used;
@@ -110,8 +109,8 @@ static void tell(const struct bench *b, const char *place, const char *name, con
         die("too many questions");
     snprintf(names[used][0], sizeof names[0][0], "%s_%s", place, name);
     snprintf(names[used][1], sizeof names[0][1], "%s_%s_worst", place, name);
-    progress(b, "%-36s %7.1f ms, at worst %7.1f ms; %.1f ms on a processor", names[used][0], median(ms, ROUNDS),
-             worst, cpu_ms != NULL ? median(cpu_ms, ROUNDS) : 0);
+    progress(b, "%-36s %7.1f ms, at worst %7.1f ms; %.1f ms on a processor", names[used][0], median(ms, ROUNDS), worst,
+             cpu_ms != NULL ? median(cpu_ms, ROUNDS) : 0);
     report_value(names[used][0], median(ms, ROUNDS), "ms", BOUND_AT_MOST, ANSWER_AT_MOST_MS);
     report_value(names[used][1], worst, "ms", BOUND_NONE, 0);
     used++;
@@ -153,8 +152,7 @@ static double run_ms(const struct bench *b, const char *config, const char *args
     double ms = (seconds_now() - begin) * 1e3;
     *ret_cpu_ms = (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) * 1e3 +
                   (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e3;
-    if (!WIFEXITED(status) ||
-        (WEXITSTATUS(status) != 0 && WEXITSTATUS(status) != 4 && WEXITSTATUS(status) != 7))
+    if (!WIFEXITED(status) || (WEXITSTATUS(status) != 0 && WEXITSTATUS(status) != 4 && WEXITSTATUS(status) != 7))
         die("postrider %s ended with status %d", args, status);
     return ms;
 }
@@ -182,8 +180,8 @@ static bool http_get(unsigned port, const char *path)
     if (fd < 0)
         die("cannot make a socket");
     if (connect(fd, (struct sockaddr *)&address, sizeof address) == 0) {
-        int size = snprintf(text, sizeof text,
-                            "GET %s HTTP/1.1\r\nHost: 127.0.0.1:%u\r\nConnection: close\r\n\r\n", path, port);
+        int size = snprintf(text, sizeof text, "GET %s HTTP/1.1\r\nHost: 127.0.0.1:%u\r\nConnection: close\r\n\r\n",
+                            path, port);
         ssize_t got = write(fd, text, (size_t)size) == size ? read(fd, text, sizeof text) : -1;
         ok = got > 12 && memcmp(text, "HTTP/1.1 200", 12) == 0;
         while (got > 0)
@@ -211,8 +209,7 @@ static pid_t daemon_listening(const struct bench *b, const char *config, unsigne
     return pid;
 }
 
-static void measure_daemon(const struct bench *b, const struct listing_place *place, const char *config,
-                           unsigned port)
+static void measure_daemon(const struct bench *b, const struct listing_place *place, const char *config, unsigned port)
 {
     place->pause(place);
     pid_t pid = daemon_listening(b, config, port);
@@ -299,8 +296,7 @@ static const char SQLITE_DEAD[] =
     " failure_reason, error, failed_at, released, endpoint, cause, limit_reached, rule, fingerprint, died_at, "
     "payload) " NUMBERS "SELECT 'outbox', CAST(printf('d%%015d', i) AS BLOB), CASE g WHEN 901 THEN 'rare' ELSE "
     "'sink' END, i, 'user-' || (i %% 50000),"
-    " CASE g WHEN 901 THEN 'rare.type' ELSE 'bench.' || (g %% 10) END, 0, " NOW
-    " - 7200000000 + i, 32769, 5, 5,"
+    " CASE g WHEN 901 THEN 'rare.type' ELSE 'bench.' || (g %% 10) END, 0, " NOW " - 7200000000 + i, 32769, 5, 5,"
     " CASE g WHEN 901 THEN 11 ELSE 1 + g %% 6 END, 'connection refused by ' || g || ' port ' || i, " NOW ", 0,"
     " CASE g WHEN 901 THEN 'rare' ELSE 'sink' END, CASE g WHEN 901 THEN 11 ELSE 1 + g %% 6 END, 5, '', "
     "printf('%%016x', g),"

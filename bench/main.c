@@ -35,7 +35,8 @@ static const char usage[] =
     "  postgres      all of it on PostgreSQL, on the server that ./dev bench postgres starts\n"
     "  wal           latency when PostgreSQL's log is the source; ./dev bench wal starts a server for it\n"
     "  transports    each transport against a raw producer, on real servers that it starts\n"
-    "  listings      every listing with ten times --messages waiting and as many dead letters, on SQLite and PostgreSQL\n"
+    "  listings      every listing with ten times --messages waiting and as many dead letters, on SQLite and "
+    "PostgreSQL\n"
     "  --messages N  size of the backlog (1000000, at least 100000); the deep one has five times as many,\n"
     "                on PostgreSQL ten times\n"
     "  --only PART   of postgres: latency, idle, drain, instances, senders, killed, depth, stuck, flow or "
@@ -136,9 +137,11 @@ static bool order_what(struct order *o, const char *word)
     const struct {
         const char *word;
         bool *ret, in_all; /* what wants a server is done only when it is asked for */
-    } parts[] = { { "sqlite", &o->sqlite, true },      { "latency", &o->latency, true },   { "idle", &o->idle, true },
-                  { "postgres", &o->postgres, false }, { "wal", &o->wal, false },        { "listings", &o->listings, false },
-                  { "transports", &o->transports, false } };
+    } parts[] = {
+        { "sqlite", &o->sqlite, true },         { "latency", &o->latency, true }, { "idle", &o->idle, true },
+        { "postgres", &o->postgres, false },    { "wal", &o->wal, false },        { "listings", &o->listings, false },
+        { "transports", &o->transports, false }
+    };
     bool known = all;
     for (size_t i = 0; i < ARRAY_LENGTH(parts); i++) {
         bool named = strcmp(word, parts[i].word) == 0;

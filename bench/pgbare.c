@@ -124,12 +124,11 @@ static void run_with_count(PGconn *pg, const char *name, size_t count)
 void pgbare_insert(PGconn *pg, size_t count, size_t streams)
 {
     char sql[512];
-    snprintf(
-        sql, sizeof sql,
-        "INSERT INTO outbox (destination, type, stream, payload) SELECT 'sink', 'bench.message',"
-        " CASE WHEN %zu > 0 THEN 'stream-' || n %% greatest(%zu, 1) END, convert_to(repeat('x', %d), 'UTF8')"
-        " FROM generate_series(1, %zu) n",
-        streams, streams, BENCH_PAYLOAD, count);
+    snprintf(sql, sizeof sql,
+             "INSERT INTO outbox (destination, type, stream, payload) SELECT 'sink', 'bench.message',"
+             " CASE WHEN %zu > 0 THEN 'stream-' || n %% greatest(%zu, 1) END, convert_to(repeat('x', %d), 'UTF8')"
+             " FROM generate_series(1, %zu) n",
+             streams, streams, BENCH_PAYLOAD, count);
     pgbare_run(pg, sql);
 }
 
@@ -216,9 +215,8 @@ static const char READ[] =
     "- 1"
     " AND b.seq > l.seq AND b.due_at IS NULL AND b.held_by IS NULL ORDER BY b.seq LIMIT 16) f";
 static const char DELETE[] = "DELETE FROM outbox WHERE id = ANY ($1::uuid[])";
-static const char RECEIPT[] =
-    "INSERT INTO claim (instance, cycle, box, at, rows, numbers)"
-    " VALUES ('00000000-0000-0000-0000-000000000001', $1::bigint, 'outbox', now(), $2, $3)";
+static const char RECEIPT[] = "INSERT INTO claim (instance, cycle, box, at, rows, numbers)"
+                              " VALUES ('00000000-0000-0000-0000-000000000001', $1::bigint, 'outbox', now(), $2, $3)";
 
 static void send_step(PGconn *pg, const char *name, int count, const char *const *values, const int *lengths)
 {
@@ -288,8 +286,7 @@ static void drain_begin(struct drainer *d, PGconn *pg)
     array_begin(&d->ids, OID_UUID);
     array_begin(&d->rows, OID_INT8);
     array_begin(&d->numbers, OID_INT4);
-    pgbare_run(
-        pg, "SET enable_seqscan = off; SET enable_bitmapscan = off; SET plan_cache_mode = force_generic_plan");
+    pgbare_run(pg, "SET enable_seqscan = off; SET enable_bitmapscan = off; SET plan_cache_mode = force_generic_plan");
     prepare(pg, "begin", "BEGIN");
     prepare(pg, "read", READ);
     prepare(pg, "delete", DELETE);
@@ -329,9 +326,8 @@ void pgbare_drain_while(PGconn *pg, const atomic_bool *wanted)
 
 void pgbare_lease_create(PGconn *pg)
 {
-    pgbare_run(pg,
-               "CREATE TABLE public.queue (id bigserial PRIMARY KEY, leased_until timestamptz, payload bytea);"
-               "CREATE INDEX queue_lease ON public.queue (leased_until NULLS FIRST, id)");
+    pgbare_run(pg, "CREATE TABLE public.queue (id bigserial PRIMARY KEY, leased_until timestamptz, payload bytea);"
+                   "CREATE INDEX queue_lease ON public.queue (leased_until NULLS FIRST, id)");
 }
 
 /* Lease some, do nothing with them, delete them by their keys. */
@@ -342,8 +338,7 @@ static void lease_batch(PGconn *pg)
     snprintf(count, sizeof count, "%d", LEASE_BATCH);
     PGresult *leased = must(pg, PQexecPrepared(pg, "lease", 1, (const char *[]){ count }, NULL, NULL, 0));
     for (int i = 0; i < PQntuples(leased); i++)
-        size +=
-            (size_t)snprintf(ids + size, sizeof ids - size, "%s%s", i > 0 ? "," : "", PQgetvalue(leased, i, 0));
+        size += (size_t)snprintf(ids + size, sizeof ids - size, "%s%s", i > 0 ? "," : "", PQgetvalue(leased, i, 0));
     snprintf(ids + size, sizeof ids - size, "}");
     PQclear(leased);
     PQclear(must(pg, PQexecPrepared(pg, "delete", 1, (const char *[]){ ids }, NULL, NULL, 0)));

@@ -58,8 +58,8 @@ void pg_measure_depth(const struct bench *b)
         pgbare_copy("shallow", "run");
         shallow[i] = part_round("run", b->part);
         deep[i] = part_round("deep", b->part);
-        progress(b, "depth %zu/%zu: %.2f us with %zu waiting, %.2f us with few", i + 1, rounds, deep[i],
-                 waiting, shallow[i]);
+        progress(b, "depth %zu/%zu: %.2f us with %zu waiting, %.2f us with few", i + 1, rounds, deep[i], waiting,
+                 shallow[i]);
     }
     double peak = deep_memory(b);
     pgbare_remove("deep");
@@ -114,8 +114,7 @@ void pg_measure_stuck(const struct bench *b)
     pgbare_remove("clean");
     if (held != STUCK)
         die("%.0f of %d messages are stuck", held, STUCK);
-    report_turns("postgres_stuck_streams", with, without, b->pair_rounds, "us/message", BOUND_AT_MOST,
-                 STUCK_AT_MOST);
+    report_turns("postgres_stuck_streams", with, without, b->pair_rounds, "us/message", BOUND_AT_MOST, STUCK_AT_MOST);
 }
 
 /* ---- Instances --------------------------------------------------------------------------------------- */
@@ -255,7 +254,6 @@ void pg_measure_senders(const struct bench *b)
     pgbare_close(pg);
     pgbare_remove("run");
     report_turns("postgres_send_beside_bare", bare, alone, rounds, "messages/s", BOUND_NONE, 0);
-    report_turns("postgres_send_while_draining", relay, alone, rounds, "messages/s", BOUND_AT_LEAST,
-                 SENDERS_AT_LEAST);
+    report_turns("postgres_send_while_draining", relay, alone, rounds, "messages/s", BOUND_AT_LEAST, SENDERS_AT_LEAST);
     report_value("postgres_drain_beside_sender", median(drained, rounds), "messages/s", BOUND_NONE, 0);
 }

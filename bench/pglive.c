@@ -69,9 +69,8 @@ void pg_measure_latency(const struct bench *b)
 static void *emitter_open(const char *database)
 {
     PGconn *pg = pgbare_open(database);
-    pgbare_run(pg,
-               "PREPARE emit (bytea) AS SELECT pg_logical_emit_message(true, 'bench', json_build_object('type',"
-               " 'bench.latency', 'payload_base64', encode($1, 'base64'))::text)");
+    pgbare_run(pg, "PREPARE emit (bytea) AS SELECT pg_logical_emit_message(true, 'bench', json_build_object('type',"
+                   " 'bench.latency', 'payload_base64', encode($1, 'base64'))::text)");
     return pg;
 }
 
@@ -92,24 +91,23 @@ void bench_wal(const struct bench *b)
     static const struct latency_sender inserter = { sender_open, sender_insert, sender_close };
     static const struct latency_sender emitter = { emitter_open, emitter_emit, sender_close };
     pgbare_create("log");
-    latency_measure(b,
-                    &(struct latency_run){
-                        .sender = &inserter,
-                        .place = "log",
-                        .url = pgbare_url("log"),
-                        .sources = sources,
-                        .names = { "wal_insert_latency_p50", "wal_insert_latency_p99",
-                                   "wal_insert_latency_with_insert_p50", "wal_insert_latency_with_insert_p99" },
-                        .p50_at_most_ms = P50_AT_MOST_MS,
-                        .p99_at_most_ms = P99_AT_MOST_MS,
-                    });
+    latency_measure(b, &(struct latency_run){
+                           .sender = &inserter,
+                           .place = "log",
+                           .url = pgbare_url("log"),
+                           .sources = sources,
+                           .names = { "wal_insert_latency_p50", "wal_insert_latency_p99",
+                                      "wal_insert_latency_with_insert_p50", "wal_insert_latency_with_insert_p99" },
+                           .p50_at_most_ms = P50_AT_MOST_MS,
+                           .p99_at_most_ms = P99_AT_MOST_MS,
+                       });
     latency_measure(b, &(struct latency_run){
                            .sender = &emitter,
                            .place = "log",
                            .url = pgbare_url("log"),
                            .sources = sources,
-                           .names = { "wal_emit_latency_p50", "wal_emit_latency_p99",
-                                      "wal_emit_latency_with_emit_p50", "wal_emit_latency_with_emit_p99" },
+                           .names = { "wal_emit_latency_p50", "wal_emit_latency_p99", "wal_emit_latency_with_emit_p50",
+                                      "wal_emit_latency_with_emit_p99" },
                            .p50_at_most_ms = P50_AT_MOST_MS,
                            .p99_at_most_ms = P99_AT_MOST_MS,
                        });

@@ -156,8 +156,7 @@ static void measure_flow(const struct bench *b)
     size_t last = FLOW_PIECES / 4, first = FLOW_PIECES - last;
     double rate = (double)b->messages / sum(with, FLOW_PIECES),
            reference = (double)b->messages / sum(without, FLOW_PIECES);
-    report_turns("postgres_flow_held_snapshot", &rate, &reference, 1, "messages/s", BOUND_AT_LEAST,
-                 HELD_AT_LEAST);
+    report_turns("postgres_flow_held_snapshot", &rate, &reference, 1, "messages/s", BOUND_AT_LEAST, HELD_AT_LEAST);
     rate = (double)(count * last) / sum(with + first, last);
     reference = (double)(count * last) / sum(without + first, last);
     report_turns("postgres_flow_held_snapshot_last", &rate, &reference, 1, "messages/s", BOUND_NONE, 0);

@@ -12,8 +12,8 @@ static const char *amqp_open(struct site *site)
 {
     if (!rabbitmq_is_installed())
         return "RabbitMQ is not installed";
-    snprintf(site->sink, sizeof site->sink,
-             "{url: \"amqp://127.0.0.1:%u/?key=" QUEUE "\", source: " CARRIER_SOURCE "}", rabbitmq()->port);
+    snprintf(site->sink, sizeof site->sink, "{url: \"amqp://127.0.0.1:%u/?key=" QUEUE "\", source: " CARRIER_SOURCE "}",
+             rabbitmq()->port);
     rabbitmq_queue(QUEUE, amqp_empty_table);
     return NULL;
 }
@@ -32,8 +32,7 @@ static void amqp_clear(struct site *site)
 static amqp_table_entry_t header(const char *name, const char *value)
 {
     return (amqp_table_entry_t){ .key = amqp_cstring_bytes(name),
-                                 .value = { .kind = AMQP_FIELD_KIND_UTF8,
-                                            .value.bytes = amqp_cstring_bytes(value) } };
+                                 .value = { .kind = AMQP_FIELD_KIND_UTF8, .value.bytes = amqp_cstring_bytes(value) } };
 }
 
 static void publish(amqp_connection_state_t c)

@@ -179,8 +179,7 @@ static void turn(struct raw_client *c, size_t count)
     take_events(c);
     write_all(c);
     struct pollfd fd = { .fd = c->fd,
-                         .events = pn_connection_driver_write_buffer(&c->driver).size > 0 ? POLLIN | POLLOUT
-                                                                                          : POLLIN };
+                         .events = pn_connection_driver_write_buffer(&c->driver).size > 0 ? POLLIN | POLLOUT : POLLIN };
     if (poll(&fd, 1, -1) < 0)
         die("amqp1: cannot wait");
     read_all(c);

@@ -25,9 +25,8 @@ static const char *exec_open(struct site *site)
 {
     if (!server_is_installed("stdbuf") || !server_is_installed("sed"))
         return "stdbuf or sed is not installed";
-    snprintf(site->sink, sizeof site->sink,
-             "{url: \"exec:%s %s %s %s?mode=lines\", source: " CARRIER_SOURCE "}", program[0], program[1],
-             program[2], program[3]);
+    snprintf(site->sink, sizeof site->sink, "{url: \"exec:%s %s %s %s?mode=lines\", source: " CARRIER_SOURCE "}",
+             program[0], program[1], program[2], program[3]);
     return NULL;
 }
 

@@ -15,8 +15,8 @@ static const char *open_at(struct site *site, const char *path)
     if (site->helper == NULL)
         return "the receiver of the tests is not built";
     snprintf(site->address, sizeof site->address, "http://127.0.0.1:%s%s", port, path);
-    snprintf(site->sink, sizeof site->sink,
-             "{url: \"%s\", source: " CARRIER_SOURCE ", allow_networks: [127.0.0.0/8]}", site->address);
+    snprintf(site->sink, sizeof site->sink, "{url: \"%s\", source: " CARRIER_SOURCE ", allow_networks: [127.0.0.0/8]}",
+             site->address);
     return NULL;
 }
 

@@ -41,10 +41,9 @@ static bool produce(rd_kafka_t *rk)
     header_add(headers, "ce_source", CARRIER_SOURCE);
     header_add(headers, "ce_time", m.time);
     header_add(headers, "content-type", "application/json");
-    rd_kafka_resp_err_t error =
-        rd_kafka_producev(rk, RD_KAFKA_V_TOPIC(TOPIC), RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY),
-                          RD_KAFKA_V_VALUE((void *)(uintptr_t)raw_payload(), BENCH_PAYLOAD),
-                          RD_KAFKA_V_HEADERS(headers), RD_KAFKA_V_END);
+    rd_kafka_resp_err_t error = rd_kafka_producev(rk, RD_KAFKA_V_TOPIC(TOPIC), RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY),
+                                                  RD_KAFKA_V_VALUE((void *)(uintptr_t)raw_payload(), BENCH_PAYLOAD),
+                                                  RD_KAFKA_V_HEADERS(headers), RD_KAFKA_V_END);
     if (error != RD_KAFKA_RESP_ERR_NO_ERROR)
         rd_kafka_headers_destroy(headers);
     if (error != RD_KAFKA_RESP_ERR_NO_ERROR && error != RD_KAFKA_RESP_ERR__QUEUE_FULL)

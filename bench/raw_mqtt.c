@@ -18,16 +18,15 @@ static const char *mqtt_open(struct site *site)
     server_prepare(s);
     snprintf(path, sizeof path, "%s/conf", s->folder);
     FILE *file = fopen(path, "w");
-    if (file == NULL ||
-        fprintf(file, "user root\nallow_anonymous true\nlistener %u 127.0.0.1\n", s->port) < 0 ||
+    if (file == NULL || fprintf(file, "user root\nallow_anonymous true\nlistener %u 127.0.0.1\n", s->port) < 0 ||
         fclose(file) != 0)
         die("cannot write %s", path);
     server_arg(s, "mosquitto");
     server_arg(s, "-c");
     server_arg(s, "%s", path);
     server_start(s);
-    snprintf(site->sink, sizeof site->sink,
-             "{url: \"mqtt://127.0.0.1:%u/" TOPIC "\", source: " CARRIER_SOURCE "}", s->port);
+    snprintf(site->sink, sizeof site->sink, "{url: \"mqtt://127.0.0.1:%u/" TOPIC "\", source: " CARRIER_SOURCE "}",
+             s->port);
     return NULL;
 }
 
@@ -47,8 +46,7 @@ static void must(int rc)
         die("mqtt: %s", mosquitto_strerror(rc));
 }
 
-static void on_connect(struct mosquitto *client, void *arg, int code, int flags,
-                       const mosquitto_property *properties)
+static void on_connect(struct mosquitto *client, void *arg, int code, int flags, const mosquitto_property *properties)
 {
     struct raw_client *c = arg;
     uint16_t maximum = WINDOW;
@@ -60,8 +58,7 @@ static void on_connect(struct mosquitto *client, void *arg, int code, int flags,
     c->window = min_size(WINDOW, maximum);
 }
 
-static void on_publish(struct mosquitto *client, void *arg, int id, int code,
-                       const mosquitto_property *properties)
+static void on_publish(struct mosquitto *client, void *arg, int id, int code, const mosquitto_property *properties)
 {
     struct raw_client *c = arg;
     (void)client;

@@ -49,8 +49,7 @@ static const char *nats_open(struct site *site)
     server_arg(s, "%s/data", s->folder);
     server_start(s);
     snprintf(site->address, sizeof site->address, "nats://127.0.0.1:%u", s->port);
-    snprintf(site->sink, sizeof site->sink, "{url: \"%.64s/" SUBJECT "\", source: " CARRIER_SOURCE "}",
-             site->address);
+    snprintf(site->sink, sizeof site->sink, "{url: \"%.64s/" SUBJECT "\", source: " CARRIER_SOURCE "}", site->address);
     make_stream(site);
     return NULL;
 }

@@ -19,15 +19,17 @@ static const char *redis_open(struct site *site)
     server_arg(s, "127.0.0.1");
     server_arg(s, "--appendonly");
     server_arg(s, "yes");
-    server_arg(s, "--save"); /* nor is the log written anew: a process that copies it in the midst of a turn burdens one side */
+    server_arg(
+        s,
+        "--save"); /* nor is the log written anew: a process that copies it in the midst of a turn burdens one side */
     server_arg(s, "%s", "");
     server_arg(s, "--auto-aof-rewrite-percentage");
     server_arg(s, "0");
     server_arg(s, "--dir");
     server_arg(s, "%s", s->folder);
     server_start(s);
-    snprintf(site->sink, sizeof site->sink,
-             "{url: \"redis://127.0.0.1:%u/?stream=sink\", source: " CARRIER_SOURCE "}", s->port);
+    snprintf(site->sink, sizeof site->sink, "{url: \"redis://127.0.0.1:%u/?stream=sink\", source: " CARRIER_SOURCE "}",
+             s->port);
     return NULL;
 }
 

@@ -84,15 +84,15 @@ void report_value(const char *name, double value, const char *unit, enum bound b
     report(&(struct measurement){ name, value, unit, NAN, NAN, bound, target });
 }
 
-void report_turns(const char *name, const double *values, const double *references, size_t count,
-                  const char *unit, enum bound bound, double target)
+void report_turns(const char *name, const double *values, const double *references, size_t count, const char *unit,
+                  enum bound bound, double target)
 {
     double ratios[BENCH_ROUNDS_MAX];
     ASSERT(count <= BENCH_ROUNDS_MAX);
     for (size_t i = 0; i < count; i++)
         ratios[i] = values[i] / references[i];
-    report(&(struct measurement){ name, median(values, count), unit, median(references, count),
-                                  median(ratios, count), bound, target });
+    report(&(struct measurement){ name, median(values, count), unit, median(references, count), median(ratios, count),
+                                  bound, target });
 }
 
 static void print_row(const struct measurement *m)
@@ -104,8 +104,7 @@ static void print_row(const struct measurement *m)
     }
     if (m->bound != BOUND_NONE)
         snprintf(target, sizeof target, "%s %g", m->bound == BOUND_AT_LEAST ? ">=" : "<=", m->target);
-    fprintf(stderr, "%-34s %10.6g %-11s %10s %7s %9s  %s\n", m->name, m->value, m->unit, reference, ratio,
-            target,
+    fprintf(stderr, "%-34s %10.6g %-11s %10s %7s %9s  %s\n", m->name, m->value, m->unit, reference, ratio, target,
             m->bound == BOUND_NONE ? ""
             : passed(m)            ? "ok"
                                    : "MISSED");
@@ -115,8 +114,8 @@ int report_end(bool table)
 {
     int missed = 0;
     if (table)
-        fprintf(stderr, "\n%-34s %10s %-11s %10s %7s %9s\n", "measurement", "value", "unit", "reference",
-                "ratio", "target");
+        fprintf(stderr, "\n%-34s %10s %-11s %10s %7s %9s\n", "measurement", "value", "unit", "reference", "ratio",
+                "target");
     for (size_t i = 0; i < all_count; i++) {
         if (table)
             print_row(&all[i]);

@@ -14,8 +14,8 @@ enum bound { BOUND_NONE, BOUND_AT_LEAST, BOUND_AT_MOST };
 
 /* Each prints its line at once. */
 void report_value(const char *name, double value, const char *unit, enum bound bound, double target);
-void report_turns(const char *name, const double *values, const double *references, size_t count,
-                  const char *unit, enum bound bound, double target);
+void report_turns(const char *name, const double *values, const double *references, size_t count, const char *unit,
+                  enum bound bound, double target);
 /* The table; returns how many targets were missed. */
 int report_end(bool table);
 

@@ -100,8 +100,8 @@ static void measure_sending(const struct bench *b)
         sender[i] = sender_rate(sending, count);
         unit[i] = unit_rate(unit_db, count);
         single[i] = single_rate(unit_db, min_size(count, 2 * BENCH_BATCH));
-        progress(b, "send %zu/%zu: bare insert %.0f/s, sender %.0f/s, unit %.0f/s, single %.0f/s", i + 1,
-                 rounds, bare[i], sender[i], unit[i], single[i]);
+        progress(b, "send %zu/%zu: bare insert %.0f/s, sender %.0f/s, unit %.0f/s, single %.0f/s", i + 1, rounds,
+                 bare[i], sender[i], unit[i], single[i]);
     }
     pr_sender_close(sending);
     bare_close(insert_db);

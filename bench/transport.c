@@ -11,8 +11,8 @@
 
 #define TRANSPORT_AT_LEAST 0.70
 #define SLOW_HTTP_AT_LEAST 1000.0 /* messages a second, each answered after 50 ms */
-#define MORE_ROUNDS 4 /* than elsewhere: several processes share the processors, and turns differ by a fifth */
-#define QUICK_SHARE 4 /* of the messages */
+#define MORE_ROUNDS 4         /* than elsewhere: several processes share the processors, and turns differ by a fifth */
+#define QUICK_SHARE 4         /* of the messages */
 #define STORE_MESSAGES 200000 /* so many go nowhere, from a backlog of their own */
 #define STORE_BACKLOG "store.db"
 #define BACKLOG "transport.db"
@@ -61,10 +61,8 @@ enum side { SIDE_STORE, SIDE_RAW, SIDE_ENGINE, SIDES };
 static double side_rate(const struct carrier *c, struct site *site, enum side side, size_t count)
 {
     if (side == SIDE_STORE)
-        return engine_rate(site->bench, STORE_BACKLOG, "{url: \"null:\"}",
-                           turn_messages(site->bench, STORE_MESSAGES));
-    double rate =
-        side == SIDE_RAW ? c->raw_rate(site, count) : engine_rate(site->bench, BACKLOG, site->sink, count);
+        return engine_rate(site->bench, STORE_BACKLOG, "{url: \"null:\"}", turn_messages(site->bench, STORE_MESSAGES));
+    double rate = side == SIDE_RAW ? c->raw_rate(site, count) : engine_rate(site->bench, BACKLOG, site->sink, count);
     if (c->clear != NULL)
         c->clear(site);
     return rate;

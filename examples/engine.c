@@ -35,7 +35,7 @@ static int on_mail(struct pr_context *context, const struct pr_message *message,
 static int send_orders(const char *url, struct pr_error *error)
 {
     struct pr_sender *sender;
-    int               rc = pr_sender_open(url, &sender, error);
+    int rc = pr_sender_open(url, &sender, error);
     if (rc < 0)
         return rc;
     const struct pr_message orders[] = {
@@ -49,12 +49,12 @@ static int send_orders(const char *url, struct pr_error *error)
 
 int main(int argc, char **argv)
 {
-    struct pr_error         error = { 0 };
+    struct pr_error error = { 0 };
     struct pr_engine_counts counts;
-    sem_t                   mails;
-    struct timespec         deadline;
-    int                     received = 0;
-    char                    url[4096], config[8192];
+    sem_t mails;
+    struct timespec deadline;
+    int received = 0;
+    char url[4096], config[8192];
     sem_init(&mails, 0, 0);
     snprintf(url, sizeof url, "sqlite:%s", argc > 1 ? argv[1] : "shop.db");
     snprintf(config, sizeof config,

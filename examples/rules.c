@@ -53,8 +53,8 @@ static int add_rules(struct pr_engine *engine, struct pr_error *error)
     pr_rule_when_reason(refused, PR_REASON_REJECTED);
     pr_rule_call(refused, "refused");
     pr_rule_dead_letter(refused, NULL);
-    pr_rule_raise(refused, &(struct pr_raise){
-                               .type = "alarm.payment", .to = "alarms", .payload = "{\"payment\":\"{id}\"}" });
+    pr_rule_raise(refused,
+                  &(struct pr_raise){ .type = "alarm.payment", .to = "alarms", .payload = "{\"payment\":\"{id}\"}" });
 
     int rc = pr_engine_rule(engine, "bank", busy, error);
     return rc < 0 ? rc : pr_engine_rule(engine, NULL, refused, error); /* NULL: for every endpoint */

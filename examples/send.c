@@ -17,10 +17,10 @@ static int fail(sqlite3 *db, const char *what, const char *why)
 
 int main(int argc, char **argv)
 {
-    const char     *path = argc > 1 ? argv[1] : "shop.db";
+    const char *path = argc > 1 ? argv[1] : "shop.db";
     struct pr_error error;
-    sqlite3        *db;
-    char            url[4096];
+    sqlite3 *db;
+    char url[4096];
 
     /* Once, or with "postrider init": Postrider's tables live beside your own. */
     snprintf(url, sizeof url, "sqlite:%s", path);
@@ -31,8 +31,8 @@ int main(int argc, char **argv)
     if (sqlite3_open(path, &db) != SQLITE_OK)
         return fail(db, path, sqlite3_errmsg(db));
     sqlite3_busy_timeout(db, 5000);
-    if (sqlite3_exec(db, "CREATE TABLE IF NOT EXISTS orders (id INTEGER PRIMARY KEY, total INTEGER)", NULL, NULL, NULL) !=
-        SQLITE_OK)
+    if (sqlite3_exec(db, "CREATE TABLE IF NOT EXISTS orders (id INTEGER PRIMARY KEY, total INTEGER)", NULL, NULL,
+                     NULL) != SQLITE_OK)
         return fail(db, "create table", sqlite3_errmsg(db));
 
     /* Your transaction ... */

@@ -18,9 +18,9 @@ static int fail(PGconn *conn, const char *what, const char *why)
 /* Run it; what it returns, or 0. */
 static int run(PGconn *conn, const char *sql, long long *ret_number)
 {
-    PGresult      *result = PQexec(conn, sql);
+    PGresult *result = PQexec(conn, sql);
     ExecStatusType status = PQresultStatus(result);
-    int            done = status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK;
+    int done = status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK;
     if (done && ret_number != NULL && sscanf(PQgetvalue(result, 0, 0), "%lld", ret_number) != 1)
         done = 0;
     PQclear(result);
@@ -29,7 +29,7 @@ static int run(PGconn *conn, const char *sql, long long *ret_number)
 
 int main(int argc, char **argv)
 {
-    const char     *url = argc > 1 ? argv[1] : "postgres:///shop";
+    const char *url = argc > 1 ? argv[1] : "postgres:///shop";
     struct pr_error error;
 
     /* Once, or with "postrider init": Postrider's tables live in a schema beside your own. */

@@ -15,7 +15,7 @@ static void *send_some(void *arg)
 {
     struct pr_sender *sender = arg;
     for (int i = 0; i < EACH; i++) {
-        struct pr_error   error;
+        struct pr_error error;
         struct pr_message message = { .type = PR_STR("page.viewed"), .payload = PR_STR("{\"page\":\"/\"}") };
         if (pr_sender_send(sender, NULL, &message, NULL, &error) < 0) {
             fprintf(stderr, "send: %s\n", error.text);
@@ -28,9 +28,9 @@ static void *send_some(void *arg)
 
 int main(int argc, char **argv)
 {
-    struct pr_error   error;
+    struct pr_error error;
     struct pr_sender *sender;
-    char              url[4096];
+    char url[4096];
     snprintf(url, sizeof url, "sqlite:%s", argc > 1 ? argv[1] : "shop.db");
     if (pr_store_init(url, &error) < 0 || pr_sender_open(url, &sender, &error) < 0) {
         fprintf(stderr, "open: %s\n", error.text);
@@ -38,7 +38,7 @@ int main(int argc, char **argv)
     }
 
     pthread_t threads[THREADS];
-    int       started = 0, failed = 0;
+    int started = 0, failed = 0;
     while (started < THREADS && pthread_create(&threads[started], NULL, send_some, sender) == 0)
         started++;
     for (int i = 0; i < started; i++) {

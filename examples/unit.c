@@ -39,10 +39,10 @@ static int commit(struct pr_unit *unit, sqlite3 *db, struct pr_error *error)
 
 int main(int argc, char **argv)
 {
-    const char     *path = argc > 1 ? argv[1] : "shop.db";
+    const char *path = argc > 1 ? argv[1] : "shop.db";
     struct pr_error error = { 0 };
-    sqlite3        *db = NULL;
-    char            url[4096];
+    sqlite3 *db = NULL;
+    char url[4096];
     struct pr_unit *unit = pr_unit_new();
     if (unit == NULL)
         return 1;

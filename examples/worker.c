@@ -17,7 +17,7 @@ static int send_jobs(const char *url, struct pr_error *error)
         { .type = PR_STR("image.resize"), .stream = PR_STR("dog"), .payload = PR_STR("no json") },
     };
     struct pr_sender *sender;
-    int               rc = pr_store_init(url, error);
+    int rc = pr_store_init(url, error);
     if (rc == PR_OK)
         rc = pr_sender_open(url, &sender, error);
     if (rc < 0)
@@ -43,9 +43,9 @@ static struct pr_verdict work(const struct pr_claimed *claimed)
 
 int main(int argc, char **argv)
 {
-    struct pr_error   error;
+    struct pr_error error;
     struct pr_worker *worker;
-    char              url[4096];
+    char url[4096];
     snprintf(url, sizeof url, "sqlite:%s", argc > 1 ? argv[1] : "shop.db");
     const struct pr_worker_options options = { .store_url = url, .box = "inbox", .name = "resizer" };
     if (send_jobs(url, &error) < 0 || pr_worker_open(&options, &worker, &error) < 0) {
@@ -55,8 +55,8 @@ int main(int argc, char **argv)
 
     struct pr_verdict verdicts[BATCH];
     struct pr_claimed claimed[BATCH];
-    int               answers[BATCH];
-    size_t            verdict_count = 0, count, done = 0;
+    int answers[BATCH];
+    size_t verdict_count = 0, count, done = 0;
     for (int quiet = 0; quiet < 5;) {
         int rc = pr_worker_cycle(worker, verdicts, verdict_count, answers, claimed, BATCH, &count, &error);
         if (rc == PR_ELEASE || rc == PR_EBUSY) { /* not ours any more: drop it; or later, with the same verdicts */

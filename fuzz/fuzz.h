@@ -79,10 +79,9 @@ static inline void input_message(struct input *in, struct pr_message *ret)
     pr_slice id = input_line(in);
     if (id.size > 0)
         memcpy(ret->id.bytes, id.data, id.size < sizeof ret->id.bytes ? id.size : sizeof ret->id.bytes);
-    pr_slice *const fields[] = { &ret->type,        &ret->stream,         &ret->destination,
-                                 &ret->source,      &ret->subject,        &ret->content_type,
-                                 &ret->headers,     &ret->correlation_id, &ret->causation_id,
-                                 &ret->traceparent, &ret->tracestate };
+    pr_slice *const fields[] = { &ret->type,         &ret->stream,       &ret->destination, &ret->source,
+                                 &ret->subject,      &ret->content_type, &ret->headers,     &ret->correlation_id,
+                                 &ret->causation_id, &ret->traceparent,  &ret->tracestate };
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
         *fields[i] = input_line(in);
     ret->due_us = input_number(in);

@@ -11,11 +11,10 @@
 #define CYCLES_MAX 12
 
 static const char *const columns[] = {
-    "id",           "destination", "due_at",     "held_by",        "split_seq",  "stream",
-    "type",         "source",      "subject",    "content_type",   "headers",    "correlation_id",
-    "causation_id", "traceparent", "tracestate", "event",          "created_at", "expires_at",
-    "status",       "attempts",    "failures",   "failure_reason", "released",   "code",
-    "error",        "failed_at",   "story",      "payload",
+    "id",         "destination",  "due_at",  "held_by",        "split_seq",    "stream",         "type",       "source",
+    "subject",    "content_type", "headers", "correlation_id", "causation_id", "traceparent",    "tracestate", "event",
+    "created_at", "expires_at",   "status",  "attempts",       "failures",     "failure_reason", "released",   "code",
+    "error",      "failed_at",    "story",   "payload",
 };
 #define COLUMNS (sizeof columns / sizeof columns[0])
 
@@ -133,9 +132,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (db == NULL)
         prepare();
     int64_t kind = input_number(&in);
-    FUZZ_CHECK(
-        sqlite3_exec(db, "DELETE FROM outbox; DELETE FROM postrider_dead_letter; DELETE FROM postrider_claim; DELETE FROM postrider_instance",
-                     NULL, NULL, NULL) == SQLITE_OK);
+    FUZZ_CHECK(sqlite3_exec(db,
+                            "DELETE FROM outbox; DELETE FROM postrider_dead_letter; DELETE FROM postrider_claim; "
+                            "DELETE FROM postrider_instance",
+                            NULL, NULL, NULL) == SQLITE_OK);
     insert_rows(&in);
     FUZZ_CHECK(pr_worker_open(&options, &worker, &error) == PR_OK);
     work(worker, kind >= 0 && kind <= PR_VERDICT_PARK ? (enum pr_verdict_kind)kind : PR_VERDICT_COMPLETE);

@@ -13,8 +13,7 @@
 static void swallow(void *arg, const char *line, size_t size)
 {
     (void)arg;
-    FUZZ_CHECK(size > 0 && line[size - 1] == '\n' &&
-               memchr(line, '\n', size) == line + size - 1); /* one line */
+    FUZZ_CHECK(size > 0 && line[size - 1] == '\n' && memchr(line, '\n', size) == line + size - 1); /* one line */
 }
 
 static void check_utf8(pr_slice text, struct buf *b)

@@ -37,7 +37,7 @@ struct pg_conn; /* PGconn of <libpq-fe.h>, only needed by callers of pr_send_pg(
 /* Bytes that belong to somebody else.  {NULL, 0} is empty. */
 typedef struct {
     const char *data;
-    size_t      size;
+    size_t size;
 } pr_slice;
 
 /* Designated, because a macro that forgets a field is worse than a long one. */
@@ -53,16 +53,16 @@ typedef struct {
 
 #define PR_ID_TEXT_SIZE 37 /* 36 characters and the NUL */
 
-PR_API void pr_id_new(pr_id *ret_id);                                /* a fresh UUIDv7 */
-PR_API void pr_id_format(pr_id id, char ret_text[PR_ID_TEXT_SIZE]);  /* lower case, with dashes */
-PR_API PR_MUST_CHECK int pr_id_parse(pr_slice text, pr_id *ret_id);  /* PR_EINVAL when it is none */
+PR_API void pr_id_new(pr_id *ret_id);                               /* a fresh UUIDv7 */
+PR_API void pr_id_format(pr_id id, char ret_text[PR_ID_TEXT_SIZE]); /* lower case, with dashes */
+PR_API PR_MUST_CHECK int pr_id_parse(pr_slice text, pr_id *ret_id); /* PR_EINVAL when it is none */
 PR_API bool pr_id_is_zero(pr_id id);
 PR_API bool pr_id_equal(pr_id a, pr_id b);
 
 /* Times are Unix microseconds in UTC; durations are microseconds. */
-#define PR_MILLISECONDS(n) ((int64_t)(n) * 1000)
-#define PR_SECONDS(n) ((int64_t)(n) * 1000000)
-#define PR_MINUTES(n) ((int64_t)(n) * 60000000)
+#define PR_MILLISECONDS(n) ((int64_t)(n)*1000)
+#define PR_SECONDS(n) ((int64_t)(n)*1000000)
+#define PR_MINUTES(n) ((int64_t)(n)*60000000)
 #define PR_NEVER INT64_MAX /* as a due time: parked until a person says so */
 
 enum pr_result {
@@ -70,33 +70,33 @@ enum pr_result {
 
     /* Outcomes. */
     PR_DUPLICATE = 1, /* this id is stored already; nothing changed */
-    PR_STALE     = 2, /* the message is not ours any more; nothing changed */
-    PR_UNKNOWN   = 3, /* there is no such message; nothing changed */
-    PR_TIMEOUT   = 4, /* the time given was not enough */
-    PR_FAILED    = 5, /* a handler's failure, see pr_fail() */
+    PR_STALE = 2,     /* the message is not ours any more; nothing changed */
+    PR_UNKNOWN = 3,   /* there is no such message; nothing changed */
+    PR_TIMEOUT = 4,   /* the time given was not enough */
+    PR_FAILED = 5,    /* a handler's failure, see pr_fail() */
 
     /* Faults. */
-    PR_EINVAL       = -1,  /* an argument is wrong; the text names it */
-    PR_ENOMEM       = -2,
-    PR_ETOOBIG      = -3,  /* over a limit; the text names it */
-    PR_ESTORE       = -4,  /* the store could not do it */
-    PR_EBUSY        = -5,  /* somebody else holds the store's lock; try again later */
-    PR_EFULL        = -6,  /* no space left */
-    PR_ECORRUPT     = -7,  /* the store is damaged */
-    PR_ESCHEMA      = -8,  /* tables are missing, or from a newer program */
-    PR_ECONFIG      = -9,  /* the configuration is wrong; the text names file, line, key */
-    PR_ENOTFOUND    = -10, /* no such thing */
-    PR_EIO          = -11, /* a file or socket said no */
+    PR_EINVAL = -1, /* an argument is wrong; the text names it */
+    PR_ENOMEM = -2,
+    PR_ETOOBIG = -3,       /* over a limit; the text names it */
+    PR_ESTORE = -4,        /* the store could not do it */
+    PR_EBUSY = -5,         /* somebody else holds the store's lock; try again later */
+    PR_EFULL = -6,         /* no space left */
+    PR_ECORRUPT = -7,      /* the store is damaged */
+    PR_ESCHEMA = -8,       /* tables are missing, or from a newer program */
+    PR_ECONFIG = -9,       /* the configuration is wrong; the text names file, line, key */
+    PR_ENOTFOUND = -10,    /* no such thing */
+    PR_EIO = -11,          /* a file or socket said no */
     PR_EUNSUPPORTED = -12, /* not built in, or not possible with this store */
-    PR_ELEASE       = -13, /* this instance lost its lease */
-    PR_EUNCERTAIN   = -14, /* it may have happened; ask again with the same key */
+    PR_ELEASE = -13,       /* this instance lost its lease */
+    PR_EUNCERTAIN = -14,   /* it may have happened; ask again with the same key */
 };
 
 #define PR_ERROR_TEXT_SIZE 512
 
 /* The text of a fault: what went wrong, and what to do about it.  Set on faults only. */
 struct pr_error {
-    int  code; /* enum pr_result */
+    int code; /* enum pr_result */
     char text[PR_ERROR_TEXT_SIZE];
 };
 
@@ -105,71 +105,71 @@ PR_API const char *pr_version(void);
 /* ---- Messages -------------------------------------------------------------- */
 
 enum pr_status {
-    PR_STATUS_STORED       = 1,
+    PR_STATUS_STORED = 1,
     PR_STATUS_EVENT_STORED = 2,
-    PR_STATUS_PUBLISHED    = 4,     /* outbox; in an inbox the same bit means handled */
-    PR_STATUS_HANDLED      = 4,
-    PR_STATUS_FAILED       = 32768, /* bits are only ever added */
+    PR_STATUS_PUBLISHED = 4, /* outbox; in an inbox the same bit means handled */
+    PR_STATUS_HANDLED = 4,
+    PR_STATUS_FAILED = 32768, /* bits are only ever added */
 };
 
 enum pr_reason {
-    PR_REASON_NONE                  = 0,
+    PR_REASON_NONE = 0,
     PR_REASON_TRANSPORT_UNAVAILABLE = 1,
-    PR_REASON_HANDLER_EXCEPTION     = 2,
-    PR_REASON_VALIDATION_FAILURE    = 3,
-    PR_REASON_TIMEOUT_EXCEEDED      = 4,
-    PR_REASON_SERIALIZATION_ERROR   = 5,
-    PR_REASON_DEPENDENCY_FAILURE    = 6,
-    PR_REASON_POISON_MESSAGE        = 7,
-    PR_REASON_MESSAGE_TOO_LARGE     = 8,
-    PR_REASON_DESTINATION_MISSING   = 9,
-    PR_REASON_REJECTED              = 10,
-    PR_REASON_UNAUTHORIZED          = 11,
-    PR_REASON_RATE_LIMITED          = 12,
-    PR_REASON_EXPIRED               = 13,
-    PR_REASON_UNKNOWN               = 99,
+    PR_REASON_HANDLER_EXCEPTION = 2,
+    PR_REASON_VALIDATION_FAILURE = 3,
+    PR_REASON_TIMEOUT_EXCEEDED = 4,
+    PR_REASON_SERIALIZATION_ERROR = 5,
+    PR_REASON_DEPENDENCY_FAILURE = 6,
+    PR_REASON_POISON_MESSAGE = 7,
+    PR_REASON_MESSAGE_TOO_LARGE = 8,
+    PR_REASON_DESTINATION_MISSING = 9,
+    PR_REASON_REJECTED = 10,
+    PR_REASON_UNAUTHORIZED = 11,
+    PR_REASON_RATE_LIMITED = 12,
+    PR_REASON_EXPIRED = 13,
+    PR_REASON_UNKNOWN = 99,
 };
 
-#define PR_TYPE_MAX 255        /* bytes of a type */
-#define PR_NAME_MAX 255        /* bytes of a stream, destination, source, subject, content type, correlation or causation id */
-#define PR_TRACE_MAX 512       /* bytes of traceparent and of tracestate */
-#define PR_HEADERS_MAX 65536   /* bytes of the JSON object of headers */
+#define PR_TYPE_MAX 255 /* bytes of a type */
+#define PR_NAME_MAX 255 /* bytes of a stream, destination, source, subject, content type, correlation or causation id */
+#define PR_TRACE_MAX 512          /* bytes of traceparent and of tracestate */
+#define PR_HEADERS_MAX 65536      /* bytes of the JSON object of headers */
 #define PR_PAYLOAD_MAX (1u << 30) /* bytes; the configured limit is lower */
-#define PR_ERROR_MAX 2000      /* characters of a stored failure text */
+#define PR_ERROR_MAX 2000         /* characters of a stored failure text */
 
 /* One message; as stored: its delivery to one destination. */
 struct pr_message {
     /* The sender's part. */
-    pr_id    id;             /* zero: one is made; the same id again is a duplicate */
-    pr_slice type;           /* required, 1..PR_TYPE_MAX bytes */
-    pr_slice stream;         /* same stream: delivered in order; empty: no order */
-    pr_slice destination;    /* an endpoint; empty: the routes decide */
-    pr_slice source;         /* CloudEvents source */
+    pr_id id;             /* zero: one is made; the same id again is a duplicate */
+    pr_slice type;        /* required, 1..PR_TYPE_MAX bytes */
+    pr_slice stream;      /* same stream: delivered in order; empty: no order */
+    pr_slice destination; /* an endpoint; empty: the routes decide */
+    pr_slice source;      /* CloudEvents source */
     pr_slice subject;
-    pr_slice content_type;   /* empty: application/json */
-    pr_slice headers;        /* a JSON object, or empty */
-    pr_slice payload;        /* opaque */
+    pr_slice content_type; /* empty: application/json */
+    pr_slice headers;      /* a JSON object, or empty */
+    pr_slice payload;      /* opaque */
     pr_slice correlation_id;
     pr_slice causation_id;
-    pr_slice traceparent;    /* W3C; passed on, never overwritten */
+    pr_slice traceparent; /* W3C; passed on, never overwritten */
     pr_slice tracestate;
-    int64_t  due_us;         /* earliest delivery; 0: now; PR_NEVER: parked */
-    int64_t  expires_us;     /* not sent after it; 0: never expires */
-    bool     event;          /* belongs into the event store, too */
+    int64_t due_us;     /* earliest delivery; 0: now; PR_NEVER: parked */
+    int64_t expires_us; /* not sent after it; 0: never expires */
+    bool event;         /* belongs into the event store, too */
 
     /* Postrider's part; ignored when sending. */
-    int64_t  created_us;
-    int64_t  seq;            /* its place in the box */
-    int      status;         /* enum pr_status */
-    int      attempts;       /* hand-outs */
-    int      failures;       /* failure verdicts */
-    int      reason;         /* the latest failure: enum pr_reason */
-    pr_slice code;           /* ... the broker's own code */
-    pr_slice error;          /* ... in words */
-    int64_t  failed_us;
-    pr_slice story;          /* JSON array: the last 16 things that happened to it */
-    pr_slice held_by;        /* waits behind earlier messages of this stream */
-    bool     released;       /* may overtake a failed head of its stream */
+    int64_t created_us;
+    int64_t seq;    /* its place in the box */
+    int status;     /* enum pr_status */
+    int attempts;   /* hand-outs */
+    int failures;   /* failure verdicts */
+    int reason;     /* the latest failure: enum pr_reason */
+    pr_slice code;  /* ... the broker's own code */
+    pr_slice error; /* ... in words */
+    int64_t failed_us;
+    pr_slice story;   /* JSON array: the last 16 things that happened to it */
+    pr_slice held_by; /* waits behind earlier messages of this stream */
+    bool released;    /* may overtake a failed head of its stream */
 };
 
 /* "timeout_exceeded" and so on; "unknown" for a number that is none. */
@@ -190,22 +190,20 @@ PR_API const char *pr_reason_name(int reason);
  * Fault    PR_EINVAL, PR_ETOOBIG, PR_EBUSY, PR_EFULL, PR_ESCHEMA, PR_ESTORE;
  *          *ret_id untouched, *reterr says why.  The caller's transaction is as it was.
  */
-PR_API PR_MUST_CHECK int pr_send_sqlite(struct sqlite3 *db, const struct pr_message *message,
-                                        pr_id *ret_id, struct pr_error *reterr);
+PR_API PR_MUST_CHECK int pr_send_sqlite(struct sqlite3 *db, const struct pr_message *message, pr_id *ret_id,
+                                        struct pr_error *reterr);
 /* The same in another box; NULL is "outbox". */
-PR_API PR_MUST_CHECK int pr_send_sqlite_box(struct sqlite3 *db, const char *box,
-                                            const struct pr_message *message, pr_id *ret_id,
-                                            struct pr_error *reterr);
+PR_API PR_MUST_CHECK int pr_send_sqlite_box(struct sqlite3 *db, const char *box, const struct pr_message *message,
+                                            pr_id *ret_id, struct pr_error *reterr);
 
 /* The same through a connection to PostgreSQL, in the schema postrider.  As after any statement that
  * fails, the caller's transaction must be rolled back after a fault of the server.
  * Fault PR_EUNSUPPORTED: this library was built without libpq. */
-PR_API PR_MUST_CHECK int pr_send_pg(struct pg_conn *conn, const struct pr_message *message,
-                                    pr_id *ret_id, struct pr_error *reterr);
+PR_API PR_MUST_CHECK int pr_send_pg(struct pg_conn *conn, const struct pr_message *message, pr_id *ret_id,
+                                    struct pr_error *reterr);
 /* The same in another box; "shop.outbox" is the one in the schema shop. */
-PR_API PR_MUST_CHECK int pr_send_pg_box(struct pg_conn *conn, const char *box,
-                                        const struct pr_message *message, pr_id *ret_id,
-                                        struct pr_error *reterr);
+PR_API PR_MUST_CHECK int pr_send_pg_box(struct pg_conn *conn, const char *box, const struct pr_message *message,
+                                        pr_id *ret_id, struct pr_error *reterr);
 
 /* A unit collects messages while the work is being done and stores them all when it
  * commits.  Messages are copied.  Not thread-safe; one unit per transaction. */
@@ -216,36 +214,30 @@ PR_API void pr_unit_free(struct pr_unit *unit);
 
 /* Checks and copies; a zero id is filled in and returned.  box is as for pr_send_pg_box(); SQLite has no
  * schemas, and refuses one when the unit is stored. */
-PR_API PR_MUST_CHECK int pr_unit_add(struct pr_unit *unit, const char *box,
-                                     const struct pr_message *message, pr_id *ret_id,
-                                     struct pr_error *reterr);
+PR_API PR_MUST_CHECK int pr_unit_add(struct pr_unit *unit, const char *box, const struct pr_message *message,
+                                     pr_id *ret_id, struct pr_error *reterr);
 PR_API size_t pr_unit_count(const struct pr_unit *unit);
 
 /* Store all of them through the caller's connection, inside its open transaction, and
  * empty the unit.  On a fault the caller rolls back; the unit keeps its messages. */
-PR_API PR_MUST_CHECK int pr_unit_store_sqlite(struct pr_unit *unit, struct sqlite3 *db,
-                                              struct pr_error *reterr);
-PR_API PR_MUST_CHECK int pr_unit_store_pg(struct pr_unit *unit, struct pg_conn *conn,
-                                          struct pr_error *reterr);
+PR_API PR_MUST_CHECK int pr_unit_store_sqlite(struct pr_unit *unit, struct sqlite3 *db, struct pr_error *reterr);
+PR_API PR_MUST_CHECK int pr_unit_store_pg(struct pr_unit *unit, struct pg_conn *conn, struct pr_error *reterr);
 
 /* A sender has a connection of its own; calls from many threads are committed together. */
 struct pr_sender;
 
-PR_API PR_MUST_CHECK int pr_sender_open(const char *store_url, struct pr_sender **ret_sender,
-                                        struct pr_error *reterr);
+PR_API PR_MUST_CHECK int pr_sender_open(const char *store_url, struct pr_sender **ret_sender, struct pr_error *reterr);
 PR_API void pr_sender_close(struct pr_sender *sender);
 
 /* Committed when it returns: PR_OK, PR_DUPLICATE, or a fault. */
-PR_API PR_MUST_CHECK int pr_sender_send(struct pr_sender *sender, const char *box,
-                                        const struct pr_message *message, pr_id *ret_id,
-                                        struct pr_error *reterr);
+PR_API PR_MUST_CHECK int pr_sender_send(struct pr_sender *sender, const char *box, const struct pr_message *message,
+                                        pr_id *ret_id, struct pr_error *reterr);
 
 /* Many messages in one transaction: all or none.  ret_ids has room for count, or is NULL;
  * *ret_stored (may be NULL) counts those that were no duplicates. */
 PR_API PR_MUST_CHECK int pr_sender_send_many(struct pr_sender *sender, const char *box,
-                                             const struct pr_message *messages, size_t count,
-                                             pr_id *ret_ids, size_t *ret_stored,
-                                             struct pr_error *reterr);
+                                             const struct pr_message *messages, size_t count, pr_id *ret_ids,
+                                             size_t *ret_stored, struct pr_error *reterr);
 
 /* Make or upgrade the tables of a store; safe to run twice. */
 PR_API PR_MUST_CHECK int pr_store_init(const char *store_url, struct pr_error *reterr);
@@ -264,11 +256,10 @@ struct pr_context;
 typedef int (*pr_handler)(struct pr_context *context, const struct pr_message *message, void *user);
 
 /* This delivery failed.  Returns PR_FAILED, for "return pr_fail(...)". */
-PR_API int pr_fail(struct pr_context *context, enum pr_reason reason, const char *format, ...)
-    PR_PRINTF(3, 4);
+PR_API int pr_fail(struct pr_context *context, enum pr_reason reason, const char *format, ...) PR_PRINTF(3, 4);
 /* The same, and the dependency said when to come back. */
-PR_API int pr_fail_retry_after(struct pr_context *context, enum pr_reason reason,
-                               int64_t retry_after_us, const char *format, ...) PR_PRINTF(4, 5);
+PR_API int pr_fail_retry_after(struct pr_context *context, enum pr_reason reason, int64_t retry_after_us,
+                               const char *format, ...) PR_PRINTF(4, 5);
 /* Bits reached so far: kept even when the handler fails later, and visible to the retry. */
 PR_API void pr_reached(struct pr_context *context, int status_bits);
 /* A message to be stored in the outbox, in the transaction that completes this one; copied.  After a
@@ -345,12 +336,12 @@ PR_API void pr_rule_call(struct pr_rule *rule, const char *name); /* see pr_engi
 /* A failure, as a called function sees it. */
 struct pr_failure {
     const struct pr_message *message;
-    pr_slice       endpoint;
+    pr_slice endpoint;
     enum pr_reason reason;
-    pr_slice       code, error;
-    int            failures;       /* this one included */
-    int64_t        age_us, retry_after_us;
-    pr_slice       rule;
+    pr_slice code, error;
+    int failures; /* this one included */
+    int64_t age_us, retry_after_us;
+    pr_slice rule;
 };
 
 enum pr_step { PR_STEP_RETRY, PR_STEP_RETRY_NOW, PR_STEP_DEAD_LETTER, PR_STEP_DISCARD, PR_STEP_PARK };
@@ -376,11 +367,11 @@ PR_API void pr_engine_free(struct pr_engine *engine);
 /* Messages whose type matches the glob go to this function instead of to an endpoint's
  * transport, in every box; the first that was registered wins.  An endpoint with the url
  * "handler:GLOB" in the config gives it other settings than the defaults.  Before start only. */
-PR_API PR_MUST_CHECK int pr_engine_handle(struct pr_engine *engine, const char *type_glob,
-                                          pr_handler handler, void *user);
+PR_API PR_MUST_CHECK int pr_engine_handle(struct pr_engine *engine, const char *type_glob, pr_handler handler,
+                                          void *user);
 /* A function for the endpoints whose url is "handler:NAME".  Before start only. */
-PR_API PR_MUST_CHECK int pr_engine_handle_named(struct pr_engine *engine, const char *name,
-                                                pr_handler handler, void *user);
+PR_API PR_MUST_CHECK int pr_engine_handle_named(struct pr_engine *engine, const char *name, pr_handler handler,
+                                                void *user);
 
 /* A rule for an endpoint, NULL: for all.  Takes the rule over on success.  Before start only.
  * Fault PR_EINVAL: what is wrong with it. */
@@ -392,8 +383,7 @@ PR_API PR_MUST_CHECK int pr_engine_call(struct pr_engine *engine, const char *na
 PR_API PR_MUST_CHECK int pr_engine_start(struct pr_engine *engine, struct pr_error *reterr);
 /* Wait until nothing is left to do right now (what waits for a time does not count):
  * PR_OK, PR_TIMEOUT, or the fault that stopped the engine. */
-PR_API PR_MUST_CHECK int pr_engine_drain(struct pr_engine *engine, int64_t timeout_us,
-                                         struct pr_error *reterr);
+PR_API PR_MUST_CHECK int pr_engine_drain(struct pr_engine *engine, int64_t timeout_us, struct pr_error *reterr);
 /* Finish or hand back all that is in flight; PR_TIMEOUT when something had to be left. */
 PR_API int pr_engine_stop(struct pr_engine *engine, int64_t timeout_us);
 
@@ -434,45 +424,45 @@ PR_API void pr_engine_counts(struct pr_engine *engine, struct pr_engine_counts *
 struct pr_worker;
 
 enum pr_verdict_kind {
-    PR_VERDICT_COMPLETE,    /* done; bits are added, the message leaves the box */
-    PR_VERDICT_FAIL,        /* counted; retried or dead by policy */
-    PR_VERDICT_RETURN,      /* handed back, not counted */
-    PR_VERDICT_ABANDON,     /* handed back, counted as an attempt */
-    PR_VERDICT_RELEASE,     /* status 0: handed back, may overtake the failed head of its stream */
-    PR_VERDICT_DISCARD,     /* gone, counted */
+    PR_VERDICT_COMPLETE, /* done; bits are added, the message leaves the box */
+    PR_VERDICT_FAIL,     /* counted; retried or dead by policy */
+    PR_VERDICT_RETURN,   /* handed back, not counted */
+    PR_VERDICT_ABANDON,  /* handed back, counted as an attempt */
+    PR_VERDICT_RELEASE,  /* status 0: handed back, may overtake the failed head of its stream */
+    PR_VERDICT_DISCARD,  /* gone, counted */
     PR_VERDICT_DEAD_LETTER,
-    PR_VERDICT_PARK,        /* due never, until a person says so */
+    PR_VERDICT_PARK, /* due never, until a person says so */
 };
 
 struct pr_verdict {
-    uint64_t             claim;  /* from the claimed message */
+    uint64_t claim; /* from the claimed message */
     enum pr_verdict_kind kind;
-    int                  status; /* bits reached */
-    enum pr_reason       reason; /* of a failure */
-    pr_slice             code, error;
-    int64_t              retry_after_us;      /* 0: the retry setting decides */
-    const struct pr_message *effects;         /* stored in the same transaction */
-    size_t               effect_count;
-    const char          *effect_box;          /* NULL: "outbox" */
+    int status;            /* bits reached */
+    enum pr_reason reason; /* of a failure */
+    pr_slice code, error;
+    int64_t retry_after_us;           /* 0: the retry setting decides */
+    const struct pr_message *effects; /* stored in the same transaction */
+    size_t effect_count;
+    const char *effect_box; /* NULL: "outbox" */
 };
 
 struct pr_claimed {
-    uint64_t                 claim;
-    const struct pr_message *message;  /* borrowed until its verdict was passed in */
-    int                      attempt;  /* 1 at the first hand-out */
+    uint64_t claim;
+    const struct pr_message *message; /* borrowed until its verdict was passed in */
+    int attempt;                      /* 1 at the first hand-out */
 };
 
 struct pr_worker_options {
     const char *store_url;
-    const char *box;           /* NULL: "outbox" */
-    const char *name;          /* shown to people */
-    int64_t     lease_us;      /* 0: 15 s */
-    int         max_attempts;  /* 0: 5 */
-    const char *ordering;      /* NULL: "fifo" */
+    const char *box;      /* NULL: "outbox" */
+    const char *name;     /* shown to people */
+    int64_t lease_us;     /* 0: 15 s */
+    int max_attempts;     /* 0: 5 */
+    const char *ordering; /* NULL: "fifo" */
 };
 
-PR_API PR_MUST_CHECK int pr_worker_open(const struct pr_worker_options *options,
-                                        struct pr_worker **ret_worker, struct pr_error *reterr);
+PR_API PR_MUST_CHECK int pr_worker_open(const struct pr_worker_options *options, struct pr_worker **ret_worker,
+                                        struct pr_error *reterr);
 /* Hands back what it still holds, uncounted. */
 PR_API void pr_worker_close(struct pr_worker *worker);
 
@@ -482,8 +472,7 @@ PR_API void pr_worker_close(struct pr_worker *worker);
  * Fault PR_ELEASE: what was claimed is no longer ours; drop it and call again.
  * Fault PR_EBUSY and others: nothing was claimed; call again with the same verdicts. */
 PR_API PR_MUST_CHECK int pr_worker_cycle(struct pr_worker *worker, const struct pr_verdict *verdicts,
-                                         size_t verdict_count, int *answers,
-                                         struct pr_claimed *ret_claimed, size_t max,
+                                         size_t verdict_count, int *answers, struct pr_claimed *ret_claimed, size_t max,
                                          size_t *ret_count, struct pr_error *reterr);
 /* Wait until there may be something to claim, or the timeout. */
 PR_API void pr_worker_wait(struct pr_worker *worker, int64_t timeout_us);

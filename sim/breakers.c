@@ -9,13 +9,14 @@
 #define COMPARED_MAX 256
 #define LOOK_EVERY 16 /* cycles, when nothing was told */
 
-static const struct breaker_info *find(const struct query_reply *reply, const struct instance *in, const struct cycle *cycle,
-                                       const struct breaker_view *view)
+static const struct breaker_info *find(const struct query_reply *reply, const struct instance *in,
+                                       const struct cycle *cycle, const struct breaker_view *view)
 {
     pr_slice endpoint = in->setting.endpoints[view->endpoint].name;
     for (size_t i = 0; i < reply->breaker_count; i++) {
         const struct breaker_info *b = &reply->breakers[i];
-        if (pr_id_equal(b->instance_id, cycle->instance) && slice_eq(b->endpoint, endpoint) && slice_eq(b->type, view->type))
+        if (pr_id_equal(b->instance_id, cycle->instance) && slice_eq(b->endpoint, endpoint) &&
+            slice_eq(b->type, view->type))
             return b;
     }
     return NULL;
@@ -43,10 +44,10 @@ static bool are_same(const struct query_reply *reply, const struct instance *in,
 void world_compare_breakers(struct world *w, struct instance *in, const struct cycle *cycle, bool has_lanes)
 {
     struct breaker_view views[COMPARED_MAX];
-    struct query        query = { .kind = QUERY_ENDPOINTS, .filter.state = -1 };
-    struct query_reply  reply;
-    struct arena        arena;
-    size_t              count;
+    struct query query = { .kind = QUERY_ENDPOINTS, .filter.state = -1 };
+    struct query_reply reply;
+    struct arena arena;
+    size_t count;
 
     if (!w->scenario->check || cycle->leave || (cycle->breaker_count == 0 && w->cycles % LOOK_EVERY != 0) ||
         !engine_breakers_told(in->engine))
@@ -58,8 +59,11 @@ void world_compare_breakers(struct world *w, struct instance *in, const struct c
     if (store_query(&w->store, &query, &arena, &reply, NULL) != PR_OK)
         w->broken = "the store cannot be asked";
     else if (!are_same(&reply, in, cycle, views, has_lanes ? count : 0))
-        world_note(w, (struct event){ .kind = EVENT_UNTOLD, .instance = (uint8_t)in->index, .session = in->session_number,
-                                      .message = MESSAGE_NONE, .number = (int32_t)count_own(&reply, cycle),
+        world_note(w, (struct event){ .kind = EVENT_UNTOLD,
+                                      .instance = (uint8_t)in->index,
+                                      .session = in->session_number,
+                                      .message = MESSAGE_NONE,
+                                      .number = (int32_t)count_own(&reply, cycle),
                                       .value = (int64_t)count });
     arena_fini(&arena);
 }

@@ -66,9 +66,9 @@ static struct shadow_message *first_of_stream(struct checker *c, pr_slice name)
 
 void check_start_order(struct checker *c, const struct event *e, struct shadow_message *b, struct shadow_row *row)
 {
-    unsigned      endpoint = e->what;
+    unsigned endpoint = e->what;
     enum ordering ordering = c->s->endpoints[endpoint].ordering;
-    bool          before_b = true, first = !row->sent && !row->ahead && !b->parcel->delayed;
+    bool before_b = true, first = !row->sent && !row->ahead && !b->parcel->delayed;
 
     if (ordering == ORDERING_NONE || slice_is_empty(b->parcel->m.stream))
         return;
@@ -80,7 +80,8 @@ void check_start_order(struct checker *c, const struct event *e, struct shadow_m
             continue;
         if (is_out(c, leg, e))
             breach_set(c, "I3", "m%u was sent while m%u of its stream was out", b->parcel->index, a->parcel->index);
-        else if (before_b && first && a->place < b->place && !row->released && !row->excused && has_its_turn(c, a, leg, ordering, e))
+        else if (before_b && first && a->place < b->place && !row->released && !row->excused &&
+                 has_its_turn(c, a, leg, ordering, e))
             breach_set(c, "I3", "m%u was sent before m%u, which is %s", b->parcel->index, a->parcel->index,
                        state_name(leg->state));
     }

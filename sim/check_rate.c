@@ -17,8 +17,8 @@ void check_rate_up(struct checker *c, const struct event *e)
 void check_rate_start(struct checker *c, const struct event *e)
 {
     const struct rate_setting *rate = &c->s->endpoints[e->what].rate;
-    struct shadow_pace        *pace = &c->paces[e->instance][e->what];
-    int64_t                    since_us = INT64_MAX, until_us = 0;
+    struct shadow_pace *pace = &c->paces[e->instance][e->what];
+    int64_t since_us = INT64_MAX, until_us = 0;
 
     if (rate->count == 0)
         return;

@@ -8,7 +8,7 @@
 static struct shadow_row *row_of(struct checker *c, const struct event *e)
 {
     struct shadow_message *m = &c->messages[e->message];
-    struct shadow_row     *row = shadow_find(c, e->message, e->destination);
+    struct shadow_row *row = shadow_find(c, e->message, e->destination);
     if (m->rolled_back)
         breach_set(c, "I2", "m%u was rolled back and came to light", e->message);
     else if (row == NULL)
@@ -30,7 +30,8 @@ void check_read(struct checker *c, const struct event *e)
         return;
     struct shadow_message *m = &c->messages[e->message];
     if (m->seq != 0 && m->seq != (int64_t)e->extra)
-        breach_set(c, "I5", "m%u changed its place from %lld to %lld", e->message, (long long)m->seq, (long long)e->extra);
+        breach_set(c, "I5", "m%u changed its place from %lld to %lld", e->message, (long long)m->seq,
+                   (long long)e->extra);
     m->seq = (int64_t)e->extra;
     if (shadow_is_over(row)) {
         breach_set(c, "I5", "m%u is %s and was read from the box", e->message, state_name(row->state));
@@ -57,7 +58,7 @@ static void check_pause(struct checker *c, const struct event *e, const struct s
 {
     unsigned endpoint = e->destination != DESTINATION_NONE && m->split ? e->destination - 1u : m->targets[0];
     const struct shadow_endpoint *p = &c->endpoints[endpoint];
-    const struct shadow_session  *s = &c->sessions[e->session];
+    const struct shadow_session *s = &c->sessions[e->session];
     /* It had a cycle since the pause began: so it knows. */
     if (p->paused_at != 0 && s->last_cycle > p->paused_at && p->until_us > latest_guess_us(c, e))
         breach_set(c, "I4", "m%u was handed out to a paused endpoint", e->message);
@@ -76,7 +77,7 @@ static void check_times(struct checker *c, const struct event *e, const struct s
 void check_handout(struct checker *c, const struct event *e)
 {
     struct shadow_message *m = &c->messages[e->message];
-    struct shadow_row     *row = row_of(c, e);
+    struct shadow_row *row = row_of(c, e);
     check_acts(c, e);
     if (row == NULL)
         return;
@@ -143,10 +144,12 @@ static const struct endpoint_setting *setting_of(struct checker *c, const struct
 }
 
 /* What must follow the n-th failure of this row. */
-static struct sim_expectation expect(struct checker *c, const struct event *e, const struct endpoint_setting *s, int failures)
+static struct sim_expectation expect(struct checker *c, const struct event *e, const struct endpoint_setting *s,
+                                     int failures)
 {
     struct sim_expectation x;
-    rules_expect(c->s, (unsigned)(s - c->s->endpoints), &c->messages[e->message].parcel->m, (int)e->extra, failures, &x);
+    rules_expect(c->s, (unsigned)(s - c->s->endpoints), &c->messages[e->message].parcel->m, (int)e->extra, failures,
+                 &x);
     return x;
 }
 
@@ -200,14 +203,15 @@ static void on_dead(struct checker *c, const struct event *e, struct shadow_row 
 {
     const struct endpoint_setting *s = setting_of(c, e);
     bool undecodable = c->messages[e->message].parcel->undecodable;
-    int  failures = row->failures + (e->flag ? 1 : 0);
+    int failures = row->failures + (e->flag ? 1 : 0);
     struct sim_expectation x = { 0 };
     if (s != NULL && e->flag)
         x = expect(c, e, s, failures);
     bool over = s != NULL && e->flag && x.step == STEP_DEAD_LETTER && !goes_elsewhere(c, e, &x);
     bool poison = s != NULL && !e->flag && e->number - failures > s->max_attempts;
     if (!undecodable && !over && !poison)
-        breach_set(c, "I4", "m%u is dead after %d attempts and %d failures: too early", e->message, e->number, failures);
+        breach_set(c, "I4", "m%u is dead after %d attempts and %d failures: too early", e->message, e->number,
+                   failures);
     row->attempts = max64(row->attempts, e->number);
     row->failures = failures;
     shadow_move(c, row, STATE_DEAD);
@@ -316,8 +320,8 @@ void check_verdict(struct checker *c, const struct event *e)
         if (shadow_is_over(row))
             breach_set(c, "I5", "m%u is %s and was judged again", e->message, state_name(row->state));
         if (verdict_compares((enum verdict_kind)e->what) && e->number > 0 && row->attempts != e->number - 1)
-            breach_set(c, "I6", "a stale verdict on hand-out %d of m%u (%d attempts) was applied", e->number, e->message,
-                       row->attempts);
+            breach_set(c, "I6", "a stale verdict on hand-out %d of m%u (%d attempts) was applied", e->number,
+                       e->message, row->attempts);
         apply_verdict(c, e, row);
     }
     if (ours)
@@ -357,8 +361,8 @@ static void check_duplicate(struct checker *c, const struct event *e, const stru
 void check_start(struct checker *c, const struct event *e)
 {
     struct shadow_message *m = &c->messages[e->message];
-    struct shadow_row     *row = row_of(c, e);
-    bool                   wanted = false;
+    struct shadow_row *row = row_of(c, e);
+    bool wanted = false;
     if (row == NULL)
         return;
     for (size_t i = 0; i < m->target_count; i++)
@@ -377,7 +381,8 @@ void check_start(struct checker *c, const struct event *e)
         breach_set(c, "I4", "m%u was sent as hand-out %d; its receipt says %d%s", e->message, e->number, row->number,
                    row->started ? ", and was used" : "");
     if (row->unexplained > c->s->endpoints[e->what].max_attempts)
-        breach_set(c, "I4", "m%u was sent after %d hand-outs without a verdict: it is poison", e->message, row->unexplained - 1);
+        breach_set(c, "I4", "m%u was sent after %d hand-outs without a verdict: it is poison", e->message,
+                   row->unexplained - 1);
     check_duplicate(c, e, row);
     check_start_order(c, e, m, row);
     check_rate_start(c, e);

@@ -160,7 +160,7 @@ static void on_admin(struct checker *c, const struct event *e)
 static void on_seen(struct checker *c, const struct event *e)
 {
     struct shadow_message *m = &c->messages[e->message];
-    struct shadow_row     *row = shadow_find(c, e->message, e->destination);
+    struct shadow_row *row = shadow_find(c, e->message, e->destination);
     bool dead = e->what == STATE_DEAD, done = e->what == STATE_DONE;
     if (row == NULL || m->committed == 0) {
         breach_set(c, "I2", "m%u is in the store and was never committed there", e->message);
@@ -173,7 +173,8 @@ static void on_seen(struct checker *c, const struct event *e)
         shadow_bury(row); /* its instance is dead, and was buried: not every store waits to be asked */
     if (done || shadow_is_over(row)) {
         if (done ? row->state != STATE_DONE : !dead && m->admin != ADMIN_DEAD_REPLAY)
-            breach_set(c, "I5", "m%u was %s and is %s now", e->message, state_name(row->state), state_name((enum state)e->what));
+            breach_set(c, "I5", "m%u was %s and is %s now", e->message, state_name(row->state),
+                       state_name((enum state)e->what));
         if (done)
             return;
     } else if (dead && m->admin != ADMIN_DEAD_ADD) {
@@ -241,7 +242,8 @@ static size_t rows_that_may_be_heads(const struct checker *c)
     size_t count = 0;
     for (uint32_t i = 0; i < c->message_count; i++)
         for (const struct shadow_row *row = c->messages[i].rows; row != NULL; row = row->next)
-            count += row->handed_out || row->failed || row->set_aside; /* what is too large fails without being handed out */
+            count +=
+                row->handed_out || row->failed || row->set_aside; /* what is too large fails without being handed out */
     return count;
 }
 
@@ -260,7 +262,8 @@ static void on_window(struct checker *c, const struct event *e)
      * before it was sent.  What only waits takes nothing, however much it is. */
     size_t places_max = count_max + 2 * rows_that_may_be_heads(c);
     if (e->extra > places_max)
-        breach_set(c, "I14", "an engine remembers %llu streams and heads; %zu are allowed", (unsigned long long)e->extra, places_max);
+        breach_set(c, "I14", "an engine remembers %llu streams and heads; %zu are allowed",
+                   (unsigned long long)e->extra, places_max);
 }
 
 static void on_end(struct checker *c)
@@ -300,7 +303,8 @@ static void read_event(struct checker *c, const struct event *e)
     case EVENT_CLOCK: on_clock(c, e); break;
     case EVENT_WINDOW: on_window(c, e); break;
     case EVENT_UNTOLD:
-        breach_set(c, "I21", "%d breakers are stored that are not as the %lld in the engine", e->number, (long long)e->value);
+        breach_set(c, "I21", "%d breakers are stored that are not as the %lld in the engine", e->number,
+                   (long long)e->value);
         break;
     case EVENT_UNDRAINED:
         breach_set(c, "I15", "m%u is still %s long after the last fault", e->message, state_name((enum state)e->what));
@@ -322,8 +326,12 @@ static bool faults_are_none(const struct faults *f)
 
 bool check_world(struct world *w, struct breach *ret)
 {
-    struct checker c = { .w = w, .s = w->scenario, .breach = ret, .message_count = w->parcel_count,
-                         .session_count = (size_t)w->sessions + 1, .perfect = faults_are_none(&w->scenario->faults) };
+    struct checker c = { .w = w,
+                         .s = w->scenario,
+                         .breach = ret,
+                         .message_count = w->parcel_count,
+                         .session_count = (size_t)w->sessions + 1,
+                         .perfect = faults_are_none(&w->scenario->faults) };
     *ret = (struct breach){ 0 };
     arena_init(&c.arena, 1 << 16);
     map_init(&c.streams);

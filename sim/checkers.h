@@ -24,8 +24,8 @@
 
 struct breach {
     const char *invariant; /* NULL: none */
-    size_t      event;     /* where in the history */
-    char        text[240];
+    size_t event;          /* where in the history */
+    char text[240];
 };
 
 /* false: *ret says what is broken first. */
@@ -36,70 +36,70 @@ bool check_world(struct world *w, struct breach *ret);
 #define RESULT_NONE (-1)
 
 struct shadow_row {
-    struct shadow_row *next;       /* of the same message */
-    uint16_t   destination;
+    struct shadow_row *next; /* of the same message */
+    uint16_t destination;
     enum state state;
-    int        attempts, failures;
-    int64_t    due_us;             /* 0: none */
-    bool       due_reached;        /* since it was set, by the store's clock */
-    bool       failed;             /* its Failed bit */
-    bool       delayed;            /* by its sender, and it did not fail since */
-    bool       released;
-    bool       parked;             /* by hand, while it was out: that is what it comes back to */
-    bool       set_aside;          /* dead or parked by hand, at least once */
-    bool       excused;            /* brought back by an operator: followers may be ahead already */
-    size_t     reset_at;           /* event: an operator changed its counters */
-    bool       seen;               /* in the list that is being shown */
+    int attempts, failures;
+    int64_t due_us;   /* 0: none */
+    bool due_reached; /* since it was set, by the store's clock */
+    bool failed;      /* its Failed bit */
+    bool delayed;     /* by its sender, and it did not fail since */
+    bool released;
+    bool parked;     /* by hand, while it was out: that is what it comes back to */
+    bool set_aside;  /* dead or parked by hand, at least once */
+    bool excused;    /* brought back by an operator: followers may be ahead already */
+    size_t reset_at; /* event: an operator changed its counters */
+    bool seen;       /* in the list that is being shown */
 
     /* The hand-out that is open, if any. */
-    bool       open;
-    uint16_t   session;
-    int        number;
-    int        unexplained;        /* hand-outs without a verdict, this one included */
-    int64_t    receipt;            /* the cycle */
-    bool       started;
-    bool       again;              /* may be started once more */
-    bool       forgotten;          /* an operator began to count anew: it is on no receipt any more */
-    int        result;             /* enum send_outcome, RESULT_NONE */
+    bool open;
+    uint16_t session;
+    int number;
+    int unexplained; /* hand-outs without a verdict, this one included */
+    int64_t receipt; /* the cycle */
+    bool started;
+    bool again;     /* may be started once more */
+    bool forgotten; /* an operator began to count anew: it is on no receipt any more */
+    int result;     /* enum send_outcome, RESULT_NONE */
 
-    bool       ok;                 /* its receiver's yes reached an engine */
-    uint16_t   ok_session;
-    bool       handed_out, sent;   /* at least once */
-    bool       ahead;              /* handed out while it was excused: it has overtaken, and does so again */
-    unsigned   arrivals;
+    bool ok; /* its receiver's yes reached an engine */
+    uint16_t ok_session;
+    bool handed_out, sent; /* at least once */
+    bool ahead;            /* handed out while it was excused: it has overtaken, and does so again */
+    unsigned arrivals;
 };
 
 struct shadow_message {
-    struct shadow_row     *rows;
-    const struct parcel   *parcel;
+    struct shadow_row *rows;
+    const struct parcel *parcel;
     struct shadow_message *next_in_stream; /* in order of commits */
-    size_t                 committed;      /* event + 1; 0: not */
-    int64_t                place;
-    int64_t                seq;
-    bool                   rolled_back, split;
-    int                    admin;          /* enum admin_kind while it is being shown, -1 else */
-    unsigned               targets[SIM_ENDPOINTS_MAX];
-    size_t                 target_count;
+    size_t committed;                      /* event + 1; 0: not */
+    int64_t place;
+    int64_t seq;
+    bool rolled_back, split;
+    int admin; /* enum admin_kind while it is being shown, -1 else */
+    unsigned targets[SIM_ENDPOINTS_MAX];
+    size_t target_count;
 };
 
 struct shadow_stream {
-    struct map_node        node;
-    pr_slice               name;
+    struct map_node node;
+    pr_slice name;
     struct shadow_message *first, **last;
 };
 
 struct shadow_session {
-    uint8_t  instance;
-    bool     joined, ended, buried, gave_up, crashed;
+    uint8_t instance;
+    bool joined, ended, buried, gave_up, crashed;
     uint64_t lanes;
-    int64_t  lease_end_us;         /* what the store granted with the last cycle that landed */
-    size_t   last_cycle;           /* event */
-    int64_t  last_wall_us;
-    int32_t  cycle_number;
+    int64_t lease_end_us; /* what the store granted with the last cycle that landed */
+    size_t last_cycle;    /* event */
+    int64_t last_wall_us;
+    int32_t cycle_number;
 };
 
 struct shadow_endpoint {
-    size_t  paused_at;             /* event; 0: never */
+    size_t paused_at; /* event; 0: never */
     int64_t until_us;
 };
 
@@ -107,32 +107,32 @@ struct shadow_endpoint {
 #define SHADOW_SENDS 64
 struct shadow_pace {
     int64_t taken_us[SHADOW_SENDS]; /* a ring */
-    size_t  count;                  /* of all */
+    size_t count;                   /* of all */
 };
 
 struct checker {
-    struct world          *w;
+    struct world *w;
     const struct scenario *s;
-    struct breach         *breach;
-    struct arena           arena;
-    size_t                 at;     /* the event being read */
+    struct breach *breach;
+    struct arena arena;
+    size_t at; /* the event being read */
     struct shadow_message *messages;
-    uint32_t               message_count;
+    uint32_t message_count;
     struct shadow_session *sessions;
-    size_t                 session_count;
+    size_t session_count;
     struct shadow_endpoint endpoints[SIM_ENDPOINTS_MAX];
-    struct shadow_pace     paces[SIM_INSTANCES_MAX][SIM_ENDPOINTS_MAX];
-    struct map             streams;
-    uint16_t               owners[LANE_COUNT]; /* session; 0: nobody */
-    int64_t                wall_max_us;
-    bool                   perfect; /* a world without faults */
+    struct shadow_pace paces[SIM_INSTANCES_MAX][SIM_ENDPOINTS_MAX];
+    struct map streams;
+    uint16_t owners[LANE_COUNT]; /* session; 0: nobody */
+    int64_t wall_max_us;
+    bool perfect; /* a world without faults */
 };
 
 void breach_set(struct checker *c, const char *invariant, const char *format, ...) PR_PRINTF(3, 4);
 
 struct shadow_row *shadow_find(struct checker *c, uint32_t message, uint16_t destination); /* NULL: none */
 struct shadow_row *shadow_make(struct checker *c, uint32_t message, uint16_t destination);
-unsigned           shadow_lane(const struct shadow_message *m);
+unsigned shadow_lane(const struct shadow_message *m);
 /* The row on which the delivery of a message to an endpoint depends now; NULL: none. */
 struct shadow_row *shadow_leg(const struct shadow_message *m, unsigned endpoint);
 /* Its instance was buried: the hand-out counts. */

@@ -20,7 +20,7 @@ enum die {
 #define X(name) DIE_##name,
     DICE(X)
 #undef X
-    DIE_COUNT
+        DIE_COUNT
 };
 
 void die_init(struct random *r, uint64_t seed, const char *purpose);

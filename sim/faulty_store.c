@@ -55,8 +55,9 @@ uint16_t world_destination(const struct world *w, pr_slice name)
 
 static struct event about(const struct instance *in, enum event_kind kind)
 {
-    return (struct event){ .kind = (uint8_t)kind, .instance = (uint8_t)in->index, .session = in->session_number,
-                           .message = MESSAGE_NONE };
+    return (struct event){
+        .kind = (uint8_t)kind, .instance = (uint8_t)in->index, .session = in->session_number, .message = MESSAGE_NONE
+    };
 }
 
 static struct event about_row(struct world *w, const struct instance *in, enum event_kind kind, uint64_t row)
@@ -116,7 +117,9 @@ static void witness_verdicts(struct world *w, struct instance *in, const struct 
 static void witness_pauses(struct world *w, const struct cycle *cycle, const struct cycle_reply *reply)
 {
     for (size_t i = 0; i < cycle->pause_count; i++)
-        world_note(w, (struct event){ .kind = EVENT_ADMIN, .instance = INSTANCE_NONE, .message = MESSAGE_NONE,
+        world_note(w, (struct event){ .kind = EVENT_ADMIN,
+                                      .instance = INSTANCE_NONE,
+                                      .message = MESSAGE_NONE,
                                       .what = ADMIN_PAUSE,
                                       .number = (int32_t)world_destination(w, cycle->pauses[i].endpoint) - 1,
                                       .value = time_add(reply->now_us, cycle->pauses[i].for_us) });
@@ -151,7 +154,7 @@ static struct parcel *parcel_of_row(struct world *w, const struct row *row)
 static void witness_rows(struct world *w, struct instance *in, const struct cycle_reply *reply)
 {
     for (size_t i = 0; i < reply->row_count; i++) {
-        const struct row    *row = &reply->rows[i];
+        const struct row *row = &reply->rows[i];
         const struct parcel *p = parcel_of_row(w, row);
         w->rows_read++;
         if (p == NULL && row->from != ROW_HEAD) {
@@ -256,7 +259,7 @@ static bool scan_begins_anew(struct world *w, struct instance *in)
 int faulty_cycle(struct world *w, struct instance *in, const struct cycle *cycle, const struct cycle_reply **ret)
 {
     struct pr_error error;
-    struct cycle    asked = *cycle;
+    struct cycle asked = *cycle;
     int rc = fault_before(w, in, cycle);
     if (rc != 0)
         return end_with(w, in, rc, false);

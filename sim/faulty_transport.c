@@ -10,26 +10,27 @@
 #include "base/util.h"
 
 struct flight {
-    struct instance       *in;
-    uint64_t               life;
-    const struct delivery *delivery;    /* the engine's, until the answer */
-    uint64_t               token;
-    struct parcel         *parcel;
-    uint64_t               digest;      /* as it was when it went out */
-    unsigned               endpoint;
-    uint16_t               destination, session;
-    int                    number;
-    int64_t                taken_us;
-    unsigned               recalls;     /* of its endpoint, when it was taken */
-    struct fate            fate;
-    bool                   answered;
+    struct instance *in;
+    uint64_t life;
+    const struct delivery *delivery; /* the engine's, until the answer */
+    uint64_t token;
+    struct parcel *parcel;
+    uint64_t digest; /* as it was when it went out */
+    unsigned endpoint;
+    uint16_t destination, session;
+    int number;
+    int64_t taken_us;
+    unsigned recalls; /* of its endpoint, when it was taken */
+    struct fate fate;
+    bool answered;
 };
 
 /* The payload and all that describes it, but not where it goes. */
 uint64_t message_digest(const struct pr_message *m)
 {
-    const pr_slice parts[] = { m->type, m->stream, m->source, m->subject, m->content_type, m->headers, m->payload,
-                               m->correlation_id, m->causation_id, m->traceparent, m->tracestate };
+    const pr_slice parts[] = { m->type,         m->stream,      m->source,    m->subject,
+                               m->content_type, m->headers,     m->payload,   m->correlation_id,
+                               m->causation_id, m->traceparent, m->tracestate };
     uint64_t digest = hash_bytes(m->event, &m->id, sizeof(m->id));
     for (size_t i = 0; i < ARRAY_LENGTH(parts); i++)
         digest = hash_slice(digest + parts[i].size, parts[i]);
@@ -57,9 +58,9 @@ static int draw_reason(struct random *r, const int *reasons, size_t count)
 
 static void draw_outcome(struct world *w, const struct parcel *p, unsigned endpoint, struct fate *f)
 {
-    const struct faults   *faults = &w->faults;
+    const struct faults *faults = &w->faults;
     const struct receiver *receiver = &w->receivers[endpoint];
-    struct random         *dice = w->dice;
+    struct random *dice = w->dice;
 
     if (receiver->down && (receiver->type.size == 0 || slice_eq(receiver->type, p->m.type))) {
         fail_with(f, receiver->hangs ? SEND_UNKNOWN : SEND_FAILED, PR_REASON_TRANSPORT_UNAVAILABLE, false);
@@ -67,13 +68,17 @@ static void draw_outcome(struct world *w, const struct parcel *p, unsigned endpo
     } else if (p->bad && !w->healed) {
         fail_with(f, SEND_FAILED, PR_REASON_VALIDATION_FAILURE, false);
     } else if (random_chance(&dice[DIE_SEND_FAILS], faults->send_fail)) {
-        fail_with(f, SEND_FAILED, draw_reason(&dice[DIE_SEND_FAILS], transient_reasons, ARRAY_LENGTH(transient_reasons)), false);
-        f->retry_after_us = random_chance(&dice[DIE_SEND_FAILS], 0.1) ? random_between(&dice[DIE_SEND_FAILS], 1, PR_SECONDS(60)) : 0;
+        fail_with(f, SEND_FAILED,
+                  draw_reason(&dice[DIE_SEND_FAILS], transient_reasons, ARRAY_LENGTH(transient_reasons)), false);
+        f->retry_after_us =
+            random_chance(&dice[DIE_SEND_FAILS], 0.1) ? random_between(&dice[DIE_SEND_FAILS], 1, PR_SECONDS(60)) : 0;
     } else if (random_chance(&dice[DIE_SEND_REJECTS], faults->send_reject)) {
-        fail_with(f, SEND_FAILED, draw_reason(&dice[DIE_SEND_REJECTS], permanent_reasons, ARRAY_LENGTH(permanent_reasons)), false);
+        fail_with(f, SEND_FAILED,
+                  draw_reason(&dice[DIE_SEND_REJECTS], permanent_reasons, ARRAY_LENGTH(permanent_reasons)), false);
         f->unsent = p->index % 5 == 0;
     } else if (random_chance(&dice[DIE_ANSWERS_LOST], faults->answer_lost)) {
-        fail_with(f, random_chance(&dice[DIE_ANSWERS_LOST], 0.8) ? SEND_UNKNOWN : SEND_FAILED, PR_REASON_TIMEOUT_EXCEEDED, true);
+        fail_with(f, random_chance(&dice[DIE_ANSWERS_LOST], 0.8) ? SEND_UNKNOWN : SEND_FAILED,
+                  PR_REASON_TIMEOUT_EXCEEDED, true);
     } else if (random_chance(&dice[DIE_ANSWERS_LATE], faults->answer_late)) {
         f->answer_us = random_between(&dice[DIE_ANSWERS_LATE], 1, 2 * w->scenario->engine.lease_us);
     }
@@ -83,12 +88,14 @@ static void draw_outcome(struct world *w, const struct parcel *p, unsigned endpo
         f->bits = PR_STATUS_EVENT_STORED;
 }
 
-static void draw_fate(struct world *w, const struct parcel *p, const struct delivery *d, unsigned endpoint, struct fate *f)
+static void draw_fate(struct world *w, const struct parcel *p, const struct delivery *d, unsigned endpoint,
+                      struct fate *f)
 {
     struct random *r = &w->dice[DIE_SEND_TIMES];
     *f = (struct fate){ .outcome = SEND_OK, .arrives = true };
     if (w->faults.slow && random_chance(r, 0.5)) {
-        f->start_us = !w->healed && random_chance(r, 0.1) ? random_between(r, 0, w->scenario->engine.lease_us) : random_between(r, 0, 10000);
+        f->start_us = !w->healed && random_chance(r, 0.1) ? random_between(r, 0, w->scenario->engine.lease_us)
+                                                          : random_between(r, 0, 10000);
         f->answer_us = random_between(r, 1, PR_SECONDS(1));
     } else {
         f->answer_us = random_between(r, 1, PR_MILLISECONDS(20));
@@ -104,14 +111,20 @@ static void draw_fate(struct world *w, const struct parcel *p, const struct deli
 
 static void flight_note(struct world *w, const struct flight *f, enum event_kind kind, uint16_t what, uint64_t extra)
 {
-    world_note(w, (struct event){ .kind = (uint8_t)kind, .instance = (uint8_t)f->in->index, .session = f->session,
-                                  .message = f->parcel->index, .destination = f->destination, .number = f->number,
-                                  .what = what, .value = f->taken_us, .extra = extra });
+    world_note(w, (struct event){ .kind = (uint8_t)kind,
+                                  .instance = (uint8_t)f->in->index,
+                                  .session = f->session,
+                                  .message = f->parcel->index,
+                                  .destination = f->destination,
+                                  .number = f->number,
+                                  .what = what,
+                                  .value = f->taken_us,
+                                  .extra = extra });
 }
 
 static struct send_effect *make_effect(const struct parcel *effect)
 {
-    size_t              bytes = message_bytes(&effect->m);
+    size_t bytes = message_bytes(&effect->m);
     struct send_effect *block = calloc(1, sizeof(*block) + bytes);
     ASSERT(block != NULL);
     message_copy(&effect->m, (char *)(block + 1), &block->message);
@@ -123,9 +136,13 @@ static void flight_answer(struct world *w, void *arg)
 {
     struct flight *f = arg;
     f->answered = true;
-    struct delivery_result result = { .token = f->token, .outcome = f->fate.outcome, .reason = f->fate.reason,
-                                      .bits = f->fate.bits, .retry_after_us = f->fate.retry_after_us,
-                                      .disable = f->fate.disable, .unsent = f->fate.unsent };
+    struct delivery_result result = { .token = f->token,
+                                      .outcome = f->fate.outcome,
+                                      .reason = f->fate.reason,
+                                      .bits = f->fate.bits,
+                                      .retry_after_us = f->fate.retry_after_us,
+                                      .disable = f->fate.disable,
+                                      .unsent = f->fate.unsent };
     if (f->fate.outcome == SEND_OK && f->parcel->effect != NULL)
         result.effects = make_effect(f->parcel->effect);
     if (f->fate.outcome == SEND_FAILED || f->fate.outcome == SEND_UNKNOWN) {
@@ -133,9 +150,14 @@ static void flight_answer(struct world *w, void *arg)
         result.error = strdup("the dice said no");
         ASSERT(result.error != NULL);
     }
-    world_note(w, (struct event){ .kind = EVENT_RESULT, .instance = (uint8_t)f->in->index, .session = f->session,
-                                  .message = f->parcel->index, .destination = f->destination, .number = f->number,
-                                  .what = (uint16_t)f->fate.outcome, .value = f->fate.reason });
+    world_note(w, (struct event){ .kind = EVENT_RESULT,
+                                  .instance = (uint8_t)f->in->index,
+                                  .session = f->session,
+                                  .message = f->parcel->index,
+                                  .destination = f->destination,
+                                  .number = f->number,
+                                  .what = (uint16_t)f->fate.outcome,
+                                  .value = f->fate.reason });
     engine_result(f->in->engine, instance_now(f->in), &result);
     free(result.error);
     free(result.effects);
@@ -208,9 +230,16 @@ void transport_submit_sim(struct world *w, struct instance *in, unsigned endpoin
         w->broken = "a message was sent that nobody stored";
         return;
     }
-    *f = (struct flight){ .in = in, .life = in->life, .delivery = d, .token = d->token, .parcel = p, .endpoint = endpoint,
-                          .destination = world_destination(w, d->message->destination), .number = d->attempt,
-                          .session = in->session_number, .taken_us = w->mono_us,
+    *f = (struct flight){ .in = in,
+                          .life = in->life,
+                          .delivery = d,
+                          .token = d->token,
+                          .parcel = p,
+                          .endpoint = endpoint,
+                          .destination = world_destination(w, d->message->destination),
+                          .number = d->attempt,
+                          .session = in->session_number,
+                          .taken_us = w->mono_us,
                           .recalls = in->recalls[endpoint] };
     draw_fate(w, p, d, endpoint, &f->fate);
     if (f->fate.start_us > 0)

@@ -62,17 +62,12 @@ void history_add(struct history *h, const struct event *event)
 static const char *event_word(const struct event *e)
 {
     switch (e->kind) {
-    case EVENT_VERDICT:
-        return e->what < sizeof(verdict_names) / sizeof(*verdict_names) ? verdict_names[e->what] : "?";
-    case EVENT_RESULT:
-        return e->what < sizeof(outcome_names) / sizeof(*outcome_names) ? outcome_names[e->what] : "?";
-    case EVENT_ADMIN:
-        return e->what < sizeof(admin_names) / sizeof(*admin_names) ? admin_names[e->what] : "?";
+    case EVENT_VERDICT: return e->what < sizeof(verdict_names) / sizeof(*verdict_names) ? verdict_names[e->what] : "?";
+    case EVENT_RESULT: return e->what < sizeof(outcome_names) / sizeof(*outcome_names) ? outcome_names[e->what] : "?";
+    case EVENT_ADMIN: return e->what < sizeof(admin_names) / sizeof(*admin_names) ? admin_names[e->what] : "?";
     case EVENT_SEEN:
-    case EVENT_UNDRAINED:
-        return e->what < STATE_COUNT ? state_name((enum state)e->what) : "?";
-    default:
-        return "";
+    case EVENT_UNDRAINED: return e->what < STATE_COUNT ? state_name((enum state)e->what) : "?";
+    default: return "";
     }
 }
 
@@ -89,6 +84,8 @@ void history_print(FILE *out, size_t index, const struct event *e)
             fprintf(out, "->e%u", e->destination - 1);
     }
     fprintf(out, " %s", event_word(e));
-    fprintf(out, " what=%u number=%" PRId32 " value=%" PRId64 " answer=%d extra=%" PRIx64 " flag=%u wall=%" PRId64 "  # %s\n",
+    fprintf(out,
+            " what=%u number=%" PRId32 " value=%" PRId64 " answer=%d extra=%" PRIx64 " flag=%u wall=%" PRId64
+            "  # %s\n",
             e->what, e->number, e->value, e->answer, e->extra, e->flag, e->wall_us, event_texts[e->kind]);
 }

@@ -16,68 +16,68 @@
 #define DESTINATION_UNKNOWN UINT16_MAX /* a name that no endpoint has */
 
 /*    NAME       what it says                                   what     number    value   */
-#define EVENTS(X)                                                                            \
-    X(COMMIT,    "a sender's transaction put it into the box")  /* delayed, place, due     */ \
-    X(ROLLBACK,  "a sender's transaction took it back")         /*                         */ \
-    X(UP,        "an engine starts")                            /*                         */ \
-    X(JOIN,      "an instance joins the store")                 /* -       -         lease */ \
-    X(CYCLE,     "a cycle landed")                              /* forced, cycle,   lease left; extra: lanes */ \
-    X(LEAVE,     "an instance left the store")                  /*                         */ \
-    X(LOST,      "a cycle was refused: no lease")               /*                         */ \
-    X(FAULT,     "the store said no, or nothing")               /* rc,     -         -     */ \
-    X(READ,      "a row was read with counters")                /* from,   attempts, failures */ \
-    X(HANDOUT,   "it is on a receipt")                          /* -,      number,   cycle; extra: chosen not before */ \
-    X(CLOSE,     "a receipt was closed")                        /* -,      -,        cycle */ \
-    X(VERDICT,   "a verdict came to the store")                 /* kind,   number,   delay; answer */ \
-    X(BORN,      "a row was made by a split")                   /*                         */ \
-    X(START,     "a send was started")                          /* endpoint, number, digest */ \
-    X(ARRIVE,    "the receiver got it")                         /* endpoint, number, digest */ \
-    X(RESULT,    "the transport answered")                      /* outcome, number,  reason */ \
-    X(CRASH,     "an instance died")                            /*                         */ \
-    X(FREEZE,    "an instance was stopped by SIGSTOP")          /*                         */ \
-    X(THAW,      "an instance goes on")                         /*                         */ \
-    X(STOP,      "an instance is asked to stop")                /*                         */ \
-    X(GIVE_UP,   "a stop could not wait")                       /*                         */ \
-    X(ADMIN,     "an operator acted on it")                     /* kind,   -,        -     */ \
-    X(SEEN,      "a row as people see it")                      /* state,  attempts, failures */ \
-    X(ADMIN_END, "all rows of it have been seen")               /*                         */ \
-    X(CLOCK,     "the wall clock jumped")                       /* -,      -,        before */ \
-    X(OUTAGE,    "an endpoint went down or came up")            /* up,     -,        -     */ \
-    X(HEAL,      "from here on no faults")                      /*                         */ \
-    X(WINDOW,    "an engine holds more than ever before")       /* -,      count,    bytes, extra: streams + heads */ \
-    X(UNTOLD,    "the stored breakers are not its own")         /* -,      stored,   its own */ \
-    X(UNDRAINED, "it should be gone by now")                    /* state                   */ \
-    X(END,       "the run is over")                             /*                         */
+#define EVENTS(X)                                                                                                      \
+    X(COMMIT, "a sender's transaction put it into the box") /* delayed, place, due     */                              \
+    X(ROLLBACK, "a sender's transaction took it back")      /*                         */                              \
+    X(UP, "an engine starts")                               /*                         */                              \
+    X(JOIN, "an instance joins the store")                  /* -       -         lease */                              \
+    X(CYCLE, "a cycle landed")                              /* forced, cycle,   lease left; extra: lanes */            \
+    X(LEAVE, "an instance left the store")                  /*                         */                              \
+    X(LOST, "a cycle was refused: no lease")                /*                         */                              \
+    X(FAULT, "the store said no, or nothing")               /* rc,     -         -     */                              \
+    X(READ, "a row was read with counters")                 /* from,   attempts, failures */                           \
+    X(HANDOUT, "it is on a receipt")                        /* -,      number,   cycle; extra: chosen not before */    \
+    X(CLOSE, "a receipt was closed")                        /* -,      -,        cycle */                              \
+    X(VERDICT, "a verdict came to the store")               /* kind,   number,   delay; answer */                      \
+    X(BORN, "a row was made by a split")                    /*                         */                              \
+    X(START, "a send was started")                          /* endpoint, number, digest */                             \
+    X(ARRIVE, "the receiver got it")                        /* endpoint, number, digest */                             \
+    X(RESULT, "the transport answered")                     /* outcome, number,  reason */                             \
+    X(CRASH, "an instance died")                            /*                         */                              \
+    X(FREEZE, "an instance was stopped by SIGSTOP")         /*                         */                              \
+    X(THAW, "an instance goes on")                          /*                         */                              \
+    X(STOP, "an instance is asked to stop")                 /*                         */                              \
+    X(GIVE_UP, "a stop could not wait")                     /*                         */                              \
+    X(ADMIN, "an operator acted on it")                     /* kind,   -,        -     */                              \
+    X(SEEN, "a row as people see it")                       /* state,  attempts, failures */                           \
+    X(ADMIN_END, "all rows of it have been seen")           /*                         */                              \
+    X(CLOCK, "the wall clock jumped")                       /* -,      -,        before */                             \
+    X(OUTAGE, "an endpoint went down or came up")           /* up,     -,        -     */                              \
+    X(HEAL, "from here on no faults")                       /*                         */                              \
+    X(WINDOW, "an engine holds more than ever before")      /* -,      count,    bytes, extra: streams + heads */      \
+    X(UNTOLD, "the stored breakers are not its own")        /* -,      stored,   its own */                            \
+    X(UNDRAINED, "it should be gone by now")                /* state                   */                              \
+    X(END, "the run is over")                               /*                         */
 
 enum event_kind {
 #define X(name, text) EVENT_##name,
     EVENTS(X)
 #undef X
-    EVENT_COUNT
+        EVENT_COUNT
 };
 
 struct event {
-    int64_t  at_us;       /* monotonic */
-    int64_t  wall_us;     /* the store's clock */
-    int64_t  value;
-    uint64_t extra;       /* digest, delay of a schedule, ... */
+    int64_t at_us;   /* monotonic */
+    int64_t wall_us; /* the store's clock */
+    int64_t value;
+    uint64_t extra; /* digest, delay of a schedule, ... */
     uint32_t message;
-    int32_t  number;
+    int32_t number;
     uint16_t destination; /* of the row */
     uint16_t session;     /* of the store: a new one with each join */
     uint16_t what;
-    uint8_t  kind;        /* enum event_kind */
-    uint8_t  instance;
-    int16_t  answer;
+    uint8_t kind; /* enum event_kind */
+    uint8_t instance;
+    int16_t answer;
     uint16_t flag;
-    uint32_t pad;         /* named, so that the hash sees no holes */
+    uint32_t pad; /* named, so that the hash sees no holes */
 };
 
 struct history {
     struct event *events;
-    size_t        count, capacity;
-    uint64_t      hash;
-    FILE         *trace; /* NULL: quiet; every event is printed as it happens */
+    size_t count, capacity;
+    uint64_t hash;
+    FILE *trace; /* NULL: quiet; every event is printed as it happens */
 };
 
 void history_init(struct history *h);

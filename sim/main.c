@@ -32,19 +32,19 @@
 enum store_choice { STORE_BOTH, STORE_MEMORY, STORE_SQLITE };
 
 struct options {
-    uint64_t          from, count;
-    bool              one, trace, check_all;
-    bool              hash_check;
+    uint64_t from, count;
+    bool one, trace, check_all;
+    bool hash_check;
     enum store_choice store;
-    unsigned          messages;
-    int64_t           safety_us;
-    unsigned          jobs;
-    const char       *known;
+    unsigned messages;
+    int64_t safety_us;
+    unsigned jobs;
+    const char *known;
 };
 
 /* A seed that once failed, and on which store. */
 struct known {
-    uint64_t          seed;
+    uint64_t seed;
     enum store_choice store;
 };
 
@@ -53,22 +53,21 @@ struct progress {
     uint64_t seed; /* being lived; 0: none */
     enum store_choice store;
     uint64_t seeds, messages, sends, crashes, cycles, events, failed;
-    double   simulated_us;
+    double simulated_us;
 };
 
-static const char usage[] =
-    "usage: postrider-sim [options]\n"
-    "  --seeds N           live seeds 1..N (default 100)\n"
-    "  --from S            begin with seed S\n"
-    "  --seed S            live one seed and print its hash\n"
-    "  --trace             print every event of it\n"
-    "  --hash-check N      live N seeds twice and compare their histories\n"
-    "  --store WHICH       memory, sqlite or both (default: both, by seed)\n"
-    "  --messages N        per seed (default: drawn)\n"
-    "  --minutes N         of faults per seed, in simulated time (default: drawn)\n"
-    "  --check             walk the engine's invariants after every step, in every seed\n"
-    "  --jobs N            processes at once (default 2)\n"
-    "  --known FILE        seeds to live first; \"-\": none\n";
+static const char usage[] = "usage: postrider-sim [options]\n"
+                            "  --seeds N           live seeds 1..N (default 100)\n"
+                            "  --from S            begin with seed S\n"
+                            "  --seed S            live one seed and print its hash\n"
+                            "  --trace             print every event of it\n"
+                            "  --hash-check N      live N seeds twice and compare their histories\n"
+                            "  --store WHICH       memory, sqlite or both (default: both, by seed)\n"
+                            "  --messages N        per seed (default: drawn)\n"
+                            "  --minutes N         of faults per seed, in simulated time (default: drawn)\n"
+                            "  --check             walk the engine's invariants after every step, in every seed\n"
+                            "  --jobs N            processes at once (default 2)\n"
+                            "  --known FILE        seeds to live first; \"-\": none\n";
 
 /* ---- One life --------------------------------------------------------------------------------- */
 
@@ -113,7 +112,7 @@ static void watchdog(int seconds)
 static bool live(const struct options *o, uint64_t seed, struct progress *p, uint64_t *ret_hash)
 {
     static struct scenario scenario;
-    struct world  w;
+    struct world w;
     struct breach breach;
 
     p->seed = seed;
@@ -148,7 +147,8 @@ static bool live_twice(const struct options *o, uint64_t seed, struct progress *
     uint64_t first, second;
     bool good = live(o, seed, p, &first) && live(o, seed, p, &second);
     if (good && first != second) {
-        printf("FAILED seed %" PRIu64 ": the same seed gave two histories, %016" PRIx64 " and %016" PRIx64 "\n", seed, first, second);
+        printf("FAILED seed %" PRIu64 ": the same seed gave two histories, %016" PRIx64 " and %016" PRIx64 "\n", seed,
+               first, second);
         print_repeat(o, seed);
         p->failed++;
         return false;
@@ -158,12 +158,13 @@ static bool live_twice(const struct options *o, uint64_t seed, struct progress *
 
 /* ---- Many lives --------------------------------------------------------------------------------- */
 
-static void worker(const struct options *o, const struct known *known, size_t known_count, unsigned job, struct progress *p)
+static void worker(const struct options *o, const struct known *known, size_t known_count, unsigned job,
+                   struct progress *p)
 {
     uint64_t total = o->count + known_count, hash;
     for (uint64_t i = job; i < total && p->failed < FAILURES_MAX; i += o->jobs) {
         struct options mine = *o;
-        uint64_t       seed = i < known_count ? known[i].seed : o->from + (i - known_count);
+        uint64_t seed = i < known_count ? known[i].seed : o->from + (i - known_count);
         if (i < known_count && o->store == STORE_BOTH)
             mine.store = known[i].store;
         p->store = mine.store;
@@ -208,8 +209,9 @@ static double cpu_seconds(int who)
 
 static void print_summary(const struct progress *sum, double seconds, double cpu)
 {
-    printf("{\"seeds\":%" PRIu64 ",\"failed\":%" PRIu64 ",\"messages\":%" PRIu64 ",\"sends\":%" PRIu64 ",\"crashes\":%" PRIu64
-           ",\"cycles\":%" PRIu64 ",\"events\":%" PRIu64 ",\"simulated_years\":%.2f,\"seconds\":%.1f,"
+    printf("{\"seeds\":%" PRIu64 ",\"failed\":%" PRIu64 ",\"messages\":%" PRIu64 ",\"sends\":%" PRIu64
+           ",\"crashes\":%" PRIu64 ",\"cycles\":%" PRIu64 ",\"events\":%" PRIu64
+           ",\"simulated_years\":%.2f,\"seconds\":%.1f,"
            "\"messages_per_second_per_core\":%.0f}\n",
            sum->seeds, sum->failed, sum->messages, sum->sends, sum->crashes, sum->cycles, sum->events,
            sum->simulated_us / YEAR_US, seconds, cpu > 0 ? (double)sum->messages / cpu : 0);
@@ -241,7 +243,8 @@ static void report_death(const struct options *o, struct progress *p, int status
 static int live_many(const struct options *o, const struct known *known, size_t known_count)
 {
     double started = real_seconds(), cpu_before = cpu_seconds(RUSAGE_CHILDREN);
-    struct progress *jobs = mmap(NULL, o->jobs * sizeof(*jobs), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct progress *jobs =
+        mmap(NULL, o->jobs * sizeof(*jobs), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     pid_t pids[JOBS_MAX];
     if (jobs == MAP_FAILED) {
         perror("postrider-sim: mmap");
@@ -261,7 +264,7 @@ static int live_many(const struct options *o, const struct known *known, size_t 
         }
     }
     for (unsigned left = o->jobs; left > 0;) {
-        int   status;
+        int status;
         pid_t pid = waitpid(-1, &status, isatty(STDERR_FILENO) ? WNOHANG : 0);
         if (pid < 0 && errno != EINTR)
             break;
@@ -289,8 +292,8 @@ static int live_many(const struct options *o, const struct known *known, size_t 
 /* Lines: a seed, its store, and what it found. */
 static size_t read_known(const char *path, struct known *ret, size_t max)
 {
-    FILE  *file = strcmp(path, "-") == 0 ? NULL : fopen(path, "r");
-    char   line[512], store[16];
+    FILE *file = strcmp(path, "-") == 0 ? NULL : fopen(path, "r");
+    char line[512], store[16];
     size_t count = 0;
     while (file != NULL && count < max && fgets(line, sizeof(line), file) != NULL)
         if (sscanf(line, "%" SCNu64 " %15s", &ret[count].seed, store) == 2) {
@@ -329,9 +332,18 @@ static enum store_choice store_choice(const char *text)
 static void parse(int argc, char **argv, struct options *o)
 {
     static const struct option longs[] = {
-        { "seeds", 1, NULL, 'n' }, { "from", 1, NULL, 'f' },     { "seed", 1, NULL, 's' },    { "trace", 0, NULL, 't' },
-        { "hash-check", 1, NULL, 'h' }, { "store", 1, NULL, 'b' }, { "messages", 1, NULL, 'm' }, { "minutes", 1, NULL, 'u' },
-        { "jobs", 1, NULL, 'j' }, { "known", 1, NULL, 'k' },     { "check", 0, NULL, 'c' },   { "help", 0, NULL, '?' },
+        { "seeds", 1, NULL, 'n' },
+        { "from", 1, NULL, 'f' },
+        { "seed", 1, NULL, 's' },
+        { "trace", 0, NULL, 't' },
+        { "hash-check", 1, NULL, 'h' },
+        { "store", 1, NULL, 'b' },
+        { "messages", 1, NULL, 'm' },
+        { "minutes", 1, NULL, 'u' },
+        { "jobs", 1, NULL, 'j' },
+        { "known", 1, NULL, 'k' },
+        { "check", 0, NULL, 'c' },
+        { "help", 0, NULL, '?' },
         { 0 },
     };
     int c, index;
@@ -339,10 +351,16 @@ static void parse(int argc, char **argv, struct options *o)
         switch (c) {
         case 'n': o->count = number(optarg, "seeds"); break;
         case 'f': o->from = number(optarg, "from"); break;
-        case 's': o->one = true; o->from = number(optarg, "seed"); break;
+        case 's':
+            o->one = true;
+            o->from = number(optarg, "seed");
+            break;
         case 't': o->trace = true; break;
         case 'c': o->check_all = true; break;
-        case 'h': o->hash_check = true; o->count = number(optarg, "hash-check"); break;
+        case 'h':
+            o->hash_check = true;
+            o->count = number(optarg, "hash-check");
+            break;
         case 'b': o->store = store_choice(optarg); break;
         case 'm': o->messages = (unsigned)number(optarg, "messages"); break;
         case 'u': o->safety_us = PR_MINUTES(number(optarg, "minutes")); break;
@@ -360,15 +378,16 @@ static void parse(int argc, char **argv, struct options *o)
 int main(int argc, char **argv)
 {
     struct options o = { .from = 1, .count = 100, .jobs = 2, .known = SIM_SEEDS_FILE };
-    struct known   known[KNOWN_MAX];
-    if (sqlite3_config(SQLITE_CONFIG_SINGLETHREAD) != SQLITE_OK || sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0) != SQLITE_OK)
+    struct known known[KNOWN_MAX];
+    if (sqlite3_config(SQLITE_CONFIG_SINGLETHREAD) != SQLITE_OK ||
+        sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0) != SQLITE_OK)
         fputs("postrider-sim: SQLite counts and locks, and will be slower\n", stderr);
     setvbuf(stdout, NULL, _IOLBF, 0); /* a worker that dies must not swallow what it said */
     parse(argc, argv, &o);
     if (o.one) {
         struct progress p = { 0 };
-        uint64_t        hash;
-        bool            good = live(&o, o.from, &p, &hash);
+        uint64_t hash;
+        bool good = live(&o, o.from, &p, &hash);
         printf("seed %" PRIu64 ": %s, %" PRIu64 " messages, %" PRIu64 " crashes, hash %016" PRIx64 "\n", o.from,
                good ? "good" : "broken", p.messages, p.crashes, hash);
         return good ? 0 : 1;

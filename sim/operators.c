@@ -8,24 +8,30 @@
 
 static void note_seen(struct world *w, const struct parcel *p, const struct listed *row)
 {
-    world_note(w, (struct event){ .kind = EVENT_SEEN, .instance = INSTANCE_NONE, .message = p->index,
-                                  .destination = world_destination(w, row->m.destination), .what = (uint16_t)row->state,
-                                  .number = row->m.attempts, .value = row->m.failures,
+    world_note(w, (struct event){ .kind = EVENT_SEEN,
+                                  .instance = INSTANCE_NONE,
+                                  .message = p->index,
+                                  .destination = world_destination(w, row->m.destination),
+                                  .what = (uint16_t)row->state,
+                                  .number = row->m.attempts,
+                                  .value = row->m.failures,
                                   .flag = (uint16_t)(row->m.released | (row->m.due_us == PR_NEVER) << 1),
-                                  .answer = row->bad != NULL, .extra = message_digest(&row->m) });
+                                  .answer = row->bad != NULL,
+                                  .extra = message_digest(&row->m) });
 }
 
 static void note_admin(struct world *w, enum event_kind kind, const struct parcel *p, uint16_t what)
 {
-    world_note(w, (struct event){ .kind = (uint8_t)kind, .instance = INSTANCE_NONE, .message = p->index, .what = what });
+    world_note(w,
+               (struct event){ .kind = (uint8_t)kind, .instance = INSTANCE_NONE, .message = p->index, .what = what });
 }
 
 static void world_show(struct world *w, const struct parcel *p)
 {
-    struct arena       arena;
+    struct arena arena;
     struct query_reply reply;
-    struct pr_error    error;
-    struct query       query = { .kind = QUERY_ID, .filter = { .ids = &p->m.id, .id_count = 1, .state = -1 } };
+    struct pr_error error;
+    struct query query = { .kind = QUERY_ID, .filter = { .ids = &p->m.id, .id_count = 1, .state = -1 } };
 
     arena_init(&arena, 4096);
     int rc = store_query(&w->store, &query, &arena, &reply, &error);
@@ -42,12 +48,12 @@ static void world_show(struct world *w, const struct parcel *p)
 
 /* A row that was found, in the list of its message. */
 struct shown {
-    struct shown        *next;
+    struct shown *next;
     const struct listed *row;
 };
 
 struct view {
-    struct arena   arena;
+    struct arena arena;
     struct shown **first; /* of each message */
 };
 
@@ -68,7 +74,7 @@ static void view_init(struct world *w, pr_slice stream, struct view *v)
         ASSERT(rc == PR_OK);
         for (size_t k = reply.listed_count; k-- > 0;) {
             const struct parcel *p = world_find(w, reply.listed[k].m.id);
-            struct shown        *one = arena_alloc(&v->arena, sizeof(*one));
+            struct shown *one = arena_alloc(&v->arena, sizeof(*one));
             ASSERT(one != NULL);
             if (p == NULL)
                 continue; /* its id is damaged */
@@ -103,7 +109,7 @@ void world_show_all(struct world *w)
 static void admin_do(struct world *w, const struct admin *admin)
 {
     struct admin_reply reply;
-    struct pr_error    error;
+    struct pr_error error;
     int rc = store_admin(&w->store, admin, &reply, &error);
     if (rc != PR_OK && rc != PR_ENOTFOUND)
         w->broken = "an operator's command failed";
@@ -113,7 +119,10 @@ static void admin_do(struct world *w, const struct admin *admin)
 /* Announce before the act which messages it may touch, and show afterwards what became of them. */
 void world_admin(struct world *w, enum admin_kind kind, const struct parcel *p)
 {
-    struct admin admin = { .kind = kind, .filter = { .ids = &p->m.id, .id_count = 1, .state = -1 }, .by = PR_STR("sim"), .why = PR_STR("dice") };
+    struct admin admin = { .kind = kind,
+                           .filter = { .ids = &p->m.id, .id_count = 1, .state = -1 },
+                           .by = PR_STR("sim"),
+                           .why = PR_STR("dice") };
     note_admin(w, EVENT_ADMIN, p, (uint16_t)kind);
     admin_do(w, &admin);
     world_show(w, p);
@@ -124,19 +133,20 @@ enum share { SHARE_ALL, SHARE_ODD, SHARE_EVEN };
 /* The messages of a stream: all of them, or every other one. */
 static void admin_stream(struct world *w, enum admin_kind kind, pr_slice stream, enum share share)
 {
-    struct view  v;
-    size_t       count = 0, met = 0;
+    struct view v;
+    size_t count = 0, met = 0;
     struct arena arena;
-    struct admin admin = { .kind = kind, .filter = { .box = w->scenario->engine.box, .stream = stream, .state = -1 },
-                           .by = PR_STR("sim"), .why = PR_STR("dice") };
+    struct admin admin = { .kind = kind,
+                           .filter = { .box = w->scenario->engine.box, .stream = stream, .state = -1 },
+                           .by = PR_STR("sim"),
+                           .why = PR_STR("dice") };
     arena_init(&arena, 4096);
-    pr_id                *ids = arena_alloc_array(&arena, w->parcel_count, sizeof(ids[0]));
+    pr_id *ids = arena_alloc_array(&arena, w->parcel_count, sizeof(ids[0]));
     const struct parcel **meant = arena_alloc_array(&arena, w->parcel_count, sizeof(meant[0]));
     ASSERT(ids != NULL && meant != NULL);
     for (uint32_t i = 0; i < w->parcel_count; i++) {
         const struct parcel *p = w->parcels[i];
-        if (!p->stored || !slice_eq(p->m.stream, stream) ||
-            (share != SHARE_ALL && met++ % 2 != (share == SHARE_ODD)))
+        if (!p->stored || !slice_eq(p->m.stream, stream) || (share != SHARE_ALL && met++ % 2 != (share == SHARE_ODD)))
             continue;
         note_admin(w, EVENT_ADMIN, p, (uint16_t)kind);
         ids[count] = p->m.id;
@@ -157,10 +167,17 @@ static void admin_stream(struct world *w, enum admin_kind kind, pr_slice stream,
 
 static void admin_endpoint(struct world *w, enum admin_kind kind, unsigned endpoint, int64_t until_us)
 {
-    struct admin admin = { .kind = kind, .filter = { .endpoint = w->scenario->endpoints[endpoint].name, .state = -1 },
-                           .by = PR_STR("sim"), .why = PR_STR("dice"), .until_us = until_us };
-    world_note(w, (struct event){ .kind = EVENT_ADMIN, .instance = INSTANCE_NONE, .message = MESSAGE_NONE,
-                                  .what = (uint16_t)kind, .number = (int32_t)endpoint, .value = until_us });
+    struct admin admin = { .kind = kind,
+                           .filter = { .endpoint = w->scenario->endpoints[endpoint].name, .state = -1 },
+                           .by = PR_STR("sim"),
+                           .why = PR_STR("dice"),
+                           .until_us = until_us };
+    world_note(w, (struct event){ .kind = EVENT_ADMIN,
+                                  .instance = INSTANCE_NONE,
+                                  .message = MESSAGE_NONE,
+                                  .what = (uint16_t)kind,
+                                  .number = (int32_t)endpoint,
+                                  .value = until_us });
     admin_do(w, &admin);
 }
 
@@ -176,10 +193,11 @@ void world_resume(struct world *w, unsigned endpoint)
 
 void operator_act(struct world *w, struct random *r)
 {
-    unsigned             endpoint = (unsigned)random_below(r, w->scenario->engine.endpoint_count);
+    unsigned endpoint = (unsigned)random_below(r, w->scenario->engine.endpoint_count);
     const struct parcel *p = w->parcel_count > 0 ? w->parcels[random_below(r, w->parcel_count)] : NULL;
     if (random_chance(r, 0.15)) {
-        int64_t until_us = random_chance(r, 0.3) ? PR_NEVER : world_wall_us(w) + random_between(r, 1, w->scenario->safety_us / 10);
+        int64_t until_us =
+            random_chance(r, 0.3) ? PR_NEVER : world_wall_us(w) + random_between(r, 1, w->scenario->safety_us / 10);
         world_pause(w, endpoint, until_us);
     } else if (random_chance(r, 0.15)) {
         world_resume(w, endpoint);
@@ -199,7 +217,7 @@ void operators_share(struct world *w, struct random *r)
     if (w->parcel_count == 0)
         return;
     pr_slice stream = w->parcels[random_below(r, w->parcel_count)]->m.stream;
-    bool     odd = random_chance(r, 0.5);
+    bool odd = random_chance(r, 0.5);
     for (int i = 0; i < 2 && !slice_is_empty(stream); i++, odd = !odd)
         admin_stream(w, kinds[random_below(r, ARRAY_LENGTH(kinds))], stream, odd ? SHARE_ODD : SHARE_EVEN);
 }

@@ -9,9 +9,9 @@
 #include "scenario.h"
 
 static const int drawn_reasons[] = {
-    PR_REASON_TRANSPORT_UNAVAILABLE, PR_REASON_TIMEOUT_EXCEEDED, PR_REASON_DEPENDENCY_FAILURE, PR_REASON_RATE_LIMITED,
-    PR_REASON_REJECTED, PR_REASON_VALIDATION_FAILURE, PR_REASON_UNAUTHORIZED, PR_REASON_HANDLER_EXCEPTION,
-    PR_REASON_MESSAGE_TOO_LARGE,
+    PR_REASON_TRANSPORT_UNAVAILABLE, PR_REASON_TIMEOUT_EXCEEDED,  PR_REASON_DEPENDENCY_FAILURE,
+    PR_REASON_RATE_LIMITED,          PR_REASON_REJECTED,          PR_REASON_VALIDATION_FAILURE,
+    PR_REASON_UNAUTHORIZED,          PR_REASON_HANDLER_EXCEPTION, PR_REASON_MESSAGE_TOO_LARGE,
 };
 static const char *const globs[] = { "t0.*", "*.b", "t1.a", "raised" };
 
@@ -103,8 +103,10 @@ static void link_rule(const struct scenario *s, struct sim_rule *from, struct ru
         from->parts[parts++] = (struct matcher){ .kind = MATCH_FAILURES, .min = 1, .max = from->failures_max };
     for (size_t i = 0; i < from->step_count; i++)
         link_step(s, &from->steps[i], &from->raises[i], &from->built[i]);
-    *to = (struct rule){ .name = PR_STR("drawn"), .when = { .kind = MATCH_ALL, .parts = from->parts, .part_count = parts },
-                         .steps = from->built, .step_count = from->step_count };
+    *to = (struct rule){ .name = PR_STR("drawn"),
+                         .when = { .kind = MATCH_ALL, .parts = from->parts, .part_count = parts },
+                         .steps = from->built,
+                         .step_count = from->step_count };
 }
 
 void rules_link(struct scenario *s)
@@ -138,7 +140,7 @@ static bool rule_is_about(const struct sim_rule *rule, const struct pr_message *
 
 static void expect_by_retry(const struct retry_setting *r, int failures, struct sim_expectation *ret)
 {
-    bool   over = r->delays != NULL ? (size_t)failures > r->delay_count : r->failures > 0 && failures >= r->failures;
+    bool over = r->delays != NULL ? (size_t)failures > r->delay_count : r->failures > 0 && failures >= r->failures;
     double delay = (double)r->base_us * pow(r->factor, failures);
     int64_t cap_us = r->cap_us > 0 ? r->cap_us : RETRY_DELAY_MAX_US;
 
@@ -153,7 +155,7 @@ static void expect_by_rule(const struct sim_rule *rule, int failures, struct sim
     *ret = (struct sim_expectation){ .step = STEP_DEAD_LETTER };
     for (size_t i = 0; i < rule->step_count; i++) {
         const struct sim_step *s = &rule->steps[i];
-        int                    takes = s->step == STEP_RETRY_NOW ? s->times : s->step == STEP_RETRY ? (int)s->delay_count : failures;
+        int takes = s->step == STEP_RETRY_NOW ? s->times : s->step == STEP_RETRY ? (int)s->delay_count : failures;
 
         if (failures <= takes) {
             *ret = (struct sim_expectation){ .step = s->step, .by = s };

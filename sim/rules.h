@@ -12,29 +12,29 @@
 #define SIM_NOBODY (-1)
 
 struct sim_step {
-    enum step step;     /* not STEP_CALL */
-    int       times;    /* RETRY_NOW */
-    int64_t   delays[SIM_RULE_DELAYS_MAX];
-    size_t    delay_count;
-    int       to;       /* DEAD_LETTER: an endpoint, or SIM_NOBODY */
-    int64_t   pause_us;
-    bool      raise;
-    int       raise_to; /* an endpoint, or SIM_NOBODY */
+    enum step step; /* not STEP_CALL */
+    int times;      /* RETRY_NOW */
+    int64_t delays[SIM_RULE_DELAYS_MAX];
+    size_t delay_count;
+    int to; /* DEAD_LETTER: an endpoint, or SIM_NOBODY */
+    int64_t pause_us;
+    bool raise;
+    int raise_to; /* an endpoint, or SIM_NOBODY */
 };
 
 struct sim_rule {
-    int             owner;    /* an endpoint, or SIM_NOBODY: global */
-    uint32_t        reasons;  /* bits 1 << reason; 0: any */
-    const char     *type;     /* a glob, or NULL */
-    int             failures_max; /* 0: any */
+    int owner;        /* an endpoint, or SIM_NOBODY: global */
+    uint32_t reasons; /* bits 1 << reason; 0: any */
+    const char *type; /* a glob, or NULL */
+    int failures_max; /* 0: any */
     struct sim_step steps[SIM_STEPS_MAX];
-    size_t          step_count;
+    size_t step_count;
 
     /* What the engine gets is made of these. */
-    struct matcher   parts[3];
-    pr_slice         glob;
+    struct matcher parts[3];
+    pr_slice glob;
     struct rule_step built[SIM_STEPS_MAX];
-    struct raise     raises[SIM_STEPS_MAX];
+    struct raise raises[SIM_STEPS_MAX];
 };
 
 struct scenario;
@@ -46,9 +46,9 @@ void rules_link(struct scenario *s);
 
 /* What must follow the n-th failure of a message at an endpoint. */
 struct sim_expectation {
-    enum step              step;
-    int64_t                delay_us; /* RETRY, RETRY_NOW: at least */
-    const struct sim_step *by;       /* NULL: the retry setting, or no step was left */
+    enum step step;
+    int64_t delay_us;          /* RETRY, RETRY_NOW: at least */
+    const struct sim_step *by; /* NULL: the retry setting, or no step was left */
 };
 void rules_expect(const struct scenario *s, unsigned endpoint, const struct pr_message *message, int reason,
                   int failures, struct sim_expectation *ret);

@@ -8,9 +8,9 @@
 #include "base/slice.h"
 #include "base/util.h"
 
-#define DRAIN_LOOKS 200 /* how often it is asked whether all is gone */
+#define DRAIN_LOOKS 200    /* how often it is asked whether all is gone */
 #define DRAIN_PATIENCE 100 /* so often the time for one step, while there are steps */
-#define DRAIN_ROUNDS 1000 /* a strict stream can need a person for each of its messages */
+#define DRAIN_ROUNDS 1000  /* a strict stream can need a person for each of its messages */
 
 /* ---- Faults that come by themselves -------------------------------------------------------- */
 
@@ -68,7 +68,10 @@ static void outage_end(struct world *w, void *arg)
 {
     struct receiver *receiver = arg;
     receiver->down = false;
-    world_note(w, (struct event){ .kind = EVENT_OUTAGE, .instance = INSTANCE_NONE, .message = MESSAGE_NONE, .what = 1,
+    world_note(w, (struct event){ .kind = EVENT_OUTAGE,
+                                  .instance = INSTANCE_NONE,
+                                  .message = MESSAGE_NONE,
+                                  .what = 1,
                                   .number = (int32_t)(receiver - w->receivers) });
 }
 
@@ -81,7 +84,10 @@ static void outage(struct world *w, struct random *r)
     *receiver = (struct receiver){ .down = true, .hangs = random_chance(r, 0.3) };
     if (w->scenario->crowded)
         receiver->type = scenario_type((unsigned)random_below(r, 2));
-    world_note(w, (struct event){ .kind = EVENT_OUTAGE, .instance = INSTANCE_NONE, .message = MESSAGE_NONE, .what = 0,
+    world_note(w, (struct event){ .kind = EVENT_OUTAGE,
+                                  .instance = INSTANCE_NONE,
+                                  .message = MESSAGE_NONE,
+                                  .what = 0,
                                   .number = (int32_t)endpoint });
     int64_t longest_us = min64(PR_MINUTES(24 * 60), w->scenario->safety_us / 2);
     world_at(w, w->mono_us + random_between(r, 1, longest_us), outage_end, receiver, NULL);
@@ -89,7 +95,7 @@ static void outage(struct world *w, struct random *r)
 
 struct plague {
     void (*strike)(struct world *w, struct random *r);
-    int64_t  every_us;
+    int64_t every_us;
     enum die die;
 };
 
@@ -106,9 +112,9 @@ void faults_begin(struct world *w)
 {
     const struct faults *f = &w->faults;
     const struct plague plagues[] = {
-        { crash_some, f->crash_every_us, DIE_CRASHES },      { freeze_some, f->freeze_every_us, DIE_FREEZES },
-        { stop_some, f->stop_every_us, DIE_STOPS },          { step_clock, f->step_every_us, DIE_CLOCK },
-        { outage, f->outage_every_us, DIE_OUTAGES },         { operator_act, f->operator_every_us, DIE_OPERATORS },
+        { crash_some, f->crash_every_us, DIE_CRASHES },     { freeze_some, f->freeze_every_us, DIE_FREEZES },
+        { stop_some, f->stop_every_us, DIE_STOPS },         { step_clock, f->step_every_us, DIE_CLOCK },
+        { outage, f->outage_every_us, DIE_OUTAGES },        { operator_act, f->operator_every_us, DIE_OPERATORS },
         { operators_share, f->share_every_us, DIE_SHARES },
     };
     struct plague *kept = arena_dup(&w->arena, plagues, sizeof(plagues));
@@ -151,13 +157,14 @@ static void heal(struct world *w)
 }
 
 struct leftovers {
-    struct arena       arena;
+    struct arena arena;
     struct query_reply rows, dead;
 };
 
 static void leftovers_init(struct world *w, struct leftovers *l)
 {
-    struct query query = { .kind = QUERY_MESSAGES, .filter = { .box = w->scenario->engine.box, .state = -1, .limit = 100000 } };
+    struct query query = { .kind = QUERY_MESSAGES,
+                           .filter = { .box = w->scenario->engine.box, .state = -1, .limit = 100000 } };
     arena_init(&l->arena, 1 << 14);
     int rc = store_query(&w->store, &query, &l->arena, &l->rows, NULL);
     query.kind = QUERY_DEAD;
@@ -169,7 +176,7 @@ static void leftovers_init(struct world *w, struct leftovers *l)
 static bool is_strict(const struct world *w, const struct listed *row)
 {
     unsigned targets[SIM_ENDPOINTS_MAX];
-    size_t   count = scenario_targets(w->scenario, &row->m, targets);
+    size_t count = scenario_targets(w->scenario, &row->m, targets);
     for (size_t i = 0; i < count; i++)
         if (w->scenario->endpoints[targets[i]].ordering == ORDERING_STRICT)
             return true;
@@ -209,9 +216,12 @@ static int look_at_leftovers(struct world *w, bool note, uint64_t *ret_state)
         left = max64(left, person ? ROWS_FOR_A_PERSON : ROWS_LEFT);
         *ret_state += person ? 0 : ((uint64_t)1 << 32) + (uint64_t)row->m.failures;
         if (note && !person)
-            world_note(w, (struct event){ .kind = EVENT_UNDRAINED, .instance = INSTANCE_NONE,
-                                          .message = p != NULL ? p->index : MESSAGE_NONE, .what = (uint16_t)row->state,
-                                          .destination = world_destination(w, row->m.destination), .value = row->m.due_us });
+            world_note(w, (struct event){ .kind = EVENT_UNDRAINED,
+                                          .instance = INSTANCE_NONE,
+                                          .message = p != NULL ? p->index : MESSAGE_NONE,
+                                          .what = (uint16_t)row->state,
+                                          .destination = world_destination(w, row->m.destination),
+                                          .value = row->m.due_us });
     }
     arena_fini(&l.arena);
     return left;
@@ -221,7 +231,7 @@ static int look_at_leftovers(struct world *w, bool note, uint64_t *ret_state)
 static void decide_by_hand(struct world *w, bool replay)
 {
     struct leftovers l;
-    unsigned         targets[SIM_ENDPOINTS_MAX];
+    unsigned targets[SIM_ENDPOINTS_MAX];
     leftovers_init(w, &l);
     for (size_t i = 0; i < l.dead.listed_count; i++) {
         const struct parcel *p = world_find(w, l.dead.listed[i].m.id);
@@ -231,7 +241,8 @@ static void decide_by_hand(struct world *w, bool replay)
     for (size_t i = 0; i < l.rows.listed_count; i++) {
         const struct parcel *p = world_find(w, l.rows.listed[i].m.id);
         if (p != NULL && l.rows.listed[i].state == STATE_PARKED)
-            world_admin(w, scenario_targets(w->scenario, &p->m, targets) > 0 && replay ? ADMIN_RETRY : ADMIN_DISCARD, p);
+            world_admin(w, scenario_targets(w->scenario, &p->m, targets) > 0 && replay ? ADMIN_RETRY : ADMIN_DISCARD,
+                        p);
     }
     arena_fini(&l.arena);
 }
@@ -240,7 +251,7 @@ static bool drain(struct world *w, int64_t limit_us)
 {
     for (int round = 0; round < DRAIN_ROUNDS; round++) {
         int64_t until_us = w->mono_us + limit_us, last_us = w->mono_us + DRAIN_PATIENCE * limit_us;
-        int     left = ROWS_LEFT;
+        int left = ROWS_LEFT;
         uint64_t state = 0, before = 0;
         while (w->mono_us < until_us && w->broken == NULL) {
             left = w->open_transactions == 0 ? look_at_leftovers(w, false, &state) : ROWS_LEFT;
@@ -262,7 +273,8 @@ static bool drain(struct world *w, int64_t limit_us)
 void world_live(struct world *w)
 {
     const struct scenario *s = w->scenario;
-    int64_t limit_us = s->safety_us + s->delay_max_us + 10 * scenario_longest_wait_us(s) + 40 * s->engine.lease_us + PR_MINUTES(60);
+    int64_t limit_us =
+        s->safety_us + s->delay_max_us + 10 * scenario_longest_wait_us(s) + 40 * s->engine.lease_us + PR_MINUTES(60);
 
     workload_begin(w);
     blackout_begin(w);

@@ -14,7 +14,7 @@
 static const char *const types[SIM_TYPES] = { "t0.a", "t0.b", "t1.a", "t1.b", "t2.a", "t2.b" };
 static const char *const type_globs[] = { "", "t0.*", "t1.*", "*.a", "t2.b", "*" };
 static const char *const endpoint_names[SIM_ENDPOINTS_MAX] = {
-    "e0", "e1", "e2", "e3", "e4", "e5", "e6", "e7", "e8", "e9",
+    "e0",  "e1",  "e2",  "e3",  "e4",  "e5",  "e6",  "e7",  "e8",  "e9",
     "e10", "e11", "e12", "e13", "e14", "e15", "e16", "e17", "e18", "e19",
 };
 
@@ -38,14 +38,24 @@ static void scenario_link(struct scenario *s)
 void scenario_calm(struct scenario *s)
 {
     *s = (struct scenario){
-        .engine = { .box = PR_STR("outbox"), .name = PR_STR("sim"), .lease_us = PR_SECONDS(15), .batch = 1000,
-                    .window_count = 10000, .window_bytes = 64 << 20, .payload_max = 1 << 20,
-                    .poll_us = PR_MILLISECONDS(200), .endpoint_count = 1, .route_count = 1 },
+        .engine = { .box = PR_STR("outbox"),
+                    .name = PR_STR("sim"),
+                    .lease_us = PR_SECONDS(15),
+                    .batch = 1000,
+                    .window_count = 10000,
+                    .window_bytes = 64 << 20,
+                    .payload_max = 1 << 20,
+                    .poll_us = PR_MILLISECONDS(200),
+                    .endpoint_count = 1,
+                    .route_count = 1 },
         .instances = 1,
         .payload_max = 256,
     };
     s->endpoints[0] = (struct endpoint_setting){
-        .name = scenario_endpoint(0), .ordering = ORDERING_FIFO, .max_attempts = 5, .timeout_us = PR_SECONDS(20),
+        .name = scenario_endpoint(0),
+        .ordering = ORDERING_FIFO,
+        .max_attempts = 5,
+        .timeout_us = PR_SECONDS(20),
         .policy.retry = { .base_us = PR_SECONDS(1), .factor = 2, .cap_us = PR_SECONDS(300), .failures = 5 },
     };
     s->routes[0] = (struct route){ .to = s->route_to[0], .to_count = 1 };
@@ -74,7 +84,7 @@ static void die_init_at(struct random *r, uint64_t seed, const char *purpose, un
 static void draw_endpoint(struct scenario *s, unsigned index)
 {
     struct endpoint_setting *e = &s->endpoints[index];
-    struct random            die, *r = &die;
+    struct random die, *r = &die;
 
     die_init_at(r, s->seed, "endpoint", index);
     *e = (struct endpoint_setting){
@@ -99,11 +109,15 @@ static void draw_endpoint(struct scenario *s, unsigned index)
         retry->failures = random_chance(r, 0.1) ? 0 : (int)random_between(r, 1, 8);
     }
     if (e->payload_max > 0) /* too large for ever: a stream of them must not take for ever, too */
-        *retry = (struct retry_setting){ .base_us = PR_MILLISECONDS(10), .factor = 2, .cap_us = PR_SECONDS(1), .failures = 3 };
+        *retry = (struct retry_setting){
+            .base_us = PR_MILLISECONDS(10), .factor = 2, .cap_us = PR_SECONDS(1), .failures = 3
+        };
     retry->jitter = random_chance(r, 0.5) ? 0 : random_double(r) * 0.5;
     e->breaker = (struct breaker_setting){
-        .enabled = random_chance(r, 0.5), .after = (int)random_between(r, 1, 6),
-        .open_us = draw_log(r, PR_MILLISECONDS(100), PR_MINUTES(1)), .cap_us = draw_log(r, PR_MINUTES(1), PR_MINUTES(10)),
+        .enabled = random_chance(r, 0.5),
+        .after = (int)random_between(r, 1, 6),
+        .open_us = draw_log(r, PR_MILLISECONDS(100), PR_MINUTES(1)),
+        .cap_us = draw_log(r, PR_MINUTES(1), PR_MINUTES(10)),
         .per_type = random_chance(r, 0.3),
     };
 }
@@ -116,7 +130,7 @@ static void draw_route(struct scenario *s, struct random *r, struct route *route
     size_t want = 1 + (random_chance(r, 0.4) ? random_below(r, min_size(endpoints, to_max)) : 0);
     while (route->to_count < want) { /* distinct, in any order */
         unsigned endpoint = (unsigned)random_below(r, endpoints);
-        bool     there = false;
+        bool there = false;
         for (size_t i = 0; i < route->to_count; i++)
             there = there || to[i] == endpoint;
         if (!there)
@@ -127,7 +141,7 @@ static void draw_route(struct scenario *s, struct random *r, struct route *route
 static void draw_routes(struct scenario *s)
 {
     struct engine_setting *e = &s->engine;
-    struct random          r;
+    struct random r;
 
     die_init(&r, s->seed, "routes");
     e->route_count = random_below(&r, SIM_ROUTES_MAX + 1);
@@ -144,7 +158,7 @@ static void draw_routes(struct scenario *s)
 static void draw_engine(struct scenario *s)
 {
     struct engine_setting *e = &s->engine;
-    struct random          die, *r = &die;
+    struct random die, *r = &die;
     /* The longer the run the slower its clockwork: the number of idle cycles is bounded. */
     int64_t lease_min_us = max64(PR_SECONDS(1), s->safety_us / RENEWALS_MAX);
 
@@ -219,8 +233,8 @@ static void draw_faults(const struct scenario *s, struct faults *f)
 static void draw_blackout(struct scenario *s)
 {
     struct engine_setting *e = &s->engine;
-    struct random          r;
-    unsigned               to;
+    struct random r;
+    unsigned to;
 
     die_init(&r, s->seed, "blackout");
     if (!random_chance(&r, 0.1))
@@ -269,8 +283,11 @@ static void crowd(struct scenario *s)
     s->to_nowhere = 0;
     for (size_t i = 0; i < s->engine.endpoint_count; i++)
         s->endpoints[i].breaker = (struct breaker_setting){
-            .enabled = true, .per_type = true, .after = (int)random_between(&r, 1, 3),
-            .open_us = draw_log(&r, PR_SECONDS(1), PR_MINUTES(1)), .cap_us = PR_MINUTES(5),
+            .enabled = true,
+            .per_type = true,
+            .after = (int)random_between(&r, 1, 3),
+            .open_us = draw_log(&r, PR_SECONDS(1), PR_MINUTES(1)),
+            .cap_us = PR_MINUTES(5),
         };
     s->faults.outage_every_us = s->safety_us / 10;
 }
@@ -289,7 +306,8 @@ static void draw_rates(struct scenario *s)
         if (!random_chance(&r, 0.5))
             continue;
         int64_t count = draw_few(&r, 50), each_us = draw_log(&r, 10, max64(longest_us, 20));
-        s->endpoints[i].rate = (struct rate_setting){ .count = count, .period_us = min64(count * each_us, RATE_PERIOD_MAX_US) };
+        s->endpoints[i].rate =
+            (struct rate_setting){ .count = count, .period_us = min64(count * each_us, RATE_PERIOD_MAX_US) };
     }
 }
 

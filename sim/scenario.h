@@ -17,55 +17,55 @@
 /* Rates and mean times of faults; 0 is off.  Each class is off in half of the seeds: leaving
  * a fault out finds what always having it hides. */
 struct faults {
-    double  commit_error;       /* per cycle: nothing happened, and the store says so */
-    double  commit_unknown;     /* per cycle: PR_EUNCERTAIN, half of them had landed */
-    double  scan_anew;          /* per cycle: a new connection, so all that is new in the box is read again */
-    double  crash_in_cycle;     /* per cycle: the instance dies in it, half of them had landed */
-    int64_t crash_every_us;     /* at any moment */
-    int64_t freeze_every_us;    /* SIGSTOP, half of them past the lease */
-    int64_t stop_every_us;      /* in good order, then started again */
-    int64_t step_every_us;      /* the wall clock jumps: an hour, ten years */
-    double  drift;              /* of the wall clock against the monotonic one */
-    double  poison;             /* per message: kills whoever sends it */
-    double  bad;                /* per message: refused for ever */
-    double  send_fail;          /* per send: transient, did not arrive */
-    double  send_reject;        /* per send: permanent, did not arrive */
-    double  answer_lost;        /* per send: arrived, but the engine hears of a failure */
-    double  answer_late;        /* per send: arrived, and the answer takes longer than the lease */
-    double  duplicate;          /* per send: arrives twice */
-    int64_t outage_every_us;    /* an endpoint is down, up to a day */
-    double  rollback;           /* per transaction */
-    double  late;               /* per transaction: stays open, up to hours */
-    double  undecodable;        /* per message: INSERTed past all checks */
-    double  wake_lost;          /* per commit and instance: nobody tells the engine */
-    int64_t operator_every_us;  /* somebody presses a button */
-    int64_t share_every_us;     /* two do, each with every other message of a stream */
-    bool    slow;               /* sends, cycles and their answers take their time */
+    double commit_error;       /* per cycle: nothing happened, and the store says so */
+    double commit_unknown;     /* per cycle: PR_EUNCERTAIN, half of them had landed */
+    double scan_anew;          /* per cycle: a new connection, so all that is new in the box is read again */
+    double crash_in_cycle;     /* per cycle: the instance dies in it, half of them had landed */
+    int64_t crash_every_us;    /* at any moment */
+    int64_t freeze_every_us;   /* SIGSTOP, half of them past the lease */
+    int64_t stop_every_us;     /* in good order, then started again */
+    int64_t step_every_us;     /* the wall clock jumps: an hour, ten years */
+    double drift;              /* of the wall clock against the monotonic one */
+    double poison;             /* per message: kills whoever sends it */
+    double bad;                /* per message: refused for ever */
+    double send_fail;          /* per send: transient, did not arrive */
+    double send_reject;        /* per send: permanent, did not arrive */
+    double answer_lost;        /* per send: arrived, but the engine hears of a failure */
+    double answer_late;        /* per send: arrived, and the answer takes longer than the lease */
+    double duplicate;          /* per send: arrives twice */
+    int64_t outage_every_us;   /* an endpoint is down, up to a day */
+    double rollback;           /* per transaction */
+    double late;               /* per transaction: stays open, up to hours */
+    double undecodable;        /* per message: INSERTed past all checks */
+    double wake_lost;          /* per commit and instance: nobody tells the engine */
+    int64_t operator_every_us; /* somebody presses a button */
+    int64_t share_every_us;    /* two do, each with every other message of a stream */
+    bool slow;                 /* sends, cycles and their answers take their time */
 };
 
 struct scenario {
     uint64_t seed;
-    bool     sqlite;            /* in memory; or the memory store */
-    bool     check;             /* engine_check() after every step */
-    bool     crowded;           /* outages of single types, which have breakers, and little room for all */
+    bool sqlite;  /* in memory; or the memory store */
+    bool check;   /* engine_check() after every step */
+    bool crowded; /* outages of single types, which have breakers, and little room for all */
 
-    struct engine_setting   engine; /* endpoints, routes and overrides point into this struct */
+    struct engine_setting engine; /* endpoints, routes and overrides point into this struct */
     struct endpoint_setting endpoints[SIM_ENDPOINTS_MAX];
-    int64_t                 delays[SIM_ENDPOINTS_MAX][4];
-    struct route            routes[SIM_ROUTES_MAX], overrides[1];
-    struct sim_rule         rules[SIM_RULES_MAX];
-    size_t                  rule_count;
-    struct rule             built[SIM_RULES_MAX]; /* the same, for the engine */
-    unsigned                route_to[SIM_ROUTES_MAX][SIM_ENDPOINTS_MAX], override_to[1];
+    int64_t delays[SIM_ENDPOINTS_MAX][4];
+    struct route routes[SIM_ROUTES_MAX], overrides[1];
+    struct sim_rule rules[SIM_RULES_MAX];
+    size_t rule_count;
+    struct rule built[SIM_RULES_MAX]; /* the same, for the engine */
+    unsigned route_to[SIM_ROUTES_MAX][SIM_ENDPOINTS_MAX], override_to[1];
 
     unsigned producers, instances, streams;
-    unsigned messages;          /* at most: the producers stop there */
-    int64_t  safety_us;         /* how long the faults go on */
-    unsigned blackout;          /* > 0: the endpoint before it is down, or paused, until the faults stop */
-    bool     blackout_paused;
-    double   no_stream, to_endpoint, to_nowhere, delayed, expiring, with_effect; /* shares of messages */
-    int64_t  delay_max_us, expire_max_us;
-    size_t   payload_max;
+    unsigned messages; /* at most: the producers stop there */
+    int64_t safety_us; /* how long the faults go on */
+    unsigned blackout; /* > 0: the endpoint before it is down, or paused, until the faults stop */
+    bool blackout_paused;
+    double no_stream, to_endpoint, to_nowhere, delayed, expiring, with_effect; /* shares of messages */
+    int64_t delay_max_us, expire_max_us;
+    size_t payload_max;
     struct faults faults;
 };
 
@@ -74,12 +74,11 @@ void scenario_calm(struct scenario *s);
 /* messages and safety_us 0: drawn, too. */
 void scenario_draw(struct scenario *s, uint64_t seed, bool sqlite, unsigned messages, int64_t safety_us);
 
-pr_slice scenario_type(unsigned type);       /* "t0.a" ... */
-pr_slice scenario_endpoint(unsigned index);  /* "e0" ... */
+pr_slice scenario_type(unsigned type);      /* "t0.a" ... */
+pr_slice scenario_endpoint(unsigned index); /* "e0" ... */
 
 /* Where the configuration sends a message: endpoints in ascending order; none: nowhere. */
-size_t scenario_targets(const struct scenario *s, const struct pr_message *message,
-                        unsigned ret[SIM_ENDPOINTS_MAX]);
+size_t scenario_targets(const struct scenario *s, const struct pr_message *message, unsigned ret[SIM_ENDPOINTS_MAX]);
 /* The longest that a message can wait between two attempts when nothing is wrong. */
 int64_t scenario_longest_wait_us(const struct scenario *s);
 

@@ -34,10 +34,10 @@ unsigned world_sends(struct world *w, pr_id id)
 
 enum state world_state(struct world *w, pr_id id, pr_slice destination)
 {
-    struct arena       arena;
+    struct arena arena;
     struct query_reply reply;
-    struct query       query = { .kind = QUERY_ID, .filter = { .ids = &id, .id_count = 1, .state = -1 } };
-    enum state         state = STATE_GONE;
+    struct query query = { .kind = QUERY_ID, .filter = { .ids = &id, .id_count = 1, .state = -1 } };
+    enum state state = STATE_GONE;
 
     arena_init(&arena, 4096);
     int rc = store_query(&w->store, &query, &arena, &reply, NULL);

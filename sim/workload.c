@@ -38,7 +38,7 @@ struct parcel *world_parcel(struct world *w)
 {
     struct parcel *p = parcel_new(w);
 
-    uint8_t  bytes[10];
+    uint8_t bytes[10];
     uint64_t random = random_u64(&w->dice[DIE_IDS]);
     memcpy(bytes, &random, 6);
     memcpy(bytes + 6, &p->index, 4); /* so that world_find() needs no map */
@@ -50,7 +50,7 @@ struct parcel *world_parcel(struct world *w)
 struct parcel *world_adopt(struct world *w, const struct pr_message *m)
 {
     struct parcel *p = parcel_new(w);
-    char          *block = arena_alloc(&w->arena, message_bytes(m) + 1);
+    char *block = arena_alloc(&w->arena, message_bytes(m) + 1);
 
     ASSERT(block != NULL);
     message_copy(m, block, &p->m);
@@ -83,9 +83,14 @@ void parcel_stored(struct world *w, struct parcel *p)
     if (p->place == 0)
         p->place = ++w->places;
     p->stored = true;
-    world_note(w, (struct event){ .kind = EVENT_COMMIT, .instance = INSTANCE_NONE, .message = p->index,
-                                  .destination = world_destination(w, p->m.destination), .what = p->delayed,
-                                  .flag = p->undecodable, .number = (int32_t)p->place, .value = p->m.due_us,
+    world_note(w, (struct event){ .kind = EVENT_COMMIT,
+                                  .instance = INSTANCE_NONE,
+                                  .message = p->index,
+                                  .destination = world_destination(w, p->m.destination),
+                                  .what = p->delayed,
+                                  .flag = p->undecodable,
+                                  .number = (int32_t)p->place,
+                                  .value = p->m.due_us,
                                   .extra = p->digest });
 }
 
@@ -104,7 +109,8 @@ void world_announce(struct world *w)
         if (in->state != INSTANCE_UP)
             continue;
         if (random_chance(&w->dice[DIE_WAKES], w->faults.wake_lost))
-            world_at(w, w->mono_us + random_between(&w->dice[DIE_WAKES], 1, w->scenario->engine.poll_us), hear_of_it, in, in);
+            world_at(w, w->mono_us + random_between(&w->dice[DIE_WAKES], 1, w->scenario->engine.poll_us), hear_of_it,
+                     in, in);
         else
             hear_of_it(w, in);
     }
@@ -113,9 +119,9 @@ void world_announce(struct world *w)
 int world_store(struct world *w, struct parcel *const *parcels, size_t count)
 {
     struct pr_message *messages = calloc(count, sizeof(*messages));
-    int               *answers = calloc(count, sizeof(*answers));
-    pr_id             *ids = calloc(count, sizeof(*ids));
-    struct pr_error    error;
+    int *answers = calloc(count, sizeof(*answers));
+    pr_id *ids = calloc(count, sizeof(*ids));
+    struct pr_error error;
     ASSERT(messages != NULL && answers != NULL && ids != NULL);
     for (size_t i = 0; i < count; i++)
         messages[i] = parcels[i]->m;
@@ -137,7 +143,7 @@ int world_store(struct world *w, struct parcel *const *parcels, size_t count)
 static pr_slice draw_payload(struct world *w, const struct parcel *p)
 {
     size_t size = 4 + random_below(&w->dice[DIE_PAYLOADS], w->scenario->payload_max);
-    char  *data = arena_alloc(&w->arena, size + 8);
+    char *data = arena_alloc(&w->arena, size + 8);
     ASSERT(data != NULL);
     for (size_t i = 0; i < size; i += 8) {
         uint64_t bytes = random_u64(&w->dice[DIE_PAYLOADS]);
@@ -150,9 +156,9 @@ static pr_slice draw_payload(struct world *w, const struct parcel *p)
 static struct parcel *draw_parcel(struct world *w)
 {
     const struct scenario *s = w->scenario;
-    struct random         *r = &w->dice[DIE_MESSAGES], *delays = &w->dice[DIE_DELAYS], *expiry = &w->dice[DIE_EXPIRY];
-    struct parcel         *p = world_parcel(w);
-    struct pr_message     *m = &p->m;
+    struct random *r = &w->dice[DIE_MESSAGES], *delays = &w->dice[DIE_DELAYS], *expiry = &w->dice[DIE_EXPIRY];
+    struct parcel *p = world_parcel(w);
+    struct pr_message *m = &p->m;
 
     m->type = scenario_type((unsigned)random_below(r, s->crowded ? 3 : SIM_TYPES));
     m->payload = draw_payload(w, p);
@@ -180,7 +186,8 @@ static struct parcel *draw_parcel(struct world *w)
 static void draw_effect(struct world *w, struct parcel *p)
 {
     unsigned targets[SIM_ENDPOINTS_MAX];
-    if (!random_chance(&w->dice[DIE_EFFECTS], w->scenario->with_effect) || scenario_targets(w->scenario, &p->m, targets) != 1)
+    if (!random_chance(&w->dice[DIE_EFFECTS], w->scenario->with_effect) ||
+        scenario_targets(w->scenario, &p->m, targets) != 1)
         return;
     p->effect = draw_parcel(w);
     p->effect->undecodable = false;
@@ -191,16 +198,16 @@ static void draw_effect(struct world *w, struct parcel *p)
 
 struct transaction {
     struct memory_tx *memory; /* NULL: stored at the end, in the order of the commits */
-    struct parcel    *parcels[TRANSACTION_MAX];
-    size_t            count;
-    bool              rollback;
+    struct parcel *parcels[TRANSACTION_MAX];
+    size_t count;
+    bool rollback;
 };
 
 /* Past all checks, as with an INSERT by hand. */
 static int plant_sqlite(struct world *w, const struct pr_message *m)
 {
     struct pr_error error;
-    struct conn    *conn;
+    struct conn *conn;
     int rc = store_people(w->store.self, false, &conn, &error);
     return rc == PR_OK ? message_insert(conn, w->scenario->engine.box, m, world_wall_us(w), &error) : rc;
 }
@@ -214,7 +221,8 @@ static void plant_undecodable(struct world *w, struct parcel *p)
     if (w->scenario->sqlite)
         p->m.headers = PR_STR("[\"no object\"]");
     parcel_seal(w, p);
-    int rc = w->scenario->sqlite ? plant_sqlite(w, &p->m) : memory_plant(&w->store, w->scenario->engine.box, &p->m, defect);
+    int rc =
+        w->scenario->sqlite ? plant_sqlite(w, &p->m) : memory_plant(&w->store, w->scenario->engine.box, &p->m, defect);
     ASSERT(rc == PR_OK);
     parcel_stored(w, p);
 }
@@ -262,9 +270,10 @@ static void transaction_begin(struct world *w)
         t->parcels[t->count++] = p;
     }
     w->open_transactions++;
-    int64_t open_us = random_chance(&w->dice[DIE_LATE_COMMITS], w->faults.late)
-                          ? random_between(&w->dice[DIE_LATE_COMMITS], 1, min64(PR_MINUTES(360), w->scenario->safety_us / 4))
-                          : random_between(&w->dice[DIE_TRANSACTIONS], 0, PR_MILLISECONDS(5));
+    int64_t open_us =
+        random_chance(&w->dice[DIE_LATE_COMMITS], w->faults.late)
+            ? random_between(&w->dice[DIE_LATE_COMMITS], 1, min64(PR_MINUTES(360), w->scenario->safety_us / 4))
+            : random_between(&w->dice[DIE_TRANSACTIONS], 0, PR_MILLISECONDS(5));
     world_at(w, w->mono_us + open_us, transaction_end, t, NULL);
 }
 
@@ -274,7 +283,9 @@ static void produce(struct world *w, void *arg)
     if (w->produced >= w->scenario->messages || w->healed)
         return;
     transaction_begin(w);
-    int64_t wait_us = random_chance(&w->dice[DIE_SENDERS], 0.3) ? 0 : (int64_t)(-log(1 - random_double(&w->dice[DIE_SENDERS])) * (double)mean_us);
+    int64_t wait_us = random_chance(&w->dice[DIE_SENDERS], 0.3)
+                          ? 0
+                          : (int64_t)(-log(1 - random_double(&w->dice[DIE_SENDERS])) * (double)mean_us);
     world_at(w, w->mono_us + wait_us, produce, arg, NULL);
 }
 

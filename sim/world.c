@@ -31,7 +31,8 @@ void world_step_clock(struct world *w, int64_t by_us)
 {
     int64_t before_us = world_wall_us(w);
     w->wall_offset_us += by_us;
-    world_note(w, (struct event){ .kind = EVENT_CLOCK, .message = MESSAGE_NONE, .instance = INSTANCE_NONE, .value = before_us });
+    world_note(w, (struct event){
+                      .kind = EVENT_CLOCK, .message = MESSAGE_NONE, .instance = INSTANCE_NONE, .value = before_us });
 }
 
 void world_note(struct world *w, struct event event)
@@ -103,8 +104,10 @@ int64_t instance_now(const struct instance *in)
 
 static void instance_note(struct instance *in, enum event_kind kind)
 {
-    world_note(in->world, (struct event){ .kind = (uint8_t)kind, .instance = (uint8_t)in->index,
-                                          .session = in->session_number, .message = MESSAGE_NONE });
+    world_note(in->world, (struct event){ .kind = (uint8_t)kind,
+                                          .instance = (uint8_t)in->index,
+                                          .session = in->session_number,
+                                          .message = MESSAGE_NONE });
 }
 
 static void wake_up(struct world *w, void *arg)
@@ -244,9 +247,13 @@ static void instance_sample(struct world *w, struct instance *in)
     in->places = max_size(in->places, counts.streams + counts.heads);
     in->window_count = max_size(in->window_count, counts.window_count);
     in->window_bytes = max_size(in->window_bytes, counts.window_bytes);
-    world_note(w, (struct event){ .kind = EVENT_WINDOW, .instance = (uint8_t)in->index, .session = in->session_number,
-                                  .message = MESSAGE_NONE, .number = (int32_t)counts.window_count,
-                                  .value = (int64_t)counts.window_bytes, .extra = counts.streams + counts.heads });
+    world_note(w, (struct event){ .kind = EVENT_WINDOW,
+                                  .instance = (uint8_t)in->index,
+                                  .session = in->session_number,
+                                  .message = MESSAGE_NONE,
+                                  .number = (int32_t)counts.window_count,
+                                  .value = (int64_t)counts.window_bytes,
+                                  .extra = counts.streams + counts.heads });
 }
 
 static void instance_hear(struct instance *in)
@@ -272,8 +279,9 @@ static int64_t cycle_takes_us(struct world *w)
         return w->cycle_us;
     if (!w->faults.slow || random_chance(&w->dice[DIE_CYCLE_TIMES], 0.7))
         return 0;
-    return !w->healed && random_chance(&w->dice[DIE_CYCLE_TIMES], 0.02) ? random_between(&w->dice[DIE_CYCLE_TIMES], 0, 2 * w->scenario->engine.lease_us)
-                                           : random_between(&w->dice[DIE_CYCLE_TIMES], 1, PR_MILLISECONDS(50));
+    return !w->healed && random_chance(&w->dice[DIE_CYCLE_TIMES], 0.02)
+               ? random_between(&w->dice[DIE_CYCLE_TIMES], 0, 2 * w->scenario->engine.lease_us)
+               : random_between(&w->dice[DIE_CYCLE_TIMES], 1, PR_MILLISECONDS(50));
 }
 
 /* One cycle; false: there is none to make now, or it takes its time, or it was the last. */
@@ -338,15 +346,17 @@ void world_init_with(struct world *w, const struct scenario *scenario)
     map_init(&w->rows);
     map_init(&w->adopted);
     w->clock = (struct clock){ clock_wall, clock_mono, w };
-    struct store_options options = { .url = scenario->sqlite ? "sqlite::memory:" : "memory:", .clock = &w->clock,
+    struct store_options options = { .url = scenario->sqlite ? "sqlite::memory:" : "memory:",
+                                     .clock = &w->clock,
                                      .payload_max = scenario->engine.payload_max };
     int rc = store_open(&options, &w->store, &error);
     ASSERT(rc == PR_OK);
     rc = store_migrate(&w->store, NULL, 0, &error);
     ASSERT(rc == PR_OK);
     for (unsigned i = 0; i < SIM_INSTANCES_MAX; i++)
-        w->instances[i] = (struct instance){ .world = w, .index = i, .wake_us = PR_NEVER,
-                                             .offset_us = (int64_t)(i + 1) * PR_SECONDS(1000003) };
+        w->instances[i] = (struct instance){
+            .world = w, .index = i, .wake_us = PR_NEVER, .offset_us = (int64_t)(i + 1) * PR_SECONDS(1000003)
+        };
     for (unsigned i = 0; i < scenario->instances; i++)
         instance_start(w, &w->instances[i]);
 }

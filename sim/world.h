@@ -27,7 +27,7 @@
 #include "store/store.h"
 
 #define WORLD_START_US INT64_C(1760000000000000) /* some day in 2025 */
-#define SPIN_MAX 20000  /* cycles at one instant: an engine that needs more hangs */
+#define SPIN_MAX 20000                           /* cycles at one instant: an engine that needs more hangs */
 
 struct world;
 struct instance;
@@ -37,107 +37,107 @@ typedef void (*world_fn)(struct world *w, void *arg);
 /* Something that will happen.  When it has an owner it happens to that start of that instance:
  * it waits while the instance is frozen, and never comes when it died. */
 struct happening {
-    struct heap_node  node;
-    world_fn          fn;
-    void             *arg;
-    struct instance  *owner;
-    uint64_t          life;
+    struct heap_node node;
+    world_fn fn;
+    void *arg;
+    struct instance *owner;
+    uint64_t life;
     struct happening *next_free;
 };
 
 enum instance_state { INSTANCE_DOWN, INSTANCE_UP };
 
 struct instance {
-    struct world          *world;
-    unsigned               index;
-    enum instance_state    state;
-    struct engine_setting  setting;
-    struct engine         *engine;
-    struct store_session   session;
-    uint64_t               life;         /* which start this is; 0: never started */
-    int64_t                offset_us;    /* of its monotonic clock: machines boot at different times */
-    int64_t                frozen_until_us;
-    int64_t                scan_again_us; /* not earlier may its scan begin anew */
-    int64_t                wake_us;      /* PR_NEVER: no wake-up is planned */
-    bool                   asking;       /* a cycle is under way */
-    bool                   changed;      /* somebody said that there are new messages */
-    bool                   stopping;
-    unsigned               recalls[SIM_ENDPOINTS_MAX]; /* how often the engine wanted back what has not started */
-    int64_t                asked_us;
-    int                    rc;
+    struct world *world;
+    unsigned index;
+    enum instance_state state;
+    struct engine_setting setting;
+    struct engine *engine;
+    struct store_session session;
+    uint64_t life;     /* which start this is; 0: never started */
+    int64_t offset_us; /* of its monotonic clock: machines boot at different times */
+    int64_t frozen_until_us;
+    int64_t scan_again_us; /* not earlier may its scan begin anew */
+    int64_t wake_us;       /* PR_NEVER: no wake-up is planned */
+    bool asking;           /* a cycle is under way */
+    bool changed;          /* somebody said that there are new messages */
+    bool stopping;
+    unsigned recalls[SIM_ENDPOINTS_MAX]; /* how often the engine wanted back what has not started */
+    int64_t asked_us;
+    int rc;
     const struct cycle_reply *reply;
-    pr_id                  session_id;   /* as the store knows it */
-    uint16_t               session_number;
-    size_t                 window_count, window_bytes, places; /* the most so far */
+    pr_id session_id; /* as the store knows it */
+    uint16_t session_number;
+    size_t window_count, window_bytes, places; /* the most so far */
 };
 
 /* A message of this world, from its sender's side. */
 struct parcel {
     struct pr_message m;
-    uint32_t          index;
-    uint64_t          digest;
-    int64_t           place;       /* order of insertion; 0: not in the box yet */
-    struct map_node   adopted;     /* its id is not ours: see world_adopt() */
-    struct parcel    *effect;      /* sent along when it is handled; NULL: none */
-    bool              poison, bad, undecodable, delayed, stored;
-    unsigned          starts, arrivals, crashes;
+    uint32_t index;
+    uint64_t digest;
+    int64_t place;           /* order of insertion; 0: not in the box yet */
+    struct map_node adopted; /* its id is not ours: see world_adopt() */
+    struct parcel *effect;   /* sent along when it is handled; NULL: none */
+    bool poison, bad, undecodable, delayed, stored;
+    unsigned starts, arrivals, crashes;
 };
 
 /* What becomes of one send. */
 struct fate {
     enum send_outcome outcome;
-    int               reason;
-    int               bits;
-    bool              arrives, twice, crash;
-    int64_t           start_us, arrive_us, answer_us; /* after submission */
-    int64_t           retry_after_us;
-    bool              disable, unsent;
+    int reason;
+    int bits;
+    bool arrives, twice, crash;
+    int64_t start_us, arrive_us, answer_us; /* after submission */
+    int64_t retry_after_us;
+    bool disable, unsent;
 };
 
 /* A row of the store, as far as it was seen there. */
 struct known_row {
     struct map_node node;
-    uint64_t        row;
-    uint32_t        message;
-    uint16_t        destination;
+    uint64_t row;
+    uint32_t message;
+    uint16_t destination;
 };
 
 struct receiver {
     bool down;
-    bool hangs;  /* while it is down: no answer at all, instead of a refusal */
+    bool hangs;    /* while it is down: no answer at all, instead of a refusal */
     pr_slice type; /* only for messages of this type; empty: for all */
 };
 
 struct world {
     const struct scenario *scenario;
-    struct faults  faults;        /* the scenario's, until the world heals */
-    struct random  dice[DIE_COUNT]; /* what happens */
-    struct arena   arena;         /* lives as long as the world */
+    struct faults faults;          /* the scenario's, until the world heals */
+    struct random dice[DIE_COUNT]; /* what happens */
+    struct arena arena;            /* lives as long as the world */
     struct history history;
-    bool           quiet;         /* no history: for tests with very many messages */
-    int64_t        cycle_us;      /* how long each cycle takes; 0: by the dice */
+    bool quiet;       /* no history: for tests with very many messages */
+    int64_t cycle_us; /* how long each cycle takes; 0: by the dice */
 
-    int64_t      mono_us;
-    int64_t      wall_offset_us;  /* jumps */
+    int64_t mono_us;
+    int64_t wall_offset_us; /* jumps */
     struct clock clock;
-    struct heap  calendar;
+    struct heap calendar;
     struct happening *free_happenings;
-    uint64_t     happened;
+    uint64_t happened;
 
-    struct store    store;
+    struct store store;
     struct instance instances[SIM_INSTANCES_MAX];
-    uint16_t        sessions;
+    uint16_t sessions;
     struct receiver receivers[SIM_ENDPOINTS_MAX];
-    struct map      rows;
-    struct map      adopted;
+    struct map rows;
+    struct map adopted;
 
     struct parcel **parcels;
-    uint32_t        parcel_count, parcel_capacity;
-    int64_t         places;
-    uint32_t        produced;
-    unsigned        open_transactions;
-    bool            healed;
-    const char     *broken;       /* the world itself could not go on: why */
+    uint32_t parcel_count, parcel_capacity;
+    int64_t places;
+    uint32_t produced;
+    unsigned open_transactions;
+    bool healed;
+    const char *broken; /* the world itself could not go on: why */
 
     /* For tests: decides instead of the dice when it is set. */
     void (*judge)(struct world *w, const struct delivery *delivery, unsigned endpoint, struct fate *fate);
@@ -150,19 +150,19 @@ struct world {
 
 /* ---- Life ------------------------------------------------------------------------------ */
 
-void world_init(struct world *w, uint64_t seed); /* calm: scenario_calm() */
+void world_init(struct world *w, uint64_t seed);                        /* calm: scenario_calm() */
 void world_init_with(struct world *w, const struct scenario *scenario); /* borrowed until fini */
 void world_fini(struct world *w);
 
 /* ---- Time --------------------------------------------------------------------------------- */
 
 int64_t world_wall_us(const struct world *w);
-void    world_step_clock(struct world *w, int64_t by_us);
-void    world_at(struct world *w, int64_t at_us, world_fn fn, void *arg, struct instance *owner);
-bool    world_next(struct world *w, int64_t until_us); /* the next event; false: none before until */
-void    world_run_until(struct world *w, int64_t until_us);
-void    world_run_for(struct world *w, int64_t us);
-void    world_note(struct world *w, struct event event); /* time is filled in */
+void world_step_clock(struct world *w, int64_t by_us);
+void world_at(struct world *w, int64_t at_us, world_fn fn, void *arg, struct instance *owner);
+bool world_next(struct world *w, int64_t until_us); /* the next event; false: none before until */
+void world_run_until(struct world *w, int64_t until_us);
+void world_run_for(struct world *w, int64_t us);
+void world_note(struct world *w, struct event event); /* time is filled in */
 
 /* ---- Instances ------------------------------------------------------------------------------- */
 
@@ -196,23 +196,23 @@ uint64_t message_digest(const struct pr_message *m); /* of what must arrive unch
 
 /* ---- workload.c ---------------------------------------------------------------------------------- */
 
-struct parcel *world_parcel(struct world *w);             /* a new one with an id and nothing else */
-void           parcel_seal(struct world *w, struct parcel *p); /* when its fields are set */
+struct parcel *world_parcel(struct world *w);                            /* a new one with an id and nothing else */
+void parcel_seal(struct world *w, struct parcel *p);                     /* when its fields are set */
 struct parcel *world_adopt(struct world *w, const struct pr_message *m); /* a message that an engine made */
-struct parcel *world_find(struct world *w, pr_id id);     /* NULL: none of ours */
-int            world_store(struct world *w, struct parcel *const *parcels, size_t count); /* one transaction */
-void           parcel_stored(struct world *w, struct parcel *p);
-void           world_announce(struct world *w);           /* tell the engines that there is something */
-void           workload_begin(struct world *w);
+struct parcel *world_find(struct world *w, pr_id id);                    /* NULL: none of ours */
+int world_store(struct world *w, struct parcel *const *parcels, size_t count); /* one transaction */
+void parcel_stored(struct world *w, struct parcel *p);
+void world_announce(struct world *w); /* tell the engines that there is something */
+void workload_begin(struct world *w);
 
 /* ---- operators.c --------------------------------------------------------------------------------- */
 
-void           world_admin(struct world *w, enum admin_kind kind, const struct parcel *p);
-void           world_show_all(struct world *w); /* SEEN events of all rows of all messages */
-void           world_pause(struct world *w, unsigned endpoint, int64_t until_us); /* store time */
-void           world_resume(struct world *w, unsigned endpoint);
-void           operator_act(struct world *w, struct random *r); /* something, at random */
-void           operators_share(struct world *w, struct random *r);
+void world_admin(struct world *w, enum admin_kind kind, const struct parcel *p);
+void world_show_all(struct world *w);                                   /* SEEN events of all rows of all messages */
+void world_pause(struct world *w, unsigned endpoint, int64_t until_us); /* store time */
+void world_resume(struct world *w, unsigned endpoint);
+void operator_act(struct world *w, struct random *r); /* something, at random */
+void operators_share(struct world *w, struct random *r);
 
 /* ---- run.c ------------------------------------------------------------------------------------------- */
 
@@ -221,8 +221,8 @@ void world_live(struct world *w); /* both phases, from begin to END */
 
 /* ---- sentences.c: for tests -------------------------------------------------------------------------- */
 
-pr_id    world_send(struct world *w, const char *stream, const char *payload);
-pr_id    world_send_to(struct world *w, const char *destination, const char *stream, const char *payload);
+pr_id world_send(struct world *w, const char *stream, const char *payload);
+pr_id world_send_to(struct world *w, const char *destination, const char *stream, const char *payload);
 unsigned world_deliveries(struct world *w, pr_id id);
 unsigned world_sends(struct world *w, pr_id id);
 /* GONE when it is not in the store any more. */

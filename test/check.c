@@ -17,8 +17,8 @@
  * skipped test says "name # SKIP why" there: cmocka's own skip line is "not ok". */
 struct check_case {
     const struct check_test *test;
-    struct CMUnitTest       *unit;
-    char                     skipped[256];
+    struct CMUnitTest *unit;
+    char skipped[256];
 };
 
 /* The sanitizers ask for these by name.  Tests ask for memory that does not exist. */
@@ -36,9 +36,9 @@ const char *__ubsan_default_options(void)
 }
 
 static struct check_case *current;
-static jmp_buf            skip_target;
+static jmp_buf skip_target;
 
-static struct check_test  *tests;
+static struct check_test *tests;
 static struct check_test **tests_end = &tests;
 
 void check_register(struct check_test *test)
@@ -49,7 +49,7 @@ void check_register(struct check_test *test)
 
 _Noreturn void check_fail(const char *file, int line, const char *format, ...)
 {
-    char    text[2048];
+    char text[2048];
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
@@ -79,8 +79,7 @@ void check_eq(const char *file, int line, const char *a_text, const char *b_text
 void check_str(const char *file, int line, const char *a_text, const char *a, const char *b)
 {
     if (a == NULL || b == NULL ? a != b : strcmp(a, b) != 0)
-        check_fail(file, line, "%s is \"%s\", not \"%s\"", a_text, a != NULL ? a : "(NULL)",
-                   b != NULL ? b : "(NULL)");
+        check_fail(file, line, "%s is \"%s\", not \"%s\"", a_text, a != NULL ? a : "(NULL)", b != NULL ? b : "(NULL)");
 }
 
 void check_slice(const char *file, int line, const char *a_text, pr_slice a, pr_slice b)
@@ -146,7 +145,7 @@ static int check_run_all(const char *filter, size_t count, struct check_case *ca
 int main(int argc, char **argv)
 {
     const char *filter = argc > 1 ? argv[1] : "";
-    size_t      count = 0;
+    size_t count = 0;
     for (const struct check_test *test = tests; test != NULL; test = test->next)
         count += strstr(test->name, filter) != NULL;
     if (count == 0) {

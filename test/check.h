@@ -16,8 +16,8 @@
 #include <postrider.h>
 
 struct check_test {
-    const char        *name;
-    void             (*run)(void);
+    const char *name;
+    void (*run)(void);
     struct check_test *next;
 };
 
@@ -44,8 +44,7 @@ bool check_aborts(void (*f)(void *arg), void *arg);
     static void test_name(void)
 /* clang-format on */
 
-#define CHECK(expression) \
-    ((expression) ? (void)0 : check_fail(__FILE__, __LINE__, "not true: %s", #expression))
+#define CHECK(expression) ((expression) ? (void)0 : check_fail(__FILE__, __LINE__, "not true: %s", #expression))
 
 /* Integers. */
 #define CHECK_EQ(a, b) check_eq(__FILE__, __LINE__, #a, #b, (intmax_t)(a), (intmax_t)(b))
@@ -63,7 +62,6 @@ bool check_aborts(void (*f)(void *arg), void *arg);
 
 pr_slice check_slice_from_cstr(const char *text);
 pr_slice check_slice_from_slice(pr_slice slice);
-#define CHECK_AS_SLICE(x) \
-    _Generic((x), pr_slice: check_slice_from_slice, default: check_slice_from_cstr)(x)
+#define CHECK_AS_SLICE(x) _Generic((x), pr_slice : check_slice_from_slice, default : check_slice_from_cstr)(x)
 
 #endif

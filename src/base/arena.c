@@ -11,8 +11,8 @@
 
 struct arena_block {
     struct arena_block *next;
-    size_t              size; /* of data */
-    size_t              used;
+    size_t size; /* of data */
+    size_t used;
     _Alignas(ARENA_ALIGN) char data[];
 };
 

@@ -17,8 +17,8 @@ struct arena_block;
 struct arena {
     struct arena_block *blocks; /* the newest first; allocations come from it */
     struct arena_block *spare;  /* of the ordinary size, for the next turn */
-    size_t              block_size;
-    size_t              used;
+    size_t block_size;
+    size_t used;
 };
 
 /* Takes no memory yet.  Requests over block_size get a block of their own; a block_size
@@ -35,8 +35,8 @@ void arena_wipe(struct arena *a);
 
 /* Aligned to ARENA_ALIGN, never NULL except when there is no memory (size 0, too). */
 void *arena_alloc(struct arena *a, size_t size);
-void *arena_zalloc(struct arena *a, size_t size);                     /* zero-filled */
-void *arena_alloc_array(struct arena *a, size_t count, size_t size);  /* zero-filled, overflow-checked */
+void *arena_zalloc(struct arena *a, size_t size);                    /* zero-filled */
+void *arena_alloc_array(struct arena *a, size_t count, size_t size); /* zero-filled, overflow-checked */
 void *arena_dup(struct arena *a, const void *data, size_t size);
 
 /* With a NUL behind it; data is NULL when there is no memory. */

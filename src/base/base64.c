@@ -9,12 +9,12 @@ void base64_encode(struct buf *b, pr_slice data)
 {
     const unsigned char *bytes = (const unsigned char *)data.data;
     for (size_t i = 0; i < data.size; i += 3) {
-        size_t   have = data.size - i < 3 ? data.size - i : 3;
+        size_t have = data.size - i < 3 ? data.size - i : 3;
         uint32_t group = (uint32_t)bytes[i] << 16;
         group |= have > 1 ? (uint32_t)bytes[i + 1] << 8 : 0;
         group |= have > 2 ? bytes[i + 2] : 0;
-        char text[4] = { alphabet[group >> 18], alphabet[group >> 12 & 63],
-                         have > 1 ? alphabet[group >> 6 & 63] : '=', have > 2 ? alphabet[group & 63] : '=' };
+        char text[4] = { alphabet[group >> 18], alphabet[group >> 12 & 63], have > 1 ? alphabet[group >> 6 & 63] : '=',
+                         have > 2 ? alphabet[group & 63] : '=' };
         buf_add(b, text, sizeof(text));
     }
 }
@@ -33,7 +33,7 @@ static int digit_value(char c)
 /* One group of four: returns how many bytes it stands for, 0 when it is not valid. */
 static size_t decode_group(const char text[4], char ret_bytes[3])
 {
-    size_t   digits = text[3] != '=' ? 4 : text[2] != '=' ? 3 : 2;
+    size_t digits = text[3] != '=' ? 4 : text[2] != '=' ? 3 : 2;
     uint32_t group = 0;
     for (size_t i = 0; i < 4; i++) {
         int value = i < digits ? digit_value(text[i]) : 0;
@@ -57,7 +57,7 @@ int base64_decode(struct buf *b, pr_slice text)
     /* Twice: first only look, so that nothing is added from a text that is wrong later. */
     for (int adding = 0; adding <= 1; adding++) {
         for (size_t i = 0; i < text.size; i += 4) {
-            char   bytes[3];
+            char bytes[3];
             size_t size = decode_group(text.data + i, bytes);
             if (size == 0 || (size < 3 && i + 4 < text.size))
                 return PR_EINVAL;

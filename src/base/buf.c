@@ -33,7 +33,7 @@ void buf_reset(struct buf *b)
 void buf_truncate(struct buf *b, size_t size)
 {
     ASSERT(size <= b->size);
-    b->size  = size;
+    b->size = size;
     b->error = 0;
     if (b->data != NULL)
         b->data[size] = '\0';
@@ -55,7 +55,7 @@ static bool buf_grow(struct buf *b, size_t size)
 
     size_t doubled = b->capacity <= SIZE_MAX / 2 ? b->capacity * 2 : SIZE_MAX;
     size_t capacity = max_size(max_size(needed, BUF_CAPACITY_MIN), min_size(doubled, b->max + 1));
-    char  *data = realloc(b->data, capacity);
+    char *data = realloc(b->data, capacity);
     if (data == NULL) {
         b->error = PR_ENOMEM;
         return false;

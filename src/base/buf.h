@@ -10,11 +10,11 @@
 #include <postrider.h>
 
 struct buf {
-    char  *data;
+    char *data;
     size_t size;
     size_t capacity; /* of data, with room for the NUL */
     size_t max;
-    int    error;
+    int error;
 };
 
 void buf_init(struct buf *b, size_t max); /* takes no memory yet; max is a limit in bytes */

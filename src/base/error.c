@@ -24,7 +24,7 @@ int error_set(struct pr_error *reterr, int code, const char *format, ...)
         return code;
 
     /* Through a second buffer, because callers wrap a fault's text into a longer one. */
-    char    text[PR_ERROR_TEXT_SIZE];
+    char text[PR_ERROR_TEXT_SIZE];
     va_list args;
     va_start(args, format);
     int size = vsnprintf(text, sizeof(text), format, args);

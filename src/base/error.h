@@ -24,7 +24,6 @@ void error_clear(struct pr_error *reterr);
 /* Prints to stderr and aborts. */
 _Noreturn void error_assert_failed(const char *file, int line, const char *expression);
 
-#define ASSERT(expression) \
-    ((expression) ? (void)0 : error_assert_failed(__FILE__, __LINE__, #expression))
+#define ASSERT(expression) ((expression) ? (void)0 : error_assert_failed(__FILE__, __LINE__, #expression))
 
 #endif

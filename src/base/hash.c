@@ -34,8 +34,8 @@ uint64_t hash_u64(uint64_t value)
 uint64_t hash_bytes(uint64_t seed, const void *data, size_t size)
 {
     const uint8_t *bytes = data;
-    size_t         left = size;
-    uint64_t       state = hash_u64(seed + HASH_K1) ^ ((uint64_t)size * HASH_K1);
+    size_t left = size;
+    uint64_t state = hash_u64(seed + HASH_K1) ^ ((uint64_t)size * HASH_K1);
 
     for (; left >= 8; bytes += 8, left -= 8)
         state = rotate_left(state ^ (read_word(bytes, 8) * HASH_K1), 29) * HASH_K2 + HASH_K1;

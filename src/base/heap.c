@@ -101,7 +101,7 @@ static size_t heap_index(const struct heap *heap, const struct heap_node *node)
 
 void heap_remove(struct heap *heap, struct heap_node *node)
 {
-    size_t            i = heap_index(heap, node);
+    size_t i = heap_index(heap, node);
     struct heap_node *last = heap->nodes[--heap->count];
     node->index = 0;
     if (last != node)

@@ -11,14 +11,14 @@
 #include "base/util.h"
 
 struct heap_node {
-    int64_t key;   /* read it freely; change it with heap_update() */
-    size_t  index; /* 1 is the root; 0: in no heap */
+    int64_t key;  /* read it freely; change it with heap_update() */
+    size_t index; /* 1 is the root; 0: in no heap */
 };
 
 struct heap {
     struct heap_node **nodes;
-    size_t             count;
-    size_t             capacity;
+    size_t count;
+    size_t capacity;
 };
 
 #define HEAP_ENTRY(node, type, member) CONTAINER_OF(node, type, member)
@@ -35,6 +35,6 @@ void heap_update(struct heap *heap, struct heap_node *node, int64_t key);
 
 struct heap_node *heap_min(const struct heap *heap); /* NULL when empty */
 size_t heap_count(const struct heap *heap);
-bool   heap_is_linked(const struct heap_node *node);
+bool heap_is_linked(const struct heap_node *node);
 
 #endif

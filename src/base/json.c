@@ -46,8 +46,8 @@ void json_quote(struct buf *b, pr_slice text)
 {
     buf_add_char(b, '"');
     while (text.size > 0) {
-        int32_t     codepoint;
-        size_t      size = plain_size(text);
+        int32_t codepoint;
+        size_t size = plain_size(text);
         if (size > 0) {
             buf_add(b, text.data, size);
             text = PR_BYTES(text.data + size, text.size - size);

@@ -20,9 +20,9 @@
 struct buf;
 
 struct json_writer {
-    struct buf *buf;   /* borrowed */
-    size_t      depth; /* open objects and arrays */
-    bool        after_key;
+    struct buf *buf; /* borrowed */
+    size_t depth;    /* open objects and arrays */
+    bool after_key;
     struct {
         bool object;
         bool comma; /* something is in it already */
@@ -39,14 +39,14 @@ void json_end_array(struct json_writer *w);
 void json_key(struct json_writer *w, const char *key); /* in an object, before each value */
 void json_key_slice(struct json_writer *w, pr_slice key);
 
-void json_slice(struct json_writer *w, pr_slice value);  /* a string; invalid UTF-8 becomes U+FFFD */
+void json_slice(struct json_writer *w, pr_slice value);   /* a string; invalid UTF-8 becomes U+FFFD */
 void json_cstr(struct json_writer *w, const char *value); /* a string; NULL is null */
 void json_int(struct json_writer *w, int64_t value);
 void json_uint(struct json_writer *w, uint64_t value);
 void json_double(struct json_writer *w, double value); /* null when it is not finite */
 void json_bool(struct json_writer *w, bool value);
-void json_time(struct json_writer *w, int64_t us);       /* an RFC 3339 string */
-void json_raw(struct json_writer *w, pr_slice json);     /* one value that is JSON already */
+void json_time(struct json_writer *w, int64_t us);   /* an RFC 3339 string */
+void json_raw(struct json_writer *w, pr_slice json); /* one value that is JSON already */
 
 /* The string alone, quoted and escaped, without a writer. */
 void json_quote(struct buf *b, pr_slice text);

@@ -42,10 +42,8 @@ struct list_node *list_prev(const struct list *list, const struct list_node *nod
 struct list_node *list_pop_front(struct list *list);
 
 /* Declares node; the body may remove (and free) node, but no other. */
-#define list_foreach(node, list)                                                            \
-    for (struct list_node *node = list_first(list),                                         \
-                          *node##_next = node != NULL ? list_next((list), node) : NULL;     \
-         node != NULL;                                                                      \
-         node = node##_next, node##_next = node != NULL ? list_next((list), node) : NULL)
+#define list_foreach(node, list)                                                                                       \
+    for (struct list_node *node = list_first(list), *node##_next = node != NULL ? list_next((list), node) : NULL;      \
+         node != NULL; node = node##_next, node##_next = node != NULL ? list_next((list), node) : NULL)
 
 #endif

@@ -59,15 +59,9 @@ static void add_value(struct buf *line, enum log_format format, const struct log
     _Static_assert(TIME_TEXT_SIZE >= DURATION_TEXT_SIZE, "text is for both");
     char text[TIME_TEXT_SIZE];
     switch (field->type) {
-    case LOG_TYPE_TEXT:
-        add_text(line, format, field->text);
-        break;
-    case LOG_TYPE_INT:
-        buf_addf(line, "%" PRId64, field->number);
-        break;
-    case LOG_TYPE_BOOL:
-        buf_add_cstr(line, field->number != 0 ? "true" : "false");
-        break;
+    case LOG_TYPE_TEXT: add_text(line, format, field->text); break;
+    case LOG_TYPE_INT: buf_addf(line, "%" PRId64, field->number); break;
+    case LOG_TYPE_BOOL: buf_add_cstr(line, field->number != 0 ? "true" : "false"); break;
     case LOG_TYPE_TIME:
         time_format_rfc3339(field->number, text);
         add_text(line, format, slice_from(text));
@@ -76,8 +70,7 @@ static void add_value(struct buf *line, enum log_format format, const struct log
         duration_format(field->number, text);
         add_text(line, format, slice_from(text));
         break;
-    case LOG_TYPE_END:
-        break;
+    case LOG_TYPE_END: break;
     }
 }
 

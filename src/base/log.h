@@ -15,15 +15,15 @@
 #include "base/slice.h"
 #include "base/time.h"
 
-#define LOG_VALUE_MAX 4096  /* bytes of one value; the rest is cut off */
-#define LOG_LINE_MAX 65536  /* bytes of a line; what does not fit any more is left out */
+#define LOG_VALUE_MAX 4096 /* bytes of one value; the rest is cut off */
+#define LOG_LINE_MAX 65536 /* bytes of a line; what does not fit any more is left out */
 
 enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR, LOG_NONE };
 enum log_format { LOG_LOGFMT, LOG_JSON };
 
 struct log {
-    enum log_level      level; /* what is below is dropped; LOG_NONE drops everything */
-    enum log_format     format;
+    enum log_level level; /* what is below is dropped; LOG_NONE drops everything */
+    enum log_format format;
     const struct clock *clock; /* borrowed; NULL: lines have no time */
     /* Gets a whole line with its newline.  Called from every thread that logs. */
     void (*write)(void *arg, const char *line, size_t size);
@@ -36,10 +36,10 @@ void log_write_fd(void *arg, const char *line, size_t size);
 enum log_type { LOG_TYPE_END, LOG_TYPE_TEXT, LOG_TYPE_INT, LOG_TYPE_BOOL, LOG_TYPE_TIME, LOG_TYPE_DURATION };
 
 struct log_field {
-    const char   *key;
+    const char *key;
     enum log_type type;
-    pr_slice      text;
-    int64_t       number;
+    pr_slice text;
+    int64_t number;
 };
 
 #define LOG_STR(k, v) LOG_SLICE((k), slice_from(v)) /* a C string; NULL is empty */

@@ -17,13 +17,13 @@
 
 struct map_node {
     struct map_node *next;
-    uint64_t         hash;
+    uint64_t hash;
 };
 
 struct map {
     struct map_node **buckets;
-    size_t            bucket_count; /* 0 or a power of two */
-    size_t            count;
+    size_t bucket_count; /* 0 or a power of two */
+    size_t count;
 };
 
 #define MAP_ENTRY(node, type, member) CONTAINER_OF(node, type, member)
@@ -34,7 +34,7 @@ void map_fini(struct map *map); /* the nodes are the caller's */
 /* Does not look for duplicates.  Fault PR_ENOMEM: nothing changed; only possible while the
  * map is empty: later a failed growth makes it slower, not fail. */
 PR_MUST_CHECK int map_insert(struct map *map, struct map_node *node, uint64_t hash);
-void   map_remove(struct map *map, struct map_node *node); /* must be in this map */
+void map_remove(struct map *map, struct map_node *node); /* must be in this map */
 size_t map_count(const struct map *map);
 
 struct map_node *map_first(const struct map *map, uint64_t hash);
@@ -45,10 +45,8 @@ struct map_node *map_begin(const struct map *map);
 struct map_node *map_next(const struct map *map, const struct map_node *node);
 
 /* Declares node; the body may remove (and free) node, but no other, and must not insert. */
-#define map_foreach(node, map)                                                            \
-    for (struct map_node *node = map_begin(map),                                          \
-                         *node##_next = node != NULL ? map_next((map), node) : NULL;      \
-         node != NULL;                                                                    \
-         node = node##_next, node##_next = node != NULL ? map_next((map), node) : NULL)
+#define map_foreach(node, map)                                                                                         \
+    for (struct map_node *node = map_begin(map), *node##_next = node != NULL ? map_next((map), node) : NULL;           \
+         node != NULL; node = node##_next, node##_next = node != NULL ? map_next((map), node) : NULL)
 
 #endif

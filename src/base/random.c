@@ -28,8 +28,8 @@ void random_init(struct random *r, uint64_t seed)
 uint64_t random_u64(struct random *r)
 {
     uint64_t *s = r->state;
-    uint64_t  result = rotate_left(s[1] * 5, 7) * 9;
-    uint64_t  t = s[1] << 17;
+    uint64_t result = rotate_left(s[1] * 5, 7) * 9;
+    uint64_t t = s[1] << 17;
     s[2] ^= s[0];
     s[3] ^= s[1];
     s[1] ^= s[2];

@@ -29,7 +29,7 @@ bool slice_eq_cstr(pr_slice a, const char *b)
 int slice_cmp(pr_slice a, pr_slice b)
 {
     size_t common = min_size(a.size, b.size);
-    int    order = common == 0 ? 0 : memcmp(a.data, b.data, common);
+    int order = common == 0 ? 0 : memcmp(a.data, b.data, common);
     if (order != 0)
         return order;
     return (a.size > b.size) - (a.size < b.size);
@@ -44,8 +44,7 @@ bool slice_ends_with(pr_slice text, pr_slice suffix)
 {
     if (suffix.size == 0)
         return true;
-    return text.size >= suffix.size &&
-           slice_eq(PR_BYTES(text.data + (text.size - suffix.size), suffix.size), suffix);
+    return text.size >= suffix.size && slice_eq(PR_BYTES(text.data + (text.size - suffix.size), suffix.size), suffix);
 }
 
 bool slice_contains(pr_slice text, pr_slice part)
@@ -87,7 +86,7 @@ pr_slice slice_dup(struct arena *arena, pr_slice s)
 bool slice_glob(pr_slice pattern, pr_slice text)
 {
     size_t p = 0, t = 0;
-    bool   star_seen = false;
+    bool star_seen = false;
     size_t star_p = 0, star_t = 0; /* behind the star; how far it has eaten */
 
     while (t < text.size) {

@@ -17,7 +17,7 @@ pr_slice slice_from(const char *text); /* NULL gives the empty slice */
 bool slice_is_empty(pr_slice s);
 bool slice_eq(pr_slice a, pr_slice b);
 bool slice_eq_cstr(pr_slice a, const char *b);
-int  slice_cmp(pr_slice a, pr_slice b); /* <0, 0, >0; by unsigned bytes, then by length */
+int slice_cmp(pr_slice a, pr_slice b); /* <0, 0, >0; by unsigned bytes, then by length */
 bool slice_starts_with(pr_slice text, pr_slice prefix);
 bool slice_ends_with(pr_slice text, pr_slice suffix);
 bool slice_contains(pr_slice text, pr_slice part); /* the empty part is everywhere */

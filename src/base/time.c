@@ -78,7 +78,7 @@ int64_t time_mul(int64_t a, int64_t b)
 
 struct date {
     int64_t year;
-    int     month, day; /* from 1 */
+    int month, day; /* from 1 */
 };
 
 /* Both directions count in years that begin in March, so that the leap day is the last
@@ -137,8 +137,8 @@ void time_format_rfc3339(int64_t us, char ret_text[TIME_TEXT_SIZE])
         rest += DAY_US;
     }
     struct date date = date_from_days(days);
-    int         second = (int)(rest / SECOND_US);
-    char       *end = ret_text;
+    int second = (int)(rest / SECOND_US);
+    char *end = ret_text;
     if (date.year < 0 || date.year > 9999)
         end += snprintf(end, TIME_TEXT_SIZE, "%+05" PRId64, date.year);
     else
@@ -189,7 +189,7 @@ static bool take_date(pr_slice *text, int64_t *ret_days)
     if (month < 1 || month > 12)
         return false;
     bool leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
-    int  length = lengths[month - 1] + (month == 2 && leap ? 1 : 0);
+    int length = lengths[month - 1] + (month == 2 && leap ? 1 : 0);
     if (day < 1 || day > length)
         return false;
     *ret_days = date_to_days((struct date){ year, month, day });
@@ -212,7 +212,7 @@ static bool take_fraction(pr_slice *text, int64_t *ret_us)
     if (!take_char(text, '.'))
         return true;
     int64_t weight = SECOND_US / 10;
-    size_t  count = 0;
+    size_t count = 0;
     for (int digit; take_digits(text, 1, &digit); count++, weight /= 10)
         *ret_us += digit * weight;
     return count >= 1 && count <= 9;
@@ -238,10 +238,10 @@ int time_parse_rfc3339(pr_slice text, int64_t *ret_us)
         return PR_OK;
     }
     int64_t days, fraction;
-    int     minutes, second, offset;
+    int minutes, second, offset;
     if (!take_date(&text, &days) || !take_char(&text, 'T') || !take_hours_minutes(&text, &minutes) ||
-        !take_char(&text, ':') || !take_digits(&text, 2, &second) || second > 59 ||
-        !take_fraction(&text, &fraction) || !take_offset(&text, &offset) || text.size != 0)
+        !take_char(&text, ':') || !take_digits(&text, 2, &second) || second > 59 || !take_fraction(&text, &fraction) ||
+        !take_offset(&text, &offset) || text.size != 0)
         return PR_EINVAL;
     *ret_us = days * DAY_US + ((int64_t)(minutes - offset) * 60 + second) * SECOND_US + fraction;
     return PR_OK;

@@ -10,21 +10,32 @@
 
 struct unit {
     const char *name;
-    int64_t     factor;
+    int64_t factor;
 };
 
 /* The largest first: the order in which they are written. */
 static const struct unit duration_units[] = {
-    { "d", INT64_C(86400000000) }, { "h", INT64_C(3600000000) }, { "m", 60000000 },
-    { "s", 1000000 },              { "ms", 1000 },               { "us", 1 },
+    { "d", INT64_C(86400000000) },
+    { "h", INT64_C(3600000000) },
+    { "m", 60000000 },
+    { "s", 1000000 },
+    { "ms", 1000 },
+    { "us", 1 },
 };
 
 /* size_format() uses those up to "B". */
 static const struct unit size_units[] = {
-    { "TiB", INT64_C(1) << 40 },  { "GiB", INT64_C(1) << 30 }, { "MiB", INT64_C(1) << 20 },
-    { "KiB", INT64_C(1) << 10 },  { "B", 1 },                  { "", 1 },
-    { "TB", INT64_C(1000000000000) }, { "GB", 1000000000 },    { "MB", 1000000 },
-    { "KB", 1000 },               { "kB", 1000 },
+    { "TiB", INT64_C(1) << 40 },
+    { "GiB", INT64_C(1) << 30 },
+    { "MiB", INT64_C(1) << 20 },
+    { "KiB", INT64_C(1) << 10 },
+    { "B", 1 },
+    { "", 1 },
+    { "TB", INT64_C(1000000000000) },
+    { "GB", 1000000000 },
+    { "MB", 1000000 },
+    { "KB", 1000 },
+    { "kB", 1000 },
 };
 
 static bool is_digit(char c)
@@ -36,7 +47,7 @@ static bool is_digit(char c)
 static bool take_number(pr_slice *text, int64_t *ret_number)
 {
     int64_t number = 0;
-    size_t  digits = 0;
+    size_t digits = 0;
     for (; digits < text->size && is_digit(text->data[digits]); digits++)
         if (__builtin_mul_overflow(number, 10, &number) ||
             __builtin_add_overflow(number, text->data[digits] - '0', &number))
@@ -66,7 +77,7 @@ int duration_parse(pr_slice text, int64_t *ret_us)
         return PR_OK;
     }
     int64_t total = 0;
-    size_t  next = 0; /* units before this one are used up */
+    size_t next = 0; /* units before this one are used up */
     do {
         int64_t number;
         if (!take_number(&text, &number))
@@ -91,7 +102,7 @@ void duration_format(int64_t us, char ret_text[DURATION_TEXT_SIZE])
         return;
     }
     uint64_t left = us < 0 ? 0 - (uint64_t)us : (uint64_t)us;
-    size_t   used = 0;
+    size_t used = 0;
     if (us < 0)
         ret_text[used++] = '-';
     for (size_t i = 0; i < ARRAY_LENGTH(duration_units); i++) {
@@ -99,8 +110,8 @@ void duration_format(int64_t us, char ret_text[DURATION_TEXT_SIZE])
         left %= (uint64_t)duration_units[i].factor;
         if (number == 0)
             continue;
-        int size = snprintf(ret_text + used, DURATION_TEXT_SIZE - used, "%" PRIu64 "%s", number,
-                            duration_units[i].name);
+        int size =
+            snprintf(ret_text + used, DURATION_TEXT_SIZE - used, "%" PRIu64 "%s", number, duration_units[i].name);
         used += (size_t)size;
         ASSERT(used < DURATION_TEXT_SIZE); /* "-106751991d4h0m54s775ms808us" is the longest */
     }
@@ -127,6 +138,5 @@ void size_format(int64_t bytes, char ret_text[DURATION_TEXT_SIZE])
     size_t i = 0;
     while (bytes == 0 ? size_units[i].factor != 1 : bytes % size_units[i].factor != 0)
         i++; /* ends at "B" */
-    snprintf(ret_text, DURATION_TEXT_SIZE, "%" PRId64 "%s", bytes / size_units[i].factor,
-             size_units[i].name);
+    snprintf(ret_text, DURATION_TEXT_SIZE, "%" PRId64 "%s", bytes / size_units[i].factor, size_units[i].name);
 }

@@ -36,7 +36,7 @@ size_t utf8_next(pr_slice text, int32_t *ret_codepoint)
 {
     ASSERT(text.size > 0);
     const unsigned char *bytes = (const unsigned char *)text.data;
-    const struct lead   *lead = lead_find(bytes[0]);
+    const struct lead *lead = lead_find(bytes[0]);
 
     *ret_codepoint = -1;
     if (lead == NULL)
@@ -61,7 +61,7 @@ static pr_slice skip(pr_slice text, size_t size)
 /* How many bytes at the front are ASCII?  Eight at a time; the last few are left over. */
 static size_t ascii_size(pr_slice text)
 {
-    size_t   size = 0;
+    size_t size = 0;
     uint64_t word;
     for (; text.size - size >= sizeof(word); size += sizeof(word)) {
         memcpy(&word, text.data + size, sizeof(word));
@@ -116,7 +116,7 @@ void utf8_clean(struct buf *b, pr_slice text)
 {
     while (text.size > 0) {
         int32_t codepoint;
-        size_t  size = utf8_next(text, &codepoint);
+        size_t size = utf8_next(text, &codepoint);
         if (codepoint <= 0)
             buf_add_slice(b, PR_STR("\xef\xbf\xbd"));
         else

@@ -9,7 +9,7 @@
 
 /* The struct that contains this member.  The pointer must not be NULL and may be const: the
  * struct is the caller's own. */
-#define CONTAINER_OF(pointer, type, member) ((type *)((uintptr_t)(pointer) - offsetof(type, member)))
+#define CONTAINER_OF(pointer, type, member) ((type *)((uintptr_t)(pointer)-offsetof(type, member)))
 
 static inline int64_t min64(int64_t a, int64_t b)
 {

@@ -98,8 +98,7 @@ int cli_open_store(struct cli *cli)
 
     if (code != EXIT_DONE || cli->store.ops != NULL)
         return code;
-    struct store_options options = { .url = cli->config->store,
-                                     .payload_max = (size_t)cli->config->payload_max };
+    struct store_options options = { .url = cli->config->store, .payload_max = (size_t)cli->config->payload_max };
 
     if (store_open(&options, &cli->store, &err) == PR_OK && store_check(&cli->store, &err) == PR_OK)
         return EXIT_DONE;
@@ -151,8 +150,7 @@ bool cli_time(struct cli *cli, const char *text, int sign, int64_t *ret_us)
 /* ---- Filters ---- */
 
 /* A word that is none of these: the nearest, or all of them. */
-static int usage_word(struct cli *cli, const char *flag, const char *word, const char *const *words,
-                      size_t count)
+static int usage_word(struct cli *cli, const char *flag, const char *word, const char *const *words, size_t count)
 {
     struct suggestion near = { 0 };
     struct buf all;
@@ -162,10 +160,9 @@ static int usage_word(struct cli *cli, const char *flag, const char *word, const
         suggest_try(&near, slice_from(word), words[i]);
         buf_addf(&all, "%s%s", i > 0 ? ", " : "", words[i]);
     }
-    int code = near.best != NULL
-                   ? cli_usage(cli, "--%s: \"%s\" is not known; did you mean %s?", flag, word, near.best)
-                   : cli_usage(cli, "--%s: \"%s\" is not known; it is one of %.*s", flag, word,
-                               SLICE_ARGS(buf_slice(&all)));
+    int code = near.best != NULL ? cli_usage(cli, "--%s: \"%s\" is not known; did you mean %s?", flag, word, near.best)
+                                 : cli_usage(cli, "--%s: \"%s\" is not known; it is one of %.*s", flag, word,
+                                             SLICE_ARGS(buf_slice(&all)));
     buf_fini(&all);
     return code;
 }
@@ -248,23 +245,19 @@ int cli_filter(struct cli *cli, struct filter *ret_filter)
         code = filter_reason(cli, &filter);
     if (code == EXIT_DONE)
         code = cli_number(cli, FLAG_LIMIT, 1000000, &limit);
-    if (code == EXIT_DONE && values[FLAG_AFTER] != NULL &&
-        !filter_set_after(&filter, slice_from(values[FLAG_AFTER])))
-        code =
-            cli_usage(cli, "--after: \"%s\" is not where a page ended: a row, or BOX:ROW", values[FLAG_AFTER]);
+    if (code == EXIT_DONE && values[FLAG_AFTER] != NULL && !filter_set_after(&filter, slice_from(values[FLAG_AFTER])))
+        code = cli_usage(cli, "--after: \"%s\" is not where a page ended: a row, or BOX:ROW", values[FLAG_AFTER]);
     if (code == EXIT_DONE)
         code = cli_number(cli, FLAG_ROW, INT64_MAX, &filter.row);
     if (code != EXIT_DONE)
         return code;
     filter.limit = (size_t)limit;
     if (values[FLAG_SINCE] != NULL && !cli_time(cli, values[FLAG_SINCE], -1, &filter.since_us))
-        return cli_usage(cli, "--since: \"%s\" is not a time; write 1h, or 2024-01-31T12:00:00Z",
-                         values[FLAG_SINCE]);
+        return cli_usage(cli, "--since: \"%s\" is not a time; write 1h, or 2024-01-31T12:00:00Z", values[FLAG_SINCE]);
     if (values[FLAG_UNTIL] != NULL && !cli_time(cli, values[FLAG_UNTIL], -1, &filter.until_us))
-        return cli_usage(cli, "--until: \"%s\" is not a time; write 1h, or 2024-01-31T12:00:00Z",
-                         values[FLAG_UNTIL]);
-    bool in_one_order = strncmp(cli->command->name, "dead ", 5) == 0 ||
-                        strcmp(cli->command->name, "audit") == 0 || filter.state == STATE_DEAD;
+        return cli_usage(cli, "--until: \"%s\" is not a time; write 1h, or 2024-01-31T12:00:00Z", values[FLAG_UNTIL]);
+    bool in_one_order = strncmp(cli->command->name, "dead ", 5) == 0 || strcmp(cli->command->name, "audit") == 0 ||
+                        filter.state == STATE_DEAD;
     if (filter.after != 0 && filter.box.size + filter.after_box.size == 0 && !in_one_order)
         return cli_usage(cli, "--after wants BOX:ROW, or --box: rows are counted in each box");
     if (filter.after_box.size > 0 && strcmp(cli->command->name, "list") != 0)
@@ -337,8 +330,7 @@ int cli_ids(struct cli *cli, int first, pr_id **ret_ids, size_t *ret_count)
         const char *text = cli->args[first + (int)i];
 
         if (pr_id_parse(slice_from(text), &ids[i]) != PR_OK)
-            return cli_usage(cli, "\"%s\" is not an id; ids look like 0190163d-8694-739b-aea5-966c26f8ad91",
-                             text);
+            return cli_usage(cli, "\"%s\" is not an id; ids look like 0190163d-8694-739b-aea5-966c26f8ad91", text);
     }
     *ret_ids = ids;
     *ret_count = count;

@@ -6,10 +6,10 @@
 #include "cli/top/top.h"
 #include "runtime/config/config_suggest.h"
 
-#define FLAGS_SEND                                                                                             \
-    (FLAG_BIT(TYPE) | FLAG_BIT(STREAM) | FLAG_BIT(TO) | FLAG_BIT(DATA) | FLAG_BIT(FILE) | FLAG_BIT(DUE) |      \
-     FLAG_BIT(EXPIRES) | FLAG_BIT(ID) | FLAG_BIT(BOX) | FLAG_BIT(HEADER) | FLAG_BIT(CONTENT_TYPE) |            \
-     FLAG_BIT(SOURCE) | FLAG_BIT(SUBJECT))
+#define FLAGS_SEND                                                                                                     \
+    (FLAG_BIT(TYPE) | FLAG_BIT(STREAM) | FLAG_BIT(TO) | FLAG_BIT(DATA) | FLAG_BIT(FILE) | FLAG_BIT(DUE) |              \
+     FLAG_BIT(EXPIRES) | FLAG_BIT(ID) | FLAG_BIT(BOX) | FLAG_BIT(HEADER) | FLAG_BIT(CONTENT_TYPE) | FLAG_BIT(SOURCE) | \
+     FLAG_BIT(SUBJECT))
 
 #define ANY_NUMBER 100000 /* of arguments */
 
@@ -67,8 +67,8 @@ const struct command commands[] = {
       "postrider release 0190163d-8694-739b-aea5-966c26f8ad91\n",
       FLAGS_FILTER | FLAGS_CHANGE, 0, ANY_NUMBER, run_change },
     { "park", "[ID...]", "set aside until a person says so",
-      "postrider park 0190163d-8694-739b-aea5-966c26f8ad91 --why 'asked the customer'\n",
-      FLAGS_FILTER | FLAGS_CHANGE, 0, ANY_NUMBER, run_change },
+      "postrider park 0190163d-8694-739b-aea5-966c26f8ad91 --why 'asked the customer'\n", FLAGS_FILTER | FLAGS_CHANGE,
+      0, ANY_NUMBER, run_change },
     { "discard", "[ID...]", "delete without delivering",
       "postrider discard 0190163d-8694-739b-aea5-966c26f8ad91 --why 'sent by mistake'\n"
       "postrider discard --type 'test.*' --dry-run\n",
@@ -77,8 +77,8 @@ const struct command commands[] = {
       "postrider dead list\n"
       "postrider dead list --endpoint billing --since 24h --json\n",
       FLAGS_DEAD | FLAGS_PAGE, 0, 0, run_dead_list },
-    { "dead show", "ID", "everything about a dead letter",
-      "postrider dead show 0190163d-8694-739b-aea5-966c26f8ad91\n", 0, 1, 1, run_dead_show },
+    { "dead show", "ID", "everything about a dead letter", "postrider dead show 0190163d-8694-739b-aea5-966c26f8ad91\n",
+      0, 1, 1, run_dead_show },
     { "dead replay", "[ID...]", "back to the box and place it came from, with new counters",
       "postrider dead replay 0190163d-8694-739b-aea5-966c26f8ad91\n"
       "postrider dead replay 0190163d-8694-739b-aea5-966c26f8ad91 --endpoint billing   # it died at others, too\n"
@@ -93,7 +93,8 @@ const struct command commands[] = {
       FLAGS_DEAD | FLAGS_CHANGE, 0, ANY_NUMBER, run_change },
     { "dead add", "ID...", "make a message dead by hand",
       "postrider dead add 0190163d-8694-739b-aea5-966c26f8ad91 --why 'wrong amount'\n",
-      FLAG_BIT(WHY) | FLAG_BIT(BY) | FLAG_BIT(DRY_RUN) | FLAG_BIT(REASON) | FLAG_BIT(ENDPOINT), 1, ANY_NUMBER, run_change },
+      FLAG_BIT(WHY) | FLAG_BIT(BY) | FLAG_BIT(DRY_RUN) | FLAG_BIT(REASON) | FLAG_BIT(ENDPOINT), 1, ANY_NUMBER,
+      run_change },
     { "dead groups", "", "dead letters by what went wrong: ten thousand failures as three problems",
       "postrider dead groups\n"
       "postrider dead groups --endpoint billing --since 24h --json\n"
@@ -102,12 +103,13 @@ const struct command commands[] = {
     { "dead edit", "ID", "correct a dead letter and send it; the original is kept",
       "postrider dead edit 0190163d-8694-739b-aea5-966c26f8ad91 --data '{\"amount\":5}'\n"
       "postrider dead edit 0190163d-8694-739b-aea5-966c26f8ad91 --header tenant=7 --to billing2 --why 'moved'\n",
-      FLAG_BIT(DATA) | FLAG_BIT(FILE) | FLAG_BIT(HEADER) | FLAG_BIT(TO) | FLAG_BIT(ENDPOINT) | FLAG_BIT(WHY) | FLAG_BIT(BY) |
-          FLAG_BIT(DRY_RUN),
+      FLAG_BIT(DATA) | FLAG_BIT(FILE) | FLAG_BIT(HEADER) | FLAG_BIT(TO) | FLAG_BIT(ENDPOINT) | FLAG_BIT(WHY) |
+          FLAG_BIT(BY) | FLAG_BIT(DRY_RUN),
       1, 1, run_dead_edit },
     { "dead note", "ID TEXT", "write something down about a dead letter",
       "postrider dead note 0190163d-8694-739b-aea5-966c26f8ad91 'asked the customer'\n"
-      "postrider dead note 0190163d-8694-739b-aea5-966c26f8ad91 'asked them' --endpoint billing   # it died at others, too\n",
+      "postrider dead note 0190163d-8694-739b-aea5-966c26f8ad91 'asked them' --endpoint billing   # it died at others, "
+      "too\n",
       FLAG_BIT(ENDPOINT) | FLAG_BIT(BY), 2, 2, run_dead_note },
     { "dead export", "", "dead letters as JSON lines, byte for byte",
       "postrider dead export > dead.jsonl\n"
@@ -171,15 +173,15 @@ const struct command commands[] = {
       "postrider config init\n"
       "postrider config init -               # to the terminal\n",
       FLAG_BIT(FORCE), 0, 1, run_config_init },
-    { "config reference", "", "every option, as Markdown",
-      "postrider config reference > doc/configuration.md\n", 0, 0, 0, run_config_reference },
+    { "config reference", "", "every option, as Markdown", "postrider config reference > doc/configuration.md\n", 0, 0,
+      0, run_config_reference },
     { "adopt", "", "take over an outbox table of another product: check it, print the configuration",
       "postrider adopt --preset debezium --table public.outboxevent --check\n"
       "postrider adopt --preset masstransit --table public.OutboxMessage >> postrider.yaml\n"
       "postrider adopt --table app.events --check      # one of the configuration's sources\n",
       FLAG_BIT(PRESET) | FLAG_BIT(TABLE) | FLAG_BIT(CHECK) | FLAG_BIT(BOX), 0, 0, run_adopt },
-    { "doctor", "", "look at the installation: store, schema, files, disk, configuration", "postrider doctor\n",
-      0, 0, 0, run_doctor },
+    { "doctor", "", "look at the installation: store, schema, files, disk, configuration", "postrider doctor\n", 0, 0,
+      0, run_doctor },
     { "bench", "", "how fast is it here? In a temporary store",
       "postrider bench\n"
       "postrider bench --count 100000 --json\n",
@@ -231,8 +233,7 @@ void command_suggest(const char *const *words, int count, int known)
         else if (slice_eq_cstr(first, words[0]))
             suggest_try(&near, slice_from(word), commands[i].name + first.size + 1);
         /* "daed list": the first word alone is near */
-        if (known == 0 && first.size < strlen(commands[i].name) &&
-            suggest_distance(slice_from(word), first) <= 1)
+        if (known == 0 && first.size < strlen(commands[i].name) && suggest_distance(slice_from(word), first) <= 1)
             near = (struct suggestion){ commands[i].name, 0 };
     }
     if (word == NULL)
@@ -240,12 +241,12 @@ void command_suggest(const char *const *words, int count, int known)
     else if (near.best == NULL)
         cli_say("unknown command \"%s%s%s\"", known > 0 ? words[0] : "", known > 0 ? " " : "", word);
     else
-        cli_say("unknown command \"%s%s%s\"; did you mean %s%s%s?", known > 0 ? words[0] : "",
-                known > 0 ? " " : "", word, known > 0 ? words[0] : "", known > 0 ? " " : "", near.best);
+        cli_say("unknown command \"%s%s%s\"; did you mean %s%s%s?", known > 0 ? words[0] : "", known > 0 ? " " : "",
+                word, known > 0 ? words[0] : "", known > 0 ? " " : "", near.best);
     for (size_t i = 0; i < command_count && known > 0 && near.best == NULL; i++)
         if (slice_eq_cstr(first_word(&commands[i]), words[0]))
-            fprintf(stderr, "  postrider %s%s%s\n", commands[i].name,
-                    commands[i].arguments[0] != '\0' ? " " : "", commands[i].arguments);
+            fprintf(stderr, "  postrider %s%s%s\n", commands[i].name, commands[i].arguments[0] != '\0' ? " " : "",
+                    commands[i].arguments);
 }
 
 const char *command_second_word(const struct command *command, const char *word)
@@ -335,8 +336,6 @@ void command_help_all(FILE *out)
         help_line(&commands[i], out);
     fprintf(out, "\nEvery command:\n");
     help_flags(FLAGS_ALWAYS, out);
-    fprintf(
-        out,
-        "\nExit codes: 0 done, 1 failed, 2 usage, 3 configuration wrong, 4 not found, 5 store unreachable,\n"
-        "6 some of the items failed, 7 unhealthy.\n");
+    fprintf(out, "\nExit codes: 0 done, 1 failed, 2 usage, 3 configuration wrong, 4 not found, 5 store unreachable,\n"
+                 "6 some of the items failed, 7 unhealthy.\n");
 }

@@ -78,8 +78,8 @@ static bool store_value(struct flags *flags, enum flag flag, const char *value)
     return true;
 }
 
-bool flags_parse(const char *const *argv, int count, uint64_t allowed, struct flags *ret_flags,
-                 const char **args, int *ret_arg_count)
+bool flags_parse(const char *const *argv, int count, uint64_t allowed, struct flags *ret_flags, const char **args,
+                 int *ret_arg_count)
 {
     struct flags flags = { 0 };
     int arg_count = 0;

@@ -86,8 +86,7 @@ static int run_command(struct cli *cli, const char *const *argv, int argc, int w
         command_help(cli->command, stdout);
         return EXIT_DONE;
     }
-    if (!flags_parse(argv + 1, argc - 1, FLAGS_ALWAYS | cli->command->flags, &cli->flags, cli->args,
-                     &cli->arg_count)) {
+    if (!flags_parse(argv + 1, argc - 1, FLAGS_ALWAYS | cli->command->flags, &cli->flags, cli->args, &cli->arg_count)) {
         fprintf(stderr, "Help: postrider %s --help\n", cli->command->name);
         return EXIT_USAGE;
     }
@@ -101,8 +100,8 @@ static int run_command(struct cli *cli, const char *const *argv, int argc, int w
         const char *meant = command_second_word(cli->command, cli->args[0]);
 
         if (meant != NULL)
-            return cli_usage(cli, "unknown command \"%s %s\"; did you mean %s %s?", cli->command->name,
-                             cli->args[0], cli->command->name, meant);
+            return cli_usage(cli, "unknown command \"%s %s\"; did you mean %s %s?", cli->command->name, cli->args[0],
+                             cli->command->name, meant);
     }
     if (cli->arg_count > cli->command->args_max)
         return cli_usage(cli, "%s: \"%s\" is too much", cli->command->name, cli->args[cli->command->args_max]);
@@ -112,8 +111,7 @@ static int run_command(struct cli *cli, const char *const *argv, int argc, int w
 int main(int argc, char **argv)
 {
     const char *const *arguments = (const char *const *)argv;
-    const char **words = calloc((size_t)argc + 1, sizeof(*words)),
-               **args = calloc((size_t)argc + 1, sizeof(*args));
+    const char **words = calloc((size_t)argc + 1, sizeof(*words)), **args = calloc((size_t)argc + 1, sizeof(*args));
     struct cli cli = { 0 };
     int used = 0, code = EXIT_FAILED;
 

@@ -66,8 +66,8 @@ static int refusal(struct remote *r, long status, const json_t *answer, struct p
     int code = status == 404 ? PR_ENOTFOUND : status < 500 ? PR_EINVAL : PR_ESTORE;
 
     if (status == 401)
-        return error_set(reterr, PR_EINVAL,
-                         "%s wants a token: --token-file FILE, or http.token of the configuration", r->base);
+        return error_set(reterr, PR_EINVAL, "%s wants a token: --token-file FILE, or http.token of the configuration",
+                         r->base);
     if (message == NULL)
         return error_set(reterr, code, "%s answers with status %ld: is it postrider's API?", r->base, status);
     return error_set(reterr, code, "%s", message);
@@ -179,8 +179,8 @@ static bool write_path(struct remote *r, const struct query *q, struct buf *path
     return can_be_asked(&q->filter);
 }
 
-static int remote_query(void *self, const struct query *query, struct arena *arena,
-                        struct query_reply *ret_reply, struct pr_error *reterr)
+static int remote_query(void *self, const struct query *query, struct arena *arena, struct query_reply *ret_reply,
+                        struct pr_error *reterr)
 {
     struct remote *r = self;
     struct buf path;
@@ -276,8 +276,7 @@ static struct admin_reply reply_of(const json_t *answer, long status)
     json_int_t next = json_integer_value(json_object_get(answer, "next"));
 
     if (status == 404 || status == 409)
-        return (
-            struct admin_reply){ .matched = status == 409, .refused = status == 409, .missing = status == 404 };
+        return (struct admin_reply){ .matched = status == 409, .refused = status == 409, .missing = status == 404 };
     return (struct admin_reply){
         .matched = (uint64_t)json_integer_value(json_object_get(answer, "matched")),
         .changed = (uint64_t)json_integer_value(json_object_get(answer, "changed")),
@@ -314,23 +313,21 @@ static int post(struct remote *r, const struct admin *a, const char *path, const
                 long *ret_status, struct pr_error *reterr)
 {
     struct curl_slist *headers = NULL;
-    bool complete = add_header(&headers, "X-Postrider: 1") &&
-                    add_header(&headers, "Content-Type: application/json") && add_user(&headers, a->by);
+    bool complete = add_header(&headers, "X-Postrider: 1") && add_header(&headers, "Content-Type: application/json") &&
+                    add_user(&headers, a->by);
 
     for (const struct curl_slist *h = r->headers; h != NULL && complete; h = h->next)
         complete = add_header(&headers, h->data);
     (void)curl_easy_setopt(r->curl, CURLOPT_POSTFIELDS, body);
     (void)curl_easy_setopt(r->curl, CURLOPT_HTTPHEADER, headers);
-    int rc = complete ? ask(r, path, ret, ret_status, reterr)
-                      : error_set(reterr, PR_ENOMEM, "no memory for headers");
+    int rc = complete ? ask(r, path, ret, ret_status, reterr) : error_set(reterr, PR_ENOMEM, "no memory for headers");
     (void)curl_easy_setopt(r->curl, CURLOPT_HTTPGET, 1L);
     (void)curl_easy_setopt(r->curl, CURLOPT_HTTPHEADER, r->headers);
     curl_slist_free_all(headers);
     return rc;
 }
 
-static int remote_admin(void *self, const struct admin *admin, struct admin_reply *ret_reply,
-                        struct pr_error *reterr)
+static int remote_admin(void *self, const struct admin *admin, struct admin_reply *ret_reply, struct pr_error *reterr)
 {
     struct remote *r = self;
     struct buf path, body;
@@ -415,11 +412,10 @@ static int set_address(struct remote *r, const struct remote_options *o, struct 
     const char *base = is_file ? "http://localhost" : o->url;
 
     if (!is_file && strncmp(base, "http://", 7) != 0 && strncmp(base, "https://", 8) != 0)
-        return error_set(reterr, PR_EINVAL,
-                         "\"%s\" is not like http://127.0.0.1:8026 or unix:/run/postrider.sock", o->url);
-    if (o->token[0] != '\0' && !is_here_or_encrypted(base))
-        return error_set(reterr, PR_EINVAL, "the token would be readable on its way to %s: write https",
+        return error_set(reterr, PR_EINVAL, "\"%s\" is not like http://127.0.0.1:8026 or unix:/run/postrider.sock",
                          o->url);
+    if (o->token[0] != '\0' && !is_here_or_encrypted(base))
+        return error_set(reterr, PR_EINVAL, "the token would be readable on its way to %s: write https", o->url);
     r->base = strdup(base);
     if (r->base == NULL)
         return error_set(reterr, PR_ENOMEM, "no memory for the address");

@@ -24,7 +24,7 @@ PR_MUST_CHECK int remote_open(const struct remote_options *options, struct store
 struct json_t;
 
 /* The list that answers the question; an answer without it is PR_ESTORE.  now_us: the daemon's. */
-PR_MUST_CHECK int remote_decode(const struct json_t *answer, enum query_kind kind, int64_t now_us,
-                                struct arena *arena, struct query_reply *ret, struct pr_error *reterr);
+PR_MUST_CHECK int remote_decode(const struct json_t *answer, enum query_kind kind, int64_t now_us, struct arena *arena,
+                                struct query_reply *ret, struct pr_error *reterr);
 
 #endif

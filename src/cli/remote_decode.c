@@ -335,8 +335,8 @@ static bool decode_breakers(struct decoder *d, const json_t *endpoints)
     d->reply->breakers = arena_alloc_array(d->arena, count, sizeof(*d->reply->breakers));
     if (d->reply->breakers == NULL)
         return false;
-    json_array_foreach(endpoints, i, endpoint)
-        json_array_foreach(json_object_get(endpoint, "breakers"), k, breaker) add_breaker(d, breaker, count);
+    json_array_foreach(endpoints, i, endpoint) json_array_foreach(json_object_get(endpoint, "breakers"), k, breaker)
+        add_breaker(d, breaker, count);
     return true;
 }
 

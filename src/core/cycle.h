@@ -12,12 +12,12 @@
 enum row_from { ROW_FRESH, ROW_DUE, ROW_HELD, ROW_REREAD, ROW_HEAD };
 
 struct row {
-    struct pr_message m;     /* slices are borrowed until the next cycle() of the session */
-    uint64_t          row;   /* the store's name for it: unique in its box while it lives, > 0 */
-    unsigned          lane;
-    enum row_from     from;
-    bool              dead;  /* ROW_HEAD only: it is a dead letter (strict streams wait behind it) */
-    const char       *bad;   /* why it cannot be decoded, or NULL.  m then holds what could be read */
+    struct pr_message m; /* slices are borrowed until the next cycle() of the session */
+    uint64_t row;        /* the store's name for it: unique in its box while it lives, > 0 */
+    unsigned lane;
+    enum row_from from;
+    bool dead;       /* ROW_HEAD only: it is a dead letter (strict streams wait behind it) */
+    const char *bad; /* why it cannot be decoded, or NULL.  m then holds what could be read */
 };
 
 /* ---- The cycle ---------------------------------------------------------------------- */
@@ -57,27 +57,27 @@ enum verdict_kind {
  * without a reason is PR_REASON_UNKNOWN.  Verdicts are applied in their order; a SPLIT is alone with its row. */
 struct verdict {
     enum verdict_kind kind;
-    uint64_t row;          /* with id: both must match */
-    pr_id    id;
-    int      number;       /* the hand-out number = attempts + 1 when it was claimed; 0: not handed out */
-    int      bits;         /* status bits reached: OR-ed in */
-    int      reason;       /* FAIL, PARK, DEAD_LETTER: enum pr_reason, of the latest real failure */
-    pr_slice code, error;  /* already clean UTF-8 and cut to PR_ERROR_MAX characters */
-    int64_t  delay_us;     /* FAIL, ABANDON: due = store's now + delay; PR_NEVER parks */
-    pr_slice story;        /* the whole new story; empty: unchanged */
-    pr_slice held_by;      /* HOLD */
-    int      cause;        /* DEAD_LETTER: why it is dead (PR_REASON_POISON_MESSAGE when retries or attempts ran out) */
-    bool     counted;      /* DEAD_LETTER: this was a failure verdict, so failures + 1.  Others: it is counted as a
+    uint64_t row; /* with id: both must match */
+    pr_id id;
+    int number;           /* the hand-out number = attempts + 1 when it was claimed; 0: not handed out */
+    int bits;             /* status bits reached: OR-ed in */
+    int reason;           /* FAIL, PARK, DEAD_LETTER: enum pr_reason, of the latest real failure */
+    pr_slice code, error; /* already clean UTF-8 and cut to PR_ERROR_MAX characters */
+    int64_t delay_us;     /* FAIL, ABANDON: due = store's now + delay; PR_NEVER parks */
+    pr_slice story;       /* the whole new story; empty: unchanged */
+    pr_slice held_by;     /* HOLD */
+    int cause;            /* DEAD_LETTER: why it is dead (PR_REASON_POISON_MESSAGE when retries or attempts ran out) */
+    bool counted;         /* DEAD_LETTER: this was a failure verdict, so failures + 1.  Others: it is counted as a
                             * failure of its endpoint */
-    pr_slice rule;         /* DEAD_LETTER: which rule decided */
-    int      limit;        /* DEAD_LETTER: the limit that was reached, 0 none */
-    pr_slice endpoint;     /* DEAD_LETTER, COMPLETE: where it was going (destination may be '') */
-    pr_slice moved_to;     /* DISCARD: an effect takes its place at this endpoint; empty: it is gone */
-    char     fingerprint[17]; /* DEAD_LETTER; empty string otherwise */
+    pr_slice rule;        /* DEAD_LETTER: which rule decided */
+    int limit;            /* DEAD_LETTER: the limit that was reached, 0 none */
+    pr_slice endpoint;    /* DEAD_LETTER, COMPLETE: where it was going (destination may be '') */
+    pr_slice moved_to;    /* DISCARD: an effect takes its place at this endpoint; empty: it is gone */
+    char fingerprint[17]; /* DEAD_LETTER; empty string otherwise */
     const pr_slice *destinations; /* SPLIT */
     const pr_slice *holders;      /* SPLIT: held_by of each part; NULL: all wait for their endpoints, that is
                                    * "destination/" (see message_awaits_endpoint()) */
-    size_t   destination_count;
+    size_t destination_count;
 };
 
 /* Do they end a hand-out by its counters?  When an operator began to count anew, they are about the past. */
@@ -104,33 +104,33 @@ static inline bool verdict_unparks(const struct verdict *v)
 /* A message to be stored in the same transaction as verdict number `verdict`: only when that
  * verdict was applied.  A duplicate id changes nothing. */
 struct effect {
-    size_t                   verdict;  /* index into verdicts, or EFFECT_ALWAYS */
-    pr_slice                 box;
-    const struct pr_message *message;  /* id is set */
+    size_t verdict; /* index into verdicts, or EFFECT_ALWAYS */
+    pr_slice box;
+    const struct pr_message *message; /* id is set */
 };
 #define EFFECT_ALWAYS SIZE_MAX
 
 /* What is about to be started: the row and its hand-out number. */
 struct receipt_entry {
     uint64_t row;
-    int      number;
+    int number;
 };
 
 /* What the verdicts of this cycle come to for one endpoint ('' for none): added to the stored
  * totals.  Negative: a verdict of an earlier cycle was counted and then turned out to be stale. */
 struct tally {
     pr_slice endpoint;
-    int64_t  sent, failed, dead, discarded, expired;
-    int      reason;       /* of the latest failure, also one that counts for no message; 0: none.  It is kept */
-    pr_slice code, error;  /* ... with the store's now, instead of the one before */
+    int64_t sent, failed, dead, discarded, expired;
+    int reason;           /* of the latest failure, also one that counts for no message; 0: none.  It is kept */
+    pr_slice code, error; /* ... with the store's now, instead of the one before */
 };
 
 /* An endpoint is not to be sent to for a while: a rule, or the endpoint itself, said so.  It holds for
  * all boxes and survives restarts; of two pauses the later end wins; everybody is told by a notice. */
 struct pause {
     pr_slice endpoint;
-    int64_t  for_us;    /* by the store's clock; PR_NEVER: until resumed */
-    pr_slice by, why;   /* for people */
+    int64_t for_us;   /* by the store's clock; PR_NEVER: until resumed */
+    pr_slice by, why; /* for people */
 };
 
 /* The breaker of an endpoint, or of one message type of it, has opened in this instance, has opened again after
@@ -138,128 +138,144 @@ struct pause {
  * close, and forgets them with it. */
 struct breaker_change {
     pr_slice endpoint;
-    pr_slice type;         /* empty: of the whole endpoint */
-    bool     open;         /* false: it has closed, and the rest is empty */
-    int64_t  age_us;       /* how long ago it opened first */
-    int64_t  for_us;       /* the next probe may go after this time, by the store's clock; PR_NEVER: never */
-    int      probes;       /* that failed since it opened */
-    int      reason;       /* of the failure that opened it, or of the latest probe */
+    pr_slice type;  /* empty: of the whole endpoint */
+    bool open;      /* false: it has closed, and the rest is empty */
+    int64_t age_us; /* how long ago it opened first */
+    int64_t for_us; /* the next probe may go after this time, by the store's clock; PR_NEVER: never */
+    int probes;     /* that failed since it opened */
+    int reason;     /* of the failure that opened it, or of the latest probe */
     pr_slice code, error;
 };
 
 struct held_read {
     pr_slice key;       /* rows with this held_by, in seq order */
-    int64_t  after_seq; /* exclusive */
+    int64_t after_seq;  /* exclusive */
     uint64_t after_row; /* rows of one seq are in row order */
-    size_t   rows;
+    size_t rows;
 };
 
 struct cycle {
     /* Who.  epoch 0: join as a new instance (number must be 1). */
     pr_slice box;
-    pr_id    instance;
-    int64_t  epoch;
+    pr_id instance;
+    int64_t epoch;
     uint64_t number;
-    int64_t  lease_us;
-    pr_slice name;          /* for people */
-    bool     leave;         /* apply, then hand back all lanes and be gone */
-    uint64_t lanes_give;    /* lanes handed back: nothing of them is in flight */
-    bool     force_write;   /* renew the lease in this cycle whatever time is left */
+    int64_t lease_us;
+    pr_slice name;       /* for people */
+    bool leave;          /* apply, then hand back all lanes and be gone */
+    uint64_t lanes_give; /* lanes handed back: nothing of them is in flight */
+    bool force_write;    /* renew the lease in this cycle whatever time is left */
 
     /* Changes. */
-    const struct verdict       *verdicts;
-    size_t                      verdict_count;
-    const struct effect        *effects;
-    size_t                      effect_count;
-    const struct receipt_entry *receipt;       /* of this cycle: exact; empty: none is written */
-    size_t                      receipt_count;
-    const uint64_t             *closed;        /* numbers of earlier cycles whose receipts are deleted */
-    size_t                      closed_count;
-    const struct tally         *tallies;
-    size_t                      tally_count;
-    const struct pause         *pauses;
-    size_t                      pause_count;
-    const struct breaker_change *breakers;     /* one breaker at most once */
-    size_t                      breaker_count;
-    int64_t                     keep_us;       /* > 0: completed rows go to `done` for so long */
+    const struct verdict *verdicts;
+    size_t verdict_count;
+    const struct effect *effects;
+    size_t effect_count;
+    const struct receipt_entry *receipt; /* of this cycle: exact; empty: none is written */
+    size_t receipt_count;
+    const uint64_t *closed; /* numbers of earlier cycles whose receipts are deleted */
+    size_t closed_count;
+    const struct tally *tallies;
+    size_t tally_count;
+    const struct pause *pauses;
+    size_t pause_count;
+    const struct breaker_change *breakers; /* one breaker at most once */
+    size_t breaker_count;
+    int64_t keep_us; /* > 0: completed rows go to `done` for so long */
 
     /* Reads; they see the changes above.  rows 0: not asked for. */
-    size_t   fresh_rows, fresh_bytes;          /* stops at whichever is reached; at least one row */
-    uint64_t restart_lanes;                    /* fresh scan of these lanes begins anew */
-    struct { size_t rows; int64_t after_due_us, after_seq; uint64_t after_row; } due; /* order (due, seq, row);
+    size_t fresh_rows, fresh_bytes; /* stops at whichever is reached; at least one row */
+    uint64_t restart_lanes;         /* fresh scan of these lanes begins anew */
+    struct {
+        size_t rows;
+        int64_t after_due_us, after_seq;
+        uint64_t after_row;
+    } due; /* order (due, seq, row);
                                                 * due <= now, not held; the cursor is exclusive */
-    struct { size_t rows; int64_t from_seq, to_seq; uint64_t after_row; } reread; /* [from, to) in (seq, row) order,
+    struct {
+        size_t rows;
+        int64_t from_seq, to_seq;
+        uint64_t after_row;
+    } reread; /* [from, to) in (seq, row) order,
                                                 * fresh and not held; rows of from_seq only if row > after_row */
-    struct { size_t rows; uint64_t lanes; uint64_t after_row; } heads;     /* in row order: rows with message_blocks_stream()
+    struct {
+        size_t rows;
+        uint64_t lanes;
+        uint64_t after_row;
+    } heads;         /* in row order: rows with message_blocks_stream()
                                                 * or parked (due = PR_NEVER), without payload */
-    bool     heads_dead;                       /* heads: the dead letters of the box that have a stream instead (row = their
+    bool heads_dead; /* heads: the dead letters of the box that have a stream instead (row = their
                                                 * id in dead_letter, and after_row is one of those) */
-    struct { size_t rows; uint64_t lanes; pr_slice after; } held_keys;     /* distinct held_by, ascending; an
+    struct {
+        size_t rows;
+        uint64_t lanes;
+        pr_slice after;
+    } held_keys; /* distinct held_by, ascending; an
                                                 * endpoint's own key is told also when it may have rows in these lanes */
     const struct held_read *held;
-    size_t   held_count;
-    int64_t  notice_after;                     /* operators' notices with a greater number; 0 on join:
+    size_t held_count;
+    int64_t notice_after; /* operators' notices with a greater number; 0 on join:
                                                 * none, only notice_last is told */
-    size_t   payload_max;                      /* larger rows are bad */
+    size_t payload_max;   /* larger rows are bad */
 };
 
 enum notice_kind {
-    NOTICE_GONE,      /* the row, or the dead letter, was discarded by hand */
-    NOTICE_DUE,       /* rows got an earlier due time (retry, release, replay): look again */
-    NOTICE_PARKED,    /* the row was parked, or made dead by hand: strict streams wait behind it */
-    NOTICE_ENDPOINT,  /* an endpoint was paused or resumed: see endpoints */
-    NOTICE_RELOAD,    /* much has changed (a filter was used): read everything anew */
-    NOTICE_FAILED,    /* a row was stored that had failed before: others of its stream wait behind it */
+    NOTICE_GONE,     /* the row, or the dead letter, was discarded by hand */
+    NOTICE_DUE,      /* rows got an earlier due time (retry, release, replay): look again */
+    NOTICE_PARKED,   /* the row was parked, or made dead by hand: strict streams wait behind it */
+    NOTICE_ENDPOINT, /* an endpoint was paused or resumed: see endpoints */
+    NOTICE_RELOAD,   /* much has changed (a filter was used): read everything anew */
+    NOTICE_FAILED,   /* a row was stored that had failed before: others of its stream wait behind it */
 };
 
 struct notice {
-    int64_t          number;
+    int64_t number;
     enum notice_kind kind;
-    uint64_t         row;     /* 0: more than one */
-    int64_t          seq;
-    pr_slice         stream, endpoint; /* endpoint: the row's destination, or the endpoint */
+    uint64_t row; /* 0: more than one */
+    int64_t seq;
+    pr_slice stream, endpoint; /* endpoint: the row's destination, or the endpoint */
 };
 
 struct endpoint_state {
     pr_slice name;
-    int64_t  paused_until_us; /* 0: not paused; PR_NEVER: until resumed */
+    int64_t paused_until_us; /* 0: not paused; PR_NEVER: until resumed */
     pr_slice by, why;
     uint64_t sent, failed, dead, discarded, expired;
-    int64_t  last_failed_us;  /* 0: it never failed */
-    int      last_reason;
+    int64_t last_failed_us; /* 0: it never failed */
+    int last_reason;
     pr_slice last_code, last_error;
 };
 
 struct cycle_reply {
-    int64_t  now_us;        /* the store's clock */
-    int64_t  epoch;
-    int64_t  lease_left_us; /* after this cycle; the engine counts it from before it asked */
-    bool     replayed;      /* this number was applied before; answers and split_rows are not known.  It has
+    int64_t now_us; /* the store's clock */
+    int64_t epoch;
+    int64_t lease_left_us; /* after this cycle; the engine counts it from before it asked */
+    bool replayed;         /* this number was applied before; answers and split_rows are not known.  It has
                              * read again: the fresh scan went back to where it stood before this number */
     uint64_t lanes_owned;
-    uint64_t lanes_asked;   /* owned lanes that somebody else should have: give them when idle */
-    int64_t  drawn;         /* places drawn in the box so far, by anybody; 0: this cycle has not looked, or those who
+    uint64_t lanes_asked; /* owned lanes that somebody else should have: give them when idle */
+    int64_t drawn;        /* places drawn in the box so far, by anybody; 0: this cycle has not looked, or those who
                              * send are not in the way of a cycle (see policy/courtesy.h) */
 
-    int      *answers;      /* per verdict: PR_OK, PR_UNKNOWN, PR_STALE */
-    uint64_t *split_rows;   /* per destination of every SPLIT, in order of verdicts; 0: not applied */
+    int *answers;         /* per verdict: PR_OK, PR_UNKNOWN, PR_STALE */
+    uint64_t *split_rows; /* per destination of every SPLIT, in order of verdicts; 0: not applied */
 
-    struct row *rows;       /* everything that was read, in the order asked */
-    size_t      row_count;
-    bool        fresh_end;  /* nothing more is there right now */
-    bool        due_end;
-    int64_t     next_due_us;/* the first due time after now, PR_NEVER: none (parked rows do not count) */
-    bool        reread_end, heads_end, held_keys_end;
-    bool       *held_end;   /* per held_read */
-    pr_slice   *held_keys;
-    size_t      held_key_count;
+    struct row *rows; /* everything that was read, in the order asked */
+    size_t row_count;
+    bool fresh_end; /* nothing more is there right now */
+    bool due_end;
+    int64_t next_due_us; /* the first due time after now, PR_NEVER: none (parked rows do not count) */
+    bool reread_end, heads_end, held_keys_end;
+    bool *held_end; /* per held_read */
+    pr_slice *held_keys;
+    size_t held_key_count;
 
     struct notice *notices;
-    size_t         notice_count;
-    int64_t        notice_last;     /* cursor for the next cycle */
-    bool           endpoints_known; /* endpoints below is the whole list: on join and after NOTICE_ENDPOINT */
+    size_t notice_count;
+    int64_t notice_last;  /* cursor for the next cycle */
+    bool endpoints_known; /* endpoints below is the whole list: on join and after NOTICE_ENDPOINT */
     struct endpoint_state *endpoints;
-    size_t         endpoint_count;
+    size_t endpoint_count;
 };
 
 #endif

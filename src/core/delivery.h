@@ -15,32 +15,32 @@ enum send_outcome {
 struct delivery {
     const struct pr_message *message;
     uint64_t token;          /* the caller's; comes back in the result */
-    int      attempt;        /* hand-out number, 1 first */
-    int64_t  deadline_us;    /* monotonic: give up then (TIMEOUT_EXCEEDED) */
-    int64_t  start_before_us;/* monotonic: not to be started after it (the lease ends): RETURNED */
+    int attempt;             /* hand-out number, 1 first */
+    int64_t deadline_us;     /* monotonic: give up then (TIMEOUT_EXCEEDED) */
+    int64_t start_before_us; /* monotonic: not to be started after it (the lease ends): RETURNED */
 };
 
 /* A message that the handler wants stored with its verdict. */
 struct send_effect {
     struct send_effect *next;
-    pr_slice            box;
-    struct pr_message   message;
+    pr_slice box;
+    struct pr_message message;
 };
 
 #define RESULT_CODE_SIZE 64
 #define RESULT_ERROR_SIZE 2048
 
 struct delivery_result {
-    uint64_t          token;
+    uint64_t token;
     enum send_outcome outcome;
-    int               reason;           /* enum pr_reason, when it failed */
-    int               bits;             /* status bits reached */
-    int64_t           retry_after_us;   /* 0: not said */
-    bool              disable;          /* the destination says it is gone for good (HTTP 410) */
-    bool              unsent;           /* FAILED before anything went out: the other side was not asked */
-    char              code[RESULT_CODE_SIZE];   /* the broker's own */
-    char             *error;            /* its text, malloc'ed, may be NULL; the receiver frees it */
-    struct send_effect *effects;        /* one block each (free() each), may be NULL; the receiver frees */
+    int reason;                  /* enum pr_reason, when it failed */
+    int bits;                    /* status bits reached */
+    int64_t retry_after_us;      /* 0: not said */
+    bool disable;                /* the destination says it is gone for good (HTTP 410) */
+    bool unsent;                 /* FAILED before anything went out: the other side was not asked */
+    char code[RESULT_CODE_SIZE]; /* the broker's own */
+    char *error;                 /* its text, malloc'ed, may be NULL; the receiver frees it */
+    struct send_effect *effects; /* one block each (free() each), may be NULL; the receiver frees */
 };
 
 #endif

@@ -15,16 +15,16 @@ static uint64_t hash_normalised(uint64_t hash, pr_slice text)
 {
     size_t i = 0;
     while (i < text.size) {
-        char   c     = text.data[i];
+        char c = text.data[i];
         size_t start = i;
-        bool   varies = false;
+        bool varies = false;
 
         if (c == '"' || c == '\'' || c == '`') {
             size_t close = i + 1;
             while (close < text.size && text.data[close] != c)
                 close++;
             varies = close < text.size;
-            i      = varies ? close + 1 : i + 1;
+            i = varies ? close + 1 : i + 1;
         } else if (is_word(c)) {
             for (; i < text.size && is_word(text.data[i]); i++)
                 varies = varies || (text.data[i] >= '0' && text.data[i] <= '9');
@@ -39,9 +39,9 @@ static uint64_t hash_normalised(uint64_t hash, pr_slice text)
 void fingerprint(pr_slice endpoint, pr_slice type, int reason, pr_slice error, char ret[FINGERPRINT_SIZE])
 {
     uint64_t hash = hash_slice(0, endpoint);
-    hash          = hash_slice(hash, type);
-    hash          = hash_u64(hash + (uint64_t)reason);
-    hash          = hash_normalised(hash, error);
+    hash = hash_slice(hash, type);
+    hash = hash_u64(hash + (uint64_t)reason);
+    hash = hash_normalised(hash, error);
     snprintf(ret, FINGERPRINT_SIZE, "%016llx", (unsigned long long)hash);
 }
 

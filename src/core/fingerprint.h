@@ -9,8 +9,7 @@
 
 #define FINGERPRINT_SIZE 17 /* 16 hex digits and the NUL */
 
-void fingerprint(pr_slice endpoint, pr_slice type, int reason, pr_slice error,
-                 char ret[FINGERPRINT_SIZE]);
+void fingerprint(pr_slice endpoint, pr_slice type, int reason, pr_slice error, char ret[FINGERPRINT_SIZE]);
 /* Is it one, as fingerprint() writes it? */
 bool fingerprint_is_valid(pr_slice text);
 

@@ -5,10 +5,9 @@
 #include <postrider.h>
 
 /* Upper bounds in microseconds: from one commit to a minute. */
-#define HISTOGRAM_BOUNDS(X)                                                                                    \
-    X(1000)                                                                                                    \
-    X(5000) X(10000) X(25000) X(50000) X(100000) X(250000) X(500000) X(1000000) X(5000000) X(20000000)         \
-        X(60000000)
+#define HISTOGRAM_BOUNDS(X)                                                                                            \
+    X(1000)                                                                                                            \
+    X(5000) X(10000) X(25000) X(50000) X(100000) X(250000) X(500000) X(1000000) X(5000000) X(20000000) X(60000000)
 
 #define X(bound) +1
 enum { HISTOGRAM_BUCKETS = 0 HISTOGRAM_BOUNDS(X) };

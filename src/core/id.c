@@ -21,9 +21,9 @@ void id_make(int64_t unix_ms, const uint8_t random[10], pr_id *ret_id)
 
 void id_from_name(pr_id space, pr_slice name, pr_id *ret_id)
 {
-    uint8_t     hash[EVP_MAX_MD_SIZE];
+    uint8_t hash[EVP_MAX_MD_SIZE];
     EVP_MD_CTX *context = EVP_MD_CTX_new();
-    bool        done = context != NULL && EVP_DigestInit_ex(context, EVP_sha1(), NULL) == 1 &&
+    bool done = context != NULL && EVP_DigestInit_ex(context, EVP_sha1(), NULL) == 1 &&
                 EVP_DigestUpdate(context, space.bytes, sizeof(space.bytes)) == 1 &&
                 EVP_DigestUpdate(context, name.data, name.size) == 1 && EVP_DigestFinal_ex(context, hash, NULL) == 1;
 
@@ -38,7 +38,7 @@ void id_from_name(pr_id space, pr_slice name, pr_id *ret_id)
 static void take_random(uint8_t ret[10])
 {
     static _Thread_local uint8_t pool[1000];
-    static _Thread_local size_t  left;
+    static _Thread_local size_t left;
 
     if (left < 10) {
         int rc = random_bytes_os(pool, sizeof(pool));
@@ -54,10 +54,10 @@ static void take_random(uint8_t ret[10])
 PR_API void pr_id_new(pr_id *ret_id)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    static int64_t  last_ms;
+    static int64_t last_ms;
     static unsigned counter;
     struct timespec now;
-    uint8_t         random[10];
+    uint8_t random[10];
 
     take_random(random);
     clock_gettime(CLOCK_REALTIME, &now);
@@ -106,7 +106,7 @@ static int hex_digit(char c)
 
 PR_API int pr_id_parse(pr_slice text, pr_id *ret_id)
 {
-    pr_id  id;
+    pr_id id;
     size_t at = 0;
 
     if (text.size != PR_ID_TEXT_SIZE - 1)
@@ -115,7 +115,7 @@ PR_API int pr_id_parse(pr_slice text, pr_id *ret_id)
         if ((i == 4 || i == 6 || i == 8 || i == 10) && text.data[at++] != '-')
             return PR_EINVAL;
         int high = hex_digit(text.data[at++]);
-        int low  = hex_digit(text.data[at++]);
+        int low = hex_digit(text.data[at++]);
         if (high < 0 || low < 0)
             return PR_EINVAL;
         id.bytes[i] = (uint8_t)(high << 4 | low);

@@ -70,7 +70,7 @@ static size_t skip_digits(struct cursor *c)
 static bool skip_number(struct cursor *c)
 {
     skip_char(c, '-');
-    bool   zero   = c->at < c->end && *c->at == '0';
+    bool zero = c->at < c->end && *c->at == '0';
     size_t digits = skip_digits(c);
     if (digits == 0 || (zero && digits > 1))
         return false;
@@ -135,7 +135,7 @@ static bool skip_value(struct cursor *c, int depth)
     case 't': ok = skip_word(c, "true"); break;
     case 'f': ok = skip_word(c, "false"); break;
     case 'n': ok = skip_word(c, "null"); break;
-    default:  ok = skip_number(c); break;
+    default: ok = skip_number(c); break;
     }
     skip_space(c);
     return ok;
@@ -162,7 +162,7 @@ static pr_slice cut_value(struct cursor *c)
 {
     skip_space(c);
     const char *from = c->at, *to;
-    bool        ok = skip_value(c, 1);
+    bool ok = skip_value(c, 1);
     (void)ok; /* the whole was checked before */
     for (to = c->at; to > from && strchr(" \t\r\n", to[-1]) != NULL;)
         to--;
@@ -174,7 +174,7 @@ int json_object_walk(pr_slice text, json_member member, void *arg)
     if (text.size == 0 || !slice_is_json_object(text))
         return PR_EINVAL;
     struct cursor c = { text.data, text.data + text.size };
-    int           rc = PR_OK;
+    int rc = PR_OK;
     skip_space(&c);
     c.at++;
     skip_space(&c);

@@ -15,23 +15,42 @@ static uint32_t rotate(uint32_t x, unsigned bits)
 
 static void hash_mix(struct hash_state *h)
 {
-    h->a -= h->c; h->a ^= rotate(h->c, 4);  h->c += h->b;
-    h->b -= h->a; h->b ^= rotate(h->a, 6);  h->a += h->c;
-    h->c -= h->b; h->c ^= rotate(h->b, 8);  h->b += h->a;
-    h->a -= h->c; h->a ^= rotate(h->c, 16); h->c += h->b;
-    h->b -= h->a; h->b ^= rotate(h->a, 19); h->a += h->c;
-    h->c -= h->b; h->c ^= rotate(h->b, 4);  h->b += h->a;
+    h->a -= h->c;
+    h->a ^= rotate(h->c, 4);
+    h->c += h->b;
+    h->b -= h->a;
+    h->b ^= rotate(h->a, 6);
+    h->a += h->c;
+    h->c -= h->b;
+    h->c ^= rotate(h->b, 8);
+    h->b += h->a;
+    h->a -= h->c;
+    h->a ^= rotate(h->c, 16);
+    h->c += h->b;
+    h->b -= h->a;
+    h->b ^= rotate(h->a, 19);
+    h->a += h->c;
+    h->c -= h->b;
+    h->c ^= rotate(h->b, 4);
+    h->b += h->a;
 }
 
 static uint32_t hash_final(struct hash_state *h)
 {
-    h->c ^= h->b; h->c -= rotate(h->b, 14);
-    h->a ^= h->c; h->a -= rotate(h->c, 11);
-    h->b ^= h->a; h->b -= rotate(h->a, 25);
-    h->c ^= h->b; h->c -= rotate(h->b, 16);
-    h->a ^= h->c; h->a -= rotate(h->c, 4);
-    h->b ^= h->a; h->b -= rotate(h->a, 14);
-    h->c ^= h->b; h->c -= rotate(h->b, 24);
+    h->c ^= h->b;
+    h->c -= rotate(h->b, 14);
+    h->a ^= h->c;
+    h->a -= rotate(h->c, 11);
+    h->b ^= h->a;
+    h->b -= rotate(h->a, 25);
+    h->c ^= h->b;
+    h->c -= rotate(h->b, 16);
+    h->a ^= h->c;
+    h->a -= rotate(h->c, 4);
+    h->b ^= h->a;
+    h->b -= rotate(h->a, 14);
+    h->c ^= h->b;
+    h->c -= rotate(h->b, 24);
     return h->c;
 }
 
@@ -46,8 +65,8 @@ static uint32_t word(const uint8_t *bytes, size_t size)
 
 static uint32_t lane_hash(const void *data, size_t size)
 {
-    const uint8_t    *at = data;
-    uint32_t          start = HASH_START + (uint32_t)size;
+    const uint8_t *at = data;
+    uint32_t start = HASH_START + (uint32_t)size;
     struct hash_state h = { start, start, start };
 
     for (; size >= 12; at += 12, size -= 12) {

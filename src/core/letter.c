@@ -100,8 +100,7 @@ static int read_base64(struct letter *l, pr_slice key, pr_slice value)
     buf_init(&bytes, text.size + 1);
     if (base64_decode(&bytes, text) != PR_OK)
         rc = fail(l, key, "this is not base64");
-    else if (buf_failed(&bytes) != PR_OK ||
-             (l->m->payload = slice_dup(l->arena, buf_slice(&bytes))).data == NULL)
+    else if (buf_failed(&bytes) != PR_OK || (l->m->payload = slice_dup(l->arena, buf_slice(&bytes))).data == NULL)
         rc = error_set(l->reterr, PR_ENOMEM, "no memory for a message");
     buf_fini(&bytes);
     return rc;
@@ -118,8 +117,7 @@ static int read_field(struct letter *l, const struct field *f, pr_slice key, pr_
     case FIELD_ID: return read_text(l, key, value, &l->id);
     case FIELD_BOOL:
         *(bool *)place = slice_eq_cstr(value, "true");
-        return *(bool *)place || slice_eq_cstr(value, "false") ? PR_OK
-                                                               : fail(l, key, "true or false is wanted");
+        return *(bool *)place || slice_eq_cstr(value, "false") ? PR_OK : fail(l, key, "true or false is wanted");
     case FIELD_HEADERS:
         l->m->headers = value;
         return value.data[0] == '{' ? PR_OK : fail(l, key, "an object such as {\"tenant\":\"7\"} is wanted");
@@ -176,8 +174,8 @@ static int read_member(void *arg, pr_slice quoted, pr_slice value)
 /* ---- The whole -------------------------------------------------------------------------------------- */
 
 /* Ids that are no UUIDs become UUIDv5 of the source, a newline and the id in this namespace. */
-static const pr_id NAMESPACE = { { 0x0e, 0x5a, 0x0c, 0x6f, 0x0b, 0x3c, 0x5d, 0x1e, 0x9b, 0x61, 0x70, 0x6f, 0x73,
-                                   0x74, 0x72, 0x64 } };
+static const pr_id NAMESPACE = { { 0x0e, 0x5a, 0x0c, 0x6f, 0x0b, 0x3c, 0x5d, 0x1e, 0x9b, 0x61, 0x70, 0x6f, 0x73, 0x74,
+                                   0x72, 0x64 } };
 
 static int settle_id(struct letter *l)
 {
@@ -225,8 +223,7 @@ static int settle_headers(struct letter *l)
 {
     json_end_object(&l->writer);
     if (buf_failed(&l->headers) == PR_ETOOBIG)
-        return error_set(l->reterr, PR_EINVAL, "the extension attributes have more than %d bytes",
-                         PR_HEADERS_MAX);
+        return error_set(l->reterr, PR_EINVAL, "the extension attributes have more than %d bytes", PR_HEADERS_MAX);
     if (!l->is_cloud || l->headers.size == 2)
         return PR_OK;
     l->m->headers = slice_dup(l->arena, buf_slice(&l->headers));

@@ -16,7 +16,6 @@
  * of a CloudEvent that is no UUID is hashed together with the source, and kept in the header
  * original_id.  Fault PR_EINVAL: the text names the key; PR_ENOMEM.  What a sender may send is
  * message_check()'s affair. */
-PR_MUST_CHECK int letter_read(pr_slice text, struct arena *arena, struct pr_message *ret,
-                              struct pr_error *reterr);
+PR_MUST_CHECK int letter_read(pr_slice text, struct arena *arena, struct pr_message *ret, struct pr_error *reterr);
 
 #endif

@@ -7,28 +7,28 @@
 #include "base/util.h"
 
 /* The slices of a message, each fact once: field, name for people, limit, must it be text. */
-#define SLICES(X)                                       \
-    X(type,           PR_TYPE_MAX,    true)             \
-    X(stream,         PR_NAME_MAX,    true)             \
-    X(destination,    PR_NAME_MAX,    true)             \
-    X(source,         PR_NAME_MAX,    true)             \
-    X(subject,        PR_NAME_MAX,    true)             \
-    X(content_type,   PR_NAME_MAX,    true)             \
-    X(correlation_id, PR_NAME_MAX,    true)             \
-    X(causation_id,   PR_NAME_MAX,    true)             \
-    X(traceparent,    PR_TRACE_MAX,   true)             \
-    X(tracestate,     PR_TRACE_MAX,   true)             \
-    X(headers,        PR_HEADERS_MAX, false)            \
-    X(payload,        PR_PAYLOAD_MAX, false)            \
-    X(code,           SIZE_MAX,       false)            \
-    X(error,          SIZE_MAX,       false)            \
-    X(story,          SIZE_MAX,       false)            \
-    X(held_by,        SIZE_MAX,       false)
+#define SLICES(X)                                                                                                      \
+    X(type, PR_TYPE_MAX, true)                                                                                         \
+    X(stream, PR_NAME_MAX, true)                                                                                       \
+    X(destination, PR_NAME_MAX, true)                                                                                  \
+    X(source, PR_NAME_MAX, true)                                                                                       \
+    X(subject, PR_NAME_MAX, true)                                                                                      \
+    X(content_type, PR_NAME_MAX, true)                                                                                 \
+    X(correlation_id, PR_NAME_MAX, true)                                                                               \
+    X(causation_id, PR_NAME_MAX, true)                                                                                 \
+    X(traceparent, PR_TRACE_MAX, true)                                                                                 \
+    X(tracestate, PR_TRACE_MAX, true)                                                                                  \
+    X(headers, PR_HEADERS_MAX, false)                                                                                  \
+    X(payload, PR_PAYLOAD_MAX, false)                                                                                  \
+    X(code, SIZE_MAX, false)                                                                                           \
+    X(error, SIZE_MAX, false)                                                                                          \
+    X(story, SIZE_MAX, false)                                                                                          \
+    X(held_by, SIZE_MAX, false)
 
 static const struct field {
     const char *name;
-    size_t      offset, max;
-    bool        text;
+    size_t offset, max;
+    bool text;
 } fields[] = {
 #define X(name, max, text) { #name, offsetof(struct pr_message, name), max, text },
     SLICES(X)
@@ -45,7 +45,7 @@ bool name_is_valid(pr_slice name)
     if (name.size == 0 || name.size > BOX_NAME_MAX)
         return false;
     for (size_t i = 0; i < name.size; i++) {
-        char c     = name.data[i];
+        char c = name.data[i];
         bool first = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_';
         if (!first && (i == 0 || c < '0' || c > '9'))
             return false;
@@ -73,8 +73,8 @@ int message_check(const struct pr_message *message, size_t payload_max, struct p
         if (s.size > 0 && s.data == NULL)
             return error_set(reterr, PR_EINVAL, "%s has a size but no data", fields[i].name);
         if (s.size > fields[i].max)
-            return error_set(reterr, PR_ETOOBIG, "%s has %zu bytes, the limit is %zu", fields[i].name,
-                             s.size, fields[i].max);
+            return error_set(reterr, PR_ETOOBIG, "%s has %zu bytes, the limit is %zu", fields[i].name, s.size,
+                             fields[i].max);
         if (fields[i].text && !is_clean_text(s))
             return error_set(reterr, PR_EINVAL, "%s contains control characters or broken UTF-8", fields[i].name);
     }

@@ -84,7 +84,8 @@ static inline bool message_blocks_stream(const struct pr_message *m)
  * nothing but room at its endpoint: to people that is not held.  Names of endpoints have no '/'. */
 static inline bool message_awaits_endpoint(const struct pr_message *m)
 {
-    return m->held_by.size > 0 && memchr(m->held_by.data, '/', m->held_by.size) == m->held_by.data + m->held_by.size - 1;
+    return m->held_by.size > 0 &&
+           memchr(m->held_by.data, '/', m->held_by.size) == m->held_by.data + m->held_by.size - 1;
 }
 
 /* Can it be released?  Not the failed one itself, that others wait behind. */

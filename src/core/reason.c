@@ -5,8 +5,8 @@
 #include "base/util.h"
 
 static const struct reason {
-    int               number;
-    const char       *name;
+    int number;
+    const char *name;
     enum reason_class class;
 } reasons[] = {
 #define X(number, NAME, text, class) { number, text, CLASS_##class },

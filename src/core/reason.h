@@ -11,33 +11,33 @@ enum reason_class {
 };
 
 /*    number  NAME                   text                     class      */
-#define REASONS(X)                                                        \
-    X(1,  TRANSPORT_UNAVAILABLE, "transport_unavailable", TRANSIENT)      \
-    X(2,  HANDLER_EXCEPTION,     "handler_exception",     UNKNOWN)        \
-    X(3,  VALIDATION_FAILURE,    "validation_failure",    PERMANENT)      \
-    X(4,  TIMEOUT_EXCEEDED,      "timeout_exceeded",      TRANSIENT)      \
-    X(5,  SERIALIZATION_ERROR,   "serialization_error",   PERMANENT)      \
-    X(6,  DEPENDENCY_FAILURE,    "dependency_failure",    TRANSIENT)      \
-    X(7,  POISON_MESSAGE,        "poison_message",        PERMANENT)      \
-    X(8,  MESSAGE_TOO_LARGE,     "message_too_large",     PERMANENT)      \
-    X(9,  DESTINATION_MISSING,   "destination_missing",   PERMANENT)      \
-    X(10, REJECTED,              "rejected",              PERMANENT)      \
-    X(11, UNAUTHORIZED,          "unauthorized",          PERMANENT)      \
-    X(12, RATE_LIMITED,          "rate_limited",          TRANSIENT)      \
-    X(13, EXPIRED,               "expired",               PERMANENT)      \
-    X(99, UNKNOWN,               "unknown",               UNKNOWN)
+#define REASONS(X)                                                                                                     \
+    X(1, TRANSPORT_UNAVAILABLE, "transport_unavailable", TRANSIENT)                                                    \
+    X(2, HANDLER_EXCEPTION, "handler_exception", UNKNOWN)                                                              \
+    X(3, VALIDATION_FAILURE, "validation_failure", PERMANENT)                                                          \
+    X(4, TIMEOUT_EXCEEDED, "timeout_exceeded", TRANSIENT)                                                              \
+    X(5, SERIALIZATION_ERROR, "serialization_error", PERMANENT)                                                        \
+    X(6, DEPENDENCY_FAILURE, "dependency_failure", TRANSIENT)                                                          \
+    X(7, POISON_MESSAGE, "poison_message", PERMANENT)                                                                  \
+    X(8, MESSAGE_TOO_LARGE, "message_too_large", PERMANENT)                                                            \
+    X(9, DESTINATION_MISSING, "destination_missing", PERMANENT)                                                        \
+    X(10, REJECTED, "rejected", PERMANENT)                                                                             \
+    X(11, UNAUTHORIZED, "unauthorized", PERMANENT)                                                                     \
+    X(12, RATE_LIMITED, "rate_limited", TRANSIENT)                                                                     \
+    X(13, EXPIRED, "expired", PERMANENT)                                                                               \
+    X(99, UNKNOWN, "unknown", UNKNOWN)
 
 #define X(number, name, text, class) +1
 enum { REASON_COUNT = 0 REASONS(X) };
 #undef X
 
-bool              reason_is_known(int reason);
+bool reason_is_known(int reason);
 /* Its place in the table above; of an unknown number that of the last. */
-size_t            reason_index(int reason);
-int               reason_at(size_t index); /* the other way round */
+size_t reason_index(int reason);
+int reason_at(size_t index); /* the other way round */
 enum reason_class reason_class(int reason);
-const char       *reason_class_name(enum reason_class class);
+const char *reason_class_name(enum reason_class class);
 /* PR_REASON_NONE when the word is none. */
-enum pr_reason    reason_parse(pr_slice name);
+enum pr_reason reason_parse(pr_slice name);
 
 #endif

@@ -6,7 +6,7 @@
 
 static const struct {
     const char *name;
-    unsigned    next;
+    unsigned next;
 } states[] = {
 #define X(name, text, next) [STATE_##name] = { text, next },
     STATES(X)

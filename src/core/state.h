@@ -8,33 +8,32 @@
 #define TO(state) (1u << STATE_##state)
 
 /*    NAME       text         may become                                                            */
-#define STATES(X)                                                                                     \
-    X(READY,     "ready",     TO(IN_FLIGHT) | TO(HELD) | TO(PARKED) | TO(PAUSED) | TO(READY) |         \
-                              TO(DEAD) | TO(GONE))                                                    \
-    X(IN_FLIGHT, "in-flight", TO(READY) | TO(RETRYING) | TO(PARKED) | TO(DEAD) | TO(DONE) | TO(GONE)) \
-    X(DELAYED,   "delayed",   TO(READY) | TO(PARKED) | TO(DEAD) | TO(GONE))                           \
-    X(RETRYING,  "retrying",  TO(READY) | TO(IN_FLIGHT) | TO(PARKED) | TO(PAUSED) | TO(DEAD) | TO(GONE)) \
-    X(HELD,      "held",      TO(READY) | TO(IN_FLIGHT) | TO(PARKED) | TO(DEAD) | TO(GONE))           \
-    X(PARKED,    "parked",    TO(READY) | TO(DEAD) | TO(GONE))                                        \
-    X(PAUSED,    "paused",    TO(READY) | TO(IN_FLIGHT) | TO(PARKED) | TO(DEAD) | TO(GONE))           \
-    X(DEAD,      "dead",      TO(READY) | TO(GONE))                                                   \
-    X(DONE,      "done",      TO(GONE))                                                               \
-    X(GONE,      "gone",      0)
+#define STATES(X)                                                                                                      \
+    X(READY, "ready", TO(IN_FLIGHT) | TO(HELD) | TO(PARKED) | TO(PAUSED) | TO(READY) | TO(DEAD) | TO(GONE))            \
+    X(IN_FLIGHT, "in-flight", TO(READY) | TO(RETRYING) | TO(PARKED) | TO(DEAD) | TO(DONE) | TO(GONE))                  \
+    X(DELAYED, "delayed", TO(READY) | TO(PARKED) | TO(DEAD) | TO(GONE))                                                \
+    X(RETRYING, "retrying", TO(READY) | TO(IN_FLIGHT) | TO(PARKED) | TO(PAUSED) | TO(DEAD) | TO(GONE))                 \
+    X(HELD, "held", TO(READY) | TO(IN_FLIGHT) | TO(PARKED) | TO(DEAD) | TO(GONE))                                      \
+    X(PARKED, "parked", TO(READY) | TO(DEAD) | TO(GONE))                                                               \
+    X(PAUSED, "paused", TO(READY) | TO(IN_FLIGHT) | TO(PARKED) | TO(DEAD) | TO(GONE))                                  \
+    X(DEAD, "dead", TO(READY) | TO(GONE))                                                                              \
+    X(DONE, "done", TO(GONE))                                                                                          \
+    X(GONE, "gone", 0)
 
 enum state {
 #define X(name, text, next) STATE_##name,
     STATES(X)
 #undef X
-    STATE_COUNT
+        STATE_COUNT
 };
 
 const char *state_name(enum state state);
 /* STATE_COUNT when the word is none. */
-enum state  state_parse(pr_slice name);
-bool        state_may_become(enum state from, enum state to);
+enum state state_parse(pr_slice name);
+bool state_may_become(enum state from, enum state to);
 
 /* The state of a row in a box, by what is stored alone: paused and in-flight are known to
  * endpoints and receipts, and the caller lays them over this. */
-enum state  state_of_row(const struct pr_message *row, int64_t now_us);
+enum state state_of_row(const struct pr_message *row, int64_t now_us);
 
 #endif

@@ -27,8 +27,8 @@ static int choose_dropped(const pr_slice lines[], int count)
 /* Where the lines of a story begin and end: the top-level objects of the array.  -1: it is no story. */
 static int find_lines(pr_slice story, pr_slice lines[], int max)
 {
-    int    count = 0, depth = 0;
-    bool   in_string = false;
+    int count = 0, depth = 0;
+    bool in_string = false;
     size_t start = 0;
 
     if (story.size < 2 || story.data[0] != '[' || story.data[story.size - 1] != ']')
@@ -101,9 +101,9 @@ static void write_line(struct json_writer *w, const struct story_line *line)
 
 void story_append(pr_slice story, const struct story_line *line, struct buf *ret)
 {
-    pr_slice           lines[STORY_LINES_MAX - 1];
+    pr_slice lines[STORY_LINES_MAX - 1];
     struct json_writer w;
-    int                count = find_lines(story, lines, STORY_LINES_MAX - 1);
+    int count = find_lines(story, lines, STORY_LINES_MAX - 1);
 
     json_init(&w, ret);
     json_begin_array(&w);
@@ -116,7 +116,7 @@ void story_append(pr_slice story, const struct story_line *line, struct buf *ret
 pr_slice story_endpoint(pr_slice story)
 {
     static const char mark[] = "\"endpoint\":\"";
-    const size_t      size = sizeof(mark) - 1;
+    const size_t size = sizeof(mark) - 1;
 
     for (size_t i = story.size >= size ? story.size - size : 0; i > 0; i--) {
         const char *name = story.data + i + size;
@@ -131,15 +131,17 @@ pr_slice story_endpoint(pr_slice story)
 int64_t story_parked_us(pr_slice story)
 {
     const pr_slice mark = PR_STR("\"step\":\"park\""), at = PR_STR("\"at\":\"");
-    pr_slice              lines[STORY_LINES_MAX];
-    int64_t               us;
+    pr_slice lines[STORY_LINES_MAX];
+    int64_t us;
 
     for (int i = find_lines(story, lines, STORY_LINES_MAX) - 1; i >= 0; i--) {
         if (!slice_contains(lines[i], mark)) /* in a text its quotes would be escaped */
             continue;
         const char *time = memmem(lines[i].data, lines[i].size, at.data, at.size);
-        const char *end = time != NULL ? memchr(time + at.size, '"', lines[i].size - (size_t)(time - lines[i].data) - at.size) : NULL;
-        if (end != NULL && time_parse_rfc3339((pr_slice){ time + at.size, (size_t)(end - time) - at.size }, &us) == PR_OK)
+        const char *end =
+            time != NULL ? memchr(time + at.size, '"', lines[i].size - (size_t)(time - lines[i].data) - at.size) : NULL;
+        if (end != NULL &&
+            time_parse_rfc3339((pr_slice){ time + at.size, (size_t)(end - time) - at.size }, &us) == PR_OK)
             return us;
     }
     return 0;
@@ -163,7 +165,7 @@ static int look_at_member(void *arg, pr_slice key, pr_slice value)
 /* A person's line has no reason, and that of a failure has the number of its hand-out. */
 bool message_awaits_route(const struct pr_message *m)
 {
-    pr_slice      last;
+    pr_slice last;
     struct ending e = { 0 };
 
     return m->due_us == PR_NEVER && m->reason == PR_REASON_DESTINATION_MISSING && find_lines(m->story, &last, 1) == 1 &&

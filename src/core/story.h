@@ -5,14 +5,14 @@
 #include "base/buf.h"
 
 struct story_line {
-    int64_t     at_us;
-    int         attempt;
-    pr_slice    endpoint;
-    int         reason;      /* 0: left out */
-    pr_slice    code, error; /* empty: left out */
-    pr_slice    rule;        /* what decided: a rule's name, "retry", "poison", an operator */
-    const char *step;        /* what was done: retry, dead_letter, park, ... */
-    int64_t     next_us;     /* when it goes on; 0: left out */
+    int64_t at_us;
+    int attempt;
+    pr_slice endpoint;
+    int reason;           /* 0: left out */
+    pr_slice code, error; /* empty: left out */
+    pr_slice rule;        /* what decided: a rule's name, "retry", "poison", an operator */
+    const char *step;     /* what was done: retry, dead_letter, park, ... */
+    int64_t next_us;      /* when it goes on; 0: left out */
 };
 
 /* What a person noted down: it is there for whoever comes next, so of these the latest are kept when other lines are

@@ -12,7 +12,7 @@
 /* The row is not what we have in memory any more. */
 static void forget_row(struct engine *e, uint64_t row)
 {
-    struct item   *item = row != 0 ? item_find_row(e, row) : NULL;
+    struct item *item = row != 0 ? item_find_row(e, row) : NULL;
     struct stream *s;
 
     if (item == NULL)
@@ -35,7 +35,7 @@ static void forget_head(struct engine *e, const struct notice *n)
 {
     for (size_t i = 0; i < e->endpoint_count && n->stream.size > 0; i++) {
         struct endpoint *ep = &e->endpoints[i];
-        struct stream   *s;
+        struct stream *s;
         if (n->endpoint.size > 0 && !slice_eq(n->endpoint, ep->setting->name))
             continue;
         s = stream_find(e, ep, n->stream);
@@ -72,9 +72,9 @@ static void return_followers(struct engine *e, const struct stream *s, int64_t s
 /* A failed row that this engine has not met: nobody may pass it. */
 static void add_failed_head(struct engine *e, const struct notice *n)
 {
-    struct endpoint *ep   = find_endpoint(e, n->endpoint);
-    unsigned         lane = lane_of(n->stream, (pr_id){ { 0 } });
-    struct stream   *s    = NULL;
+    struct endpoint *ep = find_endpoint(e, n->endpoint);
+    unsigned lane = lane_of(n->stream, (pr_id){ { 0 } });
+    struct stream *s = NULL;
 
     if ((e->lanes & lane_bit(lane)) == 0)
         return;
@@ -116,11 +116,8 @@ static void absorb_notice(struct engine *e, const struct notice *n, int64_t now_
             if (e->slots[i] != NULL)
                 e->slots[i]->outdated = true;
         break;
-    case NOTICE_ENDPOINT:
-        break; /* the endpoints are in the reply */
-    case NOTICE_FAILED:
-        add_failed_head(e, n);
-        break;
+    case NOTICE_ENDPOINT: break; /* the endpoints are in the reply */
+    case NOTICE_FAILED: add_failed_head(e, n); break;
     }
 }
 
@@ -150,12 +147,12 @@ static void look_behind_cursor(struct engine *e, const struct cycle_reply *r, co
 static void absorb_verdicts(struct engine *e, const struct cycle_reply *r, int64_t now_us)
 {
     size_t i = 0, split = 0;
-    bool   reload = false;
+    bool reload = false;
 
     list_foreach(node, &e->planned) {
-        struct item *item   = LIST_ENTRY(node, struct item, node);
-        size_t       splits = item->verdict.kind == VERDICT_SPLIT ? item->child_count : 0;
-        int          answer = r->replayed ? PR_OK : r->answers[i];
+        struct item *item = LIST_ENTRY(node, struct item, node);
+        size_t splits = item->verdict.kind == VERDICT_SPLIT ? item->child_count : 0;
+        int answer = r->replayed ? PR_OK : r->answers[i];
 
         /* An answer that was lost: the rows of a split are there, but nobody knows their names. */
         reload = reload || (r->replayed && splits > 0);
@@ -206,12 +203,12 @@ void engine_forget(struct engine *e)
     effects_free(e->effects);
     effects_free(e->planned_effects);
     e->effects = e->planned_effects = NULL;
-    e->hold_count         = 0;
-    e->planned_cycle      = false;
-    e->epoch              = 0;
-    e->number             = 0;
+    e->hold_count = 0;
+    e->planned_cycle = false;
+    e->epoch = 0;
+    e->number = 0;
     e->lanes = e->giving = e->open = e->opening_lanes = e->restart_lanes = 0;
-    e->opening      = OPEN_DONE;
+    e->opening = OPEN_DONE;
     e->notice_after = 0;
 }
 
@@ -220,14 +217,14 @@ void engine_absorb(struct engine *e, int64_t asked_us, int64_t now_us, const str
     bool joined = e->epoch == 0;
 
     ASSERT(e->planned_cycle);
-    e->planned_cycle   = false;
-    e->retry_at_us     = 0;
-    e->retry_delay_us  = 0;
-    e->cycled_us       = now_us;
-    e->commit_us       = now_us - asked_us;
-    e->number          = e->cycle.number;
-    e->epoch           = r->epoch;
-    e->lease_end_us    = asked_us + r->lease_left_us;
+    e->planned_cycle = false;
+    e->retry_at_us = 0;
+    e->retry_delay_us = 0;
+    e->cycled_us = now_us;
+    e->commit_us = now_us - asked_us;
+    e->number = e->cycle.number;
+    e->epoch = r->epoch;
+    e->lease_end_us = asked_us + r->lease_left_us;
     e->store_offset_us = r->now_us - now_us;
     e->counts.cycles++;
     absorb_endpoints(e, r);
@@ -256,10 +253,10 @@ void engine_cycle_failed(struct engine *e, int64_t now_us, int fault)
         engine_forget(e);
         engine_new_instance(e);
         e->counts.leases_lost++;
-        e->left        = e->stopping;
+        e->left = e->stopping;
         e->retry_at_us = now_us;
         return;
     }
     e->retry_delay_us = e->retry_delay_us == 0 ? RETRY_MIN_US : min64(e->retry_delay_us * 2, RETRY_MAX_US);
-    e->retry_at_us    = fault == PR_EUNCERTAIN && e->retry_delay_us == RETRY_MIN_US ? now_us : now_us + e->retry_delay_us;
+    e->retry_at_us = fault == PR_EUNCERTAIN && e->retry_delay_us == RETRY_MIN_US ? now_us : now_us + e->retry_delay_us;
 }

@@ -15,7 +15,7 @@ static struct row light(const struct row *row)
 
 static void admit_bad(struct engine *e, const struct row *row, int64_t now_us)
 {
-    struct row   r    = light(row);
+    struct row r = light(row);
     struct item *item = item_new(e, &r, NULL);
 
     if (item == NULL)
@@ -27,8 +27,8 @@ static void admit_bad(struct engine *e, const struct row *row, int64_t now_us)
 
 static void admit_unroutable(struct engine *e, const struct row *row, int64_t now_us)
 {
-    struct row      r    = light(row);
-    struct item    *item = item_new(e, &r, NULL);
+    struct row r = light(row);
+    struct item *item = item_new(e, &r, NULL);
     struct pr_error text;
 
     if (item == NULL)
@@ -64,14 +64,14 @@ static bool must_hold(const struct engine *e, const struct stream *s, const stru
 static struct item *admit_part(struct engine *e, const struct row *row, struct endpoint *ep, pr_slice key,
                                pr_slice *ret_holder, int64_t now_us)
 {
-    struct row     r    = *row;
-    struct stream *s    = stream_is_ordered(ep, row->m.stream) ? stream_get(e, ep, row->m.stream, row->lane) : NULL;
-    struct item   *part = NULL;
+    struct row r = *row;
+    struct stream *s = stream_is_ordered(ep, row->m.stream) ? stream_get(e, ep, row->m.stream, row->lane) : NULL;
+    struct item *part = NULL;
 
-    r.row           = 0;
-    r.m.due_us      = 0;
-    r.m.attempts    = r.m.failures = 0; /* it has not been anywhere: what was counted was of the whole */
-    r.m.reason      = PR_REASON_NONE;
+    r.row = 0;
+    r.m.due_us = 0;
+    r.m.attempts = r.m.failures = 0; /* it has not been anywhere: what was counted was of the whole */
+    r.m.reason = PR_REASON_NONE;
     r.m.code = r.m.error = (pr_slice){ NULL, 0 };
     r.m.destination = ep->setting->name;
     r.m.held_by = *ret_holder = (pr_slice){ key.data, ep->setting->name.size + 1 };
@@ -118,20 +118,20 @@ static bool make_parts(const struct engine *e, struct item *parent, const unsign
     for (size_t i = 0; i < count; i++)
         bytes += e->endpoints[targets[i]].setting->name.size + 1 + parent->m.stream.size;
     item_drop_verdict(parent);
-    parent->children     = calloc(count, sizeof(*parent->children));
+    parent->children = calloc(count, sizeof(*parent->children));
     parent->destinations = calloc(count, sizeof(*parent->destinations));
-    parent->holders      = calloc(count, sizeof(*parent->holders));
-    parent->texts        = malloc(bytes);
-    parent->child_count  = count;
+    parent->holders = calloc(count, sizeof(*parent->holders));
+    parent->texts = malloc(bytes);
+    parent->child_count = count;
     return parent->children != NULL && parent->destinations != NULL && parent->holders != NULL && parent->texts != NULL;
 }
 
 static enum admitted admit_split(struct engine *e, const struct row *row, const unsigned *targets, size_t count,
                                  int64_t now_us)
 {
-    struct row   r      = light(row);
+    struct row r = light(row);
     struct item *parent = item_new(e, &r, NULL);
-    char        *keys;
+    char *keys;
 
     if (parent == NULL)
         return NO_ROOM;
@@ -141,17 +141,17 @@ static enum admitted admit_split(struct engine *e, const struct row *row, const 
     }
     keys = parent->texts;
     for (size_t i = 0; i < count; i++) {
-        struct endpoint *ep     = &e->endpoints[targets[i]];
-        pr_slice         key    = write_key(&keys, ep, row->m.stream);
+        struct endpoint *ep = &e->endpoints[targets[i]];
+        pr_slice key = write_key(&keys, ep, row->m.stream);
         parent->destinations[i] = ep->setting->name;
-        parent->children[i]     = admit_part(e, row, ep, key, &parent->holders[i], now_us);
+        parent->children[i] = admit_part(e, row, ep, key, &parent->holders[i], now_us);
     }
     parent->verdict = (struct verdict){
-        .kind              = VERDICT_SPLIT,
-        .row               = row->row,
-        .id                = row->m.id,
-        .destinations      = parent->destinations,
-        .holders           = parent->holders,
+        .kind = VERDICT_SPLIT,
+        .row = row->row,
+        .id = row->m.id,
+        .destinations = parent->destinations,
+        .holders = parent->holders,
         .destination_count = count,
     };
     item_move(e, parent, PLACE_JUDGED);
@@ -161,9 +161,9 @@ static enum admitted admit_split(struct engine *e, const struct row *row, const 
 static enum admitted admit_one(struct engine *e, const struct row *row, struct endpoint *ep, int64_t now_us)
 {
     struct stream *s = NULL;
-    struct item   *item;
-    bool           head = false;
-    enum admitted  result = NO_ROOM;
+    struct item *item;
+    bool head = false;
+    enum admitted result = NO_ROOM;
 
     if (stream_is_ordered(ep, row->m.stream)) {
         s = stream_get(e, ep, row->m.stream, row->lane);

@@ -82,8 +82,7 @@ void behind_forget(struct engine *e)
 /* Must the next part wait for the fresh scan?  Not when its lane is somebody else's by now. */
 static bool parts_await_scan(const struct engine *e, const struct parts *p)
 {
-    return (e->open & ~e->giving & lane_bit(p->scan_lane)) != 0 &&
-           !scan_has_passed(e, p->scan_lane, p->scan_seq);
+    return (e->open & ~e->giving & lane_bit(p->scan_lane)) != 0 && !scan_has_passed(e, p->scan_lane, p->scan_seq);
 }
 
 /* Would a read bring something that can come in? */
@@ -123,8 +122,7 @@ void behind_plan(struct engine *e, struct held_read *reads, size_t *count, int64
     rows = min_size(e->setting.batch, endpoint_room(e, ep, now_us));
     e->catching = ep;
     e->next_catching = ep->index + 1;
-    e->reads_parts =
-        ep->parts.active && plan_held_read(e, pr_str(ep->key), ep->parts.from_seq - 1, rows, reads, count);
+    e->reads_parts = ep->parts.active && plan_held_read(e, pr_str(ep->key), ep->parts.from_seq - 1, rows, reads, count);
     if (!ep->pass.active)
         return;
     e->cycle.reread.rows = rows;
@@ -141,8 +139,7 @@ struct reading {
     size_t pass_at, part_at;
 };
 
-static const struct row *next_row(const struct engine *e, const struct cycle_reply *r, enum row_from from,
-                                  size_t *at)
+static const struct row *next_row(const struct engine *e, const struct cycle_reply *r, enum row_from from, size_t *at)
 {
     while (*at < r->row_count) {
         const struct row *row = &r->rows[(*at)++];
@@ -241,8 +238,7 @@ void behind_absorb(struct engine *e, const struct cycle_reply *r, int64_t now_us
     bool end = e->reads_parts && r->held_end[0];
 
     /* Lanes were opened anew, or earlier ones came to wait: what was read is not all. */
-    if (ep == NULL || e->opening != OPEN_DONE ||
-        (e->reads_parts && ep->parts.from_seq <= e->cycle.held[0].after_seq))
+    if (ep == NULL || e->opening != OPEN_DONE || (e->reads_parts && ep->parts.from_seq <= e->cycle.held[0].after_seq))
         return;
     struct reading left = take_all(e, ep, r, end, now_us);
     /* Either may be over while the other waits, and must then not be asked for again. */

@@ -198,13 +198,13 @@ void breakers_started(struct endpoint *ep, const struct item *item)
         breaker_started(b, item->row);
 }
 
-static bool endpoint_breaker_failed(struct engine *e, struct endpoint_breaker *b, const struct failure *f, uint64_t message, bool transient,
-                         int64_t now_us, bool *ret_opened)
+static bool endpoint_breaker_failed(struct engine *e, struct endpoint_breaker *b, const struct failure *f,
+                                    uint64_t message, bool transient, int64_t now_us, bool *ret_opened)
 {
     enum breaker_state before = b->breaker.state, after;
-    bool               ours;
+    bool ours;
 
-    ours  = breaker_failed(&b->breaker, &b->endpoint->setting->breaker, message, transient, f->retry_after_us, now_us);
+    ours = breaker_failed(&b->breaker, &b->endpoint->setting->breaker, message, transient, f->retry_after_us, now_us);
     after = b->breaker.state;
     *ret_opened = before == BREAKER_CLOSED && after == BREAKER_OPEN;
     if (after == BREAKER_OPEN && before != BREAKER_OPEN)
@@ -216,7 +216,7 @@ static bool endpoint_breaker_failed(struct engine *e, struct endpoint_breaker *b
 }
 
 bool breakers_failed(struct engine *e, const struct item *item, const struct failure *f, bool transient, int64_t now_us,
-                   bool *ret_opened)
+                     bool *ret_opened)
 {
     struct endpoint_breaker *b = endpoint_breaker_of(item->endpoint, item);
 
@@ -268,9 +268,9 @@ void breakers_returned(struct endpoint *ep, const struct item *item)
 
 void breakers_heard(struct engine *e, struct endpoint *ep, const struct engine_inline_result *news, int64_t now_us)
 {
-    struct endpoint_breaker  *b = is_per_type(ep) ? endpoint_breaker_get(ep, news->type) : &ep->gate;
+    struct endpoint_breaker *b = is_per_type(ep) ? endpoint_breaker_get(ep, news->type) : &ep->gate;
     struct failure f = { .reason = news->reason, .retry_after_us = news->retry_after_us };
-    bool           opened;
+    bool opened;
 
     if (b == NULL)
         return;
@@ -323,7 +323,8 @@ void breakers_check(const struct endpoint *ep)
         held_types_bytes += b->holds_type ? b->bytes : 0;
     }
     ASSERT(count <= ep->count && bytes <= ep->bytes);
-    ASSERT(types == ep->held_types.types && held_types_count == ep->held_types.count && held_types_bytes == ep->held_types.bytes);
+    ASSERT(types == ep->held_types.types && held_types_count == ep->held_types.count &&
+           held_types_bytes == ep->held_types.bytes);
 }
 
 void breakers_fini(struct endpoint *ep)

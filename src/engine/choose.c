@@ -5,8 +5,8 @@
  * shrinking company until the guilty one stands alone. */
 #include "engine/internal.h"
 
-#define PACE_AHEAD 2 /* cycles: one may take longer than the last */
-#define PACE_DECAY 8 /* a part of the pace that is forgotten in a cycle that ends less */
+#define PACE_AHEAD 2                       /* cycles: one may take longer than the last */
+#define PACE_DECAY 8                       /* a part of the pace that is forgotten in a cycle that ends less */
 #define PACE_QUICK_US PR_MILLISECONDS(100) /* who takes longer does not wait for us ... */
 #define PACE_QUICK_COMMITS 4               /* ... nor as long as so many commits take */
 
@@ -34,7 +34,7 @@ void choose_pace(struct engine *e)
 {
     for (size_t i = 0; i < e->endpoint_count; i++) {
         struct endpoint *ep = &e->endpoints[i];
-        ep->pace  = max_size(ep->ended, ep->pace - (ep->pace + PACE_DECAY - 1) / PACE_DECAY);
+        ep->pace = max_size(ep->ended, ep->pace - (ep->pace + PACE_DECAY - 1) / PACE_DECAY);
         ep->ended = 0;
     }
 }
@@ -59,8 +59,8 @@ static uint32_t take_token(struct endpoint *ep, int64_t now_us)
 void choose_begin(struct item *item, int64_t now_us)
 {
     struct endpoint *ep = item->endpoint;
-    size_t           at_once = ep->setting->concurrency;
-    bool             begins  = at_once == 0 || ep->out - ep->pledged < at_once;
+    size_t at_once = ep->setting->concurrency;
+    bool begins = at_once == 0 || ep->out - ep->pledged < at_once;
 
     item->rate_taken = begins ? take_token(ep, now_us) : 0;
 }
@@ -132,7 +132,7 @@ static struct item *candidate(struct engine *e, struct endpoint *ep, int64_t now
     if (ep->count == ep->out || !endpoint_can_send(e, ep, now_us))
         return NULL;
     breakers_unshelve(ep, now_us);
-    loose   = first_loose(ep, now_us);
+    loose = first_loose(ep, now_us);
     ordered = first_in_stream(e, ep, now_us);
     if (loose == NULL || ordered == NULL)
         return loose != NULL ? loose : ordered;
@@ -158,11 +158,12 @@ static bool is_unsendable(const struct engine *e, const struct item *item, int64
 
 static void judge_poison(struct engine *e, struct item *item, int64_t now_us)
 {
-    int             limit  = item->endpoint->setting->max_attempts;
-    int             reason = item->m.reason != PR_REASON_NONE ? item->m.reason : PR_REASON_POISON_MESSAGE;
+    int limit = item->endpoint->setting->max_attempts;
+    int reason = item->m.reason != PR_REASON_NONE ? item->m.reason : PR_REASON_POISON_MESSAGE;
     struct pr_error text;
 
-    error_set(&text, 0, "handed out %d times without an outcome (limit %d)", item->m.attempts - item->m.failures, limit);
+    error_set(&text, 0, "handed out %d times without an outcome (limit %d)", item->m.attempts - item->m.failures,
+              limit);
     judge_dead(e, item, reason, PR_REASON_POISON_MESSAGE, limit, PR_STR("poison"), false, (pr_slice){ NULL, 0 },
                pr_str(text.text), now_us);
     poison_beside(e, item, pr_str(text.text), now_us);
@@ -190,8 +191,8 @@ static void judge_unsendable(struct engine *e, struct item *item, int64_t now_us
  * for the company to shrink, and so must everybody behind it. */
 static int choose_one(struct engine *e, struct endpoint *ep, struct item *item, int64_t now_us)
 {
-    struct stream *s          = item->stream;
-    bool           unsendable = is_unsendable(e, item, now_us);
+    struct stream *s = item->stream;
+    bool unsendable = is_unsendable(e, item, now_us);
 
     if (item->outdated) {
         open_lanes(e, lane_bit(item->lane)); /* it came back, and its row is another one by now */
@@ -202,7 +203,7 @@ static int choose_one(struct engine *e, struct endpoint *ep, struct item *item, 
         return 1;
     }
     ep->loose_next = s != NULL;
-    item->number   = item->m.attempts + 1;
+    item->number = item->m.attempts + 1;
     if (s != NULL) {
         s->busy++;
         item_move(e, item, PLACE_NONE);
@@ -223,8 +224,8 @@ void choose(struct engine *e, int64_t now_us)
 
     set_suspect_waits(e, false);
     while (chosen < e->setting.batch && idle < e->endpoint_count) {
-        struct endpoint *ep   = &e->endpoints[e->next_endpoint];
-        struct item     *item = candidate(e, ep, now_us);
+        struct endpoint *ep = &e->endpoints[e->next_endpoint];
+        struct item *item = candidate(e, ep, now_us);
 
         if (item == NULL) {
             idle++;
@@ -241,8 +242,8 @@ void choose(struct engine *e, int64_t now_us)
 bool choose_possible(struct engine *e, int64_t now_us)
 {
     for (size_t i = 0; i < e->endpoint_count; i++) {
-        struct endpoint *ep   = &e->endpoints[(e->next_endpoint + i) % e->endpoint_count];
-        struct item     *item = candidate(e, ep, now_us);
+        struct endpoint *ep = &e->endpoints[(e->next_endpoint + i) % e->endpoint_count];
+        struct item *item = candidate(e, ep, now_us);
         if (item == NULL)
             continue;
         if (is_unsendable(e, item, now_us))

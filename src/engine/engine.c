@@ -7,8 +7,8 @@
 #include "engine/internal.h"
 
 #define COMPANY_LOOK_US PR_MILLISECONDS(5) /* another engine's messages come back unannounced */
-#define WINDOW_MIN 64              /* below it nothing flows */
-#define LEASE_MARGIN_DIVISOR 10    /* nothing is started in the last tenth of the lease */
+#define WINDOW_MIN 64                      /* below it nothing flows */
+#define LEASE_MARGIN_DIVISOR 10            /* nothing is started in the last tenth of the lease */
 
 void engine_new_instance(struct engine *e)
 {
@@ -23,8 +23,8 @@ static bool endpoint_init(struct engine *e, size_t i)
     struct endpoint *ep = &e->endpoints[i];
 
     ep->setting = &e->setting.endpoints[i];
-    ep->index   = (unsigned)i;
-    ep->key     = malloc(ep->setting->name.size + 2);
+    ep->index = (unsigned)i;
+    ep->key = malloc(ep->setting->name.size + 2);
     list_init(&ep->ready_streams);
     list_init(&ep->waking);
     list_init(&ep->loose);
@@ -43,7 +43,7 @@ static bool endpoint_init(struct engine *e, size_t i)
 struct engine *engine_new(const struct engine_setting *setting, struct pr_error *reterr)
 {
     struct engine *e;
-    bool           known;
+    bool known;
 
     if (setting->endpoint_count > ENDPOINTS_MAX || setting->batch == 0 || setting->lease_us <= 0) {
         error_set(reterr, PR_EINVAL, "at most %d endpoints, a batch of at least 1, a lease", ENDPOINTS_MAX);
@@ -58,17 +58,17 @@ struct engine *engine_new(const struct engine_setting *setting, struct pr_error 
     /* Every endpoint must be able to hold something while all others hold their share. */
     e->setting.window_count = max_size(setting->window_count, WINDOW_MIN + 4 * setting->endpoint_count);
     e->setting.window_bytes = max_size(setting->window_bytes, 4 * min_size(setting->payload_max, PR_PAYLOAD_MAX));
-    e->instance             = setting->instance;
-    e->endpoint_count       = setting->endpoint_count;
-    e->suspect_limit              = setting->suspect_limit != NULL ? setting->suspect_limit : &e->own_suspect_limit;
-    e->next_due_us          = PR_NEVER;
-    e->inline_results_at_us           = PR_NEVER;
-    e->due_restart_us       = PR_NEVER;
+    e->instance = setting->instance;
+    e->endpoint_count = setting->endpoint_count;
+    e->suspect_limit = setting->suspect_limit != NULL ? setting->suspect_limit : &e->own_suspect_limit;
+    e->next_due_us = PR_NEVER;
+    e->inline_results_at_us = PR_NEVER;
+    e->due_restart_us = PR_NEVER;
     list_init(&e->reports);
     random_init(&e->random, setting->seed);
     arena_init(&e->arena, 64 * 1024);
     e->endpoints = calloc(setting->endpoint_count + 1, sizeof(*e->endpoints));
-    known        = e->endpoints != NULL && window_init(e, reterr) == PR_OK;
+    known = e->endpoints != NULL && window_init(e, reterr) == PR_OK;
     for (size_t i = 0; i < e->endpoint_count && e->endpoints != NULL; i++)
         known = endpoint_init(e, i) && known;
     if (known)
@@ -101,28 +101,28 @@ void engine_free(struct engine *e)
 
 size_t engine_take(struct engine *e, int64_t now_us, unsigned endpoint, const struct delivery **ret, size_t max)
 {
-    struct endpoint *ep         = &e->endpoints[endpoint];
-    int64_t          last_start = e->lease_end_us - e->setting.lease_us / LEASE_MARGIN_DIVISOR;
-    size_t           count      = 0;
+    struct endpoint *ep = &e->endpoints[endpoint];
+    int64_t last_start = e->lease_end_us - e->setting.lease_us / LEASE_MARGIN_DIVISOR;
+    size_t count = 0;
 
     ASSERT(endpoint < e->endpoint_count);
     if (now_us >= last_start || e->stopping)
         return 0;
     while (count < max) {
         struct list_node *node = list_first(&ep->ready);
-        struct item      *item;
+        struct item *item;
         if (node == NULL)
             break;
-        item           = LIST_ENTRY(node, struct item, node);
+        item = LIST_ENTRY(node, struct item, node);
         if (endpoint_has_pause(e, ep, now_us) || breakers_hold_back(ep, item)) {
             item_return(e, item, false); /* announced before the endpoint was closed: not started */
             continue;
         }
         item->delivery = (struct delivery){
-            .message         = &item->m,
-            .token           = item_token(item),
-            .attempt         = item->number,
-            .deadline_us     = now_us + ep->setting->timeout_us,
+            .message = &item->m,
+            .token = item_token(item),
+            .attempt = item->number,
+            .deadline_us = now_us + ep->setting->timeout_us,
             .start_before_us = last_start,
         };
         if (item->number == 1 && item->m.due_us == 0)
@@ -136,11 +136,11 @@ size_t engine_take(struct engine *e, int64_t now_us, unsigned endpoint, const st
 
 bool engine_wants_back(struct engine *e, int64_t now_us, unsigned endpoint)
 {
-    struct endpoint *ep       = &e->endpoints[endpoint];
-    bool             was_shut = ep->shut, tripped = ep->tripped;
+    struct endpoint *ep = &e->endpoints[endpoint];
+    bool was_shut = ep->shut, tripped = ep->tripped;
 
     ASSERT(endpoint < e->endpoint_count);
-    ep->shut    = endpoint_has_pause(e, ep, now_us) || ep->gate.breaker.state == BREAKER_OPEN;
+    ep->shut = endpoint_has_pause(e, ep, now_us) || ep->gate.breaker.state == BREAKER_OPEN;
     ep->tripped = false;
     return ((ep->shut && !was_shut) || tripped) && ep->setting->ahead && ep->out > 0;
 }
@@ -188,13 +188,9 @@ void engine_result(struct engine *e, int64_t now_us, const struct delivery_resul
         item->effects = effects;
         break;
     }
-    case SEND_RETURNED:
-        item_return_unsent(e, item);
-        break;
+    case SEND_RETURNED: item_return_unsent(e, item); break;
     case SEND_FAILED:
-    case SEND_UNKNOWN:
-        judge_failure(e, item, result, now_us);
-        break;
+    case SEND_UNKNOWN: judge_failure(e, item, result, now_us); break;
     }
 }
 
@@ -204,8 +200,9 @@ static int copy_worker_effects(const struct pr_verdict *v, struct send_effect **
 
     *ret = NULL;
     for (size_t i = 0; i < v->effect_count; i++) {
-        struct send_effect one = { NULL, v->effect_box != NULL ? pr_str(v->effect_box) : PR_STR("outbox"), v->effects[i] };
-        int                rc  = effects_copy(&one, tail);
+        struct send_effect one = { NULL, v->effect_box != NULL ? pr_str(v->effect_box) : PR_STR("outbox"),
+                                   v->effects[i] };
+        int rc = effects_copy(&one, tail);
         if (rc != PR_OK) {
             effects_free(*ret);
             *ret = NULL;
@@ -219,7 +216,7 @@ static int copy_worker_effects(const struct pr_verdict *v, struct send_effect **
 /* With a reason it is a failure that waits for a person. */
 static void park_by_worker(struct engine *e, struct item *item, const struct pr_verdict *v, int64_t now_us)
 {
-    const struct failure  f = { .reason = (int)v->reason, .code = v->code, .error = v->error };
+    const struct failure f = { .reason = (int)v->reason, .code = v->code, .error = v->error };
     const struct decision d = { .rule = PR_STR("worker"), .step = STEP_PARK };
 
     if (v->reason != PR_REASON_NONE)
@@ -235,12 +232,8 @@ static void judge_by_worker(struct engine *e, struct item *item, const struct pr
     if (v->kind != PR_VERDICT_COMPLETE)
         breakers_returned(item->endpoint, item); /* it says nothing of the endpoint */
     switch (v->kind) {
-    case PR_VERDICT_COMPLETE:
-        settle_success(e, item, v->status, now_us);
-        break;
-    case PR_VERDICT_RETURN:
-        item_return_unsent(e, item);
-        break;
+    case PR_VERDICT_COMPLETE: settle_success(e, item, v->status, now_us); break;
+    case PR_VERDICT_RETURN: item_return_unsent(e, item); break;
     case PR_VERDICT_ABANDON:
         judge_simple(e, item, VERDICT_ABANDON, PR_REASON_NONE, PR_STR("worker"), v->error, now_us);
         break;
@@ -250,14 +243,11 @@ static void judge_by_worker(struct engine *e, struct item *item, const struct pr
     case PR_VERDICT_DISCARD:
         judge_simple(e, item, VERDICT_DISCARD, v->reason, PR_STR("worker"), v->error, now_us);
         break;
-    case PR_VERDICT_PARK:
-        park_by_worker(e, item, v, now_us);
-        break;
+    case PR_VERDICT_PARK: park_by_worker(e, item, v, now_us); break;
     case PR_VERDICT_DEAD_LETTER:
         judge_dead(e, item, reason, reason, 0, PR_STR("worker"), true, v->code, v->error, now_us);
         break;
-    case PR_VERDICT_FAIL:
-        break; /* by policy, see engine_judge() */
+    case PR_VERDICT_FAIL: break; /* by policy, see engine_judge() */
     }
     if (item->place == PLACE_JUDGED && v->kind != PR_VERDICT_RELEASE)
         item->verdict.bits |= v->status; /* what was reached stays, however it ended (B37) */
@@ -266,9 +256,9 @@ static void judge_by_worker(struct engine *e, struct item *item, const struct pr
 static void fail_by_worker(struct engine *e, struct item *item, const struct pr_verdict *v, int64_t now_us)
 {
     struct delivery_result result = {
-        .outcome        = SEND_FAILED,
-        .reason         = v->reason != PR_REASON_NONE ? (int)v->reason : PR_REASON_UNKNOWN,
-        .bits           = v->status,
+        .outcome = SEND_FAILED,
+        .reason = v->reason != PR_REASON_NONE ? (int)v->reason : PR_REASON_UNKNOWN,
+        .bits = v->status,
         .retry_after_us = v->retry_after_us,
     };
     size_t code_size = min_size(v->code.size, sizeof(result.code) - 1);
@@ -282,9 +272,9 @@ static void fail_by_worker(struct engine *e, struct item *item, const struct pr_
 
 int engine_judge(struct engine *e, int64_t now_us, const struct pr_verdict *verdict, int *ret_answer)
 {
-    struct item        *item = find_out(e, verdict->claim);
+    struct item *item = find_out(e, verdict->claim);
     struct send_effect *effects;
-    int                 rc;
+    int rc;
 
     if (item == NULL) {
         if (ret_answer != NULL)
@@ -332,14 +322,14 @@ void engine_stop(struct engine *e, int64_t now_us)
 void engine_give_up(struct engine *e, int64_t now_us)
 {
     list_foreach(node, &e->out) {
-        struct item *item  = LIST_ENTRY(node, struct item, node);
+        struct item *item = LIST_ENTRY(node, struct item, node);
         struct item *ghost = NULL;
 
         /* The transport still reads the message: leave it the item, and judge a copy. */
         struct row row = { .m = item->m, .row = item->row, .lane = item->lane };
         map_remove(&e->rows, &item->by_row);
         item->row = 0;
-        ghost     = item_new(e, &row, item->endpoint);
+        ghost = item_new(e, &row, item->endpoint);
         if (ghost != NULL) {
             ghost->number = item->number;
             ghost->stream = item->stream;
@@ -426,12 +416,12 @@ bool engine_idle(struct engine *e, int64_t now_us)
 
 void engine_counts(const struct engine *e, struct engine_counts *ret)
 {
-    *ret              = e->counts;
+    *ret = e->counts;
     ret->window_count = e->count;
     ret->window_bytes = e->bytes;
-    ret->out          = e->out_count;
-    ret->streams      = map_count(&e->streams);
-    ret->heads        = e->head_count;
+    ret->out = e->out_count;
+    ret->streams = map_count(&e->streams);
+    ret->heads = e->head_count;
 }
 
 void engine_endpoint(const struct engine *e, unsigned endpoint, struct endpoint_view *ret)
@@ -440,13 +430,13 @@ void engine_endpoint(const struct engine *e, unsigned endpoint, struct endpoint_
 
     ASSERT(endpoint < e->endpoint_count);
     *ret = (struct endpoint_view){
-        .breaker         = breakers_state(ep),
+        .breaker = breakers_state(ep),
         .paused_until_us = endpoint_paused_until(ep),
-        .waiting         = ep->count - ep->out,
-        .out             = ep->out,
-        .sent            = ep->sent,
-        .failed          = ep->failed,
-        .durations       = ep->durations,
+        .waiting = ep->count - ep->out,
+        .out = ep->out,
+        .sent = ep->sent,
+        .failed = ep->failed,
+        .durations = ep->durations,
     };
     memcpy(ret->reasons, ep->reasons, sizeof ret->reasons);
 }
@@ -466,7 +456,8 @@ static void check_item(const struct engine *e, const struct item *item)
     ASSERT(item->place != PLACE_NONE);
     ASSERT(list_is_linked(&item->node));
     if (item->place == PLACE_READY || item->place == PLACE_OUT)
-        ASSERT(item->receipt != NULL && item->receipt->number <= e->number + e->planned_cycle && item->number > 0); /* E1 */
+        ASSERT(item->receipt != NULL && item->receipt->number <= e->number + e->planned_cycle &&
+               item->number > 0); /* E1 */
     if (item->row != 0)
         ASSERT(item_find_row(e, item->row) == item);
     if (item->place == PLACE_SPLITTING)
@@ -476,7 +467,7 @@ static void check_item(const struct engine *e, const struct item *item)
 static void check_stream(const struct stream *s)
 {
     int64_t last = INT64_MIN;
-    size_t  n    = 0;
+    size_t n = 0;
 
     ASSERT(s->busy <= 1); /* E2 */
     list_foreach(node, &s->items) {

@@ -40,16 +40,16 @@
 enum ordering { ORDERING_FIFO, ORDERING_STRICT, ORDERING_AVAILABLE, ORDERING_NONE };
 
 struct endpoint_setting {
-    pr_slice               name;
-    enum ordering          ordering;
-    int                    max_attempts;  /* hand-outs without a verdict; one more is poison */
-    struct policy          policy;
+    pr_slice name;
+    enum ordering ordering;
+    int max_attempts; /* hand-outs without a verdict; one more is poison */
+    struct policy policy;
     struct breaker_setting breaker;
-    int64_t                timeout_us;    /* from start to deadline */
-    unsigned               concurrency;   /* out at once at most; 0: no limit of its own */
-    bool                   ahead;         /* ... and some more wait for their turn there: see choose.c */
-    struct rate_setting    rate;          /* what is over it waits, uncounted */
-    size_t                 payload_max;   /* larger ones are MESSAGE_TOO_LARGE unsent; 0: not known */
+    int64_t timeout_us;       /* from start to deadline */
+    unsigned concurrency;     /* out at once at most; 0: no limit of its own */
+    bool ahead;               /* ... and some more wait for their turn there: see choose.c */
+    struct rate_setting rate; /* what is over it waits, uncounted */
+    size_t payload_max;       /* larger ones are MESSAGE_TOO_LARGE unsent; 0: not known */
 };
 
 /* A message has a header of this name (case does not matter) whose text fits. */
@@ -60,18 +60,18 @@ bool route_headers_match(const struct route_header *headers, size_t count, const
 
 /* For messages without a destination: all routes that match.  Empty globs match all. */
 struct route {
-    pr_slice        type, source, stream; /* globs */
-    const struct route_header *headers;   /* all of them must match */
-    size_t          header_count;
-    const unsigned *to;                   /* indexes of endpoints */
-    size_t          to_count;
+    pr_slice type, source, stream;      /* globs */
+    const struct route_header *headers; /* all of them must match */
+    size_t header_count;
+    const unsigned *to; /* indexes of endpoints */
+    size_t to_count;
 };
 
 /* What a called function said about a failure. */
 struct call_answer {
-    bool                decided; /* false: the next step of the rule decides */
-    enum step           step;    /* not STEP_PAUSE, not STEP_CALL */
-    int64_t             delay_us;
+    bool decided;   /* false: the next step of the rule decides */
+    enum step step; /* not STEP_PAUSE, not STEP_CALL */
+    int64_t delay_us;
     struct send_effect *effects; /* messages to be stored with it; one block each, the engine frees them */
 };
 
@@ -82,24 +82,24 @@ typedef int (*engine_call)(void *arg, pr_slice name, const struct failure *failu
 
 struct engine_setting { /* everything is borrowed until engine_free */
     pr_slice box, name;
-    pr_id    instance;      /* fresh for each start of an engine */
-    int64_t  lease_us;
-    size_t   batch;         /* messages per cycle at most */
-    size_t   window_count;  /* limits.in_flight */
-    size_t   window_bytes;
-    int64_t  keep_us;
-    size_t   payload_max;
-    int64_t  poll_us;       /* how often to look for what came unannounced (poll.max) */
-    uint64_t seed;          /* jitter */
-    engine_call     call;    /* for rules; NULL: no function is registered */
-    void           *call_arg;
+    pr_id instance; /* fresh for each start of an engine */
+    int64_t lease_us;
+    size_t batch;        /* messages per cycle at most */
+    size_t window_count; /* limits.in_flight */
+    size_t window_bytes;
+    int64_t keep_us;
+    size_t payload_max;
+    int64_t poll_us;  /* how often to look for what came unannounced (poll.max) */
+    uint64_t seed;    /* jitter */
+    engine_call call; /* for rules; NULL: no function is registered */
+    void *call_arg;
     struct suspect_limit *suspect_limit; /* shared by the engines of a process; NULL: alone in it */
     const struct endpoint_setting *endpoints;
-    size_t                         endpoint_count;
-    const struct route            *routes;
-    size_t                         route_count;
-    const struct route            *overrides; /* first match wins, before destination and routes */
-    size_t                         override_count;
+    size_t endpoint_count;
+    const struct route *routes;
+    size_t route_count;
+    const struct route *overrides; /* first match wins, before destination and routes */
+    size_t override_count;
 };
 
 /* Where a message goes by these settings: indexes of endpoints; returns how many, writes at most max. */
@@ -108,7 +108,7 @@ size_t engine_route(const struct engine_setting *setting, const struct pr_messag
 struct engine;
 
 struct engine *engine_new(const struct engine_setting *setting, struct pr_error *reterr);
-void           engine_free(struct engine *e); /* deliveries that are still out must not be used afterwards */
+void engine_free(struct engine *e); /* deliveries that are still out must not be used afterwards */
 
 /* The next cycle, when one should be made now.  It is borrowed until absorb or failed; until
  * then a second call gives the same cycle.  changed: the owner knows of new messages. */
@@ -123,22 +123,22 @@ void engine_cycle_failed(struct engine *e, int64_t now_us, int fault);
 size_t engine_take(struct engine *e, int64_t now_us, unsigned endpoint, const struct delivery **ret, size_t max);
 /* The endpoint was paused or a breaker of it opened since this was asked last: what was taken and has not started is
  * to be RETURNED, also of types that may go: they come again with the next cycle. */
-bool   engine_wants_back(struct engine *e, int64_t now_us, unsigned endpoint);
+bool engine_wants_back(struct engine *e, int64_t now_us, unsigned endpoint);
 /* Copies what it keeps; the caller frees the result. */
-void   engine_result(struct engine *e, int64_t now_us, const struct delivery_result *result);
+void engine_result(struct engine *e, int64_t now_us, const struct delivery_result *result);
 /* A verdict of the owner's own on what engine_take gave, instead of a result (work coordinator). */
-int    engine_judge(struct engine *e, int64_t now_us, const struct pr_verdict *verdict, int *ret_answer);
+int engine_judge(struct engine *e, int64_t now_us, const struct pr_verdict *verdict, int *ret_answer);
 
 /* What somebody else sent to an endpoint, beside the engine. */
 struct engine_inline_result {
     unsigned endpoint;
-    pr_slice type;                            /* of the message */
-    uint64_t message;                         /* tells different ones apart; not 0 */
-    uint64_t sent, failed, dead, discarded;   /* for the stored totals */
-    bool     asked;                           /* the endpoint was, and answered or not ... */
-    bool     transient;                       /* ... when it failed: for such a reason */
-    int      reason;                          /* which */
-    int64_t  retry_after_us;
+    pr_slice type;                          /* of the message */
+    uint64_t message;                       /* tells different ones apart; not 0 */
+    uint64_t sent, failed, dead, discarded; /* for the stored totals */
+    bool asked;                             /* the endpoint was, and answered or not ... */
+    bool transient;                         /* ... when it failed: for such a reason */
+    int reason;                             /* which */
+    int64_t retry_after_us;
 };
 void engine_inline_result_absorb(struct engine *e, int64_t now_us, const struct engine_inline_result *news);
 
@@ -157,27 +157,28 @@ bool engine_idle(struct engine *e, int64_t now_us);
 struct engine_counts {
     uint64_t sent, failed, dead, poison, discarded, expired, parked, returned, stale, split, held;
     uint64_t cycles, leases_lost;
-    size_t   window_count, window_bytes, out;
+    size_t window_count, window_bytes, out;
     struct histogram commit_to_send; /* from the creation of a message to its first hand-out, when it had no due time */
-    size_t   streams, heads; /* what is known of streams: those that have something here, failed or held; the failed ones */
+    size_t streams,
+        heads; /* what is known of streams: those that have something here, failed or held; the failed ones */
 };
 void engine_counts(const struct engine *e, struct engine_counts *ret);
 
 struct endpoint_view {
     enum breaker_state breaker;
-    int64_t            paused_until_us; /* store time; 0: not paused */
-    size_t             waiting, out;
-    uint64_t           sent, failed;
-    uint64_t           reasons[REASON_COUNT]; /* of failed, by reason_index() */
-    struct histogram   durations;             /* of sends, from hand-out to result */
+    int64_t paused_until_us; /* store time; 0: not paused */
+    size_t waiting, out;
+    uint64_t sent, failed;
+    uint64_t reasons[REASON_COUNT]; /* of failed, by reason_index() */
+    struct histogram durations;     /* of sends, from hand-out to result */
 };
 void engine_endpoint(const struct engine *e, unsigned endpoint, struct endpoint_view *ret);
 /* The breakers that are not closed; returns how many, writes at most max.  The types are borrowed until
  * the next call to the engine. */
 struct breaker_view {
     unsigned endpoint;
-    pr_slice type;   /* empty: of the whole endpoint */
-    int      probes; /* that failed since it opened */
+    pr_slice type; /* empty: of the whole endpoint */
+    int probes;    /* that failed since it opened */
 };
 size_t engine_breakers(const struct engine *e, struct breaker_view *ret, size_t max);
 /* Has the store been told of all changes of breakers (or is it being told)? */

@@ -33,8 +33,8 @@ static void put_back(struct engine *e, struct item *item)
 static pr_id new_id(struct engine *e, int64_t now_us)
 {
     uint64_t bits[2] = { random_u64(&e->random), 0 };
-    uint8_t  bytes[10];
-    pr_id    id;
+    uint8_t bytes[10];
+    pr_id id;
 
     bits[1] = hash_bytes(bits[0], &e->instance, sizeof(e->instance)); /* unlike any other engine's */
     memcpy(bytes, bits, sizeof(bytes));
@@ -43,15 +43,15 @@ static pr_id new_id(struct engine *e, int64_t now_us)
 }
 
 static struct raised raised_of(struct engine *e, const struct item *item, const struct failure *f, pr_slice rule,
-                                     int64_t now_us)
+                               int64_t now_us)
 {
     return (struct raised){
-        .failure  = f,
-        .rule     = rule,
-        .box      = e->setting.box,
+        .failure = f,
+        .rule = rule,
+        .box = e->setting.box,
         .attempts = item->number,
-        .at_us    = store_now(e, now_us),
-        .id       = new_id(e, now_us),
+        .at_us = store_now(e, now_us),
+        .id = new_id(e, now_us),
     };
 }
 
@@ -73,8 +73,8 @@ void item_add_effects(struct engine *e, struct item *item, struct send_effect *e
 /* What the calls of one failure came to. */
 struct called {
     const struct rule_step *asked[RULE_STEPS_MAX]; /* steps whose call did not decide */
-    size_t                  asked_count;
-    struct send_effect     *effects; /* owned */
+    size_t asked_count;
+    struct send_effect *effects; /* owned */
 };
 
 /* Did it decide?  Whatever it sent is kept when it did not fail. */
@@ -101,8 +101,8 @@ static void take_answer(const struct failure *f, const struct call_answer *a, st
     d->step = again && f->reason == PR_REASON_POISON_MESSAGE ? STEP_DEAD_LETTER : a->step; /* B45 */
     d->delay_us = max64(a->step == STEP_RETRY ? a->delay_us : 0, f->retry_after_us);
     d->delay_us = min64(max64(d->delay_us, 0), RETRY_DELAY_MAX_US);
-    d->cause    = f->reason;
-    d->limit    = 0;
+    d->cause = f->reason;
+    d->limit = 0;
 }
 
 static void decide(struct engine *e, const struct policy *policy, const struct failure *f, struct called *c,
@@ -165,7 +165,7 @@ static void do_all_beside(struct engine *e, struct item *item, const struct fail
 static bool move_dead(struct engine *e, struct item *item, const struct failure *f, const struct decision *d,
                       int64_t now_us)
 {
-    struct raised    a = raised_of(e, item, f, d->rule, now_us);
+    struct raised a = raised_of(e, item, f, d->rule, now_us);
     struct send_effect *effect;
 
     if (d->by == NULL || d->by->step != STEP_DEAD_LETTER || d->by->to.size == 0 || message_was_moved(&item->m))
@@ -187,22 +187,15 @@ static void follow_decision(struct engine *e, struct item *item, const struct fa
         if (!move_dead(e, item, f, d, now_us))
             judge_dead(e, item, f->reason, d->cause, d->limit, d->rule, true, f->code, f->error, now_us);
         break;
-    case STEP_DISCARD:
-        judge_step(e, item, VERDICT_DISCARD, f, d, 0, now_us);
-        break;
-    case STEP_PARK:
-        judge_step(e, item, VERDICT_PARK, f, d, PR_NEVER, now_us);
-        break;
+    case STEP_DISCARD: judge_step(e, item, VERDICT_DISCARD, f, d, 0, now_us); break;
+    case STEP_PARK: judge_step(e, item, VERDICT_PARK, f, d, PR_NEVER, now_us); break;
     case STEP_RETRY:
     case STEP_RETRY_NOW:
         judge_step(e, item, VERDICT_FAIL, f, d, store_now(e, now_us) + d->delay_us, now_us);
         item->verdict.delay_us = d->delay_us;
         break;
-    case STEP_PAUSE:
-        put_back(e, item);
-        return;
-    case STEP_CALL:
-        ASSERT(!"decide() has asked it");
+    case STEP_PAUSE: put_back(e, item); return;
+    case STEP_CALL: ASSERT(!"decide() has asked it");
     }
     item->verdict.bits = bits;
 }
@@ -211,14 +204,14 @@ static struct failure failure_of(const struct engine *e, const struct item *item
                                  int64_t now_us)
 {
     return (struct failure){
-        .message        = &item->m,
-        .endpoint       = item->endpoint->setting->name,
-        .reason         = reason_is_known(result->reason) ? result->reason : PR_REASON_UNKNOWN,
-        .code           = pr_str(result->code),
-        .error          = pr_str(result->error),
-        .failures       = item->m.failures + 1,
+        .message = &item->m,
+        .endpoint = item->endpoint->setting->name,
+        .reason = reason_is_known(result->reason) ? result->reason : PR_REASON_UNKNOWN,
+        .code = pr_str(result->code),
+        .error = pr_str(result->error),
+        .failures = item->m.failures + 1,
         .retry_after_us = result->retry_after_us,
-        .age_us         = store_now(e, now_us) - item->m.created_us,
+        .age_us = store_now(e, now_us) - item->m.created_us,
     };
 }
 
@@ -237,12 +230,12 @@ static bool ask_breaker(struct engine *e, struct item *item, const struct failur
 
 void judge_failure(struct engine *e, struct item *item, const struct delivery_result *result, int64_t now_us)
 {
-    struct endpoint *ep        = item->endpoint;
-    struct failure   failure   = failure_of(e, item, result, now_us);
-    bool             transient = reason_class(failure.reason) == CLASS_TRANSIENT;
-    bool             was_out   = item->place == PLACE_OUT;
-    struct decision  decision;
-    struct called    called = { 0 };
+    struct endpoint *ep = item->endpoint;
+    struct failure failure = failure_of(e, item, result, now_us);
+    bool transient = reason_class(failure.reason) == CLASS_TRANSIENT;
+    bool was_out = item->place == PLACE_OUT;
+    struct decision decision;
+    struct called called = { 0 };
 
     last_failure_set(&ep->last_failure, &failure);
     if (was_out && result->unsent)
@@ -266,8 +259,8 @@ void judge_failure(struct engine *e, struct item *item, const struct delivery_re
 void poison_beside(struct engine *e, struct item *item, pr_slice error, int64_t now_us)
 {
     struct delivery_result result = { .reason = PR_REASON_POISON_MESSAGE };
-    struct failure         f      = failure_of(e, item, &result, now_us);
-    struct decision        d;
+    struct failure f = failure_of(e, item, &result, now_us);
+    struct decision d;
 
     f.error = error;
     policy_decide(&item->endpoint->setting->policy, &f, 0, &d);

@@ -36,18 +36,18 @@
 #include "engine/engine.h"
 
 #define PASS_OVER_AFTER_US PR_MILLISECONDS(100) /* so long the scan waits for a full endpoint before it reads on */
-#define CLOSED_SHARE 64          /* rows kept in memory for an endpoint that cannot send */
-#define STREAM_SHARE_DIVISOR 4   /* a stream takes a quarter of the window at most; the rest is held in the store */
-#define HELD_READS_MAX 64        /* streams woken per cycle */
-#define HELD_ROWS 64             /* followers read per stream and cycle ... */
-#define HELD_ROWS_MIN 8          /* ... at least so many, unless there is no room for them */
-#define ORPHAN_READS_MAX 64      /* keys of endpoints that are gone, read per cycle */
-#define RECEIPTS_OPEN_MAX 64     /* older ones are carried over */
-#define OPENING_ROWS 1000        /* heads and held keys per cycle */
-#define RETRY_MIN_US PR_MILLISECONDS(5)  /* after a store fault: from here, doubled, */
-#define RETRY_MAX_US PR_SECONDS(1)       /* ... to here */
-#define NEWS_US PR_SECONDS(1)    /* what others sent is stored within this time */
-#define SWEEP_ROW_US 100         /* a due pass that dropped n rows is not repeated for n of these */
+#define CLOSED_SHARE 64                         /* rows kept in memory for an endpoint that cannot send */
+#define STREAM_SHARE_DIVISOR 4 /* a stream takes a quarter of the window at most; the rest is held in the store */
+#define HELD_READS_MAX 64      /* streams woken per cycle */
+#define HELD_ROWS 64           /* followers read per stream and cycle ... */
+#define HELD_ROWS_MIN 8        /* ... at least so many, unless there is no room for them */
+#define ORPHAN_READS_MAX 64    /* keys of endpoints that are gone, read per cycle */
+#define RECEIPTS_OPEN_MAX 64   /* older ones are carried over */
+#define OPENING_ROWS 1000      /* heads and held keys per cycle */
+#define RETRY_MIN_US PR_MILLISECONDS(5) /* after a store fault: from here, doubled, */
+#define RETRY_MAX_US PR_SECONDS(1)      /* ... to here */
+#define NEWS_US PR_SECONDS(1)           /* what others sent is stored within this time */
+#define SWEEP_ROW_US 100                /* a due pass that dropped n rows is not repeated for n of these */
 
 /* Where an item is.  Each has its list; item_move() is the only one that writes it. */
 enum place {
@@ -63,305 +63,307 @@ enum place {
 };
 
 struct item {
-    struct map_node   by_row;
-    struct list_node  node;       /* the list of its place */
-    struct list_node  on_receipt;
-    struct receipt   *receipt;    /* NULL: on none */
-    struct pr_message m;          /* its bytes are behind the struct */
-    uint64_t          row;
-    unsigned          lane;
-    uint32_t          slot, generation;
-    enum place        place;
-    struct endpoint  *endpoint;   /* NULL: goes nowhere (bad, unroutable, being split) */
-    struct endpoint_breaker     *gate;      /* of its type at its endpoint; NULL: none */
-    struct stream    *stream;     /* NULL: no order */
-    size_t            bytes;
-    int               number;     /* hand-out number */
-    uint32_t          rate_taken; /* when it was taken: see rate_take() */
-    bool              from_due;   /* its row has a due time */
-    bool              transient;  /* its pending verdict is a transient failure */
-    bool              outdated;   /* an operator changed its row while it was out */
-    struct delivery   delivery;
-    struct verdict    verdict;
-    char             *texts;      /* owned: what the slices of verdict point at */
-    struct send_effect *effects;  /* owned */
-    struct item     **children;   /* SPLIT: owned array, child i for destination i, NULL: not kept */
-    pr_slice         *destinations, *holders;
-    size_t            child_count;
-    int              *answer;     /* the worker's; borrowed until the verdict is committed */
+    struct map_node by_row;
+    struct list_node node; /* the list of its place */
+    struct list_node on_receipt;
+    struct receipt *receipt; /* NULL: on none */
+    struct pr_message m;     /* its bytes are behind the struct */
+    uint64_t row;
+    unsigned lane;
+    uint32_t slot, generation;
+    enum place place;
+    struct endpoint *endpoint;     /* NULL: goes nowhere (bad, unroutable, being split) */
+    struct endpoint_breaker *gate; /* of its type at its endpoint; NULL: none */
+    struct stream *stream;         /* NULL: no order */
+    size_t bytes;
+    int number;          /* hand-out number */
+    uint32_t rate_taken; /* when it was taken: see rate_take() */
+    bool from_due;       /* its row has a due time */
+    bool transient;      /* its pending verdict is a transient failure */
+    bool outdated;       /* an operator changed its row while it was out */
+    struct delivery delivery;
+    struct verdict verdict;
+    char *texts;                 /* owned: what the slices of verdict point at */
+    struct send_effect *effects; /* owned */
+    struct item **children;      /* SPLIT: owned array, child i for destination i, NULL: not kept */
+    pr_slice *destinations, *holders;
+    size_t child_count;
+    int *answer; /* the worker's; borrowed until the verdict is committed */
 };
 
 struct head {
     int64_t seq;
-    bool    dead;
-    bool    here; /* it waits in memory: others can line up behind it there */
+    bool dead;
+    bool here; /* it waits in memory: others can line up behind it there */
 };
 
 /* The order of one stream at one endpoint. */
 struct stream {
-    struct map_node   node;
-    struct endpoint  *endpoint;
-    unsigned          lane;
-    struct list       items;        /* WAITING and SPLITTING, by seq */
-    size_t            item_count;
-    size_t            busy;         /* chosen, ready, out, or judged with a failure */
-    struct head      *heads;        /* failed ones that wait elsewhere, by seq; followers do not pass them */
-    size_t            head_count, head_capacity;
-    size_t            heads_here;   /* so many of the first ones wait in memory */
-    struct head      *head_block;   /* owned: heads begins in it, head_capacity counts from its beginning */
-    bool              held;         /* rows of it are (or may be) held in the store */
-    size_t            holds;        /* HOLD verdicts that are not committed */
-    int64_t           held_from;    /* no row below this seq is held and not in memory */
-    bool              held_stop;    /* while absorbing: the rest of it must wait */
-    bool              shelved;      /* `ready` is on the shelf of a message type, see breakers.c */
-    bool              dozing;       /* its first held row is of a held type: not to be read */
-    struct list_node  ready;        /* endpoint->ready_streams */
-    struct list_node  waking;       /* endpoint->waking: held, not blocked, few in memory */
-    struct list_node  unscanned;    /* e->unscanned: held, and the fresh scan must pass its first held row */
-    pr_slice          name;         /* bytes are behind the struct */
-    pr_slice          key;          /* endpoint/stream, as in held_by */
+    struct map_node node;
+    struct endpoint *endpoint;
+    unsigned lane;
+    struct list items; /* WAITING and SPLITTING, by seq */
+    size_t item_count;
+    size_t busy;        /* chosen, ready, out, or judged with a failure */
+    struct head *heads; /* failed ones that wait elsewhere, by seq; followers do not pass them */
+    size_t head_count, head_capacity;
+    size_t heads_here;          /* so many of the first ones wait in memory */
+    struct head *head_block;    /* owned: heads begins in it, head_capacity counts from its beginning */
+    bool held;                  /* rows of it are (or may be) held in the store */
+    size_t holds;               /* HOLD verdicts that are not committed */
+    int64_t held_from;          /* no row below this seq is held and not in memory */
+    bool held_stop;             /* while absorbing: the rest of it must wait */
+    bool shelved;               /* `ready` is on the shelf of a message type, see breakers.c */
+    bool dozing;                /* its first held row is of a held type: not to be read */
+    struct list_node ready;     /* endpoint->ready_streams */
+    struct list_node waking;    /* endpoint->waking: held, not blocked, few in memory */
+    struct list_node unscanned; /* e->unscanned: held, and the fresh scan must pass its first held row */
+    pr_slice name;              /* bytes are behind the struct */
+    pr_slice key;               /* endpoint/stream, as in held_by */
 };
 
 /* Fresh rows of an endpoint that were passed over: [from, to) is read again when there is room. */
 struct pass {
-    bool     active;
-    int64_t  from_seq, to_seq;
+    bool active;
+    int64_t from_seq, to_seq;
     uint64_t after_row;
 };
 
 /* Rows of an endpoint that are held in the store by its own key, until there is room: parts of splits.
  * One place in their order is all that is known of them. */
 struct parts {
-    bool     active;
-    int64_t  from_seq;  /* none below it is held and not in memory */
+    bool active;
+    int64_t from_seq;   /* none below it is held and not in memory */
     unsigned scan_lane; /* the next one waits until the fresh scan of this lane */
-    int64_t  scan_seq;  /* ... has come to here */
+    int64_t scan_seq;   /* ... has come to here */
 };
 
 /* Message types whose breaker is not closed, at an endpoint that has one for each type. */
 struct held_types {
-    size_t      types;
-    size_t      count, bytes; /* of their rows in memory */
-    bool        over;         /* one of them may go again, or has nothing in memory: read what was passed over */
-    struct pass pass;         /* of fresh rows of these types, and of what stands behind them in their streams */
-    int64_t     parts_from;   /* of parts, the same; PR_NEVER: none */
-    uint8_t    *stream_filter;        /* owned: which streams these are, by their hash; NULL: none */
+    size_t types;
+    size_t count, bytes;    /* of their rows in memory */
+    bool over;              /* one of them may go again, or has nothing in memory: read what was passed over */
+    struct pass pass;       /* of fresh rows of these types, and of what stands behind them in their streams */
+    int64_t parts_from;     /* of parts, the same; PR_NEVER: none */
+    uint8_t *stream_filter; /* owned: which streams these are, by their hash; NULL: none */
 };
 
 /* A pause that the store does not know yet. */
 struct local_pause {
-    int64_t until_us;  /* store time; 0: none */
-    char   *by, *why;  /* owned, may be NULL */
-    bool    planned;   /* it is in the cycle being made */
+    int64_t until_us; /* store time; 0: none */
+    char *by, *why;   /* owned, may be NULL */
+    bool planned;     /* it is in the cycle being made */
 };
 
 /* A failure, in words for people. */
 struct last_failure {
-    int   reason;       /* 0: none */
+    int reason;         /* 0: none */
     char *code, *error; /* owned, may be NULL */
 };
 
 /* A breaker, who waits for it, and what the store knows of it. */
 struct endpoint_breaker {
-    struct map_node  node;            /* endpoint->breakers */
+    struct map_node node; /* endpoint->breakers */
     struct endpoint *endpoint;
-    pr_slice         type;            /* its bytes are behind the struct; empty: all types */
-    struct breaker   breaker;
-    struct list      loose, streams;  /* the shelf; empty unless held back */
-    bool             holds_type;          /* one of a type: its breaker is not closed */
-    size_t           count, bytes;    /* ... and its rows in memory */
+    pr_slice type; /* its bytes are behind the struct; empty: all types */
+    struct breaker breaker;
+    struct list loose, streams;       /* the shelf; empty unless held back */
+    bool holds_type;                  /* one of a type: its breaker is not closed */
+    size_t count, bytes;              /* ... and its rows in memory */
     struct list_node report;          /* e->reports: it is to be told */
-    bool             stored;          /* the store has it as open */
-    bool             planned;         /* it is in the cycle being made */
-    int64_t          since_us;        /* when it opened first */
-    struct last_failure    last_failure;          /* that opened it, or failed its latest probe */
+    bool stored;                      /* the store has it as open */
+    bool planned;                     /* it is in the cycle being made */
+    int64_t since_us;                 /* when it opened first */
+    struct last_failure last_failure; /* that opened it, or failed its latest probe */
 };
 
 struct endpoint {
     const struct endpoint_setting *setting;
-    unsigned         index;
-    struct endpoint_breaker     gate;            /* of the whole endpoint, unless ... */
-    struct map       breakers;           /* ... there is one for each type */
-    struct last_failure    last_failure;           /* the latest one since the last cycle */
+    unsigned index;
+    struct endpoint_breaker gate;     /* of the whole endpoint, unless ... */
+    struct map breakers;              /* ... there is one for each type */
+    struct last_failure last_failure; /* the latest one since the last cycle */
     struct local_pause pause;
-    int64_t          paused_until_us;  /* store time; 0: not */
-    struct rate      rate;
-    struct list      ready_streams;    /* streams whose first item may be chosen */
-    struct list      waking;           /* streams whose held followers are to be read */
-    struct list      loose;            /* items without order */
-    bool             loose_next;       /* turn and turn about with the streams */
-    struct list      ready;            /* receipt committed, to be taken */
-    size_t           count, bytes;     /* of the window */
-    size_t           leaving, leaving_bytes; /* of these, while reads are planned: see count_leaving() */
-    size_t           out;              /* chosen, ready or out */
-    size_t           pledged;          /* ... of these, chosen or ready */
-    size_t           ended;            /* quick results since the last cycle was planned ... */
-    size_t           pace;             /* ... and in one cycle, lately */
-    bool             shut;             /* when engine_wants_back() was asked last */
-    bool             tripped;          /* the breaker of a type opened since then */
-    struct pass      pass;
-    struct parts     parts;
-    char            *key;              /* "name/": held_by of its parts; owned */
-    struct held_types    held_types;
-    int64_t          full_since_us;    /* 0: has room */
-    bool             slow;             /* the scan reads on past its rows */
-    struct tally     tally;            /* for the next cycle */
-    uint64_t         sent, failed;
-    uint64_t         reasons[REASON_COUNT];
+    int64_t paused_until_us; /* store time; 0: not */
+    struct rate rate;
+    struct list ready_streams;     /* streams whose first item may be chosen */
+    struct list waking;            /* streams whose held followers are to be read */
+    struct list loose;             /* items without order */
+    bool loose_next;               /* turn and turn about with the streams */
+    struct list ready;             /* receipt committed, to be taken */
+    size_t count, bytes;           /* of the window */
+    size_t leaving, leaving_bytes; /* of these, while reads are planned: see count_leaving() */
+    size_t out;                    /* chosen, ready or out */
+    size_t pledged;                /* ... of these, chosen or ready */
+    size_t ended;                  /* quick results since the last cycle was planned ... */
+    size_t pace;                   /* ... and in one cycle, lately */
+    bool shut;                     /* when engine_wants_back() was asked last */
+    bool tripped;                  /* the breaker of a type opened since then */
+    struct pass pass;
+    struct parts parts;
+    char *key; /* "name/": held_by of its parts; owned */
+    struct held_types held_types;
+    int64_t full_since_us; /* 0: has room */
+    bool slow;             /* the scan reads on past its rows */
+    struct tally tally;    /* for the next cycle */
+    uint64_t sent, failed;
+    uint64_t reasons[REASON_COUNT];
     struct histogram durations;
 };
 
 struct receipt {
-    struct list_node node;    /* e->receipts, oldest first */
-    uint64_t         number;
-    struct list      items;
-    bool             dirty;   /* something on it was handed back: carry the rest over */
+    struct list_node node; /* e->receipts, oldest first */
+    uint64_t number;
+    struct list items;
+    bool dirty; /* something on it was handed back: carry the rest over */
 };
 
 struct hold {
-    uint64_t         row;
-    pr_id            id;
-    unsigned         lane;
-    struct stream   *stream;   /* by whom; NULL: by its endpoint */
+    uint64_t row;
+    pr_id id;
+    unsigned lane;
+    struct stream *stream; /* by whom; NULL: by its endpoint */
     struct endpoint *endpoint;
 };
 
 /* Held keys of endpoints that are not there any more, a page at a time. */
 struct orphans {
-    bool    wanted;   /* there are (or may be) some behind `after` */
-    char    after[2 * PR_NAME_MAX + 2];
-    size_t  after_size;
-    char  **keys;     /* of this page; owned */
-    size_t  count, reading; /* the first `reading` are read in the cycle being made */
-    bool    walking;  /* the next page is */
-    int64_t at_us;    /* when to look again */
+    bool wanted; /* there are (or may be) some behind `after` */
+    char after[2 * PR_NAME_MAX + 2];
+    size_t after_size;
+    char **keys;           /* of this page; owned */
+    size_t count, reading; /* the first `reading` are read in the cycle being made */
+    bool walking;          /* the next page is */
+    int64_t at_us;         /* when to look again */
 };
 
 enum opening { OPEN_DONE, OPEN_HEADS, OPEN_DEAD, OPEN_HELD };
 
 struct engine {
     struct engine_setting setting;
-    struct random    random;
+    struct random random;
     struct endpoint *endpoints;
-    size_t           endpoint_count;
-    bool             any_strict;
+    size_t endpoint_count;
+    bool any_strict;
 
     /* Membership. */
-    pr_id    instance;
-    int64_t  epoch;              /* 0: not joined */
-    uint64_t number;             /* of the last cycle planned */
-    uint64_t lanes;              /* owned */
-    uint64_t giving;             /* owned, but somebody else should have them */
-    uint64_t open;               /* owned, and heads and held keys are known */
+    pr_id instance;
+    int64_t epoch;   /* 0: not joined */
+    uint64_t number; /* of the last cycle planned */
+    uint64_t lanes;  /* owned */
+    uint64_t giving; /* owned, but somebody else should have them */
+    uint64_t open;   /* owned, and heads and held keys are known */
     enum opening opening;
     uint64_t opening_lanes;
-    unsigned opening_serial;     /* raised whenever an opening begins anew */
-    unsigned planned_serial;     /* ... of the cycle being made */
-    uint64_t opening_row;        /* cursor */
-    pr_slice opening_key;        /* cursor; owned */
-    char     opening_key_bytes[2 * PR_NAME_MAX + 2];
-    int64_t  lease_end_us;
-    int64_t  store_offset_us;    /* store time - our time */
-    size_t   lane_busy[LANE_COUNT];
-    uint64_t scanned;            /* lanes whose fresh rows were all read once since they were opened */
-    int64_t  scan_seq[LANE_COUNT]; /* ... and how far that came in the others */
+    unsigned opening_serial; /* raised whenever an opening begins anew */
+    unsigned planned_serial; /* ... of the cycle being made */
+    uint64_t opening_row;    /* cursor */
+    pr_slice opening_key;    /* cursor; owned */
+    char opening_key_bytes[2 * PR_NAME_MAX + 2];
+    int64_t lease_end_us;
+    int64_t store_offset_us; /* store time - our time */
+    size_t lane_busy[LANE_COUNT];
+    uint64_t scanned;             /* lanes whose fresh rows were all read once since they were opened */
+    int64_t scan_seq[LANE_COUNT]; /* ... and how far that came in the others */
 
     /* The window. */
     struct item **slots;
-    uint32_t     *generations;
-    uint32_t     *free_slots;
-    size_t        slot_count, free_count;
-    size_t        count, bytes;
-    size_t        leaving, leaving_bytes; /* of these, while reads are planned */
-    struct map    rows;
-    struct map    streams;
-    size_t        head_count;    /* in all streams */
-    struct list   chosen, out, judged, planned, zombies;
-    struct tally  nowhere;       /* for the next cycle: what has no endpoint */
-    size_t        out_count;     /* chosen, ready, out */
+    uint32_t *generations;
+    uint32_t *free_slots;
+    size_t slot_count, free_count;
+    size_t count, bytes;
+    size_t leaving, leaving_bytes; /* of these, while reads are planned */
+    struct map rows;
+    struct map streams;
+    size_t head_count; /* in all streams */
+    struct list chosen, out, judged, planned, zombies;
+    struct tally nowhere; /* for the next cycle: what has no endpoint */
+    size_t out_count;     /* chosen, ready, out */
     struct suspect_limit *suspect_limit;
     struct suspect_limit own_suspect_limit;
     struct send_effect *effects, *planned_effects; /* without a verdict; owned */
-    size_t        pause_count;   /* endpoints with a pause that the store does not know */
-    struct list   reports;       /* breakers that the store must be told of */
-    struct endpoint_breaker **planned_reports; /* as in cycle.breakers; in the arena */
-    bool          suspect_waits; /* a suspect of ours waits for the company to shrink */
-    size_t        judged_count;
-    struct list   unscanned;     /* streams */
-    struct list   receipts;
-    size_t        receipt_count;
-    struct hold  *holds;
-    size_t        hold_count, hold_capacity;
-    struct hold  *planned_holds;
-    size_t        planned_hold_count, planned_hold_capacity;
-    size_t        next_endpoint; /* round robin */
+    size_t pause_count;                            /* endpoints with a pause that the store does not know */
+    struct list reports;                           /* breakers that the store must be told of */
+    struct endpoint_breaker **planned_reports;     /* as in cycle.breakers; in the arena */
+    bool suspect_waits;                            /* a suspect of ours waits for the company to shrink */
+    size_t judged_count;
+    struct list unscanned; /* streams */
+    struct list receipts;
+    size_t receipt_count;
+    struct hold *holds;
+    size_t hold_count, hold_capacity;
+    struct hold *planned_holds;
+    size_t planned_hold_count, planned_hold_capacity;
+    size_t next_endpoint; /* round robin */
 
     /* Reading. */
-    bool     fresh_wanted;       /* the last look did not reach the end, or somebody said there is more */
+    bool fresh_wanted; /* the last look did not reach the end, or somebody said there is more */
     uint64_t restart_lanes;
-    int64_t  due_after_us;       /* cursor of the due pass */
-    int64_t  due_after_seq;
+    int64_t due_after_us; /* cursor of the due pass */
+    int64_t due_after_seq;
     uint64_t due_after_row;
-    bool     due_wanted;
-    size_t   due_dropped;        /* rows of this pass that found no room */
-    int64_t  due_restart_us;     /* when the pass may begin anew; PR_NEVER: no need */
-    int64_t  due_restarted_us;
-    int64_t  next_due_us;        /* store time */
-    struct endpoint *catching;   /* whose rows are read again in the cycle being made; NULL: nobody's */
-    bool     reads_parts;        /* ... and its parts: the first held read */
+    bool due_wanted;
+    size_t due_dropped;     /* rows of this pass that found no room */
+    int64_t due_restart_us; /* when the pass may begin anew; PR_NEVER: no need */
+    int64_t due_restarted_us;
+    int64_t next_due_us;       /* store time */
+    struct endpoint *catching; /* whose rows are read again in the cycle being made; NULL: nobody's */
+    bool reads_parts;          /* ... and its parts: the first held read */
     unsigned next_catching;
-    size_t   behind_count;       /* passes and parts that are active */
-    size_t   waking_count;       /* streams in all endpoints' waking */
-    size_t   next_waking;
+    size_t behind_count; /* passes and parts that are active */
+    size_t waking_count; /* streams in all endpoints' waking */
+    size_t next_waking;
     struct orphans orphans;
-    int64_t  notice_after;
+    int64_t notice_after;
 
     /* The cycle being made. */
-    bool          planned_cycle;
-    struct cycle  cycle;
-    struct arena  arena;
-    int64_t       retry_at_us;
-    int64_t       cycled_us;     /* when the last one landed */
-    int64_t       commit_us;     /* how long it took */
-    int64_t       inline_results_at_us;    /* when the totals of others are to be stored; PR_NEVER: there are none */
-    int64_t       retry_delay_us;
+    bool planned_cycle;
+    struct cycle cycle;
+    struct arena arena;
+    int64_t retry_at_us;
+    int64_t cycled_us;            /* when the last one landed */
+    int64_t commit_us;            /* how long it took */
+    int64_t inline_results_at_us; /* when the totals of others are to be stored; PR_NEVER: there are none */
+    int64_t retry_delay_us;
 
     bool stopping, gave_up, left;
     struct engine_counts counts;
 };
 
 /* window.c */
-int          window_init(struct engine *e, struct pr_error *reterr);
-void         window_fini(struct engine *e);
+int window_init(struct engine *e, struct pr_error *reterr);
+void window_fini(struct engine *e);
 struct item *item_new(struct engine *e, const struct row *row, struct endpoint *ep); /* NULL: no memory */
-void         item_free(struct engine *e, struct item *item);      /* out of every list and map */
-void         item_move(struct engine *e, struct item *item, enum place place);
+void item_free(struct engine *e, struct item *item);                                 /* out of every list and map */
+void item_move(struct engine *e, struct item *item, enum place place);
 struct item *item_find_row(const struct engine *e, uint64_t row);
-int          item_set_row(struct engine *e, struct item *item, uint64_t row);
+int item_set_row(struct engine *e, struct item *item, uint64_t row);
 struct item *item_find_token(const struct engine *e, uint64_t token); /* NULL: stale */
-uint64_t     item_token(const struct item *item);
-void         item_wait(struct engine *e, struct item *item, bool at_back); /* into its stream or the loose ones */
-void         item_return(struct engine *e, struct item *item, bool at_back); /* hand back, uncounted */
-void         item_return_unsent(struct engine *e, struct item *item); /* it was out, and nothing of it was sent */
-bool         endpoint_is_closed(const struct engine *e, const struct endpoint *ep, int64_t now_us); /* paused, or its breaker is open */
-size_t       window_free(const struct engine *e); /* rows */
-size_t       endpoint_room(const struct engine *e, const struct endpoint *ep, int64_t now_us);
-bool         window_has_room(const struct engine *e);
-void         window_drop_lanes(struct engine *e, uint64_t lanes, bool also_busy);
+uint64_t item_token(const struct item *item);
+void item_wait(struct engine *e, struct item *item, bool at_back);   /* into its stream or the loose ones */
+void item_return(struct engine *e, struct item *item, bool at_back); /* hand back, uncounted */
+void item_return_unsent(struct engine *e, struct item *item);        /* it was out, and nothing of it was sent */
+bool endpoint_is_closed(const struct engine *e, const struct endpoint *ep,
+                        int64_t now_us);    /* paused, or its breaker is open */
+size_t window_free(const struct engine *e); /* rows */
+size_t endpoint_room(const struct engine *e, const struct endpoint *ep, int64_t now_us);
+bool window_has_room(const struct engine *e);
+void window_drop_lanes(struct engine *e, uint64_t lanes, bool also_busy);
 
 /* stream.c */
 struct stream *stream_find(const struct engine *e, const struct endpoint *ep, pr_slice name);
 struct endpoint *stream_split_key(struct engine *e, pr_slice key, pr_slice *ret_name); /* NULL: no such endpoint */
-struct stream *stream_get(struct engine *e, struct endpoint *ep, pr_slice name, unsigned lane); /* made when missing; NULL: no memory */
+struct stream *stream_get(struct engine *e, struct endpoint *ep, pr_slice name,
+                          unsigned lane);             /* made when missing; NULL: no memory */
 void stream_free(struct engine *e, struct stream *s); /* whatever is left of it */
 void stream_insert(struct engine *e, struct stream *s, struct item *item);
-void stream_update(struct engine *e, struct stream *s);  /* after any change; may free s when nothing is left of it */
+void stream_update(struct engine *e, struct stream *s); /* after any change; may free s when nothing is left of it */
 bool stream_blocks(const struct stream *s, const struct pr_message *m);
 bool stream_add_head(struct engine *e, struct stream *s, int64_t seq, bool dead);
 void stream_set_here(struct stream *s, int64_t seq, bool here); /* when there is such a head */
 bool stream_misses_head(const struct stream *s, int64_t seq);   /* an earlier one is not in memory */
 void stream_remove_head(struct engine *e, struct stream *s, int64_t seq);
-bool stream_ends_before(const struct stream *s, int64_t seq);   /* in memory */
+bool stream_ends_before(const struct stream *s, int64_t seq); /* in memory */
 void stream_hold_followers(struct engine *e, struct stream *s);
 bool stream_has_held_type_at(const struct stream *s, int64_t seq);
 void stream_hold_type(struct engine *e, struct stream *s);
@@ -404,66 +406,68 @@ size_t route_message(const struct engine *e, const struct pr_message *m, unsigne
 
 /* receipt.c */
 void receipt_leave(struct item *item, bool handed_back);
-int  receipt_plan(struct engine *e, struct arena *arena);
+int receipt_plan(struct engine *e, struct arena *arena);
 void receipt_free_all(struct engine *e);
 
 /* choose.c */
-bool     endpoint_can_send(struct engine *e, struct endpoint *ep, int64_t now_us);
-void     choose_pace(struct engine *e); /* a cycle is being planned */
-void     choose_begin(struct item *item, int64_t now_us);  /* it is being taken */
-void     choose_ended(struct engine *e, struct endpoint *ep, int64_t took_us, int64_t now_us); /* a result came so long after it was taken */
-void     choose_unsent(struct item *item);                 /* it was taken, and comes back */
-size_t   endpoint_pledged(const struct endpoint *ep);      /* chosen, and as far as we know not begun */
-void     choose(struct engine *e, int64_t now_us);
-bool     choose_possible(struct engine *e, int64_t now_us);
-bool     choose_refused(struct engine *e, int64_t now_us); /* somebody could go, but for the company */
-void     choose_over(struct engine *e);                   /* nobody is chosen any more */
+bool endpoint_can_send(struct engine *e, struct endpoint *ep, int64_t now_us);
+void choose_pace(struct engine *e);                   /* a cycle is being planned */
+void choose_begin(struct item *item, int64_t now_us); /* it is being taken */
+void choose_ended(struct engine *e, struct endpoint *ep, int64_t took_us,
+                  int64_t now_us);                  /* a result came so long after it was taken */
+void choose_unsent(struct item *item);              /* it was taken, and comes back */
+size_t endpoint_pledged(const struct endpoint *ep); /* chosen, and as far as we know not begun */
+void choose(struct engine *e, int64_t now_us);
+bool choose_possible(struct engine *e, int64_t now_us);
+bool choose_refused(struct engine *e, int64_t now_us); /* somebody could go, but for the company */
+void choose_over(struct engine *e);                    /* nobody is chosen any more */
 unsigned suspicion(const struct pr_message *m);
 
 /* breakers.c */
-bool     breakers_allow(struct endpoint *ep, int64_t now_us);  /* may anything be sent there? */
+bool breakers_allow(struct endpoint *ep, int64_t now_us); /* may anything be sent there? */
 /* May this one go?  Otherwise it was put aside until its type may. */
-bool     breakers_allow_or_shelve(struct endpoint *ep, struct item *item, int64_t now_us);
-void     breakers_unshelve(struct endpoint *ep, int64_t now_us); /* those that may go now come back */
-bool     breakers_are_shut(const struct endpoint *ep);
-bool     breakers_hold_back(struct endpoint *ep, const struct item *item);
-bool     breakers_are_same(const struct endpoint *ep, const struct item *a, const struct item *b);
-void     breakers_started(struct endpoint *ep, const struct item *item);
-bool     breakers_failed(struct engine *e, const struct item *item, const struct failure *f, bool transient,
-                       int64_t now_us, bool *ret_opened);
-void     breakers_succeeded(struct engine *e, const struct item *item, int64_t now_us);
-void     breakers_returned(struct endpoint *ep, const struct item *item);
-void     breakers_heard(struct engine *e, struct endpoint *ep, const struct engine_inline_result *news, int64_t now_us);
-int64_t  breakers_next_us(const struct endpoint *ep);
+bool breakers_allow_or_shelve(struct endpoint *ep, struct item *item, int64_t now_us);
+void breakers_unshelve(struct endpoint *ep, int64_t now_us); /* those that may go now come back */
+bool breakers_are_shut(const struct endpoint *ep);
+bool breakers_hold_back(struct endpoint *ep, const struct item *item);
+bool breakers_are_same(const struct endpoint *ep, const struct item *a, const struct item *b);
+void breakers_started(struct endpoint *ep, const struct item *item);
+bool breakers_failed(struct engine *e, const struct item *item, const struct failure *f, bool transient, int64_t now_us,
+                     bool *ret_opened);
+void breakers_succeeded(struct engine *e, const struct item *item, int64_t now_us);
+void breakers_returned(struct endpoint *ep, const struct item *item);
+void breakers_heard(struct engine *e, struct endpoint *ep, const struct engine_inline_result *news, int64_t now_us);
+int64_t breakers_next_us(const struct endpoint *ep);
 enum breaker_state breakers_state(const struct endpoint *ep);
-void     endpoint_breaker_init(struct endpoint_breaker *b, struct endpoint *ep);
-void     endpoint_breaker_release(struct endpoint_breaker *b); /* frees it, when nothing is to be remembered or told */
-void     breakers_enter(struct endpoint *ep, struct item *item); /* it is in memory now */
-void     breakers_leave(struct endpoint *ep, struct item *item);
-void     breakers_check(const struct endpoint *ep);
+void endpoint_breaker_init(struct endpoint_breaker *b, struct endpoint *ep);
+void endpoint_breaker_release(struct endpoint_breaker *b);   /* frees it, when nothing is to be remembered or told */
+void breakers_enter(struct endpoint *ep, struct item *item); /* it is in memory now */
+void breakers_leave(struct endpoint *ep, struct item *item);
+void breakers_check(const struct endpoint *ep);
 /* Has this type, which may not go now, enough of its rows in memory? */
-bool     breakers_hold_type(const struct engine *e, const struct endpoint *ep, pr_slice type);
-void     breakers_fini(struct endpoint *ep);
+bool breakers_hold_type(const struct engine *e, const struct endpoint *ep, pr_slice type);
+void breakers_fini(struct endpoint *ep);
 
 /* report.c */
-char *text_copy(pr_slice text, size_t chars); /* clean and cut; malloc'ed, NULL without memory: it goes without its words */
-void  last_failure_set(struct last_failure *m, const struct failure *f);
-void  last_failure_fini(struct last_failure *m);
-void  report_opened(struct engine *e, struct endpoint_breaker *b, const struct failure *f, bool first, int64_t now_us);
-void  report_closed(struct engine *e, struct endpoint_breaker *b);
-bool  report_is_over(const struct endpoint_breaker *b); /* the store knows nothing of it, and need not */
-void  reports_plan(struct engine *e, int64_t now_us);
-void  reports_committed(struct engine *e);
-void  reports_anew(struct engine *e); /* the store has forgotten all of them */
+char *text_copy(pr_slice text,
+                size_t chars); /* clean and cut; malloc'ed, NULL without memory: it goes without its words */
+void last_failure_set(struct last_failure *m, const struct failure *f);
+void last_failure_fini(struct last_failure *m);
+void report_opened(struct engine *e, struct endpoint_breaker *b, const struct failure *f, bool first, int64_t now_us);
+void report_closed(struct engine *e, struct endpoint_breaker *b);
+bool report_is_over(const struct endpoint_breaker *b); /* the store knows nothing of it, and need not */
+void reports_plan(struct engine *e, int64_t now_us);
+void reports_committed(struct engine *e);
+void reports_anew(struct engine *e); /* the store has forgotten all of them */
 
 /* pause.c */
-bool    endpoint_has_pause(const struct engine *e, const struct endpoint *ep, int64_t now_us);
+bool endpoint_has_pause(const struct engine *e, const struct endpoint *ep, int64_t now_us);
 int64_t endpoint_paused_until(const struct endpoint *ep); /* store time; 0: not */
-void    endpoint_pause(struct engine *e, struct endpoint *ep, int64_t for_us, pr_slice by, pr_slice why, int64_t now_us);
-void    endpoint_return_ready(struct engine *e, struct endpoint *ep); /* what is announced and not begun */
-void    pauses_plan(struct engine *e, int64_t now_us);
-void    pauses_committed(struct engine *e, bool endpoints_known);
-void    pauses_drop(struct engine *e);
+void endpoint_pause(struct engine *e, struct endpoint *ep, int64_t for_us, pr_slice by, pr_slice why, int64_t now_us);
+void endpoint_return_ready(struct engine *e, struct endpoint *ep); /* what is announced and not begun */
+void pauses_plan(struct engine *e, int64_t now_us);
+void pauses_committed(struct engine *e, bool endpoints_known);
+void pauses_drop(struct engine *e);
 
 /* fail.c */
 void judge_failure(struct engine *e, struct item *item, const struct delivery_result *result, int64_t now_us);
@@ -474,14 +478,14 @@ void item_add_effects(struct engine *e, struct item *item, struct send_effect *e
 void judge_complete(struct engine *e, struct item *item, int bits);
 void judge_step(struct engine *e, struct item *item, enum verdict_kind kind, const struct failure *f,
                 const struct decision *d, int64_t next_us, int64_t now_us);
-void judge_dead(struct engine *e, struct item *item, int reason, int cause, int limit, pr_slice rule,
-                bool counted, pr_slice code, pr_slice error, int64_t now_us);
+void judge_dead(struct engine *e, struct item *item, int reason, int cause, int limit, pr_slice rule, bool counted,
+                pr_slice code, pr_slice error, int64_t now_us);
 void judge_simple(struct engine *e, struct item *item, enum verdict_kind kind, int reason, pr_slice rule,
                   pr_slice error, int64_t now_us);
 void settle_committed(struct engine *e, struct item *item, int answer, const uint64_t *split_rows, int64_t now_us);
 void item_drop_verdict(struct item *item);
 void verdict_tally(struct engine *e, const struct item *item, int sign);
-int  effects_copy(const struct send_effect *effects, struct send_effect **ret);
+int effects_copy(const struct send_effect *effects, struct send_effect **ret);
 void effects_free(struct send_effect *effects);
 
 /* engine.c */
@@ -490,9 +494,9 @@ void engine_new_instance(struct engine *e);
 /* plan.c */
 int64_t renew_at_us(const struct engine *e);
 int64_t look_at_us(const struct engine *e);
-bool    wants_cycle(struct engine *e, int64_t now_us);
+bool wants_cycle(struct engine *e, int64_t now_us);
 /* A row with a due time behind our cursor may have been stored or moved. */
-void    due_look_again(struct engine *e, int64_t now_us);
+void due_look_again(struct engine *e, int64_t now_us);
 
 /* lanes.c */
 void open_lanes(struct engine *e, uint64_t lanes);
@@ -504,13 +508,14 @@ bool held_key_is_orphan(struct engine *e, pr_slice key); /* neither a stream in 
 enum admitted { TAKEN, NO_ROOM };
 struct target { /* where a row goes, found once */
     unsigned endpoints[TARGETS_MAX];
-    size_t   count;
+    size_t count;
 };
 struct endpoint *find_target(struct engine *e, const struct row *row, struct target *ret); /* NULL: not just one */
-enum admitted    admit(struct engine *e, const struct row *row, const struct target *target, int64_t now_us);
+enum admitted admit(struct engine *e, const struct row *row, const struct target *target, int64_t now_us);
 
 /* plan.c */
-bool plan_held_read(struct engine *e, pr_slice key, int64_t after_seq, size_t rows, struct held_read *reads, size_t *count);
+bool plan_held_read(struct engine *e, pr_slice key, int64_t after_seq, size_t rows, struct held_read *reads,
+                    size_t *count);
 
 /* reads.c */
 bool scan_will_come(const struct engine *e, const struct row *row);

@@ -24,13 +24,13 @@ void open_lanes(struct engine *e, uint64_t lanes)
             continue;
         e->head_count -= s->head_count;
         s->head_count = s->heads_here = 0;
-        s->held       = false;
+        s->held = false;
         if (s->holds > 0)
             stream_is_held(s, 0);
         stream_update(e, s);
     }
     e->opening_lanes |= lanes;
-    e->opening     = OPEN_HEADS;
+    e->opening = OPEN_HEADS;
     e->opening_row = 0;
     e->opening_serial++;
     e->opening_key = (pr_slice){ e->opening_key_bytes, 0 };
@@ -41,9 +41,9 @@ static void opening_done(struct engine *e, int64_t now_us)
     e->opening = OPEN_DONE;
     e->open |= e->opening_lanes;
     e->restart_lanes |= e->opening_lanes;
-    e->opening_lanes  = 0;
-    e->fresh_wanted   = true;
-    e->due_wanted     = true;
+    e->opening_lanes = 0;
+    e->fresh_wanted = true;
+    e->due_wanted = true;
     e->due_restart_us = now_us;
 }
 
@@ -64,7 +64,7 @@ static void absorb_asked(struct engine *e, uint64_t asked)
 
 void absorb_lanes(struct engine *e, const struct cycle_reply *r)
 {
-    uint64_t lost   = e->lanes & ~r->lanes_owned;
+    uint64_t lost = e->lanes & ~r->lanes_owned;
     uint64_t gained = r->lanes_owned & ~e->lanes;
 
     if (lost != 0)
@@ -86,7 +86,8 @@ static void unpark(struct engine *e, const struct row *row, int64_t now_us)
 
     if (item == NULL)
         return;
-    judge_simple(e, item, VERDICT_ABANDON, PR_REASON_NONE, PR_STR("routes"), PR_STR("the endpoint is known again"), now_us);
+    judge_simple(e, item, VERDICT_ABANDON, PR_REASON_NONE, PR_STR("routes"), PR_STR("the endpoint is known again"),
+                 now_us);
     item->verdict.reason = PR_REASON_NONE;
 }
 
@@ -101,7 +102,7 @@ static bool is_delivered(const struct engine *e, uint64_t row)
 /* Does it hold back its stream at this endpoint?  false: no memory. */
 static bool absorb_head_at(struct engine *e, struct endpoint *ep, const struct row *row)
 {
-    bool           parked = !row->dead && row->m.due_us == PR_NEVER;
+    bool parked = !row->dead && row->m.due_us == PR_NEVER;
     struct stream *s;
 
     if (!stream_is_ordered(ep, row->m.stream))
@@ -119,7 +120,7 @@ static bool absorb_head_at(struct engine *e, struct endpoint *ep, const struct r
 static bool absorb_head(struct engine *e, const struct row *row, int64_t now_us)
 {
     unsigned targets[TARGETS_MAX];
-    size_t   count = route_message(e, &row->m, targets, TARGETS_MAX);
+    size_t count = route_message(e, &row->m, targets, TARGETS_MAX);
 
     if (row->bad != NULL || count == 0)
         return true;
@@ -137,7 +138,7 @@ static bool absorb_head(struct engine *e, const struct row *row, int64_t now_us)
 
 bool held_key_is_orphan(struct engine *e, pr_slice key)
 {
-    pr_slice         name;
+    pr_slice name;
     struct endpoint *ep = stream_split_key(e, key, &name);
     return ep == NULL || (name.size > 0 && !stream_is_ordered(ep, name));
 }
@@ -145,9 +146,9 @@ bool held_key_is_orphan(struct engine *e, pr_slice key)
 /* "endpoint/stream": whose followers are these?  "endpoint/": its parts.  false: no memory. */
 static bool absorb_held_key(struct engine *e, pr_slice key)
 {
-    pr_slice         name;
+    pr_slice name;
     struct endpoint *ep;
-    struct stream   *s;
+    struct stream *s;
 
     if (held_key_is_orphan(e, key)) {
         orphans_found(e, e->cycle.held_keys.after);
@@ -176,7 +177,7 @@ static bool absorb_heads(struct engine *e, const struct cycle_reply *r, int64_t 
             return false;
     }
     if (r->heads_end) {
-        e->opening     = e->cycle.heads_dead || !e->any_strict ? OPEN_HELD : OPEN_DEAD;
+        e->opening = e->cycle.heads_dead || !e->any_strict ? OPEN_HELD : OPEN_DEAD;
         e->opening_row = 0;
     }
     return true;

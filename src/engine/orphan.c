@@ -34,8 +34,7 @@ void orphans_plan(struct engine *e, struct held_read *reads, size_t *count)
     size_t first = *count, most = min_size(o->count, ORPHAN_READS_MAX);
 
     for (size_t i = 0; i < most; i++)
-        if (!plan_held_read(e, pr_str(o->keys[i]), 0, max_size(HELD_ROWS, e->setting.batch / most), reads,
-                            count))
+        if (!plan_held_read(e, pr_str(o->keys[i]), 0, max_size(HELD_ROWS, e->setting.batch / most), reads, count))
             break;
     o->reading = *count - first;
     o->walking = o->count == 0;
@@ -75,8 +74,7 @@ static void absorb_page(struct engine *e, const struct cycle_reply *r, int64_t n
 }
 
 /* Did all that was read of this key come in? */
-static bool take_rows(struct engine *e, const struct cycle_reply *r, pr_slice key, size_t *ret_taken,
-                      int64_t now_us)
+static bool take_rows(struct engine *e, const struct cycle_reply *r, pr_slice key, size_t *ret_taken, int64_t now_us)
 {
     for (size_t i = 0; i < r->row_count; i++) {
         const struct row *row = &r->rows[i];

@@ -44,28 +44,29 @@ void endpoint_pause(struct engine *e, struct endpoint *ep, int64_t for_us, pr_sl
     e->pause_count += ep->pause.until_us == 0;
     free(ep->pause.by);
     free(ep->pause.why);
-    ep->pause = (struct local_pause){ .until_us = until_us, .by = text_copy(by, WHY_CHARS), .why = text_copy(why, WHY_CHARS) };
+    ep->pause =
+        (struct local_pause){ .until_us = until_us, .by = text_copy(by, WHY_CHARS), .why = text_copy(why, WHY_CHARS) };
     endpoint_return_ready(e, ep);
 }
 
 void pauses_plan(struct engine *e, int64_t now_us)
 {
     struct pause *pauses = e->pause_count > 0 ? arena_alloc(&e->arena, e->pause_count * sizeof(*pauses)) : NULL;
-    size_t        count  = 0;
+    size_t count = 0;
 
     for (size_t i = 0; i < e->endpoint_count && pauses != NULL; i++) {
         struct endpoint *ep = &e->endpoints[i];
         if (ep->pause.until_us == 0)
             continue;
         ep->pause.planned = true;
-        pauses[count++]   = (struct pause){
+        pauses[count++] = (struct pause){
             .endpoint = ep->setting->name,
-            .for_us   = ep->pause.until_us == PR_NEVER ? PR_NEVER : max64(ep->pause.until_us - store_now(e, now_us), 0),
-            .by       = slice_dup(&e->arena, pr_str(ep->pause.by)),
-            .why      = slice_dup(&e->arena, pr_str(ep->pause.why)),
+            .for_us = ep->pause.until_us == PR_NEVER ? PR_NEVER : max64(ep->pause.until_us - store_now(e, now_us), 0),
+            .by = slice_dup(&e->arena, pr_str(ep->pause.by)),
+            .why = slice_dup(&e->arena, pr_str(ep->pause.why)),
         };
     }
-    e->cycle.pauses      = pauses;
+    e->cycle.pauses = pauses;
     e->cycle.pause_count = count;
 }
 

@@ -15,19 +15,18 @@ static size_t fresh_rows(struct engine *e, int64_t now_us)
     if (!e->fresh_wanted || e->opening != OPEN_DONE || !window_has_room(e))
         return 0;
     for (size_t i = 0; i < e->endpoint_count; i++) {
-        struct endpoint *ep   = &e->endpoints[i];
-        size_t           room = endpoint_room(e, ep, now_us);
-        bool             full = room == 0 || endpoint_is_behind(ep);
+        struct endpoint *ep = &e->endpoints[i];
+        size_t room = endpoint_room(e, ep, now_us);
+        bool full = room == 0 || endpoint_is_behind(ep);
 
         if (!full) {
             ep->full_since_us = 0;
-            rows              = min_size(rows, room);
+            rows = min_size(rows, room);
             continue;
         }
         if (ep->full_since_us == 0)
             ep->full_since_us = now_us;
-        ep->slow = ep->slow || now_us - ep->full_since_us >= PASS_OVER_AFTER_US ||
-                   endpoint_is_closed(e, ep, now_us);
+        ep->slow = ep->slow || now_us - ep->full_since_us >= PASS_OVER_AFTER_US || endpoint_is_closed(e, ep, now_us);
         if (!ep->slow)
             return 0;
     }
@@ -69,8 +68,7 @@ static bool wants_read(struct engine *e, int64_t now_us)
         return false;
     if (e->opening != OPEN_DONE)
         return true;
-    return fresh_rows(e, now_us) > 0 || due_possible(e, now_us) || can_wake(e, now_us) ||
-           behind_can_read(e, now_us);
+    return fresh_rows(e, now_us) > 0 || due_possible(e, now_us) || can_wake(e, now_us) || behind_can_read(e, now_us);
 }
 
 static uint64_t lanes_to_give(const struct engine *e)
@@ -110,8 +108,9 @@ bool wants_cycle(struct engine *e, int64_t now_us)
     held_types_renew(e);
     if (e->epoch == 0)
         return !e->stopping;
-    if (now_us >= e->inline_results_at_us || e->judged_count > 0 || e->hold_count > 0 || e->pause_count > 0 || !list_is_empty(&e->reports) ||
-        e->effects != NULL || now_us >= min64(renew_at_us(e), look_at_us(e)) || lanes_to_give(e) != 0)
+    if (now_us >= e->inline_results_at_us || e->judged_count > 0 || e->hold_count > 0 || e->pause_count > 0 ||
+        !list_is_empty(&e->reports) || e->effects != NULL || now_us >= min64(renew_at_us(e), look_at_us(e)) ||
+        lanes_to_give(e) != 0)
         return true;
     if (e->stopping)
         return e->out_count == 0 || has_dirty_receipt(e);
@@ -126,19 +125,20 @@ static void plan_opening(struct engine *e)
 
     e->planned_serial = e->opening_serial;
     if (e->opening == OPEN_HELD) {
-        c->held_keys.rows  = OPENING_ROWS;
+        c->held_keys.rows = OPENING_ROWS;
         c->held_keys.lanes = e->opening_lanes;
         c->held_keys.after = e->opening_key;
         return;
     }
-    c->heads.rows      = OPENING_ROWS;
-    c->heads.lanes     = e->opening_lanes;
+    c->heads.rows = OPENING_ROWS;
+    c->heads.lanes = e->opening_lanes;
     c->heads.after_row = e->opening_row;
-    c->heads_dead      = e->opening == OPEN_DEAD;
+    c->heads_dead = e->opening == OPEN_DEAD;
 }
 
 /* The key is copied: its stream can be gone when the reply is there.  false: no memory. */
-bool plan_held_read(struct engine *e, pr_slice key, int64_t after_seq, size_t rows, struct held_read *reads, size_t *count)
+bool plan_held_read(struct engine *e, pr_slice key, int64_t after_seq, size_t rows, struct held_read *reads,
+                    size_t *count)
 {
     struct held_read read = { slice_dup(&e->arena, key), after_seq, INT64_MAX, rows };
 
@@ -153,13 +153,13 @@ bool plan_held_read(struct engine *e, pr_slice key, int64_t after_seq, size_t ro
 static void plan_waking(struct engine *e, struct endpoint *ep, struct held_read *reads, size_t *count, size_t max,
                         size_t room)
 {
-    size_t      share = min_size(max_size(room / e->waking_count, HELD_ROWS_MIN), HELD_ROWS);
+    size_t share = min_size(max_size(room / e->waking_count, HELD_ROWS_MIN), HELD_ROWS);
     struct list turned;
 
     list_init(&turned);
     for (size_t looked = 0; *count < max && looked < HELD_READS_MAX && room > 0; looked++) {
         struct list_node *node = list_pop_front(&ep->waking);
-        struct stream    *s;
+        struct stream *s;
         if (node == NULL)
             break;
         s = LIST_ENTRY(node, struct stream, waking);
@@ -178,7 +178,7 @@ static void plan_waking(struct engine *e, struct endpoint *ep, struct held_read 
 static void plan_held(struct engine *e, int64_t now_us)
 {
     struct held_read *reads = arena_alloc(&e->arena, (1 + HELD_READS_MAX + ORPHAN_READS_MAX) * sizeof(*reads));
-    size_t            count = 0;
+    size_t count = 0;
 
     if (reads == NULL || !window_has_room(e))
         return;
@@ -191,24 +191,24 @@ static void plan_held(struct engine *e, int64_t now_us)
     e->next_waking++;
     if (orphans_can_read(e, now_us))
         orphans_plan(e, reads, &count);
-    e->cycle.held       = reads;
+    e->cycle.held = reads;
     e->cycle.held_count = count;
 }
 
 static void plan_due(struct engine *e, int64_t now_us)
 {
     if (now_us >= e->due_restart_us) {
-        e->due_after_us     = 0;
-        e->due_after_seq    = 0;
-        e->due_after_row    = 0;
-        e->due_restart_us   = PR_NEVER;
+        e->due_after_us = 0;
+        e->due_after_seq = 0;
+        e->due_after_row = 0;
+        e->due_restart_us = PR_NEVER;
         e->due_restarted_us = now_us;
-        e->due_dropped      = 0;
+        e->due_dropped = 0;
     }
-    e->cycle.due.rows         = min_size(e->setting.batch, window_free(e));
+    e->cycle.due.rows = min_size(e->setting.batch, window_free(e));
     e->cycle.due.after_due_us = e->due_after_us;
-    e->cycle.due.after_seq    = e->due_after_seq;
-    e->cycle.due.after_row    = e->due_after_row;
+    e->cycle.due.after_seq = e->due_after_seq;
+    e->cycle.due.after_row = e->due_after_row;
 }
 
 /* What this cycle completes has made room when the rows arrive that it reads.  Else a full window would need two cycles
@@ -245,8 +245,9 @@ static void plan_reads(struct engine *e, int64_t now_us)
     }
     count_leaving(e);
     c->restart_lanes = e->restart_lanes;
-    c->fresh_rows    = fresh_rows(e, now_us);
-    c->fresh_bytes   = max_size(1, (e->setting.window_bytes - min_size(e->bytes - e->leaving_bytes, e->setting.window_bytes)) / 2);
+    c->fresh_rows = fresh_rows(e, now_us);
+    c->fresh_bytes =
+        max_size(1, (e->setting.window_bytes - min_size(e->bytes - e->leaving_bytes, e->setting.window_bytes)) / 2);
     if (window_has_room(e))
         plan_due(e, now_us);
     plan_held(e, now_us);
@@ -276,24 +277,24 @@ static size_t plan_effects(const struct send_effect *effects, size_t verdict, st
 
 static void swap_holds(struct engine *e)
 {
-    struct hold *holds    = e->planned_holds;
-    size_t       capacity = e->planned_hold_capacity;
+    struct hold *holds = e->planned_holds;
+    size_t capacity = e->planned_hold_capacity;
 
-    e->planned_holds         = e->holds;
-    e->planned_hold_count    = e->hold_count;
+    e->planned_holds = e->holds;
+    e->planned_hold_count = e->hold_count;
     e->planned_hold_capacity = e->hold_capacity;
-    e->holds                 = holds;
-    e->hold_count            = 0;
-    e->hold_capacity         = capacity;
+    e->holds = holds;
+    e->hold_count = 0;
+    e->hold_capacity = capacity;
 }
 
 /* PR_ENOMEM: nothing changed. */
 static int plan_verdicts(struct engine *e)
 {
-    size_t          verdict_max = e->judged_count + e->hold_count, effect_max = count_effects(e);
-    struct verdict *verdicts    = arena_alloc(&e->arena, (verdict_max + 1) * sizeof(*verdicts));
-    struct effect  *effects     = arena_alloc(&e->arena, (effect_max + 1) * sizeof(*effects));
-    size_t          count = 0, effect_count = 0;
+    size_t verdict_max = e->judged_count + e->hold_count, effect_max = count_effects(e);
+    struct verdict *verdicts = arena_alloc(&e->arena, (verdict_max + 1) * sizeof(*verdicts));
+    struct effect *effects = arena_alloc(&e->arena, (effect_max + 1) * sizeof(*effects));
+    size_t count = 0, effect_count = 0;
 
     if (verdicts == NULL || effects == NULL)
         return PR_ENOMEM;
@@ -307,37 +308,37 @@ static int plan_verdicts(struct engine *e)
     }
     for (size_t i = 0; i < e->hold_count; i++) {
         const struct hold *h = &e->holds[i];
-        verdicts[count++]    = (struct verdict){
-            .kind    = VERDICT_HOLD,
-            .row     = h->row,
-            .id      = h->id,
+        verdicts[count++] = (struct verdict){
+            .kind = VERDICT_HOLD,
+            .row = h->row,
+            .id = h->id,
             .held_by = h->stream != NULL ? h->stream->key : pr_str(h->endpoint->key),
         };
     }
     swap_holds(e);
     effect_count += plan_effects(e->effects, EFFECT_ALWAYS, effects + effect_count);
     e->planned_effects = e->effects;
-    e->effects         = NULL;
-    e->cycle.verdicts      = verdicts;
+    e->effects = NULL;
+    e->cycle.verdicts = verdicts;
     e->cycle.verdict_count = count;
-    e->cycle.effects       = effects;
-    e->cycle.effect_count  = effect_count;
+    e->cycle.effects = effects;
+    e->cycle.effect_count = effect_count;
     return PR_OK;
 }
 
-static void plan_tally(struct engine *e, struct tally *t, pr_slice endpoint, struct last_failure *m, struct tally *tallies,
-                       size_t *count)
+static void plan_tally(struct engine *e, struct tally *t, pr_slice endpoint, struct last_failure *m,
+                       struct tally *tallies, size_t *count)
 {
     static const struct tally none;
 
     if (memcmp(t, &none, sizeof(none)) == 0 && (m == NULL || m->reason == 0))
         return;
-    tallies[*count]          = *t;
+    tallies[*count] = *t;
     tallies[*count].endpoint = endpoint;
     if (m != NULL && m->reason != 0) {
         tallies[*count].reason = m->reason;
-        tallies[*count].code   = slice_dup(&e->arena, pr_str(m->code));
-        tallies[*count].error  = slice_dup(&e->arena, pr_str(m->error));
+        tallies[*count].code = slice_dup(&e->arena, pr_str(m->code));
+        tallies[*count].error = slice_dup(&e->arena, pr_str(m->error));
         last_failure_fini(m);
     }
     ++*count;
@@ -347,7 +348,7 @@ static void plan_tally(struct engine *e, struct tally *t, pr_slice endpoint, str
 static void plan_tallies(struct engine *e)
 {
     struct tally *tallies = arena_alloc(&e->arena, (e->endpoint_count + 1) * sizeof(*tallies));
-    size_t        count   = 0;
+    size_t count = 0;
 
     if (tallies == NULL)
         return; /* they stay for the next cycle */
@@ -356,9 +357,9 @@ static void plan_tallies(struct engine *e)
         plan_tally(e, &ep->tally, ep->setting->name, &ep->last_failure, tallies, &count);
     }
     plan_tally(e, &e->nowhere, (pr_slice){ NULL, 0 }, NULL, tallies, &count);
-    e->cycle.tallies     = tallies;
+    e->cycle.tallies = tallies;
     e->cycle.tally_count = count;
-    e->inline_results_at_us        = PR_NEVER;
+    e->inline_results_at_us = PR_NEVER;
 }
 
 static void unchoose(struct engine *e)
@@ -370,20 +371,20 @@ static void unchoose(struct engine *e)
 static void begin_cycle(struct engine *e)
 {
     arena_reset(&e->arena);
-    e->catching        = NULL;
-    e->reads_parts     = false;
+    e->catching = NULL;
+    e->reads_parts = false;
     e->orphans.reading = 0;
     e->orphans.walking = false;
-    e->cycle           = (struct cycle){
-        .box          = e->setting.box,
-        .instance     = e->instance,
-        .epoch        = e->epoch,
-        .number       = e->number + 1,
-        .lease_us     = e->setting.lease_us,
-        .name         = e->setting.name,
-        .keep_us      = e->setting.keep_us,
+    e->cycle = (struct cycle){
+        .box = e->setting.box,
+        .instance = e->instance,
+        .epoch = e->epoch,
+        .number = e->number + 1,
+        .lease_us = e->setting.lease_us,
+        .name = e->setting.name,
+        .keep_us = e->setting.keep_us,
         .notice_after = e->notice_after,
-        .payload_max  = e->setting.payload_max,
+        .payload_max = e->setting.payload_max,
     };
 }
 
@@ -402,9 +403,9 @@ static bool plan_changes(struct engine *e, int64_t now_us)
     plan_tallies(e);
     pauses_plan(e, now_us);
     reports_plan(e, now_us);
-    e->cycle.lanes_give  = lanes_to_give(e);
+    e->cycle.lanes_give = lanes_to_give(e);
     e->cycle.force_write = now_us >= renew_at_us(e);
-    e->cycle.leave       = e->stopping && e->out_count == 0;
+    e->cycle.leave = e->stopping && e->out_count == 0;
     return true;
 }
 

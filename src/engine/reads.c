@@ -17,7 +17,7 @@ bool row_is_ours(const struct engine *e, const struct row *row)
 
 static void absorb_fresh_row(struct engine *e, const struct row *row, int64_t now_us)
 {
-    struct target    target;
+    struct target target;
     struct endpoint *ep;
 
     if (!row_is_ours(e, row))
@@ -65,8 +65,7 @@ static bool hold_for_closed(struct engine *e, const struct row *row, const struc
     struct endpoint *ep = target->count == 1 ? &e->endpoints[target->endpoints[0]] : NULL;
 
     return ep != NULL && !row->m.released && window_has_room(e) &&
-           (endpoint_is_closed(e, ep, now_us) || breakers_hold_type(e, ep, row->m.type)) &&
-           parts_hold_row(e, ep, row);
+           (endpoint_is_closed(e, ep, now_us) || breakers_hold_type(e, ep, row->m.type)) && parts_hold_row(e, ep, row);
 }
 
 /* What is due in a stream that is known here anyway, and finds no room, is held by it: else it would be read again and
@@ -74,7 +73,7 @@ static bool hold_for_closed(struct engine *e, const struct row *row, const struc
 static bool hold_for_stream(struct engine *e, const struct row *row, const struct target *target)
 {
     struct endpoint *ep = target->count == 1 ? &e->endpoints[target->endpoints[0]] : NULL;
-    struct stream   *s = ep != NULL && stream_is_ordered(ep, row->m.stream) ? stream_find(e, ep, row->m.stream) : NULL;
+    struct stream *s = ep != NULL && stream_is_ordered(ep, row->m.stream) ? stream_find(e, ep, row->m.stream) : NULL;
 
     if (s == NULL || row->m.released || !stream_ends_before(s, row->m.seq) ||
         !stream_hold_row(e, s, row->row, row->m.id, row->m.seq))
@@ -92,14 +91,14 @@ static void absorb_due(struct engine *e, const struct cycle_reply *r, int64_t no
     e->due_wanted = !r->due_end;
     for (size_t i = 0; i < r->row_count; i++) {
         const struct row *row = &r->rows[i];
-        struct target     target;
+        struct target target;
         if (row->from != ROW_DUE)
             continue;
         if (!window_has_room(e)) {
             e->due_wanted = true;
             break;
         }
-        e->due_after_us  = row->m.due_us;
+        e->due_after_us = row->m.due_us;
         e->due_after_seq = row->m.seq;
         e->due_after_row = row->row;
         if (!row_is_ours(e, row))
@@ -117,7 +116,7 @@ static void absorb_due(struct engine *e, const struct cycle_reply *r, int64_t no
 
 static struct stream *stream_of_key(struct engine *e, pr_slice key)
 {
-    pr_slice         name;
+    pr_slice name;
     struct endpoint *ep = stream_split_key(e, key, &name);
     return ep != NULL ? stream_find(e, ep, name) : NULL;
 }
@@ -135,12 +134,12 @@ static bool stands_behind(const struct engine *e, const struct stream *s, const 
 static void absorb_held_row(struct engine *e, struct stream *s, const struct row *row, int64_t now_us)
 {
     struct target target;
-    bool          waits = false;
+    bool waits = false;
 
     find_target(e, row, &target);
     if (row_is_ours(e, row))
         waits = stands_behind(e, s, row) || admit(e, row, &target, now_us) == NO_ROOM;
-    s->dozing    = waits && breakers_hold_type(e, s->endpoint, row->m.type);
+    s->dozing = waits && breakers_hold_type(e, s->endpoint, row->m.type);
     s->held_stop = waits; /* go on from here when the head is gone, or when there is room */
     s->held_from = waits ? row->m.seq : row->m.seq + 1;
 }

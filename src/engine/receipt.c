@@ -44,9 +44,9 @@ void receipt_free_all(struct engine *e)
 int receipt_plan(struct engine *e, struct arena *arena)
 {
     struct receipt_entry *entries = arena_alloc(arena, (e->out_count + 1) * sizeof(*entries));
-    uint64_t             *closed  = arena_alloc(arena, (e->receipt_count + 1) * sizeof(*closed));
-    struct receipt       *r       = calloc(1, sizeof(*r));
-    size_t                count = 0, closed_count = 0;
+    uint64_t *closed = arena_alloc(arena, (e->receipt_count + 1) * sizeof(*closed));
+    struct receipt *r = calloc(1, sizeof(*r));
+    size_t count = 0, closed_count = 0;
 
     if (entries == NULL || closed == NULL || r == NULL) {
         free(r);
@@ -70,10 +70,10 @@ int receipt_plan(struct engine *e, struct arena *arena)
         ASSERT(count < e->out_count);
         entries[count++] = (struct receipt_entry){ item->row, item->number };
     }
-    e->cycle.receipt       = entries;
+    e->cycle.receipt = entries;
     e->cycle.receipt_count = count;
-    e->cycle.closed        = closed;
-    e->cycle.closed_count  = closed_count;
+    e->cycle.closed = closed;
+    e->cycle.closed_count = closed_count;
     if (count == 0) {
         free(r);
         return PR_OK;

@@ -18,7 +18,7 @@
 char *text_copy(pr_slice text, size_t chars)
 {
     struct buf b;
-    char      *copy;
+    char *copy;
 
     buf_init(&b, 8 * chars);
     utf8_clean(&b, utf8_cut(text, chars));
@@ -33,8 +33,8 @@ void last_failure_set(struct last_failure *m, const struct failure *f)
 {
     last_failure_fini(m);
     m->reason = f->reason;
-    m->code   = text_copy(f->code, CODE_CHARS);
-    m->error  = text_copy(f->error, PR_ERROR_MAX);
+    m->code = text_copy(f->code, CODE_CHARS);
+    m->error = text_copy(f->error, PR_ERROR_MAX);
 }
 
 void last_failure_fini(struct last_failure *m)
@@ -91,36 +91,36 @@ static struct breaker_change change_of(struct engine *e, const struct endpoint_b
 
     if (b->breaker.state == BREAKER_CLOSED)
         return c;
-    c.open   = true;
+    c.open = true;
     c.age_us = max64(now_us - b->since_us, 0);
     c.for_us = b->breaker.until_us == PR_NEVER ? PR_NEVER : max64(b->breaker.until_us - now_us, 0);
     c.probes = failed_probes(b);
     c.reason = b->last_failure.reason;
-    c.code   = slice_dup(&e->arena, pr_str(b->last_failure.code));
-    c.error  = slice_dup(&e->arena, pr_str(b->last_failure.error));
+    c.code = slice_dup(&e->arena, pr_str(b->last_failure.code));
+    c.error = slice_dup(&e->arena, pr_str(b->last_failure.error));
     return c;
 }
 
 void reports_plan(struct engine *e, int64_t now_us)
 {
     struct breaker_change *changes;
-    size_t                 count = 0;
+    size_t count = 0;
 
     if (list_is_empty(&e->reports))
         return;
-    changes            = arena_alloc(&e->arena, REPORTS_MAX * sizeof(*changes));
+    changes = arena_alloc(&e->arena, REPORTS_MAX * sizeof(*changes));
     e->planned_reports = arena_alloc(&e->arena, REPORTS_MAX * sizeof(struct endpoint_breaker *));
     if (changes == NULL || e->planned_reports == NULL)
         return; /* they stay for the next cycle */
     while (count < REPORTS_MAX && !list_is_empty(&e->reports)) {
         struct endpoint_breaker *b = LIST_ENTRY(list_pop_front(&e->reports), struct endpoint_breaker, report);
 
-        b->planned                = true;
-        changes[count]            = change_of(e, b, now_us);
+        b->planned = true;
+        changes[count] = change_of(e, b, now_us);
         e->planned_reports[count] = b;
         count++;
     }
-    e->cycle.breakers      = changes;
+    e->cycle.breakers = changes;
     e->cycle.breaker_count = count;
 }
 
@@ -130,7 +130,7 @@ void reports_committed(struct engine *e)
         struct endpoint_breaker *b = e->planned_reports[i];
 
         b->planned = false;
-        b->stored  = e->cycle.breakers[i].open;
+        b->stored = e->cycle.breakers[i].open;
         endpoint_breaker_release(b);
     }
 }

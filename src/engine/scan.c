@@ -9,38 +9,38 @@
 
 /* A snapshot that several lanes share: usually all of them read in the same round. */
 struct kept {
-    unsigned        refs;
+    unsigned refs;
     struct snapshot s;
-    uint64_t        xip[];
+    uint64_t xip[];
 };
 
 struct scan_lane {
-    bool         started;
-    int64_t      position;
-    int64_t      floor;  /* as of saved; may be above position while there is a backlog */
-    struct kept *saved;  /* NULL: nothing was read yet */
+    bool started;
+    int64_t position;
+    int64_t floor;      /* as of saved; may be above position while there is a backlog */
+    struct kept *saved; /* NULL: nothing was read yet */
     struct {
         struct kept *upto; /* NULL: no late pass is cut */
-        int64_t      cursor;
-        int64_t      floor;
+        int64_t cursor;
+        int64_t floor;
     } pass;
 };
 
 struct aside {
     uint64_t xid;
-    int64_t  from; /* all its rows are above */
+    int64_t from; /* all its rows are above */
 };
 
 struct scan {
     struct scan_limits limits;
-    struct kept       *now;       /* of this round; NULL: there was none */
-    int64_t            last;
-    int64_t            floor;     /* as of now */
-    struct kept       *candidate; /* becomes the floor when those that ran in it have ended */
-    int64_t            candidate_last;
-    struct scan_lane   lanes[LANE_COUNT];
-    size_t             aside_count;
-    struct aside       aside[];   /* limits.aside of them */
+    struct kept *now; /* of this round; NULL: there was none */
+    int64_t last;
+    int64_t floor;          /* as of now */
+    struct kept *candidate; /* becomes the floor when those that ran in it have ended */
+    int64_t candidate_last;
+    struct scan_lane lanes[LANE_COUNT];
+    size_t aside_count;
+    struct aside aside[]; /* limits.aside of them */
 };
 
 /* ---- Snapshots ------------------------------------------------------------------------ */
@@ -92,9 +92,8 @@ static void kept_set(struct kept **place, struct kept *kept)
 
 struct scan *scan_new(const struct scan_limits *limits)
 {
-    struct scan_limits wanted = limits != NULL
-        ? *limits
-        : (struct scan_limits){ .stretch = SCAN_STRETCH, .aside = SCAN_ASIDE };
+    struct scan_limits wanted =
+        limits != NULL ? *limits : (struct scan_limits){ .stretch = SCAN_STRETCH, .aside = SCAN_ASIDE };
     struct scan *scan = calloc(1, sizeof(*scan) + wanted.aside * sizeof(scan->aside[0]));
     if (scan == NULL)
         return NULL;
@@ -272,19 +271,23 @@ size_t scan_ranges(const struct scan *scan, unsigned lane, struct scan_range ret
     size_t count = 0;
 
     if (l->pass.upto != NULL) {
-        ret[count++] = (struct scan_range){ .kind = SCAN_REST, .from = l->pass.cursor + 1, .to = l->position + 1,
-                                            .upto = &l->pass.upto->s, .unseen = &l->saved->s };
+        ret[count++] = (struct scan_range){ .kind = SCAN_REST,
+                                            .from = l->pass.cursor + 1,
+                                            .to = l->position + 1,
+                                            .upto = &l->pass.upto->s,
+                                            .unseen = &l->saved->s };
         seen = l->pass.upto;
         floor = l->pass.floor;
     }
     if (seen != NULL && scan_has_ended_since(scan, seen)) {
         int64_t from = scan_late_from(scan, floor, seen);
         if (from < l->position)
-            ret[count++] = (struct scan_range){ .kind = SCAN_LATE, .from = from + 1, .to = l->position + 1,
-                                                .upto = &scan->now->s, .unseen = &seen->s };
+            ret[count++] = (struct scan_range){
+                .kind = SCAN_LATE, .from = from + 1, .to = l->position + 1, .upto = &scan->now->s, .unseen = &seen->s
+            };
     }
-    ret[count++] = (struct scan_range){ .kind = SCAN_NEW, .from = l->position + 1, .to = INT64_MAX,
-                                        .upto = &scan->now->s };
+    ret[count++] =
+        (struct scan_range){ .kind = SCAN_NEW, .from = l->position + 1, .to = INT64_MAX, .upto = &scan->now->s };
     return count;
 }
 
@@ -302,9 +305,7 @@ static void scan_done_whole(struct scan *scan, struct scan_lane *l, enum scan_ra
         lane_save(l, l->pass.upto, l->pass.floor);
         kept_set(&l->pass.upto, NULL);
         break;
-    case SCAN_LATE:
-        lane_save(l, scan->now, scan->floor);
-        break;
+    case SCAN_LATE: lane_save(l, scan->now, scan->floor); break;
     case SCAN_NEW:
         lane_save(l, scan->now, scan->floor);
         l->position = max64(l->position, max64(scan->last, last_seq));
@@ -315,9 +316,7 @@ static void scan_done_whole(struct scan *scan, struct scan_lane *l, enum scan_ra
 static void scan_done_part(struct scan *scan, struct scan_lane *l, enum scan_range_kind kind, int64_t last_seq)
 {
     switch (kind) {
-    case SCAN_REST:
-        l->pass.cursor = last_seq;
-        break;
+    case SCAN_REST: l->pass.cursor = last_seq; break;
     case SCAN_LATE: /* to be finished as of this snapshot, whichever is current by then */
         kept_set(&l->pass.upto, scan->now);
         l->pass.cursor = last_seq;

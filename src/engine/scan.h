@@ -48,9 +48,9 @@
 /* As in PostgreSQL: below xmin all have ended, from xmax on none had begun, between them those
  * in xip are running. */
 struct snapshot {
-    uint64_t        xmin, xmax;
-    const uint64_t *xip;       /* ascending */
-    size_t          xip_count;
+    uint64_t xmin, xmax;
+    const uint64_t *xip; /* ascending */
+    size_t xip_count;
 };
 
 /* Had this transaction ended (committed or rolled back) when the snapshot was taken?  What
@@ -67,26 +67,26 @@ enum scan_range_kind {
  * statement that runs in a later snapshot than upto must leave out what upto cannot see.
  * The snapshots are borrowed until the next scan_round() or scan_done(). */
 struct scan_range {
-    enum scan_range_kind   kind;
-    int64_t                from, to;
+    enum scan_range_kind kind;
+    int64_t from, to;
     const struct snapshot *upto;
     const struct snapshot *unseen; /* NULL: no such condition */
 };
 
 struct scan_limits {
     int64_t stretch;
-    size_t  aside;
+    size_t aside;
 };
 
 struct scan;
 
 struct scan *scan_new(const struct scan_limits *limits); /* NULL: the defaults.  NULL: no memory */
-void         scan_free(struct scan *scan);
+void scan_free(struct scan *scan);
 
 void scan_start(struct scan *scan, unsigned lane); /* from its beginning, also when it runs */
 void scan_stop(struct scan *scan, unsigned lane);  /* also when it does not run */
 bool scan_is_started(const struct scan *scan, unsigned lane);
-void scan_forget(struct scan *scan);               /* the server is another one (S5) */
+void scan_forget(struct scan *scan); /* the server is another one (S5) */
 
 /* A new round: last was read before snapshot was taken; last is 0 or more.  The snapshot is
  * copied.  Fault PR_ENOMEM: nothing changed. */
@@ -107,6 +107,6 @@ int64_t scan_passed(const struct scan *scan, unsigned lane);
 
 /* For tests and doctor. */
 int64_t scan_floor(const struct scan *scan);
-size_t  scan_aside_count(const struct scan *scan);
+size_t scan_aside_count(const struct scan *scan);
 
 #endif

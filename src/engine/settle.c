@@ -22,9 +22,9 @@ int effects_copy(const struct send_effect *effects, struct send_effect **ret)
 
     *ret = NULL;
     for (; effects != NULL; effects = effects->next) {
-        size_t              bytes = message_bytes(&effects->message);
-        struct send_effect *copy  = malloc(sizeof(*copy) + effects->box.size + bytes);
-        char               *block;
+        size_t bytes = message_bytes(&effects->message);
+        struct send_effect *copy = malloc(sizeof(*copy) + effects->box.size + bytes);
+        char *block;
         if (copy == NULL) {
             effects_free(*ret);
             *ret = NULL;
@@ -33,10 +33,10 @@ int effects_copy(const struct send_effect *effects, struct send_effect **ret)
         block = (char *)(copy + 1);
         memcpy(block, effects->box.data, effects->box.size);
         copy->next = NULL;
-        copy->box  = (pr_slice){ block, effects->box.size };
+        copy->box = (pr_slice){ block, effects->box.size };
         message_copy(&effects->message, block + effects->box.size, &copy->message);
         *tail = copy;
-        tail  = &copy->next;
+        tail = &copy->next;
     }
     return PR_OK;
 }
@@ -59,21 +59,21 @@ void item_drop_verdict(struct item *item)
     free(item->children);
     free(item->destinations);
     free(item->holders);
-    item->children     = NULL;
+    item->children = NULL;
     item->destinations = NULL;
-    item->holders      = NULL;
-    item->child_count  = 0;
-    item->transient    = false;
+    item->holders = NULL;
+    item->child_count = 0;
+    item->transient = false;
     memset(&item->verdict, 0, sizeof(item->verdict));
 }
 
 /* ---- Writing a verdict --------------------------------------------------------------------- */
 
 struct telling {
-    int         reason;
-    pr_slice    code, error, rule;
+    int reason;
+    pr_slice code, error, rule;
     const char *step;
-    int64_t     next_us; /* store time; 0: none */
+    int64_t next_us; /* store time; 0: none */
 };
 
 static pr_slice endpoint_name(const struct item *item)
@@ -85,11 +85,11 @@ static pr_slice endpoint_name(const struct item *item)
  * without its words: better than not at all. */
 static void write_texts(struct engine *e, struct item *item, const struct telling *t, int64_t now_us)
 {
-    struct verdict   *v = &item->verdict;
-    struct buf        b;
-    size_t            code_at, rule_at, story_at;
+    struct verdict *v = &item->verdict;
+    struct buf b;
+    size_t code_at, rule_at, story_at;
     struct story_line line;
-    struct buf        clean;
+    struct buf clean;
 
     buf_init(&b, TEXTS_MAX);
     buf_init(&clean, TEXTS_MAX);
@@ -100,24 +100,24 @@ static void write_texts(struct engine *e, struct item *item, const struct tellin
     rule_at = b.size;
     buf_add_slice(&b, t->rule);
     story_at = b.size;
-    line     = (struct story_line){
-        .at_us    = store_now(e, now_us),
-        .attempt  = item->number,
+    line = (struct story_line){
+        .at_us = store_now(e, now_us),
+        .attempt = item->number,
         .endpoint = endpoint_name(item),
-        .reason   = t->reason,
-        .code     = t->code,
-        .error    = buf_slice(&clean),
-        .rule     = t->rule,
-        .step     = t->step,
-        .next_us  = t->next_us,
+        .reason = t->reason,
+        .code = t->code,
+        .error = buf_slice(&clean),
+        .rule = t->rule,
+        .step = t->step,
+        .next_us = t->next_us,
     };
     story_append(item->m.story, &line, &b);
     if (buf_failed(&b) == 0 && buf_failed(&clean) == 0) {
         item->texts = b.data;
-        v->error    = (pr_slice){ b.data, code_at };
-        v->code     = (pr_slice){ b.data + code_at, rule_at - code_at };
-        v->rule     = (pr_slice){ b.data + rule_at, story_at - rule_at };
-        v->story    = (pr_slice){ b.data + story_at, b.size - story_at };
+        v->error = (pr_slice){ b.data, code_at };
+        v->code = (pr_slice){ b.data + code_at, rule_at - code_at };
+        v->rule = (pr_slice){ b.data + rule_at, story_at - rule_at };
+        v->story = (pr_slice){ b.data + story_at, b.size - story_at };
     } else {
         buf_fini(&b);
     }
@@ -128,10 +128,10 @@ static void begin_verdict(struct item *item, enum verdict_kind kind)
 {
     item_drop_verdict(item);
     item->verdict = (struct verdict){
-        .kind     = kind,
-        .row      = item->row,
-        .id       = item->m.id,
-        .number   = item->number,
+        .kind = kind,
+        .row = item->row,
+        .id = item->m.id,
+        .number = item->number,
         .endpoint = endpoint_name(item),
     };
 }
@@ -151,15 +151,15 @@ void judge_complete(struct engine *e, struct item *item, int bits)
     }
 }
 
-void judge_dead(struct engine *e, struct item *item, int reason, int cause, int limit, pr_slice rule,
-                bool counted, pr_slice code, pr_slice error, int64_t now_us)
+void judge_dead(struct engine *e, struct item *item, int reason, int cause, int limit, pr_slice rule, bool counted,
+                pr_slice code, pr_slice error, int64_t now_us)
 {
     struct telling t = { reason, code, error, rule, "dead_letter", 0 };
 
     begin_verdict(item, VERDICT_DEAD_LETTER);
-    item->verdict.reason  = reason;
-    item->verdict.cause   = cause;
-    item->verdict.limit   = limit;
+    item->verdict.reason = reason;
+    item->verdict.cause = cause;
+    item->verdict.limit = limit;
     item->verdict.counted = counted;
     fingerprint(endpoint_name(item), item->m.type, reason, error, item->verdict.fingerprint);
     write_texts(e, item, &t, now_us);
@@ -188,7 +188,7 @@ void judge_step(struct engine *e, struct item *item, enum verdict_kind kind, con
     struct telling t = { f->reason, f->code, f->error, d->rule, step_name(d->step), next_us };
 
     begin_verdict(item, kind);
-    item->verdict.reason  = f->reason;
+    item->verdict.reason = f->reason;
     item->verdict.counted = kind != VERDICT_FAIL;
     write_texts(e, item, &t, now_us);
     item_move(e, item, PLACE_JUDGED);
@@ -201,20 +201,17 @@ static bool keeps_blocking(const struct item *item)
 {
     switch (item->verdict.kind) {
     case VERDICT_FAIL:
-    case VERDICT_ABANDON:
-        return item->endpoint->setting->ordering != ORDERING_AVAILABLE;
+    case VERDICT_ABANDON: return item->endpoint->setting->ordering != ORDERING_AVAILABLE;
     case VERDICT_DEAD_LETTER:
-    case VERDICT_PARK:
-        return item->endpoint->setting->ordering == ORDERING_STRICT;
-    default:
-        return false;
+    case VERDICT_PARK: return item->endpoint->setting->ordering == ORDERING_STRICT;
+    default: return false;
     }
 }
 
 static void settle_stream(struct engine *e, struct item *item, bool applied)
 {
-    struct stream *s     = item->stream;
-    bool           known = true;
+    struct stream *s = item->stream;
+    bool known = true;
 
     if (s == NULL)
         return;
@@ -261,8 +258,8 @@ void verdict_tally(struct engine *e, const struct item *item, int sign)
 
 static void settle_counts(struct engine *e, const struct item *item)
 {
-    enum verdict_kind kind   = item->verdict.kind;
-    bool              failed = kind == VERDICT_FAIL || item->verdict.counted;
+    enum verdict_kind kind = item->verdict.kind;
+    bool failed = kind == VERDICT_FAIL || item->verdict.counted;
 
     e->counts.sent += kind == VERDICT_COMPLETE;
     e->counts.failed += failed;
@@ -290,9 +287,9 @@ static bool is_open(const struct engine *e, const struct item *item)
 static void settle_split(struct engine *e, struct item *parent, bool applied, const uint64_t *split_rows)
 {
     for (size_t i = 0; i < parent->child_count; i++) {
-        struct item     *child = parent->children[i];
-        struct stream   *s     = child != NULL ? child->stream : NULL;
-        struct endpoint *ep    = child != NULL ? child->endpoint : NULL;
+        struct item *child = parent->children[i];
+        struct stream *s = child != NULL ? child->stream : NULL;
+        struct endpoint *ep = child != NULL ? child->endpoint : NULL;
 
         if (child == NULL)
             continue;

@@ -43,8 +43,8 @@ struct endpoint *stream_split_key(struct engine *e, pr_slice key, pr_slice *ret_
 struct stream *stream_get(struct engine *e, struct endpoint *ep, pr_slice name, unsigned lane)
 {
     struct stream *s = stream_find(e, ep, name);
-    pr_slice       endpoint = ep->setting->name;
-    char          *bytes;
+    pr_slice endpoint = ep->setting->name;
+    char *bytes;
 
     if (s != NULL)
         return s;
@@ -55,10 +55,10 @@ struct stream *stream_get(struct engine *e, struct endpoint *ep, pr_slice name, 
     memcpy(bytes, endpoint.data, endpoint.size);
     bytes[endpoint.size] = '/';
     memcpy(bytes + endpoint.size + 1, name.data, name.size);
-    s->key      = (pr_slice){ bytes, endpoint.size + 1 + name.size };
-    s->name     = (pr_slice){ bytes + endpoint.size + 1, name.size };
+    s->key = (pr_slice){ bytes, endpoint.size + 1 + name.size };
+    s->name = (pr_slice){ bytes + endpoint.size + 1, name.size };
     s->endpoint = ep;
-    s->lane     = lane;
+    s->lane = lane;
     list_init(&s->items);
     if (map_insert(&e->streams, &s->node, stream_hash(ep, name)) != PR_OK) {
         free(s);
@@ -124,8 +124,8 @@ static bool is_head_at(const struct stream *s, size_t at, int64_t seq)
  * when it is at least half. */
 static bool heads_make_room(struct stream *s)
 {
-    size_t       before = (size_t)(s->heads - s->head_block);
-    size_t       capacity;
+    size_t before = (size_t)(s->heads - s->head_block);
+    size_t capacity;
     struct head *grown;
 
     if (before + s->head_count < s->head_capacity)
@@ -136,11 +136,11 @@ static bool heads_make_room(struct stream *s)
         return true;
     }
     capacity = s->head_capacity == 0 ? 1 : s->head_capacity * 2;
-    grown    = realloc(s->head_block, capacity * sizeof(*grown));
+    grown = realloc(s->head_block, capacity * sizeof(*grown));
     if (grown == NULL)
         return false;
-    s->head_block    = grown;
-    s->heads         = grown + before;
+    s->head_block = grown;
+    s->heads = grown + before;
     s->head_capacity = capacity;
     return true;
 }
@@ -207,17 +207,17 @@ void stream_is_held(struct stream *s, int64_t from_seq)
     if (!s->held || from_seq < s->held_from)
         s->dozing = false; /* its first one may be another one now */
     s->held_from = s->held ? min64(s->held_from, from_seq) : from_seq;
-    s->held      = true;
+    s->held = true;
 }
 
 bool hold_add(struct engine *e, struct hold hold)
 {
     if (e->hold_count == e->hold_capacity) {
-        size_t       capacity = e->hold_capacity == 0 ? 64 : e->hold_capacity * 2;
-        struct hold *grown    = realloc(e->holds, capacity * sizeof(*grown));
+        size_t capacity = e->hold_capacity == 0 ? 64 : e->hold_capacity * 2;
+        struct hold *grown = realloc(e->holds, capacity * sizeof(*grown));
         if (grown == NULL)
             return false;
-        e->holds         = grown;
+        e->holds = grown;
         e->hold_capacity = capacity;
     }
     e->holds[e->hold_count++] = hold;
@@ -257,7 +257,7 @@ void stream_hold_followers(struct engine *e, struct stream *s)
 bool stream_has_held_type_at(const struct stream *s, int64_t seq)
 {
     const struct list_node *first = list_first(&s->items);
-    const struct item      *item  = first != NULL ? LIST_ENTRY(first, struct item, node) : NULL;
+    const struct item *item = first != NULL ? LIST_ENTRY(first, struct item, node) : NULL;
 
     return item != NULL && item->gate != NULL && item->gate->holds_type && item->m.seq < seq;
 }
@@ -297,7 +297,7 @@ static bool held_goes_first(const struct stream *s)
 static bool stream_is_ready(const struct engine *e, const struct stream *s)
 {
     struct list_node *first = list_first(&s->items);
-    struct item      *item;
+    struct item *item;
 
     if (first == NULL || s->busy > 0 || (e->giving & lane_bit(s->lane)) != 0)
         return false;
@@ -340,9 +340,8 @@ static bool held_may_come(const struct stream *s)
 
 void stream_update(struct engine *e, struct stream *s)
 {
-    bool wake = s->held && held_may_come(s) &&
-                (s->item_count < HELD_ROWS / 2 || held_goes_first(s)) && (e->giving & lane_bit(s->lane)) == 0 &&
-                scan_has_passed(e, s->lane, s->held_from) && !s->dozing &&
+    bool wake = s->held && held_may_come(s) && (s->item_count < HELD_ROWS / 2 || held_goes_first(s)) &&
+                (e->giving & lane_bit(s->lane)) == 0 && scan_has_passed(e, s->lane, s->held_from) && !s->dozing &&
                 !stream_has_held_type_at(s, s->held_from);
 
     if (s->item_count == 0 && s->busy == 0 && s->head_count == 0 && !s->held && s->holds == 0) {

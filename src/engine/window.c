@@ -11,10 +11,10 @@
 int window_init(struct engine *e, struct pr_error *reterr)
 {
     /* Children of a split and rows that go nowhere may pass the count a little: see admit(). */
-    e->slot_count  = e->setting.window_count * 2 + ENDPOINTS_MAX + 1024;
-    e->slots       = calloc(e->slot_count, sizeof(*e->slots));
+    e->slot_count = e->setting.window_count * 2 + ENDPOINTS_MAX + 1024;
+    e->slots = calloc(e->slot_count, sizeof(*e->slots));
     e->generations = calloc(e->slot_count, sizeof(*e->generations));
-    e->free_slots  = calloc(e->slot_count, sizeof(*e->free_slots));
+    e->free_slots = calloc(e->slot_count, sizeof(*e->free_slots));
     if (e->slots == NULL || e->generations == NULL || e->free_slots == NULL)
         return error_set(reterr, PR_ENOMEM, "no memory for a window of %zu messages", e->setting.window_count);
     for (size_t i = 0; i < e->slot_count; i++)
@@ -53,7 +53,7 @@ void window_fini(struct engine *e)
 
 struct item *item_new(struct engine *e, const struct row *row, struct endpoint *ep)
 {
-    size_t       bytes = message_bytes(&row->m);
+    size_t bytes = message_bytes(&row->m);
     struct item *item;
 
     if (e->free_count == 0)
@@ -63,17 +63,17 @@ struct item *item_new(struct engine *e, const struct row *row, struct endpoint *
         return NULL;
     memset(item, 0, sizeof(*item));
     message_copy(&row->m, (char *)(item + 1), &item->m);
-    item->lane     = row->lane;
+    item->lane = row->lane;
     item->endpoint = ep;
-    item->bytes    = bytes + sizeof(*item);
+    item->bytes = bytes + sizeof(*item);
     item->from_due = row->m.due_us != 0;
     if (row->row != 0 && item_set_row(e, item, row->row) != PR_OK) {
         free(item);
         return NULL;
     }
-    item->slot            = e->free_slots[--e->free_count];
-    item->generation      = ++e->generations[item->slot];
-    e->slots[item->slot]  = item;
+    item->slot = e->free_slots[--e->free_count];
+    item->generation = ++e->generations[item->slot];
+    e->slots[item->slot] = item;
     e->count++;
     e->bytes += item->bytes;
     if (ep != NULL) {
@@ -109,7 +109,7 @@ uint64_t item_token(const struct item *item)
 
 struct item *item_find_token(const struct engine *e, uint64_t token)
 {
-    uint32_t     slot = (uint32_t)token;
+    uint32_t slot = (uint32_t)token;
     struct item *item = slot < e->slot_count ? e->slots[slot] : NULL;
     return item != NULL && item->generation == (uint32_t)(token >> 32) ? item : NULL;
 }
@@ -135,13 +135,13 @@ static void count_going(struct engine *e, struct item *item, int change)
 static struct list *place_list(struct engine *e, struct item *item, enum place place)
 {
     switch (place) {
-    case PLACE_CHOSEN:  return &e->chosen;
-    case PLACE_READY:   return &item->endpoint->ready;
-    case PLACE_OUT:     return &e->out;
-    case PLACE_JUDGED:  return &e->judged;
+    case PLACE_CHOSEN: return &e->chosen;
+    case PLACE_READY: return &item->endpoint->ready;
+    case PLACE_OUT: return &e->out;
+    case PLACE_JUDGED: return &e->judged;
     case PLACE_PLANNED: return &e->planned;
-    case PLACE_ZOMBIE:  return &e->zombies;
-    default:            return NULL;
+    case PLACE_ZOMBIE: return &e->zombies;
+    default: return NULL;
     }
 }
 
@@ -194,8 +194,8 @@ void item_move(struct engine *e, struct item *item, enum place place)
 
 void item_wait(struct engine *e, struct item *item, bool at_back)
 {
-    struct endpoint *ep    = item->endpoint;
-    enum place       place = item->row != 0 ? PLACE_WAITING : PLACE_SPLITTING;
+    struct endpoint *ep = item->endpoint;
+    enum place place = item->row != 0 ? PLACE_WAITING : PLACE_SPLITTING;
 
     item_move(e, item, place);
     if (item->stream != NULL)
@@ -247,7 +247,7 @@ void item_free(struct engine *e, struct item *item)
         item->endpoint->bytes -= item->bytes;
         breakers_leave(item->endpoint, item);
     }
-    e->slots[item->slot]           = NULL;
+    e->slots[item->slot] = NULL;
     e->free_slots[e->free_count++] = item->slot;
     free(item);
 }
@@ -279,10 +279,10 @@ bool endpoint_is_closed(const struct engine *e, const struct endpoint *ep, int64
  * count against the other types. */
 size_t endpoint_room(const struct engine *e, const struct endpoint *ep, int64_t now_us)
 {
-    size_t count  = ep->count - min_size(ep->count, ep->leaving + ep->held_types.count); /* one may be both */
-    size_t bytes  = ep->bytes - min_size(ep->bytes, ep->leaving_bytes + ep->held_types.bytes);
-    size_t free   = window_free(e), room = free > count ? (free - count + 1) / 2 : 0;
-    bool   closed = endpoint_is_closed(e, ep, now_us);
+    size_t count = ep->count - min_size(ep->count, ep->leaving + ep->held_types.count); /* one may be both */
+    size_t bytes = ep->bytes - min_size(ep->bytes, ep->leaving_bytes + ep->held_types.bytes);
+    size_t free = window_free(e), room = free > count ? (free - count + 1) / 2 : 0;
+    bool closed = endpoint_is_closed(e, ep, now_us);
 
     if (!window_has_room(e))
         return 0;
@@ -320,7 +320,7 @@ void window_drop_lanes(struct engine *e, uint64_t lanes, bool also_busy)
         if (item->place == PLACE_OUT) {
             receipt_leave(item, false);
             map_remove(&e->rows, &item->by_row);
-            item->row    = 0;
+            item->row = 0;
             item->stream = NULL;
             item_move(e, item, PLACE_ZOMBIE);
         } else {

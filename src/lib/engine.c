@@ -18,7 +18,7 @@ static struct pr_engine *engine_from(struct config *config, struct pr_error *ret
 {
     /* An embedded store has nobody else to make its tables.  The library prints nothing. */
     const struct runtime_options options = { .log = NULL, .migrate = true, .front = &ops_http_front };
-    struct pr_engine            *engine = calloc(1, sizeof *engine);
+    struct pr_engine *engine = calloc(1, sizeof *engine);
     if (engine == NULL)
         error_set(reterr, PR_ENOMEM, "no memory for an engine");
     else
@@ -109,7 +109,7 @@ PR_API int pr_engine_send(struct pr_engine *engine, const char *box, const struc
                           enum pr_sent *ret_sent, struct pr_error *reterr)
 {
     enum pr_sent sent = PR_SENT_STORED;
-    pr_slice     name;
+    pr_slice name;
     if (engine == NULL || message == NULL)
         return lib_missing(engine == NULL ? "engine" : "message", reterr);
     int rc = lib_box(box, &name, reterr);

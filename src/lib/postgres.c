@@ -10,8 +10,8 @@
 #include "lib/unit.h"
 #include "store/postgres/send.h"
 
-PR_API int pr_send_pg_box(struct pg_conn *conn, const char *box, const struct pr_message *message,
-                          pr_id *ret_id, struct pr_error *reterr)
+PR_API int pr_send_pg_box(struct pg_conn *conn, const char *box, const struct pr_message *message, pr_id *ret_id,
+                          struct pr_error *reterr)
 {
     int answer;
     if (conn == NULL || message == NULL)
@@ -30,13 +30,13 @@ PR_API int pr_send_pg_box(struct pg_conn *conn, const char *box, const struct pr
     return answer;
 }
 
-PR_API int pr_send_pg(struct pg_conn *conn, const struct pr_message *message, pr_id *ret_id,
-                      struct pr_error *reterr)
+PR_API int pr_send_pg(struct pg_conn *conn, const struct pr_message *message, pr_id *ret_id, struct pr_error *reterr)
 {
     return pr_send_pg_box(conn, NULL, message, ret_id, reterr);
 }
 
-static int store_some(void *conn, pr_slice box, const struct pr_message *messages, size_t count, struct pr_error *reterr)
+static int store_some(void *conn, pr_slice box, const struct pr_message *messages, size_t count,
+                      struct pr_error *reterr)
 {
     return pg_send_many(conn, box, messages, count, NULL, reterr);
 }

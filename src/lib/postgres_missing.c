@@ -7,8 +7,8 @@ static int not_built_in(struct pr_error *reterr)
     return error_set(reterr, PR_EUNSUPPORTED, "postgres is not built in: this library was built without libpq");
 }
 
-PR_API int pr_send_pg_box(struct pg_conn *conn, const char *box, const struct pr_message *message,
-                          pr_id *ret_id, struct pr_error *reterr)
+PR_API int pr_send_pg_box(struct pg_conn *conn, const char *box, const struct pr_message *message, pr_id *ret_id,
+                          struct pr_error *reterr)
 {
     (void)conn;
     (void)box;
@@ -17,8 +17,7 @@ PR_API int pr_send_pg_box(struct pg_conn *conn, const char *box, const struct pr
     return not_built_in(reterr);
 }
 
-PR_API int pr_send_pg(struct pg_conn *conn, const struct pr_message *message, pr_id *ret_id,
-                      struct pr_error *reterr)
+PR_API int pr_send_pg(struct pg_conn *conn, const struct pr_message *message, pr_id *ret_id, struct pr_error *reterr)
 {
     return pr_send_pg_box(conn, NULL, message, ret_id, reterr);
 }

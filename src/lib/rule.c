@@ -19,17 +19,17 @@
 /* A matcher that is being made: its parts are still a list. */
 struct part {
     struct matcher m;
-    struct part   *parent, *next, *first, **end;
+    struct part *parent, *next, *first, **end;
 };
 
 struct pr_rule {
-    struct pr_rule  *next; /* of the engine that took it */
-    struct arena     arena;
-    struct rule      rule;
-    struct part      when, *open; /* where the next matcher goes */
+    struct pr_rule *next; /* of the engine that took it */
+    struct arena arena;
+    struct rule rule;
+    struct part when, *open; /* where the next matcher goes */
     struct rule_step steps[RULE_STEPS_MAX];
-    bool             bare;        /* the last step has no action of its own yet */
-    struct pr_error  error;       /* the first mistake */
+    bool bare;             /* the last step has no action of its own yet */
+    struct pr_error error; /* the first mistake */
 };
 
 static void mistake(struct pr_rule *rule, int code, const char *text)
@@ -256,7 +256,7 @@ PR_API void pr_rule_retry_now(struct pr_rule *rule, int times)
 PR_API void pr_rule_retry(struct pr_rule *rule, const int64_t *delays_us, size_t count)
 {
     struct rule_step *s = action(rule, STEP_RETRY);
-    int64_t          *delays;
+    int64_t *delays;
 
     if (delays_us == NULL || count == 0 || count > RETRY_DELAYS_MAX) {
         mistake(rule, PR_EINVAL, "pr_rule_retry() wants 1 to 64 delays");
@@ -335,7 +335,7 @@ PR_API void pr_rule_call(struct pr_rule *rule, const char *name)
 static bool close_part(struct pr_rule *rule, const struct part *part, struct matcher *ret)
 {
     struct matcher *parts = arena_alloc_array(&rule->arena, part->m.part_count, sizeof *parts);
-    size_t          n = 0;
+    size_t n = 0;
 
     if (parts == NULL)
         return false;

@@ -21,8 +21,8 @@ int lib_box(const char *box, pr_slice *ret_box, struct pr_error *reterr)
     return PR_OK;
 }
 
-PR_API int pr_send_sqlite_box(struct sqlite3 *db, const char *box, const struct pr_message *message,
-                              pr_id *ret_id, struct pr_error *reterr)
+PR_API int pr_send_sqlite_box(struct sqlite3 *db, const char *box, const struct pr_message *message, pr_id *ret_id,
+                              struct pr_error *reterr)
 {
     pr_slice name;
     if (db == NULL || message == NULL)
@@ -41,8 +41,7 @@ PR_API int pr_send_sqlite_box(struct sqlite3 *db, const char *box, const struct 
     return rc;
 }
 
-PR_API int pr_send_sqlite(struct sqlite3 *db, const struct pr_message *message, pr_id *ret_id,
-                          struct pr_error *reterr)
+PR_API int pr_send_sqlite(struct sqlite3 *db, const struct pr_message *message, pr_id *ret_id, struct pr_error *reterr)
 {
     return pr_send_sqlite_box(db, NULL, message, ret_id, reterr);
 }

@@ -42,8 +42,8 @@ PR_API int pr_sender_send(struct pr_sender *sender, const char *box, const struc
                           struct pr_error *reterr)
 {
     pr_slice name;
-    pr_id    id;
-    int      answer = PR_OK;
+    pr_id id;
+    int answer = PR_OK;
     if (sender == NULL || message == NULL)
         return lib_missing(sender == NULL ? "sender" : "message", reterr);
     int rc = lib_box(box, &name, reterr);
@@ -66,7 +66,7 @@ PR_API int pr_sender_send_many(struct pr_sender *sender, const char *box, const 
     if (rc < 0)
         return rc;
     pr_id *ids = calloc(count + 1, sizeof ids[0]);
-    int   *answers = calloc(count + 1, sizeof answers[0]);
+    int *answers = calloc(count + 1, sizeof answers[0]);
     if (ids == NULL || answers == NULL)
         rc = error_set(reterr, PR_ENOMEM, "no memory for %zu messages", count);
     else if (count > 0)

@@ -10,20 +10,20 @@
 #include "lib/unit.h"
 #include "store/sqlite/send.h"
 
-#define UNIT_MAX 1000000 /* messages of one transaction: more is a loop that went wrong */
+#define UNIT_MAX 1000000                    /* messages of one transaction: more is a loop that went wrong */
 #define UNIT_BOX_MAX (2 * BOX_NAME_MAX + 1) /* "schema.box" */
-#define STORE_MAX 256    /* passed to the database at a time */
+#define STORE_MAX 256                       /* passed to the database at a time */
 
 struct unit_message { /* one block with its box and its bytes behind it */
-    struct list_node  node;
+    struct list_node node;
     struct pr_message message;
-    char              box[UNIT_BOX_MAX + 1];
-    char              bytes[];
+    char box[UNIT_BOX_MAX + 1];
+    char bytes[];
 };
 
 struct pr_unit {
     struct list messages;
-    size_t      count;
+    size_t count;
 };
 
 PR_API struct pr_unit *pr_unit_new(void)
@@ -54,7 +54,7 @@ PR_API void pr_unit_free(struct pr_unit *unit)
 static int unit_box(const char *box, pr_slice *ret_box, struct pr_error *reterr)
 {
     const char *dot = box != NULL ? strchr(box, '.') : NULL;
-    pr_slice    name = { NULL, 0 };
+    pr_slice name = { NULL, 0 };
     if (dot != NULL && !name_is_valid((pr_slice){ box, (size_t)(dot - box) }))
         return error_set(reterr, PR_EINVAL, "box \"%.64s\": what stands before the dot is no name of a schema", box);
     int rc = lib_box(dot != NULL ? dot + 1 : box, &name, reterr);
@@ -104,7 +104,7 @@ static int store_next(const struct pr_unit *unit, struct list_node **node, struc
                       unit_storer store, void *connection, struct pr_error *reterr)
 {
     const char *box = LIST_ENTRY(*node, struct unit_message, node)->box;
-    size_t      count = 0;
+    size_t count = 0;
     for (; *node != NULL && count < STORE_MAX; *node = list_next(&unit->messages, *node)) {
         const struct unit_message *m = LIST_ENTRY(*node, struct unit_message, node);
         if (strcmp(m->box, box) != 0)

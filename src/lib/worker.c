@@ -23,31 +23,31 @@
 #define WORKER_WINDOW 10000
 #define WORKER_WINDOW_BYTES (64u << 20)
 #define WORKER_POLL_US PR_MILLISECONDS(200)
-#define WORKER_CLOSE_US PR_SECONDS(5)    /* how long close tries to hand things back */
+#define WORKER_CLOSE_US PR_SECONDS(5) /* how long close tries to hand things back */
 #define WORKER_TAKE_MAX 256
 #define WORKER_AGAIN_US PR_MILLISECONDS(20)
 
 #define ANSWER_PENDING (-1000) /* the engine has the verdict, the store not yet */
 
 struct claim {
-    struct map_node node;   /* by token */
-    uint64_t        token;  /* the engine's name for it; the message is the engine's, too */
-    bool            judged;
-    int             answer; /* the engine writes it when the verdict is committed */
+    struct map_node node; /* by token */
+    uint64_t token;       /* the engine's name for it; the message is the engine's, too */
+    bool judged;
+    int answer; /* the engine writes it when the verdict is committed */
 };
 
 struct pr_worker {
-    struct store            store;
-    struct store_session    session;
+    struct store store;
+    struct store_session session;
     struct endpoint_setting endpoint; /* the one that takes everything; concurrency changes with each call */
-    struct route            override;
-    unsigned                to;
-    struct engine_setting   setting;
-    struct engine          *engine;
-    struct map              claims;
-    bool                    lost;    /* the lease: all claims are void, and forgotten by the next call */
-    bool                    changed; /* the store may have something new */
-    char                   *name, *box;
+    struct route override;
+    unsigned to;
+    struct engine_setting setting;
+    struct engine *engine;
+    struct map claims;
+    bool lost;    /* the lease: all claims are void, and forgotten by the next call */
+    bool changed; /* the store may have something new */
+    char *name, *box;
 };
 
 static int64_t now_us(void)
@@ -117,9 +117,10 @@ static void claims_forget(struct pr_worker *w)
 
 static int parse_ordering(const char *text, enum ordering *ret, struct pr_error *reterr)
 {
-    static const char *const names[] = {
-        [ORDERING_FIFO] = "fifo", [ORDERING_STRICT] = "strict", [ORDERING_AVAILABLE] = "available", [ORDERING_NONE] = "none"
-    };
+    static const char *const names[] = { [ORDERING_FIFO] = "fifo",
+                                         [ORDERING_STRICT] = "strict",
+                                         [ORDERING_AVAILABLE] = "available",
+                                         [ORDERING_NONE] = "none" };
     for (size_t i = 0; i < ARRAY_LENGTH(names); i++) {
         if (strcmp(text, names[i]) == 0) {
             *ret = (enum ordering)i;
@@ -132,7 +133,7 @@ static int parse_ordering(const char *text, enum ordering *ret, struct pr_error 
 static int worker_set(struct pr_worker *w, const struct pr_worker_options *options, struct pr_error *reterr)
 {
     pr_slice box;
-    int      rc = lib_box(options->box, &box, reterr);
+    int rc = lib_box(options->box, &box, reterr);
     if (rc < 0)
         return rc;
     if (options->lease_us < 0 || options->max_attempts < 0)
@@ -172,7 +173,7 @@ static int worker_set(struct pr_worker *w, const struct pr_worker_options *optio
 static int worker_connect(struct pr_worker *w, const char *url, struct pr_error *reterr)
 {
     const struct store_options options = { .url = url, .payload_max = LIB_PAYLOAD_MAX };
-    struct pr_error            fault;
+    struct pr_error fault;
     int rc = store_open(&options, &w->store, reterr);
     if (rc == PR_OK)
         rc = store_check(&w->store, reterr);
@@ -209,9 +210,9 @@ PR_API int pr_worker_open(const struct pr_worker_options *options, struct pr_wor
 /* One cycle, when the engine wants one now.  1: made; 0: nothing to do; or a fault. */
 static int worker_step(struct pr_worker *w, struct pr_error *reterr)
 {
-    const struct cycle       *cycle;
+    const struct cycle *cycle;
     const struct cycle_reply *reply;
-    int64_t                   asked = now_us();
+    int64_t asked = now_us();
     if (!engine_plan(w->engine, asked, w->changed, &cycle))
         return 0;
     int rc = store_cycle(&w->session, cycle, &reply, reterr);
@@ -260,7 +261,7 @@ PR_API void pr_worker_close(struct pr_worker *worker)
 static int check_verdict(const struct pr_verdict *v, size_t index, struct pr_error *reterr)
 {
     struct pr_error why;
-    pr_slice        box;
+    pr_slice box;
     if ((unsigned)v->kind > PR_VERDICT_PARK)
         return error_set(reterr, PR_EINVAL, "verdict %zu: there is no kind %d", index, (int)v->kind);
     if (v->retry_after_us < 0)
@@ -279,9 +280,9 @@ static int judge(struct pr_worker *w, const struct pr_verdict *verdict, struct p
     struct claim *c = claim_find(w, verdict->claim);
     if (c == NULL || c->judged) /* not ours any more; or said before, in a call that failed */
         return PR_OK;
-    struct pr_verdict  v = *verdict;
+    struct pr_verdict v = *verdict;
     struct pr_message *effects = calloc(v.effect_count + 1, sizeof effects[0]);
-    int                rc = effects != NULL ? PR_OK : PR_ENOMEM;
+    int rc = effects != NULL ? PR_OK : PR_ENOMEM;
     for (size_t i = 0; i < v.effect_count && rc == PR_OK; i++) {
         effects[i] = v.effects[i];
         if (pr_id_is_zero(effects[i].id))
@@ -324,7 +325,7 @@ static void answer(struct pr_worker *w, const struct pr_verdict *verdicts, size_
 static size_t take(struct pr_worker *w, struct pr_claimed *ret_claimed, size_t max)
 {
     const struct delivery *list[WORKER_TAKE_MAX];
-    size_t                 got = 0, count;
+    size_t got = 0, count;
     while ((count = engine_take(w->engine, now_us(), 0, list, min_size(max - got, WORKER_TAKE_MAX))) > 0) {
         for (size_t i = 0; i < count; i++) {
             if (claim_new(w, list[i]->token) == NULL) {
@@ -353,8 +354,8 @@ static int work(struct pr_worker *w, const struct pr_verdict *verdicts, size_t v
                 struct pr_claimed *ret_claimed, size_t max, size_t *ret_count, struct pr_error *reterr)
 {
     size_t got = 0, open = 0;
-    bool   answered;
-    int    rc;
+    bool answered;
+    int rc;
     map_foreach(node, &w->claims)
         open += !MAP_ENTRY(node, struct claim, node)->judged;
     /* The engine announces no more to the store than the caller can have, so that nothing
@@ -368,7 +369,8 @@ static int work(struct pr_worker *w, const struct pr_verdict *verdicts, size_t v
     } while (rc > 0 && (got < max || !answered));
 
     if (rc == 0 && !answered)
-        rc = error_set(reterr, PR_EBUSY, "the store did not take the verdicts a moment ago; call again with the same ones");
+        rc = error_set(reterr, PR_EBUSY,
+                       "the store did not take the verdicts a moment ago; call again with the same ones");
     if (rc < 0)
         untake(w, ret_claimed, got);
     else
@@ -382,7 +384,9 @@ PR_API int pr_worker_cycle(struct pr_worker *worker, const struct pr_verdict *ve
 {
     size_t count = 0;
     if (worker == NULL || (verdicts == NULL && verdict_count > 0) || (ret_claimed == NULL && max > 0))
-        return lib_missing(worker == NULL ? "worker" : verdicts == NULL && verdict_count > 0 ? "verdicts" : "ret_claimed",
+        return lib_missing(worker == NULL                          ? "worker"
+                           : verdicts == NULL && verdict_count > 0 ? "verdicts"
+                                                                   : "ret_claimed",
                            reterr);
     int rc = PR_OK;
     for (size_t i = 0; i < verdict_count && rc == PR_OK; i++)

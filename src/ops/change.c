@@ -12,8 +12,7 @@ static bool has_rows(const struct box_counts *b)
 }
 
 /* Everything that the order finds in one box, or among the dead letters. */
-static int change_steps(struct store *store, struct admin order, struct admin_reply *sum,
-                        struct pr_error *reterr)
+static int change_steps(struct store *store, struct admin order, struct admin_reply *sum, struct pr_error *reterr)
 {
     struct admin_reply reply = { .more = true };
     while (reply.more) {
@@ -57,15 +56,14 @@ static int change_boxes(struct store *store, const struct admin *admin, struct a
     return rc;
 }
 
-int change_run(struct store *store, const struct admin *admin, struct admin_reply *ret_reply,
-               struct pr_error *reterr)
+int change_run(struct store *store, const struct admin *admin, struct admin_reply *ret_reply, struct pr_error *reterr)
 {
     bool in_box = admin->kind == ADMIN_RETRY || admin->kind == ADMIN_RELEASE || admin->kind == ADMIN_PARK ||
                   admin->kind == ADMIN_DISCARD;
     bool dead = admin->kind == ADMIN_DEAD_DISCARD;
     *ret_reply = (struct admin_reply){ 0 };
-    if (admin->dry_run || admin->filter.id_count > 0 || admin->filter.limit > 0 ||
-        filter_is_empty(&admin->filter) || !(in_box || dead))
+    if (admin->dry_run || admin->filter.id_count > 0 || admin->filter.limit > 0 || filter_is_empty(&admin->filter) ||
+        !(in_box || dead))
         return store_admin(store, admin, ret_reply, reterr);
     if (in_box) /* what is sent meanwhile is found, too; its time is its sender's, and tells nothing */
         return change_boxes(store, admin, ret_reply, reterr);

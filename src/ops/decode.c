@@ -70,10 +70,9 @@ static int id_from_text(pr_slice source, pr_slice text, pr_id *ret)
 {
     unsigned char hash[EVP_MAX_MD_SIZE];
     EVP_MD_CTX *context = EVP_MD_CTX_new();
-    bool done =
-        context != NULL && EVP_DigestInit_ex(context, EVP_sha256(), NULL) == 1 &&
-        EVP_DigestUpdate(context, source.data, source.size) == 1 && EVP_DigestUpdate(context, "\n", 1) == 1 &&
-        EVP_DigestUpdate(context, text.data, text.size) == 1 && EVP_DigestFinal_ex(context, hash, NULL) == 1;
+    bool done = context != NULL && EVP_DigestInit_ex(context, EVP_sha256(), NULL) == 1 &&
+                EVP_DigestUpdate(context, source.data, source.size) == 1 && EVP_DigestUpdate(context, "\n", 1) == 1 &&
+                EVP_DigestUpdate(context, text.data, text.size) == 1 && EVP_DigestFinal_ex(context, hash, NULL) == 1;
     EVP_MD_CTX_free(context);
     if (!done)
         return PR_ENOMEM;
@@ -136,8 +135,7 @@ static int take_attribute(struct decoder *d, pr_slice name, pr_slice value)
         return take_time(d, name, value, &d->m->due_us);
     if (slice_eq_cstr(name, "expirytime"))
         return take_time(d, name, value, &d->m->expires_us);
-    if (!slice_eq_cstr(name, "time") &&
-        !slice_eq_cstr(name, "sequence")) /* those are ours when it is delivered */
+    if (!slice_eq_cstr(name, "time") && !slice_eq_cstr(name, "sequence")) /* those are ours when it is delivered */
         extension(d, name, value);
     return PR_OK;
 }
@@ -167,8 +165,7 @@ static int finish_headers(struct decoder *d)
     if (!d->has_headers)
         return PR_OK;
     if (d->m->headers.size > 0)
-        return error_set(d->reterr, PR_EINVAL,
-                         "headers come in " CLOUDEVENTS_HEADERS " or as extensions, not both");
+        return error_set(d->reterr, PR_EINVAL, "headers come in " CLOUDEVENTS_HEADERS " or as extensions, not both");
     d->m->headers = keep(d, buf_slice(&d->headers));
     return buf_failed(&d->headers) == 0 && d->m->headers.data != NULL
                ? PR_OK
@@ -246,8 +243,7 @@ static int take_event_attribute(struct decoder *d, pr_slice name, pr_slice value
         return error_set(d->reterr, PR_EINVAL, "time: \"%.*s\" is not a time such as 2024-01-31T12:00:00Z",
                          SLICE_ARGS(value));
     if (slice_eq_cstr(name, "datacontenttype") && !is_media_type(value))
-        return error_set(d->reterr, PR_EINVAL, "datacontenttype: \"%.*s\" is not a media type",
-                         SLICE_ARGS(value));
+        return error_set(d->reterr, PR_EINVAL, "datacontenttype: \"%.*s\" is not a media type", SLICE_ARGS(value));
     return take_attribute(d, name, value);
 }
 
@@ -276,8 +272,7 @@ static int take_member(struct decoder *d, const char *key, const json_t *value)
         return take_event_attribute(d, name, json_is_true(value) ? PR_STR("true") : PR_STR("false"));
     if (json_is_integer(value)) {
         pr_slice text = arena_printf(d->arena, "%lld", (long long)json_integer_value(value));
-        return text.data != NULL ? take_event_attribute(d, name, text)
-                                 : error_set(d->reterr, PR_ENOMEM, "no memory");
+        return text.data != NULL ? take_event_attribute(d, name, text) : error_set(d->reterr, PR_ENOMEM, "no memory");
     }
     return error_set(d->reterr, PR_EINVAL, "%.60s: an attribute is a text, a whole number, true or false", key);
 }
@@ -428,15 +423,13 @@ static int plain(struct decoder *d, const json_t *object, struct pr_message *m)
 
 typedef int (*decode_one)(struct decoder *d, const json_t *value, struct pr_message *m);
 
-static int list(struct decoder *d, const json_t *root, decode_one one, struct pr_message **ret,
-                size_t *ret_count)
+static int list(struct decoder *d, const json_t *root, decode_one one, struct pr_message **ret, size_t *ret_count)
 {
     size_t count = json_is_array(root) ? json_array_size(root) : 1;
     if (count == 0)
         return error_set(d->reterr, PR_EINVAL, "there is no message in it");
     if (count > DECODE_MESSAGES_MAX)
-        return error_set(d->reterr, PR_ETOOBIG, "at most %d messages at once are possible",
-                         DECODE_MESSAGES_MAX);
+        return error_set(d->reterr, PR_ETOOBIG, "at most %d messages at once are possible", DECODE_MESSAGES_MAX);
     struct pr_message *messages = arena_alloc_array(d->arena, count, sizeof *messages);
     if (messages == NULL)
         return error_set(d->reterr, PR_ENOMEM, "no memory for %zu messages", count);
@@ -458,8 +451,7 @@ static int by_json(struct decoder *d, const struct decode_input *in, decode_one 
     if (!json_is_shallow(in->body))
         return error_set(d->reterr, PR_EINVAL, "the body is nested more than %d deep", DECODE_DEPTH_MAX);
     json_error_t where;
-    json_t *root =
-        json_loadb(in->body.size > 0 ? in->body.data : "", in->body.size, JSON_REJECT_DUPLICATES, &where);
+    json_t *root = json_loadb(in->body.size > 0 ? in->body.data : "", in->body.size, JSON_REJECT_DUPLICATES, &where);
     int rc;
     if (root == NULL)
         return error_set(d->reterr, PR_EINVAL, "the body is not JSON: line %d: %.200s", where.line, where.text);
@@ -498,8 +490,8 @@ static int decode(struct decoder *d, const struct decode_input *in, struct pr_me
     return by_json(d, in, plain, false, ret, ret_count);
 }
 
-int decode_messages(const struct decode_input *in, struct arena *arena, struct pr_message **ret,
-                    size_t *ret_count, struct pr_error *reterr)
+int decode_messages(const struct decode_input *in, struct arena *arena, struct pr_message **ret, size_t *ret_count,
+                    struct pr_error *reterr)
 {
     struct decoder d = { .arena = arena, .now_us = in->now_us, .reterr = reterr };
     buf_init(&d.headers, PR_HEADERS_MAX);

@@ -19,8 +19,8 @@ struct decode_header {
 
 struct decode_input {
     pr_slice content_type;
-    struct decode_header headers
-        [DECODE_HEADERS_MAX]; /* those of the request whose names begin with ce- , traceparent, tracestate */
+    struct decode_header
+        headers[DECODE_HEADERS_MAX]; /* those of the request whose names begin with ce- , traceparent, tracestate */
     size_t header_count;
     pr_slice body;
     int64_t now_us;

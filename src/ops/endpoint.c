@@ -21,8 +21,7 @@ const char *breaker_state_now(const struct breaker_info *b, int64_t now_us)
 }
 
 /* Open before half-open, then the one whose probe is next. */
-static const struct breaker_info *worse(const struct breaker_info *a, const struct breaker_info *b,
-                                        int64_t now_us)
+static const struct breaker_info *worse(const struct breaker_info *a, const struct breaker_info *b, int64_t now_us)
 {
     if (a == NULL || is_open(a, now_us) != is_open(b, now_us))
         return a == NULL || !is_open(a, now_us) ? b : a;
@@ -32,8 +31,7 @@ static const struct breaker_info *worse(const struct breaker_info *a, const stru
 const char *breaker_words(struct arena *arena, const struct breaker_info *b)
 {
     const char *text =
-        arena_printf(arena, "%s%s%.*s%s%s%.*s",
-                     b->reason != PR_REASON_NONE ? pr_reason_name(b->reason) : "failed",
+        arena_printf(arena, "%s%s%.*s%s%s%.*s", b->reason != PR_REASON_NONE ? pr_reason_name(b->reason) : "failed",
                      b->code.size > 0 ? " (" : "", SLICE_ARGS(b->code), b->code.size > 0 ? ")" : "",
                      b->error.size > 0 ? ": " : "", SLICE_ARGS(b->error))
             .data;
@@ -72,8 +70,7 @@ void breaker_json(struct json_writer *w, const struct breaker_info *b, int64_t n
 
 /* ---- What a message waits for ---- */
 
-static const struct breaker_info *breaker_of(const struct query_reply *reply, const struct listed *l,
-                                             pr_slice endpoint)
+static const struct breaker_info *breaker_of(const struct query_reply *reply, const struct listed *l, pr_slice endpoint)
 {
     const struct breaker_info *found = NULL;
 
@@ -133,8 +130,7 @@ static pr_slice config_route(const struct routing *routing, const struct pr_mess
 
 static bool config_is_strict(const struct routing *routing, pr_slice endpoint)
 {
-    const struct config_endpoint *e =
-        config_find_endpoint(((const struct config_routing *)routing)->config, endpoint);
+    const struct config_endpoint *e = config_find_endpoint(((const struct config_routing *)routing)->config, endpoint);
     return e != NULL && e->ordering == ORDERING_STRICT;
 }
 
@@ -177,8 +173,7 @@ const struct breaker_info *message_breaker(const struct config *config, const st
 {
     if (reply->breaker_count == 0 || (l->state != STATE_READY && l->state != STATE_RETRYING))
         return NULL;
-    return l->m.destination.size > 0 ? breaker_of(reply, l, l->m.destination)
-                                     : breaker_by_route(config, reply, l);
+    return l->m.destination.size > 0 ? breaker_of(reply, l, l->m.destination) : breaker_by_route(config, reply, l);
 }
 
 /* ---- How it stands ---- */
@@ -218,8 +213,7 @@ const char *standing_why(struct arena *arena, const struct standing *s, const st
         text = arena_printf(arena, "%s%.*s%s%.*s", e->by.size > 0 ? "by " : "", SLICE_ARGS(e->by),
                             e->by.size > 0 && e->why.size > 0 ? ": " : "", SLICE_ARGS(e->why));
     else if (s->breaker != NULL && s->breaker->type.size > 0)
-        text = arena_printf(arena, "for type %.*s: %s", SLICE_ARGS(s->breaker->type),
-                            breaker_words(arena, s->breaker));
+        text = arena_printf(arena, "for type %.*s: %s", SLICE_ARGS(s->breaker->type), breaker_words(arena, s->breaker));
     else if (s->breaker != NULL)
         text = pr_str(breaker_words(arena, s->breaker));
     ASSERT(text.data != NULL);
@@ -283,9 +277,9 @@ size_t endpoints_check(struct checks *checks, const struct query_reply *reply)
 
         if (is_paused(&s))
             checks_add(checks, "paused", CHECK_WARN,
-                       "endpoint %.*s is paused by %.*s%s%.300s. To go on: postrider resume %.*s",
-                       SLICE_ARGS(e->name), SLICE_ARGS(e->by), e->why.size > 0 ? ": " : "",
-                       slice_dup(checks->arena, e->why).data, SLICE_ARGS(e->name));
+                       "endpoint %.*s is paused by %.*s%s%.300s. To go on: postrider resume %.*s", SLICE_ARGS(e->name),
+                       SLICE_ARGS(e->by), e->why.size > 0 ? ": " : "", slice_dup(checks->arena, e->why).data,
+                       SLICE_ARGS(e->name));
         else if (s.breaker != NULL)
             check_breaker(checks, &s, e, reply->now_us);
         found += is_paused(&s) || s.breaker != NULL;

@@ -7,8 +7,8 @@
 
 /* All of it is borrowed from the reply of a QUERY_ENDPOINTS. */
 struct standing {
-    const char *state; /* ok, open, half-open, paused */
-    int64_t until_us;  /* paused: its end; open: the next probe; PR_NEVER: until resumed; 0: none */
+    const char *state;                  /* ok, open, half-open, paused */
+    int64_t until_us;                   /* paused: its end; open: the next probe; PR_NEVER: until resumed; 0: none */
     const struct breaker_info *breaker; /* the one to tell of; NULL: all are closed */
     size_t others;                      /* breakers that are not closed, beside it */
 };
@@ -17,8 +17,7 @@ struct standing endpoint_standing(const struct query_reply *reply, const struct 
 const char *breaker_state_now(const struct breaker_info *b, int64_t now_us); /* open, half-open */
 /* "transport_unavailable (503): connection refused" */
 const char *breaker_words(struct arena *arena, const struct breaker_info *b);
-void breaker_json(struct json_writer *w, const struct breaker_info *b,
-                  int64_t now_us); /* null when there is none */
+void breaker_json(struct json_writer *w, const struct breaker_info *b, int64_t now_us); /* null when there is none */
 
 /* The one endpoint that the routes send it to; empty: none, or several. */
 pr_slice message_route(const struct config *config, const struct pr_message *m);

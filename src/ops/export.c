@@ -20,30 +20,30 @@
 #define TEXT_MAX (SIZE_MAX / 4)                  /* of one text in base64: it is in memory already */
 
 /* The members, each once: for writing and for reading. */
-#define TEXTS(X)                                                                                               \
-    X("box", box)                                                                                              \
-    X("type", m.type)                                                                                          \
-    X("stream", m.stream)                                                                                      \
-    X("destination", m.destination) X("source", m.source) X("subject", m.subject)                              \
-        X("content_type", m.content_type) X("headers", m.headers) X("correlation_id", m.correlation_id)        \
-            X("causation_id", m.causation_id) X("traceparent", m.traceparent) X("tracestate", m.tracestate)    \
-                X("code", m.code) X("error", m.error) X("story", m.story) X("held_by", m.held_by)              \
-                    X("endpoint", endpoint) X("rule", rule) X("fingerprint", fingerprint) X("note", note)      \
-                        X("payload", m.payload)
-#define NUMBERS(X)                                                                                             \
-    X("seq", m.seq, 1, INT64_MAX)                                                                              \
-    X("status", m.status, 0, INT32_MAX)                                                                        \
-    X("attempts", m.attempts, 0, COUNTER_MAX)                                                                  \
-    X("failures", m.failures, 0, COUNTER_MAX)                                                                  \
-    X("reason", m.reason, 0, INT16_MAX)                                                                        \
-    X("cause", cause, 1, INT16_MAX)                                                                            \
-    X("limit", limit, 0, COUNTER_MAX)                                                                          \
-    X("created_us", m.created_us, 1, TIME_LAST_US)                                                             \
-    X("due_us", m.due_us, 0, PR_NEVER)                                                                         \
-    X("expires_us", m.expires_us, 0, PR_NEVER)                                                                 \
-    X("failed_us", m.failed_us, 0, TIME_LAST_US)                                                               \
-    X("died_us", died_us, 1, TIME_LAST_US)                                                                     \
-    X("event", m.event, 0, 1)                                                                                  \
+#define TEXTS(X)                                                                                                       \
+    X("box", box)                                                                                                      \
+    X("type", m.type)                                                                                                  \
+    X("stream", m.stream)                                                                                              \
+    X("destination", m.destination)                                                                                    \
+    X("source", m.source) X("subject", m.subject) X("content_type", m.content_type) X("headers", m.headers)            \
+        X("correlation_id", m.correlation_id) X("causation_id", m.causation_id) X("traceparent", m.traceparent)        \
+            X("tracestate", m.tracestate) X("code", m.code) X("error", m.error) X("story", m.story)                    \
+                X("held_by", m.held_by) X("endpoint", endpoint) X("rule", rule) X("fingerprint", fingerprint)          \
+                    X("note", note) X("payload", m.payload)
+#define NUMBERS(X)                                                                                                     \
+    X("seq", m.seq, 1, INT64_MAX)                                                                                      \
+    X("status", m.status, 0, INT32_MAX)                                                                                \
+    X("attempts", m.attempts, 0, COUNTER_MAX)                                                                          \
+    X("failures", m.failures, 0, COUNTER_MAX)                                                                          \
+    X("reason", m.reason, 0, INT16_MAX)                                                                                \
+    X("cause", cause, 1, INT16_MAX)                                                                                    \
+    X("limit", limit, 0, COUNTER_MAX)                                                                                  \
+    X("created_us", m.created_us, 1, TIME_LAST_US)                                                                     \
+    X("due_us", m.due_us, 0, PR_NEVER)                                                                                 \
+    X("expires_us", m.expires_us, 0, PR_NEVER)                                                                         \
+    X("failed_us", m.failed_us, 0, TIME_LAST_US)                                                                       \
+    X("died_us", died_us, 1, TIME_LAST_US)                                                                             \
+    X("event", m.event, 0, 1)                                                                                          \
     X("released", m.released, 0, 1)
 
 /* ---- Out ---- */
@@ -86,8 +86,8 @@ void export_write(struct json_writer *w, const struct listed *l)
 #define X(key, member) write_text(w, key, l->member);
     TEXTS(X)
 #undef X
-#define X(key, member, min, max)                                                                               \
-    json_key(w, key);                                                                                          \
+#define X(key, member, min, max)                                                                                       \
+    json_key(w, key);                                                                                                  \
     json_int(w, l->member);
     NUMBERS(X)
 #undef X
@@ -114,8 +114,7 @@ static int check_text(const char *key, pr_slice text, struct pr_error *reterr)
     return PR_OK;
 }
 
-static int read_text(struct arena *arena, const json_t *object, const char *key, pr_slice *ret,
-                     struct pr_error *reterr)
+static int read_text(struct arena *arena, const json_t *object, const char *key, pr_slice *ret, struct pr_error *reterr)
 {
     char name[64];
     const json_t *plain = json_object_get(object, key);
@@ -151,8 +150,7 @@ static int read_number(const json_t *object, const char *key, int64_t min, int64
     *ret = json_integer_value(number);
     if (json_is_integer(number) && *ret >= min && *ret <= max)
         return PR_OK;
-    return error_set(reterr, PR_EINVAL, "%s: it is not a whole number from %" PRId64 " to %" PRId64, key, min,
-                     max);
+    return error_set(reterr, PR_EINVAL, "%s: it is not a whole number from %" PRId64 " to %" PRId64, key, min, max);
 }
 
 static int read_id(const json_t *object, const char *key, pr_id *ret, struct pr_error *reterr)
@@ -248,8 +246,7 @@ static bool is_story_line(json_t *line)
         json_t *text = json_object_get(line, texts[i]);
 
         known += text != NULL;
-        if (text != NULL &&
-            (!json_is_string(text) || is_longer(slice_from(json_string_value(text)), NOTE_TEXT_MAX)))
+        if (text != NULL && (!json_is_string(text) || is_longer(slice_from(json_string_value(text)), NOTE_TEXT_MAX)))
             return false;
     }
     return known == json_object_size(line) &&
@@ -258,8 +255,7 @@ static bool is_story_line(json_t *line)
 
 static bool is_story(pr_slice text)
 {
-    json_t *story =
-        text.size > 0 ? json_loadb(text.data, text.size, JSON_REJECT_DUPLICATES, NULL) : json_array();
+    json_t *story = text.size > 0 ? json_loadb(text.data, text.size, JSON_REJECT_DUPLICATES, NULL) : json_array();
     bool right = json_is_array(story) && json_array_size(story) <= STORY_LINES_MAX;
 
     for (size_t i = 0; right && i < json_array_size(story); i++)
@@ -282,8 +278,7 @@ static int check_sizes(const struct listed *l, struct pr_error *reterr)
 
     for (size_t i = 0; i < ARRAY_LENGTH(texts); i++)
         if (is_longer(texts[i].text, texts[i].chars))
-            return error_set(reterr, PR_EINVAL, "%s: it has more than %zu characters", texts[i].key,
-                             texts[i].chars);
+            return error_set(reterr, PR_EINVAL, "%s: it has more than %zu characters", texts[i].key, texts[i].chars);
     return PR_OK;
 }
 
@@ -319,23 +314,23 @@ static int check_letter(const struct listed *l, struct pr_error *reterr)
 int export_read(struct arena *arena, const json_t *object, struct listed *l, struct pr_error *reterr)
 {
     int64_t number;
-    int rc = json_is_object(object) ? check_members(object, reterr)
-                                    : error_set(reterr, PR_EINVAL, "is not a JSON object");
+    int rc =
+        json_is_object(object) ? check_members(object, reterr) : error_set(reterr, PR_EINVAL, "is not a JSON object");
 
     *l = (struct listed){ .state = STATE_DEAD };
     if (rc == PR_OK)
         rc = read_id(object, "id", &l->m.id, reterr);
     if (rc == PR_OK && json_object_get(object, "edited_as") != NULL)
         rc = read_id(object, "edited_as", &l->edited_as, reterr);
-#define X(key, member)                                                                                         \
-    if (rc == PR_OK)                                                                                           \
+#define X(key, member)                                                                                                 \
+    if (rc == PR_OK)                                                                                                   \
         rc = read_text(arena, object, key, &l->member, reterr);
     TEXTS(X)
 #undef X
-#define X(key, member, min, max)                                                                               \
-    if (rc == PR_OK)                                                                                           \
-        rc = read_number(object, key, min, max, &number, reterr);                                              \
-    if (rc == PR_OK)                                                                                           \
+#define X(key, member, min, max)                                                                                       \
+    if (rc == PR_OK)                                                                                                   \
+        rc = read_number(object, key, min, max, &number, reterr);                                                      \
+    if (rc == PR_OK)                                                                                                   \
         l->member = (__typeof__(l->member))number;
     NUMBERS(X)
 #undef X

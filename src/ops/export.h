@@ -12,7 +12,6 @@
 
 void export_write(struct json_writer *w, const struct listed *letter);
 /* Its texts are in the arena.  Fault PR_EINVAL, PR_ETOOBIG, PR_ENOMEM: what is wrong with it, by its member's name. */
-PR_MUST_CHECK int export_read(struct arena *arena, const json_t *object, struct listed *ret,
-                              struct pr_error *reterr);
+PR_MUST_CHECK int export_read(struct arena *arena, const json_t *object, struct listed *ret, struct pr_error *reterr);
 
 #endif

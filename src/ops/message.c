@@ -29,8 +29,7 @@ const char *message_reason(const struct listed *listed)
 
 bool message_was_poison(const struct listed *listed)
 {
-    return listed->state == STATE_DEAD && slice_eq_cstr(listed->rule, "poison") &&
-           message_unexplained(&listed->m) > 0;
+    return listed->state == STATE_DEAD && slice_eq_cstr(listed->rule, "poison") && message_unexplained(&listed->m) > 0;
 }
 
 size_t message_count_dead(const struct query_reply *reply, pr_slice endpoint, const struct listed **ret)
@@ -79,8 +78,7 @@ static void json_payload(struct json_writer *w, pr_slice payload)
 }
 
 /* JSON that is stored; what is broken is shown as the text that it is. */
-static void json_stored(struct json_writer *w, const char *key, pr_slice json, bool is_right,
-                        const char *when_empty)
+static void json_stored(struct json_writer *w, const char *key, pr_slice json, bool is_right, const char *when_empty)
 {
     json_key(w, key);
     if (json.size == 0)

@@ -144,11 +144,10 @@ static int check_all(struct status *s, struct pr_error *reterr)
     }
     (void)endpoints_check(&s->checks, &s->endpoints);
     if (s->routed_unknown)
-        checks_add(
-            &s->checks, "counts", CHECK_WARN,
-            "a box has more than %d messages, and routes lead to a paused endpoint: how many of them are "
-            "ready is told by the first ones; postrider list says of each how it stands",
-            COUNT_EXACT_MAX);
+        checks_add(&s->checks, "counts", CHECK_WARN,
+                   "a box has more than %d messages, and routes lead to a paused endpoint: how many of them are "
+                   "ready is told by the first ones; postrider list says of each how it stands",
+                   COUNT_EXACT_MAX);
     watch_check(s);
     checks_add_wal(&s->checks, s->config, s->store, &s->slots, &s->slot_count);
     return code;

@@ -10,8 +10,8 @@ struct status {
     const struct config *config; /* borrowed, as is the store; set these and checks.arena before collecting */
     struct store *store;
     struct query_reply boxes, endpoints, instances, failing;
-    size_t *in_flight;   /* per endpoint */
-    bool routed_unknown; /* too many to see which of them the routes send to a paused endpoint */
+    size_t *in_flight;       /* per endpoint */
+    bool routed_unknown;     /* too many to see which of them the routes send to a paused endpoint */
     struct watch_past *past; /* of earlier looks, and of this one then: see watch.h; NULL: there were none */
     struct wal_report *slots;
     size_t slot_count;

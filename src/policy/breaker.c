@@ -7,9 +7,9 @@
 
 const struct breaker_setting breaker_default = {
     .enabled = true,
-    .after   = 5,
+    .after = 5,
     .open_us = PR_SECONDS(5),
-    .cap_us  = PR_SECONDS(300),
+    .cap_us = PR_SECONDS(300),
 };
 
 #define TO(state) (1u << BREAKER_##state)
@@ -18,8 +18,8 @@ const struct breaker_setting breaker_default = {
 static void breaker_move(struct breaker *b, enum breaker_state next)
 {
     static const unsigned may_become[] = {
-        [BREAKER_CLOSED]    = TO(OPEN),
-        [BREAKER_OPEN]      = TO(HALF_OPEN),
+        [BREAKER_CLOSED] = TO(OPEN),
+        [BREAKER_OPEN] = TO(HALF_OPEN),
         [BREAKER_HALF_OPEN] = TO(OPEN) | TO(CLOSED),
     };
     ASSERT(may_become[b->state] & (1u << next));
@@ -27,8 +27,7 @@ static void breaker_move(struct breaker *b, enum breaker_state next)
     b->probe = 0;
 }
 
-static void breaker_open(struct breaker *b, const struct breaker_setting *s, int64_t retry_after_us,
-                         int64_t now_us)
+static void breaker_open(struct breaker *b, const struct breaker_setting *s, int64_t retry_after_us, int64_t now_us)
 {
     int64_t open_us = s->open_us;
 

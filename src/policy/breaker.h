@@ -10,14 +10,14 @@
 #define BREAKER_SLICES 10 /* the window moves in so many steps */
 
 struct breaker_setting {
-    bool    enabled;
-    int     after;     /* different messages in a row, 1..BREAKER_AFTER_MAX */
-    int64_t open_us;   /* how long the first time; doubled each time a probe fails */
+    bool enabled;
+    int after;       /* different messages in a row, 1..BREAKER_AFTER_MAX */
+    int64_t open_us; /* how long the first time; doubled each time a probe fails */
     int64_t cap_us;
-    bool    per_type;  /* one breaker for each message type */
-    double  share;     /* > 0: opens at this share of transient failures in the window, instead of `after` */
+    bool per_type; /* one breaker for each message type */
+    double share;  /* > 0: opens at this share of transient failures in the window, instead of `after` */
     int64_t window_us;
-    int     least;     /* sends in the window before the share counts */
+    int least; /* sends in the window before the share counts */
 };
 
 extern const struct breaker_setting breaker_default; /* 5 messages, 5 s, at most 5 min */
@@ -26,15 +26,15 @@ enum breaker_state { BREAKER_CLOSED, BREAKER_OPEN, BREAKER_HALF_OPEN };
 
 struct breaker {
     enum breaker_state state;
-    int      run;                          /* different messages that failed in a row */
-    uint64_t failed[BREAKER_AFTER_MAX];    /* which */
-    int      opened;                       /* times in a row, for the growing open time */
-    int64_t  until_us;                     /* OPEN: when the probe may go */
-    uint64_t probe;                        /* HALF_OPEN: the message that is out; 0: none yet */
-    uint64_t last_probe;                   /* the next probe is another message, where there is one */
-    int64_t  slice;                        /* the window: number of the newest slice, */
-    unsigned sent[BREAKER_SLICES];         /* ... what ended in each, */
-    unsigned bad[BREAKER_SLICES];          /* ... and failed for transient reasons */
+    int run;                            /* different messages that failed in a row */
+    uint64_t failed[BREAKER_AFTER_MAX]; /* which */
+    int opened;                         /* times in a row, for the growing open time */
+    int64_t until_us;                   /* OPEN: when the probe may go */
+    uint64_t probe;                     /* HALF_OPEN: the message that is out; 0: none yet */
+    uint64_t last_probe;                /* the next probe is another message, where there is one */
+    int64_t slice;                      /* the window: number of the newest slice, */
+    unsigned sent[BREAKER_SLICES];      /* ... what ended in each, */
+    unsigned bad[BREAKER_SLICES];       /* ... and failed for transient reasons */
 };
 
 /* May this message be sent now?  Moves OPEN to HALF_OPEN when its time has come. */

@@ -26,13 +26,13 @@ const char *finding_kind_name(enum finding_kind kind)
 
 struct values {
     int64_t list[VALUES_MAX];
-    size_t  count;
+    size_t count;
 };
 
 struct point {
-    int                   reason;
-    pr_slice              endpoint;
-    int64_t               failures, size, age_us;
+    int reason;
+    pr_slice endpoint;
+    int64_t failures, size, age_us;
     const struct matcher *texts[MATCH_FAILURES + 1]; /* what the rule in question asks of each text */
 };
 
@@ -111,13 +111,13 @@ static enum maybe point_leaf(const struct matcher *m, const void *arg)
     const struct point *p = arg;
 
     switch (m->kind) {
-    case MATCH_REASON:   return yes_or_no((m->mask & matcher_reason_bit(p->reason)) != 0);
-    case MATCH_CLASS:    return yes_or_no((m->mask & (UINT32_C(1) << reason_class(p->reason))) != 0);
+    case MATCH_REASON: return yes_or_no((m->mask & matcher_reason_bit(p->reason)) != 0);
+    case MATCH_CLASS: return yes_or_no((m->mask & (UINT32_C(1) << reason_class(p->reason))) != 0);
     case MATCH_ENDPOINT: return endpoint_leaf(m, p->endpoint);
-    case MATCH_SIZE:     return yes_or_no(p->size >= m->min && p->size <= m->max);
-    case MATCH_AGE:      return yes_or_no(p->age_us >= m->min && p->age_us <= m->max);
+    case MATCH_SIZE: return yes_or_no(p->size >= m->min && p->size <= m->max);
+    case MATCH_AGE: return yes_or_no(p->age_us >= m->min && p->age_us <= m->max);
     case MATCH_FAILURES: return yes_or_no(p->failures >= m->min && p->failures <= m->max);
-    default:             return text_leaf(m, p);
+    default: return text_leaf(m, p);
     }
 }
 
@@ -137,9 +137,9 @@ static void point_take_texts(struct point *p, const struct matcher *when)
 /* ---- One list of rules, as one endpoint sees it -------------------------------------------------------- */
 
 struct chain {
-    pr_slice           endpoint;
+    pr_slice endpoint;
     const struct rule *const *rules;
-    size_t             count;
+    size_t count;
 };
 
 /* Is the point taken before the rule at `index`?  *ret_by: by whom. */
@@ -155,10 +155,10 @@ static bool is_taken(const struct chain *c, size_t index, const struct point *p,
 }
 
 struct verdict_on_rule {
-    bool               can_match, reachable;
-    int64_t            failures_max;  /* the most failures at which it decides */
-    const struct rule *taker;         /* the only one that takes what it could match, or NULL */
-    bool               several;
+    bool can_match, reachable;
+    int64_t failures_max;     /* the most failures at which it decides */
+    const struct rule *taker; /* the only one that takes what it could match, or NULL */
+    bool several;
 };
 
 static void try_point(const struct chain *c, size_t index, const struct point *p, struct verdict_on_rule *v)
@@ -169,12 +169,12 @@ static void try_point(const struct chain *c, size_t index, const struct point *p
         return;
     v->can_match = true;
     if (!is_taken(c, index, p, &by)) {
-        v->reachable    = true;
+        v->reachable = true;
         v->failures_max = max64(v->failures_max, p->failures);
         return;
     }
     v->several = v->several || (v->taker != NULL && v->taker != by);
-    v->taker   = by;
+    v->taker = by;
 }
 
 static void try_values(const struct chain *c, size_t index, struct point *p, const struct values v[3],
@@ -199,7 +199,7 @@ static void try_rule(const struct chain *c, size_t index, struct verdict_on_rule
         REASONS(X)
 #undef X
     };
-    struct point  p = { .endpoint = c->endpoint };
+    struct point p = { .endpoint = c->endpoint };
     struct values v[3] = { 0 };
 
     values_add(&v[0], 1, 1, INT_MAX);
@@ -246,7 +246,7 @@ static void check_steps(const struct report *r, const struct rule *rule, pr_slic
 static bool matches_for_ever(const struct rule *rule, pr_slice endpoint, bool counted)
 {
     struct point p = { .endpoint = endpoint, .failures = counted ? FAILURES_MANY : 1, .age_us = AGE_LONG };
-    int64_t      sizes[] = { 0, 1000, PR_PAYLOAD_MAX };
+    int64_t sizes[] = { 0, 1000, PR_PAYLOAD_MAX };
 
     point_take_texts(&p, &rule->when);
     for (p.reason = 1; p.reason <= PR_REASON_UNKNOWN; p.reason++)
@@ -278,8 +278,9 @@ static void tell_about(const struct report *r, const struct rule *rule, pr_slice
     if (!v->can_match) {
         tell(r, (struct finding){ .kind = FINDING_NEVER, .rule = rule, .endpoint = owner });
     } else if (!v->reachable) {
-        tell(r, (struct finding){ .kind = FINDING_UNREACHABLE, .rule = rule, .endpoint = owner,
-                                  .other = v->several ? NULL : v->taker });
+        tell(r,
+             (struct finding){
+                 .kind = FINDING_UNREACHABLE, .rule = rule, .endpoint = owner, .other = v->several ? NULL : v->taker });
     } else {
         check_steps(r, rule, owner, v->failures_max);
         check_endless(r, rule, owner, endpoint);
@@ -298,9 +299,9 @@ static const struct rule_step *moving_step(const struct rule *rule)
 
 static bool can_match_at(const struct rule *rule, pr_slice endpoint)
 {
-    const struct rule      *const one[] = { rule };
-    const struct chain      chain = { endpoint, one, 1 };
-    struct verdict_on_rule  v = { 0 };
+    const struct rule *const one[] = { rule };
+    const struct chain chain = { endpoint, one, 1 };
+    struct verdict_on_rule v = { 0 };
 
     try_rule(&chain, 0, &v);
     return v.can_match;
@@ -333,14 +334,17 @@ static bool leads_to(const struct checked_endpoint *all, size_t count, pr_slice 
 
 #define CIRCLE_MAX 4 /* endpoints in a circle that is found */
 
-static void check_circle(const struct report *r, const struct checked_endpoint *all, size_t count, const struct rule *rule,
-                         pr_slice owner, pr_slice endpoint)
+static void check_circle(const struct report *r, const struct checked_endpoint *all, size_t count,
+                         const struct rule *rule, pr_slice owner, pr_slice endpoint)
 {
     const struct rule_step *s = moving_step(rule);
 
     if (s != NULL && can_match_at(rule, endpoint) &&
         (slice_eq(s->to, endpoint) || leads_to(all, count, s->to, endpoint, CIRCLE_MAX)))
-        tell(r, (struct finding){ .kind = FINDING_ENDLESS, .rule = rule, .endpoint = owner, .to = s->to,
+        tell(r, (struct finding){ .kind = FINDING_ENDLESS,
+                                  .rule = rule,
+                                  .endpoint = owner,
+                                  .to = s->to,
                                   .step = (size_t)(s - rule->steps) });
 }
 
@@ -350,10 +354,10 @@ static void check_own(const struct report *r, const struct checked_endpoint *all
                       const struct checked_endpoint *e)
 {
     const struct policy *policy = e->policy;
-    const struct rule   *rules[RULES_MAX];
+    const struct rule *rules[RULES_MAX];
 
     for (size_t i = 0; i < policy->own_count && i < RULES_MAX; i++) {
-        struct chain           chain = { e->name, rules, i + 1 };
+        struct chain chain = { e->name, rules, i + 1 };
         struct verdict_on_rule v = { 0 };
         rules[i] = &policy->own[i];
         try_rule(&chain, i, &v);
@@ -368,12 +372,12 @@ static void check_global(const struct report *r, const struct checked_endpoint *
                          const struct rule *global, size_t index)
 {
     struct verdict_on_rule whole = { 0 };
-    pr_slice               user = { NULL, 0 };
+    pr_slice user = { NULL, 0 };
 
     for (size_t k = 0; k < count; k++) {
-        const struct policy   *policy = all[k].policy;
-        const struct rule     *rules[2 * RULES_MAX];
-        size_t                 n = 0;
+        const struct policy *policy = all[k].policy;
+        const struct rule *rules[2 * RULES_MAX];
+        size_t n = 0;
         struct verdict_on_rule v = { 0 };
 
         for (size_t i = 0; i < policy->own_count && i < RULES_MAX; i++)
@@ -384,11 +388,12 @@ static void check_global(const struct report *r, const struct checked_endpoint *
         try_rule(&chain, n - 1, &v);
         if (v.reachable && !whole.reachable)
             user = all[k].name;
-        whole.can_match    = whole.can_match || v.can_match;
-        whole.reachable    = whole.reachable || v.reachable;
+        whole.can_match = whole.can_match || v.can_match;
+        whole.reachable = whole.reachable || v.reachable;
         whole.failures_max = max64(whole.failures_max, v.failures_max);
-        whole.several      = whole.several || v.several || (whole.taker != NULL && v.taker != NULL && v.taker != whole.taker);
-        whole.taker        = v.taker != NULL ? v.taker : whole.taker;
+        whole.several =
+            whole.several || v.several || (whole.taker != NULL && v.taker != NULL && v.taker != whole.taker);
+        whole.taker = v.taker != NULL ? v.taker : whole.taker;
     }
     tell_about(r, &global[index], (pr_slice){ NULL, 0 }, user, &whole);
     for (size_t k = 0; k < count && whole.reachable; k++)
@@ -413,8 +418,9 @@ static void describe_end(const struct finding *f, struct buf *ret)
         utf8_clean(ret, f->to);
         buf_add_cstr(ret, ", and from there back again; the second time they go into the table");
     } else if (f->rule->steps[f->step].step == STEP_PAUSE) {
-        buf_add_cstr(ret, "has no end: pause alone puts the message back uncounted, each time; add {age: {max: ...}}, or "
-                          "dead_letter beside it");
+        buf_add_cstr(ret,
+                     "has no end: pause alone puts the message back uncounted, each time; add {age: {max: ...}}, or "
+                     "dead_letter beside it");
     } else {
         buf_add_cstr(ret, "has no end: it retries for ever; set failures in its retry, or add {age: {max: ...}}");
     }
@@ -427,7 +433,8 @@ void finding_describe(const struct finding *f, struct buf *ret)
         buf_add_cstr(ret, "can never match: what it asks for contradicts itself, or no endpoint has that name");
         break;
     case FINDING_UNREACHABLE:
-        buf_add_cstr(ret, f->other != NULL ? "is never reached: rule \"" : "is never reached: the rules before it take");
+        buf_add_cstr(ret,
+                     f->other != NULL ? "is never reached: rule \"" : "is never reached: the rules before it take");
         if (f->other != NULL) {
             utf8_clean(ret, f->other->name);
             buf_add_cstr(ret, "\" before it takes");
@@ -435,11 +442,10 @@ void finding_describe(const struct finding *f, struct buf *ret)
         buf_add_cstr(ret, " all that it could match");
         break;
     case FINDING_STEP:
-        buf_addf(ret, "step %zu is never reached: the steps before it, or the failures that the rule asks for, end earlier",
+        buf_addf(ret,
+                 "step %zu is never reached: the steps before it, or the failures that the rule asks for, end earlier",
                  f->step + 1);
         break;
-    case FINDING_ENDLESS:
-        describe_end(f, ret);
-        break;
+    case FINDING_ENDLESS: describe_end(f, ret); break;
     }
 }

@@ -17,12 +17,12 @@ enum finding_kind {
 };
 
 struct finding {
-    enum finding_kind  kind;
+    enum finding_kind kind;
     const struct rule *rule;
-    pr_slice           endpoint; /* whose rule it is; empty: a global one */
-    const struct rule *other;    /* UNREACHABLE: the rule that takes it, where it is one */
-    size_t             step;     /* STEP, ENDLESS: its index */
-    pr_slice           to;       /* ENDLESS: the endpoint that closes the circle */
+    pr_slice endpoint;        /* whose rule it is; empty: a global one */
+    const struct rule *other; /* UNREACHABLE: the rule that takes it, where it is one */
+    size_t step;              /* STEP, ENDLESS: its index */
+    pr_slice to;              /* ENDLESS: the endpoint that closes the circle */
 };
 
 const char *finding_kind_name(enum finding_kind kind); /* "never_matches", "unreachable", ... */
@@ -32,7 +32,7 @@ void finding_describe(const struct finding *finding, struct buf *ret);
 
 /* An endpoint and its policy; the global rules are the same in all of them. */
 struct checked_endpoint {
-    pr_slice             name;
+    pr_slice name;
     const struct policy *policy;
 };
 

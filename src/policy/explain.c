@@ -18,13 +18,13 @@ static int64_t wait_us(const struct failure *f, const struct decision *d)
 void policy_explain(const struct policy *policy, const struct failure *failure, struct explanation *ret)
 {
     struct failure f = *failure;
-    int64_t        at_us = 0;
+    int64_t at_us = 0;
 
     ret->line_count = 0;
     ret->goes_on = ret->endless = false;
     while (ret->line_count < EXPLAIN_LINES_MAX) {
         struct explain_line *line = &ret->lines[ret->line_count++];
-        struct decision      next;
+        struct decision next;
 
         *line = (struct explain_line){ .failure = f.failures, .at_us = at_us };
         decide(policy, &f, &line->decision);

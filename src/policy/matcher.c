@@ -51,20 +51,20 @@ static bool in_range(const struct matcher *m, int64_t value)
 static bool leaf_matches(const struct matcher *m, const struct failure *f)
 {
     switch (m->kind) {
-    case MATCH_REASON:   return (m->mask & matcher_reason_bit(f->reason)) != 0;
-    case MATCH_CLASS:    return (m->mask & (UINT32_C(1) << reason_class(f->reason))) != 0;
-    case MATCH_CODE:     return one_matches(m, f->code);
-    case MATCH_TYPE:     return one_matches(m, f->message->type);
+    case MATCH_REASON: return (m->mask & matcher_reason_bit(f->reason)) != 0;
+    case MATCH_CLASS: return (m->mask & (UINT32_C(1) << reason_class(f->reason))) != 0;
+    case MATCH_CODE: return one_matches(m, f->code);
+    case MATCH_TYPE: return one_matches(m, f->message->type);
     case MATCH_ENDPOINT: return one_matches(m, f->endpoint);
-    case MATCH_STREAM:   return one_matches(m, f->message->stream);
+    case MATCH_STREAM: return one_matches(m, f->message->stream);
     case MATCH_ERROR:
     case MATCH_CONTAINS: return one_matches(m, f->error);
-    case MATCH_SIZE:     return in_range(m, (int64_t)f->message->payload.size);
-    case MATCH_AGE:      return in_range(m, f->age_us);
+    case MATCH_SIZE: return in_range(m, (int64_t)f->message->payload.size);
+    case MATCH_AGE: return in_range(m, f->age_us);
     case MATCH_FAILURES: return in_range(m, f->failures);
     case MATCH_ALL:
     case MATCH_ANY:
-    case MATCH_NOT:      break;
+    case MATCH_NOT: break;
     }
     ASSERT(!"a leaf");
     return false;

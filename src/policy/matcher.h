@@ -9,19 +9,19 @@
 
 #include <postrider.h>
 
-#define MATCHER_DEPTH_MAX 8   /* and, or, not inside each other */
-#define MATCHER_LIST_MAX 64   /* texts of one matcher, parts of one and/or */
-#define MATCHER_TEXT_MAX 255  /* bytes of a glob */
+#define MATCHER_DEPTH_MAX 8  /* and, or, not inside each other */
+#define MATCHER_LIST_MAX 64  /* texts of one matcher, parts of one and/or */
+#define MATCHER_TEXT_MAX 255 /* bytes of a glob */
 
 struct failure;
 
 enum matcher_kind {
-    MATCH_ALL,      /* every part; without parts: always */
-    MATCH_ANY,      /* one of the parts */
-    MATCH_NOT,      /* not the one part */
-    MATCH_REASON,   /* mask of matcher_reason_bit() */
-    MATCH_CLASS,    /* mask of 1 << enum reason_class */
-    MATCH_CODE,     /* globs */
+    MATCH_ALL,    /* every part; without parts: always */
+    MATCH_ANY,    /* one of the parts */
+    MATCH_NOT,    /* not the one part */
+    MATCH_REASON, /* mask of matcher_reason_bit() */
+    MATCH_CLASS,  /* mask of 1 << enum reason_class */
+    MATCH_CODE,   /* globs */
     MATCH_TYPE,
     MATCH_ENDPOINT,
     MATCH_STREAM,
@@ -33,13 +33,13 @@ enum matcher_kind {
 };
 
 struct matcher {
-    enum matcher_kind     kind;
-    uint32_t              mask;
-    int64_t               min, max;
-    const pr_slice       *texts;
-    size_t                text_count;
+    enum matcher_kind kind;
+    uint32_t mask;
+    int64_t min, max;
+    const pr_slice *texts;
+    size_t text_count;
     const struct matcher *parts;
-    size_t                part_count;
+    size_t part_count;
 };
 
 uint32_t matcher_reason_bit(int reason);

@@ -19,19 +19,19 @@ static void decide_by_retry(const struct retry_setting *retry, const struct fail
     *ret = (struct decision){ .rule = PR_STR("retry") };
     if (delay < 0) {
         /* The dead letter says that the retries ran out; the real failure stays beside it. */
-        ret->step  = STEP_DEAD_LETTER;
+        ret->step = STEP_DEAD_LETTER;
         ret->cause = PR_REASON_POISON_MESSAGE;
         ret->limit = retry->delays != NULL ? (int)retry->delay_count + 1 : retry->failures;
         return;
     }
-    ret->step     = STEP_RETRY;
+    ret->step = STEP_RETRY;
     ret->delay_us = at_least_asked_us(failure, delay);
 }
 
 static void take_step(const struct rule_step *s, size_t index, struct decision *ret)
 {
-    ret->step  = s->step;
-    ret->by    = s;
+    ret->step = s->step;
+    ret->by = s;
     ret->index = index;
 }
 
@@ -58,7 +58,7 @@ static void decide_by_rule(const struct rule *rule, const struct failure *failur
     *ret = (struct decision){ .rule = rule->name, .matched = rule };
     for (size_t i = 0; i < rule->step_count; i++) {
         const struct rule_step *s = &rule->steps[i];
-        bool                    skip = s->step == STEP_CALL && i < calls_from;
+        bool skip = s->step == STEP_CALL && i < calls_from;
 
         if (!skip && ask_step(s, failure, left, draw, &ret->delay_us)) {
             take_step(s, i, ret);
@@ -68,9 +68,9 @@ static void decide_by_rule(const struct rule *rule, const struct failure *failur
     }
     if (ret->by != NULL && ret->step != STEP_DEAD_LETTER)
         return;
-    ret->step     = STEP_DEAD_LETTER;
+    ret->step = STEP_DEAD_LETTER;
     ret->delay_us = 0;
-    ret->index    = ret->by != NULL ? ret->index : rule->step_count;
+    ret->index = ret->by != NULL ? ret->index : rule->step_count;
     /* At the first failure it dies of its reason, later because its retries ran out (D6). */
     ret->cause = ret->by != NULL && left == failure->failures ? failure->reason : PR_REASON_POISON_MESSAGE;
     ret->limit = ret->cause == failure->reason ? 0 : failure->failures - left + 1;
@@ -81,10 +81,10 @@ static void never_retry_poison(const struct failure *failure, struct decision *d
 {
     if (failure->reason != PR_REASON_POISON_MESSAGE || step_is_end(d->step))
         return;
-    d->step     = STEP_DEAD_LETTER;
+    d->step = STEP_DEAD_LETTER;
     d->delay_us = 0;
-    d->cause    = PR_REASON_POISON_MESSAGE;
-    d->by       = NULL;
+    d->cause = PR_REASON_POISON_MESSAGE;
+    d->by = NULL;
 }
 
 static const struct rule *find_rule(const struct rule *rules, size_t count, const struct failure *failure)
@@ -95,8 +95,7 @@ static const struct rule *find_rule(const struct rule *rules, size_t count, cons
     return NULL;
 }
 
-void policy_decide(const struct policy *policy, const struct failure *failure, double draw,
-                   struct decision *ret)
+void policy_decide(const struct policy *policy, const struct failure *failure, double draw, struct decision *ret)
 {
     const struct rule *rule = find_rule(policy->own, policy->own_count, failure);
 

@@ -9,38 +9,37 @@
 struct failure {
     const struct pr_message *message;
     pr_slice endpoint;
-    int      reason;
+    int reason;
     pr_slice code, error;
-    int      failures;       /* this one included */
-    int64_t  retry_after_us; /* what the other side asked for; 0: nothing */
-    int64_t  age_us;
+    int failures;           /* this one included */
+    int64_t retry_after_us; /* what the other side asked for; 0: nothing */
+    int64_t age_us;
 };
 
 /* The endpoint's rules are asked first, then the global ones, each list in order; the first that
  * matches decides.  When none does the retry setting decides. */
 struct policy {
-    const struct rule   *own;
-    size_t               own_count;
-    const struct rule   *global;
-    size_t               global_count;
+    const struct rule *own;
+    size_t own_count;
+    const struct rule *global;
+    size_t global_count;
     struct retry_setting retry;
 };
 
 struct decision {
     enum step step;
-    int64_t   delay_us;  /* STEP_RETRY, STEP_RETRY_NOW */
-    int       cause;     /* STEP_DEAD_LETTER: PR_REASON_POISON_MESSAGE when the retries ran out */
-    int       limit;     /* the limit that was reached; 0: none */
-    pr_slice  rule;      /* what decided: the rule's name, or "retry" */
+    int64_t delay_us; /* STEP_RETRY, STEP_RETRY_NOW */
+    int cause;        /* STEP_DEAD_LETTER: PR_REASON_POISON_MESSAGE when the retries ran out */
+    int limit;        /* the limit that was reached; 0: none */
+    pr_slice rule;    /* what decided: the rule's name, or "retry" */
 
-    const struct rule      *matched; /* NULL: the retry setting */
-    const struct rule_step *by;      /* the step, with what is to be done beside it; NULL: none was left */
-    size_t                  index;   /* of the step in its rule */
+    const struct rule *matched; /* NULL: the retry setting */
+    const struct rule_step *by; /* the step, with what is to be done beside it; NULL: none was left */
+    size_t index;               /* of the step in its rule */
 };
 
 /* draw is in [0, 1): the only randomness.  Poison is never retried (B45). */
-void policy_decide(const struct policy *policy, const struct failure *failure, double draw,
-                   struct decision *ret);
+void policy_decide(const struct policy *policy, const struct failure *failure, double draw, struct decision *ret);
 
 /* The call of a STEP_CALL decision did not decide: what the steps behind it say. */
 void policy_decide_after(const struct decision *before, const struct failure *failure, double draw,

@@ -35,8 +35,19 @@ bool message_was_moved(const struct pr_message *m)
 /* ---- What is known of a failure ------------------------------------------------------------ */
 
 enum field {
-    FIELD_ID, FIELD_TYPE, FIELD_STREAM, FIELD_ENDPOINT, FIELD_BOX, FIELD_REASON, FIELD_CODE, FIELD_ERROR,
-    FIELD_FAILURES, FIELD_ATTEMPTS, FIELD_RULE, FIELD_AT, FIELD_COUNT
+    FIELD_ID,
+    FIELD_TYPE,
+    FIELD_STREAM,
+    FIELD_ENDPOINT,
+    FIELD_BOX,
+    FIELD_REASON,
+    FIELD_CODE,
+    FIELD_ERROR,
+    FIELD_FAILURES,
+    FIELD_ATTEMPTS,
+    FIELD_RULE,
+    FIELD_AT,
+    FIELD_COUNT
 };
 
 static const char *const field_names[FIELD_COUNT] = {
@@ -65,17 +76,17 @@ static void add_field(const struct raised *a, enum field field, struct buf *b)
         time_format_rfc3339(a->at_us, text);
         buf_add_cstr(b, text);
         break;
-    case FIELD_TYPE:     buf_add_slice(b, f->message->type); break;
-    case FIELD_STREAM:   buf_add_slice(b, f->message->stream); break;
+    case FIELD_TYPE: buf_add_slice(b, f->message->type); break;
+    case FIELD_STREAM: buf_add_slice(b, f->message->stream); break;
     case FIELD_ENDPOINT: buf_add_slice(b, f->endpoint); break;
-    case FIELD_BOX:      buf_add_slice(b, a->box); break;
-    case FIELD_REASON:   buf_add_cstr(b, pr_reason_name(f->reason)); break;
-    case FIELD_CODE:     utf8_clean(b, utf8_cut(f->code, 64)); break;
-    case FIELD_ERROR:    utf8_clean(b, utf8_cut(f->error, PR_ERROR_MAX)); break;
+    case FIELD_BOX: buf_add_slice(b, a->box); break;
+    case FIELD_REASON: buf_add_cstr(b, pr_reason_name(f->reason)); break;
+    case FIELD_CODE: utf8_clean(b, utf8_cut(f->code, 64)); break;
+    case FIELD_ERROR: utf8_clean(b, utf8_cut(f->error, PR_ERROR_MAX)); break;
     case FIELD_FAILURES: buf_addf(b, "%d", f->failures); break;
     case FIELD_ATTEMPTS: buf_addf(b, "%d", a->attempts); break;
-    case FIELD_RULE:     buf_add_slice(b, a->rule); break;
-    case FIELD_COUNT:    break;
+    case FIELD_RULE: buf_add_slice(b, a->rule); break;
+    case FIELD_COUNT: break;
     }
 }
 
@@ -124,7 +135,7 @@ static void add_escaped(struct buf *b, const struct raised *a, enum field field)
 static void expand(const struct raised *a, pr_slice template, bool escaped, struct buf *b)
 {
     for (size_t i = 0; i < template.size;) {
-        size_t     size = 0;
+        size_t size = 0;
         enum field field = FIELD_COUNT;
 
         if (template.data[i] == '{')
@@ -181,7 +192,7 @@ static void add_field_header(struct json_writer *w, const struct raised *a, cons
 /* The diagnostic headers, then the message's own where there is room for them. */
 static void moved_headers(const struct raised *a, struct buf *ret)
 {
-    pr_slice           own = slice_trim(a->failure->message->headers);
+    pr_slice own = slice_trim(a->failure->message->headers);
     struct json_writer w;
 
     json_init(&w, ret);
@@ -220,7 +231,7 @@ static void raised_headers(const struct raised *a, struct buf *ret)
 
 static struct send_effect *make_effect(const struct raised *a, const struct pr_message *m)
 {
-    size_t              bytes = message_bytes(m);
+    size_t bytes = message_bytes(m);
     struct send_effect *effect = malloc(sizeof(*effect) + a->box.size + bytes);
 
     if (effect == NULL)
@@ -236,9 +247,9 @@ static struct send_effect *make_effect(const struct raised *a, const struct pr_m
 struct send_effect *raised_raise(const struct raised *a, const struct raise *raise)
 {
     const struct pr_message *failed = a->failure->message;
-    struct send_effect      *effect = NULL;
-    struct buf               payload, headers, stream;
-    char                     id[PR_ID_TEXT_SIZE];
+    struct send_effect *effect = NULL;
+    struct buf payload, headers, stream;
+    char id[PR_ID_TEXT_SIZE];
 
     buf_init(&payload, RAISE_PAYLOAD_MAX);
     buf_init(&headers, PR_HEADERS_MAX);
@@ -248,15 +259,15 @@ struct send_effect *raised_raise(const struct raised *a, const struct raise *rai
     expand(a, raise->stream, false, &stream);
     pr_id_format(failed->id, id);
     const struct pr_message m = {
-        .type           = raise->type,
-        .destination    = raise->to,
-        .stream         = utf8_cut_bytes(buf_slice(&stream), PR_NAME_MAX),
-        .headers        = buf_slice(&headers),
-        .payload        = buf_failed(&payload) == 0 ? buf_slice(&payload) : PR_STR("{}"),
+        .type = raise->type,
+        .destination = raise->to,
+        .stream = utf8_cut_bytes(buf_slice(&stream), PR_NAME_MAX),
+        .headers = buf_slice(&headers),
+        .payload = buf_failed(&payload) == 0 ? buf_slice(&payload) : PR_STR("{}"),
         .correlation_id = failed->correlation_id,
-        .causation_id   = slice_from(id),
-        .traceparent    = failed->traceparent,
-        .tracestate     = failed->tracestate,
+        .causation_id = slice_from(id),
+        .traceparent = failed->traceparent,
+        .tracestate = failed->tracestate,
     };
     /* A payload that grew too large is an empty object rather than half of one. */
     if (buf_failed(&headers) == 0 && buf_failed(&stream) == 0 && buf_failed(&payload) != PR_ENOMEM)
@@ -270,16 +281,16 @@ struct send_effect *raised_raise(const struct raised *a, const struct raise *rai
 struct send_effect *raised_move(const struct raised *a, pr_slice to)
 {
     const struct pr_message *failed = a->failure->message;
-    struct send_effect      *effect = NULL;
-    struct buf               headers;
-    char                     id[PR_ID_TEXT_SIZE];
+    struct send_effect *effect = NULL;
+    struct buf headers;
+    char id[PR_ID_TEXT_SIZE];
 
     buf_init(&headers, PR_HEADERS_MAX + 1);
     moved_headers(a, &headers);
     pr_id_format(failed->id, id);
     struct pr_message m = *failed;
-    m.destination  = to;
-    m.headers      = buf_slice(&headers);
+    m.destination = to;
+    m.headers = buf_slice(&headers);
     m.causation_id = slice_from(id);
     m.due_us = m.expires_us = 0;
     m.event = false; /* it is in the event store already, or never will be */

@@ -14,16 +14,16 @@
 #include "core/delivery.h"
 #include "policy/policy.h"
 
-#define HEADER_RAISED "postrider-raised"     /* the rule's name */
-#define HEADER_DEAD_ID "postrider-dead-id"   /* the dead message's id; more postrider-dead-... beside it */
+#define HEADER_RAISED "postrider-raised"   /* the rule's name */
+#define HEADER_DEAD_ID "postrider-dead-id" /* the dead message's id; more postrider-dead-... beside it */
 
 struct raised {
     const struct failure *failure;
-    pr_slice              rule;
-    pr_slice              box;      /* where the new message goes: the box of the failed one */
-    int                   attempts; /* this one included */
-    int64_t               at_us;    /* Unix time */
-    pr_id                 id;       /* of the new message */
+    pr_slice rule;
+    pr_slice box;  /* where the new message goes: the box of the failed one */
+    int attempts;  /* this one included */
+    int64_t at_us; /* Unix time */
+    pr_id id;      /* of the new message */
 };
 
 bool message_was_raised(const struct pr_message *message);

@@ -5,18 +5,18 @@
 #include "base/error.h"
 
 const struct retry_setting retry_default = {
-    .base_us  = PR_SECONDS(1),
-    .factor   = 2,
-    .cap_us   = PR_SECONDS(300),
+    .base_us = PR_SECONDS(1),
+    .factor = 2,
+    .cap_us = PR_SECONDS(300),
     .failures = 5,
-    .jitter   = 0.1,
+    .jitter = 0.1,
 };
 
 /* base x factor^failures; in floating point, so that no count can overflow. */
 static int64_t formula_us(const struct retry_setting *s, int failures)
 {
-    int64_t cap   = s->cap_us > 0 && s->cap_us < RETRY_DELAY_MAX_US ? s->cap_us : RETRY_DELAY_MAX_US;
-    double  delay = (double)s->base_us * pow(s->factor, failures);
+    int64_t cap = s->cap_us > 0 && s->cap_us < RETRY_DELAY_MAX_US ? s->cap_us : RETRY_DELAY_MAX_US;
+    double delay = (double)s->base_us * pow(s->factor, failures);
 
     return delay < (double)cap ? (int64_t)delay : cap;
 }

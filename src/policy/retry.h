@@ -10,13 +10,13 @@
 /* delay = base x factor^failures, at most cap; dead when `failures` are reached.  With a
  * table: the n-th failure waits delays[n - 1]; one more is dead.  Jitter only lengthens. */
 struct retry_setting {
-    int64_t        base_us;
-    double         factor;
-    int64_t        cap_us;     /* 0: RETRY_DELAY_MAX_US */
-    int            failures;   /* dead at this one; 0: never */
-    double         jitter;     /* 0.1: up to 10 % longer */
-    const int64_t *delays;     /* borrowed; NULL: the formula */
-    size_t         delay_count;
+    int64_t base_us;
+    double factor;
+    int64_t cap_us;        /* 0: RETRY_DELAY_MAX_US */
+    int failures;          /* dead at this one; 0: never */
+    double jitter;         /* 0.1: up to 10 % longer */
+    const int64_t *delays; /* borrowed; NULL: the formula */
+    size_t delay_count;
 };
 
 /* 1 s, doubled, at most 5 min, 10 % jitter, dead at the 5th. */

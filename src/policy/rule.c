@@ -9,8 +9,8 @@
 const char *step_name(enum step step)
 {
     static const char *const names[] = {
-        [STEP_RETRY] = "retry",         [STEP_DEAD_LETTER] = "dead_letter", [STEP_DISCARD] = "discard",
-        [STEP_PARK] = "park",           [STEP_RETRY_NOW] = "retry_now",     [STEP_PAUSE] = "pause",
+        [STEP_RETRY] = "retry", [STEP_DEAD_LETTER] = "dead_letter", [STEP_DISCARD] = "discard",
+        [STEP_PARK] = "park",   [STEP_RETRY_NOW] = "retry_now",     [STEP_PAUSE] = "pause",
         [STEP_CALL] = "call",
     };
     return names[step];
@@ -25,12 +25,12 @@ int rule_step_width(const struct rule_step *s)
 {
     switch (s->step) {
     case STEP_RETRY_NOW: return s->times;
-    case STEP_CALL:      return 0;
+    case STEP_CALL: return 0;
     case STEP_RETRY:
         if (s->retry.delays != NULL)
             return (int)s->retry.delay_count;
         return s->retry.failures > 0 ? s->retry.failures - 1 : INT_MAX;
-    default:             return INT_MAX;
+    default: return INT_MAX;
     }
 }
 
@@ -82,7 +82,8 @@ static int check_step(const struct rule_step *s, struct pr_error *reterr)
     if (rc == PR_OK && s->pause_us != PR_NEVER)
         rc = rule_check_delay(s->pause_us, reterr);
     if (rc == PR_OK && s->step == STEP_PAUSE && s->pause_us == 0)
-        return error_set(reterr, PR_EINVAL, "a step wants an action: retry_now, retry, dead_letter, discard, park, pause or call");
+        return error_set(reterr, PR_EINVAL,
+                         "a step wants an action: retry_now, retry, dead_letter, discard, park, pause or call");
     if (rc == PR_OK && s->step == STEP_CALL && s->call.size == 0)
         return error_set(reterr, PR_EINVAL, "call wants the name of a function");
     if (rc == PR_OK && s->call.size > PR_NAME_MAX)

@@ -15,10 +15,10 @@
 #include "policy/matcher.h"
 #include "policy/retry.h"
 
-#define RULES_MAX 1024        /* in one list */
-#define RULE_NAME_MAX 63      /* bytes; it is in every story line */
+#define RULES_MAX 1024   /* in one list */
+#define RULE_NAME_MAX 63 /* bytes; it is in every story line */
 #define RULE_STEPS_MAX 32
-#define RETRY_NOW_MAX 100     /* at once: more is a loop */
+#define RETRY_NOW_MAX 100       /* at once: more is a loop */
 #define RAISE_PAYLOAD_MAX 65536 /* bytes of a template, and of what becomes of it */
 
 enum step {
@@ -27,34 +27,34 @@ enum step {
     STEP_DISCARD,
     STEP_PARK,
     STEP_RETRY_NOW,
-    STEP_PAUSE,     /* alone: hand back, uncounted */
-    STEP_CALL,      /* alone: a function decides */
+    STEP_PAUSE, /* alone: hand back, uncounted */
+    STEP_CALL,  /* alone: a function decides */
 };
 
 /* A message about a failure.  stream and payload are templates, see policy/raised.h. */
 struct raise {
     pr_slice type;
-    pr_slice to;       /* an endpoint; empty: the routes decide */
+    pr_slice to; /* an endpoint; empty: the routes decide */
     pr_slice stream;
-    pr_slice payload;  /* empty: a JSON object with what is known of the failure */
+    pr_slice payload; /* empty: a JSON object with what is known of the failure */
 };
 
 struct rule_step {
-    enum step            step;
-    int                  times;    /* RETRY_NOW */
-    struct retry_setting retry;    /* RETRY */
-    pr_slice             to;       /* DEAD_LETTER: another endpoint; empty: the table */
-    int64_t              pause_us; /* 0: none; PR_NEVER: until resumed */
-    const struct raise  *raise;    /* NULL: none */
-    pr_slice             call;     /* a registered function; empty: none */
-    pr_slice             place;    /* where it was written, for people; may be empty */
+    enum step step;
+    int times;                  /* RETRY_NOW */
+    struct retry_setting retry; /* RETRY */
+    pr_slice to;                /* DEAD_LETTER: another endpoint; empty: the table */
+    int64_t pause_us;           /* 0: none; PR_NEVER: until resumed */
+    const struct raise *raise;  /* NULL: none */
+    pr_slice call;              /* a registered function; empty: none */
+    pr_slice place;             /* where it was written, for people; may be empty */
 };
 
 struct rule {
-    pr_slice                name;
-    struct matcher          when;
+    pr_slice name;
+    struct matcher when;
     const struct rule_step *steps;
-    size_t                  step_count; /* > 0 */
+    size_t step_count; /* > 0 */
 };
 
 /* "retry", "dead_letter", ... */

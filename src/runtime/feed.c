@@ -12,7 +12,7 @@
 #include "runtime/threads/thread.h"
 
 struct feed {
-    struct monitor monitor;       /* guards: */
+    struct monitor monitor; /* guards: */
     struct happening *ring; /* FEED_MAX, or NULL: nobody ever listened */
     uint64_t count;         /* ever put */
     uint64_t shakes;
@@ -95,8 +95,7 @@ static int64_t now_us(void)
     return clock_mono_us(clock_system());
 }
 
-int feed_read(struct feed *f, uint64_t *next, struct happening *ret, size_t max, size_t *ret_count,
-              int64_t timeout_us)
+int feed_read(struct feed *f, uint64_t *next, struct happening *ret, size_t max, size_t *ret_count, int64_t timeout_us)
 {
     int64_t deadline_us = time_add(now_us(), timeout_us);
     size_t count = 0;

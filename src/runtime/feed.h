@@ -47,8 +47,8 @@ PR_MUST_CHECK int feed_join(struct feed *feed, uint64_t *ret_next);
 void feed_leave(struct feed *feed);
 /* What came, up to max; waits for it at most timeout_us.  PR_OK; PR_TIMEOUT: nothing; PR_STALE: some were
  * missed (the cursor stands at the end now). */
-PR_MUST_CHECK int feed_read(struct feed *feed, uint64_t *next, struct happening *ret, size_t max,
-                            size_t *ret_count, int64_t timeout_us);
+PR_MUST_CHECK int feed_read(struct feed *feed, uint64_t *next, struct happening *ret, size_t max, size_t *ret_count,
+                            int64_t timeout_us);
 /* Wake all who wait: they get PR_TIMEOUT. */
 void feed_shake(struct feed *feed);
 

@@ -22,21 +22,16 @@ static void ring_add(struct incident_ring *ring, const struct incident *incident
 static const char *verdict_step(const struct verdict *v)
 {
     switch (v->kind) {
-    case VERDICT_FAIL:
-        return step_name(v->delay_us == PR_NEVER ? STEP_PARK : STEP_RETRY);
-    case VERDICT_PARK:
-        return v->reason != PR_REASON_NONE ? step_name(STEP_PARK) : NULL;
-    case VERDICT_DISCARD:
-        return v->reason != PR_REASON_NONE ? step_name(STEP_DISCARD) : NULL;
-    case VERDICT_DEAD_LETTER:
-        return step_name(STEP_DEAD_LETTER);
-    default:
-        return NULL;
+    case VERDICT_FAIL: return step_name(v->delay_us == PR_NEVER ? STEP_PARK : STEP_RETRY);
+    case VERDICT_PARK: return v->reason != PR_REASON_NONE ? step_name(STEP_PARK) : NULL;
+    case VERDICT_DISCARD: return v->reason != PR_REASON_NONE ? step_name(STEP_DISCARD) : NULL;
+    case VERDICT_DEAD_LETTER: return step_name(STEP_DEAD_LETTER);
+    default: return NULL;
     }
 }
 
-bool incident_note(struct incident_ring *failures, struct incident_ring *deaths,
-                   const struct verdict *verdict, int64_t store_now_us, uint64_t number)
+bool incident_note(struct incident_ring *failures, struct incident_ring *deaths, const struct verdict *verdict,
+                   int64_t store_now_us, uint64_t number)
 {
     const char *step = verdict_step(verdict);
     if (step == NULL)

@@ -10,27 +10,27 @@
 #define INCIDENT_TEXT_SIZE 256
 
 struct incident {
-    int64_t  at_us;               /* store time */
-    uint64_t number;              /* ascending within its box */
-    pr_id    id;
-    int      attempt;
-    int      reason;              /* enum pr_reason */
-    char     endpoint[64];        /* cut when longer */
-    char     error[INCIDENT_TEXT_SIZE];
-    char     step[16];            /* what was done: retry, dead_letter, park, discard */
-    char     rule[64];            /* what decided */
-    int64_t  next_us;             /* when it goes on, store time; 0: not by itself */
+    int64_t at_us;   /* store time */
+    uint64_t number; /* ascending within its box */
+    pr_id id;
+    int attempt;
+    int reason;        /* enum pr_reason */
+    char endpoint[64]; /* cut when longer */
+    char error[INCIDENT_TEXT_SIZE];
+    char step[16];   /* what was done: retry, dead_letter, park, discard */
+    char rule[64];   /* what decided */
+    int64_t next_us; /* when it goes on, store time; 0: not by itself */
 };
 
 struct incident_ring {
     struct incident entries[INCIDENTS_MAX];
-    size_t          count; /* ever added */
+    size_t count; /* ever added */
 };
 
 /* What a committed verdict tells: into failures, and into deaths when it died.  False: it was
  * about no failure. */
-bool incident_note(struct incident_ring *failures, struct incident_ring *deaths,
-                   const struct verdict *verdict, int64_t store_now_us, uint64_t number);
+bool incident_note(struct incident_ring *failures, struct incident_ring *deaths, const struct verdict *verdict,
+                   int64_t store_now_us, uint64_t number);
 
 /* The newest first; returns how many. */
 size_t incident_list(const struct incident_ring *ring, struct incident *ret, size_t max);

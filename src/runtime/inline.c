@@ -20,41 +20,44 @@
 
 /* The transport of one endpoint. */
 struct inline_transport {
-    pthread_mutex_t  lock;
+    pthread_mutex_t lock;
     struct transport transport; /* opened for the first message */
 };
 
 struct inliner {
     struct inliner_options options;
-    struct engine_setting  routing;
-    struct inline_transport           *lanes; /* by endpoint */
-    struct inliner_counts  counts;
+    struct engine_setting routing;
+    struct inline_transport *lanes; /* by endpoint */
+    struct inliner_counts counts;
 };
 
 /* One message on its way. */
 struct inline_send {
-    struct inliner         *in;
-    size_t                  endpoint;
-    pr_slice                box;
-    struct pr_message       m;
-    struct failure          failure;
-    struct decision         decision;
-    struct send_effect     *made, **made_end; /* messages to be stored with the end of it */
+    struct inliner *in;
+    size_t endpoint;
+    pr_slice box;
+    struct pr_message m;
+    struct failure failure;
+    struct decision decision;
+    struct send_effect *made, **made_end; /* messages to be stored with the end of it */
     const struct rule_step *beside[RULE_STEPS_MAX + 1];
-    size_t                  beside_count;
-    struct buf              code, error, story; /* of the failures so far; e->m points there */
+    size_t beside_count;
+    struct buf code, error, story; /* of the failures so far; e->m points there */
 };
 
 struct inliner *inliner_new(const struct inliner_options *options)
 {
     const struct setting *s = options->setting;
-    struct inliner       *in = calloc(1, sizeof *in);
+    struct inliner *in = calloc(1, sizeof *in);
     if (in == NULL)
         return NULL;
     in->options = *options;
-    in->routing = (struct engine_setting){ .endpoints = s->endpoints, .endpoint_count = s->endpoint_count,
-                                           .routes = s->routes, .route_count = s->route_count,
-                                           .overrides = s->overrides, .override_count = s->override_count };
+    in->routing = (struct engine_setting){ .endpoints = s->endpoints,
+                                           .endpoint_count = s->endpoint_count,
+                                           .routes = s->routes,
+                                           .route_count = s->route_count,
+                                           .overrides = s->overrides,
+                                           .override_count = s->override_count };
     in->lanes = calloc(s->endpoint_count + 1, sizeof in->lanes[0]);
     if (in->lanes == NULL) {
         free(in);
@@ -107,10 +110,10 @@ static void drop_made(struct inline_send *e)
 static int store_all(struct inline_send *e, const struct pr_message *own, struct pr_error *reterr)
 {
     struct pr_message list[NEW_MAX + 1];
-    pr_id             ids[NEW_MAX + 1];
-    int               answers[NEW_MAX + 1] = { PR_OK };
-    size_t            count = 0;
-    bool              first_is_own = own != NULL;
+    pr_id ids[NEW_MAX + 1];
+    int answers[NEW_MAX + 1] = { PR_OK };
+    size_t count = 0;
+    bool first_is_own = own != NULL;
 
     if (own != NULL)
         list[count++] = *own;
@@ -119,8 +122,8 @@ static int store_all(struct inline_send *e, const struct pr_message *own, struct
             list[count++] = f->message;
     int rc = PR_OK;
     if (count > 0)
-        rc = (first_is_own ? store_enqueue_failed : store_enqueue)(e->in->options.store, e->box, list, count, PR_PAYLOAD_MAX,
-                                                                   ids, answers, reterr);
+        rc = (first_is_own ? store_enqueue_failed : store_enqueue)(e->in->options.store, e->box, list, count,
+                                                                   PR_PAYLOAD_MAX, ids, answers, reterr);
     for (const struct send_effect *f = e->made; f != NULL && rc == PR_OK; f = f->next)
         if (!slice_eq(f->box, e->box))
             rc = store_enqueue(e->in->options.store, f->box, &f->message, 1, PR_PAYLOAD_MAX, ids, NULL, reterr);
@@ -169,8 +172,8 @@ static void carry(struct inline_transport *lane, const struct endpoint_config *c
 
 static void send_once(struct inline_send *e, int attempt, struct delivery_result *ret)
 {
-    struct inline_transport          *lane = &e->in->lanes[e->endpoint];
-    int64_t               now = clock_mono_us(clock_system());
+    struct inline_transport *lane = &e->in->lanes[e->endpoint];
+    int64_t now = clock_mono_us(clock_system());
     const struct delivery delivery = { .message = &e->m,
                                        .token = 1,
                                        .attempt = attempt,
@@ -203,7 +206,7 @@ static bool ask_function(struct inline_send *e, struct call_answer *ret)
 static double draw_jitter(void)
 {
     struct random random;
-    uint64_t      seed = 0;
+    uint64_t seed = 0;
     if (random_bytes_os(&seed, sizeof seed) < 0)
         return 0;
     random_init(&random, seed);
@@ -213,8 +216,8 @@ static double draw_jitter(void)
 /* As the engine decides (engine/fail.c): the policy, and the functions that it asks. */
 static void decide(struct inline_send *e)
 {
-    struct decision   *d = &e->decision;
-    double             draw = draw_jitter();
+    struct decision *d = &e->decision;
+    double draw = draw_jitter();
     struct call_answer answer;
     policy_decide(&endpoint_of(e)->policy, &e->failure, draw, d);
     while (d->step == STEP_CALL) {
@@ -237,19 +240,25 @@ static void decide(struct inline_send *e)
 
 static struct raised raised_of(const struct inline_send *e)
 {
-    struct raised a = { .failure = &e->failure, .rule = e->decision.rule, .box = e->box,
-                           .attempts = e->failure.failures, .at_us = store_time(e->in->options.store) };
+    struct raised a = { .failure = &e->failure,
+                        .rule = e->decision.rule,
+                        .box = e->box,
+                        .attempts = e->failure.failures,
+                        .at_us = store_time(e->in->options.store) };
     pr_id_new(&a.id);
     return a;
 }
 
 static void pause_endpoint(struct inline_send *e, int64_t for_us, pr_slice by)
 {
-    struct store      *store = e->in->options.store;
-    struct admin       admin = { .kind = ADMIN_PAUSE, .filter = { .endpoint = endpoint_of(e)->name, .state = -1 }, .by = by,
-                                 .why = e->failure.error, .until_us = for_us == PR_NEVER ? PR_NEVER : time_add(store_time(store), for_us) };
+    struct store *store = e->in->options.store;
+    struct admin admin = { .kind = ADMIN_PAUSE,
+                           .filter = { .endpoint = endpoint_of(e)->name, .state = -1 },
+                           .by = by,
+                           .why = e->failure.error,
+                           .until_us = for_us == PR_NEVER ? PR_NEVER : time_add(store_time(store), for_us) };
     struct admin_reply reply;
-    struct pr_error    error;
+    struct pr_error error;
     if (store_admin(store, &admin, &reply, &error) != PR_OK)
         log_emit(e->in->options.log, LOG_ERROR, "pause_failed", LOG_SLICE("endpoint", endpoint_of(e)->name),
                  LOG_STR("error", error.text));
@@ -259,7 +268,7 @@ static void do_beside(struct inline_send *e)
 {
     for (size_t i = 0; i < e->beside_count; i++) {
         const struct rule_step *s = e->beside[i];
-        struct pr_error         by;
+        struct pr_error by;
         if (s->pause_us > 0) {
             error_set(&by, 0, "rule %.*s", SLICE_ARGS(e->decision.rule));
             pause_endpoint(e, s->pause_us, pr_str(by.text));
@@ -274,16 +283,17 @@ static void do_beside(struct inline_send *e)
 /* Into the table: by way of the box, parked, so that at no time it is nowhere. */
 static int bury(struct inline_send *e, struct pr_error *reterr)
 {
-    struct pr_error    by;
+    struct pr_error by;
     struct admin_reply reply;
-    int                rc = store_until(e, PR_NEVER, reterr);
+    int rc = store_until(e, PR_NEVER, reterr);
     if (rc != PR_OK)
         return rc;
     error_set(&by, 0, "rule %.*s", SLICE_ARGS(e->decision.rule));
     struct admin admin = { .kind = ADMIN_DEAD_ADD,
                            .filter = { .ids = &e->m.id, .id_count = 1, .state = -1 },
                            .cause = e->failure.reason,
-                           .by = pr_str(by.text), .why = e->failure.error };
+                           .by = pr_str(by.text),
+                           .why = e->failure.error };
     return store_admin(e->in->options.store, &admin, &reply, reterr);
 }
 
@@ -293,7 +303,7 @@ static int end_dead(struct inline_send *e, struct pr_error *reterr)
     atomic_fetch_add(&e->in->counts.dead, 1);
     tell(e, (struct engine_inline_result){ .dead = 1 });
     if (s != NULL && s->step == STEP_DEAD_LETTER && s->to.size > 0 && !message_was_moved(&e->m)) {
-        struct raised    a = raised_of(e);
+        struct raised a = raised_of(e);
         struct send_effect *moved = raised_move(&a, s->to);
         if (moved != NULL) {
             keep(e, moved);
@@ -306,7 +316,7 @@ static int end_dead(struct inline_send *e, struct pr_error *reterr)
 static int end_discarded(struct inline_send *e, struct pr_error *reterr)
 {
     char id[PR_ID_TEXT_SIZE];
-    int  rc = store_all(e, NULL, reterr);
+    int rc = store_all(e, NULL, reterr);
     if (rc != PR_OK)
         return rc;
     pr_id_format(e->m.id, id);
@@ -331,9 +341,15 @@ static void note_failure(struct inline_send *e, int bits)
     buf_reset(&e->error);
     utf8_clean(&e->code, utf8_cut(f->code, CODE_CHARS_MAX));
     utf8_clean(&e->error, utf8_cut(f->error, PR_ERROR_MAX));
-    const struct story_line line = { .at_us = now, .attempt = f->failures, .endpoint = f->endpoint, .reason = f->reason,
-                                     .code = buf_slice(&e->code), .error = buf_slice(&e->error), .rule = d->rule,
-                                     .step = step_name(d->step), .next_us = again ? time_add(now, d->delay_us) : 0 };
+    const struct story_line line = { .at_us = now,
+                                     .attempt = f->failures,
+                                     .endpoint = f->endpoint,
+                                     .reason = f->reason,
+                                     .code = buf_slice(&e->code),
+                                     .error = buf_slice(&e->error),
+                                     .rule = d->rule,
+                                     .step = step_name(d->step),
+                                     .next_us = again ? time_add(now, d->delay_us) : 0 };
     buf_init(&e->story, TEXT_BYTES_MAX);
     story_append(buf_slice(&before), &line, &e->story);
     buf_fini(&before);
@@ -351,20 +367,14 @@ static int end_failed(struct inline_send *e, enum pr_sent *ret_sent, struct pr_e
     do_beside(e);
     *ret_sent = PR_SENT_STORED;
     switch (e->decision.step) {
-    case STEP_DEAD_LETTER:
-        *ret_sent = PR_SENT_DEAD;
-        return end_dead(e, reterr);
-    case STEP_DISCARD:
-        *ret_sent = PR_SENT_DISCARDED;
-        return end_discarded(e, reterr);
-    case STEP_PARK:
-        return store_until(e, PR_NEVER, reterr);
+    case STEP_DEAD_LETTER: *ret_sent = PR_SENT_DEAD; return end_dead(e, reterr);
+    case STEP_DISCARD: *ret_sent = PR_SENT_DISCARDED; return end_discarded(e, reterr);
+    case STEP_PARK: return store_until(e, PR_NEVER, reterr);
     case STEP_RETRY:
     case STEP_RETRY_NOW:
         return store_until(e, time_add(store_time(e->in->options.store), e->decision.delay_us), reterr);
     case STEP_PAUSE:
-    case STEP_CALL:
-        break;
+    case STEP_CALL: break;
     }
     return store_until(e, 0, reterr);
 }
@@ -390,16 +400,16 @@ static void take_failure(struct inline_send *e, const struct delivery_result *re
     }
     atomic_fetch_add(&e->in->counts.failed, 1);
     tell(e, (struct engine_inline_result){ .failed = 1,
-                                  .asked = !result->unsent,
-                                  .transient = reason_class(e->failure.reason) == CLASS_TRANSIENT,
-                                  .reason = e->failure.reason,
-                                  .retry_after_us = result->retry_after_us });
+                                           .asked = !result->unsent,
+                                           .transient = reason_class(e->failure.reason) == CLASS_TRANSIENT,
+                                           .reason = e->failure.reason,
+                                           .retry_after_us = result->retry_after_us });
 }
 
 static int run(struct inline_send *e, enum pr_sent *ret_sent, struct pr_error *reterr)
 {
     struct delivery_result result = { 0 };
-    int                    rc = PR_OK;
+    int rc = PR_OK;
     for (int attempt = 1;; attempt++) {
         send_once(e, attempt, &result);
         if (result.outcome == SEND_OK) {
@@ -439,15 +449,16 @@ static int run(struct inline_send *e, enum pr_sent *ret_sent, struct pr_error *r
 static size_t find_endpoint(const struct inliner *in, const struct pr_message *m)
 {
     unsigned targets[2];
-    size_t   count = engine_route(&in->routing, m, targets, ARRAY_LENGTH(targets));
+    size_t count = engine_route(&in->routing, m, targets, ARRAY_LENGTH(targets));
     return count == 1 && in->options.setting->is_inline[targets[0]] ? targets[0] : SIZE_MAX;
 }
 
-static int is_listed(struct inliner *in, enum query_kind kind, const struct filter *filter, bool *ret, struct pr_error *reterr)
+static int is_listed(struct inliner *in, enum query_kind kind, const struct filter *filter, bool *ret,
+                     struct pr_error *reterr)
 {
-    struct query       query = { .kind = kind, .filter = *filter };
+    struct query query = { .kind = kind, .filter = *filter };
     struct query_reply reply;
-    struct arena       arena;
+    struct arena arena;
     arena_init(&arena, 4096);
     int rc = store_query(in->options.store, &query, &arena, &reply, reterr);
     *ret = rc == PR_OK && reply.listed_count > 0;
@@ -460,14 +471,14 @@ static int must_be_stored(struct inliner *in, pr_slice box, const struct pr_mess
                           bool *ret, struct pr_error *reterr)
 {
     int64_t now = store_time(in->options.store);
-    int     rc = PR_OK;
+    int rc = PR_OK;
     *ret = endpoint == SIZE_MAX || m->due_us > now || message_is_expired(m, now) ||
            in->options.is_closed(in->options.is_closed_arg, endpoint);
     if (!*ret && known_id)
         rc = is_listed(in, QUERY_ID, &(struct filter){ .ids = &m->id, .id_count = 1, .state = -1 }, ret, reterr);
     if (rc == PR_OK && !*ret && m->stream.size > 0)
-        rc = is_listed(in, QUERY_MESSAGES, &(struct filter){ .box = box, .stream = m->stream, .state = -1, .limit = 1 }, ret,
-                       reterr);
+        rc = is_listed(in, QUERY_MESSAGES, &(struct filter){ .box = box, .stream = m->stream, .state = -1, .limit = 1 },
+                       ret, reterr);
     return rc;
 }
 
@@ -475,8 +486,8 @@ int inliner_send(struct inliner *in, pr_slice box, const struct pr_message *mess
                  enum pr_sent *ret_sent, struct pr_error *reterr)
 {
     struct inline_send e = { .in = in, .endpoint = find_endpoint(in, message), .box = box, .m = *message };
-    bool          stored = false, known_id = !pr_id_is_zero(message->id);
-    int           rc = message_check(message, in->options.payload_max, reterr);
+    bool stored = false, known_id = !pr_id_is_zero(message->id);
+    int rc = message_check(message, in->options.payload_max, reterr);
     e.made_end = &e.made;
     if (rc < 0)
         return rc;

@@ -14,10 +14,10 @@
 
 struct inliner_options { /* everything is borrowed until free */
     const struct setting *setting;
-    struct store         *store;
-    struct caller        *caller;
-    struct log           *log;
-    size_t                payload_max;
+    struct store *store;
+    struct caller *caller;
+    struct log *log;
+    size_t payload_max;
     /* Is the endpoint closed right now, so that nothing may be sent there? */
     bool (*is_closed)(void *arg, size_t endpoint);
     void *is_closed_arg;

@@ -13,30 +13,30 @@
 
 /* A C function of the program. */
 struct handler_entry {
-    bool        by_type; /* text is a glob of types; otherwise the NAME of "handler:NAME" */
+    bool by_type; /* text is a glob of types; otherwise the NAME of "handler:NAME" */
     const char *text;
-    pr_handler  handler;
-    void       *user;
+    pr_handler handler;
+    void *user;
 };
 
 struct rule_entry {
-    const char        *endpoint; /* NULL: global */
+    const char *endpoint; /* NULL: global */
     const struct rule *rule;
 };
 
 struct call_entry {
     const char *name;
-    pr_call     function;
-    void       *user;
+    pr_call function;
+    void *user;
 };
 
 struct program {
     struct handler_entry handlers[HANDLERS_MAX];
-    size_t               handler_count;
-    struct rule_entry    rules[PROGRAM_RULES_MAX];
-    size_t               rule_count;
-    struct call_entry    calls[PROGRAM_CALLS_MAX];
-    size_t               call_count;
+    size_t handler_count;
+    struct rule_entry rules[PROGRAM_RULES_MAX];
+    size_t rule_count;
+    struct call_entry calls[PROGRAM_CALLS_MAX];
+    size_t call_count;
 };
 
 /* NULL when nobody registered it. */
@@ -45,7 +45,7 @@ const struct call_entry *program_find_call(const struct program *program, pr_sli
 /* Calls a function for a rule, in the thread of the engine; logs when it fails. */
 struct caller {
     const struct program *program;
-    struct log           *log; /* may be NULL */
+    struct log *log; /* may be NULL */
 };
 /* An engine_call: arg is a const struct caller *. */
 int program_call(void *arg, pr_slice name, const struct failure *failure, pr_slice rule, struct call_answer *ret);

@@ -11,23 +11,23 @@
 
 #define LIVE_US PR_SECONDS(60) /* a cycle may wait long for a lock; a loop that hangs longer is broken */
 
-#define STOP_MIN_US PR_MILLISECONDS(100) /* to say goodbye to the store, when nothing is out */
+#define STOP_MIN_US PR_MILLISECONDS(100)   /* to say goodbye to the store, when nothing is out */
 #define START_FAILED_STOP_US PR_SECONDS(1) /* nothing is out yet */
 
 struct relay {
     struct relay_options options;
-    struct setting       setting;
-    struct monitor          monitor;
-    struct suspect_limit       suspect_limit;
-    struct caller        caller;
-    struct inliner      *inliner;
-    struct movers       *movers;
-    struct box_loop        **box_loops;
-    size_t               box_loop_count;
-    size_t               started;
-    struct wal_thread   *wal; /* NULL: the log is no source */
-    pthread_mutex_t      drain_lock; /* one at a time: looks are numbered */
-    uint64_t             look;
+    struct setting setting;
+    struct monitor monitor;
+    struct suspect_limit suspect_limit;
+    struct caller caller;
+    struct inliner *inliner;
+    struct movers *movers;
+    struct box_loop **box_loops;
+    size_t box_loop_count;
+    size_t started;
+    struct wal_thread *wal;     /* NULL: the log is no source */
+    pthread_mutex_t drain_lock; /* one at a time: looks are numbered */
+    uint64_t look;
 };
 
 static int64_t now_us(void)
@@ -39,7 +39,7 @@ static int64_t now_us(void)
 static void relay_fault(void *arg, const struct pr_error *fault)
 {
     struct relay *r = arg;
-    int64_t       deadline_us = time_add(now_us(), r->options.config->stop_timeout_us);
+    int64_t deadline_us = time_add(now_us(), r->options.config->stop_timeout_us);
     r->options.on_fault(r->options.on_fault_arg, fault);
     for (size_t i = 0; i < r->box_loop_count; i++)
         box_loop_stop(r->box_loops[i], deadline_us);
@@ -53,16 +53,16 @@ static int relay_make_box_loops(struct relay *r, struct pr_error *reterr)
         return error_set(reterr, PR_ENOMEM, "no memory for %zu boxes", config->box_count);
     for (; r->box_loop_count < config->box_count; r->box_loop_count++) {
         const struct box_loop_options options = { .config = config,
-                                             .box = &config->boxes[r->box_loop_count],
-                                             .setting = &r->setting,
-                                             .store = r->options.store,
-                                             .log = r->options.log,
-                                             .monitor = &r->monitor,
-                                             .suspect_limit = &r->suspect_limit,
-                                             .caller = &r->caller,
-                                             .feed = r->options.feed,
-                                             .on_fault = relay_fault,
-                                             .on_fault_arg = r };
+                                                  .box = &config->boxes[r->box_loop_count],
+                                                  .setting = &r->setting,
+                                                  .store = r->options.store,
+                                                  .log = r->options.log,
+                                                  .monitor = &r->monitor,
+                                                  .suspect_limit = &r->suspect_limit,
+                                                  .caller = &r->caller,
+                                                  .feed = r->options.feed,
+                                                  .on_fault = relay_fault,
+                                                  .on_fault_arg = r };
         int rc = box_loop_new(&options, &r->box_loops[r->box_loop_count], reterr);
         if (rc < 0)
             return rc;
@@ -72,7 +72,7 @@ static int relay_make_box_loops(struct relay *r, struct pr_error *reterr)
 
 static bool endpoint_is_closed(void *arg, size_t endpoint)
 {
-    struct relay        *r = arg;
+    struct relay *r = arg;
     struct endpoint_view view;
     relay_endpoint(r, endpoint, &view);
     return view.breaker != BREAKER_CLOSED || view.paused_until_us > store_time(r->options.store);
@@ -98,7 +98,8 @@ static int relay_make_inliner(struct relay *r, struct pr_error *reterr)
                                              .tell = tell_box_loop,
                                              .tell_arg = r };
     r->inliner = inliner_new(&options);
-    return r->inliner != NULL ? PR_OK : error_set(reterr, PR_ENOMEM, "no memory for %zu endpoints", r->setting.endpoint_count);
+    return r->inliner != NULL ? PR_OK
+                              : error_set(reterr, PR_ENOMEM, "no memory for %zu endpoints", r->setting.endpoint_count);
 }
 
 int relay_new(const struct relay_options *options, struct relay **ret_relay, struct pr_error *reterr)
@@ -149,7 +150,7 @@ void relay_free(struct relay *r)
 int relay_start(struct relay *r, struct pr_error *reterr)
 {
     const struct wal_setting *wal = config_wal(r->options.config);
-    int                       rc = PR_OK;
+    int rc = PR_OK;
     for (; rc == PR_OK && r->started < r->box_loop_count; r->started += rc == PR_OK)
         rc = box_loop_start(r->box_loops[r->started], reterr);
     if (rc == PR_OK)
@@ -230,9 +231,9 @@ static bool relay_has_ended_box_loop(const struct relay *r)
  * a whole round of looks, box by box, found everything idle and nothing was done meanwhile. */
 int relay_drain(struct relay *r, int64_t timeout_us)
 {
-    int64_t  deadline_us = time_add(now_us(), max64(timeout_us, 0));
+    int64_t deadline_us = time_add(now_us(), max64(timeout_us, 0));
     uint64_t before, after = UINT64_MAX;
-    bool     idle, ended;
+    bool idle, ended;
     ASSERT(pthread_mutex_lock(&r->drain_lock) == 0);
     do {
         before = after;
@@ -253,7 +254,7 @@ int relay_drain(struct relay *r, int64_t timeout_us)
 
 int relay_is_live(struct relay *r, struct pr_error *reterr)
 {
-    int     rc = PR_OK;
+    int rc = PR_OK;
     int64_t now = now_us();
     monitor_lock(&r->monitor);
     for (size_t i = 0; i < r->started && rc == PR_OK; i++) {
@@ -388,7 +389,7 @@ static int newest_first(const void *a, const void *b)
 
 size_t relay_incidents(struct relay *r, bool deaths, struct incident *ret, size_t max)
 {
-    size_t           count = 0;
+    size_t count = 0;
     struct incident *all = calloc(r->started + 1, INCIDENTS_MAX * sizeof *all);
     if (all == NULL)
         return 0; /* only for people who are watching */

@@ -9,11 +9,11 @@
 #include "store/store.h"
 
 struct relay_options { /* everything is borrowed until free */
-    const struct config        *config;
-    const struct program       *program;
-    struct store               *store;
-    struct log                 *log;
-    struct feed                *feed;
+    const struct config *config;
+    const struct program *program;
+    struct store *store;
+    struct log *log;
+    struct feed *feed;
     void (*on_fault)(void *arg, const struct pr_error *fault); /* from a box's thread */
     void *on_fault_arg;
 };
@@ -30,30 +30,30 @@ int relay_stop(struct relay *r, int64_t timeout_us);
 /* PR_OK, PR_TIMEOUT; PR_STALE: a box has ended. */
 int relay_drain(struct relay *r, int64_t timeout_us);
 
-int  relay_is_live(struct relay *r, struct pr_error *reterr);
-int  relay_is_ready(struct relay *r, struct pr_error *reterr); /* by what the boxes met; asks nobody */
-int  relay_warning(struct relay *r, struct pr_error *reterr); /* PR_OK, or what people should know */
+int relay_is_live(struct relay *r, struct pr_error *reterr);
+int relay_is_ready(struct relay *r, struct pr_error *reterr);        /* by what the boxes met; asks nobody */
+int relay_warning(struct relay *r, struct pr_error *reterr);         /* PR_OK, or what people should know */
 void relay_counts(struct relay *r, struct pr_engine_counts *counts); /* adds to counts */
 
 /* A box, for metrics; the name is borrowed until free. */
 struct relay_box {
-    const char          *name;
+    const char *name;
     struct engine_counts counts;
-    struct histogram     cycles;
-    int                  lanes;
+    struct histogram cycles;
+    int lanes;
 };
 size_t relay_box_count(const struct relay *r);
-void   relay_box(struct relay *r, size_t index, struct relay_box *ret);
+void relay_box(struct relay *r, size_t index, struct relay_box *ret);
 
 /* For endpoints with mode: inline; sends while the relay runs. */
 struct inliner *relay_inliner(const struct relay *r);
 bool relay_has_box(const struct relay *r, pr_slice name);
 
 /* Sums over the boxes, by the setting's index. */
-size_t   relay_endpoint_count(const struct relay *r);
+size_t relay_endpoint_count(const struct relay *r);
 pr_slice relay_endpoint_name(const struct relay *r, size_t index);
-bool     relay_has_endpoint(const struct relay *r, pr_slice name);
-void     relay_endpoint(struct relay *r, size_t index, struct endpoint_view *ret_view);
+bool relay_has_endpoint(const struct relay *r, pr_slice name);
+void relay_endpoint(struct relay *r, size_t index, struct endpoint_view *ret_view);
 /* The newest first; returns how many. */
 size_t relay_incidents(struct relay *r, bool deaths, struct incident *ret, size_t max);
 

@@ -19,24 +19,24 @@ enum runtime_state { RUNTIME_NEW, RUNTIME_RUNNING, RUNTIME_STOPPED };
 
 struct runtime {
     struct runtime_options options;
-    struct program         program;
-    struct arena           texts; /* of what is registered */
+    struct program program;
+    struct arena texts; /* of what is registered */
 
     /* start, reload and stop go one at a time, under this lock; ... */
-    pthread_mutex_t     change_lock;
+    pthread_mutex_t change_lock;
     /* ... what follows they change under this one, too, and everybody else reads it so. */
-    pthread_rwlock_t    lock;
-    enum runtime_state  state;
-    struct config      *config;
-    struct store       *store;
-    struct relay       *relay;
-    void               *front;
-    struct feed        *feed;
+    pthread_rwlock_t lock;
+    enum runtime_state state;
+    struct config *config;
+    struct store *store;
+    struct relay *relay;
+    void *front;
+    struct feed *feed;
     struct pr_engine_counts past; /* of the relays before this one */
 
     pthread_mutex_t fault_lock;
     struct pr_error fault;
-    int             fault_fd;
+    int fault_fd;
 };
 
 void runtime_tune_process(void)
@@ -145,7 +145,7 @@ int runtime_call(struct runtime *rt, pr_slice name, pr_call function, void *user
 int runtime_rule(struct runtime *rt, pr_slice endpoint, const struct rule *rule, struct pr_error *reterr)
 {
     struct program *p = &rt->program;
-    int             rc = rule_check(rule, reterr);
+    int rc = rule_check(rule, reterr);
 
     if (rc != PR_OK)
         return rc;
@@ -211,8 +211,8 @@ static int check_store(const struct runtime *rt, const struct config *config, st
     return rc;
 }
 
-static int make_relay(struct runtime *rt, const struct config *config, struct store *store,
-                      struct relay **ret_relay, struct pr_error *reterr)
+static int make_relay(struct runtime *rt, const struct config *config, struct store *store, struct relay **ret_relay,
+                      struct pr_error *reterr)
 {
     const struct relay_options options = { .config = config,
                                            .program = &rt->program,
@@ -255,9 +255,9 @@ static void stop_front(const struct runtime *rt, void *front)
 /* Everything that belongs to one configuration. */
 struct works {
     struct config *config;
-    struct store  *store;
-    struct relay  *relay;
-    void          *front;
+    struct store *store;
+    struct relay *relay;
+    void *front;
 };
 
 static struct works swap_works(struct runtime *rt, struct works works, enum runtime_state state)
@@ -347,8 +347,8 @@ static void replace(struct runtime *rt, struct works w, bool keep_store, bool ke
 static void fall_back(struct runtime *rt, struct works w)
 {
     struct pr_error error;
-    struct works    old = { rt->config, rt->store, NULL, rt->front };
-    int             rc = prepare(rt, &old, &error);
+    struct works old = { rt->config, rt->store, NULL, rt->front };
+    int rc = prepare(rt, &old, &error);
     if (rc == PR_OK)
         rc = relay_start(old.relay, &error);
     if (rc == PR_OK)
@@ -369,8 +369,8 @@ static void fall_back(struct runtime *rt, struct works w)
 /* Then it is kept: what is in memory would be lost otherwise. */
 static bool is_same_store(const struct config *a, const struct config *b)
 {
-    return strcmp(a->store, b->store) == 0 && a->payload_max == b->payload_max &&
-           a->poll_min_us == b->poll_min_us && a->poll_max_us == b->poll_max_us;
+    return strcmp(a->store, b->store) == 0 && a->payload_max == b->payload_max && a->poll_min_us == b->poll_min_us &&
+           a->poll_max_us == b->poll_max_us;
 }
 
 static int reload(struct runtime *rt, struct config *config, struct pr_error *reterr)
@@ -409,8 +409,8 @@ static int reload(struct runtime *rt, struct config *config, struct pr_error *re
 int runtime_reload(struct runtime *rt, struct config *config, struct pr_error *reterr)
 {
     ASSERT(pthread_mutex_lock(&rt->change_lock) == 0);
-    int rc = rt->state == RUNTIME_RUNNING ? reload(rt, config, reterr)
-                                          : error_set(reterr, PR_EINVAL, "it does not run");
+    int rc =
+        rt->state == RUNTIME_RUNNING ? reload(rt, config, reterr) : error_set(reterr, PR_EINVAL, "it does not run");
     ASSERT(pthread_mutex_unlock(&rt->change_lock) == 0);
     return rc;
 }
@@ -421,7 +421,7 @@ static int on_endpoint(struct runtime *rt, enum admin_kind kind, pr_slice endpoi
                        struct pr_error *reterr)
 {
     struct admin_reply reply;
-    int                rc = PR_OK;
+    int rc = PR_OK;
     ASSERT(pthread_rwlock_rdlock(&rt->lock) == 0);
     if (rt->state != RUNTIME_RUNNING)
         rc = error_set(reterr, PR_EINVAL, "it does not run");
@@ -587,7 +587,7 @@ static int status_endpoints(struct relay *relay, struct arena *arena, struct run
         return PR_ENOMEM;
     for (size_t i = 0; i < ret->endpoint_count; i++) {
         struct endpoint_view v;
-        pr_slice             name = slice_dup(arena, relay_endpoint_name(relay, i));
+        pr_slice name = slice_dup(arena, relay_endpoint_name(relay, i));
         if (name.data == NULL)
             return PR_ENOMEM;
         relay_endpoint(relay, i, &v);

@@ -25,23 +25,23 @@ struct runtime;
 /* Who answers on http.listen, and watches; the layer above brings it along.  start is called before messages flow (where
  * the configuration has something for it to do), stop when they do no more; both may wait for requests. */
 struct runtime_front {
-    int (*start)(struct runtime *rt, const struct config *config, struct log *log, void **ret_self, struct pr_error *reterr);
+    int (*start)(struct runtime *rt, const struct config *config, struct log *log, void **ret_self,
+                 struct pr_error *reterr);
     /* Another configuration with the same http.listen (and watchdogs, or none, as before) holds from now on. */
     int (*retune)(void *self, const struct config *config, struct pr_error *reterr);
-    void (*stop)(void *self); /* NULL is fine */
+    void (*stop)(void *self);           /* NULL is fine */
     unsigned (*port)(const void *self); /* 0: none */
 };
 
 struct runtime_options {
-    struct log *log;     /* borrowed until free; may be NULL */
-    bool        migrate; /* start makes or upgrades the tables; otherwise it refuses with PR_ESCHEMA
+    struct log *log;                   /* borrowed until free; may be NULL */
+    bool migrate;                      /* start makes or upgrades the tables; otherwise it refuses with PR_ESCHEMA
                           * and says what to do */
     const struct runtime_front *front; /* NULL: nobody listens, whatever the configuration says */
 };
 
 /* Takes the config over on success (and only then): runtime_free() frees it.  NULL: a fault. */
-struct runtime *runtime_new(struct config *config, const struct runtime_options *options,
-                            struct pr_error *reterr);
+struct runtime *runtime_new(struct config *config, const struct runtime_options *options, struct pr_error *reterr);
 /* Stops first when it still runs.  Waits for handlers that are still running: a process that
  * must be gone after a stop that said PR_TIMEOUT exits without it. */
 void runtime_free(struct runtime *rt);
@@ -93,8 +93,8 @@ struct store;
 struct relay;
 struct runtime_inside {
     const struct config *config;
-    struct store        *store;
-    struct relay        *relay;
+    struct store *store;
+    struct relay *relay;
 };
 PR_MUST_CHECK int runtime_enter(struct runtime *rt, struct runtime_inside *ret, struct pr_error *reterr);
 void runtime_leave(struct runtime *rt);
@@ -121,23 +121,23 @@ void runtime_counts(struct runtime *rt, struct pr_engine_counts *ret_counts);
 
 /* One endpoint, all boxes together. */
 struct runtime_endpoint {
-    const char        *name;
+    const char *name;
     enum breaker_state breaker;
-    int64_t            paused_until_us; /* store time; 0: not paused */
-    size_t             waiting, out;
-    uint64_t           sent, failed;    /* since the start or the last reload */
+    int64_t paused_until_us; /* store time; 0: not paused */
+    size_t waiting, out;
+    uint64_t sent, failed; /* since the start or the last reload */
 };
 
 struct runtime_status {
-    struct pr_engine_counts  counts;
+    struct pr_engine_counts counts;
     struct runtime_endpoint *endpoints;
-    size_t                   endpoint_count;
-    struct incident         *failures; /* the newest first, INCIDENTS_MAX at most */
-    size_t                   failure_count;
-    struct incident         *deaths;
-    size_t                   death_count;
-    bool                     ready;
-    char                     trouble[PR_ERROR_TEXT_SIZE]; /* what the store says; "" when it is fine */
+    size_t endpoint_count;
+    struct incident *failures; /* the newest first, INCIDENTS_MAX at most */
+    size_t failure_count;
+    struct incident *deaths;
+    size_t death_count;
+    bool ready;
+    char trouble[PR_ERROR_TEXT_SIZE]; /* what the store says; "" when it is fine */
 };
 
 /* A picture for people; everything in it lives in the arena.  Fault PR_ENOMEM. */

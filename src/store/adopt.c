@@ -28,8 +28,8 @@ static const struct adopt_value eventuate_set[] = { { "published", "1" } };
 static const struct adopt_value finitech_pending[] = { { "Status", "Pending" } };
 static const struct adopt_value finitech_set[] = { { "Status", "Completed" }, { "ProcessedAt", ADOPT_NOW } };
 
-#define VALUES(name)                                                                                           \
-    .pending = name##_pending, .pending_count = ARRAY_LENGTH(name##_pending), .set = name##_set,               \
+#define VALUES(name)                                                                                                   \
+    .pending = name##_pending, .pending_count = ARRAY_LENGTH(name##_pending), .set = name##_set,                       \
     .set_count = ARRAY_LENGTH(name##_set)
 
 static const struct adoption presets[] = {
@@ -90,11 +90,8 @@ static const struct adoption presets[] = {
     { .preset = "generic" },
 };
 
-const char *const adopt_presets[] = {
-    "debezium", "cap", "masstransit", "eventuate", "finitech", "generic", NULL
-};
-_Static_assert(ARRAY_LENGTH(adopt_presets) == ARRAY_LENGTH(presets) + 1,
-               "each preset has its name in the list");
+const char *const adopt_presets[] = { "debezium", "cap", "masstransit", "eventuate", "finitech", "generic", NULL };
+_Static_assert(ARRAY_LENGTH(adopt_presets) == ARRAY_LENGTH(presets) + 1, "each preset has its name in the list");
 
 bool adopt_preset(const char *name, struct adoption *adoption)
 {
@@ -125,17 +122,15 @@ static int part_parse(enum adopt_field field, pr_slice text, struct adopt_part *
     else if (adopt_fields[field].kind == ADOPT_KIND_TEXT && slice_starts_with(text, header))
         *ret = (struct adopt_part){ ADOPT_PART_HEADER, { text.data + header.size, text.size - header.size } };
     if (ret->kind == ADOPT_PART_COLUMN && !name_is_valid(text))
-        return error_set(
-            reterr, PR_EINVAL,
-            "\"%.*s\" is not the name of a column: letters, digits and _, at most 63, not a digit first",
-            SLICE_ARGS(text));
+        return error_set(reterr, PR_EINVAL,
+                         "\"%.*s\" is not the name of a column: letters, digits and _, at most 63, not a digit first",
+                         SLICE_ARGS(text));
     if (ret->text.size == 0)
         return error_set(reterr, PR_EINVAL, "\"%.*s\" names nothing", SLICE_ARGS(text));
     return PR_OK;
 }
 
-int adopt_parts_parse(enum adopt_field field, const char *text, struct adopt_parts *ret,
-                      struct pr_error *reterr)
+int adopt_parts_parse(enum adopt_field field, const char *text, struct adopt_parts *ret, struct pr_error *reterr)
 {
     ret->count = 0;
     if (text[0] == '\0')

@@ -16,21 +16,21 @@
 #include "base/arena.h"
 
 /* Parts of a message: name in C and in the configuration, what it may be, and what it says. */
-#define ADOPT_FIELDS(X)                                                                                        \
-    X(ID, "id", COLUMN, "the key; a UUID becomes the message's id, others are hashed with the table's name")   \
-    X(PAYLOAD, "payload", COLUMN, "bytes, text or JSON, passed on as it is")                                   \
-    X(TYPE, "type", TEXT, "the message's type; not said: the table's name")                                    \
-    X(STREAM, "stream", TEXT, "what stays in order")                                                           \
-    X(DESTINATION, "destination", TEXT,                                                                        \
-      "an endpoint; where the configuration has none of that name the routes decide")                          \
-    X(HEADERS, "headers", COLUMN, "a JSON object")                                                             \
-    X(SOURCE, "source", TEXT, "CloudEvents source")                                                            \
-    X(SUBJECT, "subject", TEXT, "CloudEvents subject")                                                         \
-    X(CONTENT_TYPE, "content_type", TEXT, "of the payload")                                                    \
-    X(CORRELATION_ID, "correlation_id", TEXT, "kept with the message")                                         \
-    X(CREATED, "created", TIME, "a time, or a number of milliseconds since 1970")                              \
-    X(DUE, "due", TIME, "not before")                                                                          \
-    X(EXPIRES, "expires", TIME, "not after")                                                                   \
+#define ADOPT_FIELDS(X)                                                                                                \
+    X(ID, "id", COLUMN, "the key; a UUID becomes the message's id, others are hashed with the table's name")           \
+    X(PAYLOAD, "payload", COLUMN, "bytes, text or JSON, passed on as it is")                                           \
+    X(TYPE, "type", TEXT, "the message's type; not said: the table's name")                                            \
+    X(STREAM, "stream", TEXT, "what stays in order")                                                                   \
+    X(DESTINATION, "destination", TEXT,                                                                                \
+      "an endpoint; where the configuration has none of that name the routes decide")                                  \
+    X(HEADERS, "headers", COLUMN, "a JSON object")                                                                     \
+    X(SOURCE, "source", TEXT, "CloudEvents source")                                                                    \
+    X(SUBJECT, "subject", TEXT, "CloudEvents subject")                                                                 \
+    X(CONTENT_TYPE, "content_type", TEXT, "of the payload")                                                            \
+    X(CORRELATION_ID, "correlation_id", TEXT, "kept with the message")                                                 \
+    X(CREATED, "created", TIME, "a time, or a number of milliseconds since 1970")                                      \
+    X(DUE, "due", TIME, "not before")                                                                                  \
+    X(EXPIRES, "expires", TIME, "not after")                                                                           \
     X(ORDER, "order", COLUMN, "the column to go by; not said: the order of transactions, as far as it is known")
 
 enum adopt_field {

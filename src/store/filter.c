@@ -54,8 +54,8 @@ bool filter_of_box(const struct filter *f, pr_slice box, struct filter *ret)
 bool filter_set_after(struct filter *f, pr_slice text)
 {
     const char *colon = text.size > 0 ? memchr(text.data, ':', text.size) : NULL;
-    size_t      box = colon != NULL ? (size_t)(colon - text.data) : 0, i = colon != NULL ? box + 1 : 0;
-    uint64_t    row = 0;
+    size_t box = colon != NULL ? (size_t)(colon - text.data) : 0, i = colon != NULL ? box + 1 : 0;
+    uint64_t row = 0;
     if (i == text.size || (colon != NULL && !name_is_valid((pr_slice){ text.data, box })))
         return false;
     for (; i < text.size; i++) {

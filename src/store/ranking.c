@@ -51,9 +51,8 @@ static int group_show(struct dead_group *g, const struct listed *l, struct arena
     g->endpoint = slice_dup(arena, l->endpoint);
     g->type = slice_dup(arena, l->m.type);
     g->error = slice_dup(arena, l->m.error);
-    return g->box.data != NULL && g->endpoint.data != NULL && g->type.data != NULL && g->error.data != NULL
-               ? PR_OK
-               : PR_ENOMEM;
+    return g->box.data != NULL && g->endpoint.data != NULL && g->type.data != NULL && g->error.data != NULL ? PR_OK
+                                                                                                            : PR_ENOMEM;
 }
 
 int groups_take(struct query_reply *reply, const struct listed *l, struct arena *arena)
@@ -109,8 +108,9 @@ struct grouping {
 static int letter_group(void *arg, const struct listed *letter, struct pr_error *reterr)
 {
     const struct grouping *g = arg;
-    return groups_take(g->reply, letter, g->arena) == PR_OK ? PR_OK
-                                                             : error_set(reterr, PR_ENOMEM, "no memory for groups of dead letters");
+    return groups_take(g->reply, letter, g->arena) == PR_OK
+               ? PR_OK
+               : error_set(reterr, PR_ENOMEM, "no memory for groups of dead letters");
 }
 
 static int letter_note(void *arg, const struct listed *letter, struct pr_error *reterr)
@@ -246,8 +246,7 @@ static int head_add(struct stream_list *s, const struct stream_info *head)
     if (added == NULL)
         return PR_ENOMEM;
     added->told_elsewhere = !asked;
-    added->head_yields =
-        head->due_us == PR_NEVER && (routing == NULL || !routing->is_strict(routing, head->endpoint));
+    added->head_yields = head->due_us == PR_NEVER && (routing == NULL || !routing->is_strict(routing, head->endpoint));
     return PR_OK;
 }
 
@@ -353,7 +352,8 @@ int streams_rank(const struct stream_list *s, const struct query *query, struct 
         return PR_ENOMEM;
     for (size_t i = 0; i < s->count; i++) {
         const struct ranked r = { stream_mark_of(&s->list[i]), &s->list[i] };
-        if (!s->list[i].told_elsewhere && (!query->blocked || r.mark.waiting > 0) && (all || compare_marks(after, &r.mark) < 0))
+        if (!s->list[i].told_elsewhere && (!query->blocked || r.mark.waiting > 0) &&
+            (all || compare_marks(after, &r.mark) < 0))
             ranks[kept++] = r;
     }
     if (kept > 0)

@@ -18,7 +18,8 @@ int64_t groups_look_of_reason(int64_t groups);
 void groups_are_cut(struct query_reply *reply, size_t looked);
 /* A store's dead letters of one stream, found by its index, in the order of their rows. */
 typedef int (*letter_found)(void *arg, const struct listed *letter, struct pr_error *reterr);
-typedef int (*letters_find)(const void *store, const struct filter *filter, letter_found found, void *arg, uint64_t *ret_cut);
+typedef int (*letters_find)(const void *store, const struct filter *filter, letter_found found, void *arg,
+                            uint64_t *ret_cut);
 /* The groups of the stream that is asked for: all of it is looked at, to GROUP_LOOK_STREAM. */
 PR_MUST_CHECK int groups_of_stream(const struct query *query, struct query_reply *reply, struct arena *arena,
                                    letters_find find, const void *store);
@@ -39,7 +40,8 @@ struct stream_info *streams_add(struct stream_list *streams, const struct stream
 /* A head that is in its box, when it is asked for.  Where its row does not say for which endpoint, because a person parked
  * it before it was ever handed out, the routes say it of m: its type, source, stream and headers are enough.
  * PR_OK or PR_ENOMEM. */
-PR_MUST_CHECK int streams_add_head(struct stream_list *streams, const struct stream_info *head, const struct pr_message *m);
+PR_MUST_CHECK int streams_add_head(struct stream_list *streams, const struct stream_info *head,
+                                   const struct pr_message *m);
 /* The head of a row that is one, without `waiting`. */
 struct stream_info stream_of_row(pr_slice box, const struct pr_message *m, enum state state, int64_t now_us);
 /* Of several in a stream the first is its head, those that yield come last: drop the others, and put the rest in order. */
@@ -48,7 +50,8 @@ void streams_settle(struct stream_list *streams);
 int64_t stream_since(int64_t failed_us, int64_t created_us, int64_t due_us, pr_slice story);
 /* The head that this box, endpoint and stream are held behind, among those that were there when it was settled; NULL: none is
  * in the box.  One that neither its row nor a route gives an endpoint is taken for it.  PR_OK or PR_ENOMEM. */
-PR_MUST_CHECK int streams_find(struct stream_list *streams, const struct stream_info *held, struct stream_info **ret_head);
+PR_MUST_CHECK int streams_find(struct stream_list *streams, const struct stream_info *held,
+                               struct stream_info **ret_head);
 /* Can those that are held in the stream of this head (NULL: it has none in its box) be waiting for a dead letter before it?
  * Where nobody knows whether it is strict, they do not wait for what is parked unless it is. */
 bool stream_may_wait_for_dead(const struct stream_list *streams, const struct stream_info *head);
@@ -63,8 +66,7 @@ void stream_set_waiting(struct stream_info *head, uint64_t held);
 /* The dead letter is the head, in the place of this one (NULL: of none).  PR_OK or PR_ENOMEM. */
 PR_MUST_CHECK int streams_put(struct stream_list *streams, struct stream_info *head, const struct stream_info *dead);
 /* Those with most behind them first, then the longest in trouble; cut to the filter's limit.  PR_OK or PR_ENOMEM. */
-PR_MUST_CHECK int streams_rank(const struct stream_list *streams, const struct query *query,
-                               struct query_reply *reply);
+PR_MUST_CHECK int streams_rank(const struct stream_list *streams, const struct query *query, struct query_reply *reply);
 
 /* held_by of those behind it: "endpoint/stream", in the arena; data NULL: no memory. */
 pr_slice stream_key(struct arena *arena, const struct stream_info *stream);

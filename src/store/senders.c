@@ -24,7 +24,7 @@ void senders_fini(struct senders *senders)
 
 struct chosen {
     struct sending *requests[SENDERS_TOGETHER_MAX];
-    size_t                count;
+    size_t count;
 };
 
 static void choose(struct senders *senders, struct chosen *ret)
@@ -47,7 +47,7 @@ static bool is_for_all(int rc)
 static void commit_chosen(const struct chosen *c, senders_commit *commit, void *store)
 {
     struct pr_error error = { .code = PR_OK };
-    int             rc = commit(store, c->requests, c->count, &error);
+    int rc = commit(store, c->requests, c->count, &error);
     for (size_t i = 0; i < c->count; i++) {
         struct sending *request = c->requests[i];
         request->rc = rc;
@@ -73,7 +73,7 @@ static void lead(struct senders *senders, senders_commit *commit, void *store)
 }
 
 int senders_enqueue(struct senders *senders, senders_commit *commit, void *store, pr_slice box,
-                  const struct pr_message *messages, size_t count, int *answers, struct pr_error *reterr)
+                    const struct pr_message *messages, size_t count, int *answers, struct pr_error *reterr)
 {
     struct sending request = { .box = box, .messages = messages, .count = count, .answers = answers };
     if (!name_is_valid(box))

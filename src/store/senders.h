@@ -17,26 +17,25 @@
 #define SENDERS_TOGETHER_MAX 48    /* statements in one batch */
 
 struct sending {
-    struct list_node         node;
-    pr_slice                 box;
+    struct list_node node;
+    pr_slice box;
     const struct pr_message *messages;
-    size_t                   count;
-    int                     *answers; /* may be NULL */
-    int                      rc;
-    struct pr_error          error;
-    bool                     done;
+    size_t count;
+    int *answers; /* may be NULL */
+    int rc;
+    struct pr_error error;
+    bool done;
 };
 
 /* Store all requests in one transaction and set their answers, or store nothing.  One thread at a
  * time. */
-typedef int senders_commit(void *store, struct sending *const *requests, size_t count,
-                         struct pr_error *reterr);
+typedef int senders_commit(void *store, struct sending *const *requests, size_t count, struct pr_error *reterr);
 
 struct senders {
     pthread_mutex_t lock;
-    pthread_cond_t  changed;
-    struct list     waiting; /* struct sending */
-    bool            leading; /* somebody commits for the others */
+    pthread_cond_t changed;
+    struct list waiting; /* struct sending */
+    bool leading;        /* somebody commits for the others */
 };
 
 void senders_init(struct senders *senders);
@@ -44,7 +43,7 @@ void senders_fini(struct senders *senders);
 
 /* As store_ops.enqueue. */
 PR_MUST_CHECK int senders_enqueue(struct senders *senders, senders_commit *commit, void *store, pr_slice box,
-                                const struct pr_message *messages, size_t count, int *answers,
-                                struct pr_error *reterr);
+                                  const struct pr_message *messages, size_t count, int *answers,
+                                  struct pr_error *reterr);
 
 #endif

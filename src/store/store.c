@@ -29,7 +29,7 @@ static int store_find(const char *url, const struct store_ops **ret_ops, struct 
 {
     const char *colon = url != NULL ? strchr(url, ':') : NULL;
     pr_slice scheme = { url, colon != NULL ? (size_t)(colon - url) : 0 };
-    bool     is_known = false;
+    bool is_known = false;
     for (size_t i = 0; i < ARRAY_LENGTH(aliases) && !is_known; i++) {
         is_known = slice_eq_cstr(scheme, aliases[i].name);
         scheme = is_known ? slice_from(aliases[i].scheme) : scheme;
@@ -43,7 +43,8 @@ static int store_find(const char *url, const struct store_ops **ret_ops, struct 
     if (is_known)
         return error_set(reterr, PR_EUNSUPPORTED, "postgres is not built in: use sqlite:FILE");
     /* Not the URL itself: it may hold a password. */
-    return error_set(reterr, PR_EINVAL, "the store's URL begins with \"%.*s\", which is none of sqlite:, postgres:, memory:",
+    return error_set(reterr, PR_EINVAL,
+                     "the store's URL begins with \"%.*s\", which is none of sqlite:, postgres:, memory:",
                      (int)min_size(scheme.size, 32), scheme.size > 0 ? scheme.data : "");
 }
 
@@ -89,8 +90,7 @@ int64_t store_time(struct store *store)
 /* ---- Sending -------------------------------------------------------------------------------- */
 
 /* Which of the messages is wrong, when there are several. */
-static int check_messages(const struct pr_message *messages, size_t count, size_t payload_max,
-                          struct pr_error *reterr)
+static int check_messages(const struct pr_message *messages, size_t count, size_t payload_max, struct pr_error *reterr)
 {
     for (size_t i = 0; i < count; i++) {
         struct pr_error why;
@@ -108,7 +108,8 @@ int store_warn(struct store *store, const struct warnings *warnings, int64_t cal
     ASSERT(warnings->count <= WARNINGS_MAX && calm_us >= 0);
     if (store->ops->warn == NULL)
         return error_set(reterr, PR_EUNSUPPORTED, "this store remembers no warnings");
-    int rc = warnings->messages != NULL ? check_messages(warnings->messages, warnings->count, payload_max, reterr) : PR_OK;
+    int rc =
+        warnings->messages != NULL ? check_messages(warnings->messages, warnings->count, payload_max, reterr) : PR_OK;
     for (size_t i = 0; warnings->messages != NULL && i < warnings->count; i++)
         ASSERT(!pr_id_is_zero(warnings->messages[i].id));
     return rc == PR_OK ? store->ops->warn(store->self, warnings, calm_us, ret_new, reterr) : rc;
@@ -230,8 +231,8 @@ static void assert_reply(const struct cycle *cycle, const struct cycle_reply *re
     }
 }
 
-int store_cycle(struct store_session *session, const struct cycle *cycle,
-                const struct cycle_reply **ret_reply, struct pr_error *reterr)
+int store_cycle(struct store_session *session, const struct cycle *cycle, const struct cycle_reply **ret_reply,
+                struct pr_error *reterr)
 {
     const struct cycle_reply *reply;
     assert_cycle(cycle);
@@ -256,8 +257,8 @@ static int only_dead(struct pr_error *reterr)
     return error_set(reterr, PR_EINVAL, "only dead letters are found by their row");
 }
 
-int store_query(struct store *store, const struct query *query, struct arena *arena,
-                struct query_reply *ret_reply, struct pr_error *reterr)
+int store_query(struct store *store, const struct query *query, struct arena *arena, struct query_reply *ret_reply,
+                struct pr_error *reterr)
 {
     if (query->kind == QUERY_ID && query->filter.id_count == 0)
         return error_set(reterr, PR_EINVAL, "name the id to look for");
@@ -266,8 +267,8 @@ int store_query(struct store *store, const struct query *query, struct arena *ar
     if (in_boxes && f->after != 0 && f->box.size + f->after_box.size == 0)
         return error_set(reterr, PR_EINVAL, "to go on after a row, name its box");
     if (f->after_box.size > 0 && (!in_boxes || (f->box.size > 0 && !slice_eq(f->box, f->after_box))))
-        return error_set(reterr, PR_EINVAL, "to go on after \"%.*s:%llu\", ask as you did before", SLICE_ARGS(f->after_box),
-                         (unsigned long long)f->after);
+        return error_set(reterr, PR_EINVAL, "to go on after \"%.*s:%llu\", ask as you did before",
+                         SLICE_ARGS(f->after_box), (unsigned long long)f->after);
     if (query->filter.row != 0 && query->kind != QUERY_DEAD && query->kind != QUERY_DEAD_COUNT)
         return only_dead(reterr);
     return store->ops->query(store->self, query, arena, ret_reply, reterr);
@@ -308,8 +309,7 @@ static int ids_once(struct filter *f, pr_id **ret_kept, struct pr_error *reterr)
     return PR_OK;
 }
 
-int store_admin(struct store *store, const struct admin *admin, struct admin_reply *ret_reply,
-                struct pr_error *reterr)
+int store_admin(struct store *store, const struct admin *admin, struct admin_reply *ret_reply, struct pr_error *reterr)
 {
     bool on_endpoint = admin->kind == ADMIN_PAUSE || admin->kind == ADMIN_RESUME;
     ASSERT(admin->kind < ADMIN_ENDPOINT_TEST || (admin->outcome != NULL && !admin->dry_run));
@@ -324,7 +324,8 @@ int store_admin(struct store *store, const struct admin *admin, struct admin_rep
     if (admin->by.size + admin->why.size > NOTE_TEXT_MAX)
         return error_set(reterr, PR_ETOOBIG, "a reason or note has at most %d bytes", NOTE_TEXT_MAX);
     if (admin->filter.after_box.size > 0)
-        return error_set(reterr, PR_EINVAL, "what is changed goes on after the row of one box: name the box, and the row alone");
+        return error_set(reterr, PR_EINVAL,
+                         "what is changed goes on after the row of one box: name the box, and the row alone");
     if (admin->kind != ADMIN_DEAD_IMPORT && admin->outcome == NULL && filter_is_empty(&admin->filter))
         return error_set(reterr, PR_EINVAL, "nothing is named: give ids, or a filter such as a box or a type");
     if (admin->filter.row != 0 && admin->kind != ADMIN_DEAD_REPLAY && admin->kind != ADMIN_DEAD_DISCARD &&
@@ -345,12 +346,13 @@ int store_admin(struct store *store, const struct admin *admin, struct admin_rep
 
 static int adopts_none(const struct store *store, struct pr_error *reterr)
 {
-    return error_set(reterr, PR_EUNSUPPORTED, "tables are adopted in PostgreSQL only, in the store's own database; this store is %s",
+    return error_set(reterr, PR_EUNSUPPORTED,
+                     "tables are adopted in PostgreSQL only, in the store's own database; this store is %s",
                      store->ops->scheme);
 }
 
-int store_adopt_check(struct store *store, const struct adoption *adoption, struct arena *arena, struct adopt_report *ret,
-                      struct pr_error *reterr)
+int store_adopt_check(struct store *store, const struct adoption *adoption, struct arena *arena,
+                      struct adopt_report *ret, struct pr_error *reterr)
 {
     *ret = (struct adopt_report){ .backlog = -1 };
     return store->ops->adopt_check != NULL ? store->ops->adopt_check(store->self, adoption, arena, ret, reterr)
@@ -392,10 +394,11 @@ static int wal_find(const struct store *store, const struct wal_ops **ret, struc
     return PR_OK;
 }
 
-int store_wal_order(struct store *store, const struct wal_setting *setting, enum wal_order order, struct pr_error *reterr)
+int store_wal_order(struct store *store, const struct wal_setting *setting, enum wal_order order,
+                    struct pr_error *reterr)
 {
     const struct wal_ops *ops = NULL;
-    int                   rc = wal_find(store, &ops, reterr);
+    int rc = wal_find(store, &ops, reterr);
     return rc == PR_OK ? ops->order(store->self, setting, order, reterr) : rc;
 }
 
@@ -403,14 +406,15 @@ int store_wal_look(struct store *store, const struct wal_setting *setting, struc
                    size_t *ret_count, struct pr_error *reterr)
 {
     const struct wal_ops *ops = NULL;
-    int                   rc = wal_find(store, &ops, reterr);
+    int rc = wal_find(store, &ops, reterr);
     return rc == PR_OK ? ops->look(store->self, setting, arena, ret, ret_count, reterr) : rc;
 }
 
-int store_wal_open(struct store *store, const struct wal_setting *setting, struct store_wal *ret, struct pr_error *reterr)
+int store_wal_open(struct store *store, const struct wal_setting *setting, struct store_wal *ret,
+                   struct pr_error *reterr)
 {
     struct store_wal wal = { .ops = NULL };
-    int              rc = wal_find(store, &wal.ops, reterr);
+    int rc = wal_find(store, &wal.ops, reterr);
     if (rc == PR_OK)
         rc = wal.ops->open(store->self, setting, &wal.self, reterr);
     if (rc == PR_OK)

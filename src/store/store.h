@@ -54,20 +54,21 @@ struct routing {
 struct filter {
     pr_slice box, endpoint, type, stream, error, fingerprint; /* empty: any; type is a glob;
                                                                * error: contained in the text */
-    int      reason;          /* 0: any */
-    int      state;           /* enum state, or -1: any */
-    int64_t  since_us, until_us; /* created (dead letters: died) in [since, until); 0: open */
-    const pr_id *ids;         /* empty: any */
-    size_t   id_count;
-    uint64_t row;             /* dead letters: this one, whatever its id is (it may be damaged); 0: any */
-    uint64_t newest_row;      /* dead letters: none that came after this row; 0: any */
-    size_t   limit;           /* 0: 100 */
-    size_t   look_max;        /* MESSAGES, DEAD: look at no more rows of a table than about this; what no index finds may be
+    int reason;                                               /* 0: any */
+    int state;                                                /* enum state, or -1: any */
+    int64_t since_us, until_us; /* created (dead letters: died) in [since, until); 0: open */
+    const pr_id *ids;           /* empty: any */
+    size_t id_count;
+    uint64_t row;        /* dead letters: this one, whatever its id is (it may be damaged); 0: any */
+    uint64_t newest_row; /* dead letters: none that came after this row; 0: any */
+    size_t limit;        /* 0: 100 */
+    size_t look_max;     /* MESSAGES, DEAD: look at no more rows of a table than about this; what no index finds may be
                                * behind them, and reply.cut says so.  0: look at all */
-    uint64_t after;           /* keyset: `row` of the last one seen, 0: from the start.  Rows of boxes are
+    uint64_t after;      /* keyset: `row` of the last one seen, 0: from the start.  Rows of boxes are
                                * counted in each (so box or after_box must be set), dead letters are in one order */
-    pr_slice after_box;       /* MESSAGES: the box of that row; what is in boxes before it was seen, too */
-    const struct routing *routing; /* for endpoint, state (paused), fingerprint, heads of streams and DEAD_ADD; NULL: nobody knows any routes */
+    pr_slice after_box;  /* MESSAGES: the box of that row; what is in boxes before it was seen, too */
+    const struct routing *
+        routing; /* for endpoint, state (paused), fingerprint, heads of streams and DEAD_ADD; NULL: nobody knows any routes */
 };
 
 /* ---- Filters (filter.c) ---- */
@@ -86,32 +87,33 @@ bool filter_set_after(struct filter *filter, pr_slice text);
 
 struct listed {
     struct pr_message m;
-    uint64_t   row;
-    pr_slice   box;
+    uint64_t row;
+    pr_slice box;
     enum state state;
-    pr_slice   endpoint;      /* where it is going, where known */
+    pr_slice endpoint; /* where it is going, where known */
     /* Dead letters (state DEAD): */
-    int        cause, limit;
-    pr_slice   rule, fingerprint, note;
-    int64_t    died_us;       /* for DONE: when it was done */
-    pr_id      edited_as;     /* a corrected message took its place: its id.  It is not replayed any more, and no
+    int cause, limit;
+    pr_slice rule, fingerprint, note;
+    int64_t died_us; /* for DONE: when it was done */
+    pr_id edited_as; /* a corrected message took its place: its id.  It is not replayed any more, and no
                                * stream waits for it; zero: none did */
-    unsigned   lane;          /* where lanes are shared; else 0 */
+    unsigned lane;   /* where lanes are shared; else 0 */
     /* In flight: */
-    pr_slice   instance;      /* its name */
-    const char *bad;          /* cannot be decoded; listed all the same (B87) */
+    pr_slice instance; /* its name */
+    const char *bad;   /* cannot be decoded; listed all the same (B87) */
 };
 
-#define LOOK_MAX 25000 /* rows that a listing looks at before it answers: people wait for a fifth of a second, not more */
+#define LOOK_MAX                                                                                                       \
+    25000 /* rows that a listing looks at before it answers: people wait for a fifth of a second, not more */
 #define COUNT_EXACT_MAX 10000 /* a larger count is told as COUNT_EXACT_MAX + 1: "10,000+" */
 
 struct box_counts {
     pr_slice name;
     uint64_t ready, in_flight, delayed, retrying, held, parked, paused, dead, done;
-    int64_t  oldest_us;       /* since when the ready row waits that waits for longest, see message_ready_since(); 0: none */
-    uint64_t stored;          /* rows that were ever put in: what is split by the routes or replayed counts again, and where
+    int64_t oldest_us; /* since when the ready row waits that waits for longest, see message_ready_since(); 0: none */
+    uint64_t stored;   /* rows that were ever put in: what is split by the routes or replayed counts again, and where
                                * numbers are drawn before a commit, what was rolled back */
-    bool     partial;         /* not all rows were looked at: of ready to paused, what is not "10,000+" is at least so many;
+    bool partial;      /* not all rows were looked at: of ready to paused, what is not "10,000+" is at least so many;
                                * the others are exact */
 };
 /* Are these counts exact? */
@@ -119,21 +121,21 @@ bool box_counts_exact(const struct box_counts *counts);
 
 struct instance_info {
     pr_slice name, box, version;
-    pr_id    id;
-    int64_t  epoch, lease_left_us, started_us;
-    int      lanes;
+    pr_id id;
+    int64_t epoch, lease_left_us, started_us;
+    int lanes;
     uint64_t in_flight;
 };
 
 /* A breaker that is not closed, in an instance that works. */
 struct breaker_info {
-    pr_slice endpoint, type;  /* type empty: of the whole endpoint */
-    pr_slice box, instance;   /* whose it is: their names */
-    pr_id    instance_id;
-    uint64_t lanes;           /* of the instance: messages in others do not wait for it */
-    int64_t  since_us, until_us; /* from then on a probe may go: it is half-open */
-    int      probes;
-    int      reason;
+    pr_slice endpoint, type; /* type empty: of the whole endpoint */
+    pr_slice box, instance;  /* whose it is: their names */
+    pr_id instance_id;
+    uint64_t lanes;             /* of the instance: messages in others do not wait for it */
+    int64_t since_us, until_us; /* from then on a probe may go: it is half-open */
+    int probes;
+    int reason;
     pr_slice code, error;
 };
 
@@ -141,24 +143,25 @@ struct breaker_info {
 #define FAILING_BUCKETS 5 /* 1, 2, 3 to 5, 6 to 10, more failures */
 struct box_failing {
     pr_slice name;
-    uint64_t rows;            /* failed, handed out without an outcome, or parked */
+    uint64_t rows; /* failed, handed out without an outcome, or parked */
     uint64_t by_failures[FAILING_BUCKETS];
-    uint64_t near_limit;      /* handed out query.near times or more without an outcome */
-    int64_t  next_us, last_us; /* the first and the last attempt that is planned (it may be over) of what is not held; 0: none */
+    uint64_t near_limit; /* handed out query.near times or more without an outcome */
+    int64_t next_us,
+        last_us; /* the first and the last attempt that is planned (it may be over) of what is not held; 0: none */
     uint64_t dead[REASON_COUNT]; /* dead letters by reason_index(): of the last failure; where none was, why it died */
-    bool     more;            /* there are more rows than were looked at */
+    bool more;                   /* there are more rows than were looked at */
 };
 
 /* Dead letters with one fingerprint: endpoint, type, reason and normalised text are the same. */
 struct dead_group {
     pr_slice fingerprint;
-    uint64_t count;           /* at most COUNT_EXACT_MAX + 1 */
-    bool     partial;         /* count is at least so many: not all of it were looked at, see GROUP_LOOK_MAX */
-    int64_t  first_us, last_us; /* died */
+    uint64_t count;            /* at most COUNT_EXACT_MAX + 1 */
+    bool partial;              /* count is at least so many: not all of it were looked at, see GROUP_LOOK_MAX */
+    int64_t first_us, last_us; /* died */
     /* Of the latest: */
     pr_slice box, endpoint, type, error;
-    int      cause, reason;
-    pr_id    sample;
+    int cause, reason;
+    pr_id sample;
 };
 /* Where there are more than LOOK_MAX dead letters, and a text is asked for (which no index of groups has), so many of each
  * group are looked at. */
@@ -167,120 +170,130 @@ struct dead_group {
 #define GROUP_LOOK_REASON COUNT_EXACT_MAX
 #define GROUPS_LOOK_REASON 150000
 #define GROUP_LOOK_STREAM COUNT_EXACT_MAX /* dead letters of one stream, the first of them: it has an index */
-#define GROUPS_LOOKED_MAX 1000 /* fingerprints that one question looks at; beyond it `more` says so */
+#define GROUPS_LOOKED_MAX 1000            /* fingerprints that one question looks at; beyond it `more` says so */
 
 /* A stream whose head failed or is parked, or (strict) is a dead letter that others wait behind.  What failed holds up the
  * others, what is parked or dead does so in a strict stream alone, where the first of them all is the head: else a parked
  * one is it only where nothing has failed. */
 struct stream_info {
-    pr_slice   box, stream, endpoint; /* endpoint '': the routes have not decided */
-    pr_id      head;
+    pr_slice box, stream, endpoint; /* endpoint '': the routes have not decided */
+    pr_id head;
     enum state head_state;
-    int64_t    head_seq;
-    uint64_t   head_row;      /* in its box, where the store has use for it */
-    bool       head_yields;   /* parked, and the others go on without it */
-    bool       head_held;     /* it came back, and is held in its stream itself */
-    bool       told_elsewhere; /* with the endpoint of those that are held behind it */
-    int        attempts, failures, reason;
-    pr_slice   code, error;
-    int64_t    since_us;      /* the head was parked; its latest failure; died; or, where nothing failed, created */
-    int64_t    due_us;        /* the head's next attempt; 0: now, PR_NEVER: nothing by itself */
-    uint64_t   waiting;       /* rows held behind it (not itself), at most COUNT_EXACT_MAX + 1 */
+    int64_t head_seq;
+    uint64_t head_row;   /* in its box, where the store has use for it */
+    bool head_yields;    /* parked, and the others go on without it */
+    bool head_held;      /* it came back, and is held in its stream itself */
+    bool told_elsewhere; /* with the endpoint of those that are held behind it */
+    int attempts, failures, reason;
+    pr_slice code, error;
+    int64_t since_us; /* the head was parked; its latest failure; died; or, where nothing failed, created */
+    int64_t due_us;   /* the head's next attempt; 0: now, PR_NEVER: nothing by itself */
+    uint64_t waiting; /* rows held behind it (not itself), at most COUNT_EXACT_MAX + 1 */
 };
 /* Where a page of streams ended: those that rank behind it come next.  All zero: from the start. */
 struct stream_mark {
     uint64_t waiting;
-    int64_t  since_us;
-    uint64_t place;           /* stands for box, endpoint and stream */
+    int64_t since_us;
+    uint64_t place; /* stands for box, endpoint and stream */
 };
 struct stream_mark stream_mark_of(const struct stream_info *stream);
-#define DEAD_HEADS_MAX 500 /* of them: those whose head is looked for among the dead letters */
+#define DEAD_HEADS_MAX 500       /* of them: those whose head is looked for among the dead letters */
 #define STREAMS_LOOKED_MAX 10000 /* heads, and held streams, that one question looks at in a box */
 
 /* What a person did. */
 struct audit_entry {
-    uint64_t number;          /* ascending in time; gaps mean nothing */
-    int64_t  at_us;
-    pr_slice who, action;     /* action: admin_name() */
-    pr_slice target;          /* JSON object: the filter, or {"ids":[...]}, see audit.h */
+    uint64_t number; /* ascending in time; gaps mean nothing */
+    int64_t at_us;
+    pr_slice who, action; /* action: admin_name() */
+    pr_slice target;      /* JSON object: the filter, or {"ids":[...]}, see audit.h */
     pr_slice why;
     uint64_t matched, changed, refused;
 };
 
 struct store_facts { /* for doctor */
-    int      schema_version, schema_wanted;
-    pr_slice software;        /* "SQLite 3.40.1" */
-    pr_slice warnings[8];     /* what an operator should know, each with advice */
-    size_t   warning_count;
-    pr_slice horizon;         /* one of them: somebody keeps the store from cleaning up behind itself; empty: nobody */
-    int64_t  bytes;
+    int schema_version, schema_wanted;
+    pr_slice software;    /* "SQLite 3.40.1" */
+    pr_slice warnings[8]; /* what an operator should know, each with advice */
+    size_t warning_count;
+    pr_slice horizon; /* one of them: somebody keeps the store from cleaning up behind itself; empty: nobody */
+    int64_t bytes;
 };
 
 enum query_kind {
     QUERY_MESSAGES,
     QUERY_DEAD,
-    QUERY_ID,           /* filter.ids[0]: in all boxes, dead letters and done */
+    QUERY_ID, /* filter.ids[0]: in all boxes, dead letters and done */
     QUERY_BOXES,
     QUERY_ENDPOINTS,
     QUERY_INSTANCES,
     QUERY_FACTS,
-    QUERY_DEAD_GROUPS,  /* of the dead letters that the filter finds (not by ids); the largest first */
-    QUERY_DEAD_COUNT,   /* how many dead letters the filter finds: total */
-    QUERY_STREAMS,      /* filter: box, endpoint, stream; those that most wait behind first */
-    QUERY_AUDIT,        /* the latest first; filter: since, until, limit, after (a number: what is before it) */
-    QUERY_FAILING,      /* each box; near */
+    QUERY_DEAD_GROUPS, /* of the dead letters that the filter finds (not by ids); the largest first */
+    QUERY_DEAD_COUNT,  /* how many dead letters the filter finds: total */
+    QUERY_STREAMS,     /* filter: box, endpoint, stream; those that most wait behind first */
+    QUERY_AUDIT,       /* the latest first; filter: since, until, limit, after (a number: what is before it) */
+    QUERY_FAILING,     /* each box; near */
 };
 
 struct query {
     enum query_kind kind;
-    struct filter   filter;
-    bool            brief;    /* MESSAGES, DEAD: without payloads; STREAMS, with blocked: of whom others are held
+    struct filter filter;
+    bool brief;                      /* MESSAGES, DEAD: without payloads; STREAMS, with blocked: of whom others are held
                                * back, and how many at least; nothing of the heads */
-    bool            replayable; /* DEAD_COUNT: only what a replay would take: what was edited stays */
-    bool            blocked;  /* STREAMS: only those that somebody waits behind */
+    bool replayable;                 /* DEAD_COUNT: only what a replay would take: what was edited stays */
+    bool blocked;                    /* STREAMS: only those that somebody waits behind */
     struct stream_mark after_stream; /* STREAMS: only those behind it */
-    int             near;     /* FAILING: so many hand-outs without an outcome are near a limit; 0: do not count them */
+    int near; /* FAILING: so many hand-outs without an outcome are near a limit; 0: do not count them */
 };
 
-struct query_reply {          /* everything lives in the arena that the caller passed */
-    struct listed         *listed;    size_t listed_count; bool more;
-    uint64_t               next;      /* more, of MESSAGES and DEAD: go on after this row ... */
-    pr_slice               next_box;  /* ... of this box */
-    bool                   cut;       /* ... since filter.look_max was used up, not the limit */
-    uint64_t               looked;    /* cut, of DEAD_GROUPS: so many letters of each group at most; of a stream in all */
-    struct box_counts     *boxes;     size_t box_count;
-    struct endpoint_state *endpoints; size_t endpoint_count;
-    struct breaker_info   *breakers;  size_t breaker_count; /* ENDPOINTS, MESSAGES, ID: by endpoint, type, box */
-    struct instance_info  *instances; size_t instance_count;
-    struct dead_group     *groups;    size_t group_count;
-    struct stream_info    *streams;   size_t stream_count;
-    struct audit_entry    *audit;     size_t audit_count;
-    struct box_failing    *failing;   size_t failing_count;
-    uint64_t               total;     /* at most COUNT_EXACT_MAX + 1 */
-    struct store_facts     facts;
-    int64_t                now_us;
+struct query_reply { /* everything lives in the arena that the caller passed */
+    struct listed *listed;
+    size_t listed_count;
+    bool more;
+    uint64_t next;     /* more, of MESSAGES and DEAD: go on after this row ... */
+    pr_slice next_box; /* ... of this box */
+    bool cut;          /* ... since filter.look_max was used up, not the limit */
+    uint64_t looked;   /* cut, of DEAD_GROUPS: so many letters of each group at most; of a stream in all */
+    struct box_counts *boxes;
+    size_t box_count;
+    struct endpoint_state *endpoints;
+    size_t endpoint_count;
+    struct breaker_info *breakers;
+    size_t breaker_count; /* ENDPOINTS, MESSAGES, ID: by endpoint, type, box */
+    struct instance_info *instances;
+    size_t instance_count;
+    struct dead_group *groups;
+    size_t group_count;
+    struct stream_info *streams;
+    size_t stream_count;
+    struct audit_entry *audit;
+    size_t audit_count;
+    struct box_failing *failing;
+    size_t failing_count;
+    uint64_t total; /* at most COUNT_EXACT_MAX + 1 */
+    struct store_facts facts;
+    int64_t now_us;
 };
 
 /* What people do.  Each is one transaction, which also writes down who, when, what, why and how many. */
 enum admin_kind {
-    ADMIN_RETRY,        /* due = now, counters 0, not held, parked no more; open receipts forget it */
-    ADMIN_RELEASE,      /* followers: released = true, held_by = NULL, due = now; the head is not touched (by id it is
+    ADMIN_RETRY,   /* due = now, counters 0, not held, parked no more; open receipts forget it */
+    ADMIN_RELEASE, /* followers: released = true, held_by = NULL, due = now; the head is not touched (by id it is
                          * refused).  By stream: every row of it that is behind a failed head */
     ADMIN_PARK,
     ADMIN_DISCARD,
-    ADMIN_DEAD_ADD,     /* by hand, with why; without a cause its reason is it (PR_REASON_REJECTED when none), without an
+    ADMIN_DEAD_ADD,    /* by hand, with why; without a cause its reason is it (PR_REASON_REJECTED when none), without an
                          * error why is.  What has no destination died for the endpoint that the filter's routes give it,
                          * if they give one */
-    ADMIN_DEAD_REPLAY,  /* back to the box and the place it came from, new life.  Refused: its id was sent anew;
+    ADMIN_DEAD_REPLAY, /* back to the box and the place it came from, new life.  Refused: its id was sent anew;
                          * or (by id; a filter does not find them) it was edited */
     ADMIN_DEAD_DISCARD,
-    ADMIN_DEAD_EDIT,    /* one id: what replay would make, changed as edit says, with a new id (made) and the old one
+    ADMIN_DEAD_EDIT,   /* one id: what replay would make, changed as edit says, with a new id (made) and the old one
                          * as its causation_id.  The original stays and says edited_as.  Refused: it was edited before */
-    ADMIN_DEAD_NOTE,    /* why is put behind its note, with who said it; and into its story, which goes with the message
+    ADMIN_DEAD_NOTE,   /* why is put behind its note, with who said it; and into its story, which goes with the message
                          * when it is replayed, and is there when it dies again */
-    ADMIN_DEAD_IMPORT,  /* letters are put among the dead letters as they are, with a new row.  Refused: that id
+    ADMIN_DEAD_IMPORT, /* letters are put among the dead letters as they are, with a new row.  Refused: that id
                          * (for that destination) is there already, in the box or dead; its box is unknown */
-    ADMIN_PAUSE,        /* filter.endpoint, until_us: the later end wins */
+    ADMIN_PAUSE,       /* filter.endpoint, until_us: the later end wins */
     ADMIN_RESUME,
     /* Not done by a store, only recorded there: with an outcome. */
     ADMIN_ENDPOINT_TEST, /* filter.endpoint */
@@ -298,102 +311,102 @@ struct dead_edit {
 
 struct admin {
     enum admin_kind kind;
-    struct filter   filter;   /* ids, or the rest; empty filters are refused (PR_EINVAL).  With a limit it stops
+    struct filter filter;         /* ids, or the rest; empty filters are refused (PR_EINVAL).  With a limit it stops
                                * there, and last_row tells where to go on (after) */
-    pr_slice        by, why;  /* who says so; kept in the audit */
-    int64_t         until_us; /* PAUSE */
-    int             cause;    /* DEAD_ADD: enum pr_reason; 0: see there */
-    bool            dry_run;  /* count only; nothing is recorded */
-    const struct dead_edit *edit;      /* DEAD_EDIT */
-    pr_id                   made;      /* DEAD_EDIT: the id of the new message; zero: store_admin() makes one */
-    const struct listed    *letters;   /* DEAD_IMPORT, at most IMPORT_MAX */
-    size_t                  letter_count;
-    int                    *answers;   /* DEAD_IMPORT, per letter; may be NULL: PR_OK, PR_DUPLICATE, PR_UNKNOWN (its box) */
-    const struct admin_reply *outcome; /* it was done elsewhere, or found nothing to do: only write it down, with these counts */
+    pr_slice by, why;             /* who says so; kept in the audit */
+    int64_t until_us;             /* PAUSE */
+    int cause;                    /* DEAD_ADD: enum pr_reason; 0: see there */
+    bool dry_run;                 /* count only; nothing is recorded */
+    const struct dead_edit *edit; /* DEAD_EDIT */
+    pr_id made;                   /* DEAD_EDIT: the id of the new message; zero: store_admin() makes one */
+    const struct listed *letters; /* DEAD_IMPORT, at most IMPORT_MAX */
+    size_t letter_count;
+    int *answers; /* DEAD_IMPORT, per letter; may be NULL: PR_OK, PR_DUPLICATE, PR_UNKNOWN (its box) */
+    const struct admin_reply
+        *outcome; /* it was done elsewhere, or found nothing to do: only write it down, with these counts */
 };
 #define IMPORT_MAX 1000 /* letters in one transaction */
 
 struct admin_reply {
-    uint64_t matched;   /* rows that the filter or the ids found */
-    uint64_t changed;   /* what happened (or, dry_run, would have) */
-    uint64_t refused;   /* e.g. replay of an id that was sent anew */
-    uint64_t missing;   /* ids that are nowhere */
-    uint64_t last_row;  /* of what was matched, the last in its order; 0: nothing was */
-    bool     more;      /* the limit was reached, and there may be more behind last_row */
+    uint64_t matched;    /* rows that the filter or the ids found */
+    uint64_t changed;    /* what happened (or, dry_run, would have) */
+    uint64_t refused;    /* e.g. replay of an id that was sent anew */
+    uint64_t missing;    /* ids that are nowhere */
+    uint64_t last_row;   /* of what was matched, the last in its order; 0: nothing was */
+    bool more;           /* the limit was reached, and there may be more behind last_row */
     uint64_t newest_row; /* of dead letters: none that was there before had a higher row.  Who goes on in
                           * steps passes it on in the filter: what dies meanwhile is not met, whatever its clock says */
-    pr_id    made;      /* DEAD_EDIT: the new message */
+    pr_id made;          /* DEAD_EDIT: the new message */
 };
 
 /* ---- The contract --------------------------------------------------------------------- */
 
 struct store_options {
-    const char         *url;        /* "sqlite:path?option=..", "postgres://..", "memory:" */
-    const struct clock *clock;      /* NULL: the system's */
-    struct log         *log;        /* may be NULL */
-    size_t              payload_max;
-    int64_t             poll_min_us, poll_max_us; /* how often wait() looks where nothing wakes it; 0: 2 ms, 200 ms */
+    const char *url;           /* "sqlite:path?option=..", "postgres://..", "memory:" */
+    const struct clock *clock; /* NULL: the system's */
+    struct log *log;           /* may be NULL */
+    size_t payload_max;
+    int64_t poll_min_us, poll_max_us; /* how often wait() looks where nothing wakes it; 0: 2 ms, 200 ms */
 };
 
 /* What watchdogs found. */
 struct warnings {
-    const pr_slice          *names;
-    size_t                   count;
-    pr_slice                 box;      /* where messages about them go */
+    const pr_slice *names;
+    size_t count;
+    pr_slice box;                      /* where messages about them go */
     const struct pr_message *messages; /* one for each, with its id; NULL: none are wanted */
 };
 
 enum store_can {
-    STORE_CAN_SHARE_LANES   = 1, /* several instances work one box at once */
-    STORE_CAN_COMMIT_LATE   = 2, /* transactions can commit in another order than their seqs */
-    STORE_CAN_LAST          = 4, /* survives close and open */
-    STORE_CAN_PROCESSES     = 8, /* several processes can open it */
+    STORE_CAN_SHARE_LANES = 1, /* several instances work one box at once */
+    STORE_CAN_COMMIT_LATE = 2, /* transactions can commit in another order than their seqs */
+    STORE_CAN_LAST = 4,        /* survives close and open */
+    STORE_CAN_PROCESSES = 8,   /* several processes can open it */
 };
 
 struct store; /* embeds nothing: each kind has its own struct behind it */
 
 struct store_ops {
-    const char *scheme;    /* "sqlite" serves sqlite:... */
-    unsigned    can;
+    const char *scheme; /* "sqlite" serves sqlite:... */
+    unsigned can;
 
     /* Open (not create tables).  PR_OK or a fault; *ret only on success. */
-    int  (*open)(const struct store_options *options, void **ret_self, struct pr_error *reterr);
+    int (*open)(const struct store_options *options, void **ret_self, struct pr_error *reterr);
     void (*close)(void *self);
 
     /* Make or upgrade tables, and make sure that the named boxes (beside outbox and inbox) exist.
      * Safe to run twice and by two at once.  PR_ESCHEMA when the schema is from a newer program. */
-    int  (*migrate)(void *self, const char *const *boxes, size_t box_count, struct pr_error *reterr);
+    int (*migrate)(void *self, const char *const *boxes, size_t box_count, struct pr_error *reterr);
     /* PR_OK when the schema is exactly ours; PR_ESCHEMA with what to do otherwise. */
-    int  (*check)(void *self, struct pr_error *reterr);
+    int (*check)(void *self, struct pr_error *reterr);
 
     /* Store new messages, all or none, committed on return.  Ids are set by the caller and
      * messages are checked.  One that has failed already (failures > 0, the first of them at most) is stored
      * with its status, counters, failure and story, and instances hear of it where others may have to wait for it
      * (NOTICE_FAILED; parked: NOTICE_PARKED).  answers (may be NULL): PR_OK or PR_DUPLICATE each. */
-    int  (*enqueue)(void *self, pr_slice box, const struct pr_message *messages, size_t count,
-                    int *answers, struct pr_error *reterr);
+    int (*enqueue)(void *self, pr_slice box, const struct pr_message *messages, size_t count, int *answers,
+                   struct pr_error *reterr);
 
     /* The heart.  PR_OK; or, with nothing changed: PR_ELEASE, PR_EBUSY, PR_EFULL, PR_ESTORE, ...;
      * or PR_EUNCERTAIN: call again with the same cycle to find out.  The reply is borrowed until
      * the next cycle() of this session. */
-    int  (*session_open)(void *self, pr_slice box, void **ret_session, struct pr_error *reterr);
+    int (*session_open)(void *self, pr_slice box, void **ret_session, struct pr_error *reterr);
     void (*session_close)(void *session); /* releases memory and file locks; leaves no lease behind by itself */
-    int  (*cycle)(void *session, const struct cycle *cycle, const struct cycle_reply **ret_reply,
-                  struct pr_error *reterr);
+    int (*cycle)(void *session, const struct cycle *cycle, const struct cycle_reply **ret_reply,
+                 struct pr_error *reterr);
     /* Until something may have changed in the store, wake_fd is readable (it is not read here), or the
      * timeout is over (by real time).  1: look again, 0: timeout.  May wake for nothing. */
-    int  (*wait)(void *session, int wake_fd, int64_t timeout_us);
+    int (*wait)(void *session, int wake_fd, int64_t timeout_us);
 
-    int  (*query)(void *self, const struct query *query, struct arena *arena,
-                  struct query_reply *ret_reply, struct pr_error *reterr);
-    int  (*admin)(void *self, const struct admin *admin, struct admin_reply *ret_reply,
-                  struct pr_error *reterr);
+    int (*query)(void *self, const struct query *query, struct arena *arena, struct query_reply *ret_reply,
+                 struct pr_error *reterr);
+    int (*admin)(void *self, const struct admin *admin, struct admin_reply *ret_reply, struct pr_error *reterr);
     int64_t (*time)(void *self);
 
     /* Of the warnings that hold now (each name once), which are new?  Remembered for all instances; one that was not told
      * for calm_us is forgotten.  The messages about new ones are stored in the same transaction: each warning is raised
      * exactly once, whenever the process dies.  ret_new: room for count. */
-    int  (*warn)(void *self, const struct warnings *warnings, int64_t calm_us, bool *ret_new, struct pr_error *reterr);
+    int (*warn)(void *self, const struct warnings *warnings, int64_t calm_us, bool *ret_new, struct pr_error *reterr);
 
     /* Tables of other products in the same database (adopt.h); NULL where a store knows none.
      * check: what is there; PR_OK also when the report says that it will not do.
@@ -401,64 +414,64 @@ struct store_ops {
      * move: takes waiting rows into their box and marks them, in one transaction: each committed row becomes
      * exactly one message, whoever else moves, and however often it is tried.  A row that is no message becomes a
      * dead letter; one that the database refuses is left alone and told.  Calls for one adopter come from one thread. */
-    int  (*adopt_check)(void *self, const struct adoption *adoption, struct arena *arena, struct adopt_report *ret,
-                        struct pr_error *reterr);
-    int  (*adopt_open)(void *self, const struct adoption *adoption, void **ret_adopter, struct pr_error *reterr);
+    int (*adopt_check)(void *self, const struct adoption *adoption, struct arena *arena, struct adopt_report *ret,
+                       struct pr_error *reterr);
+    int (*adopt_open)(void *self, const struct adoption *adoption, void **ret_adopter, struct pr_error *reterr);
     void (*adopt_close)(void *adopter);
-    int  (*adopt_move)(void *adopter, struct adopt_moved *ret, struct pr_error *reterr);
+    int (*adopt_move)(void *adopter, struct adopt_moved *ret, struct pr_error *reterr);
     const struct wal_ops *wal; /* its log as a source; NULL: it has none */
 };
 
 /* The dispatcher (store.c): the only caller of the methods above. */
 struct store {
     const struct store_ops *ops;
-    void                   *self;
-    uint64_t                inbox_duplicates; /* that store_enqueue() met; from any thread */
+    void *self;
+    uint64_t inbox_duplicates; /* that store_enqueue() met; from any thread */
 };
 struct store_session {
     const struct store_ops *ops;
-    void                   *self;
+    void *self;
 };
 
 /* Does a store of this build serve the URL? */
 bool store_is_built_in(const char *url);
-int  store_open(const struct store_options *options, struct store *ret_store, struct pr_error *reterr);
+int store_open(const struct store_options *options, struct store *ret_store, struct pr_error *reterr);
 void store_close(struct store *store); /* safe on a zeroed store */
-int  store_migrate(struct store *store, const char *const *boxes, size_t box_count, struct pr_error *reterr);
-int  store_check(struct store *store, struct pr_error *reterr);
+int store_migrate(struct store *store, const char *const *boxes, size_t box_count, struct pr_error *reterr);
+int store_check(struct store *store, struct pr_error *reterr);
 /* Checks every message, fills in missing ids into ret_ids (room for count) and stores them. */
-int  store_enqueue(struct store *store, pr_slice box, const struct pr_message *messages, size_t count,
-                   size_t payload_max, pr_id *ret_ids, int *answers, struct pr_error *reterr);
+int store_enqueue(struct store *store, pr_slice box, const struct pr_message *messages, size_t count,
+                  size_t payload_max, pr_id *ret_ids, int *answers, struct pr_error *reterr);
 /* The same; the first of them has failed before it was stored, and what it says of that is kept: status, attempts,
  * failures, reason, code and error (clean, as in a verdict), failed_us, story. */
-int  store_enqueue_failed(struct store *store, pr_slice box, const struct pr_message *messages, size_t count,
-                          size_t payload_max, pr_id *ret_ids, int *answers, struct pr_error *reterr);
-int  store_session_open(struct store *store, pr_slice box, struct store_session *ret, struct pr_error *reterr);
+int store_enqueue_failed(struct store *store, pr_slice box, const struct pr_message *messages, size_t count,
+                         size_t payload_max, pr_id *ret_ids, int *answers, struct pr_error *reterr);
+int store_session_open(struct store *store, pr_slice box, struct store_session *ret, struct pr_error *reterr);
 void store_session_close(struct store_session *session);
-int  store_cycle(struct store_session *session, const struct cycle *cycle,
-                 const struct cycle_reply **ret_reply, struct pr_error *reterr);
-int  store_wait(struct store_session *session, int wake_fd, int64_t timeout_us);
-int  store_query(struct store *store, const struct query *query, struct arena *arena,
-                 struct query_reply *ret_reply, struct pr_error *reterr);
-int  store_admin(struct store *store, const struct admin *admin, struct admin_reply *ret_reply,
-                 struct pr_error *reterr);
+int store_cycle(struct store_session *session, const struct cycle *cycle, const struct cycle_reply **ret_reply,
+                struct pr_error *reterr);
+int store_wait(struct store_session *session, int wake_fd, int64_t timeout_us);
+int store_query(struct store *store, const struct query *query, struct arena *arena, struct query_reply *ret_reply,
+                struct pr_error *reterr);
+int store_admin(struct store *store, const struct admin *admin, struct admin_reply *ret_reply, struct pr_error *reterr);
 int64_t store_time(struct store *store);
 #define WARNINGS_MAX 64      /* at once; more are not read by anybody */
 #define WARNING_NAME_MAX 127 /* bytes */
 /* Checks the messages. */
-int  store_warn(struct store *store, const struct warnings *warnings, int64_t calm_us, size_t payload_max, bool *ret_new,
-                struct pr_error *reterr);
+int store_warn(struct store *store, const struct warnings *warnings, int64_t calm_us, size_t payload_max, bool *ret_new,
+               struct pr_error *reterr);
 
 struct adopter {
     const struct store_ops *ops; /* NULL: not open */
-    void                   *self;
+    void *self;
 };
 /* PR_EUNSUPPORTED when the store adopts no tables. */
-int  store_adopt_check(struct store *store, const struct adoption *adoption, struct arena *arena, struct adopt_report *ret,
-                       struct pr_error *reterr);
-int  store_adopt_open(struct store *store, const struct adoption *adoption, struct adopter *ret, struct pr_error *reterr);
+int store_adopt_check(struct store *store, const struct adoption *adoption, struct arena *arena,
+                      struct adopt_report *ret, struct pr_error *reterr);
+int store_adopt_open(struct store *store, const struct adoption *adoption, struct adopter *ret,
+                     struct pr_error *reterr);
 void store_adopt_close(struct adopter *adopter); /* safe on a zeroed one */
-int  store_adopt_move(struct adopter *adopter, struct adopt_moved *ret, struct pr_error *reterr);
+int store_adopt_move(struct adopter *adopter, struct adopt_moved *ret, struct pr_error *reterr);
 
 extern const struct store_ops store_memory;
 extern const struct store_ops store_sqlite;

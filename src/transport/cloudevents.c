@@ -36,9 +36,10 @@ void cloudevent_init(struct cloudevent *event, const struct pr_message *m, const
     add(event, "specversion", PR_STR("1.0"));
     add(event, "id", slice_from(event->id));
     add(event, "type", m->type);
-    add(event, "source", m->source.size > 0 ? m->source
-                         : source != NULL && source[0] != '\0' ? slice_from(source)
-                                                               : PR_STR(CLOUDEVENTS_SOURCE));
+    add(event, "source",
+        m->source.size > 0                    ? m->source
+        : source != NULL && source[0] != '\0' ? slice_from(source)
+                                              : PR_STR(CLOUDEVENTS_SOURCE));
     add(event, "subject", m->subject);
     add_time(event, "time", m->created_us, event->time);
 
@@ -59,7 +60,7 @@ void cloudevent_init(struct cloudevent *event, const struct pr_message *m, const
 pr_slice cloudevent_name(struct arena *arena, const char *prefix, const char *name)
 {
     size_t before = strlen(prefix), size = strlen(name);
-    char  *text = arena_alloc(arena, before + size + 1);
+    char *text = arena_alloc(arena, before + size + 1);
     if (text == NULL)
         return (pr_slice){ NULL, 0 };
     memcpy(text, prefix, before);
@@ -75,7 +76,7 @@ pr_slice cloudevent_content_type(const struct pr_message *m)
 size_t cloudevent_percent_encode(pr_slice value, char *ret_text)
 {
     static const char digits[] = "0123456789ABCDEF";
-    size_t            size = 0;
+    size_t size = 0;
     for (size_t i = 0; i < value.size; i++) {
         unsigned char c = (unsigned char)value.data[i];
         if (c > 0x20 && c < 0x7f && c != '"' && c != '%') {
@@ -105,8 +106,7 @@ static bool is_json(pr_slice text)
 {
     if (slice_is_json(text) && !slice_contains(text, PR_STR("\\u")))
         return true;
-    json_t *value =
-        json_loadb(text.data, text.size, JSON_DECODE_ANY | JSON_DECODE_INT_AS_REAL | JSON_ALLOW_NUL, NULL);
+    json_t *value = json_loadb(text.data, text.size, JSON_DECODE_ANY | JSON_DECODE_INT_AS_REAL | JSON_ALLOW_NUL, NULL);
     json_decref(value);
     return value != NULL;
 }
@@ -125,8 +125,8 @@ static void write_base64(struct json_writer *w, pr_slice data)
 static void write_json(struct buf *b, const struct pr_message *m, const char *source, pr_slice headers)
 {
     struct json_writer w;
-    struct cloudevent  event;
-    pr_slice           type = cloudevent_content_type(m);
+    struct cloudevent event;
+    pr_slice type = cloudevent_content_type(m);
 
     json_init(&w, b);
     json_begin_object(&w);

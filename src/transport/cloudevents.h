@@ -17,13 +17,13 @@
 
 struct cloudevent_attribute {
     const char *name;
-    pr_slice    value; /* never empty: what has no value is no attribute */
+    pr_slice value; /* never empty: what has no value is no attribute */
 };
 
 /* Points into the message and into itself: do not move it. */
 struct cloudevent {
     struct cloudevent_attribute attributes[CLOUDEVENTS_ATTRIBUTES_MAX];
-    size_t                      count;
+    size_t count;
     char id[PR_ID_TEXT_SIZE], time[TIME_TEXT_SIZE], expiry[TIME_TEXT_SIZE], sequence[24];
 };
 

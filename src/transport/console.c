@@ -23,9 +23,9 @@
 
 struct console {
     const struct endpoint_config *config;
-    struct delivery_queue         waiting;
-    struct buf                    line;
-    bool                          head_waits; /* there was no room for the first one's line */
+    struct delivery_queue waiting;
+    struct buf line;
+    bool head_waits; /* there was no room for the first one's line */
 };
 
 static int console_open(void *self, const struct endpoint_config *config, struct pr_error *reterr)
@@ -33,8 +33,8 @@ static int console_open(void *self, const struct endpoint_config *config, struct
     struct console *c = self;
     c->config = config;
     buf_init(&c->line, CONSOLE_LINE_MAX);
-    return delivery_queue_init(&c->waiting,
-                               config->concurrency != 0 ? config->concurrency : CONSOLE_CONCURRENCY, reterr);
+    return delivery_queue_init(&c->waiting, config->concurrency != 0 ? config->concurrency : CONSOLE_CONCURRENCY,
+                               reterr);
 }
 
 static void console_close(void *self)
@@ -64,7 +64,7 @@ static bool is_readable(pr_slice text)
 {
     while (text.size > 0) {
         int32_t codepoint;
-        size_t  size = utf8_next(text, &codepoint);
+        size_t size = utf8_next(text, &codepoint);
         if (codepoint < 0 || (is_control(codepoint) && !is_line_break_or_tab(codepoint)))
             return false;
         text = (pr_slice){ text.data + size, text.size - size };
@@ -77,7 +77,7 @@ static void add_text(struct buf *b, pr_slice text)
 {
     while (text.size > 0) {
         int32_t codepoint;
-        size_t  size = utf8_next(text, &codepoint);
+        size_t size = utf8_next(text, &codepoint);
         if (is_line_break_or_tab(codepoint))
             buf_add_char(b, ' ');
         else if (codepoint < 0 || is_control(codepoint))
@@ -90,7 +90,7 @@ static void add_text(struct buf *b, pr_slice text)
 
 static void add_line(struct buf *b, const struct pr_message *m)
 {
-    char     id[PR_ID_TEXT_SIZE];
+    char id[PR_ID_TEXT_SIZE];
     pr_slice shown = utf8_cut_bytes(m->payload, CONSOLE_PAYLOAD_MAX);
 
     pr_id_format(m->id, id);
@@ -118,8 +118,8 @@ static ssize_t write_without_signal(int fd, const char *data, size_t size)
     sigpending(&pending);
     pthread_sigmask(SIG_BLOCK, &pipe_set, &old_set);
 
-    ssize_t n     = write(fd, data, size);
-    int     error = errno;
+    ssize_t n = write(fd, data, size);
+    int error = errno;
 
     if (n < 0 && error == EPIPE && !sigismember(&pending, SIGPIPE)) {
         const struct timespec at_once = { 0 };
@@ -153,23 +153,22 @@ static void send_line(struct console *c, const struct delivery *d, struct delive
         result_ok(ret, d->token);
         return;
     }
-    char        text[128];
+    char text[128];
     const char *name = strerrorname_np(error);
     snprintf(text, sizeof(text), "standard output: %s", strerrordesc_np(error));
-    result_failed(ret, d->token, SEND_FAILED, PR_REASON_TRANSPORT_UNAVAILABLE, name != NULL ? name : "",
-                  pr_str(text));
+    result_failed(ret, d->token, SEND_FAILED, PR_REASON_TRANSPORT_UNAVAILABLE, name != NULL ? name : "", pr_str(text));
 }
 
 /* True: the first delivery has its result, and is out of the queue. */
 static bool console_next(struct console *c, struct delivery_result *ret, int64_t deadline_us)
 {
-    const struct clock    *clock = config_clock(c->config);
-    bool                   may_start;
+    const struct clock *clock = config_clock(c->config);
+    bool may_start;
     const struct delivery *d = delivery_queue_peek(&c->waiting, clock_mono_us(clock), &may_start);
 
     if (may_start) {
-        c->head_waits = !wait_until(STDOUT_FILENO, POLLOUT, c->config->wake_fd, clock,
-                                    min64(deadline_us, d->deadline_us));
+        c->head_waits =
+            !wait_until(STDOUT_FILENO, POLLOUT, c->config->wake_fd, clock, min64(deadline_us, d->deadline_us));
         if (c->head_waits)
             return false;
         send_line(c, d, ret);
@@ -186,8 +185,8 @@ static bool console_next(struct console *c, struct delivery_result *ret, int64_t
 
 static size_t console_poll(void *self, struct delivery_result *ret, size_t max, int64_t deadline_us)
 {
-    struct console *c     = self;
-    size_t          count = 0;
+    struct console *c = self;
+    size_t count = 0;
 
     if (c->waiting.count == 0)
         wait_until(-1, 0, c->config->wake_fd, config_clock(c->config), deadline_us);
@@ -204,13 +203,13 @@ static void console_cancel(void *self)
 }
 
 const struct transport_ops transport_console = {
-    .scheme   = "console",
-    .size     = sizeof(struct console),
+    .scheme = "console",
+    .size = sizeof(struct console),
     .promises = TRANSPORT_ORDERED | TRANSPORT_LOSSY,
     .concurrency = CONSOLE_CONCURRENCY,
-    .open     = console_open,
-    .close    = console_close,
-    .submit   = console_submit,
-    .poll     = console_poll,
-    .cancel   = console_cancel,
+    .open = console_open,
+    .close = console_close,
+    .submit = console_submit,
+    .poll = console_poll,
+    .cancel = console_cancel,
 };

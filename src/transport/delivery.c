@@ -33,8 +33,8 @@ static char *clean_text(pr_slice text)
     return copy;
 }
 
-void result_failed(struct delivery_result *ret, uint64_t token, enum send_outcome outcome, int reason,
-                   const char *code, pr_slice error)
+void result_failed(struct delivery_result *ret, uint64_t token, enum send_outcome outcome, int reason, const char *code,
+                   pr_slice error)
 {
     ASSERT(outcome == SEND_FAILED || outcome == SEND_UNKNOWN);
     *ret = (struct delivery_result){ .token = token, .outcome = outcome, .reason = reason };
@@ -55,7 +55,7 @@ void delivery_result_fini(struct delivery_result *result)
         next = e->next;
         free(e);
     }
-    result->error   = NULL;
+    result->error = NULL;
     result->effects = NULL;
 }
 
@@ -63,9 +63,9 @@ bool wait_until(int fd, short events, int wake_fd, const struct clock *clock, in
 {
     struct pollfd fds[2] = { { .fd = fd, .events = events }, { .fd = wake_fd, .events = POLLIN } };
     for (;;) {
-        int64_t         left_us = max64(time_sub(deadline_us, clock_mono_us(clock)), 0);
-        struct timespec left    = { .tv_sec = left_us / 1000000, .tv_nsec = (long)(left_us % 1000000) * 1000 };
-        int             n       = ppoll(fds, ARRAY_LENGTH(fds), &left, NULL);
+        int64_t left_us = max64(time_sub(deadline_us, clock_mono_us(clock)), 0);
+        struct timespec left = { .tv_sec = left_us / 1000000, .tv_nsec = (long)(left_us % 1000000) * 1000 };
+        int n = ppoll(fds, ARRAY_LENGTH(fds), &left, NULL);
         if (n >= 0)
             return n > 0 && fds[0].revents != 0;
         ASSERT(errno == EINTR || errno == ENOMEM);

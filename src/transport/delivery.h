@@ -26,8 +26,8 @@ void result_ok(struct delivery_result *ret, uint64_t token);
 void result_returned(struct delivery_result *ret, uint64_t token);
 /* outcome is FAILED or UNKNOWN; the text is copied, cleaned and cut to PR_ERROR_MAX characters.
  * Without memory the result has no text. */
-void result_failed(struct delivery_result *ret, uint64_t token, enum send_outcome outcome, int reason,
-                   const char *code, pr_slice error);
+void result_failed(struct delivery_result *ret, uint64_t token, enum send_outcome outcome, int reason, const char *code,
+                   pr_slice error);
 /* FAILED, and nothing of it went to the other side: it says nothing about that one. */
 void result_unsent(struct delivery_result *ret, uint64_t token, int reason, const char *code, pr_slice error);
 
@@ -43,18 +43,18 @@ bool wait_until(int fd, short events, int wake_fd, const struct clock *clock, in
 /* Deliveries that were taken and not started: a ring of fixed size, first in, first out. */
 struct delivery_queue {
     const struct delivery **ring;
-    size_t                  capacity, first, count;
-    size_t                  cancelled; /* so many of the first ones are not to start any more */
+    size_t capacity, first, count;
+    size_t cancelled; /* so many of the first ones are not to start any more */
 };
 
 PR_MUST_CHECK int delivery_queue_init(struct delivery_queue *q, size_t capacity, struct pr_error *reterr);
-void   delivery_queue_fini(struct delivery_queue *q); /* safe on a zeroed one */
+void delivery_queue_fini(struct delivery_queue *q); /* safe on a zeroed one */
 /* As many as there is room for; returns how many, from the front. */
 size_t delivery_queue_push(struct delivery_queue *q, const struct delivery *const *list, size_t count);
-void   delivery_queue_cancel(struct delivery_queue *q); /* all that are in it now */
+void delivery_queue_cancel(struct delivery_queue *q); /* all that are in it now */
 
 /* The first one, which stays in, and whether it may start; NULL: empty. */
 const struct delivery *delivery_queue_peek(const struct delivery_queue *q, int64_t now_us, bool *ret_may_start);
-void   delivery_queue_drop(struct delivery_queue *q); /* the first one; must not be empty */
+void delivery_queue_drop(struct delivery_queue *q); /* the first one; must not be empty */
 
 #endif

@@ -8,8 +8,10 @@
 bool envelope_parse(const char *word, enum envelope *ret)
 {
     static const char *const words[] = {
-        [ENVELOPE_BINARY] = "binary", [ENVELOPE_STRUCTURED] = "structured",
-        [ENVELOPE_RAW] = "raw", [ENVELOPE_BATCH] = "batch",
+        [ENVELOPE_BINARY] = "binary",
+        [ENVELOPE_STRUCTURED] = "structured",
+        [ENVELOPE_RAW] = "raw",
+        [ENVELOPE_BATCH] = "batch",
     };
     if (word == NULL || word[0] == '\0')
         word = words[ENVELOPE_BINARY];
@@ -26,6 +28,5 @@ int envelope_check(const struct endpoint_config *config, struct pr_error *reterr
     enum envelope envelope;
     return envelope_parse(config->envelope, &envelope) && envelope != ENVELOPE_BATCH
                ? PR_OK
-               : error_set(reterr, PR_ECONFIG, "endpoint %s: envelope is binary, structured or raw",
-                           config->name);
+               : error_set(reterr, PR_ECONFIG, "endpoint %s: envelope is binary, structured or raw", config->name);
 }

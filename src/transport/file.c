@@ -56,11 +56,10 @@ static int file_check(const struct endpoint_config *config, struct pr_error *ret
 {
     const char *path = path_of(config->url);
     if (path == NULL || path[0] == '\0')
-        return error_set(reterr, PR_ECONFIG,
-                         "endpoint %s: the url is wrong: write one such as file:audit.jsonl", config->name);
+        return error_set(reterr, PR_ECONFIG, "endpoint %s: the url is wrong: write one such as file:audit.jsonl",
+                         config->name);
     if (config->concurrency > FILE_CONCURRENCY)
-        return error_set(reterr, PR_ECONFIG, "endpoint %s: concurrency is at most %d", config->name,
-                         FILE_CONCURRENCY);
+        return error_set(reterr, PR_ECONFIG, "endpoint %s: concurrency is at most %d", config->name, FILE_CONCURRENCY);
     return envelope_check(config, reterr);
 }
 
@@ -73,8 +72,7 @@ static int file_open(void *self, const struct endpoint_config *config, struct pr
     f->fd = -1;
     buf_init(&f->lines, FILE_PIECE_BYTES + ENVELOPE_JSON_MAX);
     (void)envelope_parse(config->envelope, &f->envelope); /* file_check() has */
-    return delivery_queue_init(&f->waiting, config->concurrency != 0 ? config->concurrency : FILE_CONCURRENCY,
-                               reterr);
+    return delivery_queue_init(&f->waiting, config->concurrency != 0 ? config->concurrency : FILE_CONCURRENCY, reterr);
 }
 
 static void drop_fd(struct file *f)
@@ -265,8 +263,7 @@ static bool add_line(struct file *f, const struct delivery *d, struct delivery_r
     const struct pr_message *m = d->message;
     size_t before = f->lines.size;
 
-    if (f->envelope == ENVELOPE_RAW && m->payload.size > 0 &&
-        memchr(m->payload.data, '\n', m->payload.size) != NULL) {
+    if (f->envelope == ENVELOPE_RAW && m->payload.size > 0 && memchr(m->payload.data, '\n', m->payload.size) != NULL) {
         result_unsent(ret, d->token, PR_REASON_SERIALIZATION_ERROR, "",
                       PR_STR("the payload has several lines: envelope structured can hold it"));
         return false;

@@ -28,50 +28,49 @@
 #include "transport/handler_context.h"
 
 #define HANDLER_CONCURRENCY 4
-#define HANDLER_CONCURRENCY_MAX 1024     /* threads */
-#define HANDLER_WAITING_PER_THREAD 1     /* so that no thread is idle while results travel */
+#define HANDLER_CONCURRENCY_MAX 1024 /* threads */
+#define HANDLER_WAITING_PER_THREAD 1 /* so that no thread is idle while results travel */
 #define HANDLER_GRACE_MIN_US PR_SECONDS(1)
-#define HANDLER_EXIT_CODE 70             /* EX_SOFTWARE: the supervisor starts us again */
+#define HANDLER_EXIT_CODE 70 /* EX_SOFTWARE: the supervisor starts us again */
 
 struct job {
-    struct list_node       node;
+    struct list_node node;
     const struct delivery *delivery;
-    int64_t                taken_us;
-    int64_t                deadline_us; /* the delivery's, and as long again as it waited here for a thread */
-    struct handler_stop    stop;
-    struct pr_context      context;
-    int64_t                asked_us; /* when the watchdog saw it late; 0: it is not */
+    int64_t taken_us;
+    int64_t deadline_us; /* the delivery's, and as long again as it waited here for a thread */
+    struct handler_stop stop;
+    struct pr_context context;
+    int64_t asked_us; /* when the watchdog saw it late; 0: it is not */
     struct delivery_result result;
 };
 
 struct handler {
     const struct endpoint_config *config;
-    const struct clock           *clock;
-    struct job                   *jobs;
-    struct list                   free, waiting, running, done;
+    const struct clock *clock;
+    struct job *jobs;
+    struct list free, waiting, running, done;
 
     pthread_mutex_t lock;
-    pthread_cond_t  work;     /* something waits, or we close */
-    pthread_cond_t  watch;    /* a job must be watched from an earlier time on, or we close */
-    int64_t         watch_us; /* when the watchdog looks again */
-    bool            closing;
+    pthread_cond_t work;  /* something waits, or we close */
+    pthread_cond_t watch; /* a job must be watched from an earlier time on, or we close */
+    int64_t watch_us;     /* when the watchdog looks again */
+    bool closing;
 
     pthread_t *threads;
-    size_t     thread_count;
-    pthread_t  watchdog;
-    bool       has_watchdog;
-    int        done_fd; /* eventfd: something is done */
-    bool       is_open; /* everything above is initialised */
+    size_t thread_count;
+    pthread_t watchdog;
+    bool has_watchdog;
+    int done_fd;  /* eventfd: something is done */
+    bool is_open; /* everything above is initialised */
 };
 
 static int handler_check(const struct endpoint_config *config, struct pr_error *reterr)
 {
     if (config->handler == NULL)
-        return error_set(
-            reterr, PR_ECONFIG,
-            "endpoint %s: no function is registered for %s: call pr_engine_handle_named() before the "
-            "engine starts, or give the endpoint another url",
-            config->name, config->url);
+        return error_set(reterr, PR_ECONFIG,
+                         "endpoint %s: no function is registered for %s: call pr_engine_handle_named() before the "
+                         "engine starts, or give the endpoint another url",
+                         config->name, config->url);
     if (config->concurrency > HANDLER_CONCURRENCY_MAX)
         return error_set(reterr, PR_ECONFIG, "endpoint %s: a handler runs on at most %d threads", config->name,
                          HANDLER_CONCURRENCY_MAX);
@@ -92,13 +91,13 @@ static void finish(struct handler *h, struct job *job)
 static void run(struct handler *h, struct job *job)
 {
     const struct delivery *d = job->delivery;
-    int64_t                now_us = clock_mono_us(h->clock);
+    int64_t now_us = clock_mono_us(h->clock);
     if (!delivery_may_start(d, now_us)) {
         result_returned(&job->result, d->token);
         finish(h, job);
         return;
     }
-    job->asked_us    = 0;
+    job->asked_us = 0;
     job->deadline_us = time_add(d->deadline_us, now_us - job->taken_us);
     list_push_back(&h->running, &job->node);
     if (job->deadline_us < h->watch_us)
@@ -142,14 +141,12 @@ _Noreturn static void end_process(const struct handler *h, const struct job *job
 {
     char id[PR_ID_TEXT_SIZE];
     pr_id_format(job->delivery->message->id, id);
-    const char *advice =
-        "the handler must return soon after pr_should_stop() is true, or the endpoint's timeout "
-        "is too short; the process ends, the attempt counts";
+    const char *advice = "the handler must return soon after pr_should_stop() is true, or the endpoint's timeout "
+                         "is too short; the process ends, the attempt counts";
     if (log_is_enabled(h->config->log, LOG_ERROR))
-        log_emit(h->config->log, LOG_ERROR, "handler_overran", LOG_STR("endpoint", h->config->name),
-                 LOG_STR("id", id), LOG_SLICE("type", job->delivery->message->type),
-                 LOG_INT("attempt", job->delivery->attempt), LOG_DURATION("late", late_us),
-                 LOG_STR("advice", advice));
+        log_emit(h->config->log, LOG_ERROR, "handler_overran", LOG_STR("endpoint", h->config->name), LOG_STR("id", id),
+                 LOG_SLICE("type", job->delivery->message->type), LOG_INT("attempt", job->delivery->attempt),
+                 LOG_DURATION("late", late_us), LOG_STR("advice", advice));
     else
         dprintf(STDERR_FILENO, "postrider: endpoint %s: handler_overran: message %s: %s\n", h->config->name, id,
                 advice);
@@ -179,7 +176,7 @@ static void wait_for_watch(struct handler *h, int64_t now_us)
     struct timespec end;
     clock_gettime(CLOCK_MONOTONIC, &end);
     int64_t left_us = max64(time_sub(h->watch_us, now_us), 0);
-    int64_t end_ns  = end.tv_nsec + left_us % 1000000 * 1000;
+    int64_t end_ns = end.tv_nsec + left_us % 1000000 * 1000;
     end.tv_sec += left_us / 1000000 + end_ns / 1000000000;
     end.tv_nsec = end_ns % 1000000000;
     pthread_cond_timedwait(&h->watch, &h->lock, &end);
@@ -227,26 +224,25 @@ static int start_threads(struct handler *h, size_t count, struct pr_error *reter
         error = pthread_create(&h->threads[h->thread_count], NULL, worker_main, h);
         h->thread_count += error == 0;
     }
-    return error == 0
-               ? PR_OK
-               : error_set(reterr, PR_ENOMEM, "endpoint %s: cannot start a thread: %s: lower its concurrency",
-                           h->config->name, strerrordesc_np(error));
+    return error == 0 ? PR_OK
+                      : error_set(reterr, PR_ENOMEM, "endpoint %s: cannot start a thread: %s: lower its concurrency",
+                                  h->config->name, strerrordesc_np(error));
 }
 
 static int handler_open(void *self, const struct endpoint_config *config, struct pr_error *reterr)
 {
-    struct handler *h        = self;
-    size_t          threads  = config->concurrency != 0 ? config->concurrency : HANDLER_CONCURRENCY;
-    size_t          capacity = threads * (1 + HANDLER_WAITING_PER_THREAD);
+    struct handler *h = self;
+    size_t threads = config->concurrency != 0 ? config->concurrency : HANDLER_CONCURRENCY;
+    size_t capacity = threads * (1 + HANDLER_WAITING_PER_THREAD);
 
-    h->config   = config;
-    h->clock    = config_clock(config);
+    h->config = config;
+    h->clock = config_clock(config);
     h->watch_us = INT64_MAX;
     list_init(&h->free);
     list_init(&h->waiting);
     list_init(&h->running);
     list_init(&h->done);
-    h->jobs    = calloc(capacity, sizeof(*h->jobs));
+    h->jobs = calloc(capacity, sizeof(*h->jobs));
     h->threads = calloc(threads, sizeof(*h->threads));
     if (h->jobs == NULL || h->threads == NULL)
         return error_set(reterr, PR_ENOMEM, "endpoint %s: no memory", config->name);
@@ -291,9 +287,9 @@ static void handler_close(void *self)
 
 static size_t handler_submit(void *self, const struct delivery *const *list, size_t count)
 {
-    struct handler   *h      = self;
-    int64_t           now_us = clock_mono_us(h->clock);
-    size_t            taken  = 0;
+    struct handler *h = self;
+    int64_t now_us = clock_mono_us(h->clock);
+    size_t taken = 0;
     struct list_node *node;
 
     pthread_mutex_lock(&h->lock);
@@ -311,9 +307,9 @@ static size_t handler_submit(void *self, const struct delivery *const *list, siz
 
 static size_t take_done(struct handler *h, struct delivery_result *ret, size_t max)
 {
-    size_t            count = 0;
+    size_t count = 0;
     struct list_node *node;
-    uint64_t          value;
+    uint64_t value;
 
     pthread_mutex_lock(&h->lock);
     while (count < max && (node = list_pop_front(&h->done)) != NULL) {
@@ -328,8 +324,8 @@ static size_t take_done(struct handler *h, struct delivery_result *ret, size_t m
 
 static size_t handler_poll(void *self, struct delivery_result *ret, size_t max, int64_t deadline_us)
 {
-    struct handler *h     = self;
-    size_t          count = take_done(h, ret, max);
+    struct handler *h = self;
+    size_t count = take_done(h, ret, max);
     if (count == 0 && wait_until(h->done_fd, POLLIN, h->config->wake_fd, h->clock, deadline_us))
         count = take_done(h, ret, max);
     return count;
@@ -337,7 +333,7 @@ static size_t handler_poll(void *self, struct delivery_result *ret, size_t max, 
 
 static void handler_cancel(void *self)
 {
-    struct handler   *h = self;
+    struct handler *h = self;
     struct list_node *node;
 
     pthread_mutex_lock(&h->lock);
@@ -352,14 +348,14 @@ static void handler_cancel(void *self)
 }
 
 const struct transport_ops transport_handler = {
-    .scheme   = "handler",
-    .size     = sizeof(struct handler),
+    .scheme = "handler",
+    .size = sizeof(struct handler),
     .promises = TRANSPORT_INSIDE,
     .concurrency = HANDLER_CONCURRENCY * (1 + HANDLER_WAITING_PER_THREAD),
-    .check    = handler_check,
-    .open     = handler_open,
-    .close    = handler_close,
-    .submit   = handler_submit,
-    .poll     = handler_poll,
-    .cancel   = handler_cancel,
+    .check = handler_check,
+    .open = handler_open,
+    .close = handler_close,
+    .submit = handler_submit,
+    .poll = handler_poll,
+    .cancel = handler_cancel,
 };

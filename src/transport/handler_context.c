@@ -21,15 +21,14 @@ void context_init(struct pr_context *context, const struct delivery *delivery, c
 
 /* ---- What a handler may call ---------------------------------------------------------- */
 
-static int fail(struct pr_context *context, int reason, int64_t retry_after_us, const char *format,
-                va_list args)
+static int fail(struct pr_context *context, int reason, int64_t retry_after_us, const char *format, va_list args)
 {
     char *text = NULL;
     if (vasprintf(&text, format, args) < 0)
         text = NULL; /* no memory, or a wide character that has no bytes: the reason must do */
     free(context->error);
-    context->error          = text;
-    context->reason         = reason_is_known(reason) ? reason : PR_REASON_UNKNOWN;
+    context->error = text;
+    context->reason = reason_is_known(reason) ? reason : PR_REASON_UNKNOWN;
     context->retry_after_us = max64(retry_after_us, 0);
     return PR_FAILED;
 }
@@ -67,7 +66,7 @@ static struct send_effect *effect_new(pr_slice box, const struct pr_message *mes
     char *block = (char *)(e + 1);
     memcpy(block, box.data, box.size);
     e->next = NULL;
-    e->box  = (pr_slice){ block, box.size };
+    e->box = (pr_slice){ block, box.size };
     message_copy(message, block + box.size, &e->message);
     if (pr_id_is_zero(e->message.id))
         pr_id_new(&e->message.id);
@@ -81,21 +80,19 @@ PR_API int pr_effect_send_box(struct pr_context *context, const char *box, const
         return error_set(reterr, PR_EINVAL, "%s is NULL", context == NULL ? "context" : "message");
     pr_slice box_name = slice_from(box != NULL ? box : "outbox");
     if (!name_is_valid(box_name))
-        return error_set(reterr, PR_EINVAL,
-                         "\"%s\" is not the name of a box: letters, digits and _, at most %d", box,
+        return error_set(reterr, PR_EINVAL, "\"%s\" is not the name of a box: letters, digits and _, at most %d", box,
                          BOX_NAME_MAX);
     int rc = message_check(message, PR_PAYLOAD_MAX, reterr);
     if (rc < 0)
         return rc;
     if (context->effect_count >= HANDLER_EFFECTS_MAX)
-        return error_set(reterr, PR_ETOOBIG, "a handler sends at most %d messages per call",
-                         HANDLER_EFFECTS_MAX);
+        return error_set(reterr, PR_ETOOBIG, "a handler sends at most %d messages per call", HANDLER_EFFECTS_MAX);
 
     struct send_effect *effect = effect_new(box_name, message);
     if (effect == NULL)
         return error_set(reterr, PR_ENOMEM, "no memory for a message of %zu bytes", message_bytes(message));
     *context->effects_end = effect;
-    context->effects_end  = &effect->next;
+    context->effects_end = &effect->next;
     context->effect_count++;
     return PR_OK;
 }
@@ -113,15 +110,15 @@ PR_API int pr_effect_send(struct pr_context *context, const struct pr_message *m
 
 PR_API void pr_decide(struct pr_context *context, enum pr_step step, int64_t delay_us)
 {
-    context->decided  = true;
-    context->step     = step;
+    context->decided = true;
+    context->step = step;
     context->delay_us = max64(delay_us, 0);
 }
 
 PR_API bool pr_should_stop(const struct pr_context *context)
 {
     bool cancelled = atomic_load(&context->stop->cancelled);
-    bool late      = clock_mono_us(context->clock) >= context->deadline_us;
+    bool late = clock_mono_us(context->clock) >= context->deadline_us;
     if (cancelled)
         atomic_store(&context->stop->seen_cancel, true);
     if (late)
@@ -135,8 +132,7 @@ PR_API bool pr_should_stop(const struct pr_context *context)
 static void unexplained(const struct pr_context *context, int returned, struct delivery_result *ret)
 {
     char code[16], text[96];
-    int reason =
-        atomic_load(&context->stop->seen_late) ? PR_REASON_TIMEOUT_EXCEEDED : PR_REASON_HANDLER_EXCEPTION;
+    int reason = atomic_load(&context->stop->seen_late) ? PR_REASON_TIMEOUT_EXCEEDED : PR_REASON_HANDLER_EXCEPTION;
     snprintf(code, sizeof(code), "%d", returned);
     snprintf(text, sizeof(text), "the handler returned %d%s", returned,
              reason == PR_REASON_TIMEOUT_EXCEEDED ? " when it was asked to stop at its deadline" : "");
@@ -150,7 +146,7 @@ void context_finish(struct pr_context *context, int returned, struct delivery_re
         returned = PR_FAILED; /* else it would be done, and the message that belongs to it never sent */
     if (returned == PR_OK) {
         result_ok(ret, token);
-        ret->effects     = context->effects;
+        ret->effects = context->effects;
         context->effects = NULL;
     } else if (atomic_load(&context->stop->seen_cancel) && !atomic_load(&context->stop->seen_late)) {
         /* It gave up because we asked it to: a shutdown is not a failure (B38). */

@@ -18,22 +18,22 @@ struct handler_stop {
 /* Belongs to the thread that runs the handler, stop excepted. */
 struct pr_context {
     const struct delivery *delivery;
-    const struct clock    *clock;
-    struct handler_stop   *stop;
-    int64_t                deadline_us;
+    const struct clock *clock;
+    struct handler_stop *stop;
+    int64_t deadline_us;
 
-    int                 bits;
-    int                 reason; /* PR_REASON_NONE: pr_fail() was not called */
-    int64_t             retry_after_us;
-    char               *error; /* owned */
+    int bits;
+    int reason; /* PR_REASON_NONE: pr_fail() was not called */
+    int64_t retry_after_us;
+    char *error; /* owned */
     struct send_effect *effects, **effects_end;
-    size_t              effect_count;
-    bool                effect_lost; /* pr_effect_send() could not take one */
+    size_t effect_count;
+    bool effect_lost; /* pr_effect_send() could not take one */
 
     /* For a function that a rule calls. */
-    bool                decided;
-    enum pr_step        step;
-    int64_t             delay_us;
+    bool decided;
+    enum pr_step step;
+    int64_t delay_us;
 };
 
 void context_init(struct pr_context *context, const struct delivery *delivery, const struct clock *clock,

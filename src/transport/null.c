@@ -5,15 +5,14 @@
 
 struct null {
     const struct endpoint_config *config;
-    struct delivery_queue         waiting;
+    struct delivery_queue waiting;
 };
 
 static int null_open(void *self, const struct endpoint_config *config, struct pr_error *reterr)
 {
     struct null *n = self;
     n->config = config;
-    return delivery_queue_init(&n->waiting, config->concurrency != 0 ? config->concurrency : NULL_CONCURRENCY,
-                               reterr);
+    return delivery_queue_init(&n->waiting, config->concurrency != 0 ? config->concurrency : NULL_CONCURRENCY, reterr);
 }
 
 static void null_close(void *self)
@@ -30,10 +29,10 @@ static size_t null_submit(void *self, const struct delivery *const *list, size_t
 
 static size_t null_poll(void *self, struct delivery_result *ret, size_t max, int64_t deadline_us)
 {
-    struct null           *n = self;
+    struct null *n = self;
     const struct delivery *d;
-    bool                   may_start;
-    size_t                 count = 0;
+    bool may_start;
+    size_t count = 0;
 
     if (n->waiting.count == 0)
         wait_until(-1, 0, n->config->wake_fd, config_clock(n->config), deadline_us);
@@ -55,13 +54,13 @@ static void null_cancel(void *self)
 }
 
 const struct transport_ops transport_null = {
-    .scheme   = "null",
-    .size     = sizeof(struct null),
+    .scheme = "null",
+    .size = sizeof(struct null),
     .promises = TRANSPORT_ORDERED | TRANSPORT_LOSSY,
     .concurrency = NULL_CONCURRENCY,
-    .open     = null_open,
-    .close    = null_close,
-    .submit   = null_submit,
-    .poll     = null_poll,
-    .cancel   = null_cancel,
+    .open = null_open,
+    .close = null_close,
+    .submit = null_submit,
+    .poll = null_poll,
+    .cancel = null_cancel,
 };

@@ -46,8 +46,8 @@ static int take_all(json_t *object, struct arena *arena, struct own_header **ret
     return PR_OK;
 }
 
-int own_headers_read(const struct pr_message *message, struct arena *arena, struct own_header **ret,
-                     size_t *ret_count, struct pr_error *reterr)
+int own_headers_read(const struct pr_message *message, struct arena *arena, struct own_header **ret, size_t *ret_count,
+                     struct pr_error *reterr)
 {
     json_error_t why;
     *ret = NULL;

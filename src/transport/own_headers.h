@@ -11,7 +11,7 @@ struct own_header {
 
 /* Strings, numbers, true and false, in the order of the JSON object; what is nested is left out.
  * PR_OK, PR_ENOMEM, or PR_EINVAL: they are not a JSON object. */
-PR_MUST_CHECK int own_headers_read(const struct pr_message *message, struct arena *arena,
-                                   struct own_header **ret, size_t *ret_count, struct pr_error *reterr);
+PR_MUST_CHECK int own_headers_read(const struct pr_message *message, struct arena *arena, struct own_header **ret,
+                                   size_t *ret_count, struct pr_error *reterr);
 
 #endif

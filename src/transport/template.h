@@ -8,8 +8,7 @@
 #include "core/message.h"
 
 /* Are its placeholders known and closed?  what names it for people ("key").  PR_OK or PR_ECONFIG. */
-PR_MUST_CHECK int template_check(const char *endpoint, const char *what, pr_slice text,
-                                 struct pr_error *reterr);
+PR_MUST_CHECK int template_check(const char *endpoint, const char *what, pr_slice text, struct pr_error *reterr);
 
 /* Appends to b as it is, without any escaping; the template must have passed template_check(). */
 void template_fill(struct buf *b, pr_slice text, const struct pr_message *message);

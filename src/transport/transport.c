@@ -10,13 +10,13 @@
 
 /* To add a transport: write its file, add its line. */
 static const struct transport_ops *const built_in[] = {
-    &transport_handler, &transport_http, &transport_https, &transport_console, &transport_null, &transport_exec,
-    &transport_file,
+    &transport_handler, &transport_http,   &transport_https, &transport_console,
+    &transport_null,    &transport_exec,   &transport_file,
 #ifdef POSTRIDER_REDIS
-    &transport_redis, &transport_rediss,
+    &transport_redis,   &transport_rediss,
 #endif
 #ifdef POSTRIDER_AMQP
-    &transport_amqp, &transport_amqps,
+    &transport_amqp,    &transport_amqps,
 #endif
 #ifdef POSTRIDER_AMQP1
     &transport_amqp1,
@@ -28,7 +28,7 @@ static const struct transport_ops *const built_in[] = {
     &transport_kafka,
 #endif
 #ifdef POSTRIDER_MQTT
-    &transport_mqtt, &transport_mqtts,
+    &transport_mqtt,    &transport_mqtts,
 #endif
 };
 
@@ -37,8 +37,8 @@ static const char *const only_named[] = {
     "kafka", "amqp", "amqps", "amqp1", "nats", "redis", "rediss", "mqtt", "mqtts",
 };
 
-#define SCHEME_MAX 16   /* longer than all of ours; longer words are not compared */
-#define SUGGEST_MAX 2   /* so many letters may be wrong */
+#define SCHEME_MAX 16 /* longer than all of ours; longer words are not compared */
+#define SUGGEST_MAX 2 /* so many letters may be wrong */
 
 static bool is_scheme(pr_slice scheme, const char *name)
 {
@@ -79,7 +79,7 @@ static size_t distance(pr_slice a, const char *b)
         for (size_t j = 1; j <= b_size; j++) {
             size_t replaced = diagonal + (a.data[i - 1] != b[j - 1]);
             diagonal = row[j];
-            row[j]   = min_size(replaced, 1 + min_size(row[j], row[j - 1]));
+            row[j] = min_size(replaced, 1 + min_size(row[j], row[j - 1]));
         }
     }
     return row[b_size];
@@ -90,7 +90,7 @@ static void suggest(pr_slice scheme, const char *name, const char **best, size_t
     ASSERT(strlen(name) <= SCHEME_MAX);
     size_t d = distance(scheme, name);
     if (d < *best_distance) {
-        *best          = name;
+        *best = name;
         *best_distance = d;
     }
 }
@@ -98,7 +98,7 @@ static void suggest(pr_slice scheme, const char *name, const char **best, size_t
 static const char *nearest_scheme(pr_slice scheme)
 {
     const char *best = NULL;
-    size_t      best_distance = SUGGEST_MAX + 1;
+    size_t best_distance = SUGGEST_MAX + 1;
     if (scheme.size > SCHEME_MAX)
         return NULL;
     for (size_t i = 0; i < ARRAY_LENGTH(built_in); i++)
@@ -111,12 +111,10 @@ static const char *nearest_scheme(pr_slice scheme)
 static int scheme_fault(const struct endpoint_config *config, pr_slice scheme, struct pr_error *reterr)
 {
     if (scheme.size == 0)
-        return error_set(reterr, PR_ECONFIG,
-                         "endpoint %s: the url has no scheme: write one such as https://host/path",
+        return error_set(reterr, PR_ECONFIG, "endpoint %s: the url has no scheme: write one such as https://host/path",
                          config->name);
     if (transport_is_known_scheme(scheme))
-        return error_set(reterr, PR_ECONFIG, "endpoint %s: %.*s is not built in", config->name,
-                         SLICE_ARGS(scheme));
+        return error_set(reterr, PR_ECONFIG, "endpoint %s: %.*s is not built in", config->name, SLICE_ARGS(scheme));
     const char *best = nearest_scheme(scheme);
     return best != NULL ? error_set(reterr, PR_ECONFIG, "endpoint %s: unknown scheme %.*s, did you mean %s?",
                                     config->name, SLICE_ARGS(scheme), best)
@@ -140,8 +138,8 @@ static bool names_tls_files(const struct endpoint_config *config)
 
 int transport_check(const struct endpoint_config *config, struct pr_error *reterr)
 {
-    pr_slice                    scheme = transport_scheme(config->url);
-    const struct transport_ops *ops    = transport_find(scheme);
+    pr_slice scheme = transport_scheme(config->url);
+    const struct transport_ops *ops = transport_find(scheme);
     if (ops == NULL)
         return scheme_fault(config, scheme, reterr);
     if (is_batched(config) && ops != &transport_http && ops != &transport_https)
@@ -157,9 +155,9 @@ int transport_check(const struct endpoint_config *config, struct pr_error *reter
 size_t transport_capacity(const struct endpoint_config *config)
 {
     size_t messages = config->batch_messages > 0 ? config->batch_messages : TRANSPORT_BATCH_MESSAGES;
-    size_t at_once  = config->concurrency > 0 ? config->concurrency
-                      : is_batched(config)    ? TRANSPORT_BATCHES
-                                              : transport_find(transport_scheme(config->url))->concurrency;
+    size_t at_once = config->concurrency > 0 ? config->concurrency
+                     : is_batched(config)    ? TRANSPORT_BATCHES
+                                             : transport_find(transport_scheme(config->url))->concurrency;
     return is_batched(config) ? at_once * messages : at_once;
 }
 

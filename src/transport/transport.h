@@ -22,55 +22,59 @@
 #include "core/message.h"
 #include "core/reason.h"
 
-#define TRANSPORT_BATCHES 4          /* batches at once: few, so that they fill up while others are out */
+#define TRANSPORT_BATCHES 4 /* batches at once: few, so that they fill up while others are out */
 #define TRANSPORT_BATCH_MESSAGES 100
 #define TRANSPORT_BATCH_BYTES ((size_t)256 * 1024)
 
-struct network { uint8_t address[16]; unsigned prefix; bool v6; }; /* v4 in the first 4 bytes */
+struct network {
+    uint8_t address[16];
+    unsigned prefix;
+    bool v6;
+}; /* v4 in the first 4 bytes */
 
 /* What an endpoint's config says to its transport.  Borrowed until close. */
 struct endpoint_config {
-    const char  *name;
-    const char  *url;
-    const char  *source;          /* CloudEvents source when the message has none */
-    const char  *envelope;        /* binary, structured, batch, raw */
-    unsigned     batch_messages;  /* envelope batch: messages in one request at most; 0: a usual number */
-    size_t       batch_bytes;     /* ... and their bytes, unless one alone has more; 0: a usual size */
-    int64_t      timeout_us;
-    unsigned     concurrency;     /* deliveries (or batches) at once at most; 0: the transport's own */
-    const char  *ca;              /* a file of certificates to be trusted instead of the system's; NULL, "": none */
-    const char  *cert, *key;      /* files: the client's own certificate and its key; NULL, "": none */
-    const char *const *sign;      /* secrets of Standard Webhooks; http only */
-    size_t       sign_count;
+    const char *name;
+    const char *url;
+    const char *source;      /* CloudEvents source when the message has none */
+    const char *envelope;    /* binary, structured, batch, raw */
+    unsigned batch_messages; /* envelope batch: messages in one request at most; 0: a usual number */
+    size_t batch_bytes;      /* ... and their bytes, unless one alone has more; 0: a usual size */
+    int64_t timeout_us;
+    unsigned concurrency;    /* deliveries (or batches) at once at most; 0: the transport's own */
+    const char *ca;          /* a file of certificates to be trusted instead of the system's; NULL, "": none */
+    const char *cert, *key;  /* files: the client's own certificate and its key; NULL, "": none */
+    const char *const *sign; /* secrets of Standard Webhooks; http only */
+    size_t sign_count;
     const struct network *allow_networks;
-    size_t       allow_network_count;
-    pr_handler   handler;         /* handler transport: resolved by the runtime */
-    void        *handler_user;
-    const struct clock *clock;    /* NULL: the system's */
-    struct log  *log;
-    int          wake_fd;         /* eventfd that wakes a blocking poll early; -1: none.  Read by the caller */
+    size_t allow_network_count;
+    pr_handler handler; /* handler transport: resolved by the runtime */
+    void *handler_user;
+    const struct clock *clock; /* NULL: the system's */
+    struct log *log;
+    int wake_fd; /* eventfd that wakes a blocking poll early; -1: none.  Read by the caller */
 };
 
 enum transport_promise {
     TRANSPORT_ORDERED = 1, /* keeps the order of submission per stream: several of one stream may be out */
-    TRANSPORT_LOSSY   = 2, /* SEND_OK does not mean durable */
-    TRANSPORT_REMOTE  = 4, /* goes over a network */
-    TRANSPORT_INSIDE  = 8, /* runs a user's code in our process: a message can be the death of it */
+    TRANSPORT_LOSSY = 2,   /* SEND_OK does not mean durable */
+    TRANSPORT_REMOTE = 4,  /* goes over a network */
+    TRANSPORT_INSIDE = 8,  /* runs a user's code in our process: a message can be the death of it */
 };
 
 struct transport_ops {
-    const char *scheme;      /* "http" serves http://... */
-    size_t      size;
-    unsigned    promises;    /* what the conformance suite will hold it to */
-    unsigned    concurrency; /* deliveries it can take at once when the config does not say; the engine
+    const char *scheme; /* "http" serves http://... */
+    size_t size;
+    unsigned promises;    /* what the conformance suite will hold it to */
+    unsigned concurrency; /* deliveries it can take at once when the config does not say; the engine
                               * hands out no more, so that only what really starts is on a receipt */
 
     /* Checks the url without connecting: PR_OK or PR_ECONFIG with what is wrong.  May be NULL. */
-    int    (*check)(const struct endpoint_config *config, struct pr_error *reterr);
+    int (*check)(const struct endpoint_config *config, struct pr_error *reterr);
 
     /* Need not connect.  After a fault self must still be safe to pass to close. */
-    int    (*open)(void *self, const struct endpoint_config *config, struct pr_error *reterr);
-    void   (*close)(void *self);
+    int (*open)(void *self, const struct endpoint_config *config, struct pr_error *reterr);
+    void (*close)(void *self);
 
     /* Take as many as there is room for; returns how many, from the front. */
     size_t (*submit)(void *self, const struct delivery *const *list, size_t count);
@@ -82,7 +86,7 @@ struct transport_ops {
 
     /* Nothing that is not on the wire yet may go out after this returns; every delivery still
      * gets its result by poll (RETURNED when it had not started). */
-    void   (*cancel)(void *self);
+    void (*cancel)(void *self);
 };
 
 /* The table of all transports that are built in, and of those that are only named. */
@@ -94,18 +98,18 @@ pr_slice transport_scheme(const char *url);
 /* The only caller of the methods. */
 struct transport {
     const struct transport_ops *ops;
-    void                       *self;
-    size_t                      out; /* submitted and not yet answered */
+    void *self;
+    size_t out; /* submitted and not yet answered */
 };
-int    transport_check(const struct endpoint_config *config, struct pr_error *reterr);
+int transport_check(const struct endpoint_config *config, struct pr_error *reterr);
 /* How many deliveries are out at once when all of it is busy; the endpoint was checked. */
 size_t transport_capacity(const struct endpoint_config *config);
-int    transport_open(const struct endpoint_config *config, struct transport *ret, struct pr_error *reterr);
-void   transport_close(struct transport *transport); /* out must be 0, or results are lost; safe on a zeroed one */
+int transport_open(const struct endpoint_config *config, struct transport *ret, struct pr_error *reterr);
+void transport_close(struct transport *transport); /* out must be 0, or results are lost; safe on a zeroed one */
 size_t transport_submit(struct transport *transport, const struct delivery *const *list, size_t count);
 size_t transport_poll(struct transport *transport, struct delivery_result *ret, size_t max, int64_t deadline_us);
-void   transport_cancel(struct transport *transport);
-void   delivery_result_fini(struct delivery_result *result); /* frees error and effects */
+void transport_cancel(struct transport *transport);
+void delivery_result_fini(struct delivery_result *result); /* frees error and effects */
 
 extern const struct transport_ops transport_null;
 extern const struct transport_ops transport_console;

@@ -68,8 +68,8 @@ TEST(arena_reset_keeps_ordinary_blocks_and_reuses_them)
 TEST(arena_reset_keeps_no_more_than_its_limit)
 {
     struct arena a;
-    void        *first[ARENA_SPARE_MAX / 65536 * 2];
-    size_t       count = sizeof(first) / sizeof(first[0]), known = 0;
+    void *first[ARENA_SPARE_MAX / 65536 * 2];
+    size_t count = sizeof(first) / sizeof(first[0]), known = 0;
     arena_init(&a, 65536);
     for (int round = 0; round < 2; round++) {
         for (size_t i = 0; i < count; i++)

@@ -8,8 +8,13 @@
 /* RFC 4648, section 10. */
 TEST(base64_knows_the_examples_of_the_rfc)
 {
-    static const char *const pairs[][2] = { { "", "" },         { "f", "Zg==" },         { "fo", "Zm8=" },        { "foo", "Zm9v" },
-                                            { "foob", "Zm9vYg==" }, { "fooba", "Zm9vYmE=" }, { "foobar", "Zm9vYmFy" } };
+    static const char *const pairs[][2] = { { "", "" },
+                                            { "f", "Zg==" },
+                                            { "fo", "Zm8=" },
+                                            { "foo", "Zm9v" },
+                                            { "foob", "Zm9vYg==" },
+                                            { "fooba", "Zm9vYmE=" },
+                                            { "foobar", "Zm9vYmFy" } };
     struct buf b;
     buf_init(&b, 100);
     for (size_t i = 0; i < ARRAY_LENGTH(pairs); i++) {
@@ -45,8 +50,9 @@ TEST(base64_brings_every_byte_back_at_every_length)
 
 TEST(base64_is_strict_and_adds_nothing_when_wrong)
 {
-    static const char *const wrong[] = { "Z", "Zg", "Zg=", "Zg===", "=", "====", "Z===", "Zg=g", "=Zg=", "Zh==", "Zm9=",
-                                         "Zm8=Zm9v", "Zm9v\n", "Zm 9", "Zm9-", "Zm9_", "Zm9vZg=\xff" };
+    static const char *const wrong[] = { "Z",      "Zg",   "Zg=",  "Zg===", "=",          "====",
+                                         "Z===",   "Zg=g", "=Zg=", "Zh==",  "Zm9=",       "Zm8=Zm9v",
+                                         "Zm9v\n", "Zm 9", "Zm9-", "Zm9_",  "Zm9vZg=\xff" };
     struct buf b;
     buf_init(&b, 100);
     for (size_t i = 0; i < ARRAY_LENGTH(wrong); i++) {

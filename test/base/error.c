@@ -32,7 +32,7 @@ TEST(error_set_may_wrap_its_own_text)
 TEST(error_set_fills_the_text_to_the_last_byte)
 {
     struct pr_error error;
-    char            text[PR_ERROR_TEXT_SIZE + 10];
+    char text[PR_ERROR_TEXT_SIZE + 10];
     memset(text, 'a', sizeof(text));
     text[PR_ERROR_TEXT_SIZE - 1] = '\0';
     error_set(&error, PR_EINVAL, "%s", text);
@@ -48,7 +48,7 @@ TEST(error_set_never_cuts_a_character_in_half)
     /* A character of 4 bytes at every position around the limit. */
     for (size_t start = PR_ERROR_TEXT_SIZE - 6; start < PR_ERROR_TEXT_SIZE; start++) {
         struct pr_error error;
-        char            text[PR_ERROR_TEXT_SIZE + 16];
+        char text[PR_ERROR_TEXT_SIZE + 16];
         memset(text, 'a', sizeof(text));
         memcpy(text + start, "\xf0\x9f\x98\x80", 4);
         text[sizeof(text) - 1] = '\0';

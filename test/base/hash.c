@@ -20,7 +20,7 @@ TEST(hash_gives_its_golden_values)
 
 TEST(hash_does_not_depend_on_alignment)
 {
-    char     place[64];
+    char place[64];
     uint64_t expected = hash_slice(5, PR_STR("customer-4711/orders"));
     for (size_t offset = 0; offset < 16; offset++) {
         memset(place, (int)offset, sizeof(place));

@@ -5,7 +5,7 @@
 #include "check.h"
 
 struct item {
-    int              number;
+    int number;
     struct heap_node node;
 };
 
@@ -13,8 +13,8 @@ TEST(heap_gives_the_smallest_first)
 {
     struct heap heap;
     struct item items[6] = { 0 };
-    int64_t     keys[] = { 5, INT64_MAX, -3, 0, INT64_MIN, 5 };
-    int64_t     sorted[] = { INT64_MIN, -3, 0, 5, 5, INT64_MAX };
+    int64_t keys[] = { 5, INT64_MAX, -3, 0, INT64_MIN, 5 };
+    int64_t sorted[] = { INT64_MIN, -3, 0, 5, 5, INT64_MAX };
     heap_init(&heap);
     CHECK(heap_min(&heap) == NULL);
     for (size_t i = 0; i < ARRAY_LENGTH(keys); i++)
@@ -41,14 +41,14 @@ static void check_invariants(const struct heap *heap)
 TEST(heap_survives_a_long_random_life)
 {
     enum { COUNT = 200 };
-    struct heap   heap;
+    struct heap heap;
     struct random random;
-    struct item   items[COUNT] = { 0 };
+    struct item items[COUNT] = { 0 };
     heap_init(&heap);
     random_init(&random, 1);
     for (int step = 0; step < 20000; step++) {
         struct heap_node *node = &items[random_below(&random, COUNT)].node;
-        int64_t           key = random_between(&random, -50, 50);
+        int64_t key = random_between(&random, -50, 50);
         if (!heap_is_linked(node))
             CHECK_EQ(heap_insert(&heap, node, key), PR_OK);
         else if (random_chance(&random, 0.5))
@@ -92,7 +92,7 @@ TEST(heap_reserve_makes_room_once)
     struct heap heap;
     heap_init(&heap);
     CHECK_EQ(heap_reserve(&heap, 1000), PR_OK);
-    size_t      capacity = heap.capacity;
+    size_t capacity = heap.capacity;
     struct item items[1000] = { 0 };
     for (int i = 0; i < 1000; i++)
         CHECK_EQ(heap_insert(&heap, &items[i].node, -i), PR_OK);

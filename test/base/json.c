@@ -9,7 +9,7 @@
 
 TEST(json_puts_commas_where_they_belong)
 {
-    struct buf         b;
+    struct buf b;
     struct json_writer w;
     buf_init(&b, 1000);
     json_init(&w, &b);
@@ -44,7 +44,7 @@ TEST(json_puts_commas_where_they_belong)
 
 TEST(json_writes_numbers_that_are_json)
 {
-    struct buf         b;
+    struct buf b;
     struct json_writer w;
     buf_init(&b, 1000);
     json_init(&w, &b);
@@ -77,7 +77,7 @@ TEST(json_is_understood_by_another_parser_for_every_pair_of_bytes)
         buf_reset(&b);
         json_quote(&b, PR_BYTES(pair, 4));
         json_error_t error;
-        json_t      *value = json_loadb(b.data, b.size, JSON_DECODE_ANY | JSON_ALLOW_NUL, &error);
+        json_t *value = json_loadb(b.data, b.size, JSON_DECODE_ANY | JSON_ALLOW_NUL, &error);
         CHECK(value != NULL && json_is_string(value));
         if ((pair[1] & 0x80) == 0 && (pair[2] & 0x80) == 0)
             CHECK_SLICE(PR_BYTES(json_string_value(value), json_string_length(value)), PR_BYTES(pair, 4));
@@ -88,7 +88,7 @@ TEST(json_is_understood_by_another_parser_for_every_pair_of_bytes)
 
 TEST(json_that_does_not_fit_is_an_error_of_the_buf)
 {
-    struct buf         b;
+    struct buf b;
     struct json_writer w;
     buf_init(&b, 5);
     json_init(&w, &b);

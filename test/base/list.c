@@ -3,7 +3,7 @@
 #include "check.h"
 
 struct item {
-    int              number;
+    int number;
     struct list_node node;
 };
 
@@ -24,7 +24,8 @@ TEST(list_keeps_the_order_of_insertion)
     list_insert_before(&items[3].node, &items[2].node);
 
     int expected = 0;
-    list_foreach(node, &list) CHECK_EQ(number_of(node), expected++);
+    list_foreach(node, &list)
+        CHECK_EQ(number_of(node), expected++);
     CHECK_EQ(expected, 4);
     for (struct list_node *node = list_last(&list); node != NULL; node = list_prev(&list, node))
         CHECK_EQ(number_of(node), --expected);
@@ -61,14 +62,12 @@ TEST(list_foreach_allows_removing_the_current_node)
         items[i] = (struct item){ .number = i };
         list_push_back(&list, &items[i].node);
     }
-    list_foreach(node, &list)
-    {
+    list_foreach(node, &list) {
         if (number_of(node) % 2 == 0)
             list_remove(node);
     }
     int expected = 1;
-    list_foreach(node, &list)
-    {
+    list_foreach(node, &list) {
         CHECK_EQ(number_of(node), expected);
         expected += 2;
         list_remove(node);

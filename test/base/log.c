@@ -30,8 +30,8 @@ TEST(log_writes_logfmt)
 {
     struct buf b;
     struct log log = log_to(&b, LOG_LOGFMT);
-    log_emit(&log, LOG_WARN, "endpoint_open", LOG_STR("endpoint", "a"), LOG_INT("failures", -3), LOG_BOOL("probe", true),
-             LOG_TIME("until", INT64_MAX), LOG_DURATION("after", 90000000));
+    log_emit(&log, LOG_WARN, "endpoint_open", LOG_STR("endpoint", "a"), LOG_INT("failures", -3),
+             LOG_BOOL("probe", true), LOG_TIME("until", INT64_MAX), LOG_DURATION("after", 90000000));
     CHECK_SLICE(buf_slice(&b), "time=1970-01-01T00:00:00.000000Z level=warn event=endpoint_open endpoint=a "
                                "failures=-3 probe=true until=infinity after=1m30s\n");
     buf_fini(&b);
@@ -121,14 +121,14 @@ TEST(log_lines_of_many_threads_do_not_mix)
     int pipe_fds[2];
     CHECK_EQ(pipe(pipe_fds), 0);
     struct log log = { .level = LOG_INFO, .write = log_write_fd, .arg = &pipe_fds[1] };
-    pthread_t  threads[4];
+    pthread_t threads[4];
     for (int i = 0; i < 4; i++)
         CHECK_EQ(pthread_create(&threads[i], NULL, log_many, &log), 0);
 
     const char *line = "level=info event=x i=7 text=\"some words to make it longer\"\n";
-    size_t      size = strlen(line);
+    size_t size = strlen(line);
     for (int i = 0; i < 800; i++) {
-        char   got[128];
+        char got[128];
         size_t have = 0;
         while (have < size) {
             ssize_t n = read(pipe_fds[0], got + have, size - have);

@@ -6,8 +6,8 @@
 #include "check.h"
 
 struct item {
-    uint64_t        key;
-    bool            seen;
+    uint64_t key;
+    bool seen;
     struct map_node node;
 };
 
@@ -33,7 +33,7 @@ TEST(map_that_is_empty_answers_everything)
 TEST(map_grows_and_finds_everything_again)
 {
     enum { COUNT = 10000 };
-    struct map   map;
+    struct map map;
     struct item *items = calloc(COUNT, sizeof(*items));
     CHECK(items != NULL);
     map_init(&map);
@@ -58,7 +58,7 @@ TEST(map_grows_and_finds_everything_again)
 
 TEST(map_keeps_equal_hashes_apart_and_in_order)
 {
-    struct map  map;
+    struct map map;
     struct item items[100] = { 0 };
     map_init(&map);
     for (uint64_t i = 0; i < 100; i++) {
@@ -80,13 +80,12 @@ TEST(map_keeps_equal_hashes_apart_and_in_order)
 
 TEST(map_visits_each_node_once_and_allows_removing_it)
 {
-    struct map  map;
+    struct map map;
     struct item items[1000] = { 0 };
     map_init(&map);
     for (uint64_t i = 0; i < 1000; i++)
         CHECK_EQ(map_insert(&map, &items[i].node, i * 64), PR_OK); /* low bits all zero */
-    map_foreach(node, &map)
-    {
+    map_foreach(node, &map) {
         struct item *item = MAP_ENTRY(node, struct item, node);
         CHECK(!item->seen);
         item->seen = true;
@@ -101,7 +100,7 @@ TEST(map_visits_each_node_once_and_allows_removing_it)
 static void remove_stranger(void *arg)
 {
     (void)arg;
-    struct map  map;
+    struct map map;
     struct item a = { .key = 1 }, stranger = { .key = 2 };
     map_init(&map);
     if (map_insert(&map, &a.node, 1) != PR_OK)

@@ -8,7 +8,7 @@
 static int64_t duration(const char *text)
 {
     int64_t us = -1;
-    int     rc = duration_parse(slice_from(text), &us);
+    int rc = duration_parse(slice_from(text), &us);
     CHECK_EQ(rc == PR_OK, us != -1); /* untouched on a fault */
     return us;
 }
@@ -16,7 +16,7 @@ static int64_t duration(const char *text)
 static int64_t size(const char *text)
 {
     int64_t bytes = -1;
-    int     rc = size_parse(slice_from(text), &bytes);
+    int rc = size_parse(slice_from(text), &bytes);
     CHECK_EQ(rc == PR_OK, bytes != -1);
     return bytes;
 }
@@ -38,8 +38,9 @@ TEST(duration_knows_every_unit)
 
 TEST(duration_refuses_what_it_does_not_understand)
 {
-    static const char *const wrong[] = { "",    " ",    "5",   "s",     "-5s",  "+5s",   "5 s",  " 5s",  "5s ", "1.5s", "5S",
-                                         "5sec", "5mm", "1m1h", "1m1m", "1s2", "00", "5s,", "infinity", "\xff", "1h 30m" };
+    static const char *const wrong[] = { "",     " ",   "5",    "s",   "-5s",      "+5s",  "5 s",
+                                         " 5s",  "5s ", "1.5s", "5S",  "5sec",     "5mm",  "1m1h",
+                                         "1m1m", "1s2", "00",   "5s,", "infinity", "\xff", "1h 30m" };
     for (size_t i = 0; i < ARRAY_LENGTH(wrong); i++)
         CHECK_EQ(duration(wrong[i]), -1);
     int64_t us;
@@ -105,8 +106,20 @@ TEST(size_knows_every_unit)
 
 TEST(size_refuses_nonsense_and_overflow)
 {
-    static const char *const wrong[] = { "", "B", "-1", "+1", "1 KiB", " 1", "1 ", "1kib", "1K", "1.5MiB", "1KiB1",
-                                         "9223372036854775808", "9007199254740992KiB", "0x10" };
+    static const char *const wrong[] = { "",
+                                         "B",
+                                         "-1",
+                                         "+1",
+                                         "1 KiB",
+                                         " 1",
+                                         "1 ",
+                                         "1kib",
+                                         "1K",
+                                         "1.5MiB",
+                                         "1KiB1",
+                                         "9223372036854775808",
+                                         "9007199254740992KiB",
+                                         "0x10" };
     for (size_t i = 0; i < ARRAY_LENGTH(wrong); i++)
         CHECK_EQ(size(wrong[i]), -1);
 }

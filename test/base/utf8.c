@@ -27,11 +27,11 @@ static size_t encode(uint32_t c, char out[4])
 TEST(utf8_knows_every_code_point_and_no_surrogate)
 {
     for (uint32_t c = 0; c < 0x120000; c++) {
-        char    text[4];
-        size_t  size = encode(c, text);
-        bool    good = c <= 0x10ffff && !(c >= 0xd800 && c <= 0xdfff);
+        char text[4];
+        size_t size = encode(c, text);
+        bool good = c <= 0x10ffff && !(c >= 0xd800 && c <= 0xdfff);
         int32_t codepoint;
-        size_t  length = utf8_next(PR_BYTES(text, size), &codepoint);
+        size_t length = utf8_next(PR_BYTES(text, size), &codepoint);
         if ((codepoint == (int32_t)c && length == size) != good)
             CHECK_EQ(codepoint, c);
         if (utf8_valid(PR_BYTES(text, size)) != good)
@@ -42,9 +42,26 @@ TEST(utf8_knows_every_code_point_and_no_surrogate)
 TEST(utf8_refuses_overlong_and_broken_forms)
 {
     static const char *const wrong[] = {
-        "\x80", "\xbf", "\xc0\x80", "\xc1\xbf", "\xe0\x80\x80", "\xe0\x9f\xbf", "\xf0\x80\x80\x80",
-        "\xf0\x8f\xbf\xbf", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xff", "\xfe",
-        "\xc2", "\xe2\x82", "\xf0\x9f\x98", "\xc2" "a", "a\xe2\x82" "b",
+        "\x80",
+        "\xbf",
+        "\xc0\x80",
+        "\xc1\xbf",
+        "\xe0\x80\x80",
+        "\xe0\x9f\xbf",
+        "\xf0\x80\x80\x80",
+        "\xf0\x8f\xbf\xbf",
+        "\xed\xa0\x80",
+        "\xf4\x90\x80\x80",
+        "\xf5\x80\x80\x80",
+        "\xff",
+        "\xfe",
+        "\xc2",
+        "\xe2\x82",
+        "\xf0\x9f\x98",
+        "\xc2"
+        "a",
+        "a\xe2\x82"
+        "b",
     };
     for (size_t i = 0; i < ARRAY_LENGTH(wrong); i++)
         CHECK(!utf8_valid(slice_from(wrong[i])));
@@ -62,7 +79,7 @@ TEST(utf8_refuses_overlong_and_broken_forms)
 TEST(utf8_cut_counts_characters)
 {
     pr_slice text = PR_STR("a\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80z");
-    size_t   sizes[] = { 0, 1, 3, 6, 10, 11, 11 };
+    size_t sizes[] = { 0, 1, 3, 6, 10, 11, 11 };
     for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++)
         CHECK_EQ(utf8_cut(text, i).size, sizes[i]);
     CHECK_EQ(utf8_cut(text, SIZE_MAX).size, 11);
@@ -73,7 +90,7 @@ TEST(utf8_cut_counts_characters)
 TEST(utf8_cut_bytes_never_ends_inside_a_character)
 {
     pr_slice text = PR_STR("a\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80z");
-    size_t   sizes[] = { 0, 1, 1, 3, 3, 3, 6, 6, 6, 6, 10, 11, 11 };
+    size_t sizes[] = { 0, 1, 1, 3, 3, 3, 6, 6, 6, 6, 10, 11, 11 };
     for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++)
         CHECK_EQ(utf8_cut_bytes(text, i).size, sizes[i]);
     CHECK_EQ(utf8_cut_bytes(PR_STR("\x80\x80\x80\x80\x80"), 4).size, 4); /* no character to save */
@@ -93,12 +110,17 @@ TEST(utf8_clean_replaces_each_broken_piece_once)
 {
     check_clean(PR_STR("plain \xc3\xa4"), "plain \xc3\xa4");
     check_clean(PR_STR("a\0b"), "a" BAD "b");
-    check_clean(PR_STR("a\xff\xfe" "b"), "a" BAD BAD "b");
-    check_clean(PR_STR("\xf0\x9f\x98" "b"), BAD "b"); /* the beginning of a character: one piece */
+    check_clean(PR_STR("a\xff\xfe"
+                       "b"),
+                "a" BAD BAD "b");
+    check_clean(PR_STR("\xf0\x9f\x98"
+                       "b"),
+                BAD "b"); /* the beginning of a character: one piece */
     check_clean(PR_STR("\xed\xa0\x80"), BAD BAD BAD);
     check_clean(PR_STR("\xe2\x82"), BAD);
     /* The example of the Unicode standard, table 3-8. */
-    check_clean(PR_STR("\x61\xf1\x80\x80\xe1\x80\xc2\x62\x80\x63\x80\xbf\x64"), "a" BAD BAD BAD "b" BAD "c" BAD BAD "d");
+    check_clean(PR_STR("\x61\xf1\x80\x80\xe1\x80\xc2\x62\x80\x63\x80\xbf\x64"),
+                "a" BAD BAD BAD "b" BAD "c" BAD BAD "d");
 }
 
 TEST(utf8_clean_makes_every_pair_of_bytes_valid)

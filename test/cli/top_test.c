@@ -20,11 +20,9 @@ static struct box_counts boxes[2];
 
 static struct view well(void)
 {
-    endpoints[0] = (struct view_endpoint){ .name = PR_STR("billing"),
-                                           .state = VIEW_SENDS,
-                                           .sent = 1204,
-                                           .why = PR_STR(""),
-                                           .rates = { true, 12.4, 0, 0 } };
+    endpoints[0] = (struct view_endpoint){
+        .name = PR_STR("billing"), .state = VIEW_SENDS, .sent = 1204, .why = PR_STR(""), .rates = { true, 12.4, 0, 0 }
+    };
     endpoints[1] = endpoints[0];
     endpoints[1].name = PR_STR("orders");
     endpoints[1].rates.sent = 0;
@@ -132,8 +130,8 @@ static pr_slice row_text(const struct screen *s, size_t row, char *text, size_t 
 }
 
 /* Row by row; below the last expected row all is empty, but for the last line. */
-static void check_screen(const struct view *v, struct ui *ui, size_t width, size_t height,
-                         const char *const *expected, const char *last)
+static void check_screen(const struct view *v, struct ui *ui, size_t width, size_t height, const char *const *expected,
+                         const char *last)
 {
     char text[8192];
     bool ended = false;
@@ -327,14 +325,13 @@ TEST(no_cell_ever_holds_a_control_character)
     for (size_t i = 0; i < sizeof(noise); i++)
         noise[i] = (char)(i * 7 % 256);
     pr_slice hostile = { noise, sizeof(noise) };
-    endpoints[0].name = endpoints[0].why = groups[0].error = groups[0].type = streams[0].stream =
-        boxes[1].name = hostile;
+    endpoints[0].name = endpoints[0].why = groups[0].error = groups[0].type = streams[0].stream = boxes[1].name =
+        hostile;
     for (size_t size = 1; size < 130; size += 3) {
         struct screen s;
 
         ui.mode = size % 2 == 0 ? MODE_LISTS : MODE_OPENED;
-        ui.text =
-            "a \x1b[2J text\twith\x07 bells that is so long that it is wrapped somewhere, or anywhere\n\n\x1b";
+        ui.text = "a \x1b[2J text\twith\x07 bells that is so long that it is wrapped somewhere, or anywhere\n\n\x1b";
         draw(&s, &v, &ui, size, size / 2 + 1);
         for (size_t i = 0; i < s.width * s.height; i++)
             for (size_t k = 0; k < s.cells[i].size; k++)
@@ -435,12 +432,11 @@ TEST(every_change_asks_first)
         { "p", "Pause billing until resumed?", ORDER_PAUSE, "billing", 0 },
         { "jr", "Resume audit, now?", ORDER_RESUME, "audit", 0 },
         { "\tp", "Pause orders until resumed?", ORDER_PAUSE, "orders", 0 },
-        { "\tt", "Replay 12 dead letters of this group (5f1c2ab09d3e7746)?", ORDER_REPLAY_GROUP,
-          "5f1c2ab09d3e7746", 0 },
-        { "\t\tt", "Retry 08000000-0000-0000-0000-000000000000, which stream order-7 waits for?", ORDER_RETRY,
-          "", 8 },
-        { "\t\tjt", "Replay 09000000-0000-0000-0000-000000000000, which stream order-9 waits for?",
-          ORDER_REPLAY, "", 9 },
+        { "\tt", "Replay 12 dead letters of this group (5f1c2ab09d3e7746)?", ORDER_REPLAY_GROUP, "5f1c2ab09d3e7746",
+          0 },
+        { "\t\tt", "Retry 08000000-0000-0000-0000-000000000000, which stream order-7 waits for?", ORDER_RETRY, "", 8 },
+        { "\t\tjt", "Replay 09000000-0000-0000-0000-000000000000, which stream order-9 waits for?", ORDER_REPLAY, "",
+          9 },
     };
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

@@ -47,9 +47,10 @@ TEST(config_refuses_what_is_no_yaml)
     REFUSES("a: b: c\n", "t.yaml:1:5: not valid YAML: mapping values are not allowed in this context; "
                          "a value with a colon at its end or before a space must be in quotes");
     REFUSES("\tstore: x\n", "t.yaml:1:1: not valid YAML: found character that cannot start any token; "
-                              "lines are indented with spaces, not with tabs");
+                            "lines are indented with spaces, not with tabs");
     REFUSES("store: \xef\xb7\x90\n", "t.yaml:1:8: not valid YAML: this is no character of Unicode");
-    REFUSES("log: {level: ${PR_TEST_NO:-ä}, format: \xff\n", "t.yaml:1:40: not valid YAML: invalid leading UTF-8 octet");
+    REFUSES("log: {level: ${PR_TEST_NO:-ä}, format: \xff\n",
+            "t.yaml:1:40: not valid YAML: invalid leading UTF-8 octet");
     REFUSES("log: {level: ${PR_TEST_NO\n", "t.yaml:1:15: not valid YAML: did not find expected ',' or '}'");
     REFUSES("store: \xff\xfe\n", "t.yaml:1:8: not valid YAML: invalid leading UTF-8 octet");
     REFUSES("lease: 15s\nstore: x\xff\n", "t.yaml:2:9: not valid YAML: invalid leading UTF-8 octet");
@@ -75,8 +76,7 @@ TEST(config_refuses_duplicate_keys)
 
 TEST(config_refuses_wrong_values)
 {
-    REFUSES("lease: 15\n",
-            "t.yaml:1:8: lease: \"15\" is not a duration; write it like 200ms, 30s, 5m, 24h, 7d");
+    REFUSES("lease: 15\n", "t.yaml:1:8: lease: \"15\" is not a duration; write it like 200ms, 30s, 5m, 24h, 7d");
     REFUSES("lease: 2h\n", "t.yaml:1:8: lease: 2h is not between 100ms and 1h");
     REFUSES("lease: [1s]\n", "t.yaml:1:8: lease: a duration is wanted, this is a list");
     REFUSES("lease:\n", "t.yaml:1:7: lease: a duration is wanted, there is nothing");
@@ -111,9 +111,8 @@ TEST(config_refuses_what_does_not_fit_together)
             "open: 5s}");
     REFUSES("endpoints: {a: {url: 'null:', retry: []}}\n",
             "t.yaml:1:38: endpoints.a.retry: 1 to 64 entries are wanted, there are 0");
-    REFUSES(
-        "endpoints: {a: {url: 'null:', retry: [soon]}}\n",
-        "t.yaml:1:39: endpoints.a.retry: \"soon\" is not a duration; write it like 200ms, 30s, 5m, 24h, 7d");
+    REFUSES("endpoints: {a: {url: 'null:', retry: [soon]}}\n",
+            "t.yaml:1:39: endpoints.a.retry: \"soon\" is not a duration; write it like 200ms, 30s, 5m, 24h, 7d");
 }
 
 TEST(config_refuses_wrong_endpoints_and_routes)
@@ -122,10 +121,9 @@ TEST(config_refuses_wrong_endpoints_and_routes)
     REFUSES("endpoints:\n  a:\n", "t.yaml:2:5: endpoints.a: url is missing");
     REFUSES("endpoints: {'a b': {url: 'null:'}}\n",
             "t.yaml:1:13: endpoints: \"a b\" is not a name; use letters, digits and _ - ., at most 63");
-    REFUSES(
-        "boxes: {a-b: {}}\n",
-        "t.yaml:1:9: boxes: \"a-b\" is not a name; use letters, digits and _, at most 63, not a digit first, and "
-        "no name of a table that is no box");
+    REFUSES("boxes: {a-b: {}}\n",
+            "t.yaml:1:9: boxes: \"a-b\" is not a name; use letters, digits and _, at most 63, not a digit first, and "
+            "no name of a table that is no box");
     REFUSES("boxes: {messages: {}}\n",
             "t.yaml:1:9: boxes: \"messages\" is not a name; use letters, digits and _, at most 63, not a digit first, "
             "and no name of a table that is no box");
@@ -144,15 +142,18 @@ TEST(config_refuses_wrong_rates_signatures_and_headers)
     for (size_t i = 0; i < sizeof(rates) / sizeof(rates[0]); i++) {
         char text[100], why[200];
         snprintf(text, sizeof(text), "endpoints:\n  b:\n    url: 'null:'\n    rate: %s\n", rates[i]);
-        snprintf(why, sizeof(why), "t.yaml:4:11: endpoints.b.rate: \"%s\" is not a rate; write it like 100/s, 6000/m, 500/h (1 to 1000000)",
-                 rates[i]);
+        snprintf(
+            why, sizeof(why),
+            "t.yaml:4:11: endpoints.b.rate: \"%s\" is not a rate; write it like 100/s, 6000/m, 500/h (1 to 1000000)",
+            rates[i]);
         REFUSES(text, why);
     }
     REFUSES("endpoints:\n  b:\n    url: 'null:'\n    rate: 1/s\n    mode: inline\n",
             "t.yaml:4:11: endpoint b: what is over a rate waits in the store: mode inline cannot have one");
-    REFUSES("endpoints:\n  b:\n    url: https://h.example/\n    sign: hunter2\n", /* B204: it does not say it again */
-            "t.yaml:3:10: endpoint b: sign: a secret is whsec_ and 24 to 64 bytes in base64, number 1 is not; to make one: "
-            "echo whsec_$(openssl rand -base64 32)");
+    REFUSES(
+        "endpoints:\n  b:\n    url: https://h.example/\n    sign: hunter2\n", /* B204: it does not say it again */
+        "t.yaml:3:10: endpoint b: sign: a secret is whsec_ and 24 to 64 bytes in base64, number 1 is not; to make one: "
+        "echo whsec_$(openssl rand -base64 32)");
     REFUSES("endpoints:\n  b:\n    url: https://h.example/\n    key: /dev/null\n",
             "t.yaml:3:10: endpoint b: key is there, cert is missing");
     REFUSES("endpoints: {a: {url: 'null:'}}\nroutes:\n  - {header: x, to: a}\n",
@@ -183,9 +184,8 @@ TEST(config_listens_on_loopback_only)
 TEST(config_refuses_expansions_that_fail)
 {
     unsetenv("PR_TEST_NONE");
-    REFUSES(
-        "instance: ${PR_TEST_NONE}\n",
-        "t.yaml:1:11: environment variable PR_TEST_NONE is not set; set it, or write ${PR_TEST_NONE:-default}");
+    REFUSES("instance: ${PR_TEST_NONE}\n",
+            "t.yaml:1:11: environment variable PR_TEST_NONE is not set; set it, or write ${PR_TEST_NONE:-default}");
     REFUSES("instance: ${PR_TEST_NONE:?tell me your name}\n",
             "t.yaml:1:11: environment variable PR_TEST_NONE is not set: tell me your name");
     REFUSES("instance: ${PR_TEST_NONE\n", "t.yaml:1:11: \"${\" without its \"}\"");
@@ -193,17 +193,15 @@ TEST(config_refuses_expansions_that_fail)
                                  "${NAME:?message} or ${file:path}");
     REFUSES("instance: ${A:b}\n", "t.yaml:1:11: ${A:b} is not understood; write ${NAME}, ${NAME:-default}, "
                                   "${NAME:?message} or ${file:path}");
-    REFUSES("instance: ${file:does/not/exist}\n",
-            "t.yaml:1:11: ${file:does/not/exist}: No such file or directory");
+    REFUSES("instance: ${file:does/not/exist}\n", "t.yaml:1:11: ${file:does/not/exist}: No such file or directory");
     REFUSES("instance: ${file:}\n", "t.yaml:1:11: ${file:}: not a path");
 }
 
 TEST(config_names_the_variable_that_is_wrong) /* B203 */
 {
     setenv("POSTRIDER_LIMITS__PAYLOAD", "lots", 1);
-    REFUSES("batch: 5\n",
-            "environment variable POSTRIDER_LIMITS__PAYLOAD: limits.payload: \"lots\" is not a size; "
-            "write it like 512B, 64KiB, 1MiB");
+    REFUSES("batch: 5\n", "environment variable POSTRIDER_LIMITS__PAYLOAD: limits.payload: \"lots\" is not a size; "
+                          "write it like 512B, 64KiB, 1MiB");
     unsetenv("POSTRIDER_LIMITS__PAYLOAD");
 }
 
@@ -214,18 +212,15 @@ TEST(config_names_the_variable_that_nobody_asked_for) /* B203 */
         { "POSTRIDER_LIMITS_PAYLOAD", "; did you mean POSTRIDER_LIMITS__PAYLOAD?" },
         { "POSTRIDER_STROE", "; did you mean POSTRIDER_STORE?" },
         { "POSTRIDER_ENDPOINTS__A__TIMEUOT", "; did you mean POSTRIDER_ENDPOINTS__A__TIMEOUT?" },
-        { "POSTRIDER_SOMETHING",
-          "; that of limits.payload is POSTRIDER_LIMITS__PAYLOAD, and endpoints and boxes "
-          "must be in the file" },
+        { "POSTRIDER_SOMETHING", "; that of limits.payload is POSTRIDER_LIMITS__PAYLOAD, and endpoints and boxes "
+                                 "must be in the file" },
     };
-    static const char *const of_others[] = { "POSTRIDER_PORT", "POSTRIDER_PORT_8026_TCP_ADDR",
-                                             "POSTRIDER_SERVICE_HOST", "POSTRIDER_SERVICE_PORT_HTTP",
-                                             "POSTRIDER_HEADERS" };
+    static const char *const of_others[] = { "POSTRIDER_PORT", "POSTRIDER_PORT_8026_TCP_ADDR", "POSTRIDER_SERVICE_HOST",
+                                             "POSTRIDER_SERVICE_PORT_HTTP", "POSTRIDER_HEADERS" };
     char want[256];
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         setenv(cases[i][0], "5", 1);
-        snprintf(want, sizeof(want), "environment variable %s: there is no such setting%s", cases[i][0],
-                 cases[i][1]);
+        snprintf(want, sizeof(want), "environment variable %s: there is no such setting%s", cases[i][0], cases[i][1]);
         REFUSES("endpoints: {a: {url: 'null:'}}\n", want);
         unsetenv(cases[i][0]);
     }

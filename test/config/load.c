@@ -29,8 +29,7 @@ static void check_shows(const struct config *config, const char *part, bool want
     config_show(config, &out);
     CHECK_EQ(buf_failed(&out), 0);
     if (slice_contains(buf_slice(&out), pr_str(part)) != wanted)
-        check_fail(__FILE__, __LINE__, "%s \"%s\" in:\n%s", wanted ? "no" : "there is", part,
-                   buf_slice(&out).data);
+        check_fail(__FILE__, __LINE__, "%s \"%s\" in:\n%s", wanted ? "no" : "there is", part, buf_slice(&out).data);
     buf_fini(&out);
 }
 
@@ -196,10 +195,9 @@ TEST(config_presets_are_the_three_schedules) /* B33 */
 
 TEST(config_values_beside_a_preset_change_it)
 {
-    struct config *c =
-        load("endpoints:\n"
-             "  a: {url: 'null:', retry: {failures: 3}, preset: cloudeventbus, breaker: {after: 2}}\n"
-             "  b: {url: 'null:', retry: {base: 3s}, preset: finitech}\n");
+    struct config *c = load("endpoints:\n"
+                            "  a: {url: 'null:', retry: {failures: 3}, preset: cloudeventbus, breaker: {after: 2}}\n"
+                            "  b: {url: 'null:', retry: {base: 3s}, preset: finitech}\n");
 
     CHECK_EQ(c->endpoints[0].retry.failures, 3);
     CHECK(fabs(c->endpoints[0].retry.jitter) < 1e-9);
@@ -214,8 +212,8 @@ TEST(config_expands_variables)
     setenv("PR_TEST_A", "eins", 1);
     setenv("PR_TEST_EMPTY", "", 1);
     unsetenv("PR_TEST_NONE");
-    struct config *c = load(
-        "instance: 'x-${PR_TEST_A}-${PR_TEST_NONE:-zwei}-${PR_TEST_EMPTY:-drei}-${PR_TEST_EMPTY}-$${y}'\n");
+    struct config *c =
+        load("instance: 'x-${PR_TEST_A}-${PR_TEST_NONE:-zwei}-${PR_TEST_EMPTY:-drei}-${PR_TEST_EMPTY}-$${y}'\n");
 
     CHECK_STR(c->instance, "x-eins-zwei-drei--${y}");
     config_free(c);
@@ -354,13 +352,14 @@ TEST(config_reads_secrets_beside_the_file_and_never_shows_them) /* B204 */
 /* What is shown can be read again, and means the same. */
 TEST(config_shows_what_it_would_read)
 {
-    struct config *c = load("instance: 'a: b # $${c}'\n"
-                            "boxes: {ledger: {keep: 90s}}\n"
-                            "endpoints:\n"
-                            "  a: {url: 'null:', retry: [1s, 2s], allow_networks: [10.0.0.0/8], rate: 90/m}\n"
-                            "  b: {url: 'console:', breaker: off}\n"
-                            "  c: {url: 'https://c.example', envelope: batch, batch: {messages: 7, bytes: 9KiB}, ca: /dev/null}\n"
-                            "routes: [{type: '*.x', to: [a, b]}, {header: {x-tenant: 'acme*', n: 1}, to: b}]\n");
+    struct config *c =
+        load("instance: 'a: b # $${c}'\n"
+             "boxes: {ledger: {keep: 90s}}\n"
+             "endpoints:\n"
+             "  a: {url: 'null:', retry: [1s, 2s], allow_networks: [10.0.0.0/8], rate: 90/m}\n"
+             "  b: {url: 'console:', breaker: off}\n"
+             "  c: {url: 'https://c.example', envelope: batch, batch: {messages: 7, bytes: 9KiB}, ca: /dev/null}\n"
+             "routes: [{type: '*.x', to: [a, b]}, {header: {x-tenant: 'acme*', n: 1}, to: b}]\n");
     struct buf shown;
     struct config *again;
 
@@ -410,8 +409,7 @@ TEST(config_example_is_right_when_everything_is_switched_on)
         bool comment = line[0] == '#' && line[1] == ' ' && line[2] != ' ';
 
         if (!comment)
-            buf_add(&text, line[0] == '#' ? line + 1 : line,
-                    (size_t)(end + 1 - (line[0] == '#' ? line + 1 : line)));
+            buf_add(&text, line[0] == '#' ? line + 1 : line, (size_t)(end + 1 - (line[0] == '#' ? line + 1 : line)));
         line = end + 1;
     }
     struct config *c = load(buf_slice(&text).data);

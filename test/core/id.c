@@ -66,8 +66,8 @@ TEST(ids_of_several_threads_ascend_in_each_and_never_repeat)
     for (int n = 0; n < THREADS * IDS_EACH; n++) {
         int lowest = -1;
         for (int t = 0; t < THREADS; t++)
-            if (at[t] < IDS_EACH && (lowest < 0 || memcmp(ids[t][at[t]].bytes, ids[lowest][at[lowest]].bytes,
-                                                          sizeof(last.bytes)) < 0))
+            if (at[t] < IDS_EACH &&
+                (lowest < 0 || memcmp(ids[t][at[t]].bytes, ids[lowest][at[lowest]].bytes, sizeof(last.bytes)) < 0))
                 lowest = t;
         CHECK(memcmp(last.bytes, ids[lowest][at[lowest]].bytes, sizeof(last.bytes)) < 0);
         last = ids[lowest][at[lowest]++];
@@ -84,8 +84,7 @@ TEST(an_id_is_written_and_read_back)
         CHECK_EQ(strlen(text), PR_ID_TEXT_SIZE - 1);
         CHECK(pr_id_equal(id_of(text), id));
     }
-    CHECK(pr_id_equal(id_of("0190AbCd-EF01-7234-89ab-cdef01234567"),
-                      id_of("0190abcd-ef01-7234-89ab-cdef01234567")));
+    CHECK(pr_id_equal(id_of("0190AbCd-EF01-7234-89ab-cdef01234567"), id_of("0190abcd-ef01-7234-89ab-cdef01234567")));
 }
 
 TEST(what_is_no_id_is_refused_and_leaves_the_result_alone)

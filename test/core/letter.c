@@ -28,13 +28,13 @@ static void refuse(const char *text, const char *word)
 
 TEST(a_plain_letter_has_the_names_of_the_columns)
 {
-    struct pr_message m = read_letter(
-        " {\"id\":\"0190163d-8694-739b-aea5-966c26f8ad91\",\"type\":\"a\",\"stream\":\"s\",\"destination\":"
-        "\"d\",\"source\":\"o\","
-        "\"subject\":\"u\",\"content_type\":\"c\",\"headers\": {\"tenant\" : \"7\"} "
-        ",\"correlation_id\":\"1\",\"causation_id\":\"2\","
-        "\"traceparent\":\"3\",\"tracestate\":\"4\",\"event\":true,\"due_at\":\"1970-01-01T00:00:01Z\","
-        "\"expires_at\":\"1970-01-01T00:00:02Z\",\"payload\":\"text\"}\n");
+    struct pr_message m =
+        read_letter(" {\"id\":\"0190163d-8694-739b-aea5-966c26f8ad91\",\"type\":\"a\",\"stream\":\"s\",\"destination\":"
+                    "\"d\",\"source\":\"o\","
+                    "\"subject\":\"u\",\"content_type\":\"c\",\"headers\": {\"tenant\" : \"7\"} "
+                    ",\"correlation_id\":\"1\",\"causation_id\":\"2\","
+                    "\"traceparent\":\"3\",\"tracestate\":\"4\",\"event\":true,\"due_at\":\"1970-01-01T00:00:01Z\","
+                    "\"expires_at\":\"1970-01-01T00:00:02Z\",\"payload\":\"text\"}\n");
     char id[PR_ID_TEXT_SIZE];
     pr_id_format(m.id, id);
     CHECK_STR(id, "0190163d-8694-739b-aea5-966c26f8ad91");
@@ -72,8 +72,7 @@ TEST(a_payload_that_is_json_is_kept_as_it_was_written) /* B4 */
 
 TEST(escapes_in_texts_are_read)
 {
-    struct pr_message m =
-        read_letter("{\"ty\\u0070e\":\"\\u00e4\\n\\\"\\/\\uD83D\\uDE00\",\"payload\":\"\\u20ac\"}");
+    struct pr_message m = read_letter("{\"ty\\u0070e\":\"\\u00e4\\n\\\"\\/\\uD83D\\uDE00\",\"payload\":\"\\u20ac\"}");
     CHECK_SLICE(m.type, "\xc3\xa4\n\"/\xf0\x9f\x98\x80");
     CHECK_SLICE(m.payload, "\xe2\x82\xac");
     refuse("{\"type\":\"\\ud83d\"}", "type: a text is wanted");
@@ -103,8 +102,7 @@ TEST(a_cloudevent_is_known_by_its_version)
     refuse("{\"specversion\":\"0.3\",\"id\":\"1\",\"type\":\"a\",\"source\":\"s\"}",
            "specversion: only CloudEvents 1.0");
     refuse("{\"specversion\":\"1.0\",\"type\":\"a\",\"source\":\"s\"}", "id: it is missing");
-    refuse("{\"specversion\":\"1.0\",\"id\":\"1\",\"type\":\"a\",\"source\":\"s\",\"more\":{}}",
-           "more: an extension");
+    refuse("{\"specversion\":\"1.0\",\"id\":\"1\",\"type\":\"a\",\"source\":\"s\",\"more\":{}}", "more: an extension");
 }
 
 TEST(an_id_of_a_cloudevent_that_is_no_uuid_gives_the_same_uuid_again_and_another_for_another_source)

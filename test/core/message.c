@@ -78,11 +78,9 @@ TEST(headers_have_their_limit)
     memset(headers, 'x', PR_HEADERS_MAX + 1);
     memcpy(headers, "{\"a\":\"", 6);
     memcpy(headers + PR_HEADERS_MAX - 2, "\"}", 2);
-    int fits =
-        check_code((struct pr_message){ .type = PR_STR("t"), .headers = PR_BYTES(headers, PR_HEADERS_MAX) });
+    int fits = check_code((struct pr_message){ .type = PR_STR("t"), .headers = PR_BYTES(headers, PR_HEADERS_MAX) });
     memcpy(headers + PR_HEADERS_MAX - 2, "x\"}", 3);
-    int over = check_code(
-        (struct pr_message){ .type = PR_STR("t"), .headers = PR_BYTES(headers, PR_HEADERS_MAX + 1) });
+    int over = check_code((struct pr_message){ .type = PR_STR("t"), .headers = PR_BYTES(headers, PR_HEADERS_MAX + 1) });
     free(headers);
     CHECK_EQ(fits, PR_OK);
     CHECK_EQ(over, PR_ETOOBIG);
@@ -173,21 +171,18 @@ TEST(headers_that_nest_without_end_are_refused_and_do_not_hang)
 TEST(times_before_1970_are_refused)
 {
     struct pr_error error = { 0 };
-    CHECK_EQ(message_check(&(struct pr_message){ .type = PR_STR("t"), .due_us = -1 }, PAYLOAD_MAX, &error),
-             PR_EINVAL);
+    CHECK_EQ(message_check(&(struct pr_message){ .type = PR_STR("t"), .due_us = -1 }, PAYLOAD_MAX, &error), PR_EINVAL);
     CHECK_EQ(message_check(&(struct pr_message){ .type = PR_STR("t"), .expires_us = -1 }, PAYLOAD_MAX, &error),
              PR_EINVAL);
-    CHECK_EQ(
-        message_check(&(struct pr_message){ .type = PR_STR("t"), .due_us = PR_NEVER }, PAYLOAD_MAX, &error),
-        PR_OK);
+    CHECK_EQ(message_check(&(struct pr_message){ .type = PR_STR("t"), .due_us = PR_NEVER }, PAYLOAD_MAX, &error),
+             PR_OK);
 }
 
 TEST(a_size_without_data_is_refused)
 {
     struct pr_error error = { 0 };
-    CHECK_EQ(
-        message_check(&(struct pr_message){ .type = PR_STR("t"), .payload = { NULL, 5 } }, PAYLOAD_MAX, &error),
-        PR_EINVAL);
+    CHECK_EQ(message_check(&(struct pr_message){ .type = PR_STR("t"), .payload = { NULL, 5 } }, PAYLOAD_MAX, &error),
+             PR_EINVAL);
 }
 
 TEST(a_stored_row_with_a_negative_counter_is_a_defect) /* B9 */
@@ -268,10 +263,8 @@ TEST(what_came_back_blocks_its_stream_and_what_was_delayed_does_not) /* B51, B56
     CHECK(!message_blocks_stream(&(struct pr_message){ .created_us = 10 }));               /* fresh */
     CHECK(!message_blocks_stream(&(struct pr_message){ .created_us = 10, .due_us = 20 })); /* delayed */
     CHECK(!message_blocks_stream(&(struct pr_message){ .created_us = 10, .due_us = 10 })); /* in the past */
-    CHECK(message_blocks_stream(
-        &(struct pr_message){ .created_us = 10, .due_us = 20, .status = PR_STATUS_FAILED }));
-    CHECK(message_blocks_stream(
-        &(struct pr_message){ .created_us = 10, .due_us = 20, .attempts = 1 })); /* abandoned */
+    CHECK(message_blocks_stream(&(struct pr_message){ .created_us = 10, .due_us = 20, .status = PR_STATUS_FAILED }));
+    CHECK(message_blocks_stream(&(struct pr_message){ .created_us = 10, .due_us = 20, .attempts = 1 })); /* abandoned */
     CHECK(!message_blocks_stream(
         &(struct pr_message){ .created_us = 10, .due_us = 20, .status = PR_STATUS_FAILED, .released = true }));
 }

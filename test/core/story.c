@@ -112,8 +112,7 @@ TEST(lines_with_brackets_and_quotes_in_their_texts_stay_whole)
 
 TEST(a_story_that_cannot_be_read_is_started_anew)
 {
-    static const char *const damaged[] = { "x",    "{}",         "[",     "[{",   "[{]",
-                                           "[}{]", "[{\"a\":1]", "[\"a]", "null", "[{]]" };
+    static const char *const damaged[] = { "x", "{}", "[", "[{", "[{]", "[}{]", "[{\"a\":1]", "[\"a]", "null", "[{]]" };
     for (size_t i = 0; i < sizeof(damaged) / sizeof(damaged[0]); i++) {
         struct buf b, fresh;
         append(&fresh, PR_STR(""), &full);
@@ -125,13 +124,15 @@ TEST(a_story_that_cannot_be_read_is_started_anew)
 
 TEST(only_what_the_routes_parked_goes_on_by_itself) /* B18 */
 {
-    const struct story_line nowhere = { .at_us = 1, .reason = PR_REASON_DESTINATION_MISSING, .rule = PR_STR("routes"), .step = "park" };
-    struct story_line       refused = nowhere, by_hand = { .at_us = 2, .rule = PR_STR("ann"), .step = "park" };
-    struct pr_message       m = { .due_us = PR_NEVER, .reason = PR_REASON_DESTINATION_MISSING };
-    struct buf              one, two, three;
+    const struct story_line nowhere = {
+        .at_us = 1, .reason = PR_REASON_DESTINATION_MISSING, .rule = PR_STR("routes"), .step = "park"
+    };
+    struct story_line refused = nowhere, by_hand = { .at_us = 2, .rule = PR_STR("ann"), .step = "park" };
+    struct pr_message m = { .due_us = PR_NEVER, .reason = PR_REASON_DESTINATION_MISSING };
+    struct buf one, two, three;
 
     refused.attempt = 1;
-    refused.rule    = PR_STR("routes"); /* a rule may be called so */
+    refused.rule = PR_STR("routes"); /* a rule may be called so */
     CHECK(!message_awaits_route(&m));
     m.story = append(&one, PR_STR(""), &nowhere);
     CHECK(message_awaits_route(&m));
@@ -139,14 +140,14 @@ TEST(only_what_the_routes_parked_goes_on_by_itself) /* B18 */
     CHECK(!message_awaits_route(&m));
     m.story = append(&three, buf_slice(&one), &refused);
     CHECK(!message_awaits_route(&m));
-    m.story  = buf_slice(&one);
+    m.story = buf_slice(&one);
     m.due_us = 1;
     CHECK(!message_awaits_route(&m));
     m.due_us = PR_NEVER;
     m.reason = PR_REASON_REJECTED;
     CHECK(!message_awaits_route(&m));
     m.reason = PR_REASON_DESTINATION_MISSING;
-    m.story  = PR_STR("[{\"attempt\":0,");
+    m.story = PR_STR("[{\"attempt\":0,");
     CHECK(!message_awaits_route(&m));
     buf_fini(&one);
     buf_fini(&two);
@@ -156,10 +157,12 @@ TEST(only_what_the_routes_parked_goes_on_by_itself) /* B18 */
 TEST(a_story_says_when_it_was_parked_last)
 {
     struct buf b;
-    const struct story_line parks[] = { { .at_us = INT64_C(1700000000000000), .step = "park" },
-                                        { .at_us = INT64_C(1700000001000000), .step = "retry" },
-                                        { .at_us = INT64_C(1700000002000000), .step = "park" },
-                                        { .at_us = INT64_C(1700000003000000), .attempt = 1, .error = PR_STR("\"step\":\"park\""), .step = "retry" } };
+    const struct story_line parks[] = {
+        { .at_us = INT64_C(1700000000000000), .step = "park" },
+        { .at_us = INT64_C(1700000001000000), .step = "retry" },
+        { .at_us = INT64_C(1700000002000000), .step = "park" },
+        { .at_us = INT64_C(1700000003000000), .attempt = 1, .error = PR_STR("\"step\":\"park\""), .step = "retry" }
+    };
     char story[4096] = "";
     for (size_t i = 0; i < sizeof parks / sizeof parks[0]; i++) {
         pr_slice next = append(&b, pr_str(story), &parks[i]);

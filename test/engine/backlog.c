@@ -42,9 +42,8 @@ static void open_small(struct stage *s)
     s->scenario.engine.window_count = WINDOW;
     s->scenario.engine.batch = BATCH;
     s->scenario.check = false;
-    stage_endpoint(s, ORDERING_FIFO)->breaker = (struct breaker_setting){
-        .enabled = true, .after = 3, .open_us = PR_SECONDS(30), .cap_us = PR_MINUTES(5)
-    };
+    stage_endpoint(s, ORDERING_FIFO)->breaker =
+        (struct breaker_setting){ .enabled = true, .after = 3, .open_us = PR_SECONDS(30), .cap_us = PR_MINUTES(5) };
     route_to_both(s);
     stage_open(s);
     s->w.quiet = true;
@@ -154,8 +153,8 @@ TEST(parts_and_whole_messages_of_a_stream_stay_in_order_behind_an_endpoint_that_
         for (int i = 0; i < 1200; i++) {
             if (i == 200)
                 world_pause(&s.w, 1, PR_NEVER);
-            ids[i] = i % 3 == 0 ? world_send_to(&s.w, "e1", STREAM(i % 10), "ok")
-                                : world_send(&s.w, STREAM(i % 10), "ok");
+            ids[i] =
+                i % 3 == 0 ? world_send_to(&s.w, "e1", STREAM(i % 10), "ok") : world_send(&s.w, STREAM(i % 10), "ok");
             if (i % 50 == 0)
                 stage_run(&s, PR_MILLISECONDS(20));
             if (crash && i % 300 == 299)
@@ -182,9 +181,8 @@ TEST(parts_behind_a_failed_head_wait_in_the_store_and_go_on_in_order) /* B51, B5
     stage_endpoint(&s, ORDERING_FIFO);
     route_to_both(&s);
     stage_open(&s);
-    s.scenario.endpoints[0].policy.retry = s.scenario.endpoints[1].policy.retry = (struct retry_setting){
-        .base_us = PR_MINUTES(10), .factor = 1, .cap_us = PR_MINUTES(10), .failures = 5
-    };
+    s.scenario.endpoints[0].policy.retry = s.scenario.endpoints[1].policy.retry =
+        (struct retry_setting){ .base_us = PR_MINUTES(10), .factor = 1, .cap_us = PR_MINUTES(10), .failures = 5 };
     ids[0] = world_send(&s.w, "x", "fail:1");
     for (int i = 1; i < 300; i++)
         ids[i] = world_send(&s.w, i % 2 == 0 ? "x" : STREAM(i), "ok");

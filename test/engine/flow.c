@@ -6,11 +6,11 @@
 static pr_id send_at(struct stage *s, int64_t due_us, int64_t expires_us, const char *payload)
 {
     struct parcel *p = world_parcel(&s->w);
-    p->m.type       = scenario_type(0);
-    p->m.payload    = pr_str(payload);
-    p->m.due_us     = due_us;
+    p->m.type = scenario_type(0);
+    p->m.payload = pr_str(payload);
+    p->m.due_us = due_us;
     p->m.expires_us = expires_us;
-    p->delayed      = due_us != 0;
+    p->delayed = due_us != 0;
     parcel_seal(&s->w, p);
     CHECK_EQ(world_store(&s->w, &p, 1), PR_OK);
     return p->m.id;
@@ -36,11 +36,12 @@ TEST(a_delayed_message_goes_out_when_it_is_due_by_the_stores_clock) /* B12, B25 
 
 TEST(an_expired_message_is_not_sent_and_is_counted) /* B13 */
 {
-    struct stage         s;
+    struct stage s;
     struct engine_counts counts;
     stage_set(&s);
     stage_open(&s);
-    pr_id late = send_at(&s, 0, world_wall_us(&s.w) - 1, "ok"), fine = send_at(&s, 0, world_wall_us(&s.w) + PR_MINUTES(1), "ok");
+    pr_id late = send_at(&s, 0, world_wall_us(&s.w) - 1, "ok"),
+          fine = send_at(&s, 0, world_wall_us(&s.w) + PR_MINUTES(1), "ok");
     stage_run(&s, PR_SECONDS(1));
     CHECK_EQ(stage_sends(&s, late), 0);
     CHECK_EQ(world_state(&s.w, late, (pr_slice){ 0 }), STATE_GONE);
@@ -53,7 +54,7 @@ TEST(an_expired_message_is_not_sent_and_is_counted) /* B13 */
 TEST(a_stop_finishes_what_is_out_and_hands_back_the_rest_uncounted) /* B14 */
 {
     struct stage s;
-    pr_id        ids[40];
+    pr_id ids[40];
     stage_set(&s);
     s.scenario.endpoints[0].concurrency = 8;
     stage_open(&s);
@@ -78,11 +79,11 @@ TEST(a_stop_finishes_what_is_out_and_hands_back_the_rest_uncounted) /* B14 */
 /* How many cycles it takes to send what an endpoint takes two of at once, and ends quickly. */
 static uint64_t cycles_needed(bool ahead)
 {
-    struct stage         s;
+    struct stage s;
     struct engine_counts counts;
     stage_set(&s);
     s.scenario.endpoints[0].concurrency = 2;
-    s.scenario.endpoints[0].ahead       = ahead;
+    s.scenario.endpoints[0].ahead = ahead;
     stage_open(&s);
     s.w.cycle_us = PR_MILLISECONDS(5);
     for (int i = 0; i < 1000; i++)
@@ -104,7 +105,7 @@ TEST(who_ends_nothing_gets_nothing_ahead)
     struct stage s;
     stage_set(&s);
     s.scenario.endpoints[0].concurrency = 8;
-    s.scenario.endpoints[0].ahead       = true;
+    s.scenario.endpoints[0].ahead = true;
     stage_open(&s);
     for (int i = 0; i < 40; i++)
         world_send(&s.w, "", "slow:2000");
@@ -118,13 +119,13 @@ TEST(who_is_slow_gets_nothing_ahead_also_beside_one_that_is_fast)
 {
     for (int beside = 0; beside < 2; beside++) {
         struct stage s;
-        pr_id        ids[10];
+        pr_id ids[10];
         stage_set(&s);
         s.scenario.endpoints[0].concurrency = 1;
-        s.scenario.endpoints[0].ahead       = true;
+        s.scenario.endpoints[0].ahead = true;
         struct endpoint_setting *other = stage_endpoint(&s, ORDERING_FIFO);
         other->concurrency = 4;
-        other->ahead       = false; /* busy all the time */
+        other->ahead = false; /* busy all the time */
         stage_open(&s);
         s.w.cycle_us = PR_MILLISECONDS(5);
         for (int i = 0; i < 10; i++)
@@ -162,8 +163,8 @@ TEST(the_window_is_never_exceeded_whatever_waits) /* B16 */
     struct stage s;
     stage_set(&s);
     s.scenario.engine.window_count = 500;
-    s.scenario.engine.batch        = 100;
-    s.scenario.check               = false;
+    s.scenario.engine.batch = 100;
+    s.scenario.check = false;
     stage_endpoint(&s, ORDERING_FIFO)->concurrency = 2; /* slow, and first in the box */
     stage_open(&s);
     s.w.quiet = true;
@@ -184,8 +185,8 @@ TEST(each_delivery_of_a_message_to_several_endpoints_lives_and_dies_on_its_own) 
     stage_set(&s);
     stage_endpoint(&s, ORDERING_FIFO)->policy.retry.failures = 1;
     s.scenario.routes[0].to_count = 2;
-    s.scenario.route_to[0][0]     = 0;
-    s.scenario.route_to[0][1]     = 1;
+    s.scenario.route_to[0][0] = 0;
+    s.scenario.route_to[0][1] = 1;
     stage_open(&s);
     pr_id id = world_send(&s.w, "a", "fail:1"), next = world_send(&s.w, "a", "ok");
     stage_run(&s, PR_MILLISECONDS(500));

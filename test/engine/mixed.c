@@ -5,8 +5,7 @@
 #include "base/slice.h"
 #include "store/memory/memory.h"
 
-static pr_id send_until(struct stage *s, const char *to, const char *stream, int64_t expires_us,
-                        const char *payload)
+static pr_id send_until(struct stage *s, const char *to, const char *stream, int64_t expires_us, const char *payload)
 {
     struct parcel *p = world_parcel(&s->w);
     p->m.type = scenario_type(0);
@@ -277,8 +276,7 @@ TEST(what_a_rule_or_a_person_parked_stays_parked_over_restarts_whatever_its_reas
     }
 }
 
-TEST(
-    what_a_person_parks_while_it_is_out_stays_parked_when_it_fails_and_holds_up_only_strict_streams) /* B51, B53, D4 */
+TEST(what_a_person_parks_while_it_is_out_stays_parked_when_it_fails_and_holds_up_only_strict_streams) /* B51, B53, D4 */
 {
     struct stage s;
     for (int strict = 0; strict < 2; strict++) {

@@ -7,16 +7,18 @@
 #include "base/slice.h"
 #include "base/util.h"
 
-static const struct breaker_setting usual = { .enabled = true, .after = 5, .open_us = PR_SECONDS(5), .cap_us = PR_MINUTES(5) };
+static const struct breaker_setting usual = {
+    .enabled = true, .after = 5, .open_us = PR_SECONDS(5), .cap_us = PR_MINUTES(5)
+};
 
 #define CROWD 10000
 
 static struct {
-    bool     down;
-    size_t   sends, dead, cycles;
-    int64_t  second;       /* of the last send while down */
+    bool down;
+    size_t sends, dead, cycles;
+    int64_t second; /* of the last send while down */
     unsigned this_second, most_in_a_second;
-    pr_slice bad_type;     /* only this type fails */
+    pr_slice bad_type; /* only this type fails */
 } outage;
 
 static void judge(struct world *w, const struct delivery *d, unsigned endpoint, struct fate *f)
@@ -27,10 +29,13 @@ static void judge(struct world *w, const struct delivery *d, unsigned endpoint, 
     outage.sends++;
     if (!bad)
         return;
-    *f = (struct fate){ .outcome = SEND_FAILED, .reason = PR_REASON_TRANSPORT_UNAVAILABLE, .answer_us = PR_MILLISECONDS(1) };
+    *f = (struct fate){ .outcome = SEND_FAILED,
+                        .reason = PR_REASON_TRANSPORT_UNAVAILABLE,
+                        .answer_us = PR_MILLISECONDS(1) };
     outage.this_second = w->mono_us / PR_SECONDS(1) == outage.second ? outage.this_second + 1 : 1;
     outage.second = w->mono_us / PR_SECONDS(1);
-    outage.most_in_a_second = outage.this_second > outage.most_in_a_second ? outage.this_second : outage.most_in_a_second;
+    outage.most_in_a_second =
+        outage.this_second > outage.most_in_a_second ? outage.this_second : outage.most_in_a_second;
 }
 
 static void watch(struct world *w, struct instance *in, const struct cycle *cycle, const struct cycle_reply *reply)
@@ -56,8 +61,8 @@ static void open_quietly(struct stage *s)
 static pr_id send_type(struct stage *s, unsigned type, const char *stream)
 {
     struct parcel *p = world_parcel(&s->w);
-    p->m.type    = scenario_type(type);
-    p->m.stream  = pr_str(stream);
+    p->m.type = scenario_type(type);
+    p->m.stream = pr_str(stream);
     p->m.payload = PR_STR("x");
     parcel_seal(&s->w, p);
     CHECK_EQ(world_store(&s->w, &p, 1), PR_OK);
@@ -67,7 +72,7 @@ static pr_id send_type(struct stage *s, unsigned type, const char *stream)
 static void send_large(struct stage *s)
 {
     struct parcel *p = world_parcel(&s->w);
-    p->m.type    = scenario_type(0);
+    p->m.type = scenario_type(0);
     p->m.payload = PR_STR("more than ten bytes");
     parcel_seal(&s->w, p);
     CHECK_EQ(world_store(&s->w, &p, 1), PR_OK);
@@ -79,8 +84,8 @@ static void send_crowd(struct stage *s)
     for (int i = 0; i < CROWD / 100; i++) {
         for (int k = 0; k < 100; k++) {
             batch[k] = world_parcel(&s->w);
-            batch[k]->m.type    = scenario_type((unsigned)k);
-            batch[k]->m.stream  = k % 2 == 0 ? slice_dup(&s->w.arena, pr_str(STREAM(k))) : (pr_slice){ NULL, 0 };
+            batch[k]->m.type = scenario_type((unsigned)k);
+            batch[k]->m.stream = k % 2 == 0 ? slice_dup(&s->w.arena, pr_str(STREAM(k))) : (pr_slice){ NULL, 0 };
             batch[k]->m.payload = PR_STR("x");
             parcel_seal(&s->w, batch[k]);
         }
@@ -90,7 +95,7 @@ static void send_crowd(struct stage *s)
 
 static uint64_t left(struct stage *s, uint64_t *ret_dead)
 {
-    struct query       query = { .kind = QUERY_BOXES, .filter.state = -1 };
+    struct query query = { .kind = QUERY_BOXES, .filter.state = -1 };
     struct query_reply reply;
     CHECK_EQ(store_query(&s->w.store, &query, &s->w.arena, &reply, NULL), PR_OK);
     for (size_t i = 0; i < reply.box_count; i++) {
@@ -105,7 +110,7 @@ static uint64_t left(struct stage *s, uint64_t *ret_dead)
 TEST(an_outage_of_a_day_with_ten_thousand_waiting_kills_nobody) /* B72 */
 {
     struct stage s;
-    uint64_t     dead = 0;
+    uint64_t dead = 0;
     stage_set(&s);
     s.scenario.endpoints[0].breaker = usual;
     open_quietly(&s);
@@ -141,7 +146,7 @@ static int busy_once(struct world *w, struct instance *in, const struct cycle *c
 
 TEST(the_burst_that_opens_the_breaker_is_not_counted) /* B72 */
 {
-    struct stage   s;
+    struct stage s;
     struct parcel *batch[5];
     stage_set(&s);
     s.scenario.endpoints[0].breaker = usual;
@@ -149,7 +154,7 @@ TEST(the_burst_that_opens_the_breaker_is_not_counted) /* B72 */
     outage.down = true;
     for (int i = 0; i < 5; i++) {
         batch[i] = world_parcel(&s.w);
-        batch[i]->m.type    = scenario_type(0);
+        batch[i]->m.type = scenario_type(0);
         batch[i]->m.payload = PR_STR("x");
         parcel_seal(&s.w, batch[i]);
     }
@@ -166,13 +171,14 @@ TEST(the_burst_that_opens_the_breaker_is_not_counted) /* B72 */
 
 TEST(one_message_that_always_fails_does_not_open_the_breaker_for_the_others)
 {
-    struct stage         s;
+    struct stage s;
     struct endpoint_view view;
     stage_set(&s);
     s.scenario.endpoints[0].breaker = usual;
-    s.scenario.endpoints[0].policy.retry = (struct retry_setting){ .base_us = PR_SECONDS(1), .factor = 1 }; /* for ever */
+    s.scenario.endpoints[0].policy.retry =
+        (struct retry_setting){ .base_us = PR_SECONDS(1), .factor = 1 }; /* for ever */
     open_quietly(&s);
-    outage.down     = true;
+    outage.down = true;
     outage.bad_type = scenario_type(5);
     pr_id bad = send_type(&s, 5, "bad");
     for (int i = 0; i < 100; i++) {
@@ -189,16 +195,16 @@ TEST(one_message_that_always_fails_does_not_open_the_breaker_for_the_others)
 
 TEST(a_breaker_for_each_type_lets_the_other_types_go_on) /* B73 */
 {
-    struct stage         s;
+    struct stage s;
     struct endpoint_view view;
-    pr_id                bad[40], good[40];
+    pr_id bad[40], good[40];
     stage_set(&s);
     s.scenario.endpoints[0].breaker = usual;
     s.scenario.endpoints[0].breaker.per_type = true;
     s.scenario.check = true;
     open_quietly(&s);
     s.scenario.check = true;
-    outage.down     = true;
+    outage.down = true;
     outage.bad_type = scenario_type(1);
     for (int i = 0; i < 40; i++)
         bad[i] = send_type(&s, 1, i % 2 == 0 ? STREAM(i) : "");
@@ -226,7 +232,7 @@ TEST(a_stream_waits_behind_its_first_message_when_only_that_types_breaker_is_ope
     s.scenario.endpoints[0].breaker = usual;
     s.scenario.endpoints[0].breaker.per_type = true;
     open_quietly(&s);
-    outage.down     = true;
+    outage.down = true;
     outage.bad_type = scenario_type(1);
     for (int i = 0; i < 10; i++)
         send_type(&s, 1, "");
@@ -250,18 +256,18 @@ static void judge_waiting(struct world *w, const struct delivery *d, unsigned en
 TEST(what_is_ahead_is_called_back_when_the_breaker_of_its_type_opens) /* B72, B73 */
 {
     struct stage s;
-    pr_id        bad[40], good[40];
-    unsigned     starts = 0;
+    pr_id bad[40], good[40];
+    unsigned starts = 0;
     stage_set(&s);
     s.scenario.endpoints[0].breaker = usual;
     s.scenario.endpoints[0].breaker.per_type = true;
     s.scenario.endpoints[0].ahead = true;
     open_quietly(&s);
-    s.w.judge       = judge_waiting;
-    outage.down     = true;
+    s.w.judge = judge_waiting;
+    outage.down = true;
     outage.bad_type = scenario_type(1);
     for (int i = 0; i < 40; i++) {
-        bad[i]  = send_type(&s, 1, "");
+        bad[i] = send_type(&s, 1, "");
         good[i] = send_type(&s, 2, "");
     }
     stage_run(&s, PR_SECONDS(4)); /* it is open for five */
@@ -281,20 +287,20 @@ TEST(an_open_type_takes_no_room_from_the_others) /* B73, B50 */
     enum { BAD = 1000, GOOD = 300, MIXED = 50 };
     static pr_id bad[BAD], good[GOOD], first[MIXED], second[MIXED];
     struct stage s;
-    uint64_t     dead = 0;
+    uint64_t dead = 0;
     stage_set(&s);
     s.scenario.engine.window_count = 200;
-    s.scenario.engine.batch        = 50;
+    s.scenario.engine.batch = 50;
     s.scenario.endpoints[0].breaker = usual;
     s.scenario.endpoints[0].breaker.per_type = true;
     open_quietly(&s);
-    outage.down     = true;
+    outage.down = true;
     outage.bad_type = scenario_type(1);
     for (int i = 0; i < BAD; i++)
         bad[i] = send_type(&s, 1, i % 2 == 0 ? STREAM(i / 4) : "");
     stage_run(&s, PR_SECONDS(2)); /* it is open, and fills what it may have */
     for (int i = 0; i < MIXED; i++) {
-        first[i]  = send_type(&s, 1, STREAM(800 + i));
+        first[i] = send_type(&s, 1, STREAM(800 + i));
         second[i] = send_type(&s, 2, STREAM(800 + i));
     }
     for (int i = 0; i < GOOD; i++)
@@ -324,15 +330,15 @@ TEST(what_stands_behind_an_open_type_takes_no_room_from_the_others) /* B73, B50 
     enum { STREAMS = 20, TAIL = 30, GOOD = 200 };
     static pr_id good[GOOD], tail[STREAMS][TAIL];
     struct stage s;
-    uint64_t     dead = 0;
+    uint64_t dead = 0;
     stage_set(&s);
     s.scenario.engine.window_count = 200;
-    s.scenario.engine.batch        = 50;
+    s.scenario.engine.batch = 50;
     s.scenario.endpoints[0].breaker = usual;
     s.scenario.endpoints[0].breaker.per_type = true;
     s.scenario.check = true;
     open_quietly(&s);
-    outage.down     = true;
+    outage.down = true;
     outage.bad_type = scenario_type(1);
     for (int i = 0; i < STREAMS; i++)
         send_type(&s, 1, STREAM(i));
@@ -367,11 +373,11 @@ TEST(an_open_type_finds_a_probe_when_those_in_memory_are_gone) /* B72 */
     struct stage s;
     stage_set(&s);
     s.scenario.engine.window_count = 100;
-    s.scenario.engine.batch        = 20;
+    s.scenario.engine.batch = 20;
     s.scenario.endpoints[0].breaker = usual;
     s.scenario.endpoints[0].breaker.per_type = true;
     open_quietly(&s);
-    outage.down     = true;
+    outage.down = true;
     outage.bad_type = scenario_type(1);
     for (int i = 0; i < BAD; i++)
         bad[i] = send_type(&s, 1, "");
@@ -390,26 +396,28 @@ static void judge_unsent(struct world *w, const struct delivery *d, unsigned end
 {
     judge(w, d, endpoint, f);
     if (slice_eq(d->message->type, scenario_type(3)))
-        *f = (struct fate){ .outcome = SEND_FAILED, .reason = PR_REASON_SERIALIZATION_ERROR, .unsent = true, .answer_us = 1 };
+        *f = (struct fate){
+            .outcome = SEND_FAILED, .reason = PR_REASON_SERIALIZATION_ERROR, .unsent = true, .answer_us = 1
+        };
 }
 
 TEST(what_was_not_sent_neither_ends_a_row_of_failures_nor_closes_the_breaker) /* B69, B73 */
 {
-    struct stage         s;
+    struct stage s;
     struct endpoint_view view;
     stage_set(&s);
-    s.scenario.endpoints[0].breaker     = usual;
+    s.scenario.endpoints[0].breaker = usual;
     s.scenario.endpoints[0].payload_max = 10;
     open_quietly(&s);
     s.w.judge = judge_unsent;
-    outage.down     = true;
+    outage.down = true;
     outage.bad_type = scenario_type(1);
     for (int i = 0; i < 5; i++) {
         send_type(&s, 1, "");
         stage_run(&s, PR_MILLISECONDS(20));
-        send_type(&s, 3, "");         /* the transport cannot write it */
+        send_type(&s, 3, ""); /* the transport cannot write it */
         stage_run(&s, PR_MILLISECONDS(20));
-        send_large(&s);               /* over the limit */
+        send_large(&s); /* over the limit */
         stage_run(&s, PR_MILLISECONDS(20));
         engine_endpoint(s.w.instances[0].engine, 0, &view);
         CHECK_EQ(view.breaker, i < 4 ? BREAKER_CLOSED : BREAKER_OPEN);
@@ -432,13 +440,13 @@ TEST(what_was_not_sent_neither_ends_a_row_of_failures_nor_closes_the_breaker) /*
 
 TEST(a_share_of_failures_opens_the_breaker) /* B73 */
 {
-    struct stage         s;
+    struct stage s;
     struct endpoint_view view;
     stage_set(&s);
     s.scenario.endpoints[0].breaker = usual;
-    s.scenario.endpoints[0].breaker.share     = 0.5;
+    s.scenario.endpoints[0].breaker.share = 0.5;
     s.scenario.endpoints[0].breaker.window_us = PR_SECONDS(30);
-    s.scenario.endpoints[0].breaker.least     = 20;
+    s.scenario.endpoints[0].breaker.least = 20;
     open_quietly(&s);
     for (int i = 0; i < 10; i++)
         send_type(&s, 0, "");
@@ -458,9 +466,9 @@ TEST(a_share_of_failures_opens_the_breaker) /* B73 */
 
 TEST(what_others_send_counts_for_the_breaker_and_the_totals) /* B73 */
 {
-    struct stage         s;
+    struct stage s;
     struct endpoint_view view;
-    struct engine_inline_result   failed = { .failed = 1, .asked = true, .transient = true, .message = 1 };
+    struct engine_inline_result failed = { .failed = 1, .asked = true, .transient = true, .message = 1 };
     stage_set(&s);
     s.scenario.endpoints[0].breaker = usual;
     open_quietly(&s);
@@ -468,10 +476,13 @@ TEST(what_others_send_counts_for_the_breaker_and_the_totals) /* B73 */
     struct engine *e = s.w.instances[0].engine;
     for (int i = 0; i < 4; i++, failed.message++)
         engine_inline_result_absorb(e, s.w.mono_us, &failed);
-    engine_inline_result_absorb(e, s.w.mono_us, &(struct engine_inline_result){ .sent = 3, .asked = true, .message = 9 }); /* begins anew */
+    engine_inline_result_absorb(
+        e, s.w.mono_us, &(struct engine_inline_result){ .sent = 3, .asked = true, .message = 9 }); /* begins anew */
     for (int i = 0; i < 4; i++, failed.message++)
         engine_inline_result_absorb(e, s.w.mono_us, &failed);
-    engine_inline_result_absorb(e, s.w.mono_us, &(struct engine_inline_result){ .failed = 1, .dead = 1, .message = 99 }); /* was not sent at all */
+    engine_inline_result_absorb(
+        e, s.w.mono_us,
+        &(struct engine_inline_result){ .failed = 1, .dead = 1, .message = 99 }); /* was not sent at all */
     engine_endpoint(e, 0, &view);
     CHECK_EQ(view.breaker, BREAKER_CLOSED);
     engine_inline_result_absorb(e, s.w.mono_us, &failed);
@@ -480,7 +491,7 @@ TEST(what_others_send_counts_for_the_breaker_and_the_totals) /* B73 */
     CHECK(view.sent == 3 && view.failed == 10);
 
     stage_run(&s, PR_SECONDS(10)); /* nobody wakes an engine in this world */
-    struct query       query = { .kind = QUERY_ENDPOINTS, .filter.state = -1 };
+    struct query query = { .kind = QUERY_ENDPOINTS, .filter.state = -1 };
     struct query_reply reply;
     CHECK_EQ(store_query(&s.w.store, &query, &s.w.arena, &reply, NULL), PR_OK);
     CHECK_EQ(reply.endpoint_count, 1);

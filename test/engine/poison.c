@@ -27,7 +27,7 @@ TEST(a_message_that_kills_its_process_is_sent_five_times_and_dead_at_the_sixth_h
 TEST(one_that_kills_among_a_thousand_good_ones_is_the_only_one_to_die) /* B42, B46 */
 {
     struct stage s;
-    pr_id        good[1000];
+    pr_id good[1000];
     stage_set(&s);
     s.scenario.check = false;
     stage_open(&s);
@@ -54,10 +54,11 @@ static int64_t drained_us(const char *poison, int *ret_attempts)
     struct stage s;
     stage_set(&s);
     s.scenario.check = false;
-    s.scenario.endpoints[0].policy.retry =
-        (struct retry_setting){ .base_us = PR_MILLISECONDS(5), .factor = 1, .cap_us = PR_MILLISECONDS(5), .failures = 5 };
+    s.scenario.endpoints[0].policy.retry = (struct retry_setting){
+        .base_us = PR_MILLISECONDS(5), .factor = 1, .cap_us = PR_MILLISECONDS(5), .failures = 5
+    };
     stage_open(&s);
-    pr_id   guilty = poison != NULL ? world_send(&s.w, "poison", poison) : (pr_id){ { 0 } };
+    pr_id guilty = poison != NULL ? world_send(&s.w, "poison", poison) : (pr_id){ { 0 } };
     int64_t last = 0;
     for (int i = 0; i < 5000; i++)
         world_send(&s.w, STREAM(i % 100), "slow:5");
@@ -75,7 +76,7 @@ static int64_t drained_us(const char *poison, int *ret_attempts)
 
 TEST(a_message_that_always_fails_takes_no_throughput_from_the_others) /* B43; the bench measures it in real time */
 {
-    int     attempts = 0;
+    int attempts = 0;
     int64_t without = drained_us(NULL, NULL), with = drained_us("fail", &attempts);
     CHECK_EQ(attempts, 5);
     CHECK(without > PR_MILLISECONDS(200)); /* 50 after one another in each stream */

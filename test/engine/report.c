@@ -6,12 +6,14 @@
 #include "base/slice.h"
 #include "base/util.h"
 
-static const struct breaker_setting usual = { .enabled = true, .after = 3, .open_us = PR_SECONDS(5), .cap_us = PR_MINUTES(5) };
+static const struct breaker_setting usual = {
+    .enabled = true, .after = 3, .open_us = PR_SECONDS(5), .cap_us = PR_MINUTES(5)
+};
 
 static struct {
-    bool     down;
+    bool down;
     unsigned opened, closed, cycles, empty; /* what landed: changes told; cycles with and without any */
-    bool     lost;                          /* an answer to a cycle with a change */
+    bool lost;                              /* an answer to a cycle with a change */
 } seen;
 
 static void judge(struct world *w, const struct delivery *d, unsigned endpoint, struct fate *f)
@@ -21,7 +23,9 @@ static void judge(struct world *w, const struct delivery *d, unsigned endpoint, 
     (void)endpoint;
     *f = (struct fate){ .outcome = SEND_OK, .arrives = true, .answer_us = PR_MILLISECONDS(1) };
     if (seen.down)
-        *f = (struct fate){ .outcome = SEND_FAILED, .reason = PR_REASON_TRANSPORT_UNAVAILABLE, .answer_us = PR_MILLISECONDS(1) };
+        *f = (struct fate){ .outcome = SEND_FAILED,
+                            .reason = PR_REASON_TRANSPORT_UNAVAILABLE,
+                            .answer_us = PR_MILLISECONDS(1) };
 }
 
 static void watch(struct world *w, struct instance *in, const struct cycle *cycle, const struct cycle_reply *reply)
@@ -51,7 +55,7 @@ static void send_many(struct stage *s, unsigned type, int count)
 {
     for (int i = 0; i < count; i++) {
         struct parcel *p = world_parcel(&s->w);
-        p->m.type    = scenario_type(type);
+        p->m.type = scenario_type(type);
         p->m.payload = PR_STR("x");
         parcel_seal(&s->w, p);
         CHECK_EQ(world_store(&s->w, &p, 1), PR_OK);
@@ -60,7 +64,7 @@ static void send_many(struct stage *s, unsigned type, int count)
 
 static struct query_reply look(struct stage *s)
 {
-    struct query       query = { .kind = QUERY_ENDPOINTS, .filter.state = -1 };
+    struct query query = { .kind = QUERY_ENDPOINTS, .filter.state = -1 };
     struct query_reply reply;
     CHECK_EQ(store_query(&s->w.store, &query, &s->w.arena, &reply, NULL), PR_OK);
     return reply;
@@ -132,7 +136,8 @@ TEST(breakers_of_types_are_told_apart_and_forgotten_when_they_close) /* B73 */
 }
 
 /* The commit happened, its answer did not come: the same cycle is asked again. */
-static void watch_and_lose(struct world *w, struct instance *in, const struct cycle *cycle, const struct cycle_reply *reply)
+static void watch_and_lose(struct world *w, struct instance *in, const struct cycle *cycle,
+                           const struct cycle_reply *reply)
 {
     watch(w, in, cycle, reply);
     w->faults.commit_unknown = cycle->breaker_count > 0 && !reply->replayed ? 2 : 0;
@@ -151,7 +156,7 @@ TEST(a_change_whose_answer_was_lost_is_told_once) /* B7, B73 */
 {
     struct stage s;
     begin(&s, false);
-    s.w.watch   = watch_and_lose;
+    s.w.watch = watch_and_lose;
     s.w.disturb = no_fault_before;
     seen.down = true;
     send_many(&s, 0, 10);
@@ -177,11 +182,11 @@ TEST(a_new_instance_tells_what_is_still_open) /* B73 */
     send_many(&s, 0, 10);
     stage_run(&s, PR_SECONDS(1));
     CHECK_EQ(look(&s).breaker_count, 1);
-    pr_id   before = look(&s).breakers[0].instance_id;
+    pr_id before = look(&s).breakers[0].instance_id;
     int64_t since_us = look(&s).breakers[0].since_us;
     instance_freeze(&s.w, &s.w.instances[0], 2 * s.scenario.engine.lease_us);
     stage_run(&s, s.scenario.engine.lease_us + PR_SECONDS(1));
-    CHECK_EQ(look(&s).breaker_count, 0); /* nobody knows whether it is alive */
+    CHECK_EQ(look(&s).breaker_count, 0);     /* nobody knows whether it is alive */
     instance_start(&s.w, &s.w.instances[1]); /* somebody else takes over, and leaves */
     stage_run(&s, s.scenario.engine.lease_us / 2);
     CHECK_EQ(look(&s).breaker_count, 1); /* its own: it met the outage, too */

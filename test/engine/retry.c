@@ -19,8 +19,8 @@ TEST(a_failing_message_is_sent_after_2_4_8_and_16_seconds_and_dies_at_the_fifth_
     struct listed dead = stage_look(&s, id);
     CHECK_EQ(dead.state, STATE_DEAD);
     CHECK_EQ(dead.m.failures, 5);
-    CHECK_EQ(dead.cause, PR_REASON_POISON_MESSAGE);         /* the retries ran out, */
-    CHECK_EQ(dead.m.reason, PR_REASON_HANDLER_EXCEPTION);   /* and the real failure stays beside it */
+    CHECK_EQ(dead.cause, PR_REASON_POISON_MESSAGE);       /* the retries ran out, */
+    CHECK_EQ(dead.m.reason, PR_REASON_HANDLER_EXCEPTION); /* and the real failure stays beside it */
     CHECK((dead.m.status & PR_STATUS_FAILED) != 0);
     stage_close(&s);
 }
@@ -29,8 +29,9 @@ TEST(a_failed_message_is_not_handed_out_before_its_time_also_not_by_another_or_a
 {
     struct stage s;
     stage_set(&s);
-    s.scenario.instances                 = 2;
-    s.scenario.endpoints[0].policy.retry = (struct retry_setting){ .base_us = PR_MINUTES(10), .factor = 1, .failures = 5 };
+    s.scenario.instances = 2;
+    s.scenario.endpoints[0].policy.retry =
+        (struct retry_setting){ .base_us = PR_MINUTES(10), .factor = 1, .failures = 5 };
     stage_open(&s);
     pr_id id = world_send(&s.w, "a", "fail:1");
     stage_run(&s, PR_SECONDS(30));
@@ -53,8 +54,8 @@ TEST(one_failing_message_costs_its_neighbours_nothing) /* B35 */
     stage_open(&s);
     struct parcel *batch[10];
     for (int i = 0; i < 10; i++) {
-        batch[i]            = world_parcel(&s.w);
-        batch[i]->m.type    = scenario_type(0);
+        batch[i] = world_parcel(&s.w);
+        batch[i]->m.type = scenario_type(0);
         batch[i]->m.payload = pr_str(i == 4 ? "fail" : "ok");
         parcel_seal(&s.w, batch[i]);
     }
@@ -71,7 +72,7 @@ TEST(a_full_batch_of_failing_messages_does_not_hold_up_healthy_ones_behind_it) /
 {
     struct stage s;
     stage_set(&s);
-    s.scenario.engine.batch        = 20;
+    s.scenario.engine.batch = 20;
     s.scenario.engine.window_count = 100;
     stage_open(&s);
     for (int i = 0; i < 300; i++)
@@ -116,7 +117,7 @@ TEST(trouble_with_the_store_is_not_a_failure_of_the_message) /* B38, B27 */
     stage_open(&s);
     faults_left = 12;
     s.w.disturb = disturb_some;
-    pr_id id    = world_send(&s.w, "a", "fail:1");
+    pr_id id = world_send(&s.w, "a", "fail:1");
     stage_run(&s, PR_SECONDS(20));
     CHECK_EQ(faults_left, 0);
     CHECK(stage_done(&s, id));
@@ -128,9 +129,10 @@ TEST(trouble_with_the_store_is_not_a_failure_of_the_message) /* B38, B27 */
 TEST(an_outage_uses_up_nobodys_failures_and_one_probe_goes_out_at_a_time) /* B72, B73 */
 {
     struct stage s;
-    pr_id        ids[50];
+    pr_id ids[50];
     stage_set(&s);
-    s.scenario.endpoints[0].breaker = (struct breaker_setting){ .enabled = true, .after = 5, .open_us = PR_SECONDS(5), .cap_us = PR_SECONDS(60) };
+    s.scenario.endpoints[0].breaker =
+        (struct breaker_setting){ .enabled = true, .after = 5, .open_us = PR_SECONDS(5), .cap_us = PR_SECONDS(60) };
     stage_open(&s);
     s.w.receivers[0].down = true;
     for (int i = 0; i < 50; i++)

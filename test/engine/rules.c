@@ -12,10 +12,10 @@
 
 /* Sends to e0 fail while this says so; set before each test. */
 static struct {
-    int      reason;      /* 0: the payload decides */
-    int      left;        /* so many sends fail */
-    int64_t  retry_after_us;
-    bool     disable;
+    int reason; /* 0: the payload decides */
+    int left;   /* so many sends fail */
+    int64_t retry_after_us;
+    bool disable;
     unsigned endpoint;
 } trouble;
 
@@ -27,17 +27,21 @@ static void judge(struct world *w, const struct delivery *d, unsigned endpoint, 
     if (trouble.reason == 0 || endpoint != trouble.endpoint || trouble.left <= 0)
         return;
     trouble.left--;
-    *f = (struct fate){ .outcome = SEND_FAILED, .reason = trouble.reason, .answer_us = PR_MILLISECONDS(1),
-                        .retry_after_us = trouble.retry_after_us, .disable = trouble.disable };
+    *f = (struct fate){ .outcome = SEND_FAILED,
+                        .reason = trouble.reason,
+                        .answer_us = PR_MILLISECONDS(1),
+                        .retry_after_us = trouble.retry_after_us,
+                        .disable = trouble.disable };
 }
 
 static struct rule rules[4];
 
-static void rule_set(struct stage *s, size_t i, const char *name, struct matcher when, const struct rule_step *steps, size_t count)
+static void rule_set(struct stage *s, size_t i, const char *name, struct matcher when, const struct rule_step *steps,
+                     size_t count)
 {
     rules[i] = (struct rule){ .name = pr_str(name), .when = when, .steps = steps, .step_count = count };
     for (size_t k = 0; k < s->scenario.engine.endpoint_count; k++) {
-        s->scenario.endpoints[k].policy.global       = rules;
+        s->scenario.endpoints[k].policy.global = rules;
         s->scenario.endpoints[k].policy.global_count = i + 1;
     }
 }
@@ -51,19 +55,19 @@ static void set(struct stage *s, int reason, int left)
     stage_set(s);
     memset(&trouble, 0, sizeof(trouble));
     trouble.reason = reason;
-    trouble.left   = left;
+    trouble.left = left;
 }
 
 static void begin(struct stage *s)
 {
     stage_open(s);
     stage_decides = s->w.judge;
-    s->w.judge    = judge;
+    s->w.judge = judge;
 }
 
 static const struct endpoint_state *endpoint(struct stage *s, const char *name)
 {
-    struct query       query = { .kind = QUERY_ENDPOINTS, .filter.state = -1 };
+    struct query query = { .kind = QUERY_ENDPOINTS, .filter.state = -1 };
     struct query_reply reply;
     CHECK_EQ(store_query(&s->w.store, &query, &s->w.arena, &reply, NULL), PR_OK);
     for (size_t i = 0; i < reply.endpoint_count; i++)
@@ -76,7 +80,8 @@ static const struct endpoint_state *endpoint(struct stage *s, const char *name)
 static const struct parcel *made(struct stage *s, unsigned n)
 {
     for (uint32_t i = 0; i < s->w.parcel_count; i++)
-        if (s->w.parcels[i]->stored && (message_was_raised(&s->w.parcels[i]->m) || message_was_moved(&s->w.parcels[i]->m)) && n-- == 0)
+        if (s->w.parcels[i]->stored &&
+            (message_was_raised(&s->w.parcels[i]->m) || message_was_moved(&s->w.parcels[i]->m)) && n-- == 0)
             return s->w.parcels[i];
     return NULL;
 }
@@ -89,7 +94,9 @@ static struct engine_counts counts(struct stage *s)
 }
 
 static const int64_t two_delays[] = { PR_SECONDS(5), PR_SECONDS(30) };
-static const struct raise alarm = { .type = PR_STR("sending.failed"), .to = PR_STR("e1"), .stream = PR_STR("about {endpoint}"),
+static const struct raise alarm = { .type = PR_STR("sending.failed"),
+                                    .to = PR_STR("e1"),
+                                    .stream = PR_STR("about {endpoint}"),
                                     .payload = PR_STR("{\"of\":\"{id}\",\"why\":\"{reason}\",\"n\":{failures}}") };
 
 /* ---- Steps ------------------------------------------------------------------------------------ */
@@ -116,7 +123,8 @@ TEST(steps_follow_the_failures_also_over_crashes_in_between) /* B62 */
     CHECK_EQ(stage_sends(&s, id), 6);
     for (unsigned n = 0; n < 5; n++) {
         int64_t waited = stage_send(&s, id, n + 2)->at_us - stage_send(&s, id, n + 1)->at_us;
-        CHECK(waited >= PR_SECONDS(waits[n]) && waited < PR_SECONDS(waits[n]) + PR_SECONDS(20)); /* a lease must end first */
+        CHECK(waited >= PR_SECONDS(waits[n]) &&
+              waited < PR_SECONDS(waits[n]) + PR_SECONDS(20)); /* a lease must end first */
     }
     struct listed dead = stage_look(&s, id);
     CHECK_EQ(dead.state, STATE_DEAD);
@@ -206,15 +214,15 @@ TEST(a_pause_stops_sending_puts_its_trigger_back_and_counts_nothing) /* B63, B44
 {
     static const struct rule_step steps[] = { { .step = STEP_PAUSE, .pause_us = PR_MINUTES(5) } };
     struct stage s;
-    pr_id        ids[20];
+    pr_id ids[20];
     set(&s, 0, 0);
     RULE(&s, 0, REASON(PR_REASON_RATE_LIMITED), steps);
     begin(&s);
     pr_id slow = world_send(&s.w, "", "slow:3000");
     stage_run(&s, PR_SECONDS(1));
     trouble.reason = PR_REASON_RATE_LIMITED;
-    trouble.left   = 1;
-    pr_id trigger  = world_send(&s.w, "", "ok");
+    trouble.left = 1;
+    pr_id trigger = world_send(&s.w, "", "ok");
     stage_run(&s, PR_SECONDS(1));
     for (int i = 0; i < 20; i++)
         ids[i] = world_send(&s.w, i % 2 == 0 ? "a" : "", "ok");
@@ -279,9 +287,12 @@ static void judge_refused(struct world *w, const struct delivery *d, unsigned en
     refused_token = refused_token == 0 ? d->token : refused_token;
 }
 
-static void watch_receipt(struct world *w, struct instance *in, const struct cycle *cycle, const struct cycle_reply *reply)
+static void watch_receipt(struct world *w, struct instance *in, const struct cycle *cycle,
+                          const struct cycle_reply *reply)
 {
-    const struct delivery_result refused = { .token = refused_token, .outcome = SEND_FAILED, .reason = PR_REASON_REJECTED };
+    const struct delivery_result refused = { .token = refused_token,
+                                             .outcome = SEND_FAILED,
+                                             .reason = PR_REASON_REJECTED };
     (void)w;
     (void)reply;
     if (cycle->receipt_count > 0 && refused_token != 0)
@@ -350,7 +361,8 @@ static void judge_both_at_once(struct world *w, const struct delivery *d, unsign
 {
     static const int reasons[] = { PR_REASON_RATE_LIMITED, PR_REASON_REJECTED };
     stage_decides(w, d, endpoint, f);
-    *f = (struct fate){ .outcome = SEND_FAILED, .reason = reasons[trouble.left++ % 2], .answer_us = PR_MILLISECONDS(1) };
+    *f =
+        (struct fate){ .outcome = SEND_FAILED, .reason = reasons[trouble.left++ % 2], .answer_us = PR_MILLISECONDS(1) };
 }
 
 TEST(of_two_pauses_that_begin_together_the_later_end_wins_in_either_order) /* B63 */
@@ -381,7 +393,7 @@ TEST(of_two_pauses_that_begin_together_the_later_end_wins_in_either_order) /* B6
 TEST(an_endpoint_that_says_it_is_gone_is_not_sent_to_until_a_person_says_so) /* B97 */
 {
     struct stage s;
-    pr_id        ids[10];
+    pr_id ids[10];
     set(&s, PR_REASON_DESTINATION_MISSING, 100);
     trouble.disable = true;
     begin(&s);
@@ -405,7 +417,7 @@ TEST(a_raised_message_is_stored_with_the_verdict_and_tells_what_failed) /* B64 *
 {
     static const struct rule_step steps[] = { { .step = STEP_DEAD_LETTER, .raise = &alarm } };
     struct stage s;
-    char         text[160], id_text[PR_ID_TEXT_SIZE];
+    char text[160], id_text[PR_ID_TEXT_SIZE];
     set(&s, PR_REASON_REJECTED, 1);
     stage_endpoint(&s, ORDERING_FIFO);
     RULE(&s, 0, REASON(PR_REASON_REJECTED), steps);
@@ -427,8 +439,9 @@ TEST(a_raised_message_is_stored_with_the_verdict_and_tells_what_failed) /* B64 *
 
 TEST(a_raised_message_that_fails_raises_nothing) /* B64 */
 {
-    static const struct raise     echo = { .type = PR_STR("echo"), .to = PR_STR("e0") };
-    static const struct rule_step steps[] = { { .step = STEP_RETRY_NOW, .times = 2, .raise = &echo }, { .step = STEP_DEAD_LETTER, .raise = &echo } };
+    static const struct raise echo = { .type = PR_STR("echo"), .to = PR_STR("e0") };
+    static const struct rule_step steps[] = { { .step = STEP_RETRY_NOW, .times = 2, .raise = &echo },
+                                              { .step = STEP_DEAD_LETTER, .raise = &echo } };
     struct stage s;
     set(&s, PR_REASON_REJECTED, 1000);
     RULE(&s, 0, ALL, steps);
@@ -507,9 +520,9 @@ TEST(a_dead_letter_that_was_moved_goes_into_the_table_the_next_time)
 /* ---- Call ------------------------------------------------------------------------------------------------- */
 
 static struct {
-    int      calls, result;
+    int calls, result;
     struct call_answer answer;
-    bool     sends;
+    bool sends;
 } function;
 
 static int call(void *arg, pr_slice name, const struct failure *f, pr_slice rule, struct call_answer *ret)
@@ -521,8 +534,9 @@ static int call(void *arg, pr_slice name, const struct failure *f, pr_slice rule
     function.calls++;
     *ret = function.answer;
     if (function.sends) {
-        const struct raised a = { .failure = f, .rule = rule, .box = PR_STR("outbox"),
-                                     .id = { .bytes = { 7, (uint8_t)function.calls } } };
+        const struct raised a = {
+            .failure = f, .rule = rule, .box = PR_STR("outbox"), .id = { .bytes = { 7, (uint8_t)function.calls } }
+        };
         ret->effects = raised_raise(&a, &alarm);
     }
     return function.result;
@@ -532,18 +546,20 @@ static void set_call(struct stage *s, int reason, int left, int result, struct c
 {
     set(s, reason, left);
     stage_endpoint(s, ORDERING_FIFO);
-    function.calls  = 0;
+    function.calls = 0;
     function.result = result;
     function.answer = answer;
-    function.sends  = false;
+    function.sends = false;
     s->scenario.engine.call = call;
 }
 
 TEST(a_called_function_decides_and_may_send) /* B65 */
 {
-    static const struct rule_step steps[] = { { .step = STEP_CALL, .call = PR_STR("f") }, { .step = STEP_DEAD_LETTER } };
+    static const struct rule_step steps[] = { { .step = STEP_CALL, .call = PR_STR("f") },
+                                              { .step = STEP_DEAD_LETTER } };
     struct stage s;
-    set_call(&s, PR_REASON_REJECTED, 1, PR_OK, (struct call_answer){ .decided = true, .step = STEP_RETRY, .delay_us = PR_SECONDS(42) });
+    set_call(&s, PR_REASON_REJECTED, 1, PR_OK,
+             (struct call_answer){ .decided = true, .step = STEP_RETRY, .delay_us = PR_SECONDS(42) });
     function.sends = true;
     RULE(&s, 0, ALL, steps);
     begin(&s);
@@ -579,7 +595,8 @@ TEST(no_time_that_is_asked_for_is_longer_than_a_year) /* B34, B65, B74 */
 TEST(a_call_that_fails_falls_to_the_next_step) /* B65 */
 {
     static const struct rule_step steps[] = { { .step = STEP_CALL, .call = PR_STR("f") },
-                                              { .step = STEP_RETRY, .retry = { .delays = two_delays, .delay_count = 2 } } };
+                                              { .step = STEP_RETRY,
+                                                .retry = { .delays = two_delays, .delay_count = 2 } } };
     struct stage s;
     set_call(&s, PR_REASON_REJECTED, 100, PR_FAILED, (struct call_answer){ .decided = true, .step = STEP_DISCARD });
     function.sends = true;
@@ -596,7 +613,9 @@ TEST(a_call_that_fails_falls_to_the_next_step) /* B65 */
 
 TEST(all_actions_of_a_step_are_taken_when_one_fails) /* B67 */
 {
-    static const struct rule_step steps[] = { { .step = STEP_PARK, .call = PR_STR("f"), .raise = &alarm, .pause_us = PR_MINUTES(5) } };
+    static const struct rule_step steps[] = {
+        { .step = STEP_PARK, .call = PR_STR("f"), .raise = &alarm, .pause_us = PR_MINUTES(5) }
+    };
     struct stage s;
     set_call(&s, PR_REASON_REJECTED, 1, PR_FAILED, (struct call_answer){ 0 });
     RULE(&s, 0, ALL, steps);

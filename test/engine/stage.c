@@ -10,7 +10,7 @@ static void diary_add(struct stage *s, const struct note *note)
 {
     if (s->count == s->capacity) {
         s->capacity = s->capacity == 0 ? 256 : s->capacity * 2;
-        s->diary    = realloc(s->diary, s->capacity * sizeof(*s->diary));
+        s->diary = realloc(s->diary, s->capacity * sizeof(*s->diary));
         ASSERT(s->diary != NULL);
     }
     s->diary[s->count++] = *note;
@@ -29,18 +29,18 @@ static long number_after(pr_slice text, const char *word)
 static void fail(struct fate *f, int reason)
 {
     f->outcome = SEND_FAILED;
-    f->reason  = reason;
+    f->reason = reason;
     f->arrives = false;
 }
 
 /* Payloads are NUL terminated: the world copies them so. */
 static void stage_judge(struct world *w, const struct delivery *d, unsigned endpoint, struct fate *f)
 {
-    struct stage            *s = w->user;
+    struct stage *s = w->user;
     const struct pr_message *m = d->message;
-    char                     text[64] = "";
-    pr_slice                 payload;
-    struct note              note = { w->mono_us, m->id, world_find(w, m->id)->m.stream, endpoint, d->attempt, m->status };
+    char text[64] = "";
+    pr_slice payload;
+    struct note note = { w->mono_us, m->id, world_find(w, m->id)->m.stream, endpoint, d->attempt, m->status };
 
     diary_add(s, &note);
     memcpy(text, m->payload.data, min_size(m->payload.size, sizeof(text) - 1));
@@ -72,11 +72,11 @@ void stage_set(struct stage *s)
 
 struct endpoint_setting *stage_endpoint(struct stage *s, enum ordering ordering)
 {
-    unsigned                 i = (unsigned)s->scenario.engine.endpoint_count++;
+    unsigned i = (unsigned)s->scenario.engine.endpoint_count++;
     struct endpoint_setting *e = &s->scenario.endpoints[i];
 
-    *e          = s->scenario.endpoints[0];
-    e->name     = scenario_endpoint(i);
+    *e = s->scenario.endpoints[0];
+    e->name = scenario_endpoint(i);
     e->ordering = ordering;
     return e;
 }
@@ -85,7 +85,7 @@ void stage_open(struct stage *s)
 {
     world_init_with(&s->w, &s->scenario);
     s->w.judge = stage_judge;
-    s->w.user  = s;
+    s->w.user = s;
 }
 
 void stage_close(struct stage *s)
@@ -145,9 +145,9 @@ bool stage_done(struct stage *s, pr_id id)
 
 struct listed stage_look(struct stage *s, pr_id id)
 {
-    struct query       query = { .kind = QUERY_ID, .filter = { .ids = &id, .id_count = 1, .state = -1 } };
+    struct query query = { .kind = QUERY_ID, .filter = { .ids = &id, .id_count = 1, .state = -1 } };
     struct query_reply reply;
-    int                rc = store_query(&s->w.store, &query, &s->w.arena, &reply, NULL);
+    int rc = store_query(&s->w.store, &query, &s->w.arena, &reply, NULL);
 
     CHECK_EQ(rc, PR_OK);
     CHECK_EQ(reply.listed_count, 1);
@@ -158,7 +158,7 @@ static struct admin_reply act(struct stage *s, struct admin admin)
 {
     struct admin_reply reply;
     admin.by = PR_STR("test");
-    int rc   = store_admin(&s->w.store, &admin, &reply, NULL);
+    int rc = store_admin(&s->w.store, &admin, &reply, NULL);
     CHECK_EQ(rc, PR_OK);
     world_announce(&s->w);
     return reply;
@@ -171,5 +171,6 @@ struct admin_reply stage_admin(struct stage *s, enum admin_kind kind, pr_id id)
 
 struct admin_reply stage_admin_stream(struct stage *s, enum admin_kind kind, const char *stream)
 {
-    return act(s, (struct admin){ .kind = kind, .filter = { .box = PR_STR("outbox"), .stream = pr_str(stream), .state = -1 } });
+    return act(s, (struct admin){ .kind = kind,
+                                  .filter = { .box = PR_STR("outbox"), .stream = pr_str(stream), .state = -1 } });
 }

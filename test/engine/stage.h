@@ -13,18 +13,18 @@
 #include "world.h"
 
 struct note {
-    int64_t  at_us;
-    pr_id    id;
+    int64_t at_us;
+    pr_id id;
     pr_slice stream;
     unsigned endpoint;
-    int      attempt, status;
+    int attempt, status;
 };
 
 struct stage {
-    struct world    w;
+    struct world w;
     struct scenario scenario;
-    struct note    *diary;
-    size_t          count, capacity;
+    struct note *diary;
+    size_t count, capacity;
 };
 
 /* Change s->scenario between the two. */
@@ -45,13 +45,14 @@ const struct note *stage_send(const struct stage *s, pr_id id, unsigned n);
 size_t stage_sends(const struct stage *s, pr_id id);
 /* When it was first sent, since the world began; PR_NEVER: not yet. */
 int64_t stage_first_us(const struct stage *s, pr_id id);
-bool    stage_done(struct stage *s, pr_id id);
+bool stage_done(struct stage *s, pr_id id);
 
 /* A row as people see it; lives until stage_close. */
 struct listed stage_look(struct stage *s, pr_id id);
 struct admin_reply stage_admin(struct stage *s, enum admin_kind kind, pr_id id);
 struct admin_reply stage_admin_stream(struct stage *s, enum admin_kind kind, const char *stream);
 
-#define STREAM(n) ((char[]){ 's', (char)('0' + (n) / 100 % 10), (char)('0' + (n) / 10 % 10), (char)('0' + (n) % 10), 0 })
+#define STREAM(n)                                                                                                      \
+    ((char[]){ 's', (char)('0' + (n) / 100 % 10), (char)('0' + (n) / 10 % 10), (char)('0' + (n) % 10), 0 })
 
 #endif

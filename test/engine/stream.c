@@ -13,7 +13,7 @@ static void check_order(struct stage *s, const pr_id *ids, size_t count)
 TEST(a_stream_goes_one_at_a_time_and_in_order_over_all_instances) /* B50, B26 */
 {
     struct stage s;
-    pr_id        ids[20][10];
+    pr_id ids[20][10];
     stage_set(&s);
     s.scenario.instances = 3;
     stage_open(&s);
@@ -37,7 +37,8 @@ TEST(followers_wait_while_the_head_waits_for_its_retry_and_other_streams_do_not)
     struct stage s;
     stage_set(&s);
     stage_open(&s);
-    pr_id head = world_send(&s.w, "a", "fail:2"), follower = world_send(&s.w, "a", "ok"), other = world_send(&s.w, "b", "ok");
+    pr_id head = world_send(&s.w, "a", "fail:2"), follower = world_send(&s.w, "a", "ok"),
+          other = world_send(&s.w, "b", "ok");
     stage_run(&s, PR_SECONDS(1));
     CHECK(stage_done(&s, other));
     CHECK_EQ(stage_sends(&s, follower), 0);
@@ -52,7 +53,7 @@ TEST(followers_wait_while_the_head_waits_for_its_retry_and_other_streams_do_not)
 TEST(when_the_head_is_dead_or_discarded_the_followers_go_on_in_order) /* B52 */
 {
     struct stage s;
-    pr_id        followers[5];
+    pr_id followers[5];
     stage_set(&s);
     stage_open(&s);
     pr_id head = world_send(&s.w, "a", "fail");
@@ -74,7 +75,7 @@ TEST(strict_followers_wait_behind_a_dead_head_until_it_is_replayed_and_it_goes_f
 {
     struct stage s;
     stage_set(&s);
-    s.scenario.endpoints[0].ordering              = ORDERING_STRICT;
+    s.scenario.endpoints[0].ordering = ORDERING_STRICT;
     s.scenario.endpoints[0].policy.retry.failures = 1;
     stage_open(&s);
     pr_id head = world_send(&s.w, "a", "fail:1"), follower = world_send(&s.w, "a", "ok");
@@ -100,7 +101,7 @@ TEST(strict_followers_go_on_when_the_dead_head_is_discarded) /* B53 */
 {
     struct stage s;
     stage_set(&s);
-    s.scenario.endpoints[0].ordering              = ORDERING_STRICT;
+    s.scenario.endpoints[0].ordering = ORDERING_STRICT;
     s.scenario.endpoints[0].policy.retry.failures = 1;
     stage_open(&s);
     pr_id head = world_send(&s.w, "a", "fail"), follower = world_send(&s.w, "a", "ok");
@@ -153,10 +154,10 @@ TEST(a_message_delayed_by_its_sender_does_not_block_its_stream) /* B56 */
     stage_set(&s);
     stage_open(&s);
     struct parcel *late = world_parcel(&s.w);
-    late->m.type   = scenario_type(0);
+    late->m.type = scenario_type(0);
     late->m.stream = PR_STR("a");
     late->m.due_us = world_wall_us(&s.w) + PR_SECONDS(60);
-    late->delayed  = true;
+    late->delayed = true;
     parcel_seal(&s.w, late);
     CHECK_EQ(world_store(&s.w, &late, 1), PR_OK);
     pr_id next = world_send(&s.w, "a", "ok");
@@ -171,16 +172,16 @@ TEST(a_message_delayed_by_its_sender_does_not_block_its_stream) /* B56 */
 static pr_id store_failed(struct stage *s, const char *stream, int64_t due_us)
 {
     struct parcel *p = world_parcel(&s->w);
-    p->m.type        = scenario_type(0);
+    p->m.type = scenario_type(0);
     p->m.destination = PR_STR("e0");
-    p->m.stream      = pr_str(stream);
-    p->m.payload     = PR_STR("ok");
-    p->m.due_us      = due_us;
+    p->m.stream = pr_str(stream);
+    p->m.payload = PR_STR("ok");
+    p->m.due_us = due_us;
     parcel_seal(&s->w, p);
     struct pr_message failed = p->m;
-    failed.status   = PR_STATUS_FAILED;
+    failed.status = PR_STATUS_FAILED;
     failed.attempts = failed.failures = 2;
-    failed.reason   = PR_REASON_REJECTED;
+    failed.reason = PR_REASON_REJECTED;
     CHECK_EQ(store_enqueue_failed(&s->w.store, PR_STR("outbox"), &failed, 1, PR_PAYLOAD_MAX, NULL, NULL, NULL), PR_OK);
     parcel_stored(&s->w, p);
     return p->m.id;
@@ -191,15 +192,17 @@ TEST(a_stream_also_waits_for_one_that_failed_before_it_was_stored) /* B51, B53, 
     static const enum ordering orderings[] = { ORDERING_FIFO, ORDERING_STRICT, ORDERING_AVAILABLE };
     struct stage s;
     for (int i = 0; i < 6; i++) {
-        bool parked = i >= 3, waits = orderings[i % 3] == ORDERING_STRICT || (orderings[i % 3] == ORDERING_FIFO && !parked);
+        bool parked = i >= 3,
+             waits = orderings[i % 3] == ORDERING_STRICT || (orderings[i % 3] == ORDERING_FIFO && !parked);
         stage_set(&s);
         s.scenario.endpoints[0].ordering = orderings[i % 3];
-        s.scenario.instances             = 2;
+        s.scenario.instances = 2;
         stage_open(&s);
         stage_run(&s, PR_SECONDS(20)); /* whoever has the lane has read it */
         pr_id before = world_send(&s.w, "a", "slow:100");
         stage_run(&s, PR_MILLISECONDS(50));
-        pr_id head = store_failed(&s, "a", parked ? PR_NEVER : world_wall_us(&s.w) + PR_SECONDS(5)), next = world_send(&s.w, "a", "ok");
+        pr_id head = store_failed(&s, "a", parked ? PR_NEVER : world_wall_us(&s.w) + PR_SECONDS(5)),
+              next = world_send(&s.w, "a", "ok");
         stage_run(&s, PR_SECONDS(1));
         CHECK(stage_done(&s, before));
         CHECK_EQ(stage_done(&s, next), !waits);
@@ -218,16 +221,17 @@ TEST(a_stream_also_waits_for_one_that_failed_before_it_was_stored) /* B51, B53, 
 static bool notice_is_late;
 
 /* On a server a cycle may read a row that was stored after it had looked for notices. */
-static void watch_notices(struct world *w, struct instance *in, const struct cycle *cycle, const struct cycle_reply *reply)
+static void watch_notices(struct world *w, struct instance *in, const struct cycle *cycle,
+                          const struct cycle_reply *reply)
 {
     struct cycle_reply *r = (struct cycle_reply *)(uintptr_t)reply;
     (void)w;
     (void)in;
     if (!notice_is_late || r->notice_count == 0)
         return;
-    notice_is_late  = false;
+    notice_is_late = false;
     r->notice_count = 0;
-    r->notice_last  = cycle->notice_after;
+    r->notice_last = cycle->notice_after;
 }
 
 TEST(who_hears_late_of_one_that_failed_hands_back_what_it_has_announced) /* B51 */
@@ -237,7 +241,7 @@ TEST(who_hears_late_of_one_that_failed_hands_back_what_it_has_announced) /* B51 
     stage_open(&s);
     stage_run(&s, PR_SECONDS(1));
     notice_is_late = true;
-    s.w.watch      = watch_notices;
+    s.w.watch = watch_notices;
     pr_id head = store_failed(&s, "a", world_wall_us(&s.w) + PR_SECONDS(5)), next = world_send(&s.w, "a", "ok");
     stage_run(&s, PR_SECONDS(1));
     CHECK(!notice_is_late);
@@ -253,8 +257,8 @@ TEST(one_busy_stream_cannot_starve_the_others) /* B58 */
     struct stage s;
     stage_set(&s);
     s.scenario.engine.window_count = 200;
-    s.scenario.engine.batch        = 50;
-    s.scenario.check               = false;
+    s.scenario.engine.batch = 50;
+    s.scenario.check = false;
     stage_open(&s);
     pr_id busy[2000];
     for (int i = 0; i < 2000; i++)
@@ -277,7 +281,8 @@ TEST(what_is_stuck_behind_failed_heads_is_not_read_again_and_again) /* B57 */
 {
     struct stage s;
     stage_set(&s);
-    s.scenario.endpoints[0].policy.retry = (struct retry_setting){ .base_us = PR_MINUTES(60), .factor = 1, .failures = 5 };
+    s.scenario.endpoints[0].policy.retry =
+        (struct retry_setting){ .base_us = PR_MINUTES(60), .factor = 1, .failures = 5 };
     s.scenario.check = false;
     stage_open(&s);
     for (int i = 0; i < 3000; i++)

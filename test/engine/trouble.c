@@ -39,8 +39,8 @@ TEST(an_id_that_an_endpoint_has_already_holds_up_nobody_when_it_is_sent_anew) /*
     stage_set(&s);
     stage_endpoint(&s, ORDERING_FIFO);
     s.scenario.routes[0].to_count = 2;
-    s.scenario.route_to[0][0]     = 0;
-    s.scenario.route_to[0][1]     = 1;
+    s.scenario.route_to[0][0] = 0;
+    s.scenario.route_to[0][1] = 1;
     stage_open(&s);
     world_pause(&s.w, 1, PR_NEVER);
     pr_id id = world_send(&s.w, "a", "ok");
@@ -48,7 +48,7 @@ TEST(an_id_that_an_endpoint_has_already_holds_up_nobody_when_it_is_sent_anew) /*
     CHECK_EQ(world_state(&s.w, id, PR_STR("e0")), STATE_GONE);
 
     struct pr_message again = world_find(&s.w, id)->m; /* '' is free again, e1 is not */
-    int               answer;
+    int answer;
     again.seq = 0;
     CHECK_EQ(store_enqueue(&s.w.store, PR_STR("outbox"), &again, 1, PR_PAYLOAD_MAX, NULL, &answer, NULL), PR_OK);
     CHECK_EQ(answer, PR_OK);
@@ -64,24 +64,35 @@ TEST(an_id_that_an_endpoint_has_already_holds_up_nobody_when_it_is_sent_anew) /*
 
 /* An engine that is driven by hand, on a store of its own. */
 struct hand {
-    struct store            store;
-    struct store_session    session;
+    struct store store;
+    struct store_session session;
     struct endpoint_setting endpoint;
-    struct engine          *engine;
-    int64_t                 now_us;
+    struct engine *engine;
+    int64_t now_us;
 };
 
 static void hand_open(struct hand *h, struct suspect_limit *suspect_limit)
 {
-    static const unsigned     to[]    = { 0 };
-    static const struct route route   = { .to = to, .to_count = 1 };
+    static const unsigned to[] = { 0 };
+    static const struct route route = { .to = to, .to_count = 1 };
     const struct store_options options = { .url = "memory:" };
 
     *h = (struct hand){ .endpoint = { .name = PR_STR("e0"), .max_attempts = 100, .timeout_us = PR_SECONDS(10) } };
     const struct engine_setting setting = {
-        .box = PR_STR("outbox"), .name = PR_STR("hand"), .instance = { { 1 } }, .lease_us = PR_SECONDS(60),
-        .batch = 10, .window_count = 100, .window_bytes = 1 << 20, .payload_max = 1000, .poll_us = PR_SECONDS(1),
-        .suspect_limit = suspect_limit, .endpoints = &h->endpoint, .endpoint_count = 1, .routes = &route, .route_count = 1,
+        .box = PR_STR("outbox"),
+        .name = PR_STR("hand"),
+        .instance = { { 1 } },
+        .lease_us = PR_SECONDS(60),
+        .batch = 10,
+        .window_count = 100,
+        .window_bytes = 1 << 20,
+        .payload_max = 1000,
+        .poll_us = PR_SECONDS(1),
+        .suspect_limit = suspect_limit,
+        .endpoints = &h->endpoint,
+        .endpoint_count = 1,
+        .routes = &route,
+        .route_count = 1,
     };
     CHECK_EQ(store_open(&options, &h->store, NULL), PR_OK);
     CHECK_EQ(store_migrate(&h->store, NULL, 0, NULL), PR_OK);
@@ -100,7 +111,7 @@ static void hand_close(struct hand *h)
 /* Cycles until there is nothing to do right now. */
 static void hand_turn(struct hand *h)
 {
-    const struct cycle       *cycle;
+    const struct cycle *cycle;
     const struct cycle_reply *reply;
 
     for (int i = 0; i < 100 && engine_plan(h->engine, h->now_us, i == 0, &cycle); i++) {
@@ -112,8 +123,8 @@ static void hand_turn(struct hand *h)
 
 TEST(a_suspect_of_one_box_is_let_go_first_by_the_others) /* B42 */
 {
-    struct suspect_limit         c = { 0 };
-    struct hand            h;
+    struct suspect_limit c = { 0 };
+    struct hand h;
     const struct delivery *d;
 
     hand_open(&h, &c);
@@ -124,19 +135,21 @@ TEST(a_suspect_of_one_box_is_let_go_first_by_the_others) /* B42 */
         CHECK_EQ(engine_take(h.engine, h.now_us, 0, &d, 1), 1);
         if (i == SUSPICION_MAX - 1)
             CHECK(suspect_limit_enter(&c, 0)); /* another box has something out now */
-        CHECK_EQ(engine_judge(h.engine, h.now_us,
-                              &(struct pr_verdict){ .claim = d->token, .kind = PR_VERDICT_ABANDON }, NULL), PR_OK);
+        CHECK_EQ(engine_judge(h.engine, h.now_us, &(struct pr_verdict){ .claim = d->token, .kind = PR_VERDICT_ABANDON },
+                              NULL),
+                 PR_OK);
         h.now_us += PR_SECONDS(2);
     }
     hand_turn(&h);
     CHECK_EQ(engine_take(h.engine, h.now_us, 0, &d, 1), 0); /* it goes alone, or not at all */
-    CHECK(!suspect_limit_enter(&c, 0));                           /* so the other box must not go on and on */
+    CHECK(!suspect_limit_enter(&c, 0));                     /* so the other box must not go on and on */
     CHECK(engine_next_us(h.engine, h.now_us) < h.now_us + PR_SECONDS(1));
     suspect_limit_leave(&c, 0);
     hand_turn(&h);
     CHECK_EQ(engine_take(h.engine, h.now_us, 0, &d, 1), 1);
-    CHECK_EQ(engine_judge(h.engine, h.now_us,
-                          &(struct pr_verdict){ .claim = d->token, .kind = PR_VERDICT_COMPLETE }, NULL), PR_OK);
+    CHECK_EQ(
+        engine_judge(h.engine, h.now_us, &(struct pr_verdict){ .claim = d->token, .kind = PR_VERDICT_COMPLETE }, NULL),
+        PR_OK);
     hand_turn(&h);
     CHECK(suspect_limit_enter(&c, 0));
     suspect_limit_leave(&c, 0);
@@ -145,12 +158,12 @@ TEST(a_suspect_of_one_box_is_let_go_first_by_the_others) /* B42 */
 
 TEST(one_cycle_empties_a_full_window_and_fills_it_again) /* B16 */
 {
-    struct hand               h;
-    const struct delivery    *d[100];
-    const struct cycle       *cycle;
+    struct hand h;
+    const struct delivery *d[100];
+    const struct cycle *cycle;
     const struct cycle_reply *reply;
-    struct engine_counts      counts;
-    struct pr_message         m = { .type = PR_STR("t"), .payload = PR_STR("x") };
+    struct engine_counts counts;
+    struct pr_message m = { .type = PR_STR("t"), .payload = PR_STR("x") };
 
     hand_open(&h, NULL);
     for (int i = 0; i < 300; i++)
@@ -163,7 +176,8 @@ TEST(one_cycle_empties_a_full_window_and_fills_it_again) /* B16 */
     size_t full = counts.window_count;
     for (int i = 0; i < 7; i++)
         CHECK_EQ(engine_judge(h.engine, h.now_us,
-                              &(struct pr_verdict){ .claim = d[i]->token, .kind = PR_VERDICT_COMPLETE }, NULL), PR_OK);
+                              &(struct pr_verdict){ .claim = d[i]->token, .kind = PR_VERDICT_COMPLETE }, NULL),
+                 PR_OK);
     CHECK(engine_plan(h.engine, h.now_us, false, &cycle));
     CHECK_EQ(cycle->verdict_count, 7);
     CHECK_EQ(cycle->fresh_rows, 7);

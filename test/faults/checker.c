@@ -86,8 +86,7 @@ static void sql_digest(sqlite3_context *context, int count, sqlite3_value **valu
     char text[32];
     (void)count;
     const void *data = sqlite3_value_blob(values[0]);
-    snprintf(text, sizeof text, "%016llx",
-             (unsigned long long)digest(data, (size_t)sqlite3_value_bytes(values[0])));
+    snprintf(text, sizeof text, "%016llx", (unsigned long long)digest(data, (size_t)sqlite3_value_bytes(values[0])));
     sqlite3_result_text(context, text, -1, SQLITE_TRANSIENT);
 }
 
@@ -98,9 +97,8 @@ static void sql_uuid(sqlite3_context *context, int count, sqlite3_value **values
     char text[64] = "damaged";
     (void)count;
     if (sqlite3_value_bytes(values[0]) == 16)
-        snprintf(text, sizeof text, "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x",
-                 b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14],
-                 b[15]);
+        snprintf(text, sizeof text, "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0], b[1],
+                 b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
     sqlite3_result_text(context, text, -1, SQLITE_TRANSIENT);
 }
 
@@ -145,11 +143,9 @@ static const struct {
     { "I1 the sender was told that it is committed, but its own row is gone",
       "SELECT id FROM committed WHERE id NOT IN (SELECT id FROM sent)" },
     { "I1 still waiting after the drain", "SELECT id FROM waiting" },
-    { "I2 handed out, but never committed",
-      "SELECT DISTINCT id FROM started WHERE id NOT IN (SELECT id FROM sent)" },
+    { "I2 handed out, but never committed", "SELECT DISTINCT id FROM started WHERE id NOT IN (SELECT id FROM sent)" },
     { "I2 dead, but never committed", "SELECT id FROM dead WHERE id NOT IN (SELECT id FROM sent)" },
-    { "I2 rolled back and yet handed out",
-      "SELECT DISTINCT id FROM started WHERE id IN (SELECT id FROM rolled_back)" },
+    { "I2 rolled back and yet handed out", "SELECT DISTINCT id FROM started WHERE id IN (SELECT id FROM rolled_back)" },
     { "I3 first handed out before an earlier one of its stream",
       "SELECT stream || ': ' || id FROM (SELECT id, stream, at, max(at) OVER (PARTITION BY stream ORDER BY "
       "place"
@@ -191,8 +187,7 @@ static const struct {
       "SELECT id FROM dead JOIN sent USING (id) WHERE dead.digest <> sent.digest OR dead.type <> sent.type" },
     { "I8 handed out, but not as it was sent",
       "SELECT id FROM started JOIN sent USING (id) WHERE started.digest <> sent.digest" },
-    { "I8 kept, but not as it was sent",
-      "SELECT id FROM done JOIN sent USING (id) WHERE done.digest <> sent.digest" },
+    { "I8 kept, but not as it was sent", "SELECT id FROM done JOIN sent USING (id) WHERE done.digest <> sent.digest" },
     { "I9 handed out twice without a failure or a death between",
       "SELECT id || ' attempt ' || attempt FROM (SELECT id, attempt, lag(attempt) OVER w before, lag(pid) OVER "
       "w owner FROM started"

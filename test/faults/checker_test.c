@@ -12,14 +12,14 @@
 #define X "af63f54c8601fb67" /* the digest of 'x' */
 #define APP(id, type) "INSERT INTO app (id, stream, digest, type) VALUES ('" id "', 's', '" X "', '" type "');"
 #define OK_BOTH APP(A, "ok") APP(B, "ok") "UPDATE postrider_endpoint SET sent = 2;"
-#define DEAD(attempts, failures, cause, payload)                                                               \
-    "INSERT INTO postrider_dead_letter (box, id, destination, seq, stream, type, status, attempts, failures, "           \
-    "failure_reason, released, "                                                                               \
-    "endpoint, cause, limit_reached, rule, fingerprint, died_at, payload) VALUES ('outbox', " BLOB_A           \
+#define DEAD(attempts, failures, cause, payload)                                                                       \
+    "INSERT INTO postrider_dead_letter (box, id, destination, seq, stream, type, status, attempts, failures, "         \
+    "failure_reason, released, "                                                                                       \
+    "endpoint, cause, limit_reached, rule, fingerprint, died_at, payload) VALUES ('outbox', " BLOB_A                   \
     ", '', 1, 's', 'ok', 1, " attempts ", " failures ", 0, 0, 'e', " cause ", 5, '', '', 1, " payload ");"
-#define DONE_A                                                                                                 \
-    "INSERT INTO postrider_done (box, id, destination, seq, status, attempts, failures, failure_reason, released, "      \
-    "endpoint, done_at, "                                                                                      \
+#define DONE_A                                                                                                         \
+    "INSERT INTO postrider_done (box, id, destination, seq, status, attempts, failures, failure_reason, released, "    \
+    "endpoint, done_at, "                                                                                              \
     "keep_until, payload) VALUES ('outbox', " BLOB_A ", '', 1, 1, 1, 0, 0, 0, 'e', 1, 1, 'x');"
 #define S(id, attempt, failures, pid) "S " id " s 1 " attempt " " failures " " X " " pid "\n"
 #define E(id, attempt, result, pid) "E " id " " attempt " " result " " pid "\n"
@@ -31,18 +31,17 @@ static const struct {
 } cases[] = {
     { NULL, OK_BOTH, GOOD(A) GOOD(B), "C " A "\nC " B "\n", "" },
     { NULL, OK_BOTH, S(A, "1", "0", "9") S(A, "2", "0", "10") E(A, "2", "ok", "10") GOOD(B), "", "K 9\n" },
-    { NULL, OK_BOTH,
-      S(A, "1", "0", "9") E(A, "1", "failed", "9") S(A, "2", "1", "9") E(A, "2", "ok", "9") GOOD(B), "", "" },
+    { NULL, OK_BOTH, S(A, "1", "0", "9") E(A, "1", "failed", "9") S(A, "2", "1", "9") E(A, "2", "ok", "9") GOOD(B), "",
+      "" },
     { "I1 committed, but neither", OK_BOTH, GOOD(A), "", "" },
     { "I1 the sender was told", APP(A, "ok"), GOOD(A), "C " B "\n", "" },
-    { "I1 still waiting", OK_BOTH "INSERT INTO outbox (type, payload) VALUES ('ok', 'x');", GOOD(A) GOOD(B), "",
-      "" },
+    { "I1 still waiting", OK_BOTH "INSERT INTO outbox (type, payload) VALUES ('ok', 'x');", GOOD(A) GOOD(B), "", "" },
     { "I2 handed out, but never committed", APP(A, "ok"), GOOD(A) GOOD(B), "", "" },
     { "I2 dead, but never", DEAD("6", "0", "7", "'x'"), "", "", "" },
     { "I2 rolled back", OK_BOTH, GOOD(A) GOOD(B), "R " A "\n", "" },
     { "I3 first handed out before", OK_BOTH, GOOD(B) GOOD(A), "", "" },
-    { "I3 handed out again after", OK_BOTH,
-      S(A, "1", "0", "10") GOOD(B) S(A, "2", "0", "11") E(A, "2", "ok", "11"), "", "K 10\n" },
+    { "I3 handed out again after", OK_BOTH, S(A, "1", "0", "10") GOOD(B) S(A, "2", "0", "11") E(A, "2", "ok", "11"), "",
+      "K 10\n" },
     { "I4 handed out more often", OK_BOTH, S(A, "6", "0", "10") E(A, "6", "ok", "10") GOOD(B), "", "" },
     { "I4 two hand-outs with one number", OK_BOTH, S(A, "1", "0", "9") GOOD(A) GOOD(B), "", "K 9\n" },
     { "I4 more failures", OK_BOTH, S(A, "2", "1", "10") E(A, "2", "ok", "10") GOOD(B), "", "" },
@@ -56,8 +55,8 @@ static const struct {
     { "I5 the endpoint's count", OK_BOTH "UPDATE postrider_endpoint SET sent = 3;", GOOD(A) GOOD(B), "", "" },
     { "I5 the endpoint's count", OK_BOTH "UPDATE postrider_endpoint SET sent = 1;", GOOD(A) GOOD(B), "", "" },
     { "I7 a dead letter", APP(A, "ok") DEAD("6", "0", "7", "'y'"), "", "", "" },
-    { "I8 handed out, but not as", OK_BOTH,
-      "S " A " s 1 1 0 0000000000000000 10\n" E(A, "1", "ok", "10") GOOD(B), "", "" },
+    { "I8 handed out, but not as", OK_BOTH, "S " A " s 1 1 0 0000000000000000 10\n" E(A, "1", "ok", "10") GOOD(B), "",
+      "" },
     { "I9 handed out twice", OK_BOTH, GOOD(A) S(A, "2", "0", "11") E(A, "2", "ok", "11") GOOD(B), "", "" },
 };
 

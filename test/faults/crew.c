@@ -22,9 +22,8 @@ void crew_configure(const struct crew *c, const struct crew_setting *s)
     path_of(c, "config.yaml", path);
     FILE *file = fopen(path, "w");
     CHECK(file != NULL);
-    fprintf(file, "store: \"%s?%s\"\n%sendpoints: {all: {url: \"handler:*\", breaker: off, %s}}\n",
-            c->place.url, s->options != NULL ? s->options : "busy=10s", s->root != NULL ? s->root : "",
-            s->endpoint);
+    fprintf(file, "store: \"%s?%s\"\n%sendpoints: {all: {url: \"handler:*\", breaker: off, %s}}\n", c->place.url,
+            s->options != NULL ? s->options : "busy=10s", s->root != NULL ? s->root : "", s->endpoint);
     CHECK_EQ(fclose(file), 0);
 }
 
@@ -104,8 +103,7 @@ _Noreturn static void become(const struct crew *c, const struct crew_order *o)
     int fd = open(path, O_WRONLY | O_APPEND | O_CREAT, 0600);
     if (program == NULL || fd < 0 || dup2(fd, STDOUT_FILENO) < 0 || dup2(fd, STDERR_FILENO) < 0)
         _exit(126);
-    execl(program, program, o->role, c->place.dir, strcmp(o->role, "produce") == 0 ? seed : (char *)NULL,
-          (char *)NULL);
+    execl(program, program, o->role, c->place.dir, strcmp(o->role, "produce") == 0 ? seed : (char *)NULL, (char *)NULL);
     _exit(127);
 }
 
@@ -183,8 +181,7 @@ void crew_end(struct crew *c, pid_t pid)
     kill(pid, SIGTERM);
     int status = crew_wait(c, pid, STOP_US);
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-        check_fail(__FILE__, __LINE__, "process %d ended with status 0x%x after SIGTERM", (int)pid,
-                   (unsigned)status);
+        check_fail(__FILE__, __LINE__, "process %d ended with status 0x%x after SIGTERM", (int)pid, (unsigned)status);
 }
 
 /* ---- What they did ------------------------------------------------------------------------------- */

@@ -41,8 +41,7 @@ static void check_recovery(struct crew *c, pid_t worker, int messages)
 static void check_lock(const char *options, int64_t held_us)
 {
     struct crew c;
-    crew_init(&c,
-              &(struct crew_setting){ .options = options, .root = "lease: 1s\n", .endpoint = "timeout: 60s" });
+    crew_init(&c, &(struct crew_setting){ .options = options, .root = "lease: 1s\n", .endpoint = "timeout: 60s" });
     pid_t worker = start_in_the_middle(&c, false);
     sqlite3 *db = place_open(&c.place);
     CHECK_EQ(sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);

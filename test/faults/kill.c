@@ -81,8 +81,7 @@ static void storm_start(struct storm *s, size_t slot, const char *role, struct s
     char point[64];
     struct crew_order order = { .role = role, .seed = s->seed++ };
     if (step != NULL) {
-        snprintf(point, sizeof point, "%s:%d", step->name,
-                 1 + (int)random_below(&s->random, (uint64_t)step->most));
+        snprintf(point, sizeof point, "%s:%d", step->name, 1 + (int)random_below(&s->random, (uint64_t)step->most));
         order.fail_point = point;
         order.signal = step->signal;
         order.signal_after = step->signal != 0 ? 1 + (int)random_below(&s->random, 20) : 0;
@@ -95,8 +94,7 @@ static void storm_fill(struct storm *s)
 {
     for (size_t i = 0; i < WORKERS; i++)
         if (s->slots[i].pid == 0)
-            storm_start(s, i, "work",
-                        s->at_steps ? &worker_steps[s->next_step++ % ARRAY_LENGTH(worker_steps)] : NULL);
+            storm_start(s, i, "work", s->at_steps ? &worker_steps[s->next_step++ % ARRAY_LENGTH(worker_steps)] : NULL);
     if (s->slots[WORKERS].pid == 0)
         storm_start(s, WORKERS, "produce",
                     s->at_steps ? &producer_steps[s->next_producer_step++ % ARRAY_LENGTH(producer_steps)] : NULL);
@@ -106,11 +104,9 @@ static void storm_fill(struct storm *s)
 static void storm_lost(struct storm *s, pid_t pid, int status)
 {
     if (!WIFSIGNALED(status) && WEXITSTATUS(status) != 0)
-        check_fail(__FILE__, __LINE__, "a process ended with code %d: see %s", WEXITSTATUS(status),
-                   s->crew.place.dir);
+        check_fail(__FILE__, __LINE__, "a process ended with code %d: see %s", WEXITSTATUS(status), s->crew.place.dir);
     if (WIFSIGNALED(status) && WTERMSIG(status) != SIGKILL)
-        check_fail(__FILE__, __LINE__, "a process died of signal %d: see %s", WTERMSIG(status),
-                   s->crew.place.dir);
+        check_fail(__FILE__, __LINE__, "a process died of signal %d: see %s", WTERMSIG(status), s->crew.place.dir);
     for (size_t i = 0; i <= WORKERS; i++) {
         if (s->slots[i].pid != pid)
             continue;
@@ -167,13 +163,14 @@ static void storm_calm(struct storm *s)
 
 static void storm(uint64_t seed, bool at_steps, int kills, size_t first_step)
 {
-    struct storm s = { .at_steps = at_steps, .next_step = first_step, .next_producer_step = first_step, .seed = seed * 1000 };
+    struct storm s = {
+        .at_steps = at_steps, .next_step = first_step, .next_producer_step = first_step, .seed = seed * 1000
+    };
     random_init(&s.random, seed);
     crew_init(&s.crew, seed % 2 == 0 ? &setting : &keeping);
     storm_rage(&s, kills);
     storm_calm(&s);
-    printf("# seed %llu: %d kills, %d of them by hand\n", (unsigned long long)seed, s.crew.killed,
-           s.killed_by_hand);
+    printf("# seed %llu: %d kills, %d of them by hand\n", (unsigned long long)seed, s.crew.killed, s.killed_by_hand);
     if (at_steps) /* or the steps are not where they were */
         CHECK(s.killed_by_hand <= kills / 4);
     crew_judge(&s.crew, MAX_ATTEMPTS);
@@ -245,8 +242,7 @@ static bool migrate_twice(const char *point)
     pid_t worker = crew_start(&c, &(struct crew_order){ .role = "work", .fail_point = point });
     bool died = is_killed_before_it_works(&c);
     if (died) {
-        bool none =
-            place_int(&c.place, "SELECT count(*) FROM sqlite_master WHERE name NOT LIKE 'sqlite%'") == 0;
+        bool none = place_int(&c.place, "SELECT count(*) FROM sqlite_master WHERE name NOT LIKE 'sqlite%'") == 0;
         CHECK(none || place_int(&c.place, "SELECT value > 0 FROM postrider_meta WHERE key = 'schema_version'") == 1);
         worker = crew_work(&c);
         crew_wait_lines(&c, "log", "box_taken", "outbox", 1);

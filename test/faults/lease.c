@@ -9,12 +9,10 @@
  * it against the test's will. */
 static const struct crew_setting short_lease = { .root = "lease: 3s\nboxes: {outbox: {keep: 1h}}\n",
                                                  .endpoint = "timeout: 60s" };
-static const struct crew_setting long_lease = {
-    .root = "lease: 1h\nstop_timeout: 1m\nboxes: {outbox: {keep: 1h}}\n", .endpoint = "timeout: 60s"
-};
-static const struct crew_setting short_stop = {
-    .root = "lease: 1h\nstop_timeout: 3s\nboxes: {outbox: {keep: 1h}}\n", .endpoint = "timeout: 60s"
-};
+static const struct crew_setting long_lease = { .root = "lease: 1h\nstop_timeout: 1m\nboxes: {outbox: {keep: 1h}}\n",
+                                                .endpoint = "timeout: 60s" };
+static const struct crew_setting short_stop = { .root = "lease: 1h\nstop_timeout: 3s\nboxes: {outbox: {keep: 1h}}\n",
+                                                .endpoint = "timeout: 60s" };
 
 static void word_of(pid_t pid, char ret[32])
 {
@@ -48,8 +46,7 @@ TEST(standby_goes_on_at_once_after_a_kill) /* B22, B24 */
     word_of(standby, word);
     crew_wait_lines(&c, "history", "S ", word, 1);
 
-    CHECK_EQ(place_int(&c.place, "SELECT attempts FROM outbox WHERE type = 'gate'"),
-             1); /* the lost one counts */
+    CHECK_EQ(place_int(&c.place, "SELECT attempts FROM outbox WHERE type = 'gate'"), 1);    /* the lost one counts */
     CHECK_EQ(place_int(&c.place, "SELECT sum(attempts) FROM outbox WHERE type = 'ok'"), 0); /* B46 */
     crew_touch(&c, "open-2");
     place_wait(&c.place, "SELECT count(*) FROM outbox", 0);
@@ -96,8 +93,7 @@ static void check_sleeper(const char *type)
     fall_asleep(&c, owner);
     place_send(&c.place, NULL, "ok", "one", 20);
     crew_touch(&c, "open-2"); /* the sleeper waits for open-1, whoever comes after it does not wait */
-    place_wait(&c.place, "SELECT count(*) FROM outbox",
-               0); /* well before the timeout of what the sleeper has begun */
+    place_wait(&c.place, "SELECT count(*) FROM outbox", 0); /* well before the timeout of what the sleeper has begun */
 
     crew_touch(&c, "open-1");
     kill(owner, SIGCONT);
@@ -209,8 +205,7 @@ TEST(stop_ends_in_time_though_a_handler_does_not) /* B14, I16 */
 
     CHECK(WIFEXITED(status));
     CHECK_EQ(WEXITSTATUS(status), 4); /* it says that something was left */
-    CHECK_EQ(place_int(&c.place, "SELECT attempts FROM outbox WHERE type = 'loop'"),
-             1); /* what ran on counts ... */
+    CHECK_EQ(place_int(&c.place, "SELECT attempts FROM outbox WHERE type = 'loop'"), 1); /* what ran on counts ... */
     CHECK_EQ(place_int(&c.place, "SELECT sum(attempts) FROM outbox WHERE type = 'gate'"),
              0); /* ... nothing else does */
     CHECK_EQ(place_int(&c.place, "SELECT count(*) FROM postrider_claim"), 0);

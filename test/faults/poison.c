@@ -100,9 +100,10 @@ TEST(two_that_kill_are_both_found) /* B42 */
     CHECK(supervise(&c) <= 2 * MAX_ATTEMPTS);
     CHECK(begun(&c, "first") <= MAX_ATTEMPTS);
     CHECK(begun(&c, "second") <= MAX_ATTEMPTS);
-    CHECK_EQ(place_int(&c.place,
-                       "SELECT count(*) FROM postrider_dead_letter WHERE type = 'crash' AND cause = 7 AND attempts = 6"),
-             2);
+    CHECK_EQ(
+        place_int(&c.place,
+                  "SELECT count(*) FROM postrider_dead_letter WHERE type = 'crash' AND cause = 7 AND attempts = 6"),
+        2);
     CHECK_EQ(place_int(&c.place, "SELECT count(*) FROM postrider_dead_letter"), 2);
     CHECK_EQ(place_int(&c.place, "SELECT count(DISTINCT id) FROM postrider_done"), 150);
     crew_fini(&c);

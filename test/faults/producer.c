@@ -80,9 +80,8 @@ static void draft_make(struct producer *p, struct draft *d, bool own_stream)
                                       .payload = { d->payload, size } };
     pr_id_new(&d->message.id);
     pr_id_format(d->message.id, d->id);
-    record(p->log, "%c %s %s %016llx %.*s %d\n", own_stream ? 'Q' : 'T', d->id,
-           d->stream[0] != '\0' ? d->stream : "-", (unsigned long long)d->digest, SLICE_ARGS(d->message.type),
-           (int)getpid());
+    record(p->log, "%c %s %s %016llx %.*s %d\n", own_stream ? 'Q' : 'T', d->id, d->stream[0] != '\0' ? d->stream : "-",
+           (unsigned long long)d->digest, SLICE_ARGS(d->message.type), (int)getpid());
 }
 
 /* The application's own row: what the checker believes. */
@@ -148,8 +147,8 @@ static void producer_open(struct producer *p, const char *dir)
     sqlite3_busy_timeout(p->db, BUSY_MS);
     sqlite3_wal_autocheckpoint(p->db, 0);
     run_sql(p, "PRAGMA synchronous = normal"); /* a kill loses nothing; power is not tested here */
-    if (sqlite3_prepare_v2(p->db, "INSERT INTO app (id, stream, digest, type) VALUES (?, ?, ?, ?)", -1,
-                           &p->note, NULL) != SQLITE_OK ||
+    if (sqlite3_prepare_v2(p->db, "INSERT INTO app (id, stream, digest, type) VALUES (?, ?, ?, ?)", -1, &p->note,
+                           NULL) != SQLITE_OK ||
         sqlite3_prepare_v2(p->db, "SELECT count(*) FROM outbox", -1, &p->waiting, NULL) != SQLITE_OK)
         give_up(path, sqlite3_errmsg(p->db));
     if (pr_sender_open(url, &p->sender, &error) != PR_OK)

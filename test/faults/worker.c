@@ -58,9 +58,7 @@ static int wait_deaf(struct worker *w, struct pr_context *context, const struct 
 static int fail_behind_gate(struct worker *w, struct pr_context *context, const struct pr_message *m)
 {
     int rc = wait_for_gate(w, context, m);
-    return rc == PR_OK && m->attempts == 1
-               ? pr_fail(context, PR_REASON_DEPENDENCY_FAILURE, "too late to matter")
-               : rc;
+    return rc == PR_OK && m->attempts == 1 ? pr_fail(context, PR_REASON_DEPENDENCY_FAILURE, "too late to matter") : rc;
 }
 
 static int flaky(struct worker *w, struct pr_context *context, const struct pr_message *m)
@@ -160,8 +158,7 @@ static void reload(struct runtime *rt, const char *path)
 /* Until SIGTERM: 0; until a fault: 1. */
 static int serve(struct runtime *rt, int signals, const char *config_path)
 {
-    struct pollfd fds[] = { { .fd = signals, .events = POLLIN },
-                            { .fd = runtime_fault_fd(rt), .events = POLLIN } };
+    struct pollfd fds[] = { { .fd = signals, .events = POLLIN }, { .fd = runtime_fault_fd(rt), .events = POLLIN } };
     struct signalfd_siginfo info;
     for (;;) {
         if (poll(fds, 2, -1) < 0 && errno != EINTR)

@@ -13,13 +13,13 @@
 /* What the handlers saw. */
 struct record {
     pthread_mutex_t lock;
-    int             count;
+    int count;
     struct call {
         char stream[32];
-        int  payload, attempt, status;
+        int payload, attempt, status;
         bool bad; /* more than one of its stream at once */
     } calls[CALLS_MAX];
-    int  running[64]; /* by the number in the stream's name */
+    int running[64];  /* by the number in the stream's name */
     atomic_int block; /* handlers wait until it is 0 */
     atomic_int inside;
     atomic_int asked_to_stop;
@@ -85,7 +85,7 @@ static int handle(struct pr_context *context, const struct pr_message *m, void *
 
 static struct pr_engine *engine_make(const struct place *p, const char *more)
 {
-    char            config[2048];
+    char config[2048];
     struct pr_error error;
     snprintf(config, sizeof config, "store: \"%s\"\n%s", p->url, more);
     struct pr_engine *engine = pr_engine_new(config, &error);
@@ -118,7 +118,7 @@ static void wait_for(struct record *r, int calls)
 
 TEST(engine_delivers_in_order_per_stream) /* B50 */
 {
-    struct place  p;
+    struct place p;
     struct record r;
     place_init(&p);
     record_init(&r);
@@ -151,7 +151,7 @@ TEST(engine_delivers_in_order_per_stream) /* B50 */
 
 TEST(engine_makes_its_tables_itself_and_sees_what_comes_later)
 {
-    struct place  p;
+    struct place p;
     struct record r;
     place_init_empty(&p);
     record_init(&r);
@@ -169,7 +169,7 @@ TEST(engine_makes_its_tables_itself_and_sees_what_comes_later)
 
 TEST(engine_finds_handlers_by_type_and_by_name)
 {
-    struct place  p;
+    struct place p;
     struct record by_type, by_name;
     place_init(&p);
     record_init(&by_type);
@@ -201,7 +201,7 @@ static int fail_twice(struct pr_context *context, const struct pr_message *m, vo
 
 TEST(engine_retries_and_remembers_what_was_reached) /* B30, B37 */
 {
-    struct place  p;
+    struct place p;
     struct record r;
     place_init(&p);
     record_init(&r);
@@ -237,7 +237,7 @@ static int fail_always(struct pr_context *context, const struct pr_message *m, v
 
 TEST(engine_buries_what_fails_too_often) /* B81 */
 {
-    struct place  p;
+    struct place p;
     struct record r;
     place_init(&p);
     record_init(&r);
@@ -251,14 +251,17 @@ TEST(engine_buries_what_fails_too_often) /* B81 */
     CHECK_EQ(place_int(&p, "SELECT count(*) FROM outbox"), 0);
     CHECK_EQ(place_int(&p, "SELECT failures FROM postrider_dead_letter"), 3);
     CHECK_EQ(place_int(&p, "SELECT failure_reason FROM postrider_dead_letter"), PR_REASON_VALIDATION_FAILURE);
-    CHECK_EQ(place_int(&p, "SELECT count(*) FROM postrider_dead_letter WHERE error = 'never' AND CAST(payload AS TEXT) = '1'"), 1);
+    CHECK_EQ(
+        place_int(&p,
+                  "SELECT count(*) FROM postrider_dead_letter WHERE error = 'never' AND CAST(payload AS TEXT) = '1'"),
+        1);
     pr_engine_free(engine);
     place_fini(&p);
 }
 
 static int send_effects(struct pr_context *context, const struct pr_message *m, void *user)
 {
-    struct pr_error   error;
+    struct pr_error error;
     struct pr_message effect = { .type = PR_STR("effect"), .payload = m->payload };
     record_call(user, m);
     record_end(user, m);
@@ -269,7 +272,7 @@ static int send_effects(struct pr_context *context, const struct pr_message *m, 
 
 TEST(effects_are_stored_with_the_verdict_only) /* B93 */
 {
-    struct place  p;
+    struct place p;
     struct record sent, received;
     place_init(&p);
     record_init(&sent);
@@ -290,7 +293,7 @@ TEST(effects_are_stored_with_the_verdict_only) /* B93 */
 
 static int send_astray(struct pr_context *context, const struct pr_message *m, void *user)
 {
-    struct pr_error   error;
+    struct pr_error error;
     struct pr_message effect = { .type = PR_STR("effect") };
     (void)user;
     CHECK_EQ(pr_effect_send_box(context, NULL, NULL, &error), PR_EINVAL);
@@ -311,7 +314,8 @@ TEST(an_effect_for_a_box_that_is_not_there_is_its_handler_s_failure) /* B35 */
     struct pr_engine *engine = engine_make(&p, "endpoints: {e: {url: \"handler:cause\", retry: [1ms]}}\n");
     CHECK_EQ(pr_engine_handle(engine, "cause", send_astray, NULL), PR_OK);
     engine_begin(engine);
-    place_wait(&p, "SELECT count(*) FROM postrider_dead_letter WHERE code = 'box_unknown' AND error LIKE '%box nowhere%'", 1);
+    place_wait(
+        &p, "SELECT count(*) FROM postrider_dead_letter WHERE code = 'box_unknown' AND error LIKE '%box nowhere%'", 1);
     place_wait(&p, "SELECT count(*) FROM outbox", 0);
     drain(engine);
     CHECK_EQ(place_int(&p, "SELECT count(*) FROM later"), 1);
@@ -321,7 +325,7 @@ TEST(an_effect_for_a_box_that_is_not_there_is_its_handler_s_failure) /* B35 */
 
 TEST(message_without_a_route_is_parked) /* B18 */
 {
-    struct place      p;
+    struct place p;
     struct pr_engine *engine;
     place_init(&p);
     place_send(&p, NULL, "t", NULL, 1);
@@ -337,14 +341,13 @@ TEST(message_without_a_route_is_parked) /* B18 */
 
 TEST(stop_hands_back_what_has_not_started) /* B14, B44 */
 {
-    struct place  p;
+    struct place p;
     struct record r;
     place_init(&p);
     record_init(&r);
     r.block = 1;
     place_send(&p, NULL, "t", NULL, 30);
-    struct pr_engine *engine =
-        engine_make(&p, "endpoints: {e: {url: \"handler:*\", concurrency: 2, timeout: 60s}}\n");
+    struct pr_engine *engine = engine_make(&p, "endpoints: {e: {url: \"handler:*\", concurrency: 2, timeout: 60s}}\n");
     CHECK_EQ(pr_engine_handle(engine, "*", handle, &r), PR_OK);
     engine_begin(engine);
     wait_for(&r, 2);
@@ -375,7 +378,7 @@ static int deaf(struct pr_context *context, const struct pr_message *m, void *us
 
 TEST(stop_ends_within_its_limit_whatever_handlers_do) /* B14, I16 */
 {
-    struct place  p;
+    struct place p;
     struct record r;
     place_init(&p);
     record_init(&r);
@@ -388,7 +391,7 @@ TEST(stop_ends_within_its_limit_whatever_handlers_do) /* B14, I16 */
 
     int64_t begun_us = test_now_us();
     CHECK_EQ(pr_engine_stop(engine, PR_SECONDS(1)), PR_TIMEOUT);
-    CHECK(test_now_us() - begun_us < WAIT_US); /* the handler would have had a minute */
+    CHECK(test_now_us() - begun_us < WAIT_US);                 /* the handler would have had a minute */
     CHECK_EQ(place_int(&p, "SELECT attempts FROM outbox"), 1); /* it was started: it counts */
     CHECK_EQ(place_int(&p, "SELECT count(*) FROM postrider_instance"), 0);
     r.block = 0; /* free waits for the handler */
@@ -399,15 +402,15 @@ TEST(stop_ends_within_its_limit_whatever_handlers_do) /* B14, I16 */
 
 TEST(restart_goes_on_and_keeps_waiting_times) /* B32 */
 {
-    struct place    p;
-    struct record   first, second;
+    struct place p;
+    struct record first, second;
     struct pr_error error;
     place_init(&p);
     record_init(&first);
     record_init(&second);
     place_send(&p, NULL, "bad", "s1", 1);
     place_send(&p, NULL, "good", NULL, 1);
-    const char       *config = "endpoints: {e: {url: \"handler:bad\", retry: [1h]}}\n";
+    const char *config = "endpoints: {e: {url: \"handler:bad\", retry: [1h]}}\n";
     struct pr_engine *engine = engine_make(&p, config);
     CHECK_EQ(pr_engine_handle(engine, "bad", fail_always, &first), PR_OK);
     CHECK_EQ(pr_engine_handle(engine, "good", handle, &first), PR_OK);
@@ -433,8 +436,8 @@ TEST(restart_goes_on_and_keeps_waiting_times) /* B32 */
 
 TEST(drain_says_when_time_is_over)
 {
-    struct place    p;
-    struct record   r;
+    struct place p;
+    struct record r;
     struct pr_error error;
     place_init(&p);
     record_init(&r);
@@ -456,9 +459,9 @@ TEST(drain_says_when_time_is_over)
 
 TEST(engine_refuses_wrong_config_and_arguments) /* B203 */
 {
-    struct place      p;
-    struct pr_error   error;
-    struct record     r;
+    struct place p;
+    struct pr_error error;
+    struct record r;
     struct pr_engine *engine;
     place_init(&p);
     record_init(&r);
@@ -477,7 +480,7 @@ TEST(engine_refuses_wrong_config_and_arguments) /* B203 */
     CHECK_EQ(pr_engine_handle(engine, "*", NULL, &r), PR_EINVAL);
     CHECK_EQ(pr_engine_handle_named(engine, "missing", handle, &r), PR_OK);
     CHECK_EQ(pr_engine_handle_named(engine, "missing", handle, &r), PR_EINVAL); /* twice */
-    engine_begin(engine); /* now it can start */
+    engine_begin(engine);                                                       /* now it can start */
     CHECK_EQ(pr_engine_handle(engine, "late", handle, &r), PR_EINVAL);
     pr_engine_free(engine);
     pr_engine_free(NULL);
@@ -491,9 +494,9 @@ TEST(engine_refuses_wrong_config_and_arguments) /* B203 */
 
 TEST(engine_reads_its_config_from_a_file)
 {
-    struct place  p;
+    struct place p;
     struct record r;
-    char          path[128];
+    char path[128];
     struct pr_error error;
     place_init(&p);
     record_init(&r);

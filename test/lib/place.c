@@ -38,9 +38,9 @@ void place_init(struct place *p)
 
 void place_fini(struct place *p)
 {
-    char           path[512];
+    char path[512];
     struct dirent *entry;
-    DIR           *dir = opendir(p->dir);
+    DIR *dir = opendir(p->dir);
     while (dir != NULL && (entry = readdir(dir)) != NULL) {
         snprintf(path, sizeof path, "%s/%s", p->dir, entry->d_name);
         if (entry->d_name[0] != '.')
@@ -62,7 +62,7 @@ sqlite3 *place_open(const struct place *p)
 void place_do(const struct place *p, const char *sql)
 {
     sqlite3 *db = place_open(p);
-    char    *text = NULL;
+    char *text = NULL;
     if (sqlite3_exec(db, sql, NULL, NULL, &text) != SQLITE_OK)
         check_fail(__FILE__, __LINE__, "%s: %s", sql, text);
     sqlite3_close(db);
@@ -70,7 +70,7 @@ void place_do(const struct place *p, const char *sql)
 
 int64_t place_int(const struct place *p, const char *sql)
 {
-    sqlite3      *db = place_open(p);
+    sqlite3 *db = place_open(p);
     sqlite3_stmt *statement;
     if (sqlite3_prepare_v2(db, sql, -1, &statement, NULL) != SQLITE_OK)
         check_fail(__FILE__, __LINE__, "%s: %s", sql, sqlite3_errmsg(db));
@@ -83,7 +83,7 @@ int64_t place_int(const struct place *p, const char *sql)
 
 void place_send(const struct place *p, const char *box, const char *type, const char *stream, int count)
 {
-    struct pr_error   error;
+    struct pr_error error;
     struct pr_sender *sender;
     CHECK_OK(pr_sender_open(p->url, &sender, &error), &error);
     for (int i = 1; i <= count; i++) {

@@ -9,17 +9,17 @@
 
 struct place {
     char dir[64];
-    char path[96];  /* the database */
-    char url[128];  /* sqlite:... */
+    char path[96]; /* the database */
+    char url[128]; /* sqlite:... */
 };
 
-void place_init(struct place *p);           /* with tables */
-void place_init_empty(struct place *p);     /* only the directory */
+void place_init(struct place *p);       /* with tables */
+void place_init_empty(struct place *p); /* only the directory */
 void place_fini(struct place *p);
 
 sqlite3 *place_open(const struct place *p); /* the caller's own connection */
-void     place_do(const struct place *p, const char *sql);
-int64_t  place_int(const struct place *p, const char *sql); /* the first column of the first row */
+void place_do(const struct place *p, const char *sql);
+int64_t place_int(const struct place *p, const char *sql); /* the first column of the first row */
 
 /* Store messages of one type and stream, payloads "1" .. "count". */
 void place_send(const struct place *p, const char *box, const char *type, const char *stream, int count);
@@ -27,7 +27,7 @@ void place_send(const struct place *p, const char *box, const char *type, const 
 /* Wait until the query gives the number; the test fails after 20 s. */
 void place_wait(const struct place *p, const char *sql, int64_t wanted);
 
-int64_t test_now_us(void);           /* a steady clock */
-void    test_pause(void);            /* a moment, inside loops that wait with a deadline */
+int64_t test_now_us(void); /* a steady clock */
+void test_pause(void);     /* a moment, inside loops that wait with a deadline */
 
 #endif

@@ -11,11 +11,11 @@
 
 /* A handler that fails as often as it is told. */
 struct box_loop {
-    atomic_int     calls, fail;
+    atomic_int calls, fail;
     enum pr_reason reason;
-    int            reached; /* before it fails */
-    pthread_t      thread; /* that called it last */
-    char           headers[512];
+    int reached;      /* before it fails */
+    pthread_t thread; /* that called it last */
+    char headers[512];
 };
 
 static int handle(struct pr_context *context, const struct pr_message *m, void *user)
@@ -34,7 +34,7 @@ static int handle(struct pr_context *context, const struct pr_message *m, void *
 
 static struct pr_engine *make(const struct place *p, const char *more, struct box_loop *orders, struct box_loop *alerts)
 {
-    char            config[2048];
+    char config[2048];
     struct pr_error error;
     snprintf(config, sizeof config,
              "store: \"%s\"\n"
@@ -64,11 +64,13 @@ static void add(struct pr_engine *engine, const char *endpoint, struct pr_rule *
 
 static enum pr_sent send_message(struct pr_engine *engine, const char *to, const char *stream, int want)
 {
-    struct pr_message m = { .type = PR_STR("order.created"), .destination = pr_str(to), .stream = pr_str(stream), .payload = PR_STR("{}") };
-    struct pr_error   error;
-    enum pr_sent      sent;
-    pr_id             id;
-    int               rc = pr_engine_send(engine, NULL, &m, &id, &sent, &error);
+    struct pr_message m = {
+        .type = PR_STR("order.created"), .destination = pr_str(to), .stream = pr_str(stream), .payload = PR_STR("{}")
+    };
+    struct pr_error error;
+    enum pr_sent sent;
+    pr_id id;
+    int rc = pr_engine_send(engine, NULL, &m, &id, &sent, &error);
     if (rc != want)
         check_fail(__FILE__, __LINE__, "pr_engine_send: %d %s", rc, rc < 0 ? error.text : "");
     return sent;
@@ -85,10 +87,10 @@ static void drain(struct pr_engine *engine)
 TEST(a_rule_made_in_c_does_what_one_in_the_config_does) /* B62, B64 */
 {
     struct place p;
-    struct box_loop  orders = { .fail = 100, .reason = PR_REASON_REJECTED }, alerts = { 0 };
+    struct box_loop orders = { .fail = 100, .reason = PR_REASON_REJECTED }, alerts = { 0 };
     place_init(&p);
     struct pr_engine *engine = make(&p, "", &orders, &alerts);
-    struct pr_rule   *rule = pr_rule_new("broker says no");
+    struct pr_rule *rule = pr_rule_new("broker says no");
     pr_rule_when_reason(rule, PR_REASON_REJECTED);
     pr_rule_or(rule);
     pr_rule_when_error(rule, "said no");
@@ -110,7 +112,8 @@ TEST(a_rule_made_in_c_does_what_one_in_the_config_does) /* B62, B64 */
     CHECK_EQ(orders.calls, 5);
     CHECK_EQ(alerts.calls, 1);
     CHECK(strstr(alerts.headers, "\"postrider-raised\":\"broker says no\"") != NULL);
-    CHECK_EQ(place_int(&p, "SELECT count(*) FROM postrider_dead_letter WHERE rule = 'broker says no' AND failures = 5"), 1);
+    CHECK_EQ(place_int(&p, "SELECT count(*) FROM postrider_dead_letter WHERE rule = 'broker says no' AND failures = 5"),
+             1);
     pr_engine_free(engine);
     place_fini(&p);
 }
@@ -118,10 +121,11 @@ TEST(a_rule_made_in_c_does_what_one_in_the_config_does) /* B62, B64 */
 TEST(a_rule_of_the_config_comes_before_one_in_c) /* B60 */
 {
     struct place p;
-    struct box_loop  orders = { .fail = 1, .reason = PR_REASON_REJECTED }, alerts = { 0 };
+    struct box_loop orders = { .fail = 1, .reason = PR_REASON_REJECTED }, alerts = { 0 };
     place_init(&p);
-    struct pr_engine *engine = make(&p, ", rules: [{name: mine, when: {reason: rejected}, then: park}]", &orders, &alerts);
-    struct pr_rule   *rule = pr_rule_new("theirs");
+    struct pr_engine *engine =
+        make(&p, ", rules: [{name: mine, when: {reason: rejected}, then: park}]", &orders, &alerts);
+    struct pr_rule *rule = pr_rule_new("theirs");
     pr_rule_discard(rule);
     add(engine, "orders", rule);
     begin(engine);
@@ -133,8 +137,8 @@ TEST(a_rule_of_the_config_comes_before_one_in_c) /* B60 */
 
 TEST(mistakes_in_a_rule_are_told_when_it_is_taken)
 {
-    struct place    p;
-    struct box_loop     orders = { 0 }, alerts = { 0 };
+    struct place p;
+    struct box_loop orders = { 0 }, alerts = { 0 };
     struct pr_error error;
     place_init(&p);
     struct pr_engine *engine = make(&p, "", &orders, &alerts);
@@ -170,7 +174,9 @@ TEST(mistakes_in_a_rule_are_told_when_it_is_taken)
     pr_rule_call(rule, "nobody");
     add(engine, NULL, rule);
     CHECK_EQ(pr_engine_start(engine, &error), PR_ECONFIG);
-    CHECK_STR(error.text, "rule nobody calls \"nobody\", which nobody registered; such rules need a program that calls pr_engine_call()");
+    CHECK_STR(
+        error.text,
+        "rule nobody calls \"nobody\", which nobody registered; such rules need a program that calls pr_engine_call()");
     pr_engine_free(engine);
 
     engine = make(&p, "", &orders, &alerts);
@@ -194,14 +200,16 @@ TEST(mistakes_in_a_rule_are_told_when_it_is_taken)
 
 TEST(a_call_in_the_config_that_nobody_registered_is_refused_with_its_place)
 {
-    struct place    p;
-    struct box_loop     orders = { 0 }, alerts = { 0 };
+    struct place p;
+    struct box_loop orders = { 0 }, alerts = { 0 };
     struct pr_error error;
     place_init(&p);
     struct pr_engine *engine = make(&p, ", rules: [{name: r, then: {call: f}}]", &orders, &alerts);
     CHECK_EQ(pr_engine_start(engine, &error), PR_ECONFIG);
-    CHECK_STR(error.text, "config:3:110: endpoints.orders.rules[0].then.call: rule r calls \"f\", which nobody registered; such rules "
-                          "need a program that calls pr_engine_call()");
+    CHECK_STR(
+        error.text,
+        "config:3:110: endpoints.orders.rules[0].then.call: rule r calls \"f\", which nobody registered; such rules "
+        "need a program that calls pr_engine_call()");
     pr_engine_free(engine);
     place_fini(&p);
 }
@@ -210,12 +218,12 @@ TEST(a_call_in_the_config_that_nobody_registered_is_refused_with_its_place)
 
 struct judge {
     atomic_int calls;
-    bool       fails;
+    bool fails;
 };
 
 static int decide(struct pr_context *context, const struct pr_failure *f, void *user)
 {
-    struct judge     *j = user;
+    struct judge *j = user;
     struct pr_message m = { .type = PR_STR("called"), .destination = PR_STR("alerts") };
     j->calls++;
     CHECK_EQ(f->reason, PR_REASON_VALIDATION_FAILURE);
@@ -232,7 +240,7 @@ static int decide(struct pr_context *context, const struct pr_failure *f, void *
 TEST(a_called_function_decides_and_its_messages_are_stored) /* B65 */
 {
     struct place p;
-    struct box_loop  orders = { .fail = 100, .reason = PR_REASON_VALIDATION_FAILURE }, alerts = { 0 };
+    struct box_loop orders = { .fail = 100, .reason = PR_REASON_VALIDATION_FAILURE }, alerts = { 0 };
     struct judge judge = { 0 };
     place_init(&p);
     struct pr_engine *engine = make(&p, ", rules: [{name: r, then: [{call: f}, park]}]", &orders, &alerts);
@@ -252,7 +260,7 @@ TEST(a_called_function_decides_and_its_messages_are_stored) /* B65 */
 TEST(a_function_that_fails_leaves_it_to_the_next_step_and_sends_nothing) /* B65 */
 {
     struct place p;
-    struct box_loop  orders = { .fail = 1, .reason = PR_REASON_VALIDATION_FAILURE }, alerts = { 0 };
+    struct box_loop orders = { .fail = 1, .reason = PR_REASON_VALIDATION_FAILURE }, alerts = { 0 };
     struct judge judge = { .fails = true };
     place_init(&p);
     struct pr_engine *engine = make(&p, ", rules: [{name: r, then: [{call: f}, park]}]", &orders, &alerts);
@@ -270,8 +278,8 @@ TEST(a_function_that_fails_leaves_it_to_the_next_step_and_sends_nothing) /* B65 
 
 TEST(the_program_pauses_and_resumes_an_endpoint_also_over_a_restart) /* B63 */
 {
-    struct place    p;
-    struct box_loop     orders = { 0 }, alerts = { 0 };
+    struct place p;
+    struct box_loop orders = { 0 }, alerts = { 0 };
     struct pr_error error;
     place_init(&p);
     struct pr_engine *engine = make(&p, "", &orders, &alerts);
@@ -299,7 +307,7 @@ TEST(the_program_pauses_and_resumes_an_endpoint_also_over_a_restart) /* B63 */
 TEST(an_inline_endpoint_is_sent_to_before_the_call_returns)
 {
     struct place p;
-    struct box_loop  orders = { 0 }, alerts = { 0 };
+    struct box_loop orders = { 0 }, alerts = { 0 };
     place_init(&p);
     struct pr_engine *engine = make(&p, ", mode: inline", &orders, &alerts);
     begin(engine);
@@ -317,7 +325,7 @@ TEST(an_inline_endpoint_is_sent_to_before_the_call_returns)
 TEST(what_an_inline_endpoint_does_not_take_is_stored_and_delivered_later)
 {
     struct place p;
-    struct box_loop  orders = { .fail = 1, .reason = PR_REASON_DEPENDENCY_FAILURE }, alerts = { 0 };
+    struct box_loop orders = { .fail = 1, .reason = PR_REASON_DEPENDENCY_FAILURE }, alerts = { 0 };
     place_init(&p);
     struct pr_engine *engine = make(&p, ", mode: inline, rules: [{then: {retry: [20ms]}}]", &orders, &alerts);
     begin(engine);
@@ -333,14 +341,19 @@ TEST(what_an_inline_endpoint_does_not_take_is_stored_and_delivered_later)
 TEST(what_failed_inline_is_stored_as_a_failure_and_its_stream_waits_for_it) /* B30, B37, B51 */
 {
     struct place p;
-    struct box_loop  orders = { .fail = 1, .reason = PR_REASON_DEPENDENCY_FAILURE, .reached = PR_STATUS_EVENT_STORED }, alerts = { 0 };
+    struct box_loop orders = { .fail = 1, .reason = PR_REASON_DEPENDENCY_FAILURE, .reached = PR_STATUS_EVENT_STORED },
+                    alerts = { 0 };
     place_init(&p);
     struct pr_engine *engine = make(&p, ", mode: inline", &orders, &alerts); /* again in five minutes */
     begin(engine);
     CHECK_EQ(send_message(engine, "orders", "s", PR_OK), PR_SENT_STORED);
-    CHECK_EQ(place_int(&p, "SELECT count(*) FROM outbox WHERE attempts = 1 AND failures = 1 AND failure_reason = 6 AND status = 32771"
-                           " AND error = 'the desk said no' AND failed_at > 0 AND due_at >= failed_at + 300000000"
-                           " AND story LIKE '%\"endpoint\":\"orders\"%\"step\":\"retry\"%'"), 1);
+    CHECK_EQ(
+        place_int(
+            &p,
+            "SELECT count(*) FROM outbox WHERE attempts = 1 AND failures = 1 AND failure_reason = 6 AND status = 32771"
+            " AND error = 'the desk said no' AND failed_at > 0 AND due_at >= failed_at + 300000000"
+            " AND story LIKE '%\"endpoint\":\"orders\"%\"step\":\"retry\"%'"),
+        1);
     CHECK_EQ(send_message(engine, "orders", "s", PR_OK), PR_SENT_STORED);
     place_wait(&p, "SELECT count(*) FROM outbox WHERE held_by = 'orders/s'", 1);
     drain(engine);
@@ -352,13 +365,15 @@ TEST(what_failed_inline_is_stored_as_a_failure_and_its_stream_waits_for_it) /* B
 TEST(steps_go_on_where_they_were_when_what_failed_inline_was_stored) /* B62 */
 {
     struct place p;
-    struct box_loop  orders = { .fail = 100, .reason = PR_REASON_REJECTED }, alerts = { 0 };
+    struct box_loop orders = { .fail = 100, .reason = PR_REASON_REJECTED }, alerts = { 0 };
     place_init(&p);
     struct pr_engine *engine =
-        make(&p, ", mode: inline, rules: [{name: r, then: [{retry_now: 2}, {retry: [10ms, 10ms]}, dead_letter]}]", &orders, &alerts);
+        make(&p, ", mode: inline, rules: [{name: r, then: [{retry_now: 2}, {retry: [10ms, 10ms]}, dead_letter]}]",
+             &orders, &alerts);
     begin(engine);
     CHECK_EQ(send_message(engine, "orders", "", PR_OK), PR_SENT_STORED); /* after three */
-    place_wait(&p, "SELECT count(*) FROM postrider_dead_letter WHERE failures = 5 AND attempts = 5 AND limit_reached = 5", 1);
+    place_wait(
+        &p, "SELECT count(*) FROM postrider_dead_letter WHERE failures = 5 AND attempts = 5 AND limit_reached = 5", 1);
     drain(engine);
     CHECK_EQ(orders.calls, 5);
     CHECK_EQ(place_int(&p, "SELECT json_array_length(story) FROM postrider_dead_letter"), 5);
@@ -369,14 +384,15 @@ TEST(steps_go_on_where_they_were_when_what_failed_inline_was_stored) /* B62 */
 TEST(a_pause_puts_back_what_it_was_about_also_inline) /* B63 */
 {
     struct place p;
-    struct box_loop  orders = { .fail = 100, .reason = PR_REASON_REJECTED }, alerts = { 0 };
+    struct box_loop orders = { .fail = 100, .reason = PR_REASON_REJECTED }, alerts = { 0 };
     place_init(&p);
-    struct pr_engine *engine =
-        make(&p, ", mode: inline, rules: [{name: r, then: [{retry_now: 1}, {pause: until_resumed}]}]", &orders, &alerts);
+    struct pr_engine *engine = make(
+        &p, ", mode: inline, rules: [{name: r, then: [{retry_now: 1}, {pause: until_resumed}]}]", &orders, &alerts);
     begin(engine);
     CHECK_EQ(send_message(engine, "orders", "", PR_OK), PR_SENT_STORED);
     CHECK_EQ(orders.calls, 2);
-    CHECK_EQ(place_int(&p, "SELECT count(*) FROM outbox WHERE failures = 1 AND attempts = 1"), 1); /* the second is not counted */
+    CHECK_EQ(place_int(&p, "SELECT count(*) FROM outbox WHERE failures = 1 AND attempts = 1"),
+             1); /* the second is not counted */
     pr_engine_free(engine);
     place_fini(&p);
 }
@@ -384,14 +400,15 @@ TEST(a_pause_puts_back_what_it_was_about_also_inline) /* B63 */
 TEST(an_inline_endpoint_follows_its_rules) /* B62, B64, B66 */
 {
     struct place p;
-    struct box_loop  orders = { .reason = PR_REASON_REJECTED }, alerts = { 0 };
+    struct box_loop orders = { .reason = PR_REASON_REJECTED }, alerts = { 0 };
     place_init(&p);
     struct pr_engine *engine =
-        make(&p, ", mode: inline, max_payload: 100B, rules: ["
-                 "{name: large, when: {reason: message_too_large}, then: {dead_letter: {}, raise: {type: t, to: alerts}}},"
-                 "{name: no, when: {reason: rejected}, then: [{retry_now: 2}, discard]},"
-                 "{name: move, when: {reason: unauthorized}, then: {dead_letter: {to: alerts}}},"
-                 "{name: wait, when: {reason: rate_limited}, then: {pause: until_resumed}}]",
+        make(&p,
+             ", mode: inline, max_payload: 100B, rules: ["
+             "{name: large, when: {reason: message_too_large}, then: {dead_letter: {}, raise: {type: t, to: alerts}}},"
+             "{name: no, when: {reason: rejected}, then: [{retry_now: 2}, discard]},"
+             "{name: move, when: {reason: unauthorized}, then: {dead_letter: {to: alerts}}},"
+             "{name: wait, when: {reason: rate_limited}, then: {pause: until_resumed}}]",
              &orders, &alerts);
     begin(engine);
     orders.fail = 2;
@@ -401,9 +418,9 @@ TEST(an_inline_endpoint_follows_its_rules) /* B62, B64, B66 */
     CHECK_EQ(send_message(engine, "orders", "", PR_OK), PR_SENT_DISCARDED);
     CHECK_EQ(orders.calls, 6);
 
-    char              big[200];
-    struct pr_error   error;
-    enum pr_sent      sent;
+    char big[200];
+    struct pr_error error;
+    enum pr_sent sent;
     memset(big, 'x', sizeof big);
     struct pr_message m = { .type = PR_STR("t"), .destination = PR_STR("orders"), .payload = { big, sizeof big } };
     CHECK_OK(pr_engine_send(engine, NULL, &m, NULL, &sent, &error), &error);
@@ -420,15 +437,16 @@ TEST(an_inline_endpoint_follows_its_rules) /* B62, B64, B66 */
     orders.reason = PR_REASON_RATE_LIMITED;
     orders.fail = 1;
     CHECK_EQ(send_message(engine, "orders", "", PR_OK), PR_SENT_STORED);
-    CHECK_EQ(place_int(&p, "SELECT count(*) FROM postrider_endpoint WHERE name = 'orders' AND paused_by = 'rule wait'"), 1);
+    CHECK_EQ(place_int(&p, "SELECT count(*) FROM postrider_endpoint WHERE name = 'orders' AND paused_by = 'rule wait'"),
+             1);
     pr_engine_free(engine);
     place_fini(&p);
 }
 
 TEST(an_inline_endpoint_that_is_paused_is_not_sent_to) /* B63 */
 {
-    struct place    p;
-    struct box_loop     orders = { 0 }, alerts = { 0 };
+    struct place p;
+    struct box_loop orders = { 0 }, alerts = { 0 };
     struct pr_error error;
     place_init(&p);
     struct pr_engine *engine = make(&p, ", mode: inline", &orders, &alerts);
@@ -450,22 +468,23 @@ TEST(an_inline_endpoint_that_is_paused_is_not_sent_to) /* B63 */
 TEST(inline_sends_open_the_breaker_and_are_in_the_stored_totals) /* B73 */
 {
     struct place p;
-    struct box_loop  orders = { .reason = PR_REASON_DEPENDENCY_FAILURE }, alerts = { 0 };
+    struct box_loop orders = { .reason = PR_REASON_DEPENDENCY_FAILURE }, alerts = { 0 };
     place_init(&p);
-    struct pr_engine *engine = make(&p, ", mode: inline, max_payload: 100B, breaker: {after: 3, open: 1h, cap: 1h}, "
-                                        "rules: [{when: {reason: message_too_large}, then: discard}]",
+    struct pr_engine *engine = make(&p,
+                                    ", mode: inline, max_payload: 100B, breaker: {after: 3, open: 1h, cap: 1h}, "
+                                    "rules: [{when: {reason: message_too_large}, then: discard}]",
                                     &orders, &alerts);
     begin(engine);
     for (int i = 0; i < 10; i++)
         CHECK_EQ(send_message(engine, "orders", "", PR_OK), PR_SENT_DELIVERED);
     place_wait(&p, "SELECT coalesce(max(sent), 0) FROM postrider_endpoint WHERE name = 'orders'", 10);
 
-    char              big[200] = "";
-    struct pr_error   error;
-    enum pr_sent      sent;
+    char big[200] = "";
+    struct pr_error error;
+    enum pr_sent sent;
     struct pr_message m = { .type = PR_STR("t"), .destination = PR_STR("orders"), .payload = { big, sizeof big } };
-    int               calls;
-    int64_t           deadline = test_now_us() + WAIT_US;
+    int calls;
+    int64_t deadline = test_now_us() + WAIT_US;
     orders.fail = 1000000;
     do { /* what is too large and was not sent does not help the endpoint */
         calls = orders.calls;
@@ -484,10 +503,10 @@ TEST(inline_sends_open_the_breaker_and_are_in_the_stored_totals) /* B73 */
 
 TEST(an_id_that_is_stored_is_a_duplicate_also_inline) /* B2 */
 {
-    struct place    p;
-    struct box_loop     orders = { .fail = 1, .reason = PR_REASON_REJECTED }, alerts = { 0 };
+    struct place p;
+    struct box_loop orders = { .fail = 1, .reason = PR_REASON_REJECTED }, alerts = { 0 };
     struct pr_error error;
-    enum pr_sent    sent;
+    enum pr_sent sent;
     place_init(&p);
     struct pr_engine *engine = make(&p, ", mode: inline, rules: [{then: park}]", &orders, &alerts);
     begin(engine);

@@ -27,7 +27,7 @@ TEST(reasons_have_names)
 TEST(ids_survive_being_written_and_read)
 {
     pr_id id, again;
-    char  text[PR_ID_TEXT_SIZE];
+    char text[PR_ID_TEXT_SIZE];
     pr_id_new(&id);
     CHECK(!pr_id_is_zero(id));
     pr_id_format(id, text);
@@ -40,11 +40,11 @@ TEST(ids_survive_being_written_and_read)
 
 TEST(message_is_stored_when_the_transaction_commits) /* B1 */
 {
-    struct place    p;
+    struct place p;
     struct pr_error error;
-    pr_id           id = { { 0 } };
+    pr_id id = { { 0 } };
     place_init(&p);
-    sqlite3          *db = place_open(&p);
+    sqlite3 *db = place_open(&p);
     struct pr_message m = { .type = PR_STR("order.placed"), .payload = PR_BYTES("\0\xff", 2) };
 
     run(db, "BEGIN");
@@ -59,10 +59,10 @@ TEST(message_is_stored_when_the_transaction_commits) /* B1 */
 
 TEST(message_is_gone_when_the_transaction_rolls_back) /* B1 */
 {
-    struct place    p;
+    struct place p;
     struct pr_error error;
     place_init(&p);
-    sqlite3          *db = place_open(&p);
+    sqlite3 *db = place_open(&p);
     struct pr_message m = { .type = PR_STR("order.placed") };
 
     run(db, "BEGIN");
@@ -76,10 +76,10 @@ TEST(message_is_gone_when_the_transaction_rolls_back) /* B1 */
 
 TEST(same_id_again_is_a_duplicate)
 {
-    struct place    p;
+    struct place p;
     struct pr_error error;
     place_init(&p);
-    sqlite3          *db = place_open(&p);
+    sqlite3 *db = place_open(&p);
     struct pr_message m = { .type = PR_STR("order.placed") };
     pr_id_new(&m.id);
 
@@ -95,8 +95,8 @@ TEST(wrong_messages_are_refused_and_named)
 {
     const struct {
         struct pr_message message;
-        int               code;
-        const char       *word; /* in the text */
+        int code;
+        const char *word; /* in the text */
     } cases[] = {
         { { .payload = PR_STR("x") }, PR_EINVAL, "type" },
         { { .type = PR_STR("t"), .headers = PR_STR("[1]") }, PR_EINVAL, "headers" },
@@ -106,17 +106,17 @@ TEST(wrong_messages_are_refused_and_named)
         { { .type = PR_STR("t"), .stream = PR_STR("a\nb") }, PR_EINVAL, "stream" },
         { { .type = PR_STR("t"), .due_us = -1 }, PR_EINVAL, "due" },
     };
-    struct place      p;
-    struct pr_error   error;
+    struct place p;
+    struct pr_error error;
     struct pr_sender *sender;
     place_init(&p);
-    sqlite3        *db = place_open(&p);
+    sqlite3 *db = place_open(&p);
     struct pr_unit *unit = pr_unit_new();
     CHECK_OK(pr_sender_open(p.url, &sender, &error), &error);
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const struct pr_message *m = &cases[i].message;
-        pr_id                    id = { { 7 } };
+        pr_id id = { { 7 } };
         CHECK_EQ(pr_send_sqlite(db, m, &id, &error), cases[i].code);
         CHECK(strstr(error.text, cases[i].word) != NULL);
         CHECK_EQ(id.bytes[0], 7); /* untouched */
@@ -134,8 +134,8 @@ TEST(wrong_messages_are_refused_and_named)
 
 TEST(wrong_boxes_are_refused)
 {
-    struct place      p;
-    struct pr_error   error;
+    struct place p;
+    struct pr_error error;
     struct pr_message m = { .type = PR_STR("t") };
     place_init(&p);
     sqlite3 *db = place_open(&p);
@@ -153,8 +153,8 @@ TEST(wrong_boxes_are_refused)
 
 TEST(database_without_tables_is_told_what_to_do)
 {
-    struct place      p;
-    struct pr_error   error;
+    struct place p;
+    struct pr_error error;
     struct pr_sender *sender;
     struct pr_message m = { .type = PR_STR("t") };
     place_init_empty(&p);
@@ -169,7 +169,7 @@ TEST(database_without_tables_is_told_what_to_do)
 
 TEST(store_init_can_run_twice_and_names_a_wrong_url)
 {
-    struct place    p;
+    struct place p;
     struct pr_error error;
     place_init(&p);
     CHECK_OK(pr_store_init(p.url, &error), &error);
@@ -184,13 +184,13 @@ TEST(store_init_can_run_twice_and_names_a_wrong_url)
 
 TEST(unit_stores_all_at_commit)
 {
-    struct place    p;
+    struct place p;
     struct pr_error error;
-    pr_id           id;
-    char            payload[] = "first";
+    pr_id id;
+    char payload[] = "first";
     place_init(&p);
-    sqlite3          *db = place_open(&p);
-    struct pr_unit   *unit = pr_unit_new();
+    sqlite3 *db = place_open(&p);
+    struct pr_unit *unit = pr_unit_new();
     struct pr_message m = { .type = PR_STR("a"), .payload = pr_str(payload) };
 
     CHECK_OK(pr_unit_add(unit, NULL, &m, &id, &error), &error);
@@ -214,11 +214,11 @@ TEST(unit_stores_all_at_commit)
 
 TEST(unit_keeps_its_messages_when_storing_fails)
 {
-    struct place    p;
+    struct place p;
     struct pr_error error;
     place_init(&p);
-    sqlite3          *db = place_open(&p);
-    struct pr_unit   *unit = pr_unit_new();
+    sqlite3 *db = place_open(&p);
+    struct pr_unit *unit = pr_unit_new();
     struct pr_message m = { .type = PR_STR("a") };
 
     CHECK_OK(pr_unit_add(unit, NULL, &m, NULL, &error), &error);
@@ -248,9 +248,9 @@ TEST(unit_keeps_its_messages_when_storing_fails)
 static void *send_many(void *arg)
 {
     struct pr_sender *sender = arg;
-    intptr_t          stored = 0;
+    intptr_t stored = 0;
     for (int i = 0; i < EACH; i++) {
-        struct pr_error   error;
+        struct pr_error error;
         struct pr_message m = { .type = PR_STR("t"), .payload = PR_STR("x") };
         stored += pr_sender_send(sender, NULL, &m, NULL, &error) == PR_OK;
     }
@@ -259,11 +259,11 @@ static void *send_many(void *arg)
 
 TEST(sender_takes_messages_from_eight_threads)
 {
-    struct place      p;
-    struct pr_error   error;
+    struct place p;
+    struct pr_error error;
     struct pr_sender *sender;
-    pthread_t         threads[THREADS];
-    intptr_t          stored = 0;
+    pthread_t threads[THREADS];
+    intptr_t stored = 0;
     place_init(&p);
     CHECK_OK(pr_sender_open(p.url, &sender, &error), &error);
 
@@ -284,12 +284,12 @@ TEST(sender_takes_messages_from_eight_threads)
 
 TEST(sender_sends_many_all_or_none)
 {
-    struct place      p;
-    struct pr_error   error;
+    struct place p;
+    struct pr_error error;
     struct pr_sender *sender;
     struct pr_message m[3] = { { .type = PR_STR("a") }, { .type = PR_STR("b") }, { .type = PR_STR("c") } };
-    pr_id             ids[3];
-    size_t            stored;
+    pr_id ids[3];
+    size_t stored;
     place_init(&p);
     CHECK_OK(pr_sender_open(p.url, &sender, &error), &error);
 

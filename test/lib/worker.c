@@ -8,11 +8,11 @@
 #define WAIT_US PR_SECONDS(20)
 
 struct fixture {
-    struct place      place;
+    struct place place;
     struct pr_worker *worker;
     struct pr_claimed claimed[MAX];
-    size_t            count;
-    int               answers[MAX];
+    size_t count;
+    int answers[MAX];
 };
 
 static void begin(struct fixture *f, const char *ordering)
@@ -55,7 +55,7 @@ static struct pr_verdict complete(const struct pr_claimed *c)
 
 TEST(worker_claims_completes_and_the_box_is_empty)
 {
-    struct fixture    f;
+    struct fixture f;
     struct pr_verdict verdicts[MAX];
     begin(&f, NULL);
     place_send(&f.place, NULL, "t", NULL, 3);
@@ -112,7 +112,8 @@ TEST(failure_cascade_releases_the_followers) /* B55 */
     for (int i = 0; i < 3; i++)
         CHECK_EQ(f.answers[i], PR_OK);
     CHECK_EQ(place_int(&f.place, "SELECT count(*) FROM outbox WHERE status = 32769 AND failures = 1 AND attempts = 1 "
-                                 "AND failure_reason = 1 AND code = 'E42' AND error = 'Processing failed'"), 1);
+                                 "AND failure_reason = 1 AND code = 'E42' AND error = 'Processing failed'"),
+             1);
     CHECK_EQ(place_int(&f.place, "SELECT count(*) FROM outbox WHERE status = 1 AND attempts = 0 AND released = 1"), 2);
 
     if (f.count == 0)
@@ -132,7 +133,9 @@ TEST(scheduled_retry_blocks_later_messages_of_its_stream) /* B51 */
     place_send(&f.place, NULL, "t", "s", 2);
     place_send(&f.place, NULL, "t", "other", 1);
     claim(&f, 2);
-    struct pr_verdict verdicts[2] = { { .claim = f.claimed[0].claim, .kind = PR_VERDICT_FAIL, .reason = PR_REASON_UNKNOWN,
+    struct pr_verdict verdicts[2] = { { .claim = f.claimed[0].claim,
+                                        .kind = PR_VERDICT_FAIL,
+                                        .reason = PR_REASON_UNKNOWN,
                                         .retry_after_us = PR_SECONDS(3600) },
                                       complete(&f.claimed[1]) };
     CHECK_SLICE(f.claimed[0].message->stream, "s");
@@ -174,19 +177,27 @@ TEST(what_was_reached_stays_however_a_verdict_ends_it) /* B30, B37 */
     begin(&f, NULL);
     place_send(&f.place, NULL, "t", NULL, 4);
     claim(&f, 4);
-    static const enum pr_verdict_kind kinds[] = { PR_VERDICT_ABANDON, PR_VERDICT_PARK, PR_VERDICT_DEAD_LETTER, PR_VERDICT_RELEASE };
+    static const enum pr_verdict_kind kinds[] = { PR_VERDICT_ABANDON, PR_VERDICT_PARK, PR_VERDICT_DEAD_LETTER,
+                                                  PR_VERDICT_RELEASE };
     struct pr_verdict verdicts[4];
     for (int i = 0; i < 4; i++)
-        verdicts[i] = (struct pr_verdict){ .claim = f.claimed[i].claim, .kind = kinds[i], .status = PR_STATUS_EVENT_STORED,
-                                           .reason = PR_REASON_REJECTED, .code = PR_STR("E1"), .error = PR_STR("no") };
+        verdicts[i] = (struct pr_verdict){ .claim = f.claimed[i].claim,
+                                           .kind = kinds[i],
+                                           .status = PR_STATUS_EVENT_STORED,
+                                           .reason = PR_REASON_REJECTED,
+                                           .code = PR_STR("E1"),
+                                           .error = PR_STR("no") };
     cycle(&f, verdicts, 4);
     for (int i = 0; i < 4; i++)
         CHECK_EQ(f.answers[i], PR_OK);
     CHECK_EQ(place_int(&f.place, "SELECT status FROM outbox WHERE CAST(payload AS TEXT) = '1'"), 1 | 2);
     CHECK_EQ(place_int(&f.place, "SELECT status FROM outbox WHERE CAST(payload AS TEXT) = '2' AND failure_reason = 10 "
-                                 "AND code = 'E1' AND error = 'no' AND failures = 1 AND attempts = 1"), 1 | 2 | 32768);
-    CHECK_EQ(place_int(&f.place, "SELECT status FROM postrider_dead_letter WHERE code = 'E1' AND failures = 1"), 1 | 2 | 32768);
-    CHECK_EQ(place_int(&f.place, "SELECT status FROM outbox WHERE CAST(payload AS TEXT) = '4'"), 1); /* D3: nothing changes */
+                                 "AND code = 'E1' AND error = 'no' AND failures = 1 AND attempts = 1"),
+             1 | 2 | 32768);
+    CHECK_EQ(place_int(&f.place, "SELECT status FROM postrider_dead_letter WHERE code = 'E1' AND failures = 1"),
+             1 | 2 | 32768);
+    CHECK_EQ(place_int(&f.place, "SELECT status FROM outbox WHERE CAST(payload AS TEXT) = '4'"),
+             1); /* D3: nothing changes */
     CHECK_EQ(place_int(&f.place, "SELECT failed FROM postrider_endpoint"), 2);
     end(&f);
 }
@@ -222,7 +233,10 @@ TEST(every_kind_of_verdict_does_what_it_says) /* B44 */
     const struct pr_verdict verdicts[] = {
         { .claim = f.claimed[0].claim, .kind = PR_VERDICT_ABANDON },
         { .claim = f.claimed[1].claim, .kind = PR_VERDICT_DISCARD },
-        { .claim = f.claimed[2].claim, .kind = PR_VERDICT_DEAD_LETTER, .reason = PR_REASON_REJECTED, .error = PR_STR("no") },
+        { .claim = f.claimed[2].claim,
+          .kind = PR_VERDICT_DEAD_LETTER,
+          .reason = PR_REASON_REJECTED,
+          .error = PR_STR("no") },
         { .claim = f.claimed[3].claim, .kind = PR_VERDICT_PARK },
         { .claim = f.claimed[4].claim, .kind = PR_VERDICT_RETURN },
     };
@@ -231,16 +245,19 @@ TEST(every_kind_of_verdict_does_what_it_says) /* B44 */
         CHECK_EQ(f.answers[i], PR_OK);
     CHECK_EQ(place_int(&f.place, "SELECT count(*) FROM outbox"), 3);
     CHECK_EQ(place_int(&f.place, "SELECT count(*) FROM outbox WHERE CAST(payload AS TEXT) = '1' AND attempts = 1"), 1);
-    CHECK_EQ(place_int(&f.place, "SELECT count(*) FROM postrider_dead_letter WHERE failure_reason = 10 AND error = 'no'"), 1);
+    CHECK_EQ(
+        place_int(&f.place, "SELECT count(*) FROM postrider_dead_letter WHERE failure_reason = 10 AND error = 'no'"),
+        1);
     CHECK_EQ(place_int(&f.place, "SELECT count(*) FROM outbox WHERE CAST(payload AS TEXT) = '4' "
-                                 "AND due_at = 9223372036854775807"), 1);
+                                 "AND due_at = 9223372036854775807"),
+             1);
     CHECK_EQ(place_int(&f.place, "SELECT count(*) FROM outbox WHERE CAST(payload AS TEXT) = '5' AND attempts = 0"), 1);
     end(&f);
 }
 
 TEST(effects_are_stored_with_the_worker_s_verdict) /* B93 */
 {
-    struct fixture          f;
+    struct fixture f;
     const struct pr_message effects[] = { { .type = PR_STR("a") }, { .type = PR_STR("b") } };
     begin(&f, NULL);
     place_send(&f.place, NULL, "t", NULL, 1);
@@ -258,7 +275,7 @@ TEST(effects_are_stored_with_the_worker_s_verdict) /* B93 */
 /* Nobody announces our own commits to us. */
 TEST(what_a_worker_sends_into_its_own_box_comes_to_it)
 {
-    struct fixture          f;
+    struct fixture f;
     const struct pr_message effect = { .type = PR_STR("next") };
     begin(&f, NULL);
     place_send(&f.place, NULL, "t", NULL, 1);
@@ -267,8 +284,8 @@ TEST(what_a_worker_sends_into_its_own_box_comes_to_it)
     struct pr_verdict v = { .claim = 0 };
     place_send(&f.place, NULL, "t", NULL, 1);
     claim(&f, 1);
-    v              = complete(&f.claimed[0]);
-    v.effects      = &effect;
+    v = complete(&f.claimed[0]);
+    v.effects = &effect;
     v.effect_count = 1;
     cycle(&f, &v, 1);
     if (f.count == 0)
@@ -306,21 +323,22 @@ TEST(close_hands_back_uncounted) /* B14, B44 */
 
 TEST(worker_claims_no_more_than_it_asks_for) /* B46: only what was handed out is on a receipt */
 {
-    struct fixture  f;
+    struct fixture f;
     struct pr_error error;
     begin(&f, NULL);
     place_send(&f.place, NULL, "t", NULL, 10);
     for (size_t i = 0; i < 4; i++) {
         CHECK_OK(pr_worker_cycle(f.worker, NULL, 0, NULL, f.claimed, 2, &f.count, &error), &error);
         CHECK_EQ(f.count, 2);
-        CHECK_EQ(place_int(&f.place, "SELECT sum((SELECT count(*) FROM json_each(entries))) FROM postrider_claim"), 2 * (int)(i + 1));
+        CHECK_EQ(place_int(&f.place, "SELECT sum((SELECT count(*) FROM json_each(entries))) FROM postrider_claim"),
+                 2 * (int)(i + 1));
     }
     end(&f);
 }
 
 TEST(worker_that_lost_its_lease_is_told_and_begins_anew) /* B23 */
 {
-    struct fixture  f;
+    struct fixture f;
     struct pr_error error;
     memset(&f, 0, sizeof f);
     place_init(&f.place);
@@ -347,7 +365,7 @@ TEST(worker_that_lost_its_lease_is_told_and_begins_anew) /* B23 */
 
 TEST(verdicts_that_could_not_be_stored_are_said_again)
 {
-    struct fixture  f;
+    struct fixture f;
     struct pr_error error;
     begin(&f, NULL);
     pr_worker_close(f.worker);
@@ -358,14 +376,14 @@ TEST(verdicts_that_could_not_be_stored_are_said_again)
     place_send(&f.place, NULL, "t", NULL, 1);
     claim(&f, 1);
     struct pr_verdict v = complete(&f.claimed[0]);
-    sqlite3          *db = place_open(&f.place);
+    sqlite3 *db = place_open(&f.place);
     CHECK_EQ(sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
     CHECK_EQ(pr_worker_cycle(f.worker, &v, 1, f.answers, NULL, 0, NULL, &error), PR_EBUSY);
     CHECK_EQ(sqlite3_exec(db, "COMMIT", NULL, NULL, NULL), SQLITE_OK);
     sqlite3_close(db);
 
     int64_t deadline_us = test_now_us() + WAIT_US;
-    int     rc;
+    int rc;
     while ((rc = pr_worker_cycle(f.worker, &v, 1, f.answers, NULL, 0, NULL, &error)) == PR_EBUSY &&
            test_now_us() < deadline_us)
         pr_worker_wait(f.worker, PR_MILLISECONDS(10));
@@ -377,11 +395,11 @@ TEST(verdicts_that_could_not_be_stored_are_said_again)
 
 TEST(worker_refuses_wrong_arguments)
 {
-    struct place      p;
-    struct pr_error   error;
+    struct place p;
+    struct pr_error error;
     struct pr_worker *worker;
     struct pr_claimed claimed;
-    size_t            count;
+    size_t count;
     place_init(&p);
     struct pr_worker_options options = { .store_url = p.url, .ordering = "sideways" };
     CHECK_EQ(pr_worker_open(&options, &worker, &error), PR_EINVAL);
@@ -390,7 +408,9 @@ TEST(worker_refuses_wrong_arguments)
     CHECK_EQ(pr_worker_open(&options, &worker, &error), PR_EINVAL);
     options = (struct pr_worker_options){ .store_url = p.url, .box = "nowhere" };
     CHECK_EQ(pr_worker_open(&options, &worker, &error) == PR_OK
-                 ? pr_worker_cycle(worker, NULL, 0, NULL, &claimed, 1, &count, &error) : error.code, PR_ESCHEMA);
+                 ? pr_worker_cycle(worker, NULL, 0, NULL, &claimed, 1, &count, &error)
+                 : error.code,
+             PR_ESCHEMA);
     options = (struct pr_worker_options){ .store_url = "nosuchstore:x" };
     CHECK(pr_worker_open(&options, &worker, &error) < 0);
     options = (struct pr_worker_options){ .store_url = NULL };

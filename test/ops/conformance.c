@@ -8,7 +8,7 @@
 #include "check.h"
 #include "ops/decode.h"
 
-#define EVENT(members)                                                                                         \
+#define EVENT(members)                                                                                                 \
     "{\"specversion\":\"1.0\",\"id\":\"1\",\"type\":\"io.cloudevents.test\",\"source\":\"/x\"" members "}"
 
 static int decode(const char *content_type, const char *body, struct arena *arena, struct pr_message **ret,
@@ -137,14 +137,12 @@ TEST(conformance_requests_by_http)
         check_hello(m);
     }
     for (size_t i = 0; i < ARRAY_LENGTH(structured); i++) {
-        CHECK_OK(
-            decode(
-                structured[i],
-                "{\"specversion\":\"1.0\",\"type\":\"com.example.someevent\",\"time\":\"2018-04-05T03:56:24Z\","
-                "\"id\":\"1234-1234-1234\",\"source\":\"/mycontext/subcontext\","
-                "\"datacontenttype\":\"application/json\",\"data\":{\"message\":\"Hello World!\"}}",
-                &arena, &m, &count, &error),
-            &error);
+        CHECK_OK(decode(structured[i],
+                        "{\"specversion\":\"1.0\",\"type\":\"com.example.someevent\",\"time\":\"2018-04-05T03:56:24Z\","
+                        "\"id\":\"1234-1234-1234\",\"source\":\"/mycontext/subcontext\","
+                        "\"datacontenttype\":\"application/json\",\"data\":{\"message\":\"Hello World!\"}}",
+                        &arena, &m, &count, &error),
+                 &error);
         CHECK_EQ(count, 1);
         CHECK_SLICE(m->content_type, "application/json");
         check_hello(m);

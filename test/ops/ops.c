@@ -21,10 +21,8 @@ static const char *const hosts[] = { "relay.example" };
 TEST(authz_knows_addresses_localhost_and_its_names)
 {
     const struct authz authz = { "", "", hosts, 1, false };
-    static const char *const good[] = {
-        "localhost", "LocalHost:80",      "127.0.0.1:1",   "192.0.2.1",
-        "[::1]",     "[2001:db8::1]:443", "relay.example", "RELAY.example:8026"
-    };
+    static const char *const good[] = { "localhost", "LocalHost:80",      "127.0.0.1:1",   "192.0.2.1",
+                                        "[::1]",     "[2001:db8::1]:443", "relay.example", "RELAY.example:8026" };
     static const char *const bad[] = { "",
                                        ":80",
                                        "evil.example",
@@ -113,8 +111,8 @@ TEST(the_same_event_gets_the_same_id)
     struct pr_error error;
     size_t count;
     struct decode_input in = { .content_type = PR_STR("application/cloudevents+json"),
-                               .body = PR_STR(
-                                   "{\"specversion\":\"1.0\",\"id\":\"7\",\"type\":\"t\",\"source\":\"s\"}") };
+                               .body =
+                                   PR_STR("{\"specversion\":\"1.0\",\"id\":\"7\",\"type\":\"t\",\"source\":\"s\"}") };
     arena_init(&arena, 1024);
     CHECK_OK(decode_messages(&in, &arena, &one, &count, &error), &error);
     CHECK_OK(decode_messages(&in, &arena, &two, &count, &error), &error);
@@ -216,12 +214,12 @@ static void graveyard_open(struct graveyard *g, size_t count)
 
 static struct replay replay_of(uint64_t rate, size_t canary)
 {
-    struct replay r = { .order = { .kind = ADMIN_DEAD_REPLAY,
-                                   .filter = { .state = -1, .type = PR_STR("t") },
-                                   .by = PR_STR("ann") },
-                        .rate = rate,
-                        .canary = canary,
-                        .canary_wait_us = PR_SECONDS(60) };
+    struct replay r = {
+        .order = { .kind = ADMIN_DEAD_REPLAY, .filter = { .state = -1, .type = PR_STR("t") }, .by = PR_STR("ann") },
+        .rate = rate,
+        .canary = canary,
+        .canary_wait_us = PR_SECONDS(60)
+    };
     replay_begin(&r);
     return r;
 }
@@ -370,8 +368,7 @@ TEST(rates_are_numbers_in_a_second)
     uint64_t rate;
     CHECK(replay_rate_parse(PR_STR("100/s"), &rate) && rate == 100);
     CHECK(replay_rate_parse(PR_STR("1000000"), &rate) && rate == REPLAY_RATE_MAX);
-    static const char *const wrong[] = { "",     "/s", "0", "-1", "1/m", "1000001", "99999999999999999999",
-                                         "5 /s", "x" };
+    static const char *const wrong[] = { "", "/s", "0", "-1", "1/m", "1000001", "99999999999999999999", "5 /s", "x" };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
         CHECK(!replay_rate_parse(slice_from(wrong[i]), &rate));
 }
@@ -454,11 +451,9 @@ static void watched_init(struct watched *w, int64_t now_us)
     w->config.endpoint_count = 1;
     w->config.watch.stuck_us = PR_SECONDS(60);
     w->box = (struct box_counts){ .name = PR_STR("outbox"), .ready = 1, .oldest_us = PR_SECONDS(1000) };
-    w->instance = (struct instance_info){ .name = PR_STR("i"),
-                                          .box = PR_STR("outbox"),
-                                          .lanes = 64,
-                                          .lease_left_us = 1,
-                                          .started_us = PR_SECONDS(900) };
+    w->instance = (struct instance_info){
+        .name = PR_STR("i"), .box = PR_STR("outbox"), .lanes = 64, .lease_left_us = 1, .started_us = PR_SECONDS(900)
+    };
     arena_init(&w->arena, 4096);
     w->s = (struct status){
         .config = &w->config,
@@ -502,7 +497,7 @@ TEST(with_a_rate_it_is_told_when_nothing_moved_for_longer_than_the_rate_explains
     struct watched w;
     watched_init(&w, 0);
     w.endpoint.rate = (struct rate_setting){ .count = 2, .period_us = PR_SECONDS(200) }; /* one in 100 s */
-    CHECK(!is_stuck(&w, PR_SECONDS(5000))); /* a single look cannot tell */
+    CHECK(!is_stuck(&w, PR_SECONDS(5000)));                                              /* a single look cannot tell */
     w.s.past = &w.past;
     w.s.endpoints.now_us = PR_SECONDS(5000);
     watch_see(&w.past, &w.s);

@@ -2,7 +2,9 @@
 #include "check.h"
 #include "policy/breaker.h"
 
-static const struct breaker_setting setting = { .enabled = true, .after = 3, .open_us = PR_SECONDS(5), .cap_us = PR_SECONDS(12) };
+static const struct breaker_setting setting = {
+    .enabled = true, .after = 3, .open_us = PR_SECONDS(5), .cap_us = PR_SECONDS(12)
+};
 
 static void open_it(struct breaker *b, int64_t now_us)
 {
@@ -62,8 +64,8 @@ TEST(one_probe_goes_out_when_half_open_and_its_success_closes) /* B73 */
 
 TEST(a_failed_probe_is_not_counted_and_the_open_time_grows_to_its_cap) /* B72, B73 */
 {
-    struct breaker b   = { 0 };
-    int64_t        now = 0, expected[] = { PR_SECONDS(5), PR_SECONDS(10), PR_SECONDS(12), PR_SECONDS(12) };
+    struct breaker b = { 0 };
+    int64_t now = 0, expected[] = { PR_SECONDS(5), PR_SECONDS(10), PR_SECONDS(12), PR_SECONDS(12) };
     open_it(&b, now);
     for (int i = 0; i < 4; i++) {
         CHECK_EQ(b.until_us - now, expected[i]);
@@ -112,8 +114,13 @@ TEST(retry_after_lengthens_the_open_time) /* B74 */
     CHECK_EQ(b.until_us, PR_SECONDS(90));
 }
 
-static const struct breaker_setting by_share = { .enabled = true, .after = 5, .open_us = PR_SECONDS(5), .cap_us = PR_SECONDS(12),
-                                                 .share = 0.5, .window_us = PR_SECONDS(10), .least = 10 };
+static const struct breaker_setting by_share = { .enabled = true,
+                                                 .after = 5,
+                                                 .open_us = PR_SECONDS(5),
+                                                 .cap_us = PR_SECONDS(12),
+                                                 .share = 0.5,
+                                                 .window_us = PR_SECONDS(10),
+                                                 .least = 10 };
 
 TEST(half_of_a_window_that_fails_opens_it) /* B73 */
 {

@@ -80,8 +80,7 @@ TEST(a_backlog_shrinks_several_times_as_fast_as_others_send)
         int cycles = g.cycles;
         guest_work(&g, rates[i], 1000, true);
         int64_t ended = (g.cycles - cycles) * INT64_C(1000);
-        CHECK(ended * 100 >= rates[i] * (COURTESY_FASTER * 100 - 20) ||
-              g.rested_us == 0); /* a cycle more or less */
+        CHECK(ended * 100 >= rates[i] * (COURTESY_FASTER * 100 - 20) || g.rested_us == 0); /* a cycle more or less */
         CHECK_EQ(g.rested_us > 0, rates[i] < 25000);
     }
 }

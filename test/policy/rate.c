@@ -56,8 +56,8 @@ TEST(after_a_stall_of_any_length_a_rate_lets_no_more_than_its_burst_pass)
 
     for (int64_t stall_us = 1; stall_us < PR_SECONDS(86400); stall_us *= 7) {
         struct rate r = { 0 };
-        int64_t     now_us = PR_SECONDS(50);
-        size_t      pledged = 0, passed = 0;
+        int64_t now_us = PR_SECONDS(50);
+        size_t pledged = 0, passed = 0;
         for (; rate_allows(&r, &s, pledged, now_us); pledged++)
             ;
         CHECK_EQ(pledged, 10);

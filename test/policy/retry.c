@@ -6,7 +6,9 @@
 
 static const int64_t table[] = { PR_SECONDS(10), PR_SECONDS(60), PR_MINUTES(5) };
 
-static const struct retry_setting doubling = { .base_us = PR_SECONDS(1), .factor = 2, .cap_us = PR_SECONDS(300), .failures = 5 };
+static const struct retry_setting doubling = {
+    .base_us = PR_SECONDS(1), .factor = 2, .cap_us = PR_SECONDS(300), .failures = 5
+};
 static const struct retry_setting half_minutes = { .base_us = PR_SECONDS(30), .factor = 2, .failures = 10 };
 static const struct retry_setting listed = { .delays = table, .delay_count = 3 };
 
@@ -37,9 +39,9 @@ TEST(a_table_is_followed_and_its_end_is_death) /* B33 */
 TEST(no_count_overflows_and_the_cap_holds) /* B34 */
 {
     struct retry_setting endless = doubling, uncapped = doubling;
-    endless.failures  = 0;
+    endless.failures = 0;
     uncapped.failures = 0;
-    uncapped.cap_us   = 0;
+    uncapped.cap_us = 0;
     for (int n = 9; n < 2000; n++)
         CHECK_EQ(retry_delay_us(&endless, n, 0), PR_SECONDS(300));
     CHECK_EQ(retry_delay_us(&endless, INT_MAX, 0), PR_SECONDS(300));
@@ -57,10 +59,10 @@ TEST(jitter_only_lengthens)
 
 TEST(retries_that_ran_out_are_poison_and_name_their_limit) /* B33, D6 */
 {
-    struct policy     policy  = { .retry = doubling };
+    struct policy policy = { .retry = doubling };
     struct pr_message message = { .type = PR_STR("t") };
-    struct failure    failure = { .message = &message, .reason = PR_REASON_REJECTED, .failures = 5 };
-    struct decision   d;
+    struct failure failure = { .message = &message, .reason = PR_REASON_REJECTED, .failures = 5 };
+    struct decision d;
 
     policy_decide(&policy, &failure, 0, &d);
     CHECK_EQ(d.step, STEP_DEAD_LETTER);
@@ -70,11 +72,12 @@ TEST(retries_that_ran_out_are_poison_and_name_their_limit) /* B33, D6 */
 
 TEST(what_the_other_side_asks_for_lengthens_the_wait_and_never_shortens_it) /* B74 */
 {
-    struct policy     policy  = { .retry = doubling };
+    struct policy policy = { .retry = doubling };
     struct pr_message message = { .type = PR_STR("t") };
-    struct failure    failure = { .message = &message, .reason = PR_REASON_RATE_LIMITED, .failures = 1,
-                                  .retry_after_us = PR_SECONDS(60) };
-    struct decision   d;
+    struct failure failure = {
+        .message = &message, .reason = PR_REASON_RATE_LIMITED, .failures = 1, .retry_after_us = PR_SECONDS(60)
+    };
+    struct decision d;
 
     policy_decide(&policy, &failure, 0, &d);
     CHECK_EQ(d.delay_us, PR_SECONDS(60));

@@ -10,24 +10,39 @@
 #include "policy/check.h"
 #include "policy/explain.h"
 
-static const struct retry_setting doubling = { .base_us = PR_SECONDS(1), .factor = 2, .cap_us = PR_SECONDS(300), .failures = 5 };
-static const struct rule_step     park[] = { { .step = STEP_PARK } }, discard[] = { { .step = STEP_DISCARD } };
+static const struct retry_setting doubling = {
+    .base_us = PR_SECONDS(1), .factor = 2, .cap_us = PR_SECONDS(300), .failures = 5
+};
+static const struct rule_step park[] = { { .step = STEP_PARK } }, discard[] = { { .step = STEP_DISCARD } };
 
-static struct pr_message message = { .type = PR_STR("order.created"), .stream = PR_STR("order-7"), .payload = { "", 1000 } };
+static struct pr_message message = { .type = PR_STR("order.created"),
+                                     .stream = PR_STR("order-7"),
+                                     .payload = { "", 1000 } };
 
 static struct failure usual(void)
 {
-    return (struct failure){ .message = &message, .endpoint = PR_STR("orders"), .reason = PR_REASON_REJECTED, .code = PR_STR("550"),
-                             .error = PR_STR("Message size too large"), .failures = 2, .age_us = PR_SECONDS(90) };
+    return (struct failure){ .message = &message,
+                             .endpoint = PR_STR("orders"),
+                             .reason = PR_REASON_REJECTED,
+                             .code = PR_STR("550"),
+                             .error = PR_STR("Message size too large"),
+                             .failures = 2,
+                             .age_us = PR_SECONDS(90) };
 }
 
-#define RULE(title, matcher, list) { .name = PR_STR(title), .when = (matcher), .steps = (list), .step_count = ARRAY_LENGTH(list) }
+#define RULE(title, matcher, list)                                                                                     \
+    {                                                                                                                  \
+        .name = PR_STR(title), .when = (matcher), .steps = (list), .step_count = ARRAY_LENGTH(list)                    \
+    }
 #define ANY ((struct matcher){ .kind = MATCH_ALL })
 #define REASON(n) ((struct matcher){ .kind = MATCH_REASON, .mask = matcher_reason_bit(n) })
-#define TEXT(k, text) ((struct matcher){ .kind = (k), .texts = &(const pr_slice){ (text), sizeof(text) - 1 }, .text_count = 1 })
+#define TEXT(k, text)                                                                                                  \
+    ((struct matcher){ .kind = (k), .texts = &(const pr_slice){ (text), sizeof(text) - 1 }, .text_count = 1 })
 #define RANGE(k, low, high) ((struct matcher){ .kind = (k), .min = (low), .max = (high) })
-#define GROUP(k, ...) ((struct matcher){ .kind = (k), .parts = (const struct matcher[]){ __VA_ARGS__ }, \
-                                         .part_count = sizeof((const struct matcher[]){ __VA_ARGS__ }) / sizeof(struct matcher) })
+#define GROUP(k, ...)                                                                                                  \
+    ((struct matcher){ .kind = (k),                                                                                    \
+                       .parts = (const struct matcher[]){ __VA_ARGS__ },                                               \
+                       .part_count = sizeof((const struct matcher[]){ __VA_ARGS__ }) / sizeof(struct matcher) })
 
 static bool matches(struct matcher m)
 {
@@ -39,11 +54,11 @@ static bool matches(struct matcher m)
 
 TEST(the_endpoints_rules_come_first_and_the_first_match_wins) /* B60 */
 {
-    const struct rule own[] = { RULE("own other", REASON(PR_REASON_EXPIRED), discard), RULE("own", REASON(PR_REASON_REJECTED), park),
-                                RULE("own too late", ANY, discard) };
+    const struct rule own[] = { RULE("own other", REASON(PR_REASON_EXPIRED), discard),
+                                RULE("own", REASON(PR_REASON_REJECTED), park), RULE("own too late", ANY, discard) };
     const struct rule global[] = { RULE("global", ANY, discard) };
-    struct policy   policy = { .own = own, .own_count = 3, .global = global, .global_count = 1, .retry = doubling };
-    struct failure  f = usual();
+    struct policy policy = { .own = own, .own_count = 3, .global = global, .global_count = 1, .retry = doubling };
+    struct failure f = usual();
     struct decision d;
     policy_decide(&policy, &f, 0, &d);
     CHECK_SLICE(d.rule, "own");
@@ -61,15 +76,19 @@ TEST(the_endpoints_rules_come_first_and_the_first_match_wins) /* B60 */
 TEST(each_matcher_matches_as_written) /* B61 */
 {
     CHECK(matches(ANY));
-    CHECK(matches(REASON(PR_REASON_REJECTED)) && !matches(REASON(PR_REASON_UNKNOWN)) && !matches(REASON(PR_REASON_RATE_LIMITED)));
-    CHECK(matches((struct matcher){ .kind = MATCH_CLASS, .mask = 1u << 1 }) && !matches((struct matcher){ .kind = MATCH_CLASS, .mask = 1u << 0 }));
+    CHECK(matches(REASON(PR_REASON_REJECTED)) && !matches(REASON(PR_REASON_UNKNOWN)) &&
+          !matches(REASON(PR_REASON_RATE_LIMITED)));
+    CHECK(matches((struct matcher){ .kind = MATCH_CLASS, .mask = 1u << 1 }) &&
+          !matches((struct matcher){ .kind = MATCH_CLASS, .mask = 1u << 0 }));
     CHECK(matches(TEXT(MATCH_CODE, "5?0")) && matches(TEXT(MATCH_CODE, "550")) && !matches(TEXT(MATCH_CODE, "55")));
-    CHECK(matches(TEXT(MATCH_TYPE, "order.*")) && !matches(TEXT(MATCH_TYPE, "Order.*")) && !matches(TEXT(MATCH_TYPE, "order")));
+    CHECK(matches(TEXT(MATCH_TYPE, "order.*")) && !matches(TEXT(MATCH_TYPE, "Order.*")) &&
+          !matches(TEXT(MATCH_TYPE, "order")));
     CHECK(matches(TEXT(MATCH_ENDPOINT, "orders")) && !matches(TEXT(MATCH_ENDPOINT, "order")));
     CHECK(matches(TEXT(MATCH_STREAM, "*-7")) && !matches(TEXT(MATCH_STREAM, "*-8")));
     CHECK(matches(TEXT(MATCH_CONTAINS, "size too")) && !matches(TEXT(MATCH_CONTAINS, "Size too")));
     CHECK(matches(TEXT(MATCH_ERROR, "*too large")) && !matches(TEXT(MATCH_ERROR, "too large")));
-    CHECK(matches(RANGE(MATCH_SIZE, 1000, 1000)) && !matches(RANGE(MATCH_SIZE, 1001, 2000)) && !matches(RANGE(MATCH_SIZE, 0, 999)));
+    CHECK(matches(RANGE(MATCH_SIZE, 1000, 1000)) && !matches(RANGE(MATCH_SIZE, 1001, 2000)) &&
+          !matches(RANGE(MATCH_SIZE, 0, 999)));
     CHECK(matches(RANGE(MATCH_AGE, PR_SECONDS(90), PR_SECONDS(90))) && !matches(RANGE(MATCH_AGE, 0, PR_SECONDS(89))));
     CHECK(matches(RANGE(MATCH_FAILURES, 1, 2)) && !matches(RANGE(MATCH_FAILURES, 3, 9)));
 }
@@ -89,8 +108,8 @@ TEST(matchers_combine_with_and_or_not) /* B61 */
 
 TEST(no_glob_takes_long) /* a text of the largest size against globs that are made to be slow */
 {
-    static char    text[4 * PR_ERROR_MAX];
-    char           glob[MATCHER_TEXT_MAX];
+    static char text[4 * PR_ERROR_MAX];
+    char glob[MATCHER_TEXT_MAX];
     struct failure f = usual();
     memset(text, 'a', sizeof(text));
     for (size_t i = 0; i < sizeof(glob); i++)
@@ -98,7 +117,7 @@ TEST(no_glob_takes_long) /* a text of the largest size against globs that are ma
     glob[sizeof(glob) - 2] = 'b';
     f.error = (pr_slice){ text, sizeof(text) };
     struct matcher m = { .kind = MATCH_ERROR, .texts = &(pr_slice){ glob, sizeof(glob) }, .text_count = 1 };
-    int64_t        began = clock_mono_us(clock_system());
+    int64_t began = clock_mono_us(clock_system());
     for (int i = 0; i < 10; i++)
         CHECK(!matcher_matches(&m, &f));
     memset(glob, 'a', sizeof(glob));
@@ -115,12 +134,14 @@ static const int64_t delays[] = { PR_SECONDS(5), PR_SECONDS(30) };
 
 TEST(a_formula_in_a_rule_begins_anew_and_ends_before_its_last_failure) /* B62 */
 {
-    const struct rule_step steps[] = { { .step = STEP_RETRY_NOW, .times = 2 }, { .step = STEP_RETRY, .retry = doubling }, { .step = STEP_DISCARD } };
+    const struct rule_step steps[] = { { .step = STEP_RETRY_NOW, .times = 2 },
+                                       { .step = STEP_RETRY, .retry = doubling },
+                                       { .step = STEP_DISCARD } };
     const struct rule rule[] = { RULE("r", ANY, steps) };
-    struct policy     policy = { .global = rule, .global_count = 1 };
-    const int64_t     want[] = { 0, 0, 2, 4, 8, 16, -1 };
+    struct policy policy = { .global = rule, .global_count = 1 };
+    const int64_t want[] = { 0, 0, 2, 4, 8, 16, -1 };
     for (int n = 1; n <= 7; n++) {
-        struct failure  f = usual();
+        struct failure f = usual();
         struct decision d;
         f.failures = n;
         policy_decide(&policy, &f, 0, &d);
@@ -131,13 +152,15 @@ TEST(a_formula_in_a_rule_begins_anew_and_ends_before_its_last_failure) /* B62 */
 
 TEST(no_number_of_failures_breaks_it) /* B34 */
 {
-    const struct rule_step steps[] = { { .step = STEP_RETRY_NOW, .times = 100 }, { .step = STEP_RETRY, .retry = { .delays = delays, .delay_count = 2 } },
+    const struct rule_step steps[] = { { .step = STEP_RETRY_NOW, .times = 100 },
+                                       { .step = STEP_RETRY, .retry = { .delays = delays, .delay_count = 2 } },
                                        { .step = STEP_CALL, .call = PR_STR("f") },
-                                       { .step = STEP_RETRY, .retry = { .base_us = 1, .factor = 100, .failures = 0 } } };
+                                       { .step = STEP_RETRY,
+                                         .retry = { .base_us = 1, .factor = 100, .failures = 0 } } };
     const struct rule rule[] = { RULE("r", ANY, steps) };
-    struct policy     policy = { .global = rule, .global_count = 1 };
-    struct failure    f = usual();
-    struct decision   d;
+    struct policy policy = { .global = rule, .global_count = 1 };
+    struct failure f = usual();
+    struct decision d;
     f.failures = INT_MAX;
     policy_decide(&policy, &f, 0.99, &d);
     CHECK_EQ(d.step, STEP_CALL);
@@ -148,14 +171,15 @@ TEST(no_number_of_failures_breaks_it) /* B34 */
 
 TEST(poison_is_dead_whatever_a_rule_says) /* B45 */
 {
-    const struct rule_step again[] = { { .step = STEP_RETRY_NOW, .times = 5 } }, put_back[] = { { .step = STEP_PAUSE, .pause_us = 1 } },
+    const struct rule_step again[] = { { .step = STEP_RETRY_NOW, .times = 5 } },
+                           put_back[] = { { .step = STEP_PAUSE, .pause_us = 1 } },
                            ask[] = { { .step = STEP_CALL, .call = PR_STR("f") } };
     const struct rule rules[] = { RULE("a", ANY, again), RULE("b", ANY, put_back), RULE("c", ANY, ask) };
     for (size_t i = 0; i <= 3; i++) {
-        struct policy   policy = { .global = rules + i, .global_count = i < 3, .retry = doubling };
-        struct failure  f = usual();
+        struct policy policy = { .global = rules + i, .global_count = i < 3, .retry = doubling };
+        struct failure f = usual();
         struct decision d;
-        f.reason   = PR_REASON_POISON_MESSAGE;
+        f.reason = PR_REASON_POISON_MESSAGE;
         f.failures = 1;
         policy_decide(&policy, &f, 0, &d);
         CHECK_EQ(d.step, STEP_DEAD_LETTER);
@@ -166,10 +190,12 @@ TEST(poison_is_dead_whatever_a_rule_says) /* B45 */
 
 TEST(what_dies_at_once_dies_of_its_reason_and_later_of_its_retries) /* D6 */
 {
-    const struct rule_step steps[] = { { .step = STEP_RETRY, .retry = { .delays = delays, .delay_count = 2 } }, { .step = STEP_DEAD_LETTER } };
-    const struct rule late[] = { RULE("r", ANY, steps) }, now[] = { { .name = PR_STR("n"), .steps = steps + 1, .step_count = 1 } };
-    struct policy   policy = { .global = now, .global_count = 1 };
-    struct failure  f = usual();
+    const struct rule_step steps[] = { { .step = STEP_RETRY, .retry = { .delays = delays, .delay_count = 2 } },
+                                       { .step = STEP_DEAD_LETTER } };
+    const struct rule late[] = { RULE("r", ANY, steps) },
+                      now[] = { { .name = PR_STR("n"), .steps = steps + 1, .step_count = 1 } };
+    struct policy policy = { .global = now, .global_count = 1 };
+    struct failure f = usual();
     struct decision d;
     f.failures = 7;
     policy_decide(&policy, &f, 0, &d);
@@ -183,22 +209,27 @@ TEST(what_dies_at_once_dies_of_its_reason_and_later_of_its_retries) /* D6 */
 
 TEST(a_rule_that_is_out_of_bounds_is_refused)
 {
-    const struct { struct rule_step step; const char *text; } bad[] = {
+    const struct {
+        struct rule_step step;
+        const char *text;
+    } bad[] = {
         { { .step = STEP_RETRY_NOW, .times = 0 }, "retry_now takes 1 to 100" },
         { { .step = STEP_RETRY, .retry = { .base_us = -1, .factor = 2 } }, "a delay is not negative" },
-        { { .step = STEP_RETRY, .retry = { .base_us = RETRY_DELAY_MAX_US + 1, .factor = 2 } }, "a delay of more than a year is a mistake" },
+        { { .step = STEP_RETRY, .retry = { .base_us = RETRY_DELAY_MAX_US + 1, .factor = 2 } },
+          "a delay of more than a year is a mistake" },
         { { .step = STEP_RETRY, .retry = { .factor = 0 } }, "a factor is between 1 and 100" },
         { { .step = STEP_PARK, .pause_us = -5 }, "a delay is not negative" },
         { { .step = STEP_CALL }, "call wants the name of a function" },
-        { { .step = STEP_PARK, .raise = &(struct raise){ .to = PR_STR("x") } }, "raise wants a type of 1 to 255 bytes" },
+        { { .step = STEP_PARK, .raise = &(struct raise){ .to = PR_STR("x") } },
+          "raise wants a type of 1 to 255 bytes" },
     };
     for (size_t i = 0; i < ARRAY_LENGTH(bad); i++) {
-        struct rule     rule = { .name = PR_STR("r"), .steps = &bad[i].step, .step_count = 1 };
+        struct rule rule = { .name = PR_STR("r"), .steps = &bad[i].step, .step_count = 1 };
         struct pr_error err;
         CHECK_EQ(rule_check(&rule, &err), PR_EINVAL);
         CHECK_STR(err.text, bad[i].text);
     }
-    struct rule     nameless = { .steps = park, .step_count = 1 };
+    struct rule nameless = { .steps = park, .step_count = 1 };
     struct pr_error err;
     CHECK_EQ(rule_check(&nameless, &err), PR_EINVAL);
 }
@@ -207,20 +238,21 @@ TEST(a_rule_that_is_out_of_bounds_is_refused)
 
 TEST(explain_says_what_the_engine_decides_failure_by_failure) /* B71 */
 {
-    const struct rule_step steps[] = { { .step = STEP_RETRY_NOW, .times = 3 }, { .step = STEP_RETRY, .retry = { .delays = delays, .delay_count = 2 } },
+    const struct rule_step steps[] = { { .step = STEP_RETRY_NOW, .times = 3 },
+                                       { .step = STEP_RETRY, .retry = { .delays = delays, .delay_count = 2 } },
                                        { .step = STEP_DEAD_LETTER, .pause_us = PR_MINUTES(5) } };
     const struct rule rules[] = { RULE("young", RANGE(MATCH_AGE, 0, PR_SECONDS(92)), steps), RULE("old", ANY, park) };
-    struct policy      policy = { .own = rules, .own_count = 2, .retry = doubling };
-    struct failure     f = usual();
+    struct policy policy = { .own = rules, .own_count = 2, .retry = doubling };
+    struct failure f = usual();
     static struct explanation x;
     f.failures = 1;
     policy_explain(&policy, &f, &x);
     CHECK_EQ(x.line_count, 5);
     for (size_t i = 0; i < x.line_count; i++) {
-        struct failure  now = f;
+        struct failure now = f;
         struct decision d;
         now.failures = x.lines[i].failure;
-        now.age_us   = f.age_us + x.lines[i].at_us;
+        now.age_us = f.age_us + x.lines[i].at_us;
         policy_decide(&policy, &now, 0, &d);
         CHECK(memcmp(&d, &x.lines[i].decision, sizeof(d)) == 0);
     }
@@ -232,9 +264,9 @@ TEST(explain_says_what_the_engine_decides_failure_by_failure) /* B71 */
 TEST(explain_knows_when_there_is_no_end)
 {
     const struct rule_step steps[] = { { .step = STEP_PAUSE, .pause_us = PR_MINUTES(5) } };
-    const struct rule      rules[] = { RULE("r", ANY, steps) };
-    struct policy          policy = { .own = rules, .own_count = 1 };
-    struct failure         f = usual();
+    const struct rule rules[] = { RULE("r", ANY, steps) };
+    struct policy policy = { .own = rules, .own_count = 1 };
+    struct failure f = usual();
     static struct explanation x;
     policy_explain(&policy, &f, &x);
     CHECK_EQ(x.line_count, 1);
@@ -248,7 +280,7 @@ TEST(explain_knows_when_there_is_no_end)
 /* ---- Check ----------------------------------------------------------------------------------------------- */
 
 static struct finding found[16];
-static size_t         found_count;
+static size_t found_count;
 
 static void note(void *arg, const struct finding *f)
 {
@@ -260,7 +292,7 @@ static void note(void *arg, const struct finding *f)
 /* Check one endpoint "orders" with these rules of its own. */
 static size_t check_rules(const struct rule *rules, size_t count)
 {
-    struct policy           policy = { .own = rules, .own_count = count, .retry = doubling };
+    struct policy policy = { .own = rules, .own_count = count, .retry = doubling };
     struct checked_endpoint one = { PR_STR("orders"), &policy };
     found_count = 0;
     policy_check(&one, 1, NULL, 0, note, NULL);
@@ -270,11 +302,13 @@ static size_t check_rules(const struct rule *rules, size_t count)
 TEST(rules_that_can_never_match_are_found) /* B61 */
 {
     const struct rule rules[] = {
-        RULE("class against reason", GROUP(MATCH_ALL, REASON(PR_REASON_REJECTED), ((struct matcher){ .kind = MATCH_CLASS, .mask = 1 })), park),
+        RULE("class against reason",
+             GROUP(MATCH_ALL, REASON(PR_REASON_REJECTED), ((struct matcher){ .kind = MATCH_CLASS, .mask = 1 })), park),
         RULE("elsewhere", TEXT(MATCH_ENDPOINT, "billing"), park),
         RULE("failures", GROUP(MATCH_ALL, RANGE(MATCH_FAILURES, 1, 2), RANGE(MATCH_FAILURES, 5, 9)), park),
         RULE("size", GROUP(MATCH_ALL, RANGE(MATCH_SIZE, 10, 20), GROUP(MATCH_NOT, RANGE(MATCH_SIZE, 5, 30))), park),
-        RULE("fine", GROUP(MATCH_ALL, RANGE(MATCH_AGE, PR_SECONDS(5), PR_SECONDS(6)), REASON(PR_REASON_REJECTED)), park),
+        RULE("fine", GROUP(MATCH_ALL, RANGE(MATCH_AGE, PR_SECONDS(5), PR_SECONDS(6)), REASON(PR_REASON_REJECTED)),
+             park),
     };
     CHECK_EQ(check_rules(rules, 5), 4);
     for (size_t i = 0; i < 4; i++) {
@@ -288,11 +322,13 @@ TEST(rules_that_are_never_reached_are_found)
     const struct rule rules[] = {
         RULE("orders", TEXT(MATCH_TYPE, "order.*"), park),
         RULE("transient", ((struct matcher){ .kind = MATCH_CLASS, .mask = 1 }), park),
-        RULE("created", GROUP(MATCH_ALL, TEXT(MATCH_TYPE, "order.created"), REASON(PR_REASON_REJECTED)), park), /* behind orders */
-        RULE("timeouts", REASON(PR_REASON_TIMEOUT_EXCEEDED), park),                                             /* behind transient */
-        RULE("mixed", GROUP(MATCH_ANY, TEXT(MATCH_TYPE, "order.x"), REASON(PR_REASON_RATE_LIMITED)), park),     /* not sure: silent */
+        RULE("created", GROUP(MATCH_ALL, TEXT(MATCH_TYPE, "order.created"), REASON(PR_REASON_REJECTED)),
+             park),                                                 /* behind orders */
+        RULE("timeouts", REASON(PR_REASON_TIMEOUT_EXCEEDED), park), /* behind transient */
+        RULE("mixed", GROUP(MATCH_ANY, TEXT(MATCH_TYPE, "order.x"), REASON(PR_REASON_RATE_LIMITED)),
+             park), /* not sure: silent */
         RULE("rest", ANY, park),
-        RULE("too late", REASON(PR_REASON_EXPIRED), park),                                                      /* behind rest */
+        RULE("too late", REASON(PR_REASON_EXPIRED), park), /* behind rest */
     };
     CHECK_EQ(check_rules(rules, 7), 3);
     CHECK(found[0].rule == &rules[2] && found[0].kind == FINDING_UNREACHABLE && found[0].other == &rules[0]);
@@ -310,7 +346,8 @@ TEST(steps_that_are_never_reached_and_loops_are_found)
     const struct rule rules[] = {
         RULE("a", REASON(1), after_end),
         RULE("b", REASON(2), put_back),
-        RULE("c", GROUP(MATCH_ALL, REASON(3), RANGE(MATCH_AGE, 0, PR_SECONDS(60))), put_back), /* it ends with its age */
+        RULE("c", GROUP(MATCH_ALL, REASON(3), RANGE(MATCH_AGE, 0, PR_SECONDS(60))),
+             put_back), /* it ends with its age */
         RULE("d", REASON(4), for_ever),
         RULE("e", REASON(5), home),
         RULE("f", GROUP(MATCH_ALL, REASON(6), RANGE(MATCH_FAILURES, 1, 3)), many),
@@ -326,11 +363,16 @@ TEST(steps_that_are_never_reached_and_loops_are_found)
 
 TEST(a_circle_of_dead_letters_is_found_over_several_endpoints)
 {
-    const struct rule_step to_b[] = { { .step = STEP_DEAD_LETTER, .to = PR_STR("b") } }, to_c[] = { { .step = STEP_DEAD_LETTER, .to = PR_STR("c") } },
+    const struct rule_step to_b[] = { { .step = STEP_DEAD_LETTER, .to = PR_STR("b") } },
+                           to_c[] = { { .step = STEP_DEAD_LETTER, .to = PR_STR("c") } },
                            to_a[] = { { .step = STEP_DEAD_LETTER, .to = PR_STR("a") } };
     const struct rule a[] = { RULE("a", ANY, to_b) }, b[] = { RULE("b", ANY, to_c) }, c[] = { RULE("c", ANY, to_a) };
-    struct policy           policies[] = { { .own = a, .own_count = 1 }, { .own = b, .own_count = 1 }, { .own = c, .own_count = 1 } };
-    struct checked_endpoint all[] = { { PR_STR("a"), &policies[0] }, { PR_STR("b"), &policies[1] }, { PR_STR("c"), &policies[2] } };
+    struct policy policies[] = { { .own = a, .own_count = 1 },
+                                 { .own = b, .own_count = 1 },
+                                 { .own = c, .own_count = 1 } };
+    struct checked_endpoint all[] = { { PR_STR("a"), &policies[0] },
+                                      { PR_STR("b"), &policies[1] },
+                                      { PR_STR("c"), &policies[2] } };
     found_count = 0;
     policy_check(all, 3, NULL, 0, note, NULL);
     CHECK_EQ(found_count, 3);
@@ -341,9 +383,11 @@ TEST(a_circle_of_dead_letters_is_found_over_several_endpoints)
 
 TEST(a_global_rule_is_fine_when_one_endpoint_has_a_use_for_it)
 {
-    const struct rule global[] = { RULE("g", TEXT(MATCH_ENDPOINT, "b*"), park), RULE("h", TEXT(MATCH_ENDPOINT, "z"), park) };
+    const struct rule global[] = { RULE("g", TEXT(MATCH_ENDPOINT, "b*"), park),
+                                   RULE("h", TEXT(MATCH_ENDPOINT, "z"), park) };
     const struct rule own[] = { RULE("own", ANY, discard) };
-    struct policy           policies[] = { { .own = own, .own_count = 1, .global = global, .global_count = 2 }, { .global = global, .global_count = 2 } };
+    struct policy policies[] = { { .own = own, .own_count = 1, .global = global, .global_count = 2 },
+                                 { .global = global, .global_count = 2 } };
     struct checked_endpoint all[] = { { PR_STR("b1"), &policies[0] }, { PR_STR("b2"), &policies[1] } };
     found_count = 0;
     policy_check(all, 2, global, 2, note, NULL);

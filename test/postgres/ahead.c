@@ -37,8 +37,9 @@ static void ahead_on(struct ahead *a)
 static void ahead_await(struct ahead *a)
 {
     int64_t end_us = clock_mono_us(clock_system()) + DEADLINE_US;
-    while (suite_pg_number(a->pg, "SELECT count(*) FROM pg_stat_activity WHERE state = 'idle' AND pid <> pg_backend_pid()"
-                                  " AND query LIKE '%%WITH ORDINALITY%%\"%s\".\"outbox\"%%'") == 0)
+    while (suite_pg_number(a->pg,
+                           "SELECT count(*) FROM pg_stat_activity WHERE state = 'idle' AND pid <> pg_backend_pid()"
+                           " AND query LIKE '%%WITH ORDINALITY%%\"%s\".\"outbox\"%%'") == 0)
         CHECK(clock_mono_us(clock_system()) < end_us);
 }
 

@@ -19,7 +19,7 @@ static const char *server_folder(void)
 /* One of PostgreSQL's own programs, as its user. */
 static PR_PRINTF(1, 2) void tool(const char *format, ...)
 {
-    char    command[1024], arguments[768];
+    char command[1024], arguments[768];
     va_list args;
     va_start(args, format);
     vsnprintf(arguments, sizeof(arguments), format, args);
@@ -32,7 +32,8 @@ static PR_PRINTF(1, 2) void tool(const char *format, ...)
 static void wait_until_replayed(PGconn *primary)
 {
     int64_t end_us = clock_mono_us(clock_system()) + PR_SECONDS(20);
-    while (suite_pg_number(primary, "SELECT count(*) FROM pg_stat_replication WHERE replay_lsn >= pg_current_wal_lsn()") == 0) {
+    while (suite_pg_number(primary,
+                           "SELECT count(*) FROM pg_stat_replication WHERE replay_lsn >= pg_current_wal_lsn()") == 0) {
         CHECK(clock_mono_us(clock_system()) < end_us);
         usleep(10000);
     }
@@ -40,15 +41,17 @@ static void wait_until_replayed(PGconn *primary)
 
 STORE_TEST(a_standby_is_refused_and_gone_on_with_when_it_is_the_primary) /* S5 */
 {
-    const char     *folder = server_folder();
+    const char *folder = server_folder();
     struct pr_error error;
-    struct store    store = { 0 };
-    char            url[512];
-    PGconn         *primary = suite_pg_connect();
+    struct store store = { 0 };
+    char url[512];
+    PGconn *primary = suite_pg_connect();
 
     tool("pg_basebackup -h %s -U postgres -D %s/standby -R -c fast --no-sync", folder, folder);
-    tool("pg_ctl -D %s/standby -w -o '-c unix_socket_directories=%s/standby' -l %s/standby.log start", folder, folder, folder);
-    snprintf(url, sizeof(url), "postgres:///postgres?host=%s/standby&user=postgres&schema=%s", folder, suite_pg_schema());
+    tool("pg_ctl -D %s/standby -w -o '-c unix_socket_directories=%s/standby' -l %s/standby.log start", folder, folder,
+         folder);
+    snprintf(url, sizeof(url), "postgres:///postgres?host=%s/standby&user=postgres&schema=%s", folder,
+             suite_pg_schema());
     CHECK_EQ(store_open(&(struct store_options){ .url = url }, &store, &error), PR_ESTORE);
     CHECK(strstr(error.text, "standby") != NULL);
 

@@ -14,13 +14,13 @@
 
 /* One cycle with everything that must not happen twice. */
 struct step {
-    pr_id         id, other;
-    struct claim  claim;
+    pr_id id, other;
+    struct claim claim;
     struct verdict verdict;
-    struct tally  tally;
+    struct tally tally;
     struct breaker_change breaker;
     struct receipt_entry entry;
-    struct cycle  cycle;
+    struct cycle cycle;
 };
 
 static void step_prepare(struct suite *s, struct worker *w, struct step *t)
@@ -28,14 +28,23 @@ static void step_prepare(struct suite *s, struct worker *w, struct step *t)
     t->id = SEND(s, "outbox");
     t->other = SEND(s, "outbox");
     t->claim = worker_claim(w, t->id);
-    t->verdict = (struct verdict){ .kind = VERDICT_FAIL, .row = t->claim.row, .id = t->id, .number = 1,
-                                   .reason = PR_REASON_UNKNOWN, .delay_us = 5 };
+    t->verdict = (struct verdict){
+        .kind = VERDICT_FAIL, .row = t->claim.row, .id = t->id, .number = 1, .reason = PR_REASON_UNKNOWN, .delay_us = 5
+    };
     t->tally = (struct tally){ .endpoint = PR_STR("e"), .failed = 1, .reason = PR_REASON_UNKNOWN };
     t->breaker = (struct breaker_change){ .endpoint = PR_STR("e"), .open = true, .for_us = PR_SECONDS(5) };
     t->entry = (struct receipt_entry){ .row = suite_get(s, t->other)->row, .number = 1 };
-    t->cycle = (struct cycle){ .verdicts = &t->verdict, .verdict_count = 1, .tallies = &t->tally, .tally_count = 1,
-                               .receipt = &t->entry, .receipt_count = 1, .closed = &t->claim.cycle, .closed_count = 1,
-                               .breakers = &t->breaker, .breaker_count = 1, .fresh_rows = 100 };
+    t->cycle = (struct cycle){ .verdicts = &t->verdict,
+                               .verdict_count = 1,
+                               .tallies = &t->tally,
+                               .tally_count = 1,
+                               .receipt = &t->entry,
+                               .receipt_count = 1,
+                               .closed = &t->claim.cycle,
+                               .closed_count = 1,
+                               .breakers = &t->breaker,
+                               .breaker_count = 1,
+                               .fresh_rows = 100 };
 }
 
 static void step_happened_once(struct suite *s, const struct step *t)
@@ -52,7 +61,7 @@ static void step_happened_once(struct suite *s, const struct step *t)
 static int until_it_lands(struct worker *w, const struct cycle *cycle)
 {
     int64_t end_us = clock_mono_us(clock_system()) + PR_SECONDS(20);
-    int     faults = 0;
+    int faults = 0;
     while (worker_try(w, cycle) != PR_OK) {
         CHECK(clock_mono_us(clock_system()) < end_us);
         faults++;
@@ -174,8 +183,8 @@ STORE_TEST(a_connection_that_ended_between_two_cycles_is_made_anew)
 
 struct job {
     struct worker *w;
-    struct cycle  *cycle;
-    int            rc;
+    struct cycle *cycle;
+    int rc;
 };
 
 static void *job_run(void *arg)
@@ -277,9 +286,10 @@ STORE_TEST(a_serialization_failure_and_a_deadlock_are_tried_again) /* B38 */
     PGconn *pg = suite_pg_connect();
     step_prepare(s, w, &t);
     suite_pg_do(pg, "CREATE SEQUENCE %s.losses");
-    suite_pg_do(pg, "CREATE FUNCTION %s.lose() RETURNS trigger LANGUAGE plpgsql AS $$ DECLARE n bigint := nextval('%s.losses');"
-                    " BEGIN IF n <= 2 THEN RAISE EXCEPTION 'it lost'"
-                    " USING ERRCODE = CASE n WHEN 1 THEN '40001' ELSE '40P01' END; END IF; RETURN NEW; END $$");
+    suite_pg_do(
+        pg, "CREATE FUNCTION %s.lose() RETURNS trigger LANGUAGE plpgsql AS $$ DECLARE n bigint := nextval('%s.losses');"
+            " BEGIN IF n <= 2 THEN RAISE EXCEPTION 'it lost'"
+            " USING ERRCODE = CASE n WHEN 1 THEN '40001' ELSE '40P01' END; END IF; RETURN NEW; END $$");
     suite_pg_do(pg, "CREATE TRIGGER lose BEFORE INSERT ON %s.claim FOR EACH ROW EXECUTE FUNCTION %s.lose()");
     worker_cycle(w, &t.cycle);
     CHECK(!w->reply->replayed);
@@ -332,7 +342,9 @@ STORE_TEST(what_is_handed_out_is_on_disk) /* T5 */
         suite_pg_do(sender, "INSERT INTO %s.ledger (type) VALUES ('t')"); /* its commit flushes nothing */
         suite_pg_do(sender, "SELECT set_config('test.lsn', pg_current_wal_insert_lsn()::text, false)");
         worker_claim(w, id);
-        CHECK_EQ(suite_pg_number(sender, "SELECT (pg_current_wal_flush_lsn() >= current_setting('test.lsn')::pg_lsn)::int"), 1);
+        CHECK_EQ(
+            suite_pg_number(sender, "SELECT (pg_current_wal_flush_lsn() >= current_setting('test.lsn')::pg_lsn)::int"),
+            1);
     }
     suite_pg_do(pg, "ALTER ROLE CURRENT_USER RESET synchronous_commit");
     PQfinish(sender);
@@ -368,7 +380,7 @@ STORE_TEST(a_server_that_was_killed_and_is_back_is_gone_on_with) /* S5 */
 static bool answers(PGconn *pg)
 {
     PGresult *result = PQstatus(pg) == CONNECTION_OK ? PQexec(pg, "SELECT 1") : NULL;
-    bool      does = PQresultStatus(result) == PGRES_TUPLES_OK;
+    bool does = PQresultStatus(result) == PGRES_TUPLES_OK;
     PQclear(result);
     return does;
 }
@@ -403,7 +415,8 @@ STORE_TEST(places_that_a_crash_gave_out_again_are_read) /* S5 */
     suite_pg_do(pg, "ALTER SYSTEM SET wal_writer_delay = '10s'");
     suite_pg_do(pg, "SELECT pg_reload_conf()");
     struct worker *w = suite_join(s, "outbox");
-    suite_pg_do(pg, "BEGIN; INSERT INTO %s.outbox (type, payload) SELECT 't', '' FROM generate_series(1, 400); ROLLBACK");
+    suite_pg_do(pg,
+                "BEGIN; INSERT INTO %s.outbox (type, payload) SELECT 't', '' FROM generate_series(1, 400); ROLLBACK");
     CHECK_EQ(CYCLE(w, .fresh_rows = 1000)->row_count, 0); /* passes them */
     long long drawn = suite_pg_number(pg, LAST);
     PQfinish(pg);
@@ -417,7 +430,8 @@ STORE_TEST(places_that_a_crash_gave_out_again_are_read) /* S5 */
         PQfinish(pg);
         SKIP("the server wrote its log in the very moment");
     }
-    snprintf(sql, sizeof sql, "INSERT INTO %%s.outbox (type, payload) SELECT 't', '' FROM generate_series(1, %lld)", lost);
+    snprintf(sql, sizeof sql, "INSERT INTO %%s.outbox (type, payload) SELECT 't', '' FROM generate_series(1, %lld)",
+             lost);
     suite_pg_do(pg, sql);
     CHECK_EQ(suite_pg_number(pg, LAST), drawn);
     until_it_lands(w, &(struct cycle){ .fresh_rows = 1000 });
@@ -430,7 +444,7 @@ STORE_TEST(places_that_a_crash_gave_out_again_are_read) /* S5 */
 static const char *open_error(const char *url)
 {
     static struct pr_error error;
-    struct store           store = { 0 };
+    struct store store = { 0 };
     const struct store_options options = { .url = url };
     int rc = store_open(&options, &store, &error);
     if (rc == PR_OK) {
@@ -462,7 +476,8 @@ STORE_TEST(a_wrong_password_is_told)
 {
     char url[512];
     PGconn *pg = suite_pg_connect();
-    suite_pg_do(pg, "DO $$ BEGIN CREATE ROLE locked LOGIN PASSWORD 'right'; EXCEPTION WHEN duplicate_object THEN END $$");
+    suite_pg_do(pg,
+                "DO $$ BEGIN CREATE ROLE locked LOGIN PASSWORD 'right'; EXCEPTION WHEN duplicate_object THEN END $$");
     snprintf(url, sizeof(url), "postgres://locked:wrong@/postgres?host=%s", server_folder());
     (void)s;
     SAYS(open_error(url), "check the user and the password");
@@ -490,7 +505,8 @@ STORE_TEST(a_schema_of_somebody_else_is_left_alone)
     PGconn *pg = suite_pg_connect();
     suite_pg_do(pg, "CREATE SCHEMA theirs_%s");
     suite_pg_do(pg, "CREATE TABLE theirs_%s.outbox (id int)");
-    snprintf(url, sizeof(url), "postgres:///postgres?host=%s&user=postgres&schema=theirs_%s", server_folder(), suite_pg_schema());
+    snprintf(url, sizeof(url), "postgres:///postgres?host=%s&user=postgres&schema=theirs_%s", server_folder(),
+             suite_pg_schema());
     CHECK_OK(store_open(&(struct store_options){ .url = url }, &store, &s->error), &s->error);
     CHECK_EQ(store_migrate(&store, NULL, 0, &s->error), PR_EINVAL);
     SAYS(s->error.text, "outbox");
@@ -631,7 +647,8 @@ STORE_TEST(a_right_that_is_missing_is_named)
     SAYS(s->error.text, "permission denied");
     SAYS(s->error.text, "--grants");
     store_close(&store);
-    snprintf(url, sizeof(url), "postgres:///postgres?host=%s&user=weak&schema=new_%s", server_folder(), suite_pg_schema());
+    snprintf(url, sizeof(url), "postgres:///postgres?host=%s&user=weak&schema=new_%s", server_folder(),
+             suite_pg_schema());
     CHECK_OK(store_open(&options, &store, &s->error), &s->error);
     CHECK_EQ(store_migrate(&store, NULL, 0, &s->error), PR_ESTORE);
     SAYS(s->error.text, "GRANT CREATE ON DATABASE");

@@ -57,9 +57,8 @@ STORE_TEST(a_clock_that_went_back_keeps_nobody_waiting) /* B24, B25 */
     struct worker *a = join(s), *b = join(s);
     clock_jumps(pg, false);
     CYCLE(a, .lease_us = LEASE_US);
-    CHECK_EQ(
-        suite_pg_number(pg, "SELECT count(*) FROM %s.instance WHERE lease_end > now() + interval '30 minutes'"),
-        1);
+    CHECK_EQ(suite_pg_number(pg, "SELECT count(*) FROM %s.instance WHERE lease_end > now() + interval '30 minutes'"),
+             1);
     clock_jumps(pg, false);
     worker_vanish(a);
     int64_t start_us = real_us();

@@ -7,8 +7,8 @@
 
 static int ask(struct link *link, int number, struct pr_error *reterr)
 {
-    char        text[32];
-    PGresult   *result = NULL;
+    char text[32];
+    PGresult *result = NULL;
     struct args args = { .count = 0 };
     snprintf(text, sizeof(text), "SELECT %d", number);
     link_add_text(link, text, &args, &result);
@@ -20,9 +20,9 @@ static int ask(struct link *link, int number, struct pr_error *reterr)
 /* Texts take each other's places.  A batch that failed has not deallocated what it should have. */
 STORE_TEST(what_a_failed_batch_did_not_deallocate_is_prepared_anew_all_the_same)
 {
-    struct conninfo    conninfo;
+    struct conninfo conninfo;
     struct pr_error error;
-    struct args     args = { .count = 0 };
+    struct args args = { .count = 0 };
     CHECK_OK(pg_conninfo_parse(s->url, &conninfo, &error), &error);
     struct link *link = link_new(&conninfo, LINK_PEOPLE, NULL);
     CHECK(link != NULL);
@@ -43,9 +43,9 @@ STORE_TEST(what_a_failed_batch_did_not_deallocate_is_prepared_anew_all_the_same)
 
 STORE_TEST(a_read_that_was_left_and_failed_leaves_no_transaction_behind)
 {
-    struct conninfo    conninfo;
+    struct conninfo conninfo;
     struct pr_error error = { 0 };
-    PGresult       *left = NULL, *next = NULL;
+    PGresult *left = NULL, *next = NULL;
     CHECK_OK(pg_conninfo_parse(s->url, &conninfo, &error), &error);
     struct link *link = link_new(&conninfo, LINK_RELAY, NULL);
     CHECK_OK(link_ensure(link, &error), &error);

@@ -14,7 +14,8 @@ void drain_take(struct drain *d)
     CHECK(d->w->reply->row_count <= AT_ONCE);
     for (size_t i = 0; i < d->w->reply->row_count; i++) {
         const struct row *row = &d->w->reply->rows[i];
-        d->verdicts[d->count++] = (struct verdict){ .kind = VERDICT_COMPLETE, .row = row->row, .id = row->m.id, .number = 1 };
+        d->verdicts[d->count++] =
+            (struct verdict){ .kind = VERDICT_COMPLETE, .row = row->row, .id = row->m.id, .number = 1 };
     }
 }
 
@@ -47,8 +48,8 @@ STORE_TEST(while_there_is_a_backlog_most_cycles_are_one_round_trip) /* B11 */
 {
     enum { CYCLES = 16, CAREFUL = 2 };
     struct proxy *proxy = over_a_wire(s);
-    struct drain  d = drain_begin(s, (CYCLES + 4) * AT_ONCE);
-    unsigned      before = proxy_halves(proxy);
+    struct drain d = drain_begin(s, (CYCLES + 4) * AT_ONCE);
+    unsigned before = proxy_halves(proxy);
     for (int i = 0; i < CYCLES; i++)
         drain_on(&d);
     CHECK(proxy_halves(proxy) - before <= CAREFUL);
@@ -72,7 +73,7 @@ static int64_t drain_to_a_look(struct drain *d)
 STORE_TEST(a_cycle_that_looks_tells_how_many_places_were_drawn_also_behind_a_backlog)
 {
     struct drain d = drain_begin(s, 4 * CAREFUL_EVERY * AT_ONCE);
-    int64_t      before = drain_to_a_look(&d);
+    int64_t before = drain_to_a_look(&d);
     CHECK(before >= 4 * CAREFUL_EVERY * AT_ONCE);
     CHECK_EQ(drain_to_a_look(&d), before); /* what we do ourselves draws none */
     for (int i = 0; i < 3; i++)
@@ -83,8 +84,8 @@ STORE_TEST(a_cycle_that_looks_tells_how_many_places_were_drawn_also_behind_a_bac
 /* What the server is told to delete is not where it was, or not there at all. */
 STORE_TEST(a_plain_cycle_that_misses_a_row_begins_anew_and_finds_the_others_by_their_keys) /* B11 */
 {
-    char         sql[100];
-    PGconn      *pg = suite_pg_connect();
+    char sql[100];
+    PGconn *pg = suite_pg_connect();
     struct drain d = drain_begin(s, 8 * AT_ONCE);
     suite_pg_do(pg, "UPDATE %s.outbox SET subject = 'moved'");
     drain_on(&d);
@@ -101,10 +102,10 @@ STORE_TEST(a_plain_cycle_that_misses_a_row_begins_anew_and_finds_the_others_by_t
 
 STORE_TEST(a_plain_cycle_of_one_that_was_buried_changes_nothing) /* B26 */
 {
-    PGconn      *pg = suite_pg_connect();
+    PGconn *pg = suite_pg_connect();
     struct drain d = drain_begin(s, 8 * AT_ONCE);
     struct cycle cycle = drain_cycle(&d);
-    long long    waiting = suite_pg_number(pg, "SELECT count(*) FROM %s.outbox");
+    long long waiting = suite_pg_number(pg, "SELECT count(*) FROM %s.outbox");
     suite_pg_do(pg, "DELETE FROM %s.instance");
     suite_pg_do(pg, "DELETE FROM %s.claim");
     CHECK_EQ(worker_try(d.w, &cycle), PR_ELEASE);
@@ -115,13 +116,14 @@ STORE_TEST(a_plain_cycle_of_one_that_was_buried_changes_nothing) /* B26 */
 
 STORE_TEST(a_plain_cycle_of_one_whose_lanes_are_of_others_by_now_leaves_their_rows_alone) /* B26 */
 {
-    PGconn      *pg = suite_pg_connect();
+    PGconn *pg = suite_pg_connect();
     struct drain d = drain_begin(s, 8 * AT_ONCE);
     struct cycle cycle = drain_cycle(&d);
-    long long    waiting = suite_pg_number(pg, "SELECT count(*) FROM %s.outbox");
+    long long waiting = suite_pg_number(pg, "SELECT count(*) FROM %s.outbox");
     suite_pg_do(pg, "UPDATE %s.instance SET lanes = 0");
     suite_pg_do(pg, "INSERT INTO %s.instance (id, box, name, version, epoch, lanes, lease_end, started_at, lease_us)"
-                    " SELECT gen_random_uuid(), box, 'b', version, epoch + 1, -1, lease_end, started_at, lease_us FROM %s.instance");
+                    " SELECT gen_random_uuid(), box, 'b', version, epoch + 1, -1, lease_end, started_at, lease_us FROM "
+                    "%s.instance");
     worker_cycle(d.w, &cycle);
     for (size_t i = 0; i < d.count; i++)
         CHECK_EQ(d.w->reply->answers[i], PR_STALE);
@@ -133,8 +135,8 @@ STORE_TEST(a_plain_cycle_of_one_whose_lanes_are_of_others_by_now_leaves_their_ro
 STORE_TEST(a_plain_cycle_whose_answer_was_lost_is_found_by_looking) /* B7, B27 */
 {
     struct proxy *proxy = over_a_wire(s);
-    struct drain  d = drain_begin(s, 8 * AT_ONCE);
-    struct cycle  cycle = drain_cycle(&d);
+    struct drain d = drain_begin(s, 8 * AT_ONCE);
+    struct cycle cycle = drain_cycle(&d);
     proxy_set(proxy, PROXY_CUT_ANSWER);
     CHECK_EQ(worker_try(d.w, &cycle), PR_EUNCERTAIN);
     worker_cycle(d.w, &cycle);
@@ -150,7 +152,7 @@ STORE_TEST(a_plain_cycle_whose_answer_was_lost_is_found_by_looking) /* B7, B27 *
 STORE_TEST(what_an_operator_did_is_told_in_a_plain_cycle) /* B202 */
 {
     struct proxy *proxy = over_a_wire(s);
-    struct drain  d = drain_begin(s, 8 * AT_ONCE);
+    struct drain d = drain_begin(s, 8 * AT_ONCE);
     ADMIN(s, ADMIN_PAUSE, FILTER(.endpoint = PR_STR("e")));
     unsigned before = proxy_round_trips(proxy);
     drain_on(&d);
@@ -165,9 +167,9 @@ STORE_TEST(what_an_operator_did_is_told_in_a_plain_cycle) /* B202 */
 /* The backlog is read as of one snapshot for a few cycles only. */
 STORE_TEST(what_was_committed_late_does_not_wait_until_a_backlog_is_over) /* B10 */
 {
-    pr_id          late = suite_id(900);
+    pr_id late = suite_id(900);
     struct worker *w = suite_join(s, "outbox");
-    void          *tx = suite_tx_begin(s);
+    void *tx = suite_tx_begin(s);
     s->kind->tx_add(s, tx, "outbox", &(struct pr_message){ .type = PR_STR("late"), .stream = PR_STR("a"), .id = late });
     for (int i = 0; i < 30 * AT_ONCE; i++)
         SEND(s, "outbox", .stream = PR_STR("a"));

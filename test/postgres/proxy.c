@@ -16,17 +16,17 @@
 #define SOCKET_NAME ".s.PGSQL.5432"
 
 struct proxy {
-    char      folder[64], server[256];
-    int       listener;
+    char folder[64], server[256];
+    int listener;
     pthread_t thread;
-    int       cut;
-    unsigned  round_trips, halves;
-    bool      stop;
+    int cut;
+    unsigned round_trips, halves;
+    bool stop;
 };
 
 struct wire {
     struct proxy *proxy;
-    int           client, server;
+    int client, server;
 };
 
 static int take_cut(struct proxy *proxy, int wanted)
@@ -50,7 +50,7 @@ static bool send_all(int fd, const char *data, size_t size)
 /* Until the server says that it is ready for the next transaction. */
 static void swallow_answer(int server)
 {
-    char   data[65536];
+    char data[65536];
     size_t have = 0;
     static const char ready[] = { 'Z', 0, 0, 0, 5, 'I' };
     for (;;) {
@@ -85,7 +85,7 @@ static bool to_server(struct wire *w, const char *data, size_t size)
 static bool to_client(struct wire *w, char *data, size_t size)
 {
     static const char key[] = "server_version", ready[] = { 'Z', 0, 0, 0, 5 };
-    char             *end = data + size;
+    char *end = data + size;
     for (char *at = data; (at = memmem(at, (size_t)(end - at), ready, sizeof(ready))) != NULL;) {
         at += sizeof(ready);
         __atomic_fetch_add(&w->proxy->round_trips, 1, __ATOMIC_SEQ_CST);
@@ -101,9 +101,9 @@ static bool to_client(struct wire *w, char *data, size_t size)
 static void *wire_run(void *arg)
 {
     struct wire *w = arg;
-    char         data[65536];
+    char data[65536];
     struct pollfd fds[] = { { .fd = w->client, .events = POLLIN }, { .fd = w->server, .events = POLLIN } };
-    bool         whole = true;
+    bool whole = true;
     while (whole && !__atomic_load_n(&w->proxy->stop, __ATOMIC_SEQ_CST)) {
         if (poll(fds, 2, 100) <= 0)
             continue;
@@ -123,7 +123,7 @@ static void *wire_run(void *arg)
 static int connect_to(const char *path)
 {
     struct sockaddr_un address = { .sun_family = AF_UNIX };
-    int                fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     CHECK(strlen(path) < sizeof(address.sun_path));
     memcpy(address.sun_path, path, strlen(path) + 1);
     if (connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0)
@@ -141,7 +141,9 @@ static void *proxy_run(void *arg)
         if (poll(&listener, 1, 100) <= 0)
             continue;
         struct wire *w = malloc(sizeof(*w));
-        *w = (struct wire){ .proxy = proxy, .client = accept(proxy->listener, NULL, NULL), .server = connect_to(proxy->server) };
+        *w = (struct wire){ .proxy = proxy,
+                            .client = accept(proxy->listener, NULL, NULL),
+                            .server = connect_to(proxy->server) };
         if (w->client < 0 || w->server < 0 || pthread_create(&thread, NULL, wire_run, w) != 0) {
             close(w->client);
             close(w->server);
@@ -156,7 +158,7 @@ static void *proxy_run(void *arg)
 struct proxy *proxy_start(const char *server_folder)
 {
     struct sockaddr_un address = { .sun_family = AF_UNIX };
-    struct proxy      *proxy = calloc(1, sizeof(*proxy));
+    struct proxy *proxy = calloc(1, sizeof(*proxy));
     CHECK(proxy != NULL);
     strcpy(proxy->folder, "/tmp/pr-proxy-XXXXXX");
     CHECK(mkdtemp(proxy->folder) != NULL);

@@ -3,11 +3,11 @@
 #define TEST_POSTGRES_PROXY_H
 
 enum proxy_cut {
-    PROXY_PASS,          /* everything goes through */
-    PROXY_CUT_BEGIN,     /* the next transaction does not reach the server */
-    PROXY_CUT_COMMIT,    /* the next COMMIT does not */
-    PROXY_CUT_ANSWER,    /* it does, and is done; its answer does not come back */
-    PROXY_OLD_SERVER,    /* the next who connects is told that the server is version 13 */
+    PROXY_PASS,       /* everything goes through */
+    PROXY_CUT_BEGIN,  /* the next transaction does not reach the server */
+    PROXY_CUT_COMMIT, /* the next COMMIT does not */
+    PROXY_CUT_ANSWER, /* it does, and is done; its answer does not come back */
+    PROXY_OLD_SERVER, /* the next who connects is told that the server is version 13 */
 };
 
 struct proxy;

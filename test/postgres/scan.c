@@ -108,15 +108,15 @@ STORE_TEST(every_way_to_insert_draws_its_xid_first) /* S1 */
 /* A cycle that sends something into a box ("": it does not), and is held up somewhere. */
 struct held {
     struct worker *w;
-    const char    *box;
-    pthread_t      thread;
+    const char *box;
+    pthread_t thread;
 };
 
 static void *held_run(void *arg)
 {
-    struct held      *h = arg;
+    struct held *h = arg;
     struct pr_message m = { .type = PR_STR("effect") };
-    struct effect     effect = { .verdict = EFFECT_ALWAYS, .box = slice_from(h->box), .message = &m };
+    struct effect effect = { .verdict = EFFECT_ALWAYS, .box = slice_from(h->box), .message = &m };
     pr_id_new(&m.id);
     CYCLE(h->w, .fresh_rows = 10, .effects = &effect, .effect_count = h->box[0] != '\0');
     return NULL;
@@ -126,7 +126,8 @@ static void *held_run(void *arg)
 static void wait_for_waiter(PGconn *pg)
 {
     int64_t end_us = clock_mono_us(clock_system()) + PR_SECONDS(10);
-    while (suite_pg_number(pg, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND objid = 77") == 0) {
+    while (suite_pg_number(
+               pg, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND objid = 77") == 0) {
         CHECK(clock_mono_us(clock_system()) < end_us);
         usleep(1000);
     }
@@ -244,7 +245,8 @@ STORE_TEST(a_sequence_that_shows_more_than_was_drawn_loses_nothing) /* S1 */
 {
     struct worker *w = suite_join(s, "outbox");
     PGconn *pg = suite_pg_connect();
-    replace_sequence("CREATE VIEW %s.outbox_seq_seq AS SELECT tableoid, last_value + 32 AS last_value, is_called FROM %s.real_seq");
+    replace_sequence(
+        "CREATE VIEW %s.outbox_seq_seq AS SELECT tableoid, last_value + 32 AS last_value, is_called FROM %s.real_seq");
     for (int i = 0; i < 5; i++) {
         CHECK_EQ(read_type(w, "next"), 0);
         suite_pg_do(pg, "INSERT INTO %s.outbox (type) VALUES ('next')");
@@ -335,8 +337,9 @@ STORE_TEST(when_the_sequence_has_gone_back_everything_is_read_anew) /* S5 */
 STORE_TEST(rows_with_xids_of_another_server_are_read_once) /* S5 */
 {
     PGconn *pg = suite_pg_connect();
-    suite_pg_do(pg, "INSERT INTO %s.outbox (xid, type) SELECT (pg_current_xact_id()::text::bigint + i)::text::xid8, 'strange'"
-                    " FROM generate_series(1, 1000) i");
+    suite_pg_do(
+        pg, "INSERT INTO %s.outbox (xid, type) SELECT (pg_current_xact_id()::text::bigint + i)::text::xid8, 'strange'"
+            " FROM generate_series(1, 1000) i");
     struct worker *w = suite_join(s, "outbox");
     CHECK_EQ(read_type(w, "strange"), 1000);
     for (int i = 0; i < 20; i++) {
@@ -379,34 +382,36 @@ STORE_TEST(a_row_that_was_overlooked_is_found_by_the_sweep) /* S5 */
 
 struct writer {
     pthread_t thread;
-    PGconn   *pg;
-    unsigned  number;
-    uint32_t  rows;
-    bool      committed[ROWS_MAX];
-    unsigned  seen[ROWS_MAX];
-    bool      done;
+    PGconn *pg;
+    unsigned number;
+    uint32_t rows;
+    bool committed[ROWS_MAX];
+    unsigned seen[ROWS_MAX];
+    bool done;
 };
 
 static uint32_t write_some(struct writer *w, struct random *random, uint32_t first)
 {
-    char     sql[512];
+    char sql[512];
     uint32_t count = 1 + (uint32_t)random_below(random, 8);
     unsigned way = (unsigned)random_below(random, 4);
     const char *schema = suite_pg_schema();
     if (way == 0) {
-        snprintf(sql, sizeof(sql), "INSERT INTO %s.outbox (type, subject) SELECT 'w%u', i::text FROM generate_series(%u, %u) i",
-                 schema, w->number, first, first + count - 1);
+        snprintf(sql, sizeof(sql),
+                 "INSERT INTO %s.outbox (type, subject) SELECT 'w%u', i::text FROM generate_series(%u, %u) i", schema,
+                 w->number, first, first + count - 1);
     } else if (way == 1) {
         snprintf(sql, sizeof(sql), "INSERT INTO %s.outbox (type, subject) VALUES ('w%u', '%u'), ('w%u', '%u')", schema,
                  w->number, first, w->number, first + 1);
         count = 2;
     } else if (way == 2) {
-        snprintf(sql, sizeof(sql), "SAVEPOINT x; INSERT INTO %s.outbox (type, subject) VALUES ('w%u', '%u'); RELEASE x", schema,
-                 w->number, first);
+        snprintf(sql, sizeof(sql), "SAVEPOINT x; INSERT INTO %s.outbox (type, subject) VALUES ('w%u', '%u'); RELEASE x",
+                 schema, w->number, first);
         count = 1;
     } else {
-        snprintf(sql, sizeof(sql), "SELECT %s.send(type => 'w%u', payload => '', stream => 's%u') FROM generate_series(1, 0)",
-                 schema, w->number, w->number);
+        snprintf(sql, sizeof(sql),
+                 "SELECT %s.send(type => 'w%u', payload => '', stream => 's%u') FROM generate_series(1, 0)", schema,
+                 w->number, w->number);
         PQclear(PQexec(w->pg, sql));
         snprintf(sql, sizeof(sql), "COPY %s.outbox (type, subject) FROM STDIN", schema);
         PQclear(PQexec(w->pg, sql));
@@ -428,7 +433,7 @@ static uint32_t write_some(struct writer *w, struct random *random, uint32_t fir
 static void *writer_run(void *arg)
 {
     struct writer *w = arg;
-    struct random  random;
+    struct random random;
     random_init(&random, w->number + 1);
     while (w->rows + 20 < ROWS_MAX) {
         uint32_t first = w->rows, count = 0;
@@ -462,7 +467,7 @@ static void reader_note(const struct cycle_reply *r)
             continue;
         }
         unsigned writer = (unsigned)(r->rows[i].m.type.data[1] - '0');
-        char     text[16] = "";
+        char text[16] = "";
         CHECK(writer < WRITERS && r->rows[i].m.subject.size < sizeof(text));
         memcpy(text, r->rows[i].m.subject.data, r->rows[i].m.subject.size);
         writers[writer].seen[strtoul(text, NULL, 10)]++;
@@ -483,7 +488,8 @@ static size_t reader_step(struct worker *w, struct verdict *verdicts, size_t *co
         CHECK_EQ(r->answers[i], PR_OK);
     reader_note(r);
     for (*count = 0; *count < r->row_count; ++*count)
-        verdicts[*count] = (struct verdict){ .kind = VERDICT_COMPLETE, .row = r->rows[*count].row, .id = r->rows[*count].m.id };
+        verdicts[*count] =
+            (struct verdict){ .kind = VERDICT_COMPLETE, .row = r->rows[*count].row, .id = r->rows[*count].m.id };
     return r->row_count;
 }
 

@@ -7,7 +7,7 @@
 
 #include "check.h"
 
-static char    schema[64], box[80];
+static char schema[64], box[80];
 static PGconn *pg;
 
 static void run(const char *sql)
@@ -93,7 +93,8 @@ TEST(a_plain_insert_of_the_same_id_gets_the_databases_own_error) /* B2 */
     char sql[256];
     begin();
     for (int i = 0; i < 2; i++) {
-        snprintf(sql, sizeof(sql), "INSERT INTO %s.outbox (id, type) VALUES ('0190163d-8694-739b-aea5-966c26f8ad91', 't')", schema);
+        snprintf(sql, sizeof(sql),
+                 "INSERT INTO %s.outbox (id, type) VALUES ('0190163d-8694-739b-aea5-966c26f8ad91', 't')", schema);
         PGresult *result = PQexec(pg, sql);
         const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
         CHECK_STR(state != NULL ? state : "", i == 0 ? "" : "23505");

@@ -9,8 +9,7 @@
 #include "runtime/relay.h"
 
 #define MESSAGES 6000
-#define CONFIG                                                                                                 \
-    "store: \"memory:\"\nbatch: 60\nendpoints: {e: {url: \"null:\"}}\n" /* so about a hundred cycles */
+#define CONFIG "store: \"memory:\"\nbatch: 60\nendpoints: {e: {url: \"null:\"}}\n" /* so about a hundred cycles */
 #define SENT_EACH 3   /* between two cycles, by others: far fewer than are drained */
 #define CYCLE_US 2000 /* a server far away */
 #define WAIT_US PR_SECONDS(60)
@@ -34,8 +33,7 @@ static int telling_cycle(void *session, const struct cycle *cycle, const struct 
         return store_memory.cycle(session, cycle, ret_reply, reterr);
     int64_t begun_us = now_us();
     telling.cycles++;
-    telling.rests +=
-        telling.ended_us > 0 && begun_us - telling.ended_us >= telling.took_us * COURTESY_SHARE_MAX;
+    telling.rests += telling.ended_us > 0 && begun_us - telling.ended_us >= telling.took_us * COURTESY_SHARE_MAX;
     nanosleep(&(struct timespec){ .tv_nsec = CYCLE_US * 1000 }, NULL);
     int rc = store_memory.cycle(session, cycle, ret_reply, reterr);
     if (rc == PR_OK) {
@@ -76,16 +74,13 @@ TEST(while_others_send_a_backlog_is_drained_with_rests_between_the_cycles)
     struct pr_error error;
 
     CHECK_OK(config_load_text(PR_STR(CONFIG), "test", &config, &error), &error);
-    CHECK_OK(store_open(&(struct store_options){ .url = "memory:", .payload_max = 1000 }, &store, &error),
-             &error);
+    CHECK_OK(store_open(&(struct store_options){ .url = "memory:", .payload_max = 1000 }, &store, &error), &error);
     ops = *store.ops;
     ops.cycle = telling_cycle;
     store.ops = &ops;
     CHECK_OK(store_migrate(&store, NULL, 0, &error), &error);
     fill(&store);
-    struct relay_options options = {
-        .config = config, .program = &program, .store = &store, .on_fault = no_fault
-    };
+    struct relay_options options = { .config = config, .program = &program, .store = &store, .on_fault = no_fault };
     CHECK_OK(relay_new(&options, &relay, &error), &error);
     CHECK_OK(relay_start(relay, &error), &error);
     CHECK_EQ(relay_drain(relay, WAIT_US), PR_OK);

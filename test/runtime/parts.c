@@ -19,10 +19,14 @@
 TEST(incidents_tell_step_and_next_time)
 {
     static struct incident_ring failures, deaths;
-    struct incident             list[INCIDENTS_MAX];
-    struct verdict              v = { .kind = VERDICT_FAIL, .number = 2, .reason = PR_REASON_TIMEOUT_EXCEEDED,
-                                      .endpoint = PR_STR("orders"), .error = PR_STR("late"), .rule = PR_STR("retry"),
-                                      .delay_us = PR_SECONDS(4) };
+    struct incident list[INCIDENTS_MAX];
+    struct verdict v = { .kind = VERDICT_FAIL,
+                         .number = 2,
+                         .reason = PR_REASON_TIMEOUT_EXCEEDED,
+                         .endpoint = PR_STR("orders"),
+                         .error = PR_STR("late"),
+                         .rule = PR_STR("retry"),
+                         .delay_us = PR_SECONDS(4) };
     CHECK(incident_note(&failures, &deaths, &v, PR_SECONDS(100), 0));
     v.kind = VERDICT_DEAD_LETTER;
     CHECK(incident_note(&failures, &deaths, &v, PR_SECONDS(101), 1));
@@ -43,7 +47,7 @@ TEST(incidents_tell_step_and_next_time)
 TEST(incidents_forget_the_oldest)
 {
     static struct incident_ring failures, deaths;
-    struct incident             list[INCIDENTS_MAX];
+    struct incident list[INCIDENTS_MAX];
     for (int i = 0; i < INCIDENTS_MAX + 5; i++) {
         struct verdict v = { .kind = VERDICT_PARK, .reason = PR_REASON_DESTINATION_MISSING, .number = i };
         CHECK(incident_note(&failures, &deaths, &v, i, (uint64_t)i));
@@ -73,17 +77,19 @@ static void keep_line(void *arg, const char *line, size_t size)
 
 TEST(a_called_function_that_fails_is_logged_and_what_it_said_does_not_count) /* B65 */
 {
-    static struct program     program;
-    char                      line[1024] = "", id[PR_ID_TEXT_SIZE];
-    struct log                log = { .level = LOG_INFO, .write = keep_line, .arg = line };
-    struct caller             caller = { .program = &program, .log = &log };
-    struct pr_message         m = { .type = PR_STR("t") };
-    const struct failure      f = { .message = &m, .endpoint = PR_STR("orders"), .reason = PR_REASON_REJECTED, .failures = 3 };
-    struct call_answer        answer = { 0 };
+    static struct program program;
+    char line[1024] = "", id[PR_ID_TEXT_SIZE];
+    struct log log = { .level = LOG_INFO, .write = keep_line, .arg = line };
+    struct caller caller = { .program = &program, .log = &log };
+    struct pr_message m = { .type = PR_STR("t") };
+    const struct failure f = {
+        .message = &m, .endpoint = PR_STR("orders"), .reason = PR_REASON_REJECTED, .failures = 3
+    };
+    struct call_answer answer = { 0 };
 
     pr_id_new(&m.id);
     pr_id_format(m.id, id);
-    program.calls[0]   = (struct call_entry){ "f", fail_or_decide, &program };
+    program.calls[0] = (struct call_entry){ "f", fail_or_decide, &program };
     program.call_count = 1;
     CHECK_EQ(program_call(&caller, PR_STR("f"), &f, PR_STR("r"), &answer), PR_FAILED);
     CHECK(!answer.decided && answer.effects == NULL);
@@ -110,7 +116,7 @@ static int nothing(struct pr_context *context, const struct pr_message *message,
 
 static struct config *load(const char *text)
 {
-    struct config  *config;
+    struct config *config;
     struct pr_error error;
     CHECK_OK(config_load_text(pr_str(text), "test", &config, &error), &error);
     return config;
@@ -126,8 +132,8 @@ TEST(setting_numbers_endpoints_routes_and_handlers)
         .handlers = { { true, "order.*", nothing, NULL }, { true, "mail.*", nothing, NULL } },
         .handler_count = 2,
     };
-    struct setting             s;
-    struct pr_error            error;
+    struct setting s;
+    struct pr_error error;
     CHECK_OK(setting_init(&s, config, &program, NULL, &error), &error);
 
     CHECK_EQ(s.endpoint_count, 3);
@@ -150,9 +156,9 @@ TEST(setting_numbers_endpoints_routes_and_handlers)
 
 TEST(setting_refuses_a_handler_that_nobody_registered)
 {
-    struct config  *config = load("endpoints: {a: {url: \"handler:shop\"}}\n");
+    struct config *config = load("endpoints: {a: {url: \"handler:shop\"}}\n");
     static const struct program empty;
-    struct setting  s;
+    struct setting s;
     struct pr_error error;
     CHECK_EQ(setting_init(&s, config, &empty, NULL, &error), PR_ECONFIG);
     CHECK(strstr(error.text, "shop") != NULL && strstr(error.text, "endpoint a") != NULL);
@@ -165,14 +171,14 @@ TEST(setting_refuses_a_handler_that_nobody_registered)
 #define DELIVERIES 1000
 
 struct harness {
-    struct results         results;
-    int                    wake_fd;
-    struct transport_thread        *transport_thread;
-    struct pr_message      message;
-    struct delivery        deliveries[DELIVERIES];
+    struct results results;
+    int wake_fd;
+    struct transport_thread *transport_thread;
+    struct pr_message message;
+    struct delivery deliveries[DELIVERIES];
     const struct delivery *list[DELIVERIES];
-    int                    outcomes[DELIVERIES]; /* -1: none yet */
-    atomic_int             block, inside;
+    int outcomes[DELIVERIES]; /* -1: none yet */
+    atomic_int block, inside;
 };
 
 static int64_t now_us(void)
@@ -196,12 +202,21 @@ static struct harness *harness_new(const char *url, unsigned concurrency)
     struct pr_error error;
     CHECK_OK(wake_open(&h->wake_fd, &error), &error);
     results_init(&h->results, h->wake_fd);
-    const struct endpoint_config config = { .name = "test", .url = url, .source = "", .envelope = "binary",
-                                            .timeout_us = PR_SECONDS(60), .concurrency = concurrency,
-                                            .handler = wait_inside, .handler_user = h, .clock = clock_system(), .wake_fd = -1 };
+    const struct endpoint_config config = { .name = "test",
+                                            .url = url,
+                                            .source = "",
+                                            .envelope = "binary",
+                                            .timeout_us = PR_SECONDS(60),
+                                            .concurrency = concurrency,
+                                            .handler = wait_inside,
+                                            .handler_user = h,
+                                            .clock = clock_system(),
+                                            .wake_fd = -1 };
     h->message = (struct pr_message){ .type = PR_STR("t") };
     for (size_t i = 0; i < DELIVERIES; i++) {
-        h->deliveries[i] = (struct delivery){ .message = &h->message, .token = i, .attempt = 1,
+        h->deliveries[i] = (struct delivery){ .message = &h->message,
+                                              .token = i,
+                                              .attempt = 1,
                                               .deadline_us = now_us() + PR_SECONDS(60),
                                               .start_before_us = now_us() + PR_SECONDS(60) };
         h->list[i] = &h->deliveries[i];
@@ -215,7 +230,7 @@ static struct harness *harness_new(const char *url, unsigned concurrency)
 static void harness_wait(struct harness *h, enum send_outcome outcome, size_t wanted)
 {
     struct result_list list = { 0 };
-    int64_t            deadline_us = now_us() + PR_SECONDS(20);
+    int64_t deadline_us = now_us() + PR_SECONDS(20);
     for (;;) {
         size_t count = 0;
         wake_clear(h->wake_fd);
@@ -261,7 +276,7 @@ TEST(transport_thread_brings_one_result_for_each_delivery)
 TEST(transport_thread_does_not_pause_while_others_wait_for_room)
 {
     struct harness *h = harness_new("null:", 1);
-    int64_t         begin_us = now_us();
+    int64_t begin_us = now_us();
     CHECK(transport_thread_give(h->transport_thread, h->list, DELIVERIES));
     harness_wait(h, SEND_OK, DELIVERIES);
     CHECK(now_us() - begin_us < PR_SECONDS(5));
@@ -339,15 +354,21 @@ TEST(transport_thread_tells_when_the_transport_cannot_be_opened)
 
 TEST(inline_results_count_everything_also_when_there_are_too_many)
 {
-    struct endpoint_setting endpoints[2] = { { .name = PR_STR("a"), .max_attempts = 1 }, { .name = PR_STR("b"), .max_attempts = 1 } };
-    struct engine_setting   setting = { .box = PR_STR("outbox"), .lease_us = PR_SECONDS(1), .batch = 1, .window_count = 10,
-                                        .window_bytes = 1000, .poll_us = PR_SECONDS(1), .endpoints = endpoints,
-                                        .endpoint_count = 2 };
-    struct pr_error         error;
-    struct engine          *engine = engine_new(&setting, &error);
-    struct endpoint_view    view;
-    struct inline_results             news;
-    int                     wake_fd;
+    struct endpoint_setting endpoints[2] = { { .name = PR_STR("a"), .max_attempts = 1 },
+                                             { .name = PR_STR("b"), .max_attempts = 1 } };
+    struct engine_setting setting = { .box = PR_STR("outbox"),
+                                      .lease_us = PR_SECONDS(1),
+                                      .batch = 1,
+                                      .window_count = 10,
+                                      .window_bytes = 1000,
+                                      .poll_us = PR_SECONDS(1),
+                                      .endpoints = endpoints,
+                                      .endpoint_count = 2 };
+    struct pr_error error;
+    struct engine *engine = engine_new(&setting, &error);
+    struct endpoint_view view;
+    struct inline_results news;
+    int wake_fd;
     CHECK(engine != NULL);
     CHECK_EQ(wake_open(&wake_fd, &error), PR_OK);
     CHECK_EQ(inline_results_init(&news, 2, wake_fd), PR_OK);
@@ -355,7 +376,8 @@ TEST(inline_results_count_everything_also_when_there_are_too_many)
         inline_results_put(&news, &(struct engine_inline_result){ .endpoint = 1, .sent = 1, .message = i + 1 });
     CHECK_EQ(news.count, 1); /* successes in a row are one */
     for (uint64_t i = 0; i < NEWS_MAX + 10; i++)
-        inline_results_put(&news, &(struct engine_inline_result){ .endpoint = i % 2, .type = PR_STR("t"), .failed = 1, .message = i + 1 });
+        inline_results_put(&news, &(struct engine_inline_result){
+                                      .endpoint = i % 2, .type = PR_STR("t"), .failed = 1, .message = i + 1 });
     CHECK_EQ(news.count, NEWS_MAX);
     inline_results_tell(&news, engine, 0);
     CHECK_EQ(news.count, 0);
@@ -364,7 +386,8 @@ TEST(inline_results_count_everything_also_when_there_are_too_many)
     CHECK_EQ(view.failed, NEWS_MAX / 2 + 5);
     engine_endpoint(engine, 0, &view);
     CHECK_EQ(view.failed, NEWS_MAX / 2 + 5);
-    inline_results_put(&news, &(struct engine_inline_result){ .endpoint = 0, .type = PR_STR("t"), .failed = 1, .message = 1 });
+    inline_results_put(&news,
+                       &(struct engine_inline_result){ .endpoint = 0, .type = PR_STR("t"), .failed = 1, .message = 1 });
     inline_results_fini(&news); /* also with something in it */
     wake_close(wake_fd);
     engine_free(engine);

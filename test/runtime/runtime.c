@@ -19,8 +19,8 @@
 
 static struct config *load(const struct place *p, const char *options, const char *more)
 {
-    char            text[2048];
-    struct config  *config;
+    char text[2048];
+    struct config *config;
     struct pr_error error;
     snprintf(text, sizeof text, "store: \"%s%s\"\n%s", p->url, options, more);
     CHECK_OK(config_load_text(pr_str(text), "test", &config, &error), &error);
@@ -30,7 +30,8 @@ static struct config *load(const struct place *p, const char *options, const cha
 static struct runtime *make(const struct place *p, const char *options, const char *more)
 {
     struct pr_error error;
-    struct runtime *rt = runtime_new(load(p, options, more), &(struct runtime_options){ .front = &ops_http_front }, &error);
+    struct runtime *rt =
+        runtime_new(load(p, options, more), &(struct runtime_options){ .front = &ops_http_front }, &error);
     CHECK(rt != NULL);
     return rt;
 }
@@ -50,7 +51,7 @@ static void drain(struct runtime *rt)
 static void wait_ready(struct runtime *rt, bool wanted)
 {
     struct pr_error error;
-    int64_t         deadline_us = test_now_us() + WAIT_US;
+    int64_t deadline_us = test_now_us() + WAIT_US;
     while ((runtime_is_ready(rt, &error) == PR_OK) != wanted) {
         if (test_now_us() > deadline_us)
             check_fail(__FILE__, __LINE__, "not %s after 20 s: %s", wanted ? "ready" : "in trouble", error.text);
@@ -64,7 +65,7 @@ static void wait_ready(struct runtime *rt, bool wanted)
 
 TEST(start_without_tables_says_what_to_do)
 {
-    struct place    p;
+    struct place p;
     struct pr_error error;
     place_init_empty(&p);
     struct runtime *rt = make(&p, "", TO_NULL);
@@ -76,7 +77,7 @@ TEST(start_without_tables_says_what_to_do)
 
 TEST(start_refuses_a_schema_of_the_future)
 {
-    struct place    p;
+    struct place p;
     struct pr_error error;
     place_init(&p);
     place_do(&p, "UPDATE postrider_meta SET value = 9999 WHERE key = 'schema_version'");
@@ -88,7 +89,7 @@ TEST(start_refuses_a_schema_of_the_future)
 
 TEST(runtime_works_all_boxes_and_counts)
 {
-    struct place            p;
+    struct place p;
     struct pr_engine_counts counts;
     place_init(&p);
     place_send(&p, NULL, "t", NULL, 50);
@@ -116,16 +117,17 @@ static int shaky(struct pr_context *context, const struct pr_message *message, v
 
 TEST(status_shows_endpoints_failures_and_deaths)
 {
-    struct place          p;
-    struct arena          arena;
+    struct place p;
+    struct arena arena;
     struct runtime_status status;
     place_init(&p);
     place_send(&p, NULL, "bad", NULL, 1);
     place_send(&p, NULL, "good", NULL, 2);
-    struct runtime *rt = make(&p, "", "endpoints:\n"
-                                      "  e: {url: \"null:\"}\n"
-                                      "  shaky: {url: \"handler:bad\", retry: [1ms]}\n"
-                                      "routes: [{to: e}]\n");
+    struct runtime *rt = make(&p, "",
+                              "endpoints:\n"
+                              "  e: {url: \"null:\"}\n"
+                              "  shaky: {url: \"handler:bad\", retry: [1ms]}\n"
+                              "routes: [{to: e}]\n");
     CHECK_EQ(runtime_handle(rt, PR_STR("bad"), shaky, NULL), PR_OK);
     start(rt);
     place_wait(&p, "SELECT count(*) FROM postrider_dead_letter", 1);
@@ -157,8 +159,8 @@ TEST(status_shows_endpoints_failures_and_deaths)
 
 TEST(locked_store_is_told_and_waited_for)
 {
-    struct place            p;
-    struct pr_error         error;
+    struct place p;
+    struct pr_error error;
     struct pr_engine_counts counts;
     place_init(&p);
     struct runtime *rt = make(&p, "?busy=20ms", TO_NULL);
@@ -186,15 +188,16 @@ TEST(locked_store_is_told_and_waited_for)
 
 TEST(store_that_is_not_ours_any_more_stops_the_runtime)
 {
-    struct place    p;
+    struct place p;
     struct pr_error error;
     place_init(&p);
     struct runtime *rt = make(&p, "", TO_NULL);
     start(rt);
     wait_ready(rt, true);
     CHECK_EQ(runtime_fault(rt, &error), PR_OK);
-    place_do(&p, "DROP VIEW IF EXISTS message; DROP TABLE inbox; DROP TABLE postrider_claim; DROP TABLE postrider_instance; "
-                 "INSERT INTO outbox (type) VALUES ('t')");
+    place_do(
+        &p, "DROP VIEW IF EXISTS message; DROP TABLE inbox; DROP TABLE postrider_claim; DROP TABLE postrider_instance; "
+            "INSERT INTO outbox (type) VALUES ('t')");
 
     struct pollfd fd = { .fd = runtime_fault_fd(rt), .events = POLLIN };
     CHECK_EQ(poll(&fd, 1, 20000), 1);
@@ -211,8 +214,8 @@ TEST(store_that_is_not_ours_any_more_stops_the_runtime)
 
 TEST(reload_works_by_the_new_config) /* B18: what was parked goes on when the config knows it */
 {
-    struct place            p;
-    struct pr_error         error;
+    struct place p;
+    struct pr_error error;
     struct pr_engine_counts counts;
     place_init(&p);
     place_send(&p, NULL, "t", NULL, 3);
@@ -232,17 +235,16 @@ TEST(reload_works_by_the_new_config) /* B18: what was parked goes on when the co
 
 TEST(reload_with_a_wrong_config_keeps_the_old_one) /* B203 */
 {
-    struct place    p;
+    struct place p;
     struct pr_error error;
     place_init(&p);
     struct runtime *rt = make(&p, "", TO_NULL);
     start(rt);
     struct runtime *other = make(&p, "", "http: {listen: \"127.0.0.1:0\"}\n");
-    char            taken[128];
+    char taken[128];
     start(other);
     snprintf(taken, sizeof taken, TO_NULL "http: {listen: \"127.0.0.1:%u\"}\n", runtime_http_port(other));
-    struct config *wrong[] = { load(&p, "", "endpoints: {e: {url: \"handler:nobody\"}}\n"),
-                               load(&p, "", taken),
+    struct config *wrong[] = { load(&p, "", "endpoints: {e: {url: \"handler:nobody\"}}\n"), load(&p, "", taken),
                                load(&p, ".missing", TO_NULL) };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         CHECK(runtime_reload(rt, wrong[i], &error) < 0);
@@ -258,8 +260,8 @@ TEST(reload_with_a_wrong_config_keeps_the_old_one) /* B203 */
 
 TEST(reload_under_load_loses_nothing)
 {
-    struct place            p;
-    struct pr_error         error;
+    struct place p;
+    struct pr_error error;
     struct pr_engine_counts counts;
     place_init(&p);
     place_send(&p, NULL, "t", "a", 200);
@@ -279,9 +281,9 @@ TEST(reload_under_load_loses_nothing)
 
 TEST(reload_keeps_what_is_in_memory_and_makes_new_boxes)
 {
-    struct pr_error   error;
+    struct pr_error error;
     struct pr_sender *sender;
-    struct config    *config;
+    struct config *config;
     const struct pr_message m = { .type = PR_STR("t"), .due_us = PR_NEVER };
     CHECK_OK(config_load_text(PR_STR("store: \"memory:reload\"\n" TO_NULL), "test", &config, &error), &error);
     struct runtime *rt = runtime_new(config, &(struct runtime_options){ .migrate = true }, &error);
@@ -290,8 +292,9 @@ TEST(reload_keeps_what_is_in_memory_and_makes_new_boxes)
     CHECK_OK(pr_sender_open("memory:reload", &sender, &error), &error);
     CHECK_OK(pr_sender_send(sender, NULL, &m, NULL, &error), &error);
     CHECK(pr_sender_send(sender, "ledger", &m, NULL, &error) < 0);
-    CHECK_OK(config_load_text(PR_STR("store: \"memory:reload\"\nboxes: {ledger: {}}\n" TO_NULL), "test", &config, &error),
-             &error);
+    CHECK_OK(
+        config_load_text(PR_STR("store: \"memory:reload\"\nboxes: {ledger: {}}\n" TO_NULL), "test", &config, &error),
+        &error);
     CHECK_OK(runtime_reload(rt, config, &error), &error);
     struct pr_message again = m;
     CHECK_OK(pr_sender_send(sender, "ledger", &again, NULL, &error), &error);
@@ -322,12 +325,13 @@ static int hold(struct pr_context *context, const struct pr_message *message, vo
 
 TEST(lost_lease_recalls_everything_and_joins_again) /* B23 */
 {
-    struct place            p;
-    struct hold             h = { .block = 1 };
+    struct place p;
+    struct hold h = { .block = 1 };
     struct pr_engine_counts counts;
     place_init(&p);
     place_send(&p, NULL, "t", NULL, 20);
-    struct runtime *rt = make(&p, "", "lease: 3s\nendpoints: {e: {url: \"handler:t\", concurrency: 1, timeout: 60s}}\n");
+    struct runtime *rt =
+        make(&p, "", "lease: 3s\nendpoints: {e: {url: \"handler:t\", concurrency: 1, timeout: 60s}}\n");
     CHECK_EQ(runtime_handle(rt, PR_STR("t"), hold, &h), PR_OK);
     start(rt);
     int64_t deadline_us = test_now_us() + WAIT_US;
@@ -349,13 +353,14 @@ TEST(lost_lease_recalls_everything_and_joins_again) /* B23 */
 /* The status code of a request, the body in reply. */
 static int request(unsigned port, const char *line, char *reply, size_t size)
 {
-    struct sockaddr_in address = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port),
+    struct sockaddr_in address = { .sin_family = AF_INET,
+                                   .sin_port = htons((uint16_t)port),
                                    .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     int fd = socket(AF_INET, SOCK_STREAM, 0), status = 0;
     CHECK(fd >= 0);
     CHECK_EQ(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
     CHECK(dprintf(fd, "%s HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n\r\n", line) > 0);
-    size_t  got = 0;
+    size_t got = 0;
     ssize_t n;
     while (got + 1 < size && (n = read(fd, reply + got, size - 1 - got)) > 0)
         got += (size_t)n;
@@ -368,7 +373,7 @@ static int request(unsigned port, const char *line, char *reply, size_t size)
 TEST(health_pages_tell_live_and_ready)
 {
     struct place p;
-    char         reply[4096];
+    char reply[4096];
     place_init(&p);
     struct runtime *rt = make(&p, "", TO_NULL "http: {listen: \"127.0.0.1:0\"}\n");
     CHECK_EQ(runtime_http_port(rt), 0);
@@ -396,11 +401,13 @@ TEST(health_pages_tell_live_and_ready)
 TEST(addresses_are_read_and_known_as_local_or_not)
 {
     struct pr_error error;
-    struct address  address;
-    static const char *const local[] = { "127.0.0.1:8026", "localhost:0", "127.9.9.9:65535", "[::1]:8026", "unix:/tmp/x" };
+    struct address address;
+    static const char *const local[] = { "127.0.0.1:8026", "localhost:0", "127.9.9.9:65535", "[::1]:8026",
+                                         "unix:/tmp/x" };
     static const char *const others[] = { "0.0.0.0:80", "192.0.2.1:80", "[::]:80", "[2001:db8::1]:80" };
-    static const char *const wrong[] = { "example.org:80", "127.0.0.1", "127.0.0.1:", "127.0.0.1:65536", "127.0.0.1:+1", ":80",
-                                         "[::1:80", "", "unix:" };
+    static const char *const wrong[] = { "example.org:80", "127.0.0.1", "127.0.0.1:", "127.0.0.1:65536",
+                                         "127.0.0.1:+1",   ":80",       "[::1:80",    "",
+                                         "unix:" };
     for (size_t i = 0; i < sizeof local / sizeof local[0]; i++)
         CHECK(address_parse(local[i], &address, &error) == PR_OK && address.local);
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)

@@ -21,37 +21,37 @@
 
 /* Who has read a message since it owns the lane: bits by instance. */
 struct sent {
-    pr_id    id;
-    bool     committed, completed;
+    pr_id id;
+    bool committed, completed;
     unsigned read_by;
     unsigned lane;
 };
 
 struct worker {
     struct store_session session;
-    bool                 open;
-    pr_id                id;
-    int64_t              epoch;
-    uint64_t             number; /* of the latest cycle */
-    uint64_t             lanes;
-    struct verdict       verdicts[MESSAGES_MAX];
-    size_t               verdict_count;
+    bool open;
+    pr_id id;
+    int64_t epoch;
+    uint64_t number; /* of the latest cycle */
+    uint64_t lanes;
+    struct verdict verdicts[MESSAGES_MAX];
+    size_t verdict_count;
 };
 
 struct world {
-    struct random     random;
-    struct clock      clock;
-    int64_t           mono_us;
-    struct store      store;
-    struct sent       sent[MESSAGES_MAX];
-    size_t            sent_count;
+    struct random random;
+    struct clock clock;
+    int64_t mono_us;
+    struct store store;
+    struct sent sent[MESSAGES_MAX];
+    size_t sent_count;
     struct {
         struct memory_tx *tx;
-        size_t            messages[MESSAGES_MAX];
-        size_t            count;
+        size_t messages[MESSAGES_MAX];
+        size_t count;
     } tx[TX_MAX];
-    struct worker     workers[INSTANCES];
-    uint64_t          reads, takeovers;
+    struct worker workers[INSTANCES];
+    uint64_t reads, takeovers;
 };
 
 static struct world world; /* large */
@@ -135,13 +135,16 @@ static void absorb_rows(struct world *w, struct worker *worker, unsigned bit, co
 {
     for (size_t i = 0; i < reply->row_count; i++) {
         struct sent *sent = sent_get(w, reply->rows[i].m.id);
-        CHECK(sent->committed);          /* B1 */
+        CHECK(sent->committed); /* B1 */
         CHECK(!sent->completed);
-        CHECK(!(sent->read_by & bit));   /* T7: once */
+        CHECK(!(sent->read_by & bit)); /* T7: once */
         sent->read_by |= bit;
         w->reads++;
         worker->verdicts[worker->verdict_count++] = (struct verdict){
-            .kind = VERDICT_COMPLETE, .row = reply->rows[i].row, .id = sent->id, .number = 1,
+            .kind = VERDICT_COMPLETE,
+            .row = reply->rows[i].row,
+            .id = sent->id,
+            .number = 1,
         };
     }
 }
@@ -166,10 +169,17 @@ static void cycle(struct world *w, struct worker *worker, uint64_t give, bool lo
     struct pr_error error;
     unsigned bit = 1u << (worker - w->workers);
     struct cycle c = {
-        .box = PR_STR("outbox"), .instance = worker->id, .epoch = worker->epoch, .number = worker->number + 1,
-        .lease_us = LEASE_US, .lanes_give = give & worker->lanes, .payload_max = 1000,
-        .verdicts = worker->verdicts, .verdict_count = worker->verdict_count,
-        .fresh_rows = rows, .fresh_bytes = SIZE_MAX,
+        .box = PR_STR("outbox"),
+        .instance = worker->id,
+        .epoch = worker->epoch,
+        .number = worker->number + 1,
+        .lease_us = LEASE_US,
+        .lanes_give = give & worker->lanes,
+        .payload_max = 1000,
+        .verdicts = worker->verdicts,
+        .verdict_count = worker->verdict_count,
+        .fresh_rows = rows,
+        .fresh_bytes = SIZE_MAX,
     };
     int rc = store_cycle(&worker->session, &c, &reply, &error);
     if (rc == PR_ELEASE) { /* somebody buried us */
@@ -211,12 +221,12 @@ static void step(struct world *w)
     size_t slot = random_below(&w->random, TX_MAX);
     struct worker *worker = &w->workers[random_below(&w->random, INSTANCES)];
     switch (random_below(&w->random, 10)) {
-    case 0: case 1: case 2: case 3:
-        send_in(w, slot);
-        break;
-    case 4: case 5:
-        end_tx(w, slot, random_chance(&w->random, 0.8));
-        break;
+    case 0:
+    case 1:
+    case 2:
+    case 3: send_in(w, slot); break;
+    case 4:
+    case 5: end_tx(w, slot, random_chance(&w->random, 0.8)); break;
     case 6:
         if (random_chance(&w->random, 0.1))
             w->mono_us += PR_SECONDS(4); /* those who do not cycle for long lose their lease */
@@ -224,8 +234,8 @@ static void step(struct world *w)
     default:
         if (!worker->open)
             join(w, worker);
-        cycle(w, worker, random_chance(&w->random, 0.3) ? random_u64(&w->random) : 0,
-              random_chance(&w->random, 0.2), 1 + random_below(&w->random, 20));
+        cycle(w, worker, random_chance(&w->random, 0.3) ? random_u64(&w->random) : 0, random_chance(&w->random, 0.2),
+              1 + random_below(&w->random, 20));
     }
 }
 
@@ -277,18 +287,18 @@ static int cycle_until_done(struct store_session *session, const struct cycle *c
 /* A store in a process that runs out of memory once.  Each step is done or not done at all;
  * asked again, it succeeds. */
 struct scarce {
-    struct store              store;
-    struct store_session      session;
-    struct cycle              cycle;
+    struct store store;
+    struct store_session session;
+    struct cycle cycle;
     const struct cycle_reply *reply;
-    struct pr_error           error;
-    int                       refused; /* steps that did not succeed at once */
+    struct pr_error error;
+    int refused; /* steps that did not succeed at once */
 };
 
-#define DO(s, call) /* until it is done */                    \
-    for (int rc = (call); rc != PR_OK; rc = (call)) {         \
-        CHECK_EQ(rc, PR_ENOMEM);                              \
-        (s)->refused++;                                       \
+#define DO(s, call) /* until it is done */                                                                             \
+    for (int rc = (call); rc != PR_OK; rc = (call)) {                                                                  \
+        CHECK_EQ(rc, PR_ENOMEM);                                                                                       \
+        (s)->refused++;                                                                                                \
     }
 
 /* Open, send six, read them. */
@@ -309,8 +319,13 @@ static void scarce_begin(struct scarce *s)
     for (int i = 0; i < 6; i++)
         CHECK_EQ(answers[i], PR_OK);
 
-    s->cycle = (struct cycle){ .box = PR_STR("outbox"), .instance = { { 9 } }, .number = 1, .lease_us = LEASE_US,
-                               .payload_max = 1000, .fresh_rows = 10, .fresh_bytes = SIZE_MAX };
+    s->cycle = (struct cycle){ .box = PR_STR("outbox"),
+                               .instance = { { 9 } },
+                               .number = 1,
+                               .lease_us = LEASE_US,
+                               .payload_max = 1000,
+                               .fresh_rows = 10,
+                               .fresh_bytes = SIZE_MAX };
     s->refused += cycle_until_done(&s->session, &s->cycle, &s->reply);
     CHECK_EQ(s->reply->row_count, 6); /* T8: no fault lost one */
 }
@@ -319,15 +334,23 @@ static void scarce_begin(struct scarce *s)
 static void scarce_judge(struct scarce *s)
 {
     static const enum verdict_kind kinds[] = { VERDICT_FAIL, VERDICT_DEAD_LETTER, VERDICT_SPLIT,
-                                               VERDICT_HOLD, VERDICT_COMPLETE, VERDICT_PARK };
+                                               VERDICT_HOLD, VERDICT_COMPLETE,    VERDICT_PARK };
     const pr_slice to[] = { PR_STR("a"), PR_STR("b") };
     struct verdict verdicts[6];
     for (int i = 0; i < 6; i++)
         verdicts[i] = (struct verdict){
-            .kind = kinds[i], .row = s->reply->rows[i].row, .id = s->reply->rows[i].m.id,
-            .number = kinds[i] == VERDICT_FAIL, .reason = PR_REASON_REJECTED, .cause = PR_REASON_REJECTED,
-            .error = PR_STR("no"), .code = PR_STR("5"), .story = PR_STR("[]"), .held_by = PR_STR("k"),
-            .destinations = to, .destination_count = 2,
+            .kind = kinds[i],
+            .row = s->reply->rows[i].row,
+            .id = s->reply->rows[i].m.id,
+            .number = kinds[i] == VERDICT_FAIL,
+            .reason = PR_REASON_REJECTED,
+            .cause = PR_REASON_REJECTED,
+            .error = PR_STR("no"),
+            .code = PR_STR("5"),
+            .story = PR_STR("[]"),
+            .held_by = PR_STR("k"),
+            .destinations = to,
+            .destination_count = 2,
         };
     const struct pr_message added = { .id = { { 77 } }, .type = PR_STR("t") };
     const struct effect effect = { .verdict = 4, .box = PR_STR("ledger"), .message = &added };
@@ -354,8 +377,11 @@ static void scarce_judge(struct scarce *s)
 static void scarce_operate(struct scarce *s)
 {
     struct admin_reply done;
-    struct admin pause = { .kind = ADMIN_PAUSE, .filter = { .state = -1, .endpoint = PR_STR("f") }, .until_us = PR_NEVER,
-                           .by = PR_STR("ann"), .why = PR_STR("noise") };
+    struct admin pause = { .kind = ADMIN_PAUSE,
+                           .filter = { .state = -1, .endpoint = PR_STR("f") },
+                           .until_us = PR_NEVER,
+                           .by = PR_STR("ann"),
+                           .why = PR_STR("noise") };
     struct admin add = { .kind = ADMIN_DEAD_ADD, .filter = { .state = STATE_HELD }, .by = PR_STR("ann") };
     struct admin replay = { .kind = ADMIN_DEAD_REPLAY, .filter = { .state = -1, .box = PR_STR("outbox") } };
     DO(s, store_admin(&s->store, &pause, &done, &s->error));

@@ -13,7 +13,7 @@ static const struct scan_limits small = { .stretch = 12, .aside = 4 };
 
 struct outcome {
     uint64_t missing, twice, late;
-    size_t   aside_max;
+    size_t aside_max;
 };
 
 static struct outcome run(uint64_t seed, enum reader_mistake mistake)
@@ -198,7 +198,7 @@ TEST(a_late_pass_that_is_cut_is_finished_as_of_its_own_snapshot)
     send(0);
     reader_round(&r, NO_LIMIT, 0, 0);
     server_end(&server, first, true);
-    reader_round(&r, 2, 0, 0); /* two of five */
+    reader_round(&r, 2, 0, 0);         /* two of five */
     server_end(&server, second, true); /* below and above the place where it was cut */
     for (int i = 0; i < 5; i++)
         reader_round(&r, 2, 0, 0);

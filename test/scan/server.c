@@ -123,8 +123,7 @@ static bool reader_range(struct reader *r, unsigned lane, const struct scan_rang
         if (row->lane != lane || row->state != ROW_COMMITTED || row->deleted)
             continue;
         r->looked_at++;
-        if (!scan_visible(range->upto, row->xid) ||
-            (range->unseen != NULL && scan_visible(range->unseen, row->xid)))
+        if (!scan_visible(range->upto, row->xid) || (range->unseen != NULL && scan_visible(range->unseen, row->xid)))
             continue;
         if (*limit == 0)
             return false;

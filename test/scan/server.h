@@ -14,24 +14,24 @@ enum row_state { ROW_OPEN, ROW_COMMITTED, ROW_ROLLED_BACK };
 
 struct server_row { /* its seq is its index + 1 */
     enum row_state state;
-    uint64_t       xid;
-    unsigned       lane;
-    unsigned       reads;
-    bool           deleted;
+    uint64_t xid;
+    unsigned lane;
+    unsigned reads;
+    bool deleted;
 };
 
 struct server_tx {
-    bool     open;
-    bool     stays; /* open for long */
-    uint64_t xid;   /* 0: not drawn yet */
+    bool open;
+    bool stays;   /* open for long */
+    uint64_t xid; /* 0: not drawn yet */
 };
 
 struct server {
-    struct random     random;
-    uint64_t          next_xid;
-    uint64_t          last_ended; /* the highest xid of those that have ended */
-    int64_t           last;
-    struct server_tx  tx[SERVER_TX_MAX];
+    struct random random;
+    uint64_t next_xid;
+    uint64_t last_ended; /* the highest xid of those that have ended */
+    int64_t last;
+    struct server_tx tx[SERVER_TX_MAX];
     struct server_row rows[SERVER_ROWS_MAX];
 };
 
@@ -52,12 +52,12 @@ struct snapshot server_snapshot(const struct server *s, uint64_t *xip);
 enum reader_mistake { MISTAKE_NONE, MISTAKE_SNAPSHOT_FIRST, MISTAKE_XMAX_FIRST, MISTAKE_LAST_TOO_HIGH };
 
 struct reader {
-    struct server      *server;
-    struct scan        *scan;
+    struct server *server;
+    struct scan *scan;
     enum reader_mistake mistake;
-    uint64_t            looked_at; /* rows in the ranges that were read, taken or not */
-    uint64_t            twice;
-    uint64_t            late;      /* rows visible in the round's snapshot that a whole round did not bring */
+    uint64_t looked_at; /* rows in the ranges that were read, taken or not */
+    uint64_t twice;
+    uint64_t late; /* rows visible in the round's snapshot that a whole round did not bring */
 };
 
 void reader_init(struct reader *r, struct server *s, const struct scan_limits *limits);

@@ -9,9 +9,9 @@
 
 /* One message in the box of a world in which nothing happens by itself. */
 struct story {
-    struct world    w;
+    struct world w;
     struct scenario scenario;
-    uint32_t        first, second; /* of one stream, in this order */
+    uint32_t first, second; /* of one stream, in this order */
 };
 
 static void story_begin(struct story *s, enum ordering ordering)
@@ -34,59 +34,95 @@ static void tell(struct story *s, struct event event)
 
 static void joins(struct story *s, uint16_t session)
 {
-    tell(s, (struct event){ .kind = EVENT_JOIN, .instance = (uint8_t)session, .session = session, .message = MESSAGE_NONE });
+    tell(s, (struct event){
+                .kind = EVENT_JOIN, .instance = (uint8_t)session, .session = session, .message = MESSAGE_NONE });
 }
 
 static void cycle(struct story *s, uint16_t session, int number, uint64_t lanes)
 {
-    tell(s, (struct event){ .kind = EVENT_CYCLE, .instance = (uint8_t)session, .session = session, .message = MESSAGE_NONE,
-                            .number = number, .extra = lanes, .value = PR_SECONDS(15) });
+    tell(s, (struct event){ .kind = EVENT_CYCLE,
+                            .instance = (uint8_t)session,
+                            .session = session,
+                            .message = MESSAGE_NONE,
+                            .number = number,
+                            .extra = lanes,
+                            .value = PR_SECONDS(15) });
 }
 
 static void handed_out(struct story *s, uint16_t session, uint32_t message, int number, int receipt)
 {
-    tell(s, (struct event){ .kind = EVENT_HANDOUT, .instance = (uint8_t)session, .session = session, .message = message,
-                            .number = number, .value = receipt });
+    tell(s, (struct event){ .kind = EVENT_HANDOUT,
+                            .instance = (uint8_t)session,
+                            .session = session,
+                            .message = message,
+                            .number = number,
+                            .value = receipt });
 }
 
 static void started(struct story *s, uint16_t session, uint32_t message, int number)
 {
-    tell(s, (struct event){ .kind = EVENT_START, .instance = (uint8_t)session, .session = session, .message = message,
+    tell(s, (struct event){ .kind = EVENT_START,
+                            .instance = (uint8_t)session,
+                            .session = session,
+                            .message = message,
                             .number = number });
 }
 
 static void arrived(struct story *s, uint16_t session, uint32_t message, int number)
 {
-    tell(s, (struct event){ .kind = EVENT_ARRIVE, .instance = (uint8_t)session, .session = session, .message = message,
-                            .number = number, .extra = s->w.parcels[message]->digest });
+    tell(s, (struct event){ .kind = EVENT_ARRIVE,
+                            .instance = (uint8_t)session,
+                            .session = session,
+                            .message = message,
+                            .number = number,
+                            .extra = s->w.parcels[message]->digest });
 }
 
 static void answered(struct story *s, uint16_t session, uint32_t message, int number, enum send_outcome outcome)
 {
-    tell(s, (struct event){ .kind = EVENT_RESULT, .instance = (uint8_t)session, .session = session, .message = message,
-                            .number = number, .what = (uint16_t)outcome });
+    tell(s, (struct event){ .kind = EVENT_RESULT,
+                            .instance = (uint8_t)session,
+                            .session = session,
+                            .message = message,
+                            .number = number,
+                            .what = (uint16_t)outcome });
 }
 
-static void judged(struct story *s, uint16_t session, uint32_t message, int number, enum verdict_kind kind, int64_t delay_us)
+static void judged(struct story *s, uint16_t session, uint32_t message, int number, enum verdict_kind kind,
+                   int64_t delay_us)
 {
-    tell(s, (struct event){ .kind = EVENT_VERDICT, .instance = (uint8_t)session, .session = session, .message = message,
-                            .number = number, .what = (uint16_t)kind, .value = delay_us });
+    tell(s, (struct event){ .kind = EVENT_VERDICT,
+                            .instance = (uint8_t)session,
+                            .session = session,
+                            .message = message,
+                            .number = number,
+                            .what = (uint16_t)kind,
+                            .value = delay_us });
 }
 
 static void read_with(struct story *s, uint16_t session, uint32_t message, int attempts, int failures)
 {
-    tell(s, (struct event){ .kind = EVENT_READ, .instance = (uint8_t)session, .session = session, .message = message,
-                            .number = attempts, .value = failures, .extra = message + 1 });
+    tell(s, (struct event){ .kind = EVENT_READ,
+                            .instance = (uint8_t)session,
+                            .session = session,
+                            .message = message,
+                            .number = attempts,
+                            .value = failures,
+                            .extra = message + 1 });
 }
 
 static void crashed(struct story *s, uint16_t session)
 {
-    tell(s, (struct event){ .kind = EVENT_CRASH, .instance = (uint8_t)session, .session = session, .message = MESSAGE_NONE });
+    tell(s, (struct event){
+                .kind = EVENT_CRASH, .instance = (uint8_t)session, .session = session, .message = MESSAGE_NONE });
 }
 
 static void closed(struct story *s, uint16_t session, int receipt)
 {
-    tell(s, (struct event){ .kind = EVENT_CLOSE, .instance = (uint8_t)session, .session = session, .message = MESSAGE_NONE,
+    tell(s, (struct event){ .kind = EVENT_CLOSE,
+                            .instance = (uint8_t)session,
+                            .session = session,
+                            .message = MESSAGE_NONE,
                             .value = receipt });
 }
 
@@ -105,7 +141,7 @@ static void delivered(struct story *s, uint16_t session, uint32_t message, int n
 static void story_ends(struct story *s, const char *invariant, const char *text)
 {
     struct breach breach;
-    bool          good = check_world(&s->w, &breach);
+    bool good = check_world(&s->w, &breach);
     world_fini(&s->w);
     CHECK_STR(breach.invariant, invariant);
     CHECK_EQ(good, invariant == NULL);
@@ -179,7 +215,11 @@ static void sent_soon_after(struct story *s, uint32_t message, int64_t taken_bef
 {
     handed_out(s, 1, message, 1, number);
     cycle(s, 1, number, LANES_ALL);
-    tell(s, (struct event){ .kind = EVENT_START, .instance = 1, .session = 1, .message = message, .number = 1,
+    tell(s, (struct event){ .kind = EVENT_START,
+                            .instance = 1,
+                            .session = 1,
+                            .message = message,
+                            .number = 1,
                             .value = s->w.mono_us - taken_before_us });
 }
 
@@ -420,7 +460,8 @@ TEST(what_arrives_is_byte_for_byte_what_was_sent) /* I8 */
     handed_out(&s, 1, s.first, 1, 1);
     cycle(&s, 1, 1, LANES_ALL);
     started(&s, 1, s.first, 1);
-    tell(&s, (struct event){ .kind = EVENT_ARRIVE, .instance = 1, .session = 1, .message = s.first, .number = 1, .extra = 1 });
+    tell(&s, (struct event){
+                 .kind = EVENT_ARRIVE, .instance = 1, .session = 1, .message = s.first, .number = 1, .extra = 1 });
     story_ends(&s, "I8", "arrived changed");
 }
 
@@ -493,7 +534,8 @@ TEST(a_window_that_is_too_full_is_found) /* I14 */
 {
     struct story s;
     story_begin(&s, ORDERING_FIFO);
-    tell(&s, (struct event){ .kind = EVENT_WINDOW, .instance = 1, .session = 1, .message = MESSAGE_NONE, .number = 13000 });
+    tell(&s,
+         (struct event){ .kind = EVENT_WINDOW, .instance = 1, .session = 1, .message = MESSAGE_NONE, .number = 13000 });
     story_ends(&s, "I14", "13000 messages");
 }
 
@@ -501,7 +543,9 @@ TEST(an_engine_that_remembers_what_only_waits_is_found) /* I14, B16 */
 {
     struct story s;
     story_begin(&s, ORDERING_FIFO);
-    tell(&s, (struct event){ .kind = EVENT_WINDOW, .instance = 1, .session = 1, .message = MESSAGE_NONE, .number = 1, .extra = 13000 });
+    tell(&s,
+         (struct event){
+             .kind = EVENT_WINDOW, .instance = 1, .session = 1, .message = MESSAGE_NONE, .number = 1, .extra = 13000 });
     story_ends(&s, "I14", "13000 streams and heads");
 }
 
@@ -511,10 +555,16 @@ static void story_of_places(struct story *s, uint64_t places)
     const struct engine_setting *e = &s->scenario.engine;
     story_begin(s, ORDERING_STRICT);
     tell(s, (struct event){ .kind = EVENT_ADMIN, NOBODY, .message = s->first, .what = ADMIN_DEAD_ADD });
-    tell(s, (struct event){ .kind = EVENT_SEEN, NOBODY, .message = s->first, .what = STATE_DEAD,
+    tell(s, (struct event){ .kind = EVENT_SEEN,
+                            NOBODY,
+                            .message = s->first,
+                            .what = STATE_DEAD,
                             .extra = s->w.parcels[s->first]->digest });
     tell(s, (struct event){ .kind = EVENT_ADMIN_END, NOBODY, .message = s->first });
-    tell(s, (struct event){ .kind = EVENT_WINDOW, .instance = 1, .session = 1, .message = MESSAGE_NONE,
+    tell(s, (struct event){ .kind = EVENT_WINDOW,
+                            .instance = 1,
+                            .session = 1,
+                            .message = MESSAGE_NONE,
                             .extra = e->window_count + e->batch * (e->endpoint_count + 1) + places });
 }
 
@@ -550,8 +600,8 @@ TEST(a_breaker_that_the_store_does_not_tell_as_it_is_is_found) /* I21 */
 
 TEST(the_same_seed_is_the_same_world_and_another_seed_is_another)
 {
-    uint64_t        hashes[3];
-    const uint64_t  seeds[] = { 7, 7, 8 };
+    uint64_t hashes[3];
+    const uint64_t seeds[] = { 7, 7, 8 };
     struct scenario scenario;
     for (int i = 0; i < 3; i++) {
         struct world w;

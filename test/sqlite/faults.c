@@ -8,7 +8,7 @@
 #include "faulty_vfs.h"
 #include "fixture.h"
 
-#define STEPS_MAX 2000 /* a loop that is longer never ends */
+#define STEPS_MAX 2000            /* a loop that is longer never ends */
 #if defined(__SANITIZE_ADDRESS__) /* where every life takes ten times as long */
 #define POWER_STEP 5
 #else
@@ -83,10 +83,7 @@ static void everything_init(struct everything *e, const struct cycle_reply *r)
 {
     *e = (struct everything){ .verdicts = {
                                   { .kind = VERDICT_COMPLETE },
-                                  { .kind = VERDICT_FAIL,
-                                    .number = 1,
-                                    .reason = PR_REASON_REJECTED,
-                                    .delay_us = 1 },
+                                  { .kind = VERDICT_FAIL, .number = 1, .reason = PR_REASON_REJECTED, .delay_us = 1 },
                                   { .kind = VERDICT_DEAD_LETTER, .number = 1, .cause = PR_REASON_REJECTED },
                               } };
     for (size_t i = 0; i < 3; i++) {
@@ -245,7 +242,8 @@ TEST(who_cannot_take_a_box_since_the_disk_is_full_does_not_say_that_it_did)
     struct log log = { .level = LOG_INFO, .write = count_taken, .arg = &said };
     struct store store;
     struct worker w;
-    CHECK_OK(store_open(&(struct store_options){ .url = f->url, .log = &log, .payload_max = PAYLOAD_MAX }, &store, &f->error),
+    CHECK_OK(store_open(&(struct store_options){ .url = f->url, .log = &log, .payload_max = PAYLOAD_MAX }, &store,
+                        &f->error),
              &f->error);
     worker_open(&w, &store);
     faulty_fail(1, SQLITE_FULL, true);
@@ -302,9 +300,7 @@ static int live_until_power_loss(void *arg)
         tell(life->pipe_fd, 's');
         if (worker_cycle(&w, &read) != PR_OK || w.reply->row_count != 1)
             return 3;
-        struct verdict v = { .kind = VERDICT_COMPLETE,
-                             .row = w.reply->rows[0].row,
-                             .id = w.reply->rows[0].m.id };
+        struct verdict v = { .kind = VERDICT_COMPLETE, .row = w.reply->rows[0].row, .id = w.reply->rows[0].m.id };
         if (i % 2 == 1)
             continue; /* these stay */
         tell(life->pipe_fd, 'c');

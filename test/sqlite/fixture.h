@@ -30,9 +30,9 @@ int fixture_migrate(struct fixture *f);
 
 /* An application's own connection. */
 sqlite3 *fixture_raw(struct fixture *f);
-void raw_run(sqlite3 *db, const char *sql);    /* must succeed */
-int raw_try(sqlite3 *db, const char *sql);     /* the code of SQLite */
-int64_t raw_int(sqlite3 *db, const char *sql); /* the first column of the first row */
+void raw_run(sqlite3 *db, const char *sql);                          /* must succeed */
+int raw_try(sqlite3 *db, const char *sql);                           /* the code of SQLite */
+int64_t raw_int(sqlite3 *db, const char *sql);                       /* the first column of the first row */
 void raw_text(sqlite3 *db, const char *sql, char *ret, size_t size); /* the same, as text */
 /* Both in one: open, ask, close. */
 int64_t fixture_int(struct fixture *f, const char *sql);

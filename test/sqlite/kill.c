@@ -50,9 +50,8 @@ static int victim_run(void *arg)
     }
     uint64_t closed = w.number;
     if (worker_cycle(&w, &(struct cycle){ .receipt = entries, .receipt_count = 3 }) != PR_OK ||
-        worker_cycle(&w,
-                     &(struct cycle){
-                         .verdicts = verdicts, .verdict_count = 3, .closed = &closed, .closed_count = 1 }) !=
+        worker_cycle(
+            &w, &(struct cycle){ .verdicts = verdicts, .verdict_count = 3, .closed = &closed, .closed_count = 1 }) !=
             PR_OK ||
         worker_cycle(&w, &(struct cycle){ .leave = true }) != PR_OK)
         return 2;
@@ -69,11 +68,12 @@ static void check_whole(struct fixture *f)
     int64_t dead = fixture_int(f, "SELECT count(*) FROM postrider_dead_letter");
     CHECK_EQ(fresh % 3, 0);
     CHECK_EQ(failed, dead);
-    CHECK_EQ(fixture_int(
-                 f, "SELECT count(*) FROM outbox WHERE due_at IS NOT NULL AND (attempts < 1 OR failures <> 1)"),
+    CHECK_EQ(fixture_int(f, "SELECT count(*) FROM outbox WHERE due_at IS NOT NULL AND (attempts < 1 OR failures <> 1)"),
              0);
     CHECK(fixture_int(f, "SELECT count(*) FROM postrider_instance") <= 1);
-    CHECK_EQ(fixture_int(f, "SELECT count(*) FROM postrider_claim WHERE instance NOT IN (SELECT id FROM postrider_instance)"), 0);
+    CHECK_EQ(fixture_int(
+                 f, "SELECT count(*) FROM postrider_claim WHERE instance NOT IN (SELECT id FROM postrider_instance)"),
+             0);
 }
 
 /* Statements of migrations are many and alike: every fifth of them. */

@@ -251,8 +251,7 @@ static int hold_for_a_while(void *arg)
     if (sqlite3_open(h->path, &db) != SQLITE_OK)
         return 1;
     sqlite3_busy_timeout(db, 10000);
-    if (sqlite3_exec(db, "BEGIN IMMEDIATE; INSERT INTO ledger (type) VALUES ('t')", NULL, NULL, NULL) !=
-        SQLITE_OK)
+    if (sqlite3_exec(db, "BEGIN IMMEDIATE; INSERT INTO ledger (type) VALUES ('t')", NULL, NULL, NULL) != SQLITE_OK)
         return 2;
     tell(h->pipe_fd, 'h');
     pause_ms(200);

@@ -77,8 +77,8 @@ TEST(a_file_of_an_older_version_is_upgraded_and_keeps_what_it_has) /* I18 */
 }
 
 /* All that is ours and is not a box, under a name that is. */
-#define UNPREFIXED                                                                                             \
-    "SELECT count(*) FROM sqlite_master WHERE name NOT LIKE 'sqlite_%' AND name NOT LIKE 'postrider_%'"        \
+#define UNPREFIXED                                                                                                     \
+    "SELECT count(*) FROM sqlite_master WHERE name NOT LIKE 'sqlite_%' AND name NOT LIKE 'postrider_%'"                \
     " AND name NOT IN ('outbox', 'inbox', 'ledger', 'meta')"
 
 static void check_renamed(struct fixture *f)
@@ -102,8 +102,9 @@ TEST(a_store_with_bare_names_is_renamed_and_is_what_a_new_one_is) /* D14, I18 */
     check_renamed(f);
     char renamed[8192];
     sqlite3 *db = fixture_raw(f);
-    static const char NAMES[] = "SELECT group_concat(name) FROM (SELECT name FROM sqlite_master WHERE name <> 'meta' AND name"
-                                " NOT LIKE 'sqlite_autoindex_meta%' ORDER BY name)";
+    static const char NAMES[] =
+        "SELECT group_concat(name) FROM (SELECT name FROM sqlite_master WHERE name <> 'meta' AND name"
+        " NOT LIKE 'sqlite_autoindex_meta%' ORDER BY name)";
     raw_text(db, NAMES, renamed, sizeof(renamed));
     sqlite3_close(db);
 
@@ -141,8 +142,9 @@ TEST(an_applications_views_over_our_tables_go_on) /* D14 */
 {
     struct fixture *f = fixture_old();
     sqlite3 *db = fixture_raw(f);
-    raw_run(db, "CREATE VIEW letters AS SELECT type FROM dead_letter; CREATE VIEW all_messages AS SELECT * FROM messages;"
-                "CREATE INDEX my_own ON dead_letter (note)");
+    raw_run(db,
+            "CREATE VIEW letters AS SELECT type FROM dead_letter; CREATE VIEW all_messages AS SELECT * FROM messages;"
+            "CREATE INDEX my_own ON dead_letter (note)");
     sqlite3_close(db);
     fixture_open_store(f);
     CHECK_OK(fixture_migrate(f), &f->error);

@@ -156,9 +156,8 @@ TEST(a_walk_over_many_rows_stops_in_between_and_loses_none)
     sqlite3 *db = fixture_raw(f);
     struct worker w;
     /* 300,000 places, of which one in a thousand is fresh, and a wide gap. */
-    raw_run(db,
-            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 300000)"
-            " INSERT INTO outbox (type, due_at) SELECT 't', iif(i % 1000 = 0, NULL, 9000000000000000) FROM n");
+    raw_run(db, "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 300000)"
+                " INSERT INTO outbox (type, due_at) SELECT 't', iif(i % 1000 = 0, NULL, 9000000000000000) FROM n");
     raw_run(db, "INSERT INTO outbox (row_id, type) VALUES (900000000, 't')");
     sqlite3_close(db);
     worker_open(&w, &f->store);
@@ -217,18 +216,17 @@ static const struct box_counts *outbox_of(const struct query_reply *reply)
 static void plant_back(sqlite3 *db, int count)
 {
     char sql[1024];
-    snprintf(
-        sql, sizeof(sql),
-        "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < %d)"
-        " INSERT INTO outbox (type, destination, created_at, due_at, held_by, status, attempts, failures, "
-        "released,"
-        " failure_reason, payload)"
-        " SELECT 't', iif(i %% 20 = 4, 'paused', 'e'), 7000 + i, CASE WHEN i %% 10 = 7 THEN 8000 WHEN i %% 10 "
-        "= 8"
-        " THEN 9223372036854775807 WHEN i %% 100 = 99 THEN NULL ELSE 9000000000000000 END,"
-        " iif(i %% 100 = 99, 'e/s', NULL), iif(i %% 10 BETWEEN 4 AND 7, 32769, 1), i %% 10 BETWEEN 4 AND 7,"
-        " i %% 10 BETWEEN 4 AND 7, i %% 10 = 6, iif(i %% 10 = 8, %d, 0), zeroblob(%d) FROM n",
-        count - 1, PR_REASON_DESTINATION_MISSING, BIG_BYTES);
+    snprintf(sql, sizeof(sql),
+             "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < %d)"
+             " INSERT INTO outbox (type, destination, created_at, due_at, held_by, status, attempts, failures, "
+             "released,"
+             " failure_reason, payload)"
+             " SELECT 't', iif(i %% 20 = 4, 'paused', 'e'), 7000 + i, CASE WHEN i %% 10 = 7 THEN 8000 WHEN i %% 10 "
+             "= 8"
+             " THEN 9223372036854775807 WHEN i %% 100 = 99 THEN NULL ELSE 9000000000000000 END,"
+             " iif(i %% 100 = 99, 'e/s', NULL), iif(i %% 10 BETWEEN 4 AND 7, 32769, 1), i %% 10 BETWEEN 4 AND 7,"
+             " i %% 10 BETWEEN 4 AND 7, i %% 10 = 6, iif(i %% 10 = 8, %d, 0), zeroblob(%d) FROM n",
+             count - 1, PR_REASON_DESTINATION_MISSING, BIG_BYTES);
     raw_run(db, sql);
 }
 
@@ -266,8 +264,7 @@ TEST(what_came_back_is_counted_and_what_is_parked_is_found_without_reading_the_o
     CHECK(box_counts_exact(b));
     for (size_t i = 0; i < failing.failing_count; i++)
         if (slice_eq_cstr(failing.failing[i].name, "outbox"))
-            CHECK_EQ(failing.failing[i].rows,
-                     2500); /* with those that are parked, and those that were released */
+            CHECK_EQ(failing.failing[i].rows, 2500); /* with those that are parked, and those that were released */
 
     raw_run(db, "INSERT INTO postrider_endpoint (name, paused_until) VALUES ('paused', 9223372036854775807)");
     boxes = ask(f, &(struct query){ .kind = QUERY_BOXES }, &arena);

@@ -92,9 +92,8 @@ TEST(a_database_without_our_tables_says_run_init)
 TEST(the_name_of_a_table_that_is_there_cannot_be_a_box)
 {
     struct fixture *f = fixture_open("");
-    static const char *const bad[] = {
-        "postrider_meta", "postrider_mine", "a b", "x\"; DROP TABLE outbox; --", "", "Outbox"
-    };
+    static const char *const bad[] = { "postrider_meta", "postrider_mine", "a b", "x\"; DROP TABLE outbox; --", "",
+                                       "Outbox" };
     for (size_t i = 0; i < ARRAY_LENGTH(bad); i++)
         CHECK_EQ(store_migrate(&f->store, &bad[i], 1, &f->error), PR_EINVAL);
     CHECK_OK(store_check(&f->store, &f->error), &f->error);
@@ -104,8 +103,8 @@ TEST(the_name_of_a_table_that_is_there_cannot_be_a_box)
 
 TEST(unknown_options_of_the_url_are_named)
 {
-    static const char *const bad[] = { "sqlite:x.db?sync=full", "sqlite:x.db?synchronous=off",
-                                       "sqlite:x.db?busy=soon", "sqlite:" };
+    static const char *const bad[] = { "sqlite:x.db?sync=full", "sqlite:x.db?synchronous=off", "sqlite:x.db?busy=soon",
+                                       "sqlite:" };
     for (size_t i = 0; i < ARRAY_LENGTH(bad); i++) {
         const struct store_options options = { .url = bad[i], .payload_max = PAYLOAD_MAX };
         struct store store = { 0 };
@@ -201,8 +200,7 @@ TEST(ids_that_are_stored_as_text_are_read_found_judged_and_known)
         struct pr_message m = { .id = id, .type = PR_STR("t") };
         pr_id again;
         int answer;
-        CHECK_OK(store_enqueue(&f->store, PR_STR("outbox"), &m, 1, PAYLOAD_MAX, &again, &answer, &f->error),
-                 &f->error);
+        CHECK_OK(store_enqueue(&f->store, PR_STR("outbox"), &m, 1, PAYLOAD_MAX, &again, &answer, &f->error), &f->error);
         CHECK_EQ(answer, PR_DUPLICATE);
     }
     struct verdict v[] = {
@@ -216,8 +214,8 @@ TEST(ids_that_are_stored_as_text_are_read_found_judged_and_known)
     CHECK_EQ(w.reply->answers[0], PR_OK);
     CHECK_EQ(w.reply->answers[1], PR_OK);
     CHECK_EQ(raw_int(db, "SELECT count(*) FROM outbox"), 0);
-    CHECK_EQ(raw_int(db, "SELECT count(*) FROM postrider_dead_letter WHERE id = '018F0000-0000-7000-8000-00000000000B'"),
-             1);
+    CHECK_EQ(
+        raw_int(db, "SELECT count(*) FROM postrider_dead_letter WHERE id = '018F0000-0000-7000-8000-00000000000B'"), 1);
     sqlite3_close(db);
     worker_close(&w);
     fixture_close(f);
@@ -231,8 +229,7 @@ TEST(the_views_for_people_say_what_the_listings_say) /* B201 */
     struct worker w;
     worker_open(&w, &f->store);
     sqlite3 *db = fixture_raw(f);
-    raw_run(db,
-            "INSERT INTO outbox (type, stream, destination) VALUES ('head', 's', 'x'), ('follower', 's', 'x')");
+    raw_run(db, "INSERT INTO outbox (type, stream, destination) VALUES ('head', 's', 'x'), ('follower', 's', 'x')");
     raw_run(db, "INSERT INTO outbox (type, destination) VALUES ('ready', ''), ('paused', 'e'), ('flying', '')");
     raw_run(db, "INSERT INTO outbox (type, due_at) VALUES ('parked', 9223372036854775807), ('delayed', "
                 "9000000000000000)");
@@ -258,8 +255,7 @@ TEST(the_views_for_people_say_what_the_listings_say) /* B201 */
     struct receipt_entry entry = { rows[4].row, 1 };
     CYCLE(&w, .verdicts = v, .verdict_count = 2, .receipt = &entry, .receipt_count = 1);
 
-    static const char *const states[] = { "ready", "in-flight", "delayed", "retrying",
-                                          "held",  "parked",    "paused" };
+    static const char *const states[] = { "ready", "in-flight", "delayed", "retrying", "held", "parked", "paused" };
     for (size_t i = 0; i < ARRAY_LENGTH(states); i++) {
         char sql[128];
         snprintf(sql, sizeof(sql), "SELECT count(*) FROM postrider_messages WHERE box = 'outbox' AND state = '%s'",
@@ -269,22 +265,22 @@ TEST(the_views_for_people_say_what_the_listings_say) /* B201 */
     }
     CHECK_EQ(raw_int(db, "SELECT count(*) FROM postrider_messages"), 8);
     CHECK_EQ(raw_int(db, "SELECT count(*) FROM postrider_messages WHERE length(id) = 36"), 8);
-    CHECK_EQ(raw_int(db,
-                     "SELECT held FROM postrider_blocked_streams WHERE box = 'outbox' AND stream = 's' AND endpoint = 'x'"
-                     " AND head_state = 'failed' AND head = (SELECT id FROM postrider_messages WHERE type = 'head')"),
-             1);
+    CHECK_EQ(
+        raw_int(db,
+                "SELECT held FROM postrider_blocked_streams WHERE box = 'outbox' AND stream = 's' AND endpoint = 'x'"
+                " AND head_state = 'failed' AND head = (SELECT id FROM postrider_messages WHERE type = 'head')"),
+        1);
     CHECK_EQ(raw_int(db, "SELECT count(*) FROM postrider_blocked_streams"), 1);
     CHECK_EQ(raw_int(db, "SELECT count(*) FROM postrider_endpoint_overview WHERE name = 'e' AND state = 'paused' AND "
                          "paused_why = 'why'"),
              1);
     /* What is parked holds nobody up where something failed; nor does what nobody waits behind. */
     raw_run(db, "UPDATE outbox SET due_at = 9223372036854775807 WHERE type = 'head'");
-    CHECK_EQ(raw_int(db, "SELECT count(*) FROM postrider_blocked_streams WHERE head_state = 'parked' AND due_at IS NULL"),
-             1);
-    raw_run(
-        db,
-        "INSERT INTO outbox (type, stream, destination, status, attempts, due_at) VALUES"
-        " ('second', 's', 'x', 32769, 1, 9000000000000000), ('alone', 't', 'x', 32769, 1, 9000000000000000)");
+    CHECK_EQ(
+        raw_int(db, "SELECT count(*) FROM postrider_blocked_streams WHERE head_state = 'parked' AND due_at IS NULL"),
+        1);
+    raw_run(db, "INSERT INTO outbox (type, stream, destination, status, attempts, due_at) VALUES"
+                " ('second', 's', 'x', 32769, 1, 9000000000000000), ('alone', 't', 'x', 32769, 1, 9000000000000000)");
     CHECK_EQ(raw_int(db, "SELECT count(*) FROM postrider_blocked_streams"), 1);
     CHECK_EQ(raw_int(db, "SELECT count(*) FROM postrider_blocked_streams WHERE head_state = 'failed'"
                          " AND head = (SELECT id FROM postrider_messages WHERE type = 'second')"),

@@ -133,8 +133,8 @@ int model_verdict(struct model *m, const struct verdict *v)
         return PR_STALE;
 
     bool handed_out = v->number > 0;
-    bool keeps_bits = v->kind != VERDICT_RETURN && v->kind != VERDICT_RELEASE && v->kind != VERDICT_HOLD &&
-                      v->kind != VERDICT_SPLIT;
+    bool keeps_bits =
+        v->kind != VERDICT_RETURN && v->kind != VERDICT_RELEASE && v->kind != VERDICT_HOLD && v->kind != VERDICT_SPLIT;
     if (keeps_bits)
         r->status |= v->bits;
     if (keeps_bits && v->story.size > 0) {

@@ -20,7 +20,7 @@ struct model_row {
     int64_t created_us, due_us, failed_us, died_us;
     int status, attempts, failures, reason, cause;
     bool released;
-    bool dies; /* while its instance is being buried: one attempt more */
+    bool dies;     /* while its instance is being buried: one attempt more */
     uint64_t read; /* the cycle of the instance at work whose fresh scan read it; 0: none */
     bool relearn;  /* of a replay the contract says little: take the rest from the store */
     bool retold;   /* an operator's action added to the story: take it from the store */

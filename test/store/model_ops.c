@@ -97,10 +97,9 @@ static void make_verdict(struct run *run, uint32_t pick, uint32_t how, struct ve
 {
     static const pr_slice to[] = { { "a", 1 }, { "b", 1 } };
     static const pr_slice holders[] = { { NULL, 0 }, { "k2", 2 } };
-    static const enum verdict_kind kinds[] = { VERDICT_COMPLETE, VERDICT_FAIL,    VERDICT_FAIL,
-                                               VERDICT_RETURN,   VERDICT_ABANDON, VERDICT_RELEASE,
-                                               VERDICT_DISCARD,  VERDICT_EXPIRE,  VERDICT_DEAD_LETTER,
-                                               VERDICT_PARK,     VERDICT_HOLD,    VERDICT_HOLD,
+    static const enum verdict_kind kinds[] = { VERDICT_COMPLETE,    VERDICT_FAIL,    VERDICT_FAIL,    VERDICT_RETURN,
+                                               VERDICT_ABANDON,     VERDICT_RELEASE, VERDICT_DISCARD, VERDICT_EXPIRE,
+                                               VERDICT_DEAD_LETTER, VERDICT_PARK,    VERDICT_HOLD,    VERDICT_HOLD,
                                                VERDICT_SPLIT };
     static const int64_t delays[] = { 0, 2000000, 7000000, INT64_MAX };
     const struct model_row *r = pick_row(&run->m, pick);
@@ -155,8 +154,7 @@ static bool op_verdicts(struct run *run, const struct op *op)
     bool with_effect = op->d % 5 == 0;
 
     const struct cycle_reply *r = do_cycle(
-        run, (struct cycle){
-                 .verdicts = v, .verdict_count = count, .effects = &effect, .effect_count = with_effect });
+        run, (struct cycle){ .verdicts = v, .verdict_count = count, .effects = &effect, .effect_count = with_effect });
     if (r == NULL)
         return false;
     for (size_t i = 0; i < count; i++)
@@ -179,10 +177,8 @@ static bool same_read(struct run *run, const char *what, const struct cycle_repl
         if (at == count)
             return run_wrong(run, "%s: more than the %zu rows that the model has", what, count);
         struct model_row *e = expected[at++];
-        if (!SAME(run, what, row->row, e->row) ||
-            !SAME(run, "attempts as read", row->m.attempts, e->attempts) ||
-            !SAME(run, "due as read", row->m.due_us, e->due_us) ||
-            !SAME(run, "seq as read", row->m.seq, e->seq))
+        if (!SAME(run, what, row->row, e->row) || !SAME(run, "attempts as read", row->m.attempts, e->attempts) ||
+            !SAME(run, "due as read", row->m.due_us, e->due_us) || !SAME(run, "seq as read", row->m.seq, e->seq))
             return false;
     }
     return SAME(run, what, at, count);
@@ -216,8 +212,7 @@ static int compare_row(const void *a, const void *b)
 static bool row_is_head(const struct model_row *r)
 {
     return r->due_us == PR_NEVER ||
-           (r->due_us != 0 && !r->released &&
-            ((r->status & PR_STATUS_FAILED) != 0 || r->attempts > 0));
+           (r->due_us != 0 && !r->released && ((r->status & PR_STATUS_FAILED) != 0 || r->attempts > 0));
 }
 
 static bool same_fresh(struct run *run, const struct cycle_reply *r, size_t limit)
@@ -258,9 +253,8 @@ static bool op_read(struct run *run, const struct op *op)
     qsort(due, count, sizeof(due[0]), compare_due);
     const struct cycle_reply *r =
         do_cycle(run, (struct cycle){ .fresh_rows = limit, .fresh_bytes = SIZE_MAX, .due.rows = 100 });
-    return r != NULL && same_read(run, "due row", r, ROW_DUE, due, count) &&
-           SAME(run, "due_end", r->due_end, true) && SAME(run, "next_due", r->next_due_us, next) &&
-           same_fresh(run, r, limit);
+    return r != NULL && same_read(run, "due row", r, ROW_DUE, due, count) && SAME(run, "due_end", r->due_end, true) &&
+           SAME(run, "next_due", r->next_due_us, next) && same_fresh(run, r, limit);
 }
 
 static bool op_heads(struct run *run, const struct op *op)
@@ -270,14 +264,12 @@ static bool op_heads(struct run *run, const struct op *op)
     uint64_t lanes = op->a % 2 == 0 ? LANES_ALL : (uint64_t)op->b << 32 | op->c;
     for (size_t i = 0; i < run->m.row_count; i++) {
         struct model_row *r = &run->m.rows[i];
-        if (r->place == MODEL_IN_BOX && row_is_head(r) &&
-            (lanes & lane_bit(lane_of(pr_str(r->stream), r->id))) != 0)
+        if (r->place == MODEL_IN_BOX && row_is_head(r) && (lanes & lane_bit(lane_of(pr_str(r->stream), r->id))) != 0)
             heads[count++] = r;
     }
     qsort(heads, count, sizeof(heads[0]), compare_row);
     const struct cycle_reply *r = do_cycle(run, (struct cycle){ .heads = { .rows = 100, .lanes = lanes } });
-    return r != NULL && same_read(run, "head", r, ROW_HEAD, heads, count) &&
-           SAME(run, "heads_end", r->heads_end, true);
+    return r != NULL && same_read(run, "head", r, ROW_HEAD, heads, count) && SAME(run, "heads_end", r->heads_end, true);
 }
 
 static bool op_held(struct run *run, const struct op *op)
@@ -332,9 +324,8 @@ static bool op_reread(struct run *run, const struct op *op)
 
 static bool op_admin(struct run *run, const struct op *op)
 {
-    static const enum admin_kind kinds[] = { ADMIN_RETRY,       ADMIN_PARK,        ADMIN_DISCARD,
-                                             ADMIN_DEAD_ADD,    ADMIN_DEAD_REPLAY, ADMIN_DEAD_REPLAY,
-                                             ADMIN_DEAD_DISCARD };
+    static const enum admin_kind kinds[] = { ADMIN_RETRY,       ADMIN_PARK,        ADMIN_DISCARD,     ADMIN_DEAD_ADD,
+                                             ADMIN_DEAD_REPLAY, ADMIN_DEAD_REPLAY, ADMIN_DEAD_DISCARD };
     pr_id id = suite_id(op->b % (IDS + 1) + 1); /* one of them is nowhere */
     enum admin_kind kind = kinds[op->a % ARRAY_LENGTH(kinds)];
     struct admin admin = { .kind = kind,
@@ -349,8 +340,7 @@ static bool op_admin(struct run *run, const struct op *op)
     static struct model scratch;
     scratch = run->m;
     struct admin_reply wanted = model_admin(admin.dry_run ? &scratch : &run->m, kind, id);
-    return SAME(run, "matched", reply.matched, wanted.matched) &&
-           SAME(run, "changed", reply.changed, wanted.changed) &&
+    return SAME(run, "matched", reply.matched, wanted.matched) && SAME(run, "changed", reply.changed, wanted.changed) &&
            SAME(run, "refused", reply.refused, wanted.refused);
 }
 
@@ -380,8 +370,7 @@ static bool op_repeat(struct run *run, const struct op *op)
         if (run->m.rows[i].read == run->w->number)
             run->m.rows[i].read = 0;
     const struct cycle_reply *r = do_cycle(
-        run,
-        (struct cycle){ .verdicts = &v, .verdict_count = 1, .fresh_rows = limit, .fresh_bytes = SIZE_MAX });
+        run, (struct cycle){ .verdicts = &v, .verdict_count = 1, .fresh_rows = limit, .fresh_bytes = SIZE_MAX });
     return r != NULL && SAME(run, "replayed", r->replayed, true) && (limit == 0 || same_fresh(run, r, limit));
 }
 
@@ -413,8 +402,7 @@ static bool op_leave(struct run *run, const struct op *op)
     uint64_t closed[MODEL_RECEIPTS_MAX];
     for (size_t i = 0; i < run->m.receipt_count; i++)
         closed[i] = run->m.receipts[i].cycle;
-    if (do_cycle(run, (struct cycle){
-                          .leave = true, .closed = closed, .closed_count = run->m.receipt_count }) == NULL)
+    if (do_cycle(run, (struct cycle){ .leave = true, .closed = closed, .closed_count = run->m.receipt_count }) == NULL)
         return false;
     run->m.receipt_count = 0;
     return run_begin(run);

@@ -8,19 +8,19 @@
 #include <inttypes.h>
 
 /*    NAME       weight */
-#define OP_KINDS(X)                                                                                            \
-    X(SEND, 20)                                                                                                \
-    X(ADVANCE, 8)                                                                                              \
-    X(CLAIM, 12)                                                                                               \
-    X(VERDICTS, 30)                                                                                            \
-    X(READ, 10)                                                                                                \
-    X(HEADS, 4)                                                                                                \
-    X(HELD, 4)                                                                                                 \
-    X(REREAD, 3)                                                                                               \
-    X(ADMIN, 12)                                                                                               \
-    X(CLOSE, 5)                                                                                                \
-    X(REPEAT, 4)                                                                                               \
-    X(DIE, 2)                                                                                                  \
+#define OP_KINDS(X)                                                                                                    \
+    X(SEND, 20)                                                                                                        \
+    X(ADVANCE, 8)                                                                                                      \
+    X(CLAIM, 12)                                                                                                       \
+    X(VERDICTS, 30)                                                                                                    \
+    X(READ, 10)                                                                                                        \
+    X(HEADS, 4)                                                                                                        \
+    X(HELD, 4)                                                                                                         \
+    X(REREAD, 3)                                                                                                       \
+    X(ADMIN, 12)                                                                                                       \
+    X(CLOSE, 5)                                                                                                        \
+    X(REPEAT, 4)                                                                                                       \
+    X(DIE, 2)                                                                                                          \
     X(LEAVE, 1)
 
 enum op_kind {
@@ -46,9 +46,9 @@ struct run {
 /* Say what is wrong, the first time; false. */
 bool run_wrong(struct run *run, const char *format, ...) PR_PRINTF(2, 3);
 
-#define SAME(run, what, got, wanted)                                                                           \
-    ((int64_t)(got) == (int64_t)(wanted) || run_wrong((run), "%s is %" PRId64 ", the model says %" PRId64,     \
-                                                      (what), (int64_t)(got), (int64_t)(wanted)))
+#define SAME(run, what, got, wanted)                                                                                   \
+    ((int64_t)(got) == (int64_t)(wanted) ||                                                                            \
+     run_wrong((run), "%s is %" PRId64 ", the model says %" PRId64, (what), (int64_t)(got), (int64_t)(wanted)))
 
 bool same_text(struct run *run, const char *what, pr_slice got, const char *wanted);
 

@@ -19,8 +19,8 @@
 #else
 #define MODEL_SEQUENCES_DEFAULT 1000
 #endif
-#define MODEL_FILE_SHARE 20     /* a file is that much slower than memory */
-#define MODEL_POSTGRES 70       /* sequences on a server, which is slower still */
+#define MODEL_FILE_SHARE 20 /* a file is that much slower than memory */
+#define MODEL_POSTGRES 70   /* sequences on a server, which is slower still */
 #define OPS 200
 
 static const struct {
@@ -100,16 +100,14 @@ static void run_seed(uint64_t seed)
         return;
     size_t count = shrink(ops, failed + 1, failure);
     for (size_t i = 0; i < count; i++)
-        printf("# %2zu %-8s %" PRIu32 " %" PRIu32 " %" PRIu32 " %" PRIu32 "\n", i + 1,
-               op_kinds[ops[i].kind].name, ops[i].a, ops[i].b, ops[i].c, ops[i].d);
-    check_fail(__FILE__, __LINE__, "MODEL_SEED=%" PRIu64 ": after these %zu operations %s", seed, count,
-               failure);
+        printf("# %2zu %-8s %" PRIu32 " %" PRIu32 " %" PRIu32 " %" PRIu32 "\n", i + 1, op_kinds[ops[i].kind].name,
+               ops[i].a, ops[i].b, ops[i].c, ops[i].d);
+    check_fail(__FILE__, __LINE__, "MODEL_SEED=%" PRIu64 ": after these %zu operations %s", seed, count, failure);
 }
 
 TEST(a_store_does_what_the_model_does_whatever_the_order_of_operations)
 {
-    const char *seed = getenv("MODEL_SEED"), *sequences = getenv("MODEL_SEQUENCES"),
-               *store = getenv("SUITE_STORE");
+    const char *seed = getenv("MODEL_SEED"), *sequences = getenv("MODEL_SEQUENCES"), *store = getenv("SUITE_STORE");
     if (seed != NULL) {
         run_seed(strtoull(seed, NULL, 10));
         return;

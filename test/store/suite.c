@@ -115,8 +115,7 @@ static _Noreturn void suite_skip(const struct suite *s, enum store_can what)
     char why[128] = "";
     for (size_t i = 0; i < ARRAY_LENGTH(texts); i++)
         if (texts[i].what == what)
-            snprintf(why, sizeof(why), "%s: %s", s->kind->name,
-                     suite_can(s, what) ? texts[i].can : texts[i].cannot);
+            snprintf(why, sizeof(why), "%s: %s", s->kind->name, suite_can(s, what) ? texts[i].can : texts[i].cannot);
     SKIP(why);
 }
 
@@ -311,25 +310,23 @@ int worker_verdict(struct worker *w, struct claim claim, struct verdict verdict)
     verdict.row = claim.row;
     verdict.id = claim.id;
     verdict.number = claim.number;
-    CYCLE(w, .verdicts = &verdict, .verdict_count = 1, .closed = &claim.cycle,
-          .closed_count = claim.cycle != 0);
+    CYCLE(w, .verdicts = &verdict, .verdict_count = 1, .closed = &claim.cycle, .closed_count = claim.cycle != 0);
     return w->reply->answers[0];
 }
 
 void worker_fail(struct worker *w, pr_id id, int64_t delay_us)
 {
     struct claim claim = worker_claim(w, id);
-    CHECK_EQ(VERDICT(w, claim, .kind = VERDICT_FAIL, .reason = PR_REASON_TIMEOUT_EXCEEDED,
-                     .error = PR_STR("too slow"), .delay_us = delay_us),
+    CHECK_EQ(VERDICT(w, claim, .kind = VERDICT_FAIL, .reason = PR_REASON_TIMEOUT_EXCEEDED, .error = PR_STR("too slow"),
+                     .delay_us = delay_us),
              PR_OK);
 }
 
 void worker_kill(struct worker *w, pr_id id)
 {
     struct claim claim = worker_claim(w, id);
-    CHECK_EQ(VERDICT(w, claim, .kind = VERDICT_DEAD_LETTER, .reason = PR_REASON_REJECTED,
-                     .cause = PR_REASON_REJECTED, .counted = true, .error = PR_STR("not today"),
-                     .fingerprint = "0123456789abcdef"),
+    CHECK_EQ(VERDICT(w, claim, .kind = VERDICT_DEAD_LETTER, .reason = PR_REASON_REJECTED, .cause = PR_REASON_REJECTED,
+                     .counted = true, .error = PR_STR("not today"), .fingerprint = "0123456789abcdef"),
              PR_OK);
 }
 

@@ -159,7 +159,7 @@ struct claim suite_seen(struct suite *s, pr_id id);
  * the claim's receipt; the answer. */
 #define VERDICT(w, claim, ...) worker_verdict((w), (claim), (struct verdict){ __VA_ARGS__ })
 /* The verdict alone, for cycles with several; claim is a variable. */
-#define VERDICT_OF(claim, ...)                                                                                 \
+#define VERDICT_OF(claim, ...)                                                                                         \
     ((struct verdict){ .row = (claim).row, .id = (claim).id, .number = (claim).number, ##__VA_ARGS__ })
 int worker_verdict(struct worker *w, struct claim claim, struct verdict verdict);
 
@@ -185,10 +185,9 @@ const struct box_counts *suite_box(struct suite *s, const char *name);
 const struct endpoint_state *suite_endpoint(struct suite *s, const char *name); /* NULL: none */
 
 /* ADMIN(s, ADMIN_RETRY, FILTER(...), ...): must be PR_OK. */
-#define ADMIN(s, admin_kind, admin_filter, ...)                                                                \
+#define ADMIN(s, admin_kind, admin_filter, ...)                                                                        \
     suite_admin((s), &(struct admin){ .kind = (admin_kind), .filter = (admin_filter), ##__VA_ARGS__ })
 struct admin_reply suite_admin(struct suite *s, const struct admin *admin);
-#define ADMIN_ID(s, kind, the_id, ...)                                                                         \
-    ADMIN((s), (kind), FILTER(.ids = &(the_id), .id_count = 1), ##__VA_ARGS__)
+#define ADMIN_ID(s, kind, the_id, ...) ADMIN((s), (kind), FILTER(.ids = &(the_id), .id_count = 1), ##__VA_ARGS__)
 
 #endif

@@ -10,8 +10,7 @@ static const struct notice *check_noticed(struct worker *w, enum notice_kind kin
     CHECK(r->notice_count > 0);
     for (size_t i = 0; i < r->notice_count; i++)
         if (r->notices[i].kind != kind && r->notices[i].kind != NOTICE_RELOAD)
-            check_fail(__FILE__, __LINE__, "a notice of kind %d instead of %d", (int)r->notices[i].kind,
-                       (int)kind);
+            check_fail(__FILE__, __LINE__, "a notice of kind %d instead of %d", (int)r->notices[i].kind, (int)kind);
     CHECK_EQ(r->notice_last, r->notices[r->notice_count - 1].number);
     return &r->notices[0];
 }
@@ -58,8 +57,7 @@ STORE_TEST(a_verdict_on_what_was_retried_meanwhile_is_stale) /* B8 */
     worker_fail(w, id, 0);
     struct claim c = worker_claim(w, id);
     ADMIN_ID(s, ADMIN_RETRY, id);
-    CHECK_EQ(VERDICT(w, c, .kind = VERDICT_FAIL, .reason = PR_REASON_UNKNOWN, .delay_us = PR_SECONDS(9)),
-             PR_STALE);
+    CHECK_EQ(VERDICT(w, c, .kind = VERDICT_FAIL, .reason = PR_REASON_UNKNOWN, .delay_us = PR_SECONDS(9)), PR_STALE);
     CHECK_EQ(suite_get(s, id)->m.failures, 0);
     CHECK_EQ(VERDICT(w, c, .kind = VERDICT_COMPLETE), PR_OK); /* it was delivered all the same */
 }
@@ -118,8 +116,7 @@ STORE_TEST(an_action_by_id_and_endpoint_reaches_that_delivery_alone)
 STORE_TEST(an_action_by_filter_changes_what_matches_and_nothing_else)
 {
     for (unsigned i = 1; i <= 9; i++)
-        SEND(s, i <= 6 ? "outbox" : "ledger", .id = suite_id(i),
-             .type = i % 3 == 0 ? PR_STR("x.a") : PR_STR("y.b"));
+        SEND(s, i <= 6 ? "outbox" : "ledger", .id = suite_id(i), .type = i % 3 == 0 ? PR_STR("x.a") : PR_STR("y.b"));
     struct filter filter = FILTER(.box = PR_STR("outbox"), .type = PR_STR("x.*"));
     struct admin_reply dry = ADMIN(s, ADMIN_DISCARD, filter, .dry_run = true);
     CHECK_EQ(dry.matched, 2);
@@ -138,8 +135,7 @@ STORE_TEST(an_action_by_filter_is_not_cut_at_the_length_of_a_listing)
     pr_id ids[250];
     for (unsigned i = 0; i < 250; i++)
         m[i] = (struct pr_message){ .id = suite_id(i + 1), .type = PR_STR("t") };
-    CHECK_OK(store_enqueue(&s->store, PR_STR("outbox"), m, 250, SUITE_PAYLOAD_MAX, ids, NULL, &s->error),
-             &s->error);
+    CHECK_OK(store_enqueue(&s->store, PR_STR("outbox"), m, 250, SUITE_PAYLOAD_MAX, ids, NULL, &s->error), &s->error);
     CHECK_EQ(ADMIN(s, ADMIN_PARK, FILTER(.type = PR_STR("t"))).changed, 250);
     CHECK_EQ(suite_box(s, "outbox")->parked, 250);
     CHECK_EQ(ADMIN(s, ADMIN_RETRY, FILTER(.state = STATE_PARKED)).changed, 250);

@@ -1,15 +1,15 @@
 /* What a cycle tells of an instance's breakers, and of an endpoint's latest failure. */
 #include "suite.h"
 
-#define OPEN(name, of_type)                                                                                    \
-    ((struct breaker_change){ .endpoint = PR_STR(name),                                                        \
-                              .type = PR_STR(of_type),                                                         \
-                              .open = true,                                                                    \
-                              .age_us = PR_SECONDS(2),                                                         \
-                              .for_us = PR_SECONDS(5),                                                         \
-                              .probes = 1,                                                                     \
-                              .reason = PR_REASON_TRANSPORT_UNAVAILABLE,                                       \
-                              .code = PR_STR("503"),                                                           \
+#define OPEN(name, of_type)                                                                                            \
+    ((struct breaker_change){ .endpoint = PR_STR(name),                                                                \
+                              .type = PR_STR(of_type),                                                                 \
+                              .open = true,                                                                            \
+                              .age_us = PR_SECONDS(2),                                                                 \
+                              .for_us = PR_SECONDS(5),                                                                 \
+                              .probes = 1,                                                                             \
+                              .reason = PR_REASON_TRANSPORT_UNAVAILABLE,                                               \
+                              .code = PR_STR("503"),                                                                   \
                               .error = PR_STR("not now") })
 #define CLOSED(name, of_type) ((struct breaker_change){ .endpoint = PR_STR(name), .type = PR_STR(of_type) })
 

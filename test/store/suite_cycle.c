@@ -60,10 +60,9 @@ static void everything_prepare(struct suite *s, struct worker *w, struct everyth
     *e = (struct everything){ 0 };
     pr_id *const ids[] = { &e->done,    &e->failed, &e->returned, &e->abandoned, &e->released, &e->discarded,
                            &e->expired, &e->dead,   &e->parked,   &e->held,      &e->split };
-    static const enum verdict_kind kinds[] = { VERDICT_COMPLETE, VERDICT_FAIL,        VERDICT_RETURN,
-                                               VERDICT_ABANDON,  VERDICT_RELEASE,     VERDICT_DISCARD,
-                                               VERDICT_EXPIRE,   VERDICT_DEAD_LETTER, VERDICT_PARK,
-                                               VERDICT_HOLD,     VERDICT_SPLIT };
+    static const enum verdict_kind kinds[] = { VERDICT_COMPLETE, VERDICT_FAIL,    VERDICT_RETURN, VERDICT_ABANDON,
+                                               VERDICT_RELEASE,  VERDICT_DISCARD, VERDICT_EXPIRE, VERDICT_DEAD_LETTER,
+                                               VERDICT_PARK,     VERDICT_HOLD,    VERDICT_SPLIT };
     for (size_t i = 0; i < ARRAY_LENGTH(ids); i++) {
         *ids[i] = SEND(s, "outbox", .id = suite_id(100 + (unsigned)i));
         bool handed_out = i < ARRAY_LENGTH(e->receipt);
@@ -163,8 +162,7 @@ STORE_TEST(a_cycle_with_a_part_that_cannot_be_done_changes_nothing_at_all) /* B6
     everything_is_as_before(s, &e);
 
     /* It used up nothing: the same number without the bad part lands. */
-    CYCLE(w, .verdicts = e.verdicts, .verdict_count = ARRAY_LENGTH(e.verdicts), .effects = effects,
-          .effect_count = 1);
+    CYCLE(w, .verdicts = e.verdicts, .verdict_count = ARRAY_LENGTH(e.verdicts), .effects = effects, .effect_count = 1);
     CHECK(!w->reply->replayed);
     CHECK(suite_find(s, e.done) == NULL);
     CHECK_EQ(suite_get(s, e.failed)->m.failures, 1);
@@ -417,10 +415,8 @@ STORE_TEST(an_effect_with_an_id_that_is_there_changes_nothing_and_harms_nothing)
 STORE_TEST(tallies_add_up_over_cycles_and_instances)
 {
     struct worker *w = suite_join(s, "outbox"), *other = suite_join(s, "ledger");
-    struct tally t[] = {
-        { .endpoint = PR_STR("a"), .sent = 1, .failed = 2, .dead = 3, .discarded = 4, .expired = 5 },
-        { .endpoint = PR_STR(""), .expired = 1 }
-    };
+    struct tally t[] = { { .endpoint = PR_STR("a"), .sent = 1, .failed = 2, .dead = 3, .discarded = 4, .expired = 5 },
+                         { .endpoint = PR_STR(""), .expired = 1 } };
     CYCLE(w, .tallies = t, .tally_count = 2);
     CYCLE(w, .tallies = t, .tally_count = 1);
     CYCLE(other, .tallies = t, .tally_count = 1);

@@ -37,8 +37,7 @@ STORE_TEST(a_dead_letter_holds_the_message_byte_for_byte_and_why_it_died) /* B41
     CHECK_EQ(VERDICT(w, c, .kind = VERDICT_DEAD_LETTER, .reason = PR_REASON_REJECTED, .code = PR_STR("c2"),
                      .error = PR_STR("last"), .cause = PR_REASON_POISON_MESSAGE, .counted = true,
                      .rule = PR_STR("too often"), .limit = 2, .endpoint = PR_STR("orders"),
-                     .fingerprint = "00112233aabbccdd", .story = PR_STR("[1,2]"),
-                     .bits = PR_STATUS_EVENT_STORED),
+                     .fingerprint = "00112233aabbccdd", .story = PR_STR("[1,2]"), .bits = PR_STATUS_EVENT_STORED),
              PR_OK);
 
     CHECK_EQ(suite_count(s, QUERY_MESSAGES, FILTER()), 0);
@@ -86,9 +85,9 @@ STORE_TEST(poison_keeps_the_last_real_failure_and_counts_no_other) /* B41, D6 */
     worker_fail(w, id, 0);
     struct listed before = *suite_get(s, id);
     suite_advance(s, PR_SECONDS(1));
-    CHECK_EQ(VERDICT(w, worker_claim(w, id), .kind = VERDICT_DEAD_LETTER, .cause = PR_REASON_POISON_MESSAGE,
-                     .limit = 5),
-             PR_OK);
+    CHECK_EQ(
+        VERDICT(w, worker_claim(w, id), .kind = VERDICT_DEAD_LETTER, .cause = PR_REASON_POISON_MESSAGE, .limit = 5),
+        PR_OK);
     const struct listed *l = suite_get(s, id);
     CHECK_EQ(l->cause, PR_REASON_POISON_MESSAGE);
     CHECK_EQ(l->m.attempts, 2);
@@ -131,8 +130,7 @@ STORE_TEST(a_replayed_dead_letter_goes_back_to_its_place_and_begins_a_new_life) 
     int64_t seq = suite_get(s, id)->m.seq;
     worker_fail(w, id, 0);
     CHECK_EQ(VERDICT(w, worker_claim(w, id), .kind = VERDICT_DEAD_LETTER, .cause = PR_REASON_REJECTED,
-                     .reason = PR_REASON_REJECTED, .counted = true,
-                     .story = PR_STR("[{\"step\":\"dead_letter\"}]")),
+                     .reason = PR_REASON_REJECTED, .counted = true, .story = PR_STR("[{\"step\":\"dead_letter\"}]")),
              PR_OK);
     suite_advance(s, PR_SECONDS(5));
 
@@ -165,8 +163,7 @@ STORE_TEST(a_replay_of_an_id_that_was_sent_anew_is_refused_and_says_so) /* B2 */
     SEND(s, "outbox", .id = other);
     worker_kill(w, id);
     worker_kill(w, other);
-    suite_plant(s, "outbox",
-                &(struct plant){ .id = PR_BYTES((char *)id.bytes, 16), .type = "t", .payload = "new" });
+    suite_plant(s, "outbox", &(struct plant){ .id = PR_BYTES((char *)id.bytes, 16), .type = "t", .payload = "new" });
 
     pr_id both[] = { id, other };
     struct admin_reply r = ADMIN(s, ADMIN_DEAD_REPLAY, FILTER(.ids = both, .id_count = 2));
@@ -237,8 +234,7 @@ STORE_TEST(a_person_makes_a_message_dead_by_hand_and_it_says_who_and_why) /* B88
     struct worker *w = suite_join(s, "outbox");
     pr_id id = SEND(s, "outbox", .payload = PR_STR("p")), failed = SEND(s, "outbox");
     worker_fail(w, failed, PR_SECONDS(60));
-    struct admin_reply r =
-        ADMIN_ID(s, ADMIN_DEAD_ADD, id, .by = PR_STR("ann"), .why = PR_STR("wrong customer"));
+    struct admin_reply r = ADMIN_ID(s, ADMIN_DEAD_ADD, id, .by = PR_STR("ann"), .why = PR_STR("wrong customer"));
     CHECK_EQ(r.changed, 1);
     const struct listed *l = suite_get(s, id);
     CHECK_EQ(l->state, STATE_DEAD);
@@ -298,10 +294,8 @@ STORE_TEST(a_split_delivery_dies_and_comes_back_on_its_own) /* B17, B59 */
     pr_id id = SEND(s, "outbox");
     int64_t seq = suite_get(s, id)->m.seq;
     static const pr_slice to[] = { { "a", 1 }, { "b", 1 } };
-    CHECK_EQ(VERDICT(w, suite_seen(s, id), .kind = VERDICT_SPLIT, .destinations = to, .destination_count = 2),
-             PR_OK);
-    CHECK_EQ(VERDICT(w, worker_claim_to(s->workers, id, "b"), .kind = VERDICT_DEAD_LETTER,
-                     .cause = PR_REASON_REJECTED),
+    CHECK_EQ(VERDICT(w, suite_seen(s, id), .kind = VERDICT_SPLIT, .destinations = to, .destination_count = 2), PR_OK);
+    CHECK_EQ(VERDICT(w, worker_claim_to(s->workers, id, "b"), .kind = VERDICT_DEAD_LETTER, .cause = PR_REASON_REJECTED),
              PR_OK);
     CHECK_EQ(suite_get_to(s, id, "b")->state, STATE_DEAD);
     CHECK(suite_get_to(s, id, "a")->state != STATE_DEAD);

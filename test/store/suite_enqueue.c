@@ -95,7 +95,8 @@ STORE_TEST(one_that_failed_before_it_was_stored_is_stored_as_failed_and_the_othe
                                { .id = suite_id(2), .type = PR_STR("t"), .attempts = 7, .failures = 7 } };
     int answers[2];
     for (int again = 0; again < 2; again++) {
-        CHECK_OK(store_enqueue_failed(&s->store, PR_STR("outbox"), m, 2, SUITE_PAYLOAD_MAX, NULL, answers, &s->error), &s->error);
+        CHECK_OK(store_enqueue_failed(&s->store, PR_STR("outbox"), m, 2, SUITE_PAYLOAD_MAX, NULL, answers, &s->error),
+                 &s->error);
         CHECK_EQ(answers[0], again ? PR_DUPLICATE : PR_OK);
         CHECK_EQ(answers[1], again ? PR_DUPLICATE : PR_OK);
         const struct listed *l = suite_get(s, suite_id(1));
@@ -120,7 +121,8 @@ STORE_TEST(one_that_failed_before_it_was_stored_is_stored_as_failed_and_the_othe
         }
         m[0].failures = 4; /* a duplicate changes nothing */
     }
-    CHECK(reply_find(CYCLE(w, .heads = { .rows = 10, .lanes = LANES_ALL }), suite_id(1)) != NULL); /* its stream waits for it */
+    CHECK(reply_find(CYCLE(w, .heads = { .rows = 10, .lanes = LANES_ALL }), suite_id(1)) !=
+          NULL); /* its stream waits for it */
     suite_advance(s, PR_SECONDS(5));
     CHECK(reply_find(CYCLE(w, .due.rows = 10), suite_id(1)) != NULL);
     CHECK_EQ(worker_claim(w, suite_id(1)).number, 3);
@@ -130,8 +132,7 @@ STORE_TEST(a_missing_id_is_made_and_told)
 {
     struct pr_message m[2] = { { .type = PR_STR("t") }, { .type = PR_STR("t") } };
     pr_id ids[2];
-    CHECK_OK(store_enqueue(&s->store, PR_STR("outbox"), m, 2, SUITE_PAYLOAD_MAX, ids, NULL, &s->error),
-             &s->error);
+    CHECK_OK(store_enqueue(&s->store, PR_STR("outbox"), m, 2, SUITE_PAYLOAD_MAX, ids, NULL, &s->error), &s->error);
     CHECK(!pr_id_is_zero(ids[0]));
     CHECK(!pr_id_equal(ids[0], ids[1]));
     suite_get(s, ids[0]);
@@ -165,8 +166,7 @@ STORE_TEST(the_same_id_twice_in_one_call_is_a_duplicate_of_itself) /* B2 */
                                { .id = other, .type = PR_STR("t") } };
     pr_id ids[3];
     int answers[3] = { -1, -1, -1 };
-    CHECK_OK(store_enqueue(&s->store, PR_STR("outbox"), m, 3, SUITE_PAYLOAD_MAX, ids, answers, &s->error),
-             &s->error);
+    CHECK_OK(store_enqueue(&s->store, PR_STR("outbox"), m, 3, SUITE_PAYLOAD_MAX, ids, answers, &s->error), &s->error);
     CHECK_EQ(answers[0], PR_OK);
     CHECK_EQ(answers[1], PR_DUPLICATE);
     CHECK_EQ(answers[2], PR_OK);
@@ -250,8 +250,7 @@ STORE_TEST(one_message_that_is_refused_keeps_the_whole_call_from_being_stored)
 {
     struct pr_message m[2] = { { .type = PR_STR("t") }, { .type = PR_STR("") } };
     pr_id ids[2];
-    CHECK_EQ(store_enqueue(&s->store, PR_STR("outbox"), m, 2, SUITE_PAYLOAD_MAX, ids, NULL, &s->error),
-             PR_EINVAL);
+    CHECK_EQ(store_enqueue(&s->store, PR_STR("outbox"), m, 2, SUITE_PAYLOAD_MAX, ids, NULL, &s->error), PR_EINVAL);
     CHECK_EQ(suite_count(s, QUERY_MESSAGES, FILTER()), 0);
 }
 

@@ -10,8 +10,8 @@ STORE_TEST(a_failure_writes_all_its_fields) /* B30 */
     struct claim c = worker_claim(w, id);
     suite_advance(s, PR_SECONDS(3));
     CHECK_EQ(VERDICT(w, c, .kind = VERDICT_FAIL, .reason = PR_REASON_DEPENDENCY_FAILURE, .code = PR_STR("E42"),
-                     .error = PR_STR("no such customer"), .delay_us = PR_SECONDS(7),
-                     .bits = PR_STATUS_EVENT_STORED, .story = PR_STR("[{\"step\":\"retry\"}]")),
+                     .error = PR_STR("no such customer"), .delay_us = PR_SECONDS(7), .bits = PR_STATUS_EVENT_STORED,
+                     .story = PR_STR("[{\"step\":\"retry\"}]")),
              PR_OK);
     const struct listed *l = suite_get(s, id);
     CHECK_EQ(l->state, STATE_RETRYING);
@@ -30,13 +30,12 @@ STORE_TEST(the_latest_failure_replaces_the_one_before_and_an_empty_story_keeps_t
 {
     struct worker *w = suite_join(s, "outbox");
     pr_id id = SEND(s, "outbox");
-    CHECK_EQ(VERDICT(w, worker_claim(w, id), .kind = VERDICT_FAIL, .reason = PR_REASON_REJECTED,
-                     .code = PR_STR("1"), .error = PR_STR("one"), .story = PR_STR("[1]")),
+    CHECK_EQ(VERDICT(w, worker_claim(w, id), .kind = VERDICT_FAIL, .reason = PR_REASON_REJECTED, .code = PR_STR("1"),
+                     .error = PR_STR("one"), .story = PR_STR("[1]")),
              PR_OK);
     struct claim c = worker_claim(w, id);
     CHECK_EQ(c.number, 2);
-    CHECK_EQ(VERDICT(w, c, .kind = VERDICT_FAIL, .reason = PR_REASON_TIMEOUT_EXCEEDED, .error = PR_STR("two")),
-             PR_OK);
+    CHECK_EQ(VERDICT(w, c, .kind = VERDICT_FAIL, .reason = PR_REASON_TIMEOUT_EXCEEDED, .error = PR_STR("two")), PR_OK);
     const struct listed *l = suite_get(s, id);
     CHECK_EQ(l->m.attempts, 2);
     CHECK_EQ(l->m.failures, 2);
@@ -85,8 +84,7 @@ STORE_TEST(the_longest_failure_text_is_stored_whole) /* B30 */
     for (size_t i = 0; i < PR_ERROR_MAX; i++)
         memcpy(text + i * 4, "\xf0\x9f\x90\x8e", 4);
     pr_slice error = PR_BYTES(text, (size_t)PR_ERROR_MAX * 4);
-    CHECK_EQ(VERDICT(w, worker_claim(w, id), .kind = VERDICT_FAIL, .reason = PR_REASON_UNKNOWN, .error = error),
-             PR_OK);
+    CHECK_EQ(VERDICT(w, worker_claim(w, id), .kind = VERDICT_FAIL, .reason = PR_REASON_UNKNOWN, .error = error), PR_OK);
     CHECK_SLICE(suite_get(s, id)->m.error, error);
 }
 
@@ -157,8 +155,7 @@ STORE_TEST(bits_are_only_ever_added) /* B37 */
     CHECK_EQ(VERDICT(w, worker_claim(w, id), .kind = VERDICT_FAIL, .reason = PR_REASON_UNKNOWN,
                      .bits = PR_STATUS_EVENT_STORED),
              PR_OK);
-    CHECK_EQ(VERDICT(w, worker_claim(w, id), .kind = VERDICT_FAIL, .reason = PR_REASON_UNKNOWN, .bits = 0),
-             PR_OK);
+    CHECK_EQ(VERDICT(w, worker_claim(w, id), .kind = VERDICT_FAIL, .reason = PR_REASON_UNKNOWN, .bits = 0), PR_OK);
     CHECK_EQ(suite_get(s, id)->m.status, PR_STATUS_STORED | PR_STATUS_EVENT_STORED | PR_STATUS_FAILED);
     CHECK_EQ(VERDICT(w, worker_claim(w, id), .kind = VERDICT_ABANDON, .bits = PR_STATUS_PUBLISHED), PR_OK);
     CHECK((suite_get(s, id)->m.status & PR_STATUS_EVENT_STORED) != 0);

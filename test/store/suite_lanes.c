@@ -176,9 +176,8 @@ STORE_TEST(an_instance_whose_lease_was_taken_changes_nothing) /* B23, T3 */
     CYCLE(b);
     CHECK_EQ(CYCLE(b)->lanes_owned, LANES_ALL);
 
-    CHECK_EQ(CYCLE_TRY(a, .verdicts = &v, .verdict_count = 1, .receipt = &entry, .receipt_count = 1,
-                       .effects = &effect, .effect_count = 1, .tallies = &tally, .tally_count = 1,
-                       .closed = &c.cycle, .closed_count = 1),
+    CHECK_EQ(CYCLE_TRY(a, .verdicts = &v, .verdict_count = 1, .receipt = &entry, .receipt_count = 1, .effects = &effect,
+                       .effect_count = 1, .tallies = &tally, .tally_count = 1, .closed = &c.cycle, .closed_count = 1),
              PR_ELEASE); /* SIGCONT */
     CHECK(a->error.text[0] != '\0');
     CHECK_EQ(suite_get(s, id)->m.attempts, 1); /* buried */

@@ -13,8 +13,8 @@ static void fill(struct suite *s, struct worker *w)
     for (unsigned i = 1; i <= ROWS; i++) {
         bool rare = i % 20 == 13;
         SEND(s, "outbox", .id = suite_id(i), .type = rare ? PR_STR("rare.type") : PR_STR("usual"),
-             .stream = rare ? PR_STR("rare") : (pr_slice){ NULL, 0 },
-             .destination = rare ? PR_STR("e2") : PR_STR("e1"), .due_us = i % 9 == 0 ? s->wall_us + PR_SECONDS(3600) : 0);
+             .stream = rare ? PR_STR("rare") : (pr_slice){ NULL, 0 }, .destination = rare ? PR_STR("e2") : PR_STR("e1"),
+             .due_us = i % 9 == 0 ? s->wall_us + PR_SECONDS(3600) : 0);
     }
     for (unsigned i = 5; i <= ROWS; i += 25)
         CHECK_EQ(VERDICT(w, worker_claim(w, suite_id(i)), .kind = VERDICT_FAIL, .reason = PR_REASON_REJECTED,
@@ -87,9 +87,11 @@ STORE_TEST(pages_go_on_from_one_box_to_the_next) /* B82 */
 {
     const char *const boxes[] = { "inbox", "ledger", "outbox" };
     for (unsigned i = 1; i <= 30; i++)
-        SEND(s, boxes[i % ARRAY_LENGTH(boxes)], .id = suite_id(i), .type = i % 4 == 0 ? PR_STR("rare") : PR_STR("usual"));
+        SEND(s, boxes[i % ARRAY_LENGTH(boxes)], .id = suite_id(i),
+             .type = i % 4 == 0 ? PR_STR("rare") : PR_STR("usual"));
     for (size_t limit = 1; limit <= 11; limit++) {
-        struct filter f = FILTER(.limit = limit, .look_max = LOOK, .type = limit % 2 == 0 ? PR_STR("rare") : PR_STR("*"));
+        struct filter f =
+            FILTER(.limit = limit, .look_max = LOOK, .type = limit % 2 == 0 ? PR_STR("rare") : PR_STR("*"));
         uint32_t seen = 0;
         size_t count = 0;
         for (bool more = true; more;) {
@@ -190,7 +192,8 @@ STORE_TEST(a_warning_is_new_once_until_it_was_over_for_long)
 STORE_TEST(a_warning_is_raised_when_it_is_remembered_and_only_then)
 {
     const pr_slice names[] = { PR_STR("age/outbox"), PR_STR("age/ledger") };
-    struct pr_message about[] = { { .id = suite_id(1), .type = PR_STR("w") }, { .id = suite_id(2), .type = PR_STR("w") } };
+    struct pr_message about[] = { { .id = suite_id(1), .type = PR_STR("w") },
+                                  { .id = suite_id(2), .type = PR_STR("w") } };
     struct warnings warnings = { .names = names, .count = 1, .box = PR_STR("nowhere"), .messages = about };
     bool is_new[2];
     CHECK(store_warn(&s->store, &warnings, PR_SECONDS(60), SUITE_PAYLOAD_MAX, is_new, &s->error) < 0);

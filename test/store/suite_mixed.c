@@ -29,8 +29,7 @@ STORE_TEST(times_at_the_edges_of_what_can_be_written_are_taken_and_harm_nobody) 
     CHECK(suite_endpoint(s, "e")->paused_until_us > s->wall_us + PR_SECONDS(86400) * 365 * 1000);
     struct claim done = worker_claim(w, over);
     struct verdict v = VERDICT_OF(done, .kind = VERDICT_COMPLETE);
-    CYCLE(w, .verdicts = &v, .verdict_count = 1, .closed = &done.cycle, .closed_count = 1,
-          .keep_us = PR_NEVER - 1);
+    CYCLE(w, .verdicts = &v, .verdict_count = 1, .closed = &done.cycle, .closed_count = 1, .keep_us = PR_NEVER - 1);
     CHECK_EQ(suite_get(s, over)->state, STATE_DONE);
     CHECK_EQ(CYCLE(w, .fresh_rows = 10, .due.rows = 10, .restart_lanes = LANES_ALL)->row_count, 0);
 }
@@ -60,8 +59,7 @@ STORE_TEST(an_id_may_come_again_and_again_where_what_is_done_is_kept) /* B2 */
         SEND(s, "outbox", .id = id, .payload = PR_BYTES("012" + i, 1));
         struct claim c = worker_claim_to(w, id, "");
         struct verdict v = VERDICT_OF(c, .kind = VERDICT_COMPLETE);
-        CYCLE(w, .verdicts = &v, .verdict_count = 1, .closed = &c.cycle, .closed_count = 1,
-              .keep_us = PR_SECONDS(60));
+        CYCLE(w, .verdicts = &v, .verdict_count = 1, .closed = &c.cycle, .closed_count = 1, .keep_us = PR_SECONDS(60));
         CHECK_EQ(w->reply->answers[0], PR_OK);
     }
     CHECK_EQ(suite_query(s, QUERY_ID, FILTER(.ids = &id, .id_count = 1))->listed_count, 3);
@@ -79,8 +77,7 @@ STORE_TEST(a_cycle_that_keeps_and_is_sent_again_keeps_once) /* B7 */
     struct verdict v = VERDICT_OF(c, .kind = VERDICT_COMPLETE);
     struct tally t = { .endpoint = PR_STR("e"), .sent = 1 };
     for (int i = 0; i < 3; i++) {
-        CYCLE(w, .verdicts = &v, .verdict_count = 1, .tallies = &t, .tally_count = 1,
-              .keep_us = PR_SECONDS(60));
+        CYCLE(w, .verdicts = &v, .verdict_count = 1, .tallies = &t, .tally_count = 1, .keep_us = PR_SECONDS(60));
         CHECK_EQ(w->reply->replayed, i > 0);
         w->number--;
     }
@@ -164,8 +161,7 @@ STORE_TEST(an_empty_message_goes_every_way) /* B4, B81 */
     struct worker *w = suite_join(s, "outbox");
     pr_id id = SEND(s, "outbox", .payload = PR_STR(""), .headers = PR_STR(""));
     static const pr_slice to[] = { { "a", 1 }, { "b", 1 } };
-    CHECK_EQ(VERDICT(w, suite_seen(s, id), .kind = VERDICT_SPLIT, .destinations = to, .destination_count = 2),
-             PR_OK);
+    CHECK_EQ(VERDICT(w, suite_seen(s, id), .kind = VERDICT_SPLIT, .destinations = to, .destination_count = 2), PR_OK);
     struct claim c = worker_claim_to(w, id, "a");
     CHECK_EQ(VERDICT(w, c, .kind = VERDICT_DEAD_LETTER, .cause = PR_REASON_REJECTED), PR_OK);
     CHECK_EQ(suite_get_to(s, id, "a")->m.payload.size, 0);

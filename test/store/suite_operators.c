@@ -12,8 +12,7 @@
 #define LANES_ALL UINT64_MAX
 
 /* A dead letter with this fingerprint. */
-static pr_id kill_with(struct worker *w, struct suite *s, struct pr_message m, const char *print,
-                       const char *error)
+static pr_id kill_with(struct worker *w, struct suite *s, struct pr_message m, const char *print, const char *error)
 {
     pr_id id = suite_send(s, "outbox", m);
     struct verdict v = { .kind = VERDICT_DEAD_LETTER,
@@ -27,7 +26,7 @@ static pr_id kill_with(struct worker *w, struct suite *s, struct pr_message m, c
     suite_advance(s, PR_SECONDS(1));
     return id;
 }
-#define KILL(w, print, text, ...)                                                                              \
+#define KILL(w, print, text, ...)                                                                                      \
     kill_with((w), s, (struct pr_message){ .type = PR_STR("t"), ##__VA_ARGS__ }, (print), (text))
 
 static const struct query_reply *groups(struct suite *s, struct filter f)
@@ -100,20 +99,21 @@ STORE_TEST(groups_say_when_not_all_letters_were_looked_at) /* B82, B85 */
     for (size_t page = 0; page < PAGES; page++) {
         for (size_t i = 0; i < PAGE; i++) {
             size_t n = page * PAGE + i;
-            letters[i] = (struct listed){ .box = PR_STR("outbox"),
-                                          .endpoint = PR_STR("x"),
-                                          .cause = PR_REASON_REJECTED,
-                                          .fingerprint = n < 20 ? PR_STR("00000000000000aa") : PR_STR("00000000000000bb"),
-                                          .died_us = SUITE_START_US + (int64_t)n,
-                                          .m = { .id = suite_id((unsigned)n + 1),
-                                                 .type = PR_STR("t"),
-                                                 .destination = PR_STR("x"),
-                                                 .seq = (int64_t)n + 1,
-                                                 .created_us = SUITE_START_US,
-                                                 .stream = n < 100                       ? PR_STR("s")
-                                                           : n < 100 + GROUP_LOOK_STREAM ? PR_STR("full")
-                                                                                         : PR_STR("other"),
-                                                 .error = n < 100 ? PR_STR("early") : PR_STR("late") } };
+            letters[i] =
+                (struct listed){ .box = PR_STR("outbox"),
+                                 .endpoint = PR_STR("x"),
+                                 .cause = PR_REASON_REJECTED,
+                                 .fingerprint = n < 20 ? PR_STR("00000000000000aa") : PR_STR("00000000000000bb"),
+                                 .died_us = SUITE_START_US + (int64_t)n,
+                                 .m = { .id = suite_id((unsigned)n + 1),
+                                        .type = PR_STR("t"),
+                                        .destination = PR_STR("x"),
+                                        .seq = (int64_t)n + 1,
+                                        .created_us = SUITE_START_US,
+                                        .stream = n < 100                       ? PR_STR("s")
+                                                  : n < 100 + GROUP_LOOK_STREAM ? PR_STR("full")
+                                                                                : PR_STR("other"),
+                                        .error = n < 100 ? PR_STR("early") : PR_STR("late") } };
             snprintf(rare[i], sizeof(rare[i]), "%016zx", n);
             if (n >= PAGES * PAGE - RARE)
                 letters[i].fingerprint = slice_from(rare[i]);
@@ -137,12 +137,15 @@ STORE_TEST(groups_say_when_not_all_letters_were_looked_at) /* B82, B85 */
     CHECK_EQ(r->groups[0].count, GROUP_LOOK_STREAM);
     CHECK(!r->cut && !r->groups[0].partial);
     const pr_slice last = slice_from(rare[PAGE - 1]); /* its own index finds it at once */
-    CHECK_EQ(suite_query(s, QUERY_DEAD, FILTER(.stream = PR_STR("other"), .fingerprint = last, .look_max = PAGE))->listed_count, 1);
+    CHECK_EQ(suite_query(s, QUERY_DEAD, FILTER(.stream = PR_STR("other"), .fingerprint = last, .look_max = PAGE))
+                 ->listed_count,
+             1);
     r = groups(s, FILTER(.error = PR_STR("early")));
     CHECK_EQ(r->cut, !knows_all);
     CHECK_EQ(r->group_count, knows_all ? 2 : 1);
     CHECK_EQ(r->looked, knows_all ? 0 : GROUP_LOOK_MAX);
-    r = groups(s, FILTER(.error = PR_STR("early"), .until_us = SUITE_START_US + 40)); /* 20 of each: all were looked at */
+    r = groups(s,
+               FILTER(.error = PR_STR("early"), .until_us = SUITE_START_US + 40)); /* 20 of each: all were looked at */
     CHECK(!r->cut && r->group_count == 2 && !r->groups[0].partial);
     r = groups(s, FILTER(.reason = PR_REASON_REJECTED, .until_us = SUITE_START_US + 40));
     CHECK(!r->cut && r->group_count == 2);
@@ -229,8 +232,7 @@ STORE_TEST(an_action_on_many_rows_tells_what_happened_to_each)
     static struct pr_message m[ROWS];
     for (unsigned i = 0; i < ROWS; i++)
         m[i] = (struct pr_message){ .type = PR_STR("t") };
-    CHECK_OK(store_enqueue(&s->store, PR_STR("outbox"), m, ROWS, SUITE_PAYLOAD_MAX, NULL, NULL, &s->error),
-             &s->error);
+    CHECK_OK(store_enqueue(&s->store, PR_STR("outbox"), m, ROWS, SUITE_PAYLOAD_MAX, NULL, NULL, &s->error), &s->error);
     CHECK_EQ(ADMIN(s, ADMIN_DEAD_ADD, FILTER(.type = PR_STR("t")), .why = PR_STR("w")).changed, ROWS);
     struct filter f = FILTER(.type = PR_STR("t"), .limit = 510);
     struct admin_reply r = ADMIN(s, ADMIN_DEAD_REPLAY, f);
@@ -246,14 +248,12 @@ STORE_TEST(an_action_on_many_rows_tells_what_happened_to_each)
 STORE_TEST(an_edited_dead_letter_goes_to_its_place_and_the_original_stays) /* B83, B84 */
 {
     struct worker *w = suite_join(s, "outbox");
-    pr_id old =
-        KILL(w, "aaaa", "bad amount", .destination = PR_STR("x"), .stream = PR_STR("s"),
-             .headers = PR_STR("{\"h\":\"1\"}"), .payload = PR_STR("wrong"), .correlation_id = PR_STR("c"));
+    pr_id old = KILL(w, "aaaa", "bad amount", .destination = PR_STR("x"), .stream = PR_STR("s"),
+                     .headers = PR_STR("{\"h\":\"1\"}"), .payload = PR_STR("wrong"), .correlation_id = PR_STR("c"));
     struct listed before = *suite_get(s, old);
     pr_slice payload = PR_STR("right"), headers = PR_STR("{\"h\":\"2\"}");
     struct dead_edit edit = { .payload = &payload, .headers = &headers };
-    struct admin_reply r =
-        ADMIN_ID(s, ADMIN_DEAD_EDIT, old, .by = PR_STR("ann"), .edit = &edit, .dry_run = true);
+    struct admin_reply r = ADMIN_ID(s, ADMIN_DEAD_EDIT, old, .by = PR_STR("ann"), .edit = &edit, .dry_run = true);
     CHECK_EQ(r.changed, 1);
     CHECK(pr_id_is_zero(suite_get(s, old)->edited_as));
     r = ADMIN_ID(s, ADMIN_DEAD_EDIT, old, .by = PR_STR("ann"), .why = PR_STR("typo"), .edit = &edit);
@@ -323,9 +323,7 @@ STORE_TEST(an_id_that_died_on_two_ways_is_edited_on_one_of_them) /* B84 */
     ADMIN_ID(s, ADMIN_DEAD_ADD, same, .why = PR_STR("w"));
     pr_slice payload = PR_STR("new");
     struct dead_edit edit = { .payload = &payload };
-    struct admin order = { .kind = ADMIN_DEAD_EDIT,
-                           .filter = FILTER(.ids = &id, .id_count = 1),
-                           .edit = &edit };
+    struct admin order = { .kind = ADMIN_DEAD_EDIT, .filter = FILTER(.ids = &id, .id_count = 1), .edit = &edit };
     struct admin_reply r;
     CHECK_EQ(store_admin(&s->store, &order, &r, &s->error), PR_EINVAL);
     order.filter.endpoint = PR_STR("y");
@@ -372,12 +370,12 @@ STORE_TEST(a_dead_letter_can_go_away_and_come_back_byte_for_byte) /* B81 */
 {
     struct worker *w = suite_join(s, "outbox");
     static const char bytes[] = "\x00\xff\n bytes";
-    pr_id id = KILL(w, "abcd", "text \"q\"", .destination = PR_STR("x"), .stream = PR_STR("s"),
-                    .source = PR_STR("/src"), .subject = PR_STR("sub"), .content_type = PR_STR("text/plain"),
-                    .headers = PR_STR("{ \"a\" : 1 }"), .payload = PR_BYTES(bytes, sizeof(bytes)),
-                    .correlation_id = PR_STR("c"), .causation_id = PR_STR("d"),
-                    .traceparent = PR_STR("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
-                    .tracestate = PR_STR("k=v"), .expires_us = SUITE_START_US + PR_SECONDS(600), .event = true);
+    pr_id id =
+        KILL(w, "abcd", "text \"q\"", .destination = PR_STR("x"), .stream = PR_STR("s"), .source = PR_STR("/src"),
+             .subject = PR_STR("sub"), .content_type = PR_STR("text/plain"), .headers = PR_STR("{ \"a\" : 1 }"),
+             .payload = PR_BYTES(bytes, sizeof(bytes)), .correlation_id = PR_STR("c"), .causation_id = PR_STR("d"),
+             .traceparent = PR_STR("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
+             .tracestate = PR_STR("k=v"), .expires_us = SUITE_START_US + PR_SECONDS(600), .event = true);
     ADMIN_ID(s, ADMIN_DEAD_NOTE, id, .by = PR_STR("ann"), .why = PR_STR("note"));
     struct listed before = *suite_get(s, id);
     int answers[2];
@@ -500,8 +498,7 @@ static pr_id hold(struct suite *s, struct worker *w, const char *key, struct pr_
     CHECK_EQ(VERDICT(w, suite_seen(s, id), .kind = VERDICT_HOLD, .held_by = slice_from(key)), PR_OK);
     return id;
 }
-#define IN_STREAM(d, st)                                                                                       \
-    ((struct pr_message){ .type = PR_STR("t"), .destination = PR_STR(d), .stream = PR_STR(st) })
+#define IN_STREAM(d, st) ((struct pr_message){ .type = PR_STR("t"), .destination = PR_STR(d), .stream = PR_STR(st) })
 
 STORE_TEST(streams_in_trouble_tell_their_head_since_when_why_and_how_many_wait)
 {
@@ -543,7 +540,9 @@ STORE_TEST(streams_in_trouble_tell_their_head_since_when_why_and_how_many_wait)
     CHECK_EQ(streams(s, false, FILTER(.box = PR_STR("inbox")))->stream_count, 0);
     r = streams(s, false, FILTER(.limit = 1));
     CHECK(r->stream_count == 1 && r->more);
-    struct query rest = { .kind = QUERY_STREAMS, .filter = FILTER(.limit = 1), .after_stream = stream_mark_of(&r->streams[0]) };
+    struct query rest = { .kind = QUERY_STREAMS,
+                          .filter = FILTER(.limit = 1),
+                          .after_stream = stream_mark_of(&r->streams[0]) };
     struct query_reply page;
     CHECK_OK(store_query(&s->store, &rest, &s->arena, &page, &s->error), &s->error);
     CHECK(page.stream_count == 1 && !page.more && pr_id_equal(page.streams[0].head, b));
@@ -769,7 +768,8 @@ STORE_TEST(the_head_is_found_behind_many_dead_letters_that_are_routed_elsewhere)
         sent[i] = (struct pr_message){ .type = PR_STR("only"), .stream = PR_STR("s") };
     CHECK_OK(store_enqueue(&s->store, PR_STR("outbox"), sent, ELSEWHERE, 1024, ids, answers, &s->error), &s->error);
     pr_id head = suite_send(s, "outbox", (struct pr_message){ .type = PR_STR("both"), .stream = PR_STR("s") });
-    CHECK_EQ(ADMIN(s, ADMIN_DEAD_ADD, FILTER(.stream = PR_STR("s"), .limit = 1000), .why = PR_STR("w")).changed, ELSEWHERE + 1);
+    CHECK_EQ(ADMIN(s, ADMIN_DEAD_ADD, FILTER(.stream = PR_STR("s"), .limit = 1000), .why = PR_STR("w")).changed,
+             ELSEWHERE + 1);
     hold(s, w, "y/s", IN_STREAM("", "s"));
     const struct query_reply *r = streams(s, true, FILTER(.routing = &routing));
     CHECK_EQ(r->stream_count, 1);
@@ -908,18 +908,32 @@ STORE_TEST(every_kind_of_action_is_one_line_of_the_record) /* B202 */
     const struct {
         enum admin_kind kind;
         pr_id id; /* zero: the endpoint e */
-    } done[] = { { ADMIN_RELEASE, id },    { ADMIN_RETRY, head },      { ADMIN_PARK, id },       { ADMIN_PAUSE, { { 0 } } },
-                 { ADMIN_RESUME, { { 0 } } }, { ADMIN_DEAD_ADD, id },  { ADMIN_DEAD_NOTE, id },  { ADMIN_DEAD_REPLAY, id },
-                 { ADMIN_DEAD_ADD, other }, { ADMIN_DEAD_EDIT, other }, { ADMIN_DEAD_DISCARD, other }, { ADMIN_DISCARD, head },
-                 { ADMIN_ENDPOINT_TEST, { { 0 } } }, { ADMIN_REPLAY_STOP, other }, { ADMIN_REPLAY_RESUME, other } };
+    } done[] = { { ADMIN_RELEASE, id },
+                 { ADMIN_RETRY, head },
+                 { ADMIN_PARK, id },
+                 { ADMIN_PAUSE, { { 0 } } },
+                 { ADMIN_RESUME, { { 0 } } },
+                 { ADMIN_DEAD_ADD, id },
+                 { ADMIN_DEAD_NOTE, id },
+                 { ADMIN_DEAD_REPLAY, id },
+                 { ADMIN_DEAD_ADD, other },
+                 { ADMIN_DEAD_EDIT, other },
+                 { ADMIN_DEAD_DISCARD, other },
+                 { ADMIN_DISCARD, head },
+                 { ADMIN_ENDPOINT_TEST, { { 0 } } },
+                 { ADMIN_REPLAY_STOP, other },
+                 { ADMIN_REPLAY_RESUME, other } };
     const struct admin_reply outcome = { .matched = 1, .changed = 1 };
     for (size_t i = 0; i < ARRAY_LENGTH(done); i++) {
         bool of_endpoint = pr_id_is_zero(done[i].id);
-        struct filter filter = of_endpoint ? FILTER(.endpoint = PR_STR("e")) : FILTER(.ids = &done[i].id, .id_count = 1);
+        struct filter filter =
+            of_endpoint ? FILTER(.endpoint = PR_STR("e")) : FILTER(.ids = &done[i].id, .id_count = 1);
         suite_advance(s, PR_MILLISECONDS(1));
         CHECK_EQ(ADMIN(s, done[i].kind, filter, .by = PR_STR("ann"), .why = PR_STR("so"), .until_us = PR_NEVER,
                        .edit = done[i].kind == ADMIN_DEAD_EDIT ? &edit : NULL,
-                       .outcome = done[i].kind >= ADMIN_ENDPOINT_TEST ? &outcome : NULL).changed, 1);
+                       .outcome = done[i].kind >= ADMIN_ENDPOINT_TEST ? &outcome : NULL)
+                     .changed,
+                 1);
         const struct query_reply *r = suite_query(s, QUERY_AUDIT, FILTER());
         CHECK_EQ(r->audit_count, i + 1);
         CHECK_SLICE(r->audit[0].action, pr_str(admin_name(done[i].kind)));
@@ -936,7 +950,8 @@ STORE_TEST(what_was_done_elsewhere_is_recorded_and_changes_nothing) /* B202 */
     pr_id id = SEND(s, "outbox");
     ADMIN_ID(s, ADMIN_DEAD_ADD, id, .why = PR_STR("w"));
     const struct admin_reply outcome = { .matched = 3, .changed = 2, .refused = 1 };
-    struct admin_reply r = ADMIN(s, ADMIN_DEAD_REPLAY, FILTER(.type = PR_STR("*")), .by = PR_STR("ann"), .outcome = &outcome);
+    struct admin_reply r =
+        ADMIN(s, ADMIN_DEAD_REPLAY, FILTER(.type = PR_STR("*")), .by = PR_STR("ann"), .outcome = &outcome);
     CHECK(r.matched == 3 && r.changed == 2 && r.refused == 1);
     CHECK_EQ(suite_count(s, QUERY_DEAD, FILTER()), 1);
     const struct query_reply *a = suite_query(s, QUERY_AUDIT, FILTER());
@@ -957,8 +972,7 @@ STORE_TEST(everything_that_people_do_is_written_down) /* B202 */
     int64_t later_us = s->wall_us;
     ADMIN(s, ADMIN_RETRY, FILTER(.type = PR_STR("t*"), .state = STATE_PARKED, .since_us = SUITE_START_US),
           .by = PR_STR("bob"));
-    ADMIN(s, ADMIN_RETRY, FILTER(.type = PR_STR("t*")), .by = PR_STR("bob"),
-          .dry_run = true); /* changes nothing */
+    ADMIN(s, ADMIN_RETRY, FILTER(.type = PR_STR("t*")), .by = PR_STR("bob"), .dry_run = true); /* changes nothing */
     ADMIN(s, ADMIN_PAUSE, FILTER(.endpoint = PR_STR("x")), .by = PR_STR("cid"));
     ADMIN_ID(s, ADMIN_DEAD_ADD, id, .by = PR_STR("dan"), .why = PR_STR("w"));
     ADMIN_ID(s, ADMIN_DEAD_NOTE, id, .by = PR_STR("eve"), .why = PR_STR("n"));

@@ -11,7 +11,7 @@
 
 #define TX_MAX 64
 
-static char    schema[64];
+static char schema[64];
 static PGconn *open_tx[TX_MAX]; /* so that a failed test leaves none behind */
 
 static const char *server_url(void)
@@ -106,8 +106,10 @@ static void raw_insert(PGconn *pg, const char *box, const struct plant *plant)
              " VALUES (%s$2, coalesce($3, ''), $4, CASE WHEN left($5, 1) = '[' OR right($5, 1) = '}' THEN $5::json"
              " ELSE to_json($5) END, convert_to($6, 'UTF8'), $7)",
              schema, box, id[0] != '\0' ? "id, " : "", id[0] != '\0' ? "$1::uuid, " : "");
-    const char *values[] = { id[0] != '\0' ? id : NULL, plant->type, plant->destination, plant->stream,
-                             plant->headers, plant->payload, bad_id ? "\001" : NULL };
+    const char *values[] = {
+        id[0] != '\0' ? id : NULL, plant->type, plant->destination, plant->stream, plant->headers, plant->payload,
+        bad_id ? "\001" : NULL
+    };
     const Oid types[] = { 25, 25, 25, 25, 25, 25, 25 };
     PGresult *result = PQexecParams(pg, sql, 7, types, values, NULL, NULL, 0);
     bool done = PQresultStatus(result) == PGRES_COMMAND_OK;

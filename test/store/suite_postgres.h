@@ -4,8 +4,8 @@
 
 #include <libpq-fe.h>
 
-const char *suite_pg_schema(void);   /* of the test that runs */
-PGconn *suite_pg_connect(void);      /* fails the test when it cannot */
+const char *suite_pg_schema(void); /* of the test that runs */
+PGconn *suite_pg_connect(void);    /* fails the test when it cannot */
 /* A statement with %s for the schema, up to three times; fails the test when it fails. */
 void suite_pg_do(PGconn *pg, const char *sql);
 /* The first field of the first row, as a number. */

@@ -15,22 +15,17 @@ static void send_many(struct suite *s, const char *box, unsigned first, unsigned
     pr_id *ids = arena_alloc_array(&s->arena, count, sizeof(*ids));
     CHECK(m != NULL && ids != NULL);
     for (unsigned i = 0; i < count; i++)
-        m[i] = (struct pr_message){ .id = suite_id(first + i),
-                                    .type = i % 2 == 0 ? PR_STR("even") : PR_STR("odd") };
-    CHECK_OK(store_enqueue(&s->store, pr_str(box), m, count, SUITE_PAYLOAD_MAX, ids, NULL, &s->error),
-             &s->error);
+        m[i] = (struct pr_message){ .id = suite_id(first + i), .type = i % 2 == 0 ? PR_STR("even") : PR_STR("odd") };
+    CHECK_OK(store_enqueue(&s->store, pr_str(box), m, count, SUITE_PAYLOAD_MAX, ids, NULL, &s->error), &s->error);
 }
 
 STORE_TEST(each_filter_alone_finds_what_it_says_and_all_together_their_intersection) /* B82 */
 {
     struct worker *w = suite_join(s, "outbox");
-    pr_id a =
-        SEND(s, "outbox", .type = PR_STR("order.created"), .stream = PR_STR("s1"), .destination = PR_STR("e1"));
-    pr_id b =
-        SEND(s, "outbox", .type = PR_STR("order.paid"), .stream = PR_STR("s2"), .destination = PR_STR("e2"));
+    pr_id a = SEND(s, "outbox", .type = PR_STR("order.created"), .stream = PR_STR("s1"), .destination = PR_STR("e1"));
+    pr_id b = SEND(s, "outbox", .type = PR_STR("order.paid"), .stream = PR_STR("s2"), .destination = PR_STR("e2"));
     suite_advance(s, PR_SECONDS(10));
-    pr_id c =
-        SEND(s, "outbox", .type = PR_STR("user.created"), .stream = PR_STR("s1"), .destination = PR_STR("e2"));
+    pr_id c = SEND(s, "outbox", .type = PR_STR("user.created"), .stream = PR_STR("s1"), .destination = PR_STR("e2"));
     pr_id d = SEND(s, "ledger", .type = PR_STR("order.created"));
     CHECK_EQ(VERDICT(w, worker_claim(w, b), .kind = VERDICT_FAIL, .reason = PR_REASON_REJECTED,
                      .error = PR_STR("card was declined"), .delay_us = PR_SECONDS(60)),
@@ -68,8 +63,8 @@ STORE_TEST(each_filter_alone_finds_what_it_says_and_all_together_their_intersect
         { FILTER(.ids = two, .id_count = 2), 2 },
         { FILTER(.ids = two, .id_count = 2, .box = PR_STR("outbox")), 1 },
         { FILTER(.box = PR_STR("outbox"), .type = PR_STR("*.created"), .stream = PR_STR("s1")), 2 },
-        { FILTER(.box = PR_STR("outbox"), .type = PR_STR("*.created"), .stream = PR_STR("s1"),
-                 .endpoint = PR_STR("e2"), .state = STATE_READY, .since_us = later, .ids = &c, .id_count = 1),
+        { FILTER(.box = PR_STR("outbox"), .type = PR_STR("*.created"), .stream = PR_STR("s1"), .endpoint = PR_STR("e2"),
+                 .state = STATE_READY, .since_us = later, .ids = &c, .id_count = 1),
           1 },
         { FILTER(.type = PR_STR("*.created"), .reason = PR_REASON_REJECTED), 0 },
     };
@@ -132,8 +127,7 @@ STORE_TEST(each_filter_of_dead_letters_alone_and_together) /* B82 */
     suite_advance(s, PR_SECONDS(5)); /* half of a lease */
     int64_t later = s->wall_us;
     CHECK_EQ(VERDICT(w, worker_claim(w, b), .kind = VERDICT_DEAD_LETTER, .reason = PR_REASON_TIMEOUT_EXCEEDED,
-                     .cause = PR_REASON_POISON_MESSAGE, .endpoint = PR_STR("e2"),
-                     .fingerprint = "bbbbbbbbbbbbbbbb"),
+                     .cause = PR_REASON_POISON_MESSAGE, .endpoint = PR_STR("e2"), .fingerprint = "bbbbbbbbbbbbbbbb"),
              PR_OK);
     worker_kill(ledger, c);
     struct {
@@ -160,8 +154,7 @@ STORE_TEST(each_filter_of_dead_letters_alone_and_together) /* B82 */
     for (size_t i = 0; i < ARRAY_LENGTH(cases); i++) {
         size_t count = suite_count(s, QUERY_DEAD, cases[i].filter);
         if (count != cases[i].count)
-            check_fail(__FILE__, __LINE__, "case %zu finds %zu dead letters, not %zu", i, count,
-                       cases[i].count);
+            check_fail(__FILE__, __LINE__, "case %zu finds %zu dead letters, not %zu", i, count, cases[i].count);
     }
 }
 
@@ -245,8 +238,9 @@ STORE_TEST(counts_are_exact_up_to_ten_thousand_and_then_say_so) /* B82 */
     CHECK_EQ(suite_box(s, "outbox")->ready, COUNT_EXACT_MAX + 1);
     CHECK_EQ(suite_box(s, "ledger")->ready, 0);
     for (int i = 0; i < 2; i++) { /* the same of dead letters */
-        CHECK_EQ(ADMIN(s, ADMIN_DEAD_ADD, FILTER(.box = PR_STR("outbox"), .limit = i == 0 ? COUNT_EXACT_MAX : 2)).changed,
-                 i == 0 ? COUNT_EXACT_MAX : 2);
+        CHECK_EQ(
+            ADMIN(s, ADMIN_DEAD_ADD, FILTER(.box = PR_STR("outbox"), .limit = i == 0 ? COUNT_EXACT_MAX : 2)).changed,
+            i == 0 ? COUNT_EXACT_MAX : 2);
         CHECK_EQ(suite_query(s, QUERY_DEAD_COUNT, FILTER(.box = PR_STR("outbox")))->total, COUNT_EXACT_MAX + i);
         CHECK_EQ(suite_box(s, "outbox")->dead, COUNT_EXACT_MAX + i);
     }
@@ -282,8 +276,7 @@ STORE_TEST(every_state_is_counted_in_its_place) /* B201 */
     worker_kill(w, dead);
     struct claim c = worker_claim(w, done);
     struct verdict v = VERDICT_OF(c, .kind = VERDICT_COMPLETE);
-    CYCLE(w, .verdicts = &v, .verdict_count = 1, .closed = &c.cycle, .closed_count = 1,
-          .keep_us = PR_SECONDS(60));
+    CYCLE(w, .verdicts = &v, .verdict_count = 1, .closed = &c.cycle, .closed_count = 1, .keep_us = PR_SECONDS(60));
     ADMIN(s, ADMIN_PAUSE, FILTER(.endpoint = PR_STR("e")), .until_us = PR_NEVER);
     worker_claim(w, flying);
     suite_advance(s, PR_SECONDS(1));
@@ -308,8 +301,7 @@ STORE_TEST(every_state_is_counted_in_its_place) /* B201 */
         const struct query_reply *r =
             suite_query(s, QUERY_MESSAGES, FILTER(.box = PR_STR("outbox"), .state = (int)states[i]));
         if (r->listed_count != 1 || r->listed[0].state != states[i])
-            check_fail(__FILE__, __LINE__, "%zu messages are listed as %s", r->listed_count,
-                       state_name(states[i]));
+            check_fail(__FILE__, __LINE__, "%zu messages are listed as %s", r->listed_count, state_name(states[i]));
     }
 }
 
@@ -328,12 +320,10 @@ STORE_TEST(a_row_that_became_due_is_ready)
 STORE_TEST(what_is_done_is_kept_for_as_long_as_was_said)
 {
     struct worker *w = suite_join(s, "outbox");
-    pr_id kept = SEND(s, "outbox", .payload = PR_STR("p"), .destination = PR_STR("e")),
-          gone = SEND(s, "outbox");
+    pr_id kept = SEND(s, "outbox", .payload = PR_STR("p"), .destination = PR_STR("e")), gone = SEND(s, "outbox");
     struct claim ck = worker_claim(w, kept), cg = worker_claim(w, gone);
     suite_advance(s, PR_SECONDS(1));
-    struct verdict v =
-        VERDICT_OF(ck, .kind = VERDICT_COMPLETE, .bits = PR_STATUS_PUBLISHED, .endpoint = PR_STR("e"));
+    struct verdict v = VERDICT_OF(ck, .kind = VERDICT_COMPLETE, .bits = PR_STATUS_PUBLISHED, .endpoint = PR_STR("e"));
     CYCLE(w, .verdicts = &v, .verdict_count = 1, .keep_us = PR_SECONDS(5));
     CHECK_EQ(VERDICT(w, cg, .kind = VERDICT_COMPLETE), PR_OK);
     CHECK(suite_find(s, gone) == NULL);
@@ -410,10 +400,15 @@ STORE_TEST(what_fails_is_counted_by_failures_and_dead_letters_by_reason)
     pr_id a = SEND(s, "outbox", .type = PR_STR("t")), b = SEND(s, "outbox", .type = PR_STR("t")),
           c = SEND(s, "outbox", .type = PR_STR("t")), d = SEND(s, "outbox", .type = PR_STR("t"));
     CHECK_EQ(failing(s, "outbox", 1)->rows, 0);
-    CHECK_EQ(VERDICT(w, worker_claim(w, a), .kind = VERDICT_FAIL, .reason = PR_REASON_REJECTED, .delay_us = PR_SECONDS(60)), PR_OK);
-    CHECK_EQ(VERDICT(w, worker_claim(w, b), .kind = VERDICT_FAIL, .reason = PR_REASON_REJECTED, .delay_us = PR_SECONDS(5)), PR_OK);
+    CHECK_EQ(
+        VERDICT(w, worker_claim(w, a), .kind = VERDICT_FAIL, .reason = PR_REASON_REJECTED, .delay_us = PR_SECONDS(60)),
+        PR_OK);
+    CHECK_EQ(
+        VERDICT(w, worker_claim(w, b), .kind = VERDICT_FAIL, .reason = PR_REASON_REJECTED, .delay_us = PR_SECONDS(5)),
+        PR_OK);
     CHECK_EQ(VERDICT(w, worker_claim(w, c), .kind = VERDICT_DEAD_LETTER, .reason = PR_REASON_REJECTED,
-                     .cause = PR_REASON_POISON_MESSAGE, .counted = true), PR_OK);
+                     .cause = PR_REASON_POISON_MESSAGE, .counted = true),
+             PR_OK);
     CHECK_EQ(VERDICT(w, worker_claim(w, d), .kind = VERDICT_ABANDON, .delay_us = PR_SECONDS(90)), PR_OK);
     const struct box_failing *f = failing(s, "outbox", 1);
     CHECK_EQ(f->rows, 3);

@@ -251,7 +251,8 @@ static size_t read_due_by(struct worker *w, size_t page, pr_id *ids, size_t max)
     int64_t due = 0, seq = 0;
     uint64_t row = 0;
     for (size_t turns = 0; turns < max + 2; turns++) {
-        const struct cycle_reply *r = CYCLE(w, .due = { .rows = page, .after_due_us = due, .after_seq = seq, .after_row = row });
+        const struct cycle_reply *r =
+            CYCLE(w, .due = { .rows = page, .after_due_us = due, .after_seq = seq, .after_row = row });
         CHECK(r->row_count <= page);
         for (size_t i = 0; i < r->row_count; i++) {
             CHECK(count < max);
@@ -288,8 +289,7 @@ STORE_TEST(replayed_rows_of_one_time_are_paged_without_loss_although_their_place
         worker_kill(w, suite_id(i + 1));
     }
     for (unsigned i = 9; i > 0; i--) /* the latest comes back first */
-        CHECK_EQ(ADMIN(s, ADMIN_DEAD_REPLAY, FILTER(.ids = (pr_id[]){ suite_id(i) }, .id_count = 1)).changed,
-                 1);
+        CHECK_EQ(ADMIN(s, ADMIN_DEAD_REPLAY, FILTER(.ids = (pr_id[]){ suite_id(i) }, .id_count = 1)).changed, 1);
     for (size_t page = 1; page <= 4; page++) {
         pr_id ids[10];
         CHECK_EQ(read_due_by(w, page, ids, 10), 9);
@@ -388,9 +388,9 @@ STORE_TEST(rows_that_cannot_be_decoded_are_read_as_such_between_the_good_ones) /
     struct worker *w = suite_join(s, "outbox");
     pr_id first = SEND(s, "outbox"), id[3] = { suite_id(1), suite_id(2), suite_id(3) };
     suite_plant(s, "outbox", &(struct plant){ .id = PR_BYTES((char *)id[0].bytes, 16), .type = "" });
-    suite_plant(s, "outbox",
-                &(struct plant){
-                    .id = PR_BYTES((char *)id[1].bytes, 16), .type = "t", .headers = "[1]", .payload = "p" });
+    suite_plant(
+        s, "outbox",
+        &(struct plant){ .id = PR_BYTES((char *)id[1].bytes, 16), .type = "t", .headers = "[1]", .payload = "p" });
     suite_plant(s, "outbox",
                 &(struct plant){ .id = PR_BYTES((char *)id[2].bytes, 16), .type = "t", .headers = "{\"a\":" });
     suite_plant(s, "outbox", &(struct plant){ .id = PR_STR("short"), .type = "t", .payload = "bytes" });

@@ -26,8 +26,8 @@ static void *sender_run(void *arg)
         int answers[2] = { -1, -1 };
         struct pr_error error;
         bool bad = call % 10 == s->number % 10;
-        int rc = store_enqueue(&s->suite->store, bad ? PR_STR("nowhere") : PR_STR("outbox"), m, 2,
-                               SUITE_PAYLOAD_MAX, ids, answers, &error);
+        int rc = store_enqueue(&s->suite->store, bad ? PR_STR("nowhere") : PR_STR("outbox"), m, 2, SUITE_PAYLOAD_MAX,
+                               ids, answers, &error);
         if (bad) {
             s->refused += rc < 0 && strstr(error.text, "nowhere") != NULL;
             continue;

@@ -6,13 +6,11 @@
 STORE_TEST(a_split_row_becomes_one_row_per_destination_and_each_lives_on_its_own) /* B17 */
 {
     struct worker *w = suite_join(s, "outbox");
-    pr_id id =
-        SEND(s, "outbox", .stream = PR_STR("st"), .payload = PR_STR("p"), .headers = PR_STR("{\"a\":1}"));
+    pr_id id = SEND(s, "outbox", .stream = PR_STR("st"), .payload = PR_STR("p"), .headers = PR_STR("{\"a\":1}"));
     int64_t seq = suite_get(s, id)->m.seq;
     static const pr_slice to[] = { { "a", 1 }, { "b", 1 }, { "c", 1 } };
     suite_advance(s, PR_SECONDS(1));
-    CHECK_EQ(VERDICT(w, suite_seen(s, id), .kind = VERDICT_SPLIT, .destinations = to, .destination_count = 3),
-             PR_OK);
+    CHECK_EQ(VERDICT(w, suite_seen(s, id), .kind = VERDICT_SPLIT, .destinations = to, .destination_count = 3), PR_OK);
     uint64_t rows[3];
     memcpy(rows, w->reply->split_rows, sizeof(rows));
     CHECK_EQ(suite_count(s, QUERY_MESSAGES, FILTER()), 3);
@@ -22,12 +20,7 @@ STORE_TEST(a_split_row_becomes_one_row_per_destination_and_each_lives_on_its_own
     CYCLE(w, .receipt = entries, .receipt_count = 2);
     struct verdict v[] = {
         { .kind = VERDICT_COMPLETE, .row = rows[0], .id = id, .number = 1 },
-        { .kind = VERDICT_FAIL,
-          .row = rows[1],
-          .id = id,
-          .number = 1,
-          .reason = PR_REASON_REJECTED,
-          .delay_us = 7 },
+        { .kind = VERDICT_FAIL, .row = rows[1], .id = id, .number = 1, .reason = PR_REASON_REJECTED, .delay_us = 7 },
     };
     CYCLE(w, .verdicts = v, .verdict_count = 2);
     CHECK_EQ(w->reply->answers[0], PR_OK);
@@ -59,8 +52,8 @@ STORE_TEST(a_split_row_becomes_one_row_per_destination_and_each_lives_on_its_own
 static void split_to(struct worker *w, pr_id id, const char *to, const char *holder)
 {
     const pr_slice destination = pr_str(to), by = pr_str(holder);
-    CHECK_EQ(VERDICT(w, suite_seen(w->suite, id), .kind = VERDICT_SPLIT, .destinations = &destination,
-                     .holders = &by, .destination_count = 1),
+    CHECK_EQ(VERDICT(w, suite_seen(w->suite, id), .kind = VERDICT_SPLIT, .destinations = &destination, .holders = &by,
+                     .destination_count = 1),
              PR_OK);
 }
 
@@ -75,7 +68,9 @@ STORE_TEST(parts_that_wait_for_their_endpoint_are_one_key_in_order_over_all_lane
 
     /* Nobody else meets them: they are not fresh, due, or in anybody's way. */
     CHECK_EQ(CYCLE(w, .due.rows = 10, .fresh_rows = 10, .restart_lanes = LANES_ALL,
-                   .heads = { .rows = 10, .lanes = LANES_ALL })->row_count, 0);
+                   .heads = { .rows = 10, .lanes = LANES_ALL })
+                 ->row_count,
+             0);
     CHECK_EQ(w->reply->next_due_us, PR_NEVER);
     CHECK_EQ(CYCLE(w, .held_keys = { .rows = 10, .lanes = LANES_ALL })->held_key_count, 1);
     CHECK_SLICE(w->reply->held_keys[0], "a/");
@@ -130,7 +125,8 @@ STORE_TEST(a_part_that_waits_for_its_endpoint_behind_a_failed_head_can_be_releas
     pr_id head = SEND(s, "outbox", .stream = PR_STR("st"), .destination = PR_STR("a"));
     pr_id part = SEND(s, "outbox", .stream = PR_STR("st"));
     CHECK_EQ(VERDICT(w, worker_claim(w, head), .kind = VERDICT_FAIL, .reason = PR_REASON_REJECTED,
-                     .delay_us = PR_SECONDS(60)), PR_OK);
+                     .delay_us = PR_SECONDS(60)),
+             PR_OK);
     split_to(w, part, "a", "");
     CHECK_EQ(ADMIN(s, ADMIN_RELEASE, FILTER(.stream = PR_STR("st"))).changed, 1);
     CHECK(suite_get(s, part)->m.released);
@@ -155,8 +151,7 @@ STORE_TEST(the_parts_of_a_delayed_row_have_no_time_to_wait_for) /* B17, B56 */
     pr_id id = SEND(s, "outbox", .due_us = SUITE_START_US + 50);
     static const pr_slice to[] = { { "a", 1 }, { "b", 1 } };
     suite_advance(s, 60);
-    CHECK_EQ(VERDICT(w, suite_seen(s, id), .kind = VERDICT_SPLIT, .destinations = to, .destination_count = 2),
-             PR_OK);
+    CHECK_EQ(VERDICT(w, suite_seen(s, id), .kind = VERDICT_SPLIT, .destinations = to, .destination_count = 2), PR_OK);
     CHECK_EQ(suite_get_to(s, id, "a")->m.due_us, 0);
     CHECK_EQ(suite_get_to(s, id, "b")->m.due_us, 0);
     CHECK_EQ(suite_get_to(s, id, "b")->state, STATE_READY);

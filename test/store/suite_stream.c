@@ -73,8 +73,7 @@ STORE_TEST(held_rows_of_one_place_are_read_in_row_order_from_a_cursor) /* B17 */
     struct worker *w = suite_join(s, "outbox");
     pr_id id = SEND(s, "outbox");
     static const pr_slice to[] = { { "a", 1 }, { "b", 1 }, { "c", 1 } };
-    CHECK_EQ(VERDICT(w, suite_seen(s, id), .kind = VERDICT_SPLIT, .destinations = to, .destination_count = 3),
-             PR_OK);
+    CHECK_EQ(VERDICT(w, suite_seen(s, id), .kind = VERDICT_SPLIT, .destinations = to, .destination_count = 3), PR_OK);
     for (size_t i = 0; i < 3; i++) {
         struct claim c = { .row = suite_get_to(s, id, to[i].data)->row, .id = id };
         CHECK_EQ(VERDICT(w, c, .kind = VERDICT_HOLD, .held_by = PR_STR("k")), PR_OK);
@@ -160,8 +159,7 @@ STORE_TEST(a_row_that_a_person_parked_meanwhile_is_not_parked_for_want_of_an_end
     pr_id id = SEND(s, "outbox");
     struct claim seen = suite_seen(s, id);
     CHECK_EQ(ADMIN_ID(s, ADMIN_PARK, id).changed, 1);
-    CHECK_EQ(VERDICT(w, seen, .kind = VERDICT_PARK, .number = 0, .reason = PR_REASON_DESTINATION_MISSING),
-             PR_STALE);
+    CHECK_EQ(VERDICT(w, seen, .kind = VERDICT_PARK, .number = 0, .reason = PR_REASON_DESTINATION_MISSING), PR_STALE);
     CHECK_EQ(suite_get(s, id)->m.reason, PR_REASON_NONE);
     CHECK_EQ(suite_get(s, id)->m.due_us, PR_NEVER);
 }
@@ -194,8 +192,7 @@ STORE_TEST(heads_are_rows_that_came_back_and_parked_ones_without_payload)
     pr_id fresh = SEND(s, "outbox", .stream = PR_STR("a"));
     pr_id failed = SEND(s, "outbox", .stream = PR_STR("b"), .payload = PR_STR("much"));
     pr_id parked = SEND(s, "outbox", .stream = PR_STR("c"), .due_us = PR_NEVER);
-    pr_id delayed =
-        SEND(s, "outbox", .stream = PR_STR("d"), .due_us = SUITE_START_US + PR_SECONDS(9)); /* B56 */
+    pr_id delayed = SEND(s, "outbox", .stream = PR_STR("d"), .due_us = SUITE_START_US + PR_SECONDS(9)); /* B56 */
     pr_id released = SEND(s, "outbox", .stream = PR_STR("e"));
     pr_id abandoned = SEND(s, "outbox", .stream = PR_STR("f"));
     worker_fail(w, failed, PR_SECONDS(5));
@@ -384,6 +381,7 @@ STORE_TEST(releasing_by_id_frees_that_row_alone) /* B55 */
     CHECK_EQ(r.matched, 1);
     CHECK_EQ(r.changed, 1);
     CHECK(suite_get(s, two)->m.released);
-    CHECK(slice_contains(suite_get(s, two)->m.story, PR_STR("\"error\":\"late\",\"rule\":\"ann\",\"step\":\"release\"")));
+    CHECK(
+        slice_contains(suite_get(s, two)->m.story, PR_STR("\"error\":\"late\",\"rule\":\"ann\",\"step\":\"release\"")));
     CHECK_EQ(suite_get(s, one)->state, STATE_HELD);
 }

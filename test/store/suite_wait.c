@@ -30,8 +30,7 @@ static void *sender_run(void *arg)
     struct pr_message m = { .type = PR_STR("t") };
     pr_id id;
     struct pr_error error;
-    sender->rc =
-        store_enqueue(&sender->suite->store, PR_STR("outbox"), &m, 1, SUITE_PAYLOAD_MAX, &id, NULL, &error);
+    sender->rc = store_enqueue(&sender->suite->store, PR_STR("outbox"), &m, 1, SUITE_PAYLOAD_MAX, &id, NULL, &error);
     return NULL;
 }
 
@@ -95,8 +94,7 @@ STORE_TEST(a_wait_ends_with_its_timeout)
     struct worker *w = suite_join(s, "outbox");
     CYCLE(w, .fresh_rows = 10);
     int64_t start = real_us();
-    while (store_wait(&w->session, -1, PR_MILLISECONDS(20)) !=
-           0) /* it may wake for nothing, but not for ever */
+    while (store_wait(&w->session, -1, PR_MILLISECONDS(20)) != 0) /* it may wake for nothing, but not for ever */
         CHECK(real_us() - start < SOON_US);
     CHECK(real_us() - start >= PR_MILLISECONDS(15));
     CHECK(real_us() - start < SOON_US);
@@ -119,9 +117,7 @@ STORE_TEST(an_operators_action_wakes)
 static void check_another_opening_wakes(struct suite *s, struct worker *w, bool renews_between)
 {
     struct store other = { 0 };
-    const struct store_options options = { .url = s->url,
-                                           .clock = &s->clock,
-                                           .payload_max = SUITE_PAYLOAD_MAX };
+    const struct store_options options = { .url = s->url, .clock = &s->clock, .payload_max = SUITE_PAYLOAD_MAX };
     CHECK_OK(store_open(&options, &other, &s->error), &s->error);
     struct pr_message m = { .type = PR_STR("t") };
     pr_id id;

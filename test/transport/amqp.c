@@ -124,8 +124,8 @@ TEST(amqp_writes_an_event_in_three_ways)
         prepare(0, "%2F?exchange=amq.topic&key={type}.x");
         w.config.envelope = cases[n].envelope;
         amqp_connection_state_t c = rabbitmq_ask();
-        amqp_queue_bind(c, 1, amqp_cstring_bytes("sink"), amqp_cstring_bytes("amq.topic"),
-                        amqp_cstring_bytes("test.#"), amqp_empty_table);
+        amqp_queue_bind(c, 1, amqp_cstring_bytes("sink"), amqp_cstring_bytes("amq.topic"), amqp_cstring_bytes("test.#"),
+                        amqp_empty_table);
         rabbitmq_leave(c);
         world_open(&w);
         size_t i = world_add(&w, "o-1", PR_STR("{\"a\":1}"), WISH_OK);

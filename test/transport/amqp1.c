@@ -28,15 +28,13 @@ static void amqp1_make(struct world *w, struct pr_message *m, enum wish wish)
 {
     (void)w;
     (void)m;
-    CHECK_EQ(wish,
-             WISH_OK); /* RabbitMQ 3.10 accepts what it cannot route, and drops the connection for a nack */
+    CHECK_EQ(wish, WISH_OK); /* RabbitMQ 3.10 accepts what it cannot route, and drops the connection for a nack */
 }
 
 static void see_arrival(void *user, const amqp_message_t *message)
 {
     pr_id id;
-    CHECK_EQ(pr_id_parse((pr_slice){ message->properties.message_id.bytes, message->properties.message_id.len },
-                         &id),
+    CHECK_EQ(pr_id_parse((pr_slice){ message->properties.message_id.bytes, message->properties.message_id.len }, &id),
              PR_OK);
     world_arrival_add(user, id, (pr_slice){ message->body.bytes, message->body.len });
 }
@@ -88,8 +86,7 @@ TEST(amqp1_says_what_is_missing_or_forbidden) /* B70 */
     prepare(LOGIN "/exchange/nosuch/key", 0);
     faults_refused(&w, own_url, PR_REASON_DESTINATION_MISSING, "amqp:not-found", "no exchange 'nosuch'");
     prepare("amqp1://guest:wrong@127.0.0.1:%u/" ADDRESS, 0);
-    faults_refused(&w, own_url, PR_REASON_UNAUTHORIZED, "amqp:unauthorized-access",
-                   "look at user and password");
+    faults_refused(&w, own_url, PR_REASON_UNAUTHORIZED, "amqp:unauthorized-access", "look at user and password");
     prepare(LOGIN ADDRESS "?vhost=vhost:nosuch", 0);
     faults_refused(&w, own_url, PR_REASON_UNAUTHORIZED, "amqp:unauthorized-access", "insufficient permissions");
 }
@@ -99,8 +96,8 @@ TEST(amqp1_verifies_a_certificate)
     const char *folder = rabbitmq()->folder;
     prepare(LOGIN, 0);
     snprintf(own_url, sizeof(own_url),
-             LOGIN ADDRESS "?tls=true&ca=%s/good.pem&cert=%s/client.pem&certkey=%s/client.key",
-             rabbitmq_tls_port(), folder, folder, folder);
+             LOGIN ADDRESS "?tls=true&ca=%s/good.pem&cert=%s/client.pem&certkey=%s/client.key", rabbitmq_tls_port(),
+             folder, folder, folder);
     world_open(&w);
     static char large[1 << 20];
     for (size_t i = 0; i < 10; i++)
@@ -197,8 +194,7 @@ TEST(amqp1_says_what_a_disposition_says) /* B70 */
 TEST(amqp1_one_bad_address_costs_the_others_nothing) /* P6 */
 {
     static const char *const streams[] = { "accept", "reject", "refuse", "accept", "release", "accept" };
-    static const enum send_outcome outcomes[] = { SEND_OK, SEND_FAILED, SEND_FAILED,
-                                                  SEND_OK, SEND_FAILED, SEND_OK };
+    static const enum send_outcome outcomes[] = { SEND_OK, SEND_FAILED, SEND_FAILED, SEND_OK, SEND_FAILED, SEND_OK };
     prepare_peer("{stream}");
     world_open(&w);
     for (size_t i = 0; i < 60; i++)

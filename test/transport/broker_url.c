@@ -24,8 +24,8 @@ TEST(a_url_is_taken_apart_and_decoded)
     struct broker_url url;
     struct pr_error error;
     arena_init(&arena, 1024);
-    CHECK_OK(parse("amqp://gu%65st:p%40ss:w@broker.example:5673/a%2Fb?exchange=or%26ders&key={type}.x", &arena,
-                   &url, &error),
+    CHECK_OK(parse("amqp://gu%65st:p%40ss:w@broker.example:5673/a%2Fb?exchange=or%26ders&key={type}.x", &arena, &url,
+                   &error),
              &error);
     CHECK_SLICE(url.scheme, "amqp");
     CHECK_SLICE(url.user, "guest");
@@ -56,8 +56,7 @@ TEST(a_url_may_have_several_hosts_where_that_is_allowed)
     struct arena arena;
     struct broker_url url;
     struct pr_error error;
-    struct endpoint_config config = { .name = "orders",
-                                      .url = "kafka://me:pw@127.0.0.1:1,[::1],far.example:3/t" };
+    struct endpoint_config config = { .name = "orders", .url = "kafka://me:pw@127.0.0.1:1,[::1],far.example:3/t" };
     arena_init(&arena, 1024);
     CHECK_OK(broker_url_parse_hosts(&config, 9092, known, &arena, &url, &error), &error);
     CHECK_EQ(url.host_count, 3);
@@ -139,14 +138,11 @@ TEST(parameters_are_words_and_numbers_within_bounds)
 
 TEST(a_template_is_filled_from_the_message)
 {
-    const struct pr_message m = { .type = PR_STR("order.created"),
-                                  .stream = PR_STR("o-1"),
-                                  .source = PR_STR("shop") };
+    const struct pr_message m = { .type = PR_STR("order.created"), .stream = PR_STR("o-1"), .source = PR_STR("shop") };
     struct pr_error error;
     struct buf b;
     buf_init(&b, 1024);
-    CHECK_OK(template_check("orders", "key", PR_STR("{source}.{type}/{stream}{subject}{destination}"), &error),
-             &error);
+    CHECK_OK(template_check("orders", "key", PR_STR("{source}.{type}/{stream}{subject}{destination}"), &error), &error);
     template_fill(&b, PR_STR("{source}.{type}/{stream}{subject}!"), &m);
     CHECK_SLICE(buf_slice(&b), "shop.order.created/o-1!");
     buf_fini(&b);
@@ -160,9 +156,8 @@ TEST(a_template_is_filled_from_the_message)
 
 TEST(own_headers_are_texts)
 {
-    const struct pr_message m = {
-        .headers = PR_STR("{\"a\":\"b\",\"n\":1.5,\"t\":true,\"o\":{},\"l\":[],\"z\":null,\"e\":\"\"}")
-    };
+    const struct pr_message m = { .headers = PR_STR(
+                                      "{\"a\":\"b\",\"n\":1.5,\"t\":true,\"o\":{},\"l\":[],\"z\":null,\"e\":\"\"}") };
     const struct pr_message bad = { .headers = PR_STR("[1]") }, none = { 0 };
     struct own_header *headers;
     struct pr_error error;

@@ -47,8 +47,7 @@ static X509 *cert_new(EVP_PKEY *key, const char *subject, long end_seconds, X509
     X509_gmtime_adj(X509_getm_notBefore(cert), end_seconds - 86400);
     X509_gmtime_adj(X509_getm_notAfter(cert), end_seconds);
     X509_NAME *name = X509_get_subject_name(cert);
-    CHECK_EQ(X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC, (const unsigned char *)subject, -1, -1, 0),
-             1);
+    CHECK_EQ(X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC, (const unsigned char *)subject, -1, -1, 0), 1);
     CHECK_EQ(X509_set_issuer_name(cert, issuer == NULL ? name : X509_get_subject_name(issuer)), 1);
     CHECK_EQ(X509_set_pubkey(cert, key), 1);
     add_extension(cert, NID_basic_constraints, issuer == NULL ? "critical,CA:TRUE" : "critical,CA:FALSE");

@@ -136,7 +136,7 @@ static const char *text(const json_t *tree, const char *key)
 TEST(cloudevent_structured_has_json_data_as_json)
 {
     struct pr_message m = full_message();
-    json_t           *tree = structured(&m);
+    json_t *tree = structured(&m);
     CHECK_STR(text(tree, "specversion"), "1.0");
     CHECK_STR(text(tree, "id"), ID);
     CHECK_STR(text(tree, "source"), "/shop");
@@ -151,12 +151,14 @@ TEST(cloudevent_structured_has_json_data_as_json)
 /* content type, payload -> data as a JSON text; NULL: it is in data_base64 */
 TEST(cloudevent_structured_takes_the_form_that_fits_the_data)
 {
-    static const struct { const char *type, *payload, *data; } table[] = {
+    static const struct {
+        const char *type, *payload, *data;
+    } table[] = {
         { "", "[1,\"x\"]", "[1,\"x\"]" },
         { "application/json; charset=utf-8", "\"text\"", "\"text\"" },
         { "application/vnd.shop+JSON", "null", "null" },
         { "text/json", " [ 1 ] ", "[1]" },
-        { "application/json", "{\"a\":", NULL },  /* a lie */
+        { "application/json", "{\"a\":", NULL }, /* a lie */
         { "application/json", "{\"a\":1} x", NULL },
         { "application/json", "\"\\u00e4\"", "\"\xc3\xa4\"" },
         { "application/json", "\"\\ud800\"", NULL }, /* half of a character: others would refuse the event */
@@ -167,7 +169,8 @@ TEST(cloudevent_structured_takes_the_form_that_fits_the_data)
         { "json", "1", "\"1\"" },
     };
     for (size_t i = 0; i < ARRAY_LENGTH(table); i++) {
-        struct pr_message m = { .type = PR_STR("t"), .content_type = slice_from(table[i].type),
+        struct pr_message m = { .type = PR_STR("t"),
+                                .content_type = slice_from(table[i].type),
                                 .payload = slice_from(table[i].payload) };
         json_t *tree = structured(&m), *data = json_object_get(tree, "data");
         if (table[i].data != NULL) {
@@ -188,9 +191,8 @@ TEST(cloudevent_structured_takes_the_form_that_fits_the_data)
 
 TEST(cloudevent_structured_copies_json_as_it_is_written)
 {
-    struct buf        b;
-    struct pr_message m = { .type = PR_STR("t"),
-                            .payload = PR_STR("{ \"n\": 12345678901234567890123, \"n\": 1.10 }") };
+    struct buf b;
+    struct pr_message m = { .type = PR_STR("t"), .payload = PR_STR("{ \"n\": 12345678901234567890123, \"n\": 1.10 }") };
     buf_init(&b, 1 << 20);
     cloudevent_write_json(&b, &m, NULL);
     CHECK(slice_contains(buf_slice(&b), m.payload));
@@ -200,21 +202,19 @@ TEST(cloudevent_structured_copies_json_as_it_is_written)
 TEST(cloudevent_structured_without_payload_has_no_data)
 {
     struct pr_message m = { .type = PR_STR("t") };
-    json_t           *tree = structured(&m);
+    json_t *tree = structured(&m);
     CHECK(json_object_get(tree, "data") == NULL && json_object_get(tree, "data_base64") == NULL);
     json_decref(tree);
 }
 
-TEST(cloudevent_structured_carries_all_bytes)  /* B4 */
+TEST(cloudevent_structured_carries_all_bytes) /* B4 */
 {
-    char       all[256];
+    char all[256];
     struct buf bytes;
     for (int i = 0; i < 256; i++)
         all[i] = (char)i;
-    struct pr_message m = { .type = PR_STR("t"),
-                            .content_type = PR_STR("image/png"),
-                            .payload = PR_BYTES(all, 256) };
-    json_t           *tree = structured(&m);
+    struct pr_message m = { .type = PR_STR("t"), .content_type = PR_STR("image/png"), .payload = PR_BYTES(all, 256) };
+    json_t *tree = structured(&m);
     buf_init(&bytes, 1024);
     CHECK_EQ(base64_decode(&bytes, slice_from(text(tree, "data_base64"))), PR_OK);
     CHECK_SLICE(buf_slice(&bytes), m.payload);

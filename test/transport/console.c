@@ -14,11 +14,12 @@ static const struct endpoint_config config = { .name = "out", .url = "console:",
 /* Send one message with the standard output being fd; the result.  No CHECKs inside: they print. */
 static struct delivery_result send_to(int fd, const struct pr_message *m, int64_t timeout_us)
 {
-    struct transport       transport;
+    struct transport transport;
     struct delivery_result result = { .outcome = SEND_RETURNED, .reason = -1 };
-    int64_t                now_us = clock_mono_us(clock_system());
-    struct delivery        delivery = { .message = m, .token = 1, .attempt = 1, .start_before_us = INT64_MAX,
-                                        .deadline_us = now_us + timeout_us };
+    int64_t now_us = clock_mono_us(clock_system());
+    struct delivery delivery = {
+        .message = m, .token = 1, .attempt = 1, .start_before_us = INT64_MAX, .deadline_us = now_us + timeout_us
+    };
     const struct delivery *list = &delivery;
 
     fflush(stdout);
@@ -38,7 +39,7 @@ static struct delivery_result send_to(int fd, const struct pr_message *m, int64_
 
 static void check_line(const struct pr_message *m, const char *wanted)
 {
-    int  fds[2];
+    int fds[2];
     char line[8192] = "";
     CHECK(pipe(fds) == 0);
     struct delivery_result r = send_to(fds[1], m, PR_SECONDS(10));
@@ -73,7 +74,8 @@ TEST(console_lets_no_message_steer_the_terminal)
     check_line(&m, ID " order.created - 12 {  \"a\": 1}  \n");
     m.payload = PR_STR("\x1b[2J");
     check_line(&m, ID " order.created - 4\n");
-    m.payload = PR_STR("\xc2\x9b" "2J"); /* the same as one character */
+    m.payload = PR_STR("\xc2\x9b"
+                       "2J"); /* the same as one character */
     check_line(&m, ID " order.created - 4\n");
     m.payload = PR_STR("\xff\xfe");
     check_line(&m, ID " order.created - 2\n");
@@ -85,7 +87,7 @@ TEST(console_lets_no_message_steer_the_terminal)
 TEST(console_cuts_long_payloads_between_characters)
 {
     static char payload[2000];
-    char        wanted[4096];
+    char wanted[4096];
     payload[0] = 'x';
     for (size_t i = 1; i + 1 < sizeof(payload); i += 2)
         memcpy(&payload[i], "\xc3\xa4", 2);
@@ -96,7 +98,7 @@ TEST(console_cuts_long_payloads_between_characters)
 
 TEST(console_fails_when_its_reader_is_gone)
 {
-    int               fds[2];
+    int fds[2];
     struct pr_message m = message(PR_STR("{}"));
     signal(SIGPIPE, SIG_DFL); /* which would kill us */
     CHECK(pipe(fds) == 0);
@@ -119,8 +121,8 @@ TEST(console_fails_when_its_reader_is_gone)
 
 TEST(console_gives_up_when_nobody_reads)
 {
-    int               fds[2];
-    char              filler[4096] = { 0 };
+    int fds[2];
+    char filler[4096] = { 0 };
     struct pr_message m = message(PR_STR("{}"));
     CHECK(pipe(fds) == 0);
     CHECK(fcntl(fds[1], F_SETFL, O_NONBLOCK) == 0);

@@ -316,8 +316,7 @@ void faults_silent(const struct faults *f)
     world.config.url = url;
     world_open(&world);
     int64_t begin_us = world_now();
-    size_t late = world_add(&world, "", PR_STR("{}"), WISH_OK),
-           left = world_add(&world, "", PR_STR("{}"), WISH_OK);
+    size_t late = world_add(&world, "", PR_STR("{}"), WISH_OK), left = world_add(&world, "", PR_STR("{}"), WISH_OK);
     world.deliveries[late].deadline_us = begin_us + WORLD_SOON_US / 2;
     world_submit(&world);
     while (world_now() < begin_us + WORLD_SOON_US + PR_MILLISECONDS(100)) /* another attempt is allowed then */

@@ -17,9 +17,7 @@
 
 #define SOON_US PR_MILLISECONDS(500) /* of deadlines that are to pass: a busy machine has called the handler by then */
 
-static const struct pr_message message = { .type = { "order.created", 13 },
-                                           .payload = { "{}", 2 },
-                                           .attempts = 2 };
+static const struct pr_message message = { .type = { "order.created", 13 }, .payload = { "{}", 2 }, .attempts = 2 };
 
 static int64_t now(void)
 {
@@ -28,14 +26,14 @@ static int64_t now(void)
 
 struct sending {
     struct endpoint_config config;
-    struct transport       transport;
-    struct delivery        delivery;
+    struct transport transport;
+    struct delivery delivery;
 };
 
 static void start(struct sending *s, pr_handler handler, void *user, int64_t timeout_us)
 {
     const struct delivery *list = &s->delivery;
-    struct pr_error        error;
+    struct pr_error error;
     *s = (struct sending){ .config = { .name = "test",
                                        .url = "handler:test",
                                        .wake_fd = -1,
@@ -55,7 +53,7 @@ static void start(struct sending *s, pr_handler handler, void *user, int64_t tim
 static struct delivery_result finish(struct sending *s)
 {
     struct delivery_result result;
-    int64_t                end_us = now() + PR_SECONDS(20);
+    int64_t end_us = now() + PR_SECONDS(20);
     while (transport_poll(&s->transport, &result, 1, end_us) == 0)
         CHECK(now() < end_us);
     transport_close(&s->transport);
@@ -83,14 +81,14 @@ static void check_failed(struct delivery_result *r, int reason, const char *code
 
 static int look_and_succeed(struct pr_context *context, const struct pr_message *m, void *user)
 {
-    *(bool *)user = slice_eq_cstr(m->type, "order.created") && slice_eq_cstr(m->payload, "{}") &&
-                    m->attempts == 3 && !pr_should_stop(context);
+    *(bool *)user = slice_eq_cstr(m->type, "order.created") && slice_eq_cstr(m->payload, "{}") && m->attempts == 3 &&
+                    !pr_should_stop(context);
     return PR_OK;
 }
 
 TEST(handler_gets_the_message_and_completes_it)
 {
-    bool                   seen = false;
+    bool seen = false;
     struct delivery_result r = run(look_and_succeed, &seen);
     CHECK(seen);
     CHECK_EQ(r.outcome, SEND_OK);
@@ -107,7 +105,7 @@ static int fail_with_words(struct pr_context *context, const struct pr_message *
     return pr_fail(context, PR_REASON_VALIDATION_FAILURE, "no customer %d", 7);
 }
 
-TEST(handler_fails_with_reason_and_text)  /* B37 */
+TEST(handler_fails_with_reason_and_text) /* B37 */
 {
     struct delivery_result r = run(fail_with_words, NULL);
     CHECK_EQ(r.bits, PR_STATUS_EVENT_STORED);
@@ -121,9 +119,9 @@ static int fail_later(struct pr_context *context, const struct pr_message *m, vo
     return pr_fail_retry_after(context, PR_REASON_RATE_LIMITED, *(int64_t *)user, "slow down");
 }
 
-TEST(handler_says_when_to_come_back)  /* B74 */
+TEST(handler_says_when_to_come_back) /* B74 */
 {
-    int64_t                after_us = PR_SECONDS(7), before_us = -5;
+    int64_t after_us = PR_SECONDS(7), before_us = -5;
     struct delivery_result r = run(fail_later, &after_us);
     CHECK_EQ(r.retry_after_us, PR_SECONDS(7));
     check_failed(&r, PR_REASON_RATE_LIMITED, "", "slow down");
@@ -138,7 +136,7 @@ static int fail_dirty(struct pr_context *context, const struct pr_message *m, vo
     return pr_fail(context, (enum pr_reason)4711, "%s", (const char *)user);
 }
 
-TEST(handler_failure_text_is_cleaned_and_cut)  /* B30, B31, D5 */
+TEST(handler_failure_text_is_cleaned_and_cut) /* B30, B31, D5 */
 {
     static char long_text[3 * PR_ERROR_MAX + 1];
     for (size_t i = 0; i + 3 < sizeof(long_text); i += 3)
@@ -162,7 +160,7 @@ static int return_number(struct pr_context *context, const struct pr_message *m,
 
 TEST(handler_that_returns_a_number_has_thrown)
 {
-    int                    numbers[] = { -5, PR_FAILED, 1234567 };
+    int numbers[] = { -5, PR_FAILED, 1234567 };
     struct delivery_result r = run(return_number, &numbers[0]);
     check_failed(&r, PR_REASON_HANDLER_EXCEPTION, "-5", "the handler returned -5");
     r = run(return_number, &numbers[1]); /* without pr_fail() */
@@ -178,7 +176,7 @@ static pr_id some_id;
 static int send_effects(struct pr_context *context, const struct pr_message *m, void *user)
 {
     struct pr_error error;
-    char            payload[] = "first";
+    char payload[] = "first";
     (void)m;
     struct pr_message effect = { .id = some_id, .type = PR_STR("a"), .payload = PR_BYTES(payload, 5) };
     ASSERT(pr_effect_send(context, &effect) == PR_OK);
@@ -188,7 +186,7 @@ static int send_effects(struct pr_context *context, const struct pr_message *m, 
     return *(int *)user;
 }
 
-TEST(handler_effects_are_handed_over_in_order)  /* B93 */
+TEST(handler_effects_are_handed_over_in_order) /* B93 */
 {
     int ok = PR_OK;
     pr_id_new(&some_id);
@@ -208,7 +206,7 @@ TEST(handler_effects_are_handed_over_in_order)  /* B93 */
 
 TEST(handler_effects_of_a_failure_do_not_count)
 {
-    int                    failed = -1;
+    int failed = -1;
     struct delivery_result r = run(send_effects, &failed);
     CHECK_EQ(r.outcome, SEND_FAILED);
     CHECK(r.effects == NULL);
@@ -237,7 +235,7 @@ TEST(handler_that_loses_an_effect_has_failed) /* B93 */
 static int send_wrong_effects(struct pr_context *context, const struct pr_message *m, void *user)
 {
     (void)m;
-    struct pr_error  *errors = user;
+    struct pr_error *errors = user;
     struct pr_message effect = { .type = PR_STR("a") };
     errors[0].code = pr_effect_send_box(context, "no such; box", &effect, &errors[0]);
     errors[1].code = pr_effect_send_box(context, NULL, &(struct pr_message){ .type = PR_STR("") }, &errors[1]);
@@ -249,7 +247,7 @@ static int send_wrong_effects(struct pr_context *context, const struct pr_messag
 
 TEST(handler_effects_are_checked_and_limited)
 {
-    struct pr_error        errors[3] = { 0 };
+    struct pr_error errors[3] = { 0 };
     struct delivery_result r = run(send_wrong_effects, errors);
     CHECK_EQ(errors[0].code, PR_EINVAL);
     CHECK_EQ(errors[1].code, PR_EINVAL);
@@ -275,8 +273,8 @@ static int until_asked(struct pr_context *context, const struct pr_message *m, v
 TEST(handler_is_asked_to_stop_at_its_deadline)
 {
     struct sending s;
-    int            gives_up = -9, goes_through = PR_OK;
-    int64_t        begin_us = now();
+    int gives_up = -9, goes_through = PR_OK;
+    int64_t begin_us = now();
     start(&s, until_asked, &gives_up, SOON_US);
     struct delivery_result r = finish(&s);
     CHECK(now() - begin_us >= SOON_US);
@@ -297,7 +295,7 @@ static int fail_when_asked(struct pr_context *context, const struct pr_message *
     return pr_fail(context, PR_REASON_DEPENDENCY_FAILURE, "half done");
 }
 
-TEST(handler_that_gives_up_because_of_cancel_has_not_failed)  /* B38 */
+TEST(handler_that_gives_up_because_of_cancel_has_not_failed) /* B38 */
 {
     struct sending s;
     sem_init(&entered, 0, 0);
@@ -326,7 +324,7 @@ static int fail_after_the_deadline(struct pr_context *context, const struct pr_m
 TEST(handler_that_is_late_as_well_has_failed)
 {
     struct sending s;
-    int64_t        end_us = now() + SOON_US + PR_MILLISECONDS(100);
+    int64_t end_us = now() + SOON_US + PR_MILLISECONDS(100);
     sem_init(&entered, 0, 0);
     start(&s, fail_after_the_deadline, &end_us, SOON_US);
     sem_wait(&entered);
@@ -348,11 +346,11 @@ static int be_asked_once(struct pr_context *context, const struct pr_message *m,
 
 TEST(handler_cancel_does_not_stop_what_comes_later)
 {
-    struct sending         s;
-    struct delivery        more[2];
+    struct sending s;
+    struct delivery more[2];
     const struct delivery *list[2] = { &more[0], &more[1] };
     struct delivery_result r;
-    atomic_int             calls = 0;
+    atomic_int calls = 0;
     sem_init(&entered, 0, 0);
     start(&s, be_asked_once, &calls, PR_SECONDS(20));
     sem_wait(&entered);
@@ -379,15 +377,15 @@ static int wait_for_leave(struct pr_context *context, const struct pr_message *m
 
 TEST(handler_cancel_returns_what_waits_and_lets_the_running_one_finish)
 {
-    struct sending         s;
-    struct delivery        second;
+    struct sending s;
+    struct delivery second;
     const struct delivery *list = &second;
     struct delivery_result r;
     sem_init(&entered, 0, 0);
     sem_init(&may_leave, 0, 0);
     start(&s, wait_for_leave, NULL, PR_SECONDS(20));
     sem_wait(&entered);
-    second       = s.delivery;
+    second = s.delivery;
     second.token = 43;
     CHECK_EQ(transport_submit(&s.transport, &list, 1), 1); /* behind the one that runs */
     transport_cancel(&s.transport);
@@ -402,19 +400,24 @@ TEST(handler_cancel_returns_what_waits_and_lets_the_running_one_finish)
 
 TEST(handler_runs_as_many_at_once_as_it_may)
 {
-    struct endpoint_config config = { .name = "test", .url = "handler:test", .wake_fd = -1, .concurrency = 8,
-                                      .timeout_us = PR_SECONDS(20), .handler = wait_for_leave };
-    struct transport       transport;
-    struct delivery        deliveries[8];
+    struct endpoint_config config = { .name = "test",
+                                      .url = "handler:test",
+                                      .wake_fd = -1,
+                                      .concurrency = 8,
+                                      .timeout_us = PR_SECONDS(20),
+                                      .handler = wait_for_leave };
+    struct transport transport;
+    struct delivery deliveries[8];
     const struct delivery *list[8];
     struct delivery_result results[8];
-    size_t                 done = 0;
+    size_t done = 0;
     sem_init(&entered, 0, 0);
     sem_init(&may_leave, 0, 0);
     CHECK_OK(transport_open(&config, &transport, NULL), NULL);
     for (size_t i = 0; i < 8; i++) {
-        deliveries[i] = (struct delivery){ .message = &message, .token = i, .start_before_us = INT64_MAX,
-                                           .deadline_us = INT64_MAX };
+        deliveries[i] = (struct delivery){
+            .message = &message, .token = i, .start_before_us = INT64_MAX, .deadline_us = INT64_MAX
+        };
         list[i] = &deliveries[i];
     }
     CHECK_EQ(transport_submit(&transport, list, 8), 8);
@@ -452,22 +455,28 @@ static int ask_twice(struct pr_context *context, const struct pr_message *m, voi
  * make it late, and in the end kill the process. */
 TEST(handler_has_its_full_time_whoever_ran_before_it)
 {
-    const struct clock     clock = { .wall_us = told_now_us, .mono_us = told_now_us };
-    bool                   answers[2] = { true, false };
-    struct endpoint_config config = { .name = "test", .url = "handler:test", .wake_fd = -1, .concurrency = 1,
-                                      .timeout_us = PR_SECONDS(100), .handler = ask_twice,
-                                      .handler_user = answers, .clock = &clock };
-    struct delivery        deliveries[2];
+    const struct clock clock = { .wall_us = told_now_us, .mono_us = told_now_us };
+    bool answers[2] = { true, false };
+    struct endpoint_config config = { .name = "test",
+                                      .url = "handler:test",
+                                      .wake_fd = -1,
+                                      .concurrency = 1,
+                                      .timeout_us = PR_SECONDS(100),
+                                      .handler = ask_twice,
+                                      .handler_user = answers,
+                                      .clock = &clock };
+    struct delivery deliveries[2];
     const struct delivery *list[2] = { &deliveries[0], &deliveries[1] };
     struct delivery_result results[2];
-    struct transport       transport;
-    size_t                 done = 0;
+    struct transport transport;
+    size_t done = 0;
     sem_init(&entered, 0, 0);
     sem_init(&may_leave, 0, 0);
     told_us = PR_SECONDS(1000);
     for (size_t i = 0; i < 2; i++)
-        deliveries[i] = (struct delivery){ .message = &message, .token = i, .start_before_us = INT64_MAX,
-                                           .deadline_us = PR_SECONDS(1100) };
+        deliveries[i] = (struct delivery){
+            .message = &message, .token = i, .start_before_us = INT64_MAX, .deadline_us = PR_SECONDS(1100)
+        };
     CHECK_OK(transport_open(&config, &transport, NULL), NULL);
     CHECK_EQ(transport_submit(&transport, list, 2), 2);
     sem_wait(&entered);
@@ -501,7 +510,7 @@ static int never_return(struct pr_context *context, const struct pr_message *m, 
 /* In a child: the handler overruns; the words go to a pipe. */
 static void overrun(int fd, bool with_log)
 {
-    struct log     log = { .level = LOG_INFO, .write = log_write_fd, .arg = &fd };
+    struct log log = { .level = LOG_INFO, .write = log_write_fd, .arg = &fd };
     struct sending s = { .config = { .name = "stuck",
                                      .url = "handler:test",
                                      .wake_fd = -1,
@@ -509,9 +518,8 @@ static void overrun(int fd, bool with_log)
                                      .timeout_us = SOON_US,
                                      .handler = never_return,
                                      .log = with_log ? &log : NULL },
-                         .delivery = { .message = &message,
-                                       .start_before_us = INT64_MAX,
-                                       .deadline_us = now() + SOON_US } };
+                         .delivery = {
+                             .message = &message, .start_before_us = INT64_MAX, .deadline_us = now() + SOON_US } };
     const struct delivery *list = &s.delivery;
     struct delivery_result result;
     dup2(fd, STDERR_FILENO);
@@ -523,8 +531,8 @@ static void overrun(int fd, bool with_log)
 
 static void check_overrun(bool with_log)
 {
-    int     fds[2], status;
-    char    text[4096] = "";
+    int fds[2], status;
+    char text[4096] = "";
     int64_t begin_us = now();
     CHECK(pipe(fds) == 0);
     fflush(NULL);
@@ -544,7 +552,7 @@ static void check_overrun(bool with_log)
     CHECK(strstr(text, "pr_should_stop()") != NULL);
 }
 
-TEST(handler_that_does_not_stop_ends_the_process)  /* blueprint 5.3 */
+TEST(handler_that_does_not_stop_ends_the_process) /* blueprint 5.3 */
 {
     check_overrun(true);
     check_overrun(false);
@@ -553,9 +561,10 @@ TEST(handler_that_does_not_stop_ends_the_process)  /* blueprint 5.3 */
 TEST(handler_without_a_function_is_a_wrong_config)
 {
     const struct endpoint_config config = { .name = "orders", .url = "handler:orders", .wake_fd = -1 };
-    struct endpoint_config       greedy = { .name = "orders", .url = "handler:orders", .wake_fd = -1,
-                                            .handler = never_return, .concurrency = 100000 };
-    struct pr_error              error;
+    struct endpoint_config greedy = {
+        .name = "orders", .url = "handler:orders", .wake_fd = -1, .handler = never_return, .concurrency = 100000
+    };
+    struct pr_error error;
     CHECK_EQ(transport_check(&config, &error), PR_ECONFIG);
     CHECK(strstr(error.text, "orders") != NULL && strstr(error.text, "pr_engine_handle_named()") != NULL);
     CHECK_EQ(transport_check(&greedy, &error), PR_ECONFIG);

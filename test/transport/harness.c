@@ -14,7 +14,6 @@
 #include "transport/http/egress_filter.h"
 #include "world.h"
 
-
 static void nothing(struct world *w)
 {
     (void)w;
@@ -79,8 +78,8 @@ static void console_leave(struct world *w)
 static void console_arrivals(struct world *w)
 {
     struct pipe_side *side = w->other_side;
-    static char       text[1 << 20];
-    ssize_t           size = read(side->pipe[0], text, sizeof(text) - 1);
+    static char text[1 << 20];
+    ssize_t size = read(side->pipe[0], text, sizeof(text) - 1);
     text[size > 0 ? size : 0] = '\0';
     for (char *line = strtok(text, "\n"); line != NULL; line = strtok(NULL, "\n")) {
         pr_id id;
@@ -90,25 +89,25 @@ static void console_arrivals(struct world *w)
 }
 
 const struct harness harness_console = {
-    .name     = "console",
-    .wishes   = 1 << WISH_OK,
-    .start    = console_start,
-    .stop     = console_stop,
-    .make     = make_plain,
+    .name = "console",
+    .wishes = 1 << WISH_OK,
+    .start = console_start,
+    .stop = console_stop,
+    .make = make_plain,
     .arrivals = console_arrivals,
-    .enter    = console_enter,
-    .leave    = console_leave,
+    .enter = console_enter,
+    .leave = console_leave,
 };
 
 /* ---- handler: a function; the wish is the message's subject --------------------------------------- */
 
 static struct {
     pthread_mutex_t lock;
-    struct world   *world;
+    struct world *world;
 } handled = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static struct arrival handled_list[WORLD_MESSAGES_MAX];
-static size_t         handled_count;
+static size_t handled_count;
 
 static int handle(struct pr_context *context, const struct pr_message *m, void *user)
 {
@@ -130,10 +129,10 @@ static int handle(struct pr_context *context, const struct pr_message *m, void *
 
 static void handler_start(struct world *w)
 {
-    handled.world          = w;
-    handled_count          = 0;
-    w->config.url          = "handler:test";
-    w->config.handler      = handle;
+    handled.world = w;
+    handled_count = 0;
+    w->config.url = "handler:test";
+    w->config.handler = handle;
     w->config.handler_user = w;
 }
 
@@ -164,21 +163,21 @@ static void handler_arrivals(struct world *w)
 }
 
 const struct harness harness_handler = {
-    .name         = "handler",
-    .wishes       = 1 << WISH_OK | 1 << WISH_FAIL | 1 << WISH_HANG,
-    .exact        = true,
+    .name = "handler",
+    .wishes = 1 << WISH_OK | 1 << WISH_FAIL | 1 << WISH_HANG,
+    .exact = true,
     .starts_early = true,
-    .start        = handler_start,
-    .stop         = handler_stop,
-    .make         = handler_make,
-    .arrivals     = handler_arrivals,
+    .start = handler_start,
+    .stop = handler_stop,
+    .make = handler_make,
+    .arrivals = handler_arrivals,
 };
 
 /* ---- http: the receiver; the wish is a header ------------------------------------------------------- */
 
 struct http_side {
-    struct peer    peer;
-    char           url[64];
+    struct peer peer;
+    char url[64];
     struct network loopback;
 };
 
@@ -194,9 +193,9 @@ static void http_start(struct world *w)
     peer_start(&side.peer, NULL, NULL);
     snprintf(side.url, sizeof(side.url), "http://127.0.0.1:%u/record", side.peer.port);
     CHECK_EQ(egress_parse(PR_STR("127.0.0.0/8"), &side.loopback, NULL), PR_OK);
-    w->other_side                 = &side;
-    w->config.url                 = side.url;
-    w->config.allow_networks      = &side.loopback;
+    w->other_side = &side;
+    w->config.url = side.url;
+    w->config.allow_networks = &side.loopback;
     w->config.allow_network_count = 1;
 }
 
@@ -209,21 +208,22 @@ static void http_stop(struct world *w)
 static void http_make(struct world *w, struct pr_message *m, enum wish wish)
 {
     (void)w;
-    static const char *const headers[] = { [WISH_OK]          = "",
-                                           [WISH_FAIL]        = "{\"x-behave\":\"/status/422\"}",
+    static const char *const headers[] = { [WISH_OK] = "",
+                                           [WISH_FAIL] = "{\"x-behave\":\"/status/422\"}",
                                            [WISH_LOSE_ANSWER] = "{\"x-behave\":\"/close-after-request\"}",
-                                           [WISH_HANG]        = "{\"x-behave\":\"/never\"}" };
+                                           [WISH_HANG] = "{\"x-behave\":\"/never\"}" };
     m->headers = slice_from(headers[wish]);
 }
 
 static void http_arrivals(struct world *w)
 {
     struct http_side *side = w->other_side;
-    json_t           *records = peer_records(&side->peer), *record;
-    size_t            i;
-    struct buf        body;
+    json_t *records = peer_records(&side->peer), *record;
+    size_t i;
+    struct buf body;
     buf_init(&body, 1 << 24);
-    json_array_foreach(records, i, record) {
+    json_array_foreach(records, i, record)
+    {
         pr_id id;
         CHECK_EQ(pr_id_parse(slice_from(record_header(record, "ce-id")), &id), PR_OK);
         record_body(record, &body);
@@ -234,12 +234,12 @@ static void http_arrivals(struct world *w)
 }
 
 const struct harness harness_http = {
-    .name     = "http",
-    .wishes   = 1 << WISH_OK | 1 << WISH_FAIL | 1 << WISH_LOSE_ANSWER | 1 << WISH_HANG,
-    .exact    = true,
-    .start    = http_start,
-    .stop     = http_stop,
-    .make     = http_make,
+    .name = "http",
+    .wishes = 1 << WISH_OK | 1 << WISH_FAIL | 1 << WISH_LOSE_ANSWER | 1 << WISH_HANG,
+    .exact = true,
+    .start = http_start,
+    .stop = http_stop,
+    .make = http_make,
     .arrivals = http_arrivals,
 };
 
@@ -252,7 +252,7 @@ static void batch_start(struct world *w)
     http_start(w);
     struct http_side *side = w->other_side;
     snprintf(side->url, sizeof(side->url), "http://127.0.0.1:%u/batch", side->peer.port);
-    w->config.envelope       = "batch";
+    w->config.envelope = "batch";
     w->config.batch_messages = 10;
 }
 
@@ -260,7 +260,7 @@ static void batch_start(struct world *w)
 static char *event_payload(const json_t *event, struct buf *ret)
 {
     const char *base64 = json_string_value(json_object_get(event, "data_base64"));
-    json_t     *data   = json_object_get(event, "data");
+    json_t *data = json_object_get(event, "data");
     buf_reset(ret);
     if (base64 != NULL)
         CHECK_EQ(base64_decode(ret, slice_from(base64)), PR_OK);
@@ -273,18 +273,20 @@ static char *event_payload(const json_t *event, struct buf *ret)
 static void batch_arrivals(struct world *w)
 {
     struct http_side *side = w->other_side;
-    json_t           *records = peer_records(&side->peer), *record, *event;
-    size_t            i, k;
-    struct buf        body, payload;
+    json_t *records = peer_records(&side->peer), *record, *event;
+    size_t i, k;
+    struct buf body, payload;
     buf_init(&body, 1 << 26);
     buf_init(&payload, 1 << 26);
-    json_array_foreach(records, i, record) {
+    json_array_foreach(records, i, record)
+    {
         record_body(record, &body);
         CHECK_STR(record_header(record, "content-type"), "application/cloudevents-batch+json; charset=utf-8");
         json_t *events = json_loadb(body.data, body.size, 0, NULL);
-        bool    taken  = strstr(buf_slice(&body).data, "/status/") == NULL;
+        bool taken = strstr(buf_slice(&body).data, "/status/") == NULL;
         CHECK(json_array_size(events) >= 1 && json_array_size(events) <= w->config.batch_messages);
-        json_array_foreach(events, k, event) {
+        json_array_foreach(events, k, event)
+        {
             pr_id id;
             CHECK_EQ(pr_id_parse(slice_from(json_string_value(json_object_get(event, "id"))), &id), PR_OK);
             free(event_payload(event, &payload));
@@ -299,11 +301,11 @@ static void batch_arrivals(struct world *w)
 }
 
 const struct harness harness_batch = {
-    .name     = "batch",
-    .wishes   = BATCH_WISHES,
-    .exact    = true,
-    .start    = batch_start,
-    .stop     = http_stop,
-    .make     = http_make,
+    .name = "batch",
+    .wishes = BATCH_WISHES,
+    .exact = true,
+    .start = batch_start,
+    .stop = http_stop,
+    .make = http_make,
     .arrivals = batch_arrivals,
 };

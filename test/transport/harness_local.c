@@ -52,8 +52,7 @@ static void read_file(const char *name, struct buf *ret)
 static void add_event(struct world *w, pr_slice line, struct buf *payload)
 {
     pr_id id;
-    json_t *event = json_loadb(line.data, line.size, JSON_ALLOW_NUL, NULL),
-           *data = json_object_get(event, "data");
+    json_t *event = json_loadb(line.data, line.size, JSON_ALLOW_NUL, NULL), *data = json_object_get(event, "data");
     const char *base64 = json_string_value(json_object_get(event, "data_base64"));
     char *text = data != NULL ? json_dumps(data, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
 

@@ -16,7 +16,7 @@
 #include "world.h"
 
 static struct world w;
-static char         headers[WORLD_MESSAGES_MAX][128]; /* of the messages in the world */
+static char headers[WORLD_MESSAGES_MAX][128]; /* of the messages in the world */
 
 /* A message for which the receiver behaves like this. */
 static size_t add(const char *behaviour)
@@ -50,9 +50,12 @@ static void check_result(size_t index, enum send_outcome outcome, int reason, co
     CHECK_EQ(w.result_counts[index], 1);
 }
 
-TEST(http_maps_every_status)  /* B97 */
+TEST(http_maps_every_status) /* B97 */
 {
-    static const struct { int status; enum send_outcome outcome; int reason;
+    static const struct {
+        int status;
+        enum send_outcome outcome;
+        int reason;
     } table[] = {
         { 200, SEND_OK, 0 },
         { 201, SEND_OK, 0 },
@@ -105,7 +108,7 @@ TEST(http_maps_every_status)  /* B97 */
     world_fini(&w);
 }
 
-TEST(http_statuses_have_the_class_of_their_kind)  /* B97 */
+TEST(http_statuses_have_the_class_of_their_kind) /* B97 */
 {
     static const int transient[] = { 408, 425, 429, 500, 502, 503, 504, 599 },
                      permanent[] = { 400, 404, 410, 413, 422 };
@@ -118,8 +121,7 @@ TEST(http_statuses_have_the_class_of_their_kind)  /* B97 */
     }
     world_run(&w);
     for (size_t i = 0; i < w.message_count; i++)
-        CHECK_EQ(reason_class(w.results[i].reason),
-                 i < ARRAY_LENGTH(transient) ? CLASS_TRANSIENT : CLASS_PERMANENT);
+        CHECK_EQ(reason_class(w.results[i].reason), i < ARRAY_LENGTH(transient) ? CLASS_TRANSIENT : CLASS_PERMANENT);
     world_fini(&w);
 }
 
@@ -134,11 +136,11 @@ TEST(http_error_has_the_status_and_the_start_of_the_reply)
     world_fini(&w);
 }
 
-TEST(http_honours_retry_after)  /* B74 */
+TEST(http_honours_retry_after) /* B74 */
 {
     world_init(&w, &harness_http, 0);
-    size_t seconds = add("/retry-after/7"), date = add("/retry-after-date/100"),
-           past = add("/retry-after-date/-100"), eternity = add("/retry-after/999999999999");
+    size_t seconds = add("/retry-after/7"), date = add("/retry-after-date/100"), past = add("/retry-after-date/-100"),
+           eternity = add("/retry-after/999999999999");
     world_run(&w);
     check_result(seconds, SEND_FAILED, PR_REASON_RATE_LIMITED, "429");
     CHECK_EQ(w.results[seconds].retry_after_us, PR_SECONDS(7));
@@ -270,8 +272,8 @@ TEST(http_lost_answer_to_a_large_request_is_unknown)
 static unsigned dead_port(void)
 {
     struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-    socklen_t          size = sizeof(address);
-    int                fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    socklen_t size = sizeof(address);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     CHECK(bind(fd, (struct sockaddr *)&address, size) == 0);
     CHECK(getsockname(fd, (struct sockaddr *)&address, &size) == 0);
     return ntohs(address.sin_port);
@@ -395,14 +397,14 @@ TEST(http_cancel_stops_the_second_try)
 
 /* A server whose queue of connections is full: connecting to it takes for ever. */
 struct deaf {
-    int      listener, clients[4];
+    int listener, clients[4];
     unsigned port;
 };
 
 static void deaf_start(struct deaf *deaf)
 {
     struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-    socklen_t          size = sizeof(address);
+    socklen_t size = sizeof(address);
     deaf->listener = socket(AF_INET, SOCK_STREAM, 0);
     CHECK(bind(deaf->listener, (struct sockaddr *)&address, size) == 0 && listen(deaf->listener, 0) == 0);
     CHECK(getsockname(deaf->listener, (struct sockaddr *)&address, &size) == 0);
@@ -423,14 +425,13 @@ static void deaf_stop(struct deaf *deaf)
 TEST(http_takes_back_or_gives_up_what_is_still_connecting)
 {
     struct deaf deaf;
-    char        url[64];
+    char url[64];
     deaf_start(&deaf);
     snprintf(url, sizeof(url), "http://127.0.0.1:%u/", deaf.port);
     world_prepare(&w, &harness_http, 0);
     w.config.url = url;
     world_open(&w);
-    size_t late = world_add(&w, "", PR_STR("{}"), WISH_OK),
-           cancelled = world_add(&w, "", PR_STR("{}"), WISH_OK);
+    size_t late = world_add(&w, "", PR_STR("{}"), WISH_OK), cancelled = world_add(&w, "", PR_STR("{}"), WISH_OK);
     w.deliveries[late].deadline_us = world_now() + WORLD_SOON_US;
     CHECK_EQ(world_submit(&w), 2);
     CHECK_EQ(world_poll(&w, WORLD_WAIT_US), 1);
@@ -475,14 +476,14 @@ TEST(http_ignores_proxies_of_the_environment)
 TEST(http_request_arrives_as_a_cloudevent)
 {
     struct buf body;
-    char       id[PR_ID_TEXT_SIZE];
+    char id[PR_ID_TEXT_SIZE];
     world_init(&w, &harness_http, 0);
-    size_t             i = world_add(&w, "order 7", PR_STR("\x01\x02\xff"), WISH_OK);
+    size_t i = world_add(&w, "order 7", PR_STR("\x01\x02\xff"), WISH_OK);
     struct pr_message *m = &w.messages[i];
     m->content_type = PR_STR("image/png");
-    m->subject      = PR_STR("\xe2\x82\xac \"x\" 100%");
-    m->headers      = PR_STR("{\"X-Tenant\":7,\"X-Empty\":\"\",\"Host\":\"evil\",\"Content-Length\":\"0\"}");
-    m->seq          = 5;
+    m->subject = PR_STR("\xe2\x82\xac \"x\" 100%");
+    m->headers = PR_STR("{\"X-Tenant\":7,\"X-Empty\":\"\",\"Host\":\"evil\",\"Content-Length\":\"0\"}");
+    m->seq = 5;
     world_run(&w);
     json_t *records = peer_records(harness_http_peer(&w)), *r = json_array_get(records, 0);
     pr_id_format(m->id, id);
@@ -510,7 +511,7 @@ TEST(http_request_arrives_as_a_cloudevent)
 TEST(http_structured_and_raw_envelopes_arrive)
 {
     static const char *const envelopes[] = { "structured", "raw" };
-    struct buf               body;
+    struct buf body;
     buf_init(&body, 4096);
     for (size_t e = 0; e < ARRAY_LENGTH(envelopes); e++) {
         world_prepare(&w, &harness_http, 0);
@@ -542,11 +543,11 @@ static void send_guarded(const char *url, const char *allow)
 {
     static struct network network;
     world_prepare(&w, &harness_http, 0);
-    w.config.url                 = url;
+    w.config.url = url;
     w.config.allow_network_count = 0;
     if (allow != NULL) {
         CHECK_EQ(egress_parse(slice_from(allow), &network, NULL), PR_OK);
-        w.config.allow_networks      = &network;
+        w.config.allow_networks = &network;
         w.config.allow_network_count = 1;
     }
     world_open(&w);
@@ -557,14 +558,21 @@ static void send_guarded(const char *url, const char *allow)
 
 TEST(http_reaches_no_address_that_is_not_public)
 {
-    static const struct { const char *url, *allow; } table[] = {
-        { "https://127.0.0.1/", NULL },        { "https://127.0.0.1/", "10.0.0.0/8" },
-        { "https://localhost/", NULL },        { "https://[::1]/", NULL },
-        { "https://0.0.0.0/", NULL },          { "https://2130706433/", NULL },
-        { "https://0x7f.1/", NULL },           { "https://[::ffff:127.0.0.1]/", "127.0.0.0/8" },
-        { "https://169.254.169.254/latest", NULL }, { "https://10.0.0.1/", NULL },
+    static const struct {
+        const char *url, *allow;
+    } table[] = {
+        { "https://127.0.0.1/", NULL },
+        { "https://127.0.0.1/", "10.0.0.0/8" },
+        { "https://localhost/", NULL },
+        { "https://[::1]/", NULL },
+        { "https://0.0.0.0/", NULL },
+        { "https://2130706433/", NULL },
+        { "https://0x7f.1/", NULL },
+        { "https://[::ffff:127.0.0.1]/", "127.0.0.0/8" },
+        { "https://169.254.169.254/latest", NULL },
+        { "https://10.0.0.1/", NULL },
         { "http://192.168.0.1/", "127.0.0.0/8" },
-        { "http://8.8.8.8/", "127.0.0.0/8" },  /* public, but plain */
+        { "http://8.8.8.8/", "127.0.0.0/8" }, /* public, but plain */
     };
     for (size_t i = 0; i < ARRAY_LENGTH(table); i++) {
         send_guarded(table[i].url, table[i].allow);
@@ -608,7 +616,7 @@ TEST(http_name_that_does_not_resolve_is_a_failure)
 /* A certificate that nobody vouches for. */
 TEST(https_verifies_the_certificate)
 {
-    char        dir[] = "/tmp/postrider-test-XXXXXX", command[512], cert[128], key[128], url[64];
+    char dir[] = "/tmp/postrider-test-XXXXXX", command[512], cert[128], key[128], url[64];
     struct peer secure;
     CHECK(mkdtemp(dir) != NULL);
     snprintf(command, sizeof(command),

@@ -14,7 +14,7 @@ static struct http_request request;
 static void make(const char *url, enum envelope envelope, const struct pr_message *m)
 {
     const struct endpoint_config config = { .name = "hook", .url = url };
-    struct pr_error              error;
+    struct pr_error error;
     http_request_init(&request);
     CHECK_OK(http_request_make(&request, &config, envelope, m, &error), &error);
 }
@@ -46,7 +46,9 @@ static struct pr_message message(const char *headers)
 
 TEST(http_request_fills_placeholders_with_encoded_values)
 {
-    static const struct { const char *url, *type, *stream, *wanted; } table[] = {
+    static const struct {
+        const char *url, *type, *stream, *wanted;
+    } table[] = {
         { "https://h/a", "t", "s", "https://h/a" },
         { "https://h/{type}/{stream}/{id}", "order.created", "o-7", "https://h/order.created/o-7/" ID },
         { "https://h/{type}?k={stream}", "a/b", "x&y=z", "https://h/a%2Fb?k=x%26y%3Dz" },
@@ -59,7 +61,7 @@ TEST(http_request_fills_placeholders_with_encoded_values)
     };
     for (size_t i = 0; i < ARRAY_LENGTH(table); i++) {
         struct pr_message m = message("");
-        m.type   = slice_from(table[i].type);
+        m.type = slice_from(table[i].type);
         m.stream = slice_from(table[i].stream);
         make(table[i].url, ENVELOPE_BINARY, &m);
         CHECK_SLICE(buf_slice(&request.url), table[i].wanted);
@@ -69,11 +71,12 @@ TEST(http_request_fills_placeholders_with_encoded_values)
 
 static int check_url(const char *url)
 {
-    const struct network         any = { .prefix = 0 };
-    const struct endpoint_config config = { .name = "hook", .url = url, .wake_fd = -1, .allow_networks = &any,
-                                            .allow_network_count = 1 };
-    struct pr_error              error = { 0 };
-    int                          rc = transport_check(&config, &error);
+    const struct network any = { .prefix = 0 };
+    const struct endpoint_config config = {
+        .name = "hook", .url = url, .wake_fd = -1, .allow_networks = &any, .allow_network_count = 1
+    };
+    struct pr_error error = { 0 };
+    int rc = transport_check(&config, &error);
     CHECK_EQ(rc == PR_OK, error.text[0] == '\0');
     CHECK(strstr(error.text, "secret") == NULL); /* B204 */
     return rc;
@@ -81,7 +84,7 @@ static int check_url(const char *url)
 
 TEST(http_url_check_refuses_what_cannot_work)
 {
-    static char              long_url[HTTP_URL_MAX + 100] = "https://host/";
+    static char long_url[HTTP_URL_MAX + 100] = "https://host/";
     static const char *const good[] = { "https://host/path", "http://host", "https://u:secret@host:8443/a?b=c",
                                         "https://[2001:db8::1]/x", "https://host/{type}/{stream}?id={id}" };
     static const char *const bad[] = { "https://",
@@ -111,17 +114,17 @@ TEST(http_url_check_refuses_what_cannot_work)
 
 TEST(http_check_wants_networks_for_plain_http_and_a_known_envelope)
 {
-    const struct network   any = { .prefix = 0 };
+    const struct network any = { .prefix = 0 };
     struct endpoint_config config = { .name = "hook", .url = "http://host/", .wake_fd = -1 };
-    struct pr_error        error;
+    struct pr_error error;
     CHECK_EQ(transport_check(&config, &error), PR_ECONFIG);
     CHECK(strstr(error.text, "allow_networks") != NULL);
-    config.allow_networks      = &any;
+    config.allow_networks = &any;
     config.allow_network_count = 1;
     CHECK_OK(transport_check(&config, &error), &error);
     config.envelope = "binery";
     CHECK_EQ(transport_check(&config, &error), PR_ECONFIG);
-    config.envelope    = "structured";
+    config.envelope = "structured";
     config.concurrency = HTTP_CONCURRENCY_MAX + 1;
     CHECK_EQ(transport_check(&config, &error), PR_ECONFIG);
 }
@@ -130,9 +133,9 @@ TEST(http_request_binary_has_ce_headers_and_the_payload)
 {
     struct pr_message m = message("");
     m.content_type = PR_STR("text/plain");
-    m.subject      = PR_STR("a \"b\" \xe2\x82\xac 100%");
-    m.traceparent  = PR_STR("00-a-b-01");
-    m.tracestate   = PR_STR("k=v");
+    m.subject = PR_STR("a \"b\" \xe2\x82\xac 100%");
+    m.traceparent = PR_STR("00-a-b-01");
+    m.tracestate = PR_STR("k=v");
     make("https://h/", ENVELOPE_BINARY, &m);
     CHECK_STR(header("ce-specversion"), "1.0");
     CHECK_STR(header("ce-id"), ID);
@@ -174,9 +177,8 @@ TEST(http_request_raw_has_payload_and_own_headers_only)
 
 TEST(http_request_own_headers_are_strings_numbers_and_booleans)
 {
-    struct pr_message m =
-        message("{\"a\":\"text \\u20ac\",\"b\":-7,\"c\":1.5,\"d\":true,\"e\":false,\"f\":\"\","
-                "\"g\":null,\"h\":[1],\"i\":{},\"A!#$%&'*+-.^_`|~9\":\"ok\"}");
+    struct pr_message m = message("{\"a\":\"text \\u20ac\",\"b\":-7,\"c\":1.5,\"d\":true,\"e\":false,\"f\":\"\","
+                                  "\"g\":null,\"h\":[1],\"i\":{},\"A!#$%&'*+-.^_`|~9\":\"ok\"}");
     make("https://h/", ENVELOPE_RAW, &m);
     CHECK_STR(header("a"), "text \xe2\x82\xac");
     CHECK_STR(header("b"), "-7");
@@ -209,7 +211,7 @@ TEST(http_request_own_headers_cannot_forge_anything)
                                             "webhook-signature",
                                             "HTTP2-Settings" };
     static const char *const illegal[] = { "a b", "a:", "a\\r\\nHost", "\\u20ac", "", "a/b", "(a)" };
-    char                     headers[256];
+    char headers[256];
     for (size_t i = 0; i < ARRAY_LENGTH(reserved) + ARRAY_LENGTH(illegal); i++) {
         snprintf(headers, sizeof(headers), "{\"%s\":\"evil\",\"x-good\":\"1\"}",
                  i < ARRAY_LENGTH(reserved) ? reserved[i] : illegal[i - ARRAY_LENGTH(reserved)]);
@@ -229,10 +231,10 @@ TEST(http_request_own_headers_cannot_forge_anything)
 
 TEST(http_request_says_when_headers_cannot_be_read)
 {
-    static const char *const     texts[] = { "[]", "{", "{\"a\":123456789012345678901234567890}", "7",
-                                             "{\"a\\u0000b\":1}" };
-    const struct endpoint_config config  = { .name = "hook", .url = "https://h/" };
-    struct pr_error              error;
+    static const char *const texts[] = { "[]", "{", "{\"a\":123456789012345678901234567890}", "7",
+                                         "{\"a\\u0000b\":1}" };
+    const struct endpoint_config config = { .name = "hook", .url = "https://h/" };
+    struct pr_error error;
     for (size_t i = 0; i < ARRAY_LENGTH(texts); i++) {
         struct pr_message m = message(texts[i]);
         http_request_init(&request);
@@ -243,10 +245,10 @@ TEST(http_request_says_when_headers_cannot_be_read)
 
 TEST(http_request_limits_the_url)
 {
-    static char                  name[PR_NAME_MAX];
-    static char                  url[HTTP_URL_MAX] = "https://h/";
+    static char name[PR_NAME_MAX];
+    static char url[HTTP_URL_MAX] = "https://h/";
     const struct endpoint_config config = { .name = "hook", .url = url };
-    struct pr_error              error;
+    struct pr_error error;
     memset(name, '%', sizeof(name));
     while (strlen(url) + 8 < 1000)
         strcat(url, "{stream}");

@@ -138,8 +138,7 @@ static void prepare(unsigned port, const char *query)
 {
     world_prepare(&w, &harness_kafka, 0);
     tell("topic t%u 1", topic_number);
-    snprintf(own_url, sizeof(own_url), "kafka://127.0.0.1:%u/t%u%s", port != 0 ? port : mock.port, topic_number,
-             query);
+    snprintf(own_url, sizeof(own_url), "kafka://127.0.0.1:%u/t%u%s", port != 0 ? port : mock.port, topic_number, query);
     w.config.url = own_url;
 }
 
@@ -193,8 +192,8 @@ static void read_with_kcat(char *ret, size_t size)
     if (!server_is_installed("kcat"))
         SKIP("kcat is not installed");
     snprintf(command, sizeof(command),
-             "kcat -C -X fetch.wait.max.ms=10 -b 127.0.0.1:%u -t t%u -o beginning -e -q -f '%%k|%%h|%%s\\n'",
-             mock.port, topic_number);
+             "kcat -C -X fetch.wait.max.ms=10 -b 127.0.0.1:%u -t t%u -o beginning -e -q -f '%%k|%%h|%%s\\n'", mock.port,
+             topic_number);
     FILE *kcat = popen(command, "r");
     CHECK(kcat != NULL);
     size_t got = fread(ret, 1, size - 1, kcat);
@@ -315,8 +314,7 @@ TEST(kafka_misses_a_topic_and_finds_it_when_it_is_there)
     prepare(0, "");
     tell("topic-error t%u UNKNOWN_TOPIC_OR_PART", topic_number);
     world_open(&w);
-    check_failed(send_one(""), SEND_FAILED, PR_REASON_DESTINATION_MISSING, "UNKNOWN_TOPIC_OR_PART",
-                 "create the topic");
+    check_failed(send_one(""), SEND_FAILED, PR_REASON_DESTINATION_MISSING, "UNKNOWN_TOPIC_OR_PART", "create the topic");
     tell("topic-error t%u NO_ERROR", topic_number);
     send_until_ok();
     check_truth(false);
@@ -396,7 +394,7 @@ TEST(kafka_stays_away_and_everything_says_so)
     CHECK_EQ(w.results[1].outcome, SEND_UNKNOWN); /* its answer never came */
     int64_t begin_us = world_now();
     CHECK_EQ(w.results[send_one("")].outcome, SEND_FAILED); /* and now at once */
-    CHECK(world_now() - begin_us < WORLD_WAIT_US / 2); /* of its time */
+    CHECK(world_now() - begin_us < WORLD_WAIT_US / 2);      /* of its time */
     tell("rtt 0");
     tell("up");
     send_until_ok();
@@ -507,8 +505,8 @@ TEST(kafka_sends_nothing_late_that_the_library_has)
     prepare(0, "");
     tell("leader t%u -1", topic_number);
     world_open(&w);
-    size_t lease = world_add(&w, "", PR_STR("{}"), WISH_OK),
-           deadline = world_add(&w, "", PR_STR("{}"), WISH_OK), good = world_add(&w, "", PR_STR("{}"), WISH_OK);
+    size_t lease = world_add(&w, "", PR_STR("{}"), WISH_OK), deadline = world_add(&w, "", PR_STR("{}"), WISH_OK),
+           good = world_add(&w, "", PR_STR("{}"), WISH_OK);
     w.deliveries[lease].start_before_us = world_now() + PR_MILLISECONDS(150);
     w.deliveries[deadline].deadline_us = world_now() + WORLD_SOON_US;
     world_submit(&w);
@@ -554,8 +552,7 @@ TEST(kafka_makes_a_broken_producer_anew)
     prepare(0, "");
     tell("error 1 22 CLUSTER_AUTHORIZATION_FAILED");
     world_open(&w);
-    check_failed(send_one(""), SEND_FAILED, PR_REASON_UNAUTHORIZED, "CLUSTER_AUTHORIZATION_FAILED",
-                 "IdempotentWrite");
+    check_failed(send_one(""), SEND_FAILED, PR_REASON_UNAUTHORIZED, "CLUSTER_AUTHORIZATION_FAILED", "IdempotentWrite");
     send_until_ok();
     check_truth(false);
     world_fini(&w);

@@ -101,8 +101,7 @@ int main(int argc, char **argv)
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* never outlive the test */
     rd_kafka_conf_set_log_cb(conf, log_nothing);
     rd_kafka_t *rk = rd_kafka_new(RD_KAFKA_PRODUCER, conf, why, sizeof(why));
-    rd_kafka_mock_cluster_t *cluster =
-        rk != NULL ? rd_kafka_mock_cluster_new(rk, argc > 1 ? atoi(argv[1]) : 1) : NULL;
+    rd_kafka_mock_cluster_t *cluster = rk != NULL ? rd_kafka_mock_cluster_new(rk, argc > 1 ? atoi(argv[1]) : 1) : NULL;
     if (cluster == NULL) {
         fprintf(stderr, "kafka_mock: cannot start\n");
         return 1;

@@ -70,12 +70,12 @@ static void check_login(const char *mechanism, const char *word, bool tls)
     gate_start(tls, mechanism);
     for (size_t n = 0; n < 2; n++) {
         world_prepare(&w, &harness_kafka, 0);
-        snprintf(own_url, sizeof(own_url), "kafka://rider:%s@localhost:%u/secure?sasl=%s", cases[n].password,
-                 gate.port, word);
+        snprintf(own_url, sizeof(own_url), "kafka://rider:%s@localhost:%u/secure?sasl=%s", cases[n].password, gate.port,
+                 word);
         if (tls)
             snprintf(own_url + strlen(own_url), sizeof(own_url) / 2,
-                     "&tls=true&ca=%s/good.pem&cert=%s/client.pem&certkey=%s/client.key", gate.folder,
-                     gate.folder, gate.folder);
+                     "&tls=true&ca=%s/good.pem&cert=%s/client.pem&certkey=%s/client.key", gate.folder, gate.folder,
+                     gate.folder);
         w.config.url = own_url;
         world_open(&w);
         size_t i = faults_send(&w, cases[n].good ? SEND_OK : SEND_FAILED);

@@ -31,8 +31,8 @@ static void server_gone(void)
     server_remove(&server);
 }
 
-__attribute__((format(printf, 3, 4))) static void file_write(struct server *s, const char *name,
-                                                             const char *format, ...)
+__attribute__((format(printf, 3, 4))) static void file_write(struct server *s, const char *name, const char *format,
+                                                             ...)
 {
     char path[256];
     va_list args;
@@ -67,8 +67,7 @@ static void broker_start(void)
     certificate_make(server.folder, "good", 3600);
     certificate_make_client(server.folder, "client", "good");
     certificate_make(server.folder, "old", -3600);
-    file_write(&server, "acl",
-               "topic readwrite sink/#\ntopic readwrite mark\nuser rider\ntopic readwrite sink/#\n");
+    file_write(&server, "acl", "topic readwrite sink/#\ntopic readwrite mark\nuser rider\ntopic readwrite sink/#\n");
     snprintf(command, sizeof(command), "mosquitto_passwd -b -c %s/users rider secret", server.folder);
     CHECK_EQ(system(command), 0);
     file_write(&server, "conf",
@@ -121,8 +120,7 @@ static void on_message(struct mosquitto *client, void *user, const struct mosqui
     free(value);
     const mosquitto_property *p =
         mosquitto_property_read_string_pair(properties, MQTT_PROP_USER_PROPERTY, &name, &value, false);
-    for (; p != NULL;
-         p = mosquitto_property_read_string_pair(p, MQTT_PROP_USER_PROPERTY, &name, &value, true)) {
+    for (; p != NULL; p = mosquitto_property_read_string_pair(p, MQTT_PROP_USER_PROPERTY, &name, &value, true)) {
         if (strcmp(name, "id") == 0)
             CHECK_EQ(pr_id_parse(slice_from(value), &id), PR_OK);
         size += (size_t)snprintf(seen.last + size, TEXT_SIZE - size, "%s=%s,", name, value);
@@ -133,9 +131,7 @@ static void on_message(struct mosquitto *client, void *user, const struct mosqui
              m->payload != NULL ? (const char *)m->payload : "");
     CHECK(seen.count < sizeof(seen.all) / sizeof(seen.all[0]));
     struct arrival *a = &seen.all[seen.count++];
-    *a = (struct arrival){ .id = id,
-                           .payload = malloc((size_t)m->payloadlen + 1),
-                           .size = (size_t)m->payloadlen };
+    *a = (struct arrival){ .id = id, .payload = malloc((size_t)m->payloadlen + 1), .size = (size_t)m->payloadlen };
     memcpy(a->payload, m->payload != NULL ? m->payload : "", a->size);
 }
 
@@ -324,8 +320,8 @@ TEST(mqtt_says_what_the_broker_says) /* B70 */
 
     prepare(0, "sink");
     world_open(&w);
-    check_failed(send_payload(PR_BYTES(large, MESSAGE_MAX + 1)), PR_REASON_MESSAGE_TOO_LARGE,
-                 "packet_too_large", "(149)");
+    check_failed(send_payload(PR_BYTES(large, MESSAGE_MAX + 1)), PR_REASON_MESSAGE_TOO_LARGE, "packet_too_large",
+                 "(149)");
     world_fini(&w);
 
     prepare(0, "sink{subject}");
@@ -373,15 +369,14 @@ TEST(mqtt_outlives_a_broker_without_memory)
         SKIP("mosquitto_sub is not installed");
     server_prepare(&full);
     atexit(full_gone);
-    file_write(
-        &full, "conf",
-        "user root\nallow_anonymous true\nmax_queued_messages 0\nmemory_limit 2000000\nlistener %u 127.0.0.1\n",
-        full.port);
+    file_write(&full, "conf",
+               "user root\nallow_anonymous true\nmax_queued_messages 0\nmemory_limit 2000000\nlistener %u 127.0.0.1\n",
+               full.port);
     broker_run(&full);
     prepare(full.port, "sink");
     world_open(&w);
-    snprintf(command, sizeof(command),
-             "mosquitto_sub -V mqttv5 -h 127.0.0.1 -p %u -t '#' -q 1 -c -i keep -x 3600 -E", full.port);
+    snprintf(command, sizeof(command), "mosquitto_sub -V mqttv5 -h 127.0.0.1 -p %u -t '#' -q 1 -c -i keep -x 3600 -E",
+             full.port);
     CHECK_EQ(system(command), 0);
     size_t i;
     do

@@ -220,8 +220,7 @@ TEST(nats_stores_once_what_is_sent_twice)
 TEST(nats_says_what_the_server_says) /* B70 */
 {
     prepare("", "nowhere");
-    faults_refused(&w, own_url, PR_REASON_DESTINATION_MISSING, "503",
-                   "no stream takes the subject \"nowhere\"");
+    faults_refused(&w, own_url, PR_REASON_DESTINATION_MISSING, "503", "no stream takes the subject \"nowhere\"");
     prepare("rider:wrong@", "sink");
     faults_refused(&w, own_url, PR_REASON_UNAUTHORIZED, "Authentication Violation", "127.0.0.1");
     prepare("rider:secret@", "sink.forbidden");
@@ -272,8 +271,7 @@ TEST(nats_refuses_what_is_over_the_servers_limit)
     world_fini(&w);
 }
 
-static void count_one(natsConnection *connection, natsSubscription *subscription, natsMsg *message,
-                      void *closure)
+static void count_one(natsConnection *connection, natsSubscription *subscription, natsMsg *message, void *closure)
 {
     (void)connection;
     (void)subscription;
@@ -318,8 +316,8 @@ TEST(nats_verifies_a_certificate)
         prepare("", "sink");
         server_prepare(&secure);
         certificate_make(secure.folder, cases[n].name, cases[n].valid_s);
-        snprintf(more, sizeof(more), "tls { cert_file: \"%s/%s.pem\", key_file: \"%s/%s.key\" }\n",
-                 secure.folder, cases[n].name, secure.folder, cases[n].name);
+        snprintf(more, sizeof(more), "tls { cert_file: \"%s/%s.pem\", key_file: \"%s/%s.key\" }\n", secure.folder,
+                 cases[n].name, secure.folder, cases[n].name);
         write_config(&secure, more);
         server_start(&secure);
         snprintf(own_url, sizeof(own_url), "nats://localhost:%u/news?tls=true&jetstream=false&ca=%s/%s.pem",
@@ -331,8 +329,7 @@ TEST(nats_verifies_a_certificate)
             prepare("", "sink"); /* nobody on this machine knows that authority */
             snprintf(own_url, sizeof(own_url), "nats://localhost:%u/news?tls=true", secure.port);
         }
-        faults_refused(&w, own_url, PR_REASON_TRANSPORT_UNAVAILABLE, "SSL Error",
-                       n == 0 ? "certificate" : "expired");
+        faults_refused(&w, own_url, PR_REASON_TRANSPORT_UNAVAILABLE, "SSL Error", n == 0 ? "certificate" : "expired");
         server_remove(&secure);
     }
 }

@@ -74,9 +74,9 @@ static size_t add_to_buf(char *data, size_t one, size_t size, void *arg)
 
 static void ask(const struct peer *peer, const char *path, bool post, struct buf *ret)
 {
-    char  url[256];
+    char url[256];
     CURL *easy = curl_easy_init();
-    long  status = 0;
+    long status = 0;
     snprintf(url, sizeof(url), "http://127.0.0.1:%u%s", peer->port, path);
     curl_easy_setopt(easy, CURLOPT_URL, url);
     curl_easy_setopt(easy, CURLOPT_PROXY, "");
@@ -123,14 +123,14 @@ void peer_wait_for(const struct peer *peer, size_t count)
 json_t *peer_records(const struct peer *peer)
 {
     struct buf answer;
-    json_t    *records = json_array();
+    json_t *records = json_array();
     buf_init(&answer, ANSWER_MAX);
     ask(peer, "/records", false, &answer);
     pr_slice rest = buf_slice(&answer);
     while (rest.size > 0) {
         const char *end = memchr(rest.data, '\n', rest.size);
         CHECK(end != NULL);
-        size_t  size   = (size_t)(end - rest.data);
+        size_t size = (size_t)(end - rest.data);
         json_t *record = json_loadb(rest.data, size, JSON_ALLOW_NUL, NULL);
         CHECK(record != NULL);
         json_array_append_new(records, record);

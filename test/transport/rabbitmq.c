@@ -114,12 +114,11 @@ unsigned rabbitmq_tls_port(void)
 static void call_node(const char *call)
 {
     char command[1024], text[1024] = "";
-    snprintf(
-        command, sizeof(command),
-        "HOME=%s exec erl -noinput -boot start_clean -sname c%d@localhost -start_epmd false -erl_epmd_port %u "
-        "-dist_listen false -eval 'io:format(\"~0p\", [rpc:call(list_to_atom(\"postrider-%u@localhost\"), "
-        "%s)]), halt(0).'",
-        server.folder, (int)getpid(), node_port, node_port, call);
+    snprintf(command, sizeof(command),
+             "HOME=%s exec erl -noinput -boot start_clean -sname c%d@localhost -start_epmd false -erl_epmd_port %u "
+             "-dist_listen false -eval 'io:format(\"~0p\", [rpc:call(list_to_atom(\"postrider-%u@localhost\"), "
+             "%s)]), halt(0).'",
+             server.folder, (int)getpid(), node_port, node_port, call);
     FILE *out = popen(command, "r");
     CHECK(out != NULL);
     size_t size = fread(text, 1, sizeof(text) - 1, out);

@@ -69,19 +69,19 @@ static const char usage[] =
 
 struct record {
     struct list_node node;
-    char            *line; /* JSON with its newline */
-    size_t           size;
-    char             id[64]; /* ce-id; for /flaky */
+    char *line; /* JSON with its newline */
+    size_t size;
+    char id[64]; /* ce-id; for /flaky */
 };
 
 static struct {
     pthread_mutex_t lock;
-    pthread_cond_t  changed;
-    struct list     records;
-    size_t          count;
-    unsigned        releases; /* how often POST /release came */
-    bool            stopping;
-    bool            digest_only, count_only;
+    pthread_cond_t changed;
+    struct list records;
+    size_t count;
+    unsigned releases; /* how often POST /release came */
+    bool stopping;
+    bool digest_only, count_only;
 } state = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
 
 struct request {
@@ -94,8 +94,8 @@ static enum MHD_Result write_header(void *arg, enum MHD_ValueKind kind, const ch
 {
     (void)kind;
     struct json_writer *w = arg;
-    char                name[256];
-    size_t              size = 0;
+    char name[256];
+    size_t size = 0;
     for (; key[size] != '\0' && size < sizeof(name) - 1; size++)
         name[size] = key[size] >= 'A' && key[size] <= 'Z' ? (char)(key[size] + 32) : key[size];
     name[size] = '\0';
@@ -107,8 +107,8 @@ static enum MHD_Result write_header(void *arg, enum MHD_ValueKind kind, const ch
 static void write_digest(struct json_writer *w, pr_slice body)
 {
     unsigned char digest[EVP_MAX_MD_SIZE];
-    unsigned      size = 0;
-    char          text[2 * EVP_MAX_MD_SIZE + 1] = "";
+    unsigned size = 0;
+    char text[2 * EVP_MAX_MD_SIZE + 1] = "";
     ASSERT(EVP_Digest(body.data, body.size, digest, &size, EVP_sha256(), NULL) == 1);
     for (unsigned i = 0; i < size; i++)
         snprintf(text + 2 * i, 3, "%02x", digest[i]);
@@ -142,13 +142,12 @@ static unsigned record(struct MHD_Connection *connection, const char *path, pr_s
         return count_one();
     struct record *r = calloc(1, sizeof(*r));
     ASSERT(r != NULL);
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
     const char *id = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "ce-id");
     snprintf(r->id, sizeof(r->id), "%s", id != NULL ? id : "");
 
     pthread_mutex_lock(&state.lock);
-    struct buf         line;
+    struct buf line;
     struct json_writer w;
     buf_init(&line, LISTING_MAX);
     json_init(&w, &line);
@@ -213,9 +212,8 @@ static enum MHD_Result answer(struct MHD_Connection *connection, unsigned status
 
 static enum MHD_Result answer_text(struct MHD_Connection *connection, unsigned status, pr_slice text)
 {
-    return answer(
-        connection, status,
-        MHD_create_response_from_buffer(text.size, (void *)(uintptr_t)text.data, MHD_RESPMEM_MUST_COPY));
+    return answer(connection, status,
+                  MHD_create_response_from_buffer(text.size, (void *)(uintptr_t)text.data, MHD_RESPMEM_MUST_COPY));
 }
 
 static enum MHD_Result answer_status(struct MHD_Connection *connection, unsigned status)
@@ -235,8 +233,8 @@ static enum MHD_Result answer_header(struct MHD_Connection *connection, unsigned
 
 static enum MHD_Result answer_retry_after(struct MHD_Connection *connection, long seconds, bool as_date)
 {
-    char      text[64];
-    time_t    when = time(NULL) + seconds;
+    char text[64];
+    time_t when = time(NULL) + seconds;
     struct tm tm;
     if (as_date)
         strftime(text, sizeof(text), "%a, %d %b %Y %H:%M:%S GMT", gmtime_r(&when, &tm));
@@ -250,8 +248,7 @@ static enum MHD_Result answer_big(struct MHD_Connection *connection, unsigned st
     char *data = malloc(BIG_REPLY_BYTES);
     ASSERT(data != NULL);
     memset(data, 'x', BIG_REPLY_BYTES);
-    return answer(connection, status,
-                  MHD_create_response_from_buffer(BIG_REPLY_BYTES, data, MHD_RESPMEM_MUST_FREE));
+    return answer(connection, status, MHD_create_response_from_buffer(BIG_REPLY_BYTES, data, MHD_RESPMEM_MUST_FREE));
 }
 
 static ssize_t read_truncated(void *arg, uint64_t position, char *data, size_t max)
@@ -272,9 +269,8 @@ static enum MHD_Result answer_truncated(struct MHD_Connection *connection, unsig
 /* To disconnect a TCP socket sends a reset; close() would say goodbye properly. */
 static enum MHD_Result reset(struct MHD_Connection *connection)
 {
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-    const struct sockaddr           nowhere = { .sa_family = AF_UNSPEC };
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    const struct sockaddr nowhere = { .sa_family = AF_UNSPEC };
     if (info != NULL && connect(info->connect_fd, &nowhere, sizeof(nowhere)) < 0)
         perror("receiver: reset");
     return MHD_NO;
@@ -395,14 +391,15 @@ static enum MHD_Result show_count(struct MHD_Connection *connection)
 static void batch_behaviour(pr_slice body, char *ret_path, size_t size)
 {
     json_t *events = json_loadb(body.data, body.size, 0, NULL), *event;
-    size_t  i;
+    size_t i;
 
     snprintf(ret_path, size, "%s", json_is_array(events) ? "/record" : "/status/400");
-    json_array_foreach(events, i, event) {
-        const char *text    = json_string_value(json_object_get(event, "postriderheaders"));
-        json_t     *headers = text != NULL ? json_loads(text, 0, NULL) : NULL;
-        const char *path    = json_string_value(json_object_get(headers, "x-behave"));
-        bool        found   = path != NULL;
+    json_array_foreach(events, i, event)
+    {
+        const char *text = json_string_value(json_object_get(event, "postriderheaders"));
+        json_t *headers = text != NULL ? json_loads(text, 0, NULL) : NULL;
+        const char *path = json_string_value(json_object_get(headers, "x-behave"));
+        bool found = path != NULL;
         if (found)
             snprintf(ret_path, size, "%s", path);
         json_decref(headers);
@@ -426,16 +423,15 @@ static enum MHD_Result look(struct MHD_Connection *connection, const char *url, 
     return answer_status(connection, 404);
 }
 
-static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, const char *url,
-                                  const char *method, const char *version, const char *data, size_t *size,
-                                  void **request_state)
+static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, const char *url, const char *method,
+                                  const char *version, const char *data, size_t *size, void **request_state)
 {
     (void)arg;
     (void)version;
     struct request *request = *request_state;
-    const char     *told    = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "X-Behave");
-    const char     *path    = told != NULL ? told : url;
-    long            n;
+    const char *told = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "X-Behave");
+    const char *path = told != NULL ? told : url;
+    long n;
 
     if (request == NULL) {
         if (is_word(path, "/stall", 0, &n)) {
@@ -485,16 +481,19 @@ static void on_end(void *arg, struct MHD_Connection *connection, void **request_
 /* ---- The program ------------------------------------------------------------------------------ */
 
 struct options {
-    uint16_t    port;
+    uint16_t port;
     const char *cert, *key;
 };
 
 static void parse_options(int argc, char **argv, struct options *ret)
 {
     static const struct option longs[] = {
-        { "port", required_argument, NULL, 'p' }, { "digest-only", no_argument, NULL, 'd' },
-        { "cert", required_argument, NULL, 'c' }, { "key", required_argument, NULL, 'k' },
-        { "help", no_argument, NULL, 'h' },       { "count-only", no_argument, NULL, 'n' },
+        { "port", required_argument, NULL, 'p' },
+        { "digest-only", no_argument, NULL, 'd' },
+        { "cert", required_argument, NULL, 'c' },
+        { "key", required_argument, NULL, 'k' },
+        { "help", no_argument, NULL, 'h' },
+        { "count-only", no_argument, NULL, 'n' },
         { 0 },
     };
     for (int c; (c = getopt_long(argc, argv, "", longs, NULL)) != -1;) {
@@ -529,14 +528,14 @@ static char *read_file(const char *path)
 
 static struct MHD_Daemon *start(const struct options *options, char **cert, char **key)
 {
-    struct sockaddr_in address = { .sin_family      = AF_INET,
-                                   .sin_port        = htons(options->port),
+    struct sockaddr_in address = { .sin_family = AF_INET,
+                                   .sin_port = htons(options->port),
                                    .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-    unsigned           flags   = MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL;
+    unsigned flags = MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL;
     struct MHD_OptionItem tls[3] = { { MHD_OPTION_END, 0, NULL } };
     if (options->cert != NULL) {
         *cert = read_file(options->cert);
-        *key  = read_file(options->key);
+        *key = read_file(options->key);
         tls[0] = (struct MHD_OptionItem){ MHD_OPTION_HTTPS_MEM_CERT, 0, *cert };
         tls[1] = (struct MHD_OptionItem){ MHD_OPTION_HTTPS_MEM_KEY, 0, *key };
         tls[2] = (struct MHD_OptionItem){ MHD_OPTION_END, 0, NULL };
@@ -560,10 +559,10 @@ static void *wait_for_end_of_input(void *arg)
 int main(int argc, char **argv)
 {
     struct options options = { 0 };
-    char          *cert = NULL, *key = NULL;
-    sigset_t       signals;
-    pthread_t      input;
-    int            signal_number;
+    char *cert = NULL, *key = NULL;
+    sigset_t signals;
+    pthread_t input;
+    int signal_number;
 
     parse_options(argc, argv, &options);
     list_init(&state.records);

@@ -306,8 +306,7 @@ TEST(redis_does_not_hammer_a_server_that_is_away)
 TEST(redis_verifies_a_certificate)
 {
     prepare(0, "");
-    snprintf(own_url, sizeof(own_url), "rediss://127.0.0.1:%u/?stream=sink&ca=%s/good.pem", tls_port,
-             server.folder);
+    snprintf(own_url, sizeof(own_url), "rediss://127.0.0.1:%u/?stream=sink&ca=%s/good.pem", tls_port, server.folder);
     world_open(&w);
     for (size_t i = 0; i < 20; i++)
         world_add(&w, "", PR_STR("{}"), WISH_OK);

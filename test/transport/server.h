@@ -10,7 +10,7 @@
 struct server {
     pid_t pid; /* 0: not running */
     unsigned port;
-    char folder[128]; /* in TMPDIR */
+    char folder[128];                /* in TMPDIR */
     char args[SERVER_ARGS_MAX][256]; /* as started, so that it can be started again */
     size_t arg_count;
 };

@@ -19,17 +19,17 @@ TEST(a_signature_is_that_of_the_standard)
 
     buf_init(&text, 1000);
     CHECK_OK(signer_init(&s, "x", secrets, 1, &error), &error);
-    CHECK_EQ(signer_sign(&s, PR_STR("msg_p5jXN8AQM9LWM0D4loKWxJek"), 1614265330,
-                         PR_STR("{\"test\": 2432232314}"), &text),
-             PR_OK);
+    CHECK_EQ(
+        signer_sign(&s, PR_STR("msg_p5jXN8AQM9LWM0D4loKWxJek"), 1614265330, PR_STR("{\"test\": 2432232314}"), &text),
+        PR_OK);
     CHECK_SLICE(buf_slice(&text), PR_STR("v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="));
     signer_fini(&s);
 
     buf_reset(&text);
     CHECK_OK(signer_init(&s, "x", secrets, 2, &error), &error);
-    CHECK_EQ(signer_sign(&s, PR_STR("msg_p5jXN8AQM9LWM0D4loKWxJek"), 1614265330,
-                         PR_STR("{\"test\": 2432232314}"), &text),
-             PR_OK);
+    CHECK_EQ(
+        signer_sign(&s, PR_STR("msg_p5jXN8AQM9LWM0D4loKWxJek"), 1614265330, PR_STR("{\"test\": 2432232314}"), &text),
+        PR_OK);
     CHECK(slice_starts_with(buf_slice(&text), PR_STR("v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE= v1,")));
     CHECK_EQ(text.size, 2 * 47 + 1);
     signer_fini(&s);
@@ -46,8 +46,7 @@ TEST(a_secret_that_is_none_is_refused_and_not_told) /* B204 */
         };
         struct pr_error error;
         CHECK_EQ(transport_check(&config, &error), PR_ECONFIG);
-        CHECK(strstr(error.text, "endpoint billing: sign: a secret is whsec_ and 24 to 64 bytes in base64") !=
-              NULL);
+        CHECK(strstr(error.text, "endpoint billing: sign: a secret is whsec_ and 24 to 64 bytes in base64") != NULL);
         CHECK(strlen(bad[i]) < 10 || strstr(error.text, bad[i]) == NULL);
     }
 }

@@ -21,26 +21,57 @@ static struct world w; /* it is big */
 #define JOIN_(a, b) a##b
 #define JOIN(a, b) JOIN_(a, b)
 #ifdef SUITE_ALSO
-#define ALSO(name) TEST(also_##name) { name(&JOIN(harness_, SUITE_ALSO)); }
+#define ALSO(name)                                                                                                     \
+    TEST(also_##name)                                                                                                  \
+    {                                                                                                                  \
+        name(&JOIN(harness_, SUITE_ALSO));                                                                             \
+    }
 #else
 #define ALSO(name)
 #endif
-#define SENTENCE(name)                                              \
-    static void name(const struct harness *h);                      \
-    TEST(suite_##name) { name(&JOIN(harness_, SUITE_ONLY)); }       \
-    ALSO(name)                                                      \
+#define SENTENCE(name)                                                                                                 \
+    static void name(const struct harness *h);                                                                         \
+    TEST(suite_##name)                                                                                                 \
+    {                                                                                                                  \
+        name(&JOIN(harness_, SUITE_ONLY));                                                                             \
+    }                                                                                                                  \
+    ALSO(name)                                                                                                         \
     static void name(const struct harness *h)
 #else
-#define SENTENCE(name)                                                                  \
-    static void name(const struct harness *h);                                          \
-    TEST(null_##name) { name(&harness_null); }                                          \
-    TEST(console_##name) { name(&harness_console); }                                    \
-    TEST(handler_##name) { name(&harness_handler); }                                    \
-    TEST(http_##name) { name(&harness_http); }                                          \
-    TEST(batch_##name) { name(&harness_batch); }                                        \
-    TEST(exec_##name) { name(&harness_exec); }                                          \
-    TEST(lines_##name) { name(&harness_lines); }                                        \
-    TEST(file_##name) { name(&harness_file); }                                          \
+#define SENTENCE(name)                                                                                                 \
+    static void name(const struct harness *h);                                                                         \
+    TEST(null_##name)                                                                                                  \
+    {                                                                                                                  \
+        name(&harness_null);                                                                                           \
+    }                                                                                                                  \
+    TEST(console_##name)                                                                                               \
+    {                                                                                                                  \
+        name(&harness_console);                                                                                        \
+    }                                                                                                                  \
+    TEST(handler_##name)                                                                                               \
+    {                                                                                                                  \
+        name(&harness_handler);                                                                                        \
+    }                                                                                                                  \
+    TEST(http_##name)                                                                                                  \
+    {                                                                                                                  \
+        name(&harness_http);                                                                                           \
+    }                                                                                                                  \
+    TEST(batch_##name)                                                                                                 \
+    {                                                                                                                  \
+        name(&harness_batch);                                                                                          \
+    }                                                                                                                  \
+    TEST(exec_##name)                                                                                                  \
+    {                                                                                                                  \
+        name(&harness_exec);                                                                                           \
+    }                                                                                                                  \
+    TEST(lines_##name)                                                                                                 \
+    {                                                                                                                  \
+        name(&harness_lines);                                                                                          \
+    }                                                                                                                  \
+    TEST(file_##name)                                                                                                  \
+    {                                                                                                                  \
+        name(&harness_file);                                                                                           \
+    }                                                                                                                  \
     static void name(const struct harness *h)
 #endif
 
@@ -208,13 +239,13 @@ SENTENCE(gives_up_at_the_deadline_and_spares_the_others)
 SENTENCE(returns_what_may_not_start_any_more)
 {
     world_init(&w, h, 0);
-    size_t first    = world_add(&w, "", PR_STR("{}"), WISH_OK);
-    size_t lease    = world_add(&w, "", PR_STR("{}"), WISH_OK);
+    size_t first = world_add(&w, "", PR_STR("{}"), WISH_OK);
+    size_t lease = world_add(&w, "", PR_STR("{}"), WISH_OK);
     size_t deadline = world_add(&w, "", PR_STR("{}"), WISH_OK);
-    size_t good     = world_add(&w, "", PR_STR("{}"), WISH_OK);
+    size_t good = world_add(&w, "", PR_STR("{}"), WISH_OK);
     w.deliveries[lease].start_before_us = world_now();
-    w.deliveries[first].deadline_us     = world_now();
-    w.deliveries[deadline].deadline_us  = world_now();
+    w.deliveries[first].deadline_us = world_now();
+    w.deliveries[deadline].deadline_us = world_now();
     world_run(&w);
     CHECK_EQ(w.results[first].outcome, SEND_RETURNED);
     CHECK_EQ(w.results[lease].outcome, SEND_RETURNED);

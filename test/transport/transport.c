@@ -82,8 +82,8 @@ TEST(transport_check_says_what_is_wrong_with_the_scheme)
 TEST(transport_open_refuses_what_check_refuses)
 {
     const struct endpoint_config config = { .name = "orders", .url = "nats://host", .wake_fd = -1 };
-    struct transport             transport = { 0 };
-    struct pr_error              error;
+    struct transport transport = { 0 };
+    struct pr_error error;
     CHECK_EQ(transport_open(&config, &transport, &error), PR_ECONFIG);
     CHECK(transport.ops == NULL);
     transport_close(&transport); /* safe on a zeroed one */
@@ -102,9 +102,9 @@ static size_t answer_twice(void *self, struct delivery_result *ret, size_t max, 
 
 static void poll_liar(void *arg)
 {
-    struct delivery_result     results[4];
+    struct delivery_result results[4];
     const struct transport_ops liar = { .poll = answer_twice };
-    struct transport           transport = { .ops = &liar, .out = 1 };
+    struct transport transport = { .ops = &liar, .out = 1 };
     (void)arg;
     transport_poll(&transport, results, 4, 0);
 }
@@ -118,15 +118,17 @@ TEST(transport_poll_asserts_that_results_are_not_too_many)
 TEST(transport_result_text_is_clean_and_short)
 {
     struct delivery_result r;
-    static char            dirty[20000];
+    static char dirty[20000];
     memset(dirty, 'x', sizeof(dirty));
     memcpy(dirty, "a\0b\xff\"\\\n\xc3", 8);
     result_failed(&r, 7, SEND_FAILED, PR_REASON_REJECTED, "code", PR_BYTES(dirty, sizeof(dirty)));
     CHECK_EQ(r.token, 7);
     CHECK_STR(r.code, "code");
     CHECK(utf8_valid(slice_from(r.error)));
-    CHECK(strncmp(r.error, "a\xef\xbf\xbd"
-                           "b\xef\xbf\xbd\"\\\n\xef\xbf\xbdx", 14) == 0);
+    CHECK(strncmp(r.error,
+                  "a\xef\xbf\xbd"
+                  "b\xef\xbf\xbd\"\\\n\xef\xbf\xbdx",
+                  14) == 0);
     CHECK_SLICE(utf8_cut(slice_from(r.error), PR_ERROR_MAX), slice_from(r.error));
     CHECK_EQ(strlen(r.error), PR_ERROR_MAX + 3 * 2);
     delivery_result_fini(&r);

@@ -17,8 +17,8 @@ void world_prepare(struct world *w, const struct harness *harness, unsigned conc
     memset(w, 0, sizeof(*w));
     w->harness = harness;
     w->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    w->config  = (struct endpoint_config){
-         .name = "test", .timeout_us = PR_SECONDS(20), .concurrency = concurrency, .wake_fd = w->wake_fd
+    w->config = (struct endpoint_config){
+        .name = "test", .timeout_us = PR_SECONDS(20), .concurrency = concurrency, .wake_fd = w->wake_fd
     };
     harness->start(w);
 }
@@ -53,16 +53,16 @@ int64_t world_now(void)
 
 size_t world_add(struct world *w, const char *stream, pr_slice payload, enum wish wish)
 {
-    size_t             i = w->message_count++;
+    size_t i = w->message_count++;
     struct pr_message *m = &w->messages[i];
     CHECK(i < WORLD_MESSAGES_MAX);
     *m = (struct pr_message){ .type = PR_STR("test.sent"), .stream = slice_from(stream), .payload = payload };
     pr_id_new(&m->id);
     w->harness->make(w, m, wish);
-    w->deliveries[i] = (struct delivery){ .message         = m,
-                                          .token           = TOKEN(i),
-                                          .attempt         = 1,
-                                          .deadline_us     = world_now() + WORLD_WAIT_US,
+    w->deliveries[i] = (struct delivery){ .message = m,
+                                          .token = TOKEN(i),
+                                          .attempt = 1,
+                                          .deadline_us = world_now() + WORLD_WAIT_US,
                                           .start_before_us = world_now() + WORLD_WAIT_US };
     return i;
 }
@@ -82,7 +82,7 @@ static void leave(struct world *w)
 size_t world_submit(struct world *w)
 {
     const struct delivery *list[WORLD_MESSAGES_MAX];
-    size_t                 count = 0;
+    size_t count = 0;
     for (size_t i = w->taken; i < w->message_count; i++)
         list[count++] = &w->deliveries[i];
     enter(w);
@@ -141,8 +141,8 @@ void world_arrival_add(struct world *w, pr_id id, pr_slice payload)
 {
     CHECK(w->arrival_count < ARRAY_LENGTH(w->arrivals));
     struct arrival *a = &w->arrivals[w->arrival_count++];
-    a->id      = id;
-    a->size    = payload.size;
+    a->id = id;
+    a->size = payload.size;
     a->payload = malloc(payload.size + 1);
     ASSERT(a->payload != NULL);
     if (payload.size > 0)

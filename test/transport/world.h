@@ -22,21 +22,21 @@ struct world;
 
 struct harness {
     const char *name;
-    unsigned    wishes;       /* bit per wish that it can fulfil */
-    bool        exact;        /* arrivals have the whole payload */
-    bool        starts_early; /* deliveries start before the first poll */
-    void      (*start)(struct world *w); /* fills w->config */
-    void      (*stop)(struct world *w);
-    void      (*make)(struct world *w, struct pr_message *m, enum wish wish); /* writes the wish on it */
+    unsigned wishes;                /* bit per wish that it can fulfil */
+    bool exact;                     /* arrivals have the whole payload */
+    bool starts_early;              /* deliveries start before the first poll */
+    void (*start)(struct world *w); /* fills w->config */
+    void (*stop)(struct world *w);
+    void (*make)(struct world *w, struct pr_message *m, enum wish wish); /* writes the wish on it */
     /* Adds an arrival for each message that is there, in order.  NULL: nobody can tell. */
-    void      (*arrivals)(struct world *w);
+    void (*arrivals)(struct world *w);
     /* Around every call of the transport; may be NULL. */
-    void      (*enter)(struct world *w);
-    void      (*leave)(struct world *w);
+    void (*enter)(struct world *w);
+    void (*leave)(struct world *w);
 };
 
-extern const struct harness harness_null, harness_console, harness_handler, harness_http, harness_batch,
-    harness_redis, harness_amqp, harness_amqp1, harness_nats, harness_kafka, harness_mqtt, harness_exec, harness_lines, harness_file;
+extern const struct harness harness_null, harness_console, harness_handler, harness_http, harness_batch, harness_redis,
+    harness_amqp, harness_amqp1, harness_nats, harness_kafka, harness_mqtt, harness_exec, harness_lines, harness_file;
 
 /* The folder of the last of these three. */
 const char *harness_folder(void);
@@ -51,20 +51,20 @@ struct arrival {
 };
 
 struct world {
-    const struct harness  *harness;
-    void                  *other_side; /* the harness's own */
+    const struct harness *harness;
+    void *other_side; /* the harness's own */
     struct endpoint_config config;
-    struct transport       transport;
-    int                    wake_fd;
+    struct transport transport;
+    int wake_fd;
 
-    struct pr_message      messages[WORLD_MESSAGES_MAX];
-    struct delivery        deliveries[WORLD_MESSAGES_MAX];
+    struct pr_message messages[WORLD_MESSAGES_MAX];
+    struct delivery deliveries[WORLD_MESSAGES_MAX];
     struct delivery_result results[WORLD_MESSAGES_MAX];
-    unsigned               result_counts[WORLD_MESSAGES_MAX];
-    size_t                 message_count, taken, answered;
+    unsigned result_counts[WORLD_MESSAGES_MAX];
+    size_t message_count, taken, answered;
 
     struct arrival arrivals[WORLD_MESSAGES_MAX * 2];
-    size_t         arrival_count;
+    size_t arrival_count;
 };
 
 void world_init(struct world *w, const struct harness *harness, unsigned concurrency);
@@ -87,8 +87,8 @@ void world_collect(struct world *w);
 void world_run(struct world *w);
 void world_cancel(struct world *w);
 
-void   world_look(struct world *w);                  /* ask the other side what is there */
+void world_look(struct world *w);                    /* ask the other side what is there */
 size_t world_arrived(struct world *w, size_t index); /* how often, at the last look */
-void   world_arrival_add(struct world *w, pr_id id, pr_slice payload);
+void world_arrival_add(struct world *w, pr_id id, pr_slice payload);
 
 #endif

@@ -18,8 +18,7 @@ static void add_findings(struct checks *checks, const struct adopt_report *repor
         const struct adopt_finding *f = &report->findings[i];
         bool named = f->level == ADOPT_FINE && f->name[0] != '\0'; /* the others name it themselves */
 
-        checks_add(checks, f->about, states[f->level], "%s%s%s", named ? f->name : "", named ? ": " : "",
-                   f->text);
+        checks_add(checks, f->about, states[f->level], "%s%s%s", named ? f->name : "", named ? ": " : "", f->text);
     }
 }
 
@@ -40,8 +39,7 @@ void checks_add_sources(struct checks *checks, struct cli *cli, enum check_state
             checks_add(checks, "source", worst, "%s", error != NULL ? error->text : err.text);
         else
             checks_add(checks, "source", CHECK_FINE, "%s: %lld%s waiting rows", adoption->table,
-                       (long long)min64(report.backlog, COUNT_EXACT_MAX),
-                       report.backlog > COUNT_EXACT_MAX ? "+" : "");
+                       (long long)min64(report.backlog, COUNT_EXACT_MAX), report.backlog > COUNT_EXACT_MAX ? "+" : "");
     }
 }
 
@@ -79,14 +77,12 @@ static int find_adoption(struct cli *cli, struct adoption *ret)
         return cli_usage(cli, "adopt wants --table SCHEMA.NAME");
     if (!adopt_table_split(table, &schema, &name))
         return cli_usage(
-            cli,
-            "--table: \"%s\" is not the name of a table; write NAME or SCHEMA.NAME in letters, digits and _",
+            cli, "--table: \"%s\" is not the name of a table; write NAME or SCHEMA.NAME in letters, digits and _",
             table);
     const struct config_source *source = configured(cli, table);
     if (preset == NULL && source == NULL)
         return cli_usage(cli, "adopt wants --preset, or a configuration that has %s in its sources", table);
-    *ret = preset == NULL ? source->table
-                          : (struct adoption){ .table = table, .box = "outbox", .time_zone = "UTC" };
+    *ret = preset == NULL ? source->table : (struct adoption){ .table = table, .box = "outbox", .time_zone = "UTC" };
     if (preset != NULL && !adopt_preset(preset, ret))
         return unknown_preset(cli, preset);
     if (box != NULL && config_find_box(cli->config, slice_from(box)) == NULL)
@@ -101,10 +97,10 @@ static int find_adoption(struct cli *cli, struct adoption *ret)
 static const char *config_line(struct cli *cli, const struct adoption *a)
 {
     bool mapped = strcmp(a->preset, "generic") == 0;
-    pr_slice text = arena_printf(&cli->arena, "{table: %s, preset: %s%s%s%s}", a->table, a->preset,
-                                 mapped ? ", id: COLUMN, payload: COLUMN" : "",
-                                 strcmp(a->box, "outbox") != 0 ? ", box: " : "",
-                                 strcmp(a->box, "outbox") != 0 ? a->box : "");
+    pr_slice text =
+        arena_printf(&cli->arena, "{table: %s, preset: %s%s%s%s}", a->table, a->preset,
+                     mapped ? ", id: COLUMN, payload: COLUMN" : "", strcmp(a->box, "outbox") != 0 ? ", box: " : "",
+                     strcmp(a->box, "outbox") != 0 ? a->box : "");
 
     ASSERT(text.data != NULL);
     return text.data;

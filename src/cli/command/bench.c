@@ -25,11 +25,11 @@ static double seconds_since(int64_t start_us)
 static void result(const struct cli *cli, const char *what, uint64_t count, double seconds)
 {
     if (cli->json)
-        printf("{\"bench\":\"%s\",\"messages\":%" PRIu64 ",\"seconds\":%.3f,\"per_second\":%.0f}\n", what,
-               count, seconds, (double)count / seconds);
-    else
-        printf("%-8s %" PRIu64 " messages of %d bytes in %.2f s: %.0f a second\n", what, count, BENCH_PAYLOAD,
+        printf("{\"bench\":\"%s\",\"messages\":%" PRIu64 ",\"seconds\":%.3f,\"per_second\":%.0f}\n", what, count,
                seconds, (double)count / seconds);
+    else
+        printf("%-8s %" PRIu64 " messages of %d bytes in %.2f s: %.0f a second\n", what, count, BENCH_PAYLOAD, seconds,
+               (double)count / seconds);
     (void)fflush(stdout);
 }
 
@@ -49,8 +49,7 @@ static int fill(struct cli *cli, uint64_t count)
     for (uint64_t sent = 0; sent < count;) {
         size_t n = min_size(BENCH_BATCH, count - sent);
 
-        if (store_enqueue(&cli->store, PR_STR("outbox"), messages, n, sizeof(payload), ids, NULL, &err) !=
-            PR_OK)
+        if (store_enqueue(&cli->store, PR_STR("outbox"), messages, n, sizeof(payload), ids, NULL, &err) != PR_OK)
             return cli_fault(&err);
         sent += n;
     }
@@ -91,8 +90,8 @@ static int bench(struct cli *cli, const char *directory, uint64_t count)
     int r = config_load_text(text, "bench", &cli->config, &err);
 
     if (r == PR_OK)
-        r = store_open(&(struct store_options){ .url = cli->config->store, .payload_max = BENCH_PAYLOAD },
-                       &cli->store, &err);
+        r = store_open(&(struct store_options){ .url = cli->config->store, .payload_max = BENCH_PAYLOAD }, &cli->store,
+                       &err);
     if (r == PR_OK)
         r = store_migrate(&cli->store, NULL, 0, &err);
     if (r != PR_OK)
@@ -108,8 +107,7 @@ static void remove_files(const char *directory)
 
     for (const struct dirent *entry; list != NULL && (entry = readdir(list)) != NULL;)
         if (entry->d_name[0] != '.')
-            (void)unlinkat(dirfd(list), entry->d_name,
-                           0); /* what stays makes rmdir() fail, and is temporary anyway */
+            (void)unlinkat(dirfd(list), entry->d_name, 0); /* what stays makes rmdir() fail, and is temporary anyway */
     if (list != NULL)
         (void)closedir(list);
     (void)rmdir(directory);

@@ -59,8 +59,7 @@ static int target(struct cli *cli, const struct change *change, struct filter *r
         return cli_usage(cli, "ids and filters exclude each other, but for --endpoint");
     if (change->kind == ADMIN_DEAD_ADD && !flag_given(&cli->flags, FLAG_WHY))
         return cli_usage(cli, "dead add wants --why TEXT: whoever finds it must know");
-    if (change->kind == ADMIN_RELEASE && cli->arg_count == 1 &&
-        pr_id_parse(slice_from(cli->args[0]), &one) != PR_OK)
+    if (change->kind == ADMIN_RELEASE && cli->arg_count == 1 && pr_id_parse(slice_from(cli->args[0]), &one) != PR_OK)
         filter.stream = slice_from(cli->args[0]);
     else if (cli->arg_count > 0) {
         code = cli_ids(cli, 0, &ids, &filter.id_count);
@@ -92,8 +91,7 @@ static int confirm(struct cli *cli, const struct change *change, const struct ad
     if (flag_given(&cli->flags, FLAG_YES) || admin->dry_run || cli->arg_count > 0)
         return EXIT_DONE;
     if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO))
-        return cli_usage(cli,
-                         "this changes every message that matches: look first with --dry-run, then add --yes");
+        return cli_usage(cli, "this changes every message that matches: look first with --dry-run, then add --yes");
     int code = count(cli, admin, &n);
     if (code != EXIT_DONE || n == 0)
         return code;
@@ -110,18 +108,14 @@ static int report(const struct cli *cli, const struct change *change, const stru
     if (cli->json)
         printf("{\"action\":\"%s\",\"matched\":%" PRIu64 ",\"changed\":%" PRIu64 ",\"refused\":%" PRIu64
                ",\"missing\":%" PRIu64 ",\"dry_run\":%s}\n",
-               change->command, r->matched, r->changed, r->refused, r->missing,
-               admin->dry_run ? "true" : "false");
+               change->command, r->matched, r->changed, r->refused, r->missing, admin->dry_run ? "true" : "false");
     else
         printf("%" PRIu64 " %s%s\n", r->changed, admin->dry_run ? "would be " : "", change->done);
     if (r->missing > 0)
         cli_say("%" PRIu64 " of the ids %s found%s", r->missing, r->missing == 1 ? "was not" : "were not",
-                admin->kind >= ADMIN_DEAD_REPLAY && admin->kind <= ADMIN_DEAD_DISCARD
-                    ? " among the dead letters"
-                    : "");
+                admin->kind >= ADMIN_DEAD_REPLAY && admin->kind <= ADMIN_DEAD_DISCARD ? " among the dead letters" : "");
     if (r->refused > 0 && admin->kind == ADMIN_DEAD_REPLAY)
-        cli_say("%" PRIu64 " refused: the same id was sent anew and is in the box, or it was edited",
-                r->refused);
+        cli_say("%" PRIu64 " refused: the same id was sent anew and is in the box, or it was edited", r->refused);
     else if (r->refused > 0)
         cli_say("%" PRIu64 " refused: not in a state for it", r->refused);
     if (r->missing + r->refused == 0)

@@ -66,7 +66,8 @@ static void group_add(struct cli *cli, struct table *t, const struct dead_group 
     table_add(t, COLOR_NONE, g->fingerprint);
     table_add(t, COLOR_NONE, g->endpoint);
     table_add(t, COLOR_NONE, g->type);
-    table_add(t, COLOR_NONE, arena_printf(&cli->arena, "%s%s", span_short(&cli->arena, now_us - g->first_us), g->partial ? "+" : ""));
+    table_add(t, COLOR_NONE,
+              arena_printf(&cli->arena, "%s%s", span_short(&cli->arena, now_us - g->first_us), g->partial ? "+" : ""));
     table_add(t, COLOR_NONE, slice_from(span_short(&cli->arena, now_us - g->last_us)));
     table_add(t, COLOR_DIM,
               arena_printf(&cli->arena, "%s%s%.*s", reason, g->error.size > 0 ? ": " : "",
@@ -76,8 +77,8 @@ static void group_add(struct cli *cli, struct table *t, const struct dead_group 
 /* The flags of the filter as they were written, for a shell. */
 static const char *filter_flags(struct cli *cli)
 {
-    static const enum flag flags[] = { FLAG_BOX,    FLAG_ENDPOINT, FLAG_TYPE,        FLAG_STREAM, FLAG_REASON,
-                                       FLAG_ERROR,  FLAG_FINGERPRINT, FLAG_SINCE, FLAG_UNTIL };
+    static const enum flag flags[] = { FLAG_BOX,   FLAG_ENDPOINT,    FLAG_TYPE,  FLAG_STREAM, FLAG_REASON,
+                                       FLAG_ERROR, FLAG_FINGERPRINT, FLAG_SINCE, FLAG_UNTIL };
     struct buf b;
     buf_init(&b, OUTPUT_MAX);
     for (size_t i = 0; i < ARRAY_LENGTH(flags); i++) {
@@ -96,9 +97,10 @@ static const char *filter_flags(struct cli *cli)
 
 static void say_cut(struct cli *cli, const struct filter *f, uint64_t looked)
 {
-    const char *which = f->stream.size > 0 ? "the first" : "the latest", *where = f->stream.size > 0 ? "stream" : "group";
-    cli_say("only %s %s letters of each %s were looked at, others may match; all of them: postrider dead export%s", which,
-            count_grouped(&cli->arena, looked), where, filter_flags(cli));
+    const char *which = f->stream.size > 0 ? "the first" : "the latest",
+               *where = f->stream.size > 0 ? "stream" : "group";
+    cli_say("only %s %s letters of each %s were looked at, others may match; all of them: postrider dead export%s",
+            which, count_grouped(&cli->arena, looked), where, filter_flags(cli));
 }
 
 int run_dead_groups(struct cli *cli)
@@ -279,7 +281,7 @@ int run_dead_note(struct cli *cli)
                reply.changed);
         return EXIT_DONE;
     }
-    cli_say("%s is not among the dead letters%s%.*s", cli->args[0],
-            admin.filter.endpoint.size > 0 ? " of " : "", SLICE_ARGS(admin.filter.endpoint));
+    cli_say("%s is not among the dead letters%s%.*s", cli->args[0], admin.filter.endpoint.size > 0 ? " of " : "",
+            SLICE_ARGS(admin.filter.endpoint));
     return EXIT_NOT_FOUND;
 }

@@ -55,10 +55,9 @@ static int choose_file(struct demo *d)
         return EXIT_DONE;
     }
     const char *tmp = getenv("TMPDIR");
-    d->path =
-        access(".", W_OK) == 0
-            ? DEMO_FILE
-            : arena_printf(&cli->arena, "%s/" DEMO_FILE, tmp != NULL && tmp[0] == '/' ? tmp : "/tmp").data;
+    d->path = access(".", W_OK) == 0
+                  ? DEMO_FILE
+                  : arena_printf(&cli->arena, "%s/" DEMO_FILE, tmp != NULL && tmp[0] == '/' ? tmp : "/tmp").data;
     remove_old(d->path);
     return EXIT_DONE;
 }
@@ -69,8 +68,7 @@ static int open_store(struct demo *d)
     pr_slice url = arena_printf(&d->cli->arena, "sqlite:%s", d->path);
 
     ASSERT(url.data != NULL);
-    if (store_open(&(struct store_options){ .url = url.data, .payload_max = 65536 }, &d->cli->store, &err) ==
-            PR_OK &&
+    if (store_open(&(struct store_options){ .url = url.data, .payload_max = 65536 }, &d->cli->store, &err) == PR_OK &&
         store_migrate(&d->cli->store, NULL, 0, &err) == PR_OK)
         return EXIT_DONE;
     (void)cli_fault(&err);
@@ -86,13 +84,9 @@ static int start_relay(struct demo *d)
     sigset_t none;
     int fds[2], pid = 0;
     char where[64], store[4200];
-    char *argv[] = { (char[]){ "postrider" },
-                     (char[]){ "demo" },
-                     (char[]){ "--relay" },
-                     where,
-                     (char[]){ "--store" },
-                     store,
-                     NULL };
+    char *argv[] = {
+        (char[]){ "postrider" }, (char[]){ "demo" }, (char[]){ "--relay" }, where, (char[]){ "--store" }, store, NULL
+    };
 
     (void)snprintf(where, sizeof(where), "%d:%lld", RELAY_FD, (long long)d->start_us);
     (void)snprintf(store, sizeof(store), "sqlite:%s", d->path);
@@ -280,8 +274,7 @@ static int send_sample(struct demo *d)
 /* The moments of a round: did one lie between the last look and now? */
 static bool passed(const struct demo *d, int64_t before_us, int moment)
 {
-    double before = demo_round_seconds(d->start_us, before_us),
-           now = demo_round_seconds(d->start_us, d->now_us);
+    double before = demo_round_seconds(d->start_us, before_us), now = demo_round_seconds(d->start_us, d->now_us);
 
     return now >= moment && (before < moment || before > now);
 }
@@ -332,8 +325,8 @@ static void look_at_dead(struct demo *d, struct arena *arena)
         const struct listed *l = &reply.listed[i];
 
         if (message_was_poison(l))
-            demo_ring_add(&d->dead, l->died_us, "%-8.*s %.*s: killed the process %d times",
-                          SLICE_ARGS(l->endpoint), SLICE_ARGS(l->m.type), message_unexplained(&l->m) - 1);
+            demo_ring_add(&d->dead, l->died_us, "%-8.*s %.*s: killed the process %d times", SLICE_ARGS(l->endpoint),
+                          SLICE_ARGS(l->m.type), message_unexplained(&l->m) - 1);
         else
             demo_ring_add(&d->dead, l->died_us, "%-8.*s %.*s: %.*s, %d times", SLICE_ARGS(l->endpoint),
                           SLICE_ARGS(l->m.type), SLICE_ARGS(l->m.error), l->m.failures);

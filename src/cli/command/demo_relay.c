@@ -143,8 +143,7 @@ static void tell_status(struct relay_demo *d, struct runtime *rt, struct arena *
 
 static int serve(struct relay_demo *d, struct runtime *rt, int signals)
 {
-    struct pollfd fds[] = { { .fd = signals, .events = POLLIN },
-                            { .fd = runtime_fault_fd(rt), .events = POLLIN } };
+    struct pollfd fds[] = { { .fd = signals, .events = POLLIN }, { .fd = runtime_fault_fd(rt), .events = POLLIN } };
     struct arena arena;
     struct pr_error err;
     int code = EXIT_DONE;

@@ -39,8 +39,7 @@ void demo_ring_add(struct demo_ring *ring, int64_t at_us, const char *format, ..
 
 const struct demo_line *demo_ring_get(const struct demo_ring *ring, size_t i)
 {
-    return i < min_size(ring->count, DEMO_LINES_MAX) ? &ring->lines[(ring->count - 1 - i) % DEMO_LINES_MAX]
-                                                     : NULL;
+    return i < min_size(ring->count, DEMO_LINES_MAX) ? &ring->lines[(ring->count - 1 - i) % DEMO_LINES_MAX] : NULL;
 }
 
 static void put(const char *text)
@@ -161,8 +160,8 @@ static void draw_endpoint(struct screen *s, const struct demo_endpoint *e)
     end_line(s);
 }
 
-static void draw_list(struct screen *s, enum color color, const char *title, const struct demo_ring *ring,
-                      size_t rows, const char *nothing)
+static void draw_list(struct screen *s, enum color color, const char *title, const struct demo_ring *ring, size_t rows,
+                      const char *nothing)
 {
     line(s, color, " %s", title);
     for (size_t i = 0; i < rows; i++) {
@@ -181,9 +180,7 @@ void demo_screen_draw(const struct demo *d)
 {
     struct winsize size;
     bool known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 && size.ws_row > 0;
-    struct screen s = { .width = known ? size.ws_col : 80,
-                        .height = known ? size.ws_row : 24,
-                        .color = d->cli->color };
+    struct screen s = { .width = known ? size.ws_col : 80, .height = known ? size.ws_row : 24, .color = d->cli->color };
     size_t rows = s.height > FIXED_LINES + 6 ? s.height - FIXED_LINES - 1 : 6; /* for the three lists */
 
     buf_init(&s.out, SCREEN_BYTES_MAX);
@@ -218,8 +215,7 @@ static void summary_dead(struct demo *d)
         return;
     for (size_t i = 0; i < reply.listed_count; i++) {
         const struct listed *l = &reply.listed[i];
-        pr_slice why =
-            message_was_poison(l) ? PR_STR("killed the process each time it was handed out") : l->m.error;
+        pr_slice why = message_was_poison(l) ? PR_STR("killed the process each time it was handed out") : l->m.error;
 
         pr_id_format(l->m.id, id);
         printf("            %s  %.*s: %.*s\n", id, SLICE_ARGS(l->m.type), SLICE_ARGS(why));

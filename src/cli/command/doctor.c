@@ -58,8 +58,8 @@ static void check_files(struct cli *cli, struct checks *c)
         checks_add(c, "file", errno == ENOENT ? CHECK_WARN : CHECK_ERROR, "%s: %s", path,
                    errno == ENOENT ? "not there yet: postrider init makes it" : strerror(errno));
     } else if (access(path, R_OK | W_OK) != 0) {
-        checks_add(c, "file", CHECK_ERROR,
-                   "%s is not writable for this user: give it to the user that runs postrider", path);
+        checks_add(c, "file", CHECK_ERROR, "%s is not writable for this user: give it to the user that runs postrider",
+                   path);
     } else if ((file.st_mode & S_IRWXO) != 0) {
         checks_add(c, "file", CHECK_WARN,
                    "%s can be read%s by everybody (mode %04o): payloads are in it; chmod 660 or 600", path,
@@ -68,8 +68,7 @@ static void check_files(struct cli *cli, struct checks *c)
         checks_add(c, "file", CHECK_FINE, "%s, mode %04o", path, (unsigned)(file.st_mode & 07777));
     }
     if (access(directory, W_OK) != 0)
-        checks_add(c, "directory", CHECK_ERROR, "%s is not writable: SQLite keeps its log beside the file",
-                   directory);
+        checks_add(c, "directory", CHECK_ERROR, "%s is not writable: SQLite keeps its log beside the file", directory);
     check_disk(c, directory);
 }
 
@@ -85,8 +84,7 @@ static void check_schema(struct cli *cli, struct checks *c, const struct store_f
 
 static void check_store(struct cli *cli, struct checks *c)
 {
-    struct store_options options = { .url = cli->config->store,
-                                     .payload_max = (size_t)cli->config->payload_max };
+    struct store_options options = { .url = cli->config->store, .payload_max = (size_t)cli->config->payload_max };
     struct query query = { .kind = QUERY_FACTS };
     struct query_reply reply = { 0 };
     struct pr_error err;

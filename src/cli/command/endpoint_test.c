@@ -50,10 +50,9 @@ static int carry(const struct endpoint_config *config, const struct pr_message *
 static void print_json(const struct config_endpoint *endpoint, const struct pr_message *m,
                        const struct delivery_result *r, int64_t took_us)
 {
-    static const char *const outcomes[] = { [SEND_OK] = "delivered",
-                                            [SEND_FAILED] = "failed",
-                                            [SEND_UNKNOWN] = "unknown",
-                                            [SEND_RETURNED] = "not_sent" };
+    static const char *const outcomes[] = {
+        [SEND_OK] = "delivered", [SEND_FAILED] = "failed", [SEND_UNKNOWN] = "unknown", [SEND_RETURNED] = "not_sent"
+    };
     bool failed = r->outcome == SEND_FAILED || r->outcome == SEND_UNKNOWN;
     char id[PR_ID_TEXT_SIZE];
     struct json_writer w;

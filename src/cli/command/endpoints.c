@@ -15,7 +15,7 @@
 
 static int ask(struct cli *cli, struct query_reply *ret)
 {
-    struct query    query = { .kind = QUERY_ENDPOINTS, .filter.state = -1 };
+    struct query query = { .kind = QUERY_ENDPOINTS, .filter.state = -1 };
     struct pr_error err;
 
     return store_query(&cli->store, &query, &cli->arena, ret, &err) == PR_OK ? EXIT_DONE : cli_fault(&err);
@@ -33,18 +33,18 @@ static const struct endpoint_state *find(const struct query_reply *reply, const 
 
 /* An endpoint of the configuration, of the store, or of both. */
 struct entry {
-    pr_slice                      name;
+    pr_slice name;
     const struct config_endpoint *config; /* NULL: not in the configuration */
-    struct endpoint_state         state;
-    struct pace                   rate; /* with --for */
+    struct endpoint_state state;
+    struct pace rate; /* with --for */
 };
 
 /* The totals of the store twice, so long apart: how fast it goes.  Who does not ask for that does not wait. */
 static int look_twice(struct cli *cli, struct query_reply *reply, struct pace **ret)
 {
     const char *text = cli->flags.values[FLAG_FOR];
-    int64_t     for_us;
-    int         code = ask(cli, reply);
+    int64_t for_us;
+    int code = ask(cli, reply);
 
     *ret = NULL;
     if (text == NULL || code != EXIT_DONE)
@@ -52,8 +52,8 @@ static int look_twice(struct cli *cli, struct query_reply *reply, struct pace **
     if (duration_parse(slice_from(text), &for_us) != PR_OK || for_us <= 0 || for_us > LOOK_MAX_US)
         return cli_usage(cli, "--for: \"%s\" is not a duration up to an hour; write 5s or 1m", text);
     const struct timespec span = { .tv_sec = for_us / PR_SECONDS(1), .tv_nsec = for_us % PR_SECONDS(1) * 1000 };
-    struct paces         *rates = paces_new();
-    struct pace          *list = arena_alloc_array(&cli->arena, reply->endpoint_count, sizeof(*list));
+    struct paces *rates = paces_new();
+    struct pace *list = arena_alloc_array(&cli->arena, reply->endpoint_count, sizeof(*list));
     ASSERT(rates != NULL && list != NULL);
     paces_look(rates, reply, list);
     (void)nanosleep(&span, NULL); /* woken early it is a shorter span, and told as such */
@@ -70,7 +70,7 @@ static int look_twice(struct cli *cli, struct query_reply *reply, struct pace **
 static size_t collect(struct cli *cli, const struct query_reply *reply, const struct pace *rates, struct entry *ret)
 {
     const struct config *config = cli->config;
-    size_t               n = 0;
+    size_t n = 0;
 
     for (size_t i = 0; i < config->endpoint_count; i++) {
         const struct endpoint_state *state = find(reply, config->endpoints[i].name);
@@ -94,12 +94,15 @@ static size_t collect(struct cli *cli, const struct query_reply *reply, const st
 static void print_json(struct cli *cli, const struct query_reply *reply, const struct entry *e)
 {
     struct json_writer w;
-    struct buf         line;
+    struct buf line;
     const struct {
         const char *key;
-        uint64_t    count;
-    } counts[] = { { "sent", e->state.sent },           { "failed", e->state.failed },   { "dead", e->state.dead },
-                   { "discarded", e->state.discarded }, { "expired", e->state.expired } };
+        uint64_t count;
+    } counts[] = { { "sent", e->state.sent },
+                   { "failed", e->state.failed },
+                   { "dead", e->state.dead },
+                   { "discarded", e->state.discarded },
+                   { "expired", e->state.expired } };
 
     buf_init(&line, OUTPUT_MAX);
     json_init(&w, &line);
@@ -126,14 +129,15 @@ static pr_slice last_words(struct cli *cli, const struct endpoint_state *e, int6
 {
     if (e->last_failed_us == 0)
         return (pr_slice){ NULL, 0 };
-    return arena_printf(&cli->arena, "last failure %s ago: %s%s%.*s%s%s%.*s", span_short(&cli->arena, now_us - e->last_failed_us),
-                        e->last_reason != PR_REASON_NONE ? pr_reason_name(e->last_reason) : "failed",
-                        e->last_code.size > 0 ? " (" : "", SLICE_ARGS(e->last_code), e->last_code.size > 0 ? ")" : "",
-                        e->last_error.size > 0 ? ": " : "", (int)min_size(e->last_error.size, 500),
-                        e->last_error.size > 0 ? e->last_error.data : "");
+    return arena_printf(
+        &cli->arena, "last failure %s ago: %s%s%.*s%s%s%.*s", span_short(&cli->arena, now_us - e->last_failed_us),
+        e->last_reason != PR_REASON_NONE ? pr_reason_name(e->last_reason) : "failed", e->last_code.size > 0 ? " (" : "",
+        SLICE_ARGS(e->last_code), e->last_code.size > 0 ? ")" : "", e->last_error.size > 0 ? ": " : "",
+        (int)min_size(e->last_error.size, 500), e->last_error.size > 0 ? e->last_error.data : "");
 }
 
-static void add_row(struct cli *cli, struct table *t, const struct query_reply *reply, const struct entry *e, bool rates)
+static void add_row(struct cli *cli, struct table *t, const struct query_reply *reply, const struct entry *e,
+                    bool rates)
 {
     struct standing s = endpoint_standing(reply, &e->state);
 
@@ -158,9 +162,9 @@ static void add_row(struct cli *cli, struct table *t, const struct query_reply *
 int run_endpoints(struct cli *cli)
 {
     struct query_reply reply;
-    struct table       t;
-    struct pace       *rates = NULL;
-    int                code = cli_open_store(cli);
+    struct table t;
+    struct pace *rates = NULL;
+    int code = cli_open_store(cli);
 
     if (code == EXIT_DONE)
         code = look_twice(cli, &reply, &rates);
@@ -192,7 +196,7 @@ int run_endpoints(struct cli *cli)
 static int check_name(struct cli *cli, const char *name)
 {
     struct query_reply reply;
-    int                code = ask(cli, &reply);
+    int code = ask(cli, &reply);
 
     if (code != EXIT_DONE || find(&reply, name) != NULL || !cli->config_from_file)
         return code;
@@ -203,7 +207,7 @@ static int check_name(struct cli *cli, const char *name)
 static int read_for(struct cli *cli, int64_t now_us, int64_t *ret_until_us)
 {
     const char *text = cli->flags.values[FLAG_FOR];
-    int64_t     for_us = 0;
+    int64_t for_us = 0;
 
     *ret_until_us = PR_NEVER;
     if (text == NULL)
@@ -216,9 +220,9 @@ static int read_for(struct cli *cli, int64_t now_us, int64_t *ret_until_us)
 
 static void report(struct cli *cli, const struct admin *a, const struct admin_reply *r)
 {
-    bool               pause = a->kind == ADMIN_PAUSE;
+    bool pause = a->kind == ADMIN_PAUSE;
     struct json_writer w;
-    struct buf         line;
+    struct buf line;
 
     if (!cli->json) {
         if (r->changed == 0)
@@ -252,11 +256,11 @@ static void report(struct cli *cli, const struct admin *a, const struct admin_re
 
 int run_pause(struct cli *cli)
 {
-    bool               pause = strcmp(cli->command->name, "pause") == 0;
-    struct admin       admin = { .kind = pause ? ADMIN_PAUSE : ADMIN_RESUME };
+    bool pause = strcmp(cli->command->name, "pause") == 0;
+    struct admin admin = { .kind = pause ? ADMIN_PAUSE : ADMIN_RESUME };
     struct admin_reply reply;
-    struct pr_error    err;
-    int                code = cli_open_store(cli);
+    struct pr_error err;
+    int code = cli_open_store(cli);
 
     if (code == EXIT_DONE)
         code = check_name(cli, cli->args[0]);

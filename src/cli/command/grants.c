@@ -5,8 +5,8 @@
 #include "base/slice.h"
 #include "cli/cli.h"
 
-#define SENDERS_COLUMNS                                                                              \
-    "id, destination, type, stream, source, subject, content_type, headers, correlation_id, causation_id,\n" \
+#define SENDERS_COLUMNS                                                                                                \
+    "id, destination, type, stream, source, subject, content_type, headers, correlation_id, causation_id,\n"           \
     "              traceparent, tracestate, event, created_at, due_at, expires_at, payload"
 
 /* The value of schema= in the store's URL, or the default. */
@@ -25,7 +25,8 @@ static pr_slice url_schema(const char *url)
 /* The script is run again after an upgrade. */
 static void print_role(pr_slice s, const char *role)
 {
-    printf("DO $$BEGIN IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = '%.*s_%s') THEN CREATE ROLE \"%.*s_%s\"; END IF; END$$;\n",
+    printf("DO $$BEGIN IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = '%.*s_%s') THEN CREATE ROLE \"%.*s_%s\"; "
+           "END IF; END$$;\n",
            SLICE_ARGS(s), role, SLICE_ARGS(s), role);
 }
 
@@ -67,7 +68,9 @@ int cli_print_grants(struct cli *cli)
         cli_say("SQLite has no roles: who may write the file may do everything");
         return EXIT_FAILED;
     }
-    printf("-- Run this as the owner of the schema %.*s, after postrider init; again after each new box and after an upgrade.\n", SLICE_ARGS(s));
+    printf("-- Run this as the owner of the schema %.*s, after postrider init; again after each new box and after an "
+           "upgrade.\n",
+           SLICE_ARGS(s));
     print_application(cli, s);
     bool has_http = cli->config->http_listen[0] != '\0'; /* people's orders come to it, too */
     print_worker(s, "relay", has_http ? "postrider run, with its HTTP API." : "postrider run.", has_http);

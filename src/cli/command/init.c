@@ -24,8 +24,7 @@ int run_init(struct cli *cli)
         return code;
     if (flag_given(&cli->flags, FLAG_GRANTS))
         return cli_print_grants(cli);
-    struct store_options options = { .url = cli->config->store,
-                                     .payload_max = (size_t)cli->config->payload_max };
+    struct store_options options = { .url = cli->config->store, .payload_max = (size_t)cli->config->payload_max };
     const char **boxes = arena_alloc_array(&cli->arena, cli->config->box_count, sizeof(*boxes));
 
     ASSERT(boxes != NULL);
@@ -49,7 +48,7 @@ int run_init(struct cli *cli)
         return EXIT_DONE;
     }
     const char *path = cli_store_path(cli);
-    printf("%s is ready: schema %d, %s\n", path[0] != '\0' ? path : reply.facts.software.data, reply.facts.schema_version,
-           count_words(&cli->arena, cli->config->box_count, "box", "boxes"));
+    printf("%s is ready: schema %d, %s\n", path[0] != '\0' ? path : reply.facts.software.data,
+           reply.facts.schema_version, count_words(&cli->arena, cli->config->box_count, "box", "boxes"));
     return EXIT_DONE;
 }

@@ -22,8 +22,7 @@ static enum color state_color(enum state state)
 }
 
 /* What happens next, for a column. */
-static const char *next_words(struct cli *cli, const struct listed *l, const struct breaker_info *b,
-                              int64_t now_us)
+static const char *next_words(struct cli *cli, const struct listed *l, const struct breaker_info *b, int64_t now_us)
 {
     if (l->state == STATE_PARKED || l->state == STATE_DEAD || l->state == STATE_DONE)
         return "";
@@ -89,9 +88,8 @@ static int print_list(struct cli *cli, const struct query_reply *reply, bool in_
         print_json(cli, reply, &reply->listed[i]);
     if (!cli->json && reply->listed_count > 0)
         table_of_messages(cli, reply);
-    pr_slice next = in_boxes
-                        ? arena_printf(&cli->arena, "%.*s:%" PRIu64, SLICE_ARGS(reply->next_box), reply->next)
-                        : arena_printf(&cli->arena, "%" PRIu64, reply->next);
+    pr_slice next = in_boxes ? arena_printf(&cli->arena, "%.*s:%" PRIu64, SLICE_ARGS(reply->next_box), reply->next)
+                             : arena_printf(&cli->arena, "%" PRIu64, reply->next);
     ASSERT(next.data != NULL);
     if (reply->cut) { /* programs are told, too: it looks like the end and is none */
         cli_say("%s in the first rows, there may be more behind: --limit N looks at all of them, --after %s "

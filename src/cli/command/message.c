@@ -21,9 +21,8 @@ int message_find(struct cli *cli, struct query_reply *ret_reply)
         code = cli_open_store(cli);
     if (code != EXIT_DONE)
         return code;
-    struct query query = {
-        .kind = QUERY_ID, .filter = { .state = -1, .ids = ids, .id_count = 1, .routing = &cli->routing.routing }
-    };
+    struct query query = { .kind = QUERY_ID,
+                           .filter = { .state = -1, .ids = ids, .id_count = 1, .routing = &cli->routing.routing } };
 
     if (store_query(&cli->store, &query, &cli->arena, ret_reply, &err) != PR_OK)
         return cli_fault(&err);
@@ -58,11 +57,11 @@ static void print_time(struct cli *cli, const char *name, int64_t us, int64_t no
     if (us == PR_NEVER)
         text = PR_STR("never, until a person says so");
     else if (us > now_us)
-        text = arena_printf(&cli->arena, "%s (in %s)", time_words(&cli->arena, us),
-                            span_words(&cli->arena, us - now_us));
+        text =
+            arena_printf(&cli->arena, "%s (in %s)", time_words(&cli->arena, us), span_words(&cli->arena, us - now_us));
     else
-        text = arena_printf(&cli->arena, "%s (%s ago)", time_words(&cli->arena, us),
-                            span_words(&cli->arena, now_us - us));
+        text =
+            arena_printf(&cli->arena, "%s (%s ago)", time_words(&cli->arena, us), span_words(&cli->arena, now_us - us));
     print_field(cli, name, text);
 }
 
@@ -107,11 +106,9 @@ static void print_noted(struct cli *cli, pr_slice text, pr_slice said)
         const char *who = json_string_value(json_object_get(line, "rule"));
         const char *note = json_string_value(json_object_get(line, "error"));
 
-        if (step != NULL && note != NULL && strcmp(step, STORY_NOTE) == 0 &&
-            !slice_contains(said, slice_from(note)))
-            print_field(
-                cli, "noted",
-                arena_printf(&cli->arena, "%s%s%s", who != NULL ? who : "", who != NULL ? ": " : "", note));
+        if (step != NULL && note != NULL && strcmp(step, STORY_NOTE) == 0 && !slice_contains(said, slice_from(note)))
+            print_field(cli, "noted",
+                        arena_printf(&cli->arena, "%s%s%s", who != NULL ? who : "", who != NULL ? ": " : "", note));
     }
     json_decref(story);
 }
@@ -139,8 +136,7 @@ void message_print(struct cli *cli, const struct query_reply *reply, const struc
     if (l->state != STATE_DEAD) /* nothing is due any more */
         print_time(cli, "due", m->due_us, now_us);
     print_time(cli, "expires", m->expires_us, now_us);
-    print_field(cli, "attempts",
-                arena_printf(&cli->arena, "%d handed out, %d failed", m->attempts, m->failures));
+    print_field(cli, "attempts", arena_printf(&cli->arena, "%d handed out, %d failed", m->attempts, m->failures));
     print_field(cli, "reason", slice_from(m->reason != PR_REASON_NONE ? pr_reason_name(m->reason) : NULL));
     print_field(cli, "code", m->code);
     print_field(cli, "error", m->error);

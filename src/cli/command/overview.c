@@ -61,11 +61,9 @@ static void stream_add(struct cli *cli, struct table *t, const struct stream_inf
     table_add(t, s->head_state == STATE_DEAD ? COLOR_RED : COLOR_YELLOW, slice_from(state_name(s->head_state)));
     table_add(t, COLOR_NONE, slice_from(span_short(&cli->arena, now_us - s->since_us)));
     table_add(t, COLOR_NONE, slice_from(next));
-    table_add(t, s->waiting > 0 ? COLOR_BOLD : COLOR_DIM,
-              slice_from(count_words(&cli->arena, s->waiting, "", "")));
+    table_add(t, s->waiting > 0 ? COLOR_BOLD : COLOR_DIM, slice_from(count_words(&cli->arena, s->waiting, "", "")));
     table_add(t, COLOR_DIM,
-              arena_printf(&cli->arena, "%s%s%.*s",
-                           s->reason != PR_REASON_NONE ? pr_reason_name(s->reason) : "",
+              arena_printf(&cli->arena, "%s%s%.*s", s->reason != PR_REASON_NONE ? pr_reason_name(s->reason) : "",
                            s->error.size > 0 ? ": " : "", (int)min_size(s->error.size, 500), s->error.data));
 }
 
@@ -98,9 +96,8 @@ int run_streams(struct cli *cli)
     else
         cli_say("no stream is in trouble");
     if (reply.stream_count > 0)
-        cli_say(
-            "postrider why HEAD tells more; retry HEAD (a dead one: dead replay HEAD) tries it now, release "
-            "STREAM lets the others overtake");
+        cli_say("postrider why HEAD tells more; retry HEAD (a dead one: dead replay HEAD) tries it now, release "
+                "STREAM lets the others overtake");
     if (reply.more && reply.stream_count > 0) {
         stream_mark_format(&reply.streams[reply.stream_count - 1], next);
         cli_say("there are more: --limit N, or --after %s", next);

@@ -47,7 +47,7 @@ const struct config_endpoint *policy_endpoint(struct cli *cli, const char *name,
 static int number_flag(struct cli *cli, enum flag flag, int64_t max, int64_t *ret)
 {
     const char *text = cli->flags.values[flag];
-    char       *end;
+    char *end;
 
     if (text == NULL)
         return EXIT_DONE;
@@ -64,7 +64,8 @@ static int span_flag(struct cli *cli, enum flag flag, int64_t *ret)
     const char *text = cli->flags.values[flag];
 
     if (text != NULL && duration_parse(slice_from(text), ret) != PR_OK)
-        return cli_usage(cli, "--%s: \"%s\" is not a duration; write it like 30s, 5m, 24h", flag_infos[flag].word, text);
+        return cli_usage(cli, "--%s: \"%s\" is not a duration; write it like 30s, 5m, 24h", flag_infos[flag].word,
+                         text);
     return EXIT_DONE;
 }
 
@@ -80,7 +81,7 @@ static int size_flag(struct cli *cli, enum flag flag, int64_t *ret)
 static int reason_flag(struct cli *cli, int *ret)
 {
     struct suggestion near = { 0 };
-    const char       *text = cli->flags.values[FLAG_REASON];
+    const char *text = cli->flags.values[FLAG_REASON];
 
     *ret = text != NULL ? (int)reason_parse(slice_from(text)) : PR_REASON_UNKNOWN;
     if (*ret != PR_REASON_NONE)
@@ -95,13 +96,13 @@ static int reason_flag(struct cli *cli, int *ret)
 /* What the flags say of a failure. */
 struct asked {
     struct pr_message message;
-    struct failure    failure;
+    struct failure failure;
 };
 
 static int read_asked(struct cli *cli, struct asked *a)
 {
     int64_t failures = 1, size = 0, retry_after_us = 0;
-    int     reason, code = reason_flag(cli, &reason);
+    int reason, code = reason_flag(cli, &reason);
 
     *a = (struct asked){ 0 };
     if (code == EXIT_DONE)
@@ -183,7 +184,7 @@ void policy_json_decision(struct json_writer *w, const struct decision *d)
 static void explain_json(const struct explanation *x)
 {
     struct json_writer w;
-    struct buf         line;
+    struct buf line;
 
     buf_init(&line, OUTPUT_MAX);
     json_init(&w, &line);
@@ -217,7 +218,7 @@ static void explain_json(const struct explanation *x)
 static void explain_people(struct cli *cli, const struct explanation *x)
 {
     const struct decision *d = &x->lines[0].decision;
-    struct table           t;
+    struct table t;
 
     if (d->matched == NULL)
         printf("No rule matches: the endpoint's retry setting decides.\n");
@@ -233,7 +234,8 @@ static void explain_people(struct cli *cli, const struct explanation *x)
 
         table_addf(&t, COLOR_NONE, "%d", l->failure);
         table_addf(&t, COLOR_DIM, "+%s", span_words(&cli->arena, l->at_us));
-        table_add(&t, step_is_end(l->decision.step) ? COLOR_RED : COLOR_NONE, slice_from(decision_words(&cli->arena, &l->decision)));
+        table_add(&t, step_is_end(l->decision.step) ? COLOR_RED : COLOR_NONE,
+                  slice_from(decision_words(&cli->arena, &l->decision)));
         table_add(&t, COLOR_DIM, l->decision.rule);
     }
     table_print(&t, stdout, 0, cli->color);
@@ -246,10 +248,10 @@ static void explain_people(struct cli *cli, const struct explanation *x)
 int run_policy_explain(struct cli *cli)
 {
     const struct config_endpoint *endpoint = NULL;
-    struct asked        asked;
-    struct policy       policy;
+    struct asked asked;
+    struct policy policy;
     struct explanation *x = arena_alloc(&cli->arena, sizeof(*x));
-    int                 code = cli_load_config(cli);
+    int code = cli_load_config(cli);
 
     ASSERT(x != NULL);
     if (code == EXIT_DONE)
@@ -273,15 +275,15 @@ int run_policy_explain(struct cli *cli)
 /* ---- check ---- */
 
 struct findings {
-    struct cli         *cli;
+    struct cli *cli;
     struct json_writer *w; /* NULL: for people */
-    size_t              count;
+    size_t count;
 };
 
 static void tell(struct findings *all, const char *kind, const struct rule *rule, pr_slice endpoint, pr_slice text)
 {
     struct cli *cli = all->cli;
-    int         line = config_rule_line(cli->config, rule);
+    int line = config_rule_line(cli->config, rule);
 
     if (all->w == NULL) {
         printf("%s:%d: rule \"%s\"%s%s %.*s\n", cli->config->file, line, clean(cli, rule->name),
@@ -305,7 +307,7 @@ static void tell(struct findings *all, const char *kind, const struct rule *rule
 static void tell_finding(void *arg, const struct finding *f)
 {
     struct findings *all = arg;
-    struct buf       text;
+    struct buf text;
 
     all->count++;
     buf_init(&text, OUTPUT_MAX);
@@ -332,8 +334,8 @@ static void tell_calls(struct findings *all, const struct rule *rules, size_t co
 
 static void find_all(struct findings *all)
 {
-    const struct config     *config = all->cli->config;
-    struct policy           *policies = arena_alloc_array(&all->cli->arena, config->endpoint_count, sizeof(*policies));
+    const struct config *config = all->cli->config;
+    struct policy *policies = arena_alloc_array(&all->cli->arena, config->endpoint_count, sizeof(*policies));
     struct checked_endpoint *list = arena_alloc_array(&all->cli->arena, config->endpoint_count, sizeof(*list));
 
     ASSERT(policies != NULL && list != NULL);
@@ -343,7 +345,8 @@ static void find_all(struct findings *all)
     }
     policy_check(list, config->endpoint_count, config->rules, config->rule_count, tell_finding, all);
     for (size_t i = 0; i < config->endpoint_count; i++)
-        tell_calls(all, config->endpoints[i].rules, config->endpoints[i].rule_count, slice_from(config->endpoints[i].name));
+        tell_calls(all, config->endpoints[i].rules, config->endpoints[i].rule_count,
+                   slice_from(config->endpoints[i].name));
     tell_calls(all, config->rules, config->rule_count, (pr_slice){ NULL, 0 });
 }
 
@@ -367,8 +370,8 @@ static size_t count_rules(const struct config *config)
 static size_t check_json(struct cli *cli)
 {
     struct json_writer w;
-    struct buf         line;
-    struct findings    all = { .cli = cli, .w = &w };
+    struct buf line;
+    struct findings all = { .cli = cli, .w = &w };
 
     buf_init(&line, OUTPUT_MAX);
     json_init(&w, &line);

@@ -19,21 +19,21 @@
 #define PAIRS_MAX 64
 
 struct pair {
-    char     before[16], after[16];
+    char before[16], after[16];
     uint64_t count;
 };
 
 struct replay {
-    struct cli   *cli;
-    struct filter filter;   /* since_us: of failures */
-    uint64_t      messages, failures, same, changed, never;
-    struct pair   pairs[PAIRS_MAX];
-    size_t        pair_count;
+    struct cli *cli;
+    struct filter filter; /* since_us: of failures */
+    uint64_t messages, failures, same, changed, never;
+    struct pair pairs[PAIRS_MAX];
+    size_t pair_count;
 };
 
 /* One line of a story. */
 struct happened {
-    int64_t     at_us;
+    int64_t at_us;
     const char *endpoint, *reason, *code, *error, *rule, *step;
 };
 
@@ -49,9 +49,12 @@ static bool was_failure(const json_t *line, struct happened *ret)
     static const char *const steps[] = { "retry", "retry_now", "dead_letter", "discard", "park" };
     static const char *const others[] = { "poison", "undecodable", "routes", "worker", "expires", "stop" };
 
-    *ret = (struct happened){ .endpoint = text_of(line, "endpoint"), .reason = text_of(line, "reason"),
-                              .code = text_of(line, "code"), .error = text_of(line, "error"),
-                              .rule = text_of(line, "rule"), .step = text_of(line, "step") };
+    *ret = (struct happened){ .endpoint = text_of(line, "endpoint"),
+                              .reason = text_of(line, "reason"),
+                              .code = text_of(line, "code"),
+                              .error = text_of(line, "error"),
+                              .rule = text_of(line, "rule"),
+                              .step = text_of(line, "step") };
     if (ret->reason[0] == '\0' || time_parse_rfc3339(slice_from(text_of(line, "at")), &ret->at_us) != PR_OK)
         return false;
     for (size_t i = 0; i < ARRAY_LENGTH(others); i++)
@@ -79,11 +82,12 @@ static void count_pair(struct replay *r, const char *before, const char *after)
         p->count++;
 }
 
-static void print_json(const struct listed *l, const struct happened *h, int failure, const struct decision *d, bool changed)
+static void print_json(const struct listed *l, const struct happened *h, int failure, const struct decision *d,
+                       bool changed)
 {
     struct json_writer w;
-    struct buf         line;
-    char               id[PR_ID_TEXT_SIZE];
+    struct buf line;
+    char id[PR_ID_TEXT_SIZE];
 
     pr_id_format(l->m.id, id);
     buf_init(&line, OUTPUT_MAX);
@@ -125,17 +129,18 @@ static void print_json(const struct listed *l, const struct happened *h, int fai
 static bool replay_failure(struct replay *r, const struct listed *l, const struct happened *h, int failure)
 {
     const struct config_endpoint *endpoint = config_find_endpoint(r->cli->config, slice_from(h->endpoint));
-    struct policy   policy = { .global = r->cli->config->rules, .global_count = r->cli->config->rule_count,
-                               .retry = retry_default };
+    struct policy policy = { .global = r->cli->config->rules,
+                             .global_count = r->cli->config->rule_count,
+                             .retry = retry_default };
     struct decision d;
-    struct failure  f = {
-         .message = &l->m,
-         .endpoint = slice_from(h->endpoint),
-         .reason = reason_parse(slice_from(h->reason)),
-         .code = slice_from(h->code),
-         .error = slice_from(h->error),
-         .failures = failure,
-         .age_us = max64(h->at_us - l->m.created_us, 0),
+    struct failure f = {
+        .message = &l->m,
+        .endpoint = slice_from(h->endpoint),
+        .reason = reason_parse(slice_from(h->reason)),
+        .code = slice_from(h->code),
+        .error = slice_from(h->error),
+        .failures = failure,
+        .age_us = max64(h->at_us - l->m.created_us, 0),
     };
 
     f.reason = f.reason != PR_REASON_NONE ? f.reason : PR_REASON_UNKNOWN;
@@ -154,17 +159,18 @@ static bool replay_failure(struct replay *r, const struct listed *l, const struc
 
 static void replay_message(struct replay *r, const struct listed *l)
 {
-    json_t         *story = l->m.story.size > 0 ? json_loadb(l->m.story.data, l->m.story.size, 0, NULL) : NULL;
-    const json_t   *line;
+    json_t *story = l->m.story.size > 0 ? json_loadb(l->m.story.data, l->m.story.size, 0, NULL) : NULL;
+    const json_t *line;
     struct happened h;
-    size_t          i;
-    int             told = 0, number;
-    bool            any = false, over = false;
+    size_t i;
+    int told = 0, number;
+    bool any = false, over = false;
 
     json_array_foreach(story, i, line) told += was_failure(line, &h);
     /* Old lines are dropped, so they are numbered from the last one back. */
     number = (int)max64(l->m.failures - told, 0);
-    json_array_foreach(story, i, line) {
+    json_array_foreach(story, i, line)
+    {
         if (!was_failure(line, &h))
             continue;
         number++;
@@ -188,7 +194,7 @@ static int replay_pages(struct replay *r, enum query_kind kind, int state, pr_sl
 {
     struct query query = { .kind = kind, .filter = r->filter };
     struct arena arena;
-    int          code = EXIT_DONE;
+    int code = EXIT_DONE;
 
     query.filter.box = box;
     query.filter.state = state;
@@ -199,7 +205,7 @@ static int replay_pages(struct replay *r, enum query_kind kind, int state, pr_sl
     arena_init(&arena, 65536);
     for (;;) {
         struct query_reply page;
-        struct pr_error    err;
+        struct pr_error err;
 
         if (store_query(&r->cli->store, &query, &arena, &page, &err) != PR_OK) {
             code = cli_fault(&err);
@@ -219,10 +225,10 @@ static int replay_pages(struct replay *r, enum query_kind kind, int state, pr_sl
 
 static int replay_boxes(struct replay *r)
 {
-    struct query       query = { .kind = QUERY_BOXES, .filter.state = -1 };
+    struct query query = { .kind = QUERY_BOXES, .filter.state = -1 };
     struct query_reply boxes;
-    struct pr_error    err;
-    int                code = EXIT_DONE;
+    struct pr_error err;
+    int code = EXIT_DONE;
 
     if (store_query(&r->cli->store, &query, &r->cli->arena, &boxes, &err) != PR_OK)
         return cli_fault(&err);
@@ -247,14 +253,15 @@ static void print_people(struct replay *r)
            count_words(&r->cli->arena, r->messages, "message", "messages"), r->same, r->changed);
     if (r->never > 0)
         printf(", and %" PRIu64 " would not have happened", r->never);
-    printf(".\nOf dead letters, messages that still wait, and delivered ones that their box keeps (boxes.NAME.keep): others took their story with them.\n");
+    printf(".\nOf dead letters, messages that still wait, and delivered ones that their box keeps (boxes.NAME.keep): "
+           "others took their story with them.\n");
     if (r->pair_count == 0)
         return;
     printf("\n");
     table_init(&t, &r->cli->arena, "HAPPENED|WOULD|>FAILURES");
     for (size_t i = 0; i < r->pair_count; i++) {
         const struct pair *p = &r->pairs[i];
-        enum color         color = strcmp(p->before, p->after) == 0 ? COLOR_DIM : COLOR_YELLOW;
+        enum color color = strcmp(p->before, p->after) == 0 ? COLOR_DIM : COLOR_YELLOW;
 
         table_add(&t, color, slice_from(p->before));
         table_add(&t, color, slice_from(p->after));

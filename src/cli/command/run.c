@@ -102,8 +102,7 @@ static int deliver(struct daemon *d)
     int code = serve(d);
     if (runtime_stop(d->rt, runtime_config(d->rt)->stop_timeout_us) == PR_TIMEOUT) {
         /* A handler still runs; runtime_free() would wait for it. */
-        log_emit(&d->log, LOG_WARN, "stop_timeout",
-                 LOG_STR("next", "what was still running counts as an attempt"));
+        log_emit(&d->log, LOG_WARN, "stop_timeout", LOG_STR("next", "what was still running counts as an attempt"));
         _exit(code);
     }
     log_emit(&d->log, LOG_INFO, "stopped");

@@ -50,8 +50,7 @@ int send_headers(struct cli *cli, pr_slice *ret)
         }
         pr_slice name = { header, (size_t)(equals - header) };
         if (!header_name_is_valid(name))
-            code =
-                cli_usage(cli, "--header \"%s\": a name has letters, digits and - . _ and no blanks", header);
+            code = cli_usage(cli, "--header \"%s\": a name has letters, digits and - . _ and no blanks", header);
         else if (!utf8_valid(slice_from(equals + 1)))
             code = cli_usage(cli, "--header %.*s: the value is not UTF-8", SLICE_ARGS(name));
         else if (header_is_repeated(cli, i, name))
@@ -131,9 +130,8 @@ int send_to_is_known(struct cli *cli)
     if (near.best != NULL)
         cli_say("%s has no endpoint \"%s\"; did you mean %s?", cli->config->file, to, near.best);
     else
-        cli_say(
-            "%s has no endpoint \"%s\"; add it under endpoints, or leave --to out and let the routes decide",
-            cli->config->file, to);
+        cli_say("%s has no endpoint \"%s\"; add it under endpoints, or leave --to out and let the routes decide",
+                cli->config->file, to);
     return EXIT_NOT_FOUND;
 }
 
@@ -176,8 +174,7 @@ static int send_message(struct cli *cli, pr_slice box, const struct pr_message *
     pr_id id;
     int answer = PR_OK;
 
-    if (store_enqueue(&cli->store, box, message, 1, (size_t)cli->config->payload_max, &id, &answer, &err) !=
-        PR_OK) {
+    if (store_enqueue(&cli->store, box, message, 1, (size_t)cli->config->payload_max, &id, &answer, &err) != PR_OK) {
         /* The tables were there a moment ago. */
         int code = err.code == PR_ESCHEMA ? cli_box_must_be(cli, box) : EXIT_DONE;
 
@@ -204,8 +201,7 @@ int run_send(struct cli *cli)
 
     if (code == EXIT_DONE)
         code = check_names(cli, box);
-    if (code == EXIT_DONE && values[FLAG_ID] != NULL &&
-        pr_id_parse(slice_from(values[FLAG_ID]), &message.id) != PR_OK)
+    if (code == EXIT_DONE && values[FLAG_ID] != NULL && pr_id_parse(slice_from(values[FLAG_ID]), &message.id) != PR_OK)
         code = cli_usage(cli, "--id: \"%s\" is not a UUID", values[FLAG_ID]);
     if (code == EXIT_DONE)
         code = send_headers(cli, &message.headers);

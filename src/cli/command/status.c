@@ -46,9 +46,8 @@ static void print_boxes(struct cli *cli, const struct status *s)
         add_count(&t, b->parked, b->partial, COLOR_YELLOW);
         add_count(&t, b->paused, b->partial, COLOR_YELLOW);
         add_count(&t, b->dead, false, COLOR_RED);
-        table_add(
-            &t, COLOR_NONE,
-            slice_from(b->oldest_us != 0 ? span_short(&cli->arena, s->boxes.now_us - b->oldest_us) : "-"));
+        table_add(&t, COLOR_NONE,
+                  slice_from(b->oldest_us != 0 ? span_short(&cli->arena, s->boxes.now_us - b->oldest_us) : "-"));
     }
     table_print(&t, stdout, 0, cli->color);
 }
@@ -64,8 +63,7 @@ static void print_endpoints(struct cli *cli, const struct status *s)
         const struct endpoint_state *e = &s->endpoints.endpoints[i];
         struct standing standing = endpoint_standing(&s->endpoints, e);
 
-        table_add(&t, COLOR_NONE,
-                  e->name.size > 0 ? e->name : PR_STR("(none)")); /* dead before they were routed */
+        table_add(&t, COLOR_NONE, e->name.size > 0 ? e->name : PR_STR("(none)")); /* dead before they were routed */
         standing_add(cli, &t, &standing, s->endpoints.now_us);
         table_addf(&t, COLOR_NONE, "%" PRIu64, e->sent);
         table_addf(&t, e->failed > 0 ? COLOR_YELLOW : COLOR_DIM, "%" PRIu64, e->failed);
@@ -124,12 +122,9 @@ static void print_slots(struct cli *cli, const struct status *s)
 static void print_people(struct cli *cli, const struct status *s)
 {
     enum check_state health = checks_health(&s->checks);
-    const enum color color = health == CHECK_FINE   ? COLOR_GREEN
-                             : health == CHECK_WARN ? COLOR_YELLOW
-                                                    : COLOR_RED;
+    const enum color color = health == CHECK_FINE ? COLOR_GREEN : health == CHECK_WARN ? COLOR_YELLOW : COLOR_RED;
 
-    printf("health: %s%s%s\n", color_on(color, cli->color), check_state_name(health),
-           color_off(color, cli->color));
+    printf("health: %s%s%s\n", color_on(color, cli->color), check_state_name(health), color_off(color, cli->color));
     checks_print(&s->checks, true, cli->color);
     printf("\n");
     print_boxes(cli, s);

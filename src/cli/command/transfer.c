@@ -102,8 +102,7 @@ static int batch_store(struct batch *b)
         if (answers[i] == PR_DUPLICATE)
             cli_say("line %" PRIu64 ": %s is there already", b->lines[i], id);
         else if (answers[i] == PR_UNKNOWN)
-            cli_say("line %" PRIu64
-                    ": there is no box %.*s: postrider init makes it when the configuration names it",
+            cli_say("line %" PRIu64 ": there is no box %.*s: postrider init makes it when the configuration names it",
                     b->lines[i], SLICE_ARGS(b->letters[i].box));
     }
     b->count = 0;
@@ -162,8 +161,8 @@ int run_dead_import(struct cli *cli)
     arena_init(&b->arena, 65536);
     code = import_lines(b, in, cli->args[0]);
     if (cli->json)
-        printf("{\"action\":\"dead import\",\"stored\":%" PRIu64 ",\"duplicates\":%" PRIu64
-               ",\"unknown_box\":%" PRIu64 ",\"wrong\":%" PRIu64 "}\n",
+        printf("{\"action\":\"dead import\",\"stored\":%" PRIu64 ",\"duplicates\":%" PRIu64 ",\"unknown_box\":%" PRIu64
+               ",\"wrong\":%" PRIu64 "}\n",
                b->stored, b->duplicates, b->unknown, b->wrong);
     else
         printf("%" PRIu64 " imported, %" PRIu64 " there already\n", b->stored, b->duplicates);

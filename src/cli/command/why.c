@@ -23,8 +23,7 @@ struct why {
 
 static void heading(const struct why *y, const char *text)
 {
-    fprintf(y->out, "\n%s%s%s\n", color_on(COLOR_BOLD, y->cli->color), text,
-            color_off(COLOR_BOLD, y->cli->color));
+    fprintf(y->out, "\n%s%s%s\n", color_on(COLOR_BOLD, y->cli->color), text, color_off(COLOR_BOLD, y->cli->color));
 }
 
 /* Texts of others, fit for the terminal. */
@@ -47,8 +46,7 @@ static const char *text_of(const struct why *y, const json_t *line, const char *
 {
     const json_t *value = json_object_get(line, key);
 
-    return json_is_string(value) ? clean(y, (pr_slice){ json_string_value(value), json_string_length(value) })
-                                 : "";
+    return json_is_string(value) ? clean(y, (pr_slice){ json_string_value(value), json_string_length(value) }) : "";
 }
 
 /* What was done, in the past tense of people. */
@@ -72,8 +70,7 @@ static void say_line(const struct why *y, const json_t *line)
 {
     const char *endpoint = text_of(y, line, "endpoint"), *reason = text_of(y, line, "reason"),
                *error = text_of(y, line, "error");
-    const char *code = text_of(y, line, "code"), *rule = text_of(y, line, "rule"),
-               *step = text_of(y, line, "step");
+    const char *code = text_of(y, line, "code"), *rule = text_of(y, line, "rule"), *step = text_of(y, line, "step");
     int64_t at = time_of(line, "at"), next = time_of(line, "next");
     json_int_t attempt = json_integer_value(json_object_get(line, "attempt"));
 
@@ -85,8 +82,7 @@ static void say_line(const struct why *y, const json_t *line)
     else if (reason[0] == '\0' && step[0] != '\0')
         fprintf(y->out, " %s", step_words(step));
     else if (attempt > 0)
-        fprintf(y->out, " attempt %" JSON_INTEGER_FORMAT "%s%s", attempt, endpoint[0] != '\0' ? " to " : "",
-                endpoint);
+        fprintf(y->out, " attempt %" JSON_INTEGER_FORMAT "%s%s", attempt, endpoint[0] != '\0' ? " to " : "", endpoint);
     if (reason[0] != '\0') {
         fprintf(y->out, "%s: %s", attempt > 0 && strcmp(rule, "poison") != 0 ? " failed" : "", reason);
         if (code[0] != '\0')

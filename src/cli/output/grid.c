@@ -9,8 +9,7 @@
 #define GAP 2    /* between columns */
 #define MARGIN 1 /* before the first; the mark of the chosen row is there */
 
-void grid_init(struct grid *g, struct arena *arena, const struct grid_column *columns, size_t count,
-               size_t row_max)
+void grid_init(struct grid *g, struct arena *arena, const struct grid_column *columns, size_t count, size_t row_max)
 {
     ASSERT(count <= GRID_COLUMNS_MAX);
     *g = (struct grid){
@@ -94,13 +93,12 @@ static void fit(const struct grid *g, size_t room, size_t *widths)
             widths[i] += room - sum;
 }
 
-static void draw_cell(const struct grid *g, struct screen *s, size_t row, size_t at, size_t column,
-                      size_t width, const struct grid_cell *cell)
+static void draw_cell(const struct grid *g, struct screen *s, size_t row, size_t at, size_t column, size_t width,
+                      const struct grid_cell *cell)
 {
     size_t used = min_size(text_columns(cell->text), width);
 
-    (void)screen_put(s, row, at + (g->columns[column].right ? width - used : 0), width, cell->style,
-                     cell->text);
+    (void)screen_put(s, row, at + (g->columns[column].right ? width - used : 0), width, cell->style, cell->text);
 }
 
 static void draw_row(const struct grid *g, struct screen *s, size_t row, const size_t *widths,

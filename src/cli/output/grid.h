@@ -29,8 +29,7 @@ struct grid {
     size_t filled; /* cells of the row that is being made */
 };
 
-void grid_init(struct grid *g, struct arena *arena, const struct grid_column *columns, size_t count,
-               size_t row_max);
+void grid_init(struct grid *g, struct arena *arena, const struct grid_column *columns, size_t count, size_t row_max);
 void grid_add(struct grid *g, unsigned style, pr_slice text); /* the next cell */
 void grid_text(struct grid *g, unsigned style, const char *text);
 

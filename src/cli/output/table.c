@@ -18,9 +18,7 @@
 #define COLUMN_MAX 64 /* characters, of all columns but the last */
 #define GAP 2         /* spaces between columns */
 
-static const char *const colors[] = {
-    "", "\033[31m", "\033[32m", "\033[33m", "\033[34m", "\033[2m", "\033[1m"
-};
+static const char *const colors[] = { "", "\033[31m", "\033[32m", "\033[33m", "\033[34m", "\033[2m", "\033[1m" };
 
 const char *color_on(enum color color, bool wanted)
 {
@@ -116,8 +114,8 @@ static void pad(FILE *out, size_t count)
 }
 
 /* room 0: as wide as it is. */
-static void print_cell(const struct table_cell *cell, size_t width, bool right, bool last, size_t room,
-                       FILE *out, bool color)
+static void print_cell(const struct table_cell *cell, size_t width, bool right, bool last, size_t room, FILE *out,
+                       bool color)
 {
     pr_slice text = slice_from(cell->text);
     size_t padding = width > cell->width ? width - cell->width : 0;
@@ -157,8 +155,8 @@ void table_print(const struct table *t, FILE *out, size_t width, bool color)
     fputc('\n', out);
     for (const struct table_row *r = t->first; r != NULL; r = r->next) {
         for (size_t i = 0; i < t->column_count; i++)
-            print_cell(&r->cells[i], widths[i], t->right[i], i == last, i == last && !t->right[i] ? room : 0,
-                       out, color);
+            print_cell(&r->cells[i], widths[i], t->right[i], i == last, i == last && !t->right[i] ? room : 0, out,
+                       color);
         fputc('\n', out);
     }
 }

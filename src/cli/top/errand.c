@@ -72,8 +72,7 @@ static void report(struct errand *e, const struct admin_reply *r)
         e->rc = error_set(&e->error, PR_ENOTFOUND, "nothing was %s: %s", done,
                           r->refused > 0 ? "it is not in a state for it" : "it is gone");
     else if (r->refused > 0)
-        (void)snprintf(e->said, sizeof(e->said), "%" PRIu64 " %s, %" PRIu64 " refused", r->changed, done,
-                       r->refused);
+        (void)snprintf(e->said, sizeof(e->said), "%" PRIu64 " %s, %" PRIu64 " refused", r->changed, done, r->refused);
     else
         (void)snprintf(e->said, sizeof(e->said), "%" PRIu64 " %s", r->changed, done);
 }
@@ -99,9 +98,8 @@ static void say_group(struct errand *e, struct arena *arena, FILE *out)
         if (memcmp(&g->sample, &e->id, sizeof(e->id)) != 0)
             continue;
         fprintf(out, "Group %.*s: %s dead %s, the first %s ago, the latest %s ago. One of them:\n\n",
-                SLICE_ARGS(g->fingerprint), count_bounded(arena, g->count),
-                g->count == 1 ? "letter" : "letters", span_words(arena, e->before->now_us - g->first_us),
-                span_words(arena, e->before->now_us - g->last_us));
+                SLICE_ARGS(g->fingerprint), count_bounded(arena, g->count), g->count == 1 ? "letter" : "letters",
+                span_words(arena, e->before->now_us - g->first_us), span_words(arena, e->before->now_us - g->last_us));
     }
 }
 
@@ -213,8 +211,7 @@ void errand_run(struct errand *e)
     e->rc = PR_OK;
     switch (e->kind) {
     case ERRAND_LOOK:
-        e->rc =
-            view_ask(e->view, &e->cli->store, e->config, e->before, clock_mono_us(clock_system()), &e->error);
+        e->rc = view_ask(e->view, &e->cli->store, e->config, e->before, clock_mono_us(clock_system()), &e->error);
         break;
     case ERRAND_ORDER: run_order(e); break;
     default: run_open(e);

@@ -363,8 +363,7 @@ static int print_plain(struct top *t)
 /* Rates want two looks. */
 static int run_once(struct top *t)
 {
-    struct timespec span = { .tv_sec = t->every_us / PR_SECONDS(1),
-                             .tv_nsec = t->every_us % PR_SECONDS(1) * 1000 };
+    struct timespec span = { .tv_sec = t->every_us / PR_SECONDS(1), .tv_nsec = t->every_us % PR_SECONDS(1) * 1000 };
     struct buf line;
 
     while (nanosleep(&span, &span) != 0 && errno == EINTR)
@@ -390,16 +389,16 @@ static int read_every(struct top *t)
     const char *text = t->cli->flags.values[FLAG_EVERY];
 
     t->every_us = EVERY_USUAL_US;
-    if (text == NULL || (duration_parse(slice_from(text), &t->every_us) == PR_OK &&
-                         t->every_us >= EVERY_MIN_US && t->every_us <= EVERY_MAX_US))
+    if (text == NULL || (duration_parse(slice_from(text), &t->every_us) == PR_OK && t->every_us >= EVERY_MIN_US &&
+                         t->every_us <= EVERY_MAX_US))
         return EXIT_DONE;
     return cli_usage(t->cli, "--every: \"%s\" is not a time from 100ms to 1h", text);
 }
 
 static int run(struct top *t)
 {
-    bool once = t->cli->json || flag_given(&t->cli->flags, FLAG_ONCE) || !isatty(STDIN_FILENO) ||
-                !isatty(STDOUT_FILENO);
+    bool once =
+        t->cli->json || flag_given(&t->cli->flags, FLAG_ONCE) || !isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO);
 
     /* The first look is made before the terminal changes: who cannot be asked is told as by every command. */
     prepare(t, ERRAND_LOOK);

@@ -32,8 +32,7 @@ size_t key_decode(pr_slice bytes, bool whole, int32_t *ret_key);
 
 /* ---- What a person wants ---- */
 
-#define ORDER_NAME_MAX                                                                                         \
-    512 /* bytes of an endpoint's name or a fingerprint; longer ones cannot be ordered about */
+#define ORDER_NAME_MAX 512 /* bytes of an endpoint's name or a fingerprint; longer ones cannot be ordered about */
 
 enum order_kind {
     ORDER_NONE,

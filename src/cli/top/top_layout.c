@@ -88,8 +88,7 @@ static void draw_header(struct drawing *d)
         (void)screen_put(d->s, 0, room + 1, strlen(right), COLOR_DIM, slice_from(right));
 }
 
-static void number(struct drawing *d, size_t row, size_t *at, const char *name, unsigned style,
-                   const char *value)
+static void number(struct drawing *d, size_t row, size_t *at, const char *name, unsigned style, const char *value)
 {
     pr_slice text = slice_from(value);
     size_t size = strlen(name) + 1 + text_columns(text);

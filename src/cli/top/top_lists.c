@@ -98,8 +98,7 @@ static void add_count(struct drawing *d, struct grid *g, uint64_t count, enum co
     grid_text(g, count > 0 ? color : COLOR_DIM, count_human(&d->arena, count));
 }
 
-static void add_rate(struct drawing *d, struct grid *g, const struct view_rates *r, double rate,
-                     enum color color)
+static void add_rate(struct drawing *d, struct grid *g, const struct view_rates *r, double rate, enum color color)
 {
     grid_text(g, r->known && rate > 0 ? color : COLOR_DIM, rate_human(&d->arena, r->known, rate));
 }
@@ -112,8 +111,7 @@ static void add_state(struct drawing *d, struct grid *g, const struct view_endpo
     switch (e->state) {
     case VIEW_OPEN:
         if (timed)
-            grid_add(g, COLOR_RED,
-                     arena_printf(&d->arena, "open, probe in %s", span_short(&d->arena, left_us)));
+            grid_add(g, COLOR_RED, arena_printf(&d->arena, "open, probe in %s", span_short(&d->arena, left_us)));
         else
             grid_text(g, COLOR_RED, "open");
         break;
@@ -229,7 +227,6 @@ void draw_pane(struct drawing *d, enum pane pane, size_t row, size_t rows)
         add_row(d, &g, pane, all.index[i]);
     grid_draw(&g, d->s, row, has_focus && all.count > 0 ? cursor - first : SIZE_MAX);
     if (all.count == 0)
-        (void)screen_put(
-            d->s, row + 1, 1, d->s->width, COLOR_DIM,
-            slice_from(d->ui->filter[0] != '\0' ? "nothing that the filter finds" : panes[pane].nothing));
+        (void)screen_put(d->s, row + 1, 1, d->s->width, COLOR_DIM,
+                         slice_from(d->ui->filter[0] != '\0' ? "nothing that the filter finds" : panes[pane].nothing));
 }

@@ -371,10 +371,9 @@ static const struct {
     const char *bytes; /* behind the escape */
     int32_t key;
 } sequences[] = {
-    { "[A", KEY_UP },       { "[B", KEY_DOWN },       { "OA", KEY_UP },    { "OB", KEY_DOWN },
-    { "[5~", KEY_PAGE_UP }, { "[6~", KEY_PAGE_DOWN }, { "[H", KEY_HOME },  { "[F", KEY_END },
-    { "OH", KEY_HOME },     { "OF", KEY_END },        { "[1~", KEY_HOME }, { "[4~", KEY_END },
-    { "[Z", KEY_BACK_TAB },
+    { "[A", KEY_UP },         { "[B", KEY_DOWN }, { "OA", KEY_UP },       { "OB", KEY_DOWN }, { "[5~", KEY_PAGE_UP },
+    { "[6~", KEY_PAGE_DOWN }, { "[H", KEY_HOME }, { "[F", KEY_END },      { "OH", KEY_HOME }, { "OF", KEY_END },
+    { "[1~", KEY_HOME },      { "[4~", KEY_END }, { "[Z", KEY_BACK_TAB },
 };
 
 /* The length of a sequence behind an escape; 0: it goes on. */

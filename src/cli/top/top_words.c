@@ -76,8 +76,7 @@ static void say_endpoints(struct drawing *d, struct sentence *s, size_t count, s
     if (count > 1)
         say(s, color, "%s endpoints are %s", count_human(&d->arena, count), what);
     else if (count == 1)
-        say(s, color, "endpoint %.*s is %s", SLICE_ARGS(utf8_cut_bytes(d->v->endpoints[first].name, 200)),
-            what);
+        say(s, color, "endpoint %.*s is %s", SLICE_ARGS(utf8_cut_bytes(d->v->endpoints[first].name, 200)), what);
 }
 
 static void say_streams(struct drawing *d, struct sentence *s)
@@ -92,8 +91,8 @@ static void say_streams(struct drawing *d, struct sentence *s)
     }
     if (v->stream_count > 0)
         say(s, COLOR_YELLOW, "%zu%s %s blocked, %s%s %s behind", v->stream_count, v->streams_more ? "+" : "",
-            v->stream_count == 1 ? "stream is" : "streams are", count_human(&d->arena, waiting),
-            exact ? "" : "+", waiting == 1 && exact ? "message waits" : "messages wait");
+            v->stream_count == 1 ? "stream is" : "streams are", count_human(&d->arena, waiting), exact ? "" : "+",
+            waiting == 1 && exact ? "message waits" : "messages wait");
 }
 
 static void say_trouble(struct drawing *d, struct sentence *s)
@@ -109,8 +108,7 @@ static void say_trouble(struct drawing *d, struct sentence *s)
         say(s, COLOR_YELLOW, "%s%s dead %s", count_human(&d->arena, v->dead), v->dead_exact ? "" : "+",
             v->dead == 1 ? "letter" : "letters");
     if (v->oldest_us != 0 && v->now_us - v->oldest_us > OLD_US)
-        say(s, COLOR_YELLOW, "the oldest ready message waits for %s",
-            span_words(&d->arena, v->now_us - v->oldest_us));
+        say(s, COLOR_YELLOW, "the oldest ready message waits for %s", span_words(&d->arena, v->now_us - v->oldest_us));
 }
 
 static void say_well(struct drawing *d, struct sentence *s)
@@ -123,8 +121,7 @@ static void say_well(struct drawing *d, struct sentence *s)
     sends += v->total_count - v->endpoint_count; /* beyond the page: the worst come first */
     say(s, COLOR_GREEN, "All is well: ");
     if (sends > 0)
-        buf_addf(&s->text, "%s %s, ", count_human(&d->arena, sends),
-                 sends == 1 ? "endpoint sends" : "endpoints send");
+        buf_addf(&s->text, "%s %s, ", count_human(&d->arena, sends), sends == 1 ? "endpoint sends" : "endpoints send");
     buf_add_cstr(&s->text, v->backlog == 0 ? "nothing waits, " : "");
     buf_add_cstr(&s->text, "nothing is blocked or dead.");
 }

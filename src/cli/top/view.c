@@ -82,8 +82,7 @@ static enum view_state state_of(const struct standing *s, bool known)
 static struct view_endpoint endpoint_from(struct view *v, const struct query_reply *reply,
                                           const struct view_total *total, const struct view *before)
 {
-    const struct endpoint_state fresh = { .name = total->name },
-                                *e = total->state != NULL ? total->state : &fresh;
+    const struct endpoint_state fresh = { .name = total->name }, *e = total->state != NULL ? total->state : &fresh;
     struct standing s = endpoint_standing(reply, e);
 
     return (struct view_endpoint){
@@ -141,8 +140,7 @@ static void list_totals(struct view *v, const struct query_reply *reply, const s
     v->total_count = stored;
     for (size_t i = 0; !all && i < config->endpoint_count; i++) {
         struct view_total fresh = { .name = slice_from(config->endpoints[i].name), .configured = true };
-        struct view_total *found =
-            stored > 0 ? bsearch(&fresh, v->totals, stored, sizeof(fresh), by_name) : NULL;
+        struct view_total *found = stored > 0 ? bsearch(&fresh, v->totals, stored, sizeof(fresh), by_name) : NULL;
 
         if (found != NULL)
             found->configured = true;
@@ -185,8 +183,7 @@ static void take_boxes(struct view *v, const struct query_reply *reply)
     v->backlog_exact = v->dead_exact = true;
     for (size_t i = 0; i < reply->box_count; i++) {
         const struct box_counts *b = &reply->boxes[i];
-        const uint64_t waits[] = { b->ready,  b->delayed, b->retrying, b->held,
-                                   b->parked, b->paused,  b->in_flight };
+        const uint64_t waits[] = { b->ready, b->delayed, b->retrying, b->held, b->parked, b->paused, b->in_flight };
 
         for (size_t k = 0; k < ARRAY_LENGTH(waits); k++) {
             v->backlog += min_size((size_t)waits[k], COUNT_EXACT_MAX);

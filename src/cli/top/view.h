@@ -10,8 +10,7 @@
 #include "runtime/config/config.h"
 #include "store/store.h"
 
-#define VIEW_ROWS_MAX                                                                                          \
-    200 /* of a list; nobody reads further, and a store with trouble has better things to do */
+#define VIEW_ROWS_MAX 200 /* of a list; nobody reads further, and a store with trouble has better things to do */
 
 struct view_rates {
     bool known;                /* there was an earlier view */
@@ -68,18 +67,17 @@ void view_free(struct view *v);
 
 /* Ask the store.  config: adds the endpoints that have not sent yet; NULL: the store knows them all.  before (may
  * be NULL) is for the rates.  After a fault (the store's) *v is empty. */
-PR_MUST_CHECK int view_ask(struct view *v, struct store *store, const struct config *config,
-                           const struct view *before, int64_t mono_us, struct pr_error *reterr);
+PR_MUST_CHECK int view_ask(struct view *v, struct store *store, const struct config *config, const struct view *before,
+                           int64_t mono_us, struct pr_error *reterr);
 
 /* The object of top --json. */
 void view_json(const struct view *v, struct buf *ret);
 
 /* ---- Numbers for people; into the arena ---- */
 
-const char *count_human(struct arena *arena, uint64_t count);   /* "1,204", "123k", "4.5M" */
-const char *count_grouped(struct arena *arena, uint64_t count); /* "10,000" */
-const char *count_bounded(struct arena *arena, uint64_t count); /* "10,000+" beyond COUNT_EXACT_MAX */
-const char *rate_human(struct arena *arena, bool known,
-                       double rate); /* "0", "0.4", "1,204"; "-" when not known */
+const char *count_human(struct arena *arena, uint64_t count);         /* "1,204", "123k", "4.5M" */
+const char *count_grouped(struct arena *arena, uint64_t count);       /* "10,000" */
+const char *count_bounded(struct arena *arena, uint64_t count);       /* "10,000+" beyond COUNT_EXACT_MAX */
+const char *rate_human(struct arena *arena, bool known, double rate); /* "0", "0.4", "1,204"; "-" when not known */
 
 #endif

@@ -68,9 +68,7 @@ static void json_rates(struct json_writer *w, const struct view_rates *r)
     const struct {
         const char *key;
         double value;
-    } all[] = { { "sent_per_second", r->sent },
-                { "failed_per_second", r->failed },
-                { "dead_per_second", r->dead } };
+    } all[] = { { "sent_per_second", r->sent }, { "failed_per_second", r->failed }, { "dead_per_second", r->dead } };
 
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
         json_key(w, all[i].key);

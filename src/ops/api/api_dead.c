@@ -89,8 +89,7 @@ static void order(struct api *x, const struct admin *admin)
         error.code = rc;
         api_fault(x, &error);
     } else if (admin->filter.id_count == 1 && reply.refused == 1) {
-        api_error(x, 409, "refused", "its id was sent anew, or a corrected message took its place",
-                  "it was refused");
+        api_error(x, 409, "refused", "its id was sent anew, or a corrected message took its place", "it was refused");
     } else {
         api_report_change(x, admin, &reply);
     }
@@ -165,10 +164,9 @@ static bool is_one(struct api *x, const struct filter *filter)
         return false;
     if (message_count_dead(&reply, filter->endpoint, &any) <= 1)
         return true;
-    api_error(
-        x, 409, "ambiguous",
-        arena_printf(&x->arena, "name the endpoint: one of %s", message_dead_endpoints(&x->arena, &reply)).data,
-        "it died on its way to several");
+    api_error(x, 409, "ambiguous",
+              arena_printf(&x->arena, "name the endpoint: one of %s", message_dead_endpoints(&x->arena, &reply)).data,
+              "it died on its way to several");
     return false;
 }
 

@@ -91,8 +91,7 @@ void api_endpoints(struct api *x)
         endpoint_json(x, &reply, e != NULL ? e : &fresh, e != NULL ? &rates[e - reply.endpoints] : &unknown);
     }
     for (size_t i = 0; i < reply.endpoint_count; i++)
-        if (reply.endpoints[i].name.size > 0 &&
-            config_find_endpoint(x->in.config, reply.endpoints[i].name) == NULL)
+        if (reply.endpoints[i].name.size > 0 && config_find_endpoint(x->in.config, reply.endpoints[i].name) == NULL)
             endpoint_json(x, &reply, &reply.endpoints[i], &rates[i]);
     json_end_array(&x->w);
     json_end_object(&x->w);
@@ -167,8 +166,7 @@ void api_endpoint_test(struct api *x)
     char text[PR_ID_TEXT_SIZE];
     if (!is_known(x) || !api_record(x, &admin)) /* first: nothing is sent that nobody knows of */
         return;
-    int rc = store_enqueue(x->in.store, PR_STR("outbox"), &m, 1, (size_t)x->in.config->payload_max, &id, NULL,
-                           &error);
+    int rc = store_enqueue(x->in.store, PR_STR("outbox"), &m, 1, (size_t)x->in.config->payload_max, &id, NULL, &error);
     if (rc < 0) {
         error.code = rc;
         api_fault(x, &error);

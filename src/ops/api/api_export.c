@@ -80,9 +80,8 @@ void api_dead_import(struct api *x)
     struct pr_error error;
     int rc = count == 0 || count > IMPORT_MAX
                  ? error_set(&error, PR_EINVAL, "letters: 1 to %d are possible", IMPORT_MAX)
-             : letters == NULL || answers == NULL
-                 ? error_set(&error, PR_ENOMEM, "no memory for %zu letters", count)
-                 : PR_OK;
+             : letters == NULL || answers == NULL ? error_set(&error, PR_ENOMEM, "no memory for %zu letters", count)
+                                                  : PR_OK;
     if (rc == PR_OK && !take_letters(x, &admin, letters))
         return;
     if (rc == PR_OK)

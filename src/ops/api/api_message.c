@@ -217,8 +217,8 @@ void api_message_change(struct api *x)
     } else if (reply.missing > 0) {
         not_found(x, admin.kind == ADMIN_DEAD_NOTE ? "dead letter" : "message", admin.filter.endpoint);
     } else if (reply.changed == 0 && reply.refused > 0) {
-        api_error(x, 409, "refused", "GET /v1/messages/ID says where it is",
-                  "message %.*s is not in a state for it", SLICE_ARGS(x->part));
+        api_error(x, 409, "refused", "GET /v1/messages/ID says where it is", "message %.*s is not in a state for it",
+                  SLICE_ARGS(x->part));
     } else {
         api_report_change(x, &admin, &reply);
     }
@@ -227,10 +227,9 @@ void api_message_change(struct api *x)
 /* Many of them, by ids or by filter. */
 void api_messages_change(struct api *x)
 {
-    struct admin admin = { .kind = change_kind(x),
-                           .by = x->who,
-                           .why = slice_from(body_text(x, "why")),
-                           .dry_run = body_true(x, "dry_run") };
+    struct admin admin = {
+        .kind = change_kind(x), .by = x->who, .why = slice_from(body_text(x, "why")), .dry_run = body_true(x, "dry_run")
+    };
     struct admin_reply reply = { 0 };
     struct pr_error error;
     if (!body_filter(x, &admin.filter))

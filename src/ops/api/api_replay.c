@@ -13,8 +13,7 @@ bool api_replay_is_long(const struct api *x)
 static void replay_json(struct api *x, pr_id id)
 {
     if (replays_write(x->replays, id, &x->w) != PR_OK)
-        api_error(x, 404, "not_found", "GET /v1/replays lists them; a restart forgets them",
-                  "there is no such replay");
+        api_error(x, 404, "not_found", "GET /v1/replays lists them; a restart forgets them", "there is no such replay");
 }
 
 /* "rate": "100/s" or 100, "canary": 5, "canary_wait": "5m". */
@@ -31,8 +30,7 @@ static int take_wishes(struct api *x, struct replay *r, struct pr_error *reterr)
         return error_set(reterr, PR_EINVAL, "canary: a number from 1 to %d; without one leave it out",
                          REPLAY_CANARY_MAX);
     r->canary = canary != NULL ? (size_t)first : 0;
-    if (wait != NULL &&
-        (duration_parse(slice_from(wait), &r->canary_wait_us) != PR_OK || r->canary_wait_us <= 0))
+    if (wait != NULL && (duration_parse(slice_from(wait), &r->canary_wait_us) != PR_OK || r->canary_wait_us <= 0))
         return error_set(reterr, PR_EINVAL, "canary_wait: \"%.60s\" is not a time; write 30s, 5m", wait);
     return PR_OK;
 }

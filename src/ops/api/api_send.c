@@ -8,8 +8,7 @@
 static bool destinations_are_known(struct api *x, const struct pr_message *messages, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        if (messages[i].destination.size > 0 &&
-            config_find_endpoint(x->in.config, messages[i].destination) == NULL) {
+        if (messages[i].destination.size > 0 && config_find_endpoint(x->in.config, messages[i].destination) == NULL) {
             api_error(x, 422, "unknown_endpoint",
                       "GET /v1/endpoints lists them; without a destination the routes decide",
                       "there is no endpoint \"%.*s\"", SLICE_ARGS(messages[i].destination));
@@ -46,8 +45,8 @@ void api_messages_send(struct api *x)
     pr_slice box = params_get(&x->params, "box");
     box = box.size > 0 ? box : PR_STR("outbox");
     if (config_find_box(x->in.config, box) == NULL) {
-        api_error(x, 404, "unknown_box", "name it under boxes: in the configuration",
-                  "there is no box \"%.*s\"", SLICE_ARGS(box));
+        api_error(x, 404, "unknown_box", "name it under boxes: in the configuration", "there is no box \"%.*s\"",
+                  SLICE_ARGS(box));
         return;
     }
     int rc = decode_messages(&x->input, &x->arena, &messages, &count, &error);
@@ -58,8 +57,7 @@ void api_messages_send(struct api *x)
     if (rc == PR_OK && (ids == NULL || answers == NULL))
         rc = error_set(&error, PR_ENOMEM, "no memory for %zu messages", count);
     if (rc == PR_OK)
-        rc = store_enqueue(x->in.store, box, messages, count, (size_t)x->in.config->payload_max, ids, answers,
-                           &error);
+        rc = store_enqueue(x->in.store, box, messages, count, (size_t)x->in.config->payload_max, ids, answers, &error);
     if (rc < 0) {
         error.code = rc;
         api_fault(x, &error);

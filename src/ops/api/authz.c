@@ -27,8 +27,7 @@ bool authz_host_is_known(const struct authz *authz, const char *host)
     if (authz->by_file || host == NULL) /* every browser says one; probes with HTTP/1.0 may not */
         return true;
     const char *colon = strrchr(host, ':'), *bracket = strrchr(host, ']');
-    size_t length =
-        colon != NULL && (bracket == NULL || colon > bracket) ? (size_t)(colon - host) : strlen(host);
+    size_t length = colon != NULL && (bracket == NULL || colon > bracket) ? (size_t)(colon - host) : strlen(host);
     if (length == 0 || length > HOST_MAX ||
         (host[length] == ':' && strspn(host + length + 1, "0123456789") != strlen(host + length + 1)))
         return false;

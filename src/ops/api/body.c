@@ -22,9 +22,8 @@ const char *body_field_type(pr_slice name)
 {
     static const struct {
         const char *name, *type;
-    } types[] = { { "ids", "array" },      { "letters", "array" },   { "filter", "object" },
-                  { "headers", "object" }, { "dry_run", "boolean" }, { "canary", "integer" },
-                  { "rate", NULL },        { "payload", NULL } };
+    } types[] = { { "ids", "array" },       { "letters", "array" },  { "filter", "object" }, { "headers", "object" },
+                  { "dry_run", "boolean" }, { "canary", "integer" }, { "rate", NULL },       { "payload", NULL } };
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
         if (slice_eq_cstr(name, types[i].name))
             return types[i].type;
@@ -68,8 +67,7 @@ bool body_check(struct api *x)
     json_object_foreach(x->json, key, value)
     {
         if (!field_is_known(x->route->fields, key)) {
-            api_error(x, 400, "invalid", "", "there is no \"%.60s\" here; there are: %s", key,
-                      x->route->fields);
+            api_error(x, 400, "invalid", "", "there is no \"%.60s\" here; there are: %s", key, x->route->fields);
             return false;
         }
         if (!field_has_right_type(key, value)) {

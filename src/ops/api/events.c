@@ -67,8 +67,7 @@ int events_new(struct feed *feed, const struct params *params, const atomic_bool
     happening_text(e->box, sizeof e->box, params_get(params, "box"));
     happening_text(e->endpoint, sizeof e->endpoint, params_get(params, "endpoint"));
     buf_init(&e->pending, PENDING_MAX);
-    buf_add_cstr(&e->pending,
-                 ": listening\n\n"); /* so that the client knows that it missed nothing from now on */
+    buf_add_cstr(&e->pending, ": listening\n\n"); /* so that the client knows that it missed nothing from now on */
     *ret = e;
     return PR_OK;
 }
@@ -104,11 +103,7 @@ void events_write(struct buf *b, const struct happening *h)
     json_key(&w, "attempt");
     json_int(&w, h->attempt);
     text(&w, "reason", h->reason != PR_REASON_NONE ? pr_reason_name(h->reason) : "");
-    text(&w,
-         h->kind == HAPPENING_CHANGED    ? "what"
-         : h->kind == HAPPENING_ENDPOINT ? "breaker"
-                                         : "error",
-         h->error);
+    text(&w, h->kind == HAPPENING_CHANGED ? "what" : h->kind == HAPPENING_ENDPOINT ? "breaker" : "error", h->error);
     text(&w, "rule", h->rule);
     member_time(&w, "next_at", h->next_us);
     json_end_object(&w);
@@ -117,8 +112,7 @@ void events_write(struct buf *b, const struct happening *h)
 
 static bool is_wanted(const struct events *e, const struct happening *h)
 {
-    return (e->kinds == 0 || (e->kinds >> h->kind & 1) != 0) &&
-           (e->box[0] == '\0' || strcmp(e->box, h->box) == 0) &&
+    return (e->kinds == 0 || (e->kinds >> h->kind & 1) != 0) && (e->box[0] == '\0' || strcmp(e->box, h->box) == 0) &&
            (e->endpoint[0] == '\0' || strcmp(e->endpoint, h->endpoint) == 0);
 }
 
@@ -134,9 +128,8 @@ static void events_fetch(struct events *e)
         if (is_wanted(e, &list[i]))
             events_write(&e->pending, &list[i]);
     if (rc == PR_STALE) {
-        buf_add_cstr(
-            &e->pending,
-            ": dropped: you were too slow and missed events; look at the state, then listen again\n\n");
+        buf_add_cstr(&e->pending,
+                     ": dropped: you were too slow and missed events; look at the state, then listen again\n\n");
         e->over = true;
     }
     e->silent = e->pending.size > 0 ? 0 : e->silent + (rc == PR_TIMEOUT);

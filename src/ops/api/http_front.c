@@ -7,7 +7,7 @@
 #include "ops/api/server.h"
 
 struct http_front {
-    struct server *server; /* NULL: nobody listens */
+    struct server *server;     /* NULL: nobody listens */
     struct watchdog *watchdog; /* NULL: nothing is raised */
 };
 
@@ -23,7 +23,7 @@ static void http_front_stop(void *self)
 }
 
 static int http_front_start(struct runtime *rt, const struct config *config, struct log *log, void **ret_self,
-                       struct pr_error *reterr)
+                            struct pr_error *reterr)
 {
     struct http_front *f = calloc(1, sizeof *f);
     int rc = f != NULL ? PR_OK : error_set(reterr, PR_ENOMEM, "no memory for http");

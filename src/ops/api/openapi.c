@@ -144,10 +144,11 @@ static const struct {
 } answers[] = {
     { "/v1/dead/groups",
       "{\"type\":\"object\",\"required\":[\"groups\",\"more\",\"cut\"],\"properties\":{\"groups\":{\"type\":\"array\","
-      "\"items\":{\"type\":\"object\",\"properties\":{\"fingerprint\":" TEXT ",\"count\":" NUMBER ",\"count_exact\":" TRUTH
-      ",\"first_at\":" TIME ",\"last_at\":" TIME ",\"box\":" TEXT ",\"endpoint\":" TEXT ",\"type\":" TEXT ",\"cause\":" REASON
-      ",\"reason\":" REASON ",\"error\":" TEXT ",\"sample\":{\"type\":\"string\",\"format\":\"uuid\"}}}},\"more\":" TRUTH
-      ",\"cut\":" TRUTH ",\"looked_at\":" NUMBER "}}" },
+      "\"items\":{\"type\":\"object\",\"properties\":{\"fingerprint\":" TEXT ",\"count\":" NUMBER
+      ",\"count_exact\":" TRUTH ",\"first_at\":" TIME ",\"last_at\":" TIME ",\"box\":" TEXT ",\"endpoint\":" TEXT
+      ",\"type\":" TEXT ",\"cause\":" REASON ",\"reason\":" REASON ",\"error\":" TEXT
+      ",\"sample\":{\"type\":\"string\",\"format\":\"uuid\"}}}},\"more\":" TRUTH ",\"cut\":" TRUTH
+      ",\"looked_at\":" NUMBER "}}" },
 };
 
 #define ERROR_SCHEMA "{\"$ref\":\"#/components/schemas/Error\"}"
@@ -250,13 +251,11 @@ void api_openapi(struct api *x)
     }
     json_end_object(w);
     json_key(w, "components");
-    json_raw(
-        w,
-        PR_STR(
-            "{\"securitySchemes\":{\"token\":{\"type\":\"http\",\"scheme\":\"bearer\"}},\"schemas\":{\"Error\":"
-            "{\"type\":\"object\",\"required\":[\"error\"],\"properties\":{\"error\":{\"type\":\"object\","
-            "\"required\":[\"code\",\"message\",\"hint\"],\"properties\":{\"code\":{\"type\":\"string\"},"
-            "\"message\":{\"type\":\"string\"},\"hint\":{\"type\":\"string\"}}}}}}}"));
+    json_raw(w,
+             PR_STR("{\"securitySchemes\":{\"token\":{\"type\":\"http\",\"scheme\":\"bearer\"}},\"schemas\":{\"Error\":"
+                    "{\"type\":\"object\",\"required\":[\"error\"],\"properties\":{\"error\":{\"type\":\"object\","
+                    "\"required\":[\"code\",\"message\",\"hint\"],\"properties\":{\"code\":{\"type\":\"string\"},"
+                    "\"message\":{\"type\":\"string\"},\"hint\":{\"type\":\"string\"}}}}}}}"));
     json_key(w, "security");
     json_raw(w, PR_STR("[{\"token\":[]},{}]"));
     json_end_object(w);

@@ -63,8 +63,7 @@ static int param_add(pr_slice pair, struct arena *arena, struct params *params, 
         rc = PR_EINVAL;
     if (rc < 0)
         return error_set(reterr, rc,
-                         rc == PR_ENOMEM ? "no memory for the parameters"
-                                         : "a parameter is not URL-encoded UTF-8");
+                         rc == PR_ENOMEM ? "no memory for the parameters" : "a parameter is not URL-encoded UTF-8");
     for (size_t i = 0; i < params->count; i++)
         if (slice_eq(params->list[i].name, p.name))
             return error_set(reterr, PR_EINVAL, "the parameter %.*s is there twice", SLICE_ARGS(p.name));
@@ -104,10 +103,10 @@ int params_check(const struct params *params, const char *known, struct pr_error
         pr_slice name = params->list[i].name;
         if (word_is_in(name, known))
             continue;
-        return *known != '\0' ? error_set(reterr, PR_EINVAL, "there is no parameter \"%.*s\"; there are: %s",
-                                          SLICE_ARGS(name), known)
-                              : error_set(reterr, PR_EINVAL, "there is no parameter \"%.*s\", nor any other",
-                                          SLICE_ARGS(name));
+        return *known != '\0'
+                   ? error_set(reterr, PR_EINVAL, "there is no parameter \"%.*s\"; there are: %s", SLICE_ARGS(name),
+                               known)
+                   : error_set(reterr, PR_EINVAL, "there is no parameter \"%.*s\", nor any other", SLICE_ARGS(name));
     }
     return PR_OK;
 }
@@ -212,16 +211,14 @@ int filter_set(struct filter *f, pr_slice name, pr_slice value, int64_t now_us, 
     if (slice_eq_cstr(name, "after"))
         return filter_set_after(f, value)
                    ? PR_OK
-                   : error_set(reterr, PR_EINVAL,
-                               "after: what the page before said as next: a row, or BOX:ROW");
+                   : error_set(reterr, PR_EINVAL, "after: what the page before said as next: a row, or BOX:ROW");
     return PR_UNKNOWN;
 }
 
 void stream_mark_format(const struct stream_info *stream, char ret[STREAM_MARK_SIZE])
 {
     const struct stream_mark m = stream_mark_of(stream);
-    (void)snprintf(ret, STREAM_MARK_SIZE, "%" PRIu64 "-%" PRId64 "-%016" PRIx64, m.waiting, m.since_us,
-                   m.place);
+    (void)snprintf(ret, STREAM_MARK_SIZE, "%" PRIu64 "-%" PRId64 "-%016" PRIx64, m.waiting, m.since_us, m.place);
 }
 
 bool stream_mark_parse(pr_slice text, struct stream_mark *ret)

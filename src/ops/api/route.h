@@ -37,7 +37,7 @@ extern const size_t route_count;
 /* What is in the place of {id}, {name}: one at most, decoded by the caller. */
 enum route_found { ROUTE_FOUND, ROUTE_NO_PATH, ROUTE_NO_METHOD };
 /* HEAD is GET.  *ret_route and *ret_part only when found; *ret_allow (a text for Allow) when the method is wrong. */
-enum route_found route_find(const char *method, pr_slice path, const struct api_route **ret_route,
-                            pr_slice *ret_part, const char **ret_allow);
+enum route_found route_find(const char *method, pr_slice path, const struct api_route **ret_route, pr_slice *ret_part,
+                            const char **ret_allow);
 
 #endif

@@ -24,11 +24,11 @@
 #define LISTENERS_MAX 16 /* of events: so that they cannot take all connections */
 #define CONNECTION_SECONDS 15
 #define HEADERS_BYTES_MAX (32u << 10) /* of a request, with its line */
-#define BODY_EXTRA (1u << 20) /* beside the payload: what escapes make of it, headers, a batch of small ones */
+#define BODY_EXTRA (1u << 20)         /* beside the payload: what escapes make of it, headers, a batch of small ones */
 #define URL_MAX 8192
 #define WHO_MAX 100
 #define EVENTS_BLOCK 4096
-#define EVENTS_SEND_BUFFER                                                                                     \
+#define EVENTS_SEND_BUFFER                                                                                             \
     (64 << 10) /* the system's own are megabytes, and a client that is too slow is noticed late */
 #define CSP "default-src 'self'"
 
@@ -108,8 +108,8 @@ static enum MHD_Result collect_header(void *arg, enum MHD_ValueKind kind, const 
 {
     (void)kind;
     struct decode_input *in = arg;
-    bool wanted = strncasecmp(name, "ce-", 3) == 0 || strcasecmp(name, "traceparent") == 0 ||
-                  strcasecmp(name, "tracestate") == 0;
+    bool wanted =
+        strncasecmp(name, "ce-", 3) == 0 || strcasecmp(name, "traceparent") == 0 || strcasecmp(name, "tracestate") == 0;
     if (wanted && value != NULL && in->header_count < DECODE_HEADERS_MAX)
         in->headers[in->header_count++] = (struct decode_header){ name, value };
     return MHD_YES;
@@ -161,9 +161,8 @@ static enum MHD_Result count_host(void *arg, enum MHD_ValueKind kind, const char
 static void admit(struct server *s, struct request *r, struct MHD_Connection *connection)
 {
     ASSERT(pthread_rwlock_rdlock(&s->lock) == 0);
-    const struct authz authz = { s->secrets.token, s->secrets.viewer_token,
-                                 (const char *const *)s->secrets.hosts, s->secrets.host_count,
-                                 s->address.any.sa_family == AF_UNIX };
+    const struct authz authz = { s->secrets.token, s->secrets.viewer_token, (const char *const *)s->secrets.hosts,
+                                 s->secrets.host_count, s->address.any.sa_family == AF_UNIX };
     size_t hosts = 0; /* of two, a proxy may have looked at the other */
     MHD_get_connection_values(connection, MHD_HEADER_KIND, count_host, &hosts);
     bool known = hosts <= 1 && authz_host_is_known(&authz, header(connection, MHD_HTTP_HEADER_HOST));
@@ -195,8 +194,7 @@ static void find_route(struct request *r, const char *method)
 
     enum route_found found = route_find(method, path, &x->route, &part, &r->allow);
     if (found == ROUTE_NO_PATH)
-        refuse(r, MHD_HTTP_NOT_FOUND, "not_found", "GET /openapi.json lists everything",
-               "there is nothing here");
+        refuse(r, MHD_HTTP_NOT_FOUND, "not_found", "GET /openapi.json lists everything", "there is nothing here");
     else if (found == ROUTE_NO_METHOD)
         refuse(r, MHD_HTTP_METHOD_NOT_ALLOWED, "method", r->allow, "not with this method");
     if (found != ROUTE_FOUND)
@@ -217,8 +215,7 @@ static void find_route(struct request *r, const char *method)
 static void begin(struct server *s, struct request *r, struct MHD_Connection *connection, const char *method)
 {
     struct api *x = &r->x;
-    const char *type = header(connection, MHD_HTTP_HEADER_CONTENT_TYPE),
-               *who = header(connection, "X-Postrider-User");
+    const char *type = header(connection, MHD_HTTP_HEADER_CONTENT_TYPE), *who = header(connection, "X-Postrider-User");
     api_init(x);
     x->rt = s->rt;
     x->metrics = s->metrics;
@@ -276,10 +273,9 @@ static enum MHD_Result send_answer(struct MHD_Connection *connection, struct req
         api_error(x, 503, "no_memory", "ask for less: limit=10", "the answer is too large");
     buf_add_cstr(&x->out, x->out.size > 0 && x->out.data[x->out.size - 1] == '\n' ? "" : "\n");
     pr_slice out = buf_slice(&x->out);
-    return send_response(
-        connection, r,
-        MHD_create_response_from_buffer(out.size, (void *)(uintptr_t)out.data, MHD_RESPMEM_MUST_COPY),
-        x->content_type);
+    return send_response(connection, r,
+                         MHD_create_response_from_buffer(out.size, (void *)(uintptr_t)out.data, MHD_RESPMEM_MUST_COPY),
+                         x->content_type);
 }
 
 /* The body of a change; none at all is an empty object. */
@@ -305,8 +301,7 @@ static void answer(struct request *r)
     struct api *x = &r->x;
     struct pr_error error;
     if (buf_failed(&r->body)) {
-        api_error(x, 413, "too_large", "raise limits.payload, or send a reference to it",
-                  "the body is too large");
+        api_error(x, 413, "too_large", "raise limits.payload, or send a reference to it", "the body is too large");
         return;
     }
     x->input.body = buf_slice(&r->body);
@@ -349,8 +344,7 @@ static void end_listener(void *arg)
 
 static void shrink_send_buffer(struct MHD_Connection *connection)
 {
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
     int size = EVENTS_SEND_BUFFER;
     if (info != NULL)
         (void)setsockopt(info->connect_fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof size); /* only a courtesy */
@@ -368,8 +362,7 @@ static enum MHD_Result send_events(struct server *s, struct request *r, struct M
         atomic_fetch_sub(&s->listeners, 1);
         free(l);
         if (!room)
-            api_error(&r->x, 503, "too_many", "try again later", "%d listeners are there already",
-                      LISTENERS_MAX);
+            api_error(&r->x, 503, "too_many", "try again later", "%d listeners are there already", LISTENERS_MAX);
         else
             api_fault(&r->x, &error);
         return send_answer(connection, r);
@@ -406,9 +399,8 @@ static size_t do_not_unescape(void *arg, struct MHD_Connection *connection, char
     return strlen(text);
 }
 
-static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, const char *url,
-                                  const char *method, const char *version, const char *upload,
-                                  size_t *upload_size, void **state)
+static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, const char *url, const char *method,
+                                  const char *version, const char *upload, size_t *upload_size, void **state)
 {
     (void)url, (void)version;
     struct server *s = arg;
@@ -434,8 +426,7 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, 
     return send_answer(connection, r);
 }
 
-static void on_end(void *arg, struct MHD_Connection *connection, void **state,
-                   enum MHD_RequestTerminationCode code)
+static void on_end(void *arg, struct MHD_Connection *connection, void **state, enum MHD_RequestTerminationCode code)
 {
     (void)arg, (void)connection, (void)code;
     struct request *r = *state;
@@ -471,13 +462,13 @@ static int server_listen(struct server *s, const char *listen, struct pr_error *
     int fd, rc = address_listen(listen, &s->address, CONNECTIONS_MAX, &fd, &s->port, reterr);
     if (rc < 0)
         return rc;
-    s->daemon = MHD_start_daemon(
-        MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL, 0, NULL, NULL,
-        on_request, s, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS_MAX,
-        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)CONNECTION_SECONDS, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-        (size_t)HEADERS_BYTES_MAX, MHD_OPTION_THREAD_STACK_SIZE, (size_t)THREAD_STACK_LOOP,
-        MHD_OPTION_URI_LOG_CALLBACK, on_url, s, MHD_OPTION_UNESCAPE_CALLBACK, do_not_unescape, s,
-        MHD_OPTION_NOTIFY_COMPLETED, on_end, s, MHD_OPTION_END);
+    s->daemon = MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL, 0,
+                                 NULL, NULL, on_request, s, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
+                                 (unsigned)CONNECTIONS_MAX, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)CONNECTION_SECONDS,
+                                 MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEADERS_BYTES_MAX,
+                                 MHD_OPTION_THREAD_STACK_SIZE, (size_t)THREAD_STACK_LOOP, MHD_OPTION_URI_LOG_CALLBACK,
+                                 on_url, s, MHD_OPTION_UNESCAPE_CALLBACK, do_not_unescape, s,
+                                 MHD_OPTION_NOTIFY_COMPLETED, on_end, s, MHD_OPTION_END);
     if (s->daemon != NULL)
         return PR_OK;
     close(fd);

@@ -10,7 +10,7 @@
 struct server;
 
 PR_MUST_CHECK int http_server_start(struct runtime *rt, const struct config *config, struct log *log,
-                               struct server **ret, struct pr_error *reterr);
+                                    struct server **ret, struct pr_error *reterr);
 /* Another configuration with the same http.listen holds from now on. */
 PR_MUST_CHECK int server_retune(struct server *s, const struct config *config, struct pr_error *reterr);
 void http_server_stop(struct server *s);

@@ -26,7 +26,7 @@ struct why_context {
     const struct config_endpoint *setting; /* NULL: not known */
     const struct endpoint_state *pause;    /* its endpoint is paused; NULL: it is not */
     uint64_t workers;                      /* live instances of its box */
-    struct queue_position turn;                      /* of what is ready */
+    struct queue_position turn;            /* of what is ready */
     const struct listed *aside;            /* parked before it, but nobody waits for that; NULL: none */
     struct buf text;
     struct query_reply endpoints, instances, head_parts;
@@ -41,26 +41,21 @@ static const char *clean(const struct why_context *v, pr_slice text)
 
 static const char *ordinal(const struct why_context *v, int n)
 {
-    const char *suffix = n % 100 / 10 == 1 ? "th"
-                         : n % 10 == 1     ? "st"
-                         : n % 10 == 2     ? "nd"
-                         : n % 10 == 3     ? "rd"
-                                           : "th";
+    const char *suffix = n % 100 / 10 == 1 ? "th" : n % 10 == 1 ? "st" : n % 10 == 2 ? "nd" : n % 10 == 3 ? "rd" : "th";
     return arena_printf(v->arena, "%d%s", n, suffix).data;
 }
 
 static const char *ahead(const struct why_context *v, int64_t us)
 {
-    return us > v->now_us ? arena_printf(v->arena, "in %s (%s)", span_words(v->arena, us - v->now_us),
-                                         time_words(v->arena, us))
-                                .data
-                          : "now";
+    return us > v->now_us
+               ? arena_printf(v->arena, "in %s (%s)", span_words(v->arena, us - v->now_us), time_words(v->arena, us))
+                     .data
+               : "now";
 }
 
 static const char *ago(const struct why_context *v, int64_t us)
 {
-    return arena_printf(v->arena, "%s ago (%s)", span_words(v->arena, v->now_us - us), time_words(v->arena, us))
-        .data;
+    return arena_printf(v->arena, "%s ago (%s)", span_words(v->arena, v->now_us - us), time_words(v->arena, us)).data;
 }
 
 /* ---- What the store knows beside it ------------------------------------------------------------- */
@@ -111,9 +106,8 @@ static int ask_head(struct why_context *v, pr_slice endpoint, const struct liste
     int rc = store_query(v->o->store, &question, v->arena, &streams, reterr);
     if (rc != PR_OK || streams.stream_count == 0)
         return rc;
-    const struct query parts = {
-        .kind = QUERY_ID, .filter = { .state = -1, .ids = &streams.streams[0].head, .id_count = 1 }
-    };
+    const struct query parts = { .kind = QUERY_ID,
+                                 .filter = { .state = -1, .ids = &streams.streams[0].head, .id_count = 1 } };
     rc = store_query(v->o->store, &parts, v->arena, &v->head_parts, reterr);
     if (rc == PR_OK)
         *ret = choose_part(&v->head_parts, &streams.streams[0]);
@@ -182,8 +176,7 @@ static int look_around(struct why_context *v, struct pr_error *reterr)
     if (rc != PR_OK)
         return rc;
     for (size_t i = 0; i < v->instances.instance_count; i++)
-        v->workers +=
-            slice_eq(v->instances.instances[i].box, v->l->box) && v->instances.instances[i].lease_left_us > 0;
+        v->workers += slice_eq(v->instances.instances[i].box, v->l->box) && v->instances.instances[i].lease_left_us > 0;
     o->endpoint = v->l->state == STATE_HELD ? held_for(v->l) : message_endpoint(v->l);
     o->breaker = message_breaker(o->config, o->reply, v->l);
     ask_routes(v);
@@ -209,9 +202,7 @@ static const char *name_part(const struct why_context *v, const struct query_rep
         parts += l->state == STATE_DEAD ? reply->listed[i].state == STATE_DEAD : is_in_box(&reply->listed[i]);
     pr_id_format(l->m.id, id);
     bool several = parts > 1 && endpoint.size > 0;
-    return arena_printf(v->arena, "%s%s%s", id, several ? " --endpoint " : "",
-                        several ? clean(v, endpoint) : "")
-        .data;
+    return arena_printf(v->arena, "%s%s%s", id, several ? " --endpoint " : "", several ? clean(v, endpoint) : "").data;
 }
 
 /* ---- Where it is ------------------------------------------------------------------------------ */
@@ -240,8 +231,8 @@ static void say_head(struct why_context *v)
         return;
     }
     pr_id_format(head->m.id, id);
-    SAY(v, "It is held behind %s (%s), which stands before it in stream %s and is %s", id,
-        clean(v, head->m.type), clean(v, v->l->m.stream), state_name(head->state));
+    SAY(v, "It is held behind %s (%s), which stands before it in stream %s and is %s", id, clean(v, head->m.type),
+        clean(v, v->l->m.stream), state_name(head->state));
     const struct breaker_info *b = message_breaker(v->o->config, v->o->reply, head);
     if (b != NULL)
         SAY(v, ", but endpoint %s is %s (%s)", clean(v, b->endpoint), breaker_state_now(b, v->now_us),
@@ -250,8 +241,8 @@ static void say_head(struct why_context *v)
         SAY(v, ": its next attempt is %s", ahead(v, head->m.due_us));
     SAY(v, ".\n");
     if (head->m.reason != PR_REASON_NONE)
-        SAY(v, "That one failed with %s%s%s.\n", pr_reason_name(head->m.reason),
-            head->m.error.size > 0 ? ": " : "", clean(v, head->m.error));
+        SAY(v, "That one failed with %s%s%s.\n", pr_reason_name(head->m.reason), head->m.error.size > 0 ? ": " : "",
+            clean(v, head->m.error));
 }
 
 static void say_paused(struct why_context *v)
@@ -314,12 +305,10 @@ static void say_open(struct why_context *v)
     SAY(v, "It waits because endpoint %s is %s", clean(v, b->endpoint), breaker_state_now(b, v->now_us));
     if (b->type.size > 0)
         SAY(v, " for messages of type %s", clean(v, b->type));
-    SAY(v, ": for %s (since %s) instance %s sends only probes there.\n",
-        span_words(v->arena, v->now_us - b->since_us), time_words(v->arena, b->since_us),
-        clean(v, b->instance));
+    SAY(v, ": for %s (since %s) instance %s sends only probes there.\n", span_words(v->arena, v->now_us - b->since_us),
+        time_words(v->arena, b->since_us), clean(v, b->instance));
     if (b->probes > 0)
-        SAY(v, "%d %s failed since then, the latest with %s.\n", b->probes, b->probes == 1 ? "probe" : "probes",
-            why);
+        SAY(v, "%d %s failed since then, the latest with %s.\n", b->probes, b->probes == 1 ? "probe" : "probes", why);
     else
         SAY(v, "It opened after %s.\n", why);
 }
@@ -346,11 +335,11 @@ static void say_limits(struct why_context *v)
         return;
     if (v->turn.room > 0 && v->turn.out >= v->turn.room)
         SAY(v, "It waits for room: %llu %s way to endpoint %s, whose concurrency is %d%s.\n",
-            (unsigned long long)v->turn.out, v->turn.out == 1 ? "message is on its" : "messages are on their",
-            e->name, e->concurrency, v->workers > 1 ? " in each instance" : "");
+            (unsigned long long)v->turn.out, v->turn.out == 1 ? "message is on its" : "messages are on their", e->name,
+            e->concurrency, v->workers > 1 ? " in each instance" : "");
     if (e->rate.count > 0)
-        SAY(v, "Endpoint %s has a rate: at most %lld in %s. Where that is used up it waits for the next.\n",
-            e->name, (long long)e->rate.count, span_words(v->arena, e->rate.period_us));
+        SAY(v, "Endpoint %s has a rate: at most %lld in %s. Where that is used up it waits for the next.\n", e->name,
+            (long long)e->rate.count, span_words(v->arena, e->rate.period_us));
 }
 
 static void say_ready(struct why_context *v)
@@ -441,8 +430,7 @@ static void say_limit(struct why_context *v)
     const struct explain_line *last = &x->lines[x->line_count - 1];
     SAY(v, "It failed %d %s; ", m->failures, m->failures == 1 ? "time" : "times");
     if (last->decision.matched == NULL)
-        SAY(v, "endpoint %s makes it a dead letter at the %s failure.\n", v->setting->name,
-            ordinal(v, last->failure));
+        SAY(v, "endpoint %s makes it a dead letter at the %s failure.\n", v->setting->name, ordinal(v, last->failure));
     else
         SAY(v, "at the %s failure of this kind rule %s says: %s.\n", ordinal(v, last->failure),
             clean(v, last->decision.rule), decision_words(v->arena, &last->decision));
@@ -588,8 +576,7 @@ static void add_commands(struct why_context *v)
     if (state == STATE_PAUSED)
         add(v, "resume", "send there again, now", clean(v, o->endpoint));
     if (o->breaker != NULL)
-        add(v, "pause", "send no more probes (--for 5m; then postrider resume)",
-            clean(v, o->breaker->endpoint));
+        add(v, "pause", "send no more probes (--for 5m; then postrider resume)", clean(v, o->breaker->endpoint));
     if (state != STATE_PARKED)
         add(v, "park", "set it aside", which);
     add(v, "discard", "delete it without delivering", which);

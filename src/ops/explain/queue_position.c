@@ -24,8 +24,8 @@ static const struct listed *choose_before(const struct query_reply *stream, cons
 
 /* What is on its way stands on receipts, so it is found wherever it is; what is ready, among the first rows of the box: no
  * index knows streams. */
-int turn_look_before(struct store *store, const struct config *config, struct arena *arena,
-                     const struct listed *listed, pr_slice endpoint, struct queue_position *t, struct pr_error *reterr)
+int turn_look_before(struct store *store, const struct config *config, struct arena *arena, const struct listed *listed,
+                     pr_slice endpoint, struct queue_position *t, struct pr_error *reterr)
 {
     struct config_routing routing = config_routing(config);
     const int states[] = { STATE_IN_FLIGHT, -1 };
@@ -49,8 +49,8 @@ int turn_look_before(struct store *store, const struct config *config, struct ar
     return rc;
 }
 
-static int look_out(struct store *store, const struct config *config, struct arena *arena,
-                    const struct listed *listed, pr_slice endpoint, struct queue_position *t, struct pr_error *reterr)
+static int look_out(struct store *store, const struct config *config, struct arena *arena, const struct listed *listed,
+                    pr_slice endpoint, struct queue_position *t, struct pr_error *reterr)
 {
     struct config_routing routing = config_routing(config);
     const struct query query = { .kind = QUERY_MESSAGES,
@@ -71,9 +71,9 @@ static int look_out(struct store *store, const struct config *config, struct are
     return rc;
 }
 
-int turn_look(struct store *store, const struct config *config, struct arena *arena,
-              const struct listed *listed, const struct config_endpoint *setting, uint64_t workers,
-              struct queue_position *ret, struct pr_error *reterr)
+int turn_look(struct store *store, const struct config *config, struct arena *arena, const struct listed *listed,
+              const struct config_endpoint *setting, uint64_t workers, struct queue_position *ret,
+              struct pr_error *reterr)
 {
     int rc = PR_OK;
     *ret = (struct queue_position){ .room = setting != NULL ? (uint64_t)setting->concurrency * workers : 0 };

@@ -72,8 +72,7 @@ static int look(struct store *store, const struct config *config, pr_slice box, 
 }
 
 /* Too many to look at: the first rows tell whether anything is ready at all, and since when. */
-static int look_first(struct store *store, const struct config *config, struct box_counts *b,
-                      struct pr_error *reterr)
+static int look_first(struct store *store, const struct config *config, struct box_counts *b, struct pr_error *reterr)
 {
     const struct config_routing routing = config_routing(config);
     const struct query query = {
@@ -103,12 +102,10 @@ static int look_first(struct store *store, const struct config *config, struct b
 }
 
 /* Not more rows are looked at than are counted. */
-static int see_routed(struct store *store, const struct config *config, struct box_counts *b,
-                      struct pr_error *reterr)
+static int see_routed(struct store *store, const struct config *config, struct box_counts *b, struct pr_error *reterr)
 {
     struct routed r = { 0 };
-    bool all =
-        b->ready + b->in_flight + b->delayed + b->retrying + b->held + b->parked + b->paused <= COUNT_EXACT_MAX;
+    bool all = b->ready + b->in_flight + b->delayed + b->retrying + b->held + b->parked + b->paused <= COUNT_EXACT_MAX;
     int code = all ? look(store, config, b->name, &r, &all, reterr) : PR_OK;
 
     if (code != PR_OK)

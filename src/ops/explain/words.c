@@ -15,9 +15,7 @@
 static const struct {
     int64_t us;
     const char *name;
-} units[] = {
-    { PR_SECONDS(86400), "d" }, { PR_SECONDS(3600), "h" }, { PR_MINUTES(1), "m" }, { PR_SECONDS(1), "s" }
-};
+} units[] = { { PR_SECONDS(86400), "d" }, { PR_SECONDS(3600), "h" }, { PR_MINUTES(1), "m" }, { PR_SECONDS(1), "s" } };
 
 static const char *in_arena(pr_slice text)
 {
@@ -47,8 +45,8 @@ const char *span_words(struct arena *arena, int64_t us)
         int64_t rest = us % units[i].us / units[i + 1].us;
 
         if (us >= units[i].us && rest > 0)
-            return in_arena(arena_printf(arena, "%" PRId64 "%s %" PRId64 "%s", us / units[i].us, units[i].name,
-                                         rest, units[i + 1].name));
+            return in_arena(arena_printf(arena, "%" PRId64 "%s %" PRId64 "%s", us / units[i].us, units[i].name, rest,
+                                         units[i + 1].name));
         if (us >= units[i].us)
             break;
     }
@@ -127,9 +125,7 @@ const char *decision_words(struct arena *arena, const struct decision *d)
     case STEP_DISCARD: buf_add_cstr(&b, "discard"); break;
     case STEP_PARK: buf_add_cstr(&b, "park until a person says so"); break;
     case STEP_PAUSE: buf_add_cstr(&b, "put back, uncounted"); break;
-    case STEP_CALL:
-        buf_addf(&b, "%s() decides; if it does not, the next step", text_clean_copy(arena, s->call));
-        break;
+    case STEP_CALL: buf_addf(&b, "%s() decides; if it does not, the next step", text_clean_copy(arena, s->call)); break;
     }
     if (s != NULL && s->to.size > 0)
         buf_addf(&b, " to endpoint %s", text_clean_copy(arena, s->to));
@@ -138,8 +134,8 @@ const char *decision_words(struct arena *arena, const struct decision *d)
     else if (s != NULL && s->pause_us > 0)
         buf_addf(&b, "; pause the endpoint for %s", span_words(arena, s->pause_us));
     if (s != NULL && s->raise != NULL)
-        buf_addf(&b, "; raise %s%s%s", text_clean_copy(arena, s->raise->type),
-                 s->raise->to.size > 0 ? " to " : "", text_clean_copy(arena, s->raise->to));
+        buf_addf(&b, "; raise %s%s%s", text_clean_copy(arena, s->raise->type), s->raise->to.size > 0 ? " to " : "",
+                 text_clean_copy(arena, s->raise->to));
     if (s != NULL && s->call.size > 0 && d->step != STEP_CALL)
         buf_addf(&b, "; call %s()", text_clean_copy(arena, s->call));
     const char *copy = slice_dup(arena, buf_slice(&b)).data;

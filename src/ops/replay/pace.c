@@ -75,9 +75,8 @@ static void look_take(struct look *look, const struct query_reply *reply)
     look->endpoints = arena_alloc_array(&look->arena, look->count, sizeof look->endpoints[0]);
     for (size_t i = 0; look->endpoints != NULL && i < look->count; i++) {
         const struct endpoint_state *e = &reply->endpoints[i];
-        look->endpoints[i] = (struct endpoint_state){ .name = slice_dup(&look->arena, e->name),
-                                                      .sent = e->sent,
-                                                      .failed = e->failed };
+        look->endpoints[i] =
+            (struct endpoint_state){ .name = slice_dup(&look->arena, e->name), .sent = e->sent, .failed = e->failed };
         if (look->endpoints[i].name.data == NULL)
             return;
     }
@@ -107,7 +106,6 @@ void paces_look(struct paces *paces, const struct query_reply *reply, struct pac
     if (since->at_us == 0)
         since = &paces->looks[1 - paces->earlier];
     for (size_t i = 0; i < reply->endpoint_count; i++)
-        ret[i] =
-            since->at_us != 0 ? pace_since(since, &reply->endpoints[i], reply->now_us) : (struct pace){ 0 };
+        ret[i] = since->at_us != 0 ? pace_since(since, &reply->endpoints[i], reply->now_us) : (struct pace){ 0 };
     ASSERT(pthread_mutex_unlock(&paces->lock) == 0);
 }

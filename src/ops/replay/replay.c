@@ -52,8 +52,8 @@ void replay_again(struct replay *r)
 }
 
 /* One transaction. */
-static int replay_some(struct replay *r, struct store *store, const struct filter *filter,
-                       struct admin_reply *ret, struct pr_error *reterr)
+static int replay_some(struct replay *r, struct store *store, const struct filter *filter, struct admin_reply *ret,
+                       struct pr_error *reterr)
 {
     struct admin order = r->order;
     order.filter = *filter;
@@ -130,15 +130,13 @@ static int canary_send(struct replay *r, struct store *store, int64_t now_us, st
     r->watch_end_us = time_add(now_us, r->canary_wait_us);
     r->state = reply.refused > 0 ? REPLAY_FAILED : reply.changed > 0 ? REPLAY_WATCH : REPLAY_CANARY;
     if (r->state == REPLAY_FAILED)
-        (void)snprintf(r->why, sizeof r->why,
-                       "a canary cannot go: its id was sent anew; replay by another filter");
+        (void)snprintf(r->why, sizeof r->why, "a canary cannot go: its id was sent anew; replay by another filter");
     return PR_OK;
 }
 
 enum fate { FATE_WAITS, FATE_PASSED, FATE_FAILED };
 
-static int canary_look(const struct replay *r, struct store *store, pr_id id, enum fate *ret,
-                       struct pr_error *reterr)
+static int canary_look(const struct replay *r, struct store *store, pr_id id, enum fate *ret, struct pr_error *reterr)
 {
     struct arena arena;
     struct query query = { .kind = QUERY_ID, .filter = { .state = -1, .ids = &id, .id_count = 1 } };
@@ -173,10 +171,9 @@ static int canary_watch(struct replay *r, struct store *store, int64_t now_us, s
         r->state = REPLAY_FAILED;
         pr_id_format(canary, id);
         duration_format(r->canary_wait_us, span);
-        (void)snprintf(r->why, sizeof r->why,
-                       "the canary %s %s%s: the others were left where they are; postrider why %s", id,
-                       fate == FATE_FAILED ? "failed again" : "has not arrived within ",
-                       fate == FATE_FAILED ? "" : span, id);
+        (void)snprintf(
+            r->why, sizeof r->why, "the canary %s %s%s: the others were left where they are; postrider why %s", id,
+            fate == FATE_FAILED ? "failed again" : "has not arrived within ", fate == FATE_FAILED ? "" : span, id);
     }
     if (r->canary_passed == r->canary_count)
         r->state = REPLAY_REST;
@@ -203,8 +200,7 @@ static int rest_step(struct replay *r, struct store *store, int64_t now_us, int6
     return PR_OK;
 }
 
-int replay_step(struct replay *r, struct store *store, int64_t now_us, int64_t *ret_next_us,
-                struct pr_error *reterr)
+int replay_step(struct replay *r, struct store *store, int64_t now_us, int64_t *ret_next_us, struct pr_error *reterr)
 {
     int rc = PR_OK;
     *ret_next_us = now_us;

@@ -41,7 +41,7 @@ struct job {
 
 struct replays {
     struct runtime *rt;
-    struct monitor monitor;              /* guards all below, and is rung when something is to be done */
+    struct monitor monitor;        /* guards all below, and is rung when something is to be done */
     struct job *jobs[REPLAYS_MAX]; /* the oldest first */
     size_t count;
     bool has_thread, leaving;

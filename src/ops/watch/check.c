@@ -47,8 +47,8 @@ void checks_warn(struct checks *checks, const char *name, pr_slice about, const 
     ASSERT(check->about != NULL);
 }
 
-void checks_add_wal(struct checks *checks, const struct config *config, struct store *store,
-                    struct wal_report **ret, size_t *ret_count)
+void checks_add_wal(struct checks *checks, const struct config *config, struct store *store, struct wal_report **ret,
+                    size_t *ret_count)
 {
     static const enum check_state states[] = {
         [WAL_FINE] = CHECK_FINE, [WAL_WARN] = CHECK_WARN, [WAL_ERROR] = CHECK_ERROR

@@ -26,12 +26,11 @@ const char *check_state_name(enum check_state state); /* ok, warn, error */
 void checks_add(struct checks *checks, const char *name, enum check_state state, const char *format, ...)
     PR_PRINTF(4, 5);
 /* A warning of a watchdog; name and about stay the same while it holds. */
-void checks_warn(struct checks *checks, const char *name, pr_slice about, const char *format, ...)
-    PR_PRINTF(4, 5);
+void checks_warn(struct checks *checks, const char *name, pr_slice about, const char *format, ...) PR_PRINTF(4, 5);
 /* Slots of the server's log, as the configuration wants them and as they are; nothing where there are
  * none.  ret may be NULL. */
-void checks_add_wal(struct checks *checks, const struct config *config, struct store *store,
-                    struct wal_report **ret, size_t *ret_count);
+void checks_add_wal(struct checks *checks, const struct config *config, struct store *store, struct wal_report **ret,
+                    size_t *ret_count);
 /* The worst of them. */
 enum check_state checks_health(const struct checks *checks);
 /* "checks": [...] */

@@ -59,8 +59,7 @@ static void refresh(struct metrics *m, const struct runtime_inside *in)
     arena_reset(&m->arena);
     m->boxes = m->failing = m->endpoints = m->streams = (struct query_reply){ 0 };
     m->up = ask(m, in->store, &(struct query){ .kind = QUERY_BOXES }, &m->boxes) &&
-            ask(m, in->store, &(struct query){ .kind = QUERY_FAILING, .near = watch_near(in->config) },
-                &m->failing) &&
+            ask(m, in->store, &(struct query){ .kind = QUERY_FAILING, .near = watch_near(in->config) }, &m->failing) &&
             ask(m, in->store, &(struct query){ .kind = QUERY_ENDPOINTS }, &m->endpoints) &&
             boxes_see_routes(in->store, in->config, &m->endpoints, &m->boxes, NULL, &error) == PR_OK;
     m->streams_known = m->up && ask(m, in->store,
@@ -114,8 +113,7 @@ static void sample_1(struct buf *b, const char *name, const char *label_a, pr_sl
     sample(b, name, label_a, a, NULL, NONE, value);
 }
 
-static void histogram(struct buf *b, const char *name, const char *label_a, pr_slice a,
-                      const struct histogram *h)
+static void histogram(struct buf *b, const char *name, const char *label_a, pr_slice a, const struct histogram *h)
 {
     uint64_t sum = 0;
     for (size_t i = 0; i <= HISTOGRAM_BUCKETS; i++) {
@@ -182,8 +180,7 @@ static void write_ends(struct buf *b, const struct own *own)
 static void write_own_boxes(struct buf *b, const struct own *own)
 {
     write_ends(b, own);
-    family(b, "postrider_poison_total", "counter",
-           "Messages that were handed out too often without an outcome.");
+    family(b, "postrider_poison_total", "counter", "Messages that were handed out too often without an outcome.");
     for (size_t i = 0; i < own->box_count; i++)
         sample(b, "postrider_poison_total", "box", slice_from(own->boxes[i].name), "kind", PR_STR("attempts"),
                (double)own->boxes[i].counts.poison);
@@ -198,8 +195,7 @@ static void write_own_boxes(struct buf *b, const struct own *own)
     for (size_t i = 0; i < own->box_count; i++)
         sample_1(b, "postrider_verdicts_stale_total", "box", slice_from(own->boxes[i].name),
                  (double)own->boxes[i].counts.stale);
-    family(b, "postrider_commit_to_send_seconds", "histogram",
-           "From the creation of a message to its first hand-out.");
+    family(b, "postrider_commit_to_send_seconds", "histogram", "From the creation of a message to its first hand-out.");
     for (size_t i = 0; i < own->box_count; i++)
         histogram(b, "postrider_commit_to_send_seconds", "box", slice_from(own->boxes[i].name),
                   &own->boxes[i].counts.commit_to_send);
@@ -233,8 +229,7 @@ static void write_own_endpoints(struct buf *b, const struct own *own)
         sample_1(b, "postrider_in_flight", "endpoint", own->names[i], (double)own->endpoints[i].out);
     family(b, "postrider_send_duration_seconds", "histogram", "From hand-out to outcome.");
     for (size_t i = 0; i < own->endpoint_count; i++)
-        histogram(b, "postrider_send_duration_seconds", "endpoint", own->names[i],
-                  &own->endpoints[i].durations);
+        histogram(b, "postrider_send_duration_seconds", "endpoint", own->names[i], &own->endpoints[i].durations);
 }
 
 /* ---- The store -------------------------------------------------------------------------------------- */
@@ -261,8 +256,7 @@ static void write_boxes(struct buf *b, const struct metrics *m)
     family(b, "postrider_messages_stored_total", "counter",
            "Messages that were ever stored in the box, by whomever; the same from all instances.");
     for (size_t i = 0; i < m->boxes.box_count; i++)
-        sample_1(b, "postrider_messages_stored_total", "box", m->boxes.boxes[i].name,
-                 (double)m->boxes.boxes[i].stored);
+        sample_1(b, "postrider_messages_stored_total", "box", m->boxes.boxes[i].name, (double)m->boxes.boxes[i].stored);
     write_states(b, m);
     family(b, "postrider_messages_waiting", "gauge",
            "Messages that could go out, or go out after what is before them.");
@@ -289,21 +283,19 @@ static void write_retries(struct buf *b, const struct metrics *m)
     family(b, "postrider_messages_failed", "gauge", "Messages in the box that failed, by how often.");
     for (size_t i = 0; i < m->failing.failing_count; i++)
         for (size_t k = 0; k < FAILING_BUCKETS; k++)
-            sample(b, "postrider_messages_failed", "box", m->failing.failing[i].name, "failures",
-                   slice_from(names[k]), (double)m->failing.failing[i].by_failures[k]);
+            sample(b, "postrider_messages_failed", "box", m->failing.failing[i].name, "failures", slice_from(names[k]),
+                   (double)m->failing.failing[i].by_failures[k]);
     family(b, "postrider_poison_candidates", "gauge",
            "Messages that were handed out without an outcome, once before the limit.");
     for (size_t i = 0; i < m->failing.failing_count; i++)
         sample_1(b, "postrider_poison_candidates", "box", m->failing.failing[i].name,
                  (double)m->failing.failing[i].near_limit);
-    family(b, "postrider_next_retry_timestamp_seconds", "gauge",
-           "When the first retry is planned; none: nothing is.");
+    family(b, "postrider_next_retry_timestamp_seconds", "gauge", "When the first retry is planned; none: nothing is.");
     for (size_t i = 0; i < m->failing.failing_count; i++)
         if (m->failing.failing[i].next_us != 0)
             sample_1(b, "postrider_next_retry_timestamp_seconds", "box", m->failing.failing[i].name,
                      (double)m->failing.failing[i].next_us / 1e6);
-    family(b, "postrider_last_retry_timestamp_seconds", "gauge",
-           "When the last retry is planned; none: nothing is.");
+    family(b, "postrider_last_retry_timestamp_seconds", "gauge", "When the last retry is planned; none: nothing is.");
     for (size_t i = 0; i < m->failing.failing_count; i++)
         if (m->failing.failing[i].last_us != 0)
             sample_1(b, "postrider_last_retry_timestamp_seconds", "box", m->failing.failing[i].name,

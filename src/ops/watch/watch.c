@@ -88,14 +88,13 @@ static void watch_outcomes(struct status *s)
     for (size_t i = 0; i < s->failing.failing_count; i++) {
         const struct box_failing *f = &s->failing.failing[i];
         if (f->near_limit > 0)
-            checks_warn(
-                &s->checks, "poison", f->name,
-                "%s in %.*s handed out again and again without an outcome, and near the limit: they may "
-                "kill the "
-                "process; look with postrider list --box %.*s --state retrying, set aside with "
-                "postrider park ID",
-                count_words(s->checks.arena, f->near_limit, "message was", "messages were"),
-                SLICE_ARGS(f->name), SLICE_ARGS(f->name));
+            checks_warn(&s->checks, "poison", f->name,
+                        "%s in %.*s handed out again and again without an outcome, and near the limit: they may "
+                        "kill the "
+                        "process; look with postrider list --box %.*s --state retrying, set aside with "
+                        "postrider park ID",
+                        count_words(s->checks.arena, f->near_limit, "message was", "messages were"),
+                        SLICE_ARGS(f->name), SLICE_ARGS(f->name));
     }
 }
 
@@ -123,8 +122,7 @@ static void watch_deaths(struct status *s)
     uint64_t dead = 0;
     for (size_t i = 0; i < s->boxes.box_count; i++)
         dead += s->boxes.boxes[i].dead;
-    if (dead < many || store_query(s->store, &query, s->checks.arena, &reply, &err) != PR_OK ||
-        reply.total < many)
+    if (dead < many || store_query(s->store, &query, s->checks.arena, &reply, &err) != PR_OK || reply.total < many)
         return;
     checks_warn(&s->checks, "dying", PR_STR("store"), "%s in the last %s: postrider dead groups",
                 count_words(s->checks.arena, reply.total, "message died", "messages died"),

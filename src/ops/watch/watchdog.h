@@ -15,8 +15,7 @@ struct watch_past;
 int watchdog_look(const struct runtime_inside *in, struct watch_past *past, struct pr_error *reterr);
 
 /* A thread that looks every watch.every; it goes by the configuration that the runtime has then. */
-PR_MUST_CHECK int watchdog_start(struct runtime *rt, struct log *log, struct watchdog **ret,
-                               struct pr_error *reterr);
+PR_MUST_CHECK int watchdog_start(struct runtime *rt, struct log *log, struct watchdog **ret, struct pr_error *reterr);
 void watchdog_stop(struct watchdog *s); /* NULL is fine */
 
 #endif

@@ -11,13 +11,12 @@
 
 #define PORT_MAX 65535
 #define UNIX_PREFIX "unix:"
-#define UNIX_UMASK                                                                                             \
-    0177 /* the file is for its owner; whoever else may use it is let in by directories and groups */
+#define UNIX_UMASK 0177 /* the file is for its owner; whoever else may use it is let in by directories and groups */
 
 static int refused(const char *text, struct pr_error *reterr)
 {
-    return error_set(reterr, PR_ECONFIG,
-                     "http.listen: \"%s\" is not an address and port; write it like 127.0.0.1:8026", text);
+    return error_set(reterr, PR_ECONFIG, "http.listen: \"%s\" is not an address and port; write it like 127.0.0.1:8026",
+                     text);
 }
 
 static bool parse_port(const char *text, uint16_t *ret_port)
@@ -34,8 +33,7 @@ static int parse_path(const char *text, struct address *ret, struct pr_error *re
 {
     const char *path = text + strlen(UNIX_PREFIX);
     if (path[0] == '\0' || strlen(path) >= sizeof ret->path.sun_path)
-        return error_set(reterr, PR_ECONFIG,
-                         "http.listen: the name of the socket is missing or longer than %zu bytes",
+        return error_set(reterr, PR_ECONFIG, "http.listen: the name of the socket is missing or longer than %zu bytes",
                          sizeof ret->path.sun_path - 1);
     ret->path.sun_family = AF_UNIX;
     memcpy(ret->path.sun_path, path, strlen(path) + 1);
@@ -104,8 +102,8 @@ static int bind_it(int fd, const struct address *address)
     return rc == 0 ? chmod(address->path.sun_path, 0777 & ~UNIX_UMASK) : rc;
 }
 
-int address_listen(const char *text, const struct address *address, int backlog, int *ret_fd,
-                   unsigned *ret_port, struct pr_error *reterr)
+int address_listen(const char *text, const struct address *address, int backlog, int *ret_fd, unsigned *ret_port,
+                   struct pr_error *reterr)
 {
     int one = 1;
     struct address bound = { .size = 0 };
@@ -116,8 +114,7 @@ int address_listen(const char *text, const struct address *address, int backlog,
         int error = errno;
         if (fd >= 0)
             close(fd);
-        return error_set(reterr, PR_EIO, "http.listen: %s: %s; is another instance running?", text,
-                         strerror(error));
+        return error_set(reterr, PR_EIO, "http.listen: %s: %s; is another instance running?", text, strerror(error));
     }
     *ret_fd = fd;
     *ret_port = bound.any.sa_family == AF_INET    ? ntohs(bound.v4.sin_port)

@@ -74,7 +74,8 @@ static int check_store(const char *url, struct pr_error *reterr)
     if (postgres)
         return PR_OK;
     if (!slice_eq_cstr(scheme, "sqlite") && !slice_eq_cstr(scheme, "memory"))
-        return error_set(reterr, PR_ECONFIG, "store: not a store that is known; use sqlite:FILE or postgres://USER@HOST/DATABASE");
+        return error_set(reterr, PR_ECONFIG,
+                         "store: not a store that is known; use sqlite:FILE or postgres://USER@HOST/DATABASE");
     if (slice_eq_cstr(scheme, "sqlite") && (url[scheme.size + 1] == '\0' || url[scheme.size + 1] == '?'))
         return error_set(reterr, PR_ECONFIG, "store: the name of the file is missing; use sqlite:FILE");
     return PR_OK;
@@ -91,7 +92,8 @@ static int check_token(const struct config_reader *reader, const char *const *fi
         if (*c <= ' ' || *c >= 0x7f)
             return config_fail(reader, node, "http.%s: only printable characters without blanks are possible", key);
     if (strlen(*field) < TOKEN_MIN)
-        return config_fail(reader, node, "http.%s: %d characters at least; make one with: openssl rand -hex 32", key, TOKEN_MIN);
+        return config_fail(reader, node, "http.%s: %d characters at least; make one with: openssl rand -hex 32", key,
+                           TOKEN_MIN);
     return PR_OK;
 }
 
@@ -109,7 +111,8 @@ static int check_listen(const struct config_reader *reader)
     if (rc != PR_OK || config->http_listen[0] == '\0')
         return rc;
     if (config->http_token[0] != '\0' && strcmp(config->http_token, config->http_viewer_token) == 0)
-        return config_fail(reader, node_of(config, &config->http_viewer_token), "http.viewer_token: it is the same as http.token");
+        return config_fail(reader, node_of(config, &config->http_viewer_token),
+                           "http.viewer_token: it is the same as http.token");
     if (address_parse(config->http_listen, &address, &err) != PR_OK)
         return config_fail(reader, node, "%s", err.text);
     if (!address.local && config->http_token[0] == '\0' && config->http_viewer_token[0] == '\0')
@@ -164,7 +167,8 @@ static int check_watch(const struct config_reader *reader)
         return config_fail(reader, node_of(reader->config, &watch->raise_to), "watch.raise.to: no endpoint \"%s\"",
                            watch->raise_to);
     if (watch->raise_to[0] != '\0' && watch->raise_type[0] == '\0')
-        return config_fail(reader, node_of(reader->config, &watch->raise_to), "watch.raise: a message needs a type, too");
+        return config_fail(reader, node_of(reader->config, &watch->raise_to),
+                           "watch.raise: a message needs a type, too");
     return PR_OK;
 }
 
@@ -185,10 +189,9 @@ static int check_routes(const struct config_reader *reader)
                 continue;
             for (size_t k = 0; k < config->endpoint_count; k++)
                 suggest_try(&near, slice_from(route->to[j]), config->endpoints[k].name);
-            return near.best != NULL
-                       ? config_fail(reader, node, "routes[%zu].to: no endpoint \"%s\"; did you mean %s?", i,
-                                     route->to[j], near.best)
-                       : config_fail(reader, node, "routes[%zu].to: no endpoint \"%s\"", i, route->to[j]);
+            return near.best != NULL ? config_fail(reader, node, "routes[%zu].to: no endpoint \"%s\"; did you mean %s?",
+                                                   i, route->to[j], near.best)
+                                     : config_fail(reader, node, "routes[%zu].to: no endpoint \"%s\"", i, route->to[j]);
         }
     }
     return PR_OK;
@@ -228,15 +231,14 @@ static pr_slice directory_of(const char *path)
 {
     const char *slash = strrchr(path, '/');
 
-    return slash == NULL ? (pr_slice){ NULL, 0 }
-                         : (pr_slice){ path, slash == path ? 1 : (size_t)(slash - path) };
+    return slash == NULL ? (pr_slice){ NULL, 0 } : (pr_slice){ path, slash == path ? 1 : (size_t)(slash - path) };
 }
 
 static int load(struct config *config, pr_slice text, struct pr_error *reterr)
 {
     struct config_variables variables;
-    struct node_source source = { config->file[0] != '\0' ? config->file : "defaults",
-                                  directory_of(config->file), &variables };
+    struct node_source source = { config->file[0] != '\0' ? config->file : "defaults", directory_of(config->file),
+                                  &variables };
     struct config_reader reader = { .config = config, .source = &source, .reterr = reterr };
     struct node *root = NULL;
     if (config_variables_init(&variables, &config->arena) != PR_OK)

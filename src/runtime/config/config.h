@@ -45,7 +45,7 @@ struct config_endpoint {
     enum ordering ordering;
     int64_t timeout_us;
     int max_attempts;
-    int concurrency; /* 0: the transport's own */
+    int concurrency;           /* 0: the transport's own */
     struct config_batch batch; /* envelope batch */
     const char *ca;            /* "": the system's */
     const char *cert, *key;    /* the client's own; "": none */
@@ -82,8 +82,8 @@ struct config_source {
     enum source_kind kind;
     const char *box;
     const char *preset;
-    int64_t poll_us; /* the longest pause between two looks */
-    struct adoption table; /* TABLE */
+    int64_t poll_us;        /* the longest pause between two looks */
+    struct adoption table;  /* TABLE */
     struct wal_setting wal; /* WAL */
 };
 
@@ -122,9 +122,9 @@ struct config {
 
     struct config_watch watch;
 
-    const char *http_listen; /* "" : no HTTP */
+    const char *http_listen;                    /* "" : no HTTP */
     const char *http_token, *http_viewer_token; /* "" : none; secrets */
-    const char *const *http_hosts; /* names by which it may be called, beside addresses */
+    const char *const *http_hosts;              /* names by which it may be called, beside addresses */
     size_t http_host_count;
     enum log_level log_level;
     enum log_format log_format;
@@ -139,8 +139,7 @@ PR_MUST_CHECK int config_load_file(const char *path, struct config **ret, struct
 
 /* The same for text; name stands for the file in messages, and ${file:path} is relative to
  * the directory in it (or the current one). */
-PR_MUST_CHECK int config_load_text(pr_slice text, const char *name, struct config **ret,
-                                   struct pr_error *reterr);
+PR_MUST_CHECK int config_load_text(pr_slice text, const char *name, struct config **ret, struct pr_error *reterr);
 
 /* Without a file: defaults and the environment. */
 PR_MUST_CHECK int config_default(struct config **ret, struct pr_error *reterr);

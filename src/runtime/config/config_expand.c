@@ -94,10 +94,9 @@ static int expand_variable(struct expansion *x, pr_slice inside, struct pr_error
 
     if (!is_variable_name(left) || colon >= sizeof(name) || (rest.size > 0 && rest.size < 2) ||
         (rest.size >= 2 && rest.data[1] != '-' && rest.data[1] != '?'))
-        return error_set(
-            reterr, PR_ECONFIG,
-            "${%.*s} is not understood; write ${NAME}, ${NAME:-default}, ${NAME:?message} or ${file:path}",
-            SLICE_ARGS(inside));
+        return error_set(reterr, PR_ECONFIG,
+                         "${%.*s} is not understood; write ${NAME}, ${NAME:-default}, ${NAME:?message} or ${file:path}",
+                         SLICE_ARGS(inside));
     memcpy(name, left.data, left.size);
     name[left.size] = '\0';
     value = config_variables_get(x->source->variables, name);
@@ -106,11 +105,10 @@ static int expand_variable(struct expansion *x, pr_slice inside, struct pr_error
         pr_slice word = rest.size > 0 ? (pr_slice){ rest.data + 2, rest.size - 2 } : rest;
 
         if (rest.size == 0)
-            return error_set(reterr, PR_ECONFIG,
-                             "environment variable %s is not set; set it, or write ${%s:-default}", name, name);
+            return error_set(reterr, PR_ECONFIG, "environment variable %s is not set; set it, or write ${%s:-default}",
+                             name, name);
         if (rest.data[1] == '?')
-            return error_set(reterr, PR_ECONFIG, "environment variable %s is not set: %.*s", name,
-                             SLICE_ARGS(word));
+            return error_set(reterr, PR_ECONFIG, "environment variable %s is not set: %.*s", name, SLICE_ARGS(word));
         buf_add_slice(&x->text, word);
         buf_add_slice(&x->shown, word);
         return PR_OK;

@@ -24,14 +24,14 @@ struct node {
 
 /* Where the text came from: for messages, and for ${file:path}. */
 struct node_source {
-    const char *name;   /* the file */
-    pr_slice directory; /* of the file, empty: the current one */
+    const char *name;                   /* the file */
+    pr_slice directory;                 /* of the file, empty: the current one */
     struct config_variables *variables; /* borrowed */
 };
 
 /* *ret is NULL for an empty document.  Fault PR_ECONFIG with file:line:column. */
-PR_MUST_CHECK int node_parse(pr_slice text, const struct node_source *source, struct arena *arena,
-                             struct node **ret, struct pr_error *reterr);
+PR_MUST_CHECK int node_parse(pr_slice text, const struct node_source *source, struct arena *arena, struct node **ret,
+                             struct pr_error *reterr);
 
 /* Nothing was written there: "key:" or "key: ~". */
 bool node_is_null(const struct node *node);

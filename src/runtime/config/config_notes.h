@@ -21,8 +21,8 @@ struct config_notes {
 };
 
 /* A later note on the same field replaces the earlier one.  PR_ENOMEM, or PR_OK. */
-PR_MUST_CHECK int config_note_set(struct config *config, const void *field, enum origin origin,
-                                  const struct node *node, const char *shown);
+PR_MUST_CHECK int config_note_set(struct config *config, const void *field, enum origin origin, const struct node *node,
+                                  const char *shown);
 /* NULL: it is the default. */
 const struct config_note *config_note_find(const struct config *config, const void *field);
 
@@ -67,7 +67,7 @@ PR_MUST_CHECK int config_check_sources(const struct config_reader *reader);
 PR_MUST_CHECK int config_fail_at_key(const struct config_reader *reader, const struct node *node, const char *format,
                                      ...) PR_PRINTF(3, 4);
 /* PR_ECONFIG with the place of node (NULL: the file alone) before the text. */
-PR_MUST_CHECK int config_fail(const struct config_reader *reader, const struct node *node, const char *format,
-                              ...) PR_PRINTF(3, 4);
+PR_MUST_CHECK int config_fail(const struct config_reader *reader, const struct node *node, const char *format, ...)
+    PR_PRINTF(3, 4);
 
 #endif

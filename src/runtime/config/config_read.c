@@ -24,8 +24,7 @@ int config_fail(const struct config_reader *reader, const struct node *node, con
         return error_set(reader->reterr, PR_ECONFIG, "%s: %s", reader->source->name, text);
     if (node->variable != NULL)
         return error_set(reader->reterr, PR_ECONFIG, "environment variable %s: %s", node->variable, text);
-    return error_set(reader->reterr, PR_ECONFIG, "%s:%d:%d: %s", reader->source->name, node->line, node->column,
-                     text);
+    return error_set(reader->reterr, PR_ECONFIG, "%s:%d:%d: %s", reader->source->name, node->line, node->column, text);
 }
 
 int config_fail_at_key(const struct config_reader *reader, const struct node *node, const char *format, ...)
@@ -62,8 +61,7 @@ static int note(struct config_reader *reader, const void *field, enum origin ori
 }
 
 /* That it was said, in the file or in the environment. */
-static int note_said(struct config_reader *reader, const void *field, const struct node *node,
-                     const char *shown)
+static int note_said(struct config_reader *reader, const void *field, const struct node *node, const char *shown)
 {
     return note(reader, field, node->variable != NULL ? ORIGIN_ENVIRONMENT : ORIGIN_FILE, node, shown);
 }
@@ -96,7 +94,8 @@ static struct node *from_environment(struct config_reader *reader, const char *p
     char name[VARIABLE_MAX];
     const char *value;
 
-    if (reader->in_list || !variable_name(path, name) || (value = config_variables_get(reader->source->variables, name)) == NULL)
+    if (reader->in_list || !variable_name(path, name) ||
+        (value = config_variables_get(reader->source->variables, name)) == NULL)
         return NULL;
     struct node *node = arena_zalloc(&reader->config->arena, sizeof(*node));
     if (node != NULL) {
@@ -164,8 +163,8 @@ static int apply_endpoint_preset(struct config_reader *reader, struct config_end
     return note(reader, &endpoint->breaker.enabled, ORIGIN_PRESET, NULL, NULL);
 }
 
-static int read_value(struct config_reader *reader, const struct option *option, const struct node *node,
-                      void *target, const char *path)
+static int read_value(struct config_reader *reader, const struct option *option, const struct node *node, void *target,
+                      const char *path)
 {
     struct pr_error why;
     const struct node *variable = from_environment(reader, path);
@@ -179,13 +178,13 @@ static int read_value(struct config_reader *reader, const struct option *option,
         return config_fail(reader, node, "%s: a %s is wanted, this is %s", path, option_kind_name(option->kind),
                            kind_of(node));
     if (node_is_null(node) && option->kind != OPTION_TEXT)
-        return config_fail(reader, node, "%s: a %s is wanted, there is nothing", path,
-                           option_kind_name(option->kind));
+        return config_fail(reader, node, "%s: a %s is wanted, there is nothing", path, option_kind_name(option->kind));
     if (option_parse(option, node->text, node->shown, field, &why) != PR_OK)
         return config_fail(reader, node, "%s: %s", path, why.text);
     int r = note_said(reader, field, node, node->shown);
     if (r == PR_OK && option->kind == OPTION_PRESET)
-        r = option->choices == adopt_presets ? config_source_preset(reader, target) : apply_endpoint_preset(reader, target);
+        r = option->choices == adopt_presets ? config_source_preset(reader, target)
+                                             : apply_endpoint_preset(reader, target);
     return r;
 }
 
@@ -194,12 +193,12 @@ static int read_value(struct config_reader *reader, const struct option *option,
 static size_t item_size(enum option_kind kind)
 {
     return kind == OPTION_NAMES || kind == OPTION_SECRETS ? sizeof(char *)
-           : kind == OPTION_NETWORKS ? sizeof(struct network)
-                                     : sizeof(int64_t);
+           : kind == OPTION_NETWORKS                      ? sizeof(struct network)
+                                                          : sizeof(int64_t);
 }
 
-static int read_item(struct config_reader *reader, const struct option *option, const struct node *item,
-                     void *ret, const char *path)
+static int read_item(struct config_reader *reader, const struct option *option, const struct node *item, void *ret,
+                     const char *path)
 {
     static const struct option delay = { .kind = OPTION_DURATION, .max = RETRY_DELAY_MAX_US };
     struct pr_error why;
@@ -217,8 +216,8 @@ static int read_item(struct config_reader *reader, const struct option *option, 
 }
 
 /* One word is a list of one. */
-static int read_values(struct config_reader *reader, const struct option *option, const struct node *node,
-                       void *target, const char *path)
+static int read_values(struct config_reader *reader, const struct option *option, const struct node *node, void *target,
+                       const char *path)
 {
     const struct node *variable = list_from_environment(reader, path);
     size_t size = item_size(option->kind), i = 0;
@@ -233,8 +232,8 @@ static int read_values(struct config_reader *reader, const struct option *option
     size_t count = node->kind == NODE_LIST ? node->count : 1;
 
     if (count == 0 || count > (size_t)option->max)
-        return config_fail(reader, node, "%s: 1 to %d entries are wanted, there are %zu", path,
-                           (int)option->max, count);
+        return config_fail(reader, node, "%s: 1 to %d entries are wanted, there are %zu", path, (int)option->max,
+                           count);
     char *items = arena_alloc_array(&reader->config->arena, count, size);
     if (items == NULL)
         return no_memory(reader);
@@ -294,7 +293,7 @@ int config_read_retry(struct config_reader *reader, const struct node *node, str
 
         if (own != NULL && table != NULL)
             return config_fail_at_key(reader, own, "%s.%s: delays is there, too; it is the table or the formula", path,
-                               formula[i]);
+                                      formula[i]);
         if (own != NULL) { /* a formula beside a preset that has a table */
             retry->delays = NULL;
             retry->delay_count = 0;
@@ -314,9 +313,8 @@ static int read_breaker(struct config_reader *reader, const struct option *optio
         bool on = strcmp(node->text, "on") == 0;
 
         if (!on && strcmp(node->text, "off") != 0)
-            return config_fail(reader, node,
-                               "%s: \"%s\" is not known; write off, or a map like {after: 5, open: 5s}", path,
-                               node->shown);
+            return config_fail(reader, node, "%s: \"%s\" is not known; write off, or a map like {after: 5, open: 5s}",
+                               path, node->shown);
         breaker->enabled = on;
         return note_said(reader, &breaker->enabled, node, NULL);
     }
@@ -355,8 +353,8 @@ static int read_named_item(struct config_reader *reader, const struct option *op
     return config_read_section(reader, option->section, node, item, own_path);
 }
 
-static int read_named(struct config_reader *reader, const struct option *option, const struct node *map,
-                      void *target, const char *path)
+static int read_named(struct config_reader *reader, const struct option *option, const struct node *map, void *target,
+                      const char *path)
 {
     size_t count = 0, n = 0;
     int r = PR_OK;
@@ -388,8 +386,8 @@ static int read_named(struct config_reader *reader, const struct option *option,
     return r;
 }
 
-static int read_list(struct config_reader *reader, const struct option *option, const struct node *list,
-                     void *target, const char *path)
+static int read_list(struct config_reader *reader, const struct option *option, const struct node *list, void *target,
+                     const char *path)
 {
     size_t n = 0;
 
@@ -437,8 +435,8 @@ static int refuse_unknown(const struct config_reader *reader, const struct optio
     return r;
 }
 
-int config_check_keys(const struct config_reader *reader, const struct option_section *section,
-                      const struct node *map, const char *path)
+int config_check_keys(const struct config_reader *reader, const struct option_section *section, const struct node *map,
+                      const char *path)
 {
     for (const struct node *child = map->first; child != NULL; child = child->next) {
         const struct option *option = option_find(section, child->key);
@@ -452,8 +450,8 @@ int config_check_keys(const struct config_reader *reader, const struct option_se
     return PR_OK;
 }
 
-static int read_option(struct config_reader *reader, const struct option *option, const struct node *node,
-                       void *target, const char *path)
+static int read_option(struct config_reader *reader, const struct option *option, const struct node *node, void *target,
+                       const char *path)
 {
     void *field = (char *)target + option->offset;
 
@@ -493,8 +491,8 @@ static int read_defaults(struct config_reader *reader, const struct option_secti
     return r;
 }
 
-int config_read_section(struct config_reader *reader, const struct option_section *section,
-                        const struct node *map, void *target, const char *path)
+int config_read_section(struct config_reader *reader, const struct option_section *section, const struct node *map,
+                        void *target, const char *path)
 {
     const struct node *place = map;
     bool inherits = section == &option_retry || section == &option_breaker;
@@ -515,8 +513,7 @@ int config_read_section(struct config_reader *reader, const struct option_sectio
         if (own_path == NULL)
             return no_memory(reader);
         r = read_option(reader, option, node, target, own_path);
-        if (r == PR_OK && option->required &&
-            config_note_find(reader->config, (char *)target + option->offset) == NULL)
+        if (r == PR_OK && option->required && config_note_find(reader->config, (char *)target + option->offset) == NULL)
             r = config_fail(reader, place, "%s: %s is missing", path, option->name);
     }
     return r;

@@ -35,8 +35,8 @@ static int read_texts(const struct config_reader *reader, const struct node *nod
                       const pr_slice **ret, size_t *ret_count)
 {
     const struct node *item = node->kind == NODE_LIST ? node->first : node;
-    size_t             count = node->kind == NODE_LIST ? node->count : 1;
-    pr_slice          *texts = arena_alloc_array(&reader->config->arena, count, sizeof(*texts));
+    size_t count = node->kind == NODE_LIST ? node->count : 1;
+    pr_slice *texts = arena_alloc_array(&reader->config->arena, count, sizeof(*texts));
 
     if (texts == NULL)
         return no_memory(reader);
@@ -58,12 +58,12 @@ static int read_number(const struct config_reader *reader, const struct option *
                        const char *path, int64_t *ret)
 {
     struct pr_error why;
-    int             count = 0;
+    int count = 0;
 
     if (node->kind != NODE_SCALAR)
         return config_fail(reader, node, "%s: a %s is wanted", path, option_kind_name(option->kind));
-    if (option_parse(option, node->text, node->shown, option->kind == OPTION_COUNT ? (void *)&count : (void *)ret, &why) !=
-        PR_OK)
+    if (option_parse(option, node->text, node->shown, option->kind == OPTION_COUNT ? (void *)&count : (void *)ret,
+                     &why) != PR_OK)
         return config_fail(reader, node, "%s: %s", path, why.text);
     if (option->kind == OPTION_COUNT)
         *ret = count;
@@ -122,12 +122,12 @@ static void suggest_word(struct suggestion *near, enum matcher_kind kind, pr_sli
         suggest_try(near, word, reason_class_name(c));
 }
 
-static int unknown_word(const struct config_reader *reader, const struct node *item, const char *path, enum matcher_kind kind,
-                        pr_slice word)
+static int unknown_word(const struct config_reader *reader, const struct node *item, const char *path,
+                        enum matcher_kind kind, pr_slice word)
 {
     struct suggestion near = { 0 };
-    struct buf        all;
-    int               r;
+    struct buf all;
+    int r;
 
     suggest_word(&near, kind, word);
     if (near.best != NULL)
@@ -144,12 +144,13 @@ static int unknown_word(const struct config_reader *reader, const struct node *i
     return r;
 }
 
-static int read_words(const struct config_reader *reader, const struct node *node, const char *path, struct matcher *ret)
+static int read_words(const struct config_reader *reader, const struct node *node, const char *path,
+                      struct matcher *ret)
 {
     const struct node *item = node->kind == NODE_LIST ? node->first : node;
-    const pr_slice    *words;
-    size_t             count;
-    int                r = read_texts(reader, node, path, &words, &count);
+    const pr_slice *words;
+    size_t count;
+    int r = read_texts(reader, node, path, &words, &count);
 
     for (size_t i = 0; r == PR_OK && i < count; i++, item = item->next) {
         uint32_t bit = ret->kind == MATCH_REASON ? reason_bit(words[i]) : class_bit(words[i]);
@@ -165,11 +166,12 @@ static int read_when(const struct config_reader *reader, const struct node *node
                      struct matcher *ret);
 
 /* error: "text", or {contains: .., glob: ..} */
-static int read_error(const struct config_reader *reader, const struct node *node, const char *path, struct matcher *ret)
+static int read_error(const struct config_reader *reader, const struct node *node, const char *path,
+                      struct matcher *ret)
 {
     struct matcher *parts;
-    size_t          n = 0;
-    int             r;
+    size_t n = 0;
+    int r;
 
     if (node->kind != NODE_MAP) {
         ret->kind = MATCH_CONTAINS;
@@ -192,10 +194,10 @@ static int read_error(const struct config_reader *reader, const struct node *nod
 static int read_group(const struct config_reader *reader, const struct node *node, enum matcher_kind kind, int depth,
                       const char *path, struct matcher *ret)
 {
-    size_t             count = kind == MATCH_NOT ? 1 : node->count, n = 0;
+    size_t count = kind == MATCH_NOT ? 1 : node->count, n = 0;
     const struct node *part = kind == MATCH_NOT ? node : node->first;
-    struct matcher    *parts = arena_alloc_array(&reader->config->arena, count, sizeof(*parts));
-    int                r = PR_OK;
+    struct matcher *parts = arena_alloc_array(&reader->config->arena, count, sizeof(*parts));
+    int r = PR_OK;
 
     if (parts == NULL)
         return no_memory(reader);
@@ -211,8 +213,8 @@ static int read_group(const struct config_reader *reader, const struct node *nod
     return r;
 }
 
-static int read_leaf(const struct config_reader *reader, const struct option *option, const struct node *node, int depth,
-                     const char *path, struct matcher *ret)
+static int read_leaf(const struct config_reader *reader, const struct option *option, const struct node *node,
+                     int depth, const char *path, struct matcher *ret)
 {
     static const struct option sizes = { .kind = OPTION_SIZE, .min = 0, .max = PR_PAYLOAD_MAX };
     static const struct option ages = { .kind = OPTION_DURATION, .min = 0, .max = INT64_MAX };
@@ -222,14 +224,14 @@ static int read_leaf(const struct config_reader *reader, const struct option *op
     switch (ret->kind) {
     case MATCH_ALL:
     case MATCH_ANY:
-    case MATCH_NOT:      return read_group(reader, node, ret->kind, depth, path, ret);
+    case MATCH_NOT: return read_group(reader, node, ret->kind, depth, path, ret);
     case MATCH_REASON:
-    case MATCH_CLASS:    return read_words(reader, node, path, ret);
-    case MATCH_SIZE:     return read_range(reader, &sizes, node, path, ret);
-    case MATCH_AGE:      return read_range(reader, &ages, node, path, ret);
+    case MATCH_CLASS: return read_words(reader, node, path, ret);
+    case MATCH_SIZE: return read_range(reader, &sizes, node, path, ret);
+    case MATCH_AGE: return read_range(reader, &ages, node, path, ret);
     case MATCH_FAILURES: return read_range(reader, &counts, node, path, ret);
-    case MATCH_ERROR:    return read_error(reader, node, path, ret);
-    default:             return read_texts(reader, node, path, &ret->texts, &ret->text_count);
+    case MATCH_ERROR: return read_error(reader, node, path, ret);
+    default: return read_texts(reader, node, path, &ret->texts, &ret->text_count);
     }
 }
 
@@ -238,8 +240,8 @@ static int read_when(const struct config_reader *reader, const struct node *node
                      struct matcher *ret)
 {
     struct matcher *parts;
-    size_t          n = 0;
-    int             r;
+    size_t n = 0;
+    int r;
 
     if (node->kind != NODE_MAP || node->count == 0)
         return config_fail(reader, node, "%s: a map of matchers is wanted, like {reason: rejected}", path);
@@ -249,7 +251,8 @@ static int read_when(const struct config_reader *reader, const struct node *node
         return no_memory(reader);
     for (const struct node *c = node->first; c != NULL && r == PR_OK; c = c->next, n++) {
         const char *own = join(reader, path, c->key);
-        r = own == NULL ? no_memory(reader) : read_leaf(reader, option_find(&option_when, c->key), c, depth, own, &parts[n]);
+        r = own == NULL ? no_memory(reader)
+                        : read_leaf(reader, option_find(&option_when, c->key), c, depth, own, &parts[n]);
     }
     *ret = (struct matcher){ .kind = MATCH_ALL, .parts = parts, .part_count = n };
     return r;
@@ -261,8 +264,8 @@ static int read_when(const struct config_reader *reader, const struct node *node
 static int read_endpoint(const struct config_reader *reader, const struct node *node, const char *path, pr_slice *ret)
 {
     const struct node *endpoints = node_find(reader->root, "endpoints");
-    struct suggestion  near = { 0 };
-    int                r = read_text(reader, node, path, ret);
+    struct suggestion near = { 0 };
+    int r = read_text(reader, node, path, ret);
 
     if (r != PR_OK)
         return r;
@@ -277,15 +280,17 @@ static int read_endpoint(const struct config_reader *reader, const struct node *
                : config_fail(reader, node, "%s: no endpoint \"%s\"; add it to endpoints", path, node->shown);
 }
 
-static int read_raise(const struct config_reader *reader, const struct node *node, const char *path, struct rule_step *ret)
+static int read_raise(const struct config_reader *reader, const struct node *node, const char *path,
+                      struct rule_step *ret)
 {
     struct raise *raise = arena_zalloc(&reader->config->arena, sizeof(*raise));
-    int           r;
+    int r;
 
     if (raise == NULL)
         return no_memory(reader);
     if (node->kind != NODE_MAP || node_find(node, "type") == NULL)
-        return config_fail(reader, node, "%s: a map with a type is wanted, like {type: sending.failed, to: alerts}", path);
+        return config_fail(reader, node, "%s: a map with a type is wanted, like {type: sending.failed, to: alerts}",
+                           path);
     r = config_check_keys(reader, &option_raise, node, path);
     for (const struct node *c = node->first; c != NULL && r == PR_OK; c = c->next) {
         const char *own = join(reader, path, c->key);
@@ -307,8 +312,8 @@ static int read_dead_letter(const struct config_reader *reader, const struct nod
                             struct rule_step *ret)
 {
     const struct node *to = node->kind == NODE_MAP ? node_find(node, "to") : NULL;
-    const char        *own = join(reader, path, "to");
-    int                r = PR_OK;
+    const char *own = join(reader, path, "to");
+    int r = PR_OK;
 
     if (own == NULL)
         return no_memory(reader);
@@ -319,7 +324,8 @@ static int read_dead_letter(const struct config_reader *reader, const struct nod
     return r == PR_OK && to != NULL ? read_endpoint(reader, to, own, &ret->to) : r;
 }
 
-static int read_step_retry(struct config_reader *reader, const struct node *node, const char *path, struct rule_step *ret)
+static int read_step_retry(struct config_reader *reader, const struct node *node, const char *path,
+                           struct rule_step *ret)
 {
     ret->retry = retry_default;
     if (node->kind == NODE_SCALAR && !node_is_null(node)) { /* retry: 5s */
@@ -334,7 +340,8 @@ static int read_step_retry(struct config_reader *reader, const struct node *node
     return config_read_retry(reader, node, &ret->retry, path);
 }
 
-static int read_pause(const struct config_reader *reader, const struct node *node, const char *path, struct rule_step *ret)
+static int read_pause(const struct config_reader *reader, const struct node *node, const char *path,
+                      struct rule_step *ret)
 {
     static const struct option pause = { .kind = OPTION_DURATION, .min = 1, .max = RETRY_DELAY_MAX_US };
 
@@ -358,22 +365,22 @@ static int read_action(struct config_reader *reader, enum step_key key, const st
 {
     static const struct option times = { .kind = OPTION_COUNT, .min = 1, .max = RETRY_NOW_MAX };
     int64_t n = 0;
-    int     r;
+    int r;
 
     switch (key) {
     case STEP_KEY_RETRY_NOW:
         r = read_number(reader, &times, node, path, &n);
         ret->times = (int)n;
         return r;
-    case STEP_KEY_RETRY:       return read_step_retry(reader, node, path, ret);
+    case STEP_KEY_RETRY: return read_step_retry(reader, node, path, ret);
     case STEP_KEY_DEAD_LETTER: return read_dead_letter(reader, node, path, ret);
     case STEP_KEY_DISCARD:
-    case STEP_KEY_PARK:        return read_nothing(reader, node, path);
-    case STEP_KEY_PAUSE:       return read_pause(reader, node, path, ret);
-    case STEP_KEY_RAISE:       return read_raise(reader, node, path, ret);
+    case STEP_KEY_PARK: return read_nothing(reader, node, path);
+    case STEP_KEY_PAUSE: return read_pause(reader, node, path, ret);
+    case STEP_KEY_RAISE: return read_raise(reader, node, path, ret);
     case STEP_KEY_CALL:
-        ret->place = arena_printf(&reader->config->arena, "%s:%d:%d: %s", reader->source->name, node->line, node->column,
-                                  path);
+        ret->place =
+            arena_printf(&reader->config->arena, "%s:%d:%d: %s", reader->source->name, node->line, node->column, path);
         return ret->place.data == NULL ? no_memory(reader) : read_text(reader, node, path, &ret->call);
     }
     return PR_OK;
@@ -383,24 +390,24 @@ static int read_action(struct config_reader *reader, enum step_key key, const st
 static bool is_main(enum step_key key, enum step *ret)
 {
     switch (key) {
-    case STEP_KEY_RETRY_NOW:   *ret = STEP_RETRY_NOW; return true;
-    case STEP_KEY_RETRY:       *ret = STEP_RETRY; return true;
+    case STEP_KEY_RETRY_NOW: *ret = STEP_RETRY_NOW; return true;
+    case STEP_KEY_RETRY: *ret = STEP_RETRY; return true;
     case STEP_KEY_DEAD_LETTER: *ret = STEP_DEAD_LETTER; return true;
-    case STEP_KEY_DISCARD:     *ret = STEP_DISCARD; return true;
-    case STEP_KEY_PARK:        *ret = STEP_PARK; return true;
-    default:                   return false;
+    case STEP_KEY_DISCARD: *ret = STEP_DISCARD; return true;
+    case STEP_KEY_PARK: *ret = STEP_PARK; return true;
+    default: return false;
     }
 }
 
 static int read_step_map(struct config_reader *reader, const struct node *node, const char *path, struct rule_step *ret)
 {
     const struct node *first = NULL;
-    int                r = config_check_keys(reader, &option_step, node, path);
+    int r = config_check_keys(reader, &option_step, node, path);
 
     *ret = (struct rule_step){ .step = STEP_PAUSE };
     for (const struct node *c = node->first; c != NULL && r == PR_OK; c = c->next) {
         enum step_key key = (enum step_key)option_find(&option_step, c->key)->min;
-        const char   *own = join(reader, path, c->key);
+        const char *own = join(reader, path, c->key);
 
         if (own == NULL)
             return no_memory(reader);
@@ -417,8 +424,8 @@ static int read_step_map(struct config_reader *reader, const struct node *node, 
     if (ret->call.size > 0)
         ret->step = STEP_CALL;
     else if (ret->pause_us == 0)
-        return config_fail(reader, node, "%s: what becomes of the message? Add retry, dead_letter, discard, park or pause",
-                           path);
+        return config_fail(reader, node,
+                           "%s: what becomes of the message? Add retry, dead_letter, discard, park or pause", path);
     return PR_OK;
 }
 
@@ -426,8 +433,8 @@ static int read_step_map(struct config_reader *reader, const struct node *node, 
 static int read_step(struct config_reader *reader, const struct node *node, const char *path, struct rule_step *ret)
 {
     static const char *const words[] = { "dead_letter", "discard", "park" };
-    static const enum step   steps[] = { STEP_DEAD_LETTER, STEP_DISCARD, STEP_PARK };
-    struct suggestion        near = { 0 };
+    static const enum step steps[] = { STEP_DEAD_LETTER, STEP_DISCARD, STEP_PARK };
+    struct suggestion near = { 0 };
 
     if (node->kind == NODE_MAP)
         return read_step_map(reader, node, path, ret);
@@ -441,24 +448,27 @@ static int read_step(struct config_reader *reader, const struct node *node, cons
     if (near.best != NULL)
         return config_fail(reader, node, "%s: unknown step \"%s\"; did you mean %s?", path, node->shown, near.best);
     return node->kind == NODE_SCALAR
-               ? config_fail(reader, node, "%s: unknown step \"%s\"; write dead_letter, discard, park, or a map like {retry: [5s, 30s]}",
-                             path, node->shown)
+               ? config_fail(
+                     reader, node,
+                     "%s: unknown step \"%s\"; write dead_letter, discard, park, or a map like {retry: [5s, 30s]}",
+                     path, node->shown)
                : config_fail(reader, node, "%s: a step is wanted: a word, or a map like {retry: [5s, 30s]}", path);
 }
 
 static int read_then(struct config_reader *reader, const struct node *node, const char *path, struct rule *ret)
 {
     const struct node *item = node->kind == NODE_LIST ? node->first : node;
-    size_t             count = node->kind == NODE_LIST ? node->count : 1;
-    struct rule_step  *steps = arena_alloc_array(&reader->config->arena, count, sizeof(*steps));
-    int                r = PR_OK;
+    size_t count = node->kind == NODE_LIST ? node->count : 1;
+    struct rule_step *steps = arena_alloc_array(&reader->config->arena, count, sizeof(*steps));
+    int r = PR_OK;
 
     if (steps == NULL)
         return no_memory(reader);
     if (count == 0 || count > RULE_STEPS_MAX)
         return config_fail(reader, node, "%s: 1 to %d steps are wanted", path, RULE_STEPS_MAX);
     for (size_t i = 0; r == PR_OK && i < count; i++, item = item->next) {
-        const char *own = node->kind == NODE_LIST ? arena_printf(&reader->config->arena, "%s[%zu]", path, i).data : path;
+        const char *own =
+            node->kind == NODE_LIST ? arena_printf(&reader->config->arena, "%s[%zu]", path, i).data : path;
         r = own == NULL ? no_memory(reader) : read_step(reader, item, own, &steps[i]);
     }
     ret->steps = steps;
@@ -472,10 +482,10 @@ static int read_rule(struct config_reader *reader, const struct node *node, size
                      struct rule *ret)
 {
     const struct node *name = node_find(node, "name"), *when = node_find(node, "when"), *then = node_find(node, "then");
-    const char        *name_path = join(reader, path, "name"), *when_path = join(reader, path, "when");
-    const char        *then_path = join(reader, path, "then");
-    struct pr_error    why;
-    int                r;
+    const char *name_path = join(reader, path, "name"), *when_path = join(reader, path, "when");
+    const char *then_path = join(reader, path, "then");
+    struct pr_error why;
+    int r;
 
     if (name_path == NULL || when_path == NULL || then_path == NULL)
         return no_memory(reader);
@@ -503,8 +513,8 @@ int config_read_rules(struct config_reader *reader, const struct option *option,
                       const char *path)
 {
     struct rule *rules;
-    size_t       n = 0;
-    int          r = PR_OK;
+    size_t n = 0;
+    int r = PR_OK;
 
     if (list == NULL || node_is_null(list))
         return PR_OK;
@@ -523,7 +533,8 @@ int config_read_rules(struct config_reader *reader, const struct option *option,
     reader->in_list = false;
     memcpy((char *)target + option->offset, &rules, sizeof(rules));
     memcpy((char *)target + option->count_offset, &list->count, sizeof(list->count));
-    return r == PR_OK && config_note_set(reader->config, (char *)target + option->offset, ORIGIN_FILE, list, NULL) != PR_OK
+    return r == PR_OK &&
+                   config_note_set(reader->config, (char *)target + option->offset, ORIGIN_FILE, list, NULL) != PR_OK
                ? no_memory(reader)
                : r;
 }

@@ -57,8 +57,7 @@ static void add_plain(struct buf *b, pr_slice text)
                  !slice_contains(text, PR_STR(": ")) && !slice_contains(text, PR_STR(" #"));
 
     for (size_t i = 0; i < text.size && plain; i++)
-        plain =
-            (unsigned char)text.data[i] >= ' ' && text.data[i] != 0x7f && strchr("{}[],", text.data[i]) == NULL;
+        plain = (unsigned char)text.data[i] >= ' ' && text.data[i] != 0x7f && strchr("{}[],", text.data[i]) == NULL;
     if (plain)
         buf_add_slice(b, text);
     else
@@ -130,8 +129,7 @@ static void add_list(struct buf *b, const struct option *option, const void *tar
     buf_add_char(b, ']');
 }
 
-static void add_value(struct buf *b, const struct config *config, const struct option *option,
-                      const void *target)
+static void add_value(struct buf *b, const struct config *config, const struct option *option, const void *target)
 {
     const void *field = (const char *)target + option->offset;
     const struct config_note *note = config_note_find(config, field);
@@ -273,8 +271,8 @@ static bool is_shown(const struct option_section *section, const struct option *
         return (*(const char *const *)field)[0] != '\0';
     if (option->kind == OPTION_RATE)
         return ((const struct rate_setting *)field)->count > 0;
-    if (option->kind == OPTION_NAMES || option->kind == OPTION_NETWORKS || option->kind == OPTION_VALUES || option->kind == OPTION_SECRETS ||
-        option->kind == OPTION_HEADERS) {
+    if (option->kind == OPTION_NAMES || option->kind == OPTION_NETWORKS || option->kind == OPTION_VALUES ||
+        option->kind == OPTION_SECRETS || option->kind == OPTION_HEADERS) {
         memcpy(&count, (const char *)target + option->count_offset, sizeof(count));
         return count > 0;
     }
@@ -289,8 +287,8 @@ static bool is_shown(const struct option_section *section, const struct option *
 static void show_values(struct shower *s, const struct option *option, const void *target)
 {
     const struct config_source *source = target;
-    const struct config_note   *note = config_note_find(s->config, (const char *)target + option->offset);
-    size_t                      start = begin_line(s, option->name);
+    const struct config_note *note = config_note_find(s->config, (const char *)target + option->offset);
+    size_t start = begin_line(s, option->name);
 
     if (note != NULL && note->node != NULL)
         add_node(s->out, note->node);
@@ -419,7 +417,8 @@ static const char introduction[] =
     "\n"
     "Durations: `200ms 30s 5m 24h 7d`, also `1h30m`. Sizes: `512B 64KiB 1MiB`, also `10kB` (1000). Globs: `*` "
     "and `?`.\n"
-    "YAML anchors, aliases, tags and second documents are refused. In a variable of the environment commas stand between the values\n"
+    "YAML anchors, aliases, tags and second documents are refused. In a variable of the environment commas stand "
+    "between the values\n"
     "of a list: `POSTRIDER_ENDPOINTS__BILLING__RETRY=10s,60s,5m`.\n";
 
 static void reference_bounds(struct buf *b, const struct option *option)

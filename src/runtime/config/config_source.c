@@ -50,15 +50,15 @@ static int add_value(const struct config_reader *reader, const struct node *colu
 }
 
 /* lists: a column may have several values. */
-static int read_map(struct config_reader *reader, const struct option *option, const struct node *map,
-                    bool lists, void *target, const char *path)
+static int read_map(struct config_reader *reader, const struct option *option, const struct node *map, bool lists,
+                    void *target, const char *path)
 {
     struct values values = { .max = (size_t)option->max };
     int r = PR_OK;
 
     if (map->kind != NODE_MAP || map->count == 0)
-        return config_fail(reader, map,
-                           "%s: a map from columns to values is wanted, such as {Status: Completed}", path);
+        return config_fail(reader, map, "%s: a map from columns to values is wanted, such as {Status: Completed}",
+                           path);
     values.list = arena_alloc_array(&reader->config->arena, values.max, sizeof(*values.list));
     if (values.list == NULL)
         return no_memory(reader);
@@ -78,8 +78,8 @@ static int read_map(struct config_reader *reader, const struct option *option, c
     return r;
 }
 
-int config_read_values(struct config_reader *reader, const struct option *option, const struct node *node,
-                       void *target, const char *path)
+int config_read_values(struct config_reader *reader, const struct option *option, const struct node *node, void *target,
+                       const char *path)
 {
     static const size_t none;
     const struct node *map = node;
@@ -96,8 +96,7 @@ int config_read_values(struct config_reader *reader, const struct option *option
     if (option->kind == OPTION_DONE) {
         map = node->kind == NODE_MAP && node->count == 1 ? node_find(node, "set") : NULL;
         if (map == NULL)
-            return config_fail(reader, node, "%s: write delete, or a map like {set: {Status: Completed}}",
-                               path);
+            return config_fail(reader, node, "%s: write delete, or a map like {set: {Status: Completed}}", path);
     }
     return read_map(reader, option, map, option->kind == OPTION_VALUES, target, path);
 }
@@ -154,10 +153,10 @@ static int check_box(const struct config_reader *reader, size_t number, const st
         return PR_OK;
     for (size_t i = 0; i < config->box_count; i++)
         suggest_try(&near, slice_from(source->box), config->boxes[i].name);
-    return near.best != NULL ? config_fail(reader, node, "sources[%zu].box: no box \"%s\"; did you mean %s?",
-                                           number, source->box, near.best)
-                             : config_fail(reader, node, "sources[%zu].box: no box \"%s\"; name it under boxes",
-                                           number, source->box);
+    return near.best != NULL
+               ? config_fail(reader, node, "sources[%zu].box: no box \"%s\"; did you mean %s?", number, source->box,
+                             near.best)
+               : config_fail(reader, node, "sources[%zu].box: no box \"%s\"; name it under boxes", number, source->box);
 }
 
 static int check_fields(const struct config_reader *reader, size_t number, const struct config_source *source,
@@ -181,8 +180,8 @@ static int check_fields(const struct config_reader *reader, size_t number, const
     }
     for (size_t i = 0; i < ARRAY_LENGTH(required); i++)
         if (source->table.fields[required[i]][0] == '\0')
-            return config_fail(reader, entry, "sources[%zu]: %s is missing; name its column, or use a preset",
-                               number, adopt_fields[required[i]].name);
+            return config_fail(reader, entry, "sources[%zu]: %s is missing; name its column, or use a preset", number,
+                               adopt_fields[required[i]].name);
     return PR_OK;
 }
 
@@ -201,11 +200,10 @@ static int check_table(const struct config_reader *reader, size_t number, struct
     /* Without a word about the store, --store may still name one; if it does not, the start fails. */
     if (config_note_find(reader->config, &reader->config->store) != NULL &&
         !slice_starts_with(slice_from(reader->config->store), PR_STR("postgres")))
-        return config_fail(
-            reader, node,
-            "sources[%zu].table: tables are adopted in PostgreSQL only, in the store's own database; "
-            "this store is another one",
-            number);
+        return config_fail(reader, node,
+                           "sources[%zu].table: tables are adopted in PostgreSQL only, in the store's own database; "
+                           "this store is another one",
+                           number);
     source->table.box = source->box;
     source->table.preset = source->preset;
     source->table.batch = (size_t)reader->config->batch;
@@ -228,19 +226,21 @@ bool config_source_has(const struct config_source *source, const char *option)
 }
 
 /* One prefix, and no colon: what follows it names a box. */
-static int check_wal(const struct config_reader *reader, size_t number, struct config_source *source, const struct node *entry)
+static int check_wal(const struct config_reader *reader, size_t number, struct config_source *source,
+                     const struct node *entry)
 {
-    struct config     *config = reader->config;
+    struct config *config = reader->config;
     const struct node *node = place_of(config, &source->wal.prefix, entry);
-    const char       **boxes = arena_alloc_array(&config->arena, config->box_count, sizeof(*boxes));
+    const char **boxes = arena_alloc_array(&config->arena, config->box_count, sizeof(*boxes));
 
     if (boxes == NULL)
         return no_memory(reader);
     if (strchr(source->wal.prefix, ':') != NULL)
-        return config_fail(reader, node, "sources[%zu].wal: \"%s\" has a colon, behind which senders name a box", number,
-                           source->wal.prefix);
+        return config_fail(reader, node, "sources[%zu].wal: \"%s\" has a colon, behind which senders name a box",
+                           number, source->wal.prefix);
     if (!slice_starts_with(slice_from(config->store), PR_STR("postgres")))
-        return config_fail(reader, node, "sources[%zu].wal: only PostgreSQL has a log that can be read; this store is another one",
+        return config_fail(reader, node,
+                           "sources[%zu].wal: only PostgreSQL has a log that can be read; this store is another one",
                            number);
     for (size_t i = 0; i < config->box_count; i++)
         boxes[i] = config->boxes[i].name;
@@ -271,8 +271,8 @@ static int check_keys(const struct config_reader *reader, size_t number, const s
         return config_fail(reader, entry, "sources[%zu]: table or wal is missing", number);
     for (const struct node *c = entry->first; c != NULL; c = c->next)
         if (!config_source_has(source, c->key))
-            return config_fail_at_key(reader, c, "sources[%zu].%s: this is a source of kind %s, which has no such key", number, c->key,
-                                      kind);
+            return config_fail_at_key(reader, c, "sources[%zu].%s: this is a source of kind %s, which has no such key",
+                                      number, c->key, kind);
     return PR_OK;
 }
 
@@ -286,7 +286,8 @@ static int check_twice(const struct config_reader *reader, size_t number, const 
         if (own->table.table[0] != '\0' && strcmp(own->table.table, other->table.table) == 0)
             return config_fail(reader, entry, "sources[%zu].table: %s is there twice", number, own->table.table);
         if (own->wal.prefix[0] != '\0' && other->wal.prefix[0] != '\0')
-            return config_fail(reader, entry, "sources[%zu].wal: there is one already; 'PREFIX:BOX' reaches every box", number);
+            return config_fail(reader, entry, "sources[%zu].wal: there is one already; 'PREFIX:BOX' reaches every box",
+                               number);
     }
     return PR_OK;
 }
@@ -316,11 +317,12 @@ int config_check_sources(const struct config_reader *reader)
 
     for (size_t i = 0; i < config->source_count; i++, entry = entry->next) {
         struct config_source *source = &config->sources[i];
-        int                   r = check_keys(reader, i, source, entry);
+        int r = check_keys(reader, i, source, entry);
         if (r == PR_OK)
             r = check_twice(reader, i, entry);
         if (r == PR_OK)
-            r = source->wal.prefix[0] != '\0' ? check_wal(reader, i, source, entry) : check_table(reader, i, source, entry);
+            r = source->wal.prefix[0] != '\0' ? check_wal(reader, i, source, entry)
+                                              : check_table(reader, i, source, entry);
         if (r != PR_OK)
             return r;
     }

@@ -45,8 +45,7 @@ static int parse_scaled(const struct option *option, const char *text, const cha
 
     if (r != PR_OK)
         return error_set(reterr, PR_ECONFIG, "\"%s\" is not a %s; write it like %s", shown,
-                         option_kind_name(option->kind),
-                         is_size ? "512B, 64KiB, 1MiB" : "200ms, 30s, 5m, 24h, 7d");
+                         option_kind_name(option->kind), is_size ? "512B, 64KiB, 1MiB" : "200ms, 30s, 5m, 24h, 7d");
     r = check_bounds(option, (double)value, shown, reterr);
     if (r == PR_OK)
         *field = value;
@@ -76,8 +75,7 @@ static int parse_double(const struct option *option, const char *text, const cha
     errno = 0;
     double value = strtod(text, &end);
     /* Digits first: strtod also reads "inf", "nan" and hexadecimal. */
-    if (end == text || *end != '\0' || errno != 0 || !isfinite(value) ||
-        strspn(text, "0123456789.") != strlen(text))
+    if (end == text || *end != '\0' || errno != 0 || !isfinite(value) || strspn(text, "0123456789.") != strlen(text))
         return error_set(reterr, PR_ECONFIG, "\"%s\" is not a number", shown);
     int r = check_bounds(option, value * 1000, shown, reterr);
     if (r == PR_OK)
@@ -88,14 +86,17 @@ static int parse_double(const struct option *option, const char *text, const cha
 static const struct {
     char letter;
     int64_t us;
-} rate_units[] = { { 's', PR_SECONDS(1) }, { 'm', PR_MINUTES(1) }, { 'h', PR_MINUTES(60) }, { 'd', RATE_PERIOD_MAX_US } };
+} rate_units[] = {
+    { 's', PR_SECONDS(1) }, { 'm', PR_MINUTES(1) }, { 'h', PR_MINUTES(60) }, { 'd', RATE_PERIOD_MAX_US }
+};
 
 static int parse_rate(const char *text, const char *shown, struct rate_setting *ret, struct pr_error *reterr)
 {
     char *end;
     long long count = strtoll(text, &end, 10);
 
-    if (text[0] >= '1' && text[0] <= '9' && count <= RATE_COUNT_MAX && end[0] == '/' && end[1] != '\0' && end[2] == '\0')
+    if (text[0] >= '1' && text[0] <= '9' && count <= RATE_COUNT_MAX && end[0] == '/' && end[1] != '\0' &&
+        end[2] == '\0')
         for (size_t i = 0; i < ARRAY_LENGTH(rate_units); i++)
             if (rate_units[i].letter == end[1]) {
                 *ret = (struct rate_setting){ count, rate_units[i].us };
@@ -130,8 +131,7 @@ static int parse_choice(const struct option *option, const char *text, const cha
     buf_init(&all, 512);
     for (size_t i = 0; option->choices[i] != NULL; i++)
         buf_addf(&all, "%s%s", i > 0 ? ", " : "", option->choices[i]);
-    int r = error_set(reterr, PR_ECONFIG, "\"%s\" is not known; it is one of %.*s", shown,
-                      SLICE_ARGS(buf_slice(&all)));
+    int r = error_set(reterr, PR_ECONFIG, "\"%s\" is not known; it is one of %.*s", shown, SLICE_ARGS(buf_slice(&all)));
     buf_fini(&all);
     return r;
 }
@@ -150,8 +150,7 @@ static size_t load_choice(const struct option *option, const void *field)
     return option->size == sizeof(bool) ? *(const bool *)field : (size_t) * (const int *)field;
 }
 
-int option_parse(const struct option *option, const char *text, const char *shown, void *field,
-                 struct pr_error *reterr)
+int option_parse(const struct option *option, const char *text, const char *shown, void *field, struct pr_error *reterr)
 {
     size_t index = 0;
     int r;

@@ -84,8 +84,7 @@ int config_variables_check(const struct config_variables *v, struct pr_error *re
         const struct config_variable *variable = &v->list[i];
         if (!variable->known && variable->near.best != NULL)
             return error_set(reterr, PR_ECONFIG,
-                             "environment variable %s: there is no such setting; did you mean " VARIABLE_PREFIX
-                             "%s?",
+                             "environment variable %s: there is no such setting; did you mean " VARIABLE_PREFIX "%s?",
                              variable->name, variable->near.best);
         if (!variable->known)
             return error_set(reterr, PR_ECONFIG,

@@ -31,8 +31,7 @@ struct yaml_reader {
     int depth;
 };
 
-static int fail(struct yaml_reader *y, yaml_mark_t mark, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+static int fail(struct yaml_reader *y, yaml_mark_t mark, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 static int fail(struct yaml_reader *y, yaml_mark_t mark, const char *format, ...)
 {
@@ -42,8 +41,7 @@ static int fail(struct yaml_reader *y, yaml_mark_t mark, const char *format, ...
     va_start(args, format);
     (void)vsnprintf(text, sizeof(text), format, args); /* cut is fine */
     va_end(args);
-    return error_set(y->reterr, PR_ECONFIG, "%s:%zu:%zu: %s", y->source->name, mark.line + 1, mark.column + 1,
-                     text);
+    return error_set(y->reterr, PR_ECONFIG, "%s:%zu:%zu: %s", y->source->name, mark.line + 1, mark.column + 1, text);
 }
 
 static int no_memory(struct yaml_reader *y)
@@ -144,8 +142,8 @@ static int next_event(struct yaml_reader *y, yaml_event_t *event)
     if (y->parser.error == YAML_MEMORY_ERROR)
         return no_memory(y);
     /* The reader (bad UTF-8, control characters) knows no mark, only how many bytes come before. */
-    yaml_mark_t mark = y->parser.error == YAML_READER_ERROR ? mark_at(y->text, y->parser.problem_offset)
-                                                            : y->parser.problem_mark;
+    yaml_mark_t mark =
+        y->parser.error == YAML_READER_ERROR ? mark_at(y->text, y->parser.problem_offset) : y->parser.problem_mark;
     const char *problem = y->parser.problem != NULL ? y->parser.problem : "unreadable";
 
     return fail(y, mark, "not valid YAML: %s%s", problem, advice(problem, y->text));
@@ -203,8 +201,7 @@ static int read_list(struct yaml_reader *y, struct node *list)
     }
 }
 
-static int read_key(struct yaml_reader *y, const struct node *map, const yaml_event_t *event,
-                    const char **ret_key)
+static int read_key(struct yaml_reader *y, const struct node *map, const yaml_event_t *event, const char **ret_key)
 {
     if (event->type != YAML_SCALAR_EVENT)
         return fail(y, event->start_mark, "a key must be a word");

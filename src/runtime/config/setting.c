@@ -32,7 +32,8 @@ static const struct handler_entry *find_handler(const struct program *program, c
 
 static bool is_for(const struct rule_entry *entry, const char *endpoint)
 {
-    return endpoint == NULL ? entry->endpoint == NULL : entry->endpoint != NULL && strcmp(entry->endpoint, endpoint) == 0;
+    return endpoint == NULL ? entry->endpoint == NULL
+                            : entry->endpoint != NULL && strcmp(entry->endpoint, endpoint) == 0;
 }
 
 /* The config's rules, then the program's, for an endpoint or (NULL) for all. */
@@ -40,7 +41,7 @@ static int join_rules(struct setting *s, const struct rule *rules, size_t count,
                       const char *endpoint, const struct rule **ret, size_t *ret_count, struct pr_error *reterr)
 {
     struct rule *all;
-    size_t       n = count;
+    size_t n = count;
 
     for (size_t i = 0; i < program->rule_count; i++)
         n += is_for(&program->rules[i], endpoint);
@@ -70,11 +71,11 @@ static int check_step(const struct setting *s, const struct program *program, co
                       const struct rule_step *step, struct pr_error *reterr)
 {
     if (step->call.size > 0 && program_find_call(program, step->call) == NULL)
-        return error_set(reterr, PR_ECONFIG,
-                         "%.*s%srule %.*s calls \"%.*s\", which nobody registered; such rules need a program that calls "
-                         "pr_engine_call()",
-                         SLICE_ARGS(step->place), step->place.size > 0 ? ": " : "", SLICE_ARGS(rule->name),
-                         SLICE_ARGS(step->call));
+        return error_set(
+            reterr, PR_ECONFIG,
+            "%.*s%srule %.*s calls \"%.*s\", which nobody registered; such rules need a program that calls "
+            "pr_engine_call()",
+            SLICE_ARGS(step->place), step->place.size > 0 ? ": " : "", SLICE_ARGS(rule->name), SLICE_ARGS(step->call));
     if (step->to.size > 0 && !is_endpoint(s, step->to))
         return error_set(reterr, PR_ECONFIG, "rule %.*s: dead_letter: no endpoint \"%.*s\"", SLICE_ARGS(rule->name),
                          SLICE_ARGS(step->to));
@@ -104,8 +105,8 @@ static int check_rules(const struct setting *s, const struct program *program, s
         rc = check_list(s, program, s->endpoints[i].policy.own, s->endpoints[i].policy.own_count, reterr);
     for (size_t i = 0; rc == PR_OK && i < program->rule_count; i++)
         if (program->rules[i].endpoint != NULL && !is_endpoint(s, slice_from(program->rules[i].endpoint)))
-            rc = error_set(reterr, PR_ECONFIG, "rule %.*s: no endpoint \"%s\"", SLICE_ARGS(program->rules[i].rule->name),
-                           program->rules[i].endpoint);
+            rc = error_set(reterr, PR_ECONFIG, "rule %.*s: no endpoint \"%s\"",
+                           SLICE_ARGS(program->rules[i].rule->name), program->rules[i].endpoint);
     return rc;
 }
 
@@ -146,12 +147,12 @@ static int add_endpoint(struct setting *s, const struct config_endpoint *c, cons
     return PR_OK;
 }
 
-static int add_config_endpoints(struct setting *s, const struct config *config,
-                                const struct program *program, struct log *log, struct pr_error *reterr)
+static int add_config_endpoints(struct setting *s, const struct config *config, const struct program *program,
+                                struct log *log, struct pr_error *reterr)
 {
     for (size_t i = 0; i < config->endpoint_count; i++) {
         const struct config_endpoint *c = &config->endpoints[i];
-        const struct handler_entry   *handler = find_handler(program, c->url);
+        const struct handler_entry *handler = find_handler(program, c->url);
         if (handler == NULL && strncmp(c->url, "handler:", strlen("handler:")) == 0)
             return error_set(reterr, PR_ECONFIG,
                              "endpoint %s: no handler \"%s\" is registered; such endpoints need a program that "
@@ -166,7 +167,8 @@ static int add_config_endpoints(struct setting *s, const struct config *config,
 
 /* The endpoint for a glob: the configured one with the url "handler:GLOB", or one of our own. */
 static int endpoint_for_glob(struct setting *s, const struct config *config, const struct program *program,
-                             const struct handler_entry *h, struct log *log, unsigned *ret_index, struct pr_error *reterr)
+                             const struct handler_entry *h, struct log *log, unsigned *ret_index,
+                             struct pr_error *reterr)
 {
     pr_slice url = arena_printf(&s->arena, "handler:%s", h->text);
     if (url.data == NULL)
@@ -252,7 +254,8 @@ int setting_init(struct setting *s, const struct config *config, const struct pr
     s->routes = arena_alloc_array(&s->arena, config->route_count, sizeof s->routes[0]);
     s->overrides = arena_alloc_array(&s->arena, handler_count, sizeof s->overrides[0]);
     s->is_inline = arena_alloc_array(&s->arena, endpoints_max, sizeof s->is_inline[0]);
-    if (s->is_inline == NULL || s->endpoints == NULL || s->transports == NULL || s->routes == NULL || s->overrides == NULL)
+    if (s->is_inline == NULL || s->endpoints == NULL || s->transports == NULL || s->routes == NULL ||
+        s->overrides == NULL)
         return no_memory(reterr);
 
     int rc = join_rules(s, config->rules, config->rule_count, program, NULL, &s->global, &s->global_count, reterr);
@@ -267,15 +270,15 @@ int setting_init(struct setting *s, const struct config *config, const struct pr
 
 struct warning {
     const struct config *config;
-    struct log          *log;
+    struct log *log;
 };
 
 static void warn(void *arg, const struct finding *f)
 {
     const struct warning *w = arg;
-    int                   line = config_rule_line(w->config, f->rule);
-    struct pr_error       place;
-    struct buf            text;
+    int line = config_rule_line(w->config, f->rule);
+    struct pr_error place;
+    struct buf text;
 
     buf_init(&text, WARNING_MAX);
     finding_describe(f, &text);
@@ -287,7 +290,7 @@ static void warn(void *arg, const struct finding *f)
 
 void setting_warn(const struct setting *s, const struct config *config, struct log *log)
 {
-    struct warning          w = { config, log };
+    struct warning w = { config, log };
     struct checked_endpoint list[ENDPOINTS_MAX];
 
     for (size_t i = 0; i < s->endpoint_count; i++)

@@ -10,22 +10,21 @@
 #include "transport/transport.h"
 
 struct setting {
-    struct endpoint_setting *endpoints;  /* for the engines ... */
-    struct endpoint_config  *transports; /* ... and for the transport threads, by the same index */
-    size_t                   endpoint_count;
-    struct route            *routes, *overrides;
-    size_t                   route_count, override_count;
-    bool                    *is_inline; /* by the same index: mode: inline */
-    const struct rule       *global;    /* of the config, then of the program */
-    size_t                   global_count;
-    struct arena             arena;
+    struct endpoint_setting *endpoints; /* for the engines ... */
+    struct endpoint_config *transports; /* ... and for the transport threads, by the same index */
+    size_t endpoint_count;
+    struct route *routes, *overrides;
+    size_t route_count, override_count;
+    bool *is_inline;           /* by the same index: mode: inline */
+    const struct rule *global; /* of the config, then of the program */
+    size_t global_count;
+    struct arena arena;
 };
 
 /* Checks every endpoint without connecting.  config and program are borrowed until fini.
  * Fault PR_ECONFIG, PR_ENOMEM; fini is safe after it. */
-PR_MUST_CHECK int setting_init(struct setting *s, const struct config *config,
-                               const struct program *program, struct log *log,
-                               struct pr_error *reterr);
+PR_MUST_CHECK int setting_init(struct setting *s, const struct config *config, const struct program *program,
+                               struct log *log, struct pr_error *reterr);
 /* Rules that do not do what their writer thinks: one warning each. */
 void setting_warn(const struct setting *s, const struct config *config, struct log *log);
 void setting_fini(struct setting *s);

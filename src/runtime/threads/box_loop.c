@@ -17,55 +17,55 @@
 #include "transport/delivery.h"
 
 #define TAKE_MAX 256
-#define REST_MAX_US PR_SECONDS(1)           /* so that the loop is seen to be alive */
-#define VIEW_EVERY_US PR_MILLISECONDS(50)   /* while it is busy; when it rests always */
-#define TROUBLE_MIN_US PR_MILLISECONDS(10)  /* doubled up to ... */
+#define REST_MAX_US PR_SECONDS(1)          /* so that the loop is seen to be alive */
+#define VIEW_EVERY_US PR_MILLISECONDS(50)  /* while it is busy; when it rests always */
+#define TROUBLE_MIN_US PR_MILLISECONDS(10) /* doubled up to ... */
 #define TROUBLE_MAX_US PR_SECONDS(1)
-#define COURIER_AGAIN_US PR_SECONDS(1)      /* after no thread could be started */
-#define STOP_RESERVE 8                      /* 1/8 of the time is for giving up what is still out */
-#define LOG_PER_SECOND 10                   /* lines about single messages */
+#define COURIER_AGAIN_US PR_SECONDS(1) /* after no thread could be started */
+#define STOP_RESERVE 8                 /* 1/8 of the time is for giving up what is still out */
+#define LOG_PER_SECOND 10              /* lines about single messages */
 #define QUERY_BLOCK 4096
 
 enum stop_phase { STOP_NOT, STOP_FINISHING, STOP_GIVEN_UP };
 
 struct box_loop {
-    struct box_loop_options    options;
-    struct engine_setting  engine_setting;
-    struct engine         *engine;
-    struct store_session   session;
-    struct transport_thread       **transport_threads; /* by endpoint; NULL until the first delivery */
-    struct results         results;
-    struct result_list     heard;    /* taken from results, memory in turn */
-    struct inline_results            news;
-    pthread_t              thread;
-    bool                   started;
-    int                    wake_fd;
+    struct box_loop_options options;
+    struct engine_setting engine_setting;
+    struct engine *engine;
+    struct store_session session;
+    struct transport_thread **transport_threads; /* by endpoint; NULL until the first delivery */
+    struct results results;
+    struct result_list heard; /* taken from results, memory in turn */
+    struct inline_results news;
+    pthread_t thread;
+    bool started;
+    int wake_fd;
 
     /* Guarded by the monitor: */
     struct box_loop_view view;
-    uint64_t         look_wanted;
-    bool             stop_wanted;
-    int64_t          stop_deadline_us;
+    uint64_t look_wanted;
+    bool stop_wanted;
+    int64_t stop_deadline_us;
 
     /* The thread's own: */
-    bool            changed;         /* the store may have something new */
-    uint64_t        looking, looked; /* of look_wanted: asked for in the next cycle; answered */
-    bool            again;           /* the last cycle failed: the next may be the same one, without a new look */
-    bool            joined;
+    bool changed;             /* the store may have something new */
+    uint64_t looking, looked; /* of look_wanted: asked for in the next cycle; answered */
+    bool again;               /* the last cycle failed: the next may be the same one, without a new look */
+    bool joined;
     struct pr_error trouble;
-    int64_t         trouble_delay_us, trouble_until_us;
-    int64_t         hand_out_after_us;
+    int64_t trouble_delay_us, trouble_until_us;
+    int64_t hand_out_after_us;
     struct courtesy courtesy;
-    bool            backlog;         /* the latest look for new messages left some */
-    int64_t         cycle_after_us;  /* others first: no cycle before, unless we are to stop */
-    int64_t         viewed_us;
+    bool backlog;           /* the latest look for new messages left some */
+    int64_t cycle_after_us; /* others first: no cycle before, unless we are to stop */
+    int64_t viewed_us;
     enum stop_phase phase;
-    int64_t         give_up_us, deadline_us; /* of the stop */
+    int64_t give_up_us, deadline_us; /* of the stop */
     struct incident_ring failures, deaths;
     struct histogram cycles;
-    uint64_t        incidents;
-    int64_t         log_second;
-    int             log_lines;
+    uint64_t incidents;
+    int64_t log_second;
+    int log_lines;
 };
 
 static int64_t now_us(void)
@@ -85,10 +85,10 @@ static bool box_loop_knows_box(struct box_loop *d, pr_slice name)
 {
     if (config_find_box(d->options.config, name) != NULL)
         return true;
-    struct arena       arena;
-    struct query       query = { .kind = QUERY_BOXES };
+    struct arena arena;
+    struct query query = { .kind = QUERY_BOXES };
     struct query_reply reply;
-    struct pr_error    error;
+    struct pr_error error;
     arena_init(&arena, QUERY_BLOCK);
     bool found = store_query(d->options.store, &query, &arena, &reply, &error) != PR_OK; /* the cycle will tell */
     for (size_t i = 0; !found && i < reply.box_count; i++)
@@ -107,7 +107,7 @@ static void box_loop_check_effects(struct box_loop *d, struct delivery_result *r
         snprintf(text, sizeof text, "its handler sent a message to box %.*s, which is not there: name it under boxes:",
                  SLICE_ARGS(e->box));
         uint64_t token = result->token;
-        int      bits = result->bits;
+        int bits = result->bits;
         delivery_result_fini(result);
         result_failed(result, token, SEND_FAILED, PR_REASON_HANDLER_EXCEPTION, "box_unknown", slice_from(text));
         result->bits = bits;
@@ -137,7 +137,8 @@ static void box_loop_log_rest(struct box_loop *d, int64_t now)
         return;
     if (d->log_lines > LOG_PER_SECOND)
         log_emit(box_loop_log(d), LOG_WARN, "not_logged", LOG_STR("box", box_loop_name(d)),
-                 LOG_INT("messages", d->log_lines - LOG_PER_SECOND), LOG_STR("next", "postrider dead list; postrider list"));
+                 LOG_INT("messages", d->log_lines - LOG_PER_SECOND),
+                 LOG_STR("next", "postrider dead list; postrider list"));
     d->log_second = now / PR_SECONDS(1);
     d->log_lines = 0;
 }
@@ -164,7 +165,8 @@ static void box_loop_log_pauses(struct box_loop *d, const struct cycle *cycle)
     for (size_t i = 0; i < cycle->pause_count; i++) {
         const struct pause *p = &cycle->pauses[i];
         log_emit(box_loop_log(d), LOG_WARN, "paused", LOG_SLICE("endpoint", p->endpoint), LOG_SLICE("by", p->by),
-                 LOG_SLICE("why", p->why), LOG_INT("seconds", p->for_us == PR_NEVER ? -1 : (p->for_us + PR_SECONDS(1) - 1) / PR_SECONDS(1)));
+                 LOG_SLICE("why", p->why),
+                 LOG_INT("seconds", p->for_us == PR_NEVER ? -1 : (p->for_us + PR_SECONDS(1) - 1) / PR_SECONDS(1)));
     }
 }
 
@@ -172,15 +174,17 @@ static void box_loop_log_pauses(struct box_loop *d, const struct cycle *cycle)
 static void box_loop_tell_feed(const struct box_loop *d, const struct verdict *v, int64_t store_now_us)
 {
     static const enum happening_kind kinds[] = {
-        [VERDICT_COMPLETE] = HAPPENING_SENT,       [VERDICT_FAIL] = HAPPENING_FAILED,
-        [VERDICT_DISCARD] = HAPPENING_DISCARDED,   [VERDICT_EXPIRE] = HAPPENING_EXPIRED,
-        [VERDICT_DEAD_LETTER] = HAPPENING_DEAD,    [VERDICT_PARK] = HAPPENING_PARKED,
+        [VERDICT_COMPLETE] = HAPPENING_SENT,     [VERDICT_FAIL] = HAPPENING_FAILED,
+        [VERDICT_DISCARD] = HAPPENING_DISCARDED, [VERDICT_EXPIRE] = HAPPENING_EXPIRED,
+        [VERDICT_DEAD_LETTER] = HAPPENING_DEAD,  [VERDICT_PARK] = HAPPENING_PARKED,
     };
     bool told = v->kind == VERDICT_COMPLETE || v->kind == VERDICT_FAIL || v->kind == VERDICT_DISCARD ||
                 v->kind == VERDICT_EXPIRE || v->kind == VERDICT_DEAD_LETTER || v->kind == VERDICT_PARK;
     if (!told || !feed_is_heard(d->options.feed))
         return;
-    struct happening h = { .kind = kinds[v->kind], .at_us = store_now_us, .id = v->id, .attempt = v->number, .reason = v->reason };
+    struct happening h = {
+        .kind = kinds[v->kind], .at_us = store_now_us, .id = v->id, .attempt = v->number, .reason = v->reason
+    };
     if (v->kind == VERDICT_FAIL && v->delay_us != PR_NEVER)
         h.next_us = time_add(store_now_us, v->delay_us);
     happening_text(h.box, sizeof h.box, slice_from(box_loop_name(d)));
@@ -236,7 +240,8 @@ static void box_loop_well(struct box_loop *d)
 static void box_loop_ill(struct box_loop *d, const struct pr_error *fault, int64_t now)
 {
     if (d->trouble.code != fault->code)
-        log_emit(box_loop_log(d), LOG_ERROR, "store_trouble", LOG_STR("box", box_loop_name(d)), LOG_STR("error", fault->text));
+        log_emit(box_loop_log(d), LOG_ERROR, "store_trouble", LOG_STR("box", box_loop_name(d)),
+                 LOG_STR("error", fault->text));
     d->trouble = *fault;
     d->trouble_delay_us = min64(max64(d->trouble_delay_us * 2, TROUBLE_MIN_US), TROUBLE_MAX_US);
     d->trouble_until_us = time_add(now, d->trouble_delay_us);
@@ -253,7 +258,8 @@ static void box_loop_cycle_failed(struct box_loop *d, const struct pr_error *fau
     int64_t now = now_us();
     if (fault->code == PR_ELEASE) {
         /* Somebody else has our lanes: nothing that is not on the wire yet may go out. */
-        log_emit(box_loop_log(d), LOG_WARN, "lease_lost", LOG_STR("box", box_loop_name(d)), LOG_STR("error", fault->text));
+        log_emit(box_loop_log(d), LOG_WARN, "lease_lost", LOG_STR("box", box_loop_name(d)),
+                 LOG_STR("error", fault->text));
         box_loop_recall(d, RECALL_CANCEL);
     } else {
         box_loop_ill(d, fault, now);
@@ -263,15 +269,15 @@ static void box_loop_cycle_failed(struct box_loop *d, const struct pr_error *fau
 }
 
 /* What is out, and what comes back, goes on meanwhile. */
-static void box_loop_be_courteous(struct box_loop *d, const struct cycle *cycle, const struct cycle_reply *reply, int64_t took_us)
+static void box_loop_be_courteous(struct box_loop *d, const struct cycle *cycle, const struct cycle_reply *reply,
+                                  int64_t took_us)
 {
     int64_t now = now_us();
     if (cycle->fresh_rows > 0)
         d->backlog = !reply->fresh_end;
-    const struct courtesy_cycle was = { .took_us = took_us,
-                                        .drawn = reply->drawn,
-                                        .ended = (int64_t)cycle->verdict_count,
-                                        .backlog = d->backlog };
+    const struct courtesy_cycle was = {
+        .took_us = took_us, .drawn = reply->drawn, .ended = (int64_t)cycle->verdict_count, .backlog = d->backlog
+    };
     d->cycle_after_us = time_add(now, courtesy_rest(&d->courtesy, now, &was));
 }
 
@@ -282,10 +288,10 @@ static int64_t box_loop_cycle_after_us(const struct box_loop *d)
 
 static void box_loop_cycle(struct box_loop *d)
 {
-    const struct cycle       *cycle;
+    const struct cycle *cycle;
     const struct cycle_reply *reply;
-    struct pr_error           fault = { 0 };
-    int64_t                   asked = now_us();
+    struct pr_error fault = { 0 };
+    int64_t asked = now_us();
     if (asked < box_loop_cycle_after_us(d) || !engine_plan(d->engine, asked, d->changed, &cycle))
         return;
     FAILPOINT("runtime.before_cycle");
@@ -314,10 +320,11 @@ static void box_loop_cycle(struct box_loop *d)
 /* ---- Deliveries out ---------------------------------------------------------------------- */
 
 static bool box_loop_give(struct box_loop *d, size_t endpoint, const struct delivery *const *list, size_t count,
-                      struct pr_error *reterr)
+                          struct pr_error *reterr)
 {
     if (d->transport_threads[endpoint] == NULL &&
-        transport_thread_new(&d->options.setting->transports[endpoint], &d->results, &d->transport_threads[endpoint], reterr) < 0)
+        transport_thread_new(&d->options.setting->transports[endpoint], &d->results, &d->transport_threads[endpoint],
+                             reterr) < 0)
         return false;
     if (transport_thread_give(d->transport_threads[endpoint], list, count))
         return true;
@@ -336,8 +343,8 @@ static void box_loop_call_back(struct box_loop *d)
 static void box_loop_hand_out(struct box_loop *d)
 {
     const struct delivery *list[TAKE_MAX];
-    struct pr_error        fault;
-    int64_t                now = now_us();
+    struct pr_error fault;
+    int64_t now = now_us();
     if (now < d->hand_out_after_us)
         return;
     for (unsigned i = 0; i < d->options.setting->endpoint_count; i++) {
@@ -345,8 +352,8 @@ static void box_loop_hand_out(struct box_loop *d)
         while ((count = engine_take(d->engine, now, i, list, TAKE_MAX)) > 0) {
             if (box_loop_give(d, i, list, count, &fault))
                 continue;
-            log_emit(box_loop_log(d), LOG_ERROR, "courier_failed", LOG_SLICE("endpoint", d->options.setting->endpoints[i].name),
-                     LOG_STR("error", fault.text));
+            log_emit(box_loop_log(d), LOG_ERROR, "courier_failed",
+                     LOG_SLICE("endpoint", d->options.setting->endpoints[i].name), LOG_STR("error", fault.text));
             for (size_t k = 0; k < count; k++)
                 engine_result(d->engine, now,
                               &(struct delivery_result){ .token = list[k]->token, .outcome = SEND_RETURNED });
@@ -363,8 +370,8 @@ static void box_loop_hear(struct box_loop *d)
     wake_clear(d->wake_fd);
     monitor_lock(d->options.monitor);
     uint64_t look = d->look_wanted;
-    bool     stop = d->stop_wanted;
-    int64_t  deadline_us = d->stop_deadline_us;
+    bool stop = d->stop_wanted;
+    int64_t deadline_us = d->stop_deadline_us;
     monitor_unlock(d->options.monitor);
 
     if (look != d->looked) {
@@ -420,21 +427,24 @@ static void box_loop_tell_breaker(const struct box_loop *d, pr_slice endpoint, b
 }
 
 /* Failures that open a breaker are counted for no message, so nothing else tells of them. */
-static void box_loop_log_breaker(struct box_loop *d, pr_slice endpoint, enum breaker_state before, enum breaker_state after)
+static void box_loop_log_breaker(struct box_loop *d, pr_slice endpoint, enum breaker_state before,
+                                 enum breaker_state after)
 {
     if ((before == BREAKER_CLOSED) != (after == BREAKER_CLOSED))
         box_loop_tell_breaker(d, endpoint, after != BREAKER_CLOSED);
     if (before == BREAKER_CLOSED && after != BREAKER_CLOSED)
-        log_emit(box_loop_log(d), LOG_WARN, "breaker_opened", LOG_STR("box", box_loop_name(d)), LOG_SLICE("endpoint", endpoint),
+        log_emit(box_loop_log(d), LOG_WARN, "breaker_opened", LOG_STR("box", box_loop_name(d)),
+                 LOG_SLICE("endpoint", endpoint),
                  LOG_STR("next", "its messages wait, uncounted; a probe is sent from time to time"));
     else if (before != BREAKER_CLOSED && after == BREAKER_CLOSED)
-        log_emit(box_loop_log(d), LOG_INFO, "breaker_closed", LOG_STR("box", box_loop_name(d)), LOG_SLICE("endpoint", endpoint));
+        log_emit(box_loop_log(d), LOG_INFO, "breaker_closed", LOG_STR("box", box_loop_name(d)),
+                 LOG_SLICE("endpoint", endpoint));
 }
 
 static void box_loop_publish(struct box_loop *d, int64_t now)
 {
     struct box_loop_view *v = &d->view;
-    bool              idle = engine_idle(d->engine, now);
+    bool idle = engine_idle(d->engine, now);
     d->viewed_us = now;
     monitor_lock(d->options.monitor);
     engine_counts(d->engine, &v->counts);
@@ -511,7 +521,7 @@ static void box_loop_end(struct box_loop *d, bool left_behind)
 static void *box_loop_run(void *arg)
 {
     struct box_loop *d = arg;
-    bool         left_behind = false;
+    bool left_behind = false;
     for (;;) {
         box_loop_hear(d);
         box_loop_settle(d);
@@ -530,8 +540,8 @@ static void *box_loop_run(void *arg)
 
 static int box_loop_make_engine(struct box_loop *d, struct pr_error *reterr)
 {
-    const struct config   *config = d->options.config;
-    const struct setting  *s = d->options.setting;
+    const struct config *config = d->options.config;
+    const struct setting *s = d->options.setting;
     struct engine_setting *engine = &d->engine_setting;
     *engine = (struct engine_setting){
         .box = slice_from(d->options.box->name),
@@ -563,7 +573,7 @@ static int box_loop_make_engine(struct box_loop *d, struct pr_error *reterr)
 
 int box_loop_new(const struct box_loop_options *options, struct box_loop **ret_box_loop, struct pr_error *reterr)
 {
-    size_t       endpoint_count = options->setting->endpoint_count;
+    size_t endpoint_count = options->setting->endpoint_count;
     struct box_loop *d = calloc(1, sizeof *d);
     if (d == NULL)
         return error_set(reterr, PR_ENOMEM, "no memory for the box %s", options->box->name);

@@ -14,15 +14,15 @@
 #include "store/store.h"
 
 struct box_loop_options { /* everything is borrowed until free */
-    const struct config     *config;
+    const struct config *config;
     const struct config_box *box;
-    const struct setting    *setting;
-    struct store            *store;
-    struct log              *log;  /* may be NULL */
-    struct monitor             *monitor; /* rung when the view has changed */
-    struct suspect_limit          *suspect_limit; /* of all boxes: they share one process, and one death */
-    struct caller           *caller;  /* for rules */
-    struct feed             *feed;    /* may be NULL */
+    const struct setting *setting;
+    struct store *store;
+    struct log *log;                     /* may be NULL */
+    struct monitor *monitor;             /* rung when the view has changed */
+    struct suspect_limit *suspect_limit; /* of all boxes: they share one process, and one death */
+    struct caller *caller;               /* for rules */
+    struct feed *feed;                   /* may be NULL */
     /* Called once, from the box's thread, when a fault has ended it. */
     void (*on_fault)(void *arg, const struct pr_error *fault);
     void *on_fault_arg;
@@ -30,30 +30,31 @@ struct box_loop_options { /* everything is borrowed until free */
 
 /* What the box told last. */
 struct box_loop_view {
-    struct engine_counts  counts;
-    struct endpoint_view *endpoints;  /* as many as in the setting */
-    struct histogram      cycles;     /* how long the store took */
-    int                   lanes;      /* owned */
-    struct incident_ring  failures, deaths;
-    uint64_t              looked;     /* the last number of box_loop_look() that was answered ... */
-    bool                  idle;       /* ... and then there was nothing to do */
-    int64_t               tick_us;    /* when the loop last went round (monotonic) */
-    bool                  joined;     /* the store has answered at least once */
-    struct pr_error       trouble;    /* code 0: the store is fine */
-    bool                  ended, left_behind; /* the thread is gone; it could not finish everything */
+    struct engine_counts counts;
+    struct endpoint_view *endpoints; /* as many as in the setting */
+    struct histogram cycles;         /* how long the store took */
+    int lanes;                       /* owned */
+    struct incident_ring failures, deaths;
+    uint64_t looked;         /* the last number of box_loop_look() that was answered ... */
+    bool idle;               /* ... and then there was nothing to do */
+    int64_t tick_us;         /* when the loop last went round (monotonic) */
+    bool joined;             /* the store has answered at least once */
+    struct pr_error trouble; /* code 0: the store is fine */
+    bool ended, left_behind; /* the thread is gone; it could not finish everything */
 };
 
 struct box_loop;
 
 /* Checks and prepares; nothing runs yet. */
-PR_MUST_CHECK int box_loop_new(const struct box_loop_options *options, struct box_loop **ret_box_loop, struct pr_error *reterr);
+PR_MUST_CHECK int box_loop_new(const struct box_loop_options *options, struct box_loop **ret_box_loop,
+                               struct pr_error *reterr);
 PR_MUST_CHECK int box_loop_start(struct box_loop *d, struct pr_error *reterr);
 /* Waits for the thread and for the transport threads: stop it first. */
 void box_loop_free(struct box_loop *d);
 
 /* Orders; they return at once. */
-void box_loop_look(struct box_loop *d, uint64_t number);           /* look into the store now, and say so */
-void box_loop_stop(struct box_loop *d, int64_t deadline_us);       /* finish or hand back; gone by then */
+void box_loop_look(struct box_loop *d, uint64_t number);     /* look into the store now, and say so */
+void box_loop_stop(struct box_loop *d, int64_t deadline_us); /* finish or hand back; gone by then */
 
 /* What was sent inline to an endpoint, from any thread. */
 void box_loop_tell(struct box_loop *d, const struct engine_inline_result *news);

@@ -40,8 +40,8 @@ static void add(struct engine_inline_result *to, const struct engine_inline_resu
 /* Both say nothing but that it went well. */
 static bool is_more_of(const struct engine_inline_result *last, const struct engine_inline_result *n)
 {
-    return last->endpoint == n->endpoint && last->sent > 0 && n->sent > 0 && last->failed == 0 &&
-           n->failed == 0 && slice_eq(last->type, n->type);
+    return last->endpoint == n->endpoint && last->sent > 0 && n->sent > 0 && last->failed == 0 && n->failed == 0 &&
+           slice_eq(last->type, n->type);
 }
 
 static bool append(struct inline_results *news, const struct engine_inline_result *n)

@@ -22,7 +22,7 @@ struct inline_results {
 
 /* PR_OK or PR_ENOMEM. */
 PR_MUST_CHECK int inline_results_init(struct inline_results *news, size_t endpoint_count, int wake_fd);
-void inline_results_fini(struct inline_results *news);                               /* safe on a zeroed one */
+void inline_results_fini(struct inline_results *news);                                        /* safe on a zeroed one */
 void inline_results_put(struct inline_results *news, const struct engine_inline_result *one); /* copies the type */
 /* Tells the engine everything. */
 void inline_results_tell(struct inline_results *news, struct engine *engine, int64_t now_us);

@@ -56,11 +56,10 @@ static void log_moved(const struct mover *m, const struct adopt_moved *moved)
         log_emit(log, LOG_DEBUG, "adopted", LOG_STR("table", table), LOG_STR("box", m->source->box),
                  LOG_INT("stored", moved->stored), LOG_INT("duplicates", moved->duplicates));
     if (moved->dead > 0)
-        log_emit(log, LOG_WARN, "adopted_as_dead_letters", LOG_STR("table", table),
-                 LOG_STR("box", m->source->box), LOG_INT("count", moved->dead));
+        log_emit(log, LOG_WARN, "adopted_as_dead_letters", LOG_STR("table", table), LOG_STR("box", m->source->box),
+                 LOG_INT("count", moved->dead));
     if (moved->left > 0)
-        log_emit(log, LOG_WARN, "row_left_alone", LOG_STR("table", table),
-                 LOG_STR("error", moved->left_why.text));
+        log_emit(log, LOG_WARN, "row_left_alone", LOG_STR("table", table), LOG_STR("error", moved->left_why.text));
 }
 
 /* Move once; how long to wait before the next time. */
@@ -188,8 +187,7 @@ int movers_trouble(struct movers *m, struct pr_error *reterr)
         struct mover *one = &m->list[i];
         ASSERT(pthread_mutex_lock(&one->lock) == 0);
         if (one->trouble.code != PR_OK)
-            rc = error_set(reterr, one->trouble.code, "source %s: %s", one->source->table.table,
-                           one->trouble.text);
+            rc = error_set(reterr, one->trouble.code, "source %s: %s", one->source->table.table, one->trouble.text);
         ASSERT(pthread_mutex_unlock(&one->lock) == 0);
     }
     return rc;

@@ -18,8 +18,7 @@ struct movers_options { /* borrowed until free */
 };
 
 /* Looks at every table.  Fault PR_ECONFIG: one will not do; the text says why and what to do. */
-PR_MUST_CHECK int movers_new(const struct movers_options *options, struct movers **ret,
-                             struct pr_error *reterr);
+PR_MUST_CHECK int movers_new(const struct movers_options *options, struct movers **ret, struct pr_error *reterr);
 PR_MUST_CHECK int movers_start(struct movers *m, struct pr_error *reterr);
 /* No further row is taken after the transaction that is under way; does not wait for it. */
 void movers_stop(struct movers *m);

@@ -27,7 +27,7 @@ static bool result_list_reserve(struct result_list *list, size_t count)
     if (count <= list->capacity)
         return true;
     size_t capacity = max_size(count, list->capacity * 2);
-    void  *entries = reallocarray(list->entries, capacity, sizeof list->entries[0]);
+    void *entries = reallocarray(list->entries, capacity, sizeof list->entries[0]);
     if (entries == NULL)
         return false;
     list->entries = entries;

@@ -10,13 +10,13 @@
 
 struct result_list {
     struct delivery_result *entries;
-    size_t                  count, capacity;
+    size_t count, capacity;
 };
 
 struct results {
-    pthread_mutex_t    lock;
+    pthread_mutex_t lock;
     struct result_list list;
-    int                wake_fd; /* borrowed: told when something is put */
+    int wake_fd; /* borrowed: told when something is put */
 };
 
 void results_init(struct results *results, int wake_fd); /* takes no memory yet */

@@ -15,8 +15,8 @@
 #define NAME_SIZE 16 /* the kernel's limit */
 #define WAIT_MAX_US PR_SECONDS(3600)
 
-int thread_start(pthread_t *ret_thread, size_t stack_bytes, const char *name, void *(*run)(void *arg),
-                 void *arg, struct pr_error *reterr)
+int thread_start(pthread_t *ret_thread, size_t stack_bytes, const char *name, void *(*run)(void *arg), void *arg,
+                 struct pr_error *reterr)
 {
     pthread_attr_t attributes;
     if (pthread_attr_init(&attributes) != 0)
@@ -32,8 +32,8 @@ int thread_start(pthread_t *ret_thread, size_t stack_bytes, const char *name, vo
     ASSERT(pthread_sigmask(SIG_SETMASK, &old, NULL) == 0);
     pthread_attr_destroy(&attributes);
     if (rc != 0)
-        return error_set(reterr, PR_ENOMEM, "cannot start the thread %s: %s; is the limit of processes reached?",
-                         name, strerror(rc));
+        return error_set(reterr, PR_ENOMEM, "cannot start the thread %s: %s; is the limit of processes reached?", name,
+                         strerror(rc));
 
     char text[NAME_SIZE];
     snprintf(text, sizeof text, "%s", name);
@@ -59,7 +59,7 @@ void wake_close(int fd)
 void wake_send(int fd)
 {
     uint64_t one = 1;
-    ssize_t  n;
+    ssize_t n;
     do
         n = write(fd, &one, sizeof one);
     while (n < 0 && errno == EINTR);
@@ -69,7 +69,7 @@ void wake_send(int fd)
 void wake_clear(int fd)
 {
     uint64_t count;
-    ssize_t  n;
+    ssize_t n;
     do
         n = read(fd, &count, sizeof count);
     while (n < 0 && errno == EINTR);
@@ -83,7 +83,7 @@ static struct timespec timespec_from(int64_t us)
 
 void wake_wait(int fd, int64_t timeout_us)
 {
-    struct pollfd   p = { .fd = fd, .events = POLLIN };
+    struct pollfd p = { .fd = fd, .events = POLLIN };
     struct timespec timeout = timespec_from(min64(timeout_us, WAIT_MAX_US));
     ppoll(&p, 1, timeout_us < 0 ? NULL : &timeout, NULL); /* early returns are allowed */
 }
@@ -91,7 +91,7 @@ void wake_wait(int fd, int64_t timeout_us)
 int monitor_init(struct monitor *monitor, struct pr_error *reterr)
 {
     pthread_condattr_t attributes;
-    int                rc = pthread_condattr_init(&attributes);
+    int rc = pthread_condattr_init(&attributes);
     if (rc == 0) {
         ASSERT(pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC) == 0);
         rc = pthread_cond_init(&monitor->rung, &attributes);

@@ -10,8 +10,8 @@
 
 /* All signals are blocked in it: they belong to the program.  name: at most 15 characters are
  * shown.  Fault PR_ENOMEM. */
-PR_MUST_CHECK int thread_start(pthread_t *ret_thread, size_t stack_bytes, const char *name,
-                               void *(*run)(void *arg), void *arg, struct pr_error *reterr);
+PR_MUST_CHECK int thread_start(pthread_t *ret_thread, size_t stack_bytes, const char *name, void *(*run)(void *arg),
+                               void *arg, struct pr_error *reterr);
 
 /* An eventfd: send any number of times, and poll() finds it readable until it is cleared.
  * Fault PR_EIO. */
@@ -25,7 +25,7 @@ void wake_wait(int fd, int64_t timeout_us);
 /* Mutex and condition with a steady clock. */
 struct monitor {
     pthread_mutex_t lock;
-    pthread_cond_t  rung;
+    pthread_cond_t rung;
 };
 PR_MUST_CHECK int monitor_init(struct monitor *monitor, struct pr_error *reterr);
 void monitor_fini(struct monitor *monitor);

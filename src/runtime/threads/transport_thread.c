@@ -10,11 +10,12 @@
 #include "runtime/threads/thread.h"
 #include "transport/delivery.h"
 
-#define SUBMIT_MAX 1000                  /* deliveries passed to the transport in one call: the largest batch */
-#define SUBMIT_MIN 16                    /* ... and how many it is offered again, when it had room for few */
-#define COLLECT_MAX 1000                 /* results in one go: a transport may do one thing for all of them */
-#define COLLECT_MANY 750                 /* so many are worth a cycle at once */
-#define GATHER_US PR_MILLISECONDS(1)     /* how long the first of them waits for others that are out: a cycle of the
+#define SUBMIT_MAX 1000  /* deliveries passed to the transport in one call: the largest batch */
+#define SUBMIT_MIN 16    /* ... and how many it is offered again, when it had room for few */
+#define COLLECT_MAX 1000 /* results in one go: a transport may do one thing for all of them */
+#define COLLECT_MANY 750 /* so many are worth a cycle at once */
+#define GATHER_US                                                                                                      \
+    PR_MILLISECONDS(1)                     /* how long the first of them waits for others that are out: a cycle of the
                                           * box costs much, one more result in it little */
 #define GATHER_FAST_US PR_MILLISECONDS(10) /* ... where so many end in that time, and enough are still to do */
 #define GATHER_FAST_COUNT 32
@@ -24,29 +25,29 @@
 /* Deliveries, first in, first out. */
 struct backlog {
     const struct delivery **entries;
-    size_t                  first, count, capacity; /* entries[first .. first + count) */
+    size_t first, count, capacity; /* entries[first .. first + count) */
 };
 
 struct transport_thread {
-    struct results        *results;
+    struct results *results;
     struct endpoint_config config; /* with our own wake_fd */
-    pthread_t              thread;
-    int                    wake_fd;
+    pthread_t thread;
+    int wake_fd;
 
     pthread_mutex_t lock; /* guards: */
-    struct backlog  given;
-    size_t          recalled; /* of given: they came before the cancel */
-    bool            cancel, quit;
+    struct backlog given;
+    size_t recalled; /* of given: they came before the cancel */
+    bool cancel, quit;
 
     /* The thread's own: */
-    struct transport       transport;
-    struct backlog         waiting;                /* fetched, not submitted */
-    size_t                 room;                   /* of the transport: a guess, so that not all are looked at each time */
+    struct transport transport;
+    struct backlog waiting; /* fetched, not submitted */
+    size_t room;            /* of the transport: a guess, so that not all are looked at each time */
     struct delivery_result collected[COLLECT_MAX]; /* not put yet */
-    size_t                 collected_count;
-    int64_t                collected_us;           /* when the first of them came */
-    bool                   collecting;             /* the latest poll has brought something */
-    bool                   quitting;
+    size_t collected_count;
+    int64_t collected_us; /* when the first of them came */
+    bool collecting;      /* the latest poll has brought something */
+    bool quitting;
 };
 
 /* ---- Backlog -------------------------------------------------------------------------- */
@@ -59,7 +60,7 @@ static bool backlog_add(struct backlog *q, const struct delivery *const *list, s
     }
     if (q->count + count > q->capacity) {
         size_t capacity = max_size(q->count + count, q->capacity * 2);
-        void  *entries = reallocarray(q->entries, capacity, sizeof q->entries[0]);
+        void *entries = reallocarray(q->entries, capacity, sizeof q->entries[0]);
         if (entries == NULL)
             return false;
         q->entries = entries;
@@ -119,8 +120,8 @@ static void transport_thread_answer(struct transport_thread *c, const struct del
 static void transport_thread_return(struct transport_thread *c, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        transport_thread_answer(c, &(struct delivery_result){ .token = backlog_at(&c->waiting, i)->token,
-                                                     .outcome = SEND_RETURNED });
+        transport_thread_answer(
+            c, &(struct delivery_result){ .token = backlog_at(&c->waiting, i)->token, .outcome = SEND_RETURNED });
     backlog_drop(&c->waiting, count);
 }
 
@@ -128,9 +129,9 @@ static void transport_thread_fail(struct transport_thread *c, const struct pr_er
 {
     for (size_t i = 0; i < c->waiting.count; i++)
         transport_thread_answer(c, &(struct delivery_result){ .token = backlog_at(&c->waiting, i)->token,
-                                                     .outcome = SEND_FAILED,
-                                                     .reason = PR_REASON_TRANSPORT_UNAVAILABLE,
-                                                     .error = strdup(error->text) });
+                                                              .outcome = SEND_FAILED,
+                                                              .reason = PR_REASON_TRANSPORT_UNAVAILABLE,
+                                                              .error = strdup(error->text) });
     backlog_drop(&c->waiting, c->waiting.count);
 }
 
@@ -141,10 +142,10 @@ static bool transport_thread_fetch(struct transport_thread *c)
 {
     ASSERT(pthread_mutex_lock(&c->lock) == 0);
     if (c->given.count > 0 || c->cancel || c->quit || !c->collecting)
-        wake_clear(c->wake_fd); /* one that comes late is cleared when a poll has brought nothing */
+        wake_clear(c->wake_fd);         /* one that comes late is cleared when a poll has brought nothing */
     size_t recalled = c->waiting.count; /* a cancel is about what was given before it */
-    bool   fits = backlog_add(&c->waiting, c->given.entries + c->given.first, c->given.count);
-    bool   cancel = c->cancel;
+    bool fits = backlog_add(&c->waiting, c->given.entries + c->given.first, c->given.count);
+    bool cancel = c->cancel;
     if (fits) {
         recalled += c->recalled;
         backlog_drop(&c->given, c->given.count);
@@ -186,7 +187,7 @@ static bool may_submit(const struct transport_thread *c, const struct delivery *
 static size_t transport_thread_next(struct transport_thread *c, const struct delivery *ret_list[SUBMIT_MAX], size_t max)
 {
     int64_t now_us = clock_mono_us(c->config.clock);
-    size_t  late = 0, count = 0;
+    size_t late = 0, count = 0;
     while (late < c->waiting.count && !may_submit(c, backlog_at(&c->waiting, late), now_us))
         late++;
     transport_thread_return(c, late); /* C1 */
@@ -200,7 +201,7 @@ static size_t transport_thread_next(struct transport_thread *c, const struct del
 static void transport_thread_submit(struct transport_thread *c)
 {
     const struct delivery *list[SUBMIT_MAX];
-    size_t                 count, taken;
+    size_t count, taken;
     do {
         if (c->waiting.count == 0 || !transport_thread_open(c))
             return;
@@ -220,7 +221,7 @@ static bool transport_thread_collect(struct transport_thread *c)
     transport_thread_put_due(c); /* what was returned without being sent */
     if (c->transport.out == 0)
         return false;
-    size_t  before = c->collected_count;
+    size_t before = c->collected_count;
     int64_t until_us = time_add(clock_mono_us(c->config.clock), POLL_SLICE_US);
     if (c->waiting.count > 0)
         until_us = min64(until_us, backlog_at(&c->waiting, 0)->start_before_us);
@@ -259,7 +260,7 @@ static void *transport_thread_run(void *arg)
 /* ---- The box's side --------------------------------------------------------------------- */
 
 int transport_thread_new(const struct endpoint_config *config, struct results *results,
-                struct transport_thread **ret_transport_thread, struct pr_error *reterr)
+                         struct transport_thread **ret_transport_thread, struct pr_error *reterr)
 {
     struct transport_thread *c = calloc(1, sizeof *c);
     if (c == NULL)

@@ -19,7 +19,7 @@ struct transport_thread;
 
 /* Starts the thread.  config and results are borrowed until free.  Fault PR_ENOMEM, PR_EIO. */
 PR_MUST_CHECK int transport_thread_new(const struct endpoint_config *config, struct results *results,
-                              struct transport_thread **ret_transport_thread, struct pr_error *reterr);
+                                       struct transport_thread **ret_transport_thread, struct pr_error *reterr);
 
 /* The list is copied, the deliveries are borrowed until their results.  False: no memory,
  * nothing was taken. */

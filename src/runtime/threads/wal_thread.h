@@ -7,8 +7,8 @@
 struct wal_thread;
 
 /* setting and store are borrowed until stop. */
-PR_MUST_CHECK int wal_thread_start(struct store *store, const struct wal_setting *setting,
-                                   struct wal_thread **ret, struct pr_error *reterr);
+PR_MUST_CHECK int wal_thread_start(struct store *store, const struct wal_setting *setting, struct wal_thread **ret,
+                                   struct pr_error *reterr);
 void wal_thread_stop(struct wal_thread *thread); /* NULL is fine; what is not stored yet is read again later */
 
 #endif

@@ -99,7 +99,7 @@ static int box_add(struct memory *memory, pr_slice name)
 /* ---- Open and close --------------------------------------------------------------------------- */
 
 static pthread_mutex_t registry_mutex = PTHREAD_MUTEX_INITIALIZER;
-static struct list     registry; /* stores that have a name */
+static struct list registry; /* stores that have a name */
 
 static void memory_free(struct memory *memory)
 {

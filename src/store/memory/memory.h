@@ -30,8 +30,7 @@ void memory_tx_rollback(struct memory_tx *tx);
 
 /* A row that cannot be decoded for this reason (a literal), or, with NULL, whatever
  * message_defect() says about it.  Answers as memory_tx_insert. */
-PR_MUST_CHECK int memory_plant(struct store *store, pr_slice box, const struct pr_message *message,
-                               const char *bad);
+PR_MUST_CHECK int memory_plant(struct store *store, pr_slice box, const struct pr_message *message, const char *bad);
 
 /* Actions of operators on record. */
 size_t memory_audit_count(struct store *store);

@@ -15,17 +15,17 @@
 
 /* One row that is meant, with what its change will need. */
 struct target {
-    struct stored        *row;
-    bool                  refused;
-    pr_slice              story, error; /* malloc'ed; error: of what dies */
-    struct after_life    *after;
-    struct stored        *made;  /* DEAD_EDIT: what goes in its place */
+    struct stored *row;
+    bool refused;
+    pr_slice story, error; /* malloc'ed; error: of what dies */
+    struct after_life *after;
+    struct stored *made;                 /* DEAD_EDIT: what goes in its place */
     struct stored_notice *notice, *gone; /* gone: DEAD_EDIT that sends it elsewhere */
 };
 
 struct targets {
     struct target *list;
-    size_t         count, capacity;
+    size_t count, capacity;
 };
 
 /* ---- Finding -------------------------------------------------------------------------------- */
@@ -95,8 +95,7 @@ static int targets_find(struct targets *t, struct memory *memory, const struct a
         struct box *box = LIST_ENTRY(box_node, struct box, node);
         list_foreach(node, action_of(admin->kind)->on_dead ? &box->dead : &box->rows) {
             struct stored *row = LIST_ENTRY(node, struct stored, order);
-            if (row->row <= filter->after ||
-                !filter_matches(filter, row, row_state(memory, row, filter, now_us)))
+            if (row->row <= filter->after || !filter_matches(filter, row, row_state(memory, row, filter, now_us)))
                 continue;
             if (by_stream && !is_follower(row))
                 continue;
@@ -131,8 +130,12 @@ static int target_take_story(struct target *target, const struct admin *admin, i
 {
     const struct stored *row = target->row;
     struct story_line line = {
-        .at_us = now_us, .attempt = row->m.attempts, .endpoint = row->m.destination,
-        .error = admin->why, .rule = admin->by, .step = action_of(admin->kind)->step,
+        .at_us = now_us,
+        .attempt = row->m.attempts,
+        .endpoint = row->m.destination,
+        .error = admin->why,
+        .rule = admin->by,
+        .step = action_of(admin->kind)->step,
     };
     if (line.step == NULL)
         return PR_OK;
@@ -158,7 +161,8 @@ static int target_take_after_life(struct target *target, const struct admin *adm
     if (!buf_failed(&note) && admin->kind == ADMIN_DEAD_NOTE)
         target->after = after_life_copy(old, note_kept(buf_slice(&note)));
     else if (!buf_failed(&note))
-        target->after = after_life_new(filter_endpoint_of(&admin->filter, &target->row->m), admin->by, buf_slice(&note));
+        target->after =
+            after_life_new(filter_endpoint_of(&admin->filter, &target->row->m), admin->by, buf_slice(&note));
     buf_fini(&note);
     if (target->after != NULL && admin->kind == ADMIN_DEAD_ADD)
         target->after->cause = admin->cause;
@@ -169,8 +173,8 @@ static int target_take_after_life(struct target *target, const struct admin *adm
 static int target_take_edited(struct target *target, const struct admin *admin, int64_t now_us)
 {
     const struct dead_edit *edit = admin->edit;
-    char                    cause[PR_ID_TEXT_SIZE];
-    struct pr_message       m = target->row->m;
+    char cause[PR_ID_TEXT_SIZE];
+    struct pr_message m = target->row->m;
     pr_id_format(m.id, cause);
     m.id = admin->made;
     m.causation_id = slice_from(cause);
@@ -210,7 +214,8 @@ static int targets_take(struct targets *t, const struct admin *admin, bool each,
         if (admin->kind == ADMIN_DEAD_EDIT && target_take_edited(target, admin, now_us) < 0)
             return PR_ENOMEM;
         if (each && admin->kind != ADMIN_DEAD_NOTE) {
-            target->notice = notice_new(row->box, action_of(admin->kind)->notice, row, row->m.destination); /* where it died the routes may send it no more */
+            target->notice = notice_new(row->box, action_of(admin->kind)->notice, row,
+                                        row->m.destination); /* where it died the routes may send it no more */
             if (target->notice == NULL)
                 return PR_ENOMEM;
         }
@@ -319,36 +324,25 @@ static void target_apply(struct target *target, struct memory *memory, enum admi
     switch (kind) {
     case ADMIN_RETRY:
     case ADMIN_RELEASE:
-    case ADMIN_PARK:
-        target_change(row, kind, now_us);
-        break;
+    case ADMIN_PARK: target_change(row, kind, now_us); break;
     case ADMIN_DISCARD:
         row_unlink(row);
         row_free(row);
         break;
-    case ADMIN_DEAD_ADD:
-        target_die(target, now_us);
-        break;
-    case ADMIN_DEAD_REPLAY:
-        target_replay(target, now_us);
-        break;
+    case ADMIN_DEAD_ADD: target_die(target, now_us); break;
+    case ADMIN_DEAD_REPLAY: target_replay(target, now_us); break;
     case ADMIN_DEAD_DISCARD:
         dead_unlink(row);
         row_free(row);
         break;
-    case ADMIN_DEAD_EDIT:
-        target_edit(target, memory);
-        break;
-    case ADMIN_DEAD_NOTE:
-        target_note(target);
-        break;
+    case ADMIN_DEAD_EDIT: target_edit(target, memory); break;
+    case ADMIN_DEAD_NOTE: target_note(target); break;
     case ADMIN_DEAD_IMPORT:
     case ADMIN_PAUSE:
     case ADMIN_RESUME:
     case ADMIN_ENDPOINT_TEST:
     case ADMIN_REPLAY_STOP:
-    case ADMIN_REPLAY_RESUME:
-        ASSERT(!"an action on rows");
+    case ADMIN_REPLAY_RESUME: ASSERT(!"an action on rows");
     }
 }
 
@@ -451,8 +445,7 @@ static int64_t pause_end(const struct endpoint *endpoint, const struct admin *ad
     return wanted_us > current_us && wanted_us > now_us ? wanted_us : -1;
 }
 
-static int admin_endpoint(struct memory *memory, const struct admin *admin, struct admin_reply *reply,
-                          int64_t now_us)
+static int admin_endpoint(struct memory *memory, const struct admin *admin, struct admin_reply *reply, int64_t now_us)
 {
     pr_slice name = admin->filter.endpoint, by = { NULL, 0 }, why = { NULL, 0 };
     bool pauses = admin->kind == ADMIN_PAUSE;
@@ -503,8 +496,7 @@ static int admin_record(struct memory *memory, const struct admin *admin, struct
     return PR_OK;
 }
 
-int memory_admin(void *self, const struct admin *admin, struct admin_reply *ret_reply,
-                 struct pr_error *reterr)
+int memory_admin(void *self, const struct admin *admin, struct admin_reply *ret_reply, struct pr_error *reterr)
 {
     struct memory *memory = self;
     struct admin_reply reply = { 0 };
@@ -513,8 +505,8 @@ int memory_admin(void *self, const struct admin *admin, struct admin_reply *ret_
     pthread_mutex_lock(&memory->mutex);
     int64_t now_us = memory_now(memory);
     uint64_t newest_row = memory->next_row;
-    int rc = admin->outcome != NULL               ? admin_record(memory, admin, &reply, now_us)
-             : on_endpoint                        ? admin_endpoint(memory, admin, &reply, now_us)
+    int rc = admin->outcome != NULL             ? admin_record(memory, admin, &reply, now_us)
+             : on_endpoint                      ? admin_endpoint(memory, admin, &reply, now_us)
              : admin->kind == ADMIN_DEAD_IMPORT ? memory_import(memory, admin, &reply, now_us)
                                                 : admin_rows(memory, admin, &reply, now_us);
     pthread_mutex_unlock(&memory->mutex);

@@ -80,11 +80,18 @@ static int breakers_copy_of(const struct box *box, const struct instance *instan
         const struct stored_breaker *b = LIST_ENTRY(node, struct stored_breaker, node);
         struct breaker_info *info = (*at)++;
         *info = (struct breaker_info){
-            .endpoint = slice_dup(arena, b->endpoint), .type = slice_dup(arena, b->type),
-            .box = slice_dup(arena, box_name(box)), .instance = slice_dup(arena, instance->name),
-            .code = slice_dup(arena, b->code), .error = slice_dup(arena, b->error),
-            .instance_id = instance->id, .lanes = instance->lanes,
-            .since_us = b->since_us, .until_us = b->until_us, .probes = b->probes, .reason = b->reason,
+            .endpoint = slice_dup(arena, b->endpoint),
+            .type = slice_dup(arena, b->type),
+            .box = slice_dup(arena, box_name(box)),
+            .instance = slice_dup(arena, instance->name),
+            .code = slice_dup(arena, b->code),
+            .error = slice_dup(arena, b->error),
+            .instance_id = instance->id,
+            .lanes = instance->lanes,
+            .since_us = b->since_us,
+            .until_us = b->until_us,
+            .probes = b->probes,
+            .reason = b->reason,
         };
         if (info->endpoint.data == NULL || info->type.data == NULL || info->box.data == NULL ||
             info->instance.data == NULL || info->code.data == NULL || info->error.data == NULL)

@@ -5,24 +5,24 @@
 #include "store/memory/memory_model.h"
 
 struct pause_work {
-    struct endpoint      *endpoint; /* for one that is not known */
+    struct endpoint *endpoint; /* for one that is not known */
     struct stored_notice *notice;
-    pr_slice              by, why;  /* malloc'ed */
+    pr_slice by, why; /* malloc'ed */
 };
 
 struct tally_work {
-    struct endpoint *endpoint;    /* for one that is not known */
-    pr_slice         code, error; /* malloc'ed */
+    struct endpoint *endpoint; /* for one that is not known */
+    pr_slice code, error;      /* malloc'ed */
 };
 
 /* What a cycle will change, with all the memory that it takes. */
 struct work {
-    struct instance *joins;    /* NULL: it is an instance already */
-    struct change   *changes;  /* one per verdict */
-    struct stored  **effects;  /* one per effect */
-    struct receipt  *receipt;
-    struct tally_work *tallies; /* one per tally */
-    struct pause_work *pauses;   /* one per pause */
+    struct instance *joins;  /* NULL: it is an instance already */
+    struct change *changes;  /* one per verdict */
+    struct stored **effects; /* one per effect */
+    struct receipt *receipt;
+    struct tally_work *tallies;       /* one per tally */
+    struct pause_work *pauses;        /* one per pause */
     struct stored_breaker **breakers; /* one per change; NULL: it has closed */
 };
 
@@ -54,8 +54,8 @@ static void work_fini(struct work *work, const struct cycle *cycle)
     }
 }
 
-static int work_take_effects(struct work *work, struct session *session, const struct cycle *cycle,
-                             int64_t now_us, struct pr_error *reterr)
+static int work_take_effects(struct work *work, struct session *session, const struct cycle *cycle, int64_t now_us,
+                             struct pr_error *reterr)
 {
     struct memory *memory = session->box->memory;
     for (size_t i = 0; i < cycle->effect_count; i++) {
@@ -137,8 +137,8 @@ static int work_take(struct work *work, struct session *session, const struct cy
         destinations += cycle->verdicts[i].kind == VERDICT_SPLIT ? cycle->verdicts[i].destination_count : 0;
     session->reply.answers = arena_alloc_array(arena, cycle->verdict_count, sizeof(int));
     session->reply.split_rows = arena_alloc_array(arena, destinations, sizeof(uint64_t));
-    if (work->changes == NULL || work->effects == NULL || work->tallies == NULL ||
-        work->breakers == NULL || work->pauses == NULL || session->reply.answers == NULL || session->reply.split_rows == NULL)
+    if (work->changes == NULL || work->effects == NULL || work->tallies == NULL || work->breakers == NULL ||
+        work->pauses == NULL || session->reply.answers == NULL || session->reply.split_rows == NULL)
         return PR_ENOMEM;
 
     int rc = PR_OK;
@@ -237,14 +237,14 @@ static void work_pauses(struct work *work, struct memory *memory, const struct c
     }
 }
 
-static void work_apply(struct work *work, struct session *session, struct instance *instance,
-                       const struct cycle *cycle, int64_t now_us)
+static void work_apply(struct work *work, struct session *session, struct instance *instance, const struct cycle *cycle,
+                       int64_t now_us)
 {
     uint64_t *split_rows = session->reply.split_rows;
     for (size_t i = 0; i < cycle->verdict_count; i++) {
         const struct verdict *v = &cycle->verdicts[i];
-        session->reply.answers[i] = change_apply(session->box, instance, v, &work->changes[i], now_us,
-                                                 cycle->keep_us, split_rows);
+        session->reply.answers[i] =
+            change_apply(session->box, instance, v, &work->changes[i], now_us, cycle->keep_us, split_rows);
         split_rows += v->kind == VERDICT_SPLIT ? v->destination_count : 0;
     }
     work_effects(work, session, cycle);
@@ -275,8 +275,8 @@ static int cycle_who(struct box *box, const struct cycle *cycle, struct instance
 }
 
 /* Lanes, lease, and what to tell about them.  NULL: it has left. */
-static struct instance *cycle_lanes(struct box *box, struct instance *instance, const struct cycle *cycle,
-                                    bool joined, struct cycle_reply *reply)
+static struct instance *cycle_lanes(struct box *box, struct instance *instance, const struct cycle *cycle, bool joined,
+                                    struct cycle_reply *reply)
 {
     ASSERT(instance != NULL);
     instance_bury_expired(box, instance);
@@ -338,8 +338,7 @@ static int cycle_run(struct session *session, const struct cycle *cycle, struct 
     return rc < 0 ? PR_EUNCERTAIN : PR_OK; /* the changes are made; asked again, it only reads */
 }
 
-int memory_cycle(void *self, const struct cycle *cycle, const struct cycle_reply **ret_reply,
-                 struct pr_error *reterr)
+int memory_cycle(void *self, const struct cycle *cycle, const struct cycle_reply **ret_reply, struct pr_error *reterr)
 {
     struct session *session = self;
     struct memory *memory = session->box->memory;

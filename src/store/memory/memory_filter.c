@@ -32,8 +32,7 @@ pr_slice row_endpoint(const struct stored *row)
     return row->after != NULL && row->after->endpoint.size > 0 ? row->after->endpoint : row->m.destination;
 }
 
-enum state row_state(const struct memory *memory, const struct stored *row, const struct filter *filter,
-                     int64_t now_us)
+enum state row_state(const struct memory *memory, const struct stored *row, const struct filter *filter, int64_t now_us)
 {
     if (row->after != NULL)
         return row->after->forget_us != 0 ? STATE_DONE : STATE_DEAD;
@@ -41,8 +40,7 @@ enum state row_state(const struct memory *memory, const struct stored *row, cons
         return STATE_IN_FLIGHT;
     enum state state = state_of_row(&row->m, now_us);
     bool may_wait = state == STATE_READY || state == STATE_RETRYING;
-    return may_wait && endpoint_is_paused(memory, filter_endpoint_of(filter, &row->m), now_us) ? STATE_PAUSED
-                                                                                               : state;
+    return may_wait && endpoint_is_paused(memory, filter_endpoint_of(filter, &row->m), now_us) ? STATE_PAUSED : state;
 }
 
 static bool filter_has_id(const struct filter *filter, pr_id id)
@@ -85,11 +83,12 @@ bool filter_matches(const struct filter *filter, const struct stored *row, enum 
     int64_t at_us = row->after != NULL ? row->after->at_us : m->created_us;
 
     return (filter->row == 0 || filter->row == row->row) &&
-           (filter->newest_row == 0 || row->row <= filter->newest_row) && (filter->state < 0 || filter->state == (int)state) && filter_fits_reason(filter, row) &&
+           (filter->newest_row == 0 || row->row <= filter->newest_row) &&
+           (filter->state < 0 || filter->state == (int)state) && filter_fits_reason(filter, row) &&
            (filter->since_us == 0 || at_us >= filter->since_us) &&
            (filter->until_us == 0 || at_us < filter->until_us) &&
-           (filter->box.size == 0 || slice_eq(filter->box, box_name(row->box))) &&
-           filter_fits_way(filter, row) && (filter->stream.size == 0 || slice_eq(filter->stream, m->stream)) &&
+           (filter->box.size == 0 || slice_eq(filter->box, box_name(row->box))) && filter_fits_way(filter, row) &&
+           (filter->stream.size == 0 || slice_eq(filter->stream, m->stream)) &&
            (filter->type.size == 0 || slice_glob(filter->type, m->type)) &&
            (filter->error.size == 0 || slice_contains(m->error, filter->error)) &&
            filter_fits_fingerprint(filter, row) && filter_has_id(filter, m->id);

@@ -20,8 +20,7 @@ static struct stored *letter_new(struct box *box, const struct listed *l, struct
     after->at_us = l->died_us;
     after->edited_as = l->edited_as;
     if (l->fingerprint.size > 0)
-        memcpy(after->fingerprint, l->fingerprint.data,
-               min_size(l->fingerprint.size, sizeof(after->fingerprint) - 1));
+        memcpy(after->fingerprint, l->fingerprint.data, min_size(l->fingerprint.size, sizeof(after->fingerprint) - 1));
     *ret_after = after;
     return row;
 }
@@ -31,8 +30,8 @@ static int letter_answer(struct memory *memory, const struct listed *l)
     const struct box *box = box_find(memory, l->box);
     if (box == NULL)
         return PR_UNKNOWN;
-    bool there = row_find_id(box, l->m.id, l->m.destination) != NULL ||
-                 dead_find_id(box, l->m.id, l->m.destination) != NULL;
+    bool there =
+        row_find_id(box, l->m.id, l->m.destination) != NULL || dead_find_id(box, l->m.id, l->m.destination) != NULL;
     return there ? PR_DUPLICATE : PR_OK;
 }
 
@@ -73,8 +72,8 @@ int memory_import(struct memory *memory, const struct admin *admin, struct admin
     struct letter *letters = calloc(admin->letter_count + 1, sizeof(letters[0]));
     struct audit *audit = audit_new(admin, now_us);
     struct stored_notice *reload = notice_new(NULL, NOTICE_RELOAD, NULL, (pr_slice){ NULL, 0 });
-    int rc = letters != NULL && audit != NULL && reload != NULL ? letters_put(memory, admin, letters, reply)
-                                                                : PR_ENOMEM;
+    int rc =
+        letters != NULL && audit != NULL && reload != NULL ? letters_put(memory, admin, letters, reply) : PR_ENOMEM;
 
     for (size_t i = 0; letters != NULL && i < admin->letter_count; i++) {
         row_free(letters[i].row);
@@ -84,7 +83,7 @@ int memory_import(struct memory *memory, const struct admin *admin, struct admin
     if (rc == PR_OK && !admin->dry_run) {
         audit_add(memory, audit, reply);
         notice_add(memory, reload);
-        list_foreach (node, &memory->boxes)
+        list_foreach(node, &memory->boxes)
             box_touch(LIST_ENTRY(node, struct box, node));
         return PR_OK;
     }

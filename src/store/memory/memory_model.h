@@ -24,8 +24,8 @@
 #include "store/memory/memory.h"
 #include "store/memory/memory_tree.h"
 
-#define NOTICES_KEPT 1024  /* who is further behind reads everything anew */
-#define NOTICES_MAX 256    /* in one reply */
+#define NOTICES_KEPT 1024 /* who is further behind reads everything anew */
+#define NOTICES_MAX 256   /* in one reply */
 #define AUDIT_KEPT 1000
 #define DONE_PURGE_MAX 256 /* in one cycle */
 
@@ -36,172 +36,172 @@ enum own { OWN_CODE, OWN_ERROR, OWN_STORY, OWN_HELD_BY, OWN_COUNT };
 
 /* What is known of a row that left the box: a dead letter, or done. */
 struct after_life {
-    int      cause, limit;
-    int64_t  at_us, forget_us;
+    int cause, limit;
+    int64_t at_us, forget_us;
     pr_slice endpoint, rule, note; /* in text */
-    pr_id    edited_as;            /* zero: it was not */
-    char     fingerprint[17];
-    char     text[];
+    pr_id edited_as;               /* zero: it was not */
+    char fingerprint[17];
+    char text[];
 };
 
 struct stored {
-    struct pr_message  m;
-    uint64_t           row;   /* numbers are unique in the store, over boxes, dead letters and done */
-    uint64_t           xid;
-    unsigned           lane;
-    const char        *bad;   /* whatever the payload limit is; NULL: nothing */
-    struct box        *box;
+    struct pr_message m;
+    uint64_t row; /* numbers are unique in the store, over boxes, dead letters and done */
+    uint64_t xid;
+    unsigned lane;
+    const char *bad; /* whatever the payload limit is; NULL: nothing */
+    struct box *box;
     struct after_life *after; /* NULL: it is in the box */
-    struct map_node    by_row, by_id;
-    struct list_node   order; /* of box->rows, dead or done, by row */
-    struct tree_node   place; /* fresh, due or held; of a dead letter: box->dead_heads */
-    struct tree_node   head;
+    struct map_node by_row, by_id;
+    struct list_node order; /* of box->rows, dead or done, by row */
+    struct tree_node place; /* fresh, due or held; of a dead letter: box->dead_heads */
+    struct tree_node head;
     const struct instance *in_flight; /* true while flight_stamp is the store's */
-    uint64_t           flight_stamp;
-    bool               counted; /* while its instance is being buried: one attempt more */
-    char              *own[OWN_COUNT];
-    char               block[];
+    uint64_t flight_stamp;
+    bool counted; /* while its instance is being buried: one attempt more */
+    char *own[OWN_COUNT];
+    char block[];
 };
 
 /* ---- Boxes ------------------------------------------------------------------------------ */
 
 struct receipt {
-    struct list_node     node;
-    uint64_t             cycle;
-    size_t               count;
+    struct list_node node;
+    uint64_t cycle;
+    size_t count;
     struct receipt_entry entries[];
 };
 
 struct stored_breaker {
     struct list_node node;
-    int64_t          since_us, until_us;
-    int              probes, reason;
-    pr_slice         endpoint, type, code, error; /* in text */
-    char             text[];
+    int64_t since_us, until_us;
+    int probes, reason;
+    pr_slice endpoint, type, code, error; /* in text */
+    char text[];
 };
 
 struct instance {
     struct list_node node;
-    pr_id            id;
-    int64_t          epoch;
-    uint64_t         last;      /* number of the latest cycle that landed */
-    uint64_t         lanes;
-    int64_t          lease_end; /* monotonic */
-    int64_t          started_us;
-    struct list      receipts;
-    struct list      breakers; /* those that are not closed */
-    pr_slice         name;
-    char             text[];
+    pr_id id;
+    int64_t epoch;
+    uint64_t last; /* number of the latest cycle that landed */
+    uint64_t lanes;
+    int64_t lease_end; /* monotonic */
+    int64_t started_us;
+    struct list receipts;
+    struct list breakers; /* those that are not closed */
+    pr_slice name;
+    char text[];
 };
 
 struct lane {
     struct instance *owner;
-    struct tree      fresh; /* (seq, row): no due time, not held */
-    struct tree      due;   /* (due, seq, row): not held */
-    struct tree      heads; /* (row) */
+    struct tree fresh; /* (seq, row): no due time, not held */
+    struct tree due;   /* (due, seq, row): not held */
+    struct tree heads; /* (row) */
 };
 
 struct box {
     struct list_node node;
-    struct memory   *memory;
-    int64_t          last_seq;
-    struct lane      lanes[LANE_COUNT];
-    struct tree      held;       /* (held_by, seq, row) */
-    struct list      rows;
-    struct map       by_row, by_id;
-    struct list      dead;
-    struct map       dead_by_id;
-    struct tree      dead_heads; /* (row): those with a stream */
-    struct list      done;       /* in the order in which they are forgotten, nearly */
-    struct list      instances;  /* by epoch */
-    struct list      sessions;
-    uint64_t         generation; /* of changes that waiters want to know */
-    struct map_node  anchors[3]; /* keep the maps from being empty, so that inserting cannot fail */
-    size_t           name_size;
-    char             name[BOX_NAME_MAX + 1];
+    struct memory *memory;
+    int64_t last_seq;
+    struct lane lanes[LANE_COUNT];
+    struct tree held; /* (held_by, seq, row) */
+    struct list rows;
+    struct map by_row, by_id;
+    struct list dead;
+    struct map dead_by_id;
+    struct tree dead_heads; /* (row): those with a stream */
+    struct list done;       /* in the order in which they are forgotten, nearly */
+    struct list instances;  /* by epoch */
+    struct list sessions;
+    uint64_t generation;        /* of changes that waiters want to know */
+    struct map_node anchors[3]; /* keep the maps from being empty, so that inserting cannot fail */
+    size_t name_size;
+    char name[BOX_NAME_MAX + 1];
 };
 
 /* ---- The store ---------------------------------------------------------------------------- */
 
 struct endpoint {
     struct list_node node;
-    int64_t          paused_until_us;
-    pr_slice         by, why; /* malloc'ed */
-    uint64_t         sent, failed, dead, discarded, expired;
-    int64_t          last_failed_us;
-    int              last_reason;
-    pr_slice         last_code, last_error; /* malloc'ed */
-    pr_slice         name;
-    char             text[];
+    int64_t paused_until_us;
+    pr_slice by, why; /* malloc'ed */
+    uint64_t sent, failed, dead, discarded, expired;
+    int64_t last_failed_us;
+    int last_reason;
+    pr_slice last_code, last_error; /* malloc'ed */
+    pr_slice name;
+    char text[];
 };
 
 struct stored_notice {
-    struct list_node  node;
+    struct list_node node;
     const struct box *box; /* NULL: for all */
-    struct notice     n;
-    char              text[];
+    struct notice n;
+    char text[];
 };
 
 struct audit {
     struct list_node node;
-    uint64_t         number;
-    int64_t          at_us;
-    enum admin_kind  kind;
-    uint64_t         matched, changed, refused;
-    pr_slice         by, why, target; /* in text */
-    char             text[];
+    uint64_t number;
+    int64_t at_us;
+    enum admin_kind kind;
+    uint64_t matched, changed, refused;
+    pr_slice by, why, target; /* in text */
+    char text[];
 };
 
 struct memory_tx {
     struct list_node node;
-    struct memory   *memory;
-    uint64_t         xid; /* 0: none drawn */
-    struct list      rows;
+    struct memory *memory;
+    uint64_t xid; /* 0: none drawn */
+    struct list rows;
 };
 
 struct memory {
-    pthread_mutex_t     mutex;
+    pthread_mutex_t mutex;
     const struct clock *clock;
-    size_t              payload_max;
-    uint64_t            next_xid, next_row;
-    int64_t             epoch;
-    struct list         boxes;
-    struct list         open;  /* transactions */
-    struct list         endpoints;
-    struct list         notices;
-    int64_t             notice_last;
-    struct list         audit;
-    size_t              audit_count;
-    uint64_t            audit_last;
-    uint64_t            flight_stamp;
+    size_t payload_max;
+    uint64_t next_xid, next_row;
+    int64_t epoch;
+    struct list boxes;
+    struct list open; /* transactions */
+    struct list endpoints;
+    struct list notices;
+    int64_t notice_last;
+    struct list audit;
+    size_t audit_count;
+    uint64_t audit_last;
+    uint64_t flight_stamp;
     struct warned {
-        char    name[WARNING_NAME_MAX + 1];
+        char name[WARNING_NAME_MAX + 1];
         int64_t seen_us;
     } warned[WARNINGS_MAX];
     size_t warned_count;
     /* Of a store that has a name: guarded by the registry's mutex. */
-    struct list_node    node;
-    unsigned            users;
-    char               *name;
+    struct list_node node;
+    unsigned users;
+    char *name;
 };
 
 struct pending { /* how far the scan came; it is told when the reply has surely arrived */
-    bool    set;
-    size_t  whole;
+    bool set;
+    size_t whole;
     int64_t last_seq;
 };
 
 struct session {
-    struct list_node   node;
-    struct box        *box;
-    struct arena       arena; /* the reply */
-    struct scan       *scan;
-    struct pending     pending[LANE_COUNT];
-    uint64_t           pending_number;
+    struct list_node node;
+    struct box *box;
+    struct arena arena; /* the reply */
+    struct scan *scan;
+    struct pending pending[LANE_COUNT];
+    uint64_t pending_number;
     struct cycle_reply reply;
-    size_t             row_capacity;
-    uint64_t           generation; /* that it knows */
-    int                event_fd;   /* -1: it never waited */
+    size_t row_capacity;
+    uint64_t generation; /* that it knows */
+    int event_fd;        /* -1: it never waited */
 };
 
 /* memory.c */
@@ -216,8 +216,8 @@ void row_free(struct stored *row);
 struct stored *row_find(const struct box *box, uint64_t number);
 struct stored *row_find_id(const struct box *box, pr_id id, pr_slice destination);
 struct stored *dead_find_id(const struct box *box, pr_id id, pr_slice destination);
-void row_link(struct stored *row);   /* into its box, with a new number */
-void row_unlink(struct stored *row); /* out of it */
+void row_link(struct stored *row);    /* into its box, with a new number */
+void row_unlink(struct stored *row);  /* out of it */
 void row_unplace(struct stored *row); /* before due, held_by, status, released change ... */
 void row_place(struct stored *row);   /* ... and after */
 /* text.data was malloc'ed, or is NULL, and is the row's from now on. */
@@ -227,9 +227,9 @@ bool text_dup(pr_slice text, pr_slice *ret);
 /* A dead letter's, with another note; NULL: no memory. */
 struct after_life *after_life_copy(const struct after_life *old, pr_slice note);
 struct after_life *after_life_new(pr_slice endpoint, pr_slice rule, pr_slice note);
-void row_bury_dead(struct stored *row, struct after_life *after);  /* box -> dead letters */
-void row_keep_done(struct stored *row, struct after_life *after);  /* box -> done */
-void dead_link(struct stored *row, struct after_life *after); /* into the dead letters, from nowhere */
+void row_bury_dead(struct stored *row, struct after_life *after); /* box -> dead letters */
+void row_keep_done(struct stored *row, struct after_life *after); /* box -> done */
+void dead_link(struct stored *row, struct after_life *after);     /* into the dead letters, from nowhere */
 void dead_unlink(struct stored *row);
 void dead_set_edited(struct stored *row, pr_id by);
 void done_purge(struct box *box, int64_t now_us, size_t max);
@@ -257,37 +257,35 @@ struct stored_breaker *breaker_new(const struct breaker_change *change, int64_t 
 /* Takes *open over; NULL: it has closed. */
 void breaker_apply(struct instance *instance, const struct breaker_change *change, struct stored_breaker **open);
 void instance_forget_breakers(struct instance *instance);
-int  breakers_copy(const struct memory *memory, struct arena *arena, struct breaker_info **ret, size_t *ret_count);
+int breakers_copy(const struct memory *memory, struct arena *arena, struct breaker_info **ret, size_t *ret_count);
 
 /* memory_verdict.c */
 struct change { /* memory that a verdict may need, taken before anything is changed */
-    pr_slice           text[OWN_COUNT];
+    pr_slice text[OWN_COUNT];
     struct after_life *after;
-    struct stored    **rows; /* in the arena; SPLIT: one per destination */
-    size_t             row_count;
+    struct stored **rows; /* in the arena; SPLIT: one per destination */
+    size_t row_count;
 };
-int  change_prepare(struct box *box, const struct verdict *verdict, bool keep, struct arena *arena,
-                    struct change *ret);
+int change_prepare(struct box *box, const struct verdict *verdict, bool keep, struct arena *arena, struct change *ret);
 void change_fini(struct change *change); /* what was not used */
-int  change_apply(struct box *box, const struct instance *instance, const struct verdict *verdict,
-                  struct change *change, int64_t now_us, int64_t keep_us, uint64_t *split_rows);
+int change_apply(struct box *box, const struct instance *instance, const struct verdict *verdict, struct change *change,
+                 int64_t now_us, int64_t keep_us, uint64_t *split_rows);
 
 /* memory_cycle.c */
-int memory_cycle(void *self, const struct cycle *cycle, const struct cycle_reply **ret_reply,
-                 struct pr_error *reterr);
+int memory_cycle(void *self, const struct cycle *cycle, const struct cycle_reply **ret_reply, struct pr_error *reterr);
 
 /* memory_read.c */
-int  reply_read(struct session *session, const struct cycle *cycle, uint64_t owned, int64_t now_us);
+int reply_read(struct session *session, const struct cycle *cycle, uint64_t owned, int64_t now_us);
 void scan_settle(struct session *session, const struct cycle *cycle); /* what the last reply brought has arrived */
 
 /* memory_notice.c */
 struct stored_notice *notice_new(const struct box *box, enum notice_kind kind, const struct stored *row,
                                  pr_slice endpoint);
 void notice_add(struct memory *memory, struct stored_notice *notice);
-int  reply_notices(struct session *session, const struct cycle *cycle);
+int reply_notices(struct session *session, const struct cycle *cycle);
 struct endpoint *endpoint_find(const struct memory *memory, pr_slice name);
 struct endpoint *endpoint_new(pr_slice name);
-int  endpoints_copy(const struct memory *memory, struct arena *arena, struct endpoint_state **ret, size_t *ret_count);
+int endpoints_copy(const struct memory *memory, struct arena *arena, struct endpoint_state **ret, size_t *ret_count);
 void endpoint_free(struct endpoint *endpoint);
 /* These take the texts over. */
 void endpoint_set_failure(struct endpoint *endpoint, const struct tally *tally, pr_slice *code, pr_slice *error,
@@ -300,7 +298,8 @@ void audit_add(struct memory *memory, struct audit *audit, const struct admin_re
 /* memory_filter.c */
 void flights_mark(struct memory *memory); /* makes row_state() know who is in flight */
 /* filter: for its routing; may be NULL. */
-enum state row_state(const struct memory *memory, const struct stored *row, const struct filter *filter, int64_t now_us);
+enum state row_state(const struct memory *memory, const struct stored *row, const struct filter *filter,
+                     int64_t now_us);
 bool filter_matches(const struct filter *filter, const struct stored *row, enum state state);
 pr_slice row_endpoint(const struct stored *row);
 
@@ -313,12 +312,10 @@ int memory_audit(struct memory *memory, const struct query *query, struct arena 
 int memory_import(struct memory *memory, const struct admin *admin, struct admin_reply *reply, int64_t now_us);
 
 /* memory_query.c, memory_admin.c */
-int memory_query(void *self, const struct query *query, struct arena *arena,
-                 struct query_reply *ret_reply, struct pr_error *reterr);
-int memory_admin(void *self, const struct admin *admin, struct admin_reply *ret_reply,
+int memory_query(void *self, const struct query *query, struct arena *arena, struct query_reply *ret_reply,
                  struct pr_error *reterr);
-int memory_warn(void *self, const struct warnings *warnings, int64_t calm_us, bool *ret_new,
-                struct pr_error *reterr);
+int memory_admin(void *self, const struct admin *admin, struct admin_reply *ret_reply, struct pr_error *reterr);
+int memory_warn(void *self, const struct warnings *warnings, int64_t calm_us, bool *ret_new, struct pr_error *reterr);
 
 static inline int64_t memory_now(const struct memory *memory)
 {

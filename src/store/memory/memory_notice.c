@@ -131,11 +131,19 @@ int endpoints_copy(const struct memory *memory, struct arena *arena, struct endp
         const struct endpoint *e = LIST_ENTRY(node, struct endpoint, node);
         struct endpoint_state *state = &states[at++];
         *state = (struct endpoint_state){
-            .name = slice_dup(arena, e->name), .by = slice_dup(arena, e->by), .why = slice_dup(arena, e->why),
-            .paused_until_us = e->paused_until_us, .sent = e->sent, .failed = e->failed, .dead = e->dead,
-            .discarded = e->discarded, .expired = e->expired,
-            .last_failed_us = e->last_failed_us, .last_reason = e->last_reason,
-            .last_code = slice_dup(arena, e->last_code), .last_error = slice_dup(arena, e->last_error),
+            .name = slice_dup(arena, e->name),
+            .by = slice_dup(arena, e->by),
+            .why = slice_dup(arena, e->why),
+            .paused_until_us = e->paused_until_us,
+            .sent = e->sent,
+            .failed = e->failed,
+            .dead = e->dead,
+            .discarded = e->discarded,
+            .expired = e->expired,
+            .last_failed_us = e->last_failed_us,
+            .last_reason = e->last_reason,
+            .last_code = slice_dup(arena, e->last_code),
+            .last_error = slice_dup(arena, e->last_error),
         };
         if (state->name.data == NULL || state->by.data == NULL || state->why.data == NULL ||
             state->last_code.data == NULL || state->last_error.data == NULL)
@@ -192,12 +200,12 @@ struct audit *audit_new(const struct admin *admin, int64_t now_us)
     buf_init(&target, AUDIT_BYTES_MAX);
     audit_write_target(&target, admin);
     const pr_slice texts[] = { admin->by, admin->why, buf_slice(&target) };
-    size_t         size = texts[0].size + texts[1].size + texts[2].size;
-    struct audit  *audit = buf_failed(&target) == PR_OK ? malloc(sizeof(*audit) + size) : NULL;
+    size_t size = texts[0].size + texts[1].size + texts[2].size;
+    struct audit *audit = buf_failed(&target) == PR_OK ? malloc(sizeof(*audit) + size) : NULL;
     if (audit != NULL) {
         *audit = (struct audit){ .at_us = now_us, .kind = admin->kind };
         pr_slice *const places[] = { &audit->by, &audit->why, &audit->target };
-        char           *at = audit->text;
+        char *at = audit->text;
         for (size_t i = 0; i < ARRAY_LENGTH(texts); i++) {
             *places[i] = (pr_slice){ at, texts[i].size };
             if (texts[i].size > 0)

@@ -8,10 +8,9 @@
 
 /* ---- Groups --------------------------------------------------------------------------------- */
 
-static int groups_scan(const struct box *box, const struct query *query, struct arena *arena,
-                       struct query_reply *reply)
+static int groups_scan(const struct box *box, const struct query *query, struct arena *arena, struct query_reply *reply)
 {
-    list_foreach (node, &box->dead) {
+    list_foreach(node, &box->dead) {
         const struct stored *row = LIST_ENTRY(node, struct stored, order);
         if (!filter_matches(&query->filter, row, STATE_DEAD))
             continue;
@@ -28,11 +27,10 @@ static int groups_scan(const struct box *box, const struct query *query, struct 
     return PR_OK;
 }
 
-int memory_groups(struct memory *memory, const struct query *query, struct arena *arena,
-                  struct query_reply *reply)
+int memory_groups(struct memory *memory, const struct query *query, struct arena *arena, struct query_reply *reply)
 {
     int rc = PR_OK;
-    list_foreach (node, &memory->boxes)
+    list_foreach(node, &memory->boxes)
         if (rc == PR_OK)
             rc = groups_scan(LIST_ENTRY(node, struct box, node), query, arena, reply);
     groups_rank(query, reply);
@@ -45,8 +43,7 @@ static int heads_add(struct memory *memory, const struct box *box, struct stream
 {
     const pr_slice stream = streams->filter->stream;
     for (unsigned lane = 0; lane < LANE_COUNT; lane++)
-        for (struct tree_node *node = tree_first(&box->lanes[lane].heads); node != NULL;
-             node = tree_next(node)) {
+        for (struct tree_node *node = tree_first(&box->lanes[lane].heads); node != NULL; node = tree_next(node)) {
             const struct stored *row = CONTAINER_OF(node, struct stored, head);
             if (stream.size > 0 && !slice_eq(stream, row->m.stream))
                 continue;
@@ -66,7 +63,7 @@ static int dead_head_add(const struct box *box, const struct stream_info *stream
     if (in_box != NULL)
         before_seq = min64(before_seq, in_box->head_seq);
     const struct stored *first = NULL;
-    list_foreach (node, &box->dead) {
+    list_foreach(node, &box->dead) {
         const struct stored *row = LIST_ENTRY(node, struct stored, order);
         if (slice_eq(row->m.stream, stream->stream) &&
             stream_waits_for_letter(streams, stream, row_endpoint(row), &row->m) &&
@@ -90,7 +87,8 @@ static int held_add(const struct box *box, const struct query *query, struct str
 {
     const bool one = stream_is_one(&query->filter);
     const struct stream_info asked = { .endpoint = query->filter.endpoint, .stream = query->filter.stream };
-    const struct tree_key key = { one ? stream_key(streams->arena, &asked) : (pr_slice){ NULL, 0 }, INT64_MIN, INT64_MIN, 0 };
+    const struct tree_key key = { one ? stream_key(streams->arena, &asked) : (pr_slice){ NULL, 0 }, INT64_MIN,
+                                  INT64_MIN, 0 };
     if (one && key.text.data == NULL)
         return PR_ENOMEM;
     for (struct tree_node *node = tree_above(&box->held, key), *next = NULL; node != NULL; node = one ? NULL : next) {
@@ -105,28 +103,26 @@ static int held_add(const struct box *box, const struct query *query, struct str
             return PR_ENOMEM;
         if (head != NULL)
             stream_set_waiting(head, stream.waiting);
-        if (stream_may_wait_for_dead(streams, head) &&
-            dead_head_add(box, &stream, node->key.a, head, streams) < 0)
+        if (stream_may_wait_for_dead(streams, head) && dead_head_add(box, &stream, node->key.a, head, streams) < 0)
             return PR_ENOMEM;
     }
     return PR_OK;
 }
 
-int memory_streams(struct memory *memory, const struct query *query, struct arena *arena,
-                   struct query_reply *reply)
+int memory_streams(struct memory *memory, const struct query *query, struct arena *arena, struct query_reply *reply)
 {
     struct stream_list streams = { .arena = arena, .filter = &query->filter };
     pr_slice wanted = query->filter.box;
     int rc = PR_OK;
 
     flights_mark(memory);
-    list_foreach (node, &memory->boxes) {
+    list_foreach(node, &memory->boxes) {
         const struct box *box = LIST_ENTRY(node, struct box, node);
         if (rc == PR_OK && (wanted.size == 0 || slice_eq(wanted, box_name(box))))
             rc = heads_add(memory, box, &streams, reply->now_us);
     }
     streams_settle(&streams);
-    list_foreach (node, &memory->boxes) {
+    list_foreach(node, &memory->boxes) {
         const struct box *box = LIST_ENTRY(node, struct box, node);
         if (rc == PR_OK && (wanted.size == 0 || slice_eq(wanted, box_name(box))))
             rc = held_add(box, query, &streams);
@@ -159,15 +155,14 @@ static int audit_take(const struct audit *audit, struct arena *arena, struct aud
 }
 
 /* They are kept from the oldest to the latest, and told the other way round. */
-int memory_audit(struct memory *memory, const struct query *query, struct arena *arena,
-                 struct query_reply *reply)
+int memory_audit(struct memory *memory, const struct query *query, struct arena *arena, struct query_reply *reply)
 {
     size_t limit = query->filter.limit > 0 ? query->filter.limit : 100, asked = 0, capacity = 0;
-    list_foreach (node, &memory->audit)
+    list_foreach(node, &memory->audit)
         asked += audit_is_asked(&query->filter, LIST_ENTRY(node, struct audit, node));
     reply->more = asked > limit;
     size_t skipped = asked > limit ? asked - limit : 0;
-    list_foreach (node, &memory->audit) {
+    list_foreach(node, &memory->audit) {
         const struct audit *audit = LIST_ENTRY(node, struct audit, node);
         if (!audit_is_asked(&query->filter, audit) || (skipped > 0 && skipped-- > 0))
             continue;

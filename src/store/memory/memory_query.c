@@ -9,12 +9,12 @@
 #define LISTED_DEFAULT 100
 
 struct listing {
-    struct memory      *memory;
-    struct arena       *arena;
+    struct memory *memory;
+    struct arena *arena;
     struct query_reply *reply;
-    size_t              capacity, limit;
-    int64_t             now_us;
-    bool                brief;
+    size_t capacity, limit;
+    int64_t now_us;
+    bool brief;
 };
 
 /* ---- Messages ------------------------------------------------------------------------------- */
@@ -127,9 +127,8 @@ static int query_listed(struct listing *l, const struct query *query)
     struct filter filter = query->filter;
     bool by_id = query->kind == QUERY_ID;
     if (by_id)
-        filter = (struct filter){
-            .state = -1, .ids = query->filter.ids, .id_count = 1, .routing = query->filter.routing
-        };
+        filter =
+            (struct filter){ .state = -1, .ids = query->filter.ids, .id_count = 1, .routing = query->filter.routing };
     bool live = by_id || (query->kind == QUERY_MESSAGES && filter.state != STATE_DONE);
     bool done = by_id || (query->kind == QUERY_MESSAGES && filter.state == STATE_DONE);
     int rc = PR_OK;
@@ -153,9 +152,11 @@ static int query_listed(struct listing *l, const struct query *query)
 static void count_state(struct box_counts *counts, enum state state)
 {
     uint64_t *const places[STATE_COUNT] = {
-        [STATE_READY] = &counts->ready,   [STATE_IN_FLIGHT] = &counts->in_flight, [STATE_DELAYED] = &counts->delayed,
-        [STATE_RETRYING] = &counts->retrying, [STATE_HELD] = &counts->held,       [STATE_PARKED] = &counts->parked,
-        [STATE_PAUSED] = &counts->paused, [STATE_DEAD] = &counts->dead,           [STATE_DONE] = &counts->done,
+        [STATE_READY] = &counts->ready,     [STATE_IN_FLIGHT] = &counts->in_flight,
+        [STATE_DELAYED] = &counts->delayed, [STATE_RETRYING] = &counts->retrying,
+        [STATE_HELD] = &counts->held,       [STATE_PARKED] = &counts->parked,
+        [STATE_PAUSED] = &counts->paused,   [STATE_DEAD] = &counts->dead,
+        [STATE_DONE] = &counts->done,
     };
     ASSERT(places[state] != NULL);
     *places[state] = *places[state] <= COUNT_EXACT_MAX ? *places[state] + 1 : *places[state];
@@ -311,12 +312,14 @@ static void query_facts(struct listing *l)
     };
 }
 
-int memory_query(void *self, const struct query *query, struct arena *arena,
-                 struct query_reply *ret_reply, struct pr_error *reterr)
+int memory_query(void *self, const struct query *query, struct arena *arena, struct query_reply *ret_reply,
+                 struct pr_error *reterr)
 {
     struct memory *memory = self;
     struct query_reply reply = { 0 };
-    struct listing l = { .memory = memory, .arena = arena, .reply = &reply,
+    struct listing l = { .memory = memory,
+                         .arena = arena,
+                         .reply = &reply,
                          .limit = query->filter.limit > 0 ? query->filter.limit : LISTED_DEFAULT,
                          .brief = query->brief };
     int rc = PR_OK;
@@ -331,35 +334,19 @@ int memory_query(void *self, const struct query *query, struct arena *arena,
         if (rc == PR_OK)
             rc = breakers_copy(memory, arena, &reply.breakers, &reply.breaker_count);
         break;
-    case QUERY_BOXES:
-        rc = query_boxes(&l);
-        break;
+    case QUERY_BOXES: rc = query_boxes(&l); break;
     case QUERY_ENDPOINTS:
         rc = endpoints_copy(memory, arena, &reply.endpoints, &reply.endpoint_count);
         if (rc == PR_OK)
             rc = breakers_copy(memory, arena, &reply.breakers, &reply.breaker_count);
         break;
-    case QUERY_INSTANCES:
-        rc = query_instances(&l);
-        break;
-    case QUERY_FAILING:
-        rc = query_failing(&l, query);
-        break;
-    case QUERY_FACTS:
-        query_facts(&l);
-        break;
-    case QUERY_DEAD_COUNT:
-        count_dead(&l, &query->filter, query->replayable);
-        break;
-    case QUERY_DEAD_GROUPS:
-        rc = memory_groups(memory, query, arena, &reply);
-        break;
-    case QUERY_STREAMS:
-        rc = memory_streams(memory, query, arena, &reply);
-        break;
-    case QUERY_AUDIT:
-        rc = memory_audit(memory, query, arena, &reply);
-        break;
+    case QUERY_INSTANCES: rc = query_instances(&l); break;
+    case QUERY_FAILING: rc = query_failing(&l, query); break;
+    case QUERY_FACTS: query_facts(&l); break;
+    case QUERY_DEAD_COUNT: count_dead(&l, &query->filter, query->replayable); break;
+    case QUERY_DEAD_GROUPS: rc = memory_groups(memory, query, arena, &reply); break;
+    case QUERY_STREAMS: rc = memory_streams(memory, query, arena, &reply); break;
+    case QUERY_AUDIT: rc = memory_audit(memory, query, arena, &reply); break;
     }
     pthread_mutex_unlock(&memory->mutex);
     if (rc < 0)

@@ -9,11 +9,11 @@
 
 struct merge_lane {
     struct tree_node *node;
-    unsigned          lane;
+    unsigned lane;
 };
 
 struct merge { /* a heap: the lane with the lowest key first */
-    size_t            count;
+    size_t count;
     struct merge_lane top[LANE_COUNT];
 };
 
@@ -115,8 +115,8 @@ static struct stored *placed(struct tree_node *node)
 /* A lane on its way through the ranges that the scan asked for. */
 struct fresh {
     struct scan_range ranges[SCAN_RANGES_MAX];
-    size_t            count, at;
-    int64_t           last_seq; /* taken of range `at` */
+    size_t count, at;
+    int64_t last_seq; /* taken of range `at` */
 };
 
 /* The first row from this node on that is in the range. */
@@ -177,8 +177,9 @@ static int fresh_round(struct session *session)
             xip[count++] = tx->xid;
     }
     int64_t last = session->box->last_seq; /* under one mutex nothing happens between the two (S1) */
-    struct snapshot now = { .xmin = count > 0 ? xip[0] : memory->next_xid, .xmax = memory->next_xid,
-                            .xip = xip, .xip_count = count };
+    struct snapshot now = {
+        .xmin = count > 0 ? xip[0] : memory->next_xid, .xmax = memory->next_xid, .xip = xip, .xip_count = count
+    };
     return scan_round(session->scan, last, &now);
 }
 
@@ -222,8 +223,9 @@ static int read_fresh(struct session *session, const struct cycle *cycle, uint64
         unfinished |= lane_bit(merge.top[i].lane);
     for (unsigned i = 0; i < LANE_COUNT; i++)
         if (owned & lane_bit(i))
-            session->pending[i] = (struct pending){ .set = true, .last_seq = lanes[i].last_seq,
-                .whole = unfinished & lane_bit(i) ? lanes[i].at : lanes[i].count };
+            session->pending[i] = (struct pending){ .set = true,
+                                                    .last_seq = lanes[i].last_seq,
+                                                    .whole = unfinished & lane_bit(i) ? lanes[i].at : lanes[i].count };
     session->pending_number = cycle->number;
     return PR_OK;
 }

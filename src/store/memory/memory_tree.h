@@ -5,21 +5,21 @@
 
 #include <postrider.h>
 
-struct tree_key { /* compared in this order */
+struct tree_key {  /* compared in this order */
     pr_slice text; /* borrowed: must live as long as the node is in the tree */
-    int64_t  a, b;
+    int64_t a, b;
     uint64_t c;
 };
 
 struct tree_node { /* zeroed: in no tree */
     struct tree_node *left, *right, *up;
-    uint64_t          priority; /* 0: in no tree */
-    struct tree_key   key;
+    uint64_t priority; /* 0: in no tree */
+    struct tree_key key;
 };
 
 struct tree { /* zeroed: empty */
     struct tree_node *root;
-    size_t            count;
+    size_t count;
 };
 
 int tree_key_cmp(const struct tree_key *a, const struct tree_key *b);

@@ -153,7 +153,8 @@ static void tell_failure(const struct stored *row)
 {
     struct stored_notice *notice = NULL;
     if (row->m.failures > 0 && row->m.stream.size > 0 && row->m.due_us != 0)
-        notice = notice_new(row->box, row->m.due_us == PR_NEVER ? NOTICE_PARKED : NOTICE_FAILED, row, row->m.destination);
+        notice =
+            notice_new(row->box, row->m.due_us == PR_NEVER ? NOTICE_PARKED : NOTICE_FAILED, row, row->m.destination);
     if (notice != NULL)
         notice_add(row->box->memory, notice);
 }
@@ -177,8 +178,8 @@ static void enqueue_link(struct box *box, size_t count, struct stored **rows, in
     box_touch(box);
 }
 
-int memory_enqueue(void *self, pr_slice box_name, const struct pr_message *messages, size_t count,
-                   int *answers, struct pr_error *reterr)
+int memory_enqueue(void *self, pr_slice box_name, const struct pr_message *messages, size_t count, int *answers,
+                   struct pr_error *reterr)
 {
     struct memory *memory = self;
     if (count == 0)

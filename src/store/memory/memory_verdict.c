@@ -11,14 +11,12 @@
 /* Does this verdict record a failure's reason, code and text? */
 static bool verdict_has_failure(const struct verdict *v)
 {
-    return v->kind == VERDICT_FAIL ||
-           ((v->kind == VERDICT_PARK || v->kind == VERDICT_DEAD_LETTER) && v->reason != 0);
+    return v->kind == VERDICT_FAIL || ((v->kind == VERDICT_PARK || v->kind == VERDICT_DEAD_LETTER) && v->reason != 0);
 }
 
 static bool change_take_texts(const struct verdict *v, struct change *c)
 {
-    if (verdict_has_failure(v) &&
-        !(text_dup(v->code, &c->text[OWN_CODE]) && text_dup(v->error, &c->text[OWN_ERROR])))
+    if (verdict_has_failure(v) && !(text_dup(v->code, &c->text[OWN_CODE]) && text_dup(v->error, &c->text[OWN_ERROR])))
         return false;
     if (v->kind == VERDICT_HOLD && !text_dup(v->held_by, &c->text[OWN_HELD_BY]))
         return false;
@@ -29,7 +27,7 @@ static bool change_take_texts(const struct verdict *v, struct change *c)
 static pr_slice part_holder(const struct verdict *v, size_t part, struct arena *arena)
 {
     pr_slice destination = v->destinations[part];
-    char    *key;
+    char *key;
 
     if (v->holders != NULL && v->holders[part].size > 0)
         return v->holders[part];
@@ -42,8 +40,7 @@ static pr_slice part_holder(const struct verdict *v, size_t part, struct arena *
 }
 
 /* One row per destination: the same message in another direction, with a new count. */
-static bool change_take_split(const struct stored *row, const struct verdict *v, struct arena *arena,
-                              struct change *c)
+static bool change_take_split(const struct stored *row, const struct verdict *v, struct arena *arena, struct change *c)
 {
     c->rows = arena_alloc_array(arena, v->destination_count, sizeof(c->rows[0]));
     if (c->rows == NULL)
@@ -67,8 +64,7 @@ static bool change_take_split(const struct stored *row, const struct verdict *v,
     return true;
 }
 
-int change_prepare(struct box *box, const struct verdict *verdict, bool keep, struct arena *arena,
-                   struct change *ret)
+int change_prepare(struct box *box, const struct verdict *verdict, bool keep, struct arena *arena, struct change *ret)
 {
     struct stored *row = row_find(box, verdict->row);
     if (row == NULL)
@@ -158,11 +154,8 @@ static void row_change(struct stored *row, const struct verdict *v, struct chang
         row_count(row, v->number, v->reason != 0);
         row_come_back(row, v, PR_NEVER);
         break;
-    case VERDICT_HOLD:
-        change_use_text(row, c, OWN_HELD_BY);
-        break;
-    default:
-        ASSERT(!"a verdict that keeps the row");
+    case VERDICT_HOLD: change_use_text(row, c, OWN_HELD_BY); break;
+    default: ASSERT(!"a verdict that keeps the row");
     }
     if (v->kind != VERDICT_RELEASE)
         row->m.status |= v->bits;
@@ -193,8 +186,7 @@ static void row_die(struct stored *row, const struct verdict *v, struct change *
         change_use_text(row, c, OWN_STORY);
 }
 
-static void row_complete(struct stored *row, const struct verdict *v, struct change *c, int64_t now_us,
-                         int64_t keep_us)
+static void row_complete(struct stored *row, const struct verdict *v, struct change *c, int64_t now_us, int64_t keep_us)
 {
     if (c->after == NULL) {
         row_unlink(row);
@@ -242,8 +234,8 @@ static bool verdict_is_stale(const struct stored *row, const struct instance *in
     return verdict_compares(v->kind) && v->number != 0 && row->m.attempts != v->number - 1;
 }
 
-int change_apply(struct box *box, const struct instance *instance, const struct verdict *verdict,
-                 struct change *change, int64_t now_us, int64_t keep_us, uint64_t *split_rows)
+int change_apply(struct box *box, const struct instance *instance, const struct verdict *verdict, struct change *change,
+                 int64_t now_us, int64_t keep_us, uint64_t *split_rows)
 {
     struct stored *row = row_find(box, verdict->row);
     if (row == NULL || !pr_id_equal(row->m.id, verdict->id))
@@ -252,29 +244,20 @@ int change_apply(struct box *box, const struct instance *instance, const struct 
         return PR_STALE;
 
     switch (verdict->kind) {
-    case VERDICT_RETURN:
-        break;
-    case VERDICT_COMPLETE:
-        row_complete(row, verdict, change, now_us, keep_us);
-        break;
+    case VERDICT_RETURN: break;
+    case VERDICT_COMPLETE: row_complete(row, verdict, change, now_us, keep_us); break;
     case VERDICT_DISCARD:
     case VERDICT_EXPIRE:
         row_unlink(row);
         row_free(row);
         break;
-    case VERDICT_DEAD_LETTER:
-        row_die(row, verdict, change, now_us);
-        break;
-    case VERDICT_SPLIT:
-        row_split(row, change, split_rows);
-        break;
+    case VERDICT_DEAD_LETTER: row_die(row, verdict, change, now_us); break;
+    case VERDICT_SPLIT: row_split(row, change, split_rows); break;
     case VERDICT_FAIL:
     case VERDICT_ABANDON:
     case VERDICT_RELEASE:
     case VERDICT_PARK:
-    case VERDICT_HOLD:
-        row_change(row, verdict, change, now_us);
-        break;
+    case VERDICT_HOLD: row_change(row, verdict, change, now_us); break;
     }
     return PR_OK;
 }

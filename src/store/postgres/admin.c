@@ -22,25 +22,25 @@
 /* What is told of one row. */
 struct told {
     PGresult *result; /* of its statement: no row in it, and it was refused */
-    pr_slice  box, stream, endpoint;
-    uint64_t  row;
-    int64_t   seq;
+    pr_slice box, stream, endpoint;
+    uint64_t row;
+    int64_t seq;
 };
 
 struct order {
     struct postgres_store *store;
-    struct link           *link;
-    const struct admin    *admin;
-    struct arena           arena;
-    struct surroundings    s;
-    bool                  *found; /* of each id of the filter */
-    struct told            on_way[AT_ONCE];
-    size_t                 on_way_count;
-    struct told           *told;  /* NOTICES_EACH_MAX of them */
-    size_t                 told_count;
-    struct array           retried_boxes, retried_rows;
-    struct admin_reply     reply;
-    struct pr_error       *reterr;
+    struct link *link;
+    const struct admin *admin;
+    struct arena arena;
+    struct surroundings s;
+    bool *found; /* of each id of the filter */
+    struct told on_way[AT_ONCE];
+    size_t on_way_count;
+    struct told *told; /* NOTICES_EACH_MAX of them */
+    size_t told_count;
+    struct array retried_boxes, retried_rows;
+    struct admin_reply reply;
+    struct pr_error *reterr;
 };
 
 static const struct action *order_action(const struct order *o)
@@ -56,52 +56,64 @@ static int no_memory(struct order *o)
 /* ---- Changing ------------------------------------------------------------------------------------ */
 
 #define THE_ROW " WHERE b.id = $1 AND " HANDLE " = $2"
-#define RETRY_ROW                                                                                     \
-    "UPDATE {box} b SET due_at = $3, attempts = 0, failures = 0, held_by = NULL, story = coalesce($4::json, b.story)" THE_ROW \
+#define RETRY_ROW                                                                                                      \
+    "UPDATE {box} b SET due_at = $3, attempts = 0, failures = 0, held_by = NULL, story = coalesce($4::json, "          \
+    "b.story)" THE_ROW " RETURNING 0::bigint"
+#define RELEASE_ROW                                                                                                    \
+    "UPDATE {box} b SET due_at = $3, released = true, held_by = NULL, story = coalesce($4::json, b.story)" THE_ROW     \
     " RETURNING 0::bigint"
-#define RELEASE_ROW                                                                                   \
-    "UPDATE {box} b SET due_at = $3, released = true, held_by = NULL, story = coalesce($4::json, b.story)" THE_ROW " RETURNING 0::bigint"
-#define PARK_ROW                                                                                      \
-    "UPDATE {box} b SET due_at = 'infinity', held_by = NULL, story = coalesce($4::json, b.story)" THE_ROW \
+#define PARK_ROW                                                                                                       \
+    "UPDATE {box} b SET due_at = 'infinity', held_by = NULL, story = coalesce($4::json, b.story)" THE_ROW              \
     " AND $3::timestamptz IS NOT NULL RETURNING 0::bigint"
 #define DISCARD_ROW "DELETE FROM {box} b" THE_ROW " RETURNING 0::bigint"
 
 static const char DEAD_ADD_ROW[] =
     "WITH gone AS (DELETE FROM {box} b" THE_ROW " RETURNING b.*)"
-    " INSERT INTO {schema}.dead_letter (box, xid, " MESSAGE_MOVED("") ", status, attempts, failures, failure_reason, code,"
-    " error, failed_at, story, endpoint, cause, limit_reached, rule, fingerprint, note, died_at)"
-    " SELECT {box_name}, g.xid, " MESSAGE_MOVED("g.") ", g.status | 32768, g.attempts, g.failures, g.failure_reason, g.code,"
-    " coalesce(nullif(g.error, ''), $9), g.failed_at, coalesce($4::json, g.story), $10, $5, 0, $8, $6, $7, $3 FROM gone g"
-    " RETURNING 0::bigint";
+    " INSERT INTO {schema}.dead_letter (box, xid, " MESSAGE_MOVED(
+        "") ", status, attempts, failures, failure_reason, code,"
+            " error, failed_at, story, endpoint, cause, limit_reached, rule, fingerprint, note, died_at)"
+            " SELECT {box_name}, g.xid, " MESSAGE_MOVED(
+                "g.") ", g.status | 32768, g.attempts, g.failures, g.failure_reason, g.code,"
+                      " coalesce(nullif(g.error, ''), $9), g.failed_at, coalesce($4::json, g.story), $10, $5, 0, $8, "
+                      "$6, $7, $3 FROM gone g"
+                      " RETURNING 0::bigint";
 
 /* Back to its place: a new row with the old seq; B2: not when its id was sent anew. */
 static const char REPLAY_ROW[] =
-    "WITH made AS (INSERT INTO {box} (xid, row_id, destination, due_at, status, failure_reason, code, error, failed_at, story,"
-    " released, " MESSAGE_BACK("") ") OVERRIDING SYSTEM VALUE"
-    " SELECT d.xid, nextval('{box_seq}'), d.destination, $2, d.status, d.failure_reason, d.code, d.error, d.failed_at,"
-    " coalesce($3::json, d.story), d.released, " MESSAGE_BACK("d.") " FROM {schema}.dead_letter d WHERE d.row_id = $1 AND d.edited_as IS NULL"
-    " ON CONFLICT (id, destination) DO NOTHING RETURNING row_id, lane),"
-    " gone AS (DELETE FROM {schema}.dead_letter d USING made WHERE d.row_id = $1)"
-    " SELECT row_id << 6 | lane FROM made";
+    "WITH made AS (INSERT INTO {box} (xid, row_id, destination, due_at, status, failure_reason, code, error, "
+    "failed_at, story,"
+    " released, " MESSAGE_BACK(
+        "") ") OVERRIDING SYSTEM VALUE"
+            " SELECT d.xid, nextval('{box_seq}'), d.destination, $2, d.status, d.failure_reason, d.code, d.error, "
+            "d.failed_at,"
+            " coalesce($3::json, d.story), d.released, " MESSAGE_BACK(
+                "d.") " FROM {schema}.dead_letter d WHERE d.row_id = $1 AND d.edited_as IS NULL"
+                      " ON CONFLICT (id, destination) DO NOTHING RETURNING row_id, lane),"
+                      " gone AS (DELETE FROM {schema}.dead_letter d USING made WHERE d.row_id = $1)"
+                      " SELECT row_id << 6 | lane FROM made";
 
 /* The same, corrected and under its own id; the original stays and says so. */
 static const char EDIT_ROW[] =
-    "WITH made AS (INSERT INTO {box} (xid, row_id, due_at, status, failure_reason, code, error, failed_at, story, seq, id,"
-    " causation_id, destination, headers, payload, stream, type, source, subject, content_type, correlation_id, traceparent,"
+    "WITH made AS (INSERT INTO {box} (xid, row_id, due_at, status, failure_reason, code, error, failed_at, story, seq, "
+    "id,"
+    " causation_id, destination, headers, payload, stream, type, source, subject, content_type, correlation_id, "
+    "traceparent,"
     " tracestate, event, created_at, expires_at) OVERRIDING SYSTEM VALUE"
     " SELECT d.xid, nextval('{box_seq}'), $2, d.status | 32768, d.failure_reason, d.code, d.error, d.failed_at,"
     " coalesce($3::json, d.story), d.seq, $4, d.id::text, CASE WHEN $5 THEN $6 ELSE d.destination END,"
-    " CASE WHEN $7 THEN $8::json ELSE d.headers END, CASE WHEN $9 THEN $10 ELSE d.payload END, d.stream, d.type, d.source,"
+    " CASE WHEN $7 THEN $8::json ELSE d.headers END, CASE WHEN $9 THEN $10 ELSE d.payload END, d.stream, d.type, "
+    "d.source,"
     " d.subject, d.content_type, d.correlation_id, d.traceparent, d.tracestate, d.event, d.created_at, d.expires_at"
     " FROM {schema}.dead_letter d WHERE d.row_id = $1 AND d.edited_as IS NULL"
     " ON CONFLICT (id, destination) DO NOTHING RETURNING row_id, lane),"
     " marked AS (UPDATE {schema}.dead_letter d SET edited_as = $4 FROM made WHERE d.row_id = $1)"
     " SELECT row_id << 6 | lane FROM made";
-static const char CAN_EDIT[] = "SELECT 0::bigint FROM {schema}.dead_letter d WHERE d.row_id = $1 AND d.edited_as IS NULL";
+static const char CAN_EDIT[] =
+    "SELECT 0::bigint FROM {schema}.dead_letter d WHERE d.row_id = $1 AND d.edited_as IS NULL";
 
-static const char NOTE_ROW[] =
-    "UPDATE {schema}.dead_letter d SET note = right(CASE WHEN d.note <> '' THEN d.note || chr(10) ELSE '' END || $2, $3),"
-    " story = $4::json WHERE d.row_id = $1 RETURNING 0::bigint";
+static const char NOTE_ROW[] = "UPDATE {schema}.dead_letter d SET note = right(CASE WHEN d.note <> '' THEN d.note || "
+                               "chr(10) ELSE '' END || $2, $3),"
+                               " story = $4::json WHERE d.row_id = $1 RETURNING 0::bigint";
 
 static const char CAN_REPLAY[] =
     "SELECT 0::bigint FROM {schema}.dead_letter d WHERE d.row_id = $1 AND d.edited_as IS NULL AND NOT EXISTS"
@@ -125,10 +137,10 @@ static void story_make(struct order *o, const struct listed *l, struct buf *ret)
 
 static void add_dead(struct order *o, const struct listed *l, pr_slice box, struct args *args, PGresult **ret)
 {
-    char       print[FINGERPRINT_SIZE];
-    int        found = l->m.reason != PR_REASON_NONE ? l->m.reason : PR_REASON_REJECTED;
-    int        cause = o->admin->cause != 0 ? o->admin->cause : found;
-    pr_slice   error = dead_add_error(o->admin, &l->m), endpoint = filter_endpoint_of(&o->admin->filter, &l->m);
+    char print[FINGERPRINT_SIZE];
+    int found = l->m.reason != PR_REASON_NONE ? l->m.reason : PR_REASON_REJECTED;
+    int cause = o->admin->cause != 0 ? o->admin->cause : found;
+    pr_slice error = dead_add_error(o->admin, &l->m), endpoint = filter_endpoint_of(&o->admin->filter, &l->m);
     struct buf note;
     fingerprint(endpoint, l->m.type, cause, error, print);
     buf_init(&note, NOTE_BYTES_MAX);
@@ -158,7 +170,7 @@ static void add_note(struct order *o, struct args *args, pr_slice story, PGresul
 
 static void add_edit(struct order *o, pr_slice box, struct args *args, PGresult **ret)
 {
-    static const pr_slice   none;
+    static const pr_slice none;
     const struct dead_edit *e = o->admin->edit;
     arg_id(args, o->admin->made);
     arg_bool(args, e->destination != NULL);
@@ -174,10 +186,13 @@ static void add_edit(struct order *o, pr_slice box, struct args *args, PGresult 
 static void add_change(struct order *o, const struct listed *l, pr_slice box, pr_slice story, PGresult **ret)
 {
     static const char *const statements[] = {
-        [ADMIN_RETRY] = RETRY_ROW, [ADMIN_RELEASE] = RELEASE_ROW, [ADMIN_PARK] = PARK_ROW, [ADMIN_DISCARD] = DISCARD_ROW,
+        [ADMIN_RETRY] = RETRY_ROW,
+        [ADMIN_RELEASE] = RELEASE_ROW,
+        [ADMIN_PARK] = PARK_ROW,
+        [ADMIN_DISCARD] = DISCARD_ROW,
     };
     struct args args = { .count = 0 };
-    bool        dead = order_action(o)->on_dead;
+    bool dead = order_action(o)->on_dead;
     if (!dead)
         arg_id(&args, l->m.id);
     arg_i64(&args, (int64_t)l->row);
@@ -210,7 +225,7 @@ static void add_change(struct order *o, const struct listed *l, pr_slice box, pr
 static int changes_take(struct order *o)
 {
     size_t mark = o->link->result_count;
-    int    rc = link_run(o->link, o->reterr);
+    int rc = link_run(o->link, o->reterr);
     for (size_t i = 0; i < o->on_way_count && rc == PR_OK; i++) {
         struct told *t = &o->on_way[i];
         if (PQntuples(t->result) == 0) {
@@ -254,8 +269,8 @@ static void note_id(struct order *o, pr_id id)
 static int target_put(struct order *o, const struct listed *l, pr_slice box)
 {
     struct told *t = &o->on_way[o->on_way_count++];
-    struct buf   story;
-    struct args  args = { .count = 0 };
+    struct buf story;
+    struct args args = { .count = 0 };
     *t = (struct told){ .box = box, .seq = l->m.seq };
     t->row = o->admin->kind == ADMIN_DEAD_DISCARD ? 0 : l->row;
     t->stream = slice_dup(&o->arena, l->m.stream);
@@ -287,7 +302,7 @@ static int target_found(void *arg, const struct listed *l, struct pr_error *rete
 {
     (void)reterr;
     struct order *o = arg;
-    pr_slice      box = box_known(o, l->box);
+    pr_slice box = box_known(o, l->box);
     if (box.size == 0)
         return PR_OK; /* a dead letter of a box that is no more stays where it is */
     if (o->admin->kind == ADMIN_DEAD_REPLAY && o->admin->filter.id_count == 0 && !pr_id_is_zero(l->edited_as))
@@ -321,14 +336,14 @@ static int page_ended(void *arg)
 static int targets_run(struct order *o)
 {
     const struct filter *f = &o->admin->filter;
-    struct listing       listing = {
-              .table = order_action(o)->on_dead ? LISTING_DEAD : LISTING_BOX,
-              .filter = f,
-              .locks = !o->admin->dry_run,
-              .followers = is_by_stream(o),
-              .found = target_found,
-              .page_end = page_ended,
-              .arg = o,
+    struct listing listing = {
+        .table = order_action(o)->on_dead ? LISTING_DEAD : LISTING_BOX,
+        .filter = f,
+        .locks = !o->admin->dry_run,
+        .followers = is_by_stream(o),
+        .found = target_found,
+        .page_end = page_ended,
+        .arg = o,
     };
     int rc = PR_OK;
     if (listing.table == LISTING_DEAD) {
@@ -357,7 +372,8 @@ static void add_notice(struct order *o, pr_slice box, enum notice_kind kind, con
     arg_i64(&args, t->seq);
     arg_text_or_null(&args, t->stream);
     arg_text_or_null(&args, t->endpoint);
-    link_add(o->link, "INSERT INTO {schema}.control (box, kind, \"row\", seq, stream, endpoint) VALUES ($1, $2, $3, $4, $5, $6)",
+    link_add(o->link,
+             "INSERT INTO {schema}.control (box, kind, \"row\", seq, stream, endpoint) VALUES ($1, $2, $3, $4, $5, $6)",
              NO_BOX, &args, NULL);
 }
 
@@ -389,7 +405,7 @@ static int notices_write(struct order *o)
 
 static int audit_write(struct order *o)
 {
-    struct buf  target;
+    struct buf target;
     struct args args = { .count = 0 };
     buf_init(&target, AUDIT_BYTES_MAX);
     audit_write_target(&target, o->admin);
@@ -417,11 +433,12 @@ static int receipts_forget(struct order *o)
     struct args args = { .count = 0 };
     arg_array(&args, &o->retried_boxes);
     arg_array(&args, &o->retried_rows);
-    link_add(o->link,
-             "UPDATE {schema}.claim c SET rows = ARRAY(SELECT CASE WHEN (c.box, u.row) IN (SELECT * FROM unnest($1, $2))"
-             " THEN 0 ELSE u.row END FROM unnest(c.rows) WITH ORDINALITY AS u(row, place) ORDER BY u.place)"
-             " WHERE EXISTS (SELECT FROM unnest($1, $2) AS f(box, row) WHERE f.box = c.box AND f.row = ANY (c.rows))",
-             NO_BOX, &args, NULL);
+    link_add(
+        o->link,
+        "UPDATE {schema}.claim c SET rows = ARRAY(SELECT CASE WHEN (c.box, u.row) IN (SELECT * FROM unnest($1, $2))"
+        " THEN 0 ELSE u.row END FROM unnest(c.rows) WITH ORDINALITY AS u(row, place) ORDER BY u.place)"
+        " WHERE EXISTS (SELECT FROM unnest($1, $2) AS f(box, row) WHERE f.box = c.box AND f.row = ANY (c.rows))",
+        NO_BOX, &args, NULL);
     return link_run(o->link, o->reterr);
 }
 
@@ -458,10 +475,10 @@ static int order_rows(struct order *o)
 static int order_import(struct order *o)
 {
     bool in_streams = false;
-    int  rc = PR_OK;
+    int rc = PR_OK;
     for (size_t i = 0; i < o->admin->letter_count && rc == PR_OK; i++) {
         const struct listed *l = &o->admin->letters[i];
-        int                  answer = PR_UNKNOWN;
+        int answer = PR_UNKNOWN;
         if (box_known(o, l->box).size > 0)
             rc = pg_import_letter(o->link, l, !o->admin->dry_run, &answer, o->reterr);
         o->reply.matched++;
@@ -481,22 +498,23 @@ static int order_import(struct order *o)
 static int order_endpoint(struct order *o)
 {
     const struct admin *a = o->admin;
-    PGresult           *r;
-    struct args         args = { .count = 0 };
-    bool                pause = a->kind == ADMIN_PAUSE;
-    int64_t             now_us = o->s.now_us, wanted_us = a->until_us != 0 ? a->until_us : PR_NEVER;
+    PGresult *r;
+    struct args args = { .count = 0 };
+    bool pause = a->kind == ADMIN_PAUSE;
+    int64_t now_us = o->s.now_us, wanted_us = a->until_us != 0 ? a->until_us : PR_NEVER;
     arg_text(&args, a->filter.endpoint);
-    int rc = link_do(o->link, "SELECT paused_until FROM {schema}.endpoint WHERE name = $1 FOR UPDATE", NO_BOX, &args, &r,
-                     o->reterr);
+    int rc = link_do(o->link, "SELECT paused_until FROM {schema}.endpoint WHERE name = $1 FOR UPDATE", NO_BOX, &args,
+                     &r, o->reterr);
     if (rc == PR_OK && PQntuples(r) == 0)
-        rc = link_do(o->link, "SELECT DISTINCT NULL::timestamptz FROM {schema}.tally WHERE endpoint = $1", NO_BOX, &args, &r,
-                     o->reterr);
+        rc = link_do(o->link, "SELECT DISTINCT NULL::timestamptz FROM {schema}.tally WHERE endpoint = $1", NO_BOX,
+                     &args, &r, o->reterr);
     if (rc != PR_OK)
         return rc;
     int64_t current_us = PQntuples(r) > 0 ? field_time(r, 0, 0) : 0;
     o->reply.matched = PQntuples(r) > 0 || pause;
     o->reply.missing = !o->reply.matched;
-    o->reply.changed = pause ? wanted_us > now_us && wanted_us > (current_us > now_us ? current_us : 0) : current_us > now_us;
+    o->reply.changed =
+        pause ? wanted_us > now_us && wanted_us > (current_us > now_us ? current_us : 0) : current_us > now_us;
     if (a->dry_run || o->reply.changed == 0)
         return PR_OK;
     arg_time(&args, pause ? wanted_us : 0);
@@ -519,9 +537,7 @@ static int order_inside(struct order *o)
     if (rc == PR_OK && o->admin->outcome != NULL)
         o->reply = *o->admin->outcome; /* it was done elsewhere */
     else if (rc == PR_OK)
-        rc = on_endpoint                              ? order_endpoint(o)
-             : o->admin->kind == ADMIN_DEAD_IMPORT ? order_import(o)
-                                                    : order_rows(o);
+        rc = on_endpoint ? order_endpoint(o) : o->admin->kind == ADMIN_DEAD_IMPORT ? order_import(o) : order_rows(o);
     if (rc == PR_OK && !o->admin->dry_run)
         rc = audit_write(o);
     if (rc == PR_OK) {
@@ -552,11 +568,12 @@ static int order_run(struct order *o)
 int pg_admin(void *self, const struct admin *admin, struct admin_reply *ret_reply, struct pr_error *reterr)
 {
     struct postgres_store *store = self;
-    struct order           o = { .store = store, .link = store->people, .admin = admin, .reterr = reterr };
+    struct order o = { .store = store, .link = store->people, .admin = admin, .reterr = reterr };
 
     pthread_mutex_lock(&store->people_lock);
     int rc = order_run(&o);
-    for (int i = 1; i < TRIES_MAX && rc < 0 && rc != PR_EUNCERTAIN && (link_should_retry(o.link) || !link_is_up(o.link)); i++)
+    for (int i = 1;
+         i < TRIES_MAX && rc < 0 && rc != PR_EUNCERTAIN && (link_should_retry(o.link) || !link_is_up(o.link)); i++)
         rc = order_run(&o);
     pthread_mutex_unlock(&store->people_lock);
     if (rc != PR_OK)

@@ -5,12 +5,15 @@
 #include "base/failpoint.h"
 #include "store/postgres/postgres.h"
 
-_Static_assert(6 * SENDERS_TOGETHER_MAX + 3 <= LINK_STEPS_MAX, "three statements each, which may have to be prepared first");
+_Static_assert(6 * SENDERS_TOGETHER_MAX + 3 <= LINK_STEPS_MAX,
+               "three statements each, which may have to be prepared first");
 
 /* It failed before it was stored.  One that was there already is left alone: it is of another transaction. */
 static const char KEEP_FAILURE[] =
-    "WITH kept AS (UPDATE {box} b SET status = b.status | $3, attempts = $4, failures = $5, failure_reason = $6, code = $7,"
-    " error = $8, failed_at = $9, story = $10::json WHERE b.id = $1 AND b.destination = $2 AND b.xid = pg_current_xact_id()"
+    "WITH kept AS (UPDATE {box} b SET status = b.status | $3, attempts = $4, failures = $5, failure_reason = $6, code "
+    "= $7,"
+    " error = $8, failed_at = $9, story = $10::json WHERE b.id = $1 AND b.destination = $2 AND b.xid = "
+    "pg_current_xact_id()"
     " RETURNING " HANDLE " AS handle, b.seq, b.stream, b.destination)"
     " INSERT INTO {schema}.control (box, kind, \"row\", seq, stream, endpoint)"
     " SELECT {box_name}, $11, handle, seq, stream, destination FROM kept WHERE $11 IS NOT NULL";
@@ -53,8 +56,8 @@ static int commit_once(struct postgres_store *store, struct sending *const *requ
                        struct pr_error *reterr)
 {
     struct link *link = store->sender;
-    PGresult    *results[SENDERS_TOGETHER_MAX] = { NULL };
-    int          rc = link_ensure(link, reterr);
+    PGresult *results[SENDERS_TOGETHER_MAX] = { NULL };
+    int rc = link_ensure(link, reterr);
     if (rc != PR_OK)
         return rc;
     link_add_begin(link);
@@ -75,11 +78,12 @@ static int commit_once(struct postgres_store *store, struct sending *const *requ
 static int pg_commit(void *self, struct sending *const *requests, size_t count, struct pr_error *reterr)
 {
     struct postgres_store *store = self;
-    int                    rc = commit_once(store, requests, count, reterr);
+    int rc = commit_once(store, requests, count, reterr);
     bool lost = rc != PR_OK && !link_is_up(store->sender) && store->sender->retry_wait_us == 0;
     if (rc != PR_OK && link_is_uncertain(store->sender))
-        rc = error_set(reterr, PR_EUNCERTAIN, "the connection was lost during the commit: the messages may be stored;"
-                                              " send them again with the same ids");
+        rc = error_set(reterr, PR_EUNCERTAIN,
+                       "the connection was lost during the commit: the messages may be stored;"
+                       " send them again with the same ids");
     else if (lost || (rc != PR_OK && link_should_retry(store->sender)))
         rc = commit_once(store, requests, count, reterr);
     if (rc == PR_OK)

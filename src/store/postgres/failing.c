@@ -4,14 +4,13 @@
 #include "base/error.h"
 #include "store/postgres/listing.h"
 
-static const char ROWS[] =
-    "SELECT b.attempts, b.failures, b.due_at FROM {box} b WHERE " MESSAGE_IS_BACK " LIMIT 10001";
+static const char ROWS[] = "SELECT b.attempts, b.failures, b.due_at FROM {box} b WHERE " MESSAGE_IS_BACK " LIMIT 10001";
 
 /* Only what is due is held, and the index of heads does not say what is.  So of what is due the index of due rows tells. */
-static const char DUE[] =
-    "SELECT min(d.due_at), max(d.due_at) FROM (SELECT b.due_at, b.status, b.attempts FROM {box} b WHERE b.due_at IS NOT NULL"
-    " AND b.held_by IS NULL AND b.due_at <= $1 ORDER BY b.due_at LIMIT 10000) d"
-    " WHERE (d.status & 32768) <> 0 OR d.attempts > 0";
+static const char DUE[] = "SELECT min(d.due_at), max(d.due_at) FROM (SELECT b.due_at, b.status, b.attempts FROM {box} "
+                          "b WHERE b.due_at IS NOT NULL"
+                          " AND b.held_by IS NULL AND b.due_at <= $1 ORDER BY b.due_at LIMIT 10000) d"
+                          " WHERE (d.status & 32768) <> 0 OR d.attempts > 0";
 
 static const char DEAD[] =
     "SELECT failure_reason, cause, count(*) FROM (SELECT failure_reason, cause FROM {schema}.dead_letter"

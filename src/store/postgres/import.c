@@ -1,7 +1,7 @@
 #include "store/postgres/import.h"
 
-#define IS_NEW                                                                                                 \
-    " WHERE NOT EXISTS (SELECT FROM {schema}.dead_letter d WHERE d.id = $1 AND d.destination = $2"             \
+#define IS_NEW                                                                                                         \
+    " WHERE NOT EXISTS (SELECT FROM {schema}.dead_letter d WHERE d.id = $1 AND d.destination = $2"                     \
     " AND d.box = {box_name}) AND NOT EXISTS (SELECT FROM {box} b WHERE b.id = $1 AND b.destination = $2)"
 
 /* The lane is computed as in a box. */
@@ -56,8 +56,7 @@ static void args_of_message(struct args *args, const struct pr_message *m)
     arg_bool(args, m->released);
 }
 
-int pg_import_letter(struct link *link, const struct listed *l, bool write, int *ret_answer,
-                     struct pr_error *reterr)
+int pg_import_letter(struct link *link, const struct listed *l, bool write, int *ret_answer, struct pr_error *reterr)
 {
     struct args args = { .count = 0 };
     PGresult *r;

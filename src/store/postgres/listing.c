@@ -17,8 +17,8 @@
 #include "core/fingerprint.h"
 
 #define SQL_MAX (1u << 18)
-#define PAGE_ROWS 500     /* found in one page, with their payloads */
-#define PAGE_LOOK LOOK_MAX /* looked at in one page ... */
+#define PAGE_ROWS 500        /* found in one page, with their payloads */
+#define PAGE_LOOK LOOK_MAX   /* looked at in one page ... */
 #define PAGE_LOOK_FIRST 2000 /* ... and in the first: mostly it finds enough */
 
 /* ---- Surroundings ------------------------------------------------------------------------------ */
@@ -26,7 +26,7 @@
 static int flight_compare(const void *a, const void *b)
 {
     const struct flight *x = a, *y = b;
-    int                  order = slice_cmp(x->box, y->box);
+    int order = slice_cmp(x->box, y->box);
     return order != 0 ? order : x->row < y->row ? -1 : x->row > y->row;
 }
 
@@ -57,7 +57,8 @@ static int take_flights(const PGresult *r, struct arena *arena, struct surroundi
     return PR_OK;
 }
 
-static int take_names(const PGresult *r, struct arena *arena, pr_slice **ret, size_t *ret_count, struct pr_error *reterr)
+static int take_names(const PGresult *r, struct arena *arena, pr_slice **ret, size_t *ret_count,
+                      struct pr_error *reterr)
 {
     *ret_count = (size_t)PQntuples(r);
     *ret = arena_alloc_array(arena, *ret_count, sizeof(pr_slice));
@@ -74,7 +75,7 @@ static int take_names(const PGresult *r, struct arena *arena, pr_slice **ret, si
 int pg_surroundings_read(struct postgres_store *store, struct link *link, struct arena *arena, struct surroundings *ret,
                          struct pr_error *reterr)
 {
-    PGresult   *clock, *flights, *paused, *boxes;
+    PGresult *clock, *flights, *paused, *boxes;
     struct args args = { .count = 0 };
     arg_time(&args, pg_store_wall_us(store));
     arg_time(&args, pg_store_mono_us(store));
@@ -104,9 +105,8 @@ int pg_surroundings_read(struct postgres_store *store, struct link *link, struct
 const struct flight *pg_surroundings_flight(const struct surroundings *s, pr_slice box, uint64_t row, int attempts)
 {
     const struct flight key = { .box = box, .row = row };
-    const struct flight *f = s->flight_count > 0
-                                 ? bsearch(&key, s->flights, s->flight_count, sizeof(key), flight_compare)
-                                 : NULL;
+    const struct flight *f =
+        s->flight_count > 0 ? bsearch(&key, s->flights, s->flight_count, sizeof(key), flight_compare) : NULL;
     return f != NULL && f->number > attempts ? f : NULL; /* else it was judged meanwhile */
 }
 
@@ -118,25 +118,25 @@ static bool is_paused(const struct surroundings *s, pr_slice endpoint)
     return false;
 }
 
-enum state pg_surroundings_state(const struct surroundings *s, pr_slice box, uint64_t row,
-                                 const struct pr_message *m, pr_slice endpoint)
+enum state pg_surroundings_state(const struct surroundings *s, pr_slice box, uint64_t row, const struct pr_message *m,
+                                 pr_slice endpoint)
 {
     if (pg_surroundings_flight(s, box, row, m->attempts) != NULL)
         return STATE_IN_FLIGHT;
     enum state state = state_of_row(m, s->now_us);
-    bool       may_wait = state == STATE_READY || state == STATE_RETRYING;
+    bool may_wait = state == STATE_READY || state == STATE_RETRYING;
     return may_wait && is_paused(s, endpoint) ? STATE_PAUSED : state;
 }
 
 /* ---- A filter as SQL ---------------------------------------------------------------------------- */
 
 struct sql {
-    struct buf  text;
+    struct buf text;
     struct args args;
     struct array ids, handles;
-    char        like[2 * PR_TYPE_MAX + 1]; /* the glob of types, as SQL says it */
-    int         handles_arg;               /* the number of its parameter */
-    char        key[64];                   /* " AND condition": what the index that is walked through says */
+    char like[2 * PR_TYPE_MAX + 1]; /* the glob of types, as SQL says it */
+    int handles_arg;                /* the number of its parameter */
+    char key[64];                   /* " AND condition": what the index that is walked through says */
 };
 
 /* " AND condition", with the number of its parameter for each $. */
@@ -191,25 +191,19 @@ static void sql_type(struct sql *sql, pr_slice glob)
 static void filter_state(struct sql *sql, const struct filter *f, const struct surroundings *s)
 {
     switch (f->state) {
-    case STATE_PARKED:
-        sql_and(sql, "b.due_at = 'infinity'");
-        break;
-    case STATE_HELD:
-        sql_and(sql, "strpos(b.held_by, '/') < length(b.held_by)");
-        break;
+    case STATE_PARKED: sql_and(sql, "b.due_at = 'infinity'"); break;
+    case STATE_HELD: sql_and(sql, "strpos(b.held_by, '/') < length(b.held_by)"); break;
     case STATE_DELAYED:
-    case STATE_RETRYING:
-        sql_time(sql, "b.held_by IS NULL AND b.due_at > $", s->now_us);
-        break;
-    default:
-        break; /* found among all */
+    case STATE_RETRYING: sql_time(sql, "b.held_by IS NULL AND b.due_at > $", s->now_us); break;
+    default: break; /* found among all */
     }
 }
 
 /* By stream a release means the followers: what is held, and what has not been met yet behind a
  * failed or parked head of the same way.  Where a row without destination goes is not known. */
 static const char FOLLOWERS[] =
-    " AND (strpos(b.held_by, '/') < length(b.held_by) OR ((b.due_at IS NULL OR b.held_by IS NOT NULL) AND EXISTS (SELECT FROM %1$s h WHERE h.stream = b.stream"
+    " AND (strpos(b.held_by, '/') < length(b.held_by) OR ((b.due_at IS NULL OR b.held_by IS NOT NULL) AND EXISTS "
+    "(SELECT FROM %1$s h WHERE h.stream = b.stream"
     " AND h.seq < b.seq AND (h.destination = '' OR b.destination = '' OR h.destination = b.destination)"
     " AND h.due_at IS NOT NULL AND (h.due_at = 'infinity' OR (NOT h.released AND"
     " ((h.status & 32768) <> 0 OR h.attempts > 0))))))";
@@ -220,7 +214,7 @@ static void sql_key(struct sql *sql, const struct listing *l)
     const struct filter *f = l->filter;
     const struct {
         const char *before, *behind; /* the number of the value; as the index has it */
-        pr_slice    value;
+        pr_slice value;
     } keys[] = { { "left(b.stream, 255) = left($", ", 255)", l->by_stream ? f->stream : NO_BOX },
                  { "b.fingerprint = $", "", l->table == LISTING_DEAD ? f->fingerprint : NO_BOX },
                  { "left(b.stream, 255) = left($", ", 255)", l->table == LISTING_DEAD ? f->stream : NO_BOX },
@@ -287,20 +281,22 @@ static void sql_filter(struct sql *sql, const struct listing *l, const struct su
 
 /* What a filter asks of a row. */
 #define BOX_LOOKED(place)                                                                                              \
-    "SELECT b.id, b.destination, b.stream, b.type, b.error, b.failure_reason, b.created_at, b.due_at, b.held_by, b.seq, b.row_id," \
+    "SELECT b.id, b.destination, b.stream, b.type, b.error, b.failure_reason, b.created_at, b.due_at, b.held_by, "     \
+    "b.seq, b.row_id,"                                                                                                 \
     " " place " AS place"
 #define PLACE "coalesce(b.row_id, b.seq)"
 #define DEAD_LOOKED                                                                                                    \
-    "SELECT b.id, b.box, b.endpoint, b.stream, b.type, b.error, b.failure_reason, b.cause, b.fingerprint, b.died_at,"    \
+    "SELECT b.id, b.box, b.endpoint, b.stream, b.type, b.error, b.failure_reason, b.cause, b.fingerprint, b.died_at,"  \
     " b.row_id, b.row_id AS place"
 #define DONE_LOOKED                                                                                                    \
-    "SELECT b.id, b.box, b.endpoint, b.stream, b.type, b.error, b.failure_reason, b.done_at, b.keep_until, b.row_id, b.row_id AS place"
+    "SELECT b.id, b.box, b.endpoint, b.stream, b.type, b.error, b.failure_reason, b.done_at, b.keep_until, b.row_id, " \
+    "b.row_id AS place"
 #define NOT_FRESH "(b.due_at IS NOT NULL OR b.held_by IS NOT NULL)"
 
 static bool may_be_fresh(const struct filter *f)
 {
-    return f->state != STATE_PARKED && f->state != STATE_HELD && f->state != STATE_DELAYED && f->state != STATE_RETRYING &&
-           f->reason == 0 && f->error.size == 0 && f->fingerprint.size == 0;
+    return f->state != STATE_PARKED && f->state != STATE_HELD && f->state != STATE_DELAYED &&
+           f->state != STATE_RETRYING && f->reason == 0 && f->error.size == 0 && f->fingerprint.size == 0;
 }
 
 /* Rows of a box in the order of their places, without sorting it: fresh ones lane by lane, and all
@@ -309,21 +305,26 @@ static bool may_be_fresh(const struct filter *f)
 static void look_in_lanes(struct buf *text, const struct filter *f, const char *table, size_t look)
 {
     if (f->state == STATE_PARKED) { /* these stand together in the index of what is due */
-        buf_addf(text,
-                 "(" BOX_LOOKED(PLACE) " FROM (SELECT " PLACE " AS at FROM %s b WHERE b.due_at = 'infinity' AND b.held_by IS NULL"
-                 " AND " PLACE " > $1::bigint ORDER BY 1 LIMIT %zu) p CROSS JOIN LATERAL (SELECT * FROM %s b WHERE " NOT_FRESH
-                 " AND " PLACE " = p.at OFFSET 0) b ORDER BY " PLACE " LIMIT %zu)",
-                 table, look, table, look);
+        buf_addf(
+            text,
+            "(" BOX_LOOKED(
+                PLACE) " FROM (SELECT " PLACE " AS at FROM %s b WHERE b.due_at = 'infinity' AND b.held_by IS NULL"
+                       " AND " PLACE
+                       " > $1::bigint ORDER BY 1 LIMIT %zu) p CROSS JOIN LATERAL (SELECT * FROM %s b WHERE " NOT_FRESH
+                       " AND " PLACE " = p.at OFFSET 0) b ORDER BY " PLACE " LIMIT %zu)",
+            table, look, table, look);
         return;
     }
     buf_addf(text,
-             "(" BOX_LOOKED(PLACE) " FROM %s b WHERE " NOT_FRESH " AND " PLACE " > $1::bigint ORDER BY " PLACE " LIMIT %zu)",
+             "(" BOX_LOOKED(PLACE) " FROM %s b WHERE " NOT_FRESH " AND " PLACE " > $1::bigint ORDER BY " PLACE
+                                   " LIMIT %zu)",
              table, look);
     for (unsigned lane = 0; lane < LANE_COUNT && may_be_fresh(f); lane++)
         if (f->stream.size == 0 || lane == lane_of(f->stream, (pr_id){ { 0 } }))
             buf_addf(text,
-                     " UNION ALL (" BOX_LOOKED("b.seq") " FROM %s b WHERE b.lane = %u::smallint AND b.due_at IS NULL"
-                     " AND b.held_by IS NULL AND b.seq > $1::bigint ORDER BY b.seq LIMIT %zu)",
+                     " UNION ALL (" BOX_LOOKED(
+                         "b.seq") " FROM %s b WHERE b.lane = %u::smallint AND b.due_at IS NULL"
+                                  " AND b.held_by IS NULL AND b.seq > $1::bigint ORDER BY b.seq LIMIT %zu)",
                      table, lane, look);
 }
 
@@ -331,9 +332,11 @@ static void look_in_lanes(struct buf *text, const struct filter *f, const char *
 static void look_at_flights(struct buf *text, int handles_arg, const char *table)
 {
     buf_addf(text,
-             BOX_LOOKED("b.seq") " FROM unnest($%d::bigint[]) h JOIN %s b ON b.lane = (h & 63)::smallint AND b.seq = h >> 6"
-             " WHERE b.due_at IS NULL AND b.held_by IS NULL AND b.seq > $1::bigint UNION ALL " BOX_LOOKED(PLACE)
-             " FROM unnest($%d::bigint[]) h JOIN %s b ON " PLACE " = h >> 6 WHERE " NOT_FRESH " AND " PLACE " > $1::bigint",
+             BOX_LOOKED(
+                 "b.seq") " FROM unnest($%d::bigint[]) h JOIN %s b ON b.lane = (h & 63)::smallint AND b.seq = h >> 6"
+                          " WHERE b.due_at IS NULL AND b.held_by IS NULL AND b.seq > $1::bigint UNION ALL " BOX_LOOKED(
+                              PLACE) " FROM unnest($%d::bigint[]) h JOIN %s b ON " PLACE " = h >> 6 WHERE " NOT_FRESH
+                                     " AND " PLACE " > $1::bigint",
              handles_arg, table, handles_arg, table);
 }
 
@@ -346,8 +349,8 @@ static void sql_looked(struct buf *text, const struct sql *sql, const struct lis
     else if (l->table == LISTING_BOX)
         look_in_lanes(text, l->filter, table, look);
     else
-        buf_addf(text, "%s FROM %s b WHERE b.row_id > $1::bigint%s", l->table == LISTING_DEAD ? DEAD_LOOKED : DONE_LOOKED,
-                 table, sql->key);
+        buf_addf(text, "%s FROM %s b WHERE b.row_id > $1::bigint%s",
+                 l->table == LISTING_DEAD ? DEAD_LOOKED : DONE_LOOKED, table, sql->key);
 }
 
 /* The keys of those that fit, and how far it looked: last and looked come also where nothing fits. */
@@ -355,13 +358,16 @@ static void sql_find(struct buf *text, const struct sql *sql, const struct listi
 {
     pr_slice conditions = { sql->text.data, sql->text.size };
     const char *destination = l->table == LISTING_BOX ? "b.destination" : "''";
-    buf_addf(text, "WITH k AS MATERIALIZED (SELECT b.place, CASE WHEN true%.*s THEN b.id END AS id, %s AS destination FROM (SELECT * FROM (",
+    buf_addf(text,
+             "WITH k AS MATERIALIZED (SELECT b.place, CASE WHEN true%.*s THEN b.id END AS id, %s AS destination FROM "
+             "(SELECT * FROM (",
              SLICE_ARGS(conditions), destination);
     sql_looked(text, sql, l, table, look);
     buf_addf(text,
              ") b ORDER BY b.place LIMIT %zu) b) SELECT e.last, e.looked, f.place, f.id, f.destination"
              " FROM (SELECT max(place) AS last, count(*) AS looked FROM k) e LEFT JOIN (SELECT * FROM k"
-             " WHERE id IS NOT NULL ORDER BY place LIMIT $3::bigint) f ON true WHERE $2::bigint IS NOT NULL ORDER BY f.place",
+             " WHERE id IS NOT NULL ORDER BY place LIMIT $3::bigint) f ON true WHERE $2::bigint IS NOT NULL ORDER BY "
+             "f.place",
              look);
 }
 
@@ -372,7 +378,9 @@ static void sql_select(struct buf *text, const struct listing *l, const char *ta
     buf_addf(text, "SELECT %s, %s", in_box ? HANDLE : "b.row_id",
              l->with_payload ? MESSAGE_COLUMNS(MESSAGE_PAYLOAD("$2::bigint")) : MESSAGE_COLUMNS(MESSAGE_NO_PAYLOAD));
     if (l->table == LISTING_DEAD)
-        buf_add_cstr(text, ", b.box, b.endpoint, b.cause, b.limit_reached, b.rule, b.fingerprint, b.note, b.died_at, b.edited_as");
+        buf_add_cstr(
+            text,
+            ", b.box, b.endpoint, b.cause, b.limit_reached, b.rule, b.fingerprint, b.note, b.died_at, b.edited_as");
     else if (l->table == LISTING_DONE)
         buf_add_cstr(text, ", b.box, b.endpoint, 0, 0, '', '', '', b.done_at, NULL::uuid");
     else
@@ -386,7 +394,7 @@ static void sql_select(struct buf *text, const struct listing *l, const char *ta
 static bool is_wanted(const struct listing *listing, const struct listed *l)
 {
     const struct filter *f = listing->filter;
-    char                 print[FINGERPRINT_SIZE];
+    char print[FINGERPRINT_SIZE];
     if (f->type.size > 0 && !slice_glob(f->type, l->m.type))
         return false;
     if (f->state >= 0 && (enum state)f->state != l->state)
@@ -428,11 +436,11 @@ static void listed_decode(const PGresult *r, int i, const struct surroundings *s
 /* ---- Pages -------------------------------------------------------------------------------------- */
 
 struct page {
-    struct sql   sql;
+    struct sql sql;
     struct array keys, destinations; /* of what was found */
-    int64_t      after;              /* look behind this place; then: where it looked last */
-    size_t       look, rows;         /* so many at most; then: how many it looked at and found */
-    bool         is_last;
+    int64_t after;                   /* look behind this place; then: where it looked last */
+    size_t look, rows;               /* so many at most; then: how many it looked at and found */
+    bool is_last;
 };
 
 /* Its filter stands in both statements, with the same arguments: first of all the place behind which it begins,
@@ -465,11 +473,12 @@ static int text_run(struct link *link, struct buf *text, const struct sql *sql, 
     return link_run(link, reterr);
 }
 
-static int page_find(struct link *link, struct page *page, const struct listing *l, const char *table, struct pr_error *reterr)
+static int page_find(struct link *link, struct page *page, const struct listing *l, const char *table,
+                     struct pr_error *reterr)
 {
     struct buf text;
-    PGresult  *r = NULL;
-    size_t     rows = 0, looked = 0;
+    PGresult *r = NULL;
+    size_t rows = 0, looked = 0;
     buf_init(&text, SQL_MAX);
     sql_find(&text, &page->sql, l, table, page->look);
     int rc = text_run(link, &text, &page->sql, &r, reterr);
@@ -503,9 +512,9 @@ static int page_find(struct link *link, struct page *page, const struct listing 
 static int page_read(struct link *link, struct page *page, const struct listing *l, const char *table, PGresult **ret,
                      struct pr_error *reterr)
 {
-    bool        in_box = l->table == LISTING_BOX;
+    bool in_box = l->table == LISTING_BOX;
     const char *place = in_box ? "coalesce(b.row_id, b.seq)" : "b.row_id";
-    struct buf  text;
+    struct buf text;
     buf_init(&text, SQL_MAX);
     sql_select(&text, l, table);
     arg_array(&page->sql.args, &page->keys);
@@ -517,7 +526,8 @@ static int page_read(struct link *link, struct page *page, const struct listing 
     } else {
         buf_add_cstr(&text, "::bigint[]) AS p(row_id) ON b.row_id = p.row_id");
     }
-    buf_addf(&text, " WHERE $1::bigint IS NOT NULL AND $2::bigint IS NOT NULL AND $3::bigint IS NOT NULL%.*s ORDER BY %s%s",
+    buf_addf(&text,
+             " WHERE $1::bigint IS NOT NULL AND $2::bigint IS NOT NULL AND $3::bigint IS NOT NULL%.*s ORDER BY %s%s",
              (int)page->sql.text.size, page->sql.text.data, place, l->locks ? " FOR UPDATE OF b" : "");
     int rc = text_run(link, &text, &page->sql, ret, reterr);
     buf_fini(&text);
@@ -529,7 +539,7 @@ static int page_run(struct link *link, const struct surroundings *s, const struc
                     struct page *page, struct pr_error *reterr)
 {
     PGresult *r = NULL;
-    size_t    mark = link->result_count;
+    size_t mark = link->result_count;
     page_begin(page, l, s, table);
     int rc = page_find(link, page, l, table, reterr);
     if (rc == PR_OK && page->rows > 0)
@@ -552,14 +562,14 @@ static int page_run(struct link *link, const struct surroundings *s, const struc
  * the server would walk through all rows until one fits.) */
 static int first_since(struct link *link, const struct listing *l, int64_t *after, struct pr_error *reterr)
 {
-    PGresult   *r;
+    PGresult *r;
     struct args args = { .count = 0 };
     if (l->table != LISTING_DEAD || l->filter->since_us == 0)
         return PR_OK;
     arg_time(&args, l->filter->since_us);
-    int rc = link_do(link,
-                     "SELECT min(d.row_id) FROM (SELECT row_id FROM {schema}.dead_letter WHERE died_at >= $1 OFFSET 0) d",
-                     NO_BOX, &args, &r, reterr);
+    int rc = link_do(
+        link, "SELECT min(d.row_id) FROM (SELECT row_id FROM {schema}.dead_letter WHERE died_at >= $1 OFFSET 0) d",
+        NO_BOX, &args, &r, reterr);
     if (rc != PR_OK)
         return rc;
     if (field_is_null(r, 0, 0))
@@ -571,14 +581,15 @@ static int first_since(struct link *link, const struct listing *l, int64_t *afte
 static int pages_run(struct link *link, const struct surroundings *s, const struct listing *l, struct page *page,
                      uint64_t *ret_cut, struct pr_error *reterr)
 {
-    char        table[2 * BOX_NAME_MAX + 8];
+    char table[2 * BOX_NAME_MAX + 8];
     const char *names[] = { [LISTING_DEAD] = "dead_letter", [LISTING_DONE] = "done" };
-    size_t      looked = 0, look_max = l->filter->look_max > 0 && l->filter->id_count == 0 ? l->filter->look_max : SIZE_MAX;
+    size_t looked = 0, look_max = l->filter->look_max > 0 && l->filter->id_count == 0 ? l->filter->look_max : SIZE_MAX;
     if (l->table == LISTING_BOX && l->filter->stream.size > 0)
         look_max /= 4; /* rows of one lane, and each lies on another page */
-    int         rc = first_since(link, l, &page->after, reterr);
+    int rc = first_since(link, l, &page->after, reterr);
     snprintf(table, sizeof(table), "\"%s\".\"%.*s\"", link->conninfo->schema,
-             l->table == LISTING_BOX ? (int)l->box.size : BOX_NAME_MAX, l->table == LISTING_BOX ? l->box.data : names[l->table]);
+             l->table == LISTING_BOX ? (int)l->box.size : BOX_NAME_MAX,
+             l->table == LISTING_BOX ? l->box.data : names[l->table]);
     while (rc == PR_OK && !page->is_last && looked < look_max) {
         page->look = l->by_stream ? PAGE_ROWS : looked == 0 ? PAGE_LOOK_FIRST : PAGE_LOOK;
         page->look = min_size(page->look, look_max - looked);
@@ -594,7 +605,8 @@ static int pages_run(struct link *link, const struct surroundings *s, const stru
 int pg_listing_run(struct link *link, const struct surroundings *s, const struct listing *l, uint64_t *ret_cut,
                    struct pr_error *reterr)
 {
-    struct page page = { .after = (int64_t)(l->table == LISTING_BOX ? l->filter->after >> HANDLE_LANE_BITS : l->filter->after) };
+    struct page page = { .after = (int64_t)(l->table == LISTING_BOX ? l->filter->after >> HANDLE_LANE_BITS
+                                                                    : l->filter->after) };
     if (l->filter->row > 0 && (uint64_t)page.after < l->filter->row - 1)
         page.after = (int64_t)(l->filter->row - 1);
     struct array *const arrays[] = { &page.sql.ids, &page.sql.handles, &page.keys, &page.destinations };

@@ -9,21 +9,21 @@ enum listing_table { LISTING_BOX, LISTING_DEAD, LISTING_DONE };
 /* What is on an open receipt of a living instance. */
 struct flight {
     pr_slice box, instance;
-    pr_id    instance_id;
+    pr_id instance_id;
     uint64_t row;
-    int      number;
+    int number;
 };
 
 /* What is known beside the rows; read once per question, in its transaction. */
 struct surroundings {
-    int64_t        now_us, mono_us;
-    size_t         payload_max;
+    int64_t now_us, mono_us;
+    size_t payload_max;
     struct flight *flights; /* by box and row */
-    size_t         flight_count;
-    pr_slice      *paused;
-    size_t         paused_count;
-    pr_slice      *boxes;   /* ascending */
-    size_t         box_count;
+    size_t flight_count;
+    pr_slice *paused;
+    size_t paused_count;
+    pr_slice *boxes; /* ascending */
+    size_t box_count;
 };
 PR_MUST_CHECK int pg_surroundings_read(struct postgres_store *store, struct link *link, struct arena *arena,
                                        struct surroundings *ret, struct pr_error *reterr);
@@ -42,24 +42,24 @@ typedef int (*pg_listing_found)(void *arg, const struct listed *listed, struct p
  * that the filter finds, without its limit.  locks: nobody else changes them until the
  * transaction ends.  follower: only those that a release by stream means. */
 struct listing {
-    enum listing_table   table;
-    pr_slice             box;
+    enum listing_table table;
+    pr_slice box;
     const struct filter *filter;
-    bool                 locks, followers, with_payload;
-    bool                 by_stream; /* through its index.  Nearly all that it finds fits: no more is looked at than a page has
+    bool locks, followers, with_payload;
+    bool by_stream; /* through its index.  Nearly all that it finds fits: no more is looked at than a page has
                                      * room for */
-    size_t               wanted; /* about how many will be enough; 0: nobody knows */
-    pg_listing_found     found;
-    int                (*page_end)(void *arg); /* rows of a page were told: what was added to the link by `found` must
+    size_t wanted;  /* about how many will be enough; 0: nobody knows */
+    pg_listing_found found;
+    int (*page_end)(void *arg); /* rows of a page were told: what was added to the link by `found` must
                                                 * have run when this returns.  NULL: nothing was */
-    void                *arg;
+    void *arg;
 };
 /* ret_cut (may be NULL): the last row that was looked at where filter.look_max was used up; else 0. */
 PR_MUST_CHECK int pg_listing_run(struct link *link, const struct surroundings *s, const struct listing *listing,
                                  uint64_t *ret_cut, struct pr_error *reterr);
 
 /* QUERY_FAILING. */
-PR_MUST_CHECK int pg_failing(struct link *link, const struct surroundings *s, const struct query *query, struct arena *arena,
-                             struct query_reply *reply, struct pr_error *reterr);
+PR_MUST_CHECK int pg_failing(struct link *link, const struct surroundings *s, const struct query *query,
+                             struct arena *arena, struct query_reply *reply, struct pr_error *reterr);
 
 #endif

@@ -10,19 +10,39 @@
 /* ---- Reading ---------------------------------------------------------------------------- */
 
 enum {
-    COLUMN_LANE, COLUMN_SEQ, COLUMN_ID, COLUMN_TEXTS, COLUMN_EVENT = 14, COLUMN_CREATED, COLUMN_EXPIRES, COLUMN_ATTEMPTS,
-    COLUMN_PAYLOAD, COLUMN_SIZE, COLUMN_DUE, COLUMN_STATUS, COLUMN_FAILURES, COLUMN_REASON, COLUMN_CODE, COLUMN_ERROR,
-    COLUMN_FAILED, COLUMN_STORY, COLUMN_HELD_BY, COLUMN_RELEASED, COLUMN_COUNT
+    COLUMN_LANE,
+    COLUMN_SEQ,
+    COLUMN_ID,
+    COLUMN_TEXTS,
+    COLUMN_EVENT = 14,
+    COLUMN_CREATED,
+    COLUMN_EXPIRES,
+    COLUMN_ATTEMPTS,
+    COLUMN_PAYLOAD,
+    COLUMN_SIZE,
+    COLUMN_DUE,
+    COLUMN_STATUS,
+    COLUMN_FAILURES,
+    COLUMN_REASON,
+    COLUMN_CODE,
+    COLUMN_ERROR,
+    COLUMN_FAILED,
+    COLUMN_STORY,
+    COLUMN_HELD_BY,
+    COLUMN_RELEASED,
+    COLUMN_COUNT
 };
-_Static_assert(COLUMN_DUE == MESSAGE_NEW_COUNT && COLUMN_DUE == MESSAGE_COLUMN_DUE && COLUMN_COUNT == MESSAGE_COLUMN_COUNT,
+_Static_assert(COLUMN_DUE == MESSAGE_NEW_COUNT && COLUMN_DUE == MESSAGE_COLUMN_DUE &&
+                   COLUMN_COUNT == MESSAGE_COLUMN_COUNT,
                "the columns of a message");
 
-static const size_t texts[] = { /* from COLUMN_TEXTS on */
-    offsetof(struct pr_message, destination),    offsetof(struct pr_message, stream),
-    offsetof(struct pr_message, type),           offsetof(struct pr_message, source),
-    offsetof(struct pr_message, subject),        offsetof(struct pr_message, content_type),
-    offsetof(struct pr_message, headers),        offsetof(struct pr_message, correlation_id),
-    offsetof(struct pr_message, causation_id),   offsetof(struct pr_message, traceparent),
+static const size_t texts[] = {
+    /* from COLUMN_TEXTS on */
+    offsetof(struct pr_message, destination),  offsetof(struct pr_message, stream),
+    offsetof(struct pr_message, type),         offsetof(struct pr_message, source),
+    offsetof(struct pr_message, subject),      offsetof(struct pr_message, content_type),
+    offsetof(struct pr_message, headers),      offsetof(struct pr_message, correlation_id),
+    offsetof(struct pr_message, causation_id), offsetof(struct pr_message, traceparent),
     offsetof(struct pr_message, tracestate),
 };
 _Static_assert(COLUMN_TEXTS + ARRAY_LENGTH(texts) == COLUMN_EVENT, "the texts of a message");
@@ -132,9 +152,9 @@ void batch_begin(struct batch *batch)
 
 void batch_add(struct batch *batch, const struct pr_message *m)
 {
-    struct array  *a = batch->arrays;
-    const pr_slice nullable[] = { m->stream, m->source, m->subject, m->content_type, m->headers, m->correlation_id,
-                                  m->causation_id, m->traceparent, m->tracestate };
+    struct array *a = batch->arrays;
+    const pr_slice nullable[] = { m->stream,         m->source,       m->subject,     m->content_type, m->headers,
+                                  m->correlation_id, m->causation_id, m->traceparent, m->tracestate };
     array_id(&a[0], m->id);
     array_text(&a[1], m->destination);
     array_text(&a[2], m->type);

@@ -13,17 +13,17 @@
  * the last part, which says nothing of nearly all of them: every column of a row costs the server as much as
  * ten NULLs.  Of those that have a fate (somebody cleared the due time of one that had failed) attempts is not
  * NULL, and it is read by itself. */
-#define MESSAGE_SAID                                                                                 \
-    "b.lane, b.seq, b.id, b.destination, b.stream, b.type, b.source, b.subject, b.content_type,"     \
-    " b.headers, b.correlation_id, b.causation_id, b.traceparent, b.tracestate,"                     \
-    " NULLIF(b.event, false) AS event, b.created_at, b.expires_at,"                                  \
+#define MESSAGE_SAID                                                                                                   \
+    "b.lane, b.seq, b.id, b.destination, b.stream, b.type, b.source, b.subject, b.content_type,"                       \
+    " b.headers, b.correlation_id, b.causation_id, b.traceparent, b.tracestate,"                                       \
+    " NULLIF(b.event, false) AS event, b.created_at, b.expires_at,"                                                    \
     " CASE WHEN b.attempts <> 0 OR b.status <> 1 THEN b.attempts END AS attempts"
-#define MESSAGE_PAYLOAD(limit)                                                                       \
-    ", CASE WHEN octet_length(b.payload) <= " limit " THEN b.payload END,"                           \
+#define MESSAGE_PAYLOAD(limit)                                                                                         \
+    ", CASE WHEN octet_length(b.payload) <= " limit " THEN b.payload END,"                                             \
     " CASE WHEN octet_length(b.payload) > " limit " THEN octet_length(b.payload) END"
 #define MESSAGE_NO_PAYLOAD ", NULL::bytea, octet_length(b.payload)"
-#define MESSAGE_FATE                                                                                 \
-    ", b.due_at, b.status, b.failures, b.failure_reason, b.code, b.error, b.failed_at, b.story,"     \
+#define MESSAGE_FATE                                                                                                   \
+    ", b.due_at, b.status, b.failures, b.failure_reason, b.code, b.error, b.failed_at, b.story,"                       \
     " b.held_by, b.released"
 #define MESSAGE_COLUMNS(payload) MESSAGE_SAID payload MESSAGE_FATE
 #define MESSAGE_NEW_COUNT 20 /* without its fate */
@@ -32,20 +32,19 @@
 
 /* A row that failed, was handed out or is parked: as the partial index {box}_heads says it, word for word; and of
  * those one that its stream waits behind (message_blocks_stream()), or that is parked. */
-#define MESSAGE_IS_BACK                                                                              \
-    "b.due_at IS NOT NULL AND (b.due_at = 'infinity' OR (b.status & 32768) <> 0 OR b.attempts > 0)"
+#define MESSAGE_IS_BACK "b.due_at IS NOT NULL AND (b.due_at = 'infinity' OR (b.status & 32768) <> 0 OR b.attempts > 0)"
 #define MESSAGE_IS_HEAD MESSAGE_IS_BACK " AND (b.due_at = 'infinity' OR NOT b.released)"
 
 /* The columns that move unchanged with a row from table to table. */
-#define MESSAGE_MOVED(t)                                                                              \
-    t "seq, " t "lane, " t "id, " t "destination, " t "stream, " t "type, " t "source, " t "subject, " \
-    t "content_type, " t "headers, " t "correlation_id, " t "causation_id, " t "traceparent, "        \
-    t "tracestate, " t "event, " t "created_at, " t "due_at, " t "expires_at, " t "released, " t "payload"
+#define MESSAGE_MOVED(t)                                                                                               \
+    t "seq, " t "lane, " t "id, " t "destination, " t "stream, " t "type, " t "source, " t "subject, " t               \
+      "content_type, " t "headers, " t "correlation_id, " t "causation_id, " t "traceparent, " t "tracestate, " t      \
+      "event, " t "created_at, " t "due_at, " t "expires_at, " t "released, " t "payload"
 /* ... and into a box, where the lane computes itself and a due time is given. */
-#define MESSAGE_BACK(t)                                                                               \
-    t "seq, " t "id, " t "stream, " t "type, " t "source, " t "subject, " t "content_type, "          \
-    t "headers, " t "correlation_id, " t "causation_id, " t "traceparent, " t "tracestate, "          \
-    t "event, " t "created_at, " t "expires_at, " t "payload"
+#define MESSAGE_BACK(t)                                                                                                \
+    t "seq, " t "id, " t "stream, " t "type, " t "source, " t "subject, " t "content_type, " t "headers, " t           \
+      "correlation_id, " t "causation_id, " t "traceparent, " t "tracestate, " t "event, " t "created_at, " t          \
+      "expires_at, " t "payload"
 
 /* Columns from `first` on.  Slices point into the result.  *ret_bad says why it cannot be
  * handled, or is NULL. */

@@ -71,7 +71,7 @@ static int boxes_read(struct link *link, PGresult **ret, struct pr_error *reterr
 
 static int box_make(struct link *link, pr_slice box, bool *made, struct pr_error *reterr)
 {
-    PGresult   *result;
+    PGresult *result;
     struct args args = { .count = 0 };
     if (!name_is_valid(box) || box.size > PG_BOX_NAME_MAX)
         return error_set(reterr, PR_EINVAL, "\"%.*s\" cannot be the name of a box: letters, digits and _, at most %d",
@@ -86,8 +86,10 @@ static int box_make(struct link *link, pr_slice box, bool *made, struct pr_error
     if (rc != PR_OK || field_bool(result, 0, 0))
         return rc;
     if (field_bool(result, 0, 1))
-        return error_set(reterr, PR_EINVAL, "there is a table %.*s already that is no box: name another box, or another schema"
-                                            " in the URL (schema=NAME)", SLICE_ARGS(box));
+        return error_set(reterr, PR_EINVAL,
+                         "there is a table %.*s already that is no box: name another box, or another schema"
+                         " in the URL (schema=NAME)",
+                         SLICE_ARGS(box));
     *made = true;
     for (size_t i = 0; i < postgres_migrations_count && rc == PR_OK; i++)
         if (is_for_boxes(&postgres_migrations[i]))
@@ -98,8 +100,8 @@ static int box_make(struct link *link, pr_slice box, bool *made, struct pr_error
 static int views_make(struct link *link, struct pr_error *reterr)
 {
     struct buf script;
-    PGresult  *boxes;
-    int        rc = boxes_read(link, &boxes, reterr);
+    PGresult *boxes;
+    int rc = boxes_read(link, &boxes, reterr);
     if (rc != PR_OK)
         return rc;
     buf_init(&script, SCRIPT_MAX);
@@ -113,7 +115,7 @@ static int views_make(struct link *link, struct pr_error *reterr)
  * not stop because the tables were upgraded. */
 static int rights_read(struct link *link, struct buf *ret, struct pr_error *reterr)
 {
-    PGresult   *result;
+    PGresult *result;
     struct args args = { .count = 0 };
     arg_text(&args, slice_from(link->conninfo->schema));
     int rc = link_do(link,
@@ -135,7 +137,7 @@ static int rights_read(struct link *link, struct buf *ret, struct pr_error *rete
 
 int pg_schema_version(struct link *link, int *ret_version, struct pr_error *reterr)
 {
-    PGresult   *result;
+    PGresult *result;
     struct args args = { .count = 0 };
     arg_text(&args, slice_from(link->conninfo->schema));
     int rc = link_do(link,
@@ -145,10 +147,13 @@ int pg_schema_version(struct link *link, int *ret_version, struct pr_error *rete
     *ret_version = 0;
     if (rc != PR_OK || !field_bool(result, 0, 0))
         return rc;
-    rc = link_do(link, "SELECT value::int FROM {schema}.meta WHERE key = 'schema_version'", NO_BOX, NULL, &result, reterr);
+    rc = link_do(link, "SELECT value::int FROM {schema}.meta WHERE key = 'schema_version'", NO_BOX, NULL, &result,
+                 reterr);
     if (strcmp(link->state, UNDEFINED_COLUMN) == 0)
-        return error_set(reterr, PR_ESCHEMA, "the schema %s has a table meta that is not postrider's: name another schema"
-                                             " in the URL (schema=NAME)", link->conninfo->schema);
+        return error_set(reterr, PR_ESCHEMA,
+                         "the schema %s has a table meta that is not postrider's: name another schema"
+                         " in the URL (schema=NAME)",
+                         link->conninfo->schema);
     if (rc == PR_OK && PQntuples(result) == 1)
         *ret_version = field_int(result, 0, 0);
     return rc;
@@ -156,7 +161,7 @@ int pg_schema_version(struct link *link, int *ret_version, struct pr_error *rete
 
 static int schema_make(struct link *link, struct pr_error *reterr)
 {
-    PGresult   *there;
+    PGresult *there;
     struct args args = { .count = 0 };
     arg_text(&args, slice_from(link->conninfo->schema));
     int rc = link_do(link, "SELECT FROM pg_namespace WHERE nspname = $1", NO_BOX, &args, &there, reterr);
@@ -164,8 +169,10 @@ static int schema_make(struct link *link, struct pr_error *reterr)
         return rc;
     rc = link_do(link, "CREATE SCHEMA {schema}", NO_BOX, NULL, NULL, reterr);
     if (strcmp(link->state, NO_RIGHT) == 0)
-        return error_set(reterr, PR_ESTORE, "this role may not create the schema %s: GRANT CREATE ON DATABASE %s to it, or"
-                                            " run postrider init as a role that may", link->conninfo->schema, PQdb(link->pg));
+        return error_set(reterr, PR_ESTORE,
+                         "this role may not create the schema %s: GRANT CREATE ON DATABASE %s to it, or"
+                         " run postrider init as a role that may",
+                         link->conninfo->schema, PQdb(link->pg));
     return rc;
 }
 
@@ -178,7 +185,7 @@ static int schema_too_new(int version, struct pr_error *reterr)
 static int files_run(struct link *link, int version, struct pr_error *reterr)
 {
     PGresult *boxes = NULL;
-    int       rc = version > 0 ? boxes_read(link, &boxes, reterr) : PR_OK;
+    int rc = version > 0 ? boxes_read(link, &boxes, reterr) : PR_OK;
     for (size_t i = 0; i < postgres_migrations_count && rc == PR_OK; i++) {
         const struct migration *m = &postgres_migrations[i];
         if (m->number <= version)
@@ -191,8 +198,8 @@ static int files_run(struct link *link, int version, struct pr_error *reterr)
     struct args args = { .count = 0 };
     arg_i32(&args, pg_schema_wanted());
     if (rc == PR_OK && version < pg_schema_wanted())
-        rc = link_do(link, "UPDATE {schema}.meta SET value = $1::text WHERE key = 'schema_version'", NO_BOX, &args, NULL,
-                     reterr);
+        rc = link_do(link, "UPDATE {schema}.meta SET value = $1::text WHERE key = 'schema_version'", NO_BOX, &args,
+                     NULL, reterr);
     return rc;
 }
 
@@ -200,22 +207,24 @@ static int files_run(struct link *link, int version, struct pr_error *reterr)
 static int server_check(struct link *link, struct pr_error *reterr)
 {
     PGresult *result;
-    int rc = link_do(link, "SELECT hashtext('" HASH_SAMPLE "') & 63, current_setting('server_encoding') = 'UTF8'", NO_BOX,
-                     NULL, &result, reterr);
+    int rc = link_do(link, "SELECT hashtext('" HASH_SAMPLE "') & 63, current_setting('server_encoding') = 'UTF8'",
+                     NO_BOX, NULL, &result, reterr);
     if (rc != PR_OK)
         return rc;
     if (!field_bool(result, 0, 1))
-        return error_set(reterr, PR_EUNSUPPORTED, "the database is not encoded in UTF-8: create one with ENCODING 'UTF8'");
+        return error_set(reterr, PR_EUNSUPPORTED,
+                         "the database is not encoded in UTF-8: create one with ENCODING 'UTF8'");
     if ((unsigned)field_int(result, 0, 0) != lane_of(PR_STR(HASH_SAMPLE), (pr_id){ { 0 } }))
         return error_set(reterr, PR_EUNSUPPORTED, "this server computes other hashes than postrider knows");
     return PR_OK;
 }
 
 /* Files, boxes, and what is made anew when there were some. */
-static int schema_grow(struct link *link, int version, const char *const *boxes, size_t box_count, struct pr_error *reterr)
+static int schema_grow(struct link *link, int version, const char *const *boxes, size_t box_count,
+                       struct pr_error *reterr)
 {
     struct buf rights;
-    bool       changed = version < pg_schema_wanted();
+    bool changed = version < pg_schema_wanted();
     buf_init(&rights, SCRIPT_MAX);
     int rc = rights_read(link, &rights, reterr);
     if (rc == PR_OK)
@@ -236,7 +245,7 @@ static int schema_grow(struct link *link, int version, const char *const *boxes,
 
 static int migrate_inside(struct link *link, const char *const *boxes, size_t box_count, struct pr_error *reterr)
 {
-    int         version = 0;
+    int version = 0;
     struct args args = { .count = 0 };
     arg_text(&args, slice_from(link->conninfo->schema));
     int rc = link_do(link, "SELECT pg_advisory_xact_lock(hashtextextended('postrider ' || $1, 0))", NO_BOX, &args, NULL,
@@ -288,7 +297,7 @@ int pg_migrate(void *self, const char *const *boxes, size_t box_count, struct pr
 int pg_check(void *self, struct pr_error *reterr)
 {
     struct postgres_store *store = self;
-    int                    version = 0;
+    int version = 0;
     pthread_mutex_lock(&store->people_lock);
     int rc = link_ensure(store->people, reterr);
     if (rc == PR_OK)
@@ -305,7 +314,7 @@ int pg_check(void *self, struct pr_error *reterr)
         return error_set(reterr, PR_ESCHEMA, "the schema %s has no tables of postrider: run postrider init",
                          store->conninfo.schema);
     if (version < pg_schema_wanted())
-        return error_set(reterr, PR_ESCHEMA, "the schema is version %d, this program needs %d: run postrider init", version,
-                         pg_schema_wanted());
+        return error_set(reterr, PR_ESCHEMA, "the schema is version %d, this program needs %d: run postrider init",
+                         version, pg_schema_wanted());
     return PR_OK;
 }

@@ -5,12 +5,12 @@
 #include <stddef.h>
 
 struct migration {
-    int         number;
+    int number;
     const char *name;
     const char *sql;
 };
 
 extern const struct migration postgres_migrations[];
-extern const size_t           postgres_migrations_count;
+extern const size_t postgres_migrations_count;
 
 #endif

@@ -85,7 +85,7 @@ void pg_store_wake(struct postgres_store *store)
 static int64_t pg_time(void *self)
 {
     struct postgres_store *store = self;
-    int64_t                now_us = pg_store_wall_us(store);
+    int64_t now_us = pg_store_wall_us(store);
     if (now_us != 0)
         return now_us;
     PGresult *result = NULL;

@@ -29,38 +29,35 @@ static pr_slice keep(const struct overview *o, const PGresult *r, int row, int c
 #define IN_TIME IN_PRINT " AND d.died_at >= $1 AND d.died_at < $2 AND ($3 = '' OR d.box = $3)"
 /* Of the latest so many ($9): the index has reasons, but not in their order; it has no texts. */
 #define OF_REASON "(d.cause = $5 OR d.failure_reason = $5)"
-#define OF_LATEST(columns, condition)                                                                          \
+#define OF_LATEST(columns, condition)                                                                                  \
     " FROM (SELECT " columns IN_TIME " ORDER BY d.died_at DESC LIMIT $9) d WHERE " condition
 #define IN_REASON OF_LATEST("d.died_at, d.cause, d.failure_reason", OF_REASON)
-#define IN_TEXT                                                                                                \
-    OF_LATEST("*", "($5 = 0 OR " OF_REASON                                                                     \
-                   ") AND ($6 = '' OR position($6 IN d.error) > 0)")
+#define IN_TEXT OF_LATEST("*", "($5 = 0 OR " OF_REASON ") AND ($6 = '' OR position($6 IN d.error) > 0)")
 
 /* A step through the index for each fingerprint, $7: this one only; $8: at most so many.  Endpoint and type are in the
  * fingerprint, so one letter says them for all.  Those that are counted can be all of the print: fewer columns, less time. */
-#define PRINTS(print)                                                                                          \
-    "WITH RECURSIVE k(print) AS ("                                                                             \
-    "(SELECT d.fingerprint FROM {schema}.dead_letter d WHERE " print " = '' OR d.fingerprint = " print         \
-    " ORDER BY d.fingerprint LIMIT 1)"                                                                         \
-    " UNION ALL SELECT (SELECT d.fingerprint FROM {schema}.dead_letter d WHERE d.fingerprint > k.print"        \
+#define PRINTS(print)                                                                                                  \
+    "WITH RECURSIVE k(print) AS ("                                                                                     \
+    "(SELECT d.fingerprint FROM {schema}.dead_letter d WHERE " print " = '' OR d.fingerprint = " print                 \
+    " ORDER BY d.fingerprint LIMIT 1)"                                                                                 \
+    " UNION ALL SELECT (SELECT d.fingerprint FROM {schema}.dead_letter d WHERE d.fingerprint > k.print"                \
     " AND " print " = '' ORDER BY d.fingerprint LIMIT 1) FROM k WHERE k.print IS NOT NULL)"
-#define GROUPS(in_group, counted, latest, looked)                                                              \
-    PRINTS("$7")                                                                                               \
-    " SELECT k.print, l.box, l.endpoint, l.type, l.error, l.cause, l.failure_reason, l.id, l.died_at,"         \
-    " (SELECT d.died_at" in_group " ORDER BY d.died_at LIMIT 1),"                                              \
-    " (SELECT count(*) FROM (SELECT" counted " LIMIT 10001) c), " looked                                       \
-    " FROM (SELECT print FROM k WHERE print IS NOT NULL LIMIT $8) k CROSS JOIN LATERAL " latest                \
+#define GROUPS(in_group, counted, latest, looked)                                                                      \
+    PRINTS("$7")                                                                                                       \
+    " SELECT k.print, l.box, l.endpoint, l.type, l.error, l.cause, l.failure_reason, l.id, l.died_at,"                 \
+    " (SELECT d.died_at" in_group " ORDER BY d.died_at LIMIT 1),"                                                      \
+    " (SELECT count(*) FROM (SELECT" counted " LIMIT 10001) c), " looked                                               \
+    " FROM (SELECT print FROM k WHERE print IS NOT NULL LIMIT $8) k CROSS JOIN LATERAL " latest                        \
     " l WHERE ($4 = '' OR l.endpoint = $4)"
 
 /* When it died is found in the index; only then is the letter itself read. */
-#define LATEST(in_group, row)                                                                                  \
-    "(SELECT d.died_at AS at" in_group                                                                         \
-    " ORDER BY d.died_at DESC LIMIT 1) m CROSS JOIN LATERAL (SELECT d.*" row " AND d.died_at = m.at LIMIT 1)"
+#define LATEST(in_group, row)                                                                                          \
+    "(SELECT d.died_at AS at" in_group " ORDER BY d.died_at DESC LIMIT 1) m CROSS JOIN LATERAL (SELECT d.*" row        \
+    " AND d.died_at = m.at LIMIT 1)"
 #define LOOKED "(SELECT count(*) FROM (SELECT" IN_TIME " LIMIT $9 + 1) c)"
 static const char BY_PRINT[] = GROUPS(IN_TIME, IN_PRINT, LATEST(IN_TIME, IN_TIME), "0::bigint");
 static const char BY_TIME[] = GROUPS(IN_TIME, IN_TIME, LATEST(IN_TIME, IN_TIME), "0::bigint");
-static const char BY_REASON[] =
-    GROUPS(IN_REASON, IN_REASON, LATEST(IN_REASON, IN_TIME " AND " OF_REASON), LOOKED);
+static const char BY_REASON[] = GROUPS(IN_REASON, IN_REASON, LATEST(IN_REASON, IN_TIME " AND " OF_REASON), LOOKED);
 static const char BY_TEXT[] =
     GROUPS(IN_TEXT, IN_TEXT, "(SELECT d.*" IN_TEXT " ORDER BY d.died_at DESC LIMIT 1)", LOOKED);
 
@@ -89,8 +86,8 @@ static int look_read(const struct overview *o, int64_t *ret)
     if (f->error.size == 0)
         return PR_OK;
     arg_i64(&args, LOOK_MAX + 1);
-    int rc = link_do(o->link, "SELECT count(*) FROM (SELECT FROM {schema}.dead_letter LIMIT $1) d", NO_BOX,
-                     &args, &r, o->reterr);
+    int rc = link_do(o->link, "SELECT count(*) FROM (SELECT FROM {schema}.dead_letter LIMIT $1) d", NO_BOX, &args, &r,
+                     o->reterr);
     if (rc == PR_OK)
         *ret = field_i64(r, 0, 0) > LOOK_MAX && f->fingerprint.size == 0 ? GROUP_LOOK_MAX : LOOK_MAX;
     return rc;
@@ -98,8 +95,9 @@ static int look_read(const struct overview *o, int64_t *ret)
 
 /* Is there a group with more than are looked at, also one of which none was found?  What the filter wants can be among
  * its older ones. */
-static const char IS_CUT[] = PRINTS("$4") " SELECT EXISTS (SELECT FROM (SELECT print FROM k WHERE print IS NOT NULL LIMIT $5) k"
-                                    " CROSS JOIN LATERAL (SELECT" IN_TIME " OFFSET $6 LIMIT 1) d)";
+static const char IS_CUT[] =
+    PRINTS("$4") " SELECT EXISTS (SELECT FROM (SELECT print FROM k WHERE print IS NOT NULL LIMIT $5) k"
+                 " CROSS JOIN LATERAL (SELECT" IN_TIME " OFFSET $6 LIMIT 1) d)";
 
 static int cut_read(const struct overview *o, int64_t look)
 {
@@ -151,8 +149,8 @@ static int group_take(const struct overview *o, const PGresult *r, int i, int64_
         .partial = field_i64(r, i, 11) > look,
     };
     o->reply->group_count++;
-    return g->fingerprint.data != NULL && g->box.data != NULL && g->endpoint.data != NULL &&
-                   g->type.data != NULL && g->error.data != NULL
+    return g->fingerprint.data != NULL && g->box.data != NULL && g->endpoint.data != NULL && g->type.data != NULL &&
+                   g->error.data != NULL
                ? PR_OK
                : no_memory(o);
 }
@@ -215,12 +213,12 @@ static bool is_brief(const struct overview *o)
 /* As much of heads as their rank wants, and as the routes want of those that do not say their endpoint; of those that are on
  * the page the rest is read then: see heads_tell(). */
 #define UNLESS_NAMED(column) "CASE b.destination WHEN '' THEN b." column " END"
-#define HEADS(filter)                                                                                          \
-    "SELECT coalesce(b.row_id, b.seq), b.seq, b.stream, b.destination,"                                       \
-    " CASE WHEN b.destination = '' OR b.due_at = 'infinity' THEN b.story END,"                                 \
-    " coalesce(b.failed_at, b.created_at), b.due_at = 'infinity', strpos(b.held_by, '/') < length(b.held_by)," \
-    " " UNLESS_NAMED("type") ", " UNLESS_NAMED("source") ", " UNLESS_NAMED("headers")                          \
-    " FROM {box} b WHERE " MESSAGE_IS_HEAD filter " ORDER BY coalesce(b.row_id, b.seq) LIMIT $1"
+#define HEADS(filter)                                                                                                  \
+    "SELECT coalesce(b.row_id, b.seq), b.seq, b.stream, b.destination,"                                                \
+    " CASE WHEN b.destination = '' OR b.due_at = 'infinity' THEN b.story END,"                                         \
+    " coalesce(b.failed_at, b.created_at), b.due_at = 'infinity', strpos(b.held_by, '/') < length(b.held_by),"         \
+    " " UNLESS_NAMED("type") ", " UNLESS_NAMED("source") ", " UNLESS_NAMED(                                            \
+        "headers") " FROM {box} b WHERE " MESSAGE_IS_HEAD filter " ORDER BY coalesce(b.row_id, b.seq) LIMIT $1"
 static const char HEADS_ALL[] = HEADS(" AND b.stream <> ''");
 static const char HEADS_OF_STREAM[] = HEADS(" AND b.stream = $2");
 
@@ -331,8 +329,8 @@ static int page_tell(const struct overview *o)
 static const char KEYS[] =
     "SELECT h.held_by, count(*), min(h.seq) FROM (SELECT b.held_by, b.seq FROM {box} b WHERE b.held_by > ''"
     " ORDER BY b.held_by LIMIT $2) h GROUP BY h.held_by ORDER BY h.held_by LIMIT $1";
-#define OF_KEY                                                                                                 \
-    " SELECT k.key, (SELECT count(*) FROM (SELECT FROM {box} b WHERE b.held_by = k.key LIMIT 10001) c),"       \
+#define OF_KEY                                                                                                         \
+    " SELECT k.key, (SELECT count(*) FROM (SELECT FROM {box} b WHERE b.held_by = k.key LIMIT 10001) c),"               \
     " (SELECT b.seq FROM {box} b WHERE b.held_by = k.key ORDER BY b.seq LIMIT 1) FROM "
 /* The same, key by key, from this one on. */
 static const char KEYS_FROM[] =
@@ -433,9 +431,9 @@ struct keys {
 };
 
 /* Of keys that hold a single row, those whose row came back; in the same order. */
-static const char ALONE[] = "SELECT p.key FROM unnest($1::text[]) WITH ORDINALITY AS p(key, number) CROSS JOIN LATERAL"
-                            " (SELECT * FROM {box} b WHERE b.held_by = p.key LIMIT 1) b WHERE " MESSAGE_IS_HEAD
-                            " ORDER BY p.number";
+static const char ALONE[] =
+    "SELECT p.key FROM unnest($1::text[]) WITH ORDINALITY AS p(key, number) CROSS JOIN LATERAL"
+    " (SELECT * FROM {box} b WHERE b.held_by = p.key LIMIT 1) b WHERE " MESSAGE_IS_HEAD " ORDER BY p.number";
 
 static int alone_read(const struct overview *o, const struct keys *k, const PGresult *r, int count, PGresult **ret)
 {
@@ -470,13 +468,13 @@ static int key_take_alone(const struct overview *o, struct keys *k, const struct
         return rc;
     if (!stream_is_alone(head))
         return streams_add(k->streams, stream) != NULL ? PR_OK : no_memory(o);
-    return stream_may_wait_for_dead(&k->heads, head) ? dead_head_read(o, k->streams, stream, NULL, seq, &k->looks) : PR_OK;
+    return stream_may_wait_for_dead(&k->heads, head) ? dead_head_read(o, k->streams, stream, NULL, seq, &k->looks)
+                                                     : PR_OK;
 }
 
 static int key_take(const struct overview *o, struct keys *k, const PGresult *r, int i, bool alone)
 {
-    struct stream_info stream = { .box = k->box,
-                                  .waiting = (uint64_t)min64(field_i64(r, i, 1), COUNT_EXACT_MAX + 1) };
+    struct stream_info stream = { .box = k->box, .waiting = (uint64_t)min64(field_i64(r, i, 1), COUNT_EXACT_MAX + 1) };
     if (!stream_key_split(field_slice(r, i, 0), &stream.endpoint, &stream.stream) ||
         !stream_is_asked(k->streams->filter, &stream))
         return PR_OK;
@@ -500,8 +498,8 @@ static int keys_take(const struct overview *o, struct keys *k, const PGresult *r
     int next = 0;
     int rc = is_brief(o) ? alone_read(o, k, r, count, &alone) : PR_OK;
     for (int i = 0; i < count && rc == PR_OK; i++) {
-        bool is_alone = alone != NULL && next < PQntuples(alone) &&
-                        slice_eq(field_slice(alone, next, 0), field_slice(r, i, 0));
+        bool is_alone =
+            alone != NULL && next < PQntuples(alone) && slice_eq(field_slice(alone, next, 0), field_slice(r, i, 0));
         next += is_alone;
         if (k->taken++ == STREAMS_LOOKED_MAX) {
             o->reply->more = true;
@@ -599,11 +597,10 @@ int pg_overview_audit(const struct overview *o)
     arg_time(&args, max64(f->since_us, 1));
     arg_time(&args, f->until_us != 0 ? f->until_us : PR_NEVER);
     arg_i64(&args, (int64_t)limit + 1);
-    int rc =
-        link_do(o->link,
-                "SELECT number, at, who, action, target, why, matched, changed, refused FROM {schema}.audit"
-                " WHERE number < $1 AND at >= $2 AND at < $3 ORDER BY number DESC LIMIT $4",
-                NO_BOX, &args, &r, o->reterr);
+    int rc = link_do(o->link,
+                     "SELECT number, at, who, action, target, why, matched, changed, refused FROM {schema}.audit"
+                     " WHERE number < $1 AND at >= $2 AND at < $3 ORDER BY number DESC LIMIT $4",
+                     NO_BOX, &args, &r, o->reterr);
     for (int i = 0; rc == PR_OK && i < PQntuples(r); i++) {
         if (o->reply->audit_count == limit) {
             o->reply->more = true;

@@ -47,153 +47,154 @@
 /* ---- The store -------------------------------------------------------------------------- */
 
 struct postgres_store {
-    struct conninfo        conninfo;
+    struct conninfo conninfo;
     const struct clock *clock; /* NULL: the server's */
-    struct log         *log;
-    int64_t             poll_min_us, poll_max_us;
-    size_t              payload_max;
+    struct log *log;
+    int64_t poll_min_us, poll_max_us;
+    size_t payload_max;
 
     pthread_mutex_t people_lock; /* over people: queries, admin, migrate */
-    struct link    *people;
-    struct senders    senders; /* who leads it has these two: */
-    struct link    *sender;
-    struct batch    batch;
+    struct link *people;
+    struct senders senders; /* who leads it has these two: */
+    struct link *sender;
+    struct batch batch;
     pthread_mutex_t sessions_lock;
-    struct list     sessions; /* struct pg_session, to be woken */
-    atomic_int      bells;    /* somebody hears inserts in the server's log (wal.c) and wakes them */
+    struct list sessions; /* struct pg_session, to be woken */
+    atomic_int bells;     /* somebody hears inserts in the server's log (wal.c) and wakes them */
 };
 
 /* 0: the server's clock decides. */
 int64_t pg_store_wall_us(const struct postgres_store *store);
 int64_t pg_store_mono_us(const struct postgres_store *store);
-void    pg_store_wake(struct postgres_store *store);
+void pg_store_wake(struct postgres_store *store);
 
 /* ---- A session -------------------------------------------------------------------------- */
 
 #define SESSION_ARRAYS 24
 
 struct pending { /* how far the scan came; it is told when the reply has surely arrived */
-    bool    set;
-    size_t  whole;
+    bool set;
+    size_t whole;
     int64_t last_seq;
 };
 
 struct ctid_cache { /* ctid_cache.c; zeroed it is empty */
     struct ctid_slot {
-        int64_t    handle; /* 0: none */
+        int64_t handle; /* 0: none */
         struct tid tid;
-    } *slots;
+    } * slots;
 };
 
 struct fresh; /* fresh.c */
 
 struct pg_session {
     struct postgres_store *store;
-    struct list_node       node;
-    struct link           *link;
-    char                   box_name[BOX_NAME_MAX + 1];
-    pr_slice               box;
+    struct list_node node;
+    struct link *link;
+    char box_name[BOX_NAME_MAX + 1];
+    pr_slice box;
 
     /* The reply, until the next cycle; its slices point into results of the link. */
-    struct arena       arena;
+    struct arena arena;
     struct cycle_reply reply;
-    size_t             row_capacity;
-    struct array       arrays[SESSION_ARRAYS]; /* on their way into statements */
-    struct batch       batch;
+    size_t row_capacity;
+    struct array arrays[SESSION_ARRAYS]; /* on their way into statements */
+    struct batch batch;
 
     /* Who we are: as the latest cycle left it. */
-    pr_id    instance;
-    int64_t  epoch;
+    pr_id instance;
+    int64_t epoch;
     uint64_t lanes;
-    uint64_t number;    /* the latest cycle that was answered */
-    uint64_t uncertain; /* the cycle whose commit may have happened; 0: none */
-    uint64_t idle_claim;/* a claim row that is only there as a key: deleted by the next; 0: none */
-    int64_t  purge_at_us;
+    uint64_t number;     /* the latest cycle that was answered */
+    uint64_t uncertain;  /* the cycle whose commit may have happened; 0: none */
+    uint64_t idle_claim; /* a claim row that is only there as a key: deleted by the next; 0: none */
+    int64_t purge_at_us;
 
     /* The fresh scan. */
-    struct scan   *scan;
+    struct scan *scan;
     struct pending pending[LANE_COUNT];
-    uint64_t       pending_number;
-    size_t         lane_rows[LANE_COUNT]; /* how many to ask a lane for */
-    unsigned       first_lane;            /* whose turn is first */
-    size_t         row_bytes;             /* of the latest rows, on average; 0: not known */
-    unsigned       one_batch_left;            /* so many cycles may go on with the latest round (cycle.c) */
-    unsigned       delete_only_cycles;               /* so many in a row only deleted what was sent */
-    uint64_t       round;                 /* counts them */
-    struct fresh  *prefetch;                 /* what was asked in advance (fresh.c); NULL: nothing ever was */
-    bool           had_more;              /* the round before it left some */
-    int64_t        server_start;          /* of the server that the scan knows */
-    uint64_t       scanned_by;            /* the connection (link.generation) that it came to know it by */
-    int64_t        sweep_at_us;           /* the next page of the sweep, behind this place: */
-    unsigned       sweep_lane;
-    int64_t        sweep_seq;
-    struct ctid_cache    ctid_cache;
+    uint64_t pending_number;
+    size_t lane_rows[LANE_COUNT]; /* how many to ask a lane for */
+    unsigned first_lane;          /* whose turn is first */
+    size_t row_bytes;             /* of the latest rows, on average; 0: not known */
+    unsigned one_batch_left;      /* so many cycles may go on with the latest round (cycle.c) */
+    unsigned delete_only_cycles;  /* so many in a row only deleted what was sent */
+    uint64_t round;               /* counts them */
+    struct fresh *prefetch;       /* what was asked in advance (fresh.c); NULL: nothing ever was */
+    bool had_more;                /* the round before it left some */
+    int64_t server_start;         /* of the server that the scan knows */
+    uint64_t scanned_by;          /* the connection (link.generation) that it came to know it by */
+    int64_t sweep_at_us;          /* the next page of the sweep, behind this place: */
+    unsigned sweep_lane;
+    int64_t sweep_seq;
+    struct ctid_cache ctid_cache;
 
     /* What the latest cycle saw, for wait(). */
-    int64_t  seen_last, seen_notice, seen_instances;
-    uint64_t *running;        /* transactions that ran */
-    size_t    running_count;
-    bool      told_fresh;     /* that there may be new rows: once, until they were looked for */
-    int64_t  wait_us;         /* between looks */
-    int64_t  looked_us;       /* the latest one, or the latest cycle */
-    int      event_fd;        /* -1: none */
+    int64_t seen_last, seen_notice, seen_instances;
+    uint64_t *running; /* transactions that ran */
+    size_t running_count;
+    bool told_fresh;          /* that there may be new rows: once, until they were looked for */
+    int64_t wait_us;          /* between looks */
+    int64_t looked_us;        /* the latest one, or the latest cycle */
+    int event_fd;             /* -1: none */
     uint64_t listens, guards; /* the connection (link.generation) that LISTENs, that holds the sleepers' lock */
 
     /* Others of the same box, as long as their rows stay the same (lease.c). */
     struct watched {
-        pr_id   id;
+        pr_id id;
         int64_t lease_end_us;
         int64_t since_us; /* by our own monotonic clock */
-    } *watched;
-    size_t   watched_count;
+    } * watched;
+    size_t watched_count;
     uint64_t pulse; /* the connection that holds the lock which says that we are connected */
 };
 
 /* An instance of the same box, by the table. */
 struct peer {
-    pr_id    id;
-    int64_t  epoch;
+    pr_id id;
+    int64_t epoch;
     uint64_t lanes;
-    int64_t  lease_end_us, lease_us, lease_left_us;
-    int64_t  silent_us; /* for how long its row has been the same before our eyes */
+    int64_t lease_end_us, lease_us, lease_left_us;
+    int64_t silent_us; /* for how long its row has been the same before our eyes */
 };
 
 /* One cycle on its way. */
 
 struct cycle_run {
-    struct pg_session  *session;
+    struct pg_session *session;
     const struct cycle *cycle;
-    struct link        *link;
-    bool                joins;    /* this cycle makes the instance */
-    bool                replayed; /* its number landed before: it only reads */
-    bool                locked;   /* the box's row is locked: lanes may be moved */
-    int64_t             now_us, mono_us; /* the store's clocks: what is due, and leases */
-    int64_t             epoch;
-    uint64_t            lanes, before;   /* owned: now, and as the row says */
-    int64_t             lease_left_us;
-    struct peer        *peers; /* without ourselves; in the arena */
-    size_t              peer_count;
-    bool                comes_back; /* effects go into this box: the round is taken behind them, to see them */
-    bool                has_snapshot;
-    bool                one_batch;      /* all of it in one batch */
-    bool                uses_prefetch; /* ... and its new rows were asked for in advance */
-    struct fresh       *fresh;      /* in the arena */
-    PGresult           *own, *pulse, *claims, *others, *last, *snapshot, *mark, *control; /* of the first batch */
-    PGresult           *written; /* our own row, when it was changed; no row in it: it is not ours any more */
-    struct pr_error    *reterr;
+    struct link *link;
+    bool joins;              /* this cycle makes the instance */
+    bool replayed;           /* its number landed before: it only reads */
+    bool locked;             /* the box's row is locked: lanes may be moved */
+    int64_t now_us, mono_us; /* the store's clocks: what is due, and leases */
+    int64_t epoch;
+    uint64_t lanes, before; /* owned: now, and as the row says */
+    int64_t lease_left_us;
+    struct peer *peers; /* without ourselves; in the arena */
+    size_t peer_count;
+    bool comes_back; /* effects go into this box: the round is taken behind them, to see them */
+    bool has_snapshot;
+    bool one_batch;      /* all of it in one batch */
+    bool uses_prefetch;  /* ... and its new rows were asked for in advance */
+    struct fresh *fresh; /* in the arena */
+    PGresult *own, *pulse, *claims, *others, *last, *snapshot, *mark, *control; /* of the first batch */
+    PGresult *written; /* our own row, when it was changed; no row in it: it is not ours any more */
+    struct pr_error *reterr;
 };
 
 /* lease.c */
 void pg_lease_add_reads(struct cycle_run *run, bool changes);
-PR_MUST_CHECK int pg_lease_take_reads(struct cycle_run *run); /* Fault PR_ELEASE; outcome 1: lanes are others, try again */
+PR_MUST_CHECK int
+pg_lease_take_reads(struct cycle_run *run); /* Fault PR_ELEASE; outcome 1: lanes are others, try again */
 PR_MUST_CHECK int pg_lease_join(struct cycle_run *run);
-PR_MUST_CHECK int pg_lease_work(struct cycle_run *run);       /* bury, leave, give, take, renew: as far as needed */
-bool pg_lease_is_calm(const struct cycle_run *run);           /* nothing is needed */
-void pg_lease_tell(struct cycle_run *run);                    /* in the reply */
+PR_MUST_CHECK int pg_lease_work(struct cycle_run *run); /* bury, leave, give, take, renew: as far as needed */
+bool pg_lease_is_calm(const struct cycle_run *run);     /* nothing is needed */
+void pg_lease_tell(struct cycle_run *run);              /* in the reply */
 
 /* verdict.c, effect.c */
 PR_MUST_CHECK int pg_verdicts_apply(struct cycle_run *run); /* runs what is in the batch, too; outcome 1: begin anew */
-bool pg_verdicts_fit_one_batch(struct cycle_run *run);              /* only rows that are deleted where they were seen */
+bool pg_verdicts_fit_one_batch(struct cycle_run *run);      /* only rows that are deleted where they were seen */
 PR_MUST_CHECK int pg_verdicts_add_one_batch(struct cycle_run *run); /* fails in the batch unless all of it is true */
 PR_MUST_CHECK int pg_effects_store(struct cycle_run *run);
 void pg_receipts_add(struct cycle_run *run);
@@ -214,13 +215,13 @@ void pg_snapshot_add(struct cycle_run *run);
 PR_MUST_CHECK int pg_snapshot_take(struct cycle_run *run); /* outcome 1: begin anew */
 void pg_fresh_settle(struct pg_session *session, const struct cycle *cycle);
 struct fresh *pg_fresh_add(struct cycle_run *run); /* NULL: no memory */
-void pg_fresh_prepare(struct fresh *fresh); /* while the server is at work */
+void pg_fresh_prepare(struct fresh *fresh);        /* while the server is at work */
 PR_MUST_CHECK int pg_fresh_take(struct fresh *fresh);
 PR_MUST_CHECK int pg_prefetch_start(struct cycle_run *run); /* what comes behind run->fresh: when it pays, and once */
 bool pg_prefetch_fits(const struct cycle_run *run);         /* it is what this cycle would ask */
 void pg_prefetch_drop(struct pg_session *session);
 void pg_prefetch_free(struct pg_session *session);
-void pg_sweep_start(struct pg_session *session); /* the first is some time from now */
+void pg_sweep_start(struct pg_session *session);          /* the first is some time from now */
 void pg_sweep_add(struct cycle_run *run, PGresult **ret); /* *ret is left alone when it is not time yet */
 PR_MUST_CHECK int pg_sweep_take(struct cycle_run *run, const PGresult *result);
 PR_MUST_CHECK int pg_reads_run(struct cycle_run *run); /* all other reads, and the commit */
@@ -238,13 +239,13 @@ extern const char PG_ENDPOINTS[];
 void pg_wait_open(struct pg_session *session);
 void pg_wait_close(struct pg_session *session);
 void pg_wait_remember(struct cycle_run *run);
-int  pg_wait(void *session, int wake_fd, int64_t timeout_us);
+int pg_wait(void *session, int wake_fd, int64_t timeout_us);
 
 /* cycle.c */
-int  pg_session_open(void *self, pr_slice box, void **ret_session, struct pr_error *reterr);
+int pg_session_open(void *self, pr_slice box, void **ret_session, struct pr_error *reterr);
 void pg_session_close(void *session);
 PR_MUST_CHECK int pg_cycle_take_one_batch(struct cycle_run *run); /* what is not rows, of a plain one */
-int  pg_cycle(void *session, const struct cycle *cycle, const struct cycle_reply **ret_reply, struct pr_error *reterr);
+int pg_cycle(void *session, const struct cycle *cycle, const struct cycle_reply **ret_reply, struct pr_error *reterr);
 
 /* migrate.c */
 int pg_migrate(void *self, const char *const *boxes, size_t box_count, struct pr_error *reterr);
@@ -261,11 +262,11 @@ int pg_admin(void *self, const struct admin *admin, struct admin_reply *ret_repl
 int pg_warn(void *self, const struct warnings *warnings, int64_t calm_us, bool *ret_new, struct pr_error *reterr);
 
 /* adopt.c, adopt_check.c */
-int  pg_adopt_check(void *self, const struct adoption *adoption, struct arena *arena, struct adopt_report *ret,
-                    struct pr_error *reterr);
-int  pg_adopt_open(void *self, const struct adoption *adoption, void **ret_adopter, struct pr_error *reterr);
+int pg_adopt_check(void *self, const struct adoption *adoption, struct arena *arena, struct adopt_report *ret,
+                   struct pr_error *reterr);
+int pg_adopt_open(void *self, const struct adoption *adoption, void **ret_adopter, struct pr_error *reterr);
 void pg_adopt_close(void *adopter);
-int  pg_adopt_move(void *adopter, struct adopt_moved *ret, struct pr_error *reterr);
+int pg_adopt_move(void *adopter, struct adopt_moved *ret, struct pr_error *reterr);
 
 static inline int64_t handle_of(int64_t place, unsigned lane)
 {

@@ -25,8 +25,8 @@ static int names_split(pr_slice box, pr_slice *ret_schema, pr_slice *ret_box, st
 static int send_run(PGconn *pg, const char *sql, const struct args *a, const struct pr_message *messages, size_t count,
                     int *answers, struct pr_error *reterr)
 {
-    char      state[SQL_STATE_SIZE];
-    int       rc = PR_OK;
+    char state[SQL_STATE_SIZE];
+    int rc = PR_OK;
     PGresult *result = PQexecParams(pg, sql, a->count, a->types, a->values, a->lengths, a->formats, 1);
     if (PQresultStatus(result) != PGRES_TUPLES_OK)
         rc = PQstatus(pg) == CONNECTION_OK ? fault_of_result(result, NULL, state, reterr)
@@ -40,9 +40,9 @@ static int send_run(PGconn *pg, const char *sql, const struct args *a, const str
 int pg_send_many(struct pg_conn *pg, pr_slice name, const struct pr_message *messages, size_t count, int *answers,
                  struct pr_error *reterr)
 {
-    pr_slice     schema, box;
+    pr_slice schema, box;
     struct batch batch;
-    struct args  args;
+    struct args args;
     if (PQpipelineStatus(pg) != PQ_PIPELINE_OFF || PQtransactionStatus(pg) == PQTRANS_ACTIVE)
         return error_set(reterr, PR_EINVAL, "the connection is busy: end the pipeline or the running statement first");
     if (PQtransactionStatus(pg) == PQTRANS_INERROR)
@@ -58,8 +58,9 @@ int pg_send_many(struct pg_conn *pg, pr_slice name, const struct pr_message *mes
     for (size_t i = 0; i < count; i++)
         batch_add(&batch, &messages[i]);
     batch_args(&batch, 0, &args);
-    rc = args.failed == PR_OK ? send_run(pg, sql, &args, messages, count, answers, reterr)
-                              : error_set(reterr, args.failed, "%zu messages are more than PostgreSQL takes at once", count);
+    rc = args.failed == PR_OK
+             ? send_run(pg, sql, &args, messages, count, answers, reterr)
+             : error_set(reterr, args.failed, "%zu messages are more than PostgreSQL takes at once", count);
     batch_fini(&batch);
     free(sql);
     return rc;

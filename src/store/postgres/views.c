@@ -12,11 +12,10 @@ static const char AUDIT[] =
     "CREATE VIEW \"{schema}\".audit_log AS SELECT number, at, who, action, target, why, matched, changed, refused"
     " FROM \"{schema}\".audit;";
 
-static const char IN_FLIGHT[] =
-    "CREATE VIEW \"{schema}\".in_flight AS"
-    " SELECT c.box, u.handle, u.number, i.name AS instance, c.at FROM \"{schema}\".claim c"
-    " JOIN \"{schema}\".instance i ON i.id = c.instance,"
-    " unnest(c.rows, c.numbers) AS u(handle, number);";
+static const char IN_FLIGHT[] = "CREATE VIEW \"{schema}\".in_flight AS"
+                                " SELECT c.box, u.handle, u.number, i.name AS instance, c.at FROM \"{schema}\".claim c"
+                                " JOIN \"{schema}\".instance i ON i.id = c.instance,"
+                                " unnest(c.rows, c.numbers) AS u(handle, number);";
 
 /* Breakers that are not closed, of instances that are alive and have lanes. */
 static const char OPEN[] =
@@ -30,7 +29,8 @@ static const char ENDPOINTS[] =
     " SELECT n.name, CASE WHEN e.paused_until > now() THEN 'paused' ELSE coalesce(o.state, 'ok') END AS state,"
     " CASE WHEN e.paused_until > now() THEN e.paused_until END AS paused_until, e.paused_by, e.paused_why,"
     " coalesce(e.sent, 0) + coalesce(t.sent, 0) AS sent, coalesce(e.failed, 0) + coalesce(t.failed, 0) AS failed,"
-    " coalesce(e.dead, 0) + coalesce(t.dead, 0) AS dead, coalesce(e.discarded, 0) + coalesce(t.discarded, 0) AS discarded,"
+    " coalesce(e.dead, 0) + coalesce(t.dead, 0) AS dead, coalesce(e.discarded, 0) + coalesce(t.discarded, 0) AS "
+    "discarded,"
     " coalesce(e.expired, 0) + coalesce(t.expired, 0) AS expired,"
     " (SELECT count(*) FROM \"{schema}\".dead_letter d WHERE d.endpoint = n.name) AS dead_letters,"
     " coalesce(f.failed_at, e.last_failed_at) AS last_failed_at,"
@@ -72,12 +72,14 @@ static const char MESSAGES[] =
 static const char BLOCKED[] =
     "SELECT '{box}'::text AS box, h.stream, CASE WHEN d.id IS NULL THEN h.id ELSE d.id END AS head,"
     " CASE WHEN d.id IS NULL THEN h.seq ELSE d.seq END AS seq,"
-    " CASE WHEN d.id IS NULL THEN h.failure_reason ELSE coalesce(nullif(d.failure_reason, 0), d.cause) END AS failure_reason,"
+    " CASE WHEN d.id IS NULL THEN h.failure_reason ELSE coalesce(nullif(d.failure_reason, 0), d.cause) END AS "
+    "failure_reason,"
     " CASE WHEN d.id IS NULL THEN h.error ELSE d.error END AS error,"
     " CASE WHEN d.id IS NULL AND h.due_at < 'infinity' THEN h.due_at END AS due_at,"
     " h.held - CASE WHEN d.id IS NULL AND h.held_by = h.key THEN 1 ELSE 0 END AS held, h.endpoint,"
     " CASE WHEN d.id IS NOT NULL THEN 'dead' WHEN h.due_at = 'infinity' THEN 'parked' ELSE 'failed' END AS head_state"
-    " FROM (SELECT DISTINCT ON (k.key) k.key, k.endpoint, k.stream, k.held, k.first, r.id, r.seq, r.failure_reason, r.error,"
+    " FROM (SELECT DISTINCT ON (k.key) k.key, k.endpoint, k.stream, k.held, k.first, r.id, r.seq, r.failure_reason, "
+    "r.error,"
     " r.due_at, r.held_by FROM (SELECT b.held_by AS key, split_part(b.held_by, '/', 1) AS endpoint,"
     " substr(b.held_by, strpos(b.held_by, '/') + 1) AS stream, count(*) AS held, min(b.seq) AS first"
     " FROM \"{schema}\".\"{box}\" b WHERE strpos(b.held_by, '/') < length(b.held_by) GROUP BY b.held_by) k"

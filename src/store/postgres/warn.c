@@ -7,7 +7,8 @@
 static const char WARN[] = "INSERT INTO {schema}.raised_warning (name, began_at, seen_at) VALUES ($1, $2, $2)"
                            " ON CONFLICT (name) DO UPDATE SET seen_at = excluded.seen_at RETURNING xmax = '0'::xid";
 
-static void add_message(struct postgres_store *store, struct batch *batch, pr_slice box, const struct pr_message *message)
+static void add_message(struct postgres_store *store, struct batch *batch, pr_slice box,
+                        const struct pr_message *message)
 {
     struct args args;
     batch_begin(batch);

@@ -93,8 +93,7 @@ static int target_add(void *arg, const struct listed *l, struct pr_error *reterr
         o->targets[o->count++] = (struct target){
             .row = l->row,
             .box = box,
-            .refused = stands ||
-                       (edited && (o->admin->kind == ADMIN_DEAD_REPLAY || o->admin->kind == ADMIN_DEAD_EDIT)),
+            .refused = stands || (edited && (o->admin->kind == ADMIN_DEAD_REPLAY || o->admin->kind == ADMIN_DEAD_EDIT)),
         };
     return PR_OK;
 }
@@ -247,25 +246,25 @@ static int do_dead_add(struct order *o, const struct target *t, const struct pr_
         NULL, o->reterr);
     buf_fini(&note);
     if (rc == PR_OK)
-        rc = conn_do(o->conn, "DELETE FROM \"{box}\" WHERE row_id = ?1", t->box, VALUES(V_INT(t->row)), NULL,
-                     o->reterr);
+        rc =
+            conn_do(o->conn, "DELETE FROM \"{box}\" WHERE row_id = ?1", t->box, VALUES(V_INT(t->row)), NULL, o->reterr);
     return rc;
 }
 
 /* Back to its place: a new row with the old seq. */
 static int do_dead_replay(struct order *o, const struct target *t, pr_slice story, uint64_t *ret_row)
 {
-    int rc = conn_do(
-        o->conn,
-        "INSERT INTO \"{box}\" (destination, split_seq, due_at, status, failure_reason, code, error, failed_at,"
-        " story, " MESSAGE_MOVED ")"
-        " SELECT destination, seq, ?2, status | 32768, failure_reason, code, error, failed_at, "
-        "?3, " MESSAGE_MOVED " FROM postrider_dead_letter WHERE row_id = ?1",
-        t->box, VALUES(V_INT(t->row), V_INT(max64(1, o->s.now_us)), V_TEXT(story)), NULL, o->reterr);
+    int rc =
+        conn_do(o->conn,
+                "INSERT INTO \"{box}\" (destination, split_seq, due_at, status, failure_reason, code, error, failed_at,"
+                " story, " MESSAGE_MOVED ")"
+                " SELECT destination, seq, ?2, status | 32768, failure_reason, code, error, failed_at, "
+                "?3, " MESSAGE_MOVED " FROM postrider_dead_letter WHERE row_id = ?1",
+                t->box, VALUES(V_INT(t->row), V_INT(max64(1, o->s.now_us)), V_TEXT(story)), NULL, o->reterr);
     *ret_row = (uint64_t)sqlite3_last_insert_rowid(o->conn->db);
     if (rc == PR_OK)
-        rc = conn_do(o->conn, "DELETE FROM postrider_dead_letter WHERE row_id = ?1", t->box, VALUES(V_INT(t->row)), NULL,
-                     o->reterr);
+        rc = conn_do(o->conn, "DELETE FROM postrider_dead_letter WHERE row_id = ?1", t->box, VALUES(V_INT(t->row)),
+                     NULL, o->reterr);
     return rc;
 }
 
@@ -286,11 +285,10 @@ static int do_dead_edit(struct order *o, const struct target *t, const struct pr
         " CASE ?10 WHEN 1 THEN ?11 ELSE payload END, stream, type, source, subject, content_type, correlation_id,"
         " traceparent, tracestate, event, created_at, expires_at FROM postrider_dead_letter WHERE row_id = ?1",
         t->box,
-        VALUES(V_INT(t->row), V_INT(max64(1, o->s.now_us)), V_TEXT(story), V_ID(o->admin->made),
-               V_TEXT(slice_from(id)), V_INT(e->destination != NULL),
-               e->destination != NULL ? V_TEXT(*e->destination) : V_NULL, V_INT(e->headers != NULL),
-               e->headers != NULL ? V_TEXT_OR_NULL(*e->headers) : V_NULL, V_INT(e->payload != NULL),
-               e->payload != NULL ? V_BLOB(*e->payload) : V_NULL),
+        VALUES(V_INT(t->row), V_INT(max64(1, o->s.now_us)), V_TEXT(story), V_ID(o->admin->made), V_TEXT(slice_from(id)),
+               V_INT(e->destination != NULL), e->destination != NULL ? V_TEXT(*e->destination) : V_NULL,
+               V_INT(e->headers != NULL), e->headers != NULL ? V_TEXT_OR_NULL(*e->headers) : V_NULL,
+               V_INT(e->payload != NULL), e->payload != NULL ? V_BLOB(*e->payload) : V_NULL),
         NULL, o->reterr);
     *ret_row = (uint64_t)sqlite3_last_insert_rowid(o->conn->db);
     if (rc == PR_OK)
@@ -306,10 +304,11 @@ static int do_dead_note(struct order *o, const struct target *t, pr_slice story)
     buf_init(&note, NOTE_BYTES_MAX);
     note_write(&note, o->admin);
     int rc = conn_do(o->conn,
-                     "UPDATE postrider_dead_letter SET note = substr(CASE WHEN note <> '' THEN note || char(10) ELSE '' END || ?2, ?3),"
+                     "UPDATE postrider_dead_letter SET note = substr(CASE WHEN note <> '' THEN note || char(10) ELSE "
+                     "'' END || ?2, ?3),"
                      " story = ?4 WHERE row_id = ?1",
-                     NO_BOX, VALUES(V_INT(t->row), V_TEXT(buf_slice(&note)), V_INT(-NOTE_KEPT_MAX), V_TEXT(story)), NULL,
-                     o->reterr);
+                     NO_BOX, VALUES(V_INT(t->row), V_TEXT(buf_slice(&note)), V_INT(-NOTE_KEPT_MAX), V_TEXT(story)),
+                     NULL, o->reterr);
     buf_fini(&note);
     return rc;
 }
@@ -317,21 +316,21 @@ static int do_dead_note(struct order *o, const struct target *t, pr_slice story)
 static int do_update(struct order *o, const struct target *t, pr_slice story)
 {
     const char *sql =
-        o->admin->kind == ADMIN_RETRY
-            ? "UPDATE \"{box}\" SET due_at = ?2, attempts = 0, failures = 0, held_by = NULL,"
-              " story = coalesce(?3, story) WHERE row_id = ?1"
+        o->admin->kind == ADMIN_RETRY ? "UPDATE \"{box}\" SET due_at = ?2, attempts = 0, failures = 0, held_by = NULL,"
+                                        " story = coalesce(?3, story) WHERE row_id = ?1"
         : o->admin->kind == ADMIN_RELEASE
             ? "UPDATE \"{box}\" SET due_at = ?2, released = 1, held_by = NULL, story = coalesce(?3, story)"
               " WHERE row_id = ?1"
             : "UPDATE \"{box}\" SET due_at = ?2, held_by = NULL, story = coalesce(?3, story) WHERE row_id = ?1";
     int64_t due_us = o->admin->kind == ADMIN_PARK ? PR_NEVER : max64(1, o->s.now_us);
-    int rc = conn_do(o->conn, sql, t->box, VALUES(V_INT(t->row), V_INT(due_us), V_TEXT_OR_NULL(story)), NULL,
-                     o->reterr);
+    int rc =
+        conn_do(o->conn, sql, t->box, VALUES(V_INT(t->row), V_INT(due_us), V_TEXT_OR_NULL(story)), NULL, o->reterr);
     if (rc == PR_OK && o->admin->kind == ADMIN_RETRY) /* its hand-outs of before count no more */
-        rc = conn_do(o->conn,
-                     "UPDATE postrider_claim SET entries = json_remove(entries, '$.\"' || ?1 || '\"') WHERE box = '{box}'"
-                     " AND json_type(entries, '$.\"' || ?1 || '\"') IS NOT NULL",
-                     t->box, VALUES(V_INT(t->row)), NULL, o->reterr);
+        rc = conn_do(
+            o->conn,
+            "UPDATE postrider_claim SET entries = json_remove(entries, '$.\"' || ?1 || '\"') WHERE box = '{box}'"
+            " AND json_type(entries, '$.\"' || ?1 || '\"') IS NOT NULL",
+            t->box, VALUES(V_INT(t->row)), NULL, o->reterr);
     return rc;
 }
 
@@ -497,13 +496,14 @@ static int order_endpoint(struct order *o)
     if (a->dry_run)
         return PR_OK;
     if (o->reply.changed > 0) {
-        rc = conn_do(o->conn,
-                     "INSERT INTO postrider_endpoint (name, paused_until, paused_by, paused_why) VALUES (?1, ?2, ?3, ?4)"
-                     " ON CONFLICT (name) DO UPDATE SET paused_until = ?2, paused_by = ?3, paused_why = ?4",
-                     NO_BOX,
-                     VALUES(V_TEXT(a->filter.endpoint), V_INT(pause ? wanted_us : 0),
-                            V_TEXT(pause ? a->by : NO_BOX), V_TEXT(pause ? a->why : NO_BOX)),
-                     NULL, o->reterr);
+        rc =
+            conn_do(o->conn,
+                    "INSERT INTO postrider_endpoint (name, paused_until, paused_by, paused_why) VALUES (?1, ?2, ?3, ?4)"
+                    " ON CONFLICT (name) DO UPDATE SET paused_until = ?2, paused_by = ?3, paused_why = ?4",
+                    NO_BOX,
+                    VALUES(V_TEXT(a->filter.endpoint), V_INT(pause ? wanted_us : 0), V_TEXT(pause ? a->by : NO_BOX),
+                           V_TEXT(pause ? a->why : NO_BOX)),
+                    NULL, o->reterr);
         if (rc == PR_OK)
             rc = notice_write(o, NO_BOX, NOTICE_ENDPOINT, 0, 0, NO_BOX, a->filter.endpoint);
     }
@@ -526,10 +526,10 @@ static int order_run(struct order *o)
     if (rc == PR_OK)
         rc = surroundings_read(o->store, o->conn, &o->arena, &o->s, o->reterr);
     if (rc == PR_OK)
-        rc = o->admin->outcome != NULL                ? order_record(o)
-             : on_endpoint                            ? order_endpoint(o)
+        rc = o->admin->outcome != NULL             ? order_record(o)
+             : on_endpoint                         ? order_endpoint(o)
              : o->admin->kind == ADMIN_DEAD_IMPORT ? order_import(o)
-                                                    : order_rows(o);
+                                                   : order_rows(o);
     if (rc == PR_OK && !o->admin->dry_run)
         rc = conn_commit(o->conn, o->reterr);
     conn_rollback(o->conn);
@@ -539,7 +539,6 @@ static int order_run(struct order *o)
 int sqlite_admin(void *self, const struct admin *admin, struct admin_reply *ret_reply, struct pr_error *reterr)
 {
     struct order o = { .store = self, .admin = admin, .reterr = reterr };
-
 
     int rc = store_people(o.store, false, &o.conn, reterr);
     if (rc != PR_OK)

@@ -18,15 +18,15 @@ static int breaker_open(struct cycle_run *run, const struct breaker_change *c)
                    " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
                    NO_BOX,
                    VALUES(V_ID(run->cycle->instance), V_TEXT(c->endpoint), V_TEXT(c->type),
-                          V_INT(time_sub(run->now_us, c->age_us)), V_INT(until_us), V_INT(c->probes),
-                          V_INT(c->reason), V_TEXT_OR_NULL(c->code), V_TEXT_OR_NULL(c->error)),
+                          V_INT(time_sub(run->now_us, c->age_us)), V_INT(until_us), V_INT(c->probes), V_INT(c->reason),
+                          V_TEXT_OR_NULL(c->code), V_TEXT_OR_NULL(c->error)),
                    NULL, run->reterr);
 }
 
 static int breaker_close(struct cycle_run *run, const struct breaker_change *c)
 {
-    return conn_do(run->conn, "DELETE FROM postrider_breaker WHERE instance = ?1 AND endpoint = ?2 AND type = ?3", NO_BOX,
-                   VALUES(V_ID(run->cycle->instance), V_TEXT(c->endpoint), V_TEXT(c->type)), NULL, run->reterr);
+    return conn_do(run->conn, "DELETE FROM postrider_breaker WHERE instance = ?1 AND endpoint = ?2 AND type = ?3",
+                   NO_BOX, VALUES(V_ID(run->cycle->instance), V_TEXT(c->endpoint), V_TEXT(c->type)), NULL, run->reterr);
 }
 
 int breakers_set(struct cycle_run *run)
@@ -48,15 +48,13 @@ int breakers_forget(struct cycle_run *run, pr_id instance)
 /* ---- For people ------------------------------------------------------------------------- */
 
 /* Who has no lanes sends nothing, and nobody waits for it. */
-#define ALIVE                                                                                                  \
-    " FROM postrider_breaker b JOIN postrider_instance i ON i.id = b.instance"                                                     \
+#define ALIVE                                                                                                          \
+    " FROM postrider_breaker b JOIN postrider_instance i ON i.id = b.instance"                                         \
     " WHERE i.lanes > 0 AND i.boot_id = ?1 AND i.lease_end > ?2"
 
 static int breaker_take(sqlite3_stmt *s, struct arena *arena, struct breaker_info *ret, struct pr_error *reterr)
 {
-    pr_slice *const texts[] = {
-        &ret->endpoint, &ret->type, &ret->box, &ret->instance, &ret->code, &ret->error
-    };
+    pr_slice *const texts[] = { &ret->endpoint, &ret->type, &ret->box, &ret->instance, &ret->code, &ret->error };
     pr_slice id = column_slice(s, 6);
 
     *ret = (struct breaker_info){
@@ -87,11 +85,10 @@ int breakers_read(struct sqlite_store *store, struct conn *conn, struct arena *a
     reply->breakers = arena_alloc_array(arena, (size_t)room, sizeof(*reply->breakers));
     if (reply->breakers == NULL)
         return error_set(reterr, PR_ENOMEM, "no memory for %lld breakers", (long long)room);
-    rc =
-        conn_bind(conn,
-                  "SELECT b.endpoint, b.type, i.box, i.name, b.code, b.error, i.id, b.since, b.until, b.probes,"
-                  " b.failure_reason" ALIVE " ORDER BY b.endpoint, b.type, i.box",
-                  NO_BOX, alive, 2, &statement, reterr);
+    rc = conn_bind(conn,
+                   "SELECT b.endpoint, b.type, i.box, i.name, b.code, b.error, i.id, b.since, b.until, b.probes,"
+                   " b.failure_reason" ALIVE " ORDER BY b.endpoint, b.type, i.box",
+                   NO_BOX, alive, 2, &statement, reterr);
     if (rc != PR_OK)
         return rc;
     while ((rc = conn_step(conn, statement, reterr)) > 0 && reply->breaker_count < (size_t)room) {

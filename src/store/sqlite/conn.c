@@ -53,27 +53,24 @@ int sqlite_fault(sqlite3 *db, int rc, const char *path, struct pr_error *reterr)
     case SQLITE_FULL:
         return error_set(reterr, PR_EFULL, "%s: no space left (%s): free some, nothing is lost", path, text);
     case SQLITE_NOTADB:
-        return error_set(
-            reterr, PR_ECORRUPT,
-            "%s is not a SQLite database, or its beginning is damaged: name another file, or bring "
-            "it back from a copy",
-            path);
+        return error_set(reterr, PR_ECORRUPT,
+                         "%s is not a SQLite database, or its beginning is damaged: name another file, or bring "
+                         "it back from a copy",
+                         path);
     case SQLITE_CORRUPT:
         return error_set(reterr, PR_ECORRUPT,
                          "%s is damaged (%s): stop everything that uses it, keep a copy, and try \"sqlite3 %s "
                          ".recover\"",
                          path, text, path);
     case SQLITE_IOERR:
-        return error_set(reterr, PR_EIO,
-                         "%s: input/output error (%s, code %d): look at the disk and the kernel's log", path,
-                         text, rc);
+        return error_set(reterr, PR_EIO, "%s: input/output error (%s, code %d): look at the disk and the kernel's log",
+                         path, text, rc);
     case SQLITE_CANTOPEN:
     case SQLITE_PERM:
     case SQLITE_READONLY:
     case SQLITE_AUTH:
-        return error_set(reterr, PR_EIO,
-                         "%s: %s: are the file and its directory there, and writable for this user?", path,
-                         text);
+        return error_set(reterr, PR_EIO, "%s: %s: are the file and its directory there, and writable for this user?",
+                         path, text);
     case SQLITE_NOMEM: return error_set(reterr, PR_ENOMEM, "%s: no memory", path);
     case SQLITE_TOOBIG: return error_set(reterr, PR_ETOOBIG, "%s: %s", path, text);
     case SQLITE_ERROR:
@@ -133,8 +130,7 @@ static int conn_use_wal(struct conn *conn, struct pr_error *reterr)
     if (rc != SQLITE_ROW)
         result = conn_fault(conn, rc, reterr);
     else if (mode == NULL || (strcmp(mode, "wal") != 0 && !conn->location->memory))
-        result = error_set(reterr, PR_EIO,
-                           "%s cannot be used in WAL mode (it is in mode %s): put it on a local disk",
+        result = error_set(reterr, PR_EIO, "%s cannot be used in WAL mode (it is in mode %s): put it on a local disk",
                            conn->location->path, mode != NULL ? mode : "unknown");
     sqlite3_finalize(statement);
     return result;
@@ -190,8 +186,7 @@ int conn_open(const struct sqlite_location *location, bool create, struct conn *
 
     if (create && !location->memory)
         file_make(location->path);
-    int flags =
-        SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE | (create ? SQLITE_OPEN_CREATE : 0);
+    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE | (create ? SQLITE_OPEN_CREATE : 0);
     int rc = sqlite3_open_v2(location->path, &conn->db, flags, NULL);
     if (rc != SQLITE_OK) {
         rc = conn_fault(conn, rc, reterr);
@@ -211,7 +206,7 @@ void conn_close(struct conn *conn)
 {
     if (conn == NULL || __atomic_sub_fetch(&conn->users, 1, __ATOMIC_ACQ_REL) > 0)
         return;
-    map_foreach (node, &conn->statements) {
+    map_foreach(node, &conn->statements) {
         struct statement *statement = MAP_ENTRY(node, struct statement, node);
         sqlite3_finalize(statement->handle);
         map_remove(&conn->statements, node);
@@ -267,8 +262,8 @@ void sql_expand(struct buf *b, const char *sql, pr_slice box)
     }
 }
 
-static int statement_make(struct conn *conn, const char *sql, pr_slice box, uint64_t hash,
-                          struct statement **ret, struct pr_error *reterr)
+static int statement_make(struct conn *conn, const char *sql, pr_slice box, uint64_t hash, struct statement **ret,
+                          struct pr_error *reterr)
 {
     ASSERT(box.size == 0 || name_is_valid(box));
     struct buf text;
@@ -310,8 +305,7 @@ int value_bind(sqlite3_stmt *statement, int at, const struct value *value)
     switch (value->type) {
     case VALUE_NULL: return sqlite3_bind_null(statement, at);
     case VALUE_INT: return sqlite3_bind_int64(statement, at, value->number);
-    case VALUE_TEXT:
-        return sqlite3_bind_text64(statement, at, data, value->bytes.size, SQLITE_STATIC, SQLITE_UTF8);
+    case VALUE_TEXT: return sqlite3_bind_text64(statement, at, data, value->bytes.size, SQLITE_STATIC, SQLITE_UTF8);
     case VALUE_BLOB: return sqlite3_bind_blob64(statement, at, data, value->bytes.size, SQLITE_STATIC);
     }
     return SQLITE_MISUSE;
@@ -393,8 +387,8 @@ int conn_do(struct conn *conn, const char *sql, pr_slice box, const struct value
     return rc;
 }
 
-int conn_int(struct conn *conn, const char *sql, pr_slice box, const struct value *values, size_t count,
-             int64_t *ret, struct pr_error *reterr)
+int conn_int(struct conn *conn, const char *sql, pr_slice box, const struct value *values, size_t count, int64_t *ret,
+             struct pr_error *reterr)
 {
     sqlite3_stmt *statement;
     int rc = conn_bind(conn, sql, box, values, count, &statement, reterr);
@@ -425,7 +419,7 @@ pr_slice column_slice(sqlite3_stmt *statement, int column)
 /* A statement that is still open would keep its snapshot. */
 static void conn_reset_all(struct conn *conn)
 {
-    map_foreach (node, &conn->statements) {
+    map_foreach(node, &conn->statements) {
         sqlite3_stmt *handle = MAP_ENTRY(node, struct statement, node)->handle;
         if (sqlite3_stmt_busy(handle))
             sqlite3_reset(handle);

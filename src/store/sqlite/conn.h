@@ -17,7 +17,7 @@
 #include "core/message.h"
 
 struct sqlite_location { /* where a database is and how to use it; from the URL */
-    char *path;       /* owned; ":memory:" is in memory */
+    char *path;          /* owned; ":memory:" is in memory */
     bool memory;
     bool full;       /* synchronous=full */
     int64_t busy_us; /* how long to wait for somebody else's lock */
@@ -29,14 +29,14 @@ struct conn {
     pthread_mutex_t lock;
     sqlite3 *db;
     const struct sqlite_location *location; /* borrowed */
-    struct map statements;            /* struct statement */
-    sqlite3_stmt *made[CONN_MADE_MAX]; /* put together from parts: the latest few */
+    struct map statements;                  /* struct statement */
+    sqlite3_stmt *made[CONN_MADE_MAX];      /* put together from parts: the latest few */
     unsigned made_next;
-    int64_t busy_since_us, busy_us;   /* how long to wait for a lock */
-    int wal_pages;   /* in the log after the latest commit of ours */
-    int wal_tried;   /* ... when a checkpoint was tried last */
-    int wal_pressed; /* ... when others were made to wait for one */
-    int users;     /* conn_share(): closed with the last of them */
+    int64_t busy_since_us, busy_us; /* how long to wait for a lock */
+    int wal_pages;                  /* in the log after the latest commit of ours */
+    int wal_tried;                  /* ... when a checkpoint was tried last */
+    int wal_pressed;                /* ... when others were made to wait for one */
+    int users;                      /* conn_share(): closed with the last of them */
 };
 
 /* A value to be bound; bytes are borrowed until the statement has ended. */
@@ -71,8 +71,8 @@ void conn_lock(struct conn *conn);
 void conn_unlock(struct conn *conn);
 
 /* The statement of this text, reset and bound; it belongs to the connection. */
-PR_MUST_CHECK int conn_bind(struct conn *conn, const char *sql, pr_slice box, const struct value *values,
-                            size_t count, sqlite3_stmt **ret_statement, struct pr_error *reterr);
+PR_MUST_CHECK int conn_bind(struct conn *conn, const char *sql, pr_slice box, const struct value *values, size_t count,
+                            sqlite3_stmt **ret_statement, struct pr_error *reterr);
 /* The same for a text that was put together.  The caller resets it, and then it is good until the
  * next one is made. */
 PR_MUST_CHECK int conn_bind_made(struct conn *conn, const char *sql, const struct value *values, size_t count,
@@ -80,11 +80,11 @@ PR_MUST_CHECK int conn_bind_made(struct conn *conn, const char *sql, const struc
 /* 1: a row is there; 0: done, and reset; or a fault, and reset. */
 PR_MUST_CHECK int conn_step(struct conn *conn, sqlite3_stmt *statement, struct pr_error *reterr);
 /* Bind and run to the end; *ret_changed (may be NULL) counts changed rows. */
-PR_MUST_CHECK int conn_do(struct conn *conn, const char *sql, pr_slice box, const struct value *values,
-                          size_t count, int *ret_changed, struct pr_error *reterr);
+PR_MUST_CHECK int conn_do(struct conn *conn, const char *sql, pr_slice box, const struct value *values, size_t count,
+                          int *ret_changed, struct pr_error *reterr);
 /* The first column of the first row.  Outcome PR_UNKNOWN: no row, *ret untouched. */
-PR_MUST_CHECK int conn_int(struct conn *conn, const char *sql, pr_slice box, const struct value *values,
-                           size_t count, int64_t *ret, struct pr_error *reterr);
+PR_MUST_CHECK int conn_int(struct conn *conn, const char *sql, pr_slice box, const struct value *values, size_t count,
+                           int64_t *ret, struct pr_error *reterr);
 /* Several statements, not kept. */
 PR_MUST_CHECK int conn_script(struct conn *conn, const char *sql, struct pr_error *reterr);
 

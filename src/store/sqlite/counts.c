@@ -21,9 +21,8 @@ struct counting {
 static void count_one(struct box_counts *counts, enum state state)
 {
     uint64_t *const places[STATE_COUNT] = {
-        [STATE_READY] = &counts->ready,       [STATE_DELAYED] = &counts->delayed,
-        [STATE_RETRYING] = &counts->retrying, [STATE_HELD] = &counts->held,
-        [STATE_PARKED] = &counts->parked,     [STATE_PAUSED] = &counts->paused,
+        [STATE_READY] = &counts->ready, [STATE_DELAYED] = &counts->delayed, [STATE_RETRYING] = &counts->retrying,
+        [STATE_HELD] = &counts->held,   [STATE_PARKED] = &counts->parked,   [STATE_PAUSED] = &counts->paused,
     };
     ASSERT(places[state] != NULL);
     if (*places[state] <= COUNT_EXACT_MAX)
@@ -41,8 +40,8 @@ static void count_row(const struct counting *c, sqlite3_stmt *statement)
         .destination = column_slice(statement, 5),
         .created_us = sqlite3_column_int64(statement, 6),
     };
-    enum state state = surroundings_state(c->o->s, counts->name, (uint64_t)sqlite3_column_int64(statement, 0),
-                                          &m, m.destination);
+    enum state state =
+        surroundings_state(c->o->s, counts->name, (uint64_t)sqlite3_column_int64(statement, 0), &m, m.destination);
     if (state != STATE_IN_FLIGHT)
         count_one(counts, state);
     if (state == STATE_READY && (counts->oldest_us == 0 || message_ready_since(&m) < counts->oldest_us))
@@ -77,9 +76,8 @@ static int count_rows(struct counting *c, const char *sql, const struct value *v
 static int count_gap(struct counting *c, int64_t after, int64_t before)
 {
     return count_rows(c,
-                      COUNTED
-                      " FROM \"{box}\" WHERE row_id > ?1 AND row_id < ?2 AND due_at IS NULL AND held_by IS"
-                      " NULL ORDER BY row_id LIMIT ?3",
+                      COUNTED " FROM \"{box}\" WHERE row_id > ?1 AND row_id < ?2 AND due_at IS NULL AND held_by IS"
+                              " NULL ORDER BY row_id LIMIT ?3",
                       VALUES(V_INT(after), V_INT(before), V_INT(c->left + 1)));
 }
 
@@ -88,8 +86,7 @@ static int count_newest(struct counting *c, int64_t after)
 {
     c->counts->partial = true;
     return count_rows(c,
-                      COUNTED " FROM (" COUNTED
-                              " FROM \"{box}\" WHERE row_id > ?1 ORDER BY row_id DESC LIMIT ?2)"
+                      COUNTED " FROM (" COUNTED " FROM \"{box}\" WHERE row_id > ?1 ORDER BY row_id DESC LIMIT ?2)"
                               " WHERE due_at IS NULL AND held_by IS NULL",
                       VALUES(V_INT(after), V_INT(NEWEST_MAX)));
 }
@@ -126,12 +123,11 @@ static int count_fresh(const struct overview *o, struct box_counts *counts)
 /* ---- The others ------------------------------------------------------------------------- */
 
 /* Not a row is read: the index has it all. */
-#define COUNTED_DUE                                                                                            \
-    "SELECT row_id, due_at, NULL, status, attempts, destination, created_at FROM \"{box}\""                    \
+#define COUNTED_DUE                                                                                                    \
+    "SELECT row_id, due_at, NULL, status, attempts, destination, created_at FROM \"{box}\""                            \
     " INDEXED BY \"postrider_{box}_due\" WHERE held_by IS NULL AND "
 
-static int count_sort(const struct overview *o, struct box_counts *counts, const char *sql,
-                      const uint64_t *full)
+static int count_sort(const struct overview *o, struct box_counts *counts, const char *sql, const uint64_t *full)
 {
     struct counting c = { .o = o, .counts = counts, .full = full, .left = WALK_MAX };
     int rc = count_rows(&c, sql, VALUES(V_INT(WALK_MAX + 1)));
@@ -141,8 +137,8 @@ static int count_sort(const struct overview *o, struct box_counts *counts, const
 static int count_table(const struct overview *o, const char *sql, pr_slice box, uint64_t *ret)
 {
     int64_t count = 0;
-    int rc = conn_int(o->conn, sql, NO_BOX,
-                      VALUES(V_TEXT(box), V_INT(COUNT_EXACT_MAX + 1), V_INT(o->s->now_us)), &count, o->reterr);
+    int rc = conn_int(o->conn, sql, NO_BOX, VALUES(V_TEXT(box), V_INT(COUNT_EXACT_MAX + 1), V_INT(o->s->now_us)),
+                      &count, o->reterr);
     *ret = (uint64_t)count;
     return rc;
 }
@@ -169,9 +165,8 @@ static int count_box(const struct overview *o, struct box_counts *counts)
     if (rc == PR_OK)
         rc = count_sort(o, counts, COUNTED_DUE "due_at = 9223372036854775807 LIMIT ?1", &counts->parked);
     if (rc == PR_OK)
-        rc =
-            count_sort(o, counts, COUNTED " FROM \"{box}\" WHERE held_by IS NOT NULL ORDER BY held_by LIMIT ?1",
-                       &counts->held);
+        rc = count_sort(o, counts, COUNTED " FROM \"{box}\" WHERE held_by IS NOT NULL ORDER BY held_by LIMIT ?1",
+                        &counts->held);
     if (rc == PR_OK)
         rc = count_table(
             o, "SELECT count(*) FROM (SELECT 1 FROM postrider_dead_letter WHERE box = ?1 AND ?3 IS NOT NULL LIMIT ?2)",

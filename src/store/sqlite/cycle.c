@@ -22,8 +22,7 @@ static int session_check_box(struct session *session, struct pr_error *reterr)
     int rc = conn_int(session->conn, "SELECT 1 FROM postrider_box WHERE name = ?1", session->box,
                       VALUES(V_TEXT(session->box)), &found, reterr);
     if (rc == PR_UNKNOWN)
-        return error_set(reterr, PR_ESCHEMA,
-                         "there is no box %s in %s: name it under boxes: and run postrider init",
+        return error_set(reterr, PR_ESCHEMA, "there is no box %s in %s: name it under boxes: and run postrider init",
                          session->box_name, session->store->location.path);
     return rc;
 }
@@ -111,10 +110,9 @@ static int cycle_fence(struct cycle_run *run, struct standing *standing)
         return rc;
     if (c->epoch != 0 && (!standing->known || standing->epoch != c->epoch)) {
         log_emit(run->session->store->log, LOG_WARN, "lease_lost", LOG_SLICE("box", run->session->box));
-        return error_set(
-            run->reterr, PR_ELEASE,
-            "this instance of box %s lost its lease: it was silent for longer than lease:, or has left",
-            run->session->box_name);
+        return error_set(run->reterr, PR_ELEASE,
+                         "this instance of box %s lost its lease: it was silent for longer than lease:, or has left",
+                         run->session->box_name);
     }
     run->owner = standing->owner;
     return PR_OK;
@@ -290,8 +288,7 @@ void session_checkpoint(struct session *session)
     conn_unlock(session->conn);
 }
 
-int sqlite_cycle(void *arg, const struct cycle *cycle, const struct cycle_reply **ret_reply,
-                 struct pr_error *reterr)
+int sqlite_cycle(void *arg, const struct cycle *cycle, const struct cycle_reply **ret_reply, struct pr_error *reterr)
 {
     struct session *session = arg;
     struct cycle_run run = { .session = session, .cycle = cycle, .conn = session->conn, .reterr = reterr };

@@ -7,21 +7,23 @@
 #define CHECKPOINT_PAGES 16384 /* 64 MiB: nobody works the boxes, so we must do it */
 
 /* It failed before it was stored. */
-static int keep_failure(struct conn *conn, pr_slice box, const struct pr_message *m, int64_t mono_us, struct pr_error *reterr)
+static int keep_failure(struct conn *conn, pr_slice box, const struct pr_message *m, int64_t mono_us,
+                        struct pr_error *reterr)
 {
     int64_t row = sqlite3_last_insert_rowid(conn->db);
-    int rc = conn_do(conn,
-                   "UPDATE \"{box}\" SET status = status | ?1, attempts = ?2, failures = ?3, failure_reason = ?4, code = ?5,"
-                   " error = ?6, failed_at = ?7, story = ?8 WHERE row_id = ?9",
-                   box,
-                   VALUES(V_INT(m->status), V_INT(m->attempts), V_INT(m->failures), V_INT(m->reason),
-                          V_TEXT_OR_NULL(m->code), V_TEXT_OR_NULL(m->error), V_INT(m->failed_us), V_TEXT_OR_NULL(m->story),
-                          V_INT(row)),
-                   NULL, reterr);
+    int rc = conn_do(
+        conn,
+        "UPDATE \"{box}\" SET status = status | ?1, attempts = ?2, failures = ?3, failure_reason = ?4, code = ?5,"
+        " error = ?6, failed_at = ?7, story = ?8 WHERE row_id = ?9",
+        box,
+        VALUES(V_INT(m->status), V_INT(m->attempts), V_INT(m->failures), V_INT(m->reason), V_TEXT_OR_NULL(m->code),
+               V_TEXT_OR_NULL(m->error), V_INT(m->failed_us), V_TEXT_OR_NULL(m->story), V_INT(row)),
+        NULL, reterr);
     if (rc != PR_OK || m->stream.size == 0 || m->due_us == 0)
         return rc;
     return conn_do(conn,
-                   "INSERT INTO postrider_control (mono_at, box, kind, row, seq, stream, endpoint) VALUES (?1, '{box}', ?2, ?3, ?3, ?4, ?5)",
+                   "INSERT INTO postrider_control (mono_at, box, kind, row, seq, stream, endpoint) VALUES (?1, "
+                   "'{box}', ?2, ?3, ?3, ?4, ?5)",
                    box,
                    VALUES(V_INT(mono_us), V_INT(m->due_us == PR_NEVER ? NOTICE_PARKED : NOTICE_FAILED), V_INT(row),
                           V_TEXT(m->stream), V_TEXT(m->destination)),

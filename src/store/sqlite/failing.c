@@ -11,11 +11,12 @@
 static int failing_due(struct conn *conn, int64_t now_us, struct box_failing *f, struct pr_error *reterr)
 {
     sqlite3_stmt *statement;
-    int rc = conn_bind(conn,
-                       "SELECT min(due_at), max(due_at) FROM (SELECT due_at, status, attempts FROM \"{box}\" INDEXED BY"
-                       " \"postrider_{box}_due\" WHERE due_at IS NOT NULL AND held_by IS NULL AND due_at <= ?1 ORDER BY due_at"
-                       " LIMIT ?2) WHERE (status & 32768) <> 0 OR attempts > 0",
-                       f->name, VALUES(V_INT(now_us), V_INT(COUNT_EXACT_MAX)), &statement, reterr);
+    int rc = conn_bind(
+        conn,
+        "SELECT min(due_at), max(due_at) FROM (SELECT due_at, status, attempts FROM \"{box}\" INDEXED BY"
+        " \"postrider_{box}_due\" WHERE due_at IS NOT NULL AND held_by IS NULL AND due_at <= ?1 ORDER BY due_at"
+        " LIMIT ?2) WHERE (status & 32768) <> 0 OR attempts > 0",
+        f->name, VALUES(V_INT(now_us), V_INT(COUNT_EXACT_MAX)), &statement, reterr);
     if (rc != PR_OK)
         return rc;
     rc = conn_step(conn, statement, reterr);
@@ -65,8 +66,8 @@ static int failing_dead(struct conn *conn, struct box_failing *f, struct pr_erro
     return rc < 0 ? rc : PR_OK;
 }
 
-int sqlite_failing(struct conn *conn, const struct surroundings *s, const struct query *query,
-                   struct arena *arena, struct query_reply *reply, struct pr_error *reterr)
+int sqlite_failing(struct conn *conn, const struct surroundings *s, const struct query *query, struct arena *arena,
+                   struct query_reply *reply, struct pr_error *reterr)
 {
     int rc = PR_OK;
     reply->failing = arena_alloc_array(arena, s->box_count, sizeof(*reply->failing));

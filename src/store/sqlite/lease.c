@@ -52,7 +52,7 @@ static bool try_lock_memory(struct session *session)
 {
     bool free_now = true;
     pthread_mutex_lock(&session->store->lock);
-    list_foreach (node, &session->store->sessions) {
+    list_foreach(node, &session->store->sessions) {
         struct session *other = LIST_ENTRY(node, struct session, node);
         if (other != session && other->locked && slice_eq(other->box, session->box))
             free_now = false;
@@ -103,10 +103,9 @@ void lease_unlock(struct session *session)
 int lease_read(struct cycle_run *run, struct standing *ret)
 {
     sqlite3_stmt *statement;
-    int rc =
-        conn_bind(run->conn, "SELECT epoch, cycle, lease_end, lanes FROM postrider_instance WHERE id = ?1 AND box = ?2",
-                  run->session->box, VALUES(V_ID(run->cycle->instance), V_TEXT(run->session->box)), &statement,
-                  run->reterr);
+    int rc = conn_bind(
+        run->conn, "SELECT epoch, cycle, lease_end, lanes FROM postrider_instance WHERE id = ?1 AND box = ?2",
+        run->session->box, VALUES(V_ID(run->cycle->instance), V_TEXT(run->session->box)), &statement, run->reterr);
     if (rc != PR_OK)
         return rc;
     *ret = (struct standing){ .known = false };
@@ -137,8 +136,8 @@ static int owner_read(struct cycle_run *run, struct owner *ret)
     int rc = conn_bind(
         run->conn,
         "SELECT id, lease_end <= ?2 OR boot_id <> ?3, locked FROM postrider_instance WHERE box = ?1 AND lanes > 0",
-        run->session->box, VALUES(V_TEXT(run->session->box), V_INT(run->mono_us), V_TEXT(boot_id(run))),
-        &statement, run->reterr);
+        run->session->box, VALUES(V_TEXT(run->session->box), V_INT(run->mono_us), V_TEXT(boot_id(run))), &statement,
+        run->reterr);
     if (rc != PR_OK)
         return rc;
     *ret = (struct owner){ .there = false };
@@ -174,11 +173,12 @@ int lease_can_take(struct cycle_run *run, bool *ret)
 /* T6: what was handed out and has no verdict counts as an attempt. */
 static int bury(struct cycle_run *run, pr_id id)
 {
-    int rc = conn_do(run->conn,
-                     "UPDATE \"{box}\" SET attempts = attempts + 1 WHERE row_id IN (SELECT b.row_id FROM postrider_claim c,"
-                     " json_each(c.entries) e, \"{box}\" b WHERE c.instance = ?1 AND b.row_id = CAST(e.key AS INTEGER)"
-                     " AND b.attempts = e.value - 1)",
-                     run->session->box, VALUES(V_ID(id)), NULL, run->reterr);
+    int rc =
+        conn_do(run->conn,
+                "UPDATE \"{box}\" SET attempts = attempts + 1 WHERE row_id IN (SELECT b.row_id FROM postrider_claim c,"
+                " json_each(c.entries) e, \"{box}\" b WHERE c.instance = ?1 AND b.row_id = CAST(e.key AS INTEGER)"
+                " AND b.attempts = e.value - 1)",
+                run->session->box, VALUES(V_ID(id)), NULL, run->reterr);
     FAILPOINT("store.bury.counted");
     if (rc == PR_OK)
         rc = conn_do(run->conn, "DELETE FROM postrider_claim WHERE instance = ?1", run->session->box, VALUES(V_ID(id)),
@@ -186,8 +186,8 @@ static int bury(struct cycle_run *run, pr_id id)
     if (rc == PR_OK)
         rc = breakers_forget(run, id);
     if (rc == PR_OK)
-        rc = conn_do(run->conn, "DELETE FROM postrider_instance WHERE id = ?1", run->session->box, VALUES(V_ID(id)), NULL,
-                     run->reterr);
+        rc = conn_do(run->conn, "DELETE FROM postrider_instance WHERE id = ?1", run->session->box, VALUES(V_ID(id)),
+                     NULL, run->reterr);
     FAILPOINT("store.bury.done");
     return rc;
 }
@@ -202,8 +202,7 @@ int lease_bury_dead(struct cycle_run *run)
             run->conn,
             "SELECT id FROM postrider_instance WHERE box = ?1 AND id <> ?2 AND (lease_end <= ?3 OR boot_id <> ?4)",
             run->session->box,
-            VALUES(V_TEXT(run->session->box), V_ID(run->cycle->instance), V_INT(run->mono_us),
-                   V_TEXT(boot_id(run))),
+            VALUES(V_TEXT(run->session->box), V_ID(run->cycle->instance), V_INT(run->mono_us), V_TEXT(boot_id(run))),
             &statement, run->reterr);
         if (rc == PR_OK)
             rc = conn_step(run->conn, statement, run->reterr);
@@ -237,8 +236,8 @@ int lease_join(struct cycle_run *run, struct standing *ret)
                      run->session->box,
                      VALUES(V_ID(cycle->instance), V_TEXT(run->session->box), V_TEXT(cycle->name),
                             V_TEXT(slice_from(POSTRIDER_VERSION)), V_INT(epoch),
-                            V_INT(time_add(run->mono_us, cycle->lease_us)), V_TEXT(boot_id(run)),
-                            V_INT(run->now_us), V_INT(time_add(run->now_us, cycle->lease_us))),
+                            V_INT(time_add(run->mono_us, cycle->lease_us)), V_TEXT(boot_id(run)), V_INT(run->now_us),
+                            V_INT(time_add(run->now_us, cycle->lease_us))),
                      NULL, run->reterr);
     if (rc == PR_OK)
         *ret = (struct standing){ .known = true, .epoch = epoch };

@@ -18,8 +18,8 @@
 
 /* ---- Surroundings ---------------------------------------------------------------------- */
 
-static int names_read(struct conn *conn, const char *count_sql, const char *sql, int64_t now_us,
-                      struct arena *arena, pr_slice **ret, size_t *ret_count, struct pr_error *reterr)
+static int names_read(struct conn *conn, const char *count_sql, const char *sql, int64_t now_us, struct arena *arena,
+                      pr_slice **ret, size_t *ret_count, struct pr_error *reterr)
 {
     int64_t room;
     sqlite3_stmt *statement;
@@ -54,12 +54,12 @@ static int flight_compare(const void *a, const void *b)
 }
 
 /* Receipts are JSON objects: json_each() takes them apart. */
-#define FLIGHTS                                                                                                \
-    " FROM postrider_claim c JOIN postrider_instance i ON i.id = c.instance, json_each(c.entries) e"                               \
+#define FLIGHTS                                                                                                        \
+    " FROM postrider_claim c JOIN postrider_instance i ON i.id = c.instance, json_each(c.entries) e"                   \
     " WHERE i.boot_id = ?1 AND i.lease_end > ?2"
 
-static int flights_read(struct sqlite_store *store, struct conn *conn, struct arena *arena,
-                        struct surroundings *ret, struct pr_error *reterr)
+static int flights_read(struct sqlite_store *store, struct conn *conn, struct arena *arena, struct surroundings *ret,
+                        struct pr_error *reterr)
 {
     const struct value alive[] = { V_TEXT(slice_from(store->boot_id)), V_INT(store_mono_us(store)) };
     int64_t room;
@@ -70,8 +70,8 @@ static int flights_read(struct sqlite_store *store, struct conn *conn, struct ar
     ret->flights = arena_alloc_array(arena, (size_t)room, sizeof(*ret->flights));
     if (ret->flights == NULL)
         return error_set(reterr, PR_ENOMEM, "no memory for %lld receipts", (long long)room);
-    rc = conn_bind(conn, "SELECT c.box, i.name, i.id, CAST(e.key AS INTEGER), e.value" FLIGHTS, NO_BOX, alive,
-                   2, &statement, reterr);
+    rc = conn_bind(conn, "SELECT c.box, i.name, i.id, CAST(e.key AS INTEGER), e.value" FLIGHTS, NO_BOX, alive, 2,
+                   &statement, reterr);
     if (rc != PR_OK)
         return rc;
     while ((rc = conn_step(conn, statement, reterr)) > 0 && ret->flight_count < (size_t)room) {
@@ -92,19 +92,19 @@ static int flights_read(struct sqlite_store *store, struct conn *conn, struct ar
     return rc < 0 ? rc : PR_OK;
 }
 
-int surroundings_read(struct sqlite_store *store, struct conn *conn, struct arena *arena,
-                      struct surroundings *ret, struct pr_error *reterr)
+int surroundings_read(struct sqlite_store *store, struct conn *conn, struct arena *arena, struct surroundings *ret,
+                      struct pr_error *reterr)
 {
     *ret = (struct surroundings){ .now_us = store_wall_us(store), .payload_max = store->payload_max };
     int rc = flights_read(store, conn, arena, ret, reterr);
     if (rc == PR_OK)
         rc = names_read(conn, "SELECT count(*) FROM postrider_endpoint",
-                        "SELECT name FROM postrider_endpoint WHERE paused_until > ?1 ORDER BY name LIMIT ?2", ret->now_us,
-                        arena, &ret->paused, &ret->paused_count, reterr);
+                        "SELECT name FROM postrider_endpoint WHERE paused_until > ?1 ORDER BY name LIMIT ?2",
+                        ret->now_us, arena, &ret->paused, &ret->paused_count, reterr);
     if (rc == PR_OK)
         rc = names_read(conn, "SELECT count(*) FROM postrider_box",
-                        "SELECT name FROM postrider_box WHERE ?1 IS NOT NULL ORDER BY name LIMIT ?2", ret->now_us, arena,
-                        &ret->boxes, &ret->box_count, reterr);
+                        "SELECT name FROM postrider_box WHERE ?1 IS NOT NULL ORDER BY name LIMIT ?2", ret->now_us,
+                        arena, &ret->boxes, &ret->box_count, reterr);
     return rc;
 }
 
@@ -124,8 +124,8 @@ static bool is_paused(const struct surroundings *s, pr_slice endpoint)
     return false;
 }
 
-enum state surroundings_state(const struct surroundings *s, pr_slice box, uint64_t row,
-                              const struct pr_message *m, pr_slice endpoint)
+enum state surroundings_state(const struct surroundings *s, pr_slice box, uint64_t row, const struct pr_message *m,
+                              pr_slice endpoint)
 {
     if (surroundings_flight(s, box, row, m->attempts) != NULL)
         return STATE_IN_FLIGHT;
@@ -162,9 +162,7 @@ static void filter_state(struct sql *sql, const struct filter *f, int64_t now_us
     case STATE_PARKED: sql_and(sql, "due_at = ?", V_INT(PR_NEVER)); break;
     case STATE_HELD: buf_add_cstr(&sql->text, " AND instr(held_by, '/') < length(held_by)"); break;
     case STATE_DELAYED:
-    case STATE_RETRYING:
-        sql_and(sql, "due_at IS NOT NULL AND held_by IS NULL AND due_at > ?", V_INT(now_us));
-        break;
+    case STATE_RETRYING: sql_and(sql, "due_at IS NOT NULL AND held_by IS NULL AND due_at > ?", V_INT(now_us)); break;
     case STATE_IN_FLIGHT:
         buf_add_cstr(&sql->text,
                      " AND row_id IN (SELECT CAST(e.key AS INTEGER) FROM postrider_claim c, json_each(c.entries) e)");
@@ -286,8 +284,8 @@ static void sql_rows(struct sql *sql, const struct listing *l, uint64_t after)
         while (i < ARRAY_LENGTH(keys) && keys[i].value.size == 0)
             i++;
         if (i < ARRAY_LENGTH(keys)) {
-            buf_addf(&sql->text, " FROM postrider_dead_letter INDEXED BY postrider_dead_letter_%s WHERE %s", keys[i].index,
-                     keys[i].condition);
+            buf_addf(&sql->text, " FROM postrider_dead_letter INDEXED BY postrider_dead_letter_%s WHERE %s",
+                     keys[i].index, keys[i].condition);
             sql_more(sql, V_TEXT(keys[i].value));
         } else
             buf_add_cstr(&sql->text, " FROM postrider_dead_letter NOT INDEXED WHERE 1");
@@ -310,8 +308,7 @@ static void sql_select(struct sql *sql, const struct listing *l, uint64_t after)
     pr_slice table = l->table == LISTING_BOX ? l->box : slice_from(tables[l->table]);
     buf_addf(&sql->text, "SELECT " MESSAGE_COLUMNS ", %s, ", l->with_payload ? "payload" : "NULL");
     if (l->table == LISTING_DEAD)
-        buf_add_cstr(&sql->text,
-                     "box, endpoint, cause, limit_reached, rule, fingerprint, note, died_at, edited_as");
+        buf_add_cstr(&sql->text, "box, endpoint, cause, limit_reached, rule, fingerprint, note, died_at, edited_as");
     else if (l->table == LISTING_DONE)
         buf_add_cstr(&sql->text, "box, endpoint, 0, 0, NULL, NULL, NULL, done_at, NULL");
     else
@@ -359,8 +356,7 @@ static bool is_wanted(const struct filter *f, enum listing_table table, const st
 }
 
 static int listed_decode(sqlite3_stmt *statement, const struct surroundings *s, enum listing_table table,
-                         const struct filter *filter, struct arena *scratch, struct listed *l,
-                         struct pr_error *reterr)
+                         const struct filter *filter, struct arena *scratch, struct listed *l, struct pr_error *reterr)
 {
     const int first = MESSAGE_COLUMN_COUNT;
     *l = (struct listed){ .state = table == LISTING_DEAD ? STATE_DEAD : STATE_DONE };
@@ -412,10 +408,10 @@ static int first_since(struct conn *conn, const struct listing *l, uint64_t *aft
     int64_t first = 0;
     if (l->table != LISTING_DEAD || l->filter->since_us == 0)
         return PR_OK;
-    int rc = conn_int(
-        conn,
-        "SELECT coalesce(min(row_id), 0) FROM postrider_dead_letter INDEXED BY postrider_dead_letter_died WHERE died_at >= ?1",
-        NO_BOX, VALUES(V_INT(l->filter->since_us)), &first, reterr);
+    int rc = conn_int(conn,
+                      "SELECT coalesce(min(row_id), 0) FROM postrider_dead_letter INDEXED BY "
+                      "postrider_dead_letter_died WHERE died_at >= ?1",
+                      NO_BOX, VALUES(V_INT(l->filter->since_us)), &first, reterr);
     if (rc == PR_OK && first > 0 && (uint64_t)first - 1 > *after)
         *after = (uint64_t)first - 1;
     return rc == PR_OK && first == 0 ? PR_UNKNOWN : rc;

@@ -29,8 +29,7 @@ PR_MUST_CHECK int surroundings_read(struct sqlite_store *store, struct conn *con
                                     struct surroundings *ret, struct pr_error *reterr);
 
 /* NULL: it is not in flight. */
-const struct flight *surroundings_flight(const struct surroundings *s, pr_slice box, uint64_t row,
-                                         int attempts);
+const struct flight *surroundings_flight(const struct surroundings *s, pr_slice box, uint64_t row, int attempts);
 /* The state of a row of this box, with receipts and pauses laid over it.  endpoint: where it goes. */
 enum state surroundings_state(const struct surroundings *s, pr_slice box, uint64_t row, const struct pr_message *m,
                               pr_slice endpoint);

@@ -23,7 +23,8 @@ const char MESSAGE_INSERT[] =
     "        EXISTS (SELECT 1 FROM \"{box}\" WHERE id = ?19 AND destination = ?2)))"
     "   OR (EXISTS (SELECT 1 FROM postrider_dead_letter WHERE id < x'') AND"
     "       (EXISTS (SELECT 1 FROM postrider_dead_letter WHERE id = ?18 AND destination = ?2 AND box = '{box}') OR"
-    "        EXISTS (SELECT 1 FROM postrider_dead_letter WHERE id = ?19 AND destination = ?2 AND box = '{box}'))), NULL, "
+    "        EXISTS (SELECT 1 FROM postrider_dead_letter WHERE id = ?19 AND destination = ?2 AND box = '{box}'))), "
+    "NULL, "
     "?1),"
     " ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, NULL)";
 

@@ -6,21 +6,20 @@
 #include "store/sqlite/conn.h"
 
 /* What message_decode() reads, in its order; payload stands last and can be left out. */
-#define MESSAGE_COLUMNS                                                                                        \
-    "row_id, seq, id, destination, stream, type, source, subject, content_type, headers, "                     \
-    "correlation_id, causation_id, traceparent, tracestate, event, created_at, due_at, expires_at, "           \
+#define MESSAGE_COLUMNS                                                                                                \
+    "row_id, seq, id, destination, stream, type, source, subject, content_type, headers, "                             \
+    "correlation_id, causation_id, traceparent, tracestate, event, created_at, due_at, expires_at, "                   \
     "status, attempts, failures, failure_reason, code, error, failed_at, story, held_by, released"
 #define MESSAGE_COLUMN_COUNT 29 /* with payload behind them */
 
 /* The columns that move unchanged with a row from table to table. */
-#define MESSAGE_MOVED                                                                                          \
-    "id, stream, type, source, subject, content_type, headers, correlation_id, causation_id, "                 \
+#define MESSAGE_MOVED                                                                                                  \
+    "id, stream, type, source, subject, content_type, headers, correlation_id, causation_id, "                         \
     "traceparent, tracestate, event, created_at, expires_at, payload"
 
 /* A row that failed, was handed out or is parked: as the partial index {box}_heads says it, word for word; and of
  * those one that its stream waits behind (message_blocks_stream()), or that is parked. */
-#define MESSAGE_IS_BACK                                                                                        \
-    "due_at IS NOT NULL AND (due_at = 9223372036854775807 OR (status & 32768) <> 0 OR attempts > 0)"
+#define MESSAGE_IS_BACK "due_at IS NOT NULL AND (due_at = 9223372036854775807 OR (status & 32768) <> 0 OR attempts > 0)"
 #define MESSAGE_IS_HEAD MESSAGE_IS_BACK " AND (due_at = 9223372036854775807 OR released = 0)"
 
 /* Read the current row; columns begin with MESSAGE_COLUMNS and payload (or NULL).  Slices are
@@ -46,7 +45,7 @@ void message_values(const struct pr_message *message, const struct id_forms *for
                     struct value ret[MESSAGE_VALUE_COUNT]);
 
 /* Outcome PR_DUPLICATE. */
-PR_MUST_CHECK int message_insert(struct conn *conn, pr_slice box, const struct pr_message *message,
-                                 int64_t now_us, struct pr_error *reterr);
+PR_MUST_CHECK int message_insert(struct conn *conn, pr_slice box, const struct pr_message *message, int64_t now_us,
+                                 struct pr_error *reterr);
 
 #endif

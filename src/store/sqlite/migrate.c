@@ -83,8 +83,7 @@ static int migration_run(struct conn *conn, const struct migration *m, pr_slice 
     buf_init(&script, SCRIPT_MAX);
     script_expand(&script, m->sql, box);
     int rc = buf_failed(&script);
-    rc = rc == PR_OK ? script_run(conn, script.data, reterr)
-                     : error_set(reterr, rc, "no memory for %s.sql", m->name);
+    rc = rc == PR_OK ? script_run(conn, script.data, reterr) : error_set(reterr, rc, "no memory for %s.sql", m->name);
     buf_fini(&script);
     return rc;
 }
@@ -122,8 +121,7 @@ static int box_check_name(struct conn *conn, const struct names *names, pr_slice
                           struct pr_error *reterr)
 {
     if (!name_is_valid(box))
-        return error_set(reterr, PR_EINVAL,
-                         "\"%.*s\" cannot be the name of a box: letters, digits and _, at most %d",
+        return error_set(reterr, PR_EINVAL, "\"%.*s\" cannot be the name of a box: letters, digits and _, at most %d",
                          SLICE_ARGS(box), BOX_NAME_MAX);
     *ret_there = false;
     for (size_t i = 0; i < names->count; i++)
@@ -132,13 +130,14 @@ static int box_check_name(struct conn *conn, const struct names *names, pr_slice
     if (*ret_there)
         return PR_OK;
     if (sqlite3_strnicmp(box.data, OUR_PREFIX, strlen(OUR_PREFIX)) == 0)
-        return error_set(reterr, PR_EINVAL, "\"%.*s\" cannot be the name of a box: " OUR_PREFIX " is before Postrider's own tables",
+        return error_set(reterr, PR_EINVAL,
+                         "\"%.*s\" cannot be the name of a box: " OUR_PREFIX " is before Postrider's own tables",
                          SLICE_ARGS(box));
     if (names->count == BOXES_MAX)
         return error_set(reterr, PR_ETOOBIG, "there are %d boxes already, there cannot be more", BOXES_MAX);
     int64_t found;
-    int rc = conn_int(conn, "SELECT 1 FROM sqlite_master WHERE name = ?1 COLLATE NOCASE", NO_BOX,
-                      VALUES(V_TEXT(box)), &found, reterr);
+    int rc = conn_int(conn, "SELECT 1 FROM sqlite_master WHERE name = ?1 COLLATE NOCASE", NO_BOX, VALUES(V_TEXT(box)),
+                      &found, reterr);
     if (rc == PR_OK)
         return error_set(reterr, PR_EINVAL, "there is a table %.*s already that is no box: choose another name",
                          SLICE_ARGS(box));
@@ -162,34 +161,35 @@ static int box_make(struct conn *conn, struct names *names, pr_slice box, struct
 /* ---- Views ----------------------------------------------------------------------------- */
 
 #define NOW_US "CAST((julianday('now') - 2440587.5) * 86400000 + 0.5 AS INTEGER) * 1000"
-#define ID_TEXT_OF(id)                                                                                         \
-    "CASE WHEN typeof(" id ") = 'blob' THEN lower(substr(hex(" id "), 1, 8) || '-' || substr(hex(" id          \
-    "), 9, 4)"                                                                                                 \
-    " || '-' || substr(hex(" id "), 13, 4) || '-' || substr(hex(" id "), 17, 4) || '-' || substr(hex(" id      \
-    "), 21))"                                                                                                  \
+#define ID_TEXT_OF(id)                                                                                                 \
+    "CASE WHEN typeof(" id ") = 'blob' THEN lower(substr(hex(" id "), 1, 8) || '-' || substr(hex(" id "), 9, 4)"       \
+    " || '-' || substr(hex(" id "), 13, 4) || '-' || substr(hex(" id "), 17, 4) || '-' || substr(hex(" id "), 21))"    \
     " ELSE " id " END"
 #define ID_TEXT ID_TEXT_OF("b.id")
 
 static const char VIEW_IN_FLIGHT[] =
     "CREATE VIEW postrider_in_flight AS SELECT c.box, CAST(e.key AS INTEGER) AS row_id, e.value AS number,"
-    " i.name AS instance, c.at FROM postrider_claim c JOIN postrider_instance i ON i.id = c.instance, json_each(c.entries) e;";
+    " i.name AS instance, c.at FROM postrider_claim c JOIN postrider_instance i ON i.id = c.instance, "
+    "json_each(c.entries) e;";
 
 /* Breakers that are not closed, of instances that are alive and have lanes. */
-#define TIME_TEXT(column)                                                                                      \
-    "CASE WHEN " column " < 9223372036854775807 THEN strftime('%Y-%m-%dT%H:%M:%fZ', " column                   \
-    " / 1e6, 'unixepoch') END"
+#define TIME_TEXT(column)                                                                                              \
+    "CASE WHEN " column " < 9223372036854775807 THEN strftime('%Y-%m-%dT%H:%M:%fZ', " column " / 1e6, 'unixepoch') "   \
+                                                                                             "END"
 static const char VIEW_OPEN[] =
     "CREATE VIEW postrider_open_breaker AS SELECT b.endpoint, b.type, i.box, i.name AS instance,"
-    " CASE WHEN b.until > " NOW_US " THEN 'open' ELSE 'half-open' END AS state, " TIME_TEXT(
-        "b.since") " AS since, " TIME_TEXT("b.until") " AS until, b.probes, b.failure_reason, b.code, b.error"
-                                                      " FROM postrider_breaker b JOIN postrider_instance i ON i.id = b.instance "
-                                                      "WHERE i.lanes > 0 AND i.lease_wall > " NOW_US ";";
+    " CASE WHEN b.until > " NOW_US
+    " THEN 'open' ELSE 'half-open' END AS state, " TIME_TEXT("b.since") " AS since, " TIME_TEXT(
+        "b.until") " AS until, b.probes, b.failure_reason, b.code, b.error"
+                   " FROM postrider_breaker b JOIN postrider_instance i ON i.id = b.instance "
+                   "WHERE i.lanes > 0 AND i.lease_wall > " NOW_US ";";
 
 /* As state_of_row(), with receipts and pauses laid over it.  What is ready or retrying can wait for an
  * endpoint that is open: then endpoint_state says so. */
 static const char VIEW_MESSAGES[] =
     "SELECT '{box}' AS box, b.row_id, b.seq, " ID_TEXT " AS id,"
-    " CASE WHEN (b.row_id, b.attempts + 1) IN (SELECT row_id, number FROM postrider_in_flight WHERE box = '{box}') THEN "
+    " CASE WHEN (b.row_id, b.attempts + 1) IN (SELECT row_id, number FROM postrider_in_flight WHERE box = '{box}') "
+    "THEN "
     "'in-flight'"
     " WHEN b.due_at = 9223372036854775807 THEN 'parked'"
     " WHEN instr(b.held_by, '/') < length(b.held_by) THEN 'held'"
@@ -214,24 +214,38 @@ static const char VIEW_MESSAGES[] =
 #define NEVER "9223372036854775807"
 #define OF_HEAD(column, of_dead) " CASE WHEN d.row_id IS NULL THEN h." column " ELSE " of_dead " END AS " column ","
 static const char VIEW_BLOCKED[] =
-    "SELECT '{box}' AS box, h.stream, CASE WHEN d.row_id IS NULL THEN h.id ELSE " ID_TEXT_OF("d.id") " END AS head,"
-    OF_HEAD("seq", "d.seq") OF_HEAD("failure_reason", "coalesce(nullif(d.failure_reason, 0), d.cause)")
-    OF_HEAD("error", "d.error") " CASE WHEN d.row_id IS NULL THEN " TIME_TEXT("h.due_at") " END AS due_at,"
-    " h.held - (d.row_id IS NULL AND h.held_by IS h.key) AS held, h.endpoint,"
-    " CASE WHEN d.row_id IS NOT NULL THEN 'dead' WHEN h.due_at = " NEVER " THEN 'parked' ELSE 'failed' END AS head_state"
-    " FROM (SELECT k.key, k.endpoint, k.stream, k.held, k.first, r.id, r.seq, r.failure_reason, r.error, r.due_at,"
-    " r.held_by, min(r.rank) FROM (SELECT held_by AS key, substr(held_by, 1, instr(held_by, '/') - 1) AS endpoint,"
-    " substr(held_by, instr(held_by, '/') + 1) AS stream, count(*) AS held, min(seq) AS first FROM \"{box}\""
-    " WHERE instr(held_by, '/') < length(held_by) GROUP BY held_by) k"
-    " LEFT JOIN (SELECT stream, CASE destination WHEN '' THEN (SELECT json_extract(value, '$.endpoint') FROM"
-    " json_each(story) WHERE json_extract(value, '$.endpoint') <> '' ORDER BY key DESC LIMIT 1) ELSE destination END AS endpoint, "
-    ID_TEXT_OF("id") " AS id, seq, failure_reason, error, due_at, held_by, (due_at = " NEVER ") << 62 | seq AS rank"
-    " FROM \"{box}\" WHERE " MESSAGE_IS_HEAD " AND stream <> '') r"
-    " ON r.stream = k.stream AND coalesce(r.endpoint, k.endpoint) = k.endpoint GROUP BY k.key) h"
-    " LEFT JOIN postrider_dead_letter d ON d.row_id = CASE WHEN h.id IS NULL OR h.due_at = " NEVER " THEN (SELECT"
-    " x.row_id FROM postrider_dead_letter x WHERE x.stream = h.stream AND x.box = '{box}' AND x.endpoint IN (h.endpoint, '')"
-    " AND x.seq < min(h.first, coalesce(h.seq, h.first)) AND x.edited_as IS NULL ORDER BY x.seq LIMIT 1) END"
-    " WHERE d.row_id IS NOT NULL OR (h.id IS NOT NULL AND (h.held > 1 OR h.held_by IS NOT h.key))";
+    "SELECT '{box}' AS box, h.stream, CASE WHEN d.row_id IS NULL THEN h.id ELSE " ID_TEXT_OF(
+        "d.id") " END AS head," OF_HEAD("seq", "d.seq")
+        OF_HEAD("failure_reason", "coalesce(nullif(d.failure_reason, 0), d.cause)")
+            OF_HEAD("error", "d.error") " CASE WHEN d.row_id IS NULL THEN " TIME_TEXT(
+                "h.due_at") " END AS due_at,"
+                            " h.held - (d.row_id IS NULL AND h.held_by IS h.key) AS held, h.endpoint,"
+                            " CASE WHEN d.row_id IS NOT NULL THEN 'dead' WHEN h.due_at = " NEVER
+                            " THEN 'parked' ELSE 'failed' END AS head_state"
+                            " FROM (SELECT k.key, k.endpoint, k.stream, k.held, k.first, r.id, r.seq, "
+                            "r.failure_reason, r.error, r.due_at,"
+                            " r.held_by, min(r.rank) FROM (SELECT held_by AS key, substr(held_by, 1, instr(held_by, "
+                            "'/') - 1) AS endpoint,"
+                            " substr(held_by, instr(held_by, '/') + 1) AS stream, count(*) AS held, min(seq) AS first "
+                            "FROM \"{box}\""
+                            " WHERE instr(held_by, '/') < length(held_by) GROUP BY held_by) k"
+                            " LEFT JOIN (SELECT stream, CASE destination WHEN '' THEN (SELECT json_extract(value, "
+                            "'$.endpoint') FROM"
+                            " json_each(story) WHERE json_extract(value, '$.endpoint') <> '' ORDER BY key DESC LIMIT "
+                            "1) ELSE destination END AS endpoint, " ID_TEXT_OF(
+                                "id") " AS id, seq, failure_reason, error, due_at, held_by, (due_at = " NEVER
+                                      ") << 62 | seq AS rank"
+                                      " FROM \"{box}\" WHERE " MESSAGE_IS_HEAD " AND stream <> '') r"
+                                      " ON r.stream = k.stream AND coalesce(r.endpoint, k.endpoint) = k.endpoint GROUP "
+                                      "BY k.key) h"
+                                      " LEFT JOIN postrider_dead_letter d ON d.row_id = CASE WHEN h.id IS NULL OR "
+                                      "h.due_at = " NEVER " THEN (SELECT"
+                                      " x.row_id FROM postrider_dead_letter x WHERE x.stream = h.stream AND x.box = "
+                                      "'{box}' AND x.endpoint IN (h.endpoint, '')"
+                                      " AND x.seq < min(h.first, coalesce(h.seq, h.first)) AND x.edited_as IS NULL "
+                                      "ORDER BY x.seq LIMIT 1) END"
+                                      " WHERE d.row_id IS NOT NULL OR (h.id IS NOT NULL AND (h.held > 1 OR h.held_by "
+                                      "IS NOT h.key))";
 
 static const char VIEW_ENDPOINTS[] =
     "CREATE VIEW postrider_endpoint_overview AS SELECT name, CASE WHEN paused_until > " NOW_US " THEN 'paused'"
@@ -244,7 +258,8 @@ static const char VIEW_ENDPOINTS[] =
     " CASE WHEN last_failed_at > 0 THEN strftime('%Y-%m-%dT%H:%M:%fZ', last_failed_at / 1e6, 'unixepoch') END"
     " AS last_failed_at, last_reason, last_code, last_error,"
     " (SELECT min(o.since) FROM postrider_open_breaker o WHERE o.endpoint = e.name) AS open_since,"
-    " (SELECT min(o.until) FROM postrider_open_breaker o WHERE o.endpoint = e.name) AS next_probe FROM postrider_endpoint e;";
+    " (SELECT min(o.until) FROM postrider_open_breaker o WHERE o.endpoint = e.name) AS next_probe FROM "
+    "postrider_endpoint e;";
 
 static const char VIEW_AUDIT[] = "CREATE VIEW postrider_audit_log AS SELECT number, " TIME_TEXT(
     "at") " AS at, who, action, target, why, matched, changed,"
@@ -284,11 +299,11 @@ static int views_make(struct conn *conn, const struct names *names, struct pr_er
 int schema_version(struct conn *conn, int64_t *ret_version, struct pr_error *reterr)
 {
     int64_t there;
-    int rc = conn_int(conn, "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'postrider_meta'", NO_BOX, NULL,
-                      0, &there, reterr);
+    int rc = conn_int(conn, "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'postrider_meta'", NO_BOX,
+                      NULL, 0, &there, reterr);
     if (rc == PR_OK)
-        rc = conn_int(conn, "SELECT value FROM postrider_meta WHERE key = 'schema_version'", NO_BOX, NULL, 0, ret_version,
-                      reterr);
+        rc = conn_int(conn, "SELECT value FROM postrider_meta WHERE key = 'schema_version'", NO_BOX, NULL, 0,
+                      ret_version, reterr);
     else if (rc == PR_UNKNOWN)
         rc = rename_version(conn, ret_version, reterr);
     if (rc == PR_UNKNOWN) {
@@ -358,8 +373,7 @@ static int encoding_check(struct conn *conn, struct pr_error *reterr)
         bool utf8 = slice_eq_cstr(column_slice(statement, 0), "UTF-8");
         sqlite3_reset(statement);
         rc = utf8 ? PR_OK
-                  : error_set(reterr, PR_EUNSUPPORTED,
-                              "%s is not encoded in UTF-8: postrider needs a database that is",
+                  : error_set(reterr, PR_EUNSUPPORTED, "%s is not encoded in UTF-8: postrider needs a database that is",
                               conn->location->path);
     }
     return rc;
@@ -408,11 +422,9 @@ int sqlite_check(void *self, struct pr_error *reterr)
     if (version > schema_wanted())
         return schema_too_new(version, reterr);
     if (version == 0)
-        return error_set(reterr, PR_ESCHEMA, "%s has no tables of postrider: run postrider init",
-                         store->location.path);
+        return error_set(reterr, PR_ESCHEMA, "%s has no tables of postrider: run postrider init", store->location.path);
     if (version < schema_wanted())
-        return error_set(reterr, PR_ESCHEMA,
-                         "the schema is version %lld, this program needs %d: run postrider init",
+        return error_set(reterr, PR_ESCHEMA, "the schema is version %lld, this program needs %d: run postrider init",
                          (long long)version, schema_wanted());
     return PR_OK;
 }

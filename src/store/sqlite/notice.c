@@ -16,8 +16,7 @@ static int slice_keep(struct arena *arena, pr_slice s, pr_slice *ret, struct pr_
 
 /* ---- Endpoints ---------------------------------------------------------------------- */
 
-static int endpoint_take(sqlite3_stmt *s, struct arena *arena, struct endpoint_state *ret,
-                         struct pr_error *reterr)
+static int endpoint_take(sqlite3_stmt *s, struct arena *arena, struct endpoint_state *ret, struct pr_error *reterr)
 {
     *ret = (struct endpoint_state){
         .paused_until_us = sqlite3_column_int64(s, 1),
@@ -78,25 +77,26 @@ int endpoints_read(struct conn *conn, struct arena *arena, struct endpoint_state
 static int pause_set(struct cycle_run *run, const struct pause *p)
 {
     const pr_slice no_box = { NULL, 0 };
-    int64_t        until_us = p->for_us == PR_NEVER ? PR_NEVER : time_add(run->now_us, p->for_us);
-    int64_t        current_us = 0;
-    int            rc = conn_int(run->conn, "SELECT paused_until FROM postrider_endpoint WHERE name = ?1", no_box,
-                                 VALUES(V_TEXT(p->endpoint)), &current_us, run->reterr);
+    int64_t until_us = p->for_us == PR_NEVER ? PR_NEVER : time_add(run->now_us, p->for_us);
+    int64_t current_us = 0;
+    int rc = conn_int(run->conn, "SELECT paused_until FROM postrider_endpoint WHERE name = ?1", no_box,
+                      VALUES(V_TEXT(p->endpoint)), &current_us, run->reterr);
 
     if (rc < 0)
         return rc;
     if (until_us <= run->now_us || until_us <= current_us)
         return PR_UNKNOWN;
-    rc = conn_do(run->conn,
-                 "INSERT INTO postrider_endpoint (name, paused_until, paused_by, paused_why) VALUES (?1, ?2, ?3, ?4)"
-                 " ON CONFLICT (name) DO UPDATE SET paused_until = ?2, paused_by = ?3, paused_why = ?4",
-                 no_box, VALUES(V_TEXT(p->endpoint), V_INT(until_us), V_TEXT(p->by), V_TEXT(p->why)), NULL,
-                 run->reterr);
+    rc =
+        conn_do(run->conn,
+                "INSERT INTO postrider_endpoint (name, paused_until, paused_by, paused_why) VALUES (?1, ?2, ?3, ?4)"
+                " ON CONFLICT (name) DO UPDATE SET paused_until = ?2, paused_by = ?3, paused_why = ?4",
+                no_box, VALUES(V_TEXT(p->endpoint), V_INT(until_us), V_TEXT(p->by), V_TEXT(p->why)), NULL, run->reterr);
     if (rc < 0)
         return rc;
-    return conn_do(run->conn,
-                   "INSERT INTO postrider_control (mono_at, box, kind, row, seq, endpoint) VALUES (?1, '', ?2, 0, 0, ?3)", no_box,
-                   VALUES(V_INT(run->mono_us), V_INT(NOTICE_ENDPOINT), V_TEXT(p->endpoint)), NULL, run->reterr);
+    return conn_do(
+        run->conn,
+        "INSERT INTO postrider_control (mono_at, box, kind, row, seq, endpoint) VALUES (?1, '', ?2, 0, 0, ?3)", no_box,
+        VALUES(V_INT(run->mono_us), V_INT(NOTICE_ENDPOINT), V_TEXT(p->endpoint)), NULL, run->reterr);
 }
 
 int pauses_set(struct cycle_run *run)
@@ -130,14 +130,13 @@ static int notices_take(struct cycle_run *run, bool *ret_endpoints)
     int rc = conn_bind(run->conn,
                        "SELECT number, kind, row, seq, stream, endpoint FROM postrider_control WHERE number > ?1"
                        " AND box IN ('', '{box}') ORDER BY number LIMIT ?2",
-                       run->session->box, VALUES(V_INT(run->cycle->notice_after), V_INT(NOTICES_PER_CYCLE)),
-                       &statement, run->reterr);
+                       run->session->box, VALUES(V_INT(run->cycle->notice_after), V_INT(NOTICES_PER_CYCLE)), &statement,
+                       run->reterr);
     if (rc != PR_OK)
         return rc;
     while ((rc = conn_step(run->conn, statement, run->reterr)) > 0) {
         if (reply->notices == NULL)
-            reply->notices =
-                arena_alloc_array(&run->session->arena, NOTICES_PER_CYCLE, sizeof(*reply->notices));
+            reply->notices = arena_alloc_array(&run->session->arena, NOTICES_PER_CYCLE, sizeof(*reply->notices));
         struct notice *notice = reply->notices != NULL ? &reply->notices[reply->notice_count++] : NULL;
         int fault = notice != NULL ? notice_take(run, statement, notice)
                                    : error_set(run->reterr, PR_ENOMEM, "no memory for notices");
@@ -153,8 +152,8 @@ static int notices_take(struct cycle_run *run, bool *ret_endpoints)
 
 static int notice_last(struct cycle_run *run, int64_t *ret)
 {
-    return conn_int(run->conn, "SELECT seq FROM sqlite_sequence WHERE name = 'postrider_control'", run->session->box, NULL, 0,
-                    ret, run->reterr);
+    return conn_int(run->conn, "SELECT seq FROM sqlite_sequence WHERE name = 'postrider_control'", run->session->box,
+                    NULL, 0, ret, run->reterr);
 }
 
 /* Numbers run without gaps: when the one behind the cursor is not there any more, it was purged
@@ -170,8 +169,8 @@ static int notices_missed(struct cycle_run *run, bool *ret_missed)
                       run->session->box, NULL, 0, &oldest, run->reterr);
     if (rc >= 0)
         rc = notice_last(run, &last);
-    *ret_missed = rc >= 0 && (oldest > run->cycle->notice_after + 1 ||
-                              last - run->cycle->notice_after > NOTICES_PER_CYCLE);
+    *ret_missed =
+        rc >= 0 && (oldest > run->cycle->notice_after + 1 || last - run->cycle->notice_after > NOTICES_PER_CYCLE);
     if (!*ret_missed)
         return rc;
     reply->notices = arena_alloc_array(&run->session->arena, 1, sizeof(*reply->notices));
@@ -203,8 +202,7 @@ int notices_read(struct cycle_run *run, bool joined)
     if (rc < 0 || !endpoints)
         return rc < 0 ? rc : PR_OK;
     reply->endpoints_known = true;
-    return endpoints_read(run->conn, &run->session->arena, &reply->endpoints, &reply->endpoint_count,
-                          run->reterr);
+    return endpoints_read(run->conn, &run->session->arena, &reply->endpoints, &reply->endpoint_count, run->reterr);
 }
 
 /* Old notices and kept messages whose time is over, in pieces.  A notice from the far future
@@ -218,13 +216,14 @@ int notices_purge(struct cycle_run *run)
                      "DELETE FROM postrider_control WHERE number IN (SELECT number FROM postrider_control"
                      " WHERE mono_at < ?1 OR mono_at > ?2 ORDER BY number LIMIT ?3)",
                      run->session->box,
-                     VALUES(V_INT(time_sub(run->mono_us, NOTICE_AGE_US)),
-                            V_INT(time_add(run->mono_us, NOTICE_AGE_US)), V_INT(PURGE_PIECE)),
+                     VALUES(V_INT(time_sub(run->mono_us, NOTICE_AGE_US)), V_INT(time_add(run->mono_us, NOTICE_AGE_US)),
+                            V_INT(PURGE_PIECE)),
                      NULL, run->reterr);
     if (rc == PR_OK)
-        rc = conn_do(run->conn,
-                     "DELETE FROM postrider_done WHERE row_id IN (SELECT row_id FROM postrider_done WHERE keep_until <= ?1"
-                     " ORDER BY keep_until LIMIT ?2)",
-                     run->session->box, VALUES(V_INT(run->now_us), V_INT(PURGE_PIECE)), NULL, run->reterr);
+        rc = conn_do(
+            run->conn,
+            "DELETE FROM postrider_done WHERE row_id IN (SELECT row_id FROM postrider_done WHERE keep_until <= ?1"
+            " ORDER BY keep_until LIMIT ?2)",
+            run->session->box, VALUES(V_INT(run->now_us), V_INT(PURGE_PIECE)), NULL, run->reterr);
     return rc;
 }

@@ -30,12 +30,10 @@ static int url_option(struct sqlite_location *location, pr_slice key, pr_slice v
             location->busy_us = us;
             return PR_OK;
         }
-        return error_set(reterr, PR_EINVAL,
-                         "busy=%.*s in the store's URL: it is a duration such as 5s, at most 10m",
+        return error_set(reterr, PR_EINVAL, "busy=%.*s in the store's URL: it is a duration such as 5s, at most 10m",
                          SLICE_ARGS(value));
     }
-    return error_set(reterr, PR_EINVAL,
-                     "the store's URL has the unknown option %.*s: there are synchronous and busy",
+    return error_set(reterr, PR_EINVAL, "the store's URL has the unknown option %.*s: there are synchronous and busy",
                      SLICE_ARGS(key));
 }
 

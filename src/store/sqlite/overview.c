@@ -42,8 +42,8 @@ struct group_sql {
     size_t values, count_values;
 };
 /* When it died is found in the index; only then is the letter itself read. */
-#define LATEST(at)                                                                                             \
-    "SELECT " LETTER IN_PRINT " AND died_at = (SELECT died_at" at                                              \
+#define LATEST(at)                                                                                                     \
+    "SELECT " LETTER IN_PRINT " AND died_at = (SELECT died_at" at                                                      \
     " ORDER BY died_at DESC LIMIT 1) AND (?4 = '' OR box = ?4)"
 #define LETTER "box, endpoint, type, error, cause, failure_reason, id, died_at"
 #define COUNT(in_group) "SELECT count(*) FROM (SELECT 1" in_group " LIMIT 10001)"
@@ -55,10 +55,9 @@ static const struct group_sql by_time = { LATEST(IN_TIME) " LIMIT 1", COUNT(IN_T
 static const struct group_sql by_print = { LATEST(IN_TIME) " LIMIT 1", COUNT(IN_PRINT), FIRST, 4, 1 };
 static const struct group_sql by_reason = { LATEST(IN_REASON(WHY_COLUMNS)) " AND " OF_REASON " LIMIT 1",
                                             COUNT_LOOKED(IN_REASON(WHY_COLUMNS)), NULL, 6, 6 };
-static const struct group_sql by_text = {
-    "SELECT " LETTER IN_TEXT(WHY_COLUMNS ", box, endpoint, type, id") " ORDER BY died_at DESC LIMIT 1",
-    COUNT_LOOKED(IN_TEXT(WHY_COLUMNS)), NULL, 7, 7
-};
+static const struct group_sql by_text = { "SELECT " LETTER IN_TEXT(
+                                              WHY_COLUMNS ", box, endpoint, type, id") " ORDER BY died_at DESC LIMIT 1",
+                                          COUNT_LOOKED(IN_TEXT(WHY_COLUMNS)), NULL, 7, 7 };
 
 static const struct group_sql *group_sql_of(const struct filter *f)
 {
@@ -74,11 +73,9 @@ static int group_step(const struct overview *o, const char *sql, size_t values, 
                       sqlite3_stmt **ret)
 {
     const struct filter *f = &o->query->filter;
-    const struct value all[] = {
-        V_TEXT(print),     V_INT(f->since_us), V_INT(f->until_us != 0 ? f->until_us : INT64_MAX),
-        V_TEXT(f->box),    V_INT(f->reason),   V_INT(look),
-        V_TEXT(f->error)
-    };
+    const struct value all[] = { V_TEXT(print),   V_INT(f->since_us), V_INT(f->until_us != 0 ? f->until_us : INT64_MAX),
+                                 V_TEXT(f->box),  V_INT(f->reason),   V_INT(look),
+                                 V_TEXT(f->error) };
     ASSERT(values <= ARRAY_LENGTH(all));
     int rc = conn_bind(o->conn, sql, NO_BOX, all, values, ret, o->reterr);
     if (rc == PR_OK)
@@ -103,11 +100,12 @@ static int look_for_reason(const struct overview *o, int64_t *ret)
     int64_t groups = 1;
     int rc = PR_OK;
     if (o->query->filter.fingerprint.size == 0)
-        rc = conn_int(o->conn,
-                      "WITH RECURSIVE k(print) AS (SELECT '' UNION ALL SELECT (SELECT fingerprint FROM postrider_dead_letter"
-                      " INDEXED BY postrider_dead_letter_group WHERE fingerprint > k.print ORDER BY fingerprint LIMIT 1)"
-                      " FROM k WHERE k.print IS NOT NULL LIMIT ?1) SELECT count(nullif(print, '')) FROM k",
-                      NO_BOX, VALUES(V_INT(GROUPS_LOOKED_MAX + 1)), &groups, o->reterr);
+        rc = conn_int(
+            o->conn,
+            "WITH RECURSIVE k(print) AS (SELECT '' UNION ALL SELECT (SELECT fingerprint FROM postrider_dead_letter"
+            " INDEXED BY postrider_dead_letter_group WHERE fingerprint > k.print ORDER BY fingerprint LIMIT 1)"
+            " FROM k WHERE k.print IS NOT NULL LIMIT ?1) SELECT count(nullif(print, '')) FROM k",
+            NO_BOX, VALUES(V_INT(GROUPS_LOOKED_MAX + 1)), &groups, o->reterr);
     *ret = groups_look_of_reason(groups);
     return rc;
 }
@@ -150,8 +148,8 @@ static int group_read(const struct overview *o, const struct group_sql *sql, pr_
     if (!readable)
         g->sample = (pr_id){ { 0 } };
     sqlite3_reset(statement);
-    if (g->fingerprint.data == NULL || g->box.data == NULL || g->endpoint.data == NULL ||
-        g->type.data == NULL || g->error.data == NULL)
+    if (g->fingerprint.data == NULL || g->box.data == NULL || g->endpoint.data == NULL || g->type.data == NULL ||
+        g->error.data == NULL)
         return no_memory(o);
     /* These are in the fingerprint, so one says it for all. */
     bool fits = (f->type.size == 0 || slice_glob(f->type, g->type)) &&
@@ -159,8 +157,7 @@ static int group_read(const struct overview *o, const struct group_sql *sql, pr_
     return fits ? PR_OK : PR_UNKNOWN;
 }
 
-static int group_count(const struct overview *o, const struct group_sql *sql, int64_t look,
-                       struct dead_group *g)
+static int group_count(const struct overview *o, const struct group_sql *sql, int64_t look, struct dead_group *g)
 {
     sqlite3_stmt *statement;
     int64_t all = 0;
@@ -194,12 +191,13 @@ static int group_is_cut(const struct overview *o, const struct group_sql *sql, p
 static int print_next(const struct overview *o, pr_slice after, bool inclusive, pr_slice *ret)
 {
     sqlite3_stmt *statement;
-    int rc = conn_bind(o->conn,
-                       inclusive ? "SELECT fingerprint FROM postrider_dead_letter INDEXED BY postrider_dead_letter_group"
-                                   " WHERE fingerprint >= ?1 ORDER BY fingerprint LIMIT 1"
-                                 : "SELECT fingerprint FROM postrider_dead_letter INDEXED BY postrider_dead_letter_group"
-                                   " WHERE fingerprint > ?1 ORDER BY fingerprint LIMIT 1",
-                       NO_BOX, VALUES(V_TEXT(after)), &statement, o->reterr);
+    int rc =
+        conn_bind(o->conn,
+                  inclusive ? "SELECT fingerprint FROM postrider_dead_letter INDEXED BY postrider_dead_letter_group"
+                              " WHERE fingerprint >= ?1 ORDER BY fingerprint LIMIT 1"
+                            : "SELECT fingerprint FROM postrider_dead_letter INDEXED BY postrider_dead_letter_group"
+                              " WHERE fingerprint > ?1 ORDER BY fingerprint LIMIT 1",
+                  NO_BOX, VALUES(V_TEXT(after)), &statement, o->reterr);
     if (rc == PR_OK)
         rc = conn_step(o->conn, statement, o->reterr);
     if (rc <= 0)
@@ -264,8 +262,8 @@ static bool is_brief(const struct overview *o)
     return o->query->brief && o->query->blocked;
 }
 
-static int head_take(const struct overview *o, struct stream_list *streams, pr_slice box,
-                     sqlite3_stmt *statement, struct arena *scratch)
+static int head_take(const struct overview *o, struct stream_list *streams, pr_slice box, sqlite3_stmt *statement,
+                     struct arena *scratch)
 {
     struct pr_message m;
     uint64_t row;
@@ -307,12 +305,11 @@ static int heads_read(const struct overview *o, struct stream_list *streams, pr_
 }
 
 /* What is held by this key: how many, and the first one's place.  Outcome PR_UNKNOWN: nothing. */
-static int held_count(const struct overview *o, pr_slice box, pr_slice key, uint64_t *ret_count,
-                      int64_t *ret_seq)
+static int held_count(const struct overview *o, pr_slice box, pr_slice key, uint64_t *ret_count, int64_t *ret_seq)
 {
     int64_t count = 0;
-    int rc = conn_int(o->conn, "SELECT count(*) FROM (SELECT 1 FROM \"{box}\" WHERE held_by = ?1 LIMIT 10001)",
-                      box, VALUES(V_TEXT(key)), &count, o->reterr);
+    int rc = conn_int(o->conn, "SELECT count(*) FROM (SELECT 1 FROM \"{box}\" WHERE held_by = ?1 LIMIT 10001)", box,
+                      VALUES(V_TEXT(key)), &count, o->reterr);
     *ret_count = (uint64_t)count;
     if (rc == PR_OK)
         rc = conn_int(o->conn, "SELECT seq FROM \"{box}\" WHERE held_by = ?1 ORDER BY seq LIMIT 1", box,
@@ -322,7 +319,8 @@ static int held_count(const struct overview *o, pr_slice box, pr_slice key, uint
 
 /* Columns from MESSAGE_COLUMN_COUNT on: the part's number, its cause, when it died, its endpoint. */
 static const char DEAD_HEADS[] =
-    "SELECT " MESSAGE_COLUMNS ", NULL, cause, died_at, endpoint FROM postrider_dead_letter WHERE stream = ?1 AND box = ?2"
+    "SELECT " MESSAGE_COLUMNS
+    ", NULL, cause, died_at, endpoint FROM postrider_dead_letter WHERE stream = ?1 AND box = ?2"
     " AND endpoint IN (?3, '') AND seq < ?4 AND edited_as IS NULL ORDER BY seq";
 
 /* The first that they wait for, in the scratch arena.  Outcome PR_UNKNOWN: none; the head was delivered just now, and they go
@@ -344,18 +342,17 @@ static int dead_head_find(const struct overview *o, const struct stream_list *st
 }
 
 /* Strict streams wait behind a dead letter: before the head that is in the box, where there is one. */
-static int dead_head_read(const struct overview *o, struct stream_list *streams,
-                          const struct stream_info *stream, struct stream_info *in_box, int64_t before_seq)
+static int dead_head_read(const struct overview *o, struct stream_list *streams, const struct stream_info *stream,
+                          struct stream_info *in_box, int64_t before_seq)
 {
     if (in_box != NULL)
         before_seq = min64(before_seq, in_box->head_seq);
     struct arena scratch;
     struct pr_message m;
     sqlite3_stmt *statement;
-    int rc = conn_bind(
-        o->conn, DEAD_HEADS, NO_BOX,
-        VALUES(V_TEXT(stream->stream), V_TEXT(stream->box), V_TEXT(stream->endpoint), V_INT(before_seq)),
-        &statement, o->reterr);
+    int rc = conn_bind(o->conn, DEAD_HEADS, NO_BOX,
+                       VALUES(V_TEXT(stream->stream), V_TEXT(stream->box), V_TEXT(stream->endpoint), V_INT(before_seq)),
+                       &statement, o->reterr);
     if (rc != PR_OK)
         return rc;
     arena_init(&scratch, SCRATCH_BYTES);
@@ -386,8 +383,8 @@ static int alone_read(const struct overview *o, pr_slice box, pr_slice key, int6
 }
 
 /* heads: read when they are needed first. */
-static int key_take_brief(const struct overview *o, struct stream_list *streams, struct stream_list *heads, pr_slice key,
-                          struct stream_info *stream)
+static int key_take_brief(const struct overview *o, struct stream_list *streams, struct stream_list *heads,
+                          pr_slice key, struct stream_info *stream)
 {
     int64_t seq;
     int rc = alone_read(o, stream->box, key, &seq);
@@ -433,8 +430,8 @@ static int key_take(const struct overview *o, struct stream_list *streams, struc
 static int key_next(const struct overview *o, pr_slice box, pr_slice after, pr_slice *ret)
 {
     sqlite3_stmt *statement;
-    int rc = conn_bind(o->conn, "SELECT held_by FROM \"{box}\" WHERE held_by > ?1 ORDER BY held_by LIMIT 1",
-                       box, VALUES(V_TEXT(after)), &statement, o->reterr);
+    int rc = conn_bind(o->conn, "SELECT held_by FROM \"{box}\" WHERE held_by > ?1 ORDER BY held_by LIMIT 1", box,
+                       VALUES(V_TEXT(after)), &statement, o->reterr);
     if (rc == PR_OK)
         rc = conn_step(o->conn, statement, o->reterr);
     if (rc <= 0)

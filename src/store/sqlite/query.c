@@ -73,12 +73,9 @@ static int listed_add(void *arg, const struct listed *found, struct pr_error *re
 /* One table for each id of the filter, or once. */
 static int list_table(struct question *q, enum listing_table table, pr_slice box, const struct filter *filter)
 {
-    struct listing listing = { .table = table,
-                               .box = box,
-                               .filter = filter,
-                               .with_payload = q->with_payload,
-                               .found = listed_add,
-                               .arg = q };
+    struct listing listing = {
+        .table = table, .box = box, .filter = filter, .with_payload = q->with_payload, .found = listed_add, .arg = q
+    };
     uint64_t cut = 0;
     int rc = PR_OK;
     if (q->reply->more) /* here the next page begins */
@@ -135,14 +132,14 @@ static int query_dead_count(struct question *q, const struct filter *filter)
 {
     int64_t count = 0;
     if (filter_is_time(filter) && !q->replayable) { /* the watchdogs ask this, and the index says it */
-        int rc = conn_int(q->conn,
-                          "SELECT count(*) FROM (SELECT 1 FROM postrider_dead_letter INDEXED BY postrider_dead_letter_died"
-                          " WHERE died_at >= ?1 AND died_at < ?2 LIMIT ?3)",
-                          NO_BOX,
-                          VALUES(V_INT(filter->since_us),
-                                 V_INT(filter->until_us != 0 ? filter->until_us : INT64_MAX),
-                                 V_INT(COUNT_EXACT_MAX + 1)),
-                          &count, q->reterr);
+        int rc =
+            conn_int(q->conn,
+                     "SELECT count(*) FROM (SELECT 1 FROM postrider_dead_letter INDEXED BY postrider_dead_letter_died"
+                     " WHERE died_at >= ?1 AND died_at < ?2 LIMIT ?3)",
+                     NO_BOX,
+                     VALUES(V_INT(filter->since_us), V_INT(filter->until_us != 0 ? filter->until_us : INT64_MAX),
+                            V_INT(COUNT_EXACT_MAX + 1)),
+                     &count, q->reterr);
         q->reply->total = (uint64_t)count;
         return rc;
     }
@@ -168,8 +165,7 @@ static int instance_take(struct question *q, sqlite3_stmt *statement, struct ins
         .started_us = sqlite3_column_int64(statement, 8),
     };
     memcpy(info->id.bytes, id.data, min_size(id.size, sizeof(info->id.bytes)));
-    return info->box.data != NULL && info->name.data != NULL && info->version.data != NULL ? PR_OK
-                                                                                           : no_memory(q);
+    return info->box.data != NULL && info->name.data != NULL && info->version.data != NULL ? PR_OK : no_memory(q);
 }
 
 static int query_instances(struct question *q)
@@ -232,22 +228,18 @@ static int query_facts(struct question *q)
     if (q->store->location.memory)
         facts_warn(facts, PR_STR("messages are lost when the process ends: use a file to keep them"));
     else if (sqlite3_libversion_number() < 3051003)
-        facts_warn(
-            facts,
-            arena_printf(q->arena,
-                         "SQLite %s can damage a database when two connections write and checkpoint at once"
-                         " (rare, mended in 3.51.3): let applications set PRAGMA wal_autocheckpoint = 0",
-                         sqlite3_libversion()));
+        facts_warn(facts,
+                   arena_printf(q->arena,
+                                "SQLite %s can damage a database when two connections write and checkpoint at once"
+                                " (rare, mended in 3.51.3): let applications set PRAGMA wal_autocheckpoint = 0",
+                                sqlite3_libversion()));
     if (!q->store->location.full)
-        facts_warn(
-            facts,
-            PR_STR("synchronous=normal: a power loss can undo the latest commits: use synchronous=full"));
+        facts_warn(facts, PR_STR("synchronous=normal: a power loss can undo the latest commits: use synchronous=full"));
     if (log_bytes > WAL_BYTES_MUCH) {
-        facts->horizon =
-            arena_printf(q->arena,
-                         "the log %s-wal has %lld MiB: a reader that stays open keeps it from being"
-                         " emptied, find and end it",
-                         q->store->location.path, (long long)(log_bytes >> 20));
+        facts->horizon = arena_printf(q->arena,
+                                      "the log %s-wal has %lld MiB: a reader that stays open keeps it from being"
+                                      " emptied, find and end it",
+                                      q->store->location.path, (long long)(log_bytes >> 20));
         facts_warn(facts, facts->horizon);
     }
     return PR_OK;

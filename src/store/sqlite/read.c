@@ -67,8 +67,8 @@ static int row_take(struct cycle_run *run, sqlite3_stmt *statement, enum row_fro
     }
     struct row *row = &session->rows[session->reply.row_count];
     *row = (struct row){ .from = from };
-    int rc = message_decode(statement, &session->arena, run->cycle->payload_max, &row->m, &row->row, &row->bad,
-                            run->reterr);
+    int rc =
+        message_decode(statement, &session->arena, run->cycle->payload_max, &row->m, &row->row, &row->bad, run->reterr);
     if (rc != PR_OK)
         return rc;
     row->lane = lane_of(row->m.stream, row->m.id);
@@ -78,8 +78,8 @@ static int row_take(struct cycle_run *run, sqlite3_stmt *statement, enum row_fro
 }
 
 /* Up to max rows of a bound statement; *ret_end: there are no more. */
-static int rows_take(struct cycle_run *run, sqlite3_stmt *statement, enum row_from from, uint64_t lanes,
-                     bool dead, size_t max, bool *ret_end)
+static int rows_take(struct cycle_run *run, sqlite3_stmt *statement, enum row_from from, uint64_t lanes, bool dead,
+                     size_t max, bool *ret_end)
 {
     size_t count = 0;
     int rc;
@@ -138,8 +138,8 @@ static int walk_step(struct cycle_run *run, struct walk *walk, int64_t to)
 {
     sqlite3_stmt *statement;
     struct row *row;
-    int rc = conn_bind(run->conn, SELECT_FRESH, run->session->box, VALUES(V_INT(walk->at), V_INT(to)),
-                       &statement, run->reterr);
+    int rc = conn_bind(run->conn, SELECT_FRESH, run->session->box, VALUES(V_INT(walk->at), V_INT(to)), &statement,
+                       run->reterr);
     if (rc != PR_OK)
         return rc;
     walk->at = to;
@@ -173,8 +173,7 @@ static int read_fresh(struct cycle_run *run)
         .uneven = lanes_uneven(run),
     };
     int64_t last = 0, first = 0, walked = 0;
-    int rc = conn_int(run->conn, "SELECT max(row_id) FROM \"{box}\"", run->session->box, NULL, 0, &last,
-                      run->reterr);
+    int rc = conn_int(run->conn, "SELECT max(row_id) FROM \"{box}\"", run->session->box, NULL, 0, &last, run->reterr);
 
     while (rc == PR_OK && walk.at < last && !walk.full && walked < WALK_MAX) {
         /* Over the gap that deleted rows left behind. */
@@ -203,18 +202,16 @@ static int read_due(struct cycle_run *run)
                        VALUES(V_INT(run->now_us), V_INT(c->due.after_due_us), V_INT(c->due.after_seq),
                               V_INT(c->due.after_row), V_INT(c->due.rows + 1)),
                        &statement, run->reterr);
-    return rc == PR_OK ? rows_take(run, statement, ROW_DUE, LANES_ALL, false, c->due.rows,
-                                   &run->session->reply.due_end)
+    return rc == PR_OK ? rows_take(run, statement, ROW_DUE, LANES_ALL, false, c->due.rows, &run->session->reply.due_end)
                        : rc;
 }
 
 static int read_next_due(struct cycle_run *run)
 {
-    int rc =
-        conn_int(run->conn,
-                 "SELECT due_at FROM \"{box}\" WHERE due_at IS NOT NULL AND held_by IS NULL AND due_at > ?1"
-                 " ORDER BY due_at LIMIT 1",
-                 run->session->box, VALUES(V_INT(run->now_us)), &run->session->reply.next_due_us, run->reterr);
+    int rc = conn_int(run->conn,
+                      "SELECT due_at FROM \"{box}\" WHERE due_at IS NOT NULL AND held_by IS NULL AND due_at > ?1"
+                      " ORDER BY due_at LIMIT 1",
+                      run->session->box, VALUES(V_INT(run->now_us)), &run->session->reply.next_due_us, run->reterr);
     return rc < 0 ? rc : PR_OK;
 }
 
@@ -227,8 +224,8 @@ static int read_again(struct cycle_run *run)
 
     if ((int64_t)c->reread.after_row >= c->reread.from_seq)
         after = c->reread.from_seq; /* the row of from_seq itself was seen */
-    int rc = conn_bind(run->conn, SELECT_FRESH, run->session->box,
-                       VALUES(V_INT(after), V_INT(c->reread.to_seq - 1)), &statement, run->reterr);
+    int rc = conn_bind(run->conn, SELECT_FRESH, run->session->box, VALUES(V_INT(after), V_INT(c->reread.to_seq - 1)),
+                       &statement, run->reterr);
     return rc == PR_OK ? rows_take(run, statement, ROW_REREAD, LANES_ALL, false, c->reread.rows,
                                    &run->session->reply.reread_end)
                        : rc;
@@ -299,13 +296,12 @@ static int read_held(struct cycle_run *run)
     for (size_t i = 0; i < c->held_count; i++) {
         const struct held_read *read = &c->held[i];
         sqlite3_stmt *statement;
-        int rc = conn_bind(
-            run->conn, SELECT_HELD, run->session->box,
-            VALUES(V_TEXT(read->key), V_INT(read->after_seq), V_INT(read->after_row), V_INT(read->rows + 1)),
-            &statement, run->reterr);
+        int rc =
+            conn_bind(run->conn, SELECT_HELD, run->session->box,
+                      VALUES(V_TEXT(read->key), V_INT(read->after_seq), V_INT(read->after_row), V_INT(read->rows + 1)),
+                      &statement, run->reterr);
         if (rc == PR_OK)
-            rc = rows_take(run, statement, ROW_HELD, LANES_ALL, false, read->rows,
-                           &run->session->reply.held_end[i]);
+            rc = rows_take(run, statement, ROW_HELD, LANES_ALL, false, read->rows, &run->session->reply.held_end[i]);
         if (rc != PR_OK)
             return rc;
     }

@@ -22,15 +22,18 @@ static const struct {
     const char *name;
     int since; /* version: before it a table of that name is the application's */
 } tables[] = {
-    { "meta", 1 },  { "box", 1 },         { "instance", 1 }, { "claim", 1 },   { "endpoint", 1 },       { "control", 1 },
-    { "audit", 1 }, { "dead_letter", 1 }, { "done", 1 },     { "breaker", 3 }, { "raised_warning", 6 },
+    { "meta", 1 },     { "box", 1 },     { "instance", 1 },       { "claim", 1 },
+    { "endpoint", 1 }, { "control", 1 }, { "audit", 1 },          { "dead_letter", 1 },
+    { "done", 1 },     { "breaker", 3 }, { "raised_warning", 6 },
 };
 
 /* An application's table meta may well have a key schema_version, too. */
 static const char IS_OURS[] =
     "SELECT (SELECT count(*) FROM pragma_table_info('meta') WHERE name IN ('key', 'value')) = 2"
-    " AND (SELECT count(*) FROM pragma_table_info('claim') WHERE name IN ('instance', 'cycle', 'box', 'at', 'entries')) = 5"
-    " AND (SELECT count(*) FROM pragma_table_info('instance') WHERE name IN ('epoch', 'lanes', 'lease_end', 'boot_id')) = 4"
+    " AND (SELECT count(*) FROM pragma_table_info('claim') WHERE name IN ('instance', 'cycle', 'box', 'at', "
+    "'entries')) = 5"
+    " AND (SELECT count(*) FROM pragma_table_info('instance') WHERE name IN ('epoch', 'lanes', 'lease_end', "
+    "'boot_id')) = 4"
     " AND (SELECT count(*) FROM pragma_table_info('dead_letter') WHERE name IN ('row_id', 'box', 'fingerprint')) = 3"
     " AND (SELECT count(*) FROM pragma_table_info('box') WHERE name = 'name') = 1";
 
@@ -41,7 +44,8 @@ int rename_version(struct conn *conn, int64_t *ret_version, struct pr_error *ret
     if (rc == PR_OK && ours == 0)
         rc = PR_UNKNOWN;
     if (rc == PR_OK)
-        rc = conn_int(conn, "SELECT value FROM meta WHERE key = 'schema_version'", NO_BOX, NULL, 0, ret_version, reterr);
+        rc =
+            conn_int(conn, "SELECT value FROM meta WHERE key = 'schema_version'", NO_BOX, NULL, 0, ret_version, reterr);
     return rc;
 }
 
@@ -77,28 +81,31 @@ static int rename_tables(struct conn *conn, int64_t version, struct pr_error *re
 }
 
 /* After the tables: ALTER TABLE refuses when an application's view is over one that is gone. */
-static const char VIEWS[] = "SELECT 'DROP VIEW ' || name || ';' FROM sqlite_master WHERE type = 'view' AND name IN"
-                            " ('messages', 'blocked_streams', 'endpoint_overview', 'in_flight', 'open_breaker', 'audit_log')";
+static const char VIEWS[] =
+    "SELECT 'DROP VIEW ' || name || ';' FROM sqlite_master WHERE type = 'view' AND name IN"
+    " ('messages', 'blocked_streams', 'endpoint_overview', 'in_flight', 'open_breaker', 'audit_log')";
 
 /* Indexes cannot be renamed.  Those that an application made on our tables stay as they are. */
 static const char INDEXES[] =
-    "SELECT 'DROP INDEX \"' || name || '\"; CREATE INDEX \"" OUR_PREFIX "' || name || '\"' || substr(sql, instr(sql, ' ON ')) || ';'"
+    "SELECT 'DROP INDEX \"' || name || '\"; CREATE INDEX \"" OUR_PREFIX
+    "' || name || '\"' || substr(sql, instr(sql, ' ON ')) || ';'"
     " FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL AND ("
-    " tbl_name = '" OUR_PREFIX "dead_letter' AND substr(name, 13) IN ('id', 'box', 'group', 'endpoint', 'stream', 'died', 'print')"
+    " tbl_name = '" OUR_PREFIX
+    "dead_letter' AND substr(name, 13) IN ('id', 'box', 'group', 'endpoint', 'stream', 'died', 'print')"
     " AND substr(name, 1, 12) = 'dead_letter_'"
     " OR tbl_name = '" OUR_PREFIX "done' AND name IN ('done_id', 'done_box', 'done_keep')"
     " OR tbl_name IN (SELECT name FROM " OUR_PREFIX "box)"
     " AND name IN (tbl_name || '_due', tbl_name || '_held', tbl_name || '_heads', tbl_name || '_back'))";
 
-static const char GUARD[] =
-    "CREATE TABLE meta (key TEXT PRIMARY KEY, value ANY) WITHOUT ROWID;"
-    "INSERT INTO meta VALUES ('schema_version', 11), ('see', 'the store is in postrider_meta: this stops programs before 11');";
+static const char GUARD[] = "CREATE TABLE meta (key TEXT PRIMARY KEY, value ANY) WITHOUT ROWID;"
+                            "INSERT INTO meta VALUES ('schema_version', 11), ('see', 'the store is in postrider_meta: "
+                            "this stops programs before 11');";
 
 int rename_old(struct conn *conn, struct pr_error *reterr)
 {
     int64_t there, version;
-    int rc = conn_int(conn, "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'postrider_meta'", NO_BOX, NULL, 0,
-                      &there, reterr);
+    int rc = conn_int(conn, "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'postrider_meta'", NO_BOX,
+                      NULL, 0, &there, reterr);
     if (rc != PR_UNKNOWN)
         return rc;
     rc = rename_version(conn, &version, reterr);

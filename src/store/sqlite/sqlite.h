@@ -46,8 +46,7 @@ struct sqlite_store {
 };
 
 /* The connection, opened at first need; it stays the store's. */
-PR_MUST_CHECK int store_people(struct sqlite_store *store, bool create, struct conn **ret,
-                               struct pr_error *reterr);
+PR_MUST_CHECK int store_people(struct sqlite_store *store, bool create, struct conn **ret, struct pr_error *reterr);
 PR_MUST_CHECK int store_sender(struct sqlite_store *store, struct conn **ret, struct pr_error *reterr);
 /* Something changed: sessions of this process should look. */
 void store_wake(struct sqlite_store *store);
@@ -139,8 +138,8 @@ PR_MUST_CHECK int pauses_set(struct cycle_run *run);
 PR_MUST_CHECK int rows_read(struct cycle_run *run);
 PR_MUST_CHECK int notices_read(struct cycle_run *run, bool joined);
 PR_MUST_CHECK int notices_purge(struct cycle_run *run);
-PR_MUST_CHECK int endpoints_read(struct conn *conn, struct arena *arena, struct endpoint_state **ret,
-                                 size_t *ret_count, struct pr_error *reterr);
+PR_MUST_CHECK int endpoints_read(struct conn *conn, struct arena *arena, struct endpoint_state **ret, size_t *ret_count,
+                                 struct pr_error *reterr);
 /* breaker.c */
 PR_MUST_CHECK int breakers_set(struct cycle_run *run);
 PR_MUST_CHECK int breakers_forget(struct cycle_run *run, pr_id instance);

@@ -73,8 +73,8 @@ static int row_find(struct cycle_run *run, const struct verdict *v, struct found
 
 static int row_delete(struct cycle_run *run, uint64_t row)
 {
-    return conn_do(run->conn, "DELETE FROM \"{box}\" WHERE row_id = ?1", run->session->box, VALUES(V_INT(row)),
-                   NULL, run->reterr);
+    return conn_do(run->conn, "DELETE FROM \"{box}\" WHERE row_id = ?1", run->session->box, VALUES(V_INT(row)), NULL,
+                   run->reterr);
 }
 
 /* ---- Verdicts ------------------------------------------------------------------------ */
@@ -91,8 +91,7 @@ static int keep_done(struct cycle_run *run, const struct verdict *v)
                    "?7, " MESSAGE_MOVED " FROM \"{box}\" WHERE row_id = ?1",
                    run->session->box,
                    VALUES(V_INT(v->row), V_INT(v->bits), V_INT(v->number), V_TEXT_OR_NULL(v->story),
-                          V_TEXT(v->endpoint), V_INT(run->now_us),
-                          V_INT(time_add(run->now_us, run->cycle->keep_us))),
+                          V_TEXT(v->endpoint), V_INT(run->now_us), V_INT(time_add(run->now_us, run->cycle->keep_us))),
                    NULL, run->reterr);
 }
 
@@ -113,32 +112,32 @@ static int write_failure(struct cycle_run *run, const struct verdict *v, int64_t
     return conn_do(run->conn,
                    "UPDATE \"{box}\" SET attempts = max(attempts, ?2), failures = failures + (?2 > 0), status "
                    "= status | ?3 | 32768,"
-                   " failure_reason = ?4, code = ?5, error = ?6, failed_at = ?7, due_at = " DUE("?2", "?8") ", held_by = NULL,"
-                   " story = coalesce(?9, story) WHERE row_id = ?1",
+                   " failure_reason = ?4, code = ?5, error = ?6, failed_at = ?7, due_at = " DUE(
+                       "?2", "?8") ", held_by = NULL,"
+                                   " story = coalesce(?9, story) WHERE row_id = ?1",
                    run->session->box,
-                   VALUES(V_INT(v->row), V_INT(v->number), V_INT(v->bits), V_INT(reason),
-                          V_TEXT_OR_NULL(v->code), V_TEXT_OR_NULL(v->error), V_INT(run->now_us), V_INT(due_us),
-                          V_TEXT_OR_NULL(v->story)),
+                   VALUES(V_INT(v->row), V_INT(v->number), V_INT(v->bits), V_INT(reason), V_TEXT_OR_NULL(v->code),
+                          V_TEXT_OR_NULL(v->error), V_INT(run->now_us), V_INT(due_us), V_TEXT_OR_NULL(v->story)),
                    NULL, run->reterr);
 }
 
 /* ABANDON, PARK without a reason: it comes back, and nobody failed. */
 static int write_comeback(struct cycle_run *run, const struct verdict *v, int64_t due_us)
 {
-    return conn_do(
-        run->conn,
-        "UPDATE \"{box}\" SET attempts = max(attempts, ?2), status = status | ?3, due_at = " DUE("?2", "?4") ", held_by = NULL,"
-        " story = coalesce(?5, story) WHERE row_id = ?1",
-        run->session->box,
-        VALUES(V_INT(v->row), V_INT(v->number), V_INT(v->bits), V_INT(due_us), V_TEXT_OR_NULL(v->story)), NULL,
-        run->reterr);
+    return conn_do(run->conn,
+                   "UPDATE \"{box}\" SET attempts = max(attempts, ?2), status = status | ?3, due_at = " DUE(
+                       "?2", "?4") ", held_by = NULL,"
+                                   " story = coalesce(?5, story) WHERE row_id = ?1",
+                   run->session->box,
+                   VALUES(V_INT(v->row), V_INT(v->number), V_INT(v->bits), V_INT(due_us), V_TEXT_OR_NULL(v->story)),
+                   NULL, run->reterr);
 }
 
 static int write_release(struct cycle_run *run, const struct verdict *v)
 {
     return conn_do(run->conn,
-                   "UPDATE \"{box}\" SET released = 1, held_by = NULL, due_at = " DUE("?4", "?2")
-                   ", story = coalesce(?3, story) WHERE row_id = ?1",
+                   "UPDATE \"{box}\" SET released = 1, held_by = NULL, due_at = " DUE(
+                       "?4", "?2") ", story = coalesce(?3, story) WHERE row_id = ?1",
                    run->session->box,
                    VALUES(V_INT(v->row), V_INT(run->now_us), V_TEXT_OR_NULL(v->story), V_INT(v->number)), NULL,
                    run->reterr);
@@ -147,8 +146,7 @@ static int write_release(struct cycle_run *run, const struct verdict *v)
 static int write_hold(struct cycle_run *run, const struct verdict *v)
 {
     return conn_do(run->conn, "UPDATE \"{box}\" SET held_by = ?2, status = status | ?3 WHERE row_id = ?1",
-                   run->session->box, VALUES(V_INT(v->row), V_TEXT(v->held_by), V_INT(v->bits)), NULL,
-                   run->reterr);
+                   run->session->box, VALUES(V_INT(v->row), V_TEXT(v->held_by), V_INT(v->bits)), NULL, run->reterr);
 }
 
 static int move_dead(struct cycle_run *run, const struct verdict *v)
@@ -164,9 +162,9 @@ static int move_dead(struct cycle_run *run, const struct verdict *v)
         " coalesce(?10, story), NULL, released, iif(?11 = '', destination, ?11), ?12, ?13, ?14, ?15, "
         "?9, " MESSAGE_MOVED " FROM \"{box}\" WHERE row_id = ?1",
         run->session->box,
-        VALUES(V_INT(v->row), V_INT(v->bits), V_INT(v->number), V_INT(v->counted), V_INT(real),
-               V_INT(v->reason), V_TEXT_OR_NULL(v->code), V_TEXT_OR_NULL(v->error), V_INT(run->now_us),
-               V_TEXT_OR_NULL(v->story), V_TEXT(v->endpoint), V_INT(v->cause), V_INT(v->limit), V_TEXT(v->rule),
+        VALUES(V_INT(v->row), V_INT(v->bits), V_INT(v->number), V_INT(v->counted), V_INT(real), V_INT(v->reason),
+               V_TEXT_OR_NULL(v->code), V_TEXT_OR_NULL(v->error), V_INT(run->now_us), V_TEXT_OR_NULL(v->story),
+               V_TEXT(v->endpoint), V_INT(v->cause), V_INT(v->limit), V_TEXT(v->rule),
                V_TEXT(slice_from(v->fingerprint))),
         NULL, run->reterr);
     FAILPOINT("store.dead_letter.copied");
@@ -176,10 +174,9 @@ static int move_dead(struct cycle_run *run, const struct verdict *v)
 /* The row as it is, whatever its columns hold; the caller resets the statement. */
 static int split_read(struct cycle_run *run, const struct verdict *v, sqlite3_stmt **ret)
 {
-    int rc = conn_bind(run->conn,
-                       "SELECT seq, status, story, released, " MESSAGE_MOVED
-                       " FROM \"{box}\" WHERE row_id = ?1",
-                       run->session->box, VALUES(V_INT(v->row)), ret, run->reterr);
+    int rc =
+        conn_bind(run->conn, "SELECT seq, status, story, released, " MESSAGE_MOVED " FROM \"{box}\" WHERE row_id = ?1",
+                  run->session->box, VALUES(V_INT(v->row)), ret, run->reterr);
     if (rc == PR_OK)
         rc = conn_step(run->conn, *ret, run->reterr);
     ASSERT(rc != 0); /* it was found */
@@ -196,11 +193,11 @@ static int split_insert(struct cycle_run *run, sqlite3_stmt *row, pr_slice desti
     const int id_column = 4;
     pr_slice id = column_slice(row, id_column);
     bool text = sqlite3_column_type(row, id_column) == SQLITE_TEXT;
-    int rc = conn_int(run->conn,
-                      "SELECT 1 FROM postrider_dead_letter INDEXED BY postrider_dead_letter_id WHERE id = ?1 AND destination = ?2"
-                      " AND box = '{box}'",
-                      run->session->box, VALUES(text ? V_TEXT(id) : V_BLOB(id), V_TEXT(destination)), &dead,
-                      run->reterr);
+    int rc = conn_int(
+        run->conn,
+        "SELECT 1 FROM postrider_dead_letter INDEXED BY postrider_dead_letter_id WHERE id = ?1 AND destination = ?2"
+        " AND box = '{box}'",
+        run->session->box, VALUES(text ? V_TEXT(id) : V_BLOB(id), V_TEXT(destination)), &dead, run->reterr);
     *ret_row = 0;
     if (rc != PR_UNKNOWN)
         return rc;
@@ -222,8 +219,7 @@ static int split_insert(struct cycle_run *run, sqlite3_stmt *row, pr_slice desti
 }
 
 /* One row per destination, then the row itself goes. */
-static int split_rows(struct cycle_run *run, const struct verdict *v, const struct found *found,
-                      uint64_t *ret_rows)
+static int split_rows(struct cycle_run *run, const struct verdict *v, const struct found *found, uint64_t *ret_rows)
 {
     sqlite3_stmt *row = NULL;
     int rc = PR_OK;
@@ -249,9 +245,9 @@ static int row_awaits_route(struct cycle_run *run, uint64_t row)
         rc = conn_step(run->conn, statement, run->reterr);
     if (rc <= 0)
         return rc < 0 ? rc : PR_UNKNOWN;
-    const struct pr_message m = {
-        .due_us = PR_NEVER, .reason = sqlite3_column_int(statement, 0), .story = column_slice(statement, 1)
-    };
+    const struct pr_message m = { .due_us = PR_NEVER,
+                                  .reason = sqlite3_column_int(statement, 0),
+                                  .story = column_slice(statement, 1) };
     rc = message_awaits_route(&m) ? PR_OK : PR_STALE;
     sqlite3_reset(statement);
     return rc;
@@ -405,8 +401,8 @@ static int endings_find_run(struct cycle_run *run, struct ending *endings, size_
 {
     const uint64_t first = endings[from].row, last = endings[end - 1].row;
     sqlite3_stmt *statement;
-    int rc = conn_bind(run->conn, "SELECT row_id, id FROM \"{box}\" WHERE row_id BETWEEN ?1 AND ?2",
-                       run->session->box, VALUES(V_INT(first), V_INT(last)), &statement, run->reterr);
+    int rc = conn_bind(run->conn, "SELECT row_id, id FROM \"{box}\" WHERE row_id BETWEEN ?1 AND ?2", run->session->box,
+                       VALUES(V_INT(first), V_INT(last)), &statement, run->reterr);
     while (rc >= 0 && (rc = conn_step(run->conn, statement, run->reterr)) > 0)
         ending_found(run, endings, from + ((uint64_t)sqlite3_column_int64(statement, 0) - first),
                      column_slice(statement, 1), ret_count);
@@ -421,8 +417,7 @@ static int endings_find_list(struct cycle_run *run, struct ending *endings, stru
     int rc = buf_failed(rows);
     if (rc != PR_OK)
         return error_set(run->reterr, rc, "%zu verdicts are too many for one cycle", count);
-    rc = conn_bind(run->conn,
-                   "SELECT j.key, b.id FROM json_each(?1) j CROSS JOIN \"{box}\" b ON b.row_id = j.value",
+    rc = conn_bind(run->conn, "SELECT j.key, b.id FROM json_each(?1) j CROSS JOIN \"{box}\" b ON b.row_id = j.value",
                    run->session->box, VALUES(V_TEXT(buf_slice(rows))), &statement, run->reterr);
     while (rc >= 0 && (rc = conn_step(run->conn, statement, run->reterr)) > 0)
         ending_found(run, endings, (size_t)sqlite3_column_int64(statement, 0), column_slice(statement, 1), ret_count);
@@ -577,13 +572,14 @@ int receipts_write(struct cycle_run *run)
 
 static int failure_set(struct cycle_run *run, const struct tally *t)
 {
-    return conn_do(run->conn,
-                   "UPDATE postrider_endpoint SET last_failed_at = ?2, last_reason = ?3, last_code = ?4, last_error = ?5"
-                   " WHERE name = ?1",
-                   run->session->box,
-                   VALUES(V_TEXT(t->endpoint), V_INT(run->now_us), V_INT(t->reason), V_TEXT_OR_NULL(t->code),
-                          V_TEXT_OR_NULL(t->error)),
-                   NULL, run->reterr);
+    return conn_do(
+        run->conn,
+        "UPDATE postrider_endpoint SET last_failed_at = ?2, last_reason = ?3, last_code = ?4, last_error = ?5"
+        " WHERE name = ?1",
+        run->session->box,
+        VALUES(V_TEXT(t->endpoint), V_INT(run->now_us), V_INT(t->reason), V_TEXT_OR_NULL(t->code),
+               V_TEXT_OR_NULL(t->error)),
+        NULL, run->reterr);
 }
 
 int tallies_add(struct cycle_run *run)

@@ -17,18 +17,17 @@
 #include "base/slice.h"
 #include "store/sqlite/sqlite.h"
 
-#define POLL_CALM_US PR_SECONDS(2)   /* full attention for so long after activity */
-#define STIRRED_MIN_US 250           /* the log was written to: its commit is not far */
-#define PROBE_US PR_MILLISECONDS(50) /* standing by: how often to try the lock file */
-#define FRUITLESS_MANY 8 /* so many looks without a find: others are busy in this file, not for us ... */
+#define POLL_CALM_US PR_SECONDS(2)      /* full attention for so long after activity */
+#define STIRRED_MIN_US 250              /* the log was written to: its commit is not far */
+#define PROBE_US PR_MILLISECONDS(50)    /* standing by: how often to try the lock file */
+#define FRUITLESS_MANY 8                /* so many looks without a find: others are busy in this file, not for us ... */
 #define FRUITLESS_US PR_MILLISECONDS(2) /* ... and what they commit in so long is looked at together */
 
 /* The watch tells once and is gone: a commit writes hundreds of times, ours as well as theirs. */
 static void watch_arm(struct session *session)
 {
     if (session->inotify_fd >= 0 && !session->watching)
-        session->watching =
-            inotify_add_watch(session->inotify_fd, session->log_path, IN_MODIFY | IN_ONESHOT) >= 0;
+        session->watching = inotify_add_watch(session->inotify_fd, session->log_path, IN_MODIFY | IN_ONESHOT) >= 0;
 }
 
 static void watch_hear(struct session *session)
@@ -68,7 +67,7 @@ void store_wake(struct sqlite_store *store)
 {
     const uint64_t one = 1;
     pthread_mutex_lock(&store->lock);
-    list_foreach (node, &store->sessions) {
+    list_foreach(node, &store->sessions) {
         struct session *session = LIST_ENTRY(node, struct session, node);
         /* A full counter is readable as well. */
         if (session->event_fd >= 0 && write(session->event_fd, &one, sizeof(one)) < 0)
@@ -113,8 +112,8 @@ static int64_t next_look_us(const struct session *session, int64_t now_us, int64
     if (session->owner && session->watching) /* a commit is visible only some time after its last write */
         pause_us = max64(STIRRED_MIN_US, min64(store->poll_max_us, (now_us - session->stirred_us) / 2));
     else if (session->owner)
-        pause_us = max64(store->poll_min_us,
-                         min64(store->poll_max_us, (now_us - session->active_us - POLL_CALM_US) / 16));
+        pause_us =
+            max64(store->poll_min_us, min64(store->poll_max_us, (now_us - session->active_us - POLL_CALM_US) / 16));
     return min64(time_add(now_us, pause_us), until_us);
 }
 
@@ -169,8 +168,8 @@ int sqlite_wait(void *arg, int wake_fd, int64_t timeout_us)
             return 1;
         }
         now_us = clock_mono_us(clock_system());
-        if (wait_fds(session, wake_fd, may_listen(session, now_us), now_us,
-                     next_look_us(session, now_us, until_us)) > 0) {
+        if (wait_fds(session, wake_fd, may_listen(session, now_us), now_us, next_look_us(session, now_us, until_us)) >
+            0) {
             session->active_us = now_us;
             return 1;
         }

@@ -73,15 +73,14 @@ static int rabbit_url(const struct endpoint_config *config, struct arena *arena,
     pr_slice exchange = broker_url_param(ret, "exchange", "");
     if (exchange.size == 0 && broker_url_param(ret, "key", "").size == 0)
         return error_set(reterr, PR_ECONFIG,
-                         "endpoint %s: the url says nowhere to go: add ?exchange=NAME, or ?key=QUEUE",
-                         config->name);
+                         "endpoint %s: the url says nowhere to go: add ?exchange=NAME, or ?key=QUEUE", config->name);
     if (!template_is_fixed(exchange) || exchange.size > FRAME_SHORT_MAX)
         return error_set(reterr, PR_ECONFIG,
                          "endpoint %s: exchange is a name of at most %d bytes; placeholders belong into key",
                          config->name, FRAME_SHORT_MAX);
     if (ret->path.size > FRAME_SHORT_MAX)
-        return error_set(reterr, PR_ECONFIG, "endpoint %s: the virtual host is longer than %d bytes",
-                         config->name, FRAME_SHORT_MAX);
+        return error_set(reterr, PR_ECONFIG, "endpoint %s: the virtual host is longer than %d bytes", config->name,
+                         FRAME_SHORT_MAX);
     rc = envelope_check(config, reterr);
     return rc == PR_OK ? pipeline_check(config, reterr) : rc;
 }
@@ -103,8 +102,7 @@ static int reason_of(unsigned code, pr_slice text)
     case AMQP_NOT_FOUND:
     case AMQP_INVALID_PATH: return PR_REASON_DESTINATION_MISSING;
     case AMQP_NOT_ALLOWED: /* a virtual host that is not there, or not for us */
-        return slice_contains(text, PR_STR("not found")) ? PR_REASON_DESTINATION_MISSING
-                                                         : PR_REASON_UNAUTHORIZED;
+        return slice_contains(text, PR_STR("not found")) ? PR_REASON_DESTINATION_MISSING : PR_REASON_UNAUTHORIZED;
     case AMQP_ACCESS_REFUSED: return PR_REASON_UNAUTHORIZED;
     case AMQP_NO_CONSUMERS:
     case AMQP_CONNECTION_FORCED:
@@ -172,16 +170,14 @@ static void put_start_ok(struct rabbit *r)
         { .key = amqp_cstring_bytes("product"),
           .value = { .kind = AMQP_FIELD_KIND_UTF8, .value.bytes = amqp_cstring_bytes("postrider") } },
         { .key = amqp_cstring_bytes("connection_name"),
-          .value = { .kind = AMQP_FIELD_KIND_UTF8,
-                     .value.bytes = amqp_cstring_bytes(r->session.config->name) } },
+          .value = { .kind = AMQP_FIELD_KIND_UTF8, .value.bytes = amqp_cstring_bytes(r->session.config->name) } },
         { .key = amqp_cstring_bytes("capabilities"),
-          .value = { .kind = AMQP_FIELD_KIND_TABLE,
-                     .value.table = { ARRAY_LENGTH(capabilities), capabilities } } },
+          .value = { .kind = AMQP_FIELD_KIND_TABLE, .value.table = { ARRAY_LENGTH(capabilities), capabilities } } },
     };
     bool named = r->session.url.user.size > 0;
     arena_reset(&r->scratch);
-    pr_slice login = arena_printf(&r->scratch, "%c%s%c%s", '\0', named ? r->session.url.user.data : "guest",
-                                  '\0', named ? r->session.url.password.data : "guest");
+    pr_slice login = arena_printf(&r->scratch, "%c%s%c%s", '\0', named ? r->session.url.user.data : "guest", '\0',
+                                  named ? r->session.url.password.data : "guest");
     if (login.data == NULL) {
         rabbit_failed(r, "no memory");
         return;
@@ -272,10 +268,9 @@ static void answered(struct rabbit *r, uint64_t number, bool good)
     if (d != NULL && good)
         result_ok(pipeline_result(&r->session.pipeline), d->token);
     else if (d != NULL)
-        result_failed(
-            pipeline_result(&r->session.pipeline), d->token, SEND_FAILED, PR_REASON_TRANSPORT_UNAVAILABLE,
-            "basic.nack",
-            PR_STR("the broker did not take it: a queue is full (overflow=reject-publish) or broken"));
+        result_failed(pipeline_result(&r->session.pipeline), d->token, SEND_FAILED, PR_REASON_TRANSPORT_UNAVAILABLE,
+                      "basic.nack",
+                      PR_STR("the broker did not take it: a queue is full (overflow=reject-publish) or broken"));
 }
 
 /* Q1 */
@@ -526,8 +521,7 @@ static void rabbit_expire(void *self, int64_t now_us)
 static int64_t rabbit_next_us(void *self)
 {
     struct rabbit *r = self;
-    return r->heartbeat_us > 0 ? min64(r->sent_us + r->heartbeat_us / 2, r->read_us + 2 * r->heartbeat_us)
-                               : PR_NEVER;
+    return r->heartbeat_us > 0 ? min64(r->sent_us + r->heartbeat_us / 2, r->read_us + 2 * r->heartbeat_us) : PR_NEVER;
 }
 
 static bool rabbit_is_held(void *self)
@@ -561,8 +555,7 @@ static int rabbit_open(void *self, const struct endpoint_config *config, struct 
     const struct broker_url *url = &r->session.url;
     r->vhost = url->path.size > 0 ? url->path : PR_STR("/");
     r->key_template = broker_url_param(url, "key", "{type}");
-    r->form =
-        (struct frame_message){ .source = config->source, .exchange = broker_url_param(url, "exchange", "") };
+    r->form = (struct frame_message){ .source = config->source, .exchange = broker_url_param(url, "exchange", "") };
     (void)envelope_parse(config->envelope, &r->form.envelope); /* rabbit_url() has checked both */
     rc = broker_url_bool(config, url, "mandatory", true, &r->form.mandatory, reterr);
     if (rc == PR_OK)
@@ -576,8 +569,7 @@ static int rabbit_open(void *self, const struct endpoint_config *config, struct 
 /* Say goodbye when that costs nothing: brokers complain in their log about clients that do not. */
 static void rabbit_say_goodbye(struct rabbit *r)
 {
-    amqp_connection_close_t close = { .reply_code = AMQP_REPLY_SUCCESS,
-                                      .reply_text = amqp_cstring_bytes("closed") };
+    amqp_connection_close_t close = { .reply_code = AMQP_REPLY_SUCCESS, .reply_text = amqp_cstring_bytes("closed") };
     if (r->session.state != SESSION_UP || r->session.pipeline.bytes.size > 0)
         return;
     frame_put_method(&r->session.pipeline.bytes, 0, AMQP_CONNECTION_CLOSE_METHOD, &close);
@@ -613,11 +605,11 @@ static void rabbit_cancel(void *self)
     pipeline_cancel(&r->session.pipeline);
 }
 
-#define RABBIT_OPS(name)                                                                                       \
-    {                                                                                                          \
-        .scheme = (name), .size = sizeof(struct rabbit), .promises = TRANSPORT_REMOTE,                         \
-        .concurrency = PIPELINE_CONCURRENCY, .check = rabbit_check, .open = rabbit_open,                       \
-        .close = rabbit_close, .submit = rabbit_submit, .poll = rabbit_poll, .cancel = rabbit_cancel,          \
+#define RABBIT_OPS(name)                                                                                               \
+    {                                                                                                                  \
+        .scheme = (name), .size = sizeof(struct rabbit), .promises = TRANSPORT_REMOTE,                                 \
+        .concurrency = PIPELINE_CONCURRENCY, .check = rabbit_check, .open = rabbit_open, .close = rabbit_close,        \
+        .submit = rabbit_submit, .poll = rabbit_poll, .cancel = rabbit_cancel,                                         \
     }
 
 const struct transport_ops transport_amqp = RABBIT_OPS("amqp");

@@ -154,8 +154,7 @@ static void qpid_greet(void *self)
     pn_connection_t *connection = q->driver.connection;
     q->has_driver = true;
     pn_connection_set_container(connection, q->session.config->name);
-    pn_connection_set_hostname(connection,
-                               broker_url_param(&q->session.url, "vhost", q->session.url.host.data).data);
+    pn_connection_set_hostname(connection, broker_url_param(&q->session.url, "vhost", q->session.url.host.data).data);
     if (q->session.url.user.size > 0) {
         pn_connection_set_user(connection, q->session.url.user.data);
         pn_connection_set_password(connection, q->session.url.password.data);
@@ -233,8 +232,7 @@ static void condition_of(pn_condition_t *condition, char code[RESULT_CODE_SIZE],
 /* What is out on it gets no answer any more. */
 static void link_refused(struct qpid *q, struct qpid_link *l, int64_t now_us)
 {
-    condition_of(pn_link_remote_condition(l->sender), l->code, l->text, sizeof(l->text),
-                 "the broker closed the link");
+    condition_of(pn_link_remote_condition(l->sender), l->code, l->text, sizeof(l->text), "the broker closed the link");
     l->reason = reason_of(l->code);
     if (l->out > 0) { /* rare, and which of them are meant is not worth a table */
         qpid_failed(q, l->reason, l->code, l->text);
@@ -266,8 +264,7 @@ static void take_disposition(struct qpid *q, const struct delivery *d, pn_delive
         break;
     case PN_MODIFIED:
         result_failed(result, d->token, SEND_FAILED,
-                      pn_disposition_is_undeliverable(remote) ? PR_REASON_REJECTED
-                                                              : PR_REASON_TRANSPORT_UNAVAILABLE,
+                      pn_disposition_is_undeliverable(remote) ? PR_REASON_REJECTED : PR_REASON_TRANSPORT_UNAVAILABLE,
                       "modified", PR_STR("the broker could not deliver it"));
         break;
     default:
@@ -296,8 +293,7 @@ static void take_transport_error(struct qpid *q)
 {
     char code[RESULT_CODE_SIZE], text[400];
     pn_sasl_outcome_t outcome = pn_sasl_outcome(pn_sasl(q->driver.transport));
-    condition_of(pn_transport_condition(q->driver.transport), code, text, sizeof(text),
-                 "the connection failed");
+    condition_of(pn_transport_condition(q->driver.transport), code, text, sizeof(text), "the connection failed");
     bool refused = outcome == PN_SASL_AUTH || outcome == PN_SASL_PERM;
     qpid_failed(q, refused ? PR_REASON_UNAUTHORIZED : PR_REASON_TRANSPORT_UNAVAILABLE, code, text);
 }
@@ -309,8 +305,7 @@ static void blame_for_size(struct qpid *q, const char *code, const char *text)
     bool size = strcmp(code, "amqp:precondition-failed") == 0 && strstr(text, "message size") != NULL;
     const struct delivery *d = size && p->out_count == 1 ? pipeline_answer(p, p->first_number) : NULL;
     if (d != NULL)
-        result_failed(pipeline_result(p), d->token, SEND_FAILED, PR_REASON_MESSAGE_TOO_LARGE, code,
-                      pr_str(text));
+        result_failed(pipeline_result(p), d->token, SEND_FAILED, PR_REASON_MESSAGE_TOO_LARGE, code, pr_str(text));
 }
 
 static void take_close(struct qpid *q, pn_condition_t *condition)
@@ -396,8 +391,7 @@ static bool qpid_write(struct qpid *q, int64_t now_us)
 /* ---- Sending ------------------------------------------------------------------------------------------------------------- */
 
 /* Nobody was asked. */
-static void qpid_refuse(struct qpid *q, const struct delivery *d, int reason, const char *code,
-                        const char *text)
+static void qpid_refuse(struct qpid *q, const struct delivery *d, int reason, const char *code, const char *text)
 {
     delivery_queue_drop(&q->session.pipeline.waiting);
     result_unsent(pipeline_result(&q->session.pipeline), d->token, reason, code, pr_str(text));
@@ -437,8 +431,7 @@ static bool qpid_begin(struct qpid *q, const struct delivery *d, int64_t now_us)
         return false;
 
     arena_reset(&q->scratch);
-    int rc = amqp1_message_encode(d->message, q->session.config->source, q->envelope, &q->scratch, &q->bytes,
-                                  &error);
+    int rc = amqp1_message_encode(d->message, q->session.config->source, q->envelope, &q->scratch, &q->bytes, &error);
     uint64_t max = pn_link_remote_max_message_size(l->sender);
     if (rc == PR_EINVAL) {
         qpid_refuse(q, d, PR_REASON_SERIALIZATION_ERROR, "", error.text);
@@ -459,8 +452,7 @@ static void qpid_start_waiting(struct qpid *q, int64_t now_us)
 {
     const struct delivery *d;
     bool flows = true;
-    while (flows && (d = pipeline_next(&q->session.pipeline, now_us)) != NULL &&
-           q->session.state == SESSION_UP) {
+    while (flows && (d = pipeline_next(&q->session.pipeline, now_us)) != NULL && q->session.state == SESSION_UP) {
         if (q->given >= PIPELINE_BUFFERED_MAX)
             flows = qpid_write(q, now_us) && q->session.state == SESSION_UP;
         else
@@ -507,8 +499,7 @@ static void qpid_expire(void *self, int64_t now_us)
     if (now_us >= stuck_us(q))
         qpid_failed(q, PR_REASON_TRANSPORT_UNAVAILABLE, "", "no answer in time");
     else if (q->has_driver)
-        q->tick_us =
-            pn_transport_tick(q->driver.transport, now_us / PR_MILLISECONDS(1) + 1) * PR_MILLISECONDS(1);
+        q->tick_us = pn_transport_tick(q->driver.transport, now_us / PR_MILLISECONDS(1) + 1) * PR_MILLISECONDS(1);
 }
 
 static int64_t qpid_next_us(void *self)

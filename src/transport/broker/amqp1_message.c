@@ -56,13 +56,12 @@ static int put_all(pn_message_t *to, const struct pr_message *m, const char *sou
 {
     bool structured = envelope == ENVELOPE_STRUCTURED;
     char id[PR_ID_TEXT_SIZE];
-    pr_slice type =
-        slice_dup(scratch, structured ? PR_STR(CLOUDEVENTS_MEDIA_TYPE) : cloudevent_content_type(m));
+    pr_slice type = slice_dup(scratch, structured ? PR_STR(CLOUDEVENTS_MEDIA_TYPE) : cloudevent_content_type(m));
     pr_slice body = m->payload;
     struct buf json;
     buf_init(&json, ENVELOPE_JSON_MAX);
-    int rc = type.data != NULL ? put_properties(pn_message_properties(to), m, source, envelope, scratch, reterr)
-                               : PR_ENOMEM;
+    int rc =
+        type.data != NULL ? put_properties(pn_message_properties(to), m, source, envelope, scratch, reterr) : PR_ENOMEM;
     if (rc == PR_OK && structured) {
         cloudevent_write_json(&json, m, source);
         rc = buf_failed(&json) == 0 ? PR_OK : PR_ENOMEM;
@@ -70,18 +69,17 @@ static int put_all(pn_message_t *to, const struct pr_message *m, const char *sou
     }
     pr_id_format(m->id, id);
     pn_msgid_t message_id = { .type = PN_STRING, .u.as_bytes = pn_bytes(PR_ID_TEXT_SIZE - 1, id) };
-    if (rc == PR_OK &&
-        (pn_message_set_id(to, message_id) != 0 || pn_message_set_durable(to, true) != 0 ||
-         pn_message_set_inferred(to, true) != 0 || pn_message_set_content_type(to, type.data) != 0 ||
-         pn_message_set_creation_time(to, m->created_us / PR_MILLISECONDS(1)) != 0 ||
-         pn_data_put_binary(pn_message_body(to), bytes_of(body)) != 0))
+    if (rc == PR_OK && (pn_message_set_id(to, message_id) != 0 || pn_message_set_durable(to, true) != 0 ||
+                        pn_message_set_inferred(to, true) != 0 || pn_message_set_content_type(to, type.data) != 0 ||
+                        pn_message_set_creation_time(to, m->created_us / PR_MILLISECONDS(1)) != 0 ||
+                        pn_data_put_binary(pn_message_body(to), bytes_of(body)) != 0))
         rc = PR_ENOMEM;
     buf_fini(&json);
     return rc;
 }
 
-int amqp1_message_encode(const struct pr_message *m, const char *source, enum envelope envelope,
-                         struct arena *scratch, struct buf *ret, struct pr_error *reterr)
+int amqp1_message_encode(const struct pr_message *m, const char *source, enum envelope envelope, struct arena *scratch,
+                         struct buf *ret, struct pr_error *reterr)
 {
     pn_message_t *message = pn_message();
     pn_rwbytes_t bytes = { 0, NULL };

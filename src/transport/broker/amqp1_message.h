@@ -7,8 +7,7 @@
 #include "transport/envelope.h"
 
 /* ret is reset first.  PR_OK, PR_ENOMEM, or PR_EINVAL: it cannot be written like this. */
-PR_MUST_CHECK int amqp1_message_encode(const struct pr_message *message, const char *source,
-                                       enum envelope envelope, struct arena *scratch, struct buf *ret,
-                                       struct pr_error *reterr);
+PR_MUST_CHECK int amqp1_message_encode(const struct pr_message *message, const char *source, enum envelope envelope,
+                                       struct arena *scratch, struct buf *ret, struct pr_error *reterr);
 
 #endif

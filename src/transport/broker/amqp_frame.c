@@ -127,13 +127,13 @@ static int put_body(const struct frame_message *m, struct buf *json, pr_slice *r
     return buf_failed(json) == 0 ? PR_OK : PR_ENOMEM;
 }
 
-int frame_put_message(struct buf *b, amqp_channel_t channel, const struct frame_message *m,
-                      struct arena *scratch, struct buf *json, struct pr_error *reterr)
+int frame_put_message(struct buf *b, amqp_channel_t channel, const struct frame_message *m, struct arena *scratch,
+                      struct buf *json, struct pr_error *reterr)
 {
     const struct pr_message *message = m->message;
     struct cloudevent event;
-    pr_slice body, type = m->envelope == ENVELOPE_STRUCTURED ? PR_STR(CLOUDEVENTS_MEDIA_TYPE)
-                                                             : cloudevent_content_type(message);
+    pr_slice body,
+        type = m->envelope == ENVELOPE_STRUCTURED ? PR_STR(CLOUDEVENTS_MEDIA_TYPE) : cloudevent_content_type(message);
     cloudevent_init(&event, message, m->source);
     amqp_basic_properties_t properties = {
         ._flags = AMQP_BASIC_CONTENT_TYPE_FLAG | AMQP_BASIC_DELIVERY_MODE_FLAG | AMQP_BASIC_MESSAGE_ID_FLAG |
@@ -161,7 +161,7 @@ int frame_put_message(struct buf *b, amqp_channel_t channel, const struct frame_
     rc = buf_failed(b);
     if (rc != PR_OK)
         buf_truncate(b, before);
-    return rc == PR_ETOOBIG ? error_set(reterr, PR_EINVAL, "the headers are longer than one frame of %zu bytes",
-                                        m->frame_max)
-                            : rc;
+    return rc == PR_ETOOBIG
+               ? error_set(reterr, PR_EINVAL, "the headers are longer than one frame of %zu bytes", m->frame_max)
+               : rc;
 }

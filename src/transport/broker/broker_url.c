@@ -65,8 +65,7 @@ static int decode(const struct endpoint_config *config, pr_slice text, struct ar
 
 /* ---- User, host, port --------------------------------------------------------------------------- */
 
-static int take_port(const struct endpoint_config *config, pr_slice text, unsigned *ret,
-                     struct pr_error *reterr)
+static int take_port(const struct endpoint_config *config, pr_slice text, unsigned *ret, struct pr_error *reterr)
 {
     unsigned port = 0;
     for (size_t i = 0; i < text.size; i++) {
@@ -80,8 +79,8 @@ static int take_port(const struct endpoint_config *config, pr_slice text, unsign
     return PR_OK;
 }
 
-static int take_host(const struct endpoint_config *config, pr_slice text, struct arena *arena,
-                     struct broker_host *ret, struct pr_error *reterr)
+static int take_host(const struct endpoint_config *config, pr_slice text, struct arena *arena, struct broker_host *ret,
+                     struct pr_error *reterr)
 {
     pr_slice host = text, port = { NULL, 0 };
     bool has_port = false;
@@ -125,13 +124,12 @@ static int take_hosts(const struct endpoint_config *config, pr_slice text, size_
     return rc;
 }
 
-static int take_authority(const struct endpoint_config *config, pr_slice text, size_t hosts_max,
-                          struct arena *arena, struct broker_url *ret, struct pr_error *reterr)
+static int take_authority(const struct endpoint_config *config, pr_slice text, size_t hosts_max, struct arena *arena,
+                          struct broker_url *ret, struct pr_error *reterr)
 {
     const char *at = text.size > 0 ? memrchr(text.data, '@', text.size) : NULL;
     int rc = PR_OK;
-    if (text.size > 0 &&
-        (memchr(text.data, '{', text.size) != NULL || memchr(text.data, '}', text.size) != NULL))
+    if (text.size > 0 && (memchr(text.data, '{', text.size) != NULL || memchr(text.data, '}', text.size) != NULL))
         return wrong(config, "placeholders may stand behind the host only", reterr);
     if (at != NULL) {
         pr_slice password = { text.data, (size_t)(at - text.data) };
@@ -181,8 +179,8 @@ static int take_param(const struct endpoint_config *config, pr_slice text, const
         return unknown_param(config, param.name, allowed, reterr);
     for (i = 0; i < ret->param_count; i++)
         if (slice_eq(ret->params[i].name, param.name))
-            return error_set(reterr, PR_ECONFIG, "endpoint %s: the url has the parameter %s twice",
-                             config->name, param.name.data);
+            return error_set(reterr, PR_ECONFIG, "endpoint %s: the url has the parameter %s twice", config->name,
+                             param.name.data);
     if (ret->param_count == BROKER_PARAMS_MAX)
         return wrong(config, "it has too many parameters", reterr);
     ret->params[ret->param_count++] = param;
@@ -190,8 +188,7 @@ static int take_param(const struct endpoint_config *config, pr_slice text, const
 }
 
 static int parse(const struct endpoint_config *config, unsigned default_port, size_t hosts_max,
-                 const char *const *allowed, struct arena *arena, struct broker_url *ret,
-                 struct pr_error *reterr)
+                 const char *const *allowed, struct arena *arena, struct broker_url *ret, struct pr_error *reterr)
 {
     pr_slice rest = slice_from(config->url), scheme = transport_scheme(config->url);
 
@@ -227,9 +224,8 @@ int broker_url_parse(const struct endpoint_config *config, unsigned default_port
     return parse(config, default_port, 1, allowed, arena, ret, reterr);
 }
 
-int broker_url_parse_hosts(const struct endpoint_config *config, unsigned default_port,
-                           const char *const *allowed, struct arena *arena, struct broker_url *ret,
-                           struct pr_error *reterr)
+int broker_url_parse_hosts(const struct endpoint_config *config, unsigned default_port, const char *const *allowed,
+                           struct arena *arena, struct broker_url *ret, struct pr_error *reterr)
 {
     return parse(config, default_port, BROKER_HOSTS_MAX, allowed, arena, ret, reterr);
 }
@@ -244,15 +240,14 @@ pr_slice broker_url_param(const struct broker_url *url, const char *name, const 
     return slice_from(fallback);
 }
 
-int broker_url_bool(const struct endpoint_config *config, const struct broker_url *url, const char *name,
-                    bool fallback, bool *ret, struct pr_error *reterr)
+int broker_url_bool(const struct endpoint_config *config, const struct broker_url *url, const char *name, bool fallback,
+                    bool *ret, struct pr_error *reterr)
 {
     pr_slice value = broker_url_param(url, name, fallback ? "true" : "false");
     *ret = slice_eq_cstr(value, "true");
     return *ret || slice_eq_cstr(value, "false")
                ? PR_OK
-               : error_set(reterr, PR_ECONFIG, "endpoint %s: %s in the url is true or false", config->name,
-                           name);
+               : error_set(reterr, PR_ECONFIG, "endpoint %s: %s in the url is true or false", config->name, name);
 }
 
 int broker_url_number(const struct endpoint_config *config, const struct broker_url *url, const char *name,
@@ -276,8 +271,7 @@ int broker_url_number(const struct endpoint_config *config, const struct broker_
 
 static bool host_is_here(pr_slice host)
 {
-    return slice_eq_cstr(host, "localhost") || slice_eq_cstr(host, "::1") ||
-           slice_starts_with(host, PR_STR("127."));
+    return slice_eq_cstr(host, "localhost") || slice_eq_cstr(host, "::1") || slice_starts_with(host, PR_STR("127."));
 }
 
 struct broker_tls broker_url_tls(const struct endpoint_config *config, const struct broker_url *url)
@@ -290,8 +284,7 @@ struct broker_tls broker_url_tls(const struct endpoint_config *config, const str
     return tls;
 }
 
-static int check_plain(const struct endpoint_config *config, const struct broker_url *url,
-                       struct pr_error *reterr)
+static int check_plain(const struct endpoint_config *config, const struct broker_url *url, struct pr_error *reterr)
 {
     bool plain;
     pr_slice other = { NULL, 0 };

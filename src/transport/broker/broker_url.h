@@ -41,8 +41,8 @@ PR_MUST_CHECK int broker_url_parse(const struct endpoint_config *config, unsigne
                                    struct pr_error *reterr);
 /* The same for transports that take several hosts: a:9092,b:9092. */
 PR_MUST_CHECK int broker_url_parse_hosts(const struct endpoint_config *config, unsigned default_port,
-                                         const char *const *allowed, struct arena *arena,
-                                         struct broker_url *ret, struct pr_error *reterr);
+                                         const char *const *allowed, struct arena *arena, struct broker_url *ret,
+                                         struct pr_error *reterr);
 
 /* The value of a parameter; fallback (borrowed) when it is not there. */
 pr_slice broker_url_param(const struct broker_url *url, const char *name, const char *fallback);
@@ -63,18 +63,18 @@ struct broker_tls broker_url_tls(const struct endpoint_config *config, const str
 
 /* Passwords and payloads do not cross a network in the clear by mistake: without TLS a host that is not this one
  * wants plain=true in the url, and nobody names files that nobody reads or that cannot be read.  PR_OK or PR_ECONFIG. */
-PR_MUST_CHECK int broker_url_check_wire(const struct endpoint_config *config, const struct broker_url *url,
-                                        bool tls, struct pr_error *reterr);
+PR_MUST_CHECK int broker_url_check_wire(const struct endpoint_config *config, const struct broker_url *url, bool tls,
+                                        struct pr_error *reterr);
 
 /* Can the file be read?  An empty name is none.  PR_OK or PR_ECONFIG. */
 PR_MUST_CHECK int broker_url_check_file(const struct endpoint_config *config, const char *name, pr_slice file,
                                         struct pr_error *reterr);
 
 /* A parameter that is true or false, or a whole number: PR_OK or PR_ECONFIG. */
-PR_MUST_CHECK int broker_url_bool(const struct endpoint_config *config, const struct broker_url *url,
-                                  const char *name, bool fallback, bool *ret, struct pr_error *reterr);
+PR_MUST_CHECK int broker_url_bool(const struct endpoint_config *config, const struct broker_url *url, const char *name,
+                                  bool fallback, bool *ret, struct pr_error *reterr);
 PR_MUST_CHECK int broker_url_number(const struct endpoint_config *config, const struct broker_url *url,
-                                    const char *name, int64_t fallback, int64_t least, int64_t most,
-                                    int64_t *ret, struct pr_error *reterr);
+                                    const char *name, int64_t fallback, int64_t least, int64_t most, int64_t *ret,
+                                    struct pr_error *reterr);
 
 #endif

@@ -84,8 +84,7 @@ struct kafka {
 
 /* ---- Results ------------------------------------------------------------------------------------------ */
 
-static void add_failed(struct kafka *k, const struct delivery *d, enum send_outcome outcome,
-                       rd_kafka_resp_err_t error)
+static void add_failed(struct kafka *k, const struct delivery *d, enum send_outcome outcome, rd_kafka_resp_err_t error)
 {
     char text[512];
     const char *advice = kafka_advice(error);
@@ -105,8 +104,7 @@ static void add_late(struct kafka *k, const struct delivery *d, enum send_outcom
     char text[KAFKA_WHY_SIZE + 64];
     snprintf(text, sizeof(text), "no answer in time%s%s", k->trouble ? "; the last trouble was: " : "",
              k->trouble ? k->why : "");
-    result_failed(result_ring_add(&k->done), d->token, outcome, PR_REASON_TIMEOUT_EXCEEDED, "",
-                  slice_from(text));
+    result_failed(result_ring_add(&k->done), d->token, outcome, PR_REASON_TIMEOUT_EXCEEDED, "", slice_from(text));
 }
 
 static void set_why(struct kafka *k, rd_kafka_resp_err_t error, const char *text)
@@ -173,8 +171,7 @@ static bool has_broken(struct kafka *k)
 static void take_report(struct kafka *k, const rd_kafka_message_t *report, enum kafka_purge purge)
 {
     bool possibly = rd_kafka_message_status(report) != RD_KAFKA_MSG_STATUS_NOT_PERSISTED;
-    bool purged =
-        report->err == RD_KAFKA_RESP_ERR__PURGE_QUEUE || report->err == RD_KAFKA_RESP_ERR__PURGE_INFLIGHT;
+    bool purged = report->err == RD_KAFKA_RESP_ERR__PURGE_QUEUE || report->err == RD_KAFKA_RESP_ERR__PURGE_INFLIGHT;
     const struct delivery *d = slot_free(k, report->_private);
     if (!purged)
         k->held = false;
@@ -384,9 +381,8 @@ static int make_body(struct kafka *k, const struct pr_message *m, pr_slice *ret_
     buf_reset(&k->topic);
     template_fill(&k->topic, k->url.path, m);
     if (buf_failed(&k->topic) != 0)
-        return buf_failed(&k->topic) == PR_ETOOBIG
-                   ? error_set(reterr, PR_EINVAL, "the name of the topic is too long")
-                   : PR_ENOMEM;
+        return buf_failed(&k->topic) == PR_ETOOBIG ? error_set(reterr, PR_EINVAL, "the name of the topic is too long")
+                                                   : PR_ENOMEM;
     *ret_body = m->payload;
     if (k->envelope == ENVELOPE_STRUCTURED) {
         buf_reset(&k->json);
@@ -407,8 +403,7 @@ static rd_kafka_resp_err_t produce(struct kafka *k, const struct delivery *d, pr
     const rd_kafka_vu_t record[] = {
         { .vtype = RD_KAFKA_VTYPE_TOPIC, .u.cstr = buf_slice(&k->topic).data },
         { .vtype = RD_KAFKA_VTYPE_MSGFLAGS, .u.i = RD_KAFKA_MSG_F_COPY },
-        { .vtype = RD_KAFKA_VTYPE_VALUE,
-          .u.mem = { (void *)(uintptr_t)(body.size > 0 ? body.data : ""), body.size } },
+        { .vtype = RD_KAFKA_VTYPE_VALUE, .u.mem = { (void *)(uintptr_t)(body.size > 0 ? body.data : ""), body.size } },
         { .vtype = RD_KAFKA_VTYPE_HEADERS, .u.headers = headers },
         { .vtype = RD_KAFKA_VTYPE_OPAQUE, .u.ptr = slot },
         { .vtype = RD_KAFKA_VTYPE_KEY, .u.mem = { (void *)(uintptr_t)m->stream.data, m->stream.size } },
@@ -541,8 +536,8 @@ static int kafka_open(void *self, const struct endpoint_config *config, struct p
     buf_init(&k->json, ENVELOPE_JSON_MAX);
     k->slots = calloc(k->capacity, sizeof(*k->slots));
     if (k->slots == NULL || k->event_fd < 0)
-        return error_set(reterr, PR_ENOMEM, "endpoint %s: no memory or descriptor for %zu messages",
-                         config->name, k->capacity);
+        return error_set(reterr, PR_ENOMEM, "endpoint %s: no memory or descriptor for %zu messages", config->name,
+                         k->capacity);
     for (size_t i = k->capacity; i-- > 0; k->first_free = &k->slots[i])
         k->slots[i].next_free = k->first_free;
     int rc = kafka_url(config, &k->arena, &k->url, reterr);

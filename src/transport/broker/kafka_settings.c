@@ -17,8 +17,9 @@
 
 /* ---- The url -------------------------------------------------------------------------------------- */
 
-static const char *const params[] = { "tls",   "ca",          "cert",      "certkey", "sasl",
-                                      "plain", "compression", "max_bytes", NULL };
+static const char *const params[] = {
+    "tls", "ca", "cert", "certkey", "sasl", "plain", "compression", "max_bytes", NULL
+};
 
 static int check_words(const struct endpoint_config *config, const struct broker_url *url, const char *name,
                        const char *const *words, const char *list, struct pr_error *reterr)
@@ -30,8 +31,7 @@ static int check_words(const struct endpoint_config *config, const struct broker
     return error_set(reterr, PR_ECONFIG, "endpoint %s: %s in the url is one of %s", config->name, name, list);
 }
 
-static int check_values(const struct endpoint_config *config, const struct broker_url *url,
-                        struct pr_error *reterr)
+static int check_values(const struct endpoint_config *config, const struct broker_url *url, struct pr_error *reterr)
 {
     static const char *const mechanisms[] = { "plain", "scram-sha-256", "scram-sha-512", NULL };
     static const char *const codecs[] = { "none", "gzip", "snappy", "lz4", "zstd", NULL };
@@ -45,8 +45,8 @@ static int check_values(const struct endpoint_config *config, const struct broke
     if (rc == PR_OK)
         rc = check_words(config, url, "compression", codecs, "none, gzip, snappy, lz4, zstd", reterr);
     if (rc == PR_OK)
-        rc = broker_url_number(config, url, "max_bytes", KAFKA_MESSAGE_BYTES, 1000, KAFKA_MESSAGE_BYTES_MAX,
-                               &number, reterr);
+        rc = broker_url_number(config, url, "max_bytes", KAFKA_MESSAGE_BYTES, 1000, KAFKA_MESSAGE_BYTES_MAX, &number,
+                               reterr);
     return rc;
 }
 
@@ -57,10 +57,9 @@ int kafka_url(const struct endpoint_config *config, struct arena *arena, struct 
     if (rc == PR_OK)
         rc = check_values(config, ret, reterr);
     if (rc == PR_OK && ret->path.size == 0)
-        rc = error_set(
-            reterr, PR_ECONFIG,
-            "endpoint %s: the url has no topic: write kafka://host/TOPIC, such as orders or orders.{type}",
-            config->name);
+        rc = error_set(reterr, PR_ECONFIG,
+                       "endpoint %s: the url has no topic: write kafka://host/TOPIC, such as orders or orders.{type}",
+                       config->name);
     if (rc == PR_OK)
         rc = template_check(config->name, "the topic", ret->path, reterr);
     if (rc == PR_OK)
@@ -107,8 +106,7 @@ struct settings {
 
 static void set(struct settings *s, const char *name, const char *value)
 {
-    if (s->why[0] == '\0' &&
-        rd_kafka_conf_set(s->conf, name, value, s->why, sizeof(s->why)) == RD_KAFKA_CONF_OK)
+    if (s->why[0] == '\0' && rd_kafka_conf_set(s->conf, name, value, s->why, sizeof(s->why)) == RD_KAFKA_CONF_OK)
         s->why[0] = '\0';
 }
 
@@ -141,8 +139,7 @@ static void set_security(struct settings *s, const struct endpoint_config *confi
         pr_slice word = broker_url_param(url, "sasl", "plain");
         size_t size = min_size(word.size, sizeof(mechanism) - 1);
         for (size_t i = 0; i < size; i++)
-            mechanism[i] =
-                (char)(word.data[i] >= 'a' && word.data[i] <= 'z' ? word.data[i] - 32 : word.data[i]);
+            mechanism[i] = (char)(word.data[i] >= 'a' && word.data[i] <= 'z' ? word.data[i] - 32 : word.data[i]);
         mechanism[size] = '\0';
         set(s, "sasl.mechanisms", mechanism);
         set(s, "sasl.username", url->user.data);
@@ -156,8 +153,7 @@ static void set_hosts(struct settings *s, const struct broker_url *url)
     buf_init(&hosts, BROKER_URL_MAX * 2);
     for (size_t i = 0; i < url->host_count; i++) {
         bool v6 = memchr(url->hosts[i].name.data, ':', url->hosts[i].name.size) != NULL;
-        buf_addf(&hosts, v6 ? "%s[%s]:%u" : "%s%s:%u", i > 0 ? "," : "", url->hosts[i].name.data,
-                 url->hosts[i].port);
+        buf_addf(&hosts, v6 ? "%s[%s]:%u" : "%s%s:%u", i > 0 ? "," : "", url->hosts[i].name.data, url->hosts[i].port);
     }
     if (buf_failed(&hosts) == 0)
         set(s, "bootstrap.servers", buf_slice(&hosts).data);
@@ -186,8 +182,8 @@ static void set_all(struct settings *s, const struct endpoint_config *config, co
     set_hosts(s, url);
     set_security(s, config, url);
     set_value(s, "compression.codec", broker_url_param(url, "compression", ""));
-    int rc = broker_url_number(config, url, "max_bytes", max_bytes, 1000, KAFKA_MESSAGE_BYTES_MAX, &max_bytes,
-                               &ignored);
+    int rc =
+        broker_url_number(config, url, "max_bytes", max_bytes, 1000, KAFKA_MESSAGE_BYTES_MAX, &max_bytes, &ignored);
     ASSERT(rc == PR_OK); /* kafka_url() has checked it */
     set_number(s, "message.max.bytes", max_bytes);
     set_number(s, "queue.buffering.max.messages", (int64_t)capacity);
@@ -224,17 +220,14 @@ static const struct {
     { E(MSG_SIZE_TOO_LARGE), PR_REASON_MESSAGE_TOO_LARGE,
       "the brokers' limit is max.message.bytes of the topic, ours max_bytes in the endpoint's url" },
     { E(RECORD_LIST_TOO_LARGE), PR_REASON_MESSAGE_TOO_LARGE, NULL },
-    { E(UNKNOWN_TOPIC_OR_PART), PR_REASON_DESTINATION_MISSING,
-      "create the topic, or change the endpoint's url" },
+    { E(UNKNOWN_TOPIC_OR_PART), PR_REASON_DESTINATION_MISSING, "create the topic, or change the endpoint's url" },
     { E(_UNKNOWN_TOPIC), PR_REASON_DESTINATION_MISSING, "create the topic, or change the endpoint's url" },
     { E(_UNKNOWN_PARTITION), PR_REASON_DESTINATION_MISSING, NULL },
     { E(TOPIC_EXCEPTION), PR_REASON_DESTINATION_MISSING,
       "a topic's name has up to 249 letters, digits, dots, underscores and dashes" },
     { E(TOPIC_AUTHORIZATION_FAILED), PR_REASON_UNAUTHORIZED, "allow the user to write to the topic" },
-    { E(CLUSTER_AUTHORIZATION_FAILED), PR_REASON_UNAUTHORIZED,
-      "allow the user IdempotentWrite on the cluster" },
-    { E(SASL_AUTHENTICATION_FAILED), PR_REASON_UNAUTHORIZED,
-      "look at user, password and sasl in the endpoint's url" },
+    { E(CLUSTER_AUTHORIZATION_FAILED), PR_REASON_UNAUTHORIZED, "allow the user IdempotentWrite on the cluster" },
+    { E(SASL_AUTHENTICATION_FAILED), PR_REASON_UNAUTHORIZED, "look at user, password and sasl in the endpoint's url" },
     { E(_AUTHENTICATION), PR_REASON_UNAUTHORIZED, "look at user, password and sasl in the endpoint's url" },
     { E(UNSUPPORTED_SASL_MECHANISM), PR_REASON_UNAUTHORIZED, "change sasl in the endpoint's url" },
     { E(ILLEGAL_SASL_STATE), PR_REASON_UNAUTHORIZED, NULL },

@@ -88,30 +88,29 @@ static bool is_tls(const struct endpoint_config *config)
     return transport_scheme(config->url).size == strlen("mqtts");
 }
 
-static int mqtt_url(const struct endpoint_config *config, struct arena *arena, struct broker_url *ret,
-                    bool *ret_retain, struct pr_error *reterr)
+static int mqtt_url(const struct endpoint_config *config, struct arena *arena, struct broker_url *ret, bool *ret_retain,
+                    struct pr_error *reterr)
 {
     bool tls = is_tls(config);
-    int rc = broker_url_parse(config, tls ? MQTTS_PORT : MQTT_PORT, tls ? tls_params : plain_params, arena, ret,
-                              reterr);
+    int rc =
+        broker_url_parse(config, tls ? MQTTS_PORT : MQTT_PORT, tls ? tls_params : plain_params, arena, ret, reterr);
     if (rc == PR_OK)
         rc = broker_url_check_wire(config, ret, tls, reterr);
     if (rc == PR_OK)
         rc = broker_url_bool(config, ret, "retain", false, ret_retain, reterr);
     if (rc == PR_OK && ret->path.size == 0)
         rc = error_set(reterr, PR_ECONFIG,
-                       "endpoint %s: the url has no topic: write %s://host/TOPIC, such as orders/{type}",
-                       config->name, ret->scheme.data);
+                       "endpoint %s: the url has no topic: write %s://host/TOPIC, such as orders/{type}", config->name,
+                       ret->scheme.data);
     if (rc == PR_OK)
         rc = template_check(config->name, "the topic", ret->path, reterr);
     if (rc == PR_OK && mosquitto_pub_topic_check2(ret->path.data, ret->path.size) != MOSQ_ERR_SUCCESS)
-        rc =
-            error_set(reterr, PR_ECONFIG, "endpoint %s: a topic to publish to has no + and no #", config->name);
+        rc = error_set(reterr, PR_ECONFIG, "endpoint %s: a topic to publish to has no + and no #", config->name);
     if (rc == PR_OK)
         rc = envelope_check(config, reterr);
     if (rc == PR_OK && config->concurrency > MQTT_CONCURRENCY_MAX)
-        rc = error_set(reterr, PR_ECONFIG, "endpoint %s: concurrency is at most %d", config->name,
-                       MQTT_CONCURRENCY_MAX);
+        rc =
+            error_set(reterr, PR_ECONFIG, "endpoint %s: concurrency is at most %d", config->name, MQTT_CONCURRENCY_MAX);
     return rc;
 }
 
@@ -216,8 +215,7 @@ static void mqtt_drop(struct mqtt *q)
 
 /* ---- What the library tells -------------------------------------------------------------------------------- */
 
-static void on_connect(struct mosquitto *client, void *self, int code, int flags,
-                       const mosquitto_property *properties)
+static void on_connect(struct mosquitto *client, void *self, int code, int flags, const mosquitto_property *properties)
 {
     struct mqtt *q = self;
     uint16_t maximum;
@@ -247,8 +245,7 @@ static void on_disconnect(struct mosquitto *client, void *self, int code, const 
         set_why_code(q, code);
 }
 
-static void on_publish(struct mosquitto *client, void *self, int id, int code,
-                       const mosquitto_property *properties)
+static void on_publish(struct mosquitto *client, void *self, int id, int code, const mosquitto_property *properties)
 {
     struct mqtt *q = self;
     size_t i = 0;
@@ -307,14 +304,13 @@ static int client_new(struct mqtt *q, struct mosquitto **ret, struct pr_error *r
     if (rc == MOSQ_ERR_SUCCESS)
         rc = mosquitto_int_option(client, MOSQ_OPT_SEND_MAXIMUM, MQTT_CONCURRENCY_MAX);
     if (rc == MOSQ_ERR_SUCCESS && q->url.user.size > 0)
-        rc = mosquitto_username_pw_set(client, q->url.user.data,
-                                       q->url.password.size > 0 ? q->url.password.data : NULL);
+        rc =
+            mosquitto_username_pw_set(client, q->url.user.data, q->url.password.size > 0 ? q->url.password.data : NULL);
     if (rc == MOSQ_ERR_SUCCESS)
         rc = client_secure(q, client);
     if (rc != MOSQ_ERR_SUCCESS) {
         mosquitto_destroy(client);
-        return error_set(reterr, PR_ECONFIG,
-                         "endpoint %s: %s: look at ca, cert and certkey in the url, each a file",
+        return error_set(reterr, PR_ECONFIG, "endpoint %s: %s: look at ca, cert and certkey in the url, each a file",
                          q->config->name, mosquitto_strerror(rc));
     }
     mosquitto_connect_v5_callback_set(client, on_connect);
@@ -356,21 +352,19 @@ static int add_pair(struct mqtt *q, mosquitto_property **list, const char *name,
     pr_slice text = slice_dup(&q->scratch, value);
     if (text.data != NULL && memchr(text.data, '\0', text.size) != NULL)
         return MOSQ_ERR_MALFORMED_UTF8;
-    return text.data != NULL
-               ? mosquitto_property_add_string_pair(list, MQTT_PROP_USER_PROPERTY, name, text.data)
-               : MOSQ_ERR_NOMEM;
+    return text.data != NULL ? mosquitto_property_add_string_pair(list, MQTT_PROP_USER_PROPERTY, name, text.data)
+                             : MOSQ_ERR_NOMEM;
 }
 
 static int add_content_type(struct mqtt *q, mosquitto_property **list, pr_slice type)
 {
     pr_slice text = slice_dup(&q->scratch, type);
-    return text.data != NULL ? mosquitto_property_add_string(list, MQTT_PROP_CONTENT_TYPE, text.data)
-                             : MOSQ_ERR_NOMEM;
+    return text.data != NULL ? mosquitto_property_add_string(list, MQTT_PROP_CONTENT_TYPE, text.data) : MOSQ_ERR_NOMEM;
 }
 
 /* A result of the library's. */
-static int add_properties(struct mqtt *q, const struct pr_message *m, const struct own_header *own,
-                          size_t own_count, mosquitto_property **list)
+static int add_properties(struct mqtt *q, const struct pr_message *m, const struct own_header *own, size_t own_count,
+                          mosquitto_property **list)
 {
     struct cloudevent event = { 0 };
     int rc = MOSQ_ERR_SUCCESS;
@@ -379,9 +373,8 @@ static int add_properties(struct mqtt *q, const struct pr_message *m, const stru
     for (size_t i = 0; rc == MOSQ_ERR_SUCCESS && i < event.count; i++)
         rc = add_pair(q, list, event.attributes[i].name, event.attributes[i].value);
     if (rc == MOSQ_ERR_SUCCESS && q->envelope != ENVELOPE_RAW)
-        rc = add_content_type(q, list,
-                              q->envelope == ENVELOPE_STRUCTURED ? PR_STR(CLOUDEVENTS_MEDIA_TYPE)
-                                                                 : cloudevent_content_type(m));
+        rc = add_content_type(
+            q, list, q->envelope == ENVELOPE_STRUCTURED ? PR_STR(CLOUDEVENTS_MEDIA_TYPE) : cloudevent_content_type(m));
     for (size_t i = 0; rc == MOSQ_ERR_SUCCESS && i < own_count; i++)
         if (own[i].name.size > 0 && !is_attribute(&event, own[i].name))
             rc = add_pair(q, list, own[i].name.data, own[i].value);
@@ -455,12 +448,12 @@ static void mqtt_begin(struct mqtt *q, const struct delivery *d)
          : rc != PR_OK    ? MOSQ_ERR_NOMEM
                           : add_properties(q, d->message, own, own_count, &list);
     if (rc == MOSQ_ERR_SUCCESS)
-        rc = mosquitto_publish_v5(q->client, &id, buf_slice(&q->topic).data,
-                                  (int)min_size(body.size, INT32_MAX), body.data, 1, q->retain, list);
+        rc = mosquitto_publish_v5(q->client, &id, buf_slice(&q->topic).data, (int)min_size(body.size, INT32_MAX),
+                                  body.data, 1, q->retain, list);
     mosquitto_property_free_all(&list);
     /* It keeps a message that it could not write because the connection is gone: on the wire, for us. */
-    bool kept = rc == MOSQ_ERR_SUCCESS || rc == MOSQ_ERR_NO_CONN || rc == MOSQ_ERR_CONN_LOST ||
-                rc == MOSQ_ERR_ERRNO || rc == MOSQ_ERR_TLS;
+    bool kept = rc == MOSQ_ERR_SUCCESS || rc == MOSQ_ERR_NO_CONN || rc == MOSQ_ERR_CONN_LOST || rc == MOSQ_ERR_ERRNO ||
+                rc == MOSQ_ERR_TLS;
     if (!kept) {
         refused_by_library(q, d, rc);
         return;
@@ -494,8 +487,7 @@ static void mqtt_start_waiting(struct mqtt *q, int64_t now_us)
         if (may_start && q->state != MQTT_DOWN && mqtt_room(q) == 0)
             break;
         bool late = q->state == MQTT_CONNECTING && q->waiting.cancelled == 0 && now_us >= d->deadline_us &&
-                    now_us < d->start_before_us &&
-                    d->deadline_us > q->give_up_us - MQTT_CONNECT_US; /* the broker is */
+                    now_us < d->start_before_us && d->deadline_us > q->give_up_us - MQTT_CONNECT_US; /* the broker is */
         delivery_queue_drop(&q->waiting);
         if (late)
             refuse(q, d, PR_REASON_TRANSPORT_UNAVAILABLE, "", "no connection in time");
@@ -519,8 +511,8 @@ static void give_up_late(struct mqtt *q, int64_t now_us)
     for (size_t i = 0; i < q->out_count; i++) {
         struct mqtt_out *o = out_at(q, i);
         if (o->delivery != NULL && now_us >= o->delivery->deadline_us)
-            result_failed(result_ring_add(&q->done), out_end(q, o)->token, SEND_UNKNOWN,
-                          PR_REASON_TIMEOUT_EXCEEDED, "", PR_STR("no answer in time"));
+            result_failed(result_ring_add(&q->done), out_end(q, o)->token, SEND_UNKNOWN, PR_REASON_TIMEOUT_EXCEEDED, "",
+                          PR_STR("no answer in time"));
         if (o->delivery != NULL)
             q->check_us = min64(q->check_us, o->delivery->deadline_us);
     }
@@ -628,8 +620,7 @@ static void mqtt_work(struct mqtt *q)
         if (!was_up) /* now: an attempt that took long is followed by the next one at once */
             mqtt_start_waiting(q, now_us);
     }
-    if (q->state == MQTT_DOWN && q->waiting.count > q->waiting.cancelled &&
-        reconnect_may(&q->reconnect, now_us))
+    if (q->state == MQTT_DOWN && q->waiting.count > q->waiting.cancelled && reconnect_may(&q->reconnect, now_us))
         mqtt_connect(q, now_us);
     if (q->lost)
         mqtt_drop(q);
@@ -666,11 +657,11 @@ static void mqtt_cancel(void *self)
     delivery_queue_cancel(&q->waiting);
 }
 
-#define MQTT_OPS(name)                                                                                         \
-    {                                                                                                          \
-        .scheme = (name), .size = sizeof(struct mqtt), .promises = TRANSPORT_REMOTE,                           \
-        .concurrency = MQTT_CONCURRENCY, .check = mqtt_check, .open = mqtt_open, .close = mqtt_close,          \
-        .submit = mqtt_submit, .poll = mqtt_poll, .cancel = mqtt_cancel,                                       \
+#define MQTT_OPS(name)                                                                                                 \
+    {                                                                                                                  \
+        .scheme = (name), .size = sizeof(struct mqtt), .promises = TRANSPORT_REMOTE, .concurrency = MQTT_CONCURRENCY,  \
+        .check = mqtt_check, .open = mqtt_open, .close = mqtt_close, .submit = mqtt_submit, .poll = mqtt_poll,         \
+        .cancel = mqtt_cancel,                                                                                         \
     }
 
 const struct transport_ops transport_mqtt = MQTT_OPS("mqtt");

@@ -41,8 +41,7 @@ static const struct mqtt_reason codes[] = {
       "take retain out of the endpoint's url" },
     { MQTT_RC_QOS_NOT_SUPPORTED, "qos_not_supported", PR_REASON_REJECTED, "the broker must take QoS 1" },
     { MQTT_RC_USE_ANOTHER_SERVER, "use_another_server", PR_REASON_TRANSPORT_UNAVAILABLE, NULL },
-    { MQTT_RC_SERVER_MOVED, "server_moved", PR_REASON_DESTINATION_MISSING,
-      "change the host in the endpoint's url" },
+    { MQTT_RC_SERVER_MOVED, "server_moved", PR_REASON_DESTINATION_MISSING, "change the host in the endpoint's url" },
     { MQTT_RC_CONNECTION_RATE_EXCEEDED, "connection_rate_exceeded", PR_REASON_RATE_LIMITED, NULL },
 };
 

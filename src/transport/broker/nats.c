@@ -32,10 +32,10 @@
 #include <jansson.h> /* last: its json_is_object is a macro */
 
 #define JET_PORT 4222
-#define JET_PATIENCE_MS 5000 /* to connect; and with TLS for one write, which can hold up poll() for so long */
-#define JET_PING_MS 20000    /* a server that is silent for two of them is gone */
-#define JET_PIECE (64u << 10)  /* bytes that are given to the socket at once, and that a cancel may find in our buffer */
-#define JET_SUBJECT_MAX 4096 /* bytes, the server's own limit of a line */
+#define JET_PATIENCE_MS 5000  /* to connect; and with TLS for one write, which can hold up poll() for so long */
+#define JET_PING_MS 20000     /* a server that is silent for two of them is gone */
+#define JET_PIECE (64u << 10) /* bytes that are given to the socket at once, and that a cancel may find in our buffer */
+#define JET_SUBJECT_MAX 4096  /* bytes, the server's own limit of a line */
 
 struct jet {
     const struct endpoint_config *config;
@@ -50,7 +50,7 @@ struct jet {
     natsOptions *options;
     struct nats_link *link; /* NULL: down */
     bool up;
-    int event_fd, poll_fd; /* of the link, see there */
+    int event_fd, poll_fd;    /* of the link, see there */
     struct pipeline pipeline; /* without bytes of its own */
     struct reconnect reconnect;
     char why[512]; /* why it is down */
@@ -137,8 +137,7 @@ static natsStatus login_options(struct jet *j)
 static natsStatus set_options(struct jet *j)
 {
     bool v6 = strchr(j->url.host.data, ':') != NULL;
-    pr_slice server =
-        arena_printf(&j->arena, v6 ? "nats://[%s]:%u" : "nats://%s:%u", j->url.host.data, j->url.port);
+    pr_slice server = arena_printf(&j->arena, v6 ? "nats://[%s]:%u" : "nats://%s:%u", j->url.host.data, j->url.port);
     natsStatus s = server.data != NULL ? natsOptions_Create(&j->options) : NATS_NO_MEMORY;
     if (s == NATS_OK)
         s = natsOptions_SetURL(j->options, server.data);
@@ -291,15 +290,13 @@ static natsStatus put_event(struct jet *j, natsMsg *message, const struct pr_mes
     cloudevent_init(&event, m, j->config->source);
     for (size_t i = 0; j->envelope == ENVELOPE_BINARY && s == NATS_OK && i < event.count; i++) {
         pr_slice name = cloudevent_name(&j->scratch, "ce-", event.attributes[i].name);
-        s = name.data != NULL ? put_header(j, message, name.data, event.attributes[i].value, true)
-                              : NATS_NO_MEMORY;
+        s = name.data != NULL ? put_header(j, message, name.data, event.attributes[i].value, true) : NATS_NO_MEMORY;
     }
     if (s == NATS_OK && j->envelope == ENVELOPE_BINARY)
         s = put_header(j, message, "ce-datacontenttype", cloudevent_content_type(m), true);
     if (s == NATS_OK && j->envelope != ENVELOPE_RAW)
         s = put_header(j, message, "Content-Type",
-                       j->envelope == ENVELOPE_STRUCTURED ? PR_STR(CLOUDEVENTS_MEDIA_TYPE)
-                                                          : cloudevent_content_type(m),
+                       j->envelope == ENVELOPE_STRUCTURED ? PR_STR(CLOUDEVENTS_MEDIA_TYPE) : cloudevent_content_type(m),
                        false);
     return s == NATS_OK ? natsMsgHeader_Set(message, "Nats-Msg-Id", event.id) : s;
 }
@@ -320,8 +317,8 @@ static void fill_subject(struct jet *j, const struct pr_message *m)
 }
 
 /* NULL: *ret_status or *reterr says why. */
-static natsMsg *make_message(struct jet *j, const struct pr_message *m, const char *reply_to,
-                             natsStatus *ret_status, struct pr_error *reterr)
+static natsMsg *make_message(struct jet *j, const struct pr_message *m, const char *reply_to, natsStatus *ret_status,
+                             struct pr_error *reterr)
 {
     struct own_header *own;
     size_t own_count;
@@ -368,8 +365,7 @@ static void jet_refuse(struct jet *j, const struct delivery *d, natsStatus statu
     if (status == NATS_NO_MEMORY)
         result_returned(pipeline_result(p), d->token);
     else
-        result_unsent(pipeline_result(p), d->token, reason_of_status(status), natsStatus_GetText(status),
-                      pr_str(text));
+        result_unsent(pipeline_result(p), d->token, reason_of_status(status), natsStatus_GetText(status), pr_str(text));
 }
 
 /* False: the connection is gone. */
@@ -442,8 +438,8 @@ static void jet_start_waiting(struct jet *j, int64_t now_us)
 
 /* ---- Answers -------------------------------------------------------------------------------------------------- */
 
-static void fail(struct jet *j, const struct delivery *d, enum send_outcome outcome, int reason,
-                 const char *code, const char *text)
+static void fail(struct jet *j, const struct delivery *d, enum send_outcome outcome, int reason, const char *code,
+                 const char *text)
 {
     result_failed(pipeline_result(&j->pipeline), d->token, outcome, reason, code, pr_str(text));
 }
@@ -484,8 +480,7 @@ static void take_stored(struct jet *j, const struct delivery *d, natsMsg *messag
         char text[PR_ERROR_MAX];
         fill_subject(j, d->message);
         snprintf(text, sizeof(text),
-                 "no stream takes the subject \"%.200s\": make one that does, or say jetstream=false",
-                 j->subject.data);
+                 "no stream takes the subject \"%.200s\": make one that does, or say jetstream=false", j->subject.data);
         fail(j, d, SEND_FAILED, PR_REASON_DESTINATION_MISSING, "503", text);
         return;
     }
@@ -527,8 +522,8 @@ static void take_complaint(struct jet *j, const char *text)
             continue;
         fill_subject(j, pipeline_at(p, (size_t)(n - p->first_number))->delivery->message);
         if (slice_eq(buf_slice(&j->subject), subject))
-            fail(j, pipeline_answer(p, n), SEND_FAILED, PR_REASON_UNAUTHORIZED,
-                 natsStatus_GetText(NATS_NOT_PERMITTED), text);
+            fail(j, pipeline_answer(p, n), SEND_FAILED, PR_REASON_UNAUTHORIZED, natsStatus_GetText(NATS_NOT_PERMITTED),
+                 text);
     }
 }
 

@@ -172,8 +172,7 @@ static void go_down(struct nats_link *link, natsStatus status, const char *text)
 {
     link->state = NATS_LINK_DOWN;
     link->status = status;
-    snprintf(link->why, sizeof(link->why), "%s",
-             text != NULL && text[0] != '\0' ? text : natsStatus_GetText(status));
+    snprintf(link->why, sizeof(link->why), "%s", text != NULL && text[0] != '\0' ? text : natsStatus_GetText(status));
 }
 
 static void on_closed(natsConnection *connection, void *closure)

@@ -23,8 +23,7 @@ int pipeline_init(struct pipeline *p, const struct endpoint_config *config, stru
     p->out = calloc(p->capacity, sizeof(*p->out));
     p->done = calloc(p->capacity, sizeof(*p->done));
     if (p->out == NULL || p->done == NULL)
-        return error_set(reterr, PR_ENOMEM, "endpoint %s: no memory for %zu messages", config->name,
-                         p->capacity);
+        return error_set(reterr, PR_ENOMEM, "endpoint %s: no memory for %zu messages", config->name, p->capacity);
     return delivery_queue_init(&p->waiting, p->capacity, reterr);
 }
 
@@ -102,8 +101,7 @@ void pipeline_await(struct pipeline *p, int64_t since_us, int64_t now_us, const 
         bool late = p->waiting.cancelled == 0 && now_us < d->start_before_us && d->deadline_us > since_us;
         delivery_queue_drop(&p->waiting);
         if (late)
-            result_failed(pipeline_result(p), d->token, SEND_FAILED, PR_REASON_TRANSPORT_UNAVAILABLE, "",
-                          pr_str(text));
+            result_failed(pipeline_result(p), d->token, SEND_FAILED, PR_REASON_TRANSPORT_UNAVAILABLE, "", pr_str(text));
         else
             result_returned(pipeline_result(p), d->token);
     }

@@ -44,8 +44,7 @@ struct pipeline {
 };
 
 /* concurrency 0: PIPELINE_CONCURRENCY.  PR_OK or PR_ENOMEM; afterwards safe to fini. */
-PR_MUST_CHECK int pipeline_init(struct pipeline *p, const struct endpoint_config *config,
-                                struct pr_error *reterr);
+PR_MUST_CHECK int pipeline_init(struct pipeline *p, const struct endpoint_config *config, struct pr_error *reterr);
 void pipeline_fini(struct pipeline *p); /* safe on a zeroed one */
 /* PR_OK or PR_ECONFIG. */
 PR_MUST_CHECK int pipeline_check(const struct endpoint_config *config, struct pr_error *reterr);

@@ -254,8 +254,7 @@ static int add_fields(struct redis *r, const struct pr_message *m, struct comman
     }
     if (r->envelope != ENVELOPE_RAW)
         field_add(c, PR_STR("content-type"),
-                  r->envelope == ENVELOPE_STRUCTURED ? PR_STR(CLOUDEVENTS_MEDIA_TYPE)
-                                                     : cloudevent_content_type(m));
+                  r->envelope == ENVELOPE_STRUCTURED ? PR_STR(CLOUDEVENTS_MEDIA_TYPE) : cloudevent_content_type(m));
     for (size_t i = 0; i < header_count; i++)
         if (is_own_field(headers[i].name))
             field_add(c, headers[i].name, headers[i].value);
@@ -341,8 +340,7 @@ static void take_error(struct redis *r, const struct delivery *d, pr_slice error
     int reason = is_locked_out(error) ? PR_REASON_UNAUTHORIZED : reason_of(error);
     code_of(error, code);
     snprintf(text, sizeof(text), "%.*s%s", (int)min_size(error.size, sizeof(text) / 2), error.data,
-             reason == PR_REASON_UNAUTHORIZED ? ": " BROKER_LOGIN_ADVICE ", and at what the server allows them"
-                                              : "");
+             reason == PR_REASON_UNAUTHORIZED ? ": " BROKER_LOGIN_ADVICE ", and at what the server allows them" : "");
     if (d != NULL) /* not given up at its deadline */
         result_failed(pipeline_result(p), d->token, SEND_FAILED, reason, code, pr_str(text));
     if (!is_locked_out(error))
@@ -385,8 +383,8 @@ static void redis_read(void *self, int64_t now_us)
             return;
         void *reply = NULL;
         int rc = redisReaderFeed(r->reader, chunk, (size_t)got);
-        while (rc == REDIS_OK && r->reader != NULL &&
-               (rc = redisReaderGetReply(r->reader, &reply)) == REDIS_OK && reply != NULL) {
+        while (rc == REDIS_OK && r->reader != NULL && (rc = redisReaderGetReply(r->reader, &reply)) == REDIS_OK &&
+               reply != NULL) {
             take_answer(r, reply);
             freeReplyObject(reply);
         }
@@ -445,11 +443,11 @@ static void redis_cancel(void *self)
     pipeline_cancel(&r->session.pipeline);
 }
 
-#define REDIS_OPS(name)                                                                                        \
-    {                                                                                                          \
-        .scheme = (name), .size = sizeof(struct redis), .promises = TRANSPORT_REMOTE,                          \
-        .concurrency = PIPELINE_CONCURRENCY, .check = redis_check, .open = redis_open, .close = redis_close,   \
-        .submit = redis_submit, .poll = redis_poll, .cancel = redis_cancel,                                    \
+#define REDIS_OPS(name)                                                                                                \
+    {                                                                                                                  \
+        .scheme = (name), .size = sizeof(struct redis), .promises = TRANSPORT_REMOTE,                                  \
+        .concurrency = PIPELINE_CONCURRENCY, .check = redis_check, .open = redis_open, .close = redis_close,           \
+        .submit = redis_submit, .poll = redis_poll, .cancel = redis_cancel,                                            \
     }
 
 const struct transport_ops transport_redis = REDIS_OPS("redis");

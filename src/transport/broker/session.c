@@ -150,8 +150,7 @@ static void work(struct session *s)
         begin(s, now_us);
     expire(s, now_us);
     if (is_greeting(s))
-        pipeline_await(&s->pipeline, s->give_up_us - SESSION_GREETING_US, now_us, s->url.host.data,
-                       s->url.port);
+        pipeline_await(&s->pipeline, s->give_up_us - SESSION_GREETING_US, now_us, s->url.host.data, s->url.port);
     if (s->wire.state == WIRE_OPEN)
         s->ops->send(s->self, now_us);
     if (s->state == SESSION_DOWN)

@@ -18,12 +18,11 @@ enum session_state { SESSION_DOWN, SESSION_CONNECTING, SESSION_GREETING, SESSION
 
 /* self is the transport.  Any of them may end the session by session_lost() or session_failed(). */
 struct session_ops {
-    void (*greet)(void *self);                /* the wire is open */
-    void (*drop)(void *self);                 /* the connection is over; also without one */
-    void (*read)(void *self, int64_t now_us); /* all that is there; the wire is open */
-    void (*send)(void *self,
-                 int64_t now_us);  /* begin what waits, write what can be written; the wire is open */
-    bool (*has_bytes)(void *self); /* that wait for the wire */
+    void (*greet)(void *self);                  /* the wire is open */
+    void (*drop)(void *self);                   /* the connection is over; also without one */
+    void (*read)(void *self, int64_t now_us);   /* all that is there; the wire is open */
+    void (*send)(void *self, int64_t now_us);   /* begin what waits, write what can be written; the wire is open */
+    bool (*has_bytes)(void *self);              /* that wait for the wire */
     void (*expire)(void *self, int64_t now_us); /* may be NULL: has no clock of its own */
     int64_t (*next_us)(void *self);             /* when that is due; may be NULL */
     bool (*is_held)(void *self);                /* it owes answers for a reason that is known; may be NULL */
@@ -52,8 +51,7 @@ typedef int session_url(const struct endpoint_config *config, struct arena *aren
                         struct pr_error *reterr);
 
 /* Checks a url without keeping it. */
-PR_MUST_CHECK int session_check(session_url *parse, const struct endpoint_config *config,
-                                struct pr_error *reterr);
+PR_MUST_CHECK int session_check(session_url *parse, const struct endpoint_config *config, struct pr_error *reterr);
 /* The url first: whether there is TLS is to be seen in it.  Both times safe to fini after a fault. */
 PR_MUST_CHECK int session_init(struct session *s, const struct session_ops *ops, void *self, session_url *parse,
                                const struct endpoint_config *config, struct pr_error *reterr);

@@ -28,11 +28,10 @@ static const char *tls_text(void)
     return text != NULL ? text : "TLS failed";
 }
 
-static int file_fault(const struct endpoint_config *config, const char *param, pr_slice file,
-                      struct pr_error *reterr)
+static int file_fault(const struct endpoint_config *config, const char *param, pr_slice file, struct pr_error *reterr)
 {
-    return error_set(reterr, PR_ECONFIG, "endpoint %s: the file of %s, %.*s: %s", config->name, param,
-                     SLICE_ARGS(file), tls_text());
+    return error_set(reterr, PR_ECONFIG, "endpoint %s: the file of %s, %.*s: %s", config->name, param, SLICE_ARGS(file),
+                     tls_text());
 }
 
 static int tls_init(struct wire *w, const struct endpoint_config *config, const struct broker_url *url,
@@ -90,9 +89,9 @@ static bool tls_start(struct wire *w)
     w->session = SSL_new(w->tls);
     if (w->session == NULL || SSL_set_fd(w->session, w->fd) != 1)
         return failed(w, "no memory for TLS");
-    bool named = is_address ? X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(w->session), w->host) == 1
-                            : SSL_set1_host(w->session, w->host) == 1 &&
-                                  SSL_set_tlsext_host_name(w->session, w->host) == 1;
+    bool named = is_address
+                     ? X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(w->session), w->host) == 1
+                     : SSL_set1_host(w->session, w->host) == 1 && SSL_set_tlsext_host_name(w->session, w->host) == 1;
     if (!named)
         return failed(w, "its name cannot be verified");
     SSL_set_connect_state(w->session);

@@ -92,8 +92,8 @@ static int exec_check(const struct endpoint_config *config, struct pr_error *ret
         rc = error_set(reterr, PR_ECONFIG, "endpoint %s: lines are structured: envelope raw needs mode=message",
                        config->name);
     if (rc == PR_OK && config->concurrency > EXEC_CONCURRENCY_MAX)
-        rc = error_set(reterr, PR_ECONFIG, "endpoint %s: concurrency is at most %d", config->name,
-                       EXEC_CONCURRENCY_MAX);
+        rc =
+            error_set(reterr, PR_ECONFIG, "endpoint %s: concurrency is at most %d", config->name, EXEC_CONCURRENCY_MAX);
     return rc;
 }
 
@@ -402,8 +402,9 @@ static void watch_room(struct exec *x, struct worker *w)
     if (awaits == w->awaits_room || w->child.in < 0)
         return;
     if (!awaits)
-        (void)epoll_ctl(x->epoll, EPOLL_CTL_DEL, w->child.in, NULL);                       /* it is there */
-    w->awaits_room = awaits && watch(x, w->child.in, EPOLLOUT, inline_results_of(x, w, FD_IN)) == 0; /* else: next time */
+        (void)epoll_ctl(x->epoll, EPOLL_CTL_DEL, w->child.in, NULL); /* it is there */
+    w->awaits_room =
+        awaits && watch(x, w->child.in, EPOLLOUT, inline_results_of(x, w, FD_IN)) == 0; /* else: next time */
 }
 
 /* True: the caller wants its thread back. */

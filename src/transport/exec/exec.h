@@ -24,15 +24,14 @@
 #define EXEC_WORDS_MAX 64 /* program and arguments */
 
 /* In the arena; the last one is followed by NULL.  PR_OK, PR_ENOMEM, or PR_ECONFIG with what is wrong. */
-PR_MUST_CHECK int exec_words(const struct endpoint_config *config, struct arena *arena,
-                             char *words[EXEC_WORDS_MAX + 1], bool *ret_lines, struct pr_error *reterr);
+PR_MUST_CHECK int exec_words(const struct endpoint_config *config, struct arena *arena, char *words[EXEC_WORDS_MAX + 1],
+                             bool *ret_lines, struct pr_error *reterr);
 
 /* ---- What it is given ---- */
 
 /* Our own environment without what is ours alone, and what the message has (NULL: only the former), in the
  * arena.  NULL: no memory. */
-char **exec_environment(struct arena *arena, enum envelope envelope, const char *source,
-                        const struct pr_message *m);
+char **exec_environment(struct arena *arena, enum envelope envelope, const char *source, const struct pr_message *m);
 /* A file in memory: a program may read it, or not, as it likes.  -1: errno says why. */
 int exec_input(struct buf *scratch, enum envelope envelope, const char *source, const struct pr_message *m);
 

@@ -52,8 +52,7 @@ static void fail(const struct child *c, uint64_t token, enum send_outcome outcom
 }
 
 /* Whoever was killed in the middle may have done its work. */
-static void judge_signal(const struct child *c, const siginfo_t *how, uint64_t token,
-                         struct delivery_result *ret)
+static void judge_signal(const struct child *c, const siginfo_t *how, uint64_t token, struct delivery_result *ret)
 {
     const char *name = sigabbrev_np(how->si_status);
     char code[RESULT_CODE_SIZE], head[HEAD_SIZE];
@@ -97,8 +96,7 @@ void exec_judge_lost(const struct child *c, const siginfo_t *how, uint64_t token
         return;
     }
     snprintf(code, sizeof(code), "%d", how->si_status);
-    snprintf(head, sizeof(head), "the program ended with %s before it answered (it may have done its work)",
-             code);
+    snprintf(head, sizeof(head), "the program ended with %s before it answered (it may have done its work)", code);
     fail(c, token, SEND_UNKNOWN, PR_REASON_HANDLER_EXCEPTION, code, head, ret);
 }
 
@@ -155,8 +153,8 @@ static bool judge_answer(const json_t *answer, const struct delivery *d, struct 
     result_failed(ret, d->token, SEND_FAILED, reason != PR_REASON_NONE ? reason : PR_REASON_HANDLER_EXCEPTION,
                   text_of(answer, "code"), slice_from(text_of(answer, "error")));
     if (after_s > 0)
-        ret->retry_after_us = after_s < (double)EXEC_RETRY_AFTER_MAX_US / 1e6 ? (int64_t)(after_s * 1e6)
-                                                                              : EXEC_RETRY_AFTER_MAX_US;
+        ret->retry_after_us =
+            after_s < (double)EXEC_RETRY_AFTER_MAX_US / 1e6 ? (int64_t)(after_s * 1e6) : EXEC_RETRY_AFTER_MAX_US;
     return true;
 }
 
@@ -174,8 +172,7 @@ bool exec_judge_line(pr_slice line, const struct delivery *d, struct delivery_re
         struct pr_error text;
         error_set(&text, 0, "the program's answer is not ok or {\"reason\": ..., \"error\": ...}: %.*s",
                   (int)min_size(line.size, EXEC_TAIL), line.data);
-        result_failed(ret, d->token, SEND_UNKNOWN, PR_REASON_HANDLER_EXCEPTION, "bad_answer",
-                      pr_str(text.text));
+        result_failed(ret, d->token, SEND_UNKNOWN, PR_REASON_HANDLER_EXCEPTION, "bad_answer", pr_str(text.text));
     }
     return good;
 }

@@ -12,8 +12,7 @@ extern char **environ;
 
 static bool is_ours(const char *variable)
 {
-    return strncmp(variable, "POSTRIDER_", strlen("POSTRIDER_")) == 0 ||
-           strncmp(variable, "CE_", strlen("CE_")) == 0;
+    return strncmp(variable, "POSTRIDER_", strlen("POSTRIDER_")) == 0 || strncmp(variable, "CE_", strlen("CE_")) == 0;
 }
 
 /* "CE_" and the name in capitals, "=", the value.  NULL: no memory. */
@@ -32,8 +31,7 @@ static char *variable(struct arena *arena, const char *prefix, const char *name,
     return all;
 }
 
-char **exec_environment(struct arena *arena, enum envelope envelope, const char *source,
-                        const struct pr_message *m)
+char **exec_environment(struct arena *arena, enum envelope envelope, const char *source, const struct pr_message *m)
 {
     struct cloudevent event = { .count = 0 };
     size_t count = 0, inherited = 0;
@@ -52,14 +50,13 @@ char **exec_environment(struct arena *arena, enum envelope envelope, const char 
     if (envelope == ENVELOPE_BINARY) {
         cloudevent_init(&event, m, source);
         for (size_t i = 0; i < event.count; i++)
-            good &= (list[count++] =
-                         variable(arena, "CE_", event.attributes[i].name, event.attributes[i].value)) != NULL;
+            good &=
+                (list[count++] = variable(arena, "CE_", event.attributes[i].name, event.attributes[i].value)) != NULL;
     }
     if (envelope != ENVELOPE_RAW)
-        good &=
-            (list[count++] = variable(arena, "CE_", "datacontenttype",
-                                      envelope == ENVELOPE_STRUCTURED ? PR_STR(CLOUDEVENTS_MEDIA_TYPE)
-                                                                      : cloudevent_content_type(m))) != NULL;
+        good &= (list[count++] = variable(arena, "CE_", "datacontenttype",
+                                          envelope == ENVELOPE_STRUCTURED ? PR_STR(CLOUDEVENTS_MEDIA_TYPE)
+                                                                          : cloudevent_content_type(m))) != NULL;
     if (m->headers.size > 0)
         good &= (list[count++] = variable(arena, "POSTRIDER_", "headers", m->headers)) != NULL;
     return good ? list : NULL;

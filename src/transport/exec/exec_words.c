@@ -57,8 +57,7 @@ int exec_words(const struct endpoint_config *config, struct arena *arena, char *
             return error_set(reterr, PR_ECONFIG, "endpoint %s: more than %d arguments", config->name,
                              EXEC_WORDS_MAX - 1);
         if ((words[count++] = take_word(arena, &text)) == NULL)
-            return error_set(reterr, PR_ECONFIG, "endpoint %s: a quote in the url has no partner",
-                             config->name);
+            return error_set(reterr, PR_ECONFIG, "endpoint %s: a quote in the url has no partner", config->name);
     }
     words[count] = NULL;
     return count > 0 && words[0][0] != '\0'

@@ -12,9 +12,9 @@
 /* What is not for the public, after the IANA registries of special-purpose addresses.  The
  * first that matches gives the word. */
 static const struct special {
-    uint8_t     address[16];
-    unsigned    prefix;
-    bool        v6;
+    uint8_t address[16];
+    unsigned prefix;
+    bool v6;
     const char *name;
 } specials[] = {
     { { 0 }, 8, false, "this network" },
@@ -79,7 +79,7 @@ static const uint8_t *address_bytes(const struct sockaddr *address, bool *ret_v6
 
 bool egress_contains(const struct network *networks, size_t count, const struct sockaddr *address)
 {
-    bool           v6;
+    bool v6;
     const uint8_t *bytes = address_bytes(address, &v6);
     if (bytes == NULL)
         return false;
@@ -91,7 +91,7 @@ bool egress_contains(const struct network *networks, size_t count, const struct 
 
 const char *egress_special(const struct sockaddr *address)
 {
-    bool           v6;
+    bool v6;
     const uint8_t *bytes = address_bytes(address, &v6);
     if (bytes == NULL)
         return "not an internet address";
@@ -105,7 +105,7 @@ const char *egress_special(const struct sockaddr *address)
 
 void egress_format(const struct sockaddr *address, char ret_text[NETGUARD_TEXT_SIZE])
 {
-    bool           v6;
+    bool v6;
     const uint8_t *bytes = address_bytes(address, &v6);
     if (bytes == NULL || inet_ntop(v6 ? AF_INET6 : AF_INET, bytes, ret_text, NETGUARD_TEXT_SIZE) == NULL)
         snprintf(ret_text, NETGUARD_TEXT_SIZE, "address of family %d", address->sa_family);
@@ -137,19 +137,19 @@ static void clear_host_bits(struct network *n)
 
 int egress_parse(pr_slice text, struct network *ret, struct pr_error *reterr)
 {
-    const char    *slash = text.size > 0 ? memchr(text.data, '/', text.size) : NULL;
-    size_t         size = slash != NULL ? (size_t)(slash - text.data) : text.size;
-    char           address[NETGUARD_TEXT_SIZE];
+    const char *slash = text.size > 0 ? memchr(text.data, '/', text.size) : NULL;
+    size_t size = slash != NULL ? (size_t)(slash - text.data) : text.size;
+    char address[NETGUARD_TEXT_SIZE];
     struct network network = { .v6 = text.size > 0 && memchr(text.data, ':', size) != NULL };
-    unsigned       bits = network.v6 ? 128 : 32;
+    unsigned bits = network.v6 ? 128 : 32;
 
     if (size >= sizeof(address) || size == 0 || memchr(text.data, '\0', size) != NULL)
         return error_set(reterr, PR_EINVAL, "not a network such as 10.0.0.0/8 or fd00::/8");
     memcpy(address, text.data, size);
     address[size] = '\0';
     if (inet_pton(network.v6 ? AF_INET6 : AF_INET, address, network.address) != 1)
-        return error_set(reterr, PR_EINVAL,
-                         "\"%s\" is not an address: write a network such as 10.0.0.0/8 or fd00::/8", address);
+        return error_set(reterr, PR_EINVAL, "\"%s\" is not an address: write a network such as 10.0.0.0/8 or fd00::/8",
+                         address);
     network.prefix = bits;
     if (slash != NULL && !parse_prefix((pr_slice){ slash + 1, text.size - size - 1 }, bits, &network.prefix))
         return error_set(reterr, PR_EINVAL, "the prefix of %s is a number from 0 to %u", address, bits);
@@ -159,9 +159,8 @@ int egress_parse(pr_slice text, struct network *ret, struct pr_error *reterr)
     if (memcmp(clean.address, network.address, sizeof(clean.address)) != 0) {
         char right[NETGUARD_TEXT_SIZE];
         inet_ntop(network.v6 ? AF_INET6 : AF_INET, clean.address, right, sizeof(right));
-        return error_set(reterr, PR_EINVAL,
-                         "%s/%u has bits behind its prefix: did you mean %s/%u, or %s alone?", address,
-                         network.prefix, right, network.prefix, address);
+        return error_set(reterr, PR_EINVAL, "%s/%u has bits behind its prefix: did you mean %s/%u, or %s alone?",
+                         address, network.prefix, right, network.prefix, address);
     }
     *ret = network;
     return PR_OK;

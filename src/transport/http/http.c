@@ -49,7 +49,7 @@ static int check_files(const struct endpoint_config *config, struct pr_error *re
 static int check_secrets(const struct endpoint_config *config, struct pr_error *reterr)
 {
     struct signer signer;
-    int           rc = signer_init(&signer, config->name, config->sign, config->sign_count, reterr);
+    int rc = signer_init(&signer, config->name, config->sign, config->sign_count, reterr);
 
     signer_fini(&signer);
     return rc;
@@ -58,7 +58,7 @@ static int check_secrets(const struct endpoint_config *config, struct pr_error *
 static int http_check(const struct endpoint_config *config, struct pr_error *reterr)
 {
     enum envelope envelope;
-    int                rc = http_url_check(config, reterr);
+    int rc = http_url_check(config, reterr);
     if (rc < 0)
         return rc;
     if (!envelope_parse(config->envelope, &envelope))
@@ -71,26 +71,25 @@ static int http_check(const struct endpoint_config *config, struct pr_error *ret
         return error_set(reterr, PR_ECONFIG, "endpoint %s: concurrency is at most %d", config->name,
                          HTTP_CONCURRENCY_MAX);
     if (transport_capacity(config) > HTTP_BATCHED_MAX)
-        return error_set(reterr, PR_ECONFIG, "endpoint %s: concurrency times batch.messages is at most %d", config->name,
-                         HTTP_BATCHED_MAX);
+        return error_set(reterr, PR_ECONFIG, "endpoint %s: concurrency times batch.messages is at most %d",
+                         config->name, HTTP_BATCHED_MAX);
     rc = check_files(config, reterr);
     if (rc == PR_OK)
         rc = check_secrets(config, reterr);
     if (rc < 0)
         return rc;
     if (transport_find(transport_scheme(config->url)) == &transport_http && config->allow_network_count == 0)
-        return error_set(
-            reterr, PR_ECONFIG,
-            "endpoint %s: plain http goes to networks in allow_networks only: write https, or name the "
-            "network there",
-            config->name);
+        return error_set(reterr, PR_ECONFIG,
+                         "endpoint %s: plain http goes to networks in allow_networks only: write https, or name the "
+                         "network there",
+                         config->name);
     return PR_OK;
 }
 
 /* ---- The transport ------------------------------------------------------------------------------ */
 
 static pthread_once_t curl_once = PTHREAD_ONCE_INIT;
-static CURLcode       curl_ready;
+static CURLcode curl_ready;
 
 static void init_curl(void)
 {
@@ -107,12 +106,12 @@ static size_t batch_messages(const struct http *h)
 static int http_open(void *self, const struct endpoint_config *config, struct pr_error *reterr)
 {
     struct http *h = self;
-    size_t       count;
-    int          rc = PR_OK;
+    size_t count;
+    int rc = PR_OK;
 
     h->config = config;
-    h->clock  = config_clock(config);
-    h->plain  = transport_find(transport_scheme(config->url)) == &transport_http;
+    h->clock = config_clock(config);
+    h->plain = transport_find(transport_scheme(config->url)) == &transport_http;
     list_init(&h->free);
     list_init(&h->out);
     if (!envelope_parse(config->envelope, &h->envelope))
@@ -120,15 +119,15 @@ static int http_open(void *self, const struct endpoint_config *config, struct pr
     rc = signer_init(&h->signer, config->name, config->sign, config->sign_count, reterr);
     if (rc < 0)
         return rc;
-    count = config->concurrency != 0          ? config->concurrency
+    count = config->concurrency != 0        ? config->concurrency
             : h->envelope == ENVELOPE_BATCH ? TRANSPORT_BATCHES
-                                        : HTTP_CONCURRENCY;
+                                            : HTTP_CONCURRENCY;
 
     pthread_once(&curl_once, init_curl);
     h->done_capacity = count * batch_messages(h);
-    h->multi         = curl_ready == CURLE_OK ? curl_multi_init() : NULL;
-    h->done          = calloc(h->done_capacity, sizeof(*h->done));
-    h->exchanges     = calloc(count, sizeof(*h->exchanges));
+    h->multi = curl_ready == CURLE_OK ? curl_multi_init() : NULL;
+    h->done = calloc(h->done_capacity, sizeof(*h->done));
+    h->exchanges = calloc(count, sizeof(*h->exchanges));
     if (h->multi == NULL || h->exchanges == NULL || h->done == NULL ||
         curl_multi_setopt(h->multi, CURLMOPT_MAXCONNECTS, (long)count) != CURLM_OK)
         rc = PR_ENOMEM;
@@ -137,8 +136,7 @@ static int http_open(void *self, const struct endpoint_config *config, struct pr
         rc = exchange_init(x, h, batch_messages(h));
         list_push_back(&h->free, &x->node);
     }
-    return rc == PR_OK ? PR_OK
-                       : error_set(reterr, rc, "endpoint %s: no memory for %zu requests", config->name, count);
+    return rc == PR_OK ? PR_OK : error_set(reterr, rc, "endpoint %s: no memory for %zu requests", config->name, count);
 }
 
 static void http_close(void *self)
@@ -178,15 +176,15 @@ static size_t gather(const struct http *h, const struct delivery *const *list, s
 /* What is taken fits into `done`, whatever becomes of it. */
 static size_t http_submit(void *self, const struct delivery *const *list, size_t count)
 {
-    struct http      *h      = self;
-    int64_t           now_us = clock_mono_us(h->clock);
-    size_t            taken  = 0, room = h->done_capacity - h->taken_count;
+    struct http *h = self;
+    int64_t now_us = clock_mono_us(h->clock);
+    size_t taken = 0, room = h->done_capacity - h->taken_count;
     struct list_node *node;
 
     count = min_size(count, room);
     while (taken < count && (node = list_pop_front(&h->free)) != NULL) {
         struct exchange *x = LIST_ENTRY(node, struct exchange, node);
-        size_t           n = gather(h, list + taken, count - taken);
+        size_t n = gather(h, list + taken, count - taken);
         memcpy(x->list, list + taken, n * sizeof(x->list[0]));
         taken += n;
         list_push_back(exchange_start(x, n, now_us) ? &h->out : &h->free, node);
@@ -206,12 +204,12 @@ static void finish(struct http *h, struct exchange *x, CURLcode rc)
 static void let_curl_work(struct http *h)
 {
     CURLMsg *message;
-    int      running, left;
+    int running, left;
     CURLMcode perform_rc = curl_multi_perform(h->multi, &running);
     ASSERT(perform_rc == CURLM_OK || perform_rc == CURLM_OUT_OF_MEMORY); /* the latter: next time, then */
     while ((message = curl_multi_info_read(h->multi, &left)) != NULL) {
         struct exchange *x;
-        CURLcode         rc = message->data.result;
+        CURLcode rc = message->data.result;
         if (message->msg == CURLMSG_DONE) {
             ASSERT(curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &x) == CURLE_OK);
             finish(h, x, rc);
@@ -233,9 +231,9 @@ static size_t take_done(struct http *h, struct delivery_result *ret, size_t max)
 /* True: the caller wants its thread back. */
 static bool wait_for_curl(struct http *h, int64_t left_us)
 {
-    struct curl_waitfd wake    = { .fd = h->config->wake_fd, .events = CURL_WAIT_POLLIN };
-    unsigned           count   = h->config->wake_fd >= 0 ? 1 : 0;
-    int                wait_ms = (int)min64((left_us + 999) / 1000, INT_MAX);
+    struct curl_waitfd wake = { .fd = h->config->wake_fd, .events = CURL_WAIT_POLLIN };
+    unsigned count = h->config->wake_fd >= 0 ? 1 : 0;
+    int wait_ms = (int)min64((left_us + 999) / 1000, INT_MAX);
     if (curl_multi_poll(h->multi, &wake, count, wait_ms, NULL) != CURLM_OK)
         return true; /* no memory: the caller comes again */
     return count > 0 && wake.revents != 0;
@@ -244,10 +242,10 @@ static bool wait_for_curl(struct http *h, int64_t left_us)
 static size_t http_poll(void *self, struct delivery_result *ret, size_t max, int64_t deadline_us)
 {
     struct http *h = self;
-    bool         woken = false;
+    bool woken = false;
     for (;;) {
         let_curl_work(h);
-        size_t  count   = take_done(h, ret, max);
+        size_t count = take_done(h, ret, max);
         int64_t left_us = time_sub(deadline_us, clock_mono_us(h->clock));
         if (count > 0 || woken || left_us <= 0)
             return count;
@@ -267,19 +265,12 @@ static void http_cancel(void *self)
     }
 }
 
-#define HTTP_OPS(name)                           \
-    {                                            \
-        .scheme   = (name),                      \
-        .size     = sizeof(struct http),         \
-        .promises = TRANSPORT_REMOTE,            \
-        .concurrency = HTTP_CONCURRENCY,         \
-        .check    = http_check,                  \
-        .open     = http_open,                   \
-        .close    = http_close,                  \
-        .submit   = http_submit,                 \
-        .poll     = http_poll,                   \
-        .cancel   = http_cancel,                 \
+#define HTTP_OPS(name)                                                                                                 \
+    {                                                                                                                  \
+        .scheme = (name), .size = sizeof(struct http), .promises = TRANSPORT_REMOTE, .concurrency = HTTP_CONCURRENCY,  \
+        .check = http_check, .open = http_open, .close = http_close, .submit = http_submit, .poll = http_poll,         \
+        .cancel = http_cancel,                                                                                         \
     }
 
-const struct transport_ops transport_http  = HTTP_OPS("http");
+const struct transport_ops transport_http = HTTP_OPS("http");
 const struct transport_ops transport_https = HTTP_OPS("https");

@@ -20,24 +20,24 @@
 #include "transport/transport.h"
 
 #define HTTP_CONCURRENCY 64
-#define HTTP_CONCURRENCY_MAX 4096           /* each is a socket */
-#define HTTP_BATCHED_MAX 100000             /* messages in all batches that are out: each has room for its result */
-#define HTTP_URL_MAX 8192                   /* bytes, with the placeholders filled in */
+#define HTTP_CONCURRENCY_MAX 4096 /* each is a socket */
+#define HTTP_BATCHED_MAX 100000   /* messages in all batches that are out: each has room for its result */
+#define HTTP_URL_MAX 8192         /* bytes, with the placeholders filled in */
 #define HTTP_BODY_MAX (PR_PAYLOAD_MAX * (size_t)6 + 65536) /* structured: each byte can become \u00XX */
-#define HTTP_REPLY_MAX 65536                /* bytes of headers and body that we read */
-#define HTTP_REPLY_SHOWN 500                /* bytes of the body that become part of the error */
-#define HTTP_RETRY_AFTER_MAX_US PR_SECONDS(24 * 60 * 60) /* nobody puts us off for longer */
+#define HTTP_REPLY_MAX 65536                               /* bytes of headers and body that we read */
+#define HTTP_REPLY_SHOWN 500                               /* bytes of the body that become part of the error */
+#define HTTP_RETRY_AFTER_MAX_US PR_SECONDS(24 * 60 * 60)   /* nobody puts us off for longer */
 
 /* ---- Request ---- */
 
 struct http_request {
-    struct arena        arena;   /* of the headers */
-    struct curl_slist  *headers; /* ours: not to be freed by curl */
+    struct arena arena;         /* of the headers */
+    struct curl_slist *headers; /* ours: not to be freed by curl */
     struct curl_slist **headers_end;
-    struct buf          url, json;
-    pr_slice            body; /* the message's payload, or json */
+    struct buf url, json;
+    pr_slice body;               /* the message's payload, or json */
     const struct signer *signer; /* set it after init; NULL: not signed */
-    const struct clock  *clock;  /* ... and this one, when it is */
+    const struct clock *clock;   /* ... and this one, when it is */
 };
 
 void http_request_init(struct http_request *request);
@@ -45,8 +45,7 @@ void http_request_fini(struct http_request *request);
 
 /* Borrows from message.  PR_OK, PR_ENOMEM, or PR_EINVAL: this message cannot be sent. */
 PR_MUST_CHECK int http_request_make(struct http_request *request, const struct endpoint_config *config,
-                                    enum envelope envelope, const struct pr_message *message,
-                                    struct pr_error *reterr);
+                                    enum envelope envelope, const struct pr_message *message, struct pr_error *reterr);
 
 /* The same for several in one request (envelope: batch).  PR_OK or PR_ENOMEM. */
 PR_MUST_CHECK int http_request_make_batch(struct http_request *request, const struct endpoint_config *config,
@@ -58,18 +57,18 @@ PR_MUST_CHECK int http_url_check(const struct endpoint_config *config, struct pr
 /* ---- Reply ---- */
 
 struct http_reply {
-    char        body[HTTP_REPLY_SHOWN + 4]; /* so much more that it can be cut between characters */
-    size_t      body_size;
-    size_t      bytes; /* of headers and body */
-    char        curl_error[CURL_ERROR_SIZE];
+    char body[HTTP_REPLY_SHOWN + 4]; /* so much more that it can be cut between characters */
+    size_t body_size;
+    size_t bytes; /* of headers and body */
+    char curl_error[CURL_ERROR_SIZE];
     const char *refused; /* why the guard refused an address; NULL: it did not */
-    char        refused_address[NETGUARD_TEXT_SIZE];
-    bool        connecting; /* the guard let an address pass */
+    char refused_address[NETGUARD_TEXT_SIZE];
+    bool connecting; /* the guard let an address pass */
 };
 
 /* How it ended.  maybe_arrived: the request may have been sent completely. */
-void http_reply_judge(const struct http_reply *reply, CURL *easy, CURLcode rc, bool maybe_arrived,
-                      uint64_t token, struct delivery_result *ret);
+void http_reply_judge(const struct http_reply *reply, CURL *easy, CURLcode rc, bool maybe_arrived, uint64_t token,
+                      struct delivery_result *ret);
 
 /* Was a failure about what is in the request, or would any other have failed as well?  When nobody
  * can know, the former: an innocent message must not fail for another. */
@@ -80,34 +79,34 @@ bool http_reply_is_about_content(CURL *easy);
 struct http;
 
 struct exchange {
-    struct list_node        node;
-    struct http            *http;
-    CURL                   *easy; /* NULL: never used yet */
+    struct list_node node;
+    struct http *http;
+    CURL *easy;                   /* NULL: never used yet */
     const struct delivery **list; /* its messages */
-    size_t                  count;
-    const struct delivery  *only;  /* the list of those without a batch */
-    struct bundle           *bundle; /* NULL: envelope is not batch */
-    int64_t                 start_before_us;
-    struct http_request     request;
-    struct http_reply       reply;
-    unsigned                begun;     /* how often curl began to send it */
-    bool                    again;     /* W3 */
-    bool                    cancelled; /* not to begin (again) */
+    size_t count;
+    const struct delivery *only; /* the list of those without a batch */
+    struct bundle *bundle;       /* NULL: envelope is not batch */
+    int64_t start_before_us;
+    struct http_request request;
+    struct http_reply reply;
+    unsigned begun; /* how often curl began to send it */
+    bool again;     /* W3 */
+    bool cancelled; /* not to begin (again) */
 };
 
 struct http {
     const struct endpoint_config *config;
-    const struct clock           *clock;
-    enum envelope            envelope;
-    bool                          plain; /* http, not https */
-    struct signer                 signer;
-    CURLM                        *multi;
-    struct exchange              *exchanges;
-    size_t                        exchange_count;
-    struct list                   free, out;
-    struct delivery_result       *done; /* a ring */
-    size_t                        done_first, done_count, done_capacity;
-    size_t                        taken_count; /* taken, and their results not yet polled */
+    const struct clock *clock;
+    enum envelope envelope;
+    bool plain; /* http, not https */
+    struct signer signer;
+    CURLM *multi;
+    struct exchange *exchanges;
+    size_t exchange_count;
+    struct list free, out;
+    struct delivery_result *done; /* a ring */
+    size_t done_first, done_count, done_capacity;
+    size_t taken_count; /* taken, and their results not yet polled */
 };
 
 PR_MUST_CHECK int exchange_init(struct exchange *x, struct http *h, size_t batch_messages);

@@ -28,8 +28,7 @@ static curl_socket_t open_socket(void *arg, curlsocktype purpose, struct curl_so
     x->again |= x->begun > 0;
     if (why == NULL && x->http->plain)
         why = "plain http: use https";
-    if (why != NULL &&
-        !egress_contains(config->allow_networks, config->allow_network_count, &address->addr)) {
+    if (why != NULL && !egress_contains(config->allow_networks, config->allow_network_count, &address->addr)) {
         x->reply.refused = why;
         egress_format(&address->addr, x->reply.refused_address);
         return CURL_SOCKET_BAD;
@@ -137,8 +136,7 @@ static bool exchange_set_request(struct exchange *x, int64_t deadline_us, int64_
     bad |= (int)curl_easy_setopt(x->easy, CURLOPT_URL, buf_slice(&x->request.url).data);
     bad |= (int)curl_easy_setopt(x->easy, CURLOPT_HTTPHEADER, x->request.headers);
     bad |= (int)curl_easy_setopt(x->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)x->request.body.size);
-    bad |= (int)curl_easy_setopt(x->easy, CURLOPT_POSTFIELDS,
-                                 x->request.body.size > 0 ? x->request.body.data : "");
+    bad |= (int)curl_easy_setopt(x->easy, CURLOPT_POSTFIELDS, x->request.body.size > 0 ? x->request.body.data : "");
     bad |= (int)curl_easy_setopt(x->easy, CURLOPT_TIMEOUT_MS, (long)left_ms);
     return bad == 0;
 }

@@ -11,45 +11,48 @@
 /* The first line that has the status decides.  A gateway that lost its own partner (502, 504)
  * cannot know whether the message arrived there. */
 static const struct status {
-    int               first, last;
+    int first, last;
     enum send_outcome outcome;
-    int               reason;
-    bool              of_all; /* whatever is in the request: see http_reply_is_about_content() */
-    const char       *advice;
+    int reason;
+    bool of_all; /* whatever is in the request: see http_reply_is_about_content() */
+    const char *advice;
 } statuses[] = {
-    { 200, 299, SEND_OK,      PR_REASON_NONE, false, NULL },
-    { 300, 399, SEND_FAILED,  PR_REASON_REJECTED, true, "redirects are not followed: change the endpoint's url" },
-    { 400, 400, SEND_FAILED,  PR_REASON_VALIDATION_FAILURE, false, NULL },
-    { 401, 401, SEND_FAILED,  PR_REASON_UNAUTHORIZED, true, NULL },
-    { 403, 403, SEND_FAILED,  PR_REASON_UNAUTHORIZED, false, NULL },
-    { 404, 404, SEND_FAILED,  PR_REASON_DESTINATION_MISSING, false, NULL },
-    { 405, 405, SEND_FAILED,  PR_REASON_DESTINATION_MISSING, true, NULL },
-    { 407, 407, SEND_FAILED,  PR_REASON_UNAUTHORIZED, true, NULL },
-    { 408, 408, SEND_FAILED,  PR_REASON_TIMEOUT_EXCEEDED, true, NULL },
-    { 410, 410, SEND_FAILED,  PR_REASON_DESTINATION_MISSING, true, "gone for good" },
-    { 413, 413, SEND_FAILED,  PR_REASON_MESSAGE_TOO_LARGE, false, NULL },
-    { 422, 422, SEND_FAILED,  PR_REASON_VALIDATION_FAILURE, false, NULL },
-    { 425, 425, SEND_FAILED,  PR_REASON_DEPENDENCY_FAILURE, true, NULL },
-    { 429, 429, SEND_FAILED,  PR_REASON_RATE_LIMITED, true, NULL },
-    { 400, 499, SEND_FAILED,  PR_REASON_REJECTED, false, NULL },
+    { 200, 299, SEND_OK, PR_REASON_NONE, false, NULL },
+    { 300, 399, SEND_FAILED, PR_REASON_REJECTED, true, "redirects are not followed: change the endpoint's url" },
+    { 400, 400, SEND_FAILED, PR_REASON_VALIDATION_FAILURE, false, NULL },
+    { 401, 401, SEND_FAILED, PR_REASON_UNAUTHORIZED, true, NULL },
+    { 403, 403, SEND_FAILED, PR_REASON_UNAUTHORIZED, false, NULL },
+    { 404, 404, SEND_FAILED, PR_REASON_DESTINATION_MISSING, false, NULL },
+    { 405, 405, SEND_FAILED, PR_REASON_DESTINATION_MISSING, true, NULL },
+    { 407, 407, SEND_FAILED, PR_REASON_UNAUTHORIZED, true, NULL },
+    { 408, 408, SEND_FAILED, PR_REASON_TIMEOUT_EXCEEDED, true, NULL },
+    { 410, 410, SEND_FAILED, PR_REASON_DESTINATION_MISSING, true, "gone for good" },
+    { 413, 413, SEND_FAILED, PR_REASON_MESSAGE_TOO_LARGE, false, NULL },
+    { 422, 422, SEND_FAILED, PR_REASON_VALIDATION_FAILURE, false, NULL },
+    { 425, 425, SEND_FAILED, PR_REASON_DEPENDENCY_FAILURE, true, NULL },
+    { 429, 429, SEND_FAILED, PR_REASON_RATE_LIMITED, true, NULL },
+    { 400, 499, SEND_FAILED, PR_REASON_REJECTED, false, NULL },
     { 502, 502, SEND_UNKNOWN, PR_REASON_TRANSPORT_UNAVAILABLE, true, NULL },
-    { 503, 503, SEND_FAILED,  PR_REASON_TRANSPORT_UNAVAILABLE, true, NULL },
+    { 503, 503, SEND_FAILED, PR_REASON_TRANSPORT_UNAVAILABLE, true, NULL },
     { 504, 504, SEND_UNKNOWN, PR_REASON_TRANSPORT_UNAVAILABLE, true, NULL },
-    { 500, 599, SEND_FAILED,  PR_REASON_DEPENDENCY_FAILURE, false, NULL },
+    { 500, 599, SEND_FAILED, PR_REASON_DEPENDENCY_FAILURE, false, NULL },
 };
 #define STATUS_GONE 410
 
 /* Curl's own names of the errors that people meet. */
-#define NAMED(X)                                                                                              \
-    X(CURLE_COULDNT_RESOLVE_HOST) X(CURLE_COULDNT_CONNECT) X(CURLE_OPERATION_TIMEDOUT) X(CURLE_SEND_ERROR)     \
-    X(CURLE_RECV_ERROR) X(CURLE_GOT_NOTHING) X(CURLE_PARTIAL_FILE) X(CURLE_SSL_CONNECT_ERROR)                  \
-    X(CURLE_PEER_FAILED_VERIFICATION) X(CURLE_SSL_CACERT_BADFILE) X(CURLE_SSL_CIPHER) X(CURLE_URL_MALFORMAT)   \
-    X(CURLE_UNSUPPORTED_PROTOCOL) X(CURLE_WEIRD_SERVER_REPLY) X(CURLE_OUT_OF_MEMORY) X(CURLE_WRITE_ERROR)      \
-    X(CURLE_BAD_CONTENT_ENCODING) X(CURLE_ABORTED_BY_CALLBACK)
+#define NAMED(X)                                                                                                       \
+    X(CURLE_COULDNT_RESOLVE_HOST)                                                                                      \
+    X(CURLE_COULDNT_CONNECT) X(CURLE_OPERATION_TIMEDOUT) X(CURLE_SEND_ERROR) X(CURLE_RECV_ERROR) X(CURLE_GOT_NOTHING)  \
+        X(CURLE_PARTIAL_FILE) X(CURLE_SSL_CONNECT_ERROR) X(CURLE_PEER_FAILED_VERIFICATION) X(CURLE_SSL_CACERT_BADFILE) \
+            X(CURLE_SSL_CIPHER) X(CURLE_URL_MALFORMAT) X(CURLE_UNSUPPORTED_PROTOCOL) X(CURLE_WEIRD_SERVER_REPLY)       \
+                X(CURLE_OUT_OF_MEMORY) X(CURLE_WRITE_ERROR) X(CURLE_BAD_CONTENT_ENCODING) X(CURLE_ABORTED_BY_CALLBACK)
 
 static void format_code(CURLcode rc, char ret_text[RESULT_CODE_SIZE])
 {
-    static const struct { CURLcode code; const char *name; } names[] = {
+    static const struct {
+        CURLcode code;
+        const char *name;
+    } names[] = {
 #define X(name) { name, #name },
         NAMED(X)
 #undef X
@@ -88,22 +91,22 @@ static void judge_status(const struct http_reply *reply, CURL *easy, long status
         result_ok(ret, token);
         return;
     }
-    char     code[RESULT_CODE_SIZE], text[HTTP_REPLY_SHOWN + 128];
+    char code[RESULT_CODE_SIZE], text[HTTP_REPLY_SHOWN + 128];
     pr_slice body = slice_trim(utf8_cut_bytes((pr_slice){ reply->body, reply->body_size }, HTTP_REPLY_SHOWN));
-    int      head = snprintf(text, sizeof(text), "HTTP %ld%s%s%s", status, s->advice != NULL ? ": " : "",
-                             s->advice != NULL ? s->advice : "", body.size > 0 ? ": " : "");
+    int head = snprintf(text, sizeof(text), "HTTP %ld%s%s%s", status, s->advice != NULL ? ": " : "",
+                        s->advice != NULL ? s->advice : "", body.size > 0 ? ": " : "");
     memcpy(text + head, body.data, body.size);
     snprintf(code, sizeof(code), "%ld", status);
     result_failed(ret, token, s->outcome, s->reason, code, (pr_slice){ text, (size_t)head + body.size });
     ret->retry_after_us = retry_after_us(easy);
-    ret->disable        = status == STATUS_GONE;
+    ret->disable = status == STATUS_GONE;
 }
 
 static void judge_refused(const struct http_reply *reply, uint64_t token, struct delivery_result *ret)
 {
     char text[NETGUARD_TEXT_SIZE + 192];
-    snprintf(text, sizeof(text), "%s is refused (%s): if it is meant, add it to allow_networks",
-             reply->refused_address, reply->refused);
+    snprintf(text, sizeof(text), "%s is refused (%s): if it is meant, add it to allow_networks", reply->refused_address,
+             reply->refused);
     result_unsent(ret, token, PR_REASON_REJECTED, "address_refused", slice_from(text));
 }
 
@@ -112,14 +115,13 @@ static void judge_error(const struct http_reply *reply, CURLcode rc, bool maybe_
 {
     char code[RESULT_CODE_SIZE], text[CURL_ERROR_SIZE + 128];
     format_code(rc, code);
-    snprintf(text, sizeof(text), "%s%s",
-             reply->curl_error[0] != '\0' ? reply->curl_error : curl_easy_strerror(rc),
+    snprintf(text, sizeof(text), "%s%s", reply->curl_error[0] != '\0' ? reply->curl_error : curl_easy_strerror(rc),
              maybe_arrived                          ? " (it may have arrived)"
              : rc == CURLE_PEER_FAILED_VERIFICATION ? " (an authority of your own is named in the endpoint's ca)"
                                                     : "");
     result_failed(ret, token, maybe_arrived ? SEND_UNKNOWN : SEND_FAILED,
-                  rc == CURLE_OPERATION_TIMEDOUT ? PR_REASON_TIMEOUT_EXCEEDED : PR_REASON_TRANSPORT_UNAVAILABLE,
-                  code, slice_from(text));
+                  rc == CURLE_OPERATION_TIMEDOUT ? PR_REASON_TIMEOUT_EXCEEDED : PR_REASON_TRANSPORT_UNAVAILABLE, code,
+                  slice_from(text));
 }
 
 static long status_of(CURL *easy)
@@ -128,8 +130,8 @@ static long status_of(CURL *easy)
     return curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status) == CURLE_OK ? status : 0;
 }
 
-void http_reply_judge(const struct http_reply *reply, CURL *easy, CURLcode rc, bool maybe_arrived,
-                      uint64_t token, struct delivery_result *ret)
+void http_reply_judge(const struct http_reply *reply, CURL *easy, CURLcode rc, bool maybe_arrived, uint64_t token,
+                      struct delivery_result *ret)
 {
     long status = status_of(easy);
     /* An answer is an answer, also when its end got lost or is more than we care to read. */

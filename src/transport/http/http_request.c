@@ -60,31 +60,31 @@ static CURLUcode parse_url(const char *url)
 
 int http_url_check(const struct endpoint_config *config, struct pr_error *reterr)
 {
-    const struct pr_message sample = { .type = PR_STR("type"), .stream = PR_STR("stream"), .source = PR_STR("source"),
-                                       .subject = PR_STR("subject"), .destination = PR_STR("destination") };
-    struct buf              url;
-    int                     rc = PR_OK;
+    const struct pr_message sample = { .type = PR_STR("type"),
+                                       .stream = PR_STR("stream"),
+                                       .source = PR_STR("source"),
+                                       .subject = PR_STR("subject"),
+                                       .destination = PR_STR("destination") };
+    struct buf url;
+    int rc = PR_OK;
 
     const char *authority = authority_of(config->url);
     if (authority == NULL)
-        return error_set(reterr, PR_ECONFIG,
-                         "endpoint %s: the url is wrong: write one such as https://host/path", config->name);
-    if (has_placeholder_in_authority(config->url, authority))
-        return error_set(reterr, PR_ECONFIG, "endpoint %s: placeholders may stand behind the host only",
+        return error_set(reterr, PR_ECONFIG, "endpoint %s: the url is wrong: write one such as https://host/path",
                          config->name);
+    if (has_placeholder_in_authority(config->url, authority))
+        return error_set(reterr, PR_ECONFIG, "endpoint %s: placeholders may stand behind the host only", config->name);
     rc = template_check(config->name, "url", slice_from(config->url), reterr);
     if (rc != PR_OK)
         return rc;
     buf_init(&url, HTTP_URL_MAX);
     template_fill_url(&url, slice_from(config->url), &sample);
     if (buf_failed(&url))
-        rc = error_set(reterr, PR_ECONFIG, "endpoint %s: the url is longer than %d bytes", config->name,
-                       HTTP_URL_MAX);
+        rc = error_set(reterr, PR_ECONFIG, "endpoint %s: the url is longer than %d bytes", config->name, HTTP_URL_MAX);
     else {
         CURLUcode url_rc = parse_url(buf_slice(&url).data);
         if (url_rc != CURLUE_OK)
-            rc = error_set(reterr, PR_ECONFIG,
-                           "endpoint %s: the url is wrong: %s: write one such as https://host/path",
+            rc = error_set(reterr, PR_ECONFIG, "endpoint %s: the url is wrong: %s: write one such as https://host/path",
                            config->name, curl_url_strerror(url_rc));
     }
     buf_fini(&url);
@@ -98,23 +98,23 @@ static char *header_new(struct http_request *request, const char *prefix, pr_sli
                         size_t *ret_size)
 {
     struct curl_slist *item = arena_alloc(&request->arena, sizeof(*item));
-    char              *line = arena_alloc(&request->arena, strlen(prefix) + name.size + 2 + value_max + 1);
+    char *line = arena_alloc(&request->arena, strlen(prefix) + name.size + 2 + value_max + 1);
     if (item == NULL || line == NULL)
         return NULL;
     char *end = stpcpy(line, prefix);
     memcpy(end, name.data, name.size);
     end = stpcpy(end + name.size, ": ");
     *ret_size = (size_t)(end - line);
-    *item     = (struct curl_slist){ .data = line };
+    *item = (struct curl_slist){ .data = line };
     *request->headers_end = item;
-    request->headers_end  = &item->next;
+    request->headers_end = &item->next;
     return line;
 }
 
 static int add_attribute(struct http_request *request, const struct cloudevent_attribute *a)
 {
     size_t size;
-    char  *line = header_new(request, "ce-", slice_from(a->name), 3 * a->value.size, &size);
+    char *line = header_new(request, "ce-", slice_from(a->name), 3 * a->value.size, &size);
     if (line == NULL)
         return PR_ENOMEM;
     size += cloudevent_percent_encode(a->value, line + size);
@@ -126,7 +126,7 @@ static int add_attribute(struct http_request *request, const struct cloudevent_a
 static int add_header(struct http_request *request, pr_slice name, pr_slice value)
 {
     size_t size;
-    char  *line = header_new(request, "", name, 3 * value.size, &size);
+    char *line = header_new(request, "", name, 3 * value.size, &size);
     if (line == NULL)
         return PR_ENOMEM;
     for (size_t i = 0; i < value.size; i++) {
@@ -157,21 +157,32 @@ static bool is_token(pr_slice name)
  * ourselves.  A name that ends with '-' stands for all that begin with it. */
 static const struct reserved {
     const char *name;
-    bool        in_raw; /* also when the message is sent without an envelope */
+    bool in_raw; /* also when the message is sent without an envelope */
 } reserved[] = {
-    { "connection", true },  { "content-length", true },    { "content-type", true }, { "expect", true },
-    { "host", true },        { "http2-settings", true },    { "keep-alive", true },   { "proxy-", true },
-    { "te", true },          { "trailer", true },           { "upgrade", true },      { "webhook-", true },
-    { "transfer-encoding", true }, { "ce-", false },        { "traceparent", false }, { "tracestate", false },
+    { "connection", true },
+    { "content-length", true },
+    { "content-type", true },
+    { "expect", true },
+    { "host", true },
+    { "http2-settings", true },
+    { "keep-alive", true },
+    { "proxy-", true },
+    { "te", true },
+    { "trailer", true },
+    { "upgrade", true },
+    { "webhook-", true },
+    { "transfer-encoding", true },
+    { "ce-", false },
+    { "traceparent", false },
+    { "tracestate", false },
 };
 
 static bool is_reserved(pr_slice name, enum envelope envelope)
 {
     for (size_t i = 0; i < ARRAY_LENGTH(reserved); i++) {
         size_t size = strlen(reserved[i].name);
-        bool   is_prefix = reserved[i].name[size - 1] == '-';
-        if ((is_prefix ? name.size >= size : name.size == size) &&
-            strncasecmp(name.data, reserved[i].name, size) == 0)
+        bool is_prefix = reserved[i].name[size - 1] == '-';
+        if ((is_prefix ? name.size >= size : name.size == size) && strncasecmp(name.data, reserved[i].name, size) == 0)
             return reserved[i].in_raw || envelope != ENVELOPE_RAW;
     }
     return false;
@@ -193,7 +204,7 @@ static int add_own_headers(struct http_request *request, enum envelope envelope,
 static int add_cloudevent(struct http_request *request, const struct pr_message *m, const char *source)
 {
     struct cloudevent event;
-    int               rc = PR_OK;
+    int rc = PR_OK;
     cloudevent_init(&event, m, source);
     for (size_t i = 0; rc == PR_OK && i < event.count; i++)
         rc = add_attribute(request, &event.attributes[i]);
@@ -212,7 +223,7 @@ static int add_trace(struct http_request *request, const struct pr_message *m)
 
 static void end_headers(struct http_request *request)
 {
-    static char              expect[]  = "Expect:"; /* without a value: do not wait for 100 Continue */
+    static char expect[] = "Expect:"; /* without a value: do not wait for 100 Continue */
     static struct curl_slist no_expect = { .data = expect };
     *request->headers_end = &no_expect;
 }
@@ -254,13 +265,13 @@ static bool is_signed(const struct http_request *request)
     return request->signer != NULL && request->signer->count > 0;
 }
 
-static int add_headers(struct http_request *request, const struct endpoint_config *config,
-                       enum envelope envelope, const struct pr_message *m, struct pr_error *reterr)
+static int add_headers(struct http_request *request, const struct endpoint_config *config, enum envelope envelope,
+                       const struct pr_message *m, struct pr_error *reterr)
 {
-    pr_slice type = envelope == ENVELOPE_STRUCTURED ? PR_STR(CLOUDEVENTS_MEDIA_TYPE "; charset=utf-8")
-                                                : cloudevent_content_type(m);
-    char     id[PR_ID_TEXT_SIZE];
-    int      rc = add_header(request, PR_STR("Content-Type"), type);
+    pr_slice type =
+        envelope == ENVELOPE_STRUCTURED ? PR_STR(CLOUDEVENTS_MEDIA_TYPE "; charset=utf-8") : cloudevent_content_type(m);
+    char id[PR_ID_TEXT_SIZE];
+    int rc = add_header(request, PR_STR("Content-Type"), type);
     if (rc == PR_OK && envelope == ENVELOPE_BINARY)
         rc = add_cloudevent(request, m, config->source);
     if (rc == PR_OK && envelope != ENVELOPE_RAW)
@@ -283,8 +294,8 @@ static void request_reset(struct http_request *request)
     request->headers_end = &request->headers;
 }
 
-int http_request_make(struct http_request *request, const struct endpoint_config *config,
-                      enum envelope envelope, const struct pr_message *m, struct pr_error *reterr)
+int http_request_make(struct http_request *request, const struct endpoint_config *config, enum envelope envelope,
+                      const struct pr_message *m, struct pr_error *reterr)
 {
     request_reset(request);
     template_fill_url(&request->url, slice_from(config->url), m);

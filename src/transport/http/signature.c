@@ -80,8 +80,7 @@ static bool update(EVP_MAC_CTX *context, pr_slice bytes)
     return EVP_MAC_update(context, (const unsigned char *)bytes.data, bytes.size) == 1;
 }
 
-static bool digest_of(EVP_MAC_CTX *key, pr_slice id, pr_slice stamp, pr_slice body,
-                      unsigned char ret[SHA256_BYTES])
+static bool digest_of(EVP_MAC_CTX *key, pr_slice id, pr_slice stamp, pr_slice body, unsigned char ret[SHA256_BYTES])
 {
     EVP_MAC_CTX *context = EVP_MAC_CTX_dup(key);
     size_t size = 0;

@@ -26,7 +26,6 @@ PR_MUST_CHECK int signer_init(struct signer *s, const char *endpoint, const char
 void signer_fini(struct signer *s); /* wipes them; safe on a zeroed one */
 
 /* Adds the value of the header webhook-signature.  PR_OK or PR_ENOMEM. */
-PR_MUST_CHECK int signer_sign(const struct signer *s, pr_slice id, int64_t timestamp_s, pr_slice body,
-                              struct buf *ret);
+PR_MUST_CHECK int signer_sign(const struct signer *s, pr_slice id, int64_t timestamp_s, pr_slice body, struct buf *ret);
 
 #endif

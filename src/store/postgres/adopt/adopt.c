@@ -13,8 +13,7 @@
 
 #define ARENA_BLOCK 65536
 #define STORY_MAX 8192
-#define LEFT_MAX                                                                                               \
-    100 /* rows that are left alone at a time: when there are more, the table is in trouble and not they */
+#define LEFT_MAX 100 /* rows that are left alone at a time: when there are more, the table is in trouble and not they */
 
 enum {
     ARRAY_CREATED,
@@ -143,8 +142,7 @@ static int take(struct pg_adopter *a, PGresult **ret, struct pr_error *reterr)
     return link_run(a->link, reterr);
 }
 
-static int read_rows(struct pg_adopter *a, const PGresult *result, struct adopt_row *rows,
-                     struct pr_error *reterr)
+static int read_rows(struct pg_adopter *a, const PGresult *result, struct adopt_row *rows, struct pr_error *reterr)
 {
     int rc = PR_OK;
     for (int i = 0; i < PQntuples(result) && rc == PR_OK; i++)
@@ -265,10 +263,9 @@ static int store(struct pg_adopter *a, const struct adopt_row *rows, size_t coun
     /* A trigger or a policy may keep rows as they are; they would be moved again and again. */
     a->kept = strtoull(PQcmdTuples(done), NULL, 10) != count;
     if (a->kept)
-        return error_set(
-            reterr, PR_ESTORE,
-            "of %zu rows of %s only %s could be marked as done: does a trigger or a policy keep them?", count,
-            a->adoption->table, PQcmdTuples(done));
+        return error_set(reterr, PR_ESTORE,
+                         "of %zu rows of %s only %s could be marked as done: does a trigger or a policy keep them?",
+                         count, a->adoption->table, PQcmdTuples(done));
     moved->dead = dead != NULL ? (size_t)field_i64(dead, 0, 0) : 0;
     moved->stored = (size_t)PQntuples(stored) - moved->dead;
     moved->duplicates = count - (size_t)PQntuples(stored);
@@ -303,13 +300,12 @@ static int refused(struct pg_adopter *a, const struct adopt_row *rows, size_t co
         return error_set(reterr, why->code, "more than %d rows are refused: %s", LEFT_MAX, why->text);
     moved->left = 1;
     error_set(&moved->left_why, why->code, "the row with id %.*s is left alone: %s",
-              (int)min_size(rows[0].foreign_id.size, 64),
-              rows[0].foreign_id.size > 0 ? rows[0].foreign_id.data : "", why->text);
+              (int)min_size(rows[0].foreign_id.size, 64), rows[0].foreign_id.size > 0 ? rows[0].foreign_id.data : "",
+              why->text);
     return PR_OK;
 }
 
-static int move_rows(struct pg_adopter *a, const PGresult *taken, struct adopt_moved *moved,
-                     struct pr_error *reterr)
+static int move_rows(struct pg_adopter *a, const PGresult *taken, struct adopt_moved *moved, struct pr_error *reterr)
 {
     size_t count = (size_t)PQntuples(taken);
     struct adopt_row *rows = arena_alloc_array(&a->arena, count, sizeof(*rows));
@@ -328,8 +324,7 @@ static int move_rows(struct pg_adopter *a, const PGresult *taken, struct adopt_m
     FAILPOINT("adopt.after_commit");
     if (rc != PR_OK) {
         *moved = (struct adopt_moved){ .stored = 0 };
-        return is_refusal(a) ? refused(a, rows, count, moved, &why, reterr)
-                             : error_set(reterr, rc, "%s", why.text);
+        return is_refusal(a) ? refused(a, rows, count, moved, &why, reterr) : error_set(reterr, rc, "%s", why.text);
     }
     moved->more = count >= a->limit;
     a->limit = min_size(2 * a->limit, max_size(a->adoption->batch, 1));

@@ -68,9 +68,8 @@ void foreign_judge(const struct adoption *adoption, const struct foreign_table *
 
 /* ---- Statements (adopt_sql.c) ---- */
 
-#define SELECT_FIXED 4 /* tableoid, ctid, is the payload NULL, now */
-#define TEXT_READ_MAX                                                                                          \
-    (PR_HEADERS_MAX + 1) /* characters of a column: no message has more than headers may have */
+#define SELECT_FIXED 4                     /* tableoid, ctid, is the payload NULL, now */
+#define TEXT_READ_MAX (PR_HEADERS_MAX + 1) /* characters of a column: no message has more than headers may have */
 #define OUTPUTS_MAX (ADOPT_FIELD_COUNT * ADOPT_PARTS_MAX)
 
 /* What the columns of the SELECT behind the fixed ones are. */
@@ -86,14 +85,13 @@ struct adopt_sql {
 };
 
 /* Fault PR_ENOMEM.  The table is as it should be. */
-PR_MUST_CHECK int adopt_sql_make(const struct adoption *adoption, const struct foreign_table *table,
-                                 const char *schema, struct adopt_sql *ret, struct pr_error *reterr);
+PR_MUST_CHECK int adopt_sql_make(const struct adoption *adoption, const struct foreign_table *table, const char *schema,
+                                 struct adopt_sql *ret, struct pr_error *reterr);
 void adopt_sql_fini(struct adopt_sql *sql);
 /* Their parameters; those of insert are a batch and what adopt.c puts behind it. */
 void adopt_select_args(const struct adoption *adoption, struct array *skipped, int64_t limit, struct args *ret);
 void adopt_count_args(const struct adoption *adoption, struct args *ret);
-void adopt_done_args(const struct adoption *adoption, struct array *tables, struct array *places,
-                     struct args *ret);
+void adopt_done_args(const struct adoption *adoption, struct array *tables, struct array *places, struct args *ret);
 
 /* ---- Rows (adopt_row.c) ---- */
 

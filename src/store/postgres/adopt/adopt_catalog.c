@@ -76,8 +76,7 @@ static bool take_indexes(const PGresult *result, struct arena *arena, struct for
     return ok && ret->indexes != NULL;
 }
 
-static int load_parts(struct link *link, struct arena *arena, struct foreign_table *ret,
-                      struct pr_error *reterr)
+static int load_parts(struct link *link, struct arena *arena, struct foreign_table *ret, struct pr_error *reterr)
 {
     PGresult *columns = NULL, *indexes = NULL;
     struct args args = { .count = 0 };
@@ -90,8 +89,8 @@ static int load_parts(struct link *link, struct arena *arena, struct foreign_tab
     return rc;
 }
 
-int foreign_load(struct link *link, const struct adoption *adoption, struct arena *arena,
-                 struct foreign_table *ret, struct pr_error *reterr)
+int foreign_load(struct link *link, const struct adoption *adoption, struct arena *arena, struct foreign_table *ret,
+                 struct pr_error *reterr)
 {
     PGresult *table = NULL, *other = NULL;
     pr_slice schema, name;

@@ -18,8 +18,7 @@ struct judge {
 };
 
 PR_PRINTF(5, 6)
-static void say(struct judge *j, const char *about, const char *name, enum adopt_level level,
-                const char *format, ...)
+static void say(struct judge *j, const char *about, const char *name, enum adopt_level level, const char *format, ...)
 {
     char text[TEXT_MAX];
     va_list args;
@@ -28,8 +27,7 @@ static void say(struct judge *j, const char *about, const char *name, enum adopt
     va_start(args, format);
     (void)vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    const char *copy = slice_dup(j->arena, slice_from(text)).data,
-               *own = slice_dup(j->arena, slice_from(name)).data;
+    const char *copy = slice_dup(j->arena, slice_from(text)).data, *own = slice_dup(j->arena, slice_from(name)).data;
     j->report->findings[j->report->count++] =
         (struct adopt_finding){ about, own != NULL ? own : "", level, copy != NULL ? copy : "no memory" };
 }
@@ -58,22 +56,18 @@ static const char *type_wanted(enum adopt_field field, int64_t type)
 {
     static const int64_t keys[] = { OID_UUID, OID_TEXT, TYPE_VARCHAR, TYPE_BPCHAR,
                                     OID_INT2, OID_INT4, OID_INT8,     TYPE_NUMERIC };
-    static const int64_t bodies[] = { OID_BYTEA, OID_TEXT,   TYPE_VARCHAR, TYPE_BPCHAR,
-                                      TYPE_JSON, TYPE_JSONB, TYPE_XML };
+    static const int64_t bodies[] = { OID_BYTEA, OID_TEXT, TYPE_VARCHAR, TYPE_BPCHAR, TYPE_JSON, TYPE_JSONB, TYPE_XML };
     static const int64_t objects[] = { OID_TEXT, TYPE_VARCHAR, TYPE_JSON, TYPE_JSONB };
     static const int64_t times[] = { OID_TIME, TYPE_TIMESTAMP, TYPE_DATE, OID_INT2, OID_INT4, OID_INT8 };
     static const int64_t unordered[] = { TYPE_JSON, TYPE_XML };
     if (adopt_fields[field].kind == ADOPT_KIND_TIME)
-        return is_one_of(type, times, ARRAY_LENGTH(times))
-                   ? NULL
-                   : "a timestamp, or an integer with milliseconds since 1970";
+        return is_one_of(type, times, ARRAY_LENGTH(times)) ? NULL
+                                                           : "a timestamp, or an integer with milliseconds since 1970";
     switch (field) {
     case ADOPT_ID: return is_one_of(type, keys, ARRAY_LENGTH(keys)) ? NULL : "uuid, text or a number";
-    case ADOPT_PAYLOAD:
-        return is_one_of(type, bodies, ARRAY_LENGTH(bodies)) ? NULL : "bytea, text, json or jsonb";
+    case ADOPT_PAYLOAD: return is_one_of(type, bodies, ARRAY_LENGTH(bodies)) ? NULL : "bytea, text, json or jsonb";
     case ADOPT_HEADERS: return is_one_of(type, objects, ARRAY_LENGTH(objects)) ? NULL : "json, jsonb or text";
-    case ADOPT_ORDER:
-        return is_one_of(type, unordered, ARRAY_LENGTH(unordered)) ? "something that has an order" : NULL;
+    case ADOPT_ORDER: return is_one_of(type, unordered, ARRAY_LENGTH(unordered)) ? "something that has an order" : NULL;
     default: return type == OID_BYTEA ? "text" : NULL;
     }
 }
@@ -86,8 +80,8 @@ static void judge_column(struct judge *j, enum adopt_field field, pr_slice name)
     snprintf(text, sizeof(text), "%.*s", SLICE_ARGS(name));
     if (column == NULL) {
         say(j, "column", text, ADOPT_ERROR,
-            "%s has no column \"%s\" for %s: name the right one in the configuration (%s: COLUMN)",
-            j->adoption->table, text, key, key);
+            "%s has no column \"%s\" for %s: name the right one in the configuration (%s: COLUMN)", j->adoption->table,
+            text, key, key);
         return;
     }
     wanted = type_wanted(field, column->type);
@@ -104,8 +98,7 @@ static void judge_columns(struct judge *j)
         struct adopt_parts parts;
         struct pr_error why;
         if (adopt_parts_parse((enum adopt_field)field, j->adoption->fields[field], &parts, &why) != PR_OK) {
-            say(j, "column", adopt_fields[field].name, ADOPT_ERROR, "%s: %s", adopt_fields[field].name,
-                why.text);
+            say(j, "column", adopt_fields[field].name, ADOPT_ERROR, "%s: %s", adopt_fields[field].name, why.text);
             continue;
         }
         if (parts.count == 0 && (field == ADOPT_ID || field == ADOPT_PAYLOAD))
@@ -138,8 +131,8 @@ static void judge_values(struct judge *j, const struct adopt_value *list, size_t
         else if (set && adopt_value_is_time(list[i].value, &later_us) && column->type != OID_TIME &&
                  column->type != TYPE_TIMESTAMP && column->type != TYPE_DATE)
             say(j, "column", list[i].column, ADOPT_ERROR,
-                "column \"%s\" of %s has the type %s; %s wants a timestamp there", list[i].column,
-                j->adoption->table, column->type_name, list[i].value);
+                "column \"%s\" of %s has the type %s; %s wants a timestamp there", list[i].column, j->adoption->table,
+                column->type_name, list[i].value);
         else
             say(j, "column", list[i].column, ADOPT_FINE, "%s, %s", key, column->type_name);
     }
@@ -154,11 +147,11 @@ static void judge_right(struct judge *j, const char *right, bool has, const char
         say(j, "right", right, ADOPT_FINE, "%s has it", j->table->role);
     else if (column != NULL)
         say(j, "right", right, ADOPT_ERROR,
-            "role %s lacks %s on column \"%s\" of %s, %s: GRANT %s (\"%s\") ON %s TO \"%s\"", j->table->role,
-            right, column, a->table, why, right, column, quoted(j), j->table->role);
+            "role %s lacks %s on column \"%s\" of %s, %s: GRANT %s (\"%s\") ON %s TO \"%s\"", j->table->role, right,
+            column, a->table, why, right, column, quoted(j), j->table->role);
     else
-        say(j, "right", right, ADOPT_ERROR, "role %s lacks %s on %s, %s: GRANT %s ON %s TO \"%s\"",
-            j->table->role, right, a->table, why, right, quoted(j), j->table->role);
+        say(j, "right", right, ADOPT_ERROR, "role %s lacks %s on %s, %s: GRANT %s ON %s TO \"%s\"", j->table->role,
+            right, a->table, why, right, quoted(j), j->table->role);
 }
 
 static void judge_rights(struct judge *j)
@@ -170,13 +163,12 @@ static void judge_rights(struct judge *j)
     ASSERT(valid);
     if (!t->may_use_schema)
         say(j, "right", "USAGE", ADOPT_ERROR,
-            "role %s lacks USAGE on schema %.*s: GRANT USAGE ON SCHEMA \"%.*s\" TO \"%s\"", t->role,
-            SLICE_ARGS(schema), SLICE_ARGS(schema), t->role);
+            "role %s lacks USAGE on schema %.*s: GRANT USAGE ON SCHEMA \"%.*s\" TO \"%s\"", t->role, SLICE_ARGS(schema),
+            SLICE_ARGS(schema), t->role);
     judge_right(j, "SELECT", t->may_select, NULL, "to read its rows");
     if (a->set_count == 0) {
         judge_right(j, "DELETE", t->may_delete, NULL, "to delete rows that were taken");
-        judge_right(j, "UPDATE", t->may_update_any, NULL,
-                    "to lock rows while they are taken; one column is enough");
+        judge_right(j, "UPDATE", t->may_update_any, NULL, "to lock rows while they are taken; one column is enough");
         return;
     }
     for (size_t i = 0; i < a->set_count; i++) {
@@ -194,9 +186,7 @@ static void judge_index(struct judge *j)
 {
     const struct adoption *a = j->adoption;
     const char *order = a->fields[ADOPT_ORDER];
-    const char *first = a->set_count == 0      ? order
-                        : a->pending_count > 0 ? a->pending[0].column
-                                               : a->set[0].column;
+    const char *first = a->set_count == 0 ? order : a->pending_count > 0 ? a->pending[0].column : a->set[0].column;
     if (first[0] == '\0') {
         say(j, "index", "", ADOPT_FINE,
             "none is needed for a table that is emptied; where a backlog may grow, a column to go by (order: "
@@ -210,10 +200,9 @@ static void judge_index(struct judge *j)
         }
     }
     say(j, "index", first, ADOPT_WARN,
-        "no index of %s begins with \"%s\"%s; it is yours to add: CREATE INDEX ON %s (\"%s\"%s%s%s)", a->table,
-        first,
-        a->set_count > 0 ? ", so each look reads the whole table" : ", so a backlog is sorted at each look",
-        quoted(j), first, a->set_count > 0 && order[0] != '\0' ? ", \"" : "", a->set_count > 0 ? order : "",
+        "no index of %s begins with \"%s\"%s; it is yours to add: CREATE INDEX ON %s (\"%s\"%s%s%s)", a->table, first,
+        a->set_count > 0 ? ", so each look reads the whole table" : ", so a backlog is sorted at each look", quoted(j),
+        first, a->set_count > 0 && order[0] != '\0' ? ", \"" : "", a->set_count > 0 ? order : "",
         a->set_count > 0 && order[0] != '\0' ? "\"" : "");
 }
 
@@ -227,14 +216,13 @@ static bool judge_kind(struct judge *j, const char *own_schema)
     bool valid = adopt_table_split(name, &schema, &own);
     ASSERT(valid);
     if (t->found && slice_eq_cstr(schema, own_schema)) {
-        say(j, "table", name, ADOPT_ERROR,
-            "%s is in postrider's own schema: messages that are there need no adopting", name);
+        say(j, "table", name, ADOPT_ERROR, "%s is in postrider's own schema: messages that are there need no adopting",
+            name);
         return false;
     }
     if (!t->found && t->other != NULL)
         say(j, "table", name, ADOPT_ERROR,
-            "there is no table %s in this database, but there is %s: write it so, case matters", name,
-            t->other);
+            "there is no table %s in this database, but there is %s: write it so, case matters", name, t->other);
     else if (!t->found)
         say(j, "table", name, ADOPT_ERROR,
             "there is no table %s in this database: it must be in the database of the store", name);
@@ -242,8 +230,7 @@ static bool judge_kind(struct judge *j, const char *own_schema)
         say(j, "table", name, ADOPT_ERROR, "%s is no table: a view or a foreign table cannot be adopted", name);
     else if (t->row_security)
         say(j, "table", name, ADOPT_WARN,
-            "%s has row-level security: rows that its policies hide from role %s stay where they are", name,
-            t->role);
+            "%s has row-level security: rows that its policies hide from role %s stay where they are", name, t->role);
     else
         say(j, "table", name, ADOPT_FINE, "it is there");
     return t->found && (t->kind == 'r' || t->kind == 'p');
@@ -265,8 +252,7 @@ void foreign_judge(const struct adoption *adoption, const struct foreign_table *
 /* ---- The server's own opinion ------------------------------------------------------------------ */
 
 /* Do the values fit their columns?  A plan is made and not run. */
-static void judge_plan(struct judge *j, struct link *link, const char *sql, const struct args *args,
-                       const char *what)
+static void judge_plan(struct judge *j, struct link *link, const char *sql, const struct args *args, const char *what)
 {
     struct pr_error why;
     PGresult *plan = NULL;

@@ -9,8 +9,8 @@
 #include <jansson.h> /* behind message.h: both have a json_is_object */
 
 /* Ids that are no UUIDs become UUIDv5 of "schema.table/id" in this namespace. */
-static const pr_id NAMESPACE = { { 0x6f, 0x0c, 0x5a, 0x0e, 0x3c, 0x0b, 0x5d, 0x1e, 0x9b, 0x61, 0x70, 0x6f, 0x73,
-                                   0x74, 0x72, 0x64 } };
+static const pr_id NAMESPACE = { { 0x6f, 0x0c, 0x5a, 0x0e, 0x3c, 0x0b, 0x5d, 0x1e, 0x9b, 0x61, 0x70, 0x6f, 0x73, 0x74,
+                                   0x72, 0x64 } };
 
 void adopt_mapping_init(struct adopt_mapping *mapping, const struct adoption *adoption)
 {
@@ -121,8 +121,8 @@ static void id_of(struct reading *r, struct adopt_row *ret)
     }
     if (pr_id_parse(ret->foreign_id, &ret->m.id) == PR_OK && !pr_id_is_zero(ret->m.id))
         return;
-    pr_slice name = arena_printf(r->arena, "%.*s.%.*s/%.*s", SLICE_ARGS(schema), SLICE_ARGS(table),
-                                 SLICE_ARGS(ret->foreign_id));
+    pr_slice name =
+        arena_printf(r->arena, "%.*s.%.*s/%.*s", SLICE_ARGS(schema), SLICE_ARGS(table), SLICE_ARGS(ret->foreign_id));
     r->no_memory |= name.data == NULL;
     if (name.data != NULL)
         id_from_name(NAMESPACE, name, &ret->m.id);
@@ -135,8 +135,7 @@ static void headers_of(struct reading *r, struct adopt_row *ret)
     pr_slice text = text_of(r, ADOPT_HEADERS);
     bool too_large = text.size > PR_HEADERS_MAX;
     if (too_large || !slice_is_json_object(text)) {
-        ret->bad =
-            too_large ? "the headers are over the limit of 65536 bytes" : "the headers are not a JSON object";
+        ret->bad = too_large ? "the headers are over the limit of 65536 bytes" : "the headers are not a JSON object";
         ret->note = text;
         return;
     }
@@ -153,8 +152,8 @@ static void times_of(const struct reading *r, struct adopt_row *ret)
     ret->m.expires_us = time_of(r, ADOPT_EXPIRES);
 }
 
-int adopt_row_read(const struct adopt_mapping *mapping, const struct adopt_sql *sql, const PGresult *result,
-                   int row, struct arena *arena, struct adopt_row *ret, struct pr_error *reterr)
+int adopt_row_read(const struct adopt_mapping *mapping, const struct adopt_sql *sql, const PGresult *result, int row,
+                   struct arena *arena, struct adopt_row *ret, struct pr_error *reterr)
 {
     struct reading r = { .mapping = mapping, .sql = sql, .result = result, .row = row, .arena = arena };
     struct pr_error why;
@@ -176,6 +175,5 @@ int adopt_row_read(const struct adopt_mapping *mapping, const struct adopt_sql *
         ret->bad = slice_dup(arena, slice_from(why.text)).data;
         r.no_memory |= ret->bad == NULL;
     }
-    return r.no_memory ? error_set(reterr, PR_ENOMEM, "no memory for a row of %s", mapping->adoption->table)
-                       : PR_OK;
+    return r.no_memory ? error_set(reterr, PR_ENOMEM, "no memory for a row of %s", mapping->adoption->table) : PR_OK;
 }

@@ -138,8 +138,8 @@ static void add_order(struct buf *b, const struct adoption *adoption)
     buf_add_cstr(b, "age(f.xmin) DESC, f.ctid");
 }
 
-static int make_select(const struct adoption *adoption, const struct foreign_table *table,
-                       struct adopt_sql *sql, struct buf *b, struct pr_error *reterr)
+static int make_select(const struct adoption *adoption, const struct foreign_table *table, struct adopt_sql *sql,
+                       struct buf *b, struct pr_error *reterr)
 {
     int parameter = 1; /* the time zone */
     buf_add_cstr(b, "SELECT f.tableoid::int8, f.ctid::text, ");
@@ -201,10 +201,9 @@ static const char INSERT_FROM[] =
     " WITH ORDINALITY AS v(id, destination, type, stream, source, subject, content_type, headers,"
     " correlation_id, causation_id, traceparent, tracestate, event, due_at, expires_at, payload, created_at,"
     " part, place, ord) JOIN ";
-static const char INSERT_TAIL[] =
-    " f ON" AT_PLACES " WHERE NOT EXISTS (SELECT FROM {schema}.dead_letter d"
-    " WHERE d.id = v.id AND d.destination = v.destination AND d.box = {box_name})"
-    " ORDER BY v.ord ON CONFLICT (id, destination) DO NOTHING RETURNING id";
+static const char INSERT_TAIL[] = " f ON" AT_PLACES " WHERE NOT EXISTS (SELECT FROM {schema}.dead_letter d"
+                                  " WHERE d.id = v.id AND d.destination = v.destination AND d.box = {box_name})"
+                                  " ORDER BY v.ord ON CONFLICT (id, destination) DO NOTHING RETURNING id";
 
 static void make_insert(const struct adoption *adoption, const struct foreign_table *table, struct buf *b)
 {
@@ -221,8 +220,7 @@ static void make_insert(const struct adoption *adoption, const struct foreign_ta
 
 /* ---- Marking ---------------------------------------------------------------------------------- */
 
-static void add_set(struct buf *b, const struct foreign_table *table, const struct adopt_value *value,
-                    int *parameter)
+static void add_set(struct buf *b, const struct foreign_table *table, const struct adopt_value *value, int *parameter)
 {
     const struct foreign_column *column = foreign_find(table, slice_from(value->column));
     int64_t later_us;
@@ -250,8 +248,7 @@ static void make_done(const struct adoption *adoption, const struct foreign_tabl
     buf_add_cstr(b, "unnest($1, $2) AS v(part, place) WHERE" AT_PLACES);
 }
 
-void adopt_done_args(const struct adoption *adoption, struct array *tables, struct array *places,
-                     struct args *ret)
+void adopt_done_args(const struct adoption *adoption, struct array *tables, struct array *places, struct args *ret)
 {
     int64_t later_us;
     *ret = (struct args){ .count = 0 };

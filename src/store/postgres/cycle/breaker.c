@@ -14,16 +14,18 @@ static const char OPEN[] =
     " SELECT $1, v.endpoint, v.type, n.t - v.age * interval '1 microsecond',"
     " CASE WHEN v.wait = 9223372036854775807 THEN 'infinity' ELSE n.t + least(v.wait, 8000000000000000000)"
     " * interval '1 microsecond' END, v.probes, v.reason, v.code, v.error"
-    " FROM (SELECT " NOW("$2") " AS t) n,"
-    " unnest($3, $4, $5, $6, $7, $8, $9, $10) AS v(endpoint, type, age, wait, probes, reason, code, error)"
-    " ON CONFLICT (instance, endpoint, type) DO UPDATE SET since = excluded.since, until = excluded.until,"
-    " probes = excluded.probes, failure_reason = excluded.failure_reason, code = excluded.code, error = excluded.error";
+    " FROM (SELECT " NOW(
+        "$2") " AS t) n,"
+              " unnest($3, $4, $5, $6, $7, $8, $9, $10) AS v(endpoint, type, age, wait, probes, reason, code, error)"
+              " ON CONFLICT (instance, endpoint, type) DO UPDATE SET since = excluded.since, until = excluded.until,"
+              " probes = excluded.probes, failure_reason = excluded.failure_reason, code = excluded.code, error = "
+              "excluded.error";
 
 static void add_open(struct cycle_run *run)
 {
     static const enum oid types[] = { OID_TEXT, OID_TEXT, OID_INT8, OID_INT8, OID_INT4, OID_INT2, OID_TEXT, OID_TEXT };
     struct array *a = run->session->arrays;
-    struct args   args = { .count = 0 };
+    struct args args = { .count = 0 };
     for (size_t i = 0; i < ARRAY_LENGTH(types); i++)
         array_begin(&a[i], types[i]);
     for (size_t i = 0; i < run->cycle->breaker_count; i++) {
@@ -51,7 +53,7 @@ static void add_open(struct cycle_run *run)
 static void add_closed(struct cycle_run *run)
 {
     struct array *a = run->session->arrays;
-    struct args   args = { .count = 0 };
+    struct args args = { .count = 0 };
     array_begin(&a[0], OID_TEXT);
     array_begin(&a[1], OID_TEXT);
     for (size_t i = 0; i < run->cycle->breaker_count; i++) {
@@ -90,12 +92,13 @@ void pg_breakers_add_forget(struct cycle_run *run, pr_id instance)
 /* ---- For people ----------------------------------------------------------------------------------- */
 
 /* Who has no lanes sends nothing, and nobody waits for it. */
-static const char LIVE[] =
-    "SELECT b.endpoint, b.type, i.box, i.name, b.code, b.error, i.id, i.lanes, b.since, b.until, b.probes, b.failure_reason"
-    " FROM {schema}.breaker b JOIN {schema}.instance i ON i.id = b.instance"
-    " WHERE i.lanes <> 0 AND i.lease_end > " NOW("$1") " ORDER BY b.endpoint, b.type, i.box";
+static const char LIVE[] = "SELECT b.endpoint, b.type, i.box, i.name, b.code, b.error, i.id, i.lanes, b.since, "
+                           "b.until, b.probes, b.failure_reason"
+                           " FROM {schema}.breaker b JOIN {schema}.instance i ON i.id = b.instance"
+                           " WHERE i.lanes <> 0 AND i.lease_end > " NOW("$1") " ORDER BY b.endpoint, b.type, i.box";
 
-static int breaker_take(const PGresult *r, int i, struct arena *arena, struct breaker_info *ret, struct pr_error *reterr)
+static int breaker_take(const PGresult *r, int i, struct arena *arena, struct breaker_info *ret,
+                        struct pr_error *reterr)
 {
     pr_slice *const texts[] = { &ret->endpoint, &ret->type, &ret->box, &ret->instance, &ret->code, &ret->error };
     *ret = (struct breaker_info){
@@ -117,7 +120,7 @@ static int breaker_take(const PGresult *r, int i, struct arena *arena, struct br
 int pg_breakers_read(struct postgres_store *store, struct link *link, struct arena *arena, struct query_reply *reply,
                      struct pr_error *reterr)
 {
-    PGresult   *r;
+    PGresult *r;
     struct args args = { .count = 0 };
     arg_time(&args, pg_store_mono_us(store));
     int rc = link_do(link, LIVE, NO_BOX, &args, &r, reterr);

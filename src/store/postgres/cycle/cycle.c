@@ -24,9 +24,9 @@
 #include "store/postgres/postgres.h"
 
 #define REPLY_BLOCK_BYTES 65536
-#define TRIES_MAX 5 /* of a transaction that lost against another */
-#define PLAIN_MAX 8 /* in a row: then there is another round, and a lease is renewed */
-#define PLAIN_FIRST 2 /* ... when a backlog begins: whether others send is to be known soon (policy/courtesy.h) */
+#define TRIES_MAX 5     /* of a transaction that lost against another */
+#define PLAIN_MAX 8     /* in a row: then there is another round, and a lease is renewed */
+#define PLAIN_FIRST 2   /* ... when a backlog begins: whether others send is to be known soon (policy/courtesy.h) */
 #define STOPPED "22P02" /* a plain cycle's deletion says: not all is as you think */
 
 static bool cycle_changes(const struct cycle *c)
@@ -56,7 +56,7 @@ static bool effects_come_back(const struct cycle_run *run)
 static int run_first_batch(struct cycle_run *run, bool changes, bool round_first)
 {
     struct pg_session *session = run->session;
-    bool               must_look = run->cycle->epoch == 0 || session->uncertain == run->cycle->number;
+    bool must_look = run->cycle->epoch == 0 || session->uncertain == run->cycle->number;
 
     link_add_begin(run->link);
     if (round_first)
@@ -84,7 +84,7 @@ static int run_first_batch(struct cycle_run *run, bool changes, bool round_first
 static void session_remember(struct pg_session *session, const struct cycle_run *run)
 {
     const struct cycle *cycle = run->cycle;
-    bool                wrote = cycle_changes(cycle) && !run->replayed;
+    bool wrote = cycle_changes(cycle) && !run->replayed;
     if (!pr_id_equal(session->instance, cycle->instance))
         session->idle_claim = 0; /* it went with its instance */
     session->instance = cycle->instance;
@@ -99,8 +99,8 @@ static void session_remember(struct pg_session *session, const struct cycle_run 
 static int run_inside(struct cycle_run *run)
 {
     const struct cycle *cycle = run->cycle;
-    bool                changes = cycle_changes(cycle) && (!run->replayed || cycle->epoch == 0);
-    bool                wants_round = cycle->fresh_rows > 0;
+    bool changes = cycle_changes(cycle) && (!run->replayed || cycle->epoch == 0);
+    bool wants_round = cycle->fresh_rows > 0;
 
     run->comes_back = wants_round && changes && !run->replayed && effects_come_back(run);
     int rc = run_first_batch(run, changes, wants_round && !run->comes_back);
@@ -129,12 +129,12 @@ static int run_inside(struct cycle_run *run)
 static bool cycle_only_deletes(struct cycle_run *run)
 {
     const struct pg_session *session = run->session;
-    const struct cycle      *c = run->cycle;
-    return session->uncertain == 0 && !run->replayed && c->epoch != 0 &&
-           c->epoch == session->epoch && pr_id_equal(session->instance, c->instance) &&
-           session->scanned_by == run->link->generation && session->pulse == session->scanned_by && c->fresh_rows > 0 &&
-           c->restart_lanes == 0 && c->verdict_count > 0 && c->effect_count == 0 && c->pause_count == 0 &&
-           c->lanes_give == 0 && !c->leave && !c->force_write && pg_verdicts_fit_one_batch(run);
+    const struct cycle *c = run->cycle;
+    return session->uncertain == 0 && !run->replayed && c->epoch != 0 && c->epoch == session->epoch &&
+           pr_id_equal(session->instance, c->instance) && session->scanned_by == run->link->generation &&
+           session->pulse == session->scanned_by && c->fresh_rows > 0 && c->restart_lanes == 0 &&
+           c->verdict_count > 0 && c->effect_count == 0 && c->pause_count == 0 && c->lanes_give == 0 && !c->leave &&
+           !c->force_write && pg_verdicts_fit_one_batch(run);
 }
 
 static int run_plain(struct cycle_run *run)
@@ -161,8 +161,8 @@ static int run_plain(struct cycle_run *run)
 int pg_cycle_take_one_batch(struct cycle_run *run)
 {
     struct cycle_reply *reply = &run->session->reply;
-    PGresult           *endpoints = NULL;
-    int                 rc = pg_lease_take_reads(run);
+    PGresult *endpoints = NULL;
+    int rc = pg_lease_take_reads(run);
     if (rc == PR_OK)
         rc = pg_notices_take(run);
     if (rc == PR_OK && reply->endpoints_known)
@@ -180,7 +180,7 @@ int pg_cycle_take_one_batch(struct cycle_run *run)
 static void plain_count(struct cycle_run *run)
 {
     struct pg_session *session = run->session;
-    bool               more = session->reply.row_count > 0 && !session->reply.fresh_end;
+    bool more = session->reply.row_count > 0 && !session->reply.fresh_end;
     if (!more)
         session->one_batch_left = 0;
     else if (!run->one_batch)
@@ -193,7 +193,7 @@ static void plain_count(struct cycle_run *run)
 static int run_it(struct cycle_run *run)
 {
     struct pg_session *session = run->session;
-    bool               delete_only_cycles = cycle_only_deletes(run);
+    bool delete_only_cycles = cycle_only_deletes(run);
     session->delete_only_cycles = delete_only_cycles ? session->delete_only_cycles + 1 : 0;
     if (delete_only_cycles && session->one_batch_left > 0)
         return run_plain(run);
@@ -247,7 +247,7 @@ static bool is_key_conflict(const struct link *link)
 int pg_cycle(void *self, const struct cycle *cycle, const struct cycle_reply **ret_reply, struct pr_error *reterr)
 {
     struct pg_session *session = self;
-    int                rc = 1;
+    int rc = 1;
     pg_fresh_settle(session, cycle);
     for (int tries = 0; tries < TRIES_MAX; tries++) {
         rc = cycle_once(session, cycle, reterr);
@@ -255,15 +255,17 @@ int pg_cycle(void *self, const struct cycle *cycle, const struct cycle_reply **r
             *ret_reply = &session->reply;
             return PR_OK;
         }
-        bool again = rc > 0 || link_should_retry(session->link) || is_key_conflict(session->link) || is_stopped(session->link);
+        bool again =
+            rc > 0 || link_should_retry(session->link) || is_key_conflict(session->link) || is_stopped(session->link);
         if (is_stopped(session->link))
             pg_ctid_cache_forget(&session->ctid_cache);
         if (is_key_conflict(session->link))
             session->uncertain = cycle->number;
         if (link_is_uncertain(session->link)) {
             session->uncertain = cycle->number;
-            return error_set(reterr, PR_EUNCERTAIN, "the connection was lost during the commit: whether the cycle landed"
-                                                    " will be seen when the server is back");
+            return error_set(reterr, PR_EUNCERTAIN,
+                             "the connection was lost during the commit: whether the cycle landed"
+                             " will be seen when the server is back");
         }
         link_rollback(session->link);
         if (!again)
@@ -297,7 +299,7 @@ void pg_session_close(void *self)
 
 static int box_look(struct pg_session *session, struct pr_error *reterr)
 {
-    PGresult   *result = NULL;
+    PGresult *result = NULL;
     struct args args = { .count = 0 };
     arg_text(&args, session->box);
     int rc = link_ensure(session->link, reterr);

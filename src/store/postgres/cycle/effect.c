@@ -9,14 +9,15 @@
 /* ---- Receipts and tallies ---------------------------------------------------------------------- */
 
 static const char CLAIM_INSERT[] =
-    "INSERT INTO {schema}.claim (instance, cycle, box, at, rows, numbers) VALUES ($1, $2, $3, " NOW("$4") ", $5, $6)"
-    " RETURNING xmin::text::bigint";
+    "INSERT INTO {schema}.claim (instance, cycle, box, at, rows, numbers) VALUES ($1, $2, $3, " NOW(
+        "$4") ", $5, $6)"
+              " RETURNING xmin::text::bigint";
 
 static void add_claim(struct cycle_run *run, PGresult **ret)
 {
     const struct cycle *c = run->cycle;
-    struct array       *a = run->session->arrays;
-    struct args         args = { .count = 0 };
+    struct array *a = run->session->arrays;
+    struct args args = { .count = 0 };
     array_begin(&a[0], OID_INT8);
     array_begin(&a[1], OID_INT4);
     for (size_t i = 0; i < c->receipt_count; i++) {
@@ -35,8 +36,8 @@ static void add_claim(struct cycle_run *run, PGresult **ret)
 static void add_closed(struct cycle_run *run)
 {
     const struct cycle *c = run->cycle;
-    struct array       *closed = &run->session->arrays[0];
-    struct args         args = { .count = 0 };
+    struct array *closed = &run->session->arrays[0];
+    struct args args = { .count = 0 };
     array_begin(closed, OID_INT8);
     for (size_t i = 0; i < c->closed_count; i++)
         array_i64(closed, (int64_t)c->closed[i]);
@@ -53,23 +54,25 @@ static void add_closed(struct cycle_run *run)
 static const char TALLY_INSERT[] =
     "INSERT INTO {schema}.tally (endpoint, sent, failed, dead, discarded, expired, failed_at, reason, code, error)"
     " SELECT v.endpoint, v.sent, v.failed, v.dead, v.discarded, v.expired,"
-    " CASE WHEN v.reason IS NOT NULL THEN " NOW("$10") " END, v.reason, v.code, v.error"
-    " FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9)"
-    " AS v(endpoint, sent, failed, dead, discarded, expired, reason, code, error)";
+    " CASE WHEN v.reason IS NOT NULL THEN " NOW(
+        "$10") " END, v.reason, v.code, v.error"
+               " FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9)"
+               " AS v(endpoint, sent, failed, dead, discarded, expired, reason, code, error)";
 
 static void add_tallies(struct cycle_run *run)
 {
-    static const enum oid types[] = { OID_TEXT, OID_INT8, OID_INT8, OID_INT8, OID_INT8, OID_INT8, OID_INT2, OID_TEXT, OID_TEXT };
+    static const enum oid types[] = { OID_TEXT, OID_INT8, OID_INT8, OID_INT8, OID_INT8,
+                                      OID_INT8, OID_INT2, OID_TEXT, OID_TEXT };
     const struct cycle *c = run->cycle;
-    struct array       *a = run->session->arrays;
-    struct args         args = { .count = 0 };
+    struct array *a = run->session->arrays;
+    struct args args = { .count = 0 };
     if (c->tally_count == 0)
         return;
     for (size_t i = 0; i < ARRAY_LENGTH(types); i++)
         array_begin(&a[i], types[i]);
     for (size_t i = 0; i < c->tally_count; i++) {
         const struct tally *t = &c->tallies[i];
-        const int64_t       counts[] = { t->sent, t->failed, t->dead, t->discarded, t->expired };
+        const int64_t counts[] = { t->sent, t->failed, t->dead, t->discarded, t->expired };
         array_text(&a[0], t->endpoint);
         for (int k = 0; k < 5; k++)
             array_i64(&a[1 + k], counts[k]);
@@ -94,7 +97,7 @@ static void add_pauses(struct cycle_run *run)
         link_add(run->link, "LOCK TABLE {schema}.control IN EXCLUSIVE MODE", NO_BOX, NULL, NULL);
     for (size_t i = 0; i < c->pause_count; i++) {
         const struct pause *p = &c->pauses[i];
-        struct args         args = { .count = 0 };
+        struct args args = { .count = 0 };
         arg_text(&args, p->endpoint);
         arg_i64(&args, p->for_us);
         arg_text_or_null(&args, p->by);
@@ -102,13 +105,15 @@ static void add_pauses(struct cycle_run *run)
         arg_time(&args, pg_store_wall_us(run->session->store));
         arg_i32(&args, NOTICE_ENDPOINT);
         link_add(run->link,
-                 "WITH u AS (SELECT CASE WHEN $2 = 9223372036854775807 THEN 'infinity' ELSE " NOW("$5")
-                 " + least($2, 8000000000000000000) * interval '1 microsecond' END AS t),"
-                 " p AS (INSERT INTO {schema}.endpoint AS e (name, paused_until, paused_by, paused_why)"
-                 " SELECT $1, u.t, $3, $4 FROM u WHERE $2 > 0 ON CONFLICT (name) DO UPDATE SET paused_until = excluded.paused_until,"
-                 " paused_by = excluded.paused_by, paused_why = excluded.paused_why"
-                 " WHERE coalesce(e.paused_until, '-infinity') < excluded.paused_until RETURNING e.name)"
-                 " INSERT INTO {schema}.control (box, kind, \"row\", seq, endpoint) SELECT '', $6, 0, 0, name FROM p",
+                 "WITH u AS (SELECT CASE WHEN $2 = 9223372036854775807 THEN 'infinity' ELSE " NOW(
+                     "$5") " + least($2, 8000000000000000000) * interval '1 microsecond' END AS t),"
+                           " p AS (INSERT INTO {schema}.endpoint AS e (name, paused_until, paused_by, paused_why)"
+                           " SELECT $1, u.t, $3, $4 FROM u WHERE $2 > 0 ON CONFLICT (name) DO UPDATE SET paused_until "
+                           "= excluded.paused_until,"
+                           " paused_by = excluded.paused_by, paused_why = excluded.paused_why"
+                           " WHERE coalesce(e.paused_until, '-infinity') < excluded.paused_until RETURNING e.name)"
+                           " INSERT INTO {schema}.control (box, kind, \"row\", seq, endpoint) SELECT '', $6, 0, 0, "
+                           "name FROM p",
                  NO_BOX, &args, NULL);
     }
 }
@@ -140,16 +145,17 @@ static bool effect_holds(const struct cycle_run *run, const struct effect *effec
 static int boxes_check(struct cycle_run *run)
 {
     const struct cycle *c = run->cycle;
-    struct array       *names = &run->session->arrays[0];
-    struct args         args = { .count = 0 };
-    PGresult           *missing;
+    struct array *names = &run->session->arrays[0];
+    struct args args = { .count = 0 };
+    PGresult *missing;
     array_begin(names, OID_TEXT);
     for (size_t i = 0; i < c->effect_count; i++)
         if (i == 0 || !slice_eq(c->effects[i].box, c->effects[i - 1].box))
             array_text(names, c->effects[i].box);
     arg_array(&args, names);
-    int rc = link_do(run->link, "SELECT v.name FROM unnest($1) AS v(name)"
-                                " WHERE NOT EXISTS (SELECT FROM {schema}.box b WHERE b.name = v.name)",
+    int rc = link_do(run->link,
+                     "SELECT v.name FROM unnest($1) AS v(name)"
+                     " WHERE NOT EXISTS (SELECT FROM {schema}.box b WHERE b.name = v.name)",
                      NO_BOX, &args, &missing, run->reterr);
     if (rc == PR_OK && PQntuples(missing) > 0)
         rc = error_set(run->reterr, PR_ENOTFOUND, "there is no box \"%.*s\" for a message of a handler",
@@ -161,9 +167,9 @@ static int boxes_check(struct cycle_run *run)
 static void add_effects(struct cycle_run *run, size_t *at)
 {
     const struct cycle *c = run->cycle;
-    struct batch       *batch = &run->session->batch;
-    pr_slice            box = c->effects[*at].box;
-    struct args         args;
+    struct batch *batch = &run->session->batch;
+    pr_slice box = c->effects[*at].box;
+    struct args args;
     batch_begin(batch);
     for (; *at < c->effect_count && slice_eq(c->effects[*at].box, box); ++*at)
         if (effect_holds(run, &c->effects[*at]))
@@ -178,7 +184,7 @@ int pg_effects_store(struct cycle_run *run)
 {
     if (!has_effects(run))
         return PR_OK;
-    int    rc = boxes_check(run);
+    int rc = boxes_check(run);
     size_t at = 0;
     while (rc == PR_OK && at < run->cycle->effect_count) {
         for (int i = 0; i < EFFECT_BATCHES_MAX && at < run->cycle->effect_count; i++)

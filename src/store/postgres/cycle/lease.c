@@ -26,7 +26,8 @@ static void add_others(struct cycle_run *run)
     struct args args = { .count = 0 };
     arg_text(&args, run->session->box);
     arg_id(&args, run->cycle->instance);
-    link_add(run->link, "SELECT id, epoch, lanes, lease_end, lease_us FROM {schema}.instance WHERE box = $1 AND id <> $2", NO_BOX,
+    link_add(run->link,
+             "SELECT id, epoch, lanes, lease_end, lease_us FROM {schema}.instance WHERE box = $1 AND id <> $2", NO_BOX,
              &args, &run->others);
 }
 
@@ -52,7 +53,7 @@ static void add_pulse(struct cycle_run *run)
 void pg_lease_add_reads(struct cycle_run *run, bool changes)
 {
     struct args args = { .count = 0 };
-    bool        alone = run->cycle->epoch == 0 || run->session->uncertain == run->cycle->number;
+    bool alone = run->cycle->epoch == 0 || run->session->uncertain == run->cycle->number;
     arg_id(&args, run->cycle->instance);
     add_pulse(run);
     if (run->cycle->epoch == 0)
@@ -73,8 +74,8 @@ static void take_pulse(struct cycle_run *run)
 static int watch_others(struct cycle_run *run)
 {
     struct pg_session *session = run->session;
-    int64_t            now_us = clock_mono_us(clock_system());
-    struct watched    *now = calloc(run->peer_count + 1, sizeof(now[0]));
+    int64_t now_us = clock_mono_us(clock_system());
+    struct watched *now = calloc(run->peer_count + 1, sizeof(now[0]));
     if (now == NULL)
         return error_set(run->reterr, PR_ENOMEM, "no memory for %zu instances", run->peer_count);
     for (size_t i = 0; i < run->peer_count; i++) {
@@ -124,7 +125,8 @@ int pg_lease_take_reads(struct cycle_run *run)
     pg_clock_take(run);
     take_pulse(run);
     if (PQntuples(run->own) == 0 || field_i64(run->own, 0, 0) != run->cycle->epoch)
-        return error_set(run->reterr, PR_ELEASE, "the lease of this instance is over and its lanes were taken: join again");
+        return error_set(run->reterr, PR_ELEASE,
+                         "the lease of this instance is over and its lanes were taken: join again");
     take_own(run);
     int rc = take_others(run);
     if (rc != PR_OK)
@@ -143,11 +145,11 @@ int pg_lease_take_reads(struct cycle_run *run)
 
 /* From the receipts to the rows, each through its index: given the choice, a server without statistics of a box that was
  * just filled goes through the box, and for each of its rows through all receipts. */
-#define OPEN_RECEIPTS(place)                                                                           \
-    "UPDATE {box} b SET attempts = b.attempts + 1 WHERE b.ctid = ANY (ARRAY(SELECT r.ctid FROM"        \
-    " (SELECT DISTINCT u.handle, u.number FROM {schema}.claim c,"                                      \
-    " unnest(c.rows, c.numbers) AS u(handle, number) WHERE c.instance = $1) e CROSS JOIN LATERAL"      \
-    " (SELECT b.ctid FROM {box} b WHERE b.lane = (e.handle & 63)::smallint AND b.attempts = e.number - 1" \
+#define OPEN_RECEIPTS(place)                                                                                           \
+    "UPDATE {box} b SET attempts = b.attempts + 1 WHERE b.ctid = ANY (ARRAY(SELECT r.ctid FROM"                        \
+    " (SELECT DISTINCT u.handle, u.number FROM {schema}.claim c,"                                                      \
+    " unnest(c.rows, c.numbers) AS u(handle, number) WHERE c.instance = $1) e CROSS JOIN LATERAL"                      \
+    " (SELECT b.ctid FROM {box} b WHERE b.lane = (e.handle & 63)::smallint AND b.attempts = e.number - 1"              \
     " AND " place " OFFSET 0) r))"
 
 /* T6: what was handed out and has no verdict counts as an attempt, unless an operator began to count
@@ -159,9 +161,10 @@ static int instance_bury(struct cycle_run *run, pr_id id)
     link_add(run->link,
              OPEN_RECEIPTS("b.seq = e.handle >> 6 AND b.row_id IS NULL AND b.due_at IS NULL AND b.held_by IS NULL"),
              run->session->box, &args, NULL);
-    link_add(run->link,
-             OPEN_RECEIPTS("coalesce(b.row_id, b.seq) = e.handle >> 6 AND (b.due_at IS NOT NULL OR b.held_by IS NOT NULL)"),
-             run->session->box, &args, NULL);
+    link_add(
+        run->link,
+        OPEN_RECEIPTS("coalesce(b.row_id, b.seq) = e.handle >> 6 AND (b.due_at IS NOT NULL OR b.held_by IS NOT NULL)"),
+        run->session->box, &args, NULL);
     link_add(run->link, "DELETE FROM {schema}.claim WHERE instance = $1", NO_BOX, &args, NULL);
     pg_breakers_add_forget(run, id);
     link_add(run->link, "DELETE FROM {schema}.instance WHERE id = $1", NO_BOX, &args, NULL);
@@ -182,7 +185,7 @@ static bool is_expired(const struct cycle_run *run, const struct peer *peer)
 /* Only who has not written since, is not in the middle of a cycle, and is silent or gone. */
 static int peer_bury(struct cycle_run *run, struct peer *peer)
 {
-    PGresult   *found;
+    PGresult *found;
     struct args args = { .count = 0 };
     arg_id(&args, peer->id);
     arg_time(&args, peer->lease_end_us);
@@ -211,7 +214,7 @@ static int bury_expired(struct cycle_run *run)
 
 static int instance_insert(struct cycle_run *run)
 {
-    PGresult   *result;
+    PGresult *result;
     struct args args = { .count = 0 };
     arg_id(&args, run->cycle->instance);
     arg_text(&args, run->session->box);
@@ -220,10 +223,11 @@ static int instance_insert(struct cycle_run *run)
     arg_time(&args, time_add(run->mono_us, run->cycle->lease_us));
     arg_time(&args, run->now_us);
     arg_i64(&args, run->cycle->lease_us);
-    int rc = link_do(run->link,
-                     "INSERT INTO {schema}.instance (id, box, name, version, epoch, lanes, lease_end, started_at, lease_us)"
-                     " VALUES ($1, $2, $3, $4, nextval('{schema}.epoch'), 0, $5, $6, $7) RETURNING epoch",
-                     NO_BOX, &args, &result, run->reterr);
+    int rc =
+        link_do(run->link,
+                "INSERT INTO {schema}.instance (id, box, name, version, epoch, lanes, lease_end, started_at, lease_us)"
+                " VALUES ($1, $2, $3, $4, nextval('{schema}.epoch'), 0, $5, $6, $7) RETURNING epoch",
+                NO_BOX, &args, &result, run->reterr);
     if (rc == PR_OK)
         run->epoch = field_i64(result, 0, 0);
     run->lanes = run->before = 0;
@@ -236,7 +240,7 @@ static int instance_insert(struct cycle_run *run)
 int pg_lease_join(struct cycle_run *run)
 {
     const struct pg_session *session = run->session;
-    bool                     known = PQntuples(run->own) > 0;
+    bool known = PQntuples(run->own) > 0;
     bool went_on = (uint64_t)field_i64(run->claims, 0, 0) > run->cycle->number ||
                    (pr_id_equal(session->instance, run->cycle->instance) && session->number > run->cycle->number);
     pg_clock_take(run);
@@ -343,7 +347,9 @@ static void add_own_row(struct cycle_run *run, bool renews)
     arg_i64(&args, (int64_t)run->lanes);
     arg_time(&args, time_add(run->mono_us, run->lease_left_us));
     arg_i64(&args, run->cycle->lease_us);
-    link_add(run->link, "UPDATE {schema}.instance SET lanes = $3, lease_end = $4, lease_us = $5 WHERE id = $1 AND epoch = $2 RETURNING 1",
+    link_add(run->link,
+             "UPDATE {schema}.instance SET lanes = $3, lease_end = $4, lease_us = $5 WHERE id = $1 AND epoch = $2 "
+             "RETURNING 1",
              NO_BOX, &args, &run->written);
 }
 
@@ -370,8 +376,8 @@ void pg_lease_tell(struct cycle_run *run)
 int pg_lease_work(struct cycle_run *run)
 {
     const struct cycle *cycle = run->cycle;
-    int                 rc = PR_OK;
-    bool                renews = lease_renews(run);
+    int rc = PR_OK;
+    bool renews = lease_renews(run);
 
     if (cycle->lanes_give != 0 && !run->replayed)
         run->lanes &= ~cycle->lanes_give;

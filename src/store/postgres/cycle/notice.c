@@ -19,7 +19,8 @@ const char PG_ENDPOINTS[] =
     " CASE WHEN f.failed_at IS NULL THEN e.last_error ELSE f.error END"
     " FROM (SELECT name FROM {schema}.endpoint UNION SELECT endpoint FROM {schema}.tally) n"
     " LEFT JOIN {schema}.endpoint e ON e.name = n.name"
-    " LEFT JOIN (SELECT endpoint, sum(sent) AS sent, sum(failed) AS failed, sum(dead) AS dead, sum(discarded) AS discarded,"
+    " LEFT JOIN (SELECT endpoint, sum(sent) AS sent, sum(failed) AS failed, sum(dead) AS dead, sum(discarded) AS "
+    "discarded,"
     " sum(expired) AS expired FROM {schema}.tally GROUP BY endpoint) t ON t.endpoint = n.name"
     " LEFT JOIN (SELECT DISTINCT ON (endpoint) endpoint, failed_at, reason, code, error FROM {schema}.tally"
     " WHERE failed_at IS NOT NULL ORDER BY endpoint, failed_at DESC) f ON f.endpoint = n.name ORDER BY n.name";
@@ -27,7 +28,7 @@ const char PG_ENDPOINTS[] =
 int pg_endpoints_take(const PGresult *r, struct arena *arena, struct endpoint_state **ret, size_t *ret_count,
                       struct pr_error *reterr)
 {
-    int                    count = PQntuples(r);
+    int count = PQntuples(r);
     struct endpoint_state *list = arena_alloc_array(arena, (size_t)count, sizeof(list[0]));
     if (list == NULL)
         return error_set(reterr, PR_ENOMEM, "no memory for %d endpoints", count);
@@ -65,17 +66,18 @@ void pg_notices_add(struct cycle_run *run)
     arg_time(&args, pg_store_wall_us(run->session->store));
     arg_time(&args, pg_store_mono_us(run->session->store));
     if (run->cycle->notice_after == 0) {
-        link_add(run->link, "SELECT " NOW("$1") ", " NOW("$2") ", coalesce(max(number), 1) FROM {schema}.control", NO_BOX,
-                 &args, &run->control);
+        link_add(run->link, "SELECT " NOW("$1") ", " NOW("$2") ", coalesce(max(number), 1) FROM {schema}.control",
+                 NO_BOX, &args, &run->control);
         return;
     }
     arg_i64(&args, run->cycle->notice_after);
     arg_text(&args, run->session->box);
     arg_i32(&args, NOTICES_PER_CYCLE);
     link_add(run->link,
-             "SELECT t.*, c.* FROM (SELECT " NOW("$1") ", " NOW("$2") ") t LEFT JOIN LATERAL"
-             " (SELECT number, kind, \"row\", seq, stream, endpoint FROM {schema}.control"
-             " WHERE number > $3 AND box IN ('', $4) ORDER BY number LIMIT $5) c ON true",
+             "SELECT t.*, c.* FROM (SELECT " NOW("$1") ", " NOW(
+                 "$2") ") t LEFT JOIN LATERAL"
+                       " (SELECT number, kind, \"row\", seq, stream, endpoint FROM {schema}.control"
+                       " WHERE number > $3 AND box IN ('', $4) ORDER BY number LIMIT $5) c ON true",
              NO_BOX, &args, &run->control);
 }
 
@@ -91,8 +93,8 @@ void pg_clock_take(struct cycle_run *run)
 int pg_notices_take(struct cycle_run *run)
 {
     struct cycle_reply *reply = &run->session->reply;
-    const PGresult     *r = run->control;
-    int                 count = field_is_null(r, 0, COLUMN_NUMBER) ? 0 : PQntuples(r);
+    const PGresult *r = run->control;
+    int count = field_is_null(r, 0, COLUMN_NUMBER) ? 0 : PQntuples(r);
 
     reply->endpoints_known = run->cycle->epoch == 0 || run->cycle->pause_count > 0; /* its own pauses, too */
     reply->notice_last = run->cycle->notice_after;
@@ -131,13 +133,14 @@ static const char PURGE_CONTROL[] =
     "DELETE FROM {schema}.control WHERE at < clock_timestamp() - interval '1 hour'"
     " AND number < (SELECT max(number) FROM {schema}.control)"; /* the last one tells where we are */
 
-static const char PURGE_DONE[] =
-    "DELETE FROM {schema}.done WHERE row_id IN"
-    " (SELECT row_id FROM {schema}.done WHERE keep_until <= " NOW("$1") " ORDER BY keep_until LIMIT $2 FOR UPDATE SKIP LOCKED)";
+static const char PURGE_DONE[] = "DELETE FROM {schema}.done WHERE row_id IN"
+                                 " (SELECT row_id FROM {schema}.done WHERE keep_until <= " NOW(
+                                     "$1") " ORDER BY keep_until LIMIT $2 FOR UPDATE SKIP LOCKED)";
 
 /* Whoever finds somebody else folding leaves it to them.  Of failures the latest stays. */
 static const char FOLD_TALLIES[] =
-    "WITH t AS (DELETE FROM {schema}.tally WHERE pg_try_advisory_xact_lock(hashtextextended('postrider tally {schema}', 0))"
+    "WITH t AS (DELETE FROM {schema}.tally WHERE pg_try_advisory_xact_lock(hashtextextended('postrider tally "
+    "{schema}', 0))"
     " RETURNING *),"
     " f AS (SELECT DISTINCT ON (endpoint) endpoint, failed_at, reason, code, error FROM t WHERE failed_at IS NOT NULL"
     " ORDER BY endpoint, failed_at DESC),"
@@ -145,10 +148,12 @@ static const char FOLD_TALLIES[] =
     " sum(expired) AS expired FROM t GROUP BY endpoint)"
     " INSERT INTO {schema}.endpoint AS e (name, sent, failed, dead, discarded, expired,"
     " last_failed_at, last_reason, last_code, last_error)"
-    " SELECT s.endpoint, s.sent, s.failed, s.dead, s.discarded, s.expired, f.failed_at, coalesce(f.reason, 0), f.code, f.error"
+    " SELECT s.endpoint, s.sent, s.failed, s.dead, s.discarded, s.expired, f.failed_at, coalesce(f.reason, 0), f.code, "
+    "f.error"
     " FROM s LEFT JOIN f ON f.endpoint = s.endpoint"
     " ON CONFLICT (name) DO UPDATE SET sent = e.sent + excluded.sent, failed = e.failed + excluded.failed,"
-    " dead = e.dead + excluded.dead, discarded = e.discarded + excluded.discarded, expired = e.expired + excluded.expired,"
+    " dead = e.dead + excluded.dead, discarded = e.discarded + excluded.discarded, expired = e.expired + "
+    "excluded.expired,"
     " (last_failed_at, last_reason, last_code, last_error) ="
     " (SELECT excluded.last_failed_at, excluded.last_reason, excluded.last_code, excluded.last_error"
     " WHERE excluded.last_failed_at IS NOT NULL"
@@ -157,7 +162,7 @@ static const char FOLD_TALLIES[] =
 void pg_purge_add(struct cycle_run *run)
 {
     struct args args = { .count = 0 };
-    int64_t     now_us = clock_mono_us(clock_system());
+    int64_t now_us = clock_mono_us(clock_system());
     if (now_us < run->session->purge_at_us)
         return;
     run->session->purge_at_us = now_us + PURGE_EVERY_US;

@@ -14,7 +14,7 @@ static struct row *reply_room(struct pg_session *session)
 {
     struct cycle_reply *reply = &session->reply;
     if (reply->row_count == session->row_capacity) {
-        size_t      capacity = session->row_capacity > 0 ? 2 * session->row_capacity : 64;
+        size_t capacity = session->row_capacity > 0 ? 2 * session->row_capacity : 64;
         struct row *rows = arena_alloc(&session->arena, capacity * sizeof(rows[0]));
         if (rows == NULL)
             return NULL;
@@ -82,46 +82,50 @@ static int64_t one_more(size_t rows)
 static const char DUE[] =
     "(" SELECT_ROW WITH_PAYLOAD " FROM {box} b"
     " WHERE b.due_at <= " NOW("$2") " AND b.held_by IS NULL"
-    " AND (b.due_at, b.seq, coalesce(b.row_id, b.seq)) > (coalesce($3::timestamptz, '-infinity'), $4::bigint, $5::bigint)"
-    " AND " IN_LANES("$6") " ORDER BY b.due_at, b.seq, coalesce(b.row_id, b.seq) LIMIT $7::bigint)"
-    " UNION ALL (SELECT 0, " WITHOUT_PAYLOAD " FROM {box} b WHERE b.due_at > " NOW("$2")
-    " AND b.due_at < 'infinity' AND b.held_by IS NULL AND " IN_LANES("$6") " ORDER BY b.due_at LIMIT 1)";
+                                    " AND (b.due_at, b.seq, coalesce(b.row_id, b.seq)) > (coalesce($3::timestamptz, "
+                                    "'-infinity'), $4::bigint, $5::bigint)"
+                                    " AND " IN_LANES(
+                                        "$6") " ORDER BY b.due_at, b.seq, coalesce(b.row_id, b.seq) LIMIT $7::bigint)"
+                                              " UNION ALL (SELECT 0, " WITHOUT_PAYLOAD
+                                              " FROM {box} b WHERE b.due_at > " NOW(
+                                                  "$2") " AND b.due_at < 'infinity' AND b.held_by IS NULL "
+                                                        "AND " IN_LANES("$6") " ORDER BY b.due_at LIMIT 1)";
 
 /* Each lane by its own keys, then together in the order of places. */
 static const char REREAD[] =
-    "SELECT f.* FROM unnest($2::smallint[]) AS l(lane) CROSS JOIN LATERAL ("
-    SELECT_ROW WITH_PAYLOAD " FROM {box} b WHERE b.lane = l.lane AND b.seq >= $3::bigint AND b.seq < $4::bigint"
+    "SELECT f.* FROM unnest($2::smallint[]) AS l(lane) CROSS JOIN LATERAL (" SELECT_ROW WITH_PAYLOAD
+    " FROM {box} b WHERE b.lane = l.lane AND b.seq >= $3::bigint AND b.seq < $4::bigint"
     " AND b.due_at IS NULL AND b.held_by IS NULL AND (b.seq > $3::bigint OR " HANDLE " > $5::bigint)"
     " ORDER BY b.seq LIMIT $6::bigint) f ORDER BY f.seq, f.handle LIMIT $6::bigint";
 
-static const char HEADS[] =
-    SELECT_ROW WITHOUT_PAYLOAD " FROM {box} b WHERE " MESSAGE_IS_HEAD
-    " AND coalesce(b.row_id, b.seq) > $1::bigint AND " IN_LANES("$2")
-    " ORDER BY coalesce(b.row_id, b.seq) LIMIT $3::bigint";
+static const char HEADS[] = SELECT_ROW WITHOUT_PAYLOAD " FROM {box} b WHERE " MESSAGE_IS_HEAD
+                                                       " AND coalesce(b.row_id, b.seq) > $1::bigint AND " IN_LANES(
+                                                           "$2") " ORDER BY coalesce(b.row_id, b.seq) LIMIT $3::bigint";
 
 static const char DEAD_HEADS[] =
     "SELECT b.row_id AS handle, " WITHOUT_PAYLOAD " FROM {schema}.dead_letter b"
-    " WHERE b.box = $4 AND b.row_id > $1::bigint AND b.stream <> '' AND b.edited_as IS NULL AND " IN_LANES("$2")
-    " ORDER BY b.row_id LIMIT $3::bigint";
+    " WHERE b.box = $4 AND b.row_id > $1::bigint AND b.stream <> '' AND b.edited_as IS NULL AND " IN_LANES(
+        "$2") " ORDER BY b.row_id LIMIT $3::bigint";
 
 static const char HELD_KEYS[] =
     "WITH RECURSIVE k(key) AS ("
-    "(SELECT b.held_by FROM {box} b WHERE b.held_by > $1 AND " IN_LANES("$2") " ORDER BY b.held_by LIMIT 1)"
-    " UNION ALL SELECT (SELECT b.held_by FROM {box} b WHERE b.held_by > k.key AND " IN_LANES("$2")
-    " ORDER BY b.held_by LIMIT 1) FROM k WHERE k.key IS NOT NULL)"
-    " SELECT key FROM k WHERE key IS NOT NULL LIMIT $3::bigint";
+    "(SELECT b.held_by FROM {box} b WHERE b.held_by > $1 AND " IN_LANES(
+        "$2") " ORDER BY b.held_by LIMIT 1)"
+              " UNION ALL SELECT (SELECT b.held_by FROM {box} b WHERE b.held_by > k.key AND " IN_LANES(
+                  "$2") " ORDER BY b.held_by LIMIT 1) FROM k WHERE k.key IS NOT NULL)"
+                        " SELECT key FROM k WHERE key IS NOT NULL LIMIT $3::bigint";
 
 static const char HELD[] =
     SELECT_ROW WITH_PAYLOAD " FROM {box} b WHERE b.held_by = $2"
-    " AND (b.seq, coalesce(b.row_id, b.seq)) > ($3::bigint, $4::bigint) AND " IN_LANES("$5")
-    " ORDER BY b.seq, coalesce(b.row_id, b.seq) LIMIT $6::bigint";
+                            " AND (b.seq, coalesce(b.row_id, b.seq)) > ($3::bigint, $4::bigint) AND " IN_LANES(
+                                "$5") " ORDER BY b.seq, coalesce(b.row_id, b.seq) LIMIT $6::bigint";
 
 #define COLUMN_DUE (1 + MESSAGE_COLUMN_DUE) /* behind the handle */
 #define HELD_AT_ONCE 64                     /* statements in one batch */
 
 struct reads {
-    PGresult     *due, *reread, *heads, *held_keys, *endpoints, *sweep;
-    PGresult    **held;
+    PGresult *due, *reread, *heads, *held_keys, *endpoints, *sweep;
+    PGresult **held;
 };
 
 static uint64_t place_of(uint64_t handle)
@@ -131,7 +135,7 @@ static uint64_t place_of(uint64_t handle)
 
 static void add_due(struct cycle_run *run, struct reads *reads)
 {
-    const struct cycle      *c = run->cycle;
+    const struct cycle *c = run->cycle;
     const struct pg_session *s = run->session;
     struct args args = { .count = 0 };
     arg_i64(&args, (int64_t)min_size(c->payload_max, INT64_MAX));
@@ -147,8 +151,8 @@ static void add_due(struct cycle_run *run, struct reads *reads)
 static void add_reread(struct cycle_run *run, struct reads *reads)
 {
     const struct cycle *c = run->cycle;
-    struct array       *lanes = &run->session->arrays[0];
-    struct args         args = { .count = 0 };
+    struct array *lanes = &run->session->arrays[0];
+    struct args args = { .count = 0 };
     array_begin(lanes, OID_INT2);
     for (unsigned i = 0; i < LANE_COUNT; i++)
         if (run->lanes & lane_bit(i))
@@ -165,7 +169,7 @@ static void add_reread(struct cycle_run *run, struct reads *reads)
 static void add_heads(struct cycle_run *run, struct reads *reads)
 {
     const struct cycle *c = run->cycle;
-    struct args         args = { .count = 0 };
+    struct args args = { .count = 0 };
     arg_i64(&args, (int64_t)(c->heads_dead ? c->heads.after_row : place_of(c->heads.after_row)));
     arg_i64(&args, (int64_t)(run->lanes & c->heads.lanes));
     arg_i64(&args, one_more(c->heads.rows));
@@ -177,7 +181,7 @@ static void add_heads(struct cycle_run *run, struct reads *reads)
 static void add_held_keys(struct cycle_run *run, struct reads *reads)
 {
     const struct cycle *c = run->cycle;
-    struct args         args = { .count = 0 };
+    struct args args = { .count = 0 };
     arg_text(&args, c->held_keys.after);
     arg_i64(&args, (int64_t)(run->lanes & c->held_keys.lanes));
     arg_i64(&args, one_more(c->held_keys.rows));
@@ -199,7 +203,7 @@ static void add_held(struct cycle_run *run, const struct held_read *held, PGresu
 static int reads_add(struct cycle_run *run, struct reads *reads)
 {
     const struct cycle *c = run->cycle;
-    struct arena       *arena = &run->session->arena;
+    struct arena *arena = &run->session->arena;
     reads->held = arena_alloc_array(arena, c->held_count, sizeof(reads->held[0]));
     run->session->reply.held_end = arena_alloc_array(arena, c->held_count, sizeof(bool));
     run->fresh = pg_fresh_add(run);
@@ -231,7 +235,7 @@ static int reads_add(struct cycle_run *run, struct reads *reads)
 static int take_due(struct cycle_run *run, const PGresult *result)
 {
     struct cycle_reply *reply = &run->session->reply;
-    int                 count = result != NULL ? PQntuples(result) : 0;
+    int count = result != NULL ? PQntuples(result) : 0;
     if (count > 0 && field_i64(result, count - 1, 0) == 0)
         reply->next_due_us = field_time(result, --count, COLUMN_DUE);
     return take_rows(run, result, (size_t)count, ROW_DUE, run->cycle->due.rows, &reply->due_end);
@@ -240,8 +244,8 @@ static int take_due(struct cycle_run *run, const PGresult *result)
 static int take_heads(struct cycle_run *run, const PGresult *result)
 {
     struct cycle_reply *reply = &run->session->reply;
-    size_t              first = reply->row_count;
-    int                 rc = take_rows(run, result, count_rows(result), ROW_HEAD, run->cycle->heads.rows, &reply->heads_end);
+    size_t first = reply->row_count;
+    int rc = take_rows(run, result, count_rows(result), ROW_HEAD, run->cycle->heads.rows, &reply->heads_end);
     for (size_t i = first; i < reply->row_count; i++)
         reply->rows[i].dead = run->cycle->heads_dead;
     return rc;
@@ -250,7 +254,7 @@ static int take_heads(struct cycle_run *run, const PGresult *result)
 static int take_held_keys(struct cycle_run *run, const PGresult *result)
 {
     struct cycle_reply *reply = &run->session->reply;
-    size_t              count = count_rows(result);
+    size_t count = count_rows(result);
     reply->held_keys_end = count <= run->cycle->held_keys.rows;
     reply->held_key_count = min_size(count, run->cycle->held_keys.rows);
     reply->held_keys = arena_alloc_array(&run->session->arena, reply->held_key_count, sizeof(reply->held_keys[0]));
@@ -265,7 +269,7 @@ static int reads_take(struct cycle_run *run, struct reads *reads)
 {
     const struct cycle *c = run->cycle;
     struct cycle_reply *reply = &run->session->reply;
-    int                 rc = c->fresh_rows > 0 ? pg_fresh_take(run->fresh) : PR_OK;
+    int rc = c->fresh_rows > 0 ? pg_fresh_take(run->fresh) : PR_OK;
     if (rc == PR_OK && reads->sweep != NULL)
         rc = pg_sweep_take(run, reads->sweep);
     if (rc == PR_OK)
@@ -298,11 +302,12 @@ static int reads_commit(struct cycle_run *run)
 int pg_reads_run(struct cycle_run *run)
 {
     struct reads reads = { .due = NULL };
-    int          rc = reads_add(run, &reads);
+    int rc = reads_add(run, &reads);
     if (rc == PR_OK)
         rc = reads_commit(run);
     if (rc == PR_OK && run->written != NULL && PQntuples(run->written) == 0)
-        rc = error_set(run->reterr, PR_ELEASE, "the lease of this instance is over and its lanes were taken: join again");
+        rc = error_set(run->reterr, PR_ELEASE,
+                       "the lease of this instance is over and its lanes were taken: join again");
     if (rc == PR_OK) {
         rc = run->one_batch ? pg_cycle_take_one_batch(run) : PR_OK;
         if (rc == PR_OK)

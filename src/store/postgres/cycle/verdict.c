@@ -17,16 +17,24 @@
 #include "store/postgres/postgres.h"
 
 enum group {
-    GROUP_STRIKE, GROUP_DELETE, GROUP_DISCARD, GROUP_KEEP, GROUP_DEAD, GROUP_UPDATE, GROUP_SPLIT, GROUP_PROBE, GROUP_COUNT
+    GROUP_STRIKE,
+    GROUP_DELETE,
+    GROUP_DISCARD,
+    GROUP_KEEP,
+    GROUP_DEAD,
+    GROUP_UPDATE,
+    GROUP_SPLIT,
+    GROUP_PROBE,
+    GROUP_COUNT
 };
 
 struct plan {
     struct cycle_run *run;
-    unsigned         *waves;       /* of each verdict */
-    unsigned          wave_count;
-    size_t           *split_first; /* of each verdict: its first place in split_rows */
-    PGresult         *results[GROUP_COUNT];
-    size_t            struck; /* rows that must be where they were seen */
+    unsigned *waves; /* of each verdict */
+    unsigned wave_count;
+    size_t *split_first; /* of each verdict: its first place in split_rows */
+    PGresult *results[GROUP_COUNT];
+    size_t struck; /* rows that must be where they were seen */
 };
 
 #define SAME_ROW "b.id = v.id AND " HANDLE " = v.handle"
@@ -50,20 +58,13 @@ static enum group group_of(const struct plan *plan, const struct verdict *v)
     if (!is_owned(plan, v))
         return GROUP_PROBE;
     switch (v->kind) {
-    case VERDICT_RETURN:
-        return GROUP_PROBE;
-    case VERDICT_COMPLETE:
-        return plan->run->cycle->keep_us > 0 ? GROUP_KEEP : delete_group(plan, v);
-    case VERDICT_DISCARD:
-        return v->number != 0 ? GROUP_DISCARD : delete_group(plan, v);
-    case VERDICT_EXPIRE:
-        return delete_group(plan, v);
-    case VERDICT_DEAD_LETTER:
-        return GROUP_DEAD;
-    case VERDICT_SPLIT:
-        return GROUP_SPLIT;
-    default:
-        return GROUP_UPDATE;
+    case VERDICT_RETURN: return GROUP_PROBE;
+    case VERDICT_COMPLETE: return plan->run->cycle->keep_us > 0 ? GROUP_KEEP : delete_group(plan, v);
+    case VERDICT_DISCARD: return v->number != 0 ? GROUP_DISCARD : delete_group(plan, v);
+    case VERDICT_EXPIRE: return delete_group(plan, v);
+    case VERDICT_DEAD_LETTER: return GROUP_DEAD;
+    case VERDICT_SPLIT: return GROUP_SPLIT;
+    default: return GROUP_UPDATE;
     }
 }
 
@@ -71,7 +72,7 @@ static enum group group_of(const struct plan *plan, const struct verdict *v)
 static int plan_waves(struct plan *plan)
 {
     const struct cycle *c = plan->run->cycle;
-    size_t              room = 16;
+    size_t room = 16;
     while (room < 2 * c->verdict_count)
         room *= 2;
     uint32_t *latest = arena_alloc_array(&plan->run->session->arena, room, sizeof(latest[0]));
@@ -91,9 +92,9 @@ static int plan_waves(struct plan *plan)
 static int plan_make(struct plan *plan)
 {
     const struct cycle *c = plan->run->cycle;
-    struct arena       *arena = &plan->run->session->arena;
+    struct arena *arena = &plan->run->session->arena;
     struct cycle_reply *reply = &plan->run->session->reply;
-    size_t              destinations = 0;
+    size_t destinations = 0;
     plan->waves = arena_alloc_array(arena, c->verdict_count, sizeof(plan->waves[0]));
     plan->split_first = arena_alloc_array(arena, c->verdict_count, sizeof(plan->split_first[0]));
     reply->answers = arena_alloc_array(arena, c->verdict_count, sizeof(reply->answers[0]));
@@ -140,30 +141,41 @@ static const char KEEP_ROWS[] =
     "WITH gone AS (DELETE FROM {box} b USING unnest($1, $2, $3, $4, $5, $6, $7)"
     " AS v(ord, handle, id, number, bits, story, endpoint) WHERE " SAME_ROW
     " RETURNING v.ord, v.number, v.bits, v.story AS new_story, v.endpoint, b.*),"
-    " kept AS (INSERT INTO {schema}.done (box, " MESSAGE_MOVED("") ", status, attempts, failures, failure_reason, code,"
-    " error, failed_at, story, held_by, endpoint, done_at, keep_until)"
-    " SELECT {box_name}, " MESSAGE_MOVED("g.") ", g.status | g.bits, coalesce(g.number, g.attempts), g.failures,"
-    " g.failure_reason, g.code, g.error, g.failed_at, coalesce(g.new_story, g.story), g.held_by,"
-    " coalesce(g.endpoint, g.destination), " NOW("$8") ", " NOW("$8") " + $9::bigint * interval '1 microsecond'"
-    " FROM gone g)"
-    " SELECT ord FROM gone";
+    " kept AS (INSERT INTO {schema}.done (box, " MESSAGE_MOVED(
+        "") ", status, attempts, failures, failure_reason, code,"
+            " error, failed_at, story, held_by, endpoint, done_at, keep_until)"
+            " SELECT {box_name}, " MESSAGE_MOVED(
+                "g.") ", g.status | g.bits, coalesce(g.number, g.attempts), g.failures,"
+                      " g.failure_reason, g.code, g.error, g.failed_at, coalesce(g.new_story, g.story), g.held_by,"
+                      " coalesce(g.endpoint, g.destination), " NOW("$8") ", " NOW(
+                          "$8") " + $9::bigint * interval '1 microsecond'"
+                                " FROM gone g)"
+                                " SELECT ord FROM gone";
 
 static const char DEAD_ROWS[] =
-    "WITH found AS MATERIALIZED (SELECT v.ord FROM unnest($1, $2, $3) AS v(ord, handle, id) JOIN {box} b ON " SAME_ROW "),"
+    "WITH found AS MATERIALIZED (SELECT v.ord FROM unnest($1, $2, $3) AS v(ord, handle, id) JOIN {box} b ON " SAME_ROW
+    "),"
     " gone AS (DELETE FROM {box} b USING unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)"
     " AS v(ord, handle, id, number, bits, story, endpoint, reason, code, error, cause, counted, rule, limit_reached,"
     " fingerprint) WHERE " SAME_ROW " AND (v.number IS NULL OR b.attempts = v.number - 1)"
     " RETURNING v.ord, v.number, v.bits, v.story AS new_story, v.endpoint, v.reason, v.code AS new_code,"
     " v.error AS new_error, v.cause, v.counted, v.rule, v.limit_reached, v.fingerprint, b.*),"
-    " dead AS (INSERT INTO {schema}.dead_letter (box, xid, " MESSAGE_MOVED("") ", status, attempts, failures,"
-    " failure_reason, code, error, failed_at, story, endpoint, cause, limit_reached, rule, fingerprint, died_at)"
-    " SELECT {box_name}, g.xid, " MESSAGE_MOVED("g.") ", g.status | g.bits | 32768, coalesce(g.number, g.attempts),"
-    " " FAILURES("g") " + g.counted::int, coalesce(g.reason, g.failure_reason),"
-    " CASE WHEN g.reason IS NULL THEN g.code ELSE g.new_code END,"
-    " CASE WHEN g.reason IS NULL THEN g.error ELSE g.new_error END,"
-    " CASE WHEN g.counted THEN " NOW("$16") " ELSE g.failed_at END, coalesce(g.new_story, g.story),"
-    " coalesce(g.endpoint, g.destination), g.cause, g.limit_reached, g.rule, g.fingerprint, " NOW("$16") " FROM gone g)"
-    " SELECT f.ord, g.ord FROM found f LEFT JOIN gone g ON g.ord = f.ord";
+    " dead AS (INSERT INTO {schema}.dead_letter (box, xid, " MESSAGE_MOVED(
+        "") ", status, attempts, failures,"
+            " failure_reason, code, error, failed_at, story, endpoint, cause, limit_reached, rule, fingerprint, "
+            "died_at)"
+            " SELECT {box_name}, g.xid, " MESSAGE_MOVED(
+                "g.") ", g.status | g.bits | 32768, coalesce(g.number, g.attempts),"
+                      " " FAILURES("g") " + g.counted::int, coalesce(g.reason, g.failure_reason),"
+                                        " CASE WHEN g.reason IS NULL THEN g.code ELSE g.new_code END,"
+                                        " CASE WHEN g.reason IS NULL THEN g.error ELSE g.new_error END,"
+                                        " CASE WHEN g.counted THEN " NOW(
+                                            "$16") " ELSE g.failed_at END, coalesce(g.new_story, g.story),"
+                                                   " coalesce(g.endpoint, g.destination), g.cause, g.limit_reached, "
+                                                   "g.rule, g.fingerprint, " NOW(
+                                                       "$16") " FROM gone g)"
+                                                              " SELECT f.ord, g.ord FROM found f LEFT JOIN gone g ON "
+                                                              "g.ord = f.ord";
 
 _Static_assert(PR_REASON_DESTINATION_MISSING == 9, "the statement below says so, too");
 /* What is NULL stays as it is.  found: it is there; done: it was changed, else it is stale. */
@@ -173,23 +185,31 @@ static const char UPDATE_ROWS[] =
     " handed_out)),"
     " found AS MATERIALIZED (SELECT v.ord FROM v JOIN {box} b ON " SAME_ROW "),"
     " done AS (UPDATE {box} b SET status = b.status | v.bits, attempts = coalesce(v.attempts, b.attempts),"
-    " failures = " FAILURES("b") " + v.failed::int, failure_reason = coalesce(v.reason, b.failure_reason),"
-    " code = CASE WHEN v.reason IS NULL THEN b.code ELSE v.code END,"
-    " error = CASE WHEN v.reason IS NULL THEN b.error ELSE v.error END,"
-    " failed_at = CASE WHEN v.reason IS NULL THEN b.failed_at ELSE " NOW("$16") " END,"
-    " due_at = CASE WHEN v.delay IS NULL OR (b.due_at = 'infinity' AND v.handed_out) THEN b.due_at WHEN v.delay = 9223372036854775807 THEN 'infinity'"
-    " ELSE " NOW("$16") " + least(v.delay, 8000000000000000000) * interval '1 microsecond' END,"
-    " held_by = v.held_by, released = b.released OR v.released, story = coalesce(v.story, b.story)"
-    " FROM v WHERE " SAME_ROW " AND (v.expected IS NULL OR b.attempts = v.expected)"
-    " AND NOT (v.held_by IS NOT NULL AND (b.released OR b.due_at IS NOT DISTINCT FROM 'infinity'))"
-    " AND NOT (v.delay IS NOT DISTINCT FROM 9223372036854775807 AND NOT v.handed_out"
-    " AND b.due_at IS NOT DISTINCT FROM 'infinity')"
-    /* verdict_unparks(), and message_awaits_route() */
-    " AND NOT (v.delay < 9223372036854775807 AND NOT v.handed_out AND NOT v.released AND v.reason IS NULL"
-    " AND b.due_at IS NOT DISTINCT FROM 'infinity' AND (b.failure_reason = 9"
-    " AND b.story -> -1 ->> 'reason' = 'destination_missing' AND b.story -> -1 ->> 'attempt' = '0') IS NOT TRUE)"
-    " RETURNING v.ord)"
-    " SELECT f.ord, d.ord FROM found f LEFT JOIN done d ON d.ord = f.ord";
+    " failures = " FAILURES(
+        "b") " + v.failed::int, failure_reason = coalesce(v.reason, b.failure_reason),"
+             " code = CASE WHEN v.reason IS NULL THEN b.code ELSE v.code END,"
+             " error = CASE WHEN v.reason IS NULL THEN b.error ELSE v.error END,"
+             " failed_at = CASE WHEN v.reason IS NULL THEN b.failed_at ELSE " NOW(
+                 "$16") " END,"
+                        " due_at = CASE WHEN v.delay IS NULL OR (b.due_at = 'infinity' AND v.handed_out) THEN b.due_at "
+                        "WHEN v.delay = 9223372036854775807 THEN 'infinity'"
+                        " ELSE " NOW(
+                            "$16") " + least(v.delay, 8000000000000000000) * interval '1 microsecond' END,"
+                                   " held_by = v.held_by, released = b.released OR v.released, story = "
+                                   "coalesce(v.story, b.story)"
+                                   " FROM v WHERE " SAME_ROW " AND (v.expected IS NULL OR b.attempts = v.expected)"
+                                   " AND NOT (v.held_by IS NOT NULL AND (b.released OR b.due_at IS NOT DISTINCT FROM "
+                                   "'infinity'))"
+                                   " AND NOT (v.delay IS NOT DISTINCT FROM 9223372036854775807 AND NOT v.handed_out"
+                                   " AND b.due_at IS NOT DISTINCT FROM 'infinity')"
+                                   /* verdict_unparks(), and message_awaits_route() */
+                                   " AND NOT (v.delay < 9223372036854775807 AND NOT v.handed_out AND NOT v.released "
+                                   "AND v.reason IS NULL"
+                                   " AND b.due_at IS NOT DISTINCT FROM 'infinity' AND (b.failure_reason = 9"
+                                   " AND b.story -> -1 ->> 'reason' = 'destination_missing' AND b.story -> -1 ->> "
+                                   "'attempt' = '0') IS NOT TRUE)"
+                                   " RETURNING v.ord)"
+                                   " SELECT f.ord, d.ord FROM found f LEFT JOIN done d ON d.ord = f.ord";
 
 /* A part that is there already, in the box or dead, is left alone.  Parts have the place of the
  * whole and a row_id of their own. */
@@ -202,12 +222,14 @@ static const char SPLIT_ROWS[] =
     " coalesce(v.holder, v.destination || '/') AS holder,"
     " nextval('{box_seq}') AS place FROM gone g JOIN v ON v.ord = g.ord WHERE NOT EXISTS"
     " (SELECT FROM {schema}.dead_letter d WHERE d.id = v.id AND d.destination = v.destination AND d.box = {box_name})),"
-    " made AS (INSERT INTO {box} (xid, row_id, destination, held_by, status, story, released, " MESSAGE_BACK("") ")"
-    " OVERRIDING SYSTEM VALUE SELECT p.xid, p.place, p.new_destination, p.holder, p.status,"
-    " p.story, p.released, " MESSAGE_BACK("p.") " FROM parts p ORDER BY p.part"
-    " ON CONFLICT (id, destination) DO NOTHING RETURNING row_id)"
-    " SELECT g.ord, NULL::int, NULL::bigint FROM gone g"
-    " UNION ALL SELECT p.ord, p.part, m.row_id << 6 | p.lane FROM made m JOIN parts p ON p.place = m.row_id";
+    " made AS (INSERT INTO {box} (xid, row_id, destination, held_by, status, story, released, " MESSAGE_BACK(
+        "") ")"
+            " OVERRIDING SYSTEM VALUE SELECT p.xid, p.place, p.new_destination, p.holder, p.status,"
+            " p.story, p.released, " MESSAGE_BACK("p.") " FROM parts p ORDER BY p.part"
+                                                        " ON CONFLICT (id, destination) DO NOTHING RETURNING row_id)"
+                                                        " SELECT g.ord, NULL::int, NULL::bigint FROM gone g"
+                                                        " UNION ALL SELECT p.ord, p.part, m.row_id << 6 | p.lane FROM "
+                                                        "made m JOIN parts p ON p.place = m.row_id";
 
 /* ---- Their parameters -------------------------------------------------------------------------- */
 
@@ -221,14 +243,15 @@ static const enum oid types[GROUP_COUNT][16] = {
     [GROUP_KEEP] = { OID_INT4, OID_INT8, OID_UUID, OID_INT4, OID_INT4, OID_JSON, OID_TEXT },
     [GROUP_DEAD] = { OID_INT4, OID_INT8, OID_UUID, OID_INT4, OID_INT4, OID_JSON, OID_TEXT, OID_INT2, OID_TEXT, OID_TEXT,
                      OID_INT2, OID_BOOL, OID_TEXT, OID_INT4, OID_TEXT },
-    [GROUP_UPDATE] = { OID_INT4, OID_INT8, OID_UUID, OID_INT4, OID_INT4, OID_BOOL, OID_INT4, OID_INT2, OID_TEXT, OID_TEXT,
-                       OID_INT8, OID_TEXT, OID_BOOL, OID_JSON, OID_BOOL },
+    [GROUP_UPDATE] = { OID_INT4, OID_INT8, OID_UUID, OID_INT4, OID_INT4, OID_BOOL, OID_INT4, OID_INT2, OID_TEXT,
+                       OID_TEXT, OID_INT8, OID_TEXT, OID_BOOL, OID_JSON, OID_BOOL },
     [GROUP_SPLIT] = { OID_INT4, OID_INT8, OID_UUID, OID_INT4, OID_TEXT, OID_TEXT },
 };
 
 static const char *const statements[GROUP_COUNT] = {
-    [GROUP_STRIKE] = STRIKE_ROWS, [GROUP_DELETE] = DELETE_ROWS, [GROUP_DISCARD] = DISCARD_ROWS, [GROUP_KEEP] = KEEP_ROWS,
-    [GROUP_DEAD] = DEAD_ROWS,     [GROUP_UPDATE] = UPDATE_ROWS, [GROUP_SPLIT] = SPLIT_ROWS,     [GROUP_PROBE] = PROBE_ROWS,
+    [GROUP_STRIKE] = STRIKE_ROWS, [GROUP_DELETE] = DELETE_ROWS, [GROUP_DISCARD] = DISCARD_ROWS,
+    [GROUP_KEEP] = KEEP_ROWS,     [GROUP_DEAD] = DEAD_ROWS,     [GROUP_UPDATE] = UPDATE_ROWS,
+    [GROUP_SPLIT] = SPLIT_ROWS,   [GROUP_PROBE] = PROBE_ROWS,
 };
 
 static void i32_or_null(struct array *a, bool is, int value)
@@ -274,7 +297,7 @@ static void put_update(struct array *a, const struct verdict *v)
 {
     bool fails = v->kind == VERDICT_FAIL || (v->kind == VERDICT_PARK && v->reason != 0);
     bool counts = v->number != 0 && (v->kind == VERDICT_FAIL || v->kind == VERDICT_ABANDON || v->kind == VERDICT_PARK);
-    int  bits = (v->kind == VERDICT_RELEASE ? 0 : v->bits) | (fails ? PR_STATUS_FAILED : 0);
+    int bits = (v->kind == VERDICT_RELEASE ? 0 : v->bits) | (fails ? PR_STATUS_FAILED : 0);
 
     i32_or_null(&a[3], counts, v->number - 1);
     i32_or_null(&a[4], counts, v->number);
@@ -318,7 +341,7 @@ static void put_delete_by_ctid(struct plan *plan, struct array *a, const struct 
 
 static void put_verdict(struct plan *plan, enum group group, size_t ord)
 {
-    struct array         *a = plan->run->session->arrays;
+    struct array *a = plan->run->session->arrays;
     const struct verdict *v = &plan->run->cycle->verdicts[ord];
     if (group == GROUP_STRIKE) {
         put_delete_by_ctid(plan, a, v);
@@ -343,10 +366,10 @@ static void put_verdict(struct plan *plan, enum group group, size_t ord)
 
 static void add_group(struct plan *plan, enum group group, unsigned wave)
 {
-    struct pg_session  *session = plan->run->session;
+    struct pg_session *session = plan->run->session;
     const struct cycle *c = plan->run->cycle;
-    struct args         args = { .count = 0 };
-    size_t              columns = 0;
+    struct args args = { .count = 0 };
+    size_t columns = 0;
 
     plan->results[group] = NULL;
     for (; columns < ARRAY_LENGTH(types[group]) && types[group][columns] != 0; columns++)
@@ -367,10 +390,10 @@ static void add_group(struct plan *plan, enum group group, unsigned wave)
 
 static void take_group(struct plan *plan, enum group group)
 {
-    const PGresult     *r = plan->results[group];
+    const PGresult *r = plan->results[group];
     struct cycle_reply *reply = &plan->run->session->reply;
     for (int i = 0; r != NULL && i < PQntuples(r); i++) {
-        size_t                ord = (size_t)field_int(r, i, 0);
+        size_t ord = (size_t)field_int(r, i, 0);
         const struct verdict *v = &plan->run->cycle->verdicts[ord];
         if (group == GROUP_PROBE)
             reply->answers[ord] = is_owned(plan, v) ? PR_OK : PR_STALE;
@@ -402,7 +425,7 @@ static int take_struck(struct plan *plan, unsigned wave)
 int pg_verdicts_apply(struct cycle_run *run)
 {
     struct plan plan = { .run = run };
-    int         rc = plan_make(&plan);
+    int rc = plan_make(&plan);
     if (rc != PR_OK)
         return error_set(run->reterr, rc, "no memory for %zu verdicts", run->cycle->verdict_count);
     for (unsigned wave = 0; wave == 0 || (wave < plan.wave_count && rc == PR_OK); wave++) {
@@ -432,11 +455,11 @@ bool pg_verdicts_fit_one_batch(struct cycle_run *run)
 /* One that is named twice is missing the second time, so there are no waves. */
 int pg_verdicts_add_one_batch(struct cycle_run *run)
 {
-    struct plan         plan = { .run = run };
+    struct plan plan = { .run = run };
     const struct cycle *c = run->cycle;
-    struct array       *a = run->session->arrays;
-    struct args         args = { .count = 0 };
-    int                *answers = arena_alloc_array(&run->session->arena, c->verdict_count, sizeof(answers[0]));
+    struct array *a = run->session->arrays;
+    struct args args = { .count = 0 };
+    int *answers = arena_alloc_array(&run->session->arena, c->verdict_count, sizeof(answers[0]));
     if (answers == NULL)
         return error_set(run->reterr, PR_ENOMEM, "no memory for %zu verdicts", c->verdict_count);
     for (size_t i = 0; i < STRIKE_COLUMNS; i++)

@@ -17,7 +17,7 @@
 #include "store/postgres/postgres.h"
 
 #define ASLEEP_AFTER_US PR_MILLISECONDS(10) /* between looks: by then nothing has happened for a while */
-#define BELL_POLL_US PR_SECONDS(1) /* while the server's log wakes us: for what it does not tell */
+#define BELL_POLL_US PR_SECONDS(1)          /* while the server's log wakes us: for what it does not tell */
 #define BELL_AGAIN_US PR_MILLISECONDS(2)
 
 /* One look: the sequence, notices, who is there, and whether somebody who ran then has ended. */
@@ -59,10 +59,10 @@ static bool is_listening(const struct pg_session *session)
 
 static bool guard_do(struct pg_session *session, const char *sql)
 {
-    char        name[BELL_SIZE];
+    char name[BELL_SIZE];
     struct args args = { .count = 0 };
-    PGresult   *r = NULL;
-    size_t      mark = session->link->result_count;
+    PGresult *r = NULL;
+    size_t mark = session->link->result_count;
     arg_text(&args, bell_name(session, name));
     bool done = link_do(session->link, sql, NO_BOX, &args, &r, NULL) == PR_OK && field_bool(r, 0, 0);
     link_forget_after(session->link, mark);
@@ -95,8 +95,8 @@ static void guard_leave(struct pg_session *session)
 /* Did it ring for us, since the engine has looked for rows?  Those for other boxes are taken, too. */
 static bool bell_rang(struct pg_session *session)
 {
-    char      name[BELL_SIZE];
-    bool      rang = false;
+    char name[BELL_SIZE];
+    bool rang = false;
     PGnotify *notify;
     if (!is_listening(session))
         return false;
@@ -121,7 +121,7 @@ static int64_t real_us(void)
 
 void pg_wait_remember(struct cycle_run *run)
 {
-    struct pg_session        *session = run->session;
+    struct pg_session *session = run->session;
     const struct cycle_reply *reply = &session->reply;
     if (run->cycle->fresh_rows > 0) /* other cycles (a lease is renewed) have not looked for rows */
         session->told_fresh = !reply->fresh_end;
@@ -137,11 +137,11 @@ void pg_wait_remember(struct cycle_run *run)
 /* Is there anything new?  A fault is something new, too: the next cycle will say what it is. */
 static bool look(struct pg_session *session)
 {
-    struct link  *link = session->link;
+    struct link *link = session->link;
     struct array *running = &session->arrays[0];
-    struct args   args = { .count = 0 };
-    PGresult     *r = NULL;
-    size_t        mark = link->result_count;
+    struct args args = { .count = 0 };
+    PGresult *r = NULL;
+    size_t mark = link->result_count;
 
     array_begin(running, OID_INT8);
     for (size_t i = 0; i < session->running_count; i++)
@@ -162,11 +162,11 @@ static bool look(struct pg_session *session)
 static bool doze(struct pg_session *session, int wake_fd, int64_t us)
 {
     struct timespec span = { .tv_sec = us / PR_SECONDS(1), .tv_nsec = us % PR_SECONDS(1) * 1000 };
-    int             bell_fd = is_listening(session) ? PQsocket(session->link->pg) : -1;
-    struct pollfd   fds[] = { { .fd = session->event_fd, .events = POLLIN },
-                              { .fd = wake_fd, .events = POLLIN },
-                              { .fd = bell_fd, .events = POLLIN } };
-    eventfd_t       ignored;
+    int bell_fd = is_listening(session) ? PQsocket(session->link->pg) : -1;
+    struct pollfd fds[] = { { .fd = session->event_fd, .events = POLLIN },
+                            { .fd = wake_fd, .events = POLLIN },
+                            { .fd = bell_fd, .events = POLLIN } };
+    eventfd_t ignored;
     if (us > 0 && bell_rang(session)) /* it came with the answer to the look */
         return true;
     if (ppoll(fds, ARRAY_LENGTH(fds), &span, NULL) <= 0)
@@ -239,7 +239,7 @@ static int wait_for_news(struct pg_session *session, int wake_fd, int64_t timeou
 int pg_wait(void *self, int wake_fd, int64_t timeout_us)
 {
     struct pg_session *session = self;
-    int                rc = wait_for_news(session, wake_fd, timeout_us);
+    int rc = wait_for_news(session, wake_fd, timeout_us);
     if (rc != 0)
         guard_leave(session);
     return rc;

@@ -16,23 +16,23 @@
 /*    name                                  value    relay only */
 static const struct {
     const char *name, *value;
-    bool        relay;
+    bool relay;
 } settings[] = {
-    { "search_path",                         "pg_catalog",         false },
-    { "client_min_messages",                 "warning",            false },
-    { "jit",                                 "off",                false },
-    { "idle_in_transaction_session_timeout", "30s",                false }, /* a stopped process must not keep locks */
-    { "idle_session_timeout",                "60s",                true },  /* ... of any sort; who waits looks more often */
+    { "search_path", "pg_catalog", false },
+    { "client_min_messages", "warning", false },
+    { "jit", "off", false },
+    { "idle_in_transaction_session_timeout", "30s", false }, /* a stopped process must not keep locks */
+    { "idle_session_timeout", "60s", true },                 /* ... of any sort; who waits looks more often */
     /* Rows are reached by exact keys.  A plan that was made while a table was empty, or that looks
      * through a table full of dead rows, must not be possible. */
-    { "plan_cache_mode",                     "force_generic_plan", true },
-    { "enable_seqscan",                      "off",                true },
-    { "enable_bitmapscan",                   "off",                false }, /* listings merge indexes as they are ordered */
-    { "enable_hashjoin",                     "off",                true },
-    { "enable_mergejoin",                    "off",                true },
-    { "enable_sort",                         "off",                true },  /* what is due comes in the order of its index */
-    { "enable_incremental_sort",             "off",                true },
-    { "max_parallel_workers_per_gather",     "0",                  false }, /* nothing here is worth starting processes */
+    { "plan_cache_mode", "force_generic_plan", true },
+    { "enable_seqscan", "off", true },
+    { "enable_bitmapscan", "off", false }, /* listings merge indexes as they are ordered */
+    { "enable_hashjoin", "off", true },
+    { "enable_mergejoin", "off", true },
+    { "enable_sort", "off", true }, /* what is due comes in the order of its index */
+    { "enable_incremental_sort", "off", true },
+    { "max_parallel_workers_per_gather", "0", false }, /* nothing here is worth starting processes */
 };
 
 /* Relays commit durably, whatever the role's default is (a receipt on disk means that the rows
@@ -40,9 +40,11 @@ static const struct {
 void link_settings(const struct link *link, bool local, struct buf *sql)
 {
     const char *scope = local ? "true" : "false";
-    buf_addf(sql, "SELECT set_config('synchronous_commit', CASE current_setting('synchronous_commit')"
-                  " WHEN 'off' THEN 'on' WHEN 'local' THEN 'on' ELSE current_setting('synchronous_commit') END, %s),"
-                  " set_config('lock_timeout', '%lldms', %s)", scope, (long long)(link->lock_timeout_us / 1000), scope);
+    buf_addf(sql,
+             "SELECT set_config('synchronous_commit', CASE current_setting('synchronous_commit')"
+             " WHEN 'off' THEN 'on' WHEN 'local' THEN 'on' ELSE current_setting('synchronous_commit') END, %s),"
+             " set_config('lock_timeout', '%lldms', %s)",
+             scope, (long long)(link->lock_timeout_us / 1000), scope);
     for (size_t i = 0; i < ARRAY_LENGTH(settings); i++)
         if (!settings[i].relay || link->use == LINK_RELAY)
             buf_addf(sql, ", set_config('%s', '%s', %s)", settings[i].name, settings[i].value, scope);
@@ -79,12 +81,13 @@ static int greet(struct link *link, struct pr_error *reterr)
 {
     PGresult *result = PQexecParams(link->pg, "SELECT pg_catalog.pg_backend_pid(), pg_catalog.pg_is_in_recovery()", 0,
                                     NULL, NULL, NULL, NULL, 1);
-    int       rc = PR_OK;
+    int rc = PR_OK;
     if (PQresultStatus(result) != PGRES_TUPLES_OK) {
         rc = fault_of_result(result, link->conninfo, link->state, reterr);
     } else if (field_bool(result, 0, 1)) {
-        rc = error_set(reterr, PR_ESTORE, "the server is a read-only standby: connect to the primary,"
-                                          " or name all servers and target_session_attrs=read-write in the URL");
+        rc = error_set(reterr, PR_ESTORE,
+                       "the server is a read-only standby: connect to the primary,"
+                       " or name all servers and target_session_attrs=read-write in the URL");
     } else {
         link->pooled = field_int(result, 0, 0) != PQbackendPID(link->pg) || !link->conninfo->prepare;
     }
@@ -94,7 +97,8 @@ static int greet(struct link *link, struct pr_error *reterr)
 
 static int link_connect(struct link *link, struct pr_error *reterr)
 {
-    link->pg = PQconnectdbParams((const char *const *)link->conninfo->keywords, (const char *const *)link->conninfo->values, 0);
+    link->pg = PQconnectdbParams((const char *const *)link->conninfo->keywords,
+                                 (const char *const *)link->conninfo->values, 0);
     if (link->pg == NULL)
         return error_set(reterr, PR_ENOMEM, "no memory for a connection");
     if (PQstatus(link->pg) != CONNECTION_OK)

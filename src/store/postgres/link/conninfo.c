@@ -21,8 +21,8 @@
 static const struct {
     const char *keyword, *value;
 } defaults[] = {
-    { "application_name", "postrider" }, { "connect_timeout", "10" },      { "keepalives_idle", "10" },
-    { "keepalives_interval", "3" },      { "keepalives_count", "3" },      { "tcp_user_timeout", "20000" },
+    { "application_name", "postrider" }, { "connect_timeout", "10" }, { "keepalives_idle", "10" },
+    { "keepalives_interval", "3" },      { "keepalives_count", "3" }, { "tcp_user_timeout", "20000" },
 };
 
 /* ---- Our own options in the URL --------------------------------------------------------------- */
@@ -32,7 +32,8 @@ static int own_option(struct conninfo *conninfo, pr_slice key, pr_slice value, b
     *ret_own = true;
     if (slice_eq_cstr(key, "schema")) {
         if (!name_is_valid(value))
-            return error_set(reterr, PR_EINVAL, "schema=%.*s in the store's URL is no name: letters, digits and _, at most %d",
+            return error_set(reterr, PR_EINVAL,
+                             "schema=%.*s in the store's URL is no name: letters, digits and _, at most %d",
                              SLICE_ARGS(value), BOX_NAME_MAX);
         free(conninfo->schema);
         conninfo->schema = strndup(value.data, value.size);
@@ -51,8 +52,8 @@ static int own_option(struct conninfo *conninfo, pr_slice key, pr_slice value, b
 static pr_slice slice_until(pr_slice *rest, char mark)
 {
     const char *found = rest->size > 0 ? memchr(rest->data, mark, rest->size) : NULL;
-    pr_slice    head = { rest->data, found != NULL ? (size_t)(found - rest->data) : rest->size };
-    size_t      used = head.size + (found != NULL);
+    pr_slice head = { rest->data, found != NULL ? (size_t)(found - rest->data) : rest->size };
+    size_t used = head.size + (found != NULL);
     *rest = (pr_slice){ rest->data + used, rest->size - used };
     return head;
 }
@@ -65,8 +66,8 @@ static int url_strip(struct conninfo *conninfo, const char *url, struct buf *ret
     for (char mark = '?'; rest.size > 0;) {
         pr_slice option = slice_until(&rest, '&'), value = option;
         pr_slice key = slice_until(&value, '=');
-        bool     own;
-        int      rc = own_option(conninfo, key, value, &own, reterr);
+        bool own;
+        int rc = own_option(conninfo, key, value, &own, reterr);
         if (rc != PR_OK)
             return rc;
         if (own)
@@ -107,7 +108,7 @@ static bool is_here(const char *host)
 static int conninfo_fill(struct conninfo *conninfo, const PQconninfoOption *options)
 {
     size_t count = 0;
-    int    rc = conninfo_set(conninfo, &count, "client_encoding", "UTF8");
+    int rc = conninfo_set(conninfo, &count, "client_encoding", "UTF8");
     for (const PQconninfoOption *o = options; o->keyword != NULL && rc == PR_OK; o++)
         if (o->val != NULL && o->val[0] != '\0' && strcmp(o->keyword, "client_encoding") != 0)
             rc = conninfo_set(conninfo, &count, o->keyword, o->val);
@@ -116,7 +117,7 @@ static int conninfo_fill(struct conninfo *conninfo, const PQconninfoOption *opti
             rc = conninfo_set(conninfo, &count, defaults[i].keyword, defaults[i].value);
 
     const char *address = given(options, "hostaddr");
-    bool        here = is_here(address != NULL ? address : given(options, "host"));
+    bool here = is_here(address != NULL ? address : given(options, "host"));
     if (rc == PR_OK && !here && given(options, "sslmode") == NULL) {
         rc = conninfo_set(conninfo, &count, "sslmode", "verify-full");
         if (rc == PR_OK && given(options, "sslrootcert") == NULL && access(PUBLIC_CERTIFICATES, R_OK) == 0)
@@ -135,7 +136,7 @@ static size_t option_count(const PQconninfoOption *options)
 
 static int conninfo_read(struct conninfo *conninfo, const char *url, struct pr_error *reterr)
 {
-    char             *why = NULL;
+    char *why = NULL;
     PQconninfoOption *options = PQconninfoParse(url, &why);
     if (options == NULL) {
         int rc = error_set(reterr, PR_EINVAL, "the store's URL is wrong: %.*s",

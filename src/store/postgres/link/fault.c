@@ -10,28 +10,29 @@
 /* The first state (or class, when it has two characters) that fits. */
 static const struct {
     const char *state;
-    int         code;
+    int code;
     const char *advice;
 } faults[] = {
-    { "40001", PR_EBUSY,    "try again" },
-    { "40P01", PR_EBUSY,    "try again" },
-    { "55P03", PR_EBUSY,    "another transaction holds a lock for long: find it in pg_stat_activity" },
-    { "57014", PR_EBUSY,    "the statement was cancelled or took too long: try again" },
-    { "53300", PR_EBUSY,    "raise max_connections, or put a pooler in between" },
-    { "53100", PR_EFULL,    "the server's disk is full: make room" },
-    { "54",    PR_ETOOBIG,  NULL },
-    { "42501", PR_ESTORE,   "the role lacks a right: postrider init --grants prints what it needs" },
-    { "25006", PR_ESTORE,   "the server is a read-only standby: connect to the primary" },
-    { "3F000", PR_ESCHEMA,  "run postrider init" },
-    { "42P01", PR_ESCHEMA,  "run postrider init" },
-    { "42703", PR_ESCHEMA,  "a table in the place of postrider's has other columns: restore it, or name another schema in"
-                            " the URL (schema=NAME)" },
-    { "42P07", PR_ESCHEMA,  "it is not postrider's: name another schema in the URL (schema=NAME)" },
-    { "42883", PR_ESCHEMA,  "run postrider init" },
-    { "42704", PR_ESCHEMA,  "run postrider init" },
+    { "40001", PR_EBUSY, "try again" },
+    { "40P01", PR_EBUSY, "try again" },
+    { "55P03", PR_EBUSY, "another transaction holds a lock for long: find it in pg_stat_activity" },
+    { "57014", PR_EBUSY, "the statement was cancelled or took too long: try again" },
+    { "53300", PR_EBUSY, "raise max_connections, or put a pooler in between" },
+    { "53100", PR_EFULL, "the server's disk is full: make room" },
+    { "54", PR_ETOOBIG, NULL },
+    { "42501", PR_ESTORE, "the role lacks a right: postrider init --grants prints what it needs" },
+    { "25006", PR_ESTORE, "the server is a read-only standby: connect to the primary" },
+    { "3F000", PR_ESCHEMA, "run postrider init" },
+    { "42P01", PR_ESCHEMA, "run postrider init" },
+    { "42703", PR_ESCHEMA,
+      "a table in the place of postrider's has other columns: restore it, or name another schema in"
+      " the URL (schema=NAME)" },
+    { "42P07", PR_ESCHEMA, "it is not postrider's: name another schema in the URL (schema=NAME)" },
+    { "42883", PR_ESCHEMA, "run postrider init" },
+    { "42704", PR_ESCHEMA, "run postrider init" },
     { "XX001", PR_ECORRUPT, "restore a backup" },
     { "XX002", PR_ECORRUPT, "rebuild the index: REINDEX" },
-    { "28",    PR_ESTORE,   "check the user and the password" },
+    { "28", PR_ESTORE, "check the user and the password" },
 };
 
 /* One line of it, without its end. */
@@ -45,7 +46,7 @@ int fault_of_result(const PGresult *result, const struct conninfo *conninfo, cha
 {
     const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
     const char *primary = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
-    pr_slice    text = first_line(primary != NULL ? primary : PQresultErrorMessage(result));
+    pr_slice text = first_line(primary != NULL ? primary : PQresultErrorMessage(result));
 
     (void)conninfo;
     snprintf(ret_state, SQL_STATE_SIZE, "%s", state != NULL ? state : "");
@@ -65,24 +66,24 @@ int fault_of_result(const PGresult *result, const struct conninfo *conninfo, cha
 /* A connection that could not be made has no state, only words. */
 static const struct {
     const char *words;
-    int         code;
+    int code;
     const char *advice;
 } refusals[] = {
     { "password authentication failed", PR_ESTORE, "check the user and the password" },
-    { "no password supplied",           PR_ESTORE, "put the password into PGPASSWORD or a password file" },
-    { "no pg_hba.conf entry",           PR_ESTORE, "the server does not let this user in from here: see its pg_hba.conf" },
-    { "could not translate host name",  PR_ESTORE, "there is no such host: check the URL" },
-    { "Connection refused",             PR_ESTORE, "is the server running, and is the port right?" },
-    { "No such file or directory",      PR_ESTORE, "is the server running, and is its socket directory right?" },
-    { "too many connections",           PR_EBUSY,  "raise the limit of the role or the database, or put a pooler in between" },
-    { "too many clients",               PR_EBUSY,  "raise max_connections, or put a pooler in between" },
-    { "remaining connection slots",     PR_EBUSY,  "raise max_connections, or put a pooler in between" },
-    { "starting up",                    PR_EBUSY,  "wait a moment" },
-    { "shutting down",                  PR_EBUSY,  "wait until it is back" },
-    { "root certificate file",          PR_ESTORE, "name the certificate with sslrootcert=FILE, or say sslmode=require" },
-    { "does not support SSL",           PR_ESTORE, "plain text to another host must be said: sslmode=disable" },
-    { "role \"",                        PR_ESTORE, "create the role, or name another user in the URL" },
-    { "database \"",                    PR_ESTORE, "create the database, or name another one in the URL" },
+    { "no password supplied", PR_ESTORE, "put the password into PGPASSWORD or a password file" },
+    { "no pg_hba.conf entry", PR_ESTORE, "the server does not let this user in from here: see its pg_hba.conf" },
+    { "could not translate host name", PR_ESTORE, "there is no such host: check the URL" },
+    { "Connection refused", PR_ESTORE, "is the server running, and is the port right?" },
+    { "No such file or directory", PR_ESTORE, "is the server running, and is its socket directory right?" },
+    { "too many connections", PR_EBUSY, "raise the limit of the role or the database, or put a pooler in between" },
+    { "too many clients", PR_EBUSY, "raise max_connections, or put a pooler in between" },
+    { "remaining connection slots", PR_EBUSY, "raise max_connections, or put a pooler in between" },
+    { "starting up", PR_EBUSY, "wait a moment" },
+    { "shutting down", PR_EBUSY, "wait until it is back" },
+    { "root certificate file", PR_ESTORE, "name the certificate with sslrootcert=FILE, or say sslmode=require" },
+    { "does not support SSL", PR_ESTORE, "plain text to another host must be said: sslmode=disable" },
+    { "role \"", PR_ESTORE, "create the role, or name another user in the URL" },
+    { "database \"", PR_ESTORE, "create the database, or name another one in the URL" },
 };
 
 int fault_of_connection(PGconn *pg, const struct conninfo *conninfo, struct pr_error *reterr)

@@ -16,15 +16,15 @@
 
 #define SQL_MAX 65536
 #define NAME_SIZE 32
-#define GATHER_US 250 /* the socket takes what the server sends in several times as long */
+#define GATHER_US 250      /* the socket takes what the server sends in several times as long */
 #define STALE_PLAN "0A000" /* somebody altered a table: what was prepared has other types now */
 
 struct statement {
     const char *sql; /* the template: which one it is; NULL: it was made of parts */
-    char        box[BOX_NAME_MAX + 1];
-    char        name[NAME_SIZE];
-    char       *text;
-    bool        prepared;
+    char box[BOX_NAME_MAX + 1];
+    char name[NAME_SIZE];
+    char *text;
+    bool prepared;
 };
 
 static void steps_clear(struct link *link)
@@ -166,7 +166,7 @@ static bool list_grow(void **list, size_t count, size_t *room, size_t size)
     if (count < *room)
         return true;
     size_t wanted = *room > 0 ? 2 * *room : 16;
-    void  *grown = realloc(*list, wanted * size);
+    void *grown = realloc(*list, wanted * size);
     if (grown == NULL)
         return false;
     *list = grown;
@@ -335,8 +335,8 @@ static int result_give(struct link *link, PGresult *result, const struct step *s
 static void step_take(struct link *link, const struct step *step, PGresult *result, int *rc, struct pr_error *reterr)
 {
     ExecStatusType status = PQresultStatus(result);
-    bool           done = status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK;
-    bool           rolled_back = step->commits && done && strcmp(PQcmdStatus(result), "COMMIT") != 0;
+    bool done = status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK;
+    bool rolled_back = step->commits && done && strcmp(PQcmdStatus(result), "COMMIT") != 0;
 
     if (step->commits && !step->left &&
         (done || status == PGRES_PIPELINE_ABORTED || PQstatus(link->pg) == CONNECTION_OK)) {
@@ -359,7 +359,7 @@ static void step_take(struct link *link, const struct step *step, PGresult *resu
 static int link_lost(struct link *link, struct pr_error *reterr)
 {
     bool committing = link->committing;
-    int  rc = fault_of_connection(link->pg, link->conninfo, reterr);
+    int rc = fault_of_connection(link->pg, link->conninfo, reterr);
     link_down(link);
     link->committing = committing;
     link->retry_wait_us = 0; /* the first attempt is at once */
@@ -373,7 +373,7 @@ static int link_lost(struct link *link, struct pr_error *reterr)
 static void answer_await(struct link *link)
 {
     struct pollfd socket = { .fd = PQsocket(link->pg), .events = POLLIN };
-    bool          bare = !PQsslInUse(link->pg) && !PQgssEncInUse(link->pg);
+    bool bare = !PQsslInUse(link->pg) && !PQgssEncInUse(link->pg);
     for (bool more = false; bare && PQisBusy(link->pg); more = true) {
         if (poll(&socket, 1, -1) < 0 && errno != EINTR)
             return;
@@ -546,7 +546,7 @@ int link_script(struct link *link, const char *sql, struct pr_error *reterr)
     if (link->pg == NULL)
         return error_set(reterr, PR_ESTORE, "the connection to the server was lost");
     PGresult *result = PQexec(link->pg, sql);
-    bool      done = PQresultStatus(result) == PGRES_TUPLES_OK || PQresultStatus(result) == PGRES_COMMAND_OK ||
+    bool done = PQresultStatus(result) == PGRES_TUPLES_OK || PQresultStatus(result) == PGRES_COMMAND_OK ||
                 PQresultStatus(result) == PGRES_EMPTY_QUERY;
     int rc = done ? PR_OK : fault_of_result(result, link->conninfo, link->state, reterr);
     PQclear(result);

@@ -30,16 +30,16 @@
 #include "base/log.h"
 #include "store/postgres/link/param.h"
 
-#define LINK_STEPS_MAX 300   /* statements and preparations in one batch */
+#define LINK_STEPS_MAX 300 /* statements and preparations in one batch */
 #define SQL_STATE_SIZE 6
 #define LOCK_TIMEOUT_MIN_US PR_MILLISECONDS(50)
 #define LOCK_TIMEOUT_MAX_US PR_SECONDS(10) /* a person would ask by then what is going on */
 
 /* Where the server is: from the store's URL. */
 struct conninfo {
-    char  *schema;
+    char *schema;
     char **keywords, **values; /* as PQconnectdbParams() wants them */
-    bool   prepare;            /* unless the URL says prepare=off */
+    bool prepare;              /* unless the URL says prepare=off */
 };
 PR_MUST_CHECK int pg_conninfo_parse(const char *url, struct conninfo *ret, struct pr_error *reterr);
 void pg_conninfo_fini(struct conninfo *conninfo);
@@ -56,36 +56,36 @@ struct statement;
 
 struct link {
     const struct conninfo *conninfo;
-    struct log         *log;
-    enum link_use       use;
-    PGconn             *pg;       /* NULL: not connected */
-    bool                pooled;   /* a pooler is in between: nothing survives a transaction */
-    bool                in_tx;
-    bool                committing; /* COMMIT was sent, and its answer has not come */
-    char                state[SQL_STATE_SIZE]; /* of the latest fault; "": it did not come from the server */
-    uint64_t            generation; /* counts connections, from 1 on */
-    int64_t             lock_timeout_us;
-    int64_t             retry_at_us, retry_wait_us; /* by the monotonic clock of this machine */
-    struct pr_error     refusal;    /* why the latest attempt failed */
+    struct log *log;
+    enum link_use use;
+    PGconn *pg;  /* NULL: not connected */
+    bool pooled; /* a pooler is in between: nothing survives a transaction */
+    bool in_tx;
+    bool committing;            /* COMMIT was sent, and its answer has not come */
+    char state[SQL_STATE_SIZE]; /* of the latest fault; "": it did not come from the server */
+    uint64_t generation;        /* counts connections, from 1 on */
+    int64_t lock_timeout_us;
+    int64_t retry_at_us, retry_wait_us; /* by the monotonic clock of this machine */
+    struct pr_error refusal;            /* why the latest attempt failed */
 
     struct statement **statements; /* one for each template and box */
-    size_t             statement_count, statement_room;
-    struct statement  *texts[LINK_TEXTS]; /* those that were made of parts; the oldest goes first */
-    size_t             text_next;
-    unsigned           text_count; /* that there ever were */
+    size_t statement_count, statement_room;
+    struct statement *texts[LINK_TEXTS]; /* those that were made of parts; the oldest goes first */
+    size_t text_next;
+    unsigned text_count; /* that there ever were */
     struct step {
         struct statement *prepares; /* NULL: it runs */
-        PGresult        **ret;
-        bool              commits;
-        bool              left;  /* nobody waits for it */
-        bool              syncs; /* the last of its batch */
+        PGresult **ret;
+        bool commits;
+        bool left;  /* nobody waits for it */
+        bool syncs; /* the last of its batch */
     } steps[LINK_STEPS_MAX];
-    size_t    step_count, steps_sent, steps_taken;
-    size_t    batch_at, batch_end;  /* what link_take() takes; the same: nothing */
-    bool      goes_behind, waits;   /* waits: a batch was sent, and link_take() will be called */
-    int       add_failed;           /* a fault of link_add(), told by link_run() */
-    PGresult **results;             /* kept until link_forget() */
-    size_t     result_count, result_room;
+    size_t step_count, steps_sent, steps_taken;
+    size_t batch_at, batch_end; /* what link_take() takes; the same: nothing */
+    bool goes_behind, waits;    /* waits: a batch was sent, and link_take() will be called */
+    int add_failed;             /* a fault of link_add(), told by link_run() */
+    PGresult **results;         /* kept until link_forget() */
+    size_t result_count, result_room;
 };
 
 struct link *link_new(const struct conninfo *conninfo, enum link_use use, struct log *log); /* NULL: no memory */
@@ -110,7 +110,7 @@ PR_MUST_CHECK int link_run(struct link *link, struct pr_error *reterr);
 PR_MUST_CHECK int link_send(struct link *link, struct pr_error *reterr);
 PR_MUST_CHECK int link_take(struct link *link, struct pr_error *reterr);
 PR_MUST_CHECK int link_leave(struct link *link, struct pr_error *reterr);
-void link_settle(struct link *link); /* takes what was left; but not what is behind a batch that was sent */
+void link_settle(struct link *link);        /* takes what was left; but not what is behind a batch that was sent */
 bool link_is_left(const struct link *link); /* something is on its way that nobody waits for */
 void link_go_behind(struct link *link);     /* until the next link_take() nothing that is added settles */
 /* A result is the link's from now on.  Fault PR_ENOMEM: it was cleared. */

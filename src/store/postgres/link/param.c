@@ -146,7 +146,7 @@ static void array_end(struct array *a)
     put_u32(at + 4, 1);        /* there may be NULLs */
     put_u32(at + 8, (uint32_t)a->element);
     put_u32(at + 12, a->count);
-    put_u32(at + 16, 1);       /* the first has the number 1 */
+    put_u32(at + 16, 1); /* the first has the number 1 */
 }
 
 static enum oid array_oid(enum oid element)
@@ -278,14 +278,11 @@ int64_t field_i64(const PGresult *r, int row, int column)
 int field_int(const PGresult *r, int row, int column)
 {
     const char *value = PQgetvalue(r, row, column);
-    uint16_t    two;
-    uint32_t    four;
+    uint16_t two;
+    uint32_t four;
     switch (PQgetisnull(r, row, column) ? 0 : PQgetlength(r, row, column)) {
-    case 0:
-        return 0;
-    case 2:
-        memcpy(&two, value, sizeof(two));
-        return (int16_t)be16toh(two);
+    case 0: return 0;
+    case 2: memcpy(&two, value, sizeof(two)); return (int16_t)be16toh(two);
     default:
         ASSERT(PQgetlength(r, row, column) == sizeof(four));
         memcpy(&four, value, sizeof(four));

@@ -14,7 +14,7 @@
 #include "store/postgres/postgres.h"
 
 #define LANE_ROWS_MORE 4
-#define STRIKES_MIN 2      /* cycles in a row that could be plain: so the next one will be, too */
+#define STRIKES_MIN 2    /* cycles in a row that could be plain: so the next one will be, too */
 #define ROW_BYTES 200    /* beside the payload; as FRESH_LARGE has it */
 #define LARGE_BYTES 4096 /* rows of this size on average are looked at more closely */
 #define SNAPSHOTS_BYTES_MAX (16u << 20)
@@ -59,17 +59,20 @@ void pg_fresh_settle(struct pg_session *session, const struct cycle *cycle)
  * was read has an xid from xmax on: if one has, it was restored from another server, where it was
  * committed, and its xid means nothing here.  The snapshots are chosen for each range, and not for each
  * row. */
-#define FRESH_ROWS(more)                                                                              \
-    " FROM (SELECT u.*, ($8::pg_snapshot[])[u.seen_at] AS seen, ($8::pg_snapshot[])[u.unseen_at] AS unseen" \
-    " FROM unnest($1, $2, $3, $4, $5, $6, $7) WITH ORDINALITY AS u(lane, low, high, kind, seen_at, unseen_at, most, ord)" \
-    " OFFSET 0) r"                                                                                    \
-    " CROSS JOIN LATERAL (SELECT b.row_id, " MESSAGE_SAID MESSAGE_PAYLOAD("$9::bigint") ", b.ctid,"     \
-    " NULLIF(r.kind, 2::smallint)" more " FROM {box} b"                                               \
-    " WHERE b.lane = r.lane AND b.seq >= r.low AND b.seq < r.high AND b.due_at IS NULL AND b.held_by IS NULL" \
-    " AND (pg_visible_in_snapshot(b.xid, r.seen)"                                                     \
-    " OR (r.unseen_at = 0 AND b.seq <= $11::bigint AND b.xid >= pg_snapshot_xmax(r.seen)))"           \
-    " AND (r.unseen_at = 0 OR NOT pg_visible_in_snapshot(b.xid, r.unseen))"                           \
-    " ORDER BY b.seq LIMIT r.most) f"
+#define FRESH_ROWS(more)                                                                                               \
+    " FROM (SELECT u.*, ($8::pg_snapshot[])[u.seen_at] AS seen, ($8::pg_snapshot[])[u.unseen_at] AS unseen"            \
+    " FROM unnest($1, $2, $3, $4, $5, $6, $7) WITH ORDINALITY AS u(lane, low, high, kind, seen_at, unseen_at, most, "  \
+    "ord)"                                                                                                             \
+    " OFFSET 0) r"                                                                                                     \
+    " CROSS JOIN LATERAL (SELECT b.row_id, " MESSAGE_SAID MESSAGE_PAYLOAD(                                             \
+        "$9::bigint") ", b.ctid,"                                                                                      \
+                      " NULLIF(r.kind, 2::smallint)" more " FROM {box} b"                                              \
+                      " WHERE b.lane = r.lane AND b.seq >= r.low AND b.seq < r.high AND b.due_at IS NULL AND "         \
+                      "b.held_by IS NULL"                                                                              \
+                      " AND (pg_visible_in_snapshot(b.xid, r.seen)"                                                    \
+                      " OR (r.unseen_at = 0 AND b.seq <= $11::bigint AND b.xid >= pg_snapshot_xmax(r.seen)))"          \
+                      " AND (r.unseen_at = 0 OR NOT pg_visible_in_snapshot(b.xid, r.unseen))"                          \
+                      " ORDER BY b.seq LIMIT r.most) f"
 
 _Static_assert(SCAN_NEW == 2, "the kind in FRESH_ROWS");
 
@@ -79,8 +82,10 @@ static const char FRESH[] = "SELECT f.*" FRESH_ROWS("") " LIMIT $10::bigint";
 
 /* When the rows are large: no more of them than the cycle has room for leave the server. */
 static const char FRESH_LARGE[] =
-    "SELECT * FROM (SELECT f.*, r.ord, sum(f.bytes) OVER (ORDER BY r.ord, f.seq ROWS UNBOUNDED PRECEDING) AS upto"
-    FRESH_ROWS(", coalesce(octet_length(b.payload), 0) + 200 AS bytes") ") g WHERE g.upto - g.bytes < $12::bigint ORDER BY g.ord, g.seq LIMIT $10::bigint";
+    "SELECT * FROM (SELECT f.*, r.ord, sum(f.bytes) OVER (ORDER BY r.ord, f.seq ROWS UNBOUNDED PRECEDING) AS "
+    "upto" FRESH_ROWS(
+        ", coalesce(octet_length(b.payload), 0) + 200 AS bytes") ") g WHERE g.upto - g.bytes < $12::bigint ORDER BY "
+                                                                 "g.ord, g.seq LIMIT $10::bigint";
 
 #define COLUMN_TID (1 + MESSAGE_NEW_COUNT)
 #define COLUMN_KIND (COLUMN_TID + 1)
@@ -88,34 +93,34 @@ static const char FRESH_LARGE[] =
 /* What one lane was asked, and what came. */
 struct fresh_lane {
     struct scan_range ranges[SCAN_RANGES_MAX];
-    size_t            count;
-    size_t            rows[SCAN_RANGES_MAX];
-    int64_t           last_seq[SCAN_RANGES_MAX];
-    size_t            most;  /* rows that each range was asked for */
-    size_t            whole; /* ranges that came to their ends */
-    unsigned          turn;  /* lanes are asked in turns, so that each is first some time */
+    size_t count;
+    size_t rows[SCAN_RANGES_MAX];
+    int64_t last_seq[SCAN_RANGES_MAX];
+    size_t most;   /* rows that each range was asked for */
+    size_t whole;  /* ranges that came to their ends */
+    unsigned turn; /* lanes are asked in turns, so that each is first some time */
 };
 
 struct fresh {
-    struct cycle_run      *run;
-    struct fresh_lane      lanes[LANE_COUNT];
+    struct cycle_run *run;
+    struct fresh_lane lanes[LANE_COUNT];
     const struct snapshot *snapshots[RANGES_MAX];
-    size_t                 snapshot_count;
-    struct buf             text; /* of the snapshots, as an array */
-    PGresult              *result;
-    int                    rows; /* of the result that count */
-    size_t                 rows_max, bytes_max;
-    bool                   large; /* rows may be more than there is room for */
-    bool                   ahead; /* it was asked in advance: */
-    int                    failed; /* to tell its rows */
-    uint64_t               round, owned; /* as of these */
-    size_t                 payload_max;
-    size_t                *fated; /* places in the reply: not as new as they look */
-    size_t                 fated_count;
-    bool                   more;  /* than was told is there */
-    bool                   cut;   /* by the limits of the cycle, behind the last row that counts */
-    unsigned               cut_lane;
-    size_t                 cut_range;
+    size_t snapshot_count;
+    struct buf text; /* of the snapshots, as an array */
+    PGresult *result;
+    int rows; /* of the result that count */
+    size_t rows_max, bytes_max;
+    bool large;            /* rows may be more than there is room for */
+    bool ahead;            /* it was asked in advance: */
+    int failed;            /* to tell its rows */
+    uint64_t round, owned; /* as of these */
+    size_t payload_max;
+    size_t *fated; /* places in the reply: not as new as they look */
+    size_t fated_count;
+    bool more; /* than was told is there */
+    bool cut;  /* by the limits of the cycle, behind the last row that counts */
+    unsigned cut_lane;
+    size_t cut_range;
 };
 
 /* Its number in the array, from 1 on; they are few and mostly the same. */
@@ -137,7 +142,7 @@ static void lane_ask(struct fresh *f, unsigned lane)
 {
     struct pg_session *session = f->run->session;
     struct fresh_lane *l = &f->lanes[lane];
-    struct array      *a = session->arrays;
+    struct array *a = session->arrays;
     l->most = session->lane_rows[lane];
     for (size_t i = 0; i < l->count; i++) {
         const struct scan_range *r = &l->ranges[i];
@@ -167,9 +172,9 @@ static void fresh_look(struct fresh *f)
 static void fresh_ask(struct fresh *f)
 {
     static const enum oid types[] = { OID_INT2, OID_INT8, OID_INT8, OID_INT2, OID_INT4, OID_INT4, OID_INT8 };
-    struct pg_session    *session = f->run->session;
-    const struct cycle   *c = f->run->cycle;
-    struct args           args = { .count = 0 };
+    struct pg_session *session = f->run->session;
+    const struct cycle *c = f->run->cycle;
+    struct args args = { .count = 0 };
     f->rows_max = c->fresh_rows;
     f->bytes_max = c->fresh_bytes;
     f->snapshot_count = 0;
@@ -202,7 +207,7 @@ static void fresh_ask(struct fresh *f)
 static size_t row_range(const struct fresh *f, int row)
 {
     const struct fresh_lane *l = &f->lanes[field_int(f->result, row, 1)];
-    int    kind = field_is_null(f->result, row, COLUMN_KIND) ? SCAN_NEW : field_int(f->result, row, COLUMN_KIND);
+    int kind = field_is_null(f->result, row, COLUMN_KIND) ? SCAN_NEW : field_int(f->result, row, COLUMN_KIND);
     size_t i = 0;
     while (i + 1 < l->count && (int)l->ranges[i].kind != kind)
         i++;
@@ -226,7 +231,8 @@ static bool fresh_count_row(struct fresh *f, unsigned lane, size_t range, int64_
 {
     struct fresh_lane *l = &f->lanes[lane];
     bool same = f->rows > 0 && lane == f->cut_lane;
-    if (f->rows > 0 && (l->turn < f->lanes[f->cut_lane].turn || (same && range < f->cut_range) || seq <= l->last_seq[range]))
+    if (f->rows > 0 &&
+        (l->turn < f->lanes[f->cut_lane].turn || (same && range < f->cut_range) || seq <= l->last_seq[range]))
         return false;
     l->rows[range]++;
     l->last_seq[range] = seq;
@@ -237,14 +243,16 @@ static bool fresh_count_row(struct fresh *f, unsigned lane, size_t range, int64_
 
 static int fresh_count(struct fresh *f)
 {
-    int    rows = PQntuples(f->result);
+    int rows = PQntuples(f->result);
     size_t bytes = 0;
     fresh_reset(f);
-    for (f->rows = 0; f->rows < rows && (size_t)f->rows < f->rows_max && (f->rows == 0 || bytes < f->bytes_max); f->rows++) {
-        int      i = f->rows;
+    for (f->rows = 0; f->rows < rows && (size_t)f->rows < f->rows_max && (f->rows == 0 || bytes < f->bytes_max);
+         f->rows++) {
+        int i = f->rows;
         unsigned lane = (unsigned)field_int(f->result, i, 1);
         if (!fresh_count_row(f, lane, row_range(f, i), field_i64(f->result, i, 2)))
-            return error_set(f->run->reterr, PR_ESTORE, "the server returns rows in another order than it was asked for");
+            return error_set(f->run->reterr, PR_ESTORE,
+                             "the server returns rows in another order than it was asked for");
         bytes += pg_message_size(f->result, i, 1) + ROW_BYTES;
     }
     f->cut = f->rows < rows || bytes >= f->bytes_max;
@@ -296,7 +304,7 @@ static void fresh_adapt(struct fresh *f)
 
 struct placed {
     int64_t seq;
-    int     row;
+    int row;
 };
 
 static int placed_compare(const void *a, const void *b)
@@ -308,7 +316,8 @@ static int placed_compare(const void *a, const void *b)
 /* By the key, and not from the fresh rows to these (see OPEN_RECEIPTS in lease.c); one that is not fresh any more will be met
  * again. */
 static const char FATES[] =
-    "SELECT v.place" MESSAGE_FATE " FROM unnest($1, $2, $3) AS v(place, handle, id) CROSS JOIN LATERAL (SELECT b.* FROM {box} b"
+    "SELECT v.place" MESSAGE_FATE
+    " FROM unnest($1, $2, $3) AS v(place, handle, id) CROSS JOIN LATERAL (SELECT b.* FROM {box} b"
     " WHERE b.id = v.id AND " HANDLE " = v.handle OFFSET 0) b WHERE b.due_at IS NULL AND b.held_by IS NULL";
 
 /* What became of those that are not as new as they look: they were counted as handed out, or somebody made
@@ -316,10 +325,10 @@ static const char FATES[] =
 static int fresh_reply_fates(struct fresh *f)
 {
     struct pg_session *session = f->run->session;
-    struct array      *a = session->arrays;
-    struct row        *reply = session->reply.rows;
-    struct args        args = { .count = 0 };
-    PGresult          *result = NULL;
+    struct array *a = session->arrays;
+    struct row *reply = session->reply.rows;
+    struct args args = { .count = 0 };
+    PGresult *result = NULL;
     if (f->fated_count == 0)
         return PR_OK;
     array_begin(&a[0], OID_INT8);
@@ -342,8 +351,8 @@ static int fresh_reply_fates(struct fresh *f)
 static int fresh_reply_rows(struct fresh *f)
 {
     struct cycle_reply *reply = &f->run->session->reply;
-    struct placed      *order = arena_alloc_array(&f->run->session->arena, (size_t)f->rows, sizeof(order[0]));
-    size_t              count = 0;
+    struct placed *order = arena_alloc_array(&f->run->session->arena, (size_t)f->rows, sizeof(order[0]));
+    size_t count = 0;
     f->fated = arena_alloc_array(&f->run->session->arena, (size_t)f->rows, sizeof(f->fated[0]));
     f->fated_count = 0;
     if (order == NULL || f->fated == NULL)
@@ -359,7 +368,7 @@ static int fresh_reply_rows(struct fresh *f)
         if (rc != PR_OK)
             break;
         pg_ctid_cache_note(&f->run->session->ctid_cache, (int64_t)reply->rows[reply->row_count - 1].row,
-                     field_tid(f->result, order[i].row, COLUMN_TID));
+                           field_tid(f->result, order[i].row, COLUMN_TID));
         if (pg_message_has_fate(f->result, order[i].row, 1))
             f->fated[f->fated_count++] = reply->row_count - 1;
     }
@@ -370,7 +379,7 @@ static int fresh_reply_rows(struct fresh *f)
 static int fresh_reply_end(struct fresh *f)
 {
     struct pg_session *session = f->run->session;
-    int                rc = fresh_reply_fates(f);
+    int rc = fresh_reply_fates(f);
     if (rc != PR_OK)
         return rc;
     for (unsigned lane = 0; lane < LANE_COUNT; lane++) {
@@ -424,8 +433,8 @@ void pg_prefetch_free(struct pg_session *session)
 static bool ahead_lane(const struct fresh *f, unsigned lane, struct fresh_lane *ret)
 {
     const struct fresh_lane *l = &f->lanes[lane];
-    size_t                   last = l->count - 1;
-    int64_t                  seq = l->last_seq[last];
+    size_t last = l->count - 1;
+    int64_t seq = l->last_seq[last];
     if (l->whole < last)
         return false;
     *ret = (struct fresh_lane){ .ranges = { l->ranges[last] }, .count = 1 };
@@ -445,7 +454,10 @@ static bool ahead_plan(const struct fresh *f)
     if (ahead == NULL)
         return false;
     ASSERT(ahead->result == NULL);
-    *ahead = (struct fresh){ .run = f->run, .round = session->round, .owned = f->run->lanes, .large = f->large,
+    *ahead = (struct fresh){ .run = f->run,
+                             .round = session->round,
+                             .owned = f->run->lanes,
+                             .large = f->large,
                              .payload_max = f->run->cycle->payload_max };
     for (unsigned lane = 0; lane < LANE_COUNT; lane++)
         if ((ahead->owned & lane_bit(lane)) && !ahead_lane(f, lane, &ahead->lanes[lane]))
@@ -464,7 +476,7 @@ static bool ahead_pays(const struct fresh *f)
 int pg_prefetch_start(struct cycle_run *run)
 {
     struct link *link = run->link;
-    bool         asked = run->session->prefetch != NULL && run->session->prefetch->ahead; /* it may have come already */
+    bool asked = run->session->prefetch != NULL && run->session->prefetch->ahead; /* it may have come already */
     if (asked || !link_is_up(link) || !ahead_pays(run->fresh) || !ahead_plan(run->fresh))
         return PR_OK;
     if (link->pooled)
@@ -479,16 +491,16 @@ int pg_prefetch_start(struct cycle_run *run)
 bool pg_prefetch_fits(const struct cycle_run *run)
 {
     const struct pg_session *session = run->session;
-    const struct fresh      *ahead = session->prefetch;
-    const struct cycle      *c = run->cycle;
-    struct scan_range        ranges[SCAN_RANGES_MAX];
+    const struct fresh *ahead = session->prefetch;
+    const struct cycle *c = run->cycle;
+    struct scan_range ranges[SCAN_RANGES_MAX];
     if (ahead == NULL || !ahead->ahead || ahead->round != session->round || ahead->owned != run->lanes ||
         ahead->payload_max != c->payload_max || c->notice_after == 0 || c->fresh_rows / 2 > ahead->rows_max ||
         c->fresh_bytes / 2 > ahead->bytes_max)
         return false;
     for (unsigned lane = 0; lane < LANE_COUNT; lane++)
-        if ((run->lanes & lane_bit(lane)) && (scan_ranges(session->scan, lane, ranges) != 1 ||
-                                             ranges[0].from != ahead->lanes[lane].ranges[0].from))
+        if ((run->lanes & lane_bit(lane)) &&
+            (scan_ranges(session->scan, lane, ranges) != 1 || ranges[0].from != ahead->lanes[lane].ranges[0].from))
             return false;
     return true;
 }
@@ -516,7 +528,7 @@ static int ahead_take(struct fresh *f)
 struct fresh *pg_fresh_add(struct cycle_run *run)
 {
     struct pg_session *session = run->session;
-    struct fresh      *f = arena_zalloc(&session->arena, sizeof(*f));
+    struct fresh *f = arena_zalloc(&session->arena, sizeof(*f));
     fresh_start(session, run->lanes, run->cycle->restart_lanes);
     if (f == NULL)
         return NULL;

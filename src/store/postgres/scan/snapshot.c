@@ -20,11 +20,11 @@
 
 #define XIDS_BETWEEN_MAX (1u << 16) /* more are subtransactions of somebody: see round_shorten() */
 
-static const char LAST[] = "SELECT coalesce(pg_sequence_last_value(tableoid), 0) FROM {box_seq}"; /* NULL: none was drawn */
+static const char LAST[] =
+    "SELECT coalesce(pg_sequence_last_value(tableoid), 0) FROM {box_seq}"; /* NULL: none was drawn */
 
-static const char ROUND[] =
-    "SELECT pg_current_snapshot()::text, age(pg_snapshot_xmax(pg_current_snapshot())::xid),"
-    " pg_postmaster_start_time(), pg_current_xact_id_if_assigned()::text";
+static const char ROUND[] = "SELECT pg_current_snapshot()::text, age(pg_snapshot_xmax(pg_current_snapshot())::xid),"
+                            " pg_postmaster_start_time(), pg_current_xact_id_if_assigned()::text";
 
 void pg_snapshot_add(struct cycle_run *run)
 {
@@ -37,8 +37,8 @@ void pg_snapshot_add(struct cycle_run *run)
 static int snapshot_read(struct cycle_run *run, uint64_t own, struct snapshot *ret)
 {
     pr_slice text = field_slice(run->snapshot, 0, 0);
-    char    *at = arena_alloc(&run->session->arena, text.size + 1);
-    size_t   room = 0;
+    char *at = arena_alloc(&run->session->arena, text.size + 1);
+    size_t room = 0;
     if (at == NULL)
         return PR_ENOMEM;
     memcpy(at, text.data, text.size);
@@ -93,11 +93,11 @@ static int round_shorten(struct cycle_run *run)
 int pg_snapshot_take(struct cycle_run *run)
 {
     struct pg_session *session = run->session;
-    struct snapshot    now;
-    int64_t            last = field_i64(run->last, 0, 0);
-    int64_t            start = field_time(run->snapshot, 0, 2);
-    pr_slice           own_text = field_slice(run->snapshot, 0, 3);
-    uint64_t           own = own_text.size > 0 ? strtoull(own_text.data, NULL, 10) : 0;
+    struct snapshot now;
+    int64_t last = field_i64(run->last, 0, 0);
+    int64_t start = field_time(run->snapshot, 0, 2);
+    pr_slice own_text = field_slice(run->snapshot, 0, 3);
+    uint64_t own = own_text.size > 0 ? strtoull(own_text.data, NULL, 10) : 0;
 
     ASSERT(own == 0 || run->mark != NULL); /* age() would tell our own */
     if (session->server_start != start || session->scanned_by != run->link->generation)

@@ -15,10 +15,12 @@
 static const char SWEEP[] =
     "SELECT * FROM (SELECT f.*, r.ord, sum(f.bytes) OVER (ORDER BY r.ord, f.seq ROWS UNBOUNDED PRECEDING) AS upto"
     " FROM unnest($1, $2, $3) WITH ORDINALITY AS r(lane, above, upto, ord)"
-    " CROSS JOIN LATERAL (SELECT " HANDLE " AS handle, " MESSAGE_COLUMNS(MESSAGE_PAYLOAD("$4::bigint"))
-    ", coalesce(octet_length(b.payload), 0) + 200 AS bytes FROM {box} b"
-    " WHERE b.lane = r.lane AND b.seq > r.above AND b.seq <= r.upto AND b.due_at IS NULL AND b.held_by IS NULL"
-    " ORDER BY b.seq LIMIT $5::bigint) f) g WHERE g.upto - g.bytes < $6::bigint ORDER BY g.ord, g.seq LIMIT $5::bigint";
+    " CROSS JOIN LATERAL (SELECT " HANDLE " AS handle, " MESSAGE_COLUMNS(
+        MESSAGE_PAYLOAD("$4::bigint")) ", coalesce(octet_length(b.payload), 0) + 200 AS bytes FROM {box} b"
+                                       " WHERE b.lane = r.lane AND b.seq > r.above AND b.seq <= r.upto AND b.due_at IS "
+                                       "NULL AND b.held_by IS NULL"
+                                       " ORDER BY b.seq LIMIT $5::bigint) f) g WHERE g.upto - g.bytes < $6::bigint "
+                                       "ORDER BY g.ord, g.seq LIMIT $5::bigint";
 
 static int64_t mono_us(const struct pg_session *session)
 {
@@ -41,8 +43,8 @@ void pg_sweep_start(struct pg_session *session)
 void pg_sweep_add(struct cycle_run *run, PGresult **ret)
 {
     struct pg_session *session = run->session;
-    struct array      *a = session->arrays;
-    struct args        args = { .count = 0 };
+    struct array *a = session->arrays;
+    struct args args = { .count = 0 };
     if (!run->has_snapshot || page_rows(run->cycle) == 0 || mono_us(session) < session->sweep_at_us)
         return;
     array_begin(&a[0], OID_INT2);
@@ -67,7 +69,7 @@ void pg_sweep_add(struct cycle_run *run, PGresult **ret)
 int pg_sweep_take(struct cycle_run *run, const PGresult *result)
 {
     struct pg_session *session = run->session;
-    int                count = PQntuples(result), rc = PR_OK;
+    int count = PQntuples(result), rc = PR_OK;
     session->sweep_at_us = mono_us(session) + SWEEP_PAGE_US;
     if (session->reply.row_count > run->cycle->fresh_rows / 2)
         return PR_OK;

@@ -241,10 +241,9 @@ static int look(struct wal *w, struct pr_error *reterr)
         rc = wal_slot_look(w->sql, w->own_slot, &slot, reterr);
     if (rc == PR_OK && !w->holds && slot.lag > w->setting.max_lag) {
         w->retry_us = GIVE_UP_US;
-        rc =
-            error_set(reterr, PR_EBUSY,
-                      "the server kept more than max_lag of its log for the doorbell, which is off for a while:"
-                      " a transaction may have been open for long");
+        rc = error_set(reterr, PR_EBUSY,
+                       "the server kept more than max_lag of its log for the doorbell, which is off for a while:"
+                       " a transaction may have been open for long");
     }
     link_forget(w->sql);
     return rc;

@@ -28,8 +28,8 @@ void wal_link_close(struct wal_link *link);
 /* One statement; PQclear() the result.  timeout_us: then it is cancelled, PR_EBUSY.  Outcome WAL_WOKEN. */
 PR_MUST_CHECK int wal_link_do(struct wal_link *link, const char *sql, int64_t timeout_us, PGresult **ret,
                               struct pr_error *reterr);
-PR_MUST_CHECK int wal_link_start(struct wal_link *link, const char *slot, const char *publication,
-                                 wal_place from, struct pr_error *reterr);
+PR_MUST_CHECK int wal_link_start(struct wal_link *link, const char *slot, const char *publication, wal_place from,
+                                 struct pr_error *reterr);
 /* The next frame, borrowed until the next call.  Outcome PR_UNKNOWN: nothing has come yet. */
 PR_MUST_CHECK int wal_link_next(struct wal_link *link, pr_slice *ret, struct pr_error *reterr);
 PR_MUST_CHECK int wal_link_tell(struct wal_link *link, wal_place place, bool asks, struct pr_error *reterr);
@@ -43,8 +43,8 @@ struct wal_names {
 };
 
 /* What stands in the configuration, or what follows from schema and database. */
-PR_MUST_CHECK int wal_names_make(const struct link *sql, const struct wal_setting *setting,
-                                 struct wal_names *ret, struct pr_error *reterr);
+PR_MUST_CHECK int wal_names_make(const struct link *sql, const struct wal_setting *setting, struct wal_names *ret,
+                                 struct pr_error *reterr);
 /* Is the server set up for it, and may we?  The fault says what to do. */
 PR_MUST_CHECK int wal_server_check(struct link *sql, struct pr_error *reterr);
 PR_MUST_CHECK int wal_publication_make(struct link *sql, const struct wal_setting *setting,

@@ -56,9 +56,8 @@ static int boxes_read(struct wal_keep *keep, struct pr_error *reterr)
         keep->boxes[i] = slice_dup(&keep->box_names, field_slice(r, i, 0));
         keep->box_count += keep->boxes[i].data != NULL;
     }
-    return keep->box_count == (size_t)PQntuples(r)
-               ? PR_OK
-               : error_set(reterr, PR_ENOMEM, "no memory for the names of boxes");
+    return keep->box_count == (size_t)PQntuples(r) ? PR_OK
+                                                   : error_set(reterr, PR_ENOMEM, "no memory for the names of boxes");
 }
 
 int wal_keep_begin(struct wal_keep *keep, const char *slot, struct pr_error *reterr)
@@ -171,15 +170,15 @@ static int bury(struct wal_keep *keep, pr_slice box, pr_id id, const struct wal_
     if (rc == PR_OK) {
         char place[WAL_PLACE_TEXT_SIZE];
         wal_place_format(event->place, place);
-        log_emit(keep->store->log, LOG_WARN, "letter_undecodable", LOG_SLICE("box", box),
-                 LOG_STR("place", place), LOG_STR("error", why));
+        log_emit(keep->store->log, LOG_WARN, "letter_undecodable", LOG_SLICE("box", box), LOG_STR("place", place),
+                 LOG_STR("error", why));
     }
     return rc;
 }
 
 /* One that the database may refuse: then it alone is undone. */
-static int add_carefully(struct wal_keep *keep, pr_slice box, const struct pr_message *m,
-                         const struct wal_event *event, struct pr_error *reterr)
+static int add_carefully(struct wal_keep *keep, pr_slice box, const struct pr_message *m, const struct wal_event *event,
+                         struct pr_error *reterr)
 {
     struct pr_error why;
     int rc = flush(keep, reterr);
@@ -209,8 +208,7 @@ static bool is_ours(const struct wal_keep *keep, pr_slice prefix, pr_slice *ret_
     pr_slice own = slice_from(keep->setting->prefix);
     if (!slice_starts_with(prefix, own) || (prefix.size > own.size && prefix.data[own.size] != ':'))
         return false;
-    *ret_named =
-        prefix.size > own.size ? (pr_slice){ prefix.data + own.size + 1, prefix.size - own.size - 1 } : NO_BOX;
+    *ret_named = prefix.size > own.size ? (pr_slice){ prefix.data + own.size + 1, prefix.size - own.size - 1 } : NO_BOX;
     return true;
 }
 
@@ -266,8 +264,7 @@ static int letter_check(struct wal_keep *keep, const struct wal_event *event, pr
     return rc == PR_OK ? message_check(ret, keep->store->payload_max, why) : rc;
 }
 
-int wal_keep_letter(struct wal_keep *keep, const struct wal_event *event, int64_t at_us,
-                    struct pr_error *reterr)
+int wal_keep_letter(struct wal_keep *keep, const struct wal_event *event, int64_t at_us, struct pr_error *reterr)
 {
     struct pr_message m;
     struct pr_error why;
@@ -297,14 +294,12 @@ static void add_place(struct wal_keep *keep, wal_place place, struct args *now, 
     arg_text(now, slice_from(keep->slot));
     arg_i64(now, keep->system);
     arg_i64(now, (int64_t)place);
-    link_add(keep->sql,
-             "INSERT INTO {schema}.wal_place VALUES ($1, $2, '0/0'::pg_lsn + $3) ON CONFLICT DO NOTHING",
+    link_add(keep->sql, "INSERT INTO {schema}.wal_place VALUES ($1, $2, '0/0'::pg_lsn + $3) ON CONFLICT DO NOTHING",
              NO_BOX, now, NULL);
     arg_text(before, slice_from(keep->slot));
     arg_i64(before, keep->system);
     arg_i64(before, (int64_t)keep->stored);
-    link_add(keep->sql,
-             "DELETE FROM {schema}.wal_place WHERE slot = $1 AND system = $2 AND place = '0/0'::pg_lsn + $3",
+    link_add(keep->sql, "DELETE FROM {schema}.wal_place WHERE slot = $1 AND system = $2 AND place = '0/0'::pg_lsn + $3",
              NO_BOX, before, NULL);
 }
 

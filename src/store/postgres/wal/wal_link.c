@@ -33,8 +33,7 @@ static const struct {
       "a pooler is in between, which passes no replication on: name the server itself in"
       " the store's URL" },
     { "unsupported replication", "a pooler is in between: name the server itself in the store's URL" },
-    { "publication \"",
-      "it was made after the slot, or dropped: postrider init --drop-slot, then postrider init" },
+    { "publication \"", "it was made after the slot, or dropped: postrider init --drop-slot, then postrider init" },
 };
 
 /* The fault of a connection or a result, with advice where we have some. */
@@ -66,10 +65,8 @@ static int result_fault(struct wal_link *link, const PGresult *result, struct pr
 /* Outcome WAL_WOKEN; 0: the socket is ready, or the time is over. */
 static int socket_wait(const struct wal_link *link, short events, int64_t timeout_us)
 {
-    struct pollfd fds[] = { { .fd = link->wake_fd, .events = POLLIN },
-                            { .fd = PQsocket(link->pg), .events = events } };
-    struct timespec span = { .tv_sec = timeout_us / PR_SECONDS(1),
-                             .tv_nsec = timeout_us % PR_SECONDS(1) * 1000 };
+    struct pollfd fds[] = { { .fd = link->wake_fd, .events = POLLIN }, { .fd = PQsocket(link->pg), .events = events } };
+    struct timespec span = { .tv_sec = timeout_us / PR_SECONDS(1), .tv_nsec = timeout_us % PR_SECONDS(1) * 1000 };
     if (timeout_us < 0)
         span = (struct timespec){ 0 };
     return ppoll(fds, ARRAY_LENGTH(fds), &span, NULL) > 0 && fds[0].revents != 0 ? WAL_WOKEN : 0;
@@ -118,8 +115,7 @@ int wal_link_open(struct wal_link *link, struct pr_error *reterr)
         if (now_us() >= deadline_us)
             return error_set(reterr, PR_ESTORE, "PostgreSQL: no answer to a replication connection within %d s",
                              (int)(CONNECT_US / PR_SECONDS(1)));
-        if (socket_wait(link, next == PGRES_POLLING_READING ? POLLIN : POLLOUT, deadline_us - now_us()) ==
-            WAL_WOKEN)
+        if (socket_wait(link, next == PGRES_POLLING_READING ? POLLIN : POLLOUT, deadline_us - now_us()) == WAL_WOKEN)
             return WAL_WOKEN;
         next = PQconnectPoll(link->pg);
     }
@@ -171,13 +167,11 @@ static int answer_wait(struct wal_link *link, int64_t timeout_us, struct pr_erro
     return PR_OK;
 }
 
-int wal_link_do(struct wal_link *link, const char *sql, int64_t timeout_us, PGresult **ret,
-                struct pr_error *reterr)
+int wal_link_do(struct wal_link *link, const char *sql, int64_t timeout_us, PGresult **ret, struct pr_error *reterr)
 {
     PGresult *result = NULL, *next;
     link->state[0] = '\0';
-    int rc =
-        PQsendQuery(link->pg, sql) ? answer_wait(link, timeout_us, reterr) : connection_fault(link, reterr);
+    int rc = PQsendQuery(link->pg, sql) ? answer_wait(link, timeout_us, reterr) : connection_fault(link, reterr);
     while (rc == PR_OK && PQresultStatus(result) != PGRES_COPY_BOTH && (next = PQgetResult(link->pg)) != NULL) {
         PQclear(result);
         result = next;
@@ -186,8 +180,7 @@ int wal_link_do(struct wal_link *link, const char *sql, int64_t timeout_us, PGre
     ExecStatusType status = PQresultStatus(result);
     if (rc == PR_OK && result == NULL)
         rc = connection_fault(link, reterr);
-    else if (rc == PR_OK && status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK &&
-             status != PGRES_COPY_BOTH)
+    else if (rc == PR_OK && status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK && status != PGRES_COPY_BOTH)
         rc = result_fault(link, result, reterr);
     if (rc == PR_OK && ret != NULL)
         *ret = result;

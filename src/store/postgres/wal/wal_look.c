@@ -58,43 +58,37 @@ static int look_configured(struct looker *l, const struct wal_setting *setting, 
     if (s->lag > setting->max_lag)
         return report(
             l, slot, s, WAL_ERROR,
-            arena_printf(
-                l->arena, "the server keeps %s of its log for the slot, over max_lag (%s), %s", lag, limit,
-                s->active
-                    ? "though it is read: see the log of postrider run"
-                    : "and nobody reads it: start postrider run, or drop it with postrider init --drop-slot"));
+            arena_printf(l->arena, "the server keeps %s of its log for the slot, over max_lag (%s), %s", lag, limit,
+                         s->active
+                             ? "though it is read: see the log of postrider run"
+                             : "and nobody reads it: start postrider run, or drop it with postrider init --drop-slot"));
     if (lost_after.size > 0)
         return report(
             l, slot, s, WAL_ERROR,
-            arena_printf(
-                l->arena,
-                "the slot was gone and was made anew: what was emitted after %.*s and before that was not"
-                " seen; postrider init says that you know",
-                SLICE_ARGS(lost_after)));
-    if (!s->active)
-        return report(
-            l, slot, s, WAL_WARN,
             arena_printf(l->arena,
-                         "nobody reads the slot, and the server keeps %s of its log: start postrider run",
-                         lag));
+                         "the slot was gone and was made anew: what was emitted after %.*s and before that was not"
+                         " seen; postrider init says that you know",
+                         SLICE_ARGS(lost_after)));
+    if (!s->active)
+        return report(l, slot, s, WAL_WARN,
+                      arena_printf(l->arena,
+                                   "nobody reads the slot, and the server keeps %s of its log: start postrider run",
+                                   lag));
     if (s->lag > setting->max_lag / 2)
-        return report(
-            l, slot, s, WAL_WARN,
-            arena_printf(l->arena, "the server keeps %s of its log for the slot; max_lag is %s", lag, limit));
-    return report(l, slot, s, WAL_FINE,
-                  arena_printf(l->arena, "read, %s behind", size_words(l->arena, s->unread)));
+        return report(l, slot, s, WAL_WARN,
+                      arena_printf(l->arena, "the server keeps %s of its log for the slot; max_lag is %s", lag, limit));
+    return report(l, slot, s, WAL_FINE, arena_printf(l->arena, "read, %s behind", size_words(l->arena, s->unread)));
 }
 
 static int look_forgotten(struct looker *l, pr_slice slot, const struct wal_slot_state *s)
 {
     if (!s->there)
         return PR_OK;
-    return report(
-        l, slot, s, WAL_WARN,
-        arena_printf(l->arena,
-                     "the slot is not in the configuration, and the server keeps %s of its log for it:"
-                     " postrider init --drop-slot",
-                     size_words(l->arena, s->lag)));
+    return report(l, slot, s, WAL_WARN,
+                  arena_printf(l->arena,
+                               "the slot is not in the configuration, and the server keeps %s of its log for it:"
+                               " postrider init --drop-slot",
+                               size_words(l->arena, s->lag)));
 }
 
 /* ---- All of them ------------------------------------------------------------------------------------------ */
@@ -104,8 +98,8 @@ static int look_at_slots(struct looker *l, const struct wal_setting *setting, co
 {
     PGresult *slots;
     bool found = false;
-    int rc = link_do(l->sql, "SELECT slot, lost_after::text FROM {schema}.wal_slot ORDER BY slot", NO_BOX, NULL,
-                     &slots, reterr);
+    int rc = link_do(l->sql, "SELECT slot, lost_after::text FROM {schema}.wal_slot ORDER BY slot", NO_BOX, NULL, &slots,
+                     reterr);
     if (rc != PR_OK)
         return rc;
     l->reports = arena_alloc_array(l->arena, (size_t)PQntuples(slots) + 2, sizeof(l->reports[0]));
@@ -122,8 +116,7 @@ static int look_at_slots(struct looker *l, const struct wal_setting *setting, co
         found |= known;
     }
     if (rc == PR_OK && setting != NULL && setting->letters && !found)
-        rc = look_configured(l, setting, slice_from(names->slot), &(struct wal_slot_state){ .there = false },
-                             NO_BOX);
+        rc = look_configured(l, setting, slice_from(names->slot), &(struct wal_slot_state){ .there = false }, NO_BOX);
     return rc;
 }
 
@@ -156,9 +149,8 @@ static int look_inside(struct looker *l, const struct wal_setting *setting, stru
     rc = wal_server_check(l->sql, &why);
     if (rc == PR_OK)
         rc = try_connection(l->sql->conninfo, &why);
-    return rc == PR_OK
-               ? PR_OK
-               : report(l, slice_from(names.slot), NULL, WAL_ERROR, slice_dup(l->arena, slice_from(why.text)));
+    return rc == PR_OK ? PR_OK
+                       : report(l, slice_from(names.slot), NULL, WAL_ERROR, slice_dup(l->arena, slice_from(why.text)));
 }
 
 int pg_wal_look(void *self, const struct wal_setting *setting, struct arena *arena, struct wal_report **ret,
@@ -201,17 +193,16 @@ static int make(struct postgres_store *store, const struct wal_setting *setting,
     wal_link_close(&link);
     arg_text(&args, slice_from(names.slot));
     if (rc == PR_OK) /* whoever asks for it knows what was lost */
-        rc = link_do(
-            sql, "UPDATE {schema}.wal_slot SET lost_after = NULL WHERE slot = $1 AND lost_after IS NOT NULL",
-            NO_BOX, &args, NULL, reterr);
+        rc = link_do(sql, "UPDATE {schema}.wal_slot SET lost_after = NULL WHERE slot = $1 AND lost_after IS NOT NULL",
+                     NO_BOX, &args, NULL, reterr);
     return rc;
 }
 
 static int drop(struct link *sql, struct pr_error *reterr)
 {
     PGresult *slots;
-    int rc = link_do(sql, "SELECT slot, quote_ident(publication) FROM {schema}.wal_slot ORDER BY slot", NO_BOX,
-                     NULL, &slots, reterr);
+    int rc = link_do(sql, "SELECT slot, quote_ident(publication) FROM {schema}.wal_slot ORDER BY slot", NO_BOX, NULL,
+                     &slots, reterr);
     for (int i = 0; rc == PR_OK && i < PQntuples(slots); i++) {
         char line[256];
         struct args args = { .count = 0 };

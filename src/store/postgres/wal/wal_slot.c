@@ -94,8 +94,8 @@ static const char *column_of(pr_slice table)
     return "seq";
 }
 
-static void write_publication(const struct link *sql, const struct wal_names *names, bool is_there,
-                              pr_slice tables, struct buf *ret)
+static void write_publication(const struct link *sql, const struct wal_names *names, bool is_there, pr_slice tables,
+                              struct buf *ret)
 {
     buf_addf(ret, is_there ? "ALTER PUBLICATION \"%s\" ADD TABLE " : "CREATE PUBLICATION \"%s\" FOR TABLE ",
              names->publication);
@@ -130,8 +130,8 @@ static int publication_read(struct link *sql, const struct wal_setting *setting,
     return rc;
 }
 
-static int publication_inside(struct link *sql, const struct wal_setting *setting,
-                              const struct wal_names *names, struct pr_error *reterr)
+static int publication_inside(struct link *sql, const struct wal_setting *setting, const struct wal_names *names,
+                              struct pr_error *reterr)
 {
     PGresult *r;
     struct buf line;
@@ -151,11 +151,10 @@ static int publication_inside(struct link *sql, const struct wal_setting *settin
     rc = buf_failed(&line) == PR_OK ? link_script(sql, line.data, reterr)
                                     : error_set(reterr, PR_ENOMEM, "no memory for a publication");
     if (rc != PR_OK && strcmp(sql->state, "42501") == 0)
-        error_set(
-            reterr, rc,
-            "this role may not make the publication: run postrider init as the owner of the schema and with"
-            " CREATE on the database, or run: %s",
-            line.data);
+        error_set(reterr, rc,
+                  "this role may not make the publication: run postrider init as the owner of the schema and with"
+                  " CREATE on the database, or run: %s",
+                  line.data);
     buf_fini(&line);
     return rc;
 }
@@ -179,8 +178,8 @@ int wal_publication_make(struct link *sql, const struct wal_setting *setting, co
     struct args args = { .count = 0 };
     arg_text(&args, slice_from(names->publication));
     link_add_begin(sql);
-    link_add(sql, "SELECT pg_advisory_xact_lock(hashtextextended('postrider publication ' || $1, 0))", NO_BOX,
-             &args, NULL);
+    link_add(sql, "SELECT pg_advisory_xact_lock(hashtextextended('postrider publication ' || $1, 0))", NO_BOX, &args,
+             NULL);
     int rc = link_run(sql, reterr);
     if (rc == PR_OK)
         rc = publication_inside(sql, setting, names, reterr);
@@ -228,16 +227,14 @@ static int note_loss(struct link *sql, const char *slot, struct log *log, struct
     PGresult *r;
     struct args args = { .count = 0 };
     arg_text(&args, slice_from(slot));
-    int rc = link_do(
-        sql,
-        "UPDATE {schema}.wal_slot s SET lost_after = coalesce(s.lost_after, greatest(s.begins_at, (SELECT "
-        "max(p.place)"
-        " FROM {schema}.wal_place p WHERE p.slot = s.slot AND p.system = (SELECT system_identifier FROM"
-        " pg_control_system())))) WHERE s.slot = $1 AND s.begins_at <> '0/0' RETURNING s.lost_after::text",
-        NO_BOX, &args, &r, reterr);
+    int rc = link_do(sql,
+                     "UPDATE {schema}.wal_slot s SET lost_after = coalesce(s.lost_after, greatest(s.begins_at, (SELECT "
+                     "max(p.place)"
+                     " FROM {schema}.wal_place p WHERE p.slot = s.slot AND p.system = (SELECT system_identifier FROM"
+                     " pg_control_system())))) WHERE s.slot = $1 AND s.begins_at <> '0/0' RETURNING s.lost_after::text",
+                     NO_BOX, &args, &r, reterr);
     if (rc == PR_OK && PQntuples(r) > 0)
-        log_emit(log, LOG_ERROR, "wal_slot_gone", LOG_STR("slot", slot),
-                 LOG_SLICE("after", field_slice(r, 0, 0)),
+        log_emit(log, LOG_ERROR, "wal_slot_gone", LOG_STR("slot", slot), LOG_SLICE("after", field_slice(r, 0, 0)),
                  LOG_STR("next", "it is made anew; what was emitted meanwhile was not seen"));
     return rc;
 }
@@ -245,8 +242,7 @@ static int note_loss(struct link *sql, const char *slot, struct log *log, struct
 static int slot_create(struct wal_link *link, const char *slot, int64_t timeout_us, struct pr_error *reterr)
 {
     char sql[256];
-    snprintf(sql, sizeof(sql),
-             "SELECT lsn FROM pg_catalog.pg_create_logical_replication_slot('%s', 'pgoutput')", slot);
+    snprintf(sql, sizeof(sql), "SELECT lsn FROM pg_catalog.pg_create_logical_replication_slot('%s', 'pgoutput')", slot);
     int rc = wal_link_do(link, sql, timeout_us, NULL, reterr);
     return rc < 0 && strcmp(link->state, SQL_DUPLICATE) == 0 ? PR_OK : rc; /* another instance was faster */
 }
@@ -278,10 +274,9 @@ int wal_slot_make(struct link *sql, struct wal_link *link, const struct wal_name
     struct wal_slot_state slot;
     int rc = wal_slot_look(sql, names->slot, &slot, reterr);
     if (rc == PR_OK && slot.there && !slot.ours)
-        rc =
-            error_set(reterr, PR_ESTORE,
-                      "the slot %s belongs to another database or another program: name another one with slot:",
-                      names->slot);
+        rc = error_set(
+            reterr, PR_ESTORE,
+            "the slot %s belongs to another database or another program: name another one with slot:", names->slot);
     if (rc == PR_OK && (!slot.there || slot.lost))
         rc = note_loss(sql, names->slot, log, reterr);
     if (rc == PR_OK && slot.there && slot.lost)

@@ -87,8 +87,8 @@ static int unknown(uint8_t kind, const char *what, struct pr_error *reterr)
 {
     char text[8];
     snprintf(text, sizeof(text), kind > ' ' && kind < 0x7f ? "'%c'" : "0x%02x", kind);
-    return error_set(reterr, PR_EUNSUPPORTED,
-                     "the server's log: there is no %s of kind %s in what was asked for", what, text);
+    return error_set(reterr, PR_EUNSUPPORTED, "the server's log: there is no %s of kind %s in what was asked for", what,
+                     text);
 }
 
 /* ---- Frames --------------------------------------------------------------------------------------- */
