@@ -23,8 +23,10 @@ struct row {
 /* ---- The cycle ---------------------------------------------------------------------- */
 
 enum verdict_kind {
-    VERDICT_COMPLETE,    /* the row leaves the box (into `done` when the box keeps) */
-    VERDICT_FAIL,        /* attempts = number, failures + 1, bits | Failed, due = now + delay */
+    VERDICT_COMPLETE, /* the row leaves the box (into `done` when the box keeps) */
+    VERDICT_FAIL,     /* attempts = number, failures + 1, bits | Failed, due = now + delay */
+    VERDICT_POSTPONE, /* later, and nothing is counted (not the message's fault): due = now + delay, bits | Failed; reason,
+                          * code, error, failed_at as with FAIL; attempts and failures stay */
     VERDICT_RETURN,      /* handed back: nothing is written */
     VERDICT_ABANDON,     /* attempts = number; due = now + delay */
     VERDICT_RELEASE,     /* released = true, held_by = NULL, due = now; counters and status untouched */
@@ -38,10 +40,10 @@ enum verdict_kind {
                           * counters 0, no due time, released as it is, held_by = its holder */
 };
 
-/* FAIL, ABANDON, PARK and RELEASE also clear held_by: what has a due time comes back through the due
+/* FAIL, POSTPONE, ABANDON, PARK and RELEASE also clear held_by: what has a due time comes back through the due
  * index.  number 0 (not handed out): no check against attempts, and attempts and failures stay; so
  * ABANDON with number 0 and delay 0 brings back a row that is parked for want of an endpoint.  One that was parked while it was out stays
- * parked: with a number FAIL, ABANDON and RELEASE write all the rest.
+ * parked: with a number FAIL, POSTPONE, ABANDON and RELEASE write all the rest.
  *
  * What one claimed (or, for HOLD, SPLIT, DISCARD, EXPIRE, PARK, DEAD_LETTER, merely read)
  * row ended as.
@@ -53,17 +55,17 @@ enum verdict_kind {
  *                     was released or parked; verdict_parks_unsent(): it was parked; verdict_unparks(): by
  *                     a person, see message_awaits_route()): nothing changed.
  *
- * A SPLIT leaves alone what a destination has of this id already, and tells 0 for it.  FAIL
- * without a reason is PR_REASON_UNKNOWN.  Verdicts are applied in their order; a SPLIT is alone with its row. */
+ * A SPLIT leaves alone what a destination has of this id already, and tells 0 for it.  FAIL or
+ * POSTPONE without a reason is PR_REASON_UNKNOWN.  Verdicts are applied in their order; a SPLIT is alone with its row. */
 struct verdict {
     enum verdict_kind kind;
     uint64_t row; /* with id: both must match */
     pr_id id;
     int number;           /* the hand-out number = attempts + 1 when it was claimed; 0: not handed out */
     int bits;             /* status bits reached: OR-ed in */
-    int reason;           /* FAIL, PARK, DEAD_LETTER: enum pr_reason, of the latest real failure */
+    int reason;           /* FAIL, POSTPONE, PARK, DEAD_LETTER: enum pr_reason, of the latest real failure */
     pr_slice code, error; /* already clean UTF-8 and cut to PR_ERROR_MAX characters */
-    int64_t delay_us;     /* FAIL, ABANDON: due = store's now + delay; PR_NEVER parks */
+    int64_t delay_us;     /* FAIL, POSTPONE, ABANDON: due = store's now + delay; PR_NEVER parks */
     pr_slice story;       /* the whole new story; empty: unchanged */
     pr_slice held_by;     /* HOLD */
     int cause;            /* DEAD_LETTER: why it is dead (PR_REASON_POISON_MESSAGE when retries or attempts ran out) */
@@ -83,15 +85,15 @@ struct verdict {
 /* Do they end a hand-out by its counters?  When an operator began to count anew, they are about the past. */
 static inline bool verdict_compares(enum verdict_kind kind)
 {
-    return kind == VERDICT_FAIL || kind == VERDICT_ABANDON || kind == VERDICT_PARK || kind == VERDICT_DISCARD ||
-           kind == VERDICT_DEAD_LETTER;
+    return kind == VERDICT_FAIL || kind == VERDICT_POSTPONE || kind == VERDICT_ABANDON || kind == VERDICT_PARK ||
+           kind == VERDICT_DISCARD || kind == VERDICT_DEAD_LETTER;
 }
 
 /* Does it park what was merely read?  What a person parked meanwhile stays theirs, and is not taken for one that waits
  * for its endpoint. */
 static inline bool verdict_parks_unsent(const struct verdict *v)
 {
-    bool comes_back = v->kind == VERDICT_FAIL || v->kind == VERDICT_ABANDON;
+    bool comes_back = v->kind == VERDICT_FAIL || v->kind == VERDICT_POSTPONE || v->kind == VERDICT_ABANDON;
     return v->number == 0 && (v->kind == VERDICT_PARK || (comes_back && v->delay_us == PR_NEVER));
 }
 

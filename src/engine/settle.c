@@ -201,6 +201,7 @@ static bool keeps_blocking(const struct item *item)
 {
     switch (item->verdict.kind) {
     case VERDICT_FAIL:
+    case VERDICT_POSTPONE:
     case VERDICT_ABANDON: return item->endpoint->setting->ordering != ORDERING_AVAILABLE;
     case VERDICT_DEAD_LETTER:
     case VERDICT_PARK: return item->endpoint->setting->ordering == ORDERING_STRICT;

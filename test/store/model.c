@@ -153,6 +153,10 @@ int model_verdict(struct model *m, const struct verdict *v)
         r->attempts = handed_out ? v->number : r->attempts;
         row_comes_back(r, v->number, due_after(m, v->delay_us));
         break;
+    case VERDICT_POSTPONE:
+        row_failed(m, r, v);
+        row_comes_back(r, v->number, due_after(m, v->delay_us));
+        break;
     case VERDICT_ABANDON:
         r->attempts = handed_out ? v->number : r->attempts;
         row_comes_back(r, v->number, due_after(m, v->delay_us));

@@ -100,7 +100,7 @@ static void make_verdict(struct run *run, uint32_t pick, uint32_t how, struct ve
     static const enum verdict_kind kinds[] = { VERDICT_COMPLETE,    VERDICT_FAIL,    VERDICT_FAIL,    VERDICT_RETURN,
                                                VERDICT_ABANDON,     VERDICT_RELEASE, VERDICT_DISCARD, VERDICT_EXPIRE,
                                                VERDICT_DEAD_LETTER, VERDICT_PARK,    VERDICT_HOLD,    VERDICT_HOLD,
-                                               VERDICT_SPLIT };
+                                               VERDICT_SPLIT,       VERDICT_POSTPONE };
     static const int64_t delays[] = { 0, 2000000, 7000000, INT64_MAX };
     const struct model_row *r = pick_row(&run->m, pick);
     enum verdict_kind kind = kinds[how % ARRAY_LENGTH(kinds)];
@@ -119,14 +119,16 @@ static void make_verdict(struct run *run, uint32_t pick, uint32_t how, struct ve
     ret->id = how % 32 == 31 ? suite_id(IDS + 50) : r->id;
     int numbers[] = { r->attempts + 1, r->attempts + 1, r->attempts + 1, 0, r->attempts, r->attempts + 2 };
     ret->number = numbers[how % 6];
-    if (kind != VERDICT_FAIL && kind != VERDICT_ABANDON && kind != VERDICT_PARK && ret->number <= r->attempts)
-        ret->number = r->attempts + 1; /* only those three look at it */
+    if (kind != VERDICT_FAIL && kind != VERDICT_POSTPONE && kind != VERDICT_ABANDON && kind != VERDICT_PARK &&
+        ret->number <= r->attempts)
+        ret->number = r->attempts + 1; /* only those four look at it */
     ret->delay_us = delays[how / 6 % 4];
     ret->reason = kind == VERDICT_RETURN || kind == VERDICT_RELEASE || how % 5 == 0 ? 0 : (int)(how % 6 + 1);
     ret->counted = kind == VERDICT_DEAD_LETTER && ret->reason != 0;
     ret->error = how % 3 == 0 ? PR_STR("it's") : PR_STR("no");
     ret->bits = kind == VERDICT_FAIL ? (int)(how % 2) * PR_STATUS_EVENT_STORED : 0;
-    ret->story = kind == VERDICT_FAIL && how % 7 == 0 ? PR_STR("[{\"a\":1}]") : PR_STR("");
+    ret->story =
+        (kind == VERDICT_FAIL || kind == VERDICT_POSTPONE) && how % 7 == 0 ? PR_STR("[{\"a\":1}]") : PR_STR("");
     ret->destinations = to;
     ret->holders = how % 4 == 0 ? holders : NULL;
     ret->destination_count = kind == VERDICT_SPLIT ? 2 : 0;

@@ -215,10 +215,71 @@ STORE_TEST(an_abandon_that_was_not_handed_out_brings_back_what_was_parked_for_wa
     CHECK_EQ(l->m.failures, 0);
 }
 
+STORE_TEST(a_postponed_row_keeps_its_counters_and_says_why_it_waits) /* D12 */
+{
+    struct worker *w = suite_join(s, "outbox");
+    pr_id id = SEND(s, "outbox", .stream = PR_STR("s"));
+    worker_fail(w, id, 0);
+    struct claim c = worker_claim(w, id);
+    CHECK_EQ(c.number, 2);
+    suite_advance(s, PR_SECONDS(3));
+    CHECK_EQ(VERDICT(w, c, .kind = VERDICT_POSTPONE, .reason = PR_REASON_DEPENDENCY_FAILURE,
+                     .code = PR_STR("ECONNREFUSED"), .error = PR_STR("nobody listens"), .delay_us = PR_SECONDS(7),
+                     .story = PR_STR("[{\"step\":\"postpone\"}]")),
+             PR_OK);
+    const struct listed *l = suite_get(s, id);
+    CHECK_EQ(l->state, STATE_RETRYING);
+    CHECK_EQ(l->m.attempts, 1);
+    CHECK_EQ(l->m.failures, 1);
+    CHECK_EQ(l->m.reason, PR_REASON_DEPENDENCY_FAILURE);
+    CHECK_SLICE(l->m.code, "ECONNREFUSED");
+    CHECK_SLICE(l->m.error, "nobody listens");
+    CHECK_EQ(l->m.failed_us, s->wall_us);
+    CHECK_EQ(l->m.due_us, s->wall_us + PR_SECONDS(7));
+    CHECK_SLICE(l->m.story, "[{\"step\":\"postpone\"}]");
+    suite_advance(s, PR_SECONDS(7));
+    CHECK(reply_find(CYCLE(w, .due.rows = 10), id) != NULL);
+}
+
+STORE_TEST(the_stream_of_a_postponed_row_waits_behind_it_on_any_instance) /* B51 */
+{
+    struct worker *w = suite_join(s, "outbox");
+    pr_id id = SEND(s, "outbox", .stream = PR_STR("s"));
+    CHECK_EQ(VERDICT(w, worker_claim(w, id), .kind = VERDICT_POSTPONE, .delay_us = PR_SECONDS(7)), PR_OK);
+    const struct listed *l = suite_get(s, id);
+    CHECK_EQ(l->m.attempts, 0);
+    CHECK_EQ(l->m.failures, 0);
+    CHECK_EQ(l->m.reason, PR_REASON_UNKNOWN);
+    CHECK(message_blocks_stream(&l->m));
+    CHECK(reply_find(CYCLE(w, .heads.rows = 10, .heads.lanes = LANES_ALL), id) != NULL);
+}
+
+STORE_TEST(a_postponement_of_a_hand_out_that_was_judged_meanwhile_is_stale)
+{
+    struct worker *w = suite_join(s, "outbox");
+    pr_id id = SEND(s, "outbox");
+    struct claim c = worker_claim(w, id);
+    CHECK_EQ(VERDICT(w, c, .kind = VERDICT_FAIL, .reason = PR_REASON_REJECTED, .delay_us = 5), PR_OK);
+    CHECK_EQ(VERDICT(w, c, .kind = VERDICT_POSTPONE, .reason = PR_REASON_TIMEOUT_EXCEEDED, .delay_us = 9), PR_STALE);
+    CHECK_EQ(suite_get(s, id)->m.reason, PR_REASON_REJECTED);
+}
+
+STORE_TEST(a_row_that_a_person_parked_while_it_was_out_stays_parked_when_it_is_postponed)
+{
+    struct worker *w = suite_join(s, "outbox");
+    pr_id id = SEND(s, "outbox");
+    struct claim c = worker_claim(w, id);
+    CHECK_EQ(ADMIN_ID(s, ADMIN_PARK, id).changed, 1);
+    CHECK_EQ(VERDICT(w, c, .kind = VERDICT_POSTPONE, .reason = PR_REASON_TIMEOUT_EXCEEDED, .delay_us = 9), PR_OK);
+    CHECK_EQ(suite_get(s, id)->m.due_us, PR_NEVER);
+    CHECK_EQ(suite_get(s, id)->m.reason, PR_REASON_TIMEOUT_EXCEEDED);
+}
+
 STORE_TEST(what_comes_back_with_a_time_is_held_no_more)
 {
     struct worker *w = suite_join(s, "outbox");
-    static const enum verdict_kind kinds[] = { VERDICT_FAIL, VERDICT_ABANDON, VERDICT_PARK, VERDICT_RELEASE };
+    static const enum verdict_kind kinds[] = { VERDICT_FAIL, VERDICT_ABANDON, VERDICT_PARK, VERDICT_RELEASE,
+                                               VERDICT_POSTPONE };
     for (unsigned i = 0; i < ARRAY_LENGTH(kinds); i++) {
         pr_id id = SEND(s, "outbox", .id = suite_id(i + 1));
         CHECK_EQ(VERDICT(w, suite_seen(s, id), .kind = VERDICT_HOLD, .held_by = PR_STR("k")), PR_OK);

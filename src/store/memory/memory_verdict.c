@@ -11,7 +11,8 @@
 /* Does this verdict record a failure's reason, code and text? */
 static bool verdict_has_failure(const struct verdict *v)
 {
-    return v->kind == VERDICT_FAIL || ((v->kind == VERDICT_PARK || v->kind == VERDICT_DEAD_LETTER) && v->reason != 0);
+    return v->kind == VERDICT_FAIL || v->kind == VERDICT_POSTPONE ||
+           ((v->kind == VERDICT_PARK || v->kind == VERDICT_DEAD_LETTER) && v->reason != 0);
 }
 
 static bool change_take_texts(const struct verdict *v, struct change *c)
@@ -140,6 +141,10 @@ static void row_change(struct stored *row, const struct verdict *v, struct chang
         row_count(row, v->number, true);
         row_come_back(row, v, due_after(now_us, v->delay_us));
         break;
+    case VERDICT_POSTPONE:
+        row_set_failure(row, v, c, now_us);
+        row_come_back(row, v, due_after(now_us, v->delay_us));
+        break;
     case VERDICT_ABANDON:
         row_count(row, v->number, false);
         row_come_back(row, v, due_after(now_us, v->delay_us));
@@ -254,6 +259,7 @@ int change_apply(struct box *box, const struct instance *instance, const struct 
     case VERDICT_DEAD_LETTER: row_die(row, verdict, change, now_us); break;
     case VERDICT_SPLIT: row_split(row, change, split_rows); break;
     case VERDICT_FAIL:
+    case VERDICT_POSTPONE:
     case VERDICT_ABANDON:
     case VERDICT_RELEASE:
     case VERDICT_PARK:

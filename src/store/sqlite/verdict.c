@@ -105,19 +105,20 @@ static int end_row(struct cycle_run *run, const struct verdict *v)
 /* What was parked while it was out stays so. */
 #define DUE(number, due) "iif(due_at = 9223372036854775807 AND " number " > 0, due_at, " due ")"
 
-/* FAIL, PARK with a reason: it comes back, and it was a failure; counted when it was handed out. */
+/* FAIL, POSTPONE, PARK with a reason: it comes back, and it was a failure; counted when it was handed out, and not postponed. */
 static int write_failure(struct cycle_run *run, const struct verdict *v, int64_t due_us)
 {
     int reason = v->reason != PR_REASON_NONE ? v->reason : PR_REASON_UNKNOWN; /* D5 */
     return conn_do(run->conn,
-                   "UPDATE \"{box}\" SET attempts = max(attempts, ?2), failures = failures + (?2 > 0), status "
+                   "UPDATE \"{box}\" SET attempts = max(attempts, ?10), failures = failures + (?10 > 0), status "
                    "= status | ?3 | 32768,"
                    " failure_reason = ?4, code = ?5, error = ?6, failed_at = ?7, due_at = " DUE(
                        "?2", "?8") ", held_by = NULL,"
                                    " story = coalesce(?9, story) WHERE row_id = ?1",
                    run->session->box,
                    VALUES(V_INT(v->row), V_INT(v->number), V_INT(v->bits), V_INT(reason), V_TEXT_OR_NULL(v->code),
-                          V_TEXT_OR_NULL(v->error), V_INT(run->now_us), V_INT(due_us), V_TEXT_OR_NULL(v->story)),
+                          V_TEXT_OR_NULL(v->error), V_INT(run->now_us), V_INT(due_us), V_TEXT_OR_NULL(v->story),
+                          V_INT(v->kind == VERDICT_POSTPONE ? 0 : v->number)),
                    NULL, run->reterr);
 }
 
@@ -274,7 +275,8 @@ static int verdict_apply(struct cycle_run *run, const struct verdict *v, uint64_
     case VERDICT_COMPLETE:
     case VERDICT_DISCARD:
     case VERDICT_EXPIRE: return end_row(run, v);
-    case VERDICT_FAIL: return write_failure(run, v, due_us);
+    case VERDICT_FAIL:
+    case VERDICT_POSTPONE: return write_failure(run, v, due_us);
     case VERDICT_ABANDON: return write_comeback(run, v, due_us);
     case VERDICT_PARK:
         return v->reason != PR_REASON_NONE ? write_failure(run, v, PR_NEVER) : write_comeback(run, v, PR_NEVER);

@@ -295,11 +295,12 @@ static void put_dead(struct array *a, const struct verdict *v)
 
 static void put_update(struct array *a, const struct verdict *v)
 {
-    bool fails = v->kind == VERDICT_FAIL || (v->kind == VERDICT_PARK && v->reason != 0);
-    bool counts = v->number != 0 && (v->kind == VERDICT_FAIL || v->kind == VERDICT_ABANDON || v->kind == VERDICT_PARK);
+    bool fails = v->kind == VERDICT_FAIL || v->kind == VERDICT_POSTPONE || (v->kind == VERDICT_PARK && v->reason != 0);
+    bool compares = v->number != 0 && verdict_compares(v->kind);
+    bool counts = compares && v->kind != VERDICT_POSTPONE;
     int bits = (v->kind == VERDICT_RELEASE ? 0 : v->bits) | (fails ? PR_STATUS_FAILED : 0);
 
-    i32_or_null(&a[3], counts, v->number - 1);
+    i32_or_null(&a[3], compares, v->number - 1);
     i32_or_null(&a[4], counts, v->number);
     array_bool(&a[5], fails && counts);
     array_i32(&a[6], bits);
