@@ -11,7 +11,7 @@
 
 #define MATCHER_DEPTH_MAX 8  /* and, or, not inside each other */
 #define MATCHER_LIST_MAX 64  /* texts of one matcher, parts of one and/or */
-#define MATCHER_TEXT_MAX 255 /* bytes of a glob */
+#define MATCHER_TEXT_MAX 255 /* bytes of a text to look for; globs have their own limits (base/glob.h) */
 
 struct failure;
 

@@ -3,6 +3,7 @@
 #include <limits.h>
 
 #include "base/error.h"
+#include "base/glob.h"
 #include "base/slice.h"
 #include "base/utf8.h"
 
@@ -101,9 +102,12 @@ static int check_matcher(const struct matcher *m, int depth, struct pr_error *re
         return error_set(reterr, PR_EINVAL, "a list in a matcher has at most %d entries", MATCHER_LIST_MAX);
     if (m->kind == MATCH_NOT && m->part_count != 1)
         return error_set(reterr, PR_EINVAL, "not wants one matcher");
-    for (size_t i = 0; i < m->text_count; i++)
-        if (m->texts[i].size > MATCHER_TEXT_MAX)
-            return error_set(reterr, PR_EINVAL, "a glob has at most %d bytes", MATCHER_TEXT_MAX);
+    for (size_t i = 0; rc == PR_OK && i < m->text_count; i++) {
+        if (m->kind != MATCH_CONTAINS)
+            rc = glob_check(m->texts[i], reterr);
+        else if (m->texts[i].size > MATCHER_TEXT_MAX)
+            rc = error_set(reterr, PR_EINVAL, "a text to look for has at most %d bytes", MATCHER_TEXT_MAX);
+    }
     for (size_t i = 0; rc == PR_OK && i < m->part_count; i++)
         rc = check_matcher(&m->parts[i], depth + 1, reterr);
     return rc;

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/failpoint.h"
+#include "base/glob.h"
 #include "base/slice.h"
 #include "base/util.h"
 #include "runtime/relay.h"
@@ -105,7 +106,8 @@ static int add_handler(struct runtime *rt, bool by_type, pr_slice text, pr_handl
     struct program *p = &rt->program;
 
     if (rt->state != RUNTIME_NEW || handler == NULL || text.size == 0 || text.size > PR_TYPE_MAX ||
-        memchr(text.data, '\0', text.size) != NULL || p->handler_count == HANDLERS_MAX)
+        memchr(text.data, '\0', text.size) != NULL || p->handler_count == HANDLERS_MAX ||
+        (by_type && glob_check(text, NULL) != PR_OK))
         return PR_EINVAL;
     for (size_t i = 0; i < p->handler_count; i++)
         if (p->handlers[i].by_type == by_type && slice_eq_cstr(text, p->handlers[i].text))

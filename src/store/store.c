@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/glob.h"
 #include "base/slice.h"
 #include "base/util.h"
 #include "store/audit.h"
@@ -252,6 +253,13 @@ int store_wait(struct store_session *session, int wake_fd, int64_t timeout_us)
 
 /* ---- People --------------------------------------------------------------------------------- */
 
+/* Whoever asks: the pattern goes into SQL. */
+static int type_check(pr_slice type, struct pr_error *reterr)
+{
+    struct pr_error why;
+    return glob_check(type, &why) == PR_OK ? PR_OK : error_set(reterr, PR_EINVAL, "type: %s", why.text);
+}
+
 static int only_dead(struct pr_error *reterr)
 {
     return error_set(reterr, PR_EINVAL, "only dead letters are found by their row");
@@ -271,7 +279,8 @@ int store_query(struct store *store, const struct query *query, struct arena *ar
                          SLICE_ARGS(f->after_box), (unsigned long long)f->after);
     if (query->filter.row != 0 && query->kind != QUERY_DEAD && query->kind != QUERY_DEAD_COUNT)
         return only_dead(reterr);
-    return store->ops->query(store->self, query, arena, ret_reply, reterr);
+    int rc = type_check(f->type, reterr);
+    return rc == PR_OK ? store->ops->query(store->self, query, arena, ret_reply, reterr) : rc;
 }
 
 bool box_counts_exact(const struct box_counts *c)
@@ -334,8 +343,10 @@ int store_admin(struct store *store, const struct admin *admin, struct admin_rep
     struct admin order = *admin;
     if (admin->kind == ADMIN_DEAD_EDIT && pr_id_is_zero(order.made))
         pr_id_new(&order.made);
-    pr_id *ids;
-    int rc = ids_once(&order.filter, &ids, reterr);
+    pr_id *ids = NULL;
+    int rc = type_check(order.filter.type, reterr);
+    if (rc == PR_OK)
+        rc = ids_once(&order.filter, &ids, reterr);
     if (rc == PR_OK)
         rc = store->ops->admin(store->self, &order, ret_reply, reterr);
     free(ids);

@@ -136,6 +136,18 @@ TEST(config_refuses_wrong_endpoints_and_routes)
     REFUSES("routes: [{to: [[x]]}]\n", "t.yaml:1:16: routes[0].to: single values are wanted in this list");
 }
 
+TEST(config_refuses_patterns_with_too_many_stars) /* B206 */
+{
+#define STARS "*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a"
+#define ROUTE "endpoints: {a: {url: 'null:'}}\nroutes:\n  - "
+    REFUSES(ROUTE "{type: '" STARS "', to: a}\n",
+            "t.yaml:3:12: routes[0].type: a pattern has at most 255 bytes and 16 stars");
+    REFUSES(ROUTE "{header: {x: '" STARS "'}, to: a}\n",
+            "t.yaml:3:14: routes[0].header: a pattern has at most 255 bytes and 16 stars");
+#undef ROUTE
+#undef STARS
+}
+
 TEST(config_refuses_wrong_rates_signatures_and_headers)
 {
     static const char *const rates[] = { "100", "0/s", "/s", "-1/s", "1/w", "1/s2", "2000000/s", "+1/s" };

@@ -356,6 +356,26 @@ def browsers_cannot_forge_changes(d):
 
 
 @test
+def pages_of_other_origins_may_not_even_look(d):  # B206
+    for path in ("/v1/status", "/v1/dead", "/metrics", "/health/ready"):
+        for headers in ({"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site"}, {"Origin": "http://evil.example"}, {"Origin": "null"},
+                        {"Origin": "http://127.0.0.1:1"}):
+            status, text, _ = d.raw("GET", path, None, headers)
+            assert (status, json.loads(text)["error"]["code"]) == (403, "cross_site"), (path, headers, text)
+        for headers in ({}, {"Sec-Fetch-Site": "none"}, {"Sec-Fetch-Site": "same-origin"}, {"Origin": "http://127.0.0.1:%d" % d.port}):
+            assert d.raw("GET", path, None, headers)[0] == 200, (path, headers)
+
+
+@test
+def a_pattern_of_many_stars_is_refused(d):  # B206
+    for size in (17, 2000):
+        for path in ("/v1/dead", "/v1/dead/groups", "/v1/messages", "/v1/dead/export"):
+            assert "at most 255 bytes and 16 stars" in d.fails(400, "invalid", "GET", path + "?type=" + "*a" * size)["message"]
+        d.fails(400, "invalid", "POST", "/v1/messages/park", {"filter": {"type": "*a" * size}})
+    assert d.process.poll() is None and d.ok("GET", "/v1/dead?type=" + "*a" * 16)["messages"] == []
+
+
+@test
 def tokens_have_roles():
     """B204: secrets are in no output."""
     with open_daemon(more=", token: %s, viewer_token: %s, hosts: [relay.example]" % (OPERATOR, VIEWER)) as d:

@@ -42,6 +42,23 @@ TEST(authz_knows_addresses_localhost_and_its_names)
     CHECK(authz_host_is_known(&(struct authz){ "", "", NULL, 0, true }, NULL));
 }
 
+TEST(authz_refuses_what_a_page_of_another_origin_makes_a_browser_ask) /* B206 */
+{
+    CHECK(!authz_is_cross_site(NULL, NULL, "localhost:80"));
+    CHECK(!authz_is_cross_site(NULL, NULL, NULL));
+    CHECK(!authz_is_cross_site("none", NULL, "localhost:80"));
+    CHECK(!authz_is_cross_site("same-origin", "http://localhost:80", "LOCALHOST:80"));
+    static const char *const sites[] = { "cross-site", "same-site", "", "anything" };
+    for (size_t i = 0; i < sizeof sites / sizeof sites[0]; i++)
+        CHECK(authz_is_cross_site(sites[i], NULL, "localhost:80"));
+    static const char *const origins[] = {
+        "null", "", "http://localhost:81", "http://localhost", "http://evil.example", "localhost:80"
+    };
+    for (size_t i = 0; i < sizeof origins / sizeof origins[0]; i++)
+        CHECK(authz_is_cross_site(NULL, origins[i], "localhost:80"));
+    CHECK(authz_is_cross_site(NULL, "http://localhost:80", NULL));
+}
+
 TEST(authz_gives_the_role_of_the_token_and_nothing_for_another)
 {
     const struct authz both = { "operator-token-0123", "viewer-token-012345", NULL, 0, false };

@@ -158,6 +158,27 @@ STORE_TEST(each_filter_of_dead_letters_alone_and_together) /* B82 */
     }
 }
 
+/* GLOB and LIKE recurse at every star. */
+STORE_TEST(a_pattern_with_too_many_stars_is_refused_not_a_reason_to_die) /* B206 */
+{
+    static const char *const good[] = { "*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a", "*", "***************************a" };
+    char stars[4000];
+    SEND(s, "outbox", .type = PR_STR("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"));
+    for (size_t i = 0; i < sizeof(stars); i++)
+        stars[i] = i % 2 == 0 ? '*' : 'a';
+    for (size_t size = 33; size <= sizeof(stars); size = size == 33 ? sizeof(stars) : size + 1) {
+        struct query query = { .kind = QUERY_MESSAGES, .filter = FILTER(.type = PR_BYTES(stars, size)) };
+        struct admin admin = { .kind = ADMIN_PARK, .filter = query.filter, .by = PR_STR("test") };
+        struct query_reply reply;
+        struct admin_reply changed;
+        CHECK_EQ(store_query(&s->store, &query, &s->arena, &reply, &s->error), PR_EINVAL);
+        CHECK_STR(s->error.text, "type: a pattern has at most 255 bytes and 16 stars");
+        CHECK_EQ(store_admin(&s->store, &admin, &changed, &s->error), PR_EINVAL);
+    }
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
+        CHECK_EQ(suite_count(s, QUERY_MESSAGES, FILTER(.type = pr_str(good[i]))), 1);
+}
+
 STORE_TEST(a_thousand_rows_are_paged_without_loss_or_repetition) /* B82 */
 {
     send_many(s, "outbox", 1, MANY);

@@ -41,6 +41,16 @@ bool authz_host_is_known(const struct authz *authz, const char *host)
     return false;
 }
 
+bool authz_is_cross_site(const char *fetch_site, const char *origin, const char *host)
+{
+    if (fetch_site != NULL && strcasecmp(fetch_site, "same-origin") != 0 && strcasecmp(fetch_site, "none") != 0)
+        return true; /* same-site is another port of this machine, too */
+    if (origin == NULL)
+        return false;
+    const char *authority = strstr(origin, "://");
+    return authority == NULL || host == NULL || strcasecmp(authority + 3, host) != 0; /* "null" has no host */
+}
+
 bool authz_same(pr_slice secret, pr_slice given)
 {
     unsigned char wrong = secret.size != given.size || secret.size == 0;

@@ -172,6 +172,10 @@ static void admit(struct server *s, struct request *r, struct MHD_Connection *co
     if (!known)
         refuse(r, MHD_HTTP_FORBIDDEN, "bad_host", "name it under http.hosts in the configuration",
                "this is not a name by which it may be called");
+    else if (authz_is_cross_site(header(connection, "Sec-Fetch-Site"), header(connection, MHD_HTTP_HEADER_ORIGIN),
+                                 header(connection, MHD_HTTP_HEADER_HOST)))
+        refuse(r, MHD_HTTP_FORBIDDEN, "cross_site", "ask from a program, or open the address itself",
+               "a page of another origin asks for this");
 }
 
 static void check_role(struct request *r)
@@ -466,7 +470,7 @@ static int server_listen(struct server *s, const char *listen, struct pr_error *
                                  NULL, NULL, on_request, s, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
                                  (unsigned)CONNECTIONS_MAX, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)CONNECTION_SECONDS,
                                  MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEADERS_BYTES_MAX,
-                                 MHD_OPTION_THREAD_STACK_SIZE, (size_t)THREAD_STACK_LOOP, MHD_OPTION_URI_LOG_CALLBACK,
+                                 MHD_OPTION_THREAD_STACK_SIZE, (size_t)THREAD_STACK_SEND, MHD_OPTION_URI_LOG_CALLBACK,
                                  on_url, s, MHD_OPTION_UNESCAPE_CALLBACK, do_not_unescape, s,
                                  MHD_OPTION_NOTIFY_COMPLETED, on_end, s, MHD_OPTION_END);
     if (s->daemon != NULL)

@@ -8,8 +8,10 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/glob.h"
 #include "base/hash.h"
 #include "base/slice.h"
+#include "base/util.h"
 #include "runtime/config/address.h"
 #include "runtime/config/config_notes.h"
 #include "runtime/config/config_suggest.h"
@@ -172,12 +174,35 @@ static int check_watch(const struct config_reader *reader)
     return PR_OK;
 }
 
+static int check_patterns(const struct config_reader *reader, const struct config_route *route, size_t number)
+{
+    const struct {
+        const char *name;
+        const char *const *text;
+    } patterns[] = { { "type", &route->type }, { "source", &route->source }, { "stream", &route->stream } };
+    struct pr_error why;
+
+    for (size_t i = 0; i < ARRAY_LENGTH(patterns); i++)
+        if (glob_check(slice_from(*patterns[i].text), &why) != PR_OK)
+            return config_fail(reader, node_of(reader->config, patterns[i].text), "routes[%zu].%s: %s", number,
+                               patterns[i].name, why.text);
+    for (size_t i = 0; i < route->header_count; i++)
+        if (glob_check(route->headers[i].glob, &why) != PR_OK)
+            return config_fail(reader, node_of(reader->config, &route->headers), "routes[%zu].header: %s", number,
+                               why.text);
+    return PR_OK;
+}
+
 static int check_routes(const struct config_reader *reader)
 {
     const struct config *config = reader->config;
 
     for (size_t i = 0; i < config->route_count; i++) {
         const struct config_route *route = &config->routes[i];
+        int r = check_patterns(reader, route, i);
+
+        if (r != PR_OK)
+            return r;
         const struct node *node = node_of(config, &route->to);
 
         if (node->kind == NODE_LIST)

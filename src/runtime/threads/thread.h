@@ -5,8 +5,9 @@
 #include <postrider.h>
 #include <pthread.h>
 
-#define THREAD_STACK_LOOP (256u << 10)  /* our own code: SQLite needs the most, about 60 KiB */
-#define THREAD_STACK_SEND (1024u << 10) /* users' handlers and TLS run there; untouched pages cost nothing */
+#define THREAD_STACK_LOOP (256u << 10) /* our own code: SQLite needs the most, about 60 KiB */
+#define THREAD_STACK_SEND                                                                                              \
+    (1024u << 10) /* users' handlers and TLS run there, and what the HTTP API is asked; untouched pages cost nothing */
 
 /* All signals are blocked in it: they belong to the program.  name: at most 15 characters are
  * shown.  Fault PR_ENOMEM. */

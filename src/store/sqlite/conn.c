@@ -13,6 +13,7 @@
 #include "base/slice.h"
 #include "base/time.h"
 
+#define PATTERN_BYTES_MAX 1024            /* of GLOB and LIKE, which recurse: ours have less (base/glob.h) */
 #define SQL_MAX 65536                     /* bytes of one statement of ours; they have a few hundred */
 #define WAL_BYTES_KEPT "67108864"         /* a log that grew is cut back to this */
 #define WAL_PAGES_PRESSED 16384           /* a log of 64 MiB, and each 64 MiB more, is begun anew */
@@ -192,6 +193,7 @@ int conn_open(const struct sqlite_location *location, bool create, struct conn *
         rc = conn_fault(conn, rc, reterr);
     } else {
         sqlite3_busy_handler(conn->db, conn_on_busy, conn);
+        sqlite3_limit(conn->db, SQLITE_LIMIT_LIKE_PATTERN_LENGTH, PATTERN_BYTES_MAX);
         rc = conn_configure(conn, reterr);
     }
     if (rc != PR_OK) {
