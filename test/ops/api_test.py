@@ -364,6 +364,88 @@ def pages_of_other_origins_may_not_even_look(d):  # B206
             assert (status, json.loads(text)["error"]["code"]) == (403, "cross_site"), (path, headers, text)
         for headers in ({}, {"Sec-Fetch-Site": "none"}, {"Sec-Fetch-Site": "same-origin"}, {"Origin": "http://127.0.0.1:%d" % d.port}):
             assert d.raw("GET", path, None, headers)[0] == 200, (path, headers)
+    assert "event=http_without_token" in open(os.path.join(d.path, "log"), encoding="utf-8").read()
+
+
+def talk(d, text):
+    """The status that these bytes are answered with; None: closed without a word."""
+    with socket.create_connection(("127.0.0.1", d.port), DEADLINE_SECONDS) as s:
+        s.sendall(text.encode("latin-1"))
+        got = b""
+        while b"\r\n\r\n" not in got:
+            piece = s.recv(65536)
+            if not piece:
+                break
+            got += piece
+        return int(got[9:12]) if got else None
+
+
+@test
+def what_two_readers_could_take_differently_is_refused(d):  # B206
+    host = "Host: localhost\r\n"
+    for status, text in ((200, "GET /health/live HTTP/1.1\r\n" + host + "\r\n"), (200, "GET /health/live HTTP/1.0\r\n\r\n"),
+                         (400, "GET /health/live HTTP/1.1\r\n\r\n"),  # no Host
+                         (400, "GET /health/live HTTP/1.1\r\n" + host + host + "\r\n"),
+                         (400, "GET /health/live HTTP/1.1\n" + host + "\r\n"),  # a line feed alone
+                         (400, "GET /health/live HTTP/1.1\r\nHost: localhost\n\r\n"), (400, "GET /health/live HTTP/1.1\r\n" + host + "\n"),
+                         (400, "GET /health/live HTTP/1.1\r\nHost: local\rhost\r\n\r\n"),
+                         (400, "GET /health/live HTTP/1.1\r\n" + host + "Content-Length: 1\r\nContent-Length: 1\r\n\r\nx"),
+                         (400, "GET /health/live HTTP/1.1\r\n" + host + "Content-Length: 1, 1\r\n\r\nx"),
+                         (400, "GET /health/live HTTP/1.1\r\n" + host + "Content-Length: +1\r\n\r\nx"),
+                         (400, "GET /health/live HTTP/1.1\r\n" + host + "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
+                         (400, "GET /health/live HTTP/1.1\r\n" + host + "Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n"),
+                         (501, "GET /health/live HTTP/1.1\r\n" + host + "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n"),
+                         (400, "GET /health/live HTTP/1.1\r\n" + host + " folded: x\r\n\r\n"), (400, "GET  /health/live HTTP/1.1\r\n" + host + "\r\n"),
+                         (400, "GET http://localhost/health/live HTTP/1.1\r\n" + host + "\r\n"), (505, "GET /health/live HTTP/2.0\r\n" + host + "\r\n"),
+                         (431, "GET /health/live HTTP/1.1\r\n" + host + "x: y\r\n" * 64 + "\r\n"),
+                         (431, "GET /health/live HTTP/1.1\r\n" + host + "x: " + "y" * 17000 + "\r\n\r\n"),
+                         (400, "GET /v1/messages?" + "&".join("a%d=1" % i for i in range(500)) + " HTTP/1.1\r\n" + host + "\r\n"),
+                         (414, "GET /" + "x" * 9000 + " HTTP/1.1\r\n" + host + "\r\n")):
+        assert talk(d, text) == status, (status, talk(d, text), text[:200])
+    # What stands behind a request is not another one.
+    with socket.create_connection(("127.0.0.1", d.port), DEADLINE_SECONDS) as s:
+        s.sendall(("GET /health/live HTTP/1.1\r\n" + host + "\r\nGET /health/live HTTP/1.1\r\n" + host + "\r\n").encode())
+        got = b""
+        with contextlib.suppress(ConnectionResetError):
+            while piece := s.recv(65536):
+                got += piece
+        assert got.count(b"HTTP/1.1 200") == 1, got
+    status, _, headers = d.raw("POST", "/v1/messages", iter([b'{"type":', b'"a.chunked"}']), {"X-Postrider": "1", "Content-Type": "application/json"})
+    assert status == 202 and headers["connection"].lower() == "close"
+
+
+@test
+def slow_clients_hold_nobody_up():  # B206
+    """300 that never finish their head, 60 that never finish a body: probes and people still get their answers."""
+    with open_daemon() as d:
+        begin = time.monotonic()
+        with contextlib.ExitStack() as stack:
+            def slow(text):
+                s = stack.enter_context(socket.create_connection(("127.0.0.1", d.port), DEADLINE_SECONDS))
+                s.sendall(text.encode())
+                return s
+            for i in range(300):
+                slow("GET /v1/status HTTP/1.1\r\nHost: local")
+                if i % 50 == 49:
+                    assert d.raw("GET", "/health/live")[0] == d.raw("GET", "/health/ready")[0] == d.raw("GET", "/v1/status")[0] == 200
+            body = "POST /v1/messages HTTP/1.1\r\nHost: localhost\r\nX-Postrider: 1\r\nContent-Type: application/json\r\nContent-Length: 20\r\n\r\n{"
+            late = [slow(body) for _ in range(60)]
+            for path in ("/health/live", "/health/ready", "/metrics"):
+                assert d.raw("GET", path)[0] == 200, path
+            assert time.monotonic() - begin < 10
+            # Those beyond their address's places are told so; the others end with their time.
+            assert late[-1].recv(12) == b"HTTP/1.1 503"
+            late[0].settimeout(4)  # a byte from time to time does not help
+            ended = False
+            while not ended and time.monotonic() - begin < 45:
+                try:
+                    ended = late[0].recv(1) == b""
+                except TimeoutError:
+                    late[0].sendall(b" ")
+                except OSError:
+                    ended = True
+            assert ended and late[1].recv(1) == b""
+        assert d.ok("GET", "/v1/status")["health"] == "ok"
 
 
 @test

@@ -14,18 +14,18 @@
 #include "base/utf8.h"
 #include "ops/api/events.h"
 #include "ops/api/api.h"
+#include "ops/gate.h"
 #include "ops/watch/metrics.h"
 #include "ops/replay/pace.h"
 #include "ops/replay/replays.h"
 #include "runtime/config/address.h"
 #include "runtime/threads/thread.h"
 
-#define CONNECTIONS_MAX 64
-#define LISTENERS_MAX 16 /* of events: so that they cannot take all connections */
-#define CONNECTION_SECONDS 15
-#define HEADERS_BYTES_MAX (32u << 10) /* of a request, with its line */
-#define BODY_EXTRA (1u << 20)         /* beside the payload: what escapes make of it, headers, a batch of small ones */
-#define URL_MAX 8192
+#define BACKLOG 256
+#define LISTENERS_MAX 16             /* of events: so that they cannot take all connections */
+#define SILENCE_SECONDS 10           /* between two pieces of a body or of an answer; the gate limits the whole */
+#define CONNECTION_BYTES (64u << 10) /* of memory: HEAD_BYTES_MAX, and what the library makes of it */
+#define BODY_EXTRA (1u << 20)        /* beside the payload: what escapes make of it, headers, a batch of small ones */
 #define WHO_MAX 100
 #define EVENTS_BLOCK 4096
 #define EVENTS_SEND_BUFFER                                                                                             \
@@ -46,6 +46,7 @@ struct server {
     struct replays *replays;
     struct paces *paces;
     struct MHD_Daemon *daemon;
+    struct gate *gate;
     unsigned port;
     struct address address;
     pthread_rwlock_t lock; /* guards: */
@@ -102,6 +103,12 @@ static int secrets_init(struct secrets *s, const struct config *config, struct p
 static const char *header(struct MHD_Connection *connection, const char *name)
 {
     return MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
+}
+
+static int fd_of(struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    return info != NULL ? info->connect_fd : -1;
 }
 
 static enum MHD_Result collect_header(void *arg, enum MHD_ValueKind kind, const char *name, const char *value)
@@ -230,8 +237,6 @@ static void begin(struct server *s, struct request *r, struct MHD_Connection *co
                  ? arena_printf(&x->arena, "%s (http)", who)
                  : PR_STR("http");
     admit(s, r, connection);
-    if (!r->refused && strlen(r->url) > URL_MAX)
-        refuse(r, MHD_HTTP_URI_TOO_LONG, "too_large", "", "the URL is too long");
     if (!r->refused)
         find_route(r, method);
     if (!r->refused)
@@ -254,6 +259,7 @@ static enum MHD_Result send_response(struct MHD_Connection *connection, struct r
     } headers[] = {
         { MHD_HTTP_HEADER_CONTENT_TYPE, content_type },
         { MHD_HTTP_HEADER_CACHE_CONTROL, "no-store" },
+        { MHD_HTTP_HEADER_CONNECTION, "close" }, /* see gate.h */
         { "Content-Security-Policy", CSP },
         { "X-Content-Type-Options", "nosniff" },
         { "Referrer-Policy", "no-referrer" },
@@ -348,10 +354,8 @@ static void end_listener(void *arg)
 
 static void shrink_send_buffer(struct MHD_Connection *connection)
 {
-    const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
     int size = EVENTS_SEND_BUFFER;
-    if (info != NULL)
-        (void)setsockopt(info->connect_fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof size); /* only a courtesy */
+    (void)setsockopt(fd_of(connection), SOL_SOCKET, SO_SNDBUF, &size, sizeof size); /* only a courtesy */
 }
 
 static enum MHD_Result send_events(struct server *s, struct request *r, struct MHD_Connection *connection)
@@ -372,6 +376,7 @@ static enum MHD_Result send_events(struct server *s, struct request *r, struct M
         return send_answer(connection, r);
     }
     l->server = s;
+    gate_is_endless(s->gate, fd_of(connection));
     shrink_send_buffer(connection);
     struct MHD_Response *response =
         MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, EVENTS_BLOCK, read_events, l, end_listener);
@@ -422,6 +427,7 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, 
         *upload_size = 0;
         return MHD_YES;
     }
+    gate_request_is_read(s->gate, fd_of(connection));
     if (r->refused)
         return send_answer(connection, r);
     if (r->x.route->kind == ROUTE_EVENTS)
@@ -444,6 +450,19 @@ static void on_end(void *arg, struct MHD_Connection *connection, void **state, e
     *state = NULL;
 }
 
+static void on_connection(void *arg, struct MHD_Connection *connection, void **state,
+                          enum MHD_ConnectionNotificationCode code)
+{
+    (void)state;
+    if (code == MHD_CONNECTION_NOTIFY_CLOSED)
+        gate_connection_ends(((struct server *)arg)->gate, fd_of(connection));
+}
+
+static bool take_connection(void *arg, int fd, const struct sockaddr *address, socklen_t size)
+{
+    return MHD_add_connection(((struct server *)arg)->daemon, fd, address, size) == MHD_YES;
+}
+
 /* ---- Start and stop -------------------------------------------------------------------------------------- */
 
 static size_t body_max_of(const struct config *config)
@@ -461,22 +480,33 @@ static void server_free(struct server *s)
     free(s);
 }
 
+static int daemon_start(struct server *s, struct pr_error *reterr)
+{
+    s->daemon = MHD_start_daemon(
+        MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL | MHD_USE_NO_LISTEN_SOCKET, 0,
+        NULL, NULL, on_request, s, MHD_OPTION_CONNECTION_LIMIT, (unsigned)(2 * GATE_PLACES_MAX),
+        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)SILENCE_SECONDS, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        (size_t)CONNECTION_BYTES, MHD_OPTION_THREAD_STACK_SIZE, (size_t)THREAD_STACK_SEND, MHD_OPTION_STRICT_FOR_CLIENT,
+        1, MHD_OPTION_URI_LOG_CALLBACK, on_url, s, MHD_OPTION_UNESCAPE_CALLBACK, do_not_unescape, s,
+        MHD_OPTION_NOTIFY_COMPLETED, on_end, s, MHD_OPTION_NOTIFY_CONNECTION, on_connection, s, MHD_OPTION_END);
+    return s->daemon != NULL ? PR_OK : error_set(reterr, PR_ENOMEM, "http.listen: cannot start the server");
+}
+
 static int server_listen(struct server *s, const char *listen, struct pr_error *reterr)
 {
-    int fd, rc = address_listen(listen, &s->address, CONNECTIONS_MAX, &fd, &s->port, reterr);
+    struct gate_options options = { .take = take_connection, .arg = s };
+    int rc = address_listen(listen, &s->address, BACKLOG, &options.listen_fd, &s->port, reterr);
     if (rc < 0)
         return rc;
-    s->daemon = MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL, 0,
-                                 NULL, NULL, on_request, s, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
-                                 (unsigned)CONNECTIONS_MAX, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)CONNECTION_SECONDS,
-                                 MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEADERS_BYTES_MAX,
-                                 MHD_OPTION_THREAD_STACK_SIZE, (size_t)THREAD_STACK_SEND, MHD_OPTION_URI_LOG_CALLBACK,
-                                 on_url, s, MHD_OPTION_UNESCAPE_CALLBACK, do_not_unescape, s,
-                                 MHD_OPTION_NOTIFY_COMPLETED, on_end, s, MHD_OPTION_END);
-    if (s->daemon != NULL)
+    rc = daemon_start(s, reterr);
+    if (rc == PR_OK)
+        rc = gate_start(&options, &s->gate, reterr);
+    if (rc == PR_OK)
         return PR_OK;
-    close(fd);
-    return error_set(reterr, PR_ENOMEM, "http.listen: %s: cannot start the server", listen);
+    if (s->daemon != NULL)
+        MHD_stop_daemon(s->daemon);
+    close(options.listen_fd);
+    return rc;
 }
 
 int http_server_start(struct runtime *rt, const struct config *config, struct log *log, struct server **ret,
@@ -510,6 +540,9 @@ int http_server_start(struct runtime *rt, const struct config *config, struct lo
         return rc;
     }
     log_emit(log, LOG_INFO, "http_listening", LOG_STR("listen", config->http_listen), LOG_INT("port", s->port));
+    if (address.any.sa_family != AF_UNIX && config->http_token[0] == '\0' && config->http_viewer_token[0] == '\0')
+        log_emit(log, LOG_INFO, "http_without_token",
+                 LOG_STR("next", "every user of this machine is an operator: set http.token, or listen on unix:PATH"));
     *ret = s;
     return PR_OK;
 }
@@ -533,7 +566,9 @@ void http_server_stop(struct server *s)
 {
     atomic_store(&s->stopping, true);
     feed_shake(runtime_feed(s->rt));
+    gate_shut(s->gate);
     MHD_stop_daemon(s->daemon);
+    gate_free(s->gate);
     if (s->address.any.sa_family == AF_UNIX)
         unlink(s->address.path.sun_path);
     server_free(s);
