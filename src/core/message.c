@@ -84,8 +84,12 @@ int message_check(const struct pr_message *message, size_t payload_max, struct p
                          message->payload.size, payload_max);
     if (!slice_is_json_object(message->headers))
         return error_set(reterr, PR_EINVAL, "headers are not a JSON object such as {\"tenant\":\"7\"}");
-    if (message->due_us < 0 || message->expires_us < 0)
-        return error_set(reterr, PR_EINVAL, "due and expires are times after 1970");
+    if (!time_is_plausible(message->due_us) || !time_is_plausible(message->expires_us))
+        return error_set(reterr, PR_EINVAL,
+                         "%s is %lld: it must be Unix microseconds of the years 2000 to 2299 (seconds * 1000000, "
+                         "milliseconds * 1000), or 0",
+                         time_is_plausible(message->due_us) ? "expires_us" : "due_us",
+                         (long long)(time_is_plausible(message->due_us) ? message->expires_us : message->due_us));
     return PR_OK;
 }
 

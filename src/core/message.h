@@ -11,11 +11,20 @@
 
 #define BOX_NAME_MAX 63
 #define STORY_LINES_MAX 16
-#define CODE_CHARS_MAX 64      /* of a stored code of a failure */
+#define CODE_CHARS_MAX 64 /* of a stored code of a failure */
+/* Times of a message are Unix microseconds of the years 2000 to 2299: others are seconds, milliseconds or nanoseconds. */
+#define TIME_MIN_US INT64_C(946684800000000)
+#define TIME_MAX_US INT64_C(10413791999999999)
 #define COUNTER_MAX 1000000000 /* hand-outs, failures: a stored number beyond it is damage */
 
 /* The name of a box, table or schema: [A-Za-z_][A-Za-z0-9_]{0,62}. */
 bool name_is_valid(pr_slice name);
+
+/* 0, PR_NEVER, or a time in microseconds and in no other unit. */
+static inline bool time_is_plausible(int64_t us)
+{
+    return us == 0 || us == PR_NEVER || (us >= TIME_MIN_US && us <= TIME_MAX_US);
+}
 
 /* Is this what a sender may send?  PR_OK, or PR_EINVAL / PR_ETOOBIG with a text that names
  * the field and says what to do. */

@@ -300,8 +300,10 @@ static int check_letter(const struct listed *l, struct pr_error *reterr)
     if (!is_story(l->m.story))
         return wrong(reterr, "story", "it is not a JSON array of what happened, as an export writes it");
     int rc = check_sizes(l, reterr);
+    struct pr_message m = l->m; /* a letter may have died of its times */
+    m.due_us = m.expires_us = 0;
     if (rc == PR_OK)
-        rc = message_check(&l->m, PR_PAYLOAD_MAX, reterr);
+        rc = message_check(&m, PR_PAYLOAD_MAX, reterr);
     if (rc != PR_OK)
         return rc;
     if (!fingerprint_is_valid(l->fingerprint))

@@ -100,12 +100,15 @@ TEST(a_store_with_bare_names_is_renamed_and_is_what_a_new_one_is) /* D14, I18 */
     CHECK(strstr(f->error.text, "run postrider init") != NULL);
     CHECK_OK(fixture_migrate(f), &f->error);
     check_renamed(f);
+    static const char TABLE[] = "SELECT sql FROM sqlite_master WHERE type = 'table' AND name = 'outbox'";
     char renamed[8192];
     sqlite3 *db = fixture_raw(f);
     static const char NAMES[] =
         "SELECT group_concat(name) FROM (SELECT name FROM sqlite_master WHERE name <> 'meta' AND name"
         " NOT LIKE 'sqlite_autoindex_meta%' ORDER BY name)";
     raw_text(db, NAMES, renamed, sizeof(renamed));
+    char table[8192];
+    raw_text(db, TABLE, table, sizeof(table));
     sqlite3_close(db);
 
     struct worker w; /* and it works */
@@ -119,9 +122,15 @@ TEST(a_store_with_bare_names_is_renamed_and_is_what_a_new_one_is) /* D14, I18 */
     char fresh[8192];
     db = fixture_raw(f);
     raw_text(db, NAMES, fresh, sizeof(fresh));
+    char fresh_table[8192];
+    raw_text(db, TABLE, fresh_table, sizeof(fresh_table));
     CHECK_EQ(raw_int(db, "SELECT count(*) FROM sqlite_master WHERE name = 'meta'"), 0);
     sqlite3_close(db);
     CHECK_STR(renamed, fresh);
+    CHECK_STR(table, fresh_table);
+    CHECK(strstr(table, "CONSTRAINT \"postrider: due_at") != NULL);
+    CHECK(strstr(table, "DEFAULT (max(") != NULL);
+    CHECK(strstr(table, "typeof(due_at)") == NULL);
     fixture_close(f);
 }
 
@@ -135,6 +144,25 @@ TEST(an_older_program_finds_a_version_that_it_does_not_know) /* D14, I18 */
     CHECK(fixture_int(f, "SELECT value FROM meta WHERE key = 'schema_version'") > 10);
     CHECK_OK(fixture_migrate(f), &f->error);
     check_renamed(f);
+    fixture_close(f);
+}
+
+TEST(an_applications_trigger_on_a_box_and_rows_of_before_the_checks_outlive_the_upgrade) /* D13 */
+{
+    struct fixture *f = fixture_old();
+    sqlite3 *db = fixture_raw(f);
+    raw_run(db, "CREATE TABLE sent (type TEXT); CREATE TRIGGER mine AFTER INSERT ON outbox BEGIN INSERT INTO sent "
+                "VALUES (NEW.type);"
+                "END; INSERT INTO outbox (type, due_at, payload) VALUES ('in seconds', 1767225600, 7)");
+    sqlite3_close(db);
+    fixture_open_store(f);
+    CHECK_OK(fixture_migrate(f), &f->error);
+    db = fixture_raw(f);
+    CHECK_EQ(raw_int(db, "SELECT count(*) FROM outbox WHERE due_at = 1767225600 AND payload = 7"), 1);
+    raw_run(db, "INSERT INTO outbox (type) VALUES ('new')");
+    CHECK_EQ(raw_int(db, "SELECT count(*) FROM sent"), 2);
+    CHECK_EQ(raw_try(db, "INSERT INTO outbox (type, due_at) VALUES ('in seconds', 1767225600)"), SQLITE_CONSTRAINT);
+    sqlite3_close(db);
     fixture_close(f);
 }
 

@@ -31,6 +31,7 @@ static const struct {
 static void plant_odd(sqlite3 *db)
 {
     char sql[512];
+    raw_run(db, "PRAGMA ignore_check_constraints = on"); /* as before there were checks */
     for (size_t i = 0; i < ARRAY_LENGTH(odd); i++) {
         snprintf(sql, sizeof(sql), "INSERT INTO outbox (%s) VALUES (%s)", odd[i].columns, odd[i].values);
         raw_run(db, sql);
@@ -235,6 +236,7 @@ TEST(what_came_back_is_counted_and_what_is_parked_is_found_without_reading_the_o
     struct fixture *f = fixture_open("?synchronous=normal");
     struct arena arena;
     sqlite3 *db = fixture_raw(f);
+    raw_run(db, "PRAGMA ignore_check_constraints = on"); /* small times are easy to read */
     plant_back(db, 5000);
     raw_run(db, "DELETE FROM outbox WHERE row_id IN (2010, 3010, 4010)");
     raw_run(db, "INSERT INTO outbox (row_id, type) VALUES (2010, 'fresh'), (4010, 'fresh'), (5001, 'fresh')");
@@ -280,6 +282,7 @@ TEST(behind_very_many_that_wait_for_their_time_the_newest_are_counted)
     struct fixture *f = fixture_open("?synchronous=normal");
     struct arena arena;
     sqlite3 *db = fixture_raw(f);
+    raw_run(db, "PRAGMA ignore_check_constraints = on"); /* small times are easy to read */
     raw_run(db, "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 60000)"
                 " INSERT INTO outbox (row_id, type, due_at) SELECT 2 * i, 't', 9000000000000000 FROM n");
     raw_run(db, "INSERT INTO outbox (type, created_at) VALUES ('fresh', 5), ('fresh', 6)");
@@ -349,4 +352,109 @@ TEST(sending_into_a_database_without_tables_says_run_init)
     CHECK(strstr(error.text, "postrider init") != NULL);
     CHECK_EQ(sqlite_send(db, PR_STR("no such box"), &m, &error), PR_EINVAL);
     sqlite3_close(db);
+}
+
+/* ---- What a plain INSERT is refused for --------------------------------------------------- */
+
+static const struct {
+    const char *columns, *values, *says;
+} refused[] = {
+    { "type, due_at", "'t', 1767225600", "postrider: due_at must be Unix microseconds" },
+    { "type, due_at", "'t', 1767225600000", "milliseconds * 1000" },
+    { "type, due_at", "'t', 1767225600000000000", "postrider: due_at" },
+    { "type, due_at", "'t', 0", "postrider: due_at" },
+    { "type, due_at", "'t', -1", "postrider: due_at" },
+    { "type, due_at", "'t', '2030-01-01T00:00:00Z'", "postrider: due_at" },
+    { "type, expires_at", "'t', strftime('%s', 'now') + 60", "postrider: expires_at must be Unix microseconds" },
+    { "type, expires_at", "'t', 1767225600000", "seconds * 1000000" },
+    { "type, expires_at", "'t', 'tomorrow'", "postrider: expires_at" },
+    { "type, created_at", "'t', 1767225600", "postrider: created_at must be Unix microseconds" },
+    { "type, created_at", "'t', datetime('now')", "postrider: created_at" },
+    { "type", "''", "postrider: type must not be empty" },
+    { "type, headers", "'t', '[1]'",
+      "postrider: headers must be the text of a JSON object such as {\"tenant\":\"7\"}" },
+    { "type, headers", "'t', '{\"a\":'", "postrider: headers" },
+    { "type, headers", "'t', 'a: b'", "postrider: headers" },
+    { "type, headers", "'t', 5", "postrider: headers" },
+    { "type, id", "'t', 'order-7'", "postrider: id must be a UUID" },
+    { "type, id", "'t', 7", "postrider: id" },
+    { "type, id", "'t', x'0102030405'", "blob of 16 bytes" },
+    { "type, id", "'t', 'sixteen letters!'", "postrider: id" },
+    { "type, id", "'t', '018f0000-0000-7000-8000-00000000000g'", "text of 36 characters" },
+    { "type, payload", "'t', 42", "postrider: payload must be text or a blob" },
+    { "type, payload", "'t', 4.5", "CAST(... AS TEXT)" },
+};
+
+TEST(what_no_relay_could_understand_is_refused_where_it_is_written_and_the_text_says_what_to_write) /* B9, D13 */
+{
+    struct fixture *f = fixture_open("");
+    sqlite3 *db = fixture_raw(f);
+    char sql[512];
+    for (size_t i = 0; i < ARRAY_LENGTH(refused); i++) {
+        snprintf(sql, sizeof(sql), "INSERT INTO outbox (%s) VALUES (%s)", refused[i].columns, refused[i].values);
+        int rc = raw_try(db, sql);
+        if ((rc & 0xff) != SQLITE_CONSTRAINT || strstr(sqlite3_errmsg(db), refused[i].says) == NULL)
+            check_fail(__FILE__, __LINE__, "%s: %s", sql, sqlite3_errmsg(db));
+    }
+    CHECK_EQ(raw_int(db, "SELECT count(*) FROM outbox"), 0);
+    CHECK_EQ(raw_try(db, "INSERT INTO ledger (type, due_at) VALUES ('t', 1767225600)"),
+             SQLITE_CONSTRAINT); /* every box */
+
+    raw_run(db, "INSERT INTO outbox (type, payload, headers, due_at, expires_at) VALUES"
+                " ('good', NULL, NULL, NULL, NULL), ('good', '', '{}', 946684800000000, 1767225600000000),"
+                " ('good', x'', ' {\"a\": \"b\"}', 9223372036854775807, 10413791999999999)");
+    raw_run(db, "INSERT INTO outbox (id, type) VALUES ('018f0000-0000-7000-8000-00000000000A', 'good'), "
+                "(randomblob(16), 'good')");
+    static const char *const changes[] = {
+        "due_at = 1767225600", "expires_at = 1767225600000", "type = ''", "headers = '[]'", "id = 'x'", "payload = 1"
+    };
+    for (size_t i = 0; i < ARRAY_LENGTH(changes); i++) {
+        snprintf(sql, sizeof(sql), "UPDATE outbox SET %s", changes[i]);
+        CHECK_EQ(raw_try(db, sql) & 0xff, SQLITE_CONSTRAINT);
+        CHECK(strstr(sqlite3_errmsg(db), "postrider: ") != NULL);
+    }
+    sqlite3_close(db);
+    fixture_close(f);
+}
+
+TEST(rows_of_before_the_checks_stay_and_can_be_changed_moved_and_replayed) /* B9, I18 */
+{
+    struct fixture *f = fixture_open("");
+    sqlite3 *db = fixture_raw(f);
+    raw_run(db, "PRAGMA ignore_check_constraints = on");
+    raw_run(db, "INSERT INTO outbox (type, expires_at, due_at) VALUES ('t', 1767225600, 1767225600)");
+    raw_run(db, "PRAGMA ignore_check_constraints = off");
+    raw_run(db, "UPDATE outbox SET destination = 'e'");
+    struct worker w;
+    worker_open(&w, &f->store);
+    CYCLE(&w, );
+    CHECK_EQ(CYCLE(&w, .due.rows = 10)->row_count, 1);
+    struct verdict v = { .kind = VERDICT_DEAD_LETTER,
+                         .row = w.reply->rows[0].row,
+                         .id = w.reply->rows[0].m.id,
+                         .cause = PR_REASON_REJECTED };
+    CYCLE(&w, .verdicts = &v, .verdict_count = 1);
+    CHECK_EQ(raw_int(db, "SELECT count(*) FROM postrider_dead_letter"), 1);
+    const struct admin replay = { .kind = ADMIN_DEAD_REPLAY, .filter = { .ids = &v.id, .id_count = 1, .state = -1 } };
+    struct admin_reply reply;
+    CHECK_OK(store_admin(&f->store, &replay, &reply, &f->error), &f->error);
+    CHECK_EQ(raw_int(db, "SELECT count(*) FROM outbox WHERE expires_at = 1767225600"), 1);
+    sqlite3_close(db);
+    worker_close(&w);
+    fixture_close(f);
+}
+
+TEST(sending_on_the_callers_connection_tells_a_refusal_from_a_duplicate) /* B2 */
+{
+    struct fixture *f = fixture_open("");
+    sqlite3 *db = fixture_raw(f);
+    struct pr_message m = { .type = PR_STR("t"), .due_us = 1767225600 };
+    pr_id_new(&m.id);
+    CHECK_EQ(sqlite_send(db, PR_STR("outbox"), &m, &f->error), PR_EINVAL);
+    CHECK(strstr(f->error.text, "postrider: due_at must be Unix microseconds") != NULL);
+    m.due_us = 0;
+    CHECK_EQ(sqlite_send(db, PR_STR("outbox"), &m, &f->error), PR_OK);
+    CHECK_EQ(sqlite_send(db, PR_STR("outbox"), &m, &f->error), PR_DUPLICATE);
+    sqlite3_close(db);
+    fixture_close(f);
 }

@@ -139,7 +139,8 @@ static int conn_use_wal(struct conn *conn, struct pr_error *reterr)
 
 /* No automatic checkpoints: SQLite before 3.51.3 can damage a database when two connections
  * write and checkpoint at once, so the session that works the box is the only one of ours
- * that does it.  No mmap: an I/O error would be a signal. */
+ * that does it.  No mmap: an I/O error would be a signal.  The checks of boxes are for senders: what
+ * they once let in must be moved, retried and replayed as it is. */
 static int conn_configure(struct conn *conn, struct pr_error *reterr)
 {
     int rc = conn_script(conn,
@@ -147,6 +148,7 @@ static int conn_configure(struct conn *conn, struct pr_error *reterr)
                          "PRAGMA temp_store = memory;"
                          "PRAGMA cache_size = -16384;"
                          "PRAGMA secure_delete = off;"
+                         "PRAGMA ignore_check_constraints = on;"
                          "PRAGMA journal_size_limit = " WAL_BYTES_KEPT ";",
                          reterr);
     if (rc == PR_OK)

@@ -8,25 +8,28 @@
 #include "core/id.h"
 
 /* A duplicate gives a NULL id, which OR IGNORE passes over: as it does what the unique key does
- * not take.  (message_check() has seen to all other constraints.)  One statement, so that it is
+ * not take, and a check of the box: message_check() has seen to it before, and send.c asks again.  One statement, so that it is
  * right also for callers without a transaction; VALUES and not SELECT, because an INSERT that
  * SELECTs from its own table goes through a temporary one.  All text is less than any blob: ids
  * as text are looked for only where there are some.  split_seq is there because only boxes have
  * it: OR IGNORE must not pass over a row for a table that is none. */
-const char MESSAGE_INSERT[] =
-    "INSERT OR IGNORE INTO \"{box}\" (id, destination, type, stream, source, subject, content_type, headers,"
-    " correlation_id, causation_id, traceparent, tracestate, event, created_at, due_at, expires_at, payload,"
-    " split_seq) VALUES (iif(EXISTS"
-    "   (SELECT 1 FROM postrider_dead_letter WHERE id = ?1 AND destination = ?2 AND box = '{box}')"
-    "   OR (EXISTS (SELECT 1 FROM \"{box}\" WHERE id < x'') AND"
-    "       (EXISTS (SELECT 1 FROM \"{box}\" WHERE id = ?18 AND destination = ?2) OR"
-    "        EXISTS (SELECT 1 FROM \"{box}\" WHERE id = ?19 AND destination = ?2)))"
-    "   OR (EXISTS (SELECT 1 FROM postrider_dead_letter WHERE id < x'') AND"
-    "       (EXISTS (SELECT 1 FROM postrider_dead_letter WHERE id = ?18 AND destination = ?2 AND box = '{box}') OR"
-    "        EXISTS (SELECT 1 FROM postrider_dead_letter WHERE id = ?19 AND destination = ?2 AND box = '{box}'))), "
-    "NULL, "
-    "?1),"
-    " ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, NULL)";
+#define INSERT_BODY                                                                                                    \
+    " INTO \"{box}\" (id, destination, type, stream, source, subject, content_type, headers,"                          \
+    " correlation_id, causation_id, traceparent, tracestate, event, created_at, due_at, expires_at, payload,"          \
+    " split_seq) VALUES (iif(EXISTS"                                                                                   \
+    "   (SELECT 1 FROM postrider_dead_letter WHERE id = ?1 AND destination = ?2 AND box = '{box}')"                    \
+    "   OR (EXISTS (SELECT 1 FROM \"{box}\" WHERE id < x'') AND"                                                       \
+    "       (EXISTS (SELECT 1 FROM \"{box}\" WHERE id = ?18 AND destination = ?2) OR"                                  \
+    "        EXISTS (SELECT 1 FROM \"{box}\" WHERE id = ?19 AND destination = ?2)))"                                   \
+    "   OR (EXISTS (SELECT 1 FROM postrider_dead_letter WHERE id < x'') AND"                                           \
+    "       (EXISTS (SELECT 1 FROM postrider_dead_letter WHERE id = ?18 AND destination = ?2 AND box = '{box}') OR"    \
+    "        EXISTS (SELECT 1 FROM postrider_dead_letter WHERE id = ?19 AND destination = ?2 AND box = '{box}'))), "   \
+    "NULL, "                                                                                                           \
+    "?1),"                                                                                                             \
+    " ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, NULL)"
+
+const char MESSAGE_INSERT[] = "INSERT OR IGNORE" INSERT_BODY;
+const char MESSAGE_INSERT_STRICTLY[] = "INSERT" INSERT_BODY;
 
 void id_forms_init(struct id_forms *forms, pr_id id)
 {

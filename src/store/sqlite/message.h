@@ -40,6 +40,8 @@ void id_forms_init(struct id_forms *forms, pr_id id);
 /* INSERT of a new message; changes nothing when its id is there for its destination, in the box
  * or among the dead letters.  The values are filled in by message_values(). */
 extern const char MESSAGE_INSERT[];
+/* The same, and what makes it change nothing is an error. */
+extern const char MESSAGE_INSERT_STRICTLY[];
 #define MESSAGE_VALUE_COUNT 19
 void message_values(const struct pr_message *message, const struct id_forms *forms, int64_t now_us,
                     struct value ret[MESSAGE_VALUE_COUNT]);

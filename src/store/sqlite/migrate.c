@@ -392,6 +392,7 @@ int sqlite_migrate(void *self, const char *const *boxes, size_t box_count, struc
 
     conn_lock(conn);
     rc = encoding_check(conn, reterr);
+    sqlite3_db_config(conn->db, SQLITE_DBCONFIG_DEFENSIVE, 0, NULL); /* some builds begin with it: see 012 */
     if (rc == PR_OK)
         rc = conn_begin(conn, true, reterr);
     if (rc == PR_OK)

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/slice.h"
 #include "base/time.h"
+#include "base/util.h"
 #include "store/sqlite/message.h"
 
 #define SQL_MAX 8192
@@ -15,7 +16,7 @@ static const char *path_of(sqlite3 *db)
 }
 
 /* A statement on a connection that is not ours. */
-static int send_prepare(sqlite3 *db, pr_slice box, sqlite3_stmt **ret, struct pr_error *reterr)
+static int send_prepare(sqlite3 *db, const char *insert, pr_slice box, sqlite3_stmt **ret, struct pr_error *reterr)
 {
     if (db == NULL)
         return error_set(reterr, PR_EINVAL, "there is no database connection");
@@ -23,7 +24,7 @@ static int send_prepare(sqlite3 *db, pr_slice box, sqlite3_stmt **ret, struct pr
         return error_set(reterr, PR_EINVAL, "\"%.*s\" is not the name of a box", SLICE_ARGS(box));
     struct buf sql;
     buf_init(&sql, SQL_MAX);
-    sql_expand(&sql, MESSAGE_INSERT, box);
+    sql_expand(&sql, insert, box);
     int rc = buf_failed(&sql);
     if (rc != PR_OK) {
         error_set(reterr, rc, "no memory for a statement");
@@ -35,9 +36,8 @@ static int send_prepare(sqlite3 *db, pr_slice box, sqlite3_stmt **ret, struct pr
     return rc;
 }
 
-/* Outcome PR_DUPLICATE. */
-static int send_one(sqlite3 *db, sqlite3_stmt *statement, const struct pr_message *message, int64_t now_us,
-                    struct pr_error *reterr)
+/* Bind and step: SQLite's code. */
+static int send_step(sqlite3_stmt *statement, const struct pr_message *message, int64_t now_us)
 {
     struct id_forms forms;
     struct value values[MESSAGE_VALUE_COUNT];
@@ -47,12 +47,37 @@ static int send_one(sqlite3 *db, sqlite3_stmt *statement, const struct pr_messag
     message_values(message, &forms, now_us, values);
     for (int i = 0; i < MESSAGE_VALUE_COUNT && rc == SQLITE_OK; i++)
         rc = value_bind(statement, i + 1, &values[i]);
-    if (rc == SQLITE_OK)
-        rc = sqlite3_step(statement);
+    return rc == SQLITE_OK ? sqlite3_step(statement) : rc;
+}
+
+/* It was passed over: as a duplicate, or because a check of the box refused it?  Told apart by asking for the error. */
+static int send_passed_over(sqlite3 *db, pr_slice box, const struct pr_message *message, int64_t now_us,
+                            struct pr_error *reterr)
+{
+    sqlite3_stmt *statement = NULL;
+    int rc = send_prepare(db, MESSAGE_INSERT_STRICTLY, box, &statement, reterr);
+    if (rc != PR_OK)
+        return rc;
+    int code = send_step(statement, message, now_us);
+    if (code == SQLITE_DONE)
+        rc = PR_OK; /* it was there a moment ago */
+    else if (sqlite3_extended_errcode(db) == SQLITE_CONSTRAINT_CHECK)
+        rc = error_set(reterr, PR_EINVAL, "%s", sqlite3_errmsg(db));
+    else
+        rc = (code & 0xff) == SQLITE_CONSTRAINT ? PR_DUPLICATE : sqlite_fault(db, code, path_of(db), reterr);
+    sqlite3_finalize(statement);
+    return rc;
+}
+
+/* Outcome PR_DUPLICATE. */
+static int send_one(sqlite3 *db, sqlite3_stmt *statement, pr_slice box, const struct pr_message *message,
+                    int64_t now_us, struct pr_error *reterr)
+{
+    int rc = send_step(statement, message, now_us);
     if (rc != SQLITE_DONE)
         rc = sqlite_fault(db, rc, path_of(db), reterr);
     else
-        rc = sqlite3_changes(db) > 0 ? PR_OK : PR_DUPLICATE;
+        rc = sqlite3_changes(db) > 0 ? PR_OK : send_passed_over(db, box, message, now_us, reterr);
     sqlite3_reset(statement);
     return rc;
 }
@@ -61,11 +86,12 @@ int sqlite_send_many(sqlite3 *db, pr_slice box, const struct pr_message *message
                      struct pr_error *reterr)
 {
     sqlite3_stmt *statement = NULL;
-    int64_t now_us = clock_wall_us(clock_system());
-    int rc = send_prepare(db, box, &statement, reterr);
+    /* Where a machine does not know the time, the box's check would refuse it. */
+    int64_t now_us = max64(clock_wall_us(clock_system()), TIME_MIN_US);
+    int rc = send_prepare(db, MESSAGE_INSERT, box, &statement, reterr);
 
     for (size_t i = 0; i < count && rc >= PR_OK; i++) {
-        rc = send_one(db, statement, &messages[i], now_us, reterr);
+        rc = send_one(db, statement, box, &messages[i], now_us, reterr);
         if (rc >= PR_OK && answers != NULL)
             answers[i] = rc;
     }
