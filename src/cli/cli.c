@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/units.h"
+#include "base/url.h"
 #include "base/util.h"
 #include "cli/output/output.h"
 #include "core/fingerprint.h"
@@ -64,6 +65,12 @@ int cli_load_config(struct cli *cli)
 
     if (cli->config != NULL)
         return EXIT_DONE;
+    if (store != NULL && url_has_password(store)) {
+        cli_say("--store: every user of this machine can see a password on the command line: put the URL into "
+                "POSTRIDER_STORE or"
+                " the configuration (${file:secret}), or the password into PGPASSWORD or a file (PGPASSFILE)");
+        return EXIT_USAGE;
+    }
     if (path == NULL && access(CONFIG_FILE_USUAL, F_OK) == 0)
         path = CONFIG_FILE_USUAL;
     r = path != NULL ? config_load_file(path, &cli->config, &err) : config_default(&cli->config, &err);

@@ -347,11 +347,22 @@ def config_show_has_no_secrets_and_says_where_values_come_from(p):  # B204
     p.write("c.yaml", "endpoints:\n  hook: {url: 'https://u:${file:key}@h.example/x'}\n")
     shown = p.ok("config", "show", "c.yaml", env={"POSTRIDER_LIMITS__PAYLOAD": "2MiB"}).out
     assert "hunter2" not in shown
-    has(shown, "url: https://u:***@h.example/x", "payload: 2MiB", "# POSTRIDER_LIMITS__PAYLOAD", "# default", "# line 2")
+    has(shown, "url: https://***@h.example/x", "payload: 2MiB", "# POSTRIDER_LIMITS__PAYLOAD", "# default", "# line 2")
     has(p.ok("config", "show", "-c", "c.yaml", "--store", "sqlite:z.db").out, "store: sqlite:z.db", "# --store")
     data = p.ok("config", "show", "c.yaml", "--json").json()[0]
-    assert data["endpoints"]["hook"]["url"] == "https://u:***@h.example/x" and data["batch"] == 1000, data
+    assert data["endpoints"]["hook"]["url"] == "https://***@h.example/x" and data["batch"] == 1000, data
     assert data["limits"]["payload"] == "1MiB" and data["boxes"]["outbox"] == {"keep": "0s"}, data
+
+
+@test
+def a_password_on_the_command_line_is_refused(p):  # B204
+    for url in ("postgres://ann:hunter2@127.0.0.1:1/shop", "postgres://127.0.0.1:1/shop?password=hunter2"):
+        err = p.fails(2, "list", "--store", url).err
+        has(err, "--store", "POSTRIDER_STORE", "${file:", "PGPASSFILE")
+        assert "hunter2" not in err, err
+        assert "hunter2" not in p.fails(5, "list", env={"POSTRIDER_STORE": url}).err
+    for wrong in ("postgres://ann:hunter2%@127.0.0.1:1/shop", "postgres://ann:a@hunter2@127.0.0.1:1/shop"):
+        assert "hunter2" not in p.fails(3, "list", env={"POSTRIDER_STORE": wrong}).err
 
 
 @test

@@ -117,7 +117,9 @@ static const struct option_section option_watch = {
 static const struct option root_options[] = {
     { "store", OPTION_TEXT, "sqlite:postrider.db",
       "where the messages are: `sqlite:FILE`, relative to the current directory, or "
-      "`postgres://USER@HOST/DATABASE?schema=postrider` with any option of libpq",
+      "`postgres://USER@HOST/DATABASE?schema=postrider` with any option of libpq; TLS with a checked certificate, "
+      "unless "
+      "every server that it names is this machine or `sslmode` says otherwise",
       FIELD(config, store) },
     { "instance", OPTION_TEXT, "${HOSTNAME:-local}", "the name of this instance, for people; it need not be unique",
       FIELD(config, instance) },

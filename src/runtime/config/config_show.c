@@ -1,53 +1,18 @@
 /* The tables turned round: the effective configuration as YAML, and the reference. */
 #include <arpa/inet.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/error.h"
 #include "base/json.h"
 #include "base/slice.h"
 #include "base/units.h"
+#include "base/url.h"
 #include "base/util.h"
 #include "runtime/config/config_notes.h"
 
 #define SHOWN_COLUMN 44 /* where the remarks begin, when the value leaves room */
 
 /* ---- config show ---- */
-
-/* The password of user:password@, and what a query calls one. */
-static void add_url(struct buf *b, const char *url)
-{
-    static const char *const secrets[] = { "password", "passwd", "token", "secret", "sslpassword" };
-    const char *slashes = strstr(url, "://");
-    const char *authority = slashes != NULL ? slashes + 3 : url;
-    size_t length = strcspn(authority, "/?#");
-    const char *at = memrchr(authority, '@', length);
-    const char *colon = at != NULL ? memchr(authority, ':', (size_t)(at - authority)) : NULL;
-
-    if (colon != NULL) {
-        buf_add(b, url, (size_t)(colon + 1 - url));
-        buf_add_cstr(b, "***");
-        url = at;
-    }
-    while (*url != '\0') {
-        size_t piece = strcspn(url, "?&");
-
-        buf_add(b, url, piece);
-        url += piece;
-        if (*url == '\0')
-            break;
-        buf_add_char(b, *url++);
-        for (size_t i = 0; i < ARRAY_LENGTH(secrets); i++) {
-            size_t size = strlen(secrets[i]);
-
-            if (strncasecmp(url, secrets[i], size) == 0 && url[size] == '=') {
-                buf_add(b, url, size + 1);
-                buf_add_cstr(b, "***");
-                url += strcspn(url, "&");
-            }
-        }
-    }
-}
 
 /* As YAML: plain when that cannot be misread. */
 static void add_plain(struct buf *b, pr_slice text)
@@ -143,7 +108,7 @@ static void add_value(struct buf *b, const struct config *config, const struct o
     if (option->secret)
         buf_add_cstr(&text, (*(const char *const *)field)[0] != '\0' ? "***" : "");
     else if (option->kind == OPTION_TEXT)
-        add_url(&text, note != NULL && note->shown != NULL ? note->shown : *(const char *const *)field);
+        url_add_shown(&text, note != NULL && note->shown != NULL ? note->shown : *(const char *const *)field);
     else
         option_format(option, field, &text);
     if (option->kind == OPTION_TEXT)

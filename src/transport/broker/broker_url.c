@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/host.h"
 #include "base/slice.h"
 #include "base/util.h"
 
@@ -269,11 +270,6 @@ int broker_url_number(const struct endpoint_config *config, const struct broker_
     return PR_OK;
 }
 
-static bool host_is_here(pr_slice host)
-{
-    return slice_eq_cstr(host, "localhost") || slice_eq_cstr(host, "::1") || slice_starts_with(host, PR_STR("127."));
-}
-
 struct broker_tls broker_url_tls(const struct endpoint_config *config, const struct broker_url *url)
 {
     struct broker_tls tls = { .ca = broker_url_param(url, "ca", config->ca),
@@ -289,7 +285,7 @@ static int check_plain(const struct endpoint_config *config, const struct broker
     bool plain;
     pr_slice other = { NULL, 0 };
     for (size_t i = 0; i < url->host_count && other.data == NULL; i++)
-        if (!host_is_here(url->hosts[i].name))
+        if (!host_is_loopback(url->hosts[i].name))
             other = url->hosts[i].name;
     int rc = broker_url_bool(config, url, "plain", other.data == NULL, &plain, reterr);
     if (rc != PR_OK || plain)

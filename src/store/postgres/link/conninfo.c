@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/host.h"
 #include "base/slice.h"
 #include "base/util.h"
 #include "core/message.h"
@@ -15,6 +16,9 @@
 
 #define URL_MAX 8192
 #define SCHEMA_DEFAULT "postrider"
+#define KEYWORDS_MAX 126          /* libpq has less than fifty */
+#define NOBODY_KNOWS "?"          /* a value of target_session_attrs that libpq refuses */
+#define SSLMODE_OF_LIBPQ "prefer" /* when nobody said anything */
 #define PUBLIC_CERTIFICATES "/etc/ssl/certs/ca-certificates.crt"
 
 /* Options that the URL, the environment or a service file may give; these are ours otherwise. */
@@ -91,6 +95,14 @@ static int conninfo_set(struct conninfo *conninfo, size_t *count, const char *ke
     return done ? PR_OK : PR_ENOMEM;
 }
 
+static const char *value_of(const PQconninfoOption *options, const char *keyword)
+{
+    for (const PQconninfoOption *o = options; o->keyword != NULL; o++)
+        if (strcmp(o->keyword, keyword) == 0)
+            return o->val != NULL ? o->val : "";
+    return "";
+}
+
 static const char *given(const PQconninfoOption *options, const char *keyword)
 {
     for (const PQconninfoOption *o = options; o->keyword != NULL; o++)
@@ -99,10 +111,59 @@ static const char *given(const PQconninfoOption *options, const char *keyword)
     return NULL;
 }
 
-static bool is_here(const char *host)
+/* A server's own directory of sockets, or an address of this machine; empty is libpq's default, a directory. */
+static bool is_here(pr_slice host)
 {
-    return host == NULL || host[0] == '\0' || host[0] == '/' || host[0] == '@' || strcmp(host, "localhost") == 0 ||
-           strncmp(host, "127.", 4) == 0 || strcmp(host, "::1") == 0;
+    return host.size == 0 || host.data[0] == '/' || host.data[0] == '@' || host_is_loopback(host);
+}
+
+/* libpq takes lists, and tries one after the other: all have to be here.  An address goes before the name beside it. */
+static bool all_are_here(const char *hosts, const char *addresses)
+{
+    pr_slice names = slice_from(hosts), numbers = slice_from(addresses);
+    do {
+        pr_slice name = slice_until(&names, ','), number = slice_until(&numbers, ',');
+        if (!is_here(slice_trim(number.size > 0 ? number : name)))
+            return false;
+    } while (names.size > 0 || numbers.size > 0);
+    return true;
+}
+
+/* What libpq will take in the end, with the environment and the service file.  It is made to stop before it connects,
+ * by a value that it refuses.  NULL: no memory. */
+static PQconninfoOption *effective(const struct conninfo *conninfo, size_t count)
+{
+    const char *keywords[KEYWORDS_MAX + 2], *values[KEYWORDS_MAX + 2];
+    ASSERT(count <= KEYWORDS_MAX);
+    for (size_t i = 0; i < count; i++) {
+        keywords[i] = conninfo->keywords[i];
+        values[i] = strcmp(keywords[i], "target_session_attrs") == 0 ? NOBODY_KNOWS : conninfo->values[i];
+    }
+    keywords[count] = "target_session_attrs";
+    values[count] = NOBODY_KNOWS;
+    keywords[count + 1] = values[count + 1] = NULL;
+    PGconn *pg = PQconnectStartParams(keywords, values, 0);
+    PQconninfoOption *options = pg != NULL ? PQconninfo(pg) : NULL;
+    PQfinish(pg);
+    return options;
+}
+
+/* To another host it is TLS, unless something else was said. */
+static int set_tls(struct conninfo *conninfo, const PQconninfoOption *options, size_t *count)
+{
+    if (given(options, "sslmode") != NULL)
+        return PR_OK;
+    PQconninfoOption *all = effective(conninfo, *count);
+    if (all == NULL)
+        return PR_ENOMEM;
+    bool said = strcmp(value_of(all, "sslmode"), SSLMODE_OF_LIBPQ) != 0; /* in a service file */
+    bool here = all_are_here(value_of(all, "host"), value_of(all, "hostaddr"));
+    bool root = value_of(all, "sslrootcert")[0] != '\0';
+    PQconninfoFree(all);
+    int rc = said || here ? PR_OK : conninfo_set(conninfo, count, "sslmode", "verify-full");
+    if (rc == PR_OK && !said && !here && !root && access(PUBLIC_CERTIFICATES, R_OK) == 0)
+        rc = conninfo_set(conninfo, count, "sslrootcert", PUBLIC_CERTIFICATES);
+    return rc;
 }
 
 static int conninfo_fill(struct conninfo *conninfo, const PQconninfoOption *options)
@@ -115,15 +176,7 @@ static int conninfo_fill(struct conninfo *conninfo, const PQconninfoOption *opti
     for (size_t i = 0; i < ARRAY_LENGTH(defaults) && rc == PR_OK; i++)
         if (given(options, defaults[i].keyword) == NULL)
             rc = conninfo_set(conninfo, &count, defaults[i].keyword, defaults[i].value);
-
-    const char *address = given(options, "hostaddr");
-    bool here = is_here(address != NULL ? address : given(options, "host"));
-    if (rc == PR_OK && !here && given(options, "sslmode") == NULL) {
-        rc = conninfo_set(conninfo, &count, "sslmode", "verify-full");
-        if (rc == PR_OK && given(options, "sslrootcert") == NULL && access(PUBLIC_CERTIFICATES, R_OK) == 0)
-            rc = conninfo_set(conninfo, &count, "sslrootcert", PUBLIC_CERTIFICATES);
-    }
-    return rc;
+    return rc == PR_OK ? set_tls(conninfo, options, &count) : rc;
 }
 
 static size_t option_count(const PQconninfoOption *options)
@@ -134,15 +187,36 @@ static size_t option_count(const PQconninfoOption *options)
     return count;
 }
 
+/* The rest of a password that has an @ in it; a socket's name may only begin with one. */
+static bool has_two_ats(const char *hosts)
+{
+    pr_slice rest = slice_from(hosts);
+    while (rest.size > 0) {
+        pr_slice host = slice_until(&rest, ',');
+        if (host.size > 1 && memchr(host.data + 1, '@', host.size - 1) != NULL)
+            return true;
+    }
+    return false;
+}
+
 static int conninfo_read(struct conninfo *conninfo, const char *url, struct pr_error *reterr)
 {
     char *why = NULL;
     PQconninfoOption *options = PQconninfoParse(url, &why);
     if (options == NULL) {
-        int rc = error_set(reterr, PR_EINVAL, "the store's URL is wrong: %.*s",
-                           (int)strcspn(why != NULL ? why : "", "\n"), why != NULL ? why : "");
+        /* libpq repeats the part that it did not understand, and that may be the half of a password. */
+        int rc =
+            error_set(reterr, PR_EINVAL,
+                      "the store's URL is wrong: %.*s; it is postgres://USER@HOST:PORT/DATABASE?OPTION=VALUE, with %%40"
+                      " for an @ in a part of it",
+                      (int)strcspn(why != NULL ? why : "", "\":\n"), why != NULL ? why : "");
         PQfreemem(why);
         return rc;
+    }
+    if (has_two_ats(value_of(options, "host"))) {
+        PQconninfoFree(options);
+        return error_set(reterr, PR_EINVAL,
+                         "the store's URL is wrong: there are two @; write %%40 for one in a password");
     }
     size_t room = option_count(options) + ARRAY_LENGTH(defaults) + 4;
     conninfo->keywords = calloc(room, sizeof(conninfo->keywords[0]));

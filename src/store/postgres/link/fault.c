@@ -7,6 +7,8 @@
 #include "base/util.h"
 #include "store/postgres/link/link.h"
 
+#define PASSWORD_MIN 4 /* shorter ones would be found in any text */
+
 /* The first state (or class, when it has two characters) that fits. */
 static const struct {
     const char *state;
@@ -86,10 +88,30 @@ static const struct {
     { "database \"", PR_ESTORE, "create the database, or name another one in the URL" },
 };
 
+/* libpq and the server are not known to repeat a password; if they do, it is *** here. */
+static pr_slice without_password(PGconn *pg, pr_slice text, char ret[PR_ERROR_TEXT_SIZE])
+{
+    const char *password = pg != NULL ? PQpass(pg) : NULL;
+    size_t size = password != NULL ? strlen(password) : 0, used = 0;
+    if (size < PASSWORD_MIN || memmem(text.data, text.size, password, size) == NULL)
+        return text;
+    for (size_t i = 0; i < text.size && used + 4 < PR_ERROR_TEXT_SIZE;) {
+        if (text.size - i >= size && memcmp(text.data + i, password, size) == 0) {
+            memcpy(ret + used, "***", 3);
+            used += 3;
+            i += size;
+        } else {
+            ret[used++] = text.data[i++];
+        }
+    }
+    return PR_BYTES(ret, used);
+}
+
 int fault_of_connection(PGconn *pg, const struct conninfo *conninfo, struct pr_error *reterr)
 {
     (void)conninfo;
-    pr_slice text = first_line(pg != NULL ? PQerrorMessage(pg) : "");
+    char clean[PR_ERROR_TEXT_SIZE];
+    pr_slice text = without_password(pg, first_line(pg != NULL ? PQerrorMessage(pg) : ""), clean);
     if (text.size == 0)
         text = PR_STR("the connection to the server was lost");
     for (size_t i = 0; i < ARRAY_LENGTH(refusals); i++)
