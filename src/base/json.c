@@ -59,7 +59,7 @@ void json_quote(struct buf *b, pr_slice text)
             buf_add_slice(b, PR_STR("\xef\xbf\xbd"));
         else if (escape != NULL)
             buf_add_cstr(b, escape);
-        else if (codepoint < 0x20 || codepoint == 0x7f)
+        else if (utf8_is_control(codepoint)) /* they mean the same to machines, and mislead no person */
             buf_addf(b, "\\u%04x", (unsigned)codepoint);
         else
             buf_add(b, text.data, size);

@@ -53,6 +53,12 @@ size_t utf8_next(pr_slice text, int32_t *ret_codepoint)
     return (size_t)lead->follow + 1;
 }
 
+bool utf8_is_control(int32_t c)
+{
+    return (c >= 0 && c < 0x20) || (c >= 0x7f && c < 0xa0) || c == 0x061c || c == 0x200e || c == 0x200f ||
+           (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069) || c == 0xfeff;
+}
+
 static pr_slice skip(pr_slice text, size_t size)
 {
     return PR_BYTES(text.data + size, text.size - size);

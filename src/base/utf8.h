@@ -10,6 +10,10 @@ struct buf;
  * or -1 and the length of the piece that is to be replaced by one U+FFFD. */
 size_t utf8_next(pr_slice text, int32_t *ret_codepoint);
 
+/* What a terminal or a reader could be led astray by: C0 and C1, DEL, characters that turn the direction of writing,
+ * separators of lines and paragraphs, the byte order mark. */
+bool utf8_is_control(int32_t codepoint);
+
 /* Well-formed: no overlong forms, no surrogates, nothing over U+10FFFF.  NUL is valid. */
 bool utf8_valid(pr_slice text);
 

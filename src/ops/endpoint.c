@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/shell.h"
 #include "base/slice.h"
 #include "base/util.h"
 #include "ops/member.h"
@@ -261,10 +262,9 @@ static void check_breaker(struct checks *checks, const struct standing *s, const
 
     checks_add(checks, "breaker", CHECK_WARN,
                "endpoint %.*s is %s for %s, its messages wait and are not counted; %s. %.300s. To stop trying: "
-               "postrider pause "
-               "%.*s",
+               "postrider pause %s",
                SLICE_ARGS(e->name), s->state, span_words(checks->arena, now_us - s->breaker->since_us), next,
-               standing_why(checks->arena, s, e), SLICE_ARGS(e->name));
+               standing_why(checks->arena, s, e), shell_argument(checks->arena, e->name));
 }
 
 size_t endpoints_check(struct checks *checks, const struct query_reply *reply)
@@ -277,9 +277,9 @@ size_t endpoints_check(struct checks *checks, const struct query_reply *reply)
 
         if (is_paused(&s))
             checks_add(checks, "paused", CHECK_WARN,
-                       "endpoint %.*s is paused by %.*s%s%.300s. To go on: postrider resume %.*s", SLICE_ARGS(e->name),
+                       "endpoint %.*s is paused by %.*s%s%.300s. To go on: postrider resume %s", SLICE_ARGS(e->name),
                        SLICE_ARGS(e->by), e->why.size > 0 ? ": " : "", slice_dup(checks->arena, e->why).data,
-                       SLICE_ARGS(e->name));
+                       shell_argument(checks->arena, e->name));
         else if (s.breaker != NULL)
             check_breaker(checks, &s, e, reply->now_us);
         found += is_paused(&s) || s.breaker != NULL;

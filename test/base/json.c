@@ -68,6 +68,16 @@ TEST(json_escapes_what_must_be_escaped)
 }
 
 /* A parser that is not ours must read back what we wrote, whatever the bytes. */
+TEST(json_escapes_what_would_mislead_a_reader) /* B206 */
+{
+    struct buf b;
+    buf_init(&b, 1000);
+    json_quote(&b, PR_STR("\xc2\x80\xc2\x9f\xc2\xa0 "
+                          "\xd8\x9c\xe2\x80\x8e\xe2\x80\xa8\xe2\x80\xae\xe2\x81\xa6\xef\xbb\xbf\xe2\x80\x8d"));
+    CHECK_SLICE(buf_slice(&b), "\"\\u0080\\u009f\xc2\xa0 \\u061c\\u200e\\u2028\\u202e\\u2066\\ufeff\xe2\x80\x8d\"");
+    buf_fini(&b);
+}
+
 TEST(json_is_understood_by_another_parser_for_every_pair_of_bytes)
 {
     struct buf b;

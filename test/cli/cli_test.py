@@ -431,6 +431,25 @@ def what_others_wrote_cannot_steer_the_terminal(p):
 
 
 @test
+def commands_that_are_suggested_are_safe_to_paste(p):  # B206
+    p.ok("init")
+    for n, name in enumerate(("$(touch pwned)", "it's `touch pwned`", "; touch pwned #", "--yes", "a\u202eb\n$(touch pwned)", "x\x9b31m")):
+        id = UNKNOWN_ID[:-1] + str(n)
+        p.sql("INSERT INTO outbox (id, type, stream, destination, payload) VALUES (?, ?, ?, ?, 'x')", (id, "t" + name, "s" + name, name))
+        p.ok("pause", "--", name)
+        found = p.ok("why", id, "--json").json()[0]["commands"]
+        resume = [c["command"] for c in found if c["command"].startswith("postrider resume")]
+        assert len(resume) == 1, found
+        for text in (p.ok("why", id).out, p.ok("status").out, p.ok("list", "--json").out, p.ok("doctor", "--json").out):
+            assert not set(text) & {"\x9b", "\u202e", "\x1b"}, text
+        assert resume[0] in p.ok("status").out or "\n" in name or "\x9b" in name
+        done = subprocess.run(["bash", "-c", resume[0].replace("postrider", PROGRAM, 1)], cwd=p.path, capture_output=True, timeout=DEADLINE_SECONDS)
+        assert done.returncode == 0, (resume, done.stderr)
+        assert not any(e["name"] == name and e["state"] == "paused" for e in p.ok("endpoints", "list", "--json").json())
+    assert "pwned" not in os.listdir(p.path)
+
+
+@test
 def the_same_id_again_is_a_duplicate(p):  # B2
     p.ok("init")
     p.send("--type", "a", "--id", UNKNOWN_ID, "--data", "first")

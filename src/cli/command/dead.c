@@ -2,6 +2,7 @@
 #include <inttypes.h>
 
 #include "base/error.h"
+#include "base/shell.h"
 #include "base/util.h"
 #include "cli/command/message.h"
 #include "cli/command/send.h"
@@ -85,10 +86,7 @@ static const char *filter_flags(struct cli *cli)
         const char *value = cli->flags.values[flags[i]];
         if (value == NULL)
             continue;
-        buf_addf(&b, " --%s '", flag_infos[flags[i]].word);
-        for (; *value != '\0'; value++)
-            buf_add_cstr(&b, *value == '\'' ? "'\\''" : (const char[]){ *value, '\0' });
-        buf_add_cstr(&b, "'");
+        buf_addf(&b, " --%s %s", flag_infos[flags[i]].word, shell_quote(&cli->arena, slice_from(value)));
     }
     pr_slice text = slice_dup(&cli->arena, buf_slice(&b));
     buf_fini(&b);

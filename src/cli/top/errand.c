@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/shell.h"
 #include "base/slice.h"
 #include "cli/command/why.h"
 
@@ -182,7 +183,8 @@ static void say_endpoint(struct errand *e, struct cli *cli, FILE *out)
             "  postrider list --endpoint %s\n"
             "  postrider dead groups --endpoint %s\n"
             "  postrider endpoints test %s\n",
-            e->name, e->name, e->name);
+            shell_quote(arena, slice_from(e->name)), shell_quote(arena, slice_from(e->name)),
+            shell_argument(arena, slice_from(e->name)));
 }
 
 static void run_open(struct errand *e)

@@ -54,8 +54,7 @@ size_t glyph_width(int32_t code)
 /* Does it steer the terminal, or the eye? */
 static bool is_harmful(int32_t code)
 {
-    return code < ' ' || (code >= 0x7f && code < 0xa0) || code == 0x061c || code == 0x200e || code == 0x200f ||
-           (code >= 0x2028 && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
+    return code < 0 || utf8_is_control(code);
 }
 
 struct glyph {

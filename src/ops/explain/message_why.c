@@ -4,6 +4,7 @@
 
 #include "base/buf.h"
 #include "base/error.h"
+#include "base/shell.h"
 #include "base/slice.h"
 #include "base/time.h"
 #include "base/util.h"
@@ -202,7 +203,9 @@ static const char *name_part(const struct why_context *v, const struct query_rep
         parts += l->state == STATE_DEAD ? reply->listed[i].state == STATE_DEAD : is_in_box(&reply->listed[i]);
     pr_id_format(l->m.id, id);
     bool several = parts > 1 && endpoint.size > 0;
-    return arena_printf(v->arena, "%s%s%s", id, several ? " --endpoint " : "", several ? clean(v, endpoint) : "").data;
+    return arena_printf(v->arena, "%s%s%s", id, several ? " --endpoint " : "",
+                        several ? shell_quote(v->arena, endpoint) : "")
+        .data;
 }
 
 /* ---- Where it is ------------------------------------------------------------------------------ */
@@ -574,9 +577,10 @@ static void add_commands(struct why_context *v)
         add(v, "why", "what that one waits for", before);
     }
     if (state == STATE_PAUSED)
-        add(v, "resume", "send there again, now", clean(v, o->endpoint));
+        add(v, "resume", "send there again, now", shell_argument(v->arena, o->endpoint));
     if (o->breaker != NULL)
-        add(v, "pause", "send no more probes (--for 5m; then postrider resume)", clean(v, o->breaker->endpoint));
+        add(v, "pause", "send no more probes (--for 5m; then postrider resume)",
+            shell_argument(v->arena, o->breaker->endpoint));
     if (state != STATE_PARKED)
         add(v, "park", "set it aside", which);
     add(v, "discard", "delete it without delivering", which);

@@ -80,11 +80,7 @@ void text_clean(struct buf *b, pr_slice text, bool keep_lines)
         int32_t code;
         size_t size = utf8_next(text, &code);
         bool line = code == '\n' || code == '\t';
-        /* C0, DEL, C1, and the characters that turn the direction of writing. */
-        bool control = code < ' ' || (code >= 0x7f && code < 0xa0) || (code >= 0x202a && code <= 0x202e) ||
-                       (code >= 0x2066 && code <= 0x2069);
-
-        if (code >= 0 && (!control || (line && keep_lines)))
+        if (code >= 0 && (!utf8_is_control(code) || (line && keep_lines)))
             buf_add(b, text.data, size);
         else if (line || code == '\r')
             buf_add_char(b, ' ');
