@@ -19,10 +19,10 @@ static void tls_is(const char *file, int line, const char *url, const char *want
 {
     struct conninfo conninfo;
     struct pr_error error = { 0 };
-    if (pg_conninfo_parse(url, &place, &error) != PR_OK)
+    if (pg_conninfo_parse(url, &conninfo, &error) != PR_OK)
         check_fail(file, line, "%s: %s", url, error.text);
-    check_str(file, line, url, value(&place, "sslmode"), want);
-    pg_conninfo_fini(&place);
+    check_str(file, line, url, value(&conninfo, "sslmode"), want);
+    pg_conninfo_fini(&conninfo);
 }
 #define TLS_IS(url, want) tls_is(__FILE__, __LINE__, (url), (want))
 
@@ -88,8 +88,8 @@ TEST(a_wrong_url_is_not_repeated_with_its_password) /* B204 */
     for (size_t i = 0; i < sizeof(urls) / sizeof(urls[0]); i++) {
         struct conninfo conninfo;
         struct pr_error error = { 0 };
-        if (pg_conninfo_parse(urls[i], &place, &error) == PR_OK) /* libpq looks at the port when it connects */
-            pg_conninfo_fini(&place);
+        if (pg_conninfo_parse(urls[i], &conninfo, &error) == PR_OK) /* libpq looks at the port when it connects */
+            pg_conninfo_fini(&conninfo);
         if (strstr(error.text, "hunter2") != NULL || strstr(error.text, "zzter2") != NULL)
             check_fail(__FILE__, __LINE__, "%s", error.text);
     }
