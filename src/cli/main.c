@@ -1,3 +1,4 @@
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -108,8 +109,20 @@ static int run_command(struct cli *cli, const char *const *argv, int argc, int w
     return cli->command->run(cli);
 }
 
+/* Whoever starts us without standard input, output or error: a file or socket of ours would get its number, and
+ * what is printed would go there.  /dev/null does instead; open() takes the lowest free number. */
+static bool fill_standard_descriptors(void)
+{
+    int fd = open("/dev/null", O_RDWR);
+    while (fd >= 0 && fd <= STDERR_FILENO)
+        fd = open("/dev/null", O_RDWR);
+    return fd > STDERR_FILENO && close(fd) == 0;
+}
+
 int main(int argc, char **argv)
 {
+    if (!fill_standard_descriptors())
+        return EXIT_FAILED;
     const char *const *arguments = (const char *const *)argv;
     const char **words = calloc((size_t)argc + 1, sizeof(*words)), **args = calloc((size_t)argc + 1, sizeof(*args));
     struct cli cli = { 0 };

@@ -6,6 +6,7 @@
  *   F1  Under the lock the file ends with a whole line; a piece of one, left by somebody who died, is
  *       taken away before we write.
  *   F2  What could not be written completely is taken away again.
+ *       What is not ours gets the end of its line instead.
  *   F3  Who moves the file away (rotation) finds nothing more in it: the name is looked at each time. */
 #include <errno.h>
 #include <fcntl.h>
@@ -29,6 +30,7 @@
 #define FILE_LOCK_WAIT_US PR_SECONDS(1)
 #define FILE_LOCK_LOOK_US PR_MILLISECONDS(2)
 #define FILE_MODE 0640
+#define LINE_BEGIN "{\"specversion\":" /* of a structured CloudEvent, as we write them */
 #define NOT_A_FILE (-1) /* a fault of ours beside those of errno */
 
 struct file {
@@ -113,13 +115,15 @@ static int sync_folder(const char *path)
     return rc;
 }
 
-/* O_NONBLOCK: a pipe that nobody reads must not stop us; then it is refused like all that is no file. */
+/* O_NOFOLLOW: who may write to the folder must not choose another file for us.
+ * O_NONBLOCK: a pipe that nobody reads must not stop us; then it is refused like all that is no file. */
 static int open_file(struct file *f)
 {
     struct stat st;
     bool created = access(f->path, F_OK) < 0;
 
-    f->fd = open(f->path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, FILE_MODE);
+    f->fd = open(f->path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW,
+                 FILE_MODE);
     if (f->fd < 0 || fstat(f->fd, &st) < 0)
         return errno;
     if (!S_ISREG(st.st_mode))
@@ -131,7 +135,7 @@ static int open_file(struct file *f)
 static bool was_moved(const struct file *f)
 {
     struct stat ours, named;
-    return fstat(f->fd, &ours) < 0 || stat(f->path, &named) < 0 || ours.st_ino != named.st_ino ||
+    return fstat(f->fd, &ours) < 0 || lstat(f->path, &named) < 0 || ours.st_ino != named.st_ino ||
            ours.st_dev != named.st_dev;
 }
 
@@ -207,6 +211,14 @@ static bool is_json_from(int fd, off_t begin, size_t size)
     return good;
 }
 
+/* Is it the beginning of a line of ours?  Others' files are not cut. */
+static bool is_piece_of_ours(int fd, off_t begin, size_t size)
+{
+    char text[sizeof LINE_BEGIN - 1];
+    size_t part = min_size(size, sizeof text);
+    return pread(fd, text, part, begin) == (ssize_t)part && memcmp(text, LINE_BEGIN, part) == 0;
+}
+
 /* F1.  Somebody's last line that lacks nothing but its end gets that; so does what need not be JSON. */
 static int repair(struct file *f, off_t *ret_size)
 {
@@ -222,7 +234,8 @@ static int repair(struct file *f, off_t *ret_size)
     off_t begin = last_line(f->fd, st.st_size);
     if (begin < 0)
         return EIO;
-    if (f->envelope == ENVELOPE_RAW || is_json_from(f->fd, begin, (size_t)(st.st_size - begin)))
+    size_t size = (size_t)(st.st_size - begin);
+    if (f->envelope == ENVELOPE_RAW || !is_piece_of_ours(f->fd, begin, size) || is_json_from(f->fd, begin, size))
         rc = write_all(f->fd, PR_STR("\n"));
     else
         rc = ftruncate(f->fd, begin) < 0 ? errno : 0;
@@ -292,6 +305,7 @@ static int reason_of(int fault)
     case ENOENT:
     case ENOTDIR:
     case EISDIR:
+    case ELOOP:
     case NOT_A_FILE: return PR_REASON_DESTINATION_MISSING;
     default: return PR_REASON_DEPENDENCY_FAILURE; /* ENOSPC, EDQUOT, EIO ...: may pass */
     }
@@ -304,7 +318,9 @@ static void judge(struct file *f, struct delivery_result *ret)
     int fault = append(f, &unknown);
     const char *name = fault == NOT_A_FILE ? "not_a_file" : strerrorname_np(fault);
 
-    error_set(&text, 0, "%s: %s%s", f->path, fault == NOT_A_FILE ? "not a regular file" : strerror(fault),
+    error_set(&text, 0, "%s: %s%s", f->path, fault == NOT_A_FILE ? "not a regular file"
+              : fault == ELOOP    ? "a symbolic link is not followed: name the file itself"
+                                  : strerror(fault),
               unknown ? " (it may be in the file)" : "");
     for (size_t i = 0; i < f->token_count; i++) {
         if (fault == 0)

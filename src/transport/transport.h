@@ -46,6 +46,8 @@ struct endpoint_config {
     const char *cert, *key;  /* files: the client's own certificate and its key; NULL, "": none */
     const char *const *sign; /* secrets of Standard Webhooks; http only */
     size_t sign_count;
+    const char *const *secret_variables; /* names that exec's programs do not get from our environment */
+    size_t secret_variable_count;
     const struct network *allow_networks;
     size_t allow_network_count;
     pr_handler handler; /* handler transport: resolved by the runtime */

@@ -286,6 +286,7 @@ def config_init_writes_what_config_check_accepts(p):
     has(p.ok("config", "init").out, "postrider.yaml")
     has(p.ok("config", "check").out, "postrider.yaml is right: 1 endpoints, 1 routes, 2 boxes")
     has(p.fails(1, "config", "init").err, "--force")
+    assert os.stat(os.path.join(p.path, "postrider.yaml")).st_mode & 0o777 == 0o600  # B204
     p.ok("config", "init", "--force")
     assert p.ok("config", "init", "-").out == open(os.path.join(p.path, "postrider.yaml")).read()
     assert p.ok("config", "check", "--json").json()[0]["ok"] is True
@@ -363,6 +364,30 @@ def a_password_on_the_command_line_is_refused(p):  # B204
         assert "hunter2" not in p.fails(5, "list", env={"POSTRIDER_STORE": url}).err
     for wrong in ("postgres://ann:hunter2%@127.0.0.1:1/shop", "postgres://ann:a@hunter2@127.0.0.1:1/shop"):
         assert "hunter2" not in p.fails(3, "list", env={"POSTRIDER_STORE": wrong}).err
+
+
+@test
+def secrets_that_everybody_can_read_are_told_and_programs_do_not_get_them(p):  # B204, B206
+    p.write("key", "hunter2\n")
+    os.chmod(os.path.join(p.path, "key"), 0o644)
+    p.write("c.yaml", "instance: ${SECRET_NAME}\nendpoints:\n  a: {url: \"exec:sh -c 'env > env.txt'\"}\n  b: {url: 'https://u:${file:key}@h.example/'}\n")
+    env = {"SECRET_NAME": "hunter3", "OTHER_NAME": "seen", "PGPASSWORD": "hunter4"}
+    has(p.ok("config", "check", "c.yaml", env=env).err, "key: chmod 0600")
+    os.chmod(os.path.join(p.path, "key"), 0o600)
+    assert "chmod" not in p.ok("config", "check", "c.yaml", env=env).err
+    p.ok("endpoints", "test", "a", "-c", "c.yaml", env=env)
+    seen = open(os.path.join(p.path, "env.txt")).read()
+    assert "OTHER_NAME=seen" in seen and "hunter" not in seen, seen
+
+
+@test
+def standard_descriptors_that_are_closed_become_dev_null(p):  # B206
+    p.ok("init")
+    before = open(os.path.join(p.path, "postrider.db"), "rb").read()[:16]
+    subprocess.run(["bash", "-c", 'exec "$0" send --type x <&- >&- 2>&-', PROGRAM], cwd=p.path, timeout=DEADLINE_SECONDS, check=True)
+    assert open(os.path.join(p.path, "postrider.db"), "rb").read()[:16] == before == b"SQLite format 3\0"
+    assert len(p.ok("list", "--json").json()) == 1
+    assert all(os.stat(os.path.join(p.path, f)).st_mode & 0o007 == 0 for f in os.listdir(p.path) if f.endswith(".lock"))
 
 
 @test

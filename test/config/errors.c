@@ -207,6 +207,8 @@ TEST(config_refuses_expansions_that_fail)
                                   "${NAME:?message} or ${file:path}");
     REFUSES("instance: ${file:does/not/exist}\n", "t.yaml:1:11: ${file:does/not/exist}: No such file or directory");
     REFUSES("instance: ${file:}\n", "t.yaml:1:11: ${file:}: not a path");
+    REFUSES("instance: ${file:/dev/zero}\n", "t.yaml:1:11: ${file:/dev/zero}: not a file"); /* B206: it has no end */
+    REFUSES("instance: ${file:/tmp}\n", "t.yaml:1:11: ${file:/tmp}: not a file");
 }
 
 TEST(config_names_the_variable_that_is_wrong) /* B203 */

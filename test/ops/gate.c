@@ -7,8 +7,8 @@
 
 #include "base/slice.h"
 #include "check.h"
-#include "ops/gate_places.h"
-#include "ops/http_head.h"
+#include "ops/api/gate_places.h"
+#include "ops/api/http_head.h"
 
 #define GET "GET /v1/status?a=1 HTTP/1.1\r\n"
 #define HOST "Host: localhost\r\n"

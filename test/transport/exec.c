@@ -103,16 +103,25 @@ TEST(exec_error_ends_with_what_the_program_said)
     world_fini(&w);
 }
 
-TEST(exec_gives_the_attributes_and_nothing_of_ours)
+TEST(exec_gives_the_attributes_and_nothing_of_ours) /* B206 */
 {
     setenv("POSTRIDER_STORE", "secret", 1);
     setenv("CE_SUBJECT", "stale", 1);
-    world_init(&w, &harness_exec, 0);
+    setenv("BILLING_KEY", "secret too", 1);
+    setenv("BILLING_KEY_NAME", "shown", 1);
+    static const char *const used[] = { "BILLING_KEY" };
+    world_prepare(&w, &harness_exec, 0);
+    w.config.secret_variables = used;
+    w.config.secret_variable_count = 1;
+    world_open(&w);
     size_t i = add("env");
     w.messages[i].headers = PR_STR("{\"x\":\"1\"}");
     world_run(&w);
     unsetenv("POSTRIDER_STORE");
     unsetenv("CE_SUBJECT");
+    unsetenv("BILLING_KEY");
+    unsetenv("BILLING_KEY_NAME");
+    CHECK(strstr(left("env"), "BILLING_KEY_NAME=shown\n") != NULL);
     CHECK(strstr(left("env"), "CE_SPECVERSION=1.0\n") != NULL);
     CHECK(strstr(left("env"), "CE_SUBJECT=env\n") != NULL);
     CHECK(strstr(left("env"), "CE_DATACONTENTTYPE=application/json\n") != NULL);

@@ -61,13 +61,15 @@ TEST(file_writes_one_line_for_json_of_several)
     world_fini(&w);
 }
 
-TEST(file_takes_away_a_piece_of_a_line_and_ends_a_whole_one)
+TEST(file_takes_away_a_piece_of_a_line_of_its_own_and_ends_all_others) /* B206 */
 {
     static const struct {
         const char *before, *kept;
     } table[] = {
-        { "{\"id\":1}\n{\"id\":2,\"da", "{\"id\":1}\n" },
-        { "{\"id\":", "" },
+        { "{\"id\":1}\n{\"specversion\":\"1.0\",\"da", "{\"id\":1}\n" },
+        { "{\"spec", "" },
+        { "{\"id\":1}\n{\"id\":2,\"da", "{\"id\":1}\n{\"id\":2,\"da\n" }, /* who knows whose it is */
+        { "root:x:0:0", "root:x:0:0\n" },
         { "{\"id\":1}\n{\"id\":2}", "{\"id\":1}\n{\"id\":2}\n" },
         { "{\"id\":1}\n", "{\"id\":1}\n" },
     };
@@ -195,6 +197,20 @@ TEST(file_says_why_it_cannot_be_written)
         CHECK_STR(w.results[0].code, table[i].code);
         world_fini(&w);
     }
+}
+
+TEST(file_does_not_follow_a_link) /* B206 */
+{
+    begin("theirs");
+    CHECK_EQ(rename(path, moved), 0);
+    CHECK_EQ(symlink(moved, path), 0);
+    world_open(&w);
+    send_one();
+    CHECK_EQ(w.results[0].reason, PR_REASON_DESTINATION_MISSING);
+    CHECK_STR(w.results[0].code, "ELOOP");
+    CHECK(strstr(w.results[0].error, "name the file itself") != NULL);
+    CHECK_EQ(size_of(moved), 6);
+    world_fini(&w);
 }
 
 TEST(file_raw_holds_payloads_of_one_line)

@@ -191,6 +191,18 @@ TEST(http_request_own_headers_are_strings_numbers_and_booleans)
     http_request_fini(&request);
 }
 
+TEST(http_request_own_authorization_does_not_replace_the_credentials_of_the_url) /* B206 */
+{
+    struct pr_message m = message("{\"AUTHORIZATION\":\"Bearer evil\",\"x-good\":\"1\"}");
+    make("https://user:password@h/", ENVELOPE_BINARY, &m);
+    CHECK(header("authorization") == NULL);
+    CHECK_STR(header("x-good"), "1");
+    http_request_fini(&request);
+    make("https://h/a@b", ENVELOPE_BINARY, &m);
+    CHECK_STR(header("authorization"), "Bearer evil");
+    http_request_fini(&request);
+}
+
 TEST(http_request_own_headers_cannot_forge_anything)
 {
     static const char *const reserved[] = { "Host",

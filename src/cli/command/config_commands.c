@@ -51,6 +51,8 @@ int run_config_check(struct cli *cli)
            cli->config->route_count, cli->config->box_count);
     if (policy_print_findings(cli) > 0)
         cli_say("these rules are valid, but do not do what they say: postrider policy check");
+    if (cli->config->open_secret_file[0] != '\0')
+        cli_say("every user of this machine can read %s: chmod 0600", cli->config->open_secret_file);
     if (!cli->config_from_file)
         cli_say("there is no %s here; write one with: postrider config init", CONFIG_FILE_USUAL);
     return EXIT_DONE;
@@ -100,7 +102,7 @@ int run_config_init(struct cli *cli)
         (void)fputs(config_example, stdout);
         return EXIT_DONE;
     }
-    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | overwrite, 0644);
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | overwrite, 0600); /* tokens and passwords get into it */
     if (fd < 0 && errno == EEXIST) {
         cli_say("%s is there already; overwrite it with --force", path);
         return EXIT_FAILED;

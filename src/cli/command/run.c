@@ -109,6 +109,16 @@ static int deliver(struct daemon *d)
     return code;
 }
 
+static void warn_of_rights(const struct daemon *d, const struct config *config)
+{
+    if (geteuid() == 0)
+        log_emit(&d->log, LOG_WARN, "running_as_root",
+                 LOG_STR("next", "give it a user of its own: it needs no rights but those to its files"));
+    if (config->open_secret_file[0] != '\0')
+        log_emit(&d->log, LOG_WARN, "secret_is_readable", LOG_STR("file", config->open_secret_file),
+                 LOG_STR("next", "every user of this machine can read it: chmod 0600"));
+}
+
 int run_run(struct cli *cli)
 {
     struct daemon d = { .cli = cli, .log_fd = STDERR_FILENO };
@@ -130,6 +140,7 @@ int run_run(struct cli *cli)
                           .clock = clock_system(),
                           .write = log_write_fd,
                           .arg = &d.log_fd };
+    warn_of_rights(&d, cli->config);
     d.signals = open_signals();
     if (d.signals < 0) {
         cli_say("signalfd: %s", strerror(errno));

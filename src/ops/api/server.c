@@ -14,7 +14,7 @@
 #include "base/utf8.h"
 #include "ops/api/events.h"
 #include "ops/api/api.h"
-#include "ops/gate.h"
+#include "ops/api/gate.h"
 #include "ops/watch/metrics.h"
 #include "ops/replay/pace.h"
 #include "ops/replay/replays.h"

@@ -275,7 +275,16 @@ static int load(struct config *config, pr_slice text, struct pr_error *reterr)
         r = config_read_section(&reader, &option_root, root, config, "");
     if (r == PR_OK)
         r = config_variables_check(&variables, reterr);
-    return r != PR_OK ? r : check(&reader);
+    if (r == PR_OK)
+        r = check(&reader);
+    config->secret_variables = variables.used;
+    config->secret_variable_count = variables.used_count;
+    config->open_secret_file = variables.open_file != NULL ? variables.open_file : "";
+    for (size_t i = 0; i < config->endpoint_count; i++) {
+        config->endpoints[i].secret_variables = variables.used;
+        config->endpoints[i].secret_variable_count = variables.used_count;
+    }
+    return r;
 }
 
 int config_load_text(pr_slice text, const char *name, struct config **ret, struct pr_error *reterr)
@@ -386,6 +395,8 @@ void config_endpoint_for_transport(const struct config_endpoint *endpoint, struc
         .key = endpoint->key,
         .sign = endpoint->sign,
         .sign_count = endpoint->sign_count,
+        .secret_variables = endpoint->secret_variables,
+        .secret_variable_count = endpoint->secret_variable_count,
         .timeout_us = endpoint->timeout_us,
         .concurrency = (unsigned)endpoint->concurrency,
         .allow_networks = endpoint->allow_networks,

@@ -59,6 +59,8 @@ struct config_endpoint {
     const struct rule *rules;
     size_t rule_count;
     int64_t payload_max; /* 0: no limit of its own */
+    const char *const *secret_variables; /* those of struct config */
+    size_t secret_variable_count;
     bool mode;           /* inline: sent by pr_engine_send() in the caller's thread */
 };
 
@@ -128,6 +130,10 @@ struct config {
     size_t http_host_count;
     enum log_level log_level;
     enum log_format log_format;
+
+    const char *const *secret_variables; /* of the environment, named in ${NAME} */
+    size_t secret_variable_count;
+    const char *open_secret_file; /* of ${file:}, one that every user of the machine can read; "": none */
 
     struct config_notes *notes; /* where each value came from, for config_show() */
     struct arena arena;

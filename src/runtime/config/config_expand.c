@@ -1,9 +1,12 @@
 /* ${...} in values.  What is expanded is a scalar already, so nothing that stands in the
  * environment or in a file can change the structure of the configuration. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/error.h"
@@ -32,18 +35,38 @@ static bool is_variable_name(pr_slice name)
     return true;
 }
 
-static int read_secret(const char *path, struct buf *ret, struct pr_error *reterr)
+/* A file, or a pipe as shells make them; a device may have no end.  A pipe that nobody writes to is empty. */
+static int open_secret(const char *path, struct stat *ret_info, struct pr_error *reterr)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+
+    if (fd < 0 || fstat(fd, ret_info) < 0 || (S_ISFIFO(ret_info->st_mode) && fcntl(fd, F_SETFL, 0) < 0)) {
+        int error = errno;
+
+        if (fd >= 0)
+            (void)close(fd);
+        return error_set(reterr, PR_ECONFIG, "${file:%s}: %s", path, strerror(error));
+    }
+    if (S_ISREG(ret_info->st_mode) || S_ISFIFO(ret_info->st_mode))
+        return fd;
+    (void)close(fd);
+    return error_set(reterr, PR_ECONFIG, "${file:%s}: not a file", path);
+}
+
+static int read_secret(const char *path, struct buf *ret, struct stat *ret_info, struct pr_error *reterr)
 {
     char chunk[4096];
-    FILE *f = fopen(path, "re");
+    ssize_t n;
+    int fd = open_secret(path, ret_info, reterr);
 
-    if (f == NULL)
-        return error_set(reterr, PR_ECONFIG, "${file:%s}: %s", path, strerror(errno));
-    for (size_t n; (n = fread(chunk, 1, sizeof(chunk), f)) > 0;)
-        buf_add(ret, chunk, n);
+    if (fd < 0)
+        return fd;
+    while (((n = read(fd, chunk, sizeof(chunk))) > 0 || (n < 0 && errno == EINTR)) && buf_failed(ret) == 0)
+        if (n > 0)
+            buf_add(ret, chunk, (size_t)n);
+    int failed = n < 0 ? errno : 0;
     explicit_bzero(chunk, sizeof(chunk));
-    int failed = ferror(f) ? errno : 0;
-    (void)fclose(f); /* only read from */
+    (void)close(fd);
     if (failed != 0)
         return error_set(reterr, PR_ECONFIG, "${file:%s}: %s", path, strerror(failed));
     if (buf_failed(ret) != 0)
@@ -64,7 +87,8 @@ static int expand_file(struct expansion *x, pr_slice path, struct pr_error *rete
     if (path.size == 0 || n < 0 || (size_t)n >= sizeof(full))
         return error_set(reterr, PR_ECONFIG, "${file:%.*s}: not a path", SLICE_ARGS(path));
     buf_init(&content, CONFIG_VALUE_MAX);
-    int r = read_secret(full, &content, reterr);
+    struct stat info = { .st_mode = 0 };
+    int r = read_secret(full, &content, &info, reterr);
     pr_slice value = buf_slice(&content);
 
     if (r == PR_OK && memchr(value.data, '\0', value.size) != NULL)
@@ -73,6 +97,8 @@ static int expand_file(struct expansion *x, pr_slice path, struct pr_error *rete
         value.size--;
     if (slice_ends_with(value, PR_STR("\r")))
         value.size--;
+    if (r == PR_OK && S_ISREG(info.st_mode) && (info.st_mode & (S_IROTH | S_IWOTH)) != 0)
+        config_variables_note_open_file(x->source->variables, full);
     buf_add_slice(&x->text, value);
     buf_add_cstr(&x->shown, SECRET_SHOWN);
     if (content.data != NULL)
@@ -115,7 +141,9 @@ static int expand_variable(struct expansion *x, pr_slice inside, struct pr_error
     }
     buf_add_cstr(&x->text, value);
     buf_add_cstr(&x->shown, value);
-    return PR_OK;
+    return config_variables_note_used(x->source->variables, name) == PR_OK
+               ? PR_OK
+               : error_set(reterr, PR_ENOMEM, "no memory");
 }
 
 static int expand_all(struct expansion *x, pr_slice text, struct pr_error *reterr)

@@ -78,6 +78,43 @@ const char *config_variables_get(struct config_variables *v, const char *name)
     return getenv(name);
 }
 
+/* What every program needs to be told, and nobody puts a secret into. */
+static bool is_plain(const char *name)
+{
+    static const char *const plain[] = { "PATH", "HOME", "HOSTNAME", "USER", "LOGNAME", "LANG", "TZ", "TMPDIR", "PWD", "SHELL", "TERM" };
+    for (size_t i = 0; i < ARRAY_LENGTH(plain); i++)
+        if (strcmp(name, plain[i]) == 0)
+            return true;
+    return false;
+}
+
+int config_variables_note_used(struct config_variables *v, const char *name)
+{
+    if (v == NULL || is_plain(name))
+        return PR_OK;
+    for (size_t i = 0; i < v->used_count; i++)
+        if (strcmp(v->used[i], name) == 0)
+            return PR_OK;
+    if (v->used_count == v->used_room) {
+        size_t room = max_size(16, 2 * v->used_room);
+        const char **used = arena_alloc_array(v->arena, room, sizeof(*used));
+        if (used == NULL)
+            return PR_ENOMEM;
+        if (v->used_count > 0)
+            memcpy(used, v->used, v->used_count * sizeof(*used));
+        v->used = used;
+        v->used_room = room;
+    }
+    v->used[v->used_count] = slice_dup(v->arena, slice_from(name)).data;
+    return v->used[v->used_count] != NULL ? (v->used_count++, PR_OK) : PR_ENOMEM;
+}
+
+void config_variables_note_open_file(struct config_variables *v, const char *path)
+{
+    if (v != NULL && v->open_file == NULL)
+        v->open_file = slice_dup(v->arena, slice_from(path)).data;
+}
+
 int config_variables_check(const struct config_variables *v, struct pr_error *reterr)
 {
     for (size_t i = 0; i < v->count; i++) {

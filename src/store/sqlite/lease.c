@@ -41,7 +41,9 @@ void lease_open_lock(struct session *session)
     session->lock_fd = -1;
     if (location->memory || asprintf(&path, "%s-%s.lock", location->path, session->box_name) < 0)
         return;
-    session->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    struct stat database; /* whoever may write there may hold its locks, and nobody else */
+    mode_t mode = stat(location->path, &database) == 0 ? database.st_mode & 0660 : 0600;
+    session->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, mode);
     if (session->lock_fd < 0)
         log_emit(session->store->log, LOG_WARN, "no_lock_file", LOG_STR("path", path));
     free(path);

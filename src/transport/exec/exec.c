@@ -231,7 +231,7 @@ static int spawn(struct exec *x, struct worker *w, char *const *environment, int
 
 static int start_program(struct exec *x, struct worker *w, const struct delivery *d)
 {
-    char **environment = exec_environment(&x->scratch, x->envelope, x->config->source, d->message);
+    char **environment = exec_environment(&x->scratch, x->config, x->envelope, d->message);
     int fd = environment != NULL ? exec_input(&w->line, x->envelope, x->config->source, d->message) : -1;
     int rc = environment == NULL ? ENOMEM : fd < 0 ? errno : spawn(x, w, environment, fd);
 
@@ -256,7 +256,7 @@ static int start_line(struct exec *x, struct worker *w, const struct delivery *d
 {
     int rc = 0;
     if (w->state == WORKER_IDLE) {
-        char **environment = exec_environment(&x->scratch, x->envelope, x->config->source, NULL);
+        char **environment = exec_environment(&x->scratch, x->config, x->envelope, NULL);
         rc = environment == NULL ? ENOMEM : spawn(x, w, environment, -1);
         buf_reset(&w->answer);
     }

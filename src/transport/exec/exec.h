@@ -31,7 +31,8 @@ PR_MUST_CHECK int exec_words(const struct endpoint_config *config, struct arena 
 
 /* Our own environment without what is ours alone, and what the message has (NULL: only the former), in the
  * arena.  NULL: no memory. */
-char **exec_environment(struct arena *arena, enum envelope envelope, const char *source, const struct pr_message *m);
+char **exec_environment(struct arena *arena, const struct endpoint_config *config, enum envelope envelope,
+                        const struct pr_message *m);
 /* A file in memory: a program may read it, or not, as it likes.  -1: errno says why. */
 int exec_input(struct buf *scratch, enum envelope envelope, const char *source, const struct pr_message *m);
 

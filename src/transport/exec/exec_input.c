@@ -10,9 +10,19 @@
 
 extern char **environ;
 
-static bool is_ours(const char *variable)
+static bool begins_with(const char *variable, const char *prefix)
 {
-    return strncmp(variable, "POSTRIDER_", strlen("POSTRIDER_")) == 0 || strncmp(variable, "CE_", strlen("CE_")) == 0;
+    return strncmp(variable, prefix, strlen(prefix)) == 0;
+}
+
+/* Settings, and what the configuration was made with, are ours: they may be secrets. */
+static bool is_ours(const char *variable, const struct endpoint_config *config)
+{
+    for (size_t i = 0; i < config->secret_variable_count; i++)
+        if (begins_with(variable, config->secret_variables[i]) &&
+            variable[strlen(config->secret_variables[i])] == '=')
+            return true;
+    return begins_with(variable, "POSTRIDER_") || begins_with(variable, "CE_") || begins_with(variable, "PGPASSWORD=");
 }
 
 /* "CE_" and the name in capitals, "=", the value.  NULL: no memory. */
@@ -31,7 +41,8 @@ static char *variable(struct arena *arena, const char *prefix, const char *name,
     return all;
 }
 
-char **exec_environment(struct arena *arena, enum envelope envelope, const char *source, const struct pr_message *m)
+char **exec_environment(struct arena *arena, const struct endpoint_config *config, enum envelope envelope,
+                        const struct pr_message *m)
 {
     struct cloudevent event = { .count = 0 };
     size_t count = 0, inherited = 0;
@@ -43,12 +54,12 @@ char **exec_environment(struct arena *arena, enum envelope envelope, const char 
     if (list == NULL)
         return NULL;
     for (size_t i = 0; i < inherited; i++)
-        if (!is_ours(environ[i]))
+        if (!is_ours(environ[i], config))
             list[count++] = environ[i];
     if (m == NULL)
         return list;
     if (envelope == ENVELOPE_BINARY) {
-        cloudevent_init(&event, m, source);
+        cloudevent_init(&event, m, config->source);
         for (size_t i = 0; i < event.count; i++)
             good &=
                 (list[count++] = variable(arena, "CE_", event.attributes[i].name, event.attributes[i].value)) != NULL;

@@ -188,15 +188,29 @@ static bool is_reserved(pr_slice name, enum envelope envelope)
     return false;
 }
 
-static int add_own_headers(struct http_request *request, enum envelope envelope, const struct pr_message *m,
-                           struct pr_error *reterr)
+/* Curl sends those of the url unless there is such a header: a message must not speak for the endpoint. */
+static bool has_credentials(const char *url)
 {
+    const char *authority = authority_of(url);
+    return authority != NULL && memchr(authority, '@', strcspn(authority, "/?#")) != NULL;
+}
+
+static bool is_authorization(pr_slice name)
+{
+    return name.size == strlen("authorization") && strncasecmp(name.data, "authorization", name.size) == 0;
+}
+
+static int add_own_headers(struct http_request *request, const struct endpoint_config *config, enum envelope envelope,
+                           const struct pr_message *m, struct pr_error *reterr)
+{
+    bool credentials = has_credentials(config->url);
     struct own_header *headers;
     size_t count;
     int rc = own_headers_read(m, &request->arena, &headers, &count, reterr);
 
     for (size_t i = 0; rc == PR_OK && i < count; i++)
-        if (is_token(headers[i].name) && !is_reserved(headers[i].name, envelope))
+        if (is_token(headers[i].name) && !is_reserved(headers[i].name, envelope) &&
+            !(credentials && is_authorization(headers[i].name)))
             rc = add_header(request, headers[i].name, headers[i].value);
     return rc;
 }
@@ -277,7 +291,7 @@ static int add_headers(struct http_request *request, const struct endpoint_confi
     if (rc == PR_OK && envelope != ENVELOPE_RAW)
         rc = add_trace(request, m);
     if (rc == PR_OK)
-        rc = add_own_headers(request, envelope, m, reterr);
+        rc = add_own_headers(request, config, envelope, m, reterr);
     if (rc == PR_OK && is_signed(request)) {
         pr_id_format(m->id, id);
         rc = add_signature(request, id);

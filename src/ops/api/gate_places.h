@@ -5,7 +5,7 @@
 #include <postrider.h>
 #include <sys/socket.h>
 
-#include "ops/gate.h"
+#include "ops/api/gate.h"
 
 #define PLACES_PER_ADDRESS 32 /* on a loopback address, or behind a proxy, everybody has the same one */
 

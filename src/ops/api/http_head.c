@@ -1,4 +1,4 @@
-#include "ops/http_head.h"
+#include "ops/api/http_head.h"
 
 #include <string.h>
 #include <strings.h>

@@ -1,4 +1,4 @@
-#include "ops/gate_places.h"
+#include "ops/api/gate_places.h"
 
 #include <netinet/in.h>
 #include <string.h>

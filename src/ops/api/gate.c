@@ -1,4 +1,4 @@
-#include "ops/gate.h"
+#include "ops/api/gate.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -14,8 +14,8 @@
 #include "base/error.h"
 #include "base/time.h"
 #include "base/util.h"
-#include "ops/gate_places.h"
-#include "ops/http_head.h"
+#include "ops/api/gate_places.h"
+#include "ops/api/http_head.h"
 #include "runtime/threads/thread.h"
 
 #define GUESTS_MAX 256 /* connections that have no place yet */
