@@ -31,7 +31,7 @@
 #define FILE_LOCK_LOOK_US PR_MILLISECONDS(2)
 #define FILE_MODE 0640
 #define LINE_BEGIN "{\"specversion\":" /* of a structured CloudEvent, as we write them */
-#define NOT_A_FILE (-1) /* a fault of ours beside those of errno */
+#define NOT_A_FILE (-1)                /* a fault of ours beside those of errno */
 
 struct file {
     const struct endpoint_config *config;
@@ -122,8 +122,7 @@ static int open_file(struct file *f)
     struct stat st;
     bool created = access(f->path, F_OK) < 0;
 
-    f->fd = open(f->path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW,
-                 FILE_MODE);
+    f->fd = open(f->path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW, FILE_MODE);
     if (f->fd < 0 || fstat(f->fd, &st) < 0)
         return errno;
     if (!S_ISREG(st.st_mode))
@@ -318,7 +317,8 @@ static void judge(struct file *f, struct delivery_result *ret)
     int fault = append(f, &unknown);
     const char *name = fault == NOT_A_FILE ? "not_a_file" : strerrorname_np(fault);
 
-    error_set(&text, 0, "%s: %s%s", f->path, fault == NOT_A_FILE ? "not a regular file"
+    error_set(&text, 0, "%s: %s%s", f->path,
+              fault == NOT_A_FILE ? "not a regular file"
               : fault == ELOOP    ? "a symbolic link is not followed: name the file itself"
                                   : strerror(fault),
               unknown ? " (it may be in the file)" : "");

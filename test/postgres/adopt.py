@@ -446,6 +446,29 @@ def ready(place, daemon):
         return json.load(answer)
 
 
+def test_who_keeps_the_lock_of_a_table_is_told(place):  # B206
+    """Anybody who may connect can take an advisory lock: the rows do not move, and it says because of whom."""
+    place.psql(SIMPLE)
+    daemon = place.adopt(SIMPLE_SOURCE, "http: {listen: '127.0.0.1:0'}\n")
+    place.psql("INSERT INTO {t}.events VALUES (1, 's', 'x')")
+    place.arrived(1)
+    assert ready(place, daemon)["status"] == "ok"
+    holder = subprocess.Popen(["psql", "-X", "-q", "-A", "-t", "-h", FOLDER, "-U", "postgres", "postgres"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                              text=True, env=dict(os.environ, PGAPPNAME="thief"))
+    try:
+        holder.stdin.write("SELECT pg_advisory_lock(%d, '%s.events'::regclass::oid::int4);\\echo held\n" % (0x70726164, place.theirs))
+        holder.stdin.flush()
+        while holder.stdout.readline() != "held\n":
+            assert holder.poll() is None
+        place.psql("INSERT INTO {t}.events VALUES (2, 's', 'x')")
+        until("it says so", lambda: "(thief), so its rows do not move" in ready(place, daemon).get("why", ""))
+        assert ready(place, daemon)["status"] == "warn" and "source_trouble" in place.log(daemon)
+    finally:
+        holder.communicate("\\q\n", timeout=DEADLINE_SECONDS)
+    place.arrived(2)
+    until("it is well", lambda: ready(place, daemon)["status"] == "ok")
+
+
 def test_missing_tables_columns_and_rights_are_named_at_the_start_and_while_running(place):
     role = place.schema + "_relay"
     place.psql(place.ok("init", "--grants"))

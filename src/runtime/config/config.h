@@ -58,10 +58,10 @@ struct config_endpoint {
     size_t allow_network_count;
     const struct rule *rules;
     size_t rule_count;
-    int64_t payload_max; /* 0: no limit of its own */
+    int64_t payload_max;                 /* 0: no limit of its own */
     const char *const *secret_variables; /* those of struct config */
     size_t secret_variable_count;
-    bool mode;           /* inline: sent by pr_engine_send() in the caller's thread */
+    bool mode; /* inline: sent by pr_engine_send() in the caller's thread */
 };
 
 /* A message without a destination goes to the endpoints of all routes that match.  Globs;

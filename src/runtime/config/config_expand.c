@@ -141,9 +141,8 @@ static int expand_variable(struct expansion *x, pr_slice inside, struct pr_error
     }
     buf_add_cstr(&x->text, value);
     buf_add_cstr(&x->shown, value);
-    return config_variables_note_used(x->source->variables, name) == PR_OK
-               ? PR_OK
-               : error_set(reterr, PR_ENOMEM, "no memory");
+    return config_variables_note_used(x->source->variables, name) == PR_OK ? PR_OK
+                                                                           : error_set(reterr, PR_ENOMEM, "no memory");
 }
 
 static int expand_all(struct expansion *x, pr_slice text, struct pr_error *reterr)

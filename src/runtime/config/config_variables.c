@@ -81,7 +81,8 @@ const char *config_variables_get(struct config_variables *v, const char *name)
 /* What every program needs to be told, and nobody puts a secret into. */
 static bool is_plain(const char *name)
 {
-    static const char *const plain[] = { "PATH", "HOME", "HOSTNAME", "USER", "LOGNAME", "LANG", "TZ", "TMPDIR", "PWD", "SHELL", "TERM" };
+    static const char *const plain[] = { "PATH", "HOME",   "HOSTNAME", "USER",  "LOGNAME", "LANG",
+                                         "TZ",   "TMPDIR", "PWD",      "SHELL", "TERM" };
     for (size_t i = 0; i < ARRAY_LENGTH(plain); i++)
         if (strcmp(name, plain[i]) == 0)
             return true;

@@ -19,8 +19,7 @@ static bool begins_with(const char *variable, const char *prefix)
 static bool is_ours(const char *variable, const struct endpoint_config *config)
 {
     for (size_t i = 0; i < config->secret_variable_count; i++)
-        if (begins_with(variable, config->secret_variables[i]) &&
-            variable[strlen(config->secret_variables[i])] == '=')
+        if (begins_with(variable, config->secret_variables[i]) && variable[strlen(config->secret_variables[i])] == '=')
             return true;
     return begins_with(variable, "POSTRIDER_") || begins_with(variable, "CE_") || begins_with(variable, "PGPASSWORD=");
 }

@@ -13,6 +13,8 @@
 
 #define ARENA_BLOCK 65536
 #define STORY_MAX 8192
+#define HOLDER_LOOK_US PR_SECONDS(2)
+#define HOLDER_LONG_US PR_SECONDS(6) /* another instance has it for one transaction only */
 #define LEFT_MAX 100 /* rows that are left alone at a time: when there are more, the table is in trouble and not they */
 
 enum {
@@ -40,6 +42,12 @@ struct pg_adopter {
     struct array arrays[ARRAY_COUNT];
     bool kept;    /* the latest rows could not be marked: the database refuses them */
     size_t limit; /* rows in the next transaction: fewer after the database refused one of them */
+
+    struct holder { /* of the lock, when nothing could be taken */
+        int pid;    /* 0: nobody */
+        char transaction[32];
+        int64_t since_us, look_us;
+    } holder;
 
     char (*left)[24]; /* places of rows that are left alone */
     size_t left_count;
@@ -140,6 +148,38 @@ static int take(struct pg_adopter *a, PGresult **ret, struct pr_error *reterr)
     link_add(a->link, IN_ORDER, NO_BOX, NULL, NULL);
     link_add_text(a->link, a->sql.select, &args, ret);
     return link_run(a->link, reterr);
+}
+
+/* Nothing could be taken: is that because somebody keeps the lock?  One of our own role works while the name of its
+ * transaction changes; another role has no business there.  Fault PR_EBUSY: it does, and the table does not move. */
+static int check_holder(struct pg_adopter *a, struct pr_error *reterr)
+{
+    struct holder *h = &a->holder;
+    const struct args none = { .count = 0 };
+    PGresult *r = NULL;
+    int64_t now_us = clock_mono_us(clock_system());
+    if (now_us < h->look_us)
+        return PR_OK;
+    h->look_us = now_us + HOLDER_LOOK_US;
+    link_add_text(a->link, a->sql.holder, &none, &r);
+    int rc = link_run(a->link, reterr);
+    if (rc != PR_OK || PQntuples(r) == 0) {
+        h->pid = 0;
+        return rc;
+    }
+    int pid = field_int(r, 0, 0);
+    pr_slice role = field_slice(r, 0, 1), program = field_slice(r, 0, 2), transaction = field_slice(r, 0, 4);
+    if (pid != h->pid || (!field_bool(r, 0, 3) && !slice_eq_cstr(transaction, h->transaction)))
+        h->since_us = now_us;
+    h->pid = pid;
+    (void)snprintf(h->transaction, sizeof(h->transaction), "%.*s", SLICE_ARGS(transaction));
+    if (now_us - h->since_us < HOLDER_LONG_US)
+        return PR_OK;
+    h->look_us = 0; /* the trouble ends when the lock does */
+    return error_set(reterr, PR_EBUSY,
+                     "the lock of %s is held by process %d of role %.*s (%.*s), so its rows do not move: end it with"
+                     " SELECT pg_terminate_backend(%d)",
+                     a->adoption->table, pid, SLICE_ARGS(role), SLICE_ARGS(program), pid);
 }
 
 static int read_rows(struct pg_adopter *a, const PGresult *result, struct adopt_row *rows, struct pr_error *reterr)
@@ -341,6 +381,8 @@ static int move(struct pg_adopter *a, struct adopt_moved *moved, struct pr_error
         rc = take(a, &taken, reterr);
     if (rc == PR_OK && PQntuples(taken) > 0)
         rc = move_rows(a, taken, moved, reterr);
+    else if (rc == PR_OK)
+        rc = check_holder(a, reterr);
     link_rollback(a->link);
     return rc;
 }

@@ -11,7 +11,7 @@
  *   adopt.c          the transaction
  *
  * One mover at a time works a table (an advisory lock for the transaction), so that two do not bring
- * a stream out of order.  Rows that others have locked are left for the next look. */
+ * a stream out of order.  Anybody who may connect can take that lock, too; who keeps it is told by name.  Rows that others have locked are left for the next look. */
 #ifndef STORE_POSTGRES_ADOPT_H
 #define STORE_POSTGRES_ADOPT_H
 
@@ -79,7 +79,7 @@ struct output {
 };
 
 struct adopt_sql {
-    char *select, *insert, *done, *count;
+    char *select, *insert, *done, *count, *holder;
     struct output outputs[OUTPUTS_MAX];
     size_t output_count;
 };

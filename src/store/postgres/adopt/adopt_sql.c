@@ -168,6 +168,21 @@ static void make_count(const struct adoption *adoption, struct buf *b)
     buf_addf(b, " LIMIT %d) x", COUNT_EXACT_MAX + 1);
 }
 
+/* Who else has the lock: process, role, program, whether the role is another one, and a name of its transaction. */
+static void make_holder(const struct adoption *adoption, struct buf *b)
+{
+    buf_addf(b,
+             "SELECT l.pid, coalesce(a.usename::text, '?'), coalesce(nullif(a.application_name, ''), 'no name'),"
+             " a.usename IS DISTINCT FROM current_user, coalesce(l.virtualtransaction, '')"
+             " FROM pg_locks l LEFT JOIN pg_stat_activity a ON a.pid = l.pid"
+             " WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 2 AND l.classid = %d::oid AND l.objid = '",
+             LOCK_CLASS);
+    add_table(b, adoption);
+    buf_add_cstr(
+        b, "'::regclass::oid AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())"
+           " AND l.pid <> pg_backend_pid() LIMIT 1");
+}
+
 void adopt_count_args(const struct adoption *adoption, struct args *ret)
 {
     *ret = (struct args){ .count = 0 };
@@ -265,8 +280,8 @@ void adopt_done_args(const struct adoption *adoption, struct array *tables, stru
 int adopt_sql_make(const struct adoption *adoption, const struct foreign_table *table, const char *schema,
                    struct adopt_sql *ret, struct pr_error *reterr)
 {
-    struct buf texts[4];
-    char **results[] = { &ret->select, &ret->insert, &ret->done, &ret->count };
+    struct buf texts[5];
+    char **results[] = { &ret->select, &ret->insert, &ret->done, &ret->count, &ret->holder };
     for (size_t i = 0; i < ARRAY_LENGTH(texts); i++)
         buf_init(&texts[i], SQL_MAX);
     adopt_sql_fini(ret);
@@ -274,6 +289,7 @@ int adopt_sql_make(const struct adoption *adoption, const struct foreign_table *
     make_insert(adoption, table, &texts[1]);
     make_done(adoption, table, &texts[2]);
     make_count(adoption, &texts[3]);
+    make_holder(adoption, &texts[4]);
     for (size_t i = 0; i < ARRAY_LENGTH(texts); i++) {
         if (rc == PR_OK && buf_failed(&texts[i]) == PR_OK)
             *results[i] = pg_sql_expand(texts[i].data, slice_from(schema), slice_from(adoption->box));
@@ -290,5 +306,6 @@ void adopt_sql_fini(struct adopt_sql *sql)
     free(sql->insert);
     free(sql->done);
     free(sql->count);
+    free(sql->holder);
     *sql = (struct adopt_sql){ .select = NULL };
 }
