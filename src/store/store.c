@@ -10,6 +10,7 @@
 #include "base/slice.h"
 #include "base/util.h"
 #include "store/audit.h"
+#include "store/people/question.h"
 
 static const struct store_ops *const stores[] = {
     &store_sqlite,
@@ -107,13 +108,13 @@ int store_warn(struct store *store, const struct warnings *warnings, int64_t cal
                struct pr_error *reterr)
 {
     ASSERT(warnings->count <= WARNINGS_MAX && calm_us >= 0);
-    if (store->ops->warn == NULL)
+    if (store->ops->sql == NULL)
         return error_set(reterr, PR_EUNSUPPORTED, "this store remembers no warnings");
     int rc =
         warnings->messages != NULL ? check_messages(warnings->messages, warnings->count, payload_max, reterr) : PR_OK;
     for (size_t i = 0; warnings->messages != NULL && i < warnings->count; i++)
         ASSERT(!pr_id_is_zero(warnings->messages[i].id));
-    return rc == PR_OK ? store->ops->warn(store->self, warnings, calm_us, ret_new, reterr) : rc;
+    return rc == PR_OK ? people_warn(store, warnings, calm_us, ret_new, reterr) : rc;
 }
 
 /* What a sender writes into our part of a message is ignored, unless it is ourselves. */
@@ -280,7 +281,11 @@ int store_query(struct store *store, const struct query *query, struct arena *ar
     if (query->filter.row != 0 && query->kind != QUERY_DEAD && query->kind != QUERY_DEAD_COUNT)
         return only_dead(reterr);
     int rc = type_check(f->type, reterr);
-    return rc == PR_OK ? store->ops->query(store->self, query, arena, ret_reply, reterr) : rc;
+    if (rc != PR_OK)
+        return rc;
+    if (store->ops->sql != NULL)
+        return people_query(store, query, arena, ret_reply, reterr);
+    return store->ops->query(store->self, query, arena, ret_reply, reterr);
 }
 
 bool box_counts_exact(const struct box_counts *c)

@@ -237,7 +237,7 @@ enum query_kind {
 struct query {
     enum query_kind kind;
     struct filter filter;
-    bool brief;                      /* MESSAGES, DEAD: without payloads; STREAMS, with blocked: of whom others are held
+    bool brief;                      /* MESSAGES, DEAD: without payloads; BOXES: their names alone; STREAMS, with blocked: of whom others are held
                                * back, and how many at least; nothing of the heads */
     bool replayable;                 /* DEAD_COUNT: only what a replay would take: what was edited stays */
     bool blocked;                    /* STREAMS: only those that somebody waits behind */
@@ -398,15 +398,11 @@ struct store_ops {
      * timeout is over (by real time).  1: look again, 0: timeout.  May wake for nothing. */
     int (*wait)(void *session, int wake_fd, int64_t timeout_us);
 
+    /* Where the store is no database (sql): the questions that it answers. */
     int (*query)(void *self, const struct query *query, struct arena *arena, struct query_reply *ret_reply,
                  struct pr_error *reterr);
     int (*admin)(void *self, const struct admin *admin, struct admin_reply *ret_reply, struct pr_error *reterr);
     int64_t (*time)(void *self);
-
-    /* Of the warnings that hold now (each name once), which are new?  Remembered for all instances; one that was not told
-     * for calm_us is forgotten.  The messages about new ones are stored in the same transaction: each warning is raised
-     * exactly once, whenever the process dies.  ret_new: room for count. */
-    int (*warn)(void *self, const struct warnings *warnings, int64_t calm_us, bool *ret_new, struct pr_error *reterr);
 
     /* Tables of other products in the same database (adopt.h); NULL where a store knows none.
      * check: what is there; PR_OK also when the report says that it will not do.
@@ -420,6 +416,7 @@ struct store_ops {
     void (*adopt_close)(void *adopter);
     int (*adopt_move)(void *adopter, struct adopt_moved *ret, struct pr_error *reterr);
     const struct wal_ops *wal; /* its log as a source; NULL: it has none */
+    const struct sql_ops *sql; /* people's questions are asked through it (sql.h); NULL: it answers query() itself */
 };
 
 /* The dispatcher (store.c): the only caller of the methods above. */
@@ -457,7 +454,9 @@ int store_admin(struct store *store, const struct admin *admin, struct admin_rep
 int64_t store_time(struct store *store);
 #define WARNINGS_MAX 64      /* at once; more are not read by anybody */
 #define WARNING_NAME_MAX 127 /* bytes */
-/* Checks the messages. */
+/* Of the warnings that hold now (each name once), which are new?  Remembered for all instances; one that was not told for
+ * calm_us is forgotten.  The messages about new ones are checked, and stored in the same transaction: each warning is raised
+ * exactly once, whenever the process dies.  ret_new: room for count.  PR_EUNSUPPORTED where the store is no database. */
 int store_warn(struct store *store, const struct warnings *warnings, int64_t calm_us, size_t payload_max, bool *ret_new,
                struct pr_error *reterr);
 

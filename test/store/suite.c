@@ -131,6 +131,12 @@ void suite_cannot(const struct suite *s, enum store_can what)
         suite_skip(s, what);
 }
 
+void suite_needs_database(const struct suite *s)
+{
+    if (s->kind->ops->sql == NULL)
+        SKIP("memory: it answers what the simulator asks, and no other questions");
+}
+
 void suite_advance(struct suite *s, int64_t us)
 {
     s->wall_us += us;

@@ -102,6 +102,7 @@ void suite_reopen(struct suite *s); /* the store is closed and opened; workers a
 bool suite_can(const struct suite *s, enum store_can what);
 void suite_needs(const struct suite *s, enum store_can what);  /* or the test is skipped */
 void suite_cannot(const struct suite *s, enum store_can what); /* a test of those who lack it */
+void suite_needs_database(const struct suite *s);              /* a test of people's side: skipped where none is */
 
 void suite_advance(struct suite *s, int64_t us); /* both clocks */
 

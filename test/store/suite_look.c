@@ -175,6 +175,7 @@ static bool warn_is_new(struct suite *s, const char *name)
 
 STORE_TEST(a_warning_is_new_once_until_it_was_over_for_long)
 {
+    suite_needs_database(s);
     CHECK(warn_is_new(s, "age/outbox"));
     CHECK(!warn_is_new(s, "age/outbox"));
     CHECK(warn_is_new(s, "age/ledger"));
@@ -191,6 +192,7 @@ STORE_TEST(a_warning_is_new_once_until_it_was_over_for_long)
 
 STORE_TEST(a_warning_is_raised_when_it_is_remembered_and_only_then)
 {
+    suite_needs_database(s);
     const pr_slice names[] = { PR_STR("age/outbox"), PR_STR("age/ledger") };
     struct pr_message about[] = { { .id = suite_id(1), .type = PR_STR("w") },
                                   { .id = suite_id(2), .type = PR_STR("w") } };

@@ -86,7 +86,7 @@ static bool box_loop_knows_box(struct box_loop *d, pr_slice name)
     if (config_find_box(d->options.config, name) != NULL)
         return true;
     struct arena arena;
-    struct query query = { .kind = QUERY_BOXES };
+    struct query query = { .kind = QUERY_BOXES, .brief = true };
     struct query_reply reply;
     struct pr_error error;
     arena_init(&arena, QUERY_BLOCK);

@@ -350,6 +350,5 @@ const struct store_ops store_memory = {
     .wait = memory_wait,
     .query = memory_query,
     .admin = memory_admin,
-    .warn = memory_warn,
     .time = memory_time,
 };

@@ -315,7 +315,6 @@ int memory_import(struct memory *memory, const struct admin *admin, struct admin
 int memory_query(void *self, const struct query *query, struct arena *arena, struct query_reply *ret_reply,
                  struct pr_error *reterr);
 int memory_admin(void *self, const struct admin *admin, struct admin_reply *ret_reply, struct pr_error *reterr);
-int memory_warn(void *self, const struct warnings *warnings, int64_t calm_us, bool *ret_new, struct pr_error *reterr);
 
 static inline int64_t memory_now(const struct memory *memory)
 {

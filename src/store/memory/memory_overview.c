@@ -4,7 +4,7 @@
 #include "base/util.h"
 #include "store/audit.h"
 #include "store/memory/memory_model.h"
-#include "store/ranking.h"
+#include "store/people/ranking.h"
 
 /* ---- Groups --------------------------------------------------------------------------------- */
 

@@ -2,9 +2,9 @@
 #include <string.h>
 
 #include "base/util.h"
-#include "store/failing.h"
+#include "store/people/failing.h"
 #include "store/memory/memory_model.h"
-#include "store/ranking.h"
+#include "store/people/ranking.h"
 
 #define LISTED_DEFAULT 100
 

@@ -10,8 +10,9 @@
 #include "core/story.h"
 #include "store/action.h"
 #include "store/audit.h"
-#include "store/postgres/import.h"
-#include "store/postgres/listing.h"
+#include "store/people/import.h"
+#include "store/people/listing.h"
+#include "store/postgres/postgres.h"
 
 #define ARENA_BYTES 65536
 #define STORY_BYTES_MAX (1u << 20)
@@ -32,6 +33,7 @@ struct order {
     struct link *link;
     const struct admin *admin;
     struct arena arena;
+    struct sql sql; /* on the same connection */
     struct surroundings s;
     bool *found; /* of each id of the filter */
     struct told on_way[AT_ONCE];
@@ -348,13 +350,13 @@ static int targets_run(struct order *o)
     int rc = PR_OK;
     if (listing.table == LISTING_DEAD) {
         listing.box = f->box;
-        rc = pg_listing_run(o->link, &o->s, &listing, NULL, o->reterr);
+        rc = listing_run(&o->sql, &o->s, &listing, NULL);
     }
     for (size_t i = 0; listing.table == LISTING_BOX && i < o->s.box_count && rc == PR_OK && !o->reply.more; i++) {
         if (f->box.size > 0 && !slice_eq(f->box, o->s.boxes[i]))
             continue;
         listing.box = o->s.boxes[i];
-        rc = pg_listing_run(o->link, &o->s, &listing, NULL, o->reterr);
+        rc = listing_run(&o->sql, &o->s, &listing, NULL);
     }
     for (size_t i = 0; i < f->id_count; i++)
         o->reply.missing += !o->found[i];
@@ -474,20 +476,8 @@ static int order_rows(struct order *o)
 /* Letters of others. */
 static int order_import(struct order *o)
 {
-    bool in_streams = false;
-    int rc = PR_OK;
-    for (size_t i = 0; i < o->admin->letter_count && rc == PR_OK; i++) {
-        const struct listed *l = &o->admin->letters[i];
-        int answer = PR_UNKNOWN;
-        if (box_known(o, l->box).size > 0)
-            rc = pg_import_letter(o->link, l, !o->admin->dry_run, &answer, o->reterr);
-        o->reply.matched++;
-        o->reply.changed += answer == PR_OK;
-        o->reply.refused += answer != PR_OK;
-        in_streams |= answer == PR_OK && l->m.stream.size > 0;
-        if (o->admin->answers != NULL)
-            o->admin->answers[i] = answer;
-    }
+    bool in_streams;
+    int rc = import_letters(&o->sql, &o->s, o->admin, &o->reply, &in_streams);
     if (rc != PR_OK || o->admin->dry_run || !in_streams)
         return rc;
     o->told_count = 2; /* strict ones wait behind them from now on: everything is read anew */
@@ -533,7 +523,7 @@ static int order_inside(struct order *o)
 {
     bool on_endpoint = order_action(o)->notice == NOTICE_ENDPOINT;
     link_add_begin(o->link);
-    int rc = pg_surroundings_read(o->store, o->link, &o->arena, &o->s, o->reterr);
+    int rc = surroundings_read(&o->sql, &o->arena, &o->s);
     if (rc == PR_OK && o->admin->outcome != NULL)
         o->reply = *o->admin->outcome; /* it was done elsewhere */
     else if (rc == PR_OK)
@@ -571,6 +561,8 @@ int pg_admin(void *self, const struct admin *admin, struct admin_reply *ret_repl
     struct order o = { .store = store, .link = store->people, .admin = admin, .reterr = reterr };
 
     pthread_mutex_lock(&store->people_lock);
+    o.sql.reterr = reterr;
+    pg_sql_use(&o.sql, store, o.link);
     int rc = order_run(&o);
     for (int i = 1;
          i < TRIES_MAX && rc < 0 && rc != PR_EUNCERTAIN && (link_should_retry(o.link) || !link_is_up(o.link)); i++)

@@ -14,7 +14,7 @@
  *   ctid_cache.c     where they were seen                 sweep.c    those that were overlooked
  *   read.c     all other rows
  *   notice.c   operators' notices, endpoints        wait.c     wake-ups
- *   listing.c  rows that a filter finds             query.c    people's questions
+ *   sql.c      the port for people's questions
  *   admin.c    people's orders                      send.c     through the caller's connection
  *   breaker.c  breakers that are not closed
  *   adopt*.c   tables of other products: see adopt.h
@@ -36,9 +36,9 @@
 #include "store/senders.h"
 #include "store/postgres/link/link.h"
 #include "store/postgres/message.h"
+#include "store/sql.h"
 #include "store/store.h"
 
-#define NO_BOX ((pr_slice){ NULL, 0 })
 #define PG_BOX_NAME_MAX 55 /* so that the names of its indexes and its sequence are short enough */
 
 /* The store's clock, for a parameter that is NULL unless a test has its own clock. */
@@ -202,8 +202,6 @@ void pg_receipts_add(struct cycle_run *run);
 /* breaker.c */
 void pg_breakers_add(struct cycle_run *run);
 void pg_breakers_add_forget(struct cycle_run *run, pr_id instance);
-PR_MUST_CHECK int pg_breakers_read(struct postgres_store *store, struct link *link, struct arena *arena,
-                                   struct query_reply *reply, struct pr_error *reterr);
 
 /* ctid_cache.c */
 void pg_ctid_cache_note(struct ctid_cache *seen, int64_t handle, struct tid tid);
@@ -247,19 +245,21 @@ void pg_session_close(void *session);
 PR_MUST_CHECK int pg_cycle_take_one_batch(struct cycle_run *run); /* what is not rows, of a plain one */
 int pg_cycle(void *session, const struct cycle *cycle, const struct cycle_reply **ret_reply, struct pr_error *reterr);
 
+/* sql.c: people's side */
+extern const struct sql_ops postgres_sql;
+/* The port on a connection that somebody else has begun a transaction on, and will end. */
+void pg_sql_use(struct sql *sql, struct postgres_store *store, struct link *link);
+
 /* migrate.c */
 int pg_migrate(void *self, const char *const *boxes, size_t box_count, struct pr_error *reterr);
 int pg_check(void *self, struct pr_error *reterr);
 PR_MUST_CHECK int pg_schema_version(struct link *link, int *ret_version, struct pr_error *reterr); /* 0: no tables */
 int pg_schema_wanted(void);
 
-/* enqueue.c, query.c, admin.c */
+/* enqueue.c, admin.c */
 int pg_enqueue(void *self, pr_slice box, const struct pr_message *messages, size_t count, int *answers,
                struct pr_error *reterr);
-int pg_query(void *self, const struct query *query, struct arena *arena, struct query_reply *ret_reply,
-             struct pr_error *reterr);
 int pg_admin(void *self, const struct admin *admin, struct admin_reply *ret_reply, struct pr_error *reterr);
-int pg_warn(void *self, const struct warnings *warnings, int64_t calm_us, bool *ret_new, struct pr_error *reterr);
 
 /* adopt.c, adopt_check.c */
 int pg_adopt_check(void *self, const struct adoption *adoption, struct arena *arena, struct adopt_report *ret,

@@ -10,9 +10,10 @@
 #include "core/story.h"
 #include "store/action.h"
 #include "store/audit.h"
-#include "store/sqlite/import.h"
-#include "store/sqlite/listing.h"
+#include "store/people/import.h"
+#include "store/people/listing.h"
 #include "store/sqlite/message.h"
+#include "store/sqlite/sqlite.h"
 
 #define NO_BOX ((pr_slice){ NULL, 0 })
 #define ARENA_BYTES 65536
@@ -31,6 +32,7 @@ struct order {
     struct conn *conn;
     const struct admin *admin;
     struct arena arena, scratch;
+    struct sql sql; /* on the same connection */
     struct surroundings s;
     int64_t head_seq; /* RELEASE of a stream: what is behind it */
     struct target *targets;
@@ -100,13 +102,15 @@ static int target_add(void *arg, const struct listed *l, struct pr_error *reterr
 
 static int find_in(struct order *o, pr_slice box, const pr_id *id)
 {
+    struct filter filter = o->admin->filter;
     const struct listing listing = { .table = order_action(o)->on_dead ? LISTING_DEAD : LISTING_BOX,
                                      .box = box,
-                                     .filter = &o->admin->filter,
-                                     .id = id,
+                                     .filter = &filter,
                                      .found = target_add,
                                      .arg = o };
-    return listing_run(o->conn, &o->s, &listing, NULL, o->reterr);
+    filter.ids = id;
+    filter.id_count = id != NULL;
+    return listing_run(&o->sql, &o->s, &listing, NULL);
 }
 
 static int head_seq_read(struct order *o, pr_slice box)
@@ -200,7 +204,7 @@ static int target_read(struct order *o, const struct target *t, struct pr_messag
     if (rc < 0)
         return rc;
     arena_reset(&o->scratch);
-    rc = message_decode(statement, &o->scratch, o->s.payload_max, ret, &row, &bad, o->reterr);
+    rc = message_decode(statement, &o->scratch, o->store->payload_max, ret, &row, &bad, o->reterr);
     sqlite3_reset(statement);
     return rc;
 }
@@ -454,21 +458,8 @@ static int order_rows(struct order *o)
 
 static int order_import(struct order *o)
 {
-    bool in_streams = false;
-    int rc = PR_OK;
-    for (size_t i = 0; i < o->admin->letter_count && rc == PR_OK; i++) {
-        const struct listed *l = &o->admin->letters[i];
-        int answer = PR_UNKNOWN;
-        for (size_t k = 0; k < o->s.box_count && rc == PR_OK; k++)
-            if (slice_eq(o->s.boxes[k], l->box))
-                rc = import_letter(o->conn, l, !o->admin->dry_run, &answer, o->reterr);
-        o->reply.matched++;
-        o->reply.changed += answer == PR_OK;
-        o->reply.refused += answer != PR_OK;
-        in_streams |= answer == PR_OK && l->m.stream.size > 0;
-        if (o->admin->answers != NULL)
-            o->admin->answers[i] = answer;
-    }
+    bool in_streams;
+    int rc = import_letters(&o->sql, &o->s, o->admin, &o->reply, &in_streams);
     if (rc != PR_OK || o->admin->dry_run)
         return rc;
     if (in_streams) /* strict ones wait behind them from now on */
@@ -524,7 +515,7 @@ static int order_run(struct order *o)
     bool on_endpoint = o->admin->kind == ADMIN_PAUSE || o->admin->kind == ADMIN_RESUME;
     int rc = conn_begin(o->conn, !o->admin->dry_run, o->reterr);
     if (rc == PR_OK)
-        rc = surroundings_read(o->store, o->conn, &o->arena, &o->s, o->reterr);
+        rc = surroundings_read(&o->sql, &o->arena, &o->s);
     if (rc == PR_OK)
         rc = o->admin->outcome != NULL             ? order_record(o)
              : on_endpoint                         ? order_endpoint(o)
@@ -543,6 +534,8 @@ int sqlite_admin(void *self, const struct admin *admin, struct admin_reply *ret_
     int rc = store_people(o.store, false, &o.conn, reterr);
     if (rc != PR_OK)
         return rc;
+    o.sql.reterr = reterr;
+    sqlite_sql_use(&o.sql, o.store, o.conn);
     arena_init(&o.arena, ARENA_BYTES);
     arena_init(&o.scratch, ARENA_BYTES);
     conn_lock(o.conn);

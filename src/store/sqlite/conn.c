@@ -10,8 +10,10 @@
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/json.h"
 #include "base/slice.h"
 #include "base/time.h"
+#include "store/sqlite/message.h"
 
 #define PATTERN_BYTES_MAX 1024            /* of GLOB and LIKE, which recurse: ours have less (base/glob.h) */
 #define SQL_MAX 65536                     /* bytes of one statement of ours; they have a few hundred */
@@ -19,7 +21,8 @@
 #define WAL_PAGES_PRESSED 16384           /* a log of 64 MiB, and each 64 MiB more, is begun anew */
 #define PRESS_WAIT_US PR_MILLISECONDS(20) /* ... unless somebody reads for longer than this */
 
-#define NO_BOX ((pr_slice){ NULL, 0 })
+#define ARRAY_BYTES_MAX (64u << 20) /* of one value: 10,000 keys of streams, and room */
+#define TABLE_PREFIX "postrider_"
 
 /* Statements are found by the address of their text. */
 static const char SQL_BEGIN_READ[] = "BEGIN";
@@ -255,14 +258,25 @@ static struct statement *statement_find(struct conn *conn, const char *sql, pr_s
 
 void sql_expand(struct buf *b, const char *sql, pr_slice box)
 {
-    for (const char *at = sql, *mark;; at = mark + 5) {
-        mark = strstr(at, "{box}");
-        if (mark == NULL) {
-            buf_add_cstr(b, at);
-            return;
+    const struct {
+        pr_slice mark, text;
+    } marks[] = {
+        { PR_STR("{box}"), box },
+        { PR_STR("{prefix}"), PR_STR(TABLE_PREFIX) },
+        { PR_STR("{message}"), PR_STR(MESSAGE_COLUMNS ", payload") },
+        { PR_STR("{message_brief}"), PR_STR(MESSAGE_COLUMNS ", NULL") },
+    };
+    for (pr_slice rest = slice_from(sql); rest.size > 0;) {
+        size_t i = rest.data[0] == '{' ? 0 : ARRAY_LENGTH(marks), used = 1;
+        while (i < ARRAY_LENGTH(marks) && !slice_starts_with(rest, marks[i].mark))
+            i++;
+        if (i < ARRAY_LENGTH(marks)) {
+            used = marks[i].mark.size;
+            buf_add_slice(b, marks[i].text);
+        } else {
+            buf_add_char(b, rest.data[0]);
         }
-        buf_add(b, at, (size_t)(mark - at));
-        buf_add_slice(b, box);
+        rest = (pr_slice){ rest.data + used, rest.size - used };
     }
 }
 
@@ -303,14 +317,47 @@ static int statement_make(struct conn *conn, const char *sql, pr_slice box, uint
     return PR_OK;
 }
 
+/* An array as JSON, which json_each() takes apart. */
+static int array_bind(sqlite3_stmt *statement, int at, const struct value *value)
+{
+    struct buf b;
+    struct json_writer w;
+    buf_init(&b, ARRAY_BYTES_MAX);
+    json_init(&w, &b);
+    json_begin_array(&w);
+    for (int64_t i = 0; i < value->number; i++)
+        if (value->type == VALUE_INTS)
+            json_int(&w, ((const int64_t *)value->list)[i]);
+        else
+            json_slice(&w, ((const pr_slice *)value->list)[i]);
+    json_end_array(&w);
+    int rc = buf_failed(&b) != PR_OK
+                 ? SQLITE_NOMEM
+                 : sqlite3_bind_text64(statement, at, b.data, b.size, SQLITE_TRANSIENT, SQLITE_UTF8);
+    buf_fini(&b);
+    return rc;
+}
+
 int value_bind(sqlite3_stmt *statement, int at, const struct value *value)
 {
     const char *data = value->bytes.data != NULL ? value->bytes.data : "";
     switch (value->type) {
     case VALUE_NULL: return sqlite3_bind_null(statement, at);
+    case VALUE_TIME:
+        if (value->number == 0)
+            return sqlite3_bind_null(statement, at);
+        return sqlite3_bind_int64(statement, at, value->number);
+    case VALUE_BOOL:
     case VALUE_INT: return sqlite3_bind_int64(statement, at, value->number);
     case VALUE_TEXT: return sqlite3_bind_text64(statement, at, data, value->bytes.size, SQLITE_STATIC, SQLITE_UTF8);
+    case VALUE_ID:
+    case VALUE_PAYLOAD:
     case VALUE_BLOB: return sqlite3_bind_blob64(statement, at, data, value->bytes.size, SQLITE_STATIC);
+    case VALUE_IDS: /* one behind the other */
+        return sqlite3_bind_blob64(statement, at, value->list, (sqlite3_uint64)value->number * sizeof(pr_id),
+                                   SQLITE_STATIC);
+    case VALUE_INTS:
+    case VALUE_TEXTS: return array_bind(statement, at, value);
     }
     return SQLITE_MISUSE;
 }
@@ -318,7 +365,8 @@ int value_bind(sqlite3_stmt *statement, int at, const struct value *value)
 static int bind_all(struct conn *conn, sqlite3_stmt *handle, const struct value *values, size_t count,
                     struct pr_error *reterr)
 {
-    ASSERT(!sqlite3_stmt_busy(handle)); /* nobody may be in the middle of it */
+    ASSERT(!sqlite3_stmt_busy(handle));                                    /* nobody may be in the middle of it */
+    count = min_size(count, (size_t)sqlite3_bind_parameter_count(handle)); /* the last may be for another database */
     for (size_t i = 0; i < count; i++) {
         int rc = value_bind(handle, (int)i + 1, &values[i]);
         if (rc != SQLITE_OK)

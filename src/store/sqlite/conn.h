@@ -1,7 +1,7 @@
 /* conn.h - one connection to the database: prepared statements by their text, bounded
  * waiting for the write lock, and faults in words.
  *
- * SQL texts name their box as {box}; names are valid identifiers (name_is_valid), values are
+ * SQL texts name their box as {box}, and what all boxes share as {prefix}name; names are valid identifiers (name_is_valid), values are
  * always parameters.
  *
  * Threads: whoever uses a connection holds it (conn_lock).  An in-memory database has one
@@ -15,6 +15,7 @@
 #include "base/map.h"
 #include "base/util.h"
 #include "core/message.h"
+#include "store/sql.h"
 
 struct sqlite_location { /* where a database is and how to use it; from the URL */
     char *path;          /* owned; ":memory:" is in memory */
@@ -38,28 +39,6 @@ struct conn {
     int wal_pressed;                /* ... when others were made to wait for one */
     int users;                      /* conn_share(): closed with the last of them */
 };
-
-/* A value to be bound; bytes are borrowed until the statement has ended. */
-struct value {
-    enum { VALUE_NULL, VALUE_INT, VALUE_TEXT, VALUE_BLOB } type;
-    int64_t number;
-    pr_slice bytes;
-};
-
-#define V_NULL ((struct value){ .type = VALUE_NULL })
-#define V_INT(n) ((struct value){ .type = VALUE_INT, .number = (int64_t)(n) })
-#define V_TEXT(s) ((struct value){ .type = VALUE_TEXT, .bytes = (s) })
-#define V_TEXT_OR_NULL(s) value_text_or_null(s) /* empty: NULL */
-#define V_BLOB(s) ((struct value){ .type = VALUE_BLOB, .bytes = (s) })
-#define V_ID(id) V_BLOB(PR_BYTES((const char *)(id).bytes, sizeof((id).bytes)))
-
-/* The values of a call: pointer and count. */
-#define VALUES(...) (const struct value[]){ __VA_ARGS__ }, ARRAY_LENGTH(((const struct value[]){ __VA_ARGS__ }))
-
-static inline struct value value_text_or_null(pr_slice s)
-{
-    return s.size > 0 ? V_TEXT(s) : V_NULL;
-}
 
 /* create: the file may be made.  Fault PR_ESCHEMA: there is no such file. */
 PR_MUST_CHECK int conn_open(const struct sqlite_location *location, bool create, struct conn **ret_conn,
@@ -102,7 +81,7 @@ void conn_checkpoint(struct conn *conn, int pages);
 int sqlite_fault(sqlite3 *db, int rc, const char *path, struct pr_error *reterr);
 
 struct buf;
-void sql_expand(struct buf *b, const char *sql, pr_slice box);              /* {box} becomes the name */
+void sql_expand(struct buf *b, const char *sql, pr_slice box);              /* {box} becomes the name, and so on */
 int value_bind(sqlite3_stmt *statement, int at, const struct value *value); /* an SQLite result */
 
 /* Bytes of a column, borrowed until the next step. */

@@ -175,7 +175,7 @@ static const char VIEW_IN_FLIGHT[] =
 /* Breakers that are not closed, of instances that are alive and have lanes. */
 #define TIME_TEXT(column)                                                                                              \
     "CASE WHEN " column " < 9223372036854775807 THEN strftime('%Y-%m-%dT%H:%M:%fZ', " column " / 1e6, 'unixepoch') "   \
-                                                                                             "END"
+    "END"
 static const char VIEW_OPEN[] =
     "CREATE VIEW postrider_open_breaker AS SELECT b.endpoint, b.type, i.box, i.name AS instance,"
     " CASE WHEN b.until > " NOW_US

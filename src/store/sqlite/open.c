@@ -175,8 +175,7 @@ const struct store_ops store_sqlite = {
     .session_close = sqlite_session_close,
     .cycle = sqlite_cycle,
     .wait = sqlite_wait,
-    .query = sqlite_query,
     .admin = sqlite_admin,
-    .warn = sqlite_warn,
     .time = sqlite_time,
+    .sql = &sqlite_sql,
 };

@@ -10,8 +10,8 @@
  *   verdict.c  what a cycle changes                     read.c     what a cycle reads
  *   notice.c   operators' notices and endpoints         wait.c     wake-ups
  *   enqueue.c  new messages, committed in groups        send.c     ... on the caller's connection
- *   listing.c  rows that a filter finds                 query.c    people's questions
- *   admin.c    people's orders                          breaker.c  breakers that are not closed
+ *   sql.c      the port for people's questions          breaker.c  breakers that are not closed
+ *   admin.c    people's orders
  */
 #ifndef STORE_SQLITE_SQLITE_H
 #define STORE_SQLITE_SQLITE_H
@@ -143,8 +143,6 @@ PR_MUST_CHECK int endpoints_read(struct conn *conn, struct arena *arena, struct 
 /* breaker.c */
 PR_MUST_CHECK int breakers_set(struct cycle_run *run);
 PR_MUST_CHECK int breakers_forget(struct cycle_run *run, pr_id instance);
-PR_MUST_CHECK int breakers_read(struct sqlite_store *store, struct conn *conn, struct arena *arena,
-                                struct query_reply *reply, struct pr_error *reterr);
 void wait_open(struct session *session);
 void wait_close(struct session *session);
 void wait_drain(struct session *session);
@@ -158,18 +156,20 @@ void sqlite_session_close(void *session);
 int sqlite_cycle(void *session, const struct cycle *cycle, const struct cycle_reply **ret_reply,
                  struct pr_error *reterr);
 
+/* sql.c: people's side */
+extern const struct sql_ops sqlite_sql;
+/* The port on a connection that somebody else has begun a transaction on, and will end. */
+void sqlite_sql_use(struct sql *sql, struct sqlite_store *store, struct conn *conn);
+
 /* migrate.c */
 int sqlite_migrate(void *self, const char *const *boxes, size_t box_count, struct pr_error *reterr);
 int sqlite_check(void *self, struct pr_error *reterr);
 int schema_version(struct conn *conn, int64_t *ret_version, struct pr_error *reterr); /* 0: no tables */
 int schema_wanted(void);
 
-/* enqueue.c, query.c, admin.c */
+/* enqueue.c, admin.c */
 int sqlite_enqueue(void *self, pr_slice box, const struct pr_message *messages, size_t count, int *answers,
                    struct pr_error *reterr);
-int sqlite_query(void *self, const struct query *query, struct arena *arena, struct query_reply *ret_reply,
-                 struct pr_error *reterr);
 int sqlite_admin(void *self, const struct admin *admin, struct admin_reply *ret_reply, struct pr_error *reterr);
-int sqlite_warn(void *self, const struct warnings *warnings, int64_t calm_us, bool *ret_new, struct pr_error *reterr);
 
 #endif

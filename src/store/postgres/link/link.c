@@ -13,8 +13,9 @@
 #include "base/slice.h"
 #include "base/util.h"
 #include "core/message.h"
+#include "store/postgres/message.h"
 
-#define SQL_MAX 65536
+#define SQL_MAX (1u << 18) /* a listing looks into 64 lanes */
 #define NAME_SIZE 32
 #define GATHER_US 250      /* the socket takes what the server sends in several times as long */
 #define STALE_PLAN "0A000" /* somebody altered a table: what was prepared has other types now */
@@ -100,33 +101,43 @@ bool link_is_up(const struct link *link)
 
 /* ---- Statements ----------------------------------------------------------------------------- */
 
+/* What stands in braces, without them; false: it is nothing of ours. */
+static bool mark_expand(struct buf *b, pr_slice mark, pr_slice schema, pr_slice box)
+{
+    if (slice_eq_cstr(mark, "schema"))
+        buf_addf(b, "\"%.*s\"", SLICE_ARGS(schema));
+    else if (slice_eq_cstr(mark, "prefix"))
+        buf_addf(b, "\"%.*s\".", SLICE_ARGS(schema));
+    else if (slice_eq_cstr(mark, "box"))
+        buf_addf(b, "\"%.*s\".\"%.*s\"", SLICE_ARGS(schema), SLICE_ARGS(box));
+    else if (slice_eq_cstr(mark, "box_seq"))
+        buf_addf(b, "\"%.*s\".\"%.*s_seq_seq\"", SLICE_ARGS(schema), SLICE_ARGS(box));
+    else if (slice_eq_cstr(mark, "box_name"))
+        buf_addf(b, "'%.*s'", SLICE_ARGS(box));
+    else if (slice_eq_cstr(mark, "message"))
+        buf_add_cstr(b, MESSAGE_COLUMNS(MESSAGE_PAYLOAD("$2::bigint")));
+    else if (slice_eq_cstr(mark, "message_brief"))
+        buf_add_cstr(b, MESSAGE_COLUMNS(MESSAGE_NO_PAYLOAD));
+    else
+        return false;
+    return true;
+}
+
 char *pg_sql_expand(const char *sql, pr_slice schema, pr_slice box)
 {
     struct buf b;
     buf_init(&b, SQL_MAX);
     for (const char *at = sql; *at != '\0';) {
-        const char *brace = strchr(at, '{');
-        if (brace == NULL) {
-            buf_add_cstr(&b, at);
-            break;
-        }
-        buf_add(&b, at, (size_t)(brace - at));
-        at = brace;
-        if (strncmp(at, "{schema}", 8) == 0) {
-            buf_addf(&b, "\"%.*s\"", SLICE_ARGS(schema));
-            at += 8;
-        } else if (strncmp(at, "{box}", 5) == 0) {
-            buf_addf(&b, "\"%.*s\".\"%.*s\"", SLICE_ARGS(schema), SLICE_ARGS(box));
-            at += 5;
-        } else if (strncmp(at, "{box_seq}", 9) == 0) {
-            buf_addf(&b, "\"%.*s\".\"%.*s_seq_seq\"", SLICE_ARGS(schema), SLICE_ARGS(box));
-            at += 9;
-        } else if (strncmp(at, "{box_name}", 10) == 0) {
-            buf_addf(&b, "'%.*s'", SLICE_ARGS(box));
-            at += 10;
-        } else {
+        size_t plain = strcspn(at, "{?");
+        buf_add(&b, at, plain);
+        at += plain;
+        const char *end = *at == '{' ? strchr(at, '}') : NULL;
+        if (end != NULL && mark_expand(&b, PR_BYTES(at + 1, (size_t)(end - at - 1)), schema, box))
+            at = end + 1;
+        else if (*at == '?' && at[1] >= '1' && at[1] <= '9' && at++)
+            buf_add_char(&b, '$');
+        else if (*at != '\0')
             buf_add_char(&b, *at++);
-        }
     }
     if (buf_failed(&b) == PR_OK)
         return b.data;

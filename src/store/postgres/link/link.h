@@ -115,7 +115,8 @@ bool link_is_left(const struct link *link); /* something is on its way that nobo
 void link_go_behind(struct link *link);     /* until the next link_take() nothing that is added settles */
 /* A result is the link's from now on.  Fault PR_ENOMEM: it was cleared. */
 PR_MUST_CHECK int link_keep(struct link *link, PGresult *result, struct pr_error *reterr);
-/* {schema}, {box}, {box_seq} as quoted names and {box_name} as a text; malloc'ed, NULL: no memory. */
+/* {schema}, {box}, {box_seq} as quoted names and {box_name} as a text; ?1 as $1, and what store/sql.h says;
+ * malloc'ed, NULL: no memory. */
 char *pg_sql_expand(const char *sql, pr_slice schema, pr_slice box);
 
 /* One statement, one round trip. */

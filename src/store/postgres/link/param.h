@@ -13,6 +13,7 @@
 #define PARAM_BYTES_MAX ((size_t)1 << 30) /* PostgreSQL's own limit of one value */
 
 enum oid {
+    OID_INFERRED = 0, /* by the server */
     OID_BOOL = 16,
     OID_BYTEA = 17,
     OID_INT8 = 20,

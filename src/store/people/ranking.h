@@ -1,7 +1,7 @@
 /* ranking.h - listings, groups and streams as people want them told: what matters most comes first.  Stores
  * find them; this puts them in order, the same for all. */
-#ifndef STORE_RANKING_H
-#define STORE_RANKING_H
+#ifndef STORE_PEOPLE_RANKING_H
+#define STORE_PEOPLE_RANKING_H
 
 #include "store/store.h"
 

@@ -1,6 +1,6 @@
 /* failing.h - what fails in a box, counted the same way by all stores: they find the rows. */
-#ifndef STORE_FAILING_H
-#define STORE_FAILING_H
+#ifndef STORE_PEOPLE_FAILING_H
+#define STORE_PEOPLE_FAILING_H
 
 #include "store/store.h"
 

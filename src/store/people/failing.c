@@ -1,4 +1,4 @@
-#include "store/failing.h"
+#include "store/people/failing.h"
 
 #include "base/util.h"
 

@@ -1,4 +1,4 @@
-#include "store/ranking.h"
+#include "store/people/ranking.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,0 +1,79 @@
+#include "store/people/import.h"
+
+#include "base/slice.h"
+
+static bool box_is_known(const struct surroundings *s, pr_slice name)
+{
+    for (size_t i = 0; i < s->box_count; i++)
+        if (slice_eq(s->boxes[i], name))
+            return true;
+    return false;
+}
+
+static int import_letter(struct sql *sql, const struct listed *l, bool write, int *ret_answer)
+{
+    const struct pr_message *m = &l->m;
+    const struct value values[] = {
+        V_ID(m->id),
+        V_TEXT(m->destination),
+        V_INT(m->seq),
+        V_TEXT_OR_NULL(m->stream),
+        V_TEXT(m->type),
+        V_TEXT_OR_NULL(m->source),
+        V_TEXT_OR_NULL(m->subject),
+        V_TEXT_OR_NULL(m->content_type),
+        V_TEXT_OR_NULL(m->headers),
+        V_TEXT_OR_NULL(m->correlation_id),
+        V_TEXT_OR_NULL(m->causation_id),
+        V_TEXT_OR_NULL(m->traceparent),
+        V_TEXT_OR_NULL(m->tracestate),
+        V_BOOL(m->event),
+        V_TIME(m->created_us),
+        V_TIME(m->due_us),
+        V_TIME(m->expires_us),
+        V_INT(m->status),
+        V_INT(m->attempts),
+        V_INT(m->failures),
+        V_INT(m->reason),
+        V_TEXT_OR_NULL(m->code),
+        V_TEXT_OR_NULL(m->error),
+        V_TIME(m->failed_us),
+        V_TEXT_OR_NULL(m->story),
+        V_TEXT_OR_NULL(m->held_by),
+        V_BOOL(m->released),
+        V_TEXT(l->endpoint),
+        V_INT(l->cause),
+        V_INT(l->limit),
+        V_TEXT(l->rule),
+        V_TEXT(l->fingerprint),
+        V_TEXT_OR_NULL(l->note),
+        V_TIME(l->died_us),
+        pr_id_is_zero(l->edited_as) ? V_NULL : V_ID(l->edited_as),
+        V_PAYLOAD(m->payload),
+    };
+    int64_t one;
+    int rc =
+        sql_number(sql, write ? SQL_import : SQL_import_look, l->box, values, write ? ARRAY_LENGTH(values) : 2, &one);
+    *ret_answer = rc == PR_OK ? PR_OK : PR_DUPLICATE;
+    return rc < 0 ? rc : PR_OK;
+}
+
+int import_letters(struct sql *sql, const struct surroundings *s, const struct admin *admin, struct admin_reply *reply,
+                   bool *ret_in_streams)
+{
+    int rc = PR_OK;
+    *ret_in_streams = false;
+    for (size_t i = 0; i < admin->letter_count && rc == PR_OK; i++) {
+        const struct listed *l = &admin->letters[i];
+        int answer = PR_UNKNOWN;
+        if (box_is_known(s, l->box))
+            rc = import_letter(sql, l, !admin->dry_run, &answer);
+        reply->matched++;
+        reply->changed += answer == PR_OK;
+        reply->refused += answer != PR_OK;
+        *ret_in_streams |= answer == PR_OK && l->m.stream.size > 0;
+        if (admin->answers != NULL)
+            admin->answers[i] = answer;
+    }
+    return rc;
+}

@@ -1,0 +1,35 @@
+/* listing.h - the rows that a filter finds, for those who ask and for those who order. */
+#ifndef STORE_PEOPLE_LISTING_H
+#define STORE_PEOPLE_LISTING_H
+
+#include "store/people/surroundings.h"
+#include "store/store.h"
+
+enum listing_table { LISTING_BOX, LISTING_DEAD, LISTING_DONE };
+
+/* Called for each row found, in row order; its slices last until it returns.  0: go on; > 0: stop; < 0: a fault. */
+typedef int (*listing_found)(void *arg, const struct listed *listed, struct pr_error *reterr);
+
+/* The rows of one table (and one box; for LISTING_DEAD and LISTING_DONE an empty box is all) that the filter finds,
+ * without its limit. */
+struct listing {
+    enum listing_table table;
+    pr_slice box;
+    const struct filter *filter;
+    bool locks; /* nobody else changes them until the transaction ends; where writers are serial this is so anyway */
+    bool followers; /* only those that a release by stream means, where the database can say it */
+    bool with_payload;
+    bool
+        by_stream; /* through its index.  Nearly all that it finds fits: no more is looked at than a page has room for */
+    size_t wanted; /* about how many will be enough; 0: nobody knows */
+    listing_found found;
+    int (*page_end)(
+        void *arg); /* rows of a page were told: what was begun by `found` must have ended when this returns.
+                                 * NULL: nothing was */
+    void *arg;
+};
+/* ret_cut (may be NULL): the last row that was looked at where filter.look_max was used up; else 0. */
+PR_MUST_CHECK int listing_run(struct sql *sql, const struct surroundings *s, const struct listing *listing,
+                              uint64_t *ret_cut);
+
+#endif

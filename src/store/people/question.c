@@ -1,0 +1,79 @@
+/* People's questions: one read transaction each. */
+#include "store/people/question.h"
+
+#include "base/error.h"
+#include "base/slice.h"
+
+int question_no_memory(struct question *q)
+{
+    return error_set(q->sql->reterr, PR_ENOMEM, "no memory for the answer");
+}
+
+pr_slice question_text(struct question *q, const struct rows *rows, int column)
+{
+    pr_slice text = slice_dup(q->arena, row_text(rows, column));
+    q->lacks_memory |= text.data == NULL;
+    return text;
+}
+
+static int question_endpoints(struct question *q)
+{
+    int rc = question_breakers(q);
+    return rc != PR_OK ? rc : q->sql->ops->endpoints(q->sql, q->arena, &q->reply->endpoints, &q->reply->endpoint_count);
+}
+
+static int question_answer(struct question *q)
+{
+    if (q->query->kind == QUERY_FACTS) /* also when there are no tables */
+        return q->sql->ops->facts(q->sql, q->arena, &q->reply->facts, &q->s.now_us);
+    int rc = surroundings_read(q->sql, q->arena, &q->s);
+    if (rc != PR_OK)
+        return rc;
+    switch (q->query->kind) {
+    case QUERY_MESSAGES: return question_messages(q);
+    case QUERY_DEAD: return question_dead(q);
+    case QUERY_ID: return question_id(q);
+    case QUERY_DEAD_COUNT: return question_dead_count(q);
+    case QUERY_DEAD_GROUPS: return question_groups(q);
+    case QUERY_BOXES: return question_boxes(q);
+    case QUERY_STREAMS: return question_streams(q);
+    case QUERY_ENDPOINTS: return question_endpoints(q);
+    case QUERY_INSTANCES: return question_instances(q);
+    case QUERY_AUDIT: return question_audit(q);
+    case QUERY_FAILING: return question_failing(q);
+    case QUERY_FACTS: break;
+    }
+    return error_set(q->sql->reterr, PR_EINVAL, "there is no question of kind %d", (int)q->query->kind);
+}
+
+/* *ret_again: it failed, and may be asked again. */
+static int question_ask(struct question *q, const struct store *store, bool *ret_again)
+{
+    *q->reply = (struct query_reply){ .now_us = 0 };
+    *ret_again = false;
+    int rc = sql_begin(q->sql, store, false);
+    if (rc != PR_OK)
+        return rc;
+    rc = question_answer(q);
+    if (rc >= PR_OK && q->lacks_memory)
+        rc = question_no_memory(q);
+    *ret_again = rc < 0 && q->sql->ops->may_retry(q->sql);
+    sql_end(q->sql);
+    q->reply->now_us = q->s.now_us;
+    return rc;
+}
+
+int people_query(const struct store *store, const struct query *query, struct arena *arena,
+                 struct query_reply *ret_reply, struct pr_error *reterr)
+{
+    struct sql sql = { .reterr = reterr };
+    struct query_reply reply;
+    struct question q = { .sql = &sql, .arena = arena, .query = query, .reply = &reply };
+    bool again;
+    int rc = question_ask(&q, store, &again);
+    if (again)
+        rc = question_ask(&q, store, &again);
+    if (rc >= PR_OK)
+        *ret_reply = reply;
+    return rc < 0 ? rc : PR_OK;
+}

@@ -1,0 +1,58 @@
+/* question.h - one question of a person on its way through the port.
+ *
+ *   sql.c         the port (store/sql.h)             statement_list.h  all statements, for both databases
+ *   question.c    the transaction, which is asked    surroundings.c    receipts, pauses, boxes
+ *   listing.c     rows that a filter finds           messages.c        listings, by id, counts of dead letters
+ *   counts.c      how many are in which state        overview.c        audit, instances, breakers, what fails
+ *   groups.c      dead letters by fingerprint        streams.c         streams in trouble
+ *   ranking.c     what matters most comes first      warn.c, import.c  what is written beside orders
+ *
+ * To add a question: its kind and its reply in store.h, its statement in statement_list.h, a function here and its
+ * line in question.c. */
+#ifndef STORE_PEOPLE_QUESTION_H
+#define STORE_PEOPLE_QUESTION_H
+
+#include "store/people/surroundings.h"
+#include "store/sql.h"
+#include "store/store.h"
+
+#define LIMIT_DEFAULT 100
+
+struct question {
+    struct sql *sql;
+    struct arena *arena; /* of the reply */
+    const struct query *query;
+    struct query_reply *reply;
+    struct surroundings s;
+    bool lacks_memory; /* something of the reply is missing */
+};
+
+static inline size_t question_limit(const struct question *q)
+{
+    return q->query->filter.limit > 0 ? q->query->filter.limit : LIMIT_DEFAULT;
+}
+
+int question_no_memory(struct question *q);
+/* A text of the current row, copied; where there is no memory the question fails in the end. */
+pr_slice question_text(struct question *q, const struct rows *rows, int column);
+
+/* Ask; see store_query(). */
+PR_MUST_CHECK int people_query(const struct store *store, const struct query *query, struct arena *arena,
+                               struct query_reply *ret_reply, struct pr_error *reterr);
+/* See store_warn(). */
+PR_MUST_CHECK int people_warn(const struct store *store, const struct warnings *warnings, int64_t calm_us,
+                              bool *ret_new, struct pr_error *reterr);
+
+PR_MUST_CHECK int question_messages(struct question *q);
+PR_MUST_CHECK int question_dead(struct question *q);
+PR_MUST_CHECK int question_id(struct question *q);
+PR_MUST_CHECK int question_dead_count(struct question *q);
+PR_MUST_CHECK int question_groups(struct question *q);
+PR_MUST_CHECK int question_boxes(struct question *q);
+PR_MUST_CHECK int question_streams(struct question *q);
+PR_MUST_CHECK int question_audit(struct question *q);
+PR_MUST_CHECK int question_instances(struct question *q);
+PR_MUST_CHECK int question_breakers(struct question *q);
+PR_MUST_CHECK int question_failing(struct question *q);
+
+#endif

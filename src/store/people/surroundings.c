@@ -1,0 +1,114 @@
+#include "store/people/surroundings.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/slice.h"
+
+#define LIST_FIRST 16
+
+void *list_room(struct arena *arena, void *list, size_t count, size_t *capacity, size_t size)
+{
+    if (count < *capacity)
+        return list;
+    *capacity = *capacity > 0 ? 2 * *capacity : LIST_FIRST;
+    void *grown = arena_alloc_array(arena, *capacity, size);
+    if (grown != NULL && count > 0)
+        memcpy(grown, list, count * size);
+    return grown;
+}
+
+static int flight_compare(const void *a, const void *b)
+{
+    const struct flight *x = a, *y = b;
+    int order = slice_cmp(x->box, y->box);
+    return order != 0 ? order : x->row < y->row ? -1 : x->row > y->row;
+}
+
+struct reading {
+    struct arena *arena;
+    struct surroundings *s;
+    size_t flights_room, paused_room, boxes_room;
+};
+
+static int flight_take(struct reading *r, const struct rows *rows)
+{
+    struct surroundings *s = r->s;
+    s->flights = list_room(r->arena, s->flights, s->flight_count, &r->flights_room, sizeof(s->flights[0]));
+    if (s->flights == NULL)
+        return PR_ENOMEM;
+    const struct flight f = {
+        .box = slice_dup(r->arena, row_text(rows, 1)),
+        .instance = slice_dup(r->arena, row_text(rows, 2)),
+        .row = (uint64_t)row_number(rows, 3),
+        .number = (int)row_number(rows, 4),
+    };
+    s->flights[s->flight_count++] = f;
+    return f.box.data != NULL && f.instance.data != NULL ? PR_OK : PR_ENOMEM;
+}
+
+static int name_take(struct reading *r, const struct rows *rows, pr_slice **list, size_t *count, size_t *capacity)
+{
+    *list = list_room(r->arena, *list, *count, capacity, sizeof(**list));
+    if (*list == NULL)
+        return PR_ENOMEM;
+    (*list)[*count] = slice_dup(r->arena, row_text(rows, 1));
+    return (*list)[(*count)++].data != NULL ? PR_OK : PR_ENOMEM;
+}
+
+/* The first column says what the row tells, as the statement has it. */
+static int row_take(struct reading *r, const struct rows *rows)
+{
+    struct surroundings *s = r->s;
+    switch (row_number(rows, 0)) {
+    case 0:
+        s->now_us = row_time(rows, 5);
+        s->mono_us = row_time(rows, 6);
+        return PR_OK;
+    case 1: return name_take(r, rows, &s->boxes, &s->box_count, &r->boxes_room);
+    case 2: return name_take(r, rows, &s->paused, &s->paused_count, &r->paused_room);
+    default: return flight_take(r, rows);
+    }
+}
+
+int surroundings_read(struct sql *sql, struct arena *arena, struct surroundings *ret)
+{
+    struct reading reading = { .arena = arena, .s = ret };
+    struct rows rows;
+    *ret = (struct surroundings){ .now_us = 0 };
+    int rc = sql_run(sql, SQL_surroundings, NO_BOX,
+                     VALUES(V_TIME(sql->wall_us), V_TIME(sql->mono_us), V_TEXT(sql->boot)), &rows);
+    while (rc == PR_OK && (rc = rows_step(&rows)) > 0)
+        rc = row_take(&reading, &rows) == PR_OK ? PR_OK : error_set(sql->reterr, PR_ENOMEM, "no memory for the answer");
+    rows_end(&rows);
+    if (rc == PR_OK && ret->flight_count > 0)
+        qsort(ret->flights, ret->flight_count, sizeof(ret->flights[0]), flight_compare);
+    return rc;
+}
+
+const struct flight *surroundings_flight(const struct surroundings *s, pr_slice box, uint64_t row, int attempts)
+{
+    const struct flight key = { .box = box, .row = row };
+    const struct flight *f =
+        s->flight_count > 0 ? bsearch(&key, s->flights, s->flight_count, sizeof(key), flight_compare) : NULL;
+    return f != NULL && f->number > attempts ? f : NULL; /* else it was judged meanwhile */
+}
+
+static bool is_paused(const struct surroundings *s, pr_slice endpoint)
+{
+    for (size_t i = 0; i < s->paused_count; i++)
+        if (slice_eq(s->paused[i], endpoint))
+            return true;
+    return false;
+}
+
+enum state surroundings_state(const struct surroundings *s, pr_slice box, uint64_t row, const struct pr_message *m,
+                              pr_slice endpoint)
+{
+    if (surroundings_flight(s, box, row, m->attempts) != NULL)
+        return STATE_IN_FLIGHT;
+    enum state state = state_of_row(m, s->now_us);
+    bool may_wait = state == STATE_READY || state == STATE_RETRYING;
+    return may_wait && is_paused(s, endpoint) ? STATE_PAUSED : state;
+}

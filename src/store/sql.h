@@ -1,0 +1,197 @@
+/* sql.h - the port through which people's side (store/people) speaks with a database.
+ *
+ * A question is one transaction:
+ *
+ *     struct sql sql = { .reterr = reterr };
+ *     int rc = sql_begin(&sql, store, false);
+ *     if (rc == PR_OK)
+ *         rc = sql_run(&sql, SQL_audit, NO_BOX, VALUES(V_INT(10)), &rows);
+ *     while (rc == PR_OK && (rc = rows_step(&rows)) > 0) ... row_number(&rows, 0) ...
+ *     rows_end(&rows);
+ *     sql_end(&sql);
+ *
+ * A statement is named; its texts, one for each database, stand side by side in people/statement_list.h.  What the
+ * databases have in common but write differently is the port's business: ids (blob or text, uuid), times (numbers,
+ * timestamptz: here Unix microseconds, 0 is NULL and PR_NEVER is for ever), arrays, messages.
+ *
+ * In a text {box} is the box that the call names, {prefix} stands before the name of a table that all boxes share, and
+ * {message} is the columns of a message ({message_brief}: without its payload); ?1, ?2, ... are the values, and ?2 is the
+ * largest payload where there is one.
+ *
+ * Threads: whoever has begun has the store's connection for people until sql_end(). */
+#ifndef STORE_SQL_H
+#define STORE_SQL_H
+
+#include "base/arena.h"
+#include "base/util.h"
+#include "core/message.h"
+#include "store/people/statements.h"
+
+/* ---- Values -------------------------------------------------------------------------------- */
+
+/* A value to be bound; what it points to is borrowed until the statement has ended. */
+struct value {
+    enum {
+        VALUE_NULL,
+        VALUE_INT,
+        VALUE_BOOL,
+        VALUE_TIME,
+        VALUE_TEXT,
+        VALUE_BLOB,
+        VALUE_PAYLOAD,
+        VALUE_ID,
+        VALUE_INTS,
+        VALUE_TEXTS,
+        VALUE_IDS,
+    } type;
+    int64_t number;   /* of an array: how many */
+    pr_slice bytes;   /* of an id: its bytes */
+    const void *list; /* int64_t, pr_slice, pr_id */
+};
+
+#define V_NULL ((struct value){ .type = VALUE_NULL })
+#define V_INT(n) ((struct value){ .type = VALUE_INT, .number = (int64_t)(n) })
+#define V_BOOL(b) ((struct value){ .type = VALUE_BOOL, .number = (b) })
+#define V_TIME(us) ((struct value){ .type = VALUE_TIME, .number = (us) }) /* 0: NULL */
+#define V_TEXT(s) ((struct value){ .type = VALUE_TEXT, .bytes = (s) })
+#define V_TEXT_OR_NULL(s) value_text_or_null(s) /* empty: NULL */
+#define V_BLOB(s) ((struct value){ .type = VALUE_BLOB, .bytes = (s) })
+#define V_PAYLOAD(s) ((struct value){ .type = VALUE_PAYLOAD, .bytes = (s) }) /* the last of them */
+#define V_ID(id) ((struct value){ .type = VALUE_ID, .bytes = PR_BYTES((const char *)(id).bytes, sizeof((id).bytes)) })
+#define V_INTS(l, n) ((struct value){ .type = VALUE_INTS, .number = (int64_t)(n), .list = (l) })
+#define V_TEXTS(l, n) ((struct value){ .type = VALUE_TEXTS, .number = (int64_t)(n), .list = (l) })
+#define V_IDS(l, n) ((struct value){ .type = VALUE_IDS, .number = (int64_t)(n), .list = (l) })
+
+/* The values of a call: pointer and count. */
+#define VALUES(...) (const struct value[]){ __VA_ARGS__ }, ARRAY_LENGTH(((const struct value[]){ __VA_ARGS__ }))
+#define NO_VALUES NULL, 0
+
+static inline struct value value_text_or_null(pr_slice s)
+{
+    return s.size > 0 ? V_TEXT(s) : V_NULL;
+}
+
+/* ---- The port ------------------------------------------------------------------------------ */
+
+struct endpoint_state;
+struct sql_ops;
+struct store;
+struct store_facts;
+
+/* One transaction on the connection for people. */
+struct sql {
+    const struct sql_ops *ops;
+    void *store; /* behind the ops */
+    void *connection;
+    struct pr_error *reterr;  /* why a call failed */
+    size_t payload_max;       /* of a message */
+    int64_t wall_us, mono_us; /* the store's clocks; 0: the database's own decides */
+    pr_slice boot;            /* leases hold within it; empty where they go by the database's clock */
+};
+
+/* What a statement found, row by row.  Texts last until the next step.  Those of two statements end in the reverse order
+ * of their beginning. */
+struct rows {
+    struct sql *sql;
+    void *statement; /* NULL: it is over */
+    int at, count;
+    size_t mark;
+    struct arena scratch; /* of the current row's message */
+    bool has_scratch;
+};
+
+struct sql_ops {
+    enum dialect dialect;
+    int message_columns; /* of {message}, which stand first */
+    bool finds_by_lane;  /* rows of a box have an index for each lane, and none by their order */
+
+    /* Fills in the rest of sql.  After a fault there is nothing to end. */
+    int (*begin)(void *store, bool write, struct sql *sql);
+    int (*commit)(struct sql *sql);     /* and wakes the sessions of this process */
+    void (*end)(struct sql *sql);       /* rolls back what was not committed */
+    bool (*may_retry)(struct sql *sql); /* after a fault, before end(): may the whole transaction be tried again? */
+
+    /* text: one of the program (found by its address), or, made, put together from parts. */
+    int (*run)(struct sql *sql, const char *text, bool made, pr_slice box, const struct value *values, size_t count,
+               struct rows *ret);
+    int (*step)(struct rows *rows); /* 1: a row is there; 0: no more; or a fault */
+    void (*rows_end)(struct rows *rows);
+    bool (*is_null)(const struct rows *rows, int column);
+    int64_t (*number)(const struct rows *rows, int column); /* also of a truth; NULL: 0 */
+    int64_t (*time)(const struct rows *rows, int column);   /* NULL: 0 */
+    pr_slice (*text)(const struct rows *rows, int column);  /* NULL: empty */
+    pr_id (*id)(const struct rows *rows, int column);       /* NULL or damaged: zero */
+    int (*message)(struct rows *rows, struct pr_message *ret, unsigned *ret_lane, const char **ret_bad);
+
+    /* One more message of a box.  Outcome PR_DUPLICATE. */
+    int (*insert)(struct sql *sql, pr_slice box, const struct pr_message *message, int64_t now_us);
+    int (*endpoints)(struct sql *sql, struct arena *arena, struct endpoint_state **ret, size_t *ret_count);
+    int (*facts)(struct sql *sql, struct arena *arena, struct store_facts *ret,
+                 int64_t *ret_now_us); /* also without tables */
+};
+
+#define NO_BOX ((pr_slice){ NULL, 0 })
+
+PR_MUST_CHECK int sql_begin(struct sql *sql, const struct store *store, bool write);
+PR_MUST_CHECK static inline int sql_commit(struct sql *sql)
+{
+    return sql->ops->commit(sql);
+}
+static inline void sql_end(struct sql *sql)
+{
+    sql->ops->end(sql);
+}
+
+PR_MUST_CHECK static inline int sql_run_text(struct sql *sql, const char *text, pr_slice box,
+                                             const struct value *values, size_t count, struct rows *ret)
+{
+    return sql->ops->run(sql, text, true, box, values, count, ret);
+}
+PR_MUST_CHECK int sql_run(struct sql *sql, enum sql_statement statement, pr_slice box, const struct value *values,
+                          size_t count, struct rows *ret);
+/* To its end; nothing is read. */
+PR_MUST_CHECK int sql_do(struct sql *sql, enum sql_statement statement, pr_slice box, const struct value *values,
+                         size_t count);
+/* The first column of the first row.  Outcome PR_UNKNOWN: there is none, *ret is untouched. */
+PR_MUST_CHECK int sql_number(struct sql *sql, enum sql_statement statement, pr_slice box, const struct value *values,
+                             size_t count, int64_t *ret);
+
+/* 1: a row is there; 0: no more; or a fault. */
+PR_MUST_CHECK static inline int rows_step(struct rows *rows)
+{
+    return rows->sql->ops->step(rows);
+}
+void rows_end(struct rows *rows); /* also where it never began, and twice */
+
+static inline int64_t row_number(const struct rows *rows, int column)
+{
+    return rows->sql->ops->number(rows, column);
+}
+static inline int64_t row_time(const struct rows *rows, int column)
+{
+    return rows->sql->ops->time(rows, column);
+}
+static inline pr_slice row_text(const struct rows *rows, int column)
+{
+    return rows->sql->ops->text(rows, column);
+}
+static inline pr_id row_id(const struct rows *rows, int column)
+{
+    return rows->sql->ops->id(rows, column);
+}
+static inline bool row_is_null(const struct rows *rows, int column)
+{
+    return rows->sql->ops->is_null(rows, column);
+}
+/* The message that the row begins with; other columns come from rows_behind() on. */
+PR_MUST_CHECK static inline int row_message(struct rows *rows, struct pr_message *ret, unsigned *ret_lane,
+                                            const char **ret_bad)
+{
+    return rows->sql->ops->message(rows, ret, ret_lane, ret_bad);
+}
+static inline int rows_behind(const struct rows *rows)
+{
+    return rows->sql->ops->message_columns;
+}
+
+#endif
