@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "cli/cli.h"
 #include "ops/api/http_front.h"
+#include "runtime/threads/crash.h"
 #include "runtime/runtime.h"
 
 struct daemon {
@@ -141,6 +142,7 @@ int run_run(struct cli *cli)
                           .write = log_write_fd,
                           .arg = &d.log_fd };
     warn_of_rights(&d, cli->config);
+    crash_report_to(d.log_fd, d.log.format);
     d.signals = open_signals();
     if (d.signals < 0) {
         cli_say("signalfd: %s", strerror(errno));

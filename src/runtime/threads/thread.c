@@ -23,8 +23,11 @@ int thread_start(pthread_t *ret_thread, size_t stack_bytes, const char *name, vo
         return error_set(reterr, PR_ENOMEM, "no memory for a thread");
 
     /* The new thread inherits the mask, so no signal can slip in between. */
+    static const int faults[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT }; /* the thread's own: see crash.h */
     sigset_t all, old;
     sigfillset(&all);
+    for (size_t i = 0; i < ARRAY_LENGTH(faults); i++)
+        sigdelset(&all, faults[i]);
     ASSERT(pthread_sigmask(SIG_SETMASK, &all, &old) == 0);
     int rc = pthread_attr_setstacksize(&attributes, stack_bytes);
     if (rc == 0)

@@ -9,7 +9,7 @@
 #define THREAD_STACK_SEND                                                                                              \
     (1024u << 10) /* users' handlers and TLS run there, and what the HTTP API is asked; untouched pages cost nothing */
 
-/* All signals are blocked in it: they belong to the program.  name: at most 15 characters are
+/* All signals but those of faults are blocked in it: they belong to the program.  name: at most 15 characters are
  * shown.  Fault PR_ENOMEM. */
 PR_MUST_CHECK int thread_start(pthread_t *ret_thread, size_t stack_bytes, const char *name, void *(*run)(void *arg),
                                void *arg, struct pr_error *reterr);

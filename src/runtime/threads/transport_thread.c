@@ -7,6 +7,7 @@
 #include "base/failpoint.h"
 #include "base/time.h"
 #include "base/util.h"
+#include "runtime/threads/crash.h"
 #include "runtime/threads/thread.h"
 #include "transport/delivery.h"
 
@@ -240,6 +241,8 @@ static bool transport_thread_collect(struct transport_thread *c)
 static void *transport_thread_run(void *arg)
 {
     struct transport_thread *c = arg;
+    struct crash_thread crash;
+    crash_thread_begin(&crash, c->config.name);
     for (;;) {
         bool heard = transport_thread_fetch(c);
         transport_thread_submit(c);
@@ -254,6 +257,7 @@ static void *transport_thread_run(void *arg)
             wake_wait(c->wake_fd, -1);
     }
     transport_close(&c->transport);
+    crash_thread_end();
     return NULL;
 }
 
