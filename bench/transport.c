@@ -20,16 +20,16 @@
 
 static const struct carrier *const carriers[] = {
     &carrier_file,  &carrier_exec,
-#ifdef POSTRIDER_REDIS
+#ifdef BENCH_REDIS
     &carrier_redis,
 #endif
-#ifdef POSTRIDER_NATS
+#ifdef BENCH_NATS
     &carrier_nats,
 #endif
 #ifdef POSTRIDER_KAFKA
     &carrier_kafka,
 #endif
-#ifdef POSTRIDER_MQTT
+#ifdef BENCH_MQTT
     &carrier_mqtt,
 #endif
 #ifdef POSTRIDER_AMQP

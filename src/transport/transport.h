@@ -120,11 +120,11 @@ extern const struct transport_ops transport_http;
 extern const struct transport_ops transport_https;
 extern const struct transport_ops transport_exec;
 extern const struct transport_ops transport_file;
-extern const struct transport_ops transport_redis, transport_rediss; /* with hiredis */
-extern const struct transport_ops transport_amqp, transport_amqps;   /* with librabbitmq */
-extern const struct transport_ops transport_amqp1;                   /* with libqpid-proton */
-extern const struct transport_ops transport_nats;                    /* with libnats */
-extern const struct transport_ops transport_kafka;                   /* with librdkafka */
-extern const struct transport_ops transport_mqtt, transport_mqtts;   /* with libmosquitto */
+extern const struct transport_ops transport_redis, transport_rediss;
+extern const struct transport_ops transport_amqp, transport_amqps; /* with librabbitmq */
+extern const struct transport_ops transport_amqp1;                 /* with libqpid-proton */
+extern const struct transport_ops transport_nats;
+extern const struct transport_ops transport_kafka; /* with librdkafka */
+extern const struct transport_ops transport_mqtt, transport_mqtts;
 
 #endif

@@ -109,7 +109,7 @@ TEST(amqp1_verifies_a_certificate)
 
     prepare("amqp1://guest:guest@127.0.0.1:%u/" ADDRESS "?tls=true",
             rabbitmq_tls_port()); /* an authority nobody knows */
-    faults_refused(&w, own_url, PR_REASON_TRANSPORT_UNAVAILABLE, "", "its certificate was refused");
+    faults_refused(&w, own_url, PR_REASON_TRANSPORT_UNAVAILABLE, "tls", "its certificate was refused");
 }
 
 TEST(amqp1_shows_its_own_certificate)

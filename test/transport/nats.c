@@ -5,11 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/base64.h"
+#include "base/buf.h"
 #include "base/slice.h"
 #include "certificate.h"
 #include "check.h"
 #include "faults.h"
 #include "server.h"
+#include "transport/broker/nats_creds.h"
 
 #define PAYLOAD_MAX (2 << 20) /* the server's */
 
@@ -228,8 +231,8 @@ TEST(nats_says_what_the_server_says) /* B70 */
     prepare("", "sink.{source}");
     faults_refused(&w, own_url, PR_REASON_SERIALIZATION_ERROR, "Invalid Subject", "\"sink.\"");
     prepare("", "");
-    faults_refused(&w, "nats://nosuch.invalid/sink?plain=true", PR_REASON_TRANSPORT_UNAVAILABLE,
-                   "No server available for connection", "nosuch.invalid:4222");
+    faults_refused(&w, "nats://nosuch.invalid/sink?plain=true", PR_REASON_TRANSPORT_UNAVAILABLE, "lookup",
+                   "nosuch.invalid:4222");
 }
 
 TEST(nats_says_when_a_full_stream_refuses)
@@ -304,6 +307,45 @@ TEST(nats_without_jetstream_means_that_the_server_has_it)
     world_fini(&w);
 }
 
+/* A seed of 32 known bytes, and what libnats makes of it. */
+TEST(nats_signs_a_nonce_with_the_seed_of_its_credentials)
+{
+    static const char seed[] = "SUAAAAICAMCAKBQHBAEQUCYMBUHA6EARCIJRIFIWC4MBSGQ3DQOR4H776Y";
+    struct pr_error error = { 0 };
+    struct buf jwt, ours, theirs;
+    unsigned char *raw = NULL;
+    int size = 0;
+    FILE *file;
+    char name[256];
+    prepare("", "sink");
+    world_fini(&w);
+    snprintf(name, sizeof(name), "%s/creds", server.folder);
+    file = fopen(name, "we");
+    CHECK(file != NULL);
+    fprintf(file,
+            "-----BEGIN NATS USER JWT-----\neyJ0.eyJq.sig\n------END NATS USER JWT------\n\n"
+            "-----BEGIN USER NKEY SEED-----\n%s\n------END USER NKEY SEED------\n",
+            seed);
+    fclose(file);
+    buf_init(&jwt, 1000);
+    buf_init(&ours, 1000);
+    buf_init(&theirs, 1000);
+    CHECK_OK(nats_creds_sign(name, PR_STR("nonce-1"), &jwt, &ours, &error), &error);
+    CHECK_SLICE(buf_slice(&jwt), "eyJ0.eyJq.sig");
+    CHECK_EQ(nats_Sign(seed, "nonce-1", &raw, &size), NATS_OK);
+    base64_encode(&theirs, (pr_slice){ (char *)raw, (size_t)size });
+    for (size_t i = 0; i < theirs.size; i++)
+        theirs.data[i] = theirs.data[i] == '+' ? '-' : theirs.data[i] == '/' ? '_' : theirs.data[i];
+    CHECK(slice_starts_with(buf_slice(&theirs), buf_slice(&ours)));
+    CHECK_EQ(ours.size, 86);
+    CHECK_EQ(nats_seed_sign(PR_STR("SUAA"), PR_STR("nonce-1"), &ours, &error), PR_EINVAL);
+    CHECK_EQ(nats_creds_sign("/no/such/file", PR_STR("nonce-1"), &jwt, &ours, &error), PR_EINVAL);
+    free(raw);
+    buf_fini(&jwt);
+    buf_fini(&ours);
+    buf_fini(&theirs);
+}
+
 TEST(nats_verifies_a_certificate)
 {
     static const struct {
@@ -329,7 +371,7 @@ TEST(nats_verifies_a_certificate)
             prepare("", "sink"); /* nobody on this machine knows that authority */
             snprintf(own_url, sizeof(own_url), "nats://localhost:%u/news?tls=true", secure.port);
         }
-        faults_refused(&w, own_url, PR_REASON_TRANSPORT_UNAVAILABLE, "SSL Error", n == 0 ? "certificate" : "expired");
+        faults_refused(&w, own_url, PR_REASON_TRANSPORT_UNAVAILABLE, "tls", n == 0 ? "certificate" : "expired");
         server_remove(&secure);
     }
 }

@@ -317,7 +317,7 @@ TEST(redis_verifies_a_certificate)
 
     prepare(0, ""); /* nobody on this machine knows that authority */
     snprintf(own_url, sizeof(own_url), "rediss://127.0.0.1:%u/?stream=sink", tls_port);
-    faults_refused(&w, own_url, PR_REASON_TRANSPORT_UNAVAILABLE, "", "its certificate was refused");
+    faults_refused(&w, own_url, PR_REASON_TRANSPORT_UNAVAILABLE, "tls", "its certificate was refused");
 }
 
 TEST(redis_shows_its_own_certificate)

@@ -10,7 +10,9 @@
  *   Q2  What cannot be routed comes back (basic.return) before it is confirmed; its message id says what it is.
  *   Q3  A broker that closes the channel does not say because of which message.  With one out it is that one.  With
  *       several it is unknown what became of each, none is blamed, and all are suspects: the next time each of
- *       them goes alone. */
+ *       them goes alone.
+ *   Q4  What may come when stands in a table (stages).  Anything else ends the connection before anybody acts on it:
+ *       so nothing is answered twice, and no answer waits for a broker that does not read. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +30,9 @@
 #define RABBIT_READ_SIZE 65536
 #define RABBIT_CHANNEL 1
 
+/* Q4: what of the greeting is awaited. */
+enum stage { STAGE_START, STAGE_TUNE, STAGE_OPEN, STAGE_CHANNEL, STAGE_EXCHANGE, STAGE_SELECT, STAGE_READY };
+
 struct rabbit {
     struct session session;
     struct arena scratch; /* one message */
@@ -35,14 +40,17 @@ struct rabbit {
     struct frame_message form; /* what all messages have in common */
     pr_slice key_template, vhost;
 
-    amqp_connection_state_t reader; /* NULL: no connection */
-    int64_t heartbeat_us;           /* 0: none */
-    int64_t read_us, sent_us;       /* when something last came and went */
-    uint64_t channel_base;          /* the number in the pipeline of delivery tag 0 */
-    pr_id *suspects;                /* Q3: a ring as large as the pipeline's */
+    struct frame_reader *reader; /* NULL: no connection */
+    amqp_pool_t pool;            /* what librabbitmq needs for one method */
+    enum stage stage;
+    int64_t heartbeat_us;     /* 0: none */
+    int64_t read_us, sent_us; /* when something last came and went */
+    uint64_t channel_base;    /* the number in the pipeline of delivery tag 0 */
+    pr_id *suspects;          /* Q3: a ring as large as the pipeline's */
     size_t suspect_first, suspect_count;
-    bool alone;     /* the one that is out is a suspect */
-    bool returning; /* the header and body of a message that came back are still to come */
+    bool alone;             /* the one that is out is a suspect */
+    bool returning;         /* the header of a message that came back is still to come */
+    uint64_t returned_left; /* bytes of its body that are still to come */
     unsigned returned_code;
     char returned_text[256];
     char blocked[256]; /* why the broker takes nothing now; empty: it does */
@@ -123,11 +131,12 @@ static pr_slice slice_of(amqp_bytes_t bytes)
 static void rabbit_drop(void *self)
 {
     struct rabbit *r = self;
-    if (r->reader != NULL)
-        amqp_destroy_connection(r->reader);
+    free(r->reader);
     r->reader = NULL;
+    r->stage = STAGE_START;
     r->blocked[0] = '\0';
     r->returning = false;
+    r->returned_left = 0;
     r->heartbeat_us = 0;
 }
 
@@ -139,7 +148,7 @@ static void rabbit_failed(struct rabbit *r, const char *what)
 static void rabbit_greet(void *self)
 {
     struct rabbit *r = self;
-    r->reader = amqp_new_connection();
+    r->reader = calloc(1, sizeof(*r->reader));
     r->read_us = r->sent_us = clock_mono_us(r->session.clock);
     frame_put_greeting(&r->session.pipeline.bytes);
     if (r->reader == NULL)
@@ -191,6 +200,13 @@ static void put_start_ok(struct rabbit *r)
 
 static void put_tune_ok(struct rabbit *r, const amqp_connection_tune_t *tune)
 {
+    if (tune->frame_max != 0 && tune->frame_max < FRAME_MIN) {
+        char text[128];
+        snprintf(text, sizeof(text), "it proposes frame_max %u; the protocol's least is %d", (unsigned)tune->frame_max,
+                 FRAME_MIN);
+        rabbit_failed(r, text);
+        return;
+    }
     amqp_connection_tune_ok_t tune_ok = {
         .channel_max = RABBIT_CHANNEL,
         .frame_max = tune->frame_max == 0 || tune->frame_max > FRAME_MAX ? FRAME_MAX : tune->frame_max,
@@ -291,12 +307,21 @@ static void take_confirm(struct rabbit *r, uint64_t tag, bool multiple, bool goo
 }
 
 /* Q2: its result is here; the confirm that follows finds nobody waiting. */
-static void take_returned_header(struct rabbit *r, const amqp_basic_properties_t *properties)
+static void take_returned_header(struct rabbit *r, const struct frame *frame)
 {
     struct pipeline *p = &r->session.pipeline;
+    pr_slice message_id;
     pr_id id;
-    if ((properties->_flags & AMQP_BASIC_MESSAGE_ID_FLAG) == 0 ||
-        pr_id_parse(slice_of(properties->message_id), &id) != PR_OK)
+    r->returning = false;
+    if (!frame_header(frame, &r->returned_left, &message_id)) {
+        rabbit_failed(r, "the header of what came back is too short");
+        return;
+    }
+    if (r->returned_left > ENVELOPE_JSON_MAX) {
+        rabbit_failed(r, "what came back is larger than any message");
+        return;
+    }
+    if (pr_id_parse(message_id, &id) != PR_OK)
         return;
     for (size_t i = 0; i < p->out_count; i++) {
         struct pipeline_out *o = pipeline_at(p, i);
@@ -322,7 +347,7 @@ static void take_return(struct rabbit *r, const amqp_basic_return_t *method)
              (int)min_size(method->exchange.len, 64), (char *)method->exchange.bytes);
 }
 
-/* Q3: the connection stays. */
+/* Q3: the connection stays, unless nothing was out: then it is not about a message. */
 static void take_channel_close(struct rabbit *r, unsigned reply_code, pr_slice reply)
 {
     struct pipeline *p = &r->session.pipeline;
@@ -330,6 +355,8 @@ static void take_channel_close(struct rabbit *r, unsigned reply_code, pr_slice r
     amqp_channel_close_ok_t close_ok = { 0 };
     int reason = reason_of(reply_code, reply);
     snprintf(code, sizeof(code), "%u", reply_code);
+    if (reply.size == 0)
+        reply = PR_STR("the broker closed the channel");
     snprintf(text, sizeof(text), "%.*s", (int)min_size(reply.size, sizeof(text) - 1), reply.data);
     if (r->session.state != SESSION_UP) {
         session_lost(&r->session, reason, code, text);
@@ -339,6 +366,10 @@ static void take_channel_close(struct rabbit *r, unsigned reply_code, pr_slice r
     size_t out = 0;
     for (size_t i = 0; i < p->out_count; i++)
         out += !pipeline_at(p, i)->answered;
+    if (out == 0) {
+        session_failed(&r->session, PR_REASON_TRANSPORT_UNAVAILABLE, code, "it closed a channel without a message");
+        return;
+    }
     while (p->out_count > 0) {
         const struct delivery *d = pipeline_answer(p, p->first_number);
         if (d == NULL)
@@ -353,6 +384,7 @@ static void take_channel_close(struct rabbit *r, unsigned reply_code, pr_slice r
     r->returning = false;
     r->session.state = SESSION_GREETING;
     session_begin_greeting(&r->session, clock_mono_us(r->session.clock));
+    r->stage = STAGE_CHANNEL;
     put(r, RABBIT_CHANNEL, AMQP_CHANNEL_CLOSE_OK_METHOD, &close_ok);
     put_channel_open(r);
 }
@@ -378,74 +410,160 @@ static void take_select_ok(struct rabbit *r)
     r->channel_base = r->session.pipeline.first_number + r->session.pipeline.out_count - 1;
 }
 
-static void take_method(struct rabbit *r, const amqp_method_t *method)
+/* Q4 */
+static const struct stage_row {
+    amqp_method_number_t method; /* what alone brings the greeting on */
+    uint16_t channel;            /* where */
+} stages[] = {
+    [STAGE_START] = { AMQP_CONNECTION_START_METHOD, 0 },
+    [STAGE_TUNE] = { AMQP_CONNECTION_TUNE_METHOD, 0 },
+    [STAGE_OPEN] = { AMQP_CONNECTION_OPEN_OK_METHOD, 0 },
+    [STAGE_CHANNEL] = { AMQP_CHANNEL_OPEN_OK_METHOD, RABBIT_CHANNEL },
+    [STAGE_EXCHANGE] = { AMQP_EXCHANGE_DECLARE_OK_METHOD, RABBIT_CHANNEL },
+    [STAGE_SELECT] = { AMQP_CONFIRM_SELECT_OK_METHOD, RABBIT_CHANNEL },
+    [STAGE_READY] = { 0, 0 }, /* the greeting is over */
+};
+
+/* The awaited answer is here: what comes next. */
+static void greet_on(struct rabbit *r, const void *fields)
 {
-    const amqp_channel_close_t *channel_close = method->decoded;
-    const amqp_basic_ack_t *ack = method->decoded;
-    const amqp_basic_nack_t *nack = method->decoded;
-    switch (method->id) {
-    case AMQP_CONNECTION_START_METHOD: put_start_ok(r); break;
-    case AMQP_CONNECTION_TUNE_METHOD: put_tune_ok(r, method->decoded); break;
-    case AMQP_CONNECTION_OPEN_OK_METHOD: put_channel_open(r); break;
-    case AMQP_CHANNEL_OPEN_OK_METHOD:
-        if (r->form.exchange.size > 0) {
+    bool has_exchange = r->form.exchange.size > 0;
+    enum stage done = r->stage;
+    r->stage = done == STAGE_CHANNEL && !has_exchange ? STAGE_SELECT : (enum stage)(done + 1);
+    switch (done) {
+    case STAGE_START: put_start_ok(r); break;
+    case STAGE_TUNE: put_tune_ok(r, fields); break;
+    case STAGE_OPEN: put_channel_open(r); break;
+    case STAGE_CHANNEL:
+        if (has_exchange)
             put_exchange_check(r);
-            break;
-        }
-        /* fall through */
-    case AMQP_EXCHANGE_DECLARE_OK_METHOD: put_confirm_select(r); break;
-    case AMQP_CONFIRM_SELECT_OK_METHOD: take_select_ok(r); break;
-    case AMQP_BASIC_ACK_METHOD: take_confirm(r, ack->delivery_tag, ack->multiple, true); break;
-    case AMQP_BASIC_NACK_METHOD: take_confirm(r, nack->delivery_tag, nack->multiple, false); break;
-    case AMQP_BASIC_RETURN_METHOD: take_return(r, method->decoded); break;
-    case AMQP_CHANNEL_CLOSE_METHOD:
-        take_channel_close(r, channel_close->reply_code, slice_of(channel_close->reply_text));
+        else
+            put_confirm_select(r);
         break;
-    case AMQP_CONNECTION_CLOSE_METHOD: take_connection_close(r, method->decoded); break;
-    case AMQP_CONNECTION_BLOCKED_METHOD: take_blocked(r, method->decoded); break;
-    case AMQP_CONNECTION_UNBLOCKED_METHOD: r->blocked[0] = '\0'; break;
-    default: rabbit_failed(r, "it says what nobody asked");
+    case STAGE_EXCHANGE: put_confirm_select(r); break;
+    default: take_select_ok(r); break;
     }
 }
 
-static void take_frame(struct rabbit *r, const amqp_frame_t *frame)
+/* Methods that come unasked: from which stage on, and on which channel. */
+static const struct unasked {
+    amqp_method_number_t method;
+    enum stage from;
+    uint16_t channel;
+} unasked[] = {
+    { AMQP_CONNECTION_CLOSE_METHOD, STAGE_START, 0 },
+    { AMQP_CONNECTION_BLOCKED_METHOD, STAGE_OPEN, 0 },
+    { AMQP_CONNECTION_UNBLOCKED_METHOD, STAGE_OPEN, 0 },
+    { AMQP_CHANNEL_CLOSE_METHOD, STAGE_CHANNEL, RABBIT_CHANNEL },
+    { AMQP_BASIC_ACK_METHOD, STAGE_READY, RABBIT_CHANNEL },
+    { AMQP_BASIC_NACK_METHOD, STAGE_READY, RABBIT_CHANNEL },
+    { AMQP_BASIC_RETURN_METHOD, STAGE_READY, RABBIT_CHANNEL },
+};
+
+static bool may_come(const struct rabbit *r, amqp_method_number_t method, uint16_t channel)
 {
-    if (frame->frame_type == AMQP_FRAME_METHOD)
-        take_method(r, &frame->payload.method);
-    else if (frame->frame_type == AMQP_FRAME_HEADER && r->returning)
-        take_returned_header(r, frame->payload.properties.decoded);
-    else if (frame->frame_type == 'A')
-        rabbit_failed(r, "it speaks another version of AMQP"); /* librabbitmq's mark for "AMQP" as an answer */
-    /* The body of what came back, and heartbeats, say nothing. */
+    if (r->returning || r->returned_left > 0) /* a message is whole before another frame of its channel comes */
+        return channel == 0 && method == AMQP_CONNECTION_CLOSE_METHOD;
+    if (r->stage != STAGE_READY && stages[r->stage].method == method)
+        return stages[r->stage].channel == channel;
+    for (size_t i = 0; i < ARRAY_LENGTH(unasked); i++)
+        if (unasked[i].method == method)
+            return r->stage >= unasked[i].from && unasked[i].channel == channel;
+    return false;
+}
+
+static void take_unasked(struct rabbit *r, amqp_method_number_t method, const void *fields)
+{
+    const amqp_channel_close_t *channel_close = fields;
+    const amqp_basic_ack_t *ack = fields;
+    const amqp_basic_nack_t *nack = fields;
+    switch (method) {
+    case AMQP_BASIC_ACK_METHOD: take_confirm(r, ack->delivery_tag, ack->multiple, true); break;
+    case AMQP_BASIC_NACK_METHOD: take_confirm(r, nack->delivery_tag, nack->multiple, false); break;
+    case AMQP_BASIC_RETURN_METHOD: take_return(r, fields); break;
+    case AMQP_CHANNEL_CLOSE_METHOD:
+        take_channel_close(r, channel_close->reply_code, slice_of(channel_close->reply_text));
+        break;
+    case AMQP_CONNECTION_BLOCKED_METHOD: take_blocked(r, fields); break;
+    case AMQP_CONNECTION_UNBLOCKED_METHOD: r->blocked[0] = '\0'; break;
+    default: take_connection_close(r, fields); break;
+    }
+}
+
+static void out_of_order(struct rabbit *r, const char *what, unsigned number)
+{
+    char text[128];
+    snprintf(text, sizeof(text), "%s %u out of order, at stage %d of the greeting", what, number, (int)r->stage);
+    rabbit_failed(r, text);
+}
+
+/* The server's properties in connection.start are a table that nobody needs: it stays closed. */
+static void take_method(struct rabbit *r, const struct frame *frame)
+{
+    amqp_method_number_t method;
+    void *fields = NULL;
+    if (!frame_method(frame, &method)) {
+        rabbit_failed(r, "a method that is too short");
+        return;
+    }
+    if (!may_come(r, method, frame->channel)) {
+        out_of_order(r, amqp_method_name(method) != NULL ? amqp_method_name(method) : "method", method & 0xffff);
+        return;
+    }
+    amqp_bytes_t rest = frame_bytes((pr_slice){ frame->payload.data + 4, frame->payload.size - 4 });
+    int rc = r->stage == STAGE_START && method == AMQP_CONNECTION_START_METHOD
+                 ? 0
+                 : amqp_decode_method(method, &r->pool, rest, &fields);
+    if (rc < 0)
+        rabbit_failed(r, amqp_error_string2(rc));
+    else if (r->stage != STAGE_READY && stages[r->stage].method == method)
+        greet_on(r, fields);
+    else
+        take_unasked(r, method, fields);
+    recycle_amqp_pool(&r->pool);
+}
+
+/* Of what came back only the header says something. */
+static void take_body(struct rabbit *r, const struct frame *frame)
+{
+    if (frame->payload.size == 0 || frame->payload.size > r->returned_left)
+        out_of_order(r, "body", frame->channel);
+    else
+        r->returned_left -= frame->payload.size;
+}
+
+static void take_frame(struct rabbit *r, const struct frame *frame)
+{
+    if (frame->type == AMQP_FRAME_METHOD)
+        take_method(r, frame);
+    else if (frame->type == AMQP_FRAME_HEADER && r->returning && frame->channel == RABBIT_CHANNEL)
+        take_returned_header(r, frame);
+    else if (frame->type == AMQP_FRAME_BODY && frame->channel == RABBIT_CHANNEL)
+        take_body(r, frame);
+    else if (frame->type != AMQP_FRAME_HEARTBEAT)
+        out_of_order(r, "frame", frame->type);
+}
+
+static void take_bytes(struct rabbit *r, pr_slice bytes)
+{
+    struct pr_error error = { 0 };
+    struct frame frame;
+    int rc = 1;
+    while (r->reader != NULL &&
+           (rc = frame_next(r->reader, &bytes, r->stage >= STAGE_CHANNEL ? RABBIT_CHANNEL : 0, &frame, &error)) > 0)
+        take_frame(r, &frame);
+    if (rc < 0)
+        rabbit_failed(r, error.text);
 }
 
 static void rabbit_read(void *self, int64_t now_us)
 {
     struct rabbit *r = self;
     char chunk[RABBIT_READ_SIZE];
-    while (r->session.wire.state == WIRE_OPEN) {
-        ssize_t got = wire_read(&r->session.wire, chunk, sizeof(chunk));
-        if (got == 0)
-            return;
-        if (got < 0) {
-            session_wire_lost(&r->session);
-            return;
-        }
+    size_t got;
+    while ((got = session_read(&r->session, chunk, sizeof(chunk))) > 0) {
         r->read_us = now_us;
-        amqp_bytes_t rest = { .len = (size_t)got, .bytes = chunk };
-        while (rest.len > 0 && r->reader != NULL) {
-            amqp_frame_t frame;
-            int used = amqp_handle_input(r->reader, rest, &frame);
-            if (used < 0) {
-                rabbit_failed(r, amqp_error_string2(used));
-                return;
-            }
-            rest = (amqp_bytes_t){ .len = rest.len - (size_t)used, .bytes = (char *)rest.bytes + used };
-            if (frame.frame_type != 0)
-                take_frame(r, &frame);
-            if (r->reader != NULL)
-                amqp_maybe_release_buffers(r->reader);
-        }
+        take_bytes(r, (pr_slice){ chunk, got });
     }
 }
 
@@ -547,6 +665,7 @@ static int rabbit_open(void *self, const struct endpoint_config *config, struct 
 {
     struct rabbit *r = self;
     arena_init(&r->scratch, 4096);
+    init_amqp_pool(&r->pool, 4096);
     buf_init(&r->json, ENVELOPE_JSON_MAX);
     buf_init(&r->key, BROKER_URL_MAX + 4096);
     int rc = session_init(&r->session, &rabbit_session, r, rabbit_url, config, reterr);
@@ -581,6 +700,7 @@ static void rabbit_close(void *self)
     struct rabbit *r = self;
     rabbit_say_goodbye(r);
     session_fini(&r->session);
+    empty_amqp_pool(&r->pool);
     free(r->suspects);
     buf_fini(&r->json);
     buf_fini(&r->key);

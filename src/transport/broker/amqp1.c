@@ -7,7 +7,9 @@
  * disposition; its tag is its number in the pipeline.
  *
  *   A1  Proton takes a message at once and cannot give it back.  So it gets one only while the wire takes all that it
- *       has to write, and what may not start any more costs the connection when it is not written by then. */
+ *       has to write, and what may not start any more costs the connection when it is not written by then.
+ *   A2  We only send.  A broker that opens a session or a link of its own, to which it could send without end, is not
+ *       talked to any longer. */
 #include <proton/condition.h>
 #include <proton/connection.h>
 #include <proton/connection_driver.h>
@@ -33,6 +35,7 @@
 #define QPID_IDLE_MS 30000 /* a peer that is silent for so long is gone */
 #define QPID_LINKS_MAX 64  /* addresses at once; one that is idle makes room */
 #define QPID_ADDRESS_MAX 1024
+#define QPID_FRAME_MAX 16384 /* bytes of what we take; proton keeps no more of one */
 
 struct qpid_link {
     char address[QPID_ADDRESS_MAX];
@@ -55,9 +58,10 @@ struct qpid {
     pn_session_t *channel;
     struct qpid_link links[QPID_LINKS_MAX];
     size_t link_count;
-    int64_t tick_us;  /* when proton wants to be asked again; 0: never */
-    uint64_t flushed; /* messages with smaller numbers are written whole (A1) */
-    size_t given;     /* bytes that proton got since everything was written */
+    uint64_t link_names; /* given on this connection; in others they may be the same */
+    int64_t tick_us;     /* when proton wants to be asked again; 0: never */
+    uint64_t flushed;    /* messages with smaller numbers are written whole (A1) */
+    size_t given;        /* bytes that proton got since everything was written */
 };
 
 /* ---- The url -------------------------------------------------------------------------------------------------- */
@@ -134,6 +138,7 @@ static void qpid_drop(void *self)
         pn_connection_driver_destroy(&q->driver);
     q->has_driver = false;
     q->link_count = 0;
+    q->link_names = 0;
     q->given = 0;
     q->tick_us = 0;
 }
@@ -163,6 +168,8 @@ static void qpid_greet(void *self)
     pn_sasl_allowed_mechs(sasl, q->session.url.user.size > 0 ? "PLAIN" : "ANONYMOUS EXTERNAL");
     pn_sasl_set_allow_insecure_mechs(sasl, true); /* the url has been asked; TLS is below proton */
     pn_transport_set_idle_timeout(q->driver.transport, QPID_IDLE_MS);
+    pn_transport_set_max_frame(q->driver.transport, QPID_FRAME_MAX);
+    pn_transport_set_channel_max(q->driver.transport, 0); /* one session */
     pn_connection_open(connection);
     q->channel = pn_session(connection);
     pn_session_open(q->channel);
@@ -204,14 +211,13 @@ static struct qpid_link *link_room(struct qpid *q)
 static struct qpid_link *link_open(struct qpid *q, struct qpid_link *l, const char *address, int64_t now_us)
 {
     char name[32];
-    static uint64_t last; /* names are for the broker's eyes; two may be the same in different connections */
     if (l == NULL)
         l = link_room(q);
     if (l == NULL)
         return NULL;
     *l = (struct qpid_link){ .give_up_us = now_us + SESSION_GREETING_US };
     snprintf(l->address, sizeof(l->address), "%s", address);
-    snprintf(name, sizeof(name), "postrider-%llu", (unsigned long long)++last);
+    snprintf(name, sizeof(name), "postrider-%llu", (unsigned long long)++q->link_names);
     l->sender = pn_sender(q->channel, name);
     pn_terminus_set_address(pn_link_target(l->sender), address);
     pn_terminus_set_address(pn_link_source(l->sender), q->session.config->name);
@@ -321,9 +327,15 @@ static void take_event(struct qpid *q, pn_event_t *event, int64_t now_us)
     struct qpid_link *l;
     switch (pn_event_type(event)) {
     case PN_CONNECTION_REMOTE_OPEN: q->session.state = SESSION_UP; break;
+    case PN_SESSION_REMOTE_OPEN:
+        if (pn_event_session(event) != q->channel)
+            qpid_failed(q, PR_REASON_TRANSPORT_UNAVAILABLE, "", "it opens a session that nobody asked for"); /* A2 */
+        break;
     case PN_LINK_REMOTE_OPEN: /* one without a target is about to be refused */
         l = link_of(q, pn_event_link(event));
-        if (l != NULL)
+        if (pn_link_is_receiver(pn_event_link(event)))
+            qpid_failed(q, PR_REASON_TRANSPORT_UNAVAILABLE, "", "it opens a link that nobody asked for"); /* A2 */
+        else if (l != NULL)
             l->open = pn_terminus_get_type(pn_link_remote_target(l->sender)) != PN_UNSPECIFIED;
         break;
     case PN_LINK_REMOTE_DETACH:
@@ -354,14 +366,15 @@ static void qpid_read(void *self, int64_t now_us)
     struct qpid *q = self;
     while (q->has_driver) {
         pn_rwbytes_t room = pn_connection_driver_read_buffer(&q->driver);
-        if (room.size == 0)
+        if (room.size == 0) { /* what was said is no AMQP 1.0: proton reads no more, and may say so or not */
+            if (pn_connection_driver_read_closed(&q->driver))
+                take_transport_error(q);
             return;
-        ssize_t got = wire_read(&q->session.wire, room.start, room.size);
-        if (got < 0)
-            session_wire_lost(&q->session);
-        if (got <= 0)
+        }
+        size_t got = session_read(&q->session, room.start, room.size);
+        if (got == 0)
             return;
-        pn_connection_driver_read_done(&q->driver, (size_t)got);
+        pn_connection_driver_read_done(&q->driver, got);
         take_events(q, now_us);
     }
 }

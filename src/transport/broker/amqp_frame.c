@@ -1,5 +1,6 @@
 #include "transport/broker/amqp_frame.h"
 
+#include <string.h>
 #include <strings.h>
 
 #include "base/error.h"
@@ -9,8 +10,115 @@
 #include "transport/own_headers.h"
 
 #define FRAME_END 0xCE
-#define FRAME_EDGES 8 /* bytes around what stands in a frame */
+#define FRAME_HEAD 7 /* bytes: type, channel, size */
 #define PERSISTENT 2
+
+/* ---- Reading -------------------------------------------------------------------------------------- */
+
+/* A cursor over what the other side says: after the first field that is not whole, `bad` stays. */
+struct cursor {
+    pr_slice rest;
+    bool bad;
+};
+
+static pr_slice take(struct cursor *c, uint64_t size)
+{
+    if (c->bad || size > c->rest.size) {
+        c->bad = true;
+        return PR_STR("");
+    }
+    pr_slice taken = { c->rest.data, (size_t)size };
+    c->rest = (pr_slice){ c->rest.data + size, c->rest.size - (size_t)size };
+    return taken;
+}
+
+static uint64_t take_number(struct cursor *c, unsigned bytes)
+{
+    pr_slice raw = take(c, bytes);
+    uint64_t number = 0;
+    for (size_t i = 0; i < raw.size; i++)
+        number = number << 8 | (uint8_t)raw.data[i];
+    return number;
+}
+
+static int check_head(const char *head, uint16_t channel_max, size_t *ret_size, struct pr_error *reterr)
+{
+    struct cursor c = { { head, FRAME_HEAD }, false };
+    uint64_t type = take_number(&c, 1), channel = take_number(&c, 2), size = take_number(&c, 4);
+    if (type == 'A' && head[1] == 'M' && head[2] == 'Q')
+        return error_set(reterr, PR_EINVAL, "it speaks another version of AMQP");
+    if (type != AMQP_FRAME_METHOD && type != AMQP_FRAME_HEADER && type != AMQP_FRAME_BODY &&
+        type != AMQP_FRAME_HEARTBEAT)
+        return error_set(reterr, PR_EINVAL, "it does not speak AMQP: a frame of type %u", (unsigned)type);
+    if (channel > channel_max)
+        return error_set(reterr, PR_EINVAL, "a frame for channel %u, which nobody has opened", (unsigned)channel);
+    if (size > FRAME_MAX - FRAME_EDGES)
+        return error_set(reterr, PR_EINVAL, "a frame of %llu bytes, at most %d were agreed", (unsigned long long)size,
+                         FRAME_MAX);
+    *ret_size = (size_t)size + FRAME_EDGES;
+    return PR_OK;
+}
+
+/* Until `size` bytes are there; false: they are not. */
+static bool gather(struct frame_reader *r, pr_slice *data, size_t size)
+{
+    size_t taken = min_size(data->size, size > r->size ? size - r->size : 0);
+    if (taken > 0)
+        memcpy(r->bytes + r->size, data->data, taken);
+    r->size += taken;
+    *data = (pr_slice){ data->data + taken, data->size - taken };
+    return r->size >= size;
+}
+
+int frame_next(struct frame_reader *r, pr_slice *data, uint16_t channel_max, struct frame *ret, struct pr_error *reterr)
+{
+    size_t size = 0;
+    if (!gather(r, data, FRAME_HEAD))
+        return 0;
+    int rc = check_head(r->bytes, channel_max, &size, reterr);
+    if (rc != PR_OK)
+        return rc;
+    if (!gather(r, data, size))
+        return 0;
+    if ((uint8_t)r->bytes[size - 1] != FRAME_END)
+        return error_set(reterr, PR_EINVAL, "a frame does not end where it said");
+    struct cursor c = { { r->bytes, size - 1 }, false };
+    ret->type = (uint8_t)take_number(&c, 1);
+    ret->channel = (uint16_t)take_number(&c, 2);
+    (void)take(&c, 4);
+    ret->payload = c.rest;
+    r->size = 0;
+    return 1;
+}
+
+bool frame_method(const struct frame *f, amqp_method_number_t *ret)
+{
+    struct cursor c = { f->payload, false };
+    *ret = (amqp_method_number_t)take_number(&c, 4);
+    return !c.bad;
+}
+
+/* Properties stand in this order, each only if its flag is set.  Those behind the message-id do not matter. */
+bool frame_header(const struct frame *f, uint64_t *ret_body_size, pr_slice *ret_message_id)
+{
+    static const struct {
+        unsigned flag, size; /* size 0: a short string, 4: a table behind its length */
+    } before_id[] = {
+        { AMQP_BASIC_CONTENT_TYPE_FLAG, 0 }, { AMQP_BASIC_CONTENT_ENCODING_FLAG, 0 },
+        { AMQP_BASIC_HEADERS_FLAG, 4 },      { AMQP_BASIC_DELIVERY_MODE_FLAG, 1 },
+        { AMQP_BASIC_PRIORITY_FLAG, 1 },     { AMQP_BASIC_CORRELATION_ID_FLAG, 0 },
+        { AMQP_BASIC_REPLY_TO_FLAG, 0 },     { AMQP_BASIC_EXPIRATION_FLAG, 0 },
+    };
+    struct cursor c = { f->payload, false };
+    (void)take(&c, 4); /* class and weight */
+    *ret_body_size = take_number(&c, 8);
+    unsigned flags = (unsigned)take_number(&c, 2);
+    for (size_t i = 0; i < ARRAY_LENGTH(before_id); i++)
+        if ((flags & before_id[i].flag) != 0)
+            (void)take(&c, before_id[i].size == 1 ? 1 : take_number(&c, before_id[i].size == 4 ? 4 : 1));
+    *ret_message_id = (flags & AMQP_BASIC_MESSAGE_ID_FLAG) != 0 ? take(&c, take_number(&c, 1)) : PR_STR("");
+    return !c.bad;
+}
 
 /* ---- Frames --------------------------------------------------------------------------------------- */
 
@@ -57,6 +165,7 @@ static void put_content(struct buf *b, amqp_channel_t channel, const struct fram
 {
     char data[FRAME_MAX];
     struct buf head;
+    ASSERT(m->frame_max >= FRAME_MIN && m->frame_max <= FRAME_MAX);
     size_t room = m->frame_max - FRAME_EDGES;
     int size = amqp_encode_properties(AMQP_BASIC_CLASS, properties, (amqp_bytes_t){ room - 12, data });
     buf_init(&head, FRAME_MAX);

@@ -9,13 +9,44 @@
 #include "base/buf.h"
 #include "transport/envelope.h"
 
-#define FRAME_MAX 65536     /* bytes, what librabbitmq takes without being told; we propose no more */
+#define FRAME_MAX 65536     /* bytes; we propose no more, and take no more */
+#define FRAME_MIN 4096      /* bytes: a frame_max below is none, so the protocol */
+#define FRAME_EDGES 8       /* bytes around what stands in a frame */
 #define FRAME_SHORT_MAX 255 /* bytes of a short string, such as a routing key */
 
 static inline amqp_bytes_t frame_bytes(pr_slice s)
 {
     return (amqp_bytes_t){ .len = s.size, .bytes = (void *)(uintptr_t)(s.data != NULL ? s.data : "") };
 }
+
+/* ---- Reading ----
+ *
+ * Frames are put together and checked here before anybody looks into them, librabbitmq included: it would take any
+ * channel, keep memory for each, and follow tables in tables as deep as they go. */
+
+struct frame {
+    uint8_t type;     /* AMQP_FRAME_METHOD, _HEADER, _BODY or _HEARTBEAT */
+    uint16_t channel; /* 0 to `channel_max` of frame_next() */
+    pr_slice payload; /* borrowed until the next call */
+};
+
+struct frame_reader {
+    char bytes[FRAME_MAX]; /* the beginning of a frame */
+    size_t size;
+};
+
+/* Takes from `data` what belongs to the next frame.  1: *ret is one.  0: it wants more, all of data is taken.
+ * PR_EINVAL: that is no frame, and *reterr says why. */
+PR_MUST_CHECK int frame_next(struct frame_reader *r, pr_slice *data, uint16_t channel_max, struct frame *ret,
+                             struct pr_error *reterr);
+
+/* What a method frame is about; false: it is too short for a method. */
+PR_MUST_CHECK bool frame_method(const struct frame *f, amqp_method_number_t *ret);
+
+/* The body's size and the message-id in a header frame, which is empty when there is none.  False: it is too short. */
+PR_MUST_CHECK bool frame_header(const struct frame *f, uint64_t *ret_body_size, pr_slice *ret_message_id);
+
+/* ---- Writing ---- */
 
 /* Errors stick in the buffer. */
 void frame_put_greeting(struct buf *b);

@@ -112,7 +112,8 @@ static void set_why(struct kafka *k, rd_kafka_resp_err_t error, const char *text
     /* The library does not always call a failed handshake _SSL. */
     const char *advice = kafka_advice(strstr(text, "certificate") != NULL ? RD_KAFKA_RESP_ERR__SSL : error);
     k->trouble = true;
-    k->why_reason = kafka_reason(error);
+    /* About the connection, not a message: what came from there is not Kafka. */
+    k->why_reason = error == RD_KAFKA_RESP_ERR__BAD_MSG ? PR_REASON_TRANSPORT_UNAVAILABLE : kafka_reason(error);
     snprintf(k->why_code, sizeof(k->why_code), "%s", rd_kafka_err2name(error));
     snprintf(k->why, sizeof(k->why), "%s%s%s", text, advice != NULL ? ": " : "", advice != NULL ? advice : "");
 }

@@ -87,6 +87,9 @@ static const struct setting {
     /* Brokers refuse a batch as a whole.  One this small is never refused for its size, and a larger
      * message travels alone: "too large" always means the message itself. */
     { "batch.size", "131072" },
+    /* What a broker says is kept until it is whole.  Answers to messages are small; those about all topics of a large
+     * cluster have some megabytes. */
+    { "receive.message.max.bytes", "16777216" },
     { "socket.nagle.disable", "true" },
     { "socket.connection.setup.timeout.ms", "5000" },
     /* At most one attempt a second for each broker (it takes 75 % at least), the first at once. */

@@ -7,14 +7,21 @@
 #define MQTT_TEXT_SIZE 512
 #define MQTT_FAILED 0x80 /* codes from here on are failures */
 
+/* Those that are not only passed on. */
+#define MQTT_CODE_VERSION 0x84
+#define MQTT_CODE_NOT_AUTHORIZED 0x87
+#define MQTT_CODE_UNAVAILABLE 0x88
+#define MQTT_CODE_RETAIN 0x9A
+#define MQTT_CODE_QOS 0x9B
+
 struct mqtt_reason {
     int code; /* of CONNACK, PUBACK or DISCONNECT */
-    const char *name;
+    const char *name, *text;
     int reason;
     const char *advice; /* what a person can do; NULL: the code says it all */
 };
 
-/* Never NULL. */
+/* Never NULL; of a code that is no failure: that the connection was closed. */
 const struct mqtt_reason *mqtt_reason_find(int code);
 /* For people: what it means, its number, what to do. */
 void mqtt_reason_describe(const struct mqtt_reason *reason, int code, char ret_text[MQTT_TEXT_SIZE]);

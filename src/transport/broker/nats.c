@@ -2,60 +2,65 @@
  *
  *   nats://user:password@host:4222/SUBJECT?tls=true&creds=FILE
  *
- * A message is a request whose answer comes to an inbox of ours under the message's number in the pipeline.
- * What was published is in a buffer of libnats, from where nobody can take it back: it counts as on the wire.  So little
- * is published before the socket has taken what was.  Nothing is sent again by itself.
+ * Everything happens in the caller's thread (session.h).  A message is a request whose answer comes to an inbox of ours
+ * under the message's number in the pipeline.  Nothing is sent again by itself.
+ *
+ *    connected --> INFO --> (TLS) --> CONNECT, SUB, PING out --> PONG: up
  *
  * With jetstream=false nobody stores anything: a message is gone when nobody listens.  OK then means that the
- * server has it, which we know when a note to ourselves that was sent behind it comes back. */
-#include <poll.h>
+ * server has it, which we know when the PING that was sent behind it is answered.
+ *
+ *   N1  PONGs come in the order of PINGs.  One that only asks whether the server is there goes out when no message is, so
+ *       its PONG is the first. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include "base/error.h"
+#include "base/json.h"
+#include "base/random.h"
 #include "base/slice.h"
 #include "base/util.h"
-#include "transport/broker/broker_url.h"
 #include "transport/cloudevents.h"
 #include "transport/envelope.h"
-#include "transport/broker/nats_link.h"
-#include "transport/own_headers.h"
-#include "transport/broker/pipeline.h"
-#include "transport/broker/reconnect.h"
+#include "transport/broker/nats_answer.h"
+#include "transport/broker/nats_creds.h"
+#include "transport/broker/nats_message.h"
+#include "transport/broker/session.h"
 #include "transport/template.h"
-#include "transport/broker/wire.h"
 
 #include <jansson.h> /* last: its json_is_object is a macro */
 
 #define JET_PORT 4222
-#define JET_PATIENCE_MS 5000  /* to connect; and with TLS for one write, which can hold up poll() for so long */
-#define JET_PING_MS 20000     /* a server that is silent for two of them is gone */
-#define JET_PIECE (64u << 10) /* bytes that are given to the socket at once, and that a cancel may find in our buffer */
-#define JET_SUBJECT_MAX 4096  /* bytes, the server's own limit of a line */
+#define JET_PING_US PR_SECONDS(20) /* a server that is silent for two of them is gone */
+#define JET_SUBJECT_MAX 4096       /* bytes, the server's own limit of a line */
+#define JET_INBOX_SIZE 48
+
+/* Codes of results, as clients of NATS have them. */
+#define JET_LOGIN_FAILED "Authentication Violation"
+#define JET_NOT_PERMITTED "Not Permitted"
+#define JET_INVALID_SUBJECT "Invalid Subject"
+#define JET_TOO_LARGE "Maximum Payload Exceeded"
+
+/* What is awaited. */
+enum jet_stage { JET_INFO, JET_TLS, JET_PONG, JET_UP };
 
 struct jet {
-    const struct endpoint_config *config;
-    const struct clock *clock;
-    struct arena arena;   /* the url */
+    struct session session;
     struct arena scratch; /* one message */
-    struct buf subject, json;
-    struct broker_url url;
+    struct buf subject, json, headers;
     enum envelope envelope;
     bool stores; /* JetStream */
 
-    natsOptions *options;
-    struct nats_link *link; /* NULL: down */
-    bool up;
-    int event_fd, poll_fd;    /* of the link, see there */
-    struct pipeline pipeline; /* without bytes of its own */
-    struct reconnect reconnect;
-    char why[512]; /* why it is down */
-    int why_reason;
-    char why_code[RESULT_CODE_SIZE];
+    enum jet_stage stage;
+    struct inbox inbox; /* empty without a connection */
+    char nonce[128];    /* what the server wants to be signed; empty: nothing */
+    int64_t payload_max;
+    char reply_to[JET_INBOX_SIZE]; /* the subject of our inbox, with a dot at its end */
+    int64_t read_us;               /* when something last came */
+    bool pinged;                   /* N1: and a PONG is to come that is about no message */
+    bool owes_pong;                /* one for all PINGs so far: a server that does not read gets no heap of them */
 };
 
 /* ---- The url --------------------------------------------------------------------------------------------- */
@@ -103,74 +108,10 @@ static int jet_url(const struct endpoint_config *config, struct arena *arena, st
 
 static int jet_check(const struct endpoint_config *config, struct pr_error *reterr)
 {
-    struct arena arena;
-    struct broker_url url;
-    arena_init(&arena, 1024);
-    int rc = jet_url(config, &arena, &url, reterr);
-    arena_fini(&arena);
-    return rc;
-}
-
-static natsStatus tls_options(struct jet *j)
-{
-    struct broker_tls files = broker_url_tls(j->config, &j->url);
-    natsStatus s = natsOptions_SetSecure(j->options, true);
-    if (s == NATS_OK)
-        s = natsOptions_SetExpectedHostname(j->options, j->url.host.data);
-    if (s == NATS_OK && files.ca.size > 0)
-        s = natsOptions_LoadCATrustedCertificates(j->options, files.ca.data);
-    if (s == NATS_OK && files.cert.size > 0)
-        s = natsOptions_LoadCertificatesChain(j->options, files.cert.data, files.key.data);
-    return s;
-}
-
-static natsStatus login_options(struct jet *j)
-{
-    pr_slice creds = broker_url_param(&j->url, "creds", "");
-    if (creds.size > 0)
-        return natsOptions_SetUserCredentialsFromFiles(j->options, creds.data, NULL);
-    if (j->url.password.size > 0)
-        return natsOptions_SetUserInfo(j->options, j->url.user.data, j->url.password.data);
-    return j->url.user.size > 0 ? natsOptions_SetToken(j->options, j->url.user.data) : NATS_OK;
-}
-
-static natsStatus set_options(struct jet *j)
-{
-    bool v6 = strchr(j->url.host.data, ':') != NULL;
-    pr_slice server = arena_printf(&j->arena, v6 ? "nats://[%s]:%u" : "nats://%s:%u", j->url.host.data, j->url.port);
-    natsStatus s = server.data != NULL ? natsOptions_Create(&j->options) : NATS_NO_MEMORY;
-    if (s == NATS_OK)
-        s = natsOptions_SetURL(j->options, server.data);
-    if (s == NATS_OK)
-        s = natsOptions_SetName(j->options, j->config->name);
-    if (s == NATS_OK)
-        s = natsOptions_SetTimeout(j->options, JET_PATIENCE_MS);
-    if (s == NATS_OK)
-        s = natsOptions_SetWriteDeadline(j->options, JET_PATIENCE_MS);
-    if (s == NATS_OK)
-        s = natsOptions_SetPingInterval(j->options, JET_PING_MS);
-    if (s == NATS_OK)
-        s = natsOptions_SetAllowReconnect(j->options, false);
-    if (s == NATS_OK)
-        s = natsOptions_SetIgnoreDiscoveredServers(j->options, true);
-    if (s == NATS_OK)
-        s = login_options(j);
-    return s == NATS_OK && jet_bool(&j->url, "tls", false) ? tls_options(j) : s;
+    return session_check(jet_url, config, reterr);
 }
 
 /* ---- Reasons --------------------------------------------------------------------------------------------- */
-
-static int reason_of_status(natsStatus status)
-{
-    switch (status) {
-    case NATS_CONNECTION_AUTH_FAILED:
-    case NATS_NOT_PERMITTED: return PR_REASON_UNAUTHORIZED;
-    case NATS_MAX_PAYLOAD: return PR_REASON_MESSAGE_TOO_LARGE;
-    case NATS_INVALID_SUBJECT:
-    case NATS_INVALID_ARG: return PR_REASON_SERIALIZATION_ERROR;
-    default: return PR_REASON_TRANSPORT_UNAVAILABLE;
-    }
-}
 
 /* JetStream's own numbers where they say more than the code beside them. */
 static int reason_of_error(long long code, long long number)
@@ -198,242 +139,169 @@ static int reason_of_error(long long code, long long number)
 
 /* ---- The connection ---------------------------------------------------------------------------------------- */
 
-/* Everything out gets its result: it may have arrived. */
-static void jet_lost(struct jet *j, int reason, const char *code, const char *what)
+static void jet_drop(void *self)
 {
-    snprintf(j->why, sizeof(j->why), "%s:%u: %s", j->url.host.data, j->url.port, what);
-    snprintf(j->why_code, sizeof(j->why_code), "%s", code);
-    j->why_reason = reason;
-    nats_link_close(j->link);
-    j->link = NULL;
-    pipeline_lost(&j->pipeline, code, j->why);
-    if (!j->up) /* now: an attempt that took long is followed by the next one at once */
-        pipeline_refuse(&j->pipeline, clock_mono_us(j->clock), reason, code, j->why);
-    j->up = false;
+    struct jet *j = self;
+    j->stage = JET_INFO;
+    j->inbox.size = 0;
+    j->nonce[0] = '\0';
+    j->pinged = j->owes_pong = false;
 }
 
-static void jet_connect(struct jet *j, int64_t now_us)
+static void jet_failed(struct jet *j, const char *what)
 {
-    reconnect_tried(&j->reconnect, now_us);
-    j->link = nats_link_open(j->options, j->event_fd, j->poll_fd);
-    if (j->link == NULL)
-        jet_lost(j, PR_REASON_TRANSPORT_UNAVAILABLE, "", "no memory");
+    session_failed(&j->session, PR_REASON_TRANSPORT_UNAVAILABLE, "", what);
 }
 
-/* What the library says, and what to do about it. */
-static void jet_down(struct jet *j, natsStatus status, const char *why)
+static void put_member(struct json_writer *w, const char *key, pr_slice value)
 {
-    char text[NATS_LINK_WHY_SIZE + 80];
-    int reason = reason_of_status(status);
-    const char *advice = reason == PR_REASON_UNAUTHORIZED ? ": " BROKER_LOGIN_ADVICE
-                         : status == NATS_SSL_ERROR       ? ": " BROKER_CERT_ADVICE
-                         : status == NATS_NO_SERVER       ? ": " BROKER_HOST_ADVICE
-                                                          : "";
-    snprintf(text, sizeof(text), "%s%s", why, advice);
-    jet_lost(j, reason, natsStatus_GetText(status), text);
+    json_key(w, key);
+    json_slice(w, value);
 }
 
-static void jet_look_at_link(struct jet *j)
+/* PR_OK, PR_ENOMEM, or PR_EINVAL: the file of credentials is no good. */
+static int put_login(struct jet *j, struct json_writer *w, struct pr_error *reterr)
 {
-    char why[NATS_LINK_WHY_SIZE];
-    enum nats_link_state state = j->link != NULL ? nats_link_state(j->link) : NATS_LINK_CONNECTING;
-    if (state == NATS_LINK_UP)
-        j->up = true;
-    if (state == NATS_LINK_DOWN) {
-        natsStatus status = nats_link_why(j->link, why);
-        bool anonymous = jet_bool(&j->url, "tls", false) && broker_url_tls(j->config, &j->url).cert.size == 0;
-        if (status == NATS_PROTOCOL_ERROR && !j->up && anonymous)
-            snprintf(why, sizeof(why), BROKER_TLS_NO_CERT);
-        jet_down(j, status, why);
+    const struct broker_url *url = &j->session.url;
+    pr_slice creds = broker_url_param(url, "creds", "");
+    int rc = PR_OK;
+    if (creds.size > 0) {
+        struct buf jwt, signature;
+        buf_init(&jwt, NATS_CREDS_MAX);
+        buf_init(&signature, 256);
+        rc = nats_creds_sign(creds.data, slice_from(j->nonce), &jwt, &signature, reterr);
+        put_member(w, "jwt", buf_slice(&jwt));
+        put_member(w, "sig", buf_slice(&signature));
+        buf_fini(&jwt);
+        buf_fini(&signature);
+    } else if (url->password.size > 0) {
+        put_member(w, "user", url->user);
+        put_member(w, "pass", url->password);
+    } else if (url->user.size > 0) {
+        put_member(w, "auth_token", url->user);
     }
+    return rc;
+}
+
+/* INFO is here, and TLS when it is wanted. */
+static void put_connect(struct jet *j)
+{
+    static const struct {
+        const char *key;
+        bool value;
+    } flags[] = {
+        { "verbose", false }, { "pedantic", false }, { "echo", false }, { "headers", true }, { "no_responders", true }
+    };
+    struct buf *bytes = &j->session.pipeline.bytes;
+    struct json_writer w;
+    struct pr_error error = { 0 };
+
+    buf_reset(&j->json);
+    json_init(&w, &j->json);
+    json_begin_object(&w);
+    for (size_t i = 0; i < ARRAY_LENGTH(flags); i++) {
+        json_key(&w, flags[i].key);
+        json_bool(&w, flags[i].value);
+    }
+    json_key(&w, "tls_required");
+    json_bool(&w, j->session.wire.tls != NULL);
+    json_key(&w, "protocol");
+    json_int(&w, 1);
+    put_member(&w, "lang", PR_STR("C"));
+    put_member(&w, "version", PR_STR(POSTRIDER_VERSION));
+    put_member(&w, "name", slice_from(j->session.config->name));
+    int rc = put_login(j, &w, &error);
+    json_end_object(&w);
+    if (rc == PR_EINVAL) {
+        session_failed(&j->session, PR_REASON_UNAUTHORIZED, "", error.text);
+        return;
+    }
+    buf_addf(bytes, "CONNECT %s\r\n", buf_slice(&j->json).data);
+    if (j->stores)
+        buf_addf(bytes, "SUB %s* 1\r\n", j->reply_to);
+    buf_add_cstr(bytes, "PING\r\n");
+    j->stage = JET_PONG;
+    if (rc != PR_OK || buf_failed(&j->json) != 0 || buf_failed(bytes) != 0)
+        jet_failed(j, "no memory");
+}
+
+/* The server speaks first; after TLS, we do. */
+static void jet_greet(void *self)
+{
+    struct jet *j = self;
+    j->read_us = clock_mono_us(j->session.clock);
+    if (j->stage == JET_TLS)
+        put_connect(j);
 }
 
 /* ---- One message -------------------------------------------------------------------------------------------- */
 
-static bool has_controls(pr_slice s)
-{
-    for (size_t i = 0; i < s.size; i++)
-        if ((unsigned char)s.data[i] < ' ' || s.data[i] == 127)
-            return true;
-    return false;
-}
-
-/* Values become printable as in HTTP's binding; a header cannot hold an end of line. */
-static natsStatus put_header(struct jet *j, natsMsg *message, const char *name, pr_slice value, bool encoded)
-{
-    char *text = arena_alloc(&j->scratch, 3 * value.size + 1);
-    if (text == NULL)
-        return NATS_NO_MEMORY;
-    size_t size = value.size;
-    if (encoded || has_controls(value))
-        size = cloudevent_percent_encode(value, text);
-    else if (size > 0)
-        memcpy(text, value.data, size);
-    text[size] = '\0';
-    return natsMsgHeader_Set(message, name, text);
-}
-
-/* Those that steer the server (Nats-) are not a message's to set. */
-static bool is_own_header(pr_slice name)
-{
-    for (size_t i = 0; i < name.size; i++)
-        if ((unsigned char)name.data[i] <= ' ' || (unsigned char)name.data[i] >= 127 || name.data[i] == ':')
-            return false;
-    return name.size > 0 && strncasecmp(name.data, "ce-", 3) != 0 && strncasecmp(name.data, "nats-", 5) != 0 &&
-           strcasecmp(name.data, "content-type") != 0;
-}
-
-static natsStatus put_event(struct jet *j, natsMsg *message, const struct pr_message *m)
-{
-    struct cloudevent event;
-    natsStatus s = NATS_OK;
-    cloudevent_init(&event, m, j->config->source);
-    for (size_t i = 0; j->envelope == ENVELOPE_BINARY && s == NATS_OK && i < event.count; i++) {
-        pr_slice name = cloudevent_name(&j->scratch, "ce-", event.attributes[i].name);
-        s = name.data != NULL ? put_header(j, message, name.data, event.attributes[i].value, true) : NATS_NO_MEMORY;
-    }
-    if (s == NATS_OK && j->envelope == ENVELOPE_BINARY)
-        s = put_header(j, message, "ce-datacontenttype", cloudevent_content_type(m), true);
-    if (s == NATS_OK && j->envelope != ENVELOPE_RAW)
-        s = put_header(j, message, "Content-Type",
-                       j->envelope == ENVELOPE_STRUCTURED ? PR_STR(CLOUDEVENTS_MEDIA_TYPE) : cloudevent_content_type(m),
-                       false);
-    return s == NATS_OK ? natsMsgHeader_Set(message, "Nats-Msg-Id", event.id) : s;
-}
-
-static natsStatus put_own(struct jet *j, natsMsg *message, const struct own_header *own, size_t count)
-{
-    natsStatus s = NATS_OK;
-    for (size_t i = 0; s == NATS_OK && i < count; i++)
-        if (is_own_header(own[i].name))
-            s = put_header(j, message, own[i].name.data, own[i].value, false);
-    return s;
-}
-
 static void fill_subject(struct jet *j, const struct pr_message *m)
 {
     buf_reset(&j->subject);
-    template_fill(&j->subject, j->url.path, m);
+    template_fill(&j->subject, j->session.url.path, m);
 }
 
-/* NULL: *ret_status or *reterr says why. */
-static natsMsg *make_message(struct jet *j, const struct pr_message *m, const char *reply_to, natsStatus *ret_status,
-                             struct pr_error *reterr)
+/* HPUB subject [reply-to] head-size size; and the PING that tells when the server has it. */
+static void put_message(struct jet *j, pr_slice data)
 {
-    struct own_header *own;
-    size_t own_count;
-    natsMsg *message = NULL;
-    pr_slice data = m->payload;
+    struct pipeline *p = &j->session.pipeline;
+    buf_addf(&p->bytes, "HPUB %s ", j->subject.data);
+    if (j->stores)
+        buf_addf(&p->bytes, "%s%" PRIu64 " ", j->reply_to, p->first_number + p->out_count);
+    buf_addf(&p->bytes, "%zu %zu\r\n", j->headers.size, j->headers.size + data.size);
+    buf_add_slice(&p->bytes, buf_slice(&j->headers));
+    buf_add_slice(&p->bytes, data);
+    buf_add_cstr(&p->bytes, j->stores ? "\r\n" : "\r\nPING\r\n");
+}
+
+/* Nothing of it is sent. */
+static void jet_refuse(struct jet *j, const struct delivery *d, int reason, const char *code, const char *text)
+{
+    delivery_queue_drop(&j->session.pipeline.waiting);
+    result_unsent(pipeline_result(&j->session.pipeline), d->token, reason, code, pr_str(text));
+}
+
+/* Put its bytes into the buffer, or give it its result. */
+static void jet_begin(struct jet *j, const struct delivery *d)
+{
+    struct pipeline *p = &j->session.pipeline;
+    struct pr_error error = { 0 };
+    pr_slice data = d->message->payload;
+    size_t before = p->bytes.size;
 
     arena_reset(&j->scratch);
-    fill_subject(j, m);
-    *ret_status = NATS_NO_MEMORY;
+    fill_subject(j, d->message);
     if (buf_failed(&j->subject) != 0 || !subject_is_good(buf_slice(&j->subject))) {
-        *ret_status = NATS_INVALID_SUBJECT;
-        (void)error_set(reterr, PR_EINVAL, "the message makes no good subject: \"%.100s\"", j->subject.data);
-        return NULL;
+        (void)error_set(&error, PR_EINVAL, "the message makes no good subject: \"%.100s\"",
+                        buf_slice(&j->subject).data);
+        jet_refuse(j, d, PR_REASON_SERIALIZATION_ERROR, JET_INVALID_SUBJECT, error.text);
+        return;
     }
-    int rc = own_headers_read(m, &j->scratch, &own, &own_count, reterr);
-    if (rc != PR_OK) {
-        *ret_status = rc == PR_EINVAL ? NATS_INVALID_ARG : NATS_NO_MEMORY;
-        return NULL;
+    int rc = nats_message_headers(d->message, j->envelope, j->session.config->source, &j->scratch, &j->headers, &error);
+    if (rc == PR_EINVAL) {
+        jet_refuse(j, d, PR_REASON_SERIALIZATION_ERROR, "", error.text);
+        return;
     }
+    buf_reset(&j->json);
     if (j->envelope == ENVELOPE_STRUCTURED) {
-        buf_reset(&j->json);
-        cloudevent_write_json(&j->json, m, j->config->source);
-        if (buf_failed(&j->json) != 0)
-            return NULL;
+        cloudevent_write_json(&j->json, d->message, j->session.config->source);
         data = buf_slice(&j->json);
     }
-    *ret_status =
-        natsMsg_Create(&message, j->subject.data, reply_to, data.data != NULL ? data.data : "", (int)data.size);
-    if (*ret_status == NATS_OK)
-        *ret_status = put_event(j, message, m);
-    if (*ret_status == NATS_OK)
-        *ret_status = put_own(j, message, own, own_count);
-    if (*ret_status == NATS_OK)
-        return message;
-    natsMsg_Destroy(message);
-    return NULL;
-}
-
-/* It has not begun: it fails, or comes later when only memory was missing. */
-static void jet_refuse(struct jet *j, const struct delivery *d, natsStatus status, const char *text)
-{
-    struct pipeline *p = &j->pipeline;
+    if ((int64_t)(j->headers.size + data.size) > j->payload_max) {
+        jet_refuse(j, d, PR_REASON_MESSAGE_TOO_LARGE, JET_TOO_LARGE,
+                   "the message is larger than the server's max_payload");
+        return;
+    }
+    if (rc == PR_OK && buf_failed(&j->json) == 0)
+        put_message(j, data);
+    if (rc == PR_OK && buf_failed(&j->json) == 0 && buf_failed(&p->bytes) == 0) {
+        pipeline_began(p, before);
+        return;
+    }
+    buf_truncate(&p->bytes, before);
     delivery_queue_drop(&p->waiting);
-    if (status == NATS_NO_MEMORY)
-        result_returned(pipeline_result(p), d->token);
-    else
-        result_unsent(pipeline_result(p), d->token, reason_of_status(status), natsStatus_GetText(status), pr_str(text));
-}
-
-/* False: the connection is gone. */
-static bool jet_begin(struct jet *j, const struct delivery *d)
-{
-    struct pipeline *p = &j->pipeline;
-    struct pr_error error = { 0 };
-    char reply_to[128];
-    natsStatus status;
-
-    nats_link_reply_to(j->link, p->first_number + p->out_count, reply_to, sizeof(reply_to));
-    natsMsg *message = make_message(j, d->message, j->stores ? reply_to : NULL, &status, &error);
-    if (message == NULL) {
-        jet_refuse(j, d, status, error.text);
-        return true;
-    }
-    status = nats_link_publish(j->link, message);
-    natsMsg_Destroy(message);
-    if (status == NATS_MAX_PAYLOAD || status == NATS_INVALID_SUBJECT || status == NATS_NO_MEMORY) {
-        jet_refuse(j, d, status, "the message is larger than the server's max_payload");
-        return true;
-    }
-    if (status != NATS_CONNECTION_CLOSED)
-        pipeline_began(p, 0); /* also when the write failed: how much of it is out nobody knows */
-    if (status != NATS_OK)
-        jet_lost(j, reason_of_status(status), natsStatus_GetText(status), natsStatus_GetText(status));
-    return status == NATS_OK;
-}
-
-/* A note to ourselves: when it is back, the server has all that was sent before. */
-static void send_note(struct jet *j)
-{
-    char subject[128];
-    natsMsg *note = NULL;
-    nats_link_reply_to(j->link, j->pipeline.first_number + j->pipeline.out_count - 1, subject, sizeof(subject));
-    natsStatus status = natsMsg_Create(&note, subject, NULL, "", 0);
-    if (status == NATS_OK)
-        status = nats_link_publish(j->link, note);
-    natsMsg_Destroy(note);
-    if (status != NATS_OK)
-        jet_lost(j, reason_of_status(status), natsStatus_GetText(status), natsStatus_GetText(status));
-}
-
-/* Has the socket taken enough of what was published? */
-static bool jet_has_room(struct jet *j)
-{
-    if (!j->up)
-        return false;
-    if (nats_link_unwritten(j->link) >= JET_PIECE)
-        nats_link_write(j->link);
-    return nats_link_unwritten(j->link) < JET_PIECE;
-}
-
-static void jet_start_waiting(struct jet *j, int64_t now_us)
-{
-    struct pipeline *p = &j->pipeline;
-    const struct delivery *d;
-    size_t out_before = p->out_count;
-    if (j->link != NULL && !j->up)
-        pipeline_await(p, reconnect_tried_us(&j->reconnect), now_us, j->url.host.data, j->url.port);
-    while ((d = pipeline_next(p, now_us)) != NULL && jet_has_room(j) && jet_begin(j, d))
-        ;
-    if (!j->stores && j->up && p->out_count > out_before)
-        send_note(j);
-    if (j->up)
-        nats_link_write(j->link);
-    if (j->link == NULL)
-        pipeline_refuse(p, now_us, j->why_reason, j->why_code, j->why);
+    result_returned(pipeline_result(p), d->token); /* no memory: later, then */
 }
 
 /* ---- Answers -------------------------------------------------------------------------------------------------- */
@@ -441,7 +309,7 @@ static void jet_start_waiting(struct jet *j, int64_t now_us)
 static void fail(struct jet *j, const struct delivery *d, enum send_outcome outcome, int reason, const char *code,
                  const char *text)
 {
-    result_failed(pipeline_result(&j->pipeline), d->token, outcome, reason, code, pr_str(text));
+    result_failed(pipeline_result(&j->session.pipeline), d->token, outcome, reason, code, pr_str(text));
 }
 
 static void take_error(struct jet *j, const struct delivery *d, const json_t *error)
@@ -474,44 +342,69 @@ static bool says_stored(pr_slice answer)
     return json_object_walk(answer, see_member, &s) == PR_OK && s.seq && s.stream && !s.error;
 }
 
-static void take_stored(struct jet *j, const struct delivery *d, natsMsg *message)
+static void take_stored(struct jet *j, const struct delivery *d, const struct nats_answer *answer)
 {
-    if (natsMsg_IsNoResponders(message)) {
+    if (answer->status == 503) { /* no responders */
         char text[PR_ERROR_MAX];
         fill_subject(j, d->message);
         snprintf(text, sizeof(text),
-                 "no stream takes the subject \"%.200s\": make one that does, or say jetstream=false", j->subject.data);
+                 "no stream takes the subject \"%.200s\": make one that does, or say jetstream=false",
+                 buf_slice(&j->subject).data);
         fail(j, d, SEND_FAILED, PR_REASON_DESTINATION_MISSING, "503", text);
         return;
     }
-    pr_slice text = { natsMsg_GetData(message), (size_t)natsMsg_GetDataLength(message) };
-    if (says_stored(text)) {
-        result_ok(pipeline_result(&j->pipeline), d->token);
+    if (says_stored(answer->data)) {
+        result_ok(pipeline_result(&j->session.pipeline), d->token);
         return;
     }
-    json_t *answer = json_loadb(text.data, text.size, 0, NULL);
-    const json_t *error = json_object_get(answer, "error");
+    json_t *tree = json_loadb(answer->data.data, answer->data.size, 0, NULL);
+    const json_t *error = json_object_get(tree, "error");
     if (error != NULL)
         take_error(j, d, error);
     else
         fail(j, d, SEND_UNKNOWN, PR_REASON_REJECTED, "", "somebody answers who is not JetStream");
-    json_decref(answer);
+    json_decref(tree);
 }
 
-static void take_note(struct jet *j, uint64_t number)
+static void take_message(struct jet *j, const struct nats_answer *answer)
 {
-    struct pipeline *p = &j->pipeline;
-    while (p->out_count > 0 && p->first_number <= number) {
+    pr_slice inbox = slice_from(j->reply_to), subject = answer->subject;
+    bool ours = j->stores && slice_starts_with(subject, inbox);
+    int64_t number =
+        ours ? inbox_number((pr_slice){ subject.data + inbox.size, subject.size - inbox.size }, INT64_MAX / 16) : -1;
+    if (number < 0) {
+        jet_failed(j, "it sends what nobody asked for");
+        return;
+    }
+    const struct delivery *d = pipeline_answer(&j->session.pipeline, (uint64_t)number);
+    reconnect_worked(&j->session.reconnect);
+    if (d != NULL)
+        take_stored(j, d, answer);
+}
+
+/* N1 */
+static void take_pong(struct jet *j)
+{
+    struct pipeline *p = &j->session.pipeline;
+    if (j->stage == JET_PONG) {
+        j->stage = JET_UP;
+        j->session.state = SESSION_UP;
+    } else if (j->pinged) {
+        j->pinged = false;
+    } else if (j->stores || p->out_count == 0) {
+        jet_failed(j, "it answers a PING that nobody sent");
+    } else {
         const struct delivery *d = pipeline_answer(p, p->first_number);
+        reconnect_worked(&j->session.reconnect);
         if (d != NULL)
             result_ok(pipeline_result(p), d->token);
     }
 }
 
-/* What the server does not permit gets no answer; its complaint has the subject in quotes. */
+/* What the server does not permit gets no answer (but the PONG behind it); its complaint has the subject in quotes. */
 static void take_complaint(struct jet *j, const char *text)
 {
-    struct pipeline *p = &j->pipeline;
+    struct pipeline *p = &j->session.pipeline;
     const char *begin = strstr(text, "Publish to \""), *end = begin != NULL ? strchr(begin + 12, '"') : NULL;
     if (end == NULL)
         return;
@@ -522,79 +415,193 @@ static void take_complaint(struct jet *j, const char *text)
             continue;
         fill_subject(j, pipeline_at(p, (size_t)(n - p->first_number))->delivery->message);
         if (slice_eq(buf_slice(&j->subject), subject))
-            fail(j, pipeline_answer(p, n), SEND_FAILED, PR_REASON_UNAUTHORIZED, natsStatus_GetText(NATS_NOT_PERMITTED),
-                 text);
+            fail(j, j->stores ? pipeline_answer(p, n) : pipeline_end(pipeline_at(p, (size_t)(n - p->first_number))),
+                 SEND_FAILED, PR_REASON_UNAUTHORIZED, JET_NOT_PERMITTED, text);
     }
 }
 
-/* What poll_fd has to say. */
-static void jet_look(struct jet *j)
+/* What the server does not permit costs the message; after all else it ends the connection. */
+static void take_server_error(struct jet *j, pr_slice error)
 {
-    struct epoll_event events[2];
-    uint64_t count;
-    int happened = epoll_wait(j->poll_fd, events, 2, 0);
-    for (int i = 0; i < happened; i++) {
-        if (events[i].data.u64 != NATS_LINK_SOCKET) { /* before looking: what comes now shows again */
-            ssize_t got = read(j->event_fd, &count, sizeof(count));
-            (void)got;
-        } else if (j->up && (events[i].events & ~(uint32_t)EPOLLOUT) != 0) {
-            nats_link_read(j->link);
-        }
-    }
-}
-
-static void jet_read(struct jet *j)
-{
-    char complaint[NATS_LINK_WHY_SIZE];
-    uint64_t number;
-    natsMsg *message;
-    jet_look(j);
-    if (j->link == NULL)
+    char text[256];
+    snprintf(text, sizeof(text), "%.*s", (int)min_size(error.size, sizeof(text) - 1), error.data);
+    if (strncasecmp(text, "Permissions Violation", 21) == 0 && j->stage == JET_UP) {
+        take_complaint(j, text);
         return;
-    if (nats_link_complaint(j->link, complaint))
-        take_complaint(j, complaint);
-    while ((message = nats_link_answer(j->link, &number)) != NULL) {
-        reconnect_worked(&j->reconnect);
-        const struct delivery *d = NULL;
-        if (j->stores)
-            d = pipeline_answer(&j->pipeline, number);
-        else
-            take_note(j, number);
-        if (d != NULL)
-            take_stored(j, d, message);
-        natsMsg_Destroy(message);
     }
-    jet_look_at_link(j); /* after its last answers */
+    bool login = strncasecmp(text, "Authorization", 13) == 0 || strncasecmp(text, "User Authentication", 19) == 0 ||
+                 strncasecmp(text, "Account Authentication", 22) == 0 || strncasecmp(text, "Permissions", 11) == 0;
+    session_failed(&j->session, login ? PR_REASON_UNAUTHORIZED : PR_REASON_TRANSPORT_UNAVAILABLE,
+                   login ? JET_LOGIN_FAILED : "", text[0] != '\0' ? text : "an error without a word");
+}
+
+/* The first one begins the greeting; later ones tell of other servers, which are not for us. */
+static void take_info(struct jet *j, pr_slice text, bool is_last)
+{
+    if (j->stage != JET_INFO)
+        return;
+    json_t *info = json_loadb(text.data, text.size, 0, NULL);
+    const char *nonce = json_string_value(json_object_get(info, "nonce"));
+    bool headers = json_is_true(json_object_get(info, "headers"));
+    bool wants_tls = json_is_true(json_object_get(info, "tls_required"));
+    bool has_tls = wants_tls || json_is_true(json_object_get(info, "tls_available"));
+    bool tls = j->session.wire.tls != NULL;
+    j->payload_max = json_integer_value(json_object_get(info, "max_payload"));
+    snprintf(j->nonce, sizeof(j->nonce), "%s", nonce != NULL ? nonce : "");
+    json_decref(info);
+    if (j->payload_max <= 0)
+        jet_failed(j, "its INFO is no good: max_payload is missing");
+    else if (!headers)
+        jet_failed(j, "it has no headers: a server of version 2.2 or newer is needed");
+    else if (tls && !has_tls)
+        jet_failed(j, "it has no TLS: look at tls in the endpoint's url");
+    else if (wants_tls && !tls)
+        jet_failed(j, "it wants TLS: say tls=true in the endpoint's url");
+    else if (tls && !is_last)
+        jet_failed(j, "it goes on in the clear where TLS begins");
+    else if (!tls)
+        put_connect(j);
+    else
+        j->stage = JET_TLS;
+}
+
+static void take_answer(struct jet *j, const struct nats_answer *answer, bool is_last)
+{
+    if (j->stage == JET_INFO && answer->kind != NATS_INFO && answer->kind != NATS_ERROR) {
+        jet_failed(j, "its first words are no INFO");
+        return;
+    }
+    switch (answer->kind) {
+    case NATS_INFO: take_info(j, answer->text, is_last); break;
+    case NATS_PING: j->owes_pong = true; break;
+    case NATS_PONG: take_pong(j); break;
+    case NATS_ERROR: take_server_error(j, answer->text); break;
+    case NATS_MESSAGE:
+        if (j->stage == JET_UP)
+            take_message(j, answer);
+        else
+            jet_failed(j, "a message before the greeting is over");
+        break;
+    case NATS_OK: break; /* we did not ask for it, and it does no harm */
+    }
+}
+
+/* All that are whole. */
+static void take_answers(struct jet *j)
+{
+    struct pr_error error = { 0 };
+    struct nats_answer answer;
+    size_t used = 0;
+    ssize_t size = 1;
+    while (size > 0 && j->inbox.size > 0 && j->stage != JET_TLS) { /* it is emptied when the connection is dropped */
+        size = nats_answer_read(inbox_bytes(&j->inbox, used), &answer, &error);
+        used += size > 0 ? (size_t)size : 0;
+        if (size > 0)
+            take_answer(j, &answer, used == j->inbox.size);
+    }
+    if (size < 0)
+        jet_failed(j, error.text);
+    if (j->inbox.size > 0)
+        inbox_drop(&j->inbox, used);
+}
+
+static void jet_read(void *self, int64_t now_us)
+{
+    struct jet *j = self;
+    size_t got;
+    while ((got = session_read(&j->session, inbox_room(&j->inbox), inbox_room_size(&j->inbox))) > 0) {
+        j->inbox.size += got;
+        j->read_us = now_us;
+        take_answers(j);
+        if (j->stage == JET_TLS && j->session.wire.state == WIRE_OPEN)
+            session_secure(&j->session);
+    }
+}
+
+/* ---- Sending ------------------------------------------------------------------------------------------------------ */
+
+static void jet_send(void *self, int64_t now_us)
+{
+    struct jet *j = self;
+    struct pipeline *p = &j->session.pipeline;
+    const struct delivery *d;
+    while (j->session.state == SESSION_UP && pipeline_unwritten(p) < PIPELINE_BUFFERED_MAX &&
+           (d = pipeline_next(p, now_us)) != NULL)
+        jet_begin(j, d);
+    if (j->stage == JET_UP && p->out_count == 0 && !j->pinged && now_us - j->read_us >= JET_PING_US) { /* N1 */
+        buf_add_cstr(&p->bytes, "PING\r\n");
+        j->pinged = true;
+    }
+    if (j->owes_pong && pipeline_unwritten(p) < PIPELINE_BUFFERED_MAX) {
+        buf_add_cstr(&p->bytes, "PONG\r\n");
+        j->owes_pong = false;
+    }
+    if (!pipeline_write(p, &j->session.wire))
+        session_wire_lost(&j->session);
+}
+
+static bool jet_has_bytes(void *self)
+{
+    struct jet *j = self;
+    return pipeline_unwritten(&j->session.pipeline) > 0;
+}
+
+static void jet_expire(void *self, int64_t now_us)
+{
+    struct jet *j = self;
+    if (j->pinged && now_us - j->read_us >= 2 * JET_PING_US)
+        jet_failed(j, "it does not answer a PING");
+}
+
+static int64_t jet_next_us(void *self)
+{
+    struct jet *j = self;
+    if (j->stage != JET_UP || (!j->pinged && j->session.pipeline.out_count > 0))
+        return PR_NEVER;
+    return j->read_us + (j->pinged ? 2 * JET_PING_US : JET_PING_US);
 }
 
 /* ---- The transport --------------------------------------------------------------------------------------------- */
 
+static const struct session_ops jet_session = {
+    .greet = jet_greet,
+    .drop = jet_drop,
+    .read = jet_read,
+    .send = jet_send,
+    .has_bytes = jet_has_bytes,
+    .expire = jet_expire,
+    .next_us = jet_next_us,
+};
+
+/* A name that nobody guesses: who knows it could answer in the server's place. */
+static int make_inbox(struct jet *j, struct pr_error *reterr)
+{
+    uint8_t random[16];
+    size_t size = (size_t)snprintf(j->reply_to, sizeof(j->reply_to), "_INBOX.");
+    if (random_bytes_os(random, sizeof(random)) != PR_OK)
+        return error_set(reterr, PR_EIO, "endpoint %s: no random bytes", j->session.config->name);
+    for (size_t i = 0; i < sizeof(random); i++)
+        size += (size_t)snprintf(j->reply_to + size, sizeof(j->reply_to) - size, "%02x", random[i]);
+    snprintf(j->reply_to + size, sizeof(j->reply_to) - size, ".");
+    return PR_OK;
+}
+
 static int jet_open(void *self, const struct endpoint_config *config, struct pr_error *reterr)
 {
     struct jet *j = self;
-    j->config = config;
-    j->clock = config_clock(config);
-    j->why_reason = PR_REASON_TRANSPORT_UNAVAILABLE;
-    j->event_fd = j->poll_fd = -1;
-    arena_init(&j->arena, 1024);
     arena_init(&j->scratch, 4096);
     buf_init(&j->json, ENVELOPE_JSON_MAX);
+    buf_init(&j->headers, NATS_HEADERS_MAX);
     buf_init(&j->subject, BROKER_URL_MAX + 4096);
-    int rc = jet_url(config, &j->arena, &j->url, reterr);
+    int rc = session_init(&j->session, &jet_session, j, jet_url, config, reterr);
     if (rc == PR_OK)
-        rc = pipeline_init(&j->pipeline, config, reterr);
+        rc = make_inbox(j, reterr);
+    if (rc == PR_OK)
+        rc = session_open(&j->session, jet_bool(&j->session.url, "tls", false), reterr);
     if (rc != PR_OK)
         return rc;
-    natsStatus status = set_options(j);
-    if (status != NATS_OK)
-        return error_set(reterr, PR_ECONFIG, "endpoint %s: %s", config->name,
-                         status == NATS_NO_MEMORY ? "no memory" : nats_GetLastError(&status));
-    j->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    j->poll_fd = epoll_create1(EPOLL_CLOEXEC);
-    struct epoll_event event = { .events = EPOLLIN };
-    if (j->event_fd < 0 || j->poll_fd < 0 || epoll_ctl(j->poll_fd, EPOLL_CTL_ADD, j->event_fd, &event) < 0)
-        return error_set(reterr, PR_ENOMEM, "endpoint %s: no file descriptor is left", config->name);
-    j->stores = jet_bool(&j->url, "jetstream", true);
+    j->session.wire.tls_later = true;
+    j->stores = jet_bool(&j->session.url, "jetstream", true);
     (void)envelope_parse(config->envelope, &j->envelope); /* jet_url() has */
     if (!j->stores)
         log_emit(config->log, LOG_WARN, "endpoint_lossy", LOG_STR("endpoint", config->name),
@@ -605,55 +612,29 @@ static int jet_open(void *self, const struct endpoint_config *config, struct pr_
 static void jet_close(void *self)
 {
     struct jet *j = self;
-    nats_link_close(j->link);
-    natsOptions_Destroy(j->options);
-    if (j->event_fd >= 0)
-        close(j->event_fd);
-    if (j->poll_fd >= 0)
-        close(j->poll_fd);
-    pipeline_fini(&j->pipeline);
+    session_fini(&j->session);
     buf_fini(&j->json);
+    buf_fini(&j->headers);
     buf_fini(&j->subject);
-    arena_fini(&j->arena);
     arena_fini(&j->scratch);
 }
 
 static size_t jet_submit(void *self, const struct delivery *const *list, size_t count)
 {
     struct jet *j = self;
-    return pipeline_submit(&j->pipeline, list, count);
-}
-
-static void jet_work(struct jet *j)
-{
-    int64_t now_us = clock_mono_us(j->clock);
-    jet_read(j);
-    if (j->link == NULL && pipeline_has_work(&j->pipeline) && reconnect_may(&j->reconnect, now_us))
-        jet_connect(j, now_us);
-    if (!pipeline_expire(&j->pipeline, now_us))
-        jet_lost(j, PR_REASON_TRANSPORT_UNAVAILABLE, "", "no answer in time");
-    jet_start_waiting(j, now_us);
+    return session_submit(&j->session, list, count);
 }
 
 static size_t jet_poll(void *self, struct delivery_result *ret, size_t max, int64_t deadline_us)
 {
     struct jet *j = self;
-    bool woken = false;
-    for (;;) {
-        jet_work(j);
-        size_t count = pipeline_take(&j->pipeline, ret, max);
-        if (count > 0 || woken || clock_mono_us(j->clock) >= deadline_us)
-            return count;
-        int64_t until_us = min64(deadline_us, pipeline_next_us(&j->pipeline));
-        woken = !wait_until(j->poll_fd, POLLIN, j->config->wake_fd, j->clock, until_us) &&
-                clock_mono_us(j->clock) < until_us;
-    }
+    return session_poll(&j->session, ret, max, deadline_us);
 }
 
 static void jet_cancel(void *self)
 {
     struct jet *j = self;
-    pipeline_cancel(&j->pipeline);
+    pipeline_cancel(&j->session.pipeline);
 }
 
 const struct transport_ops transport_nats = {

@@ -2,10 +2,7 @@
  *
  *   redis://user:password@host:6379/DB?stream=orders.{type}&maxlen=100000
  *
- * Everything happens in the caller's thread.  hiredis writes commands and reads answers; the bytes are ours
- * (session.h).  Answers come in the order of the commands. */
-#include <hiredis/hiredis.h>
-#include <poll.h>
+ * Everything happens in the caller's thread (session.h).  Answers come in the order of the commands. */
 #include <stdio.h>
 #include <string.h>
 
@@ -15,20 +12,20 @@
 #include "transport/cloudevents.h"
 #include "transport/envelope.h"
 #include "transport/own_headers.h"
+#include "transport/broker/redis_answer.h"
 #include "transport/broker/session.h"
 #include "transport/template.h"
 
 #define REDIS_PORT 6379
-#define REDIS_READ_SIZE 65536
 
 struct redis {
     struct session session;
     struct arena scratch; /* one command */
     pr_slice stream, maxlen;
     enum envelope envelope;
-    struct buf json;     /* structured */
-    redisReader *reader; /* NULL: no connection */
-    unsigned greetings;  /* answers to come before the first message may go */
+    struct buf json;    /* structured */
+    struct inbox inbox; /* empty without a connection */
+    unsigned greetings; /* answers to come before the first message may go */
 };
 
 /* ---- The url --------------------------------------------------------------------------------- */
@@ -117,9 +114,7 @@ static void code_of(pr_slice error, char ret[RESULT_CODE_SIZE])
 static void redis_drop(void *self)
 {
     struct redis *r = self;
-    if (r->reader != NULL)
-        redisReaderFree(r->reader);
-    r->reader = NULL;
+    r->inbox.size = 0;
     r->greetings = 0;
 }
 
@@ -136,7 +131,7 @@ static void add_size(struct buf *bytes, char kind, size_t size)
     buf_add(bytes, at, (size_t)(text + sizeof(text) - at));
 }
 
-/* Straight into the buffer: hiredis would make a copy of its own first.  False: no memory, and nothing was added. */
+/* False: no memory, and nothing was added. */
 static bool add_command(struct redis *r, size_t count, const char **args, const size_t *sizes)
 {
     struct buf *bytes = &r->session.pipeline.bytes;
@@ -158,8 +153,7 @@ static void redis_greet(void *self)
 {
     struct redis *r = self;
     const struct broker_url *u = &r->session.url;
-    r->reader = redisReaderCreate();
-    bool good = r->reader != NULL;
+    bool good = true;
     if (u->password.size > 0) {
         const char *auth[] = { "AUTH", u->user.size > 0 ? u->user.data : u->password.data, u->password.data };
         size_t sizes[] = { 4, u->user.size > 0 ? u->user.size : u->password.size, u->password.size };
@@ -311,15 +305,15 @@ static bool redis_has_bytes(void *self)
     return pipeline_unwritten(&r->session.pipeline) > 0;
 }
 
-static void take_greeting(struct redis *r, const redisReply *reply)
+static void take_greeting(struct redis *r, const struct redis_answer *answer)
 {
-    if (reply->type == REDIS_REPLY_ERROR) {
+    if (answer->is_error) {
         char text[300];
         bool of_select = r->greetings == 1 && r->session.url.path.size > 0;
-        int reason = reason_of((pr_slice){ reply->str, reply->len });
+        int reason = reason_of(answer->text);
         if (reason == PR_REASON_REJECTED)
             reason = of_select ? PR_REASON_DESTINATION_MISSING : PR_REASON_UNAUTHORIZED;
-        snprintf(text, sizeof(text), "%.*s%s", (int)min_size(reply->len, 200), reply->str,
+        snprintf(text, sizeof(text), "%.*s%s", (int)min_size(answer->text.size, 200), answer->text.data,
                  reason == PR_REASON_DESTINATION_MISSING ? ": look at the database in the endpoint's url" : "");
         session_failed(&r->session, reason, "", text);
     } else if (--r->greetings == 0) {
@@ -351,10 +345,10 @@ static void take_error(struct redis *r, const struct delivery *d, pr_slice error
     session_failed(&r->session, reason, code, text);
 }
 
-static void take_answer(struct redis *r, const redisReply *reply)
+static void take_answer(struct redis *r, const struct redis_answer *answer)
 {
     if (r->session.state == SESSION_GREETING) {
-        take_greeting(r, reply);
+        take_greeting(r, answer);
         return;
     }
     if (r->session.pipeline.out_count == 0) {
@@ -362,34 +356,41 @@ static void take_answer(struct redis *r, const redisReply *reply)
         return;
     }
     const struct delivery *d = pipeline_answer(&r->session.pipeline, r->session.pipeline.first_number);
-    if (reply->type == REDIS_REPLY_ERROR)
-        take_error(r, d, (pr_slice){ reply->str, reply->len });
+    if (answer->is_error)
+        take_error(r, d, answer->text);
     else if (d != NULL)
         result_ok(pipeline_result(&r->session.pipeline), d->token);
     if (r->session.state == SESSION_UP)
         reconnect_worked(&r->session.reconnect);
 }
 
+/* All that are whole. */
+static void take_answers(struct redis *r)
+{
+    struct pr_error error = { 0 };
+    struct redis_answer answer;
+    size_t used = 0;
+    ssize_t size = 1;
+    while (size > 0 && r->inbox.size > 0) { /* it is emptied when the connection is dropped */
+        size = redis_answer_read(inbox_bytes(&r->inbox, used), &answer, &error);
+        used += size > 0 ? (size_t)size : 0;
+        if (size > 0)
+            take_answer(r, &answer);
+    }
+    if (size < 0)
+        session_failed(&r->session, PR_REASON_TRANSPORT_UNAVAILABLE, "", error.text);
+    if (r->inbox.size > 0)
+        inbox_drop(&r->inbox, used);
+}
+
 static void redis_read(void *self, int64_t now_us)
 {
     struct redis *r = self;
-    char chunk[REDIS_READ_SIZE];
+    size_t got;
     (void)now_us;
-    while (r->session.wire.state == WIRE_OPEN) {
-        ssize_t got = wire_read(&r->session.wire, chunk, sizeof(chunk));
-        if (got < 0)
-            session_wire_lost(&r->session);
-        if (got <= 0)
-            return;
-        void *reply = NULL;
-        int rc = redisReaderFeed(r->reader, chunk, (size_t)got);
-        while (rc == REDIS_OK && r->reader != NULL && (rc = redisReaderGetReply(r->reader, &reply)) == REDIS_OK &&
-               reply != NULL) {
-            take_answer(r, reply);
-            freeReplyObject(reply);
-        }
-        if (rc != REDIS_OK && r->reader != NULL)
-            session_failed(&r->session, PR_REASON_TRANSPORT_UNAVAILABLE, "", r->reader->errstr);
+    while ((got = session_read(&r->session, inbox_room(&r->inbox), inbox_room_size(&r->inbox))) > 0) {
+        r->inbox.size += got;
+        take_answers(r);
     }
 }
 

@@ -75,13 +75,36 @@ void session_failed(struct session *s, int reason, const char *code, const char 
 
 void session_wire_lost(struct session *s)
 {
-    session_lost(s, PR_REASON_TRANSPORT_UNAVAILABLE, "", s->wire.why);
+    session_lost(s, PR_REASON_TRANSPORT_UNAVAILABLE, s->wire.code, s->wire.why);
 }
 
 void session_begin_greeting(struct session *s, int64_t now_us)
 {
     s->give_up_us = now_us + SESSION_GREETING_US;
     s->prolonged = false;
+}
+
+size_t session_read(struct session *s, void *ret, size_t size)
+{
+    if (s->wire.state != WIRE_OPEN || s->read_bytes >= SESSION_READ_MAX)
+        return 0;
+    if (size == 0) {
+        session_failed(s, PR_REASON_TRANSPORT_UNAVAILABLE, "", "an answer that is larger than any");
+        return 0;
+    }
+    ssize_t got = wire_read(&s->wire, ret, size);
+    if (got < 0)
+        session_wire_lost(s);
+    s->read_bytes += got > 0 ? (size_t)got : 0;
+    return got > 0 ? (size_t)got : 0;
+}
+
+void session_secure(struct session *s)
+{
+    if (!wire_secure(&s->wire))
+        session_wire_lost(s);
+    else
+        s->state = SESSION_CONNECTING;
 }
 
 static void begin(struct session *s, int64_t now_us)
@@ -144,6 +167,7 @@ size_t session_submit(struct session *s, const struct delivery *const *list, siz
 static void work(struct session *s)
 {
     int64_t now_us = clock_mono_us(s->clock);
+    s->read_bytes = 0;
     if (s->wire.state == WIRE_OPEN)
         s->ops->read(s->self, now_us);
     if (s->state == SESSION_DOWN && pipeline_has_work(&s->pipeline) && reconnect_may(&s->reconnect, now_us))
@@ -162,6 +186,8 @@ static void work(struct session *s)
 /* True: there is something to do, or it is time. */
 static bool wait(struct session *s, int64_t deadline_us)
 {
+    if (s->read_bytes >= SESSION_READ_MAX)
+        return true; /* more is there, perhaps inside TLS where poll() cannot see it */
     short events = wire_events(&s->wire, s->wire.state == WIRE_OPEN && s->ops->has_bytes(s->self));
     int64_t until_us = min64(deadline_us, next_us(s));
     bool ready = wait_until(s->wire.fd, events, s->config->wake_fd, s->clock, until_us);

@@ -13,6 +13,7 @@
 #include "transport/broker/wire.h"
 
 #define SESSION_GREETING_US PR_SECONDS(5) /* for the connection and all greetings */
+#define SESSION_READ_MAX (1u << 20) /* bytes at a time: who talks without end must not keep us from our deadlines */
 
 enum session_state { SESSION_DOWN, SESSION_CONNECTING, SESSION_GREETING, SESSION_UP };
 
@@ -20,7 +21,7 @@ enum session_state { SESSION_DOWN, SESSION_CONNECTING, SESSION_GREETING, SESSION
 struct session_ops {
     void (*greet)(void *self);                  /* the wire is open */
     void (*drop)(void *self);                   /* the connection is over; also without one */
-    void (*read)(void *self, int64_t now_us);   /* all that is there; the wire is open */
+    void (*read)(void *self, int64_t now_us);   /* by session_read() until that has nothing; the wire is open */
     void (*send)(void *self, int64_t now_us);   /* begin what waits, write what can be written; the wire is open */
     bool (*has_bytes)(void *self);              /* that wait for the wire */
     void (*expire)(void *self, int64_t now_us); /* may be NULL: has no clock of its own */
@@ -41,6 +42,7 @@ struct session {
     struct reconnect reconnect;
     int64_t give_up_us; /* connecting, greeting: until then */
     bool prolonged;     /* that was, since nobody looked meanwhile: once for each greeting */
+    size_t read_bytes;  /* in this round of work */
     char why[512];      /* why it is down */
     int why_reason;
     char why_code[RESULT_CODE_SIZE];
@@ -63,6 +65,13 @@ void session_lost(struct session *s, int reason, const char *code, const char *w
 /* The same, with the host before it. */
 void session_failed(struct session *s, int reason, const char *code, const char *what);
 void session_wire_lost(struct session *s); /* the wire has said why */
+
+/* TLS begins now (wire_secure()); greet is called once more when it is there. */
+void session_secure(struct session *s);
+
+/* Bytes of the other side; 0: none now, enough for now, or the wire is lost and the session with it; without
+ * room (size 0) that is what happens, since an answer is larger than any. */
+PR_MUST_CHECK size_t session_read(struct session *s, void *ret, size_t size);
 
 /* It has SESSION_GREETING_US for all that comes before messages. */
 void session_begin_greeting(struct session *s, int64_t now_us);

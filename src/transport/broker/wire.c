@@ -57,11 +57,17 @@ static int tls_init(struct wire *w, const struct endpoint_config *config, const 
     return PR_OK;
 }
 
-static bool failed(struct wire *w, const char *what)
+static bool failed_by(struct wire *w, const char *code, const char *what)
 {
+    w->code = code;
     snprintf(w->why, sizeof(w->why), "%.120s:%u: %.200s", w->host, w->port, what);
     wire_close(w);
     return false;
+}
+
+static bool failed(struct wire *w, const char *what)
+{
+    return failed_by(w, "", what);
 }
 
 /* What went wrong with a certificate is more telling than that something did. */
@@ -78,7 +84,7 @@ static bool tls_failed(struct wire *w, const char *otherwise)
                      ? ": it does not speak TLS here, look at the port in the endpoint's url"
                  : w->anonymous && !w->heard ? ": " BROKER_NO_CERT_ADVICE
                                              : "");
-    return failed(w, text);
+    return failed_by(w, "tls", text);
 }
 
 static bool tls_start(struct wire *w)
@@ -117,6 +123,7 @@ int wire_init(struct wire *w, const struct endpoint_config *config, const struct
               struct pr_error *reterr)
 {
     w->fd = -1;
+    w->code = "";
     w->host = url->host.data;
     w->port = url->port;
     return tls ? tls_init(w, config, url, reterr) : PR_OK;
@@ -174,7 +181,7 @@ bool wire_connect(struct wire *w)
     if (rc != 0) {
         w->addresses = NULL;
         snprintf(text, sizeof(text), "%s: " BROKER_HOST_ADVICE, gai_strerror(rc));
-        return failed(w, text);
+        return failed_by(w, "lookup", text);
     }
     w->address = w->addresses;
     return try_addresses(w, 0);
@@ -195,7 +202,13 @@ static bool connected(struct wire *w)
     (void)setsockopt(w->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)); /* only slower without */
     (void)setsockopt(w->fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one)); /* deadlines are there, too */
     w->state = WIRE_OPEN;
-    return w->tls == NULL || tls_start(w);
+    return w->tls == NULL || w->tls_later || tls_start(w);
+}
+
+bool wire_secure(struct wire *w)
+{
+    ASSERT(w->state == WIRE_OPEN && w->session == NULL && w->tls != NULL && w->held_size == 0);
+    return tls_start(w);
 }
 
 bool wire_progress(struct wire *w)

@@ -27,12 +27,14 @@ struct wire {
     int fd; /* -1: none */
     struct ssl_st *session;
     struct addrinfo *addresses, *address; /* all, and the one that is being tried */
+    bool tls_later;                       /* TLS begins with wire_secure(), not with the connection */
     short wants;                          /* what the TLS greeting waits for */
     bool anonymous;                       /* we have no certificate to show */
     bool heard;                           /* it has said something on this connection */
     char held[WIRE_CHUNK_MAX];            /* taken, and in the middle of a TLS record */
     size_t held_size;
     char why[WIRE_WHY_SIZE]; /* why it failed, for people */
+    const char *code;        /* and in a word: "lookup", "tls", "" */
 };
 
 /* url is borrowed until wire_fini().  PR_OK, PR_ECONFIG (a file is wrong), PR_ENOMEM; afterwards safe to fini. */
@@ -44,6 +46,8 @@ void wire_fini(struct wire *w); /* safe on a zeroed one */
 PR_MUST_CHECK bool wire_connect(struct wire *w);
 /* When its events have shown up while it connects or greets; state says what came of it.  False as above. */
 PR_MUST_CHECK bool wire_progress(struct wire *w);
+/* tls_later: TLS begins now, on an open wire on which nothing waits to be read.  False as above. */
+PR_MUST_CHECK bool wire_secure(struct wire *w);
 void wire_close(struct wire *w);
 
 /* How many bytes were taken or read, 0: none now, -1: it failed or is over. */

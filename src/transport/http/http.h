@@ -59,7 +59,8 @@ PR_MUST_CHECK int http_url_check(const struct endpoint_config *config, struct pr
 struct http_reply {
     char body[HTTP_REPLY_SHOWN + 4]; /* so much more that it can be cut between characters */
     size_t body_size;
-    size_t bytes; /* of headers and body */
+    size_t bytes;     /* of headers and body */
+    bool has_headers; /* all of them, of the answer itself: only then it is one */
     char curl_error[CURL_ERROR_SIZE];
     const char *refused; /* why the guard refused an address; NULL: it did not */
     char refused_address[NETGUARD_TEXT_SIZE];
@@ -72,7 +73,7 @@ void http_reply_judge(const struct http_reply *reply, CURL *easy, CURLcode rc, b
 
 /* Was a failure about what is in the request, or would any other have failed as well?  When nobody
  * can know, the former: an innocent message must not fail for another. */
-bool http_reply_is_about_content(CURL *easy);
+bool http_reply_is_about_content(const struct http_reply *reply, CURL *easy);
 
 /* ---- Exchanges ---- */
 

@@ -62,9 +62,13 @@ static size_t count_reply(struct exchange *x, size_t size)
 
 static size_t on_header(char *data, size_t one, size_t size, void *arg)
 {
-    (void)data;
     (void)one;
-    return count_reply(arg, size);
+    struct exchange *x = arg;
+    long status = 0;
+    bool is_end = size > 0 && (data[0] == '\r' || data[0] == '\n'); /* the empty line; of a 1xx, too */
+    if (is_end && curl_easy_getinfo(x->easy, CURLINFO_RESPONSE_CODE, &status) == CURLE_OK)
+        x->reply.has_headers = status >= 200;
+    return count_reply(x, size);
 }
 
 static size_t on_body(char *data, size_t one, size_t size, void *arg)
@@ -272,9 +276,9 @@ static bool answer_bundle(struct exchange *x, struct delivery_result *result)
     if (result->outcome == SEND_RETURNED)
         bundle_stop(x->bundle);
     else
-        bundle_answer(x->bundle, result->outcome == SEND_OK             ? BUNDLE_TAKEN
-                                 : http_reply_is_about_content(x->easy) ? BUNDLE_REFUSED
-                                                                        : BUNDLE_DOWN);
+        bundle_answer(x->bundle, result->outcome == SEND_OK                        ? BUNDLE_TAKEN
+                                 : http_reply_is_about_content(&x->reply, x->easy) ? BUNDLE_REFUSED
+                                                                                   : BUNDLE_DOWN);
     tell_bundle(x, result);
     delivery_result_fini(result);
     return start_part(x, clock_mono_us(x->http->clock));

@@ -42,10 +42,11 @@ static const struct status {
 /* Curl's own names of the errors that people meet. */
 #define NAMED(X)                                                                                                       \
     X(CURLE_COULDNT_RESOLVE_HOST)                                                                                      \
-    X(CURLE_COULDNT_CONNECT) X(CURLE_OPERATION_TIMEDOUT) X(CURLE_SEND_ERROR) X(CURLE_RECV_ERROR) X(CURLE_GOT_NOTHING)  \
-        X(CURLE_PARTIAL_FILE) X(CURLE_SSL_CONNECT_ERROR) X(CURLE_PEER_FAILED_VERIFICATION) X(CURLE_SSL_CACERT_BADFILE) \
-            X(CURLE_SSL_CIPHER) X(CURLE_URL_MALFORMAT) X(CURLE_UNSUPPORTED_PROTOCOL) X(CURLE_WEIRD_SERVER_REPLY)       \
-                X(CURLE_OUT_OF_MEMORY) X(CURLE_WRITE_ERROR) X(CURLE_BAD_CONTENT_ENCODING) X(CURLE_ABORTED_BY_CALLBACK)
+    X(CURLE_COULDNT_CONNECT)                                                                                           \
+    X(CURLE_OPERATION_TIMEDOUT) X(CURLE_SEND_ERROR) X(CURLE_RECV_ERROR) X(CURLE_GOT_NOTHING) X(CURLE_PARTIAL_FILE)     \
+        X(CURLE_SSL_CONNECT_ERROR) X(CURLE_PEER_FAILED_VERIFICATION) X(CURLE_SSL_CACERT_BADFILE) X(CURLE_SSL_CIPHER)   \
+            X(CURLE_URL_MALFORMAT) X(CURLE_UNSUPPORTED_PROTOCOL) X(CURLE_WEIRD_SERVER_REPLY) X(CURLE_OUT_OF_MEMORY)    \
+                X(CURLE_WRITE_ERROR) X(CURLE_BAD_CONTENT_ENCODING) X(CURLE_ABORTED_BY_CALLBACK)
 
 static void format_code(CURLcode rc, char ret_text[RESULT_CODE_SIZE])
 {
@@ -110,12 +111,17 @@ static void judge_refused(const struct http_reply *reply, uint64_t token, struct
     result_unsent(ret, token, PR_REASON_REJECTED, "address_refused", slice_from(text));
 }
 
-static void judge_error(const struct http_reply *reply, CURLcode rc, bool maybe_arrived, uint64_t token,
+static void judge_error(const struct http_reply *reply, CURLcode rc, bool maybe_arrived, long status, uint64_t token,
                         struct delivery_result *ret)
 {
-    char code[RESULT_CODE_SIZE], text[CURL_ERROR_SIZE + 128];
+    char code[RESULT_CODE_SIZE], text[CURL_ERROR_SIZE + 128], cut[128];
     format_code(rc, code);
-    snprintf(text, sizeof(text), "%s%s", reply->curl_error[0] != '\0' ? reply->curl_error : curl_easy_strerror(rc),
+    snprintf(cut, sizeof(cut), "HTTP %ld, but its headers did not end%s", status,
+             reply->bytes > HTTP_REPLY_MAX ? ", they are over 64 KB" : "");
+    snprintf(text, sizeof(text), "%s%s",
+             status >= 200                  ? cut
+             : reply->curl_error[0] != '\0' ? reply->curl_error
+                                            : curl_easy_strerror(rc),
              maybe_arrived                          ? " (it may have arrived)"
              : rc == CURLE_PEER_FAILED_VERIFICATION ? " (an authority of your own is named in the endpoint's ca)"
                                                     : "");
@@ -134,17 +140,18 @@ void http_reply_judge(const struct http_reply *reply, CURL *easy, CURLcode rc, b
                       struct delivery_result *ret)
 {
     long status = status_of(easy);
-    /* An answer is an answer, also when its end got lost or is more than we care to read. */
-    if (status >= 200)
+    /* An answer is an answer, also when the end of its body got lost or is more than we care to read.  One whose headers do not
+     * end is none: whoever cuts it off there, or goes on without end, has perhaps not even read the message. */
+    if (status >= 200 && reply->has_headers)
         judge_status(reply, easy, status, token, ret);
     else if (reply->refused != NULL && !reply->connecting && !maybe_arrived)
         judge_refused(reply, token, ret);
     else
-        judge_error(reply, rc, maybe_arrived, token, ret);
+        judge_error(reply, rc, maybe_arrived, status, token, ret);
 }
 
-bool http_reply_is_about_content(CURL *easy)
+bool http_reply_is_about_content(const struct http_reply *reply, CURL *easy)
 {
     long status = status_of(easy);
-    return status >= 200 && !status_find(status)->of_all;
+    return status >= 200 && reply->has_headers && !status_find(status)->of_all;
 }

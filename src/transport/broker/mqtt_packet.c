@@ -1,0 +1,302 @@
+#include "transport/broker/mqtt_packet.h"
+
+#include <stdio.h>
+
+#include "base/error.h"
+#include "base/slice.h"
+#include "base/utf8.h"
+#include "base/util.h"
+
+#define HEAD_CONNECT 0x10
+#define HEAD_PUBLISH_QOS1 0x32
+#define HEAD_PING 0xC0
+#define HEAD_DISCONNECT 0xE0
+#define FLAG_RETAIN 0x01
+
+#define CONNECT_CLEAN 0x02
+#define CONNECT_PASSWORD 0x40
+#define CONNECT_USER 0x80
+
+enum property {
+    PROPERTY_CONTENT_TYPE = 3,
+    PROPERTY_KEEPALIVE = 19,
+    PROPERTY_RECEIVE_MAX = 33,
+    PROPERTY_QOS_MAX = 36,
+    PROPERTY_RETAIN = 37,
+    PROPERTY_USER = 38,
+    PROPERTY_PACKET_MAX = 39,
+};
+
+/* ---- Writing ---------------------------------------------------------------------------------------- */
+
+static void put_number(struct buf *b, uint32_t number, unsigned bytes)
+{
+    while (bytes-- > 0)
+        buf_add_char(b, (char)(number >> (8 * bytes)));
+}
+
+/* Seven bits in each byte, the lowest first. */
+static void put_varint(struct buf *b, uint32_t number)
+{
+    do {
+        buf_add_char(b, (char)(number % 128 | (number >= 128 ? 128u : 0)));
+        number /= 128;
+    } while (number > 0);
+}
+
+static size_t varint_size(size_t number)
+{
+    return number < 128 ? 1 : number < 16384 ? 2 : number < 2097152 ? 3 : 4;
+}
+
+static void put_string(struct buf *b, pr_slice s)
+{
+    if (s.size > MQTT_STRING_MAX) {
+        b->error = PR_ETOOBIG;
+        return;
+    }
+    put_number(b, (uint32_t)s.size, 2);
+    buf_add_slice(b, s);
+}
+
+void mqtt_put_connect(struct buf *b, const struct mqtt_login *login)
+{
+    bool named = login->user.size > 0, secret = named && login->password.size > 0;
+    unsigned flags = CONNECT_CLEAN | (named ? CONNECT_USER : 0) | (secret ? CONNECT_PASSWORD : 0);
+    struct buf rest;
+    buf_init(&rest, 4 * MQTT_STRING_MAX);
+    put_string(&rest, PR_STR("MQTT"));
+    put_number(&rest, 5, 1);
+    put_number(&rest, flags, 1);
+    put_number(&rest, login->keepalive_s, 2);
+    put_varint(&rest, 5); /* the properties */
+    put_number(&rest, PROPERTY_PACKET_MAX, 1);
+    put_number(&rest, MQTT_ANSWER_MAX, 4);
+    put_string(&rest, login->client);
+    if (named)
+        put_string(&rest, login->user);
+    if (secret)
+        put_string(&rest, login->password);
+    put_number(b, HEAD_CONNECT, 1);
+    put_varint(b, (uint32_t)rest.size);
+    buf_add_slice(b, buf_slice(&rest));
+    if (buf_failed(&rest) != 0)
+        b->error = buf_failed(&rest);
+    buf_fini(&rest);
+}
+
+void mqtt_put_ping(struct buf *b)
+{
+    put_number(b, HEAD_PING << 8, 2);
+}
+
+void mqtt_put_disconnect(struct buf *b)
+{
+    put_number(b, HEAD_DISCONNECT << 8, 2);
+}
+
+void mqtt_put_content_type(struct buf *properties, pr_slice type)
+{
+    put_number(properties, PROPERTY_CONTENT_TYPE, 1);
+    put_string(properties, type);
+}
+
+void mqtt_put_user_property(struct buf *properties, pr_slice name, pr_slice value)
+{
+    put_number(properties, PROPERTY_USER, 1);
+    put_string(properties, name);
+    put_string(properties, value);
+}
+
+static size_t rest_size(const struct mqtt_publish *p)
+{
+    return 2 + p->topic.size + 2 + varint_size(p->properties.size) + p->properties.size + p->body.size;
+}
+
+size_t mqtt_publish_size(const struct mqtt_publish *p)
+{
+    size_t rest = rest_size(p);
+    return rest <= MQTT_PACKET_MAX ? 1 + varint_size(rest) + rest : 0;
+}
+
+void mqtt_put_publish(struct buf *b, const struct mqtt_publish *p)
+{
+    ASSERT(p->id != 0 && mqtt_publish_size(p) > 0);
+    put_number(b, HEAD_PUBLISH_QOS1 | (p->retain ? FLAG_RETAIN : 0), 1);
+    put_varint(b, (uint32_t)rest_size(p));
+    put_string(b, p->topic);
+    put_number(b, p->id, 2);
+    put_varint(b, (uint32_t)p->properties.size);
+    buf_add_slice(b, p->properties);
+    buf_add_slice(b, p->body);
+}
+
+bool mqtt_is_string(pr_slice text)
+{
+    for (size_t i = 0; i < text.size; i++)
+        if ((unsigned char)text.data[i] < ' ' || text.data[i] == 127)
+            return false;
+    return text.size <= MQTT_STRING_MAX && utf8_valid(text);
+}
+
+bool mqtt_is_topic(pr_slice topic)
+{
+    for (size_t i = 0; i < topic.size; i++)
+        if (topic.data[i] == '+' || topic.data[i] == '#')
+            return false;
+    return topic.size > 0 && mqtt_is_string(topic);
+}
+
+/* ---- Reading ------------------------------------------------------------------------------------------- */
+
+/* After the first field that is not whole, `bad` stays. */
+struct cursor {
+    pr_slice rest;
+    bool bad;
+};
+
+static pr_slice take(struct cursor *c, size_t size)
+{
+    if (c->bad || size > c->rest.size) {
+        c->bad = true;
+        return PR_STR("");
+    }
+    pr_slice taken = { c->rest.data, size };
+    c->rest = (pr_slice){ c->rest.data + size, c->rest.size - size };
+    return taken;
+}
+
+static uint32_t take_number(struct cursor *c, unsigned bytes)
+{
+    pr_slice raw = take(c, bytes);
+    uint32_t number = 0;
+    for (size_t i = 0; i < raw.size; i++)
+        number = number << 8 | (uint8_t)raw.data[i];
+    return number;
+}
+
+static uint32_t take_varint(struct cursor *c)
+{
+    uint32_t number = 0;
+    for (unsigned shift = 0; shift < 28; shift += 7) {
+        uint32_t byte = take_number(c, 1);
+        number |= (byte & 127) << shift;
+        if (byte < 128)
+            return number;
+    }
+    c->bad = true; /* it has four bytes at most */
+    return 0;
+}
+
+/* How a property is written: a number of so many bytes, a string, or two of them. */
+enum shape { SHAPE_UNKNOWN, SHAPE_1 = 1, SHAPE_2 = 2, SHAPE_4 = 4, SHAPE_STRING, SHAPE_PAIR };
+
+/* All that a broker may send in CONNACK, PUBACK and DISCONNECT. */
+static const uint8_t shapes[] = {
+    [17] = SHAPE_4 /* session expiry */,
+    [18] = SHAPE_STRING /* assigned client */,
+    [PROPERTY_KEEPALIVE] = SHAPE_2,
+    [21] = SHAPE_STRING /* authentication method */,
+    [22] = SHAPE_STRING /* its data */,
+    [26] = SHAPE_STRING /* response information */,
+    [28] = SHAPE_STRING /* server */,
+    [31] = SHAPE_STRING /* reason */,
+    [PROPERTY_RECEIVE_MAX] = SHAPE_2,
+    [34] = SHAPE_2 /* topic aliases */,
+    [PROPERTY_QOS_MAX] = SHAPE_1,
+    [PROPERTY_RETAIN] = SHAPE_1,
+    [PROPERTY_USER] = SHAPE_PAIR,
+    [PROPERTY_PACKET_MAX] = SHAPE_4,
+    [40] = SHAPE_1 /* wildcards */,
+    [41] = SHAPE_1 /* subscription identifiers */,
+    [42] = SHAPE_1 /* shared subscriptions */,
+};
+
+static void take_property(struct cursor *c, struct mqtt_answer *ret)
+{
+    uint32_t number = 0, property = take_varint(c);
+    enum shape shape = property < ARRAY_LENGTH(shapes) ? (enum shape)shapes[property] : SHAPE_UNKNOWN;
+    switch (shape) {
+    case SHAPE_1:
+    case SHAPE_2:
+    case SHAPE_4: number = take_number(c, (unsigned)shape); break;
+    case SHAPE_PAIR: (void)take(c, take_number(c, 2)); /* fall through */
+    case SHAPE_STRING: (void)take(c, take_number(c, 2)); break;
+    default: c->bad = true; /* how long it is nobody knows */
+    }
+    switch (property) {
+    case PROPERTY_KEEPALIVE: ret->keepalive_s = (uint16_t)number; break;
+    case PROPERTY_RECEIVE_MAX: ret->receive_max = (uint16_t)number; break;
+    case PROPERTY_QOS_MAX: ret->takes_qos1 = number > 0; break;
+    case PROPERTY_RETAIN: ret->takes_retain = number > 0; break;
+    case PROPERTY_PACKET_MAX: ret->packet_max = number; break;
+    default: break;
+    }
+}
+
+/* They may be missing at the end of a packet, all of them with their length. */
+static void take_properties(struct cursor *c, struct mqtt_answer *ret)
+{
+    if (c->rest.size == 0)
+        return;
+    uint32_t size = take_varint(c);
+    struct cursor inside = { take(c, size), c->bad };
+    while (!inside.bad && inside.rest.size > 0)
+        take_property(&inside, ret);
+    c->bad |= inside.bad || c->rest.size > 0;
+}
+
+/* The code may be missing as well: then all is well. */
+static void take_body(struct cursor *c, struct mqtt_answer *ret)
+{
+    if (ret->kind == MQTT_CONNACK)
+        (void)take(c, 1); /* is there a session: we asked for none */
+    if (ret->kind == MQTT_PUBACK)
+        ret->id = (uint16_t)take_number(c, 2);
+    if (ret->kind != MQTT_PINGRESP && (ret->kind == MQTT_CONNACK || c->rest.size > 0)) {
+        ret->code = (uint8_t)take_number(c, 1);
+        take_properties(c, ret);
+    }
+    c->bad |= c->rest.size > 0 || ret->receive_max == 0 || (ret->kind == MQTT_PUBACK && ret->id == 0);
+}
+
+static bool is_answer(uint32_t head)
+{
+    uint32_t kind = head >> 4;
+    return (head & 15) == 0 &&
+           (kind == MQTT_CONNACK || kind == MQTT_PUBACK || kind == MQTT_PINGRESP || kind == MQTT_DISCONNECT);
+}
+
+/* Are the first bytes there, with the whole length? */
+static bool has_head(pr_slice bytes)
+{
+    for (size_t i = 1; i < bytes.size && i < 5; i++)
+        if ((uint8_t)bytes.data[i] < 128 || i == 4)
+            return true;
+    return false;
+}
+
+ssize_t mqtt_answer_read(pr_slice bytes, struct mqtt_answer *ret, struct pr_error *reterr)
+{
+    struct cursor c = { bytes, false };
+    if (bytes.size > 0 && !is_answer((uint8_t)bytes.data[0]))
+        return error_set(reterr, PR_EINVAL, "it sends what nobody asked for: a packet that begins with %d",
+                         (uint8_t)bytes.data[0]);
+    if (!has_head(bytes))
+        return 0;
+    uint32_t head = take_number(&c, 1), size = take_varint(&c);
+    if (c.bad || size > MQTT_ANSWER_MAX)
+        return error_set(reterr, PR_EINVAL, "a packet of %u bytes, at most %d are read", (unsigned)size,
+                         MQTT_ANSWER_MAX);
+    if (c.rest.size < size)
+        return 0;
+    *ret = (struct mqtt_answer){
+        .kind = (enum mqtt_kind)(head >> 4), .receive_max = UINT16_MAX, .takes_qos1 = true, .takes_retain = true
+    };
+    size_t whole = bytes.size - c.rest.size + size;
+    struct cursor body = { { c.rest.data, size }, false };
+    take_body(&body, ret);
+    if (body.bad)
+        return error_set(reterr, PR_EINVAL, "a packet that is no good, it begins with %u", (unsigned)head);
+    return (ssize_t)whole;
+}

@@ -1,0 +1,100 @@
+#include "transport/broker/nats_answer.h"
+
+#include <stdio.h>
+#include <strings.h>
+
+#include "base/error.h"
+#include "base/slice.h"
+
+#define WORDS_MAX 5 /* subject, subscription, reply-to, size of the header, size */
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t';
+}
+
+/* The words of a line; WORDS_MAX + 1: too many. */
+static size_t split(pr_slice line, pr_slice words[WORDS_MAX])
+{
+    size_t count = 0, i = 0;
+    for (;;) {
+        while (i < line.size && is_blank(line.data[i]))
+            i++;
+        if (i == line.size)
+            return count;
+        if (count == WORDS_MAX)
+            return WORDS_MAX + 1;
+        size_t begin = i;
+        while (i < line.size && !is_blank(line.data[i]))
+            i++;
+        words[count++] = (pr_slice){ line.data + begin, i - begin };
+    }
+}
+
+/* "NATS/1.0 503\r\n..." */
+static unsigned status_of(pr_slice head)
+{
+    static const pr_slice version = { "NATS/1.0 ", 9 };
+    if (!slice_starts_with(head, version) || head.size < version.size + 3)
+        return 0;
+    int64_t status = inbox_number((pr_slice){ head.data + version.size, 3 }, 999);
+    return status > 0 ? (unsigned)status : 0;
+}
+
+/* MSG subject sid [reply] size, HMSG subject sid [reply] head-size size; and both behind the line. */
+static ssize_t read_message(pr_slice bytes, pr_slice line, size_t line_size, bool has_head, struct nats_answer *ret,
+                            struct pr_error *reterr)
+{
+    pr_slice words[WORDS_MAX];
+    size_t count = split(line, words), sizes = has_head ? 2 : 1;
+    if (count < 2 + sizes || count > 3 + sizes || !slice_eq_cstr(words[1], "1"))
+        return error_set(reterr, PR_EINVAL, "a message that is no good: \"%.*s\"", (int)min_size(line.size, 60),
+                         line.data);
+    int64_t size = inbox_number(words[count - 1], NATS_ANSWER_MAX);
+    int64_t head = has_head ? inbox_number(words[count - 2], NATS_ANSWER_MAX) : 0;
+    if (size < 0 || head < 0 || head > size || line_size + (size_t)size + 2 > INBOX_SIZE)
+        return error_set(reterr, PR_EINVAL, "an answer of \"%.*s\" bytes, at most %d are read",
+                         (int)min_size(words[count - 1].size, 20), words[count - 1].data, NATS_ANSWER_MAX);
+    if (bytes.size < line_size + (size_t)size + 2)
+        return 0;
+    const char *body = bytes.data + line_size;
+    if (memcmp(body + size, "\r\n", 2) != 0)
+        return error_set(reterr, PR_EINVAL, "an answer does not end where it said");
+    ret->subject = words[0];
+    ret->status = status_of((pr_slice){ body, (size_t)head });
+    ret->data = (pr_slice){ body + head, (size_t)(size - head) };
+    return (ssize_t)(line_size + (size_t)size + 2);
+}
+
+static pr_slice unquote(pr_slice text)
+{
+    text = slice_trim(text);
+    bool quoted = text.size >= 2 && text.data[0] == '\'' && text.data[text.size - 1] == '\'';
+    return quoted ? (pr_slice){ text.data + 1, text.size - 2 } : text;
+}
+
+ssize_t nats_answer_read(pr_slice bytes, struct nats_answer *ret, struct pr_error *reterr)
+{
+    static const struct {
+        const char *word;
+        enum nats_kind kind;
+        bool has_head;
+    } words[] = { { "INFO", NATS_INFO, false }, { "MSG", NATS_MESSAGE, false }, { "HMSG", NATS_MESSAGE, true },
+                  { "PING", NATS_PING, false }, { "PONG", NATS_PONG, false },   { "+OK", NATS_OK, false },
+                  { "-ERR", NATS_ERROR, false } };
+    pr_slice line = { NULL, 0 };
+    size_t size = inbox_line(bytes, &line), word = 0;
+    if (size == 0)
+        return bytes.size < INBOX_SIZE ? 0 : error_set(reterr, PR_EINVAL, "a line of over %d bytes", INBOX_SIZE);
+    while (word < line.size && !is_blank(line.data[word]))
+        word++;
+    pr_slice rest = { line.data + word, line.size - word };
+    for (size_t i = 0; i < ARRAY_LENGTH(words); i++)
+        if (strlen(words[i].word) == word && strncasecmp(words[i].word, line.data, word) == 0) {
+            *ret = (struct nats_answer){ .kind = words[i].kind };
+            ret->text = words[i].kind == NATS_ERROR ? unquote(rest) : rest;
+            return words[i].kind == NATS_MESSAGE ? read_message(bytes, rest, size, words[i].has_head, ret, reterr)
+                                                 : (ssize_t)size;
+        }
+    return error_set(reterr, PR_EINVAL, "it does not speak NATS: \"%.*s\"", (int)min_size(word, 20), line.data);
+}

@@ -1,0 +1,83 @@
+#include "transport/broker/nats_message.h"
+
+#include <string.h>
+#include <strings.h>
+
+#include "base/error.h"
+#include "base/slice.h"
+#include "transport/cloudevents.h"
+#include "transport/own_headers.h"
+
+static bool has_controls(pr_slice s)
+{
+    for (size_t i = 0; i < s.size; i++)
+        if ((unsigned char)s.data[i] < ' ' || s.data[i] == 127)
+            return true;
+    return false;
+}
+
+/* Values become printable as in HTTP's binding; a header cannot hold an end of line. */
+/* Values become printable as in HTTP's binding; a header cannot hold an end of line.  Without memory the error sticks. */
+static void put_header(struct buf *headers, struct arena *scratch, const char *name, pr_slice value, bool encoded)
+{
+    buf_addf(headers, "%s: ", name);
+    if (encoded || has_controls(value)) {
+        char *text = arena_alloc(scratch, 3 * value.size + 1);
+        if (text == NULL) {
+            headers->error = PR_ENOMEM;
+            return;
+        }
+        value = (pr_slice){ text, cloudevent_percent_encode(value, text) };
+    }
+    buf_add_slice(headers, value);
+    buf_add_cstr(headers, "\r\n");
+}
+
+/* Those that steer the server (Nats-) are not a message's to set. */
+static bool is_own_header(pr_slice name)
+{
+    for (size_t i = 0; i < name.size; i++)
+        if ((unsigned char)name.data[i] <= ' ' || (unsigned char)name.data[i] >= 127 || name.data[i] == ':')
+            return false;
+    return name.size > 0 && strncasecmp(name.data, "ce-", 3) != 0 && strncasecmp(name.data, "nats-", 5) != 0 &&
+           strcasecmp(name.data, "content-type") != 0;
+}
+
+static void put_event(struct buf *headers, struct arena *scratch, const struct pr_message *m, enum envelope envelope,
+                      const char *source)
+{
+    struct cloudevent event;
+    cloudevent_init(&event, m, source);
+    for (size_t i = 0; envelope == ENVELOPE_BINARY && i < event.count; i++) {
+        pr_slice name = cloudevent_name(scratch, "ce-", event.attributes[i].name);
+        if (name.data == NULL)
+            headers->error = PR_ENOMEM;
+        else
+            put_header(headers, scratch, name.data, event.attributes[i].value, true);
+    }
+    if (envelope == ENVELOPE_BINARY)
+        put_header(headers, scratch, "ce-datacontenttype", cloudevent_content_type(m), true);
+    if (envelope != ENVELOPE_RAW)
+        put_header(headers, scratch, "Content-Type",
+                   envelope == ENVELOPE_STRUCTURED ? PR_STR(CLOUDEVENTS_MEDIA_TYPE) : cloudevent_content_type(m),
+                   false);
+    put_header(headers, scratch, "Nats-Msg-Id", slice_from(event.id), false);
+}
+
+int nats_message_headers(const struct pr_message *m, enum envelope envelope, const char *source, struct arena *scratch,
+                         struct buf *ret, struct pr_error *reterr)
+{
+    struct own_header *own;
+    size_t own_count;
+    int rc = own_headers_read(m, scratch, &own, &own_count, reterr);
+    if (rc != PR_OK)
+        return rc;
+    buf_reset(ret);
+    buf_add_cstr(ret, "NATS/1.0\r\n");
+    put_event(ret, scratch, m, envelope, source);
+    for (size_t i = 0; i < own_count; i++)
+        if (is_own_header(own[i].name))
+            put_header(ret, scratch, own[i].name.data, own[i].value, false);
+    buf_add_cstr(ret, "\r\n");
+    return buf_failed(ret) == PR_ETOOBIG ? error_set(reterr, PR_EINVAL, "its headers are too long") : buf_failed(ret);
+}
