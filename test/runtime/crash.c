@@ -63,6 +63,7 @@ static void *run(void *arg)
     struct crash_thread t;
     if (endpoint != NULL)
         crash_thread_begin(&t, endpoint);
+    pthread_setname_np(pthread_self(), "box"); /* whoever starts a thread may name it too late for us */
     c->fault();
     crash_thread_end();
     return NULL;
