@@ -45,10 +45,10 @@ TEST(amqp1_survives_a_broker_that_lies) /* B206 */
           { GREETING, ANSWERS(OPEN BEGIN("\x00") ATTACH_SENDER) },
           .stays = true },
         { "empty frames without end",
-          "no answer in time",
+          "no good",
           { GREETING, FLOODS("\x00\x00\x00\x08\x02\x00\x00\x00") },
           .stays = false,
-          .is_slow = true },
+          .is_slow = false },
     };
     lies_are_survived(URL, lies, sizeof(lies) / sizeof(lies[0]));
 }

@@ -26,6 +26,7 @@
 #include "base/error.h"
 #include "base/slice.h"
 #include "base/util.h"
+#include "transport/broker/amqp1_gate.h"
 #include "transport/broker/amqp1_message.h"
 #include "transport/broker/session.h"
 #include "transport/template.h"
@@ -35,7 +36,6 @@
 #define QPID_IDLE_MS 30000 /* a peer that is silent for so long is gone */
 #define QPID_LINKS_MAX 64  /* addresses at once; one that is idle makes room */
 #define QPID_ADDRESS_MAX 1024
-#define QPID_FRAME_MAX 16384 /* bytes of what we take; proton keeps no more of one */
 
 struct qpid_link {
     char address[QPID_ADDRESS_MAX];
@@ -58,6 +58,8 @@ struct qpid {
     pn_session_t *channel;
     struct qpid_link links[QPID_LINKS_MAX];
     size_t link_count;
+    struct inbox inbox; /* empty without a connection */
+    enum amqp1_stage stage;
     uint64_t link_names; /* given on this connection; in others they may be the same */
     int64_t tick_us;     /* when proton wants to be asked again; 0: never */
     uint64_t flushed;    /* messages with smaller numbers are written whole (A1) */
@@ -139,6 +141,8 @@ static void qpid_drop(void *self)
     q->has_driver = false;
     q->link_count = 0;
     q->link_names = 0;
+    q->inbox.size = 0;
+    q->stage = AMQP1_SASL_HEADER;
     q->given = 0;
     q->tick_us = 0;
 }
@@ -168,8 +172,9 @@ static void qpid_greet(void *self)
     pn_sasl_allowed_mechs(sasl, q->session.url.user.size > 0 ? "PLAIN" : "ANONYMOUS EXTERNAL");
     pn_sasl_set_allow_insecure_mechs(sasl, true); /* the url has been asked; TLS is below proton */
     pn_transport_set_idle_timeout(q->driver.transport, QPID_IDLE_MS);
-    pn_transport_set_max_frame(q->driver.transport, QPID_FRAME_MAX);
+    pn_transport_set_max_frame(q->driver.transport, AMQP1_FRAME_MAX);
     pn_transport_set_channel_max(q->driver.transport, 0); /* one session */
+    (void)pn_connection_driver_bind(&q->driver); /* with the login, and before proton reads anything */
     pn_connection_open(connection);
     q->channel = pn_session(connection);
     pn_session_open(q->channel);
@@ -361,21 +366,47 @@ static void take_events(struct qpid *q, int64_t now_us)
 
 /* ---- Bytes -------------------------------------------------------------------------------------------------------------- */
 
+/* What has passed the gate.  False: proton reads no more. */
+static bool give_proton(struct qpid *q, pr_slice bytes, int64_t now_us)
+{
+    while (bytes.size > 0 && q->has_driver) {
+        pn_rwbytes_t room = pn_connection_driver_read_buffer(&q->driver);
+        size_t taken = min_size(room.size, bytes.size);
+        if (taken == 0)
+            return false;
+        memcpy(room.start, bytes.data, taken);
+        pn_connection_driver_read_done(&q->driver, taken);
+        bytes = (pr_slice){ bytes.data + taken, bytes.size - taken };
+        take_events(q, now_us);
+    }
+    return true;
+}
+
+/* All that are whole. */
+static void take_frames(struct qpid *q, int64_t now_us)
+{
+    struct pr_error error = { 0 };
+    size_t used = 0;
+    ssize_t size = 1;
+    while (size > 0 && q->has_driver) {
+        size = amqp1_gate_pass(&q->stage, inbox_bytes(&q->inbox, used), &error);
+        if (size > 0 && !give_proton(q, (pr_slice){ q->inbox.bytes + used, (size_t)size }, now_us))
+            take_transport_error(q);
+        used += size > 0 ? (size_t)size : 0;
+    }
+    if (size < 0)
+        qpid_failed(q, PR_REASON_TRANSPORT_UNAVAILABLE, "", error.text);
+    if (q->has_driver)
+        inbox_drop(&q->inbox, used);
+}
+
 static void qpid_read(void *self, int64_t now_us)
 {
     struct qpid *q = self;
-    while (q->has_driver) {
-        pn_rwbytes_t room = pn_connection_driver_read_buffer(&q->driver);
-        if (room.size == 0) { /* what was said is no AMQP 1.0: proton reads no more, and may say so or not */
-            if (pn_connection_driver_read_closed(&q->driver))
-                take_transport_error(q);
-            return;
-        }
-        size_t got = session_read(&q->session, room.start, room.size);
-        if (got == 0)
-            return;
-        pn_connection_driver_read_done(&q->driver, got);
-        take_events(q, now_us);
+    size_t got;
+    while ((got = session_read(&q->session, inbox_room(&q->inbox), inbox_room_size(&q->inbox))) > 0) {
+        q->inbox.size += got;
+        take_frames(q, now_us);
     }
 }
 

@@ -1,0 +1,203 @@
+#include "transport/broker/amqp1_gate.h"
+
+#include "base/error.h"
+#include "base/util.h"
+
+#define HEADER_SIZE 8 /* bytes, of a protocol header and of a frame's */
+#define TYPE_AMQP 0
+#define TYPE_SASL 1
+#define DEPTH_MAX 16 /* of values in values: a source with a filter has 5 */
+
+/* ---- Values ------------------------------------------------------------------------------------------- */
+
+/* After the first field that is not whole, `bad` stays. */
+struct cursor {
+    pr_slice rest;
+    bool bad;
+};
+
+static pr_slice take(struct cursor *c, uint64_t size)
+{
+    if (c->bad || size > c->rest.size) {
+        c->bad = true;
+        return PR_STR("");
+    }
+    pr_slice taken = { c->rest.data, (size_t)size };
+    c->rest = (pr_slice){ c->rest.data + size, c->rest.size - (size_t)size };
+    return taken;
+}
+
+static uint64_t take_number(struct cursor *c, unsigned bytes)
+{
+    pr_slice raw = take(c, bytes);
+    uint64_t number = 0;
+    for (size_t i = 0; i < raw.size; i++)
+        number = number << 8 | (uint8_t)raw.data[i];
+    return number;
+}
+
+static void take_value(struct cursor *c, unsigned depth);
+
+/* A list or a map: so many values, and nothing behind them. */
+static void take_compound(struct cursor *c, unsigned width, unsigned depth)
+{
+    struct cursor inside = { take(c, take_number(c, width)), c->bad };
+    uint64_t count = take_number(&inside, width);
+    for (; count > 0 && !inside.bad; count--)
+        take_value(&inside, depth + 1);
+    c->bad |= inside.bad || inside.rest.size > 0;
+}
+
+/* Values of one kind, which is never one that holds others: nobody sends us such an array. */
+static void take_array(struct cursor *c, unsigned width)
+{
+    struct cursor inside = { take(c, take_number(c, width)), c->bad };
+    uint64_t count = take_number(&inside, width), kind = take_number(&inside, 1);
+    for (; count > 0 && !inside.bad; count--)
+        switch (kind >> 4) {
+        case 4: count = 1; break; /* without bytes: any number of them */
+        case 5:
+        case 6:
+        case 7:
+        case 8:
+        case 9: (void)take(&inside, UINT64_C(1) << ((kind >> 4) - 5)); break;
+        case 10: (void)take(&inside, take_number(&inside, 1)); break;
+        case 11: (void)take(&inside, take_number(&inside, 4)); break;
+        default: inside.bad = true;
+        }
+    c->bad |= inside.bad || inside.rest.size > 0;
+}
+
+/* The first half of its code says how long a value is. */
+static void take_value(struct cursor *c, unsigned depth)
+{
+    uint64_t kind = take_number(c, 1);
+    if (depth > DEPTH_MAX)
+        c->bad = true;
+    if (c->bad)
+        return;
+    switch (kind >> 4) {
+    case 0: /* a description, and what it describes */
+        c->bad |= kind != 0;
+        take_value(c, depth + 1);
+        take_value(c, depth + 1);
+        break;
+    case 4: break;
+    case 5:
+    case 6:
+    case 7:
+    case 8:
+    case 9: (void)take(c, UINT64_C(1) << ((kind >> 4) - 5)); break;
+    case 10: (void)take(c, take_number(c, 1)); break;
+    case 11: (void)take(c, take_number(c, 4)); break;
+    case 12: take_compound(c, 1, depth); break;
+    case 13: take_compound(c, 4, depth); break;
+    case 14: take_array(c, 1); break;
+    case 15: take_array(c, 4); break;
+    default: c->bad = true;
+    }
+}
+
+/* ---- Frames ---------------------------------------------------------------------------------------------- */
+
+enum performative {
+    OPEN = 0x10,
+    BEGIN,
+    ATTACH,
+    FLOW,
+    TRANSFER,
+    DISPOSITION,
+    DETACH,
+    END,
+    CLOSE,
+    MECHANISMS = 0x40,
+    INIT,
+    CHALLENGE,
+    RESPONSE,
+    OUTCOME,
+};
+
+/* Which may come, and to where they lead.  What is not here ends the connection. */
+static const struct rule {
+    enum amqp1_stage from, to;
+    enum performative what;
+} rules[] = {
+    { AMQP1_MECHANISMS, AMQP1_OUTCOME, MECHANISMS },
+    { AMQP1_OUTCOME, AMQP1_OUTCOME, CHALLENGE },
+    { AMQP1_OUTCOME, AMQP1_HEADER, OUTCOME },
+    { AMQP1_MECHANISMS, AMQP1_HEADER, OUTCOME },
+    { AMQP1_OPEN, AMQP1_BEGIN, OPEN },
+    { AMQP1_BEGIN, AMQP1_UP, BEGIN },
+    { AMQP1_BEGIN, AMQP1_ENDED, CLOSE },
+    { AMQP1_UP, AMQP1_UP, ATTACH },
+    { AMQP1_UP, AMQP1_UP, FLOW },
+    { AMQP1_UP, AMQP1_UP, DISPOSITION },
+    { AMQP1_UP, AMQP1_UP, DETACH },
+    { AMQP1_UP, AMQP1_ENDED, END },
+    { AMQP1_UP, AMQP1_ENDED, CLOSE },
+    { AMQP1_ENDED, AMQP1_ENDED, CLOSE },
+};
+
+static ssize_t pass_header(enum amqp1_stage *stage, pr_slice bytes, struct pr_error *reterr)
+{
+    const char *wanted = *stage == AMQP1_SASL_HEADER ? "AMQP\x03\x01\x00\x00" : "AMQP\x00\x01\x00\x00";
+    size_t size = min_size(bytes.size, HEADER_SIZE);
+    if (memcmp(bytes.data, wanted, size) != 0)
+        return error_set(reterr, PR_EINVAL,
+                         memcmp(bytes.data, "AMQP", min_size(size, 4)) == 0
+                             ? "it speaks another version of AMQP, or without a login"
+                             : "it does not speak AMQP");
+    if (size < HEADER_SIZE)
+        return 0;
+    *stage = *stage == AMQP1_SASL_HEADER ? AMQP1_MECHANISMS : AMQP1_OPEN;
+    return HEADER_SIZE;
+}
+
+/* The code of what stands in the frame: a described list, whole, and nothing behind it.  0: it is none. */
+static unsigned performative_of(pr_slice body)
+{
+    struct cursor c = { body, false }, all = { body, false };
+    uint64_t described = take_number(&c, 1), kind = take_number(&c, 1);
+    uint64_t code = take_number(&c, kind == 0x53 ? 1 : 8);
+    take_value(&all, 0);
+    return c.bad || all.bad || all.rest.size > 0 || described != 0 || (kind != 0x53 && kind != 0x80) || code > 255
+               ? 0
+               : (unsigned)code;
+}
+
+static ssize_t pass_body(enum amqp1_stage *stage, pr_slice body, size_t size, struct pr_error *reterr)
+{
+    unsigned code = performative_of(body);
+    if (code == 0)
+        return error_set(reterr, PR_EINVAL, "a frame that is no good");
+    for (size_t i = 0; i < ARRAY_LENGTH(rules); i++)
+        if (rules[i].from == *stage && rules[i].what == code) {
+            *stage = rules[i].to;
+            return (ssize_t)size;
+        }
+    return error_set(reterr, PR_EINVAL, "performative %u is out of order, at stage %d", code, (int)*stage);
+}
+
+ssize_t amqp1_gate_pass(enum amqp1_stage *stage, pr_slice bytes, struct pr_error *reterr)
+{
+    struct cursor c = { bytes, false };
+    if (bytes.size == 0)
+        return 0;
+    if (*stage == AMQP1_SASL_HEADER || *stage == AMQP1_HEADER)
+        return pass_header(stage, bytes, reterr);
+    if (bytes.size < HEADER_SIZE)
+        return 0;
+    uint64_t size = take_number(&c, 4), offset = 4 * take_number(&c, 1), type = take_number(&c, 1);
+    uint64_t channel = take_number(&c, 2);
+    if (size > AMQP1_FRAME_MAX || offset < HEADER_SIZE || offset > size)
+        return error_set(reterr, PR_EINVAL, "a frame of %llu bytes, at most %d were agreed", (unsigned long long)size,
+                         AMQP1_FRAME_MAX);
+    if (type != (*stage < AMQP1_HEADER ? TYPE_SASL : TYPE_AMQP) || (type == TYPE_AMQP && channel != 0))
+        return error_set(reterr, PR_EINVAL, "a frame of type %u for channel %u is out of order", (unsigned)type,
+                         (unsigned)channel);
+    if (bytes.size < size)
+        return 0;
+    if (offset == size && *stage > AMQP1_OPEN)
+        return (ssize_t)size; /* empty: it is still there */
+    return pass_body(stage, (pr_slice){ bytes.data + offset, (size_t)(size - offset) }, (size_t)size, reterr);
+}

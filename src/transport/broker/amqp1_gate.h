@@ -1,0 +1,29 @@
+/* amqp1_gate.h - what a broker of AMQP 1.0 may say to one who only sends, and when.
+ *
+ * Proton asserts where a frame comes too early, keeps sessions and links that nobody asked for, and follows values in values as
+ * deep as they go.  So it gets whole frames only, which have passed here. */
+#ifndef TRANSPORT_AMQP1_GATE_H
+#define TRANSPORT_AMQP1_GATE_H
+
+#include <sys/types.h>
+
+#include "transport/broker/inbox.h"
+
+#define AMQP1_FRAME_MAX 16384 /* bytes of what we take; we say so when we open */
+
+enum amqp1_stage {
+    AMQP1_SASL_HEADER, /* each of these awaits what it is called */
+    AMQP1_MECHANISMS,
+    AMQP1_OUTCOME,
+    AMQP1_HEADER,
+    AMQP1_OPEN,
+    AMQP1_BEGIN,
+    AMQP1_UP,    /* links, their credit and what became of messages */
+    AMQP1_ENDED, /* the broker has ended the session: it may only close */
+};
+
+/* The first header or frame in these bytes: how many it has, and *stage goes on; 0: it is not whole yet.
+ * PR_EINVAL: it may not come now, or is no frame; *reterr says why. */
+PR_MUST_CHECK ssize_t amqp1_gate_pass(enum amqp1_stage *stage, pr_slice bytes, struct pr_error *reterr);
+
+#endif
