@@ -122,21 +122,6 @@ void audit_write_target(struct buf *b, const struct admin *admin)
     json_end_object(&w);
 }
 
-struct audit_entry *audit_room(struct arena *arena, struct query_reply *reply, size_t *capacity)
-{
-    if (reply->audit_count == *capacity) {
-        size_t room = *capacity > 0 ? 2 * *capacity : 16;
-        struct audit_entry *entries = arena_alloc_array(arena, room, sizeof(entries[0]));
-        if (entries == NULL)
-            return NULL;
-        if (reply->audit_count > 0)
-            memcpy(entries, reply->audit, reply->audit_count * sizeof(entries[0]));
-        reply->audit = entries;
-        *capacity = room;
-    }
-    return &reply->audit[reply->audit_count];
-}
-
 void note_write(struct buf *b, const struct admin *admin)
 {
     buf_add_slice(b, admin->by);

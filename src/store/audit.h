@@ -12,9 +12,6 @@
  * what was changed.  No payload is in it. */
 void audit_write_target(struct buf *b, const struct admin *admin);
 
-/* Room for one more entry of the answer; NULL: no memory.  *capacity begins with 0. */
-struct audit_entry *audit_room(struct arena *arena, struct query_reply *reply, size_t *capacity);
-
 #define NOTE_TEXT_MAX 8192   /* what one person says */
 #define NOTE_BYTES_MAX 16384 /* ... with who said it */
 #define NOTE_KEPT_MAX 65536  /* characters of all notes of a dead letter: the latest */

@@ -140,6 +140,7 @@ STORE_TEST(dead_letters_are_looked_at_a_few_at_a_time_too) /* B82 */
 /* What is in flight is counted by the receipts, and what was ever stored by the numbers that were drawn. */
 STORE_TEST(stored_messages_are_counted_for_ever) /* B201 */
 {
+    suite_needs_database(s);
     struct worker *w = suite_join(s, "outbox");
     uint64_t before = suite_box(s, "outbox")->stored;
     for (unsigned i = 1; i <= 5; i++)

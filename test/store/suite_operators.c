@@ -471,6 +471,7 @@ static const struct query_reply *streams(struct suite *s, bool blocked, struct f
 {
     struct query_reply *r = arena_alloc(&s->arena, sizeof(*r));
     struct query q = { .kind = QUERY_STREAMS, .filter = f, .blocked = blocked };
+    suite_needs_database(s);
     CHECK(r != NULL);
     CHECK_OK(store_query(&s->store, &q, &s->arena, r, &s->error), &s->error);
     return r;
@@ -852,6 +853,7 @@ STORE_TEST(a_head_that_is_held_itself_does_not_wait_behind_itself)
 
 STORE_TEST(briefly_asked_one_that_came_back_and_is_held_behind_another_is_blocked)
 {
+    suite_needs_database(s);
     static const struct routing strict = { no_route, x_is_strict };
     struct worker *w = suite_join(s, "outbox");
     pr_id first = suite_send(s, "outbox", IN_STREAM("x", "s"));
@@ -868,6 +870,7 @@ STORE_TEST(briefly_asked_one_that_came_back_and_is_held_behind_another_is_blocke
 
 STORE_TEST(briefly_asked_blocked_streams_are_those_that_messages_are_held_in)
 {
+    suite_needs_database(s);
     struct worker *w = suite_join(s, "outbox");
     pr_id a = suite_send(s, "outbox", IN_STREAM("x", "s1"));
     worker_fail(w, a, PR_SECONDS(60));

@@ -249,6 +249,7 @@ STORE_TEST(dead_letters_are_paged) /* B82 */
 
 STORE_TEST(counts_are_exact_up_to_ten_thousand_and_then_say_so) /* B82 */
 {
+    suite_needs_database(s);
     send_many(s, "outbox", 1, COUNT_EXACT_MAX - 1);
     CHECK_EQ(suite_box(s, "outbox")->ready, COUNT_EXACT_MAX - 1);
     send_many(s, "outbox", COUNT_EXACT_MAX, 1);
@@ -269,6 +270,7 @@ STORE_TEST(counts_are_exact_up_to_ten_thousand_and_then_say_so) /* B82 */
 
 STORE_TEST(a_ready_message_waits_since_it_came_due) /* B200 */
 {
+    suite_needs_database(s);
     struct worker *w = suite_join(s, "outbox");
     pr_id id = SEND(s, "outbox", .due_us = s->wall_us + PR_SECONDS(60));
     pr_id dead = SEND(s, "outbox", .id = suite_id(2));
@@ -283,6 +285,7 @@ STORE_TEST(a_ready_message_waits_since_it_came_due) /* B200 */
 
 STORE_TEST(every_state_is_counted_in_its_place) /* B201 */
 {
+    suite_needs_database(s);
     struct worker *w = suite_join(s, "outbox");
     suite_advance(s, PR_SECONDS(1));
     SEND(s, "outbox"); /* ready, and the oldest */
@@ -407,6 +410,7 @@ static const struct box_failing *failing(struct suite *s, const char *box, int n
 {
     static struct query_reply reply;
     struct query query = { .kind = QUERY_FAILING, .near = near };
+    suite_needs_database(s);
     CHECK_OK(store_query(&s->store, &query, &s->arena, &reply, &s->error), &s->error);
     for (size_t i = 0; i < reply.failing_count; i++)
         if (slice_eq_cstr(reply.failing[i].name, box))

@@ -502,13 +502,14 @@ int memory_admin(void *self, const struct admin *admin, struct admin_reply *ret_
     struct admin_reply reply = { 0 };
     bool on_endpoint = admin->kind == ADMIN_PAUSE || admin->kind == ADMIN_RESUME;
 
+    if (admin->kind == ADMIN_DEAD_IMPORT)
+        return error_set(reterr, PR_EUNSUPPORTED, "the memory store is for simulations and imports nothing: use sqlite::memory:");
     pthread_mutex_lock(&memory->mutex);
     int64_t now_us = memory_now(memory);
     uint64_t newest_row = memory->next_row;
-    int rc = admin->outcome != NULL             ? admin_record(memory, admin, &reply, now_us)
-             : on_endpoint                      ? admin_endpoint(memory, admin, &reply, now_us)
-             : admin->kind == ADMIN_DEAD_IMPORT ? memory_import(memory, admin, &reply, now_us)
-                                                : admin_rows(memory, admin, &reply, now_us);
+    int rc = admin->outcome != NULL ? admin_record(memory, admin, &reply, now_us)
+             : on_endpoint          ? admin_endpoint(memory, admin, &reply, now_us)
+                                    : admin_rows(memory, admin, &reply, now_us);
     pthread_mutex_unlock(&memory->mutex);
     if (rc == PR_EINVAL)
         return error_set(reterr, rc, "that id died on the way to several endpoints: name the endpoint, too");

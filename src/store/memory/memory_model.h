@@ -174,11 +174,6 @@ struct memory {
     size_t audit_count;
     uint64_t audit_last;
     uint64_t flight_stamp;
-    struct warned {
-        char name[WARNING_NAME_MAX + 1];
-        int64_t seen_us;
-    } warned[WARNINGS_MAX];
-    size_t warned_count;
     /* Of a store that has a name: guarded by the registry's mutex. */
     struct list_node node;
     unsigned users;
@@ -237,9 +232,6 @@ void done_purge(struct box *box, int64_t now_us, size_t max);
 /* memory_tx.c */
 int memory_enqueue(void *self, pr_slice box, const struct pr_message *messages, size_t count, int *answers,
                    struct pr_error *reterr);
-
-/* ... while the mutex is held: PR_OK, PR_DUPLICATE, PR_ENOTFOUND (the box), PR_ENOMEM. */
-int memory_store_one(struct memory *memory, pr_slice box, const struct pr_message *message);
 
 /* memory_lease.c */
 struct instance *instance_find(const struct box *box, pr_id id);
@@ -302,14 +294,6 @@ enum state row_state(const struct memory *memory, const struct stored *row, cons
                      int64_t now_us);
 bool filter_matches(const struct filter *filter, const struct stored *row, enum state state);
 pr_slice row_endpoint(const struct stored *row);
-
-/* memory_overview.c: in the arena, or PR_ENOMEM */
-int memory_groups(struct memory *memory, const struct query *query, struct arena *arena, struct query_reply *reply);
-int memory_streams(struct memory *memory, const struct query *query, struct arena *arena, struct query_reply *reply);
-int memory_audit(struct memory *memory, const struct query *query, struct arena *arena, struct query_reply *reply);
-
-/* memory_import.c */
-int memory_import(struct memory *memory, const struct admin *admin, struct admin_reply *reply, int64_t now_us);
 
 /* memory_query.c, memory_admin.c */
 int memory_query(void *self, const struct query *query, struct arena *arena, struct query_reply *ret_reply,

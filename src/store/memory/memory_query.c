@@ -1,8 +1,7 @@
-/* People's questions. */
+/* What the simulator asks.  All other questions are asked of databases (store/people). */
 #include <string.h>
 
 #include "base/util.h"
-#include "store/people/failing.h"
 #include "store/memory/memory_model.h"
 #include "store/people/ranking.h"
 
@@ -147,169 +146,31 @@ static int query_listed(struct listing *l, const struct query *query)
     return rc == PR_OK && query->kind == QUERY_DEAD ? listing_dead(l, &filter) : rc;
 }
 
-/* ---- Counts --------------------------------------------------------------------------------- */
-
-static void count_state(struct box_counts *counts, enum state state)
-{
-    uint64_t *const places[STATE_COUNT] = {
-        [STATE_READY] = &counts->ready,     [STATE_IN_FLIGHT] = &counts->in_flight,
-        [STATE_DELAYED] = &counts->delayed, [STATE_RETRYING] = &counts->retrying,
-        [STATE_HELD] = &counts->held,       [STATE_PARKED] = &counts->parked,
-        [STATE_PAUSED] = &counts->paused,   [STATE_DEAD] = &counts->dead,
-        [STATE_DONE] = &counts->done,
-    };
-    ASSERT(places[state] != NULL);
-    *places[state] = *places[state] <= COUNT_EXACT_MAX ? *places[state] + 1 : *places[state];
-}
-
-static void count_box(const struct listing *l, const struct box *box, struct box_counts *counts)
-{
-    const struct list *const lists[] = { &box->rows, &box->dead, &box->done };
-    for (size_t i = 0; i < ARRAY_LENGTH(lists); i++) {
-        list_foreach(node, lists[i]) {
-            const struct stored *row = LIST_ENTRY(node, struct stored, order);
-            enum state state = row_state(l->memory, row, NULL, l->now_us);
-            count_state(counts, state);
-            if (state == STATE_READY && (counts->oldest_us == 0 || message_ready_since(&row->m) < counts->oldest_us))
-                counts->oldest_us = message_ready_since(&row->m);
-        }
-    }
-}
-
-static size_t list_length(const struct list *list)
-{
-    size_t length = 0;
-    list_foreach(node, list)
-        length++;
-    return length;
-}
+/* ---- Boxes ---------------------------------------------------------------------------------- */
 
 static int query_boxes(struct listing *l)
 {
     struct query_reply *reply = l->reply;
-    reply->boxes = arena_alloc_array(l->arena, list_length(&l->memory->boxes), sizeof(reply->boxes[0]));
+    size_t count = 0;
+    list_foreach(node, &l->memory->boxes)
+        count++;
+    reply->boxes = arena_alloc_array(l->arena, count, sizeof(reply->boxes[0]));
     if (reply->boxes == NULL)
         return PR_ENOMEM;
-    flights_mark(l->memory);
     list_foreach(node, &l->memory->boxes) {
         const struct box *box = LIST_ENTRY(node, struct box, node);
         struct box_counts *counts = &reply->boxes[reply->box_count++];
-        counts->name = slice_dup(l->arena, box_name(box));
+        *counts = (struct box_counts){ .name = slice_dup(l->arena, box_name(box)), .stored = (uint64_t)box->last_seq };
         if (counts->name.data == NULL)
             return PR_ENOMEM;
-        count_box(l, box, counts);
-        counts->stored = (uint64_t)box->last_seq;
     }
     return PR_OK;
 }
 
-static void count_dead(struct listing *l, const struct filter *filter, bool replayable)
+static bool is_answered(const struct query *query)
 {
-    list_foreach(box_node, &l->memory->boxes) {
-        const struct box *box = LIST_ENTRY(box_node, struct box, node);
-        list_foreach(node, &box->dead) {
-            const struct stored *row = LIST_ENTRY(node, struct stored, order);
-            l->reply->total += l->reply->total <= COUNT_EXACT_MAX && filter_matches(filter, row, STATE_DEAD) &&
-                               (!replayable || pr_id_is_zero(row->after->edited_as));
-        }
-    }
-}
-
-/* ---- What fails -------------------------------------------------------------------------- */
-
-static int query_failing(struct listing *l, const struct query *query)
-{
-    struct query_reply *reply = l->reply;
-    reply->failing = arena_alloc_array(l->arena, list_length(&l->memory->boxes), sizeof(reply->failing[0]));
-    if (reply->failing == NULL)
-        return PR_ENOMEM;
-    list_foreach(node, &l->memory->boxes) {
-        const struct box *box = LIST_ENTRY(node, struct box, node);
-        struct box_failing *f = &reply->failing[reply->failing_count++];
-        f->name = slice_dup(l->arena, box_name(box));
-        if (f->name.data == NULL)
-            return PR_ENOMEM;
-        list_foreach(place, &box->rows) {
-            const struct pr_message *m = &LIST_ENTRY(place, struct stored, order)->m;
-            if (!message_came_back(m))
-                continue;
-            if (!failing_add(f, query, m->attempts, m->failures))
-                break;
-            if (m->held_by.size == 0)
-                failing_add_due(f, m->due_us);
-        }
-        list_foreach(place, &box->dead) {
-            const struct stored *row = LIST_ENTRY(place, struct stored, order);
-            failing_add_dead(f, row->m.reason, row->after->cause, 1);
-        }
-    }
-    return PR_OK;
-}
-
-/* ---- Instances ------------------------------------------------------------------------------ */
-
-static uint64_t instance_in_flight(const struct box *box, const struct instance *instance)
-{
-    uint64_t count = 0;
-    list_foreach(node, &box->rows) {
-        const struct stored *row = LIST_ENTRY(node, struct stored, order);
-        count += row->flight_stamp == box->memory->flight_stamp && row->in_flight == instance;
-    }
-    return count;
-}
-
-static int query_instance(struct listing *l, const struct box *box, const struct instance *instance)
-{
-    struct instance_info *info = &l->reply->instances[l->reply->instance_count++];
-    *info = (struct instance_info){
-        .id = instance->id,
-        .epoch = instance->epoch,
-        .name = slice_dup(l->arena, instance->name),
-        .box = slice_dup(l->arena, box_name(box)),
-        .version = slice_dup(l->arena, PR_STR(POSTRIDER_VERSION)),
-        .lease_left_us = max64(0, instance->lease_end - clock_mono_us(l->memory->clock)),
-        .started_us = instance->started_us,
-        .lanes = __builtin_popcountll(instance->lanes),
-        .in_flight = instance_in_flight(box, instance),
-    };
-    return info->name.data != NULL && info->box.data != NULL && info->version.data != NULL ? PR_OK : PR_ENOMEM;
-}
-
-static int query_instances(struct listing *l)
-{
-    size_t count = 0;
-    list_foreach(node, &l->memory->boxes)
-        count += list_length(&LIST_ENTRY(node, struct box, node)->instances);
-    l->reply->instances = arena_alloc_array(l->arena, count, sizeof(l->reply->instances[0]));
-    if (l->reply->instances == NULL)
-        return PR_ENOMEM;
-    flights_mark(l->memory);
-    int rc = PR_OK;
-    list_foreach(box_node, &l->memory->boxes) {
-        const struct box *box = LIST_ENTRY(box_node, struct box, node);
-        list_foreach(node, &box->instances)
-            if (rc == PR_OK)
-                rc = query_instance(l, box, LIST_ENTRY(node, struct instance, node));
-    }
-    return rc;
-}
-
-static void query_facts(struct listing *l)
-{
-    int64_t bytes = 0;
-    list_foreach(box_node, &l->memory->boxes) {
-        const struct box *box = LIST_ENTRY(box_node, struct box, node);
-        list_foreach(node, &box->rows)
-            bytes += (int64_t)message_bytes(&LIST_ENTRY(node, struct stored, order)->m);
-    }
-    l->reply->facts = (struct store_facts){
-        .schema_version = 1,
-        .schema_wanted = 1,
-        .software = PR_STR("memory"),
-        .warnings = { PR_STR("messages are lost when the process ends: use sqlite: or postgres: to keep them") },
-        .warning_count = 1,
-        .bytes = bytes,
-    };
+    return query->kind == QUERY_MESSAGES || query->kind == QUERY_DEAD || query->kind == QUERY_ID ||
+           query->kind == QUERY_ENDPOINTS || (query->kind == QUERY_BOXES && query->brief);
 }
 
 int memory_query(void *self, const struct query *query, struct arena *arena, struct query_reply *ret_reply,
@@ -322,32 +183,20 @@ int memory_query(void *self, const struct query *query, struct arena *arena, str
                          .reply = &reply,
                          .limit = query->filter.limit > 0 ? query->filter.limit : LISTED_DEFAULT,
                          .brief = query->brief };
-    int rc = PR_OK;
+    int rc;
 
+    if (!is_answered(query))
+        return error_set(reterr, PR_EUNSUPPORTED, "the memory store is for simulations and answers few questions: use sqlite::memory:");
     pthread_mutex_lock(&memory->mutex);
     l.now_us = reply.now_us = memory_now(memory);
-    switch (query->kind) {
-    case QUERY_MESSAGES:
-    case QUERY_DEAD:
-    case QUERY_ID:
-        rc = query_listed(&l, query);
-        if (rc == PR_OK)
-            rc = breakers_copy(memory, arena, &reply.breakers, &reply.breaker_count);
-        break;
-    case QUERY_BOXES: rc = query_boxes(&l); break;
-    case QUERY_ENDPOINTS:
+    if (query->kind == QUERY_BOXES)
+        rc = query_boxes(&l);
+    else if (query->kind == QUERY_ENDPOINTS)
         rc = endpoints_copy(memory, arena, &reply.endpoints, &reply.endpoint_count);
-        if (rc == PR_OK)
-            rc = breakers_copy(memory, arena, &reply.breakers, &reply.breaker_count);
-        break;
-    case QUERY_INSTANCES: rc = query_instances(&l); break;
-    case QUERY_FAILING: rc = query_failing(&l, query); break;
-    case QUERY_FACTS: query_facts(&l); break;
-    case QUERY_DEAD_COUNT: count_dead(&l, &query->filter, query->replayable); break;
-    case QUERY_DEAD_GROUPS: rc = memory_groups(memory, query, arena, &reply); break;
-    case QUERY_STREAMS: rc = memory_streams(memory, query, arena, &reply); break;
-    case QUERY_AUDIT: rc = memory_audit(memory, query, arena, &reply); break;
-    }
+    else
+        rc = query_listed(&l, query);
+    if (rc == PR_OK && query->kind != QUERY_BOXES)
+        rc = breakers_copy(memory, arena, &reply.breakers, &reply.breaker_count);
     pthread_mutex_unlock(&memory->mutex);
     if (rc < 0)
         return error_set(reterr, rc, "there is no memory left for the answer");

@@ -204,15 +204,3 @@ int memory_enqueue(void *self, pr_slice box_name, const struct pr_message *messa
         return error_set(reterr, rc, "there is no memory left for %zu messages", count);
     return PR_OK;
 }
-
-int memory_store_one(struct memory *memory, pr_slice box_name, const struct pr_message *message)
-{
-    struct stored *row = NULL;
-    struct box *box = box_find(memory, box_name);
-    int answer = PR_OK;
-    int rc = box == NULL ? PR_ENOTFOUND : enqueue_take(box, message, 1, &row, memory_now(memory));
-    if (rc == PR_OK)
-        enqueue_link(box, 1, &row, &answer);
-    row_free(row);
-    return rc == PR_OK ? answer : rc;
-}
