@@ -102,6 +102,11 @@ void check_handout(struct checker *c, const struct event *e)
     if (!(row->open && row->session == e->session && row->number == e->number))
         check_pause(c, e, m);
     row->open = true;
+    if (!row->in_open_rows) {
+        row->in_open_rows = true;
+        row->open_next = c->open_rows;
+        c->open_rows = row;
+    }
     row->session = e->session;
     row->number = e->number;
     row->unexplained = e->number - row->failures;
@@ -116,20 +121,28 @@ void check_handout(struct checker *c, const struct event *e)
 }
 
 /* Handed back without being counted: only what was not started, or what failed. */
-static void close_row(struct checker *c, uint32_t message, struct shadow_row *row)
+static void close_row(struct checker *c, struct shadow_row *row)
 {
     if (row->started && (row->result == RESULT_NONE || row->result == SEND_OK))
-        breach_set(c, "I4", "receipt %lld was closed without a verdict on m%u", (long long)row->receipt, message);
+        breach_set(c, "I4", "receipt %lld was closed without a verdict on m%u", (long long)row->receipt, row->message);
     shadow_come_back(row);
 }
 
+/* Receipts close with nearly every cycle, so only rows that are out are looked at. */
 void check_close(struct checker *c, const struct event *e)
 {
     check_acts(c, e);
-    for (uint32_t i = 0; i < c->message_count; i++)
-        for (struct shadow_row *row = c->messages[i].rows; row != NULL; row = row->next)
-            if (row->open && row->session == e->session && row->receipt == e->value)
-                close_row(c, i, row);
+    for (struct shadow_row **link = &c->open_rows; *link != NULL;) {
+        struct shadow_row *row = *link;
+        if (row->open && row->session == e->session && row->receipt == e->value)
+            close_row(c, row);
+        if (row->open) {
+            link = &row->open_next;
+        } else {
+            *link = row->open_next;
+            row->in_open_rows = false;
+        }
+    }
 }
 
 /* ---- Verdicts ------------------------------------------------------------------------------------ */
@@ -283,7 +296,7 @@ static bool is_handed_back(const struct checker *c, const struct event *e, const
 static void on_hold(struct checker *c, const struct event *e, struct shadow_row *row)
 {
     if (row->open && row->session == e->session && is_handed_back(c, e, row))
-        close_row(c, e->message, row);
+        close_row(c, row);
     if (row->state != STATE_HELD) /* twice is no harm */
         shadow_move(c, row, STATE_HELD);
 }

@@ -37,6 +37,7 @@ struct shadow_row *shadow_make(struct checker *c, uint32_t message, uint16_t des
 {
     struct shadow_row *row = arena_zalloc(&c->arena, sizeof(*row));
     ASSERT(row != NULL);
+    row->message = message;
     row->destination = destination;
     row->result = RESULT_NONE;
     row->next = c->messages[message].rows;

@@ -37,6 +37,7 @@ bool check_world(struct world *w, struct breach *ret);
 
 struct shadow_row {
     struct shadow_row *next; /* of the same message */
+    uint32_t message;
     uint16_t destination;
     enum state state;
     int attempts, failures;
@@ -53,6 +54,8 @@ struct shadow_row {
 
     /* The hand-out that is open, if any. */
     bool open;
+    struct shadow_row *open_next; /* checker.open_rows */
+    bool in_open_rows;
     uint16_t session;
     int number;
     int unexplained; /* hand-outs without a verdict, this one included */
@@ -124,6 +127,7 @@ struct checker {
     struct shadow_pace paces[SIM_INSTANCES_MAX][SIM_ENDPOINTS_MAX];
     struct map streams;
     uint16_t owners[LANE_COUNT]; /* session; 0: nobody */
+    struct shadow_row *open_rows; /* all that are open; some that are not any more */
     int64_t wall_max_us;
     bool perfect; /* a world without faults */
 };
