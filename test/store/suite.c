@@ -40,7 +40,7 @@ static const struct suite_kind *suite_kind_wanted(void)
     check_fail(__FILE__, __LINE__, "SUITE_STORE=%s is none of memory, sqlite, sqlite-memory, postgres", name);
 }
 
-static void suite_open_store(struct suite *s)
+void suite_open_store(struct suite *s)
 {
     const struct store_options options = {
         .url = s->url,

@@ -95,6 +95,8 @@ struct suite {
     static void test_name##_body(struct suite *s)
 /* clang-format on */
 
+/* Open and migrate s->store, whose kind and url are set. */
+void suite_open_store(struct suite *s);
 struct suite *suite_open(void); /* with the boxes outbox, inbox and ledger */
 void suite_close(struct suite *s);
 void suite_reopen(struct suite *s); /* the store is closed and opened; workers are gone */

@@ -1,5 +1,8 @@
-/* The PostgreSQL store under test: each test in a schema of its own, on the server that
- * POSTRIDER_TEST_PG names (test/postgres/cluster.sh starts one). */
+/* The PostgreSQL store under test: each test in a schema as init leaves it, on the server that
+ * POSTRIDER_TEST_PG names (test/postgres/cluster.sh starts one).
+ *
+ * Making the tables takes longer than most tests.  So a schema is emptied and used again, unless
+ * the test has changed its tables. */
 #include "suite_postgres.h"
 
 #include "suite.h"
@@ -12,6 +15,8 @@
 #define TX_MAX 64
 
 static char schema[64];
+static bool schema_is_ours; /* its tables are as init made them, and what was in them then is in SCHEMA_clean */
+static bool schema_was_altered;
 static PGconn *open_tx[TX_MAX]; /* so that a failed test leaves none behind */
 
 static const char *server_url(void)
@@ -48,6 +53,8 @@ static PGresult *run(PGconn *pg, const char *sql)
 
 void suite_pg_do(PGconn *pg, const char *sql)
 {
+    schema_was_altered = schema_was_altered || strstr(sql, "CREATE ") != NULL || strstr(sql, "ALTER ") != NULL ||
+                         strstr(sql, "DROP ") != NULL;
     PQclear(run(pg, sql));
 }
 
@@ -60,12 +67,57 @@ long long suite_pg_number(PGconn *pg, const char *sql)
     return number;
 }
 
+/* What init put into the tables. */
+#define SAVE                                                                                                           \
+    "DO $$ DECLARE t text; BEGIN CREATE SCHEMA %s_clean;"                                                              \
+    " FOR t IN SELECT tablename FROM pg_tables WHERE schemaname = '%s' LOOP"                                           \
+    "  EXECUTE format('CREATE TABLE %%I.%%I AS TABLE %%I.%%I', '%s_clean', t, '%s', t); END LOOP; END $$"
+
+/* Fails when there are other tables than then, or when somebody still holds one of them. */
+#define RESTORE                                                                                                        \
+    "SET lock_timeout = '2s';"                                                                                         \
+    "DO $$ DECLARE t text; filled bool; saved bool; BEGIN"                                                             \
+    " IF (SELECT array_agg(tablename ORDER BY tablename) FROM pg_tables WHERE schemaname = '%s') IS DISTINCT FROM"     \
+    "  (SELECT array_agg(tablename ORDER BY tablename) FROM pg_tables WHERE schemaname = '%s_clean') THEN"             \
+    "  RAISE 'other tables'; END IF;"                                                                                  \
+    " FOR t IN SELECT tablename FROM pg_tables WHERE schemaname = '%s' LOOP"                                           \
+    "  EXECUTE format('SELECT EXISTS (SELECT FROM %%I.%%I), EXISTS (SELECT FROM %%I.%%I)', '%s', t, '%s_clean', t)"    \
+    "   INTO filled, saved;"                                                                                           \
+    "  IF filled THEN EXECUTE format('TRUNCATE %%I.%%I CASCADE', '%s', t); END IF;"                                    \
+    "  IF saved THEN EXECUTE format('INSERT INTO %%I.%%I OVERRIDING SYSTEM VALUE TABLE %%I.%%I', '%s', t,"             \
+    "   '%s_clean', t); END IF; END LOOP;"                                                                             \
+    " FOR t IN SELECT sequencename FROM pg_sequences WHERE schemaname = '%s' AND last_value IS NOT NULL LOOP"          \
+    "  EXECUTE format('ALTER SEQUENCE %%I.%%I RESTART', '%s', t); END LOOP; END $$"
+
+/* One of the two above, whose every %s is the schema. */
+static bool run_script(const char *script)
+{
+    char sql[4096];
+    snprintf(sql, sizeof(sql), script, schema, schema, schema, schema, schema, schema, schema, schema, schema, schema);
+    PGconn *pg = PQconnectdb(server_url());
+    PGresult *result = PQexec(pg, sql);
+    bool done = PQresultStatus(result) == PGRES_COMMAND_OK;
+    PQclear(result);
+    PQfinish(pg);
+    return done;
+}
+
 static void postgres_prepare(struct suite *s)
 {
     static unsigned count;
     const char *url = server_url();
-    snprintf(schema, sizeof(schema), "suite_%ld_%u", (long)getpid(), ++count);
+    bool again = schema_is_ours;
+    if (!again)
+        snprintf(schema, sizeof(schema), "suite_%ld_%u", (long)getpid(), ++count);
     snprintf(s->url, sizeof(s->url), "%s%cschema=%s", url, strchr(url, '?') != NULL ? '&' : '?', schema);
+    schema_is_ours = schema_was_altered = false; /* until this test has ended well */
+    if (!again) {
+        suite_open_store(s);
+        store_close(&s->store);
+        memset(&s->store, 0, sizeof(s->store));
+        if (!run_script(SAVE))
+            check_fail(__FILE__, __LINE__, "the tables of %s cannot be copied", schema);
+    }
 }
 
 static void postgres_finish(struct suite *s)
@@ -80,12 +132,11 @@ static void postgres_finish(struct suite *s)
 
 static void postgres_destroy(struct suite *s)
 {
-    char sql[256];
     (void)s;
-    PGconn *pg = PQconnectdb(server_url());
-    snprintf(sql, sizeof(sql), "SET client_min_messages = warning; DROP SCHEMA IF EXISTS %s CASCADE", schema);
-    PQclear(PQexec(pg, sql));
-    PQfinish(pg);
+    schema_is_ours = !schema_was_altered && run_script(RESTORE);
+    if (!schema_is_ours)
+        (void)run_script("SET client_min_messages = warning; DROP SCHEMA IF EXISTS %s CASCADE;"
+                         "DROP SCHEMA IF EXISTS %s_clean CASCADE");
 }
 
 static char *text_of(pr_slice text)
