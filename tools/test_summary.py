@@ -5,16 +5,21 @@
     test_summary.py --self-test
 
 A test that speaks TAP counts as its points, any other as one.  What failed is printed with what
-it said.  The last line is "N passed, N failed", with ", N skipped" when there are any; fails when
+it said, and each reason for which points were skipped once.  With CI set, something that is not
+installed or not set up is a failure: there everything must run.  The last line is "N passed, N failed", with ", N skipped" when there are any; fails when
 something failed or nothing passed.
 """
+import collections
 import json
+import os
 import re
 import sys
 
 POINT = re.compile(r"^(ok|not ok)\b[^#]*(#\s*(SKIP|TODO)\b)?", re.IGNORECASE)
 PLAN = re.compile(r"^1\.\.\d+", re.MULTILINE)
 GOOD = ("OK", "EXPECTEDFAIL")
+SKIP = re.compile(r"#\s*SKIP\s*(.*)", re.IGNORECASE)
+MISSING = re.compile(r"not installed|names no server|is not set|^no \w+ command", re.IGNORECASE)
 SAID_MAX = 40  # lines of comment on each side of a point that failed
 
 
@@ -43,6 +48,23 @@ def count_test(test):
     if result not in GOOD + ("SKIP",) and failed == 0:
         failed = 1  # it crashed, ran out of time, or left points out
     return passed, failed, skipped
+
+
+def skip_reasons(test):
+    """Why points of one entry were skipped, one for each."""
+    text = test.get("stdout") or ""
+    reasons = [match.group(1).strip() or "no reason given" for match in map(SKIP.search, text.splitlines()) if match]
+    if not reasons and test["result"] == "SKIP":
+        reasons = ["no reason given"]
+    return reasons
+
+
+def print_skips(skips, everything_must_run):
+    """Each reason once; returns how many reasons are failures."""
+    missing = [why for why in skips if everything_must_run and (MISSING.search(why) or why == "no reason given")]
+    for why, count in sorted(skips.items(), key=lambda item: (-item[1], item[0])):
+        print("%s: %d times: %s" % ("failed, since it was skipped" if why in missing else "skipped", count, why))
+    return len(missing)
 
 
 def failures(text):
@@ -75,17 +97,23 @@ def self_test():
         got = count_test({"result": result, "stdout": stdout})
         if got != expected:
             sys.exit("self test: %s with %r gave %r" % (result, stdout, got))
+    skips = collections.Counter(skip_reasons({"result": "OK", "stdout": "1..2\nok 1 - a # SKIP x is not installed\nok 2 - b # SKIP y\n"}))
+    skips.update(skip_reasons({"result": "SKIP", "stdout": ""}))
+    if skips != {"x is not installed": 1, "y": 1, "no reason given": 1}:
+        sys.exit("self test: skipped for %r" % skips)
+    if (print_skips(skips, True), print_skips(skips, False)) != (2, 0):
+        sys.exit("self test: what is missing does not fail where everything must run")
     said = failures("1..2\n# of b\nnot ok 1 - b\n# also of b\nok 2 - c\n# of c\n")
     if said != ["# of b", "not ok 1 - b", "# also of b"]:
         sys.exit("self test: what failed is given as %r" % said)
-    print("self test: %d cases" % (len(cases) + 1))
+    print("self test: %d cases" % (len(cases) + 3))
     return 0
 
 
 def main():
     if sys.argv[1:] == ["--self-test"]:
         return self_test()
-    total, bad = [0, 0, 0], []
+    total, bad, skips = [0, 0, 0], [], collections.Counter()
     for path in sys.argv[1:]:
         try:
             with open(path, encoding="utf-8", errors="replace") as file:
@@ -97,10 +125,12 @@ def main():
         for test in tests:
             counts = count_test(test)
             total = [a + b for a, b in zip(total, counts)]
+            skips.update(skip_reasons(test))
             if counts[1] > 0:
                 bad.append("failed: %s (%s, %s)" % (test["name"], test["result"], path.split("/")[0]))
                 bad += ["  " + line for line in failures(test.get("stdout") or "")]
     print("\n".join(bad + [""]) if bad else "", end="")
+    total[1] += print_skips(skips, bool(os.environ.get("CI")))
     print("%d passed, %d failed" % (total[0], total[1]) + (", %d skipped" % total[2] if total[2] else ""))
     return 1 if total[1] > 0 or total[0] == 0 else 0
 
