@@ -366,7 +366,8 @@ PR_API void pr_engine_free(struct pr_engine *engine);
 
 /* Messages whose type matches the glob go to this function instead of to an endpoint's
  * transport, in every box; the first that was registered wins.  An endpoint with the url
- * "handler:GLOB" in the config gives it other settings than the defaults.  Before start only. */
+ * "handler:GLOB" in the config gives it other settings than the defaults.  A glob has at most 255 bytes and
+ * 16 stars.  Before start only. */
 PR_API PR_MUST_CHECK int pr_engine_handle(struct pr_engine *engine, const char *type_glob, pr_handler handler,
                                           void *user);
 /* A function for the endpoints whose url is "handler:NAME".  Before start only. */

@@ -145,6 +145,25 @@ void json_raw(struct json_writer *w, pr_slice json)
     buf_add_slice(w->buf, json);
 }
 
+void json_raw_shown(struct json_writer *w, pr_slice json)
+{
+    json_begin_value(w);
+    while (json.size > 0) {
+        int32_t codepoint;
+        size_t size = plain_size(json);
+        if (size == 0) {
+            size = utf8_next(json, &codepoint);
+            if (codepoint >= 0x7f && utf8_is_control(codepoint)) {
+                buf_addf(w->buf, "\\u%04x", (unsigned)codepoint);
+                json = PR_BYTES(json.data + size, json.size - size);
+                continue;
+            }
+        }
+        buf_add(w->buf, json.data, size);
+        json = PR_BYTES(json.data + size, json.size - size);
+    }
+}
+
 void json_cstr(struct json_writer *w, const char *value)
 {
     if (value == NULL)

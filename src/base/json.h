@@ -47,6 +47,9 @@ void json_double(struct json_writer *w, double value); /* null when it is not fi
 void json_bool(struct json_writer *w, bool value);
 void json_time(struct json_writer *w, int64_t us);   /* an RFC 3339 string */
 void json_raw(struct json_writer *w, pr_slice json); /* one value that is JSON already */
+/* JSON that others wrote, for people: the same value, with what would mislead a reader as \uXXXX, which can only stand in
+ * its strings. */
+void json_raw_shown(struct json_writer *w, pr_slice json);
 
 /* The string alone, quoted and escaped, without a writer. */
 void json_quote(struct buf *b, pr_slice text);

@@ -84,7 +84,7 @@ static void json_stored(struct json_writer *w, const char *key, pr_slice json, b
     if (json.size == 0)
         json_raw(w, slice_from(when_empty));
     else if (is_right)
-        json_raw(w, json);
+        json_raw_shown(w, json);
     else
         json_slice(w, json);
 }

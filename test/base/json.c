@@ -78,6 +78,17 @@ TEST(json_escapes_what_would_mislead_a_reader) /* B206 */
     buf_fini(&b);
 }
 
+TEST(json_of_others_keeps_its_value_and_misleads_nobody) /* B206 */
+{
+    struct json_writer w;
+    struct buf b;
+    buf_init(&b, 1000);
+    json_init(&w, &b);
+    json_raw_shown(&w, PR_STR("{\"a\\\\\" : \"x\xe2\x80\xae\xc3\xa4\\u0041\xc2\x9b\x7f\"}"));
+    CHECK_SLICE(buf_slice(&b), "{\"a\\\\\" : \"x\\u202e\xc3\xa4\\u0041\\u009b\\u007f\"}");
+    buf_fini(&b);
+}
+
 TEST(json_is_understood_by_another_parser_for_every_pair_of_bytes)
 {
     struct buf b;

@@ -460,7 +460,8 @@ def commands_that_are_suggested_are_safe_to_paste(p):  # B206
     p.ok("init")
     for n, name in enumerate(("$(touch pwned)", "it's `touch pwned`", "; touch pwned #", "--yes", "a\u202eb\n$(touch pwned)", "x\x9b31m")):
         id = UNKNOWN_ID[:-1] + str(n)
-        p.sql("INSERT INTO outbox (id, type, stream, destination, payload) VALUES (?, ?, ?, ?, 'x')", (id, "t" + name, "s" + name, name))
+        p.sql("INSERT INTO outbox (id, type, stream, destination, headers, payload) VALUES (?, ?, ?, ?, ?, 'x')",
+              (id, "t" + name, "s" + name, name, '{"h": "\u202e\x9b"}'))
         p.ok("pause", "--", name)
         found = p.ok("why", id, "--json").json()[0]["commands"]
         resume = [c["command"] for c in found if c["command"].startswith("postrider resume")]

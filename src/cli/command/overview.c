@@ -192,7 +192,7 @@ static void entry_json(const struct audit_entry *e)
     member_text(&w, "who", e->who);
     member_text(&w, "action", e->action);
     json_key(&w, "target");
-    json_raw(&w, e->target);
+    json_raw_shown(&w, e->target);
     member_text(&w, "why", e->why);
     for (size_t i = 0; i < ARRAY_LENGTH(counts); i++) {
         json_key(&w, counts[i].key);

@@ -101,7 +101,7 @@ static void audit_json(struct json_writer *w, const struct audit_entry *a)
     member_text(w, "action", a->action);
     json_key(w, "target");
     if (slice_is_json_object(a->target) && a->target.size > 0)
-        json_raw(w, a->target);
+        json_raw_shown(w, a->target);
     else
         json_slice(w, a->target);
     member_text(w, "why", a->why);

@@ -381,7 +381,7 @@ static const char introduction[] =
     "`***`.\n"
     "\n"
     "Durations: `200ms 30s 5m 24h 7d`, also `1h30m`. Sizes: `512B 64KiB 1MiB`, also `10kB` (1000). Globs: `*` "
-    "and `?`.\n"
+    "and `?`; at most 255 bytes and 16 stars.\n"
     "YAML anchors, aliases, tags and second documents are refused. In a variable of the environment commas stand "
     "between the values\n"
     "of a list: `POSTRIDER_ENDPOINTS__BILLING__RETRY=10s,60s,5m`.\n";
