@@ -9,7 +9,9 @@ static struct shadow_row *row_of(struct checker *c, const struct event *e)
 {
     struct shadow_message *m = &c->messages[e->message];
     struct shadow_row *row = shadow_find(c, e->message, e->destination);
-    if (m->rolled_back)
+    if (m->lost)
+        breach_set(c, "I24", "the commit of m%u was lost, and it came to light afterwards", e->message);
+    else if (m->rolled_back)
         breach_set(c, "I2", "m%u was rolled back and came to light", e->message);
     else if (row == NULL)
         breach_set(c, "I2", "m%u came to light before it was committed", e->message);
@@ -324,6 +326,8 @@ static void apply_verdict(struct checker *c, const struct event *e, struct shado
 
 void check_verdict(struct checker *c, const struct event *e)
 {
+    if (c->messages[e->message].lost && e->answer != PR_OK)
+        return; /* it was on its way when the commit was lost */
     struct shadow_row *row = row_of(c, e);
     check_acts(c, e);
     if (row == NULL)

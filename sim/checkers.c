@@ -141,6 +141,15 @@ static void on_commit(struct checker *c, const struct event *e)
     }
 }
 
+/* Nobody has written anything about it, so there is one row at most. */
+static void on_unstored(struct checker *c, const struct event *e)
+{
+    struct shadow_message *m = &c->messages[e->message];
+    m->lost = true;
+    for (struct shadow_row *row = m->rows; row != NULL; row = row->next)
+        row->state = STATE_GONE;
+}
+
 static void on_admin(struct checker *c, const struct event *e)
 {
     if (e->message == MESSAGE_NONE) {
@@ -282,6 +291,7 @@ static void read_event(struct checker *c, const struct event *e)
 {
     switch ((enum event_kind)e->kind) {
     case EVENT_COMMIT: on_commit(c, e); break;
+    case EVENT_UNSTORED: on_unstored(c, e); break;
     case EVENT_ROLLBACK: c->messages[e->message].rolled_back = true; break;
     case EVENT_UP: check_rate_up(c, e); break;
     case EVENT_JOIN: check_join(c, e); break;

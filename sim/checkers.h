@@ -8,6 +8,7 @@
  *   I5   one end, legal changes of state          I14  the window is bounded
  *   I6   one owner per lane, stale verdicts       I15  when faults stop everything drains
  *   I22  no more than its rate goes to an endpoint  I21  breakers as people see them are the engines' own
+ *   I24  nothing is sent whose commit was lost, once the engine knows
  *
  *   checkers.c      reads the history and keeps the shadow: what each row must be like
  *   check_order.c   I3
@@ -79,7 +80,7 @@ struct shadow_message {
     size_t committed;                      /* event + 1; 0: not */
     int64_t place;
     int64_t seq;
-    bool rolled_back, split;
+    bool rolled_back, lost, split;
     int admin; /* enum admin_kind while it is being shown, -1 else */
     unsigned targets[SIM_ENDPOINTS_MAX];
     size_t target_count;

@@ -68,6 +68,16 @@ static struct event about_row(struct world *w, const struct instance *in, enum e
     return event;
 }
 
+/* A place can be drawn twice when commits were lost: the verdict says by its id which of the two it is about. */
+static void unmistake(struct world *w, const struct verdict *v, struct event *event)
+{
+    const struct parcel *p = world_find(w, v->id);
+    if (p == NULL || p->index == event->message)
+        return;
+    event->message = p->index;
+    event->destination = world_destination(w, p->m.destination);
+}
+
 static void witness_effects(struct world *w, const struct cycle *cycle, size_t verdict)
 {
     for (size_t i = 0; i < cycle->effect_count; i++) {
@@ -90,6 +100,7 @@ static void witness_verdicts(struct world *w, struct instance *in, const struct 
     for (size_t i = 0; i < cycle->verdict_count; i++) {
         const struct verdict *v = &cycle->verdicts[i];
         struct event event = about_row(w, in, EVENT_VERDICT, v->row);
+        unmistake(w, v, &event);
         event.what = (uint16_t)v->kind;
         event.number = v->number;
         event.value = v->delay_us;
@@ -125,9 +136,9 @@ static void witness_pauses(struct world *w, const struct cycle *cycle, const str
                                       .value = time_add(reply->now_us, cycle->pauses[i].for_us) });
 }
 
-static void witness_receipts(struct world *w, struct instance *in, const struct cycle *cycle)
+static void witness_receipts(struct world *w, struct instance *in, const struct cycle *cycle, size_t count)
 {
-    for (size_t i = 0; i < cycle->receipt_count; i++) {
+    for (size_t i = 0; i < count; i++) {
         struct event event = about_row(w, in, EVENT_HANDOUT, cycle->receipt[i].row);
         event.number = cycle->receipt[i].number;
         event.value = (int64_t)cycle->number;
@@ -140,22 +151,11 @@ static void witness_receipts(struct world *w, struct instance *in, const struct 
     }
 }
 
-/* Which of ours a row is: by its id, or where that is damaged by its payload. */
-static struct parcel *parcel_of_row(struct world *w, const struct row *row)
-{
-    struct parcel *p = world_find(w, row->m.id);
-    if (p != NULL || row->m.payload.size < 4)
-        return p;
-    uint32_t index;
-    memcpy(&index, row->m.payload.data, sizeof(index));
-    return index < w->parcel_count ? w->parcels[index] : NULL;
-}
-
 static void witness_rows(struct world *w, struct instance *in, const struct cycle_reply *reply)
 {
     for (size_t i = 0; i < reply->row_count; i++) {
         const struct row *row = &reply->rows[i];
-        const struct parcel *p = parcel_of_row(w, row);
+        const struct parcel *p = parcel_of(w, &row->m);
         w->rows_read++;
         if (p == NULL && row->from != ROW_HEAD) {
             w->broken = "a row was read that nobody sent";
@@ -191,7 +191,7 @@ static void witness_cycle(struct world *w, struct instance *in, const struct cyc
     if (!reply->replayed) {
         witness_verdicts(w, in, cycle, reply);
         witness_pauses(w, cycle, reply);
-        witness_receipts(w, in, cycle);
+        witness_receipts(w, in, cycle, reply->history_changed ? cycle->receipt_carried : cycle->receipt_count);
     }
     struct event event = about(in, EVENT_CYCLE);
     event.extra = reply->lanes_owned;

@@ -19,6 +19,7 @@
 #define EVENTS(X)                                                                                                      \
     X(COMMIT, "a sender's transaction put it into the box") /* delayed, place, due     */                              \
     X(ROLLBACK, "a sender's transaction took it back")      /*                         */                              \
+    X(UNSTORED, "the store lost the commit of it")          /*                         */                              \
     X(UP, "an engine starts")                               /*                         */                              \
     X(JOIN, "an instance joins the store")                  /* -       -         lease */                              \
     X(CYCLE, "a cycle landed")                              /* forced, cycle,   lease left; extra: lanes */            \

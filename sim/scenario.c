@@ -214,6 +214,7 @@ static void draw_faults(const struct scenario *s, struct faults *f)
         .duplicate = draw_rate(s, "duplicate", 0.1),
         .outage_every_us = draw_every(s, "outage", 5),
         .rollback = draw_rate(s, "rollback", 0.3),
+        .lost = draw_rate(s, "lost commit", 0.1),
         .late = draw_rate(s, "late commit", 0.4),
         .undecodable = draw_rate(s, "undecodable", 0.05),
         .wake_lost = draw_rate(s, "wake lost", 1),

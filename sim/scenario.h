@@ -17,25 +17,26 @@
 /* Rates and mean times of faults; 0 is off.  Each class is off in half of the seeds: leaving
  * a fault out finds what always having it hides. */
 struct faults {
-    double commit_error;       /* per cycle: nothing happened, and the store says so */
-    double commit_unknown;     /* per cycle: PR_EUNCERTAIN, half of them had landed */
-    double scan_anew;          /* per cycle: a new connection, so all that is new in the box is read again */
-    double crash_in_cycle;     /* per cycle: the instance dies in it, half of them had landed */
-    int64_t crash_every_us;    /* at any moment */
-    int64_t freeze_every_us;   /* SIGSTOP, half of them past the lease */
-    int64_t stop_every_us;     /* in good order, then started again */
-    int64_t step_every_us;     /* the wall clock jumps: an hour, ten years */
-    double drift;              /* of the wall clock against the monotonic one */
-    double poison;             /* per message: kills whoever sends it */
-    double bad;                /* per message: refused for ever */
-    double send_fail;          /* per send: transient, did not arrive */
-    double send_reject;        /* per send: permanent, did not arrive */
-    double answer_lost;        /* per send: arrived, but the engine hears of a failure */
-    double answer_late;        /* per send: arrived, and the answer takes longer than the lease */
-    double duplicate;          /* per send: arrives twice */
-    int64_t outage_every_us;   /* an endpoint is down, up to a day */
-    double rollback;           /* per transaction */
-    double late;               /* per transaction: stays open, up to hours */
+    double commit_error;     /* per cycle: nothing happened, and the store says so */
+    double commit_unknown;   /* per cycle: PR_EUNCERTAIN, half of them had landed */
+    double scan_anew;        /* per cycle: a new connection, so all that is new in the box is read again */
+    double crash_in_cycle;   /* per cycle: the instance dies in it, half of them had landed */
+    int64_t crash_every_us;  /* at any moment */
+    int64_t freeze_every_us; /* SIGSTOP, half of them past the lease */
+    int64_t stop_every_us;   /* in good order, then started again */
+    int64_t step_every_us;   /* the wall clock jumps: an hour, ten years */
+    double drift;            /* of the wall clock against the monotonic one */
+    double poison;           /* per message: kills whoever sends it */
+    double bad;              /* per message: refused for ever */
+    double send_fail;        /* per send: transient, did not arrive */
+    double send_reject;      /* per send: permanent, did not arrive */
+    double answer_lost;      /* per send: arrived, but the engine hears of a failure */
+    double answer_late;      /* per send: arrived, and the answer takes longer than the lease */
+    double duplicate;        /* per send: arrives twice */
+    int64_t outage_every_us; /* an endpoint is down, up to a day */
+    double rollback;         /* per transaction */
+    double lost; /* per transaction: soon after it the store crashes, and loses what was not on disk; not on SQLite */
+    double late; /* per transaction: stays open, up to hours */
     double undecodable;        /* per message: INSERTed past all checks */
     double wake_lost;          /* per commit and instance: nobody tells the engine */
     int64_t operator_every_us; /* somebody presses a button */

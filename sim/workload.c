@@ -16,7 +16,8 @@
 #include "store/sqlite/message.h"
 #include "store/sqlite/sqlite.h"
 
-#define TRANSACTION_MAX 10 /* messages */
+#define TRANSACTION_MAX 10                    /* messages */
+#define LOSS_AFTER_MAX_US PR_MILLISECONDS(20) /* so that some of it is read, and some of that announced */
 
 /* ---- Parcels ------------------------------------------------------------------------------ */
 
@@ -70,6 +71,17 @@ struct parcel *world_find(struct world *w, pr_id id)
         if (pr_id_equal(MAP_ENTRY(n, struct parcel, adopted)->m.id, id))
             return MAP_ENTRY(n, struct parcel, adopted);
     return NULL;
+}
+
+/* Where the id is damaged its payload tells. */
+struct parcel *parcel_of(struct world *w, const struct pr_message *m)
+{
+    struct parcel *p = world_find(w, m->id);
+    uint32_t index;
+    if (p != NULL || m->payload.size < sizeof(index))
+        return p;
+    memcpy(&index, m->payload.data, sizeof(index));
+    return index < w->parcel_count ? w->parcels[index] : NULL;
 }
 
 void parcel_seal(struct world *w, struct parcel *p)
@@ -227,6 +239,30 @@ static void plant_undecodable(struct world *w, struct parcel *p)
     parcel_stored(w, p);
 }
 
+static void message_lost(void *arg, const struct pr_message *m)
+{
+    struct world *w = arg;
+    struct parcel *p = parcel_of(w, m);
+    if (p == NULL) {
+        w->broken = "a row was lost that nobody sent";
+        return;
+    }
+    p->stored = false;
+    world_note(w, (struct event){ .kind = EVENT_UNSTORED, .instance = INSTANCE_NONE, .message = p->index });
+}
+
+void world_lose(struct world *w)
+{
+    (void)memory_lose(&w->store, false, message_lost, w);
+}
+
+static void lose_commits(struct world *w, void *arg)
+{
+    (void)arg;
+    if (!w->healed)
+        world_lose(w);
+}
+
 static void transaction_end(struct world *w, void *arg)
 {
     struct transaction *t = arg;
@@ -244,6 +280,8 @@ static void transaction_end(struct world *w, void *arg)
         w->broken = "a sender could not store its messages";
     if (!t->rollback && t->memory != NULL)
         world_announce(w);
+    if (t->memory != NULL && random_chance(&w->dice[DIE_LOSSES], w->faults.lost))
+        world_at(w, w->mono_us + random_between(&w->dice[DIE_LOSSES], 0, LOSS_AFTER_MAX_US), lose_commits, NULL, NULL);
 }
 
 static void transaction_begin(struct world *w)

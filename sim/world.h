@@ -200,7 +200,10 @@ struct parcel *world_parcel(struct world *w);                            /* a ne
 void parcel_seal(struct world *w, struct parcel *p);                     /* when its fields are set */
 struct parcel *world_adopt(struct world *w, const struct pr_message *m); /* a message that an engine made */
 struct parcel *world_find(struct world *w, pr_id id);                    /* NULL: none of ours */
+struct parcel *parcel_of(struct world *w,
+                         const struct pr_message *m); /* by its id, or its payload; NULL: none of ours */
 int world_store(struct world *w, struct parcel *const *parcels, size_t count); /* one transaction */
+void world_lose(struct world *w); /* a crash, and all that was not on disk is gone: see memory_lose() */
 void parcel_stored(struct world *w, struct parcel *p);
 void world_announce(struct world *w); /* tell the engines that there is something */
 void workload_begin(struct world *w);

@@ -175,6 +175,7 @@ struct cycle {
     size_t effect_count;
     const struct receipt_entry *receipt; /* of this cycle: exact; empty: none is written */
     size_t receipt_count;
+    size_t receipt_carried; /* the first ones were on earlier receipts; the others are to be started */
     const uint64_t *closed; /* numbers of earlier cycles whose receipts are deleted */
     size_t closed_count;
     const struct tally *tallies;
@@ -254,6 +255,10 @@ struct cycle_reply {
     int64_t lease_left_us; /* after this cycle; the engine counts it from before it asked */
     bool replayed;         /* this number was applied before; answers and split_rows are not known.  It has
                              * read again: the fresh scan went back to where it stood before this number */
+    bool
+        history_changed; /* commits may have been lost since the reply before this one: it came over another connection,
+                             * from another server or file, or places are drawn again.  What was read before counts only when it
+                             * is read again, by its id.  Of the receipt only what was carried over is written */
     uint64_t lanes_owned;
     uint64_t lanes_asked; /* owned lanes that somebody else should have: give them when idle */
     int64_t drawn;        /* places drawn in the box so far, by anybody; 0: this cycle has not looked, or those who

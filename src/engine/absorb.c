@@ -9,14 +9,10 @@
 
 /* ---- Notices ------------------------------------------------------------------------------------- */
 
-/* The row is not what we have in memory any more. */
-static void forget_row(struct engine *e, uint64_t row)
+static void forget_item(struct engine *e, struct item *item)
 {
-    struct item *item = row != 0 ? item_find_row(e, row) : NULL;
     struct stream *s;
 
-    if (item == NULL)
-        return;
     if (item->place == PLACE_CHOSEN || item->place == PLACE_READY)
         item_return(e, item, false); /* announced, but nobody has begun */
     if (item->place != PLACE_WAITING) {
@@ -27,6 +23,18 @@ static void forget_row(struct engine *e, uint64_t row)
     item_free(e, item);
     if (s != NULL)
         stream_update(e, s);
+}
+
+/* The row is not what we have in memory any more. */
+static void forget_row(struct engine *e, uint64_t row)
+{
+    struct item *item = row != 0 ? item_find_row(e, row, NULL) : NULL;
+
+    while (item != NULL) {
+        struct item *next = item_find_row(e, row, item);
+        forget_item(e, item);
+        item = next;
+    }
 }
 
 /* A row left its place by an operator's hand.  The store knows the row's destination, which may
@@ -91,6 +99,29 @@ static void add_failed_head(struct engine *e, const struct notice *n)
     stream_update(e, s);
 }
 
+/* Nothing that was read counts any more, until it is read again.  What is out comes back as another one. */
+static void read_all_anew(struct engine *e)
+{
+    list_foreach(node, &e->chosen)
+        item_return(e, LIST_ENTRY(node, struct item, node), false);
+    for (size_t i = 0; i < e->endpoint_count; i++)
+        endpoint_return_ready(e, &e->endpoints[i]);
+    open_lanes(e, e->lanes);
+    for (size_t i = 0; i < e->slot_count; i++)
+        if (e->slots[i] != NULL)
+            e->slots[i]->outdated = true;
+}
+
+/* The store may have lost commits (B28): also what was handed out and has not started must be seen again before it goes.
+ * Receipts may be lost, too: what is out is announced anew. */
+static void absorb_history(struct engine *e)
+{
+    read_all_anew(e);
+    endpoints_call_back(e);
+    list_foreach(node, &e->receipts)
+        LIST_ENTRY(node, struct receipt, node)->dirty = true;
+}
+
 static void absorb_notice(struct engine *e, const struct notice *n, int64_t now_us)
 {
     switch (n->kind) {
@@ -106,16 +137,7 @@ static void absorb_notice(struct engine *e, const struct notice *n, int64_t now_
         forget_row(e, n->row);
         e->due_restart_us = now_us;
         break;
-    case NOTICE_RELOAD:
-        list_foreach(node, &e->chosen)
-            item_return(e, LIST_ENTRY(node, struct item, node), false);
-        for (size_t i = 0; i < e->endpoint_count; i++)
-            endpoint_return_ready(e, &e->endpoints[i]);
-        open_lanes(e, e->lanes);
-        for (size_t i = 0; i < e->slot_count; i++)
-            if (e->slots[i] != NULL)
-                e->slots[i]->outdated = true;
-        break;
+    case NOTICE_RELOAD: read_all_anew(e); break;
     case NOTICE_ENDPOINT: break; /* the endpoints are in the reply */
     case NOTICE_FAILED: add_failed_head(e, n); break;
     }
@@ -193,6 +215,7 @@ static void absorb_receipt(struct engine *e)
 
 void engine_forget(struct engine *e)
 {
+    endpoints_call_back(e);
     e->planned_hold_count = 0;
     window_drop_lanes(e, LANES_ALL, true);
     receipt_free_all(e);
@@ -233,6 +256,8 @@ void engine_absorb(struct engine *e, int64_t asked_us, int64_t now_us, const str
     reports_committed(e);
     effects_free(e->planned_effects);
     e->planned_effects = NULL;
+    if (r->history_changed && !joined)
+        absorb_history(e);
     for (size_t i = 0; i < r->notice_count && !joined; i++)
         absorb_notice(e, &r->notices[i], now_us);
     e->notice_after = r->notice_last;

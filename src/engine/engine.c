@@ -142,7 +142,13 @@ bool engine_wants_back(struct engine *e, int64_t now_us, unsigned endpoint)
     ASSERT(endpoint < e->endpoint_count);
     ep->shut = endpoint_has_pause(e, ep, now_us) || ep->gate.breaker.state == BREAKER_OPEN;
     ep->tripped = false;
-    return ((ep->shut && !was_shut) || tripped) && ep->setting->ahead && ep->out > 0;
+    return ((ep->shut && !was_shut) || tripped) && ep->setting->ahead && (ep->out > 0 || !list_is_empty(&e->zombies));
+}
+
+void endpoints_call_back(struct engine *e)
+{
+    for (size_t i = 0; i < e->endpoint_count; i++)
+        e->endpoints[i].tripped = true;
 }
 
 /* The item that a result or verdict is about; NULL when it is not ours any more. */
@@ -459,7 +465,7 @@ static void check_item(const struct engine *e, const struct item *item)
         ASSERT(item->receipt != NULL && item->receipt->number <= e->number + e->planned_cycle &&
                item->number > 0); /* E1 */
     if (item->row != 0)
-        ASSERT(item_find_row(e, item->row) == item);
+        ASSERT(item_find(e, item->row, item->m.id) == item);
     if (item->place == PLACE_SPLITTING)
         ASSERT(item->row == 0);
 }

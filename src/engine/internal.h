@@ -198,7 +198,7 @@ struct endpoint {
     size_t ended;                  /* quick results since the last cycle was planned ... */
     size_t pace;                   /* ... and in one cycle, lately */
     bool shut;                     /* when engine_wants_back() was asked last */
-    bool tripped;                  /* the breaker of a type opened since then */
+    bool tripped; /* the breaker of a type opened since then, or nothing is known to be ours any more */
     struct pass pass;
     struct parts parts;
     char *key; /* "name/": held_by of its parts; owned */
@@ -336,7 +336,10 @@ void window_fini(struct engine *e);
 struct item *item_new(struct engine *e, const struct row *row, struct endpoint *ep); /* NULL: no memory */
 void item_free(struct engine *e, struct item *item);                                 /* out of every list and map */
 void item_move(struct engine *e, struct item *item, enum place place);
-struct item *item_find_row(const struct engine *e, uint64_t row);
+/* A place can be drawn twice when the store lost commits (B28): so a row is known by its id as well. */
+struct item *item_find(const struct engine *e, uint64_t row, pr_id id);
+struct item *item_find_row(const struct engine *e, uint64_t row,
+                           const struct item *after); /* any id; after NULL: the first */
 int item_set_row(struct engine *e, struct item *item, uint64_t row);
 struct item *item_find_token(const struct engine *e, uint64_t token); /* NULL: stale */
 uint64_t item_token(const struct item *item);
@@ -490,6 +493,7 @@ void effects_free(struct send_effect *effects);
 
 /* engine.c */
 void engine_new_instance(struct engine *e);
+void endpoints_call_back(struct engine *e); /* see engine_wants_back() */
 
 /* plan.c */
 int64_t renew_at_us(const struct engine *e);

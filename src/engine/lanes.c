@@ -82,7 +82,7 @@ void absorb_lanes(struct engine *e, const struct cycle_reply *r)
 /* Its endpoint was missing and is there now: bring the parked row back. */
 static void unpark(struct engine *e, const struct row *row, int64_t now_us)
 {
-    struct item *item = item_find_row(e, row->row) == NULL ? item_new(e, row, NULL) : NULL;
+    struct item *item = item_find(e, row->row, row->m.id) == NULL ? item_new(e, row, NULL) : NULL;
 
     if (item == NULL)
         return;
@@ -92,9 +92,9 @@ static void unpark(struct engine *e, const struct row *row, int64_t now_us)
 }
 
 /* Its receiver has said yes; the store does not know yet.  Its stream has gone on without it. */
-static bool is_delivered(const struct engine *e, uint64_t row)
+static bool is_delivered(const struct engine *e, const struct row *row)
 {
-    const struct item *item = item_find_row(e, row);
+    const struct item *item = item_find(e, row->row, row->m.id);
     return item != NULL && (item->place == PLACE_JUDGED || item->place == PLACE_PLANNED) &&
            item->verdict.kind == VERDICT_COMPLETE;
 }
@@ -128,7 +128,7 @@ static bool absorb_head(struct engine *e, const struct row *row, int64_t now_us)
         unpark(e, row, now_us);
         return true;
     }
-    if (!row->dead && is_delivered(e, row->row))
+    if (!row->dead && is_delivered(e, row))
         return true; /* since this was read */
     for (size_t i = 0; i < count; i++)
         if (!absorb_head_at(e, &e->endpoints[targets[i]], row))

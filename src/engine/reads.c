@@ -12,7 +12,7 @@ bool scan_will_come(const struct engine *e, const struct row *row)
 
 bool row_is_ours(const struct engine *e, const struct row *row)
 {
-    return (e->open & ~e->giving & lane_bit(row->lane)) != 0 && item_find_row(e, row->row) == NULL;
+    return (e->open & ~e->giving & lane_bit(row->lane)) != 0 && item_find(e, row->row, row->m.id) == NULL;
 }
 
 static void absorb_fresh_row(struct engine *e, const struct row *row, int64_t now_us)

@@ -46,7 +46,7 @@ int receipt_plan(struct engine *e, struct arena *arena)
     struct receipt_entry *entries = arena_alloc(arena, (e->out_count + 1) * sizeof(*entries));
     uint64_t *closed = arena_alloc(arena, (e->receipt_count + 1) * sizeof(*closed));
     struct receipt *r = calloc(1, sizeof(*r));
-    size_t count = 0, closed_count = 0;
+    size_t count = 0, closed_count = 0, carried = 0;
 
     if (entries == NULL || closed == NULL || r == NULL) {
         free(r);
@@ -58,8 +58,10 @@ int receipt_plan(struct engine *e, struct arena *arena)
         struct receipt *old = LIST_ENTRY(node, struct receipt, node);
         if (!old->dirty && !list_is_empty(&old->items) && e->receipt_count <= RECEIPTS_OPEN_MAX)
             continue;
-        list_foreach(item_node, &old->items)
+        list_foreach(item_node, &old->items) {
             receipt_add(r, LIST_ENTRY(item_node, struct item, on_receipt));
+            carried++;
+        }
         closed[closed_count++] = old->number;
         receipt_free(e, old);
     }
@@ -72,6 +74,7 @@ int receipt_plan(struct engine *e, struct arena *arena)
     }
     e->cycle.receipt = entries;
     e->cycle.receipt_count = count;
+    e->cycle.receipt_carried = carried;
     e->cycle.closed = closed;
     e->cycle.closed_count = closed_count;
     if (count == 0) {

@@ -218,13 +218,18 @@ static void scan_drop_aside(struct scan *scan)
     scan->aside_count = kept_count;
 }
 
+bool scan_goes_back(const struct scan *scan, int64_t last, const struct snapshot *snapshot)
+{
+    return last < scan->last || (scan->now != NULL && snapshot->xmax < scan->now->s.xmax);
+}
+
 int scan_round(struct scan *scan, int64_t last, const struct snapshot *snapshot)
 {
     ASSERT(last >= 0);
     struct kept *now = kept_new(snapshot);
     if (now == NULL)
         return PR_ENOMEM;
-    if (last < scan->last || (scan->now != NULL && snapshot->xmax < scan->now->s.xmax))
+    if (scan_goes_back(scan, last, snapshot))
         scan_forget(scan); /* S5: this is not the server that we knew */
     kept_set(&scan->now, now);
     now->refs--; /* kept_new's own */

@@ -92,6 +92,9 @@ void scan_forget(struct scan *scan); /* the server is another one (S5) */
  * copied.  Fault PR_ENOMEM: nothing changed. */
 PR_MUST_CHECK int scan_round(struct scan *scan, int64_t last, const struct snapshot *snapshot);
 
+/* Is the server another one than in the last round (S5)?  Then the round begins with scan_forget(). */
+bool scan_goes_back(const struct scan *scan, int64_t last, const struct snapshot *snapshot);
+
 /* What to read next in a started lane: 1 to SCAN_RANGES_MAX ranges, to be read in order.
  * There must have been a round. */
 size_t scan_ranges(const struct scan *scan, unsigned lane, struct scan_range ret[SCAN_RANGES_MAX]);

@@ -92,14 +92,25 @@ int item_set_row(struct engine *e, struct item *item, uint64_t row)
     return rc;
 }
 
-struct item *item_find_row(const struct engine *e, uint64_t row)
+struct item *item_find_row(const struct engine *e, uint64_t row, const struct item *after)
 {
-    for (struct map_node *n = map_first(&e->rows, hash_u64(row)); n != NULL; n = map_next_same(n)) {
+    struct map_node *n = after != NULL ? map_next_same(&after->by_row) : map_first(&e->rows, hash_u64(row));
+
+    for (; n != NULL; n = map_next_same(n)) {
         struct item *item = MAP_ENTRY(n, struct item, by_row);
         if (item->row == row)
             return item;
     }
     return NULL;
+}
+
+struct item *item_find(const struct engine *e, uint64_t row, pr_id id)
+{
+    struct item *item = item_find_row(e, row, NULL);
+
+    while (item != NULL && !pr_id_equal(item->m.id, id))
+        item = item_find_row(e, row, item);
+    return item;
 }
 
 uint64_t item_token(const struct item *item)

@@ -39,6 +39,61 @@ static void wait_until_replayed(PGconn *primary)
     }
 }
 
+static const char *standby_url(void)
+{
+    static char url[512];
+    snprintf(url, sizeof(url),
+             "postgres:///postgres?host=%s,%s/standby&target_session_attrs=read-write&user=postgres&schema=%s",
+             server_folder(), server_folder(), suite_pg_schema());
+    return url;
+}
+
+static void cycle_until_it_lands(struct worker *w)
+{
+    int64_t end_us = clock_mono_us(clock_system()) + PR_SECONDS(20);
+    while (CYCLE_TRY(w, .fresh_rows = 1000) != PR_OK) {
+        CHECK(clock_mono_us(clock_system()) < end_us);
+        usleep(20000);
+    }
+}
+
+#define AHEAD 200
+
+/* What was committed last never came to the standby, and its places are drawn again there. */
+STORE_TEST(a_standby_that_lacks_the_last_commits_says_so_and_hands_out_what_takes_their_places) /* B28, S5 */
+{
+    const char *folder = server_folder();
+    pr_id there[AHEAD];
+
+    snprintf(s->url, sizeof(s->url), "%s", standby_url());
+    suite_reopen(s);
+    struct worker *w = suite_join(s, "outbox");
+    tool("pg_basebackup -h %s -U postgres -D %s/standby -c fast --no-sync", folder, folder);
+    for (int i = 0; i < AHEAD; i++)
+        SEND(s, "outbox");
+    CHECK_EQ(CYCLE(w, .fresh_rows = 1000)->row_count, AHEAD);
+    CHECK(!w->reply->history_changed);
+    int64_t seq = w->reply->rows[0].m.seq;
+    tool("pg_ctl -D %s/data -w -m immediate stop", folder);
+    CHECK(CYCLE_TRY(w, .fresh_rows = 10) < 0);
+    tool("pg_ctl -D %s/standby -w -o '-c unix_socket_directories=%s/standby' -l %s/standby.log start", folder, folder,
+         folder);
+
+    for (int i = 0; i < AHEAD; i++)
+        there[i] = SEND(s, "outbox");
+    cycle_until_it_lands(w);
+    CHECK(w->reply->history_changed);
+    CHECK_EQ(w->reply->row_count, AHEAD);
+    CHECK_EQ(w->reply->rows[0].m.seq, seq); /* the same place, another message */
+    for (int i = 0; i < AHEAD; i++)
+        CHECK(reply_find(w->reply, there[i]) != NULL);
+    CHECK(!CYCLE(w, .fresh_rows = 10)->history_changed);
+    tool("pg_ctl -D %s/standby -w -m immediate stop", folder);
+    tool("pg_ctl -D %s/data -w -l %s/server.log start", folder, folder);
+    if (system("rm -rf \"$POSTRIDER_TEST_PG_FOLDER/standby\"") != 0)
+        check_fail(__FILE__, __LINE__, "the standby stays");
+}
+
 STORE_TEST(a_standby_is_refused_and_gone_on_with_when_it_is_the_primary) /* S5 */
 {
     const char *folder = server_folder();

@@ -54,7 +54,19 @@ static void step_happened_once(struct suite *s, const struct step *t)
     CHECK_EQ(suite_endpoint(s, "e")->failed, 1);
     CHECK_EQ(suite_endpoint(s, "e")->last_reason, PR_REASON_UNKNOWN);
     CHECK_EQ(suite_query(s, QUERY_ENDPOINTS, FILTER())->breaker_count, 1);
+}
+
+/* The reply came over the connection that the rows were read over, or the first one has landed. */
+static void step_was_announced(struct suite *s, const struct step *t)
+{
     CHECK_EQ(suite_get(s, t->other)->state, STATE_IN_FLIGHT);
+}
+
+/* It was made over a new connection: what was read before is not announced until it is seen again (B28). */
+static void step_was_not_announced(struct suite *s, const struct worker *w, const struct step *t)
+{
+    CHECK(w->reply->history_changed);
+    CHECK_EQ(suite_get(s, t->other)->state, STATE_READY);
 }
 
 /* Try until it does not fail any more; how often it failed. */
@@ -85,6 +97,7 @@ STORE_TEST(a_commit_whose_answer_was_lost_is_found_by_looking) /* B7, B27 */
     CHECK(w->reply->replayed);
     CHECK_EQ(w->reply->row_count, 1); /* what the lost answer had read: the other one */
     step_happened_once(s, &t);
+    step_was_announced(s, &t);
     CYCLE(w, .fresh_rows = 100);
     CHECK(!w->reply->replayed);
     CHECK_EQ(w->reply->row_count, 0);
@@ -124,6 +137,7 @@ STORE_TEST(a_commit_that_never_arrived_is_made_when_it_is_asked_again) /* B7, B2
     CHECK(!w->reply->replayed);
     CHECK_EQ(w->reply->answers[0], PR_OK);
     step_happened_once(s, &t);
+    step_was_not_announced(s, w, &t);
     end_of_wire(s, proxy);
 }
 
@@ -139,6 +153,7 @@ STORE_TEST(a_transaction_that_never_began_is_a_fault_and_nothing_is_uncertain) /
     worker_cycle(w, &t.cycle);
     CHECK(!w->reply->replayed);
     step_happened_once(s, &t);
+    step_was_not_announced(s, w, &t);
     end_of_wire(s, proxy);
 }
 
@@ -225,6 +240,7 @@ STORE_TEST(a_connection_that_ended_in_the_middle_of_a_cycle_leaves_nothing_behin
     worker_cycle(w, &t.cycle);
     CHECK(!w->reply->replayed);
     step_happened_once(s, &t);
+    step_was_not_announced(s, w, &t);
     PQfinish(pg);
     PQfinish(blocker);
 }
@@ -275,6 +291,7 @@ STORE_TEST(a_lock_that_somebody_holds_for_long_is_told_and_not_waited_for)
     suite_pg_do(blocker, "ROLLBACK");
     worker_cycle(w, &t.cycle);
     step_happened_once(s, &t);
+    step_was_announced(s, &t);
     PQfinish(blocker);
 }
 
@@ -295,6 +312,7 @@ STORE_TEST(a_serialization_failure_and_a_deadlock_are_tried_again) /* B38 */
     CHECK(!w->reply->replayed);
     CHECK_EQ(suite_pg_number(pg, "SELECT last_value FROM %s.losses"), 3);
     step_happened_once(s, &t);
+    step_was_announced(s, &t);
     PQfinish(pg);
 }
 
@@ -372,6 +390,7 @@ STORE_TEST(a_server_that_was_killed_and_is_back_is_gone_on_with) /* S5 */
     int faults = until_it_lands(w, &t.cycle);
     CHECK(faults <= 50);
     step_happened_once(s, &t);
+    step_was_not_announced(s, w, &t);
     pr_id later = SEND(s, "outbox");
     CHECK(reply_find(CYCLE(w, .fresh_rows = 100), later) != NULL);
     CHECK_EQ(CYCLE(w, .fresh_rows = 100)->row_count, 0);

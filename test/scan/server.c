@@ -195,3 +195,15 @@ uint64_t reader_missing(const struct reader *r)
         missing += r->server->rows[i].state == ROW_COMMITTED && r->server->rows[i].reads == 0;
     return missing;
 }
+
+void server_lose(struct server *s, uint64_t next_xid, int64_t last)
+{
+    for (size_t i = 0; i < SERVER_TX_MAX; i++)
+        if (s->tx[i].open)
+            server_end(s, &s->tx[i], false);
+    for (int64_t i = last; i < s->last; i++)
+        s->rows[i] = (struct server_row){ .state = ROW_OPEN };
+    s->last = last;
+    s->next_xid = next_xid;
+    s->last_ended = next_xid - 1;
+}

@@ -43,6 +43,8 @@ void server_draw_xid(struct server *s, struct server_tx *tx);
 void server_insert(struct server *s, struct server_tx *tx, unsigned lane);
 void server_end(struct server *s, struct server_tx *tx, bool commit);
 void server_end_all(struct server *s);
+/* A crash: who is open rolls back, and what was drawn since these values is gone and is drawn again. */
+void server_lose(struct server *s, uint64_t next_xid, int64_t last);
 /* So many of them, by chance. */
 void server_busy(struct server *s, unsigned steps);
 

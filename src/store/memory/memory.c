@@ -232,6 +232,7 @@ static int memory_session_open(void *self, pr_slice name, void **ret_session, st
         session->box = box;
         session->event_fd = -1;
         session->generation = box->generation;
+        session->history = memory->history;
         session->scan = scan;
         arena_init(&session->arena, REPLY_BLOCK_BYTES);
         list_push_back(&box->sessions, &session->node);

@@ -32,6 +32,12 @@ void memory_tx_rollback(struct memory_tx *tx);
  * message_defect() says about it.  Answers as memory_tx_insert. */
 PR_MUST_CHECK int memory_plant(struct store *store, pr_slice box, const struct pr_message *message, const char *bad);
 
+/* What senders committed since somebody last wrote durably is gone, and its places are drawn again; `lost` (may be NULL) is
+ * told of each message.  Every session hears of it with its next cycle (history_changed).  Returns how many.
+ * all: as after a failover to a server that never heard of it, all rows of boxes are gone, also those on receipts; for stores
+ * without dead letters. */
+size_t memory_lose(struct store *store, bool all, void (*lost)(void *arg, const struct pr_message *m), void *arg);
+
 /* Actions of operators on record. */
 size_t memory_audit_count(struct store *store);
 

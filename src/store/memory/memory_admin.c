@@ -510,6 +510,7 @@ int memory_admin(void *self, const struct admin *admin, struct admin_reply *ret_
     int rc = admin->outcome != NULL ? admin_record(memory, admin, &reply, now_us)
              : on_endpoint          ? admin_endpoint(memory, admin, &reply, now_us)
                                     : admin_rows(memory, admin, &reply, now_us);
+    memory_flush(memory);
     pthread_mutex_unlock(&memory->mutex);
     if (rc == PR_EINVAL)
         return error_set(reterr, rc, "that id died on the way to several endpoints: name the endpoint, too");

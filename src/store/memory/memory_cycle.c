@@ -294,6 +294,26 @@ static struct instance *cycle_lanes(struct box *box, struct instance *instance, 
     return instance;
 }
 
+static bool cycle_writes(const struct cycle *c)
+{
+    return c->epoch == 0 || c->leave || c->force_write || c->lanes_give != 0 || c->verdict_count > 0 ||
+           c->effect_count > 0 || c->receipt_count > 0 || c->closed_count > 0 || c->tally_count > 0 ||
+           c->pause_count > 0 || c->breaker_count > 0;
+}
+
+/* Commits were lost since the last reply of this session that arrived: nothing is started that was read before (B28). */
+static void cycle_hear_of_loss(struct session *session, struct cycle *cycle)
+{
+    if (session->told_number != 0 && session->told_number != cycle->number)
+        session->history = session->told_history;
+    session->told_number = 0;
+    if (session->history == session->box->memory->history)
+        return;
+    scan_forget(session->scan);
+    cycle->receipt_count = cycle->receipt_carried;
+    session->reply.history_changed = true;
+}
+
 static int cycle_run(struct session *session, const struct cycle *cycle, struct pr_error *reterr)
 {
     struct box *box = session->box;
@@ -330,6 +350,8 @@ static int cycle_run(struct session *session, const struct cycle *cycle, struct 
     if (!reply->replayed)
         work_apply(&work, session, instance, cycle, now_us);
     work_fini(&work, cycle);
+    if (cycle_writes(cycle))
+        memory_flush(box->memory);
     instance = cycle_lanes(box, instance, cycle, joins, reply);
 
     rc = reply_read(session, cycle, instance != NULL ? instance->lanes : 0, now_us);
@@ -338,19 +360,25 @@ static int cycle_run(struct session *session, const struct cycle *cycle, struct 
     return rc < 0 ? PR_EUNCERTAIN : PR_OK; /* the changes are made; asked again, it only reads */
 }
 
-int memory_cycle(void *self, const struct cycle *cycle, const struct cycle_reply **ret_reply, struct pr_error *reterr)
+int memory_cycle(void *self, const struct cycle *asked, const struct cycle_reply **ret_reply, struct pr_error *reterr)
 {
     struct session *session = self;
     struct memory *memory = session->box->memory;
+    struct cycle cycle = *asked;
 
     pthread_mutex_lock(&memory->mutex);
     uint64_t generation = session->box->generation;
     arena_reset(&session->arena);
     session->reply = (struct cycle_reply){ .next_due_us = PR_NEVER };
     session->row_capacity = 0;
-    scan_settle(session, cycle);
-    int rc = cycle_run(session, cycle, reterr);
+    scan_settle(session, &cycle);
+    cycle_hear_of_loss(session, &cycle);
+    int rc = cycle_run(session, &cycle, reterr);
     session->generation = generation;
+    if (rc == PR_OK) {
+        session->told_history = memory->history;
+        session->told_number = cycle.number;
+    }
     pthread_mutex_unlock(&memory->mutex);
 
     if (rc == PR_ENOMEM)

@@ -104,7 +104,7 @@ struct lane {
 struct box {
     struct list_node node;
     struct memory *memory;
-    int64_t last_seq;
+    int64_t last_seq, durable_seq;
     struct lane lanes[LANE_COUNT];
     struct tree held; /* (held_by, seq, row) */
     struct list rows;
@@ -163,7 +163,8 @@ struct memory {
     pthread_mutex_t mutex;
     const struct clock *clock;
     size_t payload_max;
-    uint64_t next_xid, next_row;
+    uint64_t next_xid, next_row, durable_row;
+    uint64_t history; /* raised when commits were lost */
     int64_t epoch;
     struct list boxes;
     struct list open; /* transactions */
@@ -195,8 +196,10 @@ struct session {
     uint64_t pending_number;
     struct cycle_reply reply;
     size_t row_capacity;
-    uint64_t generation; /* that it knows */
-    int event_fd;        /* -1: it never waited */
+    uint64_t generation;            /* that it knows */
+    uint64_t history, told_history; /* as of the latest reply that arrived, and of the latest */
+    uint64_t told_number;           /* its cycle */
+    int event_fd;                   /* -1: it never waited */
 };
 
 /* memory.c */
@@ -232,6 +235,9 @@ void done_purge(struct box *box, int64_t now_us, size_t max);
 /* memory_tx.c */
 int memory_enqueue(void *self, pr_slice box, const struct pr_message *messages, size_t count, int *answers,
                    struct pr_error *reterr);
+
+/* memory_loss.c */
+void memory_flush(struct memory *memory); /* this change, and all before it, is durable */
 
 /* memory_lease.c */
 struct instance *instance_find(const struct box *box, pr_id id);

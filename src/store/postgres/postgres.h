@@ -105,7 +105,9 @@ struct pg_session {
     pr_id instance;
     int64_t epoch;
     uint64_t lanes;
-    uint64_t number;     /* the latest cycle that was answered */
+    uint64_t number;  /* the latest cycle that was answered */
+    uint64_t told_by; /* the connection (link.generation) and the server of the latest reply; 0: there was none */
+    int64_t told_start;
     uint64_t uncertain;  /* the cycle whose commit may have happened; 0: none */
     uint64_t idle_claim; /* a claim row that is only there as a key: deleted by the next; 0: none */
     int64_t purge_at_us;
@@ -123,6 +125,7 @@ struct pg_session {
     struct fresh *prefetch;       /* what was asked in advance (fresh.c); NULL: nothing ever was */
     bool had_more;                /* the round before it left some */
     int64_t server_start;         /* of the server that the scan knows */
+    int64_t seq_file;             /* ... and of the sequence: another one when its numbers are drawn again */
     uint64_t scanned_by;          /* the connection (link.generation) that it came to know it by */
     int64_t sweep_at_us;          /* the next page of the sweep, behind this place: */
     unsigned sweep_lane;
@@ -130,7 +133,7 @@ struct pg_session {
     struct ctid_cache ctid_cache;
 
     /* What the latest cycle saw, for wait(). */
-    int64_t seen_last, seen_notice, seen_instances;
+    int64_t seen_last, seen_file, seen_notice, seen_instances;
     uint64_t *running; /* transactions that ran */
     size_t running_count;
     bool told_fresh;          /* that there may be new rows: once, until they were looked for */
@@ -167,7 +170,9 @@ struct cycle_run {
     bool joins;              /* this cycle makes the instance */
     bool replayed;           /* its number landed before: it only reads */
     bool locked;             /* the box's row is locked: lanes may be moved */
+    bool anew;               /* commits may have been lost since the last reply: see history_changed */
     int64_t now_us, mono_us; /* the store's clocks: what is due, and leases */
+    int64_t server_start;
     int64_t epoch;
     uint64_t lanes, before; /* owned: now, and as the row says */
     int64_t lease_left_us;

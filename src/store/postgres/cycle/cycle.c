@@ -201,15 +201,37 @@ static int run_it(struct cycle_run *run)
     return run_inside(run);
 }
 
-static int cycle_once(struct pg_session *session, const struct cycle *cycle, struct pr_error *reterr)
+/* Over another connection commits may have been lost, by a failover or a crash: nothing is started that was read before
+ * (B28).  Behind a pooler the server tells by its start that it is another one. */
+static void run_begin_anew(struct cycle_run *run, struct cycle *cycle)
 {
+    run->anew = run->session->told_by != 0 && run->session->told_by != run->link->generation;
+    if (run->anew)
+        cycle->receipt_count = cycle->receipt_carried;
+}
+
+static void tell_history(struct cycle_run *run)
+{
+    struct pg_session *session = run->session;
+    bool other = session->told_by != 0 && session->told_start != run->server_start;
+    session->reply.history_changed = run->anew || other;
+    if (session->reply.history_changed)
+        log_emit(session->store->log, LOG_INFO, "history_changed", LOG_SLICE("box", session->box),
+                 LOG_BOOL("other_server", other));
+    session->told_by = run->link->generation;
+    session->told_start = run->server_start;
+}
+
+static int cycle_once(struct pg_session *session, const struct cycle *asked, struct pr_error *reterr)
+{
+    struct cycle cycle = *asked;
     struct cycle_run run = {
         .session = session,
-        .cycle = cycle,
+        .cycle = &cycle,
         .link = session->link,
-        .epoch = cycle->epoch,
+        .epoch = cycle.epoch,
         .lanes = session->lanes,
-        .replayed = cycle_was_answered(session, cycle),
+        .replayed = cycle_was_answered(session, &cycle),
         .reterr = reterr,
     };
     arena_reset(&session->arena);
@@ -218,11 +240,14 @@ static int cycle_once(struct pg_session *session, const struct cycle *cycle, str
     session->row_capacity = 0;
     int rc = link_ensure(session->link, reterr);
     if (rc == PR_OK) /* so that a lease that is waiting can still be renewed */
-        rc = link_lock_timeout(session->link, cycle->lease_us / 3, reterr);
-    if (rc == PR_OK)
+        rc = link_lock_timeout(session->link, cycle.lease_us / 3, reterr);
+    if (rc == PR_OK) {
+        run_begin_anew(&run, &cycle);
         rc = run_it(&run);
+    }
     if (rc == PR_OK) {
         session_remember(session, &run);
+        tell_history(&run);
         plain_count(&run);
         if (pg_prefetch_start(&run) != PR_OK)
             session->one_batch_left = 0; /* the connection is lost: the next one will say so */

@@ -66,7 +66,9 @@ void pg_notices_add(struct cycle_run *run)
     arg_time(&args, pg_store_wall_us(run->session->store));
     arg_time(&args, pg_store_mono_us(run->session->store));
     if (run->cycle->notice_after == 0) {
-        link_add(run->link, "SELECT " NOW("$1") ", " NOW("$2") ", coalesce(max(number), 1) FROM {schema}.control",
+        link_add(run->link,
+                 "SELECT " NOW("$1") ", " NOW("$2") ", pg_postmaster_start_time(), coalesce(max(number), 1)"
+                                                    " FROM {schema}.control",
                  NO_BOX, &args, &run->control);
         return;
     }
@@ -75,7 +77,7 @@ void pg_notices_add(struct cycle_run *run)
     arg_i32(&args, NOTICES_PER_CYCLE);
     link_add(run->link,
              "SELECT t.*, c.* FROM (SELECT " NOW("$1") ", " NOW(
-                 "$2") ") t LEFT JOIN LATERAL"
+                 "$2") ", pg_postmaster_start_time()) t LEFT JOIN LATERAL"
                        " (SELECT number, kind, \"row\", seq, stream, endpoint FROM {schema}.control"
                        " WHERE number > $3 AND box IN ('', $4) ORDER BY number LIMIT $5) c ON true",
              NO_BOX, &args, &run->control);
@@ -85,10 +87,11 @@ void pg_clock_take(struct cycle_run *run)
 {
     run->now_us = field_time(run->control, 0, 0);
     run->mono_us = field_time(run->control, 0, 1);
+    run->server_start = field_time(run->control, 0, 2);
     run->session->reply.now_us = run->now_us;
 }
 
-#define COLUMN_NUMBER 2
+#define COLUMN_NUMBER 3
 
 int pg_notices_take(struct cycle_run *run)
 {

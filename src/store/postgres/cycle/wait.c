@@ -25,7 +25,8 @@ static const char LOOK[] =
     "SELECT (SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM {box_seq}),"
     " EXISTS (SELECT FROM {schema}.control WHERE number > $2 AND box IN ('', $1)),"
     " (SELECT bit_xor(epoch # lanes) FROM {schema}.instance WHERE box = $1),"
-    " EXISTS (SELECT FROM unnest($3) AS r(xid) WHERE pg_visible_in_snapshot(r.xid::text::xid8, pg_current_snapshot()))";
+    " EXISTS (SELECT FROM unnest($3) AS r(xid) WHERE pg_visible_in_snapshot(r.xid::text::xid8, pg_current_snapshot())),"
+    " (SELECT pg_relation_filenode(tableoid)::bigint FROM {box_seq})";
 
 void pg_wait_open(struct pg_session *session)
 {
@@ -151,7 +152,8 @@ static bool look(struct pg_session *session)
     arg_array(&args, running);
     if (!link_is_up(link) || link_do(link, LOOK, session->box, &args, &r, NULL) != PR_OK)
         return true;
-    bool rows = !session->told_fresh && (field_i64(r, 0, 0) != session->seen_last || field_bool(r, 0, 3));
+    bool rows = !session->told_fresh && (field_i64(r, 0, 0) != session->seen_last || field_bool(r, 0, 3) ||
+                                         field_i64(r, 0, 4) != session->seen_file);
     session->told_fresh |= rows;
     bool news = rows || field_bool(r, 0, 1) || field_i64(r, 0, 2) != session->seen_instances;
     link_forget_after(link, mark);

@@ -20,8 +20,8 @@
 
 #define XIDS_BETWEEN_MAX (1u << 16) /* more are subtransactions of somebody: see round_shorten() */
 
-static const char LAST[] =
-    "SELECT coalesce(pg_sequence_last_value(tableoid), 0) FROM {box_seq}"; /* NULL: none was drawn */
+static const char LAST[] = "SELECT coalesce(pg_sequence_last_value(tableoid), 0), "
+                           "pg_relation_filenode(tableoid)::bigint FROM {box_seq}"; /* NULL: none was drawn */
 
 static const char ROUND[] = "SELECT pg_current_snapshot()::text, age(pg_snapshot_xmax(pg_current_snapshot())::xid),"
                             " pg_postmaster_start_time(), pg_current_xact_id_if_assigned()::text";
@@ -90,6 +90,13 @@ static int round_shorten(struct cycle_run *run)
     return rc == PR_OK ? 1 : rc;
 }
 
+/* S5: places that were drawn are drawn again (TRUNCATE ... RESTART IDENTITY), or somebody set the sequence back. */
+static void history_ends(struct cycle_run *run)
+{
+    scan_forget(run->session->scan);
+    run->anew = true;
+}
+
 int pg_snapshot_take(struct cycle_run *run)
 {
     struct pg_session *session = run->session;
@@ -98,15 +105,19 @@ int pg_snapshot_take(struct cycle_run *run)
     int64_t start = field_time(run->snapshot, 0, 2);
     pr_slice own_text = field_slice(run->snapshot, 0, 3);
     uint64_t own = own_text.size > 0 ? strtoull(own_text.data, NULL, 10) : 0;
+    int64_t file = field_i64(run->last, 0, 1);
 
     ASSERT(own == 0 || run->mark != NULL); /* age() would tell our own */
-    if (session->server_start != start || session->scanned_by != run->link->generation)
-        scan_forget(session->scan); /* S5; and a crash under the same postmaster ends all connections */
-    session->server_start = start;
-    session->scanned_by = run->link->generation;
     int rc = snapshot_read(run, own, &now);
     if (rc > 0)
         return round_shorten(run);
+    if (session->server_start != start || session->scanned_by != run->link->generation)
+        scan_forget(session->scan); /* S5; and a crash under the same postmaster ends all connections */
+    else if (session->seq_file != file || (rc == PR_OK && scan_goes_back(session->scan, last, &now)))
+        history_ends(run);
+    session->server_start = start;
+    session->seq_file = file;
+    session->scanned_by = run->link->generation;
     if (rc == PR_OK)
         rc = running_remember(session, &now);
     if (rc == PR_OK)
@@ -114,6 +125,7 @@ int pg_snapshot_take(struct cycle_run *run)
     if (rc == PR_ENOMEM)
         return error_set(run->reterr, rc, "no memory for a snapshot");
     session->seen_last = last;
+    session->seen_file = file;
     session->reply.drawn = last;
     session->round++;
     run->has_snapshot = rc == PR_OK;
