@@ -3,7 +3,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -176,6 +178,100 @@ static void file_make(const char *path)
         close(fd);
 }
 
+/* ---- Which file -------------------------------------------------------------------------- */
+
+/* Zero: there is none. */
+static struct file_name file_name_of(const struct conn *conn, const char *suffix)
+{
+    char path[4096];
+    struct stat state;
+    if (snprintf(path, sizeof(path), "%s%s", conn->location->path, suffix) >= (int)sizeof(path) || stat(path, &state) != 0)
+        return (struct file_name){ 0 };
+    return (struct file_name){ (uint64_t)state.st_dev, (uint64_t)state.st_ino };
+}
+
+static bool file_name_equal(struct file_name a, struct file_name b)
+{
+    return a.device == b.device && a.number == b.number;
+}
+
+static void conn_note_files(struct conn *conn)
+{
+    conn->file = file_name_of(conn, "");
+    conn->log = file_name_of(conn, "-wal");
+    conn->index = file_name_of(conn, "-shm");
+    conn->generation++;
+}
+
+bool conn_is_replaced(const struct conn *conn)
+{
+    return !conn->location->memory && !file_name_equal(conn->file, file_name_of(conn, ""));
+}
+
+static void file_remove(const struct conn *conn, const char *suffix, struct file_name name)
+{
+    char path[4096];
+    if (name.number == 0 || !file_name_equal(name, file_name_of(conn, suffix)))
+        return; /* it belongs to the new file */
+    if (snprintf(path, sizeof(path), "%s%s", conn->location->path, suffix) < (int)sizeof(path))
+        (void)unlink(path); /* when it stays, opening the new file says what is wrong */
+}
+
+static int conn_open_file(struct conn *conn, bool create, struct pr_error *reterr)
+{
+    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE | (create ? SQLITE_OPEN_CREATE : 0);
+    int rc = sqlite3_open_v2(conn->location->path, &conn->db, flags, NULL);
+    if (rc != SQLITE_OK)
+        return conn_fault(conn, rc, reterr);
+    sqlite3_busy_handler(conn->db, conn_on_busy, conn);
+    sqlite3_limit(conn->db, SQLITE_LIMIT_LIKE_PATTERN_LENGTH, PATTERN_BYTES_MAX);
+    rc = conn_configure(conn, reterr);
+    if (rc == PR_OK)
+        conn_note_files(conn);
+    return rc;
+}
+
+static void conn_close_file(struct conn *conn)
+{
+    map_foreach(node, &conn->statements) {
+        struct statement *statement = MAP_ENTRY(node, struct statement, node);
+        sqlite3_finalize(statement->handle);
+        map_remove(&conn->statements, node);
+        free(statement);
+    }
+    for (size_t i = 0; i < CONN_MADE_MAX; i++) {
+        sqlite3_finalize(conn->made[i]);
+        conn->made[i] = NULL;
+    }
+    int rc = sqlite3_close(conn->db);
+    ASSERT(rc == SQLITE_OK); /* every statement was ours */
+    conn->db = NULL;
+    conn->wal_pages = conn->wal_tried = conn->wal_pressed = 0;
+}
+
+/* Somebody put another file in the place of ours, a backup for example.  What is in the log belongs to the old file: with
+ * the new one it would be garbage, for everybody who opens it.  So it is brought home first, and the log is removed. */
+static int conn_follow(struct conn *conn, struct pr_error *reterr)
+{
+    if (conn->db != NULL && !conn_is_replaced(conn))
+        return PR_OK;
+    if (access(conn->location->path, F_OK) != 0)
+        return error_set(reterr, PR_EIO, "%s was moved or deleted while it was in use: put it, or a backup, in its place",
+                         conn->location->path);
+    if (conn->db != NULL) {
+        (void)sqlite3_wal_checkpoint_v2(conn->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL); /* as far as it can */
+        conn_close_file(conn);
+        file_remove(conn, "-wal", conn->log);
+        file_remove(conn, "-shm", conn->index);
+    }
+    int rc = conn_open_file(conn, false, reterr);
+    if (rc != PR_OK)
+        conn_close_file(conn);
+    return rc;
+}
+
+/* -------------------------------------------------------------------------------------------- */
+
 int conn_open(const struct sqlite_location *location, bool create, struct conn **ret_conn, struct pr_error *reterr)
 {
     if (!create && !location->memory && access(location->path, F_OK) != 0)
@@ -192,15 +288,7 @@ int conn_open(const struct sqlite_location *location, bool create, struct conn *
 
     if (create && !location->memory)
         file_make(location->path);
-    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE | (create ? SQLITE_OPEN_CREATE : 0);
-    int rc = sqlite3_open_v2(location->path, &conn->db, flags, NULL);
-    if (rc != SQLITE_OK) {
-        rc = conn_fault(conn, rc, reterr);
-    } else {
-        sqlite3_busy_handler(conn->db, conn_on_busy, conn);
-        sqlite3_limit(conn->db, SQLITE_LIMIT_LIKE_PATTERN_LENGTH, PATTERN_BYTES_MAX);
-        rc = conn_configure(conn, reterr);
-    }
+    int rc = conn_open_file(conn, create, reterr);
     if (rc != PR_OK) {
         conn_close(conn);
         return rc;
@@ -213,17 +301,8 @@ void conn_close(struct conn *conn)
 {
     if (conn == NULL || __atomic_sub_fetch(&conn->users, 1, __ATOMIC_ACQ_REL) > 0)
         return;
-    map_foreach(node, &conn->statements) {
-        struct statement *statement = MAP_ENTRY(node, struct statement, node);
-        sqlite3_finalize(statement->handle);
-        map_remove(&conn->statements, node);
-        free(statement);
-    }
+    conn_close_file(conn);
     map_fini(&conn->statements);
-    for (size_t i = 0; i < CONN_MADE_MAX; i++)
-        sqlite3_finalize(conn->made[i]);
-    int rc = sqlite3_close(conn->db);
-    ASSERT(rc == SQLITE_OK); /* every statement was ours */
     pthread_mutex_destroy(&conn->lock);
     free(conn);
 }
@@ -480,6 +559,9 @@ static void conn_reset_all(struct conn *conn)
 
 int conn_begin(struct conn *conn, bool write, struct pr_error *reterr)
 {
+    int rc = conn_follow(conn, reterr);
+    if (rc != PR_OK)
+        return rc;
     ASSERT(sqlite3_get_autocommit(conn->db));
     return conn_do(conn, write ? SQL_BEGIN_WRITE : SQL_BEGIN_READ, NO_BOX, NULL, 0, NULL, reterr);
 }
@@ -496,7 +578,7 @@ int conn_commit(struct conn *conn, struct pr_error *reterr)
 void conn_rollback(struct conn *conn)
 {
     conn_reset_all(conn);
-    if (!sqlite3_get_autocommit(conn->db)) {
+    if (conn->db != NULL && !sqlite3_get_autocommit(conn->db)) {
         int rc = conn_do(conn, SQL_ROLLBACK, NO_BOX, NULL, 0, NULL, NULL);
         /* It may report the error that made us roll back, but the transaction is over. */
         ASSERT(rc == PR_OK || sqlite3_get_autocommit(conn->db));
@@ -511,7 +593,7 @@ void conn_checkpoint(struct conn *conn, int pages)
 {
     if (conn->wal_pages < conn->wal_tried)
         conn->wal_tried = conn->wal_pressed = 0; /* it was begun anew */
-    if (conn->wal_pages - conn->wal_tried < pages)
+    if (conn->db == NULL || conn->wal_pages - conn->wal_tried < pages)
         return;
     conn->wal_tried = conn->wal_pages;
     /* Whatever goes wrong here is met again by the next commit or the next checkpoint. */

@@ -38,6 +38,10 @@ struct conn {
     int wal_tried;                  /* ... when a checkpoint was tried last */
     int wal_pressed;                /* ... when others were made to wait for one */
     int users;                      /* conn_share(): closed with the last of them */
+    struct file_name { /* which files these are, whatever has their names now */
+        uint64_t device, number;
+    } file, log, index;  /* the database, -wal, -shm */
+    uint64_t generation; /* raised when another file was opened (conn_follow) */
 };
 
 /* create: the file may be made.  Fault PR_ESCHEMA: there is no such file. */
@@ -67,7 +71,10 @@ PR_MUST_CHECK int conn_int(struct conn *conn, const char *sql, pr_slice box, con
 /* Several statements, not kept. */
 PR_MUST_CHECK int conn_script(struct conn *conn, const char *sql, struct pr_error *reterr);
 
-/* A writing transaction takes the write lock at once.  After a fault of commit nothing has
+/* Is the file that has the name now another one than this connection's, or none? */
+bool conn_is_replaced(const struct conn *conn);
+
+/* A file that took the name of ours is opened first.  A writing transaction takes the write lock at once.  After a fault of commit nothing has
  * changed, and the transaction is over. */
 PR_MUST_CHECK int conn_begin(struct conn *conn, bool write, struct pr_error *reterr);
 PR_MUST_CHECK int conn_commit(struct conn *conn, struct pr_error *reterr);

@@ -40,6 +40,7 @@ static int session_connect(struct session *session, struct pr_error *reterr)
     if (rc != PR_OK)
         return rc;
     conn_lock(session->conn);
+    session->generation = session->conn->generation;
     rc = session_check_box(session, reterr);
     conn_unlock(session->conn);
     return rc;
@@ -252,6 +253,32 @@ static void cycle_landed(struct cycle_run *run, int64_t data_version)
         lease_unlock(session);
 }
 
+/* Another file took the place of ours: nothing of what was read is known to be in it, and nobody there knows this instance as
+ * it is now (B28).  It joins anew. */
+static int cycle_check_file(struct cycle_run *run)
+{
+    struct session *session = run->session;
+    int64_t version = 0;
+    if (session->generation == run->conn->generation)
+        return PR_OK;
+    int rc = schema_version(run->conn, &version, run->reterr);
+    if (rc == PR_OK && version != schema_wanted())
+        return error_set(run->reterr, PR_ESCHEMA, "%s was replaced by a file with %s: run postrider init", run->conn->location->path,
+                         version == 0 ? "no tables of Postrider" : "tables of another version of Postrider");
+    if (rc == PR_OK)
+        rc = session_check_box(session, run->reterr);
+    if (rc != PR_OK)
+        return rc;
+    session->generation = run->conn->generation;
+    memset(session->position, 0, sizeof(session->position));
+    memset(run->position, 0, sizeof(run->position));
+    log_emit(session->store->log, LOG_WARN, "store_replaced", LOG_STR("path", run->conn->location->path),
+             LOG_SLICE("box", session->box));
+    return run->cycle->epoch == 0 ? PR_OK
+                                  : error_set(run->reterr, PR_ELEASE, "%s was replaced by another file: all is read anew",
+                                              run->conn->location->path);
+}
+
 static int cycle_transact(struct cycle_run *run)
 {
     struct session *session = run->session;
@@ -266,6 +293,8 @@ static int cycle_transact(struct cycle_run *run)
 
     FAILPOINT("store.cycle.begin");
     int rc = conn_begin(run->conn, run->write, run->reterr);
+    if (rc == PR_OK)
+        rc = cycle_check_file(run);
     if (rc == PR_OK)
         rc = cycle_inside(run, &data_version);
     if (rc == PR_OK) {

@@ -77,6 +77,7 @@ struct session {
     int lock_fd;     /* -1: no lock file */
     bool locked;     /* the lock file is ours */
     int64_t purge_next_us;
+    uint64_t generation; /* of the connection (conn.generation) that the engine was told of */
 
     /* The fresh scan: rows up to here were read, by lane; and where the latest cycle began,
      * for when it is asked again. */

@@ -102,7 +102,7 @@ static bool something_happened(struct session *session)
 {
     if (!session->owner)
         return session->probe_lock && lease_try_lock(session);
-    return others_committed(session);
+    return others_committed(session) || conn_is_replaced(session->conn);
 }
 
 static int64_t next_look_us(const struct session *session, int64_t now_us, int64_t until_us)
