@@ -414,6 +414,16 @@ void due_look_again(struct engine *e, int64_t now_us)
     e->due_restart_us = min64(e->due_restart_us, max64(now_us, e->due_restarted_us + e->setting.poll_us));
 }
 
+/* With the cycle that renews the lease anyway: for what nobody announces, such as a row that a person repaired by hand (B19),
+ * and so that a store can sweep an idle box. */
+static void look_unasked(struct engine *e, int64_t now_us)
+{
+    if (e->planned_cycle || e->epoch == 0 || now_us < renew_at_us(e))
+        return;
+    e->fresh_wanted = true;
+    due_look_again(e, now_us);
+}
+
 bool engine_plan(struct engine *e, int64_t now_us, bool changed, const struct cycle **ret_cycle)
 {
     if (e->left)
@@ -424,6 +434,7 @@ bool engine_plan(struct engine *e, int64_t now_us, bool changed, const struct cy
     }
     if (now_us < e->retry_at_us)
         return false;
+    look_unasked(e, now_us);
     if (!e->planned_cycle) {
         if (!wants_cycle(e, now_us))
             return false;

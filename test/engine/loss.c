@@ -74,3 +74,21 @@ TEST(what_is_out_when_commits_were_lost_is_counted_when_its_instance_dies) /* B2
     CHECK_EQ(stage_send(&s, out, 2)->attempt, 2);
     stage_close(&s);
 }
+
+/* A row that a person repaired, or that somebody put there past all triggers: with the lease, at the latest. */
+TEST(what_nobody_announces_is_found_when_the_lease_is_renewed) /* B19 */
+{
+    struct stage s;
+
+    stage_set(&s);
+    stage_open(&s);
+    stage_run(&s, PR_SECONDS(60));
+    struct parcel *p = world_parcel(&s.w);
+    p->m.type = scenario_type(0);
+    p->m.payload = PR_STR("ok");
+    parcel_seal(&s.w, p);
+    CHECK_EQ(memory_plant(&s.w.store, s.scenario.engine.box, &p->m, NULL), PR_OK);
+    stage_run(&s, s.scenario.engine.lease_us);
+    CHECK_EQ(stage_sends(&s, p->m.id), 1);
+    stage_close(&s);
+}

@@ -334,6 +334,100 @@ STORE_TEST(when_the_sequence_has_gone_back_everything_is_read_anew) /* S5 */
 }
 
 /* As a restore leaves them: with the xids of another server, some of which come here much later. */
+/* The last value is where it was, so it cannot tell. */
+STORE_TEST(places_that_are_drawn_again_in_one_transaction_are_read) /* S5, B28 */
+{
+    struct worker *w = suite_join(s, "outbox");
+    PGconn *pg = suite_pg_connect();
+    suite_pg_do(pg, "INSERT INTO %s.outbox (type) SELECT 'old' FROM generate_series(1, 50)");
+    CHECK_EQ(read_type(w, "old"), 50);
+    CHECK_EQ(read_type(w, "old"), 0);
+    suite_pg_do(pg, "BEGIN");
+    suite_pg_do(pg, "TRUNCATE %s.outbox RESTART IDENTITY");
+    suite_pg_do(pg, "INSERT INTO %s.outbox (type) SELECT 'new' FROM generate_series(1, 50)");
+    suite_pg_do(pg, "COMMIT");
+    CHECK_EQ(store_wait(&w->session, -1, PR_SECONDS(20)), 1);
+    CHECK_EQ(read_type(w, "new"), 50);
+    CHECK(w->reply->history_changed); /* whoever remembers the old ones must forget them */
+    CHECK_EQ(read_type(w, "new"), 0);
+    PQfinish(pg);
+}
+
+/* Cycles of five seconds each, as an idle engine makes them when it renews its lease. */
+static int sweeps_until(struct suite *s, struct worker *w, const char *type, size_t count)
+{
+    size_t found = 0;
+    int cycles = 0;
+    for (; found < count; cycles++) {
+        CHECK(cycles < 200);
+        suite_advance(s, PR_SECONDS(5));
+        found += read_type(w, type);
+    }
+    return cycles;
+}
+
+/* Each session draws fifty places at once, so rows come below what the scan has passed, with new xids. */
+STORE_TEST(a_sequence_with_a_cache_loses_nothing) /* S1, S5 */
+{
+    struct worker *w = suite_join(s, "outbox");
+    PGconn *one = suite_pg_connect(), *two = suite_pg_connect();
+    suite_pg_do(one, "ALTER SEQUENCE %s.outbox_seq_seq CACHE 50");
+    suite_pg_do(one, "INSERT INTO %s.outbox (type) VALUES ('first')");
+    suite_pg_do(two, "INSERT INTO %s.outbox (type) VALUES ('first')");
+    CHECK_EQ(read_type(w, "first"), 2);
+    CHECK_EQ(read_type(w, "first"), 0);
+    suite_pg_do(one, "INSERT INTO %s.outbox (type) SELECT 'low' FROM generate_series(1, 20)");
+    sweeps_until(s, w, "low", 20);
+    /* There is a reason to look more often from now on. */
+    suite_pg_do(one, "INSERT INTO %s.outbox (type) SELECT 'lower' FROM generate_series(1, 5)");
+    CHECK(sweeps_until(s, w, "lower", 5) <= 4);
+    const struct store_facts *facts = &suite_query(s, QUERY_FACTS, FILTER())->facts;
+    bool told = false;
+    for (size_t i = 0; i < facts->warning_count; i++)
+        told |= slice_contains(facts->warnings[i], PR_STR("outbox_seq_seq CACHE 1"));
+    CHECK(told);
+    PQfinish(one);
+    PQfinish(two);
+}
+
+/* As a subscriber applies them: places and xids of the publisher, and its own sequence does not move. */
+STORE_TEST(rows_that_logical_replication_applies_are_delivered) /* S5 */
+{
+    struct worker *w = suite_join(s, "outbox");
+    PGconn *pg = suite_pg_connect();
+    suite_pg_do(pg, "INSERT INTO %s.outbox (type) SELECT 'own' FROM generate_series(1, 5)");
+    CHECK_EQ(read_type(w, "own"), 5);
+    suite_pg_do(pg, "INSERT INTO %s.outbox (xid, seq, type) OVERRIDING SYSTEM VALUE"
+                    " SELECT '900000000000', g, 'future' FROM generate_series(1000, 1009) g");
+    sweeps_until(s, w, "future", 10);
+    suite_pg_do(pg, "INSERT INTO %s.outbox (xid, seq, type) OVERRIDING SYSTEM VALUE"
+                    " SELECT '3', g, 'past' FROM generate_series(500, 509) g");
+    sweeps_until(s, w, "past", 10);
+    suite_pg_do(pg, "INSERT INTO %s.outbox (xid, seq, type) OVERRIDING SYSTEM VALUE"
+                    " SELECT '3', g, 'below' FROM generate_series(-10, -1) g");
+    sweeps_until(s, w, "below", 10);
+    PQfinish(pg);
+}
+
+/* New rows are found by their places, and this one's was passed long ago: so it has a time. */
+STORE_TEST(due_at_null_by_hand_means_now) /* B19 */
+{
+    struct worker *w = suite_join(s, "outbox");
+    PGconn *pg = suite_pg_connect();
+    pr_id failed = SEND(s, "outbox"), delayed = SEND(s, "outbox", .due_us = s->wall_us + PR_SECONDS(3600));
+    worker_fail(w, failed, PR_SECONDS(3600));
+    CHECK_EQ(CYCLE(w, .fresh_rows = 10, .due.rows = 10)->row_count, 0);
+    suite_pg_do(pg, "UPDATE %s.outbox SET due_at = NULL, payload = 'mended'");
+    CHECK_EQ(suite_pg_number(
+                 pg, "SELECT count(*) FROM %s.outbox WHERE due_at BETWEEN now() - interval '1 minute' AND now()"),
+             2);
+    suite_advance(s, clock_wall_us(clock_system()) - s->wall_us + PR_SECONDS(1)); /* the server's clock set it */
+    CHECK_EQ(CYCLE(w, .fresh_rows = 10, .due.rows = 10)->row_count, 2);
+    CHECK(slice_eq_cstr(reply_find(w->reply, failed)->m.payload, "mended"));
+    CHECK(reply_find(w->reply, delayed) != NULL);
+    PQfinish(pg);
+}
+
 STORE_TEST(rows_with_xids_of_another_server_are_read_once) /* S5 */
 {
     PGconn *pg = suite_pg_connect();
@@ -362,7 +456,7 @@ STORE_TEST(a_row_that_was_overlooked_is_found_by_the_sweep) /* S5 */
     CHECK_EQ(read_type(w, "lost"), 0);
     CHECK_EQ(w->reply->row_count, 0);
     size_t found = 0, pages = 0;
-    for (int minute = 0; minute < 9; minute++) {
+    for (int minute = 0; minute < 9 && found < 200; minute++) { /* it is soon looked for more */
         suite_advance(s, PR_SECONDS(60));
         for (int i = 0; i < 4; i++, suite_advance(s, PR_SECONDS(2))) {
             found += read_type(w, "lost");

@@ -458,3 +458,22 @@ TEST(sending_on_the_callers_connection_tells_a_refusal_from_a_duplicate) /* B2 *
     sqlite3_close(db);
     fixture_close(f);
 }
+
+/* New rows are found by their places, and this one's was passed long ago: so it has a time. */
+TEST(due_at_null_by_hand_means_now) /* B19 */
+{
+    struct worker w;
+    struct fixture *f = fixture_open("");
+    worker_open(&w, &f->store);
+    CYCLE(&w, .fresh_rows = 10);
+    sqlite3 *raw = fixture_raw(f);
+    raw_run(raw, "INSERT INTO outbox (type, due_at) VALUES ('delayed', 9000000000000000)");
+    CHECK_EQ(CYCLE(&w, .fresh_rows = 10, .due = { .rows = 10 })->row_count, 0);
+    raw_run(raw, "UPDATE outbox SET due_at = NULL, payload = 'mended'");
+    CHECK_EQ(raw_int(raw, "SELECT count(*) FROM outbox WHERE due_at BETWEEN 1700000000000000 AND 8000000000000000"), 1);
+    CHECK_EQ(CYCLE(&w, .fresh_rows = 10, .due = { .rows = 10 })->row_count, 1);
+    CHECK(slice_eq_cstr(w.reply->rows[0].m.payload, "mended"));
+    sqlite3_close(raw);
+    worker_close(&w);
+    fixture_close(f);
+}

@@ -128,6 +128,7 @@ struct pg_session {
     int64_t seq_file;             /* ... and of the sequence: another one when its numbers are drawn again */
     uint64_t scanned_by;          /* the connection (link.generation) that it came to know it by */
     int64_t sweep_at_us;          /* the next page of the sweep, behind this place: */
+    bool sweep_found;             /* rows that the scan had not handed out lately */
     unsigned sweep_lane;
     int64_t sweep_seq;
     struct ctid_cache ctid_cache;

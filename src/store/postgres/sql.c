@@ -221,7 +221,10 @@ static const char FACTS[] = "SELECT current_setting('server_version'), " NOW(
           "current_database()),"
           " (SELECT count(*) FROM pg_prepared_xacts WHERE database = current_database() AND prepared < now() - "
           "interval '10 minutes'),"
-          " current_setting('autovacuum') = 'off', current_setting('fsync') = 'off'";
+          " current_setting('autovacuum') = 'off', current_setting('fsync') = 'off',"
+          " (SELECT format('%I.%I', n.nspname, c.relname) FROM pg_sequence s JOIN pg_class c ON c.oid = s.seqrelid"
+          " JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relname LIKE '%\\_seq\\_seq'"
+          " AND s.seqcache > 1 ORDER BY 1 LIMIT 1)";
 
 static void facts_of_server(const PGresult *r, struct arena *arena, struct store_facts *facts)
 {
@@ -242,6 +245,11 @@ static void facts_of_server(const PGresult *r, struct arena *arena, struct store
         facts_warn(facts, PR_STR("autovacuum is off: switch it on, or the tables grow for ever"));
     if (field_bool(r, 0, 6))
         facts_warn(facts, PR_STR("fsync is off: a crash of the server can lose or damage messages"));
+    if (!field_is_null(r, 0, 7))
+        facts_warn(facts, arena_printf(arena,
+                                       "a box's sequence has a CACHE: messages may be found minutes late; run ALTER"
+                                       " SEQUENCE %.*s CACHE 1",
+                                       SLICE_ARGS(field_slice(r, 0, 7))));
 }
 
 static int pg_sql_facts(struct sql *sql, struct arena *arena, struct store_facts *facts, int64_t *ret_now_us)

@@ -185,7 +185,8 @@ static struct file_name file_name_of(const struct conn *conn, const char *suffix
 {
     char path[4096];
     struct stat state;
-    if (snprintf(path, sizeof(path), "%s%s", conn->location->path, suffix) >= (int)sizeof(path) || stat(path, &state) != 0)
+    if (snprintf(path, sizeof(path), "%s%s", conn->location->path, suffix) >= (int)sizeof(path) ||
+        stat(path, &state) != 0)
         return (struct file_name){ 0 };
     return (struct file_name){ (uint64_t)state.st_dev, (uint64_t)state.st_ino };
 }
@@ -256,7 +257,8 @@ static int conn_follow(struct conn *conn, struct pr_error *reterr)
     if (conn->db != NULL && !conn_is_replaced(conn))
         return PR_OK;
     if (access(conn->location->path, F_OK) != 0)
-        return error_set(reterr, PR_EIO, "%s was moved or deleted while it was in use: put it, or a backup, in its place",
+        return error_set(reterr, PR_EIO,
+                         "%s was moved or deleted while it was in use: put it, or a backup, in its place",
                          conn->location->path);
     if (conn->db != NULL) {
         (void)sqlite3_wal_checkpoint_v2(conn->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL); /* as far as it can */

@@ -38,7 +38,7 @@ struct conn {
     int wal_tried;                  /* ... when a checkpoint was tried last */
     int wal_pressed;                /* ... when others were made to wait for one */
     int users;                      /* conn_share(): closed with the last of them */
-    struct file_name { /* which files these are, whatever has their names now */
+    struct file_name {              /* which files these are, whatever has their names now */
         uint64_t device, number;
     } file, log, index;  /* the database, -wal, -shm */
     uint64_t generation; /* raised when another file was opened (conn_follow) */

@@ -263,7 +263,8 @@ static int cycle_check_file(struct cycle_run *run)
         return PR_OK;
     int rc = schema_version(run->conn, &version, run->reterr);
     if (rc == PR_OK && version != schema_wanted())
-        return error_set(run->reterr, PR_ESCHEMA, "%s was replaced by a file with %s: run postrider init", run->conn->location->path,
+        return error_set(run->reterr, PR_ESCHEMA, "%s was replaced by a file with %s: run postrider init",
+                         run->conn->location->path,
                          version == 0 ? "no tables of Postrider" : "tables of another version of Postrider");
     if (rc == PR_OK)
         rc = session_check_box(session, run->reterr);
@@ -274,9 +275,10 @@ static int cycle_check_file(struct cycle_run *run)
     memset(run->position, 0, sizeof(run->position));
     log_emit(session->store->log, LOG_WARN, "store_replaced", LOG_STR("path", run->conn->location->path),
              LOG_SLICE("box", session->box));
-    return run->cycle->epoch == 0 ? PR_OK
-                                  : error_set(run->reterr, PR_ELEASE, "%s was replaced by another file: all is read anew",
-                                              run->conn->location->path);
+    return run->cycle->epoch == 0
+               ? PR_OK
+               : error_set(run->reterr, PR_ELEASE, "%s was replaced by another file: all is read anew",
+                           run->conn->location->path);
 }
 
 static int cycle_transact(struct cycle_run *run)

@@ -1,26 +1,36 @@
 /* The second line behind the scan: rows that it should have found, whatever the reason that it did
- * not (somebody put them below its position: a restored table, a repaired index).
+ * not (somebody put them below its position: a restored table, a repaired index, a sequence with a CACHE, logical
+ * replication).
  *
  * Now and then all that is fresh at or below what the scan has passed is read again, a small page
- * at a time; the engine knows what it holds, and takes the rest. */
+ * at a time; the engine knows what it holds, and takes the rest.  An idle engine asks for new rows when it renews its
+ * lease, so an idle box is swept, too. */
 #include "base/error.h"
 #include "base/util.h"
 #include "store/postgres/postgres.h"
 
 #define SWEEP_EVERY_US PR_SECONDS(300)
+#define SWEEP_SOON_US PR_SECONDS(5) /* ... when the one before found some: there is a reason, and more will come */
 #define SWEEP_PAGE_US PR_SECONDS(1)
 #define SWEEP_ROWS 64
 #define SWEEP_BYTES 262144
 
+/* Above what the scan has passed, where it has come to the end: rows that have an xid which this server has not given to
+ * anybody yet.  Logical replication brings such: the scan takes them for transactions that are still to come. */
 static const char SWEEP[] =
     "SELECT * FROM (SELECT f.*, r.ord, sum(f.bytes) OVER (ORDER BY r.ord, f.seq ROWS UNBOUNDED PRECEDING) AS upto"
-    " FROM unnest($1, $2, $3) WITH ORDINALITY AS r(lane, above, upto, ord)"
+    " FROM unnest($1, $2, $3, $4) WITH ORDINALITY AS r(lane, above, upto, bound, ord)"
     " CROSS JOIN LATERAL (SELECT " HANDLE " AS handle, " MESSAGE_COLUMNS(
-        MESSAGE_PAYLOAD("$4::bigint")) ", coalesce(octet_length(b.payload), 0) + 200 AS bytes FROM {box} b"
-                                       " WHERE b.lane = r.lane AND b.seq > r.above AND b.seq <= r.upto AND b.due_at IS "
-                                       "NULL AND b.held_by IS NULL"
-                                       " ORDER BY b.seq LIMIT $5::bigint) f) g WHERE g.upto - g.bytes < $6::bigint "
-                                       "ORDER BY g.ord, g.seq LIMIT $5::bigint";
+        MESSAGE_PAYLOAD("$5::bigint")) ", b.ctid,"
+                                       " coalesce(octet_length(b.payload), 0) + 200 AS bytes FROM {box} b"
+                                       " WHERE b.lane = r.lane AND b.seq > r.above AND b.seq <= r.bound AND b.due_at "
+                                       "IS NULL AND b.held_by IS NULL"
+                                       " AND (b.seq <= r.upto OR (b.xid >= pg_snapshot_xmax(pg_current_snapshot())"
+                                       " AND b.xid IS DISTINCT FROM pg_current_xact_id_if_assigned()))"
+                                       " ORDER BY b.seq LIMIT $6::bigint) f) g WHERE g.upto - g.bytes < $7::bigint "
+                                       "ORDER BY g.ord, g.seq LIMIT $6::bigint";
+
+#define COLUMN_TID (1 + MESSAGE_COLUMN_COUNT)
 
 static int64_t mono_us(const struct pg_session *session)
 {
@@ -37,7 +47,8 @@ void pg_sweep_start(struct pg_session *session)
 {
     session->sweep_lane = 0;
     session->sweep_seq = SCAN_BEGIN;
-    session->sweep_at_us = mono_us(session) + SWEEP_EVERY_US;
+    session->sweep_at_us = mono_us(session) + (session->sweep_found ? SWEEP_SOON_US : SWEEP_EVERY_US);
+    session->sweep_found = false;
 }
 
 void pg_sweep_add(struct cycle_run *run, PGresult **ret)
@@ -50,14 +61,16 @@ void pg_sweep_add(struct cycle_run *run, PGresult **ret)
     array_begin(&a[0], OID_INT2);
     array_begin(&a[1], OID_INT8);
     array_begin(&a[2], OID_INT8);
+    array_begin(&a[3], OID_INT8);
     for (unsigned lane = session->sweep_lane; lane < LANE_COUNT; lane++) {
         if (!(run->lanes & lane_bit(lane)))
             continue;
         array_i16(&a[0], (int)lane);
         array_i64(&a[1], lane == session->sweep_lane ? session->sweep_seq : SCAN_BEGIN);
         array_i64(&a[2], scan_passed(session->scan, lane));
+        array_i64(&a[3], session->had_more ? scan_passed(session->scan, lane) : INT64_MAX);
     }
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 4; i++)
         arg_array(&args, &a[i]);
     arg_i64(&args, (int64_t)min_size(run->cycle->payload_max, INT64_MAX));
     arg_i64(&args, (int64_t)page_rows(run->cycle));
@@ -73,8 +86,15 @@ int pg_sweep_take(struct cycle_run *run, const PGresult *result)
     session->sweep_at_us = mono_us(session) + SWEEP_PAGE_US;
     if (session->reply.row_count > run->cycle->fresh_rows / 2)
         return PR_OK;
-    for (int i = 0; i < count && rc == PR_OK; i++)
+    for (int i = 0; i < count && rc == PR_OK; i++) {
+        struct tid known;
+        int64_t handle = field_i64(result, i, 0);
+        if (!pg_ctid_cache_find(&session->ctid_cache, handle, &known)) {
+            session->sweep_found = true;
+            pg_ctid_cache_note(&session->ctid_cache, handle, field_tid(result, i, COLUMN_TID));
+        }
         rc = pg_reply_row(run, result, i, ROW_FRESH);
+    }
     if (count == 0) {
         pg_sweep_start(session);
     } else {
