@@ -104,7 +104,7 @@ int question_groups(struct question *q)
     struct query_reply *reply = q->reply;
     struct value values[GROUP_VALUES];
     struct rows rows;
-    int64_t look;
+    int64_t look = 0;
     if (f->stream.size > 0)
         return groups_of_stream(q->query, reply, q->arena, letters_of_stream, q);
     reply->groups = arena_alloc_array(q->arena, GROUPS_LOOKED_MAX, sizeof(reply->groups[0]));

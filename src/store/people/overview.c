@@ -1,11 +1,12 @@
-/* Short questions: what people did, who works, which breakers are not closed, what fails. */
+/* Short questions: what people did, who works, which breakers are not closed, what fails; and which question goes where. */
+#include "base/error.h"
 #include "base/slice.h"
 #include "store/people/failing.h"
 #include "store/people/question.h"
 
 /* ---- What people did -------------------------------------------------------------------------- */
 
-int question_audit(struct question *q)
+static int audit(struct question *q)
 {
     const struct filter *f = &q->query->filter;
     struct query_reply *reply = q->reply;
@@ -51,7 +52,7 @@ static int in_flight_read(struct question *q, struct instance_info *info)
     return rc;
 }
 
-int question_instances(struct question *q)
+static int instances(struct question *q)
 {
     struct query_reply *reply = q->reply;
     size_t capacity = 0;
@@ -156,7 +157,7 @@ static int failing_dead(struct question *q, struct box_failing *f)
     return rc;
 }
 
-int question_failing(struct question *q)
+static int failing(struct question *q)
 {
     struct query_reply *reply = q->reply;
     int rc = PR_OK;
@@ -173,4 +174,36 @@ int question_failing(struct question *q)
             rc = failing_dead(q, f);
     }
     return rc;
+}
+
+/* ---- Which it is ------------------------------------------------------------------------------ */
+
+static int endpoints(struct question *q)
+{
+    int rc = question_breakers(q);
+    return rc != PR_OK ? rc : q->sql->ops->endpoints(q->sql, q->arena, &q->reply->endpoints, &q->reply->endpoint_count);
+}
+
+int question_answer(struct question *q)
+{
+    if (q->query->kind == QUERY_FACTS) /* also when there are no tables */
+        return q->sql->ops->facts(q->sql, q->arena, &q->reply->facts, &q->s.now_us);
+    int rc = surroundings_read(q->sql, q->arena, &q->s);
+    if (rc != PR_OK)
+        return rc;
+    switch (q->query->kind) {
+    case QUERY_MESSAGES: return question_messages(q);
+    case QUERY_DEAD: return question_dead(q);
+    case QUERY_ID: return question_id(q);
+    case QUERY_DEAD_COUNT: return question_dead_count(q);
+    case QUERY_DEAD_GROUPS: return question_groups(q);
+    case QUERY_BOXES: return question_boxes(q);
+    case QUERY_STREAMS: return question_streams(q);
+    case QUERY_ENDPOINTS: return endpoints(q);
+    case QUERY_INSTANCES: return instances(q);
+    case QUERY_AUDIT: return audit(q);
+    case QUERY_FAILING: return failing(q);
+    case QUERY_FACTS: break;
+    }
+    return error_set(q->sql->reterr, PR_EINVAL, "there is no question of kind %d", (int)q->query->kind);
 }

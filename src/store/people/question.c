@@ -16,36 +16,6 @@ pr_slice question_text(struct question *q, const struct rows *rows, int column)
     return text;
 }
 
-static int question_endpoints(struct question *q)
-{
-    int rc = question_breakers(q);
-    return rc != PR_OK ? rc : q->sql->ops->endpoints(q->sql, q->arena, &q->reply->endpoints, &q->reply->endpoint_count);
-}
-
-static int question_answer(struct question *q)
-{
-    if (q->query->kind == QUERY_FACTS) /* also when there are no tables */
-        return q->sql->ops->facts(q->sql, q->arena, &q->reply->facts, &q->s.now_us);
-    int rc = surroundings_read(q->sql, q->arena, &q->s);
-    if (rc != PR_OK)
-        return rc;
-    switch (q->query->kind) {
-    case QUERY_MESSAGES: return question_messages(q);
-    case QUERY_DEAD: return question_dead(q);
-    case QUERY_ID: return question_id(q);
-    case QUERY_DEAD_COUNT: return question_dead_count(q);
-    case QUERY_DEAD_GROUPS: return question_groups(q);
-    case QUERY_BOXES: return question_boxes(q);
-    case QUERY_STREAMS: return question_streams(q);
-    case QUERY_ENDPOINTS: return question_endpoints(q);
-    case QUERY_INSTANCES: return question_instances(q);
-    case QUERY_AUDIT: return question_audit(q);
-    case QUERY_FAILING: return question_failing(q);
-    case QUERY_FACTS: break;
-    }
-    return error_set(q->sql->reterr, PR_EINVAL, "there is no question of kind %d", (int)q->query->kind);
-}
-
 /* *ret_again: it failed, and may be asked again. */
 static int question_ask(struct question *q, const struct store *store, bool *ret_again)
 {

@@ -1,14 +1,14 @@
 /* question.h - one question of a person on its way through the port.
  *
  *   sql.c         the port (store/sql.h)             statement_list.h  all statements, for both databases
- *   question.c    the transaction, which is asked    surroundings.c    receipts, pauses, boxes
+ *   question.c    the transaction                    surroundings.c    receipts, pauses, boxes
  *   listing.c     rows that a filter finds           messages.c        listings, by id, counts of dead letters
  *   counts.c      how many are in which state        overview.c        audit, instances, breakers, what fails
  *   groups.c      dead letters by fingerprint        streams.c         streams in trouble
  *   ranking.c     what matters most comes first      warn.c, import.c  what is written beside orders
  *
- * To add a question: its kind and its reply in store.h, its statement in statement_list.h, a function here and its
- * line in question.c. */
+ * To add a question: its kind and its reply in store.h, its statement in statement_list.h, its function and its line in
+ * overview.c. */
 #ifndef STORE_PEOPLE_QUESTION_H
 #define STORE_PEOPLE_QUESTION_H
 
@@ -43,6 +43,8 @@ PR_MUST_CHECK int people_query(const struct store *store, const struct query *qu
 PR_MUST_CHECK int people_warn(const struct store *store, const struct warnings *warnings, int64_t calm_us,
                               bool *ret_new, struct pr_error *reterr);
 
+/* In the transaction that question.c has begun. */
+PR_MUST_CHECK int question_answer(struct question *q);
 PR_MUST_CHECK int question_messages(struct question *q);
 PR_MUST_CHECK int question_dead(struct question *q);
 PR_MUST_CHECK int question_id(struct question *q);
@@ -50,9 +52,6 @@ PR_MUST_CHECK int question_dead_count(struct question *q);
 PR_MUST_CHECK int question_groups(struct question *q);
 PR_MUST_CHECK int question_boxes(struct question *q);
 PR_MUST_CHECK int question_streams(struct question *q);
-PR_MUST_CHECK int question_audit(struct question *q);
-PR_MUST_CHECK int question_instances(struct question *q);
 PR_MUST_CHECK int question_breakers(struct question *q);
-PR_MUST_CHECK int question_failing(struct question *q);
 
 #endif
