@@ -18,6 +18,7 @@ struct row {
     enum row_from from;
     bool dead;       /* ROW_HEAD only: it is a dead letter (strict streams wait behind it) */
     const char *bad; /* why it cannot be decoded, or NULL.  m then holds what could be read */
+    size_t over;     /* bytes of a payload over payload_max, which then stays in the store; 0: m has it */
 };
 
 /* ---- The cycle ---------------------------------------------------------------------- */
@@ -219,7 +220,7 @@ struct cycle {
     size_t held_count;
     int64_t notice_after; /* operators' notices with a greater number; 0 on join:
                                                 * none, only notice_last is told */
-    size_t payload_max;   /* larger rows are bad */
+    size_t payload_max;   /* larger payloads are not read: row.over */
 };
 
 enum notice_kind {

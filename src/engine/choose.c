@@ -147,7 +147,7 @@ static bool is_poison(const struct item *item)
 static bool is_too_large(const struct item *item)
 {
     size_t max = item->endpoint->setting->payload_max;
-    return max > 0 && item->m.payload.size > max;
+    return item->over > 0 || (max > 0 && item->m.payload.size > max);
 }
 
 /* Must it be judged without being handed to a transport? */
@@ -170,11 +170,23 @@ static void judge_poison(struct engine *e, struct item *item, int64_t now_us)
     e->counts.poison++;
 }
 
-static void judge_unsendable(struct engine *e, struct item *item, int64_t now_us)
+static void judge_too_large(struct engine *e, struct item *item, int64_t now_us)
 {
     struct delivery_result too_large = { .outcome = SEND_FAILED, .reason = PR_REASON_MESSAGE_TOO_LARGE };
-    char text[] = "the payload is over the endpoint's limit; it was not sent";
+    struct pr_error text;
 
+    if (item->over > 0)
+        error_set(&text, 0, "the payload has %zu bytes, limits.payload is %zu: it was not sent", item->over,
+                  e->setting.payload_max);
+    else
+        error_set(&text, 0, "the payload has %zu bytes, max_payload of the endpoint is %zu: it was not sent",
+                  item->m.payload.size, item->endpoint->setting->payload_max);
+    too_large.error = text.text;
+    judge_failure(e, item, &too_large, now_us);
+}
+
+static void judge_unsendable(struct engine *e, struct item *item, int64_t now_us)
+{
     if (message_is_expired(&item->m, store_now(e, now_us))) {
         item->number = 0;
         judge_simple(e, item, VERDICT_EXPIRE, PR_REASON_EXPIRED, PR_STR("expires"),
@@ -182,8 +194,7 @@ static void judge_unsendable(struct engine *e, struct item *item, int64_t now_us
     } else if (is_poison(item)) {
         judge_poison(e, item, now_us);
     } else {
-        too_large.error = text;
-        judge_failure(e, item, &too_large, now_us);
+        judge_too_large(e, item, now_us);
     }
 }
 

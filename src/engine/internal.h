@@ -76,6 +76,7 @@ struct item {
     struct endpoint_breaker *gate; /* of its type at its endpoint; NULL: none */
     struct stream *stream;         /* NULL: no order */
     size_t bytes;
+    size_t over;         /* bytes of a payload that is too large to be read; 0: it is here */
     int number;          /* hand-out number */
     uint32_t rate_taken; /* when it was taken: see rate_take() */
     bool from_due;       /* its row has a due time */

@@ -65,6 +65,7 @@ struct item *item_new(struct engine *e, const struct row *row, struct endpoint *
     message_copy(&row->m, (char *)(item + 1), &item->m);
     item->lane = row->lane;
     item->endpoint = ep;
+    item->over = row->over;
     item->bytes = bytes + sizeof(*item);
     item->from_due = row->m.due_us != 0;
     if (row->row != 0 && item_set_row(e, item, row->row) != PR_OK) {

@@ -118,6 +118,33 @@ TEST(a_rule_made_in_c_does_what_one_in_the_config_does) /* B62, B64 */
     place_fini(&p);
 }
 
+TEST(a_payload_over_the_limit_is_too_large_and_the_rules_are_asked) /* B9, B69 */
+{
+    struct place p;
+    struct box_loop orders = { 0 }, alerts = { 0 };
+    place_init(&p);
+    struct pr_engine *engine = make(&p,
+                                    ", rules: [{name: large, when: {reason: message_too_large}, then: {dead_letter: "
+                                    "{}, raise: {type: t, to: alerts}}}]",
+                                    &orders, &alerts);
+    begin(engine);
+    place_do(&p, "INSERT INTO outbox (type, destination, payload) VALUES ('t', 'orders', zeroblob(2097152)),"
+                 " ('t', 'orders', printf('%.*c', 1048577, 'x')), ('t', 'orders', 'small')");
+    place_wait(
+        &p, "SELECT count(*) FROM postrider_dead_letter WHERE cause = 8 AND failure_reason = 8 AND rule = 'large'", 2);
+    drain(engine);
+    CHECK_EQ(place_int(&p, "SELECT count(*) FROM postrider_dead_letter WHERE length(payload) = 2097152 AND"
+                           " error LIKE 'the payload has 2097152 bytes, limits.payload is 1048576%'"),
+             1);
+    CHECK_EQ(place_int(&p, "SELECT count(*) FROM postrider_dead_letter WHERE length(payload) = 1048577 AND error LIKE "
+                           "'%1048577 bytes%'"),
+             1);
+    CHECK_EQ(orders.calls, 1);
+    CHECK_EQ(alerts.calls, 2);
+    pr_engine_free(engine);
+    place_fini(&p);
+}
+
 TEST(a_rule_of_the_config_comes_before_one_in_c) /* B60 */
 {
     struct place p;

@@ -409,15 +409,18 @@ STORE_TEST(rows_that_cannot_be_decoded_are_read_as_such_between_the_good_ones) /
     CHECK_EQ(suite_count(s, QUERY_MESSAGES, FILTER()), 6);
 }
 
-STORE_TEST(a_row_over_the_payload_limit_is_bad) /* B9 */
+STORE_TEST(a_payload_over_the_limit_is_left_where_it_is_and_its_size_is_told) /* B9 */
 {
     struct worker *w = suite_join(s, "outbox");
     pr_id id = SEND(s, "outbox", .payload = PR_STR("0123456789")), other = SEND(s, "outbox");
     CYCLE(w, .fresh_rows = 10, .payload_max = 9);
-    CHECK(reply_find(w->reply, id)->bad != NULL);
-    CHECK(reply_find(w->reply, other)->bad == NULL);
-    CYCLE(w, .fresh_rows = 10, .payload_max = 10, .restart_lanes = LANES_ALL);
+    CHECK_EQ(reply_find(w->reply, id)->over, 10);
     CHECK(reply_find(w->reply, id)->bad == NULL);
+    CHECK_EQ(reply_find(w->reply, id)->m.payload.size, 0);
+    CHECK_EQ(reply_find(w->reply, other)->over, 0);
+    CYCLE(w, .fresh_rows = 10, .payload_max = 10, .restart_lanes = LANES_ALL);
+    CHECK_EQ(reply_find(w->reply, id)->over, 0);
+    CHECK_SLICE(reply_find(w->reply, id)->m.payload, "0123456789");
 }
 
 STORE_TEST(rows_that_cannot_be_decoded_can_be_made_dead_with_their_bytes) /* B9, B87 */

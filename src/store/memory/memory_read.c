@@ -100,7 +100,8 @@ static int reply_add(struct session *session, const struct stored *stored, enum 
     row->lane = stored->lane;
     row->from = from;
     row->dead = stored->after != NULL;
-    row->bad = stored->bad != NULL || !too_large ? stored->bad : message_defect(&stored->m, payload_max);
+    row->bad = stored->bad;
+    row->over = too_large ? stored->m.payload.size : 0;
     session->reply.row_count++;
     return PR_OK;
 }

@@ -204,7 +204,7 @@ static int target_read(struct order *o, const struct target *t, struct pr_messag
     if (rc < 0)
         return rc;
     arena_reset(&o->scratch);
-    rc = message_decode(statement, &o->scratch, o->store->payload_max, ret, &row, &bad, o->reterr);
+    rc = message_decode(statement, &o->scratch, o->store->payload_max, ret, &row, NULL, &bad, o->reterr);
     sqlite3_reset(statement);
     return rc;
 }

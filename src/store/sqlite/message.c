@@ -141,14 +141,27 @@ static pr_slice column_text(sqlite3_stmt *s, int column)
     return size > 0 ? (pr_slice){ sqlite3_column_blob(s, column), (size_t)size } : (pr_slice){ NULL, 0 };
 }
 
+/* PAYLOAD_UP_TO gives the size of what it leaves in the table, below zero. */
+static size_t payload_over(sqlite3_stmt *s, size_t payload_max)
+{
+    int type = sqlite3_column_type(s, MESSAGE_COLUMN_COUNT - 1);
+    if (type == SQLITE_INTEGER && sqlite3_column_int64(s, MESSAGE_COLUMN_COUNT - 1) < 0) {
+        uint64_t size = (uint64_t)-sqlite3_column_int64(s, MESSAGE_COLUMN_COUNT - 1);
+        return size > payload_max ? (size_t)size : 0;
+    }
+    int size = type == SQLITE_TEXT || type == SQLITE_BLOB ? sqlite3_column_bytes(s, MESSAGE_COLUMN_COUNT - 1) : 0;
+    return size > 0 && (size_t)size > payload_max ? (size_t)size : 0;
+}
+
 int message_decode(sqlite3_stmt *statement, struct arena *arena, size_t payload_max, struct pr_message *ret,
-                   uint64_t *ret_row, const char **ret_bad, struct pr_error *reterr)
+                   uint64_t *ret_row, size_t *ret_over, const char **ret_bad, struct pr_error *reterr)
 {
     struct pr_message *m = ret;
     const char *bad = times_defect(statement); /* before anything is converted */
     *m = (struct pr_message){ .seq = 0 };
     decode_numbers(statement, m);
     *ret_row = (uint64_t)sqlite3_column_int64(statement, 0);
+    size_t over = ret_over != NULL ? payload_over(statement, payload_max) : 0; /* before a number becomes text */
 
     pr_slice id = column_slice(statement, 2);
     if (id.size == 0 || id_from_stored(id, &m->id) != PR_OK)
@@ -158,9 +171,11 @@ int message_decode(sqlite3_stmt *statement, struct arena *arena, size_t payload_
     for (size_t i = 0; i < ARRAY_LENGTH(texts); i++)
         *(pr_slice *)(void *)((char *)m + texts[i].offset) = column_text(statement, texts[i].column);
     if (bad == NULL)
-        bad = message_defect(m, payload_max);
-    if (m->payload.size > payload_max)
+        bad = message_defect(m, ret_over != NULL ? SIZE_MAX : payload_max);
+    if (m->payload.size > payload_max || over > 0)
         m->payload = (pr_slice){ NULL, 0 }; /* it stays in the table */
+    if (ret_over != NULL)
+        *ret_over = over;
     char *block = arena_alloc(arena, message_bytes(m));
     if (block == NULL)
         return error_set(reterr, PR_ENOMEM, "no memory for a row");

@@ -23,10 +23,14 @@
 #define MESSAGE_IS_HEAD MESSAGE_IS_BACK " AND (due_at = 9223372036854775807 OR released = 0)"
 
 /* Read the current row; columns begin with MESSAGE_COLUMNS and payload (or NULL).  Slices are
- * copied into the arena.  *ret_bad says why it cannot be handled, or is NULL.  Fault PR_ENOMEM. */
+ * copied into the arena.  *ret_bad says why it cannot be handled, or is NULL.  *ret_over: the size of a payload over
+ * the limit, which is not copied, or 0; where ret_over is NULL it is bad.  Fault PR_ENOMEM. */
 PR_MUST_CHECK int message_decode(sqlite3_stmt *statement, struct arena *arena, size_t payload_max,
-                                 struct pr_message *ret, uint64_t *ret_row, const char **ret_bad,
+                                 struct pr_message *ret, uint64_t *ret_row, size_t *ret_over, const char **ret_bad,
                                  struct pr_error *reterr);
+/* The payload, unless it is a larger blob: then its size, below zero, and SQLite does not read it. */
+#define PAYLOAD_UP_TO(max)                                                                                             \
+    "CASE WHEN typeof(payload) = 'blob' AND length(payload) > " max " THEN -length(payload) ELSE payload END"
 
 /* The three forms in which other programs store an id. */
 struct id_forms {

@@ -18,20 +18,25 @@
 #define ROWS_FIRST 64
 
 static const char SELECT_FRESH[] =
-    "SELECT " MESSAGE_COLUMNS ", payload FROM \"{box}\" WHERE row_id > ?1 AND row_id <= ?2"
-    " AND due_at IS NULL AND held_by IS NULL ORDER BY row_id";
-static const char SELECT_DUE[] =
-    "SELECT " MESSAGE_COLUMNS ", payload FROM \"{box}\" WHERE due_at IS NOT NULL AND held_by IS NULL"
-    " AND due_at <= ?1 AND (due_at, seq, row_id) > (?2, ?3, ?4) ORDER BY due_at, seq, row_id LIMIT ?5";
+    "SELECT " MESSAGE_COLUMNS ", " PAYLOAD_UP_TO("?3") " FROM \"{box}\" WHERE row_id > ?1 AND row_id <= ?2"
+                                                       " AND due_at IS NULL AND held_by IS NULL ORDER BY row_id";
+static const char SELECT_DUE[] = "SELECT " MESSAGE_COLUMNS ", " PAYLOAD_UP_TO(
+    "?6") " FROM \"{box}\" WHERE due_at IS NOT NULL AND held_by IS NULL"
+          " AND due_at <= ?1 AND (due_at, seq, row_id) > (?2, ?3, ?4) ORDER BY due_at, seq, row_id LIMIT ?5";
 static const char SELECT_HELD[] =
-    "SELECT " MESSAGE_COLUMNS ", payload FROM \"{box}\" WHERE held_by = ?1 AND (seq, row_id) > (?2, ?3)"
-    " ORDER BY seq, row_id LIMIT ?4";
+    "SELECT " MESSAGE_COLUMNS ", " PAYLOAD_UP_TO("?5") " FROM \"{box}\" WHERE held_by = ?1 AND (seq, row_id) > (?2, ?3)"
+                                                       " ORDER BY seq, row_id LIMIT ?4";
 static const char SELECT_HEADS[] =
     "SELECT " MESSAGE_COLUMNS ", NULL FROM \"{box}\" INDEXED BY \"postrider_{box}_heads\" WHERE row_id > ?1"
     " AND " MESSAGE_IS_HEAD " ORDER BY row_id";
 static const char SELECT_DEAD_HEADS[] =
     "SELECT " MESSAGE_COLUMNS ", NULL FROM postrider_dead_letter WHERE row_id > ?1 AND box = '{box}'"
     " AND stream IS NOT NULL AND stream <> '' AND edited_as IS NULL ORDER BY row_id";
+
+static struct value limit_of(const struct cycle_run *run)
+{
+    return V_INT((int64_t)min_size(run->cycle->payload_max, INT64_MAX));
+}
 
 /* ---- Rows into the reply ------------------------------------------------------------ */
 
@@ -67,8 +72,8 @@ static int row_take(struct cycle_run *run, sqlite3_stmt *statement, enum row_fro
     }
     struct row *row = &session->rows[session->reply.row_count];
     *row = (struct row){ .from = from };
-    int rc =
-        message_decode(statement, &session->arena, run->cycle->payload_max, &row->m, &row->row, &row->bad, run->reterr);
+    int rc = message_decode(statement, &session->arena, run->cycle->payload_max, &row->m, &row->row, &row->over,
+                            &row->bad, run->reterr);
     if (rc != PR_OK)
         return rc;
     row->lane = lane_of(row->m.stream, row->m.id);
@@ -138,8 +143,8 @@ static int walk_step(struct cycle_run *run, struct walk *walk, int64_t to)
 {
     sqlite3_stmt *statement;
     struct row *row;
-    int rc = conn_bind(run->conn, SELECT_FRESH, run->session->box, VALUES(V_INT(walk->at), V_INT(to)), &statement,
-                       run->reterr);
+    int rc = conn_bind(run->conn, SELECT_FRESH, run->session->box, VALUES(V_INT(walk->at), V_INT(to), limit_of(run)),
+                       &statement, run->reterr);
     if (rc != PR_OK)
         return rc;
     walk->at = to;
@@ -200,7 +205,7 @@ static int read_due(struct cycle_run *run)
     sqlite3_stmt *statement;
     int rc = conn_bind(run->conn, SELECT_DUE, run->session->box,
                        VALUES(V_INT(run->now_us), V_INT(c->due.after_due_us), V_INT(c->due.after_seq),
-                              V_INT(c->due.after_row), V_INT(c->due.rows + 1)),
+                              V_INT(c->due.after_row), V_INT(c->due.rows + 1), limit_of(run)),
                        &statement, run->reterr);
     return rc == PR_OK ? rows_take(run, statement, ROW_DUE, LANES_ALL, false, c->due.rows, &run->session->reply.due_end)
                        : rc;
@@ -224,8 +229,8 @@ static int read_again(struct cycle_run *run)
 
     if ((int64_t)c->reread.after_row >= c->reread.from_seq)
         after = c->reread.from_seq; /* the row of from_seq itself was seen */
-    int rc = conn_bind(run->conn, SELECT_FRESH, run->session->box, VALUES(V_INT(after), V_INT(c->reread.to_seq - 1)),
-                       &statement, run->reterr);
+    int rc = conn_bind(run->conn, SELECT_FRESH, run->session->box,
+                       VALUES(V_INT(after), V_INT(c->reread.to_seq - 1), limit_of(run)), &statement, run->reterr);
     return rc == PR_OK ? rows_take(run, statement, ROW_REREAD, LANES_ALL, false, c->reread.rows,
                                    &run->session->reply.reread_end)
                        : rc;
@@ -296,10 +301,10 @@ static int read_held(struct cycle_run *run)
     for (size_t i = 0; i < c->held_count; i++) {
         const struct held_read *read = &c->held[i];
         sqlite3_stmt *statement;
-        int rc =
-            conn_bind(run->conn, SELECT_HELD, run->session->box,
-                      VALUES(V_TEXT(read->key), V_INT(read->after_seq), V_INT(read->after_row), V_INT(read->rows + 1)),
-                      &statement, run->reterr);
+        int rc = conn_bind(run->conn, SELECT_HELD, run->session->box,
+                           VALUES(V_TEXT(read->key), V_INT(read->after_seq), V_INT(read->after_row),
+                                  V_INT(read->rows + 1), limit_of(run)),
+                           &statement, run->reterr);
         if (rc == PR_OK)
             rc = rows_take(run, statement, ROW_HELD, LANES_ALL, false, read->rows, &run->session->reply.held_end[i]);
         if (rc != PR_OK)

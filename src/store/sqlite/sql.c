@@ -131,7 +131,7 @@ static int sqlite_message(struct rows *rows, struct pr_message *ret, unsigned *r
         arena_reset(&rows->scratch);
     rows->has_scratch = true;
     *ret_lane = 0;
-    return message_decode(rows->statement, &rows->scratch, rows->sql->payload_max, ret, &row, ret_bad,
+    return message_decode(rows->statement, &rows->scratch, rows->sql->payload_max, ret, &row, NULL, ret_bad,
                           rows->sql->reterr);
 }
 

@@ -26,6 +26,13 @@ static struct row *reply_room(struct pg_session *session)
     return &reply->rows[reply->row_count];
 }
 
+/* Such a payload was left on the server. */
+static size_t over_limit(const struct cycle_run *run, const PGresult *result, int row)
+{
+    size_t size = pg_message_size(result, row, 1);
+    return size > run->cycle->payload_max ? size : 0;
+}
+
 /* Columns: row_id, and what a new message has. */
 int pg_reply_new_row(struct cycle_run *run, const PGresult *result, int row)
 {
@@ -33,7 +40,8 @@ int pg_reply_new_row(struct cycle_run *run, const PGresult *result, int row)
     if (r == NULL)
         return error_set(run->reterr, PR_ENOMEM, "no memory for the rows of a reply");
     *r = (struct row){ .from = ROW_FRESH };
-    pg_message_decode_new(result, row, 1, run->cycle->payload_max, &r->m, &r->lane, &r->bad);
+    pg_message_decode_new(result, row, 1, SIZE_MAX, &r->m, &r->lane, &r->bad);
+    r->over = over_limit(run, result, row);
     int64_t place = field_is_null(result, row, 0) ? r->m.seq : field_i64(result, row, 0);
     r->row = (uint64_t)place << HANDLE_LANE_BITS | r->lane;
     run->session->reply.row_count++;
@@ -46,7 +54,8 @@ int pg_reply_row(struct cycle_run *run, const PGresult *result, int row, enum ro
     if (r == NULL)
         return error_set(run->reterr, PR_ENOMEM, "no memory for the rows of a reply");
     *r = (struct row){ .row = (uint64_t)field_i64(result, row, 0), .from = from };
-    pg_message_decode(result, row, 1, run->cycle->payload_max, &r->m, &r->lane, &r->bad);
+    pg_message_decode(result, row, 1, SIZE_MAX, &r->m, &r->lane, &r->bad);
+    r->over = over_limit(run, result, row);
     run->session->reply.row_count++;
     return PR_OK;
 }
