@@ -101,6 +101,25 @@ TEST(the_name_of_a_table_that_is_there_cannot_be_a_box)
     fixture_close(f);
 }
 
+TEST(a_name_that_the_application_has_taken_is_said_in_words_and_nothing_is_changed) /* D14 */
+{
+    struct fixture *f = fixture_bare("");
+    sqlite3 *db = fixture_raw(f);
+    raw_run(db, "CREATE TABLE outbox (mine TEXT); INSERT INTO outbox VALUES ('x')");
+    fixture_open_store(f);
+    CHECK_EQ(fixture_migrate(f), PR_EINVAL);
+    CHECK(strstr(f->error.text, "already has a table \"outbox\" that Postrider did not create") != NULL);
+    CHECK(strstr(f->error.text, f->path) != NULL);
+    CHECK(strstr(f->error.text, "DROP") == NULL);
+    CHECK_EQ(raw_int(db, "SELECT count(*) FROM sqlite_master"), 1);
+    CHECK_EQ(raw_int(db, "SELECT count(mine) FROM outbox"), 1);
+    raw_run(db, "ALTER TABLE outbox RENAME TO shop_outbox; CREATE VIEW ledger AS SELECT 1");
+    CHECK_EQ(fixture_migrate(f), PR_EINVAL);
+    CHECK(strstr(f->error.text, "\"ledger\"") != NULL && strstr(f->error.text, "another name") != NULL);
+    sqlite3_close(db);
+    fixture_close(f);
+}
+
 TEST(unknown_options_of_the_url_are_named)
 {
     static const char *const bad[] = { "sqlite:x.db?sync=full", "sqlite:x.db?synchronous=off", "sqlite:x.db?busy=soon",

@@ -139,8 +139,12 @@ static int box_check_name(struct conn *conn, const struct names *names, pr_slice
     int rc = conn_int(conn, "SELECT 1 FROM sqlite_master WHERE name = ?1 COLLATE NOCASE", NO_BOX, VALUES(V_TEXT(box)),
                       &found, reterr);
     if (rc == PR_OK)
-        return error_set(reterr, PR_EINVAL, "there is a table %.*s already that is no box: choose another name",
-                         SLICE_ARGS(box));
+        return error_set(reterr, PR_EINVAL,
+                         "%s already has a table \"%.*s\" that Postrider did not create: %s",
+                         conn->location->path, SLICE_ARGS(box),
+                         slice_eq_cstr(box, "outbox") || slice_eq_cstr(box, "inbox")
+                             ? "rename it, or give Postrider a file of its own"
+                             : "give the box another name");
     return rc == PR_UNKNOWN ? PR_OK : rc;
 }
 
