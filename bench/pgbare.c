@@ -126,7 +126,7 @@ void pgbare_insert(PGconn *pg, size_t count, size_t streams)
     char sql[512];
     snprintf(sql, sizeof sql,
              "INSERT INTO outbox (destination, type, stream, payload) SELECT 'sink', 'bench.message',"
-             " CASE WHEN %zu > 0 THEN 'stream-' || n %% greatest(%zu, 1) END, convert_to(repeat('x', %d), 'UTF8')"
+             " CASE WHEN %zu > 0 THEN 'stream-' || n %% greatest(%zu, 1) END, repeat('x', %d)"
              " FROM generate_series(1, %zu) n",
              streams, streams, BENCH_PAYLOAD, count);
     pgbare_run(pg, sql);
@@ -158,7 +158,7 @@ double pgbare_send_rate(PGconn *pg, size_t count, size_t batch)
     char sql[512];
     snprintf(sql, sizeof sql,
              "INSERT INTO outbox (destination, type, payload) SELECT 'sink', 'bench.message',"
-             " convert_to(repeat('x', %d), 'UTF8') FROM generate_series(1, $1::int)",
+             " repeat('x', %d) FROM generate_series(1, $1::int)",
              BENCH_PAYLOAD);
     PQclear(PQexec(pg, "DEALLOCATE ALL"));
     prepare(pg, "send", sql);

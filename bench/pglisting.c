@@ -7,7 +7,7 @@
 static const char MESSAGES[] =
     "INSERT INTO outbox (id, destination, due_at, held_by, stream, type, created_at, status, attempts, "
     "failures,"
-    " failure_reason, error, failed_at, payload)"
+    " failure_reason, error, failed_at, payload_bytes)"
     " SELECT ('30303030-3030-3030-3030-' || lpad(to_hex(x'303030300000'::bigint + i), 12, '0'))::uuid,"
     " CASE WHEN i %% 100000 = 77 THEN 'rare' ELSE 'sink' END,"
     " CASE WHEN i %% 100000 = 78 THEN 'infinity' WHEN i %% 500 = 0 THEN now() + interval '1 hour'"
@@ -28,7 +28,7 @@ static const char DEAD[] =
     "INSERT INTO dead_letter (box, xid, lane, id, destination, seq, stream, type, event, created_at, status, "
     "attempts, failures,"
     " failure_reason, error, failed_at, released, endpoint, cause, limit_reached, rule, fingerprint, died_at, "
-    "payload)"
+    "payload_bytes)"
     " SELECT 'outbox', '1', i %% 64, ('d0000000-3030-3030-3030-' || lpad(to_hex(i), 12, '0'))::uuid,"
     " CASE g WHEN 901 THEN 'rare' ELSE 'sink' END, i, 'user-' || (i %% 50000),"
     " CASE g WHEN 901 THEN 'rare.type' ELSE 'bench.' || (g %% 10) END, false, now() - interval '2 hours', "

@@ -28,7 +28,7 @@
 static void *sender_open(const char *database)
 {
     PGconn *pg = pgbare_open(database);
-    pgbare_run(pg, "PREPARE send (bytea) AS INSERT INTO outbox (type, payload) VALUES ('bench.latency', $1)");
+    pgbare_run(pg, "PREPARE send (bytea) AS INSERT INTO outbox (type, payload_bytes) VALUES ('bench.latency', $1)");
     return pg;
 }
 

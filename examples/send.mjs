@@ -15,7 +15,7 @@ try {
 
     // A plain INSERT: everything that is not named has a default.
     await client.query('INSERT INTO postrider.outbox (type, stream, payload) VALUES ($1, $2, $3)',
-        ['order.placed', `order-${order}`, Buffer.from(JSON.stringify({ order, total: 4200 }))]);
+        ['order.placed', `order-${order}`, JSON.stringify({ order, total: 4200 })]);
 
     // Or the function, which also tells the id.
     const { rows: [{ id }] } = await client.query(

@@ -20,7 +20,7 @@ with connection, connection.cursor() as cursor:  # COMMIT at its end, ROLLBACK a
 
     # A plain INSERT: everything that is not named has a default.
     cursor.execute("INSERT INTO postrider.outbox (type, stream, payload) VALUES (%s, %s, %s)",
-                   ("order.placed", "order-%d" % order, json.dumps({"order": order, "total": 4200}).encode()))
+                   ("order.placed", "order-%d" % order, json.dumps({"order": order, "total": 4200})))
 
     # Or the function, which also tells the id.
     cursor.execute("SELECT postrider.send(type => %s, payload => %s::jsonb, stream => %s, headers => %s::jsonb)",

@@ -9,7 +9,7 @@ INSERT INTO orders (total) VALUES (4200);
 
 -- A plain INSERT: everything that is not named has a default.
 INSERT INTO postrider.outbox (type, stream, payload)
-SELECT 'order.placed', 'order-' || id, convert_to(json_build_object('order', id, 'total', total)::text, 'UTF8')
+SELECT 'order.placed', 'order-' || id, json_build_object('order', id, 'total', total)
   FROM orders ORDER BY id DESC LIMIT 1;
 
 -- Or the function, with what is needed: in an hour, unless it is too late by then.

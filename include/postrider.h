@@ -196,7 +196,8 @@ PR_API PR_MUST_CHECK int pr_send_sqlite(struct sqlite3 *db, const struct pr_mess
 PR_API PR_MUST_CHECK int pr_send_sqlite_box(struct sqlite3 *db, const char *box, const struct pr_message *message,
                                             pr_id *ret_id, struct pr_error *reterr);
 
-/* The same through a connection to PostgreSQL, in the schema postrider.  As after any statement that
+/* The same through a connection to PostgreSQL, in the schema postrider.  The payload is stored in the column payload if it is
+ * text that the database keeps byte for byte, else in payload_bytes.  As after any statement that
  * fails, the caller's transaction must be rolled back after a fault of the server.
  * Fault PR_EUNSUPPORTED: this library was built without libpq. */
 PR_API PR_MUST_CHECK int pr_send_pg(struct pg_conn *conn, const struct pr_message *message, pr_id *ret_id,

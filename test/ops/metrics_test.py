@@ -232,7 +232,7 @@ def the_dashboard_asks_for_what_is_there(d):
 def a_warning_is_raised_once(d):
     """Four died, and four were handed out too often: a message about each, for all looks and over a restart."""
     def raised():
-        text = "convert_from(payload, 'UTF8')" if STORE == "postgres" else "CAST(payload AS TEXT)"
+        text = "payload" if STORE == "postgres" else "CAST(payload AS TEXT)"
         return [json.loads(r[0]) for r in d.sql("SELECT %s FROM postrider_done WHERE type = 'postrider.warning' ORDER BY row_id" % text)]
     wait_for("both", lambda: {(w["check"], w["about"]) for w in raised()} == {("dying", "store"), ("poison", "outbox")})
 

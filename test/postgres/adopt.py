@@ -386,7 +386,7 @@ def test_two_instances_and_kills_lose_nothing_and_double_nothing(place):  # B22
     until("all are moved", lambda: place.count("{t}.events") == 0)
     # Places in the box are in the order of the numbers, in every stream.
     assert place.psql("""SELECT count(*), count(DISTINCT payload), count(*) FILTER (WHERE number < before) FROM (
-        SELECT payload, convert_from(payload, 'UTF8')::int AS number, lag(convert_from(payload, 'UTF8')::int)
+        SELECT payload, payload::int AS number, lag(payload::int)
         OVER (PARTITION BY stream ORDER BY seq) AS before FROM {s}.outbox) x""") == "%d|%d|0" % (total, total)
 
 

@@ -136,9 +136,12 @@ STORE_TEST(what_was_read_in_advance_is_not_handed_out_when_the_lanes_are_of_othe
     struct cycle cycle = drain_cycle(&a.d);
     long long waiting = suite_pg_number(a.pg, "SELECT count(*) FROM %s.outbox");
     suite_pg_do(a.pg, "UPDATE %s.instance SET lanes = 0");
-    suite_pg_do(a.pg, "INSERT INTO %s.instance (id, box, name, version, epoch, lanes, lease_end, started_at, lease_us)"
-                      " SELECT gen_random_uuid(), box, 'b', version, epoch + 1, -1, lease_end, started_at, lease_us"
-                      " FROM %s.instance");
+    suite_pg_do(
+        a.pg,
+        "INSERT INTO %s.instance (id, box, name, version, epoch, lanes, lease_end, started_at, lease_us, "
+        "schema_version)"
+        " SELECT gen_random_uuid(), box, 'b', version, epoch + 1, -1, lease_end, started_at, lease_us, schema_version"
+        " FROM %s.instance");
     worker_cycle(a.d.w, &cycle);
     CHECK_EQ(a.d.w->reply->answers[0], PR_STALE);
     CHECK_EQ(a.d.w->reply->row_count, 0);

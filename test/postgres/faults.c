@@ -565,6 +565,7 @@ STORE_TEST(a_schema_that_is_not_ours_is_not_touched)
 
 STORE_TEST(a_schema_of_an_older_version_is_upgraded_and_keeps_what_it_has) /* I18 */
 {
+    static const char *const with_payload[] = { "outbox", "inbox", "ledger", "dead_letter", "done" };
     PGconn *pg = suite_pg_connect();
     SEND(s, "outbox");
     suite_pg_do(pg, "DROP VIEW %s.open_breaker CASCADE");
@@ -582,6 +583,18 @@ STORE_TEST(a_schema_of_an_older_version_is_upgraded_and_keeps_what_it_has) /* I1
                     " DROP COLUMN last_code CASCADE, DROP COLUMN last_error CASCADE");
     suite_pg_do(pg, "ALTER TABLE %s.tally DROP COLUMN failed_at CASCADE, DROP COLUMN reason CASCADE,"
                     " DROP COLUMN code CASCADE, DROP COLUMN error CASCADE");
+    suite_pg_do(pg, "SET client_min_messages = warning");
+    suite_pg_do(pg, "DROP FUNCTION %s.send_row");
+    suite_pg_do(pg, "DROP FUNCTION %s.check_message CASCADE");
+    suite_pg_do(pg, "ALTER TABLE %s.instance DROP COLUMN schema_version");
+    for (size_t i = 0; i < ARRAY_LENGTH(with_payload); i++) {
+        char sql[512];
+        snprintf(sql, sizeof(sql),
+                 "ALTER TABLE %%s.%s DROP COLUMN payload;"
+                 "ALTER TABLE %%s.%s RENAME COLUMN payload_bytes TO payload",
+                 with_payload[i], with_payload[i]);
+        suite_pg_do(pg, sql);
+    }
     suite_pg_do(pg, "INSERT INTO %s.endpoint (name, sent) VALUES ('e', 7)");
     suite_pg_do(pg, "INSERT INTO %s.outbox (row_id, type, destination, created_at, due_at)"
                     " VALUES (nextval(pg_get_serial_sequence('%s.outbox', 'seq')), 'part', 'a', now(), now())");

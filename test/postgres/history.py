@@ -207,7 +207,7 @@ class World:
                 drafts.append(draft[0])
                 self.log.add("T %s %s %s %s %d" % (*draft, os.getpid()))
                 cursor.execute("INSERT INTO %s.app (id, stream, digest, type) VALUES (%%s, %%s, %%s, %%s)" % self.schema, draft)
-                cursor.execute("INSERT INTO %s.outbox (id, stream, type, payload) VALUES (%%s, %%s, %%s, %%s)" % self.schema,
+                cursor.execute("INSERT INTO %s.outbox (id, stream, type, payload_bytes) VALUES (%%s, %%s, %%s, %%s)" % self.schema,
                                (draft[0], stream, draft[3], payload))
             end = "ROLLBACK" if dice.random() < 0.2 else "COMMIT"
             cursor.execute(end)
@@ -230,8 +230,8 @@ class World:
         for table, columns, sql in (
                 ("outbox", "id BLOB", "SELECT id FROM {s}.outbox"),
                 ("postrider_dead_letter", "id BLOB, seq, stream, type, attempts, failures, cause, payload BLOB",
-                 "SELECT id, seq, stream, type, attempts, failures, cause, payload FROM {s}.dead_letter"),
-                ("postrider_done", "id BLOB, payload BLOB", "SELECT id, payload FROM {s}.done"),
+                 "SELECT id, seq, stream, type, attempts, failures, cause, payload_bytes FROM {s}.dead_letter"),
+                ("postrider_done", "id BLOB, payload BLOB", "SELECT id, payload_bytes FROM {s}.done"),
                 ("postrider_endpoint", "sent", "SELECT sent FROM {s}.endpoint_overview"),
                 ("app", "number INTEGER PRIMARY KEY, id, stream, digest, type", "SELECT number, id, stream, digest, type FROM {s}.app")):
             store.execute("CREATE TABLE %s (%s)" % (table, columns))

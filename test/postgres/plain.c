@@ -121,9 +121,10 @@ STORE_TEST(a_plain_cycle_of_one_whose_lanes_are_of_others_by_now_leaves_their_ro
     struct cycle cycle = drain_cycle(&d);
     long long waiting = suite_pg_number(pg, "SELECT count(*) FROM %s.outbox");
     suite_pg_do(pg, "UPDATE %s.instance SET lanes = 0");
-    suite_pg_do(pg, "INSERT INTO %s.instance (id, box, name, version, epoch, lanes, lease_end, started_at, lease_us)"
-                    " SELECT gen_random_uuid(), box, 'b', version, epoch + 1, -1, lease_end, started_at, lease_us FROM "
-                    "%s.instance");
+    suite_pg_do(pg, "INSERT INTO %s.instance (id, box, name, version, epoch, lanes, lease_end, started_at, lease_us, "
+                    "schema_version)"
+                    " SELECT gen_random_uuid(), box, 'b', version, epoch + 1, -1, lease_end, started_at, lease_us, "
+                    "schema_version FROM %s.instance");
     worker_cycle(d.w, &cycle);
     for (size_t i = 0; i < d.count; i++)
         CHECK_EQ(d.w->reply->answers[i], PR_STALE);

@@ -245,15 +245,9 @@ def make_roles(place, *arguments):
     return roles
 
 
-OLD_SEND = """DROP FUNCTION {s}.send(text, text, text, text, jsonb, timestamptz, timestamptz, uuid, boolean, text, text,
+OLD_SEND = """DROP FUNCTION {s}.send(text, json, text, text, jsonb, timestamptz, timestamptz, uuid, boolean, text, text,
                     text, text, text, text, text, text);
-    CREATE FUNCTION {s}.send(type text, payload text, stream text DEFAULT NULL, destination text DEFAULT '',
-        headers jsonb DEFAULT NULL, due timestamptz DEFAULT NULL, expires timestamptz DEFAULT NULL, id uuid DEFAULT NULL,
-        event boolean DEFAULT false, content_type text DEFAULT NULL, box text DEFAULT 'outbox') RETURNS uuid
-        LANGUAGE sql AS 'SELECT NULL::uuid';
-    REVOKE ALL ON FUNCTION {s}.send(text, text, text, text, jsonb, timestamptz, timestamptz, uuid, boolean, text, text) FROM PUBLIC;
-    GRANT EXECUTE ON FUNCTION {s}.send(text, text, text, text, jsonb, timestamptz, timestamptz, uuid, boolean, text, text) TO "{s}_app";
-    UPDATE {s}.meta SET value = '10' WHERE key = 'schema_version'"""
+    UPDATE {s}.meta SET value = '17' WHERE key = 'schema_version'"""
 
 
 def test_roles_keep_their_rights_when_the_tables_are_upgraded_or_there_is_a_new_box(place):
@@ -262,7 +256,7 @@ def test_roles_keep_their_rights_when_the_tables_are_upgraded_or_there_is_a_new_
     try:
         place.psql(OLD_SEND)
         place.ok("init")
-        assert place.psql("SELECT {s}.send(type => 'a', payload => 'x') IS NOT NULL", user=roles["app"]) == "t"
+        assert place.psql("SELECT {s}.send(type => 'a', payload => '{}'::json) IS NOT NULL", user=roles["app"]) == "t"
         with open(os.path.join(place.path, "more.yaml"), "w") as file:
             file.write("boxes: {ledger: {}}\n" + NULL)
         place.ok("init", "-c", "more.yaml")

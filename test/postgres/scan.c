@@ -83,7 +83,7 @@ STORE_TEST(every_way_to_insert_draws_its_xid_first) /* S1 */
         "INSERT INTO %s.outbox (type) VALUES ('t')",
         "INSERT INTO %s.outbox (type) VALUES ('t'), ('t'), ('t')",
         "INSERT INTO %s.outbox (type) SELECT 't' FROM generate_series(1, 3)",
-        "INSERT INTO %s.outbox (payload, type) SELECT ''::bytea, 't' FROM generate_series(3, 1, -1) i ORDER BY i",
+        "INSERT INTO %s.outbox (payload, type) SELECT '', 't' FROM generate_series(3, 1, -1) i ORDER BY i",
         "INSERT INTO %s.outbox (type) VALUES ('t') ON CONFLICT DO NOTHING RETURNING seq",
         "WITH x AS (INSERT INTO %s.outbox (type) VALUES ('t') RETURNING 1) SELECT * FROM x",
         "DO $$ BEGIN INSERT INTO %s.outbox (type) VALUES ('t'); EXCEPTION WHEN division_by_zero THEN RAISE; END $$",
@@ -296,7 +296,7 @@ STORE_TEST(a_transaction_that_stays_open_for_long_holds_nobody_up_and_is_read_at
     PQfinish(others);
 }
 
-STORE_TEST(a_prepared_transaction_is_read_when_it_is_committed) /* S2 */
+STORE_TEST(a_prepared_transaction_is_read_when_it_is_committed) /* B29, S2 */
 {
     struct worker *w = suite_join(s, "outbox");
     PGconn *pg = suite_pg_connect();

@@ -146,3 +146,51 @@ TEST(a_unit_is_stored_with_the_transaction_it_belongs_to)
     pr_unit_free(unit);
     end();
 }
+
+/* Which column has it, and is it there byte for byte? */
+static char stored_as(pr_slice payload)
+{
+    char sql[256];
+    snprintf(sql, sizeof(sql),
+             "SELECT payload IS NOT NULL, textsend(payload), payload_bytes FROM %s.outbox ORDER BY seq DESC LIMIT 1",
+             schema);
+    PGresult *result = PQexecParams(pg, sql, 0, NULL, NULL, NULL, NULL, 1);
+    CHECK_EQ(PQresultStatus(result), PGRES_TUPLES_OK);
+    bool is_text = *PQgetvalue(result, 0, 0) != 0;
+    int column = is_text ? 1 : 2;
+    CHECK_EQ((size_t)PQgetlength(result, 0, column), payload.size);
+    CHECK_EQ(memcmp(PQgetvalue(result, 0, column), payload.data, payload.size), 0);
+    CHECK_EQ(PQgetisnull(result, 0, is_text ? 2 : 1), 1);
+    PQclear(result);
+    return is_text ? 't' : 'b';
+}
+
+static char send_as(pr_slice payload)
+{
+    struct pr_error error;
+    struct pr_message m = { .type = PR_STR("t"), .payload = payload };
+    CHECK_OK(pr_send_pg_box(pg, box, &m, NULL, &error), &error);
+    return stored_as(payload);
+}
+
+TEST(a_payload_is_text_where_the_database_keeps_it_as_it_is_and_bytes_elsewhere) /* B4 */
+{
+    begin();
+    CHECK_EQ(send_as(PR_STR("{\"path\":\"C:\\\\temp\"}")), 't');
+    CHECK_EQ(send_as(PR_STR("gr\xc3\xbc\xc3\x9f")), 't');
+    CHECK_EQ(send_as(PR_STR("")), 't');
+    CHECK_EQ(send_as(PR_STR("\\x4142")), 'b'); /* printed bytes look like that */
+    CHECK_EQ(send_as(PR_STR("gr\xfc")), 'b');
+    CHECK_EQ(send_as(PR_BYTES("a\0b", 3)), 'b');
+    CHECK_EQ(send_as(PR_STR("\xed\xa0\x80")), 'b'); /* a surrogate */
+    end();
+}
+
+TEST(a_payload_is_not_converted_by_a_connection_in_another_encoding) /* B4 */
+{
+    begin();
+    CHECK_EQ(PQsetClientEncoding(pg, "LATIN1"), 0);
+    CHECK_EQ(send_as(PR_STR("{\"plain\":1}")), 't');
+    CHECK_EQ(send_as(PR_STR("gr\xc3\xbc\xc3\x9f")), 'b');
+    end();
+}

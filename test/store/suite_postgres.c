@@ -145,18 +145,23 @@ static char *text_of(pr_slice text)
 }
 
 /* As an application does that knows nothing of us: a plain INSERT of what is given.  What the
- * columns do not take (an id that is none, headers that are no JSON) becomes another defect. */
+ * columns do not take (an id that is none, headers that are no JSON) becomes another defect; what a new row may not have
+ * (016_text.sql) is of a row from another time. */
 static void raw_insert(PGconn *pg, const char *box, const struct plant *plant)
 {
     char sql[512], id[PR_ID_TEXT_SIZE] = "";
     bool bad_id = plant->id.size != 0 && plant->id.size != sizeof(pr_id);
     if (plant->id.size == sizeof(pr_id))
         pr_id_format(*(const pr_id *)(const void *)plant->id.data, id);
+    size_t headers = plant->headers != NULL ? strlen(plant->headers) : 0;
+    bool object = headers > 1 && plant->headers[0] == '{' && plant->headers[headers - 1] == '}';
+    bool old = (plant->type != NULL && plant->type[0] == '\0') || (plant->headers != NULL && !object);
     snprintf(sql, sizeof(sql),
-             "INSERT INTO %s.%s (%stype, destination, stream, headers, payload, subject)"
-             " VALUES (%s$2, coalesce($3, ''), $4, CASE WHEN left($5, 1) = '[' OR right($5, 1) = '}' THEN $5::json"
-             " ELSE to_json($5) END, convert_to($6, 'UTF8'), $7)",
-             schema, box, id[0] != '\0' ? "id, " : "", id[0] != '\0' ? "$1::uuid, " : "");
+             "INSERT INTO %s.%s (%s%stype, destination, stream, headers, payload, subject)"
+             " VALUES (%s%s$2, coalesce($3, ''), $4, CASE WHEN left($5, 1) = '[' OR right($5, 1) = '}' THEN $5::json"
+             " ELSE to_json($5) END, $6, $7)",
+             schema, box, old ? "xid, " : "", id[0] != '\0' ? "id, " : "", old ? "'3'::xid8, " : "",
+             id[0] != '\0' ? "$1::uuid, " : "");
     const char *values[] = {
         id[0] != '\0' ? id : NULL, plant->type, plant->destination, plant->stream, plant->headers, plant->payload,
         bad_id ? "\001" : NULL

@@ -7,7 +7,7 @@
 
 #define SENDERS_COLUMNS                                                                                                \
     "id, destination, type, stream, source, subject, content_type, headers, correlation_id, causation_id,\n"           \
-    "              traceparent, tracestate, event, created_at, due_at, expires_at, payload"
+    "              traceparent, tracestate, event, created_at, due_at, expires_at, payload, payload_bytes"
 
 /* The value of schema= in the store's URL, or the default. */
 static pr_slice url_schema(const char *url)

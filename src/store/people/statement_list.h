@@ -525,11 +525,11 @@ STATEMENT(import,
     SQLITE("INSERT INTO {prefix}dead_letter (box, " IMPORTED ") SELECT '{box}', ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12,"
            " ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34, ?35, ?36"
            SQLITE_IS_NEW " RETURNING 1"),
-    /* The lane is computed as in a box. */
-    POSTGRES("INSERT INTO {prefix}dead_letter (box, xid, lane, " IMPORTED ") SELECT {box_name}, pg_current_xact_id(),"
+    /* The lane is computed as in a box, and a payload is two values. */
+    POSTGRES("INSERT INTO {prefix}dead_letter (box, xid, lane, " IMPORTED ", payload_bytes) SELECT {box_name}, pg_current_xact_id(),"
              " (CASE WHEN ?4 <> '' THEN hashtext(?4) ELSE uuid_hash(?1) END & 63)::smallint,"
              " ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9::json, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24,"
-             " ?25::json, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34, ?35::uuid, ?36" POSTGRES_IS_NEW " RETURNING 1"))
+             " ?25::json, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34, ?35::uuid, ?36, ?37" POSTGRES_IS_NEW " RETURNING 1"))
 STATEMENT(import_look, SQLITE("SELECT 1" SQLITE_IS_NEW), POSTGRES("SELECT 1" POSTGRES_IS_NEW))
 
 /* Those who include this have other names. */

@@ -98,13 +98,13 @@ static const char REPLAY_ROW[] =
 static const char EDIT_ROW[] =
     "WITH made AS (INSERT INTO {box} (xid, row_id, due_at, status, failure_reason, code, error, failed_at, story, seq, "
     "id,"
-    " causation_id, destination, headers, payload, stream, type, source, subject, content_type, correlation_id, "
-    "traceparent,"
+    " causation_id, destination, headers, payload, payload_bytes, stream, type, source, subject, content_type, "
+    "correlation_id, traceparent,"
     " tracestate, event, created_at, expires_at) OVERRIDING SYSTEM VALUE"
     " SELECT d.xid, nextval('{box_seq}'), $2, d.status | 32768, d.failure_reason, d.code, d.error, d.failed_at,"
     " coalesce($3::json, d.story), d.seq, $4, d.id::text, CASE WHEN $5 THEN $6 ELSE d.destination END,"
-    " CASE WHEN $7 THEN $8::json ELSE d.headers END, CASE WHEN $9 THEN $10 ELSE d.payload END, d.stream, d.type, "
-    "d.source,"
+    " CASE WHEN $7 THEN $8::json ELSE d.headers END, CASE WHEN $9 THEN $10 ELSE d.payload END,"
+    " CASE WHEN $9 THEN $11 ELSE d.payload_bytes END, d.stream, d.type, d.source,"
     " d.subject, d.content_type, d.correlation_id, d.traceparent, d.tracestate, d.event, d.created_at, d.expires_at"
     " FROM {schema}.dead_letter d WHERE d.row_id = $1 AND d.edited_as IS NULL"
     " ON CONFLICT (id, destination) DO NOTHING RETURNING row_id, lane),"
@@ -181,7 +181,7 @@ static void add_edit(struct order *o, pr_slice box, struct args *args, PGresult 
     arg_text_or_null(args, e->headers != NULL ? *e->headers : none);
     args->types[args->count - 1] = OID_JSON;
     arg_bool(args, e->payload != NULL);
-    arg_bytes(args, e->payload != NULL ? *e->payload : none);
+    arg_payload(args, e->payload != NULL ? *e->payload : none, o->link->pg);
     link_add(o->link, EDIT_ROW, box, args, ret);
 }
 

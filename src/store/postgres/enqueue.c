@@ -43,7 +43,7 @@ static void add_failure(struct postgres_store *store, pr_slice box, const struct
 static void add_request(struct postgres_store *store, const struct sending *request, PGresult **ret)
 {
     struct args args;
-    batch_begin(&store->batch);
+    batch_begin(&store->batch, store->sender->pg);
     for (size_t i = 0; i < request->count; i++)
         batch_add(&store->batch, &request->messages[i]);
     batch_args(&store->batch, pg_store_wall_us(store), &args);

@@ -3,7 +3,10 @@
 
 #include <stddef.h>
 
+#include <string.h>
+
 #include "base/slice.h"
+#include "base/utf8.h"
 #include "base/util.h"
 #include "core/message.h"
 
@@ -19,6 +22,7 @@ enum {
     COLUMN_EXPIRES,
     COLUMN_ATTEMPTS,
     COLUMN_PAYLOAD,
+    COLUMN_BYTES,
     COLUMN_SIZE,
     COLUMN_DUE,
     COLUMN_STATUS,
@@ -47,6 +51,12 @@ static const size_t texts[] = {
 };
 _Static_assert(COLUMN_TEXTS + ARRAY_LENGTH(texts) == COLUMN_EVENT, "the texts of a message");
 
+static pr_slice field_payload(const PGresult *r, int row, int first)
+{
+    bool is_text = !field_is_null(r, row, first + COLUMN_PAYLOAD);
+    return field_slice(r, row, first + (is_text ? COLUMN_PAYLOAD : COLUMN_BYTES));
+}
+
 static void decode_said(const PGresult *r, int row, int first, struct pr_message *m)
 {
     m->seq = field_i64(r, row, first + COLUMN_SEQ);
@@ -57,7 +67,7 @@ static void decode_said(const PGresult *r, int row, int first, struct pr_message
     m->created_us = field_time(r, row, first + COLUMN_CREATED);
     m->expires_us = field_time(r, row, first + COLUMN_EXPIRES);
     m->attempts = field_int(r, row, first + COLUMN_ATTEMPTS);
-    m->payload = field_slice(r, row, first + COLUMN_PAYLOAD);
+    m->payload = field_payload(r, row, first);
 }
 
 bool pg_message_has_fate(const PGresult *result, int row, int first)
@@ -83,14 +93,17 @@ void pg_message_decode_fate(const PGresult *r, int row, int first, struct pr_mes
 size_t pg_message_size(const PGresult *result, int row, int first)
 {
     int size = field_int(result, row, first + COLUMN_SIZE);
-    return size > 0 ? (size_t)size : field_slice(result, row, first + COLUMN_PAYLOAD).size;
+    return size > 0 ? (size_t)size : field_payload(result, row, first).size;
 }
 
-/* Its real size decides, also when it was left on the server. */
+/* Its real size decides, also when it was left on the server.  A database in SQL_ASCII takes any bytes for text; all
+ * others have looked at them. */
 static const char *defect(const PGresult *r, int row, int first, size_t payload_max, const struct pr_message *m)
 {
     struct pr_message whole = *m;
     whole.payload.size = pg_message_size(r, row, first);
+    if (!field_is_null(r, row, first + COLUMN_PAYLOAD) && !utf8_valid(m->payload))
+        return "the payload is not UTF-8: bytes belong in payload_bytes";
     return message_defect(&whole, payload_max);
 }
 
@@ -113,23 +126,64 @@ void pg_message_decode(const PGresult *result, int row, int first, size_t payloa
     *ret_bad = defect(result, row, first, payload_max, ret);
 }
 
+/* ---- Payloads --------------------------------------------------------------------------- */
+
+#define PRINTED_BYTES "\\x" /* as PostgreSQL prints them; no payload may begin with it (016_text.sql) */
+
+static bool is_ascii(pr_slice text)
+{
+    unsigned char all = 0;
+    for (size_t i = 0; i < text.size; i++)
+        all |= (unsigned char)text.data[i];
+    return all < 0x80;
+}
+
+bool pg_payload_is_text(pr_slice payload, bool utf8)
+{
+    if (payload.size == 0)
+        return true;
+    return memchr(payload.data, '\0', payload.size) == NULL && !slice_starts_with(payload, PR_STR(PRINTED_BYTES)) &&
+           (utf8 ? utf8_valid(payload) : is_ascii(payload));
+}
+
+bool pg_stores_utf8(const PGconn *pg)
+{
+    const char *client = PQparameterStatus(pg, "client_encoding"), *server = PQparameterStatus(pg, "server_encoding");
+    return client != NULL && server != NULL && strcmp(client, server) == 0 &&
+           (strcmp(server, "UTF8") == 0 || strcmp(server, "SQL_ASCII") == 0);
+}
+
+void arg_payload(struct args *args, pr_slice payload, const PGconn *pg)
+{
+    bool is_text = pg_payload_is_text(payload, pg_stores_utf8(pg));
+    if (is_text)
+        arg_text(args, payload);
+    else
+        arg_null(args, OID_TEXT);
+    if (is_text)
+        arg_null(args, OID_BYTEA);
+    else
+        arg_bytes(args, payload);
+}
+
 /* ---- Writing ---------------------------------------------------------------------------- */
 
 const char PG_MESSAGE_INSERT[] =
     "INSERT INTO {box} (id, destination, type, stream, source, subject, content_type, headers, correlation_id,"
-    " causation_id, traceparent, tracestate, event, due_at, expires_at, payload, created_at)"
+    " causation_id, traceparent, tracestate, event, due_at, expires_at, payload, payload_bytes, created_at)"
     " SELECT v.id, v.destination, v.type, v.stream, v.source, v.subject, v.content_type, v.headers, v.correlation_id,"
-    " v.causation_id, v.traceparent, v.tracestate, v.event, v.due_at, v.expires_at, v.payload, coalesce($17, now())"
-    " FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16) WITH ORDINALITY"
+    " v.causation_id, v.traceparent, v.tracestate, v.event, v.due_at, v.expires_at, v.payload, v.payload_bytes,"
+    " coalesce($18, now())"
+    " FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17) WITH ORDINALITY"
     " AS v(id, destination, type, stream, source, subject, content_type, headers, correlation_id, causation_id,"
-    " traceparent, tracestate, event, due_at, expires_at, payload, ord)"
+    " traceparent, tracestate, event, due_at, expires_at, payload, payload_bytes, ord)"
     " WHERE NOT EXISTS (SELECT FROM {schema}.dead_letter d WHERE d.id = v.id AND d.destination = v.destination"
     " AND d.box = {box_name})"
     " ORDER BY v.ord ON CONFLICT (id, destination) DO NOTHING RETURNING id, destination";
 
 static const enum oid batch_types[BATCH_ARRAYS] = {
-    OID_UUID, OID_TEXT, OID_TEXT, OID_TEXT, OID_TEXT, OID_TEXT, OID_TEXT, OID_JSON,
-    OID_TEXT, OID_TEXT, OID_TEXT, OID_TEXT, OID_BOOL, OID_TIME, OID_TIME, OID_BYTEA,
+    OID_UUID, OID_TEXT, OID_TEXT, OID_TEXT, OID_TEXT, OID_TEXT, OID_TEXT, OID_JSON,  OID_TEXT,
+    OID_TEXT, OID_TEXT, OID_TEXT, OID_BOOL, OID_TIME, OID_TIME, OID_TEXT, OID_BYTEA,
 };
 
 void batch_init(struct batch *batch)
@@ -144,8 +198,9 @@ void batch_fini(struct batch *batch)
         array_fini(&batch->arrays[i]);
 }
 
-void batch_begin(struct batch *batch)
+void batch_begin(struct batch *batch, const PGconn *pg)
 {
+    batch->utf8 = pg_stores_utf8(pg);
     for (size_t i = 0; i < BATCH_ARRAYS; i++)
         array_begin(&batch->arrays[i], batch_types[i]);
 }
@@ -163,7 +218,9 @@ void batch_add(struct batch *batch, const struct pr_message *m)
     array_bool(&a[12], m->event);
     array_time(&a[13], m->due_us);
     array_time(&a[14], m->expires_us);
-    array_bytes(&a[15], m->payload);
+    bool is_text = pg_payload_is_text(m->payload, batch->utf8);
+    array_bytes(&a[is_text ? 15 : 16], m->payload);
+    array_null(&a[is_text ? 16 : 15]);
 }
 
 void batch_args(struct batch *batch, int64_t now_us, struct args *ret)

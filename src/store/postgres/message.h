@@ -18,17 +18,19 @@
     " b.headers, b.correlation_id, b.causation_id, b.traceparent, b.tracestate,"                                       \
     " NULLIF(b.event, false) AS event, b.created_at, b.expires_at,"                                                    \
     " CASE WHEN b.attempts <> 0 OR b.status <> 1 THEN b.attempts END AS attempts"
+#define MESSAGE_SIZE "coalesce(octet_length(b.payload), octet_length(b.payload_bytes))"
 #define MESSAGE_PAYLOAD(limit)                                                                                         \
     ", CASE WHEN octet_length(b.payload) <= " limit " THEN b.payload END,"                                             \
-    " CASE WHEN octet_length(b.payload) > " limit " THEN octet_length(b.payload) END"
-#define MESSAGE_NO_PAYLOAD ", NULL::bytea, octet_length(b.payload)"
+    " CASE WHEN octet_length(b.payload_bytes) <= " limit " THEN b.payload_bytes END,"                                  \
+    " CASE WHEN " MESSAGE_SIZE " > " limit " THEN " MESSAGE_SIZE " END"
+#define MESSAGE_NO_PAYLOAD ", NULL::text, NULL::bytea, " MESSAGE_SIZE
 #define MESSAGE_FATE                                                                                                   \
     ", b.due_at, b.status, b.failures, b.failure_reason, b.code, b.error, b.failed_at, b.story,"                       \
     " b.held_by, b.released"
 #define MESSAGE_COLUMNS(payload) MESSAGE_SAID payload MESSAGE_FATE
-#define MESSAGE_NEW_COUNT 20 /* without its fate */
-#define MESSAGE_COLUMN_COUNT 30
-#define MESSAGE_COLUMN_DUE 20
+#define MESSAGE_NEW_COUNT 21 /* without its fate */
+#define MESSAGE_COLUMN_COUNT 31
+#define MESSAGE_COLUMN_DUE 21
 
 /* A row that failed, was handed out or is parked: as the partial index {box}_heads says it, word for word; and of
  * those one that its stream waits behind (message_blocks_stream()), or that is parked. */
@@ -39,12 +41,12 @@
 #define MESSAGE_MOVED(t)                                                                                               \
     t "seq, " t "lane, " t "id, " t "destination, " t "stream, " t "type, " t "source, " t "subject, " t               \
       "content_type, " t "headers, " t "correlation_id, " t "causation_id, " t "traceparent, " t "tracestate, " t      \
-      "event, " t "created_at, " t "due_at, " t "expires_at, " t "released, " t "payload"
+      "event, " t "created_at, " t "due_at, " t "expires_at, " t "released, " t "payload, " t "payload_bytes"
 /* ... and into a box, where the lane computes itself and a due time is given. */
 #define MESSAGE_BACK(t)                                                                                                \
     t "seq, " t "id, " t "stream, " t "type, " t "source, " t "subject, " t "content_type, " t "headers, " t           \
       "correlation_id, " t "causation_id, " t "traceparent, " t "tracestate, " t "event, " t "created_at, " t          \
-      "expires_at, " t "payload"
+      "expires_at, " t "payload, " t "payload_bytes"
 
 /* Columns from `first` on.  Slices point into the result.  *ret_bad says why it cannot be
  * handled, or is NULL. */
@@ -59,16 +61,27 @@ void pg_message_decode_fate(const PGresult *result, int row, int first, struct p
 /* Its payload's, also when that was left on the server. */
 size_t pg_message_size(const PGresult *result, int row, int first);
 
+/* ---- Payloads --------------------------------------------------------------------------- */
+
+/* Where bytes that come from us are stored (doc/adr/0051): in the column payload, where people read it, if the server
+ * stores them there as they are; else in payload_bytes. */
+bool pg_payload_is_text(pr_slice payload, bool utf8);
+/* Does text in UTF-8 go through this connection and into its database unchanged? */
+bool pg_stores_utf8(const PGconn *pg);
+/* Two parameters: payload and payload_bytes, one of them NULL. */
+void arg_payload(struct args *args, pr_slice payload, const PGconn *pg);
+
 /* ---- New messages ----------------------------------------------------------------------- */
 
-#define BATCH_ARRAYS 16
+#define BATCH_ARRAYS 17
 
 struct batch {
     struct array arrays[BATCH_ARRAYS];
+    bool utf8; /* the server stores UTF-8 as it is */
 };
 void batch_init(struct batch *batch);
 void batch_fini(struct batch *batch);
-void batch_begin(struct batch *batch);
+void batch_begin(struct batch *batch, const PGconn *pg); /* that it will go through */
 void batch_add(struct batch *batch, const struct pr_message *message);
 /* As arguments of PG_MESSAGE_INSERT; now_us 0: the server's clock. */
 void batch_args(struct batch *batch, int64_t now_us, struct args *ret);

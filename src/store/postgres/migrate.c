@@ -176,16 +176,27 @@ static int schema_make(struct link *link, struct pr_error *reterr)
     return rc;
 }
 
-static int schema_too_new(int version, struct pr_error *reterr)
+int pg_schema_too_new(int version, struct pr_error *reterr)
 {
     return error_set(reterr, PR_ESCHEMA, "the schema is version %d, this program knows %d: upgrade postrider", version,
                      pg_schema_wanted());
 }
 
+/* Nobody joins meanwhile (instance_insert() in lease.c compares the version), and who is in a cycle ends it first: cycles
+ * lock in this order, too. */
+static int instances_stop(struct link *link, int version, struct pr_error *reterr)
+{
+    if (version == 0 || version == pg_schema_wanted())
+        return PR_OK;
+    return link_do(link, "LOCK TABLE {schema}.instance IN ACCESS EXCLUSIVE MODE", NO_BOX, NULL, NULL, reterr);
+}
+
 static int files_run(struct link *link, int version, struct pr_error *reterr)
 {
     PGresult *boxes = NULL;
-    int rc = version > 0 ? boxes_read(link, &boxes, reterr) : PR_OK;
+    int rc = instances_stop(link, version, reterr);
+    if (rc == PR_OK && version > 0)
+        rc = boxes_read(link, &boxes, reterr);
     for (size_t i = 0; i < postgres_migrations_count && rc == PR_OK; i++) {
         const struct migration *m = &postgres_migrations[i];
         if (m->number <= version)
@@ -203,12 +214,13 @@ static int files_run(struct link *link, int version, struct pr_error *reterr)
     return rc;
 }
 
-/* The lane is computed by the server; and stored text is UTF-8 for everybody. */
+/* The lane is computed by the server; and stored text is UTF-8 for everybody, or is taken for it (SQL_ASCII). */
 static int server_check(struct link *link, struct pr_error *reterr)
 {
     PGresult *result;
-    int rc = link_do(link, "SELECT hashtext('" HASH_SAMPLE "') & 63, current_setting('server_encoding') = 'UTF8'",
-                     NO_BOX, NULL, &result, reterr);
+    int rc = link_do(
+        link, "SELECT hashtext('" HASH_SAMPLE "') & 63, current_setting('server_encoding') IN ('UTF8', 'SQL_ASCII')",
+        NO_BOX, NULL, &result, reterr);
     if (rc != PR_OK)
         return rc;
     if (!field_bool(result, 0, 1))
@@ -253,7 +265,7 @@ static int migrate_inside(struct link *link, const char *const *boxes, size_t bo
     if (rc == PR_OK)
         rc = pg_schema_version(link, &version, reterr);
     if (rc == PR_OK && version > pg_schema_wanted())
-        return schema_too_new(version, reterr);
+        return pg_schema_too_new(version, reterr);
     if (rc == PR_OK && version == 0)
         rc = schema_make(link, reterr);
     if (rc == PR_OK)
@@ -309,7 +321,7 @@ int pg_check(void *self, struct pr_error *reterr)
     if (rc != PR_OK)
         return rc;
     if (version > pg_schema_wanted())
-        return schema_too_new(version, reterr);
+        return pg_schema_too_new(version, reterr);
     if (version == 0)
         return error_set(reterr, PR_ESCHEMA, "the schema %s has no tables of postrider: run postrider init",
                          store->conninfo.schema);

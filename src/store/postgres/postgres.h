@@ -261,6 +261,7 @@ int pg_migrate(void *self, const char *const *boxes, size_t box_count, struct pr
 int pg_check(void *self, struct pr_error *reterr);
 PR_MUST_CHECK int pg_schema_version(struct link *link, int *ret_version, struct pr_error *reterr); /* 0: no tables */
 int pg_schema_wanted(void);
+PR_MUST_CHECK int pg_schema_too_new(int version, struct pr_error *reterr);
 
 /* enqueue.c, admin.c */
 int pg_enqueue(void *self, pr_slice box, const struct pr_message *messages, size_t count, int *answers,

@@ -54,7 +54,7 @@ int pg_send_many(struct pg_conn *pg, pr_slice name, const struct pr_message *mes
     if (sql == NULL)
         return error_set(reterr, PR_ENOMEM, "no memory for a statement");
     batch_init(&batch);
-    batch_begin(&batch);
+    batch_begin(&batch, pg);
     for (size_t i = 0; i < count; i++)
         batch_add(&batch, &messages[i]);
     batch_args(&batch, 0, &args);

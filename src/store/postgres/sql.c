@@ -77,7 +77,7 @@ static void array_fill(struct array *array, const struct value *v)
             array_id(array, ((const pr_id *)v->list)[i]);
 }
 
-static void arg_of_value(struct args *args, struct array *array, const struct value *v)
+static void arg_of_value(struct args *args, struct array *array, const struct value *v, const PGconn *pg)
 {
     pr_id id;
     switch (v->type) {
@@ -86,7 +86,7 @@ static void arg_of_value(struct args *args, struct array *array, const struct va
     case VALUE_BOOL: arg_bool(args, v->number != 0); break;
     case VALUE_TIME: arg_time(args, v->number); break;
     case VALUE_TEXT: arg_text(args, v->bytes); break;
-    case VALUE_PAYLOAD:
+    case VALUE_PAYLOAD: arg_payload(args, v->bytes, pg); break;
     case VALUE_BLOB: arg_bytes(args, v->bytes); break;
     case VALUE_ID:
         memcpy(id.bytes, v->bytes.data, sizeof(id.bytes));
@@ -115,7 +115,7 @@ static int pg_sql_run(struct sql *sql, const char *text, bool made, pr_slice box
     PGresult *result = NULL;
     *ret = (struct rows){ .sql = sql, .at = -1, .mark = link->result_count };
     for (size_t i = 0; i < count; i++)
-        arg_of_value(&args, &arrays[i], &values[i]);
+        arg_of_value(&args, &arrays[i], &values[i], link->pg);
     char *expanded = made ? pg_sql_expand(text, slice_from(link->conninfo->schema), box) : NULL;
     if (made && expanded == NULL)
         link->add_failed = PR_ENOMEM;
@@ -191,7 +191,7 @@ static int pg_sql_insert(struct sql *sql, pr_slice box, const struct pr_message 
     struct args args;
     (void)now_us; /* the server's, unless a test has its own clock */
     batch_init(&batch);
-    batch_begin(&batch);
+    batch_begin(&batch, link->pg);
     batch_add(&batch, message);
     batch_args(&batch, sql->wall_us, &args);
     link_add(link, PG_MESSAGE_INSERT, box, &args, NULL);

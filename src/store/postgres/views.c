@@ -62,7 +62,7 @@ static const char MESSAGES[] =
     " ELSE 'ready' END AS state,"
     " b.type, b.stream, b.destination, b.created_at, b.due_at, b.expires_at, b.status, b.attempts, b.failures,"
     " b.failure_reason, b.code, b.error, b.failed_at, b.held_by, b.headers, b.story,"
-    " octet_length(b.payload) AS payload_bytes,"
+    " " MESSAGE_SIZE " AS payload_size,"
     " (SELECT max(o.state) FROM \"{schema}\".open_breaker o WHERE o.endpoint = b.destination AND o.box = '{box}'"
     " AND o.type IN ('', b.type) AND (o.lanes >> b.lane) & 1 = 1) AS endpoint_state FROM \"{schema}\".\"{box}\" b";
 

@@ -200,7 +200,7 @@ static void add_insert(struct pg_adopter *a, const struct adopt_row *rows, size_
     struct array *created = &a->arrays[ARRAY_CREATED], *tables = &a->arrays[ARRAY_TABLES],
                  *places = &a->arrays[ARRAY_PLACES];
     struct args args;
-    batch_begin(&a->batch);
+    batch_begin(&a->batch, a->link->pg);
     array_begin(created, OID_TIME);
     array_begin(tables, OID_INT8);
     array_begin(places, OID_TEXT);

@@ -204,30 +204,46 @@ void adopt_select_args(const struct adoption *adoption, struct array *skipped, i
 
 /* ---- Storing ---------------------------------------------------------------------------------- */
 
-/* $1 to $16 are those of a batch of messages (message.h), with an empty payload, and $17 is not used; then
- * come when each was created, and where its row is. */
+/* $1 to $17 are those of a batch of messages (message.h), with an empty payload, and $18 is not used; then
+ * come when each was created, and where its row is.  A row that is no message becomes a dead letter at once; until
+ * then it is as old as can be, since a box takes no new ones like that (016_text.sql). */
 static const char INSERT_HEAD[] =
-    "INSERT INTO {box} (id, destination, type, stream, source, subject, content_type, headers,"
-    " correlation_id, due_at, expires_at, created_at, payload)"
-    " SELECT v.id, v.destination, v.type, v.stream, v.source, v.subject, v.content_type, v.headers,"
+    "INSERT INTO {box} (xid, id, destination, type, stream, source, subject, content_type, headers,"
+    " correlation_id, due_at, expires_at, created_at, payload, payload_bytes)"
+    " SELECT CASE WHEN v.type = '' OR json_typeof(v.headers) <> 'object' THEN '3'::xid8 ELSE pg_current_xact_id() END,"
+    " v.id, v.destination, v.type, v.stream, v.source, v.subject, v.content_type, v.headers,"
     " v.correlation_id, v.due_at, v.expires_at, v.created_at, ";
 static const char INSERT_FROM[] =
-    " FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $18, $19, $20)"
+    " FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $19, $20, $21)"
     " WITH ORDINALITY AS v(id, destination, type, stream, source, subject, content_type, headers,"
-    " correlation_id, causation_id, traceparent, tracestate, event, due_at, expires_at, payload, created_at,"
-    " part, place, ord) JOIN ";
+    " correlation_id, causation_id, traceparent, tracestate, event, due_at, expires_at, payload, payload_bytes,"
+    " created_at, part, place, ord) JOIN ";
 static const char INSERT_TAIL[] = " f ON" AT_PLACES " WHERE NOT EXISTS (SELECT FROM {schema}.dead_letter d"
                                   " WHERE d.id = v.id AND d.destination = v.destination AND d.box = {box_name})"
                                   " ORDER BY v.ord ON CONFLICT (id, destination) DO NOTHING RETURNING id";
+
+/* A text is stored as one, unless it looks like printed bytes. */
+static void add_text(struct buf *b, pr_slice column, const char *relation, const char *end)
+{
+    buf_add_cstr(b, "CASE WHEN left((");
+    add_name(b, "f.", column);
+    buf_addf(b, ")::text, 2) %s E'\\\\x' THEN %s(", relation, relation[0] == '=' ? "textsend(" : "");
+    add_name(b, "f.", column);
+    buf_add_cstr(b, end);
+}
 
 static void make_insert(const struct adoption *adoption, const struct foreign_table *table, struct buf *b)
 {
     pr_slice payload = slice_from(adoption->fields[ADOPT_PAYLOAD]);
     bool bytes = foreign_find(table, payload)->type == OID_BYTEA;
     buf_add_cstr(b, INSERT_HEAD);
-    buf_add_cstr(b, bytes ? "" : "convert_to((");
-    add_name(b, "f.", payload);
-    buf_add_cstr(b, bytes ? "" : ")::text, 'UTF8')");
+    if (bytes) {
+        buf_add_cstr(b, "NULL, ");
+        add_name(b, "f.", payload);
+    } else {
+        add_text(b, payload, "<>", ")::text END, ");
+        add_text(b, payload, "=", ")::text) END");
+    }
     buf_add_cstr(b, INSERT_FROM);
     add_table(b, adoption);
     buf_add_cstr(b, INSERT_TAIL);

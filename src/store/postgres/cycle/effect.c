@@ -170,7 +170,7 @@ static void add_effects(struct cycle_run *run, size_t *at)
     struct batch *batch = &run->session->batch;
     pr_slice box = c->effects[*at].box;
     struct args args;
-    batch_begin(batch);
+    batch_begin(batch, run->link->pg);
     for (; *at < c->effect_count && slice_eq(c->effects[*at].box, box); ++*at)
         if (effect_holds(run, &c->effects[*at]))
             batch_add(batch, c->effects[*at].message);

@@ -212,6 +212,14 @@ static int bury_expired(struct cycle_run *run)
 
 /* ---- Joining -------------------------------------------------------------------------------- */
 
+static int version_refuse(struct cycle_run *run)
+{
+    int version = 0, rc = pg_schema_version(run->link, &version, run->reterr);
+    return rc == PR_OK ? pg_schema_too_new(version, run->reterr) : rc;
+}
+
+/* Who began before an upgrade of the tables must not go on behind it.  The statement waits for one that is under way
+ * (instances_stop() in migrate.c), and then sees what it left. */
 static int instance_insert(struct cycle_run *run)
 {
     PGresult *result;
@@ -223,11 +231,15 @@ static int instance_insert(struct cycle_run *run)
     arg_time(&args, time_add(run->mono_us, run->cycle->lease_us));
     arg_time(&args, run->now_us);
     arg_i64(&args, run->cycle->lease_us);
+    arg_i32(&args, pg_schema_wanted());
     int rc =
         link_do(run->link,
-                "INSERT INTO {schema}.instance (id, box, name, version, epoch, lanes, lease_end, started_at, lease_us)"
-                " VALUES ($1, $2, $3, $4, nextval('{schema}.epoch'), 0, $5, $6, $7) RETURNING epoch",
+                "INSERT INTO {schema}.instance (id, box, name, version, epoch, lanes, lease_end, started_at, lease_us,"
+                " schema_version) SELECT $1, $2, $3, $4, nextval('{schema}.epoch'), 0, $5, $6, $7, $8"
+                " FROM {schema}.meta WHERE key = 'schema_version' AND value = $8::text RETURNING epoch",
                 NO_BOX, &args, &result, run->reterr);
+    if (rc == PR_OK && PQntuples(result) == 0)
+        return version_refuse(run);
     if (rc == PR_OK)
         run->epoch = field_i64(result, 0, 0);
     run->lanes = run->before = 0;

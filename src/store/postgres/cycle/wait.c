@@ -4,8 +4,9 @@
  * does.  NOTIFY takes a lock of the whole database in a sender's commit; so senders do it only
  * while somebody sleeps.  Whoever sleeps holds the advisory lock of the box (one of them is enough:
  * all of them listen); a sender that finds it taken rings, and otherwise shares it until it has
- * committed (the trigger in 006_wake_box.sql).  So who has got the lock and then looks has missed nobody,
- * and who does not get it looks on.  Behind a pooler there are only looks.
+ * committed (the trigger in 017_text_box.sql).  So who has got the lock and then looks has missed nobody,
+ * and who does not get it looks on.  Behind a pooler there are only looks; so there are where the server allows
+ * two-phase commit (max_prepared_transactions), since a transaction that has rung cannot be prepared.
  * Where the server's log is a source, nobody has to ring: it wakes us. */
 #include <poll.h>
 #include <stdio.h>
@@ -46,7 +47,7 @@ void pg_wait_close(struct pg_session *session)
 #define GUARD "(hashtextextended('postrider ' || $1, 0))"
 #define BELL_SIZE (2 * BOX_NAME_MAX + 2)
 
-/* Whose bell it is, as 006_wake_box.sql has it. */
+/* Whose bell it is, as 017_text_box.sql has it. */
 static pr_slice bell_name(const struct pg_session *session, char ret[BELL_SIZE])
 {
     int size = snprintf(ret, BELL_SIZE, "%s.%s", session->link->conninfo->schema, session->box_name);
@@ -75,7 +76,7 @@ static bool guard_do(struct pg_session *session, const char *sql)
 static void guard_take(struct pg_session *session)
 {
     struct link *link = session->link;
-    if (!link_is_up(link) || link->pooled || session->told_fresh || session->guards == link->generation)
+    if (!link_is_up(link) || link->pooled || !link->rings || session->told_fresh || session->guards == link->generation)
         return; /* told already: more of them would be told for nothing */
     if (session->listens != link->generation && link_script(link, "LISTEN postrider", NULL) == PR_OK)
         session->listens = link->generation;

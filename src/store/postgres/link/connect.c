@@ -1,6 +1,7 @@
 /* Making a connection, and making it anew: what is checked and set before anything else, and how
  * long to wait before the next attempt. */
 #include <poll.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "base/slice.h"
@@ -76,11 +77,13 @@ static void notice_log(void *arg, const char *text)
     log_emit(link->log, LOG_DEBUG, "postgres_notice", LOG_SLICE("text", slice_trim(slice_from(text))));
 }
 
-/* A pooler makes up the process id that it tells at the start. */
+/* A pooler makes up the process id that it tells at the start.  Whoever rings cannot be prepared (017_text_box.sql). */
 static int greet(struct link *link, struct pr_error *reterr)
 {
-    PGresult *result = PQexecParams(link->pg, "SELECT pg_catalog.pg_backend_pid(), pg_catalog.pg_is_in_recovery()", 0,
-                                    NULL, NULL, NULL, NULL, 1);
+    PGresult *result = PQexecParams(link->pg,
+                                    "SELECT pg_catalog.pg_backend_pid(), pg_catalog.pg_is_in_recovery(),"
+                                    " pg_catalog.current_setting('max_prepared_transactions') = '0'",
+                                    0, NULL, NULL, NULL, NULL, 1);
     int rc = PR_OK;
     if (PQresultStatus(result) != PGRES_TUPLES_OK) {
         rc = fault_of_result(result, link->conninfo, link->state, reterr);
@@ -89,10 +92,21 @@ static int greet(struct link *link, struct pr_error *reterr)
                        "the server is a read-only standby: connect to the primary,"
                        " or name all servers and target_session_attrs=read-write in the URL");
     } else {
+        link->rings = field_bool(result, 0, 2);
         link->pooled = field_int(result, 0, 0) != PQbackendPID(link->pg) || !link->conninfo->prepare;
     }
     PQclear(result);
     return rc;
+}
+
+/* A database in SQL_ASCII does not know what its bytes mean.  Asked for UTF-8 it would refuse a whole answer because of one
+ * row; so we take the bytes and judge them (pg_message_decode). */
+static int encoding_choose(struct link *link, struct pr_error *reterr)
+{
+    const char *server = PQparameterStatus(link->pg, "server_encoding");
+    if (server == NULL || strcmp(server, "SQL_ASCII") != 0 || PQsetClientEncoding(link->pg, server) == 0)
+        return PR_OK;
+    return fault_of_connection(link->pg, link->conninfo, reterr);
 }
 
 static int link_connect(struct link *link, struct pr_error *reterr)
@@ -109,6 +123,8 @@ static int link_connect(struct link *link, struct pr_error *reterr)
     PQsetNoticeProcessor(link->pg, notice_log, link);
     link->generation++;
     int rc = greet(link, reterr);
+    if (rc == PR_OK)
+        rc = encoding_choose(link, reterr);
     if (rc == PR_OK && !link->pooled)
         rc = settings_apply(link, reterr);
     return rc;

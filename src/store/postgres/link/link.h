@@ -60,6 +60,7 @@ struct link {
     enum link_use use;
     PGconn *pg;  /* NULL: not connected */
     bool pooled; /* a pooler is in between: nothing survives a transaction */
+    bool rings;  /* senders can ring (wait.c) */
     bool in_tx;
     bool committing;            /* COMMIT was sent, and its answer has not come */
     char state[SQL_STATE_SIZE]; /* of the latest fault; "": it did not come from the server */

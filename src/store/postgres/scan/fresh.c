@@ -84,8 +84,8 @@ static const char FRESH[] = "SELECT f.*" FRESH_ROWS("") " LIMIT $10::bigint";
 static const char FRESH_LARGE[] =
     "SELECT * FROM (SELECT f.*, r.ord, sum(f.bytes) OVER (ORDER BY r.ord, f.seq ROWS UNBOUNDED PRECEDING) AS "
     "upto" FRESH_ROWS(
-        ", coalesce(octet_length(b.payload), 0) + 200 AS bytes") ") g WHERE g.upto - g.bytes < $12::bigint ORDER BY "
-                                                                 "g.ord, g.seq LIMIT $10::bigint";
+        ", coalesce(" MESSAGE_SIZE
+        ", 0) + 200 AS bytes") ") g WHERE g.upto - g.bytes < $12::bigint ORDER BY g.ord, g.seq LIMIT $10::bigint";
 
 #define COLUMN_TID (1 + MESSAGE_NEW_COUNT)
 #define COLUMN_KIND (COLUMN_TID + 1)

@@ -22,7 +22,7 @@ static const char SWEEP[] =
     " FROM unnest($1, $2, $3, $4) WITH ORDINALITY AS r(lane, above, upto, bound, ord)"
     " CROSS JOIN LATERAL (SELECT " HANDLE " AS handle, " MESSAGE_COLUMNS(
         MESSAGE_PAYLOAD("$5::bigint")) ", b.ctid,"
-                                       " coalesce(octet_length(b.payload), 0) + 200 AS bytes FROM {box} b"
+                                       " coalesce(" MESSAGE_SIZE ", 0) + 200 AS bytes FROM {box} b"
                                        " WHERE b.lane = r.lane AND b.seq > r.above AND b.seq <= r.bound AND b.due_at "
                                        "IS NULL AND b.held_by IS NULL"
                                        " AND (b.seq <= r.upto OR (b.xid >= pg_snapshot_xmax(pg_current_snapshot())"

@@ -90,7 +90,7 @@ static void open_transaction(struct wal_keep *keep)
 
 static void batch_forget(struct wal_keep *keep)
 {
-    batch_begin(&keep->batch);
+    batch_begin(&keep->batch, keep->sql->pg);
     keep->count = keep->bytes = 0;
 }
 
@@ -126,8 +126,9 @@ static int add(struct wal_keep *keep, pr_slice box, const struct pr_message *m, 
         if (rc != PR_OK)
             return rc;
         keep->box = box;
-        batch_forget(keep);
     }
+    if (keep->count == 0)
+        batch_forget(keep);
     batch_add(&keep->batch, m);
     keep->count++;
     keep->bytes += message_bytes(m);
@@ -141,10 +142,10 @@ static const char DEAD_INSERT[] =
     "event, created_at,"
     " status, attempts, failures, failure_reason, error, failed_at, released, endpoint, cause, limit_reached, "
     "rule,"
-    " fingerprint, died_at, payload) VALUES ({box_name}, pg_current_xact_id(), nextval('{box_seq}'),"
+    " fingerprint, died_at, payload, payload_bytes) VALUES ({box_name}, pg_current_xact_id(), nextval('{box_seq}'),"
     " (uuid_hash($1) & 63)::smallint, $1, '', '', $2, false, " NOW("$6") ", 32769, 0, 1, $3, $4, " NOW(
         "$6") ", false, '', $3,"
-              " 0, 'undecodable', $5, " NOW("$6") ", $7))"
+              " 0, 'undecodable', $5, " NOW("$6") ", $7, $8))"
                                                   " INSERT INTO {schema}.tally VALUES ('', 0, 1, 1, 0, 0)";
 
 static int bury(struct wal_keep *keep, pr_slice box, pr_id id, const struct wal_event *event, const char *why,
@@ -163,7 +164,7 @@ static int bury(struct wal_keep *keep, pr_slice box, pr_id id, const struct wal_
     arg_text(&args, error);
     arg_text(&args, slice_from(print));
     arg_time(&args, pg_store_wall_us(keep->store));
-    arg_bytes(&args, event->content);
+    arg_payload(&args, event->content, keep->sql->pg);
     open_transaction(keep);
     link_add(keep->sql, DEAD_INSERT, box, &args, NULL);
     rc = link_run(keep->sql, reterr);

@@ -1,0 +1,439 @@
+#!/usr/bin/env python3
+"""What senders on PostgreSQL may do, and what reaches a receiver: drivers, encodings, transactions, an upgrade, rights.
+
+Usage: cluster.sh senders.py POSTRIDER [WORD].  The output is TAP.  NPM_FOLDER is a place where npm may install pg,
+MIGRATIONS the folder of the scripts that make the tables.
+"""
+import glob
+import http.server
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+
+sys.dont_write_bytecode = True
+from program import DEADLINE_SECONDS, FOLDER, Place, main, node_with_pg, python_with_psycopg2, until  # noqa: E402
+
+ALL_BYTES = bytes(range(256))
+JSON_TEXT = '{"path":"C:\\\\temp","quote":"\\"","line":"\\n","escaped":"\\u00fc","plain":"\u00fc\u20ac\U0001f600"}'
+NAMES_THE_OTHER = "put bytes into payload_bytes"
+NOT_BOTH = "a message has payload or payload_bytes, not both"
+
+
+class Receiver:
+    """Bodies by the type of their message."""
+
+    def __init__(self):
+        self.got = {}
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_POST(handler):
+                body = handler.rfile.read(int(handler.headers["Content-Length"]))
+                self.got.setdefault(handler.headers["ce-type"], []).append(body)
+                handler.send_response(204)
+                handler.end_headers()
+
+            def log_message(handler, *_):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def close(self):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+class Hall(Place):
+    """A place with a receiver; in a database of its own if a test needs another encoding."""
+
+    database = "postgres"
+
+    def __init__(self):
+        super().__init__()
+        self.receiver = Receiver()
+
+    def url(self, user="postgres"):
+        return super().url(user).replace("///postgres?", "///%s?" % self.database)
+
+    def psql(self, sql, user="postgres", fails=None, encoding="UTF8"):
+        done = subprocess.run(["psql", "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-h", FOLDER, "-U", user, self.database],
+                              input=sql.replace("{s}", self.schema).encode(), capture_output=True, timeout=DEADLINE_SECONDS,
+                              env=dict(os.environ, PGCLIENTENCODING=encoding))
+        out, errors = done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
+        if fails is not None:
+            assert done.returncode != 0 and fails in errors, (sql, out, errors)
+            return errors
+        assert done.returncode == 0, (sql, errors)
+        return out.strip()
+
+    def use_database(self, encoding):
+        name = "%s_%s" % (self.schema, encoding.lower())
+        self.psql("CREATE DATABASE %s TEMPLATE template0 ENCODING '%s' LC_COLLATE 'C' LC_CTYPE 'C'" % (name, encoding))
+        self.database = name
+
+    def relay(self, more="", **kwargs):
+        return self.start("endpoints: {hook: {url: 'http://127.0.0.1:%d/', allow_networks: [127.0.0.0/8]}}\n"
+                          "routes: [{to: hook}]\n%s" % (self.receiver.server.server_port, more), **kwargs)
+
+    def arrived(self, *types):
+        until("%s arrived" % (types,), lambda: all(t in self.receiver.got for t in types))
+        return [self.receiver.got[t][0] for t in types]
+
+    def close(self):
+        super().close()
+        self.receiver.close()
+        if self.database != "postgres":
+            name, self.database = self.database, "postgres"
+            self.psql("DROP DATABASE %s WITH (FORCE)" % name)
+
+
+# ---- Drivers --------------------------------------------------------------------------------------
+
+
+PSYCOPG2 = """
+import json, sys
+import psycopg2, psycopg2.extras
+schema, text = sys.argv[1], sys.argv[2]
+connection = psycopg2.connect("")
+connection.autocommit = True
+cursor = connection.cursor()
+every = bytes(range(256))
+value = {"a": "C:\\\\temp"}
+cases = {
+    "text": ("payload", "%s", [text]),
+    "wrapped": ("payload", "%s", [psycopg2.extras.Json(value)]),
+    "jsonb": ("payload", "%s::jsonb", [text]),
+    "json": ("payload", "%s::json", [text]),
+    "bytes": ("payload_bytes", "%s", [every]),
+    "none": ("payload_bytes", "%s", [b""]),
+    "wrong": ("payload", "%s", [every]),
+    "wrong_empty": ("payload", "%s", [b""]),
+    "wrong_ascii": ("payload", "%s", [b"abc"]),
+    "printed": ("payload", "%s", ["\\\\x4142"]),
+    "both": ("payload, payload_bytes", "%s, %s", ["a", b"b"]),
+}
+said = {}
+for name, (columns, marks, values) in cases.items():
+    try:
+        cursor.execute("INSERT INTO %s.outbox (type, %s) VALUES (%%s, %s)" % (schema, columns, marks), [name] + values)
+    except psycopg2.Error as error:
+        said[name] = str(error)
+for name, cast, given in (("send_text", "text", text), ("send_json", "json", text), ("send_jsonb", "jsonb", text),
+                          ("send_bytes", "bytea", every), ("send_plain", None, text)):
+    cursor.execute("SELECT %s.send(type => %%s, payload => %%s%s)" % (schema, "::" + cast if cast else ""), [name, given])
+print(json.dumps(said))
+"""
+
+NODE = """
+import pg from 'pg';
+const [schema, text] = process.argv.slice(2);
+const client = new pg.Client({ host: process.env.PGHOST, user: 'postgres', database: 'postgres' });
+await client.connect();
+const every = Buffer.from(Array.from({ length: 256 }, (_, i) => i));
+const cases = {
+    text: ['payload', [text]],
+    object: ['payload', [{ a: 'C:\\\\temp' }]],
+    jsonb: ['payload', [text], '::jsonb'],
+    utf8_buffer: ['payload', [Buffer.from(text)]],
+    bytes: ['payload_bytes', [every]],
+    wrong_cast: ['payload', [every], '::bytea'],
+    wrong: ['payload', [every]],
+    both: ['payload, payload_bytes', ['a', Buffer.from('b')]],
+};
+const said = {};
+for (const [name, [columns, values, cast]] of Object.entries(cases)) {
+    const marks = values.map((_, i) => `$${i + 2}${cast ?? ''}`).join(', ');
+    try {
+        await client.query(`INSERT INTO ${schema}.outbox (type, ${columns}) VALUES ($1, ${marks})`, [name, ...values]);
+    } catch (error) {
+        said[name] = error.message;
+    }
+}
+await client.query(`SELECT ${schema}.send(type => 'send_text', payload => $1::text)`, [text]);
+await client.query(`SELECT ${schema}.send(type => 'send_jsonb', payload => $1::jsonb)`, [text]);
+await client.query(`SELECT ${schema}.send(type => 'send_bytes', payload => $1::bytea)`, [every]);
+console.log(JSON.stringify(said));
+await client.end();
+"""
+
+
+def drive(place, command):
+    done = subprocess.run([*command, place.schema, JSON_TEXT], capture_output=True, text=True, timeout=DEADLINE_SECONDS,
+                          env=dict(os.environ, PGHOST=FOLDER, PGUSER="postgres", PGDATABASE="postgres"))
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def check_arrived(place, expected):
+    place.relay()
+    for name, body in zip(expected, place.arrived(*expected)):
+        assert body == expected[name], (name, body)
+    until("all are delivered", lambda: place.psql("SELECT count(*) FROM {s}.outbox") == "0")
+    assert sorted(place.receiver.got) == sorted(expected), place.receiver.got
+
+
+def as_jsonb(place):
+    """As PostgreSQL prints it."""
+    return place.psql("SELECT $x$%s$x$::jsonb::text" % JSON_TEXT).encode()
+
+
+def test_each_payload_of_psycopg2_arrives_as_it_was_sent_or_the_other_column_is_named(place):  # B4
+    place.ok("init")
+    script = os.path.join(place.path, "sender.py")
+    with open(script, "w") as file:
+        file.write(PSYCOPG2)
+    said = drive(place, [python_with_psycopg2(), script])
+    assert sorted(said) == ["both", "printed", "wrong", "wrong_ascii", "wrong_empty"], said
+    for name in ("wrong", "wrong_ascii", "wrong_empty", "printed"):
+        assert NAMES_THE_OTHER in said[name], said[name]
+    assert NOT_BOTH in said["both"], said
+    text = JSON_TEXT.encode()
+    check_arrived(place, {
+        "text": text, "wrapped": b'{"a": "C:\\\\temp"}', "jsonb": as_jsonb(place), "json": text, "bytes": ALL_BYTES, "none": b"",
+        "send_text": text, "send_json": text, "send_jsonb": as_jsonb(place), "send_bytes": ALL_BYTES, "send_plain": text})
+
+
+def test_each_payload_of_node_pg_arrives_as_it_was_sent_or_is_refused(place):  # B4
+    folder = node_with_pg()
+    place.ok("init")
+    script = os.path.join(folder, "sender.mjs")
+    with open(script, "w") as file:
+        file.write(NODE)
+    said = drive(place, ["node", script])
+    assert sorted(said) == ["both", "wrong", "wrong_cast"], said
+    assert NAMES_THE_OTHER in said["wrong_cast"] and NOT_BOTH in said["both"], said
+    assert "invalid byte sequence" in said["wrong"], said  # the server takes it for text, before any table is asked
+    text = JSON_TEXT.encode()
+    check_arrived(place, {
+        "text": text, "object": b'{"a":"C:\\\\temp"}', "jsonb": as_jsonb(place), "utf8_buffer": text, "bytes": ALL_BYTES,
+        "send_text": text, "send_jsonb": as_jsonb(place), "send_bytes": ALL_BYTES})
+
+
+def test_what_is_no_message_is_refused_with_a_name_that_says_why(place):
+    place.ok("init")
+    insert = "INSERT INTO {s}.outbox (type, headers) VALUES (%s)"
+    place.psql(insert % "'', NULL", fails="type is empty: every message needs a type such as order.created")
+    for headers in ("[1]", '"a"', "7", "null"):
+        place.psql(insert % ("'a', '%s'" % headers), fails='headers are not a JSON object such as {"tenant":"7"}')
+    place.psql(insert % "'a', '{}'")
+    place.psql(insert % "'a', NULL")
+
+
+# ---- Bytes that come from us ------------------------------------------------------------------------
+
+
+ODD = [b"", b"plain", JSON_TEXT.encode(), b"\\x4142", b"\\x", b"a\0b", ALL_BYTES, b"\xff", "\u00e9".encode("latin-1")]
+
+
+def test_what_the_program_stores_is_text_where_it_can_be_and_bytes_where_it_must_be(place):  # B4, B81, B84
+    place.ok("init")
+    for number, payload in enumerate(ODD):
+        name = os.path.join(place.path, "payload-%d" % number)
+        with open(name, "wb") as file:
+            file.write(payload)
+        place.ok("send", "--type", "odd-%d" % number, "--file", name)
+    assert place.psql("SELECT string_agg(CASE WHEN payload IS NULL THEN 'b' ELSE 't' END, '' ORDER BY type) FROM {s}.outbox") == "tttbbbbbb"
+    assert place.psql("SELECT payload FROM {s}.outbox WHERE type = 'odd-2'") == JSON_TEXT
+    sizes = place.psql("SELECT string_agg(payload_size::text, ' ' ORDER BY type) FROM {s}.messages")
+    assert sizes == " ".join(str(len(payload)) for payload in ODD), sizes
+    # Into the dead letters and out of the program, back into another store, edited and replayed.
+    place.ok("dead", "add", *place.psql("SELECT id FROM {s}.outbox").split(), "--why", "a test")
+    letters = os.path.join(place.path, "letters")
+    with open(letters, "w") as file:
+        file.write(place.ok("dead", "export"))
+    place.psql("DELETE FROM {s}.dead_letter")
+    place.ok("dead", "import", letters)
+    assert place.psql("SELECT string_agg(CASE WHEN payload IS NULL THEN 'b' ELSE 't' END, '' ORDER BY type) FROM {s}.dead_letter") == "tttbbbbbb"
+    place.ok("dead", "replay", "--type", "*", "--yes")
+    daemon = place.relay("boxes: {outbox: {keep: 1h}}\n")
+    types = ["odd-%d" % number for number in range(len(ODD))]
+    assert place.arrived(*types) == ODD
+    until("all are delivered", lambda: place.psql("SELECT count(*) FROM {s}.done") == str(len(ODD)))
+    assert place.psql("SELECT string_agg(CASE WHEN payload IS NULL THEN 'b' ELSE 't' END, '' ORDER BY type) FROM {s}.done") == "tttbbbbbb"
+    daemon.terminate()
+    daemon.wait(DEADLINE_SECONDS)
+
+
+# ---- Encodings ----------------------------------------------------------------------------------------
+
+
+def test_a_row_that_is_no_utf8_costs_only_itself_in_a_database_of_bytes(place):  # B9
+    place.use_database("SQL_ASCII")
+    place.ok("init")
+    place.psql("INSERT INTO {s}.outbox (type, payload) VALUES ('before', 'gr\u00fc\u00df')", encoding="SQL_ASCII")
+    place.psql("INSERT INTO {s}.outbox (type, payload) VALUES ('bad', E'gr\\374')", encoding="SQL_ASCII")
+    place.psql("INSERT INTO {s}.outbox (type, payload, stream) VALUES ('bad', 'x', E'gr\\374')", encoding="SQL_ASCII")
+    place.psql("INSERT INTO {s}.outbox (type, payload_bytes, stream) VALUES ('bytes', E'\\\\xfc', 'gr\u00fc\u00df')", encoding="SQL_ASCII")
+    place.relay()
+    assert place.arrived("before", "bytes") == ["gr\u00fc\u00df".encode(), b"\xfc"]
+    until("the others are dead", lambda: place.psql("SELECT count(*) FROM {s}.dead_letter") == "2")
+    assert "bad" not in place.receiver.got
+    place.ok("dead", "list")
+    errors = place.psql("SELECT error FROM {s}.dead_letter ORDER BY seq")
+    assert "payload_bytes" in errors.splitlines()[0] and "UTF-8" in errors.splitlines()[1], errors
+
+
+# ---- Transactions ---------------------------------------------------------------------------------------
+
+
+def test_a_sender_may_prepare_its_transaction_while_a_relay_sleeps(place):  # B29
+    place.ok("init")
+    place.relay()
+    place.psql("INSERT INTO {s}.outbox (type) VALUES ('first')")
+    place.arrived("first")
+    # Who sleeps has this lock.
+    sleeper = subprocess.Popen(["psql", "-X", "-q", "-A", "-t", "-h", FOLDER, "-U", "postgres", "postgres"], stdin=subprocess.PIPE,
+                               stdout=subprocess.PIPE, text=True)
+    sleeper.stdin.write("SELECT 'asleep' || pg_advisory_lock(hashtextextended('postrider %s.outbox', 0));\n" % place.schema)
+    sleeper.stdin.flush()
+    assert sleeper.stdout.readline().strip() == "asleep"
+    place.psql("BEGIN; INSERT INTO {s}.outbox (type) VALUES ('prepared'); PREPARE TRANSACTION '{s}_one'")
+    place.psql("BEGIN; INSERT INTO {s}.outbox (type) VALUES ('undone'); PREPARE TRANSACTION '{s}_two'")
+    place.psql("INSERT INTO {s}.outbox (type) VALUES ('behind')")
+    place.arrived("behind")
+    place.psql("ROLLBACK PREPARED '{s}_two'")
+    place.psql("COMMIT PREPARED '{s}_one'")
+    place.arrived("prepared")
+    place.psql("INSERT INTO {s}.outbox (type) VALUES ('last')")
+    place.arrived("last")
+    assert "undone" not in place.receiver.got
+    sleeper.stdin.close()
+    sleeper.wait()
+    sleeper.stdout.close()
+
+
+def test_savepoints_copies_and_any_isolation_level_are_fine(place):  # B29
+    place.ok("init")
+    place.relay()
+    place.psql("""BEGIN; SAVEPOINT a; INSERT INTO {s}.outbox (type) VALUES ('undone'); ROLLBACK TO a;
+        SAVEPOINT b; INSERT INTO {s}.outbox (type) VALUES ('inner'); RELEASE b; INSERT INTO {s}.outbox (type) VALUES ('outer'); COMMIT""")
+    place.psql("COPY {s}.outbox (type, payload) FROM stdin;\ncopied\t{\"a\":\"C:\\\\\\\\temp\"}\n\\.\n")
+    place.psql("COPY {s}.outbox (type, payload) FROM stdin;\nprinted\t\\\\x41\n\\.\n", fails=NAMES_THE_OTHER)
+    for level in ("SERIALIZABLE", "REPEATABLE READ"):
+        place.psql("BEGIN ISOLATION LEVEL %s; INSERT INTO {s}.outbox (type) VALUES ('%s'); COMMIT" % (level, level[:4]))
+    copied = place.arrived("inner", "outer", "SERI", "REPE", "copied")[4]
+    assert copied == b'{"a":"C:\\\\temp"}', copied
+    until("all are delivered", lambda: place.psql("SELECT count(*) FROM {s}.outbox") == "0")
+    assert "undone" not in place.receiver.got
+
+
+# ---- Upgrades -------------------------------------------------------------------------------------------
+
+
+def make_tables_of(place, version):
+    """As a program of that version would have."""
+    files = [(int(os.path.basename(path)[:3]), path) for path in sorted(glob.glob(os.environ["MIGRATIONS"] + "/0*.sql"))]
+    files = [path for number, path in files if number <= version]
+    place.psql("CREATE SCHEMA {s}")
+    for box in (None, "outbox", "inbox"):
+        for path in files:
+            if path.endswith("_box.sql") == (box is not None):
+                place.psql("SET search_path = pg_catalog;" + open(path).read().replace("{schema}", place.schema).replace("{box}", box or ""))
+    place.psql("UPDATE {s}.meta SET value = '%d' WHERE key = 'schema_version'" % version)
+
+
+OLD_ROWS = """
+    INSERT INTO {s}.outbox (id, type, payload) VALUES ('00000000-0000-7000-8000-000000000001', 'waiting', '\\x00ff'),
+        ('00000000-0000-7000-8000-000000000002', 'in.flight', convert_to('{"a":1}', 'UTF8')),
+        ('00000000-0000-7000-8000-000000000003', 'empty', NULL);
+    INSERT INTO {s}.outbox (type, headers, payload) VALUES ('damaged', '[1]', 'x');
+    INSERT INTO {s}.outbox (type, payload, due_at, status, attempts, failures, failure_reason)
+        VALUES ('failed', 'y', now(), 32769, 1, 1, 2);
+    INSERT INTO {s}.dead_letter (box, xid, seq, lane, id, destination, type, event, created_at, status, attempts, failures,
+        failure_reason, released, endpoint, cause, limit_reached, rule, fingerprint, died_at, payload)
+        VALUES ('outbox', '3', 1, 1, '00000000-0000-7000-8000-000000000004', '', 'dead', false, now(), 32769, 1, 1, 2, false, '', 2, 0,
+                '', 'f', now(), '\\xfe00');
+    INSERT INTO {s}.done (box, seq, lane, id, destination, type, event, created_at, status, attempts, failures, failure_reason,
+        released, endpoint, done_at, keep_until, payload)
+        VALUES ('outbox', 1, 1, '00000000-0000-7000-8000-000000000005', '', 'kept', false, now(), 1, 1, 0, 0, false, 'hook', now(),
+                now() + interval '1 day', 'kept text');
+    INSERT INTO {s}.instance (id, box, name, version, epoch, lanes, lease_end, started_at)
+        VALUES ('00000000-0000-7000-8000-00000000000a', 'outbox', 'old', '0.1', nextval('{s}.epoch'), -1, now() + interval '1 hour', now());
+    INSERT INTO {s}.claim (instance, cycle, box, at, rows, numbers)
+        SELECT '00000000-0000-7000-8000-00000000000a', 1, 'outbox', now(), array_agg(seq << 6 | lane), array_agg(attempts + 1)
+          FROM {s}.outbox WHERE type IN ('in.flight', 'damaged', 'failed')"""
+
+OLD_JOIN = """INSERT INTO {s}.instance (id, box, name, version, epoch, lanes, lease_end, started_at, lease_us)
+    VALUES ('00000000-0000-7000-8000-00000000000a', 'outbox', 'old', '0.1', nextval('{s}.epoch'), 0, now(), now(), 1)"""
+
+
+def test_a_store_of_the_schema_before_goes_on_with_all_its_bytes_and_without_its_relays(place):  # B4, B22
+    make_tables_of(place, 15)
+    place.psql(OLD_ROWS)
+    place.ok("init")
+    assert place.psql("SELECT (SELECT count(*) FROM {s}.instance), (SELECT count(*) FROM {s}.claim)") == "0|0"
+    assert place.psql("SELECT string_agg(type, ' ' ORDER BY type) FROM {s}.outbox WHERE attempts = 1") == "damaged in.flight"
+    assert place.psql("SELECT attempts FROM {s}.outbox WHERE type = 'failed'") == "2"
+    place.psql(OLD_JOIN, fails="this postrider is older than its tables: upgrade it")
+    # A library of before, which knows one column, and a sender that it has taught to encode.
+    place.psql("INSERT INTO {s}.outbox (type, payload) VALUES ('old', convert_to('{}', 'UTF8'))", fails=NAMES_THE_OTHER)
+    place.relay("boxes: {outbox: {keep: 1h}}\n")
+    assert place.arrived("waiting", "in.flight", "empty", "failed") == [b"\0\xff", b'{"a":1}', b"", b"y"]
+    until("the damaged one is dead", lambda: place.psql("SELECT count(*) FROM {s}.dead_letter WHERE type = 'damaged'") == "1")
+    place.ok("dead", "replay", "--type", "dead", "--yes")
+    assert place.arrived("dead") == [b"\xfe\0"]
+    done = json.loads(place.ok("show", "00000000-0000-7000-8000-000000000005", "--json").splitlines()[0])
+    assert done["payload"] == "kept text", done
+
+
+def test_a_relay_does_not_join_tables_that_are_newer_than_it_is(place):
+    place.ok("init")
+    daemon = place.relay(lease="2s")
+    place.psql("INSERT INTO {s}.outbox (type) VALUES ('first')")
+    place.arrived("first")
+    place.psql("""BEGIN; LOCK TABLE {s}.instance; UPDATE {s}.meta SET value = '999' WHERE key = 'schema_version';
+        DELETE FROM {s}.claim; DELETE FROM {s}.instance; INSERT INTO {s}.outbox (type) VALUES ('second'); COMMIT""")
+    until("it says so", lambda: "the schema is version 999" in open(daemon.log).read())
+    assert place.psql("SELECT count(*) FROM {s}.instance") == "0" and "second" not in place.receiver.got
+
+
+# ---- Rights ---------------------------------------------------------------------------------------------
+
+
+TRAP = """
+    CREATE FUNCTION pg_temp.trap() RETURNS boolean LANGUAGE plpgsql AS
+        $$ BEGIN RAISE EXCEPTION 'trapped %', current_user; END $$;
+    CREATE FUNCTION pg_temp.make_traps() RETURNS void LANGUAGE plpgsql AS $$
+    DECLARE n text;
+    BEGIN
+        FOR n IN SELECT typname FROM pg_type WHERE typnamespace = 'pg_catalog'::regnamespace AND typtype = 'b' AND typname !~ '^_' AND typname <> 'box' LOOP
+            EXECUTE format('CREATE DOMAIN pg_temp.%I AS pg_catalog.text CHECK (pg_temp.trap())', n);
+        END LOOP;
+        FOR n IN SELECT unnest(ARRAY['uuid7', 'send', 'send_row', 'format', 'coalesce', 'nullif', 'jsonb_typeof', 'encode', 'set_bit',
+                'uuid_send', 'gen_random_uuid', 'int8send', 'clock_timestamp', 'extract', 'now', 'pg_current_xact_id', 'left',
+                'json_typeof', 'hashtext', 'uuid_hash', 'current_setting', 'hashtextextended', 'pg_notify', 'nextval']) LOOP
+            EXECUTE format('CREATE FUNCTION pg_temp.%I() RETURNS boolean LANGUAGE sql AS ''SELECT pg_temp.trap()''', n);
+            EXECUTE format('CREATE FUNCTION pg_temp.%I(pg_catalog.text) RETURNS boolean LANGUAGE sql AS ''SELECT pg_temp.trap()''', n);
+            EXECUTE format('CREATE FUNCTION pg_temp.%I(pg_catalog.jsonb) RETURNS boolean LANGUAGE sql AS ''SELECT pg_temp.trap()''', n);
+        END LOOP;
+        FOR n IN SELECT unnest(ARRAY['box', 'outbox', 'dead_letter', 'meta', 'pg_type', 'pg_proc', 'pg_class']) LOOP
+            EXECUTE format('CREATE TABLE pg_temp.%I (name pg_catalog.text, id pg_catalog.int4)', n);
+        END LOOP;
+    END $$;
+    SELECT pg_temp.make_traps();
+    SET search_path = pg_temp, pg_catalog;"""
+
+
+def test_a_sender_gets_no_rights_by_types_and_functions_of_its_own(place):  # B206
+    place.ok("init")
+    role = place.schema + "_sender"
+    place.psql('CREATE ROLE "%s" LOGIN; GRANT USAGE ON SCHEMA {s} TO "%s"; GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA {s} TO "%s"' % ((role,) * 3))
+    try:
+        definers = place.psql("SELECT count(*), count(*) FILTER (WHERE proconfig = ARRAY['search_path=pg_catalog, pg_temp']), min(proname::text)"
+                              " FROM pg_proc WHERE prosecdef AND pronamespace = '{s}'::regnamespace")
+        assert definers == "4|4|send", definers
+        for number, payload in enumerate(("pg_catalog.text 'a'", "pg_catalog.bytea 'a'", "pg_catalog.json '{}'", "pg_catalog.jsonb '{}'")):
+            place.psql(TRAP + """SELECT {s}.send(type => 't%d', payload => %s, headers => pg_catalog.jsonb '{"a":1}', stream => 's',
+                destination => 'd', id => '00000000-0000-7000-8000-00000000000%d')""" % (number, payload, number), user=role)
+            place.psql(TRAP + "SELECT {s}.send('u%d', %s)" % (number, payload), user=role)
+        assert place.psql("SELECT count(*) FROM {s}.outbox") == "8"
+        place.psql("INSERT INTO {s}.outbox (type) VALUES ('t')", user=role, fails="permission denied")
+    finally:
+        place.psql('DROP OWNED BY "%s"; DROP ROLE "%s"' % (role, role))
+
+
+if __name__ == "__main__":
+    sys.exit(main(globals(), Hall))
