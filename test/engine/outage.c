@@ -95,7 +95,9 @@ static void send_crowd(struct stage *s)
 
 static uint64_t listed(struct stage *s, enum query_kind kind)
 {
-    struct query query = { .kind = kind, .brief = true, .filter = { .box = PR_STR("outbox"), .state = -1, .limit = 100000 } };
+    struct query query = { .kind = kind,
+                           .brief = true,
+                           .filter = { .box = PR_STR("outbox"), .state = -1, .limit = 100000 } };
     struct query_reply reply;
     CHECK_EQ(store_query(&s->w.store, &query, &s->w.arena, &reply, NULL), PR_OK);
     return reply.listed_count;

@@ -121,6 +121,8 @@ STORE_TEST(groups_say_when_not_all_letters_were_looked_at) /* B82, B85 */
         CHECK_EQ(ADMIN(s, ADMIN_DEAD_IMPORT, FILTER(), .letters = letters, .letter_count = PAGE).changed, PAGE);
     }
     bool knows_all = s->kind->ops == &store_memory;
+    /* Many pages of them, and one count. */
+    CHECK_EQ(suite_query(s, QUERY_DEAD_COUNT, FILTER(.look_max = LOOK_MAX))->total, COUNT_EXACT_MAX + 1);
     const struct query_reply *r = groups(s, FILTER(.stream = PR_STR("s")));
     CHECK_EQ(r->group_count, 2);
     CHECK(!r->cut && !r->groups[0].partial);

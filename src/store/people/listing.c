@@ -126,6 +126,15 @@ static void text_fill(struct page *p, pr_slice template, const struct hole *hole
 
 /* ---- Conditions ------------------------------------------------------------------------------- */
 
+/* Where the routes decide, what has no destination may be for a paused endpoint, too. */
+static void if_paused(struct page *p)
+{
+    const struct surroundings *s = p->s;
+    enum sql_statement part =
+        p->l->filter->routing != NULL ? SQL_listing_if_destinations_or_none : SQL_listing_if_destinations;
+    part_with(p, &p->conditions, part, V_TEXTS(s->paused, s->paused_count));
+}
+
 static void if_state(struct page *p, int state)
 {
     switch (state) {
@@ -133,6 +142,7 @@ static void if_state(struct page *p, int state)
     case STATE_HELD: part_add(p, &p->conditions, SQL_listing_if_held); break;
     case STATE_DELAYED:
     case STATE_RETRYING: if_time(p, SQL_listing_if_waits, p->s->now_us); break;
+    case STATE_PAUSED: if_paused(p); break;
     default: break; /* found among all */
     }
 }
@@ -287,6 +297,8 @@ static int page_begin(struct page *p)
     arena_reset(&p->arena);
     buf_reset(&p->looked);
     buf_reset(&p->conditions);
+    if (filter_is_empty(p->l->filter) && p->l->table != LISTING_DONE)
+        p->look = min_size(p->look, p->rows); /* all fit */
     p->values[VALUE_AFTER] = V_INT(p->after);
     p->values[VALUE_PAYLOAD_MAX] = V_INT(min_size(p->sql->payload_max, INT64_MAX));
     p->values[VALUE_WANTED] = V_INT(p->rows);
@@ -478,12 +490,14 @@ static int pages_run(struct page *p, uint64_t *ret_cut)
     if (p->l->table == LISTING_BOX && f->stream.size > 0 && p->sql->ops->finds_by_lane)
         look_max /= 4; /* rows of one lane, and each lies on another page of the table */
     int rc = first_since(p);
-    while (rc == PR_OK && !p->is_last && looked < look_max) {
-        p->look = p->l->by_stream ? PAGE_ROWS : looked == 0 ? PAGE_LOOK_FIRST : PAGE_LOOK;
+    for (bool enough = true; rc == PR_OK && !p->is_last && looked < look_max;) {
+        /* As long as pages are full there is no need to look further. */
+        p->look = p->l->by_stream ? PAGE_ROWS : enough ? PAGE_LOOK_FIRST : PAGE_LOOK;
         p->look = min_size(p->look, look_max - looked);
         p->rows = rows;
         rc = page_run(p);
         looked += p->look;
+        enough = p->rows == rows;
         rows = min_size(2 * rows, PAGE_ROWS); /* of those that were found few were wanted */
     }
     if (rc == PR_OK && !p->is_last && ret_cut != NULL)

@@ -148,6 +148,11 @@ STATEMENT(listing_if_type,
 STATEMENT(listing_if_error, SQLITE(" AND instr(b.error, ?) > 0"), POSTGRES(" AND position(? IN b.error) > 0"))
 STATEMENT(listing_if_destination, BOTH(" AND b.destination = ?"))
 STATEMENT(listing_if_destination_or_none, BOTH(" AND b.destination IN (?, '')"))
+STATEMENT(listing_if_destinations,
+    SQLITE(" AND b.destination IN (SELECT value FROM json_each(?))"), POSTGRES(" AND b.destination = ANY (?::text[])"))
+STATEMENT(listing_if_destinations_or_none,
+    SQLITE(" AND (b.destination = '' OR b.destination IN (SELECT value FROM json_each(?)))"),
+    POSTGRES(" AND (b.destination = '' OR b.destination = ANY (?::text[]))"))
 STATEMENT(listing_if_reason, BOTH(" AND b.failure_reason = ?"))
 STATEMENT(listing_if_created_since, BOTH(" AND b.created_at >= ?"))
 STATEMENT(listing_if_created_until, BOTH(" AND b.created_at < ?"))
