@@ -1,5 +1,5 @@
 /* What a server sends as its log: frames, and the events of pgoutput in them. */
-#include "store/postgres/wal/wal_wire.h"
+#include "source/wal/wal_wire.h"
 
 #include "fuzz.h"
 

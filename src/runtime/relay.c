@@ -6,8 +6,6 @@
 #include "base/error.h"
 #include "base/slice.h"
 #include "base/util.h"
-#include "runtime/threads/mover.h"
-#include "runtime/threads/wal_thread.h"
 
 #define LIVE_US PR_SECONDS(60) /* a cycle may wait long for a lock; a loop that hangs longer is broken */
 
@@ -21,11 +19,10 @@ struct relay {
     struct suspect_limit suspect_limit;
     struct caller caller;
     struct inliner *inliner;
-    struct movers *movers;
+    struct source_threads *sources;
     struct box_loop **box_loops;
     size_t box_loop_count;
     size_t started;
-    struct wal_thread *wal;     /* NULL: the log is no source */
     pthread_mutex_t drain_lock; /* one at a time: looks are numbered */
     uint64_t look;
 };
@@ -120,9 +117,8 @@ int relay_new(const struct relay_options *options, struct relay **ret_relay, str
         rc = relay_make_inliner(r, reterr);
     if (rc == PR_OK)
         rc = relay_make_box_loops(r, reterr);
-    const struct movers_options sources = { .config = options->config, .store = options->store, .log = options->log };
     if (rc == PR_OK)
-        rc = movers_new(&sources, &r->movers, reterr);
+        rc = source_threads_new(options->config, options->store, options->log, &r->sources, reterr);
     if (rc < 0) {
         relay_free(r);
         return rc;
@@ -136,7 +132,7 @@ void relay_free(struct relay *r)
 {
     if (r == NULL)
         return;
-    movers_free(r->movers);
+    source_threads_free(r->sources);
     for (size_t i = 0; i < r->box_loop_count; i++)
         box_loop_free(r->box_loops[i]);
     free(r->box_loops);
@@ -149,14 +145,11 @@ void relay_free(struct relay *r)
 
 int relay_start(struct relay *r, struct pr_error *reterr)
 {
-    const struct wal_setting *wal = config_wal(r->options.config);
     int rc = PR_OK;
     for (; rc == PR_OK && r->started < r->box_loop_count; r->started += rc == PR_OK)
         rc = box_loop_start(r->box_loops[r->started], reterr);
     if (rc == PR_OK)
-        rc = movers_start(r->movers, reterr);
-    if (rc == PR_OK && wal != NULL)
-        rc = wal_thread_start(r->options.store, wal, &r->wal, reterr);
+        rc = source_threads_start(r->sources, reterr);
     if (rc < 0)
         relay_stop(r, START_FAILED_STOP_US);
     return rc;
@@ -188,9 +181,7 @@ static bool view_has_ended(const struct box_loop_view *view, uint64_t arg)
 int relay_stop(struct relay *r, int64_t timeout_us)
 {
     int64_t deadline_us = time_add(now_us(), max64(timeout_us, STOP_MIN_US));
-    movers_stop(r->movers);
-    wal_thread_stop(r->wal); /* before the boxes: what it stored last, others deliver */
-    r->wal = NULL;
+    source_threads_stop(r->sources); /* what they store last, others deliver */
     for (size_t i = 0; i < r->started; i++)
         box_loop_stop(r->box_loops[i], deadline_us);
     monitor_lock(&r->monitor);
@@ -198,6 +189,7 @@ int relay_stop(struct relay *r, int64_t timeout_us)
     for (size_t i = 0; i < r->started; i++)
         all = all && !box_loop_view(r->box_loops[i])->left_behind;
     monitor_unlock(&r->monitor);
+    source_threads_join(r->sources);
     return all ? PR_OK : PR_TIMEOUT;
 }
 
@@ -287,7 +279,14 @@ int relay_is_ready(struct relay *r, struct pr_error *reterr)
 
 int relay_warning(struct relay *r, struct pr_error *reterr)
 {
-    return movers_trouble(r->movers, reterr);
+    struct source_status s;
+    int rc = PR_OK;
+    for (size_t i = 0; rc == PR_OK && i < source_threads_count(r->sources); i++) {
+        source_threads_status(r->sources, i, &s);
+        if (s.trouble.code != PR_OK)
+            rc = error_set(reterr, s.trouble.code, "source %s: %s", s.name, s.trouble.text);
+    }
+    return rc;
 }
 
 void relay_counts(struct relay *r, struct pr_engine_counts *counts)

@@ -6,6 +6,7 @@
 #include "runtime/config/config.h"
 #include "runtime/inline.h"
 #include "runtime/config/setting.h"
+#include "runtime/threads/source_thread.h"
 #include "store/store.h"
 
 struct relay_options { /* everything is borrowed until free */

@@ -38,8 +38,6 @@
 #include "core/message.h"
 #include "core/reason.h"
 #include "core/state.h"
-#include "store/adopt.h"
-#include "store/wal.h"
 
 /* ---- People's questions -------------------------------------------------------------- */
 
@@ -237,7 +235,8 @@ enum query_kind {
 struct query {
     enum query_kind kind;
     struct filter filter;
-    bool brief;                      /* MESSAGES, DEAD: without payloads; BOXES: their names alone; STREAMS, with blocked: of whom others are held
+    bool
+        brief; /* MESSAGES, DEAD: without payloads; BOXES: their names alone; STREAMS, with blocked: of whom others are held
                                * back, and how many at least; nothing of the heads */
     bool replayable;                 /* DEAD_COUNT: only what a replay would take: what was edited stays */
     bool blocked;                    /* STREAMS: only those that somebody waits behind */
@@ -404,18 +403,6 @@ struct store_ops {
     int (*admin)(void *self, const struct admin *admin, struct admin_reply *ret_reply, struct pr_error *reterr);
     int64_t (*time)(void *self);
 
-    /* Tables of other products in the same database (adopt.h); NULL where a store knows none.
-     * check: what is there; PR_OK also when the report says that it will not do.
-     * open: borrows the adoption until close; asks nobody.
-     * move: takes waiting rows into their box and marks them, in one transaction: each committed row becomes
-     * exactly one message, whoever else moves, and however often it is tried.  A row that is no message becomes a
-     * dead letter; one that the database refuses is left alone and told.  Calls for one adopter come from one thread. */
-    int (*adopt_check)(void *self, const struct adoption *adoption, struct arena *arena, struct adopt_report *ret,
-                       struct pr_error *reterr);
-    int (*adopt_open)(void *self, const struct adoption *adoption, void **ret_adopter, struct pr_error *reterr);
-    void (*adopt_close)(void *adopter);
-    int (*adopt_move)(void *adopter, struct adopt_moved *ret, struct pr_error *reterr);
-    const struct wal_ops *wal; /* its log as a source; NULL: it has none */
     const struct sql_ops *sql; /* people's questions are asked through it (sql.h); NULL: it answers query() itself */
 };
 
@@ -459,18 +446,6 @@ int64_t store_time(struct store *store);
  * exactly once, whenever the process dies.  ret_new: room for count.  PR_EUNSUPPORTED where the store is no database. */
 int store_warn(struct store *store, const struct warnings *warnings, int64_t calm_us, size_t payload_max, bool *ret_new,
                struct pr_error *reterr);
-
-struct adopter {
-    const struct store_ops *ops; /* NULL: not open */
-    void *self;
-};
-/* PR_EUNSUPPORTED when the store adopts no tables. */
-int store_adopt_check(struct store *store, const struct adoption *adoption, struct arena *arena,
-                      struct adopt_report *ret, struct pr_error *reterr);
-int store_adopt_open(struct store *store, const struct adoption *adoption, struct adopter *ret,
-                     struct pr_error *reterr);
-void store_adopt_close(struct adopter *adopter); /* safe on a zeroed one */
-int store_adopt_move(struct adopter *adopter, struct adopt_moved *ret, struct pr_error *reterr);
 
 extern const struct store_ops store_memory;
 extern const struct store_ops store_sqlite;

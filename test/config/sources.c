@@ -29,7 +29,7 @@ TEST(a_preset_brings_the_columns_and_the_done_rule_and_keys_change_single_ones)
     struct config *c =
         load("boxes: {ledger: {}}\nendpoints: {a: {url: 'null:'}}\n"
              "sources:\n  - {table: cap.published, preset: cap, type: '=x|Name', box: ledger, poll: 5s}\n");
-    const struct config_source *s = &c->sources[0];
+    const struct source_config *s = &c->sources[0];
 
     CHECK_EQ(c->source_count, 1);
     CHECK_EQ(s->kind, SOURCE_TABLE);

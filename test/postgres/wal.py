@@ -5,10 +5,12 @@ Usage: PG_SETTINGS="wal_level = logical" cluster.sh wal.py POSTRIDER [WORD].  Th
 """
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
+import urllib.request
 
 sys.dont_write_bytecode = True
 from program import DEADLINE_SECONDS, FOLDER, Place, main, until  # noqa: E402
@@ -102,6 +104,13 @@ class Log(Place):
         with open(daemon.log) as file:
             return file.read()
 
+    def get(self, daemon, path):
+        running = re.compile(r"^http (\d+)\n", re.MULTILINE)
+        until("the port is told", lambda: running.search(self.log(daemon)))
+        port = running.search(self.log(daemon)).group(1)
+        with urllib.request.urlopen("http://127.0.0.1:%s%s" % (port, path), timeout=DEADLINE_SECONDS) as answer:
+            return answer.read().decode()
+
     def reads(self, daemon, part="letters=here"):
         until("it reads the log, " + part, lambda: part in self.log(daemon) or daemon.poll() is not None)
         assert daemon.poll() is None, self.log(daemon)
@@ -180,10 +189,12 @@ def go_without_logical_decoding(place):
     place.refused(["wal_level is replica", "ALTER SYSTEM SET wal_level = logical; then restart the server"])
     doctor = place.command("doctor")
     assert doctor.returncode == 7 and "wal_level is replica" in doctor.stdout, doctor.stdout
-    daemon = place.start(place.config())
+    daemon = place.start(place.config() + "http: {listen: '127.0.0.1:0'}\n")
     place.psql("INSERT INTO {s}.outbox (type) VALUES ('polled')")
     place.comes(daemon, "polled")  # it delivers all the same
     until("it says so", lambda: "wal_trouble" in place.log(daemon))
+    ready = place.get(daemon, "/health/ready")
+    assert '"warn"' in ready and "source shop: " in ready and "wal_level is replica" in ready, ready
 
 
 def test_a_role_that_may_not_replicate_is_told_which_line_lets_it(place):

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "check.h"
-#include "store/postgres/wal/wal_wire.h"
+#include "source/wal/wal_wire.h"
 
 #define BYTES(literal) ((pr_slice){ (literal), sizeof(literal) - 1 })
 #define U64(last) "\0\0\0\0\0\0\0" last

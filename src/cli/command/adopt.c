@@ -32,7 +32,7 @@ void checks_add_sources(struct checks *checks, struct cli *cli, enum check_state
 
         if (cli->config->sources[i].kind != SOURCE_TABLE)
             continue;
-        int r = store_adopt_check(&cli->store, adoption, &cli->arena, &report, &err);
+        int r = adopt_check(&cli->store, adoption, &cli->arena, &report, &err);
         if (r == PR_OK)
             error = adopt_report_error(&report);
         if (r != PR_OK || error != NULL)
@@ -45,7 +45,7 @@ void checks_add_sources(struct checks *checks, struct cli *cli, enum check_state
 
 /* ---- Which table, and how ---- */
 
-static const struct config_source *configured(const struct cli *cli, const char *table)
+static const struct source_config *configured(const struct cli *cli, const char *table)
 {
     for (size_t i = 0; i < cli->config->source_count; i++)
         if (strcmp(cli->config->sources[i].table.table, table) == 0)
@@ -79,7 +79,7 @@ static int find_adoption(struct cli *cli, struct adoption *ret)
         return cli_usage(
             cli, "--table: \"%s\" is not the name of a table; write NAME or SCHEMA.NAME in letters, digits and _",
             table);
-    const struct config_source *source = configured(cli, table);
+    const struct source_config *source = configured(cli, table);
     if (preset == NULL && source == NULL)
         return cli_usage(cli, "adopt wants --preset, or a configuration that has %s in its sources", table);
     *ret = preset == NULL ? source->table : (struct adoption){ .table = table, .box = "outbox", .time_zone = "UTC" };
@@ -167,7 +167,7 @@ int run_adopt(struct cli *cli)
         (void)cli_fault(&err);
         return EXIT_STORE;
     }
-    if (store_adopt_check(&cli->store, &adoption, &cli->arena, &report, &err) != PR_OK)
+    if (adopt_check(&cli->store, &adoption, &cli->arena, &report, &err) != PR_OK)
         return cli_fault(&err);
     add_findings(&checks, &report);
     if (cli->json)

@@ -7,7 +7,7 @@ static int drop_slots(struct cli *cli)
 {
     struct pr_error err;
 
-    if (store_wal_order(&cli->store, config_wal(cli->config), WAL_DROP, &err) != PR_OK)
+    if (wal_order(&cli->store, config_wal(cli->config), WAL_DROP, &err) != PR_OK)
         return cli_fault(&err);
     cli_say("replication slots and publications of postrider are gone");
     return EXIT_DONE;
@@ -40,7 +40,7 @@ int run_init(struct cli *cli)
     if (flag_given(&cli->flags, FLAG_DROP_SLOT))
         return drop_slots(cli);
     const struct wal_setting *wal = config_wal(cli->config);
-    if (wal != NULL && store_wal_order(&cli->store, wal, WAL_MAKE, &err) != PR_OK)
+    if (wal != NULL && wal_order(&cli->store, wal, WAL_MAKE, &err) != PR_OK)
         return cli_fault(&err);
     if (cli->json) {
         printf("{\"store\":\"ready\",\"schema\":%d,\"boxes\":%zu}\n", reply.facts.schema_version,

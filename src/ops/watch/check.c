@@ -58,10 +58,11 @@ void checks_add_wal(struct checks *checks, const struct config *config, struct s
     struct pr_error err;
     size_t count = 0;
 
-    if (store->ops == NULL || store->ops->wal == NULL)
+    if (store->ops == NULL)
         return;
+    int rc = wal_look(store, setting, checks->arena, &reports, &count, &err);
     /* Who does not use the log need not have the right to ask for forgotten slots. */
-    if (store_wal_look(store, setting, checks->arena, &reports, &count, &err) != PR_OK && setting != NULL)
+    if (rc != PR_OK && rc != PR_EUNSUPPORTED && setting != NULL)
         checks_add(checks, "wal", CHECK_ERROR, "%s", err.text);
     for (size_t i = 0; i < count; i++)
         checks_add(checks, "wal", states[reports[i].level], "%.*s: %.*s", SLICE_ARGS(reports[i].slot),

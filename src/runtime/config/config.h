@@ -15,8 +15,7 @@
 #include "engine/engine.h"
 #include "policy/breaker.h"
 #include "policy/retry.h"
-#include "store/adopt.h"
-#include "store/wal.h"
+#include "source/source.h"
 #include "transport/transport.h"
 
 #define CONFIG_BYTES_MAX (1u << 20) /* of the file: more was not written by a person */
@@ -74,21 +73,6 @@ struct config_route {
     size_t to_count;
 };
 
-/* Where messages come from by themselves. */
-enum source_kind {
-    SOURCE_TABLE, /* an outbox table of another product */
-    SOURCE_WAL,   /* the log of the store's server */
-};
-
-struct config_source {
-    enum source_kind kind;
-    const char *box;
-    const char *preset;
-    int64_t poll_us;        /* the longest pause between two looks */
-    struct adoption table;  /* TABLE */
-    struct wal_setting wal; /* WAL */
-};
-
 /* Watchdogs: from when on they warn, and what they send then. */
 struct config_watch {
     int64_t every_us, stuck_us, oldest_us, deaths_within_us, calm_us;
@@ -119,7 +103,7 @@ struct config {
     const struct rule *rules; /* global: after the endpoints' own */
     size_t rule_count;
 
-    struct config_source *sources;
+    struct source_config *sources;
     size_t source_count;
 
     struct config_watch watch;

@@ -53,13 +53,13 @@ PR_MUST_CHECK int config_read_rules(struct config_reader *reader, const struct o
 
 /* ---- Sources (config_source.c) ---- */
 /* What the source's preset says, noted as such. */
-PR_MUST_CHECK int config_source_preset(struct config_reader *reader, struct config_source *source);
+PR_MUST_CHECK int config_source_preset(struct config_reader *reader, struct source_config *source);
 PR_MUST_CHECK int config_read_values(struct config_reader *reader, const struct option *option, const struct node *node,
                                      void *target, const char *path);
 /* The values of `pending` or `done`, as they would be written. */
-void config_values_format(const struct option *option, const struct config_source *source, struct buf *ret);
+void config_values_format(const struct option *option, const struct source_config *source, struct buf *ret);
 /* Is it for sources of this kind? */
-bool config_source_has(const struct config_source *source, const char *option);
+bool config_source_has(const struct source_config *source, const char *option);
 /* What only a look at several keys can tell. */
 PR_MUST_CHECK int config_check_sources(const struct config_reader *reader);
 

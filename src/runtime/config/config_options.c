@@ -139,7 +139,7 @@ static const struct option root_options[] = {
     { "routes", OPTION_LIST, "", "", COUNTED(config, routes, route_count), .item_size = sizeof(struct config_route),
       .section = &option_route, .max = 1024 },
     { "rules", OPTION_RULES, "", "", COUNTED(config, rules, rule_count), .section = &option_rule },
-    { "sources", OPTION_LIST, "", "", COUNTED(config, sources, source_count), .item_size = sizeof(struct config_source),
+    { "sources", OPTION_LIST, "", "", COUNTED(config, sources, source_count), .item_size = sizeof(struct source_config),
       .section = &option_source, .max = 64 },
     { "watch", OPTION_SECTION, "", "", .section = &option_watch },
     { "http", OPTION_SECTION, "", "", .section = &option_http },
@@ -295,44 +295,44 @@ static const struct option source_options[] = {
     { "table", OPTION_TEXT, "",
       "an outbox table of another product in the store's own PostgreSQL database, `SCHEMA.NAME`, case as it is; it is "
       "never altered",
-      FIELD(config_source, table.table) },
+      FIELD(source_config, table.table) },
     { "wal", OPTION_TEXT, "",
       "the log of the store's own PostgreSQL server: inserts into boxes wake at once, and what was emitted with this "
       "prefix, "
       "`pg_logical_emit_message(true, 'PREFIX', ...)` or `'PREFIX:BOX'`, is stored; see doc/wal.md",
-      FIELD(config_source, wal.prefix) },
-    { "box", OPTION_TEXT, "outbox", "where its messages go", FIELD(config_source, box) },
+      FIELD(source_config, wal.prefix) },
+    { "box", OPTION_TEXT, "outbox", "where its messages go", FIELD(source_config, box) },
     { "slot", OPTION_TEXT, "", "wal: the name of the replication slot; not said: `SCHEMA_DATABASE`",
-      FIELD(config_source, wal.slot) },
+      FIELD(source_config, wal.slot) },
     { "publication", OPTION_TEXT, "", "wal: the name of the publication; not said: as the slot",
-      FIELD(config_source, wal.publication) },
+      FIELD(source_config, wal.publication) },
     { "max_lag", OPTION_SIZE, "1GiB",
       "wal: more log than this the server should not keep for us; half of it is a warning",
-      FIELD(config_source, wal.max_lag), .min = MIB(1), .max = MIB(1048576) },
+      FIELD(source_config, wal.max_lag), .min = MIB(1), .max = MIB(1048576) },
     { "messages", OPTION_CHOICE, "on", "wal: `off`: inserts wake, and nothing is read from the log",
-      FIELD(config_source, wal.letters), .choices = switches },
+      FIELD(source_config, wal.letters), .choices = switches },
     { "poll", OPTION_DURATION, "1s",
       "the longest pause between two looks while nothing comes; the shortest is `poll.min`",
-      FIELD(config_source, poll_us), .min = 1000, .max = PR_SECONDS(3600) },
+      FIELD(source_config, poll_us), .min = 1000, .max = PR_SECONDS(3600) },
     { "time_zone", OPTION_TEXT, "UTC", "of times in it that do not tell theirs: `Europe/Berlin`",
-      FIELD(config_source, table.time_zone) },
+      FIELD(source_config, table.time_zone) },
     { "preset", OPTION_PRESET, "generic",
       "whose table it is: that product's columns and its way to mark a row as done; keys beside it change single "
       "values",
-      FIELD(config_source, preset), .choices = adopt_presets },
-#define X(field, key, kind, doc) { key, OPTION_TEXT, "", doc, FIELD(config_source, table.fields[ADOPT_##field]) },
+      FIELD(source_config, preset), .choices = adopt_presets },
+#define X(field, key, kind, doc) { key, OPTION_TEXT, "", doc, FIELD(source_config, table.fields[ADOPT_##field]) },
     ADOPT_FIELDS(X)
 #undef X
         { "pending", OPTION_VALUES, "",
           "rows that wait, `{Status: Pending}`: a value, `null`, or a list of them for each column; not said: all that "
           "are "
           "not done",
-          COUNTED(config_source, table.pending, table.pending_count), .max = ADOPT_VALUES_MAX },
+          COUNTED(source_config, table.pending, table.pending_count), .max = ADOPT_VALUES_MAX },
     { "done", OPTION_DONE, "",
       "what becomes of a row that was taken: `delete`, or `{set: {Status: Completed, ProcessedAt: now()}}`; "
       "`now()+24h` "
       "is a later time",
-      COUNTED(config_source, table.set, table.set_count), .max = ADOPT_VALUES_MAX },
+      COUNTED(source_config, table.set, table.set_count), .max = ADOPT_VALUES_MAX },
 };
 const struct option_section option_source = {
     "sources",

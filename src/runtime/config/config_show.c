@@ -251,7 +251,7 @@ static bool is_shown(const struct option_section *section, const struct option *
 /* As it was written; what a preset says, as it would be. */
 static void show_values(struct shower *s, const struct option *option, const void *target)
 {
-    const struct config_source *source = target;
+    const struct source_config *source = target;
     const struct config_note *note = config_note_find(s->config, (const char *)target + option->offset);
     size_t start = begin_line(s, option->name);
 

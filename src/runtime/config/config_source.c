@@ -16,7 +16,7 @@ static int no_memory(const struct config_reader *reader)
 
 /* ---- Presets ------------------------------------------------------------------------------ */
 
-int config_source_preset(struct config_reader *reader, struct config_source *source)
+int config_source_preset(struct config_reader *reader, struct source_config *source)
 {
     bool known = adopt_preset(source->preset, &source->table);
 
@@ -109,7 +109,7 @@ static void format_value(const struct adopt_value *value, struct buf *ret)
         json_quote(ret, slice_from(value->value));
 }
 
-void config_values_format(const struct option *option, const struct config_source *source, struct buf *ret)
+void config_values_format(const struct option *option, const struct source_config *source, struct buf *ret)
 {
     bool done = option->kind == OPTION_DONE;
     const struct adopt_value *list = done ? source->table.set : source->table.pending;
@@ -142,7 +142,7 @@ static const struct node *place_of(const struct config *config, const void *fiel
     return note != NULL && note->node != NULL ? note->node : otherwise;
 }
 
-static int check_box(const struct config_reader *reader, size_t number, const struct config_source *source,
+static int check_box(const struct config_reader *reader, size_t number, const struct source_config *source,
                      const struct node *entry)
 {
     const struct config *config = reader->config;
@@ -159,7 +159,7 @@ static int check_box(const struct config_reader *reader, size_t number, const st
                : config_fail(reader, node, "sources[%zu].box: no box \"%s\"; name it under boxes", number, source->box);
 }
 
-static int check_fields(const struct config_reader *reader, size_t number, const struct config_source *source,
+static int check_fields(const struct config_reader *reader, size_t number, const struct source_config *source,
                         const struct node *entry)
 {
     static const enum adopt_field required[] = { ADOPT_ID, ADOPT_PAYLOAD };
@@ -185,7 +185,7 @@ static int check_fields(const struct config_reader *reader, size_t number, const
     return PR_OK;
 }
 
-static int check_table(const struct config_reader *reader, size_t number, struct config_source *source,
+static int check_table(const struct config_reader *reader, size_t number, struct source_config *source,
                        const struct node *entry)
 {
     const struct node *node = place_of(reader->config, &source->table.table, entry);
@@ -213,7 +213,7 @@ static int check_table(const struct config_reader *reader, size_t number, struct
 
 /* ---- The log ------------------------------------------------------------------------------------ */
 
-bool config_source_has(const struct config_source *source, const char *option)
+bool config_source_has(const struct source_config *source, const char *option)
 {
     static const char *const wal[] = { "wal", "slot", "publication", "max_lag", "messages" };
     bool is_for_wal = false;
@@ -226,7 +226,7 @@ bool config_source_has(const struct config_source *source, const char *option)
 }
 
 /* One prefix, and no colon: what follows it names a box. */
-static int check_wal(const struct config_reader *reader, size_t number, struct config_source *source,
+static int check_wal(const struct config_reader *reader, size_t number, struct source_config *source,
                      const struct node *entry)
 {
     struct config *config = reader->config;
@@ -262,7 +262,7 @@ const struct wal_setting *config_wal(const struct config *config)
 /* ---- All of them -------------------------------------------------------------------------------- */
 
 /* What is written must be for a source of its kind. */
-static int check_keys(const struct config_reader *reader, size_t number, const struct config_source *source,
+static int check_keys(const struct config_reader *reader, size_t number, const struct source_config *source,
                       const struct node *entry)
 {
     const char *kind = source->wal.prefix[0] != '\0' ? "wal" : "table";
@@ -278,10 +278,10 @@ static int check_keys(const struct config_reader *reader, size_t number, const s
 
 static int check_twice(const struct config_reader *reader, size_t number, const struct node *entry)
 {
-    const struct config_source *own = &reader->config->sources[number];
+    const struct source_config *own = &reader->config->sources[number];
 
     for (size_t i = 0; i < number; i++) {
-        const struct config_source *other = &reader->config->sources[i];
+        const struct source_config *other = &reader->config->sources[i];
 
         if (own->table.table[0] != '\0' && strcmp(own->table.table, other->table.table) == 0)
             return config_fail(reader, entry, "sources[%zu].table: %s is there twice", number, own->table.table);
@@ -316,7 +316,7 @@ int config_check_sources(const struct config_reader *reader)
     const struct node *entry = list != NULL ? list->first : NULL;
 
     for (size_t i = 0; i < config->source_count; i++, entry = entry->next) {
-        struct config_source *source = &config->sources[i];
+        struct source_config *source = &config->sources[i];
         int r = check_keys(reader, i, source, entry);
         if (r == PR_OK)
             r = check_twice(reader, i, entry);

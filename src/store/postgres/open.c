@@ -4,7 +4,6 @@
 
 #include "base/error.h"
 #include "store/postgres/postgres.h"
-#include "store/postgres/wal/wal_inside.h"
 
 #define POLL_MIN_US PR_MILLISECONDS(2) /* unless the options say otherwise */
 #define POLL_MAX_US PR_MILLISECONDS(200)
@@ -112,10 +111,5 @@ const struct store_ops store_postgres = {
     .wait = pg_wait,
     .admin = pg_admin,
     .time = pg_time,
-    .adopt_check = pg_adopt_check,
-    .adopt_open = pg_adopt_open,
-    .adopt_close = pg_adopt_close,
-    .adopt_move = pg_adopt_move,
-    .wal = &postgres_wal,
     .sql = &postgres_sql,
 };

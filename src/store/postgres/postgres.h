@@ -17,8 +17,6 @@
  *   sql.c      the port for people's questions
  *   admin.c    people's orders                      send.c     through the caller's connection
  *   breaker.c  breakers that are not closed
- *   adopt*.c   tables of other products: see adopt.h
- *   wal*.c     the server's log as a source: see wal_inside.h
  *
  * A cycle is one transaction in two round trips: the first brings the changes and reads who we
  * are, the sequence and the snapshot; when all is as it should be, the second reads and
@@ -60,7 +58,7 @@ struct postgres_store {
     struct batch batch;
     pthread_mutex_t sessions_lock;
     struct list sessions; /* struct pg_session, to be woken */
-    atomic_int bells;     /* somebody hears inserts in the server's log (wal.c) and wakes them */
+    atomic_int bells;     /* somebody hears inserts in the server's log (source/wal) and wakes them */
 };
 
 /* 0: the server's clock decides. */
@@ -267,13 +265,6 @@ PR_MUST_CHECK int pg_schema_too_new(int version, struct pr_error *reterr);
 int pg_enqueue(void *self, pr_slice box, const struct pr_message *messages, size_t count, int *answers,
                struct pr_error *reterr);
 int pg_admin(void *self, const struct admin *admin, struct admin_reply *ret_reply, struct pr_error *reterr);
-
-/* adopt.c, adopt_check.c */
-int pg_adopt_check(void *self, const struct adoption *adoption, struct arena *arena, struct adopt_report *ret,
-                   struct pr_error *reterr);
-int pg_adopt_open(void *self, const struct adoption *adoption, void **ret_adopter, struct pr_error *reterr);
-void pg_adopt_close(void *adopter);
-int pg_adopt_move(void *adopter, struct adopt_moved *ret, struct pr_error *reterr);
 
 static inline int64_t handle_of(int64_t place, unsigned lane)
 {

@@ -1,4 +1,4 @@
-/* adopt.h - an outbox table of another product, taken over as it is.
+/* adoption.h - an outbox table of another product, taken over as it is.
  *
  * An adoption says where the parts of a message are in a foreign table, which of its rows are
  * waiting, and what is done to a row when it has become a message.  A preset is the adoption of
@@ -10,8 +10,8 @@
  *     type                          a column
  *     header:event-type|=unknown    a member of the JSON headers, or else this text
  */
-#ifndef STORE_ADOPT_H
-#define STORE_ADOPT_H
+#ifndef SOURCE_ADOPTION_H
+#define SOURCE_ADOPTION_H
 
 #include "base/arena.h"
 
@@ -126,20 +126,11 @@ struct adopt_report {
     size_t count;
     int64_t backlog; /* waiting rows, at most COUNT_EXACT_MAX + 1; -1: not known */
 };
+/* Changes nothing.  PR_OK also when the report says that it will not do; PR_EUNSUPPORTED: not in this store. */
+struct store;
+PR_MUST_CHECK int adopt_check(struct store *store, const struct adoption *adoption, struct arena *arena,
+                              struct adopt_report *ret, struct pr_error *reterr);
 /* The first error; NULL: none. */
 const struct adopt_finding *adopt_report_error(const struct adopt_report *report);
-
-/* ---- What was moved ---- */
-
-#define ADOPT_LEFT_US PR_SECONDS(60) /* a row that the database refuses is left alone for so long */
-
-struct adopt_moved {
-    size_t stored;     /* messages in the box */
-    size_t duplicates; /* an id that the box has already: only marked */
-    size_t dead;       /* rows that are no message: dead letters of the box */
-    size_t left;       /* rows that the database refuses for now: still in the table; left_why says why */
-    bool more;         /* there may be more: move again at once */
-    struct pr_error left_why;
-};
 
 #endif

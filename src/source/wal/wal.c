@@ -3,7 +3,6 @@
  * An instance either holds the slot, and reads letters and hears inserts through it, or it has a
  * temporary one, which only hears.  Such a one looks now and then whether the slot was left, and
  * takes it over.  So there is one connection, whatever the part. */
-#include <poll.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +11,7 @@
 #include "base/error.h"
 #include "base/slice.h"
 #include "base/util.h"
-#include "store/postgres/wal/wal_inside.h"
+#include "source/wal/wal_inside.h"
 
 #define SQL_IN_USE "55006"
 #define WAL_TAKE_OVER 2 /* outcome: the slot was left */
@@ -26,9 +25,10 @@
 #define RETRY_FIRST_US PR_MILLISECONDS(200)
 #define RETRY_LAST_US PR_SECONDS(10)
 #define GIVE_UP_US PR_SECONDS(60) /* after the doorbell cost the server too much log */
-#define REPEAT_US PR_SECONDS(60)  /* the same trouble is logged so often */
+#define REPEAT_US PR_SECONDS(60)  /* a lag that is too long is logged so often */
 
 struct wal {
+    struct source *source;
     struct postgres_store *store;
     struct wal_setting setting;
     struct wal_names names;
@@ -49,8 +49,7 @@ struct wal {
 
     int64_t retry_us;
     enum wal_level lag_level;
-    char complaint[PR_ERROR_TEXT_SIZE]; /* the latest that was logged */
-    int64_t complained_us;
+    int64_t lag_logged_us;
 };
 
 static int64_t now_us(void)
@@ -102,7 +101,7 @@ static int begin(struct wal *w, struct pr_error *reterr)
         return rc;
     w->heard_us = w->told_us = w->looked_us = now_us();
     w->retry_us = RETRY_FIRST_US;
-    w->complaint[0] = '\0';
+    (void)source_fine(w->source);
     log_emit(w->store->log, LOG_INFO, "wal_reading", LOG_STR("slot", w->holds ? w->names.slot : w->own_slot),
              LOG_STR("letters", w->holds             ? "here"
                                 : w->setting.letters ? "elsewhere"
@@ -130,6 +129,7 @@ static int settle(struct wal *w, struct pr_error *reterr)
     if (!stores)
         return PR_OK; /* it can be told later */
     w->pending = w->keep.careful = false;
+    source_moved(w->source, &w->keep.kept);
     return tell(w, false, reterr);
 }
 
@@ -211,7 +211,7 @@ static void watch_lag(struct wal *w, const struct wal_slot_state *slot)
     enum wal_level level = slot->lag > w->setting.max_lag       ? WAL_ERROR
                            : slot->lag > w->setting.max_lag / 2 ? WAL_WARN
                                                                 : WAL_FINE;
-    bool again = level == WAL_ERROR && now_us() - w->complained_us >= REPEAT_US;
+    bool again = level == WAL_ERROR && now_us() - w->lag_logged_us >= REPEAT_US;
     if (level != w->lag_level || again) {
         log_emit(w->store->log,
                  level == WAL_ERROR  ? LOG_ERROR
@@ -219,7 +219,7 @@ static void watch_lag(struct wal *w, const struct wal_slot_state *slot)
                                      : LOG_INFO,
                  "wal_lag", LOG_STR("slot", w->names.slot), LOG_INT("bytes", slot->lag),
                  LOG_INT("max_lag", w->setting.max_lag));
-        w->complained_us = now_us();
+        w->lag_logged_us = now_us();
     }
     w->lag_level = level;
 }
@@ -288,23 +288,6 @@ static int stream(struct wal *w, struct pr_error *reterr)
 
 /* ---- The whole ------------------------------------------------------------------------------------------------------- */
 
-static void complain(struct wal *w, const struct pr_error *error)
-{
-    if (strcmp(w->complaint, error->text) == 0 && now_us() - w->complained_us < REPEAT_US)
-        return;
-    log_emit(w->store->log, LOG_ERROR, "wal_trouble", LOG_STR("error", error->text),
-             LOG_STR("next", "boxes are polled meanwhile"));
-    snprintf(w->complaint, sizeof(w->complaint), "%s", error->text);
-    w->complained_us = now_us();
-}
-
-static bool rest(int wake_fd, int64_t us)
-{
-    struct pollfd fd = { .fd = wake_fd, .events = POLLIN };
-    struct timespec span = { .tv_sec = us / PR_SECONDS(1), .tv_nsec = us % PR_SECONDS(1) * 1000 };
-    return ppoll(&fd, 1, &span, NULL) > 0;
-}
-
 static void wal_run(void *self, int wake_fd)
 {
     struct wal *w = self;
@@ -324,8 +307,10 @@ static void wal_run(void *self, int wake_fd)
             return;
         if (rc == WAL_TAKE_OVER)
             continue;
-        complain(w, &error);
-        if (rest(wake_fd, w->retry_us))
+        if (source_trouble(w->source, &error))
+            log_emit(w->source->log, LOG_ERROR, "wal_trouble", LOG_STR("error", error.text),
+                     LOG_STR("next", "boxes are polled meanwhile"));
+        if (source_rest(wake_fd, w->retry_us))
             return;
         w->retry_us = min64(2 * w->retry_us, RETRY_LAST_US);
     }
@@ -340,9 +325,9 @@ static void wal_close(void *self)
     free(w);
 }
 
-static int wal_open(void *self, const struct wal_setting *setting, void **ret_wal, struct pr_error *reterr)
+static int wal_open(struct source *source, void **ret_self, struct pr_error *reterr)
 {
-    struct postgres_store *store = self;
+    struct postgres_store *store = source->store->self;
     struct wal *w = calloc(1, sizeof(*w));
     if (w != NULL)
         w->sql = link_new(&store->conninfo, LINK_PEOPLE, store->log);
@@ -350,19 +335,25 @@ static int wal_open(void *self, const struct wal_setting *setting, void **ret_wa
         free(w);
         return error_set(reterr, PR_ENOMEM, "no memory for the log");
     }
+    w->source = source;
     w->store = store;
-    w->setting = *setting;
+    w->setting = source->config->wal;
     w->link = (struct wal_link){ .conninfo = &store->conninfo, .wake_fd = -1 };
     w->retry_us = RETRY_FIRST_US;
     wal_keep_init(&w->keep, store, &w->setting, w->sql);
-    *ret_wal = w;
+    *ret_self = w;
     return PR_OK;
 }
 
-const struct wal_ops postgres_wal = {
-    .order = pg_wal_order,
-    .look = pg_wal_look,
+static const char *wal_name(const struct source_config *config)
+{
+    return config->wal.prefix;
+}
+
+const struct source_ops source_wal = {
+    .kind = "wal",
+    .name = wal_name,
     .open = wal_open,
-    .close = wal_close,
     .run = wal_run,
+    .close = wal_close,
 };

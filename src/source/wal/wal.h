@@ -9,8 +9,8 @@
  * is confirmed when it is stored in its box, in one transaction with the place in the log up to
  * which all are stored.  What happens to it then is the engine's affair, so the slot never waits for
  * a message that fails. */
-#ifndef STORE_WAL_H
-#define STORE_WAL_H
+#ifndef SOURCE_WAL_H
+#define SOURCE_WAL_H
 
 #include "base/arena.h"
 
@@ -42,31 +42,12 @@ enum wal_order {
     WAL_DROP, /* the same, away; what is still in the log is gone then */
 };
 
-struct wal_ops {
-    int (*order)(void *store, const struct wal_setting *setting, enum wal_order order, struct pr_error *reterr);
-    /* Changes nothing.  setting NULL: slots that were made here before. */
-    int (*look)(void *store, const struct wal_setting *setting, struct arena *arena, struct wal_report **ret,
-                size_t *ret_count, struct pr_error *reterr);
-
-    int (*open)(void *store, const struct wal_setting *setting, void **ret_wal, struct pr_error *reterr);
-    void (*close)(void *wal);
-    /* Works until wake_fd is readable.  Trouble is logged, and tried again at a bounded rate. */
-    void (*run)(void *wal, int wake_fd);
-};
-
-/* The dispatcher's part (store.c).  PR_EUNSUPPORTED where the store has no such log. */
+/* PR_EUNSUPPORTED where the store has no such log. */
 struct store;
-struct store_wal {
-    const struct wal_ops *ops;
-    void *self;
-};
-PR_MUST_CHECK int store_wal_order(struct store *store, const struct wal_setting *setting, enum wal_order order,
-                                  struct pr_error *reterr);
-PR_MUST_CHECK int store_wal_look(struct store *store, const struct wal_setting *setting, struct arena *arena,
-                                 struct wal_report **ret, size_t *ret_count, struct pr_error *reterr);
-PR_MUST_CHECK int store_wal_open(struct store *store, const struct wal_setting *setting, struct store_wal *ret,
-                                 struct pr_error *reterr);
-void store_wal_run(struct store_wal *wal, int wake_fd);
-void store_wal_close(struct store_wal *wal); /* safe on a zeroed one */
+PR_MUST_CHECK int wal_order(struct store *store, const struct wal_setting *setting, enum wal_order order,
+                            struct pr_error *reterr);
+/* Changes nothing.  setting NULL: slots that were made here before. */
+PR_MUST_CHECK int wal_look(struct store *store, const struct wal_setting *setting, struct arena *arena,
+                           struct wal_report **ret, size_t *ret_count, struct pr_error *reterr);
 
 #endif

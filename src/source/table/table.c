@@ -1,4 +1,4 @@
-/* The transaction that moves rows; see adopt.h. */
+/* The transaction that moves rows, and the loop around it; see table.h. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,12 +9,15 @@
 #include "base/util.h"
 #include "core/fingerprint.h"
 #include "core/story.h"
-#include "store/postgres/adopt/adopt.h"
+#include "source/table/table.h"
 
 #define ARENA_BLOCK 65536
 #define STORY_MAX 8192
+#define TROUBLE_FIRST_US PR_MILLISECONDS(50) /* after a fault: ever longer, up to the last */
+#define TROUBLE_LAST_US PR_SECONDS(5)
 #define HOLDER_LOOK_US PR_SECONDS(2)
 #define HOLDER_LONG_US PR_SECONDS(6) /* another instance has it for one transaction only */
+#define LEFT_US PR_SECONDS(60)       /* a row that the database refuses is left alone for so long */
 #define LEFT_MAX 100 /* rows that are left alone at a time: when there are more, the table is in trouble and not they */
 
 enum {
@@ -31,7 +34,15 @@ enum {
     ARRAY_COUNT
 };
 
-struct pg_adopter {
+struct moved {
+    struct source_counts counts;
+    bool left;           /* a row that the database refuses for now is still in the table */
+    struct pr_error why; /* ... since */
+    bool more;           /* there may be more: move again at once */
+};
+
+struct mover {
+    struct source *source;
     struct postgres_store *store;
     const struct adoption *adoption;
     struct link *link;
@@ -54,11 +65,16 @@ struct pg_adopter {
     int64_t left_until_us;
 };
 
-/* ---- Open and close --------------------------------------------------------------------------- */
+/* ---- Open and close ------------------------------------------------------------------------------ */
 
-void pg_adopt_close(void *adopter)
+static const char *table_name(const struct source_config *config)
 {
-    struct pg_adopter *a = adopter;
+    return config->table.table;
+}
+
+static void table_close(void *self)
+{
+    struct mover *a = self;
     link_free(a->link);
     arena_fini(&a->arena);
     adopt_sql_fini(&a->sql);
@@ -69,12 +85,22 @@ void pg_adopt_close(void *adopter)
     free(a);
 }
 
-int pg_adopt_open(void *self, const struct adoption *adoption, void **ret_adopter, struct pr_error *reterr)
+static int check(struct mover *a, struct pr_error *reterr)
 {
-    struct postgres_store *store = self;
-    struct pg_adopter *a = calloc(1, sizeof(*a));
+    struct adopt_report report;
+    int rc = adopt_check(a->source->store, a->adoption, &a->arena, &report, reterr);
+    const struct adopt_finding *error = rc == PR_OK ? adopt_report_error(&report) : NULL;
+    return error == NULL ? rc : error_set(reterr, PR_ECONFIG, "source %s: %s", a->adoption->table, error->text);
+}
+
+static int table_open(struct source *source, void **ret_self, struct pr_error *reterr)
+{
+    struct postgres_store *store = source->store->self;
+    const struct adoption *adoption = &source->config->table;
+    struct mover *a = calloc(1, sizeof(*a));
     if (a == NULL)
         return error_set(reterr, PR_ENOMEM, "no memory for %s", adoption->table);
+    a->source = source;
     a->store = store;
     a->adoption = adoption;
     a->limit = max_size(adoption->batch, 1);
@@ -84,18 +110,19 @@ int pg_adopt_open(void *self, const struct adoption *adoption, void **ret_adopte
         array_init(&a->arrays[i]);
     a->link = link_new(&store->conninfo, LINK_PEOPLE, store->log);
     a->left = calloc(LEFT_MAX, sizeof(a->left[0]));
-    if (a->link == NULL || a->left == NULL) {
-        pg_adopt_close(a);
-        return error_set(reterr, PR_ENOMEM, "no memory for %s", adoption->table);
-    }
-    *ret_adopter = a;
-    return PR_OK;
+    int rc = a->link != NULL && a->left != NULL ? check(a, reterr)
+                                                : error_set(reterr, PR_ENOMEM, "no memory for %s", adoption->table);
+    if (rc == PR_OK)
+        *ret_self = a;
+    else
+        table_close(a);
+    return rc;
 }
 
 /* ---- Looking at the table --------------------------------------------------------------------- */
 
 /* Is everything there that the statements need?  Fault PR_ECONFIG with what is not. */
-static int look(struct pg_adopter *a, struct pr_error *reterr)
+static int look(struct mover *a, struct pr_error *reterr)
 {
     struct foreign_table table;
     struct adopt_report report = { .backlog = -1 };
@@ -114,18 +141,18 @@ static int look(struct pg_adopter *a, struct pr_error *reterr)
 
 /* ---- Rows that are left alone ------------------------------------------------------------------- */
 
-static void left_forget_old(struct pg_adopter *a)
+static void left_forget_old(struct mover *a)
 {
     if (clock_mono_us(clock_system()) >= a->left_until_us)
         a->left_count = 0;
 }
 
-static bool left_add(struct pg_adopter *a, pr_slice place)
+static bool left_add(struct mover *a, pr_slice place)
 {
     if (a->left_count == LEFT_MAX)
         return false;
     if (a->left_count == 0)
-        a->left_until_us = time_add(clock_mono_us(clock_system()), ADOPT_LEFT_US);
+        a->left_until_us = time_add(clock_mono_us(clock_system()), LEFT_US);
     snprintf(a->left[a->left_count++], sizeof(a->left[0]), "%.*s", SLICE_ARGS(place));
     return true;
 }
@@ -136,7 +163,7 @@ static bool left_add(struct pg_adopter *a, pr_slice place)
  * wait, and sort them. */
 static const char IN_ORDER[] = "SELECT set_config('enable_bitmapscan', 'off', true)";
 
-static int take(struct pg_adopter *a, PGresult **ret, struct pr_error *reterr)
+static int take(struct mover *a, PGresult **ret, struct pr_error *reterr)
 {
     struct array *left = &a->arrays[ARRAY_LEFT];
     struct args args;
@@ -152,7 +179,7 @@ static int take(struct pg_adopter *a, PGresult **ret, struct pr_error *reterr)
 
 /* Nothing could be taken: is that because somebody keeps the lock?  One of our own role works while the name of its
  * transaction changes; another role has no business there.  Fault PR_EBUSY: it does, and the table does not move. */
-static int check_holder(struct pg_adopter *a, struct pr_error *reterr)
+static int check_holder(struct mover *a, struct pr_error *reterr)
 {
     struct holder *h = &a->holder;
     const struct args none = { .count = 0 };
@@ -182,7 +209,7 @@ static int check_holder(struct pg_adopter *a, struct pr_error *reterr)
                      a->adoption->table, pid, SLICE_ARGS(role), SLICE_ARGS(program), pid);
 }
 
-static int read_rows(struct pg_adopter *a, const PGresult *result, struct adopt_row *rows, struct pr_error *reterr)
+static int read_rows(struct mover *a, const PGresult *result, struct adopt_row *rows, struct pr_error *reterr)
 {
     int rc = PR_OK;
     for (int i = 0; i < PQntuples(result) && rc == PR_OK; i++)
@@ -195,7 +222,7 @@ static int read_rows(struct pg_adopter *a, const PGresult *result, struct adopt_
 /* From here on rows are reached by their places only, whatever the planner believes about the table. */
 static const char PLACES_ONLY[] = "SELECT set_config('enable_seqscan', 'off', true)";
 
-static void add_insert(struct pg_adopter *a, const struct adopt_row *rows, size_t count, PGresult **ret)
+static void add_insert(struct mover *a, const struct adopt_row *rows, size_t count, PGresult **ret)
 {
     struct array *created = &a->arrays[ARRAY_CREATED], *tables = &a->arrays[ARRAY_TABLES],
                  *places = &a->arrays[ARRAY_PLACES];
@@ -232,7 +259,7 @@ static const char BURY[] =
     " SELECT count(*) FROM dead";
 /* clang-format on */
 
-static int add_dead_row(struct pg_adopter *a, const struct adopt_row *row, int64_t now_us)
+static int add_dead_row(struct mover *a, const struct adopt_row *row, int64_t now_us)
 {
     char print[FINGERPRINT_SIZE];
     struct buf story;
@@ -259,7 +286,7 @@ static int add_dead_row(struct pg_adopter *a, const struct adopt_row *row, int64
     return rc;
 }
 
-static int add_dead(struct pg_adopter *a, const struct adopt_row *rows, size_t count, PGresult **ret)
+static int add_dead(struct mover *a, const struct adopt_row *rows, size_t count, PGresult **ret)
 {
     static const enum oid types[] = { OID_UUID, OID_TEXT, OID_TEXT, OID_TEXT, OID_JSON, OID_TEXT };
     struct args args = { .count = 0 };
@@ -278,7 +305,7 @@ static int add_dead(struct pg_adopter *a, const struct adopt_row *rows, size_t c
     return PR_OK;
 }
 
-static void add_done(struct pg_adopter *a, PGresult **ret)
+static void add_done(struct mover *a, PGresult **ret)
 {
     struct args args;
     adopt_done_args(a->adoption, &a->arrays[ARRAY_TABLES], &a->arrays[ARRAY_PLACES], &args);
@@ -286,7 +313,7 @@ static void add_done(struct pg_adopter *a, PGresult **ret)
 }
 
 /* Messages, dead letters and marks; not yet committed. */
-static int store(struct pg_adopter *a, const struct adopt_row *rows, size_t count, struct adopt_moved *moved,
+static int store(struct mover *a, const struct adopt_row *rows, size_t count, struct moved *moved,
                  struct pr_error *reterr)
 {
     PGresult *stored = NULL, *dead = NULL, *done = NULL;
@@ -306,9 +333,9 @@ static int store(struct pg_adopter *a, const struct adopt_row *rows, size_t coun
         return error_set(reterr, PR_ESTORE,
                          "of %zu rows of %s only %s could be marked as done: does a trigger or a policy keep them?",
                          count, a->adoption->table, PQcmdTuples(done));
-    moved->dead = dead != NULL ? (size_t)field_i64(dead, 0, 0) : 0;
-    moved->stored = (size_t)PQntuples(stored) - moved->dead;
-    moved->duplicates = count - (size_t)PQntuples(stored);
+    moved->counts.dead = dead != NULL ? (size_t)field_i64(dead, 0, 0) : 0;
+    moved->counts.stored = (size_t)PQntuples(stored) - moved->counts.dead;
+    moved->counts.duplicates = count - (size_t)PQntuples(stored);
     return PR_OK;
 }
 
@@ -320,7 +347,7 @@ static bool state_begins(const struct link *link, const char *with)
 }
 
 /* Does the database say no to what is in the rows?  (Data, constraints, triggers' own words, limits.) */
-static bool is_refusal(const struct pg_adopter *a)
+static bool is_refusal(const struct mover *a)
 {
     const struct link *link = a->link;
     return a->kept || state_begins(link, "22") || state_begins(link, "23") || state_begins(link, "P0") ||
@@ -328,7 +355,7 @@ static bool is_refusal(const struct pg_adopter *a)
 }
 
 /* Some row is refused: fewer at a time, until it stands alone; then it is left. */
-static int refused(struct pg_adopter *a, const struct adopt_row *rows, size_t count, struct adopt_moved *moved,
+static int refused(struct mover *a, const struct adopt_row *rows, size_t count, struct moved *moved,
                    const struct pr_error *why, struct pr_error *reterr)
 {
     moved->more = true;
@@ -338,14 +365,14 @@ static int refused(struct pg_adopter *a, const struct adopt_row *rows, size_t co
     }
     if (!left_add(a, rows[0].place))
         return error_set(reterr, why->code, "more than %d rows are refused: %s", LEFT_MAX, why->text);
-    moved->left = 1;
-    error_set(&moved->left_why, why->code, "the row with id %.*s is left alone: %s",
+    moved->left = true;
+    error_set(&moved->why, why->code, "the row with id %.*s is left alone: %s",
               (int)min_size(rows[0].foreign_id.size, 64), rows[0].foreign_id.size > 0 ? rows[0].foreign_id.data : "",
               why->text);
     return PR_OK;
 }
 
-static int move_rows(struct pg_adopter *a, const PGresult *taken, struct adopt_moved *moved, struct pr_error *reterr)
+static int move_rows(struct mover *a, const PGresult *taken, struct moved *moved, struct pr_error *reterr)
 {
     size_t count = (size_t)PQntuples(taken);
     struct adopt_row *rows = arena_alloc_array(&a->arena, count, sizeof(*rows));
@@ -363,7 +390,7 @@ static int move_rows(struct pg_adopter *a, const PGresult *taken, struct adopt_m
     }
     FAILPOINT("adopt.after_commit");
     if (rc != PR_OK) {
-        *moved = (struct adopt_moved){ .stored = 0 };
+        *moved = (struct moved){ .more = false };
         return is_refusal(a) ? refused(a, rows, count, moved, &why, reterr) : error_set(reterr, rc, "%s", why.text);
     }
     moved->more = count >= a->limit;
@@ -371,7 +398,7 @@ static int move_rows(struct pg_adopter *a, const PGresult *taken, struct adopt_m
     return PR_OK;
 }
 
-static int move(struct pg_adopter *a, struct adopt_moved *moved, struct pr_error *reterr)
+static int try_move(struct mover *a, struct moved *moved, struct pr_error *reterr)
 {
     PGresult *taken = NULL;
     int rc = link_ensure(a->link, reterr);
@@ -387,12 +414,14 @@ static int move(struct pg_adopter *a, struct adopt_moved *moved, struct pr_error
     return rc;
 }
 
-int pg_adopt_move(void *adopter, struct adopt_moved *ret, struct pr_error *reterr)
+/* Takes waiting rows into their box and marks them, in one transaction: each committed row becomes exactly one message,
+ * whoever else moves, and however often it is tried. */
+static int move(struct mover *a, struct moved *ret, struct pr_error *reterr)
 {
-    struct pg_adopter *a = adopter;
+    *ret = (struct moved){ .more = false };
     left_forget_old(a);
     arena_reset(&a->arena);
-    int rc = move(a, ret, reterr);
+    int rc = try_move(a, ret, reterr);
     /* The table is not as it was: say what is missing in our words, and look again the next time. */
     if (rc != PR_OK && state_begins(a->link, "42")) {
         adopt_sql_fini(&a->sql);
@@ -404,7 +433,69 @@ int pg_adopt_move(void *adopter, struct adopt_moved *ret, struct pr_error *reter
         }
     }
     link_forget(a->link);
-    if (ret->stored > 0)
+    if (ret->counts.stored > 0)
         pg_store_wake(a->store);
     return rc;
 }
+
+/* ---- The loop ------------------------------------------------------------------------------------ */
+
+static void tell_trouble(struct mover *a, const struct pr_error *trouble)
+{
+    if (source_trouble(a->source, trouble))
+        log_emit(a->source->log, LOG_WARN, "source_trouble", LOG_STR("table", a->adoption->table),
+                 LOG_STR("error", trouble->text));
+}
+
+static void tell_moved(struct mover *a, const struct moved *moved)
+{
+    const struct log *log = a->source->log;
+    const struct source_counts *c = &moved->counts;
+    const char *table = a->adoption->table, *box = a->adoption->box;
+    if (c->stored + c->duplicates + c->dead > 0)
+        source_moved(a->source, c);
+    if (c->stored + c->duplicates > 0)
+        log_emit(log, LOG_DEBUG, "adopted", LOG_STR("table", table), LOG_STR("box", box), LOG_INT("stored", c->stored),
+                 LOG_INT("duplicates", c->duplicates));
+    if (c->dead > 0)
+        log_emit(log, LOG_WARN, "adopted_as_dead_letters", LOG_STR("table", table), LOG_STR("box", box),
+                 LOG_INT("count", c->dead));
+    if (moved->left) {
+        log_emit(log, LOG_WARN, "row_left_alone", LOG_STR("table", table), LOG_STR("error", moved->why.text));
+        tell_trouble(a, &moved->why);
+    } else if (a->left_count == 0 && source_fine(a->source)) {
+        log_emit(log, LOG_INFO, "source_recovered", LOG_STR("table", table));
+    }
+}
+
+/* Move once; how long to wait before the next time: not at all while there is more, shortly after something came, then
+ * ever longer, up to `poll`. */
+static int64_t step(struct mover *a, int64_t pause_us)
+{
+    struct moved moved;
+    struct pr_error error = { 0 };
+    const int64_t shortest_us = a->source->poll_min_us;
+    if (move(a, &moved, &error) != PR_OK) {
+        tell_trouble(a, &error);
+        return min64(max64(2 * pause_us, TROUBLE_FIRST_US), TROUBLE_LAST_US);
+    }
+    tell_moved(a, &moved);
+    if (moved.more)
+        return 0;
+    bool busy = moved.counts.stored + moved.counts.duplicates + moved.counts.dead > 0;
+    return busy ? shortest_us : min64(max64(2 * pause_us, shortest_us), a->source->config->poll_us);
+}
+
+static void table_run(void *self, int wake_fd)
+{
+    for (int64_t pause_us = 0; !source_rest(wake_fd, pause_us);)
+        pause_us = step(self, pause_us);
+}
+
+const struct source_ops source_table = {
+    .kind = "table",
+    .name = table_name,
+    .open = table_open,
+    .run = table_run,
+    .close = table_close,
+};

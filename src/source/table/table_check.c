@@ -1,4 +1,4 @@
-/* Will a foreign table do?  What is there, what is missing, and what to do about it; see adopt.h. */
+/* Will a foreign table do?  What is there, what is missing, and what to do about it; see table.h. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/slice.h"
 #include "base/util.h"
-#include "store/postgres/adopt/adopt.h"
+#include "source/table/table.h"
 
 #define TEXT_MAX 512
 
@@ -317,14 +317,18 @@ static int judge_statements(struct judge *j, struct link *link, const char *sche
     return rc;
 }
 
-int pg_adopt_check(void *self, const struct adoption *adoption, struct arena *arena, struct adopt_report *ret,
-                   struct pr_error *reterr)
+int adopt_check(struct store *any, const struct adoption *adoption, struct arena *arena, struct adopt_report *ret,
+                struct pr_error *reterr)
 {
-    struct postgres_store *store = self;
+    struct postgres_store *store = any->self;
     struct foreign_table table;
     struct judge j = { adoption, &table, arena, ret };
+    int rc = source_needs_postgres(SOURCE_TABLE, any, reterr);
+    if (rc != PR_OK)
+        return rc;
+    *ret = (struct adopt_report){ .backlog = -1 };
     pthread_mutex_lock(&store->people_lock);
-    int rc = link_ensure(store->people, reterr);
+    rc = link_ensure(store->people, reterr);
     if (rc == PR_OK)
         rc = foreign_load(store->people, adoption, arena, &table, reterr);
     if (rc == PR_OK) {

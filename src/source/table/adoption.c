@@ -1,5 +1,5 @@
-/* The products whose tables are known, and the small language of the mapping; see adopt.h. */
-#include "store/adopt.h"
+/* The products whose tables are known, and the small language of the mapping; see adoption.h. */
+#include "source/table/adoption.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
-/* What the database says about a foreign table; see adopt.h. */
+/* What the database says about a foreign table; see table.h. */
 #include "base/error.h"
 #include "base/slice.h"
-#include "store/postgres/adopt/adopt.h"
+#include "source/table/table.h"
 
 static const char TABLE_SQL[] =
     "SELECT c.oid::int8, c.relkind::text, c.relrowsecurity, has_schema_privilege(n.oid, 'USAGE'),"

@@ -1,20 +1,22 @@
-/* adopt.h - moving rows of a foreign table into a box, from the inside.
+/* table.h - moving rows of a foreign table into a box, from the inside.
  *
  * The mark of a taken row (it is gone, or its columns are set) is the cursor: nothing else is
  * remembered, so rows that are committed late are found, and a row is taken once because it is
  * marked in the transaction that stores its message.
  *
- *   adopt_catalog.c  what the database says about the table
- *   adopt_check.c    whether that will do, in words
- *   adopt_sql.c      the statements
- *   adopt_row.c      from a row to a message
- *   adopt.c          the transaction
+ *   table_catalog.c  what the database says about the table
+ *   table_check.c    whether that will do, in words
+ *   table_sql.c      the statements
+ *   table_row.c      from a row to a message
+ *   table.c          the transaction, and when to look again
  *
  * One mover at a time works a table (an advisory lock for the transaction), so that two do not bring
- * a stream out of order.  Anybody who may connect can take that lock, too; who keeps it is told by name.  Rows that others have locked are left for the next look. */
-#ifndef STORE_POSTGRES_ADOPT_H
-#define STORE_POSTGRES_ADOPT_H
+ * a stream out of order.  Anybody who may connect can take that lock, too; who keeps it is told by name.  Rows that
+ * others have locked are left for the next look. */
+#ifndef SOURCE_TABLE_H
+#define SOURCE_TABLE_H
 
+#include "source/source.h"
 #include "store/postgres/postgres.h"
 
 /* Types that are told apart, by their numbers in pg_type. */
@@ -29,7 +31,7 @@ enum foreign_type {
     TYPE_JSONB = 3802,
 };
 
-/* ---- The catalog (adopt_catalog.c) ---- */
+/* ---- The catalog (table_catalog.c) ---- */
 
 struct foreign_column {
     const char *name, *type_name;
@@ -60,13 +62,13 @@ PR_MUST_CHECK int foreign_load(struct link *link, const struct adoption *adoptio
                                struct foreign_table *ret, struct pr_error *reterr);
 const struct foreign_column *foreign_find(const struct foreign_table *table, pr_slice name); /* NULL: none */
 
-/* ---- Checking (adopt_check.c) ---- */
+/* ---- Checking (table_check.c) ---- */
 
 /* own_schema: of our tables, which are not adopted. */
 void foreign_judge(const struct adoption *adoption, const struct foreign_table *table, const char *own_schema,
                    struct arena *arena, struct adopt_report *ret);
 
-/* ---- Statements (adopt_sql.c) ---- */
+/* ---- Statements (table_sql.c) ---- */
 
 #define SELECT_FIXED 4                     /* tableoid, ctid, is the payload NULL, now */
 #define TEXT_READ_MAX (PR_HEADERS_MAX + 1) /* characters of a column: no message has more than headers may have */
@@ -88,12 +90,12 @@ struct adopt_sql {
 PR_MUST_CHECK int adopt_sql_make(const struct adoption *adoption, const struct foreign_table *table, const char *schema,
                                  struct adopt_sql *ret, struct pr_error *reterr);
 void adopt_sql_fini(struct adopt_sql *sql);
-/* Their parameters; those of insert are a batch and what adopt.c puts behind it. */
+/* Their parameters; those of insert are a batch and what table.c puts behind it. */
 void adopt_select_args(const struct adoption *adoption, struct array *skipped, int64_t limit, struct args *ret);
 void adopt_count_args(const struct adoption *adoption, struct args *ret);
 void adopt_done_args(const struct adoption *adoption, struct array *tables, struct array *places, struct args *ret);
 
-/* ---- Rows (adopt_row.c) ---- */
+/* ---- Rows (table_row.c) ---- */
 
 struct adopt_row {
     int64_t table;       /* tableoid */

@@ -18,7 +18,7 @@
 #include "core/fingerprint.h"
 #include "core/id.h"
 #include "core/letter.h"
-#include "store/postgres/wal/wal_inside.h"
+#include "source/wal/wal_inside.h"
 
 #define BATCH_LETTERS_MAX 1000
 #define BATCH_BYTES_MAX ((size_t)4 << 20)
@@ -83,9 +83,11 @@ int wal_keep_begin(struct wal_keep *keep, const char *slot, struct pr_error *ret
 
 static void open_transaction(struct wal_keep *keep)
 {
-    if (!keep->open)
-        link_add_begin(keep->sql);
+    if (keep->open)
+        return;
+    link_add_begin(keep->sql);
     keep->open = true;
+    keep->kept = (struct source_counts){ 0 };
 }
 
 static void batch_forget(struct wal_keep *keep)
@@ -107,14 +109,21 @@ static bool is_refusal(const struct link *sql)
 static int flush(struct wal_keep *keep, struct pr_error *reterr)
 {
     struct args args;
+    PGresult *stored = NULL;
+    size_t mark = keep->sql->result_count;
     if (keep->count == 0)
         return PR_OK;
     batch_args(&keep->batch, pg_store_wall_us(keep->store), &args);
     open_transaction(keep);
-    link_add(keep->sql, PG_MESSAGE_INSERT, keep->box, &args, NULL);
+    link_add(keep->sql, PG_MESSAGE_INSERT, keep->box, &args, &stored);
     int rc = link_run(keep->sql, reterr);
-    if (rc != PR_OK)
+    if (rc == PR_OK) {
+        keep->kept.stored += (size_t)PQntuples(stored);
+        keep->kept.duplicates += keep->count - (size_t)PQntuples(stored);
+    } else {
         keep->careful |= is_refusal(keep->sql);
+    }
+    link_forget_after(keep->sql, mark); /* a transaction may have any number of batches */
     batch_forget(keep);
     return rc;
 }
@@ -170,6 +179,7 @@ static int bury(struct wal_keep *keep, pr_slice box, pr_id id, const struct wal_
     rc = link_run(keep->sql, reterr);
     if (rc == PR_OK) {
         char place[WAL_PLACE_TEXT_SIZE];
+        keep->kept.dead++;
         wal_place_format(event->place, place);
         log_emit(keep->store->log, LOG_WARN, "letter_undecodable", LOG_SLICE("box", box), LOG_STR("place", place),
                  LOG_STR("error", why));

@@ -1,11 +1,11 @@
-/* The statements over a foreign table.  Names are quoted, values are parameters; see adopt.h. */
+/* The statements over a foreign table.  Names are quoted, values are parameters; see table.h. */
 #include <stdlib.h>
 
 #include "base/error.h"
 #include "base/slice.h"
 #include "base/units.h"
 #include "base/util.h"
-#include "store/postgres/adopt/adopt.h"
+#include "source/table/table.h"
 
 #define SQL_MAX 65536
 #define LOCK_CLASS 0x70726164 /* of our advisory locks: the other half is the table */

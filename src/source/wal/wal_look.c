@@ -5,7 +5,7 @@
 #include "base/slice.h"
 #include "base/units.h"
 #include "base/util.h"
-#include "store/postgres/wal/wal_inside.h"
+#include "source/wal/wal_inside.h"
 
 #define MAKE_US PR_SECONDS(60) /* how long a person waits for transactions that are open */
 
@@ -153,13 +153,16 @@ static int look_inside(struct looker *l, const struct wal_setting *setting, stru
                        : report(l, slice_from(names.slot), NULL, WAL_ERROR, slice_dup(l->arena, slice_from(why.text)));
 }
 
-int pg_wal_look(void *self, const struct wal_setting *setting, struct arena *arena, struct wal_report **ret,
-                size_t *ret_count, struct pr_error *reterr)
+int wal_look(struct store *any, const struct wal_setting *setting, struct arena *arena, struct wal_report **ret,
+             size_t *ret_count, struct pr_error *reterr)
 {
-    struct postgres_store *store = self;
+    int rc = source_needs_postgres(SOURCE_WAL, any, reterr);
+    if (rc != PR_OK)
+        return rc;
+    struct postgres_store *store = any->self;
     struct looker l = { .sql = store->people, .arena = arena };
     pthread_mutex_lock(&store->people_lock);
-    int rc = link_ensure(l.sql, reterr);
+    rc = link_ensure(l.sql, reterr);
     if (rc == PR_OK)
         rc = look_inside(&l, setting, reterr);
     link_forget(l.sql);
@@ -224,12 +227,15 @@ static int drop(struct link *sql, struct pr_error *reterr)
     return rc;
 }
 
-int pg_wal_order(void *self, const struct wal_setting *setting, enum wal_order order, struct pr_error *reterr)
+int wal_order(struct store *any, const struct wal_setting *setting, enum wal_order order, struct pr_error *reterr)
 {
-    struct postgres_store *store = self;
+    struct postgres_store *store = any->self;
     struct pr_error why;
+    int rc = source_needs_postgres(SOURCE_WAL, any, reterr);
+    if (rc != PR_OK)
+        return rc;
     pthread_mutex_lock(&store->people_lock);
-    int rc = link_ensure(store->people, &why);
+    rc = link_ensure(store->people, &why);
     if (rc == PR_OK)
         rc = order == WAL_MAKE ? make(store, setting, &why) : drop(store->people, &why);
     link_forget(store->people);

@@ -1,4 +1,4 @@
-#include "store/postgres/wal/wal_wire.h"
+#include "source/wal/wal_wire.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -3,12 +3,12 @@
  *   wal_wire.c   the protocol: bytes and events     wal_link.c   a replication connection
  *   wal_slot.c   publication and slot               wal_look.c   ... how they are doing
  *   wal_keep.c   letters on their way into boxes    wal.c        the loop */
-#ifndef STORE_POSTGRES_WAL_INSIDE_H
-#define STORE_POSTGRES_WAL_INSIDE_H
+#ifndef SOURCE_WAL_INSIDE_H
+#define SOURCE_WAL_INSIDE_H
 
+#include "source/source.h"
+#include "source/wal/wal_wire.h"
 #include "store/postgres/postgres.h"
-#include "store/postgres/wal/wal_wire.h"
-#include "store/wal.h"
 
 #define WAL_NAME_SIZE (WAL_NAME_MAX + 1)
 #define WAL_WOKEN 1 /* outcome: somebody wants us to stop */
@@ -64,10 +64,6 @@ struct wal_slot_state {
 PR_MUST_CHECK int wal_slot_look(struct link *sql, const char *slot, struct wal_slot_state *ret,
                                 struct pr_error *reterr);
 
-int pg_wal_order(void *store, const struct wal_setting *setting, enum wal_order order, struct pr_error *reterr);
-int pg_wal_look(void *store, const struct wal_setting *setting, struct arena *arena, struct wal_report **ret,
-                size_t *ret_count, struct pr_error *reterr);
-
 /* ---- Letters (wal_keep.c) --------------------------------------------------------------------- */
 
 struct wal_keep {
@@ -81,9 +77,10 @@ struct wal_keep {
     bool open;        /* a transaction is; nothing of it is confirmed */
     pr_slice box;     /* of what is in the batch */
     struct batch batch;
-    size_t count, bytes; /* in the batch */
-    struct arena arena;  /* of one letter */
-    pr_slice *boxes;     /* of the store, in box_names; the configuration may know fewer */
+    size_t count, bytes;       /* in the batch */
+    struct source_counts kept; /* in the open transaction */
+    struct arena arena;        /* of one letter */
+    pr_slice *boxes;           /* of the store, in box_names; the configuration may know fewer */
     size_t box_count;
     struct arena box_names;
 };
@@ -99,7 +96,5 @@ PR_MUST_CHECK int wal_keep_letter(struct wal_keep *keep, const struct wal_event 
 /* Everything so far, and that all before `place` is stored. */
 PR_MUST_CHECK int wal_keep_commit(struct wal_keep *keep, wal_place place, struct pr_error *reterr);
 void wal_keep_drop(struct wal_keep *keep); /* what is not committed */
-
-extern const struct wal_ops postgres_wal;
 
 #endif

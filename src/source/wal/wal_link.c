@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/slice.h"
 #include "base/util.h"
-#include "store/postgres/wal/wal_inside.h"
+#include "source/wal/wal_inside.h"
 
 #define CONNECT_US PR_SECONDS(20)
 #define KEYWORDS_MAX 80 /* libpq knows about 45 */

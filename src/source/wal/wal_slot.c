@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/slice.h"
 #include "base/util.h"
-#include "store/postgres/wal/wal_inside.h"
+#include "source/wal/wal_inside.h"
 
 #define SERVER_WITH_COLUMN_LISTS 150000
 #define SQL_MAX 65536

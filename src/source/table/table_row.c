@@ -1,10 +1,10 @@
-/* From a row of a foreign table to a message; see adopt.h. */
+/* From a row of a foreign table to a message; see table.h. */
 #include <string.h>
 
 #include "base/error.h"
 #include "base/slice.h"
 #include "core/id.h"
-#include "store/postgres/adopt/adopt.h"
+#include "source/table/table.h"
 
 #include <jansson.h> /* behind message.h: both have a json_is_object */
 

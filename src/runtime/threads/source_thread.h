@@ -1,0 +1,24 @@
+/* source_thread.h - the sources of a configuration at work: a thread for each. */
+#ifndef RUNTIME_SOURCE_THREAD_H
+#define RUNTIME_SOURCE_THREAD_H
+
+#include "runtime/config/config.h"
+#include "source/source.h"
+
+struct source_threads;
+
+/* Opens every source; the arguments are borrowed until free.  Fault PR_ECONFIG: one will not do; the text says why and
+ * what to do. */
+PR_MUST_CHECK int source_threads_new(const struct config *config, struct store *store, struct log *log,
+                                     struct source_threads **ret, struct pr_error *reterr);
+PR_MUST_CHECK int source_threads_start(struct source_threads *t, struct pr_error *reterr);
+/* Nothing more is read after the transaction that is under way; does not wait for it. */
+void source_threads_stop(struct source_threads *t);
+void source_threads_join(struct source_threads *t); /* stop them first */
+/* Stops and waits, too.  NULL is fine. */
+void source_threads_free(struct source_threads *t);
+
+size_t source_threads_count(const struct source_threads *t);
+void source_threads_status(struct source_threads *t, size_t index, struct source_status *ret);
+
+#endif

@@ -1,0 +1,125 @@
+/* The table of sources, and how each is doing; see source.h. */
+#include "source/source.h"
+
+#include <poll.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/util.h"
+
+#define REPEAT_US PR_SECONDS(60) /* a trouble that lasts is logged so often */
+
+static const struct source_ops *const kinds[] = {
+#ifdef POSTRIDER_POSTGRES
+    [SOURCE_TABLE] = &source_table,
+    [SOURCE_WAL] = &source_wal,
+#else
+    [SOURCE_WAL] = NULL,
+#endif
+};
+
+int source_needs_postgres(enum source_kind kind, const struct store *store, struct pr_error *reterr)
+{
+    static const char *const why[] = {
+        [SOURCE_TABLE] = "tables are adopted in PostgreSQL only, in the store's own database; this store is",
+        [SOURCE_WAL] = "only PostgreSQL has a log that can be a source: the store is"
+    };
+#ifdef POSTRIDER_POSTGRES
+    if (store->ops == &store_postgres)
+        return PR_OK;
+#endif
+    return error_set(reterr, PR_EUNSUPPORTED, "%s %s", why[kind], store->ops->scheme);
+}
+
+int source_open(struct source *s, struct pr_error *reterr)
+{
+    int rc = source_needs_postgres(s->config->kind, s->store, reterr);
+    if (rc != PR_OK)
+        return rc;
+    const struct source_ops *ops = kinds[s->config->kind];
+    ASSERT(ops != NULL);
+    ASSERT(pthread_mutex_init(&s->lock, NULL) == 0);
+    s->status = (struct source_status){ .name = ops->name(s->config), .kind = ops->kind, .box = s->config->box };
+    rc = ops->open(s, &s->self, reterr);
+    if (rc == PR_OK)
+        s->ops = ops;
+    else
+        pthread_mutex_destroy(&s->lock);
+    return rc;
+}
+
+static void enter(struct source *s, enum source_state state)
+{
+    ASSERT(pthread_mutex_lock(&s->lock) == 0);
+    s->status.state = state;
+    ASSERT(pthread_mutex_unlock(&s->lock) == 0);
+}
+
+void source_run(struct source *s, int wake_fd)
+{
+    enter(s, SOURCE_RUNNING);
+    s->ops->run(s->self, wake_fd);
+    enter(s, SOURCE_STOPPED);
+}
+
+void source_close(struct source *s)
+{
+    if (s->ops == NULL)
+        return;
+    s->ops->close(s->self);
+    s->ops = NULL;
+    pthread_mutex_destroy(&s->lock);
+}
+
+void source_status_get(struct source *s, struct source_status *ret_status)
+{
+    ASSERT(pthread_mutex_lock(&s->lock) == 0);
+    *ret_status = s->status;
+    ASSERT(pthread_mutex_unlock(&s->lock) == 0);
+}
+
+/* ---- What methods call -------------------------------------------------------------------------- */
+
+void source_moved(struct source *s, const struct source_counts *more)
+{
+    ASSERT(pthread_mutex_lock(&s->lock) == 0);
+    s->status.progress_us = clock_mono_us(clock_system());
+    s->status.counts.stored += more->stored;
+    s->status.counts.duplicates += more->duplicates;
+    s->status.counts.dead += more->dead;
+    ASSERT(pthread_mutex_unlock(&s->lock) == 0);
+}
+
+bool source_trouble(struct source *s, const struct pr_error *trouble)
+{
+    int64_t now_us = clock_mono_us(clock_system());
+    ASSERT(pthread_mutex_lock(&s->lock) == 0);
+    const struct pr_error *before = &s->status.trouble;
+    /* The text of most has a row or a process in it that changes; what is wrong with the configuration does not. */
+    bool is_news = before->code != trouble->code ||
+                   (trouble->code == PR_ECONFIG && strcmp(before->text, trouble->text) != 0) ||
+                   now_us - s->logged_us >= REPEAT_US;
+    if (is_news)
+        s->logged_us = now_us;
+    s->status.trouble = *trouble;
+    s->status.state = SOURCE_FAILING;
+    ASSERT(pthread_mutex_unlock(&s->lock) == 0);
+    return is_news;
+}
+
+bool source_fine(struct source *s)
+{
+    ASSERT(pthread_mutex_lock(&s->lock) == 0);
+    bool was_failing = s->status.state == SOURCE_FAILING;
+    s->status.trouble = (struct pr_error){ .code = PR_OK };
+    s->status.state = SOURCE_RUNNING;
+    ASSERT(pthread_mutex_unlock(&s->lock) == 0);
+    return was_failing;
+}
+
+bool source_rest(int wake_fd, int64_t us)
+{
+    struct pollfd fd = { .fd = wake_fd, .events = POLLIN };
+    struct timespec span = { .tv_sec = us / PR_SECONDS(1), .tv_nsec = us % PR_SECONDS(1) * 1000 };
+    return ppoll(&fd, 1, &span, NULL) > 0;
+}

@@ -1,0 +1,108 @@
+/* A source brings messages into a box other than by INSERT: from a table of another product, from the
+ * server's log; a broker, a file or a request fits behind the same contract.
+ *
+ * A source has one thread, which runs it until it is woken.  It reads a batch, maps each message to a row,
+ * stores the batch in one commit, and acknowledges it to where it came from.
+ *
+ * What every source promises:
+ *   S1  Nothing is acknowledged before it is committed.  A position that is ours to keep (a mark in the table,
+ *       a place in the log, an offset) is committed in the transaction of the rows before it.
+ *   S2  What is read again is the same message: its id comes from the message, or from its position.
+ *   S3  What is no message becomes a dead letter with its bytes, and is acknowledged.
+ *   S4  A batch that the store refuses is not acknowledged; it is read again after a pause.
+ *   S5  At most a batch is in memory: a source that cannot store does not read on.
+ *   S6  Trouble is reported, not returned, and tried again at a bounded rate; it ends the wait of nobody else. */
+#ifndef SOURCE_SOURCE_H
+#define SOURCE_SOURCE_H
+
+#include <pthread.h>
+
+#include "base/log.h"
+#include "source/table/adoption.h"
+#include "source/wal/wal.h"
+#include "store/store.h"
+
+enum source_kind {
+    SOURCE_TABLE, /* an outbox table of another product */
+    SOURCE_WAL,   /* the log of the store's server */
+};
+
+/* What the configuration says of one.  Borrowed until close. */
+struct source_config {
+    enum source_kind kind;
+    const char *box;
+    const char *preset;
+    int64_t poll_us;        /* the longest pause between two looks */
+    struct adoption table;  /* TABLE */
+    struct wal_setting wal; /* WAL */
+};
+
+enum source_state {
+    SOURCE_OPENED,  /* it has not begun yet */
+    SOURCE_RUNNING, /* it reads, or waits for something to read */
+    SOURCE_FAILING, /* trouble says why; it tries again */
+    SOURCE_STOPPED,
+};
+
+/* How one is doing, of whatever kind; names are borrowed until close. */
+struct source_status {
+    const char *name, *kind, *box; /* "public.outboxevent", "table", "outbox" */
+    enum source_state state;
+    int64_t progress_us;     /* when it committed last, by the monotonic clock; 0: never */
+    struct pr_error trouble; /* code PR_OK: none */
+    struct source_counts {
+        uint64_t stored, duplicates, dead; /* messages; ids that the box had already; dead letters */
+    } counts;
+};
+
+struct source;
+
+struct source_ops {
+    const char *kind; /* as in the configuration */
+    const char *(*name)(const struct source_config *config);
+
+    /* Looks whether it can work, as far as that is possible without reading.  Fault PR_ECONFIG: it cannot; the text
+     * says why and what to do.  `source` stays where it is until close; *ret_self only on success. */
+    int (*open)(struct source *source, void **ret_self, struct pr_error *reterr);
+    /* Works until wake_fd is readable (it is not read here): then it ends the transaction under way and returns. */
+    void (*run)(void *self, int wake_fd);
+    /* After run has returned, or instead of it.  What is not acknowledged comes again. */
+    void (*close)(void *self);
+};
+
+/* The only caller of the methods.  Its owner sets the first part; the methods read it. */
+struct source {
+    const struct source_config *config;
+    struct store *store;
+    struct log *log;
+    int64_t poll_min_us; /* the shortest pause between two looks */
+
+    const struct source_ops *ops; /* NULL: it is not open */
+    void *self;
+    pthread_mutex_t lock; /* over what follows: */
+    struct source_status status;
+    int64_t logged_us; /* when the trouble was */
+};
+
+PR_MUST_CHECK int source_open(struct source *source, struct pr_error *reterr);
+void source_run(struct source *source, int wake_fd);
+void source_close(struct source *source);                                        /* safe on one that is not open */
+void source_status_get(struct source *source, struct source_status *ret_status); /* from any thread */
+
+/* ---- What methods call -------------------------------------------------------------------------- */
+
+/* A batch was committed. */
+void source_moved(struct source *source, const struct source_counts *more);
+/* true: the log should hear of it, since it is new, another one, or has lasted for a while. */
+bool source_trouble(struct source *source, const struct pr_error *trouble);
+bool source_fine(struct source *source); /* true: the trouble has just ended */
+/* true: woken. */
+bool source_rest(int wake_fd, int64_t us);
+/* Fault PR_EUNSUPPORTED: this kind needs another store. */
+PR_MUST_CHECK int source_needs_postgres(enum source_kind kind, const struct store *store, struct pr_error *reterr);
+
+#ifdef POSTRIDER_POSTGRES
+extern const struct source_ops source_table, source_wal;
+#endif
+
+#endif
