@@ -408,14 +408,15 @@ def test_rows_that_are_no_message_become_dead_letters_and_hold_up_nobody(place):
     place.psql("""INSERT INTO {t}.events VALUES ('1', 'a', '{}', 'good'), ('2', 'b', '{}', NULL), ('3', 'c', 'no json', 'x'),
         ('4', 'd', '[1]', 'y'), ('5', '', '{}', 'z'), (NULL, 'e', '{}', 'w'), ('7', repeat('f', 300), '{}', 'v'),
         ('8', 'g', '{"k":1}', repeat('u', 2000000)), ('9', 'h', NULL, 'good'), ('A', 'i', '{"k":"' || repeat('x', 70000) || '"}', 't')""")
-    place.adopt("{table: {t}.events, id: no, payload: body, type: kind, headers: meta}")
+    place.adopt("{table: {t}.events, id: no, payload: body, type: kind, headers: meta}",
+                "rules: [{when: {reason: message_too_large}, then: dead_letter}]\n")
     place.arrived(2)
     until("all are gone", lambda: place.count("{t}.events") == 0 and place.count("{s}.outbox") == 0)
     dead = {(m["type"] or "")[:1]: m for m in map(json.loads, place.ok("dead", "list", "--json").splitlines())}
     assert sorted(dead) == ["", "b", "c", "d", "e", "f", "g", "i"], dead
-    assert {m["reason"] for m in dead.values()} == {"serialization_error"}, dead
+    assert {type: m["reason"] for type, m in dead.items() if m["reason"] != "serialization_error"} == {"g": "message_too_large"}, dead
     for type, words in (("b", "id 2: the payload is NULL"), ("c", "id 3: the headers are not a JSON object"), ("", "id 5: type is empty"),
-                        ("e", "the id is missing"), ("f", "type has 300 bytes"), ("g", "over the limit"), ("i", "headers are over the limit")):
+                        ("e", "the id is missing"), ("f", "type has 300 bytes"), ("g", "limits.payload"), ("i", "headers are over the limit")):
         assert words in dead[type]["error"], dead[type]
     assert [dead[t].get("payload") for t in ("c", "d", "", "e", "f", "i")] == ["x", "y", "z", "w", "v", "t"], dead
     assert place.psql("SELECT note FROM {s}.dead_letter WHERE type = 'c'") == "no json"
