@@ -2,6 +2,7 @@
  * are answered after the lease, twice, never, or that kill whoever makes them. */
 #include "world.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -146,7 +147,7 @@ static void flight_answer(struct world *w, void *arg)
     if (f->fate.outcome == SEND_OK && f->parcel->effect != NULL)
         result.effects = make_effect(f->parcel->effect);
     if (f->fate.outcome == SEND_FAILED || f->fate.outcome == SEND_UNKNOWN) {
-        memcpy(result.code, "sim", 4);
+        snprintf(result.code, sizeof(result.code), "%s", f->fate.code != NULL ? f->fate.code : "sim");
         result.error = strdup("the dice said no");
         ASSERT(result.error != NULL);
     }

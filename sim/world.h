@@ -92,6 +92,7 @@ struct fate {
     int64_t start_us, arrive_us, answer_us; /* after submission */
     int64_t retry_after_us;
     bool disable, unsent;
+    const char *code; /* of a failure; NULL: the world's own */
 };
 
 /* A row of the store, as far as it was seen there. */

@@ -153,9 +153,10 @@ const struct command commands[] = {
       0, 0, 1, run_policy_check },
     { "policy explain", "", "which rule decides about a failure, and all that follows",
       "postrider policy explain --endpoint billing --reason timeout_exceeded\n"
+      "postrider policy explain --endpoint billing --reason transport_unavailable --unsent\n"
       "postrider policy explain --endpoint billing --reason rejected --error 'no such customer' --failures 3\n",
       FLAG_BIT(ENDPOINT) | FLAG_BIT(REASON) | FLAG_BIT(ERROR) | FLAG_BIT(FAILURES) | FLAG_BIT(CODE) | FLAG_BIT(TYPE) |
-          FLAG_BIT(STREAM) | FLAG_BIT(SIZE) | FLAG_BIT(AGE) | FLAG_BIT(RETRY_AFTER),
+          FLAG_BIT(STREAM) | FLAG_BIT(SIZE) | FLAG_BIT(AGE) | FLAG_BIT(RETRY_AFTER) | FLAG_BIT(UNSENT),
       0, 0, run_policy_explain },
     { "policy replay", "", "what a policy would have done to the failures that really happened",
       "postrider policy replay --since 24h -c new.yaml\n"

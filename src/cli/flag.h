@@ -52,6 +52,7 @@
     X(SIZE, "size", 0, "SIZE", "of the payload: 64KiB")                                                                \
     X(AGE, "age", 0, "TIME", "since it was stored: 5m")                                                                \
     X(RETRY_AFTER, "retry-after", 0, "TIME", "what the other side asked for: 30s")                                     \
+    X(UNSENT, "unsent", 0, NULL, "nothing was sent: it could not be reached, or refused the login")                    \
     X(PRESET, "preset", 0, "NAME", "debezium, cap, masstransit, eventuate, finitech, generic")                         \
     X(TABLE, "table", 0, "TABLE", "the table: SCHEMA.NAME, case as it is")                                             \
     X(CHECK, "check", 0, NULL, "say what is there and what is missing")                                                \

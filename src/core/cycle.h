@@ -150,6 +150,11 @@ struct breaker_change {
     pr_slice code, error;
 };
 
+/* A message of this type was delivered to this endpoint ('' for types beyond what an instance remembers). */
+struct evidence {
+    pr_slice endpoint, type;
+};
+
 struct held_read {
     pr_slice key;       /* rows with this held_by, in seq order */
     int64_t after_seq;  /* exclusive */
@@ -185,6 +190,8 @@ struct cycle {
     size_t pause_count;
     const struct breaker_change *breakers; /* one breaker at most once */
     size_t breaker_count;
+    const struct evidence *delivered; /* just now, of all boxes: the store's now is kept of each */
+    size_t delivered_count;
     int64_t keep_us; /* > 0: completed rows go to `done` for so long */
 
     /* Reads; they see the changes above.  rows 0: not asked for. */
@@ -218,6 +225,8 @@ struct cycle {
                                                 * endpoint's own key is told also when it may have rows in these lanes */
     const struct held_read *held;
     size_t held_count;
+    const struct evidence *evidence; /* when was one of these delivered last, by anybody? */
+    size_t evidence_count;
     int64_t notice_after; /* operators' notices with a greater number; 0 on join:
                                                 * none, only notice_last is told */
     size_t payload_max;   /* larger payloads are not read: row.over */
@@ -277,6 +286,7 @@ struct cycle_reply {
     bool *held_end; /* per held_read */
     pr_slice *held_keys;
     size_t held_key_count;
+    int64_t *evidence; /* per question: the store's time; 0: never, or long ago */
 
     struct notice *notices;
     size_t notice_count;

@@ -37,7 +37,7 @@ struct delivery_result {
     int bits;                    /* status bits reached */
     int64_t retry_after_us;      /* 0: not said */
     bool disable;                /* the destination says it is gone for good (HTTP 410) */
-    bool unsent;                 /* FAILED before anything went out: the other side was not asked */
+    bool unsent;                 /* FAILED, and nothing of it went out: see reason_fault() */
     char code[RESULT_CODE_SIZE]; /* the broker's own */
     char *error;                 /* its text, malloc'ed, may be NULL; the receiver frees it */
     struct send_effect *effects; /* one block each (free() each), may be NULL; the receiver frees */

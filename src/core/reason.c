@@ -45,6 +45,35 @@ const char *reason_class_name(enum reason_class class)
     return names[class];
 }
 
+/* Codes of answers that say what their reason does not. */
+static bool is_one_of(pr_slice code, const char *const *codes, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (slice_eq_cstr(code, codes[i]))
+            return true;
+    return false;
+}
+
+enum fault reason_fault(int reason, pr_slice code, bool unsent)
+{
+    static const char *const content[] = { "400", "413", "415", "422" };           /* HTTP */
+    static const char *const stranger[] = { "401", "407", "NOAUTH", "WRONGPASS" }; /* HTTP, Redis */
+
+    if (reason == PR_REASON_VALIDATION_FAILURE || reason == PR_REASON_SERIALIZATION_ERROR ||
+        reason == PR_REASON_MESSAGE_TOO_LARGE ||
+        (reason == PR_REASON_REJECTED && is_one_of(code, content, ARRAY_LENGTH(content))))
+        return FAULT_CONTENT;
+    if (unsent || (reason == PR_REASON_UNAUTHORIZED && is_one_of(code, stranger, ARRAY_LENGTH(stranger))))
+        return FAULT_ENDPOINT;
+    return FAULT_NOBODY;
+}
+
+const char *fault_name(enum fault fault)
+{
+    static const char *const names[] = { "unknown", "endpoint", "content" };
+    return names[fault];
+}
+
 enum pr_reason reason_parse(pr_slice name)
 {
     for (size_t i = 0; i < ARRAY_LENGTH(reasons); i++)

@@ -31,6 +31,16 @@ enum reason_class {
 enum { REASON_COUNT = 0 REASONS(X) };
 #undef X
 
+/* Whose fault is a failure?  From what is known of it, and nothing else, so that everybody answers alike. */
+enum fault {
+    FAULT_NOBODY, /* nobody knows: an answer or a silence that may be about the message or about its receiver */
+    FAULT_ENDPOINT, /* nothing was sent (no connection, name, TLS), or the endpoint does not know us (401, 407, a login) */
+    FAULT_CONTENT, /* the message as it is: invalid, too large, undecodable */
+};
+/* unsent: nothing of the message went to the other side. */
+enum fault reason_fault(int reason, pr_slice code, bool unsent);
+const char *fault_name(enum fault fault); /* "unknown", "endpoint", "content" */
+
 bool reason_is_known(int reason);
 /* Its place in the table above; of an unknown number that of the last. */
 size_t reason_index(int reason);

@@ -128,6 +128,13 @@ pr_slice story_endpoint(pr_slice story)
     return (pr_slice){ NULL, 0 };
 }
 
+bool story_was_postponed(pr_slice story)
+{
+    pr_slice last;
+
+    return find_lines(story, &last, 1) == 1 && slice_contains(last, PR_STR("\"step\":\"postpone\""));
+}
+
 int64_t story_parked_us(pr_slice story)
 {
     const pr_slice mark = PR_STR("\"step\":\"park\""), at = PR_STR("\"at\":\"");

@@ -28,6 +28,9 @@ void story_append(pr_slice story, const struct story_line *line, struct buf *ret
  * need no escapes.) */
 pr_slice story_endpoint(pr_slice story);
 
+/* Is its latest line a postponement: the endpoint's fault, uncounted? */
+bool story_was_postponed(pr_slice story);
+
 /* When it was parked last; 0: it does not say. */
 int64_t story_parked_us(pr_slice story);
 

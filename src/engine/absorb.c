@@ -224,6 +224,7 @@ void engine_forget(struct engine *e)
     orphans_forget(e);
     pauses_drop(e);
     reports_anew(e);
+    evidence_untold(e);
     effects_free(e->effects);
     effects_free(e->planned_effects);
     e->effects = e->planned_effects = NULL;
@@ -254,6 +255,7 @@ void engine_absorb(struct engine *e, int64_t asked_us, int64_t now_us, const str
     absorb_endpoints(e, r);
     pauses_committed(e, r->endpoints_known);
     reports_committed(e);
+    evidence_absorb(e, r);
     effects_free(e->planned_effects);
     e->planned_effects = NULL;
     if (r->history_changed && !joined)

@@ -1,6 +1,9 @@
-/* The breakers of an endpoint: one for all of it, or one for each message type.
+/* The breakers of an endpoint: one for all of it, and one for each message type unless `per: endpoint` says otherwise.
  *
- * With one for each type, messages of a type that may not go now are put on that type's shelf, so
+ * What could not be sent counts for the endpoint, and so does that it does not know us; an answer, or silence, counts
+ * for the type of its message, and says that the endpoint is there.  A message goes out when both let it.
+ *
+ * Where types have their own, messages of a type that may not go now are put on that type's shelf, so
  * that they are not met again and again while the others go on.  They are still waiting: a shelf
  * is only another list for the same node.  Such a type is held back: what it has in memory takes no
  * room from the others, and it gets little more (pass.c).  A type with nothing in memory whose
@@ -60,15 +63,9 @@ static bool is_per_type(const struct endpoint *ep)
 }
 
 /* NULL: this type is not watched. */
-static struct endpoint_breaker *endpoint_breaker_of(struct endpoint *ep, const struct item *item)
+struct endpoint_breaker *breakers_blamed(struct endpoint *ep, const struct item *item, enum fault fault)
 {
-    return is_per_type(ep) ? item->gate : &ep->gate;
-}
-
-static struct breaker *breaker_of(struct endpoint *ep, const struct item *item)
-{
-    struct endpoint_breaker *b = endpoint_breaker_of(ep, item);
-    return b != NULL ? &b->breaker : NULL;
+    return is_per_type(ep) && fault != FAULT_ENDPOINT ? item->gate : &ep->gate;
 }
 
 /* ---- Shelves -------------------------------------------------------------------------------- */
@@ -176,35 +173,34 @@ bool breakers_hold_type(const struct engine *e, const struct endpoint *ep, pr_sl
 
 bool breakers_allow(struct endpoint *ep, int64_t now_us)
 {
-    return is_per_type(ep) || breaker_allows(&ep->gate.breaker, &ep->setting->breaker, now_us);
+    return breaker_allows(&ep->gate.breaker, &ep->setting->breaker, now_us);
 }
 
 bool breakers_are_shut(const struct endpoint *ep)
 {
-    return !is_per_type(ep) && ep->gate.breaker.state != BREAKER_CLOSED;
+    return ep->gate.breaker.state != BREAKER_CLOSED;
 }
 
 /* Sent after its breaker opened, only because it was announced before. */
 bool breakers_hold_back(struct endpoint *ep, const struct item *item)
 {
-    const struct breaker *b = breaker_of(ep, item);
-    return b != NULL && b->state == BREAKER_OPEN;
+    return ep->gate.breaker.state == BREAKER_OPEN || (item->gate != NULL && item->gate->breaker.state == BREAKER_OPEN);
 }
 
 void breakers_started(struct endpoint *ep, const struct item *item)
 {
-    struct breaker *b = breaker_of(ep, item);
-    if (b != NULL)
-        breaker_started(b, item->row);
+    breaker_started(&ep->gate.breaker, item->row);
+    if (item->gate != NULL)
+        breaker_started(&item->gate->breaker, item->row);
 }
 
 static bool endpoint_breaker_failed(struct engine *e, struct endpoint_breaker *b, const struct failure *f,
-                                    uint64_t message, bool transient, int64_t now_us, bool *ret_opened)
+                                    uint64_t message, enum breaker_weight weight, int64_t now_us, bool *ret_opened)
 {
     enum breaker_state before = b->breaker.state, after;
     bool ours;
 
-    ours = breaker_failed(&b->breaker, &b->endpoint->setting->breaker, message, transient, f->retry_after_us, now_us);
+    ours = breaker_failed(&b->breaker, &b->endpoint->setting->breaker, message, weight, f->retry_after_us, now_us);
     after = b->breaker.state;
     *ret_opened = before == BREAKER_CLOSED && after == BREAKER_OPEN;
     if (after == BREAKER_OPEN && before != BREAKER_OPEN)
@@ -215,18 +211,36 @@ static bool endpoint_breaker_failed(struct engine *e, struct endpoint_breaker *b
     return ours;
 }
 
-bool breakers_failed(struct engine *e, const struct item *item, const struct failure *f, bool transient, int64_t now_us,
-                     bool *ret_opened)
+static void endpoint_breaker_succeeded(struct engine *e, struct endpoint_breaker *b, uint64_t message, int64_t now_us)
 {
-    struct endpoint_breaker *b = endpoint_breaker_of(item->endpoint, item);
+    bool was_closed = b->breaker.state == BREAKER_CLOSED;
 
-    *ret_opened = false;
-    return b != NULL && endpoint_breaker_failed(e, b, f, item->row, transient, now_us, ret_opened);
+    breaker_succeeded(&b->breaker, &b->endpoint->setting->breaker, message, now_us);
+    if (!was_closed && b->breaker.state == BREAKER_CLOSED)
+        report_closed(e, b);
+    endpoint_breaker_update(b->endpoint, b);
 }
 
-bool breakers_are_same(const struct endpoint *ep, const struct item *a, const struct item *b)
+/* The endpoint could not be asked about this type: whether it works for it is as open as before. */
+static bool whole_failed(struct engine *e, struct endpoint *ep, struct endpoint_breaker *type, const struct failure *f,
+                         uint64_t message, enum breaker_weight weight, int64_t now_us, bool *ret_opened)
 {
-    return a->endpoint == ep && b->endpoint == ep && (!is_per_type(ep) || slice_eq(a->m.type, b->m.type));
+    if (type != NULL)
+        breaker_returned(&type->breaker, message);
+    return endpoint_breaker_failed(e, &ep->gate, f, message, weight, now_us, ret_opened);
+}
+
+bool breakers_failed(struct engine *e, const struct item *item, const struct failure *f, enum breaker_weight weight,
+                     int64_t now_us, bool *ret_opened)
+{
+    struct endpoint *ep = item->endpoint;
+    struct endpoint_breaker *b = breakers_blamed(ep, item, failure_fault(f));
+
+    *ret_opened = false;
+    if (b == &ep->gate)
+        return whole_failed(e, ep, item->gate, f, item->row, weight, now_us, ret_opened);
+    endpoint_breaker_succeeded(e, &ep->gate, item->row, now_us); /* it is there */
+    return b != NULL && endpoint_breaker_failed(e, b, f, item->row, weight, now_us, ret_opened);
 }
 
 /* Of a type that has nothing to remember any more: it goes on as if it never had one. */
@@ -241,54 +255,47 @@ void endpoint_breaker_release(struct endpoint_breaker *b)
     free(b);
 }
 
-static void endpoint_breaker_succeeded(struct engine *e, struct endpoint_breaker *b, uint64_t message, int64_t now_us)
-{
-    bool was_closed = b->breaker.state == BREAKER_CLOSED;
-
-    breaker_succeeded(&b->breaker, &b->endpoint->setting->breaker, message, now_us);
-    if (!was_closed && b->breaker.state == BREAKER_CLOSED)
-        report_closed(e, b);
-    endpoint_breaker_update(b->endpoint, b);
-}
-
 void breakers_succeeded(struct engine *e, const struct item *item, int64_t now_us)
 {
-    struct endpoint_breaker *b = endpoint_breaker_of(item->endpoint, item);
+    struct endpoint *ep = item->endpoint;
 
-    if (b != NULL)
-        endpoint_breaker_succeeded(e, b, item->row, now_us);
+    ep->setback = (struct setback){ 0 };
+    endpoint_breaker_succeeded(e, &ep->gate, item->row, now_us);
+    if (item->gate != NULL)
+        endpoint_breaker_succeeded(e, item->gate, item->row, now_us);
 }
 
 void breakers_returned(struct endpoint *ep, const struct item *item)
 {
-    struct breaker *b = breaker_of(ep, item);
-    if (b != NULL)
-        breaker_returned(b, item->row);
+    breaker_returned(&ep->gate.breaker, item->row);
+    if (item->gate != NULL)
+        breaker_returned(&item->gate->breaker, item->row);
 }
 
 void breakers_heard(struct engine *e, struct endpoint *ep, const struct engine_inline_result *news, int64_t now_us)
 {
-    struct endpoint_breaker *b = is_per_type(ep) ? endpoint_breaker_get(ep, news->type) : &ep->gate;
+    struct endpoint_breaker *type = is_per_type(ep) ? endpoint_breaker_get(ep, news->type) : NULL;
     struct failure f = { .reason = news->reason, .retry_after_us = news->retry_after_us };
-    bool opened;
+    bool of_type = news->failed > 0 && is_per_type(ep) && news->fault != FAULT_ENDPOINT, opened;
 
-    if (b == NULL)
-        return;
-    if (news->failed > 0)
-        (void)endpoint_breaker_failed(e, b, &f, news->message, news->transient, now_us, &opened);
+    if (news->failed > 0 && !of_type)
+        (void)whole_failed(e, ep, type, &f, news->message, news->weight, now_us, &opened);
     else
-        endpoint_breaker_succeeded(e, b, news->message, now_us);
-    endpoint_breaker_release(b);
+        endpoint_breaker_succeeded(e, &ep->gate, news->message, now_us);
+    if (of_type && type != NULL)
+        (void)endpoint_breaker_failed(e, type, &f, news->message, news->weight, now_us, &opened);
+    else if (news->failed == 0 && type != NULL)
+        endpoint_breaker_succeeded(e, type, news->message, now_us);
+    if (type != NULL)
+        endpoint_breaker_release(type);
 }
 
 int64_t breakers_next_us(const struct endpoint *ep)
 {
-    int64_t next_us = PR_NEVER;
+    int64_t next_us = breaker_next_us(&ep->gate.breaker);
 
-    if (!is_per_type(ep))
-        return breaker_next_us(&ep->gate.breaker);
     if (ep->held_types.types == 0)
-        return PR_NEVER;
+        return next_us;
     map_foreach(node, &ep->breakers)
         next_us = min64(next_us, breaker_next_us(&MAP_ENTRY(node, struct endpoint_breaker, node)->breaker));
     return next_us;

@@ -30,6 +30,7 @@ static bool endpoint_init(struct engine *e, size_t i)
     list_init(&ep->loose);
     list_init(&ep->ready);
     map_init(&ep->breakers);
+    map_init(&ep->proofs);
     held_types_init(&ep->held_types);
     endpoint_breaker_init(&ep->gate, ep);
     e->any_strict = e->any_strict || ep->setting->ordering == ORDERING_STRICT;
@@ -87,8 +88,10 @@ void engine_free(struct engine *e)
     pauses_drop(e);
     effects_free(e->effects);
     effects_free(e->planned_effects);
-    for (size_t i = 0; i < e->endpoint_count && e->endpoints != NULL; i++)
+    for (size_t i = 0; i < e->endpoint_count && e->endpoints != NULL; i++) {
         breakers_fini(&e->endpoints[i]);
+        evidence_fini(&e->endpoints[i]);
+    }
     orphans_forget(e);
     for (size_t i = 0; i < e->endpoint_count && e->endpoints != NULL; i++)
         free(e->endpoints[i].key);

@@ -136,11 +136,13 @@ struct engine_inline_result {
     pr_slice type;                          /* of the message */
     uint64_t message;                       /* tells different ones apart; not 0 */
     uint64_t sent, failed, dead, discarded; /* for the stored totals */
-    bool asked;                             /* the endpoint was, and answered or not ... */
-    bool transient;                         /* ... when it failed: for such a reason */
-    int reason;                             /* which */
+    bool asked;                 /* it says something of the endpoint: it was asked, or could not be reached */
+    enum fault fault;           /* when it failed: whose, */
+    enum breaker_weight weight; /* ... what it is to a breaker, see failure_weight() */
+    int reason;                 /* ... and why */
     int64_t retry_after_us;
 };
+enum breaker_weight failure_weight(const struct policy *policy, const struct failure *f);
 void engine_inline_result_absorb(struct engine *e, int64_t now_us, const struct engine_inline_result *news);
 
 /* When to call engine_plan or engine_take again, with nothing else happening. */

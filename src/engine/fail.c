@@ -11,11 +11,11 @@
 #include "policy/raised.h"
 
 /* The breaker has just opened: what failed in the same burst was the outage's fault, too. */
-static void return_burst(struct engine *e, const struct item *opener)
+static void return_burst(struct engine *e, const struct endpoint_breaker *opened)
 {
     list_foreach(node, &e->judged) {
         struct item *item = LIST_ENTRY(node, struct item, node);
-        if (item->transient && breakers_are_same(opener->endpoint, item, opener))
+        if (item->weighs_on == opened)
             item_return(e, item, true);
     }
 }
@@ -194,6 +194,10 @@ static void follow_decision(struct engine *e, struct item *item, const struct fa
         judge_step(e, item, VERDICT_FAIL, f, d, store_now(e, now_us) + d->delay_us, now_us);
         item->verdict.delay_us = d->delay_us;
         break;
+    case STEP_POSTPONE:
+        judge_step(e, item, VERDICT_POSTPONE, f, d, store_now(e, now_us) + d->delay_us, now_us);
+        item->verdict.delay_us = d->delay_us;
+        break;
     case STEP_PAUSE: put_back(e, item); return;
     case STEP_CALL: ASSERT(!"decide() has asked it");
     }
@@ -212,18 +216,39 @@ static struct failure failure_of(const struct engine *e, const struct item *item
         .failures = item->m.failures + 1,
         .retry_after_us = result->retry_after_us,
         .age_us = store_now(e, now_us) - item->m.created_us,
+        .unsent = result->unsent,
+        .proven = evidence_against(item),
+        .since_us = item->m.failed_us > 0 ? max64(store_now(e, now_us) - item->m.failed_us, 0) : 0,
     };
 }
 
-/* true: the failure is the breaker's, and the message was handed back. */
-static bool ask_breaker(struct engine *e, struct item *item, const struct failure *f, bool transient, int64_t now_us)
+/* What is counted plainly ends by its count, so one message alone opens no breaker.  Otherwise only what is the
+ * message's own fault does not count: its content, or that others of its type are delivered. */
+enum breaker_weight failure_weight(const struct policy *policy, const struct failure *f)
 {
-    bool opened;
+    enum fault fault = failure_fault(f);
 
-    if (!breakers_failed(e, item, f, transient, now_us, &opened))
+    if (policy_counts_plainly(policy, f))
+        return reason_class(f->reason) == CLASS_TRANSIENT ? WEIGHS_ONCE : WEIGHS_NOTHING;
+    return fault == FAULT_CONTENT || (fault == FAULT_NOBODY && f->proven) ? WEIGHS_NOTHING : WEIGHS_ALWAYS;
+}
+
+/* true: the failure is the breaker's, and the message was handed back. */
+static bool ask_breaker(struct engine *e, struct item *item, const struct failure *f, enum breaker_weight weight,
+                        int64_t now_us)
+{
+    struct endpoint *ep = item->endpoint;
+    bool opened, ours;
+
+    if (f->unsent && weight == WEIGHS_NOTHING) {
+        breakers_returned(ep, item); /* the endpoint was not asked: this says nothing about it */
         return false;
+    }
+    ours = breakers_failed(e, item, f, weight, now_us, &opened);
     if (opened)
-        return_burst(e, item);
+        return_burst(e, breakers_blamed(ep, item, failure_fault(f)));
+    if (!ours || policy_gives_up(&ep->setting->policy, f))
+        return false;
     item_return(e, item, true);
     return true;
 }
@@ -231,18 +256,22 @@ static bool ask_breaker(struct engine *e, struct item *item, const struct failur
 void judge_failure(struct engine *e, struct item *item, const struct delivery_result *result, int64_t now_us)
 {
     struct endpoint *ep = item->endpoint;
+    const struct policy *policy = &ep->setting->policy;
     struct failure failure = failure_of(e, item, result, now_us);
-    bool transient = reason_class(failure.reason) == CLASS_TRANSIENT;
+    enum fault fault = failure_fault(&failure);
+    enum breaker_weight weight = failure_weight(policy, &failure);
     bool was_out = item->place == PLACE_OUT;
     struct decision decision;
     struct called called = { 0 };
 
     last_failure_set(&ep->last_failure, &failure);
-    if (was_out && result->unsent)
-        breakers_returned(ep, item); /* the endpoint was not asked: this says nothing about it */
-    else if (was_out && ask_breaker(e, item, &failure, transient, now_us))
+    if (fault == FAULT_ENDPOINT)
+        failure.postpone_us = setback_failed(&ep->setback, &ep->setting->breaker, now_us);
+    else if (was_out && !result->unsent)
+        ep->setback = (struct setback){ 0 };
+    if (was_out && ask_breaker(e, item, &failure, weight, now_us))
         return;
-    decide(e, &ep->setting->policy, &failure, &called, &decision);
+    decide(e, policy, &failure, &called, &decision);
     /* It is gone for good: nothing more is sent there until a person has looked. */
     if (result->disable) {
         endpoint_pause(e, ep, PR_NEVER, PR_STR("endpoint"), failure.error, now_us);
@@ -251,8 +280,8 @@ void judge_failure(struct engine *e, struct item *item, const struct delivery_re
     }
     follow_decision(e, item, &failure, result->bits, &decision, now_us);
     do_all_beside(e, item, &failure, &decision, &called, now_us);
-    if (item->place == PLACE_JUDGED)
-        item->transient = transient;
+    if (item->place == PLACE_JUDGED && was_out && weight != WEIGHS_NOTHING && !decision.gave_up)
+        item->weighs_on = breakers_blamed(ep, item, fault);
 }
 
 /* A rule about poison cannot bring it back, but may have something to say about it. */

@@ -7,6 +7,7 @@
  *   receipt.c   what was announced to the store before it was sent
  *   choose.c    which rows go out next, and in what company
  *   breakers.c     the breakers of an endpoint
+ *   evidence.c  whether an endpoint works for others of a message's type
  *   report.c    ... and what the store is told of them
  *   held_types.c    ... and of those, the ones of types whose breaker is not closed
  *   news.c      what others sent to our endpoints
@@ -76,12 +77,12 @@ struct item {
     struct endpoint_breaker *gate; /* of its type at its endpoint; NULL: none */
     struct stream *stream;         /* NULL: no order */
     size_t bytes;
-    size_t over;         /* bytes of a payload that is too large to be read; 0: it is here */
-    int number;          /* hand-out number */
-    uint32_t rate_taken; /* when it was taken: see rate_take() */
-    bool from_due;       /* its row has a due time */
-    bool transient;      /* its pending verdict is a transient failure */
-    bool outdated;       /* an operator changed its row while it was out */
+    size_t over;                        /* bytes of a payload that is too large to be read; 0: it is here */
+    int number;                         /* hand-out number */
+    uint32_t rate_taken;                /* when it was taken: see rate_take() */
+    bool from_due;                      /* its row has a due time */
+    struct endpoint_breaker *weighs_on; /* its pending verdict is a failure that this breaker counted; NULL: none did */
+    bool outdated;                      /* an operator changed its row while it was out */
     struct delivery delivery;
     struct verdict verdict;
     char *texts;                 /* owned: what the slices of verdict point at */
@@ -181,8 +182,10 @@ struct endpoint_breaker {
 struct endpoint {
     const struct endpoint_setting *setting;
     unsigned index;
-    struct endpoint_breaker gate;     /* of the whole endpoint, unless ... */
-    struct map breakers;              /* ... there is one for each type */
+    struct endpoint_breaker gate;     /* of the whole endpoint ... */
+    struct map breakers;              /* ... and of its types, where they have their own */
+    struct setback setback;           /* of its own faults */
+    struct map proofs;                /* of its types: struct proof, see evidence.c */
     struct last_failure last_failure; /* the latest one since the last cycle */
     struct local_pause pause;
     int64_t paused_until_us; /* store time; 0: not */
@@ -286,6 +289,7 @@ struct engine {
     size_t pause_count;                            /* endpoints with a pause that the store does not know */
     struct list reports;                           /* breakers that the store must be told of */
     struct endpoint_breaker **planned_reports;     /* as in cycle.breakers; in the arena */
+    struct proof **planned_proofs;                 /* as in cycle.evidence; in the arena */
     bool suspect_waits;                            /* a suspect of ours waits for the company to shrink */
     size_t judged_count;
     struct list unscanned; /* streams */
@@ -434,10 +438,12 @@ bool breakers_allow_or_shelve(struct endpoint *ep, struct item *item, int64_t no
 void breakers_unshelve(struct endpoint *ep, int64_t now_us); /* those that may go now come back */
 bool breakers_are_shut(const struct endpoint *ep);
 bool breakers_hold_back(struct endpoint *ep, const struct item *item);
-bool breakers_are_same(const struct endpoint *ep, const struct item *a, const struct item *b);
 void breakers_started(struct endpoint *ep, const struct item *item);
-bool breakers_failed(struct engine *e, const struct item *item, const struct failure *f, bool transient, int64_t now_us,
-                     bool *ret_opened);
+/* true: the failure is a breaker's and not the message's.  ret_opened: it has opened just now. */
+bool breakers_failed(struct engine *e, const struct item *item, const struct failure *f, enum breaker_weight weight,
+                     int64_t now_us, bool *ret_opened);
+struct endpoint_breaker *breakers_blamed(struct endpoint *ep, const struct item *item,
+                                         enum fault fault); /* who counts such a failure */
 void breakers_succeeded(struct engine *e, const struct item *item, int64_t now_us);
 void breakers_returned(struct endpoint *ep, const struct item *item);
 void breakers_heard(struct engine *e, struct endpoint *ep, const struct engine_inline_result *news, int64_t now_us);
@@ -463,6 +469,14 @@ bool report_is_over(const struct endpoint_breaker *b); /* the store knows nothin
 void reports_plan(struct engine *e, int64_t now_us);
 void reports_committed(struct engine *e);
 void reports_anew(struct engine *e); /* the store has forgotten all of them */
+
+/* evidence.c */
+bool evidence_against(const struct item *item); /* was another of its type delivered since its previous failure? */
+void evidence_delivered(struct engine *e, const struct item *item, int64_t now_us);
+void evidence_plan(struct engine *e, int64_t now_us);
+void evidence_absorb(struct engine *e, const struct cycle_reply *r);
+void evidence_untold(struct engine *e);
+void evidence_fini(struct endpoint *ep);
 
 /* pause.c */
 bool endpoint_has_pause(const struct engine *e, const struct endpoint *ep, int64_t now_us);

@@ -403,6 +403,7 @@ static bool plan_changes(struct engine *e, int64_t now_us)
     plan_tallies(e);
     pauses_plan(e, now_us);
     reports_plan(e, now_us);
+    evidence_plan(e, now_us);
     e->cycle.lanes_give = lanes_to_give(e);
     e->cycle.force_write = now_us >= renew_at_us(e);
     e->cycle.leave = e->stopping && e->out_count == 0;

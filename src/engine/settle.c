@@ -63,7 +63,7 @@ void item_drop_verdict(struct item *item)
     item->destinations = NULL;
     item->holders = NULL;
     item->child_count = 0;
-    item->transient = false;
+    item->weighs_on = NULL;
     memset(&item->verdict, 0, sizeof(item->verdict));
 }
 
@@ -313,9 +313,10 @@ void settle_committed(struct engine *e, struct item *item, int answer, const uin
 {
     bool applied = answer == PR_OK;
 
-    (void)now_us;
     if (item->answer != NULL)
         *item->answer = answer;
+    if (item->verdict.kind == VERDICT_COMPLETE)
+        evidence_delivered(e, item, now_us);
     if (applied) {
         settle_counts(e, item);
     } else {

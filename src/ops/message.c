@@ -27,6 +27,13 @@ const char *message_reason(const struct listed *listed)
     return reason == PR_REASON_NONE ? "" : pr_reason_name(reason);
 }
 
+const char *message_cause_words(const struct listed *listed)
+{
+    if (listed->cause == PR_REASON_POISON_MESSAGE && !message_was_poison(listed))
+        return "retries used up";
+    return pr_reason_name(listed->cause);
+}
+
 bool message_was_poison(const struct listed *listed)
 {
     return listed->state == STATE_DEAD && slice_eq_cstr(listed->rule, "poison") && message_unexplained(&listed->m) > 0;

@@ -19,6 +19,8 @@ size_t message_count_dead(const struct query_reply *reply, pr_slice endpoint, co
 /* Where they died: "audit, billing"; fit for a terminal. */
 const char *message_dead_endpoints(struct arena *arena, const struct query_reply *reply);
 
+/* Why a dead letter is dead, for people: "poison_message" only when it was handed out without an outcome. */
+const char *message_cause_words(const struct listed *listed);
 /* Dead because nobody ever said how its attempts ended, and not because they failed. */
 bool message_was_poison(const struct listed *listed);
 

@@ -1,8 +1,10 @@
 #include "policy/breaker.h"
 
+#include <limits.h>
 #include <string.h>
 
 #include "base/error.h"
+#include "base/time.h"
 #include "base/util.h"
 
 const struct breaker_setting breaker_default = {
@@ -10,6 +12,7 @@ const struct breaker_setting breaker_default = {
     .after = 5,
     .open_us = PR_SECONDS(5),
     .cap_us = PR_SECONDS(300),
+    .per_type = true,
 };
 
 #define TO(state) (1u << BREAKER_##state)
@@ -27,13 +30,20 @@ static void breaker_move(struct breaker *b, enum breaker_state next)
     b->probe = 0;
 }
 
-static void breaker_open(struct breaker *b, const struct breaker_setting *s, int64_t retry_after_us, int64_t now_us)
+/* The first time, or after so many times in a row. */
+static int64_t open_time_us(const struct breaker_setting *s, int before)
 {
     int64_t open_us = s->open_us;
 
-    for (int i = 0; i < b->opened && open_us < s->cap_us; i++)
+    for (int i = 0; i < before && open_us < s->cap_us; i++)
         open_us *= 2;
-    open_us = max64(min64(open_us, s->cap_us), retry_after_us);
+    return min64(open_us, s->cap_us);
+}
+
+static void breaker_open(struct breaker *b, const struct breaker_setting *s, int64_t retry_after_us, int64_t now_us)
+{
+    int64_t open_us = max64(open_time_us(s, b->opened), retry_after_us);
+
     breaker_move(b, BREAKER_OPEN);
     b->until_us = now_us > PR_NEVER - open_us ? PR_NEVER : now_us + open_us;
     b->opened++;
@@ -100,10 +110,10 @@ static bool has_failed(const struct breaker *b, uint64_t message)
     return false;
 }
 
-/* One message that fails again and again counts once. */
-static bool run_is_reached(struct breaker *b, const struct breaker_setting *s, uint64_t message)
+static bool run_is_reached(struct breaker *b, const struct breaker_setting *s, uint64_t message,
+                           enum breaker_weight weight)
 {
-    if (!has_failed(b, message) && b->run < BREAKER_AFTER_MAX)
+    if ((weight == WEIGHS_ALWAYS || !has_failed(b, message)) && b->run < BREAKER_AFTER_MAX)
         b->failed[b->run++] = message;
     return b->run >= s->after;
 }
@@ -129,26 +139,26 @@ static void answered(struct breaker *b, const struct breaker_setting *s, int64_t
         b->run = 0;
 }
 
-bool breaker_failed(struct breaker *b, const struct breaker_setting *s, uint64_t message, bool transient,
+bool breaker_failed(struct breaker *b, const struct breaker_setting *s, uint64_t message, enum breaker_weight weight,
                     int64_t retry_after_us, int64_t now_us)
 {
     if (!s->enabled)
         return false;
     if (b->state == BREAKER_HALF_OPEN && b->probe == message) {
-        if (transient) {
+        if (weight != WEIGHS_NOTHING) {
             breaker_open(b, s, retry_after_us, now_us);
             return true;
         }
         breaker_succeeded(b, s, message, now_us); /* it answered: the endpoint is there, the message is bad */
         return false;
     }
-    if (!transient) {
+    if (weight == WEIGHS_NOTHING) {
         answered(b, s, now_us);
         return false;
     }
     if (b->state != BREAKER_CLOSED)
         return true; /* sent before it opened: the same outage */
-    if (s->share > 0 ? !share_is_reached(b, s, message, now_us) : !run_is_reached(b, s, message))
+    if (s->share > 0 ? !share_is_reached(b, s, message, now_us) : !run_is_reached(b, s, message, weight))
         return false;
     breaker_open(b, s, retry_after_us, now_us);
     return true;
@@ -181,4 +191,13 @@ bool breaker_is_fresh(const struct breaker *b)
     for (size_t i = 0; i < BREAKER_SLICES; i++)
         sent += b->sent[i];
     return b->state == BREAKER_CLOSED && b->run == 0 && b->opened == 0 && sent == 0;
+}
+
+int64_t setback_failed(struct setback *b, const struct breaker_setting *s, int64_t now_us)
+{
+    if (now_us >= b->until_us) {
+        b->until_us = time_add(now_us, open_time_us(s, b->rounds));
+        b->rounds += b->rounds < INT_MAX;
+    }
+    return b->until_us - now_us;
 }

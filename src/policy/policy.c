@@ -3,6 +3,7 @@
 #include <limits.h>
 
 #include "base/error.h"
+#include "base/time.h"
 #include "base/util.h"
 
 /* What the other side asked for is honoured, whoever decides (B74). */
@@ -11,21 +12,82 @@ static int64_t at_least_asked_us(const struct failure *failure, int64_t delay_us
     return max64(delay_us, min64(failure->retry_after_us, RETRY_DELAY_MAX_US));
 }
 
-static void decide_by_retry(const struct retry_setting *retry, const struct failure *failure, double draw,
+enum fault failure_fault(const struct failure *failure)
+{
+    return reason_fault(failure->reason, failure->code, failure->unsent);
+}
+
+/* The dead letter says that the retries ran out; the real failure stays beside it. */
+static void end_retries(int limit, struct decision *ret)
+{
+    ret->step = STEP_DEAD_LETTER;
+    ret->cause = PR_REASON_POISON_MESSAGE;
+    ret->limit = limit;
+}
+
+static int retry_limit(const struct retry_setting *retry)
+{
+    return retry->delays != NULL ? (int)retry->delay_count + 1 : retry->failures;
+}
+
+static void decide_by_count(const struct retry_setting *retry, const struct failure *failure, double draw,
                             struct decision *ret)
 {
     int64_t delay = failure->reason != PR_REASON_POISON_MESSAGE ? retry_delay_us(retry, failure->failures, draw) : -1;
 
-    *ret = (struct decision){ .rule = PR_STR("retry") };
     if (delay < 0) {
-        /* The dead letter says that the retries ran out; the real failure stays beside it. */
-        ret->step = STEP_DEAD_LETTER;
-        ret->cause = PR_REASON_POISON_MESSAGE;
-        ret->limit = retry->delays != NULL ? (int)retry->delay_count + 1 : retry->failures;
+        end_retries(retry_limit(retry), ret);
         return;
     }
     ret->step = STEP_RETRY;
     ret->delay_us = at_least_asked_us(failure, delay);
+}
+
+/* How often the message may fail like this before it can be blamed; 0: without end. */
+static int patience(const struct retry_setting *retry, enum fault fault)
+{
+    int limit = retry_limit(retry);
+
+    return fault == FAULT_CONTENT && (limit == 0 || limit > RETRY_CONTENT_FAILURES) ? RETRY_CONTENT_FAILURES : limit;
+}
+
+/* Its earlier delays together, and the time since its previous failure: that one may have been longer than its delay,
+ * since a breaker counts no failed probes.  It is never more than the time since its first failure. */
+static bool is_over(const struct retry_setting *retry, const struct failure *failure)
+{
+    return retry->give_up_us > 0 && failure->failures >= 2 && failure_fault(failure) == FAULT_NOBODY &&
+           time_add(retry_spent_us(retry, failure->failures - 2), failure->since_us) >= retry->give_up_us;
+}
+
+static void decide_by_blame(const struct retry_setting *retry, const struct failure *failure, double draw,
+                            struct decision *ret)
+{
+    enum fault fault = failure_fault(failure);
+    int limit = patience(retry, fault);
+    bool used_up = limit > 0 && failure->failures >= limit;
+
+    if (fault == FAULT_ENDPOINT) {
+        ret->step = STEP_POSTPONE;
+        ret->delay_us = at_least_asked_us(failure, failure->postpone_us);
+    } else if (used_up && (fault == FAULT_CONTENT || failure->proven)) {
+        end_retries(limit, ret);
+    } else if (is_over(retry, failure)) {
+        end_retries(0, ret);
+        ret->gave_up = true;
+    } else {
+        ret->step = STEP_RETRY;
+        ret->delay_us = at_least_asked_us(failure, retry_again_us(retry, failure->failures, draw));
+    }
+}
+
+static void decide_by_retry(const struct retry_setting *retry, const struct failure *failure, double draw,
+                            struct decision *ret)
+{
+    *ret = (struct decision){ .rule = PR_STR("retry") };
+    if (retry->blame == BLAME_EVIDENCE && failure->reason != PR_REASON_POISON_MESSAGE)
+        decide_by_blame(retry, failure, draw, ret);
+    else
+        decide_by_count(retry, failure, draw, ret);
 }
 
 static void take_step(const struct rule_step *s, size_t index, struct decision *ret)
@@ -95,13 +157,29 @@ static const struct rule *find_rule(const struct rule *rules, size_t count, cons
     return NULL;
 }
 
-void policy_decide(const struct policy *policy, const struct failure *failure, double draw, struct decision *ret)
+/* The endpoint's own rules first. */
+static const struct rule *matching_rule(const struct policy *policy, const struct failure *failure)
 {
     const struct rule *rule = find_rule(policy->own, policy->own_count, failure);
 
+    return rule != NULL ? rule : find_rule(policy->global, policy->global_count, failure);
+}
+
+bool policy_counts_plainly(const struct policy *policy, const struct failure *failure)
+{
+    return policy->retry.blame == BLAME_ALWAYS || matching_rule(policy, failure) != NULL;
+}
+
+bool policy_gives_up(const struct policy *policy, const struct failure *failure)
+{
+    return !policy_counts_plainly(policy, failure) && is_over(&policy->retry, failure);
+}
+
+void policy_decide(const struct policy *policy, const struct failure *failure, double draw, struct decision *ret)
+{
+    const struct rule *rule = matching_rule(policy, failure);
+
     ASSERT(failure->failures >= 1);
-    if (rule == NULL)
-        rule = find_rule(policy->global, policy->global_count, failure);
     if (rule == NULL) {
         decide_by_retry(&policy->retry, failure, draw, ret);
         return;

@@ -7,6 +7,16 @@
 #define RETRY_DELAYS_MAX 64
 #define RETRY_DELAY_MAX_US (PR_SECONDS(86400) * 365) /* a longer wait is a mistake */
 
+#define RETRY_CONTENT_FAILURES 3 /* refusals of the content: trying them longer changes nothing */
+
+/* When is a message blamed for its failures? */
+enum blame {
+    BLAME_ALWAYS,   /* dead when its tries are used up, whoever's fault they were */
+    BLAME_EVIDENCE, /* the endpoint's own faults are not counted, the content's take a few tries; for all others it is
+                     * dead when its tries are used up and its endpoint worked for another message of its type since its
+                     * previous failure.  Without that it is tried on, until give_up_us */
+};
+
 /* delay = base x factor^failures, at most cap; dead when `failures` are reached.  With a
  * table: the n-th failure waits delays[n - 1]; one more is dead.  Jitter only lengthens. */
 struct retry_setting {
@@ -17,13 +27,19 @@ struct retry_setting {
     double jitter;         /* 0.1: up to 10 % longer */
     const int64_t *delays; /* borrowed; NULL: the formula */
     size_t delay_count;
+    enum blame blame;
+    int64_t give_up_us; /* BLAME_EVIDENCE: dead after so long without evidence; 0: never */
 };
 
-/* 1 s, doubled, at most 5 min, 10 % jitter, dead at the 5th. */
+/* 1 s, doubled, at most 10 min, 10 % jitter; blamed by evidence at the 8th, given up after three days. */
 extern const struct retry_setting retry_default;
 
 /* The delay after the failures-th failure (1 is the first), or -1: no more retries.
  * draw is in [0, 1): the jitter's share. */
 int64_t retry_delay_us(const struct retry_setting *setting, int failures, double draw);
+/* The same as if there were no limit. */
+int64_t retry_again_us(const struct retry_setting *setting, int failures, double draw);
+/* How long a message that failed so often has waited at least: its delays together, without jitter. */
+int64_t retry_spent_us(const struct retry_setting *setting, int failures);
 
 #endif

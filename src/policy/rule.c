@@ -12,7 +12,7 @@ const char *step_name(enum step step)
     static const char *const names[] = {
         [STEP_RETRY] = "retry", [STEP_DEAD_LETTER] = "dead_letter", [STEP_DISCARD] = "discard",
         [STEP_PARK] = "park",   [STEP_RETRY_NOW] = "retry_now",     [STEP_PAUSE] = "pause",
-        [STEP_CALL] = "call",
+        [STEP_CALL] = "call",   [STEP_POSTPONE] = "postpone",
     };
     return names[step];
 }

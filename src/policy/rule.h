@@ -27,8 +27,9 @@ enum step {
     STEP_DISCARD,
     STEP_PARK,
     STEP_RETRY_NOW,
-    STEP_PAUSE, /* alone: hand back, uncounted */
-    STEP_CALL,  /* alone: a function decides */
+    STEP_PAUSE,    /* alone: hand back, uncounted */
+    STEP_CALL,     /* alone: a function decides */
+    STEP_POSTPONE, /* later, uncounted: of the retry setting, no rule has it */
 };
 
 /* A message about a failure.  stream and payload are templates, see policy/raised.h. */

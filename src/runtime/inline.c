@@ -147,8 +147,7 @@ static void fail_now(struct delivery_result *ret, int reason, const char *text)
 static void tell(const struct inline_send *e, struct engine_inline_result news)
 {
     news.endpoint = (unsigned)e->endpoint;
-    if (endpoint_of(e)->breaker.per_type)
-        news.type = e->m.type;
+    news.type = e->m.type;
     news.message = hash_bytes(0, &e->m.id, sizeof e->m.id) | 1;
     e->in->options.tell(e->in->options.tell_arg, e->box, &news);
 }
@@ -333,7 +332,7 @@ static void note_failure(struct inline_send *e, int bits)
 {
     const struct failure *f = &e->failure;
     const struct decision *d = &e->decision;
-    bool again = d->step == STEP_RETRY || d->step == STEP_RETRY_NOW;
+    bool again = d->step == STEP_RETRY || d->step == STEP_RETRY_NOW || d->step == STEP_POSTPONE;
     int64_t now = store_time(e->in->options.store);
     struct buf before = e->story;
 
@@ -354,7 +353,8 @@ static void note_failure(struct inline_send *e, int bits)
     story_append(buf_slice(&before), &line, &e->story);
     buf_fini(&before);
     e->m.status |= bits | PR_STATUS_FAILED;
-    e->m.attempts = e->m.failures = f->failures;
+    if (d->step != STEP_POSTPONE)
+        e->m.attempts = e->m.failures = f->failures;
     e->m.reason = f->reason;
     e->m.failed_us = now;
     e->m.code = buf_failed(&e->code) == 0 ? buf_slice(&e->code) : (pr_slice){ NULL, 0 };
@@ -372,7 +372,7 @@ static int end_failed(struct inline_send *e, enum pr_sent *ret_sent, struct pr_e
     case STEP_PARK: return store_until(e, PR_NEVER, reterr);
     case STEP_RETRY:
     case STEP_RETRY_NOW:
-        return store_until(e, time_add(store_time(e->in->options.store), e->decision.delay_us), reterr);
+    case STEP_POSTPONE: return store_until(e, time_add(store_time(e->in->options.store), e->decision.delay_us), reterr);
     case STEP_PAUSE:
     case STEP_CALL: break;
     }
@@ -389,7 +389,10 @@ static void take_failure(struct inline_send *e, const struct delivery_result *re
         .error = pr_str(result->error),
         .failures = failures,
         .retry_after_us = result->retry_after_us,
+        .unsent = result->unsent,
+        .postpone_us = endpoint_of(e)->breaker.open_us,
     };
+    enum breaker_weight weight = failure_weight(&endpoint_of(e)->policy, &e->failure);
     e->beside_count = 0;
     drop_made(e);
     decide(e);
@@ -400,8 +403,9 @@ static void take_failure(struct inline_send *e, const struct delivery_result *re
     }
     atomic_fetch_add(&e->in->counts.failed, 1);
     tell(e, (struct engine_inline_result){ .failed = 1,
-                                           .asked = !result->unsent,
-                                           .transient = reason_class(e->failure.reason) == CLASS_TRANSIENT,
+                                           .asked = !result->unsent || weight != WEIGHS_NOTHING,
+                                           .fault = failure_fault(&e->failure),
+                                           .weight = weight,
                                            .reason = e->failure.reason,
                                            .retry_after_us = result->retry_after_us });
 }

@@ -156,7 +156,7 @@ static void send_line(struct console *c, const struct delivery *d, struct delive
     char text[128];
     const char *name = strerrorname_np(error);
     snprintf(text, sizeof(text), "standard output: %s", strerrordesc_np(error));
-    result_failed(ret, d->token, SEND_FAILED, PR_REASON_TRANSPORT_UNAVAILABLE, name != NULL ? name : "", pr_str(text));
+    result_unsent(ret, d->token, PR_REASON_TRANSPORT_UNAVAILABLE, name != NULL ? name : "", pr_str(text));
 }
 
 /* True: the first delivery has its result, and is out of the queue. */
@@ -173,8 +173,7 @@ static bool console_next(struct console *c, struct delivery_result *ret, int64_t
             return false;
         send_line(c, d, ret);
     } else if (c->head_waits && c->waiting.cancelled == 0 && clock_mono_us(clock) >= d->deadline_us) {
-        result_failed(ret, d->token, SEND_FAILED, PR_REASON_TIMEOUT_EXCEEDED, "",
-                      PR_STR("standard output: nobody reads"));
+        result_unsent(ret, d->token, PR_REASON_TIMEOUT_EXCEEDED, "", PR_STR("standard output: nobody reads"));
     } else {
         result_returned(ret, d->token);
     }

@@ -28,7 +28,7 @@ void result_returned(struct delivery_result *ret, uint64_t token);
  * Without memory the result has no text. */
 void result_failed(struct delivery_result *ret, uint64_t token, enum send_outcome outcome, int reason, const char *code,
                    pr_slice error);
-/* FAILED, and nothing of it went to the other side: it says nothing about that one. */
+/* FAILED, and nothing of it went to the other side: the endpoint could not be reached, or the message not be written. */
 void result_unsent(struct delivery_result *ret, uint64_t token, int reason, const char *code, pr_slice error);
 
 static inline const struct clock *config_clock(const struct endpoint_config *config)

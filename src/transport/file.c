@@ -325,9 +325,11 @@ static void judge(struct file *f, struct delivery_result *ret)
     for (size_t i = 0; i < f->token_count; i++) {
         if (fault == 0)
             result_ok(&ret[i], f->tokens[i]);
+        else if (unknown)
+            result_failed(&ret[i], f->tokens[i], SEND_UNKNOWN, reason_of(fault), name != NULL ? name : "",
+                          pr_str(text.text));
         else
-            result_failed(&ret[i], f->tokens[i], unknown ? SEND_UNKNOWN : SEND_FAILED, reason_of(fault),
-                          name != NULL ? name : "", pr_str(text.text));
+            result_unsent(&ret[i], f->tokens[i], reason_of(fault), name != NULL ? name : "", pr_str(text.text));
     }
 }
 

@@ -35,7 +35,7 @@ class Hook:
     def config(self, breaker):
         url = "http://127.0.0.1:%d" % self.server.server_port
         return ("endpoints:\n"
-                "  hook: {url: '%s/', allow_networks: [127.0.0.0/8], breaker: {after: 1, %s}}\n"
+                "  hook: {url: '%s/', allow_networks: [127.0.0.0/8], breaker: {after: 1, %s, per: endpoint}}\n"
                 "  typed: {url: '%s/', allow_networks: [127.0.0.0/8], breaker: {after: 1, %s, per: type}}\n"
                 % (url, breaker, url, breaker))
 

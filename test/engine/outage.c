@@ -470,7 +470,7 @@ TEST(what_others_send_counts_for_the_breaker_and_the_totals) /* B73 */
 {
     struct stage s;
     struct endpoint_view view;
-    struct engine_inline_result failed = { .failed = 1, .asked = true, .transient = true, .message = 1 };
+    struct engine_inline_result failed = { .failed = 1, .asked = true, .weight = WEIGHS_ONCE, .message = 1 };
     stage_set(&s);
     s.scenario.endpoints[0].breaker = usual;
     open_quietly(&s);

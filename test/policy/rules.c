@@ -246,7 +246,7 @@ TEST(explain_says_what_the_engine_decides_failure_by_failure) /* B71 */
     struct failure f = usual();
     static struct explanation x;
     f.failures = 1;
-    policy_explain(&policy, &f, &x);
+    policy_explain(&policy, &breaker_default, &f, &x);
     CHECK_EQ(x.line_count, 5);
     for (size_t i = 0; i < x.line_count; i++) {
         struct failure now = f;
@@ -268,11 +268,11 @@ TEST(explain_knows_when_there_is_no_end)
     struct policy policy = { .own = rules, .own_count = 1 };
     struct failure f = usual();
     static struct explanation x;
-    policy_explain(&policy, &f, &x);
+    policy_explain(&policy, &breaker_default, &f, &x);
     CHECK_EQ(x.line_count, 1);
     CHECK(x.goes_on && x.endless);
     policy = (struct policy){ .retry = { .base_us = 1, .factor = 1 } };
-    policy_explain(&policy, &f, &x);
+    policy_explain(&policy, &breaker_default, &f, &x);
     CHECK(x.goes_on && !x.endless);
     CHECK_EQ(x.line_count, EXPLAIN_LINES_MAX);
 }

@@ -143,7 +143,7 @@ void message_print(struct cli *cli, const struct query_reply *reply, const struc
     print_time(cli, "failed", m->failed_us, now_us);
     print_time(cli, l->state == STATE_DONE ? "done" : "died", l->died_us, now_us);
     if (l->state == STATE_DEAD)
-        print_field(cli, "cause", slice_from(pr_reason_name(l->cause)));
+        print_field(cli, "cause", slice_from(message_cause_words(l)));
     print_field(cli, "rule", l->rule);
     print_field(cli, "fingerprint", l->fingerprint);
     print_field(cli, "note", l->note);

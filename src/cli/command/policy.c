@@ -122,12 +122,13 @@ static int read_asked(struct cli *cli, struct asked *a)
     a->failure.error = slice_from(cli->flags.values[FLAG_ERROR]);
     a->failure.failures = (int)failures;
     a->failure.retry_after_us = retry_after_us;
+    a->failure.unsent = flag_given(&cli->flags, FLAG_UNSENT);
     return code;
 }
 
 static bool has_delay(const struct decision *d)
 {
-    return d->step == STEP_RETRY || d->step == STEP_RETRY_NOW;
+    return d->step == STEP_RETRY || d->step == STEP_RETRY_NOW || d->step == STEP_POSTPONE;
 }
 
 static void json_delay(struct json_writer *w, const char *key, const struct decision *d)
@@ -181,7 +182,7 @@ void policy_json_decision(struct json_writer *w, const struct decision *d)
     json_beside(w, d);
 }
 
-static void explain_json(const struct explanation *x)
+static void explain_json(const struct asked *a, const struct explanation *x)
 {
     struct json_writer w;
     struct buf line;
@@ -210,19 +211,72 @@ static void explain_json(const struct explanation *x)
     json_end_array(&w);
     json_key(&w, "endless");
     json_bool(&w, x->goes_on);
+    json_key(&w, "fault");
+    json_cstr(&w, fault_name(failure_fault(&a->failure)));
+    json_key(&w, "needs_evidence");
+    json_bool(&w, x->needs_evidence);
+    json_key(&w, "given_up_seconds");
+    if (x->gives_up)
+        json_double(&w, (double)x->given_up_us / 1e6);
+    else
+        json_cstr(&w, NULL);
     json_end_object(&w);
     cli_print(&line);
     buf_fini(&line);
 }
 
-static void explain_people(struct cli *cli, const struct explanation *x)
+/* Whose fault it is, where that matters. */
+static void explain_fault(struct cli *cli, const struct config_endpoint *e, const struct failure *f)
+{
+    if (e->retry.blame != BLAME_EVIDENCE) {
+        printf("Every failure counts, whoever's fault it is.\n");
+        return;
+    }
+    switch (failure_fault(f)) {
+    case FAULT_ENDPOINT:
+        printf("The endpoint is at fault: nothing was sent, or it does not know us. The message is postponed, not "
+               "counted.\n");
+        break;
+    case FAULT_CONTENT: printf("The content is at fault: a few tries, and no evidence is needed.\n"); break;
+    case FAULT_NOBODY:
+        printf("Nobody knows whose fault it is: the message is blamed when its tries are used up and endpoint %s took "
+               "another\nmessage of its type since its previous failure.\n",
+               clean(cli, slice_from(e->name)));
+    }
+}
+
+static void explain_breaker(const struct config_endpoint *e, const struct failure *f, bool plainly)
+{
+    const struct breaker_setting *b = &e->breaker;
+    bool counts = plainly ? reason_class(f->reason) == CLASS_TRANSIENT : failure_fault(f) != FAULT_CONTENT;
+
+    if (!b->enabled || !counts || b->share > 0)
+        return;
+    printf("\nBreaker: %d in a row%s open it for %s; then failures are not counted until a probe arrives.\n", b->after,
+           plainly ? ", of different messages," : "",
+           b->per_type && failure_fault(f) != FAULT_ENDPOINT ? "this message type" : "the endpoint");
+}
+
+static void explain_unproven(struct cli *cli, const struct config_endpoint *e, const struct explanation *x)
+{
+    if (!x->needs_evidence)
+        return;
+    printf("\nThe last line needs evidence. Without it: %s, and so on", decision_words(&cli->arena, &x->unproven));
+    if (x->gives_up)
+        printf("; given up after %s (failure %d)", span_words(&cli->arena, e->retry.give_up_us), x->given_up);
+    printf(".\n");
+}
+
+static void explain_people(struct cli *cli, const struct config_endpoint *e, const struct failure *f,
+                           const struct explanation *x)
 {
     const struct decision *d = &x->lines[0].decision;
     struct table t;
 
-    if (d->matched == NULL)
+    if (d->matched == NULL) {
         printf("No rule matches: the endpoint's retry setting decides.\n");
-    else if (d->index < d->matched->step_count)
+        explain_fault(cli, e, f);
+    } else if (d->index < d->matched->step_count)
         printf("Rule \"%s\", step %zu of %zu: %s.\n", clean(cli, d->rule), d->index + 1, d->matched->step_count,
                decision_words(&cli->arena, d));
     else
@@ -243,6 +297,8 @@ static void explain_people(struct cli *cli, const struct explanation *x)
         printf("\nAnd so on, without end: the failure is not counted.\n");
     else if (x->goes_on)
         printf("\nAnd so on.\n");
+    explain_unproven(cli, e, x);
+    explain_breaker(e, f, d->matched != NULL || e->retry.blame == BLAME_ALWAYS);
 }
 
 int run_policy_explain(struct cli *cli)
@@ -264,11 +320,11 @@ int run_policy_explain(struct cli *cli)
         return code;
     asked.failure.endpoint = slice_from(endpoint->name);
     config_endpoint_policy(cli->config, endpoint, &policy);
-    policy_explain(&policy, &asked.failure, x);
+    policy_explain(&policy, &endpoint->breaker, &asked.failure, x);
     if (cli->json)
-        explain_json(x);
+        explain_json(&asked, x);
     else
-        explain_people(cli, x);
+        explain_people(cli, endpoint, &asked.failure, x);
     return EXIT_DONE;
 }
 

@@ -284,7 +284,7 @@ static void say_dead(struct why_context *v)
         SAY(v, "handed out %d times, and nobody ever said how it ended (a crash, a kill)",
             message_unexplained(&l->m) - 1);
     else if (l->cause == PR_REASON_POISON_MESSAGE)
-        SAY(v, "it failed %d %s", l->m.failures, l->m.failures == 1 ? "time" : "times");
+        SAY(v, "retries used up, it failed %d %s", l->m.failures, l->m.failures == 1 ? "time" : "times");
     else
         SAY(v, "%s", message_reason(l));
     if (l->limit > 0)
@@ -409,6 +409,20 @@ static void say_where(struct why_context *v)
 
 /* ---- What comes next -------------------------------------------------------------------------- */
 
+/* Blame needs evidence: what happens with it, and without. */
+static void say_blame(struct why_context *v, const struct explanation *x)
+{
+    const struct explain_line *last = &x->lines[x->line_count - 1];
+    SAY(v,
+        "from the %s failure on it is a dead letter when endpoint %s took another message of type %s since its "
+        "previous "
+        "failure.\nOtherwise it is tried on",
+        ordinal(v, last->failure), v->setting->name, clean(v, v->l->m.type));
+    if (x->gives_up)
+        SAY(v, ", and given up after %s", span_words(v->arena, v->setting->retry.give_up_us));
+    SAY(v, ".\n");
+}
+
 /* What the engine will do when it goes on failing as it did last (B71). */
 static void say_limit(struct why_context *v)
 {
@@ -421,18 +435,24 @@ static void say_limit(struct why_context *v)
         .error = m->error,
         .failures = m->failures + 1,
         .age_us = v->now_us - m->created_us,
+        .unsent = story_was_postponed(m->story),
     };
     struct explanation *x = arena_alloc(v->arena, sizeof *x);
     struct policy policy;
     if (x == NULL)
         return;
     config_endpoint_policy(v->o->config, v->setting, &policy);
-    policy_explain(&policy, &failure, x);
-    if (x->goes_on)
-        return;
+    policy_explain(&policy, &v->setting->breaker, &failure, x);
     const struct explain_line *last = &x->lines[x->line_count - 1];
+    if (last->decision.step == STEP_POSTPONE)
+        SAY(v, "The endpoint is at fault, not the message: no failure is counted, and it is tried until that works "
+               "again.\n");
+    if (x->goes_on || m->failures == 0)
+        return;
     SAY(v, "It failed %d %s; ", m->failures, m->failures == 1 ? "time" : "times");
-    if (last->decision.matched == NULL)
+    if (x->needs_evidence)
+        say_blame(v, x);
+    else if (last->decision.matched == NULL)
         SAY(v, "endpoint %s makes it a dead letter at the %s failure.\n", v->setting->name, ordinal(v, last->failure));
     else
         SAY(v, "at the %s failure of this kind rule %s says: %s.\n", ordinal(v, last->failure),
@@ -533,7 +553,7 @@ static void say_next(struct why_context *v)
             say_turn(v);
     }
     bool goes_on = state != STATE_DEAD && state != STATE_DONE && state != STATE_PARKED;
-    if (v->setting != NULL && l->m.failures > 0 && goes_on)
+    if (v->setting != NULL && (l->m.failures > 0 || story_was_postponed(l->m.story)) && goes_on)
         say_limit(v);
 }
 

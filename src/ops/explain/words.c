@@ -121,6 +121,7 @@ const char *decision_words(struct arena *arena, const struct decision *d)
     case STEP_DISCARD: buf_add_cstr(&b, "discard"); break;
     case STEP_PARK: buf_add_cstr(&b, "park until a person says so"); break;
     case STEP_PAUSE: buf_add_cstr(&b, "put back, uncounted"); break;
+    case STEP_POSTPONE: buf_addf(&b, "postpone for %s, uncounted", span_words(arena, d->delay_us)); break;
     case STEP_CALL: buf_addf(&b, "%s() decides; if it does not, the next step", text_clean_copy(arena, s->call)); break;
     }
     if (s != NULL && s->to.size > 0)

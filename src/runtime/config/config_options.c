@@ -21,6 +21,7 @@
 static const char *const orderings[] = { "fifo", "strict", "available", "none", NULL };
 static const char *const envelopes[] = { "binary", "structured", "batch", "raw", NULL };
 static const char *const presets[] = { "cloudeventbus", "whizbang", "finitech", NULL };
+static const char *const blames[] = { [BLAME_ALWAYS] = "always", [BLAME_EVIDENCE] = "evidence", NULL };
 static const char *const watches[] = { "endpoint", "type", NULL };
 static const char *const modes[] = { "durable", "inline", NULL };
 static const char *const switches[] = { "off", "on", NULL };
@@ -160,12 +161,21 @@ static const struct option retry_options[] = {
     { "base", OPTION_DURATION, "1s", "the delay after failure n is base x factor^n", FIELD(retry_setting, base_us),
       .min = 0, .max = RETRY_DELAY_MAX_US },
     { "factor", OPTION_NUMBER, "2", "how the delay grows", FIELD(retry_setting, factor), .min = 1000, .max = 100000 },
-    { "cap", OPTION_DURATION, "5m", "no delay is longer; 0s: no cap", FIELD(retry_setting, cap_us), .min = 0,
+    { "cap", OPTION_DURATION, "10m", "no delay is longer; 0s: no cap", FIELD(retry_setting, cap_us), .min = 0,
       .max = RETRY_DELAY_MAX_US },
-    { "failures", OPTION_COUNT, "5", "dead at this one; 0: never", FIELD(retry_setting, failures), .min = 0,
-      .max = 1000000 },
+    { "failures", OPTION_COUNT, "8", "dead at this one, as `blame` says; 0: never", FIELD(retry_setting, failures),
+      .min = 0, .max = 1000000 },
     { "jitter", OPTION_NUMBER, "0.1", "0.1 makes a delay up to 10 % longer, never shorter",
       FIELD(retry_setting, jitter), .min = 0, .max = 1000 },
+    { "blame", OPTION_CHOICE, "evidence",
+      "`evidence`: the endpoint's own faults are not counted, refusals of the content are dead at the 3rd failure, and "
+      "any "
+      "other message only when another of its type was delivered since its previous failure; `always`: every failure "
+      "counts. With `failures`, `delays` or a preset the default is `always`",
+      FIELD(retry_setting, blame), .choices = blames },
+    { "give_up", OPTION_DURATION, "3d",
+      "with `blame: evidence`, dead after failing for so long without evidence; 0s: never",
+      FIELD(retry_setting, give_up_us), .min = 0, .max = RETRY_DELAY_MAX_US },
     { "delays", OPTION_DELAYS, "",
       "a table instead of the formula: the delay after each failure; one failure more is dead",
       COUNTED(retry_setting, delays, delay_count), .max = RETRY_DELAYS_MAX },
@@ -176,13 +186,17 @@ const struct option_section option_retry = { "endpoints.NAME.retry",
                                              SECTION(retry_options) };
 
 static const struct option breaker_options[] = {
-    { "after", OPTION_COUNT, "5", "opens when so many different messages in a row failed for transient reasons",
+    { "after", OPTION_COUNT, "5",
+      "opens after so many failures in a row; where every failure counts (`blame: always`, a rule), of different "
+      "messages",
       FIELD(breaker_setting, after), .min = 1, .max = BREAKER_AFTER_MAX },
     { "open", OPTION_DURATION, "5s", "how long nothing is sent before a probe; doubled each time the probe fails",
       FIELD(breaker_setting, open_us), .min = 1000, .max = DAYS(1) },
     { "cap", OPTION_DURATION, "5m", "it is never open longer at a time", FIELD(breaker_setting, cap_us), .min = 1000,
       .max = DAYS(1) },
-    { "per", OPTION_CHOICE, "endpoint", "what it watches: the endpoint, or each message type for itself",
+    { "per", OPTION_CHOICE, "type",
+      "`type`: answers count for each message type, what could not be sent for the endpoint; `endpoint`: all for the "
+      "endpoint",
       FIELD(breaker_setting, per_type), .choices = watches },
     { "share", OPTION_NUMBER, "0",
       "0.5 opens it when half of what was sent within `window` failed for transient reasons, instead of `after`; 0: "

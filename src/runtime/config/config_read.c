@@ -274,6 +274,16 @@ static int read_headers(struct config_reader *reader, const struct option *optio
 
 /* ---- Retry and breaker: sections with a short form ---- */
 
+/* Who says when a message is dead means it: without a word about blame every failure counts then. */
+static void settle_blame(const struct config_reader *reader, struct retry_setting *retry)
+{
+    const struct config *config = reader->config;
+
+    if (config_note_find(config, &retry->blame) == NULL &&
+        (retry->delay_count > 0 || config_note_find(config, &retry->failures) != NULL))
+        retry->blame = BLAME_ALWAYS;
+}
+
 int config_read_retry(struct config_reader *reader, const struct node *node, struct retry_setting *retry,
                       const char *path)
 {
@@ -286,6 +296,7 @@ int config_read_retry(struct config_reader *reader, const struct node *node, str
     if (node != NULL && node->kind == NODE_LIST) {
         int r = read_values(reader, delays, node, retry, path);
         retry->jitter = 0;
+        settle_blame(reader, retry);
         return r != PR_OK ? r : note_said(reader, &retry->jitter, node, NULL);
     }
     for (size_t i = 0; i < ARRAY_LENGTH(formula) && node != NULL && node->kind == NODE_MAP; i++) {
@@ -299,7 +310,9 @@ int config_read_retry(struct config_reader *reader, const struct node *node, str
             retry->delay_count = 0;
         }
     }
-    return config_read_section(reader, &option_retry, node, retry, path);
+    int r = config_read_section(reader, &option_retry, node, retry, path);
+    settle_blame(reader, retry);
+    return r;
 }
 
 static int read_breaker(struct config_reader *reader, const struct option *option, const struct node *node,

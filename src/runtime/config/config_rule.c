@@ -327,7 +327,15 @@ static int read_dead_letter(const struct config_reader *reader, const struct nod
 static int read_step_retry(struct config_reader *reader, const struct node *node, const char *path,
                            struct rule_step *ret)
 {
+    static const char *const of_endpoints[] = { "blame", "give_up" };
+
     ret->retry = retry_default;
+    ret->retry.blame = BLAME_ALWAYS; /* what a rule decides counts */
+    for (size_t i = 0; i < ARRAY_LENGTH(of_endpoints) && node->kind == NODE_MAP; i++)
+        if (node_find(node, of_endpoints[i]) != NULL)
+            return config_fail_at_key(reader, node_find(node, of_endpoints[i]),
+                                      "%s.%s: a rule counts every failure; this is for the retry of an endpoint", path,
+                                      of_endpoints[i]);
     if (node->kind == NODE_SCALAR && !node_is_null(node)) { /* retry: 5s */
         struct node *list = arena_dup(&reader->config->arena, node, sizeof(*node));
         if (list == NULL || (list->first = arena_dup(&reader->config->arena, node, sizeof(*node))) == NULL)

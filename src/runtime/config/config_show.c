@@ -243,7 +243,9 @@ static bool is_shown(const struct option_section *section, const struct option *
     }
     if (option->section == &option_batch)
         return strcmp(((const struct config_endpoint *)target)->envelope, "batch") == 0;
-    if (section == &option_retry && strcmp(option->name, "jitter") != 0)
+    if (section == &option_retry && strcmp(option->name, "give_up") == 0)
+        return ((const struct retry_setting *)target)->blame == BLAME_EVIDENCE;
+    if (section == &option_retry && strcmp(option->name, "jitter") != 0 && strcmp(option->name, "blame") != 0)
         return (option->kind == OPTION_DELAYS) == (((const struct retry_setting *)target)->delay_count > 0);
     return true;
 }

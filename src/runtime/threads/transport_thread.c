@@ -132,6 +132,7 @@ static void transport_thread_fail(struct transport_thread *c, const struct pr_er
         transport_thread_answer(c, &(struct delivery_result){ .token = backlog_at(&c->waiting, i)->token,
                                                               .outcome = SEND_FAILED,
                                                               .reason = PR_REASON_TRANSPORT_UNAVAILABLE,
+                                                              .unsent = true,
                                                               .error = strdup(error->text) });
     backlog_drop(&c->waiting, c->waiting.count);
 }

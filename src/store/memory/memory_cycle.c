@@ -154,6 +154,8 @@ static int work_take(struct work *work, struct session *session, const struct cy
         rc = work_take_breakers(work, cycle, now_us);
     if (rc == PR_OK)
         rc = work_take_pauses(work, cycle);
+    if (rc == PR_OK)
+        rc = evidence_prepare(session->box->memory, cycle);
     return rc;
 }
 
@@ -253,6 +255,7 @@ static void work_apply(struct work *work, struct session *session, struct instan
     for (size_t i = 0; i < cycle->breaker_count; i++)
         breaker_apply(instance, &cycle->breakers[i], &work->breakers[i]);
     work_pauses(work, session->box->memory, cycle, now_us);
+    evidence_apply(session->box->memory, cycle, now_us);
     done_purge(session->box, now_us, DONE_PURGE_MAX);
     instance->last = cycle->number;
 }

@@ -169,6 +169,7 @@ struct memory {
     struct list boxes;
     struct list open; /* transactions */
     struct list endpoints;
+    struct list evidence;
     struct list notices;
     int64_t notice_last;
     struct list audit;
@@ -256,6 +257,12 @@ struct stored_breaker *breaker_new(const struct breaker_change *change, int64_t 
 void breaker_apply(struct instance *instance, const struct breaker_change *change, struct stored_breaker **open);
 void instance_forget_breakers(struct instance *instance);
 int breakers_copy(const struct memory *memory, struct arena *arena, struct breaker_info **ret, size_t *ret_count);
+
+/* memory_evidence.c */
+int evidence_prepare(struct memory *memory, const struct cycle *cycle);
+void evidence_apply(struct memory *memory, const struct cycle *cycle, int64_t now_us); /* what was prepared */
+int evidence_answer(struct session *session, const struct cycle *cycle);
+void evidence_forget(struct memory *memory);
 
 /* memory_verdict.c */
 struct change { /* memory that a verdict may need, taken before anything is changed */

@@ -414,6 +414,8 @@ int reply_read(struct session *session, const struct cycle *cycle, uint64_t owne
         rc = read_held_keys(session, cycle, owned);
     for (size_t i = 0; i < cycle->held_count && rc == PR_OK; i++)
         rc = read_held(session, cycle, owned, i);
+    if (rc == PR_OK)
+        rc = evidence_answer(session, cycle);
     reply->next_due_us = next_due(session->box, owned, now_us);
     return rc;
 }

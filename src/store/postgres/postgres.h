@@ -207,6 +207,12 @@ void pg_receipts_add(struct cycle_run *run);
 void pg_breakers_add(struct cycle_run *run);
 void pg_breakers_add_forget(struct cycle_run *run, pr_id instance);
 
+/* evidence.c */
+void pg_evidence_add(struct cycle_run *run);
+void pg_evidence_add_purge(struct cycle_run *run);
+void pg_evidence_ask(struct cycle_run *run, PGresult **ret);
+PR_MUST_CHECK int pg_evidence_take(struct cycle_run *run, const PGresult *result);
+
 /* ctid_cache.c */
 void pg_ctid_cache_note(struct ctid_cache *seen, int64_t handle, struct tid tid);
 bool pg_ctid_cache_find(const struct ctid_cache *seen, int64_t handle, struct tid *ret);

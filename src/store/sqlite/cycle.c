@@ -93,7 +93,7 @@ static bool cycle_changes(const struct cycle *c)
 {
     return c->epoch == 0 || c->leave || c->force_write || c->verdict_count > 0 || c->effect_count > 0 ||
            c->receipt_count > 0 || c->closed_count > 0 || c->tally_count > 0 || c->pause_count > 0 ||
-           c->breaker_count > 0 || c->lanes_give == LANES_ALL;
+           c->breaker_count > 0 || c->delivered_count > 0 || c->lanes_give == LANES_ALL;
 }
 
 static bool cycle_was_answered(const struct cycle_run *run)
@@ -149,6 +149,8 @@ static int cycle_change(struct cycle_run *run)
         rc = pauses_set(run);
     if (rc == PR_OK && !run->replayed)
         rc = breakers_set(run);
+    if (rc == PR_OK && !run->replayed)
+        rc = evidence_write(run);
     if (rc == PR_OK && run->owner)
         rc = notices_purge(run);
     return rc;
@@ -160,8 +162,11 @@ static int cycle_write(struct cycle_run *run, struct standing *standing)
     bool take = false;
     int rc = PR_OK;
 
-    if (!standing->known)
+    if (!standing->known) {
         rc = lease_join(run, standing);
+        if (rc == PR_OK)
+            rc = evidence_purge(run);
+    }
     if (rc == PR_OK && !run->owner)
         rc = lease_can_take(run, &take);
     if (rc == PR_OK && take)
@@ -212,6 +217,8 @@ static int cycle_inside(struct cycle_run *run, int64_t *ret_data_version)
     session->reply.lanes_owned = run->owner ? LANES_ALL : 0;
     if (rc == PR_OK)
         rc = rows_read(run);
+    if (rc == PR_OK)
+        rc = evidence_read(run);
     if (rc == PR_OK)
         rc = notices_read(run, joined);
     return rc;

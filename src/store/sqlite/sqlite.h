@@ -144,6 +144,10 @@ PR_MUST_CHECK int endpoints_read(struct conn *conn, struct arena *arena, struct 
 /* breaker.c */
 PR_MUST_CHECK int breakers_set(struct cycle_run *run);
 PR_MUST_CHECK int breakers_forget(struct cycle_run *run, pr_id instance);
+/* evidence.c */
+PR_MUST_CHECK int evidence_write(struct cycle_run *run);
+PR_MUST_CHECK int evidence_purge(struct cycle_run *run);
+PR_MUST_CHECK int evidence_read(struct cycle_run *run);
 void wait_open(struct session *session);
 void wait_close(struct session *session);
 void wait_drain(struct session *session);

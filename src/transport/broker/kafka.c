@@ -90,13 +90,21 @@ static void add_failed(struct kafka *k, const struct delivery *d, enum send_outc
     const char *advice = kafka_advice(error);
     snprintf(text, sizeof(text), "%s%s%s", rd_kafka_err2str(error), advice != NULL ? ": " : "",
              advice != NULL ? advice : "");
-    result_failed(result_ring_add(&k->done), d->token, outcome, kafka_reason(error), rd_kafka_err2name(error),
-                  slice_from(text));
+    struct delivery_result *result = result_ring_add(&k->done);
+    int reason = kafka_reason(error);
+    result_failed(result, d->token, outcome, reason, rd_kafka_err2name(error), slice_from(text));
+    /* The library's own errors, when it is sure that nothing arrived: it had nobody to send it to. */
+    result->unsent = outcome == SEND_FAILED && error <= RD_KAFKA_RESP_ERR__END &&
+                     (reason == PR_REASON_TRANSPORT_UNAVAILABLE || reason == PR_REASON_TIMEOUT_EXCEEDED ||
+                      reason == PR_REASON_UNAUTHORIZED);
 }
 
+/* FAILED: it was not given to the broker. */
 static void add_why(struct kafka *k, const struct delivery *d, enum send_outcome outcome)
 {
-    result_failed(result_ring_add(&k->done), d->token, outcome, k->why_reason, k->why_code, slice_from(k->why));
+    struct delivery_result *result = result_ring_add(&k->done);
+    result_failed(result, d->token, outcome, k->why_reason, k->why_code, slice_from(k->why));
+    result->unsent = outcome == SEND_FAILED;
 }
 
 static void add_late(struct kafka *k, const struct delivery *d, enum send_outcome outcome)
@@ -104,7 +112,9 @@ static void add_late(struct kafka *k, const struct delivery *d, enum send_outcom
     char text[KAFKA_WHY_SIZE + 64];
     snprintf(text, sizeof(text), "no answer in time%s%s", k->trouble ? "; the last trouble was: " : "",
              k->trouble ? k->why : "");
-    result_failed(result_ring_add(&k->done), d->token, outcome, PR_REASON_TIMEOUT_EXCEEDED, "", slice_from(text));
+    struct delivery_result *result = result_ring_add(&k->done);
+    result_failed(result, d->token, outcome, PR_REASON_TIMEOUT_EXCEEDED, "", slice_from(text));
+    result->unsent = outcome == SEND_FAILED;
 }
 
 static void set_why(struct kafka *k, rd_kafka_resp_err_t error, const char *text)

@@ -87,7 +87,7 @@ void pipeline_refuse(struct pipeline *p, int64_t now_us, int reason, const char 
     const struct delivery *d;
     while ((d = pipeline_next(p, now_us)) != NULL) {
         delivery_queue_drop(&p->waiting);
-        result_failed(pipeline_result(p), d->token, SEND_FAILED, reason, code, pr_str(text));
+        result_unsent(pipeline_result(p), d->token, reason, code, pr_str(text));
     }
 }
 
@@ -101,7 +101,7 @@ void pipeline_await(struct pipeline *p, int64_t since_us, int64_t now_us, const 
         bool late = p->waiting.cancelled == 0 && now_us < d->start_before_us && d->deadline_us > since_us;
         delivery_queue_drop(&p->waiting);
         if (late)
-            result_failed(pipeline_result(p), d->token, SEND_FAILED, PR_REASON_TRANSPORT_UNAVAILABLE, "", pr_str(text));
+            result_unsent(pipeline_result(p), d->token, PR_REASON_TRANSPORT_UNAVAILABLE, "", pr_str(text));
         else
             result_returned(pipeline_result(p), d->token);
     }
@@ -217,9 +217,12 @@ void pipeline_lost(struct pipeline *p, const char *code, const char *text)
 {
     for (; p->out_count > 0; drop_first(p)) {
         struct pipeline_out *o = pipeline_at(p, 0);
+        bool begun = has_begun(p, o);
         const struct delivery *d = pipeline_end(o);
         await_no_more(p, o);
-        if (d != NULL)
+        if (d != NULL && !begun)
+            result_unsent(pipeline_result(p), d->token, PR_REASON_TRANSPORT_UNAVAILABLE, code, pr_str(text));
+        else if (d != NULL)
             result_failed(pipeline_result(p), d->token, p->written_total >= o->end ? SEND_UNKNOWN : SEND_FAILED,
                           PR_REASON_TRANSPORT_UNAVAILABLE, code, pr_str(text));
     }

@@ -116,7 +116,7 @@ void exec_judge_spawn(const char *program, int fault, uint64_t token, struct del
     if (fault == E2BIG)
         result_unsent(ret, token, PR_REASON_SERIALIZATION_ERROR, code.data, pr_str(text.text));
     else
-        result_failed(ret, token, SEND_FAILED,
+        result_unsent(ret, token,
                       fault == ENOENT || fault == ENOTDIR || fault == ENOEXEC ? PR_REASON_DESTINATION_MISSING
                       : fault == EACCES || fault == EPERM                     ? PR_REASON_UNAUTHORIZED
                                                                               : PR_REASON_DEPENDENCY_FAILURE,

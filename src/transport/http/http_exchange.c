@@ -329,6 +329,7 @@ bool exchange_finish(struct exchange *x, CURLcode rc)
         result_returned(&result, token); /* W2 */
     else
         http_reply_judge(&x->reply, x->easy, rc, maybe_arrived(x), token, &result);
+    result.unsent = result.unsent && x->begun == 0; /* a part of it is not nothing */
     ASSERT(curl_multi_remove_handle(x->http->multi, x->easy) == CURLM_OK);
     if (x->bundle != NULL)
         return answer_bundle(x, &result);

@@ -128,6 +128,7 @@ static void judge_error(const struct http_reply *reply, CURLcode rc, bool maybe_
     result_failed(ret, token, maybe_arrived ? SEND_UNKNOWN : SEND_FAILED,
                   rc == CURLE_OPERATION_TIMEDOUT ? PR_REASON_TIMEOUT_EXCEEDED : PR_REASON_TRANSPORT_UNAVAILABLE, code,
                   slice_from(text));
+    ret->unsent = !maybe_arrived;
 }
 
 static long status_of(CURL *easy)

@@ -32,7 +32,8 @@
 static bool cycle_changes(const struct cycle *c)
 {
     return c->verdict_count > 0 || c->effect_count > 0 || c->receipt_count > 0 || c->closed_count > 0 ||
-           c->tally_count > 0 || c->pause_count > 0 || c->breaker_count > 0 || c->lanes_give != 0 || c->leave;
+           c->tally_count > 0 || c->pause_count > 0 || c->breaker_count > 0 || c->delivered_count > 0 ||
+           c->lanes_give != 0 || c->leave;
 }
 
 /* Did this session answer that number already? */
@@ -133,8 +134,8 @@ static bool cycle_only_deletes(struct cycle_run *run)
     return session->uncertain == 0 && !run->replayed && c->epoch != 0 && c->epoch == session->epoch &&
            pr_id_equal(session->instance, c->instance) && session->scanned_by == run->link->generation &&
            session->pulse == session->scanned_by && c->fresh_rows > 0 && c->restart_lanes == 0 &&
-           c->verdict_count > 0 && c->effect_count == 0 && c->pause_count == 0 && c->lanes_give == 0 && !c->leave &&
-           !c->force_write && pg_verdicts_fit_one_batch(run);
+           c->verdict_count > 0 && c->effect_count == 0 && c->pause_count == 0 && c->evidence_count == 0 &&
+           c->lanes_give == 0 && !c->leave && !c->force_write && pg_verdicts_fit_one_batch(run);
 }
 
 static int run_plain(struct cycle_run *run)

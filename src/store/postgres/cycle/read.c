@@ -133,7 +133,7 @@ static const char HELD[] =
 #define HELD_AT_ONCE 64                     /* statements in one batch */
 
 struct reads {
-    PGresult *due, *reread, *heads, *held_keys, *endpoints, *sweep;
+    PGresult *due, *reread, *heads, *held_keys, *endpoints, *sweep, *evidence;
     PGresult **held;
 };
 
@@ -230,6 +230,8 @@ static int reads_add(struct cycle_run *run, struct reads *reads)
     }
     if (run->session->reply.endpoints_known)
         link_add(run->link, PG_ENDPOINTS, NO_BOX, NULL, &reads->endpoints);
+    if (c->evidence_count > 0)
+        pg_evidence_ask(run, &reads->evidence);
     int rc = PR_OK;
     for (size_t i = 0; i < c->held_count && run->lanes != 0 && rc == PR_OK; i++) {
         add_held(run, &c->held[i], &reads->held[i]);
@@ -294,6 +296,8 @@ static int reads_take(struct cycle_run *run, struct reads *reads)
     if (rc == PR_OK && reads->endpoints != NULL)
         rc = pg_endpoints_take(reads->endpoints, &run->session->arena, &reply->endpoints, &reply->endpoint_count,
                                run->reterr);
+    if (rc == PR_OK && reads->evidence != NULL)
+        rc = pg_evidence_take(run, reads->evidence);
     return rc;
 }
 

@@ -1,0 +1,179 @@
+/* Evidence that an endpoint works: when a message of this type was delivered there last.  A message that goes on
+ * failing is blamed for it only when there is some since its previous failure.
+ *
+ * What this instance delivers is known here; the store is told of it once a minute and pair, in the transaction that
+ * completes the message, and asked about others' when a message that has failed goes out again and nothing newer is
+ * known here: with its receipt, so that the answer is there before its result.  Types beyond EVIDENCE_TYPES_MAX have the
+ * evidence of their endpoint as a whole (type ''). */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/internal.h"
+
+#define EVIDENCE_TYPES_MAX 1024 /* of one endpoint */
+#define EVIDENCE_TELL_US PR_MINUTES(1)
+#define EVIDENCE_QUESTIONS_MAX 64 /* in one cycle; who is not asked about is tried once more */
+#define EVIDENCE_TOLD_MAX 256     /* in one cycle; others are told with their next message */
+
+struct proof {
+    struct map_node node; /* endpoint->proofs */
+    pr_slice type;        /* its bytes are behind the struct; empty: of all types without one */
+    int64_t delivered_us; /* store time; 0: not that we know */
+    int64_t told_us;      /* our time, when the store was told of it; 0: never */
+    bool asked;           /* in the cycle being made */
+};
+
+static struct proof *proof_find(const struct endpoint *ep, pr_slice type)
+{
+    for (struct map_node *n = map_first(&ep->proofs, hash_slice(0, type)); n != NULL; n = map_next_same(n)) {
+        struct proof *p = MAP_ENTRY(n, struct proof, node);
+        if (slice_eq(p->type, type))
+            return p;
+    }
+    return NULL;
+}
+
+static struct proof *proof_new(struct endpoint *ep, pr_slice type)
+{
+    struct proof *p = calloc(1, sizeof(*p) + type.size);
+
+    if (p == NULL)
+        return NULL;
+    if (type.size > 0)
+        memcpy(p + 1, type.data, type.size);
+    p->type = (pr_slice){ (const char *)(p + 1), type.size };
+    if (map_insert(&ep->proofs, &p->node, hash_slice(0, type)) == PR_OK)
+        return p;
+    free(p);
+    return NULL;
+}
+
+/* NULL: no memory. */
+static struct proof *proof_get(struct endpoint *ep, pr_slice type)
+{
+    struct proof *p = proof_find(ep, type);
+
+    if (p != NULL)
+        return p;
+    if (map_count(&ep->proofs) < EVIDENCE_TYPES_MAX)
+        return proof_new(ep, type);
+    p = proof_find(ep, (pr_slice){ NULL, 0 });
+    return p != NULL ? p : proof_new(ep, (pr_slice){ NULL, 0 });
+}
+
+void evidence_fini(struct endpoint *ep)
+{
+    map_foreach(node, &ep->proofs) {
+        map_remove(&ep->proofs, node);
+        free(MAP_ENTRY(node, struct proof, node));
+    }
+    map_fini(&ep->proofs);
+}
+
+static bool blames_by_evidence(const struct endpoint *ep)
+{
+    return ep != NULL && ep->setting->policy.retry.blame == BLAME_EVIDENCE;
+}
+
+bool evidence_against(const struct item *item)
+{
+    const struct proof *p = item->m.failed_us > 0 ? proof_get(item->endpoint, item->m.type) : NULL;
+
+    return p != NULL && p->delivered_us > item->m.failed_us;
+}
+
+void evidence_delivered(struct engine *e, const struct item *item, int64_t now_us)
+{
+    struct proof *p = blames_by_evidence(item->endpoint) ? proof_get(item->endpoint, item->m.type) : NULL;
+
+    if (p != NULL)
+        p->delivered_us = max64(p->delivered_us, store_now(e, now_us));
+}
+
+/* ---- With a cycle ----------------------------------------------------------------------------- */
+
+static struct evidence evidence_of(struct engine *e, const struct endpoint *ep, const struct proof *p)
+{
+    return (struct evidence){ ep->setting->name, slice_dup(&e->arena, p->type) };
+}
+
+static void plan_telling(struct engine *e, int64_t now_us)
+{
+    struct evidence *told = NULL;
+    size_t count = 0;
+
+    list_foreach(node, &e->planned) {
+        struct item *item = LIST_ENTRY(node, struct item, node);
+        bool done = item->verdict.kind == VERDICT_COMPLETE && blames_by_evidence(item->endpoint);
+        struct proof *p = done ? proof_get(item->endpoint, item->m.type) : NULL;
+
+        if (p == NULL || (p->told_us != 0 && now_us - p->told_us < EVIDENCE_TELL_US))
+            continue;
+        if (told == NULL)
+            told = arena_alloc(&e->arena, EVIDENCE_TOLD_MAX * sizeof(*told));
+        if (told == NULL || count == EVIDENCE_TOLD_MAX)
+            break;
+        p->told_us = now_us;
+        told[count++] = evidence_of(e, item->endpoint, p);
+    }
+    e->cycle.delivered = told;
+    e->cycle.delivered_count = count;
+}
+
+static bool needs_evidence(const struct item *item)
+{
+    return item->m.failures > 0 && blames_by_evidence(item->endpoint) && !evidence_against(item);
+}
+
+static void plan_questions(struct engine *e)
+{
+    struct evidence *asked = NULL;
+    size_t count = 0;
+
+    list_foreach(node, &e->chosen) {
+        struct item *item = LIST_ENTRY(node, struct item, node);
+        struct proof *p = needs_evidence(item) ? proof_get(item->endpoint, item->m.type) : NULL;
+
+        if (p == NULL || p->asked)
+            continue;
+        if (asked == NULL) {
+            asked = arena_alloc(&e->arena, EVIDENCE_QUESTIONS_MAX * sizeof(*asked));
+            e->planned_proofs = arena_alloc(&e->arena, EVIDENCE_QUESTIONS_MAX * sizeof(struct proof *));
+        }
+        if (asked == NULL || e->planned_proofs == NULL || count == EVIDENCE_QUESTIONS_MAX)
+            break;
+        p->asked = true;
+        e->planned_proofs[count] = p;
+        asked[count++] = evidence_of(e, item->endpoint, p);
+    }
+    e->cycle.evidence = asked;
+    e->cycle.evidence_count = count;
+}
+
+void evidence_plan(struct engine *e, int64_t now_us)
+{
+    plan_telling(e, now_us);
+    plan_questions(e);
+}
+
+void evidence_absorb(struct engine *e, const struct cycle_reply *r)
+{
+    for (size_t i = 0; i < e->cycle.evidence_count; i++) {
+        struct proof *p = e->planned_proofs[i];
+
+        p->asked = false;
+        p->delivered_us = max64(p->delivered_us, r->evidence[i]);
+    }
+}
+
+/* What the lost cycles told may not have arrived. */
+void evidence_untold(struct engine *e)
+{
+    for (size_t i = 0; i < e->endpoint_count; i++)
+        map_foreach(node, &e->endpoints[i].proofs) {
+            struct proof *p = MAP_ENTRY(node, struct proof, node);
+
+            p->asked = false;
+            p->told_us = 0;
+        }
+}
