@@ -190,7 +190,33 @@ static void on_complete(struct checker *c, const struct event *e, struct shadow_
 {
     if (!row->open || row->session != e->session || !row->started || row->result != SEND_OK)
         breach_set(c, "I1", "m%u was completed, but its receiver never said yes to this hand-out", e->message);
+    if (setting_of(c, e) != NULL)
+        blame_delivered(c, e, setting_of(c, e));
     shadow_move(c, row, STATE_DONE);
+}
+
+/* It waits, and everybody can see why. */
+static void note_failure(struct checker *c, const struct event *e, struct shadow_row *row)
+{
+    row->failed = true;
+    row->delayed = row->excused = row->parked = false;
+    row->due_us = e->wall_us + e->value;
+    row->due_reached = false;
+    row->failed_event = c->at;
+    row->failed_wall_us = e->wall_us;
+}
+
+static void on_postpone(struct checker *c, const struct event *e, struct shadow_row *row)
+{
+    const struct endpoint_setting *s = setting_of(c, e);
+    bool stays = row->parked; /* by hand, while it was out */
+    struct sim_expectation x = { .step = STEP_DEAD_LETTER };
+    if (s != NULL)
+        x = expect(c, e, s, row->failures + 1);
+    if (s == NULL || !blame_applies(s, &x) || !blame_postpones(e, row))
+        breach_set(c, "I4", "m%u was postponed, and it is not its endpoint's fault", e->message);
+    note_failure(c, e, row);
+    shadow_move(c, row, stays ? STATE_PARKED : STATE_RETRYING);
 }
 
 static void on_fail(struct checker *c, const struct event *e, struct shadow_row *row)
@@ -199,13 +225,14 @@ static void on_fail(struct checker *c, const struct event *e, struct shadow_row 
     bool stays = row->parked; /* by hand, while it was out */
     row->attempts = e->number;
     row->failures++;
-    row->failed = true;
-    row->delayed = row->excused = row->parked = false;
-    row->due_us = e->wall_us + e->value;
-    row->due_reached = false;
     struct sim_expectation x = { .step = STEP_DEAD_LETTER };
     if (s != NULL)
         x = expect(c, e, s, row->failures);
+    if (s != NULL && blame_applies(s, &x)) {
+        blame_check_failure(c, e, s, row, row->failures);
+        x.step = STEP_RETRY;
+    }
+    note_failure(c, e, row);
     if (x.step != STEP_RETRY && x.step != STEP_RETRY_NOW)
         breach_set(c, "I4", "m%u has failed %d times and is to be tried again", e->message, row->failures);
     else if (e->value < x.delay_us - 1)
@@ -222,7 +249,10 @@ static void on_dead(struct checker *c, const struct event *e, struct shadow_row 
     struct sim_expectation x = { 0 };
     if (s != NULL && e->flag)
         x = expect(c, e, s, failures);
-    bool over = s != NULL && e->flag && x.step == STEP_DEAD_LETTER && !goes_elsewhere(c, e, &x);
+    bool blames = s != NULL && e->flag && !undecodable && blame_applies(s, &x);
+    if (blames)
+        blame_check_death(c, e, s, row, failures);
+    bool over = blames || (s != NULL && e->flag && x.step == STEP_DEAD_LETTER && !goes_elsewhere(c, e, &x));
     bool poison = s != NULL && !e->flag && e->number - failures > s->max_attempts;
     if (!undecodable && !over && !poison)
         breach_set(c, "I4", "m%u is dead after %d attempts and %d failures: too early", e->message, e->number,
@@ -252,6 +282,8 @@ static void on_park(struct checker *c, const struct event *e, struct shadow_row 
     if (s != NULL && expect(c, e, s, row->failures + 1).step != STEP_PARK)
         breach_set(c, "I5", "m%u was parked and has somewhere to go", e->message);
     row->failed = true;
+    row->failed_event = c->at;
+    row->failed_wall_us = e->wall_us;
     if (e->number > 0) { /* it was handed out */
         row->failures++;
         row->attempts = e->number;
@@ -309,6 +341,7 @@ static void apply_verdict(struct checker *c, const struct event *e, struct shado
     switch ((enum verdict_kind)e->what) {
     case VERDICT_COMPLETE: on_complete(c, e, row); break;
     case VERDICT_FAIL: on_fail(c, e, row); break;
+    case VERDICT_POSTPONE: on_postpone(c, e, row); break;
     case VERDICT_ABANDON: on_abandon(c, e, row); break;
     case VERDICT_DEAD_LETTER: on_dead(c, e, row); break;
     case VERDICT_EXPIRE: on_expire(c, e, row); break;
@@ -382,6 +415,7 @@ void check_start(struct checker *c, const struct event *e)
     bool wanted = false;
     if (row == NULL)
         return;
+    row->start_event = c->at;
     for (size_t i = 0; i < m->target_count; i++)
         wanted = wanted || m->targets[i] == e->what;
     if (!wanted || (m->split && e->destination != e->what + 1))
@@ -425,6 +459,7 @@ void check_result(struct checker *c, const struct event *e)
     if (row == NULL || !row->open || row->session != e->session || row->number != e->number)
         return;
     row->result = e->what;
+    row->away = e->flag != 0;
     if (e->what == SEND_OK) {
         row->ok = true;
         row->ok_session = e->session;

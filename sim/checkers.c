@@ -239,6 +239,7 @@ static void on_admin_end(struct checker *c, const struct event *e)
 /* The clock jumped: a due time that was reached before stays reached. */
 static void on_clock(struct checker *c, const struct event *e)
 {
+    c->jumped = true;
     for (uint32_t i = 0; i < c->message_count; i++)
         for (struct shadow_row *row = c->messages[i].rows; row != NULL; row = row->next)
             row->due_reached = shadow_due_is_reached(row, e->value);
@@ -346,6 +347,7 @@ bool check_world(struct world *w, struct breach *ret)
     *ret = (struct breach){ 0 };
     arena_init(&c.arena, 1 << 16);
     map_init(&c.streams);
+    map_init(&c.proofs);
     c.messages = arena_alloc_array(&c.arena, (size_t)c.message_count + 1, sizeof(*c.messages));
     c.sessions = arena_alloc_array(&c.arena, c.session_count, sizeof(*c.sessions));
     ASSERT(c.messages != NULL && c.sessions != NULL);
@@ -356,6 +358,7 @@ bool check_world(struct world *w, struct breach *ret)
     if (ret->invariant == NULL && w->broken != NULL)
         breach_set(&c, "world", "%s", w->broken);
     map_fini(&c.streams);
+    map_fini(&c.proofs);
     arena_fini(&c.arena);
     return ret->invariant == NULL;
 }

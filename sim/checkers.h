@@ -9,11 +9,13 @@
  *   I6   one owner per lane, stale verdicts       I15  when faults stop everything drains
  *   I22  no more than its rate goes to an endpoint  I21  breakers as people see them are the engines' own
  *   I24  nothing is sent whose commit was lost, once the engine knows
+ *   I25  nobody is dead without proof             I26  who is proven guilty is not tried on
  *
  *   checkers.c      reads the history and keeps the shadow: what each row must be like
  *   check_order.c   I3
  *   check_lease.c   I6: sessions and lanes
  *   check_rate.c    I22
+ *   check_blame.c   I25, I26
  *   check_row.c     the rest, event by event */
 #ifndef SIM_CHECKERS_H
 #define SIM_CHECKERS_H
@@ -65,6 +67,11 @@ struct shadow_row {
     bool again;     /* may be started once more */
     bool forgotten; /* an operator began to count anew: it is on no receipt any more */
     int result;     /* enum send_outcome, RESULT_NONE */
+
+    bool away;              /* the latest result: the endpoint was not reached, or did not know us */
+    size_t start_event;     /* the latest send */
+    size_t failed_event;    /* the latest failure that was stored; 0: none */
+    int64_t failed_wall_us; /* ... */
 
     bool ok; /* its receiver's yes reached an engine */
     uint16_t ok_session;
@@ -127,6 +134,8 @@ struct checker {
     struct shadow_endpoint endpoints[SIM_ENDPOINTS_MAX];
     struct shadow_pace paces[SIM_INSTANCES_MAX][SIM_ENDPOINTS_MAX];
     struct map streams;
+    struct map proofs;           /* see check_blame.c */
+    bool jumped;                 /* the wall clock */
     uint16_t owners[LANE_COUNT]; /* session; 0: nobody */
     struct shadow_row *open_rows; /* all that are open; some that are not any more */
     int64_t wall_max_us;
@@ -149,6 +158,14 @@ bool shadow_is_over(const struct shadow_row *row);
 bool shadow_due_is_reached(const struct shadow_row *row, int64_t wall_us);
 
 void check_start_order(struct checker *c, const struct event *e, struct shadow_message *m, struct shadow_row *row);
+
+bool blame_applies(const struct endpoint_setting *s, const struct sim_expectation *x);
+bool blame_postpones(const struct event *e, const struct shadow_row *row);
+void blame_delivered(struct checker *c, const struct event *e, const struct endpoint_setting *s);
+void blame_check_failure(struct checker *c, const struct event *e, const struct endpoint_setting *s,
+                         const struct shadow_row *row, int failures);
+void blame_check_death(struct checker *c, const struct event *e, const struct endpoint_setting *s,
+                       const struct shadow_row *row, int failures);
 
 void check_rate_up(struct checker *c, const struct event *e);
 void check_rate_start(struct checker *c, const struct event *e);

@@ -66,8 +66,15 @@ static void draw_outcome(struct world *w, const struct parcel *p, unsigned endpo
     if (receiver->down && (receiver->type.size == 0 || slice_eq(receiver->type, p->m.type))) {
         fail_with(f, receiver->hangs ? SEND_UNKNOWN : SEND_FAILED, PR_REASON_TRANSPORT_UNAVAILABLE, false);
         f->answer_us = receiver->hangs ? PR_MINUTES(600) : PR_MILLISECONDS(1);
+        f->unsent = receiver->away;
+        if (receiver->stranger) {
+            f->reason = PR_REASON_UNAUTHORIZED;
+            f->code = "401";
+        }
     } else if (p->bad && !w->healed) {
-        fail_with(f, SEND_FAILED, PR_REASON_VALIDATION_FAILURE, false);
+        /* What nobody knows, or its content. */
+        fail_with(f, SEND_FAILED, p->index % 2 == 0 ? PR_REASON_DEPENDENCY_FAILURE : PR_REASON_VALIDATION_FAILURE,
+                  false);
     } else if (random_chance(&dice[DIE_SEND_FAILS], faults->send_fail)) {
         fail_with(f, SEND_FAILED,
                   draw_reason(&dice[DIE_SEND_FAILS], transient_reasons, ARRAY_LENGTH(transient_reasons)), false);
@@ -151,14 +158,16 @@ static void flight_answer(struct world *w, void *arg)
         result.error = strdup("the dice said no");
         ASSERT(result.error != NULL);
     }
-    world_note(w, (struct event){ .kind = EVENT_RESULT,
-                                  .instance = (uint8_t)f->in->index,
-                                  .session = f->session,
-                                  .message = f->parcel->index,
-                                  .destination = f->destination,
-                                  .number = f->number,
-                                  .what = (uint16_t)f->fate.outcome,
-                                  .value = f->fate.reason });
+    world_note(
+        w, (struct event){ .kind = EVENT_RESULT,
+                           .instance = (uint8_t)f->in->index,
+                           .session = f->session,
+                           .message = f->parcel->index,
+                           .destination = f->destination,
+                           .number = f->number,
+                           .what = (uint16_t)f->fate.outcome,
+                           .flag = f->fate.unsent || (f->fate.code != NULL && f->fate.reason == PR_REASON_UNAUTHORIZED),
+                           .value = f->fate.reason });
     engine_result(f->in->engine, instance_now(f->in), &result);
     free(result.error);
     free(result.effects);

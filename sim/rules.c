@@ -145,9 +145,11 @@ static void expect_by_retry(const struct retry_setting *r, int failures, struct 
     int64_t cap_us = r->cap_us > 0 ? r->cap_us : RETRY_DELAY_MAX_US;
 
     *ret = (struct sim_expectation){ .step = over ? STEP_DEAD_LETTER : STEP_RETRY };
-    if (over)
+    if (over && r->blame == BLAME_ALWAYS)
         return;
-    ret->delay_us = r->delays != NULL ? r->delays[failures - 1] : delay > (double)cap_us ? cap_us : (int64_t)delay;
+    ret->delay_us = r->delays != NULL        ? r->delays[min_size((size_t)failures, r->delay_count) - 1]
+                    : delay > (double)cap_us ? cap_us
+                                             : (int64_t)delay;
 }
 
 static void expect_by_rule(const struct sim_rule *rule, int failures, struct sim_expectation *ret)
@@ -173,6 +175,7 @@ void rules_expect(const struct scenario *s, unsigned endpoint, const struct pr_m
         for (size_t i = 0; i < s->rule_count; i++) {
             if (s->rules[i].owner == owner && rule_is_about(&s->rules[i], m, reason, failures)) {
                 expect_by_rule(&s->rules[i], failures, ret);
+                ret->ruled = true;
                 return;
             }
         }

@@ -49,6 +49,7 @@ struct sim_expectation {
     enum step step;
     int64_t delay_us;          /* RETRY, RETRY_NOW: at least */
     const struct sim_step *by; /* NULL: the retry setting, or no step was left */
+    bool ruled;                /* a rule decides */
 };
 void rules_expect(const struct scenario *s, unsigned endpoint, const struct pr_message *message, int reason,
                   int failures, struct sim_expectation *ret);

@@ -82,6 +82,10 @@ static void outage(struct world *w, struct random *r)
     if (receiver->down)
         return;
     *receiver = (struct receiver){ .down = true, .hangs = random_chance(r, 0.3) };
+    if (!receiver->hangs && w->scenario->endpoints[endpoint].policy.retry.blame == BLAME_EVIDENCE) {
+        receiver->away = random_chance(r, 0.4);
+        receiver->stranger = !receiver->away && random_chance(r, 0.4);
+    }
     if (w->scenario->crowded)
         receiver->type = scenario_type((unsigned)random_below(r, 2));
     world_note(w, (struct event){ .kind = EVENT_OUTAGE,

@@ -120,6 +120,10 @@ static void draw_endpoint(struct scenario *s, unsigned index)
         .cap_us = draw_log(r, PR_MINUTES(1), PR_MINUTES(10)),
         .per_type = random_chance(r, 0.3),
     };
+    /* From its own dice: what else is drawn stays the same. */
+    die_init_at(r, s->seed, "blame", index);
+    if (random_chance(r, 0.4))
+        retry->blame = BLAME_EVIDENCE;
 }
 
 static void draw_route(struct scenario *s, struct random *r, struct route *route, unsigned *to, size_t to_max)

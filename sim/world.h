@@ -106,6 +106,8 @@ struct known_row {
 struct receiver {
     bool down;
     bool hangs;    /* while it is down: no answer at all, instead of a refusal */
+    bool away;     /* while it is down: nothing goes out ... */
+    bool stranger; /* ... or it does not know us */
     pr_slice type; /* only for messages of this type; empty: for all */
 };
 

@@ -75,11 +75,12 @@ static bool blames_by_evidence(const struct endpoint *ep)
     return ep != NULL && ep->setting->policy.retry.blame == BLAME_EVIDENCE;
 }
 
-bool evidence_against(const struct item *item)
+/* What seems to have happened in the future happened before the store's clock went back: nobody knows when. */
+bool evidence_against(const struct engine *e, const struct item *item, int64_t now_us)
 {
     const struct proof *p = item->m.failed_us > 0 ? proof_get(item->endpoint, item->m.type) : NULL;
 
-    return p != NULL && p->delivered_us > item->m.failed_us;
+    return p != NULL && p->delivered_us > item->m.failed_us && p->delivered_us <= store_now(e, now_us);
 }
 
 void evidence_delivered(struct engine *e, const struct item *item, int64_t now_us)
@@ -87,7 +88,7 @@ void evidence_delivered(struct engine *e, const struct item *item, int64_t now_u
     struct proof *p = blames_by_evidence(item->endpoint) ? proof_get(item->endpoint, item->m.type) : NULL;
 
     if (p != NULL)
-        p->delivered_us = max64(p->delivered_us, store_now(e, now_us));
+        p->delivered_us = store_now(e, now_us);
 }
 
 /* ---- With a cycle ----------------------------------------------------------------------------- */
@@ -120,19 +121,19 @@ static void plan_telling(struct engine *e, int64_t now_us)
     e->cycle.delivered_count = count;
 }
 
-static bool needs_evidence(const struct item *item)
+static bool needs_evidence(const struct engine *e, const struct item *item, int64_t now_us)
 {
-    return item->m.failures > 0 && blames_by_evidence(item->endpoint) && !evidence_against(item);
+    return item->m.failures > 0 && blames_by_evidence(item->endpoint) && !evidence_against(e, item, now_us);
 }
 
-static void plan_questions(struct engine *e)
+static void plan_questions(struct engine *e, int64_t now_us)
 {
     struct evidence *asked = NULL;
     size_t count = 0;
 
     list_foreach(node, &e->chosen) {
         struct item *item = LIST_ENTRY(node, struct item, node);
-        struct proof *p = needs_evidence(item) ? proof_get(item->endpoint, item->m.type) : NULL;
+        struct proof *p = needs_evidence(e, item, now_us) ? proof_get(item->endpoint, item->m.type) : NULL;
 
         if (p == NULL || p->asked)
             continue;
@@ -153,7 +154,7 @@ static void plan_questions(struct engine *e)
 void evidence_plan(struct engine *e, int64_t now_us)
 {
     plan_telling(e, now_us);
-    plan_questions(e);
+    plan_questions(e, now_us);
 }
 
 void evidence_absorb(struct engine *e, const struct cycle_reply *r)
@@ -162,7 +163,8 @@ void evidence_absorb(struct engine *e, const struct cycle_reply *r)
         struct proof *p = e->planned_proofs[i];
 
         p->asked = false;
-        p->delivered_us = max64(p->delivered_us, r->evidence[i]);
+        if (p->delivered_us > r->now_us || r->evidence[i] > p->delivered_us)
+            p->delivered_us = r->evidence[i];
     }
 }
 

@@ -217,7 +217,7 @@ static struct failure failure_of(const struct engine *e, const struct item *item
         .retry_after_us = result->retry_after_us,
         .age_us = store_now(e, now_us) - item->m.created_us,
         .unsent = result->unsent,
-        .proven = evidence_against(item),
+        .proven = evidence_against(e, item, now_us),
         .since_us = item->m.failed_us > 0 ? max64(store_now(e, now_us) - item->m.failed_us, 0) : 0,
     };
 }

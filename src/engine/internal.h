@@ -471,7 +471,7 @@ void reports_committed(struct engine *e);
 void reports_anew(struct engine *e); /* the store has forgotten all of them */
 
 /* evidence.c */
-bool evidence_against(const struct item *item); /* was another of its type delivered since its previous failure? */
+bool evidence_against(const struct engine *e, const struct item *item, int64_t now_us); /* was another of its type delivered since its previous failure? */
 void evidence_delivered(struct engine *e, const struct item *item, int64_t now_us);
 void evidence_plan(struct engine *e, int64_t now_us);
 void evidence_absorb(struct engine *e, const struct cycle_reply *r);

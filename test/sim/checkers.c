@@ -530,6 +530,90 @@ TEST(a_retry_must_wait_as_long_as_its_setting_says) /* I12 */
     story_ends(&s, "I12", "waits 1000000 us");
 }
 
+/* ---- Blame: two tries, and evidence ------------------------------------------------------ */
+
+static void blame_begin(struct story *s)
+{
+    story_begin(s, ORDERING_NONE);
+    s->scenario.endpoints[0].policy.retry =
+        (struct retry_setting){ .base_us = 1, .factor = 1, .failures = 2, .blame = BLAME_EVIDENCE };
+    joins(s, 1);
+}
+
+/* A hand-out that fails, and what became of it. */
+static void failed(struct story *s, uint32_t message, int number, int receipt, bool away, enum verdict_kind kind)
+{
+    handed_out(s, 1, message, number, receipt);
+    cycle(s, 1, receipt, LANES_ALL);
+    started(s, 1, message, number);
+    tell(s, (struct event){ .kind = EVENT_RESULT,
+                            .instance = 1,
+                            .session = 1,
+                            .message = message,
+                            .number = number,
+                            .what = SEND_FAILED,
+                            .flag = away });
+    tell(s, (struct event){ .kind = EVENT_VERDICT,
+                            .instance = 1,
+                            .session = 1,
+                            .message = message,
+                            .number = number,
+                            .what = (uint16_t)kind,
+                            .flag = kind == VERDICT_DEAD_LETTER,
+                            .value = 1,
+                            .extra = PR_REASON_DEPENDENCY_FAILURE });
+    cycle(s, 1, receipt + 1, LANES_ALL);
+}
+
+TEST(who_fails_beside_others_of_its_type_that_arrive_may_die) /* I25, B78 */
+{
+    struct story s;
+    blame_begin(&s);
+    failed(&s, s.first, 1, 1, false, VERDICT_FAIL);
+    delivered(&s, 1, s.second, 3);
+    failed(&s, s.first, 2, 5, false, VERDICT_DEAD_LETTER);
+    the_end(&s);
+    story_ends(&s, NULL, NULL);
+}
+
+TEST(a_death_without_evidence_is_found) /* I25, B78 */
+{
+    struct story s;
+    blame_begin(&s);
+    delivered(&s, 1, s.second, 1); /* before its first failure: that proves nothing */
+    failed(&s, s.first, 1, 3, false, VERDICT_FAIL);
+    failed(&s, s.first, 2, 5, false, VERDICT_DEAD_LETTER);
+    story_ends(&s, "I25", "no other of its type arrived");
+}
+
+TEST(a_fault_of_the_endpoint_that_is_counted_is_found) /* I25, B75 */
+{
+    struct story s;
+    blame_begin(&s);
+    failed(&s, s.first, 1, 1, true, VERDICT_FAIL);
+    story_ends(&s, "I25", "the endpoint's fault");
+}
+
+TEST(a_death_by_the_endpoint_s_faults_is_found) /* I25, B75 */
+{
+    struct story s;
+    blame_begin(&s);
+    failed(&s, s.first, 1, 1, true, VERDICT_POSTPONE);
+    delivered(&s, 1, s.second, 3);
+    failed(&s, s.first, 1, 5, true, VERDICT_DEAD_LETTER);
+    story_ends(&s, "I25", "it has tries left");
+}
+
+TEST(who_is_proven_guilty_and_tried_on_is_found) /* I26, B78 */
+{
+    struct story s;
+    blame_begin(&s);
+    failed(&s, s.first, 1, 1, false, VERDICT_FAIL);
+    delivered(&s, 1, s.second, 3);
+    failed(&s, s.first, 2, 5, false, VERDICT_FAIL);
+    story_ends(&s, "I26", "is tried on");
+}
+
 TEST(a_window_that_is_too_full_is_found) /* I14 */
 {
     struct story s;

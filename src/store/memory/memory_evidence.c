@@ -45,7 +45,7 @@ void evidence_apply(struct memory *memory, const struct cycle *cycle, int64_t no
 {
     for (size_t i = 0; i < cycle->delivered_count; i++) {
         struct stored_evidence *e = evidence_find(memory, &cycle->delivered[i]);
-        e->delivered_us = max64(e->delivered_us, now_us);
+        e->delivered_us = now_us;
     }
 }
 

@@ -12,11 +12,10 @@ int evidence_write(struct cycle_run *run)
     int rc = PR_OK;
     for (size_t i = 0; i < run->cycle->delivered_count && rc == PR_OK; i++) {
         const struct evidence *e = &run->cycle->delivered[i];
-        rc = conn_do(
-            run->conn,
-            "INSERT INTO postrider_evidence (endpoint, type, delivered_at) VALUES (?1, ?2, ?3)"
-            " ON CONFLICT (endpoint, type) DO UPDATE SET delivered_at = max(delivered_at, excluded.delivered_at)",
-            NO_BOX, VALUES(V_TEXT(e->endpoint), V_TEXT(e->type), V_INT(run->now_us)), NULL, run->reterr);
+        rc = conn_do(run->conn,
+                     "INSERT INTO postrider_evidence (endpoint, type, delivered_at) VALUES (?1, ?2, ?3)"
+                     " ON CONFLICT (endpoint, type) DO UPDATE SET delivered_at = excluded.delivered_at",
+                     NO_BOX, VALUES(V_TEXT(e->endpoint), V_TEXT(e->type), V_INT(run->now_us)), NULL, run->reterr);
     }
     return rc;
 }

@@ -25,10 +25,9 @@ void pg_evidence_add(struct cycle_run *run)
     arg_array(&args, &run->session->arrays[0]);
     arg_array(&args, &run->session->arrays[1]);
     link_add(run->link,
-             "INSERT INTO {schema}.evidence AS e (endpoint, type, delivered_at)"
+             "INSERT INTO {schema}.evidence (endpoint, type, delivered_at)"
              " SELECT v.endpoint, v.type, " NOW("$1") " FROM unnest($2, $3) AS v(endpoint, type) ORDER BY 1, 2"
-                                                      " ON CONFLICT (endpoint, type) DO UPDATE SET delivered_at = "
-                                                      "greatest(e.delivered_at, excluded.delivered_at)",
+             " ON CONFLICT (endpoint, type) DO UPDATE SET delivered_at = excluded.delivered_at",
              NO_BOX, &args, NULL);
 }
 
