@@ -542,3 +542,31 @@ TEST(with_a_rate_it_is_told_when_nothing_moved_for_longer_than_the_rate_explains
     CHECK(is_stuck(&w, PR_SECONDS(5262)));
     arena_fini(&w.arena);
 }
+
+TEST(a_head_that_fails_for_ten_minutes_and_holds_up_others_is_told_with_what_frees_them) /* B78 */
+{
+    struct watched w;
+    struct stream_info stream = { .endpoint = PR_STR("e"),
+                                  .stream = PR_STR("s"),
+                                  .head_state = STATE_RETRYING,
+                                  .failures = 9, /* its eight delays are 8 min 30 s */
+                                  .since_us = PR_SECONDS(1000),
+                                  .waiting = 3 };
+    watched_init(&w, PR_SECONDS(1000) + PR_SECONDS(89));
+    w.endpoint.retry = retry_default;
+    watch_streams(&w.s, &stream, 1);
+    CHECK_EQ(w.s.checks.count, 0);
+    w.s.boxes.now_us = PR_SECONDS(1000) + PR_SECONDS(90);
+    watch_streams(&w.s, &stream, 1);
+    CHECK_EQ(w.s.checks.count, 1);
+    CHECK_STR(w.s.checks.items[0].name, "blocked");
+    CHECK(strstr(w.s.checks.items[0].text, "holds up 3 others") != NULL);
+    CHECK(strstr(w.s.checks.items[0].text, "postrider park 00000000-") != NULL);
+    stream.waiting = 0; /* nobody waits */
+    watch_streams(&w.s, &stream, 1);
+    stream.waiting = 3;
+    stream.head_state = STATE_DEAD; /* told elsewhere */
+    watch_streams(&w.s, &stream, 1);
+    CHECK_EQ(w.s.checks.count, 1);
+    arena_fini(&w.arena);
+}

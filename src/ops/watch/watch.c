@@ -1,9 +1,13 @@
 #include "ops/watch/watch.h"
 
 #include "base/slice.h"
+#include "base/time.h"
 #include "base/util.h"
 #include "ops/explain/words.h"
 
+#define BLOCKED_AFTER_US PR_MINUTES(10)
+#define BLOCKED_LOOKED_MAX 50 /* streams, those with most behind their head first */
+#define BLOCKED_TOLD_MAX 3
 #define NEAR_DEFAULT 4 /* where no endpoint is configured: one before the usual limit */
 
 int watch_near(const struct config *config)
@@ -111,6 +115,46 @@ static void watch_age(struct status *s)
     }
 }
 
+/* How long the head of a stream has failed at least: its delays, and the time since its latest failure. */
+static int64_t failing_us(const struct status *s, const struct stream_info *i)
+{
+    const struct config_endpoint *e = config_find_endpoint(s->config, i->endpoint);
+    int64_t since_us = max64(s->boxes.now_us - i->since_us, 0);
+    return i->failures > 0 ? time_add(retry_spent_us(e != NULL ? &e->retry : &retry_default, i->failures - 1), since_us)
+                           : since_us;
+}
+
+void watch_streams(struct status *s, const struct stream_info *streams, size_t count)
+{
+    size_t told = 0;
+    for (size_t i = 0; i < count && told < BLOCKED_TOLD_MAX; i++) {
+        const struct stream_info *stream = &streams[i];
+        const struct config_endpoint *e = config_find_endpoint(s->config, stream->endpoint);
+        char id[PR_ID_TEXT_SIZE];
+        if (stream->head_state != STATE_RETRYING || stream->waiting == 0 || failing_us(s, stream) < BLOCKED_AFTER_US)
+            continue;
+        pr_id_format(stream->head, id);
+        checks_warn(
+            &s->checks, "blocked", slice_from(id),
+            "message %s fails for %s and holds up %s of its stream: postrider why %s; postrider %s %s lets them go on",
+            id, span_words(s->checks.arena, failing_us(s, stream)),
+            count_words(s->checks.arena, stream->waiting, "other", "others"), id,
+            e != NULL && e->ordering == ORDERING_STRICT ? "discard" : "park", id);
+        told++;
+    }
+}
+
+static void watch_blocked(struct status *s)
+{
+    struct query query = { .kind = QUERY_STREAMS,
+                           .blocked = true,
+                           .filter = { .state = -1, .limit = BLOCKED_LOOKED_MAX } };
+    struct query_reply reply;
+    struct pr_error err;
+    if (store_query(s->store, &query, s->checks.arena, &reply, &err) == PR_OK)
+        watch_streams(s, reply.streams, reply.stream_count);
+}
+
 static void watch_deaths(struct status *s)
 {
     int64_t within_us = s->config->watch.deaths_within_us;
@@ -148,6 +192,7 @@ void watch_check(struct status *s)
         watch_see(s->past, s);
     watch_progress(s);
     watch_age(s);
+    watch_blocked(s);
     watch_deaths(s);
     watch_horizon(s);
 }

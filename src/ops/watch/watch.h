@@ -19,6 +19,9 @@ void watch_see(struct watch_past *past, const struct status *s);
  * may be as it should, and whether it is only the past tells: without one nothing is said. */
 void watch_progress(struct status *s);
 
+/* Streams whose head goes on failing for ten minutes, with the command that frees those behind it. */
+void watch_streams(struct status *s, const struct stream_info *streams, size_t count);
+
 /* Adds warnings to s->checks, from what was collected and a few questions more.  What cannot be asked is no
  * warning: the store's own check tells of that. */
 void watch_check(struct status *s);
