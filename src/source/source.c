@@ -39,7 +39,7 @@ int source_open(struct source *s, struct pr_error *reterr)
     const struct source_ops *ops = kinds[s->config->kind];
     ASSERT(ops != NULL);
     ASSERT(pthread_mutex_init(&s->lock, NULL) == 0);
-    s->status = (struct source_status){ .name = ops->name(s->config), .kind = ops->kind, .box = s->config->box };
+    s->status = (struct source_status){ .name = s->config->name, .kind = ops->kind, .box = s->config->box };
     rc = ops->open(s, &s->self, reterr);
     if (rc == PR_OK)
         s->ops = ops;

@@ -30,6 +30,7 @@ enum source_kind {
 /* What the configuration says of one.  Borrowed until close. */
 struct source_config {
     enum source_kind kind;
+    const char *name; /* for people: the table, the prefix */
     const char *box;
     const char *preset;
     int64_t poll_us;        /* the longest pause between two looks */
@@ -59,7 +60,6 @@ struct source;
 
 struct source_ops {
     const char *kind; /* as in the configuration */
-    const char *(*name)(const struct source_config *config);
 
     /* Looks whether it can work, as far as that is possible without reading.  Fault PR_ECONFIG: it cannot; the text
      * says why and what to do.  `source` stays where it is until close; *ret_self only on success. */

@@ -204,6 +204,7 @@ static int check_table(const struct config_reader *reader, size_t number, struct
                            "sources[%zu].table: tables are adopted in PostgreSQL only, in the store's own database; "
                            "this store is another one",
                            number);
+    source->name = source->table.table;
     source->table.box = source->box;
     source->table.preset = source->preset;
     source->table.batch = (size_t)reader->config->batch;
@@ -245,6 +246,7 @@ static int check_wal(const struct config_reader *reader, size_t number, struct s
     for (size_t i = 0; i < config->box_count; i++)
         boxes[i] = config->boxes[i].name;
     source->kind = SOURCE_WAL;
+    source->name = source->wal.prefix;
     source->wal.box = source->box;
     source->wal.boxes = boxes;
     source->wal.box_count = config->box_count;

@@ -67,11 +67,6 @@ struct mover {
 
 /* ---- Open and close ------------------------------------------------------------------------------ */
 
-static const char *table_name(const struct source_config *config)
-{
-    return config->table.table;
-}
-
 static void table_close(void *self)
 {
     struct mover *a = self;
@@ -346,14 +341,6 @@ static bool state_begins(const struct link *link, const char *with)
     return strncmp(link->state, with, strlen(with)) == 0;
 }
 
-/* Does the database say no to what is in the rows?  (Data, constraints, triggers' own words, limits.) */
-static bool is_refusal(const struct mover *a)
-{
-    const struct link *link = a->link;
-    return a->kept || state_begins(link, "22") || state_begins(link, "23") || state_begins(link, "P0") ||
-           state_begins(link, "54");
-}
-
 /* Some row is refused: fewer at a time, until it stands alone; then it is left. */
 static int refused(struct mover *a, const struct adopt_row *rows, size_t count, struct moved *moved,
                    const struct pr_error *why, struct pr_error *reterr)
@@ -391,7 +378,8 @@ static int move_rows(struct mover *a, const PGresult *taken, struct moved *moved
     FAILPOINT("adopt.after_commit");
     if (rc != PR_OK) {
         *moved = (struct moved){ .more = false };
-        return is_refusal(a) ? refused(a, rows, count, moved, &why, reterr) : error_set(reterr, rc, "%s", why.text);
+        return a->kept || link_is_refusal(a->link) ? refused(a, rows, count, moved, &why, reterr)
+                                                   : error_set(reterr, rc, "%s", why.text);
     }
     moved->more = count >= a->limit;
     a->limit = min_size(2 * a->limit, max_size(a->adoption->batch, 1));
@@ -494,7 +482,6 @@ static void table_run(void *self, int wake_fd)
 
 const struct source_ops source_table = {
     .kind = "table",
-    .name = table_name,
     .open = table_open,
     .run = table_run,
     .close = table_close,

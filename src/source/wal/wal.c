@@ -345,14 +345,8 @@ static int wal_open(struct source *source, void **ret_self, struct pr_error *ret
     return PR_OK;
 }
 
-static const char *wal_name(const struct source_config *config)
-{
-    return config->wal.prefix;
-}
-
 const struct source_ops source_wal = {
     .kind = "wal",
-    .name = wal_name,
     .open = wal_open,
     .run = wal_run,
     .close = wal_close,

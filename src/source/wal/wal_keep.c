@@ -96,16 +96,6 @@ static void batch_forget(struct wal_keep *keep)
     keep->count = keep->bytes = 0;
 }
 
-/* A fault of the data, not of the server: another try would end the same way. */
-static bool is_refusal(const struct link *sql)
-{
-    static const char *const classes[] = { "22", "23", "44", "54", "P0" };
-    for (size_t i = 0; i < ARRAY_LENGTH(classes); i++)
-        if (strncmp(sql->state, classes[i], 2) == 0)
-            return true;
-    return false;
-}
-
 static int flush(struct wal_keep *keep, struct pr_error *reterr)
 {
     struct args args;
@@ -121,7 +111,7 @@ static int flush(struct wal_keep *keep, struct pr_error *reterr)
         keep->kept.stored += (size_t)PQntuples(stored);
         keep->kept.duplicates += keep->count - (size_t)PQntuples(stored);
     } else {
-        keep->careful |= is_refusal(keep->sql);
+        keep->careful |= link_is_refusal(keep->sql);
     }
     link_forget_after(keep->sql, mark); /* a transaction may have any number of batches */
     batch_forget(keep);
@@ -205,7 +195,7 @@ static int add_carefully(struct wal_keep *keep, pr_slice box, const struct pr_me
     rc = flush(keep, &why);
     if (rc == PR_OK)
         return link_script(keep->sql, "RELEASE SAVEPOINT letter", reterr);
-    if (!is_refusal(keep->sql))
+    if (!link_is_refusal(keep->sql))
         return error_set(reterr, rc, "%s", why.text);
     rc = link_script(keep->sql, "ROLLBACK TO SAVEPOINT letter", reterr);
     return rc == PR_OK ? bury(keep, box, m->id, event, why.text, reterr) : rc;

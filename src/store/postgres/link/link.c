@@ -590,6 +590,15 @@ bool link_should_retry(const struct link *link)
     return false;
 }
 
+bool link_is_refusal(const struct link *link)
+{
+    static const char *const classes[] = { "22", "23", "44", "54", "P0" };
+    for (size_t i = 0; i < ARRAY_LENGTH(classes); i++)
+        if (strncmp(link->state, classes[i], 2) == 0)
+            return true;
+    return false;
+}
+
 bool link_is_uncertain(const struct link *link)
 {
     return link->committing;

@@ -134,6 +134,9 @@ void link_rollback(struct link *link); /* when there is a transaction; nothing t
 
 /* After a fault: may the whole transaction simply be tried again? */
 bool link_should_retry(const struct link *link);
+/* After a fault: does the server say no to the data (values, constraints, triggers' own words, limits)?  Another try
+ * would end the same way. */
+bool link_is_refusal(const struct link *link);
 /* After a fault: nobody knows whether the transaction was committed. */
 bool link_is_uncertain(const struct link *link);
 
