@@ -281,8 +281,8 @@ int relay_warning(struct relay *r, struct pr_error *reterr)
 {
     struct source_status s;
     int rc = PR_OK;
-    for (size_t i = 0; rc == PR_OK && i < source_threads_count(r->sources); i++) {
-        source_threads_status(r->sources, i, &s);
+    for (size_t i = 0; rc == PR_OK && i < relay_source_count(r); i++) {
+        relay_source(r, i, &s);
         if (s.trouble.code != PR_OK)
             rc = error_set(reterr, s.trouble.code, "source %s: %s", s.name, s.trouble.text);
     }
@@ -326,6 +326,16 @@ void relay_box(struct relay *r, size_t index, struct relay_box *ret)
     const struct box_loop_view *v = box_loop_view(r->box_loops[index]);
     *ret = (struct relay_box){ box_loop_name(r->box_loops[index]), v->counts, v->cycles, v->lanes };
     monitor_unlock(&r->monitor);
+}
+
+size_t relay_source_count(const struct relay *r)
+{
+    return source_threads_count(r->sources);
+}
+
+void relay_source(struct relay *r, size_t index, struct source_status *ret)
+{
+    source_threads_status(r->sources, index, ret);
 }
 
 struct inliner *relay_inliner(const struct relay *r)

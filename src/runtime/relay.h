@@ -46,6 +46,9 @@ struct relay_box {
 size_t relay_box_count(const struct relay *r);
 void relay_box(struct relay *r, size_t index, struct relay_box *ret);
 
+size_t relay_source_count(const struct relay *r);
+void relay_source(struct relay *r, size_t index, struct source_status *ret);
+
 /* For endpoints with mode: inline; sends while the relay runs. */
 struct inliner *relay_inliner(const struct relay *r);
 bool relay_has_box(const struct relay *r, pr_slice name);

@@ -25,7 +25,8 @@ STATES = ("ready", "in-flight", "delayed", "retrying", "held", "parked", "paused
 NAMES = """messages_stored_total sends_total messages_ended_total messages_waiting messages_scheduled oldest_message_age_seconds
 in_flight blocked_streams dead_letters failures_total poison_total commit_to_send_seconds send_duration_seconds endpoint_state
 lanes_owned lease_lost_total verdicts_stale_total cycle_seconds store_up inbox_duplicates_total build_info messages
-messages_failed poison_candidates next_retry_timestamp_seconds last_retry_timestamp_seconds counts_age_seconds""".split()
+messages_failed poison_candidates next_retry_timestamp_seconds last_retry_timestamp_seconds counts_age_seconds
+source_up source_messages_total""".split()
 
 CONFIG = """
 store: "%s"

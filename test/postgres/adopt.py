@@ -439,12 +439,34 @@ def test_a_row_that_the_database_refuses_is_left_alone_and_told(place):
     place.arrived(39)
 
 
-def ready(place, daemon):
+def get(place, daemon, path):
     running = re.compile(r"^http (\d+)\n", re.MULTILINE)
     until("the port is told", lambda: running.search(place.log(daemon)))
     port = running.search(place.log(daemon)).group(1)
-    with urllib.request.urlopen("http://127.0.0.1:%s/health/ready" % port, timeout=DEADLINE_SECONDS) as answer:
-        return json.load(answer)
+    with urllib.request.urlopen("http://127.0.0.1:%s%s" % (port, path), timeout=DEADLINE_SECONDS) as answer:
+        return answer.read().decode()
+
+
+def ready(place, daemon):
+    return json.loads(get(place, daemon, "/health/ready"))
+
+
+def metrics_of_source(place, daemon, table):
+    """(is it up, stored, duplicates, dead letters)"""
+    lines = [line for line in get(place, daemon, "/metrics").splitlines() if 'source="%s"' % table in line]
+    return tuple(int(line.split()[-1]) for line in lines)
+
+
+def test_metrics_count_what_came_from_a_table_and_say_whether_it_can_be_read(place):  # B201
+    place.psql("CREATE TABLE {t}.events (no text, kind text, body text)")
+    table = place.theirs + ".events"
+    daemon = place.adopt("{table: {t}.events, id: no, payload: body, type: kind}", "http: {listen: '127.0.0.1:0'}\n")
+    place.psql("INSERT INTO {t}.events VALUES ('1', 'a', 'x'), ('2', 'b', 'y'), ('3', 'c', NULL)")
+    until("all are counted", lambda: metrics_of_source(place, daemon, table) == (1, 2, 0, 1))
+    place.psql("ALTER TABLE {t}.events RENAME TO away")
+    until("it cannot be read", lambda: metrics_of_source(place, daemon, table) == (0, 2, 0, 1))
+    place.psql("ALTER TABLE {t}.away RENAME TO events")
+    until("it can be read again", lambda: metrics_of_source(place, daemon, table)[0] == 1)
 
 
 def test_who_keeps_the_lock_of_a_table_is_told(place):  # B206

@@ -140,6 +140,8 @@ struct own {
     struct endpoint_view *endpoints;
     pr_slice *names;
     size_t endpoint_count;
+    struct source_status *sources;
+    size_t source_count;
 };
 
 static bool own_read(struct relay *relay, struct arena *arena, struct own *ret)
@@ -149,7 +151,9 @@ static bool own_read(struct relay *relay, struct arena *arena, struct own *ret)
     ret->boxes = arena_alloc_array(arena, ret->box_count, sizeof ret->boxes[0]);
     ret->endpoints = arena_alloc_array(arena, ret->endpoint_count, sizeof ret->endpoints[0]);
     ret->names = arena_alloc_array(arena, ret->endpoint_count, sizeof ret->names[0]);
-    if (ret->boxes == NULL || ret->endpoints == NULL || ret->names == NULL)
+    ret->source_count = relay_source_count(relay);
+    ret->sources = arena_alloc_array(arena, ret->source_count, sizeof ret->sources[0]);
+    if (ret->boxes == NULL || ret->endpoints == NULL || ret->names == NULL || ret->sources == NULL)
         return false;
     for (size_t i = 0; i < ret->box_count; i++)
         relay_box(relay, i, &ret->boxes[i]);
@@ -157,6 +161,8 @@ static bool own_read(struct relay *relay, struct arena *arena, struct own *ret)
         relay_endpoint(relay, i, &ret->endpoints[i]);
         ret->names[i] = relay_endpoint_name(relay, i);
     }
+    for (size_t i = 0; i < ret->source_count; i++)
+        relay_source(relay, i, &ret->sources[i]);
     return true;
 }
 
@@ -230,6 +236,25 @@ static void write_own_endpoints(struct buf *b, const struct own *own)
     family(b, "postrider_send_duration_seconds", "histogram", "From hand-out to outcome.");
     for (size_t i = 0; i < own->endpoint_count; i++)
         histogram(b, "postrider_send_duration_seconds", "endpoint", own->names[i], &own->endpoints[i].durations);
+}
+
+static void write_sources(struct buf *b, const struct own *own)
+{
+    family(b, "postrider_source_up", "gauge", "1 while this process can read the source.");
+    for (size_t i = 0; i < own->source_count; i++)
+        sample(b, "postrider_source_up", "source", slice_from(own->sources[i].name), "kind",
+               slice_from(own->sources[i].kind), own->sources[i].state == SOURCE_RUNNING);
+    family(b, "postrider_source_messages_total", "counter", "Messages that this process took from the source.");
+    for (size_t i = 0; i < own->source_count; i++) {
+        const struct source_counts *c = &own->sources[i].counts;
+        const struct {
+            const char *outcome;
+            uint64_t count;
+        } outcomes[] = { { "stored", c->stored }, { "duplicate", c->duplicates }, { "dead", c->dead } };
+        for (size_t k = 0; k < ARRAY_LENGTH(outcomes); k++)
+            sample(b, "postrider_source_messages_total", "source", slice_from(own->sources[i].name), "outcome",
+                   slice_from(outcomes[k].outcome), (double)outcomes[k].count);
+    }
 }
 
 /* ---- The store -------------------------------------------------------------------------------------- */
@@ -373,6 +398,7 @@ void metrics_write(struct metrics *m, struct runtime *rt, const struct runtime_i
     if (own_read(in->relay, &arena, &own)) {
         write_own_boxes(b, &own);
         write_own_endpoints(b, &own);
+        write_sources(b, &own);
         if (m->up)
             write_store(b, m, &own);
     } else {
