@@ -299,7 +299,7 @@ def test_what_cannot_be_read_is_a_dead_letter_with_its_bytes_and_stops_nobody(pl
 
 def test_a_failing_endpoint_does_not_hold_the_slot(place):
     place.init()
-    daemon = place.begin(more="endpoints: {down: {url: 'http://127.0.0.1:9/', allow_networks: [127.0.0.0/8], retry: {base: 60s}}}\n"
+    daemon = place.begin(more="endpoints: {down: {url: 'http://127.0.0.1:9/', allow_networks: [127.0.0.0/8], retry: {base: 60s, blame: always}}}\n"
                               "routes: [{to: down}]\n")
     emitted = place.emit('{"type":"never.arrives"}')
     until("it has failed", lambda: place.psql("SELECT count(*) FROM {s}.outbox WHERE failures > 0 OR attempts > 0") == "1")
