@@ -302,6 +302,7 @@ struct engine {
     size_t next_endpoint; /* round robin */
 
     /* Reading. */
+    int64_t scan_held_since_us; /* full endpoints have slowed the fresh scan since it began; 0: they have not */
     bool fresh_wanted; /* the last look did not reach the end, or somebody said there is more */
     uint64_t restart_lanes;
     int64_t due_after_us; /* cursor of the due pass */

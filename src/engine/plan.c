@@ -6,27 +6,46 @@
 
 /* ---- What is there to read? ---------------------------------------------------------------- */
 
+/* Has an endpoint that can send had nothing to do, while others kept the scan from reading on? */
+static bool somebody_starves(const struct engine *e, int64_t now_us)
+{
+    if (e->scan_held_since_us == 0 || now_us - e->scan_held_since_us < PASS_OVER_AFTER_US)
+        return false;
+    for (size_t i = 0; i < e->endpoint_count; i++)
+        if (e->endpoints[i].count == 0 && !endpoint_is_closed(e, &e->endpoints[i], now_us))
+            return true;
+    return false;
+}
+
 /* How many fresh rows can come in.  A full endpoint stops the scan for a moment, since it will
- * have room soon; when it has none for too long the scan reads on past its rows. */
+ * have room soon; when it has none for too long the scan reads on past its rows.  One that always
+ * has a little room (its messages fail at once, and come back) would keep the scan at its own pace
+ * for the whole backlog: when that leaves another without work, its rows are passed over, too. */
 static size_t fresh_rows(struct engine *e, int64_t now_us)
 {
     size_t rows = e->setting.batch;
+    bool read_past;
 
     if (!e->fresh_wanted || e->opening != OPEN_DONE || !window_has_room(e))
         return 0;
+    read_past = somebody_starves(e, now_us);
     for (size_t i = 0; i < e->endpoint_count; i++) {
         struct endpoint *ep = &e->endpoints[i];
         size_t room = endpoint_room(e, ep, now_us);
         bool full = room == 0 || endpoint_is_behind(ep);
 
-        if (!full) {
+        if (!full)
             ep->full_since_us = 0;
+        else if (ep->full_since_us == 0)
+            ep->full_since_us = now_us;
+        if ((full || room < e->setting.batch) && e->scan_held_since_us == 0)
+            e->scan_held_since_us = now_us;
+        if (!full && (room >= e->setting.batch || !read_past)) {
             rows = min_size(rows, room);
             continue;
         }
-        if (ep->full_since_us == 0)
-            ep->full_since_us = now_us;
-        ep->slow = ep->slow || now_us - ep->full_since_us >= PASS_OVER_AFTER_US || endpoint_is_closed(e, ep, now_us);
+        ep->slow = ep->slow || read_past || now_us - ep->full_since_us >= PASS_OVER_AFTER_US ||
+                   endpoint_is_closed(e, ep, now_us);
         if (!ep->slow)
             return 0;
     }

@@ -42,6 +42,8 @@ static void absorb_fresh(struct engine *e, const struct cycle_reply *r, int64_t 
         return;
     }
     e->fresh_wanted = !r->fresh_end;
+    if (r->fresh_end)
+        e->scan_held_since_us = 0;
     for (size_t i = 0; i < r->row_count; i++) {
         const struct row *row = &r->rows[i];
         if (row->from != ROW_FRESH)

@@ -197,6 +197,46 @@ TEST(parts_behind_a_failed_head_wait_in_the_store_and_go_on_in_order) /* B51, B5
     stage_close(&s);
 }
 
+/* ---- An endpoint that fails at once -------------------------------------------------------------------------- */
+
+#define STORM 20000
+#define HEALTHY 32
+
+/* It always has a little room, since what fails leaves at once and comes back: it must not set the pace of the scan. */
+TEST(what_fails_at_once_and_has_no_breaker_does_not_hold_up_a_healthy_endpoint) /* B77 */
+{
+    struct stage s;
+    pr_id ids[HEALTHY];
+
+    stage_set(&s);
+    s.scenario.engine.window_count = WINDOW;
+    s.scenario.engine.batch = BATCH;
+    s.scenario.check = false;
+    stage_endpoint(&s, ORDERING_FIFO)->breaker = (struct breaker_setting){ .enabled = false };
+    s.scenario.endpoints[1].concurrency = 10;
+    s.scenario.endpoints[1].policy.retry =
+        (struct retry_setting){ .base_us = PR_SECONDS(1), .factor = 2, .failures = 100 };
+    stage_open(&s);
+    s.w.quiet = true;
+    s.w.judge = judge;
+    s.w.cycle_us = PR_MILLISECONDS(2);
+    down = true;
+    for (int i = 0; i < STORM; i++)
+        world_send_to(&s.w, "e1", "", "ok");
+    for (int i = 0; i < HEALTHY; i++)
+        ids[i] = world_send_to(&s.w, "e0", "", "ok");
+    stage_run(&s, PR_SECONDS(2)); /* all of the storm is read once */
+    for (int i = 0; i < HEALTHY; i++)
+        CHECK(stage_done(&s, ids[i]));
+
+    for (int i = 0; i < HEALTHY; i++)
+        ids[i] = world_send_to(&s.w, "e0", "", "ok");
+    stage_run(&s, PR_SECONDS(1));
+    for (int i = 0; i < HEALTHY; i++)
+        CHECK(stage_done(&s, ids[i]));
+    stage_close(&s);
+}
+
 /* ---- An endpoint that is gone ------------------------------------------------------------------------------ */
 
 TEST(what_was_held_for_an_endpoint_that_is_gone_is_parked_soon_also_for_many_streams) /* B18 */
